@@ -1,0 +1,1 @@
+//! Triptych: a function cluster, a dataset service, an inference network, and one screen.

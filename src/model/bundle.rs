@@ -1,0 +1,51 @@
+//! Bundles: the values a network infers for a topic at one nonce.
+
+use crate::topic::{Address, BlockHeight, TopicId};
+
+/// One labelled value, kept as the decimal text it came in or was computed to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LabeledValue {
+    /// The label's number within its nonce, from 1.
+    pub label_id: u32,
+    /// The label, `y` on a topic with a single output.
+    pub label_name: String,
+    /// A decimal number.
+    pub value: String,
+}
+
+/// The values of one worker, one for each label.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkerValues {
+    /// Whose.
+    pub worker: Address,
+    /// What it inferred.
+    pub values: Vec<LabeledValue>,
+}
+
+/// The combined values without one inferer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WithheldInferer {
+    /// Who is left out.
+    pub withheld_inferer: Address,
+    /// What the others combine to.
+    pub combined_inference: Vec<LabeledValue>,
+}
+
+/// Everything a network infers for a topic at one nonce.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bundle {
+    /// The topic.
+    pub topic_id: TopicId,
+    /// The block at which the epoch opened.
+    pub nonce: BlockHeight,
+    /// Inferers and forecasters, weighted by their regrets.
+    pub combined_value: Vec<LabeledValue>,
+    /// What each inferer submitted.
+    pub inferer_values: Vec<WorkerValues>,
+    /// What each forecaster's expected losses imply.
+    pub forecaster_values: Vec<WorkerValues>,
+    /// The inferers alone, weighted by their naive regrets.
+    pub naive_value: Vec<LabeledValue>,
+    /// The combined value without each inferer in turn.
+    pub one_out_inferer_values: Vec<WithheldInferer>,
+}

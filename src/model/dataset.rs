@@ -1,0 +1,134 @@
+//! Datasets and their columns: what a time series is called, described by and made of.
+
+use std::{collections::BTreeMap, fmt, str::FromStr};
+
+use crate::timestamp::Timestamp;
+
+/// The tag that any key may acquire by itself, by document 2.
+pub const PUBLIC_TAG: &str = "public";
+
+/// A dataset's number. Positive, and never used again after the dataset is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DatasetId(i64);
+
+/// What a column's values are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Dtype {
+    /// A 64-bit floating point number.
+    Float,
+    /// A 64-bit whole number.
+    Integer,
+    /// A text.
+    String,
+    /// True or false.
+    Boolean,
+}
+
+/// A dataset, as a listing shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dataset {
+    /// Its number.
+    pub id: DatasetId,
+    /// Its name, unique in a service.
+    pub name: String,
+    /// What it is, for people.
+    pub description: String,
+    /// Free-form facts, such as `ticker` or `source`.
+    pub metadata: BTreeMap<String, String>,
+    /// When it was created.
+    pub created_at: Timestamp,
+    /// When it, or its newest row, last changed.
+    pub updated_at: Timestamp,
+}
+
+/// A column of a dataset.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Column {
+    /// Its number, unique in a service.
+    pub id: i64,
+    /// The dataset it belongs to.
+    pub dataset_id: DatasetId,
+    /// Its name, unique in its dataset.
+    pub name: String,
+    /// What its values are.
+    pub dtype: Dtype,
+    /// When it was created.
+    pub created_at: Timestamp,
+}
+
+/// Why a text is no dataset number or column type.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DatasetError {
+    /// Not a positive whole number.
+    #[error("read `{text}` as a dataset number")]
+    Id {
+        /// The text, shortened.
+        text: String,
+    },
+    /// Not one of the four types.
+    #[error("read `{text}` as a column type, which is float, integer, string or boolean")]
+    Dtype {
+        /// The text, shortened.
+        text: String,
+    },
+}
+
+impl DatasetId {
+    /// Returns the dataset number `number`, if it is positive.
+    #[must_use]
+    pub const fn new(number: i64) -> Option<Self> {
+        if number > 0 { Some(Self(number)) } else { None }
+    }
+
+    /// The number.
+    #[must_use]
+    pub const fn get(self) -> i64 {
+        self.0
+    }
+}
+
+impl fmt::Display for DatasetId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FromStr for DatasetId {
+    type Err = DatasetError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        text.parse()
+            .ok()
+            .and_then(Self::new)
+            .ok_or_else(|| DatasetError::Id { text: text.chars().take(32).collect() })
+    }
+}
+
+impl fmt::Display for Dtype {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Float => "float",
+            Self::Integer => "integer",
+            Self::String => "string",
+            Self::Boolean => "boolean",
+        })
+    }
+}
+
+impl FromStr for Dtype {
+    type Err = DatasetError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "float" => Ok(Self::Float),
+            "integer" => Ok(Self::Integer),
+            "string" => Ok(Self::String),
+            "boolean" => Ok(Self::Boolean),
+            _ => Err(DatasetError::Dtype { text: text.chars().take(32).collect() }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,31 @@
+use super::*;
+
+#[test]
+fn a_module_has_the_id_that_ipfs_gives_it() {
+    // `printf 'hello world' | ipfs add --cid-version=1 --raw-leaves -Q`
+    let id = FunctionId::of_module(b"hello world");
+    assert_eq!(id.to_string(), "bafkreifzjut3te2nhyekklss27nh3k72ysco7y32koao5eei66wof36n5e");
+    assert!(id.is_of_module(b"hello world"));
+    assert!(!id.is_of_module(b"hello worle"));
+}
+
+#[test]
+fn an_id_of_another_form_is_read_but_names_no_module() {
+    let id: FunctionId = "QmUNLLsPACCz1vLxQVkXqqLX5R1X345qqfHbsf67hvA3Nn".parse().unwrap();
+    assert!(!id.is_of_module(b""));
+}
+
+#[test]
+fn what_is_no_content_id_is_refused() {
+    for text in ["", "hello", "bafkrei", "../../etc/passwd"] {
+        assert!(text.parse::<FunctionId>().is_err(), "{text}");
+    }
+}
+
+#[test]
+fn a_method_is_one_file_name() {
+    assert_eq!("hello.wasm".parse::<Method>().unwrap().as_str(), "hello.wasm");
+    for text in ["", ".", "..", "a/b.wasm", "..\\a", "c:a", "a\0"] {
+        assert!(text.parse::<Method>().is_err(), "{text:?}");
+    }
+}

@@ -1,0 +1,58 @@
+//! API keys: the secret that opens the dataset and the inference service.
+
+use std::{fmt, str::FromStr};
+
+/// What every key begins with, by documents 2 and 3.
+pub const KEY_PREFIX: &str = "UP-";
+
+/// Hexadecimal digits after the prefix: 96 bits, too many to guess.
+pub const KEY_DIGITS: usize = 24;
+
+/// An API key: `UP-` and 24 lower-case hexadecimal digits.
+///
+/// A secret. Its `Debug` shows the prefix alone, and it has no `Display`: who needs the text asks
+/// for it with [`ApiKey::reveal`].
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct ApiKey(String);
+
+/// A text is no API key. It does not say which text: that may be a mistyped secret.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("read an API key, which is UP- and 24 hexadecimal digits")]
+pub struct KeyError;
+
+impl ApiKey {
+    /// Makes a key of 12 random bytes.
+    #[must_use]
+    pub fn from_random(bytes: [u8; KEY_DIGITS / 2]) -> Self {
+        let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        Self(format!("{KEY_PREFIX}{digits}"))
+    }
+
+    /// The secret itself, for a request header or the one moment it is shown to its owner.
+    #[must_use]
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for ApiKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ApiKey({KEY_PREFIX}…)")
+    }
+}
+
+impl FromStr for ApiKey {
+    type Err = KeyError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let digits = text.trim().strip_prefix(KEY_PREFIX).ok_or(KeyError)?;
+        let is_digit = |byte: u8| byte.is_ascii_hexdigit();
+        if digits.len() != KEY_DIGITS || !digits.bytes().all(is_digit) {
+            return Err(KeyError);
+        }
+        Ok(Self(format!("{KEY_PREFIX}{}", digits.to_ascii_lowercase())))
+    }
+}
+
+#[cfg(test)]
+mod tests;

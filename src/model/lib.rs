@@ -1,0 +1,17 @@
+//! Words: the domain's values and rules, named as the three documents name them.
+//!
+//! Here is what a node, a function, a row, a bucket, a topic or a key *is*, and the rules that need
+//! nothing else: grouping results, bounding buckets, checking names. Absent on purpose: serde (see
+//! `wire`), async, clocks, locks and every kind of I/O.
+
+pub mod bundle;
+pub mod dataset;
+pub mod execution;
+pub mod function;
+pub mod key;
+pub mod node;
+pub mod page;
+pub mod resolution;
+pub mod row;
+pub mod timestamp;
+pub mod topic;

@@ -1,0 +1,32 @@
+use super::*;
+
+#[track_caller]
+fn check(resolution: &str, moment: &str, start: &str) {
+    let resolution: Resolution = resolution.parse().unwrap();
+    assert_eq!(resolution.bucket_start(moment.parse().unwrap()).to_string(), start);
+}
+
+#[test]
+fn a_bucket_starts_on_its_own_grid_in_utc() {
+    check("raw", "2026-07-30T21:57:01.5Z", "2026-07-30T21:57:01.5Z");
+    check("5m", "2026-07-30T21:59:59.999Z", "2026-07-30T21:55:00Z");
+    check("1h", "2026-07-30T21:00:00Z", "2026-07-30T21:00:00Z");
+    check("1d", "2026-07-30T23:59:59Z", "2026-07-30T00:00:00Z");
+    check("1h", "1969-12-31T23:30:00Z", "1969-12-31T23:00:00Z");
+}
+
+#[test]
+fn each_bucket_is_a_whole_multiple_of_the_finer_one() {
+    for pair in Resolution::BUCKETED.windows(2) {
+        let [finer, coarser] = [pair[0], pair[1]].map(|r| r.bucket().unwrap().as_secs());
+        assert_eq!(coarser % finer, 0);
+    }
+}
+
+#[test]
+fn names_are_read_back() {
+    for resolution in Resolution::ALL {
+        assert_eq!(resolution.to_string().parse(), Ok(resolution));
+    }
+    assert!("7m".parse::<Resolution>().is_err());
+}

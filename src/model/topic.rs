@@ -1,0 +1,97 @@
+//! Topics: what a prediction network predicts, when, and under which labels.
+
+use std::{fmt, str::FromStr};
+
+/// The label of a topic with a single output, by document 3.
+pub const SINGLE_LABEL: &str = "y";
+
+/// A topic's number, from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TopicId(u64);
+
+/// A height of the chain: the number of a block.
+pub type BlockHeight = u64;
+
+/// The address of an actor of the network: a bech32 text with the prefix `allo`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Address(String);
+
+/// Why a text is no topic number or address.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TopicError {
+    /// Not a whole number.
+    #[error("read `{text}` as a topic number, which is 1 or more")]
+    Id {
+        /// The text, shortened.
+        text: String,
+    },
+    /// Not an address.
+    #[error("read `{text}` as an address such as allo1…")]
+    Address {
+        /// The text, shortened.
+        text: String,
+    },
+}
+
+impl TopicId {
+    /// Returns topic `number`, if it is 1 or more.
+    #[must_use]
+    pub const fn new(number: u64) -> Option<Self> {
+        if number > 0 { Some(Self(number)) } else { None }
+    }
+
+    /// The number.
+    #[must_use]
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+}
+
+impl fmt::Display for TopicId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FromStr for TopicId {
+    type Err = TopicError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        text.parse()
+            .ok()
+            .and_then(Self::new)
+            .ok_or_else(|| TopicError::Id { text: text.chars().take(32).collect() })
+    }
+}
+
+impl Address {
+    /// The text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+impl FromStr for Address {
+    type Err = TopicError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let is_fit = text.len() <= 90
+            && text.strip_prefix("allo1").is_some_and(|rest| {
+                !rest.is_empty()
+                    && rest.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
+            });
+        if is_fit {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(TopicError::Address { text: text.chars().take(90).collect() })
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Tasks that start, stop and finish together.
+
+use std::future::Future;
+
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tracing::{Instrument as _, debug_span};
+
+/// A set of tasks that stop on one signal and are waited for.
+///
+/// Every task of the program belongs to a group. Clones share the one set.
+#[derive(Debug, Clone, Default)]
+pub struct Group {
+    tasks: TaskTracker,
+    stop: CancellationToken,
+}
+
+impl Group {
+    /// Runs `work` until it ends or the group stops, whichever comes first.
+    ///
+    /// `work` is dropped at an await point when the group stops, so it must be cancel-safe.
+    pub fn spawn(&self, name: &'static str, work: impl Future<Output = ()> + Send + 'static) {
+        let stop = self.stop.clone();
+        let task = async move {
+            stop.run_until_cancelled(work).await;
+        };
+        self.tasks.spawn(task.instrument(debug_span!("task", name)));
+    }
+
+    /// Runs `work` to its end, even while the group stops: [`Self::shutdown`] waits for it.
+    ///
+    /// `work` is expected to watch [`Self::stopped`] and to finish soon after.
+    pub fn spawn_to_end(
+        &self,
+        name: &'static str,
+        work: impl Future<Output = ()> + Send + 'static,
+    ) {
+        self.tasks.spawn(work.instrument(debug_span!("task", name)));
+    }
+
+    /// Returns a group that stops when this one does, and can be stopped alone.
+    ///
+    /// Its tasks are waited for by its own [`Self::shutdown`], not by its parent's.
+    #[must_use]
+    pub fn child(&self) -> Self {
+        Self { tasks: TaskTracker::new(), stop: self.stop.child_token() }
+    }
+
+    /// Asks every task to stop, without waiting.
+    pub fn stop(&self) {
+        self.stop.cancel();
+    }
+
+    /// Waits until the group is asked to stop. Cancel-safe.
+    pub async fn stopped(&self) {
+        self.stop.cancelled().await;
+    }
+
+    /// Whether the group was asked to stop.
+    pub fn is_stopped(&self) -> bool {
+        self.stop.is_cancelled()
+    }
+
+    /// Stops every task and waits until the last one is gone.
+    pub async fn shutdown(&self) {
+        self.stop.cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,10 @@
+//! Time and tasks: what starts together stops together, and waits are counted, not guessed.
+//!
+//! [`Group`](group::Group) owns tasks, [`Backoff`](backoff::Backoff) spaces retries,
+//! [`Clock`](clock::Clock) tells the date, [`wait`] waits for a condition with a deadline. Absent
+//! on purpose: channels and actors, which belong to the rooms that need them.
+
+pub mod backoff;
+pub mod clock;
+pub mod group;
+pub mod wait;

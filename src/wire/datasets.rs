@@ -1,0 +1,354 @@
+//! The bodies of document 2: datasets, columns, rows, tags, and the events of a stream.
+
+use std::collections::BTreeMap;
+
+use model::{
+    dataset::{Column, Dataset, DatasetError, DatasetId},
+    row::{Bucket, Value},
+    timestamp::{Timestamp, TimestampError},
+};
+use serde::{Deserialize, Serialize};
+
+/// The envelope of every list.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Envelope<T> {
+    /// How many match in all; −1 or 0 where that is not counted. Never tells the end of the data.
+    pub count: i64,
+    /// Where the next page is; null at the end of the data.
+    pub next: Option<String>,
+    /// Where the page before is.
+    pub previous: Option<String>,
+    /// This page.
+    pub results: Vec<T>,
+}
+
+/// A dataset.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DatasetBody {
+    /// Its number.
+    pub id: i64,
+    /// Its name.
+    pub name: String,
+    /// What it is, for people.
+    #[serde(default)]
+    pub description: String,
+    /// Free-form facts.
+    #[serde(default)]
+    pub metadata: BTreeMap<String, String>,
+    /// RFC 3339.
+    pub created_at: String,
+    /// RFC 3339.
+    pub updated_at: String,
+}
+
+/// The body of `POST /api/datasets/`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct CreateDataset {
+    /// Its name, unique in the service.
+    pub name: String,
+    /// What it is, for people.
+    #[serde(default)]
+    pub description: String,
+    /// Free-form facts.
+    #[serde(default)]
+    pub metadata: BTreeMap<String, String>,
+    /// Its columns in their order. More can be added later.
+    #[serde(default)]
+    pub columns: Vec<CreateColumn>,
+    /// Tags whose holders may read it, such as `public`.
+    #[serde(default)]
+    pub tags: Vec<String>,
+}
+
+/// A column of a dataset to be created.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CreateColumn {
+    /// Its name.
+    pub name: String,
+    /// `float`, `integer`, `string` or `boolean`.
+    pub dtype: String,
+}
+
+/// A column.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ColumnBody {
+    /// Its number.
+    pub id: i64,
+    /// Its dataset.
+    pub dataset_id: i64,
+    /// Its name.
+    pub name: String,
+    /// The type of its values.
+    pub dtype: String,
+    /// RFC 3339.
+    pub created_at: String,
+}
+
+/// One value of a row. Absent values are left out, never null.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum ValueBody {
+    /// True or false.
+    Boolean(bool),
+    /// A whole number.
+    Integer(i64),
+    /// Any other number.
+    Float(f64),
+    /// A text.
+    String(String),
+}
+
+/// A raw row of a page.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RawRowBody {
+    /// Its number, unique in the service.
+    pub id: i64,
+    /// Its dataset.
+    pub dataset_id: i64,
+    /// RFC 3339.
+    pub timestamp: String,
+    /// RFC 3339.
+    pub created_at: String,
+    /// Column name to value.
+    pub values: BTreeMap<String, ValueBody>,
+}
+
+/// A bucket of a page.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BucketBody {
+    /// Its dataset.
+    pub dataset_id: i64,
+    /// The start of the bucket, RFC 3339.
+    pub timestamp: String,
+    /// The first value.
+    pub open: f64,
+    /// The highest.
+    pub high: f64,
+    /// The lowest.
+    pub low: f64,
+    /// The last.
+    pub close: f64,
+    /// The sum of the volumes.
+    pub volume: f64,
+    /// Data points in the bucket.
+    pub count: u64,
+}
+
+/// A flat row: a moment, and one member for each column that has a value.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FlatRow {
+    /// RFC 3339.
+    pub timestamp: String,
+    /// Column name to value.
+    #[serde(flatten)]
+    pub values: BTreeMap<String, ValueBody>,
+}
+
+/// The body of `POST /api/rows/bulk_insert/`.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct BulkInsert {
+    /// The dataset.
+    pub dataset: i64,
+    /// Rows in any order. One at an existing timestamp replaces it.
+    pub rows: Vec<InsertRow>,
+}
+
+/// A row to be inserted.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct InsertRow {
+    /// RFC 3339.
+    pub timestamp: String,
+    /// Column name to value.
+    pub values: BTreeMap<String, ValueBody>,
+}
+
+/// The answer to `POST /api/rows/bulk_insert/`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BulkInserted {
+    /// Rows now stored, those that replaced another included.
+    pub inserted: u64,
+}
+
+/// A tag.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TagBody {
+    /// Its name.
+    pub name: String,
+    /// Whether any key may acquire it by itself.
+    #[serde(default)]
+    pub is_public: bool,
+}
+
+/// The body of `POST /api/tags/acquire/` and `POST /api/datasets/{id}/tags/`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TagName {
+    /// The tag.
+    pub tag_name: String,
+}
+
+/// An answer that only says something, such as that of `POST /api/tags/acquire/`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MessageBody {
+    /// What was done.
+    pub message: String,
+}
+
+/// The body of `POST /api/access/check/`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AccessCheck {
+    /// The dataset.
+    pub dataset_id: i64,
+    /// Whether writing is asked about, too.
+    #[serde(default)]
+    pub require_write: bool,
+}
+
+/// The answer to `POST /api/access/check/`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AccessBody {
+    /// Whether the key may do what was asked.
+    pub has_access: bool,
+    /// Whether the key owns the dataset.
+    pub is_owner: bool,
+    /// The tags that grant it.
+    pub matching_tags: Vec<String>,
+}
+
+/// The name of a stream's first event.
+pub const EVENT_CONNECTED: &str = "connected";
+/// The name of a stream's event that carries a row.
+pub const EVENT_DATA: &str = "data";
+/// The name of a stream's event that says it is still there.
+pub const EVENT_HEARTBEAT: &str = "heartbeat";
+
+/// The data of a `connected` event.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Connected {
+    /// The dataset.
+    pub dataset_id: i64,
+    /// For people.
+    pub message: String,
+}
+
+/// The data of a `heartbeat` event.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Heartbeat {
+    /// RFC 3339.
+    pub timestamp: String,
+}
+
+/// Why a body of document 2 does not convert.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ShapeError {
+    /// A dataset's number or a column's type.
+    #[error("read a dataset")]
+    Dataset(#[from] DatasetError),
+    /// A moment.
+    #[error("read a moment")]
+    Timestamp(#[from] TimestampError),
+}
+
+impl From<Dataset> for DatasetBody {
+    fn from(dataset: Dataset) -> Self {
+        Self {
+            id: dataset.id.get(),
+            name: dataset.name,
+            description: dataset.description,
+            metadata: dataset.metadata,
+            created_at: dataset.created_at.to_string(),
+            updated_at: dataset.updated_at.to_string(),
+        }
+    }
+}
+
+impl TryFrom<DatasetBody> for Dataset {
+    type Error = ShapeError;
+
+    fn try_from(body: DatasetBody) -> Result<Self, Self::Error> {
+        Ok(Self {
+            id: dataset_id(body.id)?,
+            name: body.name,
+            description: body.description,
+            metadata: body.metadata,
+            created_at: body.created_at.parse()?,
+            updated_at: body.updated_at.parse()?,
+        })
+    }
+}
+
+impl From<Column> for ColumnBody {
+    fn from(column: Column) -> Self {
+        Self {
+            id: column.id,
+            dataset_id: column.dataset_id.get(),
+            name: column.name,
+            dtype: column.dtype.to_string(),
+            created_at: column.created_at.to_string(),
+        }
+    }
+}
+
+impl TryFrom<ColumnBody> for Column {
+    type Error = ShapeError;
+
+    fn try_from(body: ColumnBody) -> Result<Self, Self::Error> {
+        Ok(Self {
+            id: body.id,
+            dataset_id: dataset_id(body.dataset_id)?,
+            name: body.name,
+            dtype: body.dtype.parse()?,
+            created_at: body.created_at.parse()?,
+        })
+    }
+}
+
+impl From<Value> for ValueBody {
+    fn from(value: Value) -> Self {
+        match value {
+            Value::Float(number) => Self::Float(number),
+            Value::Integer(number) => Self::Integer(number),
+            Value::String(text) => Self::String(text),
+            Value::Boolean(truth) => Self::Boolean(truth),
+        }
+    }
+}
+
+impl From<ValueBody> for Value {
+    fn from(body: ValueBody) -> Self {
+        match body {
+            ValueBody::Float(number) => Self::Float(number),
+            ValueBody::Integer(number) => Self::Integer(number),
+            ValueBody::String(text) => Self::String(text),
+            ValueBody::Boolean(truth) => Self::Boolean(truth),
+        }
+    }
+}
+
+impl BucketBody {
+    /// The bucket of dataset `dataset`.
+    #[must_use]
+    pub fn of(dataset: DatasetId, bucket: Bucket) -> Self {
+        let Bucket { timestamp, open, high, low, close, volume, count } = bucket;
+        let timestamp = timestamp.to_string();
+        Self { dataset_id: dataset.get(), timestamp, open, high, low, close, volume, count }
+    }
+}
+
+impl TryFrom<BucketBody> for Bucket {
+    type Error = ShapeError;
+
+    fn try_from(body: BucketBody) -> Result<Self, Self::Error> {
+        let BucketBody { timestamp, open, high, low, close, volume, count, .. } = body;
+        let timestamp: Timestamp = timestamp.parse()?;
+        Ok(Self { timestamp, open, high, low, close, volume, count })
+    }
+}
+
+fn dataset_id(number: i64) -> Result<DatasetId, ShapeError> {
+    DatasetId::new(number)
+        .ok_or_else(|| ShapeError::Dataset(DatasetError::Id { text: number.to_string() }))
+}
+
+#[cfg(test)]
+mod tests;

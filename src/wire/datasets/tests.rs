@@ -1,0 +1,35 @@
+use serde_json::json;
+
+use super::*;
+
+#[test]
+fn a_flat_row_has_its_columns_beside_the_timestamp() {
+    let row: FlatRow = serde_json::from_value(json!({
+        "close": 67388.71, "trades_done": 134, "timestamp": "2026-07-30T21:57:00Z"
+    }))
+    .unwrap();
+    assert_eq!(row.values["close"], ValueBody::Float(67388.71));
+    assert_eq!(row.values["trades_done"], ValueBody::Integer(134));
+}
+
+#[test]
+fn a_dataset_goes_out_and_comes_back() {
+    let dataset = Dataset {
+        id: DatasetId::new(3).unwrap(),
+        name: "tiingo_btcusd_1min".into(),
+        description: "minutes".into(),
+        metadata: [("source".to_owned(), "tiingo".to_owned())].into(),
+        created_at: "2026-01-02T03:04:05Z".parse().unwrap(),
+        updated_at: "2026-01-02T03:04:05.5Z".parse().unwrap(),
+    };
+    assert_eq!(DatasetBody::from(dataset.clone()).try_into(), Ok(dataset));
+}
+
+#[test]
+fn the_last_page_has_a_null_next() {
+    let page = Envelope::<i64> { count: 0, next: None, previous: None, results: vec![] };
+    assert_eq!(
+        serde_json::to_string(&page).unwrap(),
+        r#"{"count":0,"next":null,"previous":null,"results":[]}"#
+    );
+}

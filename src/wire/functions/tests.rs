@@ -1,0 +1,44 @@
+use serde_json::json;
+
+use super::*;
+
+#[test]
+fn the_smallest_request_is_one_node_of_the_whole_cluster() {
+    let request: ExecuteRequest = serde_json::from_value(
+        json!({"function_id": "bafy", "method": "m.wasm", "parameters": null, "unknown": 1}),
+    )
+    .unwrap();
+    assert_eq!((request.group(), request.config.number_of_nodes), (None, 0));
+    assert_eq!(request.arguments(), Vec::<String>::new());
+}
+
+#[test]
+fn subgroup_wins_over_topic_and_an_empty_one_is_none() {
+    let group = |subgroup: &str, topic: &str| {
+        let request: ExecuteRequest =
+            serde_json::from_value(json!({"subgroup": subgroup, "topic": topic})).unwrap();
+        request.group().map(str::to_owned)
+    };
+    assert_eq!(group("a", "b").as_deref(), Some("a"));
+    assert_eq!(group("", "b").as_deref(), Some("b"));
+    assert_eq!(group("", ""), None);
+}
+
+#[test]
+fn a_failure_has_an_empty_cluster_and_no_results() {
+    let response =
+        ExecuteResponse { code: "408".into(), request_id: "x".into(), ..Default::default() };
+    assert_eq!(
+        serde_json::to_string(&response).unwrap(),
+        r#"{"code":"408","request_id":"x","cluster":{}}"#
+    );
+}
+
+#[test]
+fn empty_arguments_are_dropped() {
+    let request: ExecuteRequest = serde_json::from_value(
+        json!({"parameters": [{"value": "a"}, {"name": "x", "value": ""}, {"value": "b"}]}),
+    )
+    .unwrap();
+    assert_eq!(request.arguments(), ["a", "b"]);
+}

@@ -1,0 +1,258 @@
+//! The bodies of document 3: the newest bundle of a topic, and topics.
+
+use model::{
+    bundle::{Bundle, LabeledValue, WithheldInferer, WorkerValues},
+    topic::TopicError,
+};
+use serde::{Deserialize, Serialize};
+
+/// One labelled value. The number is a decimal text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LabeledValueBody {
+    /// The label's number, from 1.
+    pub label_id: u32,
+    /// The label.
+    pub label_name: String,
+    /// A decimal number.
+    pub value: String,
+}
+
+/// The values of one worker.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkerValuesBody {
+    /// Its address.
+    pub worker: String,
+    /// One value for each label.
+    pub values: Vec<LabeledValueBody>,
+}
+
+/// The combined values without one inferer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WithheldInfererBody {
+    /// The address of the inferer left out.
+    pub withheld_inferer: String,
+    /// What the others combine to.
+    pub combined_inference: Vec<LabeledValueBody>,
+}
+
+/// The combined values without one forecaster.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WithheldForecasterBody {
+    /// The address of the forecaster left out.
+    pub withheld_forecaster: String,
+    /// What the others combine to.
+    pub combined_inference: Vec<LabeledValueBody>,
+}
+
+/// The inferers' values combined with those of one forecaster alone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OneInForecasterBody {
+    /// The forecaster's address.
+    pub forecaster: String,
+    /// What they combine to.
+    pub combined_inference: Vec<LabeledValueBody>,
+}
+
+/// The value one forecaster implies without one inferer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OneOutInfererForecasterBody {
+    /// The forecaster's address.
+    pub forecaster: String,
+    /// The address of the inferer left out.
+    pub withheld_inferer: String,
+    /// What the forecaster implies.
+    pub combined_inference: Vec<LabeledValueBody>,
+}
+
+/// A bundle. Members stand in the order of the chain's own message.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct NetworkInferences {
+    /// The topic, a number as text.
+    pub topic_id: String,
+    /// The nonce, a number as text.
+    pub nonce: String,
+    /// Inferers and forecasters, weighted by their regrets.
+    pub combined_value: Vec<LabeledValueBody>,
+    /// What each inferer submitted.
+    pub inferer_values: Vec<WorkerValuesBody>,
+    /// What each forecaster implies.
+    pub forecaster_values: Vec<WorkerValuesBody>,
+    /// The inferers alone.
+    pub naive_value: Vec<LabeledValueBody>,
+    /// Without each inferer in turn.
+    #[serde(default)]
+    pub one_out_inferer_values: Vec<WithheldInfererBody>,
+    /// Without each forecaster in turn.
+    #[serde(default)]
+    pub one_out_forecaster_values: Vec<WithheldForecasterBody>,
+    /// With each forecaster alone.
+    #[serde(default)]
+    pub one_in_forecaster_values: Vec<OneInForecasterBody>,
+    /// What each forecaster implies without each inferer.
+    #[serde(default)]
+    pub one_out_inferer_forecaster_values: Vec<OneOutInfererForecasterBody>,
+}
+
+/// The answer to `GET /emissions/{version}/latest_network_inferences/{topic_id}`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LatestNetworkInferences {
+    /// The bundle.
+    pub network_inferences: NetworkInferences,
+    /// The block at which it was made, a number as text.
+    pub inference_block_height: String,
+}
+
+/// The answer to `GET /emissions/{version}/topics/{topic_id}`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TopicResponse {
+    /// The topic.
+    pub topic: TopicBody,
+}
+
+/// A topic. Whole numbers of 64 bits and decimals are texts, as the chain's gateway writes them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TopicBody {
+    /// Its number.
+    pub id: String,
+    /// What it predicts, for people.
+    pub metadata: String,
+    /// How values are compared with the truth, such as `mse`.
+    pub loss_method: String,
+    /// The block at which the last epoch ended.
+    pub epoch_last_ended: String,
+    /// Blocks in an epoch.
+    pub epoch_length: String,
+    /// Blocks from an epoch's start until its truth is known.
+    pub ground_truth_lag: String,
+    /// The exponent of the weights' potential.
+    pub p_norm: String,
+    /// The center of the weights' potential.
+    pub c_norm: String,
+    /// The share of the newest loss in a regret.
+    pub alpha_regret: String,
+    /// Whether losses may be negative.
+    pub allow_negative: bool,
+    /// What keeps divisions from zero.
+    pub epsilon: String,
+    /// The regret of an actor that has none.
+    pub initial_regret: String,
+    /// Blocks in which workers may submit.
+    pub worker_submission_window: String,
+    /// `TOPIC_TYPE_REGRESSION` or `TOPIC_TYPE_CLASSIFICATION`.
+    pub topic_type: String,
+    /// `TOPIC_OUTPUT_ARITY_SINGLE` or `TOPIC_OUTPUT_ARITY_MULTI`.
+    pub output_arity: String,
+    /// Whether the labels' values must sum to 1.
+    pub require_unity: bool,
+    /// The labels taken; empty where any is.
+    pub label_whitelist: Vec<String>,
+}
+
+/// The answer to `GET /emissions/{version}/next_topic_id`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NextTopicId {
+    /// A number as text.
+    pub next_topic_id: String,
+}
+
+impl From<LabeledValue> for LabeledValueBody {
+    fn from(value: LabeledValue) -> Self {
+        let LabeledValue { label_id, label_name, value } = value;
+        Self { label_id, label_name, value }
+    }
+}
+
+impl From<LabeledValueBody> for LabeledValue {
+    fn from(body: LabeledValueBody) -> Self {
+        let LabeledValueBody { label_id, label_name, value } = body;
+        Self { label_id, label_name, value }
+    }
+}
+
+/// Converts each of `values`.
+fn each<T, U: From<T>>(values: Vec<T>) -> Vec<U> {
+    values.into_iter().map(U::from).collect()
+}
+
+/// Converts each of `values`, or tells what is wrong with the first unfit one.
+fn try_each<T, U: TryFrom<T>>(values: Vec<T>) -> Result<Vec<U>, U::Error> {
+    values.into_iter().map(U::try_from).collect()
+}
+
+impl From<WorkerValues> for WorkerValuesBody {
+    fn from(values: WorkerValues) -> Self {
+        Self { worker: values.worker.to_string(), values: each(values.values) }
+    }
+}
+
+impl TryFrom<WorkerValuesBody> for WorkerValues {
+    type Error = TopicError;
+
+    fn try_from(body: WorkerValuesBody) -> Result<Self, Self::Error> {
+        Ok(Self { worker: body.worker.parse()?, values: each(body.values) })
+    }
+}
+
+impl From<WithheldInferer> for WithheldInfererBody {
+    fn from(values: WithheldInferer) -> Self {
+        Self {
+            withheld_inferer: values.withheld_inferer.to_string(),
+            combined_inference: each(values.combined_inference),
+        }
+    }
+}
+
+impl TryFrom<WithheldInfererBody> for WithheldInferer {
+    type Error = TopicError;
+
+    fn try_from(body: WithheldInfererBody) -> Result<Self, Self::Error> {
+        Ok(Self {
+            withheld_inferer: body.withheld_inferer.parse()?,
+            combined_inference: each(body.combined_inference),
+        })
+    }
+}
+
+impl From<Bundle> for LatestNetworkInferences {
+    fn from(bundle: Bundle) -> Self {
+        let nonce = bundle.nonce.to_string();
+        Self {
+            network_inferences: NetworkInferences {
+                topic_id: bundle.topic_id.to_string(),
+                nonce: nonce.clone(),
+                combined_value: each(bundle.combined_value),
+                inferer_values: each(bundle.inferer_values),
+                forecaster_values: each(bundle.forecaster_values),
+                naive_value: each(bundle.naive_value),
+                one_out_inferer_values: each(bundle.one_out_inferer_values),
+                one_out_forecaster_values: Vec::new(),
+                one_in_forecaster_values: Vec::new(),
+                one_out_inferer_forecaster_values: Vec::new(),
+            },
+            inference_block_height: nonce,
+        }
+    }
+}
+
+impl TryFrom<LatestNetworkInferences> for Bundle {
+    type Error = TopicError;
+
+    fn try_from(body: LatestNetworkInferences) -> Result<Self, Self::Error> {
+        let inferences = body.network_inferences;
+        Ok(Self {
+            topic_id: inferences.topic_id.parse()?,
+            nonce: inferences
+                .nonce
+                .parse()
+                .map_err(|_| TopicError::Id { text: inferences.nonce.clone() })?,
+            combined_value: each(inferences.combined_value),
+            inferer_values: try_each(inferences.inferer_values)?,
+            forecaster_values: try_each(inferences.forecaster_values)?,
+            naive_value: each(inferences.naive_value),
+            one_out_inferer_values: try_each(inferences.one_out_inferer_values)?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,10 @@
+//! Shapes: the JSON of the three documents, shared by servers and clients so they cannot disagree.
+//!
+//! Each file holds one document's bodies and their conversions to and from `model`. [`paths`] holds
+//! every path, once. Absent on purpose: behavior, and anything that only one side needs.
+
+pub mod datasets;
+pub mod error;
+pub mod functions;
+pub mod inference;
+pub mod paths;
