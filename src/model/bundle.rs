@@ -31,6 +31,35 @@ pub struct WithheldInferer {
     pub combined_inference: Vec<LabeledValue>,
 }
 
+/// The combined values without one forecaster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WithheldForecaster {
+    /// Who is left out.
+    pub withheld_forecaster: Address,
+    /// What the others combine to.
+    pub combined_inference: Vec<LabeledValue>,
+}
+
+/// The inferers' values combined with those of one forecaster alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OneInForecaster {
+    /// The one forecaster.
+    pub forecaster: Address,
+    /// What they combine to.
+    pub combined_inference: Vec<LabeledValue>,
+}
+
+/// The value one forecaster implies without one inferer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OneOutInfererForecaster {
+    /// The forecaster.
+    pub forecaster: Address,
+    /// Who is left out.
+    pub withheld_inferer: Address,
+    /// What the forecaster implies.
+    pub combined_inference: Vec<LabeledValue>,
+}
+
 /// Everything a network infers for a topic at one nonce.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bundle {
@@ -48,4 +77,10 @@ pub struct Bundle {
     pub naive_value: Vec<LabeledValue>,
     /// The combined value without each inferer in turn.
     pub one_out_inferer_values: Vec<WithheldInferer>,
+    /// The combined value without each forecaster in turn; empty with fewer than two.
+    pub one_out_forecaster_values: Vec<WithheldForecaster>,
+    /// The inferers with each forecaster alone; empty with fewer than two.
+    pub one_in_forecaster_values: Vec<OneInForecaster>,
+    /// What each forecaster implies without each inferer in turn.
+    pub one_out_inferer_forecaster_values: Vec<OneOutInfererForecaster>,
 }

@@ -1,7 +1,11 @@
-//! The bodies of document 3: the newest bundle of a topic, and topics.
+//! The bodies of document 3: the newest bundle of a topic, and topics. Beside them two of our own,
+//! for who watches a network: the topics with their clock and actors, and a topic's past epochs.
 
 use model::{
-    bundle::{Bundle, LabeledValue, WithheldInferer, WorkerValues},
+    bundle::{
+        Bundle, LabeledValue, OneInForecaster, OneOutInfererForecaster, WithheldForecaster,
+        WithheldInferer, WorkerValues,
+    },
     topic::TopicError,
 };
 use serde::{Deserialize, Serialize};
@@ -155,6 +159,103 @@ pub struct NextTopicId {
     pub next_topic_id: String,
 }
 
+/// The answer to `GET /api/v1/topics`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TopicList {
+    /// The height of the chain now.
+    pub block_height: u64,
+    /// How long a block takes, in milliseconds.
+    pub block_time_ms: u64,
+    /// Every topic, by its number.
+    pub topics: Vec<TopicSummary>,
+}
+
+/// A topic as a screen shows it: what it predicts, where its clock stands, who takes part.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TopicSummary {
+    /// Its number.
+    pub topic_id: u64,
+    /// What it predicts, for people.
+    pub name: String,
+    /// `TOPIC_TYPE_REGRESSION` or `TOPIC_TYPE_CLASSIFICATION`.
+    pub topic_type: String,
+    /// Its labels, in the order of their ids.
+    pub labels: Vec<String>,
+    /// The dataset it reads, which its truth comes from.
+    pub dataset: String,
+    /// The column it predicts.
+    pub column: String,
+    /// The subgroup whose workers infer.
+    pub subgroup: Option<String>,
+    /// Blocks in an epoch.
+    pub epoch_length: u64,
+    /// Blocks in which workers may submit.
+    pub worker_submission_window: u64,
+    /// Blocks from an epoch's start until its truth is known.
+    pub ground_truth_lag: u64,
+    /// The height at which the next epoch opens; now, where none has opened yet.
+    pub next_epoch_height: u64,
+    /// The height at which the open epoch closes; none where none is open.
+    pub close_height: Option<u64>,
+    /// The nonce of the newest bundle, if there is one.
+    pub last_nonce: Option<u64>,
+    /// How often its losses were learned from the truth.
+    pub n_learned: u64,
+    /// Who takes part in the newest bundle: inferers first, each by address.
+    pub actors: Vec<ActorSummary>,
+}
+
+/// One actor of a topic.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ActorSummary {
+    /// Its address.
+    pub worker: String,
+    /// `inferer` or `forecaster`.
+    pub role: String,
+    /// Who is behind the address where that is known: a peer id, or a built-in forecaster's name.
+    pub name: Option<String>,
+    /// Its share in the newest combined value, 0 to 1; none while there are no weights.
+    pub weight: Option<f64>,
+    /// Its regret: by how much the network loses more than it does. None until it is learned.
+    pub regret: Option<f64>,
+    /// Its newest loss: a base-10 logarithm, unless the topic allows negative losses.
+    pub loss: Option<f64>,
+    /// The moving average of its scores.
+    pub score: Option<f64>,
+}
+
+/// The answer to `GET /api/v1/topics/{topic_id}/history`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TopicHistory {
+    /// The topic's number.
+    pub topic_id: u64,
+    /// The newest epochs that have a bundle, oldest first.
+    pub epochs: Vec<HistoryEpoch>,
+}
+
+/// One past epoch.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct HistoryEpoch {
+    /// The block at which it opened.
+    pub nonce: u64,
+    /// When it opened, in RFC 3339.
+    pub opened_at: String,
+    /// Inferers and forecasters, weighted by their regrets.
+    pub combined_value: Vec<LabeledValueBody>,
+    /// The inferers alone.
+    pub naive_value: Vec<LabeledValueBody>,
+    /// What came true: 1 at one label and 0 at the others in a classification. Empty until known.
+    pub truth: Vec<LabeledValueBody>,
+    /// The combined value's loss, once known.
+    pub combined_loss: Option<f64>,
+    /// The naive value's loss, once known.
+    pub naive_loss: Option<f64>,
+    /// How many inferers took part.
+    pub n_inferers: u64,
+    /// How many forecasters took part.
+    pub n_forecasters: u64,
+}
+
 impl From<LabeledValue> for LabeledValueBody {
     fn from(value: LabeledValue) -> Self {
         let LabeledValue { label_id, label_name, value } = value;
@@ -213,6 +314,68 @@ impl TryFrom<WithheldInfererBody> for WithheldInferer {
     }
 }
 
+impl From<WithheldForecaster> for WithheldForecasterBody {
+    fn from(values: WithheldForecaster) -> Self {
+        Self {
+            withheld_forecaster: values.withheld_forecaster.to_string(),
+            combined_inference: each(values.combined_inference),
+        }
+    }
+}
+
+impl TryFrom<WithheldForecasterBody> for WithheldForecaster {
+    type Error = TopicError;
+
+    fn try_from(body: WithheldForecasterBody) -> Result<Self, Self::Error> {
+        Ok(Self {
+            withheld_forecaster: body.withheld_forecaster.parse()?,
+            combined_inference: each(body.combined_inference),
+        })
+    }
+}
+
+impl From<OneInForecaster> for OneInForecasterBody {
+    fn from(values: OneInForecaster) -> Self {
+        Self {
+            forecaster: values.forecaster.to_string(),
+            combined_inference: each(values.combined_inference),
+        }
+    }
+}
+
+impl TryFrom<OneInForecasterBody> for OneInForecaster {
+    type Error = TopicError;
+
+    fn try_from(body: OneInForecasterBody) -> Result<Self, Self::Error> {
+        Ok(Self {
+            forecaster: body.forecaster.parse()?,
+            combined_inference: each(body.combined_inference),
+        })
+    }
+}
+
+impl From<OneOutInfererForecaster> for OneOutInfererForecasterBody {
+    fn from(values: OneOutInfererForecaster) -> Self {
+        Self {
+            forecaster: values.forecaster.to_string(),
+            withheld_inferer: values.withheld_inferer.to_string(),
+            combined_inference: each(values.combined_inference),
+        }
+    }
+}
+
+impl TryFrom<OneOutInfererForecasterBody> for OneOutInfererForecaster {
+    type Error = TopicError;
+
+    fn try_from(body: OneOutInfererForecasterBody) -> Result<Self, Self::Error> {
+        Ok(Self {
+            forecaster: body.forecaster.parse()?,
+            withheld_inferer: body.withheld_inferer.parse()?,
+            combined_inference: each(body.combined_inference),
+        })
+    }
+}
+
 impl From<Bundle> for LatestNetworkInferences {
     fn from(bundle: Bundle) -> Self {
         let nonce = bundle.nonce.to_string();
@@ -225,9 +388,9 @@ impl From<Bundle> for LatestNetworkInferences {
                 forecaster_values: each(bundle.forecaster_values),
                 naive_value: each(bundle.naive_value),
                 one_out_inferer_values: each(bundle.one_out_inferer_values),
-                one_out_forecaster_values: Vec::new(),
-                one_in_forecaster_values: Vec::new(),
-                one_out_inferer_forecaster_values: Vec::new(),
+                one_out_forecaster_values: each(bundle.one_out_forecaster_values),
+                one_in_forecaster_values: each(bundle.one_in_forecaster_values),
+                one_out_inferer_forecaster_values: each(bundle.one_out_inferer_forecaster_values),
             },
             inference_block_height: nonce,
         }
@@ -250,6 +413,11 @@ impl TryFrom<LatestNetworkInferences> for Bundle {
             forecaster_values: try_each(inferences.forecaster_values)?,
             naive_value: each(inferences.naive_value),
             one_out_inferer_values: try_each(inferences.one_out_inferer_values)?,
+            one_out_forecaster_values: try_each(inferences.one_out_forecaster_values)?,
+            one_in_forecaster_values: try_each(inferences.one_in_forecaster_values)?,
+            one_out_inferer_forecaster_values: try_each(
+                inferences.one_out_inferer_forecaster_values,
+            )?,
         })
     }
 }

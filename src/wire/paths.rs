@@ -45,6 +45,10 @@ pub const LATEST_NETWORK_INFERENCES: &str =
 pub const TOPIC: &str = "/emissions/{version}/topics/{topic_id}";
 /// The number the next topic will get: one more than there are topics.
 pub const NEXT_TOPIC_ID: &str = "/emissions/{version}/next_topic_id";
+/// Every topic with its clock and its actors. Ours.
+pub const TOPICS: &str = "/api/v1/topics";
+/// A topic's newest past epochs, oldest first; `?limit=` of them. Ours.
+pub const TOPIC_HISTORY: &str = "/api/v1/topics/{topic_id}/history";
 
 /// The header that carries an API key. Header names are case-insensitive.
 pub const API_KEY_HEADER: &str = "x-api-key";

@@ -14,6 +14,9 @@ fn a_bundle_has_the_shape_of_the_document() {
         forecaster_values: vec![],
         naive_value: value(),
         one_out_inferer_values: vec![],
+        one_out_forecaster_values: vec![],
+        one_in_forecaster_values: vec![],
+        one_out_inferer_forecaster_values: vec![],
     };
     let labeled = json!([{"label_id": 1, "label_name": "y", "value": "2605.5"}]);
     let body = LatestNetworkInferences::from(bundle.clone());

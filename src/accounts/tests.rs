@@ -1,0 +1,119 @@
+//! Keys seen by the services that open the same file.
+
+use model::timestamp::Timestamp;
+use rusqlite::Connection;
+use tempfile::{TempDir, tempdir};
+
+use super::*;
+
+fn clock() -> Clock {
+    Clock::manual(Timestamp::from_seconds(1_790_000_000))
+}
+
+async fn open(folder: &TempDir) -> Accounts {
+    Accounts::open(folder.path().join("new/accounts.sqlite"), clock()).await.unwrap()
+}
+
+/// Lets what is remembered go stale.
+async fn wait_out_the_cache() {
+    tokio::time::advance(Duration::from_millis(100)).await;
+}
+
+#[tokio::test]
+async fn a_created_key_is_verified_and_an_invented_one_is_not() {
+    let folder = tempdir().unwrap();
+    let accounts = open(&folder).await;
+    let (id, key) = accounts.create_key("a client").await.unwrap();
+    for _ in 0..3 {
+        assert_eq!(accounts.verify(&key).await.unwrap(), Some(id));
+    }
+    assert_eq!(accounts.verify(&ApiKey::from_random([7; 12])).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn the_file_holds_no_secret() {
+    let folder = tempdir().unwrap();
+    let (_, key) = open(&folder).await.create_key("a client").await.unwrap();
+    let digits = key.reveal().trim_start_matches("UP-").as_bytes().to_vec();
+    for file in std::fs::read_dir(folder.path().join("new")).unwrap() {
+        let bytes = std::fs::read(file.unwrap().path()).unwrap();
+        assert!(!bytes.windows(digits.len()).any(|window| window == digits));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_process_sees_what_another_creates_and_revokes() {
+    let folder = tempdir().unwrap();
+    let (here, there) = (open(&folder).await, open(&folder).await);
+    let (id, key) = here.create_key("a client").await.unwrap();
+    assert_eq!(there.verify(&key).await.unwrap(), Some(id));
+    assert!(here.revoke(id).await.unwrap());
+    assert_eq!(here.verify(&key).await.unwrap(), None, "at once where it was revoked");
+    wait_out_the_cache().await;
+    assert_eq!(there.verify(&key).await.unwrap(), None);
+    assert!(!there.revoke(id).await.unwrap(), "it is revoked already");
+}
+
+#[tokio::test]
+async fn keys_are_revoked_by_name_and_stay_in_the_list() {
+    let folder = tempdir().unwrap();
+    let accounts = open(&folder).await;
+    let (first, first_key) = accounts.create_key("local").await.unwrap();
+    let (second, _) = accounts.create_key("local").await.unwrap();
+    let (other, other_key) = accounts.create_key("mine").await.unwrap();
+    assert_eq!(accounts.revoke_named("local").await.unwrap(), 2);
+    assert_eq!(accounts.revoke_named("local").await.unwrap(), 0);
+    assert_eq!(accounts.verify(&first_key).await.unwrap(), None);
+    assert_eq!(accounts.verify(&other_key).await.unwrap(), Some(other));
+    let list = accounts.list().await.unwrap();
+    let revoked = |record: &KeyRecord| (record.id, record.revoked_at.is_some());
+    let want = [(other, false), (second, true), (first, true)];
+    assert_eq!(list.iter().map(revoked).collect::<Vec<_>>(), want);
+    assert_eq!(list.first().unwrap().created_at, clock().now());
+}
+
+#[tokio::test]
+async fn a_name_is_a_line_of_text() {
+    let folder = tempdir().unwrap();
+    let accounts = open(&folder).await;
+    for name in ["", "two\nlines", &"x".repeat(NAME_CHARS_MAX + 1)] {
+        assert!(matches!(accounts.create_key(name).await, Err(AccountsError::Name)), "{name}");
+    }
+    accounts.create_key(&"é".repeat(NAME_CHARS_MAX)).await.unwrap();
+}
+
+#[tokio::test]
+async fn many_open_the_file_at_once() {
+    let folder = tempdir().unwrap();
+    let opened = futures_of(8, || open(&folder)).await;
+    for accounts in &opened {
+        accounts.create_key("a client").await.unwrap();
+    }
+    assert_eq!(opened.first().unwrap().list().await.unwrap().len(), 8);
+}
+
+async fn futures_of<F: Future>(n: usize, make: impl Fn() -> F) -> Vec<F::Output> {
+    let mut futures: Vec<_> = (0..n).map(|_| Box::pin(make())).collect();
+    let mut outputs = Vec::new();
+    std::future::poll_fn(|context| {
+        futures.retain_mut(|future| match future.as_mut().poll(context) {
+            std::task::Poll::Ready(output) => {
+                outputs.push(output);
+                false
+            }
+            std::task::Poll::Pending => true,
+        });
+        if futures.is_empty() { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+    })
+    .await;
+    outputs
+}
+
+#[tokio::test]
+async fn a_file_of_a_newer_version_is_refused() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("accounts.sqlite");
+    Connection::open(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
+    let error = Accounts::open(&path, clock()).await.unwrap_err();
+    assert!(matches!(error, AccountsError::Store(StoreError::Newer { found: 99, .. })));
+}

@@ -1,0 +1,363 @@
+//! Document 2: finding datasets, reading their rows and buckets, and writing them.
+
+use std::collections::BTreeMap;
+
+use model::{
+    dataset::{Column, Dataset, DatasetId},
+    page::Limit,
+    resolution::Resolution,
+    row::{Bucket, Value},
+    timestamp::Timestamp,
+};
+use serde::de::DeserializeOwned;
+use wire::{
+    datasets::{
+        BucketBody, BulkInsert, BulkInserted, ColumnBody, CreateDataset, DatasetBody, Envelope,
+        FlatRow, InsertRow, MessageBody, RawRowBody, TagName, ValueBody,
+    },
+    paths,
+};
+
+use crate::{
+    error::ClientError,
+    transport::{Call, Transport, parse},
+};
+
+/// A dataset service. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Datasets {
+    pub(crate) transport: Transport,
+}
+
+/// Which datasets to list.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct DatasetsQuery {
+    /// Words to be found in names and descriptions; empty for all datasets.
+    pub search: String,
+    /// Datasets in a page; none for the service's own choice.
+    pub limit: Option<usize>,
+    /// How many to pass over first.
+    pub offset: usize,
+}
+
+/// A page of datasets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DatasetsPage {
+    /// How many there are in all; none where the service did not count.
+    pub n_datasets: Option<u64>,
+    /// This page's.
+    pub datasets: Vec<Dataset>,
+    /// Whether more follow.
+    pub has_more: bool,
+}
+
+/// The direction rows come in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// Oldest first.
+    Ascending,
+    /// Newest first.
+    Descending,
+}
+
+/// Which rows to read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RowsQuery {
+    /// Of which dataset.
+    pub dataset: DatasetId,
+    /// How coarse.
+    pub resolution: Resolution,
+    /// Not before this; none for the widest span that the service allows.
+    pub start: Option<Timestamp>,
+    /// Not after this; none for now.
+    pub end: Option<Timestamp>,
+    /// Past this moment in the given order: [`RowsPage::next`] of the page before.
+    pub after: Option<Timestamp>,
+    /// Rows in a page.
+    pub limit: Limit,
+    /// The direction.
+    pub order: Order,
+}
+
+/// A row whose values carry the names of their columns.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NamedRow {
+    /// When.
+    pub timestamp: Timestamp,
+    /// Column name to value; columns without one are absent.
+    pub values: BTreeMap<String, Value>,
+}
+
+/// Rows as ingested, or folded.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Rows {
+    /// As ingested: of resolution raw.
+    Raw(Vec<NamedRow>),
+    /// Folded: of every other resolution.
+    Buckets(Vec<Bucket>),
+}
+
+/// A page of rows.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RowsPage {
+    /// The rows, in the order asked for.
+    pub rows: Rows,
+    /// What to ask [`RowsQuery::after`] for the following page; none at the end of the data.
+    pub next: Option<Timestamp>,
+}
+
+/// What acquiring a tag came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Acquired {
+    /// The key holds it from now on.
+    Now,
+    /// The key held it already.
+    Already,
+}
+
+impl Datasets {
+    /// A service behind `transport`, whose address may end in `/api`.
+    #[must_use]
+    pub fn new(transport: Transport) -> Self {
+        Self { transport: transport.above("api") }
+    }
+
+    /// The address of the service, without `/api`.
+    #[must_use]
+    pub fn address(&self) -> &str {
+        self.transport.address()
+    }
+
+    /// Lists datasets that the key may see. Cancel-safe.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] with status 401 without a key, and those of a broken line.
+    pub async fn list(&self, query: &DatasetsQuery) -> Result<DatasetsPage, ClientError> {
+        let mut pairs = Vec::new();
+        if !query.search.is_empty() {
+            pairs.push(("search", query.search.clone()));
+        }
+        if let Some(limit) = query.limit {
+            pairs.push(("limit", limit.to_string()));
+        }
+        if query.offset > 0 {
+            pairs.push(("offset", query.offset.to_string()));
+        }
+        let page = self.datasets_page(paths::DATASETS, &pairs).await?;
+        Ok(page)
+    }
+
+    /// Lists datasets whose metadata field `field` is exactly `value`. Cancel-safe.
+    ///
+    /// # Errors
+    /// As for [`Self::list`].
+    pub async fn search(&self, field: &str, value: &str) -> Result<DatasetsPage, ClientError> {
+        self.datasets_page(paths::DATASETS_SEARCH, &[(field, value.to_owned())]).await
+    }
+
+    async fn datasets_page(
+        &self,
+        path: &str,
+        query: &[(&str, String)],
+    ) -> Result<DatasetsPage, ClientError> {
+        let what = "a list of datasets";
+        let call = Call { query, ..Call::get(path) };
+        let page: Envelope<DatasetBody> = self.transport.json(call, what).await?;
+        Ok(DatasetsPage {
+            n_datasets: u64::try_from(page.count).ok(),
+            has_more: page.next.is_some(),
+            datasets: convert(page.results, what)?,
+        })
+    }
+
+    /// Returns one dataset. Cancel-safe.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] with status 404 if it does not exist or the key may not see it.
+    pub async fn dataset(&self, id: DatasetId) -> Result<Dataset, ClientError> {
+        let path = paths::DATASET.replace("{id}", &id.to_string());
+        let body: DatasetBody = self.transport.json(Call::get(&path), "a dataset").await?;
+        body.try_into().map_err(|error| ClientError::shape("a dataset", error))
+    }
+
+    /// Lists the columns of a dataset, in their order. Cancel-safe.
+    ///
+    /// # Errors
+    /// As for [`Self::dataset`].
+    pub async fn columns(&self, dataset: DatasetId) -> Result<Vec<Column>, ClientError> {
+        let what = "a list of columns";
+        let query = [("dataset", dataset.to_string())];
+        let call = Call { query: &query, ..Call::get(paths::COLUMNS) };
+        let page: Envelope<ColumnBody> = self.transport.json(call, what).await?;
+        convert(page.results, what)
+    }
+
+    /// Reads a page of rows or buckets. Cancel-safe.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] if the span is wider than the resolution serves, or the dataset is
+    /// not to be seen; and those of a broken line.
+    pub async fn rows(&self, query: &RowsQuery) -> Result<RowsPage, ClientError> {
+        let pairs = query.pairs();
+        let call = Call { query: &pairs, ..Call::get(paths::ROWS) };
+        let body = self.transport.bytes(call, None::<&()>).await?;
+        let (rows, next) = if query.resolution == Resolution::Raw {
+            let page: Envelope<RawRowBody> = parse(&body, "a page of rows")?;
+            let rows = page.results.into_iter().map(named).collect::<Result<Vec<_>, _>>()?;
+            (Rows::Raw(rows), page.next)
+        } else {
+            let page: Envelope<BucketBody> = parse(&body, "a page of buckets")?;
+            (Rows::Buckets(convert(page.results, "a page of buckets")?), page.next)
+        };
+        let next = next.and_then(|_| rows.last_moment());
+        Ok(RowsPage { rows, next })
+    }
+
+    /// Reads the newest rows, newest first. Cancel-safe.
+    ///
+    /// # Errors
+    /// As for [`Self::rows`].
+    pub async fn newest(
+        &self,
+        dataset: DatasetId,
+        limit: Limit,
+    ) -> Result<Vec<NamedRow>, ClientError> {
+        let query = [("dataset", dataset.to_string()), ("limit", limit.get().to_string())];
+        let call = Call { query: &query, ..Call::get(paths::ROWS_LIVE) };
+        let body = self.transport.bytes(call, None::<&()>).await?;
+        body.split(|byte| *byte == b'\n')
+            .filter(|line| !line.trim_ascii().is_empty())
+            .map(|line| NamedRow::try_from(parse::<FlatRow>(line, "a row")?))
+            .collect()
+    }
+
+    /// Acquires a tag, such as [`model::dataset::PUBLIC_TAG`], for the key.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] if the tag does not exist or is not to be had this way.
+    pub async fn acquire_tag(&self, tag: &str) -> Result<Acquired, ClientError> {
+        let body = TagName { tag_name: tag.to_owned() };
+        let call = Call::post(paths::TAGS_ACQUIRE);
+        match self.transport.json_for::<_, MessageBody>(call, &body, "a message").await {
+            Ok(_) => Ok(Acquired::Now),
+            Err(ClientError::Refused { status: 409, .. }) => Ok(Acquired::Already),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Creates a dataset, which the key then owns.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] with status 409 if there is one of this name.
+    pub async fn create(&self, dataset: &CreateDataset) -> Result<Dataset, ClientError> {
+        let call = Call::post(paths::DATASETS);
+        let body: DatasetBody = self.transport.json_for(call, dataset, "a dataset").await?;
+        body.try_into().map_err(|error| ClientError::shape("a dataset", error))
+    }
+
+    /// Appends rows to a dataset, replacing those at the same moments; returns how many are stored.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] if the key may not write, or a row does not fit the columns.
+    pub async fn insert(
+        &self,
+        dataset: DatasetId,
+        rows: Vec<NamedRow>,
+    ) -> Result<u64, ClientError> {
+        let rows = rows.into_iter().map(insertable).collect();
+        let body = BulkInsert { dataset: dataset.get(), rows };
+        let call = Call::post(paths::ROWS_BULK_INSERT);
+        let answer: BulkInserted = self.transport.json_for(call, &body, "a number of rows").await?;
+        Ok(answer.inserted)
+    }
+
+    /// Returns if the service serves. Needs no key. Cancel-safe.
+    ///
+    /// # Errors
+    /// Those of a broken line, or a refusal.
+    pub async fn health(&self) -> Result<(), ClientError> {
+        self.transport.bytes(Call::get(paths::HEALTH), None::<&()>).await.map(|_| ())
+    }
+}
+
+impl RowsQuery {
+    /// The newest `limit` rows or buckets of `dataset`, newest first.
+    #[must_use]
+    pub const fn newest(dataset: DatasetId, resolution: Resolution, limit: Limit) -> Self {
+        Self {
+            dataset,
+            resolution,
+            start: None,
+            end: None,
+            after: None,
+            limit,
+            order: Order::Descending,
+        }
+    }
+
+    fn pairs(&self) -> Vec<(&'static str, String)> {
+        let ordering = match self.order {
+            Order::Ascending => "timestamp",
+            Order::Descending => "-timestamp",
+        };
+        let mut pairs = vec![
+            ("dataset", self.dataset.to_string()),
+            ("resolution", self.resolution.to_string()),
+            ("limit", self.limit.get().to_string()),
+            ("ordering", ordering.to_owned()),
+        ];
+        let moments = [("start", self.start), ("end", self.end), ("after", self.after)];
+        pairs.extend(moments.into_iter().filter_map(|(name, at)| Some((name, at?.to_string()))));
+        pairs
+    }
+}
+
+impl Rows {
+    fn last_moment(&self) -> Option<Timestamp> {
+        match self {
+            Self::Raw(rows) => rows.last().map(|row| row.timestamp),
+            Self::Buckets(buckets) => buckets.last().map(|bucket| bucket.timestamp),
+        }
+    }
+}
+
+impl TryFrom<FlatRow> for NamedRow {
+    type Error = ClientError;
+
+    fn try_from(row: FlatRow) -> Result<Self, Self::Error> {
+        named_of(&row.timestamp, row.values)
+    }
+}
+
+fn named(row: RawRowBody) -> Result<NamedRow, ClientError> {
+    named_of(&row.timestamp, row.values)
+}
+
+fn named_of(at: &str, values: BTreeMap<String, ValueBody>) -> Result<NamedRow, ClientError> {
+    let timestamp = at.parse().map_err(|error| ClientError::shape("a row", error))?;
+    let values = values.into_iter().map(|(name, value)| (name, value.into())).collect();
+    Ok(NamedRow { timestamp, values })
+}
+
+fn insertable(row: NamedRow) -> InsertRow {
+    InsertRow {
+        timestamp: row.timestamp.to_string(),
+        values: row.values.into_iter().map(|(name, value)| (name, value.into())).collect(),
+    }
+}
+
+/// Converts each of `bodies`, all of which together are `what`.
+fn convert<B, T>(bodies: Vec<B>, what: &'static str) -> Result<Vec<T>, ClientError>
+where
+    B: DeserializeOwned,
+    T: TryFrom<B>,
+    T::Error: std::error::Error + Send + Sync + 'static,
+{
+    bodies
+        .into_iter()
+        .map(|body| body.try_into().map_err(|error| ClientError::shape(what, error)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

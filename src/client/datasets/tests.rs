@@ -1,0 +1,128 @@
+use axum::{
+    Json, Router,
+    extract::Query,
+    http::StatusCode,
+    routing::{get, post},
+};
+use serde_json::{Value as Json_, json};
+
+use super::*;
+use crate::fake::Fake;
+
+const AT: &str = "2026-07-30T21:57:00Z";
+
+async fn service(router: Router) -> (Fake, Datasets) {
+    let fake = Fake::serve(router).await;
+    let base = format!("{}/api", fake.address);
+    let datasets = Datasets::new(Transport::new(&base, None).unwrap());
+    (fake, datasets)
+}
+
+fn id(number: i64) -> DatasetId {
+    DatasetId::new(number).unwrap()
+}
+
+fn dataset(number: i64, name: &str) -> Json_ {
+    json!({
+        "id": number, "name": name, "description": "", "metadata": { "ticker": "btc" },
+        "created_at": AT, "updated_at": AT
+    })
+}
+
+/// Answers with the query it was asked, as the description of a dataset.
+async fn echo(Query(query): Query<BTreeMap<String, String>>) -> Json<Json_> {
+    let mut body = dataset(1, "echo");
+    body["description"] = json!(format!("{query:?}"));
+    Json(json!({ "count": -1, "next": "more", "previous": null, "results": [body] }))
+}
+
+#[tokio::test]
+async fn a_listing_carries_its_search() {
+    let (_fake, datasets) = service(Router::new().route(paths::DATASETS, get(echo))).await;
+    let query = DatasetsQuery { search: "a&b".to_owned(), limit: Some(5), offset: 10 };
+    let page = datasets.list(&query).await.unwrap();
+    assert_eq!(page.datasets[0].description, r#"{"limit": "5", "offset": "10", "search": "a&b"}"#);
+    assert!(page.has_more && page.n_datasets.is_none());
+}
+
+#[tokio::test]
+async fn raw_rows_and_buckets_keep_their_types() {
+    let rows = |Query(query): Query<BTreeMap<String, String>>| async move {
+        let results = if query["resolution"] == "raw" {
+            json!([{
+                "id": 9, "dataset_id": 3, "timestamp": AT, "created_at": AT,
+                "values": { "open": 1.5, "trades_done": 134 }
+            }])
+        } else {
+            json!([{
+                "dataset_id": 3, "timestamp": AT, "open": 1.0, "high": 2.0, "low": 0.5,
+                "close": 1.5, "volume": 10.0, "count": 5
+            }])
+        };
+        Json(json!({ "count": 1, "next": null, "previous": null, "results": results }))
+    };
+    let (_fake, datasets) = service(Router::new().route(paths::ROWS, get(rows))).await;
+
+    let query = RowsQuery::newest(id(3), Resolution::Raw, Limit::clamped(1));
+    let Rows::Raw(rows) = datasets.rows(&query).await.unwrap().rows else { panic!("buckets") };
+    assert_eq!(rows[0].values["trades_done"], Value::Integer(134));
+    assert_eq!(rows[0].values["open"], Value::Float(1.5));
+
+    let query = RowsQuery { resolution: Resolution::Hour, ..query };
+    let page = datasets.rows(&query).await.unwrap();
+    let Rows::Buckets(buckets) = page.rows else { panic!("raw rows") };
+    assert_eq!((buckets[0].high, buckets[0].count, page.next), (2.0, 5, None));
+}
+
+#[test]
+fn a_query_names_only_the_bounds_it_has() {
+    let mut query = RowsQuery::newest(id(3), Resolution::FiveMinutes, Limit::clamped(10));
+    let names = |query: &RowsQuery| -> Vec<_> { query.pairs().into_iter().map(|p| p.0).collect() };
+    assert_eq!(names(&query), ["dataset", "resolution", "limit", "ordering"]);
+    query.after = Some(AT.parse().unwrap());
+    query.order = Order::Ascending;
+    assert_eq!(query.pairs()[3..], [("ordering", "timestamp".into()), ("after", AT.into())]);
+}
+
+#[tokio::test]
+async fn live_rows_come_line_by_line() {
+    let live = || async { format!("{{\"timestamp\":\"{AT}\",\"close\":2}}\n\n") };
+    let (_fake, datasets) = service(Router::new().route(paths::ROWS_LIVE, get(live))).await;
+    let rows = datasets.newest(id(3), Limit::clamped(1)).await.unwrap();
+    assert_eq!(rows.len(), 1);
+    assert_eq!(rows[0].values["close"].as_f64(), Some(2.0));
+}
+
+#[tokio::test]
+async fn a_tag_held_already_is_no_error() {
+    let acquire = |Json(body): Json<TagName>| async move {
+        match body.tag_name.as_str() {
+            "public" => (StatusCode::OK, Json(json!({ "message": "done" }))),
+            "held" => (StatusCode::CONFLICT, Json(json!({ "error": "held: conflict" }))),
+            _ => (StatusCode::FORBIDDEN, Json(json!({ "error": "private: forbidden" }))),
+        }
+    };
+    let (_fake, datasets) = service(Router::new().route(paths::TAGS_ACQUIRE, post(acquire))).await;
+    assert_eq!(datasets.acquire_tag("public").await.unwrap(), Acquired::Now);
+    assert_eq!(datasets.acquire_tag("held").await.unwrap(), Acquired::Already);
+    assert_eq!(datasets.acquire_tag("tiingo").await.unwrap_err().status(), Some(403));
+}
+
+#[tokio::test]
+async fn a_dataset_is_created_and_filled() {
+    let create = |Json(body): Json<CreateDataset>| async move { Json(dataset(7, &body.name)) };
+    let insert =
+        |Json(body): Json<BulkInsert>| async move { Json(json!({ "inserted": body.rows.len() })) };
+    let router = Router::new()
+        .route(paths::DATASETS, post(create))
+        .route(paths::ROWS_BULK_INSERT, post(insert));
+    let (_fake, datasets) = service(router).await;
+    let body = CreateDataset { name: "cpu".to_owned(), ..CreateDataset::default() };
+    let created = datasets.create(&body).await.unwrap();
+    assert_eq!((created.id, created.name.as_str()), (id(7), "cpu"));
+    let row = NamedRow {
+        timestamp: AT.parse().unwrap(),
+        values: BTreeMap::from([("close".to_owned(), Value::Float(0.5))]),
+    };
+    assert_eq!(datasets.insert(created.id, vec![row]).await.unwrap(), 1);
+}

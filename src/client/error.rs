@@ -1,0 +1,130 @@
+//! Why a call failed: what was tried, why it did not work, and what to do about it.
+
+use std::{error::Error as _, time::Duration};
+
+/// Why a call to a service failed. Holds no secret: neither header nor body of the request.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClientError {
+    /// The text is no address of a service.
+    #[error("read `{text}` as an address such as http://127.0.0.1:8080")]
+    Address {
+        /// The text, shortened.
+        text: String,
+    },
+    /// The machine lacks what HTTP needs.
+    #[error("prepare HTTP")]
+    Prepare(#[source] reqwest::Error),
+    /// Nobody answers at the address, or the line broke.
+    #[error("reach {address}")]
+    Reach {
+        /// The address called, without path and query.
+        address: String,
+        /// What broke.
+        #[source]
+        source: reqwest::Error,
+    },
+    /// The service took too long.
+    #[error("get an answer from {address} within {} s", within.as_secs())]
+    TimedOut {
+        /// The address called, without path and query.
+        address: String,
+        /// How long was waited.
+        within: Duration,
+    },
+    /// The service asks to come back later (429, or 503 with a date to return).
+    #[error("be served now: {message}")]
+    Limited {
+        /// What the service said.
+        message: String,
+        /// How long it asked to wait, where it said so.
+        retry_after: Option<Duration>,
+    },
+    /// The service refused.
+    #[error("be served ({status}): {message}")]
+    Refused {
+        /// The HTTP status.
+        status: u16,
+        /// What the service said, shortened.
+        message: String,
+    },
+    /// The answer is longer than is taken.
+    #[error("take an answer of more than {limit_bytes} bytes")]
+    TooLong {
+        /// The most that is taken.
+        limit_bytes: usize,
+    },
+    /// The answer is not what the documents describe.
+    #[error("understand the answer as {what}")]
+    Shape {
+        /// What was expected.
+        what: &'static str,
+        /// What is wrong with it.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+impl ClientError {
+    /// The HTTP status, where the service answered with a refusal.
+    #[must_use]
+    pub fn status(&self) -> Option<u16> {
+        match self {
+            Self::Refused { status, .. } => Some(*status),
+            Self::Limited { .. } => Some(429),
+            _ => None,
+        }
+    }
+
+    /// How long the service asked to wait, where it did.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Limited { retry_after, .. } => *retry_after,
+            _ => None,
+        }
+    }
+
+    /// The innermost cause, as one line for people.
+    #[must_use]
+    pub fn why(&self) -> String {
+        match self {
+            Self::Refused { message, .. } | Self::Limited { message, .. } => message.clone(),
+            _ => {
+                let mut cause = self.source();
+                let mut last = None;
+                while let Some(error) = cause {
+                    last = Some(error.to_string());
+                    cause = error.source();
+                }
+                last.unwrap_or_else(|| self.to_string())
+            }
+        }
+    }
+
+    /// What whoever called can do about it.
+    #[must_use]
+    pub fn next_step(&self) -> &'static str {
+        match self {
+            Self::Address { .. } => "correct the address",
+            Self::Prepare(_) => "check the certificates of this machine",
+            Self::Reach { .. } => "check that the service runs and that the address is right",
+            Self::TimedOut { .. } => "try again, or ask for less",
+            Self::Limited { .. } => "wait, then try again",
+            Self::Refused { status: 401 | 403, .. } => "check the API key and its tags",
+            Self::Refused { status: 404, .. } => "check the number, and that a tag shows it",
+            Self::Refused { status: 500.., .. } => "look at the log of the service",
+            Self::Refused { .. } => "correct the request",
+            Self::TooLong { .. } => "ask for less at a time",
+            Self::Shape { .. } => "check that the address is that of the right service",
+        }
+    }
+
+    /// An answer that is not `what` was expected.
+    pub(crate) fn shape(
+        what: &'static str,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Self {
+        Self::Shape { what, source: source.into() }
+    }
+}

@@ -1,0 +1,28 @@
+//! Servers for this room's tests: an axum router on a free port, gone with its handle.
+
+use axum::Router;
+use task::group::Group;
+use tokio::net::TcpListener;
+
+/// A running server.
+pub(crate) struct Fake {
+    pub(crate) address: String,
+    group: Group,
+}
+
+impl Fake {
+    /// Serves `router` on a free port of this machine.
+    pub(crate) async fn serve(router: Router) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let group = Group::default();
+        group.spawn("fake", async move { axum::serve(listener, router).await.unwrap() });
+        Self { address, group }
+    }
+}
+
+impl Drop for Fake {
+    fn drop(&mut self) {
+        self.group.stop();
+    }
+}

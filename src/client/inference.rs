@@ -1,0 +1,133 @@
+//! Document 3: the newest inferences of a prediction network, its topics, and their past.
+
+use model::{
+    bundle::Bundle,
+    topic::{BlockHeight, TopicId},
+};
+use wire::{
+    inference::{
+        LatestNetworkInferences, NextTopicId, TopicBody, TopicHistory, TopicList, TopicResponse,
+    },
+    paths,
+};
+
+use crate::{
+    error::ClientError,
+    transport::{Call, Transport},
+};
+
+/// An inference service. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Inference {
+    transport: Transport,
+    version: String,
+}
+
+/// The newest bundle of a topic.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Latest {
+    /// What was inferred.
+    pub bundle: Bundle,
+    /// The block at which it was made.
+    pub block_height: BlockHeight,
+}
+
+impl Inference {
+    /// A service behind `transport`, spoken to in the newest version that this room knows.
+    #[must_use]
+    pub fn new(transport: Transport) -> Self {
+        let version = paths::EMISSIONS_VERSIONS.first().copied().unwrap_or("v10");
+        Self { transport, version: version.to_owned() }
+    }
+
+    /// Returns this service spoken to in emissions version `version`, such as `v9`.
+    #[must_use]
+    pub fn with_version(self, version: &str) -> Self {
+        Self { version: version.to_owned(), ..self }
+    }
+
+    /// The address of the service.
+    #[must_use]
+    pub fn address(&self) -> &str {
+        self.transport.address()
+    }
+
+    /// The version of the emissions API that is spoken, such as `v10`.
+    #[must_use]
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// Returns the newest bundle of a topic. Cancel-safe.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] with status 404 if there is no topic or no bundle yet,
+    /// [`ClientError::Limited`] if calls come too often.
+    pub async fn latest(&self, topic: TopicId) -> Result<Latest, ClientError> {
+        let what = "the newest inferences of a topic";
+        let path = self.path(paths::LATEST_NETWORK_INFERENCES, Some(topic));
+        let body: LatestNetworkInferences = self.transport.json(Call::get(&path), what).await?;
+        let block_height = body
+            .inference_block_height
+            .parse()
+            .map_err(|error: std::num::ParseIntError| ClientError::shape(what, error))?;
+        let bundle = body.try_into().map_err(|error| ClientError::shape(what, error))?;
+        Ok(Latest { bundle, block_height })
+    }
+
+    /// Returns a topic's settings. Cancel-safe.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] with status 404 if there is no such topic.
+    pub async fn topic(&self, topic: TopicId) -> Result<TopicBody, ClientError> {
+        let path = self.path(paths::TOPIC, Some(topic));
+        let body: TopicResponse = self.transport.json(Call::get(&path), "a topic").await?;
+        Ok(body.topic)
+    }
+
+    /// Returns the number that the next topic will get: one more than there are. Cancel-safe.
+    ///
+    /// # Errors
+    /// Those of a broken line, or a refusal.
+    pub async fn next_topic_id(&self) -> Result<u64, ClientError> {
+        let path = self.path(paths::NEXT_TOPIC_ID, None);
+        let what = "a topic's number";
+        let body: NextTopicId = self.transport.json(Call::get(&path), what).await?;
+        body.next_topic_id.parse().map_err(|error| ClientError::shape(what, error))
+    }
+
+    /// Lists every topic with its clock and its actors. Cancel-safe.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] with status 404 if the service is one without this list.
+    pub async fn topics(&self) -> Result<TopicList, ClientError> {
+        self.transport.json(Call::get(paths::TOPICS), "a list of topics").await
+    }
+
+    /// Returns a topic's newest `limit` past epochs, oldest first. Cancel-safe.
+    ///
+    /// # Errors
+    /// As for [`Self::topics`].
+    pub async fn history(&self, topic: TopicId, limit: usize) -> Result<TopicHistory, ClientError> {
+        let path = self.path(paths::TOPIC_HISTORY, Some(topic));
+        let query = [("limit", limit.to_string())];
+        let call = Call { query: &query, ..Call::get(&path) };
+        self.transport.json(call, "a topic's past epochs").await
+    }
+
+    /// Returns if the service serves. Needs no key. Cancel-safe.
+    ///
+    /// # Errors
+    /// Those of a broken line, or a refusal.
+    pub async fn health(&self) -> Result<(), ClientError> {
+        self.transport.bytes(Call::get(paths::HEALTH), None::<&()>).await.map(|_| ())
+    }
+
+    fn path(&self, pattern: &str, topic: Option<TopicId>) -> String {
+        let path = pattern.replace("{version}", &self.version);
+        topic.map_or_else(|| path.clone(), |topic| path.replace("{topic_id}", &topic.to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests;

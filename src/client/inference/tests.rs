@@ -1,0 +1,58 @@
+use axum::{Json, Router, extract::Path, http::StatusCode, routing::get};
+use serde_json::json;
+
+use super::*;
+use crate::fake::Fake;
+
+async fn service() -> (Fake, Inference) {
+    let latest = |Path((version, topic)): Path<(String, String)>| async move {
+        if version != "v10" || topic != "14" {
+            let body = json!({ "code": 5, "message": "no such topic", "details": [] });
+            return (StatusCode::NOT_FOUND, Json(body));
+        }
+        let y = |value| json!([{ "label_id": 1, "label_name": "y", "value": value }]);
+        let body = json!({
+            "network_inferences": {
+                "topic_id": "14", "nonce": "480", "combined_value": y("0.25"),
+                "inferer_values": [{ "worker": "allo1abc", "values": y("0.30") }],
+                "forecaster_values": [], "naive_value": y("0.20"), "one_out_inferer_values": []
+            },
+            "inference_block_height": "483"
+        });
+        (StatusCode::OK, Json(body))
+    };
+    let next = || async { Json(json!({ "next_topic_id": "3" })) };
+    let history = || async { Json(json!({ "topic_id": 14, "epochs": [] })) };
+    let router = Router::new()
+        .route(paths::LATEST_NETWORK_INFERENCES, get(latest))
+        .route(paths::NEXT_TOPIC_ID, get(next))
+        .route(paths::TOPIC_HISTORY, get(history));
+    let fake = Fake::serve(router).await;
+    let inference = Inference::new(Transport::new(&fake.address, None).unwrap());
+    (fake, inference)
+}
+
+#[tokio::test]
+async fn the_newest_bundle_keeps_its_decimals_as_texts() {
+    let (_fake, inference) = service().await;
+    let latest = inference.latest(TopicId::new(14).unwrap()).await.unwrap();
+    assert_eq!((latest.bundle.nonce, latest.block_height), (480, 483));
+    assert_eq!(latest.bundle.combined_value[0].value, "0.25");
+    assert_eq!(latest.bundle.inferer_values[0].values[0].value, "0.30");
+}
+
+#[tokio::test]
+async fn the_version_is_part_of_the_path() {
+    let (_fake, inference) = service().await;
+    let topic = TopicId::new(14).unwrap();
+    let error = inference.with_version("v9").latest(topic).await.unwrap_err();
+    assert_eq!((error.status(), error.why().as_str()), (Some(404), "no such topic"));
+}
+
+#[tokio::test]
+async fn topics_are_counted_and_their_past_is_read() {
+    let (_fake, inference) = service().await;
+    assert_eq!(inference.next_topic_id().await.unwrap(), 3);
+    let history = inference.history(TopicId::new(14).unwrap(), 10).await.unwrap();
+    assert_eq!(history.topic_id, 14);
+}

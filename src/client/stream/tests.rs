@@ -1,0 +1,153 @@
+use std::{
+    convert::Infallible,
+    sync::atomic::{AtomicUsize, Ordering},
+};
+
+use axum::{
+    Router,
+    http::StatusCode,
+    response::{
+        IntoResponse as _, Response,
+        sse::{self, Sse as Events},
+    },
+    routing::get,
+};
+use task::group::Group;
+
+use super::*;
+use crate::{fake::Fake, transport::Transport};
+
+/// Longer than anything here takes.
+const SOON: Duration = Duration::from_secs(20);
+
+fn row(minute: u32, close: f64) -> sse::Event {
+    let data = format!(r#"{{"timestamp":"2026-07-30T21:{minute:02}:00Z","close":{close}}}"#);
+    sse::Event::default().event("data").data(data)
+}
+
+fn connected() -> sse::Event {
+    sse::Event::default().event("connected").data(r#"{"dataset_id":1,"message":"hello"}"#)
+}
+
+fn answer(events: Vec<sse::Event>) -> Response {
+    let events = futures::stream::iter(events).map(Ok::<_, Infallible>);
+    Events::new(events).into_response()
+}
+
+/// What is seen of a service whose `n`th line is `lines(n)`.
+async fn watch(lines: impl Fn(usize) -> Response + Clone + Send + Sync + 'static) -> Watch {
+    let n_lines = Arc::new(AtomicUsize::new(0));
+    let serve = move || {
+        let answer = lines(n_lines.fetch_add(1, Ordering::SeqCst));
+        async move { answer }
+    };
+    let fake = Fake::serve(Router::new().route(paths::ROWS_STREAM, get(serve))).await;
+    let datasets = Datasets::new(Transport::new(&fake.address, None).unwrap());
+    let (sender, events) = mpsc::channel(8);
+    let group = Group::default();
+    group.spawn("follow", follow(datasets, DatasetId::new(1).unwrap(), sender));
+    Watch { events, group, _fake: fake }
+}
+
+struct Watch {
+    events: mpsc::Receiver<StreamEvent>,
+    group: Group,
+    _fake: Fake,
+}
+
+impl Watch {
+    /// The next event, as a text.
+    async fn next(&mut self) -> String {
+        match timeout(SOON, self.events.recv()).await.expect("an event").expect("a stream") {
+            StreamEvent::Connected => "connected".to_owned(),
+            StreamEvent::Heartbeat => "heartbeat".to_owned(),
+            StreamEvent::Lost { why, .. } => format!("lost: {}", why.why()),
+            StreamEvent::Rows(rows) => {
+                let rows = rows.iter().map(|row| {
+                    let minute = (row.timestamp.seconds() / 60) % 60;
+                    format!(" {minute}={}", row.values["close"].as_f64().unwrap())
+                });
+                format!("rows{}", rows.collect::<String>())
+            }
+        }
+    }
+
+    async fn check(&mut self, want: &[&str]) {
+        for want in want {
+            assert_eq!(self.next().await, *want);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_replay_after_a_lost_line_gives_only_what_is_new() {
+    let mut watch = watch(|n| match n {
+        0 => answer(vec![connected(), row(1, 1.0), row(2, 2.0)]),
+        _ => answer(vec![connected(), row(1, 1.0), row(2, 2.0), row(3, 3.0)]),
+    })
+    .await;
+    watch
+        .check(&[
+            "connected",
+            "rows 1=1 2=2",
+            "lost: it was closed",
+            "connected",
+            "rows 3=3",
+            "lost: it was closed",
+        ])
+        .await;
+}
+
+#[tokio::test]
+async fn a_corrected_row_passes() {
+    let mut watch =
+        watch(|_| answer(vec![connected(), row(1, 1.0), row(2, 2.0), row(1, 1.5), row(1, 1.5)]))
+            .await;
+    watch.check(&["connected", "rows 1=1 2=2 1=1.5"]).await;
+}
+
+#[tokio::test]
+async fn a_refusal_is_told_and_tried_again() {
+    let mut watch = watch(|n| match n {
+        0 => (StatusCode::NOT_FOUND, r#"{"error":"no such dataset: not found"}"#).into_response(),
+        _ => answer(vec![connected()]),
+    })
+    .await;
+    watch.check(&["lost: no such dataset: not found", "connected"]).await;
+}
+
+#[tokio::test]
+async fn a_heartbeat_after_rows_is_not_lost() {
+    let heartbeat = || sse::Event::default().event("heartbeat").data("{}");
+    let mut watch =
+        watch(move |_| answer(vec![connected(), heartbeat(), row(1, 1.0), heartbeat()])).await;
+    watch.check(&["connected", "heartbeat", "rows 1=1", "heartbeat"]).await;
+}
+
+#[tokio::test]
+async fn an_event_without_end_is_cut_off() {
+    let chunk = bytes::Bytes::from(vec![b'x'; 64 * 1024]);
+    let mut watch = watch(move |_| {
+        let chunks = futures::stream::repeat(chunk.clone()).map(Ok::<_, Infallible>);
+        axum::body::Body::from_stream(chunks).into_response()
+    })
+    .await;
+    let text = watch.next().await;
+    assert!(text.contains("more than 1048576 bytes"), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn silence_is_a_lost_line() {
+    let silent = futures::stream::pending::<Result<Sse, ClientError>>();
+    let mut line = Line { events: silent, limit: Arc::default() };
+    let error = line.next(Instant::now() + SILENCE_MAX).await.unwrap_err();
+    assert_eq!(error.why(), "it fell silent");
+}
+
+#[tokio::test]
+async fn it_ends_when_nobody_listens() {
+    let Watch { events, group, _fake } =
+        watch(|_| answer(vec![connected(), row(1, 1.0), row(2, 2.0)])).await;
+    drop(events);
+    timeout(SOON, group.shutdown()).await.expect("the task to end");
+}

@@ -1,0 +1,254 @@
+//! HTTP to one service: its address, the API key, deadlines, and bounded answers.
+
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use model::key::ApiKey;
+use reqwest::{
+    Client, Method, RequestBuilder, Response, StatusCode, Url,
+    header::{HeaderValue, RETRY_AFTER},
+    redirect::Policy,
+};
+use serde::{Serialize, de::DeserializeOwned};
+use wire::paths::API_KEY_HEADER;
+
+use crate::error::ClientError;
+
+/// The longest wait for a connection. Longer than a lost packet and its second try take.
+const CONNECT_WITHIN: Duration = Duration::from_secs(5);
+
+/// The longest wait for a whole answer where a call names none of its own.
+pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(30);
+
+/// The longest answer taken: a page of 10 000 rows with a dozen columns is a tenth of it.
+const BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// The longest part of a refusal's body that is shown.
+const MESSAGE_CHARS_MAX: usize = 2_000;
+
+/// A way to one service. Cheap to clone; all clones share their connections.
+#[derive(Debug, Clone)]
+pub struct Transport {
+    http: Client,
+    base: Url,
+    key: Option<ApiKey>,
+}
+
+/// What a call sends, and how long it may take.
+#[derive(Debug)]
+pub(crate) struct Call<'a> {
+    /// The method.
+    pub(crate) method: Method,
+    /// The path below the base address.
+    pub(crate) path: &'a str,
+    /// Names and values of the query.
+    pub(crate) query: &'a [(&'a str, String)],
+    /// The longest wait for the whole answer; none for a stream.
+    pub(crate) within: Option<Duration>,
+}
+
+impl<'a> Call<'a> {
+    /// Reads `path`.
+    pub(crate) fn get(path: &'a str) -> Self {
+        Self { method: Method::GET, path, query: &[], within: Some(ANSWER_WITHIN) }
+    }
+
+    /// Posts to `path`.
+    pub(crate) fn post(path: &'a str) -> Self {
+        Self { method: Method::POST, ..Self::get(path) }
+    }
+}
+
+/// Makes ring the program's provider of cryptography, unless there is one already.
+///
+/// Called by [`Transport::new`]; a program may call it earlier. Doing so twice does no harm.
+pub fn install_crypto() {
+    if rustls::crypto::CryptoProvider::get_default().is_none()
+        && rustls::crypto::ring::default_provider().install_default().is_err()
+    {
+        tracing::debug!("another thread installed a provider of cryptography first");
+    }
+}
+
+impl Transport {
+    /// Returns a way to the service at `base`, which may end in `/`, with `key` on every call.
+    ///
+    /// Connects to nobody yet. Redirects are not followed: the key is for this address alone.
+    ///
+    /// # Errors
+    /// [`ClientError::Address`] if `base` is no `http` or `https` address, and
+    /// [`ClientError::Prepare`] if it is `https` and the machine has no certificates.
+    pub fn new(base: &str, key: Option<ApiKey>) -> Result<Self, ClientError> {
+        let unfit = || ClientError::Address { text: base.chars().take(200).collect() };
+        let mut url: Url = base.trim().parse().map_err(|_| unfit())?;
+        if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
+            return Err(unfit());
+        }
+        let path = url.path().trim_end_matches('/').to_owned();
+        url.set_path(&path);
+        url.set_query(None);
+        url.set_fragment(None);
+
+        install_crypto();
+        let mut builder = Client::builder()
+            .redirect(Policy::none())
+            .connect_timeout(CONNECT_WITHIN)
+            .tcp_nodelay(true)
+            .user_agent("triptych");
+        if url.scheme() == "http" {
+            // No certificate is ever looked at; reading those of the machine takes a while.
+            builder = builder.tls_certs_only([]);
+        }
+        let http = builder.build().map_err(ClientError::Prepare)?;
+        Ok(Self { http, base: url, key })
+    }
+
+    /// The base address, without a slash at its end.
+    #[must_use]
+    pub fn address(&self) -> &str {
+        self.base.as_str().trim_end_matches('/')
+    }
+
+    /// Returns this transport with the last segment of its address taken off if it is `segment`.
+    pub(crate) fn above(mut self, segment: &str) -> Self {
+        let path = self.base.path().trim_end_matches('/');
+        if let Some(shorter) = path.strip_suffix(segment).and_then(|path| path.strip_suffix('/')) {
+            let shorter = shorter.to_owned();
+            self.base.set_path(&shorter);
+        }
+        self
+    }
+
+    /// Makes a call and reads its answer as JSON of `what`.
+    pub(crate) async fn json<T: DeserializeOwned>(
+        &self,
+        call: Call<'_>,
+        what: &'static str,
+    ) -> Result<T, ClientError> {
+        parse(&self.bytes(call, None::<&()>).await?, what)
+    }
+
+    /// Makes a call with `body` as JSON and reads its answer as JSON of `what`.
+    pub(crate) async fn json_for<B: Serialize + Sync, T: DeserializeOwned>(
+        &self,
+        call: Call<'_>,
+        body: &B,
+        what: &'static str,
+    ) -> Result<T, ClientError> {
+        parse(&self.bytes(call, Some(body)).await?, what)
+    }
+
+    /// Makes a call and reads its whole answer.
+    pub(crate) async fn bytes<B: Serialize + Sync>(
+        &self,
+        call: Call<'_>,
+        body: Option<&B>,
+    ) -> Result<Vec<u8>, ClientError> {
+        let within = call.within.unwrap_or(ANSWER_WITHIN);
+        let response = self.open(call, body).await?;
+        self.whole(response, within).await
+    }
+
+    /// Makes a call and returns its answer as soon as the head of it is there, if it is a success.
+    pub(crate) async fn open<B: Serialize + Sync>(
+        &self,
+        call: Call<'_>,
+        body: Option<&B>,
+    ) -> Result<Response, ClientError> {
+        let within = call.within.unwrap_or(ANSWER_WITHIN);
+        let request = self.request(&call, body);
+        let response = request.send().await.map_err(|source| self.broken(source, within))?;
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        let status = response.status();
+        let retry_after = retry_after(&response);
+        let body = self.whole(response, within).await.unwrap_or_default();
+        Err(refusal(status, retry_after, &body))
+    }
+
+    fn request<B: Serialize>(&self, call: &Call<'_>, body: Option<&B>) -> RequestBuilder {
+        let url = format!("{}{}", self.address(), call.path);
+        let mut request = self.http.request(call.method.clone(), url);
+        if !call.query.is_empty() {
+            request = request.query(call.query);
+        }
+        if let Some(within) = call.within {
+            request = request.timeout(within);
+        }
+        if let Some(body) = body {
+            request = request.json(body);
+        }
+        if let Some(key) = &self.key
+            && let Ok(mut value) = HeaderValue::from_str(key.reveal())
+        {
+            value.set_sensitive(true);
+            request = request.header(API_KEY_HEADER, value);
+        }
+        request
+    }
+
+    /// Reads the whole of an answer, if it is no longer than [`BODY_BYTES_MAX`].
+    async fn whole(&self, response: Response, within: Duration) -> Result<Vec<u8>, ClientError> {
+        let mut chunks = response.bytes_stream();
+        let mut body = Vec::new();
+        while let Some(chunk) = chunks.next().await {
+            let chunk = chunk.map_err(|source| self.broken(source, within))?;
+            if body.len() + chunk.len() > BODY_BYTES_MAX {
+                return Err(ClientError::TooLong { limit_bytes: BODY_BYTES_MAX });
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(body)
+    }
+
+    /// What a failed call means to the caller.
+    pub(crate) fn broken(&self, source: reqwest::Error, within: Duration) -> ClientError {
+        let address = self.base.origin().ascii_serialization();
+        if source.is_timeout() && !source.is_connect() {
+            ClientError::TimedOut { address, within }
+        } else {
+            ClientError::Reach { address, source: source.without_url() }
+        }
+    }
+}
+
+/// Reads `body` as JSON of `what`.
+pub(crate) fn parse<T: DeserializeOwned>(
+    body: &[u8],
+    what: &'static str,
+) -> Result<T, ClientError> {
+    serde_json::from_slice(body).map_err(|source| ClientError::shape(what, source))
+}
+
+/// Seconds that an answer asks to wait. A date, the header's other form, counts as not said.
+fn retry_after(response: &Response) -> Option<Duration> {
+    let text = response.headers().get(RETRY_AFTER)?.to_str().ok()?;
+    text.trim().parse().ok().map(Duration::from_secs)
+}
+
+/// A refusal, with the text of whichever of the three documents' error bodies it carries.
+fn refusal(status: StatusCode, retry_after: Option<Duration>, body: &[u8]) -> ClientError {
+    let message = message_of(body)
+        .or_else(|| status.canonical_reason().map(str::to_owned))
+        .unwrap_or_else(|| "no reason given".to_owned());
+    let is_limit = status == StatusCode::TOO_MANY_REQUESTS
+        || (status == StatusCode::SERVICE_UNAVAILABLE && retry_after.is_some());
+    if is_limit {
+        ClientError::Limited { message, retry_after }
+    } else {
+        ClientError::Refused { status: status.as_u16(), message }
+    }
+}
+
+fn message_of(body: &[u8]) -> Option<String> {
+    let text = match serde_json::from_slice::<serde_json::Value>(body) {
+        Ok(json) => json.get("message").or_else(|| json.get("error"))?.as_str()?.to_owned(),
+        Err(_) => String::from_utf8_lossy(body).into_owned(),
+    };
+    let text: String = text.trim().chars().take(MESSAGE_CHARS_MAX).collect();
+    (!text.is_empty()).then_some(text)
+}
+
+#[cfg(test)]
+mod tests;

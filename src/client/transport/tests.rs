@@ -1,0 +1,116 @@
+use axum::{
+    Router,
+    http::{HeaderMap, StatusCode, header},
+    routing::get,
+};
+
+use super::*;
+use crate::fake::Fake;
+
+const KEY: &str = "UP-0123456789abcdef01234567";
+
+/// What a service that answers every call with `status`, `wait` and `body` comes to.
+async fn refused(status: u16, wait: Option<&'static str>, body: &'static str) -> ClientError {
+    let answer = move || async move {
+        let mut headers = HeaderMap::new();
+        if let Some(wait) = wait {
+            headers.insert(RETRY_AFTER, wait.parse().unwrap());
+        }
+        (StatusCode::from_u16(status).unwrap(), headers, body)
+    };
+    let fake = Fake::serve(Router::new().fallback(get(answer))).await;
+    let transport = Transport::new(&fake.address, None).unwrap();
+    transport.bytes(Call::get("/x"), None::<&()>).await.unwrap_err()
+}
+
+#[track_caller]
+fn check_address(text: &str, want: Option<&str>) {
+    let transport = Transport::new(text, None);
+    assert_eq!(transport.as_ref().ok().map(Transport::address), want, "{text}");
+}
+
+#[test]
+fn an_address_loses_its_last_slash_and_query() {
+    check_address("http://127.0.0.1:8080", Some("http://127.0.0.1:8080"));
+    check_address(" http://127.0.0.1:8080/ ", Some("http://127.0.0.1:8080"));
+    check_address("http://a.example/deep/api/?x=1#y", Some("http://a.example/deep/api"));
+}
+
+#[test]
+fn what_is_no_http_address_is_refused() {
+    for text in ["", "127.0.0.1:8080", "ftp://a.example", "/api"] {
+        check_address(text, None);
+    }
+}
+
+#[test]
+fn only_the_named_last_segment_is_taken_off() {
+    let above = |text| Transport::new(text, None).unwrap().above("api").address().to_owned();
+    assert_eq!(above("http://a.example/api/"), "http://a.example");
+    assert_eq!(above("http://a.example/v1/api"), "http://a.example/v1");
+    assert_eq!(above("http://a.example/notapi"), "http://a.example/notapi");
+    assert_eq!(above("http://a.example"), "http://a.example");
+}
+
+#[tokio::test]
+async fn the_key_is_sent_and_never_shown() {
+    let echo = |headers: HeaderMap| async move {
+        headers.get("x-api-key").map_or(String::new(), |key| key.to_str().unwrap().to_owned())
+    };
+    let fake = Fake::serve(Router::new().fallback(get(echo))).await;
+    let transport = Transport::new(&fake.address, Some(KEY.parse().unwrap())).unwrap();
+    let body = transport.bytes(Call::get("/"), None::<&()>).await.unwrap();
+    assert_eq!(body, KEY.as_bytes());
+    assert!(!format!("{transport:?}").contains("0123456789abcdef"));
+}
+
+#[tokio::test]
+async fn each_documents_error_body_is_read() {
+    for body in [r#"{"message":"no such node"}"#, r#"{"details":null,"error":"no such node"}"#] {
+        let error = refused(400, None, body).await;
+        assert_eq!((error.status(), error.why().as_str()), (Some(400), "no such node"));
+    }
+    assert_eq!(refused(404, None, "").await.why(), "Not Found");
+    assert_eq!(refused(500, None, "plain text").await.why(), "plain text");
+    assert_eq!(refused(401, None, r#"{"error":"Missing API key"}"#).await.why(), "Missing API key");
+}
+
+#[tokio::test]
+async fn too_many_requests_say_when_to_come_back() {
+    let error = refused(429, Some("7"), r#"{"message":"slow down"}"#).await;
+    assert!(matches!(error, ClientError::Limited { .. }), "{error:?}");
+    assert_eq!(error.retry_after(), Some(Duration::from_secs(7)));
+    assert_eq!(refused(429, None, "").await.retry_after(), None);
+}
+
+#[tokio::test]
+async fn nobody_at_the_address_is_an_error_with_a_cause() {
+    let free = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let transport = Transport::new(&format!("http://{free}"), None).unwrap();
+    let error = transport.bytes(Call::get("/"), None::<&()>).await.unwrap_err();
+    assert!(matches!(error, ClientError::Reach { .. }), "{error:?}");
+    assert!(error.why().to_lowercase().contains("refused"), "{}", error.why());
+    assert!(error.next_step().contains("address"));
+}
+
+#[tokio::test]
+async fn a_redirect_is_not_followed() {
+    let away = || async { (StatusCode::FOUND, [(header::LOCATION, "http://elsewhere.example/")]) };
+    let fake = Fake::serve(Router::new().fallback(get(away))).await;
+    let transport = Transport::new(&fake.address, Some(KEY.parse().unwrap())).unwrap();
+    let error = transport.bytes(Call::get("/"), None::<&()>).await.unwrap_err();
+    assert_eq!(error.status(), Some(302));
+}
+
+#[tokio::test]
+async fn an_endless_answer_is_cut_off() {
+    let chunk = bytes::Bytes::from(vec![b'x'; 1024 * 1024]);
+    let endless = move || async move {
+        let chunks = futures::stream::repeat(chunk).map(Ok::<_, std::convert::Infallible>);
+        axum::body::Body::from_stream(chunks)
+    };
+    let fake = Fake::serve(Router::new().fallback(get(endless))).await;
+    let transport = Transport::new(&fake.address, None).unwrap();
+    let error = transport.bytes(Call::get("/"), None::<&()>).await.unwrap_err();
+    assert!(matches!(error, ClientError::TooLong { .. }), "{error:?}");
+}

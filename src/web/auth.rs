@@ -1,0 +1,60 @@
+//! Reading the API key of a request. Whether the key is any good is for `accounts` to say.
+
+use axum::http::HeaderMap;
+use model::key::{ApiKey, KeyError};
+use wire::paths::API_KEY_HEADER;
+
+/// Why a request's headers hold no API key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NoKey {
+    /// There is no such header.
+    #[error("find the {API_KEY_HEADER} header")]
+    Missing,
+    /// There is one, and it holds something else.
+    #[error("read the {API_KEY_HEADER} header")]
+    Unreadable(#[source] KeyError),
+}
+
+/// Returns the key in the `X-API-Key` header, however its letters are cased.
+///
+/// # Errors
+/// [`NoKey::Missing`] without the header, [`NoKey::Unreadable`] if it holds no key.
+pub fn api_key(headers: &HeaderMap) -> Result<ApiKey, NoKey> {
+    let header = headers.get(API_KEY_HEADER).ok_or(NoKey::Missing)?;
+    let text = header.to_str().map_err(|_| NoKey::Unreadable(KeyError))?;
+    if text.trim().is_empty() {
+        return Err(NoKey::Missing);
+    }
+    text.parse().map_err(NoKey::Unreadable)
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::{HeaderName, HeaderValue};
+
+    use super::*;
+
+    #[track_caller]
+    fn check(name: &str, value: &str, want: Result<&str, NoKey>) {
+        let name: HeaderName = name.parse().unwrap();
+        let headers = HeaderMap::from_iter([(name, HeaderValue::from_str(value).unwrap())]);
+        let got = api_key(&headers);
+        assert_eq!(got.as_ref().map(ApiKey::reveal).map_err(|error| *error), want);
+    }
+
+    #[test]
+    fn any_case_of_the_header_holds_the_key() {
+        let key = "UP-0123456789abcdef01234567";
+        check("X-API-Key", key, Ok(key));
+        check("x-api-key", key, Ok(key));
+        check("X-Api-KEY", key, Ok(key));
+    }
+
+    #[test]
+    fn an_empty_header_is_a_missing_one_and_any_other_text_is_no_key() {
+        check("X-API-Key", "", Err(NoKey::Missing));
+        check("Authorization", "UP-0123456789abcdef01234567", Err(NoKey::Missing));
+        check("X-API-Key", "let me in", Err(NoKey::Unreadable(KeyError)));
+    }
+}

@@ -1,0 +1,108 @@
+//! Reading bodies and queries, with refusals that a room words itself.
+
+use axum::{
+    body::Bytes,
+    extract::{FromRequest as _, Query, Request},
+    http::{StatusCode, Uri},
+};
+use serde::de::DeserializeOwned;
+
+/// Why a body or a query could not be read. The text may be shown to the caller.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Unreadable {
+    /// The body is longer than the service takes.
+    #[error("read the body: it is too large")]
+    TooLarge,
+    /// The body ended early, or its connection broke.
+    #[error("read the body: it is incomplete")]
+    Broken,
+    /// The body is not the JSON that is expected.
+    #[error("read the body as JSON: {reason}")]
+    Json {
+        /// What is wrong with it, and where.
+        reason: String,
+    },
+    /// The query string is not what is expected.
+    #[error("read the query: {reason}")]
+    Query {
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+impl Unreadable {
+    /// The status that answers it.
+    #[must_use]
+    pub const fn status(&self) -> StatusCode {
+        match self {
+            Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::Broken | Self::Json { .. } | Self::Query { .. } => StatusCode::BAD_REQUEST,
+        }
+    }
+}
+
+/// Reads a request's whole body, at most as long as [`layered`](crate::request::layered) allows.
+///
+/// # Errors
+/// [`Unreadable::TooLarge`] past that length, [`Unreadable::Broken`] if it does not arrive whole.
+pub async fn bytes(request: Request) -> Result<Bytes, Unreadable> {
+    Bytes::from_request(request, &()).await.map_err(|rejection| match rejection.status() {
+        StatusCode::PAYLOAD_TOO_LARGE => Unreadable::TooLarge,
+        _ => Unreadable::Broken,
+    })
+}
+
+/// Reads a request's body as JSON, whatever its content type says.
+///
+/// # Errors
+/// As [`bytes`], and [`Unreadable::Json`] if it is not a `T`.
+pub async fn json<T: DeserializeOwned>(request: Request) -> Result<T, Unreadable> {
+    let body = bytes(request).await?;
+    serde_json::from_slice(&body).map_err(|error| Unreadable::Json { reason: error.to_string() })
+}
+
+/// Reads a query string.
+///
+/// # Errors
+/// [`Unreadable::Query`] if it is not a `T`.
+pub fn query<T: DeserializeOwned>(uri: &Uri) -> Result<T, Unreadable> {
+    Query::try_from_uri(uri)
+        .map(|Query(query)| query)
+        .map_err(|rejection| Unreadable::Query { reason: rejection.body_text() })
+}
+
+/// Returns the names and values of a query string, decoded, in their order.
+///
+/// # Errors
+/// [`Unreadable::Query`] if an escape is broken.
+pub fn pairs(uri: &Uri) -> Result<Vec<(String, String)>, Unreadable> {
+    query(uri)
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Body;
+    use wire::datasets::TagName;
+
+    use super::*;
+
+    #[test]
+    fn pairs_are_decoded_in_their_order() {
+        let uri: Uri =
+            "/api/rows/?start=2026-07-30T00%3A00%3A00Z&dataset_name=a+b&x=".parse().unwrap();
+        let want = [("start", "2026-07-30T00:00:00Z"), ("dataset_name", "a b"), ("x", "")];
+        assert_eq!(pairs(&uri).unwrap(), want.map(|(k, v)| (k.to_owned(), v.to_owned())));
+        assert_eq!(pairs(&"/api/rows/".parse().unwrap()).unwrap(), []);
+    }
+
+    #[tokio::test]
+    async fn json_is_read_without_a_content_type_and_told_what_it_lacks() {
+        let request = |body: &'static str| Request::new(Body::from(body));
+        let read = json::<TagName>(request(r#"{"tag_name":"public"}"#)).await;
+        assert_eq!(read.unwrap().tag_name, "public");
+        let error = json::<TagName>(request("{}")).await.unwrap_err();
+        assert!(error.to_string().contains("missing field `tag_name`"), "{error}");
+        assert_eq!(error.status(), StatusCode::BAD_REQUEST);
+    }
+}

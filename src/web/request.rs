@@ -1,0 +1,67 @@
+//! Limits and a log line around every request of a service.
+
+use std::{any::Any, time::Duration};
+
+use axum::{
+    Router,
+    extract::{DefaultBodyLimit, Request, State},
+    http::StatusCode,
+    middleware::{Next, from_fn, from_fn_with_state},
+    response::Response,
+};
+use tokio::time::{Instant, timeout};
+use tower_http::catch_panic::CatchPanicLayer;
+use tracing::{error, info};
+
+/// How requests of a service are bounded.
+#[derive(Debug, Clone, Copy)]
+pub struct RequestOptions {
+    /// The longest body taken, in bytes. A longer one is refused with 413 by what reads it.
+    pub body_bytes_max: usize,
+    /// How long a handler may take until it answers. The body of the answer, which may be a stream,
+    /// is not counted.
+    pub answer_within: Duration,
+    /// Words the refusals made here: 500 after a panic, 504 where the time is up.
+    pub refuse: fn(StatusCode, &'static str) -> Response,
+}
+
+/// Puts the limits of `options` around `router`, and a log line at info for each request.
+///
+/// The line holds the path without the query string, and no header: neither can leak a secret.
+pub fn layered(router: Router, options: RequestOptions) -> Router {
+    let on_panic = move |cause: Box<dyn Any + Send + 'static>| {
+        let cause = cause
+            .downcast_ref::<&str>()
+            .map(|text| (*text).to_owned())
+            .or_else(|| cause.downcast_ref::<String>().cloned())
+            .unwrap_or_default();
+        error!(cause, "a request handler panicked");
+        (options.refuse)(StatusCode::INTERNAL_SERVER_ERROR, "internal error")
+    };
+    router
+        .layer(DefaultBodyLimit::max(options.body_bytes_max))
+        .layer(from_fn_with_state(options, in_time))
+        .layer(CatchPanicLayer::custom(on_panic))
+        .layer(from_fn(logged))
+}
+
+async fn in_time(State(options): State<RequestOptions>, request: Request, next: Next) -> Response {
+    match timeout(options.answer_within, next.run(request)).await {
+        Ok(response) => response,
+        Err(_) => (options.refuse)(StatusCode::GATEWAY_TIMEOUT, "no answer in time"),
+    }
+}
+
+async fn logged(request: Request, next: Next) -> Response {
+    let began = Instant::now();
+    let method = request.method().clone();
+    let path = request.uri().path().to_owned();
+    let response = next.run(request).await;
+    let status = response.status().as_u16();
+    let elapsed_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+    info!(%method, path, status, elapsed_ms, "{method} {path} {status}");
+    response
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,67 @@
+//! Binding an address and serving a router on it until its group stops.
+
+use std::{future::IntoFuture as _, io, time::Duration};
+
+use axum::{Router, serve::ListenerExt as _};
+use task::group::Group;
+use tokio::{net::TcpListener, select, time::sleep};
+use tracing::{debug, error, warn};
+
+/// How long open requests may go on once the group stops. Long enough for any answer under way,
+/// short enough that stopping the program does not look like a hang.
+pub const DRAIN_MAX: Duration = Duration::from_secs(3);
+
+/// An address could not be bound.
+#[derive(Debug, thiserror::Error)]
+#[error("listen on `{address}`")]
+pub struct BindError {
+    /// The address asked for.
+    pub address: String,
+    /// Why not.
+    #[source]
+    pub source: io::Error,
+}
+
+/// Binds `address`: `127.0.0.1:0` for a free port, `:8080` for a port on every interface.
+///
+/// # Errors
+/// [`BindError`] if the text is no address, or the address is taken or not ours.
+pub async fn bind(address: &str) -> Result<TcpListener, BindError> {
+    let bound = if address.starts_with(':') {
+        TcpListener::bind(format!("0.0.0.0{address}")).await
+    } else {
+        TcpListener::bind(address).await
+    };
+    bound.map_err(|source| BindError { address: address.to_owned(), source })
+}
+
+/// Serves `router` on `listener` in a task of `group`, until the group stops.
+///
+/// Then no connection is taken any more, and requests under way have [`DRAIN_MAX`] to end. An
+/// endless answer, such as a stream, should watch the group itself, so that its reader sees a clean
+/// end.
+pub fn serve(listener: TcpListener, router: Router, group: &Group) {
+    let (asked, expired) = (group.clone(), group.clone());
+    let listener = listener.tap_io(|stream| {
+        // Small answers and events go out at once instead of waiting to fill a packet.
+        if let Err(error) = stream.set_nodelay(true) {
+            debug!(%error, "a connection stays without TCP_NODELAY");
+        }
+    });
+    let serving = axum::serve(listener, router)
+        .with_graceful_shutdown(async move { asked.stopped().await })
+        .into_future();
+    group.spawn_to_end("http", async move {
+        select! {
+            ended = serving => if let Err(error) = ended {
+                error!(%error, "stopped serving HTTP");
+            },
+            () = async { expired.stopped().await; sleep(DRAIN_MAX).await } => {
+                warn!("cut off requests that did not end in {} s", DRAIN_MAX.as_secs());
+            }
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests;

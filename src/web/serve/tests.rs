@@ -1,0 +1,58 @@
+//! A server on a real port, asked over a plain connection.
+
+use axum::routing::get;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+    time::Instant,
+};
+
+use super::*;
+
+async fn ask(stream: &mut TcpStream, path: &str) {
+    let request = format!("GET {path} HTTP/1.1\r\nhost: here\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+}
+
+#[tokio::test]
+async fn an_address_without_a_host_means_every_interface() {
+    assert!(bind(":0").await.unwrap().local_addr().unwrap().ip().is_unspecified());
+    assert!(bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().ip().is_loopback());
+    let error = bind("nowhere").await.unwrap_err();
+    assert_eq!(error.to_string(), "listen on `nowhere`");
+}
+
+#[tokio::test]
+async fn a_request_is_answered_and_the_port_is_free_after_the_stop() {
+    let listener = bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let group = Group::default();
+    serve(listener, Router::new().route("/", get(|| async { "here" })), &group);
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    ask(&mut stream, "/").await;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("here"), "{answer}");
+    group.shutdown().await;
+    bind(&address.to_string()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_request_that_never_ends_does_not_hold_up_the_stop_for_long() {
+    let listener = bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let group = Group::default();
+    let (began, begins) = tokio::sync::watch::channel(false);
+    let endless = move || async move {
+        began.send_replace(true);
+        std::future::pending::<&'static str>().await
+    };
+    serve(listener, Router::new().route("/", get(endless)), &group);
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    ask(&mut stream, "/").await;
+    begins.clone().wait_for(|began| *began).await.unwrap();
+    tokio::time::pause();
+    let stopping = Instant::now();
+    group.shutdown().await;
+    assert!(stopping.elapsed() >= DRAIN_MAX && stopping.elapsed() < DRAIN_MAX * 2);
+}
