@@ -1,0 +1,60 @@
+//! What is shared by the tests of guests: honest ones, hostile ones, and many at once.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use super::*;
+use crate::run::{Ended, Limits, Trapped};
+
+mod demos;
+mod hostile;
+mod many;
+
+/// Enough for any guest here that means well.
+const LIMITS: Limits = Limits {
+    wall: Duration::from_mins(1),
+    memory_bytes: 16 * 1024 * 1024,
+    output_bytes: 64 * 1024,
+};
+
+fn runtime(runs_max: u32) -> Runtime {
+    Runtime::new(RuntimeOptions::for_runs(NonZeroU32::new(runs_max).unwrap())).unwrap()
+}
+
+/// A guest that gets nothing but its name.
+fn bare(limits: Limits) -> Run {
+    Run {
+        name: "guest.wasm".to_owned(),
+        arguments: Vec::new(),
+        environment: BTreeMap::new(),
+        stdin: Vec::new(),
+        limits,
+    }
+}
+
+/// A demo function, as committed.
+fn demo(name: &str) -> Program {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../assets/functions");
+    Program::new(std::fs::read(format!("{folder}/{name}.wasm")).unwrap())
+}
+
+/// A command whose `_start` is `body`, with one page of memory and these imports at hand.
+fn command(body: &str) -> Program {
+    module(&format!("(memory (export \"memory\") 1) (func (export \"_start\") {body})"))
+}
+
+/// A module of `fields` in the text format, and the imports the guests here use.
+fn module(fields: &str) -> Program {
+    let imports = r#"
+        (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))
+        (import "wasi_snapshot_preview1" "fd_write"
+            (func $write (param i32 i32 i32 i32) (result i32)))
+        (import "wasi_snapshot_preview1" "poll_oneoff"
+            (func $poll (param i32 i32 i32 i32) (result i32)))
+        (import "wasi_snapshot_preview1" "path_open"
+            (func $open (param i32 i32 i32 i32 i32 i64 i64 i32 i32) (result i32)))"#;
+    Program::new(wat::parse_str(format!("(module {imports} {fields})")).unwrap())
+}
+
+fn text(bytes: &[u8]) -> &str {
+    str::from_utf8(bytes).unwrap()
+}

@@ -1,0 +1,188 @@
+//! Guests that mean ill, or at least do it.
+
+use super::*;
+
+/// Tight limits, so that reaching them is quick.
+const TIGHT: Limits =
+    Limits { wall: Duration::from_millis(300), memory_bytes: 4 * 65536, output_bytes: 100 };
+
+/// WASI's error number for a descriptor that is not open, or not what the call needs.
+const BAD_DESCRIPTOR: i32 = 8;
+
+/// Grows the memory page by page until that is denied, then does `then`.
+const BOMB: &str = "(loop $more (br_if $more (i32.ne (memory.grow (i32.const 1)) (i32.const -1))))";
+
+async fn finished(program: &Program, limits: Limits) -> Finished {
+    runtime(1).execute(program, bare(limits)).await.unwrap()
+}
+
+async fn refused(program: &Program) -> ProgramError {
+    match runtime(1).execute(program, bare(TIGHT)).await {
+        Err(RunError::Program(error)) => error,
+        other => panic!("ran: {other:?}"),
+    }
+}
+
+/// Runs a command whose `_start` is `body` and checks how it ends.
+async fn check(body: &str, ended: Ended, exit_code: i32, stderr: &str) {
+    let finished = finished(&command(body), LIMITS).await;
+    assert_eq!((finished.ended, finished.exit_code), (ended, exit_code), "{body}");
+    assert_eq!(text(&finished.stderr), stderr, "{body}");
+}
+
+async fn check_trap(fields: &str, trapped: Trapped, exit_code: i32) {
+    let finished = finished(&module(fields), LIMITS).await;
+    assert_eq!((finished.ended, finished.exit_code), (Ended::Trapped(trapped), exit_code));
+    assert_eq!(text(&finished.stderr), format!("runtime: trap: {trapped}\n"));
+}
+
+#[tokio::test]
+async fn an_endless_loop_ends_at_its_deadline() {
+    let finished = finished(&command("(loop $on (br $on))"), TIGHT).await;
+    assert_eq!((finished.ended, finished.exit_code), (Ended::TimedOut, 15));
+    assert_eq!(text(&finished.stderr), "runtime: time limit of 300ms reached\n");
+    assert!(finished.wall >= TIGHT.wall);
+}
+
+/// The caller's clock stands still here: the guest's own runs on.
+#[tokio::test(start_paused = true)]
+async fn a_sleep_of_an_hour_ends_at_its_deadline() {
+    // A subscription is 48 bytes: its tag at 8 (0, a clock), the clock at 16 (1, monotonic), the
+    // time in nanoseconds at 24. The clock's flags at 40 are 0: relative.
+    let sleep = "(i32.store (i32.const 16) (i32.const 1))
+        (i64.store (i32.const 24) (i64.const 3600000000000))
+        (drop (call $poll (i32.const 0) (i32.const 64) (i32.const 1) (i32.const 128)))";
+    let finished = finished(&command(sleep), TIGHT).await;
+    assert_eq!((finished.ended, finished.exit_code), (Ended::TimedOut, 15));
+}
+
+#[tokio::test]
+async fn a_guest_that_is_denied_memory_and_fails_is_out_of_memory() {
+    let finished = finished(&command(&format!("{BOMB} unreachable")), TIGHT).await;
+    assert_eq!((finished.ended, finished.exit_code), (Ended::OutOfMemory, 16));
+    assert_eq!(text(&finished.stderr), "runtime: memory limit of 262144 bytes reached\n");
+    assert_eq!(finished.memory_peak_bytes, TIGHT.memory_bytes);
+}
+
+#[tokio::test]
+async fn a_guest_that_is_denied_memory_and_gives_up_keeps_its_code() {
+    let finished = finished(&command(&format!("{BOMB} (call $exit (i32.const 9))")), TIGHT).await;
+    assert_eq!((finished.ended, finished.exit_code), (Ended::OutOfMemory, 9));
+}
+
+#[tokio::test]
+async fn a_guest_that_lives_with_the_denial_succeeds() {
+    let finished = finished(&command(BOMB), TIGHT).await;
+    assert_eq!((finished.ended, finished.exit_code), (Ended::Exited, 0));
+    assert_eq!(text(&finished.stderr), "");
+}
+
+#[tokio::test]
+async fn a_module_that_starts_too_large_does_not_start() {
+    let finished = finished(&module("(memory 5) (func (export \"_start\"))"), TIGHT).await;
+    assert_eq!((finished.ended, finished.exit_code), (Ended::OutOfMemory, 16));
+    let want = "runtime: memory limit of 262144 bytes is below the module's first size\n";
+    assert_eq!(text(&finished.stderr), want);
+}
+
+#[tokio::test]
+async fn a_flood_of_output_is_cut_at_the_limit() {
+    // One vector of 7 bytes, written again and again.
+    let flood = |fd| {
+        command(&format!(
+            "(i32.store (i32.const 4) (i32.const 7)) (loop $on
+            (drop (call $write (i32.const {fd}) (i32.const 0) (i32.const 1) (i32.const 8)))
+            (br $on))"
+        ))
+    };
+    let out = finished(&flood(1), TIGHT).await;
+    assert_eq!((out.ended, out.exit_code), (Ended::OutputFull, 255));
+    assert_eq!(out.stdout.len(), TIGHT.output_bytes);
+    assert_eq!(text(&out.stderr), "runtime: output limit of 100 bytes reached\n");
+    let error = finished(&flood(2), TIGHT).await;
+    assert_eq!(error.ended, Ended::OutputFull);
+    assert_eq!(error.stdout.len(), 0);
+    let tail = error.stderr.get(TIGHT.output_bytes..).unwrap();
+    assert_eq!(text(tail), "\nruntime: output limit of 100 bytes reached\n");
+}
+
+#[tokio::test]
+async fn no_path_leads_out() {
+    // Tries "../x" from each descriptor up to 9; leaves with the first that opens, else with the
+    // error of the last.
+    let program = module(
+        r#"(memory (export "memory") 1) (data (i32.const 0) "../x")
+        (func (export "_start") (local $fd i32) (local $error i32)
+            (loop $next
+                (local.set $error (call $open (local.get $fd) (i32.const 0) (i32.const 0)
+                    (i32.const 4) (i32.const 0) (i64.const 2) (i64.const 2) (i32.const 0)
+                    (i32.const 16)))
+                (if (i32.eqz (local.get $error)) (then (call $exit (i32.const 100))))
+                (local.set $fd (i32.add (local.get $fd) (i32.const 1)))
+                (br_if $next (i32.lt_u (local.get $fd) (i32.const 10))))
+            (call $exit (local.get $error)))"#,
+    );
+    let finished = finished(&program, LIMITS).await;
+    assert_eq!((finished.ended, finished.exit_code), (Ended::Exited, BAD_DESCRIPTOR));
+}
+
+#[tokio::test]
+async fn an_exit_code_is_the_guests_own() {
+    for code in [0, 1, 7, 15, 125, 126, 255, -1] {
+        check(&format!("(call $exit (i32.const {code}))"), Ended::Exited, code, "").await;
+    }
+}
+
+#[tokio::test]
+async fn calls_too_deep_exhaust_the_stack_and_nothing_else() {
+    let recursion = r#"(func $deeper (param i32) (result i32)
+            (i32.add (call $deeper (i32.add (local.get 0) (i32.const 1))) (i32.const 1)))
+        (func (export "_start") (drop (call $deeper (i32.const 0))))"#;
+    check_trap(recursion, Trapped::StackExhausted, 2).await;
+}
+
+#[tokio::test]
+async fn each_trap_has_its_code() {
+    let body = |body: &str| {
+        format!(
+            "(memory (export \"memory\") 1) (table 2 2 funcref) (elem (i32.const 0) $other)
+            (type $start (func)) (func $other (param i64)) (func (export \"_start\") {body})"
+        )
+    };
+    for (does, trapped, exit_code) in [
+        ("(drop (i32.load (i32.const 65533)))", Trapped::MemoryOutOfBounds, 3),
+        ("(call_indirect (type $start) (i32.const 2))", Trapped::TableOutOfBounds, 5),
+        ("(call_indirect (type $start) (i32.const 1))", Trapped::UninitializedElement, 6),
+        ("(call_indirect (type $start) (i32.const 0))", Trapped::BadSignature, 7),
+        ("(drop (i32.div_s (i32.const 0x80000000) (i32.const -1)))", Trapped::IntegerOverflow, 8),
+        ("(drop (i32.div_s (i32.const 1) (i32.const 0)))", Trapped::DivisionByZero, 9),
+        ("(drop (i32.trunc_f64_s (f64.const nan)))", Trapped::BadConversion, 10),
+        ("unreachable", Trapped::Unreachable, 11),
+    ] {
+        check_trap(&body(does), trapped, exit_code).await;
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_command_is_refused() {
+    let error = refused(&Program::new(*b"not a module")).await;
+    assert!(matches!(error, ProgramError::Compile { .. }), "{error:?}");
+    let error = refused(&module("(memory 1)")).await;
+    assert!(matches!(error, ProgramError::NoStart), "{error:?}");
+    let error = refused(&module("(func (export \"_start\") (param i32))")).await;
+    assert!(matches!(error, ProgramError::NoStart), "{error:?}");
+    let http = r#"(module (import "blockless_http" "http_req" (func)) (func (export "_start")))"#;
+    let error = refused(&Program::new(wat::parse_str(http).unwrap())).await;
+    assert!(matches!(error, ProgramError::Import { .. }), "{error:?}");
+    let source = StdError::source(&error).unwrap();
+    assert!(source.to_string().contains("blockless_http::http_req"), "{source}");
+}
+
+#[tokio::test]
+async fn a_module_larger_than_accepted_is_not_even_compiled() {
+    let options =
+        RuntimeOptions { module_bytes_max: 10, ..RuntimeOptions::for_runs(NonZeroU32::MIN) };
+    let outcome = Runtime::new(options).unwrap().execute(&Program::new([0; 11]), bare(TIGHT)).await;
+    let error = outcome.unwrap_err();
+    assert_eq!(error.to_string(), "take a module of 11 bytes, more than 10");
+}

@@ -1,0 +1,42 @@
+//! What is executed: a module's bytes, named by what they contain.
+
+use std::{fmt, sync::Arc};
+
+use sha2::{Digest as _, Sha256};
+
+/// The bytes of a module and their hash. Cheap to clone.
+///
+/// The hash is computed here and nowhere else, so a compiled module is never taken for another.
+#[derive(Clone)]
+pub struct Program {
+    key: ProgramKey,
+    bytes: Arc<[u8]>,
+}
+
+/// The SHA-256 of a module's bytes.
+pub(crate) type ProgramKey = [u8; 32];
+
+impl Program {
+    /// Takes the bytes of a WebAssembly module, in the binary format. They are not looked at yet.
+    #[must_use]
+    pub fn new(bytes: impl Into<Arc<[u8]>>) -> Self {
+        let bytes = bytes.into();
+        Self { key: Sha256::digest(&bytes).into(), bytes }
+    }
+
+    /// The hash that names the bytes.
+    pub(crate) const fn key(&self) -> ProgramKey {
+        self.key
+    }
+
+    /// The module.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl fmt::Debug for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Program").field("n_bytes", &self.bytes.len()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,136 @@
+//! One execution: what goes in, what bounds it, and what comes out.
+
+use std::{collections::BTreeMap, time::Duration};
+
+/// What a guest is given.
+#[derive(Debug, Clone)]
+pub struct Run {
+    /// The name the guest is called by, its argument 0: the method of the function.
+    pub name: String,
+    /// The arguments after the name.
+    pub arguments: Vec<String>,
+    /// The whole environment: the guest sees nothing of the host's.
+    pub environment: BTreeMap<String, String>,
+    /// The standard input.
+    pub stdin: Vec<u8>,
+    /// What the guest may use.
+    pub limits: Limits,
+}
+
+/// What a guest may use. Its stack is bounded for all guests, by
+/// [`RuntimeOptions::stack_bytes`](crate::engine::RuntimeOptions::stack_bytes).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// The time from start to end, asleep or not. Compiling and waiting for a turn do not count.
+    pub wall: Duration,
+    /// Linear memory. Growth beyond is denied to the guest; a module whose first size is larger
+    /// does not start.
+    pub memory_bytes: usize,
+    /// Standard output and error together. The guest ends where it writes more, and what it wrote
+    /// up to the limit is kept.
+    pub output_bytes: usize,
+}
+
+/// What a guest left behind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finished {
+    /// What it wrote to its standard output.
+    pub stdout: Vec<u8>,
+    /// What it wrote to its standard error. Where the runtime ended it, the last line says why
+    /// (`runtime: time limit of 5s reached`), in the same words on every worker.
+    pub stderr: Vec<u8>,
+    /// Its own exit code, or, where the runtime ended it, the one of the list at
+    /// [`Ended::exit_code`].
+    pub exit_code: i32,
+    /// How it ended.
+    pub ended: Ended,
+    /// How long it took.
+    pub wall: Duration,
+    /// The largest size of its memory.
+    pub memory_peak_bytes: usize,
+}
+
+/// How a guest ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Ended {
+    /// By itself.
+    Exited,
+    /// At its time limit.
+    TimedOut,
+    /// Badly, after it was denied memory, or before it started where its first size is denied. If
+    /// it chose an exit code itself, it keeps that.
+    OutOfMemory,
+    /// At its output limit.
+    OutputFull,
+    /// By doing what WebAssembly forbids.
+    Trapped(Trapped),
+}
+
+/// What WebAssembly forbids.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Trapped {
+    /// Calls too deep for the stack.
+    #[error("call stack exhausted")]
+    StackExhausted,
+    /// An access outside of its memory.
+    #[error("out of bounds memory access")]
+    MemoryOutOfBounds,
+    /// An atomic access at an address that is not a multiple of its width.
+    #[error("unaligned atomic access")]
+    Misaligned,
+    /// A table index outside of the table.
+    #[error("out of bounds table access")]
+    TableOutOfBounds,
+    /// A call through an empty element.
+    #[error("uninitialized element")]
+    UninitializedElement,
+    /// A call through an element of another type.
+    #[error("indirect call type mismatch")]
+    BadSignature,
+    /// An integer result that does not fit.
+    #[error("integer overflow")]
+    IntegerOverflow,
+    /// An integer divided by zero.
+    #[error("integer divide by zero")]
+    DivisionByZero,
+    /// A float that is no integer of the wanted type.
+    #[error("invalid conversion to integer")]
+    BadConversion,
+    /// The `unreachable` instruction, where C calls `abort`.
+    #[error("unreachable instruction executed")]
+    Unreachable,
+    /// Anything else.
+    #[error("execution failed")]
+    Other,
+}
+
+impl Ended {
+    /// The exit code of a guest that the runtime ended, as the upstream runtime numbers them: 2
+    /// stack, 3 memory access, 4 alignment, 5 table access, 6 empty element, 7 call type, 8
+    /// overflow, 9 division by zero, 10 conversion, 11 unreachable, 15 time limit, 16 memory
+    /// limit, 255 all else (the output limit among it). 0 for one that ended by itself.
+    #[must_use]
+    pub const fn exit_code(self) -> i32 {
+        match self {
+            Self::Exited => 0,
+            Self::TimedOut => 15,
+            Self::OutOfMemory => 16,
+            Self::OutputFull => 255,
+            Self::Trapped(trapped) => match trapped {
+                Trapped::StackExhausted => 2,
+                Trapped::MemoryOutOfBounds => 3,
+                Trapped::Misaligned => 4,
+                Trapped::TableOutOfBounds => 5,
+                Trapped::UninitializedElement => 6,
+                Trapped::BadSignature => 7,
+                Trapped::IntegerOverflow => 8,
+                Trapped::DivisionByZero => 9,
+                Trapped::BadConversion => 10,
+                Trapped::Unreachable => 11,
+                Trapped::Other => 255,
+            },
+        }
+    }
+}

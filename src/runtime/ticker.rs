@@ -1,0 +1,97 @@
+//! The heartbeat that makes a computing guest let go of its thread now and then.
+
+use std::{
+    io,
+    sync::Arc,
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use parking_lot::{Condvar, Mutex};
+use wasmtime::Engine;
+
+/// How long a guest computes before it yields. A deadline or a cancellation is seen at most this
+/// much late; a shorter one costs every guest more interruptions.
+const TICK: Duration = Duration::from_millis(10);
+
+/// A thread that moves the engine's epoch on while guests run, and sleeps while none does.
+///
+/// Dropping it ends the thread.
+#[derive(Debug)]
+pub(crate) struct Ticker {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// A guest runs while this is held.
+#[derive(Debug)]
+pub(crate) struct Ticking(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    n_running: usize,
+    is_stopping: bool,
+}
+
+impl Ticker {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// The system's, where it refuses a thread.
+    pub(crate) fn start(engine: Engine) -> io::Result<Self> {
+        let shared = Arc::new(Shared::default());
+        let ticks = Arc::clone(&shared);
+        let thread = thread::Builder::new()
+            .name("wasm-ticker".to_owned())
+            .spawn(move || ticks.tick_until_stopped(&engine))?;
+        Ok(Self { shared, thread: Some(thread) })
+    }
+
+    /// Keeps the epoch moving until the answer is dropped.
+    pub(crate) fn tick(&self) -> Ticking {
+        let mut state = self.shared.state.lock();
+        state.n_running += 1;
+        if state.n_running == 1 {
+            self.shared.changed.notify_one();
+        }
+        Ticking(Arc::clone(&self.shared))
+    }
+}
+
+impl Drop for Ticker {
+    fn drop(&mut self) {
+        self.shared.state.lock().is_stopping = true;
+        self.shared.changed.notify_one();
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the ticker of the WebAssembly runtime panicked");
+        }
+    }
+}
+
+impl Drop for Ticking {
+    fn drop(&mut self) {
+        self.0.state.lock().n_running -= 1;
+    }
+}
+
+impl Shared {
+    fn tick_until_stopped(&self, engine: &Engine) {
+        let mut state = self.state.lock();
+        while !state.is_stopping {
+            if state.n_running == 0 {
+                self.changed.wait(&mut state);
+            } else {
+                self.changed.wait_for(&mut state, TICK);
+                engine.increment_epoch();
+            }
+        }
+    }
+}
