@@ -1,9 +1,9 @@
 /*
  * Tells workers apart, so that their results fall into groups.
  *
- * `whoami [N]` prints the bucket, 0 to N-1, that the worker's PEER_ID falls into. N is the first
- * argument, else the variable BUCKETS, else 2. `whoami id` prints the end of the id itself: every
- * worker is then a group of its own.
+ * `whoami` prints the end of the worker's PEER_ID: every worker is a group of its own. `whoami N`,
+ * or the variable BUCKETS, prints the bucket, 0 to N-1, that the PEER_ID falls into: fewer groups
+ * than workers.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,12 +26,11 @@ int main(int n_arguments, char **arguments) {
     }
 
     const char *wanted = n_arguments > 1 ? arguments[1] : getenv("BUCKETS");
-    if (wanted != NULL && strcmp(wanted, "id") == 0) {
+    if (wanted == NULL) {
         size_t length = strlen(peer);
         printf("{\"peer\":\"%s\"}\n", length > ID_SHOWN ? peer + length - ID_SHOWN : peer);
         return 0;
     }
-    if (wanted == NULL) wanted = "2";
     char *end;
     long n_buckets = strtol(wanted, &end, 10);
     if (*end != '\0' || n_buckets < 1 || n_buckets > BUCKETS_MAX) {

@@ -24,8 +24,9 @@ impl ApiKey {
     /// Makes a key of 12 random bytes.
     #[must_use]
     pub fn from_random(bytes: [u8; KEY_DIGITS / 2]) -> Self {
-        let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        Self(format!("{KEY_PREFIX}{digits}"))
+        let digit = |nibble: u8| char::from_digit(nibble.into(), 16).unwrap_or('0');
+        let digits = bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 0xf)]);
+        Self(KEY_PREFIX.chars().chain(digits).collect())
     }
 
     /// The secret itself, for a request header or the one moment it is shown to its owner.

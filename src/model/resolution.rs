@@ -36,9 +36,9 @@ impl Resolution {
     pub const fn bucket(self) -> Option<Duration> {
         match self {
             Self::Raw => None,
-            Self::FiveMinutes => Some(Duration::from_secs(5 * 60)),
-            Self::Hour => Some(Duration::from_secs(60 * 60)),
-            Self::Day => Some(Duration::from_secs(24 * 60 * 60)),
+            Self::FiveMinutes => Some(Duration::from_mins(5)),
+            Self::Hour => Some(Duration::from_hours(1)),
+            Self::Day => Some(Duration::from_hours(24)),
         }
     }
 
@@ -46,11 +46,10 @@ impl Resolution {
     /// it is unlimited.
     #[must_use]
     pub const fn span_max(self) -> Option<Duration> {
-        const HOUR: u64 = 60 * 60;
         match self {
-            Self::Raw => Some(Duration::from_secs(24 * HOUR)),
-            Self::FiveMinutes => Some(Duration::from_secs(7 * 24 * HOUR)),
-            Self::Hour => Some(Duration::from_secs(90 * 24 * HOUR)),
+            Self::Raw => Some(Duration::from_hours(24)),
+            Self::FiveMinutes => Some(Duration::from_hours(7 * 24)),
+            Self::Hour => Some(Duration::from_hours(90 * 24)),
             Self::Day => None,
         }
     }

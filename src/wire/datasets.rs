@@ -214,6 +214,26 @@ pub struct AccessBody {
     pub matching_tags: Vec<String>,
 }
 
+/// The answer to `GET /health` of the dataset service.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HealthBody {
+    /// `healthy`, or `unhealthy` where the store does not answer.
+    pub status: String,
+    /// RFC 3339.
+    pub time: String,
+    /// `connected` or `disconnected`.
+    pub database: String,
+}
+
+/// The reason for which one row of an insert was refused.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RowRefusal {
+    /// The row's place in the request, from 0.
+    pub row: usize,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
 /// The name of a stream's first event.
 pub const EVENT_CONNECTED: &str = "connected";
 /// The name of a stream's event that carries a row.

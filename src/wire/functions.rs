@@ -60,6 +60,13 @@ pub struct ExecuteConfig {
     /// `raft` and `pbft` are refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub consensus_algorithm: Option<String>,
+    /// The share of the nodes that must answer, above 0 and at most 1; the head's own choice where
+    /// it is anything else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threshold: Option<f64>,
+    /// What a node must declare to be eligible, as the nodes understand it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attributes: Option<serde_json::Value>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
@@ -162,7 +169,7 @@ pub struct NodeBody {
     /// Work orders it answered.
     #[serde(default)]
     pub runs: u64,
-    /// Of those, answers that stood in the largest result group.
+    /// Of those, answers that stood in the largest result group, or in one as large.
     #[serde(default)]
     pub agreed: u64,
 }

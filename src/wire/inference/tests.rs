@@ -35,3 +35,51 @@ fn a_bundle_has_the_shape_of_the_document() {
     );
     assert_eq!(body.try_into(), Ok(bundle));
 }
+
+#[test]
+fn every_leave_out_has_the_shape_of_the_chain_and_reads_back() {
+    let value = || vec![LabeledValue { label_id: 1, label_name: "up".into(), value: "1".into() }];
+    let actor = || "allo1abc".parse().unwrap();
+    let bundle = Bundle {
+        topic_id: "2".parse().unwrap(),
+        nonce: 7,
+        combined_value: value(),
+        inferer_values: vec![],
+        forecaster_values: vec![],
+        naive_value: value(),
+        one_out_inferer_values: vec![WithheldInferer {
+            withheld_inferer: actor(),
+            combined_inference: value(),
+        }],
+        one_out_forecaster_values: vec![WithheldForecaster {
+            withheld_forecaster: actor(),
+            combined_inference: value(),
+        }],
+        one_in_forecaster_values: vec![OneInForecaster {
+            forecaster: actor(),
+            combined_inference: value(),
+        }],
+        one_out_inferer_forecaster_values: vec![OneOutInfererForecaster {
+            forecaster: actor(),
+            withheld_inferer: actor(),
+            combined_inference: value(),
+        }],
+    };
+    let labeled = json!([{"label_id": 1, "label_name": "up", "value": "1"}]);
+    let body = LatestNetworkInferences::from(bundle.clone());
+    let inferences = serde_json::to_value(&body.network_inferences).unwrap();
+    for (name, actors) in [
+        ("one_out_inferer_values", json!({"withheld_inferer": "allo1abc"})),
+        ("one_out_forecaster_values", json!({"withheld_forecaster": "allo1abc"})),
+        ("one_in_forecaster_values", json!({"forecaster": "allo1abc"})),
+        (
+            "one_out_inferer_forecaster_values",
+            json!({"forecaster": "allo1abc", "withheld_inferer": "allo1abc"}),
+        ),
+    ] {
+        let mut want = actors;
+        want["combined_inference"] = labeled.clone();
+        assert_eq!(inferences[name], json!([want]), "{name}");
+    }
+    assert_eq!(body.try_into(), Ok(bundle));
+}

@@ -237,12 +237,12 @@ async fn whoami_tells_workers_apart() {
     let mut buckets = BTreeMap::<i64, u32>::new();
     for peer_idx in 0..16 {
         let settings = format!("PEER_ID=12D3KooW{peer_idx}");
-        let answer = answer("whoami", &[], &settings, "").await;
+        let answer = answer("whoami", &["2"], &settings, "").await;
         assert_eq!(answer["of"], 2);
         *buckets.entry(answer["bucket"].as_i64().unwrap()).or_default() += 1;
     }
     assert_eq!(buckets.keys().copied().collect::<Vec<_>>(), [0, 1], "{buckets:?}");
-    let id = answer("whoami", &["id"], "PEER_ID=12D3KooWabcdefgh", "").await;
+    let id = answer("whoami", &[], "PEER_ID=12D3KooWabcdefgh", "").await;
     assert_eq!(id, json!({"peer": "abcdefgh"}));
 }
 

@@ -1,0 +1,103 @@
+//! Replies of peers on their way to the execution that waits for them.
+
+use std::{collections::HashMap, sync::Arc};
+
+use model::{function::FunctionId, node::PeerId};
+use parking_lot::Mutex;
+use tokio::sync::mpsc;
+use tracing::warn;
+
+use crate::message::WorkOrderResponse;
+
+/// Replies that wait for one execution, as many as in b7s. More are dropped: they are answers to a
+/// roll call that has found its workers long since.
+const INBOX_CAPACITY: usize = 1000;
+
+/// What a peer does in the course of an execution.
+#[derive(Debug)]
+pub(super) enum Reply {
+    /// It is ready to run the function.
+    Ready(PeerId),
+    /// It is not, for a reason.
+    Refused(PeerId, String),
+    /// It answered a work order.
+    Answered(PeerId, Box<WorkOrderResponse>),
+    /// Its last connection is gone.
+    Gone(PeerId),
+}
+
+/// The executions that wait for replies, by request id.
+#[derive(Debug, Default)]
+pub(super) struct Inboxes(Arc<Mutex<HashMap<String, Entry>>>);
+
+#[derive(Debug)]
+struct Entry {
+    function_id: String,
+    replies: mpsc::Sender<Reply>,
+}
+
+/// One execution's replies. Dropping it closes the inbox.
+#[derive(Debug)]
+pub(super) struct Inbox {
+    request_id: String,
+    replies: mpsc::Receiver<Reply>,
+    inboxes: Arc<Mutex<HashMap<String, Entry>>>,
+}
+
+impl Inboxes {
+    /// Opens the inbox of one request for one function.
+    pub(super) fn open(&self, request_id: &str, function: FunctionId) -> Inbox {
+        let (sender, replies) = mpsc::channel(INBOX_CAPACITY);
+        let entry = Entry { function_id: function.to_string(), replies: sender };
+        self.0.lock().insert(request_id.to_owned(), entry);
+        Inbox { request_id: request_id.to_owned(), replies, inboxes: Arc::clone(&self.0) }
+    }
+
+    /// Puts a reply into the inbox of a request, if it is open.
+    pub(super) fn put(&self, request_id: &str, reply: Reply) {
+        if let Some(entry) = self.0.lock().get(request_id) {
+            entry.put(reply);
+        }
+    }
+
+    /// The same, if the request is for the function that the reply names.
+    pub(super) fn put_for(&self, request_id: &str, function_id: &str, reply: Reply) {
+        if let Some(entry) = self.0.lock().get(request_id)
+            && entry.function_id == function_id
+        {
+            entry.put(reply);
+        }
+    }
+
+    /// Puts a reply into every inbox.
+    pub(super) fn put_everywhere(&self, reply: impl Fn() -> Reply) {
+        for entry in self.0.lock().values() {
+            entry.put(reply());
+        }
+    }
+}
+
+impl Entry {
+    fn put(&self, reply: Reply) {
+        if self.replies.try_send(reply).is_err() {
+            warn!("dropped a reply: too many wait for one execution");
+        }
+    }
+}
+
+impl Inbox {
+    /// Returns the next reply. Cancel-safe.
+    pub(super) async fn next(&mut self) -> Reply {
+        match self.replies.recv().await {
+            Some(reply) => reply,
+            // The other end is held by the table this inbox is in.
+            None => std::future::pending().await,
+        }
+    }
+}
+
+impl Drop for Inbox {
+    fn drop(&mut self) {
+        self.inboxes.lock().remove(&self.request_id);
+    }
+}

@@ -1,0 +1,54 @@
+use super::*;
+
+/// The private key of the libp2p peer id specification's Ed25519 vector.
+const SPECIFIED_KEY: &str = "080112407e0830617c4a7de83925dfb2694556b12936c477a0e1feb2e148ec9da60fee7d1ed1e8fae2c4a144b8be8fd4b47bf3d3b34b871c3cacf6010f0e42d474fce27e";
+
+/// The base58 text of `00 24`, the prefix of an Ed25519 public key, and that key, computed apart.
+const SPECIFIED_PEER_ID: &str = "12D3KooWBtg3aaRMjxwedh83aGiUkwSxDwUZkzuJcfaqUmo7R3pq";
+
+fn specified_key() -> Vec<u8> {
+    let digit = |byte: &[u8]| u8::from_str_radix(str::from_utf8(byte).unwrap(), 16).unwrap();
+    SPECIFIED_KEY.as_bytes().chunks(2).map(digit).collect()
+}
+
+#[test]
+fn a_standard_key_file_gives_the_standard_peer_id_and_is_written_back_the_same() {
+    let dir = tempfile::tempdir().unwrap();
+    let (given, written) = (dir.path().join("given"), dir.path().join("written"));
+    fs::write(&given, specified_key()).unwrap();
+    let identity = Identity::load(&given).unwrap();
+    assert_eq!(identity.peer_id().as_str(), SPECIFIED_PEER_ID);
+    identity.write_new(&written).unwrap();
+    assert_eq!(fs::read(&written).unwrap(), specified_key());
+}
+
+#[test]
+fn a_random_identity_is_found_again_and_its_file_is_private() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("priv.bin");
+    let made = Identity::load_or_create(&path).unwrap();
+    let found = Identity::load_or_create(&path).unwrap();
+    assert_eq!(made.peer_id(), found.peer_id());
+    assert_eq!(fs::metadata(&path).unwrap().len(), 68);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+}
+
+#[test]
+fn a_key_is_never_overwritten_and_nonsense_is_no_key() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("priv.bin");
+    fs::write(&path, b"nonsense").unwrap();
+    assert!(matches!(Identity::load_or_create(&path), Err(IdentityError::Decode { .. })));
+    assert!(matches!(Identity::random().write_new(&path), Err(IdentityError::Write { .. })));
+    assert_eq!(fs::read(&path).unwrap(), b"nonsense");
+}
+
+#[test]
+fn debug_shows_no_key() {
+    let identity = Identity::random();
+    assert_eq!(format!("{identity:?}"), format!("Identity({:?})", identity.peer_id()));
+}

@@ -1,0 +1,15 @@
+//! Document 1: a cluster of nodes that execute functions.
+//!
+//! [`node::Node`] joins the parts: [`network`] (libp2p stays inside), [`functions`] (the store of
+//! modules by content id), and a role, [`head::Head`] or [`worker::Worker`]. [`message`] holds what
+//! nodes say to one another, [`peers`] what a node knows of the others. Absent on purpose: command
+//! lines and configuration, and what a function's results mean.
+
+pub mod functions;
+pub mod head;
+pub mod identity;
+pub mod message;
+pub mod network;
+pub mod node;
+pub mod peers;
+pub mod worker;

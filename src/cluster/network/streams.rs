@@ -1,0 +1,268 @@
+//! Streams of our own protocols: opened on demand, accepted into a bounded queue.
+//!
+//! A message is one stream, so many arrive at once where many peers answer one head. The queue is
+//! therefore as long as the answers one roll call may draw; past it a stream is dropped, with a
+//! warning, and its sender sees it end.
+
+use std::{
+    collections::VecDeque,
+    convert::Infallible,
+    future::{Ready, ready},
+    io,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use libp2p::{
+    Multiaddr, PeerId, Stream, StreamProtocol,
+    core::{Endpoint, InboundUpgrade, OutboundUpgrade, UpgradeInfo, transport::PortUse},
+    swarm::{
+        ConnectionDenied, ConnectionHandler, ConnectionHandlerEvent, ConnectionId, FromSwarm,
+        NetworkBehaviour, NotifyHandler, StreamUpgradeError, SubstreamProtocol, THandler,
+        THandlerInEvent, THandlerOutEvent, ToSwarm,
+        handler::{
+            ConnectionEvent, DialUpgradeError, FullyNegotiatedInbound, FullyNegotiatedOutbound,
+        },
+    },
+};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tracing::warn;
+
+/// Streams that one connection may have open towards us. One peer has at most 10 work orders and
+/// their answers under way by default; the rest is room for more.
+const INBOUND_PER_CONNECTION: usize = 128;
+
+/// Why a stream could not be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// No connection to the peer stands.
+    #[error("reach a peer that is not connected")]
+    NotConnected,
+    /// The peer does not speak the protocol.
+    #[error("speak a protocol that the peer does not support")]
+    Unsupported,
+    /// The peer did not answer in time.
+    #[error("agree on a protocol in time")]
+    TimedOut,
+    /// The connection broke.
+    #[error("open a stream")]
+    Broken(#[source] io::Error),
+}
+
+/// A stream that a peer opened, and its share of the bound on such streams.
+#[derive(Debug)]
+pub(super) struct Inbound {
+    pub(super) peer: PeerId,
+    pub(super) protocol: StreamProtocol,
+    pub(super) stream: Stream,
+    pub(super) slot: OwnedSemaphorePermit,
+}
+
+/// Where the outcome of opening a stream goes.
+pub(super) type Opened = oneshot::Sender<Result<Stream, OpenError>>;
+
+/// A request to one connection to open a stream.
+#[derive(Debug)]
+pub(super) struct Open {
+    protocol: StreamProtocol,
+    opened: Opened,
+}
+
+/// The behavior: hands requests to connections, and what they accept to `inbound`.
+#[derive(Debug)]
+pub(super) struct Behaviour {
+    protocols: Arc<[StreamProtocol]>,
+    inbound: mpsc::Sender<Inbound>,
+    requests: VecDeque<(PeerId, Open)>,
+}
+
+impl Behaviour {
+    pub(super) fn new(protocols: Arc<[StreamProtocol]>, inbound: mpsc::Sender<Inbound>) -> Self {
+        Self { protocols, inbound, requests: VecDeque::new() }
+    }
+
+    /// Asks for a stream to a connected `peer`. If the connection ends first, `opened` is dropped.
+    pub(super) fn open(&mut self, peer: PeerId, protocol: StreamProtocol, opened: Opened) {
+        self.requests.push_back((peer, Open { protocol, opened }));
+    }
+
+    fn handler(&self, peer: PeerId) -> Handler {
+        Handler {
+            peer,
+            protocols: Arc::clone(&self.protocols),
+            inbound: self.inbound.clone(),
+            slots: Arc::new(Semaphore::new(INBOUND_PER_CONNECTION)),
+            requests: VecDeque::new(),
+        }
+    }
+}
+
+impl NetworkBehaviour for Behaviour {
+    type ConnectionHandler = Handler;
+    type ToSwarm = Infallible;
+
+    fn handle_established_inbound_connection(
+        &mut self,
+        _: ConnectionId,
+        peer: PeerId,
+        _: &Multiaddr,
+        _: &Multiaddr,
+    ) -> Result<THandler<Self>, ConnectionDenied> {
+        Ok(self.handler(peer))
+    }
+
+    fn handle_established_outbound_connection(
+        &mut self,
+        _: ConnectionId,
+        peer: PeerId,
+        _: &Multiaddr,
+        _: Endpoint,
+        _: PortUse,
+    ) -> Result<THandler<Self>, ConnectionDenied> {
+        Ok(self.handler(peer))
+    }
+
+    fn on_swarm_event(&mut self, _: FromSwarm<'_>) {}
+
+    fn on_connection_handler_event(
+        &mut self,
+        _: PeerId,
+        _: ConnectionId,
+        event: THandlerOutEvent<Self>,
+    ) {
+        match event {}
+    }
+
+    fn poll(&mut self, _: &mut Context<'_>) -> Poll<ToSwarm<Self::ToSwarm, THandlerInEvent<Self>>> {
+        // `open` is called by the task that polls the swarm, just before it polls again.
+        self.requests.pop_front().map_or(Poll::Pending, |(peer_id, event)| {
+            Poll::Ready(ToSwarm::NotifyHandler { peer_id, handler: NotifyHandler::Any, event })
+        })
+    }
+}
+
+/// One connection's end of the behavior. Keeps its connection open.
+#[derive(Debug)]
+pub(super) struct Handler {
+    peer: PeerId,
+    protocols: Arc<[StreamProtocol]>,
+    inbound: mpsc::Sender<Inbound>,
+    slots: Arc<Semaphore>,
+    requests: VecDeque<Open>,
+}
+
+impl Handler {
+    fn accept(&self, stream: Stream, protocol: StreamProtocol) {
+        let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() else {
+            warn!(peer = %self.peer, %protocol, "dropped a stream: the peer has too many open");
+            return;
+        };
+        let inbound = Inbound { peer: self.peer, protocol, stream, slot };
+        if self.inbound.try_send(inbound).is_err() {
+            warn!(peer = %self.peer, "dropped a stream: too many wait to be read");
+        }
+    }
+}
+
+impl ConnectionHandler for Handler {
+    type FromBehaviour = Open;
+    type ToBehaviour = Infallible;
+    type InboundProtocol = AnyOf;
+    type OutboundProtocol = AnyOf;
+    type InboundOpenInfo = ();
+    type OutboundOpenInfo = Opened;
+
+    fn listen_protocol(&self) -> SubstreamProtocol<Self::InboundProtocol, Self::InboundOpenInfo> {
+        SubstreamProtocol::new(AnyOf(self.protocols.to_vec()), ())
+    }
+
+    fn connection_keep_alive(&self) -> bool {
+        true
+    }
+
+    fn poll(
+        &mut self,
+        _: &mut Context<'_>,
+    ) -> Poll<
+        ConnectionHandlerEvent<Self::OutboundProtocol, Self::OutboundOpenInfo, Self::ToBehaviour>,
+    > {
+        // A connection polls its handler again after each event it hands over.
+        self.requests.pop_front().map_or(Poll::Pending, |Open { protocol, opened }| {
+            Poll::Ready(ConnectionHandlerEvent::OutboundSubstreamRequest {
+                protocol: SubstreamProtocol::new(AnyOf(vec![protocol]), opened),
+            })
+        })
+    }
+
+    fn on_behaviour_event(&mut self, request: Open) {
+        self.requests.push_back(request);
+    }
+
+    fn on_connection_event(
+        &mut self,
+        event: ConnectionEvent<
+            '_,
+            Self::InboundProtocol,
+            Self::OutboundProtocol,
+            Self::InboundOpenInfo,
+            Self::OutboundOpenInfo,
+        >,
+    ) {
+        let (opened, outcome) = match event {
+            ConnectionEvent::FullyNegotiatedInbound(FullyNegotiatedInbound {
+                protocol: (stream, protocol),
+                ..
+            }) => return self.accept(stream, protocol),
+            ConnectionEvent::FullyNegotiatedOutbound(FullyNegotiatedOutbound {
+                protocol: (stream, _),
+                info,
+            }) => (info, Ok(stream)),
+            ConnectionEvent::DialUpgradeError(DialUpgradeError { info, error }) => {
+                let error = match error {
+                    StreamUpgradeError::Timeout => OpenError::TimedOut,
+                    StreamUpgradeError::NegotiationFailed => OpenError::Unsupported,
+                    StreamUpgradeError::Io(source) => OpenError::Broken(source),
+                    StreamUpgradeError::Apply(never) => match never {},
+                };
+                (info, Err(error))
+            }
+            _ => return,
+        };
+        // Whoever asked may have given up; the stream then ends here.
+        drop(opened.send(outcome));
+    }
+}
+
+/// Agrees on any of some protocols and hands over the stream as it is.
+#[derive(Debug)]
+pub(super) struct AnyOf(Vec<StreamProtocol>);
+
+impl UpgradeInfo for AnyOf {
+    type Info = StreamProtocol;
+    type InfoIter = std::vec::IntoIter<StreamProtocol>;
+
+    fn protocol_info(&self) -> Self::InfoIter {
+        self.0.clone().into_iter()
+    }
+}
+
+impl InboundUpgrade<Stream> for AnyOf {
+    type Output = (Stream, StreamProtocol);
+    type Error = Infallible;
+    type Future = Ready<Result<Self::Output, Self::Error>>;
+
+    fn upgrade_inbound(self, stream: Stream, protocol: StreamProtocol) -> Self::Future {
+        ready(Ok((stream, protocol)))
+    }
+}
+
+impl OutboundUpgrade<Stream> for AnyOf {
+    type Output = (Stream, StreamProtocol);
+    type Error = Infallible;
+    type Future = Ready<Result<Self::Output, Self::Error>>;
+
+    fn upgrade_outbound(self, stream: Stream, protocol: StreamProtocol) -> Self::Future {
+        ready(Ok((stream, protocol)))
+    }
+}

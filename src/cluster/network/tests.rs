@@ -1,0 +1,180 @@
+use std::net::Ipv4Addr;
+
+use task::wait::until;
+
+use super::*;
+
+/// How long anything here may take. Generous: the machine may be busy.
+const WITHIN: Duration = Duration::from_secs(15);
+const TOLD: &str = "/test/told/1.0.0";
+const ASKED: &str = "/test/asked/1.0.0";
+
+async fn node(group: &Group, boot_nodes: Vec<BootNode>) -> (Network, mpsc::Receiver<Event>) {
+    let options = NetworkOptions {
+        identity: Identity::random(),
+        address: Ipv4Addr::LOCALHOST.into(),
+        port: 0,
+        boot_nodes,
+        told: &[TOLD],
+        asked: &[ASKED],
+    };
+    Network::start(group, options).await.unwrap()
+}
+
+fn boot_node(network: &Network) -> BootNode {
+    network.addresses()[0].parse().unwrap()
+}
+
+async fn next<T>(
+    events: &mut mpsc::Receiver<Event>,
+    pick: impl Fn(Event) -> Option<T> + Send + Sync,
+) -> T {
+    timeout(WITHIN, async {
+        loop {
+            if let Some(found) = pick(events.recv().await.expect("the network runs")) {
+                return found;
+            }
+        }
+    })
+    .await
+    .expect("the event comes in time")
+}
+
+#[test]
+fn a_boot_node_is_a_tcp_address_that_names_its_peer() {
+    let peer = libp2p::PeerId::random();
+    for text in [format!("/ip4/10.0.0.1/tcp/9527/p2p/{peer}"), format!("/ip6/::1/tcp/1/p2p/{peer}")]
+    {
+        let node: BootNode = text.parse().unwrap();
+        assert_eq!((node.to_string(), node.peer_id().to_string()), (text, peer.to_string()));
+    }
+    for text in ["", "10.0.0.1:9527", "/ip4/10.0.0.1/tcp/9527", "/ip4/10.0.0.1/udp/1/quic-v1"] {
+        assert!(text.parse::<BootNode>().is_err(), "{text}");
+    }
+    assert!(format!("/dns4/head/tcp/1/p2p/{peer}").parse::<BootNode>().is_err());
+}
+
+#[tokio::test]
+async fn nodes_gossip_tell_and_ask() {
+    let group = Group::default();
+    let (head, mut at_head) = node(&group, vec![]).await;
+    head.subscribe("general").await.unwrap();
+    let (worker, mut at_worker) = node(&group, vec![boot_node(&head)]).await;
+    worker.subscribe("general").await.unwrap();
+
+    let joined = next(&mut at_head, |event| match event {
+        Event::Joined { peer, topic } => Some((peer, topic)),
+        _ => None,
+    });
+    assert_eq!(joined.await, (worker.peer_id().clone(), "general".to_owned()));
+    head.publish("general", b"roll call".to_vec()).await.unwrap();
+    let gossip = next(&mut at_worker, |event| match event {
+        Event::Gossip { author, bytes, .. } => Some((author, bytes)),
+        _ => None,
+    });
+    assert_eq!(gossip.await, (head.peer_id().clone(), Bytes::from_static(b"roll call")));
+
+    // Longer than yamux lets through without the reader's consent.
+    let long = vec![b'x'; 1024 * 1024];
+    worker.tell(head.peer_id(), TOLD, &long).await.unwrap();
+    let told = next(&mut at_head, |event| match event {
+        Event::Told { peer, protocol, bytes } => Some((peer, protocol, bytes)),
+        _ => None,
+    });
+    assert_eq!(told.await, (worker.peer_id().clone(), TOLD.to_owned(), Bytes::from(long)));
+
+    let asking = worker.ask(head.peer_id(), ASKED, b"which?", (100, WITHIN));
+    let answering = async {
+        let (question, answer) = next(&mut at_head, |event| match event {
+            Event::Asked { bytes, answer, .. } => Some((bytes, answer)),
+            _ => None,
+        })
+        .await;
+        assert_eq!(question, "which?");
+        let (head, content) = (Bytes::from_static(b"this\n"), Bytes::from_static(b"one"));
+        answer.send(Answer { head, content }).unwrap();
+    };
+    let (answer, ()) = tokio::join!(asking, answering);
+    assert_eq!(answer.unwrap(), b"this\none");
+    group.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_message_to_a_stranger_or_in_a_foreign_tongue_is_refused() {
+    let group = Group::default();
+    let (head, _events) = node(&group, vec![]).await;
+    let (worker, mut at_worker) = node(&group, vec![boot_node(&head)]).await;
+    let stranger = Identity::random();
+    let refused = worker.tell(stranger.peer_id(), TOLD, b"{}").await;
+    let not_connected = OpenError::NotConnected;
+    assert!(
+        matches!(&refused, Err(SendError::Open { source, .. }) if source.to_string() == not_connected.to_string()),
+        "{refused:?}"
+    );
+    assert!(matches!(worker.publish("nobody", vec![]).await, Err(PublishError::Unheard)));
+    next(&mut at_worker, |event| matches!(event, Event::Connected(_)).then_some(())).await;
+    let refused = worker.tell(head.peer_id(), "/test/other/1.0.0", b"{}").await;
+    assert!(
+        matches!(&refused, Err(SendError::Open { source: OpenError::Unsupported, .. })),
+        "{refused:?}"
+    );
+    group.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_burst_of_messages_arrives_whole() {
+    let group = Group::default();
+    let (head, mut at_head) = node(&group, vec![]).await;
+    let mut workers = Vec::new();
+    for _ in 0..4 {
+        let (worker, events) = node(&group, vec![boot_node(&head)]).await;
+        workers.push((worker, events));
+    }
+    for (_, events) in &mut workers {
+        next(events, |event| matches!(event, Event::Connected(_)).then_some(())).await;
+    }
+    let sends = workers.iter().flat_map(|(worker, _)| {
+        (0..50).map(|_| worker.tell(head.peer_id(), TOLD, b"{}")).collect::<Vec<_>>()
+    });
+    for sent in futures::future::join_all(sends).await {
+        sent.unwrap();
+    }
+    for _ in 0..200 {
+        next(&mut at_head, |event| matches!(event, Event::Told { .. }).then_some(())).await;
+    }
+    group.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_boot_node_that_comes_back_is_found_within_five_seconds() {
+    let group = Group::default();
+    let first = group.child();
+    let identity = Identity::random();
+    let start = |group: Group, port: u16| {
+        let identity = identity.clone();
+        async move {
+            let options = NetworkOptions {
+                identity,
+                address: Ipv4Addr::LOCALHOST.into(),
+                port,
+                boot_nodes: vec![],
+                told: &[],
+                asked: &[],
+            };
+            Network::start(&group, options).await
+        }
+    };
+    let (head, at_head) = start(first.clone(), 0).await.unwrap();
+    let boot = boot_node(&head);
+    let port: u16 = head.addresses()[0].split('/').nth(4).unwrap().parse().unwrap();
+    let (_worker, mut at_worker) = node(&group, vec![boot]).await;
+    next(&mut at_worker, |event| matches!(event, Event::Connected(_)).then_some(())).await;
+    first.shutdown().await;
+    drop((head, at_head));
+    next(&mut at_worker, |event| matches!(event, Event::Disconnected(_)).then_some(())).await;
+    let (_head, _at_head) = until(WITHIN, || start(group.clone(), port)).await.unwrap();
+    let began = tokio::time::Instant::now();
+    next(&mut at_worker, |event| matches!(event, Event::Connected(_)).then_some(())).await;
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    group.shutdown().await;
+}

@@ -1,0 +1,434 @@
+//! Nodes on loopback, seen from outside: requests to a head, and a peer that misbehaves.
+
+mod logs;
+mod support;
+
+use model::function::FunctionId;
+use serde_json::{Value, json};
+use task::wait::until;
+
+use self::support::*;
+use super::*;
+use crate::{
+    message::{Code, FunctionHead, Message, RollCallResponse, json as message},
+    network::{Answer, Event},
+    worker::LIMITS_DEFAULT,
+};
+
+fn texts(peers: &[PeerId]) -> Value {
+    peers.iter().map(PeerId::to_string).collect()
+}
+
+#[tokio::test]
+async fn three_workers_that_agree_are_one_group() {
+    let cluster = Cluster::of(&[&[], &["gpu"], &["gpu"]]).await;
+    let hello = cluster.add("hello.wasm", HELLO).await;
+    let answer = cluster.execute(request(&hello, 3)).await;
+    assert_eq!(answer["code"], "200", "{answer}");
+    assert_eq!(answer["request_id"].as_str().unwrap().len(), 36);
+    let ids = texts(&cluster.ids());
+    assert_eq!(
+        answer["results"],
+        json!([{
+            "result": {"stdout": "hello\n", "stderr": "", "exit_code": 0},
+            "peers": ids, "frequency": 100.0,
+        }])
+    );
+    assert_eq!(answer["cluster"], json!({"peers": ids}));
+    for worker in &cluster.workers {
+        assert_eq!(worker.functions().list(), std::slice::from_ref(&hello), "it was fetched");
+    }
+    let mut long = request(&hello, 3);
+    long["config"]["stdin"] = json!("\"".repeat(1024 * 1024));
+    assert_eq!(cluster.execute(long).await["code"], "200", "2 MiB as JSON");
+    cluster.group.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_function_sees_its_arguments_environment_input_and_peer() {
+    let cluster = Cluster::of(&[&[], &[]]).await;
+    let show = cluster.add("show.wasm", SHOW).await;
+    let mut request = request(&show, 2);
+    request["parameters"] = json!([{"name": "n", "value": "one"}, {"value": ""}, {"value": "two"}]);
+    request["config"]["env_vars"] =
+        json!([{"name": "KEY", "value": "v"}, {"name": "PEER_ID", "value": "forged"}]);
+    request["config"]["stdin"] = json!("input");
+    let answer = cluster.execute(request).await;
+    let groups = answer["results"].as_array().unwrap();
+    assert_eq!(groups.len(), 2, "each shows another peer: {answer}");
+    for (group, peer) in groups.iter().zip(cluster.ids()) {
+        assert_eq!((&group["frequency"], &group["peers"]), (&json!(50.0), &json!([peer.as_str()])));
+        let want = format!("KEY=v\0PEER_ID={peer}\0show.wasm\0one\0two\0input");
+        assert_eq!(group["result"]["stdout"], json!(want));
+    }
+    cluster.group.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_subgroup_serves_no_more_nodes_than_it_has_and_says_so() {
+    let cluster = Cluster::of(&[&[], &["gpu"]]).await;
+    let hello = cluster.add("hello.wasm", HELLO).await;
+    let gpu = cluster.workers[1].peer_id().to_string();
+    let mut request = request(&hello, 1);
+    request["subgroup"] = json!("gpu");
+    let answer = cluster.execute(request.clone()).await;
+    assert_eq!((&answer["code"], &answer["cluster"]), (&json!("200"), &json!({"peers": [gpu]})));
+
+    request["config"] = json!({"number_of_nodes": 2, "timeout": 1});
+    let answer = cluster.execute(request.clone()).await;
+    assert_eq!((&answer["code"], &answer["cluster"]), (&json!("408"), &json!({})));
+    let want = format!(
+        "asked subgroup gpu for 2 nodes, and 1 reported within 1 s ({gpu}); 1 worker of it is connected"
+    );
+    assert_eq!((answer["message"].as_str(), answer.get("results")), (Some(want.as_str()), None));
+
+    request["subgroup"] = json!("nowhere");
+    request["config"]["number_of_nodes"] = json!(1);
+    let answer = cluster.execute(request).await;
+    assert_eq!(answer["code"], "408");
+    let message = answer["message"].as_str().unwrap();
+    assert!(message.contains("subgroup nowhere for 1 node, and 0 reported"), "{message}");
+    cluster.group.shutdown().await;
+}
+
+#[tokio::test]
+async fn everyone_is_asked_without_waiting_for_the_timer() {
+    let cluster = Cluster::of(&[&[], &[], &["gpu"]]).await;
+    let hello = cluster.add("hello.wasm", HELLO).await;
+    let mut request = request(&hello, -1);
+    request["config"]["timeout"] = json!(60);
+    let answer = timeout(WITHIN, cluster.execute(request)).await.unwrap();
+    assert_eq!(answer["cluster"]["peers"], texts(&cluster.ids()));
+    cluster.group.shutdown().await;
+}
+
+#[tokio::test]
+async fn refusals_say_why() {
+    let cluster = Cluster::of(&[&[]]).await;
+    let worker = cluster.workers[0].peer_id();
+    let hello = cluster.add("hello.wasm", HELLO).await;
+    let mut wrong = request(&hello, 1);
+    wrong["method"] = json!("other.wasm");
+    let answer = cluster.execute(wrong).await;
+    assert_eq!(answer["code"], "404", "{answer}");
+    let want = format!(
+        "0 of 1 node gave a result: {worker} refused (the function's file is hello.wasm, not other.wasm)"
+    );
+    assert_eq!(answer["message"], json!(want));
+
+    let nowhere = json!({
+        "function_id": FunctionId::of_module(b"nowhere").to_string(), "method": "m.wasm",
+        "config": {"timeout": 1},
+    });
+    let answer = cluster.execute(nowhere).await;
+    assert_eq!(answer["code"], "408", "{answer}");
+    let message = answer["message"].as_str().unwrap();
+    assert!(message.contains(&format!("refused by {worker}: get the function")), "{message}");
+    cluster.group.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_full_worker_is_not_given_more() {
+    let mut cluster = Cluster::of(&[]).await;
+    let limits = Limits { wall: Duration::from_secs(3), ..LIMITS_DEFAULT };
+    cluster.add_worker(&[], limits, 1).await;
+    let (spin, hello) = (cluster.add("spin.wasm", SPIN).await, cluster.add("h.wasm", HELLO).await);
+    let mut second = request(&hello, 1);
+    second["config"]["timeout"] = json!(1);
+    let meanwhile = async {
+        busy(&cluster.workers[0]).await;
+        cluster.execute(second).await
+    };
+    let (first, second) = tokio::join!(cluster.execute(request(&spin, 1)), meanwhile);
+    assert_eq!(first["results"][0]["result"]["exit_code"], 15, "{first}");
+    assert_eq!(second["code"], "408");
+    assert!(second["message"].as_str().unwrap().contains("no free slot: all 1"), "{second}");
+    cluster.group.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_worker_that_dies_during_a_run_is_replaced_by_a_spare() {
+    let mut cluster = Cluster::of(&[]).await;
+    for _ in 0..2 {
+        let limits = Limits { wall: Duration::from_secs(2), ..LIMITS_DEFAULT };
+        cluster.add_worker(&[], limits, 1).await;
+    }
+    let spin = cluster.add("spin.wasm", SPIN).await;
+    let killing = async {
+        let dying = tokio::select! {
+            () = busy(&cluster.workers[0]) => 0,
+            () = busy(&cluster.workers[1]) => 1,
+        };
+        cluster.workers[dying].working.shutdown().await;
+        cluster.workers[1 - dying].peer_id().to_string()
+    };
+    let (answer, spare) = tokio::join!(cluster.execute(request(&spin, 1)), killing);
+    assert_eq!((&answer["code"], &answer["cluster"]["peers"]), (&json!("200"), &json!([spare])));
+    assert_eq!(answer["results"][0]["result"]["exit_code"], 15, "{answer}");
+
+    let again = request(&spin, 1);
+    let killing = async {
+        let last = cluster.workers.iter().find(|w| w.peer_id().as_str() == spare).unwrap();
+        busy(last).await;
+        last.working.shutdown().await;
+    };
+    let (answer, ()) = tokio::join!(cluster.execute(again), killing);
+    assert_eq!(answer["code"], "204", "nobody is left: {answer}");
+    let want = format!("0 of 1 node gave a result: {spare} was lost");
+    assert_eq!((&answer["message"], &answer["cluster"]["peers"]), (&json!(want), &json!([spare])));
+    cluster.group.shutdown().await;
+}
+
+/// Waits until a worker runs something.
+async fn busy(worker: &Node) {
+    let Duty::Worker(worker) = &worker.duty else { panic!("it is a worker") };
+    until(WITHIN, || async {
+        let (slots, free) = worker.slots();
+        if free < slots { Ok(()) } else { Err(free) }
+    })
+    .await
+    .unwrap();
+}
+
+#[tokio::test]
+async fn a_head_that_comes_back_has_its_workers_again() {
+    let group = Group::default();
+    let dir = tempfile::tempdir().unwrap();
+    let identity = Identity::random();
+    let mut cluster = Cluster::of(&[]).await;
+    let options = head_options(dir.path().to_owned(), identity.clone(), 0);
+    cluster.head = Node::start(options, &group, Clock::system()).await.unwrap();
+    cluster.add_worker(&[], LIMITS_DEFAULT, 1).await;
+    let hello = cluster.add("hello.wasm", HELLO).await;
+    let port = cluster.head.addresses()[0].split('/').nth(4).unwrap().parse().unwrap();
+    cluster.head.shutdown().await;
+
+    let options = head_options(dir.path().to_owned(), identity, port);
+    cluster.head = Node::start(options, &group, Clock::system()).await.unwrap();
+    let began = tokio::time::Instant::now();
+    let answer = cluster.execute(request(&hello, 1)).await;
+    assert_eq!(answer["code"], "200", "within the roll call, without waiting first: {answer}");
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    group.shutdown().await;
+    cluster.group.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_node_that_stops_finishes_what_runs() {
+    let mut cluster = Cluster::of(&[]).await;
+    let limits = Limits { wall: Duration::from_secs(1), ..LIMITS_DEFAULT };
+    cluster.add_worker(&[], limits, 1).await;
+    let spin = cluster.add("spin.wasm", SPIN).await;
+    let stopping = async {
+        busy(&cluster.workers[0]).await;
+        tokio::join!(cluster.workers[0].shutdown(), cluster.head.shutdown());
+    };
+    let (answer, ()) = tokio::join!(cluster.execute(request(&spin, 1)), stopping);
+    assert_eq!(answer["results"][0]["result"]["exit_code"], 15, "{answer}");
+    cluster.group.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_ends_the_wait() {
+    let cluster = Cluster::of(&[]).await;
+    let hello = cluster.add("hello.wasm", HELLO).await;
+    let mut request = request(&hello, 1);
+    request["config"]["timeout"] = json!(60);
+    let address = cluster.head.rest_address().unwrap();
+    let head = cluster.head.head().unwrap();
+    let line = "POST /api/v1/functions/execute";
+    let stream = opened(address, line, "application/json", &request.to_string()).await;
+    until(WITHIN, || async { if head.is_executing() { Ok(()) } else { Err("nothing") } })
+        .await
+        .unwrap();
+    drop(stream);
+    assert!(head.drain(Duration::from_secs(10)).await, "the roll call of 60 s has ended");
+    cluster.group.shutdown().await;
+}
+
+#[tokio::test]
+async fn nonsense_from_a_peer_harms_nobody_and_one_peer_is_one_responder() {
+    let cluster = Cluster::of(&[&[]]).await;
+    let hello = cluster.add("hello.wasm", HELLO).await;
+    let (stranger, mut events) = cluster.stranger().await;
+    let head = cluster.head.peer_id();
+    for nonsense in
+        ["", "{", "null", "\n\n", r#"{"type":"MsgOther"}"#, r#"{"type":"MsgWorkOrder"}"#]
+    {
+        stranger.tell(head, WORK_PROTOCOL, nonsense.as_bytes()).await.unwrap();
+        stranger.publish(GENERAL_TOPIC, nonsense.as_bytes().to_vec()).await.unwrap();
+        stranger.tell(head, OFFER_PROTOCOL, nonsense.as_bytes()).await.unwrap();
+    }
+    // It says yes three times to each roll call, and to one that was never held.
+    let insistent = stranger.clone();
+    let to = head.clone();
+    let (heard, mut hears) = tokio::sync::mpsc::channel(100);
+    cluster.group.spawn("insistent", async move {
+        while let Some(event) = events.recv().await {
+            let Event::Gossip { bytes, .. } = event else { continue };
+            let Ok(Message::RollCall(call)) = Message::read(&bytes) else { continue };
+            for request_id in [&call.request_id, &call.request_id, &call.request_id, "other"] {
+                let response = Message::RollCallResponse(RollCallResponse {
+                    code: Code::ACCEPTED,
+                    function_id: call.function_id.clone(),
+                    request_id: request_id.to_owned(),
+                    message: String::new(),
+                });
+                insistent.tell(&to, WORK_PROTOCOL, &message(&response)).await.unwrap();
+            }
+            heard.send(()).await.unwrap();
+        }
+    });
+    let mut request = request(&hello, 3);
+    request["config"]["timeout"] = json!(2);
+    let answer = cluster.execute(request).await;
+    assert!(hears.recv().await.is_some());
+    assert_eq!(answer["code"], "408", "{answer}");
+    let message = answer["message"].as_str().unwrap();
+    assert!(message.contains("for 3 nodes, and 2 reported"), "{message}");
+    cluster.group.shutdown().await;
+}
+
+#[tokio::test]
+async fn content_that_does_not_match_its_id_is_refused_and_the_next_peer_asked() {
+    let cluster = Cluster::of(&[&[]]).await;
+    let hello = cluster.add("hello.wasm", HELLO).await;
+    let (liar, mut asked) = cluster.stranger().await;
+    let (fetcher, _events) = cluster.stranger().await;
+    let address: BootNode = liar.addresses()[0].parse().unwrap();
+    let options = NetworkOptions {
+        identity: Identity::random(),
+        address: std::net::Ipv4Addr::LOCALHOST.into(),
+        port: 0,
+        boot_nodes: vec![address, cluster.head.addresses()[0].parse().unwrap()],
+        told: &[],
+        asked: &[],
+    };
+    drop(fetcher);
+    let (fetcher, mut events) = Network::start(&cluster.group, options).await.unwrap();
+    for _ in 0..2 {
+        while !matches!(events.recv().await.unwrap(), Event::Connected(_)) {}
+    }
+    let (lied, mut lies) = tokio::sync::mpsc::channel(8);
+    cluster.group.spawn("liar", async move {
+        while let Some(event) = asked.recv().await {
+            if let Event::Asked { answer, .. } = event {
+                let content = b"\0asm other content".as_slice();
+                let head = FunctionHead::Here { method: "hello.wasm".into(), bytes: 18 };
+                let head = [message(&head), b"\n".to_vec()].concat().into();
+                answer.send(Answer { head, content: content.into() }).unwrap();
+                lied.send(()).await.unwrap();
+            }
+        }
+    });
+    let dir = tempfile::tempdir().unwrap();
+    let functions = Functions::open(dir.path().to_owned()).await.unwrap();
+    let peers = [liar.peer_id().clone(), cluster.head.peer_id().clone()];
+    let fails = functions.obtain(hello.id, &fetcher, &peers[..1]).await;
+    assert!(fails.is_err() && functions.list().is_empty(), "{fails:?}");
+    assert_eq!(lies.recv().await, Some(()));
+    assert_eq!(functions.obtain(hello.id, &fetcher, &peers).await.unwrap(), hello);
+    assert_eq!(lies.recv().await, Some(()), "the liar was asked first again");
+    cluster.group.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_damaged_function_is_fetched_anew() {
+    let cluster = Cluster::of(&[&[]]).await;
+    let hello = cluster.add("hello.wasm", HELLO).await;
+    let module = wat::parse_str(HELLO).unwrap();
+    let kept = cluster.workers[0].functions();
+    kept.add(hello.method.clone(), module.clone()).await.unwrap();
+    let path = cluster.dir.path().join(format!("worker-0/{}/hello.wasm", hello.id));
+    std::fs::write(&path, b"damaged").unwrap();
+    let answer = cluster.execute(request(&hello, 1)).await;
+    assert_eq!(answer["results"][0]["result"]["stdout"], "hello\n", "{answer}");
+    assert_eq!(std::fs::read(&path).unwrap(), module);
+    cluster.group.shutdown().await;
+}
+
+#[tokio::test]
+async fn the_rest_api_lists_nodes_and_functions_and_says_it_is_well() {
+    let cluster = Cluster::of(&[&["gpu"], &[]]).await;
+    let hello = cluster.add("hello.wasm", HELLO).await;
+    cluster.execute(request(&hello, 2)).await;
+    let address = cluster.head.rest_address().unwrap();
+    let health = get(address, "/api/v1/health").await;
+    assert_eq!(health, (200, json!({"code": 200, "type": "MsgHealthCheck"})));
+    let (_, functions) = get(address, "/api/v1/functions").await;
+    let id = hello.id.to_string();
+    let want = json!({"name": "hello", "function_id": id, "method": "hello.wasm", "bytes": hello.size_bytes});
+    assert_eq!(functions, json!({"functions": [want]}));
+    let (_, nodes) = get(address, "/api/v1/nodes").await;
+    let nodes = nodes["nodes"].as_array().unwrap();
+    assert_eq!((nodes.len(), &nodes[0]["role"]), (3, &json!("head")));
+    assert_eq!(nodes[0]["addresses"], json!(cluster.head.addresses()));
+    let gpu = nodes.iter().find(|node| node["subgroups"] == json!(["gpu"])).unwrap();
+    assert_eq!(gpu["peer_id"], cluster.workers[0].peer_id().as_str());
+    assert_eq!((&gpu["role"], &gpu["connected"]), (&json!("worker"), &json!(true)));
+    assert_eq!((&gpu["runs"], &gpu["agreed"]), (&json!(1), &json!(1)));
+    assert_eq!(gpu["addresses"], json!(cluster.workers[0].addresses()));
+    assert!(gpu["last_seen"].is_string());
+    cluster.group.shutdown().await;
+}
+
+#[tokio::test]
+async fn what_is_no_request_is_refused_in_words_that_existing_clients_know() {
+    let cluster = Cluster::of(&[]).await;
+    let address = cluster.head.rest_address().unwrap();
+    let told = |answer: &Value| answer["message"].as_str().unwrap().to_owned();
+
+    assert_eq!(get(address, "/nowhere").await, (404, json!({"message": "Not Found"})));
+    let wrong_method = (405, json!({"message": "Method Not Allowed"}));
+    assert_eq!(get(address, "/api/v1/functions/execute").await, wrong_method);
+
+    let missing = "invalid request: 2 errors occurred:\n\t* function ID is required\n\t* method is required\n\n";
+    for body in ["{}", "", r#"{"function_id":""}"#] {
+        let (status, answer) = post(address, body).await;
+        assert_eq!((status, told(&answer)), (400, missing.to_owned()), "{body}");
+    }
+    for body in [r#"{"method":14}"#, r#"{"method":"m""#, "[]", "nonsense"] {
+        let (status, answer) = post(address, body).await;
+        assert_eq!(status, 400, "{body}");
+        assert!(told(&answer).starts_with("could not unpack request: "), "{answer}");
+    }
+    let line = "POST /api/v1/functions/execute";
+    let (status, answer) = send(address, line, "text/plain", "{}").await;
+    let want = "could not unpack request: code=415, message=Unsupported Media Type";
+    assert_eq!((status, told(&answer)), (400, want.to_owned()));
+    // One byte too many: whatever is more may never be read, and its answer is lost with it.
+    let (status, answer) = post(address, &"x".repeat(3 * 1024 * 1024 + 1)).await;
+    assert_eq!((status, told(&answer)), (413, "Request Entity Too Large".to_owned()));
+    let id = FunctionId::of_module(b"m").to_string();
+    let raft = json!({"function_id": id, "method": "m", "config": {"consensus_algorithm": "raft"}});
+    let (status, answer) = post(address, &raft.to_string()).await;
+    assert_eq!(status, 400);
+    assert!(told(&answer).contains("consensus algorithm raft is not supported"), "{answer}");
+    cluster.group.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_head_whose_address_is_taken_does_not_start() {
+    let cluster = Cluster::of(&[]).await;
+    let dir = tempfile::tempdir().unwrap();
+    let mut options = head_options(dir.path().to_owned(), Identity::random(), 0);
+    let taken = cluster.head.rest_address().unwrap().to_string();
+    options.role = RoleOptions::Head { rest_api: taken };
+    let refused = Node::start(options, &cluster.group, Clock::system()).await;
+    assert!(matches!(refused, Err(NodeError::Serve(_))), "{refused:?}");
+    cluster.group.shutdown().await;
+}
+
+#[tokio::test]
+async fn requests_at_one_time_are_all_answered() {
+    let cluster = Cluster::of(&[&[], &["gpu"], &["gpu"]]).await;
+    let hello = cluster.add("hello.wasm", HELLO).await;
+    let executions = (0..20).map(|_| cluster.execute(request(&hello, 3)));
+    for answer in futures::future::join_all(executions).await {
+        assert_eq!(
+            (&answer["code"], &answer["results"][0]["frequency"]),
+            (&json!("200"), &json!(100.0))
+        );
+    }
+    cluster.group.shutdown().await;
+}

@@ -1,0 +1,223 @@
+//! A cluster on loopback, the functions it runs, and requests to its head.
+
+use std::{net::Ipv4Addr, path::PathBuf};
+
+use serde_json::{Value, json};
+use task::wait::until;
+use tempfile::TempDir;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+    sync::mpsc,
+};
+
+use super::super::*;
+use crate::{
+    functions::Function,
+    network::Event,
+    worker::{CONCURRENCY_DEFAULT, LIMITS_DEFAULT},
+};
+
+/// How long anything may take. Generous: the machine may be busy.
+pub(super) const WITHIN: Duration = Duration::from_secs(20);
+
+/// Prints a greeting.
+pub(super) const HELLO: &str = r#"(module
+  (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
+  (memory (export "memory") 1)
+  (data (i32.const 0) "\10\00\00\00\06\00\00\00")
+  (data (i32.const 16) "hello\n")
+  (func (export "_start") (drop (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 8)))))"#;
+
+/// Prints its environment, arguments and standard input.
+pub(super) const SHOW: &str = r#"(module
+  (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "fd_read" (func $read (param i32 i32 i32 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "environ_sizes_get" (func $env_sizes (param i32 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "environ_get" (func $env (param i32 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "args_sizes_get" (func $args_sizes (param i32 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "args_get" (func $args (param i32 i32) (result i32)))
+  (memory (export "memory") 2)
+  (func $put (param $at i32) (param $len i32)
+    (i32.store (i32.const 0) (local.get $at))
+    (i32.store (i32.const 4) (local.get $len))
+    (drop (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 8))))
+  (func (export "_start")
+    (drop (call $env_sizes (i32.const 16) (i32.const 20)))
+    (drop (call $env (i32.const 1024) (i32.const 4096)))
+    (call $put (i32.const 4096) (i32.load (i32.const 20)))
+    (drop (call $args_sizes (i32.const 16) (i32.const 20)))
+    (drop (call $args (i32.const 1024) (i32.const 4096)))
+    (call $put (i32.const 4096) (i32.load (i32.const 20)))
+    (i32.store (i32.const 0) (i32.const 8192))
+    (i32.store (i32.const 4) (i32.const 4096))
+    (drop (call $read (i32.const 0) (i32.const 0) (i32.const 1) (i32.const 12)))
+    (call $put (i32.const 8192) (i32.load (i32.const 12)))))"#;
+
+/// Never ends by itself.
+pub(super) const SPIN: &str = r#"(module (memory (export "memory") 1)
+  (func (export "_start") (loop $again (br $again))))"#;
+
+/// A head, some workers, and the folder they keep their functions in.
+pub(super) struct Cluster {
+    pub(super) group: Group,
+    pub(super) head: Node,
+    pub(super) workers: Vec<Node>,
+    pub(super) dir: TempDir,
+}
+
+impl Cluster {
+    /// Starts a head and a worker for each list of subgroups, and waits until the head sees them.
+    pub(super) async fn of(subgroups: &[&[&str]]) -> Self {
+        let (group, dir) = (Group::default(), tempfile::tempdir().unwrap());
+        let options = head_options(dir.path().join("head"), Identity::random(), 0);
+        let head = Node::start(options, &group, Clock::system()).await.unwrap();
+        let mut cluster = Self { group, head, workers: Vec::new(), dir };
+        for names in subgroups {
+            cluster.add_worker(names, LIMITS_DEFAULT, CONCURRENCY_DEFAULT.get()).await;
+        }
+        cluster
+    }
+
+    /// Starts one more worker, and waits until the head sees it.
+    pub(super) async fn add_worker(&mut self, subgroups: &[&str], limits: Limits, slots: u32) {
+        let options = NodeOptions {
+            role: RoleOptions::Worker,
+            identity: Identity::random(),
+            address: Ipv4Addr::LOCALHOST.into(),
+            port: 0,
+            boot_nodes: vec![self.head.addresses()[0].parse().unwrap()],
+            subgroups: subgroups.iter().map(|name| name.parse().unwrap()).collect(),
+            functions_dir: self.dir.path().join(format!("worker-{}", self.workers.len())),
+            concurrency: NonZeroU32::new(slots).unwrap(),
+            limits,
+        };
+        let worker = Node::start(options, &self.group, Clock::system()).await.unwrap();
+        let id = worker.peer_id().clone();
+        self.workers.push(worker);
+        self.sees(&[id]).await;
+    }
+
+    /// Waits until the head knows the role and topics of `workers`.
+    pub(super) async fn sees(&self, workers: &[PeerId]) {
+        let head = self.head.head().unwrap();
+        let is_seen = |id: &PeerId| {
+            head.peers().iter().any(|(known, peer)| {
+                known == id
+                    && peer.role == Some(Role::Worker)
+                    && peer.topics.contains(GENERAL_TOPIC)
+            })
+        };
+        until(WITHIN, || async {
+            if workers.iter().all(is_seen) { Ok(()) } else { Err(head.peers()) }
+        })
+        .await
+        .unwrap();
+    }
+
+    pub(super) fn ids(&self) -> Vec<PeerId> {
+        let mut ids: Vec<PeerId> = self.workers.iter().map(|w| w.peer_id().clone()).collect();
+        ids.sort();
+        ids
+    }
+
+    /// Gives the head a function.
+    pub(super) async fn add(&self, method: &str, wat: &str) -> Function {
+        let module = wat::parse_str(wat).unwrap();
+        self.head.functions().add(method.parse().unwrap(), module).await.unwrap()
+    }
+
+    /// Executes through the REST API, and returns the body of the answer, which is HTTP 200.
+    pub(super) async fn execute(&self, body: Value) -> Value {
+        let (status, answer) = post(self.head.rest_address().unwrap(), &body.to_string()).await;
+        assert_eq!(status, 200, "{answer}");
+        answer
+    }
+
+    /// Another peer of the network, made of nothing but the network.
+    pub(super) async fn stranger(&self) -> (Network, mpsc::Receiver<Event>) {
+        let options = NetworkOptions {
+            identity: Identity::random(),
+            address: Ipv4Addr::LOCALHOST.into(),
+            port: 0,
+            boot_nodes: vec![self.head.addresses()[0].parse().unwrap()],
+            told: &[WORK_PROTOCOL],
+            asked: &[FUNCTION_PROTOCOL],
+        };
+        let (network, events) = Network::start(&self.group, options).await.unwrap();
+        network.subscribe(GENERAL_TOPIC).await.unwrap();
+        let head = self.head.head().unwrap();
+        until(WITHIN, || async {
+            let heard = head.peers().into_iter().find(|(id, _)| id == network.peer_id());
+            heard.filter(|(_, peer)| peer.topics.contains(GENERAL_TOPIC)).ok_or("not seen")
+        })
+        .await
+        .unwrap();
+        (network, events)
+    }
+}
+
+pub(super) fn head_options(functions_dir: PathBuf, identity: Identity, port: u16) -> NodeOptions {
+    NodeOptions {
+        role: RoleOptions::Head { rest_api: "127.0.0.1:0".to_owned() },
+        identity,
+        address: Ipv4Addr::LOCALHOST.into(),
+        port,
+        boot_nodes: vec![],
+        subgroups: vec![],
+        functions_dir,
+        concurrency: CONCURRENCY_DEFAULT,
+        limits: LIMITS_DEFAULT,
+    }
+}
+
+/// A request to run `function` on `nodes` nodes.
+pub(super) fn request(function: &Function, nodes: i64) -> Value {
+    json!({
+        "function_id": function.id.to_string(),
+        "method": function.method.as_str(),
+        "config": {"number_of_nodes": nodes},
+    })
+}
+
+pub(super) async fn post(address: SocketAddr, body: &str) -> (u16, Value) {
+    send(address, "POST /api/v1/functions/execute", "application/json", body).await
+}
+
+pub(super) async fn get(address: SocketAddr, path: &str) -> (u16, Value) {
+    send(address, &format!("GET {path}"), "", "").await
+}
+
+/// Sends a request, and returns the status and the JSON of the answer.
+pub(super) async fn send(
+    address: SocketAddr,
+    line: &str,
+    content_type: &str,
+    body: &str,
+) -> (u16, Value) {
+    let mut stream = opened(address, line, content_type, body).await;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(head.contains("content-type: application/json"), "{head}");
+    assert!(body.ends_with('\n'), "{body:?}");
+    (status, serde_json::from_str(body).unwrap())
+}
+
+/// Sends a request, and returns the connection.
+pub(super) async fn opened(
+    address: SocketAddr,
+    line: &str,
+    content_type: &str,
+    body: &str,
+) -> TcpStream {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let (length, kind) = (body.len(), content_type);
+    let request = format!(
+        "{line} HTTP/1.1\r\nhost: head\r\nconnection: close\r\ncontent-type: {kind}\r\n\
+         content-length: {length}\r\n\r\n{body}"
+    );
+    stream.write_all(request.as_bytes()).await.unwrap();
+    stream
+}

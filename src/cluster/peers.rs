@@ -1,0 +1,273 @@
+//! The peers a node knows: what the network and their offers tell of them.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use model::{
+    execution::ResultGroup,
+    function::FunctionId,
+    node::{GENERAL_TOPIC, PeerId, Role},
+    timestamp::Timestamp,
+};
+use parking_lot::Mutex;
+use task::clock::Clock;
+
+use crate::{message::Offer, network::Event};
+
+/// The most peers remembered. Past it, the one that was lost longest ago is forgotten; while all are
+/// connected, a new one is not taken in. Above the bound on connections.
+const PEERS_MAX: usize = 4096;
+
+/// How long a peer that was lost is still listed. A worker that restarts without a key comes back
+/// under another id, so its old one should not stay for long.
+const LOST_KEPT: Duration = Duration::from_mins(10);
+
+/// The most topics, addresses, protocols and functions remembered of one peer, each.
+const NAMES_MAX: usize = 1024;
+
+/// Handle to the table of peers. Cheap to clone; all clones share one table.
+#[derive(Debug, Clone)]
+pub struct Peers {
+    table: Arc<Mutex<BTreeMap<PeerId, Peer>>>,
+    n_joins: Arc<AtomicU64>,
+    clock: Clock,
+}
+
+/// What is known of a peer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Peer {
+    /// What it says it does; none where it does not say.
+    pub role: Option<Role>,
+    /// The topics it listens to.
+    pub topics: BTreeSet<String>,
+    /// Where it listens: multiaddresses, each ending in its id.
+    pub addresses: Vec<String>,
+    /// What it speaks.
+    pub protocols: Vec<String>,
+    /// The functions it says it holds.
+    pub functions: BTreeSet<FunctionId>,
+    /// Whether a connection stands.
+    pub is_connected: bool,
+    /// The round trip of the last ping.
+    pub latency: Option<Duration>,
+    /// When it was last heard.
+    pub last_seen: Timestamp,
+    /// Work orders it answered.
+    pub n_runs: u64,
+    /// Of those, answers that stood in the largest result group.
+    pub n_agreed: u64,
+}
+
+impl Peer {
+    /// The groups it belongs to, beside the general one.
+    #[must_use]
+    pub fn subgroups(&self) -> Vec<String> {
+        self.topics.iter().filter(|topic| *topic != GENERAL_TOPIC).cloned().collect()
+    }
+
+    fn new(now: Timestamp) -> Self {
+        Self {
+            role: None,
+            topics: BTreeSet::new(),
+            addresses: Vec::new(),
+            protocols: Vec::new(),
+            functions: BTreeSet::new(),
+            is_connected: false,
+            latency: None,
+            last_seen: now,
+            n_runs: 0,
+            n_agreed: 0,
+        }
+    }
+}
+
+impl Peers {
+    /// An empty table that dates what it hears by `clock`.
+    #[must_use]
+    pub fn new(clock: Clock) -> Self {
+        Self { table: Arc::default(), n_joins: Arc::default(), clock }
+    }
+
+    /// Takes note of what happened on the network.
+    pub fn note(&self, event: &Event) {
+        match event {
+            Event::Connected(peer) => self.update(peer, |peer| {
+                peer.is_connected = true;
+                // It joins them anew.
+                peer.topics.clear();
+            }),
+            Event::Disconnected(peer) => self.update(peer, |peer| {
+                peer.is_connected = false;
+                peer.latency = None;
+            }),
+            Event::Identified { peer, addresses, protocols } => self.update(peer, |peer| {
+                peer.addresses = addresses.iter().take(NAMES_MAX).cloned().collect();
+                peer.protocols = protocols.iter().take(NAMES_MAX).cloned().collect();
+            }),
+            Event::Pinged { peer, round_trip } => {
+                self.update(peer, |peer| peer.latency = Some(*round_trip));
+            }
+            Event::Joined { peer, topic } => {
+                self.update(peer, |peer| {
+                    if peer.topics.len() < NAMES_MAX {
+                        peer.topics.insert(topic.clone());
+                    }
+                });
+                self.n_joins.fetch_add(1, Ordering::Relaxed);
+            }
+            Event::Left { peer, topic } => self.update(peer, |peer| {
+                peer.topics.remove(topic);
+            }),
+            Event::Gossip { author: peer, .. }
+            | Event::Told { peer, .. }
+            | Event::Asked { peer, .. } => self.heard(peer),
+        }
+    }
+
+    /// Takes note of what a peer says it is and has.
+    pub fn offered(&self, peer: &PeerId, offer: &Offer) {
+        self.update(peer, |peer| {
+            peer.role = offer.role.parse().ok();
+            let functions = offer.functions.iter().take(NAMES_MAX);
+            peer.functions = functions.filter_map(|id| id.parse().ok()).collect();
+        });
+    }
+
+    /// Counts the runs of the peers in `groups`, the first of which is the largest. Peers agree that
+    /// stand in it, or in one as large: where nobody has a majority, nobody is in the wrong.
+    pub fn ran(&self, groups: &[ResultGroup]) {
+        let n_largest = groups.first().map_or(0, |group| group.peers.len());
+        for group in groups {
+            let has_agreed = group.peers.len() == n_largest;
+            for peer in &group.peers {
+                self.update(peer, |peer| {
+                    peer.n_runs += 1;
+                    peer.n_agreed += u64::from(has_agreed);
+                });
+            }
+        }
+    }
+
+    /// Returns all peers that are connected or were lately, by id.
+    #[must_use]
+    pub fn list(&self) -> Vec<(PeerId, Peer)> {
+        let now = self.clock.now();
+        let mut table = self.table.lock();
+        table.retain(|_, peer| peer.is_connected || now.since(peer.last_seen) < LOST_KEPT);
+        table.iter().map(|(id, peer)| (id.clone(), peer.clone())).collect()
+    }
+
+    /// Returns the connected peers that speak `protocol`, by id.
+    #[must_use]
+    pub fn speaking(&self, protocol: &str) -> Vec<PeerId> {
+        self.connected(|peer| peer.protocols.iter().any(|spoken| spoken == protocol))
+    }
+
+    /// Returns the connected peers that say they hold `function`, by id.
+    #[must_use]
+    pub fn holding(&self, function: FunctionId) -> Vec<PeerId> {
+        self.connected(|peer| peer.functions.contains(&function))
+    }
+
+    /// Returns the connected peers that listen to `topic` and do not say they are heads, by id.
+    #[must_use]
+    pub fn listening(&self, topic: &str) -> Vec<PeerId> {
+        self.connected(|peer| peer.topics.contains(topic) && peer.role != Some(Role::Head))
+    }
+
+    /// How often a peer has joined a topic so far: while it stays the same, nobody new listens.
+    #[must_use]
+    pub fn n_joins(&self) -> u64 {
+        self.n_joins.load(Ordering::Relaxed)
+    }
+
+    fn connected(&self, is_meant: impl Fn(&Peer) -> bool) -> Vec<PeerId> {
+        let table = self.table.lock();
+        let meant = table.iter().filter(|(_, peer)| peer.is_connected && is_meant(peer));
+        meant.map(|(id, _)| id.clone()).collect()
+    }
+
+    /// Dates a known peer. Gossip may be written by peers we have no connection to; those are not
+    /// taken in.
+    fn heard(&self, peer: &PeerId) {
+        let now = self.clock.now();
+        if let Some(peer) = self.table.lock().get_mut(peer) {
+            peer.last_seen = now;
+        }
+    }
+
+    fn update(&self, peer: &PeerId, change: impl FnOnce(&mut Peer)) {
+        let now = self.clock.now();
+        let mut table = self.table.lock();
+        if !table.contains_key(peer) && table.len() >= PEERS_MAX {
+            let lost = table.iter().filter(|(_, peer)| !peer.is_connected);
+            let oldest = lost.min_by_key(|(_, peer)| peer.last_seen).map(|(id, _)| id.clone());
+            let Some(oldest) = oldest else { return };
+            table.remove(&oldest);
+        }
+        let known = table.entry(peer.clone()).or_insert_with(|| Peer::new(now));
+        known.last_seen = now;
+        change(known);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(n: u8) -> PeerId {
+        format!("12D3KooWpeer{n}").parse().unwrap()
+    }
+
+    #[test]
+    fn a_lost_peer_is_listed_for_ten_minutes_but_listens_no_more() {
+        let clock = Clock::manual(Timestamp::from_seconds(1000));
+        let peers = Peers::new(clock.clone());
+        peers.note(&Event::Connected(id(1)));
+        peers.note(&Event::Joined { peer: id(1), topic: "gpu".into() });
+        peers.note(&Event::Joined { peer: id(1), topic: GENERAL_TOPIC.into() });
+        assert_eq!(peers.listening("gpu"), [id(1)]);
+        assert_eq!(peers.list()[0].1.subgroups(), ["gpu"]);
+        peers.note(&Event::Disconnected(id(1)));
+        assert_eq!((peers.list().len(), peers.listening("gpu").len()), (1, 0));
+        assert_eq!(peers.list()[0].1.subgroups(), ["gpu"]);
+        clock.advance(LOST_KEPT);
+        assert_eq!(peers.list().len(), 0);
+    }
+
+    #[test]
+    fn heads_are_not_counted_among_those_who_could_answer() {
+        let peers = Peers::new(Clock::system());
+        for n in [1, 2] {
+            peers.note(&Event::Connected(id(n)));
+            peers.note(&Event::Joined { peer: id(n), topic: GENERAL_TOPIC.into() });
+        }
+        peers.offered(&id(1), &Offer { role: "head".into(), ..Offer::default() });
+        assert_eq!(peers.listening(GENERAL_TOPIC), [id(2)]);
+    }
+
+    #[test]
+    fn the_table_is_bounded_and_a_stranger_s_gossip_adds_nobody() {
+        let peers = Peers::new(Clock::system());
+        for n in 0..PEERS_MAX {
+            let id = format!("12D3KooW{}", n + 1).replace('0', "A").parse().unwrap();
+            peers.note(&Event::Connected(id));
+        }
+        peers.note(&Event::Connected(id(1)));
+        assert_eq!(peers.list().len(), PEERS_MAX, "all are connected, so none makes room");
+        let lost: PeerId = "12D3KooW1".parse().unwrap();
+        peers.note(&Event::Disconnected(lost.clone()));
+        let (author, bytes) = (id(2), bytes::Bytes::new());
+        peers.note(&Event::Gossip { author, topic: GENERAL_TOPIC.into(), bytes });
+        assert!(peers.list().iter().any(|(id, _)| *id == lost), "gossip takes nobody in");
+        peers.note(&Event::Connected(id(1)));
+        assert_eq!(peers.list().len(), PEERS_MAX);
+        assert!(!peers.list().iter().any(|(id, _)| *id == lost), "it made room");
+    }
+}

@@ -1,0 +1,223 @@
+//! What a topic has learned about its actors, epoch by epoch.
+
+use std::collections::BTreeMap;
+
+use model::{
+    bundle::{Bundle, LabeledValue},
+    topic::{Address, BlockHeight},
+};
+
+use crate::{
+    loss::LossRule,
+    regret::{Crowd, Family, Losses, Pace, Regrets, Standing, initial_regret, is_experienced},
+    score,
+    statistics::moving_average,
+    submission::numbers,
+    synthesis::{Newcomers, weights::scale},
+    topic::Topic,
+};
+
+/// The share of the newest loss in the moving average that forecasts build on. Five epochs or so
+/// are remembered: long enough to see past luck, short enough to follow a change.
+const LOSS_AVERAGE_ALPHA: f64 = 0.2;
+
+/// After this many epochs without a sign of it, an actor is forgotten. Regrets against everybody
+/// else are kept for each, so actors that come and go for good must not add up.
+const FORGOTTEN_AFTER_EPOCHS: u64 = 1000;
+
+/// How often an actor took part, and when last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Experience {
+    /// In how many epochs that were learned from.
+    pub n_epochs: u32,
+    /// The last of them.
+    pub last_nonce: BlockHeight,
+}
+
+/// Everything learned up to one epoch.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Learned {
+    /// The newest epoch learned from.
+    pub nonce: Option<BlockHeight>,
+    /// How many epochs were learned from.
+    pub n_learned: u64,
+    /// The regrets.
+    pub regrets: Regrets,
+    /// The scale of the regrets, stored with them.
+    pub regret_scale: Option<f64>,
+    /// What newcomers start from.
+    pub initial_regret: f64,
+    /// The newest loss of the combined value.
+    pub combined_loss: Option<f64>,
+    /// The newest loss of each actor.
+    pub losses: Standing,
+    /// The moving average of each actor's scores.
+    pub scores: Standing,
+    /// The moving average of each inferer's losses.
+    pub loss_averages: Family,
+    /// The inferers' experience.
+    pub inferers: BTreeMap<Address, Experience>,
+    /// The forecasters' experience.
+    pub forecasters: BTreeMap<Address, Experience>,
+}
+
+/// A bundle holds a value that is no number, so it was not written by this program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("read the bundle's values as numbers")]
+pub struct BundleError;
+
+impl Learned {
+    /// What inferers without a regret are taken for.
+    ///
+    /// The chain asks whether the topic's initial regret is 0; that stays so for good in a network
+    /// of fewer than ten, so here nobody may have learned anything yet.
+    pub fn newcomers(&self) -> Newcomers {
+        if self.regrets.is_empty() {
+            Newcomers::Everyone
+        } else {
+            Newcomers::WithRegret(self.initial_regret)
+        }
+    }
+
+    /// Learns that `truth` came true where the network inferred `bundle`, and returns the losses.
+    ///
+    /// # Errors
+    /// [`BundleError`] if a value of the bundle is no number; then nothing is learned.
+    pub fn learn(
+        &mut self,
+        topic: &Topic,
+        bundle: &Bundle,
+        truth: &[f64],
+    ) -> Result<Losses, BundleError> {
+        let losses = losses(topic.judging.loss, bundle, truth)?;
+        let pace = Pace { alpha: topic.judging.alpha_regret, initial: self.initial_regret };
+        self.regrets.learn(&losses, pace);
+        self.nonce = Some(bundle.nonce);
+        self.n_learned += 1;
+        self.combined_loss = Some(losses.combined);
+        take_part(&mut self.inferers, &losses.inferer, bundle.nonce);
+        take_part(&mut self.forecasters, &losses.forecaster, bundle.nonce);
+        self.losses.inferer.extend(losses.inferer.clone());
+        self.losses.forecaster.extend(losses.forecaster.clone());
+        average(&mut self.loss_averages, &losses.inferer, LOSS_AVERAGE_ALPHA);
+        let alpha = topic.judging.merit_sortition_alpha;
+        average(&mut self.scores.inferer, &score::inferers(&losses), alpha);
+        average(&mut self.scores.forecaster, &score::forecasters(&losses), alpha);
+        self.settle(topic, bundle.nonce);
+        Ok(losses)
+    }
+
+    /// Forgets who is long gone, then takes the scale and the newcomers' regret anew.
+    fn settle(&mut self, topic: &Topic, nonce: BlockHeight) {
+        let kept = FORGOTTEN_AFTER_EPOCHS.saturating_mul(topic.timing.epoch_length);
+        let oldest = nonce.saturating_sub(kept);
+        for name in gone(&mut self.inferers, oldest) {
+            self.regrets.forget_inferer(&name);
+            self.loss_averages.remove(&name);
+            self.losses.inferer.remove(&name);
+            self.scores.inferer.remove(&name);
+        }
+        for name in gone(&mut self.forecasters, oldest) {
+            self.regrets.forget_forecaster(&name);
+            self.losses.forecaster.remove(&name);
+            self.scores.forecaster.remove(&name);
+        }
+        let params = topic.params(None);
+        let present = present(&self.regrets.ordinary, nonce, &self.inferers, &self.forecasters);
+        self.regret_scale = Some(scale(&present, &params));
+        let alpha = topic.judging.alpha_regret;
+        let of_experienced = |regrets: &Family, experience: &BTreeMap<Address, Experience>| {
+            let is_old = |name| {
+                experience.get(name).is_some_and(|seen| is_experienced(seen.n_epochs, alpha))
+            };
+            regrets.iter().filter(|(name, _)| is_old(*name)).map(|(_, r)| *r).collect::<Vec<_>>()
+        };
+        let mut experienced = of_experienced(&self.regrets.ordinary.inferer, &self.inferers);
+        experienced.extend(of_experienced(&self.regrets.ordinary.forecaster, &self.forecasters));
+        let all: Vec<f64> = self.regrets.ordinary.all().collect();
+        let n_min = topic.judging.n_experienced_min;
+        let crowd = Crowd { experienced: &experienced, all: &all, n_min };
+        self.initial_regret = initial_regret(crowd, &params).unwrap_or(self.initial_regret);
+    }
+}
+
+/// The losses of every quantity of `bundle`, by `rule`.
+///
+/// # Errors
+/// [`BundleError`] if a value is no number.
+pub fn losses(rule: LossRule, bundle: &Bundle, truth: &[f64]) -> Result<Losses, BundleError> {
+    let loss = |values: &[LabeledValue]| Ok(rule.loss(&numbers(values).ok_or(BundleError)?, truth));
+    let mut without: BTreeMap<Address, Family> = BTreeMap::new();
+    for implied in &bundle.one_out_inferer_forecaster_values {
+        let of_forecaster = without.entry(implied.forecaster.clone()).or_default();
+        of_forecaster.insert(implied.withheld_inferer.clone(), loss(&implied.combined_inference)?);
+    }
+    let each =
+        |actor: &model::bundle::WorkerValues| Ok((actor.worker.clone(), loss(&actor.values)?));
+    Ok(Losses {
+        combined: loss(&bundle.combined_value)?,
+        naive: loss(&bundle.naive_value)?,
+        inferer: bundle.inferer_values.iter().map(each).collect::<Result<_, _>>()?,
+        forecaster: bundle.forecaster_values.iter().map(each).collect::<Result<_, _>>()?,
+        one_out_inferer: bundle
+            .one_out_inferer_values
+            .iter()
+            .map(|out| Ok((out.withheld_inferer.clone(), loss(&out.combined_inference)?)))
+            .collect::<Result<_, _>>()?,
+        one_out_forecaster: bundle
+            .one_out_forecaster_values
+            .iter()
+            .map(|out| Ok((out.withheld_forecaster.clone(), loss(&out.combined_inference)?)))
+            .collect::<Result<_, _>>()?,
+        one_in_forecaster: bundle
+            .one_in_forecaster_values
+            .iter()
+            .map(|one| Ok((one.forecaster.clone(), loss(&one.combined_inference)?)))
+            .collect::<Result<_, _>>()?,
+        one_out_inferer_forecaster: without,
+    })
+}
+
+/// The ordinary regrets of who took part in `nonce`.
+fn present(
+    regrets: &Standing,
+    nonce: BlockHeight,
+    inferers: &BTreeMap<Address, Experience>,
+    forecasters: &BTreeMap<Address, Experience>,
+) -> Vec<f64> {
+    let of = |regrets: &Family, experience: &BTreeMap<Address, Experience>| {
+        let took_part = experience.iter().filter(|(_, seen)| seen.last_nonce == nonce);
+        took_part.filter_map(|(name, _)| regrets.get(name)).copied().collect::<Vec<_>>()
+    };
+    let mut present = of(&regrets.inferer, inferers);
+    present.extend(of(&regrets.forecaster, forecasters));
+    present
+}
+
+fn take_part(experience: &mut BTreeMap<Address, Experience>, losses: &Family, nonce: BlockHeight) {
+    for name in losses.keys() {
+        let seen =
+            experience.entry(name.clone()).or_insert(Experience { n_epochs: 0, last_nonce: nonce });
+        seen.n_epochs = seen.n_epochs.saturating_add(1);
+        seen.last_nonce = nonce;
+    }
+}
+
+fn average(averages: &mut Family, newest: &Family, alpha: f64) {
+    for (name, value) in newest {
+        let average = moving_average(averages.get(name).copied(), *value, alpha);
+        averages.insert(name.clone(), average);
+    }
+}
+
+/// Takes out who was last seen before `oldest`.
+fn gone(experience: &mut BTreeMap<Address, Experience>, oldest: BlockHeight) -> Vec<Address> {
+    let is_gone = |seen: &Experience| seen.last_nonce < oldest;
+    let names =
+        experience.iter().filter(|(_, seen)| is_gone(seen)).map(|(name, _)| name.clone()).collect();
+    experience.retain(|_, seen| !is_gone(seen));
+    names
+}
+
+#[cfg(test)]
+mod tests;

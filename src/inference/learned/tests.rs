@@ -1,0 +1,100 @@
+//! Epochs closed and learned from by hand, without a store or a clock.
+
+use super::*;
+use crate::{
+    close::close,
+    submission::{Payload, Submission},
+    topic::demo_topics,
+};
+
+fn load() -> Topic {
+    demo_topics().unwrap().remove(0)
+}
+
+fn submission(topic: &Topic, worker: &str, value: f64) -> Submission {
+    let payload =
+        Payload { values: vec![("y".to_owned(), value.to_string())], forecast: BTreeMap::new() };
+    let worker = format!("allo1{worker}").parse().unwrap();
+    Submission::checked(topic, worker, None, payload).unwrap()
+}
+
+/// Runs epochs in which `good` misses the truth by 1 and `bad` by 10, on its own side each.
+fn after(n_epochs: u64) -> Learned {
+    let topic = load();
+    let mut learned = Learned::default();
+    for nonce in (0..n_epochs).map(|idx| 1 + idx * topic.timing.epoch_length) {
+        let submissions = [submission(&topic, "good", 51.0), submission(&topic, "bad", 40.0)];
+        let closing = close(&topic, nonce, &submissions, &learned).unwrap();
+        learned.learn(&topic, &closing.bundle, &[50.0]).unwrap();
+    }
+    learned
+}
+
+fn bundle_after(n_epochs: u64) -> Bundle {
+    let topic = load();
+    let submissions = [submission(&topic, "good", 51.0), submission(&topic, "bad", 40.0)];
+    close(&topic, 1_000_000, &submissions, &after(n_epochs)).unwrap().bundle
+}
+
+fn combined(bundle: &Bundle) -> f64 {
+    bundle.combined_value[0].value.parse().unwrap()
+}
+
+#[test]
+fn the_first_epoch_is_a_plain_mean_without_forecasters() {
+    let bundle = bundle_after(0);
+    assert_eq!(bundle.combined_value[0].value, "45.5");
+    assert_eq!(bundle.naive_value, bundle.combined_value);
+    assert_eq!(bundle.forecaster_values, []);
+    assert_eq!(bundle.one_out_inferer_values.len(), 2);
+}
+
+#[test]
+fn who_is_right_comes_to_weigh_more() {
+    assert!(combined(&bundle_after(1)) > 47.0, "{}", combined(&bundle_after(1)));
+    assert!((combined(&bundle_after(30)) - 51.0).abs() < 0.5);
+    let learned = after(30);
+    let score = |name: &str| learned.scores.inferer[&format!("allo1{name}").parse().unwrap()];
+    assert!(score("good") > score("bad"));
+}
+
+#[test]
+fn forecasters_take_part_once_there_are_losses() {
+    let bundle = bundle_after(2);
+    assert_eq!(bundle.forecaster_values.len(), 2);
+    assert_eq!(bundle.one_out_forecaster_values.len(), 2);
+    assert_eq!(bundle.one_in_forecaster_values.len(), 2);
+    assert_eq!(bundle.one_out_inferer_forecaster_values.len(), 4);
+}
+
+#[test]
+fn losses_are_logarithms_of_squared_errors() {
+    let topic = load();
+    let losses = losses(topic.judging.loss, &bundle_after(0), &[50.0]).unwrap();
+    assert!((losses.inferer[&"allo1bad".parse().unwrap()] - 2.0).abs() < 1e-9);
+    assert!(losses.inferer[&"allo1good".parse().unwrap()].abs() < 1e-9);
+    assert!((losses.combined - 20.25_f64.log10()).abs() < 1e-9);
+}
+
+#[test]
+fn newcomers_start_below_the_experienced() {
+    let learned = after(30);
+    let lowest = learned.regrets.ordinary.all().fold(f64::INFINITY, f64::min);
+    assert!(learned.initial_regret < lowest, "{}", learned.initial_regret);
+}
+
+#[test]
+fn actors_that_stay_away_are_forgotten() {
+    let topic = load();
+    let mut learned = after(3);
+    let nonce = 3 * 12 + (FORGOTTEN_AFTER_EPOCHS + 1) * topic.timing.epoch_length;
+    let closing = close(&topic, nonce, &[submission(&topic, "good", 51.0)], &learned).unwrap();
+    learned.learn(&topic, &closing.bundle, &[50.0]).unwrap();
+    let good: Address = "allo1good".parse().unwrap();
+    assert_eq!(learned.inferers.keys().collect::<Vec<_>>(), [&good]);
+    assert_eq!(learned.regrets.naive.keys().collect::<Vec<_>>(), [&good]);
+    assert!(learned.regrets.one_out_inferer.keys().all(|name| *name == good));
+    let others =
+        learned.regrets.one_out_inferer.values().chain(learned.regrets.one_out_forecaster.values());
+    assert!(others.flat_map(|standing| standing.inferer.keys()).all(|name| *name == good));
+}

@@ -1,0 +1,486 @@
+//! Document 3: a prediction network of one chain, from submissions to the values it serves.
+//!
+//! [`Inference`] is the façade: submit, close, learn, and read. What follows from what is plain
+//! functions of values: [`synthesis`] (weights and values), [`loss`], [`regret`] and [`score`],
+//! [`mod@close`] and [`learned`] (an epoch's end, and its lesson), [`epoch`] (what is due at a
+//! height). [`store`] keeps it, [`runner`] does what is due on time, [`server`] answers over HTTP. Absent on
+//! purpose: the cluster and the dataset service, which [`runs`] and [`rows`] stand for.
+
+pub mod actor;
+mod causes;
+pub mod chain;
+pub mod close;
+pub mod epoch;
+pub mod forecast;
+pub mod learned;
+pub mod loss;
+pub mod prediction;
+pub mod regret;
+pub mod rows;
+pub mod runner;
+pub mod runs;
+pub mod score;
+pub mod server;
+pub mod statistics;
+pub mod store;
+pub mod submission;
+pub mod synthesis;
+pub mod topic;
+
+use std::{
+    collections::BTreeMap, fmt, panic::resume_unwind, path::Path, sync::Arc, time::Duration,
+};
+
+use model::{
+    bundle::Bundle,
+    topic::{Address, BlockHeight, TopicId},
+};
+use task::clock::Clock;
+use tokio::{task::spawn_blocking, time::sleep};
+use tracing::{error, info, warn};
+
+use crate::{
+    causes::causes,
+    chain::{Blocks, Chain},
+    close::{CloseError, close},
+    epoch::Progress,
+    learned::Learned,
+    store::{EpochView, Input, Lesson, Recent, Store, StoreError, Submitted},
+    submission::{Payload, PayloadError, Submission, with_labels},
+    synthesis::SynthesisError,
+    topic::{Topic, TopicSettingsError},
+};
+
+/// How often opening tries again while another process sets up the same file.
+const OPEN_TRIES: u32 = 100;
+
+/// The pause between two tries to open. With [`OPEN_TRIES`] this waits two seconds in all, far more
+/// than setting up takes.
+const OPEN_PAUSE: Duration = Duration::from_millis(20);
+
+/// How a network is opened.
+#[derive(Debug, Clone)]
+pub struct InferenceOptions {
+    /// How long a block takes, at least [`chain::BLOCK_TIME_MIN`].
+    pub block_time: Duration,
+    /// The topics to have. One in the file with the same number is replaced; others stay.
+    pub topics: Vec<Topic>,
+}
+
+/// Why the network's file failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum InferenceError {
+    /// A topic's settings do not fit together.
+    #[error("take the topics")]
+    Topic(#[from] TopicSettingsError),
+    /// The file failed.
+    #[error("use the inference file")]
+    Store(#[from] StoreError),
+    /// The program is stopping.
+    #[error("finish before the program stopped")]
+    Stopped,
+}
+
+/// Why there is nothing to read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// There is no such topic.
+    #[error("find topic {topic}")]
+    UnknownTopic {
+        /// Which.
+        topic: TopicId,
+    },
+    /// No epoch of the topic has closed with a bundle yet.
+    #[error("find a bundle of topic {topic}")]
+    NoBundle {
+        /// Which.
+        topic: TopicId,
+    },
+    /// The file failed.
+    #[error("read the network")]
+    Failed(#[from] InferenceError),
+}
+
+/// Why a payload was not taken.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SubmitError {
+    /// There is no such topic.
+    #[error("find topic {topic}")]
+    UnknownTopic {
+        /// Which.
+        topic: TopicId,
+    },
+    /// No window is open for this nonce.
+    #[error("submit for nonce {nonce}: its window is not open")]
+    NotOpen {
+        /// Which.
+        nonce: BlockHeight,
+    },
+    /// The worker has submitted for this nonce; what it sent first stays.
+    #[error("submit for nonce {nonce} again")]
+    Repeated {
+        /// Which.
+        nonce: BlockHeight,
+    },
+    /// The epoch holds as many payloads as it takes.
+    #[error("submit for nonce {nonce}: it has {} submissions", store::SUBMISSIONS_MAX)]
+    Full {
+        /// Which.
+        nonce: BlockHeight,
+    },
+    /// The payload does not fit the topic.
+    #[error("check the submission")]
+    Payload(#[from] PayloadError),
+    /// The file failed.
+    #[error("keep the submission")]
+    Failed(#[from] InferenceError),
+}
+
+/// Who submits, and for what.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sender {
+    /// The topic.
+    pub topic: TopicId,
+    /// The epoch.
+    pub nonce: BlockHeight,
+    /// The address.
+    pub worker: Address,
+    /// Who is behind the address, where that is known.
+    pub name: Option<String>,
+}
+
+/// A topic, where its clock stands, and who takes part.
+#[derive(Debug, Clone)]
+pub struct Overview {
+    /// Its settings.
+    pub topic: Arc<Topic>,
+    /// Its epochs.
+    pub progress: Progress,
+    /// Its newest bundle and actors, if it has one.
+    pub recent: Option<Recent>,
+    /// What it has learned.
+    pub learned: Learned,
+}
+
+/// Handle to a network. Cheap to clone; all clones share one file and one chain.
+#[derive(Clone)]
+pub struct Inference {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    store: Store,
+    chain: Chain,
+    topics: BTreeMap<TopicId, Arc<Topic>>,
+}
+
+impl fmt::Debug for Inference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inference").finish_non_exhaustive()
+    }
+}
+
+impl Inference {
+    /// Opens the network in the file at `path`, or begins one there at height 1.
+    ///
+    /// # Errors
+    /// [`InferenceError::Topic`] if a topic of `options` is unfit, [`InferenceError::Store`] if the
+    /// file cannot be opened.
+    pub async fn open(
+        path: &Path,
+        clock: Clock,
+        options: InferenceOptions,
+    ) -> Result<Self, InferenceError> {
+        for topic in &options.topics {
+            topic.check()?;
+        }
+        let mut tries_left = OPEN_TRIES;
+        loop {
+            let (path, clock, options) = (path.to_owned(), clock.clone(), options.clone());
+            match blocking(move || Shared::open(&path, clock, &options)).await {
+                Err(InferenceError::Store(error)) if error.is_busy() && tries_left > 0 => {
+                    tries_left -= 1;
+                    sleep(OPEN_PAUSE).await;
+                }
+                shared => return Ok(Self { shared: Arc::new(shared?) }),
+            }
+        }
+    }
+
+    /// The chain's clock.
+    pub fn chain(&self) -> &Chain {
+        &self.shared.chain
+    }
+
+    /// All topics, by number.
+    pub fn topics(&self) -> impl Iterator<Item = &Arc<Topic>> {
+        self.shared.topics.values()
+    }
+
+    /// The topic `id`, if there is one.
+    pub fn topic(&self, id: TopicId) -> Option<Arc<Topic>> {
+        self.shared.topics.get(&id).map(Arc::clone)
+    }
+
+    /// Returns the newest bundle of `topic`: of the last epoch that closed with one, never half of
+    /// an epoch.
+    ///
+    /// # Errors
+    /// [`ReadError::UnknownTopic`], [`ReadError::NoBundle`] before the first, or
+    /// [`ReadError::Failed`].
+    pub async fn latest(&self, topic: TopicId) -> Result<Bundle, ReadError> {
+        self.known(topic)?;
+        let bundle = self.with_store(move |shared| Ok(shared.store.latest(topic)?)).await?;
+        bundle.ok_or(ReadError::NoBundle { topic })
+    }
+
+    /// Returns the newest `limit` epochs of `topic` that have a bundle, oldest first.
+    ///
+    /// # Errors
+    /// [`ReadError::UnknownTopic`] or [`ReadError::Failed`].
+    pub async fn history(&self, topic: TopicId, limit: u32) -> Result<Vec<EpochView>, ReadError> {
+        self.known(topic)?;
+        Ok(self.with_store(move |shared| Ok(shared.store.history(topic, limit)?)).await?)
+    }
+
+    /// Returns where `topic` stands.
+    ///
+    /// # Errors
+    /// [`ReadError::UnknownTopic`] or [`ReadError::Failed`].
+    pub async fn progress(&self, topic: TopicId) -> Result<Progress, ReadError> {
+        self.known(topic)?;
+        Ok(self.with_store(move |shared| Ok(shared.store.progress(topic)?)).await?)
+    }
+
+    /// Returns the regret that newcomers to `topic` start from.
+    ///
+    /// # Errors
+    /// [`ReadError::UnknownTopic`] or [`ReadError::Failed`].
+    pub async fn initial_regret(&self, topic: TopicId) -> Result<f64, ReadError> {
+        self.known(topic)?;
+        let learned = self.with_store(move |shared| Ok(shared.store.learned(topic)?)).await?;
+        Ok(learned.initial_regret)
+    }
+
+    /// Returns every topic with its clock and its actors, by number.
+    ///
+    /// # Errors
+    /// [`InferenceError`] if the file fails.
+    pub async fn overviews(&self) -> Result<Vec<Overview>, InferenceError> {
+        self.with_store(|shared| {
+            let overview = |(id, topic): (&TopicId, &Arc<Topic>)| {
+                Ok(Overview {
+                    topic: Arc::clone(topic),
+                    progress: shared.store.progress(*id)?,
+                    recent: shared.store.recent(*id)?,
+                    learned: shared.store.learned(*id)?,
+                })
+            };
+            shared.topics.iter().map(overview).collect()
+        })
+        .await
+    }
+
+    /// Takes `payload` from `sender`. On return it is durable.
+    ///
+    /// # Errors
+    /// A [`SubmitError`] that says why it is not taken.
+    pub async fn submit(&self, sender: Sender, payload: Payload) -> Result<(), SubmitError> {
+        let Sender { topic, nonce, worker, name } = sender;
+        let settings = self.topic(topic).ok_or(SubmitError::UnknownTopic { topic })?;
+        if !epoch::is_open(settings.timing, nonce, self.shared.chain.height()) {
+            return Err(SubmitError::NotOpen { nonce });
+        }
+        let submission = Submission::checked(&settings, worker, name, payload)?;
+        let submitted = self.with_store(move |shared| {
+            Ok(shared.store.submit(topic, nonce, &submission, shared.chain.now())?)
+        });
+        match submitted.await? {
+            Submitted::Taken => Ok(()),
+            Submitted::Repeated => Err(SubmitError::Repeated { nonce }),
+            Submitted::NotOpen => Err(SubmitError::NotOpen { nonce }),
+            Submitted::Full => Err(SubmitError::Full { nonce }),
+        }
+    }
+
+    /// Opens the epoch `nonce` of `topic`; whether it is new.
+    ///
+    /// # Errors
+    /// [`ReadError::UnknownTopic`] or [`ReadError::Failed`].
+    pub async fn open_epoch(&self, topic: TopicId, nonce: BlockHeight) -> Result<bool, ReadError> {
+        self.known(topic)?;
+        let opened = self.with_store(move |shared| {
+            Ok(shared.store.open_epoch(topic, nonce, shared.chain.now())?)
+        });
+        Ok(opened.await?)
+    }
+
+    /// Closes the epoch `nonce` of `topic`: its bundle is made, kept, and served from then on.
+    /// Whether it was open. An epoch without inferences closes without a bundle, which is logged.
+    ///
+    /// # Errors
+    /// [`ReadError::UnknownTopic`] or [`ReadError::Failed`].
+    pub async fn close(&self, topic: TopicId, nonce: BlockHeight) -> Result<bool, ReadError> {
+        let settings = self.known(topic)?;
+        let closed = self.with_store(move |shared| {
+            let at = shared.chain.now();
+            let closed = shared.store.close(topic, nonce, at, |submissions, learned| {
+                closing(&settings, nonce, submissions, learned)
+            });
+            Ok(closed?)
+        });
+        Ok(closed.await?)
+    }
+
+    /// Learns from the epoch `nonce` of `topic` that its column came to `outcome`; with none, the
+    /// epoch is given up. Whether it had closed and was not learned from.
+    ///
+    /// # Errors
+    /// [`ReadError::UnknownTopic`] or [`ReadError::Failed`].
+    pub async fn learn(
+        &self,
+        topic: TopicId,
+        nonce: BlockHeight,
+        outcome: Option<f64>,
+    ) -> Result<bool, ReadError> {
+        let settings = self.known(topic)?;
+        let learned = self.with_store(move |shared| {
+            let input = shared.store.input(topic, nonce)?;
+            let learned = shared.store.learn(topic, nonce, |bundle, learned| {
+                lesson(&settings, bundle, learned, input.zip(outcome))
+            });
+            Ok(learned?)
+        });
+        Ok(learned.await?)
+    }
+
+    /// Keeps `input` as what the epoch `nonce` of `topic` was asked with.
+    ///
+    /// # Errors
+    /// [`InferenceError`] if the file fails.
+    pub async fn put_input(
+        &self,
+        topic: TopicId,
+        nonce: BlockHeight,
+        input: Input,
+    ) -> Result<(), InferenceError> {
+        self.with_store(move |shared| Ok(shared.store.put_input(topic, nonce, input)?)).await
+    }
+
+    /// Returns what the epoch `nonce` of `topic` was asked with, if it was.
+    ///
+    /// # Errors
+    /// [`InferenceError`] if the file fails.
+    pub async fn input(
+        &self,
+        topic: TopicId,
+        nonce: BlockHeight,
+    ) -> Result<Option<Input>, InferenceError> {
+        self.with_store(move |shared| Ok(shared.store.input(topic, nonce)?)).await
+    }
+
+    fn known(&self, topic: TopicId) -> Result<Arc<Topic>, ReadError> {
+        self.topic(topic).ok_or(ReadError::UnknownTopic { topic })
+    }
+
+    /// Runs `work` on a blocking thread.
+    async fn with_store<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Shared) -> Result<T, InferenceError> + Send + 'static,
+    ) -> Result<T, InferenceError> {
+        let shared = Arc::clone(&self.shared);
+        blocking(move || work(&shared)).await
+    }
+}
+
+impl Shared {
+    fn open(path: &Path, clock: Clock, options: &InferenceOptions) -> Result<Self, InferenceError> {
+        let store = Store::open(path)?;
+        let now = clock.now();
+        let blocks = match store.blocks()? {
+            Some(blocks) => blocks.paced(now, options.block_time),
+            None => Blocks::starting(now, options.block_time),
+        };
+        store.put_blocks(blocks)?;
+        for topic in &options.topics {
+            store.put_topic(topic)?;
+        }
+        let topics = store.topics()?.into_iter().map(|topic| (topic.id, Arc::new(topic))).collect();
+        Ok(Self { store, chain: Chain::new(clock, blocks), topics })
+    }
+}
+
+/// The bundle of `submissions`, if they make one.
+fn closing(
+    topic: &Topic,
+    nonce: BlockHeight,
+    submissions: &[Submission],
+    learned: &Learned,
+) -> Option<close::Closing> {
+    let id = topic.id;
+    match close(topic, nonce, submissions, learned) {
+        Ok(closing) => {
+            let n_inferers = closing.bundle.inferer_values.len();
+            info!(topic.id = %id, nonce, n_inferers, "closed nonce {nonce} of topic {id}");
+            Some(closing)
+        }
+        Err(CloseError::Synthesis(SynthesisError::NoInferences)) => {
+            warn!(topic.id = %id, nonce, "closed nonce {nonce} of topic {id} without inferences");
+            None
+        }
+        Err(error) => {
+            let cause = causes(&error);
+            error!(topic.id = %id, nonce, cause, "closed nonce {nonce} of topic {id} in vain");
+            None
+        }
+    }
+}
+
+/// What `bundle` teaches, if its outcome is known.
+fn lesson(
+    topic: &Topic,
+    bundle: &Bundle,
+    mut learned: Learned,
+    outcome: Option<(Input, f64)>,
+) -> Option<Lesson> {
+    let (id, nonce) = (topic.id, bundle.nonce);
+    let Some((input, after)) = outcome else {
+        warn!(topic.id = %id, nonce, "gave up on the truth of nonce {nonce} of topic {id}");
+        return None;
+    };
+    let truth = topic.truth_of(input.value, after);
+    match learned.learn(topic, bundle, &truth) {
+        Ok(losses) => {
+            let (combined_loss, naive_loss) = (losses.combined, losses.naive);
+            info!(
+                topic.id = %id,
+                nonce,
+                combined_loss,
+                naive_loss,
+                "learned from nonce {nonce} of topic {id}"
+            );
+            Some(Lesson { truth: with_labels(topic, &truth), losses, learned })
+        }
+        Err(error) => {
+            let cause = causes(&error);
+            error!(topic.id = %id, nonce, cause, "learned nothing from nonce {nonce} of {id}");
+            None
+        }
+    }
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, InferenceError> + Send + 'static,
+) -> Result<T, InferenceError> {
+    match spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
+        Err(_) => Err(InferenceError::Stopped),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,140 @@
+//! Losses: how far a value was from what came true.
+
+use std::{fmt, str::FromStr};
+
+/// The least probability a cross entropy reckons with, so that calling the truth impossible costs
+/// much, not everything.
+const PROBABILITY_MIN: f64 = 1e-9;
+
+/// Errors up to this size are squared by the Huber loss, larger ones grow in proportion.
+const HUBER_DELTA: f64 = 1.0;
+
+/// How a value is compared with the truth.
+///
+/// On a topic with several labels the loss is the sum over the labels, and the truth of a
+/// classification is 1 at one label and 0 at the others: so the squared error is the Brier score,
+/// from 0 to 2, and the cross entropy is that of the label that came true.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LossMethod {
+    /// `mse`: the squared error.
+    Mse,
+    /// `mae`: the absolute error.
+    Mae,
+    /// `huber`: squared up to 1, in proportion above.
+    Huber,
+    /// `logcosh`: like `huber`, smoothly.
+    LogCosh,
+    /// `ce`: the cross entropy of a distribution.
+    CrossEntropy,
+}
+
+/// A text names no loss method.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("read `{text}` as a loss method, which is mse, mae, huber, logcosh or ce")]
+pub struct LossMethodError {
+    /// The text, shortened.
+    pub text: String,
+}
+
+/// A topic's rule for losses.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LossRule {
+    /// How a value is compared.
+    pub method: LossMethod,
+    /// Whether losses are used as they are. Otherwise they are base-10 logarithms, as the chain
+    /// wants them.
+    pub allow_negative: bool,
+    /// The least loss that is told from none, before the logarithm: below it actors differ by luck.
+    pub floor: f64,
+}
+
+impl LossRule {
+    /// Returns the loss of `values` where `truth` came true, label by label.
+    pub fn loss(&self, values: &[f64], truth: &[f64]) -> f64 {
+        let pairs = values.iter().zip(truth);
+        let loss: f64 = pairs.map(|(value, truth)| self.method.of_label(*value, *truth)).sum();
+        if self.allow_negative { loss } else { loss.max(self.floor).log10() }
+    }
+
+    /// Returns what two losses of this rule add up to, as a loss of this rule.
+    pub fn sum(&self, a: f64, b: f64) -> f64 {
+        if self.allow_negative { a + b } else { (10.0_f64.powf(a) + 10.0_f64.powf(b)).log10() }
+    }
+}
+
+impl LossMethod {
+    fn of_label(self, value: f64, truth: f64) -> f64 {
+        let error = (value - truth).abs();
+        match self {
+            Self::Mse => error * error,
+            Self::Mae => error,
+            Self::Huber if error <= HUBER_DELTA => error * error / 2.0,
+            Self::Huber => HUBER_DELTA * (error - HUBER_DELTA / 2.0),
+            // ln cosh, by the logarithm of its larger half: it cannot overflow.
+            Self::LogCosh => error + (-2.0 * error).exp().ln_1p() - std::f64::consts::LN_2,
+            Self::CrossEntropy => -truth * value.max(PROBABILITY_MIN).ln(),
+        }
+    }
+}
+
+impl fmt::Display for LossMethod {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Mse => "mse",
+            Self::Mae => "mae",
+            Self::Huber => "huber",
+            Self::LogCosh => "logcosh",
+            Self::CrossEntropy => "ce",
+        })
+    }
+}
+
+impl FromStr for LossMethod {
+    type Err = LossMethodError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "mse" => Ok(Self::Mse),
+            "mae" => Ok(Self::Mae),
+            "huber" => Ok(Self::Huber),
+            "logcosh" => Ok(Self::LogCosh),
+            "ce" => Ok(Self::CrossEntropy),
+            _ => Err(LossMethodError { text: text.chars().take(32).collect() }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(method: LossMethod, values: &[f64], truth: &[f64], want: f64) {
+        let got = LossRule { method, allow_negative: true, floor: 1e-3 }.loss(values, truth);
+        assert!((got - want).abs() < 1e-9, "{got} is not {want}");
+        let log = LossRule { method, allow_negative: false, floor: 1e-3 }.loss(values, truth);
+        assert!((log - want.max(1e-3).log10()).abs() < 1e-9);
+        assert_eq!(method.to_string().parse(), Ok(method));
+    }
+
+    #[test]
+    fn losses_of_one_value() {
+        check(LossMethod::Mse, &[5.0], &[2.0], 9.0);
+        check(LossMethod::Mae, &[5.0], &[2.0], 3.0);
+        check(LossMethod::Huber, &[5.0], &[2.0], 2.5);
+        check(LossMethod::Huber, &[2.5], &[2.0], 0.125);
+        check(LossMethod::LogCosh, &[2.5], &[2.0], 0.5_f64.cosh().ln());
+        check(LossMethod::Mse, &[2.0], &[2.0], 0.0);
+    }
+
+    #[test]
+    fn losses_of_a_distribution() {
+        check(LossMethod::Mse, &[0.5, 0.3, 0.2], &[1.0, 0.0, 0.0], 0.38);
+        check(LossMethod::CrossEntropy, &[0.5, 0.3, 0.2], &[1.0, 0.0, 0.0], -(0.5_f64.ln()));
+    }
+
+    #[test]
+    fn other_words_are_no_loss_method() {
+        assert!("rmse".parse::<LossMethod>().is_err());
+    }
+}

@@ -1,0 +1,69 @@
+//! What the network asks of a dataset service.
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use model::timestamp::Timestamp;
+use serde_json::{Map, Value};
+
+use crate::runs::Cause;
+
+/// One row: a moment, and the number in each column that has one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FlatRow {
+    /// When, in the dataset's time.
+    pub timestamp: Timestamp,
+    /// The numbers, by column.
+    pub values: BTreeMap<String, f64>,
+}
+
+/// Reads rows of datasets.
+#[async_trait]
+pub trait Rows: Send + Sync {
+    /// Returns the newest rows of `dataset` (a name), at most `limit` of them, in any order.
+    ///
+    /// # Errors
+    /// A [`Cause`] if the service refused or did not answer.
+    async fn newest(&self, dataset: &str, limit: u32) -> Result<Vec<FlatRow>, Cause>;
+
+    /// Returns the rows of `dataset` from `from` to `to`, both included: the earliest of them, at
+    /// most `limit`.
+    ///
+    /// # Errors
+    /// As [`Self::newest`].
+    async fn between(
+        &self,
+        dataset: &str,
+        (from, to): (Timestamp, Timestamp),
+        limit: u32,
+    ) -> Result<Vec<FlatRow>, Cause>;
+}
+
+/// The text a predictor reads: one flat JSON object a line, oldest row first.
+pub fn lines(rows: &[FlatRow]) -> String {
+    let mut sorted: Vec<&FlatRow> = rows.iter().collect();
+    sorted.sort_by_key(|row| row.timestamp);
+    let line = |row: &FlatRow| {
+        let timestamp = ("timestamp".to_owned(), Value::from(row.timestamp.to_string()));
+        let values = row.values.iter().map(|(name, value)| (name.clone(), Value::from(*value)));
+        let object: Map<String, Value> = std::iter::once(timestamp).chain(values).collect();
+        format!("{}\n", Value::Object(object))
+    };
+    sorted.into_iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_flat_objects_oldest_first() {
+        let row = |seconds, close| FlatRow {
+            timestamp: Timestamp::from_seconds(seconds),
+            values: BTreeMap::from([("close".to_owned(), close)]),
+        };
+        let want = "{\"close\":1.5,\"timestamp\":\"1970-01-01T00:00:00Z\"}\n\
+                    {\"close\":2.0,\"timestamp\":\"1970-01-01T00:01:00Z\"}\n";
+        assert_eq!(lines(&[row(60, 2.0), row(0, 1.5)]), want);
+    }
+}

@@ -1,0 +1,324 @@
+//! The runner: does what is due, block by block, for one topic.
+//!
+//! Each topic has a task of its own, so a slow answer for one delays no other. Within a topic
+//! things go one after another: an epoch is asked, then closed, and losses are learned in order.
+
+use std::{sync::Arc, time::Duration};
+
+use model::topic::{BlockHeight, TopicId};
+use task::group::Group;
+use tokio::time::{sleep, timeout};
+use tracing::{debug, warn};
+
+use crate::{
+    Inference, ReadError, Sender, SubmitError, actor,
+    causes::causes,
+    epoch::{self, Step, due},
+    prediction,
+    rows::{FlatRow, Rows, lines},
+    runs::{Cause, Job, Nodes, PeerOutput, Runs},
+    store::Input,
+    submission::Payload,
+    topic::{Predictor, Topic},
+};
+
+/// The longest a worker's whole answer may be. A prediction is a line.
+const STDOUT_BYTES_MAX: usize = 64 * 1024;
+
+/// How long the dataset service has for a few rows. It answers in milliseconds or not at all.
+const ROWS_WITHIN: Duration = Duration::from_secs(5);
+
+/// The shortest pause between two looks at the chain, so that a clock that stands still does not
+/// keep a task busy.
+const PAUSE_MIN: Duration = Duration::from_millis(5);
+
+/// Does what is due for one topic.
+#[derive(Clone)]
+pub struct Runner {
+    inference: Inference,
+    topic: Arc<Topic>,
+    runs: Arc<dyn Runs>,
+    rows: Arc<dyn Rows>,
+    /// The newest epoch whose workers answered.
+    asked: Option<BlockHeight>,
+    /// The newest epoch for which asking failed once: further failures are not worth a warning.
+    failed: Option<BlockHeight>,
+}
+
+impl std::fmt::Debug for Runner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Runner").field("topic", &self.topic.id).finish_non_exhaustive()
+    }
+}
+
+/// Why an epoch's workers were not asked, or gave nothing.
+#[derive(Debug, thiserror::Error)]
+enum AskError {
+    #[error("read rows of dataset {dataset}")]
+    Rows { dataset: String, source: Cause },
+    #[error("read rows of dataset {dataset} within {ROWS_WITHIN:?}")]
+    RowsLate { dataset: String },
+    #[error("find a row with column {column} in dataset {dataset}")]
+    NoRows { dataset: String, column: String },
+    #[error("run the predictor")]
+    Run { source: Cause },
+    #[error("run the predictor before the window closed")]
+    RunLate,
+    #[error("find a fit prediction among {n_outputs} outputs")]
+    NoPrediction { n_outputs: usize },
+    #[error("keep what was asked")]
+    Keep(#[from] crate::InferenceError),
+}
+
+/// Why what one worker said is left out.
+#[derive(Debug, thiserror::Error)]
+enum HandInError {
+    #[error("take an output with exit code {exit_code}")]
+    Exit { exit_code: i32 },
+    #[error("take an output of more than {STDOUT_BYTES_MAX} bytes")]
+    TooLong,
+    #[error("read the output")]
+    Prediction(#[from] prediction::PredictionError),
+    #[error("name the worker")]
+    Address(#[from] actor::AddressError),
+    #[error("submit the prediction")]
+    Submit(#[from] SubmitError),
+}
+
+impl Runner {
+    /// A runner for `topic`.
+    pub fn new(
+        inference: Inference,
+        topic: Arc<Topic>,
+        runs: Arc<dyn Runs>,
+        rows: Arc<dyn Rows>,
+    ) -> Self {
+        Self { inference, topic, runs, rows, asked: None, failed: None }
+    }
+
+    /// Starts a task in `group` for each topic of `inference`.
+    pub fn start_all(
+        inference: &Inference,
+        runs: &Arc<dyn Runs>,
+        rows: &Arc<dyn Rows>,
+        group: &Group,
+    ) {
+        for topic in inference.topics() {
+            let runner =
+                Self::new(inference.clone(), Arc::clone(topic), Arc::clone(runs), Arc::clone(rows));
+            group.spawn("topic", runner.run());
+        }
+    }
+
+    /// Does what is due at each block, until it is dropped. Cancel-safe: what was not done is still
+    /// due at the next start.
+    async fn run(mut self) {
+        loop {
+            let height = self.inference.chain().height();
+            self.tick().await;
+            let next = height.saturating_add(1);
+            sleep(self.inference.chain().until(next).max(PAUSE_MIN)).await;
+        }
+    }
+
+    /// Does what is due now. A step that fails is logged, and due again at the next block.
+    pub async fn tick(&mut self) {
+        let id = self.topic.id;
+        let height = self.inference.chain().height();
+        let progress = match self.inference.progress(id).await {
+            Ok(progress) => progress,
+            Err(error) => return log_failed(id, "see what is due", &error),
+        };
+        for step in due(self.topic.timing, &progress, height) {
+            let (what, done) = match step {
+                Step::Close { nonce } => ("close", self.inference.close(id, nonce).await.map(drop)),
+                Step::Learn { nonce, is_last_try } => {
+                    ("learn", self.learn(nonce, is_last_try).await)
+                }
+                Step::Open { nonce, n_skipped } => ("open", self.open(nonce, n_skipped).await),
+            };
+            if let Err(error) = done {
+                return log_failed(id, what, &error);
+            }
+        }
+        let newest = match self.inference.progress(id).await {
+            Ok(progress) => progress.open.last().copied(),
+            Err(error) => return log_failed(id, "see what is open", &error),
+        };
+        let is_unasked = |nonce: &BlockHeight| {
+            self.asked != Some(*nonce) && epoch::is_open(self.topic.timing, *nonce, height)
+        };
+        if let Some(nonce) = newest.filter(is_unasked) {
+            self.ask_and_log(nonce).await;
+        }
+    }
+
+    async fn open(&self, nonce: BlockHeight, n_skipped: u64) -> Result<(), ReadError> {
+        let id = self.topic.id;
+        if n_skipped > 0 {
+            warn!(topic.id = %id, nonce, n_skipped, "skipped {n_skipped} epochs of topic {id}");
+        }
+        if self.inference.open_epoch(id, nonce).await? {
+            debug!(topic.id = %id, nonce, "opened nonce {nonce} of topic {id}");
+        }
+        Ok(())
+    }
+
+    /// Looks for the truth of `nonce`, and learns from it if it is there.
+    async fn learn(&self, nonce: BlockHeight, is_last_try: bool) -> Result<(), ReadError> {
+        let id = self.topic.id;
+        let outcome = match self.inference.input(id, nonce).await? {
+            Some(input) => self.outcome(input).await,
+            // It was never asked, so what it predicts was never said.
+            None => return self.inference.learn(id, nonce, None).await.map(drop),
+        };
+        match outcome {
+            Ok(outcome) if outcome.is_some() || is_last_try => {
+                self.inference.learn(id, nonce, outcome).await.map(drop)
+            }
+            Ok(_) => Ok(()),
+            Err(error) => {
+                let cause = causes(&error);
+                debug!(topic.id = %id, nonce, cause, "no truth yet for nonce {nonce} of topic {id}");
+                if is_last_try {
+                    self.inference.learn(id, nonce, None).await.map(drop)
+                } else {
+                    Ok(())
+                }
+            }
+        }
+    }
+
+    /// The value of the topic's column at its horizon after `input`: that of the first row there or
+    /// after, since a row may be missing. None while there is no such row.
+    async fn outcome(&self, input: Input) -> Result<Option<f64>, AskError> {
+        let source = &self.topic.source;
+        let from = input.at + source.horizon;
+        let span = (from, from + source.horizon);
+        // A few, since the first ones may lack the column.
+        let rows = self.in_time(self.rows.between(&source.dataset, span, 10)).await?;
+        let values = rows.iter().filter(|row| row.timestamp >= from);
+        let known =
+            values.filter_map(|row| Some((row.timestamp, *row.values.get(&source.column)?)));
+        Ok(known.min_by_key(|(at, _)| *at).map(|(_, value)| value))
+    }
+
+    /// Reads the newest rows, has the workers predict from them, and hands in what they said.
+    async fn ask(&self, nonce: BlockHeight) -> Result<(), AskError> {
+        let source = &self.topic.source;
+        let n_rows = self.topic.predictor.as_ref().map_or(1, |predictor| predictor.n_rows);
+        let rows = self.in_time(self.rows.newest(&source.dataset, n_rows)).await?;
+        let with_column = rows.iter().filter_map(|row| {
+            Some(Input { at: row.timestamp, value: *row.values.get(&source.column)? })
+        });
+        let input = with_column.max_by_key(|input| input.at).ok_or_else(|| AskError::NoRows {
+            dataset: source.dataset.clone(),
+            column: source.column.clone(),
+        })?;
+        self.inference.put_input(self.topic.id, nonce, input).await?;
+        match &self.topic.predictor {
+            Some(predictor) => self.predict(nonce, predictor, &rows).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn predict(
+        &self,
+        nonce: BlockHeight,
+        predictor: &Predictor,
+        rows: &[FlatRow],
+    ) -> Result<(), AskError> {
+        let job = Job {
+            function: predictor.function.clone(),
+            method: predictor.method.clone(),
+            subgroup: predictor.subgroup.clone(),
+            n_nodes: self.nodes(nonce, predictor),
+            env: predictor.env.clone(),
+            stdin: lines(rows),
+        };
+        let closes_at = epoch::close_height(self.topic.timing, nonce);
+        let left = self.inference.chain().until(closes_at);
+        let outputs = timeout(left, self.runs.run(job))
+            .await
+            .map_err(|_| AskError::RunLate)?
+            .map_err(|source| AskError::Run { source })?;
+        let mut n_taken = 0;
+        for output in &outputs {
+            match self.hand_in(nonce, output).await {
+                Ok(()) | Err(HandInError::Submit(SubmitError::Repeated { .. })) => n_taken += 1,
+                Err(error) => {
+                    let (id, peer) = (self.topic.id, &output.peer_id);
+                    let cause = causes(&error);
+                    warn!(
+                        topic.id = %id,
+                        nonce,
+                        %peer,
+                        cause,
+                        "left out what {peer} said for nonce {nonce} of topic {id}"
+                    );
+                }
+            }
+        }
+        let n_outputs = outputs.len();
+        if n_taken > 0 { Ok(()) } else { Err(AskError::NoPrediction { n_outputs }) }
+    }
+
+    /// How many workers to ask. In the second half of the window it is late to wait for all: better
+    /// whoever is there than nobody.
+    fn nodes(&self, nonce: BlockHeight, predictor: &Predictor) -> Nodes {
+        let half = self.topic.timing.worker_submission_window / 2;
+        if self.inference.chain().height() > nonce.saturating_add(half) {
+            Nodes::All
+        } else {
+            Nodes::Exactly(predictor.n_nodes)
+        }
+    }
+
+    /// Takes what one worker said as its inference.
+    async fn hand_in(&self, nonce: BlockHeight, output: &PeerOutput) -> Result<(), HandInError> {
+        if output.exit_code != 0 {
+            return Err(HandInError::Exit { exit_code: output.exit_code });
+        }
+        if output.stdout.len() > STDOUT_BYTES_MAX {
+            return Err(HandInError::TooLong);
+        }
+        let payload = Payload { values: prediction::parse(&output.stdout)?, ..Payload::default() };
+        let sender = Sender {
+            topic: self.topic.id,
+            nonce,
+            worker: actor::of_peer(&output.peer_id)?,
+            name: Some(output.peer_id.to_string()),
+        };
+        Ok(self.inference.submit(sender, payload).await?)
+    }
+
+    async fn in_time(
+        &self,
+        answer: impl Future<Output = Result<Vec<FlatRow>, Cause>> + Send,
+    ) -> Result<Vec<FlatRow>, AskError> {
+        let dataset = || self.topic.source.dataset.clone();
+        timeout(ROWS_WITHIN, answer)
+            .await
+            .map_err(|_| AskError::RowsLate { dataset: dataset() })?
+            .map_err(|source| AskError::Rows { dataset: dataset(), source })
+    }
+
+    async fn ask_and_log(&mut self, nonce: BlockHeight) {
+        let id = self.topic.id;
+        match self.ask(nonce).await {
+            Ok(()) => self.asked = Some(nonce),
+            Err(error) => {
+                let cause = causes(&error);
+                if self.failed.replace(nonce) == Some(nonce) {
+                    debug!(topic.id = %id, nonce, cause, "asked again in vain for nonce {nonce}");
+                } else {
+                    warn!(topic.id = %id, nonce, cause, "asked in vain for nonce {nonce} of {id}");
+                }
+            }
+        }
+    }
+}
+
+fn log_failed(id: TopicId, what: &'static str, error: &ReadError) {
+    warn!(topic.id = %id, cause = causes(error), "failed to {what} an epoch of topic {id}");
+}

@@ -1,0 +1,19 @@
+//! `GET /emissions/{version}/next_topic_id`: one more than the highest topic number.
+
+use axum::{
+    Json,
+    extract::{Path, State},
+};
+use wire::inference::NextTopicId;
+
+use super::error::{ApiError, served};
+use crate::Inference;
+
+pub(super) async fn get(
+    State(inference): State<Inference>,
+    Path(version): Path<String>,
+) -> Result<Json<NextTopicId>, ApiError> {
+    served(&version)?;
+    let highest = inference.topics().map(|topic| topic.id.get()).max().unwrap_or_default();
+    Ok(Json(NextTopicId { next_topic_id: highest.saturating_add(1).to_string() }))
+}

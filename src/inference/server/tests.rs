@@ -1,0 +1,254 @@
+//! Every path, through the router.
+
+use axum::{
+    body::{Body, to_bytes},
+    http::StatusCode,
+};
+use model::{key::ApiKey, timestamp::Timestamp};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tower::ServiceExt as _;
+
+use super::*;
+use crate::{Sender, store::Input, submission::Payload, topic::demo_topics};
+
+struct Fixture {
+    _folder: TempDir,
+    clock: Clock,
+    inference: Inference,
+    router: Router,
+    key: ApiKey,
+}
+
+impl Fixture {
+    async fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let clock = Clock::manual(Timestamp::from_seconds(1_800_000_000));
+        let accounts =
+            Accounts::open(folder.path().join("accounts.sqlite"), clock.clone()).await.unwrap();
+        let (_, key) = accounts.create_key("test").await.unwrap();
+        let options =
+            InferenceOptions { block_time: Duration::from_secs(1), topics: demo_topics().unwrap() };
+        let path = folder.path().join("inference.sqlite");
+        let inference = Inference::open(&path, clock.clone(), options).await.unwrap();
+        let router = router(inference.clone(), accounts);
+        Self { _folder: folder, clock, inference, router, key }
+    }
+
+    async fn send(&self, method: &str, path: &str, header: Option<(&str, &str)>) -> (u16, Value) {
+        let mut request = Request::builder().method(method).uri(path);
+        if let Some((name, value)) = header {
+            request = request.header(name, value);
+        }
+        let request = request.body(Body::empty()).unwrap();
+        let response = self.router.clone().oneshot(request).await.unwrap();
+        let status = response.status().as_u16();
+        let body = to_bytes(response.into_body(), 1 << 20).await.unwrap();
+        let body =
+            if body.is_empty() { Value::Null } else { serde_json::from_slice(&body).unwrap() };
+        (status, body)
+    }
+
+    async fn get(&self, path: &str) -> (u16, Value) {
+        self.send("GET", path, Some(("X-Api-Key", self.key.reveal()))).await
+    }
+
+    /// Runs one epoch of topic `id` with two workers, and learns from it what `outcome` says.
+    async fn epoch(&self, id: u64, values: [&[(&str, &str)]; 2], outcome: f64) {
+        let topic = id.to_string().parse().unwrap();
+        let nonce = self.inference.chain().height();
+        assert!(self.inference.open_epoch(topic, nonce).await.unwrap());
+        let input = Input { at: self.clock.now(), value: 50.0 };
+        self.inference.put_input(topic, nonce, input).await.unwrap();
+        for (values, worker) in values.iter().zip(["allo1a", "allo1b"]) {
+            let owned = |(label, value): &(&str, &str)| ((*label).to_owned(), (*value).to_owned());
+            let payload =
+                Payload { values: values.iter().map(owned).collect(), ..Payload::default() };
+            let worker = worker.parse().unwrap();
+            let sender = Sender { topic, nonce, worker, name: Some("peer".to_owned()) };
+            self.inference.submit(sender, payload).await.unwrap();
+        }
+        assert!(self.inference.close(topic, nonce).await.unwrap());
+        assert!(self.inference.learn(topic, nonce, Some(outcome)).await.unwrap());
+        self.clock.advance(Duration::from_secs(12));
+    }
+
+    /// Checks the refusal of a path: its status, gRPC code and message.
+    #[track_caller]
+    fn check((got_status, got): (u16, Value), status: u16, code: u32, message: &str) {
+        let want = json!({"code": code, "message": message, "details": []});
+        assert_eq!((got_status, got), (status, want));
+    }
+}
+
+const LATEST: &str = "/emissions/v10/latest_network_inferences";
+
+#[tokio::test]
+async fn a_key_is_asked_for_everywhere_but_at_the_health_check() {
+    let fixture = Fixture::new().await;
+    let path = format!("{LATEST}/1");
+    let missing = "missing API key: send it in the x-api-key header";
+    Fixture::check(fixture.send("GET", &path, None).await, 401, 16, missing);
+    Fixture::check(fixture.send("GET", "/nowhere", None).await, 401, 16, missing);
+    for key in ["UP-000000000000000000000000", "let me in"] {
+        let got = fixture.send("GET", &path, Some(("x-api-key", key))).await;
+        Fixture::check(got, 401, 16, "invalid API key");
+    }
+    assert_eq!(fixture.send("GET", "/health", None).await.0, 200);
+    for name in ["x-api-key", "X-API-Key", "X-Api-Key"] {
+        let header = Some((name, fixture.key.reveal()));
+        assert_eq!(fixture.send("GET", "/api/v1/topics", header).await.0, 200);
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_there_is_refused_as_the_gateway_does() {
+    let fixture = Fixture::new().await;
+    let check = Fixture::check;
+    check(fixture.get(&format!("{LATEST}/9")).await, 404, 5, "topic 9 not found");
+    check(fixture.get("/emissions/v10/topics/9").await, 404, 5, "topic 9 not found");
+    let no_bundle = "network inference not available for topic 1";
+    check(fixture.get(&format!("{LATEST}/1")).await, 404, 5, no_bundle);
+    let mismatch = "type mismatch, parameter: topic_id, error: parsing \"x\": invalid syntax";
+    check(fixture.get(&format!("{LATEST}/x")).await, 400, 3, mismatch);
+    check(fixture.get(&format!("{LATEST}/0")).await, 400, 3, "invalid topic id");
+    let version = "version v3 is not served, use one of: v10";
+    check(fixture.get("/emissions/v3/latest_network_inferences/1").await, 501, 12, version);
+    check(fixture.get("/nowhere").await, 501, 12, "Not Implemented");
+    let key = Some(("x-api-key", fixture.key.reveal()));
+    let post = fixture.send("POST", &format!("{LATEST}/1"), key).await;
+    check(post, 501, 12, "Not Implemented");
+    let limit = "type mismatch, parameter: limit, error: it is a number from 1 to 1000";
+    for text in ["0", "1001", "x"] {
+        let path = format!("/api/v1/topics/1/history?limit={text}");
+        check(fixture.get(&path).await, 400, 3, limit);
+    }
+}
+
+#[tokio::test]
+async fn the_latest_bundle_of_a_single_output_has_no_forecaster_arrays() {
+    let fixture = Fixture::new().await;
+    for _ in 0..2 {
+        fixture.epoch(1, [&[("y", "51.20")], &[("y", "55")]], 50.0).await;
+    }
+    let (status, body) = fixture.get(&format!("{LATEST}/1")).await;
+    assert_eq!(status, 200);
+    let bundle = &body["network_inferences"];
+    assert_eq!(body["inference_block_height"], "13");
+    assert_eq!((&bundle["topic_id"], &bundle["nonce"]), (&json!("1"), &json!("13")));
+    let own = json!({"worker": "allo1a", "values": [
+        {"label_id": 1, "label_name": "y", "value": "51.20"}]});
+    assert_eq!(bundle["inferer_values"][0], own);
+    assert_eq!(bundle["forecaster_values"].as_array().unwrap().len(), 2);
+    assert_eq!(bundle["one_out_inferer_values"].as_array().unwrap().len(), 2);
+    for name in ["out_forecaster", "in_forecaster", "out_inferer_forecaster"] {
+        assert_eq!(bundle[format!("one_{name}_values")], json!([]));
+    }
+}
+
+#[tokio::test]
+async fn a_classification_has_every_label_and_every_array() {
+    let fixture = Fixture::new().await;
+    let sure = &[("up", "0.7"), ("down", "0.2"), ("flat", "0.1")];
+    for _ in 0..2 {
+        fixture.epoch(2, [sure, &[("flat", "1")]], 51.0).await;
+    }
+    let (_, body) = fixture.get(&format!("{LATEST}/2")).await;
+    let bundle = &body["network_inferences"];
+    let labels = bundle["combined_value"].as_array().unwrap().iter();
+    let labels: Vec<_> = labels.map(|v| (&v["label_id"], &v["label_name"])).collect();
+    assert_eq!(
+        labels,
+        [(&json!(1), &json!("up")), (&json!(2), &json!("down")), (&json!(3), &json!("flat"))]
+    );
+    assert_eq!(bundle["inferer_values"][1]["values"][0]["value"], "0");
+    for (name, n) in [("out_forecaster", 2), ("in_forecaster", 2), ("out_inferer_forecaster", 4)] {
+        assert_eq!(bundle[format!("one_{name}_values")].as_array().unwrap().len(), n, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn topics_tell_their_settings() {
+    let fixture = Fixture::new().await;
+    let (_, body) = fixture.get("/emissions/v10/topics/2").await;
+    let topic = &body["topic"];
+    assert_eq!(topic["topic_type"], "TOPIC_TYPE_CLASSIFICATION");
+    assert_eq!(topic["output_arity"], "TOPIC_OUTPUT_ARITY_MULTI");
+    assert_eq!((&topic["epoch_length"], &topic["p_norm"]), (&json!("12"), &json!("3")));
+    let (_, body) = fixture.get("/emissions/v10/next_topic_id").await;
+    assert_eq!(body, json!({"next_topic_id": "3"}));
+}
+
+#[tokio::test]
+async fn the_list_of_topics_tells_clock_and_actors() {
+    let fixture = Fixture::new().await;
+    for _ in 0..2 {
+        fixture.epoch(1, [&[("y", "51")], &[("y", "55")]], 50.0).await;
+    }
+    fixture.inference.open_epoch("1".parse().unwrap(), 25).await.unwrap();
+    let (_, body) = fixture.get("/api/v1/topics").await;
+    assert_eq!((&body["block_height"], &body["block_time_ms"]), (&json!(25), &json!(1000)));
+    let topic = &body["topics"][0];
+    assert_eq!((&topic["dataset"], &topic["subgroup"]), (&json!("machine_cpu"), &json!("gpu")));
+    assert_eq!((&topic["next_epoch_height"], &topic["close_height"]), (&json!(37), &json!(32)));
+    assert_eq!((&topic["last_nonce"], &topic["n_learned"]), (&json!(13), &json!(2)));
+    let actors = topic["actors"].as_array().unwrap();
+    let roles: Vec<_> = actors.iter().map(|actor| actor["role"].as_str().unwrap()).collect();
+    assert_eq!(roles, ["inferer", "inferer", "forecaster", "forecaster"]);
+    assert_eq!((&actors[0]["worker"], &actors[0]["name"]), (&json!("allo1a"), &json!("peer")));
+    assert!(actors[2]["name"].as_str().unwrap().starts_with("built-in: "));
+    assert!(actors[0]["weight"].as_f64() > actors[1]["weight"].as_f64());
+    assert!(actors[0]["loss"].as_f64() < actors[1]["loss"].as_f64());
+    assert_eq!(body["topics"][1]["actors"], json!([]));
+}
+
+#[tokio::test]
+async fn history_is_oldest_first_with_truth_and_losses() {
+    let fixture = Fixture::new().await;
+    for outcome in [50.0, 51.0, 52.0] {
+        fixture.epoch(1, [&[("y", "51")], &[("y", "55")]], outcome).await;
+    }
+    let (_, body) = fixture.get("/api/v1/topics/1/history?limit=2").await;
+    let epochs = body["epochs"].as_array().unwrap();
+    assert_eq!(epochs.iter().map(|e| e["nonce"].as_u64().unwrap()).collect::<Vec<_>>(), [13, 25]);
+    assert_eq!(epochs[0]["opened_at"], "2027-01-15T08:00:12Z");
+    assert_eq!(epochs[0]["truth"][0]["value"], "51");
+    assert!(epochs[0]["combined_loss"].is_number() && epochs[0]["naive_loss"].is_number());
+    assert_eq!(epochs[0]["n_inferers"], 2);
+}
+
+#[tokio::test]
+async fn a_started_service_runs_its_epochs_by_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let clock = Clock::system();
+    let accounts =
+        Accounts::open(folder.path().join("accounts.sqlite"), clock.clone()).await.unwrap();
+    let options = ServiceOptions {
+        listen: "127.0.0.1:0".to_owned(),
+        store: folder.path().join("inference.sqlite"),
+        accounts,
+        block_time: Duration::from_millis(20),
+        topics: demo_topics().unwrap().into_iter().take(1).collect(),
+    };
+    let group = Group::default();
+    let (runs, rows) = crate::tests::fakes(&clock);
+    let service = InferenceService::start(options, runs, rows, &group, clock).await.unwrap();
+    assert_ne!(service.address.port(), 0);
+    let topic = "1".parse().unwrap();
+    let two_epochs = || async {
+        let history = service.inference.history(topic, 10).await.unwrap();
+        if history.len() >= 2 { Ok(history) } else { Err(history.len()) }
+    };
+    let history = task::wait::until(Duration::from_secs(20), two_epochs).await.unwrap();
+    assert_eq!(history[0].bundle.nonce, 1);
+    assert!(history.iter().all(|epoch| epoch.bundle.inferer_values.len() == 2));
+    group.shutdown().await;
+}
+
+#[test]
+fn refusals_around_the_handlers_have_the_same_form() {
+    let late = error::refusal(StatusCode::GATEWAY_TIMEOUT, "no answer in time");
+    assert_eq!(late.status(), StatusCode::GATEWAY_TIMEOUT);
+    let broken = error::refusal(StatusCode::INTERNAL_SERVER_ERROR, "internal error");
+    assert_eq!(broken.status(), StatusCode::INTERNAL_SERVER_ERROR);
+}

@@ -1,0 +1,59 @@
+//! `GET /emissions/{version}/topics/{topic_id}`: a topic's settings.
+
+use axum::{
+    Json,
+    extract::{Path, State},
+};
+use wire::inference::{TopicBody, TopicResponse};
+
+use super::error::{ApiError, served, topic_id};
+use crate::{
+    Inference, ReadError,
+    submission::decimal,
+    topic::{Topic, TopicKind},
+};
+
+pub(super) async fn get(
+    State(inference): State<Inference>,
+    Path((version, topic)): Path<(String, String)>,
+) -> Result<Json<TopicResponse>, ApiError> {
+    served(&version)?;
+    let id = topic_id(&topic)?;
+    let topic = inference.topic(id).ok_or(ReadError::UnknownTopic { topic: id })?;
+    let last_nonce = inference.progress(id).await?.last_nonce.unwrap_or_default();
+    let initial_regret = inference.initial_regret(id).await?;
+    let body = body(&topic, last_nonce, initial_regret);
+    Ok(Json(TopicResponse { topic: body }))
+}
+
+/// The name of a topic's kind on the chain.
+pub(super) const fn type_name(kind: TopicKind) -> &'static str {
+    match kind {
+        TopicKind::Regression => "TOPIC_TYPE_REGRESSION",
+        TopicKind::Classification => "TOPIC_TYPE_CLASSIFICATION",
+    }
+}
+
+fn body(topic: &Topic, last_nonce: u64, initial_regret: f64) -> TopicBody {
+    let Topic { timing, judging, .. } = topic;
+    let arity = if topic.is_single() { "SINGLE" } else { "MULTI" };
+    TopicBody {
+        id: topic.id.to_string(),
+        metadata: topic.name.clone(),
+        loss_method: judging.loss.method.to_string(),
+        epoch_last_ended: last_nonce.to_string(),
+        epoch_length: timing.epoch_length.to_string(),
+        ground_truth_lag: timing.ground_truth_lag.to_string(),
+        p_norm: decimal(judging.p_norm),
+        c_norm: decimal(judging.c_norm),
+        alpha_regret: decimal(judging.alpha_regret),
+        allow_negative: judging.loss.allow_negative,
+        epsilon: decimal(judging.epsilon),
+        initial_regret: decimal(initial_regret),
+        worker_submission_window: timing.worker_submission_window.to_string(),
+        topic_type: type_name(topic.kind).to_owned(),
+        output_arity: format!("TOPIC_OUTPUT_ARITY_{arity}"),
+        require_unity: topic.unity_tolerance.is_some(),
+        label_whitelist: topic.labels.clone(),
+    }
+}

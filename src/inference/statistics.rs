@@ -1,0 +1,88 @@
+//! Order statistics and spreads of a few numbers.
+
+/// What turns a median absolute deviation into the standard deviation of a normal distribution.
+const MAD_TO_DEVIATION: f64 = 1.4826;
+
+/// Returns the median of `values`, the mean of the middle two where their number is even; none of
+/// none.
+pub fn median(values: &[f64]) -> Option<f64> {
+    quantile(values, 0.5)
+}
+
+/// Returns the quantile `share` (0 to 1) of `values`, interpolated linearly between its neighbors;
+/// none of none.
+pub fn quantile(values: &[f64], share: f64) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let position = share.clamp(0.0, 1.0) * count(sorted.len().saturating_sub(1));
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "between 0 and the number of values"
+    )]
+    let below = position.floor() as usize;
+    let low = *sorted.get(below)?;
+    let high = *sorted.get(below + 1).unwrap_or(&low);
+    Some(low + (high - low) * (position - position.floor()))
+}
+
+/// Returns the sample standard deviation of `values` (n − 1), 0 for fewer than two.
+pub fn deviation(values: &[f64]) -> f64 {
+    if values.len() < 2 {
+        return 0.0;
+    }
+    let mean = values.iter().sum::<f64>() / count(values.len());
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    (squares / count(values.len() - 1)).sqrt()
+}
+
+/// Returns the deviation estimated by the median distance from the median, 0 of none. Unlike
+/// [`deviation`] it does not move with a few outliers.
+pub fn robust_deviation(values: &[f64]) -> f64 {
+    let Some(middle) = median(values) else { return 0.0 };
+    let distances: Vec<f64> = values.iter().map(|value| (value - middle).abs()).collect();
+    MAD_TO_DEVIATION * median(&distances).unwrap_or_default()
+}
+
+/// Returns the moving average after `newest`, which counts for `alpha`. The first one is itself.
+pub fn moving_average(previous: Option<f64>, newest: f64, alpha: f64) -> f64 {
+    previous.map_or(newest, |previous| alpha * newest + (1.0 - alpha) * previous)
+}
+
+/// A number of things as a number to reckon with.
+#[expect(clippy::cast_precision_loss, reason = "counts of actors are far below 2^52")]
+pub const fn count(n: usize) -> f64 {
+    n as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(got: f64, want: f64) {
+        assert!((got - want).abs() < 1e-12, "{got} is not {want}");
+    }
+
+    #[test]
+    fn quantiles_interpolate_between_neighbors() {
+        let values: Vec<f64> = (1..=10).map(f64::from).collect();
+        check(quantile(&values, 0.25).unwrap(), 3.25);
+        check(median(&values).unwrap(), 5.5);
+        check(median(&[9.0, 1.0, 5.0]).unwrap(), 5.0);
+        assert_eq!(median(&[]), None);
+    }
+
+    #[test]
+    fn a_robust_deviation_does_not_move_with_an_outlier() {
+        check(robust_deviation(&[0.1, 0.2, 0.3]), 0.14826);
+        check(robust_deviation(&[0.1, 0.2, 300.0]), 0.14826);
+        check(robust_deviation(&[]), 0.0);
+    }
+
+    #[test]
+    fn the_deviation_of_one_value_is_zero() {
+        check(deviation(&[7.0]), 0.0);
+        check(deviation(&[1.0, 3.0]), std::f64::consts::SQRT_2);
+    }
+}

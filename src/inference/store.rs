@@ -1,0 +1,475 @@
+//! The inference file: a SQLite database that holds a chain's topics and epochs.
+//!
+//! Every change is one transaction that is durable on return, so a stop at any moment leaves each
+//! epoch either as it was or a whole step further. Absent on purpose: when to take a step, which is
+//! for [`crate::epoch`] to say. Nothing here is async: callers go to a blocking thread.
+
+mod record;
+mod tables;
+mod view;
+
+use std::{fs, io, path::Path, time::Duration};
+
+use model::{
+    bundle::LabeledValue,
+    timestamp::Timestamp,
+    topic::{BlockHeight, TopicId},
+};
+use parking_lot::Mutex;
+use rusqlite::{
+    Connection, ErrorCode, OptionalExtension as _, Transaction, TransactionBehavior, params,
+};
+
+pub use self::view::{ActorView, EpochView, Recent};
+use crate::{
+    chain::Blocks, close::Closing, epoch::Progress, learned::Learned, regret::Losses,
+    submission::Submission, topic::Topic,
+};
+
+/// How long a writer waits for another process to finish its own write, which takes milliseconds.
+const BUSY_WAIT: Duration = Duration::from_secs(5);
+
+/// How many epochs of a topic are kept; older ones go when a newer one closes. At twelve seconds an
+/// epoch this is a day and a half, and some 50 MB.
+pub const EPOCHS_KEPT: u32 = 10_000;
+
+/// The most payloads taken for one nonce: far more than there are workers. One more is refused.
+pub const SUBMISSIONS_MAX: u32 = 1024;
+
+/// Why the inference file failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// Its folder could not be made.
+    #[error("make the folder of the inference file")]
+    Folder(#[source] io::Error),
+    /// It could not be opened or set up.
+    #[error("open the inference file")]
+    Open(#[source] rusqlite::Error),
+    /// A newer version of the program wrote it.
+    #[error("read version {found} of the inference file, newer than {known}")]
+    Newer {
+        /// The file's version.
+        found: i64,
+        /// The newest this program knows.
+        known: i64,
+    },
+    /// A statement failed.
+    #[error("read or write the inference file")]
+    Statement(#[from] rusqlite::Error),
+    /// A record is not what was written.
+    #[error("read or write a record of the inference file")]
+    Record(#[source] serde_json::Error),
+    /// A word in a record is not one that was written.
+    #[error("read `{text}` in the inference file")]
+    Word {
+        /// The text, shortened.
+        text: String,
+    },
+}
+
+/// What became of a payload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Submitted {
+    /// It is kept.
+    Taken,
+    /// The worker had submitted for this nonce; what it sent first stays.
+    Repeated,
+    /// No such epoch is open.
+    NotOpen,
+    /// The epoch holds [`SUBMISSIONS_MAX`] payloads.
+    Full,
+}
+
+/// Where an epoch is in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Open = 0,
+    Closed = 1,
+    Empty = 2,
+    Learned = 3,
+    GivenUp = 4,
+}
+
+/// The newest row there was when an epoch opened.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Input {
+    /// When, in the dataset's time.
+    pub at: Timestamp,
+    /// The value of the topic's column.
+    pub value: f64,
+}
+
+/// What is learned from an epoch.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Lesson {
+    /// What came true.
+    pub truth: Vec<LabeledValue>,
+    /// The losses of every quantity.
+    pub losses: Losses,
+    /// All that is known after it.
+    pub learned: Learned,
+}
+
+/// The file: one connection that writes, and one that reads beside it.
+#[derive(Debug)]
+pub struct Store {
+    writer: Mutex<Connection>,
+    reader: Mutex<Connection>,
+}
+
+impl StoreError {
+    /// Whether another process was at the file, so that trying again may help.
+    pub fn is_busy(&self) -> bool {
+        matches!(self, Self::Open(error) | Self::Statement(error)
+            if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy))
+    }
+}
+
+impl Store {
+    /// Opens the file at `path`, and creates it and its folder if they are missing.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the file cannot be opened, or was written by a newer version.
+    pub fn open(path: &Path) -> Result<Self, StoreError> {
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder).map_err(StoreError::Folder)?;
+        }
+        let mut writer = connect(path)?;
+        tables::set_up(&mut writer)?;
+        Ok(Self { writer: Mutex::new(writer), reader: Mutex::new(connect(path)?) })
+    }
+
+    /// The chain that the file holds, if it has begun.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the file fails; so with all that follow.
+    pub fn blocks(&self) -> Result<Option<Blocks>, StoreError> {
+        let reader = self.reader.lock();
+        let mut statement = reader.prepare_cached("SELECT genesis_at, block_micros FROM chain")?;
+        let blocks = statement.query_row([], |row| {
+            let micros: i64 = row.get(1)?;
+            Ok(Blocks {
+                genesis: Timestamp::from_micros(row.get(0)?),
+                block_time: Duration::from_micros(u64::try_from(micros).unwrap_or_default()),
+            })
+        });
+        Ok(blocks.optional()?)
+    }
+
+    /// Keeps `blocks` as the chain's.
+    ///
+    /// # Errors
+    /// As [`Self::blocks`].
+    pub fn put_blocks(&self, blocks: Blocks) -> Result<(), StoreError> {
+        let micros = i64::try_from(blocks.block_time.as_micros()).unwrap_or(i64::MAX);
+        self.writer.lock().execute(
+            "INSERT OR REPLACE INTO chain (id, genesis_at, block_micros) VALUES (1, ?1, ?2)",
+            params![blocks.genesis.micros(), micros],
+        )?;
+        Ok(())
+    }
+
+    /// Keeps `topic`, in place of the one with its number.
+    ///
+    /// # Errors
+    /// As [`Self::blocks`].
+    pub fn put_topic(&self, topic: &Topic) -> Result<(), StoreError> {
+        let record = record::write_topic(topic)?;
+        self.writer.lock().execute(
+            "INSERT OR REPLACE INTO topics (id, record) VALUES (?1, ?2)",
+            params![number(topic.id.get()), record],
+        )?;
+        Ok(())
+    }
+
+    /// All topics, by number.
+    ///
+    /// # Errors
+    /// As [`Self::blocks`].
+    pub fn topics(&self) -> Result<Vec<Topic>, StoreError> {
+        let reader = self.reader.lock();
+        let mut statement = reader.prepare_cached("SELECT record FROM topics ORDER BY id")?;
+        let records = statement.query_map([], |row| row.get::<_, String>(0))?;
+        records.map(|record| record::read_topic(&record?)).collect()
+    }
+
+    /// Where `topic` stands.
+    ///
+    /// # Errors
+    /// As [`Self::blocks`].
+    pub fn progress(&self, topic: TopicId) -> Result<Progress, StoreError> {
+        let reader = self.reader.lock();
+        let id = number(topic.get());
+        let last_nonce: Option<i64> = reader
+            .prepare_cached("SELECT max(nonce) FROM epochs WHERE topic_id = ?1")?
+            .query_row([id], |row| row.get(0))?;
+        let mut progress = Progress { last_nonce: last_nonce.map(height), ..Progress::default() };
+        let mut statement = reader.prepare_cached(
+            "SELECT nonce, state FROM epochs
+             WHERE topic_id = ?1 AND state IN (0, 1) ORDER BY nonce",
+        )?;
+        let mut rows = statement.query([id])?;
+        while let Some(row) = rows.next()? {
+            let nonce = height(row.get(0)?);
+            if row.get::<_, i64>(1)? == State::Open as i64 {
+                progress.open.push(nonce);
+            } else {
+                progress.unlearned.push(nonce);
+            }
+        }
+        Ok(progress)
+    }
+
+    /// Opens the epoch `nonce`; whether it was not there before.
+    ///
+    /// # Errors
+    /// As [`Self::blocks`].
+    pub fn open_epoch(
+        &self,
+        topic: TopicId,
+        nonce: BlockHeight,
+        at: Timestamp,
+    ) -> Result<bool, StoreError> {
+        let n_opened = self.writer.lock().execute(
+            "INSERT OR IGNORE INTO epochs (topic_id, nonce, state, opened_at)
+             VALUES (?1, ?2, ?3, ?4)",
+            params![number(topic.get()), number(nonce), State::Open as i64, at.micros()],
+        )?;
+        Ok(n_opened > 0)
+    }
+
+    /// Keeps `input` as what the epoch `nonce` was asked with, if none was kept before.
+    ///
+    /// # Errors
+    /// As [`Self::blocks`].
+    pub fn put_input(
+        &self,
+        topic: TopicId,
+        nonce: BlockHeight,
+        input: Input,
+    ) -> Result<(), StoreError> {
+        self.writer.lock().execute(
+            "UPDATE epochs SET input_at = ?3, input_value = ?4
+             WHERE topic_id = ?1 AND nonce = ?2 AND input_at IS NULL",
+            params![number(topic.get()), number(nonce), input.at.micros(), input.value],
+        )?;
+        Ok(())
+    }
+
+    /// What the epoch `nonce` was asked with, if it was.
+    ///
+    /// # Errors
+    /// As [`Self::blocks`].
+    pub fn input(&self, topic: TopicId, nonce: BlockHeight) -> Result<Option<Input>, StoreError> {
+        let reader = self.reader.lock();
+        let mut statement = reader.prepare_cached(
+            "SELECT input_at, input_value FROM epochs
+             WHERE topic_id = ?1 AND nonce = ?2 AND input_at IS NOT NULL",
+        )?;
+        let input = statement.query_row(params![number(topic.get()), number(nonce)], |row| {
+            Ok(Input { at: Timestamp::from_micros(row.get(0)?), value: row.get(1)? })
+        });
+        Ok(input.optional()?)
+    }
+
+    /// Takes `submission` for the epoch `nonce`, if that is open and the worker's first for it.
+    ///
+    /// # Errors
+    /// As [`Self::blocks`].
+    pub fn submit(
+        &self,
+        topic: TopicId,
+        nonce: BlockHeight,
+        submission: &Submission,
+        at: Timestamp,
+    ) -> Result<Submitted, StoreError> {
+        let mut writer = self.writer.lock();
+        let write = begin(&mut writer)?;
+        let id = number(topic.get());
+        if state(&write, topic, nonce)? != Some(State::Open as i64) {
+            return Ok(Submitted::NotOpen);
+        }
+        let n_taken: u32 = write
+            .prepare_cached("SELECT count(*) FROM submissions WHERE topic_id = ?1 AND nonce = ?2")?
+            .query_row(params![id, number(nonce)], |row| row.get(0))?;
+        if n_taken >= SUBMISSIONS_MAX {
+            return Ok(Submitted::Full);
+        }
+        let n_new = insert(&write, (topic, nonce), submission, at)?;
+        write.commit()?;
+        Ok(if n_new > 0 { Submitted::Taken } else { Submitted::Repeated })
+    }
+
+    /// Closes the epoch `nonce` with what `make` makes of its submissions and of all that was
+    /// learned; without a bundle where it makes nothing. Whether it was open.
+    ///
+    /// No submission is taken between the reading and the closing.
+    ///
+    /// # Errors
+    /// As [`Self::blocks`].
+    pub fn close(
+        &self,
+        topic: TopicId,
+        nonce: BlockHeight,
+        at: Timestamp,
+        make: impl FnOnce(&[Submission], &Learned) -> Option<Closing>,
+    ) -> Result<bool, StoreError> {
+        let mut writer = self.writer.lock();
+        let write = begin(&mut writer)?;
+        if state(&write, topic, nonce)? != Some(State::Open as i64) {
+            return Ok(false);
+        }
+        let id = number(topic.get());
+        let submissions = view::submissions(&write, topic, nonce)?;
+        let closing = make(&submissions, &view::learned(&write, topic)?);
+        let next = if closing.is_some() { State::Closed } else { State::Empty };
+        write.execute(
+            "UPDATE epochs SET state = ?3, closed_at = ?4 WHERE topic_id = ?1 AND nonce = ?2",
+            params![id, number(nonce), next as i64, at.micros()],
+        )?;
+        if let Some(Closing { bundle, shares, forecasts }) = closing {
+            for forecast in &forecasts {
+                insert(&write, (topic, nonce), forecast, at)?;
+            }
+            write.execute(
+                "INSERT INTO bundles (topic_id, nonce, record, shares) VALUES (?1, ?2, ?3, ?4)",
+                params![
+                    id,
+                    number(nonce),
+                    record::write_bundle(bundle)?,
+                    record::write_standing(&shares)?
+                ],
+            )?;
+        }
+        drop_old(&write, topic)?;
+        write.commit()?;
+        Ok(true)
+    }
+
+    /// Learns from the epoch `nonce` what `teach` makes of its bundle and of all that was learned
+    /// before; gives it up where it makes nothing. Whether it was closed and not learned from.
+    ///
+    /// # Errors
+    /// As [`Self::blocks`].
+    pub fn learn(
+        &self,
+        topic: TopicId,
+        nonce: BlockHeight,
+        teach: impl FnOnce(&model::bundle::Bundle, Learned) -> Option<Lesson>,
+    ) -> Result<bool, StoreError> {
+        let mut writer = self.writer.lock();
+        let write = begin(&mut writer)?;
+        if state(&write, topic, nonce)? != Some(State::Closed as i64) {
+            return Ok(false);
+        }
+        let id = number(topic.get());
+        let bundle = view::bundle(&write, topic, nonce)?;
+        let learned = view::learned(&write, topic)?;
+        let lesson = bundle.and_then(|bundle| teach(&bundle, learned));
+        let next = if lesson.is_some() { State::Learned } else { State::GivenUp };
+        write.execute(
+            "UPDATE epochs SET state = ?3 WHERE topic_id = ?1 AND nonce = ?2",
+            params![id, number(nonce), next as i64],
+        )?;
+        if let Some(Lesson { truth, losses, learned }) = lesson {
+            write.execute(
+                "UPDATE epochs SET truth = ?3, combined_loss = ?4, naive_loss = ?5, losses = ?6
+                 WHERE topic_id = ?1 AND nonce = ?2",
+                params![
+                    id,
+                    number(nonce),
+                    record::write_values(&truth)?,
+                    losses.combined,
+                    losses.naive,
+                    record::write_losses(&losses)?
+                ],
+            )?;
+            write.execute(
+                "INSERT OR REPLACE INTO learned (topic_id, record) VALUES (?1, ?2)",
+                params![id, record::write_learned(&learned)?],
+            )?;
+        }
+        write.commit()?;
+        Ok(true)
+    }
+}
+
+/// A connection that waits for its turn and writes through to the disk.
+fn connect(path: &Path) -> Result<Connection, StoreError> {
+    let connection = Connection::open(path).map_err(StoreError::Open)?;
+    let prepare = || {
+        connection.busy_timeout(BUSY_WAIT)?;
+        connection.pragma_update(None, "journal_mode", "wal")?;
+        connection.pragma_update(None, "synchronous", "full")
+    };
+    prepare().map_err(StoreError::Open)?;
+    Ok(connection)
+}
+
+/// A transaction that takes its turn among the writers at once, not at its first write.
+fn begin(connection: &mut Connection) -> Result<Transaction<'_>, StoreError> {
+    Ok(connection.transaction_with_behavior(TransactionBehavior::Immediate)?)
+}
+
+fn state(
+    connection: &Connection,
+    topic: TopicId,
+    nonce: BlockHeight,
+) -> Result<Option<i64>, StoreError> {
+    let mut statement =
+        connection.prepare_cached("SELECT state FROM epochs WHERE topic_id = ?1 AND nonce = ?2")?;
+    let state = statement.query_row(params![number(topic.get()), number(nonce)], |row| row.get(0));
+    Ok(state.optional()?)
+}
+
+fn insert(
+    write: &Connection,
+    (topic, nonce): (TopicId, BlockHeight),
+    submission: &Submission,
+    at: Timestamp,
+) -> Result<usize, StoreError> {
+    let mut statement = write.prepare_cached(
+        "INSERT OR IGNORE INTO submissions (topic_id, nonce, worker, received_at, record)
+         VALUES (?1, ?2, ?3, ?4, ?5)",
+    )?;
+    Ok(statement.execute(params![
+        number(topic.get()),
+        number(nonce),
+        submission.worker.as_str(),
+        at.micros(),
+        record::write_submission(submission)?
+    ])?)
+}
+
+/// Drops the epochs of `topic` past the newest [`EPOCHS_KEPT`], and what belongs to them. Those
+/// that are open or to be learned from are always among the newest.
+fn drop_old(write: &Connection, topic: TopicId) -> Result<(), StoreError> {
+    let id = number(topic.get());
+    let oldest_gone: Option<i64> = write
+        .prepare_cached(
+            "SELECT nonce FROM epochs WHERE topic_id = ?1 ORDER BY nonce DESC LIMIT 1 OFFSET ?2",
+        )?
+        .query_row(params![id, EPOCHS_KEPT], |row| row.get(0))
+        .optional()?;
+    if let Some(nonce) = oldest_gone {
+        for table in ["epochs", "submissions", "bundles"] {
+            let statement = format!("DELETE FROM {table} WHERE topic_id = ?1 AND nonce <= ?2");
+            write.execute(&statement, params![id, nonce])?;
+        }
+    }
+    Ok(())
+}
+
+/// A topic's number or a height as SQLite keeps it.
+fn number(unsigned: u64) -> i64 {
+    i64::try_from(unsigned).unwrap_or(i64::MAX)
+}
+
+/// A height as it was kept.
+fn height(number: i64) -> BlockHeight {
+    u64::try_from(number).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,412 @@
+//! Records: the JSON that the inference file keeps, and its conversions.
+//!
+//! Only additions are made here: a member that an older file lacks has a default.
+
+use std::{collections::BTreeMap, str::FromStr, time::Duration};
+
+use model::{
+    bundle::{Bundle, LabeledValue},
+    topic::Address,
+};
+use serde::{
+    Deserialize, Deserializer, Serialize, Serializer,
+    de::{self, DeserializeOwned},
+};
+use wire::inference::{LabeledValueBody, LatestNetworkInferences};
+
+use super::StoreError;
+use crate::{
+    learned::{Experience, Learned},
+    loss::LossRule,
+    regret::{Family, Losses, Regrets, Standing},
+    submission::Submission,
+    topic::{Judging, Predictor, Source, Timing, Topic, TopicKind, Truth},
+};
+
+/// A number as the shortest text that reads back as the same: JSON's own numbers may come back off
+/// by the last bit, and then an epoch could not be computed again.
+#[derive(Clone, Copy, Default)]
+struct Exact(f64);
+
+/// Numbers by address.
+type Numbers = BTreeMap<String, Exact>;
+
+impl Serialize for Exact {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Exact {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map(Self).map_err(de::Error::custom)
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct SubmissionRecord {
+    name: Option<String>,
+    inference: Vec<LabeledValueBody>,
+    forecast: BTreeMap<String, String>,
+}
+
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+struct StandingRecord {
+    inferer: Numbers,
+    forecaster: Numbers,
+}
+
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+struct RegretsRecord {
+    ordinary: StandingRecord,
+    naive: Numbers,
+    one_out_inferer: BTreeMap<String, StandingRecord>,
+    one_out_forecaster: BTreeMap<String, StandingRecord>,
+    one_in_forecaster: BTreeMap<String, StandingRecord>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct ExperienceRecord {
+    n_epochs: u32,
+    last_nonce: u64,
+}
+
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+struct LearnedRecord {
+    nonce: Option<u64>,
+    n_learned: u64,
+    regrets: RegretsRecord,
+    regret_scale: Option<Exact>,
+    initial_regret: Exact,
+    combined_loss: Option<Exact>,
+    losses: StandingRecord,
+    scores: StandingRecord,
+    loss_averages: Numbers,
+    inferers: BTreeMap<String, ExperienceRecord>,
+    forecasters: BTreeMap<String, ExperienceRecord>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct LossesRecord {
+    combined: Exact,
+    naive: Exact,
+    inferer: Numbers,
+    forecaster: Numbers,
+    one_out_inferer: Numbers,
+    one_out_forecaster: Numbers,
+    one_in_forecaster: Numbers,
+    one_out_inferer_forecaster: BTreeMap<String, Numbers>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct PredictorRecord {
+    function: String,
+    method: String,
+    subgroup: Option<String>,
+    n_nodes: u32,
+    n_rows: u32,
+    env: BTreeMap<String, String>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct TopicRecord {
+    id: u64,
+    name: String,
+    is_classification: bool,
+    labels: Vec<String>,
+    unity_tolerance: Option<f64>,
+    epoch_length: u64,
+    worker_submission_window: u64,
+    ground_truth_lag: u64,
+    generation: String,
+    loss_method: String,
+    allow_negative: bool,
+    loss_floor: f64,
+    p_norm: f64,
+    c_norm: f64,
+    alpha_regret: f64,
+    merit_sortition_alpha: f64,
+    epsilon: f64,
+    n_experienced_min: usize,
+    dataset: String,
+    column: String,
+    horizon_ms: u64,
+    direction_threshold: Option<f64>,
+    predictor: Option<PredictorRecord>,
+}
+
+/// The text of `record`.
+fn write(record: &impl Serialize) -> Result<String, StoreError> {
+    serde_json::to_string(record).map_err(StoreError::Record)
+}
+
+/// The record in `text`.
+fn read<T: DeserializeOwned>(text: &str) -> Result<T, StoreError> {
+    serde_json::from_str(text).map_err(StoreError::Record)
+}
+
+/// The word that `text` is.
+fn word<T: FromStr>(text: &str) -> Result<T, StoreError> {
+    text.parse().map_err(|_| StoreError::Word { text: text.chars().take(90).collect() })
+}
+
+/// `values` under the texts of their addresses.
+fn texts<T, U>(values: &BTreeMap<Address, T>, convert: impl Fn(&T) -> U) -> BTreeMap<String, U> {
+    values.iter().map(|(name, value)| (name.to_string(), convert(value))).collect()
+}
+
+/// `values` under the addresses that their texts are.
+fn addresses<T, U>(
+    values: BTreeMap<String, T>,
+    convert: impl Fn(T) -> Result<U, StoreError>,
+) -> Result<BTreeMap<Address, U>, StoreError> {
+    values.into_iter().map(|(name, value)| Ok((word(&name)?, convert(value)?))).collect()
+}
+
+fn numbers(family: &Family) -> Numbers {
+    texts(family, |number| Exact(*number))
+}
+
+fn family(numbers: Numbers) -> Result<Family, StoreError> {
+    addresses(numbers, |Exact(number)| Ok(number))
+}
+
+impl From<&Standing> for StandingRecord {
+    fn from(standing: &Standing) -> Self {
+        let Standing { inferer, forecaster } = standing;
+        Self { inferer: numbers(inferer), forecaster: numbers(forecaster) }
+    }
+}
+
+impl TryFrom<StandingRecord> for Standing {
+    type Error = StoreError;
+
+    fn try_from(record: StandingRecord) -> Result<Self, Self::Error> {
+        Ok(Self { inferer: family(record.inferer)?, forecaster: family(record.forecaster)? })
+    }
+}
+
+impl From<&Regrets> for RegretsRecord {
+    fn from(regrets: &Regrets) -> Self {
+        let standings = |all: &BTreeMap<Address, Standing>| {
+            texts(all, |standing| StandingRecord::from(standing))
+        };
+        Self {
+            ordinary: (&regrets.ordinary).into(),
+            naive: numbers(&regrets.naive),
+            one_out_inferer: standings(&regrets.one_out_inferer),
+            one_out_forecaster: standings(&regrets.one_out_forecaster),
+            one_in_forecaster: standings(&regrets.one_in_forecaster),
+        }
+    }
+}
+
+impl TryFrom<RegretsRecord> for Regrets {
+    type Error = StoreError;
+
+    fn try_from(record: RegretsRecord) -> Result<Self, Self::Error> {
+        let standings = |all| addresses(all, Standing::try_from);
+        Ok(Self {
+            ordinary: record.ordinary.try_into()?,
+            naive: family(record.naive)?,
+            one_out_inferer: standings(record.one_out_inferer)?,
+            one_out_forecaster: standings(record.one_out_forecaster)?,
+            one_in_forecaster: standings(record.one_in_forecaster)?,
+        })
+    }
+}
+
+pub(super) fn write_learned(learned: &Learned) -> Result<String, StoreError> {
+    let experience = |seen: &Experience| ExperienceRecord {
+        n_epochs: seen.n_epochs,
+        last_nonce: seen.last_nonce,
+    };
+    write(&LearnedRecord {
+        nonce: learned.nonce,
+        n_learned: learned.n_learned,
+        regrets: (&learned.regrets).into(),
+        regret_scale: learned.regret_scale.map(Exact),
+        initial_regret: Exact(learned.initial_regret),
+        combined_loss: learned.combined_loss.map(Exact),
+        losses: (&learned.losses).into(),
+        scores: (&learned.scores).into(),
+        loss_averages: numbers(&learned.loss_averages),
+        inferers: texts(&learned.inferers, experience),
+        forecasters: texts(&learned.forecasters, experience),
+    })
+}
+
+pub(super) fn read_learned(text: &str) -> Result<Learned, StoreError> {
+    let record: LearnedRecord = read(text)?;
+    let experience = |seen: ExperienceRecord| {
+        Ok(Experience { n_epochs: seen.n_epochs, last_nonce: seen.last_nonce })
+    };
+    Ok(Learned {
+        nonce: record.nonce,
+        n_learned: record.n_learned,
+        regrets: record.regrets.try_into()?,
+        regret_scale: record.regret_scale.map(|Exact(number)| number),
+        initial_regret: record.initial_regret.0,
+        combined_loss: record.combined_loss.map(|Exact(number)| number),
+        losses: record.losses.try_into()?,
+        scores: record.scores.try_into()?,
+        loss_averages: family(record.loss_averages)?,
+        inferers: addresses(record.inferers, experience)?,
+        forecasters: addresses(record.forecasters, experience)?,
+    })
+}
+
+pub(super) fn write_losses(losses: &Losses) -> Result<String, StoreError> {
+    write(&LossesRecord {
+        combined: Exact(losses.combined),
+        naive: Exact(losses.naive),
+        inferer: numbers(&losses.inferer),
+        forecaster: numbers(&losses.forecaster),
+        one_out_inferer: numbers(&losses.one_out_inferer),
+        one_out_forecaster: numbers(&losses.one_out_forecaster),
+        one_in_forecaster: numbers(&losses.one_in_forecaster),
+        one_out_inferer_forecaster: texts(&losses.one_out_inferer_forecaster, numbers),
+    })
+}
+
+pub(super) fn write_standing(standing: &Standing) -> Result<String, StoreError> {
+    write(&StandingRecord::from(standing))
+}
+
+pub(super) fn read_standing(text: &str) -> Result<Standing, StoreError> {
+    read::<StandingRecord>(text)?.try_into()
+}
+
+pub(super) fn write_submission(submission: &Submission) -> Result<String, StoreError> {
+    write(&SubmissionRecord {
+        name: submission.name.clone(),
+        inference: submission.inference.iter().cloned().map(Into::into).collect(),
+        forecast: texts(&submission.forecast, String::clone),
+    })
+}
+
+pub(super) fn read_submission(worker: &str, text: &str) -> Result<Submission, StoreError> {
+    let record: SubmissionRecord = read(text)?;
+    Ok(Submission {
+        worker: word(worker)?,
+        name: record.name,
+        inference: record.inference.into_iter().map(Into::into).collect(),
+        forecast: addresses(record.forecast, Ok)?,
+    })
+}
+
+/// A bundle is kept in the form it is served in, with everything filled that a client may ask for.
+pub(super) fn write_bundle(bundle: Bundle) -> Result<String, StoreError> {
+    write(&LatestNetworkInferences::from(bundle))
+}
+
+pub(super) fn read_bundle(text: &str) -> Result<Bundle, StoreError> {
+    let body: LatestNetworkInferences = read(text)?;
+    body.try_into().map_err(|_| StoreError::Word { text: "a bundle's address".to_owned() })
+}
+
+pub(super) fn write_values(values: &[LabeledValue]) -> Result<String, StoreError> {
+    let bodies: Vec<LabeledValueBody> = values.iter().cloned().map(Into::into).collect();
+    write(&bodies)
+}
+
+pub(super) fn read_values(text: &str) -> Result<Vec<LabeledValue>, StoreError> {
+    let bodies: Vec<LabeledValueBody> = read(text)?;
+    Ok(bodies.into_iter().map(Into::into).collect())
+}
+
+pub(super) fn write_topic(topic: &Topic) -> Result<String, StoreError> {
+    let Topic { timing, judging, source, .. } = topic;
+    write(&TopicRecord {
+        id: topic.id.get(),
+        name: topic.name.clone(),
+        is_classification: topic.kind == TopicKind::Classification,
+        labels: topic.labels.clone(),
+        unity_tolerance: topic.unity_tolerance,
+        epoch_length: timing.epoch_length,
+        worker_submission_window: timing.worker_submission_window,
+        ground_truth_lag: timing.ground_truth_lag,
+        generation: judging.generation.to_string(),
+        loss_method: judging.loss.method.to_string(),
+        allow_negative: judging.loss.allow_negative,
+        loss_floor: judging.loss.floor,
+        p_norm: judging.p_norm,
+        c_norm: judging.c_norm,
+        alpha_regret: judging.alpha_regret,
+        merit_sortition_alpha: judging.merit_sortition_alpha,
+        epsilon: judging.epsilon,
+        n_experienced_min: judging.n_experienced_min,
+        dataset: source.dataset.clone(),
+        column: source.column.clone(),
+        horizon_ms: u64::try_from(source.horizon.as_millis()).unwrap_or(u64::MAX),
+        direction_threshold: match topic.truth {
+            Truth::Value => None,
+            Truth::Direction { threshold } => Some(threshold),
+        },
+        predictor: topic.predictor.as_ref().map(|predictor| PredictorRecord {
+            function: predictor.function.clone(),
+            method: predictor.method.clone(),
+            subgroup: predictor.subgroup.as_ref().map(ToString::to_string),
+            n_nodes: predictor.n_nodes,
+            n_rows: predictor.n_rows,
+            env: predictor.env.clone(),
+        }),
+    })
+}
+
+pub(super) fn read_topic(text: &str) -> Result<Topic, StoreError> {
+    let record: TopicRecord = read(text)?;
+    let predictor = |predictor: PredictorRecord| {
+        Ok::<_, StoreError>(Predictor {
+            function: predictor.function,
+            method: predictor.method,
+            subgroup: predictor.subgroup.as_deref().map(word).transpose()?,
+            n_nodes: predictor.n_nodes,
+            n_rows: predictor.n_rows,
+            env: predictor.env,
+        })
+    };
+    Ok(Topic {
+        id: word(&record.id.to_string())?,
+        name: record.name,
+        kind: if record.is_classification {
+            TopicKind::Classification
+        } else {
+            TopicKind::Regression
+        },
+        labels: record.labels,
+        unity_tolerance: record.unity_tolerance,
+        timing: Timing {
+            epoch_length: record.epoch_length,
+            worker_submission_window: record.worker_submission_window,
+            ground_truth_lag: record.ground_truth_lag,
+        },
+        judging: Judging {
+            generation: word(&record.generation)?,
+            loss: LossRule {
+                method: word(&record.loss_method)?,
+                allow_negative: record.allow_negative,
+                floor: record.loss_floor,
+            },
+            p_norm: record.p_norm,
+            c_norm: record.c_norm,
+            alpha_regret: record.alpha_regret,
+            merit_sortition_alpha: record.merit_sortition_alpha,
+            epsilon: record.epsilon,
+            n_experienced_min: record.n_experienced_min,
+        },
+        source: Source {
+            dataset: record.dataset,
+            column: record.column,
+            horizon: Duration::from_millis(record.horizon_ms),
+        },
+        truth: record
+            .direction_threshold
+            .map_or(Truth::Value, |threshold| Truth::Direction { threshold }),
+        predictor: record.predictor.map(predictor).transpose()?,
+    })
+}

@@ -1,0 +1,79 @@
+//! Every table of the inference file, and its version.
+
+use rusqlite::{Connection, TransactionBehavior};
+
+use super::StoreError;
+
+/// The steps from each version of the file to the next. The file's version, kept in SQLite's
+/// `user_version`, is the number of steps taken.
+///
+/// Moments are microseconds since 1970, records are JSON (see `record`), nonces are block heights.
+///
+/// `chain`: one row, when the chain began and how long its blocks take. `topics`: each topic's
+/// settings. `epochs`: one row for each epoch that ever opened; `state` is 0 open, 1 closed with a
+/// bundle, 2 closed without one, 3 learned from, 4 given up on, and only ever grows; `input_at` and
+/// `input_value` are the newest row there was when it opened; `truth` and the losses are set when
+/// it is learned from. `submissions`: one payload for each worker and nonce. `bundles`: what was
+/// inferred, and each actor's share in it. `learned`: what a topic has learned so far.
+const STEPS: [&str; 1] = ["
+CREATE TABLE chain (
+    id INTEGER PRIMARY KEY CHECK (id = 1),
+    genesis_at INTEGER NOT NULL,
+    block_micros INTEGER NOT NULL
+) STRICT;
+CREATE TABLE topics (id INTEGER PRIMARY KEY, record TEXT NOT NULL) STRICT;
+CREATE TABLE epochs (
+    topic_id INTEGER NOT NULL,
+    nonce INTEGER NOT NULL,
+    state INTEGER NOT NULL,
+    opened_at INTEGER NOT NULL,
+    closed_at INTEGER,
+    input_at INTEGER,
+    input_value REAL,
+    truth TEXT,
+    combined_loss REAL,
+    naive_loss REAL,
+    losses TEXT,
+    PRIMARY KEY (topic_id, nonce)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX epochs_to_do ON epochs (topic_id, nonce) WHERE state IN (0, 1);
+CREATE TABLE submissions (
+    topic_id INTEGER NOT NULL,
+    nonce INTEGER NOT NULL,
+    worker TEXT NOT NULL,
+    received_at INTEGER NOT NULL,
+    record TEXT NOT NULL,
+    PRIMARY KEY (topic_id, nonce, worker)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE bundles (
+    topic_id INTEGER NOT NULL,
+    nonce INTEGER NOT NULL,
+    record TEXT NOT NULL,
+    shares TEXT NOT NULL,
+    PRIMARY KEY (topic_id, nonce)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE learned (
+    topic_id INTEGER PRIMARY KEY,
+    record TEXT NOT NULL
+) STRICT;
+"];
+
+/// Brings the file to this program's version, in one transaction.
+pub(super) fn set_up(connection: &mut Connection) -> Result<(), StoreError> {
+    let write = connection
+        .transaction_with_behavior(TransactionBehavior::Immediate)
+        .map_err(StoreError::Open)?;
+    let found: i64 = write
+        .pragma_query_value(None, "user_version", |row| row.get(0))
+        .map_err(StoreError::Open)?;
+    let known = i64::try_from(STEPS.len()).unwrap_or(i64::MAX);
+    let n_taken = usize::try_from(found).unwrap_or(usize::MAX);
+    let Some(steps) = STEPS.get(n_taken..) else {
+        return Err(StoreError::Newer { found, known });
+    };
+    for step in steps {
+        write.execute_batch(step).map_err(StoreError::Open)?;
+    }
+    write.pragma_update(None, "user_version", known).map_err(StoreError::Open)?;
+    write.commit().map_err(StoreError::Open)
+}

@@ -1,0 +1,60 @@
+use super::*;
+
+const MAD: Params = Params {
+    generation: Generation::MadV017,
+    p_norm: 3.0,
+    c_norm: 0.75,
+    epsilon: 0.01,
+    epsilon_safe_div: 1e-7,
+    regret_scale: Some(1.0),
+};
+
+const STDEV: Params = Params { generation: Generation::StdevOct2024, ..MAD };
+
+#[track_caller]
+fn check(got: f64, want: f64) {
+    assert!((got - want).abs() <= 1e-5 * want.abs(), "{got} is not {want}");
+}
+
+#[test]
+fn the_best_actor_weighs_exactly_one() {
+    for regrets in [[-5.0, 0.0, 3.0], [-700.0, -900.0, -800.0], [0.0, 0.0, 0.0]] {
+        let best = weights(&regrets, &MAD).into_iter().fold(0.0, f64::max);
+        assert!((best - 1.0).abs() < f64::EPSILON, "{best}");
+    }
+}
+
+#[test]
+fn weights_of_2024_are_as_upstream_records_them() {
+    check(weight(-24.5, -24.5, &STDEV), 0.000_783_570_957_287_158_2);
+    check(weight(-15.0, -14.0, &STDEV), 0.000_039_021_395_379_428_1);
+    check(weight(-0.25, 0.0, &STDEV), 0.142_277_619_532_700_35);
+}
+
+#[test]
+fn weights_of_2024_are_clamped_at_both_ends() {
+    let ceiling = weight(0.75 + CEILING_2024 / 3.0, 100.0, &STDEV);
+    check(weight(100.0, 100.0, &STDEV), ceiling);
+    check(weight(0.75 - FLOOR_2024 / 3.0 + 1e-9, 0.0, &STDEV), 3.0 * (-FLOOR_2024).exp());
+    assert_eq!(weight(0.75 - FLOOR_2024 / 3.0 - 1e-9, 0.0, &STDEV).to_bits(), 0);
+}
+
+#[test]
+fn the_stored_scale_is_used_where_there_is_one() {
+    let own = Params { regret_scale: None, ..MAD };
+    check(scale(&[0.1, 0.2, 0.3], &own), 0.15826);
+    let by_own = weights(&[0.1, 0.2, 0.3], &own);
+    let stored = Params { regret_scale: Some(0.15826), ..MAD };
+    for (a, b) in by_own.iter().zip(weights(&[0.1, 0.2, 0.3], &stored)) {
+        check(*a, b);
+    }
+    let unset = Params { regret_scale: Some(0.0), ..MAD };
+    assert_eq!(weights(&[0.1, 0.2, 0.3], &unset), by_own);
+}
+
+#[test]
+fn weights_that_sum_to_nothing_cannot_be_normalized() {
+    assert_eq!(normalized(&[]), None);
+    assert_eq!(normalized(&[0.0, 0.0]), None);
+    assert_eq!(normalized(&[2.0, 3.0, 5.0]), Some(vec![0.2, 0.3, 0.5]));
+}

@@ -1,0 +1,400 @@
+//! Whole epochs on a manual clock, with a cluster and datasets made up for the tests.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use model::{node::PeerId, timestamp::Timestamp};
+use parking_lot::Mutex;
+use tempfile::TempDir;
+
+use super::*;
+use crate::{
+    rows::{FlatRow, Rows},
+    runner::Runner,
+    runs::{Cause, Job, Nodes, PeerOutput, Runs},
+    topic::demo_topics,
+};
+
+/// When the tests begin.
+const START: Timestamp = Timestamp::from_seconds(1_800_000_000);
+
+/// A cluster of two workers: one says the newest value, one ten more; or what `answers` hold.
+#[derive(Default)]
+struct FakeRuns {
+    answers: Mutex<Vec<Result<Vec<PeerOutput>, String>>>,
+    n_asked: AtomicUsize,
+    jobs: Mutex<Vec<Job>>,
+}
+
+/// A dataset with a row a second (of its own time) since long ago: 50 and a little more each row.
+struct FakeRows {
+    clock: Clock,
+    column: &'static str,
+    /// How much faster its time goes than the clock's.
+    speed: u32,
+}
+
+fn peer(name: &str) -> PeerId {
+    format!("12D3KooW{name}").parse().unwrap()
+}
+
+fn output(name: &str, stdout: &str) -> PeerOutput {
+    PeerOutput { peer_id: peer(name), stdout: stdout.to_owned(), exit_code: 0 }
+}
+
+/// The values of `column` in what a predictor reads, oldest first.
+fn read(stdin: &str, column: &str) -> Vec<f64> {
+    let value = |line: &str| {
+        let row: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert!(row["timestamp"].is_string());
+        row[column].as_f64().unwrap()
+    };
+    stdin.lines().map(value).collect()
+}
+
+#[async_trait]
+impl Runs for FakeRuns {
+    async fn run(&self, job: Job) -> Result<Vec<PeerOutput>, Cause> {
+        self.n_asked.fetch_add(1, Ordering::SeqCst);
+        self.jobs.lock().push(job.clone());
+        let answer = self.answers.lock().pop();
+        if let Some(answer) = answer {
+            return answer.map_err(Into::into);
+        }
+        if job.env.contains_key("LABELS") {
+            let sure = r#"{"values":{"up":"0.8","down":"0.1","flat":"0.1"}}"#;
+            let unsure = r#"{"values":{"up":"0.2","down":"0.3","flat":"0.5"}}"#;
+            return Ok(vec![output("good", sure), output("bad", unsure)]);
+        }
+        let newest = *read(&job.stdin, "load_percent").last().unwrap();
+        let line = |value: f64| format!("{{\"value\":\"{value}\"}}\n");
+        Ok(vec![output("good", &line(newest)), output("bad", &line(newest + 10.0))])
+    }
+}
+
+impl FakeRows {
+    fn now(&self) -> i64 {
+        let elapsed = self.clock.now().since(START).as_secs();
+        i64::try_from(elapsed).unwrap() * i64::from(self.speed)
+    }
+
+    /// Row `idx`, counted from the start of the tests; negative ones were before.
+    fn row(&self, idx: i64) -> FlatRow {
+        let value = 50.0 + f64::from(i32::try_from(idx).unwrap()) / 1000.0;
+        FlatRow {
+            timestamp: Timestamp::from_seconds(START.seconds() + idx),
+            values: BTreeMap::from([(self.column.to_owned(), value)]),
+        }
+    }
+}
+
+#[async_trait]
+impl Rows for FakeRows {
+    async fn newest(&self, _: &str, limit: u32) -> Result<Vec<FlatRow>, Cause> {
+        let newest = self.now();
+        Ok((newest - i64::from(limit) + 1..=newest).rev().map(|idx| self.row(idx)).collect())
+    }
+
+    async fn between(
+        &self,
+        _: &str,
+        (from, to): (Timestamp, Timestamp),
+        limit: u32,
+    ) -> Result<Vec<FlatRow>, Cause> {
+        let first = from.seconds() - START.seconds();
+        let last = (to.seconds() - START.seconds()).min(self.now());
+        let limit = usize::try_from(limit).unwrap();
+        Ok((first..=last).take(limit).map(|idx| self.row(idx)).collect())
+    }
+}
+
+/// A cluster and a dataset of the load, on `clock`.
+pub(crate) fn fakes(clock: &Clock) -> (Arc<dyn Runs>, Arc<dyn Rows>) {
+    let rows = FakeRows { clock: clock.clone(), column: "load_percent", speed: 1 };
+    (Arc::new(FakeRuns::default()), Arc::new(rows))
+}
+
+/// A network on a manual clock.
+struct Stage {
+    clock: Clock,
+    folder: TempDir,
+    runs: Arc<FakeRuns>,
+    inference: Inference,
+    runner: Runner,
+}
+
+impl Stage {
+    async fn with_topic(topic: Topic, speed: u32) -> Self {
+        let clock = Clock::manual(START);
+        let folder = tempfile::tempdir().unwrap();
+        let runs = Arc::new(FakeRuns::default());
+        let (inference, runner) = open(folder.path(), &clock, topic, speed, &runs).await;
+        Self { clock, folder, runs, inference, runner }
+    }
+
+    async fn load() -> Self {
+        Self::with_topic(demo_topics().unwrap().remove(0), 1).await
+    }
+
+    fn id(&self) -> TopicId {
+        self.inference.topics().next().unwrap().id
+    }
+
+    /// Lets `n_blocks` pass, one after another.
+    async fn pass(&mut self, n_blocks: u32) {
+        for _ in 0..n_blocks {
+            self.clock.advance(Duration::from_secs(1));
+            self.runner.tick().await;
+        }
+    }
+
+    async fn latest(&self) -> Bundle {
+        self.inference.latest(self.id()).await.unwrap()
+    }
+
+    /// Reopens what the files hold at this moment, as after a power cut.
+    async fn killed_and_reopened(self) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        for entry in fs::read_dir(self.folder.path()).unwrap() {
+            let entry = entry.unwrap();
+            fs::copy(entry.path(), folder.path().join(entry.file_name())).unwrap();
+        }
+        let topic = self.inference.topics().next().unwrap().as_ref().clone();
+        let (inference, runner) = open(folder.path(), &self.clock, topic, 1, &self.runs).await;
+        Self { folder, inference, runner, ..self }
+    }
+}
+
+async fn open(
+    folder: &Path,
+    clock: &Clock,
+    topic: Topic,
+    speed: u32,
+    runs: &Arc<FakeRuns>,
+) -> (Inference, Runner) {
+    let column = if topic.is_single() { "load_percent" } else { "close" };
+    let options =
+        InferenceOptions { block_time: Duration::from_secs(1), topics: vec![topic.clone()] };
+    let inference =
+        Inference::open(&folder.join("inference.sqlite"), clock.clone(), options).await.unwrap();
+    let rows = Arc::new(FakeRows { clock: clock.clone(), column, speed });
+    let runs = Arc::<FakeRuns>::clone(runs);
+    let runner = Runner::new(inference.clone(), Arc::new(topic), runs, rows);
+    (inference, runner)
+}
+
+fn number(values: &[model::bundle::LabeledValue]) -> f64 {
+    values[0].value.parse().unwrap()
+}
+
+fn sender(stage: &Stage, nonce: BlockHeight, worker: &str) -> Sender {
+    let worker = format!("allo1{worker}").parse().unwrap();
+    Sender { topic: stage.id(), nonce, worker, name: None }
+}
+
+fn value(text: &str) -> Payload {
+    Payload { values: vec![("y".to_owned(), text.to_owned())], ..Payload::default() }
+}
+
+#[tokio::test]
+async fn the_first_epoch_opens_at_once_and_is_served_when_its_window_is_over() {
+    let mut stage = Stage::load().await;
+    stage.runner.tick().await;
+    stage.pass(6).await;
+    assert!(matches!(stage.inference.latest(stage.id()).await, Err(ReadError::NoBundle { .. })));
+    stage.pass(1).await;
+    let bundle = stage.latest().await;
+    assert_eq!((bundle.nonce, bundle.inferer_values.len()), (1, 2));
+    assert!((number(&bundle.combined_value) - 55.0).abs() < 1e-9);
+    assert_eq!(bundle.naive_value, bundle.combined_value);
+    assert_eq!(bundle.one_out_inferer_values.len(), 2);
+    assert_eq!(stage.runs.n_asked.load(Ordering::SeqCst), 1);
+    let job = stage.runs.jobs.lock().remove(0);
+    assert_eq!((job.n_nodes, job.subgroup.unwrap().as_str()), (Nodes::Exactly(2), "gpu"));
+    assert_eq!(read(&job.stdin, "load_percent").len(), 120);
+}
+
+#[tokio::test]
+async fn losses_are_learned_after_the_lag_and_the_better_worker_comes_to_count() {
+    let mut stage = Stage::load().await;
+    stage.runner.tick().await;
+    stage.pass(59).await;
+    let history = stage.inference.history(stage.id(), 10).await.unwrap();
+    assert_eq!(history.iter().map(|e| e.bundle.nonce).collect::<Vec<_>>(), [1, 13, 25, 37, 49]);
+    assert!(history.iter().all(|epoch| epoch.truth.is_empty()));
+    stage.pass(1).await;
+    let history = stage.inference.history(stage.id(), 10).await.unwrap();
+    // The row a minute after the newest there was at block 1.
+    assert_eq!(history[0].truth[0].value, "50.06");
+    let error: f64 = 55.0 - 50.06;
+    assert!((history[0].combined_loss.unwrap() - (error * error).log10()).abs() < 1e-9);
+    assert!(history[1].truth.is_empty());
+
+    stage.pass(12 * 20).await;
+    let bundle = stage.latest().await;
+    assert_eq!(bundle.forecaster_values.len(), 2);
+    let good = bundle.inferer_values.iter().map(|worker| number(&worker.values));
+    let good = good.fold(f64::INFINITY, f64::min);
+    assert!((number(&bundle.combined_value) - good).abs() < 1.0, "{bundle:?}");
+    let overview = stage.inference.overviews().await.unwrap().remove(0);
+    assert_eq!(overview.learned.n_learned, 21);
+    let shares = overview.recent.unwrap().shares;
+    let sum: f64 = shares.inferer.values().chain(shares.forecaster.values()).sum();
+    assert!((sum - 1.0).abs() < 1e-9);
+}
+
+#[tokio::test]
+async fn a_direction_is_judged_in_the_time_of_its_dataset() {
+    // A minute of the dataset passes each second, so half an hour ahead is known in 30 blocks.
+    let mut stage = Stage::with_topic(demo_topics().unwrap().remove(1), 60).await;
+    stage.runner.tick().await;
+    stage.pass(60).await;
+    let history = stage.inference.history(stage.id(), 10).await.unwrap();
+    let truth: Vec<_> = history[0].truth.iter().map(|value| value.value.as_str()).collect();
+    // From 50 to 50 + 1800 / 1000: up by more than a thousandth.
+    assert_eq!(truth, ["1", "0", "0"]);
+    let sum: f64 =
+        history[0].bundle.combined_value.iter().map(|v| v.value.parse::<f64>().unwrap()).sum();
+    assert!((sum - 1.0).abs() < 1e-9);
+    let brier: f64 = 0.5_f64.powi(2) + 0.2_f64.powi(2) + 0.3_f64.powi(2);
+    assert!((history[0].combined_loss.unwrap() - brier.log10()).abs() < 1e-9);
+}
+
+#[tokio::test]
+async fn a_worker_whose_output_is_unfit_is_left_out() {
+    let mut stage = Stage::load().await;
+    let failed = PeerOutput { exit_code: 1, ..output("broken", "{\"value\":\"1\"}") };
+    let outputs = vec![failed, output("good", "{\"value\":\"51.5\"}"), output("bad", "no idea\n")];
+    stage.runs.answers.lock().push(Ok(outputs));
+    stage.runner.tick().await;
+    stage.pass(7).await;
+    let bundle = stage.latest().await;
+    assert_eq!(bundle.inferer_values.len(), 1);
+    assert_eq!(bundle.inferer_values[0].worker, actor::of_peer(&peer("good")).unwrap());
+    assert_eq!(bundle.combined_value[0].value, "51.5");
+}
+
+#[tokio::test]
+async fn a_cluster_that_refuses_is_asked_again_within_the_window() {
+    let mut stage = Stage::load().await;
+    *stage.runs.answers.lock() =
+        vec![Err("no workers".to_owned()), Ok(vec![]), Ok(vec![]), Ok(vec![])];
+    stage.runner.tick().await;
+    stage.pass(7).await;
+    let asked: Vec<Nodes> = stage.runs.jobs.lock().iter().map(|job| job.n_nodes).collect();
+    let (exactly, all) = (Nodes::Exactly(2), Nodes::All);
+    assert_eq!(asked, [exactly, exactly, exactly, exactly, all], "late, whoever is there will do");
+    assert_eq!(stage.latest().await.inferer_values.len(), 2);
+}
+
+#[tokio::test]
+async fn an_epoch_without_inferences_has_no_bundle_and_the_next_has() {
+    let mut stage = Stage::load().await;
+    *stage.runs.answers.lock() = vec![Ok(vec![]); 7];
+    stage.runner.tick().await;
+    stage.pass(7).await;
+    let progress = stage.inference.progress(stage.id()).await.unwrap();
+    assert_eq!((progress.open, progress.unlearned), (vec![], vec![]));
+    assert!(matches!(stage.inference.latest(stage.id()).await, Err(ReadError::NoBundle { .. })));
+    stage.pass(12).await;
+    assert_eq!(stage.latest().await.nonce, 13);
+}
+
+#[tokio::test]
+async fn what_was_submitted_before_a_power_cut_is_in_the_bundle_once() {
+    let mut stage = Stage::load().await;
+    stage.runner.tick().await;
+    stage.inference.submit(sender(&stage, 1, "me"), value("52.500")).await.unwrap();
+    stage.pass(3).await;
+    let mut stage = stage.killed_and_reopened().await;
+    let again = stage.inference.submit(sender(&stage, 1, "me"), value("99")).await;
+    assert!(matches!(again, Err(SubmitError::Repeated { nonce: 1 })));
+    stage.runner.tick().await;
+    stage.pass(4).await;
+    let bundle = stage.latest().await;
+    assert_eq!((bundle.nonce, bundle.inferer_values.len()), (1, 3));
+    let mine = bundle.inferer_values.iter().find(|w| w.worker.as_str() == "allo1me").unwrap();
+    assert_eq!(mine.values[0].value, "52.500");
+    let stage = stage.killed_and_reopened().await;
+    assert!(!stage.inference.close(stage.id(), 1).await.unwrap());
+    assert_eq!(stage.latest().await, bundle);
+}
+
+#[tokio::test]
+async fn a_long_stop_closes_what_was_open_and_skips_what_was_missed() {
+    let mut stage = Stage::load().await;
+    stage.runner.tick().await;
+    let mut stage = stage.killed_and_reopened().await;
+    stage.clock.advance(Duration::from_secs(1000));
+    stage.runner.tick().await;
+    assert_eq!(stage.latest().await.nonce, 1);
+    let progress = stage.inference.progress(stage.id()).await.unwrap();
+    assert_eq!((progress.last_nonce, progress.open), (Some(1001), vec![1001]));
+    stage.pass(7).await;
+    assert_eq!(stage.latest().await.nonce, 1001);
+    // Its truth was there all along.
+    let history = stage.inference.history(stage.id(), 10).await.unwrap();
+    assert_eq!(history[0].truth[0].value, "50.06");
+}
+
+#[tokio::test]
+async fn an_epoch_whose_truth_never_comes_is_given_up() {
+    let mut stage = Stage::load().await;
+    stage.runner.tick().await;
+    stage.pass(7).await;
+    let id = stage.id();
+    assert!(stage.inference.learn(id, 1, None).await.unwrap());
+    assert!(!stage.inference.learn(id, 1, Some(50.0)).await.unwrap());
+    let overview = stage.inference.overviews().await.unwrap().remove(0);
+    assert_eq!((overview.progress.unlearned, overview.learned.n_learned), (vec![], 0));
+}
+
+#[tokio::test]
+async fn payloads_are_taken_in_the_window_alone_and_once() {
+    let mut stage = Stage::load().await;
+    *stage.runs.answers.lock() = vec![Ok(vec![]); 10];
+    stage.runner.tick().await;
+    let submit = |nonce, worker| {
+        let sender = sender(&stage, nonce, worker);
+        let inference = stage.inference.clone();
+        async move { inference.submit(sender, value("1")).await }
+    };
+    assert!(matches!(submit(2, "a").await, Err(SubmitError::NotOpen { nonce: 2 })));
+    submit(1, "a").await.unwrap();
+    assert!(matches!(submit(1, "a").await, Err(SubmitError::Repeated { nonce: 1 })));
+    let unfit = stage.inference.submit(sender(&stage, 1, "b"), value("many")).await;
+    assert!(matches!(unfit, Err(SubmitError::Payload(_))));
+    let nowhere = Sender { topic: TopicId::new(9).unwrap(), ..sender(&stage, 1, "b") };
+    let unknown = stage.inference.submit(nowhere, value("1")).await;
+    assert!(matches!(unknown, Err(SubmitError::UnknownTopic { .. })));
+    stage.clock.advance(Duration::from_secs(6));
+    submit(1, "b").await.unwrap();
+    stage.clock.advance(Duration::from_secs(1));
+    assert!(matches!(submit(1, "c").await, Err(SubmitError::NotOpen { nonce: 1 })));
+    stage.runner.tick().await;
+    assert_eq!(stage.latest().await.inferer_values.len(), 2);
+}
+
+#[tokio::test]
+async fn heights_and_topics_outlast_the_program() {
+    let stage = Stage::load().await;
+    stage.clock.advance(Duration::from_secs(99));
+    assert_eq!(stage.inference.chain().height(), 100);
+    let path = stage.folder.path().join("inference.sqlite");
+    let slower = InferenceOptions { block_time: Duration::from_secs(5), topics: vec![] };
+    let reopened = Inference::open(&path, stage.clock.clone(), slower).await.unwrap();
+    assert_eq!(reopened.chain().height(), 100);
+    stage.clock.advance(Duration::from_secs(5));
+    assert_eq!(reopened.chain().height(), 101);
+    let topics: Vec<Topic> = reopened.topics().map(|topic| topic.as_ref().clone()).collect();
+    assert_eq!(topics, demo_topics().unwrap()[..1]);
+}

@@ -1,0 +1,111 @@
+//! The topics of the local stack: one on the machine's own load, one on the synthetic market.
+
+use std::time::Duration;
+
+use model::{
+    node::{NameError, Subgroup},
+    topic::{SINGLE_LABEL, TopicId},
+};
+
+use super::{Judging, Predictor, Source, Timing, Topic, TopicKind, Truth};
+use crate::loss::LossMethod;
+
+/// A new value every twelve blocks: the shortest epoch the chain allows. Half of it is for
+/// submitting. The lag covers the horizon of a minute at one block a second.
+const LOAD_TIMING: Timing =
+    Timing { epoch_length: 12, worker_submission_window: 6, ground_truth_lag: 60 };
+
+/// As [`LOAD_TIMING`], with a lag of three epochs: the market's thirty simulated minutes take thirty
+/// blocks, and forecasters join once the first truth is known.
+const MARKET_TIMING: Timing = Timing { ground_truth_lag: 36, ..LOAD_TIMING };
+
+/// How far ahead the processor load is predicted.
+const LOAD_HORIZON: Duration = Duration::from_mins(1);
+
+/// How far ahead the market's direction is predicted, in the market's own time.
+const MARKET_HORIZON: Duration = Duration::from_mins(30);
+
+/// The relative move within [`MARKET_HORIZON`] that still counts as flat.
+const MARKET_THRESHOLD: f64 = 0.001;
+
+/// Squared errors of the load below this, an error of a tenth of a percent, are luck.
+const LOAD_LOSS_MIN: f64 = 0.01;
+
+/// Brier scores below this say that the truth was believed with 93 %.
+const MARKET_LOSS_MIN: f64 = 0.01;
+
+/// How many rows a predictor reads: more than the longest window any of them looks back on.
+const N_ROWS: u32 = 120;
+
+/// How many workers of the local stack are in the subgroup.
+const N_NODES: u32 = 2;
+
+/// The two topics of the local stack.
+///
+/// Their actors are few, so two experienced ones are enough to set the regret of newcomers.
+///
+/// # Errors
+/// Never: the one name in them is fit.
+pub fn demo_topics() -> Result<Vec<Topic>, NameError> {
+    let subgroup: Subgroup = "gpu".parse()?;
+    let judging = |floor| Judging {
+        alpha_regret: 0.2,
+        n_experienced_min: 2,
+        ..Judging::usual(LossMethod::Mse, floor)
+    };
+    let predictor = |env: &[(&str, &str)]| Predictor {
+        function: "predict".to_owned(),
+        method: "predict.wasm".to_owned(),
+        subgroup: Some(subgroup.clone()),
+        n_nodes: N_NODES,
+        n_rows: N_ROWS,
+        env: env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
+    };
+    let ids = [1, 2].into_iter().filter_map(TopicId::new);
+    let load = |id| Topic {
+        id,
+        name: "processor load one minute ahead, %".to_owned(),
+        kind: TopicKind::Regression,
+        labels: vec![SINGLE_LABEL.to_owned()],
+        unity_tolerance: None,
+        timing: LOAD_TIMING,
+        judging: judging(LOAD_LOSS_MIN),
+        source: Source {
+            dataset: "machine_cpu".to_owned(),
+            column: "load_percent".to_owned(),
+            horizon: LOAD_HORIZON,
+        },
+        truth: Truth::Value,
+        predictor: Some(predictor(&[
+            ("MODEL", "ema"),
+            ("VALUE", "load_percent"),
+            ("HORIZON", "60"),
+            ("SEED", "load"),
+        ])),
+    };
+    let market = |id| Topic {
+        id,
+        name: "direction of synthetic BTC/USD over 30 minutes".to_owned(),
+        kind: TopicKind::Classification,
+        labels: ["up", "down", "flat"].map(str::to_owned).to_vec(),
+        unity_tolerance: Some(1e-6),
+        timing: MARKET_TIMING,
+        judging: judging(MARKET_LOSS_MIN),
+        source: Source {
+            dataset: "synthetic_btcusd_1min".to_owned(),
+            column: "close".to_owned(),
+            horizon: MARKET_HORIZON,
+        },
+        truth: Truth::Direction { threshold: MARKET_THRESHOLD },
+        predictor: Some(predictor(&[
+            ("MODEL", "drift"),
+            ("VALUE", "close"),
+            ("HORIZON", "30"),
+            ("LABELS", "up,down,flat"),
+            ("THRESHOLD", "0.001"),
+            ("SEED", "market"),
+        ])),
+    };
+    let makers: [&dyn Fn(TopicId) -> Topic; 2] = [&load, &market];
+    Ok(ids.zip(makers).map(|(id, make)| make(id)).collect())
+}
