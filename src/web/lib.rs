@@ -2,9 +2,10 @@
 //!
 //! [`serve`] binds an address and serves a router until its group stops, [`request`] puts limits
 //! and a log line around every request, [`auth`] reads the API key, [`extract`] reads bodies and
-//! queries so that a room can answer refusals in its own words. Absent on purpose: any endpoint, and
+//! queries so that a room can answer refusals in its own words, [`answer`] names statuses. Absent on purpose: any endpoint, and
 //! the form of an error body, which each document gives differently.
 
+pub mod answer;
 pub mod auth;
 pub mod extract;
 pub mod request;

@@ -1,15 +1,23 @@
 //! Binding an address and serving a router on it until its group stops.
 
+mod bounded;
+
 use std::{future::IntoFuture as _, io, time::Duration};
 
-use axum::{Router, serve::ListenerExt as _};
+use axum::Router;
 use task::group::Group;
 use tokio::{net::TcpListener, select, time::sleep};
-use tracing::{debug, error, warn};
+use tracing::{error, warn};
+
+use self::bounded::Bounded;
 
 /// How long open requests may go on once the group stops. Long enough for any answer under way,
 /// short enough that stopping the program does not look like a hang.
 pub const DRAIN_MAX: Duration = Duration::from_secs(3);
+
+/// Connections of one service at a time. More wait to be accepted. Each takes a file descriptor, of
+/// which a process commonly may have some thousands, and a few kilobytes.
+const CONNECTIONS_MAX: usize = 4096;
 
 /// An address could not be bound.
 #[derive(Debug, thiserror::Error)]
@@ -42,13 +50,7 @@ pub async fn bind(address: &str) -> Result<TcpListener, BindError> {
 /// end.
 pub fn serve(listener: TcpListener, router: Router, group: &Group) {
     let (asked, expired) = (group.clone(), group.clone());
-    let listener = listener.tap_io(|stream| {
-        // Small answers and events go out at once instead of waiting to fill a packet.
-        if let Err(error) = stream.set_nodelay(true) {
-            debug!(%error, "a connection stays without TCP_NODELAY");
-        }
-    });
-    let serving = axum::serve(listener, router)
+    let serving = axum::serve(Bounded::new(listener, CONNECTIONS_MAX), router)
         .with_graceful_shutdown(async move { asked.stopped().await })
         .into_future();
     group.spawn_to_end("http", async move {

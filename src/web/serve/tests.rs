@@ -38,6 +38,22 @@ async fn a_request_is_answered_and_the_port_is_free_after_the_stop() {
 }
 
 #[tokio::test]
+async fn a_connection_past_the_last_place_waits_until_one_is_gone() {
+    use axum::serve::Listener as _;
+
+    let listener = bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut listener = Bounded::new(listener, 1);
+    let _clients =
+        (TcpStream::connect(address).await.unwrap(), TcpStream::connect(address).await.unwrap());
+    let (first, _) = listener.accept().await;
+    let second = tokio::time::timeout(Duration::from_millis(20), listener.accept()).await;
+    assert!(second.is_err(), "there is no place");
+    drop(first);
+    listener.accept().await;
+}
+
+#[tokio::test]
 async fn a_request_that_never_ends_does_not_hold_up_the_stop_for_long() {
     let listener = bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

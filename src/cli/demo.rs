@@ -1,0 +1,46 @@
+//! The demo functions that the program carries with it.
+
+use model::function::FunctionId;
+
+/// A function that the program carries.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct DemoFunction {
+    /// What people call it.
+    pub(crate) name: &'static str,
+    /// The file to run.
+    pub(crate) method: &'static str,
+    /// Its module.
+    pub(crate) module: &'static [u8],
+}
+
+/// The demo functions, the one a newcomer runs first in front. Their sources stand in
+/// `assets/functions/`.
+pub(crate) const FUNCTIONS: [DemoFunction; 4] = [
+    DemoFunction {
+        name: "hello",
+        method: "hello.wasm",
+        module: include_bytes!("../../assets/functions/hello.wasm"),
+    },
+    DemoFunction {
+        name: "whoami",
+        method: "whoami.wasm",
+        module: include_bytes!("../../assets/functions/whoami.wasm"),
+    },
+    DemoFunction {
+        name: "ohlcv-stats",
+        method: "ohlcv-stats.wasm",
+        module: include_bytes!("../../assets/functions/ohlcv-stats.wasm"),
+    },
+    DemoFunction {
+        name: "predict",
+        method: "predict.wasm",
+        module: include_bytes!("../../assets/functions/predict.wasm"),
+    },
+];
+
+impl DemoFunction {
+    /// Its content id.
+    pub(crate) fn id(&self) -> FunctionId {
+        FunctionId::of_module(self.module)
+    }
+}

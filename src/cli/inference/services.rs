@@ -1,0 +1,190 @@
+//! What the network asks of the other services, asked through the client.
+
+use std::collections::HashMap;
+
+use ::inference::{
+    rows::{FlatRow, Rows},
+    runs::{Cause, Job, PeerOutput, Runs},
+};
+use async_trait::async_trait;
+use client::{
+    datasets::{Datasets, DatasetsQuery, NamedRow, Order, Rows as PageRows, RowsQuery},
+    functions::{CODE_OK, Functions},
+};
+use model::{
+    dataset::DatasetId, function::FunctionId, page::Limit, resolution::Resolution,
+    timestamp::Timestamp,
+};
+use parking_lot::Mutex;
+use wire::functions::{EnvVar, ExecuteConfig, ExecuteRequest, ExecuteResponse};
+
+/// The most names whose numbers are kept in mind. A network has a topic for each at most; past this
+/// the oldest knowledge is worth no more than the newest, and all of it is asked for again.
+const NAMES_MAX: usize = 4096;
+
+/// Datasets asked for by name: the exact one comes first, the others only contain the name.
+const NAMED_DATASETS: usize = 10;
+
+/// The answer is not what was asked for.
+#[derive(Debug, thiserror::Error)]
+enum AnswerError {
+    /// The head refused, or too few workers answered.
+    #[error("run {method}: the head answered {code}: {message}")]
+    Head { method: String, code: String, message: String },
+    /// No function of that name.
+    #[error("find function `{name}` on the head")]
+    Function { name: String },
+    /// No dataset of that name, or none that the key may see.
+    #[error("find dataset `{name}`, or see it with this key")]
+    Dataset { name: String },
+}
+
+/// A cluster behind its head.
+#[derive(Debug)]
+pub(crate) struct Cluster {
+    head: Functions,
+    /// Content ids of functions, by name and method.
+    known: Mutex<HashMap<(String, String), String>>,
+}
+
+impl Cluster {
+    /// The cluster of `head`.
+    pub(crate) fn new(head: Functions) -> Self {
+        Self { head, known: Mutex::default() }
+    }
+
+    /// The content id of the function of `job`.
+    async fn function_id(&self, job: &Job) -> Result<String, Cause> {
+        if job.function.parse::<FunctionId>().is_ok() {
+            return Ok(job.function.clone());
+        }
+        let name = (job.function.clone(), job.method.clone());
+        if let Some(id) = self.known.lock().get(&name) {
+            return Ok(id.clone());
+        }
+        let functions = self.head.functions().await?;
+        let found = functions.into_iter().find(|f| f.name == name.0 && f.method == name.1);
+        let id = found.ok_or_else(|| AnswerError::Function { name: name.0.clone() })?.function_id;
+        remember(&self.known, name, id.clone());
+        Ok(id)
+    }
+}
+
+#[async_trait]
+impl Runs for Cluster {
+    async fn run(&self, job: Job) -> Result<Vec<PeerOutput>, Cause> {
+        let request = ExecuteRequest {
+            function_id: self.function_id(&job).await?,
+            method: job.method.clone(),
+            config: ExecuteConfig {
+                number_of_nodes: job.n_nodes.into(),
+                stdin: Some(job.stdin),
+                env_vars: Some(
+                    job.env.into_iter().map(|(name, value)| EnvVar { name, value }).collect(),
+                ),
+                ..ExecuteConfig::default()
+            },
+            subgroup: job.subgroup.map(|subgroup| subgroup.to_string()),
+            ..ExecuteRequest::default()
+        };
+        let response = self.head.execute(&request).await?;
+        // Part of the workers is better than none: each is an inferer of its own.
+        if response.code != CODE_OK && response.results.is_empty() {
+            let ExecuteResponse { code, message, .. } = response;
+            return Err(AnswerError::Head { method: job.method, code, message }.into());
+        }
+        let mut outputs = Vec::new();
+        for group in response.results {
+            for peer in group.peers {
+                let (stdout, exit_code) = (group.result.stdout.clone(), group.result.exit_code);
+                outputs.push(PeerOutput { peer_id: peer.parse()?, stdout, exit_code });
+            }
+        }
+        Ok(outputs)
+    }
+}
+
+/// The series of a dataset service.
+#[derive(Debug)]
+pub(crate) struct Series {
+    service: Datasets,
+    known: Mutex<HashMap<String, DatasetId>>,
+}
+
+impl Series {
+    /// The series of `service`.
+    pub(crate) fn new(service: Datasets) -> Self {
+        Self { service, known: Mutex::default() }
+    }
+
+    async fn dataset_id(&self, name: &str) -> Result<DatasetId, Cause> {
+        if let Some(id) = self.known.lock().get(name) {
+            return Ok(*id);
+        }
+        let query = DatasetsQuery {
+            search: name.to_owned(),
+            limit: Some(NAMED_DATASETS),
+            ..DatasetsQuery::default()
+        };
+        let page = self.service.list(&query).await?;
+        let found = page.datasets.into_iter().find(|dataset| dataset.name == name);
+        let id = found.ok_or_else(|| AnswerError::Dataset { name: name.to_owned() })?.id;
+        remember(&self.known, name.to_owned(), id);
+        Ok(id)
+    }
+}
+
+#[async_trait]
+impl Rows for Series {
+    async fn newest(&self, dataset: &str, limit: u32) -> Result<Vec<FlatRow>, Cause> {
+        let id = self.dataset_id(dataset).await?;
+        Ok(flat(self.service.newest(id, rows_limit(limit)).await?))
+    }
+
+    async fn between(
+        &self,
+        dataset: &str,
+        (from, to): (Timestamp, Timestamp),
+        limit: u32,
+    ) -> Result<Vec<FlatRow>, Cause> {
+        let query = RowsQuery {
+            dataset: self.dataset_id(dataset).await?,
+            resolution: Resolution::Raw,
+            start: Some(from),
+            end: Some(to),
+            after: None,
+            limit: rows_limit(limit),
+            order: Order::Ascending,
+        };
+        match self.service.rows(&query).await?.rows {
+            PageRows::Raw(rows) => Ok(flat(rows)),
+            PageRows::Buckets(_) => Ok(Vec::new()),
+        }
+    }
+}
+
+fn rows_limit(limit: u32) -> Limit {
+    Limit::clamped(usize::try_from(limit).unwrap_or(usize::MAX))
+}
+
+/// The rows with their numbers alone.
+fn flat(rows: Vec<NamedRow>) -> Vec<FlatRow> {
+    rows.into_iter()
+        .map(|row| FlatRow {
+            timestamp: row.timestamp,
+            values: row
+                .values
+                .into_iter()
+                .filter_map(|(name, value)| Some((name, value.as_f64()?)))
+                .collect(),
+        })
+        .collect()
+}
+
+fn remember<K: Eq + std::hash::Hash, V>(known: &Mutex<HashMap<K, V>>, key: K, value: V) {
+    let mut known = known.lock();
+    if known.len() >= NAMES_MAX {
+        known.clear();
+    }
+    known.insert(key, value);
+}

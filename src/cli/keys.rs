@@ -1,0 +1,77 @@
+//! `triptych keys`: API keys of the services on this machine.
+
+use std::{io::Write as _, path::PathBuf};
+
+use accounts::{Accounts, KeyId};
+use anyhow::{Context as _, bail};
+use clap::{Args, Subcommand};
+use task::clock::Clock;
+
+use crate::cli::place::Place;
+
+/// The subcommands of `keys`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum KeysCommand {
+    /// Create a key and print it, this once: only its hash is kept
+    Create {
+        /// What the key is for
+        name: String,
+        #[command(flatten)]
+        file: KeysFile,
+    },
+    /// List the keys: number, state, creation, name
+    List {
+        #[command(flatten)]
+        file: KeysFile,
+    },
+    /// Revoke a key for good
+    Revoke {
+        /// The key's number, as `list` shows it
+        id: i64,
+        #[command(flatten)]
+        file: KeysFile,
+    },
+}
+
+/// Which accounts file.
+#[derive(Debug, Args)]
+pub(crate) struct KeysFile {
+    /// The services' data folder [default: the platform's folder for data]
+    #[arg(long, env = "TRIPTYCH_DATA_DIR", value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+}
+
+impl KeysFile {
+    async fn open(self) -> anyhow::Result<Accounts> {
+        let path = Place::services(self.data_dir)?.accounts();
+        Accounts::open(path, Clock::system()).await.context("open the accounts")
+    }
+}
+
+/// Runs a subcommand of `keys`.
+///
+/// # Errors
+/// If the accounts file fails, or there is no such key.
+pub(crate) async fn run(command: KeysCommand) -> anyhow::Result<()> {
+    let mut out = std::io::stdout();
+    match command {
+        KeysCommand::Create { name, file } => {
+            let (_id, key) = file.open().await?.create_key(&name).await.context("create a key")?;
+            writeln!(out, "{}", key.reveal())?;
+        }
+        KeysCommand::List { file } => {
+            for key in file.open().await?.list().await.context("list the keys")? {
+                let state = if key.revoked_at.is_some() { "revoked" } else { "valid" };
+                let (id, created_at, name) = (key.id.get(), key.created_at, key.name);
+                writeln!(out, "{id:>6}  {state:<7}  {created_at}  {name}")?;
+            }
+        }
+        KeysCommand::Revoke { id, file } => {
+            let accounts = file.open().await?;
+            if !accounts.revoke(KeyId::new(id)).await.context("revoke the key")? {
+                bail!("revoke key {id}: there is none of that number that is not revoked");
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,55 @@
+use std::sync::Arc;
+
+use tracing::{error, info};
+
+use super::*;
+
+/// Where the lines of a test go.
+#[derive(Clone, Default)]
+struct Sink(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Checks the line that `log` writes.
+#[track_caller]
+fn check(log: impl FnOnce(), want: &str) {
+    let sink = Sink::default();
+    let clock = Clock::manual("2026-07-30T21:57:00.512345Z".parse().unwrap());
+    let lines = JsonLines { writer: Mutex::new(Box::new(sink.clone())), clock };
+    tracing::subscriber::with_default(tracing_subscriber::registry().with(lines), log);
+    assert_eq!(String::from_utf8(sink.0.lock().clone()).unwrap(), format!("{want}\n"));
+}
+
+#[test]
+fn a_line_has_its_level_first_and_its_message_last() {
+    check(
+        || info!(role = "head", concurrency = 10, "starting node main loop"),
+        r#"{"level":"info","role":"head","concurrency":10,"time":"2026-07-30T21:57:00.512Z","message":"starting node main loop"}"#,
+    );
+}
+
+#[test]
+fn a_field_that_holds_json_is_written_as_json() {
+    check(
+        || info!(topics.json = r#"["gpu","general"]"#, "topics"),
+        r#"{"level":"info","topics":["gpu","general"],"time":"2026-07-30T21:57:00.512Z","message":"topics"}"#,
+    );
+}
+
+#[test]
+fn an_error_is_written_with_its_causes_and_quotes_are_escaped() {
+    let inner = io::Error::other("disk \"full\"");
+    let outer = model::key::KeyError;
+    check(
+        || error!(error = &inner as &dyn std::error::Error, "{outer}"),
+        r#"{"level":"error","error":"disk \"full\"","time":"2026-07-30T21:57:00.512Z","message":"read an API key, which is UP- and 24 hexadecimal digits"}"#,
+    );
+}

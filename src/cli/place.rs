@@ -1,0 +1,136 @@
+//! Where state lives on this machine: one folder for services run by hand, one for each local stack.
+
+use std::{
+    fs::{self, File, OpenOptions, TryLockError},
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context as _, bail};
+
+use crate::cli::config::folders;
+
+/// Local stacks that one user may run at once without naming a folder. Each has its own history; a
+/// ninth is refused rather than filling the disk.
+const STACKS_MAX: usize = 8;
+
+/// The file whose lock says that a stack uses a folder.
+const LOCK_NAME: &str = "lock";
+
+/// A folder that holds the state of services.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    folder: PathBuf,
+}
+
+/// A folder that one local stack has for itself until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Claim {
+    /// The folder.
+    pub(crate) place: Place,
+    /// Locked. The system unlocks it when the process ends, however it ends.
+    _lock: File,
+}
+
+impl Place {
+    /// The folder of services run by hand: `data_dir`, else the platform's folder for data.
+    ///
+    /// # Errors
+    /// If neither is known, or the folder cannot be made.
+    pub(crate) fn services(data_dir: Option<PathBuf>) -> anyhow::Result<Self> {
+        let folder = match data_dir {
+            Some(folder) => folder,
+            None => folders()?.data_local_dir().join("services"),
+        };
+        Self::at(folder)
+    }
+
+    fn at(folder: PathBuf) -> anyhow::Result<Self> {
+        fs::create_dir_all(&folder).with_context(|| format!("make {}", folder.display()))?;
+        Ok(Self { folder })
+    }
+
+    /// The folder itself.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The file of accounts and API keys.
+    pub(crate) fn accounts(&self) -> PathBuf {
+        self.folder.join("accounts.db")
+    }
+
+    /// The file of the dataset service.
+    pub(crate) fn datasets(&self) -> PathBuf {
+        self.folder.join("datasets.db")
+    }
+
+    /// The file of the inference service.
+    pub(crate) fn inference(&self) -> PathBuf {
+        self.folder.join("inference.db")
+    }
+
+    /// The folder of the node called `name`.
+    pub(crate) fn node(&self, name: &str) -> PathBuf {
+        self.folder.join("nodes").join(name)
+    }
+}
+
+impl Claim {
+    /// Claims `data_dir` for a local stack; without one, the first of the user's stack folders that
+    /// no running stack has.
+    ///
+    /// # Errors
+    /// If the folder named, or every folder, is in use; or it cannot be made.
+    pub(crate) fn stack(data_dir: Option<PathBuf>) -> anyhow::Result<Self> {
+        if let Some(folder) = data_dir {
+            let shown = folder.display().to_string();
+            return match Self::try_at(folder)? {
+                Some(claim) => Ok(claim),
+                None => bail!(
+                    "use {shown}: another local stack runs there; stop it, or name another --data-dir"
+                ),
+            };
+        }
+        let base = folders()?.data_local_dir().to_owned();
+        for number in 1..=STACKS_MAX {
+            let name = if number == 1 { "stack".to_owned() } else { format!("stack-{number}") };
+            if let Some(claim) = Self::try_at(base.join(name))? {
+                return Ok(claim);
+            }
+        }
+        bail!("start a local stack: {STACKS_MAX} run already; stop one, or name a --data-dir")
+    }
+
+    fn try_at(folder: PathBuf) -> anyhow::Result<Option<Self>> {
+        let place = Place::at(folder)?;
+        let path = place.folder.join(LOCK_NAME);
+        let lock = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&path)
+            .with_context(|| format!("open {}", path.display()))?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Some(Self { place, _lock: lock })),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => {
+                Err(error).with_context(|| format!("lock {}", path.display()))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_claimed_once_at_a_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let claim = Claim::stack(Some(folder.path().to_owned())).unwrap();
+        let error = Claim::stack(Some(folder.path().to_owned())).unwrap_err().to_string();
+        assert!(error.contains("--data-dir"), "{error}");
+        drop(claim);
+        Claim::stack(Some(folder.path().to_owned())).unwrap();
+    }
+}

@@ -1,0 +1,327 @@
+//! The local stack: a head, three workers, the dataset and the inference service, as processes of
+//! this same program, on loopback, with state in one folder.
+
+pub(crate) mod child;
+
+use std::{env, fs, path::PathBuf, time::Duration};
+
+use accounts::Accounts;
+use anyhow::{Context as _, anyhow};
+use client::{
+    datasets::Datasets, functions::Functions, inference::Inference, transport::Transport,
+};
+use cluster::{functions::Functions as HeldFunctions, identity::Identity};
+use futures::future::select_all;
+use model::{dataset::PUBLIC_TAG, key::ApiKey, node::Role};
+use serde::Serialize;
+use task::{clock::Clock, group::Group, wait};
+use tokio::sync::mpsc;
+use tracing::Level;
+
+use crate::cli::{
+    config::KEY_VARIABLE,
+    demo,
+    place::{Claim, Place},
+    stack::child::{Line, Running, Start},
+};
+
+/// The name under which a stack keeps its key among the accounts. Each start makes a new key, since
+/// only hashes are kept, and revokes the one before.
+const KEY_NAME: &str = "local stack";
+
+/// The name of a node's private key in its folder.
+const KEY_FILE: &str = "key";
+
+/// The name of the folder of a node's functions in its folder.
+const FUNCTIONS_FOLDER: &str = "functions";
+
+/// The longest wait for the stack to answer. A first start on a loaded machine takes a few seconds.
+const READY_WITHIN: Duration = Duration::from_mins(1);
+
+/// The nodes of the stack: name, role, subgroup.
+const NODES: [(&str, Role, Option<&str>); 4] = [
+    ("head", Role::Head, None),
+    ("worker-1", Role::Worker, None),
+    ("worker-2", Role::Worker, Some("gpu")),
+    ("worker-3", Role::Worker, Some("gpu")),
+];
+
+/// How to start a stack.
+#[derive(Debug)]
+pub(crate) struct StackOptions {
+    /// The folder it has for itself.
+    pub(crate) claim: Claim,
+    /// Where it answers.
+    pub(crate) ports: Ports,
+    /// From which level on its processes log.
+    pub(crate) log_level: Level,
+}
+
+/// Ports on loopback, 0 for any free one.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Ports {
+    /// The head's REST API.
+    pub(crate) head: u16,
+    /// The dataset service.
+    pub(crate) datasets: u16,
+    /// The inference service.
+    pub(crate) inference: u16,
+}
+
+/// A stack that answers.
+#[derive(Debug)]
+pub(crate) struct Ready {
+    /// The head's base address.
+    pub(crate) head: String,
+    /// The dataset service's base address, ending in `/api`.
+    pub(crate) datasets: String,
+    /// The inference service's base address.
+    pub(crate) inference: String,
+    /// A key for both services.
+    pub(crate) api_key: ApiKey,
+    /// The nodes.
+    pub(crate) nodes: Vec<NodeInfo>,
+    /// The functions the head holds.
+    pub(crate) functions: Vec<FunctionInfo>,
+    /// Every process.
+    pub(crate) processes: Vec<Running>,
+}
+
+/// A node of the stack.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct NodeInfo {
+    /// What people call it.
+    #[serde(skip)]
+    pub(crate) name: &'static str,
+    /// Its id.
+    pub(crate) peer_id: String,
+    /// `head` or `worker`.
+    pub(crate) role: String,
+    /// Its subgroup, if it has one.
+    pub(crate) subgroup: Option<String>,
+    /// Its process id.
+    pub(crate) pid: u32,
+}
+
+/// A function that the stack's head holds.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct FunctionInfo {
+    /// What people call it.
+    pub(crate) name: String,
+    /// Its content id.
+    pub(crate) function_id: String,
+    /// The file to run.
+    pub(crate) method: String,
+}
+
+/// What starting a stack needs at every step.
+struct Starter<'a> {
+    program: PathBuf,
+    options: &'a StackOptions,
+    group: &'a Group,
+    lines: mpsc::Sender<Line>,
+}
+
+/// Starts a stack whose processes end with `group`, and waits until all of it answers.
+///
+/// `lines` gets what the processes log, `progress` what is being started.
+///
+/// # Errors
+/// If a process cannot be started or ends, or the stack does not answer within a minute.
+pub(crate) async fn start(
+    options: &StackOptions,
+    group: &Group,
+    lines: mpsc::Sender<Line>,
+    progress: impl Fn(&str) + Sync,
+) -> anyhow::Result<Ready> {
+    let program = env::current_exe().context("find this program's own file")?;
+    let starter = Starter { program, options, group, lines };
+    let place = &options.claim.place;
+
+    progress("head and dataset service");
+    let api_key = new_key(place).await?;
+    prepare_nodes(place).await?;
+    let datasets = starter.datasets()?;
+    let head = starter.node(NODES[0], None)?;
+    let boot_node = head.told(|facts| facts.multiaddresses.first().cloned()).await?;
+    progress("workers");
+    let mut nodes = vec![head.clone()];
+    for node in NODES.into_iter().skip(1) {
+        nodes.push(starter.node(node, Some(&boot_node))?);
+    }
+    let base = |address: String| format!("http://{address}");
+    let head_url = base(head.told(|facts| facts.address.clone()).await?);
+    let datasets_url = base(datasets.told(|facts| facts.address.clone()).await?) + "/api";
+    let mut infos = Vec::new();
+    for (running, (name, role, subgroup)) in nodes.iter().zip(NODES) {
+        infos.push(NodeInfo {
+            name,
+            peer_id: running.told(|facts| facts.peer_id.clone()).await?,
+            role: role.to_string(),
+            subgroup: subgroup.map(str::to_owned),
+            pid: running.pid,
+        });
+    }
+    // The first epoch opens with the inference service and asks the workers at once.
+    let mut processes: Vec<Running> = nodes.into_iter().chain([datasets]).collect();
+    or_first_end(&processes, cluster_answers(&head_url, &infos)).await?;
+    progress("inference service");
+    let inference = starter.inference(&head_url, &datasets_url, &api_key)?;
+    let inference_url = base(inference.told(|facts| facts.address.clone()).await?);
+    processes.push(inference);
+    or_first_end(&processes, services_answer(&datasets_url, &inference_url, &api_key)).await?;
+    Ok(Ready {
+        head: head_url,
+        datasets: datasets_url,
+        inference: inference_url,
+        api_key,
+        nodes: infos,
+        functions: functions(),
+        processes,
+    })
+}
+
+impl Ready {
+    /// Waits until a process of the stack ends, and tells which and how.
+    pub(crate) async fn first_end(&self) -> anyhow::Error {
+        first_end(&self.processes).await
+    }
+}
+
+impl Starter<'_> {
+    fn start(
+        &self,
+        process: &'static str,
+        arguments: Vec<String>,
+        environment: Vec<(&'static str, String)>,
+    ) -> anyhow::Result<Running> {
+        let level = self.options.log_level.to_string().to_ascii_lowercase();
+        let arguments = arguments.into_iter().chain(["--log-level".to_owned(), level]).collect();
+        Start { process, program: &self.program, arguments, environment }
+            .run(self.group, &self.lines)
+    }
+
+    fn node(
+        &self,
+        (name, role, subgroup): (&'static str, Role, Option<&'static str>),
+        boot_node: Option<&str>,
+    ) -> anyhow::Result<Running> {
+        let folder = self.options.claim.place.node(name);
+        let path = |leaf: &str| folder.join(leaf).display().to_string();
+        let mut arguments = words(&["node", "--role", &role.to_string(), "--address", "127.0.0.1"]);
+        arguments.extend(words(&["--private-key", &path(KEY_FILE)]));
+        arguments.extend(words(&["--function-db", &path(FUNCTIONS_FOLDER)]));
+        if let Some(boot_node) = boot_node {
+            arguments.extend(words(&["--boot-nodes", boot_node]));
+        }
+        if let Some(subgroup) = subgroup {
+            arguments.extend(words(&["--topic", subgroup]));
+        }
+        if role == Role::Head {
+            let rest_api = format!("127.0.0.1:{}", self.options.ports.head);
+            arguments.extend(words(&["--rest-api", &rest_api]));
+        }
+        self.start(name, arguments, Vec::new())
+    }
+
+    fn datasets(&self) -> anyhow::Result<Running> {
+        let listen = format!("127.0.0.1:{}", self.options.ports.datasets);
+        let folder = self.options.claim.place.folder().display().to_string();
+        let arguments =
+            words(&["datasets", "serve", "--listen", &listen, "--data-dir", &folder, "--demo"]);
+        self.start("datasets", arguments, Vec::new())
+    }
+
+    fn inference(&self, head: &str, datasets: &str, key: &ApiKey) -> anyhow::Result<Running> {
+        let listen = format!("127.0.0.1:{}", self.options.ports.inference);
+        let folder = self.options.claim.place.folder().display().to_string();
+        let mut arguments =
+            words(&["inference", "serve", "--listen", &listen, "--data-dir", &folder, "--demo"]);
+        arguments.extend(words(&["--head", head, "--datasets", datasets]));
+        self.start("inference", arguments, vec![(KEY_VARIABLE, key.reveal().to_owned())])
+    }
+}
+
+fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(|&word| word.to_owned()).collect()
+}
+
+/// Makes the key of this start, and revokes that of the one before.
+async fn new_key(place: &Place) -> anyhow::Result<ApiKey> {
+    let accounts =
+        Accounts::open(place.accounts(), Clock::system()).await.context("open accounts")?;
+    accounts.revoke_named(KEY_NAME).await.context("revoke the key of the last start")?;
+    let (_id, key) = accounts.create_key(KEY_NAME).await.context("create a key")?;
+    Ok(key)
+}
+
+/// Gives every node its identity, which it keeps from start to start, and the head its functions.
+async fn prepare_nodes(place: &Place) -> anyhow::Result<()> {
+    for (name, ..) in NODES {
+        let folder = place.node(name);
+        fs::create_dir_all(&folder).with_context(|| format!("make {}", folder.display()))?;
+        Identity::load_or_create(&folder.join(KEY_FILE)).context("prepare a node's identity")?;
+    }
+    let folder = place.node(NODES[0].0).join(FUNCTIONS_FOLDER);
+    let held = HeldFunctions::open(folder).await.context("open the head's functions")?;
+    for function in demo::FUNCTIONS {
+        held.add(function.method.parse()?, function.module).await.context("add a demo function")?;
+    }
+    Ok(())
+}
+
+fn functions() -> Vec<FunctionInfo> {
+    demo::FUNCTIONS
+        .iter()
+        .map(|function| FunctionInfo {
+            name: function.name.to_owned(),
+            function_id: function.id().to_string(),
+            method: function.method.to_owned(),
+        })
+        .collect()
+}
+
+/// Waits until the head answers and is connected to every one of `nodes`.
+async fn cluster_answers(head: &str, nodes: &[NodeInfo]) -> anyhow::Result<()> {
+    let head = Functions::new(Transport::new(head, None)?);
+    let answers = wait::until(READY_WITHIN, || async {
+        let known = head.nodes().await.map_err(|error| error.to_string())?;
+        let is_missing = |wanted: &&NodeInfo| {
+            !known.iter().any(|node| node.connected && node.peer_id == wanted.peer_id)
+        };
+        match nodes.iter().find(is_missing) {
+            Some(missing) => Err(format!("{} is not connected to the head", missing.name)),
+            None => Ok(()),
+        }
+    });
+    answers.await.context("bring the cluster together")
+}
+
+/// Waits until the services answer, and lets the key of this start see what is public.
+async fn services_answer(datasets: &str, inference: &str, key: &ApiKey) -> anyhow::Result<()> {
+    let datasets = Datasets::new(Transport::new(datasets, Some(key.clone()))?);
+    let inference = Inference::new(Transport::new(inference, Some(key.clone()))?);
+    let answers = wait::until(READY_WITHIN, || async {
+        datasets.acquire_tag(PUBLIC_TAG).await.map_err(|error| error.to_string())?;
+        inference.health().await.map_err(|error| error.to_string())
+    });
+    answers.await.context("reach the services")
+}
+
+/// Waits for `work`, but not past the end of one of `processes`.
+async fn or_first_end(
+    processes: &[Running],
+    work: impl Future<Output = anyhow::Result<()>> + Send,
+) -> anyhow::Result<()> {
+    tokio::select! {
+        done = work => done,
+        error = first_end(processes) => Err(error),
+    }
+}
+
+/// Waits until one of `processes` ends, and tells which and how.
+async fn first_end(processes: &[Running]) -> anyhow::Error {
+    let ends = processes.iter().map(|process| Box::pin(process.ended()));
+    let (ended, index, _) = select_all(ends).await;
+    anyhow!("keep the local stack up: the {} ended ({})", processes[index].process, ended.text)
+}

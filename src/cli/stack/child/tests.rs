@@ -1,0 +1,50 @@
+use super::*;
+
+/// Starts `script` as if it were a service, in a group to be shut down.
+fn shell(script: &str) -> (Group, Running, mpsc::Receiver<Line>) {
+    let group = Group::default();
+    let (lines, heard) = mpsc::channel(16);
+    let start = Start {
+        process: "service",
+        program: Path::new("/bin/sh"),
+        arguments: vec!["-c".into(), script.into()],
+        environment: vec![("SECRET", "s3cret".into())],
+    };
+    let running = start.run(&group, &lines).unwrap();
+    (group, running, heard)
+}
+
+#[tokio::test]
+async fn it_learns_addresses_from_the_log_lines() {
+    let (group, running, _lines) = shell(
+        r#"echo '{"message":"created host","id":"12D3","addresses":["/ip4/127.0.0.1/tcp/1/p2p/12D3"]}'
+           echo '{"message":"Node API starting","address":"127.0.0.1:80"}'; cat"#,
+    );
+    let peer = running.told(|facts| facts.peer_id.clone()).await.unwrap();
+    let address = running.told(|facts| facts.address.clone()).await.unwrap();
+    assert_eq!((peer.as_str(), address.as_str()), ("12D3", "127.0.0.1:80"));
+    group.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_process_that_ends_early_says_why() {
+    let (_group, running, _lines) =
+        shell(r#"echo '{"level":"error","message":"bind","error":"in use"}'; exit 3"#);
+    let error = running.told(|facts| facts.address.clone()).await.unwrap_err();
+    assert_eq!(error.to_string(), "the service ended (exit status: 3): bind: in use");
+}
+
+#[tokio::test]
+async fn a_stopped_group_closes_its_pipe_and_waits_for_the_end() {
+    let (group, running, mut lines) = shell("cat; echo drained");
+    group.shutdown().await;
+    assert_eq!(running.ended().await.text, "exit status: 0");
+    assert_eq!(lines.recv().await.map(|line| line.text).as_deref(), Some("drained"));
+}
+
+#[tokio::test]
+async fn one_that_does_not_drain_is_killed() {
+    let (group, running, _lines) = shell("trap '' TERM INT; exec sleep 600");
+    group.shutdown().await;
+    assert!(running.ended().await.text.contains("signal: 9"));
+}

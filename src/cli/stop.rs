@@ -1,0 +1,85 @@
+//! When a service is to stop: a signal, or the end of what started it.
+
+use std::io::Read as _;
+
+use anyhow::Context as _;
+use clap::Args;
+use tokio::sync::oneshot;
+use tracing::{Level, info};
+
+/// The flags of every service.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ProcessFlags {
+    /// The least severe lines that are logged: error, warn, info, debug or trace
+    #[arg(long, short = 'l', default_value = "info", value_name = "LEVEL")]
+    pub(crate) log_level: Level,
+    /// Stop when standard input ends: it is held by the process that started this one
+    #[arg(long, hide = true)]
+    stop_with_stdin: bool,
+}
+
+impl ProcessFlags {
+    /// What beside signals stops the process.
+    pub(crate) fn parent(&self) -> Parent {
+        if self.stop_with_stdin { Parent::HoldsStdin } else { Parent::None }
+    }
+}
+
+/// What a process started by another listens to, beside signals.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Parent {
+    /// Nobody: signals alone stop it.
+    None,
+    /// The process holding the other end of standard input. When that ends, however it ends, the
+    /// pipe closes.
+    HoldsStdin,
+}
+
+/// Waits until the process is asked to stop, and logs why.
+///
+/// # Errors
+/// If signals cannot be listened to.
+pub(crate) async fn asked(parent: Parent) -> anyhow::Result<()> {
+    let reason = tokio::select! {
+        reason = signal() => reason?,
+        () = parent_gone(parent) => "the process that started it ended",
+    };
+    info!(reason, "stopping");
+    Ok(())
+}
+
+#[cfg(unix)]
+async fn signal() -> anyhow::Result<&'static str> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let listen = |kind| signal(kind).context("listen to signals");
+    let mut interrupt = listen(SignalKind::interrupt())?;
+    let mut terminate = listen(SignalKind::terminate())?;
+    let mut hangup = listen(SignalKind::hangup())?;
+    Ok(tokio::select! {
+        _ = interrupt.recv() => "SIGINT",
+        _ = terminate.recv() => "SIGTERM",
+        _ = hangup.recv() => "SIGHUP",
+    })
+}
+
+#[cfg(not(unix))]
+async fn signal() -> anyhow::Result<&'static str> {
+    tokio::signal::ctrl_c().await.context("listen to signals")?;
+    Ok("interrupt")
+}
+
+async fn parent_gone(parent: Parent) {
+    if parent == Parent::None {
+        return std::future::pending().await;
+    }
+    let (gone, is_gone) = oneshot::channel::<()>();
+    // A thread of its own: a read of standard input cannot be called off, and must not hold up the
+    // runtime's end. It ends with the process.
+    std::thread::spawn(move || {
+        let mut sink = [0_u8; 256];
+        while matches!(std::io::stdin().read(&mut sink), Ok(n) if n > 0) {}
+        drop(gone);
+    });
+    // An error says that the thread dropped its end, which is what is waited for.
+    drop(is_gone.await);
+}

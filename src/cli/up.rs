@@ -1,0 +1,171 @@
+//! `triptych up`: the local stack without a screen.
+
+use std::{io::Write as _, path::PathBuf};
+
+use clap::Args;
+use serde::Serialize;
+use serde_json::json;
+use task::group::Group;
+use tokio::sync::mpsc;
+use tracing::Level;
+
+use crate::cli::{
+    log,
+    place::Claim,
+    stack::{self, FunctionInfo, NodeInfo, Ports, Ready, StackOptions, child::Line},
+    stop,
+};
+
+/// Log lines of the processes that may wait to be printed; where printing stalls, further ones are
+/// dropped rather than stalling a service.
+const LINES_CAPACITY: usize = 4096;
+
+/// The flags of `up`.
+#[derive(Debug, Args)]
+pub(crate) struct UpCommand {
+    /// Print one line of JSON once everything answers, and nothing else on standard output; logs go
+    /// to standard error
+    #[arg(long)]
+    json: bool,
+    /// Keep all state in this folder [default: the platform's folder for data]
+    #[arg(long, env = "TRIPTYCH_DATA_DIR", value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// The port of the head's REST API, 0 for any free one
+    #[arg(long, default_value_t = 0, value_name = "PORT")]
+    head_port: u16,
+    /// The port of the dataset service, 0 for any free one
+    #[arg(long, default_value_t = 0, value_name = "PORT")]
+    datasets_port: u16,
+    /// The port of the inference service, 0 for any free one
+    #[arg(long, default_value_t = 0, value_name = "PORT")]
+    inference_port: u16,
+    #[command(flatten)]
+    process: stop::ProcessFlags,
+}
+
+/// What `up --json` prints. Scripts rely on it.
+#[derive(Debug, Serialize)]
+struct Announcement<'a> {
+    head: &'a str,
+    datasets: &'a str,
+    inference: &'a str,
+    api_key: &'a str,
+    nodes: &'a [NodeInfo],
+    functions: &'a [FunctionInfo],
+}
+
+/// Runs the local stack until it is asked to stop, or one of its processes ends.
+///
+/// # Errors
+/// If the stack cannot be started, or a part of it ends by itself.
+pub(crate) async fn run(command: UpCommand) -> anyhow::Result<()> {
+    log::to_stream(log::Output::Stderr, Level::WARN)?;
+    let ports = Ports {
+        head: command.head_port,
+        datasets: command.datasets_port,
+        inference: command.inference_port,
+    };
+    let options = StackOptions {
+        claim: Claim::stack(command.data_dir)?,
+        ports,
+        log_level: command.process.log_level,
+    };
+    let group = Group::default();
+    let printing = Group::default();
+    let (lines, heard) = mpsc::channel(LINES_CAPACITY);
+    printing.spawn_to_end("print log lines", print_lines(heard, command.json));
+    let result = serve(&options, &group, lines, &command.process, command.json).await;
+    group.shutdown().await;
+    printing.shutdown().await;
+    result
+}
+
+async fn serve(
+    options: &StackOptions,
+    group: &Group,
+    lines: mpsc::Sender<Line>,
+    process: &stop::ProcessFlags,
+    is_json: bool,
+) -> anyhow::Result<()> {
+    let asked = stop::asked(process.parent());
+    tokio::pin!(asked);
+    let ready = tokio::select! {
+        ready = stack::start(options, group, lines, |_| ()) => ready?,
+        asked = &mut asked => return asked,
+    };
+    announce(&ready, is_json)?;
+    tokio::select! {
+        asked = &mut asked => asked,
+        error = ready.first_end() => Err(error),
+    }
+}
+
+fn announce(ready: &Ready, is_json: bool) -> anyhow::Result<()> {
+    let Ready { head, datasets, inference, nodes, functions, .. } = ready;
+    let api_key = ready.api_key.reveal();
+    let mut out = std::io::stdout();
+    if is_json {
+        let line = Announcement { head, datasets, inference, api_key, nodes, functions };
+        writeln!(out, "{}", serde_json::to_string(&line)?)?;
+        return Ok(());
+    }
+    writeln!(out, "head       {head}")?;
+    writeln!(out, "datasets   {datasets}")?;
+    writeln!(out, "inference  {inference}")?;
+    writeln!(out, "API key    {api_key}   (of this start; shown this once)")?;
+    let Some(function) = functions.first() else { return Ok(()) };
+    let body = json!({
+        "function_id": function.function_id,
+        "method": function.method,
+        "config": {"number_of_nodes": 3},
+    });
+    writeln!(out, "\ntry   curl {head}/api/v1/functions/execute --json '{body}'")?;
+    writeln!(out, "      curl -H 'X-API-Key: {api_key}' {datasets}/datasets/")?;
+    writeln!(
+        out,
+        "      curl -H 'X-API-Key: {api_key}' {inference}/emissions/v10/latest_network_inferences/1"
+    )?;
+    writeln!(
+        out,
+        "      TRIPTYCH_API_KEY={api_key} triptych --head {head} --datasets {datasets} --inference {inference}\n"
+    )?;
+    Ok(())
+}
+
+/// Prints the lines of all processes, each with its process's name, until there are no more.
+async fn print_lines(mut lines: mpsc::Receiver<Line>, is_json: bool) {
+    while let Some(line) = lines.recv().await {
+        let text = named(&line);
+        // Where nobody reads the output any more, the stack goes on.
+        if is_json {
+            drop(writeln!(std::io::stderr(), "{text}"));
+        } else {
+            drop(writeln!(std::io::stdout(), "{text}"));
+        }
+    }
+}
+
+/// The line with the member `process` in front; a line that is no JSON object becomes one.
+fn named(line: &Line) -> String {
+    let process = json!(line.process);
+    match line.text.strip_prefix('{') {
+        Some(rest) if line.text.ends_with('}') => format!("{{\"process\":{process},{rest}"),
+        _ => json!({"process": process, "level": "warn", "message": line.text}).to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, want: &str) {
+        assert_eq!(named(&Line { process: "head", text: text.into() }), want);
+    }
+
+    #[test]
+    fn a_line_tells_its_process() {
+        check(r#"{"level":"info"}"#, r#"{"process":"head","level":"info"}"#);
+        check("oops", r#"{"level":"warn","message":"oops","process":"head"}"#);
+    }
+}

@@ -1,0 +1,238 @@
+//! Rows side by side: a block holds a run of rows of one dataset, column by column.
+//!
+//! What the store keeps, merges and hands out. Rows are in the order of their moments unless the
+//! name of an operation says otherwise. How a block becomes bytes is in [`codec`].
+
+pub(crate) mod codec;
+
+use std::ops::Range;
+
+use model::{
+    dataset::Dtype,
+    row::{Bucket, Value},
+    timestamp::Timestamp,
+};
+
+/// The values of one column, one place for each row; none where the row has no value.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Series {
+    /// Of a column of floats.
+    Float(Vec<Option<f64>>),
+    /// Of a column of integers.
+    Integer(Vec<Option<i64>>),
+    /// Of a column of strings.
+    String(Vec<Option<Box<str>>>),
+    /// Of a column of booleans.
+    Boolean(Vec<Option<bool>>),
+}
+
+/// A run of rows of one dataset. All lists have one place for each row.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Block {
+    /// When.
+    pub(crate) times: Vec<Timestamp>,
+    /// The rows' numbers, unique in a service.
+    pub(crate) ids: Vec<i64>,
+    /// When each row was stored.
+    pub(crate) created: Vec<Timestamp>,
+    /// One series for each column of the dataset, in its order.
+    pub(crate) columns: Vec<Series>,
+}
+
+/// Rows or buckets.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Rows {
+    /// Rows as they were ingested.
+    Raw(Block),
+    /// Buckets.
+    Buckets(Vec<Bucket>),
+}
+
+impl Series {
+    pub(crate) const fn new(dtype: Dtype) -> Self {
+        match dtype {
+            Dtype::Float => Self::Float(Vec::new()),
+            Dtype::Integer => Self::Integer(Vec::new()),
+            Dtype::String => Self::String(Vec::new()),
+            Dtype::Boolean => Self::Boolean(Vec::new()),
+        }
+    }
+
+    pub(crate) const fn dtype(&self) -> Dtype {
+        match self {
+            Self::Float(_) => Dtype::Float,
+            Self::Integer(_) => Dtype::Integer,
+            Self::String(_) => Dtype::String,
+            Self::Boolean(_) => Dtype::Boolean,
+        }
+    }
+
+    /// The value of row `row_idx` as a number, where it is one.
+    pub(crate) fn number(&self, row_idx: usize) -> Option<f64> {
+        match self {
+            Self::Float(values) => *values.get(row_idx)?,
+            Self::Integer(values) => (*values.get(row_idx)?).map(Value::Integer)?.as_f64(),
+            Self::String(_) | Self::Boolean(_) => None,
+        }
+    }
+
+    /// Adds `value`; none if it is of another type. A whole number is a float, too.
+    pub(crate) fn push(&mut self, value: Value) -> Option<()> {
+        match (self, value) {
+            (Self::Float(values), value @ (Value::Float(_) | Value::Integer(_))) => {
+                values.push(value.as_f64());
+            }
+            (Self::Integer(values), Value::Integer(number)) => values.push(Some(number)),
+            (Self::String(values), Value::String(text)) => values.push(Some(text.into())),
+            (Self::Boolean(values), Value::Boolean(truth)) => values.push(Some(truth)),
+            _ => return None,
+        }
+        Some(())
+    }
+
+    /// Adds `n` rows without a value.
+    pub(crate) fn push_missing(&mut self, n: usize) {
+        match self {
+            Self::Float(values) => values.extend(std::iter::repeat_n(None, n)),
+            Self::Integer(values) => values.extend(std::iter::repeat_n(None, n)),
+            Self::String(values) => values.extend(std::iter::repeat_n(None, n)),
+            Self::Boolean(values) => values.extend(std::iter::repeat_n(None, n)),
+        }
+    }
+
+    #[cfg(test)]
+    fn get(&self, row_idx: usize) -> Option<Value> {
+        match self {
+            Self::Float(values) => values.get(row_idx)?.map(Value::Float),
+            Self::Integer(values) => values.get(row_idx)?.map(Value::Integer),
+            Self::String(values) => {
+                values.get(row_idx)?.as_deref().map(|t| Value::String(t.into()))
+            }
+            Self::Boolean(values) => values.get(row_idx)?.map(Value::Boolean),
+        }
+    }
+
+    fn extend_from(&mut self, other: &Self, rows: Range<usize>) {
+        let n = rows.len();
+        match (&mut *self, other) {
+            (Self::Float(to), Self::Float(from)) => extend(to, from, rows),
+            (Self::Integer(to), Self::Integer(from)) => extend(to, from, rows),
+            (Self::String(to), Self::String(from)) => extend(to, from, rows),
+            (Self::Boolean(to), Self::Boolean(from)) => extend(to, from, rows),
+            // A dataset's column never changes its type, so that this cannot be.
+            _ => self.push_missing(n),
+        }
+    }
+
+    fn reverse(&mut self) {
+        match self {
+            Self::Float(values) => values.reverse(),
+            Self::Integer(values) => values.reverse(),
+            Self::String(values) => values.reverse(),
+            Self::Boolean(values) => values.reverse(),
+        }
+    }
+}
+
+fn extend<T: Clone>(to: &mut Vec<T>, from: &[T], rows: Range<usize>) {
+    to.extend_from_slice(from.get(rows).unwrap_or_default());
+}
+
+impl Block {
+    /// A block without rows, for a dataset with columns of these types.
+    pub(crate) fn new(dtypes: &[Dtype]) -> Self {
+        Self {
+            times: Vec::new(),
+            ids: Vec::new(),
+            created: Vec::new(),
+            columns: dtypes.iter().copied().map(Series::new).collect(),
+        }
+    }
+
+    /// A block without rows, for the dataset of this one.
+    pub(crate) fn empty_like(&self) -> Self {
+        Self::new(&self.columns.iter().map(Series::dtype).collect::<Vec<_>>())
+    }
+
+    pub(crate) const fn len(&self) -> usize {
+        self.times.len()
+    }
+
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.times.is_empty()
+    }
+
+    /// Adds rows of `other`, a block of the same dataset.
+    pub(crate) fn extend_from(&mut self, other: &Self, rows: Range<usize>) {
+        extend(&mut self.times, &other.times, rows.clone());
+        extend(&mut self.ids, &other.ids, rows.clone());
+        extend(&mut self.created, &other.created, rows.clone());
+        for (column_idx, to) in self.columns.iter_mut().enumerate() {
+            match other.columns.get(column_idx) {
+                Some(from) => to.extend_from(from, rows.clone()),
+                None => to.push_missing(rows.len()),
+            }
+        }
+    }
+
+    /// The rows of a range as a block of their own.
+    pub(crate) fn part(&self, rows: Range<usize>) -> Self {
+        let mut part = self.empty_like();
+        part.extend_from(self, rows);
+        part
+    }
+
+    /// Turns the order of the rows around.
+    pub(crate) fn reverse(&mut self) {
+        self.times.reverse();
+        self.ids.reverse();
+        self.created.reverse();
+        self.columns.iter_mut().for_each(Series::reverse);
+    }
+
+    /// The place of the first row that is not before `moment`.
+    pub(crate) fn first_not_before(&self, moment: Timestamp) -> usize {
+        self.times.partition_point(|time| *time < moment)
+    }
+
+    /// The place of the first row after `moment`.
+    pub(crate) fn first_after(&self, moment: Timestamp) -> usize {
+        self.times.partition_point(|time| *time <= moment)
+    }
+
+    /// The rows of both in order; where both have a row at one moment, that of `over`.
+    pub(crate) fn merged(&self, over: &Self) -> Self {
+        let mut merged = self.empty_like();
+        let (mut under_idx, mut over_idx) = (0, 0);
+        while let Some(moment) = over.times.get(over_idx) {
+            // Runs are copied whole: a few late rows over a long block cost a few copies.
+            let under_end = self.first_not_before(*moment);
+            merged.extend_from(self, under_idx..under_end.max(under_idx));
+            under_idx = self.first_after(*moment).max(under_idx);
+            let until = self.times.get(under_idx);
+            let over_end = until.map_or(over.len(), |until| over.first_not_before(*until));
+            let over_end = over_end.max(over_idx + 1);
+            merged.extend_from(over, over_idx..over_end);
+            over_idx = over_end;
+        }
+        merged.extend_from(self, under_idx..self.len());
+        merged
+    }
+
+    /// Row `row_idx`, if there is one.
+    #[cfg(test)]
+    pub(crate) fn row(&self, row_idx: usize) -> Option<model::row::Row> {
+        let timestamp = *self.times.get(row_idx)?;
+        let values = self.columns.iter().map(|series| series.get(row_idx)).collect();
+        Some(model::row::Row { timestamp, values })
+    }
+
+    /// All rows.
+    #[cfg(test)]
+    pub(crate) fn rows(&self) -> Vec<model::row::Row> {
+        (0..self.len()).filter_map(|row_idx| self.row(row_idx)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

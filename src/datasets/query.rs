@@ -1,0 +1,225 @@
+//! The rules of a query for rows: which span it covers, what it may not ask, where the next page is.
+//!
+//! Plain functions of values. The spec is document 2; where it is silent the choice is ours and
+//! said so here.
+
+pub(crate) mod link;
+pub(crate) mod params;
+
+use std::time::Duration;
+
+use model::{
+    dataset::DatasetId,
+    page::Limit,
+    resolution::{Resolution, ResolutionError},
+    timestamp::{Timestamp, TimestampError},
+};
+
+/// How much wider than allowed a span may be. Clients compute both ends at two instants, so that a
+/// day comes out a second longer.
+pub(crate) const SPAN_SLACK: Duration = Duration::from_mins(1);
+
+/// The smallest step of a timestamp.
+const STEP: Duration = Duration::from_micros(1);
+
+/// How a request names a dataset.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum DatasetRef {
+    /// By its number.
+    Id(DatasetId),
+    /// By its name.
+    Name(String),
+}
+
+/// Which rows come first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// The oldest.
+    Ascending,
+    /// The newest.
+    Descending,
+}
+
+/// The bounds that a request gives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Bounds {
+    /// The earliest moment.
+    pub(crate) start: Option<Timestamp>,
+    /// The last moment of raw rows; the moment before which a bucket starts.
+    pub(crate) end: Option<Timestamp>,
+}
+
+/// Moments from `first` to `last`, both of them included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Span {
+    /// The earliest.
+    pub(crate) first: Timestamp,
+    /// The latest.
+    pub(crate) last: Timestamp,
+}
+
+/// Where a page begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Position {
+    /// After this many rows.
+    Offset(u64),
+    /// After the row at this moment, in the order asked for.
+    After(Timestamp),
+}
+
+/// A query for a page of rows or buckets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RowsQuery {
+    /// Of which dataset.
+    pub(crate) dataset: DatasetRef,
+    /// How coarse.
+    pub(crate) resolution: Resolution,
+    /// From when to when.
+    pub(crate) bounds: Bounds,
+    /// Which come first.
+    pub(crate) order: Order,
+    /// How many at most.
+    pub(crate) limit: Limit,
+    /// From where on.
+    pub(crate) position: Position,
+}
+
+/// Why a query is refused. The texts are for the caller, in the words of document 2.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub(crate) enum QueryError {
+    /// The dataset is not named.
+    #[error("one of dataset or dataset_name is required")]
+    NoDataset,
+    /// The dataset's number is no number.
+    #[error("dataset must be a positive integer")]
+    Dataset,
+    /// A number is no whole number of at least 0.
+    #[error("{name} must be an integer of at least 0")]
+    Number {
+        /// Which parameter.
+        name: &'static str,
+    },
+    /// A moment is no moment.
+    #[error("{name} must be an RFC 3339 timestamp such as 2026-07-30T21:57:00Z")]
+    Moment {
+        /// Which parameter.
+        name: &'static str,
+        /// What is wrong.
+        #[source]
+        source: TimestampError,
+    },
+    /// There is no such resolution.
+    #[error("resolution must be one of raw, 5m, 1h, 1d")]
+    Resolution(#[source] ResolutionError),
+    /// There is no such order.
+    #[error("ordering must be timestamp or -timestamp")]
+    Ordering,
+    /// There is no such format.
+    #[error("output must be json or csv")]
+    Output,
+    /// The bounds are the wrong way round.
+    #[error("start must not be after end")]
+    Inverted,
+    /// The bounds are too far apart.
+    #[error(
+        "time range exceeds maximum of {} for resolution={resolution}; use a coarser resolution",
+        go_duration(*.span_max)
+    )]
+    SpanTooWide {
+        /// How far apart they may be.
+        span_max: Duration,
+        /// At which resolution.
+        resolution: Resolution,
+    },
+}
+
+impl Bounds {
+    /// The moments that lie within the bounds: for raw rows with the end, for buckets without it,
+    /// so that a day of hours has 24.
+    ///
+    /// # Errors
+    /// [`QueryError::Inverted`] if the start is after the end.
+    pub(crate) fn span(self, resolution: Resolution) -> Result<Span, QueryError> {
+        let first = self.start.unwrap_or(Timestamp::MIN);
+        let end = self.end.unwrap_or(Timestamp::MAX);
+        if first > end {
+            return Err(QueryError::Inverted);
+        }
+        let last = if resolution.bucket().is_some() { end - STEP } else { end };
+        Ok(Span { first, last })
+    }
+
+    /// Checks how far apart the bounds are, where both are given.
+    ///
+    /// One bound alone is not capped: such a query is served page by page, and the public client
+    /// library relies on it.
+    ///
+    /// # Errors
+    /// [`QueryError::SpanTooWide`] past the resolution's cap and [`SPAN_SLACK`].
+    pub(crate) fn check_cap(self, resolution: Resolution) -> Result<(), QueryError> {
+        let (Some(start), Some(end)) = (self.start, self.end) else { return Ok(()) };
+        match resolution.span_max() {
+            Some(span_max) if end.since(start) > span_max + SPAN_SLACK => {
+                Err(QueryError::SpanTooWide { span_max, resolution })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl RowsQuery {
+    /// Whether the query leaves its span to us: the most recent window.
+    pub(crate) const fn is_open(&self) -> bool {
+        self.bounds.start.is_none()
+            && self.bounds.end.is_none()
+            && matches!(self.position, Position::Offset(_))
+    }
+
+    /// The moments that the query covers.
+    ///
+    /// An open query covers the widest span of its resolution that ends at `newest` or `now`,
+    /// whichever is earlier: a dataset that lags by a day still shows its newest rows. A cursor
+    /// takes the place of the bound it passes, so that following it never loses a row.
+    ///
+    /// # Errors
+    /// As [`Bounds::span`] and [`Bounds::check_cap`].
+    pub(crate) fn span(
+        &self,
+        newest: Option<Timestamp>,
+        now: Timestamp,
+    ) -> Result<Span, QueryError> {
+        self.bounds.check_cap(self.resolution)?;
+        let mut span = self.bounds.span(self.resolution)?;
+        if self.is_open()
+            && let Some(span_max) = self.resolution.span_max()
+        {
+            span.last = newest.unwrap_or(now).min(now);
+            span.first = span.last - span_max + STEP;
+        }
+        match (self.position, self.order) {
+            (Position::Offset(_), _) => {}
+            (Position::After(cursor), Order::Ascending) => {
+                span.first = span.first.max(cursor + STEP);
+            }
+            (Position::After(cursor), Order::Descending) => {
+                span.last = span.last.min(cursor - STEP);
+            }
+        }
+        Ok(span)
+    }
+}
+
+/// `duration` as Go prints it, to the second: `24h0m0s`.
+fn go_duration(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    match (hours, minutes) {
+        (0, 0) => format!("{seconds}s"),
+        (0, _) => format!("{minutes}m{seconds}s"),
+        _ => format!("{hours}h{minutes}m{seconds}s"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

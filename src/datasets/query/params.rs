@@ -1,0 +1,141 @@
+//! The parameters of a request, read into what they mean.
+
+use model::{
+    page::{LIVE_ROWS_DEFAULT, Limit, ROWS_DEFAULT},
+    resolution::Resolution,
+    timestamp::Timestamp,
+};
+
+use super::{Bounds, DatasetRef, Order, Position, QueryError, RowsQuery};
+
+/// What a bulk download is written as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Output {
+    /// An array of flat rows.
+    Json,
+    /// A header, and a line for each row.
+    Csv,
+}
+
+/// A query for a whole range in one answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct DownloadQuery {
+    /// Of which dataset.
+    pub(crate) dataset: DatasetRef,
+    /// How coarse.
+    pub(crate) resolution: Resolution,
+    /// From when to when. Not capped.
+    pub(crate) bounds: Bounds,
+    /// Written as what.
+    pub(crate) output: Output,
+}
+
+/// A query for the newest rows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LiveQuery {
+    /// Of which dataset.
+    pub(crate) dataset: DatasetRef,
+    /// From when to when. Not capped.
+    pub(crate) bounds: Bounds,
+    /// How many at most.
+    pub(crate) limit: Limit,
+}
+
+/// The names and values of a query string, in their order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Params(pub(crate) Vec<(String, String)>);
+
+impl Params {
+    /// The first value called `name`, if it is not empty.
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        let found = self.0.iter().find(|(key, _)| key == name);
+        found.map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
+    }
+
+    /// # Errors
+    /// [`QueryError::Number`] if it is given and no number.
+    pub(crate) fn number(&self, name: &'static str) -> Result<Option<u64>, QueryError> {
+        self.get(name).map(|text| text.parse().map_err(|_| QueryError::Number { name })).transpose()
+    }
+
+    /// # Errors
+    /// [`QueryError::Number`] if the limit is given and no number. One too high is lowered.
+    pub(crate) fn limit(&self, default: usize) -> Result<Limit, QueryError> {
+        let asked = self.number("limit")?;
+        let asked = asked.map_or(default, |asked| usize::try_from(asked).unwrap_or(usize::MAX));
+        Ok(Limit::clamped(asked))
+    }
+
+    /// # Errors
+    /// [`QueryError::NoDataset`] without either parameter, [`QueryError::Dataset`] if the number is
+    /// none.
+    pub(crate) fn dataset(&self) -> Result<DatasetRef, QueryError> {
+        if let Some(text) = self.get("dataset") {
+            return text.parse().map(DatasetRef::Id).map_err(|_| QueryError::Dataset);
+        }
+        let name = self.get("dataset_name").ok_or(QueryError::NoDataset)?;
+        Ok(DatasetRef::Name(name.to_owned()))
+    }
+
+    /// # Errors
+    /// What is wrong with the first parameter that does not fit.
+    pub(crate) fn rows(&self) -> Result<RowsQuery, QueryError> {
+        let position = match self.moment("after")? {
+            Some(cursor) => Position::After(cursor),
+            None => Position::Offset(self.number("offset")?.unwrap_or(0)),
+        };
+        Ok(RowsQuery {
+            dataset: self.dataset()?,
+            resolution: self.resolution()?,
+            bounds: self.bounds()?,
+            order: match self.get("ordering") {
+                None | Some("timestamp") => Order::Ascending,
+                Some("-timestamp") => Order::Descending,
+                Some(_) => return Err(QueryError::Ordering),
+            },
+            limit: self.limit(ROWS_DEFAULT)?,
+            position,
+        })
+    }
+
+    /// # Errors
+    /// What is wrong with the first parameter that does not fit.
+    pub(crate) fn download(&self) -> Result<DownloadQuery, QueryError> {
+        Ok(DownloadQuery {
+            dataset: self.dataset()?,
+            resolution: self.resolution()?,
+            bounds: self.bounds()?,
+            output: match self.get("output") {
+                None | Some("json") => Output::Json,
+                Some("csv") => Output::Csv,
+                Some(_) => return Err(QueryError::Output),
+            },
+        })
+    }
+
+    /// # Errors
+    /// What is wrong with the first parameter that does not fit.
+    pub(crate) fn live(&self) -> Result<LiveQuery, QueryError> {
+        Ok(LiveQuery {
+            dataset: self.dataset()?,
+            bounds: self.bounds()?,
+            limit: self.limit(LIVE_ROWS_DEFAULT)?,
+        })
+    }
+
+    fn resolution(&self) -> Result<Resolution, QueryError> {
+        let text = self.get("resolution").unwrap_or("raw");
+        text.parse().map_err(QueryError::Resolution)
+    }
+
+    fn bounds(&self) -> Result<Bounds, QueryError> {
+        Ok(Bounds { start: self.moment("start")?, end: self.moment("end")? })
+    }
+
+    fn moment(&self, name: &'static str) -> Result<Option<Timestamp>, QueryError> {
+        let Some(text) = self.get(name) else { return Ok(None) };
+        // The plus sign of an offset that was not escaped arrives as a space.
+        let text = text.trim_end().replace(' ', "+");
+        text.parse().map(Some).map_err(|source| QueryError::Moment { name, source })
+    }
+}

@@ -1,0 +1,116 @@
+//! What each query covers, asks wrongly, and links to.
+
+use super::{params::*, *};
+
+/// Noon of some day, and the newest row a minute before it.
+const NOW: &str = "2026-07-30T12:00:00Z";
+const NEWEST: &str = "2026-07-30T11:59:00Z";
+
+fn params(query: &str) -> Params {
+    let pairs = query.split('&').filter(|pair| !pair.is_empty());
+    Params(
+        pairs
+            .map(|pair| pair.split_once('=').unwrap())
+            .map(|(k, v)| (k.into(), v.into()))
+            .collect(),
+    )
+}
+
+#[track_caller]
+fn check(query: &str, want: Result<(&str, &str), &str>) {
+    let at = |text: &str| text.parse::<Timestamp>().unwrap();
+    let span = params(&format!("dataset=3&{query}"))
+        .rows()
+        .and_then(|query| query.span(Some(at(NEWEST)), at(NOW)));
+    let want = want.map(|(first, last)| Span { first: at(first), last: at(last) });
+    assert_eq!(span.map_err(|error| error.to_string()), want.map_err(str::to_owned), "{query}");
+}
+
+#[test]
+fn without_bounds_the_window_ends_at_the_newest_row() {
+    check("", Ok(("2026-07-29T11:59:00.000001Z", NEWEST)));
+    check("resolution=5m", Ok(("2026-07-23T11:59:00.000001Z", NEWEST)));
+    check("resolution=1h", Ok(("2026-05-01T11:59:00.000001Z", NEWEST)));
+    check("resolution=1d", Ok(("-009999-01-02T01:59:59Z", "9999-12-30T21:59:59.999999Z")));
+}
+
+#[test]
+fn raw_bounds_include_the_end_and_buckets_do_not() {
+    let day = "start=2026-07-29T00:00:00Z&end=2026-07-30T00:00:00Z";
+    check(day, Ok(("2026-07-29T00:00:00Z", "2026-07-30T00:00:00Z")));
+    let hours = format!("{day}&resolution=1h");
+    check(&hours, Ok(("2026-07-29T00:00:00Z", "2026-07-29T23:59:59.999999Z")));
+}
+
+#[test]
+fn a_span_is_capped_with_a_minute_of_slack_where_both_bounds_are_given() {
+    let cap = "time range exceeds maximum of 24h0m0s for resolution=raw; use a coarser resolution";
+    check("start=2026-07-29T00:00:00Z&end=2026-07-30T00:01:01Z", Err(cap));
+    let slack = "2026-07-30T00:01:00Z";
+    check(&format!("start=2026-07-29T00:00:00Z&end={slack}"), Ok(("2026-07-29T00:00:00Z", slack)));
+    let wide = "start=2026-07-01T00:00:00Z&end=2026-07-30T00:00:00Z&resolution=5m";
+    check(
+        wide,
+        Err("time range exceeds maximum of 168h0m0s for resolution=5m; use a coarser resolution"),
+    );
+    let wider = "start=2026-01-01T00:00:00Z&end=2026-07-30T00:00:00Z&resolution=1h";
+    check(
+        wider,
+        Err("time range exceeds maximum of 2160h0m0s for resolution=1h; use a coarser resolution"),
+    );
+    check("start=2020-01-01T00:00:00Z", Ok(("2020-01-01T00:00:00Z", "9999-12-30T22:00:00Z")));
+}
+
+#[test]
+fn a_cursor_moves_the_bound_that_it_passes() {
+    let cursor = "after=2020-01-01T00:00:00Z";
+    check(cursor, Ok(("2020-01-01T00:00:00.000001Z", "9999-12-30T22:00:00Z")));
+    let back = format!("{cursor}&ordering=-timestamp&start=2019-01-01T00:00:00Z");
+    check(&back, Ok(("2019-01-01T00:00:00Z", "2019-12-31T23:59:59.999999Z")));
+}
+
+#[test]
+fn a_wrong_parameter_is_told_by_its_name() {
+    check("limit=many", Err("limit must be an integer of at least 0"));
+    check("offset=-1", Err("offset must be an integer of at least 0"));
+    check("resolution=2h", Err("resolution must be one of raw, 5m, 1h, 1d"));
+    check("ordering=close", Err("ordering must be timestamp or -timestamp"));
+    check("start=today", Err("start must be an RFC 3339 timestamp such as 2026-07-30T21:57:00Z"));
+    check(
+        "start=2026-07-30T00:00:00Z&end=2026-07-29T00:00:00Z",
+        Err("start must not be after end"),
+    );
+    let nothing = params("limit=3").rows().unwrap_err();
+    assert_eq!(nothing.to_string(), "one of dataset or dataset_name is required");
+    assert_eq!(params("dataset=x").rows().unwrap_err(), QueryError::Dataset);
+}
+
+#[test]
+fn limits_have_a_default_and_a_maximum() {
+    let limit = |query: &str| params(query).rows().unwrap().limit.get();
+    assert_eq!((limit("dataset=3"), limit("dataset=3&limit=99999")), (250, 10_000));
+    assert_eq!(params("dataset=3").live().unwrap().limit.get(), 100);
+}
+
+#[test]
+fn an_offset_with_a_plus_sign_that_was_not_escaped_is_understood() {
+    check(
+        "after=2020-01-01T02:00:00 02:00&start=2020-01-01T00:00:00Z",
+        Ok(("2020-01-01T00:00:00.000001Z", "9999-12-30T22:00:00Z")),
+    );
+}
+
+#[test]
+fn the_next_link_is_what_the_upstream_writes() {
+    let page = params("dataset_name=tiingo_btcusd_1min&resolution=1h&limit=3&ordering=-timestamp");
+    assert_eq!(
+        link::at_offset("/api/rows/", &page, 3),
+        "/api/rows/?dataset_name=tiingo_btcusd_1min&limit=3&offset=3&ordering=-timestamp&resolution=1h"
+    );
+    let page =
+        params("after=2026-07-30T21:55:00Z&dataset_name=a b&limit=2&ordering=timestamp&offset=7");
+    assert_eq!(
+        link::after("/api/rows/", &page, "2026-07-30T21:57:00Z".parse().unwrap()),
+        "/api/rows/?after=2026-07-30T21%3A57%3A00Z&dataset_name=a+b&limit=2&ordering=timestamp"
+    );
+}

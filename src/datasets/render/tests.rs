@@ -1,0 +1,152 @@
+//! Rows as text, byte by byte.
+
+use model::{dataset::Dtype, row::Value};
+use proptest::prelude::*;
+
+use super::{number::*, *};
+
+fn float(number: f64) -> String {
+    let mut to = Vec::new();
+    push_float(&mut to, number);
+    String::from_utf8(to).unwrap()
+}
+
+#[test]
+fn numbers_look_as_go_prints_them() {
+    for (number, want) in [
+        (134.0, "134"),
+        (0.0, "0"),
+        (-2.5, "-2.5"),
+        (118_294.123_456_78, "118294.12345678"),
+        (0.1 + 0.2, "0.30000000000000004"),
+        (0.000_01, "0.00001"),
+        (0.000_001, "0.000001"),
+        (0.000_001_5, "0.0000015"),
+        (0.000_000_1, "1e-7"),
+        (-1.5e-9, "-1.5e-9"),
+        (1e15, "1000000000000000"),
+        (123_456_789_012_345_680_000.0, "123456789012345680000"),
+        (1e21, "1e+21"),
+        (1.25e300, "1.25e+300"),
+        (f64::INFINITY, "1.7976931348623157e+308"),
+    ] {
+        assert_eq!(float(number), want);
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_number_reads_back_the_same(number in prop::num::f64::NORMAL) {
+        prop_assert_eq!(float(number).parse::<f64>().unwrap().to_bits(), number.to_bits());
+    }
+
+    #[test]
+    fn a_moment_reads_back_the_same(micros in -62_000_000_000_000_000..253_402_207_200_000_000_i64) {
+        let moment = Timestamp::from_micros(micros);
+        let mut to = Vec::new();
+        Moments::default().push_bare(&mut to, moment);
+        let text = String::from_utf8(to).unwrap();
+        prop_assert_eq!(text.parse::<Timestamp>().unwrap(), moment, "{}", text);
+    }
+}
+
+fn columns() -> Vec<Column> {
+    let names = [
+        ("open", Dtype::Float),
+        ("trades_done", Dtype::Integer),
+        ("note", Dtype::String),
+        ("up", Dtype::Boolean),
+    ];
+    let column = |(name, dtype): (&str, Dtype)| Column {
+        id: 1,
+        dataset_id: DatasetId::new(3).unwrap(),
+        name: name.to_owned(),
+        dtype,
+        created_at: Timestamp::default(),
+    };
+    names.into_iter().map(column).collect()
+}
+
+fn block() -> Block {
+    let mut block = Block::new(&columns().iter().map(|column| column.dtype).collect::<Vec<_>>());
+    block.times =
+        vec!["2026-07-30T21:57:00Z".parse().unwrap(), "2026-07-30T21:58:00.5Z".parse().unwrap()];
+    block.created = vec!["2026-07-30T21:58:00.376001Z".parse().unwrap(); 2];
+    block.ids = vec![910_254_487, 910_254_488];
+    let full = [
+        Value::Float(1.5),
+        Value::Integer(134),
+        Value::String("a \"b\", c".into()),
+        Value::Boolean(true),
+    ];
+    for (series, value) in block.columns.iter_mut().zip(full) {
+        series.push(value).unwrap();
+        series.push_missing(1);
+    }
+    block
+}
+
+fn written(write: impl FnOnce(&mut Writer, &mut Vec<u8>)) -> String {
+    let mut to = Vec::new();
+    write(&mut Writer::new(DatasetId::new(3).unwrap(), &columns()), &mut to);
+    String::from_utf8(to).unwrap()
+}
+
+#[test]
+fn flat_rows_have_sorted_keys_and_leave_out_what_is_missing() {
+    let json = written(|writer, to| {
+        writer.header(to, Output::Json, false);
+        writer.rows(to, &block(), Output::Json);
+        to.push(b']');
+    });
+    assert_eq!(
+        json,
+        r#"[{"note":"a \"b\", c","open":1.5,"timestamp":"2026-07-30T21:57:00Z","trades_done":134,"up":true},{"timestamp":"2026-07-30T21:58:00.5Z"}]"#
+    );
+}
+
+#[test]
+fn rows_of_a_page_have_values_in_the_order_of_the_columns() {
+    let row = written(|writer, to| writer.page_row(to, &block(), 0));
+    assert_eq!(
+        row,
+        r#"{"id":910254487,"dataset_id":3,"timestamp":"2026-07-30T21:57:00Z","created_at":"2026-07-30T21:58:00.376001Z","values":{"open":1.5,"trades_done":134,"note":"a \"b\", c","up":true}}"#
+    );
+    assert!(written(|writer, to| writer.page_row(to, &block(), 1)).ends_with(r#""values":{}}"#));
+}
+
+#[test]
+fn csv_has_a_header_quotes_and_empty_fields() {
+    let csv = written(|writer, to| {
+        writer.header(to, Output::Csv, false);
+        writer.rows(to, &block(), Output::Csv);
+    });
+    assert_eq!(
+        csv,
+        "timestamp,open,trades_done,note,up\n\
+         2026-07-30T21:57:00Z,1.5,134,\"a \"\"b\"\", c\",true\n\
+         2026-07-30T21:58:00.5Z,,,,\n"
+    );
+}
+
+#[test]
+fn buckets_come_in_three_forms() {
+    let timestamp = "2026-07-29T00:00:00Z".parse().unwrap();
+    let bucket =
+        Bucket { timestamp, open: 1.0, high: 2.5, low: 0.5, close: 2.0, volume: 10.0, count: 60 };
+    assert_eq!(
+        written(|writer, to| writer.page_bucket(to, &bucket)),
+        r#"{"dataset_id":3,"timestamp":"2026-07-29T00:00:00Z","open":1,"high":2.5,"low":0.5,"close":2,"volume":10,"count":60}"#
+    );
+    assert_eq!(
+        written(|writer, to| writer.flat_bucket(to, &bucket)),
+        r#"{"close":2,"count":60,"high":2.5,"low":0.5,"open":1,"timestamp":"2026-07-29T00:00:00Z","volume":10}"#
+    );
+    assert_eq!(
+        written(|writer, to| {
+            writer.header(to, Output::Csv, true);
+            writer.buckets(to, &[bucket], Output::Csv);
+        }),
+        "timestamp,open,high,low,close,volume,count\n2026-07-29T00:00:00Z,1,2.5,0.5,2,10,60\n"
+    );
+}

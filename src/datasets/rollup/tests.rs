@@ -1,0 +1,134 @@
+//! Which columns fold, and what they fold into.
+
+use model::{dataset::DatasetId, row::Value};
+
+use super::*;
+
+fn columns(names: &[(&str, Dtype)]) -> Vec<Column> {
+    let column = |(idx, (name, dtype)): (usize, &(&str, Dtype))| Column {
+        id: i64::try_from(idx).unwrap(),
+        dataset_id: DatasetId::new(1).unwrap(),
+        name: (*name).to_owned(),
+        dtype: *dtype,
+        created_at: Timestamp::default(),
+    };
+    names.iter().enumerate().map(column).collect()
+}
+
+fn block(rows: &[(i64, &[Option<f64>])]) -> Block {
+    let n_columns = rows.first().map_or(0, |row| row.1.len());
+    let mut block = Block::new(&vec![Dtype::Float; n_columns]);
+    for (second, values) in rows {
+        block.times.push(Timestamp::from_seconds(*second));
+        for (series, value) in block.columns.iter_mut().zip(*values) {
+            match value {
+                Some(value) => series.push(Value::Float(*value)).unwrap(),
+                None => series.push_missing(1),
+            }
+        }
+    }
+    block
+}
+
+#[track_caller]
+fn check(fold: Fold, rows: &[(i64, &[Option<f64>])], want: &[(i64, [f64; 5], u64)]) {
+    let bucket = |(second, [open, high, low, close, volume], count): &(i64, [f64; 5], u64)| {
+        let (timestamp, count) = (Timestamp::from_seconds(*second), *count);
+        Bucket {
+            timestamp,
+            open: *open,
+            high: *high,
+            low: *low,
+            close: *close,
+            volume: *volume,
+            count,
+        }
+    };
+    let want: Vec<Bucket> = want.iter().map(bucket).collect();
+    assert_eq!(fold.buckets(&block(rows), Resolution::FiveMinutes, None), want);
+}
+
+#[test]
+fn bars_need_all_four_prices_and_may_have_a_volume() {
+    let float = Dtype::Float;
+    let bars = columns(&[
+        ("open", float),
+        ("high", float),
+        ("low", float),
+        ("close", float),
+        ("volume", float),
+    ]);
+    let none = BTreeMap::new();
+    assert_eq!(Fold::of(&bars, &none), Fold::Bars { prices: [0, 1, 2, 3], volume: Some(4) });
+    assert_eq!(Fold::of(&bars[..4], &none), Fold::Bars { prices: [0, 1, 2, 3], volume: None });
+    assert_eq!(Fold::of(&bars[..3], &none), Fold::Value { value: 0, volume: None });
+}
+
+#[test]
+fn any_other_dataset_folds_its_value_column_or_its_first_float() {
+    let mixed =
+        columns(&[("name", Dtype::String), ("count", Dtype::Integer), ("load", Dtype::Float)]);
+    let metadata = BTreeMap::from([(VALUE_COLUMN.to_owned(), "count".to_owned())]);
+    assert_eq!(Fold::of(&mixed, &metadata), Fold::Value { value: 1, volume: None });
+    assert_eq!(Fold::of(&mixed, &BTreeMap::new()), Fold::Value { value: 2, volume: None });
+    assert_eq!(Fold::of(&mixed[..2], &BTreeMap::new()), Fold::Nothing);
+}
+
+#[test]
+fn bars_fold_to_first_highest_lowest_last_and_sum() {
+    let fold = Fold::Bars { prices: [0, 1, 2, 3], volume: Some(4) };
+    let bar = |prices: [f64; 5]| prices.map(Some);
+    check(
+        fold,
+        &[
+            (0, &bar([10.0, 12.0, 9.0, 11.0, 1.5])),
+            (60, &bar([11.0, 15.0, 11.0, 14.0, 2.0])),
+            (300, &bar([14.0, 14.0, 13.0, 13.0, 1.0])),
+        ],
+        &[(0, [10.0, 15.0, 9.0, 14.0, 3.5], 2), (300, [14.0, 14.0, 13.0, 13.0, 1.0], 1)],
+    );
+}
+
+#[test]
+fn values_fold_without_a_volume_and_rows_without_one_do_not_count() {
+    let fold = Fold::Value { value: 0, volume: None };
+    check(
+        fold,
+        &[(0, &[Some(3.0)]), (1, &[None]), (2, &[Some(1.0)]), (3, &[Some(2.0)])],
+        &[(0, [3.0, 3.0, 1.0, 2.0, 0.0], 3)],
+    );
+    check(fold, &[(0, &[None])], &[]);
+}
+
+#[test]
+fn a_bar_without_some_of_its_prices_takes_the_nearest() {
+    let fold = Fold::Bars { prices: [0, 1, 2, 3], volume: None };
+    check(fold, &[(0, &[Some(5.0), None, None, Some(4.0)])], &[(0, [5.0, 5.0, 4.0, 4.0, 0.0], 1)]);
+}
+
+#[test]
+fn going_on_from_a_bucket_is_the_same_as_folding_all_at_once() {
+    let fold = Fold::Value { value: 0, volume: Some(1) };
+    let rows: Vec<[Option<f64>; 2]> =
+        (0..10).map(|i| [Some(0.1 * f64::from(i)), Some(0.3)]).collect();
+    let rows: Vec<(i64, &[Option<f64>])> =
+        rows.iter().zip(0..).map(|(row, i)| (i * 60, row.as_slice())).collect();
+    let whole = fold.buckets(&block(&rows), Resolution::FiveMinutes, None);
+    let mut begun = fold.buckets(&block(&rows[..7]), Resolution::FiveMinutes, None);
+    let last = begun.pop();
+    begun.extend(fold.buckets(&block(&rows[7..]), Resolution::FiveMinutes, last));
+    assert_eq!(begun, whole);
+}
+
+#[test]
+fn an_hour_folds_its_buckets() {
+    let fold = Fold::Value { value: 0, volume: None };
+    let five = fold.buckets(
+        &block(&[(0, &[Some(1.0)]), (300, &[Some(3.0)])]),
+        Resolution::FiveMinutes,
+        None,
+    );
+    let hour = coarser(Timestamp::from_seconds(0), five).unwrap();
+    assert_eq!((hour.open, hour.high, hour.low, hour.close, hour.count), (1.0, 3.0, 1.0, 3.0, 2));
+    assert_eq!(coarser(Timestamp::from_seconds(0), []), None);
+}

@@ -1,0 +1,187 @@
+//! Errors as the caller sees them: a status and `{"details":null,"error":"…"}`.
+
+use std::error::Error;
+
+use accounts::AccountsError;
+use axum::{
+    Json,
+    http::{HeaderValue, StatusCode, header::RETRY_AFTER},
+    response::{IntoResponse, Response},
+};
+use tracing::error;
+use web::{auth::NoKey, extract::Unreadable};
+use wire::{
+    datasets::RowRefusal,
+    error::{DatasetsError, KeyError},
+};
+
+use crate::{
+    append::{AppendError, Refusal},
+    catalog::CatalogError,
+    follow::FollowError,
+    query::QueryError,
+    read::ReadError,
+};
+
+/// Seconds after which a caller may come again where everything is taken.
+const RETRY_AFTER_SECONDS: u32 = 5;
+
+/// Why a request was refused or failed.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ApiError {
+    #[error("find the API key")]
+    NoKey(#[from] NoKey),
+    #[error("know the API key")]
+    KeyUnknown,
+    #[error("check the API key")]
+    Accounts(#[from] AccountsError),
+    #[error("find the path")]
+    NoPath,
+    #[error("take the method")]
+    NoMethod,
+    #[error("read the request")]
+    Unreadable(#[from] Unreadable),
+    #[error("take the request: {0}")]
+    Unfit(String),
+    #[error("take the query")]
+    Query(#[from] QueryError),
+    #[error("use the catalogue")]
+    Catalog(#[from] CatalogError),
+    #[error("append rows")]
+    Append(#[from] AppendError),
+    #[error("read rows")]
+    Read(#[from] ReadError),
+    #[error("follow rows")]
+    Follow(#[from] FollowError),
+}
+
+/// What the caller gets to read, and the status that goes with it.
+struct Public {
+    status: StatusCode,
+    text: String,
+    details: Option<serde_json::Value>,
+}
+
+impl Public {
+    fn new(status: StatusCode, text: &(impl ToString + ?Sized)) -> Self {
+        Self { status, text: text.to_string(), details: None }
+    }
+}
+
+impl ApiError {
+    /// What the caller may know; none where the fault is ours.
+    fn public(&self) -> Option<Public> {
+        let public = match self {
+            Self::NoKey(NoKey::Missing) => Public::new(StatusCode::UNAUTHORIZED, "Missing API key"),
+            Self::NoKey(_) | Self::KeyUnknown => {
+                Public::new(StatusCode::UNAUTHORIZED, "Invalid API key")
+            }
+            Self::NoPath => Public::new(StatusCode::NOT_FOUND, "path not found"),
+            Self::NoMethod => Public::new(StatusCode::METHOD_NOT_ALLOWED, "method not allowed"),
+            Self::Unreadable(error) => Public::new(error.status(), error),
+            Self::Unfit(text) => Public::new(StatusCode::BAD_REQUEST, text),
+            Self::Query(error) => Public::new(StatusCode::BAD_REQUEST, error),
+            Self::Catalog(error) => Public::new(catalog_status(error)?, error),
+            Self::Append(error) => return append_public(error),
+            Self::Read(error) => Public::new(read_status(error)?, error),
+            Self::Follow(error) => Public::new(follow_status(error)?, error),
+            Self::Accounts(_) => return None,
+        };
+        Some(public)
+    }
+}
+
+fn catalog_status(error: &CatalogError) -> Option<StatusCode> {
+    Some(match error {
+        CatalogError::NotFound | CatalogError::TagUnknown => StatusCode::NOT_FOUND,
+        CatalogError::NotOwner | CatalogError::TagPrivate => StatusCode::FORBIDDEN,
+        CatalogError::NameTaken | CatalogError::TagHeld => StatusCode::CONFLICT,
+        CatalogError::Unfit { .. } => StatusCode::BAD_REQUEST,
+        CatalogError::Store(_) => return None,
+    })
+}
+
+fn read_status(error: &ReadError) -> Option<StatusCode> {
+    Some(match error {
+        ReadError::NotFound => StatusCode::NOT_FOUND,
+        ReadError::Query(_) => StatusCode::BAD_REQUEST,
+        ReadError::Busy => StatusCode::SERVICE_UNAVAILABLE,
+        ReadError::Store(_) => return None,
+    })
+}
+
+fn follow_status(error: &FollowError) -> Option<StatusCode> {
+    Some(match error {
+        FollowError::NotFound => StatusCode::NOT_FOUND,
+        FollowError::Full(_) => StatusCode::SERVICE_UNAVAILABLE,
+        FollowError::Store(_) | FollowError::Catalog(_) => return None,
+    })
+}
+
+fn append_public(error: &AppendError) -> Option<Public> {
+    let status = match error {
+        AppendError::NotFound => StatusCode::NOT_FOUND,
+        AppendError::NotOwner => StatusCode::FORBIDDEN,
+        AppendError::TooMany => StatusCode::PAYLOAD_TOO_LARGE,
+        AppendError::Columns { .. } | AppendError::LetGo { .. } => StatusCode::BAD_REQUEST,
+        AppendError::Rows(refusals) => {
+            let row = |Refusal { row_idx, reason }: &Refusal| RowRefusal {
+                row: *row_idx,
+                reason: reason.clone(),
+            };
+            let rows: Vec<RowRefusal> = refusals.iter().map(row).collect();
+            let mut public = Public::new(StatusCode::BAD_REQUEST, error);
+            public.details = serde_json::to_value(rows).ok();
+            return Some(public);
+        }
+        AppendError::Store(_) => return None,
+    };
+    Some(Public::new(status, error))
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let Some(Public { status, text, details }) = self.public() else {
+            error!(causes = causes(&self), "failed to {self}");
+            return refusal(StatusCode::INTERNAL_SERVER_ERROR, "internal error");
+        };
+        if status == StatusCode::UNAUTHORIZED {
+            return (status, Json(KeyError { error: text })).into_response();
+        }
+        let mut response = body(status, &text, details);
+        if status == StatusCode::SERVICE_UNAVAILABLE {
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(RETRY_AFTER_SECONDS));
+        }
+        response
+    }
+}
+
+/// A refusal that has nothing more to say.
+pub(super) fn refusal(status: StatusCode, reason: &'static str) -> Response {
+    body(status, reason, None)
+}
+
+/// The body of document 2: the text ends in its kind, as Go programs wrap errors.
+fn body(status: StatusCode, text: &str, details: Option<serde_json::Value>) -> Response {
+    let kind = match status {
+        StatusCode::BAD_REQUEST => ": bad request",
+        StatusCode::FORBIDDEN => ": forbidden",
+        StatusCode::CONFLICT => ": conflict",
+        StatusCode::PAYLOAD_TOO_LARGE => ": too large",
+        StatusCode::SERVICE_UNAVAILABLE => ": unavailable",
+        _ => "",
+    };
+    let error = format!("{text}{kind}");
+    (status, Json(DatasetsError { details, error })).into_response()
+}
+
+/// The whole chain below an error, outermost first.
+fn causes(error: &dyn Error) -> String {
+    let mut texts = Vec::new();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        texts.push(error.to_string());
+        cause = error.source();
+    }
+    texts.join(": ")
+}

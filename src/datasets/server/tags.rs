@@ -1,0 +1,20 @@
+//! `GET /api/tags/`: every tag there is.
+
+use axum::{Json, extract::State};
+use wire::datasets::{Envelope, TagBody};
+
+use super::{App, Caller, error::ApiError, whole};
+use crate::catalog::Tag;
+
+pub(super) async fn get(
+    State(app): State<App>,
+    _caller: Caller,
+) -> Result<Json<Envelope<TagBody>>, ApiError> {
+    Ok(Json(envelope(app.datasets.tags().await?)))
+}
+
+/// Tags as a list of bodies.
+pub(super) fn envelope(tags: Vec<Tag>) -> Envelope<TagBody> {
+    let body = |Tag { name, is_public }| TagBody { name, is_public };
+    whole(tags.into_iter().map(body).collect())
+}

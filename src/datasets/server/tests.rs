@@ -1,0 +1,226 @@
+//! The service as its callers see it: requests in, bytes out.
+//!
+//! Each path's tests are in the file named after it.
+
+mod acquire;
+mod bulk_download;
+mod bulk_insert;
+mod check;
+mod columns;
+mod datasets;
+mod live;
+mod rows;
+mod search;
+mod stream;
+mod tags;
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{
+    body::{Body, to_bytes},
+    http::{Request, StatusCode, header::CONTENT_TYPE},
+    response::Response,
+};
+use model::timestamp::Timestamp;
+use serde_json::{Value, json};
+use tempfile::{TempDir, tempdir};
+use tower::ServiceExt as _;
+
+use super::*;
+
+/// Minute `minute` of the demo rows, whose first is at this moment.
+const FIRST: &str = "2026-07-29T00:00:00Z";
+
+/// When it is.
+const NOW: &str = "2026-07-30T22:00:00.376Z";
+
+/// A service of its own, with two keys.
+pub(crate) struct Service {
+    app: App,
+    router: Router,
+    clock: Clock,
+    group: Group,
+    /// Owns what it creates.
+    owner: String,
+    /// Holds the tag `public`.
+    reader: String,
+    _folder: TempDir,
+}
+
+impl Service {
+    async fn start() -> Self {
+        let folder = tempdir().unwrap();
+        let clock = Clock::manual(NOW.parse().unwrap());
+        let accounts =
+            Accounts::open(folder.path().join("accounts.sqlite"), clock.clone()).await.unwrap();
+        let store = SqliteStore::open(&folder.path().join("datasets.sqlite")).unwrap();
+        let (_, owner) = accounts.create_key("owner").await.unwrap();
+        let (_, reader) = accounts.create_key("reader").await.unwrap();
+        let (owner, reader) = (owner.reveal().to_owned(), reader.reveal().to_owned());
+        let group = Group::default();
+        let app = App {
+            datasets: Datasets::new(Arc::new(store), clock.clone(), &group),
+            accounts,
+            clock: clock.clone(),
+            group: group.clone(),
+            heartbeat_every: HEARTBEAT_EVERY,
+        };
+        let router = router(app.clone());
+        Self { app, router, clock, group, owner, reader, _folder: folder }
+    }
+
+    /// A service with the dataset `btc`, 1, of one-minute bars, which both keys see.
+    async fn with_bars(n_minutes: usize) -> Self {
+        let service = Self::start().await;
+        let columns = ["open", "high", "low", "close", "volume"]
+            .map(|name| json!({"name": name, "dtype": "float"}));
+        let body = json!({
+            "name": "btc", "description": "Bars", "tags": ["public"],
+            "metadata": {"ticker": "btcusd", "source": "test"},
+            "columns": columns,
+        });
+        let owner = &service.owner;
+        assert_eq!(service.post(owner, "/api/datasets/", &body).await.0, 201);
+        for key in [owner, &service.reader] {
+            let tag = json!({"tag_name": "public"});
+            assert_eq!(service.post(key, "/api/tags/acquire/", &tag).await.0, 200);
+        }
+        if n_minutes > 0 {
+            service.insert((0..n_minutes).map(bar).collect()).await;
+        }
+        service
+    }
+
+    /// Inserts rows into dataset 1.
+    async fn insert(&self, rows: Vec<Value>) {
+        let n_rows = rows.len();
+        let body = json!({"dataset": 1, "rows": rows});
+        let answer = self.post(&self.owner, "/api/rows/bulk_insert/", &body).await;
+        assert_eq!(answer, (201, json!({"inserted": n_rows})));
+    }
+
+    async fn send(&self, key: &str, method: &str, path: &str, body: Body) -> Response {
+        let mut request = Request::builder().method(method).uri(path);
+        if !key.is_empty() {
+            request = request.header("X-API-Key", key);
+        }
+        self.router.clone().oneshot(request.body(body).unwrap()).await.unwrap()
+    }
+
+    async fn post(&self, key: &str, path: &str, body: &Value) -> (u16, Value) {
+        let response = self.send(key, "POST", path, Body::from(body.to_string())).await;
+        json_of(response).await
+    }
+
+    async fn get(&self, key: &str, path: &str) -> (u16, Value) {
+        json_of(self.send(key, "GET", path, Body::empty()).await).await
+    }
+
+    /// The text and content type of a successful answer to the reader.
+    async fn text(&self, path: &str) -> (String, String) {
+        let response = self.send(&self.reader, "GET", path, Body::empty()).await;
+        assert_eq!(response.status(), StatusCode::OK, "{path}");
+        let content_type = response.headers()[CONTENT_TYPE].to_str().unwrap().to_owned();
+        let body = to_bytes(response.into_body(), usize::MAX).await.unwrap();
+        (String::from_utf8(body.to_vec()).unwrap(), content_type)
+    }
+}
+
+async fn json_of(response: Response) -> (u16, Value) {
+    let status = response.status().as_u16();
+    let body = to_bytes(response.into_body(), usize::MAX).await.unwrap();
+    let text = String::from_utf8_lossy(&body);
+    (status, serde_json::from_slice(&body).unwrap_or_else(|error| panic!("{error}: {text}")))
+}
+
+fn moment(minute: usize) -> String {
+    let first: Timestamp = FIRST.parse().unwrap();
+    (first + Duration::from_mins(minute.try_into().unwrap())).to_string()
+}
+
+/// The bar of a minute: it opens at the minute's number and closes half above.
+fn bar(minute: usize) -> Value {
+    let open = f64::from(u32::try_from(minute).unwrap());
+    json!({"timestamp": moment(minute), "values": {
+        "open": open, "high": open + 1.0, "low": open - 1.0, "close": open + 0.5, "volume": 2.0,
+    }})
+}
+
+fn refusal(error: &str) -> Value {
+    json!({"details": null, "error": error})
+}
+
+#[tokio::test]
+async fn every_path_needs_a_key_that_is_good() {
+    let service = Service::with_bars(1).await;
+    for path in [
+        "/api/tags/",
+        "/api/datasets/",
+        "/api/datasets/1/",
+        "/api/datasets/search/?a=b",
+        "/api/datasets/1/tags/",
+        "/api/columns/?dataset=1",
+        "/api/rows/?dataset=1",
+        "/api/rows/bulk_download/?dataset=1",
+        "/api/rows/live/?dataset=1",
+        "/api/rows/stream/?dataset=1",
+    ] {
+        let missing = service.get("", path).await;
+        assert_eq!(missing, (401, json!({"error": "Missing API key"})), "{path}");
+        for key in ["UP-0123456789abcdef01234567", "nonsense"] {
+            let invalid = service.get(key, path).await;
+            assert_eq!(invalid, (401, json!({"error": "Invalid API key"})), "{path}");
+        }
+    }
+    for path in ["/api/tags/acquire/", "/api/access/check/", "/api/rows/bulk_insert/"] {
+        assert_eq!(service.post("", path, &json!({})).await.0, 401, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_revoked_key_is_refused_at_once() {
+    let service = Service::with_bars(1).await;
+    assert_eq!(service.get(&service.reader, "/api/tags/").await.0, 200);
+    service.app.accounts.revoke_named("reader").await.unwrap();
+    assert_eq!(service.get(&service.reader, "/api/tags/").await.0, 401);
+}
+
+#[tokio::test]
+async fn what_is_not_served_is_refused_in_the_same_form() {
+    let service = Service::start().await;
+    assert_eq!(
+        service.get(&service.owner, "/api/nothing/").await,
+        (404, refusal("path not found"))
+    );
+    let answer = service.post(&service.owner, "/api/tags/", &json!({})).await;
+    assert_eq!(answer, (405, refusal("method not allowed")));
+    let (status, body) = service.post(&service.owner, "/api/tags/acquire/", &json!({})).await;
+    assert_eq!(status, 400);
+    assert!(body["error"].as_str().unwrap().ends_with(": bad request"), "{body}");
+}
+
+#[tokio::test]
+async fn health_needs_no_key() {
+    let service = Service::start().await;
+    let want = json!({"status": "healthy", "time": NOW, "database": "connected"});
+    assert_eq!(service.get("", "/health").await, (200, want));
+}
+
+#[tokio::test]
+async fn the_service_serves_on_a_port_and_says_where() {
+    let folder = tempdir().unwrap();
+    let accounts = Accounts::open(folder.path().join("a.sqlite"), Clock::system()).await.unwrap();
+    let options = DatasetsOptions {
+        listen: "127.0.0.1:0".to_owned(),
+        store_path: folder.path().join("d.sqlite"),
+        accounts,
+        load: None,
+        market: None,
+        heartbeat_every: HEARTBEAT_EVERY,
+    };
+    let group = Group::default();
+    let service = DatasetsService::start(options, &group, Clock::system()).await.unwrap();
+    assert!(service.base_url().ends_with("/api"));
+    tokio::net::TcpStream::connect(service.address()).await.unwrap();
+    group.shutdown().await;
+}

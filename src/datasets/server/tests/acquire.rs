@@ -1,0 +1,27 @@
+//! `POST /api/tags/acquire/`
+
+use super::*;
+
+const PATH: &str = "/api/tags/acquire/";
+
+#[tokio::test]
+async fn a_public_tag_is_acquired_once() {
+    let service = Service::start().await;
+    let tag = json!({"tag_name": "public"});
+    let done = json!({"message": "Tag acquired successfully"});
+    assert_eq!(service.post(&service.reader, PATH, &tag).await, (200, done));
+    let held = refusal("tag already acquired: conflict");
+    assert_eq!(service.post(&service.reader, PATH, &tag).await, (409, held));
+}
+
+#[tokio::test]
+async fn a_private_tag_is_not_acquired_and_an_unknown_one_is_unknown() {
+    let service = Service::start().await;
+    let dataset = json!({"name": "a", "tags": ["members"]});
+    assert_eq!(service.post(&service.owner, "/api/datasets/", &dataset).await.0, 201);
+    let private = service.post(&service.reader, PATH, &json!({"tag_name": "members"})).await;
+    let refused = refusal("tag cannot be acquired; only public tags can: forbidden");
+    assert_eq!(private, (403, refused));
+    let unknown = service.post(&service.reader, PATH, &json!({"tag_name": "nothing"})).await;
+    assert_eq!(unknown, (404, refusal("tag not found")));
+}

@@ -1,0 +1,135 @@
+//! `GET /api/rows/`
+
+use super::*;
+
+async fn page(service: &Service, query: &str) -> Value {
+    let (status, body) = service.get(&service.reader, &format!("/api/rows/?{query}")).await;
+    assert_eq!(status, 200, "{query}: {body}");
+    body
+}
+
+fn moments(page: &Value) -> Vec<String> {
+    let results = page["results"].as_array().unwrap();
+    results.iter().map(|row| row["timestamp"].as_str().unwrap().to_owned()).collect()
+}
+
+fn minutes(minutes: impl IntoIterator<Item = usize>) -> Vec<String> {
+    minutes.into_iter().map(moment).collect()
+}
+
+#[tokio::test]
+async fn a_raw_page_is_written_to_the_byte() {
+    let service = Service::with_bars(2).await;
+    let (body, content_type) = service.text("/api/rows/?dataset_name=btc&limit=1").await;
+    assert_eq!(content_type, "application/json");
+    assert_eq!(
+        body,
+        concat!(
+            r#"{"count":2,"next":"/api/rows/?dataset_name=btc&limit=1&offset=1","previous":null,"#,
+            r#""results":[{"id":1,"dataset_id":1,"timestamp":"2026-07-29T00:00:00Z","#,
+            r#""created_at":"2026-07-30T22:00:00.376Z","#,
+            r#""values":{"open":0,"high":1,"low":-1,"close":0.5,"volume":2}}]}"#
+        )
+    );
+}
+
+#[tokio::test]
+async fn a_page_of_buckets_is_written_to_the_byte() {
+    let service = Service::with_bars(130).await;
+    let path = "/api/rows/?dataset_name=btc&resolution=1h&limit=1&ordering=-timestamp&offset=1";
+    assert_eq!(
+        service.text(path).await.0,
+        concat!(
+            r#"{"count":3,"next":"/api/rows/?dataset_name=btc&limit=1&offset=2&"#,
+            r#"ordering=-timestamp&resolution=1h","previous":null,"results":["#,
+            r#"{"dataset_id":1,"timestamp":"2026-07-29T01:00:00Z","open":60,"high":120,"low":59,"#,
+            r#""close":119.5,"volume":120,"count":60}]}"#
+        )
+    );
+}
+
+#[tokio::test]
+async fn offset_pages_follow_next_to_the_end() {
+    let service = Service::with_bars(25).await;
+    let mut path = "/api/rows/?dataset=1&ordering=timestamp&limit=10".to_owned();
+    let mut seen = Vec::new();
+    loop {
+        let (_, body) = service.get(&service.reader, &path).await;
+        assert_eq!(body["count"], 25);
+        seen.extend(moments(&body));
+        match body["next"].as_str() {
+            Some(next) => path = next.to_owned(),
+            None => break,
+        }
+    }
+    assert_eq!(seen, minutes(0..25));
+    let exact = page(&service, "dataset=1&limit=25").await;
+    assert_eq!(exact["next"], Value::Null, "a full page is the last if nothing follows");
+    assert_eq!(page(&service, "dataset=1&offset=99").await["results"], json!([]));
+}
+
+#[tokio::test]
+async fn cursor_pages_go_either_way_and_do_not_count() {
+    let service = Service::with_bars(10).await;
+    let query = format!("dataset=1&limit=4&ordering=timestamp&after={}", moment(3));
+    let first = page(&service, &query).await;
+    assert_eq!((moments(&first), &first["count"]), (minutes(4..8), &json!(0)));
+    let next = first["next"].as_str().unwrap();
+    let want = "/api/rows/?after=2026-07-29T00%3A07%3A00Z&dataset=1&limit=4&ordering=timestamp";
+    assert_eq!(next, want);
+    let (_, last) = service.get(&service.reader, next).await;
+    assert_eq!((moments(&last), &last["next"]), (minutes(8..10), &Value::Null));
+    let query = format!("dataset=1&limit=2&ordering=-timestamp&after={}", moment(3));
+    let back = page(&service, &query).await;
+    assert_eq!(moments(&back), minutes([2, 1]));
+    assert!(back["next"].as_str().unwrap().contains("after=2026-07-29T00%3A01%3A00Z"));
+    let query = format!("dataset=1&resolution=5m&after={}", moment(0));
+    assert_eq!(moments(&page(&service, &query).await), minutes([5]));
+}
+
+#[tokio::test]
+async fn the_newest_row_is_found_however_old_it_is() {
+    let service = Service::with_bars(5).await;
+    service.clock.advance(Duration::from_hours(24 * 365));
+    let newest = page(&service, "dataset=1&limit=1&ordering=-timestamp").await;
+    assert_eq!(moments(&newest), minutes([4]));
+}
+
+#[tokio::test]
+async fn without_bounds_a_day_of_rows_is_shown_and_with_a_start_all_of_them() {
+    let service = Service::with_bars(1500).await;
+    assert_eq!(page(&service, "dataset=1&limit=1").await["count"], 1440);
+    let query = format!("dataset=1&limit=1&start={FIRST}");
+    assert_eq!(page(&service, &query).await["count"], 1500);
+}
+
+#[tokio::test]
+async fn bounds_include_both_ends_of_rows_and_only_the_start_of_buckets() {
+    let service = Service::with_bars(20).await;
+    let bounds = format!("dataset=1&start={}&end={}", moment(5), moment(10));
+    assert_eq!(moments(&page(&service, &bounds).await), minutes(5..11));
+    let buckets = page(&service, &format!("{bounds}&resolution=5m")).await;
+    assert_eq!(moments(&buckets), minutes([5]));
+}
+
+#[tokio::test]
+async fn too_wide_a_span_is_refused_as_the_upstream_does() {
+    let service = Service::with_bars(1).await;
+    let path = "/api/rows/?dataset=1&start=2026-07-01T00:00:00Z&end=2026-07-03T00:00:00Z";
+    let text = "time range exceeds maximum of 24h0m0s for resolution=raw; \
+        use a coarser resolution: bad request";
+    assert_eq!(service.get(&service.reader, path).await, (400, refusal(text)));
+    assert_eq!(service.get(&service.reader, &format!("{path}&resolution=1d")).await.0, 200);
+}
+
+#[tokio::test]
+async fn a_query_for_nothing_known_is_refused() {
+    let service = Service::with_bars(1).await;
+    let required = refusal("one of dataset or dataset_name is required: bad request");
+    assert_eq!(service.get(&service.reader, "/api/rows/").await, (400, required));
+    let nothing = (404, refusal("dataset not found"));
+    assert_eq!(service.get(&service.reader, "/api/rows/?dataset_name=x").await, nothing);
+    assert_eq!(service.get(&service.reader, "/api/rows/?dataset=9").await, nothing);
+    let answer = service.get(&service.reader, "/api/rows/?dataset=1&ordering=open").await;
+    assert_eq!(answer, (400, refusal("ordering must be timestamp or -timestamp: bad request")));
+}

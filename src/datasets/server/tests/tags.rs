@@ -1,0 +1,23 @@
+//! `/api/tags/` and `/api/datasets/{id}/tags/`
+
+use super::*;
+
+#[tokio::test]
+async fn tags_are_listed_and_added_by_the_owner() {
+    let service = Service::with_bars(0).await;
+    let public = json!({"name": "public", "is_public": true});
+    let members = json!({"name": "members", "is_public": false});
+    let path = "/api/datasets/1/tags/";
+    let tag = json!({"tag_name": "members"});
+    let refused = refusal("only the owner of the dataset may do that: forbidden");
+    assert_eq!(service.post(&service.reader, path, &tag).await, (403, refused));
+    assert_eq!(service.post(&service.owner, path, &tag).await.0, 201);
+    assert_eq!(service.post(&service.owner, path, &tag).await.0, 200);
+    let both = json!({"count": 2, "next": null, "previous": null, "results": [members, public]});
+    assert_eq!(service.get(&service.reader, path).await, (200, both.clone()));
+    assert_eq!(service.get(&service.reader, "/api/tags/").await, (200, both));
+    let nothing = refusal("dataset not found");
+    assert_eq!(service.get(&service.reader, "/api/datasets/9/tags/").await, (404, nothing.clone()));
+    let answer = service.post(&service.owner, "/api/datasets/x/tags/", &tag).await;
+    assert_eq!(answer, (404, nothing));
+}

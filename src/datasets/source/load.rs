@@ -1,0 +1,252 @@
+//! The machine's own load, measured each second: processor, memory, network, disk.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use model::timestamp::Timestamp;
+use sysinfo::{Disks, Networks, System};
+use task::clock::Clock;
+use tokio::{
+    task::spawn_blocking,
+    time::{Instant, MissedTickBehavior, interval},
+};
+use tracing::{info, warn};
+
+use super::{Description, Feed};
+use crate::{Datasets, catalog::CatalogError, rollup::VALUE_COLUMN};
+
+/// Measurements between two times that old rows are let go.
+const PRUNE_EVERY: u32 = 60;
+
+/// Old rows let go at a time: more than come in meanwhile, and few enough to be quick.
+const PRUNE_ROWS: usize = 4096;
+
+/// How to measure the machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LoadOptions {
+    /// The time between two measurements.
+    pub every: Duration,
+    /// How long rows are kept. Buckets are kept for good.
+    pub keep: Duration,
+}
+
+impl LoadOptions {
+    /// Each second, kept for a day: what a session of a few hours shows, and some 20 MB.
+    pub const USUAL: Self = Self { every: Duration::from_secs(1), keep: Duration::from_hours(24) };
+}
+
+const fn describe(
+    name: &'static str,
+    text: &'static str,
+    metadata: &'static [(&'static str, &'static str)],
+    columns: &'static [&'static str],
+) -> Description<'static> {
+    Description { name, text, metadata, columns }
+}
+
+/// The datasets, in the order in which a measurement has its rows.
+const DATASETS: [Description<'static>; 4] = [
+    describe(
+        "machine_cpu",
+        "Processor load of this machine, each second",
+        &[
+            ("source", "machine"),
+            ("provider", "triptych"),
+            ("frequency", "1s"),
+            (VALUE_COLUMN, "load_percent"),
+            ("unit", "percent"),
+        ],
+        &["load_percent", "busiest_core_percent", "load_average_1m"],
+    ),
+    describe(
+        "machine_memory",
+        "Memory in use on this machine, each second",
+        &[
+            ("source", "machine"),
+            ("provider", "triptych"),
+            ("frequency", "1s"),
+            (VALUE_COLUMN, "used_percent"),
+            ("unit", "percent"),
+        ],
+        &["used_percent", "used_bytes", "swap_used_bytes"],
+    ),
+    describe(
+        "machine_network",
+        "Network traffic of this machine, each second, loopback left out",
+        &[
+            ("source", "machine"),
+            ("provider", "triptych"),
+            ("frequency", "1s"),
+            (VALUE_COLUMN, "received_bytes_per_second"),
+            ("unit", "bytes per second"),
+        ],
+        &["received_bytes_per_second", "sent_bytes_per_second"],
+    ),
+    describe(
+        "machine_disk",
+        "Disk traffic and space of this machine, each second",
+        &[
+            ("source", "machine"),
+            ("provider", "triptych"),
+            ("frequency", "1s"),
+            (VALUE_COLUMN, "written_bytes_per_second"),
+            ("unit", "bytes per second"),
+        ],
+        &["written_bytes_per_second", "read_bytes_per_second", "used_percent"],
+    ),
+];
+
+/// One row for each dataset.
+type Measurement = [Vec<Option<f64>>; 4];
+
+/// Measures and appends until dropped.
+pub(crate) async fn run(datasets: Datasets, options: LoadOptions, clock: Clock) {
+    let mut feeds = Vec::new();
+    for description in DATASETS {
+        match Feed::open(&datasets, description).await {
+            Ok(feed) => feeds.push(feed),
+            Err(error) => {
+                warn!(%error, "the machine's load is not measured: {}", description.name);
+                return;
+            }
+        }
+    }
+    info!("the machine's load is measured every {:?}", options.every);
+    let mut ticks = interval(options.every.max(Duration::from_millis(1)));
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticks.tick().await;
+    let mut meter = Meter::new(Instant::now());
+    let mut last = None;
+    let mut n_stored = 0_u32;
+    loop {
+        ticks.tick().await;
+        let now = Instant::now();
+        let Ok((used, measurement)) = spawn_blocking(move || {
+            let measurement = meter.measure(now);
+            (meter, measurement)
+        })
+        .await
+        else {
+            return;
+        };
+        meter = used;
+        let moment = Timestamp::from_seconds(clock.now().seconds());
+        if last.replace(moment) == Some(moment) {
+            continue;
+        }
+        append(&feeds, moment, measurement).await;
+        n_stored = n_stored.wrapping_add(1);
+        if n_stored.is_multiple_of(PRUNE_EVERY)
+            && let Err(error) = prune(&feeds, moment - options.keep).await
+        {
+            warn!(%error, "old measurements were not let go");
+        }
+    }
+}
+
+async fn append(feeds: &[Feed], moment: Timestamp, measurement: Measurement) {
+    let rows = feeds.iter().zip(measurement);
+    let appends = rows.map(|(feed, numbers)| feed.append([(moment, numbers)]));
+    for result in futures::future::join_all(appends).await {
+        if let Err(error) = result {
+            warn!(%error, "a measurement was not stored");
+        }
+    }
+}
+
+async fn prune(feeds: &[Feed], before: Timestamp) -> Result<(), CatalogError> {
+    for feed in feeds {
+        feed.prune(before, PRUNE_ROWS).await?;
+    }
+    Ok(())
+}
+
+/// Reads the machine's counters. What it cannot read it leaves out.
+#[derive(Debug)]
+struct Meter {
+    system: Option<System>,
+    networks: Option<Networks>,
+    disks: Option<Disks>,
+    measured: Instant,
+}
+
+impl Meter {
+    fn new(now: Instant) -> Self {
+        let mut system = System::new().ok();
+        if let Some(system) = &mut system {
+            system.refresh_cpu_usage();
+        }
+        let networks = Networks::new_with_refreshed_list().ok();
+        let disks = Disks::new_with_refreshed_list().ok();
+        Self { system, networks, disks, measured: now }
+    }
+
+    /// What happened since the last measurement.
+    fn measure(&mut self, now: Instant) -> Measurement {
+        let seconds = now.saturating_duration_since(self.measured).as_secs_f64().max(1e-3);
+        self.measured = now;
+        [self.cpu(), self.memory(), self.network(seconds), self.disk(seconds)]
+    }
+
+    fn cpu(&mut self) -> Vec<Option<f64>> {
+        let Some(system) = &mut self.system else { return vec![None; 3] };
+        system.refresh_cpu_usage();
+        let busiest = system.cpus().iter().map(|cpu| percent(cpu.usage())).reduce(f64::max);
+        let average = System::load_average().ok().map(|average| average.one);
+        vec![Some(percent(system.global_cpu_usage())), busiest, average]
+    }
+
+    fn memory(&mut self) -> Vec<Option<f64>> {
+        let Some(system) = &mut self.system else { return vec![None; 3] };
+        system.refresh_memory();
+        let (total, used) = (number(system.total_memory()), number(system.used_memory()));
+        let used_percent = (total > 0.0).then(|| rounded(100.0 * used / total));
+        vec![used_percent, Some(used), Some(number(system.used_swap()))]
+    }
+
+    fn network(&mut self, seconds: f64) -> Vec<Option<f64>> {
+        let Some(networks) = &mut self.networks else { return vec![None; 2] };
+        networks.refresh(true);
+        let (mut received, mut sent) = (0.0, 0.0);
+        for (name, network) in networks.iter() {
+            if name != "lo" {
+                received += number(network.received());
+                sent += number(network.transmitted());
+            }
+        }
+        vec![Some((received / seconds).round()), Some((sent / seconds).round())]
+    }
+
+    fn disk(&mut self, seconds: f64) -> Vec<Option<f64>> {
+        let Some(disks) = &mut self.disks else { return vec![None; 3] };
+        disks.refresh(true);
+        // A disk that is mounted in several places is one disk.
+        let by_name: BTreeMap<_, _> = disks.iter().map(|disk| (disk.name(), disk)).collect();
+        let (mut written, mut read, mut total, mut free) = (0.0, 0.0, 0.0, 0.0);
+        for disk in by_name.into_values() {
+            let usage = disk.usage();
+            written += number(usage.written_bytes);
+            read += number(usage.read_bytes);
+            total += number(disk.total_space());
+            free += number(disk.available_space());
+        }
+        let used_percent = (total > 0.0).then(|| rounded(100.0 * (total - free) / total));
+        vec![Some((written / seconds).round()), Some((read / seconds).round()), used_percent]
+    }
+}
+
+/// A share of a processor, to the hundredth of a percent that a measurement is good for.
+fn percent(share: f32) -> f64 {
+    rounded(f64::from(share).clamp(0.0, 100.0))
+}
+
+fn rounded(number: f64) -> f64 {
+    (number * 100.0).round() / 100.0
+}
+
+#[expect(clippy::cast_precision_loss, reason = "no machine has 2^53 bytes to count")]
+fn number(count: u64) -> f64 {
+    count as f64
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,127 @@
+//! Bars that could be a market's, and their way into the datasets.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use model::resolution::Resolution;
+use task::group::Group;
+use tempfile::tempdir;
+
+use super::{generator::DELAY_MAX, *};
+use crate::{
+    block::Rows,
+    query::{DatasetRef, Span},
+    store::sqlite::SqliteStore,
+};
+
+const DAY: i64 = 1440;
+
+fn generator() -> Generator {
+    Generator::new(TICKERS[0], 7)
+}
+
+#[test]
+fn bars_are_bars_and_hang_together() {
+    let generator = generator();
+    let mut last: Option<Bar> = None;
+    let (mut lowest, mut highest) = (f64::MAX, 0.0_f64);
+    for minute in 0..30 * DAY {
+        let bar = generator.bar(minute);
+        let (top, bottom) = (bar.open.max(bar.close), bar.open.min(bar.close));
+        assert!(bar.low <= bottom && top <= bar.high && bar.low > 0.0, "{bar:?}");
+        assert!(bar.volume > 0.0 && bar.trades >= 1.0 && bar.trades.fract() == 0.0, "{bar:?}");
+        assert!(last.is_none_or(|last| (last.close - bar.open).abs() < 1e-9), "{last:?} {bar:?}");
+        last = Some(bar);
+        (lowest, highest) = (lowest.min(bar.low), highest.max(bar.high));
+    }
+    let swing = highest / lowest;
+    assert!((1.05..2.5).contains(&swing), "a month swings by {swing}");
+}
+
+#[test]
+fn a_bar_follows_from_the_seed_and_its_minute() {
+    assert_eq!(generator().bar(12_345), generator().bar(12_345));
+    assert_ne!(generator().bar(12_345), Generator::new(TICKERS[0], 8).bar(12_345));
+    assert_ne!(generator().bar(12_345), Generator::new(TICKERS[1], 7).bar(12_345));
+}
+
+#[test]
+fn some_minutes_are_missing_some_late_and_some_corrected() {
+    let generator = generator();
+    let (mut n_late, mut n_corrected) = (0, 0);
+    let mut rows: BTreeMap<i64, Bar> = BTreeMap::new();
+    for minute in 0..10 * DAY {
+        for (bar_minute, bar) in generator.arrivals(minute) {
+            match rows.insert(bar_minute, bar) {
+                Some(before) => {
+                    assert_ne!(before, bar, "a correction corrects something");
+                    n_corrected += 1;
+                }
+                None if bar_minute < minute => n_late += 1,
+                None => {}
+            }
+        }
+    }
+    let whole = 0..10 * DAY - DELAY_MAX;
+    let missing: BTreeSet<i64> =
+        whole.clone().filter(|minute| !rows.contains_key(minute)).collect();
+    assert!((20..400).contains(&missing.len()), "{} minutes are missing", missing.len());
+    assert!(missing.iter().all(|minute| generator.is_missing(*minute)));
+    assert!(n_late > 50 && n_corrected > 50, "{n_late} late, {n_corrected} corrected");
+    let is_final = |minute: &i64| rows.get(minute).is_none_or(|bar| *bar == generator.bar(*minute));
+    assert!(whole.clone().all(|minute| is_final(&minute)), "in the end all bars are right");
+}
+
+async fn rows_of(datasets: &Datasets, name: &str) -> Vec<i64> {
+    let which = DatasetRef::Name(name.to_owned());
+    let read = datasets.blocking(move |store| {
+        let mut minutes = Vec::new();
+        let Some(dataset) = store.dataset(&which)? else { return Ok(minutes) };
+        let all = Span { first: Timestamp::MIN, last: Timestamp::MAX };
+        store.scan(dataset.id, Resolution::Raw, all, &mut |piece| {
+            if let Rows::Raw(block) = piece {
+                minutes.extend(block.times.into_iter().map(minute_of));
+            }
+            std::ops::ControlFlow::Continue(())
+        })?;
+        Ok(minutes)
+    });
+    read.await.unwrap()
+}
+
+/// Runs the market until its newest bar is that of `minute`, and stops it.
+async fn run_until(datasets: &Datasets, options: MarketOptions, clock: &Clock, minute: i64) {
+    let group = Group::default();
+    group.spawn("market", run(datasets.clone(), options, clock.clone()));
+    let seen = || async {
+        let newest = rows_of(datasets, "synthetic_eurusd_1min").await.last().copied();
+        if newest >= Some(minute) { Ok(()) } else { Err(newest) }
+    };
+    task::wait::until(Duration::from_mins(1), seen).await.unwrap();
+    group.shutdown().await;
+}
+
+#[tokio::test]
+async fn history_is_written_time_runs_on_and_a_restart_goes_on() {
+    let folder = tempdir().unwrap();
+    let store = SqliteStore::open(&folder.path().join("datasets.sqlite")).unwrap();
+    let clock = Clock::manual(Timestamp::from_seconds(1_800_000_000));
+    let now = minute_of(clock.now());
+    let datasets = Datasets::new(Arc::new(store), clock.clone(), &Group::default());
+    let (lag, history) = (Duration::from_hours(2), Duration::from_hours(48));
+    let options = MarketOptions { seed: 7, lag, history, speed: 60_000 };
+    run_until(&datasets, options, &clock, now - 100).await;
+    let first = rows_of(&datasets, "synthetic_btcusd_1min").await;
+    assert!(first.first().is_some_and(|minute| *minute <= now - 3000 + DELAY_MAX));
+    assert!(first.len() > 2600, "{} of at most 2780 minutes", first.len());
+
+    run_until(&datasets, options, &clock, now - 6).await;
+    let minutes = rows_of(&datasets, "synthetic_btcusd_1min").await;
+    assert!(minutes.starts_with(&first[..first.len() - 30]), "the history is the same");
+    assert!(minutes.iter().all(|minute| *minute < now), "no bar of a minute that is not over");
+    let generator = Generator::new(TICKERS[0], 7);
+    let gaps = (now - 3000..now - 40).filter(|minute| minutes.binary_search(minute).is_err());
+    assert!(gaps.into_iter().all(|minute| generator.is_missing(minute)));
+}

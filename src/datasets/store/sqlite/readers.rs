@@ -1,0 +1,91 @@
+//! Connections for reading: a few, opened as needed, each used by one reader at a time.
+
+use std::path::PathBuf;
+
+use parking_lot::{Condvar, Mutex};
+use rusqlite::{Connection, OpenFlags};
+
+use super::{StoreError, opening, prepare};
+
+/// Connections at most. One more reader waits until another is done. Long readers are bounded on
+/// their own, below this number, so that short ones always find a place.
+pub(super) const CONNECTIONS_MAX: usize = 16;
+
+/// Connections of which some are idle.
+#[derive(Debug)]
+pub(super) struct Readers {
+    path: PathBuf,
+    pool: Mutex<Pool>,
+    returned: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Pool {
+    idle: Vec<Connection>,
+    n_open: usize,
+}
+
+impl Readers {
+    pub(super) fn new(path: PathBuf) -> Self {
+        Self { path, pool: Mutex::default(), returned: Condvar::new() }
+    }
+
+    /// Runs `read` in a transaction of its own, so that it sees one moment of the store.
+    pub(super) fn read<T>(
+        &self,
+        read: impl FnOnce(&Connection) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let mut borrowed = Borrowed { connection: Some(self.take()?), readers: self };
+        let Some(connection) = &mut borrowed.connection else { return Err(StoreError::Closed) };
+        let transaction = connection.transaction()?;
+        let result = read(&transaction);
+        transaction.finish()?;
+        result
+    }
+
+    fn take(&self) -> Result<Connection, StoreError> {
+        let mut pool = self.pool.lock();
+        loop {
+            if let Some(connection) = pool.idle.pop() {
+                return Ok(connection);
+            }
+            if pool.n_open < CONNECTIONS_MAX {
+                pool.n_open += 1;
+                break;
+            }
+            self.returned.wait(&mut pool);
+        }
+        drop(pool);
+        let opened = self.open();
+        if opened.is_err() {
+            self.pool.lock().n_open -= 1;
+            self.returned.notify_one();
+        }
+        opened
+    }
+
+    fn open(&self) -> Result<Connection, StoreError> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(&self.path, flags).map_err(opening)?;
+        prepare(&connection).map_err(opening)?;
+        Ok(connection)
+    }
+}
+
+/// A connection that goes back to the pool, even if its reader panics.
+struct Borrowed<'a> {
+    connection: Option<Connection>,
+    readers: &'a Readers,
+}
+
+impl Drop for Borrowed<'_> {
+    fn drop(&mut self) {
+        let mut pool = self.readers.pool.lock();
+        match self.connection.take() {
+            Some(connection) => pool.idle.push(connection),
+            None => pool.n_open -= 1,
+        }
+        drop(pool);
+        self.readers.returned.notify_one();
+    }
+}

@@ -1,0 +1,126 @@
+//! The one thread that writes, and how many writers share one commit.
+//!
+//! A job runs inside a savepoint of the current transaction; when no more jobs wait, or enough have
+//! run, all of them are committed at once and answered. So a commit's wait for the disk is paid once
+//! for all who wait for it.
+
+use std::{mem, thread};
+
+use rusqlite::{Connection, TransactionBehavior};
+use tokio::sync::{mpsc, oneshot};
+use tracing::error;
+
+use super::StoreError;
+
+/// Jobs that wait for the writer. One more waits for a place: the writer is a step away from the
+/// disk, and pushing back is all that helps.
+const QUEUE_CAPACITY: usize = 256;
+
+/// Jobs in one commit at most, so that the first of them is not answered too late.
+const JOBS_PER_COMMIT: usize = 256;
+
+/// Does its work inside the open transaction, and returns what is to be done once it is durable.
+type Job = Box<dyn FnOnce(&Connection) -> Answer + Send>;
+
+/// Tells whoever waits: with nothing if the commit holds, else with the reason.
+type Answer = Box<dyn FnOnce(Result<(), String>)>;
+
+/// Handle to the writing thread, which ends when the last handle is gone.
+#[derive(Debug, Clone)]
+pub(super) struct Writer {
+    jobs: mpsc::Sender<Job>,
+}
+
+impl Writer {
+    /// Starts the thread, which owns `connection`.
+    pub(super) fn start(connection: Connection) -> Result<Self, StoreError> {
+        let (jobs, queue) = mpsc::channel(QUEUE_CAPACITY);
+        thread::Builder::new()
+            .name("datasets-writer".to_owned())
+            .spawn(move || run(connection, queue))
+            .map_err(StoreError::Thread)?;
+        Ok(Self { jobs })
+    }
+
+    /// Runs `work` in a transaction, and returns its result once that is durable. What it returns
+    /// as an error is undone.
+    ///
+    /// `on_commit` is called before this returns, in the order of commits. Dropping the future does
+    /// not stop work that has been queued.
+    pub(super) async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+        on_commit: impl FnOnce(&T) + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let (sender, receiver) = oneshot::channel();
+        let job: Job = Box::new(move |connection| {
+            let result = in_savepoint(connection, work);
+            Box::new(move |committed| {
+                let result = match (committed, result) {
+                    (Ok(()), Ok(done)) => {
+                        on_commit(&done);
+                        Ok(done)
+                    }
+                    (_, Err(error)) => Err(error),
+                    (Err(reason), Ok(_)) => Err(StoreError::Commit { reason }),
+                };
+                // Whoever asked may be gone; the work is done all the same.
+                drop(sender.send(result));
+            })
+        });
+        self.jobs.send(job).await.map_err(|_| StoreError::Closed)?;
+        receiver.await.map_err(|_| StoreError::Closed)?
+    }
+}
+
+fn in_savepoint<T>(
+    connection: &Connection,
+    work: impl FnOnce(&Connection) -> Result<T, StoreError>,
+) -> Result<T, StoreError> {
+    connection.prepare_cached("SAVEPOINT job")?.execute([])?;
+    let result = work(connection);
+    if result.is_err() {
+        connection.prepare_cached("ROLLBACK TO job")?.execute([])?;
+    }
+    connection.prepare_cached("RELEASE job")?.execute([])?;
+    result
+}
+
+fn run(mut connection: Connection, mut queue: mpsc::Receiver<Job>) {
+    let mut answers: Vec<Answer> = Vec::new();
+    while let Some(first) = queue.blocking_recv() {
+        let committed = commit(&mut connection, first, &mut queue, &mut answers);
+        if let Err(error) = &committed {
+            error!(%error, n_jobs = answers.len(), "a commit to the dataset store failed");
+        }
+        let committed = committed.map_err(|error| error.to_string());
+        for answer in mem::take(&mut answers) {
+            answer(committed.clone());
+        }
+    }
+}
+
+/// Runs `first` and what waits behind it in one transaction.
+fn commit(
+    connection: &mut Connection,
+    first: Job,
+    queue: &mut mpsc::Receiver<Job>,
+    answers: &mut Vec<Answer>,
+) -> rusqlite::Result<()> {
+    let transaction = match connection.transaction_with_behavior(TransactionBehavior::Immediate) {
+        Ok(transaction) => transaction,
+        Err(error) => {
+            // Outside a transaction a savepoint would commit by itself: the job must not run. Its
+            // answer is dropped, which its caller sees as a closed store.
+            drop(first);
+            return Err(error);
+        }
+    };
+    answers.push(first(&transaction));
+    while answers.len() < JOBS_PER_COMMIT
+        && let Ok(job) = queue.try_recv()
+    {
+        answers.push(job(&transaction));
+    }
+    transaction.commit()
+}

@@ -1,0 +1,201 @@
+//! What a key can do: one list, and the words that help and footer use for it.
+
+use crate::state::Screen;
+
+/// Something to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Action {
+    // Everywhere.
+    /// Shows a screen.
+    Show(Screen),
+    /// Opens or closes the help.
+    Help,
+    /// Goes back one step: overlay, filter, zoom.
+    Back,
+    /// Ends the program; asks first while a run is awaited.
+    Quit,
+    /// Cancels the run in view; twice in a row, ends the program.
+    Interrupt,
+    /// Stops the program until the shell brings it back.
+    Suspend,
+    /// Moves the focus to the next pane.
+    NextPane,
+    /// Moves the focus to the pane before.
+    PreviousPane,
+    /// Gives the focused pane the whole screen, or takes it back.
+    Zoom,
+    /// Asks the services anew.
+    Refresh,
+    /// Opens the form that runs a function.
+    OpenForm,
+    /// Copies what is selected.
+    Copy,
+    /// Takes the next theme.
+    NextTheme,
+    /// Takes the mouse from the terminal, or gives it back.
+    ToggleMouse,
+    /// Draws everything anew.
+    Redraw,
+    /// Edits the filter of the focused list.
+    Filter,
+
+    // Lists.
+    /// Selects the row above.
+    Up,
+    /// Selects the row below.
+    Down,
+    /// Selects the first row.
+    First,
+    /// Selects the last row.
+    Last,
+    /// Selects half a page up.
+    HalfPageUp,
+    /// Selects half a page down.
+    HalfPageDown,
+    /// Selects a page up.
+    PageUp,
+    /// Selects a page down.
+    PageDown,
+    /// Opens what is selected.
+    Open,
+    /// Sorts by the next column.
+    Sort,
+    /// Turns the order around.
+    Reverse,
+
+    // Cluster and Execute.
+    /// Shows stdout, stderr, or the whole answer.
+    NextOutput,
+    /// Shows how two result groups differ.
+    Diff,
+
+    // The form.
+    /// Goes to the next field.
+    NextField,
+    /// Goes to the field before.
+    PreviousField,
+    /// Takes the next known value of a field.
+    NextChoice,
+    /// Takes the known value before.
+    PreviousChoice,
+    /// Runs the function.
+    Run,
+    /// Copies the request as a command line for curl.
+    CopyCurl,
+
+    // Live things.
+    /// Stops taking in what is new, or catches up.
+    Pause,
+    /// Follows what is newest.
+    Follow,
+
+    // Data.
+    /// Moves the crosshair, then the chart, into the past.
+    Earlier,
+    /// Moves the crosshair, then the chart, towards now.
+    Later,
+    /// Shows a shorter span; the resolution follows.
+    ZoomIn,
+    /// Shows a longer span; the resolution follows.
+    ZoomOut,
+    /// Takes a coarser resolution.
+    Coarser,
+    /// Takes a finer resolution.
+    Finer,
+    /// Draws candles, a line, or smoothed candles.
+    NextChart,
+    /// Shows or hides indicators.
+    Indicators,
+    /// Acquires the public tag.
+    AcquireTag,
+    /// Shows rows as numbers.
+    RowsTable,
+
+    // Inference.
+    /// Shows the next topic.
+    NextTopic,
+    /// Shows the label before.
+    PreviousLabel,
+    /// Shows the next label.
+    NextLabel,
+
+    // Logs.
+    /// Shows less serious lines, too.
+    LowerLevel,
+    /// Shows more serious lines only.
+    HigherLevel,
+    /// Shows the lines of one source, in turn.
+    NextSource,
+    /// Breaks long lines, or cuts them.
+    Wrap,
+    /// Shows times, or not.
+    Times,
+}
+
+impl Action {
+    /// What it does, as the help says it.
+    #[must_use]
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Show(Screen::Cluster) => "cluster",
+            Self::Show(Screen::Execute) => "execute",
+            Self::Show(Screen::Data) => "data",
+            Self::Show(Screen::Inference) => "inference",
+            Self::Show(Screen::Logs) => "logs",
+            Self::Help => "this help",
+            Self::Back => "back one step",
+            Self::Quit => "quit (asks while a run is awaited)",
+            Self::Interrupt => "cancel the run; twice: quit now",
+            Self::Suspend => "suspend",
+            Self::NextPane => "next pane",
+            Self::PreviousPane => "previous pane",
+            Self::Zoom => "zoom pane",
+            Self::Refresh => "refresh now",
+            Self::OpenForm => "execute a function",
+            Self::Copy => "copy what is selected",
+            Self::NextTheme => "next theme",
+            Self::ToggleMouse => "mouse on / off (shift-drag selects)",
+            Self::Redraw => "redraw",
+            Self::Filter => "filter",
+            Self::Up => "up",
+            Self::Down => "down",
+            Self::First => "first",
+            Self::Last => "last",
+            Self::HalfPageUp => "half a page up",
+            Self::HalfPageDown => "half a page down",
+            Self::PageUp => "page up",
+            Self::PageDown => "page down",
+            Self::Open => "open",
+            Self::Sort => "sort by the next column",
+            Self::Reverse => "reverse the order",
+            Self::NextOutput => "stdout / stderr / raw JSON",
+            Self::Diff => "compare two result groups",
+            Self::NextField => "next field",
+            Self::PreviousField => "previous field",
+            Self::NextChoice => "next known value",
+            Self::PreviousChoice => "previous known value",
+            Self::Run => "run",
+            Self::CopyCurl => "copy as curl",
+            Self::Pause => "pause / resume",
+            Self::Follow => "follow the newest",
+            Self::Earlier => "crosshair, then chart, to the left",
+            Self::Later => "crosshair, then chart, to the right",
+            Self::ZoomIn => "zoom in (resolution follows)",
+            Self::ZoomOut => "zoom out (resolution follows)",
+            Self::Coarser => "coarser resolution",
+            Self::Finer => "finer resolution",
+            Self::NextChart => "candles / line / heikin",
+            Self::Indicators => "indicators",
+            Self::AcquireTag => "acquire the tag public",
+            Self::RowsTable => "rows as a table",
+            Self::NextTopic => "next topic",
+            Self::PreviousLabel => "previous label",
+            Self::NextLabel => "next label",
+            Self::LowerLevel => "less serious lines, too",
+            Self::HigherLevel => "more serious lines only",
+            Self::NextSource => "one source after another",
+            Self::Wrap => "wrap long lines",
+            Self::Times => "times on / off",
+        }
+    }
+}

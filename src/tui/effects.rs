@@ -1,0 +1,295 @@
+//! Performs effects: calls the services through the client room, and sends their answers back.
+
+mod calls;
+mod timers;
+
+use std::{collections::HashMap, future::Future, sync::Arc};
+
+use client::{
+    datasets::Datasets, error::ClientError, functions::Functions, inference::Inference,
+    transport::Transport,
+};
+use model::{dataset::DatasetId, topic::TopicId};
+use task::group::Group;
+use tokio::{sync::mpsc, time::Instant};
+use tokio_util::sync::CancellationToken;
+
+use self::timers::Timers;
+use crate::{
+    event::{DataEvent, Effect, Event, InferenceEvent, Timer},
+    local::{Addresses, LocalEvent, LocalStack},
+    state::{loadable::Failure, runs::RunId},
+};
+
+/// What only the loop can do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Wish {
+    /// Put a text on the clipboard.
+    Copy(String),
+    /// Take the mouse, or give it back.
+    CaptureMouse(bool),
+    /// Draw everything anew.
+    Redraw,
+    /// Stop until the shell brings us back.
+    Suspend,
+    /// End.
+    Quit,
+}
+
+/// What a call is about. A new call takes the place of an older one about the same, so there are
+/// never more calls than there are things on the screen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Subject {
+    Nodes,
+    Functions,
+    Run(RunId),
+    Datasets,
+    Columns(DatasetId),
+    Rows(DatasetId, model::resolution::Resolution),
+    Stream,
+    Tag,
+    Topics,
+    Latest(TopicId),
+    History(TopicId),
+}
+
+/// The services, as far as their addresses are known.
+#[derive(Debug, Clone, Default)]
+struct Clients {
+    head: Option<Functions>,
+    datasets: Option<Datasets>,
+    inference: Option<Inference>,
+}
+
+/// Performs effects.
+pub(crate) struct Runner {
+    events: mpsc::Sender<Event>,
+    local: Option<Arc<dyn LocalStack>>,
+    local_events: mpsc::Sender<LocalEvent>,
+    /// Calls to the services at hand.
+    calls: Group,
+    /// What outlives a change of services.
+    tasks: Group,
+    under_way: HashMap<Subject, CancellationToken>,
+    clients: Clients,
+    timers: Timers,
+}
+
+impl Runner {
+    pub(crate) fn new(
+        events: mpsc::Sender<Event>,
+        local_events: mpsc::Sender<LocalEvent>,
+        local: Option<Arc<dyn LocalStack>>,
+    ) -> Self {
+        Self {
+            events,
+            local,
+            local_events,
+            calls: Group::default(),
+            tasks: Group::default(),
+            under_way: HashMap::new(),
+            clients: Clients::default(),
+            timers: Timers::default(),
+        }
+    }
+
+    /// When the next timer is due.
+    pub(crate) fn next_timer(&self) -> Option<Instant> {
+        self.timers.next()
+    }
+
+    /// The timers that are due at `now`, taken out.
+    pub(crate) fn due_timers(&mut self, now: Instant) -> Vec<Timer> {
+        self.timers.due(now)
+    }
+
+    /// Begins to do `effect`, and returns at once; returns what is the loop's to do.
+    pub(crate) fn perform(&mut self, effect: Effect) -> Option<Wish> {
+        match effect {
+            Effect::Wake(timer, wait) => self.timers.set(timer, Instant::now() + wait),
+            Effect::Forget(timer) => self.timers.forget(timer),
+            Effect::StartLocal => self.start_local(),
+            Effect::Connect(addresses) => self.connect(&addresses),
+            Effect::Cancel(id) => self.drop_call(Subject::Run(id)),
+            Effect::CloseStream => self.drop_call(Subject::Stream),
+            Effect::Copy(text) => return Some(Wish::Copy(text)),
+            Effect::CaptureMouse(has_mouse) => return Some(Wish::CaptureMouse(has_mouse)),
+            Effect::Redraw => return Some(Wish::Redraw),
+            Effect::Suspend => return Some(Wish::Suspend),
+            Effect::Quit => return Some(Wish::Quit),
+            effect @ (Effect::LoadNodes | Effect::LoadFunctions | Effect::Execute(..)) => {
+                self.call_head(effect);
+            }
+            Effect::LoadTopics | Effect::LoadLatest { .. } | Effect::LoadHistory { .. } => {
+                self.call_inference(&effect);
+            }
+            effect => self.call_datasets(effect),
+        }
+        None
+    }
+
+    /// Drops every call and waits until it is gone.
+    pub(crate) async fn shutdown(self) {
+        self.tasks.stop();
+        self.calls.shutdown().await;
+        self.tasks.shutdown().await;
+    }
+
+    fn start_local(&self) {
+        let Some(local) = self.local.clone() else { return };
+        let (events, local_events) = (self.events.clone(), self.local_events.clone());
+        self.tasks.spawn("local stack", async move {
+            if let Err(error) = local.start(local_events).await {
+                let failure = Failure {
+                    what: error.to_string(),
+                    why: innermost(&error),
+                    next: "look at the logs (5), or name services with --head".to_owned(),
+                    ..Failure::default()
+                };
+                events.send(Event::LocalFailed(failure)).await.ok();
+            }
+        });
+    }
+
+    fn connect(&mut self, addresses: &Addresses) {
+        self.calls.stop();
+        self.calls = Group::default();
+        self.under_way.clear();
+        let Addresses { head, datasets, inference, api_key } = addresses;
+        let open = |address: &Option<String>, what: &str| {
+            let address = address.as_ref()?;
+            let transport = Transport::new(address, api_key.clone());
+            transport.map_err(|error| tracing::warn!(%error, "cannot use the {what}")).ok()
+        };
+        self.clients = Clients {
+            head: open(head, "head").map(Functions::new),
+            datasets: open(datasets, "dataset service").map(Datasets::new),
+            inference: open(inference, "inference service").map(Inference::new),
+        };
+    }
+
+    fn drop_call(&mut self, subject: Subject) {
+        if let Some(call) = self.under_way.remove(&subject) {
+            call.cancel();
+        }
+    }
+
+    /// Runs a call, instead of an older one about the same, and sends its answer.
+    fn call(&mut self, subject: Subject, call: impl Future<Output = Event> + Send + 'static) {
+        let events = self.events.clone();
+        self.begin(subject, async move {
+            let event = call.await;
+            events.send(event).await.ok();
+        });
+    }
+
+    fn begin(&mut self, subject: Subject, work: impl Future<Output = ()> + Send + 'static) {
+        self.under_way.retain(|_, call| !call.is_cancelled());
+        let token = CancellationToken::new();
+        if let Some(older) = self.under_way.insert(subject, token.clone()) {
+            older.cancel();
+        }
+        self.calls.spawn("call", async move {
+            // Cancelled when done, too, so that the table above does not keep what is over.
+            let _done = token.clone().drop_guard();
+            token.run_until_cancelled(work).await;
+        });
+    }
+
+    fn call_head(&mut self, effect: Effect) {
+        let head = self.clients.head.clone();
+        match effect {
+            Effect::LoadNodes => self.call(Subject::Nodes, calls::nodes(head)),
+            Effect::LoadFunctions => self.call(Subject::Functions, calls::functions(head)),
+            Effect::Execute(id, request) => {
+                self.call(Subject::Run(id), calls::execute(head, id, request));
+            }
+            _ => {}
+        }
+    }
+
+    fn call_datasets(&mut self, effect: Effect) {
+        let datasets = self.clients.datasets.clone();
+        let event = |event: DataEvent| Event::Data(event);
+        match effect {
+            Effect::LoadDatasets { search } => {
+                let call = calls::datasets(datasets, search);
+                self.call(Subject::Datasets, async move { event(call.await) });
+            }
+            Effect::LoadColumns { dataset } => {
+                let call = calls::columns(datasets, dataset);
+                self.call(Subject::Columns(dataset), async move { event(call.await) });
+            }
+            Effect::LoadRows(query) => {
+                let subject = Subject::Rows(query.dataset, query.resolution);
+                let call = calls::rows(datasets, query);
+                self.call(subject, async move { event(call.await) });
+            }
+            Effect::AcquireTag { tag } => {
+                let call = calls::acquire(datasets, tag);
+                self.call(Subject::Tag, async move { event(call.await) });
+            }
+            Effect::OpenStream { dataset } => {
+                let stream = calls::stream(datasets, dataset, self.events.clone());
+                self.begin(Subject::Stream, stream);
+            }
+            _ => {}
+        }
+    }
+
+    fn call_inference(&mut self, effect: &Effect) {
+        let inference = self.clients.inference.clone();
+        let event = |event: InferenceEvent| Event::Inference(event);
+        match *effect {
+            Effect::LoadTopics => {
+                let call = calls::topics(inference);
+                self.call(Subject::Topics, async move { event(call.await) });
+            }
+            Effect::LoadLatest { topic } => {
+                let call = calls::latest(inference, topic);
+                self.call(Subject::Latest(topic), async move { event(call.await) });
+            }
+            Effect::LoadHistory { topic, limit } => {
+                let call = calls::history(inference, topic, limit);
+                self.call(Subject::History(topic), async move { event(call.await) });
+            }
+            _ => {}
+        }
+    }
+}
+
+/// What a failed call is to the state: words.
+fn failure(what: &str, error: &ClientError) -> Failure {
+    let why = match error {
+        ClientError::Reach { address, .. } => format!("{address}: {}", error.why()),
+        _ => error.why(),
+    };
+    Failure {
+        what: what.to_owned(),
+        why,
+        next: error.next_step().to_owned(),
+        status: error.status(),
+        retry_after: error.retry_after(),
+    }
+}
+
+/// What a call comes to when nobody is there to be called.
+fn absent(what: &str) -> Failure {
+    Failure {
+        what: what.to_owned(),
+        why: "no address of the service is known".to_owned(),
+        next: "name one in the profile".to_owned(),
+        ..Failure::default()
+    }
+}
+
+fn innermost(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
+    while let Some(deeper) = cause.source() {
+        cause = deeper;
+    }
+    cause.to_string()
+}
+
+#[cfg(test)]
+mod tests;

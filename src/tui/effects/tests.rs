@@ -1,0 +1,102 @@
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::time::timeout;
+
+use super::*;
+use crate::local::LocalError;
+
+/// Longer than anything here takes.
+const SOON: Duration = Duration::from_secs(20);
+
+struct Broken;
+
+#[async_trait]
+impl LocalStack for Broken {
+    async fn start(&self, events: mpsc::Sender<LocalEvent>) -> Result<(), LocalError> {
+        events.send(LocalEvent::Starting { what: "head".to_owned() }).await.unwrap();
+        Err(LocalError { what: "the head".to_owned(), source: "no port is free".into() })
+    }
+
+    async fn stop(&self) {}
+}
+
+struct Rig {
+    runner: Runner,
+    inbox: mpsc::Receiver<Event>,
+    local_inbox: mpsc::Receiver<LocalEvent>,
+}
+
+fn rig(local: Option<Arc<dyn LocalStack>>) -> Rig {
+    let (events, inbox) = mpsc::channel(16);
+    let (local_events, local_inbox) = mpsc::channel(16);
+    Rig { runner: Runner::new(events, local_events, local), inbox, local_inbox }
+}
+
+impl Rig {
+    async fn next(&mut self) -> Event {
+        timeout(SOON, self.inbox.recv()).await.expect("an event in time").expect("an event")
+    }
+}
+
+/// An address where nobody listens.
+async fn nobody() -> String {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    format!("http://{}", listener.local_addr().unwrap())
+}
+
+#[tokio::test]
+async fn a_call_without_a_service_fails_in_words() {
+    let mut rig = rig(None);
+    assert_eq!(rig.runner.perform(Effect::LoadNodes), None);
+    let Event::Nodes(Err(failure), _) = rig.next().await else { panic!("nodes") };
+    assert_eq!(failure.what, "list the nodes");
+    assert!(failure.why.contains("no address"), "{}", failure.why);
+}
+
+#[tokio::test]
+async fn a_call_to_nobody_names_the_address_and_the_cause() {
+    let mut rig = rig(None);
+    let head = nobody().await;
+    let addresses = Addresses { head: Some(head.clone()), ..Addresses::default() };
+    rig.runner.perform(Effect::Connect(addresses));
+    rig.runner.perform(Effect::Execute(RunId(7), Box::default()));
+    let Event::Executed(RunId(7), Err(failure)) = rig.next().await else { panic!("a run") };
+    assert!(failure.why.starts_with(&head), "{}", failure.why);
+    assert!(failure.why.to_lowercase().contains("refused"), "{}", failure.why);
+}
+
+#[tokio::test]
+async fn a_cancelled_run_is_never_answered() {
+    let mut rig = rig(None);
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let head = format!("http://{}", listener.local_addr().unwrap());
+    rig.runner.perform(Effect::Connect(Addresses { head: Some(head), ..Addresses::default() }));
+    rig.runner.perform(Effect::Execute(RunId(1), Box::default()));
+    rig.runner.perform(Effect::Cancel(RunId(1)));
+    timeout(SOON, rig.runner.shutdown()).await.expect("every call to be gone");
+    assert!(rig.inbox.try_recv().is_err());
+}
+
+#[tokio::test]
+async fn a_stack_that_does_not_start_is_told_of() {
+    let mut rig = rig(Some(Arc::new(Broken)));
+    rig.runner.perform(Effect::StartLocal);
+    let Event::LocalFailed(failure) = rig.next().await else { panic!("a failure") };
+    assert_eq!(
+        (failure.what.as_str(), failure.why.as_str()),
+        ("start the head", "no port is free")
+    );
+    let first = rig.local_inbox.recv().await;
+    assert_eq!(first, Some(LocalEvent::Starting { what: "head".to_owned() }));
+}
+
+#[tokio::test]
+async fn what_only_the_loop_can_do_comes_back() {
+    let mut rig = rig(None);
+    assert_eq!(rig.runner.perform(Effect::Quit), Some(Wish::Quit));
+    assert_eq!(rig.runner.perform(Effect::Redraw), Some(Wish::Redraw));
+    let wait = Duration::from_secs(1);
+    assert_eq!(rig.runner.perform(Effect::Wake(Timer::Nodes, wait)), None);
+    assert!(rig.runner.next_timer().is_some());
+}

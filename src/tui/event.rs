@@ -1,0 +1,266 @@
+//! What happens to the screen, and what it asks for: the two enums around `update`.
+//!
+//! An [`Event`] is all that can change the state. An [`Effect`] is all that the state can ask for;
+//! it is data, performed in `effects.rs`, which answers with events. The fence between state and
+//! client stands here: `state/` names rows and bundles by the words of this file.
+//!
+//! How a screen's state takes part (see `state/data.rs` and `state/inference.rs`):
+//! - `show(now)` and `hide()` when it comes into view and leaves it, `connected(now)` when the
+//!   services' addresses are known, also again later;
+//! - `act(action, now)` for every [`Action`](crate::action::Action) of its layers in `keymap.rs`;
+//! - its own events: [`DataEvent`] and [`InferenceEvent`] carry the answers to its effects, and
+//!   [`Event::Woke`] says that a [`Timer`] it had set by [`Effect::Wake`] is due;
+//! - each returns the effects it asks for. Setting a timer again replaces it; each effect that
+//!   loads is answered exactly once, unless a newer one of the same kind has replaced it.
+
+use std::time::Duration;
+
+use model::{
+    dataset::{Column, DatasetId},
+    timestamp::Timestamp,
+    topic,
+};
+use wire::{
+    functions::{ExecuteRequest, ExecuteResponse, FunctionBody, NodeBody},
+    inference::{TopicHistory, TopicList},
+};
+
+pub use client::{
+    datasets::{Acquired, DatasetsPage, NamedRow, Order, Rows, RowsPage, RowsQuery},
+    inference::Latest,
+};
+
+use crate::{
+    keymap::Chord,
+    local::{Addresses, LocalEvent},
+    state::{loadable::Failure, runs::RunId},
+};
+
+/// All that can happen.
+#[derive(Debug)]
+pub enum Event {
+    /// It is now this late. Comes before every batch of events and before every frame.
+    Time(Timestamp),
+    /// A key was pressed.
+    Key(Chord),
+    /// A text was pasted.
+    Paste(String),
+    /// The mouse was clicked on something that the last frame showed.
+    Click(Target),
+    /// The wheel was turned over something: up is negative, in rows.
+    Wheel(Target, i32),
+    /// The terminal has this size.
+    Resized {
+        /// Columns.
+        width: u16,
+        /// Rows.
+        height: u16,
+    },
+    /// The terminal came to the front, or left it.
+    Focused(bool),
+    /// A timer is due.
+    Woke(Timer),
+    /// The program is asked to end.
+    Terminate,
+    /// A local process did something.
+    Local(LocalEvent),
+    /// The local stack could not be started.
+    LocalFailed(Failure),
+    /// The answer to [`Effect::LoadNodes`], and how long it took.
+    Nodes(Result<Vec<NodeBody>, Failure>, Duration),
+    /// The answer to [`Effect::LoadFunctions`].
+    Functions(Result<Vec<FunctionBody>, Failure>),
+    /// The answer to [`Effect::Execute`].
+    Executed(RunId, Result<Box<ExecuteResponse>, Failure>),
+    /// For the Data screen.
+    Data(DataEvent),
+    /// For the Inference screen.
+    Inference(InferenceEvent),
+}
+
+/// What happens to the Data screen.
+#[derive(Debug)]
+pub enum DataEvent {
+    /// The answer to [`Effect::LoadDatasets`].
+    Datasets {
+        /// What was searched for.
+        search: String,
+        /// What was found.
+        result: Result<DatasetsPage, Failure>,
+    },
+    /// The answer to [`Effect::LoadColumns`].
+    Columns {
+        /// Of which dataset.
+        dataset: DatasetId,
+        /// Its columns.
+        result: Result<Vec<Column>, Failure>,
+    },
+    /// The answer to [`Effect::LoadRows`].
+    Rows {
+        /// What was asked.
+        query: RowsQuery,
+        /// What was answered.
+        result: Result<RowsPage, Failure>,
+    },
+    /// Something happened on the stream opened by [`Effect::OpenStream`].
+    Stream {
+        /// Of which dataset.
+        dataset: DatasetId,
+        /// What.
+        news: StreamNews,
+    },
+    /// The answer to [`Effect::AcquireTag`].
+    Acquired {
+        /// Which tag.
+        tag: String,
+        /// How it went.
+        result: Result<Acquired, Failure>,
+    },
+}
+
+/// What happens on a stream of rows.
+#[derive(Debug, Clone, PartialEq)]
+pub enum StreamNews {
+    /// It is up. A replay of the newest rows follows; those given before are left out.
+    Connected,
+    /// New and corrected rows, in the order in which they came. At most 20 batches a second.
+    Rows(Vec<NamedRow>),
+    /// It is still up.
+    Heartbeat,
+    /// It is down, and tried again by itself.
+    Lost {
+        /// Why.
+        why: Failure,
+        /// When it is tried again.
+        retry_in: Duration,
+    },
+}
+
+/// What happens to the Inference screen.
+#[derive(Debug)]
+pub enum InferenceEvent {
+    /// The answer to [`Effect::LoadTopics`].
+    Topics(Result<TopicList, Failure>),
+    /// The answer to [`Effect::LoadLatest`].
+    Latest {
+        /// Of which topic.
+        topic: topic::TopicId,
+        /// Its newest bundle.
+        result: Result<Latest, Failure>,
+    },
+    /// The answer to [`Effect::LoadHistory`].
+    History {
+        /// Of which topic.
+        topic: topic::TopicId,
+        /// Its past epochs.
+        result: Result<TopicHistory, Failure>,
+    },
+}
+
+/// All that can be asked for.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Effect {
+    /// Starts the local stack.
+    StartLocal,
+    /// From now on the services are there. Closes streams and drops calls to those before.
+    Connect(Addresses),
+    /// Lists the head's nodes.
+    LoadNodes,
+    /// Lists the head's functions.
+    LoadFunctions,
+    /// Runs a function.
+    Execute(RunId, Box<ExecuteRequest>),
+    /// Stops waiting for a run.
+    Cancel(RunId),
+    /// Lists datasets whose name or description holds `search`; all, if that is empty.
+    LoadDatasets {
+        /// What to search for.
+        search: String,
+    },
+    /// Lists a dataset's columns.
+    LoadColumns {
+        /// Which.
+        dataset: DatasetId,
+    },
+    /// Reads rows or buckets.
+    LoadRows(RowsQuery),
+    /// Follows a dataset, and none other.
+    OpenStream {
+        /// Which.
+        dataset: DatasetId,
+    },
+    /// Follows no dataset.
+    CloseStream,
+    /// Acquires a tag, such as `public`, for the key.
+    AcquireTag {
+        /// Which.
+        tag: String,
+    },
+    /// Lists topics, with their clock and actors.
+    LoadTopics,
+    /// Reads a topic's newest bundle.
+    LoadLatest {
+        /// Which.
+        topic: topic::TopicId,
+    },
+    /// Reads a topic's past epochs.
+    LoadHistory {
+        /// Which.
+        topic: topic::TopicId,
+        /// At most so many, the newest.
+        limit: usize,
+    },
+    /// Sends [`Event::Woke`] after a while.
+    Wake(Timer, Duration),
+    /// Takes a timer back.
+    Forget(Timer),
+    /// Puts a text on the clipboard of whoever sits at the terminal.
+    Copy(String),
+    /// Takes the mouse from the terminal, or gives it back.
+    CaptureMouse(bool),
+    /// Draws everything anew.
+    Redraw,
+    /// Stops the program until the shell brings it back.
+    Suspend,
+    /// Ends the program.
+    Quit,
+}
+
+/// What a timer is for. There is one of each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Timer {
+    /// The next second of the clock in the header.
+    Second,
+    /// The next look at the head's nodes.
+    Nodes,
+    /// The next look at the list of datasets.
+    Datasets,
+    /// The next look at the chart's rows, where no stream brings them.
+    Rows,
+    /// The next look at topics.
+    Topics,
+    /// The next look at the topic in view.
+    Latest,
+    /// The second `^C` came too late.
+    Interrupt,
+    /// The oldest notice has been shown long enough.
+    Notice,
+}
+
+/// Something a frame shows that can be pointed at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Target {
+    /// A screen's name in the header.
+    Screen(crate::state::Screen),
+    /// What a key would do.
+    Action(crate::action::Action),
+    /// A pane of the screen in view, by its number there.
+    Pane(usize),
+    /// A row of a pane: of its whole list, not of what is shown of it.
+    Row {
+        /// The pane.
+        pane: usize,
+        /// The row.
+        row: usize,
+    },
+}

@@ -1,0 +1,212 @@
+//! For tests: a screen without terminal and services, and what it would show and ask for.
+
+use std::time::Duration;
+
+use ratatui::{buffer::Buffer, layout::Rect};
+use wire::functions::{
+    ClusterBody, ExecuteResponse, FunctionBody, NodeBody, OutcomeBody, ResultGroupBody,
+};
+
+use crate::{
+    event::{Effect, Event},
+    keymap::Chord,
+    local::{Addresses, Level, LocalEvent, LocalLog, LocalNode, LocalReady},
+    state::{State, runs::RunId},
+    theme::{self, Theme, depth::Depth},
+    update::{self, Start},
+    view,
+};
+
+/// The content id of a module of no bytes.
+pub(crate) const FUNCTION_ID: &str = "bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku";
+
+/// A screen.
+pub(crate) struct Harness {
+    /// What it knows.
+    pub(crate) state: State,
+    /// What it asked for since this was last taken.
+    pub(crate) effects: Vec<Effect>,
+}
+
+impl Harness {
+    /// A screen of this size, opened at 14:02:31 on services that start on this machine.
+    pub(crate) fn starting(width: u16, height: u16) -> Self {
+        let now = "2026-07-30T14:02:31Z".parse().unwrap();
+        let mut state = State { now, size: (width, height), ..State::default() };
+        let effects = update::start(&mut state, Start::Local);
+        Self { state, effects }
+    }
+
+    /// As [`Self::starting`], with all of them started, and the nodes and functions listed.
+    pub(crate) fn ready(width: u16, height: u16) -> Self {
+        let mut screen = Self::starting(width, height);
+        for what in ["head", "worker 1 of 3", "datasets", "inference"] {
+            screen.take(Event::Local(LocalEvent::Starting { what: what.to_owned() }));
+        }
+        screen.take(Event::Local(LocalEvent::Ready(ready())));
+        screen.pass(Duration::from_secs(1));
+        screen.take(Event::Nodes(Ok(nodes()), Duration::from_millis(12)));
+        screen.take(Event::Functions(Ok(functions())));
+        for (process, level, message) in [
+            ("head", Level::Info, "roll call: 3 of 3 answered"),
+            ("worker-1", Level::Info, "executed a function"),
+            ("worker-2", Level::Warn, "boot node unreachable, retry in 4s"),
+            ("worker-2", Level::Error, "lost the head"),
+        ] {
+            screen.take(Event::Local(LocalEvent::Log(LocalLog {
+                process: process.to_owned(),
+                level,
+                time: screen.state.now,
+                message: message.to_owned(),
+                fields: vec![("peer".to_owned(), "12D3KooW".to_owned())],
+            })));
+        }
+        screen
+    }
+
+    /// Takes in an event.
+    pub(crate) fn take(&mut self, event: Event) {
+        let effects = update::update(&mut self.state, event);
+        self.effects.extend(effects);
+    }
+
+    /// Lets time pass. Timers are the test's to ring.
+    pub(crate) fn pass(&mut self, time: Duration) {
+        let now = self.state.now + time;
+        self.take(Event::Time(now));
+    }
+
+    /// Presses keys named as in the table, apart by spaces.
+    pub(crate) fn press(&mut self, keys: &str) {
+        for key in keys.split(' ') {
+            let chord = Chord::named(key).unwrap_or_else(|| panic!("no key `{key}`"));
+            self.take(Event::Key(chord));
+        }
+    }
+
+    /// Types a text.
+    pub(crate) fn type_text(&mut self, text: &str) {
+        for letter in text.chars() {
+            let key = if letter == ' ' { "space".to_owned() } else { letter.to_string() };
+            self.press(&key);
+        }
+    }
+
+    /// What was asked for since this was last called, timers left out.
+    pub(crate) fn asked(&mut self) -> Vec<Effect> {
+        let effects = std::mem::take(&mut self.effects);
+        let is_timer = |effect: &Effect| matches!(effect, Effect::Wake(..) | Effect::Forget(_));
+        effects.into_iter().filter(|effect| !is_timer(effect)).collect()
+    }
+
+    /// Runs the form, and answers with two result groups.
+    pub(crate) fn run_split(&mut self) -> RunId {
+        self.press("e ctrl-r");
+        let id = self.state.runs.newest().unwrap().id;
+        self.pass(Duration::from_millis(900));
+        self.take(Event::Executed(id, Ok(Box::new(split_response()))));
+        id
+    }
+
+    /// What is shown, line by line.
+    pub(crate) fn shown(&self) -> String {
+        let buffer = self.drawn(theme::Name::Dark);
+        let width = usize::from(buffer.area.width.max(1));
+        let rows = buffer.content().chunks(width).map(|row| {
+            let mut text = String::new();
+            let mut skip = 0;
+            for cell in row {
+                if skip == 0 {
+                    text.push_str(cell.symbol());
+                    skip = unicode_width::UnicodeWidthStr::width(cell.symbol()).max(1);
+                }
+                skip -= 1;
+            }
+            text.trim_end().to_owned()
+        });
+        rows.collect::<Vec<_>>().join("\n")
+    }
+
+    /// What is shown, in cells.
+    pub(crate) fn drawn(&self, name: theme::Name) -> Buffer {
+        let area = Rect::new(0, 0, self.state.size.0, self.state.size.1);
+        let mut buffer = Buffer::empty(area);
+        view::draw(area, &mut buffer, &self.state, &Theme::new(name, Depth::TrueColor));
+        buffer
+    }
+}
+
+/// Peer ids of a head and three workers.
+pub(crate) const PEERS: [&str; 4] = [
+    "12D3KooWRvApY7a4hZVGM3cCwFZ9QQhM7v2vPzU8nXBkS9GerdS2",
+    "12D3KooWH9GerdSEroL2nqjpd2GuE5dwmqNi7uHX7FoKcP4qXabc",
+    "12D3KooWM1tNqU1p1aVZz5rJY8N5v2pS7gkq3D2Q9yWbUvZ7uHod",
+    "12D3KooWQx4cVb7sW2mK8h6Xr5nJp3gT1fD9aZcEyRuLwe2LrBnf",
+];
+
+fn ready() -> LocalReady {
+    let nodes = PEERS.iter().enumerate().map(|(idx, peer)| LocalNode {
+        name: if idx == 0 { "head".to_owned() } else { format!("worker-{idx}") },
+        peer_id: (*peer).to_owned(),
+        role: if idx == 0 { "head" } else { "worker" }.to_owned(),
+        subgroup: (idx > 1).then(|| "gpu".to_owned()),
+        pid: 48_120 + u32::try_from(idx).unwrap(),
+    });
+    LocalReady {
+        addresses: Addresses {
+            head: Some("http://127.0.0.1:41233".to_owned()),
+            datasets: Some("http://127.0.0.1:41234/api".to_owned()),
+            inference: Some("http://127.0.0.1:41235".to_owned()),
+            api_key: Some("UP-0123456789abcdef01234567".parse().unwrap()),
+        },
+        nodes: nodes.collect(),
+        functions: Vec::new(),
+    }
+}
+
+/// What a head says of itself and three workers, one of which disagreed once.
+pub(crate) fn nodes() -> Vec<NodeBody> {
+    let node = |idx: usize, runs, agreed| NodeBody {
+        peer_id: PEERS[idx].to_owned(),
+        role: Some(if idx == 0 { "head" } else { "worker" }.to_owned()),
+        subgroups: if idx > 1 { vec!["gpu".to_owned()] } else { Vec::new() },
+        addresses: vec![format!("/ip4/127.0.0.1/tcp/3951{idx}/p2p/{}", PEERS[idx])],
+        connected: true,
+        latency_ms: (idx > 0).then_some(0.4),
+        last_seen: (idx > 0).then(|| "2026-07-30T14:02:31Z".to_owned()),
+        runs,
+        agreed,
+    };
+    vec![node(0, 0, 0), node(1, 41, 41), node(2, 39, 38), node(3, 3, 2)]
+}
+
+fn functions() -> Vec<FunctionBody> {
+    ["divide", "hello", "mean"]
+        .into_iter()
+        .map(|name| FunctionBody {
+            name: name.to_owned(),
+            function_id: FUNCTION_ID.to_owned(),
+            method: format!("{name}.wasm"),
+            bytes: 18_432,
+        })
+        .collect()
+}
+
+/// Three peers took part, and one of them disagrees.
+pub(crate) fn split_response() -> ExecuteResponse {
+    let group = |stdout: &str, peers: &[usize], frequency| ResultGroupBody {
+        result: OutcomeBody { stdout: stdout.to_owned(), stderr: String::new(), exit_code: 0 },
+        peers: peers.iter().map(|idx| PEERS[*idx].to_owned()).collect(),
+        frequency,
+    };
+    ExecuteResponse {
+        code: "200".to_owned(),
+        request_id: "6f0e1d2c-0000-4000-8000-00000000a91c".to_owned(),
+        message: String::new(),
+        results: vec![
+            group("{\n  \"mean\": 67431.22,\n  \"n\": 288\n}\n", &[1, 2], 200.0 / 3.0),
+            group("{\n  \"mean\": 67431.20,\n  \"n\": 288\n}\n", &[3], 100.0 / 3.0),
+        ],
+        cluster: ClusterBody { peers: PEERS[1..].iter().map(|peer| (*peer).to_owned()).collect() },
+    }
+}

@@ -1,0 +1,27 @@
+//! The screen: what a person sees of the three services, and what they can do there.
+//!
+//! One loop owns the [`State`](state::State). Keys, answers and timers are [`Event`](event::Event)s;
+//! [`update`](update::update) turns each into a changed state and [`Effect`](event::Effect)s, which
+//! `effects` performs through the client room and answers with further events; `view` draws the
+//! state, and `pacer` says when. [`keymap`] is the one table of keys, [`theme`] says what colors
+//! mean, [`widget`] draws charts and tables from plain values. Processes of this machine are
+//! started through [`local::LocalStack`]. Absent on purpose: every knowledge of a service.
+
+pub mod action;
+mod effects;
+pub mod event;
+pub mod keymap;
+pub mod local;
+mod pacer;
+mod run;
+pub mod state;
+mod terminal;
+pub mod theme;
+pub mod update;
+mod view;
+pub mod widget;
+
+pub use run::{RunError, TuiOptions, run};
+
+#[cfg(test)]
+mod harness;

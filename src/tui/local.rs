@@ -1,0 +1,168 @@
+//! Processes that run for the screen on this machine: what it asks of whoever can start them.
+//!
+//! The command line room implements [`LocalStack`]; the screen knows no service, only this trait
+//! and the addresses it hands over. Nothing here starts a process.
+
+use async_trait::async_trait;
+use model::{key::ApiKey, timestamp::Timestamp};
+use tokio::sync::mpsc;
+
+/// Where the three services are, and the key that opens two of them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Addresses {
+    /// The head of a cluster, such as `http://127.0.0.1:8080`.
+    pub head: Option<String>,
+    /// The dataset service, such as `http://127.0.0.1:8081/api`.
+    pub datasets: Option<String>,
+    /// The inference service, such as `http://127.0.0.1:8082`.
+    pub inference: Option<String>,
+    /// The key for the dataset and the inference service.
+    pub api_key: Option<ApiKey>,
+}
+
+/// A head, workers and services that live as long as the screen.
+#[async_trait]
+pub trait LocalStack: Send + Sync {
+    /// Starts everything, and returns once [`LocalEvent::Ready`] was sent.
+    ///
+    /// Sends what happens to `events`, also after it returned, until [`Self::stop`]. The queue is
+    /// bounded: where it is full, lines of logs may be dropped, and nothing else. The call may be
+    /// dropped half way, when the screen is closed that soon; [`Self::stop`] follows then, too.
+    ///
+    /// # Errors
+    /// [`LocalError`] if something does not start. What did start goes with [`Self::stop`].
+    async fn start(&self, events: mpsc::Sender<LocalEvent>) -> Result<(), LocalError>;
+
+    /// Stops everything that was started and waits until it is gone, at most about 2 s.
+    ///
+    /// May be called while [`Self::start`] runs, and when nothing was started.
+    async fn stop(&self);
+}
+
+/// Something did not start.
+#[derive(Debug, thiserror::Error)]
+#[error("start {what}")]
+pub struct LocalError {
+    /// What did not start, such as `the dataset service`.
+    pub what: String,
+    /// Why.
+    #[source]
+    pub source: Box<dyn std::error::Error + Send + Sync>,
+}
+
+/// What happens to local processes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LocalEvent {
+    /// Something is about to be started.
+    Starting {
+        /// What, for people: `head`, `worker 2 of 3 (gpu)`, `datasets`.
+        what: String,
+    },
+    /// Everything runs and answers.
+    Ready(LocalReady),
+    /// A process wrote a line to its log.
+    Log(LocalLog),
+    /// A process ended by itself.
+    Exited {
+        /// Its name, as in [`LocalLog::process`].
+        process: String,
+        /// Its exit code; none where a signal ended it.
+        code: Option<i32>,
+    },
+}
+
+/// A stack that runs.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct LocalReady {
+    /// Where it answers.
+    pub addresses: Addresses,
+    /// Its nodes, the head first.
+    pub nodes: Vec<LocalNode>,
+    /// The functions its head holds.
+    pub functions: Vec<LocalFunction>,
+}
+
+/// A node among the local processes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LocalNode {
+    /// What the screen calls it, as in [`LocalLog::process`]: `head`, `worker-1`.
+    pub name: String,
+    /// Its peer id.
+    pub peer_id: String,
+    /// `head` or `worker`.
+    pub role: String,
+    /// The group it is in beside the general one.
+    pub subgroup: Option<String>,
+    /// Its process.
+    pub pid: u32,
+}
+
+/// A function that a head holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LocalFunction {
+    /// What people call it.
+    pub name: String,
+    /// Its content id.
+    pub function_id: String,
+    /// The file to run.
+    pub method: String,
+}
+
+/// A line of a process's log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LocalLog {
+    /// Which process: `head`, `worker-1`, `datasets`, `inference`.
+    pub process: String,
+    /// How serious.
+    pub level: Level,
+    /// When it was written.
+    pub time: Timestamp,
+    /// What it says.
+    pub message: String,
+    /// Name and value of each further field.
+    pub fields: Vec<(String, String)>,
+}
+
+/// How serious a line of a log is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Level {
+    /// The finest.
+    Trace,
+    /// For who works on the program.
+    Debug,
+    /// Start, stop, one line for each request.
+    Info,
+    /// Carried on, degraded.
+    Warn,
+    /// Somebody must act.
+    Error,
+}
+
+impl Level {
+    /// Every level, the least serious first.
+    pub const ALL: [Self; 5] = [Self::Trace, Self::Debug, Self::Info, Self::Warn, Self::Error];
+
+    /// Three letters, as a log shows them.
+    #[must_use]
+    pub const fn short(self) -> &'static str {
+        match self {
+            Self::Trace => "TRC",
+            Self::Debug => "DBG",
+            Self::Info => "INF",
+            Self::Warn => "WRN",
+            Self::Error => "ERR",
+        }
+    }
+
+    /// The level that `text` names in any case, such as `info` or `WARN`; [`Self::Info`] if none.
+    #[must_use]
+    pub fn named(text: &str) -> Self {
+        match text.to_ascii_lowercase().as_str() {
+            "trace" => Self::Trace,
+            "debug" => Self::Debug,
+            "warn" | "warning" => Self::Warn,
+            "error" | "fatal" | "panic" => Self::Error,
+            _ => Self::Info,
+        }
+    }
+}

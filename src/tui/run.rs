@@ -1,0 +1,318 @@
+//! The loop: waits for something to happen, updates the state, draws, and waits again.
+
+use std::{io::IsTerminal as _, sync::Arc, time::Duration};
+
+use crossterm::event::{
+    Event as TermEvent, EventStream, KeyEventKind, MouseButton, MouseEventKind,
+};
+use futures::{FutureExt as _, StreamExt as _};
+use task::clock::Clock;
+use tokio::{
+    sync::mpsc,
+    time::{Instant, sleep_until, timeout},
+};
+
+use crate::{
+    effects::{Runner, Wish},
+    event::{Event, Target},
+    keymap::Chord,
+    local::{Addresses, LocalEvent, LocalStack},
+    pacer::Pacer,
+    state::{Dirty, Screen, State},
+    terminal::{Signal, Signals, Terminal},
+    theme::{self, Theme, depth::Depth},
+    update::{self, Start},
+    view::{self, hits::Hits},
+};
+
+/// Answers waiting to be taken in. Full, it makes those who answer wait: a stream, then its server.
+const EVENTS_MAX: usize = 256;
+
+/// What local processes said and was not taken in yet. Full, lines of logs are dropped at their
+/// source.
+const LOCAL_EVENTS_MAX: usize = 1_024;
+
+/// Events taken in before a frame is thought about. More come in the next round.
+const BATCH_MAX: usize = 512;
+
+/// The longest wait for local processes to end; then the program ends all the same.
+const STOP_WITHIN: Duration = Duration::from_millis(2_500);
+
+/// How the screen is to be opened.
+pub struct TuiOptions {
+    /// Where the services are; none to start them on this machine.
+    pub profile: Option<Addresses>,
+    /// Starts the services on this machine, if there is no profile.
+    pub local: Option<Box<dyn LocalStack>>,
+    /// The theme.
+    pub theme: theme::Name,
+    /// How many colors the terminal shows.
+    pub depth: Depth,
+    /// The screen that is shown first.
+    pub screen: Screen,
+    /// Whether the mouse is taken from the terminal.
+    pub has_mouse: bool,
+    /// Tells the date.
+    pub clock: Clock,
+}
+
+/// Why the screen could not be opened, or was closed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// The input or the output is a file or a pipe.
+    #[error("open the screen without a terminal: standard input and output must be one")]
+    NotATerminal,
+    /// The terminal does not do what is asked of it.
+    #[error("use the terminal")]
+    Terminal(#[source] std::io::Error),
+    /// A part of the program stopped by a mistake of ours, told on the terminal.
+    #[error("go on after a panic")]
+    Panicked,
+}
+
+/// Opens the screen, and returns once it was closed: the terminal is as it was, and local processes
+/// are gone.
+///
+/// The first frame is drawn before anything else is begun.
+///
+/// # Errors
+/// [`RunError::NotATerminal`] before anything was changed; the others after all was put back.
+pub async fn run(options: TuiOptions) -> Result<(), RunError> {
+    if !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
+        return Err(RunError::NotATerminal);
+    }
+    let TuiOptions { profile, local, theme, depth, screen, has_mouse, clock } = options;
+    let local: Option<Arc<dyn LocalStack>> = local.map(Arc::from);
+    let start = match (profile, &local) {
+        (Some(addresses), _) => Start::Connect(addresses),
+        (None, Some(_)) => Start::Local,
+        (None, None) => Start::Nowhere,
+    };
+    let terminal = Terminal::open(has_mouse).map_err(RunError::Terminal)?;
+    let signals = Signals::listen().map_err(RunError::Terminal)?;
+    let (events, inbox) = mpsc::channel(EVENTS_MAX);
+    let (local_events, local_inbox) = mpsc::channel(LOCAL_EVENTS_MAX);
+    let state = State {
+        now: clock.now(),
+        size: terminal.size(),
+        screen,
+        theme: Some(theme),
+        has_mouse,
+        ..State::default()
+    };
+    let mut screen = Loop {
+        state,
+        depth,
+        clock,
+        pacer: Pacer::default(),
+        hits: Hits::default(),
+        runner: Runner::new(events, local_events, local.clone()),
+        terminal,
+        signals,
+        keys: EventStream::new(),
+        inbox,
+        local_inbox,
+    };
+    let result = screen.run(start).await;
+    let Loop { terminal, runner, mut local_inbox, .. } = screen;
+    // The terminal first: whoever quit sees the prompt again at once.
+    drop(terminal);
+    runner.shutdown().await;
+    if let Some(local) = local {
+        // Whoever still tells of its end must not wait for a reader.
+        local_inbox.close();
+        if timeout(STOP_WITHIN, local.stop()).await.is_err() {
+            tracing::warn!("local processes did not end within {STOP_WITHIN:?}");
+        }
+    }
+    result
+}
+
+struct Loop {
+    state: State,
+    depth: Depth,
+    clock: Clock,
+    pacer: Pacer,
+    hits: Hits,
+    runner: Runner,
+    terminal: Terminal,
+    signals: Signals,
+    keys: EventStream,
+    inbox: mpsc::Receiver<Event>,
+    local_inbox: mpsc::Receiver<LocalEvent>,
+}
+
+/// What the loop waits for.
+enum Next {
+    Signal(Signal),
+    Term(Option<std::io::Result<TermEvent>>),
+    Event(Event),
+    Timer,
+    Frame,
+}
+
+/// Whether to go on.
+enum Flow {
+    On,
+    End,
+}
+
+impl Loop {
+    async fn run(&mut self, start: Start) -> Result<(), RunError> {
+        let effects = update::start(&mut self.state, start);
+        self.draw()?;
+        if matches!(self.perform(effects)?, Flow::End) {
+            return Ok(());
+        }
+        loop {
+            let next = self.wait().await;
+            if self.terminal.is_lost() {
+                return Err(RunError::Panicked);
+            }
+            self.state.now = self.clock.now();
+            if matches!(self.take(next)?, Flow::End) {
+                return Ok(());
+            }
+            if matches!(self.ring()?, Flow::End) {
+                return Ok(());
+            }
+            let mut n_taken = 0;
+            while n_taken < BATCH_MAX
+                && let Some(next) = self.ready()
+            {
+                n_taken += 1;
+                if matches!(self.take(next)?, Flow::End) {
+                    return Ok(());
+                }
+            }
+            self.pacer.soil(std::mem::take(&mut self.state.dirty));
+            if self.pacer.is_due(Instant::now()) {
+                self.draw()?;
+            }
+        }
+    }
+
+    /// Waits for whatever comes first; of what is there already, what is most urgent.
+    async fn wait(&mut self) -> Next {
+        let frame = self.pacer.next();
+        let timer = self.runner.next_timer();
+        tokio::select! {
+            biased;
+            signal = self.signals.next() => Next::Signal(signal),
+            event = self.keys.next() => Next::Term(event),
+            Some(event) = self.inbox.recv() => Next::Event(event),
+            Some(event) = self.local_inbox.recv() => Next::Event(Event::Local(event)),
+            () = sleep_until(timer.unwrap_or_else(Instant::now)), if timer.is_some() => Next::Timer,
+            () = sleep_until(frame.unwrap_or_else(Instant::now)), if frame.is_some() => Next::Frame,
+        }
+    }
+
+    /// What else is there already.
+    fn ready(&mut self) -> Option<Next> {
+        if let Some(event) = self.keys.next().now_or_never() {
+            return Some(Next::Term(event));
+        }
+        if let Ok(event) = self.inbox.try_recv() {
+            return Some(Next::Event(event));
+        }
+        self.local_inbox.try_recv().ok().map(|event| Next::Event(Event::Local(event)))
+    }
+
+    /// Tells of the timers that are due, however much else there is to tell of.
+    fn ring(&mut self) -> Result<Flow, RunError> {
+        for timer in self.runner.due_timers(Instant::now()) {
+            let effects = update::update(&mut self.state, Event::Woke(timer));
+            if matches!(self.perform(effects)?, Flow::End) {
+                return Ok(Flow::End);
+            }
+        }
+        Ok(Flow::On)
+    }
+
+    fn take(&mut self, next: Next) -> Result<Flow, RunError> {
+        let event = match next {
+            Next::Event(event) => event,
+            Next::Term(Some(Ok(event))) => match self.translated(&event) {
+                Some(event) => event,
+                None => return Ok(Flow::On),
+            },
+            Next::Term(Some(Err(error))) => return Err(RunError::Terminal(error)),
+            // The terminal is gone, and nobody can see or quit the screen any more.
+            Next::Term(None) => return Ok(Flow::End),
+            Next::Signal(Signal::Terminate) => Event::Terminate,
+            Next::Signal(Signal::Continue) => {
+                self.terminal.reopen().map_err(RunError::Terminal)?;
+                self.state.soil(Dirty::Input);
+                return Ok(Flow::On);
+            }
+            Next::Timer | Next::Frame => return Ok(Flow::On),
+        };
+        let effects = update::update(&mut self.state, event);
+        self.perform(effects)
+    }
+
+    /// What an event of the terminal means, by what the last frame showed.
+    fn translated(&self, event: &TermEvent) -> Option<Event> {
+        Some(match event {
+            TermEvent::Key(key) if key.kind != KeyEventKind::Release => Event::Key(Chord::of(key)),
+            TermEvent::Paste(text) => Event::Paste(text.clone()),
+            TermEvent::Resize(width, height) => Event::Resized { width: *width, height: *height },
+            TermEvent::FocusGained => Event::Focused(true),
+            TermEvent::FocusLost => Event::Focused(false),
+            TermEvent::Mouse(mouse) => {
+                let target = self.hits.at(mouse.column, mouse.row);
+                match mouse.kind {
+                    MouseEventKind::Down(MouseButton::Left) => Event::Click(target?),
+                    MouseEventKind::ScrollUp => {
+                        Event::Wheel(target.unwrap_or(Target::Pane(0)), -view::WHEEL_ROWS)
+                    }
+                    MouseEventKind::ScrollDown => {
+                        Event::Wheel(target.unwrap_or(Target::Pane(0)), view::WHEEL_ROWS)
+                    }
+                    _ => return None,
+                }
+            }
+            TermEvent::Key(_) => return None,
+        })
+    }
+
+    fn perform(&mut self, effects: Vec<crate::event::Effect>) -> Result<Flow, RunError> {
+        for effect in effects {
+            match self.runner.perform(effect) {
+                None => {}
+                Some(Wish::Quit) => return Ok(Flow::End),
+                Some(wish) => {
+                    self.terminal.grant(&wish).map_err(RunError::Terminal)?;
+                    self.state.soil(Dirty::Input);
+                }
+            }
+        }
+        Ok(Flow::On)
+    }
+
+    fn draw(&mut self) -> Result<(), RunError> {
+        self.state.now = self.clock.now();
+        let theme = Theme::new(self.state.theme.unwrap_or(theme::Name::Dark), self.depth);
+        let state = &self.state;
+        let mut hits = Hits::default();
+        self.terminal
+            .draw(|area, buf| hits = view::draw(area, buf, state, &theme))
+            .map_err(RunError::Terminal)?;
+        self.hits = hits;
+        self.state.dirty = Dirty::Clean;
+        let is_animated = self.state.is_animated() && !self.state.is_behind;
+        self.pacer.drawn(Instant::now(), is_animated);
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for TuiOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TuiOptions")
+            .field("profile", &self.profile)
+            .field("theme", &self.theme)
+            .field("depth", &self.depth)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,263 @@
+//! All that the screen knows. Changed by `update` alone, drawn by `view`.
+//!
+//! One file for each screen, beside those for what screens share: the services' health, the local
+//! stack, nodes, runs, notices. Nothing here waits, sends, reads a clock or names a client.
+
+pub mod cluster;
+pub mod data;
+pub mod execute;
+pub mod field;
+pub mod inference;
+pub mod loadable;
+pub mod logs;
+pub mod nodes;
+pub mod notices;
+pub mod results;
+pub mod runs;
+pub mod services;
+pub mod stack;
+
+use model::timestamp::Timestamp;
+
+use self::{
+    cluster::Known, execute::Pane, field::Field, loadable::Failure, nodes::Nodes, notices::Notices,
+    runs::Runs, services::Services, stack::Stack,
+};
+use crate::{
+    keymap::{Chord, Layer},
+    local::Level,
+    theme,
+};
+
+/// One of the five screens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Screen {
+    /// Nodes, runs, result groups, local processes.
+    #[default]
+    Cluster,
+    /// The form, and what a run comes to.
+    Execute,
+    /// Datasets and charts.
+    Data,
+    /// Topics and what a network infers.
+    Inference,
+    /// Lines of logs.
+    Logs,
+}
+
+/// Something laid over the screen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Overlay {
+    /// The keys, from this row on.
+    Help {
+        /// The first row shown.
+        scroll: usize,
+    },
+    /// Whether to quit although a run is awaited.
+    ConfirmQuit,
+}
+
+/// What a frame would have to show that the last one did not, the least urgent first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Dirty {
+    /// Nothing.
+    #[default]
+    Clean,
+    /// A spinner that moved.
+    Animation,
+    /// What services told.
+    Data,
+    /// What a person did, or waits for.
+    Input,
+}
+
+/// All that the screen knows.
+#[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "facts that have nothing to do with one another")]
+pub struct State {
+    /// The date.
+    pub now: Timestamp,
+    /// Columns and rows of the terminal.
+    pub size: (u16, u16),
+    /// The screen in view.
+    pub screen: Screen,
+    /// Whether the focused pane has the whole screen.
+    pub is_zoomed: bool,
+    /// The theme chosen by hand; none for the one chosen at start.
+    pub theme: Option<theme::Name>,
+    /// Whether the mouse is taken from the terminal.
+    pub has_mouse: bool,
+    /// Whether the terminal is behind others.
+    pub is_behind: bool,
+    /// What lies over the screen.
+    pub overlay: Option<Overlay>,
+    /// Presses that may start a sequence.
+    pub pending: Vec<Chord>,
+    /// Whether `^C` was the last key, and not long ago.
+    pub is_interrupted: bool,
+    /// What the next frame is for.
+    pub dirty: Dirty,
+    /// How the services are doing.
+    pub services: Services,
+    /// The local stack.
+    pub stack: Stack,
+    /// The nodes.
+    pub nodes: Nodes,
+    /// The runs.
+    pub runs: Runs,
+    /// Words that come by themselves.
+    pub notices: Notices,
+    /// The Cluster screen.
+    pub cluster: cluster::State,
+    /// The Execute screen.
+    pub execute: execute::State,
+    /// The Data screen.
+    pub data: data::State,
+    /// The Inference screen.
+    pub inference: inference::State,
+    /// The Logs screen.
+    pub logs: logs::State,
+}
+
+impl Screen {
+    /// All, in the order of their keys.
+    pub const ALL: [Self; 5] =
+        [Self::Cluster, Self::Execute, Self::Data, Self::Inference, Self::Logs];
+
+    /// What the header calls it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Cluster => "Cluster",
+            Self::Execute => "Execute",
+            Self::Data => "Data",
+            Self::Inference => "Inference",
+            Self::Logs => "Logs",
+        }
+    }
+
+    /// What a narrow header calls it.
+    #[must_use]
+    pub const fn short_name(self) -> &'static str {
+        match self {
+            Self::Cluster => "Clus",
+            Self::Execute => "Exec",
+            Self::Data => "Data",
+            Self::Inference => "Infer",
+            Self::Logs => "Logs",
+        }
+    }
+
+    /// Its key.
+    #[must_use]
+    pub const fn digit(self) -> char {
+        match self {
+            Self::Cluster => '1',
+            Self::Execute => '2',
+            Self::Data => '3',
+            Self::Inference => '4',
+            Self::Logs => '5',
+        }
+    }
+}
+
+impl State {
+    /// The layers of keys in force, the first one first.
+    pub fn layers(&self) -> &'static [Layer] {
+        match self.overlay {
+            Some(Overlay::Help { .. }) => &[Layer::Help, Layer::Always],
+            Some(Overlay::ConfirmQuit) => &[Layer::Confirm, Layer::Always],
+            None => self.layers_beneath(),
+        }
+    }
+
+    /// The layers of keys that would be in force without an overlay.
+    pub fn layers_beneath(&self) -> &'static [Layer] {
+        if self.is_filter_edited() {
+            return &[Layer::Edit, Layer::Always];
+        }
+        match self.screen {
+            Screen::Cluster => &[Layer::Cluster, Layer::List, Layer::Global, Layer::Always],
+            Screen::Execute if self.execute.focus == Pane::Form => &[Layer::Form, Layer::Always],
+            Screen::Execute => &[Layer::Execute, Layer::List, Layer::Global, Layer::Always],
+            Screen::Data => &[Layer::Data, Layer::List, Layer::Global, Layer::Always],
+            Screen::Inference => &[Layer::Inference, Layer::List, Layer::Global, Layer::Always],
+            Screen::Logs => &[Layer::Logs, Layer::List, Layer::Global, Layer::Always],
+        }
+    }
+
+    /// The text that letters go to.
+    pub fn field(&mut self) -> Option<&mut Field> {
+        if self.overlay.is_some() {
+            return None;
+        }
+        match self.screen {
+            Screen::Cluster => Some(&mut self.cluster.filter).filter(|filter| filter.is_edited()),
+            Screen::Logs => Some(&mut self.logs.filter).filter(|filter| filter.is_edited()),
+            Screen::Data => self.data.field(),
+            Screen::Execute if self.execute.focus == Pane::Form => self.execute.form.field(),
+            Screen::Execute | Screen::Inference => None,
+        }
+    }
+
+    fn is_filter_edited(&self) -> bool {
+        match self.screen {
+            Screen::Cluster => self.cluster.filter.is_edited(),
+            Screen::Logs => self.logs.filter.is_edited(),
+            Screen::Data => self.data.search.is_edited(),
+            Screen::Execute | Screen::Inference => false,
+        }
+    }
+
+    /// What the Cluster and the Execute screen look at but do not own.
+    pub fn known(&self) -> Known<'_> {
+        Known {
+            nodes: &self.nodes,
+            stack: &self.stack,
+            runs: &self.runs,
+            page: page_rows(self.size),
+        }
+    }
+
+    /// Rows in a page of a list.
+    pub fn page(&self) -> usize {
+        page_rows(self.size)
+    }
+
+    /// Whether something in view moves by itself, such as a spinner.
+    pub fn is_animated(&self) -> bool {
+        self.runs.n_waiting() > 0
+            || self.stack.step().is_some()
+            || self.data.is_animated()
+            || self.inference.is_animated()
+            || (self.screen == Screen::Cluster && self.nodes.listed.is_loading())
+    }
+
+    /// The next frame is for this, too.
+    pub fn soil(&mut self, dirty: Dirty) {
+        self.dirty = self.dirty.max(dirty);
+    }
+
+    /// Tells of something that failed: a notice, and a line of the log.
+    pub fn tell_failure(&mut self, failure: &Failure) {
+        let text = format!("failed to {}", failure.what);
+        let detail = match (failure.why.as_str(), failure.next.as_str()) {
+            (why, "") => why.to_owned(),
+            (why, next) => format!("{why}; {next}"),
+        };
+        self.logs.say(Level::Warn, self.now, format!("{text}: {}", failure.why));
+        self.notices.add(Level::Error, text, detail, self.now);
+    }
+
+    /// Tells of something that went well: a notice, and a line of the log.
+    pub fn tell(&mut self, text: String, detail: String) {
+        let line = if detail.is_empty() { text.clone() } else { format!("{text}: {detail}") };
+        self.logs.say(Level::Info, self.now, line);
+        self.notices.add(Level::Info, text, detail, self.now);
+    }
+}
+
+/// Rows that most lists have on a terminal of `size`: half of what is between the frames.
+fn page_rows(size: (u16, u16)) -> usize {
+    usize::from(size.1.saturating_sub(8) / 2).max(1)
+}

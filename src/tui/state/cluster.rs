@@ -1,0 +1,271 @@
+//! The Cluster screen: which node, run and result group are looked at.
+
+use std::cmp::Ordering;
+
+use crate::{
+    action::Action,
+    event::Target,
+    state::{
+        field::Field,
+        nodes::{Node, Nodes},
+        results::Look,
+        runs::{Run, RunId, Runs},
+        stack::Stack,
+    },
+};
+
+/// A pane of the screen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Pane {
+    /// The table of nodes, and the selected one in detail.
+    #[default]
+    Nodes,
+    /// The table of runs.
+    Runs,
+    /// The result groups of the selected run.
+    Groups,
+    /// What local processes wrote last.
+    Processes,
+}
+
+/// What the table of nodes is ordered by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum NodeOrder {
+    /// As the head lists them.
+    #[default]
+    Listed,
+    /// Executions, most first.
+    Runs,
+    /// Share of answers in the largest group, least first: who disagrees stands on top.
+    Agree,
+    /// Round trip, longest first.
+    Latency,
+}
+
+/// What the Cluster screen shows.
+#[derive(Debug, Default)]
+pub struct State {
+    /// Where keys go.
+    pub focus: Pane,
+    /// The selected node; the first one if that is gone.
+    pub node: Option<String>,
+    /// The selected run; the newest one if that is gone.
+    pub run: Option<RunId>,
+    /// What is looked at of its results.
+    pub look: Look,
+    /// What ids, roles and groups of the nodes shown hold.
+    pub filter: Field,
+    /// The order of the nodes.
+    pub order: NodeOrder,
+    /// Whether that order is turned around.
+    pub is_reversed: bool,
+}
+
+/// What the screen looks at but does not own.
+#[derive(Debug, Clone, Copy)]
+pub struct Known<'a> {
+    /// The nodes.
+    pub nodes: &'a Nodes,
+    /// The local stack.
+    pub stack: &'a Stack,
+    /// The runs.
+    pub runs: &'a Runs,
+    /// Rows in a page.
+    pub page: usize,
+}
+
+impl Pane {
+    /// All, in the order of `Tab`.
+    pub const ALL: [Self; 4] = [Self::Nodes, Self::Runs, Self::Groups, Self::Processes];
+
+    /// Its number among [`Self::ALL`].
+    #[must_use]
+    pub fn number(self) -> usize {
+        Self::ALL.iter().position(|pane| *pane == self).unwrap_or(0)
+    }
+
+    fn moved(self, by: usize) -> Self {
+        let number = (self.number() + by) % Self::ALL.len();
+        Self::ALL.get(number).copied().unwrap_or(self)
+    }
+}
+
+impl NodeOrder {
+    /// What the table's title calls it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Listed => "as listed",
+            Self::Runs => "RUNS",
+            Self::Agree => "AGREE",
+            Self::Latency => "LAST",
+        }
+    }
+
+    const fn next(self) -> Self {
+        match self {
+            Self::Listed => Self::Runs,
+            Self::Runs => Self::Agree,
+            Self::Agree => Self::Latency,
+            Self::Latency => Self::Listed,
+        }
+    }
+
+    fn compare(self, a: &Node, b: &Node) -> Ordering {
+        let number = |value: Option<f64>, absent: f64| value.unwrap_or(absent);
+        match self {
+            Self::Listed => Ordering::Equal,
+            Self::Runs => b.n_runs.cmp(&a.n_runs),
+            Self::Agree => number(a.agree_percent(), f64::INFINITY)
+                .total_cmp(&number(b.agree_percent(), f64::INFINITY)),
+            Self::Latency => number(b.latency_ms, -1.0).total_cmp(&number(a.latency_ms, -1.0)),
+        }
+    }
+}
+
+impl State {
+    /// The nodes that pass the filter, in their order.
+    pub fn nodes(&self, known: Known<'_>) -> Vec<Node> {
+        let wanted = self.filter.value().to_ascii_lowercase();
+        let passes = |node: &Node| {
+            let role = node.role.as_deref().unwrap_or_default();
+            [node.peer_id.as_str(), role, &node.group_text()]
+                .into_iter()
+                .any(|text| text.to_ascii_lowercase().contains(&wanted))
+        };
+        let mut nodes = known.nodes.all(known.stack);
+        nodes.retain(passes);
+        // A stable sort, so that equal nodes keep the head's order.
+        nodes.sort_by(|a, b| self.order.compare(a, b));
+        if self.is_reversed {
+            nodes.reverse();
+        }
+        nodes
+    }
+
+    /// The place of the selected node among `nodes`.
+    pub fn node_idx(&self, nodes: &[Node]) -> usize {
+        let is_selected = |node: &Node| Some(&node.peer_id) == self.node.as_ref();
+        nodes.iter().position(is_selected).unwrap_or(0)
+    }
+
+    /// The selected run.
+    pub fn selected_run<'a>(&self, runs: &'a Runs) -> Option<&'a Run> {
+        self.run.and_then(|id| runs.get(id)).or_else(|| runs.newest())
+    }
+
+    /// Takes an action.
+    pub fn act(&mut self, action: Action, known: Known<'_>) {
+        match action {
+            Action::NextPane => self.focus = self.focus.moved(1),
+            Action::PreviousPane => self.focus = self.focus.moved(Pane::ALL.len() - 1),
+            Action::Filter => {
+                self.focus = Pane::Nodes;
+                self.filter.edit();
+            }
+            Action::Sort => self.order = self.order.next(),
+            Action::Reverse => self.is_reversed = !self.is_reversed,
+            Action::Open if self.focus == Pane::Runs => self.focus = Pane::Groups,
+            Action::NextOutput | Action::Diff => self.look_at_groups(action, known),
+            _ => match self.focus {
+                Pane::Nodes => self.move_node(action, known),
+                Pane::Runs => self.move_run(action, known),
+                Pane::Groups => self.look_at_groups(action, known),
+                Pane::Processes => {}
+            },
+        }
+    }
+
+    /// Goes back one step; whether there was one.
+    pub fn back(&mut self) -> bool {
+        if self.look.is_diff {
+            self.look.is_diff = false;
+            return true;
+        }
+        self.filter.leave()
+    }
+
+    /// Something was pointed at.
+    pub fn click(&mut self, target: Target, known: Known<'_>) {
+        let (number, row) = match target {
+            Target::Pane(number) => (number, None),
+            Target::Row { pane, row } => (pane, Some(row)),
+            _ => return,
+        };
+        let Some(pane) = Pane::ALL.get(number).copied() else { return };
+        self.focus = pane;
+        match (pane, row) {
+            (Pane::Nodes, Some(row)) => {
+                self.node = self.nodes(known).get(row).map(|node| node.peer_id.clone());
+            }
+            (Pane::Runs, Some(row)) => self.select_run(row, known),
+            (Pane::Groups, Some(row)) => self.look.select(row),
+            _ => {}
+        }
+    }
+
+    /// A run was started: it is the one to look at.
+    pub fn started(&mut self, id: RunId) {
+        self.run = Some(id);
+        self.look = Look { output: self.look.output, ..Look::default() };
+    }
+
+    /// What `y` copies.
+    pub fn selection(&self, known: Known<'_>) -> Option<String> {
+        match self.focus {
+            Pane::Nodes => {
+                let nodes = self.nodes(known);
+                nodes.get(self.node_idx(&nodes)).map(|node| node.peer_id.clone())
+            }
+            Pane::Runs => Some(self.selected_run(known.runs)?.request.function_id.clone()),
+            Pane::Groups => Some(self.look.text(self.selected_run(known.runs)?.response()?)),
+            Pane::Processes => None,
+        }
+    }
+
+    fn move_node(&mut self, action: Action, known: Known<'_>) {
+        let nodes = self.nodes(known);
+        let idx = moved(action, self.node_idx(&nodes), nodes.len(), known.page);
+        if let Some(node) = idx.and_then(|idx| nodes.get(idx)) {
+            self.node = Some(node.peer_id.clone());
+        }
+    }
+
+    fn move_run(&mut self, action: Action, known: Known<'_>) {
+        let selected = self.selected_run(known.runs).map(|run| run.id);
+        let idx = known.runs.iter().position(|run| Some(run.id) == selected).unwrap_or(0);
+        if let Some(idx) = moved(action, idx, known.runs.iter().len(), known.page) {
+            self.select_run(idx, known);
+        }
+    }
+
+    fn select_run(&mut self, idx: usize, known: Known<'_>) {
+        if let Some(run) = known.runs.iter().nth(idx) {
+            self.started(run.id);
+        }
+    }
+
+    fn look_at_groups(&mut self, action: Action, known: Known<'_>) {
+        let response = self.selected_run(known.runs).and_then(Run::response);
+        let n_groups = response.map_or(0, |response| response.results.len());
+        self.look.act(action, n_groups, known.page);
+    }
+}
+
+/// The row that `action` moves to from row `idx` of `n_rows`; none if it is no movement.
+pub fn moved(action: Action, idx: usize, n_rows: usize, page: usize) -> Option<usize> {
+    let last = n_rows.checked_sub(1)?;
+    let half = (page / 2).max(1);
+    let row = match action {
+        Action::Up => idx.saturating_sub(1),
+        Action::Down => idx + 1,
+        Action::First => 0,
+        Action::Last => last,
+        Action::PageUp => idx.saturating_sub(page.max(1)),
+        Action::PageDown => idx + page.max(1),
+        Action::HalfPageUp => idx.saturating_sub(half),
+        Action::HalfPageDown => idx + half,
+        _ => return None,
+    };
+    Some(row.min(last))
+}

@@ -1,0 +1,181 @@
+//! The candles of one dataset at one resolution: those the service gave, and the newest rows.
+//!
+//! The service's buckets and the rows of the stream overlap, and which rows a bucket holds is not
+//! said. So the newest rows are kept, a bucket is folded from them, and the fold stands as soon as
+//! it holds at least as many rows as the service's bucket did. Until then it only moves that
+//! bucket's close and its extremes. Corrected rows replace the ones they correct.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use model::{resolution::Resolution, timestamp::Timestamp};
+
+use crate::widget::candles::Candle;
+
+/// The newest rows kept to fold buckets from: half an hour of one a second. Older ones are let go;
+/// their buckets stand as the service gave them.
+const ROWS_MAX: usize = 2_000;
+
+/// The most candles kept. Older ones are let go, and are asked for again when scrolled to.
+pub const CANDLES_MAX: usize = 12_000;
+
+/// The candles of a chart.
+#[derive(Debug, Clone)]
+pub struct Chart {
+    resolution: Resolution,
+    /// What the service gave.
+    given: BTreeMap<Timestamp, Candle>,
+    /// The newest rows, each as a candle of its own.
+    rows: BTreeMap<Timestamp, Candle>,
+    /// Both together, oldest first.
+    candles: Vec<Candle>,
+}
+
+impl Chart {
+    /// Returns a chart without candles.
+    #[must_use]
+    pub const fn new(resolution: Resolution) -> Self {
+        Self { resolution, given: BTreeMap::new(), rows: BTreeMap::new(), candles: Vec::new() }
+    }
+
+    /// How coarse its candles are.
+    #[must_use]
+    pub const fn resolution(&self) -> Resolution {
+        self.resolution
+    }
+
+    /// The candles, oldest first.
+    #[must_use]
+    pub fn candles(&self) -> &[Candle] {
+        &self.candles
+    }
+
+    /// The candle at `time`, counted from the newest one, which is 0.
+    #[must_use]
+    pub fn from_newest(&self, time: Timestamp) -> Option<usize> {
+        let idx = self.candles.binary_search_by_key(&time, |candle| candle.time).ok()?;
+        Some(self.candles.len() - 1 - idx)
+    }
+
+    /// The candle that is `n` from the newest one, or the oldest.
+    #[must_use]
+    pub fn nth_newest(&self, n: usize) -> Option<&Candle> {
+        self.candles.iter().rev().nth(n).or_else(|| self.candles.first())
+    }
+
+    /// Takes another resolution: the newest rows stay, as they are of no resolution.
+    pub fn change_resolution(&mut self, resolution: Resolution) {
+        self.resolution = resolution;
+        self.given.clear();
+        self.rebuild();
+    }
+
+    /// Takes candles that the service gave, in any order, over those of the same moments.
+    pub fn take_given(&mut self, candles: impl IntoIterator<Item = Candle>) {
+        self.given.extend(candles.into_iter().map(|candle| (candle.time, candle)));
+        self.rebuild();
+    }
+
+    /// Takes rows, new ones and corrections, each as a candle of its own.
+    pub fn take_rows(&mut self, rows: impl IntoIterator<Item = Candle>) {
+        let mut touched = BTreeSet::new();
+        for row in rows {
+            touched.insert(self.resolution.bucket_start(row.time));
+            self.rows.insert(row.time, row);
+        }
+        while self.rows.len() > ROWS_MAX {
+            self.rows.pop_first();
+        }
+        for start in touched {
+            if let Some(candle) = self.merged(start) {
+                self.put(candle);
+            }
+        }
+    }
+
+    fn rebuild(&mut self) {
+        while self.given.len() > CANDLES_MAX {
+            self.given.pop_first();
+        }
+        let starts = self.rows.keys().map(|time| self.resolution.bucket_start(*time));
+        let starts: BTreeSet<_> = starts.collect();
+        self.candles = self.given.values().copied().collect();
+        for start in starts {
+            if let Some(candle) = self.merged(start) {
+                self.put(candle);
+            }
+        }
+    }
+
+    /// The bucket that starts at `start`, of what is known of it.
+    fn merged(&self, start: Timestamp) -> Option<Candle> {
+        let given = self.given.get(&start).copied();
+        let folded = match self.resolution.bucket() {
+            None => self.rows.get(&start).copied(),
+            Some(length) => {
+                fold(start, self.rows.range(start..start + length).map(|(_, row)| *row))
+            }
+        };
+        match (given, folded) {
+            (Some(given), Some(folded)) if folded.count < given.count => Some(Candle {
+                high: given.high.max(folded.high),
+                low: given.low.min(folded.low),
+                close: folded.close,
+                ..given
+            }),
+            (given, folded) => folded.or(given),
+        }
+    }
+
+    fn put(&mut self, candle: Candle) {
+        match self.candles.binary_search_by_key(&candle.time, |candle| candle.time) {
+            Ok(idx) => {
+                if let Some(place) = self.candles.get_mut(idx) {
+                    *place = candle;
+                }
+            }
+            Err(idx) => self.candles.insert(idx, candle),
+        }
+        if self.candles.len() > CANDLES_MAX {
+            self.candles.remove(0);
+        }
+    }
+}
+
+/// Folds candles in their order into one that starts at `start`; none if there are none.
+fn fold(start: Timestamp, candles: impl Iterator<Item = Candle>) -> Option<Candle> {
+    let whole = candles.reduce(|earlier, later| Candle {
+        time: earlier.time,
+        open: earlier.open,
+        high: earlier.high.max(later.high),
+        low: earlier.low.min(later.low),
+        close: later.close,
+        volume: earlier.volume + later.volume,
+        count: earlier.count.saturating_add(later.count),
+    })?;
+    Some(Candle { time: start, ..whole })
+}
+
+/// Returns the candles smoothed as Heikin and Ashi do: each opens in the middle of the one before
+/// and closes at its own mean, so that a trend keeps one color.
+#[must_use]
+pub fn heikin(candles: &[Candle]) -> Vec<Candle> {
+    let mut before: Option<(f64, f64)> = None;
+    candles
+        .iter()
+        .map(|candle| {
+            let close =
+                candle.open / 4.0 + candle.high / 4.0 + candle.low / 4.0 + candle.close / 4.0;
+            let open = before.map_or_else(
+                || f64::midpoint(candle.open, candle.close),
+                |(open, close)| f64::midpoint(open, close),
+            );
+            before = Some((open, close));
+            let high = candle.high.max(open).max(close);
+            let low = candle.low.min(open).min(close);
+            Candle { open, high, low, close, ..*candle }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,94 @@
+use super::*;
+
+/// A row at second `second` with this value.
+fn row(second: i64, value: f64) -> Candle {
+    let time = Timestamp::from_seconds(second);
+    Candle { time, open: value, high: value, low: value, close: value, volume: 1.0, count: 1 }
+}
+
+/// A five-minute bucket as a service gives it.
+fn bucket(second: i64, [open, high, low, close]: [f64; 4], count: u64) -> Candle {
+    let time = Timestamp::from_seconds(second);
+    Candle { time, open, high, low, close, volume: 9.0, count }
+}
+
+#[track_caller]
+fn check(chart: &Chart, want: &[(i64, [f64; 4], u64)]) {
+    let got: Vec<_> = chart
+        .candles()
+        .iter()
+        .map(|c| (c.time.seconds(), [c.open, c.high, c.low, c.close], c.count))
+        .collect();
+    assert_eq!(got, want);
+}
+
+#[test]
+fn live_rows_open_buckets_and_fold_into_them() {
+    let mut chart = Chart::new(Resolution::FiveMinutes);
+    chart.take_rows([row(300, 5.0), row(360, 7.0), row(420, 6.0)]);
+    chart.take_rows([row(600, 4.0)]);
+    check(&chart, &[(300, [5.0, 7.0, 5.0, 6.0], 3), (600, [4.0; 4], 1)]);
+}
+
+#[test]
+fn a_replayed_row_is_not_counted_twice() {
+    let mut chart = Chart::new(Resolution::FiveMinutes);
+    chart.take_given([bucket(300, [1.0, 8.0, 1.0, 5.0], 4)]);
+    // The newest two of the four rows of that bucket come again, and then a fifth.
+    chart.take_rows([row(420, 4.0), row(480, 5.0)]);
+    check(&chart, &[(300, [1.0, 8.0, 1.0, 5.0], 4)]);
+    chart.take_rows([row(540, 9.0)]);
+    check(&chart, &[(300, [1.0, 9.0, 1.0, 9.0], 4)]);
+}
+
+#[test]
+fn a_bucket_folded_from_all_its_rows_stands() {
+    let mut chart = Chart::new(Resolution::FiveMinutes);
+    chart.take_given([bucket(300, [3.0, 3.0, 3.0, 3.0], 1)]);
+    chart.take_rows([row(300, 3.0), row(360, 2.0)]);
+    check(&chart, &[(300, [3.0, 3.0, 2.0, 2.0], 2)]);
+}
+
+#[test]
+fn a_corrected_row_changes_its_bucket() {
+    let mut chart = Chart::new(Resolution::FiveMinutes);
+    chart.take_rows([row(300, 5.0), row(360, 99.0), row(420, 6.0)]);
+    chart.take_rows([row(360, 7.0)]);
+    check(&chart, &[(300, [5.0, 7.0, 5.0, 6.0], 3)]);
+}
+
+#[test]
+fn a_late_row_finds_its_place() {
+    let mut chart = Chart::new(Resolution::Raw);
+    chart.take_given([row(1, 1.0), row(3, 3.0)]);
+    chart.take_rows([row(4, 4.0), row(2, 2.0)]);
+    check(&chart, &[(1, [1.0; 4], 1), (2, [2.0; 4], 1), (3, [3.0; 4], 1), (4, [4.0; 4], 1)]);
+    assert_eq!(chart.from_newest(Timestamp::from_seconds(3)), Some(1));
+    assert_eq!(chart.nth_newest(9).map(|candle| candle.time.seconds()), Some(1));
+}
+
+#[test]
+fn another_resolution_keeps_the_newest_rows() {
+    let mut chart = Chart::new(Resolution::Raw);
+    chart.take_rows([row(0, 1.0), row(10, 2.0), row(300, 3.0)]);
+    chart.change_resolution(Resolution::FiveMinutes);
+    check(&chart, &[(0, [1.0, 2.0, 1.0, 2.0], 2), (300, [3.0; 4], 1)]);
+}
+
+#[test]
+fn a_flood_of_rows_is_held_within_bounds() {
+    let mut chart = Chart::new(Resolution::Raw);
+    chart.take_rows((0..30_000).map(|second| row(second, 1.0)));
+    assert!(chart.rows.len() <= ROWS_MAX);
+    chart.take_given((0..30_000).map(|second| row(second, 1.0)));
+    assert!(chart.candles().len() <= CANDLES_MAX);
+    assert_eq!(chart.nth_newest(0).map(|candle| candle.time.seconds()), Some(29_999));
+}
+
+#[test]
+fn smoothed_candles_open_in_the_middle_of_the_one_before() {
+    let smooth =
+        heikin(&[bucket(0, [1.0, 4.0, 0.0, 3.0], 1), bucket(300, [3.0, 6.0, 2.0, 5.0], 1)]);
+    let values: Vec<_> = smooth.iter().map(|c| [c.open, c.high, c.low, c.close]).collect();
+    assert_eq!(values, [[2.0, 4.0, 0.0, 2.0], [2.0, 6.0, 2.0, 4.0]]);
+}

@@ -1,0 +1,61 @@
+//! Moving through the past of a dataset: the crosshair, the zoom, and the rows they need.
+
+use std::time::Duration;
+
+use model::{page::Limit, resolution::Resolution, timestamp::Timestamp};
+
+use super::{BUCKETS, RAW_ROWS, State, chart, zoom::Zoom};
+use crate::{
+    event::{Effect, RowsQuery},
+    state::loadable::Loadable,
+};
+
+impl State {
+    pub(super) fn take_zoom(&mut self, zoom: Zoom, now: Timestamp) -> Vec<Effect> {
+        let is_other = zoom.resolution != self.chart.resolution();
+        self.zoom = zoom;
+        if !is_other {
+            return Vec::new();
+        }
+        self.crosshair = None;
+        self.chart.change_resolution(zoom.resolution);
+        self.rows = Loadable::Idle;
+        self.load_rows(now).into_iter().collect()
+    }
+
+    /// Moves the crosshair into the past, and asks for older rows where it nears the oldest.
+    pub(super) fn move_crosshair(&mut self) -> Vec<Effect> {
+        let n = self.crosshair.and_then(|time| self.chart.from_newest(time));
+        let n = n.map_or(0, |n| n + self.stride());
+        self.crosshair = self.chart.nth_newest(n).map(|candle| candle.time);
+        let n_left = self.chart.candles().len().saturating_sub(n);
+        if n_left > BUCKETS / 4 { Vec::new() } else { self.load_older() }
+    }
+
+    pub(super) fn move_crosshair_later(&mut self) {
+        let n = self.crosshair.and_then(|time| self.chart.from_newest(time));
+        let n = n.and_then(|n| n.checked_sub(self.stride()));
+        self.crosshair = n.and_then(|n| self.chart.nth_newest(n)).map(|candle| candle.time);
+    }
+
+    fn stride(&self) -> usize {
+        if self.is_line() { self.zoom.density.stride() } else { 1 }
+    }
+
+    fn load_older(&mut self) -> Vec<Effect> {
+        let resolution = self.chart.resolution();
+        let oldest = self.chart.candles().first().map(|candle| candle.time);
+        let (Some(dataset), Some(oldest)) = (self.selected, oldest) else { return Vec::new() };
+        if !self.has_older
+            || self.asked.is_some()
+            || self.chart.candles().len() >= chart::CANDLES_MAX
+        {
+            return Vec::new();
+        }
+        let limit = Limit::clamped(if resolution == Resolution::Raw { RAW_ROWS } else { BUCKETS });
+        let end = oldest - Duration::from_micros(1);
+        let start = resolution.span_max().map(|span| end - span);
+        let query = RowsQuery::newest(dataset, resolution, limit);
+        vec![self.ask(RowsQuery { start, end: Some(end), ..query })]
+    }
+}

@@ -1,0 +1,105 @@
+//! What of a row is charted: its prices where it is a bar, else its one value that matters.
+//!
+//! The same rule as the service's own buckets, so that a bucket folded here from live rows is the
+//! one that the service answers with later.
+
+use std::collections::BTreeMap;
+
+use model::{
+    dataset::{Column, Dtype},
+    row::Value,
+};
+
+use crate::{event::NamedRow, widget::candles::Candle};
+
+/// The metadata field that names the column to be charted where there is no `open` to `close`.
+const VALUE_COLUMN: &str = "value_column";
+
+/// The columns of a bar.
+const PRICES: [&str; 4] = ["open", "high", "low", "close"];
+
+/// The column of the amounts below a chart.
+const VOLUME: &str = "volume";
+
+/// Which of a dataset's columns are charted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Shape {
+    /// `open`, `high`, `low` and `close`: rows are bars.
+    Bars,
+    /// This one column.
+    Value(String),
+    /// None is a number.
+    Nothing,
+}
+
+impl Shape {
+    /// The shape of a dataset with these facts and columns.
+    #[must_use]
+    pub fn of(metadata: &BTreeMap<String, String>, columns: &[Column]) -> Self {
+        let is_number = |column: &&Column| matches!(column.dtype, Dtype::Float | Dtype::Integer);
+        let has = |name: &str| columns.iter().filter(is_number).any(|column| column.name == name);
+        if PRICES.into_iter().all(has) {
+            return Self::Bars;
+        }
+        let named = metadata.get(VALUE_COLUMN).filter(|name| has(name)).cloned();
+        let first = || columns.iter().find(|column| column.dtype == Dtype::Float);
+        named
+            .or_else(|| first().map(|column| column.name.clone()))
+            .map_or(Self::Nothing, Self::Value)
+    }
+
+    /// The shape that a row of a dataset with these facts suggests, as long as its columns are not
+    /// known: without them the first is not, so it is the first by name.
+    #[must_use]
+    pub fn guess(metadata: &BTreeMap<String, String>, row: &NamedRow) -> Self {
+        let has = |name: &str| number(row, name).is_some();
+        if PRICES.into_iter().all(has) {
+            return Self::Bars;
+        }
+        let named = metadata.get(VALUE_COLUMN).filter(|name| has(name)).cloned();
+        let is_float = |value: &Value| matches!(value, Value::Float(_));
+        let first = || row.values.iter().find(|(_, value)| is_float(value));
+        named.or_else(|| first().map(|(name, _)| name.clone())).map_or(Self::Nothing, Self::Value)
+    }
+
+    /// The row as a candle of its own; none if it has no number to chart.
+    #[must_use]
+    pub fn sample(&self, row: &NamedRow) -> Option<Candle> {
+        let (open, high, low, close) = match self {
+            Self::Nothing => return None,
+            Self::Value(column) => {
+                let value = number(row, column)?;
+                (value, value, value, value)
+            }
+            Self::Bars => {
+                let [open, high, low, close] = PRICES.map(|name| number(row, name));
+                let open_or = open.or(close).or(high).or(low)?;
+                let close_or = close.unwrap_or(open_or);
+                let highest = high.unwrap_or_else(|| open_or.max(close_or));
+                let lowest = low.unwrap_or_else(|| open_or.min(close_or));
+                (open_or, highest, lowest, close_or)
+            }
+        };
+        let volume = match self {
+            Self::Value(column) if column == VOLUME => None,
+            _ => number(row, VOLUME),
+        };
+        let volume = volume.unwrap_or(0.0);
+        Some(Candle { time: row.timestamp, open, high, low, close, volume, count: 1 })
+    }
+
+    /// The column that a single number of a row is taken from.
+    #[must_use]
+    pub fn value_column(&self) -> Option<&str> {
+        match self {
+            Self::Bars => Some("close"),
+            Self::Value(column) => Some(column),
+            Self::Nothing => None,
+        }
+    }
+}
+
+/// The number in column `name`, if there is one.
+fn number(row: &NamedRow, name: &str) -> Option<f64> {
+    row.values.get(name).and_then(Value::as_f64)
+}

@@ -1,0 +1,297 @@
+use std::collections::BTreeMap;
+
+use model::{
+    dataset::Dtype,
+    row::{Bucket, Value},
+};
+
+use super::*;
+use crate::{event::StreamNews, keymap::Chord};
+
+const NOW: i64 = 1_700_000_000;
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_seconds(NOW + second)
+}
+
+fn id(number: i64) -> DatasetId {
+    DatasetId::new(number).unwrap()
+}
+
+fn dataset(number: i64, name: &str) -> Dataset {
+    Dataset {
+        id: id(number),
+        name: name.to_owned(),
+        description: String::new(),
+        metadata: BTreeMap::new(),
+        created_at: at(0),
+        updated_at: at(0),
+    }
+}
+
+fn page(datasets: &[Dataset]) -> DatasetsPage {
+    DatasetsPage { n_datasets: None, datasets: datasets.to_vec(), has_more: false }
+}
+
+/// A row of a dataset with one value.
+fn row(second: i64, value: f64) -> NamedRow {
+    let values = BTreeMap::from([("value".to_owned(), Value::Float(value))]);
+    NamedRow { timestamp: at(second), values }
+}
+
+fn found(state: &mut State, datasets: &[Dataset]) -> Vec<Effect> {
+    let search = state.search.value().to_owned();
+    state.on(DataEvent::Datasets { search, result: Ok(page(datasets)) }, at(0))
+}
+
+fn answered(state: &mut State, effects: &[Effect], rows: Rows) -> Vec<Effect> {
+    let query = effects.iter().find_map(|effect| match effect {
+        Effect::LoadRows(query) => Some(*query),
+        _ => None,
+    });
+    let query = query.expect("rows were asked for");
+    state.on(DataEvent::Rows { query, result: Ok(RowsPage { rows, next: None }) }, at(0))
+}
+
+fn streamed(state: &mut State, rows: Vec<NamedRow>) -> Vec<Effect> {
+    let dataset = state.selected.unwrap();
+    state.on(DataEvent::Stream { dataset, news: StreamNews::Rows(rows) }, at(0))
+}
+
+/// The screen in view, with two datasets found and no rows yet; and what it asks for then.
+fn opened() -> (State, Vec<Effect>) {
+    let mut state = State::default();
+    assert_eq!(state.show(at(0)), []);
+    assert!(state.connected(at(0)).contains(&Effect::LoadDatasets { search: String::new() }));
+    let effects = found(&mut state, &[dataset(1, "cpu"), dataset(2, "market")]);
+    (state, effects)
+}
+
+fn closes(state: &State) -> Vec<f64> {
+    state.chart.candles().iter().map(|candle| candle.close).collect()
+}
+
+#[test]
+fn the_first_dataset_is_opened_and_followed() {
+    let (state, effects) = opened();
+    assert_eq!(state.selected, Some(id(1)));
+    assert!(effects.contains(&Effect::LoadColumns { dataset: id(1) }));
+    assert!(effects.contains(&Effect::OpenStream { dataset: id(1) }));
+    assert!(matches!(effects[1], Effect::LoadRows(RowsQuery { resolution: Resolution::Raw, .. })));
+}
+
+#[test]
+fn nothing_is_asked_for_before_the_services_are_known() {
+    let mut state = State::default();
+    assert_eq!(state.show(at(0)), []);
+    assert_eq!(state.act(Action::Earlier, at(0)), []);
+}
+
+#[test]
+fn a_screen_out_of_view_follows_nothing() {
+    let (mut state, _) = opened();
+    assert!(state.hide().contains(&Effect::CloseStream));
+    assert_eq!(state.woke(Timer::Rows, at(2)), []);
+    let effects = state.show(at(9));
+    assert!(effects.contains(&Effect::OpenStream { dataset: id(1) }));
+    assert_eq!(state.show(at(9)), [], "a second time changes nothing");
+}
+
+#[test]
+fn rows_and_the_stream_make_one_chart() {
+    let (mut state, effects) = opened();
+    answered(&mut state, &effects, Rows::Raw(vec![row(2, 2.0), row(1, 1.0)]));
+    streamed(&mut state, vec![row(2, 2.0), row(3, 3.0)]);
+    assert_eq!(closes(&state), [1.0, 2.0, 3.0]);
+    assert_eq!(
+        state.tape.iter().map(|row| row.timestamp).collect::<Vec<_>>(),
+        [at(3), at(2), at(1)]
+    );
+    assert_eq!(state.sparks[&id(1)].values().collect::<Vec<_>>(), [1.0, 2.0, 3.0]);
+}
+
+#[test]
+fn paused_the_chart_stands_and_catches_up() {
+    let (mut state, effects) = opened();
+    answered(&mut state, &effects, Rows::Raw(vec![row(1, 1.0)]));
+    state.act(Action::Pause, at(0));
+    streamed(&mut state, vec![row(2, 2.0), row(3, 3.0)]);
+    assert_eq!((closes(&state), state.live.note(at(0)).as_str()), (vec![1.0], "paused · 2 new"));
+    state.act(Action::Pause, at(0));
+    assert_eq!(closes(&state), [1.0, 2.0, 3.0]);
+}
+
+#[test]
+fn a_pause_longer_than_what_is_held_reads_again() {
+    let (mut state, effects) = opened();
+    answered(&mut state, &effects, Rows::Raw(vec![row(1, 1.0)]));
+    state.act(Action::Pause, at(0));
+    streamed(&mut state, (0..5_000).map(|second| row(second, 1.0)).collect());
+    assert!(matches!(state.act(Action::Pause, at(0))[..], [Effect::LoadRows(_)]));
+}
+
+#[test]
+fn after_a_lost_line_what_was_missed_is_read() {
+    let (mut state, _) = opened();
+    let news = |news| DataEvent::Stream { dataset: id(1), news };
+    state.on(news(StreamNews::Connected), at(0));
+    let lost = StreamNews::Lost { why: Failure::default(), retry_in: Duration::from_secs(5) };
+    assert_eq!(state.on(news(lost), at(1)), []);
+    assert_eq!(state.live.note(at(2)), "lost · retry in 4s");
+    assert!(matches!(state.on(news(StreamNews::Connected), at(6))[..], [Effect::LoadRows(_)]));
+}
+
+#[test]
+fn zooming_out_of_raw_asks_for_buckets() {
+    let (mut state, effects) = opened();
+    answered(&mut state, &effects, Rows::Raw(vec![row(1, 1.0)]));
+    assert!(state.is_line(), "one value has no candles");
+    let mut asked = Vec::new();
+    while asked.is_empty() {
+        asked = state.act(Action::ZoomOut, at(0));
+    }
+    assert!(matches!(
+        asked[..],
+        [Effect::LoadRows(RowsQuery { resolution: Resolution::FiveMinutes, .. })]
+    ));
+    let bucket = Bucket {
+        timestamp: at(-200),
+        open: 1.0,
+        high: 4.0,
+        low: 0.0,
+        close: 2.0,
+        volume: 0.0,
+        count: 9,
+    };
+    answered(&mut state, &asked, Rows::Buckets(vec![bucket]));
+    assert!(!state.is_line());
+    assert_eq!(state.act(Action::Finer, at(0)).len(), 1);
+    assert_eq!(state.chart.resolution(), Resolution::Raw);
+}
+
+#[test]
+fn a_bucket_that_is_over_is_read_again() {
+    let (mut state, effects) = opened();
+    answered(&mut state, &effects, Rows::Raw(Vec::new()));
+    let asked = state.act(Action::Coarser, at(0));
+    answered(&mut state, &asked, Rows::Buckets(Vec::new()));
+    assert_eq!(streamed(&mut state, vec![row(0, 1.0)]), [], "the first bucket is only opened");
+    assert_eq!(streamed(&mut state, vec![row(10, 1.0)]), []);
+    let asked = streamed(&mut state, vec![row(400, 1.0)]);
+    assert!(matches!(asked[..], [Effect::LoadRows(query)] if query.limit.get() == BUCKETS_AGAIN));
+}
+
+#[test]
+fn the_crosshair_stays_on_its_candle_while_rows_come() {
+    let (mut state, effects) = opened();
+    answered(&mut state, &effects, Rows::Raw((0..2_000).rev().map(|s| row(s, 1.0)).collect()));
+    assert_eq!(state.act(Action::Earlier, at(0)), []);
+    state.act(Action::Earlier, at(0));
+    assert_eq!(state.crosshair, Some(at(1_998)));
+    streamed(&mut state, vec![row(2_000, 1.0)]);
+    assert_eq!(state.crosshair, Some(at(1_998)));
+    state.act(Action::Later, at(0));
+    assert_eq!(state.crosshair, Some(at(1_999)));
+    state.act(Action::Follow, at(0));
+    assert_eq!(state.crosshair, None);
+}
+
+#[test]
+fn near_the_oldest_row_older_ones_are_read_within_the_span_that_is_served() {
+    let (mut state, effects) = opened();
+    answered(&mut state, &effects, Rows::Raw((0..10).rev().map(|s| row(s, 1.0)).collect()));
+    let asked = state.act(Action::Earlier, at(0));
+    let [Effect::LoadRows(query)] = asked[..] else { panic!("{asked:?}") };
+    let (start, end) = (query.start.unwrap(), query.end.unwrap());
+    assert!(end < at(0) && end.since(start) <= Resolution::Raw.span_max().unwrap());
+    assert_eq!(state.act(Action::Earlier, at(0)), [], "one answer is awaited");
+    answered(&mut state, &asked, Rows::Raw(Vec::new()));
+    assert_eq!(state.act(Action::Earlier, at(0)), [], "there is nothing older");
+}
+
+#[test]
+fn other_datasets_are_read_in_turn_for_their_sparklines() {
+    let (mut state, effects) = opened();
+    answered(&mut state, &effects, Rows::Raw(vec![row(1, 1.0)]));
+    let asked = state.woke(Timer::Rows, at(2));
+    assert!(matches!(asked[0], Effect::LoadRows(RowsQuery { dataset, .. }) if dataset == id(2)));
+    assert!(matches!(asked[1], Effect::Wake(Timer::Rows, _)));
+    answered(&mut state, &asked, Rows::Raw(vec![row(2, 8.0), row(1, 7.0)]));
+    assert_eq!(state.sparks[&id(2)].values().collect::<Vec<_>>(), [7.0, 8.0]);
+    assert_eq!(closes(&state), [1.0], "the chart is of another one");
+}
+
+#[test]
+fn the_selection_is_of_a_dataset_not_of_a_row() {
+    let (mut state, _) = opened();
+    state.act(Action::Down, at(0));
+    assert_eq!(state.selected, Some(id(2)));
+    let effects = found(&mut state, &[dataset(9, "new"), dataset(1, "cpu"), dataset(2, "market")]);
+    assert_eq!((state.selected, effects), (Some(id(2)), Vec::new()));
+    state.click(Target::Row { pane: Pane::List.number(), row: 0 }, at(0));
+    assert_eq!(state.selected, Some(id(9)));
+}
+
+#[test]
+fn a_search_is_asked_for_as_it_is_typed_and_older_answers_are_dropped() {
+    let (mut state, _) = opened();
+    state.act(Action::Filter, at(0));
+    state.field().unwrap().press(Chord::named("m").unwrap());
+    assert_eq!(state.edited(at(0)), [Effect::LoadDatasets { search: "m".to_owned() }]);
+    let result = Ok(page(&[dataset(1, "cpu")]));
+    state.on(DataEvent::Datasets { search: String::new(), result }, at(0));
+    assert_eq!(state.list().len(), 2, "an answer to another search");
+    found(&mut state, &[dataset(2, "market")]);
+    assert_eq!(state.list().len(), 1);
+    assert!(state.back());
+    assert_eq!(state.relist(at(2)), [Effect::LoadDatasets { search: String::new() }]);
+    assert_eq!(state.relist(at(2)), []);
+}
+
+#[test]
+fn a_failed_refresh_keeps_what_was_there() {
+    let (mut state, effects) = opened();
+    answered(&mut state, &effects, Rows::Raw(vec![row(1, 1.0)]));
+    let asked = state.act(Action::Refresh, at(5));
+    let Some(Effect::LoadRows(query)) = asked.last() else { panic!("{asked:?}") };
+    state.on(DataEvent::Rows { query: *query, result: Err(Failure::default()) }, at(6));
+    assert_eq!((closes(&state), state.rows.note(at(9)).as_str()), (vec![1.0], "stale 9s"));
+}
+
+#[test]
+fn columns_that_name_another_value_than_was_guessed_read_again() {
+    let (mut state, effects) = opened();
+    let values =
+        BTreeMap::from([("a".to_owned(), Value::Float(1.0)), ("b".to_owned(), Value::Float(2.0))]);
+    let rows = vec![NamedRow { timestamp: at(1), values }];
+    answered(&mut state, &effects, Rows::Raw(rows.clone()));
+    assert_eq!(closes(&state), [1.0]);
+    let column = |number, name: &str| Column {
+        id: number,
+        dataset_id: id(1),
+        name: name.to_owned(),
+        dtype: Dtype::Float,
+        created_at: at(0),
+    };
+    let result = Ok(vec![column(1, "b"), column(2, "a")]);
+    let asked = state.on(DataEvent::Columns { dataset: id(1), result }, at(0));
+    answered(&mut state, &asked, Rows::Raw(rows));
+    assert_eq!(closes(&state), [2.0]);
+}
+
+#[test]
+fn the_public_tag_is_acquired_and_the_list_read_again() {
+    let (mut state, _) = opened();
+    let want = Effect::AcquireTag { tag: "public".to_owned() };
+    assert_eq!(state.act(Action::AcquireTag, at(0)), [want]);
+    let event = DataEvent::Acquired { tag: "public".to_owned(), result: Ok(Acquired::Already) };
+    assert!(matches!(state.on(event, at(1))[..], [Effect::LoadDatasets { .. }]));
+}
+
+#[test]
+fn a_dataset_is_fresh_for_some_times_its_frequency() {
+    assert_eq!(fresh_for(Some("1s")), Duration::from_secs(3));
+    assert_eq!(fresh_for(Some("5m")), Duration::from_mins(15));
+    assert_eq!(fresh_for(Some("often")), Duration::from_mins(3));
+    assert_eq!(fresh_for(None), Duration::from_mins(3));
+}

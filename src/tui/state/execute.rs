@@ -1,0 +1,101 @@
+//! The Execute screen: the form, and the run that is looked at.
+
+mod form;
+pub mod words;
+
+pub use form::{Check, Form, FormField, Place};
+
+use crate::{
+    action::Action,
+    event::Target,
+    state::{
+        cluster::Known,
+        results::Look,
+        runs::{Run, RunId, Runs},
+    },
+};
+
+/// Where keys go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Pane {
+    /// To the form: letters are text.
+    Form,
+    /// To the results.
+    #[default]
+    Results,
+}
+
+/// What the Execute screen shows.
+#[derive(Debug, Default)]
+pub struct State {
+    /// Where keys go.
+    pub focus: Pane,
+    /// The form.
+    pub form: Form,
+    /// The run looked at; the newest one if that is gone.
+    pub run: Option<RunId>,
+    /// What is looked at of its results.
+    pub look: Look,
+}
+
+impl State {
+    /// The run looked at.
+    pub fn selected_run<'a>(&self, runs: &'a Runs) -> Option<&'a Run> {
+        self.run.and_then(|id| runs.get(id)).or_else(|| runs.newest())
+    }
+
+    /// Takes an action that concerns neither the form's request nor the run's life.
+    pub fn act(&mut self, action: Action, known: Known<'_>) {
+        match (self.focus, action) {
+            (Pane::Form, Action::NextField) => self.form.move_focus(1),
+            (Pane::Form, Action::PreviousField) => self.form.move_focus(-1),
+            (Pane::Form, Action::NextChoice) => self.form.choose(1, known),
+            (Pane::Form, Action::PreviousChoice) => self.form.choose(-1, known),
+            (Pane::Results, Action::NextPane | Action::PreviousPane) => self.focus = Pane::Form,
+            (Pane::Results, _) => {
+                let response = self.selected_run(known.runs).and_then(Run::response);
+                let n_groups = response.map_or(0, |response| response.results.len());
+                self.look.act(action, n_groups, known.page);
+            }
+            (Pane::Form, _) => {}
+        }
+    }
+
+    /// Goes back one step; whether there was one.
+    pub fn back(&mut self) -> bool {
+        if self.focus == Pane::Form {
+            self.focus = Pane::Results;
+            return true;
+        }
+        std::mem::take(&mut self.look.is_diff)
+    }
+
+    /// Something was pointed at.
+    pub fn click(&mut self, target: Target) {
+        match target {
+            Target::Row { pane: 0, row } => {
+                self.focus = Pane::Form;
+                self.form.focus_on(row);
+            }
+            Target::Row { row, .. } => {
+                self.focus = Pane::Results;
+                self.look.select(row);
+            }
+            Target::Pane(0) => self.focus = Pane::Form,
+            Target::Pane(_) => self.focus = Pane::Results,
+            _ => {}
+        }
+    }
+
+    /// A run was started: it is the one to look at.
+    pub fn started(&mut self, id: RunId) {
+        self.run = Some(id);
+        self.focus = Pane::Results;
+        self.look = Look { output: self.look.output, ..Look::default() };
+    }
+
+    /// What `y` copies.
+    pub fn selection(&self, runs: &Runs) -> Option<String> {
+        Some(self.look.text(self.selected_run(runs)?.response()?))
+    }
+}

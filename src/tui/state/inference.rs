@@ -1,0 +1,418 @@
+//! The Inference screen: the topics, and the newest bundle and the past of one.
+//!
+//! Topics carry the chain's clock and the nonce of each newest bundle. They are read often; the
+//! bundle and the past only when their nonce has changed, or where a service lists no topics, by
+//! the clock of the wall. A service that asks to wait is left alone for as long as it asks, and the
+//! last good values stay.
+
+pub mod actors;
+pub mod past;
+
+use std::{collections::BTreeMap, time::Duration};
+
+use model::{
+    timestamp::Timestamp,
+    topic::{Address, BlockHeight, SINGLE_LABEL, TopicId},
+};
+use wire::inference::{TopicList, TopicSummary};
+
+use self::{
+    actors::{Actor, Sort},
+    past::Past,
+};
+use crate::{
+    action::Action,
+    event::{Effect, InferenceEvent, Latest, Target, Timer},
+    state::loadable::{Failure, Loadable},
+};
+
+/// How often topics are read while in view. They are small, and carry the clock.
+const TOPICS_EVERY: Duration = Duration::from_secs(3);
+
+/// How often the newest bundle is read where no list of topics tells that there is a new one.
+const LATEST_EVERY: Duration = Duration::from_secs(15);
+
+/// Epochs of the past that are asked for.
+const HISTORY_EPOCHS: usize = 240;
+
+/// Topics whose past is kept.
+const PASTS_MAX: usize = 16;
+
+/// Rows shown a page up or down of the actors.
+const PAGE_ROWS: usize = 10;
+
+/// The panes, in the order of `Tab`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Pane {
+    /// The topics.
+    Topics,
+    /// The actors.
+    #[default]
+    Actors,
+    /// The values' distribution.
+    Distribution,
+    /// The past.
+    Past,
+}
+
+/// What the Inference screen shows.
+#[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "switches that do not depend on one another")]
+pub struct State {
+    /// The topics there are.
+    pub topics: Loadable<TopicList>,
+    /// Whether the screen is in view.
+    pub is_shown: bool,
+    /// Whether the services are known.
+    is_connected: bool,
+    /// The pane that keys go to.
+    pub pane: Pane,
+    /// The topic in view.
+    pub selected: Option<TopicId>,
+    /// Its newest bundle.
+    pub latest: Loadable<Latest>,
+    /// The past of topics.
+    pasts: BTreeMap<TopicId, Past>,
+    /// The label in view; the first one while none was chosen.
+    label: Option<String>,
+    /// What actors are sorted by.
+    pub sort: Sort,
+    /// Whether their order is turned around.
+    pub is_reversed: bool,
+    /// The chosen actor.
+    pub actor: Option<Address>,
+    /// Whether nothing new is taken in.
+    pub is_paused: bool,
+    /// When the service is asked next.
+    pub next_at: Option<Timestamp>,
+    /// Until when the service asked to be left alone.
+    pub limited_until: Option<Timestamp>,
+}
+
+impl State {
+    /// The services are known, or changed.
+    pub fn connected(&mut self, now: Timestamp) -> Vec<Effect> {
+        let (pane, sort, is_shown) = (self.pane, self.sort, self.is_shown);
+        *self = Self { pane, sort, is_shown, is_connected: true, ..Self::default() };
+        self.topics.begin(now);
+        let mut effects = vec![Effect::LoadTopics];
+        if is_shown {
+            effects.extend(self.wait(TOPICS_EVERY, now));
+        }
+        effects
+    }
+
+    /// The screen comes into view.
+    pub fn show(&mut self, now: Timestamp) -> Vec<Effect> {
+        if std::mem::replace(&mut self.is_shown, true) || !self.is_connected {
+            return Vec::new();
+        }
+        self.load(now)
+    }
+
+    /// The screen leaves the view.
+    pub fn hide(&mut self) -> Vec<Effect> {
+        self.is_shown = false;
+        self.next_at = None;
+        vec![Effect::Forget(Timer::Topics), Effect::Forget(Timer::Latest)]
+    }
+
+    /// A service answered.
+    pub fn on(&mut self, event: InferenceEvent, now: Timestamp) -> Vec<Effect> {
+        match event {
+            InferenceEvent::Topics(result) => self.on_topics(result, now),
+            InferenceEvent::Latest { topic, result } if Some(topic) == self.selected => {
+                self.on_latest(result, now)
+            }
+            InferenceEvent::History { topic, result: Ok(history) } => {
+                self.past_mut(topic).take_history(history);
+                Vec::new()
+            }
+            InferenceEvent::Latest { .. } | InferenceEvent::History { .. } => Vec::new(),
+        }
+    }
+
+    /// A timer is due.
+    pub fn woke(&mut self, timer: Timer, now: Timestamp) -> Vec<Effect> {
+        match timer {
+            Timer::Topics | Timer::Latest if self.is_shown && !self.is_paused => self.load(now),
+            _ => Vec::new(),
+        }
+    }
+
+    /// A key asked for something.
+    pub fn act(&mut self, action: Action, now: Timestamp) -> Vec<Effect> {
+        match action {
+            Action::NextTopic => return self.take_topic(self.topic_by(1), now),
+            Action::PreviousLabel => self.label = self.label_by(-1),
+            Action::NextLabel => self.label = self.label_by(1),
+            Action::Sort => self.sort = self.sort.next(),
+            Action::Reverse => self.is_reversed = !self.is_reversed,
+            Action::Refresh => return self.load(now),
+            Action::Pause => {
+                self.is_paused = !self.is_paused;
+                return if self.is_paused { Vec::new() } else { self.load(now) };
+            }
+            Action::NextPane => self.pane = self.pane.next(),
+            Action::PreviousPane => self.pane = self.pane.next().next().next(),
+            Action::Up => return self.move_by(-1, now),
+            Action::Down => return self.move_by(1, now),
+            Action::HalfPageUp => return self.move_by(-(PAGE_ROWS.cast_signed() / 2), now),
+            Action::HalfPageDown => return self.move_by(PAGE_ROWS.cast_signed() / 2, now),
+            Action::PageUp => return self.move_by(-PAGE_ROWS.cast_signed(), now),
+            Action::PageDown => return self.move_by(PAGE_ROWS.cast_signed(), now),
+            Action::First => return self.move_by(isize::MIN, now),
+            Action::Last => return self.move_by(isize::MAX, now),
+            _ => {}
+        }
+        Vec::new()
+    }
+
+    /// Goes back one step; whether there was one.
+    pub fn back(&mut self) -> bool {
+        self.actor.take().is_some()
+    }
+
+    /// Something was pointed at.
+    pub fn click(&mut self, target: Target, now: Timestamp) -> Vec<Effect> {
+        let (Target::Pane(pane) | Target::Row { pane, .. }) = target else { return Vec::new() };
+        self.pane = Pane::numbered(pane);
+        let Target::Row { row, .. } = target else { return Vec::new() };
+        match self.pane {
+            Pane::Topics => {
+                let topics = self.topics.value().map_or(&[][..], |list| &list.topics);
+                let topic = topics.get(row).and_then(|topic| TopicId::new(topic.topic_id));
+                self.take_topic(topic, now)
+            }
+            Pane::Actors => {
+                self.actor = self.actors().into_iter().nth(row).map(|actor| actor.worker);
+                Vec::new()
+            }
+            Pane::Distribution | Pane::Past => Vec::new(),
+        }
+    }
+
+    /// What `y` copies, if something is selected: an actor's address, else the combined value as
+    /// the service wrote it.
+    pub fn selection(&self) -> Option<String> {
+        if let Some(actor) = &self.actor {
+            return Some(actor.to_string());
+        }
+        let values = &self.latest.value()?.bundle.combined_value;
+        values
+            .iter()
+            .find(|value| value.label_name == self.label())
+            .map(|value| value.value.clone())
+    }
+
+    /// Whether something on the screen moves by itself, such as a spinner or a countdown.
+    pub fn is_animated(&self) -> bool {
+        self.is_shown && (self.topics.is_loading() || self.latest.is_loading())
+    }
+
+    /// What the list says of the topic in view.
+    pub fn topic(&self) -> Option<&TopicSummary> {
+        let selected = self.selected?.get();
+        self.topics.value()?.topics.iter().find(|topic| topic.topic_id == selected)
+    }
+
+    /// The past of the topic in view.
+    pub fn past(&self) -> Option<&Past> {
+        self.pasts.get(&self.selected?)
+    }
+
+    /// The labels of the topic in view, in the order of their ids.
+    pub fn labels(&self) -> Vec<&str> {
+        let values = self.latest.value().map(|latest| &latest.bundle.combined_value);
+        match values.filter(|values| !values.is_empty()) {
+            Some(values) => values.iter().map(|value| value.label_name.as_str()).collect(),
+            None => self
+                .topic()
+                .map_or_else(Vec::new, |topic| topic.labels.iter().map(String::as_str).collect()),
+        }
+    }
+
+    /// The label in view.
+    pub fn label(&self) -> &str {
+        let labels = self.labels();
+        let chosen = self.label.as_deref().filter(|label| labels.contains(label));
+        chosen.or_else(|| labels.first().copied()).unwrap_or(SINGLE_LABEL)
+    }
+
+    /// The actors of the newest bundle under the label in view, as they are sorted.
+    pub fn actors(&self) -> Vec<Actor> {
+        let Some(latest) = self.latest.value() else { return Vec::new() };
+        let order = (self.sort, self.is_reversed);
+        actors::actors(&latest.bundle, self.topic(), self.label(), order)
+    }
+
+    /// The height of the chain by now: as of the last answer, and the blocks since.
+    pub fn height(&self, now: Timestamp) -> Option<BlockHeight> {
+        let list = self.topics.value()?;
+        let age = self.topics.age(now)?.as_millis();
+        let n_blocks = age.checked_div(u128::from(list.block_time_ms)).unwrap_or(0);
+        Some(list.block_height.saturating_add(u64::try_from(n_blocks).unwrap_or(0)))
+    }
+
+    /// Asks for the topics, and for the newest bundle where no topic tells of new ones.
+    fn load(&mut self, now: Timestamp) -> Vec<Effect> {
+        if let Some(left) = self.limited_until.map(|until| until.since(now)) {
+            if !left.is_zero() {
+                return self.wait(left, now).into();
+            }
+            self.limited_until = None;
+        }
+        self.topics.begin(now);
+        let mut effects = vec![Effect::LoadTopics];
+        let every = if self.topics.failure().is_none() { TOPICS_EVERY } else { LATEST_EVERY };
+        if self.topics.failure().is_some() || self.latest.failure().is_some() {
+            effects.extend(self.load_latest(now));
+        }
+        effects.extend(self.wait(every, now));
+        effects
+    }
+
+    fn load_latest(&mut self, now: Timestamp) -> Vec<Effect> {
+        let Some(topic) = self.selected else { return Vec::new() };
+        self.latest.begin(now);
+        let history = Effect::LoadHistory { topic, limit: HISTORY_EPOCHS };
+        vec![Effect::LoadLatest { topic }, history]
+    }
+
+    fn wait(&mut self, after: Duration, now: Timestamp) -> [Effect; 1] {
+        self.next_at = Some(now + after);
+        [Effect::Wake(Timer::Topics, after)]
+    }
+
+    fn on_topics(&mut self, result: Result<TopicList, Failure>, now: Timestamp) -> Vec<Effect> {
+        if let Err(why) = &result {
+            self.note_limit(why, now);
+        }
+        let is_listed = result.is_ok();
+        self.topics.settle(result, now);
+        if let Some(left) = self.limited_until.map(|until| until.since(now)) {
+            return if self.is_shown { self.wait(left, now).into() } else { Vec::new() };
+        }
+        let first = self.topics.value().and_then(|list| list.topics.first());
+        let first = first.and_then(|topic| TopicId::new(topic.topic_id));
+        if self.selected.is_none() || (is_listed && self.topic().is_none()) {
+            // A service that lists no topics has a first one all the same.
+            return self.take_topic(first.or_else(|| TopicId::new(1)), now);
+        }
+        let newest = self.topic().and_then(|topic| topic.last_nonce);
+        let have = self.latest.value().map(|latest| latest.bundle.nonce);
+        let is_idle = matches!(self.latest, Loadable::Idle);
+        if is_idle || (newest.is_some() && newest != have) {
+            self.load_latest(now)
+        } else {
+            Vec::new()
+        }
+    }
+
+    fn on_latest(&mut self, result: Result<Latest, Failure>, now: Timestamp) -> Vec<Effect> {
+        if let (Ok(latest), Some(topic)) = (&result, self.selected) {
+            self.past_mut(topic).take_bundle(&latest.bundle, now);
+        }
+        if let Err(why) = &result {
+            self.note_limit(why, now);
+        }
+        self.latest.settle(result, now);
+        match self.limited_until {
+            Some(until) if self.is_shown => self.wait(until.since(now), now).into(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Remembers how long the service asked to be left alone.
+    fn note_limit(&mut self, why: &Failure, now: Timestamp) {
+        /// Too many requests, by HTTP.
+        const LIMITED: u16 = 429;
+        if why.status == Some(LIMITED) || why.retry_after.is_some() {
+            self.limited_until = Some(now + why.retry_after.unwrap_or(LATEST_EVERY));
+        }
+    }
+
+    fn past_mut(&mut self, topic: TopicId) -> &mut Past {
+        if self.pasts.len() >= PASTS_MAX && !self.pasts.contains_key(&topic) {
+            let other = self.pasts.keys().copied().find(|id| Some(*id) != self.selected);
+            self.pasts.retain(|id, _| Some(*id) != other);
+        }
+        self.pasts.entry(topic).or_default()
+    }
+
+    fn take_topic(&mut self, topic: Option<TopicId>, now: Timestamp) -> Vec<Effect> {
+        if topic.is_none() || topic == self.selected {
+            return Vec::new();
+        }
+        self.selected = topic;
+        self.latest = Loadable::Idle;
+        self.label = None;
+        self.actor = None;
+        self.load_latest(now)
+    }
+
+    /// The topic `n` after the one in view, counted round; the next number where none is listed.
+    fn topic_by(&self, n: isize) -> Option<TopicId> {
+        let Some(list) = self.topics.value().filter(|list| !list.topics.is_empty()) else {
+            let is_known = self.latest.value().is_some();
+            let next = self.selected.filter(|_| is_known).map_or(1, |topic| topic.get() + 1);
+            return TopicId::new(next);
+        };
+        let ids: Vec<_> = list.topics.iter().map(|topic| TopicId::new(topic.topic_id)).collect();
+        *ids.get(turned(ids.iter().position(|id| *id == self.selected), n, ids.len()))?
+    }
+
+    fn label_by(&self, n: isize) -> Option<String> {
+        let labels = self.labels();
+        let here = labels.iter().position(|label| *label == self.label());
+        labels.get(turned(here, n, labels.len())).map(|label| (*label).to_owned())
+    }
+
+    /// Moves the choice in the focused list: of topics, else of actors.
+    fn move_by(&mut self, n: isize, now: Timestamp) -> Vec<Effect> {
+        if self.pane == Pane::Topics {
+            return self.take_topic(self.topic_by(n.signum()), now);
+        }
+        let actors = self.actors();
+        let here = actors.iter().position(|actor| Some(&actor.worker) == self.actor.as_ref());
+        let last = actors.len().saturating_sub(1);
+        let idx = here.map_or(0, |here| here.saturating_add_signed(n).min(last));
+        self.actor = actors.into_iter().nth(idx).map(|actor| actor.worker);
+        Vec::new()
+    }
+}
+
+impl Pane {
+    const fn next(self) -> Self {
+        match self {
+            Self::Topics => Self::Actors,
+            Self::Actors => Self::Distribution,
+            Self::Distribution => Self::Past,
+            Self::Past => Self::Topics,
+        }
+    }
+
+    /// The number by which hits name it.
+    #[must_use]
+    pub const fn number(self) -> usize {
+        self as usize
+    }
+
+    const fn numbered(number: usize) -> Self {
+        match number {
+            0 => Self::Topics,
+            1 => Self::Actors,
+            2 => Self::Distribution,
+            _ => Self::Past,
+        }
+    }
+}
+
+/// The place `n` after `here` among `len` places, counted round; the first if there is no `here`.
+fn turned(here: Option<usize>, n: isize, len: usize) -> usize {
+    let len = len.max(1).cast_signed();
+    here.map_or(0, |here| (here.cast_signed() + n % len).rem_euclid(len).cast_unsigned())
+}
+
+#[cfg(test)]
+mod tests;

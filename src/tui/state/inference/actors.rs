@@ -1,0 +1,177 @@
+//! The actors of a bundle under one label: who they are, what they say, and what they weigh.
+
+use std::cmp::Ordering;
+
+use model::{bundle::Bundle, topic::Address};
+use wire::inference::{ActorSummary, TopicSummary};
+
+use super::past;
+use crate::widget::stats;
+
+/// What an actor does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Role {
+    /// Infers.
+    Inferer,
+    /// Forecasts the inferers' losses.
+    Forecaster,
+}
+
+/// An actor, as a row shows it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Actor {
+    /// Its address.
+    pub worker: Address,
+    /// Who is behind the address, where that is known.
+    pub name: Option<String>,
+    /// What it does.
+    pub role: Role,
+    /// Whether its value is far from the others'.
+    pub is_outlier: bool,
+    /// Its value.
+    pub value: Option<f64>,
+    /// Its value less the combined one.
+    pub delta: Option<f64>,
+    /// The combined value less that without it.
+    pub influence: Option<f64>,
+    /// Its share in the combined value.
+    pub weight: Option<f64>,
+    /// Its newest loss.
+    pub loss: Option<f64>,
+}
+
+/// What actors are sorted by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Sort {
+    /// How much leaving it out would change.
+    #[default]
+    Influence,
+    /// How far its value is from the combined one.
+    Delta,
+    /// Its value.
+    Value,
+    /// Its weight.
+    Weight,
+    /// Its address.
+    Worker,
+}
+
+impl Sort {
+    /// The next one, in turn.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        match self {
+            Self::Influence => Self::Delta,
+            Self::Delta => Self::Value,
+            Self::Value => Self::Weight,
+            Self::Weight => Self::Worker,
+            Self::Worker => Self::Influence,
+        }
+    }
+
+    /// What the pane calls it.
+    #[must_use]
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Influence => "INFLUENCE",
+            Self::Delta => "Δ COMBINED",
+            Self::Value => "VALUE",
+            Self::Weight => "WEIGHT",
+            Self::Worker => "WORKER",
+        }
+    }
+
+    /// The order of two actors: greatest first, those without a number last.
+    fn compare(self, one: &Actor, other: &Actor) -> Ordering {
+        let size = |actor: &Actor| {
+            let number = match self {
+                Self::Influence => actor.influence.map(f64::abs),
+                Self::Delta => actor.delta.map(f64::abs),
+                Self::Value => actor.value,
+                Self::Weight => actor.weight,
+                Self::Worker => None,
+            };
+            number.unwrap_or(f64::NEG_INFINITY)
+        };
+        size(other).total_cmp(&size(one)).then_with(|| one.worker.cmp(&other.worker))
+    }
+}
+
+/// Returns the actors of `bundle` under `label`: inferers, then forecasters, each in this order.
+#[must_use]
+pub fn actors(
+    bundle: &Bundle,
+    topic: Option<&TopicSummary>,
+    label: &str,
+    (sort, is_reversed): (Sort, bool),
+) -> Vec<Actor> {
+    let combined = past::of_label(&bundle.combined_value, label);
+    let known = |worker: &Address| {
+        topic.and_then(|topic| topic.actors.iter().find(|actor| actor.worker == worker.as_str()))
+    };
+    let actor = |worker: &Address, role, value: Option<f64>| {
+        let ActorSummary { name, weight, loss, .. } = known(worker).cloned().unwrap_or_else(nobody);
+        Actor {
+            worker: worker.clone(),
+            name,
+            role,
+            is_outlier: false,
+            value,
+            delta: value.zip(combined).map(|(value, combined)| value - combined),
+            influence: influence(bundle, worker, role, label),
+            weight,
+            loss,
+        }
+    };
+    let values = bundle.inferer_values.iter();
+    let mut inferers: Vec<Actor> = values
+        .map(|one| actor(&one.worker, Role::Inferer, past::of_label(&one.values, label)))
+        .collect();
+    let numbers: Vec<f64> = inferers.iter().map(|one| one.value.unwrap_or(f64::NAN)).collect();
+    for (inferer, is_outlier) in inferers.iter_mut().zip(stats::outliers(&numbers)) {
+        inferer.is_outlier = is_outlier;
+    }
+    let values = bundle.forecaster_values.iter();
+    let mut forecasters: Vec<Actor> = values
+        .map(|one| actor(&one.worker, Role::Forecaster, past::of_label(&one.values, label)))
+        .collect();
+    for group in [&mut inferers, &mut forecasters] {
+        group.sort_by(|one, other| sort.compare(one, other));
+        if is_reversed {
+            group.reverse();
+        }
+    }
+    inferers.extend(forecasters);
+    inferers
+}
+
+/// The combined value less that without this actor.
+fn influence(bundle: &Bundle, worker: &Address, role: Role, label: &str) -> Option<f64> {
+    let without = match role {
+        Role::Inferer => bundle
+            .one_out_inferer_values
+            .iter()
+            .find(|one| one.withheld_inferer == *worker)
+            .map(|one| &one.combined_inference),
+        Role::Forecaster => bundle
+            .one_out_forecaster_values
+            .iter()
+            .find(|one| one.withheld_forecaster == *worker)
+            .map(|one| &one.combined_inference),
+    };
+    let combined = past::of_label(&bundle.combined_value, label)?;
+    Some(combined - past::of_label(without?, label)?)
+}
+
+/// An actor of whom nothing is known.
+const fn nobody() -> ActorSummary {
+    ActorSummary {
+        worker: String::new(),
+        role: String::new(),
+        name: None,
+        weight: None,
+        regret: None,
+        loss: None,
+        score: None,
+    }
+}

@@ -1,0 +1,103 @@
+//! What a topic combined to, epoch by epoch: from the service's history, and from the bundles that
+//! came while the screen was open.
+
+use std::collections::BTreeMap;
+
+use model::{
+    bundle::{Bundle, LabeledValue},
+    timestamp::Timestamp,
+    topic::BlockHeight,
+};
+use wire::inference::{HistoryEpoch, LabeledValueBody, TopicHistory};
+
+/// Epochs kept: more than a chart has columns of dots.
+pub const EPOCHS_MAX: usize = 600;
+
+/// One epoch.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Epoch {
+    /// When it opened, or when its bundle came.
+    pub time: Timestamp,
+    /// Label to combined value.
+    pub combined: BTreeMap<String, f64>,
+    /// Label to naive value.
+    pub naive: BTreeMap<String, f64>,
+    /// Label to what came true; empty until known.
+    pub truth: BTreeMap<String, f64>,
+}
+
+/// Epochs by their nonce.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Past {
+    epochs: BTreeMap<BlockHeight, Epoch>,
+}
+
+impl Past {
+    /// The epochs, oldest first.
+    pub fn epochs(&self) -> impl DoubleEndedIterator<Item = &Epoch> {
+        self.epochs.values()
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.epochs.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.epochs.is_empty()
+    }
+
+    /// Takes what the service remembers, over what was seen here.
+    pub fn take_history(&mut self, history: TopicHistory) {
+        for epoch in history.epochs {
+            let HistoryEpoch { nonce, opened_at, combined_value, naive_value, truth, .. } = epoch;
+            let Ok(time) = opened_at.parse() else { continue };
+            let (combined, naive) = (bodies(combined_value), bodies(naive_value));
+            self.epochs.insert(nonce, Epoch { time, combined, naive, truth: bodies(truth) });
+        }
+        self.trim();
+    }
+
+    /// Takes a bundle that came at `now`, unless its epoch is known already.
+    pub fn take_bundle(&mut self, bundle: &Bundle, now: Timestamp) {
+        self.epochs.entry(bundle.nonce).or_insert_with(|| Epoch {
+            time: now,
+            combined: values(&bundle.combined_value),
+            naive: values(&bundle.naive_value),
+            truth: BTreeMap::new(),
+        });
+        self.trim();
+    }
+
+    fn trim(&mut self) {
+        while self.epochs.len() > EPOCHS_MAX {
+            self.epochs.pop_first();
+        }
+    }
+}
+
+/// The number of a decimal text.
+#[must_use]
+pub fn number(text: &str) -> Option<f64> {
+    text.parse().ok().filter(|value: &f64| value.is_finite())
+}
+
+/// The value of `label` among `values`.
+#[must_use]
+pub fn of_label(values: &[LabeledValue], label: &str) -> Option<f64> {
+    values.iter().find(|value| value.label_name == label).and_then(|value| number(&value.value))
+}
+
+fn values(values: &[LabeledValue]) -> BTreeMap<String, f64> {
+    let numbers =
+        values.iter().map(|value| Some((value.label_name.clone(), number(&value.value)?)));
+    numbers.flatten().collect()
+}
+
+fn bodies(bodies: Vec<LabeledValueBody>) -> BTreeMap<String, f64> {
+    let values = bodies.into_iter();
+    values.filter_map(|body| Some((body.label_name, number(&body.value)?))).collect()
+}

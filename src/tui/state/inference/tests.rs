@@ -1,0 +1,218 @@
+use model::bundle::{Bundle, LabeledValue, WithheldInferer, WorkerValues};
+use wire::inference::{ActorSummary, HistoryEpoch, LabeledValueBody, TopicHistory};
+
+use super::{actors::Role, *};
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_seconds(1_700_000_000 + second)
+}
+
+fn id(number: u64) -> TopicId {
+    TopicId::new(number).unwrap()
+}
+
+fn values(labels: &[(&str, &str)]) -> Vec<LabeledValue> {
+    let value = |(label_id, (name, value)): (u32, &(&str, &str))| LabeledValue {
+        label_id,
+        label_name: (*name).to_owned(),
+        value: (*value).to_owned(),
+    };
+    (1..).zip(labels).map(value).collect()
+}
+
+fn worker(name: &str, value: &str) -> WorkerValues {
+    WorkerValues { worker: name.parse().unwrap(), values: values(&[("y", value)]) }
+}
+
+fn bundle(topic: u64, nonce: u64, combined: &str) -> Latest {
+    let withheld = |name: &str, value: &str| WithheldInferer {
+        withheld_inferer: name.parse().unwrap(),
+        combined_inference: values(&[("y", value)]),
+    };
+    let bundle = Bundle {
+        topic_id: id(topic),
+        nonce,
+        combined_value: values(&[("y", combined)]),
+        inferer_values: vec![
+            worker("allo1aaa", "9"),
+            worker("allo1bbb", "14"),
+            worker("allo1ccc", "10"),
+        ],
+        forecaster_values: vec![worker("allo1fff", "11")],
+        naive_value: values(&[("y", "11")]),
+        one_out_inferer_values: vec![withheld("allo1aaa", "10.5"), withheld("allo1bbb", "6")],
+        one_out_forecaster_values: Vec::new(),
+        one_in_forecaster_values: Vec::new(),
+        one_out_inferer_forecaster_values: Vec::new(),
+    };
+    Latest { bundle, block_height: nonce }
+}
+
+fn summary(topic_id: u64, last_nonce: Option<u64>) -> TopicSummary {
+    TopicSummary {
+        topic_id,
+        name: format!("topic {topic_id}"),
+        topic_type: "TOPIC_TYPE_REGRESSION".to_owned(),
+        labels: vec!["y".to_owned()],
+        dataset: "cpu".to_owned(),
+        column: "load".to_owned(),
+        subgroup: None,
+        epoch_length: 10,
+        worker_submission_window: 4,
+        ground_truth_lag: 10,
+        next_epoch_height: 110,
+        close_height: None,
+        last_nonce,
+        n_learned: 0,
+        actors: vec![ActorSummary {
+            worker: "allo1bbb".to_owned(),
+            role: "inferer".to_owned(),
+            name: Some("12D3KooWb".to_owned()),
+            weight: Some(0.5),
+            regret: None,
+            loss: None,
+            score: None,
+        }],
+    }
+}
+
+fn list(topics: Vec<TopicSummary>) -> InferenceEvent {
+    InferenceEvent::Topics(Ok(TopicList { block_height: 100, block_time_ms: 1_000, topics }))
+}
+
+fn latest(topic: u64, nonce: u64, combined: &str) -> InferenceEvent {
+    InferenceEvent::Latest { topic: id(topic), result: Ok(bundle(topic, nonce, combined)) }
+}
+
+/// The screen in view, with two topics and the bundle of the first.
+fn opened() -> State {
+    let mut state = State::default();
+    assert_eq!(state.show(at(0)), []);
+    assert!(state.connected(at(0)).contains(&Effect::LoadTopics));
+    let asked = state.on(list(vec![summary(1, Some(90)), summary(2, None)]), at(0));
+    assert!(asked.contains(&Effect::LoadLatest { topic: id(1) }), "{asked:?}");
+    assert_eq!(state.on(latest(1, 90, "10"), at(0)), []);
+    state
+}
+
+#[test]
+fn a_new_nonce_is_what_asks_for_a_new_bundle() {
+    let mut state = opened();
+    let asked = state.woke(Timer::Topics, at(3));
+    assert!(matches!(asked[..], [Effect::LoadTopics, Effect::Wake(Timer::Topics, _)]), "{asked:?}");
+    assert_eq!(state.on(list(vec![summary(1, Some(90))]), at(3)), []);
+    let asked = state.on(list(vec![summary(1, Some(100))]), at(6));
+    assert_eq!(asked[0], Effect::LoadLatest { topic: id(1) });
+    state.on(latest(1, 100, "12"), at(6));
+    assert_eq!(state.past().unwrap().len(), 2);
+}
+
+#[test]
+fn actors_are_sorted_by_what_leaving_them_out_changes() {
+    let mut state = opened();
+    let shown = |state: &State| -> Vec<String> {
+        state.actors().iter().map(|actor| actor.worker.to_string()).collect()
+    };
+    assert_eq!(shown(&state), ["allo1bbb", "allo1aaa", "allo1ccc", "allo1fff"]);
+    let actors = state.actors();
+    assert_eq!((actors[0].influence, actors[0].delta), (Some(4.0), Some(4.0)));
+    assert_eq!((actors[0].weight, actors[0].name.as_deref()), (Some(0.5), Some("12D3KooWb")));
+    assert_eq!((actors[2].influence, actors[3].role), (None, Role::Forecaster));
+    state.act(Action::Reverse, at(0));
+    assert_eq!(shown(&state), ["allo1ccc", "allo1aaa", "allo1bbb", "allo1fff"]);
+}
+
+#[test]
+fn the_chosen_actor_stays_chosen_when_the_order_changes() {
+    let mut state = opened();
+    state.act(Action::Down, at(0));
+    state.act(Action::Down, at(0));
+    assert_eq!(state.selection().as_deref(), Some("allo1aaa"));
+    state.act(Action::Sort, at(0));
+    assert_eq!(state.selection().as_deref(), Some("allo1aaa"));
+    assert!(state.back());
+    assert_eq!(state.selection().as_deref(), Some("10"), "the value as it was written");
+}
+
+#[test]
+fn a_service_that_asks_to_wait_is_left_alone_and_its_values_stay() {
+    let mut state = opened();
+    let limited = Failure {
+        status: Some(429),
+        retry_after: Some(Duration::from_secs(8)),
+        ..Failure::default()
+    };
+    let asked = state.on(InferenceEvent::Topics(Err(limited)), at(3));
+    assert_eq!(asked, [Effect::Wake(Timer::Topics, Duration::from_secs(8))]);
+    assert!(state.latest.value().is_some());
+    let asked = state.act(Action::Refresh, at(5));
+    assert_eq!(asked, [Effect::Wake(Timer::Topics, Duration::from_secs(6))]);
+    assert_eq!(state.woke(Timer::Topics, at(11))[0], Effect::LoadTopics);
+}
+
+#[test]
+fn a_service_without_a_list_of_topics_is_asked_for_the_first_one() {
+    let mut state = State::default();
+    state.show(at(0));
+    state.connected(at(0));
+    let gone = Failure { status: Some(404), ..Failure::default() };
+    let asked = state.on(InferenceEvent::Topics(Err(gone)), at(0));
+    assert_eq!(asked[0], Effect::LoadLatest { topic: id(1) });
+    state.on(latest(1, 5, "3"), at(0));
+    assert_eq!(state.act(Action::NextTopic, at(0))[0], Effect::LoadLatest { topic: id(2) });
+}
+
+#[test]
+fn topics_and_labels_go_round() {
+    let mut state = opened();
+    assert_eq!(state.act(Action::NextTopic, at(0))[0], Effect::LoadLatest { topic: id(2) });
+    assert_eq!(state.act(Action::NextTopic, at(0))[0], Effect::LoadLatest { topic: id(1) });
+    let mut result = bundle(1, 91, "1");
+    result.bundle.combined_value = values(&[("up", "0.5"), ("down", "0.3"), ("flat", "0.2")]);
+    state.on(InferenceEvent::Latest { topic: id(1), result: Ok(result) }, at(0));
+    assert_eq!(state.label(), "up");
+    state.act(Action::PreviousLabel, at(0));
+    assert_eq!(state.label(), "flat");
+    state.act(Action::NextLabel, at(0));
+    assert_eq!(state.label(), "up");
+}
+
+#[test]
+fn the_past_is_the_services_and_what_was_seen_here() {
+    let mut state = opened();
+    let y = |value: &str| {
+        vec![LabeledValueBody { label_id: 1, label_name: "y".to_owned(), value: value.to_owned() }]
+    };
+    let epoch = |nonce: u64, opened_at: &str| HistoryEpoch {
+        nonce,
+        opened_at: opened_at.to_owned(),
+        combined_value: y("8"),
+        naive_value: y("9"),
+        truth: y("8.5"),
+        combined_loss: None,
+        naive_loss: None,
+        n_inferers: 3,
+        n_forecasters: 1,
+    };
+    let epochs = vec![epoch(80, "2023-11-14T22:00:00Z"), epoch(81, "not a time")];
+    let result = Ok(TopicHistory { topic_id: 1, epochs });
+    state.on(InferenceEvent::History { topic: id(1), result }, at(0));
+    let seen: Vec<_> = state.past().unwrap().epochs().map(|epoch| epoch.combined["y"]).collect();
+    assert_eq!(seen, [8.0, 10.0]);
+}
+
+#[test]
+fn the_clock_of_the_chain_goes_on_between_answers() {
+    let state = opened();
+    assert_eq!(state.height(at(7)), Some(107));
+}
+
+#[test]
+fn paused_or_out_of_view_nothing_is_asked_for() {
+    let mut state = opened();
+    state.act(Action::Pause, at(0));
+    assert_eq!(state.woke(Timer::Topics, at(3)), []);
+    assert_eq!(state.act(Action::Pause, at(4))[0], Effect::LoadTopics);
+    assert!(state.hide().contains(&Effect::Forget(Timer::Topics)));
+    assert_eq!(state.woke(Timer::Topics, at(6)), []);
+}

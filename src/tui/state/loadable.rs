@@ -1,0 +1,145 @@
+//! Something that comes from a service: not asked for, under way, there, old, or refused.
+
+use std::time::Duration;
+
+use model::timestamp::Timestamp;
+
+/// Why something did not work, in words for people.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Failure {
+    /// What was tried: fits after "failed to".
+    pub what: String,
+    /// Why it did not work.
+    pub why: String,
+    /// What to do about it.
+    pub next: String,
+    /// The HTTP status, where a service refused.
+    pub status: Option<u16>,
+    /// How long the service asked to wait.
+    pub retry_after: Option<Duration>,
+}
+
+/// A value of a service, and how fresh it is.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub enum Loadable<T> {
+    /// Nobody asked for it.
+    #[default]
+    Idle,
+    /// Asked for, never there.
+    Loading {
+        /// Since when.
+        since: Timestamp,
+    },
+    /// There.
+    Ready {
+        /// The value.
+        value: T,
+        /// As of when.
+        at: Timestamp,
+    },
+    /// There, but the last try to renew it failed.
+    Stale {
+        /// The value.
+        value: T,
+        /// As of when.
+        at: Timestamp,
+        /// Why it was not renewed.
+        why: Failure,
+    },
+    /// Never there, and the last try failed.
+    Failed {
+        /// Why.
+        why: Failure,
+        /// When.
+        at: Timestamp,
+    },
+}
+
+impl<T> Loadable<T> {
+    /// It is asked for. A value that is there stays.
+    pub fn begin(&mut self, now: Timestamp) {
+        if matches!(self, Self::Idle | Self::Failed { .. }) {
+            *self = Self::Loading { since: now };
+        }
+    }
+
+    /// The answer is there. One that failed leaves an older value as it was, but marks it.
+    pub fn settle(&mut self, result: Result<T, Failure>, now: Timestamp) {
+        *self = match (result, std::mem::take(self)) {
+            (Ok(value), _) => Self::Ready { value, at: now },
+            (Err(why), Self::Ready { value, at } | Self::Stale { value, at, .. }) => {
+                Self::Stale { value, at, why }
+            }
+            (Err(why), _) => Self::Failed { why, at: now },
+        };
+    }
+
+    /// The value, fresh or not.
+    pub const fn value(&self) -> Option<&T> {
+        match self {
+            Self::Ready { value, .. } | Self::Stale { value, .. } => Some(value),
+            _ => None,
+        }
+    }
+
+    /// As [`Self::value`], to be changed by what a stream brings.
+    pub const fn value_mut(&mut self) -> Option<&mut T> {
+        match self {
+            Self::Ready { value, .. } | Self::Stale { value, .. } => Some(value),
+            _ => None,
+        }
+    }
+
+    /// Why the last try failed, if it did.
+    pub const fn failure(&self) -> Option<&Failure> {
+        match self {
+            Self::Stale { why, .. } | Self::Failed { why, .. } => Some(why),
+            _ => None,
+        }
+    }
+
+    /// Whether the first answer is still awaited.
+    pub const fn is_loading(&self) -> bool {
+        matches!(self, Self::Loading { .. })
+    }
+
+    /// How old the value is.
+    pub fn age(&self, now: Timestamp) -> Option<Duration> {
+        match self {
+            Self::Ready { at, .. } | Self::Stale { at, .. } => Some(now.since(*at)),
+            _ => None,
+        }
+    }
+
+    /// How it stands, as a pane's title says it: `2s ago`, `stale 1m`, `loading`, `failed`.
+    pub fn note(&self, now: Timestamp) -> String {
+        match self {
+            Self::Idle => String::new(),
+            Self::Loading { .. } => "loading".to_owned(),
+            Self::Ready { at, .. } => crate::widget::format::ago(now.since(*at)),
+            Self::Stale { at, .. } => {
+                format!("stale {}", crate::widget::format::age(now.since(*at)))
+            }
+            Self::Failed { .. } => "failed".to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_keeps_the_last_good_value_and_its_age() {
+        let at = Timestamp::from_seconds;
+        let mut nodes = Loadable::default();
+        nodes.begin(at(0));
+        assert!(nodes.is_loading());
+        nodes.settle(Ok(3), at(1));
+        nodes.begin(at(2));
+        nodes.settle(Err(Failure::default()), at(3));
+        assert_eq!((nodes.value(), nodes.note(at(61))), (Some(&3), "stale 1m".to_owned()));
+        nodes.settle(Ok(4), at(62));
+        assert_eq!((nodes.failure(), nodes.age(at(64))), (None, Some(Duration::from_secs(2))));
+    }
+}

@@ -1,0 +1,273 @@
+//! The Logs screen: the lines of every local process and of the screen itself.
+
+use std::collections::VecDeque;
+
+use model::timestamp::Timestamp;
+
+use crate::{
+    action::Action,
+    local::{Level, LocalLog},
+    state::field::Field,
+};
+
+/// Lines kept; the oldest gives way. About five megabytes.
+pub const LINES_MAX: usize = 20_000;
+
+/// Sources told apart; lines of more processes are kept, but cannot be chosen by their source.
+const SOURCES_MAX: usize = 32;
+
+/// What the screen's own lines are called.
+pub const OWN_SOURCE: &str = "screen";
+
+/// A line, and its number within the session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line {
+    /// Counted from 0 since the start.
+    pub number: u64,
+    /// What was written.
+    pub log: LocalLog,
+}
+
+/// What the Logs screen shows.
+#[derive(Debug)]
+pub struct State {
+    lines: VecDeque<Line>,
+    n_lines: u64,
+    /// The processes that wrote, in the order in which they first did.
+    pub sources: Vec<String>,
+    /// The least serious level shown.
+    pub level: Level,
+    /// The one source shown; none for all.
+    pub source: Option<String>,
+    /// What lines must hold.
+    pub filter: Field,
+    /// The last line in view; none to follow the newest.
+    pub anchor: Option<u64>,
+    /// Whether long lines are broken.
+    pub is_wrapped: bool,
+    /// Whether times are shown.
+    pub has_times: bool,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self {
+            lines: VecDeque::new(),
+            n_lines: 0,
+            sources: Vec::new(),
+            level: Level::Info,
+            source: None,
+            filter: Field::default(),
+            anchor: None,
+            is_wrapped: false,
+            has_times: true,
+        }
+    }
+}
+
+impl State {
+    /// Takes in a line.
+    pub fn push(&mut self, log: LocalLog) {
+        if !self.sources.contains(&log.process) && self.sources.len() < SOURCES_MAX {
+            self.sources.push(log.process.clone());
+        }
+        self.lines.push_back(Line { number: self.n_lines, log });
+        self.n_lines += 1;
+        if self.lines.len() > LINES_MAX {
+            self.lines.pop_front();
+        }
+    }
+
+    /// Takes in a line of the screen's own.
+    pub fn say(&mut self, level: Level, time: Timestamp, message: String) {
+        let process = OWN_SOURCE.to_owned();
+        self.push(LocalLog { process, level, time, message, fields: Vec::new() });
+    }
+
+    /// How many lines are kept.
+    pub fn n_kept(&self) -> usize {
+        self.lines.len()
+    }
+
+    /// How many lines gave way.
+    pub fn n_dropped(&self) -> u64 {
+        self.n_lines - self.lines.len() as u64
+    }
+
+    /// The last `n` lines of the local processes, oldest first, whatever the filters say, and
+    /// without those of reading: most of them come from this screen looking.
+    pub fn tail(&self, n: usize) -> Vec<&Line> {
+        let is_work =
+            |line: &&Line| line.log.process != OWN_SOURCE && !line.log.message.starts_with("GET /");
+        let mut tail: Vec<&Line> = self.lines.iter().rev().filter(is_work).take(n).collect();
+        tail.reverse();
+        tail
+    }
+
+    /// The lines that pass the filters, newest first, from the last one in view on.
+    pub fn in_view(&self) -> impl Iterator<Item = &Line> {
+        self.upwards(self.anchor)
+    }
+
+    fn upwards(&self, from: Option<u64>) -> impl Iterator<Item = &Line> {
+        let is_past = move |line: &&Line| from.is_none_or(|from| line.number <= from);
+        self.lines.iter().rev().filter(is_past).filter(|line| self.passes(line))
+    }
+
+    fn passes(&self, line: &Line) -> bool {
+        let log = &line.log;
+        let is_source = self.source.as_ref().is_none_or(|source| *source == log.process);
+        if log.level < self.level || !is_source {
+            return false;
+        }
+        let wanted = self.filter.value();
+        wanted.is_empty()
+            || holds(&log.message, wanted)
+            || log.fields.iter().any(|(name, value)| holds(name, wanted) || holds(value, wanted))
+    }
+
+    /// Takes an action, where a page has `page` lines.
+    pub fn act(&mut self, action: Action, page: usize) {
+        match action {
+            Action::Up => self.move_up(1),
+            Action::PageUp => self.move_up(page),
+            Action::HalfPageUp => self.move_up(page / 2),
+            Action::Down => self.move_down(1),
+            Action::PageDown => self.move_down(page),
+            Action::HalfPageDown => self.move_down(page / 2),
+            Action::First => {
+                let first = self.lines.iter().filter(|line| self.passes(line)).nth(page);
+                self.anchor = first.map(|line| line.number);
+            }
+            Action::Last | Action::Follow => self.anchor = None,
+            Action::Pause => {
+                self.anchor = match self.anchor {
+                    Some(_) => None,
+                    None => self.lines.back().map(|line| line.number),
+                }
+            }
+            Action::LowerLevel => self.level = step(self.level, -1),
+            Action::HigherLevel => self.level = step(self.level, 1),
+            Action::NextSource => self.source = self.next_source(),
+            Action::Wrap => self.is_wrapped = !self.is_wrapped,
+            Action::Times => self.has_times = !self.has_times,
+            Action::Filter => self.filter.edit(),
+            _ => {}
+        }
+    }
+
+    /// Goes back one step; whether there was one.
+    pub fn back(&mut self) -> bool {
+        self.filter.leave() || self.source.take().is_some() || self.anchor.take().is_some()
+    }
+
+    /// The last line in view, as text.
+    pub fn selection(&self) -> Option<String> {
+        let log = &self.in_view().next()?.log;
+        let mut text = format!("{} {} {}", log.time, log.level.short(), log.process);
+        text.extend([" ", log.message.as_str()]);
+        for (name, value) in &log.fields {
+            text.extend([" ", name, "=", value]);
+        }
+        Some(text)
+    }
+
+    fn move_up(&mut self, n: usize) {
+        let above = self.upwards(self.anchor).nth(n.max(1));
+        if let Some(number) = above.map(|line| line.number) {
+            self.anchor = Some(number);
+        }
+    }
+
+    fn move_down(&mut self, n: usize) {
+        let Some(anchor) = self.anchor else { return };
+        let below = self.lines.iter().filter(|line| line.number > anchor && self.passes(line));
+        let below = below.take(n.max(1)).last().map(|line| line.number);
+        let newest = self.upwards(None).next().map(|line| line.number);
+        self.anchor = below.filter(|_| below != newest);
+    }
+
+    fn next_source(&self) -> Option<String> {
+        let Some(source) = &self.source else { return self.sources.first().cloned() };
+        let idx = self.sources.iter().position(|other| other == source)?;
+        self.sources.get(idx + 1).cloned()
+    }
+}
+
+/// The level `by` steps more serious, held within the range.
+fn step(level: Level, by: isize) -> Level {
+    let idx = Level::ALL.iter().position(|other| *other == level).unwrap_or(0);
+    let idx = idx.saturating_add_signed(by).min(Level::ALL.len() - 1);
+    Level::ALL.get(idx).copied().unwrap_or(level)
+}
+
+/// Whether `text` holds `wanted`, whatever the case of ASCII letters.
+fn holds(text: &str, wanted: &str) -> bool {
+    text.as_bytes()
+        .windows(wanted.len().max(1))
+        .any(|window| window.eq_ignore_ascii_case(wanted.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn logs(messages: &[(&str, Level, &str)]) -> State {
+        let mut state = State::default();
+        for (process, level, message) in messages {
+            state.push(LocalLog {
+                process: (*process).to_owned(),
+                level: *level,
+                time: Timestamp::default(),
+                message: (*message).to_owned(),
+                fields: vec![("peer".to_owned(), "12D3".to_owned())],
+            });
+        }
+        state
+    }
+
+    #[track_caller]
+    fn check(state: &State, want: &[&str]) {
+        let seen: Vec<_> = state.in_view().map(|line| line.log.message.as_str()).collect();
+        assert_eq!(seen, want);
+    }
+
+    #[test]
+    fn level_source_and_text_filter_together() {
+        let mut state = logs(&[
+            ("head", Level::Info, "roll call"),
+            ("worker-1", Level::Warn, "Slow peer"),
+            ("worker-1", Level::Debug, "ping"),
+        ]);
+        check(&state, &["Slow peer", "roll call"]);
+        state.act(Action::LowerLevel, 10);
+        check(&state, &["ping", "Slow peer", "roll call"]);
+        state.filter.set("slow");
+        check(&state, &["Slow peer"]);
+        state.filter.set("12d3");
+        state.source = Some("head".to_owned());
+        check(&state, &["roll call"]);
+    }
+
+    #[test]
+    fn a_new_line_does_not_move_what_is_read_until_followed_again() {
+        let mut state = logs(&[("head", Level::Info, "a"), ("head", Level::Info, "b")]);
+        state.act(Action::Up, 10);
+        check(&state, &["a"]);
+        state.say(Level::Info, Timestamp::default(), "c".to_owned());
+        check(&state, &["a"]);
+        state.act(Action::Down, 10);
+        check(&state, &["b", "a"]);
+        state.act(Action::Follow, 10);
+        check(&state, &["c", "b", "a"]);
+    }
+
+    #[test]
+    fn the_oldest_lines_give_way_and_are_counted() {
+        let mut state = State::default();
+        for _ in 0..LINES_MAX + 5 {
+            state.say(Level::Info, Timestamp::default(), String::new());
+        }
+        assert_eq!((state.n_kept(), state.n_dropped()), (LINES_MAX, 5));
+    }
+}

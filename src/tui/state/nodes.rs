@@ -1,0 +1,194 @@
+//! The nodes: those the head lists, and peers that results have named beside them.
+
+use std::collections::BTreeMap;
+
+use model::timestamp::Timestamp;
+use wire::functions::{ExecuteResponse, NodeBody};
+
+use crate::state::{loadable::Loadable, stack::Stack};
+
+/// The most peers remembered that no list names; the least lately seen gives way.
+const SEEN_MAX: usize = 1_000;
+
+/// Where knowledge of a node comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Origin {
+    /// The screen started it.
+    Local,
+    /// The head lists it.
+    Listed,
+    /// A result named it.
+    Seen,
+}
+
+/// A node, with all that is known of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Node {
+    /// Its peer id.
+    pub peer_id: String,
+    /// `head` or `worker`, where that is known.
+    pub role: Option<String>,
+    /// How it is known.
+    pub origin: Origin,
+    /// Its groups beside the general one; none where that is not known.
+    pub subgroups: Option<Vec<String>>,
+    /// Its multiaddresses.
+    pub addresses: Vec<String>,
+    /// Whether the head has a connection to it, where that is known.
+    pub is_connected: Option<bool>,
+    /// The last ping's round trip, in milliseconds.
+    pub latency_ms: Option<f64>,
+    /// When it was last heard; none for the head itself.
+    pub last_seen: Option<Timestamp>,
+    /// Executions it answered.
+    pub n_runs: u64,
+    /// Of those, in the largest result group.
+    pub n_agreed: u64,
+    /// Name and process number, if it is a local one.
+    pub process: Option<(String, u32)>,
+    /// Its exit code, if its process ended.
+    pub exited: Option<Option<i32>>,
+}
+
+/// What results told of a peer.
+#[derive(Debug, Clone, Copy)]
+struct Seen {
+    at: Timestamp,
+    n_runs: u64,
+    n_agreed: u64,
+}
+
+/// All nodes known.
+#[derive(Debug, Default)]
+pub struct Nodes {
+    /// What the head lists.
+    pub listed: Loadable<Vec<NodeBody>>,
+    seen: BTreeMap<String, Seen>,
+    /// Whether a list is under way.
+    pub is_asked: bool,
+}
+
+impl Node {
+    /// The share of its answers that stood in the largest group, in percent.
+    pub fn agree_percent(&self) -> Option<f64> {
+        #[expect(clippy::cast_precision_loss, reason = "a percentage needs no more")]
+        let percent = 100.0 * self.n_agreed as f64 / self.n_runs as f64;
+        (self.n_runs > 0).then_some(percent)
+    }
+
+    /// Its groups in a word: `gpu`, `*` for the general one alone, `?` where they are not known.
+    pub fn group_text(&self) -> String {
+        match self.subgroups.as_deref() {
+            None => "?".to_owned(),
+            Some([]) => "*".to_owned(),
+            Some(groups) => groups.join("+"),
+        }
+    }
+}
+
+impl Nodes {
+    /// Every node: those that the head lists in its order, then those seen.
+    pub fn all(&self, stack: &Stack) -> Vec<Node> {
+        let listed = self.listed.value().map(Vec::as_slice).unwrap_or_default();
+        let mut nodes: Vec<Node> = listed.iter().map(|body| of_body(body, stack)).collect();
+        if self.listed.value().is_none() {
+            nodes.extend(stack.ready.nodes.iter().map(|node| Node {
+                role: Some(node.role.clone()),
+                origin: Origin::Local,
+                subgroups: Some(node.subgroup.clone().into_iter().collect()),
+                process: Some((node.name.clone(), node.pid)),
+                exited: stack.exited.get(&node.name).copied(),
+                ..unknown(&node.peer_id)
+            }));
+        }
+        for (peer_id, seen) in &self.seen {
+            if nodes.iter().all(|node| node.peer_id != *peer_id) {
+                nodes.push(Node {
+                    role: Some("worker".to_owned()),
+                    last_seen: Some(seen.at),
+                    n_runs: seen.n_runs,
+                    n_agreed: seen.n_agreed,
+                    ..unknown(peer_id)
+                });
+            }
+        }
+        nodes
+    }
+
+    /// Takes in which peers took part in an execution.
+    pub fn saw(&mut self, response: &ExecuteResponse, now: Timestamp) {
+        let agreed = response.results.first().map(|group| group.peers.as_slice());
+        for peer_id in &response.cluster.peers {
+            let seen = self.seen.entry(peer_id.clone()).or_insert(Seen {
+                at: now,
+                n_runs: 0,
+                n_agreed: 0,
+            });
+            seen.at = now;
+            seen.n_runs += 1;
+            seen.n_agreed += u64::from(agreed.is_some_and(|peers| peers.contains(peer_id)));
+        }
+        while self.seen.len() > SEEN_MAX {
+            let oldest = self.seen.iter().min_by_key(|(_, seen)| seen.at);
+            let Some(oldest) = oldest.map(|(peer_id, _)| peer_id.clone()) else { break };
+            self.seen.remove(&oldest);
+        }
+    }
+
+    /// How many workers are known in `subgroup`, the general group if that is empty.
+    pub fn n_workers_in(&self, subgroup: &str, stack: &Stack) -> usize {
+        let is_in = |node: &Node| {
+            subgroup.is_empty()
+                || node
+                    .subgroups
+                    .as_deref()
+                    .is_some_and(|groups| groups.iter().any(|group| group == subgroup))
+        };
+        let is_worker = |node: &Node| node.role.as_deref() == Some("worker");
+        self.all(stack).iter().filter(|node| is_worker(node) && is_in(node)).count()
+    }
+
+    /// The subgroups known, each once.
+    pub fn subgroups(&self, stack: &Stack) -> Vec<String> {
+        let mut names: Vec<String> =
+            self.all(stack).into_iter().filter_map(|node| node.subgroups).flatten().collect();
+        names.sort();
+        names.dedup();
+        names
+    }
+}
+
+fn unknown(peer_id: &str) -> Node {
+    Node {
+        peer_id: peer_id.to_owned(),
+        role: None,
+        origin: Origin::Seen,
+        subgroups: None,
+        addresses: Vec::new(),
+        is_connected: None,
+        latency_ms: None,
+        last_seen: None,
+        n_runs: 0,
+        n_agreed: 0,
+        process: None,
+        exited: None,
+    }
+}
+
+fn of_body(body: &NodeBody, stack: &Stack) -> Node {
+    let process = stack.node(&body.peer_id);
+    Node {
+        peer_id: body.peer_id.clone(),
+        role: body.role.clone(),
+        origin: if process.is_some() { Origin::Local } else { Origin::Listed },
+        subgroups: Some(body.subgroups.clone()),
+        addresses: body.addresses.clone(),
+        is_connected: Some(body.connected),
+        latency_ms: body.latency_ms,
+        last_seen: body.last_seen.as_deref().and_then(|text| text.parse().ok()),
+        n_runs: body.runs,
+        n_agreed: body.agreed,
+        process: process.map(|node| (node.name.clone(), node.pid)),
+        exited: process.and_then(|node| stack.exited.get(&node.name).copied()),
+    }
+}

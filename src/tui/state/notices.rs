@@ -1,0 +1,65 @@
+//! Notices: short words that come by themselves and go again.
+
+use std::{collections::VecDeque, time::Duration};
+
+use model::timestamp::Timestamp;
+
+use crate::local::Level;
+
+/// Notices shown at once; the oldest gives way.
+const NOTICES_MAX: usize = 3;
+
+/// How long good news is shown.
+const SHOWN_FOR: Duration = Duration::from_secs(5);
+
+/// How long bad news is shown: longer, for it says what to do.
+const BAD_SHOWN_FOR: Duration = Duration::from_secs(10);
+
+/// A notice.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Notice {
+    /// How serious.
+    pub level: Level,
+    /// What happened.
+    pub text: String,
+    /// More of it: why, and what to do. May be empty.
+    pub detail: String,
+    /// How long it is shown.
+    pub until: Timestamp,
+}
+
+/// The notices shown now, oldest first.
+#[derive(Debug, Clone, Default)]
+pub struct Notices {
+    list: VecDeque<Notice>,
+}
+
+impl Notices {
+    /// Shows a notice. One that says the same is shown longer instead.
+    pub fn add(&mut self, level: Level, text: String, detail: String, now: Timestamp) {
+        let shown_for = if level >= Level::Warn { BAD_SHOWN_FOR } else { SHOWN_FOR };
+        self.list.retain(|notice| notice.text != text);
+        self.list.push_back(Notice { level, text, detail, until: now + shown_for });
+        while self.list.len() > NOTICES_MAX {
+            self.list.pop_front();
+        }
+    }
+
+    /// Drops those that were shown long enough; returns when to look again.
+    pub fn expire(&mut self, now: Timestamp) -> Option<Duration> {
+        self.list.retain(|notice| notice.until > now);
+        self.list.iter().map(|notice| notice.until.since(now)).min()
+    }
+
+    /// Drops all; whether there was one.
+    pub fn clear(&mut self) -> bool {
+        let was = !self.list.is_empty();
+        self.list.clear();
+        was
+    }
+
+    /// The notices, oldest first.
+    pub fn iter(&self) -> impl Iterator<Item = &Notice> {
+        self.list.iter()
+    }
+}

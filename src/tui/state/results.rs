@@ -1,0 +1,198 @@
+//! What is looked at among the results of a run: a group, one of its outputs, a comparison.
+
+use wire::functions::{ExecuteResponse, ResultGroupBody};
+
+use crate::action::Action;
+
+/// One of the texts that a group left behind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Output {
+    /// Standard output.
+    #[default]
+    Stdout,
+    /// Standard error.
+    Stderr,
+    /// The head's whole answer.
+    Json,
+}
+
+/// The most lines that can be scrolled to. A result of a megabyte has fewer.
+const LINES_MAX: usize = 1_000_000;
+
+/// What is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Look {
+    /// The selected group.
+    pub group_idx: usize,
+    /// The text shown.
+    pub output: Output,
+    /// The first line shown.
+    pub scroll: usize,
+    /// Whether the selected group is compared with the next one.
+    pub is_diff: bool,
+}
+
+impl Output {
+    /// All, in their order.
+    pub const ALL: [Self; 3] = [Self::Stdout, Self::Stderr, Self::Json];
+
+    /// What it is called.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Stdout => "stdout",
+            Self::Stderr => "stderr",
+            Self::Json => "raw JSON",
+        }
+    }
+
+    const fn next(self) -> Self {
+        match self {
+            Self::Stdout => Self::Stderr,
+            Self::Stderr => Self::Json,
+            Self::Json => Self::Stdout,
+        }
+    }
+}
+
+impl Look {
+    /// Takes an action, where there are `n_groups` groups and a page has `page` lines; whether it
+    /// was one of its own.
+    pub fn act(&mut self, action: Action, n_groups: usize, page: usize) -> bool {
+        let last = n_groups.saturating_sub(1);
+        let half = (page / 2).max(1);
+        match action {
+            Action::NextOutput => {
+                self.output = self.output.next();
+                self.scroll = 0;
+            }
+            Action::Diff => self.is_diff = !self.is_diff && n_groups > 1,
+            // With a single group there is nothing to choose, so the text moves instead.
+            Action::Down if n_groups < 2 => self.scroll_by(1),
+            Action::Up if n_groups < 2 => self.scroll = self.scroll.saturating_sub(1),
+            Action::Down => self.select((self.group_idx + 1).min(last)),
+            Action::Up => self.select(self.group_idx.saturating_sub(1)),
+            Action::First => self.scroll = 0,
+            Action::PageDown => self.scroll_by(page.max(1)),
+            Action::PageUp => self.scroll = self.scroll.saturating_sub(page.max(1)),
+            Action::HalfPageDown => self.scroll_by(half),
+            Action::HalfPageUp => self.scroll = self.scroll.saturating_sub(half),
+            _ => return false,
+        }
+        true
+    }
+
+    /// Selects a group and shows its text from the start.
+    pub const fn select(&mut self, group_idx: usize) {
+        if self.group_idx != group_idx {
+            self.scroll = 0;
+        }
+        self.group_idx = group_idx;
+    }
+
+    /// The group selected among the results of `response`.
+    pub fn group(self, response: &ExecuteResponse) -> Option<&ResultGroupBody> {
+        response.results.get(self.group_idx.min(response.results.len().saturating_sub(1)))
+    }
+
+    /// The text shown.
+    pub fn text(self, response: &ExecuteResponse) -> String {
+        match (self.output, self.group(response)) {
+            (Output::Json, _) => serde_json::to_string_pretty(response).unwrap_or_default(),
+            (Output::Stdout, Some(group)) => group.result.stdout.clone(),
+            (Output::Stderr, Some(group)) => group.result.stderr.clone(),
+            (_, None) => String::new(),
+        }
+    }
+
+    fn scroll_by(&mut self, n_lines: usize) {
+        self.scroll = (self.scroll + n_lines).min(LINES_MAX);
+    }
+}
+
+/// One line of a comparison.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change<'a> {
+    /// In both.
+    Same(&'a str),
+    /// In the first alone.
+    Removed(&'a str),
+    /// In the second alone.
+    Added(&'a str),
+}
+
+/// The most lines of either text that are compared; the cost is their product.
+const DIFF_LINES_MAX: usize = 400;
+
+/// Compares two texts line by line, by their longest common subsequence.
+#[must_use]
+pub fn diff<'a>(before: &'a str, after: &'a str) -> Vec<Change<'a>> {
+    let old: Vec<&str> = before.lines().take(DIFF_LINES_MAX).collect();
+    let new: Vec<&str> = after.lines().take(DIFF_LINES_MAX).collect();
+    // longest[i][j]: lines in common from i and j on.
+    let mut longest = vec![vec![0_u32; new.len() + 1]; old.len() + 1];
+    let at = |table: &Vec<Vec<u32>>, i: usize, j: usize| -> u32 {
+        table.get(i).and_then(|row| row.get(j)).copied().unwrap_or(0)
+    };
+    for (i, removed) in old.iter().enumerate().rev() {
+        for (j, added) in new.iter().enumerate().rev() {
+            let here = if removed == added {
+                at(&longest, i + 1, j + 1) + 1
+            } else {
+                at(&longest, i + 1, j).max(at(&longest, i, j + 1))
+            };
+            if let Some(cell) = longest.get_mut(i).and_then(|row| row.get_mut(j)) {
+                *cell = here;
+            }
+        }
+    }
+    let (mut i, mut j) = (0, 0);
+    let mut changes = Vec::new();
+    loop {
+        match (old.get(i), new.get(j)) {
+            (Some(removed), Some(added)) if removed == added => {
+                changes.push(Change::Same(removed));
+                (i, j) = (i + 1, j + 1);
+            }
+            (Some(removed), added)
+                if added.is_none() || at(&longest, i + 1, j) >= at(&longest, i, j + 1) =>
+            {
+                changes.push(Change::Removed(removed));
+                i += 1;
+            }
+            (_, Some(added)) => {
+                changes.push(Change::Added(added));
+                j += 1;
+            }
+            _ => return changes,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_changed_line_is_removed_and_added() {
+        assert_eq!(
+            diff("a\nb\nc", "a\nx\nc"),
+            [Change::Same("a"), Change::Removed("b"), Change::Added("x"), Change::Same("c")]
+        );
+        assert_eq!(diff("", "x"), [Change::Added("x")]);
+        assert_eq!(diff("x", ""), [Change::Removed("x")]);
+        assert_eq!(diff("", ""), []);
+    }
+
+    #[test]
+    fn groups_are_chosen_and_a_single_one_scrolls() {
+        let mut look = Look::default();
+        look.act(Action::Down, 3, 10);
+        look.act(Action::Down, 3, 10);
+        look.act(Action::Down, 3, 10);
+        assert_eq!((look.group_idx, look.scroll), (2, 0));
+        let mut look = Look::default();
+        look.act(Action::Down, 1, 10);
+        assert_eq!((look.group_idx, look.scroll), (0, 1));
+    }
+}

@@ -1,0 +1,195 @@
+//! Executions of this session, from the request to the result groups.
+
+use std::{collections::VecDeque, time::Duration};
+
+use model::timestamp::Timestamp;
+use wire::functions::{ExecuteRequest, ExecuteResponse};
+
+use crate::state::loadable::Failure;
+
+/// Runs kept; the oldest gives way. A result holds up to some hundred kilobytes.
+const RUNS_MAX: usize = 200;
+
+/// What a head answers when all went well, in the body's own `code`, by document 1.
+const CODE_OK: &str = "200";
+
+/// A run's number within the session, from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RunId(pub u32);
+
+/// How far a run is.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Phase {
+    /// The request is out, the answer is not there.
+    Waiting,
+    /// The head answered with results.
+    Done(Box<ExecuteResponse>),
+    /// The head answered without, or not at all.
+    Failed(Failure),
+    /// Nobody waits for it any more.
+    Cancelled,
+}
+
+/// An execution.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Run {
+    /// Its number.
+    pub id: RunId,
+    /// When the request went out.
+    pub sent_at: Timestamp,
+    /// What was asked.
+    pub request: ExecuteRequest,
+    /// How far it is.
+    pub phase: Phase,
+    /// How long it took, once it ended.
+    pub took: Option<Duration>,
+}
+
+/// The runs of this session, newest first.
+#[derive(Debug, Default)]
+pub struct Runs {
+    list: VecDeque<Run>,
+    n_started: u32,
+}
+
+impl Run {
+    /// The answer, if it holds results.
+    pub fn response(&self) -> Option<&ExecuteResponse> {
+        match &self.phase {
+            Phase::Done(response) => Some(response),
+            _ => None,
+        }
+    }
+
+    /// How long it took, or takes so far.
+    pub fn elapsed(&self, now: Timestamp) -> Duration {
+        self.took.unwrap_or_else(|| now.since(self.sent_at))
+    }
+
+    /// Whether its answer is still awaited.
+    pub const fn is_waiting(&self) -> bool {
+        matches!(self.phase, Phase::Waiting)
+    }
+}
+
+impl Runs {
+    /// The runs, newest first.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Run> {
+        self.list.iter()
+    }
+
+    /// How many were started in this session, those no longer kept included.
+    pub const fn n_started(&self) -> u32 {
+        self.n_started
+    }
+
+    /// How many are awaited.
+    pub fn n_waiting(&self) -> usize {
+        self.list.iter().filter(|run| run.is_waiting()).count()
+    }
+
+    /// The run of this number.
+    pub fn get(&self, id: RunId) -> Option<&Run> {
+        self.list.iter().find(|run| run.id == id)
+    }
+
+    /// The newest run.
+    pub fn newest(&self) -> Option<&Run> {
+        self.list.front()
+    }
+
+    /// The newest run that is not `id`, ran the same function and has results.
+    pub fn previous_result(&self, id: RunId) -> Option<&Run> {
+        let run = self.get(id)?;
+        self.list.iter().find(|other| {
+            other.id < id
+                && other.request.function_id == run.request.function_id
+                && other.response().is_some()
+        })
+    }
+
+    /// A request goes out; returns its number.
+    pub fn start(&mut self, request: ExecuteRequest, now: Timestamp) -> RunId {
+        self.n_started += 1;
+        let id = RunId(self.n_started);
+        let phase = Phase::Waiting;
+        self.list.push_front(Run { id, sent_at: now, request, phase, took: None });
+        self.list.truncate(RUNS_MAX);
+        id
+    }
+
+    /// The answer is there; whether anybody still waited for it.
+    pub fn finish(
+        &mut self,
+        id: RunId,
+        result: Result<Box<ExecuteResponse>, Failure>,
+        now: Timestamp,
+    ) -> bool {
+        let phase = match result {
+            Ok(response) if response.code == CODE_OK || !response.results.is_empty() => {
+                Phase::Done(response)
+            }
+            Ok(response) => Phase::Failed(refused(&response)),
+            Err(why) => Phase::Failed(why),
+        };
+        self.end(id, phase, now)
+    }
+
+    /// Nobody waits for a run any more; whether somebody did.
+    pub fn cancel(&mut self, id: RunId, now: Timestamp) -> bool {
+        self.end(id, Phase::Cancelled, now)
+    }
+
+    fn end(&mut self, id: RunId, phase: Phase, now: Timestamp) -> bool {
+        let run = self.list.iter_mut().find(|run| run.id == id && run.is_waiting());
+        let Some(run) = run else { return false };
+        run.took = Some(now.since(run.sent_at));
+        run.phase = phase;
+        true
+    }
+}
+
+/// What a head's own failure code means to who asked.
+fn refused(response: &ExecuteResponse) -> Failure {
+    let code = response.code.as_str();
+    let (why, next) = match code {
+        "408" => ("not enough nodes answered in time", "ask for fewer nodes, or for another group"),
+        "404" => ("no node has the function", "check the function's id"),
+        "429" => ("every node is busy", "try again in a moment"),
+        _ => ("the head gave no reason", "look at the head's log"),
+    };
+    let why = if response.message.is_empty() { why } else { &response.message };
+    Failure {
+        what: format!("execute ({code})"),
+        why: why.to_owned(),
+        next: next.to_owned(),
+        status: code.parse().ok(),
+        retry_after: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_after_a_cancel_changes_nothing() {
+        let at = Timestamp::from_seconds;
+        let mut runs = Runs::default();
+        let id = runs.start(ExecuteRequest::default(), at(10));
+        assert!(runs.cancel(id, at(12)));
+        assert!(!runs.finish(id, Ok(Box::default()), at(13)));
+        let run = runs.get(id).unwrap();
+        assert_eq!((&run.phase, run.took), (&Phase::Cancelled, Some(Duration::from_secs(2))));
+    }
+
+    #[test]
+    fn a_failure_code_in_the_body_is_a_failure() {
+        let mut runs = Runs::default();
+        let id = runs.start(ExecuteRequest::default(), Timestamp::default());
+        let response = ExecuteResponse { code: "408".to_owned(), ..ExecuteResponse::default() };
+        runs.finish(id, Ok(Box::new(response)), Timestamp::default());
+        let Phase::Failed(why) = &runs.get(id).unwrap().phase else { panic!("a failure") };
+        assert_eq!(why.why, "not enough nodes answered in time");
+    }
+}

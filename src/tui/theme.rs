@@ -1,0 +1,327 @@
+//! What colors mean: tokens such as [`Theme::up`] or [`Theme::focus`], and the themes that fill them.
+//!
+//! This is the one place that names colors; everything else asks for a meaning. A token is a whole
+//! [`Style`], so that a theme without colors can still tell things apart by weight. Asking the
+//! terminal for its background, and choosing a theme by it, is the caller's part.
+
+pub mod depth;
+mod palette;
+
+use std::{fmt, str::FromStr};
+
+use ratatui::{
+    buffer::Buffer,
+    layout::Rect,
+    style::{Color, Modifier, Style},
+};
+
+use self::{
+    depth::Depth,
+    palette::{Palette, Rgb},
+};
+
+/// The themes there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Name {
+    /// Light on dark blue-gray.
+    Dark,
+    /// Dark on nearly white.
+    Light,
+    /// As dark, with blue and orange in place of green and red.
+    Cvd,
+    /// White on black, every text at seven to one or better.
+    HighContrast,
+    /// No colors: weight and inversion only.
+    Mono,
+    /// The sixteen colors of the user's own palette, on their own background.
+    Ansi16,
+}
+
+/// A text names no theme.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("read `{text}` as a theme, which is dark, light, cvd, high-contrast, mono or ansi16")]
+pub struct NameError {
+    text: String,
+}
+
+/// How the body of a falling candle is filled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fill {
+    /// As a rising one: the color tells them apart.
+    Solid,
+    /// Shaded, because no color tells them apart.
+    Shaded,
+}
+
+/// What a color of a palette is for, where fewer colors have to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    /// Backgrounds, rules and borders: the nearest color will do.
+    Background,
+    /// Lines and dots: the nearest color that is legible on the screen's background.
+    Mark,
+    /// Text: the nearest color that is legible on every background.
+    Text,
+}
+
+/// A style for each meaning.
+///
+/// The backgrounds [`bg`](Self::bg), [`bar`](Self::bar) and [`sel`](Self::sel) are to be patched
+/// with one of the others, which set no background of their own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Theme {
+    /// Which theme this was made from.
+    pub name: Name,
+    /// The screen.
+    pub bg: Style,
+    /// The first and the last line, and small boxes over a chart.
+    pub bar: Style,
+    /// The selected row, the focused field.
+    pub sel: Style,
+    /// What is read.
+    pub text: Style,
+    /// Labels, units, old values.
+    pub muted: Style,
+    /// Rules, grids and placeholders. Too weak for text.
+    pub faint: Style,
+    /// The border of a pane.
+    pub border: Style,
+    /// The border of the focused pane; what is selected; identities.
+    pub focus: Style,
+    /// A second identity: roles, sources.
+    pub accent2: Style,
+    /// Risen, well, done.
+    pub up: Style,
+    /// Fallen, failed.
+    pub down: Style,
+    /// To be looked at.
+    pub warn: Style,
+    /// Keys to press.
+    pub key: Style,
+    /// Going on.
+    pub info: Style,
+    /// Lines and dots that only need to differ from one another.
+    pub series: [Style; 6],
+    /// Lines drawn over candles: as series, but none close to [`up`](Self::up) or
+    /// [`down`](Self::down).
+    pub overlay: [Style; 3],
+    /// How falling candles are filled.
+    pub fill_down: Fill,
+}
+
+impl Name {
+    /// Every theme, in the order a picker offers them.
+    pub const ALL: [Self; 6] =
+        [Self::Dark, Self::Light, Self::Cvd, Self::HighContrast, Self::Mono, Self::Ansi16];
+
+    /// The theme that suits a background of this red, green and blue.
+    #[must_use]
+    pub fn for_background(rgb: [u8; 3]) -> Self {
+        /// At this luminance black and white text are equally legible.
+        const EVEN: f64 = 0.179;
+        if depth::luminance(rgb) > EVEN { Self::Light } else { Self::Dark }
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Dark => "dark",
+            Self::Light => "light",
+            Self::Cvd => "cvd",
+            Self::HighContrast => "high-contrast",
+            Self::Mono => "mono",
+            Self::Ansi16 => "ansi16",
+        })
+    }
+}
+
+impl FromStr for Name {
+    type Err = NameError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::ALL
+            .into_iter()
+            .find(|name| name.to_string() == text)
+            .ok_or_else(|| NameError { text: text.chars().take(32).collect() })
+    }
+}
+
+impl Theme {
+    /// Returns theme `name` in the colors a terminal of `depth` can show.
+    ///
+    /// With sixteen colors every theme falls back on the user's palette, and with none on weight
+    /// alone: sixteen colors of unknown shade cannot be trusted to be legible on a painted
+    /// background.
+    #[must_use]
+    pub fn new(name: Name, depth: Depth) -> Self {
+        let palette = match name {
+            Name::Dark => &palette::DARK,
+            Name::Light => &palette::LIGHT,
+            Name::Cvd => &palette::CVD,
+            Name::HighContrast => &palette::HIGH_CONTRAST,
+            Name::Mono => return Self::mono(name),
+            Name::Ansi16 if depth == Depth::None => return Self::mono(name),
+            Name::Ansi16 => return Self::ansi16(name),
+        };
+        match depth {
+            Depth::None => Self::mono(name),
+            Depth::Ansi16 => Self::ansi16(name),
+            Depth::Indexed256 => {
+                let shown = |rgb: Rgb| depth::rgb_of_256(depth::nearest_of_256(rgb.parts()));
+                let behind = [shown(palette.bg), shown(palette.bar), shown(palette.sel)];
+                Self::painted(name, palette, |rgb, part| {
+                    Color::Indexed(match part {
+                        Part::Background => depth::nearest_of_256(rgb.parts()),
+                        Part::Mark => depth::nearest_legible_of_256(rgb.parts(), &behind[..1]),
+                        Part::Text => depth::nearest_legible_of_256(rgb.parts(), &behind),
+                    })
+                })
+            }
+            Depth::TrueColor => Self::painted(name, palette, |rgb, _| {
+                let [r, g, b] = rgb.parts();
+                Color::Rgb(r, g, b)
+            }),
+        }
+    }
+
+    /// The inverse of a token: its color behind the text, as of a tag or the chosen tab.
+    #[must_use]
+    pub fn tag(&self, token: Style) -> Style {
+        match (self.bg.bg, token.fg) {
+            (Some(bg), Some(fg)) if bg != Color::Reset => {
+                Style::new().fg(bg).bg(fg).add_modifier(Modifier::BOLD)
+            }
+            _ => token.add_modifier(Modifier::REVERSED | Modifier::BOLD),
+        }
+    }
+
+    /// The color of rises for numbers above zero, of falls for those below, and plain otherwise.
+    #[must_use]
+    pub fn signed(&self, value: f64) -> Style {
+        if value > 0.0 {
+            self.up
+        } else if value < 0.0 {
+            self.down
+        } else {
+            self.text
+        }
+    }
+
+    /// The color of series number `idx`, counted round.
+    #[must_use]
+    pub fn series(&self, idx: usize) -> Style {
+        self.series.get(idx % self.series.len()).copied().unwrap_or(self.text)
+    }
+
+    /// Paints `area` with the background and blanks it.
+    pub fn clear(&self, area: Rect, buf: &mut Buffer) {
+        for position in area.intersection(buf.area).positions() {
+            if let Some(cell) = buf.cell_mut(position) {
+                cell.reset();
+                cell.set_style(self.bg.patch(self.text));
+            }
+        }
+    }
+
+    /// Fades what is drawn in `area`, so that something laid over it stands out.
+    pub fn fade(&self, area: Rect, buf: &mut Buffer) {
+        let style = Style::reset().patch(self.bg).patch(self.faint);
+        buf.set_style(area, style);
+    }
+
+    fn painted(name: Name, palette: &Palette, color: impl Fn(Rgb, Part) -> Color) -> Self {
+        let fg = |rgb| Style::new().fg(color(rgb, Part::Text));
+        let mark = |rgb| Style::new().fg(color(rgb, Part::Mark));
+        let rule = |rgb| Style::new().fg(color(rgb, Part::Background));
+        let bg = |rgb| Style::new().bg(color(rgb, Part::Background));
+        Self {
+            name,
+            bg: bg(palette.bg),
+            bar: bg(palette.bar),
+            sel: bg(palette.sel),
+            text: fg(palette.text),
+            muted: fg(palette.muted),
+            faint: rule(palette.faint),
+            border: rule(palette.border),
+            focus: fg(palette.focus),
+            accent2: fg(palette.accent2),
+            up: fg(palette.up),
+            down: fg(palette.down),
+            warn: fg(palette.warn),
+            key: fg(palette.key),
+            info: fg(palette.info),
+            series: palette.series.map(mark),
+            overlay: palette.overlay.map(mark),
+            fill_down: Fill::Solid,
+        }
+    }
+
+    fn ansi16(name: Name) -> Self {
+        let fg = |color| Style::new().fg(color);
+        let plain = Style::new().fg(Color::Reset);
+        let (up, down) = match name {
+            Name::Cvd => (Color::Blue, Color::Yellow),
+            _ => (Color::Green, Color::Red),
+        };
+        let (series, overlay) = match name {
+            Name::Cvd => (
+                [Color::Cyan, Color::Magenta, Color::Green, Color::Red, Color::Blue, Color::Yellow],
+                [Color::Magenta, Color::Cyan, Color::Green],
+            ),
+            _ => (
+                [Color::Cyan, Color::Yellow, Color::Green, Color::Magenta, Color::Blue, Color::Red],
+                [Color::Yellow, Color::Magenta, Color::Cyan],
+            ),
+        };
+        Self {
+            name,
+            bg: Style::new().bg(Color::Reset),
+            bar: Style::new().bg(Color::Reset),
+            sel: Style::new().add_modifier(Modifier::REVERSED),
+            text: plain,
+            muted: plain.add_modifier(Modifier::DIM),
+            faint: fg(Color::DarkGray),
+            border: fg(Color::DarkGray),
+            focus: fg(Color::Blue),
+            accent2: fg(Color::Magenta),
+            up: fg(up),
+            down: fg(down),
+            warn: fg(Color::Yellow),
+            key: fg(Color::Yellow).add_modifier(Modifier::BOLD),
+            info: fg(Color::Cyan),
+            series: series.map(fg),
+            overlay: overlay.map(fg),
+            fill_down: Fill::Solid,
+        }
+    }
+
+    fn mono(name: Name) -> Self {
+        let plain = Style::new();
+        let bold = plain.add_modifier(Modifier::BOLD);
+        let dim = plain.add_modifier(Modifier::DIM);
+        Self {
+            name,
+            bg: plain,
+            bar: plain,
+            sel: plain.add_modifier(Modifier::REVERSED),
+            text: plain,
+            muted: dim,
+            faint: dim,
+            border: dim,
+            focus: bold,
+            accent2: plain,
+            up: plain,
+            down: plain,
+            warn: bold,
+            key: bold.add_modifier(Modifier::UNDERLINED),
+            info: plain,
+            series: [plain, bold, plain, dim, bold, dim],
+            overlay: [bold, plain, dim],
+            fill_down: Fill::Shaded,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

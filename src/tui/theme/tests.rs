@@ -1,0 +1,171 @@
+use proptest::prelude::*;
+
+use super::{depth::*, *};
+
+/// The tokens that text is written in, with their names.
+fn text_tokens(theme: &Theme) -> Vec<(&'static str, Style)> {
+    vec![
+        ("text", theme.text),
+        ("muted", theme.muted),
+        ("focus", theme.focus),
+        ("accent2", theme.accent2),
+        ("up", theme.up),
+        ("down", theme.down),
+        ("warn", theme.warn),
+        ("key", theme.key),
+        ("info", theme.info),
+    ]
+}
+
+fn rgb(color: Option<Color>) -> [u8; 3] {
+    match color {
+        Some(Color::Rgb(r, g, b)) => [r, g, b],
+        Some(Color::Indexed(index)) => rgb_of_256(index),
+        other => panic!("no painted color: {other:?}"),
+    }
+}
+
+const PAINTED: [Name; 4] = [Name::Dark, Name::Light, Name::Cvd, Name::HighContrast];
+
+#[test]
+fn every_text_is_legible_on_every_background_it_may_stand_on() {
+    for depth in [Depth::TrueColor, Depth::Indexed256] {
+        for name in PAINTED {
+            let theme = Theme::new(name, depth);
+            let least = match (name, depth) {
+                (Name::HighContrast, Depth::TrueColor) => 7.0,
+                // Of 256 colors the sel background is lighter than it should be.
+                (Name::HighContrast, _) => 6.0,
+                _ => CONTRAST_MIN,
+            };
+            for (token, style) in text_tokens(&theme) {
+                for (on, background) in [("bg", theme.bg), ("bar", theme.bar), ("sel", theme.sel)] {
+                    let ratio = contrast(rgb(style.fg), rgb(background.bg));
+                    assert!(ratio >= least, "{name} {depth:?}: {token} on {on} is {ratio:.2}");
+                }
+            }
+            for (idx, style) in theme.series.iter().chain(&theme.overlay).enumerate() {
+                let ratio = contrast(rgb(style.fg), rgb(theme.bg.bg));
+                assert!(ratio >= least, "{name} {depth:?}: series {idx} is {ratio:.2}");
+            }
+        }
+    }
+}
+
+#[test]
+fn rules_and_borders_can_be_seen_but_do_not_shout() {
+    for name in PAINTED {
+        let theme = Theme::new(name, Depth::TrueColor);
+        let faint = contrast(rgb(theme.faint.fg), rgb(theme.bg.bg));
+        let text = contrast(rgb(theme.text.fg), rgb(theme.bg.bg));
+        assert!((1.5..text / 2.0).contains(&faint), "{name}: faint is {faint:.2}");
+    }
+}
+
+/// What a person without red (protanopia) or green (deuteranopia) receptors sees: the projection
+/// of Viénot, Brettel and Mollon (1999) in linear light.
+fn seen_without(receptor: &str, rgb: [u8; 3]) -> [f64; 3] {
+    let [r, g, b] = rgb.map(|part| (f64::from(part) / 255.0).powf(2.2));
+    match receptor {
+        "red" => {
+            [0.11238 * r + 0.88762 * g, 0.11238 * r + 0.88762 * g, 0.00401 * r - 0.00401 * g + b]
+        }
+        _ => [0.29275 * r + 0.70725 * g, 0.29275 * r + 0.70725 * g, -0.02234 * r + 0.02234 * g + b],
+    }
+}
+
+#[test]
+fn rises_and_falls_differ_for_those_who_see_no_red_or_no_green() {
+    let theme = Theme::new(Name::Cvd, Depth::TrueColor);
+    for receptor in ["red", "green"] {
+        let [one, other] =
+            [theme.up, theme.down].map(|style| seen_without(receptor, rgb(style.fg)));
+        let apart: f64 = one.iter().zip(other).map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt();
+        assert!(apart > 0.5, "without {receptor}: {apart:.2}");
+    }
+}
+
+#[test]
+fn the_mono_theme_uses_no_color_and_no_depth_means_mono() {
+    for name in Name::ALL {
+        let theme = Theme::new(name, Depth::None);
+        let mut styles = vec![theme.bg, theme.bar, theme.sel, theme.faint, theme.border];
+        styles.extend(text_tokens(&theme).into_iter().map(|(_, style)| style));
+        styles.extend(theme.series);
+        styles.extend([theme.tag(theme.up), theme.signed(-1.0)]);
+        for style in styles {
+            assert_eq!((style.fg, style.bg), (None, None), "{name}");
+        }
+        assert_eq!(theme.fill_down, Fill::Shaded);
+    }
+}
+
+#[test]
+fn sixteen_colors_leave_the_background_to_the_terminal() {
+    for name in PAINTED {
+        let theme = Theme::new(name, Depth::Ansi16);
+        assert_eq!(theme.bg.bg, Some(Color::Reset), "{name}");
+        assert_ne!(theme.up.fg, theme.down.fg, "{name}");
+    }
+}
+
+#[test]
+fn names_round_trip() {
+    for name in Name::ALL {
+        assert_eq!(name.to_string().parse(), Ok(name));
+    }
+    assert!("solarized".parse::<Name>().is_err());
+}
+
+#[test]
+fn a_background_picks_its_theme() {
+    assert_eq!(Name::for_background([0, 0, 0]), Name::Dark);
+    assert_eq!(Name::for_background([40, 44, 52]), Name::Dark);
+    assert_eq!(Name::for_background([253, 246, 227]), Name::Light);
+}
+
+#[track_caller]
+fn check(hints: Hints<'_>, want: Depth) {
+    assert_eq!(Depth::detect(hints), want, "{hints:?}");
+}
+
+#[test]
+fn depth_follows_the_environment() {
+    let none = Hints::default();
+    check(none, Depth::Ansi16);
+    check(Hints { term: "xterm", ..none }, Depth::Ansi16);
+    check(Hints { term: "xterm-256color", ..none }, Depth::Indexed256);
+    check(Hints { term: "xterm-direct", ..none }, Depth::TrueColor);
+    check(Hints { term: "xterm-kitty", ..none }, Depth::TrueColor);
+    let color = Hints { term: "xterm-256color", colorterm: "truecolor", ..none };
+    check(color, Depth::TrueColor);
+    check(Hints { no_color: "1", ..color }, Depth::None);
+    check(Hints { term: "dumb", ..color }, Depth::None);
+    let apple = Hints { term_program: "Apple_Terminal", ..color };
+    check(Hints { term_program_version: "453", ..apple }, Depth::Indexed256);
+    check(Hints { term_program_version: "465.1", ..apple }, Depth::TrueColor);
+}
+
+#[test]
+fn the_nearest_of_256_is_exact_where_it_can_be() {
+    for index in 16..=255_u8 {
+        let rgb = rgb_of_256(index);
+        assert_eq!(rgb_of_256(nearest_of_256(rgb)), rgb, "{index}");
+    }
+    assert_eq!(nearest_of_256([255, 255, 255]), 231);
+    assert_eq!(nearest_of_256([0x11, 0x13, 0x1a]), 233);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn fading_and_clearing_stay_inside(x in 0..20u16, y in 0..20u16, w in 0..40u16, h in 0..40u16) {
+        let mut buf = Buffer::empty(Rect::new(3, 3, 12, 9));
+        for name in Name::ALL {
+            let theme = Theme::new(name, Depth::TrueColor);
+            theme.clear(Rect::new(x, y, w, h), &mut buf);
+            theme.fade(Rect::new(x, y, w, h), &mut buf);
+        }
+    }
+}

@@ -1,0 +1,422 @@
+//! What becomes of the state when something happens. No I/O, no clock: effects ask for those.
+
+mod perform;
+
+use std::time::Duration;
+
+use model::timestamp::Timestamp;
+use wire::functions::{ExecuteResponse, FunctionBody, NodeBody};
+
+use crate::{
+    event::{DataEvent, Effect, Event, InferenceEvent, StreamNews, Target, Timer},
+    keymap::{self, Chord, Resolved},
+    local::{Addresses, Level, LocalEvent, LocalFunction},
+    state::{
+        Dirty, Screen, State,
+        loadable::Failure,
+        runs::{Phase, RunId},
+        services::{Health, Service, Services},
+        stack,
+    },
+};
+
+/// How often the nodes are looked at while they are in view.
+const NODES_EVERY: Duration = Duration::from_secs(2);
+
+/// How often they are looked at otherwise, for the header's sake.
+const NODES_SELDOM: Duration = Duration::from_secs(15);
+
+/// How long a second `^C` is waited for.
+pub(crate) const INTERRUPT_WITHIN: Duration = Duration::from_secs(2);
+
+/// Where the services are when the screen opens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Start {
+    /// At these addresses.
+    Connect(Addresses),
+    /// On this machine, once they are started.
+    Local,
+    /// Nowhere.
+    Nowhere,
+}
+
+/// What is asked for when the screen opens.
+pub fn start(state: &mut State, start: Start) -> Vec<Effect> {
+    let mut effects = vec![Effect::Wake(Timer::Second, until_next_second(state.now))];
+    match start {
+        Start::Connect(addresses) => effects.extend(connect(state, &addresses)),
+        Start::Local => {
+            state.stack.begin();
+            state.logs.say(Level::Info, state.now, "starting the local stack".to_owned());
+            effects.push(Effect::StartLocal);
+        }
+        Start::Nowhere => state.tell_failure(&Failure {
+            what: "find the services".to_owned(),
+            why: "no profile names them, and no local stack can be started".to_owned(),
+            next: "name them with --head, --datasets and --inference".to_owned(),
+            ..Failure::default()
+        }),
+    }
+    effects.extend(perform::show(state, state.screen));
+    state.soil(Dirty::Input);
+    effects
+}
+
+/// Takes in what happened, and returns what is to be done about it.
+pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
+    let now = state.now;
+    let dirty = urgency(state, &event);
+    state.soil(dirty);
+    let effects = match event {
+        Event::Time(now) => {
+            state.now = now;
+            return Vec::new();
+        }
+        Event::Key(chord) => press(state, chord),
+        Event::Paste(text) => paste(state, &text),
+        Event::Click(target) => click(state, target),
+        Event::Wheel(target, rows) => wheel(state, target, rows),
+        Event::Resized { width, height } => {
+            state.size = (width, height);
+            Vec::new()
+        }
+        Event::Focused(is_focused) => {
+            state.is_behind = !is_focused;
+            Vec::new()
+        }
+        Event::Woke(timer) => woke(state, timer),
+        Event::Terminate => vec![Effect::Quit],
+        Event::Local(event) => on_local(state, event),
+        Event::LocalFailed(failure) => {
+            state.stack.phase = stack::Phase::Failed(failure.clone());
+            state.tell_failure(&failure);
+            Vec::new()
+        }
+        Event::Nodes(result, latency) => on_nodes(state, result, latency),
+        Event::Functions(result) => {
+            match result {
+                Ok(functions) => state.execute.form.know(functions),
+                Err(failure) if failure.status == Some(404) => {}
+                Err(failure) => state.logs.say(
+                    Level::Warn,
+                    now,
+                    format!("failed to {}: {}", failure.what, failure.why),
+                ),
+            }
+            Vec::new()
+        }
+        Event::Executed(id, result) => on_executed(state, id, result),
+        Event::Data(event) => on_data(state, event),
+        Event::Inference(event) => on_inference(state, event),
+    };
+    settled(state, effects)
+}
+
+/// How soon what `event` changes is to be seen.
+fn urgency(state: &State, event: &Event) -> Dirty {
+    let has_logs = state.screen != Screen::Data && state.screen != Screen::Inference;
+    match event {
+        Event::Time(_) => Dirty::Clean,
+        // What is not in view is not worth a frame; the header is drawn each second anyway.
+        Event::Local(LocalEvent::Log(_)) if !has_logs => Dirty::Clean,
+        Event::Data(_) if state.screen != Screen::Data => Dirty::Clean,
+        Event::Inference(_) if state.screen != Screen::Inference => Dirty::Clean,
+        Event::Key(_)
+        | Event::Paste(_)
+        | Event::Click(_)
+        | Event::Wheel(..)
+        | Event::Resized { .. }
+        | Event::Executed(..) => Dirty::Input,
+        _ => Dirty::Data,
+    }
+}
+
+/// Has notices taken away in time, and the header know of a stream that is closed.
+fn settled(state: &mut State, mut effects: Vec<Effect>) -> Vec<Effect> {
+    if effects.contains(&Effect::CloseStream) {
+        state.services.stream_closed();
+    }
+    if let Some(wait) = state.notices.expire(state.now) {
+        effects.push(Effect::Wake(Timer::Notice, wait));
+    }
+    effects
+}
+
+fn press(state: &mut State, chord: Chord) -> Vec<Effect> {
+    let layers = state.layers();
+    let pending = std::mem::take(&mut state.pending);
+    match keymap::resolve(layers, &pending, chord) {
+        Resolved::Action(action) => perform::perform(state, action),
+        Resolved::Pending => {
+            state.pending = pending;
+            state.pending.push(chord);
+            Vec::new()
+        }
+        // What does not go on with a sequence may start something by itself.
+        Resolved::Nothing if !pending.is_empty() => press(state, chord),
+        Resolved::Nothing => {
+            let is_changed = state.field().is_some_and(|field| field.press(chord));
+            if is_changed { edited(state) } else { Vec::new() }
+        }
+    }
+}
+
+fn paste(state: &mut State, text: &str) -> Vec<Effect> {
+    let is_changed = state.field().is_some_and(|field| field.paste(text));
+    if is_changed { edited(state) } else { Vec::new() }
+}
+
+fn edited(state: &mut State) -> Vec<Effect> {
+    match state.screen {
+        Screen::Data => state.data.edited(state.now),
+        _ => Vec::new(),
+    }
+}
+
+fn click(state: &mut State, target: Target) -> Vec<Effect> {
+    match target {
+        Target::Screen(screen) => perform::show(state, screen),
+        Target::Action(action) => perform::perform(state, action),
+        Target::Pane(_) | Target::Row { .. } => point(state, target),
+    }
+}
+
+/// Gives what was pointed at to the screen in view.
+fn point(state: &mut State, target: Target) -> Vec<Effect> {
+    let State { nodes, stack, runs, cluster, execute, .. } = state;
+    let page = 1;
+    let known = crate::state::cluster::Known { nodes, stack, runs, page };
+    match state.screen {
+        Screen::Cluster => cluster.click(target, known),
+        Screen::Execute => execute.click(target),
+        Screen::Data => return state.data.click(target, state.now),
+        Screen::Inference => return state.inference.click(target, state.now),
+        Screen::Logs => {}
+    }
+    Vec::new()
+}
+
+fn wheel(state: &mut State, target: Target, rows: i32) -> Vec<Effect> {
+    use crate::action::Action;
+    let mut effects = Vec::new();
+    if state.overlay.is_none()
+        && let Target::Pane(pane) | Target::Row { pane, .. } = target
+    {
+        effects.extend(point(state, Target::Pane(pane)));
+    }
+    let action = if rows < 0 { Action::Up } else { Action::Down };
+    for _ in 0..rows.unsigned_abs().min(10) {
+        effects.extend(perform::perform(state, action));
+    }
+    effects
+}
+
+fn woke(state: &mut State, timer: Timer) -> Vec<Effect> {
+    let now = state.now;
+    match timer {
+        Timer::Second => vec![Effect::Wake(Timer::Second, until_next_second(now))],
+        Timer::Nodes => load_nodes(state),
+        Timer::Interrupt => {
+            state.is_interrupted = false;
+            Vec::new()
+        }
+        Timer::Notice => Vec::new(),
+        Timer::Datasets | Timer::Rows => state.data.woke(timer, now),
+        Timer::Topics | Timer::Latest => state.inference.woke(timer, now),
+    }
+}
+
+/// The services are at `addresses` from now on.
+fn connect(state: &mut State, addresses: &Addresses) -> Vec<Effect> {
+    let now = state.now;
+    state.services.connect(addresses);
+    let mut effects = vec![Effect::Connect(addresses.clone())];
+    if addresses.head.is_some() {
+        state.nodes.is_asked = false;
+        effects.extend(load_nodes(state));
+        effects.push(Effect::LoadFunctions);
+    }
+    if addresses.datasets.is_some() {
+        effects.extend(state.data.connected(now));
+    }
+    if addresses.inference.is_some() {
+        effects.extend(state.inference.connected(now));
+    }
+    effects
+}
+
+/// Asks for the nodes, unless that is under way.
+pub(crate) fn load_nodes(state: &mut State) -> Vec<Effect> {
+    if state.nodes.is_asked || state.services.addresses.head.is_none() {
+        return Vec::new();
+    }
+    state.nodes.is_asked = true;
+    state.nodes.listed.begin(state.now);
+    vec![Effect::LoadNodes]
+}
+
+fn on_nodes(
+    state: &mut State,
+    result: Result<Vec<NodeBody>, Failure>,
+    latency: Duration,
+) -> Vec<Effect> {
+    state.nodes.is_asked = false;
+    let was_down = matches!(state.services.health(Service::Head), Health::Down { .. });
+    note(state, Service::Head, &result, Some(latency));
+    state.nodes.listed.settle(result, state.now);
+    let is_seen = matches!(state.screen, Screen::Cluster | Screen::Execute);
+    let wait = if is_seen { NODES_EVERY } else { NODES_SELDOM };
+    let mut effects = vec![Effect::Wake(Timer::Nodes, wait)];
+    // Another head may have come up at the address, with other functions.
+    if was_down && state.nodes.listed.failure().is_none() {
+        effects.push(Effect::LoadFunctions);
+    }
+    effects
+}
+
+/// A function of the local stack, as its head would list it.
+fn function(function: &LocalFunction) -> FunctionBody {
+    let LocalFunction { name, function_id, method } = function.clone();
+    FunctionBody { name, function_id, method, bytes: 0 }
+}
+
+/// Takes in how a service is doing, and tells of it once if it went away or came back.
+fn note<T>(
+    state: &mut State,
+    service: Service,
+    result: &Result<T, Failure>,
+    latency: Option<Duration>,
+) {
+    let health = Services::health_by(result, latency, state.now);
+    note_health(state, service, health);
+}
+
+fn note_health(state: &mut State, service: Service, health: Health) {
+    let was_down = matches!(state.services.health(service), Health::Down { .. });
+    let failure = match &health {
+        Health::Down { why } => Some(why.clone()),
+        _ => None,
+    };
+    if !state.services.note(service, health) {
+        return;
+    }
+    match failure {
+        Some(failure) => state.tell_failure(&failure),
+        None if was_down => state.tell(format!("{} answers again", service.name()), String::new()),
+        None => {}
+    }
+}
+
+fn on_local(state: &mut State, event: LocalEvent) -> Vec<Effect> {
+    state.stack.on(&event);
+    match event {
+        LocalEvent::Starting { what } => {
+            state.logs.say(Level::Info, state.now, format!("starting {what}"));
+            Vec::new()
+        }
+        LocalEvent::Ready(ready) => {
+            if let Some(summary) = state.stack.summary() {
+                state.tell("local stack".to_owned(), summary);
+            }
+            state.execute.form.know(ready.functions.iter().map(function).collect());
+            connect(state, &ready.addresses)
+        }
+        LocalEvent::Log(log) => {
+            state.logs.push(log);
+            Vec::new()
+        }
+        LocalEvent::Exited { process, code } => {
+            let how = match code {
+                Some(code) => format!("with code {code}"),
+                None => "by a signal".to_owned(),
+            };
+            state.tell_failure(&Failure {
+                what: format!("keep {process} running"),
+                why: format!("it ended {how}"),
+                next: "look at its log (5)".to_owned(),
+                ..Failure::default()
+            });
+            Vec::new()
+        }
+    }
+}
+
+fn on_executed(
+    state: &mut State,
+    id: RunId,
+    result: Result<Box<ExecuteResponse>, Failure>,
+) -> Vec<Effect> {
+    let now = state.now;
+    // A run that fails says little about the head; the nodes are asked for next, and will tell.
+    if let Ok(response) = &result {
+        note(state, Service::Head, &result, None);
+        state.nodes.saw(response, now);
+    }
+    if !state.runs.finish(id, result, now) {
+        return Vec::new();
+    }
+    let Some(run) = state.runs.get(id) else { return Vec::new() };
+    let took = crate::widget::format::elapsed(run.elapsed(now));
+    let is_in_view = matches!(state.screen, Screen::Cluster | Screen::Execute);
+    match run.phase.clone() {
+        Phase::Done(response) => {
+            let n_groups = response.results.len();
+            let n_peers = response.cluster.peers.len();
+            let text = format!("run {} done in {took}", id.0);
+            let plural = |n: usize| if n == 1 { "" } else { "s" };
+            let detail = format!(
+                "{n_peers} peer{}, {n_groups} distinct result{}",
+                plural(n_peers),
+                plural(n_groups)
+            );
+            if is_in_view {
+                state.logs.say(Level::Info, now, format!("{text}: {detail}"));
+            } else {
+                state.tell(text, detail);
+            }
+        }
+        Phase::Failed(failure) => state.tell_failure(&failure),
+        Phase::Waiting | Phase::Cancelled => {}
+    }
+    // Counts of runs and agreement are worth a fresh look.
+    load_nodes(state)
+}
+
+fn on_data(state: &mut State, event: DataEvent) -> Vec<Effect> {
+    match &event {
+        DataEvent::Datasets { result, .. } => note(state, Service::Data, result, None),
+        DataEvent::Columns { result, .. } => note(state, Service::Data, result, None),
+        DataEvent::Rows { result, .. } => note(state, Service::Data, result, None),
+        DataEvent::Acquired { tag, result } => match result {
+            Ok(_) => state.tell(format!("tag {tag} is held"), String::new()),
+            Err(failure) => state.tell_failure(failure),
+        },
+        DataEvent::Stream { news, .. } => match news {
+            StreamNews::Lost { why, .. } => {
+                note_health(state, Service::Data, Health::Down { why: why.clone() });
+            }
+            _ => note_health(state, Service::Data, Health::Live),
+        },
+    }
+    let now = state.now;
+    state.data.on(event, now)
+}
+
+fn on_inference(state: &mut State, event: InferenceEvent) -> Vec<Effect> {
+    match &event {
+        InferenceEvent::Topics(result) => note(state, Service::Inference, result, None),
+        InferenceEvent::Latest { result, .. } => note(state, Service::Inference, result, None),
+        InferenceEvent::History { result, .. } => note(state, Service::Inference, result, None),
+    }
+    let now = state.now;
+    state.inference.on(event, now)
+}
+
+/// How long until the clock shows another second.
+fn until_next_second(now: Timestamp) -> Duration {
+    let micros = now.micros().rem_euclid(1_000_000);
+    Duration::from_micros(u64::try_from(1_000_000 - micros).unwrap_or(1_000_000))
+}
+
+#[cfg(test)]
+mod tests;

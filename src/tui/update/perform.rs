@@ -1,0 +1,306 @@
+//! What each action does.
+
+use crate::{
+    action::Action,
+    event::{Effect, Timer},
+    keymap::Layer,
+    local::Level,
+    state::{
+        Overlay, Screen, State,
+        cluster::{self, Known},
+        execute::Pane,
+        loadable::Failure,
+        runs::RunId,
+        stack,
+    },
+    theme,
+    update::{INTERRUPT_WITHIN, load_nodes},
+};
+
+/// Runs awaited at once. A person cannot follow more, and a held key starts no flood.
+const RUNS_WAITING_MAX: usize = 16;
+
+/// The longest text that is copied: terminals cut off what is more than 74 994 bytes in base 64.
+const COPY_BYTES_MAX: usize = 56_000;
+
+/// Does `action`.
+pub(super) fn perform(state: &mut State, action: Action) -> Vec<Effect> {
+    if action != Action::Interrupt {
+        state.is_interrupted = false;
+    }
+    match action {
+        Action::Show(screen) => show(state, screen),
+        Action::Help => toggle_help(state),
+        Action::Back => {
+            back(state);
+            state.data.relist(state.now)
+        }
+        Action::Quit => quit(state),
+        Action::Interrupt => interrupt(state),
+        Action::Suspend => vec![Effect::Suspend],
+        Action::Zoom => {
+            state.is_zoomed = !state.is_zoomed;
+            Vec::new()
+        }
+        Action::Refresh => refresh(state),
+        Action::OpenForm => open_form(state),
+        Action::Copy => copy(state),
+        Action::NextTheme => {
+            state.theme = Some(next_theme(state.theme));
+            Vec::new()
+        }
+        Action::ToggleMouse => {
+            state.has_mouse = !state.has_mouse;
+            vec![Effect::CaptureMouse(state.has_mouse)]
+        }
+        Action::Redraw => vec![Effect::Redraw],
+        Action::Run => run(state),
+        Action::CopyCurl => copy_curl(state),
+        _ => in_view(state, action),
+    }
+}
+
+/// Brings a screen into view.
+pub(super) fn show(state: &mut State, screen: Screen) -> Vec<Effect> {
+    let now = state.now;
+    let mut effects = match state.screen {
+        Screen::Data if screen != Screen::Data => state.data.hide(),
+        Screen::Inference if screen != Screen::Inference => state.inference.hide(),
+        _ => Vec::new(),
+    };
+    let is_other = state.screen != screen;
+    state.screen = screen;
+    state.overlay = None;
+    if is_other {
+        state.is_zoomed = false;
+    }
+    effects.extend(match screen {
+        Screen::Data if !state.data.is_shown => state.data.show(now),
+        Screen::Inference if !state.inference.is_shown => state.inference.show(now),
+        Screen::Cluster | Screen::Execute if is_other => load_nodes(state),
+        _ => Vec::new(),
+    });
+    effects
+}
+
+/// Gives an action to what is in view: the overlay, the filter that is edited, or the screen.
+fn in_view(state: &mut State, action: Action) -> Vec<Effect> {
+    if let Some(Overlay::Help { scroll }) = state.overlay {
+        let scroll = match action {
+            Action::Down => scroll + 1,
+            Action::Up => scroll.saturating_sub(1),
+            _ => scroll,
+        };
+        state.overlay = Some(Overlay::Help { scroll });
+        return Vec::new();
+    }
+    if action == Action::Open
+        && let Some(field) = state.field()
+        && field.is_edited()
+    {
+        field.keep();
+        return Vec::new();
+    }
+    let (now, page) = (state.now, state.page());
+    let State { nodes, stack, runs, cluster, execute, .. } = state;
+    let known = Known { nodes, stack, runs, page };
+    match state.screen {
+        Screen::Cluster => {
+            let is_zoom = action == Action::Open && cluster.focus != cluster::Pane::Runs;
+            cluster.act(action, known);
+            state.is_zoomed ^= is_zoom;
+        }
+        Screen::Execute => execute.act(action, known),
+        Screen::Data => return state.data.act(action, now),
+        Screen::Inference => return state.inference.act(action, now),
+        Screen::Logs => state.logs.act(action, page),
+    }
+    Vec::new()
+}
+
+/// Goes back one step; whether there was one.
+fn back(state: &mut State) -> bool {
+    if state.overlay.take().is_some() {
+        return true;
+    }
+    // What is typed into is left first; a notice in the corner is not what the key was meant for.
+    let is_typed = !state.layers_beneath().contains(&Layer::Global);
+    if !is_typed && state.notices.clear() {
+        return true;
+    }
+    if state.is_zoomed && !is_typed {
+        state.is_zoomed = false;
+        return true;
+    }
+    match state.screen {
+        Screen::Cluster => state.cluster.back(),
+        Screen::Execute => state.execute.back(),
+        Screen::Data => state.data.back(),
+        Screen::Inference => state.inference.back(),
+        Screen::Logs => state.logs.back(),
+    }
+}
+
+fn quit(state: &mut State) -> Vec<Effect> {
+    if state.overlay == Some(Overlay::ConfirmQuit) {
+        return vec![Effect::Quit];
+    }
+    // A notice or a filter is no reason to stay; an overlay is closed by keys of its own.
+    if state.runs.n_waiting() > 0 {
+        state.overlay = Some(Overlay::ConfirmQuit);
+        return Vec::new();
+    }
+    vec![Effect::Quit]
+}
+
+fn interrupt(state: &mut State) -> Vec<Effect> {
+    if state.is_interrupted {
+        return vec![Effect::Quit];
+    }
+    state.is_interrupted = true;
+    let mut effects = vec![Effect::Wake(Timer::Interrupt, INTERRUPT_WITHIN)];
+    let waiting: Vec<RunId> =
+        state.runs.iter().filter(|run| run.is_waiting()).map(|run| run.id).collect();
+    for id in waiting {
+        state.runs.cancel(id, state.now);
+        effects.push(Effect::Cancel(id));
+    }
+    effects
+}
+
+fn toggle_help(state: &mut State) -> Vec<Effect> {
+    state.overlay = match state.overlay {
+        Some(Overlay::Help { .. }) => None,
+        _ => Some(Overlay::Help { scroll: 0 }),
+    };
+    Vec::new()
+}
+
+fn refresh(state: &mut State) -> Vec<Effect> {
+    let now = state.now;
+    match state.screen {
+        Screen::Cluster | Screen::Execute => {
+            let mut effects = load_nodes(state);
+            if state.services.addresses.head.is_some() {
+                effects.push(Effect::LoadFunctions);
+            }
+            effects
+        }
+        Screen::Data => state.data.act(Action::Refresh, now),
+        Screen::Inference => state.inference.act(Action::Refresh, now),
+        Screen::Logs => Vec::new(),
+    }
+}
+
+/// Opens the form, filled in from the selected run where one is selected by hand.
+fn open_form(state: &mut State) -> Vec<Effect> {
+    let is_chosen = state.screen == Screen::Cluster
+        && matches!(state.cluster.focus, cluster::Pane::Runs | cluster::Pane::Groups);
+    if is_chosen && let Some(run) = state.cluster.selected_run(&state.runs) {
+        state.execute.form.fill(&run.request.clone());
+    }
+    let effects = show(state, Screen::Execute);
+    state.execute.focus = Pane::Form;
+    effects
+}
+
+fn run(state: &mut State) -> Vec<Effect> {
+    let page = state.page();
+    let State { nodes, stack, runs, execute, .. } = state;
+    let Some(request) = execute.form.request(Known { nodes, stack, runs, page }) else {
+        state.execute.focus = Pane::Form;
+        return Vec::new();
+    };
+    if state.runs.n_waiting() >= RUNS_WAITING_MAX {
+        let text = format!("{RUNS_WAITING_MAX} runs are awaited already");
+        state.tell(text, "^C cancels them".to_owned());
+        return Vec::new();
+    }
+    let id = state.runs.start(request.clone(), state.now);
+    state.execute.started(id);
+    state.cluster.started(id);
+    let line = format!(
+        "run {} sent: {} on {} nodes{}",
+        id.0,
+        request.method,
+        request.config.number_of_nodes,
+        request.group().map(|group| format!(" of {group}")).unwrap_or_default()
+    );
+    state.logs.say(Level::Info, state.now, line);
+    if state.services.addresses.head.is_none() {
+        let failure = no_head(&state.stack.phase);
+        state.runs.finish(id, Err(failure.clone()), state.now);
+        state.tell_failure(&failure);
+        return Vec::new();
+    }
+    vec![Effect::Execute(id, Box::new(request))]
+}
+
+fn no_head(phase: &stack::Phase) -> Failure {
+    Failure {
+        what: "run the function".to_owned(),
+        why: match phase {
+            stack::Phase::Starting => "the local stack is still starting".to_owned(),
+            _ => "no head is known".to_owned(),
+        },
+        next: match phase {
+            stack::Phase::Starting => "try again in a moment (^R)".to_owned(),
+            _ => "name one with --head".to_owned(),
+        },
+        ..Failure::default()
+    }
+}
+
+fn copy(state: &mut State) -> Vec<Effect> {
+    let known = state.known();
+    let text = match state.screen {
+        Screen::Cluster => state.cluster.selection(known),
+        Screen::Execute => state.execute.selection(&state.runs),
+        Screen::Data => state.data.selection(),
+        Screen::Inference => state.inference.selection(),
+        Screen::Logs => state.logs.selection(),
+    };
+    send_copy(state, text)
+}
+
+/// Sends `text` to the terminal's clipboard, and says so: whether it took it cannot be known.
+fn send_copy(state: &mut State, text: Option<String>) -> Vec<Effect> {
+    let Some(text) = text.filter(|text| !text.is_empty()) else {
+        state.tell("nothing to copy here".to_owned(), String::new());
+        return Vec::new();
+    };
+    if text.len() > COPY_BYTES_MAX {
+        state.tell_failure(&Failure {
+            what: "copy".to_owned(),
+            why: format!("terminals take no more than {COPY_BYTES_MAX} bytes"),
+            ..Failure::default()
+        });
+        return Vec::new();
+    }
+    let n_letters = text.chars().count();
+    state.tell(format!("sent {n_letters} letters to the terminal's clipboard"), String::new());
+    vec![Effect::Copy(text)]
+}
+
+fn copy_curl(state: &mut State) -> Vec<Effect> {
+    let request = match (state.execute.focus, state.execute.selected_run(&state.runs)) {
+        (Pane::Results, Some(run)) => run.request.clone(),
+        _ => state.execute.form.preview(),
+    };
+    let head = state.services.addresses.head.clone().unwrap_or_else(|| "$HEAD".to_owned());
+    let body = serde_json::to_string(&request).unwrap_or_default();
+    let text = format!(
+        "curl -X POST {}{} -H 'content-type: application/json' -d {}",
+        head.trim_end_matches('/'),
+        wire::paths::FUNCTIONS_EXECUTE,
+        crate::state::execute::words::quoted(&body)
+    );
+    send_copy(state, Some(text))
+}
+
+fn next_theme(theme: Option<theme::Name>) -> theme::Name {
+    let all = theme::Name::ALL;
+    let idx = theme.and_then(|theme| all.iter().position(|other| *other == theme));
+    let next = idx.map_or(0, |idx| (idx + 1) % all.len());
+    all.get(next).copied().unwrap_or(theme::Name::Dark)
+}

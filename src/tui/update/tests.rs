@@ -1,0 +1,316 @@
+use super::*;
+use crate::{
+    harness::{FUNCTION_ID, Harness, split_response},
+    state::{execute::FormField, loadable::Failure, stack},
+};
+
+fn failure() -> Failure {
+    Failure {
+        what: "list the nodes".to_owned(),
+        why: "connection refused".to_owned(),
+        next: "check the address".to_owned(),
+        ..Failure::default()
+    }
+}
+
+#[test]
+fn without_a_profile_the_local_stack_is_started_at_once() {
+    let mut screen = Harness::starting(160, 45);
+    assert_eq!(screen.asked(), [Effect::StartLocal]);
+    assert!(screen.shown().contains("starting"));
+}
+
+#[test]
+fn a_ready_stack_is_connected_and_told_of() {
+    let mut screen = Harness::starting(160, 45);
+    screen.asked();
+    let ready = Harness::ready(160, 45).state.stack.ready;
+    screen.take(Event::Local(LocalEvent::Ready(ready.clone())));
+    let asked = screen.asked();
+    assert_eq!(asked[0], Effect::Connect(ready.addresses));
+    for effect in [Effect::LoadNodes, Effect::LoadFunctions, Effect::LoadTopics] {
+        assert!(asked.contains(&effect), "{effect:?} in {asked:?}");
+    }
+    assert!(asked.contains(&Effect::LoadDatasets { search: String::new() }));
+    assert!(screen.shown().contains("head :41233 · 3 workers · datasets · inference"));
+}
+
+#[test]
+fn a_profile_needs_no_local_stack() {
+    let mut state = State::default();
+    let addresses =
+        Addresses { head: Some("http://10.0.0.1:8080".to_owned()), ..Addresses::default() };
+    let effects = start(&mut state, Start::Connect(addresses.clone()));
+    assert!(effects.contains(&Effect::Connect(addresses)));
+    assert!(!effects.contains(&Effect::StartLocal));
+    assert_eq!(state.stack.phase, stack::Phase::Absent);
+}
+
+#[test]
+fn nodes_are_asked_for_every_two_seconds_while_they_are_in_view() {
+    let mut screen = Harness::ready(160, 45);
+    assert!(screen.effects.contains(&Effect::Wake(Timer::Nodes, NODES_EVERY)));
+    screen.effects.clear();
+    screen.take(Event::Woke(Timer::Nodes));
+    assert_eq!(screen.asked(), [Effect::LoadNodes]);
+    screen.take(Event::Woke(Timer::Nodes));
+    assert_eq!(screen.asked(), [], "one at a time");
+    screen.press("5");
+    screen.take(Event::Nodes(Ok(crate::harness::nodes()), Duration::from_millis(3)));
+    assert!(screen.effects.contains(&Effect::Wake(Timer::Nodes, NODES_SELDOM)));
+}
+
+#[test]
+fn the_form_is_filled_in_and_runs() {
+    let mut screen = Harness::ready(160, 45);
+    screen.asked();
+    screen.press("e");
+    assert_eq!(screen.state.execute.form.text(FormField::Method), "hello.wasm");
+    screen.press("ctrl-r");
+    let asked = screen.asked();
+    let Some(Effect::Execute(id, request)) = asked.last() else { panic!("{asked:?}") };
+    assert_eq!((request.function_id.as_str(), request.config.number_of_nodes), (FUNCTION_ID, 3));
+    assert!(screen.shown().contains("waiting for head"));
+
+    screen.take(Event::Executed(*id, Ok(Box::new(split_response()))));
+    let shown = screen.shown();
+    assert!(shown.contains("3 peers took part, 2 distinct results"), "{shown}");
+    assert!(shown.contains("66.7 freq"), "{shown}");
+    screen.press("1");
+    assert!(screen.shown().contains("66.7 freq"));
+}
+
+#[test]
+fn an_unfit_form_asks_for_nothing_and_says_why() {
+    let mut screen = Harness::ready(160, 45);
+    screen.asked();
+    screen.press("e tab ctrl-u");
+    screen.type_text("not a cid");
+    screen.asked();
+    screen.press("ctrl-r");
+    assert_eq!(screen.asked(), []);
+    assert!(screen.shown().contains("no content id (CID)"));
+    assert_eq!(screen.state.execute.form.focused(), FormField::FunctionId);
+}
+
+#[test]
+fn more_nodes_than_known_are_doubted_but_sent() {
+    let mut screen = Harness::ready(160, 45);
+    screen.press("e tab tab tab ctrl-u");
+    screen.type_text("4");
+    screen.press("tab");
+    assert!(screen.shown().contains("only 3 workers known"), "{}", screen.shown());
+    screen.press("ctrl-r");
+    assert!(matches!(screen.asked().last(), Some(Effect::Execute(..))));
+}
+
+#[test]
+fn letters_in_the_form_are_text_and_escape_leaves_it() {
+    let mut screen = Harness::ready(160, 45);
+    screen.press("e tab tab tab tab");
+    screen.type_text("q1?");
+    assert_eq!(screen.state.execute.form.text(FormField::Subgroup), "q1?");
+    screen.press("esc 1");
+    assert_eq!(screen.state.screen, Screen::Cluster);
+}
+
+#[test]
+fn known_values_are_chosen_with_arrows() {
+    let mut screen = Harness::ready(160, 45);
+    screen.press("e down");
+    assert_eq!(screen.state.execute.form.text(FormField::Method), "mean.wasm");
+    screen.press("tab tab tab tab down");
+    assert_eq!(screen.state.execute.form.text(FormField::Subgroup), "gpu");
+    screen.press("down");
+    assert_eq!(screen.state.execute.form.text(FormField::Subgroup), "");
+}
+
+#[test]
+fn a_run_before_the_head_is_there_fails_with_a_next_step() {
+    let mut screen = Harness::starting(160, 45);
+    screen.asked();
+    screen.press("e tab");
+    screen.type_text(FUNCTION_ID);
+    screen.press("tab");
+    screen.type_text("hello.wasm");
+    screen.press("ctrl-r");
+    assert_eq!(screen.asked(), []);
+    assert!(screen.shown().contains("still starting"), "{}", screen.shown());
+}
+
+#[test]
+fn a_failed_run_is_told_and_the_form_is_intact() {
+    let mut screen = Harness::ready(160, 45);
+    screen.press("e ctrl-r");
+    let id = screen.state.runs.newest().unwrap().id;
+    screen.take(Event::Executed(id, Err(failure())));
+    let shown = screen.shown();
+    assert!(shown.contains("connection refused") && shown.contains("check the address"));
+    assert_eq!(screen.state.execute.form.text(FormField::Method), "hello.wasm");
+}
+
+#[test]
+fn interrupting_cancels_the_run_and_twice_quits() {
+    let mut screen = Harness::ready(160, 45);
+    screen.press("e ctrl-r");
+    let id = screen.state.runs.newest().unwrap().id;
+    screen.asked();
+    screen.press("ctrl-c");
+    assert_eq!(screen.asked(), [Effect::Cancel(id)]);
+    screen.take(Event::Executed(id, Ok(Box::new(split_response()))));
+    assert!(screen.shown().contains("cancelled"), "a late answer changes nothing");
+    screen.asked();
+    screen.press("ctrl-c");
+    assert_eq!(screen.asked(), [Effect::Quit]);
+}
+
+#[test]
+fn a_lone_interrupt_is_forgotten() {
+    let mut screen = Harness::ready(160, 45);
+    screen.asked();
+    screen.press("ctrl-c");
+    screen.take(Event::Woke(Timer::Interrupt));
+    screen.press("ctrl-c");
+    assert_eq!(screen.asked(), []);
+}
+
+#[test]
+fn quitting_asks_only_while_a_run_is_awaited() {
+    let mut screen = Harness::ready(160, 45);
+    screen.asked();
+    screen.press("e ctrl-r");
+    screen.asked();
+    screen.press("q");
+    assert_eq!(screen.asked(), []);
+    assert!(screen.shown().contains("1 run is awaited"));
+    screen.press("n q y");
+    assert_eq!(screen.asked(), [Effect::Quit]);
+    let mut screen = Harness::ready(160, 45);
+    screen.asked();
+    screen.press("q");
+    assert_eq!(screen.asked(), [Effect::Quit]);
+}
+
+#[test]
+fn a_signal_ends_the_program_without_a_question() {
+    let mut screen = Harness::ready(160, 45);
+    screen.press("e ctrl-r");
+    screen.asked();
+    screen.take(Event::Terminate);
+    assert_eq!(screen.asked(), [Effect::Quit]);
+}
+
+#[test]
+fn a_sequence_that_breaks_off_starts_something_else() {
+    let mut screen = Harness::ready(160, 45);
+    screen.press("g 5");
+    assert_eq!((screen.state.screen, screen.state.pending.len()), (Screen::Logs, 0));
+    screen.press("g");
+    assert!(screen.shown().contains("g …"));
+}
+
+#[test]
+fn a_selection_stays_with_its_node_when_the_list_changes() {
+    let mut screen = Harness::ready(160, 45);
+    screen.press("down down");
+    let selected = screen.state.cluster.node.clone();
+    let mut nodes = crate::harness::nodes();
+    nodes.remove(1);
+    screen.take(Event::Nodes(Ok(nodes), Duration::ZERO));
+    assert_eq!(screen.state.cluster.node, selected);
+    let known = screen.state.known();
+    let shown = screen.state.cluster.nodes(known);
+    assert_eq!(screen.state.cluster.node_idx(&shown), 1);
+}
+
+#[test]
+fn a_filter_is_typed_kept_and_cleared() {
+    let mut screen = Harness::ready(160, 45);
+    screen.press("/");
+    screen.type_text("gpu");
+    screen.press("enter");
+    assert_eq!(screen.state.cluster.nodes(screen.state.known()).len(), 2);
+    screen.state.notices.clear();
+    screen.press("esc");
+    assert_eq!(screen.state.cluster.nodes(screen.state.known()).len(), 4);
+}
+
+#[test]
+fn a_service_that_goes_away_is_told_of_once_and_keeps_what_it_gave() {
+    let mut screen = Harness::ready(160, 45);
+    screen.pass(Duration::from_mins(2));
+    screen.take(Event::Nodes(Err(failure()), Duration::ZERO));
+    let shown = screen.shown();
+    assert!(shown.contains("failed to list the nodes"), "{shown}");
+    assert!(shown.contains("stale 2m") && shown.contains("12D3KooWRvAp"), "{shown}");
+    let n_lines = screen.state.logs.n_kept();
+    screen.take(Event::Nodes(Err(failure()), Duration::ZERO));
+    assert_eq!(screen.state.logs.n_kept(), n_lines, "one line for each change");
+    screen.take(Event::Nodes(Ok(crate::harness::nodes()), Duration::from_millis(3)));
+    assert!(screen.shown().contains("head answers again"));
+}
+
+#[test]
+fn notices_go_by_themselves() {
+    let mut screen = Harness::ready(160, 45);
+    screen.take(Event::LocalFailed(failure()));
+    assert!(screen.shown().contains("connection refused"));
+    assert!(screen.effects.iter().any(|effect| matches!(effect, Effect::Wake(Timer::Notice, _))));
+    screen.pass(Duration::from_secs(11));
+    screen.take(Event::Woke(Timer::Notice));
+    assert!(screen.state.notices.iter().next().is_none());
+}
+
+#[test]
+fn a_process_that_ends_is_seen_in_the_table() {
+    let mut screen = Harness::ready(160, 45);
+    let exited = LocalEvent::Exited { process: "worker-1".to_owned(), code: Some(1) };
+    screen.take(Event::Local(exited));
+    assert!(screen.shown().contains("exit 1"), "{}", screen.shown());
+}
+
+#[test]
+fn curl_carries_the_request_and_no_key() {
+    let mut screen = Harness::ready(160, 45);
+    screen.press("e ctrl-y");
+    let Some(Effect::Copy(text)) = screen.asked().pop() else { panic!("a copy") };
+    assert!(text.starts_with("curl -X POST http://127.0.0.1:41233/api/v1/functions/execute"));
+    assert!(text.contains(FUNCTION_ID) && !text.contains("UP-"));
+}
+
+#[test]
+fn what_is_pointed_at_is_selected() {
+    let mut screen = Harness::ready(160, 45);
+    screen.take(Event::Click(Target::Row { pane: 0, row: 2 }));
+    assert_eq!(screen.state.cluster.node.as_deref(), Some(crate::harness::PEERS[2]));
+    screen.take(Event::Click(Target::Screen(Screen::Logs)));
+    assert_eq!(screen.state.screen, Screen::Logs);
+    screen.take(Event::Wheel(Target::Pane(0), -3));
+    assert!(screen.state.logs.anchor.is_some());
+}
+
+#[test]
+fn keys_are_seen_at_once_and_answers_soon() {
+    let mut screen = Harness::ready(160, 45);
+    screen.state.dirty = Dirty::Clean;
+    screen.take(Event::Time(screen.state.now));
+    assert_eq!(screen.state.dirty, Dirty::Clean);
+    screen.take(Event::Woke(Timer::Second));
+    assert_eq!(screen.state.dirty, Dirty::Data);
+    screen.press("j");
+    assert_eq!(screen.state.dirty, Dirty::Input);
+}
+
+#[test]
+fn the_header_says_live_while_a_stream_is_open_and_no_longer() {
+    let mut screen = Harness::ready(160, 45);
+    screen.press("3");
+    let dataset = model::dataset::DatasetId::new(1).unwrap();
+    let news = |news| Event::Data(DataEvent::Stream { dataset, news });
+    screen.take(news(StreamNews::Connected));
+    assert_eq!(screen.state.services.health(Service::Data), &Health::Live);
+    screen.press("1");
+    assert_eq!(screen.state.services.health(Service::Data), &Health::Up { latency: None });
+    screen.take(news(StreamNews::Lost { why: failure(), retry_in: Duration::from_secs(1) }));
+    assert!(screen.shown().contains("data ✗ down"), "{}", screen.shown());
+}

@@ -1,0 +1,189 @@
+//! Draws the state. Reads it, changes nothing, and tells only what can be pointed at.
+//!
+//! ```text
+//! ◆ TRIPTYCH  1 Cluster  2 Execute …            head ● 12 ms  data ● live  infer ●  14:02:31 UTC
+//! ╭─ the screen in view ──────────────────────────────────────────────────────────── notices ─╮
+//! ╰───────────────────────────────────────────────────────────────────────────────────────────╯
+//!  ↑↓ move  ⏎ open  e execute …                                                 ? help  ⣷ 1 run
+//! ```
+//! `view/x.rs` draws what `state/x.rs` holds. Any size is drawn, from one cell on.
+
+mod cluster;
+mod data;
+mod execute;
+mod footer;
+mod header;
+mod help;
+pub(crate) mod hits;
+mod inference;
+mod logs;
+mod notices;
+mod results;
+mod spinner;
+mod table;
+mod wrap;
+
+use ratatui::{
+    buffer::Buffer,
+    layout::Rect,
+    style::Modifier,
+    text::{Line, Span},
+};
+
+use self::hits::Hits;
+use crate::{
+    state::{Overlay, Screen, State},
+    theme::Theme,
+    widget::{paint, pane::Focus},
+};
+
+/// Rows that a turn of the wheel moves.
+pub(crate) const WHEEL_ROWS: i32 = 3;
+
+/// The narrowest and lowest terminal on which screens are drawn.
+const SIZE_MIN: (u16, u16) = (60, 16);
+
+/// How much there is room for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Tier {
+    /// One pane.
+    Small,
+    /// A primary pane and a secondary one.
+    Medium,
+    /// Two columns.
+    Large,
+    /// Every pane.
+    Huge,
+}
+
+/// What a screen is drawn from.
+#[derive(Clone, Copy)]
+pub(crate) struct Frame<'a> {
+    /// All that is known.
+    pub(crate) state: &'a State,
+    /// What colors mean.
+    pub(crate) theme: &'a Theme,
+    /// How much there is room for.
+    pub(crate) tier: Tier,
+}
+
+impl Tier {
+    /// What there is room for on a terminal of this size; none if it is too small.
+    pub(crate) fn of(area: Rect) -> Option<Self> {
+        let fits = |width, height| area.width >= width && area.height >= height;
+        if fits(150, 40) {
+            Some(Self::Huge)
+        } else if fits(110, 30) {
+            Some(Self::Large)
+        } else if fits(80, 24) {
+            Some(Self::Medium)
+        } else if fits(SIZE_MIN.0, SIZE_MIN.1) {
+            Some(Self::Small)
+        } else {
+            None
+        }
+    }
+}
+
+/// Draws the whole screen; returns what can be pointed at.
+pub(crate) fn draw(area: Rect, buf: &mut Buffer, state: &State, theme: &Theme) -> Hits {
+    let mut hits = Hits::default();
+    theme.clear(area, buf);
+    let Some(tier) = Tier::of(area) else {
+        draw_too_small(area, buf, state, theme);
+        return hits;
+    };
+    let frame = Frame { state, theme, tier };
+    let [top, middle, bottom] = rows(area);
+    header::draw(top, buf, frame, &mut hits);
+    match state.screen {
+        Screen::Cluster => cluster::draw(middle, buf, frame, &mut hits),
+        Screen::Execute => execute::draw(middle, buf, frame, &mut hits),
+        Screen::Data => data::draw(middle, buf, frame, &mut hits),
+        Screen::Inference => inference::draw(middle, buf, frame, &mut hits),
+        Screen::Logs => logs::draw(middle, buf, frame, &mut hits),
+    }
+    footer::draw(bottom, buf, frame, &mut hits);
+    if let Some(overlay) = state.overlay {
+        hits.clear();
+        theme.fade(middle, buf);
+        match overlay {
+            Overlay::Help { scroll } => help::draw(middle, buf, frame, scroll),
+            Overlay::ConfirmQuit => help::draw_confirm(middle, buf, frame),
+        }
+    }
+    notices::draw(middle, buf, frame);
+    hits
+}
+
+/// The first row, all between, and the last row.
+fn rows(area: Rect) -> [Rect; 3] {
+    let middle = area.height.saturating_sub(2);
+    [
+        Rect { height: area.height.min(1), ..area },
+        Rect { y: area.y.saturating_add(1), height: middle, ..area },
+        Rect {
+            y: area.bottom().saturating_sub(1),
+            height: area.height.saturating_sub(1).min(1),
+            ..area
+        },
+    ]
+}
+
+/// Parts `area` at row `at`, counted from its top.
+pub(crate) fn split_rows(area: Rect, at: u16) -> [Rect; 2] {
+    let at = at.min(area.height);
+    let below = Rect { y: area.y.saturating_add(at), height: area.height - at, ..area };
+    [Rect { height: at, ..area }, below]
+}
+
+/// Parts `area` at column `at`, counted from its left.
+pub(crate) fn split_columns(area: Rect, at: u16) -> [Rect; 2] {
+    let at = at.min(area.width);
+    let right = Rect { x: area.x.saturating_add(at), width: area.width - at, ..area };
+    [Rect { width: at, ..area }, right]
+}
+
+/// An area of this size in the middle of `area`.
+pub(crate) fn centered(area: Rect, width: u16, height: u16) -> Rect {
+    let (width, height) = (width.min(area.width), height.min(area.height));
+    Rect {
+        x: area.x.saturating_add((area.width - width) / 2),
+        y: area.y.saturating_add((area.height - height) / 2),
+        width,
+        height,
+    }
+}
+
+/// Whether keys go to a pane.
+pub(crate) fn focus_if(is_focused: bool) -> Focus {
+    if is_focused { Focus::Here } else { Focus::Elsewhere }
+}
+
+/// Writes a few lines in the middle of a pane that is empty: what it waits for, or what to do.
+pub(crate) fn draw_empty(area: Rect, buf: &mut Buffer, theme: &Theme, lines: &[String]) {
+    let height = u16::try_from(lines.len()).unwrap_or(u16::MAX);
+    let area = centered(area, area.width, height);
+    for (y, line) in (0..).zip(lines) {
+        let line = Line::from(Span::styled(line.as_str(), theme.muted));
+        let width = u16::try_from(line.width()).unwrap_or(u16::MAX);
+        paint::line(buf, area, (area.width.saturating_sub(width) / 2, y), &line);
+    }
+}
+
+fn draw_too_small(area: Rect, buf: &mut Buffer, state: &State, theme: &Theme) {
+    let (width, height) = SIZE_MIN;
+    let note = format!("{width}×{height} needed, {}×{} now", area.width, area.height);
+    let [top, _, bottom] = rows(area);
+    header::draw_health(top, buf, state, theme);
+    let middle = centered(area, area.width, 1);
+    let note_width = u16::try_from(note.chars().count()).unwrap_or(u16::MAX);
+    let x = middle.width.saturating_sub(note_width) / 2;
+    paint::text(buf, middle, (x, 0), &note, theme.text.add_modifier(Modifier::BOLD));
+    if area.height > 2 {
+        paint::text(buf, bottom, (0, 0), "q quit", theme.muted);
+    }
+}
+
+#[cfg(test)]
+mod tests;

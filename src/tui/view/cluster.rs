@@ -1,0 +1,151 @@
+//! Draws the Cluster screen.
+//!
+//! ```text
+//! ╭ Nodes ─────────╮╭ Runs ──────────╮
+//! ├ one in detail ─┤╰────────────────╯
+//! ╰────────────────╯╭ Result groups ─╮
+//! ╭ Local processes╮│                │
+//! ╰────────────────╯╰────────────────╯
+//! ```
+
+mod nodes;
+mod runs;
+
+use ratatui::{
+    buffer::Buffer,
+    layout::Rect,
+    text::{Line, Span},
+};
+
+use super::{
+    Frame, Tier, draw_empty, focus_if,
+    hits::Hits,
+    logs::{self, LineLook},
+    results, spinner, split_columns, split_rows,
+};
+use crate::{
+    event::Target,
+    state::{cluster::Pane, runs::Phase, stack},
+    widget::{format, pane},
+};
+
+/// Draws the Cluster screen into `area`.
+pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
+    let focus = frame.state.cluster.focus;
+    if frame.state.is_zoomed || frame.tier == Tier::Small {
+        draw_pane(focus, area, buf, frame, hits);
+        return;
+    }
+    if frame.tier == Tier::Medium {
+        let [top, bottom] = split_rows(area, area.height / 2);
+        draw_pane(Pane::Nodes, top, buf, frame, hits);
+        let second = if focus == Pane::Nodes { Pane::Groups } else { focus };
+        draw_pane(second, bottom, buf, frame, hits);
+        return;
+    }
+    let [left, right] = split_columns(area, area.width * 46 / 100);
+    let [top_left, bottom_left] = split_rows(left, left.height * 62 / 100);
+    let [top_right, bottom_right] = split_rows(right, right.height * 36 / 100);
+    draw_pane(Pane::Nodes, top_left, buf, frame, hits);
+    draw_pane(Pane::Processes, bottom_left, buf, frame, hits);
+    draw_pane(Pane::Runs, top_right, buf, frame, hits);
+    draw_pane(Pane::Groups, bottom_right, buf, frame, hits);
+}
+
+fn draw_pane(pane: Pane, area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
+    hits.add(area, Target::Pane(pane.number()));
+    match pane {
+        Pane::Nodes => nodes::draw(area, buf, frame, hits),
+        Pane::Runs => runs::draw(area, buf, frame, hits),
+        Pane::Groups => draw_groups(area, buf, frame, hits),
+        Pane::Processes => draw_processes(area, buf, frame),
+    }
+}
+
+fn is_focused(pane: Pane, frame: Frame<'_>) -> bool {
+    frame.state.cluster.focus == pane
+}
+
+fn draw_groups(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
+    let Frame { state, theme, .. } = frame;
+    let run = state.cluster.selected_run(&state.runs);
+    let info = match run {
+        None => String::new(),
+        Some(run) => {
+            let sent_at = logs::time_of_day(run.sent_at, 8);
+            match &run.phase {
+                Phase::Done(response) => {
+                    let id = format::shorten(&response.request_id, 4, 4);
+                    format!("request {id} · {sent_at}")
+                }
+                Phase::Waiting => {
+                    format!("running {} · ^C cancels", format::elapsed(run.elapsed(state.now)))
+                }
+                _ => format!("run {} · {sent_at}", run.id.0),
+            }
+        }
+    };
+    let frame_of_pane = pane::Pane::new("Result groups")
+        .info(info)
+        .focus(focus_if(is_focused(Pane::Groups, frame)));
+    let inside = pane::padded(frame_of_pane.draw(area, buf, theme));
+    if let Some(run) = run {
+        let pane = Pane::Groups.number();
+        results::draw(inside, buf, frame, (run, state.cluster.look, pane), hits);
+    } else {
+        let lines =
+            ["What peers answer stands here,".to_owned(), "equal answers in one group.".to_owned()];
+        draw_empty(inside, buf, theme, &lines);
+    }
+}
+
+fn draw_processes(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
+    let Frame { state, theme, .. } = frame;
+    let mut info = state.stack.summary().unwrap_or_default();
+    if !state.stack.exited.is_empty() {
+        info = format!("{info} · {} ended", state.stack.exited.len());
+    }
+    let frame_of_pane = pane::Pane::new("Local processes")
+        .info(info)
+        .footer(Line::from(vec![Span::styled("5", theme.key), Span::raw(" logs")]))
+        .focus(focus_if(is_focused(Pane::Processes, frame)));
+    let inside = pane::padded(frame_of_pane.draw(area, buf, theme));
+    let lines = state.logs.tail(inside.height.into());
+    if lines.is_empty() {
+        draw_empty(inside, buf, theme, &start_lines(frame));
+        return;
+    }
+    let look = LineLook {
+        has_times: true,
+        has_fields: inside.width > 100,
+        is_exact: false,
+        has_whole_ids: false,
+    };
+    for (y, line) in (0..inside.height).zip(lines) {
+        logs::draw_line(inside, buf, (0, y), &logs::line(&line.log, state, theme, look));
+    }
+}
+
+/// What is being started now.
+fn step_name(frame: Frame<'_>) -> &str {
+    frame.state.stack.step().filter(|step| !step.is_empty()).unwrap_or("the local stack")
+}
+
+/// What is to be said while no local process has said anything.
+fn start_lines(frame: Frame<'_>) -> Vec<String> {
+    let state = frame.state;
+    match &state.stack.phase {
+        stack::Phase::Absent => vec!["The services run elsewhere.".to_owned()],
+        stack::Phase::Starting => {
+            let n_done = state.stack.steps.len().saturating_sub(1);
+            let mut lines: Vec<String> =
+                state.stack.steps.iter().take(n_done).map(|step| format!("✓ {step}")).collect();
+            lines.push(format!("{} starting {}", spinner::picture(state.now), step_name(frame)));
+            lines
+        }
+        stack::Phase::Ready => vec!["No process has written anything yet.".to_owned()],
+        stack::Phase::Failed(failure) => {
+            vec![format!("✗ failed to {}", failure.what), failure.why.clone(), failure.next.clone()]
+        }
+    }
+}

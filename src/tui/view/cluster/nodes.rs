@@ -1,0 +1,283 @@
+//! The table of nodes, and the selected one in detail.
+
+use ratatui::{
+    buffer::Buffer,
+    layout::Rect,
+    style::Style,
+    text::{Line, Span},
+};
+
+use super::is_focused;
+use crate::{
+    state::{
+        cluster::Pane,
+        nodes::{Node, Origin},
+        stack,
+    },
+    view::{
+        Frame, Tier, draw_empty, focus_if,
+        hits::Hits,
+        spinner, split_rows,
+        table::{Cell, Column, Side, Table},
+    },
+    widget::{
+        format::{self, NONE},
+        paint, pane, share,
+    },
+};
+
+/// Rows of the detail, its rule included.
+const DETAIL_HEIGHT: u16 = 8;
+
+/// The narrowest table with all columns.
+const WIDE_FROM: u16 = 62;
+
+/// The place of the column that a narrow table leaves out.
+const ORIGIN: usize = 3;
+
+/// The widest column of a narrow table.
+const NARROW_MAX: u16 = 14;
+
+/// The columns.
+const COLUMNS: [Column; 8] = [
+    Column { title: "", width: 1, side: Side::Left },
+    Column { title: "PEER", width: 19, side: Side::Left },
+    Column { title: "ROLE", width: 6, side: Side::Left },
+    Column { title: "ORIGIN", width: 6, side: Side::Left },
+    Column { title: "GROUP", width: 8, side: Side::Left },
+    Column { title: "RUNS", width: 5, side: Side::Right },
+    Column { title: "AGREE", width: 6, side: Side::Right },
+    Column { title: "LAST", width: 8, side: Side::Right },
+];
+
+pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
+    let Frame { state, theme, tier } = frame;
+    let cluster = &state.cluster;
+    let nodes = cluster.nodes(state.known());
+    let selected = cluster.node_idx(&nodes);
+    let focus = focus_if(is_focused(Pane::Nodes, frame));
+    let inside =
+        pane::Pane::new("Nodes").info(info(&nodes, frame)).focus(focus).draw(area, buf, theme);
+    if nodes.is_empty() && cluster.filter.value().is_empty() {
+        draw_empty(pane::padded(inside), buf, theme, &empty_lines(frame));
+        return;
+    }
+    let has_detail = tier >= Tier::Large || state.is_zoomed;
+    let detail_height = if has_detail { DETAIL_HEIGHT } else { 1 };
+    let table_height = inside.height.saturating_sub(detail_height);
+    let [upper, lower] = split_rows(pane::padded(inside), table_height);
+    let has_filter = has_detail || cluster.filter.is_edited() || !cluster.filter.value().is_empty();
+    let [filter, rows] = split_rows(upper, u16::from(has_filter));
+    draw_filter(filter, buf, frame);
+
+    // Where there is little room, where a node comes from is left to the detail below.
+    let mut columns = COLUMNS.to_vec();
+    let is_wide = rows.width >= WIDE_FROM;
+    if !is_wide {
+        columns.remove(ORIGIN);
+        for column in &mut columns {
+            column.width = column.width.min(NARROW_MAX);
+        }
+    }
+    let table = Table {
+        columns: &columns,
+        n_rows: nodes.len(),
+        selected: Some(selected),
+        pane: Pane::Nodes.number(),
+    };
+    table.draw(rows, buf, theme, hits, |row| {
+        let mut cells = nodes.get(row).map(|node| cells(node, frame)).unwrap_or_default();
+        if !is_wide && cells.len() > ORIGIN {
+            cells.remove(ORIGIN);
+        }
+        cells
+    });
+    let Some(node) = nodes.get(selected) else { return };
+    if has_detail {
+        let y = lower.y.saturating_sub(area.y);
+        let title = format::short_peer(&node.peer_id).into_owned();
+        let area = area.intersection(buf.area);
+        pane::divider(buf, area, y, title, (focus, theme));
+        let [_, lower] = split_rows(lower, 1);
+        draw_detail(lower, buf, frame, node);
+    } else {
+        draw_short_detail(lower, buf, frame, node);
+    }
+}
+
+fn info(nodes: &[Node], frame: Frame<'_>) -> String {
+    let cluster = &frame.state.cluster;
+    let n_local = nodes.iter().filter(|node| node.origin == Origin::Local).count();
+    let arrow = if cluster.is_reversed { '▴' } else { '▾' };
+    let listed = &frame.state.nodes.listed;
+    let age = match listed.failure() {
+        Some(_) => format!(" · {}", listed.note(frame.state.now)),
+        None => String::new(),
+    };
+    format!("{} · {n_local} local · {} {arrow}{age}", nodes.len(), cluster.order.name())
+}
+
+fn draw_filter(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
+    let filter = &frame.state.cluster.filter;
+    crate::view::execute::draw_search(area, buf, frame.theme, filter, "filter…");
+}
+
+fn status(node: &Node, frame: Frame<'_>) -> (char, Style) {
+    let theme = frame.theme;
+    match (node.exited, node.is_connected) {
+        (Some(_), _) => ('✗', theme.down),
+        (None, Some(true)) => ('●', theme.up),
+        (None, None) if node.origin == Origin::Local => ('◌', theme.info),
+        (None, Some(false) | None) => ('○', theme.muted),
+    }
+}
+
+fn cells(node: &Node, frame: Frame<'_>) -> Vec<Cell> {
+    let Frame { state, theme, .. } = frame;
+    let (glyph, glyph_style) = status(node, frame);
+    let role = node.role.as_deref().unwrap_or("?");
+    let role_style = if role == "head" { theme.accent2 } else { theme.text };
+    let (origin, origin_style) = match node.origin {
+        Origin::Local => ("local", theme.info),
+        Origin::Listed => ("listed", theme.muted),
+        Origin::Seen => ("seen", theme.muted),
+    };
+    let is_head = role == "head";
+    let runs = if is_head { NONE.to_owned() } else { node.n_runs.to_string() };
+    let (agree, agree_style) = match node.agree_percent() {
+        None => (NONE.to_owned(), theme.muted),
+        Some(percent) if percent < 90.0 => (format!("{percent:.0}%"), theme.warn),
+        Some(percent) => (format!("{percent:.0}%"), theme.text),
+    };
+    vec![
+        (glyph.to_string(), glyph_style),
+        (format::short_peer(&node.peer_id).into_owned(), theme.text),
+        (role.to_owned(), role_style),
+        (origin.to_owned(), origin_style),
+        (node.group_text(), theme.muted),
+        (runs, theme.text),
+        (agree, agree_style),
+        (last(node, state.now), if node.exited.is_some() { theme.down } else { theme.muted }),
+    ]
+}
+
+/// When a node was last heard: its exit, its round trip while it is connected, or its age.
+fn last(node: &Node, now: model::timestamp::Timestamp) -> String {
+    if let Some(code) = node.exited {
+        return code.map_or_else(|| "signal".to_owned(), |code| format!("exit {code}"));
+    }
+    match (node.is_connected, node.latency_ms, node.last_seen) {
+        (Some(true), Some(latency), _) => format!("{latency:.1} ms"),
+        (_, _, Some(at)) => format::age(now.since(at)),
+        (Some(true), None, None) => "now".to_owned(),
+        _ => NONE.to_owned(),
+    }
+}
+
+fn draw_detail(area: Rect, buf: &mut Buffer, frame: Frame<'_>, node: &Node) {
+    let theme = frame.theme;
+    let groups = match node.subgroups.as_deref() {
+        None => "not known".to_owned(),
+        Some(groups) => {
+            let mut all: Vec<&str> = groups.iter().map(String::as_str).collect();
+            all.push("general");
+            all.join("  +  ")
+        }
+    };
+    let process = match (&node.process, node.exited) {
+        (Some((name, pid)), None) => format!("{name} · pid {pid}"),
+        (Some((name, _)), Some(_)) => format!("{name} · ended: {}", last(node, frame.state.now)),
+        (None, _) => "not of this machine's making".to_owned(),
+    };
+    let mut facts = vec![("peer id", node.peer_id.clone())];
+    match node.addresses.as_slice() {
+        [] => facts.push(("listen", NONE.to_owned())),
+        [one] => facts.push(("listen", short_address(one))),
+        [one, more @ ..] => {
+            facts.push(("listen", format!("{}  and {} more", short_address(one), more.len())));
+        }
+    }
+    facts.push(("groups", groups));
+    facts.push(("process", process));
+    for (y, (label, text)) in (0..).zip(&facts) {
+        paint::text(buf, area, (0, y), &format::right(label, 8), theme.muted);
+        paint::text(buf, area, (9, y), text, theme.text);
+    }
+    let y = u16::try_from(facts.len()).unwrap_or(u16::MAX);
+    paint::text(buf, area, (0, y), &format::right("agree", 8), theme.muted);
+    match node.agree_percent() {
+        None => {
+            paint::text(buf, area, (9, y), "no executions yet", theme.muted);
+        }
+        Some(percent) => {
+            let bar = Rect {
+                x: area.x.saturating_add(9),
+                y: area.y.saturating_add(y),
+                width: 30.min(area.width.saturating_sub(9)),
+                height: 1,
+            };
+            let style = if percent < 90.0 { theme.warn } else { theme.up };
+            share::bar(buf, bar.intersection(area), percent / 100.0, style, theme);
+            let text = format!("{} of {} runs in the largest group", node.n_agreed, node.n_runs);
+            paint::text(buf, area, (41, y), &text, theme.muted);
+        }
+    }
+}
+
+/// An address without the middle of the peer id at its end.
+fn short_address(address: &str) -> String {
+    match address.rsplit_once("/p2p/") {
+        Some((host, peer)) => format!("{host}/p2p/{}", format::short_peer(peer)),
+        None => address.to_owned(),
+    }
+}
+
+fn draw_short_detail(area: Rect, buf: &mut Buffer, frame: Frame<'_>, node: &Node) {
+    let theme = frame.theme;
+    let mut line = Line::from(Span::styled(
+        format!(
+            "{} {}",
+            node.role.as_deref().unwrap_or("node"),
+            format::shorten(&node.peer_id, 4, 6)
+        ),
+        theme.text,
+    ));
+    if let Some((name, pid)) = &node.process {
+        line.push_span(Span::styled(format!(" · {name} · pid {pid}"), theme.muted));
+    }
+    let groups = match node.subgroups.as_deref() {
+        None => "groups not known".to_owned(),
+        Some([]) => "general".to_owned(),
+        Some(groups) => format!("{}+general", groups.join("+")),
+    };
+    line.push_span(Span::styled(format!(" · {groups}"), theme.muted));
+    if let Some(address) = node.addresses.first() {
+        let host = address.split("/p2p/").next().unwrap_or_default();
+        line.push_span(Span::styled(format!(" · {host}"), theme.muted));
+    }
+    paint::line(buf, area, (0, 0), &line);
+}
+
+fn empty_lines(frame: Frame<'_>) -> Vec<String> {
+    let state = frame.state;
+    let picture = spinner::picture(state.now);
+    match (&state.stack.phase, state.nodes.listed.failure()) {
+        (stack::Phase::Starting, _) => {
+            vec![format!("{picture} starting {}", super::step_name(frame))]
+        }
+        (_, Some(failure)) => vec![
+            format!("✗ failed to {}", failure.what),
+            failure.why.clone(),
+            failure.next.clone(),
+            "r tries again".to_owned(),
+        ],
+        (stack::Phase::Failed(failure), _) => {
+            vec![format!("✗ failed to {}", failure.what), failure.why.clone()]
+        }
+        _ if state.nodes.listed.is_loading() => vec![format!("{picture} asking the head")],
+        _ if state.services.addresses.head.is_none() => {
+            vec!["No head is known.".to_owned(), "Name one with --head.".to_owned()]
+        }
+        _ => vec!["The head lists no nodes.".to_owned()],
+    }
+}

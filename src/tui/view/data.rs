@@ -1,0 +1,106 @@
+//! Draws the Data screen.
+//!
+//! ```text
+//! ╭─ Datasets ────────── 7 ╮╭─ BTC-USD ────────── 5m · live ╮
+//! │ list, with sparklines  ││ last value, change, O H L V   │
+//! ├─ BTC-USD ──────────────┤│ kinds │ averages │ resolutions│
+//! │ what it is             ││                               │
+//! ╰────────────────────────╯│ candles or a line, volumes    │
+//! ╭─ Live tape ────────────╮│                               │
+//! │ the newest rows        ││                               │
+//! ╰────────────────────────╯╰───────────────────────────────╯
+//! ```
+//!
+//! Called with the part of the screen between header and footer. What can be pointed at goes into
+//! `hits`, in the numbers that `state/data.rs` knows.
+
+mod chart;
+mod list;
+mod tape;
+
+use model::timestamp::Timestamp;
+use ratatui::{buffer::Buffer, layout::Rect};
+
+use super::{Frame, hits::Hits, spinner};
+use crate::{
+    event::Target,
+    state::data::{Pane, State},
+    theme::Theme,
+    widget::pane::Focus,
+};
+
+/// What the parts of this screen draw from.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Scene<'a> {
+    state: &'a State,
+    now: Timestamp,
+    theme: &'a Theme,
+}
+
+/// Where the panes are; one without cells is not shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Places {
+    list: Rect,
+    chart: Rect,
+    tape: Rect,
+}
+
+/// Draws `frame.state.data` into `area`.
+pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
+    let state = &frame.state.data;
+    let scene = Scene { state, now: frame.state.now, theme: frame.theme };
+    let places = Places::of(area, state.pane, frame.state.is_zoomed);
+    for (pane, place) in
+        [(Pane::List, places.list), (Pane::Chart, places.chart), (Pane::Tape, places.tape)]
+    {
+        hits.add(place, Target::Pane(pane.number()));
+    }
+    for (row, place) in list::draw(places.list, buf, scene) {
+        hits.add(place, Target::Row { pane: Pane::List.number(), row });
+    }
+    chart::draw(places.chart, buf, scene);
+    tape::draw(places.tape, buf, scene);
+}
+
+impl Scene<'_> {
+    fn loading(&self) -> String {
+        format!("{} loading", spinner::picture(self.now))
+    }
+
+    fn focus(&self, pane: Pane) -> Focus {
+        if self.state.pane == pane { Focus::Here } else { Focus::Elsewhere }
+    }
+}
+
+impl Places {
+    /// Divides `area` by its size: all panes, two, or only the one that keys go to.
+    fn of(area: Rect, pane: Pane, is_zoomed: bool) -> Self {
+        let only = match pane {
+            Pane::List => Self { list: area, ..Self::default() },
+            Pane::Chart => Self { chart: area, ..Self::default() },
+            Pane::Tape => Self { tape: area, ..Self::default() },
+        };
+        let beside = |width: u16| {
+            let left = Rect { width, ..area };
+            (left, Rect { x: left.right(), width: area.width - width, ..area })
+        };
+        if is_zoomed || area.width < 76 || area.height < 14 {
+            return only;
+        }
+        if area.width < 108 || area.height < 26 {
+            let (left, chart) = beside(30);
+            return match pane {
+                Pane::List => Self { list: left, chart, ..Self::default() },
+                Pane::Chart => only,
+                Pane::Tape => Self { tape: left, chart, ..Self::default() },
+            };
+        }
+        let (left, chart) = beside(if area.width < 148 { 40 } else { 52 });
+        let tape_height = (left.height / 3).max(8);
+        let list = Rect { height: left.height - tape_height, ..left };
+        Self { list, chart, tape: Rect { y: list.bottom(), height: tape_height, ..left } }
+    }
+}
+
+#[cfg(test)]
+mod tests;

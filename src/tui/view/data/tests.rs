@@ -1,0 +1,315 @@
+use std::{collections::BTreeMap, time::Duration};
+
+use model::{
+    dataset::{Column, Dataset, DatasetId, Dtype},
+    resolution::Resolution,
+    row::{Bucket, Value},
+};
+use proptest::prelude::*;
+
+use super::*;
+use crate::{
+    action::Action,
+    event::{DataEvent, DatasetsPage, Effect, NamedRow, Rows, RowsPage, StreamNews},
+    state::{self, Screen, loadable::Failure},
+    theme::{self, depth::Depth},
+    view::Tier,
+    widget::shot,
+};
+
+const NOW: &str = "2026-11-20T14:02:31Z";
+
+fn now() -> Timestamp {
+    NOW.parse().unwrap()
+}
+
+/// The next of a sequence of numbers from 0 to 1 that look random and are always the same.
+fn noise(seed: &mut u64) -> f64 {
+    *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    f64::from(u32::try_from(*seed >> 40).unwrap()) / f64::from(1 << 24)
+}
+
+fn id(number: i64) -> DatasetId {
+    DatasetId::new(number).unwrap()
+}
+
+fn dataset(number: i64, name: &str, source: &str, frequency: &str) -> Dataset {
+    let metadata = [("source", source), ("frequency", frequency)];
+    Dataset {
+        id: id(number),
+        name: name.to_owned(),
+        description: format!("what {name} does"),
+        metadata: metadata.map(|(key, value)| (key.to_owned(), value.to_owned())).into(),
+        created_at: "2026-11-01T08:00:00Z".parse().unwrap(),
+        updated_at: now() - Duration::from_secs(2),
+    }
+}
+
+/// Bars of a minute, oldest first.
+fn bars(n: u32, seed: u64, start: f64) -> Vec<NamedRow> {
+    let (mut seed, mut price) = (seed, start);
+    let first = Resolution::FiveMinutes.bucket_start(now()) - Duration::from_mins(1) * n;
+    (0..n)
+        .map(|idx| {
+            let open = price;
+            let ticks: Vec<f64> = (0..6)
+                .map(|_| {
+                    price += (noise(&mut seed) - 0.5) * start / 1_500.0;
+                    price
+                })
+                .collect();
+            let high = ticks.iter().copied().fold(open, f64::max);
+            let low = ticks.iter().copied().fold(open, f64::min);
+            let volume = 1.0 + 40.0 * noise(&mut seed).powi(4);
+            let values = [
+                ("open", open),
+                ("high", high),
+                ("low", low),
+                ("close", price),
+                ("volume", volume),
+            ]
+            .map(|(name, value)| (name.to_owned(), Value::Float((value * 100.0).round() / 100.0)));
+            NamedRow {
+                timestamp: first + Duration::from_mins(1) * (idx + 1),
+                values: values.into(),
+            }
+        })
+        .collect()
+}
+
+/// Loads of each second, oldest first.
+fn loads(n: u32, seed: u64) -> Vec<NamedRow> {
+    let (mut seed, mut load) = (seed, 30.0_f64);
+    (0..n)
+        .map(|idx| {
+            load = (load + (noise(&mut seed) - 0.5) * 9.0).clamp(1.0, 99.0);
+            let values = BTreeMap::from([
+                ("load_percent".to_owned(), Value::Float((load * 10.0).round() / 10.0)),
+                ("n_cores".to_owned(), Value::Integer(2)),
+            ]);
+            NamedRow { timestamp: now() - Duration::from_secs(1) * (n - idx), values }
+        })
+        .collect()
+}
+
+fn query(effects: &[Effect]) -> crate::event::RowsQuery {
+    let rows = effects.iter().find_map(|effect| match effect {
+        Effect::LoadRows(query) => Some(*query),
+        _ => None,
+    });
+    rows.expect("rows are asked for")
+}
+
+fn give(state: &mut state::State, effects: &[Effect], rows: Rows) {
+    let query = query(effects);
+    let page = RowsPage { rows, next: None };
+    state.data.on(DataEvent::Rows { query, result: Ok(page) }, now());
+}
+
+fn newest_first(mut rows: Vec<NamedRow>) -> Rows {
+    rows.reverse();
+    Rows::Raw(rows)
+}
+
+/// The screen with four datasets, the first one open with its rows and its stream.
+fn opened(name: &str) -> state::State {
+    let mut state = state::State { screen: Screen::Data, now: now(), ..state::State::default() };
+    state.data.show(now());
+    state.data.connected(now());
+    let mut datasets = vec![
+        dataset(1, "synthetic-btc", "synthetic", "1m"),
+        dataset(2, "cpu", "machine", "1s"),
+        dataset(3, "memory", "machine", "1s"),
+        dataset(4, "synthetic-eth-perpetual-swap", "synthetic", "1m"),
+    ];
+    datasets.sort_by_key(|dataset| dataset.name != name);
+    let page = DatasetsPage { n_datasets: Some(4), datasets: datasets.clone(), has_more: false };
+    let found = DataEvent::Datasets { search: String::new(), result: Ok(page) };
+    let effects = state.data.on(found, now());
+    let names: &[&str] = match name {
+        "cpu" => &["load_percent", "n_cores"],
+        _ => &["open", "high", "low", "close", "volume"],
+    };
+    let column = |name: &&str| Column {
+        id: 1,
+        dataset_id: datasets[0].id,
+        name: (*name).to_owned(),
+        dtype: if *name == "n_cores" { Dtype::Integer } else { Dtype::Float },
+        created_at: now(),
+    };
+    let columns = Ok(names.iter().map(column).collect());
+    state.data.on(DataEvent::Columns { dataset: datasets[0].id, result: columns }, now());
+    let mut rows =
+        if name == "cpu" { loads(700, 5) } else { bars(1_200, 7, 67_431.0).split_off(900) };
+    let live = rows.split_off(rows.len() - 3);
+    give(&mut state, &effects, newest_first(rows));
+    let stream = |news| DataEvent::Stream { dataset: datasets[0].id, news };
+    state.data.on(stream(StreamNews::Connected), now() - Duration::from_secs(2));
+    state.data.on(stream(StreamNews::Rows(live)), now() - Duration::from_secs(2));
+    for seed in 0..3 {
+        let effects = state.data.woke(crate::event::Timer::Rows, now());
+        let rows = match query(&effects).dataset.get() {
+            1 => bars(1_200, 7, 67_431.0).split_off(1_136),
+            4 => bars(64, seed, 3_120.0),
+            _ => loads(64, seed),
+        };
+        give(&mut state, &effects, newest_first(rows));
+    }
+    state
+}
+
+/// Two weeks of buckets, newest first, for `state` at five minutes.
+fn with_buckets(mut state: state::State) -> state::State {
+    let effects = state.data.act(Action::Coarser, now());
+    let fold = |bars: &[NamedRow]| {
+        let number = |row: &NamedRow, name: &str| row.values[name].as_f64().unwrap();
+        let highs = bars.iter().map(|row| number(row, "high"));
+        let lows = bars.iter().map(|row| number(row, "low"));
+        Bucket {
+            timestamp: Resolution::FiveMinutes.bucket_start(bars[0].timestamp),
+            open: number(&bars[0], "open"),
+            high: highs.fold(f64::MIN, f64::max),
+            low: lows.fold(f64::MAX, f64::min),
+            close: number(&bars[bars.len() - 1], "close"),
+            volume: bars.iter().map(|row| number(row, "volume")).sum(),
+            count: bars.len() as u64,
+        }
+    };
+    let mut bars = bars(1_200, 7, 67_431.0);
+    bars.pop();
+    let mut buckets: Vec<_> = bars
+        .chunk_by(|one, other| {
+            let start = |row: &NamedRow| Resolution::FiveMinutes.bucket_start(row.timestamp);
+            start(one) == start(other)
+        })
+        .map(fold)
+        .collect();
+    buckets.reverse();
+    give(&mut state, &effects, Rows::Buckets(buckets));
+    state
+}
+
+fn drawn(state: &state::State, width: u16, height: u16, name: theme::Name) -> Buffer {
+    let theme = Theme::new(name, Depth::TrueColor);
+    let mut buf = Buffer::empty(Rect::new(0, 0, width, height));
+    theme.clear(buf.area, &mut buf);
+    let tier = Tier::of(buf.area).unwrap_or(Tier::Small);
+    let frame = Frame { state, theme: &theme, tier };
+    draw(buf.area, &mut buf, frame, &mut Hits::default());
+    buf
+}
+
+#[track_caller]
+fn check(name: &str, state: &state::State, width: u16, height: u16) {
+    insta::assert_snapshot!(name, shot::text(&drawn(state, width, height, theme::Name::Dark)));
+}
+
+#[test]
+fn candles_at_three_sizes() {
+    let mut state = with_buckets(opened("synthetic-btc"));
+    check("data_58x14", &state, 58, 14);
+    state.data.act(Action::NextPane, now());
+    check("data_80x22", &state, 80, 22);
+    for _ in 0..20 {
+        state.data.act(Action::Earlier, now());
+    }
+    check("data_160x43", &state, 160, 43);
+}
+
+#[test]
+fn one_value_is_a_line() {
+    check("data_line_120x30", &opened("cpu"), 120, 30);
+}
+
+#[test]
+fn rows_as_a_table() {
+    let mut state = opened("synthetic-btc");
+    state.data.act(Action::RowsTable, now());
+    check("data_table_120x30", &state, 120, 30);
+}
+
+#[test]
+fn nothing_is_there_and_what_to_do() {
+    let mut state = state::State { now: now(), ..state::State::default() };
+    state.data.show(now());
+    state.data.connected(now());
+    let text = |state: &state::State| shot::text(&drawn(state, 120, 30, theme::Name::Dark));
+    assert!(text(&state).contains("loading"));
+    let page = DatasetsPage { n_datasets: None, datasets: Vec::new(), has_more: false };
+    let found = |result| DataEvent::Datasets { search: String::new(), result };
+    state.data.on(found(Ok(page)), now());
+    assert!(text(&state).contains("t acquires the tag public"));
+    let failure = Failure {
+        what: "list datasets".to_owned(),
+        why: "Missing API key".to_owned(),
+        next: "set a key".to_owned(),
+        ..Failure::default()
+    };
+    state.data.on(found(Err(failure)), now());
+    for words in ["failed to list datasets", "Missing API key", "set a key"] {
+        assert!(text(&state).contains(words), "{words}");
+    }
+}
+
+#[test]
+fn a_row_can_be_pointed_at_where_it_is_drawn() {
+    let state = opened("synthetic-btc");
+    let theme = Theme::new(theme::Name::Mono, Depth::None);
+    let mut buf = Buffer::empty(Rect::new(0, 1, 160, 43));
+    let mut hits = Hits::default();
+    let frame = Frame { state: &state, theme: &theme, tier: Tier::Huge };
+    draw(buf.area, &mut buf, frame, &mut hits);
+    let row = buf.area.positions().find(|place| {
+        let x = |n| buf.cell((place.x + n, place.y)).map_or("", |cell| cell.symbol());
+        (x(0), x(1), x(2)) == ("m", "e", "m")
+    });
+    let row = row.unwrap();
+    assert_eq!(hits.at(row.x, row.y), Some(Target::Row { pane: 0, row: 2 }));
+}
+
+#[test]
+#[ignore = "draws pictures for a person to look at; set TUI_SHOTS"]
+fn pictures() {
+    let mut state = with_buckets(opened("synthetic-btc"));
+    state.data.pane = Pane::Chart;
+    for name in [theme::Name::Dark, theme::Name::Light] {
+        shot::write(&format!("data-{name}"), &drawn(&state, 160, 43, name));
+    }
+    shot::write("data-80x22", &drawn(&state, 80, 22, theme::Name::Dark));
+    for _ in 0..20 {
+        state.data.act(Action::Earlier, now());
+    }
+    shot::write("data-crosshair", &drawn(&state, 160, 43, theme::Name::Dark));
+    shot::write("data-line", &drawn(&opened("cpu"), 160, 43, theme::Name::Dark));
+    let mut state = opened("synthetic-btc");
+    shot::write("data-raw-80", &drawn(&state, 80, 22, theme::Name::Dark));
+    state.data.act(Action::RowsTable, now());
+    shot::write("data-table", &drawn(&state, 120, 30, theme::Name::Dark));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        failure_persistence: None,
+        cases: 48,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn any_size_is_drawn(
+        (width, height) in (0..200u16, 0..60u16),
+        name in prop::sample::select(vec!["cpu", "synthetic-btc"]),
+        keys in prop::collection::vec(prop::sample::select(vec![
+            Action::NextPane, Action::ZoomOut, Action::ZoomIn, Action::Earlier, Action::Down,
+            Action::NextChart, Action::RowsTable, Action::Indicators, Action::Filter, Action::Pause,
+            Action::Coarser, Action::Finer,
+        ]), 0..12),
+        is_zoomed in any::<bool>(),
+    ) {
+        let mut state = opened(name);
+        state.is_zoomed = is_zoomed;
+        for key in keys {
+            state.data.act(key, now());
+        }
+        drawn(&state, width, height, theme::Name::Dark);
+    }
+}

@@ -1,0 +1,124 @@
+//! The first line: screens, the health of the services, the clock.
+
+use ratatui::{
+    buffer::Buffer,
+    layout::Rect,
+    style::Modifier,
+    text::{Line, Span},
+};
+
+use super::{Frame, Tier, hits::Hits, spinner};
+use crate::{
+    event::Target,
+    state::{
+        Screen, State,
+        services::{Health, Service},
+    },
+    theme::Theme,
+    widget::{format, paint},
+};
+
+/// Draws the header into the one row of `area`.
+pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
+    let Frame { state, theme, tier } = frame;
+    buf.set_style(area, theme.bar);
+    let is_narrow = tier < Tier::Large;
+    let is_tiny = tier < Tier::Medium;
+    let bold = theme.text.add_modifier(Modifier::BOLD);
+    paint::text(buf, area, (1, 0), "◆", theme.focus);
+    let name = if is_narrow { "" } else { "TRIPTYCH" };
+    let mut x = paint::text(buf, area, (3, 0), name, bold) + u16::from(!is_narrow) * 2;
+    for screen in Screen::ALL {
+        let name = if is_narrow { screen.short_name() } else { screen.name() };
+        let from = x;
+        if screen == state.screen {
+            let text = format!(" {} {name} ", screen.digit());
+            x = paint::text(buf, area, (x, 0), &text, theme.tag(theme.focus));
+        } else {
+            x = paint::text(buf, area, (x + 1, 0), &screen.digit().to_string(), theme.key);
+            let name = if is_tiny { "" } else { name };
+            x = paint::text(buf, area, (x + u16::from(!is_tiny), 0), name, theme.muted) + 1;
+        }
+        let place = Rect { x: area.x.saturating_add(from), width: x - from, ..area };
+        hits.add(place, Target::Screen(screen));
+    }
+    let mut right = Line::from(health(state, theme, is_narrow));
+    let clock = clock(state, is_narrow);
+    right.push_span(Span::styled(format!("  {clock} "), theme.muted));
+    if usize::from(area.width.saturating_sub(x)) > right.width() {
+        paint::line_right(buf, area, 0, &right);
+    }
+}
+
+/// Draws the health of the services alone, for a terminal too small for more.
+pub(super) fn draw_health(area: Rect, buf: &mut Buffer, state: &State, theme: &Theme) {
+    paint::line(buf, area, (0, 0), &Line::from(health(state, theme, true)));
+}
+
+fn clock(state: &State, is_narrow: bool) -> String {
+    let text = state.now.to_string();
+    let time = text.split('T').nth(1).unwrap_or_default();
+    if is_narrow {
+        time.chars().take(5).collect()
+    } else {
+        let seconds: String = time.chars().take(8).collect();
+        format!("{seconds} UTC")
+    }
+}
+
+fn health(state: &State, theme: &Theme, is_narrow: bool) -> Vec<Span<'static>> {
+    if let Some(step) = state.stack.step() {
+        let picture = spinner::picture(state.now);
+        let step = if step.is_empty() { "the local stack" } else { step };
+        let step = format::fit(step, if is_narrow { 20 } else { 40 }).into_owned();
+        let words = if is_narrow { "" } else { "starting " };
+        return vec![
+            Span::styled(format!("{picture} "), theme.info),
+            Span::styled(format!("{words}{step}"), theme.muted),
+        ];
+    }
+    Service::ALL
+        .into_iter()
+        .flat_map(|service| {
+            let health = state.services.health(service);
+            let (glyph, style) = match health {
+                Health::Absent => ('○', theme.faint),
+                Health::Asked => ('◌', theme.muted),
+                Health::Up { .. } | Health::Live => ('●', theme.up),
+                Health::Limited { .. } => ('◐', theme.warn),
+                Health::Down { .. } => ('✗', theme.down),
+            };
+            let note = note(health, state);
+            if is_narrow {
+                let name = service.short_name();
+                return vec![
+                    Span::styled(format!(" {glyph}"), style),
+                    Span::styled(name, theme.muted),
+                ];
+            }
+            vec![
+                Span::styled(format!("  {} ", service.name()), theme.muted),
+                Span::styled(format!("{glyph}"), style),
+                Span::styled(
+                    if note.is_empty() { note } else { format!(" {note}") },
+                    if matches!(health, Health::Limited { .. }) { theme.warn } else { theme.muted },
+                ),
+                Span::raw(" "),
+            ]
+        })
+        .collect()
+}
+
+fn note(health: &Health, state: &State) -> String {
+    match health {
+        Health::Absent => "none".to_owned(),
+        Health::Asked => "asked".to_owned(),
+        Health::Up { latency: Some(latency) } => format!("{} ms", latency.as_millis().max(1)),
+        Health::Up { latency: None } => String::new(),
+        Health::Live => "live".to_owned(),
+        Health::Limited { until } => {
+            format!("429 · retry {}", format::age(until.since(state.now)))
+        }
+        Health::Down { .. } => "down".to_owned(),
+    }
+}

@@ -1,0 +1,226 @@
+//! Who takes part: what each says, how far that is from the combined value, and what it changes.
+
+use ratatui::{buffer::Buffer, layout::Rect, style::Modifier};
+
+use super::Scene;
+use crate::{
+    state::inference::{
+        Pane,
+        actors::{Actor, Role},
+    },
+    widget::{
+        diverge::{self, Styles},
+        format, paint,
+        pane::{self, padded},
+    },
+};
+
+/// Rows of facts about the chosen actor, with the rule above them.
+const FACTS_HEIGHT: u16 = 7;
+
+/// The width of a number.
+const NUMBER: u16 = 10;
+
+/// The columns of a row, by the width there is.
+#[derive(Debug, Clone, Copy)]
+struct Columns {
+    name: u16,
+    /// Whether there is room for the bars, the influence, and the weight.
+    bars: u16,
+    influence: u16,
+    weight: u16,
+}
+
+impl Columns {
+    fn of(width: u16) -> Self {
+        let name = if width >= 84 { 20 } else { 12 };
+        let (influence, weight) = match width {
+            0..60 => (0, 0),
+            60..72 => (NUMBER, 0),
+            _ => (NUMBER, 8),
+        };
+        let taken = 2 + name + 2 * (NUMBER + 1) + 2 + influence + weight;
+        let bars = width.saturating_sub(taken);
+        Self { name, bars: if bars >= 9 { bars } else { 0 }, influence, weight }
+    }
+
+    /// The column at which the value ends.
+    const fn value_end(self) -> u16 {
+        2 + self.name + 1 + NUMBER
+    }
+
+    const fn delta_end(self) -> u16 {
+        self.value_end() + 1 + NUMBER
+    }
+}
+
+/// Draws the pane; returns where the row of each actor is.
+pub(super) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) -> Vec<(usize, Rect)> {
+    if area.is_empty() {
+        return Vec::new();
+    }
+    let (state, theme) = (scene.state, scene.theme);
+    let arrow = if state.is_reversed { '▴' } else { '▾' };
+    let inside = pane::Pane::new("Actors")
+        .info(format!("{} · sort {} {arrow}", scene.actors.len(), state.sort.title()))
+        .focus(scene.focus(Pane::Actors))
+        .draw(area, buf, theme);
+    let body = padded(inside);
+    if scene.actors.is_empty() {
+        scene.draw_nothing(body, buf);
+        return Vec::new();
+    }
+    let n_actors = u16::try_from(scene.actors.len()).unwrap_or(u16::MAX);
+    let has_facts = body.height > n_actors.saturating_add(FACTS_HEIGHT + 1);
+    let rows = Rect { height: body.height - if has_facts { FACTS_HEIGHT } else { 0 }, ..body };
+    if has_facts {
+        draw_facts(area, buf, scene);
+    }
+    let body = rows;
+    let columns = Columns::of(body.width);
+    draw_header(body, buf, columns, scene);
+    let deltas = scene.actors.iter().filter_map(|actor| actor.delta);
+    let extreme =
+        deltas.filter(|delta| delta.is_finite()).fold(0.0, |far: f64, d| far.max(d.abs()));
+    let n_rows = usize::from(body.height.saturating_sub(1));
+    let is_chosen = |actor: &Actor| Some(&actor.worker) == state.actor.as_ref();
+    let chosen = scene.actors.iter().position(is_chosen);
+    let first = chosen.map_or(0, |idx| (idx + 1).saturating_sub(n_rows));
+    let mut places = Vec::new();
+    for (idx, actor) in scene.actors.iter().enumerate().skip(first).take(n_rows) {
+        let y = body.y + 1 + u16::try_from(idx - first).unwrap_or(0);
+        let row = Rect { y, height: 1, ..body };
+        draw_row(row, buf, actor, columns, extreme, scene);
+        let whole = Rect { x: row.x.saturating_sub(1), width: row.width + 2, ..row };
+        if is_chosen(actor) {
+            paint::row_style(buf, whole, 0, theme.sel);
+        }
+        places.push((idx, whole));
+    }
+    places
+}
+
+fn draw_header(area: Rect, buf: &mut Buffer, columns: Columns, scene: Scene<'_>) {
+    let style = scene.theme.muted.add_modifier(Modifier::BOLD);
+    paint::text(buf, area, (2, 0), "WORKER", style);
+    paint::text_before(buf, area, (columns.value_end(), 0), "VALUE", style);
+    paint::text_before(buf, area, (columns.delta_end(), 0), "Δ COMB", style);
+    if columns.bars > 20 {
+        let middle = columns.delta_end() + 2 + diverge::center(columns.bars);
+        paint::text_before(buf, area, (middle.saturating_sub(1), 0), "below", style);
+        paint::text(buf, area, (middle + 2, 0), "above", style);
+    }
+    if columns.influence > 0 {
+        paint::text_before(buf, area, (area.width - columns.weight, 0), "INFLUENCE", style);
+    }
+    if columns.weight > 0 {
+        paint::text_before(buf, area, (area.width, 0), "WEIGHT", style);
+    }
+}
+
+fn draw_row(
+    row: Rect,
+    buf: &mut Buffer,
+    actor: &Actor,
+    columns: Columns,
+    extreme: f64,
+    scene: Scene<'_>,
+) {
+    let theme = scene.theme;
+    let decimals = scene.decimals();
+    let (symbol, dot) = match actor.role {
+        Role::Forecaster => ('▲', theme.series(3)),
+        Role::Inferer if actor.is_outlier => ('●', theme.down),
+        Role::Inferer => ('●', theme.series(0)),
+    };
+    let style = if actor.role == Role::Inferer { theme.text } else { theme.muted };
+    paint::put(buf, row, (0, 0), symbol, dot);
+    let name = match &actor.name {
+        Some(name) if name.starts_with("12D3Koo") => format::shorten(name, 12, 6),
+        Some(name) => name.as_str().into(),
+        None => format::short_address(actor.worker.as_str()),
+    };
+    paint::text(buf, row, (2, 0), &format::fit(&name, columns.name.into()), style);
+    if let Some(value) = actor.value {
+        let text = in_width(value, decimals, format::grouped);
+        paint::text_before(buf, row, (columns.value_end(), 0), &text, style);
+    }
+    if let Some(delta) = actor.delta {
+        let text = in_width(delta, decimals, format::signed);
+        let style = if actor.role == Role::Inferer { theme.signed(delta) } else { theme.muted };
+        paint::text_before(buf, row, (columns.delta_end(), 0), &text, style);
+    }
+    if columns.bars > 0 {
+        let x = row.x + columns.delta_end() + 2;
+        let bars = Rect { x, width: columns.bars, ..row };
+        let bar = match actor.role {
+            Role::Forecaster => theme.series(3),
+            Role::Inferer => theme.signed(actor.delta.unwrap_or(0.0)),
+        };
+        let styles = Styles { bar, center: theme.series(1) };
+        diverge::bar(buf, bars, actor.delta.unwrap_or(f64::NAN), extreme, styles);
+    }
+    if columns.influence > 0 {
+        let text = actor.influence.map_or_else(
+            || format::NONE.to_owned(),
+            |influence| in_width(influence, decimals + 1, format::signed),
+        );
+        let end = row.width - columns.weight;
+        paint::text_before(buf, row, (end, 0), &text, theme.muted);
+    }
+    if columns.weight > 0 {
+        let text = actor
+            .weight
+            .map_or_else(|| format::NONE.to_owned(), |weight| format!("{:.1}%", weight * 100.0));
+        paint::text_before(buf, row, (row.width, 0), &text, style);
+    }
+}
+
+/// Draws all that is known of the chosen actor, else of the first, at the foot of the pane.
+fn draw_facts(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
+    let (state, theme) = (scene.state, scene.theme);
+    let chosen = scene.actors.iter().find(|actor| Some(&actor.worker) == state.actor.as_ref());
+    let Some(actor) = chosen.or_else(|| scene.actors.first()) else { return };
+    let y = area.height - 1 - FACTS_HEIGHT;
+    let title = format::short_address(actor.worker.as_str()).into_owned();
+    pane::divider(buf, area, y, title, (scene.focus(Pane::Actors), theme));
+    let known = state
+        .topic()
+        .and_then(|topic| topic.actors.iter().find(|known| known.worker == actor.worker.as_str()));
+    let number = |value: Option<f64>| {
+        value.map_or_else(|| format::NONE.to_owned(), |value| format::fixed(value, 4))
+    };
+    let role = match actor.role {
+        Role::Inferer => "inferer",
+        Role::Forecaster => "forecaster",
+    };
+    let weight = actor.weight.map(|weight| format!("{:.2} %", weight * 100.0));
+    let value = actor.value.map_or_else(|| format::NONE.to_owned(), |value| value.to_string());
+    let facts = [
+        [("address", actor.worker.to_string()), ("", String::new())],
+        [
+            ("known as", actor.name.clone().unwrap_or_else(|| format::NONE.to_owned())),
+            ("", String::new()),
+        ],
+        [("role", role.to_owned()), ("weight", weight.unwrap_or_else(|| format::NONE.to_owned()))],
+        [("value", value), ("regret", number(known.and_then(|known| known.regret)))],
+        [
+            ("loss", number(known.and_then(|known| known.loss))),
+            ("score", number(known.and_then(|known| known.score))),
+        ],
+    ];
+    let body = Rect { y: area.y + y + 1, height: FACTS_HEIGHT - 1, ..padded(area) };
+    let half = body.width / 2;
+    for (y, pair) in (0..body.height).zip(facts) {
+        for (x, (name, value)) in [0, half].into_iter().zip(pair) {
+            paint::text_before(buf, body, (x + 10, y), name, theme.muted);
+            paint::text(buf, body, (x + 11, y), &value, theme.text);
+        }
+    }
+}
+
+/// A number in as many columns as there are, to four digits where it is longer.
+fn in_width(value: f64, decimals: usize, write: impl Fn(f64, usize) -> String) -> String {
+    let text = write(value, decimals);
+    if text.chars().count() <= usize::from(NUMBER) { text } else { format::compact(value) }
+}

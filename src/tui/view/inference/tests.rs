@@ -1,0 +1,271 @@
+use std::time::Duration;
+
+use model::{
+    bundle::{Bundle, LabeledValue, WithheldInferer, WorkerValues},
+    topic::TopicId,
+};
+use proptest::prelude::*;
+use wire::inference::{
+    ActorSummary, HistoryEpoch, LabeledValueBody, TopicHistory, TopicList, TopicSummary,
+};
+
+use super::*;
+use crate::{
+    action::Action,
+    event::{InferenceEvent, Latest},
+    state::{self, Screen, loadable::Failure},
+    theme::{self, depth::Depth},
+    view::Tier,
+    widget::shot,
+};
+
+fn now() -> Timestamp {
+    "2026-11-20T14:02:31Z".parse().unwrap()
+}
+
+fn id(number: u64) -> TopicId {
+    TopicId::new(number).unwrap()
+}
+
+fn labeled(values: &[(&str, f64)]) -> Vec<LabeledValue> {
+    let value = |(label_id, (name, value)): (u32, &(&str, f64))| LabeledValue {
+        label_id,
+        label_name: (*name).to_owned(),
+        value: value.to_string(),
+    };
+    (1..).zip(values).map(value).collect()
+}
+
+fn bodies(values: &[(&str, f64)]) -> Vec<LabeledValueBody> {
+    labeled(values).into_iter().map(LabeledValueBody::from).collect()
+}
+
+const ACTORS: [(&str, f64); 12] = [
+    ("allo1v2c9n8y", 67_610.3),
+    ("allo1y0d7a1z", 67_402.5),
+    ("allo1ha5tc0e", 67_471.2),
+    ("allo1zz8w4pt", 67_533.9),
+    ("allo1u6n2p7g", 67_527.0),
+    ("allo1r5xge6m", 67_519.8),
+    ("allo1ddk1w3q", 67_489.7),
+    ("allo1q8mzx2k", 67_512.4),
+    ("allo1f9jtl2h", 67_495.5),
+    ("allo1s4vhj9b", 67_508.1),
+    ("allo1m3rs9wd", 67_498.0),
+    ("allo1k7qctt5", 67_505.6),
+];
+
+const FORECASTERS: [(&str, f64); 4] = [
+    ("allo1fcp2001", 67_506.2),
+    ("allo1fcp2002", 67_511.9),
+    ("allo1fcp2003", 67_499.4),
+    ("allo1fcp2004", 67_503.0),
+];
+
+fn worker((name, value): &(&str, f64), labels: &[&str]) -> WorkerValues {
+    let values: Vec<_> = labels.iter().map(|label| (*label, *value)).collect();
+    WorkerValues { worker: name.parse().unwrap(), values: labeled(&values) }
+}
+
+fn latest(topic: u64, nonce: u64, labels: &[(&str, f64)]) -> Latest {
+    let names: Vec<_> = labels.iter().map(|(name, _)| *name).collect();
+    let naive: Vec<_> = labels.iter().map(|(name, value)| (*name, value * 0.9998)).collect();
+    // A class's values are spread wider than those of a price.
+    let near = |value: f64| {
+        if labels.len() > 1 { labels[0].1 + (value - 67_502.8) * 0.002 } else { value }
+    };
+    let scaled = |(name, value): &(&'static str, f64)| (*name, near(*value));
+    let withheld = |(idx, (name, value)): (u32, &(&str, f64))| WithheldInferer {
+        withheld_inferer: name.parse().unwrap(),
+        combined_inference: labeled(&[(
+            names[0],
+            labels[0].1 - (near(*value) - labels[0].1) / (10.0 + f64::from(idx)),
+        )]),
+    };
+    let bundle = Bundle {
+        topic_id: id(topic),
+        nonce,
+        combined_value: labeled(labels),
+        inferer_values: ACTORS.iter().map(|actor| worker(&scaled(actor), &names)).collect(),
+        forecaster_values: FORECASTERS.iter().map(|actor| worker(&scaled(actor), &names)).collect(),
+        naive_value: labeled(&naive),
+        one_out_inferer_values: (0..).zip(&ACTORS).map(withheld).collect(),
+        one_out_forecaster_values: Vec::new(),
+        one_in_forecaster_values: Vec::new(),
+        one_out_inferer_forecaster_values: Vec::new(),
+    };
+    Latest { bundle, block_height: nonce }
+}
+
+fn topic(topic_id: u64, name: &str, labels: &[&str]) -> TopicSummary {
+    let actor = |(idx, (worker, _)): (u32, &(&str, f64))| ActorSummary {
+        worker: (*worker).to_owned(),
+        role: "inferer".to_owned(),
+        name: match idx {
+            0 => Some("12D3KooWRvApH9GerdSEroL2nqjpd2GuE5dwmqNi7uHX7Fo9GerdS".to_owned()),
+            1 => Some("last value".to_owned()),
+            _ => None,
+        },
+        weight: Some(1.0 / (2.0 + f64::from(idx))),
+        regret: None,
+        loss: Some(-2.0),
+        score: None,
+    };
+    TopicSummary {
+        topic_id,
+        name: name.to_owned(),
+        topic_type: "TOPIC_TYPE_REGRESSION".to_owned(),
+        labels: labels.iter().map(|label| (*label).to_owned()).collect(),
+        dataset: "cpu".to_owned(),
+        column: "load_percent".to_owned(),
+        subgroup: Some("gpu".to_owned()),
+        epoch_length: 10,
+        worker_submission_window: 4,
+        ground_truth_lag: 10,
+        next_epoch_height: 4_812_383,
+        close_height: (topic_id == 1).then_some(4_812_381),
+        last_nonce: Some(4_812_370),
+        n_learned: 131,
+        actors: (0..).zip(&ACTORS).map(actor).collect(),
+    }
+}
+
+/// The screen with two topics, the `selected` one with its bundle and its past.
+fn opened(selected: u64) -> state::State {
+    let mut state =
+        state::State { screen: Screen::Inference, now: now(), ..state::State::default() };
+    state.inference.show(now());
+    state.inference.connected(now());
+    let then = now() - Duration::from_secs(2);
+    let topics = vec![
+        topic(1, "processor load in a minute", &["y"]),
+        topic(2, "synthetic-btc, next", &["up", "down", "flat"]),
+    ];
+    let list = TopicList { block_height: 4_812_377, block_time_ms: 5_000, topics };
+    state.inference.on(InferenceEvent::Topics(Ok(list)), then);
+    if selected == 2 {
+        state.inference.act(Action::NextTopic, then);
+    }
+    let labels: &[(&str, f64)] = if selected == 1 {
+        &[("y", 67_502.8)]
+    } else {
+        &[("up", 0.52), ("down", 0.31), ("flat", 0.17)]
+    };
+    let mut level = labels[0].1 * 0.97;
+    let epochs = (0..120_u32).map(|idx| {
+        level += (labels[0].1 - level) * 0.03
+            + labels[0].1
+                * 0.0009
+                * (f64::from(idx % 7) - 3.0 + f64::from(idx * 7 % 5) * 0.4 - 0.8);
+        let combined = [(labels[0].0, level)];
+        HistoryEpoch {
+            nonce: 4_811_000 + u64::from(idx) * 10,
+            opened_at: (now() - Duration::from_secs(50) * (121 - idx)).to_string(),
+            combined_value: bodies(&combined),
+            naive_value: bodies(&[(labels[0].0, level * 0.9992)]),
+            truth: if idx < 118 { bodies(&[(labels[0].0, level * 1.0006)]) } else { Vec::new() },
+            combined_loss: None,
+            naive_loss: None,
+            n_inferers: 12,
+            n_forecasters: 4,
+        }
+    });
+    let history = TopicHistory { topic_id: selected, epochs: epochs.collect() };
+    state.inference.on(InferenceEvent::History { topic: id(selected), result: Ok(history) }, then);
+    let result = Ok(latest(selected, 4_812_370, labels));
+    state.inference.on(InferenceEvent::Latest { topic: id(selected), result }, then);
+    state.inference.act(Action::Down, now());
+    state
+}
+
+fn drawn(state: &state::State, width: u16, height: u16, name: theme::Name) -> Buffer {
+    let theme = Theme::new(name, Depth::TrueColor);
+    let mut buf = Buffer::empty(Rect::new(0, 0, width, height));
+    theme.clear(buf.area, &mut buf);
+    let tier = Tier::of(buf.area).unwrap_or(Tier::Small);
+    let frame = Frame { state, theme: &theme, tier };
+    draw(buf.area, &mut buf, frame, &mut Hits::default());
+    buf
+}
+
+#[track_caller]
+fn check(name: &str, state: &state::State, width: u16, height: u16) {
+    insta::assert_snapshot!(name, shot::text(&drawn(state, width, height, theme::Name::Dark)));
+}
+
+#[test]
+fn a_single_output_at_three_sizes() {
+    let state = opened(1);
+    check("inference_160x43", &state, 160, 43);
+    check("inference_80x22", &state, 80, 22);
+    check("inference_58x14", &state, 58, 14);
+}
+
+#[test]
+fn labels_are_bars() {
+    check("inference_labels_120x32", &opened(2), 120, 32);
+}
+
+#[test]
+fn a_service_that_asks_to_wait_is_counted_down_over_the_old_values() {
+    let mut state = opened(1);
+    let why = Failure {
+        status: Some(429),
+        retry_after: Some(Duration::from_secs(8)),
+        ..Failure::default()
+    };
+    state.inference.on(InferenceEvent::Topics(Err(why)), now());
+    let text = shot::text(&drawn(&state, 120, 32, theme::Name::Dark));
+    assert!(text.contains("429 · retry in 8s") && text.contains("67 502.80"), "{text}");
+}
+
+#[test]
+fn a_refusal_is_told_where_there_is_nothing_else() {
+    let mut state = state::State { now: now(), ..state::State::default() };
+    state.inference.show(now());
+    state.inference.connected(now());
+    let why = Failure {
+        what: "list topics".to_owned(),
+        why: "the line broke".to_owned(),
+        ..Failure::default()
+    };
+    state.inference.on(InferenceEvent::Topics(Err(why)), now());
+    let text = shot::text(&drawn(&state, 120, 32, theme::Name::Dark));
+    assert!(text.contains("failed to list topics") && text.contains("the line broke"), "{text}");
+}
+
+#[test]
+#[ignore = "draws pictures for a person to look at; set TUI_SHOTS"]
+fn pictures() {
+    let state = opened(1);
+    shot::write("inference-dark", &drawn(&state, 160, 43, theme::Name::Dark));
+    shot::write("inference-light", &drawn(&state, 160, 43, theme::Name::Light));
+    shot::write("inference-80", &drawn(&state, 80, 22, theme::Name::Dark));
+    shot::write("inference-labels", &drawn(&opened(2), 160, 43, theme::Name::Dark));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        failure_persistence: None,
+        cases: 48,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn any_size_is_drawn(
+        (width, height) in (0..200u16, 0..60u16),
+        selected in 1..3_u64,
+        keys in prop::collection::vec(prop::sample::select(vec![
+            Action::NextPane, Action::Down, Action::Last, Action::NextLabel, Action::Sort,
+            Action::Reverse, Action::Pause, Action::NextTopic,
+        ]), 0..8),
+        is_zoomed in any::<bool>(),
+    ) {
+        let mut state = opened(selected);
+        state.is_zoomed = is_zoomed;
+        for key in keys {
+            state.inference.act(key, now());
+        }
+        drawn(&state, width, height, theme::Name::Dark);
+    }
+}

@@ -1,0 +1,210 @@
+//! Draws the Logs screen, and lines of logs elsewhere.
+
+use model::timestamp::Timestamp;
+use ratatui::{
+    buffer::Buffer,
+    layout::Rect,
+    style::{Modifier, Style},
+    text::{Line, Span},
+};
+
+use super::{Frame, draw_empty, execute, focus_if, hits::Hits, split_rows};
+use crate::{
+    local::{Level, LocalLog},
+    state::{State, logs::OWN_SOURCE},
+    theme::Theme,
+    widget::{format, paint, pane},
+};
+
+/// The length from which a value without spaces is shortened: content and peer ids are longer.
+const ID_FROM: usize = 32;
+
+/// Columns of a source's name.
+const SOURCE_WIDTH: usize = 9;
+
+/// What is shown of a line.
+#[derive(Debug, Clone, Copy)]
+#[expect(clippy::struct_excessive_bools, reason = "parts of a line, each there or not")]
+pub(super) struct LineLook {
+    /// Its time.
+    pub(super) has_times: bool,
+    /// Its fields.
+    pub(super) has_fields: bool,
+    /// Its time to the millisecond.
+    pub(super) is_exact: bool,
+    /// Long values in whole.
+    pub(super) has_whole_ids: bool,
+}
+
+/// Draws the Logs screen into `area`.
+pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, _hits: &mut Hits) {
+    let Frame { state, theme, .. } = frame;
+    let frame_of_pane = pane::Pane::new("Logs").info(info(frame)).focus(focus_if(true));
+    let inside = pane::padded(frame_of_pane.draw(area, buf, theme));
+    let [sources, rest] = split_rows(inside, 1);
+    draw_sources(sources, buf, frame);
+    let logs = &state.logs;
+    let has_filter = logs.filter.is_edited() || !logs.filter.value().is_empty();
+    let [filter, rest] = split_rows(rest, 1);
+    if has_filter {
+        execute::draw_search(filter, buf, theme, &logs.filter, "search…");
+    }
+    draw_lines(rest, buf, frame);
+}
+
+fn info(frame: Frame<'_>) -> String {
+    let logs = &frame.state.logs;
+    let follow = if logs.anchor.is_none() { "follow ●" } else { "paused ○" };
+    let n_sources = match logs.source {
+        Some(_) => "1".to_owned(),
+        None => "all".to_owned(),
+    };
+    format!(
+        "{follow} · level ≥ {} · {n_sources} of {} sources · {} lines · {} dropped",
+        logs.level.short(),
+        logs.sources.len(),
+        format::count(logs.n_kept() as u64),
+        logs.n_dropped()
+    )
+}
+
+fn draw_sources(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
+    let Frame { state, theme, .. } = frame;
+    let mut x = 0;
+    for source in &state.logs.sources {
+        let is_shown = state.logs.source.as_ref().is_none_or(|shown| shown == source);
+        let mark = if is_shown { "[x]" } else { "[ ]" };
+        let style = if is_shown { source_style(source, state, theme) } else { theme.muted };
+        x = paint::text(buf, area, (x, 0), &format!("{mark} {source}"), style) + 2;
+    }
+}
+
+/// Draws the newest lines at the bottom, from there upwards.
+fn draw_lines(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
+    let Frame { state, theme, .. } = frame;
+    let look = LineLook {
+        has_times: state.logs.has_times,
+        has_fields: true,
+        is_exact: true,
+        has_whole_ids: state.logs.is_wrapped,
+    };
+    let lines: Vec<_> = state.logs.in_view().take(area.height.into()).collect();
+    if lines.is_empty() {
+        let text = if state.logs.n_kept() == 0 {
+            "No lines yet."
+        } else {
+            "No line passes the filters; esc clears them."
+        };
+        draw_empty(area, buf, theme, &[text.to_owned()]);
+        return;
+    }
+    if !state.logs.is_wrapped {
+        let n_lines = u16::try_from(lines.len()).unwrap_or(u16::MAX);
+        for (y, drawn) in (0..n_lines).rev().zip(&lines) {
+            draw_line(area, buf, (0, y), &line(&drawn.log, state, theme, look));
+        }
+        return;
+    }
+    let mut rows: Vec<Line<'_>> = Vec::new();
+    for drawn in &lines {
+        let whole = line(&drawn.log, state, theme, look);
+        rows.extend(broken(whole, area.width).into_iter().rev());
+        if rows.len() >= area.height.into() {
+            break;
+        }
+    }
+    rows.truncate(area.height.into());
+    let n_rows = u16::try_from(rows.len()).unwrap_or(u16::MAX);
+    for (y, row) in (0..n_rows).rev().zip(&rows) {
+        draw_line(area, buf, (0, y), row);
+    }
+}
+
+/// `line` in as many lines of `width` as it takes; the later ones are set in.
+fn broken(line: Line<'_>, width: u16) -> Vec<Line<'static>> {
+    let width = usize::from(width.max(8));
+    let mut lines = vec![Line::default()];
+    let mut room = width;
+    for span in line.spans {
+        let mut rest: Vec<char> = span.content.chars().collect();
+        while !rest.is_empty() {
+            if room == 0 {
+                lines.push(Line::from("    "));
+                room = width - 4;
+            }
+            let later = rest.split_off(rest.len().min(room));
+            room -= rest.len();
+            let text: String = rest.into_iter().collect();
+            if let Some(last) = lines.last_mut() {
+                last.push_span(Span::styled(text, span.style));
+            }
+            rest = later;
+        }
+    }
+    lines
+}
+
+/// Writes a line, cut at the edge.
+pub(super) fn draw_line(area: Rect, buf: &mut Buffer, (x, y): (u16, u16), line: &Line<'_>) {
+    paint::line(buf, area, (x, y), line);
+}
+
+/// A line of a log: `14:02:29 INF head      roll call  peers=4`.
+pub(super) fn line<'a>(
+    log: &'a LocalLog,
+    state: &State,
+    theme: &Theme,
+    look: LineLook,
+) -> Line<'a> {
+    let mut line = Line::default();
+    if look.has_times {
+        let width = if look.is_exact { 12 } else { 8 };
+        // Who writes whole seconds knows no better.
+        let known = if log.time.micros() % 1_000_000 == 0 { 8 } else { width };
+        let time = format::left(&time_of_day(log.time, known), width);
+        line.push_span(Span::styled(format!("{time} "), theme.faint));
+    }
+    let bold = level_style(log.level, theme).add_modifier(Modifier::BOLD);
+    line.push_span(Span::styled(log.level.short(), bold));
+    let source = format!(" {} ", format::left(&log.process, SOURCE_WIDTH));
+    line.push_span(Span::styled(source, source_style(&log.process, state, theme)));
+    line.push_span(Span::styled(log.message.as_str(), theme.text));
+    if look.has_fields {
+        for (idx, (name, value)) in log.fields.iter().enumerate() {
+            let gap = if idx == 0 { "  " } else { " " };
+            // Ids are long, and told apart by their ends.
+            let is_id = !look.has_whole_ids && !value.contains(' ') && value.len() > ID_FROM;
+            let value = if is_id { format::shorten(value, 8, 6) } else { value.into() };
+            line.push_span(Span::styled(format!("{gap}{name}={value}"), theme.muted));
+        }
+    }
+    line
+}
+
+fn level_style(level: Level, theme: &Theme) -> Style {
+    match level {
+        Level::Error => theme.down,
+        Level::Warn => theme.warn,
+        Level::Info => theme.info,
+        Level::Debug | Level::Trace => theme.muted,
+    }
+}
+
+/// Each source has a color of its own, by the order in which they first wrote.
+fn source_style(source: &str, state: &State, theme: &Theme) -> Style {
+    if source == OWN_SOURCE {
+        return theme.accent2;
+    }
+    let others = state.logs.sources.iter().filter(|name| *name != OWN_SOURCE);
+    let idx = others.into_iter().position(|name| name == source);
+    idx.map_or(theme.muted, |idx| theme.series(idx))
+}
+
+/// The first `width` letters of the time of day: 8 for seconds, 12 for milliseconds.
+pub(super) fn time_of_day(moment: Timestamp, width: usize) -> String {
+    let micros = moment.micros().rem_euclid(86_400_000_000);
+    let (seconds, millis) = (micros / 1_000_000, micros / 1_000 % 1_000);
+    let (hours, minutes) = (seconds / 3_600, seconds / 60 % 60);
+    let text = format!("{hours:02}:{minutes:02}:{:02}.{millis:03}", seconds % 60);
+    text.chars().take(width).collect()
+}

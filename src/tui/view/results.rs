@@ -1,0 +1,228 @@
+//! What a run came to: its result groups, the selected one's text, and how two of them differ.
+
+use ratatui::{
+    buffer::Buffer,
+    layout::Rect,
+    style::Modifier,
+    text::{Line, Span},
+};
+use wire::functions::{ExecuteResponse, ResultGroupBody};
+
+use super::{Frame, hits::Hits, split_rows, wrap::wrapped};
+use crate::{
+    event::Target,
+    state::{
+        loadable::Failure,
+        results::{self, Change, Look, Output},
+        runs::{Phase, Run},
+    },
+    widget::{format, paint, share},
+};
+
+/// Columns of the bar that shows a group's share.
+const BAR_WIDTH: u16 = 20;
+
+/// The most letters of a text that its group's line is made of: more than fit a wide terminal.
+const GIST_CHARS_MAX: usize = 400;
+
+/// The most lines of a text that are looked through for those in view.
+const TEXT_LINES_MAX: usize = 200_000;
+
+/// Draws what `run` came to.
+pub(super) fn draw(
+    area: Rect,
+    buf: &mut Buffer,
+    frame: Frame<'_>,
+    (run, look, pane): (&Run, Look, usize),
+    hits: &mut Hits,
+) {
+    match &run.phase {
+        Phase::Waiting => {
+            paint::text(buf, area, (0, 1), "waiting for the head", frame.theme.info);
+        }
+        Phase::Cancelled => {
+            paint::text(buf, area, (0, 1), "cancelled: nobody waits for it", frame.theme.muted);
+        }
+        Phase::Failed(failure) => draw_failure(area, buf, frame, failure),
+        Phase::Done(response) => draw_groups(area, buf, frame, (response, look, pane), hits),
+    }
+}
+
+fn draw_failure(area: Rect, buf: &mut Buffer, frame: Frame<'_>, failure: &Failure) {
+    let theme = frame.theme;
+    let Failure { what, why, next, .. } = failure;
+    let bold = theme.down.add_modifier(Modifier::BOLD);
+    paint::text(buf, area, (0, 1), &format!("✗ failed to {what}"), bold);
+    let mut y = 2;
+    for line in wrapped(why, area.width.saturating_sub(2)) {
+        paint::text(buf, area, (2, y), &line, theme.text);
+        y += 1;
+    }
+    paint::text(buf, area, (2, y + 1), next, theme.muted);
+}
+
+fn draw_groups(
+    area: Rect,
+    buf: &mut Buffer,
+    frame: Frame<'_>,
+    (response, look, pane): (&ExecuteResponse, Look, usize),
+    hits: &mut Hits,
+) {
+    let theme = frame.theme;
+    let n_peers = response.cluster.peers.len();
+    let n_groups = response.results.len();
+    let (sentence, style) = match (n_groups, n_peers) {
+        (0, _) => ("no results".to_owned(), theme.warn),
+        (1, 1) => ("1 peer took part".to_owned(), theme.muted),
+        (1, n) => (format!("{n} peers took part, and all agree"), theme.up),
+        (groups, n) => {
+            (format!("{n} peers took part, {groups} distinct results — peers disagree"), theme.warn)
+        }
+    };
+    let top = u16::from(area.height > 12);
+    paint::text(buf, area, (0, top), &sentence, style);
+    let mut y = 2 * top + 1;
+    // The text below gets a third of the room at least.
+    let groups_end = area.height.saturating_sub(area.height / 3);
+    let selected = look.group_idx.min(n_groups.saturating_sub(1));
+    let n_fit = usize::from(groups_end.saturating_sub(y) / 2).max(1);
+    let first = super::table::first_row(selected, n_groups, n_fit);
+    for (idx, group) in response.results.iter().enumerate().skip(first).take(n_fit) {
+        let place = Rect { y: area.y.saturating_add(y), height: 2, ..area };
+        if n_groups > 1 && idx == selected {
+            paint::row_style(buf, area, y, theme.sel);
+        }
+        draw_group(place.intersection(area), buf, frame, (idx, group, n_peers));
+        hits.add(place.intersection(area), Target::Row { pane, row: idx });
+        y += 2;
+    }
+    let without = without_result(response);
+    if !without.is_empty() {
+        let peers: Vec<_> = without.iter().map(|peer| format::short_peer(peer)).collect();
+        paint::text(buf, area, (2, y), &format!("no result: {}", peers.join(" ")), theme.warn);
+        y += 1;
+    }
+    let [_, below] = split_rows(area, y + top);
+    if look.is_diff
+        && let Some(other) = response.results.get(selected + 1).or(response.results.first())
+        && let Some(group) = response.results.get(selected)
+    {
+        let numbers = (selected + 1, (selected + 1) % n_groups + 1);
+        draw_diff(below, buf, frame, (numbers, look.scroll, group, other));
+    } else {
+        draw_text(below, buf, frame, (response, look));
+    }
+}
+
+/// Peers that took part and stand in no group.
+fn without_result(response: &ExecuteResponse) -> Vec<&String> {
+    let has_result =
+        |peer: &&String| !response.results.iter().any(|group| group.peers.contains(peer));
+    response.cluster.peers.iter().filter(has_result).collect()
+}
+
+fn draw_group(
+    area: Rect,
+    buf: &mut Buffer,
+    frame: Frame<'_>,
+    (idx, group, n_peers): (usize, &ResultGroupBody, usize),
+) {
+    let theme = frame.theme;
+    let style = if idx == 0 { theme.up } else { theme.warn };
+    let bold = theme.text.add_modifier(Modifier::BOLD);
+    paint::text(buf, area, (0, 0), &(idx + 1).to_string(), theme.key);
+    let bar = Rect {
+        x: area.x.saturating_add(2),
+        width: BAR_WIDTH.min(area.width.saturating_sub(2)),
+        ..area
+    };
+    share::bar(buf, bar.intersection(area), group.frequency / 100.0, style, theme);
+    let result = &group.result;
+    let exit = if result.exit_code == 0 { theme.up } else { theme.down };
+    let text = if result.stdout.trim().is_empty() { &result.stderr } else { &result.stdout };
+    let line = Line::from(vec![
+        Span::styled(format!("{:>5}", frequency(group.frequency)), bold),
+        Span::styled(" freq  ", theme.muted),
+        Span::styled(format!("{}/{n_peers} peers  ", group.peers.len()), theme.text),
+        Span::styled(format!("exit {}  ", result.exit_code), exit),
+        Span::styled(gist(text), theme.muted),
+    ]);
+    paint::line(buf, area, (BAR_WIDTH + 3, 0), &line);
+    let peers: Vec<_> = group.peers.iter().map(|peer| format::short_peer(peer)).collect();
+    paint::text(buf, area, (2, 1), &peers.join(" "), theme.muted);
+}
+
+/// A frequency as the head gave it, whole where it is whole.
+pub(super) fn frequency(percent: f64) -> String {
+    let text = format::fixed(percent, 1);
+    text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
+}
+
+/// The start of `text` in one line, its line breaks and runs of spaces as one space each.
+fn gist(text: &str) -> String {
+    let start: String = text.chars().take(GIST_CHARS_MAX).collect();
+    let words: Vec<&str> = start.split_whitespace().collect();
+    printable(&words.join(" "))
+}
+
+/// `text` without what moves the cursor.
+fn printable(text: &str) -> String {
+    text.chars()
+        .map(|letter| if letter == '\t' { ' ' } else { letter })
+        .filter(|letter| !letter.is_control())
+        .collect()
+}
+
+fn draw_text(
+    area: Rect,
+    buf: &mut Buffer,
+    frame: Frame<'_>,
+    (response, look): (&ExecuteResponse, Look),
+) {
+    let theme = frame.theme;
+    let mut x = 0;
+    for output in Output::ALL {
+        let style = if output == look.output {
+            theme.text.add_modifier(Modifier::BOLD | Modifier::UNDERLINED)
+        } else {
+            theme.muted
+        };
+        x = paint::text(buf, area, (x, 0), output.name(), style) + 2;
+    }
+    let text = look.text(response);
+    if text.is_empty() {
+        paint::text(buf, area, (2, 1), "empty", theme.muted);
+        return;
+    }
+    let height = usize::from(area.height.saturating_sub(1));
+    let n_lines = text.lines().take(TEXT_LINES_MAX).count();
+    // The last line stays in view, however far was scrolled.
+    let first = look.scroll.min(n_lines.saturating_sub(height.max(1)));
+    let width = n_lines.to_string().len();
+    for (y, (number, line)) in (1..area.height).zip(text.lines().enumerate().skip(first)) {
+        let number = format!("{:>width$} ", number + 1);
+        let x = paint::text(buf, area, (0, y), &number, theme.faint);
+        paint::text(buf, area, (x, y), &printable(line), theme.text);
+    }
+}
+
+fn draw_diff(
+    area: Rect,
+    buf: &mut Buffer,
+    frame: Frame<'_>,
+    (numbers, scroll, group, other): ((usize, usize), usize, &ResultGroupBody, &ResultGroupBody),
+) {
+    let theme = frame.theme;
+    let title = format!("group {} ▸ group {}", numbers.0, numbers.1);
+    paint::text(buf, area, (0, 0), &title, theme.muted);
+    let changes = results::diff(&group.result.stdout, &other.result.stdout);
+    let first = scroll.min(changes.len().saturating_sub(1));
+    for (y, change) in (1..area.height).zip(changes.iter().skip(first)) {
+        let (mark, text, style) = match change {
+            Change::Same(text) => (' ', text, theme.muted),
+            Change::Removed(text) => ('-', text, theme.down),
+            Change::Added(text) => ('+', text, theme.up),
+        };
+        paint::text(buf, area, (0, y), &format!("{mark} {}", printable(text)), style);
+    }
+}

@@ -1,0 +1,98 @@
+//! Rows under a head of column titles; the selected one stays in view.
+
+use ratatui::{
+    buffer::Buffer,
+    layout::Rect,
+    style::{Modifier, Style},
+};
+
+use super::hits::Hits;
+use crate::{
+    event::Target,
+    theme::Theme,
+    widget::{format, paint},
+};
+
+/// The side a column's texts stand on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    /// Names.
+    Left,
+    /// Numbers.
+    Right,
+}
+
+/// A column.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Column {
+    /// Its title.
+    pub(super) title: &'static str,
+    /// Its width; the last one takes what is left.
+    pub(super) width: u16,
+    /// The side its texts stand on.
+    pub(super) side: Side,
+}
+
+/// A text and how it is drawn.
+pub(super) type Cell = (String, Style);
+
+/// A table.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Table<'a> {
+    /// The columns, a space between each.
+    pub(super) columns: &'a [Column],
+    /// How many rows there are.
+    pub(super) n_rows: usize,
+    /// The selected row.
+    pub(super) selected: Option<usize>,
+    /// The pane it is in, for what is pointed at.
+    pub(super) pane: usize,
+}
+
+/// The first of `n_rows` rows to be drawn in `height`, so that row `selected` is among them.
+pub(super) fn first_row(selected: usize, n_rows: usize, height: usize) -> usize {
+    let last = n_rows.saturating_sub(height);
+    selected.saturating_sub(height / 2).min(last)
+}
+
+impl Table<'_> {
+    /// Draws the head and as many rows as fit; `row` gives the cells of each.
+    pub(super) fn draw(
+        &self,
+        area: Rect,
+        buf: &mut Buffer,
+        theme: &Theme,
+        hits: &mut Hits,
+        row: impl Fn(usize) -> Vec<Cell>,
+    ) {
+        let head = theme.muted.add_modifier(Modifier::BOLD);
+        let titles = self.columns.iter().map(|column| (column.title.to_owned(), head));
+        self.draw_row(area, buf, 0, titles.collect());
+        let height = usize::from(area.height.saturating_sub(1));
+        let first = first_row(self.selected.unwrap_or(0), self.n_rows, height);
+        let shown = first..self.n_rows.min(first.saturating_add(height));
+        for (y, number) in (1..area.height).zip(shown) {
+            if self.selected == Some(number) {
+                paint::row_style(buf, area, y, theme.sel);
+            }
+            self.draw_row(area, buf, y, row(number));
+            let place = Rect { y: area.y.saturating_add(y), height: 1, ..area };
+            hits.add(place, Target::Row { pane: self.pane, row: number });
+        }
+    }
+
+    fn draw_row(&self, area: Rect, buf: &mut Buffer, y: u16, cells: Vec<Cell>) {
+        let mut x = 0_u16;
+        for (idx, (column, (text, style))) in self.columns.iter().zip(cells).enumerate() {
+            let is_last = idx + 1 == self.columns.len();
+            let left = area.width.saturating_sub(x);
+            let width = if is_last { left } else { column.width.min(left) };
+            let text = match column.side {
+                Side::Left => format::left(&text, width.into()),
+                Side::Right => format::right(&text, width.into()),
+            };
+            paint::text(buf, area, (x, y), &text, style);
+            x = x.saturating_add(width).saturating_add(1);
+        }
+    }
+}

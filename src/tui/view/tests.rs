@@ -1,0 +1,166 @@
+use std::time::Duration;
+
+use proptest::prelude::*;
+use ratatui::style::{Color, Modifier};
+
+use super::*;
+use crate::{
+    event::Event,
+    harness::Harness,
+    local::{Level, LocalEvent, LocalLog},
+    state::loadable::Failure,
+    theme,
+};
+
+/// Compares what is shown with the stored picture `name`.
+#[track_caller]
+fn check(name: &str, screen: &Harness) {
+    insta::with_settings!({ snapshot_path => "snapshots", prepend_module_to_snapshot => false }, {
+        insta::assert_snapshot!(name, screen.shown());
+    });
+}
+
+#[test]
+fn the_first_frame_says_what_is_being_started() {
+    check("cluster-starting-160x45", &Harness::starting(160, 45));
+    check("cluster-starting-80x24", &Harness::starting(80, 24));
+}
+
+#[test]
+fn the_cluster_screen() {
+    for (width, height) in [(160, 45), (120, 36), (80, 24), (60, 16)] {
+        let mut screen = Harness::ready(width, height);
+        screen.state.notices.clear();
+        check(&format!("cluster-ready-{width}x{height}"), &screen);
+        screen.run_split();
+        screen.press("1");
+        check(&format!("cluster-run-{width}x{height}"), &screen);
+    }
+}
+
+#[test]
+fn the_cluster_screen_compares_groups() {
+    let mut screen = Harness::ready(160, 45);
+    screen.run_split();
+    screen.press("1 d");
+    check("cluster-diff-160x45", &screen);
+}
+
+#[test]
+fn the_execute_screen() {
+    for (width, height) in [(160, 45), (80, 24)] {
+        let mut screen = Harness::ready(width, height);
+        screen.state.notices.clear();
+        screen.press("e");
+        check(&format!("execute-form-{width}x{height}"), &screen);
+        screen.press("ctrl-r");
+        screen.pass(Duration::from_millis(1_800));
+        check(&format!("execute-waiting-{width}x{height}"), &screen);
+        screen.press("ctrl-c");
+        screen.run_split();
+        check(&format!("execute-done-{width}x{height}"), &screen);
+    }
+}
+
+#[test]
+fn the_logs_screen() {
+    for (width, height) in [(160, 45), (80, 24)] {
+        let mut screen = Harness::ready(width, height);
+        screen.state.notices.clear();
+        screen.press("5");
+        check(&format!("logs-{width}x{height}"), &screen);
+        screen.press("/");
+        screen.type_text("roll");
+        screen.press("enter w");
+        check(&format!("logs-filtered-{width}x{height}"), &screen);
+    }
+}
+
+#[test]
+fn the_help() {
+    let mut screen = Harness::ready(160, 45);
+    screen.state.notices.clear();
+    screen.press("?");
+    check("help-160x45", &screen);
+}
+
+#[test]
+fn failures_keep_the_screen() {
+    let mut screen = Harness::ready(160, 45);
+    screen.state.notices.clear();
+    screen.pass(Duration::from_mins(1));
+    let failure = Failure {
+        what: "list the nodes".to_owned(),
+        why: "http://127.0.0.1:41233: connection refused".to_owned(),
+        next: "check that the service runs and that the address is right".to_owned(),
+        ..Failure::default()
+    };
+    screen.take(Event::Nodes(Err(failure), Duration::ZERO));
+    check("cluster-stale-160x45", &screen);
+}
+
+#[test]
+fn a_terminal_that_is_too_small_says_what_it_needs() {
+    check("small-40x8", &Harness::ready(40, 8));
+}
+
+#[test]
+fn the_header_shows_the_screen_in_view_by_its_color() {
+    let mut screen = Harness::ready(160, 45);
+    screen.press("5");
+    let theme = Theme::new(theme::Name::Dark, theme::depth::Depth::TrueColor);
+    let buffer = screen.drawn(theme::Name::Dark);
+    let tagged: String = (0..160)
+        .filter(|x| buffer[(*x, 0)].bg == theme.focus.fg.unwrap())
+        .map(|x| buffer[(x, 0)].symbol().to_owned())
+        .collect();
+    assert_eq!(tagged, " 5 Logs ");
+}
+
+#[test]
+fn without_colors_none_is_drawn() {
+    let mut screen = Harness::ready(160, 45);
+    screen.run_split();
+    for keys in ["1", "2", "3", "4", "5", "?"] {
+        screen.press(keys);
+        let buffer = screen.drawn(theme::Name::Mono);
+        let is_plain = |color| color == Color::Reset;
+        assert!(
+            buffer.content().iter().all(|cell| is_plain(cell.fg) && is_plain(cell.bg)),
+            "{keys}"
+        );
+        assert!(buffer.content().iter().any(|cell| cell.modifier != Modifier::empty()), "{keys}");
+        screen.press("esc");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// Any screen at any size, with any text in it, is drawn without a panic.
+    #[test]
+    fn any_size_is_drawn(
+        width in 1_u16..200,
+        height in 1_u16..70,
+        keys in prop::sample::subsequence(
+            vec!["1", "2", "3", "4", "5", "esc", "z", "tab", "d", "o", "?", "w", "G", "/", "f1"], 0..6,
+        ),
+        text in "[a-z日本語🦀\u{301}\t\u{7f}]{0,40}",
+    ) {
+        let mut screen = Harness::ready(width, height);
+        screen.take(Event::Local(LocalEvent::Log(LocalLog {
+            process: text.clone(),
+            level: Level::Error,
+            time: screen.state.now,
+            message: text.clone(),
+            fields: vec![(text.clone(), text.clone())],
+        })));
+        screen.run_split();
+        for key in keys {
+            screen.press(key);
+        }
+        screen.take(Event::Paste(text.clone()));
+        screen.state.tell(text.clone(), text);
+        screen.drawn(theme::Name::Light);
+    }
+}

@@ -1,0 +1,201 @@
+//! Scales and ticks: from values to cells, and round numbers and times along the way.
+
+use std::time::Duration;
+
+use model::timestamp::Timestamp;
+
+use super::format;
+
+/// The range of an axis of numbers.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Scale {
+    low: f64,
+    high: f64,
+}
+
+/// Round numbers on an axis.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ticks {
+    /// The numbers, lowest first.
+    pub values: Vec<f64>,
+    /// How many places tell them apart.
+    pub decimals: usize,
+}
+
+/// More ticks than this are never drawn, however long the axis.
+const TICKS_MAX: u16 = 64;
+
+impl Scale {
+    /// Returns a scale over the numbers of `values` with `margin` of its length free at both ends;
+    /// none if not one of them is finite.
+    #[must_use]
+    pub fn over(values: impl IntoIterator<Item = f64>, margin: f64) -> Option<Self> {
+        let finite = values.into_iter().filter(|value| value.is_finite());
+        let (low, high) = finite.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
+            (low.min(value), high.max(value))
+        });
+        if low > high {
+            return None;
+        }
+        // Halved, so that the length of the longest range there is can still be a number.
+        let room = (high / 2.0 - low / 2.0) * 2.0 * margin;
+        // Equal values get a range around them that is wide enough to count in.
+        let room = if high / 2.0 - low / 2.0 <= high.abs() * 1e-12 {
+            if high == 0.0 { 1.0 } else { high.abs() * 1e-3 }
+        } else if room.is_finite() {
+            room
+        } else {
+            0.0
+        };
+        Some(Self { low: (low - room).max(f64::MIN), high: (high + room).min(f64::MAX) })
+    }
+
+    /// Returns the scale from `low` to `high`; none if they are not numbers in this order.
+    #[must_use]
+    pub fn between(low: f64, high: f64) -> Option<Self> {
+        (low.is_finite() && high.is_finite() && low < high).then_some(Self { low, high })
+    }
+
+    /// The lowest value.
+    #[must_use]
+    pub const fn low(self) -> f64 {
+        self.low
+    }
+
+    /// The highest value.
+    #[must_use]
+    pub const fn high(self) -> f64 {
+        self.high
+    }
+
+    /// Where `value` is from 0 at the low end to 1 at the high one, and beyond where it is beyond.
+    #[must_use]
+    pub fn at(self, value: f64) -> f64 {
+        let length = self.high / 2.0 - self.low / 2.0;
+        ((value / 2.0 - self.low / 2.0) / length).clamp(-1e6, 1e6)
+    }
+
+    /// Returns round numbers within the scale: as many as possible, but at most `n_max`.
+    #[must_use]
+    pub fn ticks(self, n_max: u16) -> Ticks {
+        let n_max = n_max.min(TICKS_MAX);
+        let length = self.high - self.low;
+        let none = Ticks { values: Vec::new(), decimals: 0 };
+        if n_max == 0 || !length.is_finite() || length <= 0.0 {
+            return none;
+        }
+        let Some((step, decimals)) = steps(length / f64::from(n_max)).find(|(step, _)| {
+            (self.high / step).floor() - (self.low / step).ceil() + 1.0 <= f64::from(n_max)
+        }) else {
+            return none;
+        };
+        let first = (self.low / step).ceil();
+        let values = (0..n_max)
+            .map(|n| (first + f64::from(n)) * step)
+            .filter(|value| value.is_finite() && *value <= self.high)
+            .collect();
+        Ticks { values, decimals }
+    }
+}
+
+/// Round steps from about `least` on, each with the places it needs.
+fn steps(least: f64) -> impl Iterator<Item = (f64, usize)> {
+    let power = least.log10().floor();
+    let power = if power.is_finite() { power } else { 0.0 };
+    (0..3_u8).flat_map(move |n| {
+        let power = power + f64::from(n);
+        let places: usize = super::paint::cells(-power, u16::MAX).into();
+        // 2.5 needs a place more than its power has.
+        let places_more = super::paint::cells(1.0 - power, u16::MAX).into();
+        [(1.0, places), (2.0, places), (2.5, places_more), (5.0, places)]
+            .map(|(digit, places)| (digit * 10_f64.powf(power), places))
+    })
+}
+
+/// A length of time between ticks, in seconds, that people count in.
+const TIME_STEPS_SECONDS: [u64; 26] = [
+    1,
+    2,
+    5,
+    10,
+    15,
+    30,
+    60,
+    120,
+    300,
+    600,
+    900,
+    1_800,
+    3_600,
+    7_200,
+    10_800,
+    21_600,
+    43_200,
+    86_400,
+    2 * 86_400,
+    7 * 86_400,
+    14 * 86_400,
+    28 * 86_400,
+    91 * 86_400,
+    182 * 86_400,
+    364 * 86_400,
+    3_640 * 86_400,
+];
+
+/// Returns the shortest round length of time that is at least `least`.
+#[must_use]
+pub fn time_step(least: Duration) -> Duration {
+    TIME_STEPS_SECONDS
+        .into_iter()
+        .map(Duration::from_secs)
+        .find(|step| *step >= least)
+        .unwrap_or(Duration::from_hours(24 * 3_640))
+}
+
+/// Which of the steps since 1970 `moment` is in. Weeks begin on Mondays.
+#[must_use]
+pub fn step_number(moment: Timestamp, step: Duration) -> i64 {
+    let (seconds, offset) = step_seconds(step);
+    (moment.seconds() - offset).div_euclid(seconds)
+}
+
+/// When the step that `moment` is in began.
+#[must_use]
+pub fn step_start(moment: Timestamp, step: Duration) -> Timestamp {
+    let (seconds, offset) = step_seconds(step);
+    let start = step_number(moment, step).saturating_mul(seconds);
+    Timestamp::from_seconds(start.saturating_add(offset))
+}
+
+/// The seconds of a step, and those from 1970 to the beginning of one.
+fn step_seconds(step: Duration) -> (i64, i64) {
+    /// 1970 began on a Thursday; the first Monday was four days later.
+    const MONDAY_SECONDS: i64 = 4 * 86_400;
+    let seconds = i64::try_from(step.as_secs()).unwrap_or(i64::MAX).max(1);
+    (seconds, if seconds >= 7 * 86_400 { MONDAY_SECONDS } else { 0 })
+}
+
+/// Returns the text of a tick at `moment` on an axis of these steps: the time of day, the date
+/// where the day is another than that of the tick before, or the month.
+#[must_use]
+pub fn time_label(moment: Timestamp, before: Option<Timestamp>, step: Duration) -> String {
+    let civil = format::Civil::of(moment);
+    let seconds = step.as_secs();
+    if seconds >= 91 * 86_400 {
+        return format!("{:04}-{:02}", civil.year, civil.month);
+    }
+    let before = before.map(format::Civil::of);
+    let is_other_day =
+        before.is_none_or(|b| (b.year, b.month, b.day) != (civil.year, civil.month, civil.day));
+    let is_first = before.is_none();
+    if seconds >= 86_400 || (is_other_day && !is_first) {
+        format!("{} {:02}", civil.month_name(), civil.day)
+    } else if seconds >= 60 {
+        format::hour_minute(moment)
+    } else {
+        format::clock(moment)
+    }
+}
+
+#[cfg(test)]
+mod tests;

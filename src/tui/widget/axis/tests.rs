@@ -1,0 +1,68 @@
+use proptest::prelude::*;
+
+use super::*;
+
+#[track_caller]
+fn check(low: f64, high: f64, n_max: u16, want: &[f64], decimals: usize) {
+    let ticks = Scale::between(low, high).unwrap().ticks(n_max);
+    assert_eq!(ticks, Ticks { values: want.to_vec(), decimals });
+}
+
+#[test]
+fn ticks_are_round() {
+    check(67_572.0, 67_860.0, 7, &[67_600.0, 67_650.0, 67_700.0, 67_750.0, 67_800.0, 67_850.0], 0);
+    check(0.0, 1.0, 5, &[0.0, 0.25, 0.5, 0.75, 1.0], 2);
+    check(-3.0, 3.0, 4, &[-2.0, 0.0, 2.0], 0);
+    check(0.011, 0.019, 3, &[0.0125, 0.015, 0.0175], 4);
+}
+
+#[test]
+fn equal_values_get_a_range_around_them() {
+    let scale = Scale::over([5.0, 5.0, f64::NAN], 0.1).unwrap();
+    assert!(scale.low() < 5.0 && 5.0 < scale.high());
+    assert!((scale.at(5.0) - 0.5).abs() < 1e-9);
+    assert_eq!(Scale::over([f64::NAN, f64::INFINITY], 0.1), None);
+    assert_eq!(Scale::over([], 0.1), None);
+}
+
+#[track_caller]
+fn check_label(moment: &str, before: Option<&str>, step_seconds: u64, want: &str) {
+    let read = |text: &str| text.parse().unwrap();
+    let label = time_label(read(moment), before.map(read), Duration::from_secs(step_seconds));
+    assert_eq!(label, want);
+}
+
+#[test]
+fn times_are_told_as_finely_as_they_differ() {
+    check_label("2026-07-30T09:35:00Z", None, 3_600, "09:35");
+    check_label("2026-07-30T09:35:10Z", None, 10, "09:35:10");
+    check_label("2026-07-31T00:00:00Z", Some("2026-07-30T23:00:00Z"), 3_600, "Jul 31");
+    check_label("2026-07-31T00:00:00Z", Some("2026-07-30T00:00:00Z"), 86_400, "Jul 31");
+    check_label("2026-07-31T00:00:00Z", None, 91 * 86_400, "2026-07");
+}
+
+#[test]
+fn weeks_begin_on_mondays() {
+    let monday: Timestamp = "2026-11-16T00:00:00Z".parse().unwrap();
+    let week = Duration::from_hours(7 * 24);
+    let sunday = monday - Duration::from_secs(1);
+    assert_eq!(step_number(monday, week), step_number(sunday, week) + 1);
+    assert_eq!(time_step(Duration::from_hours(3 * 24)), week);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn ticks_are_within_the_scale_and_not_too_many(
+        a in any::<f64>(), b in any::<f64>(), n_max in 0..200_u16,
+    ) {
+        let Some(scale) = Scale::over([a, b], 0.05) else { return Ok(()) };
+        let ticks = scale.ticks(n_max);
+        prop_assert!(ticks.values.len() <= usize::from(n_max));
+        for value in ticks.values {
+            let at = scale.at(value);
+            prop_assert!((-0.001..=1.001).contains(&at), "{} at {}", value, at);
+        }
+    }
+}

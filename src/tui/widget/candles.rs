@@ -1,0 +1,398 @@
+//! Candles: what a value did in each bucket, with volumes below and averages behind.
+//!
+//! The newest candle is on the right. Buckets without a row leave their place free; a longer
+//! silence shrinks to one dotted column, so that the chart shows what there is to see.
+
+use std::time::Duration;
+
+use model::{row::Bucket, timestamp::Timestamp};
+use ratatui::{buffer::Buffer, layout::Rect, style::Style};
+
+use super::{
+    axis::Scale,
+    braille, format, paint,
+    plot::{self, Layout, Needs},
+};
+use crate::theme::{Fill, Theme};
+
+/// What a value did in one bucket.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Candle {
+    /// The start of the bucket.
+    pub time: Timestamp,
+    /// The first value.
+    pub open: f64,
+    /// The highest.
+    pub high: f64,
+    /// The lowest.
+    pub low: f64,
+    /// The last.
+    pub close: f64,
+    /// The sum of the volumes.
+    pub volume: f64,
+    /// How many rows.
+    pub count: u64,
+}
+
+/// How wide a candle is drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Body {
+    /// One column, and none between candles.
+    Dense,
+    /// One column, and one between candles.
+    Narrow,
+    /// Three columns, and one between candles.
+    Wide,
+}
+
+/// A line behind the candles.
+#[derive(Debug, Clone, Copy)]
+pub struct Overlay<'a> {
+    /// A value for each candle, or none.
+    pub values: &'a [Option<f64>],
+    /// How it is drawn.
+    pub style: Style,
+}
+
+/// A chart of candles.
+#[derive(Debug, Clone, Copy)]
+pub struct Candles<'a> {
+    /// The candles, oldest first.
+    pub candles: &'a [Candle],
+    /// How long a bucket is; none if the candles have no steady distance.
+    pub bucket: Option<Duration>,
+    /// How many of the newest are scrolled out on the right.
+    pub n_newer: usize,
+    /// How wide the candles are.
+    pub body: Body,
+    /// Lines behind them.
+    pub overlays: &'a [Overlay<'a>],
+    /// The candle under the crosshair.
+    pub crosshair: Option<Timestamp>,
+    /// The bucket that is not over yet, if it is the newest.
+    pub open_bucket: Option<Timestamp>,
+    /// The places of the values.
+    pub decimals: usize,
+}
+
+/// This many empty buckets in a row are left free; more shrink to one dotted column.
+const EMPTY_MAX: u64 = 3;
+
+/// The air above the highest and below the lowest candle, of the height of all.
+const MARGIN: f64 = 0.04;
+
+impl Candle {
+    /// Whether its value fell.
+    #[must_use]
+    pub fn fell(&self) -> bool {
+        self.close < self.open
+    }
+
+    fn is_finite(&self) -> bool {
+        [self.open, self.high, self.low, self.close].iter().all(|value| value.is_finite())
+    }
+}
+
+impl From<Bucket> for Candle {
+    fn from(bucket: Bucket) -> Self {
+        let Bucket { timestamp: time, open, high, low, close, volume, count } = bucket;
+        Self { time, open, high, low, close, volume, count }
+    }
+}
+
+impl Body {
+    /// The columns of a body, and of one with the gap after it.
+    #[must_use]
+    pub const fn columns(self) -> (u16, u16) {
+        match self {
+            Self::Dense => (1, 1),
+            Self::Narrow => (1, 2),
+            Self::Wide => (3, 4),
+        }
+    }
+}
+
+/// What stands in one place of the chart: a candle, or the dots of a long silence.
+#[derive(Debug, Clone, Copy)]
+enum Place<'a> {
+    Candle(usize, &'a Candle),
+    Silence,
+}
+
+impl Candles<'_> {
+    /// How many candles at most fit on a chart of `width` columns, its values included.
+    #[must_use]
+    pub fn capacity(&self, width: u16) -> usize {
+        let layout = Layout::of(Rect::new(0, 0, width, u16::MAX), self.needs());
+        let (body, pitch) = self.body.columns();
+        usize::from((layout.plot.width + pitch - body) / pitch)
+    }
+
+    /// Draws the chart into `area`.
+    pub fn draw(&self, area: Rect, buf: &mut Buffer, theme: &Theme) {
+        let area = area.intersection(buf.area);
+        let layout = Layout::of(area, self.needs());
+        let places = self.places(layout.plot.width);
+        let seen = || {
+            places.iter().filter_map(|(x, place)| match place {
+                Place::Candle(idx, candle) => Some((*x, *idx, *candle)),
+                Place::Silence => None,
+            })
+        };
+        let bounds = seen()
+            .filter(|(_, _, c)| c.is_finite())
+            .flat_map(|(_, _, c)| [c.low, c.high, c.open, c.close]);
+        let Some(scale) = Scale::over(bounds, MARGIN) else {
+            plot::time_axis(buf, layout.axis, &[], theme);
+            return;
+        };
+        plot::grid(buf, &layout, scale, theme);
+        self.draw_silences(&places, &layout, buf, theme);
+        let crosshair = seen().find(|(_, _, candle)| Some(candle.time) == self.crosshair);
+        if let Some((x, _, _)) = crosshair {
+            plot::crosshair(buf, &layout, x + self.body.columns().0 / 2, theme);
+        }
+        let centers: Vec<_> = seen().map(|(x, idx, _)| (x, idx)).collect();
+        for overlay in self.overlays {
+            self.draw_overlay(overlay, &centers, scale, layout.plot, buf);
+        }
+        for (x, _, candle) in seen().filter(|(_, _, candle)| candle.is_finite()) {
+            draw_candle(buf, layout.plot, (x, self.body), candle, scale, theme);
+        }
+        self.draw_volumes(seen().map(|(x, _, c)| (x, c)), &layout, buf, theme);
+        let moments: Vec<_> =
+            seen().map(|(x, _, candle)| (x + self.body.columns().0 / 2, candle.time)).collect();
+        plot::time_axis(buf, layout.axis, &moments, theme);
+        self.mark_open_bucket(&moments, &layout, buf, theme);
+        if let Some(last) = self.candles.iter().rev().find(|candle| candle.is_finite()) {
+            let style = if last.fell() { theme.down } else { theme.up };
+            plot::tag(buf, &layout, scale, (last.close, self.decimals), theme.tag(style));
+        }
+    }
+
+    fn needs(&self) -> Needs {
+        let widest = self.candles.iter().rev().take(512).filter(|c| c.is_finite());
+        let values_width = widest
+            .map(|candle| format::grouped(candle.high, self.decimals).len())
+            .max()
+            .and_then(|width| u16::try_from(width).ok())
+            .unwrap_or(8);
+        Needs { values_width, has_volume: self.candles.iter().any(|candle| candle.volume > 0.0) }
+    }
+
+    /// What stands where, by the left column of its body, from left to right.
+    fn places(&self, width: u16) -> Vec<(u16, Place<'_>)> {
+        let (body, pitch) = self.body.columns();
+        let mut places = Vec::new();
+        let Some(mut x) = width.checked_sub(body) else { return places };
+        let n_kept = self.candles.len().saturating_sub(self.n_newer);
+        let mut newer: Option<&Candle> = None;
+        for (idx, candle) in self.candles.iter().enumerate().take(n_kept).rev() {
+            let n_empty = newer.map_or(0, |newer| self.n_empty_between(candle, newer));
+            let (n_free, silence) = if n_empty > EMPTY_MAX {
+                (1, true)
+            } else {
+                (u16::try_from(n_empty).unwrap_or(0), false)
+            };
+            let Some(left) = x.checked_sub(n_free * pitch) else { break };
+            if silence {
+                places.push((left + pitch, Place::Silence));
+            }
+            places.push((left, Place::Candle(idx, candle)));
+            newer = Some(candle);
+            let Some(next) = left.checked_sub(pitch) else { break };
+            x = next;
+        }
+        places.reverse();
+        places
+    }
+
+    /// How many buckets without a row are between two candles.
+    fn n_empty_between(&self, older: &Candle, newer: &Candle) -> u64 {
+        let Some(bucket) = self.bucket.filter(|bucket| !bucket.is_zero()) else { return 0 };
+        let apart = newer.time.since(older.time).as_micros() / bucket.as_micros();
+        u64::try_from(apart).unwrap_or(u64::MAX).saturating_sub(1)
+    }
+
+    fn draw_silences(
+        &self,
+        places: &[(u16, Place<'_>)],
+        layout: &Layout,
+        buf: &mut Buffer,
+        theme: &Theme,
+    ) {
+        let center = self.body.columns().0 / 2;
+        for (x, _) in places.iter().filter(|(_, place)| matches!(place, Place::Silence)) {
+            for row in 0..layout.plot.height {
+                paint::put(buf, layout.plot, (x + center, row), '╎', theme.faint);
+            }
+        }
+    }
+
+    fn draw_overlay(
+        &self,
+        overlay: &Overlay<'_>,
+        centers: &[(u16, usize)],
+        scale: Scale,
+        plot: Rect,
+        buf: &mut Buffer,
+    ) {
+        let mut layer = braille::Layer::new(plot.width, plot.height);
+        let center = f64::from(self.body.columns().0);
+        let mut before = None;
+        for (x, idx) in centers {
+            let value = overlay.values.get(*idx).copied().flatten().filter(|v| v.is_finite());
+            let place = value.map(|value| {
+                let row = plot::row_of(scale, value, plot.height);
+                (f64::from(*x) * 2.0 + center - 0.5, row * 4.0 - 0.5)
+            });
+            if let (Some(from), Some(to)) = (before, place) {
+                layer.line(from, to);
+            }
+            before = place;
+        }
+        layer.draw(plot, buf, overlay.style);
+    }
+
+    fn draw_volumes<'a>(
+        &self,
+        seen: impl Iterator<Item = (u16, &'a Candle)> + Clone,
+        layout: &Layout,
+        buf: &mut Buffer,
+        theme: &Theme,
+    ) {
+        let volumes = seen.clone().map(|(_, candle)| candle.volume);
+        let highest = volumes.filter(|volume| volume.is_finite()).fold(0.0, f64::max);
+        if highest <= 0.0 || layout.volume.is_empty() {
+            return;
+        }
+        plot::volume_label(buf, layout, "vol", theme);
+        for (x, candle) in seen {
+            let style = if candle.fell() { theme.down } else { theme.up };
+            for column in 0..self.body.columns().0 {
+                plot::bar(buf, layout.volume, x + column, candle.volume / highest, style);
+            }
+        }
+    }
+
+    /// Marks the bucket that is not over on the rule below it.
+    fn mark_open_bucket(
+        &self,
+        moments: &[(u16, Timestamp)],
+        layout: &Layout,
+        buf: &mut Buffer,
+        theme: &Theme,
+    ) {
+        let newest = moments.last().filter(|(_, time)| Some(*time) == self.open_bucket);
+        if let Some((x, _)) = newest {
+            let half = self.body.columns().0 / 2;
+            for column in x - half..=x + half {
+                paint::put(buf, layout.axis, (column, 0), '━', theme.info);
+            }
+        }
+    }
+}
+
+/// What half a cell shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Half {
+    Nothing,
+    Wick,
+    Body,
+}
+
+/// The rows of one candle's parts, down from the top of the plot, in halves of a cell.
+#[derive(Debug, Clone, Copy)]
+struct Halves {
+    wick: (u16, u16),
+    body: (u16, u16),
+    /// The exact rows of the body.
+    exact: (f64, f64),
+}
+
+impl Halves {
+    fn of(candle: &Candle, scale: Scale, height: u16) -> Self {
+        let row = |value| plot::row_of(scale, value, height);
+        let top = row(candle.open.max(candle.close));
+        let bottom = row(candle.open.min(candle.close));
+        let last = height.saturating_mul(2);
+        let half = |row: f64| paint::cells(row * 2.0, last);
+        let body_top = half(top).min(last.saturating_sub(1));
+        let body = (body_top, half(bottom).max(body_top + 1));
+        let wick = (half(row(candle.high)).min(body.0), half(row(candle.low)).max(body.1));
+        Self { wick, body, exact: (top, bottom) }
+    }
+
+    fn at(&self, half: u16) -> Half {
+        let within = |(from, to): (u16, u16)| (from..to).contains(&half);
+        if within(self.body) {
+            Half::Body
+        } else if within(self.wick) {
+            Half::Wick
+        } else {
+            Half::Nothing
+        }
+    }
+
+    /// How much of `row` the body covers, from 0 to 1.
+    fn covered(&self, row: u16) -> f64 {
+        let row = f64::from(row);
+        (self.exact.1.min(row + 1.0) - self.exact.0.max(row)).max(0.0)
+    }
+
+    /// The symbols of `row`: in the middle column, and beside it.
+    ///
+    /// No symbol has a wick on half a body, and a wick that stops short of its body looks broken;
+    /// so where both share a cell it is all body, all wick, or, for the thinnest bodies, a cross.
+    fn symbols(&self, row: u16) -> (char, char) {
+        let (upper, lower) = (self.at(row * 2), self.at(row * 2 + 1));
+        let is_thin = self.body.1 - self.body.0 == 1;
+        match (upper, lower) {
+            (Half::Body, Half::Body) => ('█', '█'),
+            (Half::Nothing, Half::Body) => ('▄', '▄'),
+            (Half::Body, Half::Nothing) => ('▀', '▀'),
+            (Half::Wick, Half::Body) | (Half::Body, Half::Wick)
+                if self.covered(row) >= if is_thin { 0.35 } else { 0.5 } =>
+            {
+                ('█', '█')
+            }
+            (Half::Wick, Half::Body) if is_thin => {
+                (if self.wick.1 > self.body.1 { '┿' } else { '┷' }, '━')
+            }
+            (Half::Body, Half::Wick) if is_thin => {
+                (if self.wick.0 < self.body.0 { '┿' } else { '┯' }, '━')
+            }
+            (Half::Wick, Half::Body | Half::Wick) | (Half::Body, Half::Wick) => ('│', ' '),
+            (Half::Nothing, Half::Wick) => ('╷', ' '),
+            (Half::Wick, Half::Nothing) => ('╵', ' '),
+            (Half::Nothing, Half::Nothing) => (' ', ' '),
+        }
+    }
+}
+
+fn draw_candle(
+    buf: &mut Buffer,
+    plot: Rect,
+    (x, body): (u16, Body),
+    candle: &Candle,
+    scale: Scale,
+    theme: &Theme,
+) {
+    let halves = Halves::of(candle, scale, plot.height);
+    let style = if candle.fell() { theme.down } else { theme.up };
+    let is_shaded = candle.fell() && theme.fill_down == Fill::Shaded;
+    let shaded = |symbol| match symbol {
+        '█' | '▄' | '▀' if is_shaded => '▒',
+        _ => symbol,
+    };
+    let n_columns = body.columns().0;
+    for row in halves.wick.0 / 2..halves.wick.1.div_ceil(2).min(plot.height) {
+        let (middle, side) = halves.symbols(row);
+        for column in 0..n_columns {
+            let symbol = if column == n_columns / 2 { middle } else { side };
+            if symbol != ' ' {
+                paint::put(buf, plot, (x + column, row), shaded(symbol), style);
+            }
+        }
+    }
+}

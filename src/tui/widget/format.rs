@@ -1,0 +1,319 @@
+//! Numbers, ages, names and moments as short texts of a steady width.
+//!
+//! A number that is none reads `—`. Thousands are set apart by a plain space: a cell has one
+//! width, and a plain space survives copying.
+
+use std::{borrow::Cow, time::Duration};
+
+use model::timestamp::Timestamp;
+use unicode_width::UnicodeWidthStr;
+
+/// What stands for a value that is not there.
+pub const NONE: &str = "—";
+
+/// The most decimals any number is shown with.
+pub const DECIMALS_MAX: usize = 10;
+
+/// Characters to a column at most, when a text is cut: a letter and a few accents.
+const MARKS_MAX: usize = 8;
+
+/// A number from here on is written as a power of ten: 15 digits are what a float can tell apart.
+const POWER_FROM: f64 = 1e15;
+
+/// Returns `value` with `decimals` places and its thousands apart: `67 431.22`.
+#[must_use]
+pub fn grouped(value: f64, decimals: usize) -> String {
+    let plain = fixed(value, decimals);
+    let (sign, rest) = plain.strip_prefix('-').map_or(("", plain.as_str()), |rest| ("-", rest));
+    let (whole, fraction) = rest.split_once('.').unwrap_or((rest, ""));
+    if !whole.bytes().all(|byte| byte.is_ascii_digit()) {
+        return plain;
+    }
+    let mut text = String::from(sign);
+    for (idx, digit) in whole.chars().enumerate() {
+        if idx > 0 && (whole.len() - idx).is_multiple_of(3) {
+            text.push(' ');
+        }
+        text.push(digit);
+    }
+    if !fraction.is_empty() {
+        text.push('.');
+        text.push_str(fraction);
+    }
+    text
+}
+
+/// Returns `value` with `decimals` places: `67431.22`. Infinity reads `∞`.
+#[must_use]
+pub fn fixed(value: f64, decimals: usize) -> String {
+    if value.is_nan() {
+        NONE.to_owned()
+    } else if value.is_infinite() {
+        if value > 0.0 { "∞" } else { "-∞" }.to_owned()
+    } else if value.abs() >= POWER_FROM {
+        format!("{value:.3e}")
+    } else {
+        let text = format!("{value:.*}", decimals.min(DECIMALS_MAX));
+        // A negative number that rounds to zero has no sign.
+        let is_zero = text.bytes().all(|byte| matches!(byte, b'-' | b'0' | b'.'));
+        if is_zero { text.trim_start_matches('-').to_owned() } else { text }
+    }
+}
+
+/// As [`grouped`], with a sign on numbers above zero too: `+281.40`.
+#[must_use]
+pub fn signed(value: f64, decimals: usize) -> String {
+    let text = grouped(value, decimals);
+    let is_above = value > 0.0 && text.bytes().any(|byte| matches!(byte, b'1'..=b'9'));
+    if is_above || value == f64::INFINITY { format!("+{text}") } else { text }
+}
+
+/// How many places show a number of this size to about seven digits: 2 for 67 431, 4 for 1.08.
+#[must_use]
+pub fn decimals_of(value: f64) -> usize {
+    match value.abs() {
+        size if !size.is_finite() || size >= 1_000.0 => 2,
+        size if size >= 10.0 => 3,
+        size if size >= 0.1 || size == 0.0 => 4,
+        size if size >= 0.001 => 6,
+        _ => DECIMALS_MAX,
+    }
+}
+
+/// Returns `value` to four digits with a letter for thousands: `412.8`, `31.07`, `4.812M`.
+#[must_use]
+pub fn compact(value: f64) -> String {
+    /// What a letter stands for, greatest first.
+    const LETTERS: [(f64, &str); 4] = [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e4, "k")];
+    let size = value.abs();
+    if !size.is_finite() || size >= POWER_FROM {
+        return fixed(value, 0);
+    }
+    let (unit, letter) = LETTERS.into_iter().find(|(unit, _)| size >= *unit).unwrap_or((1.0, ""));
+    let unit = if letter == "k" { 1e3 } else { unit };
+    let scaled = value / unit;
+    let decimals = match scaled.abs() {
+        size if size >= 1_000.0 || size == 0.0 => 0,
+        size if size >= 100.0 => 1,
+        size if size >= 10.0 => 2,
+        _ => 3,
+    };
+    format!("{}{letter}", fixed(scaled, decimals))
+}
+
+/// Returns a count with its thousands apart: `4 812 377`.
+#[must_use]
+pub fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (idx, digit) in digits.chars().enumerate() {
+        if idx > 0 && (digits.len() - idx).is_multiple_of(3) {
+            text.push(' ');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Returns a size in bytes: `38 MiB`, `3.2 KiB`, `512 B`.
+#[must_use]
+pub fn bytes(size: u64) -> String {
+    /// The powers of 1024 that fit a `u64`, smallest first.
+    const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    if size < 1024 {
+        return format!("{size} B");
+    }
+    #[expect(clippy::cast_precision_loss, reason = "two digits are shown")]
+    let mut scaled = size as f64 / 1024.0;
+    let mut unit = 0;
+    while scaled >= 1023.95 && unit + 1 < UNITS.len() {
+        scaled /= 1024.0;
+        unit += 1;
+    }
+    let decimals = usize::from(scaled < 9.95);
+    format!("{scaled:.decimals$} {}", UNITS.get(unit).copied().unwrap_or_default())
+}
+
+/// Returns how long ago something was, in one unit: `now`, `2s`, `41s`, `6m`, `3h`, `5d`.
+#[must_use]
+pub fn age(age: Duration) -> String {
+    match age.as_secs() {
+        0 => "now".to_owned(),
+        seconds @ 1..60 => format!("{seconds}s"),
+        seconds @ 60..3_600 => format!("{}m", seconds / 60),
+        seconds @ 3_600..172_800 => format!("{}h", seconds / 3_600),
+        seconds => format!("{}d", seconds / 86_400),
+    }
+}
+
+/// As [`age`], in a sentence: `now`, `2s ago`.
+#[must_use]
+pub fn ago(since: Duration) -> String {
+    if since.as_secs() == 0 { "now".to_owned() } else { format!("{} ago", age(since)) }
+}
+
+/// Returns how long something took or runs: `412 ms`, `1.8 s`, `12 m 05 s`, `3 h 20 m`.
+#[must_use]
+pub fn elapsed(took: Duration) -> String {
+    let seconds = took.as_secs();
+    match seconds {
+        0 => format!("{} ms", took.as_millis()),
+        1..60 => format!("{:.1} s", took.as_secs_f64().min(59.9)),
+        60..3_600 => format!("{} m {:02} s", seconds / 60, seconds % 60),
+        _ => format!("{} h {:02} m", seconds / 3_600, seconds / 60 % 60),
+    }
+}
+
+/// Returns a length of time in at most two units: `31 s`, `12 m 05 s`, `3 h 45 m`, `5 d 3 h`.
+#[must_use]
+pub fn span(length: Duration) -> String {
+    match length.as_secs() {
+        seconds @ 0..60 => format!("{seconds} s"),
+        60..172_800 => elapsed(length),
+        seconds => format!("{} d {} h", seconds / 86_400, seconds / 3_600 % 24),
+    }
+}
+
+/// Returns `text` with all but its first `head` and last `tail` characters as `…`.
+#[must_use]
+pub fn shorten(text: &str, head: usize, tail: usize) -> Cow<'_, str> {
+    let n_chars = text.chars().count();
+    if n_chars <= head.saturating_add(tail).saturating_add(1) {
+        return Cow::Borrowed(text);
+    }
+    let start = text.chars().take(head);
+    let end = text.chars().skip(n_chars.saturating_sub(tail));
+    Cow::Owned(start.chain(['…']).chain(end).collect())
+}
+
+/// A peer id in 19 columns: `12D3KooWRvAp…9GerdS`.
+#[must_use]
+pub fn short_peer(peer: &str) -> Cow<'_, str> {
+    shorten(peer, 12, 6)
+}
+
+/// A content id in 11 columns: `bafybe…q4mu`.
+#[must_use]
+pub fn short_cid(cid: &str) -> Cow<'_, str> {
+    shorten(cid, 6, 4)
+}
+
+/// An actor's address in 12 columns: `allo1v2…9n8y`.
+#[must_use]
+pub fn short_address(address: &str) -> Cow<'_, str> {
+    shorten(address, 7, 4)
+}
+
+/// Returns `text` cut to `width` columns, the last of them `…` if something is cut.
+#[must_use]
+pub fn fit(text: &str, width: usize) -> Cow<'_, str> {
+    let is_plain = !text.chars().any(char::is_control);
+    if is_plain && text.width() <= width {
+        return Cow::Borrowed(text);
+    }
+    // Control characters take no cell. A text of marks without a width is cut by its length.
+    let n_max = width.saturating_mul(MARKS_MAX);
+    let mut kept: String = text.chars().filter(|c| !c.is_control()).take(n_max).collect();
+    if kept.width() <= width && text.chars().filter(|c| !c.is_control()).count() <= n_max {
+        return Cow::Owned(kept);
+    }
+    while kept.width() >= width && kept.pop().is_some() {}
+    if width > 0 {
+        kept.push('…');
+    }
+    Cow::Owned(kept)
+}
+
+/// As [`fit`], filled up with spaces on the right.
+#[must_use]
+pub fn left(text: &str, width: usize) -> String {
+    let text = fit(text, width);
+    let room = width.saturating_sub(text.width());
+    format!("{text}{:room$}", "")
+}
+
+/// As [`fit`], filled up with spaces on the left.
+#[must_use]
+pub fn right(text: &str, width: usize) -> String {
+    let text = fit(text, width);
+    let room = width.saturating_sub(text.width());
+    format!("{:room$}{text}", "")
+}
+
+/// A moment's date and time of day in UTC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Civil {
+    /// The year.
+    pub year: i64,
+    /// The month, from 1.
+    pub month: u8,
+    /// The day of the month, from 1.
+    pub day: u8,
+    /// The hour, to 23.
+    pub hour: u8,
+    /// The minute.
+    pub minute: u8,
+    /// The second.
+    pub second: u8,
+}
+
+impl Civil {
+    /// The date and time of `moment`.
+    #[must_use]
+    pub fn of(moment: Timestamp) -> Self {
+        /// Days in the 400 years after which the calendar repeats.
+        const ERA_DAYS: i64 = 146_097;
+        let seconds = moment.seconds();
+        let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+        // Days since the first of March of the year 0: leap days are last, so months are regular.
+        let days = days + 719_468;
+        let (era, day) = (days.div_euclid(ERA_DAYS), days.rem_euclid(ERA_DAYS));
+        let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+        let day = day - (365 * year + year / 4 - year / 100);
+        let month = (5 * day + 2) / 153;
+        let day = day - (153 * month + 2) / 5 + 1;
+        let month = if month < 10 { month + 3 } else { month - 9 };
+        let part = |number: i64| u8::try_from(number).unwrap_or(0);
+        Self {
+            year: year + 400 * era + i64::from(month <= 2),
+            month: part(month),
+            day: part(day),
+            hour: part(second / 3_600),
+            minute: part(second / 60 % 60),
+            second: part(second % 60),
+        }
+    }
+
+    /// The month's name in three letters.
+    #[must_use]
+    pub fn month_name(self) -> &'static str {
+        /// January first.
+        const NAMES: [&str; 12] =
+            ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+        NAMES.get(usize::from(self.month).wrapping_sub(1)).copied().unwrap_or("?")
+    }
+}
+
+/// The time of day in UTC: `14:02:31`.
+#[must_use]
+pub fn clock(moment: Timestamp) -> String {
+    let Civil { hour, minute, second, .. } = Civil::of(moment);
+    format!("{hour:02}:{minute:02}:{second:02}")
+}
+
+/// The time of day in UTC to the minute: `14:02`.
+#[must_use]
+pub fn hour_minute(moment: Timestamp) -> String {
+    let Civil { hour, minute, .. } = Civil::of(moment);
+    format!("{hour:02}:{minute:02}")
+}
+
+/// The date in UTC: `2026-07-30`.
+#[must_use]
+pub fn date(moment: Timestamp) -> String {
+    let Civil { year, month, day, .. } = Civil::of(moment);
+    format!("{year:04}-{month:02}-{day:02}")
+}
+
+#[cfg(test)]
+mod tests;

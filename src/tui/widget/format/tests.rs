@@ -1,0 +1,124 @@
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::*;
+
+#[track_caller]
+fn check(got: impl AsRef<str>, want: &str) {
+    assert_eq!(got.as_ref(), want);
+}
+
+#[test]
+fn thousands_stand_apart() {
+    check(grouped(67_431.224, 2), "67 431.22");
+    check(grouped(-1_234_567.0, 0), "-1 234 567");
+    check(grouped(999.999, 2), "1 000.00");
+    check(grouped(0.0, 1), "0.0");
+    check(grouped(-0.001, 2), "0.00");
+    check(count(4_812_377), "4 812 377");
+    check(count(12), "12");
+}
+
+#[test]
+fn what_is_no_number_reads_as_such() {
+    check(grouped(f64::NAN, 2), "—");
+    check(grouped(f64::INFINITY, 2), "∞");
+    check(signed(f64::NEG_INFINITY, 2), "-∞");
+    check(grouped(1e300, 2), "1.000e300");
+    check(compact(f64::NAN), "—");
+}
+
+#[test]
+fn signs_are_on_what_is_not_zero() {
+    check(signed(281.4, 2), "+281.40");
+    check(signed(-281.4, 2), "-281.40");
+    check(signed(0.001, 2), "0.00");
+}
+
+#[test]
+fn volumes_keep_four_digits() {
+    check(compact(412.84), "412.8");
+    check(compact(31.071), "31.07");
+    check(compact(0.288), "0.288");
+    check(compact(4_812_377.0), "4.812M");
+    check(compact(9_999.0), "9999");
+    check(compact(12_345.0), "12.35k");
+}
+
+#[test]
+fn sizes_and_times() {
+    check(bytes(512), "512 B");
+    check(bytes(3_277), "3.2 KiB");
+    check(bytes(38 * 1024 * 1024), "38 MiB");
+    check(bytes(1024 * 1024 - 1), "1.0 MiB");
+    check(bytes(u64::MAX), "16 EiB");
+    check(age(Duration::from_millis(900)), "now");
+    check(age(Duration::from_secs(41)), "41s");
+    check(age(Duration::from_secs(6 * 60 + 59)), "6m");
+    check(age(Duration::from_hours(3)), "3h");
+    check(age(Duration::from_hours(5 * 24)), "5d");
+    check(ago(Duration::from_secs(2)), "2s ago");
+    check(elapsed(Duration::from_millis(412)), "412 ms");
+    check(elapsed(Duration::from_millis(1_840)), "1.8 s");
+    check(elapsed(Duration::from_secs(725)), "12 m 05 s");
+    check(span(Duration::from_millis(31_400)), "31 s");
+    check(span(Duration::from_mins(225)), "3 h 45 m");
+    check(span(Duration::from_hours(123)), "5 d 3 h");
+}
+
+#[test]
+fn names_are_shortened_in_the_middle() {
+    check(
+        short_peer("12D3KooWRvApH9GerdSEroL2nqjpd2GuE5dwmqNi7uHX7Fo9GerdS"),
+        "12D3KooWRvAp…9GerdS",
+    );
+    check(short_cid("bafybeia24v4czavtpjv2co3j54o4a5ztduqcpyyineq4mu"), "bafybe…q4mu");
+    check(short_address("allo1v2xyzn8y"), "allo1v2…zn8y");
+    check(shorten("short", 3, 2), "short");
+}
+
+#[test]
+fn wide_characters_are_never_split() {
+    check(fit("数据集", 6), "数据集");
+    check(fit("数据集", 5), "数据…");
+    check(fit("数据集", 4), "数…");
+    check(left("数据集", 4), "数… ");
+    check(right("ab", 4), "  ab");
+    check(fit("ab", 0), "");
+}
+
+#[test]
+fn moments_are_told_in_utc() {
+    let moment: Timestamp = "2024-02-29T23:59:58Z".parse().unwrap();
+    check(date(moment), "2024-02-29");
+    check(clock(moment), "23:59:58");
+    check(hour_minute(moment), "23:59");
+    check(date(Timestamp::from_seconds(-1)), "1969-12-31");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_calendar_agrees_with_the_timestamps(seconds in 0..253_402_207_200_i64) {
+        let moment = Timestamp::from_seconds(seconds);
+        let told = format!("{}T{}Z", date(moment), clock(moment));
+        prop_assert_eq!(told, moment.to_string());
+    }
+
+    #[test]
+    fn cut_texts_fit(text in ".{0,40}", width in 0..50_usize) {
+        prop_assert!(fit(&text, width).width() <= width);
+        prop_assert_eq!(left(&text, width).width(), width);
+        prop_assert_eq!(right(&text, width).width(), width);
+    }
+
+    #[test]
+    fn any_number_has_a_text(value in any::<f64>(), decimals in 0..40_usize) {
+        for text in [grouped(value, decimals), signed(value, decimals), compact(value)] {
+            prop_assert!((1..40).contains(&text.width()), "{}", text);
+        }
+        prop_assert!(decimals_of(value) <= DECIMALS_MAX);
+    }
+}

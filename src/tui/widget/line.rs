@@ -1,0 +1,205 @@
+//! Lines over time, in dots: any number of points, drawn as what lies between their extremes.
+
+use std::time::Duration;
+
+use model::timestamp::Timestamp;
+use ratatui::{buffer::Buffer, layout::Rect, style::Style};
+
+use super::{
+    axis::Scale,
+    braille, format, paint,
+    plot::{self, Layout, Needs},
+};
+use crate::theme::Theme;
+
+/// A value at a moment; not finite where there is none.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Point {
+    /// When.
+    pub time: Timestamp,
+    /// What.
+    pub value: f64,
+}
+
+/// One line.
+#[derive(Debug, Clone, Copy)]
+pub struct Line<'a> {
+    /// Its points, oldest first.
+    pub points: &'a [Point],
+    /// How it is drawn.
+    pub style: Style,
+}
+
+/// A chart of lines. Where two cross, the later one is in front.
+#[derive(Debug, Clone, Copy)]
+pub struct Lines<'a> {
+    /// The lines.
+    pub lines: &'a [Line<'a>],
+    /// The moment at the left end.
+    pub start: Timestamp,
+    /// The moment at the right end.
+    pub end: Timestamp,
+    /// Points further apart than this are not joined.
+    pub gap: Duration,
+    /// Amounts at moments, drawn as bars below; empty for none.
+    pub volumes: &'a [Point],
+    /// The moment under the crosshair.
+    pub crosshair: Option<Timestamp>,
+    /// A value to mark beside the chart, and the color of the mark.
+    pub tag: Option<(f64, Style)>,
+    /// The places of the values.
+    pub decimals: usize,
+}
+
+/// The air above the highest and below the lowest point, of the height of all.
+const MARGIN: f64 = 0.06;
+
+/// What a line does within one column of dots.
+#[derive(Debug, Clone, Copy)]
+struct Stroke {
+    first: f64,
+    last: f64,
+    low: f64,
+    high: f64,
+    /// Whether it goes on from the stroke before.
+    is_joined: bool,
+    time: Timestamp,
+}
+
+impl Lines<'_> {
+    /// Where the plot of a chart in `area` is: what is left after the values and the times.
+    #[must_use]
+    pub fn plot(&self, area: Rect) -> Rect {
+        Layout::of(area, self.needs()).plot
+    }
+
+    /// Draws the chart into `area`.
+    pub fn draw(&self, area: Rect, buf: &mut Buffer, theme: &Theme) {
+        let area = area.intersection(buf.area);
+        let layout = Layout::of(area, self.needs());
+        let plot = layout.plot;
+        self.draw_times(&layout, buf, theme);
+        let seen = self.lines.iter().flat_map(|line| line.points);
+        let Some(scale) =
+            Scale::over(seen.filter(|point| self.shows(point.time)).map(|p| p.value), MARGIN)
+        else {
+            return;
+        };
+        plot::grid(buf, &layout, scale, theme);
+        if let Some(x) = self.crosshair.and_then(|moment| self.column(moment, plot.width)) {
+            plot::crosshair(buf, &layout, x, theme);
+        }
+        for line in self.lines {
+            let mut layer = braille::Layer::new(plot.width, plot.height);
+            let dots = f64::from(plot.height) * 4.0 - 1.0;
+            let row = |value: f64| (1.0 - scale.at(value)) * dots;
+            let mut before = None;
+            for (x, stroke) in self.strokes(line.points, plot.width) {
+                let x = f64::from(x);
+                layer.line((x, row(stroke.low)), (x, row(stroke.high)));
+                if let Some(from) = before.filter(|_| stroke.is_joined) {
+                    layer.line(from, (x, row(stroke.first)));
+                }
+                before = Some((x, row(stroke.last)));
+            }
+            layer.draw(plot, buf, line.style);
+        }
+        self.draw_volumes(&layout, buf, theme);
+        if let Some((value, style)) = self.tag {
+            plot::tag(buf, &layout, scale, (value, self.decimals), theme.tag(style));
+        }
+    }
+
+    fn shows(&self, moment: Timestamp) -> bool {
+        (self.start..=self.end).contains(&moment)
+    }
+
+    fn needs(&self) -> Needs {
+        let seen = self.lines.iter().flat_map(|line| line.points.iter().rev().take(512));
+        let values_width = seen
+            .filter(|point| point.value.is_finite())
+            .map(|point| format::grouped(point.value, self.decimals).len())
+            .max()
+            .and_then(|width| u16::try_from(width).ok())
+            .unwrap_or(8);
+        Needs { values_width, has_volume: self.volumes.iter().any(|point| point.value > 0.0) }
+    }
+
+    /// Where `moment` is among `n` columns from the left end to the right one.
+    fn column(&self, moment: Timestamp, n: u16) -> Option<u16> {
+        let last = n.checked_sub(1)?;
+        if !self.shows(moment) {
+            return None;
+        }
+        let length = self.end.since(self.start).as_secs_f64();
+        let along =
+            if length > 0.0 { moment.since(self.start).as_secs_f64() / length } else { 1.0 };
+        Some(paint::cells(along * f64::from(last), last))
+    }
+
+    /// What a line does in each column of dots it reaches.
+    fn strokes(&self, points: &[Point], width: u16) -> Vec<(u16, Stroke)> {
+        let mut strokes: Vec<(u16, Stroke)> = Vec::new();
+        let mut is_broken = true;
+        for Point { time, value } in points.iter().copied() {
+            let Some(x) = self.column(time, width.saturating_mul(braille::DOTS.0)) else {
+                continue;
+            };
+            if !value.is_finite() {
+                is_broken = true;
+                continue;
+            }
+            let before = strokes.last_mut();
+            is_broken |= before.as_ref().is_none_or(|(_, s)| time.since(s.time) > self.gap);
+            match before {
+                Some((column, stroke)) if *column == x => {
+                    stroke.low = stroke.low.min(value);
+                    stroke.high = stroke.high.max(value);
+                    stroke.last = value;
+                    stroke.time = time;
+                }
+                _ => {
+                    let is_joined = !is_broken;
+                    let (first, last, low, high) = (value, value, value, value);
+                    strokes.push((x, Stroke { first, last, low, high, is_joined, time }));
+                }
+            }
+            is_broken = false;
+        }
+        strokes
+    }
+
+    fn draw_volumes(&self, layout: &Layout, buf: &mut Buffer, theme: &Theme) {
+        let volume = layout.volume;
+        if volume.is_empty() {
+            return;
+        }
+        let mut sums = vec![0.0_f64; usize::from(volume.width)];
+        for point in self.volumes.iter().filter(|point| point.value.is_finite()) {
+            let x = self.column(point.time, volume.width).map(usize::from);
+            if let Some(sum) = x.and_then(|x| sums.get_mut(x)) {
+                *sum += point.value;
+            }
+        }
+        let highest = sums.iter().copied().fold(0.0, f64::max);
+        if highest <= 0.0 || !highest.is_finite() {
+            return;
+        }
+        plot::volume_label(buf, layout, "vol", theme);
+        for (x, sum) in (0..volume.width).zip(sums) {
+            plot::bar(buf, volume, x, sum / highest, theme.series(0));
+        }
+    }
+
+    fn draw_times(&self, layout: &Layout, buf: &mut Buffer, theme: &Theme) {
+        let width = layout.plot.width;
+        let length = self.end.since(self.start);
+        let n_last = u32::from(width.saturating_sub(1)).max(1);
+        let moments: Vec<_> = if length.is_zero() {
+            Vec::new()
+        } else {
+            (0..width).map(|x| (x, self.start + length * u32::from(x) / n_last)).collect()
+        };
+        plot::time_axis(buf, layout.axis, &moments, theme);
+    }
+}

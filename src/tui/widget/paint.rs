@@ -1,0 +1,92 @@
+//! Writing single cells and texts, clipped to an area and to the buffer.
+
+use ratatui::{
+    buffer::{Buffer, Cell},
+    layout::{Position, Rect},
+    style::{Modifier, Style},
+    text::Line,
+};
+
+/// The cell at column `x` and row `y` of `area`, counted from its corner; none if that is outside
+/// of the area or of the buffer.
+pub fn cell(buf: &mut Buffer, area: Rect, x: u16, y: u16) -> Option<&mut Cell> {
+    if x >= area.width || y >= area.height {
+        return None;
+    }
+    buf.cell_mut(Position::new(area.x.saturating_add(x), area.y.saturating_add(y)))
+}
+
+/// Writes `symbol`, one column wide, at column `x` and row `y` of `area`.
+///
+/// The background stays where `style` has none; the weight does not, so a row that is to be
+/// inverted is styled after it is written.
+pub fn put(buf: &mut Buffer, area: Rect, (x, y): (u16, u16), symbol: char, style: Style) {
+    if let Some(cell) = cell(buf, area, x, y) {
+        cell.modifier = Modifier::empty();
+        cell.set_char(symbol).set_style(style);
+    }
+}
+
+/// Writes `text` from column `x` of row `y` of `area`, as much of it as fits, and returns the
+/// column after it.
+///
+/// Control characters are left out, and wide ones take two columns or none.
+pub fn text(buf: &mut Buffer, area: Rect, (x, y): (u16, u16), text: &str, style: Style) -> u16 {
+    line(buf, area, (x, y), &Line::styled(text, style))
+}
+
+/// As [`text`], for a text of several styles.
+pub fn line(buf: &mut Buffer, area: Rect, (x, y): (u16, u16), line: &Line<'_>) -> u16 {
+    let inside = area.intersection(buf.area);
+    let (left, top) = (area.x.saturating_add(x), area.y.saturating_add(y));
+    if !inside.contains(Position::new(left, top)) {
+        return x;
+    }
+    let width = u16::try_from(line.width()).unwrap_or(u16::MAX);
+    for x in left..left.saturating_add(width).min(inside.right()) {
+        if let Some(cell) = buf.cell_mut(Position::new(x, top)) {
+            cell.modifier = Modifier::empty();
+        }
+    }
+    let (end, _) = buf.set_line(left, top, line, inside.right().saturating_sub(left));
+    end.saturating_sub(area.x)
+}
+
+/// As [`line()`], ending at the last column of row `y`; returns the column it starts at.
+pub fn line_right(buf: &mut Buffer, area: Rect, y: u16, text: &Line<'_>) -> u16 {
+    let width = u16::try_from(text.width()).unwrap_or(u16::MAX);
+    let x = area.width.saturating_sub(width);
+    line(buf, area, (x, y), text);
+    x
+}
+
+/// As [`text`], ending before column `end`; what does not fit is lost on the right.
+pub fn text_before(buf: &mut Buffer, area: Rect, (end, y): (u16, u16), text: &str, style: Style) {
+    let text = Line::styled(text, style);
+    let width = u16::try_from(text.width()).unwrap_or(u16::MAX);
+    let x = end.saturating_sub(width);
+    let area = Rect { width: area.width.min(end), ..area };
+    line(buf, area, (x, y), &text);
+}
+
+/// Styles row `y` of `area`, without changing what is written there.
+pub fn row_style(buf: &mut Buffer, area: Rect, y: u16, style: Style) {
+    if y < area.height {
+        buf.set_style(Rect { y: area.y.saturating_add(y), height: 1, ..area }, style);
+    }
+}
+
+/// A whole number of cells nearest to `value`, from 0 to `max`; 0 if it is no number.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "held within the range of the type before"
+)]
+pub fn cells(value: f64, max: u16) -> u16 {
+    if value.is_nan() { 0 } else { value.round().clamp(0.0, f64::from(max)) as u16 }
+}
+
+/// As [`cells`], rounded down.
+pub fn cells_down(value: f64, max: u16) -> u16 {
+    cells(value.floor(), max)
+}

@@ -1,0 +1,214 @@
+//! The frame of a chart: its grid, the values on its right, the times below, and where all that is.
+//!
+//! ```text
+//! ┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈   67 800     plot │ values
+//!                                ◂ 67 630
+//!                                   vol       volume │
+//! ┴───────────┴───────────┴─────              axis
+//! 11:20       12:10       13:00
+//! ```
+
+use std::time::Duration;
+
+use model::timestamp::Timestamp;
+use ratatui::{buffer::Buffer, layout::Rect, style::Style};
+
+use super::{
+    axis::{self, Scale},
+    format, paint,
+};
+use crate::theme::Theme;
+
+/// The dots of a grid line.
+pub const GRID: char = '┈';
+
+/// The line a crosshair is drawn with.
+pub const CROSSHAIR: char = '┊';
+
+/// Columns beside the widest number: one free, one for the mark of a tag, one between the two.
+const VALUES_AIR: u16 = 3;
+
+/// A chart narrower than this has no values beside it.
+const WIDTH_WITH_VALUES: u16 = 30;
+
+/// A chart lower than this has no axis below.
+const HEIGHT_WITH_AXIS: u16 = 5;
+
+/// A chart lower than this has no volumes.
+const HEIGHT_WITH_VOLUME: u16 = 12;
+
+/// Bars from empty to full, in eighths of a cell from its bottom.
+pub const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+/// Where the parts of a chart are. Parts there is no room for have no cells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Layout {
+    /// Where the values are drawn.
+    pub plot: Rect,
+    /// Where the volumes are drawn, in the columns of the plot.
+    pub volume: Rect,
+    /// The rule and the times, in the columns of the plot.
+    pub axis: Rect,
+    /// The numbers on the right, in the rows of the plot and the volumes.
+    pub values: Rect,
+}
+
+/// What the widest number beside a chart and the volumes below ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Needs {
+    /// The columns of the widest number.
+    pub values_width: u16,
+    /// Whether there are volumes to draw.
+    pub has_volume: bool,
+}
+
+impl Layout {
+    /// Divides `area` among the parts of a chart.
+    #[must_use]
+    pub fn of(area: Rect, needs: Needs) -> Self {
+        let values_width = if area.width >= WIDTH_WITH_VALUES {
+            needs.values_width.saturating_add(VALUES_AIR).min(area.width / 3)
+        } else {
+            0
+        };
+        let axis_height = if area.height >= HEIGHT_WITH_AXIS { 2 } else { 0 };
+        let above = area.height - axis_height;
+        let volume_height = if needs.has_volume && area.height >= HEIGHT_WITH_VOLUME {
+            (above / 5).clamp(2, 8)
+        } else {
+            0
+        };
+        let width = area.width - values_width;
+        let plot = Rect { width, height: above - volume_height, ..area };
+        let volume = Rect { y: plot.bottom(), height: volume_height, ..plot };
+        let axis = Rect { y: volume.bottom(), height: axis_height, ..plot };
+        // A column stays free, so that a tag does not run into the newest candle.
+        let values_width = values_width.saturating_sub(1);
+        let values =
+            Rect { x: area.right() - values_width, width: values_width, height: above, ..area };
+        Self { plot, volume, axis, values }
+    }
+}
+
+/// How many rows down from the top of `height` rows `value` is; beyond them if it is beyond.
+#[must_use]
+pub fn row_of(scale: Scale, value: f64, height: u16) -> f64 {
+    (1.0 - scale.at(value)) * f64::from(height)
+}
+
+/// Draws dotted lines at round values, and the values beside them.
+pub fn grid(buf: &mut Buffer, layout: &Layout, scale: Scale, theme: &Theme) {
+    let Layout { plot, values, .. } = *layout;
+    if plot.is_empty() {
+        return;
+    }
+    // A line each five rows or so: enough to read a value by, few enough to stay behind.
+    let ticks = scale.ticks((plot.height / 4).clamp(2, 9));
+    for value in ticks.values {
+        let row = paint::cells_down(row_of(scale, value, plot.height), plot.height - 1);
+        for x in 0..plot.width {
+            paint::put(buf, plot, (x, row), GRID, theme.faint);
+        }
+        let text = format::grouped(value, ticks.decimals);
+        paint::text_before(buf, values, (values.width, row), &text, theme.muted);
+    }
+}
+
+/// Draws `value` as a tag among the values, at its height: `◂ 67 630.20`.
+pub fn tag(
+    buf: &mut Buffer,
+    layout: &Layout,
+    scale: Scale,
+    (value, decimals): (f64, usize),
+    style: Style,
+) {
+    let Layout { plot, values, .. } = *layout;
+    if plot.is_empty() || values.is_empty() || !value.is_finite() {
+        return;
+    }
+    let row = paint::cells_down(row_of(scale, value, plot.height), plot.height - 1);
+    let text = format::grouped(value, decimals);
+    let text = format!("◂{}", format::right(&text, usize::from(values.width - 1)));
+    paint::text(buf, values, (0, row), &text, style);
+}
+
+/// Writes which part the volumes are, beside them.
+pub fn volume_label(buf: &mut Buffer, layout: &Layout, text: &str, theme: &Theme) {
+    let Layout { volume, values, .. } = *layout;
+    if !volume.is_empty() {
+        let row = volume.y.saturating_sub(values.y);
+        paint::text_before(buf, values, (values.width, row), text, theme.muted);
+    }
+}
+
+/// Draws one bar of the volumes: `share` of the height, from 0 to 1, in column `x`.
+pub fn bar(buf: &mut Buffer, area: Rect, x: u16, share: f64, style: Style) {
+    let full = f64::from(area.height) * 8.0;
+    let mut eighths = paint::cells(share * full, area.height.saturating_mul(8));
+    // What is more than nothing can be seen.
+    if share > 0.0 {
+        eighths = eighths.max(1);
+    }
+    for row in (0..area.height).rev() {
+        let here = eighths.min(8);
+        if here == 0 {
+            break;
+        }
+        let symbol = BARS.get(usize::from(here)).copied().unwrap_or('█');
+        paint::put(buf, area, (x, row), symbol, style);
+        eighths -= here;
+    }
+}
+
+/// Draws a crosshair in column `x` of the plot and the volumes.
+pub fn crosshair(buf: &mut Buffer, layout: &Layout, x: u16, theme: &Theme) {
+    let Layout { plot, volume, .. } = *layout;
+    let both = Rect { height: plot.height + volume.height, ..plot };
+    for row in 0..both.height {
+        paint::put(buf, both, (x, row), CROSSHAIR, theme.focus);
+    }
+}
+
+/// Draws the rule below a chart with a tick where a step of time begins, and its time.
+///
+/// `moments` are the columns that have a time, from left to right. Steps are long enough for the
+/// times not to touch.
+pub fn time_axis(buf: &mut Buffer, axis: Rect, moments: &[(u16, Timestamp)], theme: &Theme) {
+    for x in 0..axis.width {
+        paint::put(buf, axis, (x, 0), '─', theme.border);
+    }
+    let (Some(first), Some(last)) = (moments.first(), moments.last()) else { return };
+    let step = step_for(*first, *last);
+    // The first column has a tick only if a step begins there, as seen from the column before it.
+    let apart = moments.get(1).map_or(Duration::ZERO, |second| second.1.since(first.1));
+    let mut number = Some(axis::step_number(first.1 - apart, step));
+    let mut before = None;
+    let mut free_from = 0;
+    for (x, moment) in moments {
+        let this = axis::step_number(*moment, step);
+        let is_new = number.replace(this) != Some(this);
+        if !is_new || *x < free_from {
+            continue;
+        }
+        // Where the step begins between this column and the one before, its beginning is told.
+        let start = axis::step_start(*moment, step);
+        let told = if moment.since(start) <= apart { start } else { *moment };
+        let label = axis::time_label(told, before, step);
+        let width = u16::try_from(label.len()).unwrap_or(u16::MAX);
+        if x.saturating_add(width) > axis.width {
+            continue;
+        }
+        paint::put(buf, axis, (*x, 0), '┴', theme.border);
+        paint::text(buf, axis, (*x, 1), &label, theme.muted);
+        free_from = x.saturating_add(width).saturating_add(2);
+        before = Some(told);
+    }
+}
+
+/// A step of time that puts some twenty columns between ticks.
+fn step_for((x0, first): (u16, Timestamp), (x1, last): (u16, Timestamp)) -> Duration {
+    /// Room for a time and some air.
+    const COLUMNS: u32 = 14;
+    let n_columns = u32::from(x1.saturating_sub(x0)).max(1);
+    axis::time_step(last.since(first).saturating_mul(COLUMNS) / n_columns)
+}

@@ -1,0 +1,379 @@
+//! What the widgets draw, and that they take any area and any number.
+
+use std::time::Duration;
+
+use model::timestamp::Timestamp;
+use proptest::prelude::*;
+use ratatui::{buffer::Buffer, layout::Rect, text::Line};
+
+use super::{
+    candles::{Body, Candle, Candles, Overlay},
+    diverge,
+    line::{self, Lines, Point},
+    pane::{Focus, Pane, divider, padded},
+    share, shot,
+    sparkline::{Floor, Sparkline},
+    stats,
+    strip::Strip,
+};
+use crate::theme::{Name, Theme, depth::Depth};
+
+fn dark() -> Theme {
+    Theme::new(Name::Dark, Depth::TrueColor)
+}
+
+/// A buffer painted with the theme's background.
+fn canvas(width: u16, height: u16, theme: &Theme) -> Buffer {
+    let mut buf = Buffer::empty(Rect::new(0, 0, width, height));
+    theme.clear(buf.area, &mut buf);
+    buf
+}
+
+/// The next of a sequence of numbers from 0 to 1 that look random and are always the same.
+fn noise(seed: &mut u64) -> f64 {
+    *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    f64::from(u32::try_from(*seed >> 40).unwrap()) / f64::from(1 << 24)
+}
+
+/// Five-minute candles of a walk that looks like a market.
+fn walk(n: usize, seed: u64) -> Vec<Candle> {
+    let start: Timestamp = "2026-11-20T03:35:00Z".parse().unwrap();
+    let (mut seed, mut price) = (seed, 67_700.0);
+    (0..u32::try_from(n).unwrap())
+        .map(|idx| {
+            let open = price;
+            let ticks: Vec<f64> = (0..12)
+                .map(|_| {
+                    price += (noise(&mut seed) - 0.5) * 34.0;
+                    price
+                })
+                .collect();
+            let high = ticks.iter().copied().fold(open, f64::max);
+            let low = ticks.iter().copied().fold(open, f64::min);
+            let volume = 2.0 + 30.0 * noise(&mut seed).powi(4);
+            let time = start + Duration::from_mins(5) * idx;
+            Candle { time, open, high, low, close: price, volume, count: 5 }
+        })
+        .collect()
+}
+
+fn points(candles: &[Candle]) -> Vec<Point> {
+    candles.iter().map(|c| Point { time: c.time, value: c.close }).collect()
+}
+
+fn draw_candles(width: u16, height: u16, candles: &[Candle], body: Body, theme: &Theme) -> Buffer {
+    let mut buf = canvas(width, height, theme);
+    let average = stats::moving_average(candles, 20);
+    let chart = Candles {
+        candles,
+        bucket: Some(Duration::from_mins(5)),
+        n_newer: 0,
+        body,
+        overlays: &[Overlay { values: &average, style: theme.overlay[0] }],
+        crosshair: candles.iter().rev().nth(9).map(|candle| candle.time),
+        open_bucket: candles.last().map(|candle| candle.time),
+        decimals: 1,
+    };
+    chart.draw(buf.area, &mut buf, theme);
+    buf
+}
+
+#[test]
+fn candles_at_a_few_sizes() {
+    let candles = walk(90, 7);
+    for (name, width, height, body) in [
+        ("candles_72x20", 72, 20, Body::Narrow),
+        ("candles_40x12_dense", 40, 12, Body::Dense),
+        ("candles_60x16_wide", 60, 16, Body::Wide),
+    ] {
+        insta::assert_snapshot!(
+            name,
+            shot::text(&draw_candles(width, height, &candles, body, &dark()))
+        );
+    }
+}
+
+#[test]
+fn a_falling_candle_is_shaded_where_there_is_no_color() {
+    let theme = Theme::new(Name::Mono, Depth::None);
+    let text = shot::text(&draw_candles(60, 16, &walk(40, 7), Body::Narrow, &theme));
+    assert!(text.contains('▒') && text.contains('█'), "{text}");
+}
+
+#[test]
+fn missing_buckets_leave_room_and_a_long_silence_one_column() {
+    let all = walk(20, 3);
+    let some: Vec<_> = all
+        .iter()
+        .enumerate()
+        .filter(|(idx, _)| ![3, 9, 10, 11, 12, 13].contains(idx))
+        .map(|(_, c)| *c)
+        .collect();
+    insta::assert_snapshot!(
+        "candles_gaps",
+        shot::text(&draw_candles(52, 14, &some, Body::Narrow, &dark()))
+    );
+}
+
+fn draw_lines(width: u16, height: u16, candles: &[Candle]) -> Buffer {
+    let theme = dark();
+    let mut buf = canvas(width, height, &theme);
+    let (one, other) = (points(candles), points(&walk(candles.len(), 23)));
+    let lines = [
+        line::Line { points: &other, style: theme.muted },
+        line::Line { points: &one, style: theme.series(1) },
+    ];
+    let last = one.last().copied();
+    Lines {
+        lines: &lines,
+        start: candles.first().map_or_else(Timestamp::default, |c| c.time),
+        end: last.map_or_else(Timestamp::default, |p| p.time),
+        gap: Duration::from_mins(15),
+        volumes: &[],
+        crosshair: None,
+        tag: last.map(|point| (point.value, theme.up)),
+        decimals: 1,
+    }
+    .draw(buf.area, &mut buf, &theme);
+    buf
+}
+
+#[test]
+fn lines_over_time() {
+    insta::assert_snapshot!("lines_60x14", shot::text(&draw_lines(60, 14, &walk(140, 11))));
+}
+
+fn draw_strip(width: u16, height: u16) -> Buffer {
+    let theme = dark();
+    let mut buf = canvas(width, height, &theme);
+    Strip {
+        inferers: &[
+            67402.5, 67471.2, 67489.7, 67495.5, 67498.0, 67505.6, 67508.1, 67512.4, 67519.8,
+            67527.0, 67533.9, 67610.3, 67508.3,
+        ],
+        forecasters: &[67499.4, 67503.0, 67506.2, 67511.9],
+        combined: Some(67502.8),
+        naive: Some(67488.1),
+        selected: Some(67527.0),
+    }
+    .draw(buf.area, &mut buf, &theme);
+    buf
+}
+
+#[test]
+fn a_distribution_at_two_sizes() {
+    insta::assert_snapshot!("strip_76x8", shot::text(&draw_strip(76, 8)));
+    insta::assert_snapshot!("strip_30x3", shot::text(&draw_strip(30, 3)));
+}
+
+fn draw_bars() -> Buffer {
+    let theme = dark();
+    let mut buf = canvas(42, 14, &theme);
+    let pane = Pane::new("Bars").info("3 of 3").footer("⏎ opens").focus(Focus::Here);
+    let inside = padded(pane.draw(buf.area, &mut buf, &theme));
+    let row = |y| Rect { y: inside.y + y, height: 1, ..inside };
+    for (y, value) in [(0, 107.5), (1, -100.3), (2, -31.6), (3, 24.2), (4, -0.1), (5, f64::NAN)] {
+        let styles = diverge::Styles { bar: theme.signed(value), center: theme.series(1) };
+        diverge::bar(&mut buf, row(y), value, 107.5, styles);
+    }
+    divider(&mut buf, Rect::new(0, 0, 42, 14), 7, "Shares", (Focus::Here, &theme));
+    for (y, part) in [(7, 0.75), (8, 0.33), (9, 0.001)] {
+        share::bar(&mut buf, row(y), part, theme.up, &theme);
+    }
+    let values: Vec<_> = walk(50, 2).iter().map(|c| Some(c.close)).collect();
+    let line = Sparkline { values: &values, floor: Floor::Lowest, style: theme.info };
+    line.draw(Rect { height: 2, ..row(10) }, &mut buf);
+    buf
+}
+
+#[test]
+fn bars_and_frames() {
+    insta::assert_snapshot!("bars_42x14", shot::text(&draw_bars()));
+}
+
+#[test]
+fn a_sparkline_keeps_its_newest_value_on_the_right_and_its_gaps() {
+    let mut buf = Buffer::empty(Rect::new(0, 0, 8, 1));
+    let values = [Some(1.0), None, Some(f64::NAN), Some(8.0), Some(4.5)];
+    let line = Sparkline { values: &values, floor: Floor::Lowest, style: dark().up };
+    line.draw(buf.area, &mut buf);
+    assert_eq!(shot::text(&buf), "│   ▁  ▇▄│");
+}
+
+#[test]
+fn outliers_are_three_median_deviations_away() {
+    assert_eq!(
+        stats::outliers(&[1.0, 2.0, 3.0, 4.0, 99.0, f64::NAN]),
+        [false, false, false, false, true, false]
+    );
+    assert_eq!(stats::outliers(&[5.0, 5.0, 5.0, 6.0]), [false; 4]);
+}
+
+#[test]
+fn averages_begin_when_there_is_enough_to_average() {
+    let candles = walk(4, 1);
+    let averages = stats::moving_average(&candles, 2);
+    assert_eq!(averages[0], None);
+    let want = f64::midpoint(candles[2].close, candles[3].close);
+    assert!((averages[3].unwrap() - want).abs() < 1e-9);
+    assert_eq!(stats::moving_average(&candles, 9), [None; 4]);
+    assert_eq!(stats::volume_weighted_average(&candles).iter().flatten().count(), 4);
+}
+
+#[test]
+#[ignore = "draws pictures for a person to look at; set TUI_SHOTS"]
+fn pictures() {
+    for name in [Name::Dark, Name::Light, Name::Cvd, Name::Mono, Name::Ansi16, Name::HighContrast] {
+        let theme = Theme::new(name, Depth::TrueColor);
+        shot::write(
+            &format!("candles-{name}"),
+            &draw_candles(121, 40, &walk(90, 7), Body::Narrow, &theme),
+        );
+    }
+    shot::write("candles-wide", &draw_candles(80, 24, &walk(90, 5), Body::Wide, &dark()));
+    shot::write("candles-dense", &draw_candles(80, 24, &walk(200, 5), Body::Dense, &dark()));
+    shot::write("lines", &draw_lines(80, 24, &walk(240, 11)));
+    shot::write("strip", &draw_strip(120, 9));
+    shot::write("bars", &draw_bars());
+}
+
+/// Any number, the odd ones often.
+fn number() -> impl Strategy<Value = f64> {
+    prop_oneof![
+        4 => -1e5..1e5_f64,
+        1 => any::<f64>(),
+        1 => proptest::sample::select(vec![
+            0.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY, f64::MAX, f64::MIN, f64::MIN_POSITIVE,
+        ]),
+    ]
+}
+
+fn moment() -> impl Strategy<Value = Timestamp> {
+    prop_oneof![
+        4 => (1_700_000_000..1_700_100_000_i64).prop_map(Timestamp::from_seconds),
+        1 => any::<i64>().prop_map(Timestamp::from_micros),
+    ]
+}
+
+prop_compose! {
+    fn candle()(
+        time in moment(), open in number(), high in number(), low in number(), close in number(),
+        volume in number(), count in any::<u64>(),
+    ) -> Candle {
+        Candle { time, open, high, low, close, volume, count }
+    }
+}
+
+/// A border of cells that must stay as they are, around an area to draw into.
+fn framed(x: u16, y: u16, width: u16, height: u16) -> (Buffer, Rect) {
+    let mut buf = Buffer::empty(Rect::new(x, y, width + 2, height + 2));
+    for cell in &mut buf.content {
+        cell.set_char('#');
+    }
+    (buf, Rect::new(x + 1, y + 1, width, height))
+}
+
+fn is_untouched_outside(buf: &Buffer, area: Rect) -> bool {
+    buf.area
+        .positions()
+        .filter(|place| !area.contains(*place))
+        .all(|place| buf[place].symbol() == "#")
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn candles_take_any_area_and_any_number(
+        (x, y, width, height) in (0..9u16, 0..9u16, 0..130u16, 0..50u16),
+        candles in prop::collection::vec(candle(), 0..90),
+        bucket in prop::option::of(0..90_000u64),
+        n_newer in 0..100usize,
+        body in prop::sample::select(vec![Body::Dense, Body::Narrow, Body::Wide]),
+        decimals in 0..20usize,
+    ) {
+        let theme = dark();
+        let (mut buf, area) = framed(x, y, width, height);
+        let values: Vec<_> = candles.iter().map(|c| Some(c.open)).collect();
+        let chart = Candles {
+            candles: &candles,
+            bucket: bucket.map(Duration::from_secs),
+            n_newer,
+            body,
+            overlays: &[Overlay { values: &values, style: theme.up }],
+            crosshair: candles.first().map(|c| c.time),
+            open_bucket: candles.last().map(|c| c.time),
+            decimals,
+        };
+        chart.draw(area, &mut buf, &theme);
+        prop_assert!(is_untouched_outside(&buf, area));
+        prop_assert!(chart.capacity(width) <= usize::from(width));
+        chart.draw(Rect::new(0, 0, u16::MAX, u16::MAX), &mut buf, &theme);
+    }
+
+    #[test]
+    fn lines_take_any_area_and_any_number(
+        (width, height) in (0..130u16, 0..50u16),
+        raw in prop::collection::vec((moment(), number()), 0..90),
+        (start, end) in (moment(), moment()),
+        gap in any::<u32>(),
+    ) {
+        let theme = dark();
+        let (mut buf, area) = framed(2, 3, width, height);
+        let points: Vec<_> = raw.iter().map(|(time, value)| Point { time: *time, value: *value }).collect();
+        Lines {
+            lines: &[line::Line { points: &points, style: theme.up }],
+            start,
+            end,
+            gap: Duration::from_secs(gap.into()),
+            volumes: &points,
+            crosshair: points.first().map(|p| p.time),
+            tag: points.last().map(|p| (p.value, theme.up)),
+            decimals: 2,
+        }
+        .draw(area, &mut buf, &theme);
+        prop_assert!(is_untouched_outside(&buf, area));
+    }
+
+    #[test]
+    fn strips_and_bars_take_any_area_and_any_number(
+        (width, height) in (0..130u16, 0..20u16),
+        values in prop::collection::vec(number(), 0..60),
+    ) {
+        let theme = dark();
+        let (mut buf, area) = framed(1, 2, width, height);
+        Strip {
+            inferers: &values,
+            forecasters: &values,
+            combined: values.first().copied(),
+            naive: values.last().copied(),
+            selected: values.get(1).copied(),
+        }
+        .draw(area, &mut buf, &theme);
+        let options: Vec<_> = values.iter().map(|value| Some(*value)).collect();
+        for floor in [Floor::Zero, Floor::Lowest] {
+            Sparkline { values: &options, floor, style: theme.up }.draw(area, &mut buf);
+        }
+        for pair in values.windows(2) {
+            let styles = diverge::Styles { bar: theme.up, center: theme.text };
+            diverge::bar(&mut buf, area, pair[0], pair[1], styles);
+            share::bar(&mut buf, area, pair[0], theme.up, &theme);
+        }
+        prop_assert!(is_untouched_outside(&buf, area));
+    }
+
+    #[test]
+    fn panes_take_any_area_and_any_title(
+        (width, height) in (0..60u16, 0..8u16), title in ".{0,40}", info in ".{0,40}",
+    ) {
+        let theme = dark();
+        let (mut buf, area) = framed(1, 2, width, height);
+        let pane = Pane::new(Line::from(title.clone())).info(info.clone()).footer(info);
+        let inside = pane.draw(area, &mut buf, &theme);
+        prop_assert!(is_untouched_outside(&buf, area));
+        prop_assert!(inside.is_empty() || area.intersection(inside) == inside);
+        divider(&mut buf, area, height / 2, title, (Focus::Here, &theme));
+        prop_assert!(is_untouched_outside(&buf, area));
+        prop_assert!(padded(inside).width <= inside.width);
+    }
+}

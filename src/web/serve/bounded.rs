@@ -1,0 +1,97 @@
+//! A listener that takes so many connections and no more.
+
+use std::{
+    io,
+    net::SocketAddr,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use axum::serve::Listener;
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::{TcpListener, TcpStream},
+    sync::{OwnedSemaphorePermit, Semaphore},
+};
+use tracing::debug;
+
+/// Takes connections while there are places. One more waits in the system's queue, unaccepted.
+#[derive(Debug)]
+pub(super) struct Bounded {
+    listener: TcpListener,
+    places: Arc<Semaphore>,
+}
+
+/// A connection and its place, which is free again when the connection is gone.
+#[derive(Debug)]
+pub(super) struct Connection {
+    stream: TcpStream,
+    _place: Option<OwnedSemaphorePermit>,
+}
+
+impl Bounded {
+    pub(super) fn new(listener: TcpListener, n_places: usize) -> Self {
+        Self { listener, places: Arc::new(Semaphore::new(n_places)) }
+    }
+}
+
+impl Listener for Bounded {
+    type Io = Connection;
+    type Addr = SocketAddr;
+
+    async fn accept(&mut self) -> (Connection, SocketAddr) {
+        // The semaphore is never closed, so that there is always a place in the end.
+        let place = Arc::clone(&self.places).acquire_owned().await.ok();
+        let (stream, address) = Listener::accept(&mut self.listener).await;
+        // Small answers and events go out at once instead of waiting to fill a packet.
+        if let Err(error) = stream.set_nodelay(true) {
+            debug!(%error, "a connection stays without TCP_NODELAY");
+        }
+        (Connection { stream, _place: place }, address)
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+}
+
+impl AsyncRead for Connection {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Connection {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(context, slices)
+    }
+}
