@@ -164,18 +164,24 @@ impl Accounts {
         .await
     }
 
-    /// Revokes every key called `name` for good; how many that were.
+    /// Returns a new secret for the newest key called `name`, which keeps its number and with that
+    /// all it owns; a new key if there is none. The secret it had opens nothing any more, at the
+    /// latest 100 ms after. On return the change is durable.
     ///
     /// # Errors
-    /// [`AccountsError::Store`] if the file fails.
-    pub async fn revoke_named(&self, name: &str) -> Result<usize, AccountsError> {
-        let name = name.to_owned();
-        self.with_store(move |shared, store| {
-            let n_revoked = store.revoke_named(&name, shared.clock.now())?;
+    /// As [`Self::create_key`].
+    pub async fn renew_key(&self, name: &str) -> Result<(KeyId, ApiKey), AccountsError> {
+        let key = ApiKey::from_random(rand::random());
+        let (wanted, hash) = (name.to_owned(), KeyHash::of(&key));
+        let renewed = self.with_store(move |shared, store| {
+            let renewed = store.renew(&hash, &wanted)?;
             shared.cache.lock().clear();
-            Ok(n_revoked)
-        })
-        .await
+            Ok(renewed)
+        });
+        match renewed.await? {
+            Some(id) => Ok((id, key)),
+            None => self.create_key(name).await,
+        }
     }
 
     /// Runs `work` on a blocking thread while it alone holds the store.

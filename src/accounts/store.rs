@@ -110,14 +110,23 @@ impl Store {
         Ok(n_revoked)
     }
 
-    pub(crate) fn revoke_named(&mut self, name: &str, now: Timestamp) -> Result<usize, StoreError> {
+    /// Puts `hash` in the place of that of the newest good key called `name`; none if there is none.
+    pub(crate) fn renew(
+        &mut self,
+        hash: &KeyHash,
+        name: &str,
+    ) -> Result<Option<KeyId>, StoreError> {
         let write = self.write()?;
-        let n_revoked = write.execute(
-            "UPDATE keys SET revoked_at = ?2 WHERE name = ?1 AND revoked_at IS NULL",
-            params![name, now.micros()],
-        )?;
+        let id = write
+            .query_row(
+                "UPDATE keys SET hash = ?1 WHERE id =
+                 (SELECT max(id) FROM keys WHERE name = ?2 AND revoked_at IS NULL) RETURNING id",
+                params![hash.as_bytes(), name],
+                |row| row.get(0),
+            )
+            .optional()?;
         write.commit()?;
-        Ok(n_revoked)
+        Ok(id.map(KeyId::new))
     }
 
     /// A transaction that takes its turn among the writers at once, not at its first write.

@@ -55,19 +55,22 @@ async fn every_process_sees_what_another_creates_and_revokes() {
 }
 
 #[tokio::test]
-async fn keys_are_revoked_by_name_and_stay_in_the_list() {
+async fn a_renewed_key_keeps_its_number_and_loses_its_secret() {
     let folder = tempdir().unwrap();
     let accounts = open(&folder).await;
-    let (first, first_key) = accounts.create_key("local").await.unwrap();
-    let (second, _) = accounts.create_key("local").await.unwrap();
-    let (other, other_key) = accounts.create_key("mine").await.unwrap();
-    assert_eq!(accounts.revoke_named("local").await.unwrap(), 2);
-    assert_eq!(accounts.revoke_named("local").await.unwrap(), 0);
-    assert_eq!(accounts.verify(&first_key).await.unwrap(), None);
-    assert_eq!(accounts.verify(&other_key).await.unwrap(), Some(other));
+    let (id, first) = accounts.renew_key("local").await.unwrap();
+    let (other, _) = accounts.create_key("mine").await.unwrap();
+    assert_eq!(accounts.verify(&first).await.unwrap(), Some(id));
+    let (same, second) = accounts.renew_key("local").await.unwrap();
+    assert_eq!(same, id);
+    assert_eq!(accounts.verify(&first).await.unwrap(), None);
+    assert_eq!(accounts.verify(&second).await.unwrap(), Some(id));
+    assert!(accounts.revoke(id).await.unwrap());
+    let (fresh, _) = accounts.renew_key("local").await.unwrap();
+    assert_ne!(fresh, id, "a revoked key is not brought back");
     let list = accounts.list().await.unwrap();
     let revoked = |record: &KeyRecord| (record.id, record.revoked_at.is_some());
-    let want = [(other, false), (second, true), (first, true)];
+    let want = [(fresh, false), (other, false), (id, true)];
     assert_eq!(list.iter().map(revoked).collect::<Vec<_>>(), want);
     assert_eq!(list.first().unwrap().created_at, clock().now());
 }

@@ -25,8 +25,8 @@ use crate::cli::{
     stack::child::{Line, Running, Start},
 };
 
-/// The name under which a stack keeps its key among the accounts. Each start makes a new key, since
-/// only hashes are kept, and revokes the one before.
+/// The name of a stack's key among the accounts. Each start gives the key a new secret, since only
+/// hashes are kept; what the key owns it keeps.
 const KEY_NAME: &str = "local stack";
 
 /// The name of a node's private key in its folder.
@@ -246,12 +246,11 @@ fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|&word| word.to_owned()).collect()
 }
 
-/// Makes the key of this start, and revokes that of the one before.
+/// Returns the key of the stack, with the secret of this start.
 async fn new_key(place: &Place) -> anyhow::Result<ApiKey> {
     let accounts =
         Accounts::open(place.accounts(), Clock::system()).await.context("open accounts")?;
-    accounts.revoke_named(KEY_NAME).await.context("revoke the key of the last start")?;
-    let (_id, key) = accounts.create_key(KEY_NAME).await.context("create a key")?;
+    let (_id, key) = accounts.renew_key(KEY_NAME).await.context("make the stack's key")?;
     Ok(key)
 }
 

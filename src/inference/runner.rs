@@ -8,7 +8,7 @@ use std::{sync::Arc, time::Duration};
 use model::topic::{BlockHeight, TopicId};
 use task::group::Group;
 use tokio::time::{sleep, timeout};
-use tracing::{debug, warn};
+use tracing::{debug, info, warn};
 
 use crate::{
     Inference, ReadError, Sender, SubmitError, actor,
@@ -312,7 +312,8 @@ impl Runner {
                 if self.failed.replace(nonce) == Some(nonce) {
                     debug!(topic.id = %id, nonce, cause, "asked again in vain for nonce {nonce}");
                 } else {
-                    warn!(topic.id = %id, nonce, cause, "asked in vain for nonce {nonce} of {id}");
+                    // An epoch that closes with nothing is warned of then.
+                    info!(topic.id = %id, nonce, cause, "no inference for topic {id} yet, asking again");
                 }
             }
         }

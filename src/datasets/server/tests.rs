@@ -178,10 +178,10 @@ async fn every_path_needs_a_key_that_is_good() {
 }
 
 #[tokio::test]
-async fn a_revoked_key_is_refused_at_once() {
+async fn a_key_whose_secret_was_renewed_is_refused_at_once() {
     let service = Service::with_bars(1).await;
     assert_eq!(service.get(&service.reader, "/api/tags/").await.0, 200);
-    service.app.accounts.revoke_named("reader").await.unwrap();
+    service.app.accounts.renew_key("reader").await.unwrap();
     assert_eq!(service.get(&service.reader, "/api/tags/").await.0, 401);
 }
 
