@@ -214,8 +214,9 @@ fn write_out(bytes: &[u8]) -> io::Result<()> {
 
 /// Stops the whole job, as `^Z` in a program without a screen does. Returns when it is continued.
 fn stop_program() -> io::Result<()> {
-    // The shell waits for all processes of the job, `cargo run` among them.
-    let status = std::process::Command::new("kill").args(["-TSTP", "0"]).status()?;
+    // The shell waits for all processes of the job, `cargo run` among them. Every shell knows `kill`;
+    // a program of that name is not on every machine.
+    let status = std::process::Command::new("sh").args(["-c", "kill -TSTP 0"]).status()?;
     if status.success() { Ok(()) } else { Err(io::Error::other("kill refused to stop the job")) }
 }
 

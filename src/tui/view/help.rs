@@ -23,12 +23,18 @@ const WIDTH_MAX: u16 = 120;
 /// The width of the keys.
 const KEYS_WIDTH: usize = 14;
 
+/// The narrowest area in which two columns stand side by side.
+const TWO_COLUMNS_WIDTH: u16 = 76;
+
+/// How far from the middle a gap may be to be where the columns part.
+const GAP_ROWS_MAX: usize = 6;
+
 /// Draws the help over `area`, from its row `scroll` on.
 pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, scroll: usize) {
     let Frame { state, theme, .. } = frame;
     let lines = lines(frame);
-    let has_two = area.width >= 76;
-    let n_rows = if has_two { lines.len().div_ceil(2) + 1 } else { lines.len() };
+    let (left, right) = columns(&lines, area.width);
+    let n_rows = left.len().max(right.len());
     let height = u16::try_from(n_rows + 2).unwrap_or(u16::MAX);
     let width = WIDTH_MAX.min(area.width.saturating_sub(4));
     let place = centered(area, width, height.min(area.height));
@@ -42,25 +48,26 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, scroll: usize
     );
     let shown = usize::from(inside.height);
     let first = scroll.min(n_rows.saturating_sub(shown));
-    let (left, right) = if has_two {
-        // A section is not torn apart where there is a gap near the middle.
-        let middle = lines.len().div_ceil(2);
-        let gap = (0..lines.len())
-            .filter(|row| lines.get(*row).is_some_and(|line| line.width() == 0))
-            .min_by_key(|row| row.abs_diff(middle))
-            .filter(|row| row.abs_diff(middle) <= 6);
-        let at = gap.unwrap_or(middle);
-        let (left, right) = lines.split_at(at.min(lines.len()));
-        let right = if gap.is_some() { right.get(1..).unwrap_or_default() } else { right };
-        (left, right)
-    } else {
-        (lines.as_slice(), [].as_slice())
-    };
     for (x, column) in [(0, left), (inside.width / 2, right)] {
         for (y, line) in (0..inside.height).zip(column.iter().skip(first)) {
             paint::line(buf, inside, (x, y), line);
         }
     }
+}
+
+/// The lines in two columns where there is room. A section is not torn apart where there is a gap
+/// near the middle.
+fn columns<'a, 'b>(lines: &'a [Line<'b>], width: u16) -> (&'a [Line<'b>], &'a [Line<'b>]) {
+    if width < TWO_COLUMNS_WIDTH {
+        return (lines, &[]);
+    }
+    let middle = lines.len().div_ceil(2);
+    let gap = (0..lines.len())
+        .filter(|row| lines.get(*row).is_some_and(|line| line.width() == 0))
+        .min_by_key(|row| row.abs_diff(middle))
+        .filter(|row| row.abs_diff(middle) <= GAP_ROWS_MAX);
+    let (left, right) = lines.split_at(gap.unwrap_or(middle).min(lines.len()));
+    (left, right.get(usize::from(gap.is_some())..).unwrap_or_default())
 }
 
 fn lines(frame: Frame<'_>) -> Vec<Line<'static>> {

@@ -1,0 +1,68 @@
+//! Document 2 from outside: rows written, read, followed, and still there after a kill.
+
+mod bulk_insert;
+mod live;
+mod rows;
+mod stream;
+
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+
+use crate::support::http::Http;
+
+/// The columns of the datasets that these tests create.
+const COLUMNS: [&str; 5] = ["open", "high", "low", "close", "volume"];
+
+/// Creates a dataset that the asking key owns, and returns its number.
+async fn create(http: &Http, name: &str) -> i64 {
+    let columns: Vec<_> =
+        COLUMNS.iter().map(|name| json!({"name": name, "dtype": "float"})).collect();
+    let request = json!({"name": name, "columns": columns});
+    let (status, body) = http.post("/api/datasets/", &request).await;
+    assert!(status.is_success(), "{status}: {body}");
+    body["id"].as_i64().unwrap()
+}
+
+/// A minute's row: price and volume follow from the minute alone.
+fn minute_row(minute: u32) -> Value {
+    let close = 100.0 + f64::from(minute % 7);
+    json!({
+        "timestamp": timestamp(minute),
+        "values": {
+            "open": 100.5,
+            "high": close + 0.5,
+            "low": close - 1.25,
+            "close": close,
+            "volume": f64::from(minute) + 0.25,
+        },
+    })
+}
+
+/// The moment `minute` minutes after the start of 2026-03-01.
+fn timestamp(minute: u32) -> String {
+    let (day, hour, minute) = (1 + minute / 1440, minute / 60 % 24, minute % 60);
+    assert!(day <= 31, "within one month");
+    format!("2026-03-{day:02}T{hour:02}:{minute:02}:00Z")
+}
+
+/// Inserts rows, and asserts that all of them are acknowledged.
+async fn insert(http: &Http, dataset: i64, rows: &[Value]) {
+    let request = json!({"dataset": dataset, "rows": rows});
+    let (status, body) = http.post("/api/rows/bulk_insert/", &request).await;
+    assert!(status.is_success(), "{status}: {body}");
+    assert_eq!(body["inserted"], rows.len(), "{body}");
+}
+
+/// Asserts what every endpoint answers to a request without a key.
+async fn assert_needs_key(http: &Http, path: &str) {
+    let (status, body) = http.without_key().get_json(path).await;
+    assert_eq!(status, StatusCode::UNAUTHORIZED, "{path}");
+    assert_eq!(body, json!({"error": "Missing API key"}), "{path}");
+}
+
+/// The names of an object's members.
+fn members(value: &Value) -> Vec<&str> {
+    let mut names: Vec<_> = value.as_object().unwrap().keys().map(String::as_str).collect();
+    names.sort_unstable();
+    names
+}

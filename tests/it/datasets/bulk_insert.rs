@@ -1,0 +1,88 @@
+//! `POST /api/rows/bulk_insert/`: what is acknowledged is kept, whatever happens.
+
+use std::{process::Command, time::Duration};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::sync::watch;
+
+use super::{create, minute_row, timestamp};
+use crate::support::{TRIPTYCH, http::Http, started::Started};
+
+/// Rows of one insert.
+const BATCH: u32 = 20;
+
+/// Inserts acknowledged before the service is killed.
+const N_ACKNOWLEDGED: u32 = 15;
+
+/// The most inserts that are tried: a month of minutes.
+const N_TRIED_MAX: u32 = 1000;
+
+/// How long the service may take to listen.
+const LISTENS_WITHIN: Duration = Duration::from_secs(30);
+
+fn serve(data_dir: &str, key: &str) -> (Started, Http) {
+    let arguments = ["datasets", "serve", "--listen", "127.0.0.1:0", "--data-dir", data_dir];
+    let service = Started::start(&arguments);
+    let address = service.logged("dataset service listening", "address", LISTENS_WITHIN);
+    (service, Http::new(&format!("http://{address}"), Some(key)))
+}
+
+fn new_key(data_dir: &str) -> String {
+    let made = Command::new(TRIPTYCH)
+        .args(["keys", "create", "it", "--data-dir", data_dir])
+        .output()
+        .unwrap();
+    assert!(made.status.success(), "{made:?}");
+    String::from_utf8(made.stdout).unwrap().trim().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn acknowledged_rows_survive_a_kill() {
+    let folder = TempDir::new().unwrap();
+    let data_dir = folder.path().display().to_string();
+    let key = new_key(&data_dir);
+    assert!(key.starts_with("UP-"), "{key}");
+    let (service, http) = serve(&data_dir, &key);
+    let dataset = create(&http, "it durable").await;
+
+    // Inserts go on while the service is killed: the last one may or may not be kept.
+    let (tell, mut acknowledged) = watch::channel(0_u32);
+    let inserts = async {
+        for batch in 0..N_TRIED_MAX {
+            let rows: Vec<_> = (batch * BATCH..(batch + 1) * BATCH).map(minute_row).collect();
+            let request = json!({"dataset": dataset, "rows": rows});
+            match http.try_post("/api/rows/bulk_insert/", &request).await {
+                Ok(status) => assert!(status.is_success(), "{status}"),
+                Err(_gone) => return,
+            }
+            tell.send_replace(batch + 1);
+        }
+        panic!("the service is gone before a month has passed");
+    };
+    let kill = async {
+        acknowledged.wait_for(|n| *n >= N_ACKNOWLEDGED).await.unwrap();
+        tokio::task::spawn_blocking(|| service.kill()).await.unwrap();
+    };
+    tokio::join!(inserts, kill);
+    let n_acknowledged = *tell.borrow() * BATCH;
+
+    let (_service, http) = serve(&data_dir, &key);
+    let (start, end) = (timestamp(0), timestamp(30 * 1440));
+    let path = format!("/api/rows/bulk_download/?dataset={dataset}&start={start}&end={end}");
+    let rows = http.get_ok(&path).await;
+    let rows = rows.as_array().unwrap();
+    let wanted = usize::try_from(n_acknowledged).unwrap();
+    assert!(rows.len() >= wanted, "{} of {wanted} acknowledged rows are there", rows.len());
+    for (minute, row) in (0..n_acknowledged).zip(rows) {
+        let sent = minute_row(minute);
+        assert_eq!(row["timestamp"], sent["timestamp"]);
+        assert_eq!(row["close"].as_f64(), sent["values"]["close"].as_f64());
+    }
+
+    // Buckets were written in the same commits as the rows.
+    let path = format!("{path}&resolution=5m");
+    let buckets = http.get_ok(&path).await;
+    let counts = buckets.as_array().unwrap().iter().map(|bucket: &Value| bucket["count"].as_u64());
+    assert_eq!(counts.sum::<Option<u64>>(), u64::try_from(rows.len()).ok());
+}

@@ -1,0 +1,3 @@
+//! Document 3 from outside: bundles of real predictions, epoch after epoch.
+
+mod latest_network_inferences;

@@ -1,0 +1,131 @@
+//! `GET /emissions/{version}/latest_network_inferences/{topic_id}`.
+
+use std::time::Duration;
+
+use reqwest::StatusCode;
+use serde_json::Value;
+use task::wait;
+
+use crate::support::{http::Http, up::Up};
+
+/// How long two epochs may take: one of the local stack is 12 seconds long.
+const EPOCHS_WITHIN: Duration = Duration::from_mins(1);
+
+/// Returns the newest bundle of `topic` of which `is_wanted` is true, once there is one.
+async fn bundle(
+    http: &Http,
+    topic: u32,
+    is_wanted: impl Fn(&Value) -> bool + Send + Sync,
+) -> Value {
+    let path = format!("/emissions/v10/latest_network_inferences/{topic}");
+    let look = || async {
+        match http.get_json(&path).await {
+            (StatusCode::OK, body) if is_wanted(&body) => Ok(body),
+            other => Err(other),
+        }
+    };
+    wait::until(EPOCHS_WITHIN, look).await.unwrap()
+}
+
+/// The labels and numbers of a list of labeled values.
+fn labeled(values: &Value) -> Vec<(String, f64)> {
+    let values = values.as_array().unwrap().iter();
+    values
+        .zip(1..)
+        .map(|(value, id)| {
+            assert_eq!(value.as_object().unwrap().len(), 3, "{value}");
+            assert_eq!(value["label_id"], id);
+            // A number is a text.
+            let number = value["value"].as_str().unwrap().parse().unwrap();
+            (value["label_name"].as_str().unwrap().to_owned(), number)
+        })
+        .collect()
+}
+
+fn labels(values: &Value) -> Vec<String> {
+    labeled(values).into_iter().map(|(label, _)| label).collect()
+}
+
+/// Asserts the shape that document 3 gives, and returns the bundle's part of it.
+fn check_shape(body: &Value, topic: &str, want: &[&str]) -> Value {
+    assert_eq!(body.as_object().unwrap().len(), 2, "{body}");
+    let height: u64 = body["inference_block_height"].as_str().unwrap().parse().unwrap();
+    assert!(height > 0);
+    let bundle = &body["network_inferences"];
+    assert_eq!(bundle["topic_id"], topic);
+    assert!(bundle["nonce"].as_str().unwrap().parse::<u64>().is_ok());
+    for name in ["combined_value", "naive_value"] {
+        assert_eq!(labels(&bundle[name]), want, "{name}");
+    }
+    let actors = |name: &str| bundle[name].as_array().unwrap().clone();
+    for actor in [actors("inferer_values"), actors("forecaster_values")].concat() {
+        assert!(actor["worker"].as_str().unwrap().starts_with("allo1"), "{actor}");
+        assert_eq!(labels(&actor["values"]), want);
+    }
+    for name in [
+        "one_out_inferer_values",
+        "one_out_forecaster_values",
+        "one_in_forecaster_values",
+        "one_out_inferer_forecaster_values",
+    ] {
+        assert!(bundle[name].is_array(), "{name}: {bundle}");
+    }
+    bundle.clone()
+}
+
+#[tokio::test]
+async fn a_regression_has_one_label_and_a_value_of_every_worker() {
+    let up = Up::shared();
+    let http = up.inference();
+    let first = bundle(&http, 1, |_| true).await;
+    let inferences = check_shape(&first, "1", &["y"]);
+    let workers = inferences["inferer_values"].as_array().unwrap();
+    assert_eq!(workers.len(), up.workers(Some("gpu")).len(), "each worker of the subgroup infers");
+    let load = labeled(&inferences["combined_value"])[0].1;
+    assert!((-100.0..=200.0).contains(&load), "a load in percent: {load}");
+}
+
+#[tokio::test]
+async fn a_classification_sums_to_one_and_changes_from_epoch_to_epoch() {
+    let up = Up::shared();
+    let http = up.inference();
+    let first = bundle(&http, 2, |_| true).await;
+    // The market moves on, and what is believed of it with it.
+    let combined = |body: &Value| body["network_inferences"]["combined_value"].clone();
+    let second = bundle(&http, 2, |body| combined(body) != combined(&first)).await;
+    let nonce = |body: &Value| -> u64 {
+        body["network_inferences"]["nonce"].as_str().unwrap().parse().unwrap()
+    };
+    assert!(nonce(&second) > nonce(&first), "a later epoch: {second}");
+    for body in [&first, &second] {
+        let bundle = check_shape(body, "2", &["up", "down", "flat"]);
+        for name in ["combined_value", "naive_value"] {
+            let values = labeled(&bundle[name]);
+            let sum: f64 = values.iter().map(|(_, value)| value).sum();
+            assert!((sum - 1.0).abs() < 1e-6, "{name} sums to 1: {values:?}");
+            assert!(values.iter().all(|(_, value)| (0.0..=1.0).contains(value)), "{values:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_forecaster_joins_once_losses_are_known_or_leaves_no_trace() {
+    let up = Up::shared();
+    let body = bundle(&up.inference(), 1, |_| true).await;
+    let bundle = &body["network_inferences"];
+    let n_forecasters = bundle["forecaster_values"].as_array().unwrap().len();
+    let n_one_out = bundle["one_out_inferer_forecaster_values"].as_array().unwrap().len();
+    let n_inferers = bundle["inferer_values"].as_array().unwrap().len();
+    assert_eq!(n_one_out, n_forecasters * n_inferers, "{bundle}");
+}
+
+#[tokio::test]
+async fn a_key_is_needed_and_a_topic() {
+    let up = Up::shared();
+    let http = up.inference();
+    let path = "/emissions/v10/latest_network_inferences/1";
+    let (status, _) = http.without_key().get(path).await;
+    assert_eq!(status, StatusCode::UNAUTHORIZED);
+    let (status, body) = http.get_json("/emissions/v10/latest_network_inferences/99").await;
+    assert_eq!(status, StatusCode::NOT_FOUND, "{body}");
+}

@@ -1,0 +1,38 @@
+//! Every way in which the screen ends: the terminal as it was, and no process behind.
+
+use std::time::Duration;
+
+use super::{N_PROCESSES, PAINT_WITHIN, wait_nodes};
+use crate::support::{
+    TRIPTYCH, TUI,
+    process::{self, GONE_WITHIN, Signal},
+    pty::{Session, WIDE},
+    wait,
+};
+
+/// How long the program may take to end once asked, its processes included.
+const ENDS_WITHIN: Duration = Duration::from_secs(5);
+
+#[test]
+fn killed_it_leaves_no_process() {
+    let session = Session::start(TUI, &[], WIDE);
+    wait_nodes(&session);
+    let pids = process::descendants(session.pid);
+    assert!(pids.len() >= N_PROCESSES, "the stack runs: {pids:?}");
+    process::signal(session.pid, Signal::Kill);
+    process::wait_gone(pids, GONE_WITHIN);
+}
+
+#[test]
+fn asked_to_end_while_it_starts_it_leaves_no_process_and_no_mode() {
+    let session = Session::start(TRIPTYCH, &[], WIDE);
+    session.wait_text("1 Cluster", PAINT_WITHIN);
+    let pids = wait::until("the first processes run", PAINT_WITHIN, || {
+        let pids = process::descendants(session.pid);
+        if pids.is_empty() { Err("none") } else { Ok(pids) }
+    });
+    process::signal(session.pid, Signal::Terminate);
+    session.wait_exit(ENDS_WITHIN);
+    session.assert_restored();
+    process::wait_gone(pids, GONE_WITHIN);
+}

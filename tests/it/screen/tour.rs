@@ -1,0 +1,170 @@
+//! A newcomer's tour: nothing configured, every screen looked at, everything alive, and out again.
+
+use std::time::Duration;
+
+use vt100::Screen;
+
+use super::{CHART_LEFT, N_PROCESSES, PAINT_WITHIN, SHOWN_WITHIN, wait_gone, wait_nodes};
+use crate::support::{
+    TUI,
+    process::{self, GONE_WITHIN},
+    pty::{Session, WIDE, text},
+};
+
+/// How long the value of a topic may stay the same: an epoch takes twelve seconds.
+const CHANGED_WITHIN: Duration = Duration::from_mins(1);
+
+/// The prompt after `q` comes within 2 seconds on an idle machine; tests share theirs.
+const QUITS_WITHIN: Duration = Duration::from_secs(5);
+
+/// Sizes that a terminal is dragged through.
+const N_SIZES: u16 = 50;
+
+#[test]
+fn a_newcomer_sees_everything_live_and_leaves_nothing_behind() {
+    let session = Session::start(TUI, &[], WIDE);
+    session.wait_text("1 Cluster", PAINT_WITHIN);
+    let nodes = wait_nodes(&session);
+    assert_eq!(nodes.iter().filter(|(_, role)| role == "head").count(), 1, "{nodes:?}");
+
+    execute(&session, nodes.iter().filter(|(_, role)| role == "worker").map(|(peer, _)| peer));
+    data(&session);
+    inference(&session);
+    help(&session);
+    sizes(&session);
+
+    let pids = process::descendants(session.pid);
+    assert!(pids.len() >= N_PROCESSES, "the stack runs: {pids:?}");
+    session.press("q");
+    assert!(session.wait_exit(QUITS_WITHIN).success(), "exit code 0");
+    session.assert_restored();
+    session.assert_no_key();
+    process::wait_gone(pids, GONE_WITHIN);
+}
+
+/// The form is filled in; run, all workers return one result.
+#[track_caller]
+fn execute<'a>(session: &Session, workers: impl Iterator<Item = &'a String>) {
+    session.press("e");
+    let form = session.wait_text("\"method\": \"hello.wasm\"", SHOWN_WITHIN);
+    assert!(form.contains("POST /api/v1/functions/execute"), "{form}");
+    session.press("ctrl-r");
+    let shown = session.wait_text("peers took part", SHOWN_WITHIN);
+    for wanted in ["3 peers took part, and all agree", "100 freq", "3/3 peers", "exit 0"] {
+        assert!(shown.contains(wanted), "`{wanted}` is in:\n{shown}");
+    }
+    assert!(shown.contains("Hello from WebAssembly"), "{shown}");
+    for worker in workers {
+        let (start, end) = worker.split_once('…').unwrap();
+        assert!(
+            shown.split_whitespace().any(|word| word.starts_with(start) && word.ends_with(end)),
+            "{worker} stands in the result group:\n{shown}"
+        );
+    }
+    // The result has the keys now: letters are no text of the form.
+    session.wait_text("edit form", SHOWN_WITHIN);
+}
+
+/// The list has sparklines, and the candles of the market move by themselves.
+#[track_caller]
+fn data(session: &Session) {
+    session.press("3");
+    session.wait_text("synthetic_btcusd_1min", SHOWN_WITHIN);
+    session.wait_for("a sparkline", SHOWN_WITHIN, |screen| {
+        let is_bar = |letter: char| matches!(letter, '▁'..='█');
+        (1..screen.size().0.get())
+            .map(|row| cells(screen, row, 0..CHART_LEFT).filter(|cell| is_bar(*cell)).count())
+            .find(|n_bars| *n_bars >= 5)
+    });
+    let before = session.wait_for("candles", SHOWN_WITHIN, |screen| {
+        Some(candles(screen)).filter(|candles| candles.len() >= 20)
+    });
+    session.wait_for("candles that moved", SHOWN_WITHIN, |screen| {
+        Some(candles(screen)).filter(|now| now.len() >= 20 && *now != before)
+    });
+}
+
+/// The letters of a part of a row.
+fn cells(
+    screen: &Screen,
+    row: u16,
+    columns: std::ops::Range<u16>,
+) -> impl Iterator<Item = char> + '_ {
+    columns.filter_map(move |column| screen.cell(row, column)?.contents().chars().next())
+}
+
+/// The parts of candles in the chart, with their places.
+fn candles(screen: &Screen) -> Vec<(u16, usize, char)> {
+    let (rows, columns) = screen.size();
+    // Not the borders of the pane, which are drawn with rules.
+    let (rows, columns) = (6..rows.get() - 3, CHART_LEFT + 2..columns.get() - 12);
+    rows.flat_map(|row| {
+        let cells = cells(screen, row, columns.clone()).enumerate();
+        let parts = cells.filter(|(_, cell)| matches!(cell, '█' | '▀' | '▄' | '│' | '╵' | '╷'));
+        parts.map(move |(column, cell)| (row, column, cell)).collect::<Vec<_>>()
+    })
+    .collect()
+}
+
+/// A regression shows one combined value; a classification one for each label, which change from
+/// epoch to epoch. (The load of a machine that is busy testing may stay at 100 %.)
+#[track_caller]
+fn inference(session: &Session) {
+    session.press("4");
+    session.wait_for("a combined value", SHOWN_WITHIN, combined);
+    session.press("t");
+    let labels = ["up", "down", "flat"];
+    let before = session.wait_for("values of all labels", SHOWN_WITHIN, |screen| {
+        Some(labels.map(|label| of_label(screen, label)))
+            .filter(|all| all.iter().all(Option::is_some))
+    });
+    session.wait_for(&format!("values other than {before:?}"), CHANGED_WITHIN, |screen| {
+        let now = labels.map(|label| of_label(screen, label));
+        (now.iter().all(Option::is_some) && now != before).then_some(())
+    });
+}
+
+/// The number below the word `combined`.
+fn combined(screen: &Screen) -> Option<f64> {
+    let text = text(screen);
+    let mut lines = text.lines();
+    let head = "◆ combined";
+    let names = lines
+        .find(|line| ["naive", "inferers", "forecasters"].iter().all(|name| line.contains(name)))?;
+    let column = names.split_once(head)?.0.chars().count();
+    let below: String = lines.next()?.chars().skip(column).take(head.len()).collect();
+    below.split_whitespace().next()?.parse().ok()
+}
+
+/// The combined value of `label`, which stands after its bar.
+fn of_label(screen: &Screen, label: &str) -> Option<String> {
+    let text = text(screen);
+    let mut lines = text.lines().filter(|line| line.contains('◆') && line.contains('◇'));
+    let line = lines.find(|line| line.split_whitespace().any(|word| word == label))?;
+    let number = line.rsplit_once('◆')?.1.split_whitespace().next()?;
+    number.parse::<f64>().is_ok().then(|| number.to_owned())
+}
+
+/// The screen follows the terminal's size, whatever that is.
+#[track_caller]
+fn sizes(session: &Session) {
+    for step in 0..N_SIZES {
+        session.resize((1 + step * 7 % 200, 1 + step * 5 % 60));
+    }
+    session.resize((40, 10));
+    session.wait_text("60×16", SHOWN_WITHIN);
+    session.resize((80, 24));
+    session.wait_text("4 Infer", SHOWN_WITHIN);
+    session.resize(WIDE);
+    session.wait_text("4 Inference", SHOWN_WITHIN);
+}
+
+/// The help shows the keys of the screen in view, and goes away.
+#[track_caller]
+fn help(session: &Session) {
+    session.press("?");
+    let shown = session.wait_text("Keys — Inference", SHOWN_WITHIN);
+    assert!(shown.contains("next topic") && shown.contains("next theme"), "{shown}");
+    session.press("esc");
+    wait_gone(session, "Keys — Inference");
+}

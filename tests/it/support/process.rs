@@ -1,0 +1,88 @@
+//! Processes of this machine, as Linux shows them in `/proc`.
+
+use std::{collections::BTreeSet, fs, process::Command, time::Duration};
+
+use crate::support::wait;
+
+/// How long processes may outlive what they belong to.
+pub(crate) const GONE_WITHIN: Duration = Duration::from_secs(5);
+
+/// A signal to a process.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Signal {
+    /// Asks it to end.
+    Terminate,
+    /// Ends it without asking.
+    Kill,
+}
+
+/// Sends a signal. A process that is gone already is none to complain about.
+pub(crate) fn signal(pid: u32, signal: Signal) {
+    let name = match signal {
+        Signal::Terminate => "TERM",
+        Signal::Kill => "KILL",
+    };
+    // The shell's own `kill`: a system need not have one as a program.
+    let status = Command::new("sh").args(["-c", &format!("kill -{name} {pid} 2>&-")]).status();
+    assert!(status.is_ok(), "run sh: {status:?}");
+}
+
+/// Returns whether the process runs. One that ended and waits for its parent to notice does not.
+pub(crate) fn is_running(pid: u32) -> bool {
+    stat(pid).is_some_and(|stat| stat.state != "Z" && stat.state != "X")
+}
+
+/// Returns the processes that `pid` started, and those that they started in turn.
+pub(crate) fn descendants(pid: u32) -> BTreeSet<u32> {
+    let all: Vec<Stat> = fs::read_dir("/proc")
+        .unwrap()
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter_map(stat)
+        .collect();
+    let mut found = BTreeSet::new();
+    let mut parents = vec![pid];
+    while let Some(parent) = parents.pop() {
+        let children = all.iter().filter(|stat| stat.parent == parent);
+        parents.extend(children.map(|child| child.pid).filter(|child| found.insert(*child)));
+    }
+    found
+}
+
+/// Waits until none of `pids` runs, and panics if one still does after `within`.
+#[track_caller]
+pub(crate) fn wait_gone(pids: impl IntoIterator<Item = u32>, within: Duration) {
+    let pids: Vec<u32> = pids.into_iter().collect();
+    wait::until("no process is left", within, || all_gone(&pids));
+}
+
+/// Returns those of `pids` that still run, if any does.
+pub(crate) fn all_gone(pids: &[u32]) -> Result<(), Vec<u32>> {
+    let left: Vec<_> = pids.iter().copied().filter(|&pid| is_running(pid)).collect();
+    if left.is_empty() { Ok(()) } else { Err(left) }
+}
+
+struct Stat {
+    pid: u32,
+    state: String,
+    parent: u32,
+}
+
+/// Reads `/proc/PID/stat`: the id, the name in parentheses (which may hold anything), the state,
+/// the parent, and more.
+fn stat(pid: u32) -> Option<Stat> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, after_name) = text.rsplit_once(')')?;
+    let mut fields = after_name.split_whitespace();
+    let state = fields.next()?.to_owned();
+    let parent = fields.next()?.parse().ok()?;
+    Some(Stat { pid, state, parent })
+}
+
+#[test]
+fn a_process_is_seen_until_it_is_gone() {
+    let mut child = Command::new("sh").args(["-c", "exec sleep 60"]).spawn().unwrap();
+    assert!(descendants(std::process::id()).contains(&child.id()) && is_running(child.id()));
+    signal(child.id(), Signal::Kill);
+    wait_gone([child.id()], GONE_WITHIN);
+    child.wait().unwrap();
+}

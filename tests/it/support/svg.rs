@@ -1,0 +1,324 @@
+//! A screen as a picture: SVG with the shapes of terminals (rules, blocks, braille) drawn as shapes,
+//! so that they meet without seams in any font. Equal screens give equal bytes.
+
+use vt100::{Cell, Color, Screen};
+
+/// The size of a cell. The font's advance is 0.6 of its size.
+const CELL: (f64, f64) = (12.0, 26.4);
+
+/// The size of the text.
+const FONT_SIZE: f64 = 20.0;
+
+/// From the top of a cell to the line that letters stand on.
+const BASELINE: f64 = 19.4;
+
+/// The margin around the screen.
+const MARGIN: f64 = 12.0;
+
+/// Half the width of a thin rule, and of a thick one.
+const HALF_STROKE: [f64; 2] = [0.8, 1.8];
+
+/// The radius of a braille dot.
+const DOT_RADIUS: f64 = 1.7;
+
+/// The radius of the corners that are round.
+const CORNER_RADIUS: f64 = 6.0;
+
+/// Background and text where a cell has no color of its own: those of the dark theme.
+const DEFAULTS: [&str; 2] = ["#11131a", "#d5d9e6"];
+
+/// The sixteen colors that have names, for what is drawn in those.
+const NAMED: [&str; 16] = [
+    "#1d2029", "#f2707b", "#3fc294", "#f2b84b", "#6ea8fe", "#b794f6", "#56c7e8", "#d5d9e6",
+    "#6b7388", "#ff8d96", "#63dcb0", "#ffd27a", "#93bfff", "#cdb2ff", "#84dcf5", "#ffffff",
+];
+
+/// What a run of cells has in common.
+#[derive(Clone, PartialEq)]
+struct Style {
+    text: String,
+    background: String,
+    is_bold: bool,
+    is_italic: bool,
+    is_underlined: bool,
+}
+
+/// Draws `screen`.
+pub(crate) fn draw(screen: &Screen) -> String {
+    let (rows, columns) = screen.size();
+    let (width, height) = (
+        f64::from(columns.get()) * CELL.0 + 2.0 * MARGIN,
+        f64::from(rows.get()) * CELL.1 + 2.0 * MARGIN,
+    );
+    let mut svg = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
+         viewBox=\"0 0 {width} {height}\">\n\
+         <rect width=\"100%\" height=\"100%\" fill=\"{}\"/>\n\
+         <g transform=\"translate({MARGIN},{MARGIN})\" font-size=\"{FONT_SIZE}\" \
+         font-family=\"JetBrains Mono, DejaVu Sans Mono, monospace\" xml:space=\"preserve\">\n",
+        DEFAULTS[0],
+    );
+    for row in 0..rows.get() {
+        let cells: Vec<_> =
+            (0..columns.get()).filter_map(|column| screen.cell(row, column)).collect();
+        draw_row(&mut svg, f64::from(row) * CELL.1, &cells);
+    }
+    svg.push_str("</g>\n</svg>\n");
+    svg
+}
+
+fn draw_row(svg: &mut String, top: f64, cells: &[&Cell]) {
+    let styled: Vec<_> = cells.iter().map(|cell| (letter(cell), style(cell))).collect();
+    for (at, run) in runs(&styled, |a, b| a.1.background == b.1.background) {
+        let [(_, first), ..] = run else { continue };
+        if first.background != DEFAULTS[0] {
+            let width = count(run.len()) * CELL.0;
+            rect(svg, (count(at) * CELL.0, top, width, CELL.1), &first.background);
+        }
+    }
+    let is_text = |letter: char| letter != ' ' && !is_shape(letter);
+    for (at, run) in runs(&styled, |a, b| a.1 == b.1 && is_text(a.0) && is_text(b.0)) {
+        let [(first, style), ..] = run else { continue };
+        let left = count(at) * CELL.0;
+        if is_shape(*first) {
+            shape(svg, (left, top), *first, &style.text);
+        } else if *first != ' ' || style.is_underlined {
+            letters(svg, (left, top), cells.get(at..at + run.len()).unwrap_or_default(), style);
+        }
+    }
+}
+
+/// Splits `items` where neighbors do not belong together; each part with its place.
+fn runs<'a, T>(items: &'a [T], together: impl Fn(&T, &T) -> bool) -> Vec<(usize, &'a [T])> {
+    let mut at = 0;
+    let place = |run: &'a [T]| {
+        at += run.len();
+        (at - run.len(), run)
+    };
+    items.chunk_by(together).map(place).collect()
+}
+
+fn letters(svg: &mut String, (left, top): (f64, f64), cells: &[&Cell], style: &Style) {
+    let text: String = cells.iter().map(|cell| cell.contents()).collect();
+    let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    let (width, base) = (count(cells.len()) * CELL.0, top + BASELINE);
+    let mut extra = String::new();
+    for (is_on, attribute) in [
+        (style.is_bold, " font-weight=\"bold\""),
+        (style.is_italic, " font-style=\"italic\""),
+        (style.is_underlined, " text-decoration=\"underline\""),
+    ] {
+        if is_on {
+            extra.push_str(attribute);
+        }
+    }
+    add(
+        svg,
+        &format!(
+            "<text x=\"{left:.1}\" y=\"{base:.1}\" fill=\"{}\" textLength=\"{width:.1}\" \
+             lengthAdjust=\"spacingAndGlyphs\"{extra}>{text}</text>",
+            style.text,
+        ),
+    );
+}
+
+fn is_shape(letter: char) -> bool {
+    block(letter).is_some() || rule(letter).is_some() || matches!(letter, '\u{2801}'..='\u{28ff}')
+}
+
+fn shape(svg: &mut String, (left, top): (f64, f64), letter: char, color: &str) {
+    let (width, height) = CELL;
+    if let Some((x, y, w, h)) = block(letter) {
+        rect(svg, (left + x * width, top + y * height, w * width, h * height), color);
+    } else if let Some(arms) = rule(letter) {
+        draw_rule(svg, (left, top), letter, arms, color);
+    } else {
+        let dots = u32::from(letter) - 0x2800;
+        // The order of the bits: the upper three of both columns, then the lowest of each.
+        let places = [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (0, 3), (1, 3)];
+        for (bit, (column, row)) in places.into_iter().enumerate() {
+            if dots >> bit & 1 == 1 {
+                let x = left + width * (0.25 + 0.5 * f64::from(column));
+                let y = top + height * (0.125 + 0.25 * f64::from(row));
+                add(
+                    svg,
+                    &format!(
+                        "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{DOT_RADIUS}\" fill=\"{color}\"/>"
+                    ),
+                );
+            }
+        }
+    }
+}
+
+/// The part of its cell that a block fills: left, top, width, height, each a share of the cell.
+fn block(letter: char) -> Option<(f64, f64, f64, f64)> {
+    let number = f64::from(u32::from(letter));
+    Some(match letter {
+        '▀' => (0.0, 0.0, 1.0, 0.5),
+        '▁'..='█' => {
+            let share = (number - f64::from(0x2580)) / 8.0;
+            (0.0, 1.0 - share, 1.0, share)
+        }
+        '▉'..='▏' => (0.0, 0.0, (f64::from(0x2590) - number) / 8.0, 1.0),
+        '▐' => (0.5, 0.0, 0.5, 1.0),
+        '▔' => (0.0, 0.0, 1.0, 0.125),
+        '▕' => (0.875, 0.0, 0.125, 1.0),
+        _ => return None,
+    })
+}
+
+/// The arms of a rule, left, right, up and down: 0 for none, 1 thin, 2 thick.
+fn rule(letter: char) -> Option<[usize; 4]> {
+    Some(match letter {
+        '─' => [1, 1, 0, 0],
+        '━' => [2, 2, 0, 0],
+        '│' => [0, 0, 1, 1],
+        '┃' => [0, 0, 2, 2],
+        '╭' | '┌' => [0, 1, 0, 1],
+        '╮' | '┐' => [1, 0, 0, 1],
+        '╰' | '└' => [0, 1, 1, 0],
+        '╯' | '┘' => [1, 0, 1, 0],
+        '├' => [0, 1, 1, 1],
+        '┤' => [1, 0, 1, 1],
+        '┬' => [1, 1, 0, 1],
+        '┴' => [1, 1, 1, 0],
+        '┼' => [1, 1, 1, 1],
+        '╴' => [1, 0, 0, 0],
+        '╶' => [0, 1, 0, 0],
+        '╵' => [0, 0, 1, 0],
+        '╷' => [0, 0, 0, 1],
+        '╽' => [0, 0, 1, 2],
+        '╿' => [0, 0, 2, 1],
+        _ => return None,
+    })
+}
+
+fn draw_rule(
+    svg: &mut String,
+    (left, top): (f64, f64),
+    letter: char,
+    arms: [usize; 4],
+    color: &str,
+) {
+    let (width, height) = CELL;
+    let (x, y) = (left + width / 2.0, top + height / 2.0);
+    if matches!(letter, '╭' | '╮' | '╰' | '╯') {
+        let (end_x, bow_x) =
+            if arms[1] > 0 { (left + width, x + CORNER_RADIUS) } else { (left, x - CORNER_RADIUS) };
+        let (end_y, bow_y) =
+            if arms[3] > 0 { (top + height, y + CORNER_RADIUS) } else { (top, y - CORNER_RADIUS) };
+        let stroke = 2.0 * HALF_STROKE[0];
+        return add(
+            svg,
+            &format!(
+                "<path d=\"M{end_x:.1} {y:.1}H{bow_x:.1}Q{x:.1} {y:.1} {x:.1} {bow_y:.1}V{end_y:.1}\" \
+                 fill=\"none\" stroke=\"{color}\" stroke-width=\"{stroke}\"/>"
+            ),
+        );
+    }
+    for (arm, &weight) in arms.iter().enumerate() {
+        let Some(half) = weight.checked_sub(1).and_then(|index| HALF_STROKE.get(index)) else {
+            continue;
+        };
+        let area = match arm {
+            0 => (left, y - half, width / 2.0 + half, 2.0 * half),
+            1 => (x - half, y - half, width / 2.0 + half, 2.0 * half),
+            2 => (x - half, top, 2.0 * half, height / 2.0 + half),
+            _ => (x - half, y - half, 2.0 * half, height / 2.0 + half),
+        };
+        rect(svg, area, color);
+    }
+}
+
+fn rect(svg: &mut String, (x, y, width, height): (f64, f64, f64, f64), color: &str) {
+    add(
+        svg,
+        &format!(
+            "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" \
+             fill=\"{color}\" shape-rendering=\"crispEdges\"/>"
+        ),
+    );
+}
+
+fn add(svg: &mut String, element: &str) {
+    svg.push_str(element);
+    svg.push('\n');
+}
+
+fn letter(cell: &Cell) -> char {
+    cell.contents().chars().next().unwrap_or(' ')
+}
+
+fn style(cell: &Cell) -> Style {
+    let [background, text] = DEFAULTS;
+    let (mut background, mut text) =
+        (color(cell.bgcolor(), background), color(cell.fgcolor(), text));
+    if cell.inverse() {
+        std::mem::swap(&mut background, &mut text);
+    }
+    Style {
+        text,
+        background,
+        is_bold: cell.bold(),
+        is_italic: cell.italic(),
+        is_underlined: cell.underline(),
+    }
+}
+
+fn color(color: Color, default: &str) -> String {
+    match color {
+        Color::Default => default.to_owned(),
+        Color::Rgb(red, green, blue) => format!("#{red:02x}{green:02x}{blue:02x}"),
+        Color::Idx(index) => match (index, NAMED.get(usize::from(index))) {
+            (_, Some(named)) => (*named).to_owned(),
+            // A cube of 6 × 6 × 6, then a ramp of 24 grays.
+            (16..=231, None) => {
+                let at = index - 16;
+                let level = |digit: u8| if digit == 0 { 0 } else { 55 + 40 * digit };
+                let (red, green, blue) = (level(at / 36), level(at / 6 % 6), level(at % 6));
+                format!("#{red:02x}{green:02x}{blue:02x}")
+            }
+            (_, None) => {
+                let gray = 8 + 10 * (index - 232);
+                format!("#{gray:02x}{gray:02x}{gray:02x}")
+            }
+        },
+    }
+}
+
+/// A count of cells, which no screen has more of than a `u32` holds.
+fn count(n_cells: usize) -> f64 {
+    f64::from(u32::try_from(n_cells).unwrap_or(u32::MAX))
+}
+
+#[track_caller]
+fn check(written: &str, wanted: &[&str]) {
+    let mut parser = vt100::Parser::default();
+    parser.process(written.as_bytes());
+    let svg = draw(parser.screen());
+    for wanted in wanted {
+        assert!(svg.contains(wanted), "`{wanted}` is in:\n{svg}");
+    }
+}
+
+#[test]
+fn letters_of_one_style_stand_together() {
+    check(
+        "\x1b[1;38;2;1;2;3ma<b\x1b[m c",
+        &[
+            "fill=\"#010203\" textLength=\"36.0\" lengthAdjust=\"spacingAndGlyphs\" \
+             font-weight=\"bold\">a&lt;b</text>",
+            "fill=\"#d5d9e6\" textLength=\"12.0\" lengthAdjust=\"spacingAndGlyphs\">c</text>",
+        ],
+    );
+}
+
+#[test]
+fn blocks_rules_and_braille_are_shapes() {
+    check("▄", &["<rect x=\"0.0\" y=\"13.2\" width=\"12.0\" height=\"13.2\" fill=\"#d5d9e6\""]);
+    check("▌", &["<rect x=\"0.0\" y=\"0.0\" width=\"6.0\" height=\"26.4\""]);
+    check("\x1b[48;5;196m \x1b[m", &["height=\"26.4\" fill=\"#ff0000\""]);
+    check("╭", &["<path d=\"M12.0 13.2H12.0Q6.0 13.2 6.0 19.2V26.4\""]);
+    check("⠁", &["<circle cx=\"3.0\" cy=\"3.3\""]);
+}
