@@ -1,11 +1,11 @@
 //! The loop: waits for something to happen, updates the state, draws, and waits again.
 
-use std::{io::IsTerminal as _, sync::Arc, time::Duration};
+use std::{future::poll_fn, io::IsTerminal as _, sync::Arc, task::Poll, time::Duration};
 
 use crossterm::event::{
     Event as TermEvent, EventStream, KeyEventKind, MouseButton, MouseEventKind,
 };
-use futures::{FutureExt as _, StreamExt as _};
+use futures::{Stream, StreamExt as _};
 use task::clock::Clock;
 use tokio::{
     sync::mpsc,
@@ -179,7 +179,7 @@ impl Loop {
             }
             let mut n_taken = 0;
             while n_taken < BATCH_MAX
-                && let Some(next) = self.ready()
+                && let Some(next) = self.ready().await
             {
                 n_taken += 1;
                 if matches!(self.take(next)?, Flow::End) {
@@ -209,8 +209,8 @@ impl Loop {
     }
 
     /// What else is there already.
-    fn ready(&mut self) -> Option<Next> {
-        if let Some(event) = self.keys.next().now_or_never() {
+    async fn ready(&mut self) -> Option<Next> {
+        if let Some(event) = ready_of(&mut self.keys).await {
             return Some(Next::Term(event));
         }
         if let Ok(event) = self.inbox.try_recv() {
@@ -307,6 +307,18 @@ impl Loop {
     }
 }
 
+/// What `stream` gives without waiting; none if that is nothing yet.
+///
+/// Polls as whoever awaits it, never with a waker of no effect: the terminal's stream keeps the
+/// first waker it is given until the next key, which would then wake nobody.
+async fn ready_of<S: Stream + Unpin>(stream: &mut S) -> Option<Option<S::Item>> {
+    poll_fn(|context| match stream.poll_next_unpin(context) {
+        Poll::Ready(item) => Poll::Ready(Some(item)),
+        Poll::Pending => Poll::Ready(None),
+    })
+    .await
+}
+
 impl std::fmt::Debug for TuiOptions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("TuiOptions")
@@ -314,5 +326,39 @@ impl std::fmt::Debug for TuiOptions {
             .field("theme", &self.theme)
             .field("depth", &self.depth)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        pin::pin,
+        sync::atomic::{AtomicUsize, Ordering},
+        task::{Context, Wake, Waker},
+    };
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Woken(AtomicUsize);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    #[test]
+    fn a_look_at_what_is_ready_leaves_the_loop_to_be_woken_by_the_next_key() {
+        let woken = Arc::new(Woken::default());
+        let waker = Waker::from(Arc::clone(&woken));
+        let mut context = Context::from_waker(&waker);
+        let (mut keys, mut stream) = futures::channel::mpsc::channel(1);
+        let look = pin!(ready_of(&mut stream)).poll(&mut context);
+        assert_eq!(look, Poll::Ready(None), "nothing was pressed");
+        keys.try_send('j').unwrap();
+        assert_eq!(woken.0.load(Ordering::SeqCst), 1);
+        let look = pin!(ready_of(&mut stream)).poll(&mut context);
+        assert_eq!(look, Poll::Ready(Some(Some('j'))));
     }
 }

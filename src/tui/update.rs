@@ -263,7 +263,7 @@ fn on_nodes(
     state.nodes.is_asked = false;
     let was_down = matches!(state.services.health(Service::Head), Health::Down { .. });
     note(state, Service::Head, &result, Some(latency));
-    state.nodes.listed.settle(result, state.now);
+    state.nodes.settle(result, state.now);
     let is_seen = matches!(state.screen, Screen::Cluster | Screen::Execute);
     let wait = if is_seen { NODES_EVERY } else { NODES_SELDOM };
     let mut effects = vec![Effect::Wake(Timer::Nodes, wait)];

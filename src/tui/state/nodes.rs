@@ -1,11 +1,17 @@
 //! The nodes: those the head lists, and peers that results have named beside them.
 
+mod activity;
+
 use std::collections::BTreeMap;
 
 use model::timestamp::Timestamp;
 use wire::functions::{ExecuteResponse, NodeBody};
 
-use crate::state::{loadable::Loadable, stack::Stack};
+pub use self::activity::{Activity, PERIOD};
+use crate::state::{
+    loadable::{Failure, Loadable},
+    stack::Stack,
+};
 
 /// The most peers remembered that no list names; the least lately seen gives way.
 const SEEN_MAX: usize = 1_000;
@@ -64,6 +70,8 @@ pub struct Nodes {
     /// What the head lists.
     pub listed: Loadable<Vec<NodeBody>>,
     seen: BTreeMap<String, Seen>,
+    /// What each listed node did lately.
+    activity: BTreeMap<String, Activity>,
     /// Whether a list is under way.
     pub is_asked: bool,
 }
@@ -113,6 +121,25 @@ impl Nodes {
             }
         }
         nodes
+    }
+
+    /// Takes in what the head lists, or why it does not.
+    pub fn settle(&mut self, result: Result<Vec<NodeBody>, Failure>, now: Timestamp) {
+        if let Ok(bodies) = &result {
+            // Nodes that are gone leave; the list itself is bounded by its reply's size.
+            let mut before = std::mem::take(&mut self.activity);
+            for body in bodies {
+                let mut activity = before.remove(&body.peer_id).unwrap_or_default();
+                activity.take(body.runs, now);
+                self.activity.insert(body.peer_id.clone(), activity);
+            }
+        }
+        self.listed.settle(result, now);
+    }
+
+    /// What a node did lately, if the head lists it.
+    pub fn activity(&self, peer_id: &str) -> Option<&Activity> {
+        self.activity.get(peer_id)
     }
 
     /// Takes in which peers took part in an execution.

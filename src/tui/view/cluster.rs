@@ -3,11 +3,13 @@
 //! ```text
 //! ╭ Nodes ─────────╮╭ Runs ──────────╮
 //! ├ one in detail ─┤╰────────────────╯
-//! ╰────────────────╯╭ Result groups ─╮
+//! ╭ Activity ──────╮╭ Result groups ─╮
+//! ╰────────────────╯│                │
 //! ╭ Local processes╮│                │
 //! ╰────────────────╯╰────────────────╯
 //! ```
 
+mod activity;
 mod nodes;
 mod runs;
 
@@ -44,12 +46,28 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
         return;
     }
     let [left, right] = split_columns(area, area.width * 46 / 100);
-    let [top_left, bottom_left] = split_rows(left, left.height * 62 / 100);
+    let [top_left, bottom_left] = if frame.tier == Tier::Huge {
+        draw_activity(left, buf, frame)
+    } else {
+        split_rows(left, left.height * 62 / 100)
+    };
     let [top_right, bottom_right] = split_rows(right, right.height * 36 / 100);
     draw_pane(Pane::Nodes, top_left, buf, frame, hits);
     draw_pane(Pane::Processes, bottom_left, buf, frame, hits);
     draw_pane(Pane::Runs, top_right, buf, frame, hits);
     draw_pane(Pane::Groups, bottom_right, buf, frame, hits);
+}
+
+/// Draws what workers did lately between the nodes and the processes; returns the places of those.
+fn draw_activity(left: Rect, buf: &mut Buffer, frame: Frame<'_>) -> [Rect; 2] {
+    let state = frame.state;
+    let nodes = state.cluster.nodes(state.known());
+    let n_workers = nodes.iter().filter(|node| activity::is_worker(node)).count();
+    let nodes_height = nodes::height(nodes.len()).min(left.height / 2);
+    let [top, rest] = split_rows(left, nodes_height);
+    let [middle, bottom] = split_rows(rest, activity::height(n_workers).min(rest.height / 2));
+    activity::draw(middle, buf, frame, &nodes);
+    [top, bottom]
 }
 
 fn draw_pane(pane: Pane, area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {

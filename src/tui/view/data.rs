@@ -95,7 +95,7 @@ impl Places {
                 Pane::Tape => Self { tape: left, chart, ..Self::default() },
             };
         }
-        let (left, chart) = beside(if area.width < 148 { 40 } else { 52 });
+        let (left, chart) = beside(if area.width < 148 { 40 } else { 58 });
         let tape_height = (left.height / 3).max(8);
         let list = Rect { height: left.height - tape_height, ..left };
         Self { list, chart, tape: Rect { y: list.bottom(), height: tape_height, ..left } }

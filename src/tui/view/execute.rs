@@ -125,26 +125,36 @@ fn draw_phases(area: Rect, buf: &mut Buffer, frame: Frame<'_>, run: &Run) {
     let picture = spinner::picture(state.now);
     let done = |name: &str| (format!("✓ {name}"), theme.up);
     let later = |name: &str| (format!("· {name}"), theme.muted);
-    let mut steps = vec![done("checked"), done("sent")];
-    match &run.phase {
-        Phase::Waiting => {
-            let took = format::elapsed(run.elapsed(state.now));
-            steps.push((format!("{picture} waiting for head {took}"), theme.info));
-            steps.extend([later("grouping"), later("done")]);
+    // In full where that fits, else in short.
+    let words = |link: &'static str, is_short: bool| {
+        let mut steps = vec![done("checked"), done("sent")];
+        match &run.phase {
+            Phase::Waiting => {
+                let took = format::elapsed(run.elapsed(state.now));
+                let whom = if is_short { "" } else { "for head " };
+                steps.push((format!("{picture} waiting {whom}{took}"), theme.info));
+                steps.extend([later("grouping"), later("done")]);
+            }
+            Phase::Done(_) => {
+                let waited = if is_short { "waited" } else { "waited for head" };
+                steps.extend([waited, "grouped", "done"].map(done));
+            }
+            Phase::Failed(_) => steps.push(("✗ failed".to_owned(), theme.down)),
+            Phase::Cancelled => steps.push(("– cancelled".to_owned(), theme.muted)),
         }
-        Phase::Done(_) => steps.extend(["waited for head", "grouped", "done"].map(done)),
-        Phase::Failed(_) => steps.push(("✗ failed".to_owned(), theme.down)),
-        Phase::Cancelled => steps.push(("– cancelled".to_owned(), theme.muted)),
-    }
-    let mut line = Line::default();
-    let link = if frame.tier < Tier::Large { " ─ " } else { " ── " };
-    for (idx, (text, style)) in steps.into_iter().enumerate() {
-        if idx > 0 {
-            line.push_span(Span::styled(link, theme.faint));
+        let mut line = Line::default();
+        for (idx, (text, style)) in steps.into_iter().enumerate() {
+            if idx > 0 {
+                line.push_span(Span::styled(link, theme.faint));
+            }
+            line.push_span(Span::styled(text, style));
         }
-        line.push_span(Span::styled(text, style));
-    }
-    paint::line(buf, area, (0, 0), &line);
+        line
+    };
+    let wide = if frame.tier < Tier::Large { " ─ " } else { " ── " };
+    let mut lines = [words(wide, false), words(" ─ ", false)].into_iter();
+    let line = lines.find(|line| line.width() <= area.width.into());
+    paint::line(buf, area, (0, 0), &line.unwrap_or_else(|| words(" ─ ", true)));
 }
 
 fn draw_durations(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {

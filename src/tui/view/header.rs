@@ -42,11 +42,16 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
         let place = Rect { x: area.x.saturating_add(from), width: x - from, ..area };
         hits.add(place, Target::Screen(screen));
     }
-    let mut right = Line::from(health(state, theme, is_narrow));
-    let clock = clock(state, is_narrow);
-    right.push_span(Span::styled(format!("  {clock} "), theme.muted));
-    if usize::from(area.width.saturating_sub(x)) > right.width() {
-        paint::line_right(buf, area, 0, &right);
+    // In full where that fits, else in short.
+    let rights = [is_narrow, true].map(|is_short| {
+        let mut right = Line::from(health(state, theme, is_short));
+        let clock = clock(state, is_short);
+        right.push_span(Span::styled(format!("  {clock} "), theme.muted));
+        right
+    });
+    let room = usize::from(area.width.saturating_sub(x));
+    if let Some(right) = rights.iter().find(|right| room > right.width()) {
+        paint::line_right(buf, area, 0, right);
     }
 }
 

@@ -27,6 +27,12 @@ pub struct Sparkline<'a> {
 impl Sparkline<'_> {
     /// Draws the newest values into `area`, one in each column, the newest in the last.
     pub fn draw(&self, area: Rect, buf: &mut Buffer) {
+        self.draw_to(f64::NEG_INFINITY, area, buf);
+    }
+
+    /// Draws them where the top stands for `high` at least, as other sparklines' tops do.
+    pub fn draw_to(&self, high: f64, area: Rect, buf: &mut Buffer) {
+        let least_high = high;
         let area = area.intersection(buf.area);
         let n_seen = self.values.len().min(usize::from(area.width));
         let seen = self.values.iter().skip(self.values.len() - n_seen);
@@ -36,8 +42,12 @@ impl Sparkline<'_> {
         let is_flat = finite().all(|value| finite().next() == Some(value));
         let (low, high) = match self.floor {
             Floor::Lowest if is_flat => (scale.high().min(f64::MAX / 2.0), f64::MAX),
-            Floor::Zero => (scale.low().min(0.0), scale.high().max(0.0)),
-            Floor::Lowest => (scale.low(), scale.high()),
+            // Not by the scale: it has air around a value that does not change, also around zero.
+            Floor::Zero => {
+                let high = finite().fold(least_high.max(0.0), f64::max);
+                (finite().fold(0.0, f64::min), if high > 0.0 { high } else { 1.0 })
+            }
+            Floor::Lowest => (scale.low(), scale.high().max(least_high)),
         };
         let Some(scale) = Scale::between(low, high) else { return };
         let first = area.width - u16::try_from(n_seen).unwrap_or(area.width);

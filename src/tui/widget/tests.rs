@@ -201,6 +201,17 @@ fn a_sparkline_keeps_its_newest_value_on_the_right_and_its_gaps() {
 }
 
 #[test]
+fn an_amount_of_nothing_is_no_bar_and_tops_can_be_shared() {
+    let mut buf = Buffer::empty(Rect::new(0, 0, 3, 1));
+    let bars = |values| Sparkline { values, floor: Floor::Zero, style: dark().up };
+    bars(&[Some(0.0), Some(0.0)]).draw(buf.area, &mut buf);
+    assert_eq!(shot::text(&buf), "│ ▁▁│", "a line on the floor");
+    buf.reset();
+    bars(&[Some(2.0), Some(2.0)]).draw_to(4.0, buf.area, &mut buf);
+    assert_eq!(shot::text(&buf), "│ ▄▄│", "half of what another sparkline has at its top");
+}
+
+#[test]
 fn outliers_are_three_median_deviations_away() {
     assert_eq!(
         stats::outliers(&[1.0, 2.0, 3.0, 4.0, 99.0, f64::NAN]),

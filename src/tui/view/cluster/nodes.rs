@@ -35,8 +35,14 @@ const WIDE_FROM: u16 = 62;
 /// The place of the column that a narrow table leaves out.
 const ORIGIN: usize = 3;
 
-/// The widest column of a narrow table.
-const NARROW_MAX: u16 = 14;
+/// Below this width, a narrow table's columns are as narrow as they can be.
+const TIGHT_BELOW: u16 = 54;
+
+/// The place of the peer ids.
+const PEER: usize = 1;
+
+/// The widths of a narrow table's columns, and those of a tight one's.
+const NARROW: [[u16; 7]; 2] = [[1, 14, 6, 8, 5, 6, 8], [1, 12, 6, 5, 4, 5, 7]];
 
 /// The columns.
 const COLUMNS: [Column; 8] = [
@@ -49,6 +55,12 @@ const COLUMNS: [Column; 8] = [
     Column { title: "AGREE", width: 6, side: Side::Right },
     Column { title: "LAST", width: 8, side: Side::Right },
 ];
+
+/// The rows this takes for `n_nodes`, with some air: its frame, the filter, the head, the detail.
+pub(super) fn height(n_nodes: usize) -> u16 {
+    let n_rows = u16::try_from(n_nodes.max(5)).unwrap_or(u16::MAX);
+    n_rows.saturating_add(DETAIL_HEIGHT + 5)
+}
 
 pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     let Frame { state, theme, tier } = frame;
@@ -75,10 +87,12 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     let is_wide = rows.width >= WIDE_FROM;
     if !is_wide {
         columns.remove(ORIGIN);
-        for column in &mut columns {
-            column.width = column.width.min(NARROW_MAX);
+        let widths = NARROW[usize::from(rows.width < TIGHT_BELOW)];
+        for (column, width) in columns.iter_mut().zip(widths) {
+            column.width = width;
         }
     }
+    let peer_width = columns.get(PEER).map_or(0, |column| usize::from(column.width));
     let table = Table {
         columns: &columns,
         n_rows: nodes.len(),
@@ -86,7 +100,8 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
         pane: Pane::Nodes.number(),
     };
     table.draw(rows, buf, theme, hits, |row| {
-        let mut cells = nodes.get(row).map(|node| cells(node, frame)).unwrap_or_default();
+        let mut cells =
+            nodes.get(row).map(|node| cells(node, frame, peer_width)).unwrap_or_default();
         if !is_wide && cells.len() > ORIGIN {
             cells.remove(ORIGIN);
         }
@@ -132,7 +147,7 @@ fn status(node: &Node, frame: Frame<'_>) -> (char, Style) {
     }
 }
 
-fn cells(node: &Node, frame: Frame<'_>) -> Vec<Cell> {
+fn cells(node: &Node, frame: Frame<'_>, peer_width: usize) -> Vec<Cell> {
     let Frame { state, theme, .. } = frame;
     let (glyph, glyph_style) = status(node, frame);
     let role = node.role.as_deref().unwrap_or("?");
@@ -151,7 +166,8 @@ fn cells(node: &Node, frame: Frame<'_>) -> Vec<Cell> {
     };
     vec![
         (glyph.to_string(), glyph_style),
-        (format::short_peer(&node.peer_id).into_owned(), theme.text),
+        // Peers begin alike, and are told apart by their ends.
+        (format::shorten(&node.peer_id, peer_width.saturating_sub(7), 6).into_owned(), theme.text),
         (role.to_owned(), role_style),
         (origin.to_owned(), origin_style),
         (node.group_text(), theme.muted),
@@ -201,7 +217,8 @@ fn draw_detail(area: Rect, buf: &mut Buffer, frame: Frame<'_>, node: &Node) {
     facts.push(("process", process));
     for (y, (label, text)) in (0..).zip(&facts) {
         paint::text(buf, area, (0, y), &format::right(label, 8), theme.muted);
-        paint::text(buf, area, (9, y), text, theme.text);
+        let text = format::fit(text, usize::from(area.width.saturating_sub(9)));
+        paint::text(buf, area, (9, y), &text, theme.text);
     }
     let y = u16::try_from(facts.len()).unwrap_or(u16::MAX);
     paint::text(buf, area, (0, y), &format::right("agree", 8), theme.muted);

@@ -32,6 +32,13 @@ const COLUMNS: [Column; 8] = [
     Column { title: "TOOK", width: 8, side: Side::Left },
 ];
 
+/// The narrowest table with all columns; a narrower one leaves the function's id out, for the
+/// method says nearly as much.
+const WIDE_FROM: u16 = 66;
+
+/// The place of the function's id.
+const FUNCTION: usize = 2;
+
 pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     let Frame { state, theme, .. } = frame;
     let runs: Vec<&Run> = state.runs.iter().collect();
@@ -45,14 +52,23 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
         return;
     }
     let selected = state.cluster.selected_run(&state.runs).map(|run| run.id);
+    let mut columns = COLUMNS.to_vec();
+    let is_wide = inside.width >= WIDE_FROM;
+    if !is_wide {
+        columns.remove(FUNCTION);
+    }
     let table = Table {
-        columns: &COLUMNS,
+        columns: &columns,
         n_rows: runs.len(),
         selected: runs.iter().position(|run| Some(run.id) == selected),
         pane: Pane::Runs.number(),
     };
     table.draw(inside, buf, theme, hits, |row| {
-        runs.get(row).map(|run| cells(run, frame)).unwrap_or_default()
+        let mut cells = runs.get(row).map(|run| cells(run, frame)).unwrap_or_default();
+        if !is_wide && cells.len() > FUNCTION {
+            cells.remove(FUNCTION);
+        }
+        cells
     });
 }
 

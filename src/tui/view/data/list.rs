@@ -30,6 +30,9 @@ const FACTS_HEIGHT: u16 = 11;
 /// In this time each dataset of a short list has been read once.
 const READ_WITHIN: Duration = Duration::from_secs(30);
 
+/// The longest sparkline.
+const SPARK_MAX: u16 = 24;
+
 /// The columns of a row, by the width there is.
 #[derive(Debug, Clone, Copy)]
 struct Columns {
@@ -53,6 +56,10 @@ impl Columns {
         let gaps = [source, frequency, spark, last].into_iter().filter(|part| *part > 0).count();
         let gaps = u16::try_from(gaps).unwrap_or(0);
         let name = width.saturating_sub(2 + source + frequency + spark + last + gaps);
+        // What the longest name leaves free makes the sparkline longer.
+        let free = name.saturating_sub(u16::try_from(longest_name).unwrap_or(u16::MAX));
+        let free = if spark > 0 { free.min(SPARK_MAX - spark) } else { 0 };
+        let (name, spark) = (name - free, spark + free);
         Self { name, source, frequency, spark, last }
     }
 }

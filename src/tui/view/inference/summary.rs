@@ -155,7 +155,7 @@ fn figures(scene: Scene<'_>) -> Vec<Figure> {
             value: number(combined),
             style: theme.series(1).add_modifier(bold),
             remark: above.map_or_else(String::new, |above| {
-                format!("{} against naive", format::signed(above, decimals))
+                format!("{} vs naive", format::signed(above, decimals))
             }),
         },
         Figure {

@@ -1,0 +1,99 @@
+//! How many executions a node answered lately, period by period: told by how its count grows from
+//! one list to the next, so that it holds for nodes of any origin.
+
+use std::{collections::VecDeque, time::Duration};
+
+use model::timestamp::Timestamp;
+
+/// A period. Longer than the longest wait between two lists, so that none is skipped.
+pub const PERIOD: Duration = Duration::from_secs(20);
+
+/// Periods in a minute.
+const PERIODS_A_MINUTE: i64 = 3;
+
+/// Periods kept: more than a bar each has room for.
+const PERIODS_MAX: usize = 120;
+
+/// What a node did lately.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Activity {
+    /// The count of the last list.
+    n_runs: Option<u64>,
+    /// Number of a period, and the executions answered in it, oldest first.
+    periods: VecDeque<(i64, u64)>,
+}
+
+impl Activity {
+    /// Takes in that the node has answered `n_runs` executions by `now`.
+    pub(super) fn take(&mut self, n_runs: u64, now: Timestamp) {
+        let n_new = match self.n_runs.replace(n_runs) {
+            // What was before the first look is of no known time.
+            None => 0,
+            // A head that starts again counts from zero.
+            Some(before) => n_runs.checked_sub(before).unwrap_or(n_runs),
+        };
+        let period = period_of(now);
+        match self.periods.back_mut() {
+            Some((last, n)) if *last >= period => *n += n_new,
+            _ => self.periods.push_back((period, n_new)),
+        }
+        if self.periods.len() > PERIODS_MAX {
+            self.periods.pop_front();
+        }
+    }
+
+    /// The executions answered in each of the last `n` periods, oldest first and the running one
+    /// last; none for those that nobody looked at.
+    pub fn last(&self, n: usize, now: Timestamp) -> Vec<Option<f64>> {
+        let newest = period_of(now);
+        let oldest = newest.saturating_sub(i64::try_from(n).unwrap_or(i64::MAX)) + 1;
+        let count = |period: i64| {
+            let idx = self.periods.binary_search_by_key(&period, |(number, _)| *number).ok()?;
+            #[expect(clippy::cast_precision_loss, reason = "a bar needs no more")]
+            self.periods.get(idx).map(|(_, n)| *n as f64)
+        };
+        (oldest..=newest).map(count).collect()
+    }
+
+    /// The executions answered in the last minute of whole periods; none before it was watched.
+    pub fn a_minute(&self, now: Timestamp) -> Option<u64> {
+        let newest = period_of(now);
+        let before = newest - PERIODS_A_MINUTE - 1;
+        let is_watched = self.periods.front().is_some_and(|(first, _)| *first <= before);
+        let is_within = |period: i64| period > before && period < newest;
+        let within = self.periods.iter().filter(|(period, _)| is_within(*period));
+        is_watched.then(|| within.map(|(_, n)| n).sum())
+    }
+}
+
+fn period_of(now: Timestamp) -> i64 {
+    let micros = i64::try_from(PERIOD.as_micros()).unwrap_or(i64::MAX);
+    now.micros().div_euclid(micros)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_count_that_grows_fills_the_period_it_grew_in_and_a_restart_loses_nothing() {
+        let mut activity = Activity::default();
+        for (second, n_runs) in [(0, 40), (5, 43), (21, 44), (70, 2)] {
+            activity.take(n_runs, Timestamp::from_seconds(second));
+        }
+        let now = Timestamp::from_seconds(75);
+        let want = [None, Some(3.0), Some(1.0), None, Some(2.0)];
+        assert_eq!(activity.last(5, now), want);
+        assert_eq!(activity.a_minute(now), None, "the first period was not seen in whole");
+        assert_eq!(activity.a_minute(Timestamp::from_seconds(80)), Some(3));
+    }
+
+    #[test]
+    fn the_oldest_periods_give_way() {
+        let mut activity = Activity::default();
+        for period in 0..500 {
+            activity.take(0, Timestamp::from_seconds(period * 20));
+        }
+        assert_eq!(activity.periods.len(), PERIODS_MAX);
+    }
+}

@@ -1,0 +1,78 @@
+//! What each worker answered lately, a bar for each period.
+
+use ratatui::{buffer::Buffer, layout::Rect};
+
+use crate::{
+    state::nodes::{Node, PERIOD},
+    view::{Frame, draw_empty, focus_if, split_rows},
+    widget::{
+        format, paint, pane,
+        sparkline::{Floor, Sparkline},
+    },
+};
+
+/// Rows of a worker.
+const ROWS: u16 = 2;
+
+/// Columns before the bars: a peer id or a group, and a gap.
+const NAME_WIDTH: u16 = 21;
+
+/// Columns after the bars: a gap, and a number.
+const COUNT_WIDTH: u16 = 9;
+
+/// The rows this takes for `n_workers`, its frame included.
+pub(super) fn height(n_workers: usize) -> u16 {
+    u16::try_from(n_workers.max(1)).unwrap_or(u16::MAX).saturating_mul(ROWS).saturating_add(2)
+}
+
+/// Draws the workers among `nodes`, as many as there is room for.
+pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, nodes: &[Node]) {
+    let Frame { state, theme, .. } = frame;
+    let workers: Vec<&Node> = nodes.iter().filter(|node| is_worker(node)).collect();
+    let n_fit = usize::from(area.height.saturating_sub(2) / ROWS);
+    let more = match workers.len().saturating_sub(n_fit) {
+        0 => String::new(),
+        n => format!("{n} more · "),
+    };
+    let inside = pane::Pane::new("Activity")
+        .info(format!("{more}executions answered, a bar for {} s", PERIOD.as_secs()))
+        .focus(focus_if(false))
+        .draw(area, buf, theme);
+    let mut rest = pane::padded(inside);
+    if workers.is_empty() {
+        draw_empty(rest, buf, theme, &["No worker is known.".to_owned()]);
+        return;
+    }
+    let width = rest.width.saturating_sub(NAME_WIDTH + COUNT_WIDTH);
+    let bars = |node: &Node| {
+        let activity = state.nodes.activity(&node.peer_id);
+        activity.map_or_else(Vec::new, |activity| activity.last(width.into(), state.now))
+    };
+    // One scale for all, so that who does more stands higher; with air above the highest, so that
+    // it does not run into the bar over it.
+    let all: Vec<Vec<Option<f64>>> = workers.iter().map(|node| bars(node)).collect();
+    let highest = all.iter().flatten().flatten().fold(1.0, |high: f64, n| high.max(*n)) * 1.1;
+    for (node, values) in workers.iter().zip(&all).take(n_fit) {
+        let [row, below] = split_rows(rest, ROWS);
+        rest = below;
+        paint::text(buf, row, (0, 0), &format::short_peer(&node.peer_id), theme.text);
+        let group = match node.process.as_ref().map(|(name, _)| name) {
+            Some(name) => format!("{name} · {}", node.group_text()),
+            None => node.group_text(),
+        };
+        let room = usize::from(NAME_WIDTH - 2);
+        paint::text(buf, row, (0, 1), &format::fit(&group, room), theme.muted);
+        let place = Rect { x: row.x.saturating_add(NAME_WIDTH), width, ..row }.intersection(row);
+        let style = if node.exited.is_some() { theme.muted } else { theme.series(0) };
+        Sparkline { values, floor: Floor::Zero, style }.draw_to(highest, place, buf);
+        let a_minute = state.nodes.activity(&node.peer_id).and_then(|one| one.a_minute(state.now));
+        let text = a_minute.map_or_else(|| format::NONE.to_owned(), |n| n.to_string());
+        let style = if a_minute > Some(0) { theme.text } else { theme.muted };
+        paint::text_before(buf, row, (row.width, 1), &format!("{text}/min"), style);
+    }
+}
+
+/// Whether a node is one, as far as is known.
+pub(super) fn is_worker(node: &Node) -> bool {
+    node.role.as_deref() == Some("worker")
+}
