@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use ::datasets::{DatasetsOptions, DatasetsService, HEARTBEAT_EVERY, LoadOptions, MarketOptions};
-use accounts::Accounts;
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use task::{clock::Clock, group::Group};
@@ -45,7 +44,7 @@ pub(crate) async fn run(command: DatasetsCommand) -> anyhow::Result<()> {
     let options = DatasetsOptions {
         listen: command.listen,
         store_path: place.datasets(),
-        accounts: Accounts::open(place.accounts(), clock.clone()).await.context("open accounts")?,
+        accounts: place.accounts(clock.clone()).await?,
         load: command.demo.then_some(LoadOptions::USUAL),
         market: command.demo.then_some(MarketOptions::USUAL),
         heartbeat_every: HEARTBEAT_EVERY,

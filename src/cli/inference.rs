@@ -8,7 +8,6 @@ use ::inference::{
     server::{InferenceService, ServiceOptions},
     topic::demo_topics,
 };
-use accounts::Accounts;
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use client::{datasets::Datasets, functions::Functions, transport::Transport};
@@ -58,8 +57,7 @@ pub(crate) async fn run(command: InferenceCommand) -> anyhow::Result<()> {
     log::to_stream(log::Output::Stdout, command.process.log_level)?;
     let place = Place::services(command.data_dir)?;
     let clock = Clock::system();
-    let accounts =
-        Accounts::open(place.accounts(), clock.clone()).await.context("open accounts")?;
+    let accounts = place.accounts(clock.clone()).await?;
     let head = Transport::new(&command.head, None).context("use --head")?;
     let datasets =
         Transport::new(&command.datasets, config::api_key()?).context("use --datasets")?;

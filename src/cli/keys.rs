@@ -9,6 +9,9 @@ use task::clock::Clock;
 
 use crate::cli::place::Place;
 
+/// What fails where standard output takes nothing.
+const PRINT: &str = "print to standard output";
+
 /// The subcommands of `keys`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum KeysCommand {
@@ -43,8 +46,7 @@ pub(crate) struct KeysFile {
 
 impl KeysFile {
     async fn open(self) -> anyhow::Result<Accounts> {
-        let path = Place::services(self.data_dir)?.accounts();
-        Accounts::open(path, Clock::system()).await.context("open the accounts")
+        Place::services(self.data_dir)?.accounts(Clock::system()).await
     }
 }
 
@@ -57,13 +59,13 @@ pub(crate) async fn run(command: KeysCommand) -> anyhow::Result<()> {
     match command {
         KeysCommand::Create { name, file } => {
             let (_id, key) = file.open().await?.create_key(&name).await.context("create a key")?;
-            writeln!(out, "{}", key.reveal())?;
+            writeln!(out, "{}", key.reveal()).context(PRINT)?;
         }
         KeysCommand::List { file } => {
             for key in file.open().await?.list().await.context("list the keys")? {
                 let state = if key.revoked_at.is_some() { "revoked" } else { "valid" };
                 let (id, created_at, name) = (key.id.get(), key.created_at, key.name);
-                writeln!(out, "{id:>6}  {state:<7}  {created_at}  {name}")?;
+                writeln!(out, "{id:>6}  {state:<7}  {created_at}  {name}").context(PRINT)?;
             }
         }
         KeysCommand::Revoke { id, file } => {

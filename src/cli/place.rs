@@ -5,7 +5,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use accounts::Accounts;
 use anyhow::{Context as _, bail};
+use task::clock::Clock;
 
 use crate::cli::config::folders;
 
@@ -54,9 +56,14 @@ impl Place {
         &self.folder
     }
 
-    /// The file of accounts and API keys.
-    pub(crate) fn accounts(&self) -> PathBuf {
-        self.folder.join("accounts.db")
+    /// Opens the file of accounts and API keys.
+    ///
+    /// # Errors
+    /// If it cannot be opened: with its name.
+    pub(crate) async fn accounts(&self, clock: Clock) -> anyhow::Result<Accounts> {
+        let path = self.folder.join("accounts.db");
+        let opened = Accounts::open(&path, clock).await;
+        opened.with_context(|| format!("open the accounts in {}", path.display()))
     }
 
     /// The file of the dataset service.

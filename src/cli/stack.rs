@@ -5,7 +5,6 @@ pub(crate) mod child;
 
 use std::{env, fs, path::PathBuf, time::Duration};
 
-use accounts::Accounts;
 use anyhow::{Context as _, anyhow};
 use client::{
     datasets::Datasets, functions::Functions, inference::Inference, transport::Transport,
@@ -248,8 +247,7 @@ fn words(words: &[&str]) -> Vec<String> {
 
 /// Returns the key of the stack, with the secret of this start.
 async fn new_key(place: &Place) -> anyhow::Result<ApiKey> {
-    let accounts =
-        Accounts::open(place.accounts(), Clock::system()).await.context("open accounts")?;
+    let accounts = place.accounts(Clock::system()).await?;
     let (_id, key) = accounts.renew_key(KEY_NAME).await.context("make the stack's key")?;
     Ok(key)
 }

@@ -2,6 +2,7 @@
 
 use std::{io::Write as _, path::PathBuf};
 
+use anyhow::Context as _;
 use clap::Args;
 use serde::Serialize;
 use serde_json::json;
@@ -93,7 +94,7 @@ async fn serve(
         ready = stack::start(options, group, lines, |_| ()) => ready?,
         asked = &mut asked => return asked,
     };
-    announce(&ready, is_json)?;
+    announce(&ready, is_json).context("print where the stack is")?;
     tokio::select! {
         asked = &mut asked => asked,
         error = ready.first_end() => Err(error),

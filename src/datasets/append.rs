@@ -11,7 +11,7 @@ use model::{
 };
 
 use crate::{
-    Datasets,
+    Datasets, aside,
     block::Block,
     catalog::check_columns,
     follow::push_data_event,
@@ -109,15 +109,15 @@ impl Datasets {
         if rows.len() > ROWS_MAX {
             return Err(AppendError::TooMany);
         }
-        let mut columns = columns?;
+        let (mut columns, mut rows) = (columns?, rows);
         if columns.is_empty() {
-            let named = columns_of(&rows);
-            check_columns(&named).map_err(|what| AppendError::Columns { what })?;
+            let named;
+            (named, rows) =
+                aside(move || first_columns(dataset, &rows).map(|named| (named, rows))).await??;
             self.store.add_columns(dataset, named, self.clock.now()).await?;
             columns = self.blocking(move |store| store.columns(dataset)).await?;
         }
-        let rows = placed(&columns, rows).map_err(AppendError::Rows)?;
-        self.append_placed(dataset, &columns, rows).await
+        self.append_aside(dataset, columns, placed, rows).await
     }
 
     /// Appends rows whose values are in the order of `columns`, as [`Self::append`] does, without
@@ -131,8 +131,21 @@ impl Datasets {
         columns: &[Column],
         rows: Vec<Row>,
     ) -> Result<Appended, AppendError> {
-        let block = block_of(columns, rows).map_err(AppendError::Rows)?;
-        let (hub, mut writer) = (self.hub.clone(), Writer::new(dataset, columns));
+        self.append_aside(dataset, columns.to_vec(), |_, rows| Ok(rows), rows).await
+    }
+
+    /// Appends what `place` makes of `rows`. Up to [`ROWS_MAX`] rows are put in order, which takes
+    /// too long for a thread that serves others.
+    async fn append_aside<R: Send + 'static>(
+        &self,
+        dataset: DatasetId,
+        columns: Vec<Column>,
+        place: impl FnOnce(&[Column], R) -> Result<Vec<Row>, Vec<Refusal>> + Send + 'static,
+        rows: R,
+    ) -> Result<Appended, AppendError> {
+        let (hub, mut writer) = (self.hub.clone(), Writer::new(dataset, &columns));
+        let block = aside(move || block_of(&columns, place(&columns, rows)?)).await?;
+        let block = block.map_err(AppendError::Rows)?;
         let on_commit: OnCommit = Box::new(move |appended, rows| {
             hub.publish(dataset, || frames(&mut writer, rows, appended.revision));
         });
@@ -141,6 +154,27 @@ impl Datasets {
             appended => Ok(appended?),
         }
     }
+}
+
+/// The columns that the first rows of a dataset make. Rows that do not fit them are refused here,
+/// so that they leave no columns behind.
+fn first_columns(
+    dataset: DatasetId,
+    rows: &[NamedRow],
+) -> Result<Vec<(String, Dtype)>, AppendError> {
+    let named = columns_of(rows);
+    check_columns(&named).map_err(|what| AppendError::Columns { what })?;
+    let column = |(name, dtype): &(String, Dtype)| Column {
+        id: 0,
+        dataset_id: dataset,
+        name: name.clone(),
+        dtype: *dtype,
+        created_at: Timestamp::default(),
+    };
+    let columns: Vec<Column> = named.iter().map(column).collect();
+    let fit = placed(&columns, rows.to_vec()).and_then(|rows| block_of(&columns, rows));
+    fit.map_err(AppendError::Rows)?;
+    Ok(named)
 }
 
 /// The columns that rows name, in alphabetical order.

@@ -61,10 +61,20 @@ impl Datasets {
         read: impl FnOnce(&dyn Store) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         let store = Arc::clone(&self.store);
-        match spawn_blocking(move || read(&*store)).await {
-            Ok(result) => result,
-            Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-            Err(_) => Err(StoreError::Closed),
-        }
+        aside(move || read(&*store)).await?
+    }
+}
+
+/// Runs `work` on a thread that may take its time. A panic goes on here.
+///
+/// # Errors
+/// [`StoreError::Closed`] if the program is stopping.
+pub(crate) async fn aside<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, StoreError> {
+    match spawn_blocking(work).await {
+        Ok(result) => Ok(result),
+        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+        Err(_) => Err(StoreError::Closed),
     }
 }

@@ -1,6 +1,7 @@
 //! Reading rows: a page, the newest ones, a whole range.
 
 use std::{
+    error::Error,
     mem,
     ops::ControlFlow,
     sync::{
@@ -283,7 +284,7 @@ impl Sink {
             if is_wanted { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         });
         if let Err(error) = scanned {
-            error!(%error, dataset.id = %dataset, "a download failed");
+            error!(error = &error as &dyn Error, dataset.id = %dataset, "a download failed");
         } else if is_wanted {
             if output == Output::Json {
                 self.buffer.push(b']');

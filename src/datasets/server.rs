@@ -29,7 +29,7 @@ use axum::{
 };
 use model::key::ApiKey;
 use task::{clock::Clock, group::Group};
-use tokio::task::spawn_blocking;
+use tokio::sync::Semaphore;
 use tracing::info;
 use web::{
     request::{RequestOptions, layered},
@@ -39,7 +39,7 @@ use wire::{datasets::Envelope, paths};
 
 use self::error::ApiError;
 use crate::{
-    Datasets,
+    Datasets, aside,
     source::{
         load::{self, LoadOptions},
         market::{self, MarketOptions},
@@ -49,6 +49,10 @@ use crate::{
 
 /// The longest request body taken: an insert of 100 000 rows of seven columns has about half of it.
 const BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// Kibibytes of insert bodies taken at a time: two of the longest, or thousands of small ones. As
+/// rows a body takes about five times its length of memory.
+const INSERTS_KIB_MAX: usize = 2 * BODY_BYTES_MAX / 1024;
 
 /// How long a request may take until its answer begins. Clients of the upstream wait 15 to 300
 /// seconds.
@@ -79,8 +83,14 @@ pub struct DatasetsOptions {
 #[non_exhaustive]
 pub enum StartError {
     /// The store did not open.
-    #[error("open the store")]
-    Store(#[from] StoreError),
+    #[error("open the store in {}", path.display())]
+    Store {
+        /// Its file.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: StoreError,
+    },
     /// The address is not to be had.
     #[error("bind the dataset service")]
     Bind(#[from] BindError),
@@ -110,9 +120,10 @@ impl DatasetsService {
     ) -> Result<Self, StartError> {
         let listener = bind(&options.listen).await?;
         let address = listener.local_addr().map_err(StartError::Address)?;
-        let path = options.store_path;
-        let opened = spawn_blocking(move || SqliteStore::open(&path)).await;
-        let store = opened.map_err(|_| StoreError::Closed)??;
+        let path = options.store_path.clone();
+        let opened = aside(move || SqliteStore::open(&path)).await.and_then(|opened| opened);
+        let store =
+            opened.map_err(|source| StartError::Store { path: options.store_path, source })?;
         let datasets = Datasets::new(Arc::new(store), clock.clone(), group);
         if let Some(load) = options.load {
             group.spawn("load", load::run(datasets.clone(), load, clock.clone()));
@@ -126,6 +137,7 @@ impl DatasetsService {
             clock,
             group: group.clone(),
             heartbeat_every: options.heartbeat_every,
+            inserts: inserts(),
         };
         serve(listener, router(app), group);
         info!(%address, "dataset service listening");
@@ -153,6 +165,13 @@ pub(crate) struct App {
     pub(crate) clock: Clock,
     pub(crate) group: Group,
     pub(crate) heartbeat_every: Duration,
+    /// Room for insert bodies, in kibibytes.
+    pub(crate) inserts: Arc<Semaphore>,
+}
+
+/// Room for [`INSERTS_KIB_MAX`].
+fn inserts() -> Arc<Semaphore> {
+    Arc::new(Semaphore::new(INSERTS_KIB_MAX))
 }
 
 /// Every path of the service.

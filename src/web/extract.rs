@@ -58,8 +58,15 @@ pub async fn bytes(request: Request) -> Result<Bytes, Unreadable> {
 /// # Errors
 /// As [`bytes`], and [`Unreadable::Json`] if it is not a `T`.
 pub async fn json<T: DeserializeOwned>(request: Request) -> Result<T, Unreadable> {
-    let body = bytes(request).await?;
-    serde_json::from_slice(&body).map_err(|error| Unreadable::Json { reason: error.to_string() })
+    json_of(&bytes(request).await?)
+}
+
+/// Reads a body that is here as JSON. Takes a second for the longest ones.
+///
+/// # Errors
+/// [`Unreadable::Json`] if it is not a `T`.
+pub fn json_of<T: DeserializeOwned>(body: &[u8]) -> Result<T, Unreadable> {
+    serde_json::from_slice(body).map_err(|error| Unreadable::Json { reason: error.to_string() })
 }
 
 /// Reads a query string.

@@ -86,7 +86,7 @@ pub struct ColumnBody {
 
 /// One value of a row. Absent values are left out, never null.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "a value must be a number, a text, true or false")]
 pub enum ValueBody {
     /// True or false.
     Boolean(bool),

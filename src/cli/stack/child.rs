@@ -128,7 +128,7 @@ impl Running {
         look(&facts).with_context(|| {
             let ended = facts.ended.map(|ended| ended.text).unwrap_or_default();
             let trouble = facts.trouble.map(|text| format!(": {text}")).unwrap_or_default();
-            format!("the {} ended ({ended}){trouble}", self.process)
+            format!("start the {}: it ended ({ended}){trouble}", self.process)
         })
     }
 

@@ -45,6 +45,14 @@ pub(crate) struct LiveQuery {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Params(pub(crate) Vec<(String, String)>);
 
+/// The last moment there is, if `text` is one of the calendar's last day. Clients write that for
+/// "for ever", and it is later than a moment can be.
+fn end_of_time(text: &str) -> Option<Timestamp> {
+    let rest = text.strip_prefix("9999-12-31")?;
+    let earlier: Result<Timestamp, _> = format!("9999-12-29{rest}").parse();
+    earlier.is_ok().then_some(Timestamp::MAX)
+}
+
 impl Params {
     /// The first value called `name`, if it is not empty.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
@@ -136,6 +144,7 @@ impl Params {
         let Some(text) = self.get(name) else { return Ok(None) };
         // The plus sign of an offset that was not escaped arrives as a space.
         let text = text.trim_end().replace(' ', "+");
-        text.parse().map(Some).map_err(|source| QueryError::Moment { name, source })
+        let moment = text.parse().or_else(|error| end_of_time(&text).ok_or(error));
+        moment.map(Some).map_err(|source| QueryError::Moment { name, source })
     }
 }

@@ -101,6 +101,14 @@ fn an_offset_with_a_plus_sign_that_was_not_escaped_is_understood() {
 }
 
 #[test]
+fn the_last_day_of_the_calendar_is_the_last_moment_there_is() {
+    let end = |query: &str| params(query).rows().map(|query| query.bounds.end);
+    assert_eq!(end("dataset=1&end=9999-12-31T23:59:59.999Z"), Ok(Some(Timestamp::MAX)));
+    assert!(end("dataset=1&end=9999-12-31T25:00:00Z").is_err());
+    assert!(end("dataset=1&end=9999-12-31").is_err());
+}
+
+#[test]
 fn the_next_link_is_what_the_upstream_writes() {
     let page = params("dataset_name=tiingo_btcusd_1min&resolution=1h&limit=3&ordering=-timestamp");
     assert_eq!(

@@ -2,6 +2,7 @@
 
 use std::{convert::Infallible, time::Duration};
 
+use accounts::Accounts;
 use axum::{
     body::Body,
     extract::State,
@@ -13,6 +14,7 @@ use axum::{
 };
 use bytes::Bytes;
 use futures::stream;
+use model::key::ApiKey;
 use serde::Serialize;
 use task::{clock::Clock, group::Group};
 use tokio::{
@@ -36,12 +38,13 @@ pub(super) async fn get(
     uri: Uri,
 ) -> Result<Response, ApiError> {
     let params = Params(web::extract::pairs(&uri)?);
-    let Caller(key) = match params.get(KEY_PARAM) {
-        None => Caller::of_headers(&headers, &app).await?,
-        Some(text) => Caller::of_key(&text.parse().map_err(NoKey::Unreadable)?, &app).await?,
+    let key = match params.get(KEY_PARAM) {
+        None => web::auth::api_key(&headers)?,
+        Some(text) => text.parse().map_err(NoKey::Unreadable)?,
     };
-    let following = app.datasets.follow(key, params.dataset()?).await?;
-    let events = Events::new(following, &app);
+    let Caller(caller) = Caller::of_key(&key, &app).await?;
+    let following = app.datasets.follow(caller, params.dataset()?).await?;
+    let events = Events::new(following, key, &app);
     let body = stream::unfold(events, async |mut events| {
         let bytes = events.next().await?;
         Some((Ok::<_, Infallible>(bytes), events))
@@ -58,12 +61,14 @@ struct Events {
     first: Option<Bytes>,
     following: Following,
     heartbeats: Interval,
+    key: ApiKey,
+    accounts: Accounts,
     clock: Clock,
     group: Group,
 }
 
 impl Events {
-    fn new(mut following: Following, app: &App) -> Self {
+    fn new(mut following: Following, key: ApiKey, app: &App) -> Self {
         let connected = Connected {
             dataset_id: following.dataset.get(),
             message: "Connected to real-time stream".to_owned(),
@@ -73,8 +78,8 @@ impl Events {
         let every = app.heartbeat_every.max(Duration::from_millis(1));
         let mut heartbeats = interval_at(Instant::now() + every, every);
         heartbeats.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let (clock, group) = (app.clock.clone(), app.group.clone());
-        Self { first: Some(first.into()), following, heartbeats, clock, group }
+        let (accounts, clock, group) = (app.accounts.clone(), app.clock.clone(), app.group.clone());
+        Self { first: Some(first.into()), following, heartbeats, key, accounts, clock, group }
     }
 
     /// The next bytes to send; none at the end of the stream.
@@ -85,6 +90,10 @@ impl Events {
         select! {
             () = self.group.stopped() => None,
             _ = self.heartbeats.tick() => {
+                // A key that is revoked ends its streams, too. One that cannot be checked does not.
+                if let Ok(None) = self.accounts.verify(&self.key).await {
+                    return None;
+                }
                 let heartbeat = Heartbeat { timestamp: self.clock.now().to_string() };
                 Some(event(EVENT_HEARTBEAT, &heartbeat).into())
             }

@@ -64,6 +64,7 @@ impl Service {
             clock: clock.clone(),
             group: group.clone(),
             heartbeat_every: HEARTBEAT_EVERY,
+            inserts: inserts(),
         };
         let router = router(app.clone());
         Self { app, router, clock, group, owner, reader, _folder: folder }

@@ -1,6 +1,6 @@
 //! The machine's own load, measured each second: processor, memory, network, disk.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, error::Error, time::Duration};
 
 use model::timestamp::Timestamp;
 use sysinfo::{Disks, Networks, System};
@@ -105,7 +105,10 @@ pub(crate) async fn run(datasets: Datasets, options: LoadOptions, clock: Clock) 
         match Feed::open(&datasets, description).await {
             Ok(feed) => feeds.push(feed),
             Err(error) => {
-                warn!(%error, "the machine's load is not measured: {}", description.name);
+                warn!(
+                    error = &error as &dyn Error,
+                    "the machine's load is not measured: {}", description.name
+                );
                 return;
             }
         }
@@ -138,7 +141,7 @@ pub(crate) async fn run(datasets: Datasets, options: LoadOptions, clock: Clock) 
         if n_stored.is_multiple_of(PRUNE_EVERY)
             && let Err(error) = prune(&feeds, moment - options.keep).await
         {
-            warn!(%error, "old measurements were not let go");
+            warn!(error = &error as &dyn Error, "old measurements were not let go");
         }
     }
 }
@@ -148,7 +151,7 @@ async fn append(feeds: &[Feed], moment: Timestamp, measurement: Measurement) {
     let appends = rows.map(|(feed, numbers)| feed.append([(moment, numbers)]));
     for result in futures::future::join_all(appends).await {
         if let Err(error) = result {
-            warn!(%error, "a measurement was not stored");
+            warn!(error = &error as &dyn Error, "a measurement was not stored");
         }
     }
 }

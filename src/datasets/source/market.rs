@@ -7,7 +7,7 @@
 
 mod generator;
 
-use std::time::Duration;
+use std::{error::Error, time::Duration};
 
 use futures::future::join_all;
 use model::timestamp::Timestamp;
@@ -74,7 +74,10 @@ pub(crate) async fn run(datasets: Datasets, options: MarketOptions, clock: Clock
         match open(&datasets, &ticker).await {
             Ok(feed) => pairs.push(Pair { feed, generator: Generator::new(ticker, options.seed) }),
             Err(error) => {
-                warn!(%error, "there is no synthetic market: {}", ticker.name);
+                warn!(
+                    error = &error as &dyn Error,
+                    "there is no synthetic market: {}", ticker.name
+                );
                 return;
             }
         }
@@ -119,7 +122,7 @@ impl Pair {
             (from..until).flat_map(|minute| self.generator.arrivals(minute)).collect();
         let rows = || arrivals.iter().map(|(minute, bar)| row(*minute, bar));
         while let Err(error) = self.feed.append(rows()).await {
-            warn!(%error, "synthetic bars were not stored; trying again");
+            warn!(error = &error as &dyn Error, "synthetic bars were not stored; trying again");
             sleep(RETRY_AFTER).await;
         }
     }

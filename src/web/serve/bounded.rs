@@ -1,4 +1,4 @@
-//! A listener that takes so many connections and no more.
+//! A listener that takes so many connections and no more, and lets go of silent ones.
 
 use std::{
     io,
@@ -6,6 +6,7 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
+    time::Duration,
 };
 
 use axum::serve::Listener;
@@ -13,8 +14,13 @@ use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::{TcpListener, TcpStream},
     sync::{OwnedSemaphorePermit, Semaphore},
+    time::{Instant, Sleep, sleep},
 };
 use tracing::debug;
+
+/// How long a connection may carry no byte either way. Longer than any answer takes and than a
+/// stream is silent; without it, clients that send nothing would hold every place for good.
+pub(super) const SILENT_MAX: Duration = Duration::from_mins(5);
 
 /// Takes connections while there are places. One more waits in the system's queue, unaccepted.
 #[derive(Debug)]
@@ -27,7 +33,15 @@ pub(super) struct Bounded {
 #[derive(Debug)]
 pub(super) struct Connection {
     stream: TcpStream,
+    silence: Pin<Box<Sleep>>,
     _place: Option<OwnedSemaphorePermit>,
+}
+
+impl Connection {
+    /// Takes note of bytes that came or went.
+    fn heard(&mut self) {
+        self.silence.as_mut().reset(Instant::now() + SILENT_MAX);
+    }
 }
 
 impl Bounded {
@@ -48,7 +62,7 @@ impl Listener for Bounded {
         if let Err(error) = stream.set_nodelay(true) {
             debug!(%error, "a connection stays without TCP_NODELAY");
         }
-        (Connection { stream, _place: place }, address)
+        (Connection { stream, silence: Box::pin(sleep(SILENT_MAX)), _place: place }, address)
     }
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
@@ -62,7 +76,12 @@ impl AsyncRead for Connection {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(context, buffer)
+        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+        if read.is_ready() {
+            self.heard();
+            return read;
+        }
+        self.silence.as_mut().poll(context).map(|()| Err(io::ErrorKind::TimedOut.into()))
     }
 }
 
@@ -72,7 +91,11 @@ impl AsyncWrite for Connection {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes)
+        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        if written.is_ready() {
+            self.heard();
+        }
+        written
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -92,6 +115,10 @@ impl AsyncWrite for Connection {
         context: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(context, slices)
+        let written = Pin::new(&mut self.stream).poll_write_vectored(context, slices);
+        if written.is_ready() {
+            self.heard();
+        }
+        written
     }
 }

@@ -54,6 +54,29 @@ async fn a_connection_past_the_last_place_waits_until_one_is_gone() {
 }
 
 #[tokio::test]
+async fn a_connection_that_says_nothing_loses_its_place() {
+    let listener = bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let group = Group::default();
+    serve(listener, Router::new().route("/", get(|| async { "here" })), &group);
+    let mut silent = TcpStream::connect(address).await.unwrap();
+    let mut halting = TcpStream::connect(address).await.unwrap();
+    halting.write_all(b"GET / HT").await.unwrap();
+    let mut asking = TcpStream::connect(address).await.unwrap();
+    asking.write_all(b"GET / HTTP/1.1\r\nhost: here\r\n\r\n").await.unwrap();
+    asking.readable().await.unwrap();
+    tokio::time::pause();
+    let began = Instant::now();
+    for stream in [&mut silent, &mut halting, &mut asking] {
+        drop(stream.read_to_end(&mut Vec::new()).await);
+    }
+    let waited = began.elapsed();
+    assert!(waited > bounded::SILENT_MAX / 2, "{waited:?}");
+    assert!(waited < bounded::SILENT_MAX * 2, "{waited:?}");
+    group.stop();
+}
+
+#[tokio::test]
 async fn a_request_that_never_ends_does_not_hold_up_the_stop_for_long() {
     let listener = bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

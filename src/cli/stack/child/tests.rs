@@ -31,7 +31,7 @@ async fn a_process_that_ends_early_says_why() {
     let (_group, running, _lines) =
         shell(r#"echo '{"level":"error","message":"bind","error":"in use"}'; exit 3"#);
     let error = running.told(|facts| facts.address.clone()).await.unwrap_err();
-    assert_eq!(error.to_string(), "the service ended (exit status: 3): bind: in use");
+    assert_eq!(error.to_string(), "start the service: it ended (exit status: 3): bind: in use");
 }
 
 #[tokio::test]

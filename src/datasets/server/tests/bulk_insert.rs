@@ -57,6 +57,44 @@ async fn only_the_owner_inserts() {
 }
 
 #[tokio::test]
+async fn first_rows_that_are_refused_leave_no_columns() {
+    let service = Service::start().await;
+    service.post(&service.owner, "/api/datasets/", &json!({"name": "bare"})).await;
+    let row = |minute, value| json!({"timestamp": moment(minute), "values": {"load": value}});
+    let body = json!({"dataset": 1, "rows": [row(0, json!(3)), row(1, json!("high"))]});
+    let (status, answer) = service.post(&service.owner, PATH, &body).await;
+    assert_eq!((status, &answer["details"][0]["row"]), (400, &json!(1)));
+    let columns = "/api/columns/?dataset=1";
+    assert_eq!(service.get(&service.owner, columns).await.1["count"], 0);
+    service.insert(vec![row(0, json!("low"))]).await;
+    assert_eq!(service.get(&service.owner, columns).await.1["results"][0]["dtype"], "string");
+}
+
+#[tokio::test]
+async fn a_value_that_is_none_is_told_what_it_should_be() {
+    let service = Service::with_bars(0).await;
+    let row = json!({"timestamp": moment(0), "values": {"open": null}});
+    let body = json!({"dataset": 1, "rows": [row]});
+    let (status, answer) = service.post(&service.owner, PATH, &body).await;
+    let text = answer["error"].as_str().unwrap();
+    assert_eq!(status, 400);
+    assert!(text.contains("a value must be a number, a text, true or false"), "{text}");
+}
+
+#[tokio::test]
+async fn an_insert_waits_until_there_is_room_for_its_body() {
+    let service = Service::with_bars(0).await;
+    let room = Arc::clone(&service.app.inserts).acquire_many_owned(128 * 1024).await.unwrap();
+    let insert = service.insert(vec![bar(0)]);
+    tokio::pin!(insert);
+    assert!(futures::poll!(&mut insert).is_pending());
+    assert_eq!(service.get(&service.reader, "/api/rows/?dataset=1").await.1["count"], 0);
+    assert!(futures::poll!(&mut insert).is_pending());
+    drop(room);
+    insert.await;
+}
+
+#[tokio::test]
 async fn the_first_rows_make_the_columns_of_a_dataset_without_any() {
     let service = Service::start().await;
     service.post(&service.owner, "/api/datasets/", &json!({"name": "bare"})).await;

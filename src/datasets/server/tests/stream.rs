@@ -82,6 +82,21 @@ async fn heartbeats_come_every_thirty_seconds() {
 }
 
 #[tokio::test]
+async fn a_stream_ends_at_the_first_heartbeat_after_its_key_is_revoked() {
+    let mut service = Service::with_bars(1).await;
+    service.app.heartbeat_every = Duration::from_millis(20);
+    service.router = router(service.app.clone());
+    let mut reader = Reader::open(&service).await;
+    assert_eq!(reader.next().await.unwrap().0, "connected");
+    assert_eq!(reader.next().await.unwrap().0, "data");
+    assert_eq!(reader.next().await.unwrap().0, "heartbeat");
+    service.app.accounts.renew_key("reader").await.unwrap();
+    while let Some((name, _)) = reader.next().await {
+        assert_eq!(name, "heartbeat");
+    }
+}
+
+#[tokio::test]
 async fn rows_that_are_inserted_meanwhile_come_once() {
     let service = Service::with_bars(1).await;
     let writer = async {

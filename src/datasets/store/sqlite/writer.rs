@@ -79,6 +79,10 @@ fn in_savepoint<T>(
 ) -> Result<T, StoreError> {
     connection.prepare_cached("SAVEPOINT job")?.execute([])?;
     let result = work(connection);
+    // When there is no space left, say, SQLite undoes the whole transaction and this with it.
+    if connection.is_autocommit() {
+        return result;
+    }
     if result.is_err() {
         connection.prepare_cached("ROLLBACK TO job")?.execute([])?;
     }
@@ -117,10 +121,65 @@ fn commit(
         }
     };
     answers.push(first(&transaction));
-    while answers.len() < JOBS_PER_COMMIT
+    // Without a transaction a further job would commit by itself, and then be told that it failed.
+    while !transaction.is_autocommit()
+        && answers.len() < JOBS_PER_COMMIT
         && let Ok(job) = queue.try_recv()
     {
         answers.push(job(&transaction));
     }
     transaction.commit()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc as blocking;
+
+    use futures::future::join3;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_transaction_that_is_undone_as_a_whole_takes_no_more_jobs() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("writer.sqlite");
+        let connection = Connection::open(&path).unwrap();
+        connection.execute_batch("CREATE TABLE jobs (name TEXT)").unwrap();
+        let writer = Writer::start(connection).unwrap();
+        let insert = |name: &'static str| {
+            move |connection: &Connection| {
+                connection.execute("INSERT INTO jobs (name) VALUES (?1)", [name])?;
+                Ok(())
+            }
+        };
+        // The first job lasts until the others wait, so that all three could share its commit.
+        let (go, wait) = blocking::channel::<()>();
+        let first = writer.run(
+            move |connection| {
+                wait.recv().unwrap();
+                insert("before")(connection)
+            },
+            |()| {},
+        );
+        let undone = writer.run(
+            |connection| {
+                connection.execute_batch("ROLLBACK")?;
+                Err::<(), _>(StoreError::Closed)
+            },
+            |()| {},
+        );
+        let after = async {
+            let after = writer.run(insert("after"), |()| {});
+            go.send(()).unwrap();
+            after.await
+        };
+        let (first, undone, after) = join3(first, undone, after).await;
+        assert!(matches!(first, Err(StoreError::Commit { .. })), "{first:?}");
+        assert!(matches!(undone, Err(StoreError::Closed)), "{undone:?}");
+        after.unwrap();
+        let reader = Connection::open(&path).unwrap();
+        let mut names = reader.prepare("SELECT name FROM jobs").unwrap();
+        let names = names.query_map([], |row| row.get::<_, String>(0)).unwrap();
+        assert_eq!(names.collect::<Result<Vec<_>, _>>().unwrap(), ["after"]);
+    }
 }
