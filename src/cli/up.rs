@@ -7,10 +7,11 @@ use clap::Args;
 use serde::Serialize;
 use serde_json::json;
 use task::group::Group;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tracing::Level;
 
 use crate::cli::{
+    config::KEY_VARIABLE,
     log,
     place::Claim,
     stack::{self, FunctionInfo, NodeInfo, Ports, Ready, StackOptions, child::Line},
@@ -74,20 +75,38 @@ pub(crate) async fn run(command: UpCommand) -> anyhow::Result<()> {
     let group = Group::default();
     let printing = Group::default();
     let (lines, heard) = mpsc::channel(LINES_CAPACITY);
-    printing.spawn_to_end("print log lines", print_lines(heard, command.json));
-    let result = serve(&options, &group, lines, &command.process, command.json).await;
+    let (announced, is_announced) = oneshot::channel();
+    printing.spawn_to_end("print log lines", async move {
+        if !command.json {
+            // The addresses come first. An error says that they never will: then lines tell why.
+            drop(is_announced.await);
+        }
+        print_lines(heard, command.json).await;
+    });
+    let output = Output { lines, announced, is_json: command.json };
+    let result = serve(&options, &group, output, &command.process).await;
     group.shutdown().await;
     printing.shutdown().await;
     result
 }
 
+/// Where what the stack says goes.
+struct Output {
+    /// Log lines of the processes.
+    lines: mpsc::Sender<Line>,
+    /// Told, or dropped, when log lines may be printed.
+    announced: oneshot::Sender<()>,
+    /// Whether the announcement is one line of JSON.
+    is_json: bool,
+}
+
 async fn serve(
     options: &StackOptions,
     group: &Group,
-    lines: mpsc::Sender<Line>,
+    output: Output,
     process: &stop::ProcessFlags,
-    is_json: bool,
 ) -> anyhow::Result<()> {
+    let Output { lines, announced, is_json } = output;
     let asked = stop::asked(process.parent());
     tokio::pin!(asked);
     let ready = tokio::select! {
@@ -95,6 +114,7 @@ async fn serve(
         asked = &mut asked => return asked,
     };
     announce(&ready, is_json).context("print where the stack is")?;
+    drop(announced);
     tokio::select! {
         asked = &mut asked => asked,
         error = ready.first_end() => Err(error),
@@ -113,23 +133,19 @@ fn announce(ready: &Ready, is_json: bool) -> anyhow::Result<()> {
     writeln!(out, "head       {head}")?;
     writeln!(out, "datasets   {datasets}")?;
     writeln!(out, "inference  {inference}")?;
-    writeln!(out, "API key    {api_key}   (of this start; shown this once)")?;
+    writeln!(out, "API key    {api_key}   (shown this once; the next start makes another)")?;
     let Some(function) = functions.first() else { return Ok(()) };
     let body = json!({
         "function_id": function.function_id,
         "method": function.method,
         "config": {"number_of_nodes": 3},
     });
-    writeln!(out, "\ntry   curl {head}/api/v1/functions/execute --json '{body}'")?;
-    writeln!(out, "      curl -H 'X-API-Key: {api_key}' {datasets}/datasets/")?;
-    writeln!(
-        out,
-        "      curl -H 'X-API-Key: {api_key}' {inference}/emissions/v10/latest_network_inferences/1"
-    )?;
-    writeln!(
-        out,
-        "      TRIPTYCH_API_KEY={api_key} triptych --head {head} --datasets {datasets} --inference {inference}\n"
-    )?;
+    let key = format!("-H \"X-API-Key: ${KEY_VARIABLE}\"");
+    writeln!(out, "\ntry   export {KEY_VARIABLE}=…")?;
+    writeln!(out, "      curl {head}/api/v1/functions/execute --json '{body}'")?;
+    writeln!(out, "      curl {key} {datasets}/datasets/")?;
+    writeln!(out, "      curl {key} {inference}/emissions/v10/latest_network_inferences/1")?;
+    writeln!(out, "      triptych --head {head} --datasets {datasets} --inference {inference}\n")?;
     Ok(())
 }
 

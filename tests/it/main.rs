@@ -16,3 +16,4 @@ mod inference;
 mod screen;
 mod support;
 mod tidy;
+mod up;
