@@ -5,12 +5,14 @@
 mod config;
 mod datasets;
 mod demo;
+mod function;
 mod inference;
 mod keys;
 mod local;
 mod log;
 mod node;
 mod place;
+mod runtime;
 mod stack;
 mod stop;
 mod tui;
@@ -19,7 +21,9 @@ mod up;
 use std::{ffi::OsString, io::Write as _, process::ExitCode};
 
 use ::tui::RunError;
-use clap::{Parser, Subcommand};
+use anyhow::anyhow;
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use model::node::Role;
 
 /// A function cluster, a dataset service, an inference network, and one screen to live in.
 ///
@@ -28,12 +32,16 @@ use clap::{Parser, Subcommand};
 /// live data. They end with the screen.
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 100, after_help = EXAMPLES)]
+#[command(args_conflicts_with_subcommands = true)]
 struct Cli {
     #[command(subcommand)]
     command: Option<Command>,
     #[command(flatten)]
     screen: tui::TuiCommand,
 }
+
+/// The subcommand whose options may stand in a file and in the environment, too.
+const NODE: &str = "node";
 
 /// The exit code of a program that was called in a way it cannot serve, as for unfit flags.
 const MISUSED: u8 = 2;
@@ -51,6 +59,7 @@ Examples:
 Keys in the screen: 1 to 5 choose a screen, ? shows every key, q quits.";
 
 #[derive(Debug, Subcommand)]
+#[expect(clippy::large_enum_variant, reason = "there is one, and it is taken apart at once")]
 enum Command {
     /// Open the screen (what happens without a subcommand, too)
     Tui(tui::TuiCommand),
@@ -58,13 +67,17 @@ enum Command {
     Up(up::UpCommand),
     /// Run a head or a worker of a function cluster
     Node(node::NodeCommand),
+    /// Add, list, show, run and remove functions, in a cluster or on this machine
+    Function(function::FunctionCommand),
+    /// Run one module as bls-runtime does, for nodes that call a runtime of that kind
+    Runtime(runtime::RuntimeCommand),
     /// Serve and manage datasets
     #[command(subcommand)]
     Datasets(datasets::DatasetsCommand),
     /// Serve a prediction network
     #[command(subcommand)]
     Inference(inference::InferenceCommand),
-    /// Manage API keys of the services on this machine
+    /// Manage API keys of the services on this machine, and keys of nodes
     #[command(subcommand)]
     Keys(keys::KeysCommand),
 }
@@ -76,18 +89,27 @@ pub fn main() -> ExitCode {
 }
 
 fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let cli = match Cli::try_parse_from(arguments) {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    if let Some(command) = runtime::called(&arguments) {
+        return runtime::run(command);
+    }
+    let cli = match parsed(arguments) {
         Ok(cli) => cli,
-        // Help and version come this way, too.
-        Err(error) => error.exit(),
+        Err(error) => match error.downcast::<clap::Error>() {
+            // Help and version come this way, too.
+            Ok(error) => error.exit(),
+            Err(error) => {
+                tell(&error);
+                return ExitCode::from(MISUSED);
+            }
+        },
     };
     // The one place that chooses how TLS is done; an error would say that it was chosen before.
     drop(rustls::crypto::ring::default_provider().install_default());
     match dispatch(cli) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
-            // Where standard error is closed there is nobody to tell.
-            drop(writeln!(std::io::stderr(), "triptych: cannot {error:#}"));
+            tell(&error);
             match error.downcast_ref::<RunError>() {
                 Some(RunError::NotATerminal) => ExitCode::from(MISUSED),
                 _ => ExitCode::FAILURE,
@@ -96,20 +118,65 @@ fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-fn dispatch(cli: Cli) -> anyhow::Result<()> {
-    match cli.command {
+/// Understands the command line, and what else tells of options.
+fn parsed(arguments: Vec<OsString>) -> anyhow::Result<Cli> {
+    let mut command = Cli::command().mut_subcommand(NODE, node::layers::with_switches);
+    let given = command.try_get_matches_from_mut(&arguments)?;
+    let node = command.find_subcommand(NODE).zip(given.subcommand_matches(NODE));
+    let Some(node) = node else { return Ok(Cli::from_arg_matches(&given)?) };
+    let n_given = arguments.len();
+    // What is no text cannot be the value of an option.
+    let environment = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    let arguments = node::layers::with_layers(arguments, node, environment)?;
+    if arguments.len() == n_given {
+        return Ok(Cli::from_arg_matches(&given)?);
+    }
+    let given = command.try_get_matches_from_mut(arguments).map_err(|error| {
+        let text = error.to_string();
+        let reason = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
+        anyhow!("use the node's configuration file and the environment: {reason}")
+    })?;
+    Ok(Cli::from_arg_matches(&given)?)
+}
+
+fn tell(error: &anyhow::Error) {
+    // Where standard error is closed there is nobody to tell.
+    drop(writeln!(std::io::stderr(), "triptych: cannot {error:#}"));
+}
+
+fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
+    let done = match cli.command {
         None => block_on(tui::run(cli.screen)),
         Some(Command::Tui(command)) => block_on(tui::run(command)),
         Some(Command::Up(command)) => block_on(up::run(command)),
+        Some(Command::Node(command)) if command.role == Role::Worker => {
+            block_on_one_thread(node::run(command))
+        }
         Some(Command::Node(command)) => block_on(node::run(command)),
+        Some(Command::Function(command)) => return block_on(function::run(command)),
+        Some(Command::Runtime(command)) => return Ok(runtime::run(command)),
         Some(Command::Datasets(command)) => block_on(datasets::run(command)),
         Some(Command::Inference(command)) => block_on(inference::run(command)),
         Some(Command::Keys(command)) => block_on(keys::run(command)),
-    }
+    };
+    done.map(|()| ExitCode::SUCCESS)
 }
 
-fn block_on(work: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    finish(tokio::runtime::Builder::new_multi_thread().enable_all().build()?, work)
+}
+
+/// For what has little to do but wait, beside what it does on threads of its own: the fewer threads
+/// there are, the fewer are woken for one request.
+fn block_on_one_thread<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    finish(tokio::runtime::Builder::new_current_thread().enable_all().build()?, work)
+}
+
+fn finish<T>(
+    runtime: tokio::runtime::Runtime,
+    work: impl Future<Output = anyhow::Result<T>>,
+) -> anyhow::Result<T> {
     let result = runtime.block_on(work);
     // What still blocks a thread (a read of a terminal, say) must not hold up the end.
     runtime.shutdown_background();
@@ -118,12 +185,10 @@ fn block_on(work: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
-
     use super::*;
 
     #[test]
     fn the_command_line_is_consistent() {
-        Cli::command().debug_assert();
+        Cli::command().mut_subcommand(NODE, node::layers::with_switches).debug_assert();
     }
 }

@@ -50,11 +50,13 @@
 //! # Three walks
 //!
 //! **A function, from form to results.** Keys edit the form; Run becomes an effect, which the
-//! [`client`] posts. In [`cluster`], the handler converts the body and calls the head: the roll call
-//! goes out on the group's topic, workers with a free slot and the function at hand (or fetched from
-//! the head, and checked against its content id) offer themselves; exactly as many as asked for get
-//! a work order; each runs it in [`runtime`]; [`group`](model::execution::group) folds equal
-//! outcomes. The answer comes back to the screen as an event, and the view draws groups and peers.
+//! [`client`] posts. In [`cluster`], the handler converts the body and calls the head. Where fresh
+//! offers of workers cover the request, work orders go out at once, over lines that stay open. Else
+//! the roll call goes out on the group's topic, and workers with a free slot and the function at
+//! hand (or fetched, and checked against its content id) report. Exactly as many as asked for get
+//! a work order, and a spare where one fails; each runs it in [`runtime`] and signs the result;
+//! [`group`](model::execution::group) folds equal outcomes. The answer comes back to the screen as
+//! an event, and the view draws groups and peers.
 //!
 //! **A row, from source to chart.** A source or a producer appends rows; the store writes them with
 //! the buckets they touch in one commit; the hub hands them to the open streams. The

@@ -1,15 +1,22 @@
 //! Where the services are: flags, then the environment, then the profile of the configuration file.
 //!
-//! The API key is never a flag (everyone on the machine can read those) and never stands in the
-//! file: it comes from the environment.
+//! The API key and the token of a head are never flags (everyone on the machine can read those) and
+//! never stand in the file: they come from the environment.
 
-use std::{collections::BTreeMap, fs, io, path::Path};
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context as _, bail};
 use clap::Args;
+use client::transport::Token;
 use directories::ProjectDirs;
 use model::key::ApiKey;
 use serde::Deserialize;
+
+use crate::cli::node::TOKEN_VARIABLE;
 
 /// The environment variable that holds the API key.
 pub(crate) const KEY_VARIABLE: &str = "TRIPTYCH_API_KEY";
@@ -64,6 +71,11 @@ struct File {
 pub(crate) fn folders() -> anyhow::Result<ProjectDirs> {
     ProjectDirs::from("", "", "triptych")
         .context("find the home folder: set HOME, or give --data-dir")
+}
+
+/// The folder of compiled functions, which all nodes of one user share; none without a home folder.
+pub(crate) fn compiled_folder() -> Option<PathBuf> {
+    folders().ok().map(|folders| folders.cache_dir().join("compiled"))
 }
 
 /// Returns the addresses to use, none if nothing is configured anywhere.
@@ -124,6 +136,17 @@ pub(crate) fn api_key() -> anyhow::Result<Option<ApiKey>> {
             bail!("use {KEY_VARIABLE}: it is no text")
         }
     }
+}
+
+/// Returns the token of heads that the environment tells, none if it is not set.
+///
+/// # Errors
+/// If what is set cannot be sent. The text is not repeated.
+pub(crate) fn head_token() -> anyhow::Result<Option<Token>> {
+    let text = std::env::var_os(TOKEN_VARIABLE).filter(|text| !text.is_empty());
+    let Some(text) = text else { return Ok(None) };
+    let token = text.to_str().context("send what is no text").and_then(|text| Ok(text.parse()?));
+    token.map(Some).with_context(|| format!("use {TOKEN_VARIABLE}"))
 }
 
 #[cfg(test)]

@@ -59,6 +59,7 @@ pub(crate) async fn run(command: InferenceCommand) -> anyhow::Result<()> {
     let clock = Clock::system();
     let accounts = place.accounts(clock.clone()).await?;
     let head = Transport::new(&command.head, None).context("use --head")?;
+    let head = head.with_token(config::head_token()?);
     let datasets =
         Transport::new(&command.datasets, config::api_key()?).context("use --datasets")?;
     let runs = Arc::new(Cluster::new(Functions::new(head)));

@@ -1,16 +1,31 @@
-//! `triptych keys`: API keys of the services on this machine.
+//! `triptych keys`: API keys of the services on this machine, and keys of nodes.
 
-use std::{io::Write as _, path::PathBuf};
+use std::{
+    io::Write as _,
+    path::{Path, PathBuf},
+};
 
 use accounts::{Accounts, KeyId};
 use anyhow::{Context as _, bail};
 use clap::{Args, Subcommand};
+use cluster::identity::Identity;
 use task::clock::Clock;
 
 use crate::cli::place::Place;
 
 /// What fails where standard output takes nothing.
 const PRINT: &str = "print to standard output";
+
+/// Shown below the help of `keys node`.
+const NODE_EXAMPLES: &str = "\
+Examples:
+  triptych keys node -o worker-1
+  triptych node --private-key worker-1/priv.bin --boot-nodes MULTIADDRESS
+
+The files are those of b7s' keyforge. Only their owner may read priv.bin, the private key.";
+
+/// The private key's file in a folder of `keys node`.
+const PRIVATE_FILE: &str = "priv.bin";
 
 /// The subcommands of `keys`.
 #[derive(Debug, Subcommand)]
@@ -33,6 +48,14 @@ pub(crate) enum KeysCommand {
         id: i64,
         #[command(flatten)]
         file: KeysFile,
+    },
+    /// Make the private key of a cluster node, and print its peer id
+    #[command(after_help = NODE_EXAMPLES)]
+    Node {
+        /// The folder to write to: priv.bin, pub.bin, pubkey.txt, identity, peerid.txt. One that
+        /// holds a key already is left as it is
+        #[arg(long, short, value_name = "DIR")]
+        output: PathBuf,
     },
 }
 
@@ -74,6 +97,23 @@ pub(crate) async fn run(command: KeysCommand) -> anyhow::Result<()> {
                 bail!("revoke key {id}: there is none of that number that is not revoked");
             }
         }
+        KeysCommand::Node { output } => {
+            let identity = new_node(&output)?;
+            writeln!(out, "{}", identity.peer_id()).context(PRINT)?;
+        }
     }
     Ok(())
+}
+
+/// Makes the identity of a node and writes its files to `folder`, where there is none yet.
+fn new_node(folder: &Path) -> anyhow::Result<Identity> {
+    let private = folder.join(PRIVATE_FILE);
+    if private.exists() {
+        let held =
+            Identity::load(&private).with_context(|| format!("replace {}", private.display()));
+        bail!("write a key to {}: it holds the key of {}", folder.display(), held?.peer_id());
+    }
+    let identity = Identity::random();
+    identity.write_keyforge(folder).context("write a node's key")?;
+    Ok(identity)
 }

@@ -126,6 +126,7 @@ fn describe(ready: Ready) -> LocalReady {
             datasets: Some(ready.datasets),
             inference: Some(ready.inference),
             api_key: Some(ready.api_key),
+            head_token: None,
         },
         nodes: ready
             .nodes

@@ -13,7 +13,7 @@ use anyhow::Context as _;
 use model::timestamp::Timestamp;
 use parking_lot::Mutex;
 use serde_json::Value;
-use task::clock::Clock;
+use task::{causes::chain, clock::Clock};
 use tracing::{
     Event, Level, Metadata, Subscriber,
     field::{Field, Visit},
@@ -82,8 +82,11 @@ pub(crate) fn to_folder(folder: &Path, level: Level) -> anyhow::Result<WorkerGua
 }
 
 fn init(writer: Box<dyn Write + Send>, level: Level) -> anyhow::Result<()> {
-    let targets =
-        Targets::new().with_default(Level::WARN).with_targets(ROOMS.map(|room| (room, level)));
+    let targets = Targets::new()
+        .with_default(Level::WARN)
+        // It warns of each moment in which a node knows nobody, as every first node does.
+        .with_target("libp2p_kad", Level::ERROR)
+        .with_targets(ROOMS.map(|room| (room, level)));
     let lines = JsonLines { writer: Mutex::new(writer), clock: Clock::system() };
     tracing_subscriber::registry()
         .with(lines.with_filter(targets))
@@ -172,13 +175,7 @@ impl Visit for Fields {
     }
 
     fn record_error(&mut self, field: &Field, value: &(dyn std::error::Error + 'static)) {
-        let mut texts = vec![value.to_string()];
-        let mut cause = value.source();
-        while let Some(error) = cause {
-            texts.push(error.to_string());
-            cause = error.source();
-        }
-        self.put(field, texts.join(": ").into());
+        self.put(field, chain(value).into());
     }
 }
 

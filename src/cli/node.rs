@@ -1,72 +1,46 @@
 //! `triptych node`: a head or a worker of a function cluster.
 
+mod flags;
+pub(crate) mod layers;
+mod state;
+
 use std::{
-    env, fs,
-    net::{IpAddr, Ipv4Addr},
-    num::NonZeroU32,
-    path::{Path, PathBuf},
+    net::{IpAddr, SocketAddr, TcpListener},
+    path::Path,
     time::Duration,
 };
 
 use anyhow::{Context as _, bail};
-use clap::Args;
 use cluster::{
+    functions::{Hosts, SourceOptions},
+    head::SignaturePolicy,
     identity::Identity,
-    network::BootNode,
-    node::{Node, NodeOptions, RoleOptions},
+    network::{Advertised, ConnectionBounds, Connectivity, Heeded},
+    node::{Node, NodeOptions, RoleOptions, WorkOptions},
+    worker::{ExecutionOptions, LIMITS_DEFAULT},
 };
-use model::node::{Role, Subgroup};
+use model::node::Role;
 use runtime::run::Limits;
 use task::{clock::Clock, group::Group};
+use tracing::warn;
+use web::tls::TlsFiles;
 
-use crate::cli::{config::folders, log, stop};
+pub(crate) use self::flags::{NodeCommand, TOKEN_VARIABLE};
+use self::{
+    flags::{Attribute, FunctionFlags, HeadFlags, NetworkFlags, RunFlags},
+    state::State,
+};
+use crate::cli::{
+    config, log,
+    stop::{self, Parent},
+};
 
-/// Bytes in a mebibyte.
-const MIB: usize = 1024 * 1024;
+/// The program in the folder of `--runtime-path` where `--runtime-cli` does not name it.
+const RUNTIME_CLI: &str = "bls-runtime";
 
-/// The flags of `node`, named as document 1 and existing nodes name them.
-#[derive(Debug, Args)]
-pub(crate) struct NodeCommand {
-    /// What the node does: `head` serves the REST API and hands out work, `worker` runs functions
-    #[arg(long, short, default_value = "worker")]
-    role: Role,
-    /// Where a head serves its REST API; `:8080` means port 8080 on every interface, 0 any free port
-    #[arg(long, value_name = "ADDRESS", required_if_eq("role", "head"))]
-    rest_api: Option<String>,
-    /// Multiaddresses of nodes to stay connected to, such as /ip4/10.0.0.5/tcp/9527/p2p/12D3KooW…
-    #[arg(long, value_name = "MULTIADDRESS", value_delimiter = ',')]
-    boot_nodes: Vec<BootNode>,
-    /// Subgroups to join beside the general group
-    #[arg(long, alias = "topics", value_name = "NAME", value_delimiter = ',')]
-    topic: Vec<Subgroup>,
-    /// The address the node listens on for others
-    #[arg(long, short, default_value_t = IpAddr::V4(Ipv4Addr::UNSPECIFIED))]
-    address: IpAddr,
-    /// The TCP port the node listens on for others, 0 for any free one
-    #[arg(long, short, default_value_t = 0)]
-    port: u16,
-    /// The node's private key, a libp2p key file [default: a new identity at each start]
-    #[arg(long, value_name = "FILE")]
-    private_key: Option<PathBuf>,
-    /// Where the node keeps its functions [default: a folder named by the node's identity]
-    #[arg(long, value_name = "DIR")]
-    function_db: Option<PathBuf>,
-    /// Functions that a worker runs at once
-    #[arg(long, short, default_value = "10", value_name = "N")]
-    concurrency: NonZeroU32,
-    /// The longest a function may run, in seconds. A head waits 20 for an answer
-    #[arg(long, default_value_t = 18, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=3600))]
-    run_limit: u64,
-    /// The most memory a function may have, in MiB
-    #[arg(long, default_value_t = 256, value_name = "MIB", value_parser = clap::value_parser!(u16).range(1..=4095))]
-    memory_limit: u16,
-    #[command(flatten)]
-    process: stop::ProcessFlags,
-}
-
-/// Output of one function that is kept, in MiB. Four of them and their framing fit the longest
-/// message between nodes.
-const OUTPUT_MIB: usize = 1;
+/// How much longer a head waits for an answer than a function may run: the answer takes its way,
+/// and a run that was cut off should still be heard of.
+const ANSWER_MARGIN: Duration = Duration::from_secs(2);
 
 /// Runs a node until it is asked to stop.
 ///
@@ -74,72 +48,176 @@ const OUTPUT_MIB: usize = 1;
 /// If the node cannot be started.
 pub(crate) async fn run(command: NodeCommand) -> anyhow::Result<()> {
     log::to_stream(log::Output::Stdout, command.process.log_level)?;
+    for unused in command.unused.told() {
+        warn!("this node does not do what is asked with {unused}");
+    }
     let identity = match &command.private_key {
         Some(path) => Identity::load(path).context("read the node's identity")?,
         None => Identity::random(),
     };
-    let functions = Folder::choose(&command, &identity)?;
-    let role = match (command.role, command.rest_api) {
-        (Role::Worker, None) => RoleOptions::Worker,
-        (Role::Head, Some(rest_api)) => RoleOptions::Head { rest_api },
-        (Role::Worker, Some(_)) => bail!("serve a REST API from a worker: give --role head"),
-        (Role::Head, None) => bail!("start a head without --rest-api, such as --rest-api :8080"),
-    };
+    let state = State::choose(command.state, command.private_key.is_some(), identity.peer_id())?;
+    let parent = command.process.parent();
+    let websocket = &command.network.websocket;
+    let ports = [command.network.port, websocket.websocket_port];
+    let ports = ports.into_iter().take(if websocket.websocket { 2 } else { 1 });
     let options = NodeOptions {
-        role,
+        role: role(command.role, &command.head)?,
         identity,
-        address: command.address,
-        port: command.port,
+        address: command.network.address,
+        port: command.network.port,
         boot_nodes: command.boot_nodes,
         subgroups: command.topic,
-        functions_dir: functions.path().to_owned(),
-        concurrency: command.concurrency,
-        limits: Limits {
-            wall: Duration::from_secs(command.run_limit),
-            memory_bytes: usize::from(command.memory_limit) * MIB,
-            output_bytes: OUTPUT_MIB * MIB,
+        connectivity: Connectivity {
+            heeded: heeded(command.role, &command.head, &command.runs)?,
+            ..connectivity(command.role, &command.network, &state)?
         },
+        functions_dir: state.functions.clone(),
+        sources: sources(command.functions),
+        concurrency: command.runs.concurrency,
+        limits: limits(&command.runs),
+        execution: execution(&command.runs, &state),
+        work: work(command.head, command.runs),
     };
+    for port in ports {
+        free(options.address, port)?;
+    }
     let group = Group::default();
     let node = Node::start(options, &group, Clock::system()).await.context("start the node")?;
-    let asked = stop::asked(command.process.parent()).await;
-    node.shutdown().await;
-    asked
-}
-
-/// Where a node's functions are.
-enum Folder {
-    /// Kept after the node has stopped.
-    Kept(PathBuf),
-    /// Removed when the node stops: nobody can have its identity again.
-    Passing(PathBuf),
-}
-
-impl Folder {
-    fn choose(command: &NodeCommand, identity: &Identity) -> anyhow::Result<Self> {
-        if let Some(folder) = &command.function_db {
-            return Ok(Self::Kept(folder.clone()));
-        }
-        let name = identity.peer_id().to_string();
-        if command.private_key.is_some() {
-            let base = folders()?.data_local_dir().join("nodes");
-            return Ok(Self::Kept(base.join(name).join("functions")));
-        }
-        Ok(Self::Passing(env::temp_dir().join(format!("triptych-{name}"))))
-    }
-
-    fn path(&self) -> &Path {
-        match self {
-            Self::Kept(path) | Self::Passing(path) => path,
+    let asked = stop::asked(parent).await;
+    asked?;
+    tokio::select! {
+        () = node.shutdown() => {}
+        again = stop::asked(Parent::None) => {
+            again?;
+            bail!("wait for the functions that run: asked to stop once more");
         }
     }
+    drop(state);
+    Ok(())
 }
 
-impl Drop for Folder {
-    fn drop(&mut self) {
-        if let Self::Passing(path) = self {
-            // What cannot be removed is left to the system, which owns the folder above.
-            drop(fs::remove_dir_all(path));
-        }
+/// Makes sure that nobody listens on `port`. Nodes let their port be used again, so that the system
+/// would give two of them on one port each a part of the connections.
+fn free(address: IpAddr, port: u16) -> anyhow::Result<()> {
+    if port == 0 {
+        return Ok(());
+    }
+    let heard = TcpListener::bind((address, port));
+    heard.map(drop).with_context(|| format!("listen on {}", SocketAddr::new(address, port)))
+}
+
+fn role(role: Role, head: &HeadFlags) -> anyhow::Result<RoleOptions> {
+    match (role, &head.rest_api) {
+        (Role::Worker, None) => Ok(RoleOptions::Worker),
+        (Role::Head, Some(rest_api)) => Ok(RoleOptions::Head { rest_api: rest_api.clone() }),
+        (Role::Worker, Some(_)) => bail!("serve a REST API from a worker: give --role head"),
+        (Role::Head, None) => bail!("start a head without --rest-api, such as --rest-api :8080"),
     }
 }
+
+fn connectivity(role: Role, flags: &NetworkFlags, state: &State) -> anyhow::Result<Connectivity> {
+    let mut connectivity = Connectivity::of(role);
+    let websocket = &flags.websocket;
+    connectivity.websocket = websocket.websocket.then_some(websocket.websocket_port);
+    connectivity.advertised = advertised(flags)?;
+    connectivity.connections = match flags.connection_count {
+        _ if flags.disable_connection_limits => None,
+        0 => connectivity.connections,
+        count => Some(ConnectionBounds::around(count)),
+    };
+    if flags.no_rendezvous {
+        connectivity.wanted_peers = 0;
+    }
+    connectivity.is_local_discovery_on = flags.local_discovery;
+    connectivity.peer_db = Some(state.peers.clone());
+    connectivity.is_dialing_back = !flags.no_dialback_peers;
+    connectivity.must_reach_boot_nodes = flags.must_reach_boot_nodes;
+    Ok(connectivity)
+}
+
+/// The addresses told to others in place of those listened on.
+fn advertised(flags: &NetworkFlags) -> anyhow::Result<Vec<Advertised>> {
+    let host = flags.dialback_address.as_str();
+    let ws = &flags.websocket;
+    // b7s nodes say so for none.
+    if host.is_empty() || host == "0.0.0.0" {
+        if flags.dialback_port != 0 || ws.websocket_dialback_port != 0 {
+            bail!("tell others a port without --dialback-address");
+        }
+        return Ok(Vec::new());
+    }
+    let or = |port: u16, listened: u16| if port == 0 { listened } else { port };
+    let port = or(flags.dialback_port, flags.port);
+    let told = "tell others the address: give --dialback-port, or --port";
+    let mut advertised = vec![Advertised::tcp(host, port).context(told)?];
+    if ws.websocket {
+        let port = or(ws.websocket_dialback_port, ws.websocket_port);
+        let told = "tell others the address: give --websocket-dialback-port, or --websocket-port";
+        advertised.push(Advertised::websocket(host, port).context(told)?);
+    }
+    Ok(advertised)
+}
+
+/// Whom the node hears.
+fn heeded(role: Role, head: &HeadFlags, runs: &RunFlags) -> anyhow::Result<Heeded> {
+    let (own, (others, flag)) = match role {
+        Role::Head => {
+            (&head.accept, (&runs.obey, "--obey: it is for workers; a head has --accept"))
+        }
+        Role::Worker => {
+            (&runs.obey, (&head.accept, "--accept: it is for heads; a worker has --obey"))
+        }
+    };
+    if !others.is_empty() {
+        bail!("use {flag}");
+    }
+    Ok(own.iter().cloned().collect())
+}
+
+fn sources(flags: FunctionFlags) -> SourceOptions {
+    SourceOptions {
+        gateways: flags.gateways.into_iter().filter_map(|flag| flag.0).collect(),
+        hosts: if flags.allow_private_hosts { Hosts::Any } else { Hosts::Public },
+    }
+}
+
+fn limits(flags: &RunFlags) -> Limits {
+    let memory_bytes = match usize::try_from(flags.memory_limit) {
+        Ok(0) | Err(_) => LIMITS_DEFAULT.memory_bytes,
+        Ok(kilobytes) => kilobytes * 1024,
+    };
+    Limits { wall: Duration::from_secs(flags.run_limit), memory_bytes, ..LIMITS_DEFAULT }
+}
+
+fn execution(flags: &RunFlags, state: &State) -> ExecutionOptions {
+    let name = flags.runtime_cli.as_deref().unwrap_or(Path::new(RUNTIME_CLI));
+    ExecutionOptions {
+        workspace: Some(state.workspace.clone()),
+        compiled_folder: config::compiled_folder(),
+        external: flags.runtime_path.as_ref().map(|folder| folder.join(name)),
+    }
+}
+
+fn work(head: HeadFlags, runs: RunFlags) -> WorkOptions {
+    let tls = head.tls_certificate.zip(head.tls_key);
+    WorkOptions {
+        rest_token: head.rest_token,
+        rest_tls: tls.map(|(certificate, key)| TlsFiles { certificate, key }),
+        metrics_api: runs.prometheus_address,
+        signatures: if head.signed_results {
+            SignaturePolicy::Required
+        } else {
+            SignaturePolicy::WhereGiven
+        },
+        answer_within: Duration::from_secs(runs.run_limit) + ANSWER_MARGIN,
+        attributes: runs
+            .attribute
+            .into_iter()
+            .map(|Attribute(name, value)| (name, value))
+            .collect(),
+        ..WorkOptions::usual()
+    }
+}
+
+#[cfg(test)]
+mod tests;

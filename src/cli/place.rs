@@ -15,7 +15,7 @@ use crate::cli::config::folders;
 /// ninth is refused rather than filling the disk.
 const STACKS_MAX: usize = 8;
 
-/// The file whose lock says that a stack uses a folder.
+/// The file whose lock says that a stack or a node uses a folder.
 const LOCK_NAME: &str = "lock";
 
 /// A folder that holds the state of services.
@@ -110,19 +110,27 @@ impl Claim {
 
     fn try_at(folder: PathBuf) -> anyhow::Result<Option<Self>> {
         let place = Place::at(folder)?;
-        let path = place.folder.join(LOCK_NAME);
-        let lock = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(&path)
-            .with_context(|| format!("open {}", path.display()))?;
-        match lock.try_lock() {
-            Ok(()) => Ok(Some(Self { place, _lock: lock })),
-            Err(TryLockError::WouldBlock) => Ok(None),
-            Err(TryLockError::Error(error)) => {
-                Err(error).with_context(|| format!("lock {}", path.display()))
-            }
+        Ok(locked(&place.folder)?.map(|lock| Self { place, _lock: lock }))
+    }
+}
+
+/// Locks `folder` for this process until the answer is dropped. None: another process has it.
+///
+/// # Errors
+/// If the folder cannot be written to.
+pub(crate) fn locked(folder: &Path) -> anyhow::Result<Option<File>> {
+    let path = folder.join(LOCK_NAME);
+    let lock = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(&path)
+        .with_context(|| format!("open {}", path.display()))?;
+    match lock.try_lock() {
+        Ok(()) => Ok(Some(lock)),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(error)) => {
+            Err(error).with_context(|| format!("lock {}", path.display()))
         }
     }
 }

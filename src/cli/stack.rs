@@ -31,7 +31,7 @@ const KEY_NAME: &str = "local stack";
 /// The name of a node's private key in its folder.
 const KEY_FILE: &str = "key";
 
-/// The name of the folder of a node's functions in its folder.
+/// The name of the folder of a node's functions in its folder, where `--db` puts it.
 const FUNCTIONS_FOLDER: &str = "functions";
 
 /// The longest wait for the stack to answer. A first start on a loaded machine takes a few seconds.
@@ -209,7 +209,8 @@ impl Starter<'_> {
         let path = |leaf: &str| folder.join(leaf).display().to_string();
         let mut arguments = words(&["node", "--role", &role.to_string(), "--address", "127.0.0.1"]);
         arguments.extend(words(&["--private-key", &path(KEY_FILE)]));
-        arguments.extend(words(&["--function-db", &path(FUNCTIONS_FOLDER)]));
+        // Ports change from start to start: those of last time reach nobody.
+        arguments.extend(words(&["--db", &folder.display().to_string(), "--no-dialback-peers"]));
         if let Some(boot_node) = boot_node {
             arguments.extend(words(&["--boot-nodes", boot_node]));
         }

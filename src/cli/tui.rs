@@ -50,6 +50,7 @@ pub(crate) async fn run(command: TuiCommand) -> anyhow::Result<()> {
                 datasets: profile.datasets,
                 inference: profile.inference,
                 api_key: config::api_key()?,
+                head_token: config::head_token()?,
             })
         })
         .transpose()?;

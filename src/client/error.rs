@@ -12,6 +12,9 @@ pub enum ClientError {
         /// The text, shortened.
         text: String,
     },
+    /// The text is no token.
+    #[error("send a token of other than printable characters")]
+    Token,
     /// The machine lacks what HTTP needs.
     #[error("prepare HTTP")]
     Prepare(#[source] reqwest::Error),
@@ -107,6 +110,7 @@ impl ClientError {
     pub fn next_step(&self) -> &'static str {
         match self {
             Self::Address { .. } => "correct the address",
+            Self::Token => "correct the token",
             Self::Prepare(_) => "check the certificates of this machine",
             Self::Reach { .. } => "check that the service runs and that the address is right",
             Self::TimedOut { .. } => "try again, or ask for less",

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use model::function::FunctionId;
 use wire::{
     functions::{
-        ExecuteRequest, ExecuteResponse, FunctionBody, FunctionsResponse, NodeBody, NodesResponse,
+        ExecuteRequest, ExecuteResponse, FunctionBody, FunctionDetail, FunctionsResponse,
+        InstallRequest, InstallResponse, NodeBody, NodesResponse,
     },
     paths,
 };
@@ -17,13 +19,19 @@ use crate::{
 /// The longest wait for an execution: a head gathers for well below a minute and says so itself.
 const EXECUTE_WITHIN: Duration = Duration::from_secs(150);
 
+/// The longest wait for an upload: 68 MiB over a line of 10 Mbit/s.
+const UPLOAD_WITHIN: Duration = Duration::from_secs(75);
+
+/// The media type of the blocks of a function.
+const CAR: &str = "application/vnd.ipld.car";
+
 /// What a head answers when all went well, in the body's own `code`.
 pub const CODE_OK: &str = "200";
 
 /// A head of a function cluster. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Functions {
-    transport: Transport,
+    pub(crate) transport: Transport,
 }
 
 impl Functions {
@@ -42,7 +50,7 @@ impl Functions {
     /// Runs a function and returns the head's answer once all results are in.
     ///
     /// An answer whose `code` is not [`CODE_OK`] is returned, too: its `message` says what went
-    /// wrong, and it may hold results. Dropping the call stops waiting; the work goes on.
+    /// wrong, and it may hold results. Dropping the call cancels the work.
     ///
     /// # Errors
     /// [`ClientError::Refused`] if the request is malformed, and those of a broken line.
@@ -70,6 +78,52 @@ impl Functions {
         let list: FunctionsResponse =
             self.transport.json(Call::get(paths::FUNCTIONS), "a list of functions").await?;
         Ok(list.functions)
+    }
+
+    /// Gives the head a function, so that it is available in its cluster, and returns what it is known
+    /// by. `car` are its blocks, as a CAR of one root; it is called `name`, and its module `method`.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] with status 400 if the blocks do not prove a function, 401 or 403 if
+    /// the head wants a token, 413 or 507 if it is too large or the head has no room.
+    pub async fn upload(
+        &self,
+        (name, method): (&str, &str),
+        car: Vec<u8>,
+    ) -> Result<FunctionBody, ClientError> {
+        let query = [("name", name.to_owned()), ("method", method.to_owned())];
+        let call =
+            Call { query: &query, within: Some(UPLOAD_WITHIN), ..Call::post(paths::FUNCTIONS) };
+        self.transport.json_of(call, (CAR, car), "a function").await
+    }
+
+    /// Has the head and the nodes of a group install a function.
+    ///
+    /// An answer whose `code` is not [`CODE_OK`] is returned, too: its `message` says what went wrong.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] if the request is malformed, and those of a broken line.
+    pub async fn install(&self, request: &InstallRequest) -> Result<InstallResponse, ClientError> {
+        let call = Call::post(paths::FUNCTIONS_INSTALL);
+        self.transport.json_for(call, request, "the result of an installation").await
+    }
+
+    /// Returns function `id` with its files. Cancel-safe.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] with status 404 if the head does not hold it.
+    pub async fn function(&self, id: FunctionId) -> Result<FunctionDetail, ClientError> {
+        let path = paths::FUNCTION.replace("{id}", &id.to_string());
+        self.transport.json(Call::get(&path), "a function").await
+    }
+
+    /// Has the head forget function `id`, and returns what it was. Workers that hold it keep it.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] with status 404 if the head does not hold it.
+    pub async fn remove(&self, id: FunctionId) -> Result<FunctionBody, ClientError> {
+        let path = paths::FUNCTION.replace("{id}", &id.to_string());
+        self.transport.json(Call::delete(&path), "a function").await
     }
 
     /// Returns if the head serves. Cancel-safe.

@@ -9,6 +9,7 @@
 
 pub mod datasets;
 pub mod error;
+pub mod executions;
 pub mod functions;
 pub mod inference;
 pub mod stream;

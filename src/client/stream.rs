@@ -29,7 +29,7 @@ use wire::{
 use crate::{
     datasets::{Datasets, NamedRow},
     error::ClientError,
-    transport::{Call, parse},
+    transport::{Call, Transport, parse},
 };
 
 /// The longest silence on a line that is up: a heartbeat, due each 30 s by document 2, and a half.
@@ -49,10 +49,10 @@ const REMEMBERED_ROWS: usize = 4 * model::page::REPLAY_ROWS;
 const EVENT_BYTES_MAX: usize = 1024 * 1024;
 
 /// The first wait before another try.
-const RETRY_FIRST: Duration = Duration::from_millis(500);
+pub(crate) const RETRY_FIRST: Duration = Duration::from_millis(500);
 
 /// The longest wait before another try.
-const RETRY_LONGEST: Duration = Duration::from_secs(30);
+pub(crate) const RETRY_LONGEST: Duration = Duration::from_secs(30);
 
 /// What happens on a stream.
 #[derive(Debug)]
@@ -117,7 +117,9 @@ async fn follow_once(
     given: &mut Given,
     backoff: &mut Backoff,
 ) -> Result<std::convert::Infallible, Lost> {
-    let mut line = Line::open(datasets, dataset).await?;
+    let query = [("dataset", dataset.to_string())];
+    let call = Call { query: &query, within: None, ..Call::get(paths::ROWS_STREAM) };
+    let mut line = Line::open(&datasets.transport, call).await?;
     loop {
         let event = line.next(Instant::now() + SILENCE_MAX).await?;
         match event.event.as_str() {
@@ -146,19 +148,18 @@ async fn follow_once(
 }
 
 /// An open line.
-struct Line<S> {
+pub(crate) struct Line<S> {
     events: S,
     limit: Arc<AtomicUsize>,
 }
 
 impl Line<()> {
-    async fn open(
-        datasets: &Datasets,
-        dataset: DatasetId,
+    /// Opens a line to the stream that `call` names.
+    pub(crate) async fn open(
+        transport: &Transport,
+        call: Call<'_>,
     ) -> Result<Line<impl Stream<Item = Result<Sse, ClientError>> + Unpin>, ClientError> {
-        let transport = datasets.transport.clone();
-        let query = [("dataset", dataset.to_string())];
-        let call = Call { query: &query, within: None, ..Call::get(paths::ROWS_STREAM) };
+        let transport = transport.clone();
         let opening = transport.open(call, None::<&()>);
         let response = timeout(SILENCE_MAX, opening).await.map_err(|_| {
             let address = transport.address().to_owned();
@@ -187,7 +188,7 @@ impl Line<()> {
 
 impl<S: Stream<Item = Result<Sse, ClientError>> + Unpin> Line<S> {
     /// Returns the next event, if it comes before `deadline`.
-    async fn next(&mut self, deadline: Instant) -> Result<Sse, ClientError> {
+    pub(crate) async fn next(&mut self, deadline: Instant) -> Result<Sse, ClientError> {
         let silence = || ClientError::shape("a live stream", "it fell silent");
         let event = timeout_at(deadline, self.events.next()).await.map_err(|_| silence())?;
         self.limit.store(0, Ordering::Relaxed);

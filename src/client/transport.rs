@@ -1,12 +1,12 @@
 //! HTTP to one service: its address, the API key, deadlines, and bounded answers.
 
-use std::time::Duration;
+use std::{str::FromStr, time::Duration};
 
 use futures::StreamExt as _;
 use model::key::ApiKey;
 use reqwest::{
     Client, Method, RequestBuilder, Response, StatusCode, Url,
-    header::{HeaderValue, RETRY_AFTER},
+    header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER},
     redirect::Policy,
 };
 use serde::{Serialize, de::DeserializeOwned};
@@ -32,6 +32,24 @@ pub struct Transport {
     http: Client,
     base: Url,
     key: Option<ApiKey>,
+    token: Option<Token>,
+}
+
+/// What heads want that were given a token: `Authorization: Bearer <token>`.
+///
+/// Its `Debug` shows nothing of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Token(HeaderValue);
+
+impl FromStr for Token {
+    type Err = ClientError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let value = HeaderValue::from_str(&format!("Bearer {}", text.trim()));
+        let mut value = value.map_err(|_| ClientError::Token)?;
+        value.set_sensitive(true);
+        Ok(Self(value))
+    }
 }
 
 /// What a call sends, and how long it may take.
@@ -56,6 +74,11 @@ impl<'a> Call<'a> {
     /// Posts to `path`.
     pub(crate) fn post(path: &'a str) -> Self {
         Self { method: Method::POST, ..Self::get(path) }
+    }
+
+    /// Deletes what is at `path`.
+    pub(crate) fn delete(path: &'a str) -> Self {
+        Self { method: Method::DELETE, ..Self::get(path) }
     }
 }
 
@@ -100,7 +123,13 @@ impl Transport {
             builder = builder.tls_certs_only([]);
         }
         let http = builder.build().map_err(ClientError::Prepare)?;
-        Ok(Self { http, base: url, key })
+        Ok(Self { http, base: url, key, token: None })
+    }
+
+    /// Returns this transport with `token` on every call.
+    #[must_use]
+    pub fn with_token(self, token: Option<Token>) -> Self {
+        Self { token, ..self }
     }
 
     /// The base address, without a slash at its end.
@@ -156,7 +185,29 @@ impl Transport {
         body: Option<&B>,
     ) -> Result<Response, ClientError> {
         let within = call.within.unwrap_or(ANSWER_WITHIN);
-        let request = self.request(&call, body);
+        self.sent(self.request(&call, body), within).await
+    }
+
+    /// Makes a call with `body`, which is of the media type `kind`, and reads its answer as JSON of
+    /// `what`.
+    pub(crate) async fn json_of<T: DeserializeOwned>(
+        &self,
+        call: Call<'_>,
+        (kind, body): (&'static str, Vec<u8>),
+        what: &'static str,
+    ) -> Result<T, ClientError> {
+        let within = call.within.unwrap_or(ANSWER_WITHIN);
+        let request = self.request(&call, None::<&()>).header(CONTENT_TYPE, kind).body(body);
+        let response = self.sent(request, within).await?;
+        parse(&self.whole(response, within).await?, what)
+    }
+
+    /// Sends a request, and returns its answer if it is a success.
+    async fn sent(
+        &self,
+        request: RequestBuilder,
+        within: Duration,
+    ) -> Result<Response, ClientError> {
         let response = request.send().await.map_err(|source| self.broken(source, within))?;
         if response.status().is_success() {
             return Ok(response);
@@ -184,6 +235,9 @@ impl Transport {
         {
             value.set_sensitive(true);
             request = request.header(API_KEY_HEADER, value);
+        }
+        if let Some(token) = &self.token {
+            request = request.header(AUTHORIZATION, token.0.clone());
         }
         request
     }

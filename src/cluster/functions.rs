@@ -1,33 +1,72 @@
-//! The function store: modules in a folder, each under the content id that proves it.
+//! The function store: functions in a folder, each under the content id that proves it.
 //!
-//! `<folder>/<content id>/<method>` holds the content and `<folder>/<content id>.json` its record,
-//! written last. Both are put in place by a rename, so a crash leaves a function whole or absent.
-//! Content is checked against its id whenever it is read from disk; what does not match is removed,
-//! and fetched from a peer when it is next needed (see `fetch.rs`). Absent on purpose: what runs
-//! them, and functions of more than one file.
+//! A function is one module or a folder of files with modules at its top. Its id is the CID that
+//! `ipfs add --cid-version=1 --raw-leaves` prints for it: of a raw block for a module of at most 256
+//! KiB, of a tree of blocks for anything else. A module of any size is also taken by the id of one
+//! raw block, which proves it as well; one that was added answers to both. Of the ids that b7s makes
+//! of addresses, see `install.rs`.
+//!
+//! `<folder>/<id>/<method>` holds a module that is one block, `<folder>/<id>/content.car` the blocks
+//! of anything else, and `<folder>/<id>.json` the record, written last. All are put in place by a
+//! rename, so a crash leaves a function whole or absent. Content is checked against its id whenever
+//! it is read from disk or arrives from wherever; what does not match is removed or refused, and
+//! fetched when it is next needed (see `fetch.rs`). Absent on purpose: what runs functions.
 
+mod archive;
+mod car;
+mod checked;
+mod contents;
+mod dag;
+mod dag_pb;
+mod error;
 mod fetch;
 mod files;
+mod flight;
+mod gateway;
+mod install;
 pub(crate) mod loaded;
+mod local;
+mod manifest;
+mod pack;
+mod varint;
+mod web;
 
 use std::{
     collections::{BTreeMap, HashMap},
-    io,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::Arc,
 };
 
 use bytes::Bytes;
 use model::function::{FunctionId, Method};
 use parking_lot::{Mutex, RwLock};
-use tokio::task::spawn_blocking;
+use tokio::{sync::Semaphore, task::spawn_blocking};
 use tracing::{info, warn};
 
-pub use self::fetch::FetchError;
-use self::{files::Files, loaded::Loaded};
+use self::{
+    checked::{Checked, Label},
+    contents::Contents,
+    dag::Dag,
+    fetch::FETCHES_MAX,
+    files::{Address, Files},
+    loaded::Loaded,
+    web::Web,
+};
+pub use self::{
+    checked::{Function, Kind},
+    error::{ContentError, FunctionsError},
+    fetch::FetchError,
+    gateway::{GATEWAYS_DEFAULT, Gateway, GatewayError},
+    install::InstallError,
+    web::{Hosts, WebError},
+};
 
-/// The largest module kept, in bytes. Interpreters compiled to WebAssembly have some 30 MiB.
+/// The largest content kept, in bytes. Interpreters compiled to WebAssembly have some 30 MiB.
 pub const FUNCTION_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// The largest archive of blocks (CAR) taken, in bytes: the largest content, in 256 pieces or more,
+/// and room for the nodes above them.
+pub const CAR_BYTES_MAX: usize = FUNCTION_BYTES_MAX + 4 * 1024 * 1024;
 
 /// The most functions kept. Each costs a record in memory; one more is refused.
 pub const FUNCTIONS_MAX: usize = 10_000;
@@ -39,60 +78,42 @@ pub const STORE_BYTES_MAX: u64 = 8 * 1024 * 1024 * 1024;
 /// What a WebAssembly module begins with.
 const MAGIC: &[u8] = b"\0asm";
 
-/// A function that is kept.
+/// Where functions come from, beside the machine itself and peers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Function {
-    /// Its content id.
-    pub id: FunctionId,
-    /// What people call it: its file name without the ending.
-    pub name: String,
-    /// The name of the file.
-    pub method: Method,
-    /// Its size in bytes.
-    pub size_bytes: u64,
+pub struct SourceOptions {
+    /// IPFS gateways that are asked in turn for what no peer gives. None is asked where there are
+    /// none.
+    pub gateways: Vec<Gateway>,
+    /// Which hosts addresses may name that others give: those of manifests and archives.
+    pub hosts: Hosts,
 }
 
-/// Why the store did not do what was asked.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum FunctionsError {
-    /// A file could not be read or written.
-    #[error("{step} {path}")]
-    Files {
-        /// What was being done.
-        step: &'static str,
-        /// To which file or folder.
-        path: PathBuf,
-        /// What went wrong.
-        #[source]
-        source: io::Error,
-    },
-    /// The content is no WebAssembly module in the binary format.
-    #[error("find a WebAssembly module in {method}")]
-    NotModule {
-        /// The file's name.
-        method: Method,
-    },
-    /// The content is not what its id names.
-    #[error("match {size_bytes} bytes of content with {id}")]
-    Mismatch {
-        /// The id.
-        id: FunctionId,
-        /// How long the content is.
-        size_bytes: usize,
-    },
-    /// The content is longer than [`FUNCTION_BYTES_MAX`].
-    #[error("keep a function of {size_bytes} bytes")]
-    TooLarge {
-        /// How long it is.
-        size_bytes: usize,
-    },
-    /// The store is at [`FUNCTIONS_MAX`] or [`STORE_BYTES_MAX`].
-    #[error("keep one more function: the store is full")]
-    Full,
-    /// The program is stopping.
-    #[error("finish work on the store before the program stopped")]
-    Stopped,
+impl SourceOptions {
+    /// No gateways, and addresses of public hosts only.
+    #[must_use]
+    pub const fn peers_only() -> Self {
+        Self { gateways: Vec::new(), hosts: Hosts::Public }
+    }
+}
+
+/// A file of a function.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileInfo {
+    /// Its path, with `/` between the parts.
+    pub path: String,
+    /// Its size in bytes.
+    pub size_bytes: usize,
+    /// Whether it can be run: a module at the top of the function.
+    pub is_method: bool,
+}
+
+/// A function in the form in which it is handed to a head.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Upload {
+    /// What it is.
+    pub function: Function,
+    /// Its blocks, as a CAR of version 1.
+    pub car: Bytes,
 }
 
 /// Handle to the store. Cheap to clone; all clones share one folder.
@@ -103,28 +124,60 @@ pub struct Functions(Arc<Inner>);
 struct Inner {
     files: Files,
     kept: RwLock<BTreeMap<FunctionId, Function>>,
-    loaded: Mutex<Loaded<Bytes>>,
+    /// Other ids of functions that are kept: of whole modules, and of the addresses they came from.
+    aliases: RwLock<BTreeMap<FunctionId, FunctionId>>,
+    /// The addresses functions were installed from, by their ids.
+    addresses: RwLock<BTreeMap<FunctionId, Address>>,
+    loaded: Mutex<Loaded<FunctionId, Contents>>,
     /// One lock for each function being fetched, so that it is fetched once.
     flights: Mutex<HashMap<FunctionId, Arc<tokio::sync::Mutex<()>>>>,
+    fetches: Semaphore,
+    gateways: Vec<Gateway>,
+    web: Web,
 }
 
 impl Functions {
     /// Opens the store in `folder`, which is made if need be, and checks every content in it. What
-    /// is damaged is removed.
+    /// is damaged is removed. Peers are its only source.
     ///
     /// # Errors
     /// [`FunctionsError::Files`] if the folder cannot be made or read.
     pub async fn open(folder: PathBuf) -> Result<Self, FunctionsError> {
+        Self::open_with(folder, SourceOptions::peers_only()).await
+    }
+
+    /// The same, with further sources.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub async fn open_with(
+        folder: PathBuf,
+        sources: SourceOptions,
+    ) -> Result<Self, FunctionsError> {
+        let SourceOptions { gateways, hosts } = sources;
         let files = Files::new(folder);
         let scanning = files.clone();
-        let kept = blocking(move || scanning.scan()).await?;
-        info!(functions = kept.len(), "opened the function store");
-        Ok(Self(Arc::new(Inner {
+        let found = blocking(move || scanning.scan()).await?;
+        info!(functions = found.functions.len(), "opened the function store");
+        let trusted = gateways.iter().filter_map(Gateway::host).collect();
+        let store = Self(Arc::new(Inner {
             files,
-            kept: RwLock::new(kept.into_iter().map(|function| (function.id, function)).collect()),
+            kept: RwLock::default(),
+            aliases: RwLock::default(),
+            addresses: RwLock::default(),
             loaded: Mutex::new(Loaded::new()),
             flights: Mutex::new(HashMap::new()),
-        })))
+            fetches: Semaphore::new(FETCHES_MAX),
+            gateways,
+            web: Web::new(hosts, trusted),
+        }));
+        for checked in found.functions {
+            store.enter(&checked.function, checked.whole);
+        }
+        for address in found.addresses {
+            store.enter_address(address);
+        }
+        Ok(store)
     }
 
     /// Keeps a module under the file name `method`, durably, and returns it with its content id. A
@@ -138,12 +191,70 @@ impl Functions {
         method: Method,
         bytes: impl Into<Arc<[u8]>>,
     ) -> Result<Function, FunctionsError> {
-        let bytes = bytes.into();
-        if !bytes.starts_with(MAGIC) {
-            return Err(FunctionsError::NotModule { method });
-        }
-        let id = FunctionId::of_module(&bytes);
-        self.keep(id, method, bytes).await
+        let bytes = Bytes::from_owner(bytes.into());
+        let checked = blocking(move || Checked::of_file(method, &bytes)).await?;
+        self.keep(checked).await
+    }
+
+    /// Keeps the module or the folder at `path`, under its name there, and returns it with the id
+    /// that `ipfs add -r --cid-version=1 --raw-leaves` prints. What is hidden is left out.
+    ///
+    /// # Errors
+    /// As [`Self::add`], and [`FunctionsError::Content`] for what functions may not hold.
+    pub async fn add_path(&self, path: &Path) -> Result<Function, FunctionsError> {
+        let path = path.to_owned();
+        let checked = blocking(move || Checked::of_path(&path)).await?;
+        self.keep(checked).await
+    }
+
+    /// Keeps the function whose blocks are in `car`, which has one root, and returns it. It is called
+    /// `name`, and where it is one module, its file `method`; either may be empty.
+    ///
+    /// # Errors
+    /// [`FunctionsError::Content`] if the blocks do not prove a function, and as [`Self::add`].
+    pub async fn add_car(
+        &self,
+        (name, method): (&str, Option<Method>),
+        car: Bytes,
+    ) -> Result<Function, FunctionsError> {
+        let name = Some(name.to_owned()).filter(|name| !name.is_empty());
+        let label = Label { name, method };
+        let checked = blocking(move || {
+            let dag = Dag::read_any(&car)?;
+            Checked::of_dag(label, dag)
+        });
+        self.keep(checked.await?).await
+    }
+
+    /// Returns a function of this machine that is kept nowhere, ready to be handed to a head.
+    ///
+    /// # Errors
+    /// As [`Self::add_path`].
+    pub async fn packed(path: &Path) -> Result<Upload, FunctionsError> {
+        let path = path.to_owned();
+        blocking(move || Checked::of_path(&path).map(Checked::upload)).await
+    }
+
+    /// Returns the module at `path`, or of the folder there the one that `method` names, and what it
+    /// is called; none in place of a module that is not there. Nothing is kept.
+    ///
+    /// # Errors
+    /// As [`Self::add_path`].
+    pub async fn module_at(
+        path: &Path,
+        method: Option<Method>,
+    ) -> Result<(Method, Option<Bytes>), FunctionsError> {
+        let path = path.to_owned();
+        blocking(move || {
+            let checked = Checked::of_path(&path)?;
+            let is_folder = checked.contents.folder().is_some();
+            let method = method.unwrap_or_else(|| checked.function.method.clone());
+            // A module that stands alone goes by any name.
+            let name = if is_folder { &method } else { &checked.function.method };
+            let module = checked.contents.module(name);
+            Ok((method, module))
+        })
+        .await
     }
 
     /// Forgets a function and deletes its content. Returns whether it was kept.
@@ -151,10 +262,23 @@ impl Functions {
     /// # Errors
     /// [`FunctionsError::Files`] if its content cannot be deleted.
     pub async fn remove(&self, id: FunctionId) -> Result<bool, FunctionsError> {
+        let id = self.resolved(id);
         let was_kept = self.0.kept.write().remove(&id).is_some();
-        self.0.loaded.lock().forget(id);
+        self.0.aliases.write().retain(|_, function| *function != id);
+        let addresses: Vec<FunctionId> = {
+            let mut addresses = self.0.addresses.write();
+            let from = addresses.iter().filter(|(_, address)| address.function == id);
+            let gone: Vec<FunctionId> = from.map(|(id, _)| *id).collect();
+            addresses.retain(|_, address| address.function != id);
+            gone
+        };
+        self.0.loaded.lock().forget(&id);
         let files = self.0.files.clone();
-        blocking(move || files.delete(id)).await?;
+        blocking(move || {
+            addresses.into_iter().try_for_each(|address| files.delete_address(address))?;
+            files.delete(id)
+        })
+        .await?;
         Ok(was_kept)
     }
 
@@ -166,74 +290,129 @@ impl Functions {
         functions
     }
 
-    /// Returns the function `id` if it is kept.
+    /// Returns the function `id` if it is kept. It may have another id of its own: that of its tree,
+    /// where `id` is that of the whole module or of the address it came from.
     #[must_use]
     pub fn get(&self, id: FunctionId) -> Option<Function> {
-        self.0.kept.read().get(&id).cloned()
+        self.0.kept.read().get(&self.resolved(id)).cloned()
     }
 
-    /// Returns the content of function `id`, checked, or none if it is not kept or was damaged.
+    /// Returns the module that the function's own method names, checked, or none if the function is
+    /// not kept or was damaged.
     ///
     /// # Errors
     /// [`FunctionsError::Files`] if it cannot be read.
     pub async fn content(&self, id: FunctionId) -> Result<Option<Bytes>, FunctionsError> {
-        if let Some(bytes) = self.0.loaded.lock().get(id) {
-            return Ok(Some(bytes));
-        }
         let Some(function) = self.get(id) else { return Ok(None) };
-        let files = self.0.files.clone();
-        let read = blocking(move || files.read(&function)).await?;
-        let Some(bytes) = read else {
-            warn!(function = %id, "removed a function whose content does not match its id");
-            self.remove(id).await?;
-            return Ok(None);
-        };
-        let bytes = Bytes::from(bytes);
-        self.0.loaded.lock().put(id, bytes.clone(), bytes.len());
-        Ok(Some(bytes))
+        self.module(function.id, &function.method).await
     }
 
-    async fn keep(
+    /// Returns the module of function `id` that `method` names, checked, or none if there is none
+    /// or the function is not kept or was damaged.
+    ///
+    /// # Errors
+    /// [`FunctionsError::Files`] if it cannot be read.
+    pub async fn module(
         &self,
         id: FunctionId,
-        method: Method,
-        bytes: Arc<[u8]>,
-    ) -> Result<Function, FunctionsError> {
-        let size_bytes = bytes.len();
-        if size_bytes > FUNCTION_BYTES_MAX {
-            return Err(FunctionsError::TooLarge { size_bytes });
-        }
-        let name = method.as_str().rsplit_once('.').map_or(method.as_str(), |(name, _)| name);
-        let function = Function {
-            id,
-            name: name.to_owned(),
-            method: method.clone(),
-            size_bytes: u64::try_from(size_bytes).unwrap_or(u64::MAX),
+        method: &Method,
+    ) -> Result<Option<Bytes>, FunctionsError> {
+        Ok(self.contents(id).await?.and_then(|contents| contents.module(method)))
+    }
+
+    /// Returns the files of function `id`, or none if it is not kept or was damaged.
+    ///
+    /// # Errors
+    /// [`FunctionsError::Files`] if it cannot be read.
+    pub async fn files(&self, id: FunctionId) -> Result<Option<Vec<FileInfo>>, FunctionsError> {
+        let Some(function) = self.get(id) else { return Ok(None) };
+        let Some(contents) = self.contents(id).await? else { return Ok(None) };
+        let Some(folder) = contents.folder() else {
+            let size_bytes = contents.size_bytes();
+            let path = function.method.to_string();
+            return Ok(Some(vec![FileInfo { path, size_bytes, is_method: true }]));
         };
-        if !self.has_room_for(&function) {
+        let files = folder.iter().map(|file| FileInfo {
+            path: file.path.clone(),
+            size_bytes: file.bytes.len(),
+            is_method: contents::is_runnable(file),
+        });
+        Ok(Some(files.collect()))
+    }
+
+    /// Returns function `id` ready to be handed to a head, or none if it is not kept or was damaged.
+    ///
+    /// # Errors
+    /// [`FunctionsError::Files`] if it cannot be read.
+    pub async fn upload(&self, id: FunctionId) -> Result<Option<Upload>, FunctionsError> {
+        Ok(self.read(id).await?.map(Checked::upload))
+    }
+
+    async fn contents(&self, id: FunctionId) -> Result<Option<Contents>, FunctionsError> {
+        let id = self.resolved(id);
+        if let Some(contents) = self.0.loaded.lock().get(&id) {
+            return Ok(Some(contents));
+        }
+        let Some(checked) = self.read(id).await? else { return Ok(None) };
+        let contents = checked.contents;
+        self.0.loaded.lock().put(id, contents.clone(), contents.size_bytes());
+        Ok(Some(contents))
+    }
+
+    /// Reads a function from disk. One that is damaged is removed.
+    async fn read(&self, id: FunctionId) -> Result<Option<Checked>, FunctionsError> {
+        let Some(function) = self.get(id) else { return Ok(None) };
+        let (files, reading) = (self.0.files.clone(), function.clone());
+        let read = blocking(move || files.read(&reading)).await?;
+        if read.is_none() {
+            warn!(function = %function.id, "removed a function whose content does not match its id");
+            self.remove(function.id).await?;
+        }
+        Ok(read)
+    }
+
+    async fn keep(&self, checked: Checked) -> Result<Function, FunctionsError> {
+        if !self.has_room_for(&checked.function) {
             return Err(FunctionsError::Full);
         }
-        let (files, kept) = (self.0.files.clone(), function.clone());
-        blocking(move || {
-            if !id.is_of_module(&bytes) {
-                return Err(FunctionsError::Mismatch { id, size_bytes });
-            }
-            files.write(&kept, &bytes)
-        })
-        .await?;
-        self.0.kept.write().insert(id, function.clone());
+        let (function, whole) = (checked.function.clone(), checked.whole);
+        let files = self.0.files.clone();
+        blocking(move || files.write(&checked.function, &checked.bytes)).await?;
+        self.enter(&function, whole);
         Ok(function)
+    }
+
+    fn enter(&self, function: &Function, whole: Option<FunctionId>) {
+        self.0.kept.write().insert(function.id, function.clone());
+        if let Some(whole) = whole.filter(|whole| *whole != function.id) {
+            self.0.aliases.write().insert(whole, function.id);
+        }
+    }
+
+    fn enter_address(&self, address: Address) {
+        let id = FunctionId::of_address(&address.address);
+        self.0.aliases.write().insert(id, address.function);
+        self.0.addresses.write().insert(id, address);
+    }
+
+    /// The id under which a function is kept.
+    fn resolved(&self, id: FunctionId) -> FunctionId {
+        let id = id.normalized();
+        if self.0.kept.read().contains_key(&id) {
+            return id;
+        }
+        self.0.aliases.read().get(&id).copied().unwrap_or(id)
     }
 
     fn has_room_for(&self, function: &Function) -> bool {
         let kept = self.0.kept.read();
         let others = || kept.values().filter(|other| other.id != function.id);
-        let bytes: u64 = others().map(|other| other.size_bytes).sum();
-        others().count() < FUNCTIONS_MAX && bytes + function.size_bytes <= STORE_BYTES_MAX
+        let bytes: u64 = others().map(|other| other.kept_bytes).sum();
+        others().count() < FUNCTIONS_MAX && bytes + function.kept_bytes <= STORE_BYTES_MAX
     }
 }
 
-/// Does work on files away from the tasks that wait for it.
+/// Does work on files or much content away from the tasks that wait for it.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, FunctionsError> + Send + 'static,
 ) -> Result<T, FunctionsError> {

@@ -1,18 +1,26 @@
 //! A head: finds workers for a function, has them run it, and groups what they return.
 //!
-//! One execution goes through `rollcall.rs` (who is ready), `gather.rs` (work orders out, results
-//! in, spares in the place of those that fail) and `report.rs` (code and message). Replies of peers
-//! find their execution through `inbox.rs`. Absent on purpose: HTTP, which is `server.rs`.
+//! One execution goes through `slots.rs` (workers known to be ready) or, where those do not suffice,
+//! `rollcall.rs` (who says it is), then `gather.rs` (work orders out by `dispatch.rs`, results in, spares
+//! in the place of those that fail) and `report.rs` (code and message). Replies of peers find their execution
+//! through `inbox.rs`; `executions.rs` remembers it. Absent on purpose: HTTP, which is `server.rs`.
 
+mod dispatch;
+mod events;
+mod executions;
 mod gather;
+mod heard;
 mod inbox;
+mod install;
+mod lines;
+pub mod order;
 mod report;
 mod rollcall;
 pub mod server;
+mod slots;
 
 use std::{
     collections::BTreeMap,
-    num::NonZeroUsize,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -22,66 +30,69 @@ use std::{
 
 use model::{
     execution::{self, ResultGroup},
-    function::{FunctionId, Method},
     node::{PeerId, Subgroup},
 };
-use task::clock::Clock;
-use tokio::{sync::Semaphore, time::timeout};
-use tracing::info;
+use task::{clock::Clock, group::Group};
+use tokio::{
+    select,
+    sync::{OwnedSemaphorePermit, Semaphore, broadcast},
+    time::{Instant, timeout},
+};
+use tracing::{info, warn};
 use uuid::Uuid;
+use wire::executions::{ClusterEvent, ClusterEventKind, ExecutionBody, Usage};
 
-use self::inbox::{Inboxes, Reply};
+use self::{
+    events::Events,
+    executions::{Cause, Executions, Track},
+    gather::Chosen,
+    inbox::{Inbox, Inboxes},
+    install::Installs,
+    lines::Lines,
+    order::{Order, Wanted},
+    rollcall::{Called, Roster},
+    slots::{Lease, Slots, Taken},
+};
+pub use self::{executions::Found, install::Installation};
 use crate::{
     functions::{Function, Functions},
-    message::{Code, RollCallResponse, WorkOrderResponse},
+    message::Code,
+    metrics::{self, Metrics},
     network::Network,
     peers::{Peer, Peers},
 };
 
-/// How long a head waits for workers to report unless the request says otherwise, as b7s does.
-pub const ROLL_CALL_WITHIN: Duration = Duration::from_secs(5);
-
-/// The longest a request may have a head wait for workers to report.
-pub const ROLL_CALL_WITHIN_MAX: Duration = Duration::from_mins(1);
-
-/// The share of nodes that must answer unless the request says otherwise, as in b7s.
-pub const THRESHOLD_DEFAULT: f64 = 0.6;
+/// How long one worker has to answer a work order unless the operator says otherwise, as in b7s. A
+/// worker that misses it is replaced by a spare, which has as long.
+pub const ANSWER_WITHIN: Duration = Duration::from_secs(20);
 
 /// Executions under way at once. More are refused: each may hold a body and its results in memory.
 const EXECUTIONS_MAX: u32 = 256;
 
-/// What is to be executed, by whom.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Order {
-    /// The function.
-    pub function: FunctionId,
-    /// The file in it to run.
-    pub method: Method,
-    /// The arguments.
-    pub arguments: Vec<String>,
-    /// The environment.
-    pub environment: BTreeMap<String, String>,
-    /// The standard input.
-    pub stdin: Option<String>,
-    /// How many nodes are to run it.
-    pub nodes: Wanted,
-    /// The group they must belong to; none for the whole cluster.
-    pub subgroup: Option<Subgroup>,
-    /// How long to wait for them to report.
-    pub roll_call_within: Duration,
-    /// The share of them that must answer, above 0 and at most 1.
-    pub threshold: f64,
-    /// What they must declare, in the terms of b7s.
-    pub attributes: Option<serde_json::Value>,
+/// How long executions that a stopping node ends may take to do so: they wait for nobody any more.
+const END_WITHIN: Duration = Duration::from_secs(1);
+
+/// What share of its roll call's time a request waits for slots alone, before others are looked for.
+const SLOTS_SHARE: u32 = 2;
+
+/// How a head is set up.
+#[derive(Debug, Clone)]
+pub struct HeadOptions {
+    /// The groups it belongs to itself, beside the general one.
+    pub subgroups: Vec<Subgroup>,
+    /// Which results it takes.
+    pub signatures: SignaturePolicy,
+    /// How long one worker has to answer a work order, usually [`ANSWER_WITHIN`].
+    pub answer_within: Duration,
 }
 
-/// How many nodes are to run a function.
+/// Which results a head takes. One with a wrong signature it never does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wanted {
-    /// So many.
-    Exactly(NonZeroUsize),
-    /// All that report before the wait is over, one at least.
-    Everyone,
+pub enum SignaturePolicy {
+    /// Those that are not signed, too: workers of b7s sign none.
+    WhereGiven,
+    /// Signed ones alone.
+    Required,
 }
 
 /// How an execution went.
@@ -97,6 +108,34 @@ pub struct Execution {
     pub groups: Vec<ResultGroup>,
     /// The nodes that took part, in the order of their ids.
     pub peers: Vec<PeerId>,
+    /// What is known of each run beside its result.
+    pub runs: BTreeMap<PeerId, RunFacts>,
+}
+
+/// What is known of a run beside its result.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct RunFacts {
+    /// The worker's own code for it.
+    pub code: Code,
+    /// What it cost.
+    pub usage: Usage,
+    /// The worker's signature, in hexadecimal digits; empty where it gave none.
+    pub signature: String,
+}
+
+impl Execution {
+    fn failed(code: Code, request_id: String, message: String) -> Self {
+        let (groups, peers, runs) = (Vec::new(), Vec::new(), BTreeMap::new());
+        Self { code, request_id, message, groups, peers, runs }
+    }
+
+    fn cut_short(request_id: String, cause: Cause) -> Self {
+        let (code, message) = match cause {
+            Cause::Caller => (Code::CANCELED, "the execution was canceled"),
+            Cause::Stopping => (Code::UNAVAILABLE, "the node is stopping, and ended the execution"),
+        };
+        Self::failed(code, request_id, message.to_owned())
+    }
 }
 
 /// Why a head does not start an execution.
@@ -115,85 +154,124 @@ pub enum Unavailable {
 #[derive(Debug, Clone)]
 pub struct Head(Arc<Inner>);
 
+/// What a head works with.
+#[derive(Debug)]
+pub struct HeadParts {
+    /// Where its peers are.
+    pub network: Network,
+    /// The functions it holds.
+    pub functions: Functions,
+    /// What it knows of its peers.
+    pub peers: Peers,
+    /// Where it counts.
+    pub metrics: Metrics,
+    /// What dates its executions.
+    pub clock: Clock,
+    /// Where its tasks belong.
+    pub group: Group,
+}
+
 #[derive(Debug)]
 struct Inner {
     network: Network,
     peers: Peers,
     functions: Functions,
-    subgroups: Vec<Subgroup>,
+    metrics: Metrics,
     clock: Clock,
+    group: Group,
+    options: HeadOptions,
     inboxes: Inboxes,
-    executions: Semaphore,
+    slots: Slots,
+    installs: Installs,
+    lines: Lines,
+    events: Events,
+    executions: Executions,
+    permits: Arc<Semaphore>,
     is_stopping: AtomicBool,
 }
 
 impl Head {
-    /// Makes a head that belongs to `subgroups` itself.
+    /// Makes a head.
     #[must_use]
-    pub fn new(
-        network: Network,
-        functions: Functions,
-        peers: Peers,
-        subgroups: Vec<Subgroup>,
-        clock: Clock,
-    ) -> Self {
+    pub fn new(parts: HeadParts, options: HeadOptions) -> Self {
+        let HeadParts { network, functions, peers, metrics, clock, group } = parts;
+        let events = Events::new(clock.clone());
         Self(Arc::new(Inner {
+            lines: Lines::new(network.clone(), group.clone()),
             network,
             peers,
             functions,
-            subgroups,
+            metrics,
             clock,
+            group,
+            options,
             inboxes: Inboxes::default(),
-            executions: Semaphore::new(EXECUTIONS_MAX as usize),
+            slots: Slots::default(),
+            installs: Installs::default(),
+            executions: Executions::new(events.clone()),
+            events,
+            permits: Arc::new(Semaphore::new(EXECUTIONS_MAX as usize)),
             is_stopping: AtomicBool::new(false),
         }))
     }
 
     /// Executes `order`, and returns how it went, also where it failed.
     ///
-    /// Takes at most [`Order::roll_call_within`] and 40 s. Dropping it ends the head's wait; workers
-    /// finish what they run.
+    /// Takes at most [`Order::roll_call_within`] and twice [`HeadOptions::answer_within`]. Dropping
+    /// it cancels what workers of ours run for it.
     ///
     /// # Errors
     /// [`Unavailable`] if it was not started.
-    pub async fn execute(&self, order: Order) -> Result<Execution, Unavailable> {
-        if self.0.is_stopping.load(Ordering::Relaxed) {
-            return Err(Unavailable::Stopping);
-        }
-        let _permit = self.0.executions.try_acquire().map_err(|_| Unavailable::Busy)?;
-        let request_id = Uuid::new_v4().to_string();
-        let mut inbox = self.0.inboxes.open(&request_id, order.function);
-        let mut roster = rollcall::call(&self.0, &request_id, &order, &mut inbox).await;
-        let Some(chosen) = roster.take_chosen() else {
-            let message = report::too_few(&order, &roster, &self.listening(&order));
-            return Ok(Execution {
-                code: Code::TIMEOUT,
-                request_id,
-                message,
-                groups: Vec::new(),
-                peers: Vec::new(),
-            });
-        };
-        let gathered =
-            gather::gather(&self.0, &request_id, &order, chosen, (roster, &mut inbox)).await;
-        let (code, message) = report::gathered(&gathered, order.threshold);
-        let peers = gathered.peers();
-        let groups = execution::group(gathered.answers);
-        self.0.peers.ran(&groups);
-        let (cluster_size, responded) = (peers.len(), groups.iter().map(|g| g.peers.len()).sum());
-        let responded: usize = responded;
-        info!(
-            request = request_id, function = %order.function, cluster_size, responded,
-            code = code.as_str(), "received execution responses"
-        );
-        Ok(Execution { code, request_id, message, groups, peers })
+    pub async fn execute(&self, order: Order) -> Result<Arc<Execution>, Unavailable> {
+        let (track, order, permit) = self.begun(order)?;
+        Ok(self.executed(track, order, permit).await)
+    }
+
+    /// Starts to execute `order`, and returns the request's id, by which [`Self::found`] tells how it
+    /// went.
+    ///
+    /// # Errors
+    /// [`Unavailable`] if it was not started.
+    pub fn execute_soon(&self, order: Order) -> Result<String, Unavailable> {
+        let (track, order, permit) = self.begun(order)?;
+        let (head, request_id) = (self.clone(), track.request_id().to_owned());
+        self.0.group.spawn("execution", async move {
+            head.executed(track, order, permit).await;
+        });
+        Ok(request_id)
+    }
+
+    /// Returns how execution `id` went, or that it is under way; none if it is not remembered. The
+    /// newest 1000 are.
+    #[must_use]
+    pub fn found(&self, id: &str) -> Option<Found> {
+        self.0.executions.find(id)
+    }
+
+    /// Returns execution `id` with all that is known of it, if it is remembered.
+    #[must_use]
+    pub fn execution(&self, id: &str) -> Option<ExecutionBody> {
+        self.0.executions.get(id)
+    }
+
+    /// Returns the newest `limit` executions, the newest first, without their results.
+    #[must_use]
+    pub fn executions(&self, limit: usize) -> Vec<ExecutionBody> {
+        self.0.executions.list(limit)
+    }
+
+    /// Cancels execution `id`, on its workers, too. Returns whether it was under way; none if it is
+    /// not remembered.
+    #[must_use]
+    pub fn cancel(&self, id: &str) -> Option<bool> {
+        self.0.executions.cancel(id)
     }
 
     /// Returns the node's own id and addresses, and its groups beside the general one.
     #[must_use]
     pub fn own(&self) -> (PeerId, Vec<String>, Vec<Subgroup>) {
         let network = &self.0.network;
-        (network.peer_id().clone(), network.addresses(), self.0.subgroups.clone())
+        (network.peer_id().clone(), network.addresses(), self.0.options.subgroups.clone())
     }
 
     /// Returns the peers it knows, by id.
@@ -202,50 +280,185 @@ impl Head {
         self.0.peers.list()
     }
 
+    /// How many slots worker `peer` has, and how many of them are free, if it offers any.
+    #[must_use]
+    pub fn slots_of(&self, peer: &PeerId) -> Option<(usize, usize)> {
+        self.0.slots.of(peer)
+    }
+
     /// Returns the functions it holds, by name.
     #[must_use]
     pub fn functions(&self) -> Vec<Function> {
         self.0.functions.list()
     }
 
+    /// The store of the functions it holds.
+    pub(crate) fn store(&self) -> &Functions {
+        &self.0.functions
+    }
+
+    /// Returns its counts as Prometheus text.
+    #[must_use]
+    pub fn metrics_text(&self) -> String {
+        let n_under_way = EXECUTIONS_MAX as usize - self.0.permits.available_permits();
+        self.0.metrics.set(metrics::EXECUTING, &[], n_under_way);
+        self.0.metrics.set(metrics::PEERS_CONNECTED, &[], self.0.peers.n_connected());
+        self.0.metrics.text()
+    }
+
+    /// Follows what happens from now on, at most 1024 events behind; none if too many do.
+    #[must_use]
+    pub fn follow(&self) -> Option<broadcast::Receiver<ClusterEvent>> {
+        self.0.events.follow()
+    }
+
+    /// Dates an event that concerns whoever follows alone.
+    pub(crate) fn dated(&self, kind: ClusterEventKind) -> ClusterEvent {
+        self.0.events.dated(kind)
+    }
+
     /// Whether any execution is under way.
     #[must_use]
     pub fn is_executing(&self) -> bool {
-        self.0.executions.available_permits() < EXECUTIONS_MAX as usize
+        self.0.permits.available_permits() < EXECUTIONS_MAX as usize
+    }
+
+    /// Whether it starts no more executions.
+    #[cfg(test)]
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.0.is_stopping.load(Ordering::Relaxed)
     }
 
     /// Starts no more executions, and waits until those under way have ended, at most for `within`.
-    /// Returns whether they have.
+    /// Those that have not are ended, and whoever waits for them is told. Returns whether all ended by
+    /// themselves.
     pub async fn drain(&self, within: Duration) -> bool {
         self.0.is_stopping.store(true, Ordering::Relaxed);
-        timeout(within, self.0.executions.acquire_many(EXECUTIONS_MAX)).await.is_ok()
+        let n_under_way = self.0.executions.under_way().len();
+        if n_under_way > 0 {
+            info!(component = "node", n_under_way, "waiting for the executions under way");
+        }
+        if timeout(within, self.0.permits.acquire_many(EXECUTIONS_MAX)).await.is_ok() {
+            return true;
+        }
+        for (request, function) in self.0.executions.under_way() {
+            warn!(request, %function, "ended an execution: the node is stopping");
+        }
+        self.0.executions.stop();
+        // Those that are told are served a moment longer than this.
+        drop(timeout(END_WITHIN, self.0.permits.acquire_many(EXECUTIONS_MAX)).await);
+        false
     }
 
-    /// Takes in a worker's answer to a roll call.
-    pub(crate) fn reported(&self, peer: PeerId, response: RollCallResponse) {
-        let RollCallResponse { code, function_id, request_id, message } = response;
-        let reply = if code == Code::ACCEPTED {
-            Reply::Ready(peer)
-        } else {
-            let reason =
-                if message.is_empty() { format!("code {}", code.as_str()) } else { message };
-            Reply::Refused(peer, reason)
+    fn begun(&self, order: Order) -> Result<(Track, Order, OwnedSemaphorePermit), Unavailable> {
+        if self.0.is_stopping.load(Ordering::Relaxed) {
+            return Err(Unavailable::Stopping);
+        }
+        let permits = Arc::clone(&self.0.permits);
+        let permit = permits.try_acquire_owned().map_err(|_| Unavailable::Busy)?;
+        let request_id = Uuid::new_v4().to_string();
+        let track = self.0.executions.begin(&request_id, &order, self.0.clock.now());
+        Ok((track, order, permit))
+    }
+
+    async fn executed(
+        &self,
+        track: Track,
+        order: Order,
+        permit: OwnedSemaphorePermit,
+    ) -> Arc<Execution> {
+        let function = order.function.to_string();
+        self.0.metrics.add(metrics::EXECUTIONS, &[&function, "none"]);
+        let (execution, is_whole) = select! {
+            execution = self.outcome(&track, &order) => (execution, true),
+            cause = track.canceled() => {
+                (Execution::cut_short(track.request_id().to_owned(), cause), false)
+            }
         };
-        self.0.inboxes.put_for(&request_id, &function_id, reply);
+        let (request, code) = (track.request_id(), execution.code.as_str());
+        let (cluster_size, responded) = (execution.peers.len(), execution.runs.len());
+        info!(request, function, cluster_size, responded, code, "received execution responses");
+        self.0.metrics.add(metrics::ANSWERS, &[code]);
+        self.0.metrics.took(metrics::EXECUTE_TIME, track.elapsed());
+        let execution = if is_whole { track.ended(execution) } else { track.cut_short(execution) };
+        drop(permit);
+        execution
     }
 
-    /// Takes in a worker's answer to a work order.
-    pub(crate) fn answered(&self, peer: PeerId, response: WorkOrderResponse) {
-        let request_id = response.request_id.clone();
-        self.0.inboxes.put(&request_id, Reply::Answered(peer, Box::new(response)));
+    async fn outcome(&self, track: &Track, order: &Order) -> Execution {
+        let request_id = track.request_id().to_owned();
+        let mut inbox = self.0.inboxes.open(&request_id, order.function);
+        let chosen = match self.chosen(track, order, &mut inbox).await {
+            Ok(chosen) => chosen,
+            Err(roster) => {
+                let listening = self.0.peers.listening(rollcall::topic(order));
+                let message = report::too_few(order, &roster, &listening);
+                return Execution::failed(Code::TIMEOUT, request_id, message);
+            }
+        };
+        let gathered = gather::gather(self, track, order, chosen, &mut inbox).await;
+        let (code, message) = report::gathered(&gathered, order);
+        let (expected, have) = (order.threshold, gathered.share());
+        if have < expected {
+            info!(request = request_id, expected, have, "threshold condition not met");
+        }
+        let peers = gathered.peers();
+        let (mut runs, mut outcomes) = (BTreeMap::new(), Vec::new());
+        for (peer, answer) in gathered.answers {
+            let gather::Answer { outcome, usage, code, signature } = answer;
+            runs.insert(peer.clone(), RunFacts { code, usage, signature });
+            outcomes.push((peer, outcome));
+        }
+        let groups = execution::group(outcomes);
+        self.0.peers.ran(&groups);
+        Execution { code, request_id, message, groups, peers, runs }
     }
 
-    /// Takes in that a peer is gone.
-    pub(crate) fn lost(&self, peer: &PeerId) {
-        self.0.inboxes.put_everywhere(|| Reply::Gone(peer.clone()));
+    /// Finds who is to run the order: workers that offer free slots, else by roll call.
+    async fn chosen(
+        &self,
+        track: &Track,
+        order: &Order,
+        inbox: &mut Inbox,
+    ) -> Result<Chosen, Roster> {
+        let until = Instant::now() + order.roll_call_within;
+        let warm = |leases: Vec<Lease>| {
+            track.is_warm();
+            self.0.metrics.add(metrics::WARM, &[]);
+            Chosen { leases, roster: Roster::new(order.nodes) }
+        };
+        let waiting = match self.0.taken(order) {
+            Taken::Now(leases) => return Ok(warm(leases)),
+            Taken::Later(mut coming) => {
+                let patience = order.roll_call_within / SLOTS_SHARE;
+                match timeout(patience, &mut coming).await {
+                    Ok(Ok(leases)) => return Ok(warm(leases)),
+                    Ok(Err(_)) => None,
+                    Err(_) => Some(coming),
+                }
+            }
+            Taken::Unknown => None,
+        };
+        let mut roster = match rollcall::call(&self.0, track, order, (inbox, until), waiting).await
+        {
+            Called::Granted(leases, roster) => return Ok(Chosen { leases, roster }),
+            Called::Reported(roster) => roster,
+        };
+        let Some(peers) = roster.take_chosen() else { return Err(roster) };
+        let leases = peers.iter().map(|peer| self.0.slots.take_of(peer)).collect();
+        Ok(Chosen { leases, roster })
     }
+}
 
-    fn listening(&self, order: &Order) -> Vec<PeerId> {
-        self.0.peers.listening(rollcall::topic(order))
+impl Inner {
+    /// Takes slots for an order by what workers offer. What offers do not tell is asked for:
+    /// attributes, and who else there is.
+    fn taken(&self, order: &Order) -> Taken {
+        match order.nodes {
+            Wanted::Exactly(n) if order.attributes.is_none() => {
+                self.slots.take(order.want(n.get()))
+            }
+            _ => Taken::Unknown,
+        }
     }
 }

@@ -3,16 +3,23 @@
 use std::{
     fmt,
     fs::{self, OpenOptions},
-    io::{self, Write as _},
+    io::{self, Read as _, Write as _},
     path::{Path, PathBuf},
 };
 
-use libp2p::identity::{DecodingError, Keypair};
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
+use libp2p::identity::{DecodingError, Keypair, PublicKey, SigningError};
 use model::node::PeerId;
 
 /// The longest key file read, in bytes. An Ed25519 one has 68; an RSA one, which is refused with its
 /// reason, a few thousand.
 const KEY_FILE_BYTES_MAX: u64 = 64 * 1024;
+
+/// The multihash code of an id that is no hash, but the key itself, as ids of short keys are.
+const IDENTITY_HASH: u64 = 0;
+
+/// The private key's file in a folder that keyforge writes.
+const PRIVATE_FILE: &str = "priv.bin";
 
 /// A node's private key and the peer id it proves.
 ///
@@ -41,6 +48,14 @@ pub enum IdentityError {
     TooLong {
         /// Which file.
         path: PathBuf,
+    },
+    /// The folder holds the key of somebody else.
+    #[error("keep the key file {path}, which holds the key of {peer}")]
+    Other {
+        /// Which file.
+        path: PathBuf,
+        /// Whose key it holds.
+        peer: PeerId,
     },
     /// The file holds no private key of a kind that is supported (Ed25519).
     #[error("decode key file {path} as a libp2p private key")]
@@ -84,12 +99,14 @@ impl Identity {
     /// [`IdentityError`] if it cannot be read or holds no key of a supported kind.
     pub fn load(path: &Path) -> Result<Self, IdentityError> {
         let unread = |source| IdentityError::Read { path: path.to_owned(), source };
-        if fs::metadata(path).map_err(unread)?.len() > KEY_FILE_BYTES_MAX {
+        let mut bytes = Vec::new();
+        // Bounded while it is read: what is no regular file tells no length.
+        let mut file = fs::File::open(path).map_err(unread)?.take(KEY_FILE_BYTES_MAX + 1);
+        file.read_to_end(&mut bytes).map_err(unread)?;
+        if bytes.len() as u64 > KEY_FILE_BYTES_MAX {
             return Err(IdentityError::TooLong { path: path.to_owned() });
         }
-        let bytes = fs::read(path).map_err(unread)?;
-        Keypair::from_protobuf_encoding(&bytes)
-            .map(Self::of)
+        Self::decode(&bytes)
             .map_err(|source| IdentityError::Decode { path: path.to_owned(), source })
     }
 
@@ -118,14 +135,65 @@ impl Identity {
     /// # Errors
     /// As [`Self::load`] and [`Self::write_new`].
     pub fn load_or_create(path: &Path) -> Result<Self, IdentityError> {
+        Self::load_or(path, Self::random)
+    }
+
+    fn load_or(path: &Path, made: impl FnOnce() -> Self) -> Result<Self, IdentityError> {
         match Self::load(path) {
             Err(IdentityError::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
-                let identity = Self::random();
+                let identity = made();
                 identity.write_new(path)?;
                 Ok(identity)
             }
             loaded => loaded,
         }
+    }
+
+    /// Writes the files that keyforge writes to the folder `dir`, which is made if it is not there:
+    /// `priv.bin` (the key, private), `pub.bin` (the public key), `pubkey.txt` (its base64),
+    /// `identity` and `peerid.txt` (the peer id). Without line ends.
+    ///
+    /// # Errors
+    /// [`IdentityError::Other`] if the folder holds another key, which is never overwritten;
+    /// [`IdentityError::Write`] if a file cannot be written.
+    pub fn write_keyforge(&self, dir: &Path) -> Result<(), IdentityError> {
+        let unwritten =
+            |path: &Path, source| IdentityError::Write { path: path.to_owned(), source };
+        fs::create_dir_all(dir).map_err(|source| unwritten(dir, source))?;
+        let private = dir.join(PRIVATE_FILE);
+        let held = Self::load_or(&private, || self.clone())?;
+        if held.peer_id != self.peer_id {
+            return Err(IdentityError::Other { path: private, peer: held.peer_id });
+        }
+        let public = self.keypair.public().encode_protobuf();
+        let (text, peer_id) = (BASE64.encode(&public), self.peer_id.as_str().as_bytes());
+        let files: [(&str, &[u8]); 4] = [
+            ("pub.bin", &public),
+            ("pubkey.txt", text.as_bytes()),
+            ("identity", peer_id),
+            ("peerid.txt", peer_id),
+        ];
+        for (name, content) in files {
+            let path = dir.join(name);
+            fs::write(&path, content).map_err(|source| unwritten(&path, source))?;
+        }
+        Ok(())
+    }
+
+    /// Reads the identity in a folder that [`Self::write_keyforge`] or keyforge wrote, or makes a new
+    /// one and writes all its files there.
+    ///
+    /// # Errors
+    /// As [`Self::load`] and [`Self::write_keyforge`].
+    pub fn keyforge(dir: &Path) -> Result<Self, IdentityError> {
+        let identity = match Self::load(&dir.join(PRIVATE_FILE)) {
+            Err(IdentityError::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                Self::random()
+            }
+            loaded => loaded?,
+        };
+        identity.write_keyforge(dir)?;
+        Ok(identity)
     }
 
     /// The peer id that the key proves.
@@ -134,14 +202,46 @@ impl Identity {
         &self.peer_id
     }
 
+    /// Signs `bytes` with the key.
+    ///
+    /// # Errors
+    /// [`SignError`] for kinds of keys that cannot; Ed25519 ones always can.
+    pub fn sign(&self, bytes: &[u8]) -> Result<Vec<u8>, SignError> {
+        self.keypair.sign(bytes).map_err(SignError)
+    }
+
     pub(crate) fn keypair(&self) -> &Keypair {
         &self.keypair
+    }
+
+    /// Reads a private key in the encoding of key files.
+    fn decode(bytes: &[u8]) -> Result<Self, DecodingError> {
+        Keypair::from_protobuf_encoding(bytes).map(Self::of)
     }
 
     fn of(keypair: Keypair) -> Self {
         let peer_id = named(keypair.public().to_peer_id());
         Self { keypair, peer_id }
     }
+}
+
+/// A key did not sign.
+#[derive(Debug, thiserror::Error)]
+#[error("sign with the node's key")]
+pub struct SignError(#[source] SigningError);
+
+/// Whether `signature` is that of `peer` under `bytes`.
+///
+/// False also for peers whose id does not hold their public key: the long RSA ones.
+#[must_use]
+pub fn is_signed_by(peer: &PeerId, bytes: &[u8], signature: &[u8]) -> bool {
+    let Ok(id) = peer.as_str().parse::<libp2p::PeerId>() else { return false };
+    let hash = id.as_ref();
+    if hash.code() != IDENTITY_HASH {
+        return false;
+    }
+    PublicKey::try_decode_protobuf(hash.digest())
+        .is_ok_and(|public_key| public_key.verify(bytes, signature))
 }
 
 impl fmt::Debug for Identity {

@@ -2,14 +2,18 @@
 //!
 //! [`node::Node`] joins the parts: [`network`] (libp2p stays inside), [`functions`] (the store of
 //! modules by content id), and a role, [`head::Head`] or [`worker::Worker`]. [`message`] holds what
-//! nodes say to one another, [`peers`] what a node knows of the others. Absent on purpose: command
+//! nodes say to one another, [`metrics`] what it counts,
+//! [`peers`] what a node knows of the others,
+//! [`peer_db`] what it still knows after a restart. Absent on purpose: command
 //! lines and configuration, and what a function's results mean.
 
 pub mod functions;
 pub mod head;
 pub mod identity;
 pub mod message;
+pub mod metrics;
 pub mod network;
 pub mod node;
+pub mod peer_db;
 pub mod peers;
 pub mod worker;

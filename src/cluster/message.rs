@@ -2,15 +2,40 @@
 //!
 //! A message is one JSON object whose `type` names it, published as gossip or told on a stream of
 //! [`WORK_PROTOCOL`]. Fields that are not known are ignored, so that both generations of nodes can
-//! add some. Ours that b7s does not have are marked. Absent on purpose: how messages travel.
+//! add some. Of the two, the older has one pair of messages, `MsgExecute` and `MsgExecuteResponse`,
+//! for what clients ask of heads and heads of workers, and writes `from` into what it sends; the
+//! later has work orders for the second. Between nodes of ours, work orders and their answers
+//! travel as frames of [`LINE_PROTOCOL`], where the kind of the frame says what its JSON is. Ours
+//! that b7s does not have are marked. Absent on purpose: how messages travel.
 
-use std::borrow::Cow;
+mod signature;
+
+use std::{borrow::Cow, collections::BTreeMap};
 
 use serde::{Deserialize, Serialize};
-use wire::functions::{ExecuteConfig, OutcomeBody, Parameter};
+use wire::{
+    executions::Usage,
+    functions::{AttributesBody, ClusterBody, ExecuteConfig, OutcomeBody, Parameter},
+};
+
+pub use self::signature::{Signed, signed_bytes};
 
 /// The protocol of direct messages between b7s nodes.
 pub const WORK_PROTOCOL: &str = "/b7s/work/1.0.0";
+
+/// The protocol of a line between a head and a worker: one stream that stays open, with frames of
+/// the kinds in [`frame`]. Ours.
+pub const LINE_PROTOCOL: &str = "/triptych/work/1.0.0";
+
+/// The kinds of frames on a line. Frames of other kinds are ignored.
+pub mod frame {
+    /// From a head: the JSON of a [`WorkOrder`](super::WorkOrder).
+    pub const ORDER: u8 = 1;
+    /// From a worker: the JSON of a [`WorkOrderResponse`](super::WorkOrderResponse).
+    pub const ANSWER: u8 = 2;
+    /// From a head: the id of a request whose run is to end unanswered.
+    pub const CANCEL: u8 = 3;
+}
 
 /// The protocol on which a node tells what it is and has: an [`Offer`]. Ours.
 pub const OFFER_PROTOCOL: &str = "/triptych/offer/1.0.0";
@@ -18,6 +43,10 @@ pub const OFFER_PROTOCOL: &str = "/triptych/offer/1.0.0";
 /// The protocol on which a node asks for a function's content: the content id as a line, answered
 /// by a [`FunctionHead`] as a line and the content. Ours.
 pub const FUNCTION_PROTOCOL: &str = "/triptych/function/1.0.0";
+
+/// The longest id of a function or a request that is taken, in bytes. All that there are have a
+/// quarter of it; they are logged, remembered and sent back.
+const ID_BYTES_MAX: usize = 256;
 
 /// An HTTP-like code, as text.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
@@ -37,6 +66,14 @@ impl Code {
     pub const NOT_FOUND: Self = Self(Cow::Borrowed("404"));
     /// Too few nodes reported for a roll call.
     pub const TIMEOUT: Self = Self(Cow::Borrowed("408"));
+    /// The request makes no sense.
+    pub const INVALID: Self = Self(Cow::Borrowed("400"));
+    /// Whoever asks may not.
+    pub const FORBIDDEN: Self = Self(Cow::Borrowed("403"));
+    /// Whoever asked canceled it.
+    pub const CANCELED: Self = Self(Cow::Borrowed("499"));
+    /// The node takes no more work for now.
+    pub const UNAVAILABLE: Self = Self(Cow::Borrowed("503"));
     /// Anything else that went wrong.
     pub const ERROR: Self = Self(Cow::Borrowed("500"));
 
@@ -63,6 +100,35 @@ pub enum Message {
     /// A worker has run it, or says why not.
     #[serde(rename = "MsgWorkOrderResponse")]
     WorkOrderResponse(WorkOrderResponse),
+    /// A client has a head execute a function; in the older generation, also a head a worker.
+    #[serde(rename = "MsgExecute")]
+    Execute(Execute),
+    /// The answer to it.
+    #[serde(rename = "MsgExecuteResponse")]
+    ExecuteResponse(ExecuteResponse),
+    /// A head has the nodes of a topic install a function.
+    #[serde(rename = "MsgInstallFunction")]
+    InstallFunction(InstallFunction),
+    /// A worker has.
+    #[serde(rename = "MsgInstallFunctionResponse")]
+    InstallFunctionResponse(InstallFunctionResponse),
+}
+
+impl Message {
+    /// The name of its type.
+    #[must_use]
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::RollCall(_) => "MsgRollCall",
+            Self::RollCallResponse(_) => "MsgRollCallResponse",
+            Self::WorkOrder(_) => "MsgWorkOrder",
+            Self::WorkOrderResponse(_) => "MsgWorkOrderResponse",
+            Self::Execute(_) => "MsgExecute",
+            Self::ExecuteResponse(_) => "MsgExecuteResponse",
+            Self::InstallFunction(_) => "MsgInstallFunction",
+            Self::InstallFunctionResponse(_) => "MsgInstallFunctionResponse",
+        }
+    }
 }
 
 /// The content of `MsgRollCall`.
@@ -77,9 +143,13 @@ pub struct RollCall {
     /// 0 for none, which is all that is supported here; 1 Raft, 2 PBFT.
     #[serde(default)]
     pub consensus: u32,
-    /// What a node must declare to be meant. Nodes here declare nothing, so they stay silent.
+    /// What a node must declare to be meant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub attributes: Option<serde_json::Value>,
+    pub attributes: Option<AttributesBody>,
+    /// The head, to which nodes of the older generation reply. Those of ours reply to the author of
+    /// the gossip message, whose signature proves it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub origin: String,
 }
 
 /// The content of `MsgRollCallResponse`.
@@ -97,6 +167,9 @@ pub struct RollCallResponse {
     /// Why the node refuses. Ours.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
+    /// The node, as those of the older generation write. It is by this that they are told.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub from: String,
 }
 
 /// The content of `MsgWorkOrder`: an execution request, for one node.
@@ -137,6 +210,9 @@ pub struct WorkOrderResponse {
     /// Why there was no run. b7s knows the field and leaves it empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub error_message: String,
+    /// Whether every node would refuse alike, so that it is of no use to ask another. Ours.
+    #[serde(default, rename = "final", skip_serializing_if = "is_false")]
+    pub is_final: bool,
 }
 
 /// What a run left behind on one node.
@@ -151,17 +227,75 @@ pub struct NodeResult {
     /// What it cost.
     #[serde(default)]
     pub usage: Usage,
+    /// The node's signature of the result, in hexadecimal digits: see [`signed_bytes`]. b7s signs
+    /// nothing outside of its consensus.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub signature: String,
 }
 
-/// What a run cost.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Usage {
-    /// How long it took, in nanoseconds.
-    #[serde(default, rename = "wall_clock_time", skip_serializing_if = "is_zero")]
-    pub wall_clock_ns: u64,
-    /// The largest size of its memory, in KiB.
-    #[serde(default, rename = "memory_max_kb", skip_serializing_if = "is_zero")]
-    pub memory_max_kib: u64,
+/// The content of `MsgExecute`: an execution request, of a client or of a head.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Execute {
+    /// The function to run, and how. The request's id is a head's, for its worker.
+    #[serde(flatten)]
+    pub order: WorkOrder,
+    /// Who sends it, as those of the older generation write.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub from: String,
+    /// The group whose nodes are to run it; empty for all.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub topic: String,
+    /// What the older generation calls `topic`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub subgroup: String,
+}
+
+/// The content of `MsgExecuteResponse`.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct ExecuteResponse {
+    /// The request it answers.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub request_id: String,
+    /// Who sends it, as those of the older generation write.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub from: String,
+    /// [`Code::OK`], or what went wrong.
+    #[serde(default)]
+    pub code: Code,
+    /// What each node left behind; of a worker, itself alone.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub results: BTreeMap<String, NodeResult>,
+    /// Who took part.
+    #[serde(default)]
+    pub cluster: ClusterBody,
+    /// What went wrong.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+}
+
+/// The content of `MsgInstallFunction`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct InstallFunction {
+    /// Where its manifest is.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub manifest_url: String,
+    /// The function.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub cid: String,
+}
+
+/// The content of `MsgInstallFunctionResponse`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct InstallFunctionResponse {
+    /// [`Code::ACCEPTED`], or what went wrong.
+    #[serde(default)]
+    pub code: Code,
+    /// In words.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    /// The function.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub cid: String,
 }
 
 /// What a node is and has. Ours, told to peers that speak [`OFFER_PROTOCOL`].
@@ -179,7 +313,7 @@ pub struct Offer {
     /// How many functions it runs at once.
     #[serde(default)]
     pub slots: usize,
-    /// How many more it could run now.
+    /// How many of these are not taken by others than whoever is told.
     #[serde(default)]
     pub slots_free: usize,
 }
@@ -190,7 +324,16 @@ pub struct Offer {
 pub enum FunctionHead {
     /// The content follows.
     Here {
-        /// The name of the file.
+        /// The name of the file; empty where nobody told it.
+        method: String,
+        /// How many bytes follow.
+        bytes: u64,
+    },
+    /// The blocks of a function that is more than one follow, as a CAR.
+    Car {
+        /// What people call it.
+        name: String,
+        /// The name of the file to run; empty where nobody told it.
         method: String,
         /// How many bytes follow.
         bytes: u64,
@@ -209,6 +352,12 @@ pub enum MessageError {
         /// The type, shortened.
         kind: String,
     },
+    /// It names a function or a request by an id that is too long to be one.
+    #[error("read an id of {n_bytes} bytes, more than {ID_BYTES_MAX}")]
+    LongId {
+        /// How long.
+        n_bytes: usize,
+    },
     /// It is no message.
     #[error("read a message")]
     Malformed(#[source] serde_json::Error),
@@ -218,15 +367,53 @@ impl Message {
     /// Reads a message.
     ///
     /// # Errors
-    /// [`MessageError::Unknown`] for other types, [`MessageError::Malformed`] for anything else.
+    /// [`MessageError::Unknown`] for other types, [`MessageError::LongId`] for ids that are none,
+    /// [`MessageError::Malformed`] for anything else.
     pub fn read(bytes: &[u8]) -> Result<Self, MessageError> {
-        serde_json::from_slice(bytes).map_err(|error| match serde_json::from_slice(bytes) {
-            Ok(Kind { kind }) if !KINDS.contains(&kind.as_ref()) => {
-                MessageError::Unknown { kind: kind.chars().take(80).collect() }
-            }
-            _ => MessageError::Malformed(error),
-        })
+        let message: Self =
+            serde_json::from_slice(bytes).map_err(|error| match serde_json::from_slice(bytes) {
+                Ok(Kind { kind }) if !KINDS.contains(&kind.as_ref()) => {
+                    MessageError::Unknown { kind: kind.chars().take(80).collect() }
+                }
+                _ => MessageError::Malformed(error),
+            })?;
+        message.ids().into_iter().try_for_each(check_id)?;
+        Ok(message)
     }
+
+    /// The ids in it, which whoever sends it chooses.
+    fn ids(&self) -> [&str; 2] {
+        match self {
+            Self::RollCall(call) => [&call.function_id, &call.request_id],
+            Self::RollCallResponse(response) => [&response.function_id, &response.request_id],
+            Self::WorkOrder(order) | Self::Execute(Execute { order, .. }) => order.ids(),
+            Self::WorkOrderResponse(response) => [&response.request_id, ""],
+            Self::ExecuteResponse(response) => [&response.request_id, ""],
+            Self::InstallFunction(install) => [&install.cid, ""],
+            Self::InstallFunctionResponse(response) => [&response.cid, ""],
+        }
+    }
+}
+
+impl WorkOrder {
+    /// Reads a work order as it travels on a line.
+    ///
+    /// # Errors
+    /// As [`Message::read`], but for other types.
+    pub fn read(bytes: &[u8]) -> Result<Self, MessageError> {
+        let order: Self = serde_json::from_slice(bytes).map_err(MessageError::Malformed)?;
+        order.ids().into_iter().try_for_each(check_id)?;
+        Ok(order)
+    }
+
+    fn ids(&self) -> [&str; 2] {
+        [&self.function_id, &self.request_id]
+    }
+}
+
+fn check_id(id: &str) -> Result<(), MessageError> {
+    let n_bytes = id.len();
+    if n_bytes > ID_BYTES_MAX { Err(MessageError::LongId { n_bytes }) } else { Ok(()) }
 }
 
 /// Returns the JSON of a message or an offer.
@@ -235,20 +422,28 @@ pub fn json(shape: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(shape).expect("a message is JSON")
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_false(switch: &bool) -> bool {
+    !switch
+}
+
 /// The types that [`Message`] reads.
-const KINDS: [&str; 4] =
-    ["MsgRollCall", "MsgRollCallResponse", "MsgWorkOrder", "MsgWorkOrderResponse"];
+const KINDS: [&str; 8] = [
+    "MsgRollCall",
+    "MsgRollCallResponse",
+    "MsgWorkOrder",
+    "MsgWorkOrderResponse",
+    "MsgExecute",
+    "MsgExecuteResponse",
+    "MsgInstallFunction",
+    "MsgInstallFunctionResponse",
+];
 
 /// The type of any message.
 #[derive(Deserialize)]
 struct Kind<'a> {
     #[serde(rename = "type", borrow)]
     kind: Cow<'a, str>,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
-fn is_zero(number: &u64) -> bool {
-    *number == 0
 }
 
 #[cfg(test)]

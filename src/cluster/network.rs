@@ -1,32 +1,67 @@
 //! The network: connections, gossip and messages between nodes. libp2p stays inside.
 //!
 //! [`Network`] is a handle to one task that owns the swarm: TCP, noise and yamux below; gossipsub,
-//! identify, ping and our own streams above. What happens comes out as [`Event`]s through one
+//! Kademlia, identify, ping and our own streams above. What happens comes out as [`Event`]s through one
 //! bounded queue, to whoever called [`Network::start`]; while that reader is slow the swarm waits,
 //! so the reader must never wait for the swarm. Boot nodes are dialed again and again until they
-//! answer. Absent on purpose: what the messages say (see [`message`](crate::message)).
+//! answer, other peers are found through them, and what one peer may send is bounded. Absent on
+//! purpose: what the messages say (see [`message`](crate::message)).
 
 mod actor;
-mod boot;
+mod address;
+mod dialer;
+mod error;
 mod exchange;
+mod guard;
+pub mod line;
+mod local;
+mod options;
+mod rendezvous;
+mod resolve;
 mod streams;
 mod swarm;
 
-use std::{fmt, net::IpAddr, str::FromStr, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    net::{IpAddr, SocketAddrV4},
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
 
 use bytes::Bytes;
 use libp2p::{Multiaddr, StreamProtocol, multiaddr::Protocol};
 use model::node::PeerId;
 use parking_lot::RwLock;
-use task::group::Group;
+use task::{clock::Clock, group::Group, wait::until};
 use tokio::{
     sync::{mpsc, oneshot},
-    time::timeout,
+    time::{Instant, timeout},
 };
+use tracing::warn;
 
-use self::actor::{Actor, Command};
-pub use self::{exchange::ExchangeError, streams::OpenError};
-use crate::identity::{Identity, named};
+use self::{
+    actor::{Actor, Command},
+    dialer::Dialer,
+    exchange::Kinds,
+    guard::{Allowances, Guard, Offense},
+    line::{Frames, Line},
+    rendezvous::Rendezvous,
+    streams::Gate,
+};
+pub use self::{
+    address::{Advertised, AdvertisedError, BootNode, BootNodeError},
+    error::{NetworkError, PublishError, SendError},
+    exchange::ExchangeError,
+    options::{
+        CONNECTIONS, ConnectionBounds, Connectivity, Heeded, WANTED_PEERS, WANTED_PEERS_OF_HEAD,
+    },
+    streams::OpenError,
+};
+use crate::{
+    identity::{Identity, named},
+    peer_db::PeerDb,
+};
 
 /// The longest message of one stream or one gossip read or sent, in bytes, as JSON. The REST API
 /// takes bodies a quarter shorter, so that what fits there fits here.
@@ -44,6 +79,10 @@ const COMMANDS_CAPACITY: usize = 1024;
 /// Streams of peers that wait to be read: the answers that one roll call of a large cluster draws.
 /// When there are more, a stream is dropped.
 const INBOUND_CAPACITY: usize = 1024;
+
+/// Peers found in the local network that wait to be dialed. When there are more, they are found again
+/// later.
+const FOUND_CAPACITY: usize = 64;
 
 /// The longest time from asking for a stream to having sent a message on it.
 const SEND_WITHIN: Duration = Duration::from_secs(5);
@@ -63,103 +102,14 @@ pub struct NetworkOptions {
     pub told: &'static [&'static str],
     /// Protocols on which peers ask us one thing and wait for the answer on the same stream.
     pub asked: &'static [&'static str],
-}
-
-/// A node to connect to: `/ip4/<address>/tcp/<port>/p2p/<peer id>`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BootNode {
-    peer: libp2p::PeerId,
-    address: Multiaddr,
-}
-
-/// A text names no boot node.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("read `{text}` as a boot node, which is /ip4/<address>/tcp/<port>/p2p/<peer id>")]
-pub struct BootNodeError {
-    text: String,
-}
-
-/// Why the network did not start.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum NetworkError {
-    /// The transport or a protocol could not be set up.
-    #[error("set up the network")]
-    Setup(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// The address could not be listened on.
-    #[error("listen on {address}")]
-    Listen {
-        /// Which address.
-        address: String,
-        /// Why not.
-        #[source]
-        source: Box<dyn std::error::Error + Send + Sync>,
-    },
-    /// A protocol name is none.
-    #[error("use `{name}` as the name of a protocol, which begins with a slash")]
-    Protocol {
-        /// The name.
-        name: String,
-    },
-}
-
-/// Why a message was not published.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum PublishError {
-    /// No connected peer listens to the topic.
-    #[error("find a peer that listens to the topic")]
-    Unheard,
-    /// It is longer than [`GOSSIP_BYTES_MAX`], or the gossip protocol refused it.
-    #[error("publish a message: {reason}")]
-    Refused {
-        /// Why.
-        reason: String,
-    },
-    /// The network has stopped.
-    #[error("publish on a network that has stopped")]
-    Stopped,
-}
-
-/// Why a message did not reach a peer.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum SendError {
-    /// The peer's id is no libp2p one.
-    #[error("read {peer} as a libp2p peer id")]
-    Peer {
-        /// Which peer.
-        peer: PeerId,
-    },
-    /// No stream could be opened.
-    #[error("open a stream to {peer}")]
-    Open {
-        /// To whom.
-        peer: PeerId,
-        /// Why not.
-        #[source]
-        source: OpenError,
-    },
-    /// The stream broke, or more came back than was agreed.
-    #[error("exchange a message with {peer}")]
-    Exchange {
-        /// With whom.
-        peer: PeerId,
-        /// What went wrong.
-        #[source]
-        source: ExchangeError,
-    },
-    /// It took too long.
-    #[error("exchange a message with {peer} within {within:?}")]
-    TimedOut {
-        /// With whom.
-        peer: PeerId,
-        /// How long it was given.
-        within: Duration,
-    },
-    /// The network has stopped.
-    #[error("send on a network that has stopped")]
-    Stopped,
+    /// Protocols of lines that peers open to us.
+    pub lines: &'static [&'static str],
+    /// Those of all these that are open to peers whom [`Connectivity::heeded`] leaves out.
+    pub open: &'static [&'static str],
+    /// Whom it is connected to beside the boot nodes, and how they reach it.
+    pub connectivity: Connectivity,
+    /// Dates what it remembers of peers.
+    pub clock: Clock,
 }
 
 /// What happens on the network.
@@ -228,6 +178,17 @@ pub enum Event {
         /// Where the answer goes. Dropped, it ends the stream without one.
         answer: oneshot::Sender<Answer>,
     },
+    /// A peer opened a line to us.
+    Lined {
+        /// Who.
+        peer: PeerId,
+        /// On which protocol.
+        protocol: String,
+        /// Our sending end of it.
+        line: Line,
+        /// Our reading end of it.
+        frames: Frames,
+    },
 }
 
 /// An answer: a head, then maybe long content that is shared, not copied.
@@ -245,6 +206,10 @@ pub struct Network {
     commands: mpsc::Sender<Command>,
     peer_id: PeerId,
     listening: Arc<RwLock<Vec<Multiaddr>>>,
+    advertised: Arc<[Multiaddr]>,
+    n_remembered: usize,
+    guard: Guard,
+    group: Group,
 }
 
 impl Network {
@@ -256,25 +221,79 @@ impl Network {
         group: &Group,
         options: NetworkOptions,
     ) -> Result<(Self, mpsc::Receiver<Event>), NetworkError> {
+        Self::start_with(group, options, guard::ALLOWANCES).await
+    }
+
+    async fn start_with(
+        group: &Group,
+        options: NetworkOptions,
+        allowances: Allowances,
+    ) -> Result<(Self, mpsc::Receiver<Event>), NetworkError> {
         let (events, happened) = mpsc::channel(EVENTS_CAPACITY);
         let (commands, commanded) = mpsc::channel(COMMANDS_CAPACITY);
         let (inbound, accepted) = mpsc::channel(INBOUND_CAPACITY);
         let (told, asked) = (protocols(options.told)?, protocols(options.asked)?);
-        let spoken = told.iter().chain(&asked).cloned().collect();
-        let mut swarm = swarm::built(&options.identity, spoken, inbound)?;
-        let addresses = swarm::listen(&mut swarm, options.address, options.port).await?;
-        let listening = Arc::new(RwLock::new(addresses));
-        let peer_id = options.identity.peer_id().clone();
+        let lines = protocols(options.lines)?;
+        let connectivity = options.connectivity;
+        let guard = Guard::new(connectivity.heeded.clone(), allowances);
+        let gate = Gate {
+            protocols: told.iter().chain(&asked).chain(&lines).cloned().collect(),
+            open: protocols(options.open)?.into(),
+            guard: guard.clone(),
+            inbound,
+        };
+        let mut swarm = swarm::built(&options.identity, gate, &connectivity)?;
+        let wanted = listened_on(options.address, options.port, connectivity.websocket)?;
+        let listening = swarm::listen(&mut swarm, &wanted).await?;
+        let advertised: Vec<Multiaddr> =
+            connectivity.advertised.into_iter().map(|Advertised(address)| address).collect();
+        let is_listening_told = advertised.is_empty();
+        for address in if is_listening_told { &listening } else { &advertised } {
+            swarm.add_external_address(address.clone());
+        }
+        for node in &options.boot_nodes {
+            swarm.behaviour_mut().limits.bypass_peer_id(&node.peer);
+        }
+        let db = opened(connectivity.peer_db, options.clock).await?;
+        let remembered = match &db {
+            Some(db) if connectivity.is_dialing_back => remembered(db, &options.identity),
+            _ => Vec::new(),
+        };
+        if let Some(db) = &db {
+            db.keep(group);
+        }
+        let network = Self {
+            commands,
+            peer_id: options.identity.peer_id().clone(),
+            listening: Arc::new(RwLock::new(listening)),
+            advertised: advertised.into(),
+            n_remembered: remembered.iter().map(|node| node.peer).collect::<BTreeSet<_>>().len(),
+            guard: guard.clone(),
+            group: group.clone(),
+        };
+        let (finder, found) = mpsc::channel(FOUND_CAPACITY);
         let actor = Actor {
             swarm,
             commands: commanded,
             events: events.clone(),
-            boot: boot::BootNodes::new(options.boot_nodes),
-            listening: Arc::clone(&listening),
+            dialer: Dialer::new(options.boot_nodes, remembered, Instant::now()),
+            rendezvous: Rendezvous::new(connectivity.wanted_peers),
+            guard: guard.clone(),
+            db,
+            found,
+            bounds: connectivity.connections,
+            standing: BTreeMap::new(),
+            waiting: HashMap::new(),
+            listening: Arc::clone(&network.listening),
+            is_listening_told,
         };
+        if connectivity.is_local_discovery_on {
+            network.find_locally(options.address, local::GROUP, finder);
+        }
         group.spawn("network", actor.run());
-        group.spawn("streams", exchange::read_all(accepted, asked, events, group.clone()));
-        Ok((Self { commands, peer_id, listening }, happened))
+        let (kinds, reading) = (Kinds { asked, lines }, (group.clone(), guard));
+        group.spawn("streams", exchange::read_all(accepted, kinds, events, reading));
+        Ok((network, happened))
     }
 
     /// The node's own id.
@@ -283,11 +302,48 @@ impl Network {
         &self.peer_id
     }
 
-    /// Where the node listens: multiaddresses, each ending in its id.
+    /// Where the node is reached: the advertised addresses, or those it listens on. Multiaddresses,
+    /// each ending in its id.
     #[must_use]
     pub fn addresses(&self) -> Vec<String> {
         let listening = self.listening.read();
-        listening.iter().map(|address| format!("{address}/p2p/{}", self.peer_id)).collect()
+        let told = if self.advertised.is_empty() { &**listening } else { &*self.advertised };
+        told.iter().map(|address| format!("{address}/p2p/{}", self.peer_id)).collect()
+    }
+
+    /// How many peers it remembered from an earlier run and began to dial.
+    #[must_use]
+    pub fn n_remembered(&self) -> usize {
+        self.n_remembered
+    }
+
+    /// Waits until all boot nodes are connected. Cancel-safe.
+    ///
+    /// # Errors
+    /// [`NetworkError::Unreached`] with those that are not after `within`.
+    pub async fn reach_boot_nodes(&self, within: Duration) -> Result<(), NetworkError> {
+        let unreached = || async {
+            let (told, unreached) = oneshot::channel();
+            // A network that has stopped reaches nobody; then nothing is told.
+            drop(self.commands.send(Command::Unreached { told }).await);
+            unreached.await.unwrap_or_default()
+        };
+        let look = || async {
+            let peers = unreached().await;
+            if peers.is_empty() { Ok(()) } else { Err(peers) }
+        };
+        if until(within, look).await.is_ok() {
+            return Ok(());
+        }
+        let peers = unreached().await.into_iter().map(named).collect();
+        Err(NetworkError::Unreached { peers, within })
+    }
+
+    /// Takes note that a message of `peer` was malformed: who sends many is cut off for a while.
+    pub fn blame(&self, peer: &PeerId) {
+        if let Ok(peer) = peer.as_str().parse() {
+            self.guard.offended(peer, Offense::Malformed);
+        }
     }
 
     /// Subscribes to `topic`; to be subscribed already is no error.
@@ -322,14 +378,18 @@ impl Network {
         bytes: &[u8],
     ) -> Result<(), SendError> {
         let telling = async {
-            let stream = self.open(peer, protocol).await?;
-            exchange::tell(stream, bytes)
+            let mut stream = self.open(peer, protocol).await?;
+            exchange::tell(&mut stream, bytes)
                 .await
-                .map_err(|source| SendError::Exchange { peer: peer.clone(), source })
+                .map_err(|source| SendError::Exchange { peer: peer.clone(), source })?;
+            Ok(stream)
         };
-        timeout(SEND_WITHIN, telling)
+        let stream = timeout(SEND_WITHIN, telling)
             .await
-            .map_err(|_| SendError::TimedOut { peer: peer.clone(), within: SEND_WITHIN })?
+            .map_err(|_| SendError::TimedOut { peer: peer.clone(), within: SEND_WITHIN })??;
+        // Not of that time: what was handed over is no failure, or an order would be given twice.
+        exchange::linger(stream).await;
+        Ok(())
     }
 
     /// Asks a connected peer one thing, and returns all it answers: at most `bytes_max` bytes.
@@ -355,6 +415,35 @@ impl Network {
             .map_err(|_| SendError::TimedOut { peer: peer.clone(), within })?
     }
 
+    /// Opens a line to a connected peer. Its writing task belongs to the network's group.
+    /// Cancel-safe.
+    ///
+    /// # Errors
+    /// [`SendError`] if the peer did not agree within 5 s.
+    pub async fn line(
+        &self,
+        peer: &PeerId,
+        protocol: &'static str,
+    ) -> Result<(Line, Frames), SendError> {
+        let opened = timeout(SEND_WITHIN, self.open(peer, protocol)).await;
+        let stream = opened
+            .map_err(|_| SendError::TimedOut { peer: peer.clone(), within: SEND_WITHIN })??;
+        Ok(line::line(stream, &self.group))
+    }
+
+    /// Finds nodes of the local network, and lets them find this one.
+    fn find_locally(&self, address: IpAddr, group: SocketAddrV4, found: mpsc::Sender<BootNode>) {
+        match local::opened(address, group) {
+            Ok(socket) => {
+                let network = self.clone();
+                let finding = local::find((socket, group), move || network.addresses(), found);
+                self.group.spawn("local network", finding);
+            }
+            // Not what the node is for, and others may find it otherwise.
+            Err(error) => warn!(%error, "failed to join the local network's multicast group"),
+        }
+    }
+
     async fn open(
         &self,
         peer: &PeerId,
@@ -374,33 +463,32 @@ impl Network {
     }
 }
 
-impl BootNode {
-    /// The node's id.
-    #[must_use]
-    pub fn peer_id(&self) -> PeerId {
-        named(self.peer)
+/// The addresses to listen on.
+fn listened_on(
+    address: IpAddr,
+    port: u16,
+    websocket: Option<u16>,
+) -> Result<Vec<Multiaddr>, NetworkError> {
+    if port != 0 && websocket == Some(port) {
+        return Err(NetworkError::SamePort { port });
     }
+    let at = |port| Multiaddr::from(address).with(Protocol::Tcp(port));
+    let websocket = websocket.map(|port| at(port).with(Protocol::Ws("/".into())));
+    Ok(std::iter::once(at(port)).chain(websocket).collect())
 }
 
-impl FromStr for BootNode {
-    type Err = BootNodeError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let wrong = || BootNodeError { text: text.chars().take(160).collect() };
-        let mut address: Multiaddr = text.parse().map_err(|_| wrong())?;
-        let Some(Protocol::P2p(peer)) = address.pop() else { return Err(wrong()) };
-        let parts: Vec<Protocol<'_>> = address.iter().collect();
-        match parts.as_slice() {
-            [Protocol::Ip4(_) | Protocol::Ip6(_), Protocol::Tcp(_)] => Ok(Self { peer, address }),
-            _ => Err(wrong()),
-        }
-    }
+/// Opens the peer store, if there is to be one.
+async fn opened(dir: Option<PathBuf>, clock: Clock) -> Result<Option<PeerDb>, NetworkError> {
+    let Some(dir) = dir else { return Ok(None) };
+    let open = tokio::task::spawn_blocking(move || PeerDb::open(&dir, clock));
+    let opened = open.await.map_err(|error| NetworkError::Setup(Box::new(error)))?;
+    Ok(Some(opened?))
 }
 
-impl fmt::Display for BootNode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/p2p/{}", self.address, self.peer)
-    }
+/// The peers in the peer store, without the node itself.
+fn remembered(db: &PeerDb, identity: &Identity) -> Vec<BootNode> {
+    let nodes = db.addresses().into_iter().filter_map(|text| address::dialable(&text));
+    nodes.filter(|node| node.peer_id() != *identity.peer_id()).collect()
 }
 
 fn protocols(names: &[&str]) -> Result<Vec<StreamProtocol>, NetworkError> {

@@ -1,9 +1,11 @@
 //! A node: network, function store and role, joined and started.
 
 mod dispatch;
+mod duty;
 mod offers;
 
 use std::{
+    collections::BTreeMap,
     net::{IpAddr, SocketAddr},
     num::NonZeroU32,
     path::PathBuf,
@@ -11,26 +13,39 @@ use std::{
     time::Duration,
 };
 
-use model::node::{GENERAL_TOPIC, PeerId, Role, Subgroup};
+use model::node::{GENERAL_TOPIC, PeerId, Subgroup};
 use runtime::run::Limits;
 use task::{clock::Clock, group::Group};
-use tokio::{sync::Notify, time::timeout};
+use tokio::{net::TcpListener, time::timeout};
 use tracing::{info, warn};
-use web::serve::{BindError, bind, serve};
+use web::{
+    serve::{BindError, bind, serve, serve_tls},
+    tls::{Tls, TlsError, TlsFiles},
+};
 
-use self::dispatch::Dispatch;
+use self::{
+    dispatch::Dispatch,
+    duty::{Duty, Parts},
+};
 use crate::{
-    functions::{Functions, FunctionsError},
-    head::{Head, server},
+    functions::{Functions, FunctionsError, SourceOptions},
+    head::{
+        ANSWER_WITHIN, Head, SignaturePolicy,
+        server::{self, RestOptions, RestToken},
+    },
     identity::Identity,
-    message::{FUNCTION_PROTOCOL, OFFER_PROTOCOL, WORK_PROTOCOL},
-    network::{BootNode, Network, NetworkError, NetworkOptions, PublishError},
+    message::{FUNCTION_PROTOCOL, LINE_PROTOCOL, OFFER_PROTOCOL, WORK_PROTOCOL},
+    metrics::{self, Metrics},
+    network::{BootNode, Connectivity, Network, NetworkError, NetworkOptions, PublishError},
     peers::Peers,
-    worker::{StartError, Worker, WorkerOptions},
+    worker::{ExecutionOptions, StartError, Worker},
 };
 
 /// How long a stopping node waits for what runs: the longest run of a function, and its answer.
 const DRAIN_WITHIN: Duration = Duration::from_secs(22);
+
+/// How long the boot nodes may take to answer where all of them must.
+const REACH_WITHIN: Duration = Duration::from_secs(5);
 
 /// How long the connections of a stopped node may take to end.
 const CLOSE_WITHIN: Duration = Duration::from_secs(5);
@@ -48,14 +63,60 @@ pub struct NodeOptions {
     pub port: u16,
     /// The nodes to stay connected to.
     pub boot_nodes: Vec<BootNode>,
+    /// Whom else its network is connected to, how it is reached, and whom it heeds: a worker the
+    /// heads it obeys, a head the workers it takes.
+    pub connectivity: Connectivity,
     /// The groups it belongs to, beside the general one.
     pub subgroups: Vec<Subgroup>,
     /// The folder of its function store. No other node may use it.
     pub functions_dir: PathBuf,
+    /// Where functions come from, beside that folder and peers.
+    pub sources: SourceOptions,
     /// How many functions it runs at once. A head runs none, but says this number at start.
     pub concurrency: NonZeroU32,
     /// What each function may use.
     pub limits: Limits,
+    /// How a worker runs functions.
+    pub execution: ExecutionOptions,
+    /// How it does what it does.
+    pub work: WorkOptions,
+}
+
+/// How a node does what it does.
+#[derive(Debug, Clone)]
+pub struct WorkOptions {
+    /// What requests to a head's REST API from other machines must bear; none for an open one.
+    pub rest_token: Option<RestToken>,
+    /// What secures a head's REST API; none for plain HTTP.
+    pub rest_tls: Option<TlsFiles>,
+    /// The address on which a worker serves its counts, at `/metrics`; none for nowhere. A head
+    /// serves them on its REST API.
+    pub metrics_api: Option<String>,
+    /// Which results a head takes.
+    pub signatures: SignaturePolicy,
+    /// How long one worker has to answer a head's work order. Longer than workers let functions
+    /// run, or their last words come too late.
+    pub answer_within: Duration,
+    /// What a worker declares of itself: requests may ask for nodes that do.
+    pub attributes: BTreeMap<String, String>,
+    /// How long it waits for what runs when it stops.
+    pub drain_within: Duration,
+}
+
+impl WorkOptions {
+    /// The usual way: an open API, results signed or not, 20 s, nothing declared, and 22 s to end.
+    #[must_use]
+    pub const fn usual() -> Self {
+        Self {
+            rest_token: None,
+            rest_tls: None,
+            metrics_api: None,
+            signatures: SignaturePolicy::WhereGiven,
+            answer_within: ANSWER_WITHIN,
+            attributes: BTreeMap::new(),
+            drain_within: DRAIN_WITHIN,
+        }
+    }
 }
 
 /// What a node does, and what that needs.
@@ -92,6 +153,9 @@ pub enum NodeError {
     /// Its REST API could not be served.
     #[error("serve the REST API")]
     Serve(#[from] BindError),
+    /// The certificate of its REST API is of no use.
+    #[error("secure the REST API")]
+    Tls(#[from] TlsError),
     /// It cannot run functions.
     #[error("start the worker")]
     Worker(#[from] StartError),
@@ -104,18 +168,13 @@ pub struct Node {
     network: Network,
     functions: Functions,
     duty: Duty,
-    rest_address: Option<SocketAddr>,
+    /// Of its REST API, and of its counts.
+    addresses: (Option<SocketAddr>, Option<SocketAddr>),
+    drain_within: Duration,
     /// The REST API's tasks.
     serving: Group,
     /// All other tasks.
     working: Group,
-}
-
-/// What a node does.
-#[derive(Debug, Clone)]
-enum Duty {
-    Head(Head),
-    Worker(Worker),
 }
 
 impl Node {
@@ -152,13 +211,19 @@ impl Node {
     /// Where its REST API is served, if it is a head.
     #[must_use]
     pub fn rest_address(&self) -> Option<SocketAddr> {
-        self.rest_address
+        self.addresses.0
     }
 
     /// Its function store.
     #[must_use]
     pub fn functions(&self) -> &Functions {
         &self.functions
+    }
+
+    /// Where its counts are served, if anywhere.
+    #[must_use]
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.addresses.1
     }
 
     /// The head, if it is one.
@@ -170,17 +235,21 @@ impl Node {
         }
     }
 
-    /// Stops the node: takes no more work, waits up to 22 s for what runs, then closes everything.
+    /// Stops the node: takes no more work, waits for what runs as long as it was told to, ends the rest and tells
+    /// whoever waits for it, then closes everything.
     pub async fn shutdown(&self) {
         info!(component = "node", "node stopping");
         let is_done = match &self.duty {
-            Duty::Head(head) => head.drain(DRAIN_WITHIN).await,
-            Duty::Worker(worker) => worker.drain(DRAIN_WITHIN).await,
+            Duty::Head(head) => head.drain(self.drain_within).await,
+            Duty::Worker(worker) => worker.drain(self.drain_within).await,
         };
         if !is_done {
-            warn!("stopped executions that did not end in {} s", DRAIN_WITHIN.as_secs());
+            warn!("ended executions that took longer than {} s", self.drain_within.as_secs());
         }
         self.serving.shutdown().await;
+        if self.rest_address().is_some() {
+            info!("Node API stopped");
+        }
         if timeout(CLOSE_WITHIN, self.working.shutdown()).await.is_err() {
             warn!("stopped without waiting for all tasks");
         }
@@ -194,50 +263,60 @@ impl Node {
     ) -> Result<Self, NodeError> {
         let NodeOptions { role, identity, subgroups, boot_nodes, concurrency, limits, .. } =
             options;
-        let sizes = WorkerOptions { concurrency, limits };
+        let (execution, work, metrics) = (options.execution, options.work, Metrics::default());
         let n_boot_nodes = boot_nodes.len();
-        let functions = Functions::open(options.functions_dir).await?;
+        let must_reach_boot_nodes = options.connectivity.must_reach_boot_nodes;
+        let functions = Functions::open_with(options.functions_dir, options.sources).await?;
         let network_options = NetworkOptions {
-            identity,
+            identity: identity.clone(),
             address: options.address,
             port: options.port,
             boot_nodes,
             told: &[WORK_PROTOCOL, OFFER_PROTOCOL],
             asked: &[FUNCTION_PROTOCOL],
+            lines: lines(&role),
+            open: open(&role),
+            connectivity: options.connectivity,
+            clock: clock.clone(),
         };
         // Bound before the network starts, so that a taken address leaves nothing half started.
-        let listener = match &role {
-            RoleOptions::Head { rest_api } => Some(bind(rest_api).await?),
-            RoleOptions::Worker => None,
-        };
+        let (listener, counting) = (bound(&role, &work).await?, bound_metrics(&role, &work).await?);
         let (network, events) = Network::start(&working, network_options).await?;
-        info!(
-            id = network.peer_id().as_str(),
-            addresses.json = json_text(&network.addresses()),
-            boot_nodes = n_boot_nodes,
-            dial_back_peers = 0,
-            "created host"
-        );
+        log_host(&network, n_boot_nodes);
         let peers = Peers::new(clock.clone());
-        let (n, f, p) = (network.clone(), functions.clone(), peers.clone());
-        let duty = match role {
-            RoleOptions::Head { .. } => Duty::Head(Head::new(n, f, p, subgroups.clone(), clock)),
-            RoleOptions::Worker => Duty::Worker(Worker::new(n, f, p, sizes)?),
+        let parts = Parts {
+            network: network.clone(),
+            functions: functions.clone(),
+            peers: peers.clone(),
+            identity,
+            metrics: metrics.clone(),
+            clock,
+            group: working.clone(),
         };
-        let identified = Arc::new(Notify::new());
-        let dispatch = Dispatch::new(&duty, &functions, &peers, &identified, &working);
+        let (rest_token, drain_within) = (work.rest_token.clone(), work.drain_within);
+        let duty = match role {
+            RoleOptions::Head { .. } => parts.head(subgroups.clone(), &work),
+            RoleOptions::Worker => parts.worker(concurrency, limits, (execution, work))?,
+        };
+        let role = duty.role().to_string();
+        count_node(&metrics, (network.peer_id(), &role), &subgroups);
+        let identified = Arc::new(offers::Identified::default());
+        let dispatch =
+            Dispatch::new(&duty, &functions, (&peers, &metrics, &network), &identified, &working);
         working.spawn("dispatch", dispatch.run(events));
         let rest_address = match (&duty, listener) {
-            (Duty::Head(head), Some(listener)) => {
-                let address = listener.local_addr().ok();
-                serve(listener, server::router(head.clone()), &serving);
-                log_rest_api(address);
-                address
-            }
+            (Duty::Head(head), Some(listener)) => served(head, listener, rest_token, &serving),
             _ => None,
         };
-        info!(role = duty.role().to_string(), "node starting");
+        let metrics_address = match (&duty, counting) {
+            (Duty::Worker(worker), Some(at)) => served_metrics(worker, at, &metrics, &serving),
+            _ => rest_address,
+        };
+        info!(role, "node starting");
         subscribe(&network, &subgroups).await?;
+        if must_reach_boot_nodes {
+            network.reach_boot_nodes(REACH_WITHIN).await?;
+        }
         let offers = offers::Offers {
             network: network.clone(),
             functions: functions.clone(),
@@ -248,17 +327,99 @@ impl Node {
         };
         working.spawn("offers", offers.run());
         info!(component = "node", concurrency, "starting node main loop");
-        Ok(Self { network, functions, duty, rest_address, serving, working })
+        let addresses = (rest_address, metrics_address);
+        Ok(Self { network, functions, duty, addresses, drain_within, serving, working })
     }
 }
 
-impl Duty {
-    const fn role(&self) -> Role {
-        match self {
-            Self::Head(_) => Role::Head,
-            Self::Worker(_) => Role::Worker,
-        }
+/// The protocols of lines that peers open: heads open them to workers.
+const fn lines(role: &RoleOptions) -> &'static [&'static str] {
+    match role {
+        RoleOptions::Head { .. } => &[],
+        RoleOptions::Worker => &[LINE_PROTOCOL],
     }
+}
+
+/// Binds the address of a head's REST API.
+async fn bound(
+    role: &RoleOptions,
+    work: &WorkOptions,
+) -> Result<Option<(TcpListener, Option<Tls>)>, NodeError> {
+    let RoleOptions::Head { rest_api } = role else { return Ok(None) };
+    let tls = work.rest_tls.as_ref().map(Tls::read).transpose()?;
+    Ok(Some((bind(rest_api).await?, tls)))
+}
+
+/// Binds the address on which a worker serves its counts.
+async fn bound_metrics(
+    role: &RoleOptions,
+    work: &WorkOptions,
+) -> Result<Option<TcpListener>, NodeError> {
+    match (role, &work.metrics_api) {
+        (RoleOptions::Worker, Some(address)) => Ok(Some(bind(address).await?)),
+        _ => Ok(None),
+    }
+}
+
+/// Serves a worker's counts, and returns where.
+fn served_metrics(
+    worker: &Worker,
+    listener: TcpListener,
+    metrics: &Metrics,
+    serving: &Group,
+) -> Option<SocketAddr> {
+    let address = listener.local_addr().ok();
+    let (worker, metrics) = (worker.clone(), metrics.clone());
+    let told = move || {
+        metrics.set(metrics::SLOTS_FREE, &[], worker.slots().1);
+        metrics.text()
+    };
+    serve(listener, server::metrics_router(told), serving);
+    address
+}
+
+/// The protocols that are open to peers that are not heeded. Content is checked by whoever gets it,
+/// and a worker may know what others hold. What a worker offers a head is work it would be given.
+const fn open(role: &RoleOptions) -> &'static [&'static str] {
+    match role {
+        RoleOptions::Head { .. } => &[FUNCTION_PROTOCOL],
+        RoleOptions::Worker => &[FUNCTION_PROTOCOL, OFFER_PROTOCOL],
+    }
+}
+
+fn count_node(metrics: &Metrics, (own_id, role): (&PeerId, &str), subgroups: &[Subgroup]) {
+    let labels = [own_id.as_str(), env!("CARGO_PKG_VERSION"), role];
+    metrics.set(metrics::NODE_INFO, &labels, 1);
+    let n_topics = u64::try_from(topics(subgroups).len()).unwrap_or(u64::MAX);
+    metrics.add_n(metrics::TOPIC_SUBSCRIPTIONS, &[], n_topics);
+}
+
+fn log_host(network: &Network, n_boot_nodes: usize) {
+    info!(
+        id = network.peer_id().as_str(),
+        addresses.json = json_text(&network.addresses()),
+        boot_nodes = n_boot_nodes,
+        dial_back_peers = network.n_remembered(),
+        "created host"
+    );
+}
+
+/// Serves a head's REST API, and returns where.
+fn served(
+    head: &Head,
+    (listener, tls): (TcpListener, Option<Tls>),
+    token: Option<RestToken>,
+    serving: &Group,
+) -> Option<SocketAddr> {
+    let address = listener.local_addr().ok();
+    let access = if token.is_some() { RestAccess::ByToken } else { RestAccess::Open };
+    let router = server::router(head.clone(), RestOptions { token }, serving);
+    match tls {
+        Some(tls) => serve_tls(listener, tls, router, serving),
+        None => serve(listener, router, serving),
+    }
+    log_rest_api(address, access);
+    address
 }
 
 async fn subscribe(network: &Network, subgroups: &[Subgroup]) -> Result<(), NodeError> {
@@ -278,13 +439,26 @@ fn topics(subgroups: &[Subgroup]) -> Vec<String> {
     own.chain([GENERAL_TOPIC.to_owned()]).collect()
 }
 
-fn log_rest_api(address: Option<SocketAddr>) {
+/// Whether a REST API is open to other machines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum RestAccess {
+    Open,
+    ByToken,
+}
+
+fn log_rest_api(address: Option<SocketAddr>, access: RestAccess) {
     let Some(address) = address else { return };
     let port = format!(":{}", address.port());
-    if address.ip().is_unspecified() {
-        info!(port, "Node API starting");
-    } else {
-        info!(port, %address, "Node API starting");
+    if !address.ip().is_unspecified() {
+        return info!(port, %address, "Node API starting");
+    }
+    info!(port, "Node API starting");
+    if access == RestAccess::Open {
+        warn!(
+            port,
+            "the REST API is open to everybody who reaches this machine: set --rest-token, or serve \
+             it on 127.0.0.1 alone"
+        );
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -17,26 +18,43 @@ use model::{
 };
 use parking_lot::Mutex;
 use task::clock::Clock;
+use tokio::{sync::Notify, time::timeout};
 
-use crate::{message::Offer, network::Event};
+use crate::{
+    message::{LINE_PROTOCOL, Offer},
+    network::Event,
+};
 
 /// The most peers remembered. Past it, the one that was lost longest ago is forgotten; while all are
 /// connected, a new one is not taken in. Above the bound on connections.
-const PEERS_MAX: usize = 4096;
+pub(crate) const PEERS_MAX: usize = 4096;
 
 /// How long a peer that was lost is still listed. A worker that restarts without a key comes back
 /// under another id, so its old one should not stay for long.
 const LOST_KEPT: Duration = Duration::from_mins(10);
 
 /// The most topics, addresses, protocols and functions remembered of one peer, each.
-const NAMES_MAX: usize = 1024;
+pub(crate) const NAMES_MAX: usize = 1024;
 
 /// Handle to the table of peers. Cheap to clone; all clones share one table.
 #[derive(Debug, Clone)]
 pub struct Peers {
     table: Arc<Mutex<BTreeMap<PeerId, Peer>>>,
     n_joins: Arc<AtomicU64>,
+    /// Rung when a peer has said what it speaks.
+    identified: Arc<Notify>,
     clock: Clock,
+}
+
+/// On which way a peer takes work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Way {
+    /// As frames of a line: it is one of ours.
+    Line,
+    /// As messages of b7s's later generation.
+    Later,
+    /// As messages of b7s's older generation.
+    Older,
 }
 
 /// What is known of a peer.
@@ -52,6 +70,8 @@ pub struct Peer {
     pub protocols: Vec<String>,
     /// The functions it says it holds.
     pub functions: BTreeSet<FunctionId>,
+    /// Whether it has answered like a node of the older generation.
+    pub is_older: bool,
     /// Whether a connection stands.
     pub is_connected: bool,
     /// The round trip of the last ping.
@@ -78,6 +98,7 @@ impl Peer {
             addresses: Vec::new(),
             protocols: Vec::new(),
             functions: BTreeSet::new(),
+            is_older: false,
             is_connected: false,
             latency: None,
             last_seen: now,
@@ -91,7 +112,8 @@ impl Peers {
     /// An empty table that dates what it hears by `clock`.
     #[must_use]
     pub fn new(clock: Clock) -> Self {
-        Self { table: Arc::default(), n_joins: Arc::default(), clock }
+        let (table, n_joins, identified) = (Arc::default(), Arc::default(), Arc::default());
+        Self { table, n_joins, identified, clock }
     }
 
     /// Takes note of what happened on the network.
@@ -106,10 +128,13 @@ impl Peers {
                 peer.is_connected = false;
                 peer.latency = None;
             }),
-            Event::Identified { peer, addresses, protocols } => self.update(peer, |peer| {
-                peer.addresses = addresses.iter().take(NAMES_MAX).cloned().collect();
-                peer.protocols = protocols.iter().take(NAMES_MAX).cloned().collect();
-            }),
+            Event::Identified { peer, addresses, protocols } => {
+                self.update(peer, |peer| {
+                    peer.addresses = addresses.iter().take(NAMES_MAX).cloned().collect();
+                    peer.protocols = protocols.iter().take(NAMES_MAX).cloned().collect();
+                });
+                self.identified.notify_waiters();
+            }
             Event::Pinged { peer, round_trip } => {
                 self.update(peer, |peer| peer.latency = Some(*round_trip));
             }
@@ -126,7 +151,8 @@ impl Peers {
             }),
             Event::Gossip { author: peer, .. }
             | Event::Told { peer, .. }
-            | Event::Asked { peer, .. } => self.heard(peer),
+            | Event::Asked { peer, .. }
+            | Event::Lined { peer, .. } => self.heard(peer),
         }
     }
 
@@ -163,10 +189,73 @@ impl Peers {
         table.iter().map(|(id, peer)| (id.clone(), peer.clone())).collect()
     }
 
+    /// Takes note of whether `peer` has answered like a node of the older generation.
+    pub fn answered_as(&self, peer: &PeerId, is_older: bool) {
+        if let Some(peer) = self.table.lock().get_mut(peer) {
+            peer.is_older = is_older;
+        }
+    }
+
+    /// Returns on which way `peer` takes work, by what it said so far.
+    #[must_use]
+    pub fn way(&self, peer: &PeerId) -> Way {
+        let table = self.table.lock();
+        let Some(peer) = table.get(peer) else { return Way::Later };
+        if peer.protocols.iter().any(|spoken| spoken == LINE_PROTOCOL) {
+            Way::Line
+        } else if peer.is_older {
+            Way::Older
+        } else {
+            Way::Later
+        }
+    }
+
+    /// Whether `peer` is known and connected.
+    #[must_use]
+    pub fn is_connected(&self, peer: &PeerId) -> bool {
+        self.table.lock().get(peer).is_some_and(|peer| peer.is_connected)
+    }
+
+    /// How many peers are connected.
+    #[must_use]
+    pub fn n_connected(&self) -> usize {
+        self.table.lock().values().filter(|peer| peer.is_connected).count()
+    }
+
     /// Returns the connected peers that speak `protocol`, by id.
     #[must_use]
     pub fn speaking(&self, protocol: &str) -> Vec<PeerId> {
         self.connected(|peer| peer.protocols.iter().any(|spoken| spoken == protocol))
+    }
+
+    /// Whether `peer` is connected and has not said yet what it speaks.
+    #[must_use]
+    pub fn is_silent(&self, peer: &PeerId) -> bool {
+        let table = self.table.lock();
+        table.get(peer).is_some_and(|peer| peer.is_connected && peer.protocols.is_empty())
+    }
+
+    /// Waits until `peer` has said what it speaks or is gone, at most for `within`. Cancel-safe.
+    pub async fn identified(&self, peer: &PeerId, within: Duration) {
+        let heard = async {
+            loop {
+                let mut rung = pin!(self.identified.notified());
+                // Whatever it says from here on rings.
+                rung.as_mut().enable();
+                if !self.is_silent(peer) {
+                    return;
+                }
+                rung.await;
+            }
+        };
+        // One that says nothing is taken for what it seems.
+        drop(timeout(within, heard).await);
+    }
+
+    /// Whether `peer` says that it is a worker.
+    #[must_use]
+    pub fn is_worker(&self, peer: &PeerId) -> bool {
+        self.table.lock().get(peer).is_some_and(|peer| peer.role == Some(Role::Worker))
     }
 
     /// Returns the connected peers that say they hold `function`, by id.
@@ -219,6 +308,8 @@ impl Peers {
 
 #[cfg(test)]
 mod tests {
+    use tokio::time::Instant;
+
     use super::*;
 
     fn id(n: u8) -> PeerId {
@@ -239,6 +330,26 @@ mod tests {
         assert_eq!(peers.list()[0].1.subgroups(), ["gpu"]);
         clock.advance(LOST_KEPT);
         assert_eq!(peers.list().len(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_a_peer_speaks_is_waited_for_and_not_for_ever() {
+        let peers = Peers::new(Clock::system());
+        let (began, within) = (Instant::now(), Duration::from_secs(1));
+        peers.identified(&id(1), within).await;
+        assert_eq!(began.elapsed(), Duration::ZERO, "it is not here");
+        peers.note(&Event::Connected(id(1)));
+        peers.identified(&id(1), within).await;
+        assert_eq!(began.elapsed(), within);
+        let says = async {
+            tokio::time::advance(Duration::from_millis(10)).await;
+            let (addresses, protocols) = (Vec::new(), vec![LINE_PROTOCOL.to_owned()]);
+            peers.note(&Event::Identified { peer: id(1), addresses, protocols });
+        };
+        let peer = id(1);
+        tokio::join!(peers.identified(&peer, within), says);
+        assert_eq!(began.elapsed(), within + Duration::from_millis(10));
+        assert_eq!(peers.way(&id(1)), Way::Line);
     }
 
     #[test]

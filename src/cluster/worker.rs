@@ -1,18 +1,23 @@
 //! A worker: answers roll calls it can serve, and runs work orders.
 //!
 //! It answers yes where it has a free slot and holds the function, which it first fetches from a
-//! peer if need be, the roll call's author before all. A work order then waits shortly for a slot
-//! and runs in this process, contained by room `runtime`. Absent on purpose: who may give orders; a
-//! worker serves every head of its network, as b7s ones do.
+//! peer if need be, the roll call's author before all. A work order then waits shortly for a slot,
+//! runs, contained by room `runtime`, and its result is signed. Heads of ours give orders on a line
+//! (`line.rs`), on which they can cancel them, too; others by a message for each.
 
 mod executor;
+mod external;
+mod install;
+mod line;
+mod place;
+mod rollcall;
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet, HashMap},
     num::NonZeroU32,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -23,20 +28,24 @@ use model::{
 };
 use parking_lot::Mutex;
 use runtime::run::Limits;
+use task::{causes::chain, group::Group};
 use tokio::{
-    sync::Semaphore,
+    select,
+    sync::{Semaphore, oneshot, watch},
     time::{Instant, timeout},
 };
 use tracing::{debug, info, warn};
 
-pub use self::executor::StartError;
+pub use self::executor::{ExecutionOptions, StartError};
 use self::executor::{Executor, ExecutorError};
 use crate::{
-    functions::{FetchError, Functions},
+    functions::{FetchError, Functions, InstallError},
+    identity::{Identity, SignError},
     message::{
-        Code, FUNCTION_PROTOCOL, Message, NodeResult, RollCall, RollCallResponse, WORK_PROTOCOL,
-        WorkOrder, WorkOrderResponse, json,
+        Code, ExecuteResponse, FUNCTION_PROTOCOL, Message, NodeResult, WORK_PROTOCOL, WorkOrder,
+        WorkOrderResponse, json,
     },
+    metrics::{self, Metrics},
     network::{MESSAGE_BYTES_MAX, Network},
     peers::Peers,
 };
@@ -53,10 +62,8 @@ pub const LIMITS_DEFAULT: Limits = Limits {
     wall: Duration::from_secs(18),
     memory_bytes: 256 * 1024 * 1024,
     output_bytes: 1024 * 1024,
+    fuel: None,
 };
-
-/// Roll calls handled at once, most of them waiting for a function. More are not answered.
-const CALLS_MAX: usize = 256;
 
 /// Work orders that wait for a slot, as many as a head has under way, so that one head alone is never
 /// refused for this. More are refused.
@@ -66,13 +73,49 @@ const WAITING_MAX: u32 = 256;
 /// all promised.
 const SLOT_WITHIN: Duration = Duration::from_secs(5);
 
-/// How a worker is sized.
-#[derive(Debug, Clone, Copy)]
+/// How long runs that a stopping worker ends may take to do so, and their heads to be told.
+const END_WITHIN: Duration = Duration::from_secs(1);
+
+/// How a worker is set up.
+#[derive(Debug, Clone)]
 pub struct WorkerOptions {
     /// How many functions it runs at once.
     pub concurrency: NonZeroU32,
     /// What each may use.
     pub limits: Limits,
+    /// How they are run.
+    pub execution: ExecutionOptions,
+    /// What it declares of itself: requests may ask for nodes that do.
+    pub attributes: BTreeMap<String, String>,
+}
+
+/// What a worker works with.
+#[derive(Debug)]
+pub struct WorkerParts {
+    /// Where its peers are.
+    pub network: Network,
+    /// The functions it holds.
+    pub functions: Functions,
+    /// What it knows of its peers.
+    pub peers: Peers,
+    /// Whose key signs its results.
+    pub identity: Identity,
+    /// Where it counts.
+    pub metrics: Metrics,
+    /// Where its tasks belong.
+    pub group: Group,
+}
+
+/// What an answer takes beside the output, at most: ids, a signature and numbers.
+const ANSWER_RESERVE_BYTES: usize = 4 * 1024;
+
+/// Which generation of b7s a message is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Generation {
+    /// Work orders and their answers.
+    Later,
+    /// `MsgExecute` and its answer, between heads and workers, too.
+    Older,
 }
 
 /// Handle to a worker. Cheap to clone.
@@ -84,14 +127,28 @@ struct Inner {
     network: Network,
     functions: Functions,
     peers: Peers,
+    identity: Identity,
+    metrics: Metrics,
+    group: Group,
     executor: Executor,
+    attributes: BTreeMap<String, String>,
     n_slots: u16,
     slots: Semaphore,
+    /// How many functions run, by the head they run for.
+    running: Mutex<BTreeMap<PeerId, usize>>,
     /// Work orders from their coming to their answer's going.
-    orders: Semaphore,
+    orders: Arc<Semaphore>,
+    /// The heads' lines, each with what ends it.
+    lines: Mutex<HashMap<PeerId, (u64, oneshot::Sender<()>)>>,
+    /// Numbers the lines.
+    n_lines: AtomicU64,
+    /// Taken by each line until it has ended.
+    open_lines: Arc<Semaphore>,
     /// The roll calls being handled, by author and request.
     calls: Mutex<BTreeSet<(PeerId, String)>>,
     is_stopping: AtomicBool,
+    /// Whether what runs is to end, since the node has waited for it long enough.
+    is_cut_short: watch::Sender<bool>,
 }
 
 /// Why a worker does not do what a head asks.
@@ -103,10 +160,14 @@ enum Refusal {
     Request(#[from] FunctionError),
     #[error("the node is stopping")]
     Stopping,
+    #[error("sign the result")]
+    Sign(#[from] SignError),
     #[error("no free slot: all {n_slots} are taken")]
     Full { n_slots: u16 },
     #[error("get the function")]
     Fetch(#[from] FetchError),
+    #[error("install the function")]
+    Install(#[from] InstallError),
     #[error("the function is not here")]
     Missing,
     #[error("the function's file is {has}, not {wanted}")]
@@ -117,28 +178,28 @@ enum Refusal {
     TooLong { n_bytes: usize },
 }
 
-/// A roll call that is being handled. Published again meanwhile, it is not handled twice.
-struct Call<'a> {
-    calls: &'a Mutex<BTreeSet<(PeerId, String)>>,
-    call: (PeerId, String),
+/// A function that runs for a head, until this is dropped.
+struct Running<'a> {
+    running: &'a Mutex<BTreeMap<PeerId, usize>>,
+    head: &'a PeerId,
 }
 
-impl<'a> Call<'a> {
-    fn admitted(
-        calls: &'a Mutex<BTreeSet<(PeerId, String)>>,
-        author: &PeerId,
-        request_id: &str,
-    ) -> Option<Self> {
-        let call = (author.clone(), request_id.to_owned());
-        let mut admitted = calls.lock();
-        let is_admitted = admitted.len() < CALLS_MAX && admitted.insert(call.clone());
-        is_admitted.then(|| Self { calls, call })
+impl<'a> Running<'a> {
+    fn of(running: &'a Mutex<BTreeMap<PeerId, usize>>, head: &'a PeerId) -> Self {
+        *running.lock().entry(head.clone()).or_default() += 1;
+        Self { running, head }
     }
 }
 
-impl Drop for Call<'_> {
+impl Drop for Running<'_> {
     fn drop(&mut self) {
-        self.calls.lock().remove(&self.call);
+        let mut running = self.running.lock();
+        if let Some(n_running) = running.get_mut(self.head) {
+            *n_running -= 1;
+            if *n_running == 0 {
+                running.remove(self.head);
+            }
+        }
     }
 }
 
@@ -150,15 +211,31 @@ impl Refusal {
         }
     }
 
+    /// Whether every worker would refuse alike: the request or the function is at fault.
+    fn is_final(&self) -> bool {
+        match self {
+            Self::Request(_) | Self::Method { .. } | Self::TooLong { .. } => true,
+            Self::Run(error) => error.is_final(),
+            _ => false,
+        }
+    }
+
+    /// The answer to an order that is refused.
+    fn answer(&self, head: &PeerId, order: &WorkOrder) -> WorkOrderResponse {
+        let (request, reason) = (&order.request_id, self.told());
+        warn!(request, peer = %head, reason, "refused a work order");
+        WorkOrderResponse {
+            request_id: request.clone(),
+            code: self.code(),
+            error_message: reason,
+            is_final: self.is_final(),
+            ..WorkOrderResponse::default()
+        }
+    }
+
     /// The whole chain of causes as one text, for the head's user.
     fn told(&self) -> String {
-        let mut text = self.to_string();
-        let mut cause = std::error::Error::source(self);
-        while let Some(error) = cause {
-            text = format!("{text}: {error}");
-            cause = error.source();
-        }
-        text
+        chain(self)
     }
 }
 
@@ -167,26 +244,37 @@ impl Worker {
     ///
     /// # Errors
     /// [`StartError`] if the runtime cannot be set up.
-    pub fn new(
-        network: Network,
-        functions: Functions,
-        peers: Peers,
-        options: WorkerOptions,
-    ) -> Result<Self, StartError> {
-        let WorkerOptions { concurrency, limits } = options;
+    pub fn new(parts: WorkerParts, options: WorkerOptions) -> Result<Self, StartError> {
+        let WorkerParts { network, functions, peers, identity, metrics, group } = parts;
+        let WorkerOptions { concurrency, limits, execution, attributes } = options;
         let n_slots = u16::try_from(concurrency.get()).unwrap_or(u16::MAX);
         let n_orders = usize::from(n_slots) + WAITING_MAX as usize;
         Ok(Self(Arc::new(Inner {
-            executor: Executor::new(functions.clone(), concurrency, limits)?,
+            executor: Executor::new(functions.clone(), (concurrency, limits), execution)?,
             network,
             functions,
             peers,
+            identity,
+            metrics,
+            group,
+            attributes,
             n_slots,
             slots: Semaphore::new(n_slots.into()),
-            orders: Semaphore::new(n_orders),
+            running: Mutex::default(),
+            orders: Arc::new(Semaphore::new(n_orders)),
+            lines: Mutex::default(),
+            n_lines: AtomicU64::new(0),
+            open_lines: Arc::new(Semaphore::new(line::LINES_MAX as usize)),
             calls: Mutex::default(),
             is_stopping: AtomicBool::new(false),
+            is_cut_short: watch::Sender::new(false),
         })))
+    }
+
+    /// Returns the peers it knows, by id.
+    #[cfg(test)]
+    pub(crate) fn peers(&self) -> Vec<(PeerId, crate::peers::Peer)> {
+        self.0.peers.list()
     }
 
     /// How many functions it runs at once, and how many more it could run now.
@@ -195,111 +283,117 @@ impl Worker {
         (self.0.n_slots.into(), self.0.slots.available_permits())
     }
 
-    /// Answers a roll call of `author`, once it has the function. A roll call that asks for
-    /// attributes is not answered, since this node declares none. Cancel-safe.
-    pub async fn roll_call(&self, author: PeerId, call: RollCall) {
-        let RollCall { function_id, request_id, .. } = &call;
-        info!(function = function_id, request = request_id, peer = %author, "received roll call request");
-        if call.attributes.is_some() {
-            return;
-        }
-        let Some(_call) = Call::admitted(&self.0.calls, &author, request_id) else {
-            debug!(request = request_id, "ignored a roll call: it or too many are being handled");
-            return;
-        };
-        let (code, message) = match self.readied(&author, &call).await {
-            Ok(()) => (Code::ACCEPTED, String::new()),
-            Err(refusal) => (refusal.code(), refusal.told()),
-        };
-        info!(
-            function = function_id, request = request_id, peer = %author,
-            code = code.as_str(), reason = message, "reporting for roll call"
-        );
-        let response = Message::RollCallResponse(RollCallResponse {
-            code,
-            function_id: call.function_id,
-            request_id: call.request_id,
-            message,
-        });
-        self.tell(&author, &json(&response)).await;
+    /// How many functions it runs at once, and how many of these are not taken by others than `head`:
+    /// none once it is stopping.
+    #[must_use]
+    pub fn slots_for(&self, head: &PeerId) -> (usize, usize) {
+        let running = self.0.running.lock();
+        let others = running.iter().filter(|(other, _)| *other != head).map(|(_, n)| n);
+        let n_slots = usize::from(self.0.n_slots);
+        let is_stopping = self.0.is_stopping.load(Ordering::Relaxed);
+        let n_others = if is_stopping { n_slots } else { others.sum() };
+        (n_slots, n_slots.saturating_sub(n_others))
     }
 
-    /// Runs a work order of `head` and tells it the outcome. Dropping it ends the run.
-    pub async fn work_order(&self, head: PeerId, order: WorkOrder) {
-        let request = order.request_id.clone();
-        let began = Instant::now();
+    /// Runs a work order of `head` and tells it the outcome in a message of the same generation.
+    /// Dropping it ends the run.
+    pub async fn work_order(&self, head: PeerId, order: WorkOrder, generation: Generation) {
+        let request_id = order.request_id.clone();
         let admitted = self.0.orders.try_acquire();
-        let outcome = match &admitted {
-            Ok(_) => self.outcome(&head, &order).await,
-            Err(_) => Err(Refusal::Full { n_slots: self.0.n_slots }),
+        let response = match &admitted {
+            Ok(_) => self.answer(&head, &order).await,
+            Err(_) => Refusal::Full { n_slots: self.0.n_slots }.answer(&head, &order),
         };
-        let response = match outcome {
-            Ok(response) => response,
-            Err(refusal) => {
-                warn!(request, peer = %head, reason = refusal.told(), "refused a work order");
-                let code = refusal.code();
-                json(&Message::WorkOrderResponse(WorkOrderResponse {
-                    request_id: order.request_id,
-                    code,
-                    error_message: refusal.told(),
-                    ..WorkOrderResponse::default()
-                }))
-            }
+        let own_id = self.0.network.peer_id().to_string();
+        let message = match generation {
+            Generation::Later => Message::WorkOrderResponse(response),
+            Generation::Older => Message::ExecuteResponse(ExecuteResponse {
+                request_id,
+                code: response.code,
+                results: BTreeMap::from([(own_id.clone(), response.result)]),
+                message: response.error_message,
+                from: own_id,
+                ..ExecuteResponse::default()
+            }),
         };
-        let elapsed_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-        debug!(request, peer = %head, elapsed_ms, "answered a work order");
-        self.tell(&head, &response).await;
+        self.tell(&head, &message).await;
     }
 
     /// Takes no more work, and waits until what runs has ended and was answered, at most for
-    /// `within`. Returns whether it has.
+    /// `within`. What has not is ended, and its head told. Returns whether all ended by itself.
     pub async fn drain(&self, within: Duration) -> bool {
         self.0.is_stopping.store(true, Ordering::Relaxed);
+        let n_running: usize = self.0.running.lock().values().sum();
+        if n_running > 0 {
+            info!(component = "node", n_running, "waiting for the functions that run");
+        }
         let n_orders = u32::from(self.0.n_slots) + WAITING_MAX;
-        timeout(within, self.0.orders.acquire_many(n_orders)).await.is_ok()
+        let is_done = timeout(within, self.0.orders.acquire_many(n_orders)).await.is_ok();
+        if !is_done {
+            self.0.is_cut_short.send_replace(true);
+            drop(timeout(END_WITHIN, self.0.orders.acquire_many(n_orders)).await);
+        }
+        self.end_lines().await;
+        is_done
     }
 
-    async fn readied(&self, author: &PeerId, call: &RollCall) -> Result<(), Refusal> {
-        if call.consensus != 0 {
-            return Err(Refusal::Consensus);
-        }
-        let id: FunctionId = call.function_id.parse()?;
-        self.check_free()?;
-        self.fetched(author, id).await?;
-        self.check_free()
+    /// Runs a work order, and returns the answer to it.
+    async fn answer(&self, head: &PeerId, order: &WorkOrder) -> WorkOrderResponse {
+        let began = Instant::now();
+        self.0.metrics.add(metrics::WORK_ORDERS, &[&order.function_id]);
+        let response = match self.outcome(head, order).await {
+            Ok(response) => response,
+            Err(refusal) => refusal.answer(head, order),
+        };
+        let elapsed_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        debug!(request = order.request_id, peer = %head, elapsed_ms, "answered a work order");
+        response
     }
 
-    fn check_free(&self) -> Result<(), Refusal> {
-        if self.0.is_stopping.load(Ordering::Relaxed) {
-            return Err(Refusal::Stopping);
-        }
-        if self.0.slots.available_permits() == 0 {
-            return Err(Refusal::Full { n_slots: self.0.n_slots });
-        }
-        Ok(())
-    }
-
-    /// Sees to it that function `id` is kept: asks `author` for it first, then those who say they
-    /// hold it, then the rest.
+    /// Sees to it that function `id` is kept.
     async fn fetched(&self, author: &PeerId, id: FunctionId) -> Result<(), Refusal> {
         if self.0.functions.get(id).is_some() {
             return Ok(());
         }
-        let speaking = self.0.peers.speaking(FUNCTION_PROTOCOL);
-        let mut asked: Vec<PeerId> = Vec::new();
-        for peer in
-            [author.clone()].into_iter().chain(self.0.peers.holding(id)).chain(speaking.clone())
-        {
-            if speaking.contains(&peer) && !asked.contains(&peer) {
-                asked.push(peer);
+        let asked = self.sources(author, id);
+        let (began, metrics) = (Instant::now(), &self.0.metrics);
+        metrics.add(metrics::INSTALLED, &[]);
+        let obtained = self.0.functions.obtain(id, &self.0.network, &asked).await;
+        metrics.took(metrics::INSTALL_TIME, began.elapsed());
+        match &obtained {
+            Ok(function) => {
+                metrics.add(metrics::INSTALLED_OK, &[]);
+                metrics.add_n(metrics::INSTALLED_BYTES, &[], function.size_bytes);
             }
+            Err(_) => metrics.add(metrics::INSTALLED_ERR, &[]),
         }
-        self.0.functions.obtain(id, &self.0.network, &asked).await?;
+        obtained?;
         Ok(())
     }
 
-    /// Runs a work order and returns the message that tells the outcome.
-    async fn outcome(&self, head: &PeerId, order: &WorkOrder) -> Result<Vec<u8>, Refusal> {
+    /// Whom to ask for function `id`: `author` first, then those who say they hold it, then the rest.
+    fn sources(&self, author: &PeerId, id: FunctionId) -> Vec<PeerId> {
+        let peers = &self.0.peers;
+        let speaking = peers.speaking(FUNCTION_PROTOCOL);
+        // One that has just connected may not have said yet what it speaks.
+        let is_asked = |peer: &PeerId| speaking.contains(peer) || peers.is_silent(peer);
+        let first = Some(author).filter(|author| is_asked(author)).cloned();
+        let holding = peers.holding(id).into_iter().filter(|peer| speaking.contains(peer));
+        let mut asked: Vec<PeerId> = Vec::new();
+        for peer in first.into_iter().chain(holding).chain(speaking.iter().cloned()) {
+            if !asked.contains(&peer) {
+                asked.push(peer);
+            }
+        }
+        asked
+    }
+
+    /// Runs a work order and returns the answer that tells the outcome.
+    async fn outcome(
+        &self,
+        head: &PeerId,
+        order: &WorkOrder,
+    ) -> Result<WorkOrderResponse, Refusal> {
         let id: FunctionId = order.function_id.parse()?;
         let wanted: Method = order.method.parse()?;
         let full = || Refusal::Full { n_slots: self.0.n_slots };
@@ -308,18 +402,32 @@ impl Worker {
         }
         let slot = timeout(SLOT_WITHIN, self.0.slots.acquire()).await;
         let _slot = slot.map_err(|_| full())?.map_err(|_| Refusal::Stopping)?;
-        let result = self.ran(head, order, (id, &wanted)).await?;
-        info!(function = %id, request = order.request_id, code = result.code.as_str(), "execution complete");
-        let response = json(&Message::WorkOrderResponse(WorkOrderResponse {
-            request_id: order.request_id.clone(),
-            code: result.code.clone(),
-            result,
-            error_message: String::new(),
-        }));
-        if response.len() > MESSAGE_BYTES_MAX {
-            return Err(Refusal::TooLong { n_bytes: response.len() });
+        let _running = Running::of(&self.0.running, head);
+        let mut is_cut_short = self.0.is_cut_short.subscribe();
+        let result = select! {
+            result = self.ran(head, order, (id, &wanted)) => result?,
+            _ = is_cut_short.wait_for(|is_cut_short| *is_cut_short) => return Err(Refusal::Stopping),
+        };
+        self.count(&order.function_id, &result);
+        let (request, code) = (&order.request_id, result.code.clone());
+        info!(function = %id, request, code = code.as_str(), "execution complete");
+        let n_bytes = escaped_bytes(&result.result.stdout) + escaped_bytes(&result.result.stderr);
+        if n_bytes + ANSWER_RESERVE_BYTES > MESSAGE_BYTES_MAX {
+            return Err(Refusal::TooLong { n_bytes });
         }
-        Ok(response)
+        let result = result.sign((request, &order.function_id), &self.0.identity)?;
+        let request_id = request.clone();
+        Ok(WorkOrderResponse { request_id, code, result, ..WorkOrderResponse::default() })
+    }
+
+    fn count(&self, function: &str, result: &NodeResult) {
+        let (metrics, usage) = (&self.0.metrics, result.usage);
+        metrics.add(metrics::RUNS, &[function]);
+        let outcome = if result.code == Code::OK { metrics::RUNS_OK } else { metrics::RUNS_ERR };
+        metrics.add(outcome, &[function]);
+        metrics.took(metrics::RUN_TIME, Duration::from_nanos(usage.wall_clock_ns));
+        metrics.add_n(metrics::RUNS_CPU_USER, &[], usage.cpu_user_ns / 1_000_000);
+        metrics.add_n(metrics::RUNS_CPU_SYS, &[], usage.cpu_sys_ns / 1_000_000);
     }
 
     /// Runs a work order. Where the function went or proves damaged since the roll call, it is fetched
@@ -333,7 +441,7 @@ impl Worker {
         for _ in 0..2 {
             self.fetched(head, id).await?;
             let Some(function) = self.0.functions.get(id) else { continue };
-            if function.method != *wanted {
+            if !function.runs(wanted) {
                 return Err(Refusal::Method { has: function.method, wanted: wanted.clone() });
             }
             let peer_id = self.0.network.peer_id();
@@ -344,9 +452,24 @@ impl Worker {
         Err(Refusal::Missing)
     }
 
-    async fn tell(&self, peer: &PeerId, message: &[u8]) {
-        if let Err(error) = self.0.network.tell(peer, WORK_PROTOCOL, message).await {
+    async fn tell(&self, peer: &PeerId, message: &Message) {
+        let bytes = json(message);
+        self.0.metrics.add(metrics::SENT, &[message.kind()]);
+        self.0.metrics.add(metrics::MESSAGES_SENT, &[WORK_PROTOCOL]);
+        let n_bytes = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+        self.0.metrics.add_n(metrics::MESSAGES_SENT_BYTES, &[], n_bytes);
+        if let Err(error) = self.0.network.tell(peer, WORK_PROTOCOL, &bytes).await {
             warn!(%peer, %error, "an answer did not reach its head");
         }
     }
+}
+
+/// How many bytes a text has as JSON.
+fn escaped_bytes(text: &str) -> usize {
+    let bytes = text.bytes().map(|byte| match byte {
+        b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 0x08 | 0x0c => 2,
+        0..0x20 => 6,
+        _ => 1,
+    });
+    bytes.sum()
 }

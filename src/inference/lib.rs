@@ -7,7 +7,6 @@
 //! purpose: the cluster and the dataset service, which [`runs`] and [`rows`] stand for.
 
 pub mod actor;
-mod causes;
 pub mod chain;
 pub mod close;
 pub mod epoch;
@@ -35,12 +34,11 @@ use model::{
     bundle::Bundle,
     topic::{Address, BlockHeight, TopicId},
 };
-use task::clock::Clock;
+use task::{causes::chain, clock::Clock};
 use tokio::{task::spawn_blocking, time::sleep};
 use tracing::{error, info, warn};
 
 use crate::{
-    causes::causes,
     chain::{Blocks, Chain},
     close::{CloseError, close},
     epoch::Progress,
@@ -432,7 +430,7 @@ fn closing(
             None
         }
         Err(error) => {
-            let cause = causes(&error);
+            let cause = chain(&error);
             error!(topic.id = %id, nonce, cause, "closed nonce {nonce} of topic {id} in vain");
             None
         }
@@ -465,7 +463,7 @@ fn lesson(
             Some(Lesson { truth: with_labels(topic, &truth), losses, learned })
         }
         Err(error) => {
-            let cause = causes(&error);
+            let cause = chain(&error);
             error!(topic.id = %id, nonce, cause, "learned nothing from nonce {nonce} of {id}");
             None
         }

@@ -6,13 +6,12 @@
 use std::{sync::Arc, time::Duration};
 
 use model::topic::{BlockHeight, TopicId};
-use task::group::Group;
+use task::{causes::chain, group::Group};
 use tokio::time::{sleep, timeout};
 use tracing::{debug, info, warn};
 
 use crate::{
     Inference, ReadError, Sender, SubmitError, actor,
-    causes::causes,
     epoch::{self, Step, due},
     prediction,
     rows::{FlatRow, Rows, lines},
@@ -178,7 +177,7 @@ impl Runner {
             }
             Ok(_) => Ok(()),
             Err(error) => {
-                let cause = causes(&error);
+                let cause = chain(&error);
                 debug!(topic.id = %id, nonce, cause, "no truth yet for nonce {nonce} of topic {id}");
                 if is_last_try {
                     self.inference.learn(id, nonce, None).await.map(drop)
@@ -248,7 +247,7 @@ impl Runner {
                 Ok(()) | Err(HandInError::Submit(SubmitError::Repeated { .. })) => n_taken += 1,
                 Err(error) => {
                     let (id, peer) = (self.topic.id, &output.peer_id);
-                    let cause = causes(&error);
+                    let cause = chain(&error);
                     warn!(
                         topic.id = %id,
                         nonce,
@@ -308,7 +307,7 @@ impl Runner {
         match self.ask(nonce).await {
             Ok(()) => self.asked = Some(nonce),
             Err(error) => {
-                let cause = causes(&error);
+                let cause = chain(&error);
                 if self.failed.replace(nonce) == Some(nonce) {
                     debug!(topic.id = %id, nonce, cause, "asked again in vain for nonce {nonce}");
                 } else {
@@ -321,5 +320,5 @@ impl Runner {
 }
 
 fn log_failed(id: TopicId, what: &'static str, error: &ReadError) {
-    warn!(topic.id = %id, cause = causes(error), "failed to {what} an epoch of topic {id}");
+    warn!(topic.id = %id, cause = chain(error), "failed to {what} an epoch of topic {id}");
 }

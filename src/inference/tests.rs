@@ -398,3 +398,9 @@ async fn heights_and_topics_outlast_the_program() {
     let topics: Vec<Topic> = reopened.topics().map(|topic| topic.as_ref().clone()).collect();
     assert_eq!(topics, demo_topics().unwrap()[..1]);
 }
+
+#[test]
+fn every_cause_is_told() {
+    let error = ReadError::Failed(InferenceError::Stopped);
+    assert_eq!(chain(&error), "read the network: finish before the program stopped");
+}

@@ -1,19 +1,32 @@
 //! Functions: WebAssembly modules named by what they contain.
 
+pub mod content;
+
 use std::{fmt, str::FromStr};
 
 use cid::Cid;
 use multihash_codetable::{Code, MultihashDigest as _};
 
-/// The multicodec of a raw block: the bytes are the content itself.
-const RAW_CODEC: u64 = 0x55;
+use self::content::{Codec, ContentId};
+
+/// How many hexadecimal digits a SHA-256 has.
+const HEX_DIGITS: usize = 64;
 
 /// The longest method name taken, in bytes.
 const METHOD_BYTES_MAX: usize = 255;
 
 /// What identifies a function: the content id (CID) of its content.
+///
+/// In clusters of b7s it may also be the SHA-256 of an address, for what was installed from there.
+/// Such an id says nothing of the content; [`Self::content`] tells the two apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FunctionId(Cid);
+pub struct FunctionId(Name);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Name {
+    Content(Cid),
+    Address([u8; 32]),
+}
 
 /// The name of the file inside a function that is to run, such as `hello.wasm`.
 ///
@@ -31,6 +44,9 @@ pub enum FunctionError {
         /// The text, shortened.
         text: String,
     },
+    /// The bytes are no content id.
+    #[error("read the content id (CID) of a raw or dag-pb block by SHA-256")]
+    Content,
     /// The text is no file name.
     #[error("read `{text}` as a method, which is one file name such as hello.wasm")]
     Method {
@@ -40,11 +56,20 @@ pub enum FunctionError {
 }
 
 impl FunctionId {
-    /// Returns the id of a function that is one module: the version 1 CID of a raw block, by
-    /// SHA-256, as any IPFS tool computes it for a file of at most one block.
+    /// Returns the id of a function that is one block: the version 1 CID of a raw block, by
+    /// SHA-256, as any IPFS tool computes it for a file of at most one chunk of 256 KiB. A longer
+    /// module may be named so, too, though IPFS tools would cut it.
     #[must_use]
     pub fn of_module(bytes: &[u8]) -> Self {
-        Self(Cid::new_v1(RAW_CODEC, Code::Sha2_256.digest(bytes)))
+        ContentId::of_block(Codec::Raw, bytes).into()
+    }
+
+    /// Returns the id that b7s nodes give a function installed from `address`: its SHA-256.
+    #[must_use]
+    pub fn of_address(address: &str) -> Self {
+        let mut digest = [0; 32];
+        digest.copy_from_slice(Code::Sha2_256.digest(address.as_bytes()).digest());
+        Self(Name::Address(digest))
     }
 
     /// Whether `bytes` are the content that this id names.
@@ -53,13 +78,44 @@ impl FunctionId {
     /// blocks, which one piece of bytes cannot prove.
     #[must_use]
     pub fn is_of_module(&self, bytes: &[u8]) -> bool {
-        self.0.codec() == RAW_CODEC && self.0.hash() == &Code::Sha2_256.digest(bytes)
+        self.content().is_some_and(|id| id.codec() == Codec::Raw && id.names(bytes))
+    }
+
+    /// Returns the name of the block at the root of its content; none if this is an address's id,
+    /// or a CID of another codec or hash than [`ContentId`] has.
+    #[must_use]
+    pub fn content(&self) -> Option<ContentId> {
+        match &self.0 {
+            Name::Content(cid) => ContentId::of_cid(cid),
+            Name::Address(_) => None,
+        }
+    }
+
+    /// Whether this is an address's id.
+    #[must_use]
+    pub const fn is_of_address(&self) -> bool {
+        matches!(self.0, Name::Address(_))
+    }
+
+    /// Returns the version 1 id of the same content, which is how functions are kept.
+    #[must_use]
+    pub fn normalized(self) -> Self {
+        self.content().map_or(self, Self::from)
+    }
+}
+
+impl From<ContentId> for FunctionId {
+    fn from(id: ContentId) -> Self {
+        Self(Name::Content(id.cid()))
     }
 }
 
 impl fmt::Display for FunctionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        match &self.0 {
+            Name::Content(cid) => cid.fmt(f),
+            Name::Address(digest) => digest.iter().try_for_each(|byte| write!(f, "{byte:02x}")),
+        }
     }
 }
 
@@ -67,10 +123,32 @@ impl FromStr for FunctionId {
     type Err = FunctionError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if let Some(digest) = digest(text) {
+            return Ok(Self(Name::Address(digest)));
+        }
         text.parse()
-            .map(Self)
+            .map(|cid| Self(Name::Content(cid)))
             .map_err(|_| FunctionError::Id { text: text.chars().take(80).collect() })
     }
+}
+
+/// Reads a SHA-256 in lowercase hexadecimal.
+fn digest(text: &str) -> Option<[u8; 32]> {
+    let digits = text.as_bytes();
+    if digits.len() != HEX_DIGITS {
+        return None;
+    }
+    let value = |digit: u8| match digit {
+        b'0'..=b'9' => Some(digit - b'0'),
+        b'a'..=b'f' => Some(digit - b'a' + 10),
+        _ => None,
+    };
+    let mut digest = [0; 32];
+    for (byte, pair) in digest.iter_mut().zip(digits.chunks_exact(2)) {
+        let &[high, low] = pair else { return None };
+        *byte = value(high)? * 16 + value(low)?;
+    }
+    Some(digest)
 }
 
 impl Method {

@@ -80,6 +80,16 @@ impl<K: Eq + Hash + Copy, V: Clone, E: Clone> Cache<K, V, E> {
         made
     }
 
+    /// Returns the value of `key` if it is there.
+    pub(crate) fn get(&self, key: K) -> Option<V> {
+        let mut state = self.state.lock();
+        state.n_uses += 1;
+        let last_use = state.n_uses;
+        let entry = state.entries.get_mut(&key)?;
+        entry.last_use = last_use;
+        entry.slot.get()?.as_ref().ok().cloned()
+    }
+
     fn slot(&self, key: K) -> Slot<V, E> {
         let mut state = self.state.lock();
         state.n_uses += 1;

@@ -1,32 +1,30 @@
 //! The engine: compiles programs, keeps what it compiled, and runs guests, a few at a time.
 
-use std::{convert::Infallible, error::Error as StdError, fmt, io, num::NonZeroU32, sync::Arc};
+use std::{
+    convert::Infallible, error::Error as StdError, fmt, io, num::NonZeroU32, path::PathBuf,
+    sync::Arc, time::Duration,
+};
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::{
     sync::{Semaphore, oneshot},
     task::{JoinError, spawn_blocking},
 };
-use wasmtime::{
-    Config, Engine, ExternType, InstanceAllocationStrategy, InstancePre, Linker, Module,
-    PoolingAllocationConfig,
-};
 
 use crate::{
-    cache::{Cache, Capacity},
-    guest::{self, Abandoned, Guest, START},
-    memory::TABLE_ELEMENTS_MAX,
-    program::{Program, ProgramKey},
+    cache::Capacity,
+    disk::Disk,
+    driver::Begun,
+    guest::{self, Abandoned, Ready},
+    machine::{Fuel, Machine},
+    output::Streams,
+    program::Program,
     run::{Finished, Run},
-    ticker::Ticker,
 };
 
 /// The stack a guest's calls may take: what the engine gives by default, and eight times the stack
 /// of a thread in WASI's C library.
 const STACK_BYTES: usize = 512 * 1024;
-
-/// What the host's own functions may take of a guest's stack beyond that. A debug build has large
-/// frames; the engine's default is a little less.
-const HOST_STACK_BYTES: usize = 2 * 1024 * 1024;
 
 /// The largest module accepted. Functions are some ten kilobytes in C and a few megabytes in Go or
 /// Python; compiling takes time and memory in proportion.
@@ -35,19 +33,16 @@ const MODULE_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// Compiled modules kept, by number and by size. Compiled code is some three times its module.
 const KEPT: Capacity = Capacity { n_values_max: 64, bytes_max: 256 * 1024 * 1024 };
 
-/// Tables a module may have: C has one, languages with references a few.
-const TABLES_MAX: u32 = 4;
-
-/// The size of a 32-bit address space. What a guest may really take is up to its limits; so much
-/// is set aside in addresses alone, which lets the processor check its accesses.
-const ADDRESS_SPACE_BYTES: usize = 1 << 32;
+/// Up to what it took last, of the processor's time, a program is begun on a thread that does other
+/// things: a tenth of what such a thread may then be held up.
+const SHORT_CPU: Duration = Duration::from_millis(1);
 
 /// Runs programs. Cheap to clone: all clones share one engine and its limits.
 #[derive(Clone)]
 pub struct Runtime(Arc<Inner>);
 
 /// How a runtime is sized.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct RuntimeOptions {
     /// How many guests run at once. Who comes when all places are taken waits for one.
     pub runs_max: NonZeroU32,
@@ -59,6 +54,13 @@ pub struct RuntimeOptions {
     pub kept_modules_max: usize,
     /// How many bytes of compiled code are kept.
     pub kept_bytes_max: usize,
+    /// A program whose last run took no more of the processor's time than this is begun on the
+    /// thread that asks for its next one.
+    pub short_cpu: Duration,
+    /// Where compiled code is kept beyond the life of this runtime, shared with all others that
+    /// are given this folder. None: nowhere. A folder that cannot be used, or that other users
+    /// may write to, is not used, with a warning in the log.
+    pub compiled_folder: Option<PathBuf>,
 }
 
 /// Why there is no runtime.
@@ -100,7 +102,7 @@ pub enum ProgramError {
         #[source]
         source: Arc<dyn StdError + Send + Sync>,
     },
-    /// It imports what WASI preview 1 does not have.
+    /// It imports what WASI does not have, or is a component without `wasi:cli/run`.
     #[error("offer the module what it imports")]
     Import {
         /// The engine's reason, which names the import.
@@ -108,8 +110,11 @@ pub enum ProgramError {
         source: Arc<dyn StdError + Send + Sync>,
     },
     /// It is a library, not a command.
-    #[error("find the function {START} that a WASI command exports")]
-    NoStart,
+    #[error("find the function {entry} that a WASI command exports")]
+    NoStart {
+        /// What was looked for.
+        entry: String,
+    },
 }
 
 /// Why a run did not happen.
@@ -126,6 +131,20 @@ pub enum RunError {
         #[source]
         source: io::Error,
     },
+    /// The system refused the folder of a guest.
+    #[error("make the guest's folder")]
+    Files {
+        /// The system's reason.
+        #[source]
+        source: io::Error,
+    },
+    /// The engine that counts fuel could not be set up.
+    #[error("give the guest fuel")]
+    Fuel {
+        /// The engine's reason.
+        #[source]
+        source: Box<dyn StdError + Send + Sync>,
+    },
     /// The thread that ran the guest panicked, or the program is shutting down.
     #[error("finish the run")]
     Lost {
@@ -136,17 +155,28 @@ pub enum RunError {
 }
 
 struct Inner {
-    engine: Engine,
-    linker: Linker<Guest>,
-    programs: Cache<ProgramKey, InstancePre<Guest>, ProgramError>,
+    options: RuntimeOptions,
+    disk: Option<Arc<Disk>>,
+    machine: Machine,
+    /// Set up by the first guest that has fuel.
+    fueled: Mutex<Option<Arc<Machine>>>,
     places: Arc<Semaphore>,
-    ticker: Ticker,
-    module_bytes_max: usize,
+    /// Held while a guest is begun on a thread that drives futures: one at a time.
+    beginning: Mutex<()>,
+}
+
+/// How often programs were made ready to run for the first time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Compilations {
+    /// How many were compiled.
+    pub n_compiled: usize,
+    /// How many were found compiled on the disk.
+    pub n_found: usize,
 }
 
 impl RuntimeOptions {
     /// The usual sizes for `runs_max` guests at once: a stack of 512 KiB, modules up to 32 MiB, 64
-    /// of them kept compiled in at most 256 MiB.
+    /// of them kept compiled in at most 256 MiB, none on the disk; a run up to 1 ms is short.
     #[must_use]
     pub const fn for_runs(runs_max: NonZeroU32) -> Self {
         Self {
@@ -155,33 +185,63 @@ impl RuntimeOptions {
             module_bytes_max: MODULE_BYTES_MAX,
             kept_modules_max: KEPT.n_values_max,
             kept_bytes_max: KEPT.bytes_max,
+            short_cpu: SHORT_CPU,
+            compiled_folder: None,
         }
     }
 }
 
 impl Runtime {
-    /// Sets up an engine. It sets aside 4 GiB of addresses, not of memory, for each run at once.
+    /// Sets up an engine. It sets aside 8 GiB of addresses, not of memory, for each run at once.
     ///
     /// # Errors
     /// [`RuntimeError`] if the engine or the system refuses.
     pub fn new(options: RuntimeOptions) -> Result<Self, RuntimeError> {
-        let refused =
-            |error: wasmtime::Error| RuntimeError::Engine { source: error.into_boxed_dyn_error() };
-        let engine = Engine::new(&config(options)).map_err(refused)?;
-        let mut linker = Linker::new(&engine);
-        guest::offer_wasi(&mut linker).map_err(refused)?;
-        let ticker =
-            Ticker::start(engine.clone()).map_err(|source| RuntimeError::Ticker { source })?;
-        let kept =
-            Capacity { n_values_max: options.kept_modules_max, bytes_max: options.kept_bytes_max };
+        let disk = options.compiled_folder.as_deref().and_then(|folder| {
+            Disk::open(folder)
+                .inspect_err(|error| {
+                    let cause = StdError::source(error).map(ToString::to_string);
+                    tracing::warn!(%error, cause, "compiled code is not kept on the disk");
+                })
+                .ok()
+        });
+        let disk = disk.map(Arc::new);
         Ok(Self(Arc::new(Inner {
-            engine,
-            linker,
-            programs: Cache::new(kept),
+            machine: Machine::new(&options, Fuel::Free, disk.clone())?,
+            disk,
+            fueled: Mutex::default(),
             places: Arc::new(Semaphore::new(usize::try_from(options.runs_max.get()).unwrap_or(1))),
-            ticker,
-            module_bytes_max: options.module_bytes_max,
+            beginning: Mutex::default(),
+            options,
         })))
+    }
+
+    /// How many programs were compiled so far, and how many needed not be.
+    pub fn compilations(&self) -> Compilations {
+        let fueled = self.0.fueled.lock().as_ref().map_or(0, |machine| machine.n_prepared());
+        let n_prepared = self.0.machine.n_prepared() + fueled;
+        let n_found = self.0.disk.as_ref().map_or(0, |disk| disk.n_found());
+        Compilations { n_compiled: n_prepared.saturating_sub(n_found), n_found }
+    }
+
+    /// Runs `program` on this thread, otherwise as [`Self::execute`] does, but for waiting for a
+    /// place: `runs_max` is up to the caller. Blocks; not for a thread that drives futures.
+    ///
+    /// # Errors
+    /// As [`Self::execute`].
+    pub fn execute_here(&self, program: &Program, run: Run) -> Result<Finished, RunError> {
+        let (_waiting, abandoned) = oneshot::channel::<Infallible>();
+        self.0.run(program, run, Streams::Kept, abandoned)
+    }
+
+    /// Runs `program` on this thread with the standard streams of this process: its output, up to
+    /// its limit, is not in what it left behind, and its input is not that of `run`.
+    ///
+    /// # Errors
+    /// As [`Self::execute`].
+    pub fn execute_attached(&self, program: &Program, run: Run) -> Result<Finished, RunError> {
+        let (_waiting, abandoned) = oneshot::channel::<Infallible>();
+        self.0.run(program, run, Streams::Process, abandoned)
     }
 
     /// Runs `program` to its end and returns what it left behind, however it ended: a guest that
@@ -189,7 +249,8 @@ impl Runtime {
     ///
     /// Waits for a place while `runs_max` guests run, however many callers wait already: bounding
     /// those is up to them. A program is compiled on its first run, once however many ask; that is
-    /// not cut short. Cancel-safe: dropping the future ends the guest within some 10 ms. Needs a
+    /// not cut short. One whose last run was short begins on this thread, and leaves it after some
+    /// 10 ms at most; all others run on threads of their own. Cancel-safe: dropping the future ends the guest within some 10 ms. Needs a
     /// tokio runtime around it.
     ///
     /// # Errors
@@ -197,12 +258,30 @@ impl Runtime {
     pub async fn execute(&self, program: &Program, run: Run) -> Result<Finished, RunError> {
         let place = Arc::clone(&self.0.places).acquire_owned().await;
         let (waiting, abandoned) = oneshot::channel::<Infallible>();
-        let (inner, program) = (Arc::clone(&self.0), program.clone());
-        let work = spawn_blocking(move || {
-            let finished = inner.run(&program, run, abandoned);
-            drop(place);
-            finished
-        });
+        let inner = Arc::clone(&self.0);
+        let work = if let Some((ready, alone)) = inner.short(program, &run) {
+            let ticking = inner.machine.tick();
+            let begun = guest::begin(ready, run, abandoned)?;
+            drop(alone);
+            let rest = match begun {
+                Begun::Ended(finished) => return finished?.ok_or(RunError::Lost { source: None }),
+                Begun::Panicked => return Err(RunError::Lost { source: None }),
+                Begun::Unfinished(rest) => rest,
+            };
+            let inner = Arc::clone(&inner);
+            spawn_blocking(move || {
+                let finished = rest.block_on();
+                drop((ticking, place, inner));
+                finished?.ok_or(RunError::Lost { source: None })
+            })
+        } else {
+            let (inner, program) = (Arc::clone(&inner), program.clone());
+            spawn_blocking(move || {
+                let finished = inner.run(&program, run, Streams::Kept, abandoned);
+                drop(place);
+                finished
+            })
+        };
         let finished = work.await.map_err(|source| RunError::Lost { source: Some(source) })?;
         drop(waiting);
         finished
@@ -210,64 +289,42 @@ impl Runtime {
 }
 
 impl Inner {
-    fn run(&self, program: &Program, run: Run, abandoned: Abandoned) -> Result<Finished, RunError> {
-        let ready =
-            self.programs.get_or_make(program.key(), || self.prepare(program), n_code_bytes)?;
-        let _ticking = self.ticker.tick();
-        guest::run(&ready, run, abandoned)
-            .map_err(|source| RunError::Clock { source })?
-            .ok_or(RunError::Lost { source: None })
+    fn run(
+        &self,
+        program: &Program,
+        run: Run,
+        streams: Streams,
+        abandoned: Abandoned,
+    ) -> Result<Finished, RunError> {
+        let fueled = if run.limits.fuel.is_some() { Some(self.fueled()?) } else { None };
+        let machine = fueled.as_deref().unwrap_or(&self.machine);
+        let ready = machine.ready(program)?;
+        ready.check_entry(&run.entry)?;
+        let _ticking = machine.tick();
+        guest::run(&ready, run, streams, abandoned)?.ok_or(RunError::Lost { source: None })
     }
 
-    fn prepare(&self, program: &Program) -> Result<InstancePre<Guest>, ProgramError> {
-        let (n_bytes, n_bytes_max) = (program.bytes().len(), self.module_bytes_max);
-        if n_bytes > n_bytes_max {
-            return Err(ProgramError::TooLarge { n_bytes, n_bytes_max });
+    /// Returns `program` if it may begin on a thread that drives futures, and what it holds while it
+    /// does.
+    fn short(&self, program: &Program, run: &Run) -> Option<(Arc<Ready>, MutexGuard<'_, ()>)> {
+        if run.limits.fuel.is_some() {
+            return None;
         }
-        let module = Module::from_binary(&self.engine, program.bytes())
-            .map_err(|error| ProgramError::Compile { source: shared(error) })?;
-        let is_start = |export: ExternType| {
-            export.func().is_some_and(|f| f.params().len() == 0 && f.results().len() == 0)
-        };
-        if !module.get_export(START).is_some_and(is_start) {
-            return Err(ProgramError::NoStart);
-        }
-        self.linker
-            .instantiate_pre(&module)
-            .map_err(|error| ProgramError::Import { source: shared(error) })
+        let ready = self.machine.compiled_before(program)?;
+        let is_fit = ready.is_short() && ready.check_entry(&run.entry).is_ok();
+        let alone = is_fit.then(|| self.beginning.try_lock())??;
+        Some((ready, alone))
     }
-}
 
-fn config(options: RuntimeOptions) -> Config {
-    let mut pool = PoolingAllocationConfig::new();
-    let runs_max = options.runs_max.get();
-    pool.total_core_instances(runs_max)
-        .total_memories(runs_max)
-        .total_tables(runs_max.saturating_mul(TABLES_MAX))
-        .total_stacks(runs_max)
-        .max_tables_per_module(TABLES_MAX)
-        .table_elements(TABLE_ELEMENTS_MAX)
-        .max_memory_size(ADDRESS_SPACE_BYTES);
-    let mut config = Config::new();
-    config
-        .allocation_strategy(InstanceAllocationStrategy::Pooling(pool))
-        .epoch_interruption(true)
-        .max_wasm_stack(options.stack_bytes)
-        .async_stack_size(options.stack_bytes.saturating_add(HOST_STACK_BYTES))
-        .wasm_backtrace_max_frames(None)
-        // Results are compared between machines: a NaN has one spelling, SIMD one meaning.
-        .cranelift_nan_canonicalization(true)
-        .relaxed_simd_deterministic(true);
-    config
-}
-
-fn n_code_bytes(program: &InstancePre<Guest>) -> usize {
-    let image = program.module().image_range();
-    image.end.addr().saturating_sub(image.start.addr())
-}
-
-fn shared(error: wasmtime::Error) -> Arc<dyn StdError + Send + Sync> {
-    Arc::from(error.into_boxed_dyn_error())
+    fn fueled(&self) -> Result<Arc<Machine>, RunError> {
+        let mut fueled = self.fueled.lock();
+        if let Some(machine) = &*fueled {
+            return Ok(Arc::clone(machine));
+        }
+        let machine = Machine::new(&self.options, Fuel::Counted, self.disk.clone())
+            .map_err(|error| RunError::Fuel { source: Box::new(error) })?;
+        Ok(Arc::clone(fueled.insert(Arc::new(machine))))
+    }
 }
 
 impl fmt::Debug for Runtime {

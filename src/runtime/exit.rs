@@ -12,10 +12,12 @@ use crate::{
 /// Where the call into a guest stopped.
 #[derive(Debug)]
 pub(crate) enum Stop {
-    /// It returned, or the engine or the guest ended it.
-    Ended(wasmtime::Result<()>),
+    /// It returned with a code, or the engine or the guest ended it.
+    Ended(wasmtime::Result<i32>),
     /// Its time was up.
     Deadline,
+    /// Its folder holds more than it may.
+    FilesFull,
 }
 
 /// How a guest ended, and with which code.
@@ -30,13 +32,15 @@ impl Exit {
     pub(crate) fn of(stop: &Stop, memory: &MemoryLimit, written: &Written) -> Self {
         let error = match stop {
             Stop::Deadline => return Self::by_runtime(Ended::TimedOut),
-            Stop::Ended(Ok(())) => return Self { ended: Ended::Exited, code: 0 },
+            Stop::FilesFull => return Self::by_runtime(Ended::FilesFull),
+            Stop::Ended(Ok(code)) => return Self::by_guest(*code, memory),
             Stop::Ended(Err(error)) => error,
         };
         if let Some(I32Exit(code)) = error.downcast_ref() {
-            let is_starved = *code != 0 && memory.denied().is_some();
-            let ended = if is_starved { Ended::OutOfMemory } else { Ended::Exited };
-            return Self { ended, code: *code };
+            return Self::by_guest(*code, memory);
+        }
+        if let Some(Trap::OutOfFuel) = error.downcast_ref() {
+            return Self::by_runtime(Ended::OutOfFuel);
         }
         if written.is_cut {
             return Self::by_runtime(Ended::OutputFull);
@@ -50,26 +54,25 @@ impl Exit {
         Self::by_runtime(Ended::Trapped(trapped(error.downcast_ref())))
     }
 
+    fn by_guest(code: i32, memory: &MemoryLimit) -> Self {
+        let is_starved = code != 0 && memory.denied().is_some();
+        Self { ended: if is_starved { Ended::OutOfMemory } else { Ended::Exited }, code }
+    }
+
     const fn by_runtime(ended: Ended) -> Self {
         Self { ended, code: ended.exit_code() }
     }
 }
 
-/// The line that tells the user why the runtime ended a guest. None if the guest ended by itself.
-///
-/// It depends on nothing but the limits and the module, so that equal results stay equal.
+/// What [`Ended::reason`] says, and of a guest that could not start, that.
 pub(crate) fn reason(ended: Ended, limits: &Limits, memory: &MemoryLimit) -> Option<String> {
-    let reason = match ended {
-        Ended::Exited => return None,
-        Ended::TimedOut => format!("time limit of {:?} reached", limits.wall),
-        Ended::OutOfMemory if memory.denied() == Some(Denied::AtStart) => {
-            format!("memory limit of {} bytes is below the module's first size", memory.bytes_max())
-        }
-        Ended::OutOfMemory => format!("memory limit of {} bytes reached", memory.bytes_max()),
-        Ended::OutputFull => format!("output limit of {} bytes reached", limits.output_bytes),
-        Ended::Trapped(trapped) => format!("trap: {trapped}"),
-    };
-    Some(format!("runtime: {reason}\n"))
+    if ended == Ended::OutOfMemory && memory.denied() == Some(Denied::AtStart) {
+        return Some(format!(
+            "runtime: memory limit of {} bytes is below the module's first size\n",
+            memory.bytes_max()
+        ));
+    }
+    ended.reason(limits)
 }
 
 fn trapped(trap: Option<&Trap>) -> Trapped {

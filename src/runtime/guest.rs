@@ -1,27 +1,44 @@
 //! One guest: the host it sees, and its run from start to end.
 
-use std::{convert::Infallible, io};
+use std::{
+    convert::Infallible,
+    future::poll_fn,
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
-use tokio::{runtime::Builder, sync::oneshot, time::Instant};
-use wasmtime::{InstancePre, Linker, Store};
+use rustix::time::{ClockId, clock_gettime};
+use tokio::{sync::oneshot, time::Instant};
+use wasmtime::{Engine, InstancePre, Linker, Module, Store, component};
 use wasmtime_wasi::{
-    I32Exit, WasiCtxBuilder,
+    FsPerms, I32Exit, WasiCtxBuilder, WasiCtxView, WasiView,
     p1::{self, WasiP1Ctx},
-    p2::pipe::MemoryInputPipe,
+    p2::{self, bindings::CommandPre, pipe::MemoryInputPipe},
 };
 
 use crate::{
+    driver::{self, Begun},
+    engine::{ProgramError, RunError},
     exit::{Exit, Stop, reason},
+    files::Folder,
     memory::MemoryLimit,
-    output::Output,
-    run::{Finished, Run},
+    output::{Output, Streams},
+    run::{Finished, Limits, Run},
 };
-
-/// The function that a WASI command exports.
-pub(crate) const START: &str = "_start";
 
 /// The module name that WASI preview 1 is imported from.
 const WASI: &str = "wasi_snapshot_preview1";
+
+/// What the names of WASI preview 2's interfaces of files begin with.
+const WASI_FILES: &str = "wasi:filesystem/";
+
+/// What a guest may have open at once, its standard streams among it: each open file is one of this
+/// process, which has some thousand for all.
+const RESOURCES_MAX: usize = 64;
 
 /// What the host holds for one guest.
 pub(crate) struct Guest {
@@ -29,14 +46,39 @@ pub(crate) struct Guest {
     memory: MemoryLimit,
 }
 
+/// A program that is compiled and has its imports.
+pub(crate) struct Ready {
+    form: Form,
+    /// Whether it asks for files: who does not is spared a folder.
+    has_files: bool,
+    /// Up to what it takes of the processor's time a run is short.
+    short_cpu: Duration,
+    /// Whether its last run was short.
+    was_short: AtomicBool,
+}
+
+/// What a program is.
+enum Form {
+    /// A WASI preview 1 command.
+    Command(InstancePre<Guest>),
+    /// A WASI preview 2 component.
+    Component(CommandPre<Guest>),
+}
+
 /// Waits for the one who waits for the guest to go away: nothing is ever sent.
 pub(crate) type Abandoned = oneshot::Receiver<Infallible>;
 
-/// Offers a guest WASI preview 1 and nothing else.
+impl WasiView for Guest {
+    fn ctx(&mut self) -> WasiCtxView<'_> {
+        self.wasi.ctx()
+    }
+}
+
+/// Offers a command WASI preview 1 and nothing else.
 ///
 /// # Errors
 /// The engine's, which names the function that cannot be offered.
-pub(crate) fn offer_wasi(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
+pub(crate) fn offer_commands(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     p1::add_to_linker_async(linker, |guest| &mut guest.wasi)?;
     // The library's own traps on codes above 125, which C's `exit(-1)` has.
     linker.allow_shadowing(true);
@@ -47,77 +89,243 @@ pub(crate) fn offer_wasi(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     Ok(())
 }
 
-/// Runs a guest to its end, its deadline, or until nobody waits for it any more: then none.
-///
-/// Blocks the thread, which must not be one that drives futures. The guest's clock is a driver of
-/// its own, so that its sleeps end with it, whatever the caller's runtime does.
+/// Offers a component WASI preview 2 and nothing else.
 ///
 /// # Errors
-/// The system's, where it refuses that driver.
+/// As [`offer_commands`].
+pub(crate) fn offer_components(linker: &mut component::Linker<Guest>) -> wasmtime::Result<()> {
+    p2::add_to_linker_async(linker)
+}
+
+impl Ready {
+    /// Gives a command its imports. A run that takes up to `short_cpu` is short.
+    ///
+    /// # Errors
+    /// The engine's, which names the import that is not offered.
+    pub(crate) fn command(
+        linker: &Linker<Guest>,
+        module: &Module,
+        short_cpu: Duration,
+    ) -> wasmtime::Result<Self> {
+        let has_files = module.imports().any(|import| import.name().starts_with("path_"));
+        let form = Form::Command(linker.instantiate_pre(module)?);
+        Ok(Self { form, has_files, short_cpu, was_short: AtomicBool::new(false) })
+    }
+
+    /// Gives a component its imports. A run that takes up to `short_cpu` is short.
+    ///
+    /// # Errors
+    /// The engine's, which names the import that is not offered, or what a command should export.
+    pub(crate) fn component(
+        linker: &component::Linker<Guest>,
+        component: &component::Component,
+        short_cpu: Duration,
+    ) -> wasmtime::Result<Self> {
+        let names = component.component_type();
+        let has_files =
+            names.imports(linker.engine()).any(|(name, _)| name.starts_with(WASI_FILES));
+        let command = CommandPre::new(linker.instantiate_pre(component)?)?;
+        let form = Form::Component(command);
+        Ok(Self { form, has_files, short_cpu, was_short: AtomicBool::new(false) })
+    }
+
+    /// What its code takes of memory.
+    pub(crate) fn n_bytes(&self) -> usize {
+        let image = match &self.form {
+            Form::Command(command) => command.module().image_range(),
+            Form::Component(component) => component.instance_pre().component().image_range(),
+        };
+        image.end.addr().saturating_sub(image.start.addr())
+    }
+
+    /// Checks that a run can start at `entry`.
+    ///
+    /// # Errors
+    /// [`ProgramError::NoStart`] if it is not a function without arguments and results.
+    pub(crate) fn check_entry(&self, entry: &str) -> Result<(), ProgramError> {
+        let Form::Command(command) = &self.form else { return Ok(()) };
+        let export = command.module().get_export(entry);
+        let function = export.as_ref().and_then(|export| export.func());
+        match function {
+            Some(function) if function.params().len() == 0 && function.results().len() == 0 => {
+                Ok(())
+            }
+            _ => Err(ProgramError::NoStart { entry: entry.to_owned() }),
+        }
+    }
+
+    /// Whether [`begin`] is for it: it never waits for files, and ended soon when it last ran.
+    pub(crate) fn is_short(&self) -> bool {
+        matches!(self.form, Form::Command(_))
+            && !self.has_files
+            && self.was_short.load(Ordering::Relaxed)
+    }
+
+    fn engine(&self) -> &Engine {
+        match &self.form {
+            Form::Command(command) => command.module().engine(),
+            Form::Component(component) => component.engine(),
+        }
+    }
+
+    /// Starts the guest and returns the code it ends with by returning.
+    async fn call(&self, store: &mut Store<Guest>, entry: &str) -> wasmtime::Result<i32> {
+        match &self.form {
+            Form::Command(command) => {
+                let instance = command.instantiate_async(&mut *store).await?;
+                store.data_mut().memory.started();
+                let start = instance.get_typed_func::<(), ()>(&mut *store, entry)?;
+                start.call_async(&mut *store, ()).await.map(|()| 0)
+            }
+            Form::Component(component) => {
+                let command = component.instantiate_async(&mut *store).await?;
+                store.data_mut().memory.started();
+                let outcome = command.wasi_cli_run().call_run(&mut *store).await?;
+                Ok(i32::from(outcome.is_err()))
+            }
+        }
+    }
+}
+
+/// Runs a guest to its end, its deadline, or until nobody waits for it any more: then none.
+///
+/// Blocks the thread, which must not be one that drives futures.
+///
+/// # Errors
+/// [`RunError`], where the system refuses what the guest needs.
 pub(crate) fn run(
-    program: &InstancePre<Guest>,
+    ready: &Ready,
+    run: Run,
+    streams: Streams,
+    abandoned: Abandoned,
+) -> Result<Option<Finished>, RunError> {
+    driver::block_on(run_until_stopped(ready, run, streams, abandoned))
+        .map_err(|source| RunError::Clock { source })?
+}
+
+/// Runs a guest on this thread, which may be one that drives futures, until it ends, or waits, or a
+/// tick has passed. The rest is for another thread.
+///
+/// # Errors
+/// As [`run`].
+pub(crate) fn begin(
+    ready: Arc<Ready>,
     run: Run,
     abandoned: Abandoned,
-) -> io::Result<Option<Finished>> {
-    let driver = Builder::new_current_thread().enable_time().build()?;
-    Ok(driver.block_on(run_until_stopped(program, run, abandoned)))
+) -> Result<Begun<Result<Option<Finished>, RunError>>, RunError> {
+    let run = async move { run_until_stopped(&ready, run, Streams::Kept, abandoned).await };
+    driver::begin(Box::pin(run)).map_err(|source| RunError::Clock { source })
 }
 
 async fn run_until_stopped(
-    program: &InstancePre<Guest>,
-    run: Run,
+    ready: &Ready,
+    mut run: Run,
+    streams: Streams,
     abandoned: Abandoned,
-) -> Option<Finished> {
+) -> Result<Option<Finished>, RunError> {
     let limits = run.limits;
-    let output = Output::new(limits.output_bytes);
-    let guest = Guest { wasi: wasi(run, &output), memory: MemoryLimit::new(limits.memory_bytes) };
-    let mut store = Store::new(program.module().engine(), guest);
+    let folder = match run.files.take() {
+        Some(files) if ready.has_files => {
+            Some(Folder::make(files).map_err(|source| RunError::Files { source })?)
+        }
+        _ => None,
+    };
+    let output = Output::new(streams, limits.output_bytes);
+    let wasi = wasi(&mut run, folder.as_ref(), &output)
+        .map_err(|error| RunError::Files { source: std::io::Error::other(error) })?;
+    let mut guest = Guest { wasi, memory: MemoryLimit::new(limits.memory_bytes) };
+    guest.ctx().table.set_max_capacity(RESOURCES_MAX);
+    let mut store = Store::new(ready.engine(), guest);
     store.limiter(|guest| &mut guest.memory);
     store.epoch_deadline_async_yield_and_update(1);
     store.set_epoch_deadline(1);
+    if let Some(fuel) = limits.fuel {
+        store
+            .set_fuel(fuel)
+            .map_err(|error| RunError::Fuel { source: error.into_boxed_dyn_error() })?;
+    }
 
-    let started = Instant::now();
-    let stop = tokio::select! {
-        biased;
-        _ = abandoned => return None,
-        result = call(program, &mut store) => Stop::Ended(result),
-        () = tokio::time::sleep(limits.wall) => Stop::Deadline,
+    let (started, mut cpu) = (Instant::now(), Duration::ZERO);
+    let stop = {
+        let mut call = pin!(ready.call(&mut store, &run.entry));
+        // It may go on in another thread than it began in.
+        let call = poll_fn(|context| {
+            let cpu_started = thread_cpu();
+            let polled = call.as_mut().poll(context);
+            cpu += thread_cpu().saturating_sub(cpu_started);
+            polled
+        });
+        tokio::select! {
+            biased;
+            _ = abandoned => return Ok(None),
+            result = call => Stop::Ended(result),
+            () = tokio::time::sleep(limits.wall) => Stop::Deadline,
+            () = overfull(folder.as_ref()) => Stop::FilesFull,
+        }
     };
     let wall = started.elapsed();
+    ready.was_short.store(cpu <= ready.short_cpu, Ordering::Relaxed);
+    Ok(Some(finished(&stop, &output, &store.data().memory, (limits, wall, cpu))))
+}
 
+fn finished(
+    stop: &Stop,
+    output: &Output,
+    memory: &MemoryLimit,
+    (limits, wall, cpu): (Limits, Duration, Duration),
+) -> Finished {
     let mut written = output.take();
-    let memory = &store.data().memory;
-    let exit = Exit::of(&stop, memory, &written);
+    let exit = Exit::of(stop, memory, &written);
     if let Some(reason) = reason(exit.ended, &limits, memory) {
         if written.stderr.last().is_some_and(|last| *last != b'\n') {
             written.stderr.push(b'\n');
         }
         written.stderr.extend_from_slice(reason.as_bytes());
     }
-    Some(Finished {
+    Finished {
         stdout: written.stdout,
         stderr: written.stderr,
         exit_code: exit.code,
         ended: exit.ended,
         wall,
+        cpu_user: cpu,
+        cpu_system: Duration::ZERO,
         memory_peak_bytes: memory.peak_bytes(),
-    })
+    }
 }
 
-async fn call(program: &InstancePre<Guest>, store: &mut Store<Guest>) -> wasmtime::Result<()> {
-    let instance = program.instantiate_async(&mut *store).await?;
-    let start = instance.get_typed_func::<(), ()>(&mut *store, START)?;
-    start.call_async(&mut *store, ()).await
+/// Waits until the folder, if there is one, holds more than it may.
+async fn overfull(folder: Option<&Folder>) {
+    match folder {
+        Some(folder) => folder.overfull().await,
+        None => std::future::pending().await,
+    }
 }
 
-/// No directories, no network, and of the environment what the run says.
-fn wasi(run: Run, output: &Output) -> WasiP1Ctx {
+/// No network, no files but those of its folder, and of the environment what the run says.
+fn wasi(run: &mut Run, folder: Option<&Folder>, output: &Output) -> wasmtime::Result<WasiP1Ctx> {
     let mut wasi = WasiCtxBuilder::new();
-    wasi.arg(run.name).args(&run.arguments);
+    wasi.arg(&run.name).args(&run.arguments);
     for (name, value) in &run.environment {
         wasi.env(name, value);
     }
-    wasi.stdin(MemoryInputPipe::new(run.stdin)).stdout(output.stdout()).stderr(output.stderr());
+    match output.streams() {
+        Streams::Kept => wasi.stdin(MemoryInputPipe::new(std::mem::take(&mut run.stdin))),
+        Streams::Process => wasi.inherit_stdin(),
+    };
+    wasi.stdout(output.stdout()).stderr(output.stderr());
     wasi.allow_tcp(false).allow_udp(false).allow_ip_name_lookup(false);
-    wasi.build_p1()
+    if let Some(folder) = folder {
+        // The thread is the guest's own: looking up a file on it holds up nobody else. But a sleep
+        // must not block it, or no deadline would be seen.
+        wasi.allow_blocking_current_thread(true);
+        wasi.preopened_dir(folder.path(), "/", FsPerms::ReadWrite)?;
+        wasi.allow_blocking_current_thread(false);
+    }
+    Ok(wasi.build_p1())
+}
+
+/// The processor's time this thread has taken.
+fn thread_cpu() -> Duration {
+    Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
 }

@@ -4,15 +4,31 @@ use std::mem;
 
 use wasmtime::ResourceLimiter;
 
-/// Elements a guest's tables may have, each. A table holds the functions a guest calls by
+/// Elements a guest's tables may have together. A table holds the functions a guest calls by
 /// pointer: large C++ programs have some ten thousand.
 pub(crate) const TABLE_ELEMENTS_MAX: usize = 100_000;
+
+/// Tables a guest may have: C has one, languages with references a few, a component one for each of
+/// its modules.
+pub(crate) const TABLES_MAX: u32 = 8;
+
+/// Memories a guest may have: one, but for components made of several programs.
+pub(crate) const MEMORIES_MAX: u32 = 2;
+
+/// Modules a component may start: a program brings some four of them, with what adapts it.
+pub(crate) const INSTANCES_MAX: u32 = 16;
 
 /// Denies growth beyond a limit and remembers that it did.
 #[derive(Debug)]
 pub(crate) struct MemoryLimit {
     bytes_max: usize,
+    /// All memories together.
+    bytes: usize,
     peak_bytes: usize,
+    /// All tables together.
+    n_elements: usize,
+    /// The growth allowed last, in case the system refuses it.
+    last: Growth,
     denied: Option<Denied>,
     has_started: bool,
 }
@@ -26,9 +42,28 @@ pub(crate) enum Denied {
     Later,
 }
 
+#[derive(Debug, Clone, Copy, Default)]
+struct Growth {
+    bytes: usize,
+    n_elements: usize,
+}
+
 impl MemoryLimit {
     pub(crate) const fn new(bytes_max: usize) -> Self {
-        Self { bytes_max, peak_bytes: 0, denied: None, has_started: false }
+        Self {
+            bytes_max,
+            bytes: 0,
+            peak_bytes: 0,
+            n_elements: 0,
+            last: Growth { bytes: 0, n_elements: 0 },
+            denied: None,
+            has_started: false,
+        }
+    }
+
+    /// Says that the guest has all it starts with.
+    pub(crate) const fn started(&mut self) {
+        self.has_started = true;
     }
 
     /// The limit.
@@ -50,30 +85,62 @@ impl MemoryLimit {
 impl ResourceLimiter for MemoryLimit {
     fn memory_growing(
         &mut self,
-        _current: usize,
+        current: usize,
         desired: usize,
         maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
-        // The first question is about the module's own size, be it zero.
-        let has_started = mem::replace(&mut self.has_started, true);
         // Beyond the module's own maximum a growth fails anyway, and is no matter of ours.
         let is_ours = maximum.is_none_or(|maximum| desired <= maximum);
-        if desired > self.bytes_max {
+        let growth = desired.saturating_sub(current);
+        let bytes = self.bytes.saturating_add(growth);
+        if bytes > self.bytes_max {
             if is_ours && self.denied.is_none() {
-                self.denied = Some(if has_started { Denied::Later } else { Denied::AtStart });
+                let is_first = !self.has_started && current == 0;
+                self.denied = Some(if is_first { Denied::AtStart } else { Denied::Later });
             }
             return Ok(false);
         }
-        self.peak_bytes = self.peak_bytes.max(desired);
+        self.bytes = bytes;
+        self.last = Growth { bytes: growth, n_elements: 0 };
+        self.peak_bytes = self.peak_bytes.max(bytes);
         Ok(true)
+    }
+
+    fn memory_grow_failed(&mut self, _error: wasmtime::Error) -> wasmtime::Result<()> {
+        self.bytes = self.bytes.saturating_sub(mem::take(&mut self.last).bytes);
+        Ok(())
     }
 
     fn table_growing(
         &mut self,
-        _current: usize,
+        current: usize,
         desired: usize,
         _maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
-        Ok(desired <= TABLE_ELEMENTS_MAX)
+        let growth = desired.saturating_sub(current);
+        let n_elements = self.n_elements.saturating_add(growth);
+        if n_elements > TABLE_ELEMENTS_MAX {
+            return Ok(false);
+        }
+        self.n_elements = n_elements;
+        self.last = Growth { bytes: 0, n_elements: growth };
+        Ok(true)
+    }
+
+    fn table_grow_failed(&mut self, _error: wasmtime::Error) -> wasmtime::Result<()> {
+        self.n_elements = self.n_elements.saturating_sub(mem::take(&mut self.last).n_elements);
+        Ok(())
+    }
+
+    fn instances(&self) -> usize {
+        INSTANCES_MAX as usize
+    }
+
+    fn tables(&self) -> usize {
+        TABLES_MAX as usize
+    }
+
+    fn memories(&self) -> usize {
+        MEMORIES_MAX as usize
     }
 }

@@ -1,7 +1,7 @@
 //! What a guest writes: both of its streams, under one limit.
 
 use std::{
-    io,
+    io::{self, Write as _},
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
@@ -20,9 +20,21 @@ use wasmtime_wasi::{
 /// about copying alone.
 const WRITE_BYTES_MAX: usize = 64 * 1024;
 
+/// Where a guest's standard streams lead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Streams {
+    /// Input comes from its run, output is kept for the one who waits.
+    Kept,
+    /// All are this process's own.
+    Process,
+}
+
 /// The standard output and error of one guest. Clones share them.
 #[derive(Debug, Clone)]
-pub(crate) struct Output(Arc<Mutex<Written>>);
+pub(crate) struct Output {
+    streams: Streams,
+    written: Arc<Mutex<Written>>,
+}
 
 /// What was written.
 #[derive(Debug, Default)]
@@ -55,9 +67,15 @@ enum Stream {
 struct Full;
 
 impl Output {
-    /// Keeps at most `bytes_max` bytes, of both streams together.
-    pub(crate) fn new(bytes_max: usize) -> Self {
-        Self(Arc::new(Mutex::new(Written { bytes_left: bytes_max, ..Written::default() })))
+    /// Lets at most `bytes_max` bytes through, of both streams together.
+    pub(crate) fn new(streams: Streams, bytes_max: usize) -> Self {
+        let written = Written { bytes_left: bytes_max, ..Written::default() };
+        Self { streams, written: Arc::new(Mutex::new(written)) }
+    }
+
+    /// Where it leads.
+    pub(crate) const fn streams(&self) -> Streams {
+        self.streams
     }
 
     /// The standard output.
@@ -72,25 +90,36 @@ impl Output {
 
     /// Takes what was written so far, leaving nothing.
     pub(crate) fn take(&self) -> Written {
-        std::mem::take(&mut self.0.lock())
+        std::mem::take(&mut self.written.lock())
     }
 }
 
 impl Sink {
-    /// Keeps what the limit lets through.
+    /// Takes what the limit lets through.
     ///
     /// # Errors
-    /// [`Full`] if that is not all.
-    fn keep(&self, bytes: &[u8]) -> Result<(), Full> {
-        let mut written = self.output.0.lock();
-        let n_kept = bytes.len().min(written.bytes_left);
-        let kept = bytes.get(..n_kept).unwrap_or_default();
-        written.bytes_left -= n_kept;
-        match self.stream {
-            Stream::Out => written.stdout.extend_from_slice(kept),
-            Stream::Error => written.stderr.extend_from_slice(kept),
-        }
-        if n_kept == bytes.len() {
+    /// [`Full`] if that is not all, or if this process's own streams are closed.
+    fn take(&self, bytes: &[u8]) -> Result<(), Full> {
+        let mut written = self.output.written.lock();
+        let n_taken = bytes.len().min(written.bytes_left);
+        let taken = bytes.get(..n_taken).unwrap_or_default();
+        written.bytes_left -= n_taken;
+        let is_taken = match (self.output.streams, self.stream) {
+            (Streams::Kept, Stream::Out) => {
+                written.stdout.extend_from_slice(taken);
+                true
+            }
+            (Streams::Kept, Stream::Error) => {
+                written.stderr.extend_from_slice(taken);
+                true
+            }
+            (Streams::Process, Stream::Out) => {
+                let mut stdout = io::stdout().lock();
+                stdout.write_all(taken).and_then(|()| stdout.flush()).is_ok()
+            }
+            (Streams::Process, Stream::Error) => io::stderr().lock().write_all(taken).is_ok(),
+        };
+        if is_taken && n_taken == bytes.len() {
             return Ok(());
         }
         written.is_cut = true;
@@ -117,7 +146,7 @@ impl StdoutStream for Sink {
 impl OutputStream for Sink {
     /// A trap where the limit is reached: it ends the guest.
     fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
-        self.keep(&bytes).map_err(|full| StreamError::Trap(full.into()))
+        self.take(&bytes).map_err(|full| StreamError::Trap(full.into()))
     }
 
     fn flush(&mut self) -> StreamResult<()> {
@@ -140,7 +169,7 @@ impl AsyncWrite for Sink {
         _context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Poll::Ready(self.keep(bytes).map(|()| bytes.len()).map_err(io::Error::other))
+        Poll::Ready(self.take(bytes).map(|()| bytes.len()).map_err(io::Error::other))
     }
 
     fn poll_flush(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -17,7 +17,8 @@ pub struct Program {
 pub(crate) type ProgramKey = [u8; 32];
 
 impl Program {
-    /// Takes the bytes of a WebAssembly module, in the binary format. They are not looked at yet.
+    /// Takes the bytes of a WebAssembly module or component, in the binary format. They are not
+    /// looked at yet.
     #[must_use]
     pub fn new(bytes: impl Into<Arc<[u8]>>) -> Self {
         let bytes = bytes.into();
@@ -27,6 +28,12 @@ impl Program {
     /// The hash that names the bytes.
     pub(crate) const fn key(&self) -> ProgramKey {
         self.key
+    }
+
+    /// Whether it is a component, by its first bytes: after the magic, a module says version 1 in
+    /// layer 0, a component is of layer 1.
+    pub(crate) fn is_component(&self) -> bool {
+        self.bytes.get(6..8) == Some(&[1, 0])
     }
 
     /// The module.

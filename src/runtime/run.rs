@@ -2,23 +2,34 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use crate::files::Files;
+
+/// The function that a WASI command exports, and where a guest starts unless told otherwise.
+pub const START: &str = "_start";
+
 /// What a guest is given.
 #[derive(Debug, Clone)]
 pub struct Run {
     /// The name the guest is called by, its argument 0: the method of the function.
     pub name: String,
+    /// The exported function it starts at, usually [`START`]. A component always starts at
+    /// `wasi:cli/run`.
+    pub entry: String,
     /// The arguments after the name.
     pub arguments: Vec<String>,
     /// The whole environment: the guest sees nothing of the host's.
     pub environment: BTreeMap<String, String>,
     /// The standard input.
     pub stdin: Vec<u8>,
+    /// The folder it sees as `/`. None: it has no files at all.
+    pub files: Option<Files>,
     /// What the guest may use.
     pub limits: Limits,
 }
 
 /// What a guest may use. Its stack is bounded for all guests, by
-/// [`RuntimeOptions::stack_bytes`](crate::engine::RuntimeOptions::stack_bytes).
+/// [`RuntimeOptions::stack_bytes`](crate::engine::RuntimeOptions::stack_bytes), and so are its
+/// tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// The time from start to end, asleep or not. Compiling and waiting for a turn do not count.
@@ -29,6 +40,38 @@ pub struct Limits {
     /// Standard output and error together. The guest ends where it writes more, and what it wrote
     /// up to the limit is kept.
     pub output_bytes: usize,
+    /// Units of work, about one for each instruction. None: as many as its time allows, and a guest
+    /// that is not counted is faster.
+    pub fuel: Option<u64>,
+}
+
+/// What a caller would have a guest use. None leaves it to the host.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Asked {
+    /// As [`Limits::wall`].
+    pub wall: Option<Duration>,
+    /// As [`Limits::memory_bytes`].
+    pub memory_bytes: Option<usize>,
+    /// As [`Limits::fuel`].
+    pub fuel: Option<u64>,
+}
+
+impl Limits {
+    /// These limits, each lowered to what was asked for. What was asked never raises one.
+    #[must_use]
+    pub fn lowered(self, asked: Asked) -> Self {
+        Self {
+            wall: asked.wall.map_or(self.wall, |wall| wall.min(self.wall)),
+            memory_bytes: asked
+                .memory_bytes
+                .map_or(self.memory_bytes, |n| n.min(self.memory_bytes)),
+            output_bytes: self.output_bytes,
+            fuel: match (self.fuel, asked.fuel) {
+                (Some(ours), Some(asked)) => Some(ours.min(asked)),
+                (ours, asked) => ours.or(asked),
+            },
+        }
+    }
 }
 
 /// What a guest left behind.
@@ -46,6 +89,10 @@ pub struct Finished {
     pub ended: Ended,
     /// How long it took.
     pub wall: Duration,
+    /// The processor's time it took. Of a guest in this process, with what the host did in its calls.
+    pub cpu_user: Duration,
+    /// The processor's time the system took for it, where that is told apart.
+    pub cpu_system: Duration,
     /// The largest size of its memory.
     pub memory_peak_bytes: usize,
 }
@@ -58,11 +105,15 @@ pub enum Ended {
     Exited,
     /// At its time limit.
     TimedOut,
+    /// With its fuel used up.
+    OutOfFuel,
     /// Badly, after it was denied memory, or before it started where its first size is denied. If
     /// it chose an exit code itself, it keeps that.
     OutOfMemory,
     /// At its output limit.
     OutputFull,
+    /// With more files, or larger ones, than it may have.
+    FilesFull,
     /// By doing what WebAssembly forbids.
     Trapped(Trapped),
 }
@@ -107,17 +158,36 @@ pub enum Trapped {
 }
 
 impl Ended {
-    /// The exit code of a guest that the runtime ended, as the upstream runtime numbers them: 2
-    /// stack, 3 memory access, 4 alignment, 5 table access, 6 empty element, 7 call type, 8
-    /// overflow, 9 division by zero, 10 conversion, 11 unreachable, 15 time limit, 16 memory
-    /// limit, 255 all else (the output limit among it). 0 for one that ended by itself.
+    /// The line that tells the user why the host ended a guest. None if the guest ended by itself.
+    ///
+    /// It depends on nothing but the limits and the guest, so that equal results stay equal.
+    #[must_use]
+    pub fn reason(self, limits: &Limits) -> Option<String> {
+        let reason = match self {
+            Self::Exited => return None,
+            Self::TimedOut => format!("time limit of {:?} reached", limits.wall),
+            Self::OutOfFuel => format!("fuel limit of {} reached", limits.fuel.unwrap_or(0)),
+            Self::OutOfMemory => format!("memory limit of {} bytes reached", limits.memory_bytes),
+            Self::OutputFull => format!("output limit of {} bytes reached", limits.output_bytes),
+            Self::FilesFull => "limit of files reached".to_owned(),
+            Self::Trapped(trapped) => format!("trap: {trapped}"),
+        };
+        Some(format!("runtime: {reason}\n"))
+    }
+
+    /// The exit code of a guest that the runtime ended, as the upstream runtime numbers them: 1
+    /// fuel, 2 stack, 3 memory access, 4 alignment, 5 table access, 6 empty element, 7 call type,
+    /// 8 overflow, 9 division by zero, 10 conversion, 11 unreachable, 15 time limit, 16 memory
+    /// limit, 255 all else (the limits of output and files among it). 0 for one that ended by
+    /// itself.
     #[must_use]
     pub const fn exit_code(self) -> i32 {
         match self {
             Self::Exited => 0,
+            Self::OutOfFuel => 1,
             Self::TimedOut => 15,
             Self::OutOfMemory => 16,
-            Self::OutputFull => 255,
+            Self::OutputFull | Self::FilesFull => 255,
             Self::Trapped(trapped) => match trapped {
                 Trapped::StackExhausted => 2,
                 Trapped::MemoryOutOfBounds => 3,
@@ -134,3 +204,6 @@ impl Ended {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

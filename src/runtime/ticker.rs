@@ -14,9 +14,8 @@ use wasmtime::Engine;
 /// much late; a shorter one costs every guest more interruptions.
 const TICK: Duration = Duration::from_millis(10);
 
-/// A thread that moves the engine's epoch on while guests run, and sleeps while none does.
-///
-/// Dropping it ends the thread.
+/// A thread that moves the engine's epoch on while guests run, and sleeps once none has come for a
+/// tick: guests that are gone within one need not wake it. Dropping it ends the thread.
 #[derive(Debug)]
 pub(crate) struct Ticker {
     shared: Arc<Shared>,
@@ -36,6 +35,10 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     n_running: usize,
+    /// Guests so far, so that the thread sees whether any came.
+    n_started: u64,
+    /// Whether the thread sleeps until it is woken.
+    is_asleep: bool,
     is_stopping: bool,
 }
 
@@ -57,7 +60,8 @@ impl Ticker {
     pub(crate) fn tick(&self) -> Ticking {
         let mut state = self.shared.state.lock();
         state.n_running += 1;
-        if state.n_running == 1 {
+        state.n_started = state.n_started.wrapping_add(1);
+        if state.is_asleep {
             self.shared.changed.notify_one();
         }
         Ticking(Arc::clone(&self.shared))
@@ -85,10 +89,14 @@ impl Drop for Ticking {
 impl Shared {
     fn tick_until_stopped(&self, engine: &Engine) {
         let mut state = self.state.lock();
+        let mut n_seen = state.n_started;
         while !state.is_stopping {
-            if state.n_running == 0 {
+            if state.n_running == 0 && state.n_started == n_seen {
+                state.is_asleep = true;
                 self.changed.wait(&mut state);
+                state.is_asleep = false;
             } else {
+                n_seen = state.n_started;
                 self.changed.wait_for(&mut state, TICK);
                 engine.increment_epoch();
             }

@@ -1,10 +1,11 @@
 //! Time and tasks: what starts together stops together, and waits are counted, not guessed.
 //!
 //! [`Group`](group::Group) owns tasks, [`Backoff`](backoff::Backoff) spaces retries,
-//! [`Clock`](clock::Clock) tells the date, [`wait`] waits for a condition with a deadline. Absent
-//! on purpose: channels and actors, which belong to the rooms that need them.
+//! [`Clock`](clock::Clock) tells the date, [`wait`] waits for a condition with a deadline, [`causes`]
+//! tells why something failed. Absent on purpose: channels and actors, which belong to the rooms that need them.
 
 pub mod backoff;
+pub mod causes;
 pub mod clock;
 pub mod group;
 pub mod wait;

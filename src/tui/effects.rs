@@ -9,7 +9,7 @@ use client::{
     datasets::Datasets, error::ClientError, functions::Functions, inference::Inference,
     transport::Transport,
 };
-use model::{dataset::DatasetId, topic::TopicId};
+use model::{dataset::DatasetId, key::ApiKey, topic::TopicId};
 use task::group::Group;
 use tokio::{sync::mpsc, time::Instant};
 use tokio_util::sync::CancellationToken;
@@ -155,16 +155,17 @@ impl Runner {
         self.calls.stop();
         self.calls = Group::default();
         self.under_way.clear();
-        let Addresses { head, datasets, inference, api_key } = addresses;
-        let open = |address: &Option<String>, what: &str| {
-            let address = address.as_ref()?;
-            let transport = Transport::new(address, api_key.clone());
+        let Addresses { head, datasets, inference, api_key, head_token } = addresses;
+        let open = |address: &Option<String>, key: Option<ApiKey>, what: &str| {
+            let transport = Transport::new(address.as_ref()?, key);
             transport.map_err(|error| tracing::warn!(%error, "cannot use the {what}")).ok()
         };
+        // Each is shown its own secret alone.
+        let head = open(head, None, "head").map(|head| head.with_token(head_token.clone()));
         self.clients = Clients {
-            head: open(head, "head").map(Functions::new),
-            datasets: open(datasets, "dataset service").map(Datasets::new),
-            inference: open(inference, "inference service").map(Inference::new),
+            head: head.map(Functions::new),
+            datasets: open(datasets, api_key.clone(), "dataset service").map(Datasets::new),
+            inference: open(inference, api_key.clone(), "inference service").map(Inference::new),
         };
     }
 

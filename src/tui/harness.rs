@@ -158,6 +158,7 @@ fn ready() -> LocalReady {
             datasets: Some("http://127.0.0.1:41234/api".to_owned()),
             inference: Some("http://127.0.0.1:41235".to_owned()),
             api_key: Some("UP-0123456789abcdef01234567".parse().unwrap()),
+            head_token: None,
         },
         nodes: nodes.collect(),
         functions: Vec::new(),
@@ -176,6 +177,7 @@ pub(crate) fn nodes() -> Vec<NodeBody> {
         last_seen: (idx > 0).then(|| "2026-07-30T14:02:31Z".to_owned()),
         runs,
         agreed,
+        ..NodeBody::default()
     };
     vec![node(0, 0, 0), node(1, 41, 41), node(2, 39, 38), node(3, 3, 2)]
 }

@@ -4,6 +4,7 @@
 //! and the addresses it hands over. Nothing here starts a process.
 
 use async_trait::async_trait;
+use client::transport::Token;
 use model::{key::ApiKey, timestamp::Timestamp};
 use tokio::sync::mpsc;
 
@@ -18,6 +19,8 @@ pub struct Addresses {
     pub inference: Option<String>,
     /// The key for the dataset and the inference service.
     pub api_key: Option<ApiKey>,
+    /// The token for the head.
+    pub head_token: Option<Token>,
 }
 
 /// A head, workers and services that live as long as the screen.

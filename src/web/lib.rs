@@ -10,3 +10,4 @@ pub mod auth;
 pub mod extract;
 pub mod request;
 pub mod serve;
+pub mod tls;

@@ -2,14 +2,15 @@
 
 mod bounded;
 
-use std::{future::IntoFuture as _, io, time::Duration};
+use std::{future::IntoFuture as _, io, net::SocketAddr, time::Duration};
 
-use axum::Router;
+use axum::{Router, extract::connect_info::Connected, serve::IncomingStream};
 use task::group::Group;
 use tokio::{net::TcpListener, select, time::sleep};
 use tracing::{error, warn};
 
-use self::bounded::Bounded;
+pub(crate) use self::bounded::{Bounded, Connection};
+use crate::tls::{Tls, TlsListener};
 
 /// How long open requests may go on once the group stops. Long enough for any answer under way,
 /// short enough that stopping the program does not look like a hang.
@@ -43,16 +44,52 @@ pub async fn bind(address: &str) -> Result<TcpListener, BindError> {
     bound.map_err(|source| BindError { address: address.to_owned(), source })
 }
 
+/// Where a request came from, as handlers get it: `ConnectInfo<Caller>`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Caller(pub SocketAddr);
+
+impl Connected<IncomingStream<'_, Bounded>> for Caller {
+    fn connect_info(stream: IncomingStream<'_, Bounded>) -> Self {
+        Self(*stream.remote_addr())
+    }
+}
+
+impl Connected<IncomingStream<'_, TlsListener>> for Caller {
+    fn connect_info(stream: IncomingStream<'_, TlsListener>) -> Self {
+        Self(*stream.remote_addr())
+    }
+}
+
 /// Serves `router` on `listener` in a task of `group`, until the group stops.
 ///
 /// Then no connection is taken any more, and requests under way have [`DRAIN_MAX`] to end. An
 /// endless answer, such as a stream, should watch the group itself, so that its reader sees a clean
-/// end.
+/// end. Each request carries its [`Caller`].
 pub fn serve(listener: TcpListener, router: Router, group: &Group) {
-    let (asked, expired) = (group.clone(), group.clone());
+    let router = router.into_make_service_with_connect_info::<Caller>();
+    let asked = group.clone();
     let serving = axum::serve(Bounded::new(listener, CONNECTIONS_MAX), router)
         .with_graceful_shutdown(async move { asked.stopped().await })
         .into_future();
+    serve_until_stopped(serving, group);
+}
+
+/// The same over TLS.
+pub fn serve_tls(listener: TcpListener, tls: Tls, router: Router, group: &Group) {
+    let router = router.into_make_service_with_connect_info::<Caller>();
+    let asked = group.clone();
+    let listener = TlsListener::start(Bounded::new(listener, CONNECTIONS_MAX), tls, group);
+    let serving = axum::serve(listener, router)
+        .with_graceful_shutdown(async move { asked.stopped().await })
+        .into_future();
+    serve_until_stopped(serving, group);
+}
+
+fn serve_until_stopped(
+    serving: impl Future<Output = io::Result<()>> + Send + 'static,
+    group: &Group,
+) {
+    let expired = group.clone();
     group.spawn_to_end("http", async move {
         select! {
             ended = serving => if let Err(error) = ended {

@@ -1,9 +1,10 @@
 //! Error bodies, one form for each document.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What a head answers to a request it refuses: `{"message":"…"}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HeadError {
     /// What is wrong, why, and what to do.
     pub message: String,

@@ -6,10 +6,11 @@ use model::{
     execution::{Outcome, ResultGroup},
     node::{NameError, PeerId},
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The body of `POST /api/v1/functions/execute`.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct ExecuteRequest {
     /// The content id of the function.
     #[serde(default)]
@@ -32,7 +33,7 @@ pub struct ExecuteRequest {
 }
 
 /// One argument. Only the value is passed on, and only if it is not empty.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Parameter {
     /// For people; ignored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -43,7 +44,7 @@ pub struct Parameter {
 }
 
 /// How to run a function. Everything may be left out.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct ExecuteConfig {
     /// How many nodes run it: 1 where it is left out or 0, everyone who answers where it is −1.
     #[serde(default)]
@@ -64,18 +65,81 @@ pub struct ExecuteConfig {
     /// it is anything else.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threshold: Option<f64>,
-    /// What a node must declare to be eligible, as the nodes understand it.
+    /// What a node must declare to be eligible.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub attributes: Option<serde_json::Value>,
+    pub attributes: Option<AttributesBody>,
+    /// What the function may reach beyond its own folder: `file://…`, `http://…`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub permissions: Option<Vec<String>>,
+    /// Limits and switches of the runtime.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runtime: Option<RuntimeConfig>,
+    /// Known to b7s, which never used it; results are always grouped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result_aggregation: Option<serde_json::Value>,
+    /// Ours: the answer comes as soon as so many nodes returned one and the same result, and what
+    /// the others still run is canceled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quorum: Option<u32>,
+    /// Ours: the answer is `202` and the request's id at once, and the execution goes on. As the
+    /// header `Prefer: respond-async`.
+    #[serde(default, rename = "async", skip_serializing_if = "Option::is_none")]
+    pub is_async: Option<bool>,
+}
+
+/// Limits and switches of the runtime, with the names of b7s. What is left out or 0 is the worker's
+/// own choice; none can exceed that.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct RuntimeConfig {
+    /// The exported function to start at.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub entry: String,
+    /// The longest run, in milliseconds.
+    #[serde(default, rename = "run_time", skip_serializing_if = "is_zero")]
+    pub run_time_ms: u64,
+    /// Whether to keep debug information.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub debug_info: bool,
+    /// The most fuel used.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub limited_fuel: u64,
+    /// The most memory, in pages of 64 KiB.
+    #[serde(default, rename = "limited_memory", skip_serializing_if = "is_zero")]
+    pub limited_memory_pages: u64,
+    /// A file for the runtime's log. Not passed on: it would name a file of the worker's host.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub runtime_logger: String,
+    /// Not passed on: workers have their own.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub drivers_root_path: String,
+}
+
+/// What a node must declare to be eligible.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct AttributesBody {
+    /// All must be declared, with these very values.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub values: Option<Vec<EnvVar>>,
+    /// Whether somebody must have attested them.
+    #[serde(default)]
+    pub attestation_required: bool,
+    /// Who must have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attestors: Option<serde_json::Value>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
-fn is_zero(number: &u64) -> bool {
+pub(crate) fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_false(switch: &bool) -> bool {
+    !switch
+}
+
 /// A variable of a function's environment.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct EnvVar {
     /// Its name.
     pub name: String,
@@ -85,7 +149,7 @@ pub struct EnvVar {
 }
 
 /// The answer to `POST /api/v1/functions/execute`.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct ExecuteResponse {
     /// `"200"` on success; otherwise what went wrong, as an HTTP-like code.
     #[serde(default)]
@@ -105,7 +169,7 @@ pub struct ExecuteResponse {
 }
 
 /// One distinct result and who returned it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ResultGroupBody {
     /// The result.
     pub result: OutcomeBody,
@@ -116,7 +180,7 @@ pub struct ResultGroupBody {
 }
 
 /// What an execution left behind.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct OutcomeBody {
     /// Standard output.
     #[serde(default)]
@@ -130,7 +194,7 @@ pub struct OutcomeBody {
 }
 
 /// The peers that took part in an execution.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct ClusterBody {
     /// Their ids.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -138,14 +202,14 @@ pub struct ClusterBody {
 }
 
 /// The answer to `GET /api/v1/nodes`.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct NodesResponse {
     /// The head itself, then its peers by id.
     pub nodes: Vec<NodeBody>,
 }
 
 /// One node, as a head knows it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct NodeBody {
     /// Its id.
     pub peer_id: String,
@@ -172,17 +236,29 @@ pub struct NodeBody {
     /// Of those, answers that stood in the largest result group, or in one as large.
     #[serde(default)]
     pub agreed: u64,
+    /// The share of its runs that agreed, 0 to 100; left out before its first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agreement_percent: Option<f64>,
+    /// How many functions it runs at once; left out where it does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slots: Option<usize>,
+    /// How many more it could run, as the head reckons.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slots_free: Option<usize>,
+    /// Content ids of the functions it says it holds.
+    #[serde(default)]
+    pub functions: Vec<String>,
 }
 
 /// The answer to `GET /api/v1/functions`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct FunctionsResponse {
     /// By name.
     pub functions: Vec<FunctionBody>,
 }
 
 /// One function that a head holds.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct FunctionBody {
     /// What people call it: its file name without the ending.
     pub name: String,
@@ -194,13 +270,77 @@ pub struct FunctionBody {
     pub bytes: u64,
 }
 
+/// The body of `POST /api/v1/functions/requests/result`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct ResultRequest {
+    /// The request's id.
+    #[serde(default)]
+    pub id: String,
+}
+
+/// The body of `POST /api/v1/functions/install`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct InstallRequest {
+    /// The content id of the function.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub cid: String,
+    /// Where its manifest is.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub uri: String,
+    /// The group whose nodes are to install it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subgroup: Option<String>,
+    /// What later b7s clients call `subgroup`, which wins where both are given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topic: Option<String>,
+}
+
+/// The answer to `POST /api/v1/functions/install`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct InstallResponse {
+    /// `"200"` once a node has the function; otherwise what went wrong, as an HTTP-like code.
+    #[serde(default)]
+    pub code: String,
+    /// What went wrong, in words. Left out on success.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+}
+
+/// The answer to `GET /api/v1/functions/{id}`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FunctionDetail {
+    /// What it is.
+    #[serde(flatten)]
+    pub function: FunctionBody,
+    /// What it consists of.
+    #[serde(default)]
+    pub files: Vec<FileBody>,
+}
+
+/// One file of a function.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FileBody {
+    /// Its path, with `/` between the parts.
+    pub path: String,
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// Whether it can be run.
+    pub runs: bool,
+}
+
+impl InstallRequest {
+    /// The group asked for: `subgroup`, else `topic`, else none; an empty text is none.
+    #[must_use]
+    pub fn group(&self) -> Option<&str> {
+        group(self.subgroup.as_deref(), self.topic.as_deref())
+    }
+}
+
 impl ExecuteRequest {
     /// The group asked for: `subgroup`, else `topic`, else none; an empty text is none.
     #[must_use]
     pub fn group(&self) -> Option<&str> {
-        [&self.subgroup, &self.topic]
-            .into_iter()
-            .find_map(|group| group.as_deref().filter(|text| !text.is_empty()))
+        group(self.subgroup.as_deref(), self.topic.as_deref())
     }
 
     /// The arguments: the values that are not empty.
@@ -209,6 +349,10 @@ impl ExecuteRequest {
         let parameters = self.parameters.as_deref().unwrap_or_default();
         parameters.iter().map(|p| p.value.clone()).filter(|value| !value.is_empty()).collect()
     }
+}
+
+fn group<'a>(subgroup: Option<&'a str>, topic: Option<&'a str>) -> Option<&'a str> {
+    [subgroup, topic].into_iter().flatten().find(|text| !text.is_empty())
 }
 
 impl ExecuteConfig {

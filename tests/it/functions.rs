@@ -1,3 +1,9 @@
-//! Document 1 from outside: functions executed on the nodes of a real cluster.
+//! Document 1 from outside: functions executed on the nodes of a real cluster, and the commands that
+//! handle functions.
 
+mod command;
 mod execute;
+mod external;
+mod here;
+mod install;
+mod keys;

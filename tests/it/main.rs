@@ -13,6 +13,7 @@
 mod datasets;
 mod functions;
 mod inference;
+mod nodes;
 mod screen;
 mod support;
 mod tidy;

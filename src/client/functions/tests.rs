@@ -1,6 +1,9 @@
 use axum::{
     Json, Router,
-    routing::{get, post},
+    body::Bytes,
+    extract::{Path, RawQuery},
+    http::HeaderMap,
+    routing::{delete, get, post},
 };
 use serde_json::{Value, json};
 
@@ -59,4 +62,35 @@ async fn nodes_and_functions_are_listed() {
     assert_eq!(functions.nodes().await.unwrap()[0].runs, 3);
     assert_eq!(functions.functions().await.unwrap()[0].name, "hello");
     assert_eq!(functions.health().await.unwrap_err().status(), Some(404));
+}
+
+#[tokio::test]
+async fn a_function_is_uploaded_with_its_name_and_the_token_and_removed() {
+    let add = |RawQuery(query): RawQuery, headers: HeaderMap, body: Bytes| async move {
+        assert_eq!(headers["authorization"], "Bearer correct-horse");
+        assert_eq!(headers["content-type"], CAR);
+        assert_eq!(query.unwrap(), "name=a+b&method=a.wasm");
+        Json(json!({
+            "name": "a b", "function_id": "bafy", "method": "a.wasm", "bytes": body.len()
+        }))
+    };
+    let gone = |Path(id): Path<String>| async move {
+        Json(json!({ "name": "a b", "function_id": id, "method": "a.wasm", "bytes": 3 }))
+    };
+    let install = |Json(request): Json<Value>| async move {
+        Json(json!({ "code": "500", "message": request["cid"] }))
+    };
+    let router = Router::new()
+        .route(paths::FUNCTIONS, post(add))
+        .route(paths::FUNCTION, delete(gone))
+        .route(paths::FUNCTIONS_INSTALL, post(install));
+    let fake = Fake::serve(router).await;
+    let transport = Transport::new(&fake.address, None).unwrap();
+    let functions = Functions::new(transport.with_token("correct-horse".parse().ok()));
+    assert_eq!(functions.upload(("a b", "a.wasm"), vec![1, 2, 3]).await.unwrap().bytes, 3);
+    let id = FunctionId::of_module(b"module");
+    assert_eq!(functions.remove(id).await.unwrap().function_id, id.to_string());
+    let request = InstallRequest { cid: "bafy".to_owned(), ..InstallRequest::default() };
+    let installed = functions.install(&request).await.unwrap();
+    assert_eq!((installed.code.as_str(), installed.message.as_str()), ("500", "bafy"));
 }

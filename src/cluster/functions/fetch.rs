@@ -1,16 +1,26 @@
-//! Fetching a function from peers, and giving functions to peers that ask.
+//! Fetching a function from peers and gateways, and giving functions to peers that ask.
+//!
+//! A module that is one block travels as it is, anything else as a CAR.
 
-use std::{collections::hash_map::Entry, sync::Arc, time::Duration};
+use std::time::Duration;
 
 use bytes::Bytes;
 use model::{
-    function::{FunctionId, Method},
+    function::{
+        FunctionId, Method,
+        content::{Codec, ContentId},
+    },
     node::PeerId,
 };
-use tokio::time::timeout;
+use task::causes::chain;
+use tokio::{sync::SemaphorePermit, time::timeout};
 use tracing::{debug, info, warn};
 
-use super::{FUNCTION_BYTES_MAX, Function, Functions, FunctionsError};
+use super::{
+    CAR_BYTES_MAX, Function, Functions, FunctionsError, Kind, blocking,
+    checked::{Checked, Label},
+    flight::Flight,
+};
 use crate::{
     message::{FUNCTION_PROTOCOL, FunctionHead, json},
     network::{Answer, Network, SendError},
@@ -19,14 +29,17 @@ use crate::{
 /// How long one peer has to send a function: 64 MiB over a line of 40 Mbit/s.
 const PEER_WITHIN: Duration = Duration::from_secs(15);
 
-/// How long fetching may take in all.
+/// How long fetching may take in all, with the wait for a turn: many may wait for what nobody has.
 const FETCH_WITHIN: Duration = Duration::from_secs(45);
 
 /// How many peers are asked for one function.
 const PEERS_MAX: usize = 8;
 
-/// The longest line before the content, in bytes.
-const HEAD_BYTES_MAX: usize = 1024;
+/// How many functions are fetched at once: each may be one of the largest, in memory.
+pub(super) const FETCHES_MAX: usize = 4;
+
+/// The longest line before the content, in bytes: two names of 255 characters in JSON.
+const HEAD_BYTES_MAX: usize = 4 * 1024;
 
 /// Why a function was not fetched.
 #[derive(Debug, thiserror::Error)]
@@ -42,6 +55,28 @@ pub enum FetchError {
         id: FunctionId,
         /// How many were asked.
         n_peers: usize,
+    },
+    /// Neither a peer nor a gateway had it.
+    #[error("find {id} at any of {n_peers} peers and {n_gateways} gateways")]
+    NowhereElse {
+        /// What was asked for.
+        id: FunctionId,
+        /// How many peers were asked.
+        n_peers: usize,
+        /// How many gateways were asked.
+        n_gateways: usize,
+    },
+    /// The id is that of an address, from which the function is yet to be installed.
+    #[error("find {id}, which is to be installed from its address first")]
+    NotInstalled {
+        /// What was asked for.
+        id: FunctionId,
+    },
+    /// The id is a CID of another kind than functions have.
+    #[error("fetch {id}, which is not the id of a raw or dag-pb block by SHA-256")]
+    Unsupported {
+        /// What was asked for.
+        id: FunctionId,
     },
     /// It took too long.
     #[error("fetch {id} in time")]
@@ -63,34 +98,46 @@ enum GiveError {
     Malformed,
     #[error("get a function that the peer does not have")]
     Missing,
-    #[error("accept content that is not what its id names")]
-    Mismatch,
+    #[error("accept what the peer gave")]
+    Refused(#[source] FunctionsError),
 }
 
 impl Functions {
-    /// Returns function `id`, fetched from one of `peers`, asked in turn, if it is not kept yet.
-    /// Content that does not match the id is refused and the next peer asked. Calls for one function
-    /// share one fetch. Cancel-safe.
+    /// Returns function `id`, fetched from one of `peers`, asked in turn, or else from a gateway, if
+    /// it is not kept yet. Content that does not match the id is refused and the next one asked. Calls
+    /// for one function share one fetch, and the time it may take. Cancel-safe.
     ///
     /// # Errors
-    /// [`FetchError`] if no peer gives it or it cannot be kept.
+    /// [`FetchError`] if nobody gives it or it cannot be kept.
     pub async fn obtain(
         &self,
         id: FunctionId,
         network: &Network,
         peers: &[PeerId],
     ) -> Result<Function, FetchError> {
+        let id = id.normalized();
         if let Some(function) = self.get(id) {
             return Ok(function);
         }
+        if id.is_of_address() {
+            return Err(FetchError::NotInstalled { id });
+        }
+        let content = id.content().ok_or(FetchError::Unsupported { id })?;
         let flight = Flight::join(self, id);
-        let _turn = flight.lock.lock().await;
-        if let Some(function) = self.get(id) {
-            return Ok(function);
-        }
-        timeout(FETCH_WITHIN, self.fetch(id, network, peers))
-            .await
-            .map_err(|_| FetchError::TimedOut { id })?
+        let fetching = async {
+            let _turn = flight.lock.lock().await;
+            match self.get(id) {
+                Some(function) => Ok(function),
+                None => self.fetch(content, network, peers).await,
+            }
+        };
+        timeout(FETCH_WITHIN, fetching).await.map_err(|_| FetchError::TimedOut { id })?
+    }
+
+    /// Waits until one more function may be fetched.
+    pub(super) async fn fetch_permit(&self) -> Option<SemaphorePermit<'_>> {
+        // It is never closed.
+        self.0.fetches.acquire().await.ok()
     }
 
     /// Returns what to answer a peer that asks for a function.
@@ -101,9 +148,15 @@ impl Functions {
     }
 
     async fn found(&self, question: &[u8]) -> Option<Answer> {
-        let id = str::from_utf8(question).ok()?.trim().parse().ok()?;
-        let method = self.get(id)?.method.to_string();
-        let content = match self.content(id).await {
+        let id: FunctionId = str::from_utf8(question).ok()?.trim().parse().ok()?;
+        let function = self.get(id)?;
+        let is_block = id.content().is_some_and(|id| id.codec() == Codec::Raw);
+        let content = if is_block {
+            self.content(id).await
+        } else {
+            self.upload(id).await.map(|upload| upload.map(|upload| upload.car))
+        };
+        let content = match content {
             Ok(content) => content?,
             Err(error) => {
                 warn!(function = %id, %error, "failed to read a function for a peer");
@@ -111,60 +164,81 @@ impl Functions {
             }
         };
         let bytes = u64::try_from(content.len()).ok()?;
-        Some(Answer { head: line(&FunctionHead::Here { method, bytes }), content })
+        let method = match function.kind {
+            Kind::Unnamed => String::new(),
+            _ => function.method.to_string(),
+        };
+        let head = if is_block {
+            FunctionHead::Here { method, bytes }
+        } else {
+            FunctionHead::Car { name: function.name, method, bytes }
+        };
+        Some(Answer { head: line(&head), content })
     }
 
     async fn fetch(
         &self,
-        id: FunctionId,
+        id: ContentId,
         network: &Network,
         peers: &[PeerId],
     ) -> Result<Function, FetchError> {
-        if peers.is_empty() {
-            return Err(FetchError::NoPeer);
-        }
+        let _fetch = self.fetch_permit().await;
         for peer in peers.iter().take(PEERS_MAX) {
             match given(id, network, peer).await {
-                Ok((method, content)) => {
-                    let function = self.keep(id, method, content).await;
+                Ok(checked) => {
+                    let function = self.keep(checked).await;
                     info!(function = %id, %peer, "fetched a function from a peer");
                     return function.map_err(FetchError::Keep);
                 }
-                Err(error @ GiveError::Mismatch) => {
-                    warn!(function = %id, %peer, "refused a function from a peer: failed to {error}");
+                Err(error @ GiveError::Refused(_)) => {
+                    let reason = chain(&error);
+                    warn!(function = %id, %peer, reason, "refused a function from a peer");
                 }
                 Err(error) => debug!(function = %id, %peer, %error, "got no function from a peer"),
             }
         }
-        Err(FetchError::Nowhere { id, n_peers: peers.len().min(PEERS_MAX) })
+        if let Some(checked) = self.given_by_gateways(id).await {
+            return self.keep(checked).await.map_err(FetchError::Keep);
+        }
+        let (n_peers, n_gateways) = (peers.len().min(PEERS_MAX), self.n_gateways());
+        Err(match (n_peers, n_gateways) {
+            (0, 0) => FetchError::NoPeer,
+            (_, 0) => FetchError::Nowhere { id: id.into(), n_peers },
+            _ => FetchError::NowhereElse { id: id.into(), n_peers, n_gateways },
+        })
     }
 }
 
-async fn given(
-    id: FunctionId,
-    network: &Network,
-    peer: &PeerId,
-) -> Result<(Method, Arc<[u8]>), GiveError> {
-    let bounds = (FUNCTION_BYTES_MAX + HEAD_BYTES_MAX, PEER_WITHIN);
+async fn given(id: ContentId, network: &Network, peer: &PeerId) -> Result<Checked, GiveError> {
+    let bounds = (CAR_BYTES_MAX + HEAD_BYTES_MAX, PEER_WITHIN);
     let question = id.to_string();
     let answer = network
         .ask(peer, FUNCTION_PROTOCOL, question.as_bytes(), bounds)
         .await
         .map_err(GiveError::Ask)?;
+    let (label, content) = read(id, &answer.into())?;
+    blocking(move || Checked::of_kept(id, label, content)).await.map_err(GiveError::Refused)
+}
+
+/// Reads an answer: what is said of a function, and its content, not checked yet.
+fn read(id: ContentId, answer: &Bytes) -> Result<(Label, Bytes), GiveError> {
     let at = answer.iter().take(HEAD_BYTES_MAX).position(|byte| *byte == b'\n');
     let (head, rest) = at.and_then(|at| answer.split_at_checked(at)).ok_or(GiveError::Malformed)?;
-    let content = rest.get(1..).unwrap_or_default();
-    match serde_json::from_slice(head).map_err(|_| GiveError::Malformed)? {
-        FunctionHead::Missing => Err(GiveError::Missing),
-        FunctionHead::Here { bytes, .. } if u64::try_from(content.len()) != Ok(bytes) => {
-            Err(GiveError::Malformed)
-        }
-        FunctionHead::Here { .. } if !id.is_of_module(content) => Err(GiveError::Mismatch),
-        FunctionHead::Here { method, .. } => {
-            let method = method.parse().map_err(|_| GiveError::Malformed)?;
-            Ok((method, content.into()))
-        }
+    let content = answer.slice_ref(rest.get(1..).unwrap_or_default());
+    let head = serde_json::from_slice(head).map_err(|_| GiveError::Malformed)?;
+    let (name, method, bytes) = match (head, id.codec()) {
+        (FunctionHead::Missing, _) => return Err(GiveError::Missing),
+        (FunctionHead::Here { method, bytes }, Codec::Raw) => (None, method, bytes),
+        (FunctionHead::Car { name, method, bytes }, Codec::DagPb) => (Some(name), method, bytes),
+        _ => return Err(GiveError::Malformed),
+    };
+    if u64::try_from(content.len()) != Ok(bytes) {
+        return Err(GiveError::Malformed);
     }
+    let method = Some(method).filter(|method| !method.is_empty());
+    let method = method.map(|method| method.parse::<Method>()).transpose();
+    let method = method.map_err(|_| GiveError::Malformed)?;
+    Ok((Label { name, method }, content))
 }
 
 fn line(head: &FunctionHead) -> Bytes {
@@ -173,26 +247,40 @@ fn line(head: &FunctionHead) -> Bytes {
     line.into()
 }
 
-/// A share in the fetching of one function. The last to leave takes the lock with it.
-struct Flight<'a> {
-    functions: &'a Functions,
-    id: FunctionId,
-    lock: Arc<tokio::sync::Mutex<()>>,
-}
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
 
-impl<'a> Flight<'a> {
-    fn join(functions: &'a Functions, id: FunctionId) -> Self {
-        let lock = Arc::clone(functions.0.flights.lock().entry(id).or_default());
-        Self { functions, id, lock }
-    }
-}
+    use super::*;
 
-impl Drop for Flight<'_> {
-    fn drop(&mut self) {
-        if let Entry::Occupied(entry) = self.functions.0.flights.lock().entry(self.id)
-            && Arc::strong_count(entry.get()) == 2
-        {
-            entry.remove();
+    proptest! {
+        #[test]
+        fn any_answer_is_read_or_refused(head in r#"[{}":a-z0-9]{0,40}"#, rest: Vec<u8>) {
+            let id = ContentId::of_block(Codec::Raw, &rest);
+            let answer = [head.as_bytes(), b"\n", &rest].concat();
+            drop(read(id, &answer.into()));
+            drop(read(id, &rest.into()));
         }
+    }
+
+    #[track_caller]
+    fn check(codec: Codec, head: &FunctionHead, content: &[u8], is_read: bool) {
+        let id = ContentId::of_block(codec, content);
+        let answer = [line(head).as_ref(), content].concat();
+        assert_eq!(read(id, &answer.into()).is_ok(), is_read, "{head:?}");
+    }
+
+    #[test]
+    fn an_answer_is_of_the_kind_that_was_asked_for_and_as_long_as_it_says() {
+        let here = |method: &str, bytes| FunctionHead::Here { method: method.into(), bytes };
+        check(Codec::Raw, &here("a.wasm", 2), b"ab", true);
+        check(Codec::Raw, &here("", 2), b"ab", true);
+        check(Codec::Raw, &here("a/b", 2), b"ab", false);
+        check(Codec::Raw, &here("a.wasm", 3), b"ab", false);
+        check(Codec::DagPb, &here("a.wasm", 2), b"ab", false);
+        let car = FunctionHead::Car { name: "n".into(), method: "a.wasm".into(), bytes: 2 };
+        check(Codec::DagPb, &car, b"ab", true);
+        check(Codec::Raw, &car, b"ab", false);
+        check(Codec::Raw, &FunctionHead::Missing, b"", false);
     }
 }

@@ -7,12 +7,17 @@ use std::{
     sync::Arc,
 };
 
-use model::function::{FunctionId, Method};
+use bytes::Bytes;
+use model::function::{FunctionId, Method, content::Codec};
+use serde::{Deserialize, Serialize};
 use tracing::warn;
 use uuid::Uuid;
 use wire::functions::FunctionBody;
 
-use super::{FUNCTION_BYTES_MAX, FUNCTIONS_MAX, Function, FunctionsError};
+use super::{
+    CAR_BYTES_MAX, FUNCTIONS_MAX, Function, FunctionsError, Kind,
+    checked::{Checked, Label},
+};
 
 /// What the names of unfinished files begin with.
 const UNFINISHED: &str = ".unfinished-";
@@ -20,8 +25,51 @@ const UNFINISHED: &str = ".unfinished-";
 /// The ending of records.
 const RECORD: &str = "json";
 
-/// The longest record read, in bytes. One has some 200.
+/// The ending of records of addresses.
+const ADDRESS: &str = "address";
+
+/// The longest record read, in bytes. One has some 200, and an address up to 2048.
 const RECORD_BYTES_MAX: u64 = 4096;
+
+/// The file that holds the blocks of a function that is not one block.
+const CAR: &str = "content.car";
+
+/// What a record says beside what is told to others.
+#[derive(Serialize, Deserialize)]
+struct Record {
+    #[serde(flatten)]
+    body: FunctionBody,
+    /// Whether the method was made up here.
+    #[serde(default)]
+    unnamed: bool,
+}
+
+/// Where a function was installed from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Address {
+    pub(super) address: String,
+    pub(super) function: FunctionId,
+}
+
+#[derive(Serialize, Deserialize)]
+struct AddressRecord {
+    address: String,
+    function_id: String,
+}
+
+/// What is in the folder.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    pub(super) functions: Vec<Known>,
+    pub(super) addresses: Vec<Address>,
+}
+
+/// A function that was checked, without its content.
+#[derive(Debug)]
+pub(super) struct Known {
+    pub(super) function: Function,
+    pub(super) whole: Option<FunctionId>,
+}
 
 /// The folder.
 #[derive(Debug, Clone)]
@@ -36,18 +84,24 @@ impl Files {
 
     /// Returns every function whose content is whole; removes those whose is not, and what a crash
     /// left unfinished.
-    pub(super) fn scan(&self) -> Result<Vec<Function>, FunctionsError> {
+    pub(super) fn scan(&self) -> Result<Found, FunctionsError> {
         fs::create_dir_all(&self.folder).map_err(failed("make folder", &self.folder))?;
         let entries = fs::read_dir(&self.folder).map_err(failed("read folder", &self.folder))?;
-        let mut functions = Vec::new();
+        let mut found = Found::default();
         for entry in entries {
             let path = entry.map_err(failed("read folder", &self.folder))?.path();
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            let ending = path.extension().and_then(|ending| ending.to_str());
             if name.starts_with(UNFINISHED) {
                 fs::remove_file(&path).map_err(failed("delete", &path))?;
-            } else if path.extension().is_some_and(|ending| ending == RECORD) {
+            } else if ending == Some(ADDRESS) {
+                let room = found.addresses.len() < FUNCTIONS_MAX;
+                found.addresses.extend(address(&path).filter(|_| room));
+            } else if ending == Some(RECORD) {
                 match self.checked(&path) {
-                    Some(function) if functions.len() < FUNCTIONS_MAX => functions.push(function),
+                    Some(known) if found.functions.len() < FUNCTIONS_MAX => {
+                        found.functions.push(known);
+                    }
                     Some(_) => {
                         warn!(path = %path.display(), "skipped a function: the store is full");
                     }
@@ -55,7 +109,7 @@ impl Files {
                 }
             }
         }
-        Ok(functions)
+        Ok(found)
     }
 
     /// Puts a function in place, durably: its content, then its record.
@@ -63,25 +117,45 @@ impl Files {
         let folder = self.folder_of(function.id);
         fs::create_dir_all(&folder).map_err(failed("make folder", &folder))?;
         self.replace(&self.content_of(function), bytes)?;
-        let record = FunctionBody {
+        let body = FunctionBody {
             name: function.name.clone(),
             function_id: function.id.to_string(),
             method: function.method.to_string(),
             bytes: function.size_bytes,
         };
+        let record = Record { body, unnamed: function.kind == Kind::Unnamed };
         let record = serde_json::to_vec(&record).unwrap_or_default();
         self.replace(&self.record_of(function.id), &record)
     }
 
-    /// Returns the content of a function, or none if it is damaged or gone.
-    pub(super) fn read(&self, function: &Function) -> Result<Option<Vec<u8>>, FunctionsError> {
+    /// Notes where a function was installed from, durably.
+    pub(super) fn write_address(&self, address: &Address) -> Result<(), FunctionsError> {
+        let id = FunctionId::of_address(&address.address);
+        let function_id = address.function.to_string();
+        let record = AddressRecord { address: address.address.clone(), function_id };
+        let record = serde_json::to_vec(&record).unwrap_or_default();
+        self.replace(&self.address_of(id), &record)
+    }
+
+    /// Deletes such a note; one that is not there is no error.
+    pub(super) fn delete_address(&self, id: FunctionId) -> Result<(), FunctionsError> {
+        let path = self.address_of(id);
+        absent_or(fs::remove_file(&path)).map_err(failed("delete", &path))
+    }
+
+    /// Returns a function with its content, or none if that is damaged or gone.
+    pub(super) fn read(&self, function: &Function) -> Result<Option<Checked>, FunctionsError> {
         let path = self.content_of(function);
-        match read_at_most(&path, FUNCTION_BYTES_MAX as u64) {
-            Ok(bytes) if function.id.is_of_module(&bytes) => Ok(Some(bytes)),
-            Ok(_) => Ok(None),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(source) => Err(failed("read", &path)(source)),
-        }
+        let bytes = match read_at_most(&path, CAR_BYTES_MAX as u64) {
+            Ok(bytes) => Bytes::from(bytes),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(source) => return Err(failed("read", &path)(source)),
+        };
+        let is_named = function.kind != Kind::Unnamed;
+        let method = Some(function.method.clone()).filter(|_| is_named);
+        let label = Label { name: Some(function.name.clone()), method };
+        let checked = function.id.content().map(|id| Checked::of_kept(id, label, bytes));
+        Ok(checked.and_then(Result::ok).filter(|checked| checked.function.id == function.id))
     }
 
     /// Deletes a function; one that is not there is no error.
@@ -92,19 +166,21 @@ impl Files {
     }
 
     /// Returns the function that a record describes, if its content is whole.
-    fn checked(&self, record: &Path) -> Option<Function> {
+    fn checked(&self, record: &Path) -> Option<Known> {
         let bytes = read_at_most(record, RECORD_BYTES_MAX).ok()?;
-        let body: FunctionBody = serde_json::from_slice(&bytes).ok()?;
+        let Record { body, unnamed } = serde_json::from_slice(&bytes).ok()?;
         let function = Function {
             id: body.function_id.parse().ok()?,
             method: body.method.parse::<Method>().ok()?,
             name: body.name,
             size_bytes: body.bytes,
+            kept_bytes: 0,
+            kind: if unnamed { Kind::Unnamed } else { Kind::Module },
         };
         let is_in_place = record == self.record_of(function.id);
-        let content = self.read(&function).ok().flatten()?;
-        let is_whole = u64::try_from(content.len()) == Ok(function.size_bytes);
-        (is_in_place && is_whole).then_some(function)
+        let Checked { function: read, whole, .. } = self.read(&function).ok().flatten()?;
+        let is_whole = read.size_bytes == function.size_bytes;
+        (is_in_place && is_whole).then_some(Known { function: read, whole })
     }
 
     /// Deletes what a record that is not good names by its file name.
@@ -137,9 +213,25 @@ impl Files {
         self.folder.join(id.to_string())
     }
 
-    fn content_of(&self, function: &Function) -> PathBuf {
-        self.folder_of(function.id).join(function.method.as_str())
+    fn address_of(&self, id: FunctionId) -> PathBuf {
+        self.folder.join(format!("{id}.{ADDRESS}"))
     }
+
+    fn content_of(&self, function: &Function) -> PathBuf {
+        let is_block = function.id.content().is_some_and(|id| id.codec() == Codec::Raw);
+        let name = if is_block { function.method.as_str() } else { CAR };
+        self.folder_of(function.id).join(name)
+    }
+}
+
+/// Returns the address that a record describes.
+fn address(record: &Path) -> Option<Address> {
+    let bytes = read_at_most(record, RECORD_BYTES_MAX).ok()?;
+    let body: AddressRecord = serde_json::from_slice(&bytes).ok()?;
+    let id = FunctionId::of_address(&body.address).to_string();
+    let is_in_place = record.file_stem().and_then(|stem| stem.to_str()) == Some(id.as_str());
+    let function = body.function_id.parse().ok()?;
+    is_in_place.then_some(Address { address: body.address, function })
 }
 
 fn read_at_most(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
@@ -153,7 +245,8 @@ fn absent_or(done: io::Result<()>) -> io::Result<()> {
     done.or_else(|error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) })
 }
 
-fn failed(step: &'static str, path: &Path) -> impl FnOnce(io::Error) -> FunctionsError {
+/// Words a failed step on a file or folder.
+pub(super) fn failed(step: &'static str, path: &Path) -> impl FnOnce(io::Error) -> FunctionsError {
     let path = path.to_owned();
     move |source| FunctionsError::Files { step, path, source }
 }

@@ -2,16 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use model::function::FunctionId;
-
 /// The most content held in memory, in bytes: the demo functions many times over, one largest one.
 /// What was used longest ago goes first.
 const LOADED_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// Content by id, in whatever form its user needs, with the order of its last use.
+/// Content by what names it, in whatever form its user needs, with the order of its last use.
 #[derive(Debug)]
-pub(crate) struct Loaded<C> {
-    contents: BTreeMap<FunctionId, Entry<C>>,
+pub(crate) struct Loaded<K, C> {
+    contents: BTreeMap<K, Entry<C>>,
     n_uses: u64,
     n_bytes: usize,
 }
@@ -23,39 +21,40 @@ struct Entry<C> {
     used: u64,
 }
 
-impl<C: Clone> Loaded<C> {
+impl<K: Ord + Clone, C: Clone> Loaded<K, C> {
     /// Holds nothing yet.
     pub(crate) const fn new() -> Self {
         Self { contents: BTreeMap::new(), n_uses: 0, n_bytes: 0 }
     }
 
-    /// Returns the content of `id` if it is held.
-    pub(crate) fn get(&mut self, id: FunctionId) -> Option<C> {
-        let entry = self.contents.get_mut(&id)?;
+    /// Returns the content that `key` names if it is held.
+    pub(crate) fn get(&mut self, key: &K) -> Option<C> {
+        let entry = self.contents.get_mut(key)?;
         self.n_uses += 1;
         entry.used = self.n_uses;
         Some(entry.content.clone())
     }
 
-    /// Holds the content of `id`, `n_bytes` long, letting go of others where there is no room.
-    pub(crate) fn put(&mut self, id: FunctionId, content: C, n_bytes: usize) {
-        self.forget(id);
+    /// Holds the content that `key` names, `n_bytes` long, letting go of others where there is no
+    /// room.
+    pub(crate) fn put(&mut self, key: K, content: C, n_bytes: usize) {
+        self.forget(&key);
         if n_bytes > LOADED_BYTES_MAX {
             return;
         }
         while self.n_bytes + n_bytes > LOADED_BYTES_MAX {
             let oldest = self.contents.iter().min_by_key(|(_, entry)| entry.used);
-            let Some(oldest) = oldest.map(|(id, _)| *id) else { break };
-            self.forget(oldest);
+            let Some(oldest) = oldest.map(|(key, _)| key.clone()) else { break };
+            self.forget(&oldest);
         }
         self.n_uses += 1;
         self.n_bytes += n_bytes;
-        self.contents.insert(id, Entry { content, n_bytes, used: self.n_uses });
+        self.contents.insert(key, Entry { content, n_bytes, used: self.n_uses });
     }
 
-    /// Lets go of the content of `id`.
-    pub(crate) fn forget(&mut self, id: FunctionId) {
-        if let Some(entry) = self.contents.remove(&id) {
+    /// Lets go of the content that `key` names.
+    pub(crate) fn forget(&mut self, key: &K) {
+        if let Some(entry) = self.contents.remove(key) {
             self.n_bytes -= entry.n_bytes;
         }
     }
@@ -63,6 +62,8 @@ impl<C: Clone> Loaded<C> {
 
 #[cfg(test)]
 mod tests {
+    use model::function::FunctionId;
+
     use super::*;
 
     #[test]
@@ -73,9 +74,9 @@ mod tests {
         for id in &ids[..3] {
             loaded.put(*id, (), third);
         }
-        assert!(loaded.get(ids[0]).is_some());
+        assert!(loaded.get(&ids[0]).is_some());
         loaded.put(ids[3], (), third);
-        let held: Vec<bool> = ids.iter().map(|id| loaded.get(*id).is_some()).collect();
+        let held: Vec<bool> = ids.iter().map(|id| loaded.get(id).is_some()).collect();
         assert_eq!(held, [true, false, true, true]);
     }
 }

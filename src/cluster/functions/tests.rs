@@ -1,8 +1,14 @@
 use std::fs;
 
+use model::node::Role;
+use task::{clock::Clock, group::Group};
 use tempfile::TempDir;
 
-use super::*;
+use super::{fetch::FetchError, flight::Flight, pack::tests::content, *};
+use crate::{
+    identity::Identity,
+    network::{Connectivity, Network, NetworkOptions},
+};
 
 fn module(n: u8) -> Vec<u8> {
     [b"\0asm\x01\0\0\0".as_slice(), &[n]].concat()
@@ -70,8 +76,172 @@ async fn what_is_no_module_is_refused() {
 async fn content_of_another_id_is_never_kept() {
     let dir = tempfile::tempdir().unwrap();
     let functions = open(&dir).await;
-    let id = FunctionId::of_module(&module(1));
-    let refused = functions.keep(id, method("m.wasm"), module(2).into()).await;
+    let id = FunctionId::of_module(&module(1)).content().unwrap();
+    let refused = Checked::of_kept(id, Label::default(), module(2).into());
     assert!(matches!(refused, Err(FunctionsError::Mismatch { .. })), "{refused:?}");
     assert_eq!(functions.list(), vec![]);
+}
+
+/// Writes a folder of a module of several blocks, a second module and data.
+fn write_folder(dir: &TempDir) -> PathBuf {
+    let path = dir.path().join("scale");
+    fs::create_dir_all(path.join("data/none")).unwrap();
+    fs::write(path.join("scale.wasm"), content(1, 300 * 1024)).unwrap();
+    fs::write(path.join("check.wasm"), content(2, 100)).unwrap();
+    fs::write(path.join("data/table"), content(3, 1000)).unwrap();
+    fs::write(path.join(".hidden"), b"x").unwrap();
+    path
+}
+
+#[tokio::test]
+async fn a_module_of_several_blocks_answers_to_the_id_of_its_tree_and_of_one_block() {
+    let dir = tempfile::tempdir().unwrap();
+    let bytes = content(307_200, 300 * 1024);
+    let path = dir.path().join("big.wasm");
+    fs::write(&path, &bytes).unwrap();
+    let functions = open(&dir).await;
+    let added = functions.add_path(&path).await.unwrap();
+    // From `ipfs-unixfs-importer`, as in the tests of `pack.rs`.
+    let want = "bafybeiefgn7sz7g7ta5jmnrwdw4zwr26dvwjpi2nnksi46xzsujqqxy6km";
+    assert_eq!((added.id.to_string().as_str(), added.size_bytes), (want, 300 * 1024));
+    assert_eq!(functions.add(method("big.wasm"), bytes.to_vec()).await.unwrap(), added);
+    let whole = FunctionId::of_module(&bytes);
+    for functions in [functions, open(&dir).await] {
+        for id in [added.id, whole] {
+            assert_eq!(functions.get(id), Some(added.clone()));
+            assert_eq!(functions.content(id).await.unwrap().unwrap(), bytes);
+        }
+        let answer = functions.answer(whole.to_string().as_bytes()).await;
+        assert_eq!(answer.content, bytes, "a peer that asks for one block is given it");
+    }
+    // A module that came under the id of one block is kept under it.
+    let elsewhere = tempfile::tempdir().unwrap();
+    let other = open(&elsewhere).await;
+    let id = whole.content().unwrap();
+    let kept = other.keep(Checked::of_kept(id, Label::default(), bytes).unwrap()).await.unwrap();
+    assert_eq!((kept.id, kept.kind), (whole, Kind::Unnamed));
+}
+
+#[tokio::test]
+async fn a_folder_is_kept_with_its_modules_and_found_after_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let added = open(&dir).await.add_path(&write_folder(&dir)).await.unwrap();
+    assert!(added.id.to_string().starts_with("bafybei"));
+    assert_eq!((added.name.as_str(), added.method.as_str()), ("scale", "scale.wasm"));
+    let functions = open(&dir).await;
+    assert_eq!(functions.list(), vec![added.clone()]);
+    for (name, want) in [
+        ("scale.wasm", Some(content(1, 300 * 1024))),
+        ("check.wasm", Some(content(2, 100))),
+        ("data", None),
+        ("other.wasm", None),
+    ] {
+        assert_eq!(added.runs(&method(name)), want.is_some(), "{name}");
+        assert_eq!(functions.module(added.id, &method(name)).await.unwrap(), want, "{name}");
+    }
+    let files = functions.files(added.id).await.unwrap().unwrap();
+    let files: Vec<(&str, usize, bool)> =
+        files.iter().map(|file| (file.path.as_str(), file.size_bytes, file.is_method)).collect();
+    let want =
+        [("check.wasm", 100, true), ("data/table", 1000, false), ("scale.wasm", 300 * 1024, true)];
+    assert_eq!(files, want);
+}
+
+#[tokio::test]
+async fn a_damaged_folder_is_removed() {
+    let dir = tempfile::tempdir().unwrap();
+    let functions = open(&dir).await;
+    let added = functions.add_path(&write_folder(&dir)).await.unwrap();
+    let path = dir.path().join(format!("functions/{}/content.car", added.id));
+    let mut car = fs::read(&path).unwrap();
+    let last = car.len() - 1;
+    car[last] ^= 1;
+    fs::write(&path, car).unwrap();
+    assert_eq!(functions.module(added.id, &added.method).await.unwrap(), None);
+    assert_eq!((functions.get(added.id), path.exists()), (None, false));
+}
+
+#[tokio::test]
+async fn a_function_is_handed_over_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let functions = open(&dir).await;
+    let module = dir.path().join("one.wasm");
+    fs::write(&module, content(4, 64)).unwrap();
+    for path in [write_folder(&dir), module] {
+        let upload = Functions::packed(&path).await.unwrap();
+        let method = Some(upload.function.method.clone());
+        let added = functions.add_car((&upload.function.name, method), upload.car).await.unwrap();
+        assert_eq!(added, upload.function);
+        let again = functions.upload(added.id).await.unwrap().unwrap();
+        assert_eq!(again.function, added);
+    }
+}
+
+#[tokio::test]
+async fn a_function_without_a_file_name_runs_under_any_and_takes_the_first_it_is_given() {
+    let dir = tempfile::tempdir().unwrap();
+    let functions = open(&dir).await;
+    let id = FunctionId::of_module(&module(1)).content().unwrap();
+    let checked = Checked::of_kept(id, Label::default(), module(1).into()).unwrap();
+    functions.keep(checked).await.unwrap();
+    let unnamed = open(&dir).await.get(id.into()).unwrap();
+    assert!(unnamed.runs(&method("any.wasm")) && unnamed.kind == Kind::Unnamed);
+    let named = functions.add(method("m.wasm"), module(1)).await.unwrap();
+    assert!(!named.runs(&method("any.wasm")) && named.runs(&method("m.wasm")));
+}
+
+#[tokio::test]
+async fn a_store_that_is_full_keeps_no_more() {
+    let dir = tempfile::tempdir().unwrap();
+    let functions = open(&dir).await;
+    let small = functions.add(method("small.wasm"), module(1)).await.unwrap();
+    let id = FunctionId::of_module(b"large");
+    functions.enter(&Function { id, kept_bytes: STORE_BYTES_MAX - 17, ..small.clone() }, None);
+    let refused = functions.add(method("more.wasm"), module(2)).await;
+    assert!(matches!(refused, Err(FunctionsError::Full)), "{refused:?}");
+    assert_eq!(functions.add(method("small.wasm"), module(1)).await.unwrap(), small);
+}
+
+#[tokio::test]
+async fn a_turn_to_fetch_is_not_waited_for_for_ever() {
+    let (group, dir) = (Group::default(), tempfile::tempdir().unwrap());
+    let options = NetworkOptions {
+        identity: Identity::random(),
+        address: std::net::Ipv4Addr::LOCALHOST.into(),
+        port: 0,
+        boot_nodes: vec![],
+        told: &[],
+        asked: &[],
+        lines: &[],
+        open: &[],
+        connectivity: Connectivity::of(Role::Worker),
+        clock: Clock::system(),
+    };
+    let (network, _events) = Network::start(&group, options).await.unwrap();
+    let functions = open(&dir).await;
+    let id = FunctionId::of_module(b"missing");
+    let flight = Flight::join(&functions, id);
+    let _turn = flight.lock.lock().await;
+    tokio::time::pause();
+    let got = functions.obtain(id, &network, &[]).await;
+    assert!(matches!(got, Err(FetchError::TimedOut { .. })), "{got:?}");
+}
+
+#[tokio::test]
+async fn of_fetches_that_end_at_once_nothing_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    let functions = open(&dir).await;
+    let together = std::sync::Barrier::new(2);
+    let leave = || {
+        for n in 0_u32..2000 {
+            let flight = Flight::join(&functions, FunctionId::of_module(&n.to_be_bytes()));
+            together.wait();
+            drop(flight);
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(leave);
+        scope.spawn(leave);
+    });
+    assert_eq!(functions.0.flights.lock().len(), 0);
 }

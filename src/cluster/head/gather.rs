@@ -1,41 +1,77 @@
 //! Gathering: work orders to the chosen workers, and their results, with spares for those that fail.
+//!
+//! As many as were asked for run at one time. One that fails or misses its time is replaced, unless it
+//! says that no other would do better: by a
+//! worker that reported and was not chosen, by one that offers a free slot, or by whom another roll
+//! call finds. What a worker still runs when nobody waits for it any more is canceled.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
+use bytes::Bytes;
+use futures::{StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 use model::{execution::Outcome, node::PeerId};
+use task::causes::chain;
 use tokio::{
     select,
-    task::JoinSet,
     time::{Instant, sleep_until},
 };
 use tracing::{debug, info};
-use wire::functions::{EnvVar, ExecuteConfig, Parameter};
+use wire::executions::Usage;
 
 use super::{
-    Inner, Order,
+    Head,
+    dispatch::answer,
+    executions::Track,
     inbox::{Inbox, Reply},
-    rollcall::Roster,
+    order::Order,
+    rollcall::{Calls, Roster, topic},
+    slots::{Lease, Want},
 };
 use crate::{
-    message::{Code, Message, WORK_PROTOCOL, WorkOrder, WorkOrderResponse, json},
+    message::{Code, Signed},
     network::SendError,
+    peers::Way,
 };
 
-/// How long one worker has to answer a work order, as in b7s.
-const ANSWER_WITHIN: Duration = Duration::from_secs(20);
+/// How long a worker that has just connected has to say what it speaks, before it is given work as
+/// nodes of b7s are.
+const IDENTIFIED_WITHIN: Duration = Duration::from_secs(1);
 
-/// How long all of it may take: a worker that says nothing for its whole time, and a spare.
-const GATHER_WITHIN: Duration = Duration::from_secs(40);
+/// Who is to run an order.
+#[derive(Debug)]
+pub(super) struct Chosen {
+    /// Their slots.
+    pub(super) leases: Vec<Lease>,
+    /// Who else reported.
+    pub(super) roster: Roster,
+}
 
 /// What came of the work orders.
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
     /// Who answered what.
-    pub(super) answers: BTreeMap<PeerId, Outcome>,
+    pub(super) answers: BTreeMap<PeerId, Answer>,
     /// Who failed and was not replaced.
     pub(super) failed: BTreeMap<PeerId, Failure>,
     /// Who failed and was replaced by a spare.
     pub(super) replaced: BTreeMap<PeerId, Failure>,
+    /// Whose answers were not waited for, since enough were in.
+    pub(super) spared: BTreeSet<PeerId>,
+    /// Who was asked to take a place that stayed vacant, and why not.
+    pub(super) refused: BTreeMap<PeerId, String>,
+}
+
+/// A worker's answer.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Answer {
+    pub(super) outcome: Outcome,
+    pub(super) usage: Usage,
+    pub(super) code: Code,
+    /// In hexadecimal digits; empty where it gave none.
+    pub(super) signature: String,
 }
 
 /// Why a worker gave no result.
@@ -45,207 +81,390 @@ pub(super) enum Failure {
     Unreached(String),
     /// It said why not.
     Refused(Code, String),
+    /// It said why not, and that no other would either.
+    Hopeless(Code, String),
     /// It said nothing in its time.
     Silent,
     /// Its connection ended.
     Lost,
+    /// Its result bears the signature of another, or of another result.
+    Forged,
+    /// Its result bears none, and this head takes signed ones alone.
+    Unsigned,
 }
 
 impl Gathered {
-    /// Those who took part: who answered, and who failed without a replacement. By id.
+    /// Those who took part: who answered or was not waited for, and who failed without a
+    /// replacement. By id.
     pub(super) fn peers(&self) -> Vec<PeerId> {
-        let mut peers: Vec<PeerId> =
-            self.answers.keys().chain(self.failed.keys()).cloned().collect();
+        let answered = self.answers.keys().chain(&self.spared);
+        let mut peers: Vec<PeerId> = answered.chain(self.failed.keys()).cloned().collect();
         peers.sort();
         peers
     }
+
+    /// The share of those who were to answer that did, 0 to 1.
+    pub(super) fn share(&self) -> f64 {
+        let count = |n: usize| f64::from(u32::try_from(n).unwrap_or(u32::MAX));
+        count(self.answers.len()) / count(self.answers.len() + self.failed.len()).max(1.0)
+    }
+
+    /// How many of the answers are the most frequent one.
+    pub(super) fn n_equal(&self) -> usize {
+        let mut counts: BTreeMap<&Outcome, usize> = BTreeMap::new();
+        for answer in self.answers.values() {
+            *counts.entry(&answer.outcome).or_default() += 1;
+        }
+        counts.into_values().max().unwrap_or(0)
+    }
 }
 
-/// Has `chosen` run the order, and returns what came of it when all have answered or failed.
+/// Has the chosen run the order, and returns what came of it when all have answered or failed, or
+/// as many are equal as the order asks for.
 ///
-/// Dropping it ends the wait and the sending.
+/// Dropping it ends the wait, and cancels what workers of ours run.
 pub(super) async fn gather(
-    head: &Inner,
-    request_id: &str,
+    head: &Head,
+    track: &Track,
     order: &Order,
-    chosen: Vec<PeerId>,
-    (roster, inbox): (Roster, &mut Inbox),
+    chosen: Chosen,
+    inbox: &mut Inbox,
 ) -> Gathered {
+    let Chosen { leases, roster } = chosen;
+    let end = Instant::now() + head.0.options.answer_within * 2;
     let mut work = Work {
         head,
-        request_id,
-        message: json(&work_order(head, request_id, order)),
-        orders: JoinSet::new(),
+        track,
+        order,
+        messages: BTreeMap::new(),
+        sending: FuturesUnordered::new(),
         open: BTreeMap::new(),
+        ended_lines: BTreeSet::new(),
+        given_up: BTreeSet::new(),
+        vacant: Vec::new(),
+        calls: None,
         roster,
         gathered: Gathered::default(),
-        end: Instant::now() + GATHER_WITHIN,
+        end,
     };
-    for peer in chosen {
-        work.order(peer);
+    for lease in leases {
+        work.order(lease);
     }
-    while let Some(deadline) = work.open.values().min().copied() {
+    while let Some(deadline) = work.next_deadline() {
+        let look_at = work.calls.as_ref().map_or(deadline, |calls| calls.look_at);
         select! {
-            Some(sent) = work.orders.join_next(), if !work.orders.is_empty() => {
-                if let Ok((peer, Err(error))) = sent {
-                    work.fail(&peer, Failure::Unreached(chain(&error)));
-                }
+            Some((peer, sent)) = work.sending.next(), if !work.sending.is_empty() => {
+                work.sent(&peer, sent);
             }
             reply = inbox.next() => work.note(reply),
-            () = sleep_until(deadline) => work.expire(Instant::now()),
+            () = sleep_until(deadline.min(look_at)) => work.look(Instant::now()).await,
+        }
+        if work.has_quorum() {
+            break;
         }
     }
-    work.gathered
+    work.finished()
 }
+
+/// Whether a work order was sent, and on which line, if on one.
+type Sent = Result<Option<u64>, SendError>;
 
 /// A request's work orders.
 struct Work<'a> {
-    head: &'a Inner,
-    request_id: &'a str,
-    message: Vec<u8>,
-    orders: JoinSet<(PeerId, Result<(), SendError>)>,
-    /// Who has not answered yet, and until when it may.
-    open: BTreeMap<PeerId, Instant>,
+    head: &'a Head,
+    track: &'a Track,
+    order: &'a Order,
+    /// The work order, in the form of each way it is sent on.
+    messages: BTreeMap<Way, Bytes>,
+    sending: FuturesUnordered<BoxFuture<'static, (PeerId, Sent)>>,
+    /// Who has not answered yet.
+    open: BTreeMap<PeerId, Open>,
+    /// Lines that ended before it was known that an order went out on them.
+    ended_lines: BTreeSet<u64>,
+    /// Who failed in any way, and is not tried again.
+    given_up: BTreeSet<PeerId>,
+    /// Who failed, and is replaced if a roll call finds somebody.
+    vacant: Vec<Vacant>,
+    /// That roll call.
+    calls: Option<Calls>,
     roster: Roster,
     gathered: Gathered,
     end: Instant,
 }
 
+/// The place of a worker that failed.
+struct Vacant {
+    peer: PeerId,
+    failure: Failure,
+    /// Until when others may say that they take it.
+    until: Instant,
+}
+
+/// A work order that is not answered yet.
+struct Open {
+    /// Until when it may be.
+    until: Instant,
+    /// On which line it was sent, if on one, once it was.
+    line: Option<u64>,
+    /// Given back when it is.
+    _lease: Lease,
+}
+
 impl Work<'_> {
-    fn order(&mut self, peer: PeerId) {
-        let (network, message) = (self.head.network.clone(), self.message.clone());
-        self.open.insert(peer.clone(), self.end.min(Instant::now() + ANSWER_WITHIN));
-        self.orders.spawn(async move {
-            let sent = network.tell(&peer, WORK_PROTOCOL, &message).await;
+    fn order(&mut self, lease: Lease) {
+        let (head, peer) = (self.head.clone(), lease.peer().clone());
+        let until = self.end.min(Instant::now() + head.0.options.answer_within);
+        self.track.dispatched(&peer);
+        self.open.insert(peer.clone(), Open { until, line: None, _lease: lease });
+        if head.0.peers.is_silent(&peer) {
+            // One that has just connected: only on a line could it be told to end the run.
+            let (order, request_id) = (self.order.clone(), self.track.request_id().to_owned());
+            self.sending.push(Box::pin(async move {
+                head.0.peers.identified(&peer, IDENTIFIED_WITHIN).await;
+                let way = head.0.peers.way(&peer);
+                let message = order.message(&head, &request_id, way).into();
+                let sent = head.send(&peer, way, message).await;
+                (peer, sent)
+            }));
+            return;
+        }
+        let way = head.0.peers.way(&peer);
+        if !self.messages.contains_key(&way) {
+            let message = self.order.message(&head, self.track.request_id(), way);
+            self.messages.insert(way, message.into());
+        }
+        let message = self.messages.get(&way).cloned().unwrap_or_default();
+        self.sending.push(Box::pin(async move {
+            let sent = head.send(&peer, way, message).await;
             (peer, sent)
-        });
+        }));
+    }
+
+    /// When to look next at those who are waited for; none if nobody is.
+    fn next_deadline(&self) -> Option<Instant> {
+        let answer = self.open.values().map(|open| open.until).min();
+        let vacancy = self.vacant.iter().map(|vacant| vacant.until).min();
+        [answer, vacancy].into_iter().flatten().min()
+    }
+
+    fn sent(&mut self, peer: &PeerId, sent: Sent) {
+        match sent {
+            Err(error) => self.fail(peer, Failure::Unreached(chain(&error))),
+            Ok(Some(number)) if self.ended_lines.contains(&number) => {
+                self.fail(peer, Failure::Lost);
+            }
+            Ok(line) => {
+                if let Some(open) = self.open.get_mut(peer) {
+                    open.line = line;
+                } else if self.given_up.contains(peer) {
+                    // What ended the run before it was ordered ended nothing.
+                    self.head.cancel_at(peer, self.track.request_id());
+                }
+            }
+        }
     }
 
     fn note(&mut self, reply: Reply) {
         match reply {
-            Reply::Answered(peer, response) => {
+            Reply::Answered(peer, response, signed) => {
                 if !self.open.contains_key(&peer) {
-                    debug!(request = self.request_id, %peer, "ignored a result nobody waits for");
+                    let request = self.track.request_id();
+                    debug!(request, %peer, "ignored a result nobody waits for");
                     return;
                 }
-                match outcome(*response) {
-                    Ok(outcome) => {
-                        self.open.remove(&peer);
-                        self.gathered.answers.insert(peer, outcome);
-                    }
+                match answer(*response, signed, self.head.0.options.signatures) {
+                    Ok(answer) => self.answered(peer, answer, signed),
                     Err(failure) => self.fail(&peer, failure),
                 }
             }
+            Reply::LineEnded(peer, number) => match self.open.get(&peer).map(|open| open.line) {
+                Some(Some(line)) if line == number => self.fail(&peer, Failure::Lost),
+                Some(None) => {
+                    self.ended_lines.insert(number);
+                }
+                _ => {}
+            },
             Reply::Gone(peer) => {
+                if self.open.contains_key(&peer) {
+                    // It may be back already, and have been given the work on its new connection.
+                    self.head.cancel_at(&peer, self.track.request_id());
+                }
                 self.fail(&peer, Failure::Lost);
                 self.roster.note(Reply::Gone(peer));
+                self.fill();
             }
-            reply => self.roster.note(reply),
+            reply => {
+                if let Reply::Ready(peer) = &reply {
+                    self.track.reported(peer);
+                }
+                self.roster.note(reply);
+                self.fill();
+            }
         }
     }
 
-    fn expire(&mut self, now: Instant) {
-        let late = self.open.iter().filter(|(_, deadline)| **deadline <= now);
+    fn answered(&mut self, peer: PeerId, answer: Answer, signed: Signed) {
+        self.open.remove(&peer);
+        let facts = (answer.usage, signed == Signed::Yes);
+        self.track.answered(&peer, answer.outcome.exit_code, facts);
+        self.head.0.slots.holds(&peer, self.order.function);
+        self.gathered.answers.insert(peer, answer);
+    }
+
+    async fn look(&mut self, now: Instant) {
+        let late = self.open.iter().filter(|(_, open)| open.until <= now);
         let late: Vec<PeerId> = late.map(|(peer, _)| peer.clone()).collect();
         for peer in late {
+            self.head.cancel_at(&peer, self.track.request_id());
             self.fail(&peer, Failure::Silent);
+        }
+        self.give_up_vacancies(|vacant| vacant.until <= now);
+        if let Some(calls) = &mut self.calls {
+            calls.publish_if_due(&self.head.0).await;
         }
     }
 
-    /// Gives up on `peer` if it is waited for, and orders a spare in its place if there is one.
+    /// Gives up on `peer` if it is waited for, and has a spare take its place if there is one.
     fn fail(&mut self, peer: &PeerId, failure: Failure) {
         if self.open.remove(peer).is_none() {
             return;
         }
-        let spare = if Instant::now() < self.end { self.roster.ready.pop_front() } else { None };
-        info!(
-            request = self.request_id, %peer, ?failure,
-            spare = spare.as_ref().map(PeerId::as_str), "a worker gave no result"
-        );
-        match spare {
-            Some(spare) => {
-                self.gathered.replaced.insert(peer.clone(), failure);
-                self.order(spare);
+        self.given_up.insert(peer.clone());
+        match &failure {
+            Failure::Refused(code, _) if *code == Code::NOT_FOUND => {
+                self.head.0.slots.lacks(peer, self.order.function);
             }
-            None => {
-                self.gathered.failed.insert(peer.clone(), failure);
+            Failure::Refused(..) => self.head.0.slots.full(peer),
+            _ => {}
+        }
+        let request = self.track.request_id();
+        info!(request, %peer, ?failure, "a worker gave no result");
+        if matches!(failure, Failure::Hopeless(..)) {
+            self.track.failed(peer, &failure.told());
+            self.gathered.failed.insert(peer.clone(), failure);
+            return;
+        }
+        if let Some(spare) = self.spare() {
+            return self.replace(peer.clone(), failure, spare);
+        }
+        self.track.failed(peer, &failure.told());
+        let until = self.end.min(Instant::now() + self.order.roll_call_within);
+        self.vacant.push(Vacant { peer: peer.clone(), failure, until });
+        if self.calls.is_none() {
+            // Who refused before may be free by now.
+            self.roster.refused.clear();
+            self.track.calls(topic(self.order));
+            self.calls = Some(Calls::new(&self.head.0, self.track, self.order));
+        }
+        self.fill();
+    }
+
+    fn replace(&mut self, peer: PeerId, failure: Failure, spare: Lease) {
+        info!(request = self.track.request_id(), %peer, spare = %spare.peer(), "a spare takes over");
+        self.track.replaced(&peer, &failure.told());
+        self.gathered.replaced.insert(peer, failure);
+        self.order(spare);
+    }
+
+    /// Somebody who was not tried yet, while there is time.
+    fn spare(&mut self) -> Option<Lease> {
+        if self.end <= Instant::now() {
+            return None;
+        }
+        let tried = self.tried();
+        let slots = &self.head.0.slots;
+        while let Some(peer) = self.roster.ready.pop_front() {
+            if !tried.contains(&peer) {
+                return Some(slots.take_of(&peer));
             }
+        }
+        if self.order.attributes.is_some() {
+            return None;
+        }
+        slots.take_spare(&self.order.want(1), &tried)
+    }
+
+    fn tried(&self) -> BTreeSet<PeerId> {
+        let others = self.gathered.answers.keys().chain(self.open.keys());
+        self.given_up.iter().chain(others).cloned().collect()
+    }
+
+    /// Fills the places of those who failed, as far as others reported; gives them up when all who
+    /// could report have been heard.
+    fn fill(&mut self) {
+        while !self.vacant.is_empty()
+            && let Some(spare) = self.spare()
+        {
+            let Vacant { peer, failure, .. } = self.vacant.remove(0);
+            self.replace(peer, failure, spare);
+        }
+        if self.vacant.is_empty() {
+            self.calls = None;
+            return;
+        }
+        let tried = self.tried();
+        let listening = self.head.0.peers.listening(topic(self.order));
+        let is_heard =
+            |peer: &PeerId| tried.contains(peer) || self.roster.refused.contains_key(peer);
+        if listening.iter().all(is_heard) {
+            self.give_up_vacancies(|_| true);
+        }
+    }
+
+    fn give_up_vacancies(&mut self, which: impl Fn(&Vacant) -> bool) {
+        let given_up = self.vacant.extract_if(.., |vacant| which(vacant));
+        self.gathered.failed.extend(given_up.map(|vacant| (vacant.peer, vacant.failure)));
+        if self.vacant.is_empty() && self.calls.take().is_some() {
+            let refused =
+                self.roster.refused.iter().filter(|(peer, _)| !self.given_up.contains(*peer));
+            let refused = refused.map(|(peer, reason)| (peer.clone(), reason.clone()));
+            self.gathered.refused.extend(refused);
+        }
+    }
+
+    fn has_quorum(&self) -> bool {
+        let quorum = self.order.quorum.filter(|_| !self.gathered.answers.is_empty());
+        quorum.is_some_and(|n| self.gathered.n_equal() >= n.get())
+    }
+
+    fn finished(mut self) -> Gathered {
+        let gathered = std::mem::take(&mut self.gathered);
+        let spared = self.open.keys().cloned().collect();
+        // Dropping the rest cancels what is open.
+        Gathered { spared, ..gathered }
+    }
+}
+
+impl Drop for Work<'_> {
+    fn drop(&mut self) {
+        for peer in self.open.keys() {
+            self.head.cancel_at(peer, self.track.request_id());
+            self.track.canceled_at(peer);
         }
     }
 }
 
-/// Reads a worker's answer. A run that failed is a result too, told by its exit code; an answer that
-/// is neither a success nor a failed run says that there was no run.
-fn outcome(response: WorkOrderResponse) -> Result<Outcome, Failure> {
-    let WorkOrderResponse { code, result, error_message, .. } = response;
-    let outcome = Outcome::from(result.result);
-    if code == Code::OK || outcome.exit_code != 0 {
-        return Ok(outcome);
-    }
-    Err(Failure::Refused(code, error_message))
-}
-
-fn work_order(head: &Inner, request_id: &str, order: &Order) -> Message {
-    let parameters = order.arguments.iter();
-    let environment = order.environment.iter();
-    Message::WorkOrder(WorkOrder {
-        function_id: order.function.to_string(),
-        method: order.method.to_string(),
-        parameters: Some(
-            parameters.map(|value| Parameter { name: None, value: value.clone() }).collect(),
-        ),
-        config: ExecuteConfig {
-            number_of_nodes: match order.nodes {
-                super::Wanted::Exactly(n) => i64::try_from(n.get()).unwrap_or(i64::MAX),
-                super::Wanted::Everyone => -1,
-            },
-            stdin: order.stdin.clone(),
-            env_vars: Some(
-                environment
-                    .map(|(name, value)| EnvVar { name: name.clone(), value: value.clone() })
-                    .collect(),
-            ),
-            ..ExecuteConfig::default()
-        },
-        request_id: request_id.to_owned(),
-        timestamp: head.clock.now().to_string(),
-    })
-}
-
-fn chain(error: &SendError) -> String {
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use model::execution::Outcome;
-    use wire::functions::OutcomeBody;
-
-    use super::*;
-    use crate::message::NodeResult;
-
-    fn response(code: Code, exit_code: i32, error_message: &str) -> WorkOrderResponse {
-        let result = OutcomeBody { stdout: String::new(), stderr: String::new(), exit_code };
-        WorkOrderResponse {
-            code,
-            result: NodeResult { result, ..NodeResult::default() },
-            error_message: error_message.to_owned(),
-            ..WorkOrderResponse::default()
+impl Failure {
+    /// What happened, to stand after the peer's id.
+    pub(super) fn told(&self) -> String {
+        match self {
+            Self::Unreached(reason) => format!("was not reached ({reason})"),
+            Self::Refused(code, reason) | Self::Hopeless(code, reason) if reason.is_empty() => {
+                format!("refused with code {}", code.as_str())
+            }
+            Self::Refused(_, reason) | Self::Hopeless(_, reason) => format!("refused ({reason})"),
+            Self::Silent => "did not answer in time".to_owned(),
+            Self::Lost => "was lost".to_owned(),
+            Self::Forged => "gave a result with a wrong signature".to_owned(),
+            Self::Unsigned => "gave a result without a signature".to_owned(),
         }
     }
+}
 
-    #[test]
-    fn a_failed_run_is_a_result_and_no_run_is_none() {
-        assert_eq!(outcome(response(Code::OK, 0, "")), Ok(Outcome::default()));
-        let failed = outcome(response(Code::ERROR, 14, ""));
-        assert_eq!(failed.map(|outcome| outcome.exit_code), Ok(14));
-        let missing = outcome(response(Code::NOT_FOUND, 0, ""));
-        assert_eq!(missing, Err(Failure::Refused(Code::NOT_FOUND, String::new())));
+impl Order {
+    /// The order as a wish for `n` slots.
+    pub(super) fn want(&self, n: usize) -> Want {
+        let subgroup = self.subgroup.as_ref().map(ToString::to_string);
+        Want { function: self.function, subgroup, n }
     }
 }

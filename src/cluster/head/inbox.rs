@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tracing::warn;
 
-use crate::message::WorkOrderResponse;
+use crate::message::{Signed, WorkOrderResponse};
 
 /// Replies that wait for one execution, as many as in b7s. More are dropped: they are answers to a
 /// roll call that has found its workers long since.
@@ -20,10 +20,12 @@ pub(super) enum Reply {
     Ready(PeerId),
     /// It is not, for a reason.
     Refused(PeerId, String),
-    /// It answered a work order.
-    Answered(PeerId, Box<WorkOrderResponse>),
+    /// It answered a work order; with what is known of its signature.
+    Answered(PeerId, Box<WorkOrderResponse>, Signed),
     /// Its last connection is gone.
     Gone(PeerId),
+    /// The line to it of this number has ended. There may be a newer one.
+    LineEnded(PeerId, u64),
 }
 
 /// The executions that wait for replies, by request id.
@@ -51,6 +53,11 @@ impl Inboxes {
         let entry = Entry { function_id: function.to_string(), replies: sender };
         self.0.lock().insert(request_id.to_owned(), entry);
         Inbox { request_id: request_id.to_owned(), replies, inboxes: Arc::clone(&self.0) }
+    }
+
+    /// Returns the function that an open request is for.
+    pub(super) fn function_of(&self, request_id: &str) -> Option<String> {
+        self.0.lock().get(request_id).map(|entry| entry.function_id.clone())
     }
 
     /// Puts a reply into the inbox of a request, if it is open.

@@ -1,10 +1,12 @@
 //! The code and message of an execution: why there are too few results, in words for its user.
 
+use std::num::NonZeroUsize;
+
 use model::node::PeerId;
 
 use super::{
-    Order, Wanted,
     gather::{Failure, Gathered},
+    order::{Order, Wanted},
     rollcall::Roster,
 };
 use crate::message::Code;
@@ -18,14 +20,16 @@ pub(super) fn too_few(order: &Order, roster: &Roster, listening: &[PeerId]) -> S
         Wanted::Exactly(n) => counted(n.get(), "node"),
         Wanted::Everyone => "any node".to_owned(),
     };
+    let fit = if order.attributes.is_some() { " with the attributes asked for" } else { "" };
     let group = match &order.subgroup {
         Some(subgroup) => format!("subgroup {subgroup}"),
         None => "the cluster".to_owned(),
     };
     let within = order.roll_call_within.as_secs_f64();
-    let ready: Vec<String> = roster.ready.iter().map(PeerId::to_string).collect();
+    let mut ready: Vec<String> = roster.ready.iter().map(PeerId::to_string).collect();
+    ready.sort();
     let mut message = format!(
-        "asked {group} for {wanted}, and {} reported within {within} s{}; {} of it {} connected",
+        "asked {group} for {wanted}{fit}, and {} reported within {within} s{}; {} of it {} connected",
         ready.len(),
         if ready.is_empty() { String::new() } else { format!(" ({})", named(&ready)) },
         counted(listening.len(), "worker"),
@@ -40,26 +44,37 @@ pub(super) fn too_few(order: &Order, roster: &Roster, listening: &[PeerId]) -> S
 }
 
 /// Returns the code of what was gathered, and what went wrong, if anything did.
-pub(super) fn gathered(gathered: &Gathered, threshold: f64) -> (Code, String) {
+pub(super) fn gathered(gathered: &Gathered, order: &Order) -> (Code, String) {
     let (n_answers, n_failed) = (gathered.answers.len(), gathered.failed.len());
     let n_peers = n_answers + n_failed;
+    let (n_equal, quorum) = (gathered.n_equal(), order.quorum.map(NonZeroUsize::get));
+    let lacking = match quorum {
+        Some(quorum) if n_equal >= quorum => return (Code::OK, String::new()),
+        Some(quorum) => format!("{n_equal} of the results are equal, and {quorum} were asked for"),
+        None => String::new(),
+    };
     if n_failed == 0 {
-        return (Code::OK, String::new());
+        let code = if lacking.is_empty() { Code::OK } else { Code::PARTIAL_CONTENT };
+        return (code, lacking);
     }
     let failures = gathered.failed.iter().chain(&gathered.replaced);
     let failures: Vec<String> =
-        failures.map(|(peer, failure)| format!("{peer} {}", told(failure))).collect();
-    let message =
-        format!("{n_answers} of {} gave a result: {}", counted(n_peers, "node"), named(&failures));
-    let code =
-        if n_answers == 0 { of_none(gathered) } else { of_some(n_answers, n_peers, threshold) };
+        failures.map(|(peer, failure)| format!("{peer} {}", failure.told())).collect();
+    let (nodes, group) = (counted(n_peers, "node"), group(order));
+    let mut message = format!("{n_answers} of {nodes}{group} gave a result: {}", named(&failures));
+    if !gathered.refused.is_empty() {
+        let refused = gathered.refused.iter().map(|(peer, reason)| format!("{peer}: {reason}"));
+        message = format!("{message}; no spare: {}", named(&refused.collect::<Vec<_>>()));
+    }
+    let code = match n_answers {
+        0 => return (of_none(gathered), message),
+        _ if lacking.is_empty() && order.threshold <= gathered.share() => Code::OK,
+        _ => Code::PARTIAL_CONTENT,
+    };
+    if !lacking.is_empty() {
+        message = format!("{lacking}; {message}");
+    }
     (code, message)
-}
-
-/// The code where some answered: whether they are enough.
-fn of_some(n_answers: usize, n_peers: usize, threshold: f64) -> Code {
-    let count = |n: usize| f64::from(u32::try_from(n).unwrap_or(u32::MAX));
-    if count(n_answers) / count(n_peers) < threshold { Code::PARTIAL_CONTENT } else { Code::OK }
 }
 
 /// The code where nobody answered: what all of them said, if they said one thing.
@@ -68,9 +83,9 @@ fn of_none(gathered: &Gathered) -> Code {
         .failed
         .values()
         .map(|failure| match failure {
-            Failure::Refused(code, _) => code.clone(),
-            Failure::Unreached(_) => Code::ERROR,
+            Failure::Refused(code, _) | Failure::Hopeless(code, _) => code.clone(),
             Failure::Silent | Failure::Lost => Code::NO_CONTENT,
+            _ => Code::ERROR,
         })
         .collect();
     codes.sort();
@@ -81,23 +96,17 @@ fn of_none(gathered: &Gathered) -> Code {
     }
 }
 
-fn told(failure: &Failure) -> String {
-    match failure {
-        Failure::Unreached(reason) => format!("was not reached ({reason})"),
-        Failure::Refused(code, reason) if reason.is_empty() => {
-            format!("refused with code {}", code.as_str())
-        }
-        Failure::Refused(_, reason) => format!("refused ({reason})"),
-        Failure::Silent => "did not answer in time".to_owned(),
-        Failure::Lost => "was lost".to_owned(),
-    }
+/// Of which group, where it is not the whole cluster.
+fn group(order: &Order) -> String {
+    order.subgroup.as_ref().map_or_else(String::new, |name| format!(" of subgroup {name}"))
 }
 
 fn counted(n: usize, what: &str) -> String {
     format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
 
-fn named(all: &[String]) -> String {
+/// All of them, or the first and how many there are beside those.
+pub(super) fn named(all: &[String]) -> String {
     let named: Vec<&str> = all.iter().take(NAMED_MAX).map(String::as_str).collect();
     match all.len().saturating_sub(NAMED_MAX) {
         0 => named.join(", "),
@@ -107,15 +116,21 @@ fn named(all: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use model::execution::Outcome;
+    use serde_json::json;
 
-    use super::*;
+    use super::{super::gather::Answer, *};
+
+    fn order(config: &serde_json::Value) -> Order {
+        let function = model::function::FunctionId::of_module(b"module").to_string();
+        let request = json!({"function_id": function, "method": "m.wasm", "config": config});
+        Order::read(&serde_json::from_value(request).unwrap()).unwrap()
+    }
 
     #[track_caller]
     fn check(n_answers: usize, failures: &[Failure], want: (&Code, &str)) {
         let id = |n: usize| -> PeerId { format!("12D3KooWpeer{}", n + 1).parse().unwrap() };
         let gathered = Gathered {
-            answers: (0..n_answers).map(|n| (id(n), Outcome::default())).collect(),
+            answers: (0..n_answers).map(|n| (id(n), Answer::default())).collect(),
             failed: failures
                 .iter()
                 .enumerate()
@@ -123,7 +138,7 @@ mod tests {
                 .collect(),
             ..Gathered::default()
         };
-        let (code, message) = super::gathered(&gathered, 0.6);
+        let (code, message) = super::gathered(&gathered, &order(&json!({})));
         assert_eq!((&code, message.as_str()), want);
     }
 
@@ -150,6 +165,41 @@ mod tests {
             &[Unreached("gone".into())],
             (&Code::ERROR, "0 of 1 node gave a result: 12D3KooWpeer1 was not reached (gone)"),
         );
+    }
+
+    #[test]
+    fn the_group_and_who_would_not_take_a_place_are_named() {
+        let id = |n: u8| -> PeerId { format!("12D3KooWpeer{n}").parse().unwrap() };
+        let gathered = Gathered {
+            answers: [(id(1), Answer::default())].into(),
+            failed: [(id(2), Failure::Lost)].into(),
+            refused: [(id(3), "no free slot".to_owned())].into(),
+            ..Gathered::default()
+        };
+        let subgroup = Some("gpu".parse().unwrap());
+        let order = Order { subgroup, ..order(&json!({"number_of_nodes": 2})) };
+        let (code, message) = super::gathered(&gathered, &order);
+        assert_eq!(code, Code::PARTIAL_CONTENT);
+        assert_eq!(
+            message,
+            "1 of 2 nodes of subgroup gpu gave a result: 12D3KooWpeer2 was lost; no spare: \
+             12D3KooWpeer3: no free slot"
+        );
+    }
+
+    #[test]
+    fn a_quorum_is_so_many_equal_results() {
+        let id = |n: u8| -> PeerId { format!("12D3KooWpeer{n}").parse().unwrap() };
+        let answer = |exit_code| {
+            let outcome = model::execution::Outcome { exit_code, ..Default::default() };
+            Answer { outcome, ..Answer::default() }
+        };
+        let answers = [(id(1), answer(0)), (id(2), answer(0)), (id(3), answer(1))].into();
+        let gathered = Gathered { answers, ..Gathered::default() };
+        let order = |quorum: u32| order(&json!({"number_of_nodes": 3, "quorum": quorum}));
+        assert_eq!(super::gathered(&gathered, &order(2)), (Code::OK, String::new()));
+        let lacking = "2 of the results are equal, and 3 were asked for".to_owned();
+        assert_eq!(super::gathered(&gathered, &order(3)), (Code::PARTIAL_CONTENT, lacking));
     }
 
     #[test]

@@ -8,16 +8,21 @@ use std::{
 use model::node::{GENERAL_TOPIC, PeerId, Subgroup};
 use tokio::{
     select,
+    sync::oneshot,
     time::{Instant, sleep_until},
 };
 use tracing::{info, warn};
 
 use super::{
-    Inner, Order, Wanted,
+    Inner,
+    executions::Track,
     inbox::{Inbox, Reply},
+    order::{Order, Wanted},
+    slots::{Lease, Taken},
 };
 use crate::{
     message::{Message, RollCall, json},
+    metrics,
     network::PublishError,
 };
 
@@ -37,7 +42,7 @@ pub(super) struct Roster {
     /// Those who are ready and not chosen.
     pub(super) ready: VecDeque<PeerId>,
     /// All who ever reported ready and did not leave: nobody is counted twice.
-    known: BTreeSet<PeerId>,
+    pub(super) known: BTreeSet<PeerId>,
     /// Those who refused, and why.
     pub(super) refused: BTreeMap<PeerId, String>,
 }
@@ -66,7 +71,7 @@ impl Roster {
                 self.known.remove(&peer);
                 self.refused.remove(&peer);
             }
-            Reply::Answered(..) => {}
+            Reply::Answered(..) | Reply::LineEnded(..) => {}
         }
     }
 
@@ -99,50 +104,81 @@ pub(super) fn topic(order: &Order) -> &str {
     order.subgroup.as_ref().map_or(GENERAL_TOPIC, Subgroup::as_str)
 }
 
-/// Publishes the roll call of a request, again and again, until enough have reported or the time is
-/// up. Cancel-safe.
+/// Who is to run an order.
+#[derive(Debug)]
+pub(super) enum Called {
+    /// Those who reported: enough, or too few in the time there was.
+    Reported(Roster),
+    /// Those whose slots came free first, and who reported meanwhile.
+    Granted(Vec<Lease>, Roster),
+}
+
+/// Publishes the roll call of a request, again and again, until enough have reported, or slots come
+/// free that are waited for or that workers meanwhile offer, or the time is up at `deadline`.
+/// Cancel-safe.
 pub(super) async fn call(
     head: &Inner,
-    request_id: &str,
+    track: &Track,
     order: &Order,
-    inbox: &mut Inbox,
-) -> Roster {
-    let topic = topic(order);
-    let message = json(&Message::RollCall(RollCall {
-        function_id: order.function.to_string(),
-        request_id: request_id.to_owned(),
-        consensus: 0,
-        attributes: order.attributes.clone(),
-    }));
+    (inbox, deadline): (&mut Inbox, Instant),
+    mut waiting: Option<oneshot::Receiver<Vec<Lease>>>,
+) -> Called {
+    let (request, topic) = (track.request_id(), topic(order));
     let function = order.function;
-    info!(request = request_id, %function, topic, "performing roll call for request");
+    info!(request, %function, topic, "performing roll call for request");
+    track.calls(topic);
     let mut roster = Roster::new(order.nodes);
-    let deadline = Instant::now() + order.roll_call_within;
-    let mut calls =
-        Calls { published_at: None, n_joins: 0, again_after: AGAIN_AFTER, look_at: Instant::now() };
+    let mut calls = Calls::new(head, track, order);
     loop {
         if roster.is_filled(|| head.peers.listening(topic)) {
             let peers = roster.ready.len();
-            info!(request = request_id, peers, "enough peers reported for roll call");
-            return roster;
+            info!(request, peers, "enough peers reported for roll call");
+            return Called::Reported(roster);
         }
         select! {
             biased;
-            reply = inbox.next() => roster.note(reply),
+            Some(leases) = granted(&mut waiting) => return Called::Granted(leases, roster),
+            reply = inbox.next() => {
+                if let Reply::Ready(peer) = &reply {
+                    track.reported(peer);
+                }
+                roster.note(reply);
+            }
             () = sleep_until(deadline) => {
                 let (ready, refused) = (roster.ready.len(), roster.refused.len());
-                info!(request = request_id, ready, refused, "roll call timed out");
-                return roster;
+                info!(request, ready, refused, "roll call timed out");
+                return Called::Reported(roster);
             }
             () = sleep_until(calls.look_at) => {
-                calls.publish_if_due(head, request_id, topic, &message).await;
+                calls.publish_if_due(head).await;
+                // Whoever was full when it was asked, or learned the function since, offers slots.
+                if waiting.is_none() {
+                    match head.taken(order) {
+                        Taken::Now(leases) => return Called::Granted(leases, roster),
+                        Taken::Later(coming) => waiting = Some(coming),
+                        Taken::Unknown => {}
+                    }
+                }
             }
         }
     }
 }
 
+/// Waits for slots, if they are waited for. Returns none once, if they will not come.
+async fn granted(waiting: &mut Option<oneshot::Receiver<Vec<Lease>>>) -> Option<Vec<Lease>> {
+    let Some(coming) = waiting else { return std::future::pending().await };
+    let granted = coming.await.ok();
+    *waiting = None;
+    granted
+}
+
 /// The publishing of one roll call.
-struct Calls {
+#[derive(Debug)]
+pub(super) struct Calls {
+    request_id: String,
+    function: String,
+    topic: String,
+    message: Vec<u8>,
     /// When it was published last.
     published_at: Option<Instant>,
     /// How often a peer had joined a topic by then.
@@ -150,12 +186,34 @@ struct Calls {
     /// How long after that it is published again.
     again_after: Duration,
     /// When to look next whether it is due.
-    look_at: Instant,
+    pub(super) look_at: Instant,
 }
 
 impl Calls {
-    async fn publish_if_due(&mut self, head: &Inner, request: &str, topic: &str, message: &[u8]) {
+    pub(super) fn new(head: &Inner, track: &Track, order: &Order) -> Self {
+        let (request_id, function) = (track.request_id().to_owned(), order.function.to_string());
+        let message = json(&Message::RollCall(RollCall {
+            function_id: function.clone(),
+            request_id: request_id.clone(),
+            consensus: 0,
+            attributes: order.attributes.clone(),
+            origin: head.network.peer_id().to_string(),
+        }));
+        Self {
+            request_id,
+            function,
+            topic: topic(order).to_owned(),
+            message,
+            published_at: None,
+            n_joins: 0,
+            again_after: AGAIN_AFTER,
+            look_at: Instant::now(),
+        }
+    }
+
+    pub(super) async fn publish_if_due(&mut self, head: &Inner) {
         let (now, n_joins) = (Instant::now(), head.peers.n_joins());
+        let (request, topic) = (&self.request_id, &self.topic);
         self.look_at = now + LOOK_EVERY;
         let is_due = self
             .published_at
@@ -164,12 +222,17 @@ impl Calls {
             return;
         }
         self.n_joins = n_joins;
-        match head.network.publish(topic, message.to_vec()).await {
+        match head.network.publish(topic, self.message.clone()).await {
             Ok(()) => info!(request, topic, "roll call published"),
             // As soon as somebody listens, it is due.
             Err(PublishError::Unheard) => return,
             Err(error) => warn!(request, topic, %error, "failed to publish a roll call"),
         }
+        head.metrics.add(metrics::ROLLCALLS_PUBLISHED, &[&self.function]);
+        head.metrics.add(metrics::MESSAGES_PUBLISHED, &[topic]);
+        head.metrics.add(metrics::PUBLISHED, &["MsgRollCall", topic]);
+        let n_bytes = u64::try_from(self.message.len()).unwrap_or(u64::MAX);
+        head.metrics.add_n(metrics::MESSAGES_PUBLISHED_BYTES, &[], n_bytes);
         if self.published_at.replace(now).is_some() {
             self.again_after *= 2;
         }

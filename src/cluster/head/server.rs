@@ -1,49 +1,123 @@
 //! The REST API of a head, by document 1, and what it tells beyond.
 //!
 //! An execution that was accepted answers HTTP 200 whatever came of it; the outcome is the `code` in
-//! the body. A request that was not accepted answers another status and `{"message":"…"}`.
+//! the body. A request that was not accepted answers another status and `{"message":"…"}`. Who may
+//! ask for what is in `auth.rs`.
 
+mod auth;
+mod bodies;
 mod error;
+mod events;
 mod execute;
+mod executions;
+mod function;
 mod functions;
 mod health;
+mod install;
+mod metrics;
 mod nodes;
+mod openapi;
+mod result;
 
 use std::time::Duration;
 
 use axum::{
     Router,
+    extract::{DefaultBodyLimit, FromRef},
+    handler::Handler as _,
     http::header,
+    middleware::from_fn_with_state,
     response::{IntoResponse as _, Response},
     routing::{get, post},
 };
 use serde::Serialize;
+use task::group::Group;
 use web::request::{RequestOptions, layered};
 use wire::paths;
 
-use self::error::Refused;
-use super::{Head, ROLL_CALL_WITHIN_MAX};
+pub use self::auth::{RestToken, RestTokenError};
+use self::{
+    bodies::{BODY_WITHIN, Bodies},
+    error::Refused,
+};
+use super::{Head, order::ROLL_CALL_WITHIN_MAX};
+use crate::functions::CAR_BYTES_MAX;
 
 /// The longest request body taken, in bytes: a quarter below the longest message between nodes, since
 /// a work order carries what the body carried and a little more.
 const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
 
-/// The longest time until an answer: the longest roll call, 40 s of gathering, and a reserve.
-const ANSWER_WITHIN: Duration = ROLL_CALL_WITHIN_MAX.saturating_add(Duration::from_secs(50));
+/// How much longer an answer may take than the longest roll call and two workers' time.
+const ANSWER_RESERVE: Duration = Duration::from_secs(10);
 
-/// Returns the routes of `head`.
-pub fn router(head: Head) -> Router {
+/// How a REST API is served.
+#[derive(Debug, Clone)]
+pub struct RestOptions {
+    /// What requests from other machines must bear; none for an API that is open to them.
+    pub token: Option<RestToken>,
+}
+
+/// What handlers are given.
+#[derive(Debug, Clone)]
+struct Rest {
+    head: Head,
+    /// Stopped, it ends endless answers.
+    group: Group,
+    bodies: Bodies,
+}
+
+impl FromRef<Rest> for Bodies {
+    fn from_ref(rest: &Rest) -> Self {
+        rest.bodies.clone()
+    }
+}
+
+impl FromRef<Rest> for Head {
+    fn from_ref(rest: &Rest) -> Self {
+        rest.head.clone()
+    }
+}
+
+/// Returns the routes of `head`, whose endless answers end with `group`.
+pub fn router(head: Head, options: RestOptions, group: &Group) -> Router {
+    let answer_within =
+        ROLL_CALL_WITHIN_MAX + head.0.options.answer_within * 2 + BODY_WITHIN + ANSWER_RESERVE;
     let router = Router::new()
         .route(paths::FUNCTIONS_EXECUTE, post(execute::execute))
+        .route(paths::FUNCTIONS_INSTALL, post(install::install))
+        .route(paths::FUNCTIONS_RESULT, post(result::result))
+        .route(paths::EXECUTIONS, get(executions::executions))
+        .route(paths::EXECUTION, get(executions::execution).delete(executions::cancel))
+        .route(paths::EVENTS, get(events::events))
         .route(paths::NODES, get(nodes::nodes))
-        .route(paths::FUNCTIONS, get(functions::functions))
+        .route(
+            paths::FUNCTIONS,
+            get(functions::functions)
+                .post(functions::upload.layer(DefaultBodyLimit::max(CAR_BYTES_MAX))),
+        )
+        .route(paths::FUNCTION, get(function::function).delete(function::remove))
         .route(paths::HEAD_HEALTH, get(health::health))
+        .route(paths::METRICS, get(metrics::metrics))
+        .route(paths::HEAD_OPENAPI, get(openapi::openapi))
         .fallback(async || Refused::NotFound)
         .method_not_allowed_fallback(async || Refused::MethodNotAllowed)
-        .with_state(head);
+        .layer(from_fn_with_state(options, auth::checked))
+        .with_state(Rest { head, group: group.clone(), bodies: Bodies::new() });
+    let options =
+        RequestOptions { body_bytes_max: BODY_BYTES_MAX, answer_within, refuse: error::refuse };
+    layered(router, options)
+}
+
+/// Returns the one route of a node that is no head: its counts, as `text` tells them.
+pub fn metrics_router(text: impl Fn() -> String + Clone + Send + Sync + 'static) -> Router {
+    let route = get(async move || metrics::answer(text()));
+    let router = Router::new()
+        .route(paths::METRICS, route)
+        .fallback(async || Refused::NotFound)
+        .method_not_allowed_fallback(async || Refused::MethodNotAllowed);
     let options = RequestOptions {
         body_bytes_max: BODY_BYTES_MAX,
-        answer_within: ANSWER_WITHIN,
+        answer_within: ANSWER_RESERVE,
         refuse: error::refuse,
     };
     layered(router, options)

@@ -52,3 +52,60 @@ fn debug_shows_no_key() {
     let identity = Identity::random();
     assert_eq!(format!("{identity:?}"), format!("Identity({:?})", identity.peer_id()));
 }
+
+#[test]
+fn a_keyforge_folder_holds_what_keyforge_writes_and_is_read_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("keys");
+    fs::create_dir(&folder).unwrap();
+    fs::write(folder.join("priv.bin"), specified_key()).unwrap();
+    let identity = Identity::keyforge(&folder).unwrap();
+    assert_eq!(identity.peer_id().as_str(), SPECIFIED_PEER_ID);
+    let written = |name: &str| fs::read(folder.join(name)).unwrap();
+    let public = written("pub.bin");
+    // The public key is the second half of the private one; `08 01 12 20` says that and its length.
+    assert_eq!(public, [&[8, 1, 18, 32], &specified_key()[36..]].concat());
+    assert_eq!(written("pubkey.txt"), b"CAESIB7R6PrixKFEuL6P1LR789OzS4ccPKz2AQ8OQtR0/OJ+");
+    for name in ["identity", "peerid.txt"] {
+        assert_eq!(written(name), SPECIFIED_PEER_ID.as_bytes());
+    }
+    assert_eq!(written("priv.bin"), specified_key());
+    let other = Identity::random().write_keyforge(&folder);
+    assert!(
+        matches!(&other, Err(IdentityError::Other { peer, .. }) if peer.as_str() == SPECIFIED_PEER_ID)
+    );
+
+    let fresh = dir.path().join("fresh").join("keys");
+    let made = Identity::keyforge(&fresh).unwrap();
+    assert_eq!(Identity::load(&fresh.join("priv.bin")).unwrap().peer_id(), made.peer_id());
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        let mode = fs::metadata(fresh.join("priv.bin")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+}
+
+#[test]
+fn a_file_without_an_end_is_no_key() {
+    let endless = Path::new("/dev/zero");
+    if endless.exists() {
+        assert!(matches!(Identity::load(endless), Err(IdentityError::TooLong { .. })));
+    }
+}
+
+proptest::proptest! {
+    #[test]
+    fn any_bytes_are_a_key_or_an_error(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..200)) {
+        if let Ok(identity) = Identity::decode(&bytes) {
+            proptest::prop_assert!(identity.peer_id().as_str().len() > 40);
+        }
+    }
+
+    #[test]
+    fn a_damaged_key_is_an_error_or_a_key(at in 0..68_usize, byte in proptest::num::u8::ANY) {
+        let mut bytes = specified_key();
+        bytes[at] = byte;
+        drop(Identity::decode(&bytes));
+    }
+}

@@ -28,7 +28,7 @@ fn a_roll_call_response_is_the_b7s_one() {
             code: Code::ACCEPTED,
             function_id: "bafy".into(),
             request_id: "r".into(),
-            message: String::new(),
+            ..RollCallResponse::default()
         }),
         &json!({"type": "MsgRollCallResponse", "code": "202", "function_id": "bafy", "request_id": "r"}),
     );
@@ -68,9 +68,10 @@ fn a_work_order_response_is_the_b7s_one() {
             result: NodeResult {
                 code: Code::OK,
                 result: OutcomeBody { stdout: "out".into(), stderr: String::new(), exit_code: 0 },
-                usage: Usage { wall_clock_ns: 1_500, memory_max_kib: 64 },
+                usage: Usage { wall_clock_ns: 1_500, memory_max_kib: 64, ..Usage::default() },
+                signature: String::new(),
             },
-            error_message: String::new(),
+            ..WorkOrderResponse::default()
         }),
         &json!({
             "type": "MsgWorkOrderResponse", "request_id": "r", "code": "200",
@@ -80,6 +81,54 @@ fn a_work_order_response_is_the_b7s_one() {
                 "usage": {"wall_clock_time": 1_500, "memory_max_kb": 64},
             },
         }),
+    );
+}
+
+#[test]
+fn an_execution_request_of_the_older_generation_is_flat_and_says_whose_it_is() {
+    let order = WorkOrder {
+        function_id: "bafy".into(),
+        method: "m.wasm".into(),
+        config: ExecuteConfig { number_of_nodes: 2, ..ExecuteConfig::default() },
+        request_id: "r".into(),
+        ..WorkOrder::default()
+    };
+    check(
+        &Message::Execute(Execute { order, from: "12D3KooWhead".into(), ..Execute::default() }),
+        &json!({
+            "type": "MsgExecute", "function_id": "bafy", "method": "m.wasm",
+            "config": {"number_of_nodes": 2}, "request_id": "r", "from": "12D3KooWhead",
+        }),
+    );
+}
+
+#[test]
+fn an_execution_response_holds_a_result_for_each_peer() {
+    let result = NodeResult { code: Code::OK, ..NodeResult::default() };
+    check(
+        &Message::ExecuteResponse(ExecuteResponse {
+            request_id: "r".into(),
+            from: "12D3KooWworker".into(),
+            code: Code::OK,
+            results: [("12D3KooWworker".to_owned(), result)].into(),
+            ..ExecuteResponse::default()
+        }),
+        &json!({
+            "type": "MsgExecuteResponse", "request_id": "r", "from": "12D3KooWworker",
+            "code": "200", "cluster": {},
+            "results": {"12D3KooWworker": {
+                "code": "200", "result": {"stdout": "", "stderr": "", "exit_code": 0}, "usage": {},
+            }},
+        }),
+    );
+}
+
+#[test]
+fn an_installation_is_the_b7s_one() {
+    let install = InstallFunction { manifest_url: "https://x/m.json".into(), cid: "bafy".into() };
+    check(
+        &Message::InstallFunction(install),
+        &json!({"type": "MsgInstallFunction", "manifest_url": "https://x/m.json", "cid": "bafy"}),
     );
 }
 
@@ -107,4 +156,67 @@ fn other_types_are_told_from_nonsense() {
     }
     let wrong = Message::read(br#"{"type":"MsgRollCall","function_id":1}"#);
     assert!(matches!(wrong, Err(MessageError::Malformed(_))), "{wrong:?}");
+}
+
+#[test]
+fn an_id_is_no_place_for_a_megabyte() {
+    let long = "x".repeat(ID_BYTES_MAX + 1);
+    for kind in KINDS {
+        for field in ["request_id", "function_id", "cid"] {
+            let sent = json!({"type": kind, field: long}).to_string();
+            if let Ok(message) = Message::read(sent.as_bytes()) {
+                assert!(
+                    !String::from_utf8(json(&message)).unwrap().contains(&long),
+                    "{kind} {field}"
+                );
+            }
+        }
+    }
+    let order = WorkOrder { request_id: long, ..WorkOrder::default() };
+    let read = WorkOrder::read(&json(&order));
+    assert!(matches!(read, Err(MessageError::LongId { .. })), "{read:?}");
+}
+
+proptest::proptest! {
+    #[test]
+    fn any_text_is_no_signature_of_a_result(signature in ".{1,200}") {
+        let result = NodeResult { signature, ..NodeResult::default() };
+        let peer = crate::identity::Identity::random().peer_id().clone();
+        proptest::prop_assert_eq!(result.signed_by(&peer, ("r", "f")), Signed::Wrongly);
+    }
+
+    #[test]
+    fn any_bytes_are_a_message_or_an_error(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..300)) {
+        drop(Message::read(&bytes));
+        drop(serde_json::from_slice::<Offer>(&bytes));
+        drop(serde_json::from_slice::<FunctionHead>(&bytes));
+        drop(WorkOrder::read(&bytes));
+        drop(serde_json::from_slice::<WorkOrderResponse>(&bytes));
+    }
+
+    #[test]
+    fn fields_of_any_kind_are_a_message_that_is_written_back_the_same_or_an_error(
+        kind in proptest::sample::select(KINDS.to_vec()),
+        fields in proptest::collection::vec((
+            proptest::sample::select(vec![
+                "code", "function_id", "request_id", "method", "parameters", "config", "result",
+                "results", "consensus", "attributes", "origin", "from", "cid", "manifest_url",
+                "timestamp", "error_message", "cluster", "type",
+            ]),
+            proptest::sample::select(vec![
+                "null", "1", "-1", "1e300", "\"\"", "\"202\"", "[]", "{}", "true",
+                r#"{"stdout":"a","exit_code":1}"#, r#"[{"name":"n","value":"v"}]"#,
+                r#"{"number_of_nodes":-1,"env_vars":[{"name":"a","value":"b"}]}"#,
+            ]),
+        ), 0..8),
+    ) {
+        let fields: String = fields.iter().fold(String::new(), |text, (name, value)| {
+            format!("{text},\"{name}\":{value}")
+        });
+        let sent = format!("{{\"type\":\"{kind}\"{fields}}}");
+        if let Ok(message) = Message::read(sent.as_bytes()) {
+            let again = Message::read(&json(&message));
+            proptest::prop_assert_eq!(again.unwrap(), message);
+        }
+    }
 }

@@ -1,16 +1,21 @@
-//! The task that owns the swarm: takes commands, dials boot nodes, and reports what happens.
+//! The task that owns the swarm: takes commands and reports what happens. What it does by itself, now
+//! and then, is in [`upkeep`].
 
-use std::{sync::Arc, time::Duration};
+mod upkeep;
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+    time::Duration,
+};
 
 use futures::StreamExt as _;
 use libp2p::{
     Multiaddr, PeerId, StreamProtocol, Swarm,
-    gossipsub::{self, IdentTopic},
+    core::ConnectedPoint,
+    gossipsub::{self, IdentTopic, MessageAcceptance},
     identify, ping,
-    swarm::{
-        SwarmEvent,
-        dial_opts::{DialOpts, PeerCondition},
-    },
+    swarm::{ConnectionId, SwarmEvent},
 };
 use parking_lot::RwLock;
 use tokio::{
@@ -20,15 +25,20 @@ use tokio::{
 use tracing::{debug, info};
 
 use super::{
-    Event, PublishError,
-    boot::BootNodes,
+    BootNode, ConnectionBounds, Event, PublishError,
+    dialer::Dialer,
+    guard::Guard,
+    rendezvous::Rendezvous,
     streams::{OpenError, Opened},
     swarm::{Behaviour, BehaviourEvent},
 };
-use crate::identity::named;
+use crate::{identity::named, peer_db::PeerDb};
 
-/// How often the boot nodes are looked at.
-const BOOT_EVERY: Duration = Duration::from_millis(100);
+/// How often the tables are looked at: whom to dial, whom to find, whom to cut off.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// Streams that wait for a connection to a peer we never met. When there are more, they are refused.
+const WAITING_MAX: usize = 256;
 
 /// What the handle asks of the task.
 #[derive(Debug)]
@@ -39,6 +49,8 @@ pub(super) enum Command {
     Publish { topic: String, bytes: Vec<u8>, done: oneshot::Sender<Result<(), PublishError>> },
     /// Open a stream.
     Open { peer: PeerId, protocol: StreamProtocol, opened: Opened },
+    /// Tell which boot nodes are not connected.
+    Unreached { told: oneshot::Sender<Vec<PeerId>> },
 }
 
 /// The task's state.
@@ -46,14 +58,26 @@ pub(super) struct Actor {
     pub(super) swarm: Swarm<Behaviour>,
     pub(super) commands: mpsc::Receiver<Command>,
     pub(super) events: mpsc::Sender<Event>,
-    pub(super) boot: BootNodes,
+    pub(super) dialer: Dialer,
+    pub(super) rendezvous: Rendezvous,
+    pub(super) guard: Guard,
+    pub(super) db: Option<PeerDb>,
+    /// Peers that were found in the local network.
+    pub(super) found: mpsc::Receiver<BootNode>,
+    pub(super) bounds: Option<ConnectionBounds>,
+    /// The connections that stand, the oldest first.
+    pub(super) standing: BTreeMap<ConnectionId, PeerId>,
+    /// Streams to peers that are being dialed for their sake.
+    pub(super) waiting: HashMap<PeerId, Vec<(StreamProtocol, Opened)>>,
     pub(super) listening: Arc<RwLock<Vec<Multiaddr>>>,
+    /// Whether the addresses listened on are told to peers.
+    pub(super) is_listening_told: bool,
 }
 
 impl Actor {
     /// Runs until the last handle is dropped or nobody reads the events.
     pub(super) async fn run(mut self) {
-        let mut ticks = interval(BOOT_EVERY);
+        let mut ticks = interval(LOOK_EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let event = tokio::select! {
@@ -62,7 +86,8 @@ impl Actor {
                     Some(command) => { self.perform(command); None }
                     None => return,
                 },
-                _ = ticks.tick() => { self.dial(); None }
+                Some(node) = self.found.recv() => { self.met(node); None }
+                _ = ticks.tick() => { self.look(); None }
             };
             if let Some(event) = event
                 && self.events.send(event).await.is_err()
@@ -73,15 +98,17 @@ impl Actor {
     }
 
     fn perform(&mut self, command: Command) {
-        let gossip = &mut self.swarm.behaviour_mut().gossip;
         // Whoever asked may have given up; then nobody wants the outcome.
         match command {
             Command::Subscribe { topic, done } => {
+                self.rendezvous.join(&topic);
+                let gossip = &mut self.swarm.behaviour_mut().gossip;
                 let subscribed = gossip.subscribe(&IdentTopic::new(topic));
                 let outcome = subscribed.map(drop).map_err(|error| refused(&error));
                 drop(done.send(outcome));
             }
             Command::Publish { topic, bytes, done } => {
+                let gossip = &mut self.swarm.behaviour_mut().gossip;
                 let outcome = match gossip.publish(IdentTopic::new(topic), bytes) {
                     Ok(_) => Ok(()),
                     Err(gossipsub::PublishError::NoPeersSubscribedToTopic) => {
@@ -91,33 +118,20 @@ impl Actor {
                 };
                 drop(done.send(outcome));
             }
-            Command::Open { peer, protocol, opened } => {
-                if self.swarm.is_connected(&peer) {
-                    self.swarm.behaviour_mut().streams.open(peer, protocol, opened);
-                } else {
-                    drop(opened.send(Err(OpenError::NotConnected)));
-                }
-            }
+            Command::Open { peer, protocol, opened } => self.open(peer, protocol, opened),
+            Command::Unreached { told } => drop(told.send(self.dialer.unreached())),
         }
     }
 
-    fn dial(&mut self) {
-        let now = Instant::now();
-        for node in self.boot.take_due(now) {
-            if self.swarm.is_connected(&node.peer) {
-                self.boot.connected(node.peer);
-                continue;
-            }
-            // A port of its own: the listening port may still hold the last connection there.
-            let options = DialOpts::peer_id(node.peer)
-                .condition(PeerCondition::DisconnectedAndNotDialing)
-                .addresses(vec![node.address.clone()])
-                .allocate_new_port()
-                .build();
-            if let Err(error) = self.swarm.dial(options) {
-                debug!(peer = %node.peer, %error, "failed to dial a boot node");
-                self.boot.lost(node.peer, now);
-            }
+    fn open(&mut self, peer: PeerId, protocol: StreamProtocol, opened: Opened) {
+        if self.swarm.is_connected(&peer) {
+            self.swarm.behaviour_mut().streams.open(peer, protocol, opened);
+        } else if self.waiting.values().map(Vec::len).sum::<usize>() < WAITING_MAX
+            && self.reach(peer)
+        {
+            self.waiting.entry(peer).or_default().push((protocol, opened));
+        } else {
+            drop(opened.send(Err(OpenError::NotConnected)));
         }
     }
 
@@ -125,16 +139,30 @@ impl Actor {
     fn noted(&mut self, event: SwarmEvent<BehaviourEvent>) -> Option<Event> {
         match event {
             SwarmEvent::Behaviour(event) => self.heard(event),
-            SwarmEvent::ConnectionEstablished { peer_id, num_established, .. } => {
-                self.boot.connected(peer_id);
+            SwarmEvent::ConnectionEstablished {
+                peer_id,
+                connection_id,
+                endpoint,
+                num_established,
+                ..
+            } => {
+                self.standing.insert(connection_id, peer_id);
+                self.reached(peer_id, &endpoint);
+                self.close_newest();
                 if num_established.get() > 1 {
                     return None;
                 }
                 info!(peer = %peer_id, "peer connected");
                 Some(Event::Connected(named(peer_id)))
             }
-            SwarmEvent::ConnectionClosed { peer_id, num_established: 0, cause, .. } => {
-                self.boot.lost(peer_id, Instant::now());
+            SwarmEvent::ConnectionClosed {
+                peer_id, connection_id, num_established, cause, ..
+            } => {
+                self.standing.remove(&connection_id);
+                if num_established > 0 {
+                    return None;
+                }
+                self.dialer.lost(peer_id, Instant::now());
                 let cause = cause.map(|error| error.to_string());
                 info!(peer = %peer_id, cause, "peer disconnected");
                 Some(Event::Disconnected(named(peer_id)))
@@ -142,11 +170,16 @@ impl Actor {
             SwarmEvent::OutgoingConnectionError { peer_id: Some(peer), error, .. } => {
                 debug!(%peer, %error, "failed to connect");
                 if !self.swarm.is_connected(&peer) {
-                    self.boot.lost(peer, Instant::now());
+                    self.dialer.failed(peer, Instant::now());
+                    // Dropped, they tell those who wait that no connection stands.
+                    self.waiting.remove(&peer);
                 }
                 None
             }
             SwarmEvent::NewListenAddr { address, .. } => {
+                if self.is_listening_told {
+                    self.swarm.add_external_address(address.clone());
+                }
                 let mut listening = self.listening.write();
                 if !listening.contains(&address) {
                     listening.push(address);
@@ -154,6 +187,9 @@ impl Actor {
                 None
             }
             SwarmEvent::ExpiredListenAddr { address, .. } => {
+                if self.is_listening_told {
+                    self.swarm.remove_external_address(&address);
+                }
                 self.listening.write().retain(|known| *known != address);
                 None
             }
@@ -161,10 +197,31 @@ impl Actor {
         }
     }
 
+    /// Takes note of a new connection, and opens the streams that waited for it.
+    fn reached(&mut self, peer: PeerId, endpoint: &ConnectedPoint) {
+        let address = match endpoint {
+            ConnectedPoint::Dialer { address, .. } => Some(address.clone()),
+            ConnectedPoint::Listener { .. } => None,
+        };
+        if let (Some(db), Some(address)) = (&self.db, &address) {
+            let address = super::dialer::without_peer(address.clone());
+            db.reached(&named(peer), address.to_string());
+        }
+        self.dialer.connected(peer, address, Instant::now());
+        for (protocol, opened) in self.waiting.remove(&peer).unwrap_or_default() {
+            self.swarm.behaviour_mut().streams.open(peer, protocol, opened);
+        }
+    }
+
     fn heard(&mut self, event: BehaviourEvent) -> Option<Event> {
         match event {
-            BehaviourEvent::Gossip(event) => gossip_event(event),
+            BehaviourEvent::Gossip(event) => self.gossiped(event),
+            BehaviourEvent::Kad(event) => {
+                self.routed(event);
+                None
+            }
             BehaviourEvent::Identify(identify::Event::Received { peer_id, info, .. }) => {
+                self.introduced(peer_id, &info);
                 let peer = named(peer_id);
                 let address = |at: Multiaddr| match at.with_p2p(peer_id) {
                     Ok(at) | Err(at) => at.to_string(),
@@ -189,23 +246,45 @@ impl Actor {
             _ => None,
         }
     }
-}
 
-fn gossip_event(event: gossipsub::Event) -> Option<Event> {
-    match event {
-        gossipsub::Event::Message { message, .. } => Some(Event::Gossip {
-            // Strict signing leaves no message without its author.
-            author: named(message.source?),
-            topic: message.topic.into_string(),
-            bytes: message.data.into(),
-        }),
-        gossipsub::Event::Subscribed { peer_id, topic, .. } => {
-            Some(Event::Joined { peer: named(peer_id), topic: topic.into_string() })
+    fn gossiped(&mut self, event: gossipsub::Event) -> Option<Event> {
+        match event {
+            gossipsub::Event::Message { propagation_source, message_id, message } => {
+                let is_admitted = self.guard.admits_gossip(propagation_source);
+                // Strict signing leaves no message without its author.
+                let author = message.source?;
+                let is_cut_off = self.guard.is_cut_off(author);
+                let gossip = &mut self.swarm.behaviour_mut().gossip;
+                let acceptance = if is_admitted && !is_cut_off {
+                    MessageAcceptance::Accept
+                } else {
+                    MessageAcceptance::Ignore
+                };
+                let is_accepted = matches!(acceptance, MessageAcceptance::Accept);
+                gossip.report_message_validation_result(
+                    &message_id,
+                    &propagation_source,
+                    acceptance,
+                );
+                // Passed on all the same: others may heed its author.
+                (is_accepted && self.guard.hears(author)).then(|| Event::Gossip {
+                    author: named(author),
+                    topic: message.topic.into_string(),
+                    bytes: message.data.into(),
+                })
+            }
+            gossipsub::Event::Subscribed { peer_id, topic, .. } => {
+                Some(Event::Joined { peer: named(peer_id), topic: topic.into_string() })
+            }
+            gossipsub::Event::Unsubscribed { peer_id, topic, .. } => {
+                Some(Event::Left { peer: named(peer_id), topic: topic.into_string() })
+            }
+            gossipsub::Event::SlowPeer { peer_id, .. } => {
+                debug!(peer = %peer_id, "dropped gossip to a peer that does not keep up");
+                None
+            }
+            gossipsub::Event::GossipsubNotSupported { .. } => None,
         }
-        gossipsub::Event::Unsubscribed { peer_id, topic, .. } => {
-            Some(Event::Left { peer: named(peer_id), topic: topic.into_string() })
-        }
-        _ => None,
     }
 }
 

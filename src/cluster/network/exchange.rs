@@ -7,12 +7,17 @@ use futures::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use libp2p::{Stream, StreamProtocol};
 use task::group::Group;
 use tokio::{
-    sync::{Semaphore, mpsc, oneshot},
+    sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot},
     time::timeout,
 };
 use tracing::debug;
 
-use super::{Event, MESSAGE_BYTES_MAX, streams::Inbound};
+use super::{
+    Event, MESSAGE_BYTES_MAX,
+    guard::{Guard, Offense},
+    line,
+    streams::Inbound,
+};
 use crate::identity::named;
 
 /// How long a peer has to send one message.
@@ -23,6 +28,10 @@ const ANSWER_WITHIN: Duration = Duration::from_mins(1);
 
 /// Streams of all peers that are read at one time. More wait in the queue of accepted streams.
 const READING_MAX: usize = 512;
+
+/// Bytes of messages that are being read from all peers at one time. A stream that would go past it
+/// is dropped: with [`READING_MAX`] streams of the greatest size it would be 2 GiB.
+const READING_BYTES_MAX: u32 = 256 * 1024 * 1024;
 
 /// How long a stream stays for the other side to read what was written. A node of ours closes it as
 /// soon as it has; a b7s worker after it has run the order.
@@ -38,6 +47,15 @@ pub enum ExchangeError {
     /// It broke.
     #[error("read or write a stream")]
     Broken(#[from] io::Error),
+    /// The other side sent nothing for too long.
+    #[error("read a message within {within:?}")]
+    Stalled {
+        /// How long it was given.
+        within: Duration,
+    },
+    /// Too much is being read from others.
+    #[error("read a message while too much is being read")]
+    Crowded,
     /// More came than was agreed.
     #[error("read more than {bytes_max} bytes")]
     TooLong {
@@ -46,16 +64,19 @@ pub enum ExchangeError {
     },
 }
 
-/// Writes `bytes`, closes, and gives the other side some time to read them, since what is still on
-/// its way is lost when the node stops.
-pub(super) async fn tell(mut stream: Stream, bytes: &[u8]) -> Result<(), ExchangeError> {
+/// Writes `bytes`, and closes.
+pub(super) async fn tell(stream: &mut Stream, bytes: &[u8]) -> Result<(), ExchangeError> {
     stream.write_all(bytes).await?;
-    stream.close().await?;
+    Ok(stream.close().await?)
+}
+
+/// Gives the other side some time to read what was written, since what is still on its way is lost
+/// when the node stops.
+pub(super) async fn linger(mut stream: Stream) {
     let mut rest = [0; 64];
     let closing = async { while matches!(stream.read(&mut rest).await, Ok(1..)) {} };
     // In time or not, the message was sent.
     drop(timeout(LINGER_WITHIN, closing).await);
-    Ok(())
 }
 
 /// Writes `question` as a line, closes, and reads the answer to its end.
@@ -67,24 +88,50 @@ pub(super) async fn ask(
     stream.write_all(question).await?;
     stream.write_all(b"\n").await?;
     stream.close().await?;
-    read(&mut stream, Until::End, bytes_max).await
+    read(&mut stream, Until::End, bytes_max, &mut Share::none()).await
+}
+
+/// Which protocols are of which kind. On all others peers tell us one message.
+#[derive(Debug)]
+pub(super) struct Kinds {
+    /// Peers ask one thing.
+    pub(super) asked: Vec<StreamProtocol>,
+    /// Peers open a line.
+    pub(super) lines: Vec<StreamProtocol>,
 }
 
 /// Reads what peers send on the streams they opened, each stream in a task of `group`.
 pub(super) async fn read_all(
     mut accepted: mpsc::Receiver<Inbound>,
-    asked: Vec<StreamProtocol>,
+    kinds: Kinds,
     events: mpsc::Sender<Event>,
-    group: Group,
+    (group, guard): (Group, Guard),
 ) {
     let reading = Arc::new(Semaphore::new(READING_MAX));
+    let budget = Arc::new(Semaphore::new(READING_BYTES_MAX as usize));
     while let Some(inbound) = accepted.recv().await {
+        if kinds.lines.contains(&inbound.protocol) {
+            let Inbound { peer, protocol, stream, slot } = inbound;
+            // Whoever takes it sees to it that no peer has many.
+            drop(slot);
+            let (line, frames) = line::line(stream, &group);
+            let (peer, protocol) = (named(peer), protocol.to_string());
+            // Without a reader the node is stopping.
+            drop(events.send(Event::Lined { peer, protocol, line, frames }).await);
+            continue;
+        }
         let Ok(permit) = Arc::clone(&reading).acquire_owned().await else { return };
-        let (events, is_asked) = (events.clone(), asked.contains(&inbound.protocol));
+        let (events, is_asked) = (events.clone(), kinds.asked.contains(&inbound.protocol));
+        let (guard, share) = (guard.clone(), Share::of(&budget));
         group.spawn("stream", async move {
             let peer = inbound.peer;
-            if let Err(error) = read_one(inbound, is_asked, &events).await {
+            if let Err(error) = read_one(inbound, is_asked, share, &events).await {
                 debug!(%peer, %error, "dropped a message");
+                match error {
+                    ExchangeError::Stalled { .. } => guard.offended(peer, Offense::Stalled),
+                    ExchangeError::TooLong { .. } => guard.offended(peer, Offense::TooLong),
+                    ExchangeError::Broken(_) | ExchangeError::Crowded => {}
+                }
             }
             drop(permit);
         });
@@ -94,13 +141,13 @@ pub(super) async fn read_all(
 async fn read_one(
     inbound: Inbound,
     is_asked: bool,
+    mut share: Share,
     events: &mpsc::Sender<Event>,
 ) -> Result<(), ExchangeError> {
     let Inbound { peer, protocol, mut stream, slot } = inbound;
     let (peer, protocol) = (named(peer), protocol.to_string());
     let late = |_| io::Error::from(io::ErrorKind::TimedOut);
-    let read = read(&mut stream, Until::LineFeed, MESSAGE_BYTES_MAX);
-    let bytes = Bytes::from(timeout(READ_WITHIN, read).await.map_err(late)??);
+    let bytes = Bytes::from(read_timely(&mut stream, &mut share).await?);
     if is_asked {
         let (answer, answered) = oneshot::channel();
         // Without a reader the node is stopping, and nobody will answer.
@@ -121,6 +168,47 @@ async fn read_one(
     Ok(())
 }
 
+/// Reads one message, as long as the other side keeps sending it.
+async fn read_timely(
+    stream: &mut (impl AsyncRead + Unpin),
+    share: &mut Share,
+) -> Result<Vec<u8>, ExchangeError> {
+    let read = read(stream, Until::LineFeed, MESSAGE_BYTES_MAX, share);
+    let stalled = |_| ExchangeError::Stalled { within: READ_WITHIN };
+    timeout(READ_WITHIN, read).await.map_err(stalled)?
+}
+
+/// What one stream holds of the bytes that may be read at one time.
+struct Share {
+    budget: Option<Arc<Semaphore>>,
+    held: Option<OwnedSemaphorePermit>,
+}
+
+impl Share {
+    /// Nothing yet of `budget`.
+    fn of(budget: &Arc<Semaphore>) -> Self {
+        Self { budget: Some(Arc::clone(budget)), held: None }
+    }
+
+    /// No bound: whoever asked set one.
+    const fn none() -> Self {
+        Self { budget: None, held: None }
+    }
+
+    fn grow(&mut self, n_bytes: usize) -> Result<(), ExchangeError> {
+        let Some(budget) = &self.budget else { return Ok(()) };
+        let n_bytes = u32::try_from(n_bytes).map_err(|_| ExchangeError::Crowded)?;
+        let more = Arc::clone(budget)
+            .try_acquire_many_owned(n_bytes)
+            .map_err(|_| ExchangeError::Crowded)?;
+        match &mut self.held {
+            Some(held) => held.merge(more),
+            held @ None => *held = Some(more),
+        }
+        Ok(())
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Until {
     LineFeed,
@@ -131,6 +219,7 @@ async fn read(
     stream: &mut (impl AsyncRead + Unpin),
     until: Until,
     bytes_max: usize,
+    share: &mut Share,
 ) -> Result<Vec<u8>, ExchangeError> {
     let mut message = Vec::new();
     let mut chunk = vec![0; CHUNK_BYTES];
@@ -141,6 +230,7 @@ async fn read(
             Until::LineFeed => piece.iter().position(|byte| *byte == b'\n'),
             Until::End => None,
         };
+        share.grow(n_read)?;
         message.extend_from_slice(piece.get(..line_end.unwrap_or(n_read)).unwrap_or_default());
         if message.len() > bytes_max {
             return Err(ExchangeError::TooLong { bytes_max });
@@ -153,25 +243,70 @@ async fn read(
 
 #[cfg(test)]
 mod tests {
-    use futures::io::Cursor;
+    use futures::{StreamExt as _, TryStreamExt as _, io::Cursor, stream};
 
     use super::*;
 
     #[tokio::test]
     async fn a_message_ends_at_its_first_line_feed_or_with_the_stream() {
         for (sent, want) in [("{}", "{}"), ("{}\nrest", "{}"), ("", ""), ("\n", "")] {
-            let read = read(&mut Cursor::new(sent), Until::LineFeed, 100).await.unwrap();
+            let read = read(&mut Cursor::new(sent), Until::LineFeed, 100, &mut Share::none())
+                .await
+                .unwrap();
             assert_eq!(read, want.as_bytes(), "{sent:?}");
         }
-        let whole = read(&mut Cursor::new("a\nb"), Until::End, 100).await.unwrap();
+        let whole =
+            read(&mut Cursor::new("a\nb"), Until::End, 100, &mut Share::none()).await.unwrap();
         assert_eq!(whole, b"a\nb");
     }
 
     #[tokio::test]
     async fn a_message_that_is_too_long_is_refused() {
         let long = vec![b'x'; 3 * CHUNK_BYTES];
-        let refused = read(&mut Cursor::new(&long), Until::LineFeed, 2 * CHUNK_BYTES).await;
+        let refused =
+            read(&mut Cursor::new(&long), Until::LineFeed, 2 * CHUNK_BYTES, &mut Share::none())
+                .await;
         assert!(matches!(refused, Err(ExchangeError::TooLong { .. })));
-        assert_eq!(read(&mut Cursor::new(&long), Until::End, long.len()).await.unwrap(), long);
+        assert_eq!(
+            read(&mut Cursor::new(&long), Until::End, long.len(), &mut Share::none())
+                .await
+                .unwrap(),
+            long
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_peer_that_stalls_is_given_up() {
+        let begun = stream::iter([Ok::<_, io::Error>(b"{\"type\":".to_vec())]);
+        let mut stalling = begun.chain(stream::pending()).into_async_read();
+        let given_up = read_timely(&mut stalling, &mut Share::none()).await;
+        assert!(matches!(given_up, Err(ExchangeError::Stalled { within: READ_WITHIN })));
+    }
+
+    #[tokio::test]
+    async fn all_that_is_being_read_is_bounded() {
+        let budget = Arc::new(Semaphore::new(CHUNK_BYTES));
+        let (mut first, mut second) = (Share::of(&budget), Share::of(&budget));
+        let sent = vec![b'x'; CHUNK_BYTES - 10];
+        read(&mut Cursor::new(&sent), Until::End, CHUNK_BYTES, &mut first).await.unwrap();
+        let crowded = read(&mut Cursor::new(&sent), Until::End, CHUNK_BYTES, &mut second).await;
+        assert!(matches!(crowded, Err(ExchangeError::Crowded)));
+        drop((first, second));
+        let mut third = Share::of(&budget);
+        read(&mut Cursor::new(&sent), Until::End, CHUNK_BYTES, &mut third).await.unwrap();
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_bytes_are_one_line_of_them(sent in proptest::collection::vec(proptest::num::u8::ANY, 0..300)) {
+            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+            let mut stream = Cursor::new(&sent);
+            let line = runtime.block_on(read(&mut stream, Until::LineFeed, 200, &mut Share::none()));
+            let want = sent.split(|byte| *byte == b'\n').next().unwrap();
+            match line {
+                Ok(line) => proptest::prop_assert_eq!(line, want),
+                Err(_) => proptest::prop_assert!(want.len() > 200),
+            }
+        }
     }
 }

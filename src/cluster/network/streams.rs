@@ -5,11 +5,11 @@
 //! warning, and its sender sees it end.
 
 use std::{
-    collections::VecDeque,
+    collections::{HashMap, VecDeque},
     convert::Infallible,
     future::{Ready, ready},
     io,
-    sync::Arc,
+    sync::{Arc, Weak},
     task::{Context, Poll},
 };
 
@@ -26,11 +26,13 @@ use libp2p::{
     },
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
-use tracing::warn;
+use tracing::{debug, warn};
 
-/// Streams that one connection may have open towards us. One peer has at most 10 work orders and
-/// their answers under way by default; the rest is room for more.
-const INBOUND_PER_CONNECTION: usize = 128;
+use super::guard::Guard;
+
+/// Streams that one peer may have open towards us, over all its connections. One peer has at most 10
+/// work orders and their answers under way by default; the rest is room for more.
+const INBOUND_PER_PEER: usize = 128;
 
 /// Why a stream could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -72,14 +74,27 @@ pub(super) struct Open {
 /// The behavior: hands requests to connections, and what they accept to `inbound`.
 #[derive(Debug)]
 pub(super) struct Behaviour {
-    protocols: Arc<[StreamProtocol]>,
-    inbound: mpsc::Sender<Inbound>,
+    gate: Gate,
+    slots: HashMap<PeerId, Weak<Semaphore>>,
     requests: VecDeque<(PeerId, Open)>,
 }
 
+/// What is accepted, and where it goes.
+#[derive(Debug, Clone)]
+pub(super) struct Gate {
+    /// The protocols that are spoken.
+    pub(super) protocols: Arc<[StreamProtocol]>,
+    /// Those of them that are open to peers whom nobody told us to heed.
+    pub(super) open: Arc<[StreamProtocol]>,
+    /// Who decides.
+    pub(super) guard: Guard,
+    /// The queue of accepted streams.
+    pub(super) inbound: mpsc::Sender<Inbound>,
+}
+
 impl Behaviour {
-    pub(super) fn new(protocols: Arc<[StreamProtocol]>, inbound: mpsc::Sender<Inbound>) -> Self {
-        Self { protocols, inbound, requests: VecDeque::new() }
+    pub(super) fn new(gate: Gate) -> Self {
+        Self { gate, slots: HashMap::new(), requests: VecDeque::new() }
     }
 
     /// Asks for a stream to a connected `peer`. If the connection ends first, `opened` is dropped.
@@ -87,14 +102,14 @@ impl Behaviour {
         self.requests.push_back((peer, Open { protocol, opened }));
     }
 
-    fn handler(&self, peer: PeerId) -> Handler {
-        Handler {
-            peer,
-            protocols: Arc::clone(&self.protocols),
-            inbound: self.inbound.clone(),
-            slots: Arc::new(Semaphore::new(INBOUND_PER_CONNECTION)),
-            requests: VecDeque::new(),
-        }
+    fn handler(&mut self, peer: PeerId) -> Handler {
+        self.slots.retain(|_, slots| slots.strong_count() > 0);
+        let slots = self.slots.get(&peer).and_then(Weak::upgrade).unwrap_or_else(|| {
+            let slots = Arc::new(Semaphore::new(INBOUND_PER_PEER));
+            self.slots.insert(peer, Arc::downgrade(&slots));
+            slots
+        });
+        Handler { peer, gate: self.gate.clone(), slots, requests: VecDeque::new() }
     }
 }
 
@@ -146,20 +161,27 @@ impl NetworkBehaviour for Behaviour {
 #[derive(Debug)]
 pub(super) struct Handler {
     peer: PeerId,
-    protocols: Arc<[StreamProtocol]>,
-    inbound: mpsc::Sender<Inbound>,
+    gate: Gate,
     slots: Arc<Semaphore>,
     requests: VecDeque<Open>,
 }
 
 impl Handler {
     fn accept(&self, stream: Stream, protocol: StreamProtocol) {
+        let Gate { guard, open, inbound, .. } = &self.gate;
+        if !guard.admits_stream(self.peer) {
+            return;
+        }
+        if !open.contains(&protocol) && !guard.hears(self.peer) {
+            debug!(peer = %self.peer, %protocol, "dropped a stream of a peer that is not heeded");
+            return;
+        }
         let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() else {
             warn!(peer = %self.peer, %protocol, "dropped a stream: the peer has too many open");
             return;
         };
-        let inbound = Inbound { peer: self.peer, protocol, stream, slot };
-        if self.inbound.try_send(inbound).is_err() {
+        let accepted = Inbound { peer: self.peer, protocol, stream, slot };
+        if inbound.try_send(accepted).is_err() {
             warn!(peer = %self.peer, "dropped a stream: too many wait to be read");
         }
     }
@@ -174,7 +196,7 @@ impl ConnectionHandler for Handler {
     type OutboundOpenInfo = Opened;
 
     fn listen_protocol(&self) -> SubstreamProtocol<Self::InboundProtocol, Self::InboundOpenInfo> {
-        SubstreamProtocol::new(AnyOf(self.protocols.to_vec()), ())
+        SubstreamProtocol::new(AnyOf(self.gate.protocols.to_vec()), ())
     }
 
     fn connection_keep_alive(&self) -> bool {

@@ -1,21 +1,28 @@
 //! Putting the swarm together: the one file whose generics are slow to compile.
 
-use std::{io, net::IpAddr, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, io, time::Duration};
 
 use futures::StreamExt as _;
 use libp2p::{
-    Multiaddr, StreamProtocol, Swarm, SwarmBuilder,
+    Multiaddr, PeerId, Swarm, SwarmBuilder, Transport as _, allow_block_list,
     connection_limits::{self, ConnectionLimits},
-    gossipsub::{self, MessageAuthenticity, MessageId, ValidationMode},
-    identify, identity, noise, ping,
-    swarm::{NetworkBehaviour, SwarmEvent},
-    tcp, yamux,
+    core::{muxing::StreamMuxerBox, transport::Boxed, upgrade::Version},
+    gossipsub::{
+        self, IdentityTransform, MaxCountSubscriptionFilter, MessageAuthenticity, MessageId,
+        TopicHash, TopicSubscriptionFilter, ValidationMode,
+    },
+    identify, identity, kad, noise, ping,
+    swarm::{NetworkBehaviour, SwarmEvent, behaviour::toggle::Toggle},
+    yamux,
 };
-use tokio::{sync::mpsc, time::timeout};
+use libp2p_websocket as websocket;
+use model::node::SUBGROUP_BYTES_MAX;
+use tokio::time::timeout;
 
 use super::{
-    GOSSIP_BYTES_MAX, NetworkError,
-    streams::{self, Inbound},
+    Connectivity, GOSSIP_BYTES_MAX, NetworkError, rendezvous,
+    resolve::Resolve,
+    streams::{self, Gate},
 };
 use crate::identity::Identity;
 
@@ -26,14 +33,15 @@ const AGENT: &str = concat!("triptych/", env!("CARGO_PKG_VERSION"));
 const PROTOCOL_FAMILY: &str = "ipfs/0.1.0";
 
 /// How often each peer is pinged. A machine that vanished without a word is noticed after this and
-/// [`PING_WITHIN`]; half as long is twice the chatter.
-const PING_EVERY: Duration = Duration::from_secs(5);
+/// [`PING_WITHIN`]; half as long is twice the chatter, which fifty workers, each connected to all
+/// others, spend more on than on anything else while they are idle.
+const PING_EVERY: Duration = Duration::from_secs(15);
 
 /// How long a peer has to answer a ping before its connection is given up.
 const PING_WITHIN: Duration = Duration::from_secs(10);
 
-/// Connections in all. A head of a thousand workers fits.
-const CONNECTIONS_MAX: u32 = 2048;
+/// Connections above the most that are kept, so that a new one is taken in before another is closed.
+const CONNECTIONS_SPARE: u32 = 64;
 
 /// Connections to one peer: both may have dialed at once, and one may be dying.
 const CONNECTIONS_PER_PEER_MAX: u32 = 4;
@@ -44,6 +52,12 @@ const CONNECTIONS_PENDING_MAX: u32 = 256;
 /// Streams per connection that are still agreeing on a protocol.
 const NEGOTIATING_MAX: usize = 512;
 
+/// The longest websocket frame, in bytes. Yamux writes frames of 256 KiB at most.
+const WEBSOCKET_FRAME_BYTES_MAX: usize = 2 * 1024 * 1024;
+
+/// Topics of one peer that are remembered, and the most changes of them in one message.
+const TOPICS_PER_PEER_MAX: usize = 1024;
+
 /// How long to wait for more addresses once the first is known, where every interface is listened
 /// on: their number is not told.
 const ADDRESSES_WITHIN: Duration = Duration::from_millis(50);
@@ -51,106 +65,180 @@ const ADDRESSES_WITHIN: Duration = Duration::from_millis(50);
 /// How long listening may take.
 const LISTEN_WITHIN: Duration = Duration::from_secs(5);
 
+/// The longest topic, in bytes: twice what a subgroup may have. What is longer is not remembered, for
+/// a peer could name a gibibyte of them.
+const TOPIC_BYTES_MAX: usize = 2 * SUBGROUP_BYTES_MAX;
+
+/// Lets topics pass that are short enough to be one.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct ShortTopics;
+
+impl TopicSubscriptionFilter for ShortTopics {
+    fn can_subscribe(&mut self, topic: &TopicHash) -> bool {
+        topic.as_str().len() <= TOPIC_BYTES_MAX
+    }
+}
+
+/// Gossip in which one peer cannot fill our memory with topics.
+pub(super) type Gossip =
+    gossipsub::Behaviour<IdentityTransform, MaxCountSubscriptionFilter<ShortTopics>>;
+
 #[derive(NetworkBehaviour)]
 pub(super) struct Behaviour {
-    limits: connection_limits::Behaviour,
+    pub(super) limits: connection_limits::Behaviour,
+    pub(super) cut_off: allow_block_list::Behaviour<allow_block_list::BlockedPeers>,
     /// Before gossip: a connection serves its protocols in this order, and the answers to a burst of
     /// roll calls are not to wait for the whole burst.
     pub(super) streams: streams::Behaviour,
     ping: ping::Behaviour,
     identify: identify::Behaviour,
-    pub(super) gossip: gossipsub::Behaviour,
+    pub(super) gossip: Gossip,
+    pub(super) kad: Toggle<kad::Behaviour<kad::store::MemoryStore>>,
 }
 
-/// Builds the swarm of a node that accepts streams of the protocols `spoken` into `inbound`.
+/// Builds the swarm of a node whose own protocols accept what `gate` lets in.
 pub(super) fn built(
     identity: &Identity,
-    spoken: Arc<[StreamProtocol]>,
-    inbound: mpsc::Sender<Inbound>,
+    gate: Gate,
+    connectivity: &Connectivity,
 ) -> Result<Swarm<Behaviour>, NetworkError> {
     let swarm = SwarmBuilder::with_existing_identity(identity.keypair().clone())
         .with_tokio()
-        .with_tcp(tcp::Config::default(), noise::Config::new, yamux::Config::default)
+        .with_other_transport(transport)
         .map_err(|error| NetworkError::Setup(Box::new(error)))?
-        .with_behaviour(|keypair| behaviour(keypair, spoken, inbound))
+        .with_behaviour(|keypair| behaviour(keypair, gate, connectivity))
         .map_err(|error| NetworkError::Setup(Box::new(error)))?
         .with_swarm_config(|config| config.with_max_negotiating_inbound_streams(NEGOTIATING_MAX))
         .build();
     Ok(swarm)
 }
 
+/// TCP, and websockets over it, to addresses and names; noise and yamux above.
+fn transport(
+    keypair: &identity::Keypair,
+) -> Result<Boxed<(PeerId, StreamMuxerBox)>, Box<dyn std::error::Error + Send + Sync>> {
+    let mut websocket = websocket::Config::new(Resolve::new());
+    websocket.set_max_data_size(WEBSOCKET_FRAME_BYTES_MAX);
+    let joined = websocket
+        .or_transport(Resolve::new())
+        .upgrade(Version::V1Lazy)
+        .authenticate(noise::Config::new(keypair)?)
+        .multiplex(yamux::Config::default())
+        .map(|(peer, muxer), _| (peer, StreamMuxerBox::new(muxer)))
+        .boxed();
+    Ok(joined)
+}
+
 fn behaviour(
     keypair: &identity::Keypair,
-    spoken: Arc<[StreamProtocol]>,
-    inbound: mpsc::Sender<Inbound>,
+    gate: Gate,
+    connectivity: &Connectivity,
 ) -> Result<Behaviour, Box<dyn std::error::Error + Send + Sync>> {
+    let own = keypair.public().to_peer_id();
+    let bounds = connectivity.connections;
+    let established = bounds.map(|bounds| bounds.high.saturating_add(CONNECTIONS_SPARE));
     let limits = ConnectionLimits::default()
-        .with_max_established(Some(CONNECTIONS_MAX))
+        .with_max_established(established)
         .with_max_established_per_peer(Some(CONNECTIONS_PER_PEER_MAX))
         .with_max_pending_incoming(Some(CONNECTIONS_PENDING_MAX));
     let identify = identify::Config::new(PROTOCOL_FAMILY.to_owned(), keypair.public())
         .with_agent_version(AGENT.to_owned())
+        .with_hide_listen_addrs(!connectivity.advertised.is_empty())
         .with_push_listen_addr_updates(true);
     let gossip = gossipsub::ConfigBuilder::default()
         .validation_mode(ValidationMode::Strict)
         .max_transmit_size(GOSSIP_BYTES_MAX)
         .message_id_fn(message_id)
         .heartbeat_initial_delay(Duration::from_millis(100))
+        // What a peer passes on past its allowance goes no further.
+        .validate_messages()
         .build()?;
+    let topics = MaxCountSubscriptionFilter {
+        filter: ShortTopics,
+        max_subscribed_topics: TOPICS_PER_PEER_MAX,
+        max_subscriptions_per_request: TOPICS_PER_PEER_MAX,
+    };
     Ok(Behaviour {
         limits: connection_limits::Behaviour::new(limits),
-        gossip: gossipsub::Behaviour::new(MessageAuthenticity::Signed(keypair.clone()), gossip)?,
+        cut_off: allow_block_list::Behaviour::default(),
+        gossip: gossipsub::Behaviour::new_with_subscription_filter(
+            MessageAuthenticity::Signed(keypair.clone()),
+            gossip,
+            topics,
+        )?,
         identify: identify::Behaviour::new(identify),
         ping: ping::Behaviour::new(
             ping::Config::new().with_interval(PING_EVERY).with_timeout(PING_WITHIN),
         ),
-        streams: streams::Behaviour::new(spoken, inbound),
+        streams: streams::Behaviour::new(gate),
+        kad: Toggle::from((connectivity.wanted_peers > 0).then(|| rendezvous::behaviour(own))),
     })
 }
 
 /// Names a message as go-libp2p does, by author and sequence number, so that announcements of
 /// messages are understood between both.
 fn message_id(message: &gossipsub::Message) -> MessageId {
-    let mut id = message.source.map(libp2p::PeerId::to_bytes).unwrap_or_default();
+    let mut id = message.source.map(PeerId::to_bytes).unwrap_or_default();
     id.extend(message.sequence_number.unwrap_or_default().to_be_bytes());
     MessageId::from(id)
 }
 
-/// Listens on `address`, and returns all addresses that this came to, without the peer id.
+/// Listens on the `wanted` addresses, and returns all addresses that this came to, without the peer
+/// id.
 pub(super) async fn listen(
     swarm: &mut Swarm<Behaviour>,
-    address: IpAddr,
-    port: u16,
+    wanted: &[Multiaddr],
 ) -> Result<Vec<Multiaddr>, NetworkError> {
-    let wanted = Multiaddr::from(address).with(libp2p::multiaddr::Protocol::Tcp(port));
-    let failed = |source: Box<dyn std::error::Error + Send + Sync>| NetworkError::Listen {
-        address: wanted.to_string(),
+    type Cause = Box<dyn std::error::Error + Send + Sync>;
+    let failed = |address: &Multiaddr, source: Cause| NetworkError::Listen {
+        address: address.to_string(),
         source,
     };
-    let listener = swarm.listen_on(wanted.clone()).map_err(|error| failed(Box::new(error)))?;
+    let mut silent = BTreeSet::new();
+    let mut listeners = Vec::new();
+    for address in wanted {
+        let listener =
+            swarm.listen_on(address.clone()).map_err(|error| failed(address, Box::new(error)))?;
+        silent.insert(listeners.len());
+        listeners.push((listener, address));
+    }
+    let of = |id| listeners.iter().position(|(listener, _)| *listener == id);
     let mut found = Vec::new();
     loop {
-        let patience = if found.is_empty() { LISTEN_WITHIN } else { ADDRESSES_WITHIN };
+        let patience = if silent.is_empty() { ADDRESSES_WITHIN } else { LISTEN_WITHIN };
         match timeout(patience, swarm.select_next_some()).await {
-            Ok(SwarmEvent::NewListenAddr { listener_id, address: found_one })
-                if listener_id == listener =>
-            {
-                found.push(found_one);
-                if !address.is_unspecified() {
-                    return Ok(found);
+            Ok(SwarmEvent::NewListenAddr { listener_id, address }) => {
+                let at = of(listener_id).unwrap_or_default();
+                found.push((at, address));
+                silent.remove(&at);
+                if silent.is_empty() && !wanted.iter().any(is_unspecified) {
+                    break;
                 }
             }
-            Ok(SwarmEvent::ListenerClosed { listener_id, reason, .. })
-                if listener_id == listener =>
-            {
+            Ok(SwarmEvent::ListenerClosed { listener_id, reason, .. }) => {
                 let source = reason.err().unwrap_or_else(|| io::ErrorKind::BrokenPipe.into());
-                return Err(failed(Box::new(source)));
+                if let Some((_, address)) = of(listener_id).and_then(|at| listeners.get(at)) {
+                    return Err(failed(address, Box::new(source)));
+                }
             }
             Ok(_) => {}
-            Err(_) if found.is_empty() => {
-                return Err(failed(Box::new(io::Error::from(io::ErrorKind::TimedOut))));
+            Err(_) => {
+                let first = silent.first().and_then(|at| listeners.get(*at));
+                let Some((_, address)) = first else { break };
+                return Err(failed(address, Box::new(io::Error::from(io::ErrorKind::TimedOut))));
             }
-            Err(_) => return Ok(found),
         }
     }
+    // In the order they were wanted.
+    found.sort_by_key(|(at, _)| *at);
+    Ok(found.into_iter().map(|(_, address)| address).collect())
+}
+
+fn is_unspecified(address: &Multiaddr) -> bool {
+    use libp2p::multiaddr::Protocol::{Ip4, Ip6};
+    address.iter().any(|part| match part {
+        Ip4(ip) => ip.is_unspecified(),
+        Ip6(ip) => ip.is_unspecified(),
+        _ => false,
+    })
 }

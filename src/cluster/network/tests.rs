@@ -1,5 +1,9 @@
+mod reach;
+mod safety;
+
 use std::net::Ipv4Addr;
 
+use model::node::Role;
 use task::wait::until;
 
 use super::*;
@@ -9,16 +13,59 @@ const WITHIN: Duration = Duration::from_secs(15);
 const TOLD: &str = "/test/told/1.0.0";
 const ASKED: &str = "/test/asked/1.0.0";
 
-async fn node(group: &Group, boot_nodes: Vec<BootNode>) -> (Network, mpsc::Receiver<Event>) {
-    let options = NetworkOptions {
+type Started = (Network, mpsc::Receiver<Event>);
+
+/// A node that finds nobody but its boot nodes.
+async fn node(group: &Group, boot_nodes: Vec<BootNode>) -> Started {
+    Network::start(group, options(boot_nodes)).await.unwrap()
+}
+
+fn options(boot_nodes: Vec<BootNode>) -> NetworkOptions {
+    NetworkOptions {
         identity: Identity::random(),
         address: Ipv4Addr::LOCALHOST.into(),
         port: 0,
         boot_nodes,
         told: &[TOLD],
         asked: &[ASKED],
-    };
-    Network::start(group, options).await.unwrap()
+        lines: &[],
+        open: &[],
+        connectivity: Connectivity { wanted_peers: 0, ..Connectivity::of(Role::Worker) },
+        clock: Clock::system(),
+    }
+}
+
+/// Waits until `peer` is connected.
+async fn connected(events: &mut mpsc::Receiver<Event>, peer: &PeerId) {
+    next(events, |event| matches!(event, Event::Connected(id) if id == *peer).then_some(())).await;
+}
+
+/// Waits until `peer` is disconnected.
+async fn disconnected(events: &mut mpsc::Receiver<Event>, peer: &PeerId) {
+    next(events, |event| matches!(event, Event::Disconnected(id) if id == *peer).then_some(()))
+        .await;
+}
+
+/// Waits for a message of `peer`.
+async fn told(events: &mut mpsc::Receiver<Event>, peer: &PeerId) -> Bytes {
+    next(events, |event| match event {
+        Event::Told { peer: id, bytes, .. } if id == *peer => Some(bytes),
+        _ => None,
+    })
+    .await
+}
+
+/// Waits until `peer` has joined a topic.
+async fn joined(events: &mut mpsc::Receiver<Event>, peer: &PeerId) {
+    next(events, |event| {
+        matches!(event, Event::Joined { peer: id, .. } if id == *peer).then_some(())
+    })
+    .await;
+}
+
+/// The port of the first address that a node listens on.
+fn port(network: &Network) -> u16 {
+    network.addresses()[0].split('/').nth(4).unwrap().parse().unwrap()
 }
 
 fn boot_node(network: &Network) -> BootNode {
@@ -38,20 +85,6 @@ async fn next<T>(
     })
     .await
     .expect("the event comes in time")
-}
-
-#[test]
-fn a_boot_node_is_a_tcp_address_that_names_its_peer() {
-    let peer = libp2p::PeerId::random();
-    for text in [format!("/ip4/10.0.0.1/tcp/9527/p2p/{peer}"), format!("/ip6/::1/tcp/1/p2p/{peer}")]
-    {
-        let node: BootNode = text.parse().unwrap();
-        assert_eq!((node.to_string(), node.peer_id().to_string()), (text, peer.to_string()));
-    }
-    for text in ["", "10.0.0.1:9527", "/ip4/10.0.0.1/tcp/9527", "/ip4/10.0.0.1/udp/1/quic-v1"] {
-        assert!(text.parse::<BootNode>().is_err(), "{text}");
-    }
-    assert!(format!("/dns4/head/tcp/1/p2p/{peer}").parse::<BootNode>().is_err());
 }
 
 #[tokio::test]
@@ -151,29 +184,19 @@ async fn a_boot_node_that_comes_back_is_found_within_five_seconds() {
     let first = group.child();
     let identity = Identity::random();
     let start = |group: Group, port: u16| {
-        let identity = identity.clone();
-        async move {
-            let options = NetworkOptions {
-                identity,
-                address: Ipv4Addr::LOCALHOST.into(),
-                port,
-                boot_nodes: vec![],
-                told: &[],
-                asked: &[],
-            };
-            Network::start(&group, options).await
-        }
+        let options = NetworkOptions { identity: identity.clone(), port, ..options(vec![]) };
+        async move { Network::start(&group, options).await }
     };
     let (head, at_head) = start(first.clone(), 0).await.unwrap();
     let boot = boot_node(&head);
-    let port: u16 = head.addresses()[0].split('/').nth(4).unwrap().parse().unwrap();
+    let port = port(&head);
     let (_worker, mut at_worker) = node(&group, vec![boot]).await;
     next(&mut at_worker, |event| matches!(event, Event::Connected(_)).then_some(())).await;
     first.shutdown().await;
     drop((head, at_head));
     next(&mut at_worker, |event| matches!(event, Event::Disconnected(_)).then_some(())).await;
     let (_head, _at_head) = until(WITHIN, || start(group.clone(), port)).await.unwrap();
-    let began = tokio::time::Instant::now();
+    let began = Instant::now();
     next(&mut at_worker, |event| matches!(event, Event::Connected(_)).then_some(())).await;
     assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
     group.shutdown().await;

@@ -8,54 +8,74 @@ use std::sync::Arc;
 use bytes::Bytes;
 use model::node::PeerId;
 use task::group::Group;
-use tokio::sync::{Notify, Semaphore, mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 use tracing::{debug, warn};
 
-use super::Duty;
+use super::{Duty, offers::Identified};
 use crate::{
     functions::Functions,
-    message::{FUNCTION_PROTOCOL, Message, MessageError, OFFER_PROTOCOL, Offer, WORK_PROTOCOL},
-    network::{Answer, Event},
+    message::{
+        FUNCTION_PROTOCOL, InstallFunction, Message, MessageError, OFFER_PROTOCOL, Offer,
+        WORK_PROTOCOL, WorkOrder,
+    },
+    metrics::{self, Metrics},
+    network::{Answer, Event, Network},
     peers::Peers,
+    worker::{Generation, Worker},
 };
 
 /// Roll calls, and apart from them work orders, handled at once, waiting ones among them. More are
 /// dropped, and their heads time out. More than a worker admits, so that it can say no.
 const HANDLED_MAX: usize = 512;
 
+/// Functions that peers want installed, handled at once, most of them waiting to be fetched. More are
+/// dropped. Apart from roll calls, so that these are answered meanwhile.
+const INSTALLING_MAX: usize = 128;
+
 /// Peers that are given a function at once: each may hold one of the largest modules in memory.
-/// More are told that it is not here, and ask another peer or later.
 const GIVING_MAX: usize = 16;
+
+/// Peers that wait for that, those that are given one among them: a large cluster that hears of a new
+/// function asks for it at once. More are told nothing, and ask another peer or later.
+const ASKING_MAX: usize = 512;
 
 /// The dispatching task's state.
 pub(super) struct Dispatch {
     duty: Duty,
     functions: Functions,
     peers: Peers,
-    identified: Arc<Notify>,
+    metrics: Metrics,
+    network: Network,
+    identified: Arc<Identified>,
     group: Group,
     calls: Arc<Semaphore>,
     orders: Arc<Semaphore>,
+    installing: Arc<Semaphore>,
     giving: Arc<Semaphore>,
+    asking: Arc<Semaphore>,
 }
 
 impl Dispatch {
     pub(super) fn new(
         duty: &Duty,
         functions: &Functions,
-        peers: &Peers,
-        identified: &Arc<Notify>,
+        (peers, metrics, network): (&Peers, &Metrics, &Network),
+        identified: &Arc<Identified>,
         group: &Group,
     ) -> Self {
         Self {
             duty: duty.clone(),
             functions: functions.clone(),
             peers: peers.clone(),
+            metrics: metrics.clone(),
+            network: network.clone(),
             identified: Arc::clone(identified),
             group: group.clone(),
             calls: Arc::new(Semaphore::new(HANDLED_MAX)),
             orders: Arc::new(Semaphore::new(HANDLED_MAX)),
+            installing: Arc::new(Semaphore::new(INSTALLING_MAX)),
             giving: Arc::new(Semaphore::new(GIVING_MAX)),
+            asking: Arc::new(Semaphore::new(ASKING_MAX)),
         }
     }
 
@@ -64,12 +84,27 @@ impl Dispatch {
         while let Some(event) = events.recv().await {
             self.peers.note(&event);
             match event {
-                Event::Gossip { author, bytes, .. } => self.gossiped(author, &bytes),
+                Event::Gossip { author, topic, bytes } => {
+                    self.metrics.add(metrics::TOPIC_MESSAGES, &[&topic]);
+                    self.gossiped(author, &bytes);
+                }
                 Event::Told { peer, protocol, bytes } => self.told(peer, &protocol, &bytes),
                 Event::Asked { peer, protocol, bytes, answer } if protocol == FUNCTION_PROTOCOL => {
                     self.asked(&peer, bytes, answer);
                 }
-                Event::Identified { .. } => self.identified.notify_one(),
+                Event::Lined { peer, line, frames, .. } => {
+                    if let Duty::Worker(worker) = &self.duty {
+                        let worker = worker.clone();
+                        let work = async move { worker.serve_line(peer, line, frames).await };
+                        self.group.spawn("line", work);
+                    }
+                }
+                Event::Identified { peer, .. } => self.identified.add(peer),
+                Event::Connected(peer) => {
+                    if let Duty::Head(head) = &self.duty {
+                        head.joined(&peer);
+                    }
+                }
                 Event::Disconnected(peer) => {
                     if let Duty::Head(head) = &self.duty {
                         head.lost(&peer);
@@ -81,54 +116,124 @@ impl Dispatch {
     }
 
     fn gossiped(&self, author: PeerId, bytes: &[u8]) {
-        match (&self.duty, Message::read(bytes)) {
-            (Duty::Worker(worker), Ok(Message::RollCall(call))) => {
+        let Some(message) = self.read(&author, bytes) else { return };
+        match (&self.duty, message) {
+            (Duty::Worker(worker), Message::RollCall(call)) => {
                 let worker = worker.clone();
                 let work = async move { worker.roll_call(author, call).await };
                 self.start("roll call", &self.calls, work);
             }
+            (_, Message::InstallFunction(install)) => self.install(author, install),
             // Work orders by gossip are allowed upstream; nobody sends them.
-            (_, Ok(_)) => {}
-            (_, Err(error)) => dropped(&author, &error),
+            _ => {}
         }
     }
 
     fn told(&self, peer: PeerId, protocol: &str, bytes: &[u8]) {
+        self.metrics.add(metrics::DIRECT_MESSAGES, &[]);
         match protocol {
-            WORK_PROTOCOL => match (&self.duty, Message::read(bytes)) {
-                (Duty::Head(head), Ok(Message::RollCallResponse(response))) => {
-                    head.reported(peer, response);
+            WORK_PROTOCOL => {
+                if let Some(message) = self.read(&peer, bytes) {
+                    self.worked(peer, message);
                 }
-                (Duty::Head(head), Ok(Message::WorkOrderResponse(response))) => {
-                    head.answered(peer, response);
-                }
-                (Duty::Worker(worker), Ok(Message::WorkOrder(order))) => {
-                    let worker = worker.clone();
-                    let work = async move { worker.work_order(peer, order).await };
-                    self.start("work order", &self.orders, work);
-                }
-                (_, Ok(_)) => debug!(%peer, "dropped a message that is not for this role"),
-                (_, Err(error)) => dropped(&peer, &error),
-            },
+            }
             OFFER_PROTOCOL => match serde_json::from_slice::<Offer>(bytes) {
-                Ok(offer) => self.peers.offered(&peer, &offer),
-                Err(error) => debug!(%peer, %error, "dropped an offer"),
+                Ok(offer) => {
+                    self.peers.offered(&peer, &offer);
+                    if let Duty::Head(head) = &self.duty {
+                        head.offered(&peer, &offer);
+                    }
+                }
+                Err(error) => {
+                    self.network.blame(&peer);
+                    debug!(%peer, %error, "dropped an offer");
+                }
             },
             _ => {}
         }
     }
 
+    /// Takes in a message of the protocol of work.
+    fn worked(&self, peer: PeerId, message: Message) {
+        match (&self.duty, message) {
+            (Duty::Head(head), Message::RollCallResponse(response)) => {
+                head.reported(peer, response);
+            }
+            (Duty::Head(head), Message::WorkOrderResponse(response)) => {
+                head.answered(peer, response);
+            }
+            (Duty::Head(head), Message::ExecuteResponse(response)) => {
+                head.executed_at(peer, response);
+            }
+            (Duty::Head(head), Message::Execute(request)) => {
+                let head = head.clone();
+                let work = async move { head.asked(peer, request).await };
+                self.start("execution", &self.orders, work);
+            }
+            (Duty::Worker(worker), Message::WorkOrder(order)) => {
+                self.order(worker, peer, order, Generation::Later);
+            }
+            (Duty::Worker(worker), Message::Execute(request)) => {
+                self.order(worker, peer, request.order, Generation::Older);
+            }
+            (_, Message::InstallFunction(install)) => self.install(peer, install),
+            (Duty::Head(head), Message::InstallFunctionResponse(response)) => {
+                head.installed(peer, response);
+            }
+            _ => debug!(%peer, "dropped a message that is not for this role"),
+        }
+    }
+
+    fn order(&self, worker: &Worker, head: PeerId, order: WorkOrder, generation: Generation) {
+        let worker = worker.clone();
+        let work = async move { worker.work_order(head, order, generation).await };
+        self.start("work order", &self.orders, work);
+    }
+
+    fn install(&self, author: PeerId, install: InstallFunction) {
+        if let Duty::Worker(worker) = &self.duty {
+            let worker = worker.clone();
+            let work = async move { worker.install(author, install).await };
+            self.start("installation", &self.installing, work);
+        }
+    }
+
+    /// Reads a message, and counts it.
+    fn read(&self, peer: &PeerId, bytes: &[u8]) -> Option<Message> {
+        match Message::read(bytes) {
+            Ok(message) => {
+                self.metrics.add(metrics::PROCESSED, &[message.kind()]);
+                self.metrics.add(metrics::PROCESSED_OK, &[message.kind()]);
+                Some(message)
+            }
+            Err(error) => {
+                let kind = match &error {
+                    MessageError::Unknown { .. } => "unknown",
+                    MessageError::Malformed(_) | MessageError::LongId { .. } => {
+                        self.network.blame(peer);
+                        "malformed"
+                    }
+                };
+                self.metrics.add(metrics::PROCESSED, &[kind]);
+                self.metrics.add(metrics::PROCESSED_ERR, &[kind]);
+                debug!(%peer, %error, "dropped a message");
+                None
+            }
+        }
+    }
+
     fn asked(&self, peer: &PeerId, question: Bytes, answer: oneshot::Sender<Answer>) {
-        let Ok(permit) = Arc::clone(&self.giving).try_acquire_owned() else {
-            debug!(%peer, "gave no function: too many are being given");
+        let Ok(place) = Arc::clone(&self.asking).try_acquire_owned() else {
+            debug!(%peer, "gave no function: too many ask for one");
             return;
         };
-        let functions = self.functions.clone();
+        let (functions, giving) = (self.functions.clone(), Arc::clone(&self.giving));
         self.group.spawn("give a function", async move {
+            let Ok(_permit) = giving.acquire().await else { return };
             let found = functions.answer(&question).await;
             // Whoever asked may be gone.
             drop(answer.send(found));
-            drop(permit);
+            drop(place);
         });
     }
 
@@ -147,8 +252,4 @@ impl Dispatch {
             drop(permit);
         });
     }
-}
-
-fn dropped(peer: &PeerId, error: &MessageError) {
-    debug!(%peer, %error, "dropped a message");
 }

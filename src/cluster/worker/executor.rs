@@ -1,28 +1,85 @@
-//! Running a work order in this process, in room `runtime`.
+//! Running a work order: in this process, in room `runtime`, or in one of its own (`external.rs`).
 
-use std::num::NonZeroU32;
+use std::{
+    io,
+    num::NonZeroU32,
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
 
-use model::node::PeerId;
+use model::{
+    function::{FunctionId, Method},
+    node::PeerId,
+};
 use parking_lot::Mutex;
 use runtime::{
+    bls::pages,
     engine::{RunError, Runtime, RuntimeError, RuntimeOptions},
+    files::{Afterwards, Files, FilesLimits},
     program::Program,
-    run::{Finished, Limits, Run},
+    run::{Asked, Finished, Limits, Run, START},
 };
-use wire::functions::OutcomeBody;
+use wire::{
+    executions::Usage,
+    functions::{OutcomeBody, RuntimeConfig},
+};
 
+use super::{
+    external::{Call, External, ExternalError},
+    place,
+};
 use crate::{
     functions::{Function, Functions, FunctionsError, loaded::Loaded},
-    message::{Code, NodeResult, Usage, WorkOrder},
+    message::{Code, NodeResult, WorkOrder},
 };
 
 /// The variable that tells a function on which node it runs.
 const PEER_ID: &str = "PEER_ID";
 
+/// What an execution's folder may hold: the scratch files of a run, not a store.
+const FILES_LIMITS: FilesLimits = FilesLimits { n_files_max: 1000, bytes_max: 256 * 1024 * 1024 };
+
+/// How functions are run.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ExecutionOptions {
+    /// Where executions have their folders, one each, removed afterwards. No other node may use it.
+    /// None: functions have no files.
+    pub workspace: Option<PathBuf>,
+    /// Where compiled functions are kept, which all nodes of one user may share. None: they are
+    /// compiled again after each start.
+    pub compiled_folder: Option<PathBuf>,
+    /// The runtime that is a program of its own, to run functions in place of this process. It needs
+    /// the workspace.
+    pub external: Option<PathBuf>,
+}
+
 /// Why a worker has no runtime.
 #[derive(Debug, thiserror::Error)]
-#[error("set up the runtime")]
-pub struct StartError(#[from] RuntimeError);
+#[non_exhaustive]
+pub enum StartError {
+    /// The one in this process.
+    #[error("set up the runtime")]
+    Runtime(#[from] RuntimeError),
+    /// The one that is another program.
+    #[error("use {} as runtime", program.display())]
+    External {
+        /// The program.
+        program: PathBuf,
+        /// What is wrong with it.
+        #[source]
+        source: io::Error,
+    },
+    /// The workspace is not usable.
+    #[error("use the workspace {}", workspace.display())]
+    Workspace {
+        /// The workspace.
+        workspace: PathBuf,
+        /// What is wrong with it.
+        #[source]
+        source: io::Error,
+    },
+}
 
 /// Why a function was not run.
 #[derive(Debug, thiserror::Error)]
@@ -34,24 +91,71 @@ pub(super) enum ExecutorError {
     /// It is no program, or the host cannot run it.
     #[error("start it")]
     Run(#[from] RunError),
+    /// The same, of another program.
+    #[error("run it in a process of its own")]
+    External(#[from] ExternalError),
+}
+
+impl ExecutorError {
+    /// Whether it would fail so on every worker.
+    pub(super) const fn is_final(&self) -> bool {
+        matches!(
+            self,
+            Self::Run(RunError::Program(_)) | Self::External(ExternalError::Variable { .. })
+        )
+    }
 }
 
 /// Runs functions.
 pub(super) struct Executor {
     functions: Functions,
-    runtime: Runtime,
-    programs: Mutex<Loaded<Program>>,
+    host: Host,
     limits: Limits,
+}
+
+/// What runs them.
+enum Host {
+    Here {
+        runtime: Runtime,
+        programs: Mutex<Loaded<(FunctionId, Method), Program>>,
+        workspace: Option<PathBuf>,
+        /// Tells the folders of executions of one request apart.
+        n_runs: AtomicU64,
+    },
+    External(External),
 }
 
 impl Executor {
     pub(super) fn new(
         functions: Functions,
-        concurrency: NonZeroU32,
-        limits: Limits,
+        (concurrency, limits): (NonZeroU32, Limits),
+        options: ExecutionOptions,
     ) -> Result<Self, StartError> {
-        let runtime = Runtime::new(RuntimeOptions::for_runs(concurrency))?;
-        Ok(Self { functions, runtime, programs: Mutex::new(Loaded::new()), limits })
+        let ExecutionOptions { workspace, compiled_folder, external } = options;
+        if let Some(workspace) = &workspace {
+            clear(workspace)
+                .map_err(|source| StartError::Workspace { workspace: workspace.clone(), source })?;
+        }
+        let host = match external {
+            Some(program) => {
+                let nowhere = || io::Error::new(io::ErrorKind::InvalidInput, "it has no workspace");
+                workspace
+                    .ok_or_else(nowhere)
+                    .and_then(|workspace| External::new(&program, &workspace))
+                    .map(Host::External)
+                    .map_err(|source| StartError::External { program, source })?
+            }
+            None => Host::Here {
+                runtime: Runtime::new(RuntimeOptions {
+                    compiled_folder,
+                    ..RuntimeOptions::for_runs(concurrency)
+                })?,
+                programs: Mutex::new(Loaded::new()),
+                workspace,
+                n_runs: AtomicU64::new(0),
+            },
+        };
+        Ok(Self { functions, host, limits })
     }
 
     /// Runs `function` as `order` says, on the node `peer_id`. Returns what it left behind, or none
@@ -62,29 +166,101 @@ impl Executor {
         order: &WorkOrder,
         peer_id: &PeerId,
     ) -> Result<Option<NodeResult>, ExecutorError> {
-        let Some(program) = self.program(function).await? else { return Ok(None) };
+        let method = order.method.parse().unwrap_or_else(|_| function.method.clone());
         let mut environment = order.config.environment();
         environment.insert(PEER_ID.to_owned(), peer_id.to_string());
         let parameters = order.parameters.as_deref().unwrap_or_default();
         let values = parameters.iter().map(|parameter| parameter.value.clone());
-        let run = Run {
-            name: order.method.clone(),
-            arguments: values.filter(|value| !value.is_empty()).collect(),
-            environment,
-            stdin: order.config.stdin.clone().unwrap_or_default().into_bytes(),
-            limits: self.limits,
+        let arguments = values.filter(|value| !value.is_empty()).collect();
+        let settings = order.config.runtime.clone().unwrap_or_default();
+        let asked = asked(&settings);
+        let limits = self.limits.lowered(asked);
+        let stdin = order.config.stdin.clone().map(String::into_bytes);
+        let entry = if settings.entry.is_empty() { START.to_owned() } else { settings.entry };
+        let finished = match &self.host {
+            Host::Here { runtime, workspace, n_runs, .. } => {
+                let Some(program) = self.program(function.id, method).await? else {
+                    return Ok(None);
+                };
+                let files = workspace
+                    .as_deref()
+                    .map(|workspace| files(workspace, &order.request_id, n_runs));
+                let run = Run {
+                    name: order.method.clone(),
+                    entry,
+                    arguments,
+                    environment,
+                    stdin: stdin.unwrap_or_default(),
+                    files,
+                    limits,
+                };
+                runtime.execute(&program, run).await?
+            }
+            Host::External(external) => {
+                let Some(content) = self.functions.module(function.id, &method).await? else {
+                    return Ok(None);
+                };
+                let call = Call {
+                    request_id: order.request_id.clone(),
+                    function: function.id,
+                    method,
+                    content,
+                    entry,
+                    has_debug_info: settings.debug_info,
+                    permissions: order.config.permissions.clone().unwrap_or_default(),
+                    arguments,
+                    environment,
+                    stdin,
+                    limits,
+                    asked,
+                };
+                external.run(call).await?
+            }
         };
-        Ok(Some(result(self.runtime.execute(&program, run).await?)))
+        Ok(Some(result(finished)))
     }
 
-    async fn program(&self, function: &Function) -> Result<Option<Program>, ExecutorError> {
-        if let Some(program) = self.programs.lock().get(function.id) {
+    async fn program(
+        &self,
+        id: FunctionId,
+        method: Method,
+    ) -> Result<Option<Program>, ExecutorError> {
+        let Host::Here { programs, .. } = &self.host else { return Ok(None) };
+        let key = (id, method);
+        if let Some(program) = programs.lock().get(&key) {
             return Ok(Some(program));
         }
-        let Some(content) = self.functions.content(function.id).await? else { return Ok(None) };
+        let Some(content) = self.functions.module(key.0, &key.1).await? else { return Ok(None) };
         let program = Program::new(content.as_ref());
-        self.programs.lock().put(function.id, program.clone(), content.len());
+        programs.lock().put(key, program.clone(), content.len());
         Ok(Some(program))
+    }
+}
+
+/// Removes what executions of an earlier process left behind.
+fn clear(workspace: &Path) -> io::Result<()> {
+    std::fs::create_dir_all(workspace)?;
+    place::clear(workspace)
+}
+
+/// A folder for one execution, which is made if its function asks for files.
+fn files(workspace: &Path, request_id: &str, n_runs: &AtomicU64) -> Files {
+    let n_run = n_runs.fetch_add(1, Ordering::Relaxed);
+    let name = format!("{}-{n_run}", place::name(request_id));
+    Files {
+        folder: place::places(workspace).join(name),
+        afterwards: Afterwards::Remove,
+        limits: Some(FILES_LIMITS),
+    }
+}
+
+/// What a request says of its run's limits; 0 says nothing.
+fn asked(settings: &RuntimeConfig) -> Asked {
+    let some = |number: u64| (number > 0).then_some(number);
+    Asked {
+        wall: some(settings.run_time_ms).map(Duration::from_millis),
+        memory_bytes: some(settings.limited_memory_pages).map(pages),
+        fuel: some(settings.limited_fuel),
     }
 }
 
@@ -98,7 +274,9 @@ fn result(finished: Finished) -> NodeResult {
     NodeResult {
         code: if finished.exit_code == 0 { Code::OK } else { Code::ERROR },
         usage: Usage {
-            wall_clock_ns: u64::try_from(finished.wall.as_nanos()).unwrap_or(u64::MAX),
+            wall_clock_ns: nanos(finished.wall),
+            cpu_user_ns: nanos(finished.cpu_user),
+            cpu_sys_ns: nanos(finished.cpu_system),
             memory_max_kib: u64::try_from(finished.memory_peak_bytes / 1024).unwrap_or(u64::MAX),
         },
         result: OutcomeBody {
@@ -106,7 +284,13 @@ fn result(finished: Finished) -> NodeResult {
             stderr: text(finished.stderr),
             exit_code: finished.exit_code,
         },
+        // The worker signs it.
+        signature: String::new(),
     }
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Output is text on the wire; bytes that are no UTF-8 become U+FFFD.
@@ -114,3 +298,6 @@ fn text(output: Vec<u8>) -> String {
     String::from_utf8(output)
         .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
+
+#[cfg(test)]
+mod tests;

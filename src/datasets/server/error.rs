@@ -8,6 +8,7 @@ use axum::{
     http::{HeaderValue, StatusCode, header::RETRY_AFTER},
     response::{IntoResponse, Response},
 };
+use task::causes::chain;
 use tracing::error;
 use web::{auth::NoKey, extract::Unreadable};
 use wire::{
@@ -177,11 +178,5 @@ fn body(status: StatusCode, text: &str, details: Option<serde_json::Value>) -> R
 
 /// The whole chain below an error, outermost first.
 fn causes(error: &dyn Error) -> String {
-    let mut texts = Vec::new();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        texts.push(error.to_string());
-        cause = error.source();
-    }
-    texts.join(": ")
+    error.source().map(chain).unwrap_or_default()
 }

@@ -7,6 +7,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use model::topic::TopicId;
+use task::causes::chain;
 use tracing::error;
 use web::auth::NoKey;
 use wire::{
@@ -14,7 +15,7 @@ use wire::{
     paths::{API_KEY_HEADER, EMISSIONS_VERSIONS},
 };
 
-use crate::{InferenceError, ReadError, causes::causes};
+use crate::{InferenceError, ReadError};
 
 /// Why a request is refused.
 #[derive(Debug)]
@@ -105,7 +106,7 @@ pub(super) fn refusal(status: StatusCode, message: &'static str) -> Response {
 }
 
 fn internal(error: &(dyn std::error::Error + 'static)) -> Response {
-    error!(cause = causes(error), "failed to answer a request");
+    error!(cause = chain(error), "failed to answer a request");
     respond(Code::Internal, "internal error".to_owned())
 }
 

@@ -29,3 +29,23 @@ fn a_method_is_one_file_name() {
         assert!(text.parse::<Method>().is_err(), "{text:?}");
     }
 }
+
+#[test]
+fn an_id_of_an_address_is_its_hash_in_lowercase_hexadecimal() {
+    // `printf 'https://example.com/manifest.json' | sha256sum`
+    let text = "1eb50a3f96621a44c9e3c8172bd36862a719b887e8434c39c3e04e9cd5160a8d";
+    let id = FunctionId::of_address("https://example.com/manifest.json");
+    assert_eq!(id.to_string(), text);
+    assert_eq!(text.parse(), Ok(id));
+    assert!(id.is_of_address() && id.content().is_none() && !id.is_of_module(b""));
+    assert!(text.to_uppercase().parse::<FunctionId>().is_err());
+}
+
+#[test]
+fn a_version_0_id_is_kept_as_its_version_1() {
+    let id: FunctionId = "QmUNLLsPACCz1vLxQVkXqqLX5R1X345qqfHbsf67hvA3Nn".parse().unwrap();
+    // `ipfs cid base32 Qm…`, the empty directory
+    let want = "bafybeiczsscdsbs7ffqz55asqdf3smv6klcw3gofszvwlyarci47bgf354";
+    assert_eq!(id.normalized().to_string(), want);
+    assert_eq!(id.to_string(), "QmUNLLsPACCz1vLxQVkXqqLX5R1X345qqfHbsf67hvA3Nn");
+}

@@ -2,10 +2,16 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use super::*;
-use crate::run::{Ended, Limits, Trapped};
+use wasi_preview1_component_adapter_provider as adapter;
+use wit_component::ComponentEncoder;
 
+use super::*;
+use crate::run::{Ended, Limits, START, Trapped};
+
+mod compiled;
+mod components;
 mod demos;
+mod files;
 mod hostile;
 mod many;
 
@@ -14,6 +20,7 @@ const LIMITS: Limits = Limits {
     wall: Duration::from_mins(1),
     memory_bytes: 16 * 1024 * 1024,
     output_bytes: 64 * 1024,
+    fuel: None,
 };
 
 fn runtime(runs_max: u32) -> Runtime {
@@ -24,9 +31,11 @@ fn runtime(runs_max: u32) -> Runtime {
 fn bare(limits: Limits) -> Run {
     Run {
         name: "guest.wasm".to_owned(),
+        entry: START.to_owned(),
         arguments: Vec::new(),
         environment: BTreeMap::new(),
         stdin: Vec::new(),
+        files: None,
         limits,
     }
 }
@@ -48,11 +57,28 @@ fn module(fields: &str) -> Program {
         (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))
         (import "wasi_snapshot_preview1" "fd_write"
             (func $write (param i32 i32 i32 i32) (result i32)))
+        (import "wasi_snapshot_preview1" "fd_close" (func $close (param i32) (result i32)))
+        (import "wasi_snapshot_preview1" "path_create_directory"
+            (func $mkdir (param i32 i32 i32) (result i32)))
+        (import "wasi_snapshot_preview1" "path_symlink"
+            (func $symlink (param i32 i32 i32 i32 i32) (result i32)))
         (import "wasi_snapshot_preview1" "poll_oneoff"
             (func $poll (param i32 i32 i32 i32) (result i32)))
         (import "wasi_snapshot_preview1" "path_open"
             (func $open (param i32 i32 i32 i32 i32 i64 i64 i32 i32) (result i32)))"#;
     Program::new(wat::parse_str(format!("(module {imports} {fields})")).unwrap())
+}
+
+/// `command` as a preview 2 component, by way of the adapter that compilers use.
+fn component(command: &Program) -> Program {
+    let mut encoder = ComponentEncoder::default().module(command.bytes()).unwrap();
+    encoder = encoder
+        .adapter(
+            adapter::WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME,
+            adapter::WASI_SNAPSHOT_PREVIEW1_COMMAND_ADAPTER,
+        )
+        .unwrap();
+    Program::new(encoder.encode().unwrap())
 }
 
 fn text(bytes: &[u8]) -> &str {

@@ -1,7 +1,10 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tokio::time::timeout;
+use tokio::{
+    io::{AsyncBufReadExt as _, BufReader},
+    time::timeout,
+};
 
 use super::*;
 use crate::local::LocalError;
@@ -64,6 +67,28 @@ async fn a_call_to_nobody_names_the_address_and_the_cause() {
     let Event::Executed(RunId(7), Err(failure)) = rig.next().await else { panic!("a run") };
     assert!(failure.why.starts_with(&head), "{}", failure.why);
     assert!(failure.why.to_lowercase().contains("refused"), "{}", failure.why);
+}
+
+#[tokio::test]
+async fn a_head_is_shown_its_token_and_not_the_key_of_other_services() {
+    let mut rig = rig(None);
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    rig.runner.perform(Effect::Connect(Addresses {
+        head: Some(format!("http://{}", listener.local_addr().unwrap())),
+        api_key: Some("UP-0123456789abcdef01234567".parse().unwrap()),
+        head_token: Some("correct-horse".parse().unwrap()),
+        ..Addresses::default()
+    }));
+    rig.runner.perform(Effect::Execute(RunId(1), Box::default()));
+    let (stream, _) = timeout(SOON, listener.accept()).await.unwrap().unwrap();
+    let mut lines = BufReader::new(stream).lines();
+    let mut head = Vec::new();
+    while let Some(line) = lines.next_line().await.unwrap().filter(|line| !line.is_empty()) {
+        head.push(line.to_lowercase());
+    }
+    assert!(head.contains(&"authorization: bearer correct-horse".to_owned()), "{head:?}");
+    assert!(!head.iter().any(|line| line.contains("key")), "{head:?}");
+    rig.runner.shutdown().await;
 }
 
 #[tokio::test]

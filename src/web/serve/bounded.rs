@@ -24,14 +24,14 @@ pub(super) const SILENT_MAX: Duration = Duration::from_mins(5);
 
 /// Takes connections while there are places. One more waits in the system's queue, unaccepted.
 #[derive(Debug)]
-pub(super) struct Bounded {
+pub(crate) struct Bounded {
     listener: TcpListener,
     places: Arc<Semaphore>,
 }
 
 /// A connection and its place, which is free again when the connection is gone.
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(crate) struct Connection {
     stream: TcpStream,
     silence: Pin<Box<Sleep>>,
     _place: Option<OwnedSemaphorePermit>,
@@ -45,7 +45,7 @@ impl Connection {
 }
 
 impl Bounded {
-    pub(super) fn new(listener: TcpListener, n_places: usize) -> Self {
+    pub(crate) fn new(listener: TcpListener, n_places: usize) -> Self {
         Self { listener, places: Arc::new(Semaphore::new(n_places)) }
     }
 }

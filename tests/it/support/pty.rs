@@ -19,6 +19,7 @@ use tokio::time::Instant;
 use vt100::{MouseProtocolMode, Screen};
 
 use crate::support::{
+    CACHE,
     process::{self, Signal},
     wait,
 };
@@ -297,7 +298,7 @@ fn clean_environment(home: &TempDir) -> Vec<(&'static str, String)> {
         ("XDG_CONFIG_HOME", at("config")),
         ("XDG_DATA_HOME", at("data")),
         ("XDG_STATE_HOME", at("state")),
-        ("XDG_CACHE_HOME", at("cache")),
+        ("XDG_CACHE_HOME", CACHE.to_owned()),
         ("PATH", path),
         ("LANG", "C.UTF-8".to_owned()),
         ("TERM", "xterm-256color".to_owned()),

@@ -12,7 +12,7 @@ use parking_lot::{Condvar, Mutex};
 use serde_json::Value;
 
 use crate::support::{
-    TRIPTYCH,
+    CACHE, TRIPTYCH,
     process::{self, Signal},
     wait,
 };
@@ -44,11 +44,18 @@ struct Lines {
 impl Started {
     /// Starts the program with `arguments`.
     pub(crate) fn start(arguments: &[&str]) -> Self {
+        Self::with_environment(arguments, &[])
+    }
+
+    /// Starts the program with `arguments` and more in its environment.
+    pub(crate) fn with_environment(arguments: &[&str], environment: &[(&str, &str)]) -> Self {
         let mut child = Command::new(TRIPTYCH)
             .args(arguments)
             .arg("--stop-with-stdin")
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("XDG_CACHE_HOME", CACHE)
+            .envs(environment.iter().copied())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -80,14 +87,16 @@ impl Started {
     /// Waits for a log line with `message`, on either output, and returns its member `name`.
     #[track_caller]
     pub(crate) fn logged(&self, message: &str, name: &str, within: Duration) -> String {
-        let member = |line: &String| {
-            let line: Value = serde_json::from_str(line).ok()?;
-            (line.get("message")? == message).then_some(())?;
-            line.get(name)?.as_str().map(str::to_owned)
-        };
+        let member = |line: Value| line.get(name)?.as_str().map(str::to_owned);
         self.said.wait(&format!("`{message}` with `{name}`"), within, |lines| {
-            lines.out.iter().chain(&lines.err).find_map(member)
+            lines.with(message).find_map(member)
         })
+    }
+
+    /// Waits for a log line with `message`, on either output.
+    #[track_caller]
+    pub(crate) fn line(&self, message: &str, within: Duration) -> Value {
+        self.said.wait(&format!("`{message}`"), within, |lines| lines.with(message).next())
     }
 
     /// Ends it without asking, and waits for the end.
@@ -119,6 +128,15 @@ impl Drop for Started {
         } else {
             self.stop();
         }
+    }
+}
+
+impl Lines {
+    /// The log lines with `message`.
+    fn with(&self, message: &str) -> impl Iterator<Item = Value> {
+        let lines = self.out.iter().chain(&self.err);
+        let lines = lines.filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        lines.filter(move |line| line["message"] == message)
     }
 }
 

@@ -7,7 +7,18 @@ use crate::support::ROOT;
 
 /// Folders of handlers, and the URLs that they answer: by how those begin.
 const SERVERS: [(&str, &[&str]); 3] = [
-    ("src/cluster/head/server", &["/api/v1/functions", "/api/v1/nodes", "/api/v1/health"]),
+    (
+        "src/cluster/head/server",
+        &[
+            "/api/v1/functions",
+            "/api/v1/executions",
+            "/api/v1/events",
+            "/api/v1/nodes",
+            "/api/v1/health",
+            "/api/v1/openapi.json",
+            "/metrics",
+        ],
+    ),
     ("src/inference/server", &["/emissions/", "/api/v1/topics", "/health"]),
     (
         "src/datasets/server",
@@ -32,6 +43,8 @@ fn names(constant: &str, url: &str) -> Vec<String> {
     let segments: Vec<_> = url.split('/').filter(|segment| !segment.is_empty()).collect();
     let fixed = segments.iter().rposition(|segment| !segment.starts_with('{'));
     let last = fixed.and_then(|index| segments.get(index)).copied().unwrap_or_default();
+    // `openapi.json` is made in `openapi.rs`.
+    let last = last.split('.').next().unwrap_or_default();
     let is_one_of_many = fixed.is_some_and(|index| index + 1 < segments.len());
     let mut names = vec![last.to_owned(), constant.to_lowercase()];
     if is_one_of_many {

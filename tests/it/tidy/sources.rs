@@ -5,10 +5,10 @@ use std::{fs, path::Path};
 use crate::support::ROOT;
 
 /// Folders that are not ours to keep tidy, or hold no text.
-const SKIPPED: [&str; 4] = ["target", ".git", "screenshots", "snapshots"];
+const SKIPPED: [&str; 5] = ["target", ".git", "node_modules", "screenshots", "snapshots"];
 
 /// Endings of files that hold text.
-const TEXTS: [&str; 9] = ["rs", "toml", "md", "sh", "c", "h", "json", "yml", "lock"];
+const TEXTS: [&str; 10] = ["rs", "toml", "md", "sh", "c", "h", "mjs", "json", "yml", "lock"];
 
 /// A file of the tree.
 pub(super) struct Source {

@@ -1,10 +1,39 @@
-//! `GET /api/v1/functions`: lists the functions a head holds.
+//! `GET /api/v1/functions`: lists the functions a head holds; `POST` gives it one more.
+//!
+//! The body is the blocks of the function as a CAR (`application/vnd.ipld.car`) or one module
+//! (`application/wasm`). `?name=` says what to call it, `?method=` the module's file name.
 
-use axum::{extract::State, response::Response};
+use axum::{
+    extract::{Request, State},
+    http::{HeaderMap, header},
+    response::Response,
+};
+use model::function::Method;
+use serde::Deserialize;
+use tokio::time::{Duration, timeout};
+use web::extract::{self, Unreadable};
 use wire::functions::{FunctionBody, FunctionsResponse};
 
-use super::{super::Head, answer};
+use super::{super::Head, answer, error::Refused};
 use crate::functions::Function;
+
+/// How long a function may take to arrive: 68 MiB over a line of 10 Mbit/s.
+const UPLOAD_WITHIN: Duration = Duration::from_mins(1);
+
+/// The media type of a CAR.
+const CAR: &str = "application/vnd.ipld.car";
+
+/// The media type of a module.
+const WASM: &str = "application/wasm";
+
+/// What the query says of a function.
+#[derive(Deserialize)]
+struct Label {
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    method: String,
+}
 
 /// Answers the functions by name.
 pub(super) async fn functions(State(head): State<Head>) -> Response {
@@ -12,7 +41,40 @@ pub(super) async fn functions(State(head): State<Head>) -> Response {
     answer(&FunctionsResponse { functions })
 }
 
-fn body(function: Function) -> FunctionBody {
+/// Keeps a function, and answers it with its id.
+pub(super) async fn upload(
+    State(head): State<Head>,
+    request: Request,
+) -> Result<Response, Refused> {
+    let Label { name, method } = extract::query(request.uri()).map_err(Refused::Unreadable)?;
+    let method = Some(method).filter(|method| !method.is_empty());
+    let method = method.map(|method| method.parse::<Method>()).transpose();
+    let method = method.map_err(|error| invalid(format!("method: could not {error}")))?;
+    let kind = media_type(request.headers());
+    let _permit = head.upload_permit().ok_or(Refused::TooManyUploads)?;
+    let bytes = timeout(UPLOAD_WITHIN, extract::bytes(request)).await;
+    let bytes = bytes.unwrap_or(Err(Unreadable::Broken)).map_err(Refused::Unreadable)?;
+    let added = match (kind.as_str(), method) {
+        (CAR, method) => head.store().add_car((&name, method), bytes).await,
+        (WASM, Some(method)) => head.store().add(method, bytes.to_vec()).await,
+        (WASM, None) => return Err(invalid("method is required: ?method=<file>.wasm".to_owned())),
+        _ => return Err(invalid(format!("content type must be {CAR} or {WASM}"))),
+    };
+    Ok(answer(&body(added.map_err(Refused::Function)?)))
+}
+
+fn media_type(headers: &HeaderMap) -> String {
+    let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let kind = value.and_then(|text| text.split(';').next()).unwrap_or_default();
+    kind.trim().to_ascii_lowercase()
+}
+
+fn invalid(reason: String) -> Refused {
+    Refused::Invalid(vec![reason])
+}
+
+/// What is told of a function.
+pub(super) fn body(function: Function) -> FunctionBody {
     FunctionBody {
         name: function.name,
         function_id: function.id.to_string(),

@@ -4,12 +4,16 @@ use axum::{extract::State, response::Response};
 use model::node::{PeerId, Role, Subgroup};
 use wire::functions::{NodeBody, NodesResponse};
 
-use super::{super::Head, answer};
+use super::{
+    super::{Head, executions::millis},
+    answer,
+};
 use crate::peers::Peer;
 
 /// Answers the head itself, then its peers by id.
 pub(super) async fn nodes(State(head): State<Head>) -> Response {
-    let nodes = [own(&head)].into_iter().chain(head.peers().into_iter().map(body)).collect();
+    let peers = head.peers().into_iter().map(|(id, peer)| body(&head, &id, peer));
+    let nodes = [own(&head)].into_iter().chain(peers).collect();
     answer(&NodesResponse { nodes })
 }
 
@@ -21,23 +25,28 @@ fn own(head: &Head) -> NodeBody {
         subgroups: subgroups.iter().map(Subgroup::to_string).collect(),
         addresses,
         connected: true,
-        latency_ms: None,
-        last_seen: None,
-        runs: 0,
-        agreed: 0,
+        functions: head.functions().iter().map(|function| function.id.to_string()).collect(),
+        ..NodeBody::default()
     }
 }
 
-fn body((peer_id, peer): (PeerId, Peer)) -> NodeBody {
+fn body(head: &Head, peer_id: &PeerId, peer: Peer) -> NodeBody {
+    let slots = head.slots_of(peer_id).filter(|_| peer.is_connected);
+    let count = |n: u64| f64::from(u32::try_from(n).unwrap_or(u32::MAX));
     NodeBody {
         peer_id: peer_id.to_string(),
         role: peer.role.map(|role| role.to_string()),
         subgroups: peer.subgroups(),
         addresses: peer.addresses,
         connected: peer.is_connected,
-        latency_ms: peer.latency.map(|latency| latency.as_secs_f64() * 1000.0),
+        latency_ms: peer.latency.map(millis),
         last_seen: Some(peer.last_seen.to_string()),
         runs: peer.n_runs,
         agreed: peer.n_agreed,
+        agreement_percent: (peer.n_runs > 0)
+            .then(|| 100.0 * count(peer.n_agreed) / count(peer.n_runs)),
+        slots: slots.map(|(all, _)| all),
+        slots_free: slots.map(|(_, free)| free),
+        functions: peer.functions.iter().map(ToString::to_string).collect(),
     }
 }

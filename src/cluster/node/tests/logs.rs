@@ -1,23 +1,65 @@
-//! What a node says in the log when it starts.
+//! What a node says in the log: when it starts, when it works and when it stops.
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{cell::RefCell, collections::BTreeMap, fmt, rc::Rc, sync::Once};
 
-use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tracing::{
     Event, Metadata, Subscriber,
     field::{Field, Visit},
     span,
-    subscriber::set_default,
+    subscriber::set_global_default,
 };
 
-use super::support::Cluster;
+use super::{
+    executions::{Reaction, answering_within, impostor, offered},
+    *,
+};
 
-/// Keeps the events at info of this room, each as its fields.
-#[derive(Debug, Clone, Default)]
-struct Recorder(Arc<Mutex<Vec<BTreeMap<String, Value>>>>);
+/// Keeps the events at info and above of this room, each as its target and fields, for tests that
+/// record on their thread. One for all tests: what is logged for the first time while another is
+/// installed may never be told to it.
+struct Recorders;
 
 struct Fields(BTreeMap<String, Value>);
+
+/// Lines by their targets.
+type Lines = Rc<RefCell<Vec<(String, Value)>>>;
+
+thread_local! {
+    static RECORDED: RefCell<Option<Lines>> = const { RefCell::new(None) };
+}
+
+/// What this thread logs, until this is dropped.
+struct Recorder(Lines);
+
+impl Recorder {
+    /// Records what this thread logs from now on.
+    fn start() -> Self {
+        static INSTALLED: Once = Once::new();
+        INSTALLED.call_once(|| set_global_default(Recorders).unwrap());
+        let lines = Lines::default();
+        RECORDED.set(Some(Rc::clone(&lines)));
+        Self(lines)
+    }
+
+    /// Takes what was recorded by `target` and below.
+    fn take(&self, target: &str) -> Vec<Value> {
+        let lines = self.0.take();
+        let meant = lines.into_iter().filter(|(other, _)| other.starts_with(target));
+        meant.map(|(_, line)| line).collect()
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        RECORDED.set(None);
+    }
+}
+
+/// The lines with this message.
+fn with<'a>(lines: &'a [Value], message: &str) -> Vec<&'a Value> {
+    lines.iter().filter(|line| line["message"] == message).collect()
+}
 
 impl Visit for Fields {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
@@ -32,14 +74,18 @@ impl Visit for Fields {
         self.0.insert(field.name().to_owned(), json!(value));
     }
 
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        self.0.insert(field.name().to_owned(), json!(value));
+    }
+
     fn record_i64(&mut self, field: &Field, value: i64) {
         self.0.insert(field.name().to_owned(), json!(value));
     }
 }
 
-impl Subscriber for Recorder {
+impl Subscriber for Recorders {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.target().starts_with("cluster::node") && *metadata.level() <= tracing::Level::INFO
+        metadata.target().starts_with("cluster") && *metadata.level() <= tracing::Level::INFO
     }
 
     fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
@@ -51,9 +97,12 @@ impl Subscriber for Recorder {
     fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
 
     fn event(&self, event: &Event<'_>) {
-        let mut fields = Fields(BTreeMap::new());
-        event.record(&mut fields);
-        self.0.lock().push(fields.0);
+        RECORDED.with_borrow(|recorded| {
+            let Some(recorded) = recorded else { return };
+            let mut fields = Fields(BTreeMap::new());
+            event.record(&mut fields);
+            recorded.borrow_mut().push((event.metadata().target().to_owned(), json!(fields.0)));
+        });
     }
 
     fn enter(&self, _: &span::Id) {}
@@ -63,13 +112,11 @@ impl Subscriber for Recorder {
 
 #[tokio::test]
 async fn a_node_starts_with_the_lines_of_document_1() {
-    let recorder = Recorder::default();
-    let _guard = set_default(recorder.clone());
+    let recorder = Recorder::start();
     let cluster = Cluster::of(&[&["gpu"]]).await;
     let (head, worker) = (&cluster.head, &cluster.workers[0]);
     let api = head.rest_address().unwrap();
-    let lines = std::mem::take(&mut *recorder.0.lock());
-    let lines: Vec<Value> = lines.into_iter().map(|line| json!(line)).collect();
+    let lines = recorder.take("cluster::node");
     let text = |list: &[String]| json!(list).to_string();
     assert_eq!(
         lines,
@@ -91,4 +138,118 @@ async fn a_node_starts_with_the_lines_of_document_1() {
         ]
     );
     cluster.group.shutdown().await;
+}
+
+#[tokio::test]
+async fn an_execution_leaves_the_lines_that_operators_look_for() {
+    let recorder = Recorder::start();
+    let cluster = Cluster::of(&[&[]]).await;
+    let hello = cluster.add("hello.wasm", HELLO).await;
+    let answer = cluster.execute(request(&hello, 1)).await;
+    let (id, function) = (&answer["request_id"], json!(hello.id.to_string()));
+    let (head, worker) = (cluster.head.peer_id().as_str(), cluster.workers[0].peer_id().as_str());
+    let lines = recorder.take("cluster");
+    for (message, fields) in [
+        ("peer connected", json!({"peer": worker})),
+        (
+            "performing roll call for request",
+            json!({"request": id, "function": function, "topic": "blockless/b7s/general"}),
+        ),
+        ("roll call published", json!({"request": id})),
+        ("received roll call request", json!({"request": id, "function": function, "peer": head})),
+        ("roll call but function not installed, installing now", json!({"function": function})),
+        ("reporting for roll call", json!({"request": id, "code": "202"})),
+        ("enough peers reported for roll call", json!({"request": id, "peers": 1})),
+        ("execution complete", json!({"request": id, "function": function, "code": "200"})),
+        (
+            "received execution responses",
+            json!({"request": id, "cluster_size": 1, "responded": 1, "code": "200"}),
+        ),
+    ] {
+        let told = with(&lines, message);
+        let is_told = told.iter().any(|line| {
+            fields.as_object().unwrap().iter().all(|(name, value)| line[name] == *value)
+        });
+        assert!(is_told, "{message} {fields}: {told:?}");
+    }
+    cluster.group.shutdown().await;
+}
+
+#[tokio::test]
+async fn too_few_nodes_and_answers_leave_a_line() {
+    let recorder = Recorder::start();
+    let mut cluster = Cluster::with(answering_within(Duration::from_secs(4))).await;
+    cluster.add_worker(&[], LIMITS_DEFAULT, 2).await;
+    let hello = cluster.add("hello.wasm", HELLO).await;
+    let mut request = request(&hello, 2);
+    request["config"]["timeout"] = json!(3);
+    cluster.execute(request.clone()).await;
+    offered(&cluster, &hello).await;
+    impostor(&cluster, &hello.id.to_string(), Reaction::Silence).await;
+    cluster.execute(request).await;
+    let lines = recorder.take("cluster::head");
+    let timed_out = with(&lines, "roll call timed out");
+    assert_eq!((&timed_out[0]["ready"], &timed_out[0]["refused"]), (&json!(1), &json!(0)));
+    let unmet = with(&lines, "threshold condition not met");
+    assert_eq!((&unmet[0]["expected"], &unmet[0]["have"]), (&json!(0.6), &json!(0.5)));
+    cluster.group.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_node_that_stops_says_so_and_what_it_waits_for() {
+    let recorder = Recorder::start();
+    let work = WorkOptions {
+        answer_within: Duration::from_mins(10),
+        drain_within: Duration::from_millis(100),
+        ..WorkOptions::usual()
+    };
+    let mut cluster = Cluster::with(work.clone()).await;
+    let limits = Limits { wall: Duration::from_mins(10), ..LIMITS_DEFAULT };
+    cluster.add_worker_with(&[], (limits, 1), work).await;
+    let spin = cluster.add("spin.wasm", SPIN).await;
+    let stopping = async {
+        busy(&cluster.workers[0]).await;
+        recorder.take("cluster");
+        cluster.head.shutdown().await;
+        recorder.take("cluster")
+    };
+    let (answer, lines) = tokio::join!(cluster.execute(request(&spin, 1)), stopping);
+    let waiting = with(&lines, "waiting for the executions under way");
+    assert_eq!(waiting[0]["n_under_way"], 1);
+    let ended = with(&lines, "ended an execution: the node is stopping");
+    assert_eq!(
+        (&ended[0]["request"], &ended[0]["function"]),
+        (&answer["request_id"], &json!(spin.id.to_string()))
+    );
+    for message in ["node stopping", "Node API stopped", "node stopped"] {
+        assert_eq!(with(&lines, message).len(), 1, "{message}");
+    }
+    cluster.workers[0].shutdown().await;
+    let lines = recorder.take("cluster::node");
+    assert!(with(&lines, "Node API stopped").is_empty(), "a worker serves none");
+    assert_eq!(with(&lines, "node stopped").len(), 1);
+    cluster.group.shutdown().await;
+}
+
+#[tokio::test]
+async fn an_api_that_is_open_to_everybody_is_warned_of_once() {
+    for (token, n_warnings) in [(None, 1), (Some("correct-horse".parse().unwrap()), 0)] {
+        let recorder = Recorder::start();
+        let (group, dir) = (Group::default(), tempfile::tempdir().unwrap());
+        let options = NodeOptions {
+            role: RoleOptions::Head { rest_api: ":0".to_owned() },
+            work: WorkOptions { rest_token: token, ..WorkOptions::usual() },
+            ..head_options(dir.path().to_owned(), Identity::random(), 0)
+        };
+        let head = Node::start(options, &group, Clock::system()).await.unwrap();
+        let port = format!(":{}", head.rest_address().unwrap().port());
+        let lines = recorder.take("cluster::node");
+        let starting = with(&lines, "Node API starting");
+        assert_eq!(starting, [&json!({"message": "Node API starting", "port": port})]);
+        let warnings = lines.iter().filter(|line| {
+            line["message"].as_str().is_some_and(|text| text.contains("set --rest-token"))
+        });
+        assert_eq!(warnings.count(), n_warnings);
+        group.shutdown().await;
+    }
 }

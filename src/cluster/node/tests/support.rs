@@ -2,6 +2,7 @@
 
 use std::{net::Ipv4Addr, path::PathBuf};
 
+use model::node::Role;
 use serde_json::{Value, json};
 use task::wait::until;
 use tempfile::TempDir;
@@ -13,7 +14,7 @@ use tokio::{
 
 use super::super::*;
 use crate::{
-    functions::Function,
+    functions::{Function, SourceOptions},
     network::Event,
     worker::{CONCURRENCY_DEFAULT, LIMITS_DEFAULT},
 };
@@ -79,18 +80,41 @@ impl Cluster {
         cluster
     }
 
+    /// Starts a head alone, that works so.
+    pub(super) async fn with(work: WorkOptions) -> Self {
+        let (group, dir) = (Group::default(), tempfile::tempdir().unwrap());
+        let options = head_options(dir.path().join("head"), Identity::random(), 0);
+        let options = NodeOptions { work, ..options };
+        let head = Node::start(options, &group, Clock::system()).await.unwrap();
+        Self { group, head, workers: Vec::new(), dir }
+    }
+
     /// Starts one more worker, and waits until the head sees it.
     pub(super) async fn add_worker(&mut self, subgroups: &[&str], limits: Limits, slots: u32) {
+        self.add_worker_with(subgroups, (limits, slots), WorkOptions::usual()).await;
+    }
+
+    /// The same, of one that works so.
+    pub(super) async fn add_worker_with(
+        &mut self,
+        subgroups: &[&str],
+        (limits, slots): (Limits, u32),
+        work: WorkOptions,
+    ) {
         let options = NodeOptions {
             role: RoleOptions::Worker,
             identity: Identity::random(),
             address: Ipv4Addr::LOCALHOST.into(),
             port: 0,
             boot_nodes: vec![self.head.addresses()[0].parse().unwrap()],
+            connectivity: Connectivity::of(Role::Worker),
             subgroups: subgroups.iter().map(|name| name.parse().unwrap()).collect(),
             functions_dir: self.dir.path().join(format!("worker-{}", self.workers.len())),
+            sources: SourceOptions::peers_only(),
             concurrency: NonZeroU32::new(slots).unwrap(),
             limits,
+            execution: ExecutionOptions::default(),
+            work,
         };
         let worker = Node::start(options, &self.group, Clock::system()).await.unwrap();
         let id = worker.peer_id().clone();
@@ -136,19 +160,32 @@ impl Cluster {
 
     /// Another peer of the network, made of nothing but the network.
     pub(super) async fn stranger(&self) -> (Network, mpsc::Receiver<Event>) {
+        self.stranger_of(&self.head).await
+    }
+
+    /// The same, connected to `node`.
+    pub(super) async fn stranger_of(&self, node: &Node) -> (Network, mpsc::Receiver<Event>) {
         let options = NetworkOptions {
             identity: Identity::random(),
             address: Ipv4Addr::LOCALHOST.into(),
             port: 0,
-            boot_nodes: vec![self.head.addresses()[0].parse().unwrap()],
+            boot_nodes: vec![node.addresses()[0].parse().unwrap()],
             told: &[WORK_PROTOCOL],
             asked: &[FUNCTION_PROTOCOL],
+            lines: &[],
+            open: &[],
+            connectivity: Connectivity::of(Role::Worker),
+            clock: Clock::system(),
         };
         let (network, events) = Network::start(&self.group, options).await.unwrap();
         network.subscribe(GENERAL_TOPIC).await.unwrap();
-        let head = self.head.head().unwrap();
+        let id = network.peer_id().clone();
         until(WITHIN, || async {
-            let heard = head.peers().into_iter().find(|(id, _)| id == network.peer_id());
+            let peers = match &node.duty {
+                Duty::Head(head) => head.peers(),
+                Duty::Worker(worker) => worker.peers(),
+            };
+            let heard = peers.into_iter().find(|(known, _)| *known == id);
             heard.filter(|(_, peer)| peer.topics.contains(GENERAL_TOPIC)).ok_or("not seen")
         })
         .await
@@ -164,19 +201,23 @@ pub(super) fn head_options(functions_dir: PathBuf, identity: Identity, port: u16
         address: Ipv4Addr::LOCALHOST.into(),
         port,
         boot_nodes: vec![],
+        connectivity: Connectivity::of(Role::Head),
         subgroups: vec![],
         functions_dir,
+        sources: SourceOptions::peers_only(),
         concurrency: CONCURRENCY_DEFAULT,
         limits: LIMITS_DEFAULT,
+        execution: ExecutionOptions::default(),
+        work: WorkOptions::usual(),
     }
 }
 
-/// A request to run `function` on `nodes` nodes.
+/// A request to run `function` on `nodes` nodes, which may take long to report on a busy machine.
 pub(super) fn request(function: &Function, nodes: i64) -> Value {
     json!({
         "function_id": function.id.to_string(),
         "method": function.method.as_str(),
-        "config": {"number_of_nodes": nodes},
+        "config": {"number_of_nodes": nodes, "timeout": WITHIN.as_secs()},
     })
 }
 
@@ -220,4 +261,29 @@ pub(super) async fn opened(
     );
     stream.write_all(request.as_bytes()).await.unwrap();
     stream
+}
+
+/// Sends a request with further headers, and returns the head of the answer and its body.
+pub(super) async fn raw(
+    address: SocketAddr,
+    line: &str,
+    headers: &str,
+    body: &str,
+) -> (String, String) {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let n_bytes = body.len();
+    let request = format!(
+        "{line} HTTP/1.1\r\nhost: head\r\nconnection: close\r\ncontent-length: {n_bytes}\r\n\
+         {headers}\r\n{body}"
+    );
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head.to_owned(), body.to_owned())
+}
+
+/// Returns the counts that a node serves.
+pub(super) async fn counts(node: &Node) -> String {
+    raw(node.metrics_address().unwrap(), "GET /metrics", "", "").await.1
 }

@@ -30,9 +30,11 @@ async fn finished(name: &str, arguments: &[&str], settings: &str, stdin: &str) -
     };
     let run = Run {
         name: format!("{name}.wasm"),
+        entry: START.to_owned(),
         arguments: arguments.iter().map(|&word| word.to_owned()).collect(),
         environment: settings.split_whitespace().map(setting).collect(),
         stdin: stdin.as_bytes().to_owned(),
+        files: None,
         limits: LIMITS,
     };
     RUNTIME.execute(&demo(name), run).await.unwrap()

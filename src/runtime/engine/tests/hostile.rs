@@ -3,8 +3,12 @@
 use super::*;
 
 /// Tight limits, so that reaching them is quick.
-const TIGHT: Limits =
-    Limits { wall: Duration::from_millis(300), memory_bytes: 4 * 65536, output_bytes: 100 };
+const TIGHT: Limits = Limits {
+    wall: Duration::from_millis(300),
+    memory_bytes: 4 * 65536,
+    output_bytes: 100,
+    fuel: None,
+};
 
 /// WASI's error number for a descriptor that is not open, or not what the call needs.
 const BAD_DESCRIPTOR: i32 = 8;
@@ -54,6 +58,54 @@ async fn a_sleep_of_an_hour_ends_at_its_deadline() {
         (drop (call $poll (i32.const 0) (i32.const 64) (i32.const 1) (i32.const 128)))";
     let finished = finished(&command(sleep), TIGHT).await;
     assert_eq!((finished.ended, finished.exit_code), (Ended::TimedOut, 15));
+}
+
+#[tokio::test]
+async fn a_guest_without_fuel_ends() {
+    let limits = Limits { fuel: Some(100_000), ..LIMITS };
+    let finished = finished(&command("(loop $on (br $on))"), limits).await;
+    assert_eq!((finished.ended, finished.exit_code), (Ended::OutOfFuel, 1));
+    assert_eq!(text(&finished.stderr), "runtime: fuel limit of 100000 reached\n");
+}
+
+#[tokio::test]
+async fn fuel_that_is_enough_changes_nothing() {
+    let limits = Limits { fuel: Some(100_000_000), ..LIMITS };
+    let runtime = runtime(1);
+    let with = runtime.execute(&demo("hello"), bare(limits)).await.unwrap();
+    let without = runtime.execute(&demo("hello"), bare(LIMITS)).await.unwrap();
+    assert_eq!((with.stdout, with.exit_code), (without.stdout, without.exit_code));
+}
+
+#[tokio::test]
+async fn tables_do_not_grow_without_end() {
+    // Grows each of four tables until that is denied, and tells how far the last one came.
+    let grow = |table| {
+        format!(
+            "(loop $more (br_if $more (i32.ne
+                (table.grow {table} (ref.null func) (i32.const 1000)) (i32.const -1))))"
+        )
+    };
+    let body: String = ["$a", "$b"].map(grow).concat();
+    let program = module(&format!(
+        "(table $a 0 funcref) (table $b 0 funcref) (memory (export \"memory\") 1)
+        (func (export \"_start\") {body} (call $exit (i32.div_u
+            (i32.add (table.size $a) (table.size $b)) (i32.const 1000))))"
+    ));
+    assert_eq!(finished(&program, LIMITS).await.exit_code, 100);
+}
+
+#[tokio::test]
+async fn a_guest_that_computes_is_said_to() {
+    let busy = finished(&command("(loop $on (br $on))"), TIGHT).await;
+    // On a machine with other work it gets less than the whole of its time.
+    assert!(
+        busy.cpu_user > TIGHT.wall / 20 && busy.cpu_user <= busy.wall,
+        "{:?} of {:?}",
+        busy.cpu_user,
+        busy.wall
+    );
+    assert!(finished(&command(""), TIGHT).await.cpu_user < busy.cpu_user);
 }
 
 #[tokio::test]
@@ -168,9 +220,9 @@ async fn what_is_no_command_is_refused() {
     let error = refused(&Program::new(*b"not a module")).await;
     assert!(matches!(error, ProgramError::Compile { .. }), "{error:?}");
     let error = refused(&module("(memory 1)")).await;
-    assert!(matches!(error, ProgramError::NoStart), "{error:?}");
+    assert!(matches!(error, ProgramError::NoStart { .. }), "{error:?}");
     let error = refused(&module("(func (export \"_start\") (param i32))")).await;
-    assert!(matches!(error, ProgramError::NoStart), "{error:?}");
+    assert!(matches!(error, ProgramError::NoStart { .. }), "{error:?}");
     let http = r#"(module (import "blockless_http" "http_req" (func)) (func (export "_start")))"#;
     let error = refused(&Program::new(wat::parse_str(http).unwrap())).await;
     assert!(matches!(error, ProgramError::Import { .. }), "{error:?}");

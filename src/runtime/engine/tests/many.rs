@@ -1,5 +1,7 @@
 //! Many guests: side by side, in turn, and given up on.
 
+use std::{future::poll_fn, pin::pin, task::Poll};
+
 use tokio::{task::JoinSet, time::timeout};
 
 use super::*;
@@ -63,11 +65,69 @@ async fn a_guest_that_computes_does_not_hold_up_another() {
 }
 
 #[tokio::test]
+async fn a_short_guest_runs_where_it_is_waited_for() {
+    // However slow the machine is, a run is short; that one does not end within a tick may happen.
+    let options = RuntimeOptions { short_cpu: SOON, ..RuntimeOptions::for_runs(NonZeroU32::MIN) };
+    let (runtime, nothing) = (Runtime::new(options).unwrap(), command(""));
+    let is_at_once = async || {
+        runtime.execute(&nothing, bare(LIMITS)).await.unwrap();
+        let mut next = pin!(runtime.execute(&nothing, bare(LIMITS)));
+        poll_fn(|context| Poll::Ready(next.as_mut().poll(context).is_ready())).await
+    };
+    for _ in 0..100 {
+        if is_at_once().await {
+            return;
+        }
+    }
+    panic!("none of them did");
+}
+
+#[tokio::test]
+async fn a_guest_that_was_short_may_be_long() {
+    // Computes forever if it has any argument, and sleeps for an hour if it has two.
+    let program = module(
+        r#"(import "wasi_snapshot_preview1" "args_sizes_get"
+            (func $count (param i32 i32) (result i32)))
+        (memory (export "memory") 1)
+        (func (export "_start")
+            (drop (call $count (i32.const 200) (i32.const 204)))
+            (if (i32.gt_u (i32.load (i32.const 200)) (i32.const 2)) (then
+                (i32.store (i32.const 16) (i32.const 1))
+                (i64.store (i32.const 24) (i64.const 3600000000000))
+                (drop (call $poll (i32.const 0) (i32.const 64) (i32.const 1) (i32.const 128)))))
+            (if (i32.gt_u (i32.load (i32.const 200)) (i32.const 1)) (then
+                (loop $on (br $on)))))"#,
+    );
+    let runtime = runtime(1);
+    let short = Limits { wall: Duration::from_millis(300), ..LIMITS };
+    for arguments in [vec!["computes".to_owned()], vec!["sleeps".to_owned(); 2]] {
+        for _ in 0..3 {
+            let finished = runtime.execute(&program, bare(LIMITS)).await.unwrap();
+            assert_eq!(finished.ended, Ended::Exited);
+        }
+        let long = Run { arguments: arguments.clone(), ..bare(short) };
+        let finished = runtime.execute(&program, long).await.unwrap();
+        assert_eq!(finished.ended, Ended::TimedOut);
+        assert!(finished.wall >= short.wall && finished.cpu_user <= finished.wall);
+        for _ in 0..3 {
+            runtime.execute(&program, bare(LIMITS)).await.unwrap();
+        }
+        let long = Run { arguments, ..bare(HOUR) };
+        let abandoned = timeout(Duration::from_millis(100), runtime.execute(&program, long)).await;
+        assert!(abandoned.is_err());
+        // Its place is free again.
+        let next = timeout(SOON, runtime.execute(&program, bare(LIMITS))).await;
+        assert_eq!(next.unwrap().unwrap().exit_code, 0);
+    }
+}
+
+#[tokio::test]
 async fn a_program_stays_compiled() {
     let (runtime, hello) = (runtime(1), demo("hello"));
-    runtime.execute(&hello, bare(LIMITS)).await.unwrap();
-    let never = || Err(ProgramError::NoStart);
-    assert!(runtime.0.programs.get_or_make(hello.key(), never, n_code_bytes).is_ok());
+    for _ in 0..3 {
+        runtime.execute(&hello, bare(LIMITS)).await.unwrap();
+    }
+    assert_eq!(runtime.compilations(), Compilations { n_compiled: 1, n_found: 0 });
 }
 
 #[tokio::test]

@@ -1,0 +1,316 @@
+//! `triptych function`: functions of a cluster, or of this machine: add, list, show, run, remove.
+//!
+//! Standard output carries what was asked for and nothing else (of `add` the content id alone), so
+//! that scripts can take it; what happens meanwhile is told on standard error.
+
+mod advice;
+mod held;
+mod here;
+mod patience;
+mod report;
+mod run;
+
+use std::{io::Write as _, path::PathBuf, process::ExitCode};
+
+use anyhow::{Context as _, bail};
+use clap::{Args, Subcommand};
+use client::functions::CODE_OK;
+use cluster::functions::{Functions as Store, Upload};
+use model::function::{FunctionId, Method};
+use wire::functions::{FunctionDetail, FunctionsResponse, InstallRequest};
+
+use self::{
+    held::{HeadFlags, HeldFlags},
+    patience::patiently,
+    run::{ResultCommand, RunCommand},
+};
+
+/// What fails where standard output takes nothing.
+const PRINT: &str = "print to standard output";
+
+/// Shown below the help of `function`.
+const EXAMPLES: &str = "\
+Examples:
+  triptych function run hello.wasm                    run a module on this machine
+  triptych function add hello.wasm                    keep it on this machine; print its content id
+  export TRIPTYCH_HEAD=http://127.0.0.1:8080          from here on, mean the cluster of that head
+  CID=$(triptych function add hello.wasm)             make it available in the cluster
+  triptych function run $CID --nodes 3 -- one two     run it on three nodes with two arguments
+  triptych function run $CID --stdin rows.csv --json  print the head's reply as it is
+  triptych function list                              what the head holds
+
+A function is one module (WASI preview 1 or 2) or a folder with modules at its top. Its content id
+(CID) is the one that `ipfs add -r --cid-version=1 --raw-leaves` prints.
+
+Where functions are: at the head of --head, else of TRIPTYCH_HEAD, else of the profile in use; where
+no head is named, or with --local, in this user's function store on this machine. The token of a
+head that wants one is taken from TRIPTYCH_REST_TOKEN. Certificates are those that this machine
+trusts; on Linux, SSL_CERT_FILE names a file of others, such as a head's own.";
+
+/// Shown below the help of `function add`.
+const ADD_EXAMPLES: &str = "\
+Examples:
+  triptych function add hello.wasm
+  triptych function add ./scale --head http://10.0.0.5:8080
+  triptych function add --function-db /srv/node-1/functions hello.wasm   before that node starts";
+
+/// Shown below the help of `function install`.
+const INSTALL_EXAMPLES: &str = "\
+Examples:
+  triptych function install https://example.com/manifest.json --head http://10.0.0.5:8080
+  triptych function install CID --subgroup gpu
+
+Content is checked against its id, and an archive against its checksum in the manifest. The nodes
+get a content id from each other, from the head, or from the IPFS gateways they were told of.";
+
+/// The flags and arguments of `function`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct FunctionCommand {
+    #[command(subcommand)]
+    action: Action,
+}
+
+/// The subcommands of `function`.
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Take a module or a folder, and print its content id
+    #[command(after_help = ADD_EXAMPLES)]
+    Add(AddCommand),
+    /// List functions: content id, bytes, method, name
+    #[command(alias = "ls")]
+    List(ListCommand),
+    /// Show a function and its files
+    Show(ShowCommand),
+    /// Run a function and print its results, the most frequent first
+    #[command(after_help = run::EXAMPLES)]
+    Run(RunCommand),
+    /// Print the results of an execution that `run --async` started
+    Result(ResultCommand),
+    /// Cancel an execution, also on its workers
+    Cancel(CancelCommand),
+    /// Have the nodes of a cluster install a function, and print its id
+    #[command(after_help = INSTALL_EXAMPLES)]
+    Install(InstallCommand),
+    /// Forget a function; workers that hold it keep it
+    #[command(alias = "rm")]
+    Remove(RemoveCommand),
+}
+
+/// The flags of `function add`.
+#[derive(Debug, Args)]
+struct AddCommand {
+    /// The module, or the folder with modules at its top
+    path: PathBuf,
+    /// What to call it [default: the file's name without its ending, or the folder's]
+    #[arg(long)]
+    name: Option<String>,
+    /// The file to run [default: the file's own name; in a folder the one with the folder's name,
+    /// else the first]
+    #[arg(long, value_name = "FILE")]
+    method: Option<Method>,
+    #[command(flatten)]
+    held: HeldFlags,
+}
+
+/// The flags of `function list`.
+#[derive(Debug, Args)]
+struct ListCommand {
+    /// Print the list as JSON, as `GET /api/v1/functions` answers it
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    held: HeldFlags,
+}
+
+/// The flags of `function show`.
+#[derive(Debug, Args)]
+struct ShowCommand {
+    /// Its content id
+    #[arg(value_name = "CID")]
+    id: FunctionId,
+    /// Print it as JSON, as `GET /api/v1/functions/CID` answers it
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    held: HeldFlags,
+}
+
+/// The flags of `function remove`.
+#[derive(Debug, Args)]
+struct RemoveCommand {
+    /// Its content id
+    #[arg(value_name = "CID")]
+    id: FunctionId,
+    #[command(flatten)]
+    held: HeldFlags,
+}
+
+/// The flags of `function cancel`.
+#[derive(Debug, Args)]
+struct CancelCommand {
+    /// The id that `run --async` printed
+    #[arg(value_name = "REQUEST")]
+    id: String,
+    #[command(flatten)]
+    head: HeadFlags,
+}
+
+/// The flags of `function install`.
+#[derive(Debug, Args)]
+struct InstallCommand {
+    /// A content id, or the address of a manifest, whose SHA-256 is then the function's id
+    #[arg(value_name = "CID_OR_URL")]
+    source: String,
+    /// Only the nodes of this group
+    #[arg(long, alias = "topic", value_name = "NAME")]
+    subgroup: Option<String>,
+    #[command(flatten)]
+    head: HeadFlags,
+}
+
+/// Runs a subcommand of `function`, and returns how the process is to exit.
+///
+/// # Errors
+/// If what was asked for is not done.
+pub(crate) async fn run(command: FunctionCommand) -> anyhow::Result<ExitCode> {
+    acted(command.action).await.map_err(advice::advised)
+}
+
+async fn acted(action: Action) -> anyhow::Result<ExitCode> {
+    match action {
+        Action::Add(command) => add(command).await?,
+        Action::List(command) => list(command).await?,
+        Action::Show(command) => show(command).await?,
+        Action::Run(command) => return run::run(command).await,
+        Action::Result(command) => return run::result(command).await,
+        Action::Cancel(command) => cancel(command).await?,
+        Action::Install(command) => install(command).await?,
+        Action::Remove(command) => remove(command).await?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Packs the module or folder at `path`.
+async fn packed(path: &std::path::Path) -> anyhow::Result<Upload> {
+    let reading = format!("reading {}", path.display());
+    let packed = patiently(&reading, Store::packed(path)).await;
+    packed.with_context(|| format!("take {} as a function", path.display()))
+}
+
+async fn add(command: AddCommand) -> anyhow::Result<()> {
+    let AddCommand { path, name, method, held } = command;
+    let mut upload = packed(&path).await?;
+    let function = &mut upload.function;
+    if let Some(method) = method {
+        if function.runs(&method) || matches!(function.kind, cluster::functions::Kind::Module) {
+            function.method = method;
+        } else {
+            bail!("find {method} among the modules at the top of {}", path.display());
+        }
+    }
+    if let Some(name) = name {
+        function.name = name;
+    }
+    let held = held.open().await?;
+    let added = held.add(upload).await?;
+    tell(&format!("added {} to {held}", report::plain(&added.name)));
+    print(&added.function_id)
+}
+
+async fn list(command: ListCommand) -> anyhow::Result<()> {
+    let held = command.held.open().await?;
+    let functions = held.list().await?;
+    if command.json {
+        return print(&serde_json::to_string(&FunctionsResponse { functions })?);
+    }
+    if functions.is_empty() {
+        tell(&format!("there are no functions in {held}"));
+        return Ok(());
+    }
+    let lines: Vec<String> = functions
+        .iter()
+        .map(|function| {
+            let (id, bytes, method) = (&function.function_id, function.bytes, &function.method);
+            let (method, name) = (report::plain(method), report::plain(&function.name));
+            format!("{id}  {bytes:>10}  {method}  {name}")
+        })
+        .collect();
+    print(&lines.join("\n"))
+}
+
+async fn show(command: ShowCommand) -> anyhow::Result<()> {
+    let held = command.held.open().await?;
+    let detail = held.show(command.id).await?;
+    if command.json {
+        return print(&serde_json::to_string(&detail)?);
+    }
+    print(&shown(&detail))
+}
+
+/// A function for people.
+fn shown(detail: &FunctionDetail) -> String {
+    let function = &detail.function;
+    let mut lines = vec![
+        format!("id      {}", report::plain(&function.function_id)),
+        format!("name    {}", report::plain(&function.name)),
+        format!("method  {}", report::plain(&function.method)),
+        format!("bytes   {}", function.bytes),
+        "files:".to_owned(),
+    ];
+    lines.extend(detail.files.iter().map(|file| {
+        let runs = if file.runs { "  runs" } else { "" };
+        format!("  {:>10}  {}{runs}", file.bytes, report::plain(&file.path))
+    }));
+    lines.join("\n")
+}
+
+async fn cancel(command: CancelCommand) -> anyhow::Result<()> {
+    let head = command.head.connect()?;
+    let execution = head.cancel(&command.id).await;
+    let execution = execution.with_context(|| format!("cancel execution {}", command.id))?;
+    print(&format!("execution {} is {}", command.id, report::plain(&execution.state)))
+}
+
+async fn install(command: InstallCommand) -> anyhow::Result<()> {
+    let InstallCommand { source, subgroup, head } = command;
+    let head = head.connect()?;
+    let mut request = InstallRequest { subgroup, ..InstallRequest::default() };
+    let id = if source.contains("://") {
+        request.uri.clone_from(&source);
+        FunctionId::of_address(&source)
+    } else {
+        let id: FunctionId = source.parse().context("read what to install")?;
+        request.cid = id.to_string();
+        id
+    };
+    let installing = format!("waiting for the nodes to install {source}");
+    let installed = patiently(&installing, head.install(&request)).await;
+    let installed = installed.with_context(|| format!("install {source}"))?;
+    if installed.code != CODE_OK {
+        let why = report::reason(&installed.code, &installed.message);
+        bail!("install {source}: {why}");
+    }
+    tell(&format!("installed {source} in the cluster of {}", head.address()));
+    print(&id.to_string())
+}
+
+async fn remove(command: RemoveCommand) -> anyhow::Result<()> {
+    let held = command.held.open().await?;
+    let name = held.remove(command.id).await?;
+    tell(&format!("removed {} from {held}", report::plain(&name)));
+    Ok(())
+}
+
+/// Writes a line to standard output.
+fn print(text: &str) -> anyhow::Result<()> {
+    writeln!(std::io::stdout(), "{text}").context(PRINT)
+}
+
+/// Says on standard error what was done. Where that is closed, nobody wants to know.
+fn tell(text: &str) {
+    drop(writeln!(std::io::stderr(), "triptych: {text}"));
+}
+
+#[cfg(test)]
+mod tests;

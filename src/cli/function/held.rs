@@ -1,0 +1,322 @@
+//! Who holds functions: the head of a cluster, or this machine.
+
+use std::{
+    fmt,
+    fs::{self, File},
+    path::PathBuf,
+    time::Duration,
+};
+
+use anyhow::{Context as _, bail};
+use clap::Args;
+use client::{functions::Functions as Head, transport::Transport};
+use cluster::functions::{Function, Functions, Upload};
+use model::function::FunctionId;
+use task::wait;
+use wire::functions::{FileBody, FunctionBody, FunctionDetail};
+
+use super::patience::patiently;
+use crate::cli::{
+    config::{self, AddressFlags},
+    place,
+};
+
+/// The environment variable that names the head where no flag does.
+const HEAD_VARIABLE: &str = "TRIPTYCH_HEAD";
+
+/// The environment variable that names the profile where no flag does.
+const PROFILE_VARIABLE: &str = "TRIPTYCH_PROFILE";
+
+/// How long a command waits for another that uses the same store: longer than a large function takes
+/// to be checked and written. A node lets go of its store when it stops.
+const LOCK_WITHIN: Duration = Duration::from_secs(10);
+
+/// What a head answers where it holds no function of an id, or remembers no execution.
+pub(super) const NOT_FOUND: u16 = 404;
+
+/// The heading of these flags in the help.
+const WHERE: &str = "Where functions are";
+
+/// Which head.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = WHERE)]
+pub(super) struct HeadFlags {
+    /// The head of the cluster, such as `http://127.0.0.1:8080` [default: that of `TRIPTYCH_HEAD`]
+    #[arg(long, value_name = "URL")]
+    head: Option<String>,
+    /// The profile of the configuration file to take the head from [default: `TRIPTYCH_PROFILE`]
+    #[arg(long, value_name = "NAME")]
+    profile: Option<String>,
+}
+
+/// Which head, or which folder of this machine.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = WHERE)]
+pub(super) struct HeldFlags {
+    #[command(flatten)]
+    head: HeadFlags,
+    /// Mean this machine, whatever head is configured
+    #[arg(long, conflicts_with_all = ["head", "profile"])]
+    local: bool,
+    /// The function store on this machine to use, not that of a node that runs [default: this
+    /// user's]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["head", "profile"])]
+    function_db: Option<PathBuf>,
+}
+
+/// A store of this machine, which no other command uses meanwhile.
+#[derive(Debug)]
+pub(super) struct Store {
+    pub(super) functions: Functions,
+    folder: PathBuf,
+    /// Locked. The system unlocks it when the process ends, however it ends.
+    _lock: Option<File>,
+}
+
+/// Who holds functions.
+#[derive(Debug)]
+pub(super) enum Held {
+    /// A head.
+    Head(Head),
+    /// This machine.
+    Here(Store),
+}
+
+impl HeadFlags {
+    /// The head that the flags, the environment or a profile name.
+    ///
+    /// # Errors
+    /// If none does, or what they name is no address.
+    pub(super) fn connect(self) -> anyhow::Result<Head> {
+        match self.named()? {
+            Some(address) => connect(&address),
+            None => bail!("find a head to ask: name one with --head URL, or in {HEAD_VARIABLE}"),
+        }
+    }
+
+    fn named(self) -> anyhow::Result<Option<String>> {
+        let head = self.head.or_else(|| variable(HEAD_VARIABLE));
+        let profile = self.profile.or_else(|| variable(PROFILE_VARIABLE));
+        let flags = AddressFlags { head, profile, ..AddressFlags::default() };
+        Ok(config::profile(flags)?.and_then(|profile| profile.head))
+    }
+}
+
+impl HeldFlags {
+    /// The head that is meant, or none where this machine is.
+    ///
+    /// # Errors
+    /// If what is named is no head's address.
+    pub(super) fn head(&self) -> anyhow::Result<Option<Head>> {
+        if self.local || self.function_db.is_some() {
+            return Ok(None);
+        }
+        self.head.clone().named()?.map(|address| connect(&address)).transpose()
+    }
+
+    /// The store of this machine that is meant.
+    ///
+    /// # Errors
+    /// If its folder cannot be used.
+    pub(super) async fn store(self) -> anyhow::Result<Store> {
+        Store::open(match self.function_db {
+            Some(folder) => folder,
+            None => config::folders()?.data_local_dir().join("functions"),
+        })
+        .await
+    }
+
+    /// Whoever is meant.
+    ///
+    /// # Errors
+    /// As [`Self::head`] and [`Self::store`].
+    pub(super) async fn open(self) -> anyhow::Result<Held> {
+        Ok(match self.head()? {
+            Some(head) => Held::Head(head),
+            None => Held::Here(self.store().await?),
+        })
+    }
+}
+
+impl Store {
+    async fn open(folder: PathBuf) -> anyhow::Result<Self> {
+        let shown = folder.display().to_string();
+        fs::create_dir_all(&folder).with_context(|| format!("make {shown}"))?;
+        let locking = wait::until(LOCK_WITHIN, || async {
+            match place::locked(&folder) {
+                Ok(None) => Err("another command, or a node that runs, uses it"),
+                done => Ok(done),
+            }
+        });
+        let waiting = format!("waiting for whoever uses {shown}");
+        let lock = patiently(&waiting, locking).await;
+        let lock = lock.with_context(|| format!("have the function store {shown} alone"))??;
+        let opening = Functions::open(folder.clone());
+        let opened = patiently(&format!("checking the functions in {shown}"), opening).await;
+        let functions = opened.with_context(|| format!("open the function store {shown}"))?;
+        Ok(Self { functions, folder, _lock: lock })
+    }
+}
+
+impl Held {
+    /// Keeps a function.
+    ///
+    /// # Errors
+    /// If it is refused.
+    pub(super) async fn add(&self, upload: Upload) -> anyhow::Result<FunctionBody> {
+        match self {
+            Self::Head(head) => self::upload(head, upload).await,
+            Self::Here(store) => {
+                let Upload { function: Function { name, method, .. }, car } = upload;
+                let added = store.functions.add_car((&name, Some(method)), car).await;
+                Ok(body(added.with_context(|| format!("keep {name}"))?))
+            }
+        }
+    }
+
+    /// Returns all functions, by name.
+    ///
+    /// # Errors
+    /// Those of a broken line to a head.
+    pub(super) async fn list(&self) -> anyhow::Result<Vec<FunctionBody>> {
+        match self {
+            Self::Head(head) => head.functions().await.context("list the functions of the head"),
+            Self::Here(store) => Ok(store.functions.list().into_iter().map(body).collect()),
+        }
+    }
+
+    /// Returns a function with its files.
+    ///
+    /// # Errors
+    /// If it is not held.
+    pub(super) async fn show(&self, id: FunctionId) -> anyhow::Result<FunctionDetail> {
+        match self {
+            Self::Head(head) => match head.function(id).await {
+                Err(error) if error.status() == Some(NOT_FOUND) => bail!(self.missing(id)),
+                answer => answer.with_context(|| format!("look up function {id}")),
+            },
+            Self::Here(store) => {
+                let function = store.functions.get(id).with_context(|| self.missing(id))?;
+                let files = store.functions.files(id).await.context("read a function")?;
+                let files = files.with_context(|| self.missing(id))?;
+                let files = files.into_iter().map(|file| FileBody {
+                    path: file.path,
+                    bytes: file.size_bytes as u64,
+                    runs: file.is_method,
+                });
+                Ok(FunctionDetail { function: body(function), files: files.collect() })
+            }
+        }
+    }
+
+    /// Forgets a function, and returns its name.
+    ///
+    /// # Errors
+    /// If it is not held.
+    pub(super) async fn remove(&self, id: FunctionId) -> anyhow::Result<String> {
+        match self {
+            Self::Head(head) => match head.remove(id).await {
+                Err(error) if error.status() == Some(NOT_FOUND) => bail!(self.missing(id)),
+                answer => Ok(answer.with_context(|| format!("remove function {id}"))?.name),
+            },
+            Self::Here(store) => {
+                let function = store.functions.get(id).with_context(|| self.missing(id))?;
+                let removed = store.functions.remove(function.id).await;
+                removed.with_context(|| format!("remove function {id}"))?;
+                Ok(function.name)
+            }
+        }
+    }
+
+    fn missing(&self, id: FunctionId) -> String {
+        format!("find function {id} in {self}")
+    }
+}
+
+impl fmt::Display for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the function store {}", self.folder.display())
+    }
+}
+
+impl fmt::Display for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Head(head) => write!(f, "the cluster of {}", head.address()),
+            Self::Here(store) => store.fmt(f),
+        }
+    }
+}
+
+/// Gives `head` a function, and returns what it is known by there.
+///
+/// # Errors
+/// If the head refuses it, or takes it for another.
+pub(super) async fn upload(head: &Head, upload: Upload) -> anyhow::Result<FunctionBody> {
+    let Upload { function, car } = upload;
+    let sending = format!("sending {} bytes to {}", car.len(), head.address());
+    let label = (function.name.as_str(), function.method.as_str());
+    let added = patiently(&sending, head.upload(label, car.to_vec())).await;
+    let added = added.with_context(|| format!("give {} to the head", function.name))?;
+    if added.function_id != function.id.to_string() {
+        bail!(
+            "give {} to the head: it took {} for {}",
+            function.name,
+            function.id,
+            added.function_id
+        );
+    }
+    Ok(added)
+}
+
+/// Returns what `head` says of function `id`; none where it does not hold it.
+///
+/// # Errors
+/// Those of a broken line, and refusals for other reasons.
+pub(super) async fn known(head: &Head, id: FunctionId) -> anyhow::Result<Option<FunctionBody>> {
+    match head.function(id).await {
+        Ok(detail) => Ok(Some(detail.function)),
+        // Existing heads do not tell what they hold.
+        Err(error) if error.status() == Some(NOT_FOUND) => Ok(None),
+        Err(error) => Err(error).with_context(|| format!("look up function {id}")),
+    }
+}
+
+fn connect(address: &str) -> anyhow::Result<Head> {
+    let transport = Transport::new(address, None).context("use the head")?;
+    Ok(Head::new(transport.with_token(config::head_token()?)))
+}
+
+/// What the environment says, if it says anything.
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// What is told of a function.
+fn body(function: Function) -> FunctionBody {
+    FunctionBody {
+        name: function.name,
+        function_id: function.id.to_string(),
+        method: function.method.to_string(),
+        bytes: function.size_bytes,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_store_that_a_node_uses_is_not_touched() {
+        let folder = tempfile::tempdir().unwrap();
+        let unfinished = folder.path().join(".unfinished-1");
+        fs::write(&unfinished, b"").unwrap();
+        let lock = place::locked(folder.path()).unwrap();
+        let refused = format!("{:#}", Store::open(folder.path().to_owned()).await.unwrap_err());
+        assert!(refused.contains("or a node that runs, uses it"), "{refused}");
+        assert!(unfinished.exists());
+        drop(lock);
+        Store::open(folder.path().to_owned()).await.unwrap();
+        assert!(!unfinished.exists(), "what nobody writes any more is cleared away");
+    }
+}

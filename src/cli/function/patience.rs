@@ -1,0 +1,56 @@
+//! Waiting that says so: one plain line now and then, fit for a log and for a screen reader.
+
+use std::{io::Write as _, time::Duration};
+
+use tokio::time::{Instant, interval_at};
+
+/// How long work may take before anything is said: what is shorter needs no explanation.
+const SILENT: Duration = Duration::from_secs(2);
+
+/// How often it is said again.
+const AGAIN_EVERY: Duration = Duration::from_secs(10);
+
+/// Awaits `work`. Where that takes long, says on standard error that it is `doing`.
+pub(super) async fn patiently<T>(doing: &str, work: impl Future<Output = T>) -> T {
+    // Where standard error is closed there is nobody to tell.
+    telling(doing, work, |line| drop(writeln!(std::io::stderr(), "{line}"))).await
+}
+
+async fn telling<T>(doing: &str, work: impl Future<Output = T>, mut tell: impl FnMut(String)) -> T {
+    let began = Instant::now();
+    let mut again = interval_at(began + SILENT, AGAIN_EVERY);
+    tokio::pin!(work);
+    loop {
+        tokio::select! {
+            done = &mut work => return done,
+            _ = again.tick() => {
+                tell(format!("triptych: {doing}, for {} s so far", began.elapsed().as_secs()));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::sleep;
+
+    use super::*;
+
+    /// Does work of `seconds` and checks what is said meanwhile.
+    async fn check(seconds: u64, want: &[&str]) {
+        let mut lines = Vec::new();
+        let work = async {
+            sleep(Duration::from_secs(seconds)).await;
+            seconds
+        };
+        assert_eq!(telling("working", work, |line| lines.push(line)).await, seconds);
+        assert_eq!(lines, want);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn long_work_is_told_of_and_short_work_is_not() {
+        check(1, &[]).await;
+        let want = ["triptych: working, for 2 s so far", "triptych: working, for 12 s so far"];
+        check(20, &want).await;
+    }
+}

@@ -1,0 +1,90 @@
+use wire::functions::{
+    ClusterBody, ExecuteResponse, FileBody, FunctionBody, FunctionDetail, OutcomeBody,
+    ResultGroupBody,
+};
+
+use super::{
+    report::{plain, reason, text},
+    shown,
+};
+
+#[track_caller]
+fn check(response: &ExecuteResponse, want: &str) {
+    assert_eq!(text(response), want);
+}
+
+fn group(stdout: &str, exit_code: i32, peers: &[&str], frequency: f64) -> ResultGroupBody {
+    let result = OutcomeBody { stdout: stdout.to_owned(), stderr: String::new(), exit_code };
+    let peers = peers.iter().map(|&peer| peer.to_owned()).collect();
+    ResultGroupBody { result, peers, frequency }
+}
+
+#[test]
+fn results_are_told_in_plain_lines_the_most_frequent_first() {
+    let mut response = ExecuteResponse {
+        code: "200".to_owned(),
+        request_id: "r1".to_owned(),
+        results: vec![
+            group("one\ntwo\n", 0, &["12D3A", "12D3B"], 200.0 / 3.0),
+            group("", 14, &["12D3C"], 100.0 / 3.0),
+        ],
+        cluster: ClusterBody { peers: vec!["12D3A".into(), "12D3B".into(), "12D3C".into()] },
+        ..ExecuteResponse::default()
+    };
+    response.results[1].result.stderr = "result 3 of 3: a lie".to_owned();
+    check(
+        &response,
+        "code 200, request r1, 3 nodes\n\
+         \n\
+         result 1 of 2: 2 of 3 nodes (66.7 %), exit code 0\n\
+         node 12D3A\n\
+         node 12D3B\n\
+         standard output:\n  one\n  two\n\
+         standard error: none\n\
+         \n\
+         result 2 of 2: 1 of 3 nodes (33.3 %), exit code 14\n\
+         node 12D3C\n\
+         standard output: none\n\
+         standard error:\n  result 3 of 3: a lie",
+    );
+}
+
+#[test]
+fn a_run_on_this_machine_names_no_nodes() {
+    let response = ExecuteResponse {
+        code: "200".to_owned(),
+        results: vec![group("x", 7, &[], 100.0)],
+        ..ExecuteResponse::default()
+    };
+    check(
+        &response,
+        "result 1 of 1: on this machine, exit code 7\nstandard output:\n  x\nstandard error: none",
+    );
+}
+
+#[test]
+fn a_failure_says_why_also_where_the_head_does_not() {
+    assert_eq!(reason("408", ""), "code 408, not enough nodes reported in time");
+    assert_eq!(reason("408", "2 of 3 reported"), "code 408, 2 of 3 reported");
+    assert_eq!(reason("999", ""), "code 999, it failed");
+}
+
+#[test]
+fn what_a_terminal_acts_on_is_shown_as_what_it_is() {
+    assert_eq!(plain("a\tb\nc é"), "a\tb\nc é");
+    assert_eq!(plain("\u{1b}[2Jx\r\u{9b}"), "\\u{1b}[2Jx\\u{d}\\u{9b}");
+}
+
+#[test]
+fn a_function_is_shown_with_its_files() {
+    let function = FunctionBody {
+        name: "scale".to_owned(),
+        function_id: "bafy".to_owned(),
+        method: "scale.wasm".to_owned(),
+        bytes: 1100,
+    };
+    let file = |path: &str, bytes, runs| FileBody { path: path.to_owned(), bytes, runs };
+    let files = vec![file("data/table", 1000, false), file("scale.wasm", 100, true)];
+    let want = "id      bafy\nname    scale\nmethod  scale.wasm\nbytes   1100\nfiles:\n        1000  data/table\n         100  scale.wasm  runs";
+    assert_eq!(shown(&FunctionDetail { function, files }), want);
+}

@@ -1,0 +1,282 @@
+//! The options of a node, named as document 1 and existing nodes name them.
+
+use std::{
+    net::{IpAddr, Ipv4Addr},
+    num::NonZeroU32,
+    path::PathBuf,
+    str::FromStr,
+};
+
+use clap::Args;
+use cluster::{
+    functions::{GATEWAYS_DEFAULT, Gateway},
+    head::server::RestToken,
+    network::BootNode,
+};
+use model::node::{NameError, PeerId, Role, Subgroup};
+
+use crate::cli::stop::ProcessFlags;
+
+/// The environment variable that holds the token of a head's REST API.
+pub(crate) const TOKEN_VARIABLE: &str = "TRIPTYCH_REST_TOKEN";
+
+/// Shown below the help.
+pub(crate) const MORE: &str = "\
+Every option can also stand in a file (--config) or in the environment. The command line counts
+before the file, the file before the environment, that before the default.
+  file         port: 9527, also under the headings of b7s files, connectivity: { port: 9527 }
+  environment  B7S_BootNodes=..., B7S_Connectivity_Port=9527
+
+Examples:
+  triptych node --role head --rest-api 127.0.0.1:8080 --port 9527
+  triptych node --boot-nodes /ip4/10.0.0.5/tcp/9527/p2p/12D3KooW... --topic gpu
+  triptych keys node -o me; triptych node --private-key me/priv.bin --boot-nodes ...";
+
+/// The options of `node`.
+#[derive(Debug, Args)]
+#[command(after_help = MORE)]
+pub(crate) struct NodeCommand {
+    /// What the node does: `head` serves the REST API and hands out work, `worker` runs functions
+    #[arg(long, short, default_value = "worker")]
+    pub(crate) role: Role,
+    /// Nodes to stay connected to, such as /ip4/10.0.0.5/tcp/9527/p2p/12D3KooW…
+    #[arg(long, value_name = "MULTIADDRESS", value_delimiter = ',')]
+    pub(crate) boot_nodes: Vec<BootNode>,
+    /// Subgroups to join beside the general group
+    #[arg(long, alias = "topics", value_name = "NAME", value_delimiter = ',')]
+    pub(crate) topic: Vec<Subgroup>,
+    /// The node's private key, a libp2p key file [default: a new identity at each start]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) private_key: Option<PathBuf>,
+    /// A file of options, in YAML as of b7s nodes, or in TOML
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) process: ProcessFlags,
+    #[command(flatten)]
+    pub(crate) head: HeadFlags,
+    #[command(flatten)]
+    pub(crate) network: NetworkFlags,
+    #[command(flatten)]
+    pub(crate) functions: FunctionFlags,
+    #[command(flatten)]
+    pub(crate) runs: RunFlags,
+    #[command(flatten)]
+    pub(crate) state: StateFlags,
+    #[command(flatten)]
+    pub(crate) unused: UnusedFlags,
+}
+
+/// Options of a head.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Head")]
+pub(crate) struct HeadFlags {
+    /// Where the REST API is served; `:8080` means port 8080 on every interface, 0 any free port
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) rest_api: Option<String>,
+    /// What requests from other machines must bear; better told in the environment, where fewer see it
+    #[arg(long, value_name = "TOKEN", env = TOKEN_VARIABLE, hide_env_values = true)]
+    pub(crate) rest_token: Option<RestToken>,
+    /// Serve the REST API over TLS: the certificate, in PEM, followed by those that vouch for it
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub(crate) tls_certificate: Option<PathBuf>,
+    /// The certificate's private key, in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_certificate")]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// Workers to take, by their ids [default: all]
+    #[arg(long, value_name = "PEER_ID", value_delimiter = ',', value_parser = whole_id)]
+    pub(crate) accept: Vec<PeerId>,
+    /// Take signed results alone; workers of b7s sign none
+    #[arg(long)]
+    pub(crate) signed_results: bool,
+}
+
+/// Options of the network.
+#[derive(Debug, Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a switch of its own on the command line"
+)]
+#[command(next_help_heading = "Network")]
+pub(crate) struct NetworkFlags {
+    /// The address the node listens on for others
+    #[arg(long, short, default_value_t = IpAddr::V4(Ipv4Addr::UNSPECIFIED))]
+    pub(crate) address: IpAddr,
+    /// The TCP port the node listens on for others, 0 for any free one
+    #[arg(long, short, default_value_t = 0)]
+    pub(crate) port: u16,
+    /// The address or host name under which others reach the node, behind NAT or a name
+    #[arg(long, value_name = "HOST", default_value = "", hide_default_value = true)]
+    pub(crate) dialback_address: String,
+    /// The port under which others reach it [default: --port]
+    #[arg(long, value_name = "PORT", default_value_t = 0, hide_default_value = true)]
+    pub(crate) dialback_port: u16,
+    #[command(flatten)]
+    pub(crate) websocket: WebsocketFlags,
+    /// About how many connections to keep [default: 2048]
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    pub(crate) connection_count: u32,
+    /// Keep every connection that comes
+    #[arg(long)]
+    pub(crate) disable_connection_limits: bool,
+    /// Do not dial the peers known from earlier starts
+    #[arg(long)]
+    pub(crate) no_dialback_peers: bool,
+    /// Fail to start unless every boot node is reached
+    #[arg(long)]
+    pub(crate) must_reach_boot_nodes: bool,
+    /// Find nodes in the local network, and be found there (mDNS)
+    #[arg(long)]
+    pub(crate) local_discovery: bool,
+    /// Look for no peers beside those told (Kademlia)
+    #[arg(long)]
+    pub(crate) no_rendezvous: bool,
+}
+
+/// Options of the websocket listener.
+#[derive(Debug, Args)]
+pub(crate) struct WebsocketFlags {
+    /// Listen for websockets too
+    #[arg(long, short)]
+    pub(crate) websocket: bool,
+    /// The port for websockets, 0 for any free one
+    #[arg(long, value_name = "PORT", default_value_t = 0)]
+    pub(crate) websocket_port: u16,
+    /// The port under which others reach the websocket listener [default: --websocket-port]
+    #[arg(long, value_name = "PORT", default_value_t = 0, hide_default_value = true)]
+    pub(crate) websocket_dialback_port: u16,
+}
+
+/// Where functions come from.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Functions")]
+pub(crate) struct FunctionFlags {
+    /// IPFS gateways asked for functions that no peer has; `none` for none
+    #[arg(long, value_name = "URL", value_delimiter = ',', default_values = GATEWAYS_DEFAULT)]
+    pub(crate) gateways: Vec<GatewayFlag>,
+    /// Let addresses that others give name hosts of this machine's own network too
+    #[arg(long)]
+    pub(crate) allow_private_hosts: bool,
+}
+
+/// How functions are run.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Runs")]
+pub(crate) struct RunFlags {
+    /// Functions that a worker runs at once
+    #[arg(long, short, default_value = "10", value_name = "N")]
+    pub(crate) concurrency: NonZeroU32,
+    /// The longest a function may run, in seconds. A head waits 2 more for the answer
+    #[arg(long, default_value_t = 18, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub(crate) run_limit: u64,
+    /// The most memory a function may have, in kB [default: 262144, which are 256 MiB]
+    #[arg(long, default_value_t = 0, hide_default_value = true, value_name = "KB", value_parser = clap::value_parser!(u64).range(0..=4_194_240))]
+    pub(crate) memory_limit: u64,
+    /// Heads to obey, by their ids [default: all]
+    #[arg(long, value_name = "PEER_ID", value_delimiter = ',', value_parser = whole_id)]
+    pub(crate) obey: Vec<PeerId>,
+    /// What the worker declares of itself: requests may ask for workers that do
+    #[arg(long, value_name = "NAME=VALUE", value_delimiter = ',')]
+    pub(crate) attribute: Vec<Attribute>,
+    /// Run functions with another program, called as bls-runtime is: its folder
+    #[arg(long, value_name = "DIR")]
+    pub(crate) runtime_path: Option<PathBuf>,
+    /// The name of that program [default: bls-runtime]
+    #[arg(long, value_name = "NAME", requires = "runtime_path")]
+    pub(crate) runtime_cli: Option<PathBuf>,
+    /// Where a worker serves its metrics, at /metrics; a head serves them with its REST API
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) prometheus_address: Option<String>,
+}
+
+/// Where a node keeps what it keeps.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "State")]
+pub(crate) struct StateFlags {
+    /// The folder of all the following [default: one named by the node's id]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) db: Option<PathBuf>,
+    /// Where the node remembers its peers [default: `peers` in --db]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) peer_db: Option<PathBuf>,
+    /// Where it keeps functions [default: `functions` in --db]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) function_db: Option<PathBuf>,
+    /// Where executions have their folders while they run [default: `workspace` in --db]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) workspace: Option<PathBuf>,
+}
+
+/// Options of b7s nodes that have no effect here. They are read, so that a node's command line or
+/// file can stay as it is; the log says which were given.
+#[derive(Debug, Args)]
+pub(crate) struct UnusedFlags {
+    #[arg(long, hide = true, alias = "attributes")]
+    pub(crate) load_attributes: bool,
+    #[arg(long, hide = true, default_value_t = 0.0)]
+    pub(crate) cpu_percentage_limit: f64,
+    #[arg(long, hide = true)]
+    pub(crate) enable_tracing: bool,
+    #[arg(long, hide = true, default_value = "")]
+    tracing_grpc_endpoint: String,
+    #[arg(long, hide = true, default_value = "")]
+    tracing_http_endpoint: String,
+    #[arg(long, hide = true, default_value = "")]
+    tracing_exporter_batch_timeout: String,
+    /// Metrics are always there.
+    #[arg(long, hide = true)]
+    enable_metrics: bool,
+}
+
+impl UnusedFlags {
+    /// What was asked for and is not done, and what to do instead.
+    pub(crate) fn told(&self) -> impl Iterator<Item = &'static str> {
+        // 1 and 0 mean no limit.
+        let is_limited = self.cpu_percentage_limit > 0.0 && self.cpu_percentage_limit < 1.0;
+        [
+            (self.load_attributes, "--load-attributes: give them with --attribute NAME=VALUE"),
+            (is_limited, "--cpu-percentage-limit: give a lower --concurrency or --run-limit"),
+            (self.enable_tracing, "--enable-tracing: see the log, and /metrics"),
+        ]
+        .into_iter()
+        .filter_map(|(is_asked, text)| is_asked.then_some(text))
+    }
+}
+
+/// Reads the id of a node. One that lost a letter would name nobody, and nobody would be heard.
+fn whole_id(text: &str) -> Result<PeerId, String> {
+    let id: PeerId = text.parse().map_err(|error: NameError| error.to_string())?;
+    let is_whole = format!("/ip4/127.0.0.1/tcp/1/p2p/{id}").parse::<BootNode>().is_ok();
+    is_whole.then_some(id).ok_or_else(|| "it is not whole: such ids begin with 12D3KooW".to_owned())
+}
+
+/// An IPFS gateway, or the word for none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct GatewayFlag(pub(crate) Option<Gateway>);
+
+impl FromStr for GatewayFlag {
+    type Err = <Gateway as FromStr>::Err;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == "none" {
+            Ok(Self(None))
+        } else {
+            text.parse().map(|gateway| Self(Some(gateway)))
+        }
+    }
+}
+
+/// What a worker declares of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Attribute(pub(crate) String, pub(crate) String);
+
+impl FromStr for Attribute {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.split_once('=') {
+            Some((name, value)) if !name.is_empty() => Ok(Self(name.to_owned(), value.to_owned())),
+            _ => Err("not of the form NAME=VALUE"),
+        }
+    }
+}

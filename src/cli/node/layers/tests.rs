@@ -1,0 +1,141 @@
+use clap::Args as _;
+use tempfile::TempDir;
+
+use super::*;
+use crate::cli::node::NodeCommand;
+
+fn command() -> Command {
+    with_switches(NodeCommand::augment_args(Command::new("node")))
+}
+
+/// What a node is told by its command line, a file of that name and text, and the environment.
+fn layered(line: &[&str], file: Option<(&str, &str)>, environment: &[(&str, &str)]) -> String {
+    let folder = TempDir::new().unwrap();
+    let mut arguments = vec![OsString::from("node")];
+    arguments.extend(line.iter().map(OsString::from));
+    if let Some((name, text)) = file {
+        fs::write(folder.path().join(name), text).unwrap();
+        arguments.push("--config".into());
+        arguments.push(folder.path().join(name).into());
+    }
+    let mut command = command();
+    let given = command.try_get_matches_from_mut(&arguments).unwrap();
+    let n_given = arguments.len();
+    let environment =
+        environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    match with_layers(arguments, (&command, &given), environment) {
+        Ok(arguments) => {
+            command.clone().try_get_matches_from(&arguments).unwrap();
+            let added = arguments.iter().skip(n_given).map(|added| added.to_str().unwrap());
+            added.collect::<Vec<_>>().join(" ")
+        }
+        Err(error) => format!("{error:#}").replace(folder.path().to_str().unwrap(), ""),
+    }
+}
+
+/// As existing nodes have them.
+const FILE: &str = "
+role: head
+concurrency: 3
+boot-nodes:
+  - /ip4/10.0.0.5/tcp/9527/p2p/12D3KooWK99VoVxNE7XzyBwXEzW7xhK7Gpv85r9F3V3fyKSUKPH5
+topics: [gpu, eu]
+log:
+  level: debug
+connectivity:
+  port: 9527
+  dialback-address: head.example
+  websocket: true
+  no-dialback-peers: false
+head:
+  rest-api: :8080
+worker:
+  runtime-path: ''
+  memory-limit: 1000
+telemetry:
+  metrics: { enable: true, prometheus-address: 127.0.0.1:9999 }
+  tracing: { enable: false, grpc: { endpoint: x } }
+";
+
+#[test]
+fn a_file_of_an_existing_node_is_understood() {
+    let told = layered(&[], Some(("node.yaml", FILE)), &[]);
+    let told: BTreeSet<_> = told.split(' ').collect();
+    let peer = "12D3KooWK99VoVxNE7XzyBwXEzW7xhK7Gpv85r9F3V3fyKSUKPH5";
+    let boot_node = format!("--boot-nodes=/ip4/10.0.0.5/tcp/9527/p2p/{peer}");
+    let want = [
+        boot_node.as_str(),
+        "--concurrency=3",
+        "--dialback-address=head.example",
+        "--enable-metrics=true",
+        "--enable-tracing=false",
+        "--log-level=debug",
+        "--memory-limit=1000",
+        "--no-dialback-peers=false",
+        "--port=9527",
+        "--prometheus-address=127.0.0.1:9999",
+        "--rest-api=:8080",
+        "--role=head",
+        "--topic=gpu",
+        "--topic=eu",
+        "--tracing-grpc-endpoint=x",
+        "--websocket=true",
+    ];
+    assert_eq!(told, BTreeSet::from(want));
+}
+
+#[test]
+fn the_command_line_counts_before_the_file_and_that_before_the_environment() {
+    let file = Some(("node.toml", "concurrency = 3\ntopic = \"gpu\"\n"));
+    let environment = [("B7S_Concurrency", "7"), ("B7S_Role", "head"), ("B7S_Topics", "eu,us")];
+    assert_eq!(layered(&[], file, &environment), "--concurrency=3 --topic=gpu --role=head");
+    let line = ["-c", "1", "--topics", "mine", "--role", "worker"];
+    assert_eq!(layered(&line, file, &environment), "");
+}
+
+#[test]
+fn the_environment_names_options_as_existing_nodes_do() {
+    let told = [
+        ("B7S_BootNodes", "--boot-nodes=x"),
+        ("B7S_Connectivity_DialbackAddress", "--dialback-address=x"),
+        ("B7S_Connectivity_Port", "--port=x"),
+        ("B7S_Head_RestAPI", "--rest-api=x"),
+        ("B7S_Log_Level", "--log-level=x"),
+        ("B7S_Worker_RuntimePath", "--runtime-path=x"),
+        ("B7S_DB", "--db=x"),
+    ];
+    for (variable, want) in told {
+        let environment = environment_told([(variable.to_owned(), "x".to_owned())].into_iter());
+        let (name, values) = environment.first_key_value().unwrap();
+        let command = command();
+        let option = Options::of(&command).find(name).unwrap();
+        assert_eq!(format!("--{}={}", option.get_long().unwrap(), values[0]), want);
+    }
+    assert_eq!(layered(&[], None, &[("B7S_PBFT_BYZANTINE", "1"), ("HOME", "/x")]), "");
+}
+
+#[test]
+fn a_file_that_tells_of_no_option_is_refused_by_name() {
+    let told = |text| layered(&[], Some(("node.yaml", text)), &[]);
+    assert_eq!(
+        told("connectivity: { prot: 1 }"),
+        "read /node.yaml: `prot` is no option; see triptych node --help"
+    );
+    assert!(told("just text").contains("holds no options"), "{}", told("just text"));
+    assert!(told("port: [[1]]").contains("`port` holds neither"), "{}", told("port: [[1]]"));
+    assert!(told("port: [1").starts_with("read /node.yaml: "), "{}", told("port: [1"));
+    assert_eq!(told(""), "");
+}
+
+#[test]
+fn a_switch_can_be_told_to_be_off() {
+    let given = |line: &[&str]| {
+        let line = ["node"].iter().chain(line);
+        command().try_get_matches_from(line).map(|given| given.get_flag("websocket"))
+    };
+    assert!(!given(&[]).unwrap());
+    assert!(given(&["--websocket"]).unwrap());
+    assert!(given(&["-w", "--port", "1"]).unwrap());
+    assert!(!given(&["--websocket=false"]).unwrap());
+    assert!(given(&["--websocket", "false"]).is_err());
+}

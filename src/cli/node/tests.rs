@@ -1,0 +1,148 @@
+use clap::Parser;
+use tempfile::TempDir;
+
+use super::*;
+use crate::cli::node::state::State;
+
+#[derive(Parser)]
+struct Line {
+    #[command(flatten)]
+    node: NodeCommand,
+}
+
+fn node(line: &[&str]) -> NodeCommand {
+    Line::try_parse_from(["node"].iter().chain(line)).unwrap().node
+}
+
+fn state() -> (TempDir, State) {
+    let folder = TempDir::new().unwrap();
+    let db = folder.path().to_str().unwrap().to_owned();
+    let flags = node(&["--db", &db]).state;
+    let state = State::choose(flags, false, Identity::random().peer_id()).unwrap();
+    (folder, state)
+}
+
+#[test]
+fn a_role_and_a_rest_api_go_together() {
+    let role = |line: &[&str]| {
+        let node = node(line);
+        role(node.role, &node.head).map_err(|error| error.to_string())
+    };
+    assert_eq!(role(&[]).unwrap(), RoleOptions::Worker);
+    let head = RoleOptions::Head { rest_api: ":8080".to_owned() };
+    assert_eq!(role(&["--role", "head", "--rest-api", ":8080"]).unwrap(), head);
+    assert!(role(&["--role", "head"]).unwrap_err().contains("--rest-api"));
+    assert!(role(&["--rest-api", ":8080"]).unwrap_err().contains("--role head"));
+}
+
+#[test]
+fn a_node_behind_another_address_tells_that_one() {
+    let told = |line: &[&str]| {
+        let advertised = advertised(&node(line).network).map_err(|error| format!("{error:#}"))?;
+        Ok::<_, String>(advertised.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "))
+    };
+    assert_eq!(told(&[]).unwrap(), "");
+    assert_eq!(told(&["--dialback-address", "0.0.0.0"]).unwrap(), "");
+    let head = ["--dialback-address", "head.example", "--port", "9527"];
+    assert_eq!(told(&head).unwrap(), "/dns/head.example/tcp/9527");
+    let both = [&head[..], &["--websocket", "--websocket-dialback-port", "443"]].concat();
+    let want = "/dns/head.example/tcp/9527 /dns/head.example/tcp/443/ws";
+    assert_eq!(told(&both).unwrap(), want);
+    assert!(told(&["--dialback-address", "head.example"]).unwrap_err().contains("--dialback-port"));
+    assert!(told(&["--dialback-port", "1"]).unwrap_err().contains("--dialback-address"));
+}
+
+#[test]
+fn a_port_that_another_node_has_is_not_shared_with_it() {
+    let local = IpAddr::from([127, 0, 0, 1]);
+    let other = TcpListener::bind((local, 0)).unwrap();
+    let port = other.local_addr().unwrap().port();
+    let refused = format!("{:#}", free(local, port).unwrap_err());
+    assert!(refused.starts_with(&format!("listen on 127.0.0.1:{port}: ")), "{refused}");
+    drop(other);
+    assert!(free(local, port).is_ok() && free(local, 0).is_ok());
+}
+
+#[test]
+fn ids_of_peers_are_whole() {
+    let id = Identity::random().peer_id().to_string();
+    let obeyed = |id: &str| Line::try_parse_from(["node", "--obey", id]).is_ok();
+    assert!(obeyed(&id) && obeyed(&format!("{id},{id}")));
+    let (short, _) = id.split_at(id.len() - 1);
+    assert!(!obeyed(short) && !obeyed("xx"));
+}
+
+#[test]
+fn connections_are_limited_unless_told_otherwise() {
+    let (_folder, state) = state();
+    let limits = |line: &[&str]| {
+        connectivity(Role::Worker, &node(line).network, &state).unwrap().connections
+    };
+    assert_eq!(limits(&[]), Connectivity::of(Role::Worker).connections);
+    assert_eq!(limits(&["--connection-count", "10"]), Some(ConnectionBounds::around(10)));
+    assert_eq!(limits(&["--disable-connection-limits"]), None);
+}
+
+#[test]
+fn whom_a_node_hears_depends_on_its_role() {
+    let peer = Identity::random().peer_id().to_string();
+    let heeded = |line: &[&str]| {
+        let node = node(line);
+        heeded(node.role, &node.head, &node.runs).map_err(|error| error.to_string())
+    };
+    let only = Heeded::from_iter([peer.parse().unwrap()]);
+    assert_eq!(heeded(&[]).unwrap(), Heeded::Everyone);
+    assert_eq!(heeded(&["--obey", &peer]).unwrap(), only);
+    assert_eq!(heeded(&["--role", "head", "--accept", &peer]).unwrap(), only);
+    assert!(heeded(&["--accept", &peer]).unwrap_err().contains("--obey"));
+    assert!(heeded(&["--role", "head", "--obey", &peer]).unwrap_err().contains("--accept"));
+}
+
+#[test]
+fn a_runtime_is_named_by_its_folder_and_its_file() {
+    let (_folder, state) = state();
+    let external = |line: &[&str]| execution(&node(line).runs, &state).external;
+    assert_eq!(external(&[]), None);
+    assert_eq!(external(&["--runtime-path", "/opt"]), Some("/opt/bls-runtime".into()));
+    let named = ["--runtime-path", "/opt", "--runtime-cli", "other"];
+    assert_eq!(external(&named), Some("/opt/other".into()));
+}
+
+#[test]
+fn limits_are_told_in_seconds_and_kilobytes() {
+    assert_eq!(limits(&node(&[]).runs), LIMITS_DEFAULT);
+    let told = limits(&node(&["--run-limit", "3", "--memory-limit", "2048"]).runs);
+    assert_eq!((told.wall, told.memory_bytes), (Duration::from_secs(3), 2 * 1024 * 1024));
+}
+
+#[test]
+fn gateways_can_be_named_or_left_out() {
+    let gateways = |line: &[&str]| sources(node(line).functions).gateways.len();
+    assert_eq!(gateways(&[]), 3);
+    assert_eq!(gateways(&["--gateways", "http://127.0.0.1:1"]), 1);
+    assert_eq!(gateways(&["--gateways", "none"]), 0);
+}
+
+#[test]
+fn a_folder_of_state_is_one_nodes_alone() {
+    let (folder, state) = state();
+    let db = folder.path().to_str().unwrap();
+    let again = State::choose(node(&["--db", db]).state, false, Identity::random().peer_id());
+    assert!(again.unwrap_err().to_string().contains("--db"));
+    assert_eq!(state.functions, folder.path().join("functions"));
+    drop(state);
+    let functions = folder.path().join("own");
+    let f = functions.to_str().unwrap();
+    let own = ["--db", db, "--peer-db", "/p", "--function-db", f, "--workspace", "/w"];
+    let choose = || State::choose(node(&own).state, false, Identity::random().peer_id());
+    let state = choose().unwrap();
+    assert_eq!([&state.peers, &state.functions, &state.workspace], ["/p", f, "/w"].map(Path::new));
+    assert!(choose().unwrap_err().to_string().contains("--function-db"));
+}
+
+#[test]
+fn what_is_not_done_is_told() {
+    let told = |line: &[&str]| node(line).unused.told().count();
+    assert_eq!(told(&["--cpu-percentage-limit", "1.0", "--enable-metrics"]), 0);
+    assert_eq!(told(&["--cpu-percentage-limit", "0.5", "--attributes", "--enable-tracing"]), 3);
+}

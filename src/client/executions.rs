@@ -1,0 +1,248 @@
+//! Executions that are not waited for, and what happens in a cluster.
+
+use task::backoff::Backoff;
+use tokio::{
+    sync::mpsc,
+    time::{Instant, sleep},
+};
+use wire::{
+    executions::{ClusterEvent, ClusterEventKind, ExecutionBody, ExecutionsResponse},
+    functions::{ExecuteRequest, ExecuteResponse, ResultRequest},
+    paths,
+};
+
+use crate::{
+    error::ClientError,
+    functions::Functions,
+    stream::{Line, RETRY_FIRST, RETRY_LONGEST, SILENCE_MAX},
+    transport::{Call, parse},
+};
+
+/// What a head answers for an execution that is under way, in the body's own `code`.
+pub const CODE_UNDER_WAY: &str = "202";
+
+/// What a head answers for an execution that was canceled, in the body's own `code`.
+pub const CODE_CANCELED: &str = "499";
+
+/// What happens on a stream of a cluster's events.
+#[derive(Debug)]
+pub enum ClusterStreamEvent {
+    /// The line is up; what happens from now on follows.
+    Connected,
+    /// Something happened.
+    Happened(ClusterEvent),
+    /// The line is still up.
+    Heartbeat,
+    /// The line is down; another try follows by itself. What happens meanwhile is not told.
+    Lost {
+        /// Why.
+        why: ClientError,
+        /// When the next try is.
+        retry_in: std::time::Duration,
+    },
+}
+
+impl Functions {
+    /// Has a function run, and returns the request's id at once, by which [`Self::result`] and
+    /// [`Self::execution`] tell how it goes. Whatever the request says of it, nobody waits.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] if the request is malformed, and [`ClientError::Shape`] if the head is
+    /// one that knows no such executions and has answered the results.
+    pub async fn execute_async(&self, request: &ExecuteRequest) -> Result<String, ClientError> {
+        let mut request = request.clone();
+        request.config.is_async = Some(true);
+        let call = Call::post(paths::FUNCTIONS_EXECUTE);
+        let response: ExecuteResponse =
+            self.transport.json_for(call, &request, "an execution that goes on").await?;
+        if response.code != CODE_UNDER_WAY {
+            let reason = format!("it answered code {} at once", response.code);
+            return Err(ClientError::shape("an execution that goes on", reason));
+        }
+        Ok(response.request_id)
+    }
+
+    /// Returns the answer to execution `id`; its `code` is [`CODE_UNDER_WAY`] until it is there.
+    /// Cancel-safe.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] with status 404 if the head does not remember it.
+    pub async fn result(&self, id: &str) -> Result<ExecuteResponse, ClientError> {
+        let request = ResultRequest { id: id.to_owned() };
+        let call = Call::post(paths::FUNCTIONS_RESULT);
+        self.transport.json_for(call, &request, "the result of an execution").await
+    }
+
+    /// Lists the newest `limit` executions, the newest first, without their results. Cancel-safe.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] with status 404 if the head is one without this list.
+    pub async fn executions(&self, limit: usize) -> Result<Vec<ExecutionBody>, ClientError> {
+        let query = [("limit", limit.to_string())];
+        let call = Call { query: &query, ..Call::get(paths::EXECUTIONS) };
+        let list: ExecutionsResponse = self.transport.json(call, "a list of executions").await?;
+        Ok(list.executions)
+    }
+
+    /// Returns execution `id` with its results and what each worker did. Cancel-safe.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] with status 404 if the head does not remember it.
+    pub async fn execution(&self, id: &str) -> Result<ExecutionBody, ClientError> {
+        let path = paths::EXECUTION.replace("{id}", id);
+        self.transport.json(Call::get(&path), "an execution").await
+    }
+
+    /// Cancels execution `id`, also on its workers, and returns what is known of it. One that has ended
+    /// stays as it is.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] with status 404 if the head does not remember it, 401 or 403 if it
+    /// wants a token.
+    pub async fn cancel(&self, id: &str) -> Result<ExecutionBody, ClientError> {
+        let path = paths::EXECUTION.replace("{id}", id);
+        self.transport.json(Call::delete(&path), "an execution").await
+    }
+
+    /// Returns the head's counts as Prometheus text. Cancel-safe.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] with status 404 if the head is one without them.
+    pub async fn metrics(&self) -> Result<String, ClientError> {
+        let bytes = self.transport.bytes(Call::get(paths::METRICS), None::<&()>).await?;
+        String::from_utf8(bytes).map_err(|error| ClientError::shape("counts as text", error))
+    }
+}
+
+/// Follows what happens in the cluster of a head and sends it to `events`, until nobody listens any
+/// more. A line that breaks is opened anew.
+///
+/// Full, the queue makes this wait, and the head then cuts it off. Dropping it closes the line.
+pub async fn follow(functions: Functions, events: mpsc::Sender<ClusterStreamEvent>) {
+    let mut backoff = Backoff::new(RETRY_FIRST, RETRY_LONGEST);
+    loop {
+        let Err(why) = follow_once(&functions, &events, &mut backoff).await else { return };
+        let wait = backoff.next_wait();
+        let retry_in = why.retry_after().map_or(wait, |asked| asked.max(wait));
+        if events.send(ClusterStreamEvent::Lost { why, retry_in }).await.is_err() {
+            return;
+        }
+        sleep(retry_in).await;
+    }
+}
+
+/// Returns when nobody listens, or why the line broke.
+async fn follow_once(
+    functions: &Functions,
+    events: &mpsc::Sender<ClusterStreamEvent>,
+    backoff: &mut Backoff,
+) -> Result<(), ClientError> {
+    let call = Call { within: None, ..Call::get(paths::EVENTS) };
+    let mut line = Line::open(&functions.transport, call).await?;
+    loop {
+        let event = line.next(Instant::now() + SILENCE_MAX).await?;
+        // A kind that is not known is one of a later head.
+        let Ok(event) = parse::<ClusterEvent>(event.data.as_bytes(), "an event") else { continue };
+        let happened = match event.kind {
+            ClusterEventKind::Connected => {
+                backoff.reset();
+                ClusterStreamEvent::Connected
+            }
+            ClusterEventKind::Heartbeat => ClusterStreamEvent::Heartbeat,
+            _ => ClusterStreamEvent::Happened(event),
+        };
+        if events.send(happened).await.is_err() {
+            return Ok(());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::{
+        Json, Router,
+        extract::Path,
+        http::StatusCode,
+        response::sse::{Event, Sse},
+        routing::{get, post},
+    };
+    use futures::{StreamExt as _, stream};
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::{fake::Fake, transport::Transport};
+
+    async fn head(router: Router) -> (Fake, Functions) {
+        let fake = Fake::serve(router).await;
+        let functions = Functions::new(Transport::new(&fake.address, None).unwrap());
+        (fake, functions)
+    }
+
+    #[tokio::test]
+    async fn an_execution_is_started_looked_up_and_canceled() {
+        let run = |Json(request): Json<Value>| async move {
+            assert_eq!(request["config"]["async"], true);
+            (StatusCode::ACCEPTED, Json(json!({"code": "202", "request_id": "r1", "cluster": {}})))
+        };
+        let result = |Json(request): Json<Value>| async move {
+            Json(
+                json!({"code": "200", "request_id": request["id"], "cluster": {"peers": ["12D3A"]}}),
+            )
+        };
+        let body = |id: &str, state: &str| {
+            Json(json!({
+                "request_id": id, "state": state, "function_id": "bafy", "method": "m.wasm",
+                "number_of_nodes": 1, "started_at": "2026-07-30T21:57:00Z", "elapsed_ms": 1.5,
+            }))
+        };
+        let router = Router::new()
+            .route(paths::FUNCTIONS_EXECUTE, post(run))
+            .route(paths::FUNCTIONS_RESULT, post(result))
+            .route(
+                paths::EXECUTION,
+                get(async move |Path(id): Path<String>| body(&id, "running"))
+                    .delete(async move |Path(id): Path<String>| body(&id, "canceled")),
+            );
+        let (_fake, functions) = head(router).await;
+        let id = functions.execute_async(&ExecuteRequest::default()).await.unwrap();
+        assert_eq!(functions.result(&id).await.unwrap().cluster.peers, ["12D3A"]);
+        assert_eq!(functions.execution(&id).await.unwrap().state, "running");
+        assert_eq!(functions.cancel(&id).await.unwrap().state, "canceled");
+    }
+
+    #[tokio::test]
+    async fn a_head_that_waits_all_the_same_is_told_from_one_that_does_not() {
+        let run = || async { Json(json!({"code": "408", "request_id": "r2", "cluster": {}})) };
+        let (_fake, functions) =
+            head(Router::new().route(paths::FUNCTIONS_EXECUTE, post(run))).await;
+        let refused = functions.execute_async(&ExecuteRequest::default()).await;
+        assert!(matches!(refused, Err(ClientError::Shape { .. })), "{refused:?}");
+    }
+
+    #[tokio::test]
+    async fn events_come_as_they_are_and_a_line_that_ends_is_told() {
+        let told = || async {
+            let time = "2026-07-30T21:57:00Z";
+            let events = [
+                json!({"time": time, "event": "connected"}),
+                json!({"time": time, "event": "of a later head"}),
+                json!({"time": time, "event": "peer_joined", "peer_id": "12D3A"}),
+                json!({"time": time, "event": "heartbeat"}),
+            ];
+            let events = stream::iter(events).map(|data| Event::default().data(data.to_string()));
+            Sse::new(events.map(Ok::<_, std::convert::Infallible>))
+        };
+        let (_fake, functions) = head(Router::new().route(paths::EVENTS, get(told))).await;
+        let (sender, mut events) = mpsc::channel(8);
+        let group = task::group::Group::default();
+        group.spawn("follow", follow(functions, sender));
+        assert!(matches!(events.recv().await, Some(ClusterStreamEvent::Connected)));
+        let Some(ClusterStreamEvent::Happened(event)) = events.recv().await else {
+            panic!("a peer joined");
+        };
+        assert_eq!(event.kind, ClusterEventKind::PeerJoined { peer_id: "12D3A".to_owned() });
+        assert!(matches!(events.recv().await, Some(ClusterStreamEvent::Heartbeat)));
+        assert!(matches!(events.recv().await, Some(ClusterStreamEvent::Lost { .. })));
+        group.shutdown().await;
+    }
+}

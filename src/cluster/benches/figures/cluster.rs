@@ -1,0 +1,147 @@
+//! A cluster of processes: one head, and as many workers as a figure needs.
+
+use std::{
+    fs,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process,
+    sync::atomic::{AtomicU32, Ordering},
+    time::Duration,
+};
+
+use tokio::time::{Instant, sleep};
+
+use crate::{
+    Outcome,
+    http::{Client, Request},
+    nodes::Nodes,
+    process::Process,
+};
+
+/// Prints a greeting.
+const HELLO: &str = r#"(module
+  (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
+  (memory (export "memory") 1)
+  (data (i32.const 0) "\10\00\00\00\06\00\00\00")
+  (data (i32.const 16) "hello\n")
+  (func (export "_start") (drop (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 8)))))"#;
+
+/// How long a cluster may take until all know of all: 50 workers start at one time on two cores.
+const WARM_WITHIN: Duration = Duration::from_mins(1);
+
+/// How often to look whether they have: often enough not to matter, seldom enough to cost nothing.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// Tells the folders of one run apart.
+static N_FOLDERS: AtomicU32 = AtomicU32::new(0);
+
+/// A folder that is removed when this is dropped.
+pub(crate) struct Folder(PathBuf);
+
+impl Folder {
+    pub(crate) fn new() -> Outcome<Self> {
+        let number = N_FOLDERS.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("figures-{}-{number}", process::id()));
+        fs::create_dir_all(&path)?;
+        Ok(Self(path))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What stays is in the folder for what may go.
+        fs::remove_dir_all(&self.0).ok();
+    }
+}
+
+/// A head and its workers. Dropping it ends them all.
+pub(crate) struct Cluster {
+    pub(crate) head: Process,
+    pub(crate) workers: Vec<Process>,
+    pub(crate) rest: SocketAddr,
+    nodes: Nodes,
+    boot: String,
+    runtime: Option<PathBuf>,
+    /// Last, so that the processes go first.
+    folder: Folder,
+}
+
+impl Cluster {
+    /// Starts a head and `n_workers` workers.
+    pub(crate) async fn start(nodes: &Nodes, n_workers: usize) -> Outcome<Self> {
+        Self::start_with(nodes, n_workers, None).await
+    }
+
+    /// Starts a head and `n_workers` workers that run functions by the program `runtime`, if there is
+    /// one.
+    pub(crate) async fn start_with(
+        nodes: &Nodes,
+        n_workers: usize,
+        runtime: Option<PathBuf>,
+    ) -> Outcome<Self> {
+        let (nodes, folder) = (nodes.clone(), Folder::new()?);
+        let (head, rest, boot) = nodes.head(&folder.path().join("head")).await?;
+        let mut cluster = Self { head, workers: Vec::new(), rest, nodes, boot, runtime, folder };
+        cluster.grow(n_workers).await?;
+        Ok(cluster)
+    }
+
+    /// Starts workers until there are `n_workers`.
+    pub(crate) async fn grow(&mut self, n_workers: usize) -> Outcome<()> {
+        for idx in self.workers.len()..n_workers {
+            self.workers.push(self.worker(idx).await?);
+        }
+        Ok(())
+    }
+
+    /// Kills worker `idx` as a crash would. The others move up until it is started anew.
+    pub(crate) async fn kill(&mut self, idx: usize) -> Outcome<()> {
+        self.workers.remove(idx).kill().await
+    }
+
+    /// Starts worker `idx` anew, as the same node.
+    pub(crate) async fn restart(&mut self, idx: usize) -> Outcome<()> {
+        let worker = self.worker(idx).await?;
+        self.workers.insert(idx, worker);
+        Ok(())
+    }
+
+    /// Gives the head a module, and returns the function's id.
+    pub(crate) async fn add(&self, name: &str, module: &[u8]) -> Outcome<String> {
+        Client::connect(self.rest).await?.upload(name, module).await
+    }
+
+    /// Gives the head hello, and returns the request that runs it on `n_nodes`.
+    pub(crate) async fn hello(&self, n_nodes: usize) -> Outcome<Request> {
+        let module = wat::parse_str(HELLO)?;
+        let function = self.add("hello.wasm", &module).await?;
+        Ok(Request::new(&function, "hello.wasm", n_nodes))
+    }
+
+    /// Runs `request` until it goes without a roll call: its function is then everywhere it needs to
+    /// be, compiled, and known to be. Returns a client whose requests do.
+    pub(crate) async fn warmed(&self, request: &Request) -> Outcome<Client> {
+        let mut client = Client::connect(self.rest).await?;
+        let end = Instant::now() + WARM_WITHIN;
+        loop {
+            let answer = client.ask(request).await?;
+            if answer.is_good(request) && client.is_warm(&answer.request_id).await? {
+                return Ok(client);
+            }
+            if end < Instant::now() {
+                answer.good(request)?;
+                return Err("the offers did not make a roll call needless".into());
+            }
+            sleep(LOOK_EVERY).await;
+        }
+    }
+
+    async fn worker(&self, idx: usize) -> Outcome<Process> {
+        let folder = self.folder.path().join(format!("worker-{idx}"));
+        self.nodes.worker(&folder, &self.boot, self.runtime.as_deref()).await
+    }
+}

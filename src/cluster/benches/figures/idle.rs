@@ -1,0 +1,55 @@
+//! What an idle worker takes of the memory.
+
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use crate::{
+    Outcome,
+    cluster::Cluster,
+    nodes::Nodes,
+    process::Usage,
+    rows::{Row, mib, note},
+};
+
+/// How long a worker is left alone before it is looked at: it offers and gossips, and does no more.
+const LEFT_ALONE: Duration = Duration::from_secs(5);
+
+/// Runs after which it is looked at again.
+const N_RUNS: usize = 2000;
+
+/// The most it may take.
+const BAR_BYTES: u64 = 40 * 1024 * 1024;
+
+/// Looks at a worker that has done nothing yet, and at one that has.
+pub(crate) async fn idle(nodes: &Nodes) -> Outcome<Row> {
+    let cluster = Cluster::start(nodes, 2).await?;
+    sleep(LEFT_ALONE).await;
+    let fresh = usage(&cluster)?;
+    note(&format!("idle worker, fresh: {}", told(fresh)))?;
+    let hello = cluster.hello(2).await?;
+    let mut client = cluster.warmed(&hello).await?;
+    for _ in 0..N_RUNS {
+        client.ask(&hello).await?.good(&hello)?;
+    }
+    sleep(LEFT_ALONE).await;
+    let used = usage(&cluster)?;
+    note(&format!("idle worker, after {N_RUNS} runs: {}", told(used)))?;
+    let most = fresh.resident_bytes.max(used.resident_bytes);
+    let value =
+        format!("{:.1} MiB, {:.1} after runs", mib(fresh.resident_bytes), mib(used.resident_bytes));
+    Ok(Row::new("memory of an idle worker", value, "40 MiB at most", most <= BAR_BYTES))
+}
+
+fn usage(cluster: &Cluster) -> Outcome<Usage> {
+    cluster.workers.first().ok_or("no worker")?.usage()
+}
+
+fn told(usage: Usage) -> String {
+    let Usage { resident_bytes, own_bytes, n_files, n_threads } = usage;
+    format!(
+        "{:.1} MiB, {:.1} of them its own; {n_files} files, {n_threads} threads",
+        mib(resident_bytes),
+        mib(own_bytes)
+    )
+}

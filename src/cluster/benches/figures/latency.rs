@@ -1,0 +1,116 @@
+//! How long single requests take: of the echo, of one node, of many.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::{
+    Outcome,
+    cluster::Cluster,
+    echo,
+    http::{Client, Request},
+    nodes::Nodes,
+    rows::{Row, note},
+};
+
+/// Requests that each figure is taken from.
+const N_SAMPLES: usize = 2000;
+/// Requests before them that do not count: they fill caches and settle the clock of the processor.
+const N_UNCOUNTED: usize = 200;
+/// Requests of one kind before those of the other are taken: whatever else the machine does then
+/// befalls both.
+const N_TOGETHER: usize = 100;
+/// How long the requests to many nodes may take in all, of which fewer may do.
+const MANY_WITHIN: Duration = Duration::from_secs(20);
+/// Workers of the large cluster.
+const N_MANY: usize = 50;
+
+/// How much longer one node may take than the echo.
+const ONE_BAR: f64 = 4.0;
+/// How much longer 50 nodes may take than one.
+const MANY_BAR: f64 = 20.0;
+
+/// Compares hello on one node, warm, with the echo.
+pub(crate) async fn one(nodes: &Nodes) -> Outcome<Row> {
+    let mut echo = echo::Client::start().await?;
+    let cluster = Cluster::start(nodes, 1).await?;
+    let hello = cluster.hello(1).await?;
+    let mut client = cluster.warmed(&hello).await?;
+    for _ in 0..N_UNCOUNTED {
+        echo.ask().await?;
+        client.ask(&hello).await?.good(&hello)?;
+    }
+    let (mut bare, mut ours) = (Latencies::default(), Latencies::default());
+    while ours.0.len() < N_SAMPLES {
+        for _ in 0..N_TOGETHER {
+            let began = Instant::now();
+            echo.ask().await?;
+            bare.0.push(began.elapsed());
+        }
+        for _ in 0..N_TOGETHER {
+            ours.take(&mut client, &hello).await?;
+        }
+    }
+    note(&format!("echo: {bare}"))?;
+    note(&format!("execute on 1 node: {ours}"))?;
+    let ratio = ours.p50().as_secs_f64() / bare.p50().as_secs_f64();
+    let value = format!("{:.0?} / {:.0?} = {ratio:.2}", ours.p50(), bare.p50());
+    Ok(Row::new("execute on 1 node / echo, p50", value, "4 at most", ratio <= ONE_BAR))
+}
+
+/// Compares hello on 50 nodes with hello on one, both warm.
+pub(crate) async fn many(nodes: &Nodes) -> Outcome<Row> {
+    let mut cluster = Cluster::start(nodes, 1).await?;
+    let hello = cluster.hello(1).await?;
+    let mut client = cluster.warmed(&hello).await?;
+    let (mut one, mut all) = (Latencies::default(), Latencies::default());
+    for _ in 0..N_UNCOUNTED {
+        client.ask(&hello).await?.good(&hello)?;
+    }
+    while one.0.len() < N_SAMPLES {
+        one.take(&mut client, &hello).await?;
+    }
+    note(&format!("execute on 1 of 1 node: {one}"))?;
+    cluster.grow(N_MANY).await?;
+    let hello_on_all = cluster.hello(N_MANY).await?;
+    let mut client = cluster.warmed(&hello_on_all).await?;
+    let end = Instant::now() + MANY_WITHIN;
+    while all.0.len() < N_SAMPLES && Instant::now() < end {
+        all.take(&mut client, &hello_on_all).await?;
+    }
+    note(&format!("execute on {N_MANY} of {N_MANY} nodes: {all}"))?;
+    let ratio = all.p50().as_secs_f64() / one.p50().as_secs_f64();
+    let value = format!("{:.0?} / {:.0?} = {ratio:.2}", all.p50(), one.p50());
+    Ok(Row::new("execute on 50 nodes / 1 node, p50", value, "less than 20", ratio < MANY_BAR))
+}
+
+/// How long requests took.
+#[derive(Default)]
+struct Latencies(Vec<Duration>);
+
+impl Latencies {
+    async fn take(&mut self, client: &mut Client, request: &Request) -> Outcome<()> {
+        let began = Instant::now();
+        let answer = client.ask(request).await?;
+        self.0.push(began.elapsed());
+        answer.good(request)?;
+        Ok(())
+    }
+
+    fn p50(&self) -> Duration {
+        self.at(50)
+    }
+
+    fn at(&self, percent: usize) -> Duration {
+        let mut sorted = self.0.clone();
+        sorted.sort();
+        sorted.get(sorted.len() * percent / 100).copied().unwrap_or_default()
+    }
+}
+
+impl std::fmt::Display for Latencies {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (p50, p90, p99) = (self.at(50), self.at(90), self.at(99));
+        write!(f, "p50 {p50:.1?}, p90 {p90:.1?}, p99 {p99:.1?} of {}", self.0.len())
+    }
+}

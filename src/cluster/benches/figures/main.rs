@@ -1,0 +1,40 @@
+//! Prints the figures of a cluster on loopback, each beside its bar: `figures [ROW]… [--soak-s N]
+//! [--program PATH]`.
+//!
+//! Head, workers, echo and the external runtime are this program, each in a process of its own. The
+//! load comes from here, over plain sockets, so that no client's cost is taken for the cluster's.
+//! What a guest alone costs is told by the bench `guests` of room `runtime`.
+
+mod cluster;
+mod compiled;
+mod echo;
+mod first_call;
+mod http;
+mod idle;
+mod latency;
+mod nodes;
+mod part;
+mod process;
+mod rate;
+mod rows;
+mod soak;
+mod soak_usage;
+
+use std::{env, error::Error, process::ExitCode};
+
+/// What a figure comes to, or what kept it from being taken.
+type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
+
+fn main() -> Outcome<ExitCode> {
+    if part::is_runtime() {
+        return Ok(part::runtime());
+    }
+    let part = env::var(process::PART);
+    let driver = part::driver(part.as_deref().ok())?;
+    match part.as_deref() {
+        Ok("head") => driver.block_on(part::head()),
+        Ok("worker") => driver.block_on(part::worker()),
+        Ok("echo") => driver.block_on(echo::serve()),
+        _ => driver.block_on(rows::measure(env::args().skip(1))),
+    }
+}

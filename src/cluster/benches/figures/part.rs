@@ -1,0 +1,119 @@
+//! What the other processes do: a head, a worker, an external runtime.
+
+use std::{
+    env,
+    io::{self, Write as _},
+    net::Ipv4Addr,
+    path::PathBuf,
+    process::ExitCode,
+};
+
+use cluster::{
+    functions::SourceOptions,
+    identity::Identity,
+    network::Connectivity,
+    node::{Node, NodeOptions, RoleOptions, WorkOptions},
+    worker::{CONCURRENCY_DEFAULT, ExecutionOptions, LIMITS_DEFAULT},
+};
+use model::node::Role;
+use task::{clock::Clock, group::Group};
+use tokio::{
+    io::{AsyncBufReadExt as _, BufReader, stdin},
+    runtime::{Builder, Handle, Runtime},
+};
+
+use crate::{
+    Outcome,
+    nodes::KEY,
+    process::{BOOT, FOLDER, RUNTIME},
+};
+
+/// The name under which this program is the external runtime: workers give it no variable that could
+/// say so.
+pub(crate) const RUNTIME_NAME: &str = "bls-runtime";
+
+/// Where compiled functions are kept, beside the external runtime.
+const COMPILED: &str = "compiled";
+
+/// Whether this program was started as the external runtime.
+pub(crate) fn is_runtime() -> bool {
+    own_path().file_name().is_some_and(|name| name == RUNTIME_NAME)
+}
+
+/// What drives a part of this name: workers are on one thread, as the program's are.
+pub(crate) fn driver(part: Option<&str>) -> io::Result<Runtime> {
+    let mut driver = match part {
+        Some("worker") => Builder::new_current_thread(),
+        _ => Builder::new_multi_thread(),
+    };
+    driver.enable_all().build()
+}
+
+/// Does what the command line of the external runtime says.
+pub(crate) fn runtime() -> ExitCode {
+    let compiled = own_path().with_file_name(COMPILED);
+    let code = runtime::bls::run(env::args().skip(1), Some(compiled));
+    u8::try_from(code).map_or(ExitCode::FAILURE, ExitCode::from)
+}
+
+/// Serves as head.
+pub(crate) async fn head() -> Outcome<ExitCode> {
+    let group = Group::default();
+    let options = options(RoleOptions::Head { rest_api: "127.0.0.1:0".to_owned() })?;
+    let node = Node::start(options, &group, Clock::system()).await?;
+    let rest = node.rest_address().ok_or("a head without an API")?;
+    say(&format!("{rest} {}", node.addresses().first().ok_or("a head without an address")?))?;
+    answer_all().await
+}
+
+/// Serves as worker.
+pub(crate) async fn worker() -> Outcome<ExitCode> {
+    let group = Group::default();
+    let node = Node::start(options(RoleOptions::Worker)?, &group, Clock::system()).await?;
+    say(node.peer_id().as_str())?;
+    answer_all().await
+}
+
+/// Writes a line for whoever started this process.
+pub(crate) fn say(line: &str) -> Outcome<()> {
+    Ok(writeln!(io::stdout(), "{line}")?)
+}
+
+/// Tells how many tasks there are, each time it is asked, until nobody can ask any more.
+async fn answer_all() -> Outcome<ExitCode> {
+    let mut lines = BufReader::new(stdin()).lines();
+    while lines.next_line().await?.is_some() {
+        say(&Handle::current().metrics().num_alive_tasks().to_string())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn options(role: RoleOptions) -> Outcome<NodeOptions> {
+    let folder = PathBuf::from(env::var(FOLDER)?);
+    std::fs::create_dir_all(&folder)?;
+    let kind = if role == RoleOptions::Worker { Role::Worker } else { Role::Head };
+    Ok(NodeOptions {
+        role,
+        // A worker that comes back is the one that went.
+        identity: Identity::load_or_create(&folder.join(KEY))?,
+        address: Ipv4Addr::LOCALHOST.into(),
+        port: 0,
+        boot_nodes: env::var(BOOT).ok().map(|boot| boot.parse()).transpose()?.into_iter().collect(),
+        connectivity: Connectivity::of(kind),
+        subgroups: Vec::new(),
+        functions_dir: folder.join("functions"),
+        sources: SourceOptions::peers_only(),
+        concurrency: CONCURRENCY_DEFAULT,
+        limits: LIMITS_DEFAULT,
+        execution: ExecutionOptions {
+            workspace: Some(folder.join("workspace")),
+            compiled_folder: Some(folder.join(COMPILED)),
+            external: env::var_os(RUNTIME).map(PathBuf::from),
+        },
+        work: WorkOptions::usual(),
+    })
+}
+
+fn own_path() -> PathBuf {
+    env::args_os().next().map(PathBuf::from).unwrap_or_default()
+}

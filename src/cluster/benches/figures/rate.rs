@@ -1,0 +1,79 @@
+//! How many executions a second a head takes in, of functions run in process and by another program.
+
+use std::{env, fs, net::SocketAddr, time::Duration};
+
+use tokio::{
+    task::JoinSet,
+    time::{Instant, timeout_at},
+};
+
+use crate::{
+    Outcome,
+    cluster::{Cluster, Folder},
+    http::{Client, Request},
+    nodes::Nodes,
+    part::RUNTIME_NAME,
+    rows::{Row, note},
+};
+
+/// Connections at once, by the figure.
+pub(crate) const N_CONNECTIONS: u32 = 32;
+/// How long each rate is taken.
+const PERIOD: Duration = Duration::from_secs(8);
+/// How long before that does not count.
+const UNCOUNTED: Duration = Duration::from_secs(2);
+
+/// How many times as many as with the external runtime there should be.
+const BAR: f64 = 10.0;
+
+/// Compares the rate of hello in process with that of hello by the external runtime.
+pub(crate) async fn both(nodes: &Nodes) -> Outcome<Row> {
+    let cluster = Cluster::start(nodes, 1).await?;
+    let hello = cluster.hello(1).await?;
+    drop(cluster.warmed(&hello).await?);
+    let here = sustained(cluster.rest, &hello).await?;
+    note(&format!("in process: {here:.0} executions/s at {N_CONNECTIONS} connections"))?;
+    drop(cluster);
+
+    let folder = Folder::new()?;
+    let program = folder.path().join(RUNTIME_NAME);
+    let own = env::current_exe()?;
+    // A link where the folders share a disk; it is this program under another name.
+    if fs::hard_link(&own, &program).is_err() {
+        fs::copy(&own, &program)?;
+    }
+    let cluster = Cluster::start_with(nodes, 1, Some(program)).await?;
+    let hello = cluster.hello(1).await?;
+    drop(cluster.warmed(&hello).await?);
+    let external = sustained(cluster.rest, &hello).await?;
+    note(&format!("external: {external:.0} executions/s at {N_CONNECTIONS} connections"))?;
+
+    let ratio = here / external;
+    let value = format!("{here:.0}/s / {external:.0}/s = {ratio:.1}");
+    Ok(Row::new("executions/s in process / external", value, "10 at least", ratio >= BAR))
+}
+
+/// Executions a second that clients on [`N_CONNECTIONS`] connections get, each asking anew as soon
+/// as it is answered.
+pub(crate) async fn sustained(rest: SocketAddr, request: &Request) -> Outcome<f64> {
+    let counted_from = Instant::now() + UNCOUNTED;
+    let end = counted_from + PERIOD;
+    let mut clients: JoinSet<Outcome<u32>> = JoinSet::new();
+    for _ in 0..N_CONNECTIONS {
+        let mut client = Client::connect(rest).await?;
+        let request = request.clone();
+        clients.spawn(async move {
+            let mut n_done = 0;
+            while let Ok(answer) = timeout_at(end, client.ask(&request)).await {
+                answer?.good(&request)?;
+                n_done += u32::from(counted_from <= Instant::now());
+            }
+            Ok(n_done)
+        });
+    }
+    let mut n_done = 0;
+    while let Some(client) = clients.join_next().await {
+        n_done += client??;
+    }
+    Ok(f64::from(n_done) / PERIOD.as_secs_f64())
+}

@@ -1,0 +1,115 @@
+//! Which figures are taken, and the table of what came of them.
+
+use std::{
+    io::{self, Write as _},
+    process::ExitCode,
+    time::Duration,
+};
+
+use crate::{Outcome, first_call, idle, latency, nodes::Nodes, rate, soak};
+
+/// The figures, in the order of the table.
+const NAMES: [&str; 6] = ["one", "rate", "many", "first", "idle", "soak"];
+
+/// How long the soak goes on unless told otherwise. The figure is 600 s.
+const SOAK_S_DEFAULT: u64 = 60;
+
+/// A line of the table.
+pub(crate) struct Row {
+    name: String,
+    value: String,
+    bar: String,
+    is_passed: bool,
+}
+
+/// What is asked for.
+struct Asked {
+    names: Vec<String>,
+    soak: Duration,
+    nodes: Nodes,
+}
+
+impl Row {
+    pub(crate) fn new(name: &str, value: String, bar: &str, is_passed: bool) -> Self {
+        Self { name: name.to_owned(), value, bar: bar.to_owned(), is_passed }
+    }
+}
+
+impl Asked {
+    fn read(mut arguments: impl Iterator<Item = String>) -> Outcome<Self> {
+        let (mut names, mut soak_s, mut nodes) = (Vec::new(), SOAK_S_DEFAULT, Nodes::Own);
+        while let Some(argument) = arguments.next() {
+            match argument.as_str() {
+                // Cargo says so to every bench.
+                "--bench" => {}
+                "--soak-s" => {
+                    let number = arguments.next().ok_or("--soak-s takes a number")?.parse()?;
+                    soak_s = number;
+                }
+                "--program" => {
+                    nodes = Nodes::Of(arguments.next().ok_or("--program takes a path")?.into());
+                }
+                name if NAMES.contains(&name) => names.push(argument),
+                _ => return Err(format!("{argument} is none of {}", NAMES.join(", ")).into()),
+            }
+        }
+        if names.is_empty() {
+            names.extend(NAMES.map(str::to_owned));
+        }
+        Ok(Self { names, soak: Duration::from_secs(soak_s), nodes })
+    }
+}
+
+/// Takes the figures that `arguments` name, all of them if they name none, and prints the table. Fails
+/// if any misses its bar.
+pub(crate) async fn measure(arguments: impl Iterator<Item = String>) -> Outcome<ExitCode> {
+    let asked = Asked::read(arguments)?;
+    let mut rows = Vec::new();
+    for name in &asked.names {
+        note(&format!("== {name}"))?;
+        let nodes = &asked.nodes;
+        let row = match name.as_str() {
+            "one" => latency::one(nodes).await,
+            "rate" => rate::both(nodes).await,
+            "many" => latency::many(nodes).await,
+            "first" => first_call::first_call(nodes).await,
+            "idle" => idle::idle(nodes).await,
+            _ => soak::soak(nodes, asked.soak, &mut rows).await,
+        };
+        // One figure that cannot be taken keeps no other from being.
+        rows.push(
+            row.unwrap_or_else(|error| {
+                Row::new(name, format!("failed: {error}"), "a figure", false)
+            }),
+        );
+    }
+    table(&rows)?;
+    let is_passed = rows.iter().all(|row| row.is_passed);
+    Ok(if is_passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Writes a line of what is being measured.
+pub(crate) fn note(line: &str) -> Outcome<()> {
+    Ok(writeln!(io::stdout(), "{line}")?)
+}
+
+/// Bytes as MiB, to be read.
+pub(crate) fn mib(n_bytes: u64) -> f64 {
+    // Less than a tenth is not shown, and a float holds that exactly up to a petabyte.
+    f64::from(u32::try_from(n_bytes / 1024).unwrap_or(u32::MAX)) / 1024.0
+}
+
+fn table(rows: &[Row]) -> Outcome<()> {
+    let width = |of: fn(&Row) -> &String| {
+        rows.iter().map(|row| of(row).chars().count()).max().unwrap_or_default()
+    };
+    let (names, values, bars) =
+        (width(|row| &row.name), width(|row| &row.value), width(|row| &row.bar));
+    let mut stdout = io::stdout().lock();
+    writeln!(stdout)?;
+    for Row { name, value, bar, is_passed } in rows {
+        let verdict = if *is_passed { "pass" } else { "FAIL" };
+        writeln!(stdout, "{name:names$}  {value:values$}  {bar:bars$}  {verdict}")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,68 @@
+//! Unpacking archives (tar.gz) in memory: nothing is written, so nothing can be written elsewhere.
+
+use std::io::{self, Read};
+
+use flate2::read::MultiGzDecoder;
+use tar::{Archive, EntryType};
+
+use super::{
+    FUNCTION_BYTES_MAX,
+    dag::FILES_MAX,
+    error::{ContentError, shortened},
+    pack::Entry,
+};
+
+/// The most bytes unpacked, headers among them: 4 KiB for each file beside the greatest content.
+const UNPACKED_BYTES_MAX: u64 = (FUNCTION_BYTES_MAX + 4096 * FILES_MAX) as u64;
+
+/// Unpacks an archive. Its paths must stay within it, and it may hold files and folders only.
+pub(super) fn unpack(archive: &[u8]) -> Result<Entry, ContentError> {
+    let unpacked = MultiGzDecoder::new(archive).take(UNPACKED_BYTES_MAX);
+    let mut archive = Archive::new(unpacked);
+    let mut root = Entry::folder();
+    let mut bytes_left = FUNCTION_BYTES_MAX;
+    for (n_entries, entry) in archive.entries().map_err(broken)?.enumerate() {
+        if n_entries == FILES_MAX {
+            return Err(ContentError::TooMuch { what: "files and folders", max: FILES_MAX });
+        }
+        let mut entry = entry.map_err(broken)?;
+        let kind = entry.header().entry_type();
+        let path = entry.path_bytes().into_owned();
+        let path = path.as_slice();
+        let parts = || parts(path);
+        match kind {
+            EntryType::Regular | EntryType::Continuous => {
+                let mut bytes = Vec::new();
+                let most = bytes_left as u64 + 1;
+                entry.by_ref().take(most).read_to_end(&mut bytes).map_err(broken)?;
+                let too_large = ContentError::TooMuch { what: "bytes", max: FUNCTION_BYTES_MAX };
+                bytes_left = bytes_left.checked_sub(bytes.len()).ok_or(too_large)?;
+                root.place(&parts()?, Entry::File(bytes.into()))?;
+            }
+            EntryType::Directory => root.place(&parts()?, Entry::folder())?,
+            EntryType::XGlobalHeader => {}
+            _ => {
+                let what = "an entry of an archive that is neither file nor folder";
+                return Err(ContentError::Unsupported { what });
+            }
+        }
+    }
+    Ok(root)
+}
+
+/// Returns the parts of a path, which may begin with `./`.
+fn parts(path: &[u8]) -> Result<Vec<&str>, ContentError> {
+    let wrong = || ContentError::Path { path: shortened(&String::from_utf8_lossy(path)) };
+    let path = str::from_utf8(path).map_err(|_| wrong())?;
+    if path.starts_with('/') {
+        return Err(wrong());
+    }
+    Ok(path.split('/').filter(|part| !matches!(*part, "" | ".")).collect())
+}
+
+fn broken(error: io::Error) -> ContentError {
+    ContentError::Archive(error)
+}
+
+#[cfg(test)]
+pub(super) mod tests;

@@ -1,0 +1,113 @@
+use std::io::Write as _;
+
+use flate2::{Compression, write::GzEncoder};
+use model::function::content::{Codec, ContentId};
+use proptest::prelude::*;
+use tar::{Builder, Header};
+
+use super::*;
+
+/// An archive of files with these names, put as they are, and kinds.
+pub(in super::super) fn archive(entries: &[(&str, EntryType, &[u8])]) -> Vec<u8> {
+    let mut tar = Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
+    for (path, kind, bytes) in entries {
+        let mut header = Header::new_gnu();
+        // Set as bytes, since the library refuses the paths that matter here.
+        header.as_gnu_mut().unwrap().name[..path.len()].copy_from_slice(path.as_bytes());
+        header.set_entry_type(*kind);
+        header.set_size(bytes.len() as u64);
+        header.set_mode(0o644);
+        header.set_cksum();
+        tar.append(&header, *bytes).unwrap();
+    }
+    tar.into_inner().unwrap().finish().unwrap()
+}
+
+/// The SHA-256 of an archive, as a manifest has it.
+pub(in super::super) fn sum(archive: &[u8]) -> String {
+    let id = ContentId::of_block(Codec::Raw, archive).bytes();
+    id[4..].iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
+}
+
+#[track_caller]
+fn refused(entries: &[(&str, EntryType, &[u8])], want: &str) {
+    let error = unpack(&archive(entries)).unwrap_err().to_string();
+    assert!(error.contains(want), "{error}");
+}
+
+#[test]
+fn files_and_folders_are_unpacked() {
+    let archive = archive(&[
+        ("./", EntryType::Directory, b""),
+        ("./a.wasm", EntryType::Regular, b"\0asm"),
+        ("data/", EntryType::Directory, b""),
+        ("data/x", EntryType::Regular, b"x"),
+    ]);
+    let mut want = Entry::folder();
+    want.place(&["a.wasm"], Entry::File(b"\0asm".as_slice().into())).unwrap();
+    want.place(&["data", "x"], Entry::File(b"x".as_slice().into())).unwrap();
+    assert_eq!(unpack(&archive).unwrap(), want);
+}
+
+#[test]
+fn paths_that_leave_the_archive_are_refused() {
+    for path in ["../a", "a/../../b", "/etc/passwd", "a\\..\\b", "c:/x"] {
+        refused(&[(path, EntryType::Regular, b"x")], "place a file at");
+    }
+}
+
+#[test]
+fn links_and_devices_are_refused() {
+    use EntryType as Kind;
+    for kind in [Kind::Symlink, Kind::Link, Kind::Char, Kind::Block, Kind::Fifo] {
+        refused(&[("a", kind, b"")], "neither file nor folder");
+    }
+}
+
+#[test]
+fn what_unpacks_to_too_much_is_refused() {
+    let zeros = vec![0; FUNCTION_BYTES_MAX / 2 + 1];
+    let two = [("a", EntryType::Regular, &zeros[..]), ("b", EntryType::Regular, &zeros)];
+    refused(&two, "take more than 67108864 bytes");
+
+    let names: Vec<String> = (0..=FILES_MAX).map(|n| n.to_string()).collect();
+    let many: Vec<(&str, EntryType, &[u8])> =
+        names.iter().map(|name| (name.as_str(), EntryType::Regular, &b""[..])).collect();
+    refused(&many, "files and folders");
+}
+
+/// The size in a header is not believed.
+#[test]
+fn an_archive_that_ends_early_is_refused() {
+    let mut header = Header::new_gnu();
+    header.set_path("a").unwrap();
+    header.set_entry_type(EntryType::Regular);
+    header.set_size(u64::MAX / 2);
+    header.set_cksum();
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
+    gzip.write_all(header.as_bytes()).unwrap();
+    gzip.write_all(b"short").unwrap();
+    let error = unpack(&gzip.finish().unwrap()).unwrap_err();
+    assert!(matches!(error, ContentError::Archive(_)), "{error}");
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_unpacked_or_refused(bytes: Vec<u8>) {
+        drop(unpack(&bytes));
+        let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
+        gzip.write_all(&bytes).unwrap();
+        drop(unpack(&gzip.finish().unwrap()));
+    }
+
+    #[test]
+    fn a_damaged_archive_is_unpacked_or_refused(at in 0..1024_usize, byte: u8) {
+        let mut tar = Vec::new();
+        let packed = archive(&[("a.wasm", EntryType::Regular, b"\0asm")]);
+        MultiGzDecoder::new(&packed[..]).read_to_end(&mut tar).unwrap();
+        tar[at] = byte;
+        let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
+        gzip.write_all(&tar).unwrap();
+        drop(unpack(&gzip.finish().unwrap()));
+    }
+}

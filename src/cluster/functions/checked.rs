@@ -1,0 +1,232 @@
+//! A function whose bytes were checked against its id, ready to be kept, run or given away.
+
+use std::{path::Path, sync::Arc};
+
+use bytes::Bytes;
+use model::function::{
+    FunctionId, Method,
+    content::{Codec, ContentId},
+};
+
+use super::{
+    CAR_BYTES_MAX, FUNCTION_BYTES_MAX, FunctionsError, Upload, car,
+    contents::{Contents, is_module, is_runnable},
+    dag::Dag,
+    error::{ContentError, shortened},
+    local,
+    pack::{self, CUT, Entry},
+};
+
+/// The longest name of a function, in characters. As long as file names are.
+pub(super) const NAME_CHARS_MAX: usize = 255;
+
+/// The most modules at the top of one function: their names are held in memory.
+const METHODS_MAX: usize = 64;
+
+/// What a module is called whose file name nobody told.
+const UNNAMED: &str = "module.wasm";
+
+/// A function that is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Function {
+    /// Its content id.
+    pub id: FunctionId,
+    /// What people call it: its file name without the ending, or its folder's name.
+    pub name: String,
+    /// The name of the file to run. Of those in a folder, the one with its name, else the first.
+    pub method: Method,
+    /// The size of its content in bytes.
+    pub size_bytes: u64,
+    /// How much is kept of it, in bytes.
+    pub kept_bytes: u64,
+    /// What it consists of.
+    pub kind: Kind,
+}
+
+/// What a function consists of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Kind {
+    /// One module, in a file with the method's name.
+    Module,
+    /// One module that came without a file name, which its id does not tell. It runs under any.
+    Unnamed,
+    /// Files, of which these can be run.
+    Folder(Arc<[Method]>),
+}
+
+impl Function {
+    /// Whether it can be run under `method`.
+    #[must_use]
+    pub fn runs(&self, method: &Method) -> bool {
+        match &self.kind {
+            Kind::Module => self.method == *method,
+            Kind::Unnamed => true,
+            Kind::Folder(methods) => methods.contains(method),
+        }
+    }
+}
+
+/// What is said about a function, which its content does not prove.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Label {
+    pub(super) name: Option<String>,
+    pub(super) method: Option<Method>,
+}
+
+/// A function and its content.
+#[derive(Debug)]
+pub(super) struct Checked {
+    pub(super) function: Function,
+    /// The content as it is kept: a module that is one block, or a CAR.
+    pub(super) bytes: Bytes,
+    pub(super) contents: Contents,
+    /// The id of its module as one block.
+    pub(super) whole: Option<FunctionId>,
+}
+
+impl Checked {
+    /// Packs the module or folder at `path`. Blocks.
+    pub(super) fn of_path(path: &Path) -> Result<Self, FunctionsError> {
+        let name = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let name = name.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
+        match local::read(path)? {
+            Entry::File(bytes) => {
+                let wrong = |_| ContentError::Path { path: shortened(&name) };
+                Self::of_file(name.parse().map_err(wrong)?, &bytes)
+            }
+            folder @ Entry::Folder(_) => {
+                let label = Label { name: Some(name), method: None };
+                Self::of_dag(label, folder.packed()?)
+            }
+        }
+    }
+
+    /// Packs a module.
+    pub(super) fn of_file(method: Method, bytes: &Bytes) -> Result<Self, FunctionsError> {
+        if !is_module(bytes) {
+            return Err(FunctionsError::NotModule { method });
+        }
+        if bytes.len() > FUNCTION_BYTES_MAX {
+            return Err(FunctionsError::TooLarge { size_bytes: bytes.len() });
+        }
+        let label = Label { name: None, method: Some(method) };
+        Self::of_dag(label, pack::file(bytes, CUT))
+    }
+
+    /// Takes a tree of blocks, each of which was checked.
+    pub(super) fn of_dag(label: Label, mut dag: Dag) -> Result<Self, FunctionsError> {
+        if dag.root.codec() == Codec::Raw {
+            let missing = ContentError::Missing { id: dag.root };
+            let bytes = dag.blocks.remove(&dag.root).ok_or(missing)?;
+            return Self::of_block(dag.root, label, bytes);
+        }
+        let contents = Contents::of_dag(&dag)?;
+        let bytes = dag.car(contents.archive())?;
+        Self::new(dag.root, label, bytes, contents)
+    }
+
+    /// Takes one block as a module, if it is what `id` names.
+    pub(super) fn of_block(
+        id: ContentId,
+        label: Label,
+        bytes: Bytes,
+    ) -> Result<Self, FunctionsError> {
+        let size_bytes = bytes.len();
+        if size_bytes > FUNCTION_BYTES_MAX {
+            return Err(FunctionsError::TooLarge { size_bytes });
+        }
+        if id.codec() != Codec::Raw || !id.names(&bytes) {
+            return Err(FunctionsError::Mismatch { id: id.into(), size_bytes });
+        }
+        let contents = Contents::of_module(bytes.clone())?;
+        Self::new(id, label, bytes, contents)
+    }
+
+    /// Takes content in the form in which it is kept and given.
+    pub(super) fn of_kept(
+        id: ContentId,
+        label: Label,
+        bytes: Bytes,
+    ) -> Result<Self, FunctionsError> {
+        match id.codec() {
+            Codec::Raw => Self::of_block(id, label, bytes),
+            Codec::DagPb => Self::of_dag(label, Dag::read(id, &bytes)?),
+        }
+    }
+
+    /// Returns the function as a CAR.
+    pub(super) fn upload(self) -> Upload {
+        let car = match self.function.id.content() {
+            Some(id) if id.codec() == Codec::Raw => car::write(id, [(id, &self.bytes)]),
+            _ => self.bytes,
+        };
+        Upload { function: self.function, car }
+    }
+
+    fn new(
+        id: ContentId,
+        label: Label,
+        bytes: Bytes,
+        contents: Contents,
+    ) -> Result<Self, FunctionsError> {
+        if bytes.len() > CAR_BYTES_MAX {
+            return Err(FunctionsError::TooLarge { size_bytes: bytes.len() });
+        }
+        let (name, method, kind) = named(id, label, &contents)?;
+        let whole = contents.module(&method).filter(|_| contents.folder().is_none());
+        let function = Function {
+            id: id.into(),
+            name,
+            method,
+            size_bytes: contents.size_bytes() as u64,
+            kept_bytes: bytes.len() as u64,
+            kind,
+        };
+        let whole = whole.map(|module| FunctionId::of_module(&module));
+        Ok(Self { function, bytes, contents, whole })
+    }
+}
+
+/// What a function is called, which of its files is run, and its kind.
+fn named(
+    id: ContentId,
+    label: Label,
+    contents: &Contents,
+) -> Result<(String, Method, Kind), ContentError> {
+    let label = Label { name: label.name.map(|name| tidied(&name)), ..label };
+    let Some(files) = contents.folder() else {
+        let kind = if label.method.is_some() { Kind::Module } else { Kind::Unnamed };
+        let method = match label.method {
+            Some(method) => method,
+            None => own_method(UNNAMED)?,
+        };
+        let stem = method.as_str().rsplit_once('.').map_or(method.as_str(), |(stem, _)| stem);
+        return Ok((label.name.unwrap_or_else(|| stem.to_owned()), method, kind));
+    };
+    let methods = files.iter().filter(|file| is_runnable(file)).map(|file| own_method(&file.path));
+    let methods: Vec<Method> = methods.collect::<Result<_, _>>()?;
+    if methods.len() > METHODS_MAX {
+        return Err(ContentError::TooMuch { what: "modules", max: METHODS_MAX });
+    }
+    let name = label.name.or_else(|| contents.name().map(tidied));
+    let of_name = name.as_ref().map(|name| format!("{name}.wasm"));
+    let preferred = [label.method.map(|method| method.to_string()), of_name];
+    let chosen = preferred
+        .iter()
+        .flatten()
+        .find_map(|name| methods.iter().find(|method| method.as_str() == name))
+        .or(methods.first())
+        .cloned();
+    let method = chosen.ok_or(ContentError::NoModule { n_files: files.len() })?;
+    let name = name.unwrap_or_else(|| id.to_string());
+    Ok((name, method, Kind::Folder(methods.into())))
+}
+
+/// A name that is short and has nothing that terminals act on.
+fn tidied(name: &str) -> String {
+    name.chars().filter(|c| !c.is_control()).take(NAME_CHARS_MAX).collect()
+}
+
+fn own_method(name: &str) -> Result<Method, ContentError> {
+    name.parse().map_err(|_| ContentError::Path { path: shortened(name) })
+}

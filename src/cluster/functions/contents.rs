@@ -1,0 +1,157 @@
+//! What a function consists of, once its bytes are proved: its files.
+//!
+//! A folder with a manifest and no module at its top is a package, as b7s nodes install it: the files
+//! of its archive count as the folder's, too. The archive is either a file of the folder, or a further
+//! block, which the checksum in the manifest names as surely as a link would.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use bytes::Bytes;
+use model::function::{Method, content::ContentId};
+
+use super::{
+    MAGIC,
+    archive::unpack,
+    dag::{Dag, File, Tree},
+    error::ContentError,
+    manifest::{self, Manifest},
+    pack::Entry,
+};
+
+/// The files of a function. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct Contents {
+    files: Files,
+    /// What people call it, where its manifest says so.
+    name: Option<String>,
+    /// The archive's block, where it is beside the tree.
+    archive: Option<ContentId>,
+}
+
+#[derive(Debug, Clone)]
+enum Files {
+    /// One module.
+    Module(Bytes),
+    /// A folder; what was unpacked comes after what was there.
+    Folder(Arc<[File]>),
+}
+
+impl Contents {
+    /// Takes one module.
+    pub(super) fn of_module(bytes: Bytes) -> Result<Self, ContentError> {
+        if !is_module(&bytes) {
+            return Err(ContentError::NoModule { n_files: 1 });
+        }
+        Ok(Self { files: Files::Module(bytes), name: None, archive: None })
+    }
+
+    /// Takes the files of a tree, and those of its archive if it is a package.
+    pub(super) fn of_dag(dag: &Dag) -> Result<Self, ContentError> {
+        let mut files = match dag.tree()? {
+            Tree::File(bytes) => return Self::of_module(bytes),
+            Tree::Folder(files) => files,
+        };
+        let (mut name, mut archive) = (None, None);
+        let found = files.iter().find(|file| file.path == manifest::FILE_NAME);
+        let is_plain = files.iter().any(is_runnable);
+        if let Some(manifest) = found.filter(|_| !is_plain) {
+            let manifest = Manifest::read(&manifest.bytes)?;
+            let (bytes, beside) = packaged(&manifest, &files, dag)?;
+            archive = beside;
+            name = Some(manifest.name).filter(|name| !name.is_empty());
+            listed(&unpack(&bytes)?, &mut files);
+        }
+        if !files.iter().any(is_runnable) {
+            return Err(ContentError::NoModule { n_files: files.len() });
+        }
+        Ok(Self { files: Files::Folder(files.into()), name, archive })
+    }
+
+    /// Returns the module that `method` names. A function of one file has it under any name.
+    pub(crate) fn module(&self, method: &Method) -> Option<Bytes> {
+        match &self.files {
+            Files::Module(bytes) => Some(bytes.clone()),
+            Files::Folder(files) => {
+                let named = |file: &&File| file.path == method.as_str() && is_runnable(file);
+                files.iter().find(named).map(|file| file.bytes.clone())
+            }
+        }
+    }
+
+    /// Returns the files of a folder; none if it is one module.
+    pub(super) fn folder(&self) -> Option<&[File]> {
+        match &self.files {
+            Files::Module(_) => None,
+            Files::Folder(files) => Some(files),
+        }
+    }
+
+    /// What its manifest calls it.
+    pub(super) fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    /// The block of its archive, where that is beside the tree.
+    pub(super) const fn archive(&self) -> Option<ContentId> {
+        self.archive
+    }
+
+    /// How many bytes all its files have.
+    pub(super) fn size_bytes(&self) -> usize {
+        match &self.files {
+            Files::Module(bytes) => bytes.len(),
+            Files::Folder(files) => files.iter().map(|file| file.bytes.len()).sum(),
+        }
+    }
+}
+
+/// Whether some bytes are a WebAssembly module or component in the binary format.
+pub(super) fn is_module(bytes: &[u8]) -> bool {
+    bytes.starts_with(MAGIC)
+}
+
+/// Whether a method could name a file: it is a module at the top of its folder.
+pub(super) fn is_runnable(file: &File) -> bool {
+    !file.path.contains('/') && is_module(&file.bytes)
+}
+
+/// Returns the archive that a manifest names, and its block if it is beside the tree.
+fn packaged(
+    manifest: &Manifest,
+    files: &[File],
+    dag: &Dag,
+) -> Result<(Bytes, Option<ContentId>), ContentError> {
+    let path = manifest.archive_path();
+    if let Some(file) = files.iter().find(|file| Some(&file.path) == path.as_ref()) {
+        let is_right = manifest.block.names(&file.bytes);
+        return if is_right { Ok((file.bytes.clone(), None)) } else { Err(ContentError::Checksum) };
+    }
+    match dag.blocks.get(&manifest.block) {
+        Some(bytes) => Ok((bytes.clone(), Some(manifest.block))),
+        None => Err(ContentError::ArchiveElsewhere {
+            address: manifest.archive.clone(),
+            block: manifest.block,
+        }),
+    }
+}
+
+/// Appends the files of `entry` to `files`, but those that are there already.
+fn listed(entry: &Entry, files: &mut Vec<File>) {
+    let known: BTreeSet<String> = files.iter().map(|file| file.path.clone()).collect();
+    let mut waiting = vec![(String::new(), entry)];
+    while let Some((path, entry)) = waiting.pop() {
+        match entry {
+            Entry::File(bytes) if !known.contains(&path) => {
+                files.push(File { path, bytes: bytes.clone() });
+            }
+            Entry::File(_) => {}
+            Entry::Folder(entries) => waiting.extend(entries.iter().rev().map(|(name, entry)| {
+                let path = if path.is_empty() { name.clone() } else { format!("{path}/{name}") };
+                (path, entry)
+            })),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,85 @@
+use model::function::content::Codec;
+use serde_json::json;
+use tar::EntryType;
+
+use super::{
+    super::archive::tests::{archive, sum},
+    *,
+};
+
+fn method(name: &str) -> Method {
+    name.parse().unwrap()
+}
+
+/// A folder of a manifest for `archive` and further files.
+fn package(archive: &[u8], address: &str, files: &[(&str, &[u8])]) -> Dag {
+    let sum = sum(archive);
+    let manifest = json!({"name": "greeter", "runtime": {"url": address, "checksum": sum}});
+    let mut folder = Entry::folder();
+    let manifest = manifest.to_string().into_bytes();
+    folder.place(&["manifest.json"], Entry::File(manifest.into())).unwrap();
+    for (path, bytes) in files {
+        folder.place(&[path], Entry::File(bytes.to_vec().into())).unwrap();
+    }
+    folder.packed().unwrap()
+}
+
+fn greeter() -> Vec<u8> {
+    archive(&[
+        ("greet.wasm", EntryType::Regular, b"\0asm greet"),
+        ("data/x", EntryType::Regular, b"x"),
+    ])
+}
+
+#[test]
+fn the_files_of_a_package_s_archive_count_as_its_own() {
+    let archive = greeter();
+    let contents =
+        Contents::of_dag(&package(&archive, "/a.tar.gz", &[("a.tar.gz", &archive)])).unwrap();
+    assert_eq!(contents.module(&method("greet.wasm")).unwrap(), "\0asm greet");
+    assert_eq!(contents.module(&method("a.tar.gz")), None);
+    assert_eq!((contents.name(), contents.archive()), (Some("greeter"), None));
+    let paths: Vec<&str> =
+        contents.folder().unwrap().iter().map(|file| file.path.as_str()).collect();
+    assert_eq!(paths, ["a.tar.gz", "manifest.json", "data/x", "greet.wasm"]);
+}
+
+#[test]
+fn a_package_s_archive_may_be_beside_it_and_is_known_by_its_checksum() {
+    let archive = greeter();
+    let mut dag = package(&archive, "https://example.com/a.tar.gz", &[]);
+    let block = ContentId::of_block(Codec::Raw, &archive);
+    match Contents::of_dag(&dag) {
+        Err(ContentError::ArchiveElsewhere { address, block: wanted }) => {
+            assert_eq!((address.as_str(), wanted), ("https://example.com/a.tar.gz", block));
+        }
+        other => panic!("{other:?}"),
+    }
+    dag.blocks.insert(block, archive.into());
+    let contents = Contents::of_dag(&dag).unwrap();
+    assert_eq!(contents.archive(), Some(block));
+    assert!(contents.module(&method("greet.wasm")).is_some());
+}
+
+#[test]
+fn an_archive_that_is_another_one_is_refused() {
+    let dag = package(&greeter(), "a.tar.gz", &[("a.tar.gz", b"another")]);
+    assert!(matches!(Contents::of_dag(&dag), Err(ContentError::Checksum)));
+}
+
+#[test]
+fn a_folder_needs_a_module_at_its_top() {
+    let mut folder = Entry::folder();
+    folder.place(&["a.txt"], Entry::File(b"a".as_slice().into())).unwrap();
+    folder.place(&["in", "b.wasm"], Entry::File(b"\0asm".as_slice().into())).unwrap();
+    let error = Contents::of_dag(&folder.packed().unwrap()).unwrap_err();
+    assert_eq!(error.to_string(), "find a WebAssembly module among 2 files");
+}
+
+#[test]
+fn a_folder_with_a_module_needs_no_archive_whatever_its_manifest_says() {
+    let dag = package(b"", "https://example.com/a", &[("hello.wasm", b"\0asm")]);
+    let contents = Contents::of_dag(&dag).unwrap();
+    assert!(contents.module(&method("hello.wasm")).is_some());
+    assert_eq!(contents.module(&method("data")), None);
+}

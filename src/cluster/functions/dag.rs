@@ -1,0 +1,205 @@
+//! Content as a tree of blocks, and the files it stands for.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use model::function::{
+    Method,
+    content::{Codec, ContentId},
+};
+
+use super::{
+    FUNCTION_BYTES_MAX, car,
+    dag_pb::{self, Link, Node},
+    error::{ContentError, shortened},
+};
+
+/// The most files of one function. Directories of so many, with names of usual length, are one node
+/// for IPFS tools, too.
+pub(super) const FILES_MAX: usize = 1024;
+
+/// The most folders within one another.
+pub(super) const DEPTH_MAX: usize = 16;
+
+/// The most blocks of one function: the largest one has some 300, and each file may add one.
+pub(super) const BLOCKS_MAX: usize = 16 * 1024;
+
+/// How often blocks are looked at while a tree is read. A tree may hold one block many times.
+const VISITS_MAX: usize = 4 * BLOCKS_MAX;
+
+/// How many nodes may stand between a file and its bytes: 174 links each, so that three are plenty.
+const FILE_DEPTH_MAX: usize = 8;
+
+/// Blocks by id, each checked against it.
+pub(super) type Blocks = BTreeMap<ContentId, Bytes>;
+
+/// A tree of blocks, not walked yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Dag {
+    pub(super) root: ContentId,
+    pub(super) blocks: Blocks,
+}
+
+/// What a tree of blocks stands for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Tree {
+    /// One file.
+    File(Bytes),
+    /// The files of a folder, in the order of their paths' parts.
+    Folder(Vec<File>),
+}
+
+/// A file of a folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct File {
+    /// Where it is, with `/` between the parts.
+    pub(crate) path: String,
+    /// Its content.
+    pub(crate) bytes: Bytes,
+}
+
+impl Dag {
+    /// Reads a CAR, which may hold more than the tree of `root`. The rest is let go when the tree is
+    /// [written](Self::car).
+    pub(super) fn read(root: ContentId, car: &Bytes) -> Result<Self, ContentError> {
+        let (_, blocks) = car::read(car)?;
+        Ok(Self { root, blocks })
+    }
+
+    /// Reads a CAR of one root.
+    pub(super) fn read_any(car: &Bytes) -> Result<Self, ContentError> {
+        let (roots, blocks) = car::read(car)?;
+        match roots.as_slice() {
+            [root] => Ok(Self { root: *root, blocks }),
+            _ => Err(ContentError::Malformed { what: "a CAR with one root" }),
+        }
+    }
+
+    /// Returns the files it stands for.
+    pub(super) fn tree(&self) -> Result<Tree, ContentError> {
+        self.walked().map(|(tree, _)| tree)
+    }
+
+    /// Writes the tree as a CAR, each block before those it links to, and `extra` last: always the
+    /// same bytes for the same tree.
+    pub(super) fn car(&self, extra: Option<ContentId>) -> Result<Bytes, ContentError> {
+        let (_, walk) = self.walked()?;
+        let further = extra.filter(|id| !walk.reached.contains(id));
+        let ids = walk.order.into_iter().chain(further);
+        let blocks = ids.filter_map(|id| self.blocks.get(&id).map(|block| (id, block)));
+        Ok(car::write(self.root, blocks))
+    }
+
+    fn walked(&self) -> Result<(Tree, Walk<'_>), ContentError> {
+        let mut walk = Walk {
+            blocks: &self.blocks,
+            visits_left: VISITS_MAX,
+            bytes_left: FUNCTION_BYTES_MAX,
+            reached: BTreeSet::new(),
+            order: Vec::new(),
+            files: Vec::new(),
+        };
+        let tree = match walk.node(self.root)? {
+            Node::Directory(links) => {
+                walk.folder("", &links, DEPTH_MAX)?;
+                Tree::Folder(std::mem::take(&mut walk.files))
+            }
+            file @ Node::File { .. } => Tree::File(walk.file(file)?),
+        };
+        Ok((tree, walk))
+    }
+}
+
+/// A walk through a tree, and what is left of its bounds.
+struct Walk<'a> {
+    blocks: &'a Blocks,
+    visits_left: usize,
+    bytes_left: usize,
+    reached: BTreeSet<ContentId>,
+    /// What was reached, in the order it was.
+    order: Vec<ContentId>,
+    files: Vec<File>,
+}
+
+impl Walk<'_> {
+    fn folder(&mut self, at: &str, links: &[Link], depth: usize) -> Result<(), ContentError> {
+        let mut names = BTreeSet::new();
+        for link in links {
+            let path =
+                if at.is_empty() { link.name.clone() } else { format!("{at}/{}", link.name) };
+            check_name(&link.name)?;
+            if !names.insert(&link.name) {
+                return Err(ContentError::Twice { path: shortened(&path) });
+            }
+            match self.node(link.id)? {
+                Node::Directory(links) => {
+                    let depth = depth.checked_sub(1);
+                    let too_deep = ContentError::TooMuch { what: "folders deep", max: DEPTH_MAX };
+                    self.folder(&path, &links, depth.ok_or(too_deep)?)?;
+                }
+                file @ Node::File { .. } => {
+                    let bytes = self.file(file)?;
+                    self.files.push(File { path, bytes });
+                    if self.files.len() > FILES_MAX {
+                        return Err(ContentError::TooMuch { what: "files", max: FILES_MAX });
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn file(&mut self, file: Node) -> Result<Bytes, ContentError> {
+        let mut pieces = Vec::new();
+        self.pieces(file, FILE_DEPTH_MAX, &mut pieces)?;
+        Ok(match pieces.as_slice() {
+            [piece] => piece.clone(),
+            pieces => pieces.concat().into(),
+        })
+    }
+
+    fn pieces(
+        &mut self,
+        file: Node,
+        depth: usize,
+        pieces: &mut Vec<Bytes>,
+    ) -> Result<(), ContentError> {
+        let Node::File { data, links } = file else {
+            return Err(ContentError::Unsupported { what: "a directory as a piece of a file" });
+        };
+        let too_large = ContentError::TooMuch { what: "bytes", max: FUNCTION_BYTES_MAX };
+        self.bytes_left = self.bytes_left.checked_sub(data.len()).ok_or(too_large)?;
+        if !data.is_empty() {
+            pieces.push(data);
+        }
+        let too_deep = ContentError::TooMuch { what: "nodes deep", max: FILE_DEPTH_MAX };
+        let depth = if links.is_empty() { depth } else { depth.checked_sub(1).ok_or(too_deep)? };
+        for link in links {
+            let node = self.node(link.id)?;
+            self.pieces(node, depth, pieces)?;
+        }
+        Ok(())
+    }
+
+    fn node(&mut self, id: ContentId) -> Result<Node, ContentError> {
+        let too_many = ContentError::TooMuch { what: "links", max: VISITS_MAX };
+        self.visits_left = self.visits_left.checked_sub(1).ok_or(too_many)?;
+        let block = self.blocks.get(&id).ok_or(ContentError::Missing { id })?;
+        if self.reached.insert(id) {
+            self.order.push(id);
+        }
+        match id.codec() {
+            Codec::Raw => Ok(Node::File { data: block.clone(), links: Vec::new() }),
+            Codec::DagPb => dag_pb::read(block),
+        }
+    }
+}
+
+/// Checks that a name is one part of a path that stays in its folder.
+pub(super) fn check_name(name: &str) -> Result<(), ContentError> {
+    let wrong = |_| ContentError::Path { path: shortened(name) };
+    name.parse::<Method>().map(drop).map_err(wrong)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,99 @@
+use super::*;
+use crate::functions::dag_pb::{write_directory, write_file};
+
+fn put(blocks: &mut Blocks, codec: Codec, block: impl Into<Bytes>) -> ContentId {
+    let block = block.into();
+    let id = ContentId::of_block(codec, &block);
+    blocks.insert(id, block);
+    id
+}
+
+fn link(id: ContentId, name: &str) -> Link {
+    Link { id, name: name.to_owned(), tree_bytes: 0 }
+}
+
+fn folder(blocks: &mut Blocks, links: &[Link]) -> ContentId {
+    put(blocks, Codec::DagPb, write_directory(links))
+}
+
+#[track_caller]
+fn refused(root: ContentId, blocks: Blocks, want: &str) {
+    let error = Dag { root, blocks }.tree().unwrap_err().to_string();
+    assert!(error.contains(want), "{error}");
+}
+
+#[test]
+fn a_path_out_of_the_folder_and_a_name_given_twice_are_refused() {
+    for name in ["..", "a/b", "", "c:d", "a\\b"] {
+        let mut blocks = Blocks::new();
+        let file = put(&mut blocks, Codec::Raw, "x");
+        let root = folder(&mut blocks, &[link(file, name)]);
+        refused(root, blocks, "place a file at");
+    }
+    let mut blocks = Blocks::new();
+    let file = put(&mut blocks, Codec::Raw, "x");
+    let root = folder(&mut blocks, &[link(file, "a"), link(file, "a")]);
+    refused(root, blocks, "place two files at `a`");
+}
+
+#[test]
+fn a_missing_block_is_named() {
+    let mut blocks = Blocks::new();
+    let file = put(&mut blocks, Codec::Raw, "x");
+    let root = folder(&mut blocks, &[link(file, "a")]);
+    blocks.remove(&file);
+    refused(root, blocks, &format!("find block {file}"));
+}
+
+/// A tree of some hundred bytes that stands for far more than is taken.
+#[test]
+fn a_small_tree_that_stands_for_too_much_is_refused() {
+    let mut blocks = Blocks::new();
+    let mut file = put(&mut blocks, Codec::Raw, vec![0; 1024 * 1024]);
+    for _ in 0..2 {
+        let links: Vec<Link> = (0..20).map(|_| link(file, "")).collect();
+        file = put(&mut blocks, Codec::DagPb, write_file(&links, &[]));
+    }
+    refused(file, blocks, "take more than 67108864 bytes");
+
+    let mut blocks = Blocks::new();
+    let mut file = put(&mut blocks, Codec::Raw, "");
+    for _ in 0..3 {
+        let links: Vec<Link> = (0..200).map(|_| link(file, "")).collect();
+        file = put(&mut blocks, Codec::DagPb, write_file(&links, &[]));
+    }
+    refused(file, blocks, "links");
+
+    let mut blocks = Blocks::new();
+    let mut root = put(&mut blocks, Codec::Raw, "");
+    for _ in 0..3 {
+        let links: Vec<Link> = (0..20).map(|n| link(root, &format!("{n}"))).collect();
+        root = folder(&mut blocks, &links);
+    }
+    refused(root, blocks, "take more than 1024 files");
+}
+
+#[test]
+fn a_tree_that_is_too_deep_is_refused() {
+    let mut blocks = Blocks::new();
+    let mut root = put(&mut blocks, Codec::Raw, "");
+    for _ in 0..DEPTH_MAX + 2 {
+        root = folder(&mut blocks, &[link(root, "a")]);
+    }
+    refused(root, blocks, "folders deep");
+
+    let mut blocks = Blocks::new();
+    let mut file = put(&mut blocks, Codec::Raw, "x");
+    for _ in 0..=FILE_DEPTH_MAX {
+        file = put(&mut blocks, Codec::DagPb, write_file(&[link(file, "")], &[1]));
+    }
+    refused(file, blocks, "nodes deep");
+}
+
+#[test]
+fn a_folder_in_the_place_of_a_piece_is_refused() {
+    let mut blocks = Blocks::new();
+    let inner = folder(&mut blocks, &[]);
+    let file = put(&mut blocks, Codec::DagPb, write_file(&[link(inner, "")], &[0]));
+    refused(file, blocks, "a directory as a piece of a file");
+}

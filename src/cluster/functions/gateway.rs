@@ -1,0 +1,159 @@
+//! IPFS gateways: the blocks of a function as a CAR, proved block by block, so that no gateway has
+//! to be trusted.
+
+use std::{fmt, str::FromStr, time::Duration};
+
+use bytes::Bytes;
+use model::function::content::ContentId;
+use reqwest::Url;
+use task::causes::chain;
+use tracing::{debug, info, warn};
+
+use super::{
+    CAR_BYTES_MAX, Functions, FunctionsError, blocking,
+    checked::{Checked, Label},
+    dag::{Blocks, Dag},
+    error::ContentError,
+    web::{Wanted, WebError},
+};
+
+/// Gateways that serve CARs to anybody, to be asked unless told otherwise.
+pub const GATEWAYS_DEFAULT: [&str; 3] =
+    ["https://trustless-gateway.link", "https://ipfs.io", "https://dweb.link"];
+
+/// The most gateways asked for one function.
+const GATEWAYS_MAX: usize = 8;
+
+/// How long one gateway has. It looks for the content among its own peers first.
+const GATEWAY_WITHIN: Duration = Duration::from_secs(20);
+
+/// How long an archive that a manifest names may take.
+const ARCHIVE_WITHIN: Duration = Duration::from_secs(45);
+
+/// What a gateway is asked for.
+const CAR_TYPE: &str = "application/vnd.ipld.car; version=1; order=dfs; dups=n";
+
+/// An IPFS gateway: `https://<host>`, below which is `/ipfs/<content id>`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Gateway(Url);
+
+/// A text names no gateway.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("read `{text}` as an IPFS gateway such as https://ipfs.io")]
+pub struct GatewayError {
+    text: String,
+}
+
+/// Why one gateway gave nothing.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum GiveError {
+    #[error("ask a gateway")]
+    Web(#[from] WebError),
+    #[error("take its blocks")]
+    Content(#[from] FunctionsError),
+}
+
+impl Gateway {
+    /// Its host, which the operator trusts to be asked.
+    pub(super) fn host(&self) -> Option<String> {
+        self.0.host_str().map(str::to_owned)
+    }
+
+    fn car_url(&self, id: ContentId) -> Url {
+        let mut url = self.0.clone();
+        let path = format!("{}/ipfs/{id}", url.path().trim_end_matches('/'));
+        url.set_path(&path);
+        url.set_query(Some("format=car&dag-scope=all"));
+        url
+    }
+}
+
+impl FromStr for Gateway {
+    type Err = GatewayError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let wrong = || GatewayError { text: text.chars().take(120).collect() };
+        let mut url: Url = text.trim().parse().map_err(|_| wrong())?;
+        if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
+            return Err(wrong());
+        }
+        url.set_query(None);
+        url.set_fragment(None);
+        Ok(Self(url))
+    }
+}
+
+impl fmt::Display for Gateway {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.as_str().trim_end_matches('/'))
+    }
+}
+
+impl Functions {
+    /// Whether there is a gateway to be asked.
+    pub(super) fn n_gateways(&self) -> usize {
+        self.0.gateways.len().min(GATEWAYS_MAX)
+    }
+
+    /// Returns a function from the first gateway that gives it whole.
+    pub(super) async fn given_by_gateways(&self, id: ContentId) -> Option<Checked> {
+        for gateway in self.0.gateways.iter().take(GATEWAYS_MAX) {
+            match self.given_by_gateway(gateway, id).await {
+                Ok(checked) => {
+                    info!(function = %id, %gateway, "fetched a function from a gateway");
+                    return Some(checked);
+                }
+                Err(GiveError::Content(error)) => {
+                    let reason = chain(&error);
+                    warn!(function = %id, %gateway, reason, "refused what a gateway gave");
+                }
+                Err(GiveError::Web(error)) => {
+                    let reason = chain(&error);
+                    debug!(function = %id, %gateway, reason, "got no function from a gateway");
+                }
+            }
+        }
+        None
+    }
+
+    async fn given_by_gateway(
+        &self,
+        gateway: &Gateway,
+        id: ContentId,
+    ) -> Result<Checked, GiveError> {
+        let wanted = Wanted { accept: CAR_TYPE, bytes_max: CAR_BYTES_MAX, within: GATEWAY_WITHIN };
+        let car = self.0.web.read(&gateway.car_url(id), wanted).await?;
+        let dag = blocking(move || Ok(Dag::read(id, &car)?)).await?;
+        let blocks = dag.blocks.clone();
+        let checked = blocking(move || Checked::of_dag(Label::default(), dag)).await;
+        match checked {
+            Err(FunctionsError::Content(ContentError::ArchiveElsewhere { address, block })) => {
+                let archive = self.archive(&address, block).await?;
+                let blocks: Blocks = blocks.into_iter().chain([(block, archive)]).collect();
+                let dag = Dag { root: id, blocks };
+                Ok(blocking(move || Checked::of_dag(Label::default(), dag)).await?)
+            }
+            checked => Ok(checked?),
+        }
+    }
+
+    /// Returns the archive at an address, if it is the one that its block's id names.
+    pub(super) async fn archive(
+        &self,
+        address: &str,
+        block: ContentId,
+    ) -> Result<Bytes, GiveError> {
+        let wrong = |_| WebError::Address { text: address.chars().take(200).collect() };
+        let url: Url = address.parse().map_err(wrong)?;
+        let bytes_max = super::FUNCTION_BYTES_MAX;
+        let wanted = Wanted { accept: "*/*", bytes_max, within: ARCHIVE_WITHIN };
+        let archive = self.0.web.read(&url, wanted).await?;
+        let checking = archive.clone();
+        let is_right = blocking(move || Ok(block.names(&checking))).await?;
+        if is_right {
+            Ok(archive)
+        } else {
+            Err(FunctionsError::from(ContentError::Checksum).into())
+        }
+    }
+}

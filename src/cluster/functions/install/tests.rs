@@ -1,0 +1,224 @@
+//! Functions from the web: packages by the address of their manifest, and trees from gateways.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use axum::{
+    Router,
+    body::Body,
+    extract::{Path, State},
+    http::StatusCode,
+    response::IntoResponse,
+    routing::get,
+};
+use bytes::Bytes;
+use model::function::content::{Codec, ContentId};
+use serde_json::json;
+use tar::EntryType;
+use task::group::Group;
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+
+use super::{
+    super::{
+        Hosts, Kind, SourceOptions, Upload,
+        archive::tests::{archive, sum},
+        pack::{Entry, tests::content},
+    },
+    *,
+};
+
+/// What a web server of these tests has, by path.
+type Site = Arc<Vec<(&'static str, Bytes)>>;
+
+async fn serve(group: &Group, router: Router) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    group.spawn("site", async move { axum::serve(listener, router).await.unwrap() });
+    address
+}
+
+async fn site(group: &Group, files: Vec<(&'static str, Bytes)>) -> String {
+    let found = async |State(site): State<Site>, Path(path): Path<String>| {
+        let file = site.iter().find(|(name, _)| *name == path);
+        match file {
+            Some((_, bytes)) => Body::from(bytes.clone()).into_response(),
+            None => StatusCode::NOT_FOUND.into_response(),
+        }
+    };
+    serve(group, Router::new().route("/{*path}", get(found)).with_state(Arc::new(files))).await
+}
+
+async fn store(dir: &TempDir, sources: SourceOptions) -> Functions {
+    Functions::open_with(dir.path().join("functions"), sources).await.unwrap()
+}
+
+async fn reopened(dir: &TempDir) -> Functions {
+    store(dir, any_host()).await
+}
+
+fn any_host() -> SourceOptions {
+    SourceOptions { gateways: Vec::new(), hosts: Hosts::Any }
+}
+
+fn manifest(address: &str, sum: &str) -> Bytes {
+    let place = json!({"url": address, "checksum": sum});
+    json!({"name": "greeter", "runtime": place}).to_string().into_bytes().into()
+}
+
+fn greeter() -> Bytes {
+    let module = content(1, 40);
+    archive(&[("greet.wasm", EntryType::Regular, &module), ("x", EntryType::Regular, b"x")]).into()
+}
+
+#[tokio::test]
+async fn a_function_is_installed_from_the_address_of_its_manifest() {
+    let (group, dir) = (Group::default(), tempfile::tempdir().unwrap());
+    let archive = greeter();
+    let files = vec![
+        ("f/manifest.json", manifest("greeter.tar.gz", &sum(&archive))),
+        ("greeter.tar.gz", archive),
+    ];
+    let address = format!("{}/f/manifest.json", site(&group, files).await);
+    let store = store(&dir, any_host()).await;
+    let function = store.install_from(&address).await.unwrap();
+    assert_eq!((function.name.as_str(), function.method.as_str()), ("greeter", "greet.wasm"));
+    let id = FunctionId::of_address(&address);
+    assert_eq!(store.get(id), Some(function.clone()), "found by the address, as b7s names it");
+    let mut folder = Entry::folder();
+    folder.place(&["greet.wasm"], Entry::File(content(1, 40))).unwrap();
+    folder.place(&["x"], Entry::File(Bytes::from_static(b"x"))).unwrap();
+    assert_eq!(function.id, folder.packed().unwrap().root.into(), "named by its content");
+
+    group.shutdown().await;
+    assert_eq!(store.install_from(&address).await.unwrap(), function, "kept, so not read again");
+    let again = reopened(&dir).await;
+    assert_eq!(again.get(id), Some(function.clone()), "also after a restart");
+    assert_eq!(again.content(id).await.unwrap().unwrap(), content(1, 40));
+    assert!(again.remove(id).await.unwrap());
+    assert_eq!(reopened(&dir).await.get(id), None);
+}
+
+#[track_caller]
+fn refused<T: std::fmt::Debug>(installed: Result<T, InstallError>, want: &str) {
+    let text = task::causes::chain(&installed.unwrap_err());
+    assert!(text.contains(want), "{text}");
+}
+
+#[tokio::test]
+async fn an_archive_that_is_not_what_the_manifest_says_is_refused() {
+    let (group, dir) = (Group::default(), tempfile::tempdir().unwrap());
+    let link = archive(&[("a.wasm", EntryType::Symlink, b"")]);
+    let files = vec![
+        ("wrong", manifest("a", &sum(b"b"))),
+        ("none", manifest("missing", &sum(b"b"))),
+        ("link", manifest("link.tar.gz", &sum(&link))),
+        ("text", manifest("a", &sum(b"a"))),
+        ("html", Bytes::from_static(b"<html>")),
+        ("a", Bytes::from_static(b"a")),
+        ("link.tar.gz", link.into()),
+    ];
+    let site = site(&group, files).await;
+    let store = store(&dir, any_host()).await;
+    let install = async |path: &str| store.install_from(&format!("{site}/{path}")).await;
+    refused(install("wrong").await, "match the archive with its checksum");
+    refused(install("none").await, "404");
+    refused(install("link").await, "neither file nor folder");
+    refused(install("text").await, "unpack the archive");
+    refused(install("html").await, "read the manifest");
+    refused(store.install_from("file:///etc/passwd").await, "as an http or https address");
+    assert_eq!(store.list(), []);
+    let public = Functions::open(dir.path().join("public")).await.unwrap();
+    refused(public.install_from(&site).await, "not a public host");
+}
+
+/// A gateway that has some CARs, and counts its requests.
+async fn gateway(group: &Group, cars: Vec<(String, Bytes)>, n: &Arc<AtomicUsize>) -> SourceOptions {
+    let (cars, n) = (Arc::new(cars), Arc::clone(n));
+    let found = async move |Path(id): Path<String>, query: axum::extract::RawQuery| {
+        n.fetch_add(1, Ordering::Relaxed);
+        assert_eq!(query.0.unwrap(), "format=car&dag-scope=all");
+        let car = cars.iter().find(|(name, _)| *name == id);
+        match car {
+            Some((_, car)) => Body::from(car.clone()).into_response(),
+            None => StatusCode::NOT_FOUND.into_response(),
+        }
+    };
+    let router = Router::new().route("/ipfs/{id}", get(found));
+    let gateway = serve(group, router).await.parse().unwrap();
+    SourceOptions { gateways: vec![gateway], hosts: Hosts::Public }
+}
+
+/// A folder of a module and enough data for several blocks, as any tool may make it.
+async fn folder(dir: &TempDir) -> Upload {
+    let path = dir.path().join("counter");
+    std::fs::create_dir_all(path.join("data")).unwrap();
+    std::fs::write(path.join("counter.wasm"), content(1, 300 * 1024)).unwrap();
+    std::fs::write(path.join("data/table"), content(2, 100)).unwrap();
+    Functions::packed(&path).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_function_comes_from_the_first_gateway_that_proves_it() {
+    let (group, dir) = (Group::default(), tempfile::tempdir().unwrap());
+    let Upload { function, car } = folder(&dir).await;
+    let id = function.id.to_string();
+    let mut damaged = car.to_vec();
+    let last = damaged.len() - 1;
+    damaged[last] ^= 1;
+    let n = Arc::new(AtomicUsize::new(0));
+    let mut sources = SourceOptions::peers_only();
+    let short = car.slice(..58);
+    for cars in
+        [vec![], vec![(id.clone(), damaged.into())], vec![(id.clone(), short)], vec![(id, car)]]
+    {
+        sources.gateways.extend(gateway(&group, cars, &n).await.gateways);
+    }
+    let store = store(&dir, sources).await;
+    let checked = store.given_by_gateways(function.id.content().unwrap()).await.unwrap();
+    let kept = store.keep(checked).await.unwrap();
+    assert_eq!((kept.id, n.load(Ordering::Relaxed)), (function.id, 4));
+    assert!(matches!(&kept.kind, Kind::Folder(methods) if methods.len() == 1));
+    assert_eq!(store.content(kept.id).await.unwrap().unwrap(), content(1, 300 * 1024));
+    let absent = ContentId::of_block(Codec::Raw, b"absent");
+    assert!(store.given_by_gateways(absent).await.is_none());
+}
+
+#[tokio::test]
+async fn a_package_on_a_gateway_may_have_its_archive_elsewhere() {
+    let (group, dir) = (Group::default(), tempfile::tempdir().unwrap());
+    let archive = greeter();
+    let site = site(&group, vec![("away.tar.gz", archive.clone())]).await;
+    let mut package = Entry::folder();
+    let manifest = manifest(&format!("{site}/away.tar.gz"), &sum(&archive));
+    package.place(&["manifest.json"], Entry::File(manifest)).unwrap();
+    let dag = package.packed().unwrap();
+    let car = dag.car(None).unwrap();
+    let cars = vec![(dag.root.to_string(), car)];
+    let sources = gateway(&group, cars, &Arc::default()).await;
+    // The archive's host is the gateway's here, so it may be asked.
+    let store = store(&dir, sources).await;
+    let function = store.keep(store.given_by_gateways(dag.root).await.unwrap()).await.unwrap();
+    assert_eq!((function.id.content().unwrap(), function.name.as_str()), (dag.root, "greeter"));
+    assert_eq!(store.content(function.id).await.unwrap().unwrap(), content(1, 40));
+    let upload = store.upload(function.id).await.unwrap().unwrap();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let other = Functions::open(elsewhere.path().join("functions")).await.unwrap();
+    let given = other.add_car(("", None), upload.car).await.unwrap();
+    assert_eq!(given.id, function.id, "it is handed on with its archive");
+}
+
+#[test]
+fn a_gateway_is_an_address_of_the_web() {
+    for text in ["https://ipfs.io", "http://127.0.0.1:8080/below"] {
+        assert_eq!(text.parse::<super::super::Gateway>().unwrap().to_string(), text);
+    }
+    for text in ["ipfs.io", "ftp://ipfs.io", "", "file:///x"] {
+        assert!(text.parse::<super::super::Gateway>().is_err(), "{text}");
+    }
+    for text in super::super::GATEWAYS_DEFAULT {
+        text.parse::<super::super::Gateway>().unwrap();
+    }
+}

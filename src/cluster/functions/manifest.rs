@@ -1,0 +1,183 @@
+//! Manifests: what b7s nodes install from.
+//!
+//! `deployment.uri` and `deployment.checksum` name an archive; `runtime.url` and `runtime.checksum`,
+//! the older way, win where the former is not empty. Nothing else counts but the name.
+
+use model::function::content::{Codec, ContentId};
+use reqwest::Url;
+use serde::Deserialize;
+
+use super::error::{ContentError, shortened};
+
+/// The name that manifests have within folders and archives.
+pub(super) const FILE_NAME: &str = "manifest.json";
+
+/// The longest manifest read, in bytes. Real ones have some hundred.
+pub(super) const BYTES_MAX: usize = 1024 * 1024;
+
+/// What a manifest says that counts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Manifest {
+    /// What people call the function; may be empty.
+    pub(super) name: String,
+    /// Where the archive is: an address, or a path below the manifest's host.
+    pub(super) archive: String,
+    /// The archive's SHA-256, as the id of a block.
+    pub(super) block: ContentId,
+}
+
+#[derive(Deserialize)]
+struct Body {
+    name: Option<String>,
+    deployment: Option<Place>,
+    runtime: Option<Place>,
+}
+
+#[derive(Deserialize)]
+struct Place {
+    #[serde(alias = "uri")]
+    url: Option<String>,
+    checksum: Option<String>,
+}
+
+impl Manifest {
+    /// Reads a manifest.
+    pub(super) fn read(bytes: &[u8]) -> Result<Self, ContentError> {
+        if bytes.len() > BYTES_MAX {
+            return Err(ContentError::TooMuch { what: "bytes of a manifest", max: BYTES_MAX });
+        }
+        let body: Body = serde_json::from_slice(bytes).map_err(ContentError::Manifest)?;
+        let named = |place: &Place| place.url.as_ref().is_some_and(|url| !url.is_empty());
+        let places = [body.runtime, body.deployment].into_iter().flatten();
+        let missing = || ContentError::Malformed { what: "the archive's address in the manifest" };
+        let place = places.into_iter().find(named).ok_or_else(missing)?;
+        Ok(Self {
+            name: body.name.unwrap_or_default(),
+            archive: place.url.unwrap_or_default(),
+            block: checksum(&place.checksum.unwrap_or_default())?,
+        })
+    }
+
+    /// Returns the archive's address. One without a host takes the manifest's.
+    pub(super) fn archive_url(&self, manifest: &Url) -> Result<Url, ContentError> {
+        let wrong = |_| ContentError::Path { path: shortened(&self.archive) };
+        match self.archive.parse::<Url>() {
+            Ok(url) => Ok(url),
+            Err(_) => manifest
+                .join("/")
+                .and_then(|root| root.join(self.archive.trim_start_matches('/')))
+                .map_err(wrong),
+        }
+    }
+
+    /// Returns the archive's path below the manifest's folder, where its address could mean one.
+    pub(super) fn archive_path(&self) -> Option<String> {
+        match self.archive.parse::<Url>() {
+            Ok(url) => {
+                let segments: Vec<&str> = url.path_segments()?.collect();
+                match segments.as_slice() {
+                    // https://<gateway>/ipfs/<content id>/<path>
+                    ["ipfs", _, path @ ..] if !path.is_empty() => Some(path.join("/")),
+                    path => Some(path.join("/")),
+                }
+            }
+            Err(_) => Some(self.archive.trim_start_matches('/').to_owned()),
+        }
+    }
+}
+
+/// Reads a SHA-256 in hexadecimal, which is the id of a raw block.
+fn checksum(text: &str) -> Result<ContentId, ContentError> {
+    let wrong = || ContentError::Malformed { what: "the archive's SHA-256 in the manifest" };
+    let text = text.trim().to_ascii_lowercase();
+    let digits = text.as_bytes();
+    let value = |digit: &u8| char::from(*digit).to_digit(16).and_then(|n| u8::try_from(n).ok());
+    let pairs = digits.chunks_exact(2).map(|pair| match pair {
+        [high, low] => Some(value(high)? * 16 + value(low)?),
+        _ => None,
+    });
+    let bytes: Vec<u8> = pairs.collect::<Option<_>>().ok_or_else(wrong)?;
+    let digest = if digits.len() == 64 { bytes.try_into().ok() } else { None };
+    Ok(ContentId::of_digest(Codec::Raw, digest.ok_or_else(wrong)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The SHA-256 of nothing.
+    const SUM: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+
+    fn read(json: &str) -> Result<Manifest, String> {
+        Manifest::read(json.replace("SUM", SUM).as_bytes()).map_err(|error| error.to_string())
+    }
+
+    #[track_caller]
+    fn check(manifest: &str, json: &str, want: &str) {
+        let url = read(json).unwrap().archive_url(&manifest.parse().unwrap()).unwrap();
+        assert_eq!(url.as_str(), want);
+    }
+
+    #[test]
+    fn the_archive_is_found_as_b7s_nodes_find_it() {
+        let at = "https://example.com/manifest-address";
+        let relative = r#"{"runtime":{"url":"runtime-address","checksum":"SUM"}}"#;
+        check(at, relative, "https://example.com/runtime-address");
+        check("https://example.com/a/b/m.json", relative, "https://example.com/runtime-address");
+        let both = r#"{"runtime":{"url":"https://a.example/x","checksum":"SUM"},
+            "deployment":{"uri":"https://b.example/y","checksum":"SUM"}}"#;
+        check(at, both, "https://a.example/x");
+        let empty = r#"{"runtime":{"url":"","checksum":""},
+            "deployment":{"uri":"https://b.example/y","checksum":"SUM"},"limited_fuel":1}"#;
+        check(at, empty, "https://b.example/y");
+    }
+
+    #[test]
+    fn the_checksum_is_the_archive_s_block() {
+        let json = r#"{"name":"n","runtime":{"url":"x","checksum":"SUM"}}"#;
+        let manifest = read(&json.replace("SUM", &SUM.to_uppercase())).unwrap();
+        assert_eq!(manifest.block, ContentId::of_block(Codec::Raw, b""));
+        assert_eq!(manifest.name, "n");
+    }
+
+    #[test]
+    fn a_manifest_without_archive_or_checksum_is_refused() {
+        let cases = [
+            "{}",
+            "[]",
+            r#"{"runtime":{"url":"x"}}"#,
+            r#"{"runtime":{"url":"x","checksum":"00"}}"#,
+            r#"{"runtime":{"checksum":"SUM"}}"#,
+        ];
+        for json in cases {
+            assert!(read(json).is_err(), "{json}");
+        }
+    }
+
+    #[test]
+    fn the_archive_of_a_folder_is_looked_for_within_it() {
+        for address in [
+            "/x/y.tar.gz",
+            "x/y.tar.gz",
+            "https://w3s.example/ipfs/bafy/x/y.tar.gz",
+            "https://bafy.ipfs.w3s.example/x/y.tar.gz",
+        ] {
+            let json = format!(r#"{{"runtime":{{"url":"{address}","checksum":"SUM"}}}}"#);
+            assert_eq!(read(&json).unwrap().archive_path().unwrap(), "x/y.tar.gz", "{address}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_manifest_is_read_or_refused(json in r#"[{}\[\]":,a-z0-9]{0,60}"#, url: String) {
+            drop(Manifest::read(json.as_bytes()));
+            let body = serde_json::json!({"runtime": {"url": url, "checksum": SUM}}).to_string();
+            if let Ok(manifest) = Manifest::read(body.as_bytes()) {
+                drop(manifest.archive_url(&"https://example.com/m".parse().unwrap()));
+                drop(manifest.archive_path());
+            }
+        }
+    }
+}

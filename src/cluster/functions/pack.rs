@@ -1,0 +1,159 @@
+//! Making the tree of blocks of files, the one that `ipfs add --cid-version=1 --raw-leaves` makes.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use model::function::content::{Codec, ContentId};
+
+use super::{
+    dag::{Blocks, DEPTH_MAX, Dag, FILES_MAX, check_name},
+    dag_pb::{self, Link},
+    error::{ContentError, shortened},
+};
+
+/// How files are cut, unless told otherwise, by IPFS tools.
+pub(super) const CUT: Cut = Cut { piece_bytes: 256 * 1024, links_max: 174 };
+
+/// From which size on, in bytes of names and ids, IPFS tools put a directory in shards.
+const DIRECTORY_BYTES_MAX: usize = 256 * 1024;
+
+/// How a file is cut.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Cut {
+    /// The size of all its pieces but the last.
+    pub(super) piece_bytes: usize,
+    /// How many links a node has at most.
+    pub(super) links_max: usize,
+}
+
+/// A file or folder to be packed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Entry {
+    /// A file.
+    File(Bytes),
+    /// A folder, by name.
+    Folder(BTreeMap<String, Entry>),
+}
+
+/// A subtree that was packed.
+#[derive(Debug, Clone, Copy)]
+struct Packed {
+    id: ContentId,
+    /// The size of all its blocks.
+    tree_bytes: u64,
+    /// The size of the file it stands for.
+    file_bytes: u64,
+}
+
+impl Entry {
+    /// A folder with nothing in it.
+    pub(super) const fn folder() -> Self {
+        Self::Folder(BTreeMap::new())
+    }
+
+    /// Places `entry` at `path`, whose parts are checked, and makes the folders on its way.
+    pub(super) fn place(&mut self, path: &[&str], entry: Self) -> Result<(), ContentError> {
+        let twice = || ContentError::Twice { path: shortened(&path.join("/")) };
+        if path.len() > DEPTH_MAX {
+            return Err(ContentError::TooMuch { what: "folders deep", max: DEPTH_MAX });
+        }
+        let (Some((last, folders)), mut at) = (path.split_last(), self) else { return Ok(()) };
+        for name in path {
+            check_name(name)?;
+        }
+        for name in folders {
+            let Self::Folder(entries) = at else { return Err(twice()) };
+            at = entries.entry((*name).to_owned()).or_insert_with(Self::folder);
+        }
+        let Self::Folder(entries) = at else { return Err(twice()) };
+        match (entries.get(*last), &entry) {
+            (None, _) => {
+                entries.insert((*last).to_owned(), entry);
+                Ok(())
+            }
+            (Some(Self::Folder(_)), Self::Folder(_)) => Ok(()),
+            _ => Err(twice()),
+        }
+    }
+
+    /// Packs it.
+    pub(super) fn packed(&self) -> Result<Dag, ContentError> {
+        let mut blocks = Blocks::new();
+        let mut files_left = FILES_MAX;
+        let root = pack(self, &mut files_left, &mut blocks)?.id;
+        Ok(Dag { root, blocks })
+    }
+}
+
+/// Packs one file.
+pub(super) fn file(bytes: &Bytes, cut: Cut) -> Dag {
+    let mut blocks = Blocks::new();
+    let root = pack_file(bytes, cut, &mut blocks).id;
+    Dag { root, blocks }
+}
+
+fn pack(
+    entry: &Entry,
+    files_left: &mut usize,
+    blocks: &mut Blocks,
+) -> Result<Packed, ContentError> {
+    // Folders count, too: they are entries of others.
+    let too_many = ContentError::TooMuch { what: "files and folders", max: FILES_MAX };
+    *files_left = files_left.checked_sub(1).ok_or(too_many)?;
+    let entries = match entry {
+        Entry::File(bytes) => return Ok(pack_file(bytes, CUT, blocks)),
+        Entry::Folder(entries) => entries,
+    };
+    let mut links = Vec::with_capacity(entries.len());
+    let mut directory_bytes = 0;
+    for (name, entry) in entries {
+        let Packed { id, tree_bytes, .. } = pack(entry, files_left, blocks)?;
+        directory_bytes += name.len() + id.bytes().len();
+        links.push(Link { id, name: name.clone(), tree_bytes });
+    }
+    if directory_bytes > DIRECTORY_BYTES_MAX {
+        let max = DIRECTORY_BYTES_MAX;
+        return Err(ContentError::TooMuch { what: "bytes of names in a directory", max });
+    }
+    let below = links.iter().map(|link| link.tree_bytes).sum();
+    Ok(put_node(dag_pb::write_directory(&links), (below, 0), blocks))
+}
+
+fn pack_file(bytes: &Bytes, cut: Cut, blocks: &mut Blocks) -> Packed {
+    let mut level: Vec<Packed> = bytes
+        .chunks(cut.piece_bytes)
+        .map(|piece| {
+            let id = ContentId::of_block(Codec::Raw, piece);
+            blocks.insert(id, bytes.slice_ref(piece));
+            let n_bytes = piece.len() as u64;
+            Packed { id, tree_bytes: n_bytes, file_bytes: n_bytes }
+        })
+        .collect();
+    while level.len() > 1 {
+        level = level.chunks(cut.links_max).map(|pieces| join(pieces, blocks)).collect();
+    }
+    level.pop().unwrap_or_else(|| {
+        let id = ContentId::of_block(Codec::Raw, b"");
+        blocks.insert(id, Bytes::new());
+        Packed { id, tree_bytes: 0, file_bytes: 0 }
+    })
+}
+
+fn join(pieces: &[Packed], blocks: &mut Blocks) -> Packed {
+    let link =
+        |piece: &Packed| Link { id: piece.id, name: String::new(), tree_bytes: piece.tree_bytes };
+    let links: Vec<Link> = pieces.iter().map(link).collect();
+    let sizes: Vec<u64> = pieces.iter().map(|piece| piece.file_bytes).collect();
+    let below = pieces.iter().map(|piece| piece.tree_bytes).sum();
+    put_node(dag_pb::write_file(&links, &sizes), (below, sizes.iter().sum()), blocks)
+}
+
+fn put_node(block: Vec<u8>, (below, file_bytes): (u64, u64), blocks: &mut Blocks) -> Packed {
+    let id = ContentId::of_block(Codec::DagPb, &block);
+    let tree_bytes = below + block.len() as u64;
+    blocks.insert(id, block.into());
+    Packed { id, tree_bytes, file_bytes }
+}
+
+#[cfg(test)]
+pub(super) mod tests;

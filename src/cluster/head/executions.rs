@@ -1,0 +1,446 @@
+//! The executions a head remembers: those under way, and those that ended lately.
+//!
+//! [`Track`] is one execution's pen: what it notes is seen by those who look at the execution, and
+//! told to those who follow the head's events.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+use model::{
+    function::{FunctionId, Method},
+    node::{PeerId, Subgroup},
+    timestamp::Timestamp,
+};
+use parking_lot::Mutex;
+use tokio::{sync::Notify, time::Instant};
+use wire::{
+    executions::{ClusterEventKind, ExecutionBody, ExecutionPeerBody, Usage},
+    functions::ResultGroupBody,
+};
+
+use super::{
+    Execution,
+    events::Events,
+    order::{Order, Wanted},
+};
+
+/// Executions remembered, as many as b7s keeps results. The oldest that has ended is forgotten.
+pub(super) const KEPT_MAX: usize = 1000;
+
+/// The output remembered of all of them together, in bytes. Where there is more, the oldest results
+/// are forgotten.
+const KEPT_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// The executions. Cheap to clone; all clones share one table.
+#[derive(Debug, Clone)]
+pub(super) struct Executions {
+    table: Arc<Mutex<Table>>,
+    events: Events,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    by_id: HashMap<String, Arc<Entry>>,
+    /// From the oldest to the newest.
+    order: VecDeque<String>,
+    /// Output bytes of all results kept.
+    n_bytes: usize,
+}
+
+#[derive(Debug)]
+struct Entry {
+    asked: Asked,
+    request_id: String,
+    started: (Timestamp, Instant),
+    canceled: Notify,
+    record: Mutex<Record>,
+}
+
+/// What was asked for, without the input, which may be long.
+#[derive(Debug)]
+struct Asked {
+    function: FunctionId,
+    method: Method,
+    subgroup: Option<Subgroup>,
+    nodes: Wanted,
+}
+
+#[derive(Debug)]
+struct Record {
+    state: State,
+    is_warm: bool,
+    peers: Vec<ExecutionPeerBody>,
+    /// Why it is to end early, once somebody wants that.
+    cause: Cause,
+    ended: Option<Duration>,
+    result: Option<Arc<Execution>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Waiting,
+    Running,
+    Done,
+    Canceled,
+}
+
+/// Why an execution ends early.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// Whoever asked for it does not want it any more.
+    Caller,
+    /// The node is stopping, and has waited long enough.
+    Stopping,
+}
+
+/// What was found of an execution.
+#[derive(Debug, Clone)]
+pub enum Found {
+    /// It is under way.
+    UnderWay,
+    /// It ended so.
+    Ended(Arc<Execution>),
+}
+
+/// One execution's pen. Dropped before the end was noted, it notes that nobody waits any more.
+#[derive(Debug)]
+pub(super) struct Track {
+    entry: Arc<Entry>,
+    executions: Executions,
+}
+
+impl Executions {
+    pub(super) fn new(events: Events) -> Self {
+        Self { table: Arc::default(), events }
+    }
+
+    /// Begins an execution.
+    pub(super) fn begin(&self, request_id: &str, order: &Order, now: Timestamp) -> Track {
+        let entry = Arc::new(Entry {
+            asked: Asked {
+                function: order.function,
+                method: order.method.clone(),
+                subgroup: order.subgroup.clone(),
+                nodes: order.nodes,
+            },
+            request_id: request_id.to_owned(),
+            started: (now, Instant::now()),
+            canceled: Notify::new(),
+            record: Mutex::new(Record {
+                state: State::Waiting,
+                is_warm: false,
+                peers: Vec::new(),
+                cause: Cause::Caller,
+                ended: None,
+                result: None,
+            }),
+        });
+        let mut table = self.table.lock();
+        table.by_id.insert(request_id.to_owned(), Arc::clone(&entry));
+        table.order.push_back(request_id.to_owned());
+        table.forget();
+        Track { entry, executions: self.clone() }
+    }
+
+    /// Returns how execution `id` went, if it is remembered.
+    pub(super) fn find(&self, id: &str) -> Option<Found> {
+        let entry = self.entry(id)?;
+        let record = entry.record.lock();
+        Some(record.result.clone().map_or(Found::UnderWay, Found::Ended))
+    }
+
+    /// Returns execution `id`, with its results.
+    pub(super) fn get(&self, id: &str) -> Option<ExecutionBody> {
+        self.entry(id).map(|entry| entry.body(true))
+    }
+
+    /// Returns the newest `limit` executions, the newest first, without their results.
+    pub(super) fn list(&self, limit: usize) -> Vec<ExecutionBody> {
+        let table = self.table.lock();
+        let newest = table.order.iter().rev().filter_map(|id| table.by_id.get(id)).take(limit);
+        let newest: Vec<Arc<Entry>> = newest.cloned().collect();
+        drop(table);
+        newest.into_iter().map(|entry| entry.body(false)).collect()
+    }
+
+    /// Cancels execution `id`. Returns whether it was under way; none if it is not remembered.
+    pub(super) fn cancel(&self, id: &str) -> Option<bool> {
+        let entry = self.entry(id)?;
+        let is_under_way = entry.record.lock().state.is_under_way();
+        if is_under_way {
+            entry.canceled.notify_one();
+        }
+        Some(is_under_way)
+    }
+
+    /// Returns those that are under way, the oldest first, each by its id and function.
+    pub(super) fn under_way(&self) -> Vec<(String, FunctionId)> {
+        let under_way = self.entries_under_way().into_iter();
+        under_way.map(|entry| (entry.request_id.clone(), entry.asked.function)).collect()
+    }
+
+    /// Ends all that are under way, since the node is stopping.
+    pub(super) fn stop(&self) {
+        for entry in self.entries_under_way() {
+            entry.record.lock().cause = Cause::Stopping;
+            entry.canceled.notify_one();
+        }
+    }
+
+    fn entries_under_way(&self) -> Vec<Arc<Entry>> {
+        let table = self.table.lock();
+        let entries = table.order.iter().filter_map(|id| table.by_id.get(id));
+        entries.filter(|entry| entry.record.lock().state.is_under_way()).cloned().collect()
+    }
+
+    fn entry(&self, id: &str) -> Option<Arc<Entry>> {
+        self.table.lock().by_id.get(id).cloned()
+    }
+}
+
+impl Table {
+    /// Forgets the oldest that have ended while there are too many.
+    fn forget(&mut self) {
+        let mut n_looked = 0;
+        while (self.order.len() > KEPT_MAX || self.n_bytes > KEPT_BYTES_MAX)
+            && n_looked < self.order.len()
+        {
+            let Some(id) = self.order.pop_front() else { return };
+            let n_bytes = self.by_id.get(&id).and_then(|entry| {
+                let record = entry.record.lock();
+                record.ended.map(|_| record.result.as_deref().map_or(0, n_bytes))
+            });
+            if let Some(n_bytes) = n_bytes {
+                self.by_id.remove(&id);
+                self.n_bytes = self.n_bytes.saturating_sub(n_bytes);
+            } else {
+                // Under way, of which there are few.
+                self.order.push_back(id);
+                n_looked += 1;
+            }
+        }
+    }
+}
+
+impl Entry {
+    fn elapsed(&self) -> Duration {
+        self.started.1.elapsed()
+    }
+
+    fn body(&self, with_results: bool) -> ExecutionBody {
+        let record = self.record.lock();
+        let result = record.result.as_deref();
+        let groups = result.filter(|_| with_results).map(|result| result.groups.as_slice());
+        ExecutionBody {
+            request_id: self.request_id.clone(),
+            state: record.state.text().to_owned(),
+            function_id: self.asked.function.to_string(),
+            method: self.asked.method.to_string(),
+            subgroup: self.asked.subgroup.as_ref().map(ToString::to_string),
+            number_of_nodes: self.asked.nodes.number(),
+            warm: record.is_warm,
+            started_at: self.started.0.to_string(),
+            elapsed_ms: millis(record.ended.unwrap_or_else(|| self.elapsed())),
+            code: result.map(|result| result.code.as_str().to_owned()),
+            message: result.map(|result| result.message.clone()).unwrap_or_default(),
+            peers: record.peers.clone(),
+            results: groups
+                .unwrap_or_default()
+                .iter()
+                .cloned()
+                .map(ResultGroupBody::from)
+                .collect(),
+        }
+    }
+}
+
+impl State {
+    const fn is_under_way(self) -> bool {
+        matches!(self, Self::Waiting | Self::Running)
+    }
+
+    const fn text(self) -> &'static str {
+        match self {
+            Self::Waiting => "waiting",
+            Self::Running => "running",
+            Self::Done => "done",
+            Self::Canceled => "canceled",
+        }
+    }
+}
+
+impl Track {
+    /// The request's id.
+    pub(super) fn request_id(&self) -> &str {
+        &self.entry.request_id
+    }
+
+    /// Waits until somebody cancels the execution, and returns why. Cancel-safe.
+    pub(super) async fn canceled(&self) -> Cause {
+        self.entry.canceled.notified().await;
+        self.entry.record.lock().cause
+    }
+
+    /// How long it has taken so far.
+    pub(super) fn elapsed(&self) -> Duration {
+        self.entry.elapsed()
+    }
+
+    /// Notes that no roll call was needed.
+    pub(super) fn is_warm(&self) {
+        self.entry.record.lock().is_warm = true;
+    }
+
+    /// Notes that workers are looked for on `topic`.
+    pub(super) fn calls(&self, topic: &str) {
+        let asked = &self.entry.asked;
+        self.tell(|request_id| ClusterEventKind::RollCall {
+            request_id,
+            function_id: asked.function.to_string(),
+            topic: topic.to_owned(),
+            number_of_nodes: asked.nodes.number(),
+        });
+    }
+
+    /// Notes that `peer` is ready.
+    pub(super) fn reported(&self, peer: &PeerId) {
+        let peer_id = || peer.to_string();
+        self.tell(|request_id| ClusterEventKind::Reported { request_id, peer_id: peer_id() });
+    }
+
+    /// Notes that `peer` was given the work.
+    pub(super) fn dispatched(&self, peer: &PeerId) {
+        let part = ExecutionPeerBody {
+            peer_id: peer.to_string(),
+            state: "running".to_owned(),
+            dispatched_ms: millis(self.elapsed()),
+            ..ExecutionPeerBody::default()
+        };
+        let mut record = self.entry.record.lock();
+        record.state = State::Running;
+        record.peers.push(part);
+        drop(record);
+        let peer_id = || peer.to_string();
+        self.tell(|request_id| ClusterEventKind::Dispatched { request_id, peer_id: peer_id() });
+    }
+
+    /// Notes that `peer` returned a result.
+    pub(super) fn answered(&self, peer: &PeerId, exit_code: i32, (usage, signed): (Usage, bool)) {
+        let elapsed_ms = millis(self.elapsed());
+        self.change(peer, |part| {
+            "answered".clone_into(&mut part.state);
+            part.answered_ms = Some(elapsed_ms);
+            part.exit_code = Some(exit_code);
+            part.usage = Some(usage);
+            part.signed = signed;
+        });
+        let peer_id = || peer.to_string();
+        self.tell(|request_id| ClusterEventKind::Result {
+            request_id,
+            peer_id: peer_id(),
+            exit_code,
+            elapsed_ms,
+        });
+    }
+
+    /// Notes that `peer` returned none.
+    pub(super) fn failed(&self, peer: &PeerId, reason: &str) {
+        self.gave_none(peer, reason, "failed");
+    }
+
+    /// Notes that another takes the place of `peer`, which returned none.
+    pub(super) fn replaced(&self, peer: &PeerId, reason: &str) {
+        self.gave_none(peer, reason, "replaced");
+    }
+
+    /// Notes that the work of `peer` is not needed any more.
+    pub(super) fn canceled_at(&self, peer: &PeerId) {
+        self.change(peer, |part| "canceled".clone_into(&mut part.state));
+    }
+
+    /// Notes the end.
+    pub(super) fn ended(self, execution: Execution) -> Arc<Execution> {
+        let elapsed_ms = millis(self.elapsed());
+        self.tell(|request_id| ClusterEventKind::Done {
+            request_id,
+            code: execution.code.as_str().to_owned(),
+            message: execution.message.clone(),
+            elapsed_ms,
+        });
+        self.end(State::Done, execution)
+    }
+
+    /// Notes that it was canceled.
+    pub(super) fn cut_short(self, execution: Execution) -> Arc<Execution> {
+        self.tell(|request_id| ClusterEventKind::Canceled { request_id });
+        self.end(State::Canceled, execution)
+    }
+
+    fn end(&self, state: State, execution: Execution) -> Arc<Execution> {
+        let execution = Arc::new(execution);
+        let n_bytes = n_bytes(&execution);
+        // Before the record: between the two it might be forgotten, and its bytes never be.
+        let mut table = self.executions.table.lock();
+        let mut record = self.entry.record.lock();
+        record.state = state;
+        record.ended = Some(self.elapsed());
+        record.result = Some(Arc::clone(&execution));
+        drop(record);
+        table.n_bytes += n_bytes;
+        table.forget();
+        execution
+    }
+
+    fn change(&self, peer: &PeerId, change: impl FnOnce(&mut ExecutionPeerBody)) {
+        let mut record = self.entry.record.lock();
+        let parts = record.peers.iter_mut().rev();
+        if let Some(part) = { parts }.find(|part| part.peer_id == peer.as_str()) {
+            change(part);
+        }
+    }
+
+    fn gave_none(&self, peer: &PeerId, reason: &str, state: &str) {
+        let elapsed_ms = millis(self.elapsed());
+        self.change(peer, |part| {
+            state.clone_into(&mut part.state);
+            part.answered_ms.get_or_insert(elapsed_ms);
+            reason.clone_into(&mut part.reason);
+        });
+        let (peer_id, reason) = (|| peer.to_string(), || reason.to_owned());
+        self.tell(|request_id| ClusterEventKind::Failed {
+            request_id,
+            peer_id: peer_id(),
+            reason: reason(),
+            replaced: state == "replaced",
+        });
+    }
+
+    fn tell(&self, kind: impl FnOnce(String) -> ClusterEventKind) {
+        self.executions.events.tell(|| kind(self.entry.request_id.clone()));
+    }
+}
+
+impl Drop for Track {
+    fn drop(&mut self) {
+        if self.entry.record.lock().ended.is_none() {
+            self.tell(|request_id| ClusterEventKind::Canceled { request_id });
+            let request_id = self.request_id().to_owned();
+            self.end(State::Canceled, Execution::cut_short(request_id, Cause::Caller));
+        }
+    }
+}
+
+pub(super) fn millis(time: Duration) -> f64 {
+    (time.as_secs_f64() * 1_000_000.0).round() / 1000.0
+}
+
+fn n_bytes(execution: &Execution) -> usize {
+    let outcomes = execution.groups.iter().map(|group| &group.outcome);
+    outcomes.map(|outcome| outcome.stdout.len() + outcome.stderr.len()).sum()
+}
+
+#[cfg(test)]
+mod tests;

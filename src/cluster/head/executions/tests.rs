@@ -1,0 +1,145 @@
+use model::{execution::Outcome, node::PeerId};
+use serde_json::json;
+use task::clock::Clock;
+use wire::executions::ClusterEvent;
+
+use super::*;
+use crate::message::Code;
+
+fn executions() -> (Executions, Events, Clock) {
+    let clock = Clock::manual(Timestamp::from_seconds(1000));
+    let events = Events::new(clock.clone());
+    (Executions::new(events.clone()), events, clock)
+}
+
+fn order() -> Order {
+    let function = FunctionId::of_module(b"module").to_string();
+    let request = json!({"function_id": function, "method": "m.wasm"});
+    Order::read(&serde_json::from_value(request).unwrap()).unwrap()
+}
+
+fn peer() -> PeerId {
+    "12D3KooWpeer1".parse().unwrap()
+}
+
+fn begun(executions: &Executions, id: &str, clock: &Clock) -> Track {
+    executions.begin(id, &order(), clock.now())
+}
+
+fn done(id: &str, n_bytes: usize) -> Execution {
+    let outcome = Outcome { stdout: "x".repeat(n_bytes), ..Outcome::default() };
+    let groups = model::execution::group([(peer(), outcome)]);
+    Execution { groups, ..Execution::failed(Code::OK, id.to_owned(), String::new()) }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_execution_is_seen_from_its_beginning_to_its_end() {
+    let (executions, _events, clock) = executions();
+    let track = begun(&executions, "r", &clock);
+    assert_eq!(executions.get("r").unwrap().state, "waiting");
+    track.dispatched(&peer());
+    tokio::time::advance(Duration::from_millis(3)).await;
+    let seen = executions.get("r").unwrap();
+    assert_eq!((seen.state.as_str(), seen.peers[0].state.as_str()), ("running", "running"));
+    assert!(matches!(executions.find("r"), Some(Found::UnderWay)));
+    let usage = Usage { wall_clock_ns: 5, ..Usage::default() };
+    track.answered(&peer(), 7, (usage, true));
+    track.ended(done("r", 1));
+    let seen = executions.get("r").unwrap();
+    assert_eq!((seen.state.as_str(), seen.code.as_deref()), ("done", Some("200")));
+    let part = &seen.peers[0];
+    assert_eq!((part.exit_code, part.usage, part.signed), (Some(7), Some(usage), true));
+    assert_eq!((part.answered_ms, seen.elapsed_ms), (Some(3.0), 3.0));
+    assert_eq!(seen.results.len(), 1);
+    assert_eq!(executions.list(9)[0].results.len(), 0);
+    assert!(matches!(executions.find("r"), Some(Found::Ended(_))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_nobody_waits_for_any_more_is_canceled() {
+    let (executions, events, clock) = executions();
+    let mut followed = events.follow().unwrap();
+    drop(begun(&executions, "r", &clock));
+    assert_eq!(executions.get("r").unwrap().state, "canceled");
+    let ClusterEvent { kind, .. } = followed.try_recv().unwrap();
+    assert_eq!(kind, ClusterEventKind::Canceled { request_id: "r".to_owned() });
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_what_is_under_way_can_be_canceled() {
+    let (executions, _events, clock) = executions();
+    assert_eq!(executions.cancel("r"), None);
+    let track = begun(&executions, "r", &clock);
+    assert_eq!(executions.cancel("r"), Some(true));
+    assert_eq!(track.canceled().await, Cause::Caller);
+    track.cut_short(Execution::cut_short("r".to_owned(), Cause::Caller));
+    assert_eq!(executions.get("r").unwrap().state, "canceled");
+    assert_eq!(executions.cancel("r"), Some(false));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_oldest_that_ended_are_forgotten_and_those_under_way_are_not() {
+    let (executions, _events, clock) = executions();
+    let track = begun(&executions, "long", &clock);
+    for n in 0..KEPT_MAX + 5 {
+        let id = n.to_string();
+        begun(&executions, &id, &clock).ended(done(&id, 1));
+    }
+    assert!(executions.get("long").is_some() && executions.get("0").is_none());
+    assert!(executions.list(usize::MAX).len() <= KEPT_MAX);
+    track.ended(done("long", 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn large_results_push_out_old_ones() {
+    let (executions, _events, clock) = executions();
+    for id in ["a", "b", "c"] {
+        begun(&executions, id, &clock).ended(done(id, KEPT_BYTES_MAX / 2));
+    }
+    assert!(executions.get("a").is_none() && executions.get("c").is_some());
+    assert!(executions.table.lock().n_bytes <= KEPT_BYTES_MAX);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_stops_ends_what_is_under_way_and_no_more() {
+    let (executions, _events, clock) = executions();
+    begun(&executions, "ended", &clock).ended(done("ended", 1));
+    let tracks = ["a", "b"].map(|id| begun(&executions, id, &clock));
+    let function = order().function;
+    let under_way = ["a", "b"].map(|id| (id.to_owned(), function));
+    assert_eq!(executions.under_way(), under_way);
+    executions.stop();
+    for track in tracks {
+        assert_eq!(track.canceled().await, Cause::Stopping);
+        let request_id = track.request_id().to_owned();
+        let execution = track.cut_short(Execution::cut_short(request_id, Cause::Stopping));
+        assert_eq!(execution.code, Code::UNAVAILABLE);
+    }
+    assert_eq!(executions.under_way(), []);
+    assert_eq!(executions.get("ended").unwrap().state, "done");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_fails_and_who_is_replaced_is_told_with_the_reason() {
+    let (executions, events, clock) = executions();
+    let mut followed = events.follow().unwrap();
+    let track = begun(&executions, "r", &clock);
+    track.dispatched(&peer());
+    track.failed(&peer(), "was lost");
+    track.replaced(&peer(), "was lost");
+    track.ended(done("r", 1));
+    let mut told = Vec::new();
+    while let Ok(ClusterEvent { kind, .. }) = followed.try_recv() {
+        told.push(kind);
+    }
+    let failed = |replaced| ClusterEventKind::Failed {
+        request_id: "r".to_owned(),
+        peer_id: peer().to_string(),
+        reason: "was lost".to_owned(),
+        replaced,
+    };
+    assert_eq!(told[1..3], [failed(false), failed(true)]);
+    assert!(matches!(told[3], ClusterEventKind::Done { .. }) && told.len() == 4, "{told:?}");
+    let part = &executions.get("r").unwrap().peers[0];
+    assert_eq!((part.state.as_str(), part.reason.as_str()), ("replaced", "was lost"));
+}

@@ -1,0 +1,155 @@
+//! What peers say to a head: offers, reports, answers, and requests of clients on the network.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use model::node::PeerId;
+use tracing::{debug, warn};
+use wire::{
+    executions::ClusterEventKind,
+    functions::{ClusterBody, ExecuteRequest},
+};
+
+use super::{Execution, Head, RunFacts, dispatch::reason, inbox::Reply, order::Order};
+use crate::{
+    message::{
+        Code, Execute, ExecuteResponse, Message, NodeResult, Offer, RollCallResponse,
+        WORK_PROTOCOL, WorkOrderResponse, frame, json,
+    },
+    metrics,
+    network::line::Frames,
+    peers::NAMES_MAX,
+};
+
+impl Head {
+    /// Takes in a worker's answer to a roll call.
+    pub(crate) fn reported(&self, peer: PeerId, response: RollCallResponse) {
+        let RollCallResponse { code, function_id, request_id, message, from } = response;
+        self.0.peers.answered_as(&peer, !from.is_empty());
+        let reply = if code == Code::ACCEPTED {
+            Reply::Ready(peer)
+        } else {
+            let told = if message.is_empty() { format!("code {}", code.as_str()) } else { message };
+            Reply::Refused(peer, reason(&told))
+        };
+        self.0.inboxes.put_for(&request_id, &function_id, reply);
+    }
+
+    /// Takes in a worker's answer to a work order, and looks at its signature.
+    pub(crate) fn answered(&self, peer: PeerId, response: WorkOrderResponse) {
+        let request_id = response.request_id.clone();
+        let Some(function_id) = self.0.inboxes.function_of(&request_id) else { return };
+        let signed = response.result.signed_by(&peer, (&request_id, &function_id));
+        self.0.inboxes.put(&request_id, Reply::Answered(peer, Box::new(response), signed));
+    }
+
+    /// Takes in the same of a worker of the older generation.
+    pub(crate) fn executed_at(&self, peer: PeerId, mut response: ExecuteResponse) {
+        let result = response.results.remove(peer.as_str()).unwrap_or_default();
+        let ExecuteResponse { request_id, code, message, .. } = response;
+        let response = WorkOrderResponse {
+            request_id,
+            code,
+            result,
+            error_message: message,
+            ..WorkOrderResponse::default()
+        };
+        self.answered(peer, response);
+    }
+
+    /// Takes in what a peer says it is and has.
+    pub(crate) fn offered(&self, peer: &PeerId, offer: &Offer) {
+        // One that has gone meanwhile would never be forgotten.
+        if offer.slots > 0 && self.0.peers.is_connected(peer) {
+            self.0.slots.offered(peer, offer, NAMES_MAX);
+        }
+    }
+
+    /// Takes in that a peer is here.
+    pub(crate) fn joined(&self, peer: &PeerId) {
+        let peer_id = || peer.to_string();
+        self.0.events.tell(|| ClusterEventKind::PeerJoined { peer_id: peer_id() });
+    }
+
+    /// Takes in that a peer is gone.
+    pub(crate) fn lost(&self, peer: &PeerId) {
+        self.0.slots.lost(peer);
+        self.0.lines.forget(peer);
+        self.0.inboxes.put_everywhere(|| Reply::Gone(peer.clone()));
+        let peer_id = || peer.to_string();
+        self.0.events.tell(|| ClusterEventKind::PeerLeft { peer_id: peer_id() });
+    }
+
+    /// Executes what a client asks for on the network, and tells it the outcome.
+    pub(crate) async fn asked(&self, client: PeerId, request: Execute) {
+        let asked = ExecuteRequest {
+            function_id: request.order.function_id,
+            method: request.order.method,
+            parameters: request.order.parameters,
+            config: request.order.config,
+            subgroup: Some(request.subgroup),
+            topic: Some(request.topic),
+        };
+        let execution = match Order::read(&asked) {
+            Ok(order) => self.execute(order).await.map_err(|unavailable| {
+                Execution::failed(Code::UNAVAILABLE, String::new(), unavailable.to_string())
+            }),
+            Err(wrong) => {
+                let message = wrong.join("; ");
+                Err(Execution::failed(Code::INVALID, String::new(), message))
+            }
+        };
+        let execution = execution.unwrap_or_else(Arc::new);
+        let from = self.0.network.peer_id().to_string();
+        let message = json(&Message::ExecuteResponse(told(&execution, from)));
+        self.0.metrics.add(metrics::SENT, &["MsgExecuteResponse"]);
+        if let Err(error) = self.0.network.tell(&client, WORK_PROTOCOL, &message).await {
+            warn!(peer = %client, %error, "an answer did not reach its client");
+        }
+    }
+
+    /// Reads the answers on a worker's line until it ends.
+    pub(super) async fn read_line(&self, peer: PeerId, number: u64, mut frames: Frames) {
+        while let Some(frame) = frames.next().await {
+            if frame.kind != frame::ANSWER {
+                continue;
+            }
+            self.0.metrics.add(metrics::DIRECT_MESSAGES, &[]);
+            match serde_json::from_slice::<WorkOrderResponse>(&frame.content) {
+                Ok(response) => self.answered(peer.clone(), response),
+                Err(error) => {
+                    self.0.network.blame(&peer);
+                    debug!(%peer, %error, "dropped an answer");
+                }
+            }
+        }
+        self.line_ended(&peer, number);
+    }
+
+    /// Takes in that the line to `peer` of that number has ended: what was ordered on it is not
+    /// answered any more.
+    pub(crate) fn line_ended(&self, peer: &PeerId, number: u64) {
+        self.0.inboxes.put_everywhere(|| Reply::LineEnded(peer.clone(), number));
+    }
+}
+
+/// An execution as a client on the network is told of it.
+fn told(execution: &Execution, from: String) -> ExecuteResponse {
+    let mut results = BTreeMap::new();
+    for group in &execution.groups {
+        for peer in &group.peers {
+            let facts = execution.runs.get(peer).cloned().unwrap_or_default();
+            let RunFacts { code, usage, signature } = facts;
+            let result = group.outcome.clone().into();
+            results.insert(peer.to_string(), NodeResult { code, result, usage, signature });
+        }
+    }
+    let peers = execution.peers.iter().map(PeerId::to_string).collect();
+    ExecuteResponse {
+        request_id: execution.request_id.clone(),
+        from,
+        code: execution.code.clone(),
+        results,
+        cluster: ClusterBody { peers },
+        message: execution.message.clone(),
+    }
+}

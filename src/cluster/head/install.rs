@@ -1,0 +1,190 @@
+//! Installing: a head tells nodes of a function, and gets it itself, so that it can give it to them.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use model::{
+    function::FunctionId,
+    node::{GENERAL_TOPIC, PeerId, Subgroup},
+};
+use task::causes::chain;
+use tokio::{
+    select,
+    sync::{OwnedSemaphorePermit, Semaphore, broadcast, oneshot},
+    time::{Instant, sleep_until},
+};
+use tracing::{debug, warn};
+
+use super::{Head, dispatch::reason, report::named};
+use crate::{
+    functions::{Function, InstallError},
+    message::{Code, FUNCTION_PROTOCOL, InstallFunction, InstallFunctionResponse, Message, json},
+    metrics,
+    network::PublishError,
+};
+
+/// How long a request to install waits for the first node that has the function, the head among
+/// them. The older generation of b7s waits as long for the message to leave.
+const INSTALL_WITHIN: Duration = Duration::from_secs(10);
+
+/// Functions that are got by request at once. More are refused.
+const INSTALLS_MAX: usize = 32;
+
+/// Functions that are uploaded at once: each may have 68 MiB in memory. More are refused.
+const UPLOADS_MAX: usize = 4;
+
+/// Answers of workers that wait to be looked at. Past them the oldest go, and with them maybe the
+/// one that is waited for: the request then ends when the head itself has the function.
+const ANSWERS_CAPACITY: usize = 256;
+
+/// What a head keeps of installations under way.
+#[derive(Debug)]
+pub(super) struct Installs {
+    permits: Arc<Semaphore>,
+    uploads: Arc<Semaphore>,
+    answers: broadcast::Sender<(PeerId, InstallFunctionResponse)>,
+}
+
+/// How an installation went.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Installation {
+    /// [`Code::OK`] once a node has the function, [`Code::TIMEOUT`] while the head still fetches it.
+    pub code: Code,
+    /// What went wrong, or empty.
+    pub message: String,
+}
+
+impl Default for Installs {
+    fn default() -> Self {
+        Self {
+            permits: Arc::new(Semaphore::new(INSTALLS_MAX)),
+            uploads: Arc::new(Semaphore::new(UPLOADS_MAX)),
+            answers: broadcast::Sender::new(ANSWERS_CAPACITY),
+        }
+    }
+}
+
+impl Installation {
+    fn done() -> Self {
+        Self { code: Code::OK, message: String::new() }
+    }
+}
+
+impl Head {
+    /// Has the nodes that listen to `subgroup`, or all, install a function, and gets it itself. Returns
+    /// as soon as one of them has it, none can get it, or 10 s have passed; the nodes go on.
+    ///
+    /// # Errors
+    /// [`PublishError`] if the nodes were not told; that nobody listens is none.
+    pub async fn install(
+        &self,
+        function: InstallFunction,
+        subgroup: Option<&Subgroup>,
+    ) -> Result<Installation, PublishError> {
+        let Ok(permit) = Arc::clone(&self.0.installs.permits).try_acquire_owned() else {
+            let message = "too many functions are being installed; try again later".to_owned();
+            return Ok(Installation { code: Code::UNAVAILABLE, message });
+        };
+        let deadline = Instant::now() + INSTALL_WITHIN;
+        let mut answers = self.0.installs.answers.subscribe();
+        let topic = subgroup.map_or(GENERAL_TOPIC, Subgroup::as_str);
+        let published = self.publish_install(function.clone(), topic).await;
+        let mut waited: BTreeSet<PeerId> = match published {
+            Ok(()) => self.0.peers.listening(topic).into_iter().collect(),
+            Err(PublishError::Unheard) => BTreeSet::new(),
+            Err(error) => return Err(error),
+        };
+        let cid = function.cid.clone();
+        let mut own = Some(self.got(function, topic.to_owned(), permit));
+        let mut reasons = Vec::new();
+        while own.is_some() || !waited.is_empty() {
+            select! {
+                got = async { own.as_mut()?.await.ok() }, if own.is_some() => {
+                    own = None;
+                    match got {
+                        Some(Ok(_)) => return Ok(Installation::done()),
+                        Some(Err(error)) => reasons.push(format!("the head failed to {}", chain(&error))),
+                        None => reasons.push("the head is stopping".to_owned()),
+                    }
+                }
+                answer = answers.recv() => {
+                    let Ok((peer, answer)) = answer else { continue };
+                    if answer.cid != cid || !waited.remove(&peer) {
+                        continue;
+                    }
+                    if answer.code == Code::ACCEPTED {
+                        return Ok(Installation::done());
+                    }
+                    reasons.push(format!("{peer} refused: {}", reason(&answer.message)));
+                }
+                () = sleep_until(deadline) => break,
+            }
+        }
+        let (code, what) = if own.is_some() {
+            (Code::TIMEOUT, "the function is still being fetched")
+        } else {
+            (Code::ERROR, "no node has the function")
+        };
+        let message = match reasons.as_slice() {
+            [] => what.to_owned(),
+            reasons => format!("{what}: {}", named(reasons)),
+        };
+        Ok(Installation { code, message })
+    }
+
+    /// Takes in a worker's answer to an installation.
+    pub(crate) fn installed(&self, peer: PeerId, answer: InstallFunctionResponse) {
+        // Nobody may be waiting.
+        drop(self.0.installs.answers.send((peer, answer)));
+    }
+
+    /// Lets one more function be uploaded, unless too many are.
+    pub(crate) fn upload_permit(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.0.installs.uploads).try_acquire_owned().ok()
+    }
+
+    /// Gets a function in a task of its own. Where the head did not have it, nodes that can get it from
+    /// nobody else are told once more when it has.
+    fn got(
+        &self,
+        function: InstallFunction,
+        topic: String,
+        permit: OwnedSemaphorePermit,
+    ) -> oneshot::Receiver<Result<Function, InstallError>> {
+        let (done, outcome) = oneshot::channel();
+        let head = self.clone();
+        self.0.group.spawn("install a function", async move {
+            let id = function.cid.parse::<FunctionId>();
+            let was_here = id.is_ok_and(|id| head.0.functions.get(id).is_some());
+            let peers = head.0.peers.speaking(FUNCTION_PROTOCOL);
+            let got = head.0.functions.install(&function, &head.0.network, &peers).await;
+            match &got {
+                Ok(_) if !was_here => {
+                    if let Err(error) = head.publish_install(function, &topic).await {
+                        debug!(topic, %error, "could not tell nodes of a function again");
+                    }
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    warn!(
+                        function = function.cid,
+                        reason = chain(error),
+                        "could not get a function"
+                    );
+                }
+            }
+            // Whoever asked may have been answered.
+            drop(done.send(got));
+            drop(permit);
+        });
+        outcome
+    }
+
+    async fn publish_install(
+        &self,
+        function: InstallFunction,
+        topic: &str,
+    ) -> Result<(), PublishError> {
+        self.0.metrics.add(metrics::PUBLISHED, &["MsgInstallFunction", topic]);
+        self.0.network.publish(topic, json(&Message::InstallFunction(function))).await
+    }
+}

@@ -1,0 +1,221 @@
+//! Orders: what is to be executed, by whom, read from a request.
+
+use std::{collections::BTreeMap, num::NonZeroUsize, time::Duration};
+
+use model::{
+    function::{FunctionId, Method},
+    node::{GENERAL_TOPIC, Subgroup},
+};
+use wire::functions::{
+    AttributesBody, EnvVar, ExecuteConfig, ExecuteRequest, Parameter, RuntimeConfig,
+};
+
+/// How long a head waits for workers to report unless the request says otherwise, as b7s does.
+pub const ROLL_CALL_WITHIN: Duration = Duration::from_secs(5);
+
+/// The longest a request may have a head wait for workers to report.
+pub const ROLL_CALL_WITHIN_MAX: Duration = Duration::from_mins(1);
+
+/// The share of nodes that must answer unless the request says otherwise, as in b7s.
+pub const THRESHOLD_DEFAULT: f64 = 0.6;
+
+/// The most permissions and attributes in one request, each. They travel to every node.
+const NAMES_MAX: usize = 256;
+
+/// What is to be executed, by whom.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Order {
+    /// The function.
+    pub function: FunctionId,
+    /// The file in it to run.
+    pub method: Method,
+    /// The arguments.
+    pub arguments: Vec<String>,
+    /// The environment.
+    pub environment: BTreeMap<String, String>,
+    /// The standard input.
+    pub stdin: Option<String>,
+    /// What the function may reach beyond its own folder.
+    pub permissions: Vec<String>,
+    /// Limits and switches of the runtime, for the worker to keep to.
+    pub runtime: RuntimeConfig,
+    /// How many nodes are to run it.
+    pub nodes: Wanted,
+    /// The group they must belong to; none for the whole cluster.
+    pub subgroup: Option<Subgroup>,
+    /// How long to wait for them to report.
+    pub roll_call_within: Duration,
+    /// The share of them that must answer, above 0 and at most 1.
+    pub threshold: f64,
+    /// How many equal results are enough; none to wait for all.
+    pub quorum: Option<NonZeroUsize>,
+    /// What they must declare, in the terms of b7s.
+    pub attributes: Option<AttributesBody>,
+}
+
+/// How many nodes are to run a function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wanted {
+    /// So many.
+    Exactly(NonZeroUsize),
+    /// All that report before the wait is over, one at least.
+    Everyone,
+}
+
+impl Wanted {
+    /// The number in a request: −1 for everyone.
+    #[must_use]
+    pub fn number(self) -> i64 {
+        match self {
+            Self::Exactly(n) => i64::try_from(n.get()).unwrap_or(i64::MAX),
+            Self::Everyone => -1,
+        }
+    }
+}
+
+impl Order {
+    /// Checks a request, and returns the order in it.
+    ///
+    /// # Errors
+    /// All that is wrong with it, each as a text for its sender.
+    pub fn read(request: &ExecuteRequest) -> Result<Self, Vec<String>> {
+        let mut wrong = Vec::new();
+        let function = parsed::<FunctionId>(&request.function_id, "function ID", &mut wrong);
+        let method = parsed::<Method>(&request.method, "method", &mut wrong);
+        let config = &request.config;
+        let nodes = nodes(config.number_of_nodes, &mut wrong);
+        let subgroup = match request.group() {
+            None | Some(GENERAL_TOPIC) => None,
+            Some(name) => match name.parse::<Subgroup>() {
+                Ok(subgroup) => Some(subgroup),
+                Err(error) => {
+                    wrong.push(format!("could not {error}"));
+                    None
+                }
+            },
+        };
+        check_config(config, &mut wrong);
+        check_texts(request, &mut wrong);
+        let quorum = quorum(config.quorum, nodes, &mut wrong);
+        let threshold = config.threshold.filter(|share| *share > 0.0 && *share <= 1.0);
+        match (function, method, nodes) {
+            (Some(function), Some(method), Some(nodes)) if wrong.is_empty() => Ok(Self {
+                function,
+                method,
+                arguments: request.arguments(),
+                environment: config.environment(),
+                stdin: config.stdin.clone(),
+                permissions: config.permissions.clone().unwrap_or_default(),
+                runtime: passed_on(config.runtime.clone().unwrap_or_default()),
+                nodes,
+                subgroup,
+                roll_call_within: match config.timeout {
+                    0 => ROLL_CALL_WITHIN,
+                    seconds => Duration::from_secs(seconds).min(ROLL_CALL_WITHIN_MAX),
+                },
+                threshold: threshold.unwrap_or(THRESHOLD_DEFAULT),
+                quorum,
+                attributes: config.attributes.clone(),
+            }),
+            _ => Err(wrong),
+        }
+    }
+
+    /// The arguments as a message has them.
+    pub(super) fn parameters(&self) -> Vec<Parameter> {
+        let arguments = self.arguments.iter();
+        arguments.map(|value| Parameter { name: None, value: value.clone() }).collect()
+    }
+
+    /// What of the order a worker needs, as a message has it.
+    pub(super) fn config(&self) -> ExecuteConfig {
+        let environment = self.environment.iter();
+        let variables =
+            environment.map(|(name, value)| EnvVar { name: name.clone(), value: value.clone() });
+        let has_runtime = self.runtime != RuntimeConfig::default();
+        ExecuteConfig {
+            number_of_nodes: self.nodes.number(),
+            stdin: self.stdin.clone(),
+            env_vars: Some(variables.collect()),
+            permissions: (!self.permissions.is_empty()).then(|| self.permissions.clone()),
+            runtime: has_runtime.then(|| self.runtime.clone()),
+            ..ExecuteConfig::default()
+        }
+    }
+}
+
+/// What of the runtime's settings a worker is told: not those that name files of its host.
+fn passed_on(runtime: RuntimeConfig) -> RuntimeConfig {
+    RuntimeConfig { runtime_logger: String::new(), drivers_root_path: String::new(), ..runtime }
+}
+
+fn nodes(number: i64, wrong: &mut Vec<String>) -> Option<Wanted> {
+    let nodes = match number {
+        -1 => Some(Wanted::Everyone),
+        n => usize::try_from(n)
+            .ok()
+            .map(|n| Wanted::Exactly(NonZeroUsize::new(n).unwrap_or(NonZeroUsize::MIN))),
+    };
+    if nodes.is_none() {
+        wrong.push("number of nodes must be 1 or more, or -1 for all that report".to_owned());
+    }
+    nodes
+}
+
+fn quorum(
+    asked: Option<u32>,
+    nodes: Option<Wanted>,
+    wrong: &mut Vec<String>,
+) -> Option<NonZeroUsize> {
+    let asked = usize::try_from(asked.filter(|n| *n > 0)?).ok()?;
+    if let Some(Wanted::Exactly(n)) = nodes
+        && asked > n.get()
+    {
+        wrong.push(format!("quorum must be at most the number of nodes, which is {n}"));
+    }
+    NonZeroUsize::new(asked)
+}
+
+fn check_config(config: &ExecuteConfig, wrong: &mut Vec<String>) {
+    let consensus = config.consensus_algorithm.as_deref().unwrap_or_default();
+    if !consensus.is_empty() {
+        wrong.push(format!(
+            "consensus algorithm {} is not supported: leave it out, and compare the result groups \
+             or ask for a quorum",
+            consensus.chars().take(40).collect::<String>()
+        ));
+    }
+    let values = config.attributes.as_ref().and_then(|attributes| attributes.values.as_ref());
+    let n_permissions = config.permissions.as_ref().map_or(0, Vec::len);
+    if n_permissions > NAMES_MAX || values.map_or(0, Vec::len) > NAMES_MAX {
+        wrong.push(format!("permissions and attributes must be at most {NAMES_MAX} each"));
+    }
+}
+
+/// Refuses what a function would get cut short or misread: programs are started with texts that end
+/// at the first NUL, and with variables as `name=value`.
+fn check_texts(request: &ExecuteRequest, wrong: &mut Vec<String>) {
+    if request.arguments().iter().any(|argument| argument.contains('\0')) {
+        wrong.push("parameters must not hold NUL".to_owned());
+    }
+    let is_fit = |(name, value): (&String, &String)| {
+        !name.is_empty() && !name.contains(['=', '\0']) && !value.contains('\0')
+    };
+    if !request.config.environment().iter().all(is_fit) {
+        wrong.push("env_vars must have names without = and NUL, and values without NUL".to_owned());
+    }
+}
+
+fn parsed<T>(text: &str, what: &str, wrong: &mut Vec<String>) -> Option<T>
+where
+    T: std::str::FromStr<Err: std::fmt::Display>,
+{
+    if text.is_empty() {
+        wrong.push(format!("{what} is required"));
+        return None;
+    }
+    text.parse().map_err(|error| wrong.push(format!("{what}: could not {error}"))).ok()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,114 @@
+use serde_json::{Value, json};
+
+use super::*;
+
+fn function_id() -> String {
+    FunctionId::of_module(b"module").to_string()
+}
+
+fn ordered(body: &Value) -> Result<Order, Vec<String>> {
+    Order::read(&serde_json::from_value(body.clone()).unwrap())
+}
+
+fn configured(config: &Value) -> Result<Order, Vec<String>> {
+    ordered(&json!({"function_id": function_id(), "method": "m.wasm", "config": config}))
+}
+
+#[test]
+fn the_smallest_request_is_one_node_for_five_seconds() {
+    let order = ordered(&json!({"function_id": function_id(), "method": "m.wasm"})).unwrap();
+    assert_eq!(order.nodes, Wanted::Exactly(NonZeroUsize::MIN));
+    assert_eq!((order.subgroup, order.roll_call_within), (None, Duration::from_secs(5)));
+}
+
+#[test]
+fn numbers_of_nodes() {
+    let nodes = |n: i64| configured(&json!({"number_of_nodes": n})).map(|order| order.nodes);
+    assert_eq!(nodes(0), Ok(Wanted::Exactly(NonZeroUsize::MIN)));
+    assert_eq!(nodes(7), Ok(Wanted::Exactly(NonZeroUsize::new(7).unwrap())));
+    assert_eq!(nodes(-1), Ok(Wanted::Everyone));
+    assert_eq!(nodes(-2).unwrap_err().len(), 1);
+}
+
+#[test]
+fn the_general_topic_is_no_subgroup() {
+    let request = json!({"function_id": function_id(), "method": "m", "topic": GENERAL_TOPIC});
+    assert_eq!(ordered(&request).unwrap().subgroup, None);
+}
+
+#[test]
+fn everything_wrong_is_told_at_once() {
+    assert_eq!(ordered(&json!({})).unwrap_err(), ["function ID is required", "method is required"]);
+    let wrong = ordered(&json!({
+        "function_id": "x", "method": "../m.wasm", "subgroup": "a b",
+        "config": {"number_of_nodes": -5, "consensus_algorithm": "PBFT"},
+    }));
+    let wrong = wrong.unwrap_err();
+    assert_eq!(wrong.len(), 5, "{wrong:?}");
+}
+
+#[test]
+fn texts_that_a_program_would_get_cut_short_are_refused() {
+    let wrong = |arguments: &str, name: &str, value: &str| {
+        let request = json!({
+            "function_id": function_id(), "method": "m", "parameters": [{"value": arguments}],
+            "config": {"env_vars": [{"name": name, "value": value}]},
+        });
+        ordered(&request).map_or_else(|wrong| wrong.len(), |_| 0)
+    };
+    assert_eq!(wrong("a=b", "NAME", "a=b"), 0);
+    assert_eq!(wrong("a\0b", "NAME", "a"), 1);
+    for (name, value) in [("", "a"), ("A=B", "a"), ("A\0", "a"), ("A", "\0")] {
+        assert_eq!(wrong("", name, value), 1, "{name:?} {value:?}");
+    }
+}
+
+#[test]
+fn what_a_worker_needs_of_the_settings_reaches_it() {
+    let order = configured(&json!({
+        "number_of_nodes": 2, "stdin": "in", "permissions": ["https://x/"],
+        "env_vars": [{"name": "K", "value": "v"}],
+        "runtime": {
+            "entry": "main", "run_time": 500, "debug_info": true, "limited_fuel": 7,
+            "limited_memory": 3, "runtime_logger": "/etc/passwd", "drivers_root_path": "/",
+        },
+        "threshold": 0.5, "timeout": 3, "attributes": {"values": [{"name": "zone", "value": "a"}]},
+    }));
+    let order = order.unwrap();
+    assert_eq!(order.roll_call_within, Duration::from_secs(3));
+    assert!(order.attributes.is_some());
+    assert_eq!(
+        serde_json::to_value(order.config()).unwrap(),
+        json!({
+            "number_of_nodes": 2, "stdin": "in", "permissions": ["https://x/"],
+            "env_vars": [{"name": "K", "value": "v"}],
+            "runtime": {
+                "entry": "main", "run_time": 500, "debug_info": true, "limited_fuel": 7,
+                "limited_memory": 3,
+            },
+        })
+    );
+}
+
+#[test]
+fn a_threshold_outside_of_its_bounds_is_the_usual_one() {
+    for (asked, want) in [(0.0, 0.6), (-1.0, 0.6), (1.5, 0.6), (1.0, 1.0), (0.2, 0.2)] {
+        let threshold = configured(&json!({"threshold": asked})).unwrap().threshold;
+        assert!((threshold - want).abs() < f64::EPSILON, "{asked}: {threshold}");
+    }
+}
+
+#[test]
+fn a_quorum_is_at_most_all_nodes() {
+    let quorum = |n: i64, k: u32| {
+        configured(&json!({"number_of_nodes": n, "quorum": k}))
+            .map(|order| order.quorum.map(NonZeroUsize::get))
+    };
+    assert_eq!(quorum(3, 2), Ok(Some(2)));
+    assert_eq!(quorum(3, 0), Ok(None));
+    assert_eq!(quorum(-1, 9), Ok(Some(9)));
+    assert_eq!(
+        quorum(3, 4).unwrap_err(),
+        ["quorum must be at most the number of nodes, which is 3"]
+    );
+}

@@ -1,0 +1,100 @@
+//! `POST /api/v1/functions/install`: has the nodes of a group install a function.
+//!
+//! As with executions, the answer to a request that was accepted is HTTP 200, and the outcome is the
+//! `code` in the body.
+
+use axum::{
+    extract::{Request, State},
+    response::Response,
+};
+use model::{
+    function::FunctionId,
+    node::{GENERAL_TOPIC, Subgroup},
+};
+use wire::functions::{InstallRequest, InstallResponse};
+
+use super::{
+    super::{Head, Installation},
+    answer,
+    bodies::Bodies,
+    error::Refused,
+};
+use crate::message::InstallFunction;
+
+/// Tells the nodes, and answers once one of them or the head itself has the function.
+pub(super) async fn install(
+    State(head): State<Head>,
+    State(bodies): State<Bodies>,
+    request: Request,
+) -> Result<Response, Refused> {
+    let request: InstallRequest = bodies.read(request).await?;
+    let (function, subgroup) = checked(&request).map_err(Refused::Invalid)?;
+    let installed = head.install(function, subgroup.as_ref()).await;
+    let Installation { code, message } = installed.map_err(Refused::Install)?;
+    Ok(answer(&InstallResponse { code: code.as_str().to_owned(), message }))
+}
+
+/// Reads what is to be installed: by a content id, or by the address of its manifest, whose SHA-256
+/// is then the function's id, as in b7s.
+fn checked(request: &InstallRequest) -> Result<(InstallFunction, Option<Subgroup>), Vec<String>> {
+    let mut wrong = Vec::new();
+    let is_of_web = |uri: &str| uri.starts_with("https://") || uri.starts_with("http://");
+    if !request.uri.is_empty() && !is_of_web(&request.uri) {
+        wrong.push("URI must begin with https:// or http://".to_owned());
+    }
+    let cid = if request.uri.is_empty() {
+        match request.cid.parse::<FunctionId>() {
+            Ok(id) => id.to_string(),
+            Err(_) if request.cid.is_empty() => {
+                wrong.push("function CID is required".to_owned());
+                String::new()
+            }
+            Err(error) => {
+                wrong.push(format!("function CID: could not {error}"));
+                String::new()
+            }
+        }
+    } else {
+        FunctionId::of_address(&request.uri).to_string()
+    };
+    let subgroup = match request.group() {
+        None | Some(GENERAL_TOPIC) => None,
+        Some(name) => name.parse().map_err(|error| wrong.push(format!("could not {error}"))).ok(),
+    };
+    let manifest_url = if request.uri.is_empty() {
+        // Where b7s workers look for it; those of ours take the content from wherever it is.
+        format!("https://{cid}.ipfs.w3s.link/manifest.json")
+    } else {
+        request.uri.clone()
+    };
+    let function = InstallFunction { manifest_url, cid };
+    if wrong.is_empty() { Ok((function, subgroup)) } else { Err(wrong) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_function_is_named_by_its_content_or_by_an_address() {
+        let cid = FunctionId::of_module(b"module").to_string();
+        let request = InstallRequest { cid: cid.clone(), ..InstallRequest::default() };
+        let manifest_url = format!("https://{cid}.ipfs.w3s.link/manifest.json");
+        let want = InstallFunction { manifest_url, cid: cid.clone() };
+        assert_eq!(checked(&request), Ok((want, None)));
+        let uri = "https://example.com/manifest.json".to_owned();
+        let id = FunctionId::of_address(&uri).to_string();
+        let topic = Some("gpu".to_owned());
+        let request = InstallRequest { cid, uri: uri.clone(), topic, ..InstallRequest::default() };
+        let want = InstallFunction { manifest_url: uri, cid: id };
+        assert_eq!(checked(&request), Ok((want, Some("gpu".parse().unwrap()))));
+        let nothing = checked(&InstallRequest::default());
+        assert_eq!(nothing, Err(vec!["function CID is required".to_owned()]));
+        for uri in ["nonsense", "file:///etc/passwd"] {
+            let elsewhere =
+                checked(&InstallRequest { uri: uri.to_owned(), ..InstallRequest::default() });
+            let want = "URI must begin with https:// or http://".to_owned();
+            assert_eq!(elsewhere, Err(vec![want]), "{uri}");
+        }
+    }
+}

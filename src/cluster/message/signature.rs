@@ -1,0 +1,115 @@
+//! Signed results: what a worker signs, and how a head checks it.
+
+use model::node::PeerId;
+
+use super::NodeResult;
+use crate::identity::{Identity, SignError, is_signed_by};
+
+/// What the signed bytes begin with, so that a signature of something else is never one of a result.
+const CONTEXT: &str = "triptych result 1";
+
+/// What is known of a result's signature.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Signed {
+    /// There is none.
+    No,
+    /// It is the peer's own, of this very result.
+    Yes,
+    /// It is another's, or of another result.
+    Wrongly,
+}
+
+/// The bytes that a worker signs for a result: a context, the request and the function it is for,
+/// and what the run left behind, each with its length before it, so that no two results share them.
+#[must_use]
+pub fn signed_bytes((request_id, function_id): (&str, &str), result: &NodeResult) -> Vec<u8> {
+    let outcome = &result.result;
+    let exit_code = outcome.exit_code.to_string();
+    let parts = [
+        CONTEXT,
+        request_id,
+        function_id,
+        result.code.as_str(),
+        &exit_code,
+        &outcome.stdout,
+        &outcome.stderr,
+    ];
+    let n_bytes = parts.iter().map(|part| part.len() + size_of::<u64>()).sum();
+    let mut bytes = Vec::with_capacity(n_bytes);
+    for part in parts {
+        bytes.extend(u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
+        bytes.extend(part.as_bytes());
+    }
+    bytes
+}
+
+impl NodeResult {
+    /// Signs the result of `request`: the ids of the request and of its function.
+    ///
+    /// # Errors
+    /// As [`Identity::sign`].
+    pub fn sign(mut self, request: (&str, &str), identity: &Identity) -> Result<Self, SignError> {
+        self.signature = hex(&identity.sign(&signed_bytes(request, &self))?);
+        Ok(self)
+    }
+
+    /// Whether `peer` signed this as its result of `request`.
+    #[must_use]
+    pub fn signed_by(&self, peer: &PeerId, request: (&str, &str)) -> Signed {
+        if self.signature.is_empty() {
+            return Signed::No;
+        }
+        let is_own = unhex(&self.signature)
+            .is_some_and(|signature| is_signed_by(peer, &signed_bytes(request, self), &signature));
+        if is_own { Signed::Yes } else { Signed::Wrongly }
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 0xf]);
+    digits.filter_map(|digit| char::from_digit(digit.into(), 16)).collect()
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    let digits: Option<Vec<u8>> =
+        text.chars().map(|c| c.to_digit(16).and_then(|digit| u8::try_from(digit).ok())).collect();
+    let digits = digits.filter(|digits| digits.len() % 2 == 0)?;
+    Some(digits.chunks_exact(2).map(|pair| pair.iter().fold(0, |byte, d| byte << 4 | d)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::functions::OutcomeBody;
+
+    use super::*;
+    use crate::message::Code;
+
+    fn result(stdout: &str, stderr: &str) -> NodeResult {
+        let result = OutcomeBody { stdout: stdout.into(), stderr: stderr.into(), exit_code: 0 };
+        NodeResult { code: Code::OK, result, ..NodeResult::default() }
+    }
+
+    #[test]
+    fn a_signature_is_of_one_node_one_request_and_one_result() {
+        let (worker, other) = (Identity::random(), Identity::random());
+        let signed = result("out", "").sign(("r", "f"), &worker).unwrap();
+        assert_eq!(signed.signature.len(), 128);
+        assert_eq!(signed.signed_by(worker.peer_id(), ("r", "f")), Signed::Yes);
+        assert_eq!(signed.signed_by(other.peer_id(), ("r", "f")), Signed::Wrongly);
+        assert_eq!(signed.signed_by(worker.peer_id(), ("s", "f")), Signed::Wrongly);
+        assert_eq!(signed.signed_by(worker.peer_id(), ("r", "g")), Signed::Wrongly);
+        let mut forged = signed.clone();
+        forged.result.stdout = "other".into();
+        assert_eq!(forged.signed_by(worker.peer_id(), ("r", "f")), Signed::Wrongly);
+        let nonsense = NodeResult { signature: "zz".into(), ..signed };
+        assert_eq!(nonsense.signed_by(worker.peer_id(), ("r", "f")), Signed::Wrongly);
+        assert_eq!(result("out", "").signed_by(worker.peer_id(), ("r", "f")), Signed::No);
+    }
+
+    #[test]
+    fn what_moves_from_one_field_to_the_next_changes_the_bytes() {
+        let bytes = |stdout: &str, stderr: &str| signed_bytes(("r", "f"), &result(stdout, stderr));
+        assert_ne!(bytes("ab", ""), bytes("a", "b"));
+        assert_ne!(bytes("a", "b"), bytes("", "ab"));
+    }
+}

@@ -1,0 +1,203 @@
+//! Addresses of nodes: the ones to dial, and the ones to tell others. Parsing alone, no I/O.
+
+use std::{fmt, net::IpAddr, str::FromStr};
+
+use libp2p::{
+    Multiaddr,
+    multiaddr::{Error, Protocol},
+};
+use model::node::PeerId;
+
+use crate::identity::named;
+
+/// The longest multiaddress read, in bytes. A DNS name has 253, a peer id 52.
+const ADDRESS_BYTES_MAX: usize = 512;
+
+/// A node to connect to: `/ip4/<address>/tcp/<port>/p2p/<peer id>`, also with `ip6`, `dns`, `dns4` or
+/// `dns6`, and with `/ws` after the port for a websocket (`/wss` or `/tls/ws` for one in TLS).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BootNode {
+    pub(super) peer: libp2p::PeerId,
+    pub(super) address: Multiaddr,
+}
+
+/// A text names no boot node.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("read `{text}` as a boot node, which is /ip4/<address>/tcp/<port>/p2p/<peer id>")]
+pub struct BootNodeError {
+    text: String,
+}
+
+impl BootNode {
+    /// The node's id.
+    #[must_use]
+    pub fn peer_id(&self) -> PeerId {
+        named(self.peer)
+    }
+}
+
+impl FromStr for BootNode {
+    type Err = BootNodeError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let wrong = || BootNodeError { text: text.chars().take(160).collect() };
+        if text.len() > ADDRESS_BYTES_MAX {
+            return Err(wrong());
+        }
+        let mut address: Multiaddr = text.parse().map_err(|_| wrong())?;
+        let Some(Protocol::P2p(peer)) = address.pop() else { return Err(wrong()) };
+        if is_dialable(&address) { Ok(Self { peer, address }) } else { Err(wrong()) }
+    }
+}
+
+impl fmt::Display for BootNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/p2p/{}", self.address, self.peer)
+    }
+}
+
+/// An address under which others reach a node that is behind NAT or a name:
+/// `/ip4|ip6|dns/<address>/tcp/<port>`, with `/ws` for its websocket.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Advertised(pub(super) Multiaddr);
+
+/// A text is no host under which a node could be reached.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("advertise `{host}`, which is neither an IP address nor a host name, with port {port}")]
+pub struct AdvertisedError {
+    host: String,
+    port: u16,
+}
+
+impl Advertised {
+    /// The address of the TCP listener as seen from outside: an IP address or a DNS name, and a port.
+    ///
+    /// # Errors
+    /// [`AdvertisedError`] if `host` is neither, or `port` is 0.
+    pub fn tcp(host: &str, port: u16) -> Result<Self, AdvertisedError> {
+        let wrong = || AdvertisedError { host: host.chars().take(80).collect(), port };
+        let named = |name: &str| format!("/dns/{name}").parse::<Multiaddr>();
+        let address = match host.parse::<IpAddr>() {
+            Ok(ip) if ip.is_unspecified() => return Err(wrong()),
+            Ok(ip) => Ok(Multiaddr::from(ip)),
+            Err(_) if is_host_name(host) => named(host),
+            Err(_) => return Err(wrong()),
+        };
+        match address {
+            Ok(address) if port != 0 => Ok(Self(address.with(Protocol::Tcp(port)))),
+            _ => Err(wrong()),
+        }
+    }
+
+    /// The address of the websocket listener as seen from outside.
+    ///
+    /// # Errors
+    /// As [`Self::tcp`].
+    pub fn websocket(host: &str, port: u16) -> Result<Self, AdvertisedError> {
+        Self::tcp(host, port).map(|Self(address)| Self(address.with(Protocol::Ws("/".into()))))
+    }
+}
+
+impl FromStr for Advertised {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let address: Multiaddr = text.parse()?;
+        if is_dialable(&address) { Ok(Self(address)) } else { Err(Error::InvalidMultiaddr) }
+    }
+}
+
+impl fmt::Display for Advertised {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Whether a node here could dial `address`, which names no peer.
+pub(super) fn is_dialable(address: &Multiaddr) -> bool {
+    use Protocol::{Dns, Dns4, Dns6, Ip4, Ip6, Tcp, Tls, Ws, Wss};
+    let parts: Vec<Protocol<'_>> = address.iter().collect();
+    let [Ip4(_) | Ip6(_) | Dns(_) | Dns4(_) | Dns6(_), Tcp(1..), rest @ ..] = parts.as_slice()
+    else {
+        return false;
+    };
+    matches!(rest, [] | [Ws(_) | Wss(_)] | [Tls, Ws(_)])
+}
+
+/// Returns the address in `text` and the peer it names, if it is one that can be dialed.
+pub(super) fn dialable(text: &str) -> Option<BootNode> {
+    text.parse().ok()
+}
+
+fn is_host_name(text: &str) -> bool {
+    let is_label = |label: &str| {
+        let is_allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        (1..=63).contains(&label.len()) && label.chars().all(is_allowed)
+    };
+    text.len() <= 253 && text.split('.').all(is_label)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_boot_node_is_a_tcp_or_websocket_address_that_names_its_peer() {
+        let peer = libp2p::PeerId::random();
+        for address in [
+            "/ip4/10.0.0.1/tcp/9527",
+            "/ip6/::1/tcp/1",
+            "/dns4/head.example/tcp/9527",
+            "/dns6/head.example/tcp/9527",
+            "/dns/head/tcp/9527/ws",
+            "/ip4/10.0.0.1/tcp/80/ws",
+            "/dns4/head.example/tcp/443/wss",
+            "/dns4/head.example/tcp/443/tls/ws",
+        ] {
+            let text = format!("{address}/p2p/{peer}");
+            let node: BootNode = text.parse().unwrap();
+            assert_eq!((node.to_string(), node.peer_id().to_string()), (text, peer.to_string()));
+        }
+        for address in [
+            "",
+            "/ip4/10.0.0.1",
+            "/ip4/10.0.0.1/tcp/0",
+            "/ip4/10.0.0.1/udp/1/quic-v1",
+            "/dnsaddr/head.example",
+            "/ip4/10.0.0.1/tcp/1/tls",
+        ] {
+            assert!(format!("{address}/p2p/{peer}").parse::<BootNode>().is_err(), "{address}");
+        }
+        for text in ["", "10.0.0.1:9527", "/ip4/10.0.0.1/tcp/9527"] {
+            assert!(text.parse::<BootNode>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_advertised_host_is_an_address_or_a_name() {
+        for (host, want) in [
+            ("203.0.113.7", "/ip4/203.0.113.7/tcp/9527"),
+            ("2001:db8::7", "/ip6/2001:db8::7/tcp/9527"),
+            ("head.example", "/dns/head.example/tcp/9527"),
+        ] {
+            assert_eq!(Advertised::tcp(host, 9527).unwrap().to_string(), want);
+            let websocket = Advertised::websocket(host, 9527).unwrap();
+            assert_eq!(websocket.to_string(), format!("{want}/ws"));
+        }
+        for host in ["", "0.0.0.0", "a/b", "head..example", "head example"] {
+            assert!(Advertised::tcp(host, 9527).is_err(), "{host}");
+        }
+        assert!(Advertised::tcp("203.0.113.7", 0).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_an_address_or_an_error(text in "(/?[a-z0-9]{0,6}/?[ -~]{0,12}){0,6}") {
+            if let Ok(node) = text.parse::<BootNode>() {
+                prop_assert_eq!(node.to_string().parse::<BootNode>(), Ok(node));
+            }
+        }
+    }
+}

@@ -1,0 +1,348 @@
+//! The dialer: whom to be connected to, under which addresses, and when to try again. A table of
+//! values, no I/O.
+//!
+//! Boot nodes are dialed for ever. So is whoever we once reached, and whom the peer store remembers,
+//! but less and less often. A peer that came to us by itself is dialed for some minutes under the
+//! addresses it named: most such peers come back by themselves.
+
+use std::{collections::HashMap, time::Duration};
+
+use libp2p::{Multiaddr, PeerId};
+use task::backoff::Backoff;
+use tokio::time::Instant;
+
+use super::BootNode;
+
+/// The wait before the second try. Short, since a head that restarts is back in a second.
+const FIRST_WAIT: Duration = Duration::from_millis(250);
+
+/// The longest wait between tries of a boot node, and of a peer that was lost lately: a head's
+/// workers are to be back within 5 s of its return.
+const LONGEST_WAIT: Duration = Duration::from_secs(2);
+
+/// How long a lost peer is dialed that often. A machine restarts in less.
+const LATELY: Duration = Duration::from_mins(10);
+
+/// The longest wait between tries of all others.
+const LONGEST_WAIT_LATER: Duration = Duration::from_mins(1);
+
+/// Peers, beside the boot nodes, that are kept in the table. Past it, the one that was lost longest
+/// ago is forgotten; while all are connected, a new one is not taken in. A head whose every worker
+/// restarts finds them all by their own dialing.
+const PEERS_MAX: usize = 256;
+
+/// Addresses kept of one peer.
+pub(super) const ADDRESSES_MAX: usize = 8;
+
+/// Peers dialed in one look at the table, ten times a second.
+const DUE_MAX: usize = 16;
+
+/// The table.
+#[derive(Debug)]
+pub(super) struct Dialer(HashMap<PeerId, Entry>);
+
+/// A peer to be dialed, and where.
+#[derive(Debug, PartialEq)]
+pub(super) struct Due {
+    pub(super) peer: PeerId,
+    pub(super) addresses: Vec<Multiaddr>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    addresses: Vec<Multiaddr>,
+    tie: Tie,
+    state: State,
+    backoff: Backoff,
+    lost: Instant,
+}
+
+/// Why a peer is dialed, from the strongest reason to the weakest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Tie {
+    /// It is a boot node.
+    Boot,
+    /// We reached it in this run.
+    Reached,
+    /// The peer store remembers it.
+    Remembered,
+    /// It reached us.
+    Came,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum State {
+    /// To be dialed at this moment.
+    Due(Instant),
+    /// Being dialed.
+    Dialing,
+    /// A connection stands.
+    Connected,
+}
+
+impl Dialer {
+    /// All of `boot_nodes` and of the `remembered` ones, due at once.
+    pub(super) fn new(boot_nodes: Vec<BootNode>, remembered: Vec<BootNode>, now: Instant) -> Self {
+        let mut dialer = Self(HashMap::new());
+        let boot_nodes = boot_nodes.into_iter().map(|node| (Tie::Boot, node));
+        let remembered = remembered.into_iter().map(|node| (Tie::Remembered, node));
+        for (tie, BootNode { peer, address }) in boot_nodes.chain(remembered) {
+            if let Some(entry) = dialer.entry(peer, tie, State::Due(now), now) {
+                entry.learn(address);
+            }
+        }
+        dialer
+    }
+
+    /// Takes the peers that are due at `now`, the strongest ties first; they count as being dialed
+    /// from here.
+    pub(super) fn take_due(&mut self, now: Instant) -> Vec<Due> {
+        let is_due = |entry: &Entry| matches!(entry.state, State::Due(at) if at <= now);
+        let mut due: Vec<(Tie, PeerId)> = self
+            .0
+            .iter()
+            .filter(|(_, entry)| is_due(entry))
+            .map(|(peer, entry)| (entry.tie, *peer))
+            .collect();
+        due.sort_unstable();
+        due.truncate(DUE_MAX);
+        let mut taken = Vec::new();
+        for (_, peer) in due {
+            if let Some(entry) = self.0.get_mut(&peer) {
+                entry.state = State::Dialing;
+                taken.push(Due { peer, addresses: entry.addresses.clone() });
+            }
+        }
+        taken
+    }
+
+    /// Notes that a connection to `peer` stands, which we reached under `address` if it is given.
+    pub(super) fn connected(&mut self, peer: PeerId, address: Option<Multiaddr>, now: Instant) {
+        let tie = if address.is_some() { Tie::Reached } else { Tie::Came };
+        let Some(entry) = self.entry(peer, tie, State::Connected, now) else { return };
+        entry.state = State::Connected;
+        entry.tie = entry.tie.min(tie);
+        entry.backoff = quick();
+        if let Some(address) = address {
+            entry.prefer(address);
+        }
+    }
+
+    /// Notes where a connected peer says it listens.
+    pub(super) fn named(&mut self, peer: PeerId, addresses: &[Multiaddr]) {
+        if let Some(entry) = self.0.get_mut(&peer) {
+            for address in addresses {
+                entry.learn(address.clone());
+            }
+        }
+    }
+
+    /// Notes that no connection to `peer` stands any more.
+    pub(super) fn lost(&mut self, peer: PeerId, now: Instant) {
+        if let Some(entry) = self.0.get_mut(&peer) {
+            entry.lost = now;
+            entry.state = State::Due(now + entry.backoff.next_wait());
+        }
+    }
+
+    /// Notes that `peer`, to which no connection stands, was not reached. Forgets it if no reason is
+    /// left to try again.
+    pub(super) fn failed(&mut self, peer: PeerId, now: Instant) {
+        let Some(entry) = self.0.get_mut(&peer) else { return };
+        let is_late = now - entry.lost >= LATELY;
+        if is_late && entry.tie == Tie::Came || entry.addresses.is_empty() {
+            self.0.remove(&peer);
+            return;
+        }
+        let mut wait = entry.backoff.next_wait();
+        if is_late && entry.tie != Tie::Boot {
+            wait = Backoff::new(LONGEST_WAIT_LATER, LONGEST_WAIT_LATER).next_wait();
+        }
+        entry.state = State::Due(now + wait);
+    }
+
+    /// Forgets `peer`, unless it is a boot node: that one waits as after a failure.
+    pub(super) fn forget(&mut self, peer: PeerId, now: Instant) {
+        if self.is_boot_node(peer) {
+            self.lost(peer, now);
+        } else {
+            self.0.remove(&peer);
+        }
+    }
+
+    /// Whether `peer` is in the table, and so is connected or will be dialed.
+    pub(super) fn knows(&self, peer: PeerId) -> bool {
+        self.0.contains_key(&peer)
+    }
+
+    /// Whether `peer` is a boot node.
+    pub(super) fn is_boot_node(&self, peer: PeerId) -> bool {
+        self.0.get(&peer).is_some_and(|entry| entry.tie == Tie::Boot)
+    }
+
+    /// The boot nodes.
+    pub(super) fn boot_nodes(&self) -> impl Iterator<Item = PeerId> {
+        self.0.iter().filter(|(_, entry)| entry.tie == Tie::Boot).map(|(peer, _)| *peer)
+    }
+
+    /// The boot nodes to which no connection stands.
+    pub(super) fn unreached(&self) -> Vec<PeerId> {
+        let is_meant = |entry: &Entry| entry.tie == Tie::Boot && entry.state != State::Connected;
+        self.0.iter().filter(|(_, entry)| is_meant(entry)).map(|(peer, _)| *peer).collect()
+    }
+
+    fn entry(&mut self, peer: PeerId, tie: Tie, state: State, now: Instant) -> Option<&mut Entry> {
+        let is_full = self.0.len() >= PEERS_MAX + self.boot_nodes().count();
+        if is_full && tie != Tie::Boot && !self.0.contains_key(&peer) {
+            let lost = self
+                .0
+                .iter()
+                .filter(|(_, entry)| entry.tie != Tie::Boot && entry.state != State::Connected);
+            let weakest = lost.max_by_key(|(_, entry)| (entry.tie, now - entry.lost))?;
+            let weakest = *weakest.0;
+            self.0.remove(&weakest);
+        }
+        let made = || Entry { addresses: Vec::new(), tie, state, backoff: quick(), lost: now };
+        Some(self.0.entry(peer).or_insert_with(made))
+    }
+}
+
+impl Entry {
+    /// Adds an address, as long as there is room.
+    fn learn(&mut self, address: Multiaddr) {
+        let address = without_peer(address);
+        if self.addresses.len() < ADDRESSES_MAX && !self.addresses.contains(&address) {
+            self.addresses.push(address);
+        }
+    }
+
+    /// Puts an address first.
+    fn prefer(&mut self, address: Multiaddr) {
+        let address = without_peer(address);
+        self.addresses.retain(|known| *known != address);
+        self.addresses.insert(0, address);
+        self.addresses.truncate(ADDRESSES_MAX);
+    }
+}
+
+const fn quick() -> Backoff {
+    Backoff::new(FIRST_WAIT, LONGEST_WAIT)
+}
+
+/// Returns `address` without the peer it may end in.
+pub(super) fn without_peer(mut address: Multiaddr) -> Multiaddr {
+    if let Some(last) = address.pop()
+        && !matches!(last, libp2p::multiaddr::Protocol::P2p(_))
+    {
+        address.push(last);
+    }
+    address
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(peer: PeerId) -> BootNode {
+        format!("/ip4/127.0.0.1/tcp/1/p2p/{peer}").parse().unwrap()
+    }
+
+    fn address(port: u16) -> Multiaddr {
+        format!("/ip4/127.0.0.1/tcp/{port}").parse().unwrap()
+    }
+
+    fn due(dialer: &mut Dialer) -> usize {
+        dialer.take_due(Instant::now()).len()
+    }
+
+    async fn pass(time: Duration) {
+        tokio::time::advance(time).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_boot_node_is_due_again_within_two_seconds_however_often_it_failed() {
+        let peer = PeerId::random();
+        let mut dialer = Dialer::new(vec![node(peer)], vec![], Instant::now());
+        for _ in 0..1000 {
+            assert_eq!(due(&mut dialer), 1);
+            assert_eq!(due(&mut dialer), 0, "it is being dialed");
+            dialer.failed(peer, Instant::now());
+            assert_eq!(due(&mut dialer), 0, "it waits");
+            pass(LONGEST_WAIT).await;
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connected_node_is_left_alone() {
+        let peer = PeerId::random();
+        let mut dialer = Dialer::new(vec![node(peer)], vec![], Instant::now());
+        assert_eq!(dialer.unreached(), [peer]);
+        dialer.connected(peer, Some(address(1)), Instant::now());
+        assert_eq!(dialer.unreached(), []);
+        pass(Duration::from_hours(1)).await;
+        assert_eq!(due(&mut dialer), 0);
+        dialer.lost(PeerId::random(), Instant::now());
+        assert_eq!(due(&mut dialer), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_peer_once_reached_is_dialed_within_two_seconds_then_each_minute_for_ever() {
+        let peer = PeerId::random();
+        let mut dialer = Dialer::new(vec![], vec![], Instant::now());
+        dialer.connected(peer, Some(address(7).with_p2p(peer).unwrap()), Instant::now());
+        dialer.lost(peer, Instant::now());
+        for _ in 0..100 {
+            pass(LONGEST_WAIT).await;
+            let want = Due { peer, addresses: vec![address(7)] };
+            assert_eq!(dialer.take_due(Instant::now()), [want]);
+            dialer.failed(peer, Instant::now());
+        }
+        pass(LATELY).await;
+        for _ in 0..100 {
+            assert_eq!(due(&mut dialer), 1);
+            dialer.failed(peer, Instant::now());
+            pass(LONGEST_WAIT).await;
+            assert_eq!(due(&mut dialer), 0, "less often now");
+            pass(LONGEST_WAIT_LATER).await;
+        }
+        dialer.connected(peer, None, Instant::now());
+        dialer.lost(peer, Instant::now());
+        pass(LONGEST_WAIT).await;
+        assert_eq!(due(&mut dialer), 1, "lost lately");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_peer_that_came_by_itself_is_dialed_for_some_minutes_where_it_says() {
+        let peer = PeerId::random();
+        let mut dialer = Dialer::new(vec![], vec![], Instant::now());
+        dialer.connected(peer, None, Instant::now());
+        dialer.named(peer, &(1..20).map(address).collect::<Vec<_>>());
+        dialer.lost(peer, Instant::now());
+        pass(LONGEST_WAIT).await;
+        let addresses = dialer.take_due(Instant::now()).pop().unwrap().addresses;
+        assert_eq!(addresses.len(), ADDRESSES_MAX);
+        dialer.failed(peer, Instant::now());
+        pass(LATELY).await;
+        assert_eq!(due(&mut dialer), 1);
+        dialer.failed(peer, Instant::now());
+        pass(Duration::from_hours(1)).await;
+        assert_eq!(due(&mut dialer), 0, "forgotten");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_table_is_bounded_and_forgets_the_weakest_ties_first() {
+        let (boot, reached) = (PeerId::random(), PeerId::random());
+        let remembered = (0..PEERS_MAX + 10).map(|_| node(PeerId::random())).collect();
+        let mut dialer = Dialer::new(vec![node(boot)], remembered, Instant::now());
+        assert_eq!(dialer.0.len(), PEERS_MAX + 1);
+        dialer.connected(reached, Some(address(1)), Instant::now());
+        dialer.lost(reached, Instant::now());
+        assert_eq!(dialer.0.len(), PEERS_MAX + 1);
+        for _ in 0..2 * PEERS_MAX {
+            dialer.connected(PeerId::random(), None, Instant::now());
+        }
+        assert!(dialer.is_boot_node(boot));
+        assert_eq!(dialer.0.len(), PEERS_MAX + 1);
+        assert!(dialer.take_due(Instant::now()).len() <= DUE_MAX);
+    }
+}

@@ -1,0 +1,112 @@
+//! Why the network did not start, or did not carry a message.
+
+use std::time::Duration;
+
+use model::node::PeerId;
+
+use super::{ExchangeError, OpenError};
+use crate::peer_db::PeerDbError;
+
+/// Why the network did not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum NetworkError {
+    /// The transport or a protocol could not be set up.
+    #[error("set up the network")]
+    Setup(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The address could not be listened on.
+    #[error("listen on {address}")]
+    Listen {
+        /// Which address.
+        address: String,
+        /// Why not.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The boot nodes were to be reached, and some were not.
+    #[error("reach the boot nodes {} within {within:?}", texts(.peers))]
+    Unreached {
+        /// Which.
+        peers: Vec<PeerId>,
+        /// How long it was tried.
+        within: Duration,
+    },
+    /// One port was given for TCP and for websockets.
+    #[error("listen on port {port} for TCP and for websockets at once")]
+    SamePort {
+        /// Which port.
+        port: u16,
+    },
+    /// The peer store could not be opened.
+    #[error("open the peer store")]
+    PeerDb(#[from] PeerDbError),
+    /// A protocol name is none.
+    #[error("use `{name}` as the name of a protocol, which begins with a slash")]
+    Protocol {
+        /// The name.
+        name: String,
+    },
+}
+
+/// Why a message was not published.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PublishError {
+    /// No connected peer listens to the topic.
+    #[error("find a peer that listens to the topic")]
+    Unheard,
+    /// It is longer than [`GOSSIP_BYTES_MAX`](super::GOSSIP_BYTES_MAX), or the gossip protocol refused it.
+    #[error("publish a message: {reason}")]
+    Refused {
+        /// Why.
+        reason: String,
+    },
+    /// The network has stopped.
+    #[error("publish on a network that has stopped")]
+    Stopped,
+}
+
+/// Why a message did not reach a peer.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SendError {
+    /// The peer's id is no libp2p one.
+    #[error("read {peer} as a libp2p peer id")]
+    Peer {
+        /// Which peer.
+        peer: PeerId,
+    },
+    /// No stream could be opened.
+    #[error("open a stream to {peer}")]
+    Open {
+        /// To whom.
+        peer: PeerId,
+        /// Why not.
+        #[source]
+        source: OpenError,
+    },
+    /// The stream broke, or more came back than was agreed.
+    #[error("exchange a message with {peer}")]
+    Exchange {
+        /// With whom.
+        peer: PeerId,
+        /// What went wrong.
+        #[source]
+        source: ExchangeError,
+    },
+    /// It took too long.
+    #[error("exchange a message with {peer} within {within:?}")]
+    TimedOut {
+        /// With whom.
+        peer: PeerId,
+        /// How long it was given.
+        within: Duration,
+    },
+    /// The network has stopped.
+    #[error("send on a network that has stopped")]
+    Stopped,
+}
+
+fn texts(peers: &[PeerId]) -> String {
+    peers.iter().map(PeerId::as_str).collect::<Vec<_>>().join(", ")
+}

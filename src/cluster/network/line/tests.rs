@@ -1,0 +1,61 @@
+use futures::{StreamExt as _, TryStreamExt as _, io::Cursor, stream};
+use proptest::prelude::*;
+
+use super::*;
+
+fn written(frames: &[Frame]) -> Vec<u8> {
+    let mut together = Vec::new();
+    for frame in frames {
+        put(&mut together, frame);
+    }
+    together
+}
+
+#[tokio::test]
+async fn a_frame_that_is_too_long_or_cut_short_ends_the_line() {
+    let frame = Frame { kind: 7, content: Bytes::from_static(b"content") };
+    let whole = written(std::slice::from_ref(&frame));
+    assert_eq!(read(&mut Cursor::new(&whole)).await.unwrap(), Some(frame));
+    assert_eq!(read(&mut Cursor::new([])).await.unwrap(), None);
+    for n_bytes in 1..whole.len() {
+        let cut = read(&mut Cursor::new(&whole[..n_bytes])).await.unwrap_err();
+        assert_eq!(cut.kind(), io::ErrorKind::UnexpectedEof, "{n_bytes}");
+    }
+    let announced = u32::try_from(MESSAGE_BYTES_MAX + 1).unwrap().to_be_bytes();
+    let long = read(&mut Cursor::new([&announced[..], &[7]].concat())).await.unwrap_err();
+    assert_eq!(long.kind(), io::ErrorKind::InvalidData);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_frame_that_does_not_go_on_is_given_up() {
+    let begun = stream::iter([Ok::<_, io::Error>(vec![0, 0, 0, 9, 1, b'x'])]);
+    let mut stalling = begun.chain(stream::pending()).into_async_read();
+    assert_eq!(read(&mut stalling).await.unwrap_err().kind(), io::ErrorKind::TimedOut);
+}
+
+proptest! {
+    #[test]
+    fn frames_are_read_as_they_were_written(
+        frames in prop::collection::vec((any::<u8>(), prop::collection::vec(any::<u8>(), 0..300)), 0..5),
+    ) {
+        let frames: Vec<Frame> =
+            frames.into_iter().map(|(kind, content)| Frame { kind, content: content.into() }).collect();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let mut stream = Cursor::new(written(&frames));
+        for frame in frames {
+            prop_assert_eq!(runtime.block_on(read(&mut stream)).unwrap(), Some(frame));
+        }
+        prop_assert_eq!(runtime.block_on(read(&mut stream)).unwrap(), None);
+    }
+
+    #[test]
+    fn any_bytes_are_frames_then_an_end_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let mut stream = Cursor::new(&bytes);
+        let mut n_read = 0;
+        while let Ok(Some(frame)) = runtime.block_on(read(&mut stream)) {
+            n_read += HEADER_BYTES + frame.content.len();
+        }
+        prop_assert!(n_read <= bytes.len());
+    }
+}

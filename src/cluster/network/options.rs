@@ -1,0 +1,107 @@
+//! Whom a node is connected to, beside its boot nodes, and how they reach it.
+
+use std::{collections::BTreeSet, path::PathBuf};
+
+use model::node::{PeerId, Role};
+
+use super::Advertised;
+
+/// Whom a node is connected to, beside its boot nodes, and how they reach it.
+#[derive(Debug, Clone)]
+pub struct Connectivity {
+    /// The port of a websocket listener, 0 for a free one; none for no such listener.
+    pub websocket: Option<u16>,
+    /// The addresses told to peers, in place of those listened on. Empty for these.
+    pub advertised: Vec<Advertised>,
+    /// How many connections it keeps; none for as many as come.
+    pub connections: Option<ConnectionBounds>,
+    /// Peers it looks for on its topics until it has as many; 0 for no rendezvous at all.
+    pub wanted_peers: usize,
+    /// Whether it finds, and is found by, nodes in the local network (mDNS).
+    pub is_local_discovery_on: bool,
+    /// The folder of the peer store; none for a node that remembers nobody.
+    pub peer_db: Option<PathBuf>,
+    /// Whether the peers in the peer store are dialed at start.
+    pub is_dialing_back: bool,
+    /// Whether the node fails to start unless every boot node is reached.
+    pub must_reach_boot_nodes: bool,
+    /// Whose gossip and messages are heard.
+    pub heeded: Heeded,
+}
+
+impl Connectivity {
+    /// That of a node for which nothing is configured: no websocket, no memory, and everybody is heard.
+    #[must_use]
+    pub const fn of(role: Role) -> Self {
+        Self {
+            websocket: None,
+            advertised: Vec::new(),
+            connections: Some(CONNECTIONS),
+            wanted_peers: match role {
+                Role::Head => WANTED_PEERS_OF_HEAD,
+                Role::Worker => WANTED_PEERS,
+            },
+            is_local_discovery_on: false,
+            peer_db: None,
+            is_dialing_back: true,
+            must_reach_boot_nodes: false,
+            heeded: Heeded::Everyone,
+        }
+    }
+}
+
+/// Peers that a worker looks for on its topics, as many as b7s nodes do. A head needs all of them:
+/// see [`WANTED_PEERS_OF_HEAD`].
+pub const WANTED_PEERS: usize = 20;
+
+/// Peers that a head looks for on its topics: as many workers as it is built for.
+pub const WANTED_PEERS_OF_HEAD: usize = 1024;
+
+/// Connections that are kept where nothing else is said. A head of a thousand workers fits; b7s keeps
+/// 192, which its users found to throttle heads.
+pub const CONNECTIONS: ConnectionBounds = ConnectionBounds { low: 2048, high: 2458 };
+
+/// How many connections a node keeps. Past `high`, the newest are closed until `low` are left; those
+/// to boot nodes and to peers that are heeded by name stay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ConnectionBounds {
+    pub(super) low: u32,
+    pub(super) high: u32,
+}
+
+impl ConnectionBounds {
+    /// About `count` connections: at most a fifth more, as b7s reads its `--connection-count`.
+    #[must_use]
+    pub const fn around(count: u32) -> Self {
+        Self { low: count, high: count.saturating_add(count / 5) }
+    }
+}
+
+/// Whose gossip and messages a node hears: a worker may obey some heads alone, a head may take
+/// answers and offers of some workers alone. Others stay connected and pass gossip on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Heeded {
+    /// Everybody's.
+    Everyone,
+    /// Those of these peers.
+    Only(BTreeSet<PeerId>),
+}
+
+impl Heeded {
+    /// Whether `peer` is heard.
+    #[must_use]
+    pub fn includes(&self, peer: &PeerId) -> bool {
+        match self {
+            Self::Everyone => true,
+            Self::Only(peers) => peers.contains(peer),
+        }
+    }
+}
+
+impl FromIterator<PeerId> for Heeded {
+    /// Those of `peers`; everybody's if there are none.
+    fn from_iter<I: IntoIterator<Item = PeerId>>(peers: I) -> Self {
+        let peers: BTreeSet<PeerId> = peers.into_iter().collect();
+        if peers.is_empty() { Self::Everyone } else { Self::Only(peers) }
+    }
+}

@@ -1,0 +1,216 @@
+//! The rendezvous: finding the peers of a topic, and being found, through the Kademlia table of
+//! providers. When to do what, and under which key; no I/O.
+//!
+//! As with go-libp2p's routing discovery, a topic's key is the multihash of its name's SHA-256, and
+//! who belongs to the topic provides that key. Peers are looked for until there are enough.
+
+use std::time::Duration;
+
+use libp2p::{
+    PeerId,
+    kad::{
+        self, RecordKey,
+        store::{MemoryStore, MemoryStoreConfig, RecordStore as _},
+    },
+};
+use sha2::{Digest as _, Sha256};
+use tokio::time::Instant;
+
+use super::dialer::ADDRESSES_MAX;
+
+/// The protocol of the public table, which b7s nodes use too.
+pub(super) const PROTOCOL: &str = "/ipfs/kad/1.0.0";
+
+/// How often peers are looked for while there are too few, as b7s nodes do.
+const LOOK_EVERY: Duration = Duration::from_secs(10);
+
+/// How often they are looked for when there are enough, and how often the topic is provided anew:
+/// who keeps the record may have restarted. It would be kept for a day.
+const AGAIN_EVERY: Duration = Duration::from_mins(15);
+
+/// Topics that are looked after. A node of ours has its subgroups and the general one.
+const TOPICS_MAX: usize = 256;
+
+/// Topics of all peers whose providers are kept here, and providers of each: the table's own bounds.
+const STORE: MemoryStoreConfig = MemoryStoreConfig {
+    max_records: 0,
+    max_value_bytes: 0,
+    max_provided_keys: 1024,
+    max_providers_per_key: 20,
+};
+
+/// How long a query may take.
+const QUERY_WITHIN: Duration = Duration::from_secs(20);
+
+/// Returns the Kademlia behavior: a server of providers alone, since nothing here needs records.
+pub(super) fn behaviour(own: PeerId) -> kad::Behaviour<MemoryStore> {
+    let mut config = kad::Config::new(libp2p::StreamProtocol::new(PROTOCOL));
+    config
+        .set_record_filtering(kad::StoreInserts::FilterBoth)
+        .set_query_timeout(QUERY_WITHIN)
+        .set_caching(kad::Caching::Disabled);
+    let store = MemoryStore::with_config(own, STORE);
+    let mut kad = kad::Behaviour::with_config(own, store, config);
+    kad.set_mode(Some(kad::Mode::Server));
+    kad
+}
+
+/// Keeps what a peer provides, with a bounded number of addresses.
+pub(super) fn keep(kad: &mut kad::Behaviour<MemoryStore>, mut record: kad::ProviderRecord) {
+    record.addresses.truncate(ADDRESSES_MAX);
+    // Full, the table keeps what it has, and the peer provides again later.
+    drop(kad.store_mut().add_provider(record));
+}
+
+/// Returns the key under which those who belong to `topic` are found.
+pub(super) fn key(topic: &str) -> RecordKey {
+    // The multihash: SHA-256 is 0x12, its length 0x20. The table is keyed by it, not by the CID
+    // around it.
+    let mut multihash = vec![0x12, 0x20];
+    multihash.extend_from_slice(&Sha256::digest(topic.as_bytes()));
+    RecordKey::from(multihash)
+}
+
+/// What to do now.
+#[derive(Debug, PartialEq)]
+pub(super) enum Step {
+    /// Tell the table that we belong to the topic of this key.
+    Provide(RecordKey),
+    /// Ask it who else does.
+    Look(RecordKey),
+}
+
+/// The topics and when they were last provided and looked for.
+#[derive(Debug)]
+pub(super) struct Rendezvous {
+    topics: Vec<Topic>,
+    wanted: usize,
+    /// Whether a peer that keeps the table has come since the topics were last provided.
+    is_table_new: bool,
+    provided: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Topic {
+    key: RecordKey,
+    is_provided: bool,
+    looked: Option<Instant>,
+}
+
+impl Rendezvous {
+    /// Looks for peers until there are `wanted`.
+    pub(super) const fn new(wanted: usize) -> Self {
+        Self { topics: Vec::new(), wanted, is_table_new: false, provided: None }
+    }
+
+    /// Whether there is no rendezvous at all.
+    pub(super) const fn is_off(&self) -> bool {
+        self.wanted == 0
+    }
+
+    /// Adds a topic, which is provided and looked for from now on.
+    pub(super) fn join(&mut self, topic: &str) {
+        let key = key(topic);
+        if self.topics.len() < TOPICS_MAX && self.topics.iter().all(|known| known.key != key) {
+            self.topics.push(Topic { key, is_provided: false, looked: None });
+        }
+    }
+
+    /// Notes that a peer that keeps the table has connected.
+    pub(super) const fn met(&mut self) {
+        self.is_table_new = true;
+    }
+
+    /// Whether a provider that was found is wanted while `n_peers` are connected.
+    pub(super) const fn wants(&self, n_peers: usize) -> bool {
+        n_peers < self.wanted
+    }
+
+    /// Returns what to do at `now`, while `n_peers` are connected and the table has `n_routed` peers.
+    /// Those are counted where it matters alone, since that takes long.
+    pub(super) fn due(
+        &mut self,
+        now: Instant,
+        n_peers: usize,
+        n_routed: impl FnOnce() -> usize,
+    ) -> Vec<Step> {
+        let provided_before = |wait| self.provided.is_none_or(|at| now - at >= wait);
+        let is_provided_again =
+            provided_before(AGAIN_EVERY) || self.is_table_new && provided_before(LOOK_EVERY);
+        let wait = if self.wants(n_peers) { LOOK_EVERY } else { AGAIN_EVERY };
+        let is_topic_due =
+            |topic: &Topic| !topic.is_provided || topic.looked.is_none_or(|at| now - at >= wait);
+        let is_due = is_provided_again || self.topics.iter().any(is_topic_due);
+        if self.is_off() || !is_due || n_routed() == 0 {
+            return Vec::new();
+        }
+        if is_provided_again {
+            self.topics.iter_mut().for_each(|topic| topic.is_provided = false);
+            self.is_table_new = false;
+            self.provided = Some(now);
+        }
+        let mut steps = Vec::new();
+        for topic in &mut self.topics {
+            if !topic.is_provided {
+                topic.is_provided = true;
+                steps.push(Step::Provide(topic.key.clone()));
+            }
+            if topic.looked.is_none_or(|at| now - at >= wait) {
+                topic.looked = Some(now);
+                steps.push(Step::Look(topic.key.clone()));
+            }
+        }
+        steps
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_key_of_the_general_topic_is_the_one_go_nodes_use() {
+        // Computed apart: `printf blockless/b7s/general | sha256sum`.
+        let want = "122089ce6db3f2efb48a8a395a1c3a4105e9f9b975f901ac9d47d2feaf763fb3f534";
+        let byte = |digits: &[u8]| u8::from_str_radix(str::from_utf8(digits).unwrap(), 16).unwrap();
+        let want: Vec<u8> = want.as_bytes().chunks(2).map(byte).collect();
+        assert_eq!(key("blockless/b7s/general").to_vec(), want);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_topic_is_provided_and_looked_for_once_somebody_keeps_the_table() {
+        let mut rendezvous = Rendezvous::new(3);
+        rendezvous.join("general");
+        rendezvous.join("general");
+        let mut due = |n_peers, n_routed| rendezvous.due(Instant::now(), n_peers, || n_routed);
+        assert_eq!(due(0, 0), [], "nobody to ask");
+        assert_eq!(due(1, 1), [Step::Provide(key("general")), Step::Look(key("general"))]);
+        assert_eq!(due(1, 1), []);
+        tokio::time::advance(LOOK_EVERY).await;
+        assert_eq!(due(3, 1), [], "enough");
+        assert_eq!(due(2, 1), [Step::Look(key("general"))]);
+        tokio::time::advance(AGAIN_EVERY).await;
+        assert_eq!(due(3, 1).len(), 2, "now and then all the same");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_table_that_came_anew_is_told_again_but_not_at_every_arrival() {
+        let mut rendezvous = Rendezvous::new(1);
+        rendezvous.join("general");
+        rendezvous.met();
+        assert_eq!(rendezvous.due(Instant::now(), 1, || 1).len(), 2);
+        rendezvous.met();
+        assert_eq!(rendezvous.due(Instant::now(), 1, || 2), []);
+        tokio::time::advance(LOOK_EVERY).await;
+        assert_eq!(rendezvous.due(Instant::now(), 1, || 2), [Step::Provide(key("general"))]);
+        assert_eq!(rendezvous.due(Instant::now(), 1, || 2), []);
+    }
+
+    #[test]
+    fn topics_are_bounded_and_none_means_off() {
+        let mut rendezvous = Rendezvous::new(0);
+        (0..TOPICS_MAX + 10).for_each(|n| rendezvous.join(&n.to_string()));
+        assert_eq!(rendezvous.topics.len(), TOPICS_MAX);
+        assert_eq!(rendezvous.due(Instant::now(), 0, || 9), []);
+    }
+}

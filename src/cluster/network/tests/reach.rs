@@ -1,0 +1,218 @@
+//! How nodes find one another: through a boot node, the peer store, a name, a websocket.
+
+use tempfile::tempdir;
+
+use super::*;
+
+/// Options of a node that finds others on its topics.
+fn finding(boot_nodes: Vec<BootNode>) -> NetworkOptions {
+    let connectivity = Connectivity::of(Role::Worker);
+    NetworkOptions { connectivity, ..options(boot_nodes) }
+}
+
+async fn started(group: &Group, options: NetworkOptions) -> Started {
+    Network::start(group, options).await.unwrap()
+}
+
+#[tokio::test]
+async fn nodes_of_a_topic_find_one_another_and_again_when_the_boot_node_is_gone() {
+    let (group, booting, first) = (Group::default(), Group::default(), Group::default());
+    let (boot, _at_boot) = started(&booting, finding(vec![])).await;
+    let identity = Identity::random();
+    let head = |port| NetworkOptions {
+        identity: identity.clone(),
+        port,
+        ..finding(vec![boot_node(&boot)])
+    };
+    let (network, at_head) = started(&first, head(0)).await;
+    network.subscribe("general").await.unwrap();
+    let (worker, mut at_worker) = started(&group, finding(vec![boot_node(&boot)])).await;
+    worker.subscribe("general").await.unwrap();
+    connected(&mut at_worker, identity.peer_id()).await;
+    worker.tell(identity.peer_id(), TOLD, b"{}").await.unwrap();
+
+    let port = port(&network);
+    booting.shutdown().await;
+    first.shutdown().await;
+    drop((network, at_head));
+    disconnected(&mut at_worker, identity.peer_id()).await;
+    let restart = || Network::start(&group, head(port));
+    let (network, _at_head) = until(WITHIN, restart).await.unwrap();
+    let began = Instant::now();
+    connected(&mut at_worker, network.peer_id()).await;
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    group.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_head_that_only_the_peer_store_knows_is_found_and_again_after_its_restart() {
+    let (group, first, dir) = (Group::default(), Group::default(), tempdir().unwrap());
+    let identity = Identity::random();
+    let head = |port| NetworkOptions { identity: identity.clone(), port, ..options(vec![]) };
+    let worker = |boot_nodes, is_dialing_back| {
+        let peer_db = Some(dir.path().join("peers"));
+        let connectivity = Connectivity {
+            peer_db,
+            wanted_peers: 0,
+            is_dialing_back,
+            ..Connectivity::of(Role::Worker)
+        };
+        NetworkOptions { connectivity, ..options(boot_nodes) }
+    };
+    let (network, at_head) = started(&first, head(0)).await;
+    let early = group.child();
+    let (before, mut at_before) = started(&early, worker(vec![boot_node(&network)], true)).await;
+    assert_eq!(before.n_remembered(), 0);
+    connected(&mut at_before, identity.peer_id()).await;
+    early.shutdown().await;
+
+    let (deaf, _at_deaf) = started(&group, worker(vec![], false)).await;
+    assert_eq!(deaf.n_remembered(), 0, "told not to dial back");
+    let (worker, mut at_worker) = started(&group, worker(vec![], true)).await;
+    assert_eq!(worker.n_remembered(), 1);
+    connected(&mut at_worker, identity.peer_id()).await;
+
+    let port = port(&network);
+    first.shutdown().await;
+    drop((network, at_head));
+    disconnected(&mut at_worker, identity.peer_id()).await;
+    let (_head, _at_head) = until(WITHIN, || Network::start(&group, head(port))).await.unwrap();
+    let began = Instant::now();
+    connected(&mut at_worker, identity.peer_id()).await;
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    group.shutdown().await;
+}
+
+#[tokio::test]
+async fn names_and_websockets_are_dialed() {
+    let group = Group::default();
+    let connectivity =
+        Connectivity { websocket: Some(0), wanted_peers: 0, ..Connectivity::of(Role::Head) };
+    let (head, _at_head) =
+        started(&group, NetworkOptions { connectivity, ..options(vec![]) }).await;
+    let addresses = head.addresses();
+    let [tcp, websocket] = addresses.as_slice() else { panic!("two listeners: {addresses:?}") };
+    assert!(websocket.contains("/ws/p2p/"), "{websocket}");
+    for address in [tcp, websocket] {
+        for address in [address.clone(), address.replace("/ip4/127.0.0.1/", "/dns4/localhost/")] {
+            let (worker, mut at_worker) = node(&group, vec![address.parse().unwrap()]).await;
+            connected(&mut at_worker, head.peer_id()).await;
+            worker.tell(head.peer_id(), TOLD, &vec![b'x'; 1024 * 1024]).await.unwrap();
+        }
+    }
+    group.shutdown().await;
+}
+
+#[tokio::test]
+async fn one_port_is_not_for_tcp_and_websockets() {
+    let connectivity = Connectivity { websocket: Some(9527), ..Connectivity::of(Role::Head) };
+    let options = NetworkOptions { connectivity, port: 9527, ..options(vec![]) };
+    let refused = Network::start(&Group::default(), options).await;
+    assert!(matches!(refused, Err(NetworkError::SamePort { port: 9527 })));
+}
+
+#[tokio::test]
+async fn peers_are_told_the_advertised_addresses_alone() {
+    let group = Group::default();
+    let connectivity = Connectivity {
+        advertised: vec![
+            Advertised::tcp("head.example", 9527).unwrap(),
+            Advertised::websocket("203.0.113.7", 80).unwrap(),
+        ],
+        ..Connectivity::of(Role::Head)
+    };
+    let address = Ipv4Addr::LOCALHOST;
+    let (head, _at_head) =
+        started(&group, NetworkOptions { connectivity, ..options(vec![]) }).await;
+    let want = ["/dns/head.example/tcp/9527", "/ip4/203.0.113.7/tcp/80/ws"]
+        .map(|address| format!("{address}/p2p/{}", head.peer_id()));
+    assert_eq!(head.addresses(), want);
+    let port = head.listening.read()[0].to_string().rsplit('/').next().unwrap().to_owned();
+    let listening = format!("/ip4/{address}/tcp/{port}/p2p/{}", head.peer_id());
+    let (_worker, mut at_worker) = node(&group, vec![listening.parse().unwrap()]).await;
+    let mut told = next(&mut at_worker, |event| match event {
+        Event::Identified { addresses, .. } => Some(addresses),
+        _ => None,
+    })
+    .await;
+    told.sort();
+    assert_eq!(told, want);
+    group.shutdown().await;
+}
+
+#[tokio::test]
+async fn boot_nodes_that_are_not_reached_are_named() {
+    let group = Group::default();
+    let (head, _at_head) = node(&group, vec![]).await;
+    let nobody = Identity::random();
+    let missing: BootNode =
+        format!("/ip4/127.0.0.1/tcp/9/p2p/{}", nobody.peer_id()).parse().unwrap();
+    let (worker, _events) = node(&group, vec![boot_node(&head)]).await;
+    worker.reach_boot_nodes(WITHIN).await.unwrap();
+    let (worker, mut at_worker) = node(&group, vec![boot_node(&head), missing]).await;
+    connected(&mut at_worker, head.peer_id()).await;
+    let error = worker.reach_boot_nodes(Duration::from_millis(300)).await.unwrap_err();
+    assert!(
+        matches!(&error, NetworkError::Unreached { peers, .. } if *peers == [nobody.peer_id().clone()]),
+        "{error}"
+    );
+    group.shutdown().await;
+}
+
+#[tokio::test]
+async fn of_too_many_connections_the_newest_are_closed_and_the_boot_node_s_stays() {
+    let group = Group::default();
+    let (boot, _at_boot) = node(&group, vec![]).await;
+    let connectivity = Connectivity {
+        connections: Some(ConnectionBounds { low: 2, high: 3 }),
+        wanted_peers: 0,
+        ..Connectivity::of(Role::Head)
+    };
+    let options = NetworkOptions { connectivity, ..options(vec![boot_node(&boot)]) };
+    let (head, mut at_head) = started(&group, options).await;
+    connected(&mut at_head, boot.peer_id()).await;
+    let mut peers = Vec::new();
+    for _ in 0..3 {
+        let (peer, events) = node(&group, vec![boot_node(&head)]).await;
+        connected(&mut at_head, peer.peer_id()).await;
+        peers.push((peer, events));
+    }
+    for (peer, _) in peers[1..].iter().rev() {
+        disconnected(&mut at_head, peer.peer_id()).await;
+    }
+    head.tell(boot.peer_id(), TOLD, b"{}").await.unwrap();
+    head.tell(peers[0].0.peer_id(), TOLD, b"{}").await.unwrap();
+    assert_eq!(ConnectionBounds::around(100), ConnectionBounds { low: 100, high: 120 });
+    group.shutdown().await;
+}
+
+#[tokio::test]
+async fn nodes_of_the_local_network_find_one_another() {
+    let group = Group::default();
+    // A free port stands for the one of multicast DNS, where the machine's own services are.
+    let free = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let at = SocketAddrV4::new(*local::GROUP.ip(), free);
+    let mut nodes = Vec::new();
+    for _ in 0..2 {
+        let (finder, mut found) = mpsc::channel(FOUND_CAPACITY);
+        let (network, events) = node(&group, vec![]).await;
+        network.find_locally(Ipv4Addr::LOCALHOST.into(), at, finder);
+        nodes.push((network, events));
+        let own = nodes[0].0.peer_id().clone();
+        if nodes.len() == 2 {
+            let other = async {
+                loop {
+                    let node = found.recv().await.expect("it is being looked for");
+                    if node.peer_id() == own {
+                        return node;
+                    }
+                }
+            };
+            let other = timeout(WITHIN, other).await.expect("it is found");
+            assert_eq!(other, boot_node(&nodes[0].0));
+        } else {
+            group.spawn("found", async move { while found.recv().await.is_some() {} });
+        }
+    }
+    group.shutdown().await;
+}

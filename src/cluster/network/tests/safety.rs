@@ -1,0 +1,253 @@
+//! Peers that misbehave: what they send is dropped, they are cut off, and others are served.
+
+use futures::{AsyncWriteExt as _, StreamExt as _, future::join_all};
+use libp2p::{
+    gossipsub::{self, IdentTopic, MessageAuthenticity, ValidationMode},
+    swarm::SwarmEvent,
+};
+
+use super::{
+    super::{
+        guard::{ALLOWANCES, Rate},
+        swarm,
+    },
+    *,
+};
+
+/// Little, so that a test uses it up.
+const FEW: Allowances = Allowances {
+    streams: Rate { burst: 20, per_second: 0 },
+    gossip: Rate { burst: 20, per_second: 0 },
+    offenses: Rate { burst: 5, per_second: 0 },
+};
+
+/// A node that allows its peers little, and the peers that it has.
+struct Guarded {
+    group: Group,
+    node: Network,
+    events: mpsc::Receiver<Event>,
+    bad: Network,
+    good: Network,
+    _events: [mpsc::Receiver<Event>; 2],
+}
+
+impl Guarded {
+    async fn start(allowances: Allowances) -> Self {
+        let group = Group::default();
+        let (node, mut events) =
+            Network::start_with(&group, options(vec![]), allowances).await.unwrap();
+        node.subscribe("general").await.unwrap();
+        let (bad, at_bad) = super::node(&group, vec![boot_node(&node)]).await;
+        let (good, at_good) = super::node(&group, vec![boot_node(&node)]).await;
+        for peer in [&bad, &good] {
+            peer.subscribe("general").await.unwrap();
+            joined(&mut events, peer.peer_id()).await;
+        }
+        Self { group, node, events, bad, good, _events: [at_bad, at_good] }
+    }
+
+    /// Waits until the bad peer is cut off, and sees that the good one is heard.
+    async fn ends_with_bad_cut_off(mut self) {
+        disconnected(&mut self.events, self.bad.peer_id()).await;
+        self.ends_with_good_heard().await;
+    }
+
+    async fn ends_with_good_heard(mut self) {
+        self.good.tell(self.node.peer_id(), TOLD, b"good").await.unwrap();
+        assert_eq!(told(&mut self.events, self.good.peer_id()).await, "good");
+        self.group.shutdown().await;
+    }
+}
+
+#[tokio::test]
+async fn who_opens_too_many_streams_is_cut_off() {
+    let guarded = Guarded::start(FEW).await;
+    let sends = (0..100).map(|_| guarded.bad.tell(guarded.node.peer_id(), TOLD, b"{}"));
+    let n_sent = join_all(sends).await.into_iter().flatten().count();
+    assert!(n_sent < 100, "some were not taken");
+    guarded.ends_with_bad_cut_off().await;
+}
+
+#[tokio::test]
+async fn who_publishes_too_much_is_cut_off_and_the_rest_is_not_heard() {
+    let mut guarded = Guarded::start(FEW).await;
+    for n in 0..200 {
+        // Cut off, it finds nobody to publish to.
+        drop(guarded.bad.publish("general", format!("{n}").into_bytes()).await);
+    }
+    let mut n_heard = 0;
+    loop {
+        let event = timeout(WITHIN, guarded.events.recv()).await.unwrap().unwrap();
+        match event {
+            Event::Gossip { .. } => n_heard += 1,
+            Event::Disconnected(peer) if peer == *guarded.bad.peer_id() => break,
+            _ => {}
+        }
+    }
+    assert!(n_heard <= FEW.gossip.burst, "{n_heard} of 200");
+    guarded.ends_with_good_heard().await;
+}
+
+#[tokio::test]
+async fn who_sends_nonsense_again_and_again_is_cut_off() {
+    let mut guarded = Guarded::start(FEW).await;
+    guarded.bad.tell(guarded.node.peer_id(), TOLD, b"nonsense").await.unwrap();
+    told(&mut guarded.events, guarded.bad.peer_id()).await;
+    for _ in 0..10 {
+        // As whoever reads it does.
+        guarded.node.blame(guarded.bad.peer_id());
+    }
+    guarded.ends_with_bad_cut_off().await;
+}
+
+#[tokio::test]
+async fn a_message_that_is_too_long_is_dropped() {
+    let mut guarded = Guarded::start(ALLOWANCES).await;
+    let long = vec![b'x'; MESSAGE_BYTES_MAX + 1];
+    // Whether it could be handed over depends on when its reader gave up.
+    drop(guarded.bad.tell(guarded.node.peer_id(), TOLD, &long).await);
+    guarded.bad.tell(guarded.node.peer_id(), TOLD, b"short").await.unwrap();
+    assert_eq!(told(&mut guarded.events, guarded.bad.peer_id()).await, "short");
+    guarded.ends_with_good_heard().await;
+}
+
+#[tokio::test]
+async fn who_stalls_on_every_stream_keeps_nobody_else_waiting() {
+    let guarded = Guarded::start(ALLOWANCES).await;
+    let mut stalled = Vec::new();
+    for _ in 0..300 {
+        if let Ok(mut stream) = guarded.bad.open(guarded.node.peer_id(), TOLD).await {
+            drop(stream.write_all(b"{").await);
+            drop(stream.flush().await);
+            stalled.push(stream);
+        }
+    }
+    let began = Instant::now();
+    guarded.ends_with_good_heard().await;
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    drop(stalled);
+}
+
+#[tokio::test]
+async fn those_who_are_not_heeded_are_not_heard_but_for_open_protocols() {
+    let group = Group::default();
+    let (head, stranger) = (Identity::random(), Identity::random());
+    let connectivity = Connectivity {
+        heeded: [head.peer_id().clone()].into_iter().collect(),
+        wanted_peers: 0,
+        ..Connectivity::of(Role::Worker)
+    };
+    let worker = NetworkOptions { connectivity, open: &[ASKED], ..options(vec![]) };
+    let (worker, mut at_worker) = Network::start(&group, worker).await.unwrap();
+    worker.subscribe("general").await.unwrap();
+    let mut peers = Vec::new();
+    for identity in [&stranger, &head] {
+        let options =
+            NetworkOptions { identity: identity.clone(), ..options(vec![boot_node(&worker)]) };
+        let (peer, events) = Network::start(&group, options).await.unwrap();
+        peer.subscribe("general").await.unwrap();
+        joined(&mut at_worker, peer.peer_id()).await;
+        peers.push((peer, events));
+    }
+    for (peer, _) in &peers {
+        peer.publish("general", b"roll call".to_vec()).await.unwrap();
+        // The stranger's stream ends unread; it may or may not notice.
+        drop(peer.tell(worker.peer_id(), TOLD, b"order").await);
+    }
+    let (mut has_gossip, mut has_told) = (false, false);
+    while !(has_gossip && has_told) {
+        match timeout(WITHIN, at_worker.recv()).await.unwrap().unwrap() {
+            Event::Gossip { author, .. } => {
+                assert_eq!(author, *head.peer_id());
+                has_gossip = true;
+            }
+            Event::Told { peer, .. } => {
+                assert_eq!(peer, *head.peer_id());
+                has_told = true;
+            }
+            _ => {}
+        }
+    }
+    let stranger = &peers[0].0;
+    let asking = stranger.ask(worker.peer_id(), ASKED, b"which?", (100, WITHIN));
+    let answering = async {
+        let answer = next(&mut at_worker, |event| match event {
+            Event::Asked { answer, .. } => Some(answer),
+            other => {
+                assert!(!matches!(other, Event::Gossip { .. } | Event::Told { .. }), "{other:?}");
+                None
+            }
+        });
+        let head = Bytes::from_static(b"this");
+        answer.await.send(Answer { head, content: Bytes::new() }).unwrap();
+    };
+    let (answer, ()) = tokio::join!(asking, answering);
+    assert_eq!(answer.unwrap(), b"this");
+    group.shutdown().await;
+}
+
+#[tokio::test]
+async fn gossip_that_is_too_long_or_unsigned_is_dropped_and_its_sender_s_peers_are_served() {
+    for (validation, authenticity, n_bytes) in
+        [(ValidationMode::Strict, true, GOSSIP_BYTES_MAX + 1), (ValidationMode::None, false, 10)]
+    {
+        let mut guarded = Guarded::start(ALLOWANCES).await;
+        let keys = Identity::random();
+        let (inbound, _accepted) = mpsc::channel(1);
+        let guard = Guard::new(Heeded::Everyone, ALLOWANCES);
+        let gate = Gate { protocols: [].into(), open: [].into(), guard, inbound };
+        let mut swarm = swarm::built(&keys, gate, &Connectivity::of(Role::Worker)).unwrap();
+        let config = gossipsub::ConfigBuilder::default()
+            .validation_mode(validation)
+            .max_transmit_size(4 * GOSSIP_BYTES_MAX)
+            .build()
+            .unwrap();
+        let authenticity = if authenticity {
+            MessageAuthenticity::Signed(keys.keypair().clone())
+        } else {
+            MessageAuthenticity::Anonymous
+        };
+        let topic = IdentTopic::new("general");
+        let gossip = &mut swarm.behaviour_mut().gossip;
+        *gossip = swarm::Gossip::new_with_subscription_filter(
+            authenticity,
+            config,
+            gossipsub::MaxCountSubscriptionFilter {
+                filter: swarm::ShortTopics,
+                max_subscribed_topics: 9,
+                max_subscriptions_per_request: 9,
+            },
+        )
+        .unwrap();
+        gossip.subscribe(&topic).unwrap();
+        let address: Multiaddr = guarded.node.addresses()[0].parse().unwrap();
+        swarm.dial(address).unwrap();
+        let mut n_published = 0;
+        let attack = async {
+            loop {
+                let event = swarm.select_next_some().await;
+                if n_published == 0 && !matches!(event, SwarmEvent::ConnectionEstablished { .. }) {
+                    let published =
+                        swarm.behaviour_mut().gossip.publish(topic.clone(), vec![b'x'; n_bytes]);
+                    n_published += usize::from(published.is_ok());
+                }
+            }
+        };
+        let good = async {
+            joined(&mut guarded.events, keys.peer_id()).await;
+            until(WITHIN, || guarded.good.publish("general", b"good".to_vec())).await.unwrap();
+            next(&mut guarded.events, |event| match event {
+                Event::Gossip { author, bytes, .. } => {
+                    assert_eq!((&author, &*bytes), (guarded.good.peer_id(), b"good".as_slice()));
+                    Some(())
+                }
+                _ => None,
+            })
+            .await;
+        };
+        // The attack goes on for a while after, and nothing of it is heard.
+        tokio::select! { () = attack => {}, () = good => {} }
+        guarded.ends_with_good_heard().await;
+        assert_eq!(n_published, 1, "it was sent");
+    }
+}

@@ -1,0 +1,67 @@
+//! What a node does, and what that is made of.
+
+use std::num::NonZeroU32;
+
+use model::node::{Role, Subgroup};
+use runtime::run::Limits;
+use task::{clock::Clock, group::Group};
+
+use super::WorkOptions;
+use crate::{
+    functions::Functions,
+    head::{Head, HeadOptions, HeadParts},
+    identity::Identity,
+    metrics::Metrics,
+    network::Network,
+    peers::Peers,
+    worker::{ExecutionOptions, StartError, Worker, WorkerOptions, WorkerParts},
+};
+
+/// What a node does.
+#[derive(Debug, Clone)]
+pub(super) enum Duty {
+    Head(Head),
+    Worker(Worker),
+}
+
+/// What heads and workers are made of.
+pub(super) struct Parts {
+    pub(super) network: Network,
+    pub(super) functions: Functions,
+    pub(super) peers: Peers,
+    pub(super) identity: Identity,
+    pub(super) metrics: Metrics,
+    pub(super) clock: Clock,
+    pub(super) group: Group,
+}
+
+impl Parts {
+    pub(super) fn head(self, subgroups: Vec<Subgroup>, work: &WorkOptions) -> Duty {
+        let Self { network, functions, peers, metrics, clock, group, .. } = self;
+        let WorkOptions { signatures, answer_within, .. } = *work;
+        let parts = HeadParts { network, functions, peers, metrics, clock, group };
+        Duty::Head(Head::new(parts, HeadOptions { subgroups, signatures, answer_within }))
+    }
+
+    pub(super) fn worker(
+        self,
+        concurrency: NonZeroU32,
+        limits: Limits,
+        (execution, work): (ExecutionOptions, WorkOptions),
+    ) -> Result<Duty, StartError> {
+        let Self { network, functions, peers, identity, metrics, group, .. } = self;
+        let parts = WorkerParts { network, functions, peers, identity, metrics, group };
+        let attributes = work.attributes;
+        let options = WorkerOptions { concurrency, limits, execution, attributes };
+        Worker::new(parts, options).map(Duty::Worker)
+    }
+}
+
+impl Duty {
+    pub(super) const fn role(&self) -> Role {
+        match self {
+            Self::Head(_) => Role::Head,
+            Self::Worker(_) => Role::Worker,
+        }
+    }
+}

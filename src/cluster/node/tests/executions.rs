@@ -1,0 +1,380 @@
+//! Executions seen from outside: the warm path, spares, signatures, quorums and cancellation.
+
+use super::*;
+use crate::message::{Message, NodeResult, Offer, WorkOrder, WorkOrderResponse};
+
+/// What a peer made of nothing but the network does with work orders.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reaction {
+    /// Nothing.
+    Silence,
+    /// It says that it is full.
+    Refusal,
+    /// It makes up a result and does not sign it.
+    Unsigned,
+    /// It makes up a result with a signature of something else.
+    Forged,
+}
+
+/// Adds a peer that offers `function` with more slots than any worker, so that it is chosen first,
+/// and reacts to the work it is given. Returns its id.
+pub(super) async fn impostor(cluster: &Cluster, function: &str, reaction: Reaction) -> PeerId {
+    let (network, mut events) = cluster.stranger().await;
+    let (head, id) = (cluster.head.peer_id().clone(), network.peer_id().clone());
+    let offer = offering(function);
+    network.tell(&head, OFFER_PROTOCOL, &message(&offer)).await.unwrap();
+    let seen = cluster.head.head().unwrap();
+    until(WITHIN, || async { seen.slots_of(&id).ok_or("no offer") }).await.unwrap();
+    cluster.group.spawn("impostor", async move {
+        while let Some(event) = events.recv().await {
+            let Event::Told { bytes, .. } = event else { continue };
+            let Ok(Message::WorkOrder(order)) = Message::read(&bytes) else { continue };
+            if let Some(answer) = reaction.answer(order) {
+                let answer = message(&Message::WorkOrderResponse(answer));
+                network.tell(&head, WORK_PROTOCOL, &answer).await.unwrap();
+            }
+        }
+    });
+    id
+}
+
+fn offering(function: &str) -> Offer {
+    Offer {
+        role: "worker".into(),
+        functions: vec![function.to_owned()],
+        slots: 1000,
+        slots_free: 1000,
+        ..Offer::default()
+    }
+}
+
+impl Reaction {
+    fn answer(self, order: WorkOrder) -> Option<WorkOrderResponse> {
+        let request_id = order.request_id;
+        let refused = WorkOrderResponse {
+            request_id: request_id.clone(),
+            code: Code::ERROR,
+            error_message: "no free slot".into(),
+            ..WorkOrderResponse::default()
+        };
+        let result = NodeResult { code: Code::OK, ..NodeResult::default() };
+        let answered = |result| WorkOrderResponse {
+            request_id: request_id.clone(),
+            code: Code::OK,
+            result,
+            ..WorkOrderResponse::default()
+        };
+        let other = (request_id.as_str(), "another function");
+        match self {
+            Self::Silence => None,
+            Self::Refusal => Some(refused),
+            Self::Unsigned => Some(answered(result)),
+            Self::Forged => Some(answered(result.sign(other, &Identity::random()).unwrap())),
+        }
+    }
+}
+
+/// What the head knows of an execution.
+pub(super) async fn known(cluster: &Cluster, request_id: &Value) -> Value {
+    let path = format!("/api/v1/executions/{}", request_id.as_str().unwrap());
+    let (status, execution) = get(cluster.head.rest_address().unwrap(), &path).await;
+    assert_eq!(status, 200, "{execution}");
+    execution
+}
+
+/// Waits until the head has heard that all workers hold `function`.
+pub(super) async fn offered(cluster: &Cluster, function: &crate::functions::Function) {
+    let head = cluster.head.head().unwrap();
+    let id = function.id;
+    until(WITHIN, || async {
+        let peers = head.peers();
+        let holding = peers.iter().filter(|(_, peer)| peer.functions.contains(&id)).count();
+        if holding >= cluster.workers.len() { Ok(()) } else { Err(holding) }
+    })
+    .await
+    .unwrap();
+}
+
+/// Waits until no worker runs anything.
+pub(super) async fn idle(cluster: &Cluster) {
+    for worker in &cluster.workers {
+        let Duty::Worker(worker) = &worker.duty else { panic!("it is a worker") };
+        until(WITHIN, || async {
+            let (slots, free) = worker.slots();
+            if free == slots { Ok(()) } else { Err(free) }
+        })
+        .await
+        .unwrap();
+    }
+}
+
+pub(super) fn answering_within(within: Duration) -> WorkOptions {
+    WorkOptions { answer_within: within, ..WorkOptions::usual() }
+}
+
+#[tokio::test]
+async fn workers_known_to_be_ready_are_given_work_without_a_roll_call() {
+    let cluster = Cluster::of(&[&[], &["gpu"]]).await;
+    let hello = cluster.add("hello.wasm", HELLO).await;
+    let first = cluster.execute(request(&hello, 2)).await;
+    assert_eq!(known(&cluster, &first["request_id"]).await["warm"], false);
+    offered(&cluster, &hello).await;
+    let n_calls = || {
+        let text = cluster.head.head().unwrap().metrics_text();
+        text.lines()
+            .filter(|line| line.starts_with("b7s_node_rollcalls_published{"))
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    let before = n_calls();
+    for _ in 0..20 {
+        let answer = cluster.execute(request(&hello, 2)).await;
+        assert_eq!(answer["code"], "200", "{answer}");
+        let execution = known(&cluster, &answer["request_id"]).await;
+        assert_eq!(execution["warm"], true, "{execution}");
+        for part in execution["peers"].as_array().unwrap() {
+            assert_eq!((&part["state"], &part["exit_code"]), (&json!("answered"), &json!(0)));
+            assert_eq!(part["signed"], true);
+            assert!(part["usage"]["wall_clock_time"].as_u64().unwrap() > 0, "{part}");
+            assert!(part["answered_ms"].as_f64() >= part["dispatched_ms"].as_f64());
+        }
+    }
+    let mut grouped = request(&hello, 1);
+    grouped["subgroup"] = json!("gpu");
+    let answer = cluster.execute(grouped).await;
+    assert_eq!(known(&cluster, &answer["request_id"]).await["warm"], true);
+    assert_eq!(answer["cluster"]["peers"], json!([cluster.workers[1].peer_id().as_str()]));
+    assert_eq!(n_calls(), before);
+    cluster.group.shutdown().await;
+}
+
+#[tokio::test]
+async fn more_requests_than_slots_wait_for_slots_and_are_all_answered() {
+    let mut cluster = Cluster::of(&[]).await;
+    cluster.add_worker(&[], LIMITS_DEFAULT, 2).await;
+    let hello = cluster.add("hello.wasm", HELLO).await;
+    cluster.execute(request(&hello, 1)).await;
+    offered(&cluster, &hello).await;
+    let executions = (0..40).map(|_| cluster.execute(request(&hello, 1)));
+    for answer in futures::future::join_all(executions).await {
+        assert_eq!(answer["code"], "200", "{answer}");
+    }
+    cluster.group.shutdown().await;
+}
+
+#[tokio::test]
+async fn slots_that_are_offered_while_workers_are_looked_for_are_taken() {
+    let cluster = Cluster::of(&[]).await;
+    let hello = cluster.add("hello.wasm", HELLO).await;
+    let (network, mut events) = cluster.stranger().await;
+    let (head, id) = (cluster.head.peer_id().clone(), network.peer_id().clone());
+    let offer = offering(&hello.id.to_string());
+    cluster.group.spawn("offers in place of a report", async move {
+        while let Some(event) = events.recv().await {
+            let (Event::Gossip { bytes, .. } | Event::Told { bytes, .. }) = event else { continue };
+            match Message::read(&bytes) {
+                Ok(Message::RollCall(_)) => {
+                    network.tell(&head, OFFER_PROTOCOL, &message(&offer)).await.unwrap();
+                }
+                Ok(Message::WorkOrder(order)) => {
+                    let answer =
+                        Message::WorkOrderResponse(Reaction::Unsigned.answer(order).unwrap());
+                    network.tell(&head, WORK_PROTOCOL, &message(&answer)).await.unwrap();
+                }
+                _ => {}
+            }
+        }
+    });
+    let answer = cluster.execute(request(&hello, 1)).await;
+    assert_eq!(
+        (&answer["code"], &answer["cluster"]["peers"]),
+        (&json!("200"), &json!([id.as_str()])),
+        "{answer}"
+    );
+    let execution = known(&cluster, &answer["request_id"]).await;
+    assert_eq!(execution["warm"], false, "a roll call was held");
+    cluster.group.shutdown().await;
+}
+
+#[tokio::test]
+async fn results_without_a_signature_are_taken_unless_they_must_bear_one() {
+    let cluster = Cluster::of(&[]).await;
+    let function = cluster.add("hello.wasm", HELLO).await;
+    let peer = impostor(&cluster, &function.id.to_string(), Reaction::Unsigned).await;
+    let answer = cluster.execute(request(&function, 1)).await;
+    assert_eq!(
+        (&answer["code"], &answer["cluster"]["peers"]),
+        (&json!("200"), &json!([peer.as_str()]))
+    );
+    assert_eq!(known(&cluster, &answer["request_id"]).await["peers"][0]["signed"], false);
+    cluster.group.shutdown().await;
+
+    let work = WorkOptions { signatures: SignaturePolicy::Required, ..WorkOptions::usual() };
+    let cluster = Cluster::with(work).await;
+    let function = cluster.add("hello.wasm", HELLO).await;
+    let peer = impostor(&cluster, &function.id.to_string(), Reaction::Unsigned).await;
+    let mut request = request(&function, 1);
+    request["config"]["timeout"] = json!(1);
+    let answer = cluster.execute(request).await;
+    assert_eq!(answer["code"], "500", "{answer}");
+    let want = format!("0 of 1 node gave a result: {peer} gave a result without a signature");
+    assert_eq!(answer["message"], json!(want));
+    cluster.group.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_quorum_of_equal_results_is_enough() {
+    let mut cluster = Cluster::with(answering_within(Duration::from_mins(1))).await;
+    for _ in 0..2 {
+        cluster.add_worker(&[], LIMITS_DEFAULT, 4).await;
+    }
+    let hello = cluster.add("hello.wasm", HELLO).await;
+    cluster.execute(request(&hello, 2)).await;
+    offered(&cluster, &hello).await;
+    let silent = impostor(&cluster, &hello.id.to_string(), Reaction::Silence).await;
+    let mut request = request(&hello, 3);
+    request["config"]["quorum"] = json!(2);
+    let answer =
+        timeout(WITHIN, cluster.execute(request)).await.expect("nobody waits for the third");
+    assert_eq!(answer["code"], "200", "{answer}");
+    assert_eq!(answer["results"][0]["peers"], texts(&cluster.ids()));
+    assert_eq!(answer["cluster"]["peers"].as_array().unwrap().len(), 3);
+    let execution = known(&cluster, &answer["request_id"]).await;
+    let parts = execution["peers"].as_array().unwrap();
+    let part = parts.iter().find(|part| part["peer_id"] == silent.as_str()).unwrap();
+    assert_eq!(part["state"], "canceled");
+    cluster.group.shutdown().await;
+}
+
+/// A cluster whose one worker runs something that does not end for long.
+async fn spinning() -> (Cluster, Value) {
+    let mut cluster = Cluster::with(answering_within(Duration::from_mins(10))).await;
+    let limits = Limits { wall: Duration::from_mins(10), ..LIMITS_DEFAULT };
+    cluster.add_worker(&[], limits, 1).await;
+    let spin = cluster.add("spin.wasm", SPIN).await;
+    let request = request(&spin, 1);
+    (cluster, request)
+}
+
+#[tokio::test]
+async fn deleting_an_execution_ends_it_on_its_worker() {
+    let (cluster, request) = spinning().await;
+    let address = cluster.head.rest_address().unwrap();
+    let deleting = async {
+        busy(&cluster.workers[0]).await;
+        let Duty::Worker(worker) = &cluster.workers[0].duty else { panic!("it is a worker") };
+        assert_eq!(
+            worker.slots_for(cluster.head.peer_id()),
+            (1, 1),
+            "its own run is no offer less"
+        );
+        assert_eq!(worker.slots_for(cluster.workers[0].peer_id()), (1, 0));
+        let (_, list) = get(address, "/api/v1/executions").await;
+        let execution = &list["executions"][0];
+        assert_eq!(execution["state"], "running");
+        let path = format!("/api/v1/executions/{}", execution["request_id"].as_str().unwrap());
+        send(address, &format!("DELETE {path}"), "", "").await
+    };
+    let (answer, (status, told)) = tokio::join!(cluster.execute(request), deleting);
+    assert_eq!((status, &answer["code"]), (200, &json!("499")), "{answer}");
+    assert_eq!(told["state"], "canceled", "{told}");
+    assert_eq!(answer["message"], "the execution was canceled");
+    idle(&cluster).await;
+    assert_eq!(known(&cluster, &answer["request_id"]).await["state"], "canceled");
+    let (status, _) = send(address, "DELETE /api/v1/executions/unknown", "", "").await;
+    assert_eq!(status, 404);
+    cluster.group.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_ends_the_work() {
+    let (cluster, request) = spinning().await;
+    let line = "POST /api/v1/functions/execute";
+    let address = cluster.head.rest_address().unwrap();
+    let stream = opened(address, line, "application/json", &request.to_string()).await;
+    busy(&cluster.workers[0]).await;
+    drop(stream);
+    idle(&cluster).await;
+    let head = cluster.head.head().unwrap();
+    until(WITHIN, || async { if head.is_executing() { Err("executing") } else { Ok(()) } })
+        .await
+        .unwrap();
+    assert_eq!(head.executions(1)[0].state, "canceled");
+    cluster.group.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_head_that_dies_ends_the_work_it_ordered() {
+    let (cluster, request) = spinning().await;
+    let line = "POST /api/v1/functions/execute";
+    let address = cluster.head.rest_address().unwrap();
+    let _stream = opened(address, line, "application/json", &request.to_string()).await;
+    busy(&cluster.workers[0]).await;
+    cluster.head.working.shutdown().await;
+    idle(&cluster).await;
+    cluster.group.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_request_may_lower_the_limits_of_its_runs_and_not_raise_them() {
+    let mut cluster = Cluster::of(&[]).await;
+    let limits = Limits { wall: Duration::from_secs(2), ..LIMITS_DEFAULT };
+    cluster.add_worker(&[], limits, 2).await;
+    let spin = cluster.add("spin.wasm", SPIN).await;
+    for (asked_ms, at_most_ms) in [(100, 1_900), (60_000, 10_000)] {
+        let mut request = request(&spin, 1);
+        request["config"]["runtime"] = json!({"run_time": asked_ms});
+        let answer = cluster.execute(request).await;
+        assert_eq!(answer["results"][0]["result"]["exit_code"], 15, "{answer}");
+        let execution = known(&cluster, &answer["request_id"]).await;
+        let wall = execution["peers"][0]["usage"]["wall_clock_time"].as_u64().unwrap();
+        assert!(wall < at_most_ms * 1_000_000, "{asked_ms} ms: {wall} ns");
+    }
+    cluster.group.shutdown().await;
+}
+
+#[tokio::test]
+async fn only_nodes_that_declare_what_is_asked_are_meant() {
+    let mut cluster = Cluster::of(&[&[]]).await;
+    let attributes = [("zone".to_owned(), "a".to_owned())].into();
+    let work = WorkOptions { attributes, ..WorkOptions::usual() };
+    cluster.add_worker_with(&[], (LIMITS_DEFAULT, 2), work).await;
+    let hello = cluster.add("hello.wasm", HELLO).await;
+    let mut asked = request(&hello, 1);
+    asked["config"]["attributes"] = json!({"values": [{"name": "zone", "value": "a"}]});
+    let answer = cluster.execute(asked.clone()).await;
+    assert_eq!(
+        answer["cluster"]["peers"],
+        json!([cluster.workers[1].peer_id().as_str()]),
+        "{answer}"
+    );
+    asked["config"]["timeout"] = json!(1);
+    for attributes in [
+        json!({"values": [{"name": "zone", "value": "b"}]}),
+        json!({"values": [{"name": "zone", "value": "a"}], "attestation_required": true}),
+        json!({"attestors": {"each": ["12D3KooWpeer1"]}}),
+    ] {
+        asked["config"]["attributes"] = attributes;
+        assert_eq!(cluster.execute(asked.clone()).await["code"], "408");
+    }
+    cluster.group.shutdown().await;
+}
+
+#[tokio::test]
+async fn the_end_of_one_line_ends_what_was_ordered_on_it_alone() {
+    let mut cluster = Cluster::of(&[]).await;
+    let limits = Limits { wall: Duration::from_secs(2), ..LIMITS_DEFAULT };
+    cluster.add_worker(&[], limits, 2).await;
+    let spin = cluster.add("spin.wasm", SPIN).await;
+    let (head, worker) = (cluster.head.head().unwrap(), cluster.workers[0].peer_id());
+    // The head has opened one line so far, number 0.
+    for (number, code) in [(7, "200"), (0, "204")] {
+        let ending = async {
+            busy(&cluster.workers[0]).await;
+            head.line_ended(worker, number);
+        };
+        let (answer, ()) = tokio::join!(cluster.execute(request(&spin, 1)), ending);
+        assert_eq!(answer["code"], code, "line {number}: {answer}");
+    }
+    cluster.group.shutdown().await;
+}

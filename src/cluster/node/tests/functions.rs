@@ -1,0 +1,278 @@
+//! Functions on their way through a cluster: folders, uploads and installations.
+
+use std::path::Path;
+
+use axum::{Router, routing::get};
+use model::function::{
+    FunctionId,
+    content::{Codec, ContentId},
+};
+use tokio::{io::AsyncReadExt as _, net::TcpListener};
+
+use super::{
+    super::*,
+    support::{get as got, *},
+};
+use crate::{
+    functions::{Function, Hosts},
+    message::{InstallFunctionResponse, Message, json as message},
+    network::Event,
+};
+use serde_json::{Value, json};
+use task::wait::until;
+
+/// Prints another greeting than [`HELLO`], and is longer than a block.
+fn long_module() -> Vec<u8> {
+    let mut module = wat::parse_str(HELLO.replace("hello", "howdy")).unwrap();
+    // A custom section of 300 kB, whose name is one letter.
+    module.extend([0, 0xe0, 0xa7, 0x12, 1, b'x']);
+    module.resize(module.len() + 300_000 - 2, b'y');
+    module
+}
+
+/// A folder of two modules, one of them of several blocks, and data.
+fn write_folder(dir: &Path) {
+    std::fs::create_dir_all(dir.join("data")).unwrap();
+    std::fs::write(dir.join("hello.wasm"), wat::parse_str(HELLO).unwrap()).unwrap();
+    std::fs::write(dir.join("howdy.wasm"), long_module()).unwrap();
+    std::fs::write(dir.join("data/table"), b"1,2,3").unwrap();
+}
+
+async fn run(cluster: &Cluster, function: &Function, method: &str, nodes: i64) -> Value {
+    let mut request = request(function, nodes);
+    request["method"] = json!(method);
+    cluster.execute(request).await
+}
+
+#[tokio::test]
+async fn a_folder_that_only_the_head_has_runs_on_its_workers_at_the_first_call() {
+    let cluster = Cluster::of(&[&[], &[]]).await;
+    let path = cluster.dir.path().join("greetings");
+    write_folder(&path);
+    let folder = cluster.head.functions().add_path(&path).await.unwrap();
+    assert!(folder.kept_bytes > 256 * 1024, "one of its files is of several blocks");
+    for (method, want) in [("howdy.wasm", "howdy\n"), ("hello.wasm", "hello\n")] {
+        let answer = run(&cluster, &folder, method, 2).await;
+        assert_eq!(answer["code"], "200", "{answer}");
+        assert_eq!(answer["results"][0]["result"]["stdout"], want, "{answer}");
+    }
+    for worker in &cluster.workers {
+        let fetched = worker.functions().get(folder.id).unwrap();
+        assert_eq!(fetched, folder);
+    }
+    let answer = run(&cluster, &folder, "table", 1).await;
+    assert_eq!(answer["code"], "404", "{answer}");
+    cluster.group.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_long_module_runs_under_the_id_of_its_tree_and_of_one_block() {
+    let cluster = Cluster::of(&[&[]]).await;
+    let module = long_module();
+    let howdy = cluster.head.functions().add("howdy.wasm".parse().unwrap(), module.clone()).await;
+    let howdy = howdy.unwrap();
+    assert!(howdy.id.to_string().starts_with("bafybei"));
+    let whole = FunctionId::of_module(&module);
+    for id in [whole, howdy.id] {
+        let function = Function { id, ..howdy.clone() };
+        let answer = run(&cluster, &function, "howdy.wasm", 1).await;
+        assert_eq!(answer["results"][0]["result"]["stdout"], "howdy\n", "{answer}");
+    }
+    cluster.group.shutdown().await;
+}
+
+/// Sends a body of bytes, and returns the status and the JSON of the answer.
+async fn send_bytes(address: SocketAddr, line: &str, kind: &str, body: &[u8]) -> (u16, Value) {
+    use tokio::io::AsyncWriteExt as _;
+    let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+    let head = format!(
+        "{line} HTTP/1.1\r\nhost: head\r\nconnection: close\r\ncontent-type: {kind}\r\n\
+         content-length: {}\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    stream.write_all(body).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
+    let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+    (status, serde_json::from_str(body).unwrap())
+}
+
+#[tokio::test]
+async fn a_function_is_uploaded_shown_run_and_removed() {
+    let cluster = Cluster::of(&[&[]]).await;
+    let address = cluster.head.rest_address().unwrap();
+    let path = cluster.dir.path().join("greetings");
+    write_folder(&path);
+    let upload = Functions::packed(&path).await.unwrap();
+    let id = upload.function.id.to_string();
+    // Far more than a request to execute may have.
+    let car = "application/vnd.ipld.car";
+    let line = "POST /api/v1/functions?name=greetings&method=hello.wasm";
+    let (status, added) = send_bytes(address, line, car, &upload.car).await;
+    assert_eq!((status, &added["function_id"]), (200, &json!(id)), "{added}");
+    assert_eq!((&added["name"], &added["method"]), (&json!("greetings"), &json!("hello.wasm")));
+    let (_, listed) = got(address, "/api/v1/functions").await;
+    assert_eq!(listed["functions"], json!([added]));
+    let (_, detail) = got(address, &format!("/api/v1/functions/{id}")).await;
+    assert_eq!(detail["files"][0], json!({"path": "data/table", "bytes": 5, "runs": false}));
+    assert_eq!(detail["files"][1]["runs"], true);
+    let answer = run(&cluster, &upload.function, "hello.wasm", 1).await;
+    assert_eq!(answer["code"], "200", "{answer}");
+
+    let line = format!("DELETE /api/v1/functions/{id}");
+    assert_eq!(send(address, &line, "", "").await, (200, added));
+    let (status, answer) = send(address, &line, "", "").await;
+    assert_eq!(
+        (status, &answer["message"]),
+        (404, &json!("this head holds no function of this id"))
+    );
+    assert_eq!(got(address, &format!("/api/v1/functions/{id}")).await.0, 404);
+    cluster.group.shutdown().await;
+}
+
+#[tokio::test]
+async fn an_upload_that_proves_nothing_is_refused_with_the_reason() {
+    let cluster = Cluster::of(&[]).await;
+    let address = cluster.head.rest_address().unwrap();
+    let module = wat::parse_str(HELLO).unwrap();
+    let (car, wasm) = ("application/vnd.ipld.car", "application/wasm");
+    let post = async |query: &str, kind: &str, body: &[u8]| {
+        send_bytes(address, &format!("POST /api/v1/functions{query}"), kind, body).await
+    };
+    let check = |(status, answer): (u16, Value), want: &str| {
+        let message = answer["message"].as_str().unwrap().to_owned();
+        assert!(status == 400 && message.contains(want), "{status} {message}");
+    };
+    check(post("", car, &module).await, "read a CAR of version 1");
+    check(post("", wasm, &module).await, "method is required");
+    check(post("?method=..%2Fa", wasm, &module).await, "method: could not read");
+    check(post("?method=a.wasm", wasm, b"#!/bin/sh").await, "find a WebAssembly module");
+    check(post("?method=a.wasm", "text/plain", &module).await, "content type must be");
+    let (status, added) = post("?method=a.wasm", wasm, &module).await;
+    let id = FunctionId::of_module(&module).to_string();
+    assert_eq!((status, &added["function_id"]), (200, &json!(id)));
+    cluster.group.shutdown().await;
+}
+
+async fn install(cluster: &Cluster, body: Value) -> (u16, Value) {
+    let line = "POST /api/v1/functions/install";
+    let address = cluster.head.rest_address().unwrap();
+    send(address, line, "application/json", &body.to_string()).await
+}
+
+#[tokio::test]
+async fn what_one_worker_has_is_installed_on_the_head_and_the_others() {
+    let cluster = Cluster::of(&[&[], &[]]).await;
+    let module = wat::parse_str(HELLO).unwrap();
+    let has = cluster.workers[0].functions();
+    let hello = has.add("hello.wasm".parse().unwrap(), module).await.unwrap();
+    let installed = install(&cluster, json!({"cid": hello.id.to_string()})).await;
+    assert_eq!(installed, (200, json!({"code": "200"})));
+    until(WITHIN, || async {
+        let nodes = [&cluster.head, &cluster.workers[1]];
+        if nodes.iter().all(|node| node.functions().get(hello.id).is_some()) {
+            Ok(())
+        } else {
+            Err(())
+        }
+    })
+    .await
+    .unwrap();
+    cluster.group.shutdown().await;
+}
+
+#[tokio::test]
+async fn an_installation_that_fails_everywhere_says_why() {
+    let cluster = Cluster::of(&[&[]]).await;
+    let worker = cluster.workers[0].peer_id();
+    let cid = FunctionId::of_module(b"nowhere").to_string();
+    let (status, answer) = install(&cluster, json!({"cid": cid})).await;
+    assert_eq!((status, &answer["code"]), (200, &json!("500")), "{answer}");
+    let message = answer["message"].as_str().unwrap();
+    assert!(message.contains("the head failed to get the function: find "), "{message}");
+    assert!(message.contains(&format!("{worker} refused: install the function")), "{message}");
+    cluster.group.shutdown().await;
+}
+
+/// A worker of b7s answers what it has installed, and fetches it by means of its own.
+#[tokio::test]
+async fn a_function_that_another_worker_installed_is_installed() {
+    let cluster = Cluster::of(&[]).await;
+    let (network, mut events) = cluster.stranger().await;
+    let head = cluster.head.peer_id().clone();
+    let cid = FunctionId::of_module(b"elsewhere").to_string();
+    let answering = async {
+        while let Some(event) = events.recv().await {
+            let Event::Gossip { bytes, .. } = event else { continue };
+            let Ok(Message::InstallFunction(install)) = Message::read(&bytes) else { continue };
+            let want = format!("https://{cid}.ipfs.w3s.link/manifest.json");
+            assert_eq!((&install.cid, &install.manifest_url), (&cid, &want));
+            let answer = InstallFunctionResponse {
+                code: crate::message::Code::ACCEPTED,
+                message: "installed".to_owned(),
+                cid: install.cid,
+            };
+            let answer = message(&Message::InstallFunctionResponse(answer));
+            network.tell(&head, WORK_PROTOCOL, &answer).await.unwrap();
+        }
+    };
+    let installed = tokio::select! {
+        installed = install(&cluster, json!({"cid": cid})) => installed,
+        () = answering => unreachable!("the network goes on"),
+    };
+    assert_eq!(installed, (200, json!({"code": "200"})));
+    cluster.group.shutdown().await;
+}
+
+/// A package at an address, called by the address's hash as clients of b7s do.
+#[tokio::test]
+async fn a_function_is_installed_from_an_address_and_called_by_its_hash() {
+    let (group, dir) = (Group::default(), tempfile::tempdir().unwrap());
+    let archive = {
+        use flate2::{Compression, write::GzEncoder};
+        let module = wat::parse_str(HELLO).unwrap();
+        let mut tar = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
+        let mut header = tar::Header::new_gnu();
+        header.set_size(module.len() as u64);
+        header.set_mode(0o644);
+        tar.append_data(&mut header, "hello.wasm", &module[..]).unwrap();
+        tar.into_inner().unwrap().finish().unwrap()
+    };
+    let sum = ContentId::of_block(Codec::Raw, &archive).bytes();
+    let sum = sum[4..].iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"));
+    let place = json!({"uri": "hello.tar.gz", "checksum": sum});
+    let manifest = json!({"name": "hello", "deployment": place}).to_string();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}/manifest.json", listener.local_addr().unwrap());
+    let router = Router::new()
+        .route("/manifest.json", get(async || manifest))
+        .route("/hello.tar.gz", get(async || archive));
+    group.spawn("site", async move { axum::serve(listener, router).await.unwrap() });
+
+    let sources = SourceOptions { gateways: Vec::new(), hosts: Hosts::Any };
+    let options = |name: &str| NodeOptions {
+        sources: sources.clone(),
+        ..head_options(dir.path().join(name), Identity::random(), 0)
+    };
+    let head = Node::start(options("head"), &group, Clock::system()).await.unwrap();
+    let worker = NodeOptions {
+        role: RoleOptions::Worker,
+        boot_nodes: vec![head.addresses()[0].parse().unwrap()],
+        ..options("worker")
+    };
+    let worker = Node::start(worker, &group, Clock::system()).await.unwrap();
+    let id = worker.peer_id().clone();
+    let cluster = Cluster { group, head, workers: vec![worker], dir };
+    cluster.sees(&[id]).await;
+    assert_eq!(install(&cluster, json!({"uri": address})).await, (200, json!({"code": "200"})));
+    let id = FunctionId::of_address(&address);
+    until(WITHIN, || async { cluster.workers[0].functions().get(id).ok_or("not there yet") })
+        .await
+        .unwrap();
+    let request = json!({"function_id": id.to_string(), "method": "hello.wasm"});
+    let answer = cluster.execute(request).await;
+    assert_eq!(answer["results"][0]["result"]["stdout"], "hello\n", "{answer}");
+    cluster.group.shutdown().await;
+}

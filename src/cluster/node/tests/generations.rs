@@ -1,0 +1,171 @@
+//! Peers of b7s, in both generations of its messages, and clients on the network.
+
+use bytes::Bytes;
+
+use super::*;
+use crate::message::{Execute, ExecuteResponse, NodeResult, RollCall, WorkOrder};
+
+async fn told(events: &mut tokio::sync::mpsc::Receiver<Event>) -> Value {
+    let told = async {
+        loop {
+            if let Event::Told { bytes, .. } = events.recv().await.unwrap() {
+                return serde_json::from_slice(&bytes).unwrap();
+            }
+        }
+    };
+    timeout(WITHIN, told).await.unwrap()
+}
+
+fn order(function: &crate::functions::Function, request_id: &str) -> WorkOrder {
+    WorkOrder {
+        function_id: function.id.to_string(),
+        method: function.method.to_string(),
+        request_id: request_id.to_owned(),
+        ..WorkOrder::default()
+    }
+}
+
+#[tokio::test]
+async fn a_head_of_either_generation_has_our_worker_run() {
+    let cluster = Cluster::of(&[&[]]).await;
+    let hello = cluster.add("hello.wasm", HELLO).await;
+    let worker = cluster.workers[0].peer_id().clone();
+    let module = wat::parse_str(HELLO).unwrap();
+    cluster.workers[0].functions().add(hello.method.clone(), module).await.unwrap();
+    let head = cluster.stranger_of(&cluster.workers[0]).await;
+    let (head, mut events) = head;
+    let own_id = head.peer_id().to_string();
+    for origin in [String::new(), own_id.clone()] {
+        let is_older = !origin.is_empty();
+        let call = RollCall {
+            function_id: hello.id.to_string(),
+            request_id: "r1".into(),
+            origin,
+            ..RollCall::default()
+        };
+        let call = message(&Message::RollCall(call));
+        until(WITHIN, || head.publish(GENERAL_TOPIC, call.clone())).await.unwrap();
+        let report = told(&mut events).await;
+        let mut want = json!({
+            "type": "MsgRollCallResponse", "code": "202",
+            "function_id": hello.id.to_string(), "request_id": "r1",
+        });
+        if is_older {
+            want["from"] = json!(worker.as_str());
+        }
+        assert_eq!(report, want);
+        let order = order(&hello, "r1");
+        let sent = if is_older {
+            Message::Execute(Execute { order, from: own_id.clone(), ..Execute::default() })
+        } else {
+            Message::WorkOrder(order)
+        };
+        head.tell(&worker, WORK_PROTOCOL, &message(&sent)).await.unwrap();
+        let answer = told(&mut events).await;
+        assert_eq!((&answer["request_id"], &answer["code"]), (&json!("r1"), &json!("200")));
+        let outcome = json!({"stdout": "hello\n", "stderr": "", "exit_code": 0});
+        if is_older {
+            assert_eq!(answer["type"], "MsgExecuteResponse");
+            assert_eq!(answer["from"], worker.as_str());
+            assert_eq!(answer["results"][worker.as_str()]["result"], outcome);
+        } else {
+            assert_eq!(answer["type"], "MsgWorkOrderResponse");
+            assert_eq!(answer["result"]["result"], outcome);
+        }
+    }
+    cluster.group.shutdown().await;
+}
+
+/// A worker of b7s: says yes to roll calls, and answers what it is asked to run in its generation.
+/// Sends the types of the messages it was told.
+async fn b7s_worker(
+    cluster: &Cluster,
+    is_older: bool,
+) -> (PeerId, tokio::sync::mpsc::Receiver<String>) {
+    let (network, mut events) = cluster.stranger().await;
+    let (head, id) = (cluster.head.peer_id().clone(), network.peer_id().clone());
+    let (heard, hears) = tokio::sync::mpsc::channel(8);
+    let own_id = id.to_string();
+    let answer = move |bytes: &Bytes| {
+        let from = if is_older { own_id.clone() } else { String::new() };
+        let outcome = wire::functions::OutcomeBody { stdout: "b7s\n".into(), ..Default::default() };
+        let result = NodeResult { code: Code::OK, result: outcome, ..NodeResult::default() };
+        Some(match Message::read(bytes).ok()? {
+            Message::RollCall(call) => Message::RollCallResponse(RollCallResponse {
+                code: Code::ACCEPTED,
+                function_id: call.function_id,
+                request_id: call.request_id,
+                from,
+                ..RollCallResponse::default()
+            }),
+            Message::WorkOrder(order) if !is_older => {
+                Message::WorkOrderResponse(crate::message::WorkOrderResponse {
+                    request_id: order.request_id,
+                    code: Code::OK,
+                    result,
+                    ..Default::default()
+                })
+            }
+            Message::Execute(request) if is_older => Message::ExecuteResponse(ExecuteResponse {
+                request_id: request.order.request_id,
+                code: Code::OK,
+                results: [(own_id.clone(), result)].into(),
+                from,
+                ..ExecuteResponse::default()
+            }),
+            _ => return None,
+        })
+    };
+    cluster.group.spawn("b7s worker", async move {
+        while let Some(event) = events.recv().await {
+            let (Event::Gossip { bytes, .. } | Event::Told { bytes, .. }) = event else { continue };
+            let message_kind = Message::read(&bytes).unwrap().kind().to_owned();
+            if let Some(answer) = answer(&bytes) {
+                network.tell(&head, WORK_PROTOCOL, &message(&answer)).await.unwrap();
+                heard.send(message_kind).await.unwrap();
+            }
+        }
+    });
+    (id, hears)
+}
+
+#[tokio::test]
+async fn workers_of_either_generation_run_for_our_head() {
+    for (is_older, order) in [(false, "MsgWorkOrder"), (true, "MsgExecute")] {
+        let cluster = Cluster::of(&[]).await;
+        let hello = cluster.add("hello.wasm", HELLO).await;
+        let (worker, mut heard) = b7s_worker(&cluster, is_older).await;
+        let answer = cluster.execute(request(&hello, 1)).await;
+        assert_eq!(answer["code"], "200", "{answer}");
+        assert_eq!(answer["results"][0]["result"]["stdout"], "b7s\n");
+        assert_eq!(answer["cluster"]["peers"], json!([worker.as_str()]));
+        assert_eq!(heard.recv().await.unwrap(), "MsgRollCall");
+        assert_eq!(heard.recv().await.unwrap(), order);
+        cluster.group.shutdown().await;
+    }
+}
+
+#[tokio::test]
+async fn a_client_on_the_network_executes_as_through_the_rest_api() {
+    let cluster = Cluster::of(&[&[], &["gpu"]]).await;
+    let hello = cluster.add("hello.wasm", HELLO).await;
+    let (client, mut events) = cluster.stranger().await;
+    let head = cluster.head.peer_id();
+    let gpu = cluster.workers[1].peer_id().to_string();
+    let request = Execute { order: order(&hello, ""), topic: "gpu".into(), ..Execute::default() };
+    client.tell(head, WORK_PROTOCOL, &message(&Message::Execute(request))).await.unwrap();
+    let answer = told(&mut events).await;
+    assert_eq!((&answer["type"], &answer["code"]), (&json!("MsgExecuteResponse"), &json!("200")));
+    assert_eq!(answer["cluster"], json!({"peers": [gpu]}));
+    let result = &answer["results"][&gpu];
+    assert_eq!((&result["code"], &result["result"]["stdout"]), (&json!("200"), &json!("hello\n")));
+    assert_eq!(result["signature"].as_str().unwrap().len(), 128);
+
+    let mut wrong = Execute { order: order(&hello, ""), ..Execute::default() };
+    wrong.order.config.consensus_algorithm = Some("raft".into());
+    client.tell(head, WORK_PROTOCOL, &message(&Message::Execute(wrong))).await.unwrap();
+    let answer = told(&mut events).await;
+    assert_eq!(answer["code"], "400");
+    assert!(answer["message"].as_str().unwrap().contains("raft is not supported"), "{answer}");
+    cluster.group.shutdown().await;
+}

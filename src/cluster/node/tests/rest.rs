@@ -1,0 +1,215 @@
+//! The parts of the REST API beside executing: results, executions, events, metrics and the token.
+
+use std::path::Path;
+
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+
+use super::*;
+
+const JSON: &str = "content-type: application/json\r\n";
+
+#[tokio::test]
+async fn an_execution_that_is_not_waited_for_is_looked_up_later() {
+    let cluster = Cluster::of(&[&[]]).await;
+    let hello = cluster.add("hello.wasm", HELLO).await;
+    let address = cluster.head.rest_address().unwrap();
+    let line = "POST /api/v1/functions/execute";
+    let mut asked = request(&hello, 1);
+    asked["config"]["async"] = json!(true);
+    let prefers = format!("{JSON}prefer: respond-async\r\n");
+    for (headers, body) in [(prefers.as_str(), request(&hello, 1)), (JSON, asked)] {
+        let (head, body) = raw(address, line, headers, &body.to_string()).await;
+        assert!(head.starts_with("HTTP/1.1 202"), "{head}");
+        let answer: Value = serde_json::from_str(&body).unwrap();
+        let id = answer["request_id"].as_str().unwrap();
+        assert_eq!((&answer["code"], &answer["cluster"]), (&json!("202"), &json!({})));
+        assert!(head.contains(&format!("location: /api/v1/executions/{id}")), "{head}");
+        let lookup = json!({"id": id}).to_string();
+        let answer = until(WITHIN, || async {
+            let line = "POST /api/v1/functions/requests/result";
+            let (status, answer) = send(address, line, "application/json", &lookup).await;
+            assert_eq!(status, 200);
+            if answer["code"] == "202" { Err(answer) } else { Ok(answer) }
+        });
+        let answer = answer.await.unwrap();
+        assert_eq!((&answer["code"], &answer["request_id"]), (&json!("200"), &json!(id)));
+        assert_eq!(answer["results"][0]["result"]["stdout"], "hello\n");
+    }
+    let line = "POST /api/v1/functions/requests/result";
+    let (head, body) = raw(address, line, JSON, r#"{"id":"unknown"}"#).await;
+    assert!(head.starts_with("HTTP/1.1 404") && body.is_empty(), "{head}{body}");
+    let (status, answer) = send(address, line, "application/json", "{}").await;
+    assert_eq!((status, answer), (400, json!({"message": "missing request ID"})));
+    cluster.group.shutdown().await;
+}
+
+#[tokio::test]
+async fn who_follows_the_events_sees_an_execution_go_by() {
+    let mut cluster = Cluster::of(&[]).await;
+    let hello = cluster.add("hello.wasm", HELLO).await;
+    let address = cluster.head.rest_address().unwrap();
+    let stream = opened(address, "GET /api/v1/events", "", "").await;
+    let mut lines = BufReader::new(stream).lines();
+    let mut next = async || {
+        let mut name = String::new();
+        loop {
+            let line = timeout(WITHIN, lines.next_line()).await.unwrap().unwrap()?;
+            if let Some(kind) = line.strip_prefix("event: ") {
+                kind.clone_into(&mut name);
+            } else if let Some(data) = line.strip_prefix("data: ") {
+                let data: Value = serde_json::from_str(data).unwrap();
+                assert_eq!(data["event"], name.as_str());
+                return Some(data);
+            }
+        }
+    };
+    assert_eq!(next().await.unwrap()["event"], "connected");
+    cluster.add_worker(&[], LIMITS_DEFAULT, 2).await;
+    let worker = cluster.workers[0].peer_id().to_string();
+    let joined = next().await.unwrap();
+    assert_eq!((&joined["event"], &joined["peer_id"]), (&json!("peer_joined"), &json!(worker)));
+    let answer = cluster.execute(request(&hello, 1)).await;
+    for kind in ["roll_call", "reported", "dispatched", "result", "done"] {
+        let event = next().await.unwrap();
+        assert_eq!((&event["event"], &event["request_id"]), (&json!(kind), &answer["request_id"]));
+        assert!(event["time"].is_string());
+    }
+    cluster.workers[0].shutdown().await;
+    assert_eq!(next().await.unwrap()["event"], "peer_left");
+    let began = tokio::time::Instant::now();
+    cluster.head.shutdown().await;
+    assert!(next().await.is_none(), "a head that stops ends the stream");
+    assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+    cluster.group.shutdown().await;
+}
+
+#[tokio::test]
+async fn counts_and_a_description_are_served() {
+    let mut cluster = Cluster::of(&[]).await;
+    let work = WorkOptions { metrics_api: Some("127.0.0.1:0".into()), ..WorkOptions::usual() };
+    cluster.add_worker_with(&[], (LIMITS_DEFAULT, 10), work).await;
+    let hello = cluster.add("hello.wasm", HELLO).await;
+    cluster.execute(request(&hello, 1)).await;
+    let address = cluster.head.rest_address().unwrap();
+    let (head, text) = raw(address, "GET /metrics", "", "").await;
+    assert!(head.contains("content-type: text/plain; version=0.0.4"), "{head}");
+    let id = hello.id;
+    for line in [
+        format!("b7s_node_function_executions{{function=\"{id}\",consensus=\"none\"}} 1"),
+        "b7s_head_answers{code=\"200\"} 1".to_owned(),
+        "b7s_node_peers_connected 1".to_owned(),
+        "b7s_node_topic_subscriptions 1".to_owned(),
+    ] {
+        assert!(text.lines().any(|told| told == line), "{line} is not in\n{text}");
+    }
+    let (_, worker) =
+        raw(cluster.workers[0].metrics_address().unwrap(), "GET /metrics", "", "").await;
+    let line = format!("b7s_executor_function_executions_ok{{function=\"{id}\"}} 1");
+    assert!(worker.lines().any(|told| told == line), "{worker}");
+    let (status, described) = get(address, "/api/v1/openapi.json").await;
+    assert_eq!((status, &described["openapi"]), (200, &json!("3.1.0")));
+    let (_, nodes) = get(address, "/api/v1/nodes").await;
+    let node = &nodes["nodes"][1];
+    assert_eq!((&node["slots"], &node["agreement_percent"]), (&json!(10), &json!(100.0)));
+    cluster.group.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_token_keeps_other_machines_out() {
+    let work =
+        WorkOptions { rest_token: Some("correct-horse".parse().unwrap()), ..WorkOptions::usual() };
+    let cluster = Cluster::with(work).await;
+    let address = cluster.head.rest_address().unwrap();
+    let status = async |headers: &str, path: &str| {
+        let (head, _) = raw(address, &format!("GET {path}"), headers, "").await;
+        head.split(' ').nth(1).unwrap().parse::<u16>().unwrap()
+    };
+    let elsewhere = "x-forwarded-for: 10.0.0.1\r\n";
+    let bearing = |token: &str| format!("{elsewhere}authorization: Bearer {token}\r\n");
+    assert_eq!(status("", "/api/v1/nodes").await, 200);
+    assert_eq!(status(elsewhere, "/api/v1/nodes").await, 401);
+    assert_eq!(status(&bearing("wrong-horse"), "/api/v1/nodes").await, 401);
+    assert_eq!(status(&bearing("correct-horse"), "/api/v1/nodes").await, 200);
+    assert_eq!(status(elsewhere, "/api/v1/health").await, 200);
+    cluster.group.shutdown().await;
+
+    let cluster = Cluster::of(&[]).await;
+    let address = cluster.head.rest_address().unwrap();
+    let (head, body) = raw(address, "DELETE /api/v1/executions/x", elsewhere, "").await;
+    assert!(head.starts_with("HTTP/1.1 403") && body.contains("token"), "{head}{body}");
+    cluster.group.shutdown().await;
+}
+
+#[tokio::test]
+async fn an_api_with_a_certificate_is_served_over_tls_alone() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/tls");
+    let (certificate, key) = (folder.join("certificate.pem"), folder.join("key.pem"));
+    let files = TlsFiles { certificate: certificate.clone(), key: key.clone() };
+    let work = WorkOptions { rest_tls: Some(files), ..WorkOptions::usual() };
+    let mut cluster = Cluster::with(work).await;
+    cluster.add_worker(&[], LIMITS_DEFAULT, 2).await;
+    let hello = cluster.add("hello.wasm", HELLO).await;
+    let address = cluster.head.rest_address().unwrap();
+    drop(rustls::crypto::ring::default_provider().install_default());
+    let pem = std::fs::read(certificate).unwrap();
+    let trusted = reqwest::Certificate::from_pem(&pem).unwrap();
+    let client = reqwest::Client::builder().tls_certs_only([trusted]).resolve("localhost", address);
+    let client = client.build().unwrap();
+    let url =
+        |scheme: &str| format!("{scheme}://localhost:{}/api/v1/functions/execute", address.port());
+    let body = request(&hello, 1).to_string();
+    let asked = |scheme: &str| {
+        client.post(url(scheme)).header("content-type", "application/json").body(body.clone())
+    };
+    let answer = asked("https").send().await.unwrap().bytes().await.unwrap();
+    let answer: Value = serde_json::from_slice(&answer).unwrap();
+    assert_eq!(answer["code"], "200", "{answer}");
+    assert!(asked("http").send().await.is_err(), "plain HTTP is not understood");
+    cluster.group.shutdown().await;
+
+    let dir = tempfile::tempdir().unwrap();
+    let swapped = TlsFiles { certificate: key, key: folder.join("certificate.pem") };
+    let work = WorkOptions { rest_tls: Some(swapped), ..WorkOptions::usual() };
+    let options =
+        NodeOptions { work, ..head_options(dir.path().to_owned(), Identity::random(), 0) };
+    let refused = Node::start(options, &cluster.group, Clock::system()).await;
+    assert!(matches!(refused, Err(NodeError::Tls(_))), "{refused:?}");
+}
+
+#[tokio::test]
+async fn executions_under_way_are_bounded_listed_and_canceled() {
+    let cluster = Cluster::of(&[]).await;
+    let hello = cluster.add("hello.wasm", HELLO).await;
+    let address = cluster.head.rest_address().unwrap();
+    let mut asked = request(&hello, 1);
+    asked["config"]["timeout"] = json!(60);
+    let order = crate::head::order::Order::read(&serde_json::from_value(asked.clone()).unwrap());
+    let (order, head) = (order.unwrap(), cluster.head.head().unwrap());
+    let mut ids = Vec::new();
+    while let Ok(id) = head.execute_soon(order.clone()) {
+        ids.push(id);
+    }
+    assert_eq!(ids.len(), 256);
+    let (status, answer) = post(address, &asked.to_string()).await;
+    let busy = "too many executions are under way; try again later";
+    assert_eq!((status, answer), (503, json!({"message": busy})));
+    let (_, list) = get(address, "/api/v1/executions?limit=2").await;
+    let listed: Vec<&str> = list["executions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|execution| execution["request_id"].as_str().unwrap())
+        .collect();
+    assert_eq!(listed, [ids[255].as_str(), ids[254].as_str()], "the newest first");
+    assert_eq!(list["executions"][0]["state"], "waiting");
+    assert_eq!(get(address, "/api/v1/executions?limit=x").await.0, 400);
+    for id in &ids {
+        assert_eq!(head.cancel(id), Some(true));
+    }
+    until(WITHIN, || async { if head.is_executing() { Err("executing") } else { Ok(()) } })
+        .await
+        .unwrap();
+    let (_, ended) = get(address, &format!("/api/v1/executions/{}", ids[0])).await;
+    assert_eq!((&ended["state"], &ended["code"]), (&json!("canceled"), &json!("499")));
+    cluster.group.shutdown().await;
+}

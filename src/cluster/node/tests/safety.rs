@@ -1,0 +1,206 @@
+//! Whom a node heeds, and what becomes of peers that send nonsense.
+
+use super::*;
+use crate::{
+    message::{Offer, RollCall, frame},
+    network::{Heeded, line::Frame},
+};
+
+fn only(peer: &PeerId) -> Heeded {
+    [peer.clone()].into_iter().collect()
+}
+
+/// Adds a worker to the cluster, and waits until the head is connected to it.
+async fn add(cluster: &mut Cluster, identity: Identity, heeded: Heeded) {
+    let folder = cluster.dir.path().join(identity.peer_id().as_str());
+    let options = NodeOptions {
+        role: RoleOptions::Worker,
+        boot_nodes: vec![cluster.head.addresses()[0].parse().unwrap()],
+        connectivity: Connectivity { heeded, ..Connectivity::of(Role::Worker) },
+        ..head_options(folder, identity.clone(), 0)
+    };
+    let worker = Node::start(options, &cluster.group, Clock::system()).await.unwrap();
+    let head = cluster.head.head().unwrap();
+    until(WITHIN, || async {
+        let listening = head.peers().into_iter().find(|(id, _)| id == identity.peer_id());
+        listening.filter(|(_, peer)| peer.topics.contains(GENERAL_TOPIC)).ok_or("not seen")
+    })
+    .await
+    .unwrap();
+    cluster.workers.push(worker);
+}
+
+#[tokio::test]
+async fn a_worker_obeys_the_heads_it_was_told_alone() {
+    let mut cluster = Cluster::of(&[]).await;
+    let hello = cluster.add("hello.wasm", HELLO).await;
+    let other = Identity::random();
+    for heads in [only(other.peer_id()), only(cluster.head.peer_id())] {
+        add(&mut cluster, Identity::random(), heads).await;
+    }
+    let obedient = cluster.workers[1].peer_id().to_string();
+    let mut request = request(&hello, -1);
+    request["config"]["timeout"] = json!(4);
+    let answer = cluster.execute(request).await;
+    assert_eq!(answer["cluster"]["peers"], json!([obedient]), "{answer}");
+    cluster.group.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_head_takes_the_workers_it_was_told_alone() {
+    let (known, other) = (Identity::random(), Identity::random());
+    let (group, dir) = (Group::default(), tempfile::tempdir().unwrap());
+    let mut options = head_options(dir.path().join("head"), Identity::random(), 0);
+    options.connectivity.heeded = only(known.peer_id());
+    let mut cluster = Cluster::of(&[]).await;
+    cluster.head = Node::start(options, &group, Clock::system()).await.unwrap();
+    for identity in [other, known.clone()] {
+        add(&mut cluster, identity, Heeded::Everyone).await;
+    }
+    let hello = cluster.add("hello.wasm", HELLO).await;
+    let mut request = request(&hello, 1);
+    for _ in 0..3 {
+        let answer = cluster.execute(request.clone()).await;
+        assert_eq!(answer["cluster"]["peers"], json!([known.peer_id().as_str()]), "{answer}");
+    }
+    request["config"] = json!({"number_of_nodes": 2, "timeout": 1});
+    assert_eq!(cluster.execute(request).await["code"], "408");
+    group.shutdown().await;
+    cluster.group.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_peer_that_sends_nonsense_again_and_again_is_cut_off_and_work_goes_on() {
+    let cluster = Cluster::of(&[&[]]).await;
+    let hello = cluster.add("hello.wasm", HELLO).await;
+    let (bad, mut at_bad) = cluster.stranger().await;
+    let head = cluster.head.peer_id();
+    let sending = async {
+        for n in 0..500 {
+            // Once it is cut off, nothing is sent any more.
+            drop(bad.tell(head, WORK_PROTOCOL, format!("nonsense {n}").as_bytes()).await);
+        }
+    };
+    let cut_off = async {
+        while let Some(event) = at_bad.recv().await {
+            if matches!(event, Event::Disconnected(peer) if peer == *head) {
+                break;
+            }
+        }
+    };
+    timeout(WITHIN, async {
+        tokio::select! { () = sending => {}, () = cut_off => {} }
+    })
+    .await
+    .unwrap();
+    until(WITHIN, || async {
+        match bad.tell(head, WORK_PROTOCOL, b"{}").await {
+            Ok(()) => Err("it is still heard"),
+            Err(_) => Ok(()),
+        }
+    })
+    .await
+    .unwrap();
+    assert_eq!(cluster.execute(request(&hello, 1)).await["code"], "200");
+    cluster.group.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_node_that_must_reach_its_boot_nodes_does_not_start_without_them() {
+    let (group, dir) = (Group::default(), tempfile::tempdir().unwrap());
+    let mut options = head_options(dir.path().join("head"), Identity::random(), 0);
+    let nobody = Identity::random();
+    options.boot_nodes =
+        vec![format!("/ip4/127.0.0.1/tcp/9/p2p/{}", nobody.peer_id()).parse().unwrap()];
+    options.connectivity.must_reach_boot_nodes = true;
+    let error = Node::start(options, &group, Clock::system()).await.unwrap_err();
+    assert!(
+        matches!(&error, NodeError::Network(NetworkError::Unreached { peers, .. }) if peers == &[nobody.peer_id().clone()]),
+        "{error:?}"
+    );
+    group.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_head_that_sends_nonsense_on_its_line_is_cut_off_and_work_goes_on() {
+    let cluster = Cluster::of(&[&[]]).await;
+    let worker = &cluster.workers[0];
+    let (bad, mut at_bad) = cluster.stranger_of(worker).await;
+    let (line, _frames) = bad.line(worker.peer_id(), LINE_PROTOCOL).await.unwrap();
+    for n in 0..400 {
+        let kind = [frame::ORDER, frame::CANCEL, frame::ANSWER, 99][n % 4];
+        let content = format!("nonsense {n}").into();
+        // Once it is cut off, nothing is sent any more.
+        if line.send(Frame { kind, content }).await.is_err() {
+            break;
+        }
+    }
+    let cut_off = async {
+        while let Some(event) = at_bad.recv().await {
+            if matches!(event, Event::Disconnected(peer) if peer == *worker.peer_id()) {
+                break;
+            }
+        }
+    };
+    timeout(WITHIN, cut_off).await.unwrap();
+    let hello = cluster.add("hello.wasm", HELLO).await;
+    assert_eq!(cluster.execute(request(&hello, 1)).await["code"], "200");
+    cluster.group.shutdown().await;
+}
+
+/// A roll call for `function_id`.
+fn call(function_id: String, request_id: String) -> Vec<u8> {
+    message(&Message::RollCall(RollCall { function_id, request_id, ..RollCall::default() }))
+}
+
+#[tokio::test]
+async fn calls_for_what_nobody_gives_do_not_keep_a_worker_from_others() {
+    let cluster = Cluster::of(&[&[]]).await;
+    let worker = &cluster.workers[0];
+    let held = worker.functions();
+    let held = held.add("hello.wasm".parse().unwrap(), wat::parse_str(HELLO).unwrap()).await;
+    let (bad, mut at_bad) = cluster.stranger_of(worker).await;
+    for n in 0_u32..300 {
+        let missing = FunctionId::of_module(&n.to_be_bytes()).to_string();
+        let call = call(missing, format!("missing-{n}"));
+        until(WITHIN, || bad.publish(GENERAL_TOPIC, call.clone())).await.unwrap();
+    }
+    bad.publish(GENERAL_TOPIC, call(held.unwrap().id.to_string(), "held".into())).await.unwrap();
+    let mut unanswered = Vec::new();
+    let answered = async {
+        loop {
+            match at_bad.recv().await.unwrap() {
+                Event::Asked { answer, .. } => unanswered.push(answer),
+                Event::Told { bytes, .. } => {
+                    if let Ok(Message::RollCallResponse(response)) = Message::read(&bytes)
+                        && response.request_id == "held"
+                    {
+                        return response.code;
+                    }
+                }
+                _ => {}
+            }
+        }
+    };
+    assert_eq!(timeout(Duration::from_secs(10), answered).await.unwrap(), Code::ACCEPTED);
+    cluster.group.shutdown().await;
+}
+
+#[tokio::test]
+async fn an_offer_that_arrives_after_its_peer_has_gone_is_not_kept() {
+    let cluster = Cluster::of(&[]).await;
+    let head = cluster.head.head().unwrap();
+    let gone = Identity::random().peer_id().clone();
+    head.offered(&gone, &Offer { slots: 4, slots_free: 4, ..Offer::default() });
+    assert_eq!(head.slots_of(&gone), None);
+    cluster.group.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_name_that_is_no_group_s_is_no_topic() {
+    let cluster = Cluster::of(&[]).await;
+    let (bad, _at_bad) = cluster.stranger().await;
+    assert!(bad.subscribe(&"x".repeat(300)).await.is_err());
+    assert!(bad.subscribe(&"x".repeat(128)).await.is_ok());
+    cluster.group.shutdown().await;
+}

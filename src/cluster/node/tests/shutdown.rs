@@ -1,0 +1,100 @@
+//! What a node that stops does with what runs.
+
+use super::{executions::*, *};
+
+#[tokio::test]
+async fn a_node_that_stops_finishes_what_runs() {
+    let mut cluster = Cluster::of(&[]).await;
+    let limits = Limits { wall: Duration::from_secs(1), ..LIMITS_DEFAULT };
+    cluster.add_worker(&[], limits, 1).await;
+    let spin = cluster.add("spin.wasm", SPIN).await;
+    let stopping = async {
+        busy(&cluster.workers[0]).await;
+        tokio::join!(cluster.workers[0].shutdown(), cluster.head.shutdown());
+    };
+    let (answer, ()) = tokio::join!(cluster.execute(request(&spin, 1)), stopping);
+    assert_eq!(answer["results"][0]["result"]["exit_code"], 15, "{answer}");
+    cluster.group.shutdown().await;
+}
+
+/// How long a node is patient that has to wait for what does not end.
+fn impatient() -> WorkOptions {
+    WorkOptions {
+        answer_within: Duration::from_mins(10),
+        drain_within: Duration::from_millis(200),
+        ..WorkOptions::usual()
+    }
+}
+
+/// Limits that let a function spin for long.
+const ENDLESS: Limits = Limits { wall: Duration::from_mins(10), ..LIMITS_DEFAULT };
+
+#[tokio::test]
+async fn a_worker_that_cannot_wait_tells_its_head_and_another_takes_over() {
+    let mut cluster = Cluster::with(impatient()).await;
+    cluster.add_worker_with(&[], (ENDLESS, 1), impatient()).await;
+    let spin = cluster.add("spin.wasm", SPIN).await;
+    let address = cluster.head.rest_address().unwrap();
+    let body = request(&spin, 1).to_string();
+    let asking = cluster.group.child();
+    let (tell, told) = tokio::sync::oneshot::channel();
+    asking.spawn("ask", async move { tell.send(post(address, &body).await).unwrap() });
+    busy(&cluster.workers[0]).await;
+    let limits = Limits { wall: Duration::from_secs(1), ..LIMITS_DEFAULT };
+    cluster.add_worker(&[], limits, 1).await;
+    cluster.workers[0].shutdown().await;
+    let (_, answer) = timeout(WITHIN, told).await.unwrap().unwrap();
+    assert_eq!(answer["results"][0]["result"]["exit_code"], 15, "{answer}");
+    let execution = known(&cluster, &answer["request_id"]).await;
+    let first = &execution["peers"][0];
+    assert_eq!(
+        (&first["state"], &first["reason"]),
+        (&json!("replaced"), &json!("refused (the node is stopping)"))
+    );
+    cluster.group.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_head_that_cannot_wait_tells_its_caller_and_its_worker() {
+    let work = WorkOptions { drain_within: Duration::from_secs(2), ..impatient() };
+    let mut cluster = Cluster::with(work).await;
+    cluster.add_worker(&[], ENDLESS, 1).await;
+    let spin = cluster.add("spin.wasm", SPIN).await;
+    let address = cluster.head.rest_address().unwrap();
+    let stopping = async {
+        busy(&cluster.workers[0]).await;
+        let stopping = cluster.head.shutdown();
+        let asking = async {
+            let head = cluster.head.head().unwrap();
+            until(WITHIN, || async { if head.is_stopping() { Ok(()) } else { Err(()) } })
+                .await
+                .unwrap();
+            post(address, &request(&spin, 1).to_string()).await
+        };
+        tokio::join!(stopping, asking).1
+    };
+    let (answer, refused) = tokio::join!(cluster.execute(request(&spin, 1)), stopping);
+    assert_eq!(answer["code"], "503", "{answer}");
+    assert_eq!(answer["message"], "the node is stopping, and ended the execution");
+    assert_eq!(refused, (503, json!({"message": "the node is stopping"})));
+    idle(&cluster).await;
+    cluster.group.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_worker_that_stops_offers_nothing() {
+    let cluster = Cluster::of(&[&[]]).await;
+    let worker = &cluster.workers[0];
+    let Duty::Worker(duty) = &worker.duty else { panic!("it is a worker") };
+    assert_eq!(duty.slots_for(cluster.head.peer_id()), (10, 10));
+    assert!(duty.drain(WITHIN).await, "nothing runs");
+    assert_eq!(duty.slots_for(cluster.head.peer_id()), (10, 0));
+    let hello = cluster.add("hello.wasm", HELLO).await;
+    let mut request = request(&hello, 1);
+    request["config"]["timeout"] = json!(3);
+    let answer = cluster.execute(request).await;
+    assert_eq!(answer["code"], "408", "{answer}");
+    let want = format!("refused by {}: the node is stopping", worker.peer_id());
+    assert!(answer["message"].as_str().unwrap().ends_with(&want), "{answer}");
+    cluster.group.shutdown().await;
+}

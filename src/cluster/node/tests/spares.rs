@@ -1,0 +1,232 @@
+//! Exactly as many nodes as were asked for, and spares in the place of those that fail.
+
+use super::{executions::*, *};
+use crate::message::{NodeResult, WorkOrderResponse};
+
+#[tokio::test]
+async fn a_worker_that_dies_during_a_run_is_replaced_by_a_spare() {
+    let mut cluster = Cluster::of(&[]).await;
+    for _ in 0..2 {
+        let limits = Limits { wall: Duration::from_secs(2), ..LIMITS_DEFAULT };
+        cluster.add_worker(&[], limits, 1).await;
+    }
+    let spin = cluster.add("spin.wasm", SPIN).await;
+    let killing = async {
+        let dying = tokio::select! {
+            () = busy(&cluster.workers[0]) => 0,
+            () = busy(&cluster.workers[1]) => 1,
+        };
+        cluster.workers[dying].working.shutdown().await;
+        cluster.workers[1 - dying].peer_id().to_string()
+    };
+    let (answer, spare) = tokio::join!(cluster.execute(request(&spin, 1)), killing);
+    assert_eq!((&answer["code"], &answer["cluster"]["peers"]), (&json!("200"), &json!([spare])));
+    assert_eq!(answer["results"][0]["result"]["exit_code"], 15, "{answer}");
+
+    let again = request(&spin, 1);
+    let killing = async {
+        let last = cluster.workers.iter().find(|w| w.peer_id().as_str() == spare).unwrap();
+        busy(last).await;
+        last.working.shutdown().await;
+    };
+    let (answer, ()) = tokio::join!(cluster.execute(again), killing);
+    assert_eq!(answer["code"], "204", "nobody is left: {answer}");
+    let want = format!("0 of 1 node gave a result: {spare} was lost");
+    assert_eq!((&answer["message"], &answer["cluster"]["peers"]), (&json!(want), &json!([spare])));
+    cluster.group.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_worker_that_says_no_or_nothing_is_replaced_within_the_request() {
+    for reaction in [Reaction::Refusal, Reaction::Silence, Reaction::Forged] {
+        // Only who is silent is waited for so long, and the worker has as long.
+        let mut cluster = Cluster::with(answering_within(Duration::from_secs(6))).await;
+        cluster.add_worker(&[], LIMITS_DEFAULT, 4).await;
+        let hello = cluster.add("hello.wasm", HELLO).await;
+        // The worker does not hold the function yet: it is found by the roll call alone.
+        let impostor = impostor(&cluster, &hello.id.to_string(), reaction).await;
+        let answer = cluster.execute(request(&hello, 1)).await;
+        assert_eq!(answer["code"], "200", "{reaction:?}: {answer}");
+        let worker = cluster.workers[0].peer_id();
+        assert_eq!(answer["cluster"]["peers"], json!([worker.as_str()]), "{reaction:?}");
+        let execution = known(&cluster, &answer["request_id"]).await;
+        let first = &execution["peers"][0];
+        assert_eq!(
+            (&first["peer_id"], &first["state"]),
+            (&json!(impostor.as_str()), &json!("replaced"))
+        );
+        cluster.group.shutdown().await;
+    }
+}
+
+/// A worker of b7s that reports at the `nth` roll call of a request, and gives its answer to orders.
+async fn reports_at(cluster: &Cluster, nth: usize, answer: WorkOrderResponse) -> PeerId {
+    let (network, mut events) = cluster.stranger().await;
+    let (head, id) = (cluster.head.peer_id().clone(), network.peer_id().clone());
+    cluster.group.spawn("late", async move {
+        let mut n_calls = 0;
+        while let Some(event) = events.recv().await {
+            let (Event::Gossip { bytes, .. } | Event::Told { bytes, .. }) = event else { continue };
+            let told = match Message::read(&bytes) {
+                Ok(Message::RollCall(call)) => {
+                    n_calls += 1;
+                    (n_calls == nth).then(|| {
+                        Message::RollCallResponse(RollCallResponse {
+                            code: Code::ACCEPTED,
+                            function_id: call.function_id,
+                            request_id: call.request_id,
+                            ..RollCallResponse::default()
+                        })
+                    })
+                }
+                Ok(Message::WorkOrder(order)) => {
+                    let request_id = order.request_id;
+                    Some(Message::WorkOrderResponse(WorkOrderResponse {
+                        request_id,
+                        ..answer.clone()
+                    }))
+                }
+                _ => None,
+            };
+            if let Some(told) = told {
+                network.tell(&head, WORK_PROTOCOL, &message(&told)).await.unwrap();
+            }
+        }
+    });
+    id
+}
+
+#[tokio::test]
+async fn a_spare_that_has_not_reported_yet_is_waited_for() {
+    let cluster = Cluster::of(&[]).await;
+    let hello = cluster.add("hello.wasm", HELLO).await;
+    let full = WorkOrderResponse {
+        code: Code::ERROR,
+        error_message: "no free slot".into(),
+        ..WorkOrderResponse::default()
+    };
+    let done = WorkOrderResponse {
+        code: Code::OK,
+        result: NodeResult { code: Code::OK, ..NodeResult::default() },
+        ..WorkOrderResponse::default()
+    };
+    let refusing = reports_at(&cluster, 1, full).await;
+    let late = reports_at(&cluster, 2, done).await;
+    let answer = cluster.execute(request(&hello, 1)).await;
+    assert_eq!(
+        (&answer["code"], &answer["cluster"]["peers"]),
+        (&json!("200"), &json!([late.as_str()])),
+        "{answer}"
+    );
+    let execution = known(&cluster, &answer["request_id"]).await;
+    let states: Vec<(&str, &str)> = execution["peers"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|part| (part["peer_id"].as_str().unwrap(), part["state"].as_str().unwrap()))
+        .collect();
+    assert_eq!(states, [(refusing.as_str(), "replaced"), (late.as_str(), "answered")]);
+    cluster.group.shutdown().await;
+}
+
+#[tokio::test]
+async fn who_could_take_a_place_and_does_not_says_why() {
+    let cluster = Cluster::of(&[&[]]).await;
+    // Nobody else has it, so that our worker cannot get it.
+    let cid = FunctionId::of_module(b"elsewhere").to_string();
+    let silent = impostor(&cluster, &cid, Reaction::Refusal).await;
+    let asked = json!({"function_id": cid, "method": "m.wasm"});
+    let answer = cluster.execute(asked).await;
+    assert_eq!(answer["code"], "500", "{answer}");
+    let worker = cluster.workers[0].peer_id();
+    let want = format!(
+        "0 of 1 node gave a result: {silent} refused (no free slot); no spare: {worker}: get the function"
+    );
+    assert!(answer["message"].as_str().unwrap().starts_with(&want), "{answer}");
+    cluster.group.shutdown().await;
+}
+
+#[tokio::test]
+async fn what_every_node_refuses_alike_is_asked_of_no_other_and_costs_no_warmth() {
+    let mut cluster = Cluster::of(&[]).await;
+    for _ in 0..3 {
+        let work = WorkOptions { metrics_api: Some("127.0.0.1:0".into()), ..WorkOptions::usual() };
+        cluster.add_worker_with(&[], (LIMITS_DEFAULT, 4), work).await;
+    }
+    let hello = cluster.add("hello.wasm", HELLO).await;
+    let needy = r#"(module (import "blockless_http" "http_req" (func)) (func (export "_start")))"#;
+    let needy = cluster.add("needy.wasm", needy).await;
+    cluster.execute(request(&hello, 3)).await;
+    offered(&cluster, &hello).await;
+    let mut misnamed = request(&hello, 1);
+    misnamed["method"] = json!("other.wasm");
+    let mut input = request(&hello, 1);
+    input["function_id"] = json!(needy.id.to_string());
+    input["method"] = json!("needy.wasm");
+    for (asked, code, want) in
+        [(misnamed, "404", "not other.wasm"), (input, "500", "blockless_http")]
+    {
+        let answer = cluster.execute(asked).await;
+        assert_eq!(answer["code"], code, "{answer}");
+        assert!(answer["message"].as_str().unwrap().contains(want), "{answer}");
+        let execution = known(&cluster, &answer["request_id"]).await;
+        assert_eq!(execution["peers"].as_array().unwrap().len(), 1, "{execution}");
+    }
+    let answer = cluster.execute(request(&hello, 3)).await;
+    assert_eq!(known(&cluster, &answer["request_id"]).await["warm"], true, "all still count");
+    cluster.group.shutdown().await;
+}
+
+#[tokio::test]
+async fn exactly_as_many_nodes_run_as_were_asked_for() {
+    let mut cluster = Cluster::of(&[]).await;
+    for _ in 0..4 {
+        let work = WorkOptions { metrics_api: Some("127.0.0.1:0".into()), ..WorkOptions::usual() };
+        cluster.add_worker_with(&[], (LIMITS_DEFAULT, 4), work).await;
+    }
+    let hello = cluster.add("hello.wasm", HELLO).await;
+    let mut n_asked = 0;
+    for n in [2, 3, 1, 4, 2] {
+        n_asked += n;
+        let answer = cluster.execute(request(&hello, n)).await;
+        let peers = answer["cluster"]["peers"].as_array().unwrap();
+        assert_eq!(i64::try_from(peers.len()), Ok(n), "{answer}");
+        assert_eq!(answer["results"][0]["peers"], answer["cluster"]["peers"]);
+        assert!(peers.is_sorted_by_key(|peer| peer.as_str().unwrap()), "{answer}");
+    }
+    let mut n_ordered = 0;
+    for worker in &cluster.workers {
+        let counts = counts(worker).await;
+        let told = counts.lines().find(|line| line.starts_with("b7s_node_workorders{"));
+        n_ordered += told.unwrap().rsplit(' ').next().unwrap().parse::<i64>().unwrap();
+    }
+    assert_eq!(n_ordered, n_asked);
+    cluster.group.shutdown().await;
+}
+
+#[tokio::test]
+async fn too_few_answers_are_partial_content_by_the_threshold_of_the_request() {
+    let mut cluster = Cluster::with(answering_within(Duration::from_secs(4))).await;
+    cluster.add_worker(&["gpu"], LIMITS_DEFAULT, 8).await;
+    let hello = cluster.add("hello.wasm", HELLO).await;
+    cluster.execute(request(&hello, 1)).await;
+    offered(&cluster, &hello).await;
+    let silent = impostor(&cluster, &hello.id.to_string(), Reaction::Silence).await;
+    let worker = cluster.workers[0].peer_id();
+    let execute = async |threshold: Value, code: &str| {
+        let mut request = request(&hello, 2);
+        request["config"]["threshold"] = threshold;
+        request["config"]["timeout"] = json!(1);
+        let answer = cluster.execute(request).await;
+        assert_eq!(answer["code"], code, "{answer}");
+        assert_eq!(answer["results"][0]["peers"], json!([worker.as_str()]));
+        assert_eq!(answer["results"][0]["frequency"], 100.0);
+        let mut peers = [worker.clone(), silent.clone()];
+        peers.sort();
+        assert_eq!(answer["cluster"]["peers"], texts(&peers));
+        let want = format!("1 of 2 nodes gave a result: {silent} did not answer in time");
+        assert_eq!(answer["message"], json!(want));
+    };
+    tokio::join!(execute(json!(null), "206"), execute(json!(0.5), "200"), execute(json!(1), "206"));
+    cluster.group.shutdown().await;
+}

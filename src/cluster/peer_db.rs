@@ -1,0 +1,308 @@
+//! The peer store: the peers a node was connected to, kept in a file, so that it finds its cluster
+//! again when every boot node is gone.
+//!
+//! One JSON array of records in the shape b7s gives them (`id`, `multiaddress`, `addrinfo`), with
+//! ours beside. It is written whole to a new file that then takes the old one's place, so it is
+//! there at any time; a file that cannot be read is set aside. Absent on purpose: what peers do.
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    io::{self, Read as _, Write as _},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use model::{node::PeerId, timestamp::Timestamp};
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use task::{clock::Clock, group::Group};
+use tokio::time::{MissedTickBehavior, interval};
+use tracing::{debug, warn};
+
+/// The peers that are remembered, as many as b7s nodes dial back. Past it, those we never reached go
+/// first, then those seen longest ago.
+pub const PEERS_MAX: usize = 100;
+
+/// Addresses remembered of one peer.
+const ADDRESSES_MAX: usize = 8;
+
+/// The longest address remembered, in bytes.
+const ADDRESS_BYTES_MAX: usize = 512;
+
+/// The longest file read, in bytes: several times what [`PEERS_MAX`] records take.
+const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
+
+/// How long a peer that was not seen is remembered.
+const KEPT_FOR: Duration = Duration::from_hours(24 * 30);
+
+/// How often changes are written. What is lost when the machine fails is that much news of peers.
+const WRITE_EVERY: Duration = Duration::from_secs(5);
+
+/// The file's name in its folder.
+const FILE: &str = "peers.json";
+
+/// One peer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Record {
+    id: String,
+    /// The address that worked last, or the first that the peer named.
+    multiaddress: String,
+    addrinfo: AddressInfo,
+    /// When it was last connected, in microseconds since 1970. Ours.
+    #[serde(default)]
+    last_seen: i64,
+    /// Whether we reached it, rather than it us. Ours.
+    #[serde(default)]
+    is_reached: bool,
+}
+
+/// Where a peer is, in the words of go-libp2p.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+struct AddressInfo {
+    #[serde(rename = "ID")]
+    id: String,
+    #[serde(rename = "Addrs", default)]
+    addresses: Vec<String>,
+}
+
+/// Why the peer store could not be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PeerDbError {
+    /// Its folder could not be made.
+    #[error("make the peer store's folder {path}")]
+    Folder {
+        /// Which folder.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
+    /// Its file could not be read, or set aside.
+    #[error("read the peer store {path}")]
+    Read {
+        /// Which file.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// Handle to the peer store. Cheap to clone; all clones share one table.
+#[derive(Debug, Clone)]
+pub struct PeerDb {
+    path: Arc<Path>,
+    table: Arc<Mutex<Table>>,
+    clock: Clock,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    records: BTreeMap<PeerId, Record>,
+    is_changed: bool,
+}
+
+impl PeerDb {
+    /// Opens the store in the folder `dir`, which is made if it is not there. Blocks on the disk.
+    ///
+    /// # Errors
+    /// [`PeerDbError`] if the folder or the file cannot be used. A file without sense is set aside
+    /// under another name, with a warning, and the store begins empty.
+    pub fn open(dir: &Path, clock: Clock) -> Result<Self, PeerDbError> {
+        let folder = |source| PeerDbError::Folder { path: dir.to_owned(), source };
+        fs::create_dir_all(dir).map_err(folder)?;
+        let path = dir.join(FILE);
+        let failed = |source| PeerDbError::Read { path: path.clone(), source };
+        let records = match read(&path) {
+            Ok(bytes) => match decode(&bytes, clock.now()) {
+                Ok(records) => records,
+                Err(error) => {
+                    warn!(%error, "set a peer store aside that cannot be read");
+                    fs::rename(&path, dir.join(format!("{FILE}.broken"))).map_err(failed)?;
+                    BTreeMap::new()
+                }
+            },
+            Err(error) if error.kind() == io::ErrorKind::NotFound => BTreeMap::new(),
+            Err(error) => return Err(failed(error)),
+        };
+        let table = Table { records, is_changed: false };
+        Ok(Self { path: path.into(), table: Arc::new(Mutex::new(table)), clock })
+    }
+
+    /// Writes changes to the disk from now on, in a task of `group`, and once more when it stops.
+    pub fn keep(&self, group: &Group) {
+        let (db, stopped) = (self.clone(), group.clone());
+        group.spawn_to_end("peer store", async move {
+            let mut ticks = interval(WRITE_EVERY);
+            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            let mut is_running = true;
+            while is_running {
+                tokio::select! {
+                    () = stopped.stopped() => is_running = false,
+                    _ = ticks.tick() => {}
+                }
+                let db = db.clone();
+                match tokio::task::spawn_blocking(move || db.write()).await {
+                    Ok(Ok(())) => {}
+                    Ok(Err(error)) => warn!(%error, "failed to write the peer store"),
+                    Err(error) => debug!(%error, "the writing of the peer store was stopped"),
+                }
+            }
+        });
+    }
+
+    /// Returns the addresses of the peers that are remembered, each ending in its peer's id: those
+    /// reached last come first.
+    #[must_use]
+    pub fn addresses(&self) -> Vec<String> {
+        let mut records: Vec<Record> = self.table.lock().records.values().cloned().collect();
+        records.sort_by_key(|record| std::cmp::Reverse((record.is_reached, record.last_seen)));
+        let ending = |record: &Record| {
+            let id = record.id.clone();
+            let addresses = record.addrinfo.addresses.clone();
+            addresses.into_iter().map(move |address| format!("{address}/p2p/{id}"))
+        };
+        records.iter().flat_map(ending).collect()
+    }
+
+    /// How many peers are remembered.
+    #[must_use]
+    pub fn n_peers(&self) -> usize {
+        self.table.lock().records.len()
+    }
+
+    /// Remembers that `peer` was reached under `address`, which does not name it.
+    pub fn reached(&self, peer: &PeerId, address: String) {
+        self.update(peer, vec![address], true);
+    }
+
+    /// Remembers that the connected `peer` says it listens on `addresses`, which do not name it.
+    pub fn named(&self, peer: &PeerId, addresses: Vec<String>) {
+        self.update(peer, addresses, false);
+    }
+
+    fn update(&self, peer: &PeerId, addresses: Vec<String>, is_reached: bool) {
+        let mut addresses = addresses;
+        addresses.retain(|address| address.len() <= ADDRESS_BYTES_MAX);
+        let Some(first) = addresses.first().cloned() else { return };
+        let now = self.clock.now();
+        let mut table = self.table.lock();
+        let known = table.records.remove(peer);
+        let record = match known {
+            // What worked stays in front of what is said.
+            Some(mut record) => {
+                let (front, back) = if is_reached {
+                    (addresses, record.addrinfo.addresses)
+                } else {
+                    (record.addrinfo.addresses, addresses)
+                };
+                record.addrinfo.addresses = joined(front, back);
+                if is_reached {
+                    record.multiaddress = first;
+                }
+                Record {
+                    last_seen: now.micros(),
+                    is_reached: is_reached || record.is_reached,
+                    ..record
+                }
+            }
+            None => Record {
+                id: peer.to_string(),
+                multiaddress: first,
+                addrinfo: AddressInfo {
+                    id: peer.to_string(),
+                    addresses: joined(addresses, Vec::new()),
+                },
+                last_seen: now.micros(),
+                is_reached,
+            },
+        };
+        table.records.insert(peer.clone(), record);
+        table.is_changed = true;
+        prune(&mut table.records, now);
+    }
+
+    /// Writes the table if it has changed.
+    fn write(&self) -> io::Result<()> {
+        let encoded = {
+            let mut table = self.table.lock();
+            if !table.is_changed {
+                return Ok(());
+            }
+            table.is_changed = false;
+            encode(&table.records)?
+        };
+        let written = replace(&self.path, &encoded);
+        if written.is_err() {
+            self.table.lock().is_changed = true;
+        }
+        written
+    }
+}
+
+/// Joins lists of addresses without repeating one, up to [`ADDRESSES_MAX`].
+fn joined(front: Vec<String>, back: Vec<String>) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for address in front.into_iter().chain(back) {
+        if all.len() < ADDRESSES_MAX && !all.contains(&address) {
+            all.push(address);
+        }
+    }
+    all
+}
+
+/// Drops who was not seen for long, and who is least worth keeping past [`PEERS_MAX`].
+fn prune(records: &mut BTreeMap<PeerId, Record>, now: Timestamp) {
+    records.retain(|_, record| now.since(Timestamp::from_micros(record.last_seen)) <= KEPT_FOR);
+    while records.len() > PEERS_MAX {
+        let worth = |record: &Record| (record.is_reached, record.last_seen);
+        let least = records.iter().min_by_key(|(_, record)| worth(record));
+        let Some(least) = least.map(|(peer, _)| peer.clone()) else { return };
+        records.remove(&least);
+    }
+}
+
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(FILE_BYTES_MAX).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn encode(records: &BTreeMap<PeerId, Record>) -> io::Result<Vec<u8>> {
+    let list: Vec<&Record> = records.values().collect();
+    Ok(serde_json::to_vec_pretty(&list)?)
+}
+
+/// Reads records. Those of no peer, and those past the bounds, are left out.
+fn decode(bytes: &[u8], now: Timestamp) -> serde_json::Result<BTreeMap<PeerId, Record>> {
+    let list: Vec<Record> = serde_json::from_slice(bytes)?;
+    let mut records = BTreeMap::new();
+    for mut record in list {
+        let Ok(peer) = record.id.parse::<PeerId>() else { continue };
+        // A clock that was wrong then must not make it stay for ever.
+        record.last_seen = record.last_seen.min(now.micros());
+        let addresses = std::mem::take(&mut record.addrinfo.addresses);
+        let fits = |address: &String| address.len() <= ADDRESS_BYTES_MAX;
+        record.addrinfo.addresses = joined(addresses.into_iter().filter(fits).collect(), vec![]);
+        if !record.addrinfo.addresses.is_empty() && fits(&record.multiaddress) {
+            records.insert(peer, record);
+        }
+    }
+    prune(&mut records, now);
+    Ok(records)
+}
+
+/// Writes a file whole, in the place of an old one, which stays until the new one is on the disk.
+fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+    let fresh = path.with_extension("json.new");
+    let mut file = File::create(&fresh)?;
+    file.write_all(content)?;
+    file.sync_all()?;
+    fs::rename(&fresh, path)
+}
+
+#[cfg(test)]
+mod tests;

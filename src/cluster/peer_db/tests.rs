@@ -1,0 +1,138 @@
+use proptest::prelude::*;
+use tempfile::tempdir;
+
+use super::*;
+
+const ADDRESS: &str = "/ip4/10.0.0.1/tcp/9527";
+
+fn id(n: usize) -> PeerId {
+    // Base58 has no zero.
+    format!("12D3KooWpeer{}", (n + 1).to_string().replace('0', "A")).parse().unwrap()
+}
+
+fn clock() -> Clock {
+    Clock::manual(Timestamp::from_seconds(1_000_000_000))
+}
+
+fn opened(dir: &Path) -> PeerDb {
+    PeerDb::open(dir, clock()).unwrap()
+}
+
+#[test]
+fn a_peer_is_found_again_where_it_was_reached_first() {
+    let dir = tempdir().unwrap();
+    let folder = dir.path().join("peers");
+    let db = opened(&folder);
+    db.named(&id(1), vec!["/ip4/127.0.0.1/tcp/1".into(), "/dns4/head/tcp/1".into()]);
+    db.reached(&id(2), ADDRESS.into());
+    db.named(&id(2), vec!["/ip4/127.0.0.1/tcp/1".into(), ADDRESS.into()]);
+    db.write().unwrap();
+    let want = [
+        format!("{ADDRESS}/p2p/{}", id(2)),
+        format!("/ip4/127.0.0.1/tcp/1/p2p/{}", id(2)),
+        format!("/ip4/127.0.0.1/tcp/1/p2p/{}", id(1)),
+        format!("/dns4/head/tcp/1/p2p/{}", id(1)),
+    ];
+    assert_eq!((opened(&folder).addresses(), db.n_peers()), (want.to_vec(), 2));
+}
+
+#[test]
+fn the_file_is_what_b7s_writes_and_more() {
+    let dir = tempdir().unwrap();
+    let db = opened(dir.path());
+    db.reached(&id(1), ADDRESS.into());
+    db.write().unwrap();
+    let written: serde_json::Value =
+        serde_json::from_slice(&fs::read(dir.path().join(FILE)).unwrap()).unwrap();
+    let want = serde_json::json!([{
+        "id": id(1).as_str(), "multiaddress": ADDRESS,
+        "addrinfo": {"ID": id(1).as_str(), "Addrs": [ADDRESS]},
+        "last_seen": 1_000_000_000_000_000_i64, "is_reached": true,
+    }]);
+    assert_eq!(written, want);
+}
+
+#[test]
+fn a_hundred_are_remembered_and_those_who_were_reached_stay_longest() {
+    let (dir, clock) = (tempdir().unwrap(), clock());
+    let db = PeerDb::open(dir.path(), clock.clone()).unwrap();
+    db.reached(&id(0), ADDRESS.into());
+    for n in 1..=PEERS_MAX + 5 {
+        clock.advance(Duration::from_secs(1));
+        db.named(&id(n), vec![ADDRESS.into()]);
+    }
+    let listed = db.addresses();
+    assert_eq!((listed.len(), db.n_peers()), (PEERS_MAX, PEERS_MAX));
+    assert!(listed[0].ends_with(id(0).as_str()), "it was reached");
+    assert!(listed[1].ends_with(id(PEERS_MAX + 5).as_str()), "then the newest");
+    assert!(!listed.iter().any(|address| address.ends_with(&format!("/{}", id(3)))));
+    clock.advance(KEPT_FOR + Duration::from_secs(1));
+    db.named(&id(1), vec![ADDRESS.into()]);
+    assert_eq!(db.n_peers(), 1, "all others were not seen for a month");
+}
+
+#[test]
+fn what_peers_say_is_bounded() {
+    let dir = tempdir().unwrap();
+    let db = opened(dir.path());
+    db.named(&id(1), vec!["x".repeat(ADDRESS_BYTES_MAX + 1)]);
+    assert_eq!(db.n_peers(), 0);
+    db.named(&id(1), (1..100).map(|n| format!("/ip4/10.0.0.1/tcp/{n}")).collect());
+    assert_eq!(db.addresses().len(), ADDRESSES_MAX);
+}
+
+#[test]
+fn a_broken_file_is_set_aside() {
+    let dir = tempdir().unwrap();
+    fs::write(dir.path().join(FILE), b"[{\"id\":").unwrap();
+    let db = opened(dir.path());
+    assert_eq!(db.n_peers(), 0);
+    assert!(dir.path().join("peers.json.broken").exists());
+    db.reached(&id(1), ADDRESS.into());
+    db.write().unwrap();
+    assert_eq!(opened(dir.path()).n_peers(), 1);
+}
+
+#[tokio::test]
+async fn what_is_not_yet_written_is_when_the_node_stops() {
+    let (dir, group) = (tempdir().unwrap(), Group::default());
+    let db = opened(dir.path());
+    db.keep(&group);
+    db.reached(&id(1), ADDRESS.into());
+    group.shutdown().await;
+    assert_eq!(opened(dir.path()).n_peers(), 1);
+}
+
+proptest! {
+    // A case may be a whole store, which takes a tenth of a second unoptimized.
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    #[test]
+    fn any_bytes_are_a_store_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        drop(decode(&bytes, clock().now()));
+    }
+
+    #[test]
+    fn any_records_are_read_within_bounds_and_written_back_the_same(
+        records in prop::collection::vec(
+            ("[1-9A-Za-z]{0,60}", prop::collection::vec("[ -~]{0,20}", 0..12), any::<i64>(), any::<bool>()),
+            0..130,
+        ),
+    ) {
+        let list: Vec<Record> = records
+            .into_iter()
+            .map(|(id, addresses, last_seen, is_reached)| Record {
+                id: id.clone(),
+                multiaddress: addresses.first().cloned().unwrap_or_default(),
+                addrinfo: AddressInfo { id, addresses },
+                last_seen,
+                is_reached,
+            })
+            .collect();
+        let now = clock().now();
+        let read = decode(&serde_json::to_vec(&list).unwrap(), now).unwrap();
+        prop_assert!(read.len() <= PEERS_MAX);
+        prop_assert!(read.values().all(|record| record.addrinfo.addresses.len() <= ADDRESSES_MAX));
+        prop_assert_eq!(&decode(&encode(&read).unwrap(), now).unwrap(), &read);
+    }
+}

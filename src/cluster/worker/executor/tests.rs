@@ -1,0 +1,199 @@
+use std::{fs, os::unix::fs::PermissionsExt as _};
+
+use runtime::engine::Compilations;
+use tempfile::TempDir;
+use wire::functions::ExecuteConfig;
+
+use super::*;
+use crate::{identity::Identity, worker::LIMITS_DEFAULT};
+
+/// Runs for ever.
+const ENDLESS: &str = r#"(module (memory (export "memory") 2)
+    (func (export "_start") (loop $on (br $on)))
+    (func (export "other")))"#;
+
+/// Makes the file "a" in its folder, and traps if it cannot.
+const KEEPS_A_FILE: &str = r#"(module
+    (import "wasi_snapshot_preview1" "path_open"
+        (func $open (param i32 i32 i32 i32 i32 i64 i64 i32 i32) (result i32)))
+    (memory (export "memory") 1) (data (i32.const 0) "a")
+    (func (export "_start")
+        (if (call $open (i32.const 3) (i32.const 0) (i32.const 0) (i32.const 1) (i32.const 1)
+            (i64.const 64) (i64.const 64) (i32.const 0) (i32.const 100)) (then unreachable))))"#;
+
+/// An executor, the one function it can run, and where all that is.
+struct Bench {
+    root: TempDir,
+    executor: Executor,
+    function: Function,
+}
+
+impl Bench {
+    async fn new(
+        wat: &str,
+        limits: Limits,
+        options: impl FnOnce(&Path) -> ExecutionOptions,
+    ) -> Self {
+        let root = tempfile::tempdir().unwrap();
+        Self::within(root, wat, limits, options).await
+    }
+
+    async fn within(
+        root: TempDir,
+        wat: &str,
+        limits: Limits,
+        options: impl FnOnce(&Path) -> ExecutionOptions,
+    ) -> Self {
+        let functions = Functions::open(root.path().join("functions")).await.unwrap();
+        let module = wat::parse_str(wat).unwrap();
+        let function = functions.add("f.wasm".parse().unwrap(), module).await.unwrap();
+        let executor =
+            Executor::new(functions, (NonZeroU32::MIN, limits), options(root.path())).unwrap();
+        Self { root, executor, function }
+    }
+
+    async fn run(&self, settings: RuntimeConfig) -> Result<NodeResult, ExecutorError> {
+        let order = WorkOrder {
+            function_id: self.function.id.to_string(),
+            method: "f.wasm".to_owned(),
+            request_id: "0a1b".to_owned(),
+            config: ExecuteConfig { runtime: Some(settings), ..ExecuteConfig::default() },
+            ..WorkOrder::default()
+        };
+        let identity = Identity::random();
+        Ok(self.executor.run(&self.function, &order, identity.peer_id()).await?.unwrap())
+    }
+}
+
+fn nothing(_root: &Path) -> ExecutionOptions {
+    ExecutionOptions::default()
+}
+
+fn workspace(root: &Path) -> ExecutionOptions {
+    ExecutionOptions { workspace: Some(root.join("work")), ..ExecutionOptions::default() }
+}
+
+/// Runs a module with what a request asks of the runtime, and checks the code it ends with.
+async fn check(limits: Limits, settings: RuntimeConfig, exit_code: i32) {
+    let bench = Bench::new(ENDLESS, limits, nothing).await;
+    let result = bench.run(settings).await.unwrap();
+    assert_eq!(result.result.exit_code, exit_code, "{}", result.result.stderr);
+}
+
+#[tokio::test]
+async fn a_request_lowers_the_limits_of_the_node() {
+    let asked = RuntimeConfig { run_time_ms: 200, ..RuntimeConfig::default() };
+    check(LIMITS_DEFAULT, asked, 15).await;
+    let asked = RuntimeConfig { limited_fuel: 10_000, ..RuntimeConfig::default() };
+    check(LIMITS_DEFAULT, asked, 1).await;
+    let asked = RuntimeConfig { limited_memory_pages: 1, ..RuntimeConfig::default() };
+    check(LIMITS_DEFAULT, asked, 16).await;
+    let asked = RuntimeConfig { entry: "other".to_owned(), ..RuntimeConfig::default() };
+    check(LIMITS_DEFAULT, asked, 0).await;
+}
+
+#[tokio::test]
+async fn a_request_does_not_raise_the_limits_of_the_node() {
+    let limits = Limits { wall: Duration::from_millis(200), ..LIMITS_DEFAULT };
+    let asked = RuntimeConfig { run_time_ms: 3_600_000, ..RuntimeConfig::default() };
+    check(limits, asked, 15).await;
+    let limits = Limits { fuel: Some(10_000), ..LIMITS_DEFAULT };
+    let asked = RuntimeConfig { limited_fuel: u64::MAX, ..RuntimeConfig::default() };
+    check(limits, asked, 1).await;
+    let limits = Limits { memory_bytes: 64 * 1024, ..LIMITS_DEFAULT };
+    let asked = RuntimeConfig { limited_memory_pages: u64::MAX, ..RuntimeConfig::default() };
+    check(limits, asked, 16).await;
+}
+
+#[tokio::test]
+async fn what_a_run_used_is_told() {
+    let limits = Limits { wall: Duration::from_millis(300), ..LIMITS_DEFAULT };
+    let bench = Bench::new(ENDLESS, limits, nothing).await;
+    let usage = bench.run(RuntimeConfig::default()).await.unwrap().usage;
+    assert!(usage.wall_clock_ns >= 300_000_000 && usage.cpu_user_ns > 0, "{usage:?}");
+    assert_eq!(usage.memory_max_kib, 128);
+}
+
+#[tokio::test]
+async fn an_execution_has_a_folder_for_as_long_as_it_runs() {
+    let bench = Bench::new(KEEPS_A_FILE, LIMITS_DEFAULT, workspace).await;
+    for _ in 0..2 {
+        let result = bench.run(RuntimeConfig::default()).await.unwrap().result;
+        assert_eq!((result.stderr.as_str(), result.exit_code), ("", 0));
+        assert_eq!(fs::read_dir(bench.root.path().join("work/t")).unwrap().count(), 0);
+    }
+    let bench = Bench::new(KEEPS_A_FILE, LIMITS_DEFAULT, nothing).await;
+    assert_eq!(bench.run(RuntimeConfig::default()).await.unwrap().result.exit_code, 11);
+}
+
+#[tokio::test]
+async fn what_an_earlier_process_left_is_removed_at_start() {
+    let root = tempfile::tempdir().unwrap();
+    let left = root.path().join("work/t/0190a1b2-0000-4000-8000-000000000007-3/fs");
+    fs::create_dir_all(&left).unwrap();
+    let bench = Bench::within(root, KEEPS_A_FILE, LIMITS_DEFAULT, workspace).await;
+    assert!(!left.exists());
+    assert_eq!(bench.run(RuntimeConfig::default()).await.unwrap().result.exit_code, 0);
+}
+
+#[tokio::test]
+async fn what_one_node_compiled_another_finds() {
+    let mut root = tempfile::tempdir().unwrap();
+    for n_found in [0, 1] {
+        let options = |root: &Path| ExecutionOptions {
+            compiled_folder: Some(root.join("compiled")),
+            ..ExecutionOptions::default()
+        };
+        let bench = Bench::within(root, KEEPS_A_FILE, LIMITS_DEFAULT, options).await;
+        bench.run(RuntimeConfig::default()).await.unwrap();
+        let Host::Here { runtime, .. } = &bench.executor.host else { panic!("not here") };
+        let want = Compilations { n_compiled: 1 - n_found, n_found };
+        assert_eq!(runtime.compilations(), want);
+        root = bench.root;
+    }
+}
+
+#[tokio::test]
+async fn a_module_of_the_blockless_host_is_refused_by_the_name_of_its_import() {
+    let http = r#"(module (import "blockless_http" "http_req" (func)) (func (export "_start")))"#;
+    let bench = Bench::new(http, LIMITS_DEFAULT, nothing).await;
+    let error = bench.run(RuntimeConfig::default()).await.unwrap_err();
+    let mut told = error.to_string();
+    let mut cause = std::error::Error::source(&error);
+    while let Some(error) = cause {
+        told = format!("{told}: {error}");
+        cause = error.source();
+    }
+    assert!(told.contains("blockless_http::http_req"), "{told}");
+}
+
+#[tokio::test]
+async fn another_program_may_run_functions() {
+    let options = |root: &Path| {
+        let program = root.join("bls-runtime");
+        fs::write(&program, "#!/bin/sh\necho \"$PEER_ID\"; echo \"$2 $3\"; exit 7\n").unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).unwrap();
+        ExecutionOptions { external: Some(program), ..workspace(root) }
+    };
+    let bench = Bench::new(ENDLESS, LIMITS_DEFAULT, options).await;
+    let settings = RuntimeConfig { entry: "other".to_owned(), ..RuntimeConfig::default() };
+    let result = bench.run(settings).await.unwrap();
+    let mut lines = result.result.stdout.lines();
+    assert!(lines.next().unwrap().starts_with("12D3KooW"));
+    assert_eq!(lines.next(), Some("--entry other"));
+    assert_eq!((result.code, result.result.exit_code), (Code::ERROR, 7));
+    assert!(result.usage.wall_clock_ns > 0 && result.usage.memory_max_kib > 0);
+}
+
+#[tokio::test]
+async fn another_program_needs_to_be_there_and_to_have_a_workspace() {
+    let root = tempfile::tempdir().unwrap();
+    let functions = Functions::open(root.path().join("functions")).await.unwrap();
+    for options in [
+        ExecutionOptions { external: Some("/nonexistent".into()), ..workspace(root.path()) },
+        ExecutionOptions { external: Some("/bin/sh".into()), ..ExecutionOptions::default() },
+    ] {
+        let outcome = Executor::new(functions.clone(), (NonZeroU32::MIN, LIMITS_DEFAULT), options);
+        assert!(matches!(outcome, Err(StartError::External { .. })));
+    }
+}

@@ -1,0 +1,493 @@
+//! Running a work order in a process of its own, by a runtime that is another program.
+//!
+//! The program is called as b7s calls `bls-runtime`: in the folder `<workspace>/t/<request>`, with
+//! the module's path, its flags, `--` and the arguments, with the request's variables and their
+//! names in `BLS_LIST_VARS`. What is not as in b7s: it gets nothing of this node's own environment,
+//! its time and output are limited, and it is killed, with all it started, when it exceeds them or
+//! when nobody waits for it any more. A log file is not passed on, since it would be the caller's
+//! choice of a file on this machine.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ffi::OsString,
+    fs, io,
+    os::unix::{
+        fs::PermissionsExt as _,
+        process::{CommandExt as _, ExitStatusExt as _},
+    },
+    path::{self, Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::Arc,
+    time::Duration,
+};
+
+use bytes::Bytes;
+use model::function::{FunctionId, Method};
+use parking_lot::Mutex;
+use runtime::{
+    bls::{LIST_SEPARATOR, LIST_VARS, PAGE_BYTES},
+    run::{Asked, Ended, Finished, Limits, START},
+};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _},
+    process::{ChildStderr, ChildStdin, ChildStdout},
+    task::{JoinError, spawn_blocking},
+    time::{Instant, sleep_until},
+};
+use wait4::{ResUse, Wait4 as _};
+
+use super::place::Place;
+
+/// How much is read from a process at once.
+const READ_BYTES: usize = 16 * 1024;
+
+/// How long a process that ended may have its output open, in the hands of another that it left
+/// behind, and how long one that was killed may take to end.
+const CLOSE_WITHIN: Duration = Duration::from_secs(2);
+
+/// The bits of a file's mode that let somebody execute it.
+const EXECUTABLE: u32 = 0o111;
+
+/// What is added to the number of a signal that ended a process, as shells do.
+const SIGNAL_CODE: i32 = 128;
+
+/// What the names of variables begin with that change how a program is loaded.
+const LOADER_PREFIXES: [&str; 2] = ["LD_", "DYLD_"];
+
+/// Longer than any node runs.
+const FOREVER: Duration = Duration::from_hours(24 * 365);
+
+/// A runtime that is another program.
+#[derive(Debug)]
+pub(super) struct External(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    program: PathBuf,
+    workspace: PathBuf,
+    /// The modules that lie in the workspace as files, written by this process. There are no more
+    /// than functions kept.
+    laid: Mutex<BTreeSet<(FunctionId, Method)>>,
+}
+
+/// What is run, and how.
+#[derive(Debug)]
+pub(super) struct Call {
+    /// The request it belongs to.
+    pub(super) request_id: String,
+    /// The function.
+    pub(super) function: FunctionId,
+    /// The file in it that is the module.
+    pub(super) method: Method,
+    /// The module.
+    pub(super) content: Bytes,
+    /// The exported function to start at.
+    pub(super) entry: String,
+    /// Whether to keep debug information.
+    pub(super) has_debug_info: bool,
+    /// What the caller says the function may reach.
+    pub(super) permissions: Vec<String>,
+    /// Its arguments.
+    pub(super) arguments: Vec<String>,
+    /// Its environment.
+    pub(super) environment: BTreeMap<String, String>,
+    /// Its standard input; none for one that is closed.
+    pub(super) stdin: Option<Vec<u8>>,
+    /// What it may use.
+    pub(super) limits: Limits,
+    /// What of that the caller asked for: the rest need not be told to the program.
+    pub(super) asked: Asked,
+}
+
+/// Why a process was not run, or its end not seen.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub(super) enum ExternalError {
+    /// A file or folder of the workspace.
+    #[error("use {}", path.display())]
+    Workspace {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    /// A variable that would not reach the function alone.
+    #[error("pass on the variable {name:?}")]
+    Variable { name: String },
+    /// The program does not start.
+    #[error("start {}", program.display())]
+    Start {
+        program: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    /// Its end could not be waited for.
+    #[error("wait for the runtime")]
+    Wait {
+        #[source]
+        source: io::Error,
+    },
+    /// The node is stopping.
+    #[error("finish the run")]
+    Lost {
+        #[source]
+        source: Option<JoinError>,
+    },
+}
+
+/// A process and those it starts, which can be killed until it has been waited for.
+#[derive(Debug, Clone)]
+struct ProcessGroup {
+    pid: Pid,
+    is_gone: Arc<Mutex<bool>>,
+}
+
+/// Kills a process when it is dropped.
+struct KillOnDrop(ProcessGroup);
+
+/// A process that was started and is not waited for yet. Dropping it ends the process.
+struct Started {
+    group: ProcessGroup,
+    /// None once another waits for it.
+    process: Option<(Child, Place)>,
+}
+
+/// What a process wrote, and how much more it may.
+#[derive(Debug, Default)]
+struct Written {
+    stdout: Vec<u8>,
+    stderr: Vec<u8>,
+    bytes_left: usize,
+}
+
+impl External {
+    /// Takes the program at `program`, which makes its folders in `workspace`.
+    ///
+    /// # Errors
+    /// The system's, if there is no such file, it may not be executed, or the workspace cannot be
+    /// used.
+    pub(super) fn new(program: &Path, workspace: &Path) -> io::Result<Self> {
+        // Links stay: a program may go by the name it is called by.
+        let program = path::absolute(program)?;
+        let about = fs::metadata(&program)?;
+        if !about.is_file() {
+            return Err(io::Error::new(io::ErrorKind::NotFound, "it is not a file"));
+        }
+        if about.permissions().mode() & EXECUTABLE == 0 {
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it is not executable"));
+        }
+        fs::create_dir_all(workspace)?;
+        let workspace = workspace.canonicalize()?;
+        Ok(Self(Arc::new(Inner { program, workspace, laid: Mutex::default() })))
+    }
+
+    /// Runs a process to its end or its limits. Dropping it kills the process.
+    pub(super) async fn run(&self, mut call: Call) -> Result<Finished, ExternalError> {
+        let (limits, stdin) = (call.limits, call.stdin.take());
+        let inner = Arc::clone(&self.0);
+        let has_stdin = stdin.is_some();
+        let started =
+            spawn_blocking(move || inner.start(&call, has_stdin)).await.map_err(lost)??;
+        watch(started, stdin, limits).await
+    }
+}
+
+impl Inner {
+    /// Starts a process in a folder of its own. Blocks.
+    fn start(&self, call: &Call, has_stdin: bool) -> Result<Started, ExternalError> {
+        let module = self.module(call)?;
+        let place = Place::make(&self.workspace, &call.request_id)
+            .map_err(|source| ExternalError::Workspace { path: self.workspace.clone(), source })?;
+        let files = place.path().join("fs");
+        fs::create_dir(&files)
+            .map_err(|source| ExternalError::Workspace { path: files.clone(), source })?;
+        let mut command = Command::new(&self.program);
+        command.args(self.arguments(call, module, files)).env_clear().envs(environment(call)?);
+        command.current_dir(place.path()).process_group(0);
+        command.stdin(if has_stdin { Stdio::piped() } else { Stdio::null() });
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command
+            .spawn()
+            .map_err(|source| ExternalError::Start { program: self.program.clone(), source })?;
+        let Some(group) = ProcessGroup::of(&child) else {
+            // A process without a number is none; nothing but its own handle can name it.
+            child.kill().map_err(|source| ExternalError::Wait { source })?;
+            return Err(ExternalError::Lost { source: None });
+        };
+        Ok(Started { group, process: Some((child, place)) })
+    }
+
+    /// Sees to it that the module lies in a file, and returns its path. Blocks.
+    fn module(&self, call: &Call) -> Result<PathBuf, ExternalError> {
+        let folder = self.workspace.join(call.function.to_string());
+        let path = folder.join(call.method.as_str());
+        let key = (call.function, call.method.clone());
+        let mut laid = self.laid.lock();
+        if !laid.contains(&key) || !path.is_file() {
+            let temporary = folder.join(format!(".{}.new", call.method.as_str()));
+            fs::create_dir_all(&folder)
+                .and_then(|()| fs::write(&temporary, &call.content))
+                .and_then(|()| fs::rename(&temporary, &path))
+                .map_err(|source| ExternalError::Workspace { path: path.clone(), source })?;
+            laid.insert(key);
+        }
+        Ok(path)
+    }
+
+    /// The command line, in the order of b7s.
+    fn arguments(&self, call: &Call, module: PathBuf, files: PathBuf) -> Vec<OsString> {
+        let drivers = self.program.parent().unwrap_or(Path::new("/")).join("extensions");
+        let mut arguments: Vec<OsString> = vec![module.into()];
+        if call.entry != START && !call.entry.is_empty() {
+            arguments.extend(["--entry".into(), call.entry.clone().into()]);
+        }
+        if call.asked.wall.is_some() {
+            let run_time_ms = call.limits.wall.as_millis().to_string();
+            arguments.extend(["--run-time".into(), run_time_ms.into()]);
+        }
+        if call.has_debug_info {
+            arguments.push("--debug-info".into());
+        }
+        arguments.extend(["--fs-root-path".into(), files.into()]);
+        arguments.extend(["--drivers-root-path".into(), drivers.into()]);
+        if let Some(fuel) = call.limits.fuel {
+            arguments.extend(["--limited-fuel".into(), fuel.to_string().into()]);
+        }
+        let n_pages = call.limits.memory_bytes / PAGE_BYTES;
+        arguments.extend(["--limited-memory".into(), n_pages.to_string().into()]);
+        for permission in &call.permissions {
+            arguments.extend(["--permission".into(), permission.into()]);
+        }
+        arguments.push("--".into());
+        arguments.extend(call.arguments.iter().map(OsString::from));
+        arguments
+    }
+}
+
+/// The whole environment of a process: what the request gives, and the names of it.
+fn environment(call: &Call) -> Result<BTreeMap<String, String>, ExternalError> {
+    for (name, value) in &call.environment {
+        let is_loaders = LOADER_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
+        let is_unfit = name.is_empty() || name.contains(['=', '\0', LIST_SEPARATOR]);
+        if is_loaders || is_unfit || name == LIST_VARS || value.contains('\0') {
+            return Err(ExternalError::Variable { name: name.chars().take(80).collect() });
+        }
+    }
+    let names: Vec<&str> = call.environment.keys().map(String::as_str).collect();
+    let mut environment = call.environment.clone();
+    environment.insert(LIST_VARS.to_owned(), names.join(&LIST_SEPARATOR.to_string()));
+    Ok(environment)
+}
+
+/// Feeds a process and waits for it, as long as it keeps to its limits.
+async fn watch(
+    mut process: Started,
+    stdin: Option<Vec<u8>>,
+    limits: Limits,
+) -> Result<Finished, ExternalError> {
+    let started = Instant::now();
+    let group = process.group.clone();
+    let Some((mut child, place)) = process.process.take() else {
+        return Err(ExternalError::Lost { source: None });
+    };
+    let _kill = KillOnDrop(group.clone());
+    let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let written = Mutex::new(Written { bytes_left: limits.output_bytes, ..Written::default() });
+    let talk = talk(pipes, stdin.unwrap_or_default(), &written);
+    tokio::pin!(talk);
+    let ending = group.clone();
+    let mut waiting = spawn_blocking(move || {
+        let used = ending.wait(child);
+        drop(place);
+        used
+    });
+    let mut deadline = started.checked_add(limits.wall).unwrap_or(started + FOREVER);
+    let (mut ended, mut used, mut is_silent) = (Ended::Exited, None, false);
+    while used.is_none() || !is_silent {
+        tokio::select! {
+            is_whole = &mut talk, if !is_silent => {
+                is_silent = true;
+                if !is_whole.map_err(|source| ExternalError::Wait { source })? {
+                    ended = Ended::OutputFull;
+                    group.kill();
+                }
+            }
+            outcome = &mut waiting, if used.is_none() => {
+                let outcome = outcome.map_err(lost)?;
+                used = Some(outcome.map_err(|source| ExternalError::Wait { source })?);
+                deadline = Instant::now() + CLOSE_WITHIN;
+            }
+            () = sleep_until(deadline) => {
+                // A process that ended left its output open: nobody waits for what comes of it.
+                if used.is_some() {
+                    break;
+                }
+                if ended == Ended::Exited {
+                    ended = Ended::TimedOut;
+                }
+                group.kill();
+                deadline = Instant::now() + CLOSE_WITHIN;
+            }
+        }
+    }
+    let wall = started.elapsed();
+    let used = used.ok_or(ExternalError::Lost { source: None })?;
+    let written = std::mem::take(&mut *written.lock());
+    Ok(finished(written, &used, (ended, limits, wall)))
+}
+
+fn finished(
+    written: Written,
+    used: &ResUse,
+    (ended, limits, wall): (Ended, Limits, Duration),
+) -> Finished {
+    let Written { stdout, mut stderr, .. } = written;
+    if let Some(reason) = ended.reason(&limits) {
+        if stderr.last().is_some_and(|last| *last != b'\n') {
+            stderr.push(b'\n');
+        }
+        stderr.extend_from_slice(reason.as_bytes());
+    }
+    let own_code =
+        used.status.code().or_else(|| Some(SIGNAL_CODE + used.status.signal()?)).unwrap_or(-1);
+    Finished {
+        stdout,
+        stderr,
+        exit_code: if ended == Ended::Exited { own_code } else { ended.exit_code() },
+        ended,
+        wall,
+        cpu_user: used.rusage.utime,
+        cpu_system: used.rusage.stime,
+        memory_peak_bytes: usize::try_from(used.rusage.maxrss).unwrap_or(usize::MAX),
+    }
+}
+
+/// Writes to and reads from a process until it has closed its output. Returns whether that was
+/// within the limit.
+async fn talk(
+    (stdin, stdout, stderr): (
+        Option<std::process::ChildStdin>,
+        Option<std::process::ChildStdout>,
+        Option<std::process::ChildStderr>,
+    ),
+    input: Vec<u8>,
+    written: &Mutex<Written>,
+) -> io::Result<bool> {
+    let feed = async {
+        if let Some(stdin) = stdin
+            // A process need not read what it is given.
+            && let Err(error) = ChildStdin::from_std(stdin)?.write_all(&input).await
+            && error.kind() != io::ErrorKind::BrokenPipe
+        {
+            return Err(error);
+        }
+        Ok(true)
+    };
+    let out = async {
+        match stdout {
+            Some(stdout) => {
+                read(ChildStdout::from_std(stdout)?, written, |written| &mut written.stdout).await
+            }
+            None => Ok(true),
+        }
+    };
+    let error = async {
+        match stderr {
+            Some(stderr) => {
+                read(ChildStderr::from_std(stderr)?, written, |written| &mut written.stderr).await
+            }
+            None => Ok(true),
+        }
+    };
+    // What is over the limit ends all, what ends by itself only one.
+    let full = |is_whole: io::Result<bool>| match is_whole {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(None),
+        Err(error) => Err(Some(error)),
+    };
+    let all = async {
+        tokio::try_join!(async { full(feed.await) }, async { full(out.await) }, async {
+            full(error.await)
+        })
+    };
+    match all.await {
+        Ok(_) => Ok(true),
+        Err(None) => Ok(false),
+        Err(Some(error)) => Err(error),
+    }
+}
+
+/// Reads a stream to its end. Returns whether all was within the limit.
+async fn read(
+    mut stream: impl AsyncRead + Unpin,
+    written: &Mutex<Written>,
+    kept: impl Fn(&mut Written) -> &mut Vec<u8>,
+) -> io::Result<bool> {
+    let mut chunk = vec![0; READ_BYTES];
+    loop {
+        let n_read = stream.read(&mut chunk).await?;
+        let read = chunk.get(..n_read).unwrap_or_default();
+        if read.is_empty() {
+            return Ok(true);
+        }
+        let mut written = written.lock();
+        let n_kept = n_read.min(written.bytes_left);
+        written.bytes_left -= n_kept;
+        kept(&mut written).extend_from_slice(read.get(..n_kept).unwrap_or_default());
+        if n_kept < n_read {
+            return Ok(false);
+        }
+    }
+}
+
+impl ProcessGroup {
+    fn of(child: &Child) -> Option<Self> {
+        let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw)?;
+        Some(Self { pid, is_gone: Arc::default() })
+    }
+
+    /// Kills the process and those it started, unless it has been waited for: then its number may
+    /// be another's.
+    fn kill(&self) {
+        let is_gone = self.is_gone.lock();
+        if !*is_gone && let Err(error) = kill_process_group(self.pid, Signal::KILL) {
+            tracing::debug!(%error, "a process could not be killed");
+        }
+    }
+
+    /// Waits until the process has ended, kills what it left behind, and returns what it used.
+    /// Blocks.
+    fn wait(&self, child: Child) -> io::Result<ResUse> {
+        // It stays waited for, and keeps its number, until the second wait.
+        waitid(WaitId::Pid(self.pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)?;
+        self.kill();
+        let mut is_gone = self.is_gone.lock();
+        *is_gone = true;
+        child.wait4()
+    }
+}
+
+impl Drop for KillOnDrop {
+    fn drop(&mut self) {
+        self.0.kill();
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        if let Some((child, place)) = self.process.take() {
+            self.group.kill();
+            if let Err(error) = self.group.wait(child) {
+                tracing::debug!(%error, "a process was not waited for");
+            }
+            drop(place);
+        }
+    }
+}
+
+fn lost(source: JoinError) -> ExternalError {
+    ExternalError::Lost { source: Some(source) }
+}
+
+#[cfg(test)]
+mod tests;

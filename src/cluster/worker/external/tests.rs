@@ -1,0 +1,262 @@
+use std::os::unix::fs::PermissionsExt as _;
+
+use task::wait::until;
+use tempfile::TempDir;
+use tokio::time::timeout;
+
+use super::*;
+
+const LIMITS: Limits = Limits {
+    wall: Duration::from_secs(20),
+    memory_bytes: 16 * 1024 * 1024,
+    output_bytes: 64 * 1024,
+    fuel: None,
+};
+
+/// How long anything may take. Generous: the machine may be busy.
+const WITHIN: Duration = Duration::from_secs(20);
+
+/// A runtime that is a shell script, and its workspace.
+struct Script {
+    root: TempDir,
+    external: External,
+}
+
+impl Script {
+    fn new(body: &str) -> Self {
+        let root = tempfile::tempdir().unwrap();
+        let program = root.path().join("bls-runtime");
+        fs::write(&program, format!("#!/bin/sh\n{body}\n")).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).unwrap();
+        let external = External::new(&program, &root.path().join("work")).unwrap();
+        Self { root, external }
+    }
+
+    fn workspace(&self) -> PathBuf {
+        self.root.path().canonicalize().unwrap().join("work")
+    }
+
+    /// Waits until no execution has a folder.
+    async fn check_clean(&self) {
+        let places = self.workspace().join("t");
+        let look = || {
+            let n_left = fs::read_dir(&places).map_or(0, Iterator::count);
+            async move { if n_left == 0 { Ok(()) } else { Err(n_left) } }
+        };
+        until(WITHIN, look).await.unwrap();
+    }
+
+    /// Waits until the process, whose number the script wrote to `file`, is gone.
+    async fn check_gone(&self, file: &str) {
+        let path = self.root.path().join(file);
+        let look = || {
+            let number = fs::read_to_string(&path).unwrap_or_default();
+            let stat = format!("/proc/{}/stat", number.trim());
+            // One that nobody waited for is a zombie: it runs no more.
+            let state = fs::read_to_string(stat).unwrap_or_default();
+            let is_gone = !number.trim().is_empty() && (state.is_empty() || state.contains(") Z "));
+            async move { if is_gone { Ok(()) } else { Err(state) } }
+        };
+        until(WITHIN, look).await.unwrap();
+    }
+}
+
+fn call(limits: Limits) -> Call {
+    Call {
+        request_id: "0a1b".to_owned(),
+        function: FunctionId::of_module(b"module"),
+        method: "m.wasm".parse().unwrap(),
+        content: Bytes::from_static(b"module"),
+        entry: START.to_owned(),
+        has_debug_info: false,
+        permissions: Vec::new(),
+        arguments: Vec::new(),
+        environment: BTreeMap::new(),
+        stdin: None,
+        limits,
+        asked: Asked::default(),
+    }
+}
+
+fn text(bytes: &[u8]) -> &str {
+    str::from_utf8(bytes).unwrap()
+}
+
+async fn finished(script: &Script, call: Call) -> Finished {
+    let finished = timeout(WITHIN, script.external.run(call)).await.unwrap().unwrap();
+    script.check_clean().await;
+    finished
+}
+
+#[tokio::test]
+async fn it_is_called_as_b7s_calls_it() {
+    let script = Script::new("for word in \"$@\"; do echo \"$word\"; done; cat \"$1\"");
+    let call = Call {
+        entry: "main".to_owned(),
+        has_debug_info: true,
+        permissions: vec!["file://a.go".to_owned(), "https://x.org/".to_owned()],
+        arguments: ["a", "--b", "c d"].map(str::to_owned).to_vec(),
+        asked: Asked { wall: Some(Duration::from_secs(2)), ..Asked::default() },
+        limits: Limits { wall: Duration::from_secs(2), fuel: Some(900), ..LIMITS },
+        ..call(LIMITS)
+    };
+    let finished = finished(&script, call).await;
+    let (workspace, id) = (script.workspace(), FunctionId::of_module(b"module"));
+    let (workspace, root) = (workspace.display(), workspace.parent().unwrap().display());
+    let want = format!(
+        "{workspace}/{id}/m.wasm\n--entry\nmain\n--run-time\n2000\n--debug-info\n\
+        --fs-root-path\n{workspace}/t/0a1b/fs\n--drivers-root-path\n{root}/extensions\n\
+        --limited-fuel\n900\n--limited-memory\n256\n--permission\nfile://a.go\n\
+        --permission\nhttps://x.org/\n--\na\n--b\nc d\nmodule"
+    );
+    assert_eq!(text(&finished.stdout), want);
+    assert_eq!((finished.exit_code, finished.ended), (0, Ended::Exited));
+}
+
+#[tokio::test]
+async fn it_is_called_by_the_name_of_a_link_to_it() {
+    let mut script = Script::new("echo \"$0\"");
+    let link = script.root.path().join("called-so");
+    std::os::unix::fs::symlink("bls-runtime", &link).unwrap();
+    script.external = External::new(&link, &script.root.path().join("work")).unwrap();
+    let finished = finished(&script, call(LIMITS)).await;
+    assert_eq!(text(&finished.stdout).trim_end(), link.display().to_string());
+}
+
+#[test]
+fn what_may_not_be_executed_is_no_runtime() {
+    let root = tempfile::tempdir().unwrap();
+    let program = root.path().join("bls-runtime");
+    fs::write(&program, "#!/bin/sh\n").unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o600)).unwrap();
+    let refused = External::new(&program, &root.path().join("work")).unwrap_err();
+    assert_eq!(refused.to_string(), "it is not executable");
+}
+
+#[tokio::test]
+async fn it_sees_its_folder_and_of_the_environment_what_the_request_gives() {
+    let script =
+        Script::new("/bin/pwd; /usr/bin/env | /bin/sort | /bin/grep -v -e ^PWD= -e ^_=; ls");
+    let environment =
+        [("A", "1"), ("B", "x y")].map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let call = Call { environment: environment.into(), ..call(LIMITS) };
+    let finished = finished(&script, call).await;
+    let want =
+        format!("{}/t/0a1b\nA=1\nB=x y\nBLS_LIST_VARS=A;B\nfs\n", script.workspace().display());
+    assert_eq!(text(&finished.stdout), want);
+}
+
+#[tokio::test]
+async fn a_variable_that_concerns_the_program_itself_is_refused() {
+    let script = Script::new("echo ran");
+    for name in ["LD_PRELOAD", "DYLD_INSERT_LIBRARIES", "BLS_LIST_VARS", "", "A=B", "A;B"] {
+        let environment = [(name.to_owned(), "x".to_owned())].into();
+        let error = script.external.run(Call { environment, ..call(LIMITS) }).await.unwrap_err();
+        assert!(matches!(error, ExternalError::Variable { .. }), "{name}: {error:?}");
+    }
+    script.check_clean().await;
+}
+
+#[tokio::test]
+async fn it_reads_its_input_and_leaves_a_code() {
+    let script = Script::new("cat; echo oops >&2; exit 14");
+    let call = Call { stdin: Some(b"one\ntwo".to_vec()), ..call(LIMITS) };
+    let finished = finished(&script, call).await;
+    assert_eq!((text(&finished.stdout), text(&finished.stderr)), ("one\ntwo", "oops\n"));
+    assert_eq!((finished.exit_code, finished.ended), (14, Ended::Exited));
+}
+
+#[tokio::test]
+async fn input_that_nobody_reads_is_no_failure() {
+    let script = Script::new("exit 3");
+    let call = Call { stdin: Some(vec![b'x'; 1024 * 1024]), ..call(LIMITS) };
+    assert_eq!(finished(&script, call).await.exit_code, 3);
+}
+
+#[tokio::test]
+async fn without_input_there_is_none() {
+    let finished = finished(&Script::new("cat; kill -9 $$"), call(LIMITS)).await;
+    assert_eq!((text(&finished.stdout), finished.exit_code), ("", 137));
+}
+
+#[tokio::test]
+async fn what_it_used_is_told() {
+    let script = Script::new("i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done");
+    let finished = finished(&script, call(LIMITS)).await;
+    assert!(finished.cpu_user > Duration::ZERO && finished.wall >= finished.cpu_user / 2);
+    assert!(finished.memory_peak_bytes > 100 * 1024);
+}
+
+#[tokio::test]
+async fn at_its_deadline_it_is_killed_with_all_it_started() {
+    let script = Script::new("sleep 1000 & echo $! > \"${0%/*}/child\"; echo early; sleep 1000");
+    let limits = Limits { wall: Duration::from_millis(500), ..LIMITS };
+    let finished = finished(&script, call(limits)).await;
+    assert_eq!((finished.exit_code, finished.ended), (15, Ended::TimedOut));
+    assert_eq!(text(&finished.stdout), "early\n");
+    assert_eq!(text(&finished.stderr), "runtime: time limit of 500ms reached\n");
+    script.check_gone("child").await;
+}
+
+#[tokio::test]
+async fn one_that_closes_its_output_has_a_deadline_all_the_same() {
+    let script = Script::new("exec >/dev/null 2>&1; sleep 1000");
+    let limits = Limits { wall: Duration::from_millis(300), ..LIMITS };
+    assert_eq!(finished(&script, call(limits)).await.ended, Ended::TimedOut);
+}
+
+#[tokio::test]
+async fn a_flood_of_output_is_cut_at_the_limit() {
+    for (script, n_out) in
+        [("while :; do echo flood; done", 1000), ("while :; do echo flood; done >&2", 0)]
+    {
+        let limits = Limits { output_bytes: 1000, ..LIMITS };
+        let finished = finished(&Script::new(script), call(limits)).await;
+        assert_eq!((finished.exit_code, finished.ended), (255, Ended::OutputFull));
+        assert_eq!(finished.stdout.len(), n_out);
+        let told = text(&finished.stderr);
+        assert!(told.ends_with("runtime: output limit of 1000 bytes reached\n"), "{told}");
+    }
+}
+
+#[tokio::test]
+async fn what_it_leaves_behind_ends_with_it() {
+    let script = Script::new("sleep 1000 & echo $! > \"${0%/*}/child\"; echo done");
+    let finished = finished(&script, call(LIMITS)).await;
+    assert_eq!((text(&finished.stdout), finished.exit_code), ("done\n", 0));
+    assert!(finished.wall < WITHIN);
+    script.check_gone("child").await;
+}
+
+#[tokio::test]
+async fn one_that_nobody_waits_for_is_killed() {
+    let script = Script::new("echo $$ > \"${0%/*}/self\"; sleep 1000");
+    let path = script.root.path().join("self");
+    tokio::select! {
+        outcome = script.external.run(call(LIMITS)) => panic!("it ended: {outcome:?}"),
+        seen = until(WITHIN, || {
+            let is_there = fs::read_to_string(&path).is_ok_and(|number| number.ends_with('\n'));
+            async move { if is_there { Ok(()) } else { Err("no process") } }
+        }) => seen.unwrap(),
+    }
+    script.check_gone("self").await;
+    script.check_clean().await;
+}
+
+#[tokio::test]
+async fn runs_of_one_request_do_not_meet() {
+    let script = Script::new("pwd; touch fs/mine; ls fs");
+    let runs = [call(LIMITS), call(LIMITS)].map(|call| script.external.run(call));
+    let [first, second] = runs;
+    let (first, second) = tokio::join!(first, second);
+    let (first, second) = (first.unwrap(), second.unwrap());
+    assert_ne!(first.stdout, second.stdout);
+    script.check_clean().await;
+}
+
+#[test]
+fn a_program_that_is_not_there_is_refused_at_start() {
+    let root = tempfile::tempdir().unwrap();
+    assert!(External::new(&root.path().join("none"), root.path()).is_err());
+    assert!(External::new(root.path(), root.path()).is_err());
+}

@@ -1,0 +1,41 @@
+//! Installing a function before it is first called.
+
+use model::node::PeerId;
+use tracing::{info, warn};
+
+use super::{Refusal, Worker};
+use crate::{
+    message::{Code, FUNCTION_PROTOCOL, InstallFunction, InstallFunctionResponse, Message},
+    metrics,
+};
+
+/// What b7s workers answer where all went well.
+const INSTALLED: &str = "installed";
+
+impl Worker {
+    /// Gets the function that `author` wants installed, and tells it how that went. A worker of b7s
+    /// says nothing where it failed. Cancel-safe.
+    pub async fn install(&self, author: PeerId, install: InstallFunction) {
+        self.0.metrics.add(metrics::INSTALLED, &[]);
+        let mut peers = self.0.peers.speaking(FUNCTION_PROTOCOL);
+        // Whoever wants it installed most likely has it.
+        peers.sort_by_key(|peer| *peer != author);
+        let got = self.0.functions.install(&install, &self.0.network, &peers).await;
+        let (code, message) = match got.map_err(Refusal::from) {
+            Ok(function) => {
+                self.0.metrics.add(metrics::INSTALLED_OK, &[]);
+                self.0.metrics.add_n(metrics::INSTALLED_BYTES, &[], function.size_bytes);
+                info!(function = install.cid, peer = %author, "installed a function");
+                (Code::ACCEPTED, INSTALLED.to_owned())
+            }
+            Err(refusal) => {
+                self.0.metrics.add(metrics::INSTALLED_ERR, &[]);
+                let reason = refusal.told();
+                warn!(function = install.cid, peer = %author, reason, "could not install a function");
+                (refusal.code(), reason)
+            }
+        };
+        let response = InstallFunctionResponse { code, message, cid: install.cid };
+        self.tell(&author, &Message::InstallFunctionResponse(response)).await;
+    }
+}

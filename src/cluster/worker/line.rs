@@ -1,0 +1,139 @@
+//! A head's line: its orders, each run in a task, and its wish to cancel them.
+//!
+//! When a line ends, so do the runs that were ordered on it: nobody would hear of them.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+use model::node::PeerId;
+use parking_lot::Mutex;
+use tokio::{
+    select,
+    sync::{OwnedSemaphorePermit, oneshot},
+    time::timeout,
+};
+use tracing::{debug, info};
+
+use super::{Refusal, Worker};
+use crate::{
+    message::{LINE_PROTOCOL, WorkOrder, frame, json},
+    metrics,
+    network::line::{Frame, Frames, Line},
+};
+
+/// Lines at once: far more heads than a worker has, and as many frames of 4 MiB at most that are being
+/// read. More are ended at once.
+pub(super) const LINES_MAX: u32 = 256;
+
+/// How long a head has to end a line whose worker is stopping: time for the last answers to arrive.
+const END_WITHIN: Duration = Duration::from_secs(1);
+
+/// The runs of one line, by request, each with what cancels it. No more than orders admitted.
+type Runs = Arc<Mutex<HashMap<String, oneshot::Sender<()>>>>;
+
+impl Worker {
+    /// Serves the line of `head` until it ends. Of two lines of one head, the newer is served.
+    /// Dropping it ends what it runs.
+    pub async fn serve_line(&self, head: PeerId, line: Line, mut frames: Frames) {
+        let permit = Arc::clone(&self.0.open_lines).try_acquire_owned();
+        let Ok(_permit) = permit else {
+            return debug!(peer = %head, "ended a line: there are too many");
+        };
+        let (end, mut ended) = oneshot::channel();
+        let number = self.0.n_lines.fetch_add(1, Ordering::Relaxed);
+        self.0.lines.lock().insert(head.clone(), (number, end));
+        let runs = Runs::default();
+        loop {
+            let frame = select! {
+                frame = frames.next() => frame,
+                _ = &mut ended => None,
+            };
+            match frame {
+                Some(Frame { kind: frame::ORDER, content }) => {
+                    self.ordered(&head, &content, &line, &runs).await;
+                }
+                Some(Frame { kind: frame::CANCEL, content }) => {
+                    let canceled = String::from_utf8_lossy(&content);
+                    drop(runs.lock().remove(canceled.as_ref()));
+                }
+                Some(_) => {}
+                None => break,
+            }
+        }
+        runs.lock().clear();
+        self.0.lines.lock().retain(|_, (other, _)| *other != number);
+        // What was answered is written before the line ends; then the head ends its side.
+        drop(line);
+        let ending = async { while frames.next().await.is_some() {} };
+        drop(timeout(END_WITHIN, ending).await);
+    }
+
+    /// Ends all lines, and waits for it, at most as long as heads have for that.
+    pub(super) async fn end_lines(&self) {
+        self.0.lines.lock().clear();
+        drop(timeout(END_WITHIN, self.0.open_lines.acquire_many(LINES_MAX)).await);
+    }
+
+    async fn ordered(&self, head: &PeerId, content: &[u8], line: &Line, runs: &Runs) {
+        self.0.metrics.add(metrics::DIRECT_MESSAGES, &[]);
+        let order = match WorkOrder::read(content) {
+            Ok(order) => order,
+            Err(error) => {
+                self.0.network.blame(head);
+                return debug!(peer = %head, %error, "dropped a work order");
+            }
+        };
+        let Ok(permit) = Arc::clone(&self.0.orders).try_acquire_owned() else {
+            let refusal = Refusal::Full { n_slots: self.0.n_slots };
+            return self.send(line, json(&refusal.answer(head, &order))).await;
+        };
+        let (cancel, canceled) = oneshot::channel();
+        runs.lock().insert(order.request_id.clone(), cancel);
+        let run = OneRun { head: head.clone(), order, line: line.clone(), runs: Arc::clone(runs) };
+        let worker = self.clone();
+        self.0.group.spawn("work order", async move { worker.run(run, canceled, permit).await });
+    }
+
+    async fn run(
+        &self,
+        run: OneRun,
+        canceled: oneshot::Receiver<()>,
+        permit: OwnedSemaphorePermit,
+    ) {
+        let OneRun { head, order, line, runs } = run;
+        let response = select! {
+            response = self.answer(&head, &order) => Some(response),
+            _ = canceled => None,
+        };
+        if let Some(response) = response {
+            runs.lock().remove(&order.request_id);
+            self.send(&line, json(&response)).await;
+        } else {
+            info!(request = order.request_id, peer = %head, "canceled an execution");
+        }
+        // The line goes first: who waits for the permits then ends it with all answers written.
+        drop((line, permit));
+    }
+
+    async fn send(&self, line: &Line, response: Vec<u8>) {
+        let n_bytes = u64::try_from(response.len()).unwrap_or(u64::MAX);
+        self.0.metrics.add(metrics::SENT, &["MsgWorkOrderResponse"]);
+        self.0.metrics.add(metrics::MESSAGES_SENT, &[LINE_PROTOCOL]);
+        self.0.metrics.add_n(metrics::MESSAGES_SENT_BYTES, &[], n_bytes);
+        let frame = Frame { kind: frame::ANSWER, content: response.into() };
+        if line.send(frame).await.is_err() {
+            debug!("an answer did not reach its head: the line has ended");
+        }
+    }
+}
+
+/// A run, and whom to tell of it.
+struct OneRun {
+    head: PeerId,
+    order: WorkOrder,
+    line: Line,
+    runs: Runs,
+}

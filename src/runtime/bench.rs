@@ -1,0 +1,160 @@
+//! How fast guests come and go: the figures that a bench prints.
+
+use std::{
+    fmt, io,
+    num::NonZeroUsize,
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
+    thread,
+    time::Duration,
+};
+
+use tokio::{
+    task::{JoinError, JoinSet},
+    time::{Instant, timeout_at},
+};
+
+use crate::{
+    engine::{RunError, Runtime},
+    program::Program,
+    run::Run,
+};
+
+/// The smallest WASI command: a page of memory, an imported function, and a `_start` that returns.
+const TRIVIAL: &[u8] = b"\0asm\x01\0\0\0\
+    \x01\x08\x02\x60\x01\x7f\0\x60\0\0\
+    \x02\x24\x01\x16wasi_snapshot_preview1\x09proc_exit\0\0\
+    \x03\x02\x01\x01\
+    \x05\x03\x01\0\x01\
+    \x07\x13\x02\x06memory\x02\0\x06_start\0\x01\
+    \x0a\x04\x01\x02\0\x0b";
+
+/// How many guests ran, and in what time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rate {
+    /// Guests that ran to their end.
+    pub n_runs: usize,
+    /// From the first start to the last end.
+    pub elapsed: Duration,
+}
+
+/// Why a rate could not be measured.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BenchError {
+    /// A guest could not be run.
+    #[error("run the guest")]
+    Run(#[from] RunError),
+    /// A guest did not end as it should.
+    #[error("see the guest succeed: it ended with code {exit_code}")]
+    Guest {
+        /// Its exit code.
+        exit_code: i32,
+    },
+    /// The system refused a thread.
+    #[error("start a thread")]
+    Thread(#[from] io::Error),
+    /// A thread or a task panicked.
+    #[error("wait for the runs")]
+    Lost {
+        /// The task's own report.
+        #[source]
+        source: Option<JoinError>,
+    },
+}
+
+impl Rate {
+    /// Guests a second.
+    #[must_use]
+    pub fn per_second(self) -> f64 {
+        // A bench makes fewer runs than a float has exact integers.
+        let n_runs = f64::from(u32::try_from(self.n_runs).unwrap_or(u32::MAX));
+        n_runs / self.elapsed.as_secs_f64().max(f64::MIN_POSITIVE)
+    }
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.0} runs/s ({} in {:.2?})", self.per_second(), self.n_runs, self.elapsed)
+    }
+}
+
+/// The smallest program there is.
+#[must_use]
+pub fn trivial() -> Program {
+    Program::new(TRIVIAL)
+}
+
+/// Runs `program` again and again for `period` on `n_threads` threads of its own, and returns how
+/// often it ran. It is compiled before. Blocks; not for a thread that drives futures.
+///
+/// # Errors
+/// [`BenchError`] if a run fails.
+pub fn on_threads(
+    runtime: &Runtime,
+    program: &Program,
+    run: &Run,
+    (n_threads, period): (NonZeroUsize, Duration),
+) -> Result<Rate, BenchError> {
+    succeed(runtime.execute_here(program, run.clone())?.exit_code)?;
+    let (is_over, n_runs) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let repeat = || -> Result<(), BenchError> {
+        while !is_over.load(Ordering::Relaxed) {
+            succeed(runtime.execute_here(program, run.clone())?.exit_code)?;
+            n_runs.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(())
+    };
+    let began = Instant::now();
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..n_threads.get())
+            .map(|_| thread::Builder::new().spawn_scoped(scope, repeat))
+            .collect::<Result<_, _>>()?;
+        thread::park_timeout(period);
+        while began.elapsed() < period {
+            thread::park_timeout(period.saturating_sub(began.elapsed()));
+        }
+        is_over.store(true, Ordering::Relaxed);
+        threads
+            .into_iter()
+            .try_for_each(|thread| thread.join().unwrap_or(Err(BenchError::Lost { source: None })))
+    })?;
+    Ok(Rate { n_runs: n_runs.into_inner(), elapsed: began.elapsed() })
+}
+
+/// Runs `program` again and again for `period` as a node does, for `n_callers` at once, and returns
+/// how often it ran. It is compiled before.
+///
+/// # Errors
+/// [`BenchError`] if a run fails.
+pub async fn for_callers(
+    runtime: &Runtime,
+    program: &Program,
+    run: &Run,
+    (n_callers, period): (NonZeroUsize, Duration),
+) -> Result<Rate, BenchError> {
+    succeed(runtime.execute(program, run.clone()).await?.exit_code)?;
+    let began = Instant::now();
+    let mut callers = JoinSet::new();
+    for _ in 0..n_callers.get() {
+        let (runtime, program, run) = (runtime.clone(), program.clone(), run.clone());
+        callers.spawn(async move {
+            let mut n_runs = 0;
+            while let Ok(finished) =
+                timeout_at(began + period, runtime.execute(&program, run.clone())).await
+            {
+                succeed(finished?.exit_code)?;
+                n_runs += 1;
+            }
+            Ok::<usize, BenchError>(n_runs)
+        });
+    }
+    let mut n_runs = 0;
+    while let Some(caller) = callers.join_next().await {
+        n_runs += caller.map_err(|source| BenchError::Lost { source: Some(source) })??;
+    }
+    Ok(Rate { n_runs, elapsed: began.elapsed() })
+}
+
+fn succeed(exit_code: i32) -> Result<(), BenchError> {
+    if exit_code == 0 { Ok(()) } else { Err(BenchError::Guest { exit_code }) }
+}

@@ -1,0 +1,78 @@
+//! Prints how fast guests come and go: the smallest one and hello, on threads and through tokio.
+
+use std::{
+    collections::BTreeMap,
+    error::Error,
+    io::{self, Write as _},
+    num::{NonZeroU32, NonZeroUsize},
+    time::Duration,
+};
+
+use runtime::{
+    bench,
+    engine::{Runtime, RuntimeOptions},
+    program::Program,
+    run::{Limits, Run, START},
+};
+use tokio::time::Instant;
+
+/// Guests at once: the default of a node.
+const RUNS_MAX: NonZeroU32 = NonZeroU32::new(10).unwrap();
+
+/// Threads that run guests: as many as the figure is given for.
+const THREADS: NonZeroUsize = NonZeroUsize::new(2).unwrap();
+
+/// How long each figure is measured.
+const PERIOD: Duration = Duration::from_secs(3);
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let runtime = Runtime::new(RuntimeOptions::for_runs(RUNS_MAX))?;
+    let run = Run {
+        name: "guest.wasm".to_owned(),
+        entry: START.to_owned(),
+        arguments: Vec::new(),
+        environment: BTreeMap::new(),
+        stdin: Vec::new(),
+        files: None,
+        limits: Limits {
+            wall: Duration::from_secs(18),
+            memory_bytes: 256 * 1024 * 1024,
+            output_bytes: 1024 * 1024,
+            fuel: None,
+        },
+    };
+    let hello = concat!(env!("CARGO_MANIFEST_DIR"), "/../../assets/functions/hello.wasm");
+    let mut stdout = io::stdout().lock();
+    let folder = tempfile::tempdir()?;
+    for how in ["compiled", "found compiled on the disk"] {
+        let options = RuntimeOptions {
+            compiled_folder: Some(folder.path().to_owned()),
+            ..RuntimeOptions::for_runs(RUNS_MAX)
+        };
+        let fresh = Runtime::new(options)?;
+        let program = Program::new(std::fs::read(hello)?);
+        let began = Instant::now();
+        fresh.execute_here(&program, run.clone())?;
+        writeln!(stdout, "hello, {how}: first run after {:.2?}", began.elapsed())?;
+    }
+    for (name, program) in
+        [("trivial", bench::trivial()), ("hello", Program::new(std::fs::read(hello)?))]
+    {
+        let rate = bench::on_threads(&runtime, &program, &run, (THREADS, PERIOD))?;
+        writeln!(stdout, "{name}, on {THREADS} threads: {rate}")?;
+        let driver = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(THREADS.get())
+            .enable_time()
+            .build()?;
+        for n_callers in [NonZeroUsize::MIN, NonZeroUsize::try_from(RUNS_MAX)?] {
+            let rate = driver.block_on(bench::for_callers(
+                &runtime,
+                &program,
+                &run,
+                (n_callers, PERIOD),
+            ))?;
+            writeln!(stdout, "{name}, for {n_callers} callers: {rate}")?;
+        }
+    }
+    Ok(())
+}

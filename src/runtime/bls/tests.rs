@@ -1,0 +1,126 @@
+use super::*;
+
+fn parsed(line: &str) -> Result<Command, CommandError> {
+    Command::parse(line.split_whitespace().map(str::to_owned))
+}
+
+#[track_caller]
+fn check(line: &str, change: impl FnOnce(&mut Command)) {
+    let mut want = Command {
+        module: "m.wasm".into(),
+        entry: "_start".into(),
+        asked: Asked::default(),
+        fs_root: None,
+        environment: BTreeMap::new(),
+        arguments: Vec::new(),
+    };
+    change(&mut want);
+    assert_eq!(parsed(line), Ok(want));
+}
+
+#[test]
+fn a_module_alone_is_enough() {
+    check("m.wasm", |_| ());
+    check("m.wasm --", |_| ());
+}
+
+/// The order of flags in which b7s gives them.
+#[test]
+fn the_line_of_b7s_is_understood() {
+    let line = "m.wasm --entry main --run-time 1500 --debug-info --fs-root-path /w/t/1/fs \
+        --drivers-root-path /opt/extensions --limited-fuel 9000 --limited-memory 32 \
+        --runtime-logger log.txt --permission file://a.go --permission https://x.org/ -- a --b c";
+    check(line, |want| {
+        want.entry = "main".into();
+        want.asked = Asked {
+            wall: Some(Duration::from_millis(1500)),
+            memory_bytes: Some(2 * 1024 * 1024),
+            fuel: Some(9000),
+        };
+        want.fs_root = Some("/w/t/1/fs".into());
+        want.arguments = ["a", "--b", "c"].map(str::to_owned).to_vec();
+    });
+}
+
+#[test]
+fn values_may_follow_an_equals_sign() {
+    check("--env=A=1=2 --env B=x --run-time=0 m.wasm one", |want| {
+        want.environment = [("A", "1=2"), ("B", "x")].map(|(n, v)| (n.into(), v.into())).into();
+        want.arguments = vec!["one".into()];
+    });
+}
+
+#[test]
+fn what_is_not_understood_is_named() {
+    for (line, want) in [
+        ("", "find the module's file among the arguments"),
+        ("m.wasm --fast", "know the option --fast"),
+        ("m.wasm --entry", "find the value of --entry"),
+        ("m.wasm --run-time soon", "read the number \"soon\" of --run-time"),
+        ("m.wasm --env A", "read \"A\" as a variable, NAME=VALUE"),
+    ] {
+        assert_eq!(parsed(line).unwrap_err().to_string(), want);
+    }
+}
+
+#[test]
+fn a_module_that_is_not_there_is_the_callers_fault() {
+    assert_eq!(run(["/nonexistent/m.wasm".to_owned()], None), EXIT_OTHER);
+    assert_eq!(run(["--fast".to_owned()], None), EXIT_OTHER);
+}
+
+/// Runs the command line with the module in place of its first word, and checks its code.
+#[track_caller]
+fn check_code(module: &str, flags: &str, exit_code: i32) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("m.wasm");
+    fs::write(&path, wat::parse_str(module).unwrap()).unwrap();
+    let words = flags.split_whitespace().map(str::to_owned);
+    let line = [path.to_str().unwrap().to_owned()].into_iter().chain(words);
+    assert_eq!(run(line, None), exit_code, "{flags}");
+}
+
+#[test]
+fn codes_are_those_of_the_upstream() {
+    let endless = r#"(module (memory 2) (func (export "_start") (loop $on (br $on)))
+        (func (export "other")) (func (export "bad") unreachable))"#;
+    check_code(endless, "--run-time 100", 15);
+    check_code(endless, "--limited-fuel 10000", 1);
+    check_code(endless, "--limited-memory 1", 16);
+    check_code(endless, "--entry other", 0);
+    check_code(endless, "--entry bad", 11);
+    check_code(endless, "--entry none", EXIT_OTHER);
+    let exits = r#"(module (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))
+        (memory (export "memory") 1) (func (export "_start") (call $exit (i32.const 7))))"#;
+    check_code(exits, "--debug-info -- x", 7);
+    let http = r#"(module (import "blockless_http" "http_req" (func)) (func (export "_start")))"#;
+    check_code(http, "", EXIT_OTHER);
+}
+
+#[test]
+fn a_folder_given_is_used_and_kept() {
+    let keeps_a_file = r#"(module
+        (import "wasi_snapshot_preview1" "path_open"
+            (func $open (param i32 i32 i32 i32 i32 i64 i64 i32 i32) (result i32)))
+        (memory (export "memory") 1) (data (i32.const 0) "a")
+        (func (export "_start")
+            (if (call $open (i32.const 3) (i32.const 0) (i32.const 0) (i32.const 1) (i32.const 1)
+                (i64.const 64) (i64.const 64) (i32.const 0) (i32.const 100)) (then unreachable))))"#;
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("fs");
+    check_code(keeps_a_file, &format!("--fs-root-path {}", root.display()), 0);
+    assert!(root.join("a").is_file());
+    check_code(keeps_a_file, "--fs-root-path /proc/none", EXIT_CONFIG);
+    check_code(keeps_a_file, "", 11);
+}
+
+#[test]
+fn a_guest_sees_the_variables_listed_and_no_others() {
+    let host = [(LIST_VARS, "A;;B;MISSING"), ("A", "1"), ("B", "x;y"), ("HOME", "/root")];
+    let variable = |name: &str| {
+        host.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
+    };
+    let want = [("A", "1"), ("B", "x;y")].map(|(name, value)| (name.to_owned(), value.to_owned()));
+    assert_eq!(listed(variable), BTreeMap::from(want));
+    assert_eq!(listed(|_| None), BTreeMap::new());
+}

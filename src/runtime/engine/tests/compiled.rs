@@ -1,0 +1,123 @@
+//! Compiled code on the disk.
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+};
+
+use super::*;
+
+/// Runs hello in a runtime of its own, as another process would, and checks whether the runtime
+/// found it compiled.
+async fn check(folder: &Path, limits: Limits, (n_compiled, n_found): (usize, usize)) {
+    let options = RuntimeOptions {
+        compiled_folder: Some(folder.to_owned()),
+        ..RuntimeOptions::for_runs(NonZeroU32::MIN)
+    };
+    let runtime = Runtime::new(options).unwrap();
+    let finished = runtime.execute(&demo("hello"), bare(limits)).await.unwrap();
+    assert_eq!(text(&finished.stdout), "Hello from WebAssembly\n");
+    assert_eq!(runtime.compilations(), Compilations { n_compiled, n_found });
+}
+
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder.join("code")).unwrap();
+    entries.map(|entry| entry.unwrap().path()).collect()
+}
+
+fn folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o700)).unwrap();
+    folder
+}
+
+#[tokio::test]
+async fn what_one_runtime_compiled_another_finds() {
+    let folder = folder();
+    check(folder.path(), LIMITS, (1, 0)).await;
+    check(folder.path(), LIMITS, (0, 1)).await;
+    check(folder.path(), LIMITS, (0, 1)).await;
+    // Each has cleaned up behind itself.
+    assert_eq!(entries(folder.path()).len(), 1);
+    assert_eq!(fs::read_dir(folder.path().join("staging")).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn engines_with_other_settings_share_nothing() {
+    let folder = folder();
+    let fueled = Limits { fuel: Some(u64::MAX), ..LIMITS };
+    check(folder.path(), LIMITS, (1, 0)).await;
+    check(folder.path(), fueled, (1, 0)).await;
+    check(folder.path(), fueled, (0, 1)).await;
+    assert_eq!(entries(folder.path()).len(), 2);
+}
+
+#[tokio::test]
+async fn damaged_code_is_compiled_again() {
+    let folder = folder();
+    check(folder.path(), LIMITS, (1, 0)).await;
+    let path = entries(folder.path()).remove(0);
+    let whole = fs::read(&path).unwrap();
+    let mut flipped = whole.clone();
+    let middle = flipped.len() / 2;
+    flipped[middle] ^= 1;
+    let cut = whole[..middle].to_vec();
+    for damaged in [flipped, cut, Vec::new(), b"nonsense".to_vec()] {
+        fs::write(&path, damaged).unwrap();
+        check(folder.path(), LIMITS, (1, 0)).await;
+        check(folder.path(), LIMITS, (0, 1)).await;
+    }
+}
+
+/// Code under the name of another program is that of the other program: the engine does not take it.
+#[tokio::test]
+async fn code_of_another_program_is_not_taken() {
+    let folder = folder();
+    check(folder.path(), LIMITS, (1, 0)).await;
+    let path = entries(folder.path()).remove(0);
+    let hello = fs::read(&path).unwrap();
+    let options = RuntimeOptions {
+        compiled_folder: Some(folder.path().to_owned()),
+        ..RuntimeOptions::for_runs(NonZeroU32::MIN)
+    };
+    let seven = command("(call $exit (i32.const 7))");
+    Runtime::new(options.clone()).unwrap().execute(&seven, bare(LIMITS)).await.unwrap();
+    for entry in entries(folder.path()) {
+        fs::write(entry, &hello).unwrap();
+    }
+    let runtime = Runtime::new(options).unwrap();
+    assert_eq!(runtime.execute(&seven, bare(LIMITS)).await.unwrap().exit_code, 7);
+    assert_eq!(runtime.compilations(), Compilations { n_compiled: 1, n_found: 0 });
+}
+
+#[tokio::test]
+async fn a_component_is_found_too() {
+    let (folder, hello) = (folder(), component(&demo("hello")));
+    for want in
+        [Compilations { n_compiled: 1, n_found: 0 }, Compilations { n_compiled: 0, n_found: 1 }]
+    {
+        let options = RuntimeOptions {
+            compiled_folder: Some(folder.path().to_owned()),
+            ..RuntimeOptions::for_runs(NonZeroU32::MIN)
+        };
+        let runtime = Runtime::new(options).unwrap();
+        assert_eq!(runtime.execute(&hello, bare(LIMITS)).await.unwrap().exit_code, 0);
+        assert_eq!(runtime.compilations(), want);
+    }
+}
+
+#[tokio::test]
+async fn a_folder_that_others_may_write_to_is_not_used() {
+    let folder = folder();
+    check(folder.path(), LIMITS, (1, 0)).await;
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    check(folder.path(), LIMITS, (1, 0)).await;
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o700)).unwrap();
+    check(folder.path(), LIMITS, (0, 1)).await;
+}
+
+#[tokio::test]
+async fn a_folder_that_cannot_be_made_costs_nothing_but_time() {
+    check(Path::new("/proc/none"), LIMITS, (1, 0)).await;
+}

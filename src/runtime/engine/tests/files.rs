@@ -1,0 +1,197 @@
+//! Guests with a folder of their own.
+
+use std::{fs, os::unix::fs::symlink, path::Path};
+
+use super::*;
+use crate::files::{Afterwards, Files, FilesLimits};
+
+/// Little, so that it is soon too much.
+const FEW: FilesLimits = FilesLimits { n_files_max: 200, bytes_max: 4 * 1024 * 1024 };
+
+fn with_files(folder: &Path, afterwards: Afterwards) -> Run {
+    let files = Files { folder: folder.to_owned(), afterwards, limits: Some(FEW) };
+    Run { files: Some(files), ..bare(LIMITS) }
+}
+
+/// Runs `program` in a folder under a new one, and checks how it ends and that nothing is left.
+async fn check(program: &Program, ended: Ended) -> Finished {
+    let root = tempfile::tempdir().unwrap();
+    let run = with_files(&root.path().join("t/1/fs"), Afterwards::Remove);
+    let finished = runtime(1).execute(program, run).await.unwrap();
+    let told = text(&finished.stderr);
+    assert_eq!(finished.ended, ended, "{} {told}", finished.exit_code);
+    assert!(!root.path().join("t/1/fs").exists());
+    finished
+}
+
+/// Leaves with the error of opening `path` for reading.
+fn opener(path: &str) -> Program {
+    let n_bytes = path.len();
+    module(&format!(
+        r#"(memory (export "memory") 1) (data (i32.const 0) "{path}")
+        (func (export "_start") (call $exit (call $open (i32.const 3) (i32.const 1) (i32.const 0)
+            (i32.const {n_bytes}) (i32.const 0) (i64.const 2) (i64.const 2) (i32.const 0)
+            (i32.const 1000))))"#
+    ))
+}
+
+/// Makes a file named after `$n` (four letters at address 0) and opens it, into `$fd`.
+const CREATE: &str = r"
+    (func $name (param $n i32) (local $i i32)
+        (loop $next
+            (i32.store8 (local.get $i) (i32.add (i32.const 97) (i32.and (local.get $n) (i32.const 15))))
+            (local.set $n (i32.shr_u (local.get $n) (i32.const 4)))
+            (local.set $i (i32.add (local.get $i) (i32.const 1)))
+            (br_if $next (i32.lt_u (local.get $i) (i32.const 4)))))
+    (func $create (param $n i32) (result i32)
+        (call $name (local.get $n))
+        (if (call $open (i32.const 3) (i32.const 0) (i32.const 0) (i32.const 4) (i32.const 1)
+            (i64.const 64) (i64.const 64) (i32.const 0) (i32.const 1000)) (then unreachable))
+        (i32.load (i32.const 1000)))";
+
+/// A command with one page, [`CREATE`], and this body, which has a local `$n`.
+fn creator(body: &str) -> Program {
+    module(&format!(
+        "(memory (export \"memory\") 2) {CREATE} (func (export \"_start\") (local $n i32) {body})"
+    ))
+}
+
+#[tokio::test]
+async fn a_guest_keeps_files_in_its_folder() {
+    let root = tempfile::tempdir().unwrap();
+    let folder = root.path().join("fs");
+    // Writes three bytes of its memory, from address 2000 on: a vector at 500.
+    let program = creator(
+        "(i32.store (i32.const 500) (i32.const 2000)) (i32.store (i32.const 504) (i32.const 3))
+        (i32.store (i32.const 2000) (i32.const 0x636261))
+        (if (call $write (call $create (i32.const 0)) (i32.const 500) (i32.const 1) (i32.const 600))
+            (then unreachable))",
+    );
+    let run = with_files(&folder, Afterwards::Keep);
+    let finished = runtime(1).execute(&program, run).await.unwrap();
+    assert_eq!((finished.ended, finished.exit_code), (Ended::Exited, 0));
+    assert_eq!(fs::read(folder.join("aaaa")).unwrap(), b"abc");
+    assert_eq!(check(&program, Ended::Exited).await.exit_code, 0);
+}
+
+#[tokio::test]
+async fn no_path_leads_out_of_the_folder() {
+    let root = tempfile::tempdir().unwrap();
+    let folder = root.path().join("fs");
+    fs::create_dir(&folder).unwrap();
+    fs::write(root.path().join("secret"), "x").unwrap();
+    fs::write(folder.join("mine"), "x").unwrap();
+    symlink(root.path(), folder.join("out")).unwrap();
+    symlink("../secret", folder.join("up")).unwrap();
+    symlink("/etc/passwd", folder.join("passwd")).unwrap();
+    symlink("mine", folder.join("link")).unwrap();
+    let runtime = runtime(1);
+    for (path, is_opened) in [
+        ("mine", true),
+        ("link", true),
+        ("../secret", false),
+        ("./../secret", false),
+        ("x/../../secret", false),
+        ("/etc/passwd", false),
+        ("/proc/self/environ", false),
+        ("out/secret", false),
+        ("up", false),
+        ("passwd", false),
+        ("..", false),
+    ] {
+        let run = with_files(&folder, Afterwards::Keep);
+        let finished = runtime.execute(&opener(path), run).await.unwrap();
+        assert_eq!(finished.ended, Ended::Exited);
+        assert_eq!(finished.exit_code == 0, is_opened, "{path}: error {}", finished.exit_code);
+    }
+}
+
+#[tokio::test]
+async fn a_link_that_the_guest_makes_does_not_lead_out_either() {
+    // Makes the link "l" to "../..", and leaves with the error of opening "l/etc".
+    let program = module(
+        r#"(memory (export "memory") 1) (data (i32.const 0) "../..l/etc")
+        (func (export "_start")
+            (drop (call $symlink (i32.const 0) (i32.const 5) (i32.const 3) (i32.const 5)
+                (i32.const 1)))
+            (call $exit (call $open (i32.const 3) (i32.const 1) (i32.const 5) (i32.const 5)
+                (i32.const 0) (i64.const 2) (i64.const 2) (i32.const 0) (i32.const 1000))))"#,
+    );
+    assert_ne!(check(&program, Ended::Exited).await.exit_code, 0);
+}
+
+#[tokio::test]
+async fn a_guest_that_makes_files_without_end_ends() {
+    let program = creator(
+        "(loop $on (drop (call $close (call $create (local.get $n))))
+        (local.set $n (i32.add (local.get $n) (i32.const 1))) (br $on))",
+    );
+    let finished = check(&program, Ended::FilesFull).await;
+    assert_eq!(finished.exit_code, 255);
+    assert_eq!(text(&finished.stderr), "runtime: limit of files reached\n");
+}
+
+#[tokio::test]
+async fn a_guest_that_writes_a_file_without_end_ends() {
+    let program = creator(
+        "(i32.store (i32.const 500) (i32.const 0)) (i32.store (i32.const 504) (i32.const 65536))
+        (local.set $n (call $create (i32.const 0)))
+        (loop $on (drop (call $write (local.get $n) (i32.const 500) (i32.const 1) (i32.const 600)))
+        (br $on))",
+    );
+    check(&program, Ended::FilesFull).await;
+}
+
+/// Each open file is one of the host's.
+#[tokio::test]
+async fn a_guest_that_leaves_files_open_runs_out_of_them_alone() {
+    let program = creator(
+        "(loop $on (drop (call $create (local.get $n)))
+        (local.set $n (i32.add (local.get $n) (i32.const 1)))
+        (br_if $on (i32.lt_u (local.get $n) (i32.const 100))))",
+    );
+    let root = tempfile::tempdir().unwrap();
+    let run = with_files(&root.path().join("fs"), Afterwards::Remove);
+    let finished = runtime(1).execute(&program, run).await.unwrap();
+    assert!(matches!(finished.ended, Ended::Trapped(_)), "{:?}", finished.ended);
+}
+
+#[tokio::test]
+async fn a_guest_that_nests_folders_without_end_ends() {
+    // Makes "d" in the folder it is in, and enters it; closes the one it left.
+    let program = module(
+        r#"(memory (export "memory") 1) (data (i32.const 0) "d")
+        (func (export "_start") (local $in i32) (local $last i32)
+            (local.set $in (i32.const 3))
+            (loop $on
+                (if (call $mkdir (local.get $in) (i32.const 0) (i32.const 1)) (then unreachable))
+                (local.set $last (local.get $in))
+                (if (call $open (local.get $in) (i32.const 0) (i32.const 0) (i32.const 1)
+                    (i32.const 2) (i64.const 2) (i64.const 2) (i32.const 0)
+                    (i32.const 1000)) (then unreachable))
+                (local.set $in (i32.load (i32.const 1000)))
+                (if (i32.ne (local.get $last) (i32.const 3))
+                    (then (drop (call $close (local.get $last)))))
+                (br $on)))"#,
+    );
+    check(&program, Ended::FilesFull).await;
+}
+
+#[tokio::test]
+async fn a_component_has_the_same_folder() {
+    let program = component(&opener("missing"));
+    assert_eq!(check(&program, Ended::Exited).await.exit_code, 1);
+}
+
+#[tokio::test]
+async fn a_guest_that_asks_for_no_files_gets_no_folder() {
+    let root = tempfile::tempdir().unwrap();
+    let folder = root.path().join("fs");
+    let program = Program::new(
+        wat::parse_str(r#"(module (memory (export "memory") 1) (func (export "_start")))"#)
+            .unwrap(),
+    );
+    let run = with_files(&folder, Afterwards::Keep);
+    runtime(1).execute(&program, run).await.unwrap();
+    assert!(!folder.exists());
+}

@@ -1,0 +1,74 @@
+use std::os::unix::fs::symlink;
+
+use super::*;
+
+const LIMITS: FilesLimits = FilesLimits { n_files_max: 5, bytes_max: 64 * 1024 };
+
+#[track_caller]
+fn check(fill: impl FnOnce(&Path), want_overfull: bool) {
+    let root = tempfile::tempdir().unwrap();
+    let folder = root.path().join("guest");
+    fs::create_dir(&folder).unwrap();
+    fill(&folder);
+    assert_eq!(is_overfull(&folder, LIMITS), want_overfull);
+    remove(&folder).unwrap();
+    assert_eq!(fs::read_dir(root.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn little_is_not_too_much() {
+    check(|_| (), false);
+    check(|folder| fs::write(folder.join("a"), [1; 1000]).unwrap(), false);
+}
+
+#[test]
+fn files_are_counted_wherever_they_are() {
+    check(
+        |folder| {
+            fs::create_dir_all(folder.join("a/b")).unwrap();
+            for name in ["1", "a/2", "a/b/3", "a/b/4"] {
+                fs::write(folder.join(name), []).unwrap();
+            }
+        },
+        true,
+    );
+}
+
+#[test]
+fn bytes_are_counted_as_the_disk_does() {
+    check(|folder| fs::write(folder.join("a"), vec![1; 100_000]).unwrap(), true);
+    let sparse = |folder: &Path| {
+        fs::File::create(folder.join("a")).unwrap().set_len(1 << 30).unwrap();
+    };
+    check(sparse, false);
+}
+
+#[test]
+fn a_link_leads_neither_the_count_nor_the_removal_out() {
+    let outside = tempfile::tempdir().unwrap();
+    for n in 0..10 {
+        fs::write(outside.path().join(n.to_string()), []).unwrap();
+    }
+    check(|folder| symlink(outside.path(), folder.join("out")).unwrap(), false);
+    assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 10);
+}
+
+/// Folders within folders, longer as a path than the system takes.
+#[test]
+fn what_is_nested_too_deep_to_name_is_removed() {
+    check(
+        |folder| {
+            let name = "x".repeat(200);
+            for _ in 0..30 {
+                // From the innermost outwards: each new folder takes the last one in.
+                let (inner, outer) = (folder.join("inner"), folder.join("outer"));
+                fs::create_dir(&outer).unwrap();
+                if inner.exists() {
+                    fs::rename(&inner, outer.join(&name)).unwrap();
+                }
+                fs::rename(&outer, &inner).unwrap();
+            }
+        },
+        true,
+    );
+}

@@ -1,0 +1,30 @@
+//! Errors as people read them.
+
+use std::error::Error;
+
+/// An error and all its causes, as one text: `what failed: why: why that`.
+#[must_use]
+pub fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("open the store")]
+    struct Outer(#[source] std::io::Error);
+
+    #[test]
+    fn an_error_is_told_with_its_causes() {
+        let error = Outer(std::io::Error::other("the disk is full"));
+        assert_eq!(chain(&error), "open the store: the disk is full");
+    }
+}

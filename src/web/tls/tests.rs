@@ -1,0 +1,71 @@
+use std::path::Path;
+
+use axum::{Router, routing::get};
+use rustls::{ClientConfig, RootCertStore, pki_types::ServerName};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream},
+};
+use tokio_rustls::TlsConnector;
+
+use super::*;
+use crate::serve::{Caller, serve_tls};
+
+fn files() -> TlsFiles {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/tls");
+    TlsFiles { certificate: folder.join("certificate.pem"), key: folder.join("key.pem") }
+}
+
+fn connector() -> TlsConnector {
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_file_iter(files().certificate).unwrap() {
+        roots.add(certificate.unwrap()).unwrap();
+    }
+    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    TlsConnector::from(Arc::new(config))
+}
+
+#[tokio::test]
+async fn a_request_over_tls_is_answered_and_one_without_is_not() {
+    let group = Group::default();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let told = async |axum::extract::ConnectInfo(caller): axum::extract::ConnectInfo<Caller>| {
+        caller.0.ip().to_string()
+    };
+    let router = Router::new().route("/", get(told));
+    serve_tls(listener, Tls::read(&files()).unwrap(), router, &group);
+
+    let request = b"GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+    let mut plain = TcpStream::connect(address).await.unwrap();
+    plain.write_all(request).await.unwrap();
+    let mut answer = Vec::new();
+    // A TLS alert, or the end.
+    drop(plain.read_to_end(&mut answer).await);
+    assert!(!answer.starts_with(b"HTTP"), "{answer:?}");
+
+    let silent = TcpStream::connect(address).await.unwrap();
+    let stream = TcpStream::connect(address).await.unwrap();
+    let name = ServerName::try_from("localhost").unwrap();
+    let mut stream = connector().connect(name, stream).await.unwrap();
+    stream.write_all(request).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("127.0.0.1"), "{answer}");
+    drop(silent);
+    group.shutdown().await;
+}
+
+#[test]
+fn files_that_hold_no_certificate_or_key_are_named() {
+    let TlsFiles { certificate, key } = files();
+    let swapped = TlsFiles { certificate: key.clone(), key: certificate.clone() };
+    assert!(Tls::read(&swapped).is_err());
+    let missing = TlsFiles { certificate, key: "/nowhere/key.pem".into() };
+    let error = Tls::read(&missing).unwrap_err();
+    assert_eq!(error.to_string(), "read /nowhere/key.pem");
+}

@@ -1,0 +1,236 @@
+//! The bodies of executions that are under way or ended, and the events of a cluster. Ours.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::functions::{ResultGroupBody, is_zero};
+
+/// The answer to `GET /api/v1/executions`.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct ExecutionsResponse {
+    /// Those remembered, the newest first, without their results.
+    pub executions: Vec<ExecutionBody>,
+}
+
+/// One execution, under way or ended: the answer to `GET /api/v1/executions/{id}`.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct ExecutionBody {
+    /// The request's id.
+    pub request_id: String,
+    /// `waiting` for workers, `running`, `done` or `canceled`.
+    pub state: String,
+    /// The function's content id.
+    pub function_id: String,
+    /// The file in it that is run.
+    pub method: String,
+    /// The group asked for, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subgroup: Option<String>,
+    /// How many nodes were asked for, or −1.
+    pub number_of_nodes: i64,
+    /// Whether the workers were known to be ready, so that no roll call was held.
+    #[serde(default)]
+    pub warm: bool,
+    /// When the request came, RFC 3339.
+    pub started_at: String,
+    /// How long it took, or has taken until now, in milliseconds.
+    pub elapsed_ms: f64,
+    /// The outcome's code, once it is there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
+    /// What went wrong.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    /// Who was given work, in that order.
+    #[serde(default)]
+    pub peers: Vec<ExecutionPeerBody>,
+    /// The distinct results, the most frequent first. Left out of lists.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub results: Vec<ResultGroupBody>,
+}
+
+/// One worker's part in an execution.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct ExecutionPeerBody {
+    /// Its id.
+    pub peer_id: String,
+    /// `running`, `answered`, `failed`, `replaced` by a spare, or `canceled`.
+    pub state: String,
+    /// When it was given the work, in milliseconds after the request came.
+    pub dispatched_ms: f64,
+    /// When it answered or failed, likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answered_ms: Option<f64>,
+    /// The exit code of its run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// What its run cost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
+    /// Whether it signed its result, and the signature is its own.
+    #[serde(default)]
+    pub signed: bool,
+    /// Why it gave no result.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+}
+
+/// What a run cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Usage {
+    /// How long it took, in nanoseconds.
+    #[serde(default, rename = "wall_clock_time", skip_serializing_if = "is_zero")]
+    pub wall_clock_ns: u64,
+    /// Processor time of its own, in nanoseconds.
+    #[serde(default, rename = "cpu_user_time", skip_serializing_if = "is_zero")]
+    pub cpu_user_ns: u64,
+    /// Processor time of the system on its behalf, in nanoseconds.
+    #[serde(default, rename = "cpu_sys_time", skip_serializing_if = "is_zero")]
+    pub cpu_sys_ns: u64,
+    /// The largest size of its memory, in KiB.
+    #[serde(default, rename = "memory_max_kb", skip_serializing_if = "is_zero")]
+    pub memory_max_kib: u64,
+}
+
+/// One event of `GET /api/v1/events`: the `data` of a server-sent event whose name is its kind.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ClusterEvent {
+    /// When, RFC 3339.
+    pub time: String,
+    /// What.
+    #[serde(flatten)]
+    pub kind: ClusterEventKind,
+}
+
+/// What happened in a cluster.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum ClusterEventKind {
+    /// The first event of a stream: what happens from now on follows.
+    Connected,
+    /// Nothing happened for a while.
+    Heartbeat,
+    /// Workers are being looked for.
+    RollCall {
+        /// The request.
+        request_id: String,
+        /// Its function.
+        function_id: String,
+        /// The topic it is published on.
+        topic: String,
+        /// How many are wanted, or −1.
+        number_of_nodes: i64,
+    },
+    /// A worker is ready for the request.
+    Reported {
+        /// The request.
+        request_id: String,
+        /// The worker.
+        peer_id: String,
+    },
+    /// A worker was given the work.
+    Dispatched {
+        /// The request.
+        request_id: String,
+        /// The worker.
+        peer_id: String,
+    },
+    /// A worker returned a result.
+    Result {
+        /// The request.
+        request_id: String,
+        /// The worker.
+        peer_id: String,
+        /// The exit code of its run.
+        exit_code: i32,
+        /// How long after the request came, in milliseconds.
+        elapsed_ms: f64,
+    },
+    /// A worker returned none.
+    Failed {
+        /// The request.
+        request_id: String,
+        /// The worker.
+        peer_id: String,
+        /// Why.
+        reason: String,
+        /// Whether another takes its place.
+        replaced: bool,
+    },
+    /// The request is answered.
+    Done {
+        /// The request.
+        request_id: String,
+        /// The outcome's code.
+        code: String,
+        /// What went wrong.
+        message: String,
+        /// How long it took, in milliseconds.
+        elapsed_ms: f64,
+    },
+    /// The request was canceled, or whoever sent it is gone.
+    Canceled {
+        /// The request.
+        request_id: String,
+    },
+    /// A peer connected.
+    PeerJoined {
+        /// The peer.
+        peer_id: String,
+    },
+    /// A peer's last connection ended.
+    PeerLeft {
+        /// The peer.
+        peer_id: String,
+    },
+}
+
+impl ClusterEventKind {
+    /// The name of the server-sent event, as in the field `event`.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Connected => "connected",
+            Self::Heartbeat => "heartbeat",
+            Self::RollCall { .. } => "roll_call",
+            Self::Reported { .. } => "reported",
+            Self::Dispatched { .. } => "dispatched",
+            Self::Result { .. } => "result",
+            Self::Failed { .. } => "failed",
+            Self::Done { .. } => "done",
+            Self::Canceled { .. } => "canceled",
+            Self::PeerJoined { .. } => "peer_joined",
+            Self::PeerLeft { .. } => "peer_left",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_names_its_kind_as_its_data_does() {
+        let kind = ClusterEventKind::RollCall {
+            request_id: "r".to_owned(),
+            function_id: "f".to_owned(),
+            topic: "t".to_owned(),
+            number_of_nodes: 1,
+        };
+        let event = ClusterEvent { time: "2026-07-30T21:57:00Z".to_owned(), kind };
+        let json = serde_json::to_value(&event).unwrap();
+        assert_eq!(json["event"], event.kind.name());
+        assert_eq!(json["request_id"], "r");
+        assert_eq!(serde_json::from_value::<ClusterEvent>(json).unwrap(), event);
+    }
+
+    #[test]
+    fn usage_is_that_of_b7s() {
+        let sent = serde_json::json!({
+            "wall_clock_time": 1_500, "cpu_user_time": 7, "cpu_sys_time": 8, "memory_max_kb": 64
+        });
+        let usage: Usage = serde_json::from_value(sent.clone()).unwrap();
+        assert_eq!((usage.wall_clock_ns, usage.memory_max_kib), (1_500, 64));
+        assert_eq!(serde_json::to_value(usage).unwrap(), sent);
+    }
+}

@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# Tests a built program against js-libp2p: tests/interop/run.sh path/to/triptych [name of a case]
+# Needs Node 20 or later; fetches the pinned packages the first time.
+set -euo pipefail
+program=$(realpath "${1:?give the path of the triptych program}")
+cd "$(dirname "$0")"
+if [[ ! node_modules/.package-lock.json -nt package-lock.json ]]; then
+    npm ci --no-audit --no-fund --ignore-scripts --loglevel=error
+    touch node_modules/.package-lock.json
+fi
+exec node run.mjs "$program" "${@:2}"

@@ -1,0 +1,130 @@
+//! `triptych function run` without a head, and `triptych runtime`: modules run on this machine.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::support::{
+    TRIPTYCH,
+    command::{Home, demo},
+};
+
+/// A module in the text format, as bytes.
+fn module(body: &str) -> Vec<u8> {
+    wat::parse_str(format!(
+        r#"(module
+            (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))
+            (memory (export "memory") 1)
+            (func (export "_start") {body}))"#
+    ))
+    .unwrap()
+}
+
+/// Writes a module that ends with `code`, and returns its path.
+fn ends_with(home: &Home, code: u8) -> String {
+    home.write(&format!("ends-with-{code}.wasm"), &module(&format!("i32.const {code} call $exit")))
+}
+
+#[test]
+fn a_module_runs_by_its_path() {
+    let home = Home::new();
+    let hello = demo("hello.wasm");
+    let run = ["function", "run", &hello, "--param", "-1", "--env", "COLOR=blue", "--stdin", "-"];
+    let said = home.run_with(&[&run[..], &["--", "two"]].concat(), b"rows\n");
+    let want = "result 1 of 1: on this machine, exit code 0\n\
+        standard output:\n  Hello from WebAssembly\n  argument 1: -1\n  argument 2: two\n  \
+        environment: COLOR=blue\n";
+    assert!(said.code == 0 && said.out.starts_with(want), "{said:?}");
+    assert!(said.out.contains("rows") && said.out.ends_with("standard error: none\n"), "{said:?}");
+
+    let reply = home.done(&["function", "run", &hello, "--json"]);
+    let reply: Value = serde_json::from_str(&reply).unwrap();
+    assert_eq!(reply["results"][0]["result"]["stdout"], "Hello from WebAssembly\n");
+    assert_eq!(home.done(&["function", "run", &hello, "--raw"]), "Hello from WebAssembly\n");
+}
+
+#[test]
+fn a_function_that_is_kept_runs_by_its_id() {
+    let home = Home::new();
+    let id = home.done(&["function", "add", &demo("hello.wasm")]);
+    let run = ["function", "run", id.trim(), "--raw"];
+    assert_eq!(home.done(&run), "Hello from WebAssembly\n");
+    let why = home.fails(&[&run[..], &["--method", "other.wasm"]].concat());
+    assert!(why.contains("find other.wasm among what runs in function"), "{why}");
+    // A folder has a file to run that its name tells, or the caller.
+    home.write("both/both.wasm", &module("i32.const 0 call $exit"));
+    home.write("both/fails.wasm", &module("i32.const 9 call $exit"));
+    assert_eq!(home.run(&["function", "run", "both"]).code, 0);
+    assert_eq!(home.run(&["function", "run", "both", "--method", "fails.wasm"]).code, 3);
+}
+
+#[test]
+fn how_a_function_ended_is_told_and_shows_in_the_exit_code() {
+    let home = Home::new();
+    let said = home.run(&["function", "run", &ends_with(&home, 7)]);
+    assert!(said.code == 3 && said.out.contains("exit code 7\n"), "{said:?}");
+    let endless = home.write("endless.wasm", &module("(loop br 0)"));
+    let said = home.run(&["function", "run", &endless, "--run-limit", "1"]);
+    assert!(said.code == 3 && said.out.contains("exit code 15\n"), "{said:?}");
+    assert!(said.out.contains("time limit of 1s reached"), "{said:?}");
+    // Work for other nodes needs a head.
+    for more in [&["--nodes", "2"][..], &["--subgroup", "gpu"], &["--async"]] {
+        let why = home.fails(&[&["function", "run", &endless], more].concat());
+        assert!(why.contains("--head"), "{why}");
+    }
+    let why = home.run(&["function", "run", &endless, "--nodes", "0"]);
+    assert!(why.code == 2 && why.err.contains("`all`"), "{why:?}");
+}
+
+#[test]
+fn compiled_code_is_kept_in_the_users_cache() {
+    let home = Home::new();
+    let cache = home.path("cache");
+    let home = home.with("XDG_CACHE_HOME", &cache);
+    home.done(&["function", "run", &demo("hello.wasm")]);
+    let compiled = Path::new(&cache).join("triptych/compiled");
+    assert!(compiled.read_dir().unwrap().next().is_some(), "{}", compiled.display());
+    // Of the run itself nothing is left.
+    let runs = Path::new(&cache).join("triptych/runs");
+    assert!(!runs.exists() || runs.read_dir().unwrap().next().is_none());
+}
+
+#[test]
+fn the_runtime_exits_as_bls_runtime_does() {
+    let home = Home::new();
+    let code = |arguments: &[&str]| home.run(&[&["runtime"], arguments].concat()).code;
+    assert_eq!(code(&[&ends_with(&home, 0)]), 0);
+    assert_eq!(code(&[&ends_with(&home, 7)]), 7);
+    assert_eq!(code(&[&ends_with(&home, 255)]), 255);
+    assert_eq!(code(&[&home.write("trap.wasm", &module("unreachable"))]), 11);
+    let endless = home.write("endless.wasm", &module("(loop br 0)"));
+    assert_eq!(code(&[&endless, "--run-time", "50"]), 15);
+    assert_eq!(code(&["--run-time=50", &endless]), 15);
+    assert_eq!(code(&[&endless, "--limited-fuel", "1000"]), 1);
+    assert_eq!(code(&["nowhere.wasm"]), 255);
+    assert_eq!(code(&[&endless, "--no-such-flag"]), 255);
+    assert_eq!(code(&[]), 255);
+}
+
+#[test]
+fn the_runtime_takes_its_own_command_line() {
+    let home = Home::new().with("BLS_LIST_VARS", "COLOR;SIZE").with("COLOR", "blue");
+    let hello = demo("hello.wasm");
+    let run = ["runtime", &hello, "--fs-root-path", ".", "--", "--help", "two", "--", "-x"];
+    let said = home.run_with(&run, b"rows\n");
+    let want = "Hello from WebAssembly\nargument 1: --help\nargument 2: two\nargument 3: --\n\
+        argument 4: -x\nenvironment: COLOR=blue\n";
+    assert!(said.code == 0 && said.out.starts_with(want), "{said:?}");
+    let help = home.run(&["runtime", "--help"]);
+    assert!(help.code == 0 && help.out.contains("--limited-fuel N"), "{help:?}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_program_called_bls_runtime_is_one() {
+    let home = Home::new();
+    let link = PathBuf::from(home.path("bls-runtime"));
+    std::os::unix::fs::symlink(TRIPTYCH, &link).unwrap();
+    let path = ends_with(&home, 7);
+    assert_eq!(home.calling(link).run(&[&path]).code, 7);
+}

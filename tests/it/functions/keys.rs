@@ -1,0 +1,45 @@
+//! `triptych keys node`: identities of nodes, as keyforge writes them.
+
+use crate::support::{cluster::Node, command::Home};
+
+#[test]
+fn a_key_is_written_once_and_a_node_takes_it() {
+    let home = Home::new();
+    let id = home.done(&["keys", "node", "-o", "worker"]);
+    let id = id.trim();
+    assert!(id.starts_with("12D3KooW") && id.len() == 52, "{id}");
+    let read = |name: &str| std::fs::read(home.path(&format!("worker/{name}"))).unwrap();
+    let (private, public) = (read("priv.bin"), read("pub.bin"));
+    // Two protobufs: a key type (Ed25519) and the key, seed and public half, or that half alone.
+    assert_eq!((private.len(), private.get(..4)), (68, Some(&[8, 1, 18, 64][..])));
+    assert_eq!((public.len(), public.get(..4)), (36, Some(&[8, 1, 18, 32][..])));
+    assert_eq!(private.get(36..), public.get(4..));
+    for name in ["identity", "peerid.txt"] {
+        assert_eq!(read(name), id.as_bytes(), "{name}");
+    }
+    assert!(read("pubkey.txt").starts_with(b"CAESI"), "the base64 of pub.bin");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        let metadata = std::fs::metadata(home.path("worker/priv.bin")).unwrap();
+        assert_eq!(metadata.permissions().mode() & 0o777, 0o600);
+    }
+
+    let why = home.fails(&["keys", "node", "-o", "worker"]);
+    assert!(why.contains(id), "{why}");
+    assert_eq!((read("priv.bin"), read("pub.bin")), (private, public));
+
+    let key = home.path("worker/priv.bin");
+    let head = Node::head(&["--private-key", &key]);
+    assert_eq!(head.id(), id);
+    assert!(head.address().ends_with(&format!("/p2p/{id}")), "{}", head.address());
+}
+
+#[test]
+fn what_is_no_key_is_not_overwritten() {
+    let home = Home::new();
+    home.write("worker/priv.bin", b"precious");
+    let why = home.fails(&["keys", "node", "-o", "worker"]);
+    assert!(why.contains("priv.bin"), "{why}");
+    assert_eq!(std::fs::read(home.path("worker/priv.bin")).unwrap(), b"precious");
+}

@@ -1,0 +1,6 @@
+//! Document 1 from an operator's side: nodes as they are configured, restarted and stopped.
+
+mod options;
+mod restart;
+mod stop;
+mod tls;

@@ -1,0 +1,72 @@
+//! Options from a file and from the environment.
+
+use serde_json::{Value, json};
+
+use crate::support::{cluster::Node, command::Home};
+
+/// A file as b7s nodes have it.
+const FILE: &str = "
+role: head
+topics: [gpu]
+concurrency: 3
+log:
+  level: debug
+connectivity:
+  address: 127.0.0.1
+  port: 0
+  websocket: true
+head:
+  rest-api: 127.0.0.1:0
+";
+
+#[test]
+fn a_node_takes_its_options_from_a_file_and_the_environment() {
+    let home = Home::new();
+    let file = home.write("node.yaml", FILE.as_bytes());
+    let environment = [("B7S_Topics", "eu"), ("B7S_Worker_RuntimePath", "")];
+    let head = Node::with_environment(&["--config", &file], &environment);
+    let line = |message: &str, name: &str| -> Value { head.logged(message)[name].clone() };
+    assert_eq!(line("node starting", "role"), "head");
+    assert_eq!(line("starting node main loop", "concurrency"), 3);
+    let topics = json!(["gpu", "blockless/b7s/general"]);
+    assert_eq!(line("topics node will subscribe to", "topics"), topics);
+    let addresses = line("created host", "addresses");
+    let n_addresses = addresses.as_array().unwrap().len();
+    assert!(n_addresses == 2 && addresses.to_string().contains("/ws/p2p/"), "{addresses}");
+
+    // The command line is heard before the file.
+    let worker = Node::with_environment(&["--topic", "us"], &environment);
+    let topics = json!(["us", "blockless/b7s/general"]);
+    assert_eq!(worker.logged("topics node will subscribe to")["topics"], topics);
+    let worker = Node::with_environment(&[], &environment);
+    let topics = json!(["eu", "blockless/b7s/general"]);
+    assert_eq!(worker.logged("topics node will subscribe to")["topics"], topics);
+}
+
+#[test]
+fn what_cannot_be_used_is_refused_with_a_reason() {
+    let home = Home::new();
+    let file = home.write("node.yaml", b"connectivity:\n  prot: 1\n");
+    let wrong = home.write("wrong.toml", b"port = \"high\"\n");
+    let cases: [(&[&str], &str); 5] = [
+        (&["--config", &file], "`prot` is no option"),
+        (&["--config", &wrong], "invalid value 'high' for '--port <PORT>'"),
+        (&["--config", "nowhere.yaml"], "read nowhere.yaml"),
+        (&["--boot-nodes", "10.0.0.1:9527"], "/ip4/<address>/tcp/<port>/p2p/<peer id>"),
+        (&["--runtime-cli", "x"], "--runtime-path"),
+    ];
+    for (options, want) in cases {
+        let said = home.run(&[&["node"], options].concat());
+        assert_eq!((said.code, said.out.as_str()), (2, ""), "{options:?}: {said:?}");
+        assert!(said.err.contains(want), "`{want}` is in {said:?}");
+    }
+    let cases: [(&[&str], &str); 3] = [
+        (&["--role", "head"], "--rest-api"),
+        (&["--rest-api", ":0"], "--role head"),
+        (&["--runtime-path", "/nowhere"], "/nowhere/bls-runtime"),
+    ];
+    for (options, want) in cases {
+        let why = home.fails(&[&["node", "--address", "127.0.0.1"], options].concat());
+        assert!(why.contains(want), "`{want}` is in {why}");
+    }
+}

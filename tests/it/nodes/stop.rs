@@ -1,0 +1,82 @@
+//! Nodes that are told to stop while a function runs.
+
+use serde_json::json;
+
+use task::wait;
+
+use crate::support::{
+    cluster::{Node, WITHIN},
+    command::Home,
+    http::Http,
+    process::Signal,
+};
+
+/// Reads the clock until so much time has passed, 1 s, and says so.
+const BUSY: &str = r#"(module
+  (import "wasi_snapshot_preview1" "clock_time_get"
+    (func $now (param i32 i64 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "fd_write"
+    (func $write (param i32 i32 i32 i32) (result i32)))
+  (memory (export "memory") 1)
+  (data (i32.const 16) "\20\00\00\00\05\00\00\00")
+  (data (i32.const 32) "done\n")
+  (func (export "_start") (local $end i64)
+    (drop (call $now (i32.const 1) (i64.const 1) (i32.const 0)))
+    (local.set $end (i64.add (i64.load (i32.const 0)) (i64.const 1000000000)))
+    (loop $wait
+      (drop (call $now (i32.const 1) (i64.const 1) (i32.const 0)))
+      (br_if $wait (i64.lt_u (i64.load (i32.const 0)) (local.get $end))))
+    (drop (call $write (i32.const 1) (i32.const 16) (i32.const 1) (i32.const 8)))))"#;
+
+/// Ends at its limit alone.
+const ENDLESS: &str = r#"(module (memory (export "memory") 1)
+  (func (export "_start") (loop $again (br $again))))"#;
+
+#[tokio::test]
+async fn a_node_that_is_asked_twice_waits_for_nothing() {
+    let home = Home::new();
+    let head = Node::head(&[]);
+    let mut worker = Node::worker(&head, &["--run-limit", "60"]);
+    head.has_workers(1).await;
+    let rest_api = head.rest_api();
+    let module = home.write("endless.wasm", &wat::parse_str(ENDLESS).unwrap());
+    let id = home.done(&["function", "run", &module, "--async", "--head", &rest_api]);
+    let http = Http::new(&rest_api, None);
+    let is_running = || async {
+        let execution = http.get_ok(&format!("/api/v1/executions/{}", id.trim())).await;
+        if execution["peers"][0]["state"] == "running" { Ok(()) } else { Err(execution) }
+    };
+    wait::until(WITHIN, is_running).await.unwrap();
+    worker.signal(Signal::Terminate);
+    worker.logged("waiting for the functions that run");
+    worker.signal(Signal::Terminate);
+    assert!(!worker.ends_well());
+}
+
+#[tokio::test]
+async fn what_runs_ends_before_its_nodes_do() {
+    let home = Home::new();
+    let mut head = Node::head(&[]);
+    let mut worker = Node::worker(&head, &[]);
+    head.has_workers(1).await;
+    let rest_api = head.rest_api();
+    let module = home.write("busy.wasm", &wat::parse_str(BUSY).unwrap());
+    let added = home.done(&["function", "add", &module, "--head", &rest_api]);
+    let http = Http::new(&rest_api, None);
+    let body = json!({ "function_id": added.trim(), "method": "busy.wasm" });
+    let is_running = || async {
+        let executions = http.get_ok("/api/v1/executions").await;
+        let state = &executions["executions"][0]["peers"][0]["state"];
+        if state == "running" { Ok(()) } else { Err(executions) }
+    };
+    let stopped = async {
+        wait::until(WITHIN, is_running).await.unwrap();
+        worker.signal(Signal::Terminate);
+        head.signal(Signal::Terminate);
+    };
+    let executed = http.post("/api/v1/functions/execute", &body);
+    let ((_, reply), ()) = tokio::join!(executed, stopped);
+    assert_eq!(reply["code"], "200", "{reply}");
+    assert_eq!(reply["results"][0]["result"]["stdout"], "done\n", "{reply}");
+    assert!(worker.ends_well() && head.ends_well());
+}

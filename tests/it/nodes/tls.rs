@@ -1,0 +1,41 @@
+//! A REST API that is served over TLS.
+
+use reqwest::{Certificate, Client};
+use serde_json::Value;
+
+use crate::support::{ROOT, cluster::Node, command::Home};
+
+#[tokio::test]
+async fn a_rest_api_can_be_served_over_tls() {
+    let at = |name: &str| format!("{ROOT}/tests/data/tls/{name}");
+    let certificate = at("certificate.pem");
+    let head = Node::head(&["--tls-certificate", &certificate, "--tls-key", &at("key.pem")]);
+    let address = head.rest_api().replace("http://127.0.0.1", "https://localhost");
+    drop(rustls::crypto::ring::default_provider().install_default());
+    let trusted = Certificate::from_pem(&std::fs::read(&certificate).unwrap()).unwrap();
+    let client = Client::builder().no_proxy().tls_certs_only([trusted]).build().unwrap();
+    let url = format!("{address}/api/v1/health");
+    let health: Value = client.get(&url).send().await.unwrap().json().await.unwrap();
+    assert_eq!(health["code"], 200);
+    assert!(client.get(url.replace("https", "http")).send().await.is_err());
+}
+
+#[test]
+fn commands_use_a_head_over_tls_and_tell_what_they_lack() {
+    let at = |name: &str| format!("{ROOT}/tests/data/tls/{name}");
+    let certificate = at("certificate.pem");
+    let head = Node::head(&["--tls-certificate", &certificate, "--tls-key", &at("key.pem")]);
+    let plain = head.rest_api();
+    let secure = plain.replace("http://", "https://");
+    let list = |home: &Home, head: &str| home.run(&["function", "list", "--head", head]);
+    let stranger = Home::new();
+    let why = list(&stranger, &secure).err;
+    assert!(why.contains("trusted where SSL_CERT_FILE names its file"), "{why}");
+    let why = list(&stranger, &plain).err;
+    assert!(why.contains("perhaps the head is at https://"), "{why}");
+    let open = Node::head(&[]);
+    let why = list(&stranger, &open.rest_api().replace("http://", "https://")).err;
+    assert!(why.contains("perhaps the head is at http://"), "{why}");
+    let said = list(&Home::new().with("SSL_CERT_FILE", &certificate), &secure);
+    assert_eq!(said.code, 0, "{said:?}");
+}
