@@ -51,22 +51,27 @@ fn command(body: &str) -> Program {
     module(&format!("(memory (export \"memory\") 1) (func (export \"_start\") {body})"))
 }
 
-/// A module of `fields` in the text format, and the imports the guests here use.
+/// What the guests here import, by the name they call it.
+const IMPORTS: [(&str, &str, &str); 7] = [
+    ("$exit", "proc_exit", "(param i32)"),
+    ("$write", "fd_write", "(param i32 i32 i32 i32) (result i32)"),
+    ("$close", "fd_close", "(param i32) (result i32)"),
+    ("$mkdir", "path_create_directory", "(param i32 i32 i32) (result i32)"),
+    ("$symlink", "path_symlink", "(param i32 i32 i32 i32 i32) (result i32)"),
+    ("$poll", "poll_oneoff", "(param i32 i32 i32 i32) (result i32)"),
+    ("$open", "path_open", "(param i32 i32 i32 i32 i32 i64 i64 i32 i32) (result i32)"),
+];
+
+/// A module of `fields` in the text format, with the imports that they name: one that imports
+/// nothing of files is run as one without.
 fn module(fields: &str) -> Program {
-    let imports = r#"
-        (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))
-        (import "wasi_snapshot_preview1" "fd_write"
-            (func $write (param i32 i32 i32 i32) (result i32)))
-        (import "wasi_snapshot_preview1" "fd_close" (func $close (param i32) (result i32)))
-        (import "wasi_snapshot_preview1" "path_create_directory"
-            (func $mkdir (param i32 i32 i32) (result i32)))
-        (import "wasi_snapshot_preview1" "path_symlink"
-            (func $symlink (param i32 i32 i32 i32 i32) (result i32)))
-        (import "wasi_snapshot_preview1" "poll_oneoff"
-            (func $poll (param i32 i32 i32 i32) (result i32)))
-        (import "wasi_snapshot_preview1" "path_open"
-            (func $open (param i32 i32 i32 i32 i32 i64 i64 i32 i32) (result i32)))"#;
-    Program::new(wat::parse_str(format!("(module {imports} {fields})")).unwrap())
+    let named = IMPORTS.iter().filter(|(name, ..)| fields.contains(name));
+    let imports: Vec<_> = named
+        .map(|(name, function, shape)| {
+            format!(r#"(import "wasi_snapshot_preview1" "{function}" (func {name} {shape}))"#)
+        })
+        .collect();
+    Program::new(wat::parse_str(format!("(module {} {fields})", imports.concat())).unwrap())
 }
 
 /// `command` as a preview 2 component, by way of the adapter that compilers use.

@@ -71,6 +71,7 @@ async fn a_short_guest_runs_where_it_is_waited_for() {
     let (runtime, nothing) = (Runtime::new(options).unwrap(), command(""));
     let is_at_once = async || {
         runtime.execute(&nothing, bare(LIMITS)).await.unwrap();
+        assert!(runtime.0.short(&nothing, &bare(LIMITS)).is_some());
         let mut next = pin!(runtime.execute(&nothing, bare(LIMITS)));
         poll_fn(|context| Poll::Ready(next.as_mut().poll(context).is_ready())).await
     };
