@@ -6,11 +6,13 @@ mod config;
 mod datasets;
 mod demo;
 mod function;
+mod gate;
 mod inference;
 mod keys;
 mod local;
 mod log;
 mod node;
+mod password;
 mod place;
 mod runtime;
 mod stack;
@@ -55,6 +57,7 @@ Examples:
   triptych node --role head --rest-api :8080   a head; its log tells its multiaddress
   triptych node --boot-nodes MULTIADDRESS      a worker of that head
   triptych keys create me                      an API key for the dataset and inference services
+  triptych datasets import btcusd.csv          a file becomes a dataset
 
 Keys in the screen: 1 to 5 choose a screen, ? shows every key, q quits.";
 
@@ -71,14 +74,14 @@ enum Command {
     Function(function::FunctionCommand),
     /// Run one module as bls-runtime does, for nodes that call a runtime of that kind
     Runtime(runtime::RuntimeCommand),
-    /// Serve and manage datasets
-    #[command(subcommand)]
+    /// Serve datasets, look at them, and take rows in and out
+    #[command(subcommand, after_help = datasets::EXAMPLES)]
     Datasets(datasets::DatasetsCommand),
     /// Serve a prediction network
     #[command(subcommand)]
     Inference(inference::InferenceCommand),
-    /// Manage API keys of the services on this machine, and keys of nodes
-    #[command(subcommand)]
+    /// Manage API keys and accounts of the services on this machine, and keys of nodes
+    #[command(subcommand, after_help = keys::EXAMPLES)]
     Keys(keys::KeysCommand),
 }
 

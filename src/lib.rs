@@ -25,7 +25,7 @@
 //! | [`wire`] | shapes: the JSON of the documents, and every path | `model` |
 //! | [`task`] | groups of tasks, backoff, the clock, waiting | `model` |
 //! | [`web`] | serving HTTP: limits, keys, refusals | `wire`, `task` |
-//! | [`accounts`] | API keys, stored as hashes | `task` |
+//! | [`accounts`] | people, API keys, the gate in front of the services, the page at `/portal` | `web` |
 //! | [`runtime`] | a WebAssembly function, contained | nobody |
 //! | [`cluster`] | document 1: nodes, head, worker, functions | `runtime`, `web` |
 //! | [`datasets`] | document 2: store, buckets, streams, sources | `accounts`, `web` |

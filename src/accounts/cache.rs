@@ -1,13 +1,16 @@
 //! Keys known to be good, for as long as nobody can have revoked them.
 
-use std::{collections::HashMap, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
 
 use tokio::time::Instant;
 
-use crate::key::{KeyHash, KeyId};
+use crate::key::{KeyHash, KeyId, Verified};
 
 /// Keys remembered at a time. One more empties the cache, which fills again from the file; a key
-/// takes some 60 bytes.
+/// takes some 150 bytes.
 const CAPACITY: usize = 10_000;
 
 /// How long an answer from memory may differ from the file. Short enough that revoking feels
@@ -17,38 +20,65 @@ const FRESH_FOR: Duration = Duration::from_millis(100);
 /// Good keys by their hash, and when the file was last seen unchanged.
 #[derive(Debug, Default)]
 pub(crate) struct Cache {
-    ids: HashMap<KeyHash, KeyId>,
+    keys: HashMap<KeyHash, Entry>,
     checked: Option<(i64, Instant)>,
+    /// Keys that were used since this was last asked, and are no longer among `keys`.
+    used: HashSet<KeyId>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    key: Verified,
+    is_used: bool,
 }
 
 impl Cache {
-    /// The key's number, if the file was looked at a moment ago.
-    pub(crate) fn get_fresh(&self, hash: &KeyHash, now: Instant) -> Option<KeyId> {
+    /// The key, if the file was looked at a moment ago.
+    pub(crate) fn get_fresh(&mut self, hash: &KeyHash, now: Instant) -> Option<Verified> {
         let (_, looked) = self.checked?;
         if now.saturating_duration_since(looked) < FRESH_FOR { self.get(hash) } else { None }
     }
 
-    pub(crate) fn get(&self, hash: &KeyHash) -> Option<KeyId> {
-        self.ids.get(hash).copied()
+    /// The key, as it was when the file was last looked at.
+    pub(crate) fn get(&mut self, hash: &KeyHash) -> Option<Verified> {
+        let entry = self.keys.get_mut(hash)?;
+        entry.is_used = true;
+        Some(entry.key)
+    }
+
+    /// Whether the key was good a short while ago.
+    pub(crate) fn holds(&self, hash: &KeyHash) -> bool {
+        self.keys.contains_key(hash)
     }
 
     /// Takes note that the file was at `version` at `now`. If it was at another before, another
     /// process changed it, and all is forgotten.
     pub(crate) fn checked(&mut self, version: i64, now: Instant) {
         if self.checked.is_some_and(|(known, _)| known != version) {
-            self.ids.clear();
+            self.clear();
         }
         self.checked = Some((version, now));
     }
 
-    pub(crate) fn insert(&mut self, hash: KeyHash, id: KeyId) {
-        if self.ids.len() >= CAPACITY {
-            self.ids.clear();
+    pub(crate) fn insert(&mut self, hash: KeyHash, key: Verified) {
+        if self.keys.len() >= CAPACITY {
+            self.clear();
         }
-        self.ids.insert(hash, id);
+        self.keys.insert(hash, Entry { key, is_used: true });
     }
 
     pub(crate) fn clear(&mut self) {
-        self.ids.clear();
+        let used = self.keys.drain().filter(|(_, entry)| entry.is_used);
+        self.used.extend(used.map(|(_, entry)| entry.key.id));
+    }
+
+    /// The keys that were used since this was last asked.
+    pub(crate) fn take_used(&mut self) -> HashSet<KeyId> {
+        let mut used = std::mem::take(&mut self.used);
+        for entry in self.keys.values_mut().filter(|entry| entry.is_used) {
+            entry.is_used = false;
+            used.insert(entry.key.id);
+        }
+        used
     }
 }

@@ -1,9 +1,16 @@
-//! Keys as the file knows them: numbers, hashes and names, never secrets.
+//! Keys as the file knows them: numbers, hashes, beginnings and names, never secrets.
 
-use std::fmt;
+use std::{fmt, str::FromStr};
 
 use model::{key::ApiKey, timestamp::Timestamp};
 use sha2::{Digest as _, Sha256};
+use wire::accounts::{KeyBody, LimitsBody, VerifiedBody};
+
+use crate::account::AccountId;
+
+/// How much of a key is kept to be recognized by: the prefix that all have, and four digits. Eighty
+/// unknown bits remain.
+const SHOWN_CHARS: usize = 7;
 
 /// A key's number. Never used again after the key is revoked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -14,17 +21,63 @@ pub struct KeyId(i64);
 pub struct KeyRecord {
     /// Its number.
     pub id: KeyId,
+    /// Whose it is; none for one that an operator made.
+    pub account: Option<AccountId>,
     /// What its owner calls it.
     pub name: String,
+    /// How it begins; none for one made before beginnings were kept.
+    pub prefix: Option<String>,
     /// When it was created.
     pub created_at: Timestamp,
+    /// When it was last used, give or take half a minute.
+    pub used_at: Option<Timestamp>,
     /// When it was revoked, if it was.
     pub revoked_at: Option<Timestamp>,
+    /// Its own limits.
+    pub limits: KeyLimits,
+}
+
+/// What a service needs to know of a good key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Verified {
+    /// Its number.
+    pub id: KeyId,
+    /// Whose it is; none for one that an operator made.
+    pub account: Option<AccountId>,
+    /// Its own limits.
+    pub limits: KeyLimits,
+}
+
+/// The limits of one key. What is none is as the service has it for all; 0 is no limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct KeyLimits {
+    /// Requests in a second, over time.
+    pub rate: Option<u32>,
+    /// Requests at once.
+    pub burst: Option<u32>,
+    /// Requests in a day of UTC.
+    pub requests_per_day: Option<u64>,
+    /// Bytes in a day of UTC.
+    pub bytes_per_day: Option<u64>,
+}
+
+/// Which keys an operation is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// Every key: an operator's view.
+    All,
+    /// The keys of one account.
+    Of(AccountId),
 }
 
 /// The SHA-256 hash of a key. A key has 96 random bits, so that a slow hash would add nothing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct KeyHash([u8; 32]);
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct KeyHash([u8; 32]);
+
+/// A text is no hash of a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("read the hash of a key, which is 64 hexadecimal digits")]
+pub struct KeyHashError;
 
 impl KeyId {
     /// The key numbered `number`, which came from [`Self::get`].
@@ -46,12 +99,128 @@ impl fmt::Display for KeyId {
     }
 }
 
+impl Scope {
+    pub(crate) fn account(self) -> Option<i64> {
+        match self {
+            Self::All => None,
+            Self::Of(account) => Some(account.get()),
+        }
+    }
+}
+
 impl KeyHash {
-    pub(crate) fn of(key: &ApiKey) -> Self {
+    /// The hash of `key`.
+    #[must_use]
+    pub fn of(key: &ApiKey) -> Self {
         Self(Sha256::digest(key.reveal().as_bytes()).into())
     }
 
     pub(crate) const fn as_bytes(&self) -> &[u8] {
         &self.0
+    }
+}
+
+impl fmt::Display for KeyHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for KeyHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("KeyHash(…)")
+    }
+}
+
+impl FromStr for KeyHash {
+    type Err = KeyHashError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let digit = |letter: u8| char::from(letter).to_digit(16).ok_or(KeyHashError);
+        let (pairs, rest) = text.as_bytes().as_chunks::<2>();
+        if pairs.len() != 32 || !rest.is_empty() {
+            return Err(KeyHashError);
+        }
+        let mut hash = [0; 32];
+        for (byte, &[high, low]) in hash.iter_mut().zip(pairs) {
+            *byte = u8::try_from(digit(high)? * 16 + digit(low)?).map_err(|_| KeyHashError)?;
+        }
+        Ok(Self(hash))
+    }
+}
+
+/// How `key` begins.
+pub(crate) fn beginning(key: &ApiKey) -> String {
+    key.reveal().chars().take(SHOWN_CHARS).collect()
+}
+
+impl KeyRecord {
+    /// The key as its owner gets to see it.
+    #[must_use]
+    pub fn body(&self) -> KeyBody {
+        let state = if self.revoked_at.is_some() { "revoked" } else { "valid" };
+        KeyBody {
+            id: self.id.get(),
+            account_id: self.account.map(AccountId::get),
+            name: self.name.clone(),
+            prefix: self.prefix.clone(),
+            state: state.to_owned(),
+            created_at: self.created_at.to_string(),
+            last_used_at: self.used_at.map(|moment| moment.to_string()),
+            revoked_at: self.revoked_at.map(|moment| moment.to_string()),
+            limits: self.limits.into(),
+        }
+    }
+}
+
+impl From<KeyLimits> for LimitsBody {
+    fn from(limits: KeyLimits) -> Self {
+        let KeyLimits { rate, burst, requests_per_day, bytes_per_day } = limits;
+        Self { rate, burst, requests_per_day, bytes_per_day }
+    }
+}
+
+impl From<LimitsBody> for KeyLimits {
+    fn from(limits: LimitsBody) -> Self {
+        let LimitsBody { rate, burst, requests_per_day, bytes_per_day } = limits;
+        Self { rate, burst, requests_per_day, bytes_per_day }
+    }
+}
+
+impl From<Verified> for VerifiedBody {
+    fn from(key: Verified) -> Self {
+        let account_id = key.account.map(AccountId::get);
+        Self { id: key.id.get(), account_id, limits: key.limits.into() }
+    }
+}
+
+impl From<VerifiedBody> for Verified {
+    fn from(body: VerifiedBody) -> Self {
+        let account = body.account_id.map(AccountId::new);
+        Self { id: KeyId::new(body.id), account, limits: body.limits.into() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hash_is_read_as_it_is_written_and_nothing_else_is() {
+        let hash = KeyHash::of(&ApiKey::from_random([7; 12]));
+        let text = hash.to_string();
+        assert_eq!(text.parse(), Ok(hash));
+        assert_eq!(text.to_uppercase().parse(), Ok(hash));
+        for unfit in [
+            "",
+            "00",
+            "zz",
+            &text.replacen(char::is_alphanumeric, "", 1),
+            &format!("{text}0"),
+            &text.replace('0', "é"),
+        ] {
+            assert_eq!(unfit.parse::<KeyHash>(), Err(KeyHashError), "{unfit}");
+        }
+        assert_eq!(format!("{hash:?}"), "KeyHash(…)");
     }
 }

@@ -1,18 +1,18 @@
 //! The accounts file: a SQLite database that several processes open at once.
 
+pub(crate) mod keys;
+pub(crate) mod people;
 mod tables;
 
 use std::{fs, io, path::Path, time::Duration};
 
-use model::timestamp::Timestamp;
-use rusqlite::{
-    Connection, ErrorCode, OptionalExtension as _, Row, Transaction, TransactionBehavior, params,
-};
-
-use crate::key::{KeyHash, KeyId, KeyRecord};
+use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior, config::DbConfig};
 
 /// How long a writer waits for another process to finish its own write, which takes milliseconds.
 const BUSY_WAIT: Duration = Duration::from_secs(5);
+
+/// Statements kept ready: all there are, with some room.
+const STATEMENTS_MAX: usize = 64;
 
 /// Why the accounts file failed.
 #[derive(Debug, thiserror::Error)]
@@ -33,7 +33,7 @@ pub enum StoreError {
         known: i64,
     },
     /// A statement failed.
-    #[error("read or write keys")]
+    #[error("read or write accounts and keys")]
     Statement(#[from] rusqlite::Error),
 }
 
@@ -43,6 +43,32 @@ impl StoreError {
         matches!(self, Self::Open(error) | Self::Statement(error)
             if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy))
     }
+}
+
+/// Makes the file at `path` if it is missing, and keeps all but its owner out: it holds hashes of
+/// passwords, and SQLite gives the files beside it the same mode.
+fn own(path: &Path) -> io::Result<()> {
+    let mut options = fs::OpenOptions::new();
+    options.create(true).append(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+        options.mode(0o600);
+        let file = match options.open(path) {
+            Ok(file) => file,
+            // On a disk that cannot be written there is nothing to keep out of.
+            Err(error) if path.exists() && error.kind() == io::ErrorKind::ReadOnlyFilesystem => {
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
+        if file.metadata()?.permissions().mode() & 0o077 != 0 {
+            file.set_permissions(fs::Permissions::from_mode(0o600))?;
+        }
+        Ok(())
+    }
+    #[cfg(not(unix))]
+    options.open(path).map(drop)
 }
 
 /// One connection to the file.
@@ -56,6 +82,7 @@ impl Store {
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder).map_err(StoreError::Folder)?;
         }
+        own(path).map_err(StoreError::Folder)?;
         let mut connection = Connection::open(path).map_err(StoreError::Open)?;
         prepare(&connection).map_err(StoreError::Open)?;
         tables::set_up(&mut connection)?;
@@ -68,67 +95,6 @@ impl Store {
         Ok(statement.query_row([], |row| row.get(0))?)
     }
 
-    pub(crate) fn insert(
-        &mut self,
-        hash: &KeyHash,
-        name: &str,
-        now: Timestamp,
-    ) -> Result<KeyId, StoreError> {
-        let write = self.write()?;
-        write.execute(
-            "INSERT INTO keys (hash, name, created_at) VALUES (?1, ?2, ?3)",
-            params![hash.as_bytes(), name, now.micros()],
-        )?;
-        let id = KeyId::new(write.last_insert_rowid());
-        write.commit()?;
-        Ok(id)
-    }
-
-    pub(crate) fn find(&self, hash: &KeyHash) -> Result<Option<KeyId>, StoreError> {
-        let mut statement = self
-            .connection
-            .prepare_cached("SELECT id FROM keys WHERE hash = ?1 AND revoked_at IS NULL")?;
-        let id = statement.query_row([hash.as_bytes()], |row| row.get(0)).optional()?;
-        Ok(id.map(KeyId::new))
-    }
-
-    pub(crate) fn list(&self, limit: u32) -> Result<Vec<KeyRecord>, StoreError> {
-        let mut statement = self.connection.prepare_cached(
-            "SELECT id, name, created_at, revoked_at FROM keys ORDER BY id DESC LIMIT ?1",
-        )?;
-        let records = statement.query_map([limit], record)?;
-        Ok(records.collect::<Result<_, _>>()?)
-    }
-
-    pub(crate) fn revoke(&mut self, id: KeyId, now: Timestamp) -> Result<usize, StoreError> {
-        let write = self.write()?;
-        let n_revoked = write.execute(
-            "UPDATE keys SET revoked_at = ?2 WHERE id = ?1 AND revoked_at IS NULL",
-            params![id.get(), now.micros()],
-        )?;
-        write.commit()?;
-        Ok(n_revoked)
-    }
-
-    /// Puts `hash` in the place of that of the newest good key called `name`; none if there is none.
-    pub(crate) fn renew(
-        &mut self,
-        hash: &KeyHash,
-        name: &str,
-    ) -> Result<Option<KeyId>, StoreError> {
-        let write = self.write()?;
-        let id = write
-            .query_row(
-                "UPDATE keys SET hash = ?1 WHERE id =
-                 (SELECT max(id) FROM keys WHERE name = ?2 AND revoked_at IS NULL) RETURNING id",
-                params![hash.as_bytes(), name],
-                |row| row.get(0),
-            )
-            .optional()?;
-        write.commit()?;
-        Ok(id.map(KeyId::new))
-    }
-
     /// A transaction that takes its turn among the writers at once, not at its first write.
     fn write(&mut self) -> Result<Transaction<'_>, StoreError> {
         Ok(self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?)
@@ -138,15 +104,9 @@ impl Store {
 /// Sets what holds for this connection, and that the file keeps a write-ahead log.
 fn prepare(connection: &Connection) -> rusqlite::Result<()> {
     connection.busy_timeout(BUSY_WAIT)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
+    // Without it SQLite prepares a kept statement anew when the values bound to it change.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.pragma_update(None, "journal_mode", "wal")?;
     connection.pragma_update(None, "synchronous", "full")
-}
-
-fn record(row: &Row<'_>) -> rusqlite::Result<KeyRecord> {
-    Ok(KeyRecord {
-        id: KeyId::new(row.get(0)?),
-        name: row.get(1)?,
-        created_at: Timestamp::from_micros(row.get(2)?),
-        revoked_at: row.get::<_, Option<i64>>(3)?.map(Timestamp::from_micros),
-    })
 }

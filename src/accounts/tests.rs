@@ -1,6 +1,9 @@
 //! Keys seen by the services that open the same file.
 
-use model::timestamp::Timestamp;
+mod elsewhere;
+mod people;
+
+use model::{key::ApiKey, timestamp::Timestamp};
 use rusqlite::Connection;
 use tempfile::{TempDir, tempdir};
 
@@ -28,6 +31,25 @@ async fn a_created_key_is_verified_and_an_invented_one_is_not() {
         assert_eq!(accounts.verify(&key).await.unwrap(), Some(id));
     }
     assert_eq!(accounts.verify(&ApiKey::from_random([7; 12])).await.unwrap(), None);
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn the_file_is_its_owners_alone_also_one_that_was_not() {
+    use std::{fs, os::unix::fs::PermissionsExt as _};
+
+    let folder = tempdir().unwrap();
+    for _ in 0..2 {
+        let accounts = open(&folder).await;
+        accounts.create_key("a client").await.unwrap();
+        for name in ["accounts.sqlite", "accounts.sqlite-wal"] {
+            let path = folder.path().join("new").join(name);
+            assert_eq!(fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o600, "{name}");
+        }
+        drop(accounts);
+        let path = folder.path().join("new/accounts.sqlite");
+        fs::set_permissions(path, fs::Permissions::from_mode(0o644)).unwrap();
+    }
 }
 
 #[tokio::test]
@@ -119,4 +141,103 @@ async fn a_file_of_a_newer_version_is_refused() {
     Connection::open(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
     let error = Accounts::open(&path, clock()).await.unwrap_err();
     assert!(matches!(error, AccountsError::Store(StoreError::Newer { found: 99, .. })));
+}
+
+/// The file as the first version of the program left it: two keys, one of them revoked.
+fn write_first_version(path: &Path, key: &ApiKey) {
+    let connection = Connection::open(path).unwrap();
+    let tables = include_str!("../../tests/data/accounts/version-1.sql");
+    connection.execute_batch(tables).unwrap();
+    let gone = ApiKey::from_random([9; 12]);
+    for (key, name, revoked_at) in [(key, "old", None), (&gone, "gone", Some(2_000_000))] {
+        let hash = KeyHash::of(key);
+        connection
+            .execute(
+                "INSERT INTO keys (hash, name, created_at, revoked_at) VALUES (?1, ?2, 1000000, ?3)",
+                rusqlite::params![hash.as_bytes(), name, revoked_at],
+            )
+            .unwrap();
+    }
+}
+
+#[tokio::test]
+async fn keys_of_the_first_version_go_on_working() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("accounts.sqlite");
+    let key = ApiKey::from_random([8; 12]);
+    write_first_version(&path, &key);
+    for _ in 0..2 {
+        let accounts = Accounts::open(&path, clock()).await.unwrap();
+        assert_eq!(accounts.verify(&key).await.unwrap(), Some(KeyId::new(1)));
+        let gone = ApiKey::from_random([9; 12]);
+        assert_eq!(accounts.verify(&gone).await.unwrap(), None);
+        let list = accounts.list().await.unwrap();
+        let [gone, old] = list.as_slice() else { panic!("{list:?}") };
+        assert_eq!((old.name.as_str(), &old.prefix, old.account), ("old", &None, None));
+        assert_eq!(gone.revoked_at, Some(Timestamp::from_seconds(2)));
+    }
+    let accounts = Accounts::open(&path, clock()).await.unwrap();
+    let (next, _) = accounts.create_key("new").await.unwrap();
+    assert_eq!(next, KeyId::new(3));
+    let renewed = accounts.renew(Scope::All, KeyId::new(1)).await.unwrap().unwrap();
+    assert_eq!(accounts.verify(&key).await.unwrap(), None);
+    assert_eq!(accounts.verify(&renewed).await.unwrap(), Some(KeyId::new(1)));
+}
+
+#[tokio::test]
+async fn a_key_is_known_by_its_beginning_and_its_last_use() {
+    let folder = tempdir().unwrap();
+    let accounts = open(&folder).await;
+    let (id, key) = accounts.create_key("a client").await.unwrap();
+    accounts.upkeep().await.unwrap();
+    let record = accounts.key(Scope::All, id).await.unwrap().unwrap();
+    assert_eq!((record.prefix.as_deref(), record.used_at), (key.reveal().get(..7), None));
+    accounts.verify(&key).await.unwrap();
+    // Even if what was remembered is gone by then.
+    let (other, _) = accounts.create_key("other").await.unwrap();
+    accounts.revoke(other).await.unwrap();
+    accounts.upkeep().await.unwrap();
+    let record = accounts.key(Scope::All, id).await.unwrap().unwrap();
+    assert_eq!(record.used_at, Some(clock().now()));
+    assert_eq!(accounts.key(Scope::All, other).await.unwrap().unwrap().used_at, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn limits_reach_every_process() {
+    let folder = tempdir().unwrap();
+    let (here, there) = (open(&folder).await, open(&folder).await);
+    let (id, key) = here.create_key("a client").await.unwrap();
+    let hash = KeyHash::of(&key);
+    assert_eq!(there.check(hash).await.unwrap().unwrap().limits, KeyLimits::default());
+    let limits = KeyLimits {
+        rate: Some(u32::MAX),
+        bytes_per_day: Some(u64::try_from(i64::MAX).unwrap()),
+        ..KeyLimits::default()
+    };
+    assert!(here.set_limits(id, limits).await.unwrap());
+    wait_out_the_cache().await;
+    assert_eq!(there.check(hash).await.unwrap().unwrap().limits, limits);
+    let too_much = KeyLimits { requests_per_day: Some(u64::MAX), ..limits };
+    assert!(here.set_limits(id, too_much).await.is_err(), "the file's numbers end before");
+    assert_eq!(here.check(hash).await.unwrap().unwrap().limits, limits);
+}
+
+#[tokio::test]
+async fn keys_are_checked_while_another_process_writes() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("accounts.sqlite");
+    let accounts = Accounts::open(&path, clock()).await.unwrap();
+    let (id, key) = accounts.create_key("a client").await.unwrap();
+    let elsewhere = Connection::open(&path).unwrap();
+    elsewhere.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let waiting = accounts.create_key("waits");
+    tokio::pin!(waiting);
+    let mut look = std::future::poll_fn(|context| {
+        std::task::Poll::Ready(waiting.as_mut().poll(context).is_ready())
+    });
+    assert!(!(&mut look).await, "the file is taken");
+    assert_eq!(accounts.verify(&key).await.unwrap(), Some(id));
+    assert_eq!(accounts.verify(&ApiKey::from_random([7; 12])).await.unwrap(), None);
+    elsewhere.execute_batch("COMMIT").unwrap();
+    waiting.await.unwrap();
 }

@@ -1,57 +1,115 @@
-//! `triptych datasets`: serve datasets.
+//! `triptych datasets`: serve datasets, look at them, and take rows in and out.
+//!
+//! All but `serve` and the upkeep of a service's file speak HTTP to a service, as anyone could.
+//! Standard output carries what was asked for and nothing else; what happens meanwhile is told on
+//! standard error.
 
-use std::path::PathBuf;
+mod backup;
+mod create;
+mod delete;
+mod export;
+mod follow;
+mod import;
+mod list;
+mod mirror;
+mod output;
+mod progress;
+mod reach;
+mod replay;
+mod restore;
+mod rows;
+mod serve;
+mod show;
+mod tags;
+mod verify;
 
-use ::datasets::{DatasetsOptions, DatasetsService, HEARTBEAT_EVERY, LoadOptions, MarketOptions};
-use anyhow::Context as _;
-use clap::{Args, Subcommand};
-use task::{clock::Clock, group::Group};
+use clap::Subcommand;
 
-use crate::cli::{log, place::Place, stop};
+/// Shown below the help of `datasets`.
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  export TRIPTYCH_API_KEY=$(triptych keys create me)
+  triptych datasets list --search btc                   what there is
+  triptych datasets import btcusd.csv                   a file becomes a dataset
+  triptych datasets export btcusd --start 2026-01-01T00:00:00Z -o btcusd.parquet
+  triptych datasets follow btcusd | jq .close           each new row, as it comes
+  triptych datasets replay btcusd --speed 60x --to test an hour of history in a minute
+  triptych datasets mirror https://example.com/api --search tiingo
+
+A dataset is named by its number or its name. Where the service is: --datasets, else
+TRIPTYCH_DATASETS, else the profile in use, else http://127.0.0.1:8081/api. The API key comes from
+TRIPTYCH_API_KEY or the file of --key-file, never from the command line.";
 
 /// The subcommands of `datasets`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum DatasetsCommand {
     /// Serve datasets: rows, buckets, bulk downloads and streams
-    Serve(ServeCommand),
-}
-
-/// The flags of `datasets serve`.
-#[derive(Debug, Args)]
-pub(crate) struct ServeCommand {
-    /// Where to serve; `:8081` means port 8081 on every interface
-    #[arg(long, default_value = "127.0.0.1:8081", value_name = "ADDRESS")]
-    listen: String,
-    /// Keep all state in this folder [default: the platform's folder for data]
-    #[arg(long, env = "TRIPTYCH_DATA_DIR", value_name = "DIR")]
-    data_dir: Option<PathBuf>,
-    /// Fill datasets with live data: this machine's own load, and a synthetic market
-    #[arg(long)]
-    demo: bool,
-    #[command(flatten)]
-    process: stop::ProcessFlags,
+    Serve(serve::ServeCommand),
+    /// List the datasets that the key sees: number, name, description
+    #[command(alias = "ls")]
+    List(list::ListCommand),
+    /// Show a dataset: its columns, tags and newest row
+    Show(show::ShowCommand),
+    /// Print rows or buckets of a dataset, the newest first
+    Rows(rows::RowsCommand),
+    /// Create a dataset, and print its number
+    Create(create::CreateCommand),
+    /// Delete a dataset with all its rows, or rows of a range
+    #[command(alias = "rm")]
+    Delete(delete::DeleteCommand),
+    /// List tags, acquire one, or change those of a dataset
+    Tags(tags::TagsCommand),
+    /// Send the rows of files to a dataset, which is created if need be
+    #[command(after_help = import::EXAMPLES)]
+    Import(import::ImportCommand),
+    /// Write a range of a dataset to a file or to standard output
+    #[command(after_help = export::EXAMPLES)]
+    Export(export::ExportCommand),
+    /// Send the history of a dataset or a file again as if it were live
+    #[command(after_help = replay::EXAMPLES)]
+    Replay(replay::ReplayCommand),
+    /// Print each new row of a dataset as a line of JSON, without gap or repeat
+    #[command(after_help = follow::EXAMPLES)]
+    Follow(follow::FollowCommand),
+    /// Copy datasets from another service of this API, and keep them up to date
+    #[command(after_help = mirror::EXAMPLES)]
+    Mirror(mirror::MirrorCommand),
+    /// Check a store's file on this machine against itself
+    #[command(after_help = verify::EXAMPLES)]
+    Verify(verify::VerifyCommand),
+    /// Copy a store's file on this machine, also while a service writes to it
+    #[command(after_help = backup::EXAMPLES)]
+    Backup(backup::BackupCommand),
+    /// Put a copy that `backup` made in the place of a store's file
+    #[command(after_help = restore::EXAMPLES)]
+    Restore(restore::RestoreCommand),
 }
 
 /// Runs a subcommand of `datasets`.
 ///
 /// # Errors
-/// If the service cannot be started.
+/// What it could not do.
 pub(crate) async fn run(command: DatasetsCommand) -> anyhow::Result<()> {
-    let DatasetsCommand::Serve(command) = command;
-    log::to_stream(log::Output::Stdout, command.process.log_level)?;
-    let place = Place::services(command.data_dir)?;
-    let clock = Clock::system();
-    let options = DatasetsOptions {
-        listen: command.listen,
-        store_path: place.datasets(),
-        accounts: place.accounts(clock.clone()).await?,
-        load: command.demo.then_some(LoadOptions::USUAL),
-        market: command.demo.then_some(MarketOptions::USUAL),
-        heartbeat_every: HEARTBEAT_EVERY,
+    let done = match command {
+        DatasetsCommand::Serve(command) => serve::run(command).await,
+        DatasetsCommand::List(command) => list::run(command).await,
+        DatasetsCommand::Show(command) => show::run(command).await,
+        DatasetsCommand::Rows(command) => rows::run(command).await,
+        DatasetsCommand::Create(command) => create::run(command).await,
+        DatasetsCommand::Delete(command) => delete::run(command).await,
+        DatasetsCommand::Tags(command) => tags::run(command).await,
+        DatasetsCommand::Import(command) => import::run(command).await,
+        DatasetsCommand::Export(command) => export::run(command).await,
+        DatasetsCommand::Replay(command) => replay::run(command).await,
+        DatasetsCommand::Follow(command) => follow::run(command).await,
+        DatasetsCommand::Mirror(command) => mirror::run(command).await,
+        DatasetsCommand::Verify(command) => verify::run(command).await,
+        DatasetsCommand::Backup(command) => backup::run(command).await,
+        DatasetsCommand::Restore(command) => restore::run(command).await,
     };
-    let group = Group::default();
-    DatasetsService::start(options, &group, clock).await.context("start the dataset service")?;
-    let asked = stop::asked(command.process.parent()).await;
-    group.shutdown().await;
-    asked
+    match done {
+        // Whoever reads the output has had enough, as `head` has. That is no failure.
+        Err(error) if error.downcast_ref::<output::ReaderGone>().is_some() => Ok(()),
+        done => done,
+    }
 }

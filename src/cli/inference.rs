@@ -1,6 +1,11 @@
-//! `triptych inference`: serve a prediction network.
+//! `triptych inference`: serve a prediction network, and reckon single epochs of one.
 
+mod backtest;
+mod reckon;
 mod services;
+mod signing;
+mod submit;
+mod topics;
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -10,17 +15,42 @@ use ::inference::{
 };
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
-use client::{datasets::Datasets, functions::Functions, transport::Transport};
+use client::{
+    datasets::Datasets, functions::Functions, inference::Inference, transport::Transport,
+};
 use task::{clock::Clock, group::Group};
 
-use self::services::{Cluster, Series};
-use crate::cli::{config, log, place::Place, stop};
+use self::{
+    backtest::BacktestCommand,
+    reckon::ReckonCommand,
+    services::{Cluster, Series},
+    signing::SigningFlags,
+    submit::SubmitCommand,
+    topics::TopicsCommand,
+};
+use crate::cli::{config, gate::GateFlags, log, place::Place, stop};
 
 /// The subcommands of `inference`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum InferenceCommand {
     /// Serve a prediction network: its topics, epochs and bundles
     Serve(ServeCommand),
+    /// List, create, update, pause and resume topics
+    #[command(subcommand)]
+    Topics(TopicsCommand),
+    /// Submit an inference or a forecast for the epoch that is open
+    #[command(after_help = submit::EXAMPLES)]
+    Submit(SubmitCommand),
+    /// See how models would have fared in a topic over a dataset's past
+    #[command(after_help = backtest::EXAMPLES)]
+    Backtest(BacktestCommand),
+    /// Combine what was submitted in one epoch, or several, that a file describes
+    #[command(after_help = reckon::EXAMPLES)]
+    Synthesize(ReckonCommand),
+    /// Take the mean of what reputers report
+    Losses(ReckonCommand),
+    /// Learn regrets and scores from losses
+    Regrets(ReckonCommand),
 }
 
 /// The flags of `inference serve`.
@@ -45,19 +75,55 @@ pub(crate) struct ServeCommand {
     #[arg(long, default_value_t = 1000, value_name = "MS", value_parser = clap::value_parser!(u64).range(50..=600_000))]
     block_time_ms: u64,
     #[command(flatten)]
+    signing: SigningFlags,
+    #[command(flatten)]
+    gate: GateFlags,
+    #[command(flatten)]
     process: stop::ProcessFlags,
+}
+
+/// Which inference service is meant.
+#[derive(Debug, Args)]
+pub(crate) struct ServiceFlags {
+    /// The inference service; its key comes from `TRIPTYCH_API_KEY`
+    #[arg(
+        long,
+        env = "TRIPTYCH_INFERENCE",
+        value_name = "URL",
+        default_value = "http://127.0.0.1:8082"
+    )]
+    inference: String,
+}
+
+impl ServiceFlags {
+    fn service(&self) -> anyhow::Result<Inference> {
+        let transport = Transport::new(&self.inference, config::api_key()?);
+        Ok(Inference::new(transport.context("use --inference")?))
+    }
 }
 
 /// Runs a subcommand of `inference`.
 ///
 /// # Errors
-/// If the service cannot be started.
+/// If the service cannot be started, or a file is unfit.
 pub(crate) async fn run(command: InferenceCommand) -> anyhow::Result<()> {
-    let InferenceCommand::Serve(command) = command;
+    match command {
+        InferenceCommand::Serve(command) => serve(command).await,
+        InferenceCommand::Topics(command) => topics::run(command).await,
+        InferenceCommand::Submit(command) => submit::run(command).await,
+        InferenceCommand::Backtest(command) => backtest::run(command).await,
+        InferenceCommand::Synthesize(command) => reckon::synthesize(&command),
+        InferenceCommand::Losses(command) => reckon::losses(&command),
+        InferenceCommand::Regrets(command) => reckon::regrets(&command),
+    }
+}
+
+async fn serve(command: ServeCommand) -> anyhow::Result<()> {
     log::to_stream(log::Output::Stdout, command.process.log_level)?;
     let place = Place::services(command.data_dir)?;
     let clock = Clock::system();
-    let accounts = place.accounts(clock.clone()).await?;
+    let group = Group::default();
+    let (gate, _) = command.gate.gate(&place, &clock, &group).await?;
     let head = Transport::new(&command.head, None).context("use --head")?;
     let head = head.with_token(config::head_token()?);
     let datasets =
@@ -68,11 +134,11 @@ pub(crate) async fn run(command: InferenceCommand) -> anyhow::Result<()> {
     let options = ServiceOptions {
         listen: command.listen,
         store: place.inference(),
-        accounts,
+        gate,
         block_time: Duration::from_millis(command.block_time_ms),
         topics,
+        consumers: command.signing.consumers(place.folder())?,
     };
-    let group = Group::default();
     InferenceService::start(options, runs, rows, &group, clock)
         .await
         .context("start the inference service")?;

@@ -1,31 +1,53 @@
-//! `triptych keys`: API keys of the services on this machine, and keys of nodes.
+//! `triptych keys`: API keys and accounts of the services on this machine, and keys of nodes.
 
-use std::{
-    io::Write as _,
-    path::{Path, PathBuf},
+mod limits;
+mod node;
+mod people;
+mod table;
+
+use std::{io::Write as _, path::PathBuf};
+
+use accounts::{
+    AccountName, Accounts, KeyId, Scope, SignUp,
+    server::{self, ServerOptions},
 };
-
-use accounts::{Accounts, KeyId};
 use anyhow::{Context as _, bail};
 use clap::{Args, Subcommand};
-use cluster::identity::Identity;
-use task::clock::Clock;
+use model::key::ApiKey;
+use serde::Serialize;
+use task::{clock::Clock, group::Group};
+use wire::accounts::{KeyWithSecret, KeysBody, Secret};
 
-use crate::cli::place::Place;
+use self::{limits::LimitFlags, people::AccountCommand};
+use crate::cli::{gate::PortalFlags, log, place::Place, stop};
 
 /// What fails where standard output takes nothing.
 const PRINT: &str = "print to standard output";
 
-/// Shown below the help of `keys node`.
-const NODE_EXAMPLES: &str = "\
+/// Shown below the help of `keys`.
+pub(crate) const EXAMPLES: &str = "\
 Examples:
-  triptych keys node -o worker-1
-  triptych node --private-key worker-1/priv.bin --boot-nodes MULTIADDRESS
+  triptych keys create my-bot                    a key, printed this once
+  triptych keys list                             every key: when it was made and last used
+  triptych keys renew 3                          a new secret for key 3; the old one stops working
+  triptych keys revoke 3                         refuse key 3 from now on
+  triptych keys limits 3 --rate 500              let key 3 ask more often than others
+  triptych keys account add ada@example.org      an account, which makes its own keys at /portal
+  triptych keys sign-up closed                   from now on, operators alone make accounts
 
-The files are those of b7s' keyforge. Only their owner may read priv.bin, the private key.";
+A running service follows within 100 ms: no restart is needed. A key is sent as
+  curl -H \"X-API-Key: $TRIPTYCH_API_KEY\" http://127.0.0.1:8081/api/datasets/";
 
-/// The private key's file in a folder of `keys node`.
-const PRIVATE_FILE: &str = "priv.bin";
+/// Shown below the help of `keys serve`.
+const SERVE_EXAMPLES: &str = "\
+`triptych datasets serve` serves the same beside its own paths. Alone it is for a machine that has
+the accounts and no datasets. Services of other machines ask it what keys are good for:
+
+  TRIPTYCH_ACCOUNTS_TOKEN=… triptych keys serve --listen :8083
+  TRIPTYCH_ACCOUNTS_TOKEN=… triptych inference serve --accounts http://accounts:8083 …
+
+The token is a secret of at least 16 characters, the same on both sides. Keys do not travel, only
+their hashes; the token does, so put TLS in front where the network is not yours.";
 
 /// The subcommands of `keys`.
 #[derive(Debug, Subcommand)]
@@ -34,23 +56,78 @@ pub(crate) enum KeysCommand {
     Create {
         /// What the key is for
         name: String,
+        /// The account it is to belong to [default: none; operators alone manage it]
+        #[arg(long, value_name = "NAME")]
+        account: Option<AccountName>,
+        #[command(flatten)]
+        file: KeysFile,
+        #[command(flatten)]
+        form: Form,
+    },
+    /// List the keys: number, state, beginning, creation, last use, account, name
+    List {
+        /// The keys of one account only
+        #[arg(long, value_name = "NAME")]
+        account: Option<AccountName>,
+        #[command(flatten)]
+        file: KeysFile,
+        #[command(flatten)]
+        form: Form,
+    },
+    /// Call a key something else
+    Rename {
+        #[command(flatten)]
+        key: OneKey,
+        /// What it is for
+        name: String,
         #[command(flatten)]
         file: KeysFile,
     },
-    /// List the keys: number, state, creation, name
-    List {
+    /// Give a key a new secret and print it, this once; the old one stops working, and what the key
+    /// owns stays its own
+    Renew {
+        #[command(flatten)]
+        key: OneKey,
         #[command(flatten)]
         file: KeysFile,
+        #[command(flatten)]
+        form: Form,
     },
     /// Revoke a key for good
     Revoke {
-        /// The key's number, as `list` shows it
-        id: i64,
+        #[command(flatten)]
+        key: OneKey,
         #[command(flatten)]
         file: KeysFile,
     },
+    /// Show a key's own limits, or set them
+    #[command(after_help = limits::EXAMPLES)]
+    Limits {
+        #[command(flatten)]
+        key: OneKey,
+        #[command(flatten)]
+        limits: LimitFlags,
+        #[command(flatten)]
+        file: KeysFile,
+        #[command(flatten)]
+        form: Form,
+    },
+    /// Manage accounts: people who make their own keys
+    #[command(subcommand)]
+    Account(AccountCommand),
+    /// Say whether anyone may sign up, or show it
+    SignUp {
+        /// open or closed [default: show which it is]
+        #[arg(value_name = "open|closed")]
+        sign_up: Option<SignUp>,
+        #[command(flatten)]
+        file: KeysFile,
+    },
+    /// Serve accounts and their page alone, without datasets
+    #[command(after_help = SERVE_EXAMPLES)]
+    Serve(ServeCommand),
     /// Make the private key of a cluster node, and print its peer id
-    #[command(after_help = NODE_EXAMPLES)]
+    #[command(after_help = node::EXAMPLES)]
     Node {
         /// The folder to write to: priv.bin, pub.bin, pubkey.txt, identity, peerid.txt. One that
         /// holds a key already is left as it is
@@ -67,53 +144,175 @@ pub(crate) struct KeysFile {
     data_dir: Option<PathBuf>,
 }
 
+/// How to print.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct Form {
+    /// Print one line of JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Which key.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct OneKey {
+    /// The key's number, as `list` shows it
+    id: i64,
+}
+
+/// The flags of `keys serve`.
+#[derive(Debug, Args)]
+pub(crate) struct ServeCommand {
+    /// Where to serve; `:8083` means port 8083 on every interface
+    #[arg(long, default_value = "127.0.0.1:8083", value_name = "ADDRESS")]
+    listen: String,
+    #[command(flatten)]
+    file: KeysFile,
+    #[command(flatten)]
+    portal: PortalFlags,
+    /// Take the last address in X-Forwarded-For for the caller's. Only for a service that nobody
+    /// but a proxy can reach
+    #[arg(long)]
+    behind_proxy: bool,
+    #[command(flatten)]
+    process: stop::ProcessFlags,
+}
+
 impl KeysFile {
     async fn open(self) -> anyhow::Result<Accounts> {
         Place::services(self.data_dir)?.accounts(Clock::system()).await
     }
 }
 
+impl OneKey {
+    fn id(self) -> KeyId {
+        KeyId::new(self.id)
+    }
+
+    /// What to say where there is no such key.
+    fn none(self, what: &str) -> anyhow::Error {
+        let id = self.id;
+        anyhow::anyhow!("{what} key {id}: there is none of that number that is not revoked")
+    }
+}
+
 /// Runs a subcommand of `keys`.
 ///
 /// # Errors
-/// If the accounts file fails, or there is no such key.
+/// If the accounts file fails, or there is no such key or account.
 pub(crate) async fn run(command: KeysCommand) -> anyhow::Result<()> {
-    let mut out = std::io::stdout();
     match command {
-        KeysCommand::Create { name, file } => {
-            let (_id, key) = file.open().await?.create_key(&name).await.context("create a key")?;
-            writeln!(out, "{}", key.reveal()).context(PRINT)?;
+        KeysCommand::Create { name, account, file, form } => {
+            create(&file.open().await?, &name, account, form).await
         }
-        KeysCommand::List { file } => {
-            for key in file.open().await?.list().await.context("list the keys")? {
-                let state = if key.revoked_at.is_some() { "revoked" } else { "valid" };
-                let (id, created_at, name) = (key.id.get(), key.created_at, key.name);
-                writeln!(out, "{id:>6}  {state:<7}  {created_at}  {name}").context(PRINT)?;
-            }
-        }
-        KeysCommand::Revoke { id, file } => {
+        KeysCommand::List { account, file, form } => list(&file.open().await?, account, form).await,
+        KeysCommand::Rename { key, name, file } => {
             let accounts = file.open().await?;
-            if !accounts.revoke(KeyId::new(id)).await.context("revoke the key")? {
-                bail!("revoke key {id}: there is none of that number that is not revoked");
+            let renamed = accounts.rename_key(Scope::All, key.id(), &name).await;
+            done(renamed.context("rename the key")?, || key.none("rename"))
+        }
+        KeysCommand::Renew { key, file, form } => {
+            let accounts = file.open().await?;
+            let secret = accounts.renew(Scope::All, key.id()).await.context("renew the key")?;
+            print_secret(&accounts, key.id(), &secret.ok_or_else(|| key.none("renew"))?, form).await
+        }
+        KeysCommand::Revoke { key, file } => {
+            let revoked = file.open().await?.revoke(key.id()).await.context("revoke the key")?;
+            done(revoked, || key.none("revoke"))
+        }
+        KeysCommand::Limits { key, limits, file, form } => {
+            limits::run(&file.open().await?, key, limits, form).await
+        }
+        KeysCommand::Account(command) => people::run(command).await,
+        KeysCommand::SignUp { sign_up, file } => {
+            let accounts = file.open().await?;
+            match sign_up {
+                Some(sign_up) => accounts.set_sign_up(sign_up).await.context("switch sign-up"),
+                None => print(accounts.sign_up().await.context("read the switch")?.as_str()),
             }
         }
-        KeysCommand::Node { output } => {
-            let identity = new_node(&output)?;
-            writeln!(out, "{}", identity.peer_id()).context(PRINT)?;
-        }
+        KeysCommand::Serve(command) => serve(command).await,
+        KeysCommand::Node { output } => print(&node::new(&output)?.peer_id().to_string()),
     }
-    Ok(())
 }
 
-/// Makes the identity of a node and writes its files to `folder`, where there is none yet.
-fn new_node(folder: &Path) -> anyhow::Result<Identity> {
-    let private = folder.join(PRIVATE_FILE);
-    if private.exists() {
-        let held =
-            Identity::load(&private).with_context(|| format!("replace {}", private.display()));
-        bail!("write a key to {}: it holds the key of {}", folder.display(), held?.peer_id());
+async fn create(
+    accounts: &Accounts,
+    name: &str,
+    account: Option<AccountName>,
+    form: Form,
+) -> anyhow::Result<()> {
+    let created = match account {
+        None => accounts.create_key(name).await,
+        Some(account) => accounts.create_key_of(people::id(accounts, account).await?, name).await,
+    };
+    let (id, secret) = created.context("create a key")?;
+    print_secret(accounts, id, &secret, form).await
+}
+
+async fn list(accounts: &Accounts, account: Option<AccountName>, form: Form) -> anyhow::Result<()> {
+    let scope = match account {
+        None => Scope::All,
+        Some(account) => Scope::Of(people::id(accounts, account).await?),
+    };
+    let keys = accounts.list_keys(scope).await.context("list the keys")?;
+    if form.json {
+        return print_json(&KeysBody {
+            keys: keys.iter().map(accounts::KeyRecord::body).collect(),
+        });
     }
-    let identity = Identity::random();
-    identity.write_keyforge(folder).context("write a node's key")?;
-    Ok(identity)
+    let people = accounts.accounts().await.context("list the accounts")?;
+    print(&table::of_keys(&keys, &people))
+}
+
+/// Prints a key's secret: alone, so that a script can take it, or with all that is known of the key.
+async fn print_secret(
+    accounts: &Accounts,
+    id: KeyId,
+    secret: &ApiKey,
+    form: Form,
+) -> anyhow::Result<()> {
+    if !form.json {
+        return print(secret.reveal());
+    }
+    let record = accounts.key(Scope::All, id).await.context("read the key")?;
+    let record = record.with_context(|| format!("read key {id}: it is gone"))?;
+    print_json(&KeyWithSecret { key: record.body(), api_key: Secret::from(secret) })
+}
+
+async fn serve(command: ServeCommand) -> anyhow::Result<()> {
+    log::to_stream(log::Output::Stdout, command.process.log_level)?;
+    let (group, accounts) = (Group::default(), command.file.open().await?);
+    accounts.keep(&group);
+    let addresses = crate::cli::gate::addresses(command.behind_proxy);
+    let router = command.portal.router(accounts, addresses)?;
+    let options = ServerOptions { listen: command.listen };
+    server::start(options, router, &group).await.context("start serving accounts")?;
+    let asked = stop::asked(command.process.parent()).await;
+    group.shutdown().await;
+    asked
+}
+
+fn done(is_done: bool, why_not: impl FnOnce() -> anyhow::Error) -> anyhow::Result<()> {
+    if is_done { Ok(()) } else { Err(why_not()) }
+}
+
+fn print(text: &str) -> anyhow::Result<()> {
+    writeln!(std::io::stdout(), "{}", text.trim_end()).context(PRINT)
+}
+
+fn print_json(body: &impl Serialize) -> anyhow::Result<()> {
+    print(&serde_json::to_string(body).context("write JSON")?)
+}
+
+/// What a count of things is called.
+fn counted(n: u64, one: &str) -> String {
+    if n == 1 { format!("1 {one}") } else { format!("{n} {one}s") }
+}
+
+/// Refuses to go on without `--yes`.
+fn confirmed(is_told: bool, what: &str) -> anyhow::Result<()> {
+    if !is_told {
+        bail!("{what} without being sure: add --yes");
+    }
+    Ok(())
 }

@@ -34,6 +34,9 @@ const KEY_FILE: &str = "key";
 /// The name of the folder of a node's functions in its folder, where `--db` puts it.
 const FUNCTIONS_FOLDER: &str = "functions";
 
+/// The flag with which a service does not limit callers on this machine: here there are no others.
+const UNLIMITED: &str = "--unlimited-loopback";
+
 /// The longest wait for the stack to answer. A first start on a loaded machine takes a few seconds.
 const READY_WITHIN: Duration = Duration::from_mins(1);
 
@@ -227,8 +230,9 @@ impl Starter<'_> {
     fn datasets(&self) -> anyhow::Result<Running> {
         let listen = format!("127.0.0.1:{}", self.options.ports.datasets);
         let folder = self.options.claim.place.folder().display().to_string();
-        let arguments =
+        let mut arguments =
             words(&["datasets", "serve", "--listen", &listen, "--data-dir", &folder, "--demo"]);
+        arguments.extend(words(&[UNLIMITED]));
         self.start("datasets", arguments, Vec::new())
     }
 
@@ -237,7 +241,7 @@ impl Starter<'_> {
         let folder = self.options.claim.place.folder().display().to_string();
         let mut arguments =
             words(&["inference", "serve", "--listen", &listen, "--data-dir", &folder, "--demo"]);
-        arguments.extend(words(&["--head", head, "--datasets", datasets]));
+        arguments.extend(words(&["--head", head, "--datasets", datasets, UNLIMITED]));
         self.start("inference", arguments, vec![(KEY_VARIABLE, key.reveal().to_owned())])
     }
 }

@@ -1,5 +1,10 @@
 //! Document 2: finding datasets, reading their rows and buckets, and writing them.
 
+pub mod catalog;
+pub mod download;
+pub mod elements;
+pub mod insert;
+
 use std::collections::BTreeMap;
 
 use model::{

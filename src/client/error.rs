@@ -51,6 +51,16 @@ pub enum ClientError {
         /// What the service said, shortened.
         message: String,
     },
+    /// The service refused rows, and took none of those sent with them.
+    #[error("have rows taken ({status}): {message}")]
+    Rows {
+        /// The HTTP status.
+        status: u16,
+        /// What the service said, shortened.
+        message: String,
+        /// Each row's place in the insert, from 0, and what is wrong with it.
+        refusals: Vec<(usize, String)>,
+    },
     /// The answer is longer than is taken.
     #[error("take an answer of more than {limit_bytes} bytes")]
     TooLong {
@@ -73,7 +83,7 @@ impl ClientError {
     #[must_use]
     pub fn status(&self) -> Option<u16> {
         match self {
-            Self::Refused { status, .. } => Some(*status),
+            Self::Refused { status, .. } | Self::Rows { status, .. } => Some(*status),
             Self::Limited { .. } => Some(429),
             _ => None,
         }
@@ -92,7 +102,9 @@ impl ClientError {
     #[must_use]
     pub fn why(&self) -> String {
         match self {
-            Self::Refused { message, .. } | Self::Limited { message, .. } => message.clone(),
+            Self::Refused { message, .. }
+            | Self::Rows { message, .. }
+            | Self::Limited { message, .. } => message.clone(),
             _ => {
                 let mut cause = self.source();
                 let mut last = None;
@@ -119,6 +131,7 @@ impl ClientError {
             Self::Refused { status: 404, .. } => "check the number, and that a tag shows it",
             Self::Refused { status: 500.., .. } => "look at the log of the service",
             Self::Refused { .. } => "correct the request",
+            Self::Rows { .. } => "correct the rows",
             Self::TooLong { .. } => "ask for less at a time",
             Self::Shape { .. } => "check that the address is that of the right service",
         }

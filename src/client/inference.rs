@@ -4,9 +4,11 @@ use model::{
     bundle::Bundle,
     topic::{BlockHeight, TopicId},
 };
+use reqwest::Method;
 use wire::{
     inference::{
         LatestNetworkInferences, NextTopicId, TopicBody, TopicHistory, TopicList, TopicResponse,
+        network::{Accepted, LatestBody, ScalarBody, SubmissionBody, TopicActive, TopicSettings},
     },
     paths,
 };
@@ -113,6 +115,80 @@ impl Inference {
         let query = [("limit", limit.to_string())];
         let call = Call { query: &query, ..Call::get(&path) };
         self.transport.json(call, "a topic's past epochs").await
+    }
+
+    /// Creates a topic, which belongs to the key that asks. Dropped, it may or may not be there.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] if the settings do not fit together.
+    pub async fn create_topic(&self, settings: &TopicSettings) -> Result<TopicBody, ClientError> {
+        let body: TopicResponse =
+            self.transport.json_for(Call::post(paths::TOPICS), settings, "a topic").await?;
+        Ok(body.topic)
+    }
+
+    /// Replaces all settings of a topic that the key created.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] if it is another key's, or a setting cannot change.
+    pub async fn update_topic(
+        &self,
+        topic: TopicId,
+        settings: &TopicSettings,
+    ) -> Result<TopicBody, ClientError> {
+        let path = self.path(paths::TOPIC_SETTINGS, Some(topic));
+        let call = Call { method: Method::PUT, ..Call::get(&path) };
+        let body: TopicResponse = self.transport.json_for(call, settings, "a topic").await?;
+        Ok(body.topic)
+    }
+
+    /// Has the epochs of a topic that the key created open or not.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] if it is another key's.
+    pub async fn set_active(&self, topic: TopicId, active: bool) -> Result<TopicBody, ClientError> {
+        let path = self.path(paths::TOPIC_ACTIVE, Some(topic));
+        let call = Call { method: Method::PUT, ..Call::get(&path) };
+        let body: TopicResponse =
+            self.transport.json_for(call, &TopicActive { active }, "a topic").await?;
+        Ok(body.topic)
+    }
+
+    /// Submits for an epoch; the open one where `submission` does not say. On return it is kept.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] if no window is open, it is not the first, or it does not fit.
+    pub async fn submit(
+        &self,
+        topic: TopicId,
+        submission: &SubmissionBody,
+    ) -> Result<Accepted, ClientError> {
+        let path = self.path(paths::TOPIC_SUBMISSIONS, Some(topic));
+        self.transport.json_for(Call::post(&path), submission, "a submission").await
+    }
+
+    /// Returns the newest bundle of a topic with weights and confidence intervals. Cancel-safe.
+    ///
+    /// # Errors
+    /// As for [`Self::latest`].
+    pub async fn latest_with_weights(&self, topic: TopicId) -> Result<LatestBody, ClientError> {
+        let path = self.path(paths::TOPIC_LATEST, Some(topic));
+        self.transport.json(Call::get(&path), "the newest inferences of a topic").await
+    }
+
+    /// Returns the newest combined value of a topic: of its one label, or of `label`. Cancel-safe.
+    ///
+    /// # Errors
+    /// As for [`Self::latest`], and if there is no such label.
+    pub async fn value(
+        &self,
+        topic: TopicId,
+        label: Option<&str>,
+    ) -> Result<ScalarBody, ClientError> {
+        let path = self.path(paths::TOPIC_VALUE, Some(topic));
+        let query: Vec<_> = label.map(|label| ("label", label.to_owned())).into_iter().collect();
+        let call = Call { query: &query, ..Call::get(&path) };
+        self.transport.json(call, "the newest value of a topic").await
     }
 
     /// Returns if the service serves. Needs no key. Cancel-safe.

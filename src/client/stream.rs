@@ -3,6 +3,9 @@
 //! A service sends `connected`, then the newest hundred rows again, then live ones, and a heartbeat
 //! twice a minute. Silence for longer than a heartbeat and a half counts as a lost line. What is
 //! not here: filling the gap that an absence longer than the replay leaves, which is a query.
+//! [`unbroken`] asks it, for readers who want every row.
+
+pub mod unbroken;
 
 use std::{
     collections::BTreeMap,
@@ -147,6 +150,11 @@ async fn follow_once(
     }
 }
 
+/// Events as they come in.
+pub(crate) trait EventStream: Stream<Item = Result<Sse, ClientError>> + Unpin {}
+
+impl<S: Stream<Item = Result<Sse, ClientError>> + Unpin> EventStream for S {}
+
 /// An open line.
 pub(crate) struct Line<S> {
     events: S,
@@ -158,7 +166,7 @@ impl Line<()> {
     pub(crate) async fn open(
         transport: &Transport,
         call: Call<'_>,
-    ) -> Result<Line<impl Stream<Item = Result<Sse, ClientError>> + Unpin>, ClientError> {
+    ) -> Result<Line<impl EventStream + use<>>, ClientError> {
         let transport = transport.clone();
         let opening = transport.open(call, None::<&()>);
         let response = timeout(SILENCE_MAX, opening).await.map_err(|_| {
@@ -186,7 +194,7 @@ impl Line<()> {
     }
 }
 
-impl<S: Stream<Item = Result<Sse, ClientError>> + Unpin> Line<S> {
+impl<S: EventStream> Line<S> {
     /// Returns the next event, if it comes before `deadline`.
     pub(crate) async fn next(&mut self, deadline: Instant) -> Result<Sse, ClientError> {
         let silence = || ClientError::shape("a live stream", "it fell silent");
@@ -226,18 +234,30 @@ impl Given {
     ///
     /// A row at the same moment with other values is a correction, and passes.
     fn take(&mut self, event: &Sse, batch: &mut Vec<NamedRow>) -> Result<(), ClientError> {
-        let row = NamedRow::try_from(parse::<FlatRow>(event.data.as_bytes(), "a row")?)?;
+        let row = row(event)?;
+        if self.add(&row) {
+            batch.push(row);
+        }
+        Ok(())
+    }
+
+    /// Remembers `row`; whether it was not given before exactly as it is.
+    fn add(&mut self, row: &NamedRow) -> bool {
         if self.0.get(&row.timestamp) == Some(&row.values) {
-            return Ok(());
+            return false;
         }
         self.0.insert(row.timestamp, row.values.clone());
         if self.0.len() > REMEMBERED_ROWS {
             // The replay holds the newest rows, so the oldest is the one not to come again.
             self.0.pop_first();
         }
-        batch.push(row);
-        Ok(())
+        true
     }
+}
+
+/// The row of an event.
+fn row(event: &Sse) -> Result<NamedRow, ClientError> {
+    NamedRow::try_from(parse::<FlatRow>(event.data.as_bytes(), "a row")?)
 }
 
 #[cfg(test)]

@@ -10,7 +10,11 @@ use reqwest::{
     redirect::Policy,
 };
 use serde::{Serialize, de::DeserializeOwned};
-use wire::paths::API_KEY_HEADER;
+use wire::{
+    datasets::RowRefusal,
+    error::DatasetsError,
+    paths::{API_KEY_HEADER, LAST_EVENT_ID_HEADER},
+};
 
 use crate::error::ClientError;
 
@@ -19,6 +23,9 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 
 /// The longest wait for a whole answer where a call names none of its own.
 pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(30);
+
+/// The longest wait for the answer to an insert: longer than the service itself takes to give up.
+pub(crate) const INSERT_WITHIN: Duration = Duration::from_mins(2);
 
 /// The longest answer taken: a page of 10 000 rows with a dozen columns is a tenth of it.
 const BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
@@ -63,17 +70,25 @@ pub(crate) struct Call<'a> {
     pub(crate) query: &'a [(&'a str, String)],
     /// The longest wait for the whole answer; none for a stream.
     pub(crate) within: Option<Duration>,
+    /// The last event of a stream that was taken, to go on after it.
+    pub(crate) last_event_id: Option<&'a str>,
 }
 
 impl<'a> Call<'a> {
     /// Reads `path`.
     pub(crate) fn get(path: &'a str) -> Self {
-        Self { method: Method::GET, path, query: &[], within: Some(ANSWER_WITHIN) }
+        let within = Some(ANSWER_WITHIN);
+        Self { method: Method::GET, path, query: &[], within, last_event_id: None }
     }
 
     /// Posts to `path`.
     pub(crate) fn post(path: &'a str) -> Self {
         Self { method: Method::POST, ..Self::get(path) }
+    }
+
+    /// Changes what is at `path`.
+    pub(crate) fn patch(path: &'a str) -> Self {
+        Self { method: Method::PATCH, ..Self::get(path) }
     }
 
     /// Deletes what is at `path`.
@@ -230,6 +245,11 @@ impl Transport {
         if let Some(body) = body {
             request = request.json(body);
         }
+        if let Some(id) = call.last_event_id
+            && let Ok(value) = HeaderValue::from_str(id)
+        {
+            request = request.header(LAST_EVENT_ID_HEADER, value);
+        }
         if let Some(key) = &self.key
             && let Ok(mut value) = HeaderValue::from_str(key.reveal())
         {
@@ -288,11 +308,24 @@ fn refusal(status: StatusCode, retry_after: Option<Duration>, body: &[u8]) -> Cl
         .unwrap_or_else(|| "no reason given".to_owned());
     let is_limit = status == StatusCode::TOO_MANY_REQUESTS
         || (status == StatusCode::SERVICE_UNAVAILABLE && retry_after.is_some());
+    let refusals = refusals_of(body);
     if is_limit {
         ClientError::Limited { message, retry_after }
+    } else if !refusals.is_empty() {
+        ClientError::Rows { status: status.as_u16(), message, refusals }
     } else {
         ClientError::Refused { status: status.as_u16(), message }
     }
+}
+
+/// The rows that an insert was refused for, with the reason for each.
+fn refusals_of(body: &[u8]) -> Vec<(usize, String)> {
+    let error = serde_json::from_slice::<DatasetsError>(body).ok();
+    let details = error.and_then(|error| error.details).unwrap_or_default();
+    let rows =
+        if details.is_array() { details } else { details.get("rows").cloned().unwrap_or_default() };
+    let rows: Vec<RowRefusal> = serde_json::from_value(rows).unwrap_or_default();
+    rows.into_iter().map(|row| (row.row, row.reason)).collect()
 }
 
 fn message_of(body: &[u8]) -> Option<String> {

@@ -40,6 +40,7 @@ use tokio::{
 };
 use tracing::{info, warn};
 use uuid::Uuid;
+use web::metrics::Metrics;
 use wire::executions::{ClusterEvent, ClusterEventKind, ExecutionBody, Usage};
 
 use self::{
@@ -57,7 +58,7 @@ pub use self::{executions::Found, install::Installation};
 use crate::{
     functions::{Function, Functions},
     message::Code,
-    metrics::{self, Metrics},
+    metrics,
     network::Network,
     peers::{Peer, Peers},
 };

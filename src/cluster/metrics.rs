@@ -3,65 +3,18 @@
 //! Every metric is in one table, [`METRICS`]; what is counted under a name that is not there is a
 //! mistake that a test finds. Absent on purpose: metrics of the language's runtime and of libp2p.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
-
-use parking_lot::Mutex;
+use web::metrics::{Metrics, counter, gauge, summary};
 
 /// What every name begins with, as b7s has it.
 const PREFIX: &str = "b7s_";
 
-/// Sets of labels counted apart under one name. Functions and topics are named by others, so their
-/// number has a bound; whatever is more is counted together, as [`OTHER`].
-const LABELS_MAX: usize = 1000;
-
-/// The label of what is counted together.
-const OTHER: &str = "other";
-
-/// The longest value of a label, in characters.
-const LABEL_CHARS_MAX: usize = 128;
-
-/// A metric.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Metric {
-    name: &'static str,
-    kind: Kind,
-    labels: &'static [&'static str],
-    help: &'static str,
+/// The counts of a node, all zero.
+#[must_use]
+pub fn new() -> Metrics {
+    Metrics::new(PREFIX, &[METRICS])
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Counter,
-    Gauge,
-    Summary,
-}
-
-const fn counter(
-    name: &'static str,
-    labels: &'static [&'static str],
-    help: &'static str,
-) -> Metric {
-    Metric { name, kind: Kind::Counter, labels, help }
-}
-
-const fn gauge(name: &'static str, labels: &'static [&'static str], help: &'static str) -> Metric {
-    Metric { name, kind: Kind::Gauge, labels, help }
-}
-
-const fn summary(name: &'static str, help: &'static str) -> Metric {
-    Metric { name, kind: Kind::Summary, labels: &[], help }
-}
-
-macro_rules! metrics {
-    ($($(#[doc = $doc:expr])* $constant:ident = $metric:expr;)*) => {
-        $($(#[doc = $doc])* pub const $constant: Metric = $metric;)*
-
-        /// All metrics, in the order in which they are told.
-        pub const METRICS: &[Metric] = &[$($constant),*];
-    };
-}
-
-metrics! {
+web::metrics! {
     /// By protocol.
     MESSAGES_SENT = counter("host_messages_sent", &["protocol"], "Messages sent to one peer");
     /// In all.
@@ -134,129 +87,23 @@ metrics! {
     SLOTS_FREE = gauge("worker_slots_free", &[], "Functions this worker could run now");
 }
 
-/// Handle to a node's counts. Cheap to clone; all clones share them.
-#[derive(Debug, Clone, Default)]
-pub struct Metrics(Arc<Mutex<BTreeMap<&'static str, BTreeMap<String, Value>>>>);
-
-#[derive(Debug, Clone, Copy, Default)]
-struct Value {
-    n: u64,
-    sum: f64,
-}
-
-impl Metrics {
-    /// Counts one.
-    pub fn add(&self, metric: Metric, labels: &[&str]) {
-        self.add_n(metric, labels, 1);
-    }
-
-    /// Counts `n`.
-    pub fn add_n(&self, metric: Metric, labels: &[&str], n: u64) {
-        self.change(metric, labels, |value| value.n = value.n.saturating_add(n));
-    }
-
-    /// Sets a gauge.
-    pub fn set(&self, metric: Metric, labels: &[&str], n: usize) {
-        let n = u64::try_from(n).unwrap_or(u64::MAX);
-        self.change(metric, labels, |value| value.n = n);
-    }
-
-    /// Takes in how long something took.
-    pub fn took(&self, metric: Metric, time: Duration) {
-        self.change(metric, &[], |value| {
-            value.n = value.n.saturating_add(1);
-            value.sum += time.as_secs_f64() * 1000.0;
-        });
-    }
-
-    /// Returns all of them as Prometheus text (version 0.0.4).
-    #[must_use]
-    pub fn text(&self) -> String {
-        let counts = self.0.lock();
-        let mut text = String::new();
-        for metric in METRICS {
-            let name = format!("{PREFIX}{}", metric.name);
-            let kind = match metric.kind {
-                Kind::Counter => "counter",
-                Kind::Gauge => "gauge",
-                Kind::Summary => "summary",
-            };
-            let mut line = |line: String| {
-                text.push_str(&line);
-                text.push('\n');
-            };
-            line(format!("# HELP {name} {}.", metric.help));
-            line(format!("# TYPE {name} {kind}"));
-            let zero = BTreeMap::from([(String::new(), Value::default())]);
-            let zero = if metric.labels.is_empty() { &zero } else { &BTreeMap::new() };
-            for (labels, value) in counts.get(metric.name).unwrap_or(zero) {
-                if metric.kind == Kind::Summary {
-                    line(format!("{name}_sum {}", value.sum));
-                    line(format!("{name}_count {}", value.n));
-                } else if labels.is_empty() {
-                    line(format!("{name} {}", value.n));
-                } else {
-                    line(format!("{name}{{{labels}}} {}", value.n));
-                }
-            }
-        }
-        text
-    }
-
-    fn change(&self, metric: Metric, labels: &[&str], change: impl FnOnce(&mut Value)) {
-        let text = labels_text(metric, labels);
-        let mut counts = self.0.lock();
-        let values = counts.entry(metric.name).or_default();
-        if let Some(value) = values.get_mut(&text) {
-            return change(value);
-        }
-        let text = if values.len() < LABELS_MAX {
-            text
-        } else {
-            labels_text(metric, &vec![OTHER; metric.labels.len()])
-        };
-        change(values.entry(text).or_default());
-    }
-}
-
-/// Labels as they stand between braces.
-fn labels_text(metric: Metric, values: &[&str]) -> String {
-    let mut text = String::new();
-    for (name, value) in metric.labels.iter().zip(values) {
-        if !text.is_empty() {
-            text.push(',');
-        }
-        text.push_str(name);
-        text.push_str("=\"");
-        for c in value.chars().take(LABEL_CHARS_MAX) {
-            match c {
-                '\\' | '"' => text.extend(['\\', c]),
-                '\n' => text.push_str("\\n"),
-                _ => text.push(c),
-            }
-        }
-        text.push('"');
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
-    fn counts_are_told_by_their_labels_and_labels_are_escaped() {
-        let metrics = Metrics::default();
+    fn counts_are_told_by_their_labels() {
+        let metrics = new();
         metrics.add(EXECUTIONS, &["bafy", "none"]);
         metrics.add_n(EXECUTIONS, &["bafy", "none"], 2);
-        metrics.add(TOPIC_MESSAGES, &["a\"b\\c\nd"]);
         metrics.took(RUN_TIME, Duration::from_millis(3));
         metrics.set(EXECUTING, &[], 7);
         let text = metrics.text();
         for line in [
             "# TYPE b7s_node_function_executions counter",
             "b7s_node_function_executions{function=\"bafy\",consensus=\"none\"} 3",
-            "b7s_node_topic_messages{topic=\"a\\\"b\\\\c\\nd\"} 1",
             "b7s_executor_function_executions_milliseconds_sum 3",
             "b7s_executor_function_executions_milliseconds_count 1",
             "b7s_head_executions_under_way 7",
@@ -267,20 +114,8 @@ mod tests {
     }
 
     #[test]
-    fn others_choose_no_more_labels_than_are_kept() {
-        let metrics = Metrics::default();
-        for n in 0..LABELS_MAX + 10 {
-            metrics.add(TOPIC_MESSAGES, &[&format!("topic-{n}")]);
-        }
-        let text = metrics.text();
-        let n_lines = text.lines().filter(|line| line.starts_with("b7s_node_topic_messages{"));
-        assert_eq!(n_lines.count(), LABELS_MAX + 1);
-        assert!(text.contains("b7s_node_topic_messages{topic=\"other\"} 10"), "{text}");
-    }
-
-    #[test]
     fn the_names_are_those_that_dashboards_of_b7s_ask_for() {
-        let text = Metrics::default().text();
+        let text = new().text();
         for named in [
             "counter host_messages_sent host_messages_sent_bytes host_messages_published \
              host_messages_published_bytes node_direct_messages node_topic_messages \
@@ -307,7 +142,7 @@ mod tests {
 
     #[test]
     fn every_metric_has_its_own_name() {
-        let mut names: Vec<&str> = METRICS.iter().map(|metric| metric.name).collect();
+        let mut names: Vec<&str> = METRICS.iter().map(web::metrics::Metric::name).collect();
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), METRICS.len());

@@ -19,6 +19,7 @@ use task::{clock::Clock, group::Group};
 use tokio::{net::TcpListener, time::timeout};
 use tracing::{info, warn};
 use web::{
+    metrics::Metrics,
     serve::{BindError, bind, serve, serve_tls},
     tls::{Tls, TlsError, TlsFiles},
 };
@@ -35,7 +36,7 @@ use crate::{
     },
     identity::Identity,
     message::{FUNCTION_PROTOCOL, LINE_PROTOCOL, OFFER_PROTOCOL, WORK_PROTOCOL},
-    metrics::{self, Metrics},
+    metrics,
     network::{BootNode, Connectivity, Network, NetworkError, NetworkOptions, PublishError},
     peers::Peers,
     worker::{ExecutionOptions, StartError, Worker},
@@ -263,7 +264,7 @@ impl Node {
     ) -> Result<Self, NodeError> {
         let NodeOptions { role, identity, subgroups, boot_nodes, concurrency, limits, .. } =
             options;
-        let (execution, work, metrics) = (options.execution, options.work, Metrics::default());
+        let (execution, work, metrics) = (options.execution, options.work, metrics::new());
         let n_boot_nodes = boot_nodes.len();
         let must_reach_boot_nodes = options.connectivity.must_reach_boot_nodes;
         let functions = Functions::open_with(options.functions_dir, options.sources).await?;

@@ -35,6 +35,7 @@ use tokio::{
     time::{Instant, timeout},
 };
 use tracing::{debug, info, warn};
+use web::metrics::Metrics;
 
 pub use self::executor::{ExecutionOptions, StartError};
 use self::executor::{Executor, ExecutorError};
@@ -45,7 +46,7 @@ use crate::{
         Code, ExecuteResponse, FUNCTION_PROTOCOL, Message, NodeResult, WORK_PROTOCOL, WorkOrder,
         WorkOrderResponse, json,
     },
-    metrics::{self, Metrics},
+    metrics,
     network::{MESSAGE_BYTES_MAX, Network},
     peers::Peers,
 };

@@ -1,22 +1,18 @@
-//! Appending rows: checking them against the columns, storing them, telling those who follow.
+//! Appending rows: storing them and telling those who follow. Rows that callers send are read, and
+//! checked against the columns, in `insert`.
 
-use std::collections::BTreeMap;
-
-use accounts::KeyId;
-use bytes::Bytes;
 use model::{
     dataset::{Column, DatasetId, Dtype},
     row::{Row, Value},
     timestamp::Timestamp,
 };
+use tokio::time::Instant;
 
 use crate::{
     Datasets, aside,
     block::Block,
-    catalog::check_columns,
-    follow::push_data_event,
-    hub::{FRAME_ROWS, Frame},
-    query::DatasetRef,
+    follow::frames,
+    metrics,
     render::Writer,
     store::{Appended, OnCommit, StoreError},
 };
@@ -25,28 +21,32 @@ use crate::{
 pub(crate) const ROWS_MAX: usize = 100_000;
 
 /// Refused rows that an answer lists at most.
-const REFUSALS_MAX: usize = 20;
+pub(crate) const REFUSALS_MAX: usize = 20;
 
 /// The earliest moment of a row: the first that is written with a year of four digits.
-const EARLIEST: Timestamp = Timestamp::from_seconds(-62_167_219_200);
+pub(crate) const EARLIEST: Timestamp = Timestamp::from_seconds(-62_167_219_200);
 
 /// The longest text of a row, in bytes.
-const VALUE_BYTES_MAX: usize = 10_000;
-
-/// A row with its values by the name of their column.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct NamedRow {
-    pub(crate) timestamp: Timestamp,
-    pub(crate) values: BTreeMap<String, Value>,
-}
+pub(crate) const VALUE_BYTES_MAX: usize = 10_000;
 
 /// Why one row was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Refusal {
     /// Its place in the append, from 0.
     pub(crate) row_idx: usize,
+    /// The column whose value is wrong, if it is one value.
+    pub(crate) column: Option<String>,
     /// What is wrong with it.
     pub(crate) reason: String,
+}
+
+/// Rows that were refused.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Refusals {
+    /// How many rows are wrong.
+    pub(crate) n_rows: usize,
+    /// What is wrong with the first of them: at most [`REFUSALS_MAX`] reasons.
+    pub(crate) first: Vec<Refusal>,
 }
 
 /// Why an append was refused or failed. Nothing of it is stored.
@@ -64,8 +64,17 @@ pub(crate) enum AppendError {
     TooMany,
     /// Some rows do not fit.
     #[error("rows do not fit the dataset")]
-    Rows(Vec<Refusal>),
-    /// The columns that the first rows of a dataset name are unfit.
+    Rows(Refusals),
+    /// The body is not what it is said to be.
+    #[error("read the body: {what}")]
+    Unreadable {
+        /// What is wrong.
+        what: String,
+    },
+    /// The body is longer, once it is decompressed, than a service takes.
+    #[error("read the body: it is too large")]
+    TooLarge,
+    /// The columns that the first rows of a dataset or the header of a CSV name are unfit.
     #[error("{what}")]
     Columns {
         /// What is wrong.
@@ -79,49 +88,22 @@ pub(crate) enum AppendError {
     },
     /// The store failed.
     #[error("append rows")]
-    Store(#[from] StoreError),
+    Store(#[source] StoreError),
+}
+
+impl From<StoreError> for AppendError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::LetGo { kept_from } => Self::LetGo { kept_from },
+            // It was deleted meanwhile.
+            StoreError::NoDataset { .. } => Self::NotFound,
+            error => Self::Store(error),
+        }
+    }
 }
 
 impl Datasets {
-    /// Appends rows to a dataset that `key` owns. A row at an existing moment replaces it.
-    ///
-    /// The first rows of a dataset without columns make them: numbers are floats. On return the
-    /// rows and their buckets are durable, and those who follow the dataset have them. Dropping the
-    /// future does not undo an append under way.
-    ///
-    /// # Errors
-    /// [`AppendError`]; then nothing is stored.
-    pub(crate) async fn append(
-        &self,
-        key: KeyId,
-        dataset: DatasetId,
-        rows: Vec<NamedRow>,
-    ) -> Result<Appended, AppendError> {
-        let which = DatasetRef::Id(dataset);
-        let found = self.blocking(move |store| {
-            let grant = store.grant(key, &which)?;
-            Ok(grant.map(|grant| (grant, store.columns(dataset))))
-        });
-        let (grant, columns) = found.await?.ok_or(AppendError::NotFound)?;
-        if !grant.is_owner {
-            return Err(AppendError::NotOwner);
-        }
-        if rows.len() > ROWS_MAX {
-            return Err(AppendError::TooMany);
-        }
-        let (mut columns, mut rows) = (columns?, rows);
-        if columns.is_empty() {
-            let named;
-            (named, rows) =
-                aside(move || first_columns(dataset, &rows).map(|named| (named, rows))).await??;
-            self.store.add_columns(dataset, named, self.clock.now()).await?;
-            columns = self.blocking(move |store| store.columns(dataset)).await?;
-        }
-        self.append_aside(dataset, columns, placed, rows).await
-    }
-
-    /// Appends rows whose values are in the order of `columns`, as [`Self::append`] does, without
-    /// asking who does it.
+    /// Appends rows whose values are in the order of `columns`, without asking who does it.
     ///
     /// # Errors
     /// [`AppendError`]; then nothing is stored.
@@ -131,93 +113,51 @@ impl Datasets {
         columns: &[Column],
         rows: Vec<Row>,
     ) -> Result<Appended, AppendError> {
-        self.append_aside(dataset, columns.to_vec(), |_, rows| Ok(rows), rows).await
+        let placed = columns.to_vec();
+        // Up to [`ROWS_MAX`] rows are put in order: too long for a thread that serves others.
+        let block = aside(move || block_of(&placed, rows)).await?.map_err(AppendError::Rows)?;
+        self.append_block(dataset, columns, block).await
     }
 
-    /// Appends what `place` makes of `rows`. Up to [`ROWS_MAX`] rows are put in order, which takes
-    /// too long for a thread that serves others.
-    async fn append_aside<R: Send + 'static>(
+    /// Appends a block of rows, in order and one at a moment, without asking who does it. A row at
+    /// an existing moment replaces it.
+    ///
+    /// On return the rows and their buckets are durable, and those who follow the dataset have them.
+    /// Dropping the future does not undo an append under way.
+    ///
+    /// # Errors
+    /// [`AppendError`]; then nothing is stored.
+    pub(crate) async fn append_block(
         &self,
         dataset: DatasetId,
-        columns: Vec<Column>,
-        place: impl FnOnce(&[Column], R) -> Result<Vec<Row>, Vec<Refusal>> + Send + 'static,
-        rows: R,
+        columns: &[Column],
+        block: Block,
     ) -> Result<Appended, AppendError> {
-        let (hub, mut writer) = (self.hub.clone(), Writer::new(dataset, &columns));
-        let block = aside(move || block_of(&columns, place(&columns, rows)?)).await?;
-        let block = block.map_err(AppendError::Rows)?;
+        let (hub, era) = (self.hub.clone(), self.era);
+        let mut writer = Writer::new(dataset, columns);
         let on_commit: OnCommit = Box::new(move |appended, rows| {
-            hub.publish(dataset, || frames(&mut writer, rows, appended.revision));
+            hub.publish(dataset, || frames(&mut writer, rows, appended.revision, era));
         });
-        match self.store.append(dataset, block, self.clock.now(), on_commit).await {
-            Err(StoreError::LetGo { kept_from }) => Err(AppendError::LetGo { kept_from }),
-            appended => Ok(appended?),
-        }
+        let began = Instant::now();
+        let appended = self.store.append(dataset, block, self.clock.now(), on_commit).await?;
+        self.metrics.took(metrics::COMMIT, began.elapsed());
+        self.metrics.add_n(metrics::ROWS_IN, &[], appended.n_rows);
+        Ok(appended)
     }
-}
-
-/// The columns that the first rows of a dataset make. Rows that do not fit them are refused here,
-/// so that they leave no columns behind.
-fn first_columns(
-    dataset: DatasetId,
-    rows: &[NamedRow],
-) -> Result<Vec<(String, Dtype)>, AppendError> {
-    let named = columns_of(rows);
-    check_columns(&named).map_err(|what| AppendError::Columns { what })?;
-    let column = |(name, dtype): &(String, Dtype)| Column {
-        id: 0,
-        dataset_id: dataset,
-        name: name.clone(),
-        dtype: *dtype,
-        created_at: Timestamp::default(),
-    };
-    let columns: Vec<Column> = named.iter().map(column).collect();
-    let fit = placed(&columns, rows.to_vec()).and_then(|rows| block_of(&columns, rows));
-    fit.map_err(AppendError::Rows)?;
-    Ok(named)
-}
-
-/// The columns that rows name, in alphabetical order.
-fn columns_of(rows: &[NamedRow]) -> Vec<(String, Dtype)> {
-    let mut columns: BTreeMap<&str, Dtype> = BTreeMap::new();
-    for (name, value) in rows.iter().flat_map(|row| &row.values) {
-        columns.entry(name).or_insert(match value {
-            Value::Float(_) | Value::Integer(_) => Dtype::Float,
-            Value::String(_) => Dtype::String,
-            Value::Boolean(_) => Dtype::Boolean,
-        });
-    }
-    columns.into_iter().map(|(name, dtype)| (name.to_owned(), dtype)).collect()
-}
-
-/// Puts the values of rows into the order of the columns.
-fn placed(columns: &[Column], rows: Vec<NamedRow>) -> Result<Vec<Row>, Vec<Refusal>> {
-    let places: BTreeMap<&str, usize> =
-        columns.iter().enumerate().map(|(idx, column)| (column.name.as_str(), idx)).collect();
-    let mut refusals = Vec::new();
-    let mut placed = Vec::with_capacity(rows.len());
-    for (row_idx, row) in rows.into_iter().enumerate() {
-        let mut values = vec![None; columns.len()];
-        for (name, value) in row.values {
-            match places.get(name.as_str()).and_then(|idx| values.get_mut(*idx)) {
-                Some(place) => *place = Some(value),
-                None => refuse(&mut refusals, row_idx, || format!("there is no column {name}")),
-            }
-        }
-        placed.push(Row { timestamp: row.timestamp, values });
-    }
-    if refusals.is_empty() { Ok(placed) } else { Err(refusals) }
 }
 
 /// Puts rows side by side, in order; of rows at one moment the last one given is kept.
-fn block_of(columns: &[Column], rows: Vec<Row>) -> Result<Block, Vec<Refusal>> {
-    let mut refusals = Vec::new();
+fn block_of(columns: &[Column], rows: Vec<Row>) -> Result<Block, Refusals> {
+    let mut refusals = Refusals::default();
     for (row_idx, row) in rows.iter().enumerate() {
         if let Err(reason) = check_row(columns, row) {
-            refuse(&mut refusals, row_idx, || reason);
+            refusals.n_rows += 1;
+            if refusals.first.len() < REFUSALS_MAX {
+                refusals.first.push(Refusal { row_idx, column: None, reason });
+            }
         }
     }
-    if !refusals.is_empty() {
+    if refusals.n_rows > 0 {
         return Err(refusals);
     }
     let mut rows = rows;
@@ -257,29 +197,20 @@ fn check_row(columns: &[Column], row: &Row) -> Result<(), String> {
             _ => false,
         };
         if !fits {
-            return Err(format!("{} must be a {}", column.name, column.dtype));
+            return Err(format!("{} must be {}", column.name, kind(column.dtype)));
         }
     }
     Ok(())
 }
 
-fn refuse(refusals: &mut Vec<Refusal>, row_idx: usize, reason: impl FnOnce() -> String) {
-    if refusals.len() < REFUSALS_MAX {
-        refusals.push(Refusal { row_idx, reason: reason() });
+/// What a value of a column must be, in words.
+pub(crate) const fn kind(dtype: Dtype) -> &'static str {
+    match dtype {
+        Dtype::Float => "a number",
+        Dtype::Integer => "a whole number of 64 bits",
+        Dtype::String => "a text of at most 10000 bytes",
+        Dtype::Boolean => "true or false",
     }
-}
-
-/// Rows as events, in frames of at most [`FRAME_ROWS`].
-fn frames(writer: &mut Writer, rows: &Block, revision: u64) -> Vec<Frame> {
-    let row_idxs: Vec<usize> = (0..rows.len()).collect();
-    let frame = |row_idxs: &[usize]| {
-        let mut events = Vec::new();
-        for row_idx in row_idxs {
-            push_data_event(&mut events, writer, rows, *row_idx);
-        }
-        Frame { revision, events: Bytes::from(events) }
-    };
-    row_idxs.chunks(FRAME_ROWS).map(frame).collect()
 }
 
 #[cfg(test)]

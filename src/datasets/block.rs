@@ -48,6 +48,15 @@ pub(crate) enum Rows {
     Buckets(Vec<Bucket>),
 }
 
+impl Rows {
+    pub(crate) const fn len(&self) -> usize {
+        match self {
+            Self::Raw(block) => block.len(),
+            Self::Buckets(buckets) => buckets.len(),
+        }
+    }
+}
+
 impl Series {
     pub(crate) const fn new(dtype: Dtype) -> Self {
         match dtype {

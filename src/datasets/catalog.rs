@@ -1,4 +1,11 @@
 //! Datasets, columns and tags: creating them, finding them, and who may see them.
+//!
+//! A name is unique among its owner's datasets, not in the service: a refusal would tell a key that
+//! there is a dataset which it may not see. So a name can mean several datasets. To a key it means
+//! its own, else the one with the lowest number among those that it sees; a number always means one.
+
+pub(crate) mod change;
+mod tags;
 
 use std::collections::BTreeMap;
 
@@ -12,7 +19,7 @@ use crate::{
     Datasets,
     query::DatasetRef,
     render::TIMESTAMP,
-    store::{Acquired, Created, Store, StoreError},
+    store::{Created, StoreError},
 };
 
 /// The longest name of a dataset, column, tag or metadata field, in bytes. Names are in every row.
@@ -27,10 +34,13 @@ pub(crate) const COLUMNS_MAX: usize = 256;
 /// Metadata fields, and tags, of a dataset at most.
 pub(crate) const FIELDS_MAX: usize = 64;
 
+/// Datasets created in one go at most: they are one transaction.
+pub(crate) const CREATED_MAX: usize = 1000;
+
 /// A dataset to be created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NewDataset {
-    /// Its name, unique in the store.
+    /// Its name, unique among its owner's.
     pub(crate) name: String,
     /// What it is.
     pub(crate) description: String,
@@ -51,6 +61,8 @@ pub(crate) struct Tag {
     pub(crate) name: String,
     /// Whether any key may acquire it.
     pub(crate) is_public: bool,
+    /// The key that first put it on a dataset, which may give it to others; none for the service's.
+    pub(crate) owner: Option<KeyId>,
 }
 
 /// What a key may do with a dataset.
@@ -71,15 +83,17 @@ pub(crate) enum Filter {
     All,
     /// Those whose name or description holds this text, in any case; the best match first.
     Text(String),
-    /// Those with this metadata field at this value.
-    Metadata(String, String),
+    /// Those with all of these metadata fields at these values.
+    Metadata(Vec<(String, String)>),
 }
 
 /// A page of a listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Listed {
-    /// How many match in all.
-    pub(crate) count: u64,
+    /// How many match in all; none if they are too many to be counted in time.
+    pub(crate) count: Option<u64>,
+    /// Whether none comes after this page.
+    pub(crate) is_last: bool,
     /// This page.
     pub(crate) datasets: Vec<Dataset>,
 }
@@ -100,9 +114,18 @@ pub(crate) enum CatalogError {
         /// What, and how it should be.
         what: String,
     },
-    /// Another dataset has the name.
-    #[error("dataset name is already taken")]
-    NameTaken,
+    /// The owner has another dataset of the name.
+    #[error("dataset name is already taken: {name}")]
+    NameTaken {
+        /// The name.
+        name: String,
+    },
+    /// The dataset has a column of the name.
+    #[error("column name is already taken")]
+    ColumnTaken,
+    /// The dataset has rows, whose buckets would be made of other columns.
+    #[error("the dataset has rows, and its buckets would be made of other columns")]
+    Refolds,
     /// The key holds the tag.
     #[error("tag already acquired")]
     TagHeld,
@@ -112,46 +135,61 @@ pub(crate) enum CatalogError {
     /// There is no such tag.
     #[error("tag not found")]
     TagUnknown,
+    /// The tag is another key's.
+    #[error("tag belongs to another key: {tag}")]
+    TagForeign {
+        /// The tag.
+        tag: String,
+    },
+    /// There is no such key.
+    #[error("key not found")]
+    KeyUnknown,
     /// The store failed.
     #[error("use the catalogue")]
-    Store(#[from] StoreError),
+    Store(#[source] StoreError),
+}
+
+impl From<StoreError> for CatalogError {
+    /// A dataset that was deleted meanwhile is one that is not found.
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::NoDataset { .. } => Self::NotFound,
+            error => Self::Store(error),
+        }
+    }
 }
 
 impl Datasets {
     /// Creates a dataset that `new.owner` owns.
     ///
     /// # Errors
-    /// [`CatalogError::Unfit`] by the limits above, [`CatalogError::NameTaken`].
+    /// As [`Self::create_all`].
     pub(crate) async fn create(&self, new: NewDataset) -> Result<Dataset, CatalogError> {
-        check(&new).map_err(|what| CatalogError::Unfit { what })?;
-        match self.store.create(new, self.clock.now()).await? {
-            Created::New(dataset) => Ok(dataset),
-            Created::NameTaken => Err(CatalogError::NameTaken),
-        }
+        let created = self.create_all(vec![new]).await?;
+        created.into_iter().next().ok_or(CatalogError::NotFound)
     }
 
-    /// Gives `key` the public tag `tag`.
+    /// Creates datasets, all or none; they are returned in the order asked for.
     ///
     /// # Errors
-    /// [`CatalogError::TagHeld`], [`CatalogError::TagPrivate`] or [`CatalogError::TagUnknown`].
-    pub(crate) async fn acquire(&self, key: KeyId, tag: &str) -> Result<(), CatalogError> {
-        // Clients acquire at every start: only the first time is there anything to write.
-        let name = tag.to_owned();
-        let mut acquired = self.blocking(move |store| store.acquirable(key, &name)).await?;
-        if acquired == Acquired::New {
-            acquired = self.store.acquire(key, tag.to_owned()).await?;
+    /// [`CatalogError::Unfit`] by the limits above, [`CatalogError::NameTaken`],
+    /// [`CatalogError::TagForeign`].
+    pub(crate) async fn create_all(
+        &self,
+        new: Vec<NewDataset>,
+    ) -> Result<Vec<Dataset>, CatalogError> {
+        if new.len() > CREATED_MAX {
+            let what = format!("at most {CREATED_MAX} datasets can be created at once");
+            return Err(CatalogError::Unfit { what });
         }
-        match acquired {
-            Acquired::New => Ok(()),
-            Acquired::Held => Err(CatalogError::TagHeld),
-            Acquired::Private => Err(CatalogError::TagPrivate),
-            Acquired::Unknown => Err(CatalogError::TagUnknown),
+        for new in &new {
+            check(new).map_err(|what| CatalogError::Unfit { what })?;
         }
-    }
-
-    /// All tags, in alphabetical order.
-    pub(crate) async fn tags(&self) -> Result<Vec<Tag>, CatalogError> {
-        Ok(self.blocking(Store::tags).await?)
+        match self.store.create(new, self.clock.now()).await? {
+            Created::New(datasets) => Ok(datasets),
+            Created::NameTaken { name } => Err(CatalogError::NameTaken { name }),
+            Created::TagForeign { tag } => Err(CatalogError::TagForeign { tag }),
+        }
     }
 
     /// The datasets that `key` sees and `filter` takes: at most `limit`, after the first `skip`.
@@ -175,7 +213,7 @@ impl Datasets {
         which: DatasetRef,
     ) -> Result<Dataset, CatalogError> {
         let found = self.blocking(move |store| match store.grant(key, &which)? {
-            Some(_) => store.dataset(&which),
+            Some(grant) => store.dataset(&DatasetRef::Id(grant.dataset)),
             None => Ok(None),
         });
         found.await?.ok_or(CatalogError::NotFound)
@@ -197,46 +235,6 @@ impl Datasets {
         found.await?.ok_or(CatalogError::NotFound)
     }
 
-    /// The tags of a dataset, in alphabetical order.
-    ///
-    /// # Errors
-    /// [`CatalogError::NotFound`] if `key` does not see it.
-    pub(crate) async fn dataset_tags(
-        &self,
-        key: KeyId,
-        dataset: DatasetId,
-    ) -> Result<Vec<Tag>, CatalogError> {
-        let found =
-            self.blocking(move |store| match store.grant(key, &DatasetRef::Id(dataset))? {
-                Some(grant) => store.dataset_tags(grant.dataset).map(Some),
-                None => Ok(None),
-            });
-        found.await?.ok_or(CatalogError::NotFound)
-    }
-
-    /// Lets the holders of `tag` read the dataset; whether they could not before.
-    ///
-    /// # Errors
-    /// [`CatalogError::NotFound`], [`CatalogError::NotOwner`] or [`CatalogError::Unfit`].
-    pub(crate) async fn add_tag(
-        &self,
-        key: KeyId,
-        dataset: DatasetId,
-        tag: &str,
-    ) -> Result<bool, CatalogError> {
-        check_name("tag_name", tag).map_err(|what| CatalogError::Unfit { what })?;
-        let grant = self.grant(key, DatasetRef::Id(dataset)).await?;
-        if !grant.ok_or(CatalogError::NotFound)?.is_owner {
-            return Err(CatalogError::NotOwner);
-        }
-        let n_tags = self.blocking(move |store| store.dataset_tags(dataset)).await?.len();
-        if n_tags >= FIELDS_MAX {
-            let what = format!("a dataset has at most {FIELDS_MAX} tags");
-            return Err(CatalogError::Unfit { what });
-        }
-        Ok(self.store.add_tag(dataset, tag.to_owned()).await?)
-    }
-
     /// What `key` may do with the dataset; none if it does not see it.
     pub(crate) async fn grant(
         &self,
@@ -245,23 +243,45 @@ impl Datasets {
     ) -> Result<Option<Grant>, CatalogError> {
         Ok(self.blocking(move |store| store.grant(key, &which)).await?)
     }
+
+    /// The dataset's number, if `key` owns it.
+    ///
+    /// # Errors
+    /// [`CatalogError::NotFound`] if the key does not see it, [`CatalogError::NotOwner`].
+    pub(crate) async fn own(
+        &self,
+        key: KeyId,
+        which: DatasetRef,
+    ) -> Result<DatasetId, CatalogError> {
+        let grant = self.grant(key, which).await?.ok_or(CatalogError::NotFound)?;
+        if grant.is_owner { Ok(grant.dataset) } else { Err(CatalogError::NotOwner) }
+    }
 }
 
 /// Checks a dataset to be created; what is wrong with it.
 fn check(new: &NewDataset) -> Result<(), String> {
     check_name("name", &new.name)?;
     check_text("description", &new.description)?;
-    if new.metadata.len() > FIELDS_MAX || new.tags.len() > FIELDS_MAX {
-        return Err(format!("a dataset has at most {FIELDS_MAX} metadata fields and tags"));
-    }
-    for (field, value) in &new.metadata {
-        check_name("a metadata field", field)?;
-        check_text("a metadata value", value)?;
+    check_metadata(&new.metadata)?;
+    if new.tags.len() > FIELDS_MAX {
+        return Err(format!("a dataset has at most {FIELDS_MAX} tags"));
     }
     for tag in &new.tags {
         check_name("a tag", tag)?;
     }
     check_columns(&new.columns)
+}
+
+/// Checks the metadata a dataset is to have; what is wrong with them.
+fn check_metadata(metadata: &BTreeMap<String, String>) -> Result<(), String> {
+    if metadata.len() > FIELDS_MAX {
+        return Err(format!("a dataset has at most {FIELDS_MAX} metadata fields"));
+    }
+    for (field, value) in metadata {
+        check_name("a metadata field", field)?;
+        check_text("a metadata value", value)?;
+    }
+    Ok(())
 }
 
 /// Checks columns to be created; what is wrong with them.

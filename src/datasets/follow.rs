@@ -1,19 +1,39 @@
-//! Following a dataset: its newest rows again, and then each new one.
+//! Following a dataset: its newest rows again, or those that a reader has missed, and then each new
+//! one.
+//!
+//! Rows are numbered in the order of their commits, over all datasets, and a row that replaces
+//! another has a number of its own. So a reader that says which number it has is sent all rows with
+//! higher ones, late and corrected rows among them, each once and as it is now; then it goes on live.
+//! This comes from the store and holds over a restart. Rows that were deleted meanwhile are not told.
+
+use std::io::Write as _;
 
 use accounts::KeyId;
 use bytes::Bytes;
 use model::{dataset::DatasetId, page::REPLAY_ROWS};
-use wire::datasets::EVENT_DATA;
+use serde::Serialize;
+use wire::datasets::{EVENT_DATA, EVENT_RESET, Reset};
 
 use crate::{
     Datasets,
     block::Block,
     catalog::CatalogError,
-    hub::{CutOff, HubFull, Subscription},
+    hub::{CutOff, FRAME_ROWS, Frame, HubFull, Subscription},
     query::DatasetRef,
     render::Writer,
     store::StoreError,
 };
+
+/// Rows that a reader has missed which are read at a time: a few megabytes of events.
+const MISSED_ROWS: usize = 8192;
+
+/// Readers that read what they have missed at a time. After a restart there are many, and each
+/// takes some milliseconds; the others wait.
+pub(crate) const CATCHING_UP_MAX: usize = 4;
+
+/// What a reader is told that cannot go on where it stopped.
+const RESET_MESSAGE: &str =
+    "What came since the given id is not known; the newest rows follow, and there may be a gap";
 
 /// Why a dataset cannot be followed.
 #[derive(Debug, thiserror::Error)]
@@ -33,39 +53,101 @@ pub(crate) enum FollowError {
     Catalog(#[from] CatalogError),
 }
 
+/// Where a reader stopped: the number of the last row that it has, in a life of the store.
+///
+/// Written as `<moment of the row>:<life>-<number>`. The moment is for people.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Cursor {
+    era: u32,
+    number: i64,
+}
+
+impl Cursor {
+    /// Reads what a reader sends back; none if it is not of our making.
+    pub(crate) fn of(text: &str) -> Option<Self> {
+        let (_, place) = text.rsplit_once(':')?;
+        let (era, number) = place.split_once('-')?;
+        let era = u32::from_str_radix(era, 16).ok()?;
+        let number: i64 = number.parse().ok()?;
+        (number >= 0).then_some(Self { era, number })
+    }
+}
+
+/// From where on a reader wants rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum From {
+    /// The newest ones, and what comes after them.
+    Newest,
+    /// Those committed after the row that it has; none if it could not say which.
+    After(Option<Cursor>),
+}
+
 /// A dataset being followed.
 #[derive(Debug)]
 pub(crate) struct Following {
     /// Which.
     pub(crate) dataset: DatasetId,
-    /// Its newest rows as events, oldest first.
-    pub(crate) replay: Bytes,
-    /// The last commit that the replay includes.
-    revision: u64,
-    live: Subscription,
+    datasets: Datasets,
+    state: State,
+    /// Its place among the readers, until it follows live.
+    place: Option<Subscription>,
+}
+
+#[derive(Debug)]
+enum State {
+    /// Rows with numbers above this one are still to be read.
+    Behind(Option<Cursor>),
+    /// The newest rows are still to be read.
+    Replay,
+    /// Each commit after this one is sent as it comes.
+    Live(u64, Subscription),
+}
+
+/// Why following ended before its time.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub(crate) enum FollowEnd {
+    /// The reader was too slow.
+    #[error(transparent)]
+    CutOff(#[from] CutOff),
+    /// What it missed could not be read.
+    #[error("read what was missed")]
+    Broken(#[from] FollowError),
 }
 
 impl Following {
-    /// The next rows as events, each commit after the replay once; none when the service stops.
-    /// Cancel-safe.
+    /// The next rows as events, each commit once; none when the service stops.
+    ///
+    /// First come the rows that the reader has missed, or the newest ones. Where it is not known what
+    /// it has missed, an event says so before the newest ones. Cancel-safe.
     ///
     /// # Errors
-    /// [`CutOff`] if the reader is too slow.
-    pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, CutOff> {
+    /// [`FollowEnd`].
+    pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, FollowEnd> {
         loop {
-            match self.live.next().await? {
-                None => return Ok(None),
-                // Between subscribing and reading the replay some commits came both ways.
-                Some(frame) if frame.revision <= self.revision => {}
-                Some(frame) => return Ok(Some(frame.events)),
+            let (state, events) = match &mut self.state {
+                State::Replay => self.datasets.replay(self.dataset, Vec::new()).await?,
+                State::Behind(cursor) => self.datasets.missed(self.dataset, *cursor).await?,
+                State::Live(revision, live) => match live.next().await? {
+                    None => return Ok(None),
+                    // Between subscribing and reading some commits came both ways.
+                    Some(frame) if frame.revision <= *revision => continue,
+                    Some(frame) => return Ok(Some(frame.events)),
+                },
+            };
+            self.state = state;
+            if matches!(self.state, State::Live(..)) {
+                self.place = None;
+            }
+            if !events.is_empty() {
+                return Ok(Some(events));
             }
         }
     }
 }
 
 impl Datasets {
-    /// Follows a dataset that `key` sees: the newest [`REPLAY_ROWS`] rows, and every commit after
-    /// them.
+    /// Follows a dataset that `key` sees.
     ///
     /// # Errors
     /// [`FollowError`].
@@ -73,31 +155,174 @@ impl Datasets {
         &self,
         key: KeyId,
         which: DatasetRef,
+        from: From,
     ) -> Result<Following, FollowError> {
         let grant = self.grant(key, which).await?.ok_or(FollowError::NotFound)?;
         let dataset = grant.dataset;
+        let state = match from {
+            From::Newest => State::Replay,
+            From::After(cursor) => State::Behind(cursor),
+        };
+        // Whether there is room is to be known before the answer begins.
+        let place = Some(self.hub.subscribe(dataset)?);
+        Ok(Following { dataset, datasets: self.clone(), state, place })
+    }
+
+    /// The newest rows, oldest first, behind what is in `events`.
+    async fn replay(
+        &self,
+        dataset: DatasetId,
+        mut events: Vec<u8>,
+    ) -> Result<(State, Bytes), FollowError> {
         // In this order no commit can be missed.
         let live = self.hub.subscribe(dataset)?;
+        let era = self.era;
         let replay = self.blocking(move |store| {
             let columns = store.columns(dataset)?;
             let newest = store.newest(dataset, REPLAY_ROWS)?;
             let mut writer = Writer::new(dataset, &columns);
-            let mut events = Vec::new();
-            for row_idx in 0..newest.rows.len() {
-                push_data_event(&mut events, &mut writer, &newest.rows, row_idx);
+            for (row_idx, number) in safe_numbers(&newest.rows.ids).into_iter().enumerate() {
+                push_data_event(&mut events, &mut writer, (&newest.rows, row_idx), (era, number));
             }
             Ok((Bytes::from(events), newest.revision))
         });
-        let (replay, revision) = replay.await?;
-        Ok(Following { dataset, replay, revision, live })
+        let (events, revision) = replay.await?;
+        Ok((State::Live(revision, live), events))
+    }
+
+    /// The rows committed after `cursor`, or some of them, in the order of their commits.
+    async fn missed(
+        &self,
+        dataset: DatasetId,
+        cursor: Option<Cursor>,
+    ) -> Result<(State, Bytes), FollowError> {
+        let era = self.era;
+        let Some(cursor) = cursor.filter(|cursor| cursor.era == era) else {
+            return self.replay(dataset, reset(dataset)).await;
+        };
+        let live = self.hub.subscribe(dataset)?;
+        let permit = self.catching_up.acquire().await.map_err(|_| StoreError::Closed)?;
+        let missed = self.blocking(move |store| {
+            let Some(since) = store.since(dataset, cursor.number, MISSED_ROWS)? else {
+                return Ok(None);
+            };
+            let mut writer = Writer::new(dataset, &store.columns(dataset)?);
+            let mut events = Vec::new();
+            for (row_idx, number) in since.rows.ids.iter().enumerate() {
+                push_data_event(&mut events, &mut writer, (&since.rows, row_idx), (era, *number));
+            }
+            let last = since.rows.ids.last().copied().unwrap_or(cursor.number);
+            Ok(Some((Bytes::from(events), last, since.is_all.then_some(since.revision))))
+        });
+        let missed = missed.await?;
+        drop(permit);
+        match missed {
+            None => self.replay(dataset, reset(dataset)).await,
+            Some((events, _, Some(revision))) => Ok((State::Live(revision, live), events)),
+            Some((events, number, None)) => {
+                Ok((State::Behind(Some(Cursor { era, number })), events))
+            }
+        }
     }
 }
 
-/// A row as a server-sent event.
-pub(crate) fn push_data_event(to: &mut Vec<u8>, writer: &mut Writer, rows: &Block, row_idx: usize) {
+/// For each row the number below which all rows up to it lie, and none after it: the cursor from
+/// which a reader that has got so far is sent the rest.
+///
+/// Numbers are those of commits, and the rows are in the order of their moments: behind a corrected
+/// row, which has a high number, there are others with lower ones.
+fn safe_numbers(numbers: &[i64]) -> Vec<i64> {
+    let mut lowest = i64::MAX;
+    let mut safe: Vec<i64> = numbers
+        .iter()
+        .rev()
+        .map(|number| {
+            let safe = if lowest == i64::MAX { *number } else { lowest - 1 };
+            lowest = lowest.min(*number);
+            safe
+        })
+        .collect();
+    // Behind the last one nothing is missing up to the highest of all.
+    if let (Some(last), Some(highest)) = (safe.first_mut(), numbers.iter().max()) {
+        *last = *highest;
+    }
+    safe.reverse();
+    safe
+}
+
+/// The event that says that it is not known what a reader has missed.
+fn reset(dataset: DatasetId) -> Vec<u8> {
+    event(EVENT_RESET, &Reset { dataset_id: dataset.get(), message: RESET_MESSAGE.to_owned() })
+}
+
+/// Rows as events, in frames of at most [`FRAME_ROWS`].
+pub(crate) fn frames(writer: &mut Writer, rows: &Block, revision: u64, era: u32) -> Vec<Frame> {
+    let row_idxs: Vec<usize> = (0..rows.len()).collect();
+    let frame = |row_idxs: &[usize]| {
+        let mut events = Vec::new();
+        for row_idx in row_idxs {
+            let number = rows.ids.get(*row_idx).copied().unwrap_or_default();
+            push_data_event(&mut events, writer, (rows, *row_idx), (era, number));
+        }
+        Frame { revision, events: Bytes::from(events) }
+    };
+    row_idxs.chunks(FRAME_ROWS).map(frame).collect()
+}
+
+/// A row as a server-sent event, and the cursor that stands behind it.
+fn push_data_event(
+    to: &mut Vec<u8>,
+    writer: &mut Writer,
+    (rows, row_idx): (&Block, usize),
+    (era, number): (u32, i64),
+) {
     to.extend_from_slice(b"event: ");
     to.extend_from_slice(EVENT_DATA.as_bytes());
     to.extend_from_slice(b"\ndata: ");
     writer.flat_row(to, rows, row_idx);
-    to.extend_from_slice(b"\n\n");
+    to.extend_from_slice(b"\nid: ");
+    writer.moment(to, rows, row_idx);
+    // Writing to memory cannot fail.
+    write!(to, ":{era:08x}-{number}\n\n").unwrap_or_default();
+}
+
+/// An event in the form of server-sent events.
+pub(crate) fn event(name: &str, data: &impl Serialize) -> Vec<u8> {
+    let mut event = format!("event: {name}\ndata: ").into_bytes();
+    // Writing numbers and text to memory cannot fail.
+    serde_json::to_writer(&mut event, data).unwrap_or_default();
+    event.extend_from_slice(b"\n\n");
+    event
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_is_read_back_and_nothing_else_is() {
+        let cursor = Cursor { era: 0x00c0_ffee, number: 1447 };
+        assert_eq!(Cursor::of("2026-07-30T21:59:00Z:00c0ffee-1447"), Some(cursor));
+        for text in ["", "1447", "2026-07-30T21:59:00Z", "a:b-c", "t:00c0ffee--1", "t:1-"] {
+            assert_eq!(Cursor::of(text), None, "{text}");
+        }
+    }
+
+    #[track_caller]
+    fn check(numbers: &[i64], want: &[i64]) {
+        let got = safe_numbers(numbers);
+        assert_eq!(got, want);
+        for (idx, safe) in got.iter().enumerate() {
+            let behind = numbers.get(idx + 1..).unwrap();
+            assert!(behind.iter().all(|number| number > safe), "what is behind comes after it");
+        }
+    }
+
+    #[test]
+    fn a_replay_that_breaks_off_can_be_taken_up_again() {
+        check(&[], &[]);
+        check(&[7], &[7]);
+        check(&[5, 6, 9], &[5, 8, 9]);
+        check(&[5, 90, 6, 7], &[5, 5, 6, 90]);
+    }
 }

@@ -93,6 +93,11 @@ impl Hub {
         }
     }
 
+    /// How many follow some dataset.
+    pub(crate) fn n_all_readers(&self) -> usize {
+        self.readers.lock().n_readers
+    }
+
     /// How many follow a dataset.
     #[cfg(test)]
     pub(crate) fn n_readers(&self, dataset: DatasetId) -> usize {

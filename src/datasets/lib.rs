@@ -3,14 +3,24 @@
 //! [`DatasetsService`] starts all of it. Inside, the façade `Datasets` is every operation without
 //! HTTP; `server/` is one file for each path of it; `query`, `rollup`, `render` and `block` are the
 //! rules, as plain functions of values; `store/` keeps rows and the buckets made of them; `hub`
-//! takes new rows to those who follow; `source/` makes live data. Absent on purpose: how keys are
+//! takes new rows to those who follow; `coding` compresses what is sent, and `pieces` keeps what was
+//! compressed; `source/` makes live data. [`mod@file`] reads rows in files, for whoever sends them here;
+//! [`upkeep`] looks after the store's file. Absent on purpose: how keys are
 //! made and kept, which is `accounts`.
 
 mod append;
 mod block;
 mod catalog;
+mod coding;
+mod download;
+#[cfg(feature = "figures")]
+pub mod figures;
+pub mod file;
 mod follow;
 mod hub;
+mod insert;
+mod metrics;
+mod pieces;
 mod query;
 mod read;
 mod render;
@@ -18,25 +28,32 @@ mod rollup;
 mod server;
 mod source;
 mod store;
+mod tag;
+pub mod upkeep;
 
-use std::sync::Arc;
+use std::{path::Path, sync::Arc, time::Duration};
 
+use model::resolution::Resolution;
 use task::{clock::Clock, group::Group};
 use tokio::{sync::Semaphore, task::spawn_blocking};
+use web::metrics::Metrics;
 
 use crate::{
+    download::DOWNLOADS_MAX,
+    follow::CATCHING_UP_MAX,
     hub::Hub,
-    read::DOWNLOADS_MAX,
+    pieces::Pieces,
+    query::Caps,
     store::{Store, StoreError},
 };
 pub use crate::{
-    server::{DatasetsOptions, DatasetsService, HEARTBEAT_EVERY, StartError},
+    server::{DatasetsOptions, DatasetsService, HEARTBEAT_EVERY, MetadataFilters, StartError},
     source::{load::LoadOptions, market::MarketOptions},
 };
 
 /// Every operation on datasets. Cheap to clone; all clones share one store.
 ///
-/// The operations are grouped by file: `catalog` (datasets, tags, access), `append`, `read` (pages,
+/// The operations are grouped by file: `catalog` (datasets, tags, access), `insert`, `append`, `read` (pages,
 /// newest rows, downloads) and `follow`. Those that take a key see what the key may see: a dataset
 /// that it may not see is to it one that does not exist.
 #[derive(Debug, Clone)]
@@ -45,14 +62,49 @@ pub(crate) struct Datasets {
     hub: Hub,
     clock: Clock,
     downloads: Arc<Semaphore>,
+    pieces: Pieces,
+    caps: Caps,
+    /// The life of the store, as cursors of streams name it.
+    era: u32,
+    /// Places of readers that read what they have missed.
+    catching_up: Arc<Semaphore>,
     group: Group,
+    metrics: Metrics,
+    /// Where the store is, if it is in a file.
+    file: Option<Arc<Path>>,
+}
+
+/// How rows are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReadOptions {
+    /// How far apart both bounds of a page of raw rows may be; none if it is unlimited.
+    pub raw_span_max: Option<Duration>,
+    /// Bytes of compressed pieces of downloads that are kept on the disk beside the store; 0 for
+    /// none.
+    pub piece_bytes_max: u64,
+}
+
+impl ReadOptions {
+    /// Document 2's cap, and a gigabyte of pieces: those of some ten million rows.
+    pub const USUAL: Self =
+        Self { raw_span_max: Resolution::Raw.span_max(), piece_bytes_max: 1 << 30 };
 }
 
 impl Datasets {
     /// The operations on what is in `store`. Downloads under way end when `group` stops.
     pub(crate) fn new(store: Arc<dyn Store>, clock: Clock, group: &Group) -> Self {
         let downloads = Arc::new(Semaphore::new(DOWNLOADS_MAX));
-        Self { store, hub: Hub::default(), clock, downloads, group: group.clone() }
+        let catching_up = Arc::new(Semaphore::new(CATCHING_UP_MAX));
+        let (hub, pieces, group) = (Hub::default(), Pieces::none(), group.clone());
+        let [a, b, c, d, ..] = store.era().to_le_bytes();
+        let era = u32::from_le_bytes([a, b, c, d]);
+        let (caps, metrics, file) = (Caps::USUAL, metrics::new(), None);
+        Self { store, hub, clock, downloads, pieces, caps, era, catching_up, group, metrics, file }
+    }
+
+    /// The same with pieces kept, and caps other than the usual.
+    pub(crate) fn reading(self, pieces: Pieces, caps: Caps) -> Self {
+        Self { pieces, caps, ..self }
     }
 
     /// Runs `read` on a thread that may block.

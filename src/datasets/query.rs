@@ -84,6 +84,13 @@ pub(crate) struct RowsQuery {
     pub(crate) position: Position,
 }
 
+/// How far apart the bounds of a query may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Caps {
+    /// For raw rows; none if it is unlimited. The other resolutions have those of document 2.
+    pub(crate) raw: Option<Duration>,
+}
+
 /// Why a query is refused. The texts are for the caller, in the words of document 2.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -110,13 +117,13 @@ pub(crate) enum QueryError {
         source: TimestampError,
     },
     /// There is no such resolution.
-    #[error("resolution must be one of raw, 5m, 1h, 1d")]
+    #[error("resolution must be one of raw, 5m, 15m, 1h, 4h, 1d")]
     Resolution(#[source] ResolutionError),
     /// There is no such order.
     #[error("ordering must be timestamp or -timestamp")]
     Ordering,
     /// There is no such format.
-    #[error("output must be json or csv")]
+    #[error("output must be one of json, csv, ndjson, parquet, arrow")]
     Output,
     /// The bounds are the wrong way round.
     #[error("start must not be after end")]
@@ -132,6 +139,18 @@ pub(crate) enum QueryError {
         /// At which resolution.
         resolution: Resolution,
     },
+}
+
+impl Caps {
+    /// Those of document 2.
+    pub(crate) const USUAL: Self = Self { raw: Resolution::Raw.span_max() };
+
+    const fn of(self, resolution: Resolution) -> Option<Duration> {
+        match resolution {
+            Resolution::Raw => self.raw,
+            _ => resolution.span_max(),
+        }
+    }
 }
 
 impl Bounds {
@@ -157,9 +176,9 @@ impl Bounds {
     ///
     /// # Errors
     /// [`QueryError::SpanTooWide`] past the resolution's cap and [`SPAN_SLACK`].
-    pub(crate) fn check_cap(self, resolution: Resolution) -> Result<(), QueryError> {
+    pub(crate) fn check_cap(self, resolution: Resolution, caps: Caps) -> Result<(), QueryError> {
         let (Some(start), Some(end)) = (self.start, self.end) else { return Ok(()) };
-        match resolution.span_max() {
+        match caps.of(resolution) {
             Some(span_max) if end.since(start) > span_max + SPAN_SLACK => {
                 Err(QueryError::SpanTooWide { span_max, resolution })
             }
@@ -176,6 +195,11 @@ impl RowsQuery {
             && matches!(self.position, Position::Offset(_))
     }
 
+    /// Whether both ends are given, so that a page can stay what it is.
+    pub(crate) const fn is_closed(&self) -> bool {
+        self.bounds.start.is_some() && self.bounds.end.is_some()
+    }
+
     /// The moments that the query covers.
     ///
     /// An open query covers the widest span of its resolution that ends at `newest` or `now`,
@@ -188,11 +212,12 @@ impl RowsQuery {
         &self,
         newest: Option<Timestamp>,
         now: Timestamp,
+        caps: Caps,
     ) -> Result<Span, QueryError> {
-        self.bounds.check_cap(self.resolution)?;
+        self.bounds.check_cap(self.resolution, caps)?;
         let mut span = self.bounds.span(self.resolution)?;
         if self.is_open()
-            && let Some(span_max) = self.resolution.span_max()
+            && let Some(span_max) = caps.of(self.resolution)
         {
             span.last = newest.unwrap_or(now).min(now);
             span.first = span.last - span_max + STEP;

@@ -1,57 +1,19 @@
-//! Reading rows: a page, the newest ones, a whole range.
-
-use std::{
-    error::Error,
-    mem,
-    ops::ControlFlow,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+//! Reading rows: a page, or the newest ones. A whole range is in `download`.
 
 use accounts::KeyId;
-use bytes::Bytes;
 use model::{
     dataset::{Column, DatasetId},
     resolution::Resolution,
     timestamp::Timestamp,
 };
-use task::group::Group;
-use tokio::{
-    runtime::Handle,
-    select,
-    sync::{mpsc, mpsc::error::SendTimeoutError},
-    task::spawn_blocking,
-};
-use tracing::{error, warn};
 
 use crate::{
     Datasets,
     block::Rows,
-    query::{
-        Order, Position, QueryError, RowsQuery, Span,
-        params::{DownloadQuery, LiveQuery, Output},
-    },
-    render::Writer,
+    query::{Order, Position, QueryError, RowsQuery, Span, params::LiveQuery},
     store::{Count, PageRead, Store, StoreError},
+    tag::{Seen, Tag},
 };
-
-/// Downloads at a time: each holds a connection of the store and a thread. One more is asked to come
-/// again.
-pub(crate) const DOWNLOADS_MAX: usize = 8;
-
-/// Bytes of a download handed on in one piece: enough that the pieces cost nothing, few enough that
-/// a download takes a few hundred kilobytes of memory.
-const PIECE_BYTES: usize = 128 * 1024;
-
-/// Pieces that wait for a slow reader. Then rendering waits, too.
-const PIECES_MAX: usize = 2;
-
-/// How long a download waits for its reader to take a piece. Then it is cut off: it holds what
-/// others wait for.
-const STALL_MAX: Duration = Duration::from_secs(30);
 
 /// Why rows were not read.
 #[derive(Debug, thiserror::Error)]
@@ -94,36 +56,28 @@ pub(crate) struct RowsPage {
     pub(crate) next: Next,
 }
 
-/// A download ends before all of it is read. The log says why.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("read all of the download")]
-pub(crate) struct BrokenOff;
-
-/// A download under way.
-#[derive(Debug)]
-pub(crate) struct Pieces {
-    queue: mpsc::Receiver<Bytes>,
-    /// Whether the last piece has been handed on. Until then an end is not the end of the data.
-    is_whole: Arc<AtomicBool>,
-    is_ended: bool,
+/// What a caller has, and how it asked for it.
+#[derive(Debug, Clone)]
+pub(crate) struct Had {
+    /// The tags of what it has.
+    pub(crate) tags: Seen,
+    /// All parameters, which the link to the next page repeats.
+    pub(crate) link: Tag,
 }
 
-impl Pieces {
-    /// The next piece of the body; none at the end. Cancel-safe.
-    ///
-    /// # Errors
-    /// [`BrokenOff`], once, if the body ends too early.
-    pub(crate) async fn next(&mut self) -> Option<Result<Bytes, BrokenOff>> {
-        if let Some(piece) = self.queue.recv().await {
-            return Some(Ok(piece));
-        }
-        let is_first = !mem::replace(&mut self.is_ended, true);
-        (is_first && !self.is_whole.load(Ordering::Acquire)).then_some(Err(BrokenOff))
-    }
+/// What comes of asking for a page.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Read<T> {
+    /// The caller has it, under this tag.
+    Same(String),
+    /// The page, and its tag where it has one.
+    New(T, Option<Tag>),
 }
 
 impl Datasets {
     /// Reads a page, and makes of it what `convert` makes, on a thread that may take its time.
+    ///
+    /// Pages of closed ranges have a tag, which changes with every commit to the dataset.
     ///
     /// # Errors
     /// [`ReadError::NotFound`] if `key` does not see the dataset, [`ReadError::Query`] if the query
@@ -132,19 +86,34 @@ impl Datasets {
         &self,
         key: KeyId,
         query: RowsQuery,
+        had: Had,
         convert: impl FnOnce(RowsPage) -> T + Send + 'static,
-    ) -> Result<T, ReadError> {
-        let now = self.clock.now();
+    ) -> Result<Read<T>, ReadError> {
+        let convert = self.counting("rows", convert);
+        let (now, caps, era) = (self.clock.now(), self.caps, self.era);
         let page = self.blocking(move |store| {
             let Some(grant) = store.grant(key, &query.dataset)? else {
                 return Ok(Err(ReadError::NotFound));
             };
             let newest = if query.is_open() { store.newest_moment(grant.dataset)? } else { None };
-            let span = match query.span(newest, now) {
+            let span = match query.span(newest, now, caps) {
                 Ok(span) => span,
                 Err(error) => return Ok(Err(error.into())),
             };
-            Ok(Ok(convert(page(store, grant.dataset, &query, span)?)))
+            let dataset = grant.dataset;
+            if !query.is_closed() {
+                return Ok(Ok(Read::New(convert(page(store, dataset, &query, span)?), None)));
+            }
+            let revision = store.revision(dataset)?;
+            let columns = store.columns(dataset)?;
+            let names = columns.iter().map(|column| column.name.as_str()).collect::<Vec<_>>();
+            let tag = Tag::of((era, had.link, dataset, revision, names));
+            if let Some(known) = had.tags.find(tag) {
+                return Ok(Ok(Read::Same(known)));
+            }
+            let page = page(store, dataset, &query, span)?;
+            let is_so = store.revision(dataset)? == revision;
+            Ok(Ok(Read::New(convert(page), is_so.then_some(tag))))
         });
         page.await?
     }
@@ -159,6 +128,7 @@ impl Datasets {
         query: LiveQuery,
         convert: impl FnOnce(RowsPage) -> T + Send + 'static,
     ) -> Result<T, ReadError> {
+        let convert = self.counting("live", convert);
         let span = query.bounds.span(Resolution::Raw)?;
         let query = RowsQuery {
             dataset: query.dataset,
@@ -173,49 +143,6 @@ impl Datasets {
             Ok(Some(convert(page(store, grant.dataset, &query, span)?)))
         });
         page.await?.ok_or(ReadError::NotFound)
-    }
-
-    /// Starts reading a whole range, as it is at this moment. Dropping the pieces ends it.
-    ///
-    /// # Errors
-    /// As [`Self::rows`], and [`ReadError::Busy`] at [`DOWNLOADS_MAX`].
-    pub(crate) async fn download(
-        &self,
-        key: KeyId,
-        query: DownloadQuery,
-    ) -> Result<Pieces, ReadError> {
-        let span = query.bounds.span(query.resolution)?;
-        let which = query.dataset.clone();
-        let found = self.blocking(move |store| match store.grant(key, &which)? {
-            None => Ok(None),
-            Some(grant) => Ok(Some((grant.dataset, store.columns(grant.dataset)?))),
-        });
-        let (dataset, columns) = found.await?.ok_or(ReadError::NotFound)?;
-        let permit =
-            Arc::clone(&self.downloads).try_acquire_owned().map_err(|_| ReadError::Busy)?;
-        let (sender, queue) = mpsc::channel(PIECES_MAX);
-        let is_whole = Arc::new(AtomicBool::new(false));
-        let store = Arc::clone(&self.store);
-        let (writer, runtime) = (Writer::new(dataset, &columns), Handle::current());
-        let group = self.group.clone();
-        let sink = Sink {
-            writer,
-            pieces: sender,
-            is_whole: Arc::clone(&is_whole),
-            runtime,
-            group,
-            buffer: Vec::new(),
-        };
-        let work = move || {
-            sink.run(&*store, dataset, &query, span);
-            drop(permit);
-        };
-        self.group.spawn_to_end("download", async move {
-            if let Err(error) = spawn_blocking(work).await {
-                error!(%error, "a download broke");
-            }
-        });
-        Ok(Pieces { queue, is_whole, is_ended: false })
     }
 }
 
@@ -254,64 +181,4 @@ fn page(
         }
     };
     Ok(RowsPage { dataset, columns, count: page.count.unwrap_or(0), rows: page.rows, next })
-}
-
-/// Writes a download, piece by piece.
-struct Sink {
-    writer: Writer,
-    pieces: mpsc::Sender<Bytes>,
-    is_whole: Arc<AtomicBool>,
-    runtime: Handle,
-    group: Group,
-    buffer: Vec<u8>,
-}
-
-impl Sink {
-    /// Writes all of it, unless the reader or the store fails, and says so before it lets go of the
-    /// channel.
-    fn run(mut self, store: &dyn Store, dataset: DatasetId, query: &DownloadQuery, span: Span) {
-        let (output, resolution) = (query.output, query.resolution);
-        self.writer.header(&mut self.buffer, output, resolution.bucket().is_some());
-        let mut is_wanted = true;
-        let scanned = store.scan(dataset, resolution, span, &mut |piece| {
-            match &piece {
-                Rows::Raw(block) => self.writer.rows(&mut self.buffer, block, output),
-                Rows::Buckets(buckets) => {
-                    self.writer.buckets(&mut self.buffer, buckets, output);
-                }
-            }
-            is_wanted = self.buffer.len() < PIECE_BYTES || self.flush();
-            if is_wanted { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-        });
-        if let Err(error) = scanned {
-            error!(error = &error as &dyn Error, dataset.id = %dataset, "a download failed");
-        } else if is_wanted {
-            if output == Output::Json {
-                self.buffer.push(b']');
-            }
-            let is_whole = self.flush();
-            self.is_whole.store(is_whole, Ordering::Release);
-        }
-    }
-
-    /// Hands on what is written; whether the reader takes more.
-    fn flush(&mut self) -> bool {
-        let piece = Bytes::from(mem::take(&mut self.buffer));
-        let sent = self.pieces.send_timeout(piece, STALL_MAX);
-        let group = &self.group;
-        let sent = self.runtime.block_on(async {
-            select! {
-                sent = sent => Some(sent),
-                () = group.stopped() => None,
-            }
-        });
-        match sent {
-            Some(Ok(())) => true,
-            Some(Err(SendTimeoutError::Closed(_))) | None => false,
-            Some(Err(SendTimeoutError::Timeout(_))) => {
-                warn!("cut off a download whose reader took nothing for {} s", STALL_MAX.as_secs());
-                false
-            }
-        }
-    }
 }

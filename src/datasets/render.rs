@@ -1,9 +1,13 @@
 //! Rows as text: JSON in the three forms of document 2, and CSV.
 //!
 //! Written by hand because a bulk download spends nearly all its time here, and because the numbers
-//! are to look as the upstream (in Go) prints them. Bodies without rows go through `wire`.
+//! are to look as the upstream (in Go) prints them. Bodies without rows go through `wire`. Whole
+//! files of rows, also in the formats that hold columns, are in [`document`].
 
+mod arrow;
+pub(crate) mod document;
 pub(crate) mod number;
+mod parquet;
 
 use model::{
     dataset::{Column, DatasetId},
@@ -11,10 +15,7 @@ use model::{
     timestamp::Timestamp,
 };
 
-use crate::{
-    block::{Block, Series},
-    query::params::Output,
-};
+use crate::block::{Block, Series};
 use number::{Moments, push_float, push_integer};
 
 /// The name of the member of a flat row that says when. No column may have it.
@@ -28,18 +29,20 @@ const BUCKETS_HEADER: &[u8] = b"timestamp,open,high,low,close,volume,count\n";
 pub(crate) struct Writer {
     dataset: DatasetId,
     names: Vec<String>,
-    /// `"name":` for each column, in their order.
+    /// `,"name":` for each column, in their order.
     keys: Vec<Vec<u8>>,
     /// The members of a flat row in alphabetical order: a column's place, or none for the moment.
     flat: Vec<Option<usize>>,
     moments: Moments,
+    /// Rows are seldom created on the day that they are about, and often many at one moment.
+    created: Moments,
 }
 
 impl Writer {
     pub(crate) fn new(dataset: DatasetId, columns: &[Column]) -> Self {
         let names: Vec<String> = columns.iter().map(|column| column.name.clone()).collect();
         let keys = names.iter().map(|name| {
-            let mut key = Vec::new();
+            let mut key = vec![b','];
             push_text(&mut key, name);
             key.push(b':');
             key
@@ -49,33 +52,42 @@ impl Writer {
         flat.sort_by_key(|place| {
             place.and_then(|idx| names.get(idx)).map_or(TIMESTAMP, |name| name)
         });
-        Self { dataset, keys: keys.collect(), flat, moments: Moments::default(), names }
+        Self {
+            dataset,
+            keys: keys.collect(),
+            flat,
+            moments: Moments::default(),
+            created: Moments::default(),
+            names,
+        }
     }
 
     /// A flat row, without a line end: `{"close":…,"timestamp":"…"}`, keys sorted, members without
     /// a value left out.
+    #[inline]
     pub(crate) fn flat_row(&mut self, to: &mut Vec<u8>, block: &Block, row_idx: usize) {
-        let mut separator = b'{';
+        let start = to.len();
         for place in &self.flat {
-            let before = to.len();
-            to.push(separator);
             match place {
                 None => {
-                    to.extend_from_slice(b"\"timestamp\":");
+                    to.extend_from_slice(b",\"timestamp\":");
                     self.moments.push(to, moment(&block.times, row_idx));
                 }
                 Some(idx) => {
-                    to.extend_from_slice(self.keys.get(*idx).map_or(&[], Vec::as_slice));
-                    let series = block.columns.get(*idx);
-                    if !series.is_some_and(|series| push_value(to, series, row_idx)) {
-                        to.truncate(before);
-                        continue;
+                    if let (Some(key), Some(series)) =
+                        (self.keys.get(*idx), block.columns.get(*idx))
+                    {
+                        push_member(to, key, series, row_idx);
                     }
                 }
             }
-            separator = b',';
         }
-        to.push(b'}');
+        open_object(to, start);
+    }
+
+    /// The moment of a row, without quotes.
+    pub(crate) fn moment(&mut self, to: &mut Vec<u8>, block: &Block, row_idx: usize) {
+        self.moments.push_bare(to, moment(&block.times, row_idx));
     }
 
     /// A row of a page: its number, dataset, moments, and its values in the order of the columns.
@@ -87,23 +99,14 @@ impl Writer {
         to.extend_from_slice(b",\"timestamp\":");
         self.moments.push(to, moment(&block.times, row_idx));
         to.extend_from_slice(b",\"created_at\":");
-        // Rows are created together far more often than not on the day they are about.
-        self.moments.push(to, moment(&block.created, row_idx));
-        to.extend_from_slice(b",\"values\":{");
-        let mut is_first = true;
+        self.created.push_again(to, moment(&block.created, row_idx));
+        to.extend_from_slice(b",\"values\":");
+        let start = to.len();
         for (key, series) in self.keys.iter().zip(&block.columns) {
-            let before = to.len();
-            if !is_first {
-                to.push(b',');
-            }
-            to.extend_from_slice(key);
-            if push_value(to, series, row_idx) {
-                is_first = false;
-            } else {
-                to.truncate(before);
-            }
+            push_member(to, key, series, row_idx);
         }
-        to.extend_from_slice(b"}}");
+        open_object(to, start);
+        to.push(b'}');
     }
 
     /// A bucket of a page.
@@ -127,49 +130,21 @@ impl Writer {
         to.push(b'}');
     }
 
-    /// The first line of a download, if its format has one.
-    pub(crate) fn header(&self, to: &mut Vec<u8>, output: Output, is_bucketed: bool) {
-        match (output, is_bucketed) {
-            (Output::Json, _) => to.push(b'['),
-            (Output::Csv, true) => to.extend_from_slice(BUCKETS_HEADER),
-            (Output::Csv, false) => {
-                to.extend_from_slice(TIMESTAMP.as_bytes());
-                for name in &self.names {
-                    to.push(b',');
-                    push_cell(to, name);
-                }
-                to.push(b'\n');
-            }
+    /// The first line of a CSV file.
+    pub(crate) fn csv_header(&self, to: &mut Vec<u8>, is_bucketed: bool) {
+        if is_bucketed {
+            return to.extend_from_slice(BUCKETS_HEADER);
         }
+        to.extend_from_slice(TIMESTAMP.as_bytes());
+        for name in &self.names {
+            to.push(b',');
+            push_cell(to, name);
+        }
+        to.push(b'\n');
     }
 
-    /// All rows of `block` for a download.
-    pub(crate) fn rows(&mut self, to: &mut Vec<u8>, block: &Block, output: Output) {
-        for row_idx in 0..block.len() {
-            match output {
-                Output::Json => {
-                    push_comma(to);
-                    self.flat_row(to, block, row_idx);
-                }
-                Output::Csv => self.csv_row(to, block, row_idx),
-            }
-        }
-    }
-
-    /// Buckets for a download.
-    pub(crate) fn buckets(&mut self, to: &mut Vec<u8>, buckets: &[Bucket], output: Output) {
-        for bucket in buckets {
-            match output {
-                Output::Json => {
-                    push_comma(to);
-                    self.flat_bucket(to, bucket);
-                }
-                Output::Csv => self.csv_bucket(to, bucket),
-            }
-        }
-    }
-
-    fn flat_bucket(&mut self, to: &mut Vec<u8>, bucket: &Bucket) {
+    /// A bucket in the form of a flat row.
+    pub(crate) fn flat_bucket(&mut self, to: &mut Vec<u8>, bucket: &Bucket) {
         to.extend_from_slice(b"{\"close\":");
         push_float(to, bucket.close);
         to.extend_from_slice(b",\"count\":");
@@ -187,22 +162,18 @@ impl Writer {
         to.push(b'}');
     }
 
-    fn csv_row(&mut self, to: &mut Vec<u8>, block: &Block, row_idx: usize) {
+    /// A row as a line of CSV.
+    pub(crate) fn csv_row(&mut self, to: &mut Vec<u8>, block: &Block, row_idx: usize) {
         self.moments.push_bare(to, moment(&block.times, row_idx));
         for series in &block.columns {
             to.push(b',');
-            if let Series::String(texts) = series {
-                if let Some(Some(text)) = texts.get(row_idx) {
-                    push_cell(to, text);
-                }
-            } else {
-                push_value(to, series, row_idx);
-            }
+            push_value_cell(to, series, row_idx);
         }
         to.push(b'\n');
     }
 
-    fn csv_bucket(&mut self, to: &mut Vec<u8>, bucket: &Bucket) {
+    /// A bucket as a line of CSV.
+    pub(crate) fn csv_bucket(&mut self, to: &mut Vec<u8>, bucket: &Bucket) {
         self.moments.push_bare(to, bucket.timestamp);
         for number in [bucket.open, bucket.high, bucket.low, bucket.close, bucket.volume] {
             to.push(b',');
@@ -241,23 +212,75 @@ fn push_count(to: &mut Vec<u8>, count: u64) {
     push_integer(to, i64::try_from(count).unwrap_or(i64::MAX));
 }
 
-/// The value of a row as JSON; whether there is one.
-fn push_value(to: &mut Vec<u8>, series: &Series, row_idx: usize) -> bool {
+/// Makes an object of the members since `start`, each of which begins with a comma.
+fn open_object(to: &mut Vec<u8>, start: usize) {
+    match to.get_mut(start) {
+        Some(comma) => *comma = b'{',
+        None => to.push(b'{'),
+    }
+    to.push(b'}');
+}
+
+/// The value of a row as a member of an object, if there is one.
+#[inline]
+fn push_member(to: &mut Vec<u8>, key: &[u8], series: &Series, row_idx: usize) {
     match series {
         Series::Float(values) => {
-            values.get(row_idx).copied().flatten().map(|number| push_float(to, number))
+            if let Some(Some(number)) = values.get(row_idx) {
+                to.extend_from_slice(key);
+                push_float(to, *number);
+            }
         }
         Series::Integer(values) => {
-            values.get(row_idx).copied().flatten().map(|number| push_integer(to, number))
+            if let Some(Some(number)) = values.get(row_idx) {
+                to.extend_from_slice(key);
+                push_integer(to, *number);
+            }
         }
-        Series::Boolean(values) => values.get(row_idx).copied().flatten().map(|truth| {
-            to.extend_from_slice(if truth { b"true" } else { b"false" });
-        }),
+        Series::Boolean(values) => {
+            if let Some(Some(truth)) = values.get(row_idx) {
+                to.extend_from_slice(key);
+                push_truth(to, *truth);
+            }
+        }
         Series::String(values) => {
-            values.get(row_idx).and_then(Option::as_deref).map(|text| push_text(to, text))
+            if let Some(Some(text)) = values.get(row_idx) {
+                to.extend_from_slice(key);
+                push_text(to, text);
+            }
         }
     }
-    .is_some()
+}
+
+/// The value of a row as a cell, if there is one.
+#[inline]
+fn push_value_cell(to: &mut Vec<u8>, series: &Series, row_idx: usize) {
+    match series {
+        Series::Float(values) => {
+            if let Some(Some(number)) = values.get(row_idx) {
+                push_float(to, *number);
+            }
+        }
+        Series::Integer(values) => {
+            if let Some(Some(number)) = values.get(row_idx) {
+                push_integer(to, *number);
+            }
+        }
+        Series::Boolean(values) => {
+            if let Some(Some(truth)) = values.get(row_idx) {
+                push_truth(to, *truth);
+            }
+        }
+        Series::String(values) => {
+            if let Some(Some(text)) = values.get(row_idx) {
+                push_cell(to, text);
+            }
+        }
+    }
+}
+
+fn push_truth(to: &mut Vec<u8>, truth: bool) {
+    to.extend_from_slice(if truth { b"true" } else { b"false" });
 }
 
 /// A JSON string.
@@ -268,7 +291,8 @@ pub(crate) fn push_text(to: &mut Vec<u8>, text: &str) {
 
 /// A cell of CSV by RFC 4180: in quotes where it has to be.
 fn push_cell(to: &mut Vec<u8>, text: &str) {
-    if text.contains(['"', ',', '\n', '\r']) {
+    // An empty text is told from a missing one by its quotes.
+    if text.is_empty() || text.contains(['"', ',', '\n', '\r']) {
         to.push(b'"');
         to.extend_from_slice(text.replace('"', "\"\"").as_bytes());
         to.push(b'"');

@@ -61,6 +61,15 @@ impl Fold {
             })
     }
 
+    /// The places of the columns that it needs.
+    pub(crate) fn columns(self) -> Vec<usize> {
+        match self {
+            Self::Nothing => Vec::new(),
+            Self::Value { value, volume } => [Some(value), volume].into_iter().flatten().collect(),
+            Self::Bars { prices, volume } => prices.into_iter().chain(volume).collect(),
+        }
+    }
+
     /// Row `row_idx` as a bucket of its own, at the moment `start`; none if it has no number.
     ///
     /// A bar that lacks one of its prices takes the nearest other one.

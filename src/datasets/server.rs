@@ -7,31 +7,41 @@ mod bulk_download;
 mod bulk_insert;
 mod check;
 mod columns;
+mod compressed;
 mod dataset;
 mod dataset_tags;
 mod datasets;
+mod docs;
 mod error;
 mod health;
+mod holders;
 mod live;
+mod metrics;
+mod openapi;
 mod rows;
 mod search;
 mod stream;
 mod tags;
+mod unchanged;
 
 use std::{io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
-use accounts::{Accounts, KeyId};
+use accounts::{
+    KeyId,
+    gate::{Admitted, Gate, GateWords},
+};
 use axum::{
     Router,
-    extract::FromRequestParts,
-    http::{HeaderMap, request::Parts},
-    routing::{get, post},
+    extract::{DefaultBodyLimit, FromRequestParts},
+    http::request::Parts,
+    middleware::from_fn,
+    routing::{delete, get, post},
 };
-use model::key::ApiKey;
 use task::{clock::Clock, group::Group};
 use tokio::sync::Semaphore;
-use tracing::info;
+use tracing::{info, warn};
 use web::{
+    metrics::requests::counted,
     request::{RequestOptions, layered},
     serve::{BindError, bind, serve},
 };
@@ -39,7 +49,9 @@ use wire::{datasets::Envelope, paths};
 
 use self::error::ApiError;
 use crate::{
-    Datasets, aside,
+    Datasets, ReadOptions, aside,
+    pieces::Pieces,
+    query::Caps,
     source::{
         load::{self, LoadOptions},
         market::{self, MarketOptions},
@@ -49,6 +61,10 @@ use crate::{
 
 /// The longest request body taken: an insert of 100 000 rows of seven columns has about half of it.
 const BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// The longest body of a request that inserts no rows: a thousand datasets, described at length. It
+/// is read in one go, where others wait.
+const SMALL_BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// Kibibytes of insert bodies taken at a time: two of the longest, or thousands of small ones. As
 /// rows a body takes about five times its length of memory.
@@ -68,14 +84,30 @@ pub struct DatasetsOptions {
     pub listen: String,
     /// The store's file, created if it is missing.
     pub store_path: PathBuf,
-    /// Who may come in.
-    pub accounts: Accounts,
+    /// Who may come in, and how often.
+    pub gate: Gate,
+    /// What is served beside the paths of document 2, and outside the gate: accounts and their page.
+    pub portal: Option<Router>,
     /// The machine's load as datasets, if wanted.
     pub load: Option<LoadOptions>,
     /// A synthetic market as datasets, if wanted.
     pub market: Option<MarketOptions>,
+    /// How rows are read.
+    pub reads: ReadOptions,
     /// How often a stream sends a heartbeat: 30 seconds by document 2. Tests ask for less.
     pub heartbeat_every: Duration,
+    /// How many metadata filters a search takes.
+    pub metadata_filters: MetadataFilters,
+}
+
+/// How many metadata filters a search takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum MetadataFilters {
+    /// One: more are an error, by document 2.
+    #[default]
+    One,
+    /// Any number; what is found fits all of them.
+    All,
 }
 
 /// Why the service did not start.
@@ -122,9 +154,12 @@ impl DatasetsService {
         let address = listener.local_addr().map_err(StartError::Address)?;
         let path = options.store_path.clone();
         let opened = aside(move || SqliteStore::open(&path)).await.and_then(|opened| opened);
-        let store =
-            opened.map_err(|source| StartError::Store { path: options.store_path, source })?;
+        let store = opened
+            .map_err(|source| StartError::Store { path: options.store_path.clone(), source })?;
+        let pieces = pieces(&options).await;
+        let caps = Caps { raw: options.reads.raw_span_max };
         let datasets = Datasets::new(Arc::new(store), clock.clone(), group);
+        let datasets = datasets.reading(pieces, caps).kept_in(options.store_path);
         if let Some(load) = options.load {
             group.spawn("load", load::run(datasets.clone(), load, clock.clone()));
         }
@@ -133,13 +168,14 @@ impl DatasetsService {
         }
         let app = App {
             datasets,
-            accounts: options.accounts,
+            gate: options.gate,
             clock,
             group: group.clone(),
             heartbeat_every: options.heartbeat_every,
             inserts: inserts(),
+            metadata_filters: options.metadata_filters,
         };
-        serve(listener, router(app), group);
+        serve(listener, router(app, options.portal.unwrap_or_default()), group);
         info!(%address, "dataset service listening");
         Ok(Self { address })
     }
@@ -157,16 +193,31 @@ impl DatasetsService {
     }
 }
 
+/// Where compressed pieces of downloads are kept. Without such a place they are made each time.
+async fn pieces(options: &DatasetsOptions) -> Pieces {
+    let path = options.store_path.with_extension("pieces");
+    let bytes_max = options.reads.piece_bytes_max;
+    match aside(move || Pieces::open(&path, bytes_max)).await {
+        Ok(Ok(pieces)) => pieces,
+        Ok(Err(error)) => {
+            warn!(%error, "no compressed pieces of downloads are kept");
+            Pieces::none()
+        }
+        Err(_) => Pieces::none(),
+    }
+}
+
 /// What every handler has.
 #[derive(Debug, Clone)]
 pub(crate) struct App {
     pub(crate) datasets: Datasets,
-    pub(crate) accounts: Accounts,
+    pub(crate) gate: Gate,
     pub(crate) clock: Clock,
     pub(crate) group: Group,
     pub(crate) heartbeat_every: Duration,
     /// Room for insert bodies, in kibibytes.
     pub(crate) inserts: Arc<Semaphore>,
+    pub(crate) metadata_filters: MetadataFilters,
 }
 
 /// Room for [`INSERTS_KIB_MAX`].
@@ -174,53 +225,68 @@ fn inserts() -> Arc<Semaphore> {
     Arc::new(Semaphore::new(INSERTS_KIB_MAX))
 }
 
-/// Every path of the service.
-pub(crate) fn router(app: App) -> Router {
-    let router = Router::new()
+/// Every path of the service, with those of `portal` beside them, which the gate is not in front of.
+pub(crate) fn router(app: App, portal: Router) -> Router {
+    let (gate, counts) = (app.gate.clone(), app.datasets.counts());
+    let open = Router::new()
+        .route(paths::HEALTH, get(health::get))
+        .route(paths::METRICS, get(metrics::get))
+        .route(paths::DATASETS_OPENAPI, get(openapi::get))
+        .route(paths::DATASETS_DOCS, get(docs::get))
+        .method_not_allowed_fallback(async || ApiError::NoMethod)
+        .layer(from_fn(compressed::compressed))
+        .with_state(app.clone());
+    let keyed = Router::new()
         .route(paths::TAGS_ACQUIRE, post(acquire::post))
         .route(paths::TAGS, get(tags::get))
+        .route(paths::TAG_HOLDERS, get(holders::get).post(holders::post))
+        .route(paths::TAG_HOLDER, delete(holders::delete))
         .route(paths::DATASETS, get(datasets::get).post(datasets::post))
         .route(paths::DATASETS_SEARCH, get(search::get))
-        .route(paths::DATASET, get(dataset::get))
+        .route(
+            paths::DATASET,
+            get(dataset::get).patch(dataset::patch).put(dataset::put).delete(dataset::delete),
+        )
         .route(paths::DATASET_TAGS, get(dataset_tags::get).post(dataset_tags::post))
-        .route(paths::COLUMNS, get(columns::get))
-        .route(paths::ROWS, get(rows::get))
-        .route(paths::ROWS_BULK_INSERT, post(bulk_insert::post))
+        .route(paths::DATASET_TAG, delete(dataset_tags::delete))
+        .route(paths::COLUMNS, get(columns::get).post(columns::post))
+        .route(paths::ROWS, get(rows::get).delete(rows::delete))
+        .route(
+            paths::ROWS_BULK_INSERT,
+            post(bulk_insert::post).layer(DefaultBodyLimit::max(BODY_BYTES_MAX)),
+        )
         .route(paths::ROWS_BULK_DOWNLOAD, get(bulk_download::get))
         .route(paths::ROWS_LIVE, get(live::get))
         .route(paths::ROWS_STREAM, get(stream::get))
         .route(paths::ACCESS_CHECK, post(check::post))
-        .route(paths::HEALTH, get(health::get))
         .fallback(async || ApiError::NoPath)
         .method_not_allowed_fallback(async || ApiError::NoMethod)
+        .layer(DefaultBodyLimit::max(SMALL_BODY_BYTES_MAX))
+        .layer(from_fn(compressed::compressed))
         .with_state(app);
     let options = RequestOptions {
         body_bytes_max: BODY_BYTES_MAX,
         answer_within: ANSWER_WITHIN,
         refuse: error::refusal,
     };
-    layered(router, options)
+    let words = GateWords {
+        refuse: error::refused,
+        key_in_query: Some((paths::ROWS_STREAM, stream::KEY_PARAM)),
+    };
+    let router = gate.around(keyed, words).merge(open).merge(portal);
+    counted(layered(router, options), counts)
 }
 
-/// The key that a request was sent with.
+/// The key that a request was let in with.
 #[derive(Debug, Clone, Copy)]
 struct Caller(KeyId);
 
 impl FromRequestParts<App> for Caller {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
-        Self::of_headers(&parts.headers, app).await
-    }
-}
-
-impl Caller {
-    async fn of_headers(headers: &HeaderMap, app: &App) -> Result<Self, ApiError> {
-        Self::of_key(&web::auth::api_key(headers)?, app).await
-    }
-
-    async fn of_key(key: &ApiKey, app: &App) -> Result<Self, ApiError> {
-        app.accounts.verify(key).await?.map(Self).ok_or(ApiError::KeyUnknown)
+    async fn from_request_parts(parts: &mut Parts, _app: &App) -> Result<Self, ApiError> {
+        let admitted = parts.extensions.get::<Admitted>().copied();
+        admitted.map(|Admitted(key)| Self(key.id)).ok_or(ApiError::KeyUnknown)
     }
 }
 

@@ -18,7 +18,6 @@ use crate::{
     Datasets,
     append::AppendError,
     catalog::{CatalogError, NewDataset},
-    query::DatasetRef,
 };
 
 /// A dataset of the service's own, as its source describes it.
@@ -41,15 +40,15 @@ struct Feed {
 impl Feed {
     /// Finds the dataset, or creates it.
     async fn open(datasets: &Datasets, is: Description<'_>) -> Result<Self, CatalogError> {
-        let which = DatasetRef::Name(is.name.to_owned());
-        let found = datasets.blocking(move |store| store.dataset(&which)).await?;
+        let name = is.name.to_owned();
+        let found = datasets.blocking(move |store| store.owned(None, &name)).await?;
         let id = match found {
-            Some(dataset) => dataset.id,
+            Some(id) => id,
             None => datasets.create(new_dataset(is)).await?.id,
         };
         let columns = datasets.blocking(move |store| store.columns(id)).await?;
         if !columns.iter().map(|column| column.name.as_str()).eq(is.columns.iter().copied()) {
-            return Err(CatalogError::NameTaken);
+            return Err(CatalogError::NameTaken { name: is.name.to_owned() });
         }
         Ok(Self { datasets: datasets.clone(), id, columns })
     }

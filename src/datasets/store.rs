@@ -6,12 +6,15 @@
 //!
 //! The engine is in a folder of its own; the promises are tested once, against the trait.
 
+pub(crate) mod piece;
 pub(crate) mod sqlite;
 
 #[cfg(test)]
 pub(crate) mod contract;
 
-use std::{error::Error, fmt, io, ops::ControlFlow};
+#[cfg(test)]
+use std::ops::ControlFlow;
+use std::{error::Error, fmt, io};
 
 use accounts::KeyId;
 use futures::future::BoxFuture;
@@ -21,19 +24,63 @@ use model::{
     timestamp::Timestamp,
 };
 
+use self::piece::VisitPiece;
 use crate::{
     block::{Block, Rows, codec::DecodeError},
-    catalog::{Filter, Grant, Listed, NewDataset, Tag},
+    catalog::{Filter, Grant, Listed, NewDataset, Tag, change::Change},
     query::{DatasetRef, Order, Span},
 };
 
-/// What became of creating a dataset.
+/// What became of creating datasets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Created {
-    /// It is there.
-    New(Dataset),
-    /// Its name is taken.
+    /// They are there, in the order asked for.
+    New(Vec<Dataset>),
+    /// The owner has one of this name already, or is to get two.
+    NameTaken {
+        /// The name.
+        name: String,
+    },
+    /// A tag is another key's, which has not given it to the owner.
+    TagForeign {
+        /// The tag.
+        tag: String,
+    },
+}
+
+/// What became of changing a dataset.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Updated {
+    /// It is so now.
+    Done(Dataset),
+    /// Its owner has another of this name.
     NameTaken,
+    /// It has rows, whose buckets would be made of other columns.
+    Refolds,
+}
+
+/// What became of adding a column.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ColumnAdded {
+    /// It is there.
+    New(Column),
+    /// There is one of this name.
+    Exists,
+    /// There are as many as there can be.
+    TooMany,
+    /// The dataset has rows, whose buckets would be made of other columns.
+    Refolds,
+}
+
+/// What became of giving a dataset a tag.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tagged {
+    /// It has it now.
+    New,
+    /// It had it before.
+    There,
+    /// The tag is another key's, which has not given it to the dataset's owner.
+    Foreign,
 }
 
 /// What became of acquiring a tag.
@@ -93,6 +140,18 @@ pub(crate) struct Newest {
     pub(crate) revision: u64,
 }
 
+/// Rows committed after a certain one.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Since {
+    /// The rows in the order of their numbers, which is that of their commits. A row that was
+    /// replaced since is not among them, the one that replaced it is.
+    pub(crate) rows: Block,
+    /// Whether these are all there are.
+    pub(crate) is_all: bool,
+    /// The last commit that all of them include.
+    pub(crate) revision: u64,
+}
+
 /// What an append left.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Appended {
@@ -106,6 +165,7 @@ pub(crate) struct Appended {
 pub(crate) type OnCommit = Box<dyn FnOnce(&Appended, &Block) + Send>;
 
 /// Takes pieces of rows as they are read, and says whether to go on.
+#[cfg(test)]
 pub(crate) type Visit<'a> = &'a mut dyn FnMut(Rows) -> ControlFlow<()>;
 
 /// What an engine says when it fails.
@@ -132,6 +192,32 @@ pub enum StoreError {
         /// The newest this program knows.
         known: i64,
     },
+    /// An older version of the program wrote it. A service that opens it brings it to this one.
+    #[error(
+        "read version {found} of the dataset store, older than {known}; serve it once to bring it up to date"
+    )]
+    Older {
+        /// The store's version.
+        found: i64,
+        /// The only one this reads.
+        known: i64,
+    },
+    /// Another program is about to replace the store's file.
+    #[error("open the dataset store while a copy of it is being restored")]
+    Replaced,
+    /// The disk is full. Nothing that was acknowledged is lost, and reads go on.
+    #[error("write to the dataset store, whose disk is full; writes go on once there is space")]
+    Full,
+    /// The file may not be written. Reads go on.
+    #[error(
+        "write to the dataset store, whose file or disk is read-only; remount it, or give this user the right to write"
+    )]
+    ReadOnly,
+    /// The file itself is damaged, so that its engine cannot find its way in it.
+    #[error(
+        "find a way in the dataset store, whose file is damaged; verify it, and restore a backup"
+    )]
+    Corrupt(#[source] Cause),
     /// A statement failed.
     #[error("read or write the dataset store")]
     Statement(#[source] Cause),
@@ -169,12 +255,29 @@ pub enum StoreError {
 
 /// A store of datasets, their rows and buckets, and who may see them.
 pub(crate) trait Store: fmt::Debug + Send + Sync + 'static {
-    /// Creates a dataset at `now`. Tags that do not exist yet are created, private.
+    /// Creates datasets at `now`, all or none. Tags that do not exist yet are created, private and
+    /// the owner's.
     fn create(
         &self,
-        dataset: NewDataset,
+        datasets: Vec<NewDataset>,
         now: Timestamp,
     ) -> BoxFuture<'_, Result<Created, StoreError>>;
+
+    /// Changes what a dataset is called and described by, at `now`.
+    fn update(
+        &self,
+        dataset: DatasetId,
+        change: Change,
+        now: Timestamp,
+    ) -> BoxFuture<'_, Result<Updated, StoreError>>;
+
+    /// Adds a column, after the others, at `now`.
+    fn add_column(
+        &self,
+        dataset: DatasetId,
+        column: (String, Dtype),
+        now: Timestamp,
+    ) -> BoxFuture<'_, Result<ColumnAdded, StoreError>>;
 
     /// Adds columns that the dataset does not have yet.
     fn add_columns(
@@ -184,8 +287,23 @@ pub(crate) trait Store: fmt::Debug + Send + Sync + 'static {
         now: Timestamp,
     ) -> BoxFuture<'_, Result<(), StoreError>>;
 
-    /// Lets the holders of `tag` read the dataset; whether they could not before.
-    fn add_tag(&self, dataset: DatasetId, tag: String) -> BoxFuture<'_, Result<bool, StoreError>>;
+    /// Lets the holders of `tag` read the dataset. A tag that does not exist yet is created, private
+    /// and of the dataset's owner.
+    fn add_tag(&self, dataset: DatasetId, tag: String)
+    -> BoxFuture<'_, Result<Tagged, StoreError>>;
+
+    /// Takes a tag from a dataset; whether it had it.
+    fn remove_tag(
+        &self,
+        dataset: DatasetId,
+        tag: String,
+    ) -> BoxFuture<'_, Result<bool, StoreError>>;
+
+    /// Gives `key` a tag, whatever kind it is; whether it did not hold it.
+    fn give_tag(&self, key: KeyId, tag: String) -> BoxFuture<'_, Result<bool, StoreError>>;
+
+    /// Takes a tag from `key`; whether it held it.
+    fn take_tag(&self, key: KeyId, tag: String) -> BoxFuture<'_, Result<bool, StoreError>>;
 
     /// Gives `key` a public tag that it does not hold yet.
     fn acquire(&self, key: KeyId, tag: String) -> BoxFuture<'_, Result<Acquired, StoreError>>;
@@ -214,10 +332,38 @@ pub(crate) trait Store: fmt::Debug + Send + Sync + 'static {
         limit_rows: usize,
     ) -> BoxFuture<'_, Result<u64, StoreError>>;
 
-    /// The dataset, whoever may see it.
+    /// Deletes the rows of `span` at `now`, and what they are in buckets, in one commit; how many
+    /// rows that were.
+    ///
+    /// Buckets without rows are gone, too. Those of rows that were let go before stay unless the
+    /// span covers them whole.
+    fn delete_rows(
+        &self,
+        dataset: DatasetId,
+        span: Span,
+        now: Timestamp,
+    ) -> BoxFuture<'_, Result<u64, StoreError>>;
+
+    /// Deletes a dataset with all it has; whether there was one.
+    ///
+    /// Nobody sees it any more when this returns. The space of its rows is freed bit by bit after
+    /// that, also when the store is opened anew.
+    fn delete(&self, dataset: DatasetId) -> BoxFuture<'_, Result<bool, StoreError>>;
+
+    /// Does at once what the store else does bit by bit while nobody waits: frees the space of what
+    /// was deleted, and makes old rows and buckets small.
+    #[cfg_attr(not(any(test, feature = "figures")), expect(dead_code, reason = "time does it"))]
+    fn settle(&self) -> BoxFuture<'_, Result<(), StoreError>>;
+
+    /// The dataset, whoever may see it. Of those with one name it is the service's own, else the
+    /// first.
     fn dataset(&self, which: &DatasetRef) -> Result<Option<Dataset>, StoreError>;
 
-    /// What `key` may do with the dataset; none if it may not even see it.
+    /// The dataset that `owner` calls `name`; without an owner that of the service's own.
+    fn owned(&self, owner: Option<KeyId>, name: &str) -> Result<Option<DatasetId>, StoreError>;
+
+    /// What `key` may do with the dataset; none if it may not even see it. By a name that several
+    /// datasets have it means its own, else the first that it sees.
     fn grant(&self, key: KeyId, which: &DatasetRef) -> Result<Option<Grant>, StoreError>;
 
     /// What [`Self::acquire`] would come to. Costs no write.
@@ -235,6 +381,12 @@ pub(crate) trait Store: fmt::Debug + Send + Sync + 'static {
     /// The columns of a dataset, in their order.
     fn columns(&self, dataset: DatasetId) -> Result<Vec<Column>, StoreError>;
 
+    /// The tag called `name`.
+    fn tag(&self, name: &str) -> Result<Option<Tag>, StoreError>;
+
+    /// The keys that hold a tag, in the order of their numbers.
+    fn holders(&self, tag: &str) -> Result<Vec<KeyId>, StoreError>;
+
     /// All tags, in alphabetical order.
     fn tags(&self) -> Result<Vec<Tag>, StoreError>;
 
@@ -250,13 +402,41 @@ pub(crate) trait Store: fmt::Debug + Send + Sync + 'static {
     /// The newest rows, at most `limit`, and the commit up to which they are complete.
     fn newest(&self, dataset: DatasetId, limit: usize) -> Result<Newest, StoreError>;
 
+    /// The number of this life of the store: row numbers of another one mean nothing here.
+    fn era(&self) -> i64;
+
+    /// The rows with numbers above `after`, at most `limit`; none if there was no such row, or if it
+    /// is too far back.
+    fn since(
+        &self,
+        dataset: DatasetId,
+        after: i64,
+        limit: usize,
+    ) -> Result<Option<Since>, StoreError>;
+
+    /// The number of a dataset's last commit. It counts up whenever rows come, change or go.
+    fn revision(&self, dataset: DatasetId) -> Result<u64, StoreError>;
+
     /// Shows `visit` all rows or buckets of a span, oldest first, piece by piece, as they are at
-    /// one moment.
+    /// one moment. A piece is read when it is asked for its rows, so that one who knows its
+    /// [`identity`](Piece::identity) can do without.
+    fn pieces(
+        &self,
+        dataset: DatasetId,
+        resolution: Resolution,
+        span: Span,
+        visit: VisitPiece<'_>,
+    ) -> Result<(), StoreError>;
+
+    /// As [`Self::pieces`], for one who reads every piece.
+    #[cfg(test)]
     fn scan(
         &self,
         dataset: DatasetId,
         resolution: Resolution,
         span: Span,
         visit: Visit<'_>,
-    ) -> Result<(), StoreError>;
+    ) -> Result<(), StoreError> {
+        self.pieces(dataset, resolution, span, &mut |piece| Ok(visit(piece.rows()?)))
+    }
 }

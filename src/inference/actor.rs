@@ -33,6 +33,36 @@ pub fn of_forecaster(name: &str) -> Result<Address, AddressError> {
     of_text(&format!("forecaster:{name}"))
 }
 
+/// Returns the address under which the dataset `name` reports losses, made likewise from
+/// `reputer:name`.
+///
+/// # Errors
+/// [`AddressError`], never in practice.
+pub fn of_reputer(name: &str) -> Result<Address, AddressError> {
+    of_text(&format!("reputer:{name}"))
+}
+
+/// Returns the address of who holds the API key number `key` of the accounts at this service, made
+/// likewise from `key:number`, or from `key:number/model` for one of its models. A key's secret may
+/// change; its number does not.
+///
+/// # Errors
+/// [`AddressError`], never in practice.
+pub fn of_key(key: i64, model: Option<&str>) -> Result<Address, AddressError> {
+    match model {
+        Some(model) => of_text(&format!("key:{key}/{model}")),
+        None => of_text(&format!("key:{key}")),
+    }
+}
+
+/// Returns the address of the model `name` of a backtest, made likewise from `model:name`.
+///
+/// # Errors
+/// [`AddressError`], never in practice.
+pub fn of_model(name: &str) -> Result<Address, AddressError> {
+    of_text(&format!("model:{name}"))
+}
+
 fn of_text(text: &str) -> Result<Address, AddressError> {
     let hash = Sha256::digest(text.as_bytes());
     let bytes = hash.get(..ADDRESS_BYTES).ok_or(AddressError)?;

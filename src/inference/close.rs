@@ -12,12 +12,13 @@ use model::{
 
 use crate::{
     actor::AddressError,
-    forecast::built_in,
+    forecast::{Forecast, built_in},
     learned::Learned,
+    outlier::Baseline,
     regret::{Family, Standing},
     submission::{Submission, decimal, with_labels},
-    synthesis::{Epoch, Synthesis, SynthesisError, Values, synthesize},
-    topic::Topic,
+    synthesis::{Epoch, Synthesis, SynthesisError, Values, interval::PERCENTILES, synthesize},
+    topic::{Topic, TopicKind},
 };
 
 /// What closing an epoch gives.
@@ -29,6 +30,32 @@ pub struct Closing {
     pub shares: Standing,
     /// What the built-in forecasters expected, as submissions of theirs.
     pub forecasts: Vec<Submission>,
+    /// The bundle without outliers; none where there are none, or several labels.
+    pub resistant: Option<Bundle>,
+    /// Where the values of a topic with outliers were, this epoch included.
+    pub baseline: Option<Baseline>,
+    /// Where the values lie, for each label.
+    pub intervals: Vec<Interval>,
+}
+
+/// Where the values of one label lie, counted by the shares of their actors.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Interval {
+    /// The label.
+    pub label: String,
+    /// The values at the [`PERCENTILES`].
+    pub values: Values,
+}
+
+/// What an epoch closes with, beside its submissions.
+#[derive(Debug, Clone, Copy)]
+pub struct Standings<'a> {
+    /// The labels, in the order of their ids.
+    pub labels: &'a [String],
+    /// What was learned before.
+    pub learned: &'a Learned,
+    /// Where values were in the epochs before; none before the first.
+    pub baseline: Option<Baseline>,
 }
 
 /// Why an epoch closes without a bundle.
@@ -52,87 +79,137 @@ pub fn close(
     topic: &Topic,
     nonce: BlockHeight,
     submissions: &[Submission],
-    learned: &Learned,
+    standings: Standings<'_>,
 ) -> Result<Closing, CloseError> {
+    let Standings { labels, learned, baseline } = standings;
+    let default = topic.labeling.default;
     let inferring = submissions.iter().filter(|submission| !submission.inference.is_empty());
     let inferences: BTreeMap<Address, Values> = inferring
         .clone()
-        .filter_map(|submission| Some((submission.worker.clone(), submission.values()?)))
-        .collect();
-    let forecasts: Vec<Submission> = built_in(topic, &inferences, learned)?
-        .into_iter()
-        .map(|forecast| Submission {
-            worker: forecast.address,
-            name: Some(format!("built-in: {}", forecast.name)),
-            inference: Vec::new(),
-            forecast: texts(&forecast.losses),
+        .filter_map(|submission| {
+            Some((submission.worker.clone(), submission.values(labels, default)?))
         })
         .collect();
-    let forecasting = submissions.iter().chain(&forecasts);
-    let expected: BTreeMap<Address, Family> = forecasting
+    let forecasts = forecasts(topic, &inferences, learned)?;
+    let expected: BTreeMap<Address, Family> = submissions
+        .iter()
+        .chain(&forecasts)
         .filter(|submission| !submission.forecast.is_empty())
         .map(|submission| (submission.worker.clone(), submission.expected_losses()))
         .collect();
-    let synthesis = synthesize(&Epoch {
-        params: &topic.params(learned.regret_scale),
-        inferences: &inferences,
-        forecasts: &expected,
-        previous_loss: learned.combined_loss,
-        regrets: &learned.regrets,
-        newcomers: learned.newcomers(),
-    })?;
-    let mut inferer_values: Vec<WorkerValues> = inferring
+    let params = topic.params(learned.regret_scale);
+    let combine = |inferences: &BTreeMap<Address, Values>| {
+        synthesize(&Epoch {
+            params: &params,
+            inferences,
+            forecasts: &expected,
+            previous_loss: learned.combined_loss,
+            regrets: &learned.regrets,
+            newcomers: learned.newcomers(),
+        })
+    };
+    let synthesis = combine(&inferences)?;
+    let mut values: Vec<WorkerValues> = inferring
         .map(|submission| WorkerValues {
             worker: submission.worker.clone(),
-            values: submission.inference.clone(),
+            values: submission.dense(labels, default),
         })
         .collect();
-    inferer_values.sort_by(|a, b| a.worker.cmp(&b.worker));
-    let shares = Standing {
-        inferer: synthesis.inferer_weights.clone(),
-        forecaster: synthesis.forecaster_weights.clone(),
-    };
-    Ok(Closing { bundle: bundle(topic, nonce, inferer_values, &synthesis), shares, forecasts })
+    values.sort_by(|a, b| a.worker.cmp(&b.worker));
+    let made = Made { topic, nonce, labels };
+    let resists = labels.len() == 1 && topic.kind == TopicKind::Regression;
+    let kept = baseline.filter(|_| resists).and_then(|known| known.without_outliers(&inferences));
+    let resistant = kept.map(|kept| {
+        let own = values.iter().filter(|value| kept.contains_key(&value.worker)).cloned();
+        Ok::<_, CloseError>(made.bundle(own.collect(), &combine(&kept)?))
+    });
+    let firsts: Vec<f64> = inferences.values().filter_map(|v| v.first()).copied().collect();
+    Ok(Closing {
+        intervals: intervals(labels, &synthesis),
+        shares: Standing {
+            inferer: synthesis.inferer_weights.clone(),
+            forecaster: synthesis.forecaster_weights.clone(),
+        },
+        bundle: made.bundle(values, &synthesis),
+        forecasts,
+        resistant: resistant.transpose()?,
+        baseline: if resists { Baseline::after(baseline, &firsts) } else { baseline },
+    })
 }
 
-fn bundle(
+/// What the built-in forecasters expect, as submissions of theirs.
+fn forecasts(
     topic: &Topic,
+    inferences: &BTreeMap<Address, Values>,
+    learned: &Learned,
+) -> Result<Vec<Submission>, CloseError> {
+    let forecasts = built_in(topic, inferences, learned)?.into_iter();
+    let submission = |forecast: Forecast| Submission {
+        worker: forecast.address,
+        name: Some(format!("built-in: {}", forecast.name)),
+        inference: Vec::new(),
+        forecast: texts(&forecast.losses),
+    };
+    Ok(forecasts.map(submission).collect())
+}
+
+fn intervals(labels: &[String], synthesis: &Synthesis) -> Vec<Interval> {
+    let values = synthesis.confidence_interval.iter().filter(|v| v.len() == PERCENTILES.len());
+    let pairs = labels.iter().zip(values);
+    pairs.map(|(label, values)| Interval { label: label.clone(), values: values.clone() }).collect()
+}
+
+/// What a bundle is made for.
+#[derive(Clone, Copy)]
+struct Made<'a> {
+    topic: &'a Topic,
     nonce: BlockHeight,
-    inferer_values: Vec<WorkerValues>,
-    synthesis: &Synthesis,
-) -> Bundle {
-    let labeled = |values: &Values| with_labels(topic, values);
-    let mut one_out_inferer_forecaster_values = Vec::new();
-    for (forecaster, by_inferer) in &synthesis.one_out_inferer_forecaster {
-        for (withheld_inferer, values) in by_inferer {
-            one_out_inferer_forecaster_values.push(OneOutInfererForecaster {
-                forecaster: forecaster.clone(),
-                withheld_inferer: withheld_inferer.clone(),
-                combined_inference: labeled(values),
-            });
+    labels: &'a [String],
+}
+
+impl Made<'_> {
+    fn bundle(&self, inferer_values: Vec<WorkerValues>, synthesis: &Synthesis) -> Bundle {
+        let labeled = |values: &Values| with_labels(self.labels, values);
+        let mut one_out_inferer_forecaster_values = Vec::new();
+        for (forecaster, by_inferer) in &synthesis.one_out_inferer_forecaster {
+            for (withheld_inferer, values) in by_inferer {
+                one_out_inferer_forecaster_values.push(OneOutInfererForecaster {
+                    forecaster: forecaster.clone(),
+                    withheld_inferer: withheld_inferer.clone(),
+                    combined_inference: labeled(values),
+                });
+            }
         }
-    }
-    Bundle {
-        topic_id: topic.id,
-        nonce,
-        combined_value: labeled(&synthesis.combined),
-        inferer_values,
-        forecaster_values: each(&synthesis.implied, |worker, values| WorkerValues {
-            worker,
-            values: labeled(values),
-        }),
-        naive_value: labeled(&synthesis.naive),
-        one_out_inferer_values: each(&synthesis.one_out_inferer, |name, values| WithheldInferer {
-            withheld_inferer: name,
-            combined_inference: labeled(values),
-        }),
-        one_out_forecaster_values: each(&synthesis.one_out_forecaster, |name, values| {
-            WithheldForecaster { withheld_forecaster: name, combined_inference: labeled(values) }
-        }),
-        one_in_forecaster_values: each(&synthesis.one_in_forecaster, |name, values| {
-            OneInForecaster { forecaster: name, combined_inference: labeled(values) }
-        }),
-        one_out_inferer_forecaster_values,
+        // One inference alone is the answer: digit by digit.
+        let alone = match inferer_values.as_slice() {
+            [only] => Some(only.values.clone()),
+            _ => None,
+        };
+        let combined = |values| alone.clone().unwrap_or_else(|| labeled(values));
+        Bundle {
+            topic_id: self.topic.id,
+            nonce: self.nonce,
+            combined_value: combined(&synthesis.combined),
+            naive_value: combined(&synthesis.naive),
+            inferer_values,
+            forecaster_values: each(&synthesis.implied, |worker, values| WorkerValues {
+                worker,
+                values: labeled(values),
+            }),
+            one_out_inferer_values: each(&synthesis.one_out_inferer, |name, values| {
+                WithheldInferer { withheld_inferer: name, combined_inference: labeled(values) }
+            }),
+            one_out_forecaster_values: each(&synthesis.one_out_forecaster, |name, values| {
+                WithheldForecaster {
+                    withheld_forecaster: name,
+                    combined_inference: labeled(values),
+                }
+            }),
+            one_in_forecaster_values: each(&synthesis.one_in_forecaster, |name, values| {
+                OneInForecaster { forecaster: name, combined_inference: labeled(values) }
+            }),
+            one_out_inferer_forecaster_values,
+        }
     }
 }
 

@@ -4,6 +4,8 @@
 //! once its truth is known. Absent on purpose: doing any of it, which is the
 //! [runner's](crate::runner).
 
+use std::time::Duration;
+
 use model::topic::BlockHeight;
 
 use crate::topic::Timing;
@@ -43,12 +45,33 @@ pub enum Step {
     },
 }
 
+/// How a topic's epochs are looked after.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Care {
+    /// The topic's blocks.
+    pub timing: Timing,
+    /// How many blocks after its lag an epoch's truth is waited for.
+    pub patience: BlockHeight,
+    /// Whether epochs open. Those that are open close all the same.
+    pub opens: bool,
+}
+
+/// How many blocks of `block_time` a truth that lies `horizon` ahead is waited for after its lag:
+/// twice as long as the horizon takes in the time of a clock, and at least the lag again. A dataset
+/// that replays its past reaches the horizon sooner, until it is in the present.
+pub fn patience(timing: Timing, horizon: Duration, block_time: Duration) -> BlockHeight {
+    let n_blocks = horizon.as_micros().div_ceil(block_time.as_micros().max(1));
+    let twice = u64::try_from(n_blocks).unwrap_or(u64::MAX).saturating_mul(2);
+    timing.ground_truth_lag.max(twice)
+}
+
 /// Returns what is due at `height`, in the order to do it: close, learn, open.
 ///
 /// The first epoch opens at once. After that one opens every epoch length; where so many blocks
 /// were missed that one's window is over, the missed ones are skipped and the next opens at once.
 /// Epochs are learned from in their order, so only the oldest is due.
-pub fn due(timing: Timing, progress: &Progress, height: BlockHeight) -> Vec<Step> {
+pub fn due(care: Care, progress: &Progress, height: BlockHeight) -> Vec<Step> {
+    let timing = care.timing;
     let mut steps = Vec::new();
     for nonce in &progress.open {
         if height >= close_height(timing, *nonce) {
@@ -57,14 +80,14 @@ pub fn due(timing: Timing, progress: &Progress, height: BlockHeight) -> Vec<Step
     }
     if let Some(nonce) = progress.unlearned.first() {
         let asked_from = nonce.saturating_add(timing.ground_truth_lag);
-        // As long again as the truth takes: rows may be late, but not forever.
-        let given_up_at = asked_from.saturating_add(timing.ground_truth_lag);
+        // Rows may be late, but not forever.
+        let given_up_at = asked_from.saturating_add(care.patience);
         if height >= asked_from {
             steps.push(Step::Learn { nonce: *nonce, is_last_try: height >= given_up_at });
         }
     }
     let next = next_nonce(timing, progress.last_nonce, height);
-    if height >= next {
+    if care.opens && height >= next {
         let late = height.saturating_sub(next);
         if is_open(timing, next, height) {
             steps.push(Step::Open { nonce: next, n_skipped: 0 });
@@ -104,13 +127,15 @@ mod tests {
     const TIMING: Timing =
         Timing { epoch_length: 12, worker_submission_window: 6, ground_truth_lag: 60 };
 
+    const CARE: Care = Care { timing: TIMING, patience: 60, opens: true };
+
     fn progress(last: BlockHeight, open: &[BlockHeight], unlearned: &[BlockHeight]) -> Progress {
         Progress { last_nonce: Some(last), open: open.to_vec(), unlearned: unlearned.to_vec() }
     }
 
     #[track_caller]
     fn check(progress: &Progress, height: BlockHeight, want: &[Step]) {
-        assert_eq!(due(TIMING, progress, height), want);
+        assert_eq!(due(CARE, progress, height), want);
     }
 
     #[test]
@@ -156,8 +181,22 @@ mod tests {
         let progress = progress(60, &[], &[5, 17]);
         check(&progress, 64, &[]);
         check(&progress, 65, &[Step::Learn { nonce: 5, is_last_try: false }]);
-        let last = due(TIMING, &progress, 125);
+        let last = due(CARE, &progress, 125);
         assert_eq!(last.first(), Some(&Step::Learn { nonce: 5, is_last_try: true }));
+    }
+
+    #[test]
+    fn at_rest_nothing_opens_and_what_is_open_closes() {
+        let rest = Care { opens: false, ..CARE };
+        assert_eq!(due(rest, &progress(5, &[5], &[]), 500), [Step::Close { nonce: 5 }]);
+    }
+
+    #[test]
+    fn a_truth_half_an_hour_ahead_is_waited_for_in_the_present_too() {
+        let timing = Timing { ground_truth_lag: 36, ..TIMING };
+        let second = Duration::from_secs(1);
+        assert_eq!(patience(timing, Duration::from_mins(30), second), 3600);
+        assert_eq!(patience(timing, Duration::from_secs(1), second), 36);
     }
 
     #[test]

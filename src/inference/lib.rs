@@ -1,30 +1,37 @@
 //! Document 3: a prediction network of one chain, from submissions to the values it serves.
 //!
-//! [`Inference`] is the façade: submit, close, learn, and read. What follows from what is plain
+//! [`Inference`] is the façade: submit, close, learn, and read (its [`queries`] apart). What follows from what is plain
 //! functions of values: [`synthesis`] (weights and values), [`loss`], [`regret`] and [`score`],
 //! [`mod@close`] and [`learned`] (an epoch's end, and its lesson), [`epoch`] (what is due at a
 //! height). [`store`] keeps it, [`runner`] does what is due on time, [`server`] answers over HTTP. Absent on
 //! purpose: the cluster and the dataset service, which [`runs`] and [`rows`] stand for.
 
 pub mod actor;
+pub mod backtest;
+pub mod cases;
 pub mod chain;
 pub mod close;
 pub mod epoch;
 pub mod forecast;
 pub mod learned;
 pub mod loss;
+pub mod outlier;
 pub mod prediction;
+pub mod queries;
 pub mod regret;
+pub mod reputer;
 pub mod rows;
 pub mod runner;
 pub mod runs;
 pub mod score;
 pub mod server;
+pub mod signer;
 pub mod statistics;
 pub mod store;
 pub mod submission;
 pub mod synthesis;
 pub mod topic;
+pub mod topics;
 
 use std::{
     collections::BTreeMap, fmt, panic::resume_unwind, path::Path, sync::Arc, time::Duration,
@@ -34,16 +41,17 @@ use model::{
     bundle::Bundle,
     topic::{Address, BlockHeight, TopicId},
 };
+use parking_lot::RwLock;
 use task::{causes::chain, clock::Clock};
-use tokio::{task::spawn_blocking, time::sleep};
+use tokio::{sync::watch, task::spawn_blocking, time::sleep};
 use tracing::{error, info, warn};
 
 use crate::{
     chain::{Blocks, Chain},
-    close::{CloseError, close},
+    close::{CloseError, Standings, close},
     epoch::Progress,
     learned::Learned,
-    store::{EpochView, Input, Lesson, Recent, Store, StoreError, Submitted},
+    store::{Bundles, Closable, Input, Lesson, Recent, Store, StoreError, Submitted},
     submission::{Payload, PayloadError, Submission, with_labels},
     synthesis::SynthesisError,
     topic::{Topic, TopicSettingsError},
@@ -61,7 +69,8 @@ const OPEN_PAUSE: Duration = Duration::from_millis(20);
 pub struct InferenceOptions {
     /// How long a block takes, at least [`chain::BLOCK_TIME_MIN`].
     pub block_time: Duration,
-    /// The topics to have. One in the file with the same number is replaced; others stay.
+    /// The topics to have. One in the file with the same number is replaced, unless a key created
+    /// it, and stays at rest where it was; others stay.
     pub topics: Vec<Topic>,
 }
 
@@ -129,6 +138,12 @@ pub enum SubmitError {
         /// Which.
         nonce: BlockHeight,
     },
+    /// The epoch holds as many labels as it takes.
+    #[error("submit for nonce {nonce}: it has {} labels", store::LABELS_MAX)]
+    FullOfLabels {
+        /// Which.
+        nonce: BlockHeight,
+    },
     /// The payload does not fit the topic.
     #[error("check the submission")]
     Payload(#[from] PayloadError),
@@ -172,7 +187,28 @@ pub struct Inference {
 struct Shared {
     store: Store,
     chain: Chain,
-    topics: BTreeMap<TopicId, Arc<Topic>>,
+    topics: RwLock<BTreeMap<TopicId, Arc<Topic>>>,
+    latest: RwLock<Latest>,
+    news: watch::Sender<News>,
+    /// Held while topics change, so that two do not get one number.
+    changing: tokio::sync::Mutex<()>,
+}
+
+/// The newest bundles of topics, once they were asked for.
+#[derive(Default)]
+struct Latest {
+    /// How often an epoch closed: what was read before is not kept after.
+    n_closed: u64,
+    bundles: BTreeMap<TopicId, Arc<Bundles>>,
+}
+
+/// What happened last in a network, for who waits for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct News {
+    /// How many bundles have been made since the program started.
+    pub n_bundles: u64,
+    /// How many topics have been created or changed since then.
+    pub n_changes: u64,
 }
 
 impl fmt::Debug for Inference {
@@ -213,71 +249,22 @@ impl Inference {
         &self.shared.chain
     }
 
-    /// All topics, by number.
-    pub fn topics(&self) -> impl Iterator<Item = &Arc<Topic>> {
-        self.shared.topics.values()
-    }
-
-    /// The topic `id`, if there is one.
-    pub fn topic(&self, id: TopicId) -> Option<Arc<Topic>> {
-        self.shared.topics.get(&id).map(Arc::clone)
-    }
-
-    /// Returns the newest bundle of `topic`: of the last epoch that closed with one, never half of
-    /// an epoch.
-    ///
-    /// # Errors
-    /// [`ReadError::UnknownTopic`], [`ReadError::NoBundle`] before the first, or
-    /// [`ReadError::Failed`].
-    pub async fn latest(&self, topic: TopicId) -> Result<Bundle, ReadError> {
-        self.known(topic)?;
-        let bundle = self.with_store(move |shared| Ok(shared.store.latest(topic)?)).await?;
-        bundle.ok_or(ReadError::NoBundle { topic })
-    }
-
-    /// Returns the newest `limit` epochs of `topic` that have a bundle, oldest first.
-    ///
-    /// # Errors
-    /// [`ReadError::UnknownTopic`] or [`ReadError::Failed`].
-    pub async fn history(&self, topic: TopicId, limit: u32) -> Result<Vec<EpochView>, ReadError> {
-        self.known(topic)?;
-        Ok(self.with_store(move |shared| Ok(shared.store.history(topic, limit)?)).await?)
-    }
-
-    /// Returns where `topic` stands.
-    ///
-    /// # Errors
-    /// [`ReadError::UnknownTopic`] or [`ReadError::Failed`].
-    pub async fn progress(&self, topic: TopicId) -> Result<Progress, ReadError> {
-        self.known(topic)?;
-        Ok(self.with_store(move |shared| Ok(shared.store.progress(topic)?)).await?)
-    }
-
-    /// Returns the regret that newcomers to `topic` start from.
-    ///
-    /// # Errors
-    /// [`ReadError::UnknownTopic`] or [`ReadError::Failed`].
-    pub async fn initial_regret(&self, topic: TopicId) -> Result<f64, ReadError> {
-        self.known(topic)?;
-        let learned = self.with_store(move |shared| Ok(shared.store.learned(topic)?)).await?;
-        Ok(learned.initial_regret)
-    }
-
     /// Returns every topic with its clock and its actors, by number.
     ///
     /// # Errors
     /// [`InferenceError`] if the file fails.
     pub async fn overviews(&self) -> Result<Vec<Overview>, InferenceError> {
         self.with_store(|shared| {
-            let overview = |(id, topic): (&TopicId, &Arc<Topic>)| {
+            let topics: Vec<Arc<Topic>> = shared.topics.read().values().map(Arc::clone).collect();
+            let overview = |topic: Arc<Topic>| {
                 Ok(Overview {
-                    topic: Arc::clone(topic),
-                    progress: shared.store.progress(*id)?,
-                    recent: shared.store.recent(*id)?,
-                    learned: shared.store.learned(*id)?,
+                    progress: shared.store.progress(topic.id)?,
+                    recent: shared.store.recent(topic.id)?,
+                    learned: shared.store.learned(topic.id)?,
+                    topic,
                 })
             };
-            shared.topics.iter().map(overview).collect()
+            topics.into_iter().map(overview).collect()
         })
         .await
     }
@@ -294,13 +281,14 @@ impl Inference {
         }
         let submission = Submission::checked(&settings, worker, name, payload)?;
         let submitted = self.with_store(move |shared| {
-            Ok(shared.store.submit(topic, nonce, &submission, shared.chain.now())?)
+            Ok(shared.store.submit(topic, nonce, submission, shared.chain.now())?)
         });
         match submitted.await? {
             Submitted::Taken => Ok(()),
             Submitted::Repeated => Err(SubmitError::Repeated { nonce }),
             Submitted::NotOpen => Err(SubmitError::NotOpen { nonce }),
             Submitted::Full => Err(SubmitError::Full { nonce }),
+            Submitted::FullOfLabels => Err(SubmitError::FullOfLabels { nonce }),
         }
     }
 
@@ -325,12 +313,18 @@ impl Inference {
         let settings = self.known(topic)?;
         let closed = self.with_store(move |shared| {
             let at = shared.chain.now();
-            let closed = shared.store.close(topic, nonce, at, |submissions, learned| {
-                closing(&settings, nonce, submissions, learned)
-            });
-            Ok(closed?)
+            let make = move |closable: Closable| closing(&settings, nonce, &closable);
+            let closed = shared.store.close(topic, nonce, at, make)?;
+            let mut latest = shared.latest.write();
+            latest.n_closed += 1;
+            latest.bundles.remove(&topic);
+            Ok(closed)
         });
-        Ok(closed.await?)
+        let closed = closed.await?;
+        if closed {
+            self.shared.news.send_modify(|news| news.n_bundles += 1);
+        }
+        Ok(closed)
     }
 
     /// Learns from the epoch `nonce` of `topic` that its column came to `outcome`; with none, the
@@ -347,7 +341,7 @@ impl Inference {
         let settings = self.known(topic)?;
         let learned = self.with_store(move |shared| {
             let input = shared.store.input(topic, nonce)?;
-            let learned = shared.store.learn(topic, nonce, |bundle, learned| {
+            let learned = shared.store.learn(topic, nonce, move |bundle, learned| {
                 lesson(&settings, bundle, learned, input.zip(outcome))
             });
             Ok(learned?)
@@ -403,23 +397,36 @@ impl Shared {
             None => Blocks::starting(now, options.block_time),
         };
         store.put_blocks(blocks)?;
+        let kept = store.topics()?;
         for topic in &options.topics {
-            store.put_topic(topic)?;
+            match kept.iter().find(|kept| kept.id == topic.id) {
+                // Somebody else's by now.
+                Some(kept) if kept.creator.is_some() => {}
+                Some(kept) => {
+                    store.put_topic(&Topic { is_active: kept.is_active, ..topic.clone() })?;
+                }
+                None => store.put_topic(topic)?,
+            }
         }
         let topics = store.topics()?.into_iter().map(|topic| (topic.id, Arc::new(topic))).collect();
-        Ok(Self { store, chain: Chain::new(clock, blocks), topics })
+        Ok(Self {
+            store,
+            chain: Chain::new(clock, blocks),
+            topics: RwLock::new(topics),
+            latest: RwLock::default(),
+            news: watch::Sender::new(News::default()),
+            changing: tokio::sync::Mutex::default(),
+        })
     }
 }
 
 /// The bundle of `submissions`, if they make one.
-fn closing(
-    topic: &Topic,
-    nonce: BlockHeight,
-    submissions: &[Submission],
-    learned: &Learned,
-) -> Option<close::Closing> {
+fn closing(topic: &Topic, nonce: BlockHeight, closable: &Closable) -> Option<close::Closing> {
     let id = topic.id;
-    match close(topic, nonce, submissions, learned) {
+    let Closable { submissions, labels, learned, baseline } = closable;
+    let labels = if topic.takes_any_label() { labels } else { &topic.labels };
+    let standings = Standings { labels, learned, baseline: *baseline };
+    match close(topic, nonce, submissions, standings) {
         Ok(closing) => {
             let n_inferers = closing.bundle.inferer_values.len();
             info!(topic.id = %id, nonce, n_inferers, "closed nonce {nonce} of topic {id}");
@@ -449,7 +456,9 @@ fn lesson(
         warn!(topic.id = %id, nonce, "gave up on the truth of nonce {nonce} of topic {id}");
         return None;
     };
-    let truth = topic.truth_of(input.value, after);
+    let labels: Vec<&str> =
+        bundle.combined_value.iter().map(|value| value.label_name.as_str()).collect();
+    let truth = topic.truth_of(&labels, input.value, after);
     match learned.learn(topic, bundle, &truth) {
         Ok(losses) => {
             let (combined_loss, naive_loss) = (losses.combined, losses.naive);
@@ -460,7 +469,7 @@ fn lesson(
                 naive_loss,
                 "learned from nonce {nonce} of topic {id}"
             );
-            Some(Lesson { truth: with_labels(topic, &truth), losses, learned })
+            Some(Lesson { truth: with_labels(&labels, &truth), losses, learned })
         }
         Err(error) => {
             let cause = chain(&error);

@@ -3,7 +3,7 @@
 //! Each topic has a task of its own, so a slow answer for one delays no other. Within a topic
 //! things go one after another: an epoch is asked, then closed, and losses are learned in order.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use model::topic::{BlockHeight, TopicId};
 use task::{causes::chain, group::Group};
@@ -12,7 +12,7 @@ use tracing::{debug, info, warn};
 
 use crate::{
     Inference, ReadError, Sender, SubmitError, actor,
-    epoch::{self, Step, due},
+    epoch::{self, Care, Step, due},
     prediction,
     rows::{FlatRow, Rows, lines},
     runs::{Cause, Job, Nodes, PeerOutput, Runs},
@@ -95,18 +95,32 @@ impl Runner {
         Self { inference, topic, runs, rows, asked: None, failed: None }
     }
 
-    /// Starts a task in `group` for each topic of `inference`.
+    /// Starts a task in `group` for each topic of `inference`, and for each that is created later.
     pub fn start_all(
         inference: &Inference,
         runs: &Arc<dyn Runs>,
         rows: &Arc<dyn Rows>,
         group: &Group,
     ) {
-        for topic in inference.topics() {
-            let runner =
-                Self::new(inference.clone(), Arc::clone(topic), Arc::clone(runs), Arc::clone(rows));
-            group.spawn("topic", runner.run());
-        }
+        let (inference, tasks) = (inference.clone(), group.clone());
+        let (runs, rows) = (Arc::clone(runs), Arc::clone(rows));
+        let mut news = inference.news();
+        group.spawn("topics", async move {
+            let mut started = BTreeSet::new();
+            loop {
+                news.mark_unchanged();
+                for topic in inference.topics() {
+                    if started.insert(topic.id) {
+                        let (runs, rows) = (Arc::clone(&runs), Arc::clone(&rows));
+                        let runner = Self::new(inference.clone(), topic, runs, rows);
+                        tasks.spawn("topic", runner.run());
+                    }
+                }
+                if news.changed().await.is_err() {
+                    return;
+                }
+            }
+        });
     }
 
     /// Does what is due at each block, until it is dropped. Cancel-safe: what was not done is still
@@ -123,12 +137,19 @@ impl Runner {
     /// Does what is due now. A step that fails is logged, and due again at the next block.
     pub async fn tick(&mut self) {
         let id = self.topic.id;
+        if let Some(topic) = self.inference.topic(id) {
+            self.topic = topic;
+        }
         let height = self.inference.chain().height();
         let progress = match self.inference.progress(id).await {
             Ok(progress) => progress,
             Err(error) => return log_failed(id, "see what is due", &error),
         };
-        for step in due(self.topic.timing, &progress, height) {
+        let Topic { timing, source, is_active, .. } = self.topic.as_ref();
+        let block_time = self.inference.chain().block_time();
+        let patience = epoch::patience(*timing, source.horizon, block_time);
+        let care = Care { timing: *timing, patience, opens: *is_active };
+        for step in due(care, &progress, height) {
             let (what, done) = match step {
                 Step::Close { nonce } => ("close", self.inference.close(id, nonce).await.map(drop)),
                 Step::Learn { nonce, is_last_try } => {
@@ -175,6 +196,10 @@ impl Runner {
             Ok(outcome) if outcome.is_some() || is_last_try => {
                 self.inference.learn(id, nonce, outcome).await.map(drop)
             }
+            // The dataset went on without it: it will not come.
+            Ok(_) if self.is_past(nonce).await => {
+                self.inference.learn(id, nonce, None).await.map(drop)
+            }
             Ok(_) => Ok(()),
             Err(error) => {
                 let cause = chain(&error);
@@ -200,6 +225,17 @@ impl Runner {
         let known =
             values.filter_map(|row| Some((row.timestamp, *row.values.get(&source.column)?)));
         Ok(known.min_by_key(|(at, _)| *at).map(|(_, value)| value))
+    }
+
+    /// Whether the dataset is well past the time in which the truth of `nonce` would have been.
+    async fn is_past(&self, nonce: BlockHeight) -> bool {
+        let source = &self.topic.source;
+        let Ok(Some(input)) = self.inference.input(self.topic.id, nonce).await else {
+            return false;
+        };
+        let ends = input.at + source.horizon + source.horizon;
+        let newest = self.in_time(self.rows.newest(&source.dataset, 1)).await.unwrap_or_default();
+        newest.iter().any(|row| row.timestamp > ends + source.horizon)
     }
 
     /// Reads the newest rows, has the workers predict from them, and hands in what they said.

@@ -1,40 +1,59 @@
 //! Document 3 over HTTP: one file per path, errors in one place.
 
+mod active;
+mod consumer;
+mod consumer_price;
+mod consumer_topics;
+mod emissions;
 mod error;
 mod health;
 mod history;
+mod latest;
 mod latest_network_inferences;
+mod network_inferences;
 mod next_topic_id;
+mod stream;
+mod submissions;
 mod topic;
+mod topic_epoch;
+mod topic_settings;
 mod topics;
+mod value;
 
 use std::{io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
-use accounts::Accounts;
+use accounts::{
+    KeyId,
+    gate::{Admitted, Gate, GateWords},
+};
 use axum::{
     Router,
-    extract::{Request, State},
-    middleware::{Next, from_fn_with_state},
-    response::Response,
-    routing::get,
+    extract::{FromRef, FromRequestParts},
+    http::request::Parts,
+    routing::{get, post, put},
 };
+use model::topic::Address;
 use task::{clock::Clock, group::Group};
 use tracing::info;
 use web::{
-    auth,
     request::{RequestOptions, layered},
     serve::{BindError, bind, serve},
 };
 use wire::paths;
 
+pub use self::consumer::Consumers;
 use self::error::ApiError;
 use crate::{
-    Inference, InferenceError, InferenceOptions, rows::Rows, runner::Runner, runs::Runs,
+    Inference, InferenceError, InferenceOptions,
+    actor::{self, AddressError},
+    rows::Rows,
+    runner::Runner,
+    runs::Runs,
     topic::Topic,
 };
 
-/// The longest body taken, in bytes. No request has more than a few words yet.
-const BODY_BYTES_MAX: usize = 64 * 1024;
+/// The longest body taken, in bytes: a forecast of every inferer that an epoch takes.
+const BODY_BYTES_MAX: usize = 256 * 1024;
 
 /// How long a handler may take. Each reads a little from a local file.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
@@ -46,12 +65,14 @@ pub struct ServiceOptions {
     pub listen: String,
     /// The network's file.
     pub store: PathBuf,
-    /// Who may ask.
-    pub accounts: Accounts,
+    /// Who may ask, and how often.
+    pub gate: Gate,
     /// How long a block of the local chain takes.
     pub block_time: Duration,
     /// The topics to have beside those in the file.
     pub topics: Vec<Topic>,
+    /// For whom inferences are signed, and by whom.
+    pub consumers: Consumers,
 }
 
 /// Why the service did not start.
@@ -67,6 +88,49 @@ pub enum StartError {
     /// The address cannot be told.
     #[error("tell the address listened on")]
     Address(#[source] io::Error),
+}
+
+/// What handlers share.
+#[derive(Debug, Clone)]
+struct Service {
+    inference: Inference,
+    /// The newest bundles as they are sent.
+    bodies: Arc<emissions::Bodies>,
+    consumers: Arc<Consumers>,
+    /// Endless answers end with it.
+    group: Group,
+}
+
+/// Who holds the key of a request.
+#[derive(Debug, Clone, Copy)]
+struct Holder {
+    id: KeyId,
+    /// Whether it is an operator's, made by hand, and not of somebody who signed up.
+    is_operators: bool,
+}
+
+impl Holder {
+    /// The address that submits for the key, or for one of its models.
+    fn address(self, model: Option<&str>) -> Result<Address, AddressError> {
+        actor::of_key(self.id.get(), model)
+    }
+}
+
+impl FromRef<Service> for Inference {
+    fn from_ref(service: &Service) -> Self {
+        service.inference.clone()
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Holder {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Self::Rejection> {
+        let admitted = parts.extensions.get::<Admitted>();
+        admitted
+            .map(|Admitted(key)| Self { id: key.id, is_operators: key.account.is_none() })
+            .ok_or(ApiError::UnknownKey)
+    }
 }
 
 /// A running service. It stops with its group.
@@ -90,12 +154,12 @@ impl InferenceService {
         group: &Group,
         clock: Clock,
     ) -> Result<Self, StartError> {
-        let ServiceOptions { listen, store, accounts, block_time, topics } = options;
+        let ServiceOptions { listen, store, gate, block_time, topics, consumers } = options;
         let network = InferenceOptions { block_time, topics };
         let inference = Inference::open(&store, clock, network).await?;
         let listener = bind(&listen).await?;
         let address = listener.local_addr().map_err(StartError::Address)?;
-        serve(listener, router(inference.clone(), accounts), group);
+        serve(listener, router(inference.clone(), &gate, consumers, group), group);
         Runner::start_all(&inference, &runs, &rows, group);
         info!(%address, "inference service listening");
         Ok(Self { address, inference })
@@ -103,18 +167,33 @@ impl InferenceService {
 }
 
 /// Every path of the service. All but the health check ask for an API key.
-pub fn router(inference: Inference, accounts: Accounts) -> Router {
+pub fn router(inference: Inference, gate: &Gate, consumers: Consumers, group: &Group) -> Router {
+    let (consumers, group) = (Arc::new(consumers), group.clone());
+    let service = Service { inference, bodies: Arc::default(), consumers, group };
     let keyed = Router::new()
         .route(paths::LATEST_NETWORK_INFERENCES, get(latest_network_inferences::get))
         .route(paths::TOPIC, get(topic::get))
         .route(paths::NEXT_TOPIC_ID, get(next_topic_id::get))
-        .route(paths::TOPICS, get(topics::get))
+        .route(paths::NETWORK_INFERENCES, get(network_inferences::get))
+        .route(paths::TOPICS, get(topics::get).post(topic_settings::create))
+        .route(paths::TOPIC_SETTINGS, put(topic_settings::update))
+        .route(paths::TOPIC_ACTIVE, put(active::put))
+        .route(paths::TOPIC_SUBMISSIONS, post(submissions::post))
+        .route(paths::TOPIC_LATEST, get(latest::get))
+        .route(paths::TOPIC_VALUE, get(value::get))
+        .route(paths::TOPIC_STREAM, get(stream::get))
+        .route(paths::TOPIC_EPOCH, get(topic_epoch::get))
+        .route(paths::CONSUMER, get(consumer::get))
+        .route(paths::CONSUMER_PRICE, get(consumer_price::get))
+        .route(paths::CONSUMER_TOPICS, get(consumer_topics::get))
         .route(paths::TOPIC_HISTORY, get(history::get))
+        .merge(emissions::router())
         .fallback(not_implemented)
         .method_not_allowed_fallback(not_implemented)
-        .with_state(inference)
-        .layer(from_fn_with_state(accounts, with_key));
-    let router = Router::new().route(paths::HEALTH, get(health::get)).merge(keyed);
+        .with_state(service);
+    let words = GateWords { refuse: error::refused, key_in_query: None };
+    let router =
+        Router::new().route(paths::HEALTH, get(health::get)).merge(gate.around(keyed, words));
     let refuse = error::refusal;
     layered(
         router,
@@ -124,20 +203,6 @@ pub fn router(inference: Inference, accounts: Accounts) -> Router {
 
 async fn not_implemented() -> ApiError {
     ApiError::NotImplemented
-}
-
-/// Lets requests with a known key through.
-async fn with_key(
-    State(accounts): State<Accounts>,
-    request: Request,
-    next: Next,
-) -> Result<Response, ApiError> {
-    let key = auth::api_key(request.headers()).map_err(ApiError::NoKey)?;
-    match accounts.verify(&key).await {
-        Ok(Some(_)) => Ok(next.run(request).await),
-        Ok(None) => Err(ApiError::UnknownKey),
-        Err(error) => Err(ApiError::Accounts(error)),
-    }
 }
 
 #[cfg(test)]

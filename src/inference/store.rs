@@ -6,9 +6,10 @@
 
 mod record;
 mod tables;
+mod turns;
 mod view;
 
-use std::{fs, io, path::Path, time::Duration};
+use std::{fs, io, path::Path, sync::Arc, time::Duration};
 
 use model::{
     bundle::LabeledValue,
@@ -16,14 +17,13 @@ use model::{
     topic::{BlockHeight, TopicId},
 };
 use parking_lot::Mutex;
-use rusqlite::{
-    Connection, ErrorCode, OptionalExtension as _, Transaction, TransactionBehavior, params,
-};
+use rusqlite::{Connection, ErrorCode, OptionalExtension as _, params};
 
-pub use self::view::{ActorView, EpochView, Recent};
+use self::turns::Turns;
+pub use self::view::{ActorView, Bundles, EpochView, Received, Recent};
 use crate::{
-    chain::Blocks, close::Closing, epoch::Progress, learned::Learned, regret::Losses,
-    submission::Submission, topic::Topic,
+    chain::Blocks, close::Closing, epoch::Progress, learned::Learned, outlier::Baseline,
+    regret::Losses, submission::Submission, topic::Topic,
 };
 
 /// How long a writer waits for another process to finish its own write, which takes milliseconds.
@@ -35,6 +35,10 @@ pub const EPOCHS_KEPT: u32 = 10_000;
 
 /// The most payloads taken for one nonce: far more than there are workers. One more is refused.
 pub const SUBMISSIONS_MAX: u32 = 1024;
+
+/// The most labels of one nonce where any is taken, by the chain's parameter
+/// `max_epoch_label_registry_size`.
+pub const LABELS_MAX: u32 = 32_768;
 
 /// Why the inference file failed.
 #[derive(Debug, thiserror::Error)]
@@ -57,6 +61,15 @@ pub enum StoreError {
     /// A statement failed.
     #[error("read or write the inference file")]
     Statement(#[from] rusqlite::Error),
+    /// The changes of several callers were not kept.
+    #[error("commit to the inference file")]
+    Commit(#[source] Arc<rusqlite::Error>),
+    /// A change waited beside one that broke off, and was not made.
+    #[error("take a turn at the inference file")]
+    Aborted,
+    /// An epoch would have more than [`LABELS_MAX`] labels.
+    #[error("keep more than {LABELS_MAX} labels of an epoch")]
+    FullOfLabels,
     /// A record is not what was written.
     #[error("read or write a record of the inference file")]
     Record(#[source] serde_json::Error),
@@ -79,6 +92,8 @@ pub enum Submitted {
     NotOpen,
     /// The epoch holds [`SUBMISSIONS_MAX`] payloads.
     Full,
+    /// The epoch holds [`LABELS_MAX`] labels, and this payload would add to them.
+    FullOfLabels,
 }
 
 /// Where an epoch is in its life.
@@ -111,10 +126,23 @@ pub struct Lesson {
     pub learned: Learned,
 }
 
+/// What there is to close an epoch with.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Closable {
+    /// Its submissions, by worker.
+    pub submissions: Vec<Submission>,
+    /// The labels that came, in the order of their ids; empty where the topic says them.
+    pub labels: Vec<String>,
+    /// What was learned before.
+    pub learned: Learned,
+    /// Where values were before.
+    pub baseline: Option<Baseline>,
+}
+
 /// The file: one connection that writes, and one that reads beside it.
 #[derive(Debug)]
 pub struct Store {
-    writer: Mutex<Connection>,
+    turns: Turns,
     reader: Mutex<Connection>,
 }
 
@@ -137,7 +165,7 @@ impl Store {
         }
         let mut writer = connect(path)?;
         tables::set_up(&mut writer)?;
-        Ok(Self { writer: Mutex::new(writer), reader: Mutex::new(connect(path)?) })
+        Ok(Self { turns: Turns::new(writer), reader: Mutex::new(connect(path)?) })
     }
 
     /// The chain that the file holds, if it has begun.
@@ -163,11 +191,13 @@ impl Store {
     /// As [`Self::blocks`].
     pub fn put_blocks(&self, blocks: Blocks) -> Result<(), StoreError> {
         let micros = i64::try_from(blocks.block_time.as_micros()).unwrap_or(i64::MAX);
-        self.writer.lock().execute(
-            "INSERT OR REPLACE INTO chain (id, genesis_at, block_micros) VALUES (1, ?1, ?2)",
-            params![blocks.genesis.micros(), micros],
-        )?;
-        Ok(())
+        self.turns.write(move |write| {
+            write.execute(
+                "INSERT OR REPLACE INTO chain (id, genesis_at, block_micros) VALUES (1, ?1, ?2)",
+                params![blocks.genesis.micros(), micros],
+            )?;
+            Ok(())
+        })
     }
 
     /// Keeps `topic`, in place of the one with its number.
@@ -175,12 +205,12 @@ impl Store {
     /// # Errors
     /// As [`Self::blocks`].
     pub fn put_topic(&self, topic: &Topic) -> Result<(), StoreError> {
-        let record = record::write_topic(topic)?;
-        self.writer.lock().execute(
-            "INSERT OR REPLACE INTO topics (id, record) VALUES (?1, ?2)",
-            params![number(topic.id.get()), record],
-        )?;
-        Ok(())
+        let (id, record) = (number(topic.id.get()), record::write_topic(topic)?);
+        self.turns.write(move |write| {
+            let statement = "INSERT OR REPLACE INTO topics (id, record) VALUES (?1, ?2)";
+            write.prepare_cached(statement)?.execute(params![id, record])?;
+            Ok(())
+        })
     }
 
     /// All topics, by number.
@@ -231,12 +261,15 @@ impl Store {
         nonce: BlockHeight,
         at: Timestamp,
     ) -> Result<bool, StoreError> {
-        let n_opened = self.writer.lock().execute(
-            "INSERT OR IGNORE INTO epochs (topic_id, nonce, state, opened_at)
-             VALUES (?1, ?2, ?3, ?4)",
-            params![number(topic.get()), number(nonce), State::Open as i64, at.micros()],
-        )?;
-        Ok(n_opened > 0)
+        self.turns.write(move |write| {
+            let mut statement = write.prepare_cached(
+                "INSERT OR IGNORE INTO epochs (topic_id, nonce, state, opened_at)
+                 VALUES (?1, ?2, ?3, ?4)",
+            )?;
+            let state = State::Open as i64;
+            let values = params![number(topic.get()), number(nonce), state, at.micros()];
+            Ok(statement.execute(values)? > 0)
+        })
     }
 
     /// Keeps `input` as what the epoch `nonce` was asked with, if none was kept before.
@@ -249,12 +282,15 @@ impl Store {
         nonce: BlockHeight,
         input: Input,
     ) -> Result<(), StoreError> {
-        self.writer.lock().execute(
-            "UPDATE epochs SET input_at = ?3, input_value = ?4
-             WHERE topic_id = ?1 AND nonce = ?2 AND input_at IS NULL",
-            params![number(topic.get()), number(nonce), input.at.micros(), input.value],
-        )?;
-        Ok(())
+        self.turns.write(move |write| {
+            let mut statement = write.prepare_cached(
+                "UPDATE epochs SET input_at = ?3, input_value = ?4
+                 WHERE topic_id = ?1 AND nonce = ?2 AND input_at IS NULL",
+            )?;
+            let Input { at, value } = input;
+            statement.execute(params![number(topic.get()), number(nonce), at.micros(), value])?;
+            Ok(())
+        })
     }
 
     /// What the epoch `nonce` was asked with, if it was.
@@ -281,24 +317,14 @@ impl Store {
         &self,
         topic: TopicId,
         nonce: BlockHeight,
-        submission: &Submission,
+        submission: Submission,
         at: Timestamp,
     ) -> Result<Submitted, StoreError> {
-        let mut writer = self.writer.lock();
-        let write = begin(&mut writer)?;
-        let id = number(topic.get());
-        if state(&write, topic, nonce)? != Some(State::Open as i64) {
-            return Ok(Submitted::NotOpen);
+        match self.turns.write(move |write| take(write, (topic, nonce), &submission, at)) {
+            // It came as an error, so that the payload was not kept.
+            Err(StoreError::FullOfLabels) => Ok(Submitted::FullOfLabels),
+            submitted => submitted,
         }
-        let n_taken: u32 = write
-            .prepare_cached("SELECT count(*) FROM submissions WHERE topic_id = ?1 AND nonce = ?2")?
-            .query_row(params![id, number(nonce)], |row| row.get(0))?;
-        if n_taken >= SUBMISSIONS_MAX {
-            return Ok(Submitted::Full);
-        }
-        let n_new = insert(&write, (topic, nonce), submission, at)?;
-        write.commit()?;
-        Ok(if n_new > 0 { Submitted::Taken } else { Submitted::Repeated })
     }
 
     /// Closes the epoch `nonce` with what `make` makes of its submissions and of all that was
@@ -313,38 +339,31 @@ impl Store {
         topic: TopicId,
         nonce: BlockHeight,
         at: Timestamp,
-        make: impl FnOnce(&[Submission], &Learned) -> Option<Closing>,
+        make: impl FnOnce(Closable) -> Option<Closing> + Send + 'static,
     ) -> Result<bool, StoreError> {
-        let mut writer = self.writer.lock();
-        let write = begin(&mut writer)?;
-        if state(&write, topic, nonce)? != Some(State::Open as i64) {
-            return Ok(false);
-        }
-        let id = number(topic.get());
-        let submissions = view::submissions(&write, topic, nonce)?;
-        let closing = make(&submissions, &view::learned(&write, topic)?);
-        let next = if closing.is_some() { State::Closed } else { State::Empty };
-        write.execute(
-            "UPDATE epochs SET state = ?3, closed_at = ?4 WHERE topic_id = ?1 AND nonce = ?2",
-            params![id, number(nonce), next as i64, at.micros()],
-        )?;
-        if let Some(Closing { bundle, shares, forecasts }) = closing {
-            for forecast in &forecasts {
-                insert(&write, (topic, nonce), forecast, at)?;
+        self.turns.write(move |write| {
+            if state(write, topic, nonce)? != Some(State::Open as i64) {
+                return Ok(false);
             }
-            write.execute(
-                "INSERT INTO bundles (topic_id, nonce, record, shares) VALUES (?1, ?2, ?3, ?4)",
-                params![
-                    id,
-                    number(nonce),
-                    record::write_bundle(bundle)?,
-                    record::write_standing(&shares)?
-                ],
-            )?;
-        }
-        drop_old(&write, topic)?;
-        write.commit()?;
-        Ok(true)
+            let closing = make(Closable {
+                submissions: view::submissions(write, topic, nonce)?,
+                labels: view::labels(write, topic, nonce)?,
+                learned: view::learned(write, topic)?,
+                baseline: view::baseline(write, topic)?,
+            });
+            let next = if closing.is_some() { State::Closed } else { State::Empty };
+            write
+                .prepare_cached(
+                    "UPDATE epochs SET state = ?3, closed_at = ?4
+                     WHERE topic_id = ?1 AND nonce = ?2",
+                )?
+                .execute(params![number(topic.get()), number(nonce), next as i64, at.micros()])?;
+            if let Some(closing) = closing {
+                keep(write, (topic, nonce), closing, at)?;
+            }
+            drop_old(write, topic)?;
+            Ok(true)
+        })
     }
 
     /// Learns from the epoch `nonce` what `teach` makes of its bundle and of all that was learned
@@ -356,43 +375,113 @@ impl Store {
         &self,
         topic: TopicId,
         nonce: BlockHeight,
-        teach: impl FnOnce(&model::bundle::Bundle, Learned) -> Option<Lesson>,
+        teach: impl FnOnce(&model::bundle::Bundle, Learned) -> Option<Lesson> + Send + 'static,
     ) -> Result<bool, StoreError> {
-        let mut writer = self.writer.lock();
-        let write = begin(&mut writer)?;
-        if state(&write, topic, nonce)? != Some(State::Closed as i64) {
-            return Ok(false);
-        }
-        let id = number(topic.get());
-        let bundle = view::bundle(&write, topic, nonce)?;
-        let learned = view::learned(&write, topic)?;
-        let lesson = bundle.and_then(|bundle| teach(&bundle, learned));
-        let next = if lesson.is_some() { State::Learned } else { State::GivenUp };
-        write.execute(
-            "UPDATE epochs SET state = ?3 WHERE topic_id = ?1 AND nonce = ?2",
-            params![id, number(nonce), next as i64],
-        )?;
-        if let Some(Lesson { truth, losses, learned }) = lesson {
-            write.execute(
-                "UPDATE epochs SET truth = ?3, combined_loss = ?4, naive_loss = ?5, losses = ?6
-                 WHERE topic_id = ?1 AND nonce = ?2",
-                params![
+        self.turns.write(move |write| {
+            if state(write, topic, nonce)? != Some(State::Closed as i64) {
+                return Ok(false);
+            }
+            let id = number(topic.get());
+            let bundle = view::bundle(write, topic, nonce)?;
+            let learned = view::learned(write, topic)?;
+            let lesson = bundle.and_then(|bundle| teach(&bundle, learned));
+            let next = if lesson.is_some() { State::Learned } else { State::GivenUp };
+            write
+                .prepare_cached("UPDATE epochs SET state = ?3 WHERE topic_id = ?1 AND nonce = ?2")?
+                .execute(params![id, number(nonce), next as i64])?;
+            let Some(Lesson { truth, losses, learned }) = lesson else { return Ok(true) };
+            write
+                .prepare_cached(
+                    "UPDATE epochs SET truth = ?3, combined_loss = ?4, naive_loss = ?5, losses = ?6
+                     WHERE topic_id = ?1 AND nonce = ?2",
+                )?
+                .execute(params![
                     id,
                     number(nonce),
                     record::write_values(&truth)?,
                     losses.combined,
                     losses.naive,
                     record::write_losses(&losses)?
-                ],
-            )?;
-            write.execute(
-                "INSERT OR REPLACE INTO learned (topic_id, record) VALUES (?1, ?2)",
-                params![id, record::write_learned(&learned)?],
-            )?;
-        }
-        write.commit()?;
-        Ok(true)
+                ])?;
+            write
+                .prepare_cached(
+                    "INSERT OR REPLACE INTO learned (topic_id, record) VALUES (?1, ?2)",
+                )?
+                .execute(params![id, record::write_learned(&learned)?])?;
+            Ok(true)
+        })
     }
+}
+
+/// Takes a payload, unless something is in its way.
+fn take(
+    write: &Connection,
+    (topic, nonce): (TopicId, BlockHeight),
+    submission: &Submission,
+    at: Timestamp,
+) -> Result<Submitted, StoreError> {
+    if state(write, topic, nonce)? != Some(State::Open as i64) {
+        return Ok(Submitted::NotOpen);
+    }
+    let key = params![number(topic.get()), number(nonce)];
+    let count = "SELECT count(*) FROM submissions WHERE topic_id = ?1 AND nonce = ?2";
+    let n_taken: u32 = write.prepare_cached(count)?.query_row(key, |row| row.get(0))?;
+    if n_taken >= SUBMISSIONS_MAX {
+        return Ok(Submitted::Full);
+    }
+    if insert(write, (topic, nonce), submission, at)? == 0 {
+        return Ok(Submitted::Repeated);
+    }
+    // A label without an id is one that the topic does not name.
+    for value in submission.inference.iter().filter(|value| value.label_id == 0) {
+        write
+            .prepare_cached(
+                "INSERT OR IGNORE INTO labels (topic_id, nonce, label, label_id)
+                 SELECT ?1, ?2, ?3, 1 + count(*) FROM labels WHERE topic_id = ?1 AND nonce = ?2",
+            )?
+            .execute(params![number(topic.get()), number(nonce), value.label_name])?;
+    }
+    let count = "SELECT count(*) FROM labels WHERE topic_id = ?1 AND nonce = ?2";
+    let n_labels: u32 = write.prepare_cached(count)?.query_row(key, |row| row.get(0))?;
+    if n_labels > LABELS_MAX {
+        return Err(StoreError::FullOfLabels);
+    }
+    Ok(Submitted::Taken)
+}
+
+/// Keeps what closing an epoch gave.
+fn keep(
+    write: &Connection,
+    (topic, nonce): (TopicId, BlockHeight),
+    closing: Closing,
+    at: Timestamp,
+) -> Result<(), StoreError> {
+    let Closing { bundle, shares, forecasts, resistant, baseline, intervals } = closing;
+    for forecast in &forecasts {
+        insert(write, (topic, nonce), forecast, at)?;
+    }
+    let id = number(topic.get());
+    write
+        .prepare_cached(
+            "INSERT INTO bundles (topic_id, nonce, record, shares, intervals, resistant)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        )?
+        .execute(params![
+            id,
+            number(nonce),
+            record::write_bundle(bundle)?,
+            record::write_standing(&shares)?,
+            record::write_intervals(&intervals)?,
+            resistant.map(record::write_bundle).transpose()?
+        ])?;
+    if let Some(Baseline { median, spread }) = baseline {
+        write
+            .prepare_cached(
+                "INSERT OR REPLACE INTO baselines (topic_id, median, spread) VALUES (?1, ?2, ?3)",
+            )?
+            .execute(params![id, median, spread])?;
+    }
+    Ok(())
 }
 
 /// A connection that waits for its turn and writes through to the disk.
@@ -405,11 +494,6 @@ fn connect(path: &Path) -> Result<Connection, StoreError> {
     };
     prepare().map_err(StoreError::Open)?;
     Ok(connection)
-}
-
-/// A transaction that takes its turn among the writers at once, not at its first write.
-fn begin(connection: &mut Connection) -> Result<Transaction<'_>, StoreError> {
-    Ok(connection.transaction_with_behavior(TransactionBehavior::Immediate)?)
 }
 
 fn state(
@@ -453,7 +537,7 @@ fn drop_old(write: &Connection, topic: TopicId) -> Result<(), StoreError> {
         .query_row(params![id, EPOCHS_KEPT], |row| row.get(0))
         .optional()?;
     if let Some(nonce) = oldest_gone {
-        for table in ["epochs", "submissions", "bundles"] {
+        for table in ["epochs", "submissions", "bundles", "labels"] {
             let statement = format!("DELETE FROM {table} WHERE topic_id = ?1 AND nonce <= ?2");
             write.execute(&statement, params![id, nonce])?;
         }

@@ -1,13 +1,16 @@
 //! Submissions: what an actor hands in for one epoch, checked against its topic.
 
-use std::collections::BTreeMap;
+use std::{cmp::Ordering, collections::BTreeMap};
 
 use model::{
     bundle::LabeledValue,
     topic::{Address, SINGLE_LABEL},
 };
 
-use crate::{synthesis::Values, topic::Topic};
+use crate::{
+    synthesis::Values,
+    topic::{Topic, label},
+};
 
 /// The longest number taken, in bytes. A double has at most 17 significant digits; exact decimals
 /// of the chain have 34.
@@ -35,8 +38,8 @@ pub struct Submission {
     pub worker: Address,
     /// Who is behind the address, where that is known.
     pub name: Option<String>,
-    /// One value for each label of the topic, in its order, as the texts that came; empty if it
-    /// does not infer.
+    /// One value for each label of the topic, in its order, as the texts that came; on a topic that
+    /// takes any label those that came alone, without ids. Empty if it does not infer.
     pub inference: Vec<LabeledValue>,
     /// The losses it expects, by inferer, as the texts that came.
     pub forecast: BTreeMap<Address, String>,
@@ -49,7 +52,13 @@ pub enum PayloadError {
     /// Neither an inference nor a forecast.
     #[error("take a submission without an inference or a forecast")]
     Empty,
-    /// A label the topic does not have.
+    /// More labels than one payload may have.
+    #[error("take more than {n_max} labels")]
+    ManyLabels {
+        /// How many it may have.
+        n_max: u32,
+    },
+    /// A label the topic does not have, or no label at all.
     #[error("take label `{label}`, which the topic does not have")]
     UnknownLabel {
         /// The label, shortened.
@@ -67,8 +76,8 @@ pub enum PayloadError {
         /// The text, shortened.
         text: String,
     },
-    /// All values are the labels' default, 0.
-    #[error("take values that are all 0")]
+    /// All values are the labels' default.
+    #[error("take values that are all the default")]
     NothingBelieved,
     /// Values that do not sum to 1.
     #[error("take the values: require_unity violated: sum={sum} tol={tolerance}")]
@@ -109,9 +118,15 @@ impl Submission {
         Ok(Self { worker, name, inference, forecast })
     }
 
-    /// The values as numbers, in the order of the topic's labels; none if it does not infer.
-    pub fn values(&self) -> Option<Values> {
-        if self.inference.is_empty() { None } else { numbers(&self.inference) }
+    /// The values as numbers, in the order of `labels`, each of those that is missing as `default`;
+    /// none if it does not infer.
+    pub fn values(&self, labels: &[String], default: f64) -> Option<Values> {
+        if self.inference.is_empty() { None } else { numbers(&self.dense(labels, default)) }
+    }
+
+    /// The values under `labels`, each of those that is missing as `default`.
+    pub fn dense(&self, labels: &[String], default: f64) -> Vec<LabeledValue> {
+        dense(&self.inference, labels, default)
     }
 
     /// The expected losses as numbers.
@@ -126,13 +141,13 @@ pub fn numbers(values: &[LabeledValue]) -> Option<Values> {
     values.iter().map(|value| number(&value.value).ok()).collect()
 }
 
-/// `values` under the labels of `topic`, as the shortest texts that read back as the same numbers.
-pub fn with_labels(topic: &Topic, values: &[f64]) -> Vec<LabeledValue> {
-    let ids = (1..).zip(&topic.labels);
+/// `values` under `labels`, as the shortest texts that read back as the same numbers.
+pub fn with_labels<L: AsRef<str>>(labels: &[L], values: &[f64]) -> Vec<LabeledValue> {
+    let ids = (1..).zip(labels);
     ids.zip(values)
         .map(|((label_id, label), value)| LabeledValue {
             label_id,
-            label_name: label.clone(),
+            label_name: label.as_ref().to_owned(),
             value: decimal(*value),
         })
         .collect()
@@ -147,42 +162,63 @@ fn labeled(
     topic: &Topic,
     values: Vec<(String, String)>,
 ) -> Result<Vec<LabeledValue>, PayloadError> {
-    let mut by_label = BTreeMap::new();
+    let n_max = topic.labeling.per_submission_max;
+    if u32::try_from(values.len()).unwrap_or(u32::MAX) > n_max {
+        return Err(PayloadError::ManyLabels { n_max });
+    }
+    let mut came = Vec::new();
     for (label, text) in values {
         number(&text)?;
-        let label = canonical(topic, &label)?;
-        if by_label.insert(label.clone(), text.trim().to_owned()).is_some() {
-            return Err(PayloadError::RepeatedLabel { label });
+        let label_name = known(topic, &label)?;
+        if came.iter().any(|value: &LabeledValue| value.label_name == label_name) {
+            return Err(PayloadError::RepeatedLabel { label: label_name });
         }
+        came.push(LabeledValue { label_id: 0, label_name, value: text.trim().to_owned() });
     }
-    let mut text_of = |label: &String| by_label.remove(label).unwrap_or_else(|| "0".to_owned());
-    let value = |(label_id, label): (u32, &String)| LabeledValue {
-        label_id,
-        label_name: label.clone(),
-        value: text_of(label),
-    };
-    let inference: Vec<LabeledValue> = (1..).zip(&topic.labels).map(value).collect();
-    let values = numbers(&inference).unwrap_or_default();
-    if !topic.is_single() && values.iter().all(|value| *value == 0.0) {
+    let default = topic.labeling.default;
+    // The same number, however it is written.
+    let is_default = |number: f64| number.partial_cmp(&default) == Some(Ordering::Equal);
+    let says = |value: &LabeledValue| number(&value.value).is_ok_and(|number| !is_default(number));
+    if topic.labeling.is_multi && !came.iter().any(says) {
         return Err(PayloadError::NothingBelieved);
     }
     if let Some(tolerance) = topic.unity_tolerance {
-        let sum: f64 = values.iter().sum();
+        let sum: f64 = came.iter().filter_map(|value| number(&value.value).ok()).sum();
         if (sum - 1.0).abs() > tolerance {
             return Err(PayloadError::Unity { sum, tolerance });
         }
     }
-    Ok(inference)
+    if topic.takes_any_label() {
+        came.retain(says);
+        return Ok(came);
+    }
+    Ok(dense(&came, &topic.labels, default))
 }
 
-/// The label of `topic` that `label` means. An empty one means the only one.
-fn canonical(topic: &Topic, label: &str) -> Result<String, PayloadError> {
-    let trimmed = label.trim();
-    let wanted = if trimmed.is_empty() { SINGLE_LABEL } else { trimmed };
-    let found = topic.labels.iter().find(|known| known.eq_ignore_ascii_case(wanted));
-    found
-        .cloned()
-        .ok_or_else(|| PayloadError::UnknownLabel { label: label.chars().take(64).collect() })
+/// `values` under `labels`, each of those that is missing as `default`.
+fn dense(values: &[LabeledValue], labels: &[String], default: f64) -> Vec<LabeledValue> {
+    let by_label: BTreeMap<&String, &String> =
+        values.iter().map(|value| (&value.label_name, &value.value)).collect();
+    let value = |(label_id, label): (u32, &String)| LabeledValue {
+        label_id,
+        label_name: label.clone(),
+        value: by_label.get(label).map_or_else(|| decimal(default), |text| (*text).clone()),
+    };
+    (1..).zip(labels).map(value).collect()
+}
+
+/// The label that `label` means on `topic`. An empty one means the only one.
+fn known(topic: &Topic, label: &str) -> Result<String, PayloadError> {
+    let unknown = || PayloadError::UnknownLabel { label: label.chars().take(64).collect() };
+    if label.trim().is_empty() && topic.is_single() {
+        return Ok(SINGLE_LABEL.to_owned());
+    }
+    let canonical = label::canonical(label, topic.labeling).ok_or_else(unknown)?;
+    if topic.takes_any_label() || topic.labels.contains(&canonical) {
+        Ok(canonical)
+    } else {
+        Err(unknown())
+    }
 }
 
 /// The number that `text` is, if it is a decimal one of reasonable size.

@@ -3,10 +3,11 @@
 //! The formulas are those of the public chain, in both of its generations; all of it is plain
 //! functions of values. [`weights`] turns regrets into weights, [`implied`] a forecaster's expected
 //! losses into the value they imply, [`combine`] weighs values, [`leave_out`] repeats it without
-//! one actor or with one alone. Absent on purpose: clocks, stores, and where submissions come from.
+//! one actor or with one alone, [`interval`] says how far apart the values lie. Absent on purpose: clocks, stores, and where submissions come from.
 
 pub mod combine;
 pub mod implied;
+pub mod interval;
 pub mod leave_out;
 pub mod weights;
 
@@ -73,6 +74,11 @@ pub struct Synthesis {
     pub inferer_weights: BTreeMap<Address, f64>,
     /// Each forecaster's share in the combined value.
     pub forecaster_weights: BTreeMap<Address, f64>,
+    /// Where the values lie at each of [`interval::PERCENTILES`], counted by their shares: one list
+    /// for each label. Empty where there are no weights, as for one inferer alone.
+    pub confidence_interval: Vec<Values>,
+    /// What regrets were divided by for the combined value; none where they did not count.
+    pub scale: Option<f64>,
 }
 
 /// Why nothing can be inferred.
@@ -124,7 +130,10 @@ pub fn synthesize(epoch: &Epoch<'_>) -> Result<Synthesis, SynthesisError> {
     let shares = normalized(&table.weights(&everyone, &line)).unwrap_or_default();
     let (of_inferers, of_forecasters) =
         shares.split_at_checked(table.n_inferers()).unwrap_or_default();
+    let own_scale = || params.common_scale().unwrap_or_else(|| scale(&line, &params));
     Ok(Synthesis {
+        confidence_interval: intervals(&table, &everyone, &shares),
+        scale: (epoch.newcomers != Newcomers::Everyone).then(own_scale),
         combined: table.combined(&everyone, &line),
         naive: table.combined(&inferers, &table.naive_line()),
         one_out_inferer: leave_out::one_out_inferer(&table, &implied),
@@ -135,6 +144,18 @@ pub fn synthesize(epoch: &Epoch<'_>) -> Result<Synthesis, SynthesisError> {
         inferer_weights: named(table.inferers(), of_inferers.iter().copied()),
         forecaster_weights: named(table.forecasters(), of_forecasters.iter().copied()),
     })
+}
+
+/// The confidence interval of each label, over `actors` by their `shares`.
+fn intervals(table: &Table<'_>, actors: &[usize], shares: &[f64]) -> Vec<Values> {
+    let n_labels = table.value(0).len();
+    let of_label = |label_idx: usize| {
+        let values: Vec<f64> =
+            actors.iter().filter_map(|idx| table.value(*idx).get(label_idx)).copied().collect();
+        interval::percentiles(&values, shares, &interval::PERCENTILES)
+    };
+    let intervals = (0..n_labels).map(of_label);
+    intervals.filter(|values| !values.is_empty()).collect()
 }
 
 /// The one scale of everything in `epoch`: the stored one, or that of the ordinary regrets of all
@@ -165,5 +186,3 @@ fn check_even(epoch: &Epoch<'_>) -> Result<(), SynthesisError> {
 
 #[cfg(test)]
 mod properties;
-#[cfg(test)]
-mod tests;

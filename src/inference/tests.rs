@@ -146,7 +146,7 @@ impl Stage {
     }
 
     fn id(&self) -> TopicId {
-        self.inference.topics().next().unwrap().id
+        self.inference.topics()[0].id
     }
 
     /// Lets `n_blocks` pass, one after another.
@@ -158,7 +158,7 @@ impl Stage {
     }
 
     async fn latest(&self) -> Bundle {
-        self.inference.latest(self.id()).await.unwrap()
+        self.inference.latest(self.id()).await.unwrap().bundle.clone()
     }
 
     /// Reopens what the files hold at this moment, as after a power cut.
@@ -168,7 +168,7 @@ impl Stage {
             let entry = entry.unwrap();
             fs::copy(entry.path(), folder.path().join(entry.file_name())).unwrap();
         }
-        let topic = self.inference.topics().next().unwrap().as_ref().clone();
+        let topic = self.inference.topics()[0].as_ref().clone();
         let (inference, runner) = open(folder.path(), &self.clock, topic, 1, &self.runs).await;
         Self { folder, inference, runner, ..self }
     }
@@ -228,11 +228,11 @@ async fn losses_are_learned_after_the_lag_and_the_better_worker_comes_to_count()
     let mut stage = Stage::load().await;
     stage.runner.tick().await;
     stage.pass(59).await;
-    let history = stage.inference.history(stage.id(), 10).await.unwrap();
+    let history = stage.inference.history(stage.id(), 0..=BlockHeight::MAX, 10).await.unwrap();
     assert_eq!(history.iter().map(|e| e.bundle.nonce).collect::<Vec<_>>(), [1, 13, 25, 37, 49]);
     assert!(history.iter().all(|epoch| epoch.truth.is_empty()));
     stage.pass(1).await;
-    let history = stage.inference.history(stage.id(), 10).await.unwrap();
+    let history = stage.inference.history(stage.id(), 0..=BlockHeight::MAX, 10).await.unwrap();
     // The row a minute after the newest there was at block 1.
     assert_eq!(history[0].truth[0].value, "50.06");
     let error: f64 = 55.0 - 50.06;
@@ -258,7 +258,7 @@ async fn a_direction_is_judged_in_the_time_of_its_dataset() {
     let mut stage = Stage::with_topic(demo_topics().unwrap().remove(1), 60).await;
     stage.runner.tick().await;
     stage.pass(60).await;
-    let history = stage.inference.history(stage.id(), 10).await.unwrap();
+    let history = stage.inference.history(stage.id(), 0..=BlockHeight::MAX, 10).await.unwrap();
     let truth: Vec<_> = history[0].truth.iter().map(|value| value.value.as_str()).collect();
     // From 50 to 50 + 1800 / 1000: up by more than a thousandth.
     assert_eq!(truth, ["1", "0", "0"]);
@@ -342,7 +342,7 @@ async fn a_long_stop_closes_what_was_open_and_skips_what_was_missed() {
     stage.pass(7).await;
     assert_eq!(stage.latest().await.nonce, 1001);
     // Its truth was there all along.
-    let history = stage.inference.history(stage.id(), 10).await.unwrap();
+    let history = stage.inference.history(stage.id(), 0..=BlockHeight::MAX, 10).await.unwrap();
     assert_eq!(history[0].truth[0].value, "50.06");
 }
 
@@ -395,7 +395,7 @@ async fn heights_and_topics_outlast_the_program() {
     assert_eq!(reopened.chain().height(), 100);
     stage.clock.advance(Duration::from_secs(5));
     assert_eq!(reopened.chain().height(), 101);
-    let topics: Vec<Topic> = reopened.topics().map(|topic| topic.as_ref().clone()).collect();
+    let topics: Vec<Topic> = reopened.topics().iter().map(|topic| topic.as_ref().clone()).collect();
     assert_eq!(topics, demo_topics().unwrap()[..1]);
 }
 

@@ -1,12 +1,14 @@
 //! Topics: what is predicted, from which data, when, and how the predictions are judged.
 
 mod demo;
+pub mod label;
+pub mod settings;
 
 use std::{collections::BTreeMap, time::Duration};
 
 use model::{
     node::Subgroup,
-    topic::{BlockHeight, SINGLE_LABEL, TopicId},
+    topic::{Address, BlockHeight, SINGLE_LABEL, TopicId},
 };
 
 pub use self::demo::demo_topics;
@@ -18,8 +20,14 @@ use crate::{
 /// What keeps a sum of weights from zero, by the chain's parameters.
 const EPSILON_SAFE_DIV: f64 = 1e-7;
 
-/// The longest label taken, in bytes, by the chain's parameters.
-pub const LABEL_BYTES_MAX: usize = 64;
+/// How many labels one payload may have where a topic does not say.
+const LABELS_PER_SUBMISSION_MAX: u32 = 256;
+
+/// The longest name, by the chain's parameter `max_string_length`.
+pub const STRING_BYTES_MAX: usize = 255;
+
+/// The farthest a topic may look ahead: further than any dataset of a laptop reaches back.
+const HORIZON_DAYS_MAX: u64 = 366;
 
 /// The most labels a topic may have, by the chain's parameters.
 pub const LABELS_MAX: usize = 256;
@@ -108,6 +116,31 @@ pub struct Predictor {
     pub env: BTreeMap<String, String>,
 }
 
+/// Which labels a topic takes, and how.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Labeling {
+    /// Whether it has several outputs. One label of several says the same as one output.
+    pub is_multi: bool,
+    /// Whether `Up` is another label than `up`. Otherwise all are in small letters.
+    pub is_case_sensitive: bool,
+    /// What a label that was not submitted is. One submitted with this value was not.
+    pub default: f64,
+    /// How many labels one payload may have.
+    pub per_submission_max: u32,
+}
+
+/// The part of the actors that the chain would keep active, by the quantile of their scores. Here
+/// all who submit are.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ActiveQuantiles {
+    /// Of inferers.
+    pub inferer: f64,
+    /// Of forecasters.
+    pub forecaster: f64,
+    /// Of reputers.
+    pub reputer: f64,
+}
+
 /// One topic.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Topic {
@@ -117,9 +150,17 @@ pub struct Topic {
     pub name: String,
     /// What its values are.
     pub kind: TopicKind,
-    /// Its labels, whose ids are their places from 1. [`SINGLE_LABEL`] alone on a topic with one
-    /// output.
+    /// The labels it takes, whose ids are their places from 1: [`SINGLE_LABEL`] alone on a topic with
+    /// one output. With none, any label is taken, and ids are given in each epoch as labels come.
     pub labels: Vec<String>,
+    /// Which labels it takes, and how.
+    pub labeling: Labeling,
+    /// Who created it; none for one that the program came with.
+    pub creator: Option<Address>,
+    /// Whether epochs open. A topic at rest still ends the ones that are open.
+    pub is_active: bool,
+    /// Whom the chain would keep active.
+    pub active_quantiles: ActiveQuantiles,
     /// How far the sum of a submission may be from 1; none where sums are free.
     pub unity_tolerance: Option<f64>,
     /// When.
@@ -150,11 +191,41 @@ pub enum TopicSettingsError {
         /// Which topic.
         id: TopicId,
     },
-    /// No labels, too many, one twice, or one that is unfit.
-    #[error("set topic {id}: its labels are 1 to {LABELS_MAX} different short names")]
+    /// Too many labels, one twice, or one that is unfit; or other than `y` on a single output.
+    #[error(
+        "set topic {id}: its labels are up to {LABELS_MAX} different short names, `y` alone for one output"
+    )]
     Labels {
         /// Which topic.
         id: TopicId,
+    },
+    /// A sum of 1 where labels left out count for something.
+    #[error("set topic {id}: values that sum to 1 need the default 0")]
+    Default {
+        /// Which topic.
+        id: TopicId,
+    },
+    /// Several outputs, and one column to judge them by.
+    #[error("set topic {id}: the value of a column is the truth of one label only")]
+    Truth {
+        /// Which topic.
+        id: TopicId,
+    },
+    /// A number that is not one, or is out of its range.
+    #[error("set topic {id}: {what} is out of range")]
+    Range {
+        /// Which topic.
+        id: TopicId,
+        /// Which number.
+        what: &'static str,
+    },
+    /// A name or a reference that is empty or far too long.
+    #[error("set topic {id}: its {what} is empty or has more than {STRING_BYTES_MAX} bytes")]
+    Text {
+        /// Which topic.
+        id: TopicId,
+        /// Which text.
+        what: &'static str,
     },
     /// Unity asked of a single output.
     #[error("set topic {id}: a single output cannot be asked to sum to 1")]
@@ -178,8 +249,13 @@ pub enum TopicSettingsError {
 
 impl Topic {
     /// Whether it has one output only, under the label [`SINGLE_LABEL`].
-    pub fn is_single(&self) -> bool {
-        matches!(self.labels.as_slice(), [label] if label == SINGLE_LABEL)
+    pub const fn is_single(&self) -> bool {
+        !self.labeling.is_multi
+    }
+
+    /// Whether any label is taken.
+    pub fn takes_any_label(&self) -> bool {
+        self.labels.is_empty()
     }
 
     /// The settings of its weights, with the scale that was stored with its regrets, if any.
@@ -210,31 +286,81 @@ impl Topic {
         let mut sorted = self.labels.clone();
         sorted.sort();
         sorted.dedup();
-        let are_fit = self.labels.iter().all(|label| is_label(label));
-        if sorted.is_empty()
-            || self.labels.len() > LABELS_MAX
-            || !are_fit
-            || sorted.len() != self.labels.len()
-        {
+        let are_fit = self.labels.iter().all(|label| label::is_fit(label, self.labeling));
+        let is_single_fit = !self.is_single() || self.labels == [SINGLE_LABEL];
+        let are_few = self.labels.len() <= LABELS_MAX && sorted.len() == self.labels.len();
+        if !are_fit || !are_few || !is_single_fit {
             return Err(TopicSettingsError::Labels { id });
         }
-        if self.is_single() && self.unity_tolerance.is_some() {
+        if self.unity_tolerance.is_some() && self.is_single() {
             return Err(TopicSettingsError::Unity { id });
         }
-        let LossRule { allow_negative, floor, .. } = self.judging.loss;
-        let has_logarithm = floor > 0.0 && floor.is_finite();
-        if !allow_negative && !has_logarithm {
-            return Err(TopicSettingsError::Floor { id });
+        if self.unity_tolerance.is_some() && self.labeling.default != 0.0 {
+            return Err(TopicSettingsError::Default { id });
         }
-        let is_direction = matches!(self.truth, Truth::Direction { .. });
-        if is_direction && sorted != ["down", "flat", "up"] {
-            return Err(TopicSettingsError::Direction { id });
+        match self.truth {
+            Truth::Direction { .. } if !sorted.is_empty() && sorted != ["down", "flat", "up"] => {
+                return Err(TopicSettingsError::Direction { id });
+            }
+            Truth::Direction { .. } if self.is_single() => {
+                return Err(TopicSettingsError::Direction { id });
+            }
+            Truth::Value if self.labels.len() != 1 => return Err(TopicSettingsError::Truth { id }),
+            _ => {}
         }
-        Ok(())
+        self.check_texts()?;
+        self.check_numbers()
     }
 
-    /// What came true where `column` went from `before` to `after`: a number for each label.
-    pub fn truth_of(&self, before: f64, after: f64) -> Vec<f64> {
+    fn check_texts(&self) -> Result<(), TopicSettingsError> {
+        let predictor = self.predictor.as_ref();
+        let texts = [
+            ("name", Some(&self.name)),
+            ("dataset", Some(&self.source.dataset)),
+            ("column", Some(&self.source.column)),
+            ("function", predictor.map(|predictor| &predictor.function)),
+            ("method", predictor.map(|predictor| &predictor.method)),
+        ];
+        let is_unfit = |text: &String| text.is_empty() || text.len() > STRING_BYTES_MAX;
+        let unfit = texts.into_iter().find(|(_, text)| text.is_some_and(is_unfit));
+        unfit.map_or(Ok(()), |(what, _)| Err(TopicSettingsError::Text { id: self.id, what }))
+    }
+
+    fn check_numbers(&self) -> Result<(), TopicSettingsError> {
+        let Judging { loss, p_norm, c_norm, alpha_regret, merit_sortition_alpha, epsilon, .. } =
+            self.judging;
+        let has_logarithm = loss.floor > 0.0 && loss.floor.is_finite();
+        if !loss.allow_negative && !has_logarithm {
+            return Err(TopicSettingsError::Floor { id: self.id });
+        }
+        let of_one = 0.0..=1.0;
+        let quantiles = self.active_quantiles;
+        let threshold = match self.truth {
+            Truth::Direction { threshold } => threshold,
+            Truth::Value => 0.0,
+        };
+        let days = self.source.horizon.as_secs() / 86_400;
+        let is_fit = [
+            ("p_norm", (0.1..=100.0).contains(&p_norm)),
+            ("c_norm", (-100.0..=100.0).contains(&c_norm)),
+            ("alpha_regret", alpha_regret > 0.0 && alpha_regret <= 1.0),
+            ("merit_sortition_alpha", of_one.contains(&merit_sortition_alpha)),
+            ("epsilon", epsilon > 0.0 && epsilon.is_finite()),
+            ("active_inferer_quantile", of_one.contains(&quantiles.inferer)),
+            ("active_forecaster_quantile", of_one.contains(&quantiles.forecaster)),
+            ("active_reputer_quantile", of_one.contains(&quantiles.reputer)),
+            ("label_default_value", self.labeling.default.is_finite()),
+            ("unity_tolerance", self.unity_tolerance.is_none_or(|t| of_one.contains(&t))),
+            ("max_labels_per_submission", self.labeling.per_submission_max > 0),
+            ("threshold", of_one.contains(&threshold)),
+            ("horizon", days < HORIZON_DAYS_MAX),
+        ];
+        let unfit = is_fit.into_iter().find(|(_, is_fit)| !is_fit);
+        unfit.map_or(Ok(()), |(what, _)| Err(TopicSettingsError::Range { id: self.id, what }))
+    }
+
+    /// What came true where the column went from `before` to `after`: a number for each of `labels`.
+    pub fn truth_of<L: AsRef<str>>(&self, labels: &[L], before: f64, after: f64) -> Vec<f64> {
         let Truth::Direction { threshold } = self.truth else { return vec![after] };
         let step = if before == 0.0 { 0.0 } else { (after - before) / before.abs() };
         let direction = if step > threshold {
@@ -244,9 +370,28 @@ impl Topic {
         } else {
             "flat"
         };
-        let is_true = |label: &String| if label == direction { 1.0 } else { 0.0 };
-        self.labels.iter().map(is_true).collect()
+        let is_true = |label: &L| if label.as_ref() == direction { 1.0 } else { 0.0 };
+        labels.iter().map(is_true).collect()
     }
+}
+
+impl Labeling {
+    /// Of a topic with one output.
+    pub const SINGLE: Self =
+        Self { is_multi: false, is_case_sensitive: false, default: 0.0, per_submission_max: 1 };
+
+    /// Of a topic with several.
+    pub const MULTI: Self = Self {
+        is_multi: true,
+        is_case_sensitive: false,
+        default: 0.0,
+        per_submission_max: LABELS_PER_SUBMISSION_MAX,
+    };
+}
+
+impl ActiveQuantiles {
+    /// As in the chain's examples.
+    pub const USUAL: Self = Self { inferer: 0.25, forecaster: 0.25, reputer: 0.25 };
 }
 
 impl Judging {
@@ -263,15 +408,6 @@ impl Judging {
             n_experienced_min: 10,
         }
     }
-}
-
-/// Whether `label` is one that the chain takes: short, of letters, digits and `_ - space / .`.
-fn is_label(label: &str) -> bool {
-    let is_fit = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | ' ' | '/' | '.');
-    !label.is_empty()
-        && label.len() <= LABEL_BYTES_MAX
-        && label.chars().all(is_fit)
-        && label.trim() == label
 }
 
 #[cfg(test)]

@@ -11,25 +11,51 @@ pub enum Resolution {
     Raw,
     /// Buckets of five minutes.
     FiveMinutes,
+    /// Buckets of a quarter of an hour. Document 2 does not have them.
+    FifteenMinutes,
     /// Buckets of an hour.
     Hour,
+    /// Buckets of four hours. Document 2 does not have them.
+    FourHours,
     /// Buckets of a day.
     Day,
 }
 
 /// A text names no resolution.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("read `{text}` as a resolution, which is raw, 5m, 1h or 1d")]
+#[error("read `{text}` as a resolution, which is raw, 5m, 15m, 1h, 4h or 1d")]
 pub struct ResolutionError {
     text: String,
 }
 
 impl Resolution {
     /// Every resolution, finest first.
-    pub const ALL: [Self; 4] = [Self::Raw, Self::FiveMinutes, Self::Hour, Self::Day];
+    pub const ALL: [Self; 6] = [
+        Self::Raw,
+        Self::FiveMinutes,
+        Self::FifteenMinutes,
+        Self::Hour,
+        Self::FourHours,
+        Self::Day,
+    ];
+
+    /// The resolutions that every service of document 2 has, finest first.
+    pub const DOCUMENTED: [Self; 4] = [Self::Raw, Self::FiveMinutes, Self::Hour, Self::Day];
 
     /// The resolutions that are kept as buckets, each a whole multiple of the one before it.
-    pub const BUCKETED: [Self; 3] = [Self::FiveMinutes, Self::Hour, Self::Day];
+    pub const BUCKETED: [Self; 5] =
+        [Self::FiveMinutes, Self::FifteenMinutes, Self::Hour, Self::FourHours, Self::Day];
+
+    /// What a bucket is folded from; none for raw rows. A sum of floats depends on it.
+    #[must_use]
+    pub const fn folded_from(self) -> Option<Self> {
+        match self {
+            Self::Raw => None,
+            Self::FiveMinutes => Some(Self::Raw),
+            Self::FifteenMinutes | Self::Hour => Some(Self::FiveMinutes),
+            Self::FourHours | Self::Day => Some(Self::Hour),
+        }
+    }
 
     /// How long a bucket is; none for raw rows.
     #[must_use]
@@ -37,19 +63,25 @@ impl Resolution {
         match self {
             Self::Raw => None,
             Self::FiveMinutes => Some(Duration::from_mins(5)),
+            Self::FifteenMinutes => Some(Duration::from_mins(15)),
             Self::Hour => Some(Duration::from_hours(1)),
+            Self::FourHours => Some(Duration::from_hours(4)),
             Self::Day => Some(Duration::from_hours(24)),
         }
     }
 
-    /// The widest span between `start` and `end` that a query may ask for, by document 2; none if
-    /// it is unlimited.
+    /// The widest span between `start` and `end` that a query may ask for; none if it is unlimited.
+    ///
+    /// The resolutions of document 2 have the spans it gives. The others have as many buckets as
+    /// the finer resolution beside them: 2016 as `5m`, 2160 as `1h`.
     #[must_use]
     pub const fn span_max(self) -> Option<Duration> {
         match self {
             Self::Raw => Some(Duration::from_hours(24)),
             Self::FiveMinutes => Some(Duration::from_hours(7 * 24)),
+            Self::FifteenMinutes => Some(Duration::from_hours(21 * 24)),
             Self::Hour => Some(Duration::from_hours(90 * 24)),
+            Self::FourHours => Some(Duration::from_hours(360 * 24)),
             Self::Day => None,
         }
     }
@@ -68,7 +100,9 @@ impl fmt::Display for Resolution {
         f.pad(match self {
             Self::Raw => "raw",
             Self::FiveMinutes => "5m",
+            Self::FifteenMinutes => "15m",
             Self::Hour => "1h",
+            Self::FourHours => "4h",
             Self::Day => "1d",
         })
     }

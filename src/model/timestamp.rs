@@ -10,6 +10,9 @@ use std::{
 /// Microseconds in a second.
 const MICROS_PER_SECOND: i64 = 1_000_000;
 
+/// Days from the first of March of the year 0 to 1970.
+const DAYS_TO_1970: i64 = 719_468;
+
 /// A moment in UTC, counted in microseconds since 1970.
 ///
 /// Microseconds because that is the finest grain the upstream dataset service shows. Displayed as
@@ -98,10 +101,49 @@ impl FromStr for Timestamp {
     type Err = TimestampError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if let Some(seconds) = whole_seconds(text) {
+            return Ok(Self::from_seconds(seconds));
+        }
         text.parse::<jiff::Timestamp>()
             .map(|moment| Self::from_micros(moment.as_microsecond()))
             .map_err(|_| TimestampError { text: text.chars().take(64).collect() })
     }
+}
+
+/// The seconds since 1970 of a text such as `2026-07-30T21:57:00Z`, the form that nearly all
+/// timestamps have: reading it takes a tenth of the time that reading any form does. None of any
+/// other text, and where a number is out of its range.
+fn whole_seconds(text: &str) -> Option<i64> {
+    let bytes: &[u8; 20] = text.as_bytes().try_into().ok()?;
+    let number = |from: usize, to: usize| {
+        bytes.get(from..to)?.iter().try_fold(0_i64, |number, byte| {
+            byte.is_ascii_digit().then(|| number * 10 + i64::from(byte - b'0'))
+        })
+    };
+    let marks = [(4, b'-'), (7, b'-'), (10, b'T'), (13, b':'), (16, b':'), (19, b'Z')];
+    if !marks.iter().all(|(at, mark)| bytes.get(*at) == Some(mark)) {
+        return None;
+    }
+    let (year, month, day) = (number(0, 4)?, number(5, 7)?, number(8, 10)?);
+    let (hour, minute, second) = (number(11, 13)?, number(14, 16)?, number(17, 19)?);
+    let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let n_days = match month {
+        2 => 28 + i64::from(is_leap),
+        4 | 6 | 9 | 11 => 30,
+        1..=12 => 31,
+        _ => return None,
+    };
+    if !(1..=n_days).contains(&day) || hour > 23 || minute > 59 || second > 59 {
+        return None;
+    }
+    // Years begin in March, so that the day that some of them lack is their last.
+    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let days_before_year =
+        year * 365 + year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
+    // Months of 31 and 30 days alternate, but for July and August, and December and January.
+    let days_before_month = (153 * month + 2) / 5;
+    let days = days_before_year + days_before_month + day - 1 - DAYS_TO_1970;
+    Some(days * 86_400 + hour * 3_600 + minute * 60 + second)
 }
 
 #[cfg(test)]

@@ -35,6 +35,9 @@ pub enum TopicError {
 }
 
 impl TopicId {
+    /// The first topic of a network.
+    pub const FIRST: Self = Self(1);
+
     /// Returns topic `number`, if it is 1 or more.
     #[must_use]
     pub const fn new(number: u64) -> Option<Self> {

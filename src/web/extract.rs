@@ -53,12 +53,17 @@ pub async fn bytes(request: Request) -> Result<Bytes, Unreadable> {
     })
 }
 
-/// Reads a request's body as JSON, whatever its content type says.
+/// Reads a request's body as a JSON object, whatever its content type says.
 ///
 /// # Errors
-/// As [`bytes`], and [`Unreadable::Json`] if it is not a `T`.
+/// As [`bytes`], and [`Unreadable::Json`] if it is no object, or not a `T`.
 pub async fn json<T: DeserializeOwned>(request: Request) -> Result<T, Unreadable> {
-    json_of(&bytes(request).await?)
+    let body = bytes(request).await?;
+    // An array would be read as well, field by field.
+    match body.trim_ascii_start().first() {
+        None | Some(b'{') => json_of(&body),
+        Some(_) => Err(Unreadable::Json { reason: "expected an object".to_owned() }),
+    }
 }
 
 /// Reads a body that is here as JSON. Takes a second for the longest ones.
@@ -111,5 +116,11 @@ mod tests {
         let error = json::<TagName>(request("{}")).await.unwrap_err();
         assert!(error.to_string().contains("missing field `tag_name`"), "{error}");
         assert_eq!(error.status(), StatusCode::BAD_REQUEST);
+    }
+
+    #[tokio::test]
+    async fn an_array_is_no_object_though_its_items_would_do() {
+        let error = json::<TagName>(Request::new(Body::from(" [\"public\"]"))).await.unwrap_err();
+        assert_eq!(error.to_string(), "read the body as JSON: expected an object");
     }
 }

@@ -7,10 +7,13 @@ use model::{
     row::{Bucket, Value},
     timestamp::{Timestamp, TimestampError},
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
 /// The envelope of every list.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "{T}Page")]
 pub struct Envelope<T> {
     /// How many match in all; −1 or 0 where that is not counted. Never tells the end of the data.
     pub count: i64,
@@ -23,7 +26,7 @@ pub struct Envelope<T> {
 }
 
 /// A dataset.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DatasetBody {
     /// Its number.
     pub id: i64,
@@ -42,9 +45,9 @@ pub struct DatasetBody {
 }
 
 /// The body of `POST /api/datasets/`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct CreateDataset {
-    /// Its name, unique in the service.
+    /// Its name, unique among its owner's.
     pub name: String,
     /// What it is, for people.
     #[serde(default)]
@@ -60,8 +63,50 @@ pub struct CreateDataset {
     pub tags: Vec<String>,
 }
 
+/// The body of `PATCH /api/datasets/{id}/`: what is not named stays.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct UpdateDataset {
+    /// Its new name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Its new description.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// Metadata fields that get a value, or go where that is null.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub metadata: BTreeMap<String, Option<String>>,
+}
+
+/// The body of `PUT /api/datasets/{id}/`: what is not named is empty. Columns and tags stay.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct ReplaceDataset {
+    /// Its name.
+    pub name: String,
+    /// What it is, for people.
+    #[serde(default)]
+    pub description: String,
+    /// Free-form facts.
+    #[serde(default)]
+    pub metadata: BTreeMap<String, String>,
+}
+
+/// The body of `POST /api/columns/`, which names its dataset by number or by name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AddColumn {
+    /// The dataset.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dataset: Option<i64>,
+    /// The dataset's name, where its number is not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dataset_name: Option<String>,
+    /// The column's name.
+    pub name: String,
+    /// `float`, `integer`, `string` or `boolean`.
+    pub dtype: String,
+}
+
 /// A column of a dataset to be created.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CreateColumn {
     /// Its name.
     pub name: String,
@@ -70,7 +115,7 @@ pub struct CreateColumn {
 }
 
 /// A column.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ColumnBody {
     /// Its number.
     pub id: i64,
@@ -85,7 +130,7 @@ pub struct ColumnBody {
 }
 
 /// One value of a row. Absent values are left out, never null.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged, expecting = "a value must be a number, a text, true or false")]
 pub enum ValueBody {
     /// True or false.
@@ -99,7 +144,7 @@ pub enum ValueBody {
 }
 
 /// A raw row of a page.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RawRowBody {
     /// Its number, unique in the service.
     pub id: i64,
@@ -114,7 +159,7 @@ pub struct RawRowBody {
 }
 
 /// A bucket of a page.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BucketBody {
     /// Its dataset.
     pub dataset_id: i64,
@@ -135,7 +180,7 @@ pub struct BucketBody {
 }
 
 /// A flat row: a moment, and one member for each column that has a value.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FlatRow {
     /// RFC 3339.
     pub timestamp: String,
@@ -145,7 +190,7 @@ pub struct FlatRow {
 }
 
 /// The body of `POST /api/rows/bulk_insert/`.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct BulkInsert {
     /// The dataset.
     pub dataset: i64,
@@ -153,8 +198,19 @@ pub struct BulkInsert {
     pub rows: Vec<InsertRow>,
 }
 
+/// The body of `POST /api/rows/bulk_insert/`, its rows not read yet.
+#[derive(Debug, Clone, Copy, Deserialize)]
+pub struct BulkInsertText<'a> {
+    /// The dataset, unless the query names it.
+    #[serde(default)]
+    pub dataset: Option<i64>,
+    /// The rows, as they are written.
+    #[serde(borrow)]
+    pub rows: &'a RawValue,
+}
+
 /// A row to be inserted.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct InsertRow {
     /// RFC 3339.
     pub timestamp: String,
@@ -163,14 +219,28 @@ pub struct InsertRow {
 }
 
 /// The answer to `POST /api/rows/bulk_insert/`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BulkInserted {
     /// Rows now stored, those that replaced another included.
     pub inserted: u64,
 }
 
+/// The answer to `DELETE /api/rows/`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RowsDeleted {
+    /// Rows that are gone.
+    pub deleted: u64,
+}
+
+/// A key that holds a tag; and the body of `POST /api/tags/{tag_name}/holders/`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct HolderBody {
+    /// The key's number, which is no secret.
+    pub key: i64,
+}
+
 /// A tag.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TagBody {
     /// Its name.
     pub name: String,
@@ -180,21 +250,21 @@ pub struct TagBody {
 }
 
 /// The body of `POST /api/tags/acquire/` and `POST /api/datasets/{id}/tags/`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TagName {
     /// The tag.
     pub tag_name: String,
 }
 
 /// An answer that only says something, such as that of `POST /api/tags/acquire/`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MessageBody {
     /// What was done.
     pub message: String,
 }
 
 /// The body of `POST /api/access/check/`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AccessCheck {
     /// The dataset.
     pub dataset_id: i64,
@@ -204,7 +274,7 @@ pub struct AccessCheck {
 }
 
 /// The answer to `POST /api/access/check/`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AccessBody {
     /// Whether the key may do what was asked.
     pub has_access: bool,
@@ -215,7 +285,7 @@ pub struct AccessBody {
 }
 
 /// The answer to `GET /health` of the dataset service.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HealthBody {
     /// `healthy`, or `unhealthy` where the store does not answer.
     pub status: String,
@@ -225,11 +295,23 @@ pub struct HealthBody {
     pub database: String,
 }
 
+/// The `details` of a refused insert. None of its rows is stored.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RowRefusals {
+    /// Rows that are wrong.
+    pub total: usize,
+    /// What is wrong with the first of them.
+    pub rows: Vec<RowRefusal>,
+}
+
 /// The reason for which one row of an insert was refused.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RowRefusal {
     /// The row's place in the request, from 0.
     pub row: usize,
+    /// The column whose value is wrong, if it is one value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub column: Option<String>,
     /// What is wrong with it.
     pub reason: String,
 }
@@ -241,8 +323,21 @@ pub const EVENT_DATA: &str = "data";
 /// The name of a stream's event that says it is still there.
 pub const EVENT_HEARTBEAT: &str = "heartbeat";
 
-/// The data of a `connected` event.
+/// The name of a stream's event that says that there may be a gap: a reader asked to go on where
+/// nobody knows any more what came after.
+pub const EVENT_RESET: &str = "reset";
+
+/// The data of a `reset` event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reset {
+    /// The dataset.
+    pub dataset_id: i64,
+    /// For people.
+    pub message: String,
+}
+
+/// The data of a `connected` event.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Connected {
     /// The dataset.
     pub dataset_id: i64,
@@ -251,7 +346,7 @@ pub struct Connected {
 }
 
 /// The data of a `heartbeat` event.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Heartbeat {
     /// RFC 3339.
     pub timestamp: String,

@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::datasets::RowRefusals;
+
 /// What a head answers to a request it refuses: `{"message":"…"}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HeadError {
@@ -11,17 +13,18 @@ pub struct HeadError {
 }
 
 /// What the dataset service answers to a request it refuses: `{"details":null,"error":"…"}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DatasetsError {
     /// Always null upstream; reasons for single rows where rows were refused.
     #[serde(default)]
+    #[schemars(with = "Option<RowRefusals>")]
     pub details: Option<serde_json::Value>,
     /// What is wrong, ending in its kind: `…: bad request`.
     pub error: String,
 }
 
 /// What the dataset service answers where no key was sent: `{"error":"Missing API key"}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct KeyError {
     /// What is wrong.
     pub error: String,

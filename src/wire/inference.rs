@@ -1,6 +1,11 @@
 //! The bodies of document 3: the newest bundle of a topic, and topics. Beside them two of our own,
 //! for who watches a network: the topics with their clock and actors, and a topic's past epochs.
 
+pub mod cases;
+pub mod chain;
+pub mod consumer;
+pub mod network;
+
 use model::{
     bundle::{
         Bundle, LabeledValue, OneInForecaster, OneOutInfererForecaster, WithheldForecaster,
@@ -111,6 +116,15 @@ pub struct LatestNetworkInferences {
 pub struct TopicResponse {
     /// The topic.
     pub topic: TopicBody,
+    /// How much it counts among topics: 1 where epochs open, else 0.
+    #[serde(default)]
+    pub weight: String,
+    /// What it earned: nothing is paid here.
+    #[serde(default)]
+    pub effective_revenue: String,
+    /// What is staked on it: nothing is staked here.
+    #[serde(default)]
+    pub topic_stake: String,
 }
 
 /// A topic. Whole numbers of 64 bits and decimals are texts, as the chain's gateway writes them.
@@ -118,6 +132,9 @@ pub struct TopicResponse {
 pub struct TopicBody {
     /// Its number.
     pub id: String,
+    /// The address of the key that created it; empty for one that the program came with.
+    #[serde(default)]
+    pub creator: String,
     /// What it predicts, for people.
     pub metadata: String,
     /// How values are compared with the truth, such as `mse`.
@@ -150,6 +167,30 @@ pub struct TopicBody {
     pub require_unity: bool,
     /// The labels taken; empty where any is.
     pub label_whitelist: Vec<String>,
+    /// The share of the newest score in its moving average.
+    #[serde(default)]
+    pub merit_sortition_alpha: String,
+    /// The quantile of scores below which inferers would rest.
+    #[serde(default)]
+    pub active_inferer_quantile: String,
+    /// The quantile of scores below which forecasters would rest.
+    #[serde(default)]
+    pub active_forecaster_quantile: String,
+    /// The quantile of scores below which reputers would rest.
+    #[serde(default)]
+    pub active_reputer_quantile: String,
+    /// How far a sum may be from 1.
+    #[serde(default)]
+    pub unity_tolerance: String,
+    /// The most labels of one payload.
+    #[serde(default)]
+    pub max_labels_per_submission: String,
+    /// What a label that was not submitted is.
+    #[serde(default)]
+    pub label_default_value: String,
+    /// Whether labels differ by case.
+    #[serde(default)]
+    pub label_case_sensitive: bool,
 }
 
 /// The answer to `GET /emissions/{version}/next_topic_id`.

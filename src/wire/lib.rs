@@ -3,6 +3,7 @@
 //! Each file holds one document's bodies and their conversions to and from `model`. [`paths`] holds
 //! every path, once. Absent on purpose: behavior, and anything that only one side needs.
 
+pub mod accounts;
 pub mod datasets;
 pub mod error;
 pub mod executions;

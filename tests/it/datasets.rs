@@ -1,9 +1,17 @@
 //! Document 2 from outside: rows written, read, followed, and still there after a kill.
 
 mod bulk_insert;
+mod command;
+mod export;
+mod follow;
+mod import;
 mod live;
+mod mirror;
+mod replay;
 mod rows;
+mod scenarios;
 mod stream;
+mod upkeep;
 
 use reqwest::StatusCode;
 use serde_json::{Value, json};

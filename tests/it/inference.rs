@@ -1,3 +1,5 @@
 //! Document 3 from outside: bundles of real predictions, epoch after epoch.
 
 mod latest_network_inferences;
+mod submissions;
+mod synthesize;

@@ -10,6 +10,7 @@
     reason = "a test fails by panicking, also in what tests share"
 )]
 
+mod accounts;
 mod datasets;
 mod functions;
 mod inference;

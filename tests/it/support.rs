@@ -2,12 +2,15 @@
 
 pub(crate) mod cluster;
 pub(crate) mod command;
+pub(crate) mod datasets;
 pub(crate) mod http;
 pub(crate) mod passed_on;
 pub(crate) mod process;
 pub(crate) mod pty;
+pub(crate) mod running;
 pub(crate) mod shelf;
 pub(crate) mod started;
+pub(crate) mod strict;
 pub(crate) mod svg;
 pub(crate) mod up;
 pub(crate) mod wait;

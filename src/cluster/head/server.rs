@@ -110,7 +110,7 @@ pub fn router(head: Head, options: RestOptions, group: &Group) -> Router {
 
 /// Returns the one route of a node that is no head: its counts, as `text` tells them.
 pub fn metrics_router(text: impl Fn() -> String + Clone + Send + Sync + 'static) -> Router {
-    let route = get(async move || metrics::answer(text()));
+    let route = get(async move || web::metrics::answer(text()));
     let router = Router::new()
         .route(paths::METRICS, route)
         .fallback(async || Refused::NotFound)

@@ -10,6 +10,7 @@ use model::node::PeerId;
 use task::group::Group;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tracing::{debug, warn};
+use web::metrics::Metrics;
 
 use super::{Duty, offers::Identified};
 use crate::{
@@ -18,7 +19,7 @@ use crate::{
         FUNCTION_PROTOCOL, InstallFunction, Message, MessageError, OFFER_PROTOCOL, Offer,
         WORK_PROTOCOL, WorkOrder,
     },
-    metrics::{self, Metrics},
+    metrics,
     network::{Answer, Event, Network},
     peers::Peers,
     worker::{Generation, Worker},

@@ -5,13 +5,13 @@ use std::num::NonZeroU32;
 use model::node::{Role, Subgroup};
 use runtime::run::Limits;
 use task::{clock::Clock, group::Group};
+use web::metrics::Metrics;
 
 use super::WorkOptions;
 use crate::{
     functions::Functions,
     head::{Head, HeadOptions, HeadParts},
     identity::Identity,
-    metrics::Metrics,
     network::Network,
     peers::Peers,
     worker::{ExecutionOptions, StartError, Worker, WorkerOptions, WorkerParts},

@@ -1,4 +1,4 @@
-//! Which rows fit, in which order they end up, and which columns they make.
+//! Which rows fit, and in which order they end up.
 
 use super::*;
 
@@ -13,18 +13,15 @@ fn columns(dtypes: &[(&str, Dtype)]) -> Vec<Column> {
     dtypes.iter().map(column).collect()
 }
 
-fn named(second: i64, values: &[(&str, Value)]) -> NamedRow {
-    let values = values.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
-    NamedRow { timestamp: Timestamp::from_seconds(second), values }
+fn row(second: i64, value: Value) -> Row {
+    Row { timestamp: Timestamp::from_seconds(second), values: vec![Some(value)] }
 }
 
 #[track_caller]
 fn check(dtype: Dtype, value: Value, want: Result<Value, &str>) {
-    let columns = columns(&[("x", dtype)]);
-    let got = placed(&columns, vec![named(1, &[("x", value)])])
-        .and_then(|rows| block_of(&columns, rows))
+    let got = block_of(&columns(&[("x", dtype)]), vec![row(1, value)])
         .map(|block| block.row(0).unwrap().values[0].clone().unwrap())
-        .map_err(|refusals| refusals[0].reason.clone());
+        .map_err(|refusals| refusals.first[0].reason.clone());
     assert_eq!(got, want.map_err(str::to_owned));
 }
 
@@ -32,20 +29,21 @@ fn check(dtype: Dtype, value: Value, want: Result<Value, &str>) {
 fn a_value_has_the_type_of_its_column() {
     check(Dtype::Float, Value::Float(1.5), Ok(Value::Float(1.5)));
     check(Dtype::Float, Value::Integer(2), Ok(Value::Float(2.0)));
-    check(Dtype::Float, Value::Float(f64::NAN), Err("x must be a float"));
-    check(Dtype::Float, Value::String("1".to_owned()), Err("x must be a float"));
+    check(Dtype::Float, Value::Float(f64::NAN), Err("x must be a number"));
+    check(Dtype::Float, Value::String("1".to_owned()), Err("x must be a number"));
     check(Dtype::Integer, Value::Integer(2), Ok(Value::Integer(2)));
-    check(Dtype::Integer, Value::Float(2.5), Err("x must be a integer"));
+    check(Dtype::Integer, Value::Float(2.5), Err("x must be a whole number of 64 bits"));
     check(Dtype::Boolean, Value::Boolean(true), Ok(Value::Boolean(true)));
     check(Dtype::String, Value::String("a".to_owned()), Ok(Value::String("a".to_owned())));
-    check(Dtype::String, Value::String("a".repeat(10_001)), Err("x must be a string"));
+    let long = Value::String("a".repeat(VALUE_BYTES_MAX + 1));
+    check(Dtype::String, long, Err("x must be a text of at most 10000 bytes"));
 }
 
 #[test]
 fn rows_are_sorted_and_the_last_at_a_moment_is_kept() {
     let columns = columns(&[("x", Dtype::Integer)]);
-    let row = |second, number| named(second, &[("x", Value::Integer(number))]);
-    let rows = placed(&columns, vec![row(3, 1), row(1, 2), row(3, 3), named(2, &[])]).unwrap();
+    let row = |second, number| row(second, Value::Integer(number));
+    let rows = vec![row(3, 1), row(1, 2), row(3, 3), Row { values: vec![None], ..row(2, 0) }];
     let block = block_of(&columns, rows).unwrap();
     let numbers: Vec<_> = (0..block.len()).map(|idx| block.columns[0].number(idx)).collect();
     assert_eq!(block.times, [1, 2, 3].map(Timestamp::from_seconds));
@@ -53,23 +51,12 @@ fn rows_are_sorted_and_the_last_at_a_moment_is_kept() {
 }
 
 #[test]
-fn a_row_that_names_no_column_or_no_time_is_refused_by_its_place() {
+fn refused_rows_are_counted_and_the_first_are_named() {
     let columns = columns(&[("x", Dtype::Float)]);
-    let refused = placed(&columns, vec![named(1, &[]), named(2, &[("y", Value::Integer(1))])]);
-    let reason = "there is no column y".to_owned();
-    assert_eq!(refused.unwrap_err(), [Refusal { row_idx: 1, reason }]);
     let early = Row { timestamp: Timestamp::MIN, values: vec![None] };
-    assert_eq!(block_of(&columns, vec![early]).unwrap_err()[0].row_idx, 0);
-    let many = (0..99).map(|second| named(second, &[("y", Value::Integer(1))])).collect();
-    assert_eq!(placed(&columns, many).unwrap_err().len(), REFUSALS_MAX);
-}
-
-#[test]
-fn first_rows_make_columns_of_all_they_name() {
-    let rows = [
-        named(1, &[("b", Value::Integer(1)), ("c", Value::Boolean(true))]),
-        named(2, &[("a", Value::String(String::new()))]),
-    ];
-    let want = [("a", Dtype::String), ("b", Dtype::Float), ("c", Dtype::Boolean)];
-    assert_eq!(columns_of(&rows), want.map(|(name, dtype)| (name.to_owned(), dtype)));
+    let refusals = block_of(&columns, vec![row(1, Value::Float(1.0)), early]).unwrap_err();
+    assert_eq!((refusals.n_rows, refusals.first[0].row_idx), (1, 1));
+    let many = (0..99).map(|second| row(second, Value::Boolean(true))).collect();
+    let refusals = block_of(&columns, many).unwrap_err();
+    assert_eq!((refusals.n_rows, refusals.first.len()), (99, REFUSALS_MAX));
 }

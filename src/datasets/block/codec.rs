@@ -1,7 +1,8 @@
 //! Blocks as bytes, independent of what keeps them.
 //!
 //! The moments are apart from the rest, so that a reader can find rows without touching it. Every
-//! number is little-endian.
+//! number is little-endian. There are two versions: single rows are in version 1, runs of rows in
+//! version 2, which `sealed` describes; runs of rows in version 1 are read, too. Version 1:
 //!
 //! ```text
 //! times   moment i64 × n
@@ -12,13 +13,18 @@
 //! values  float f64 · integer i64 · boolean u8 · string: u32 × (n + 1) offsets, then UTF-8
 //! ```
 
+mod ints;
+mod sealed;
+
 use std::ops::Range;
 
 use model::{dataset::Dtype, timestamp::Timestamp};
 
 use super::{Block, Series};
 
-/// The version of the format that is written, and the only one there is.
+pub(crate) use self::sealed::{Packing, seal};
+
+/// The version of the format of single rows.
 const VERSION: u8 = 1;
 
 /// The bytes of a block.
@@ -71,39 +77,38 @@ fn put_moments(to: &mut Vec<u8>, moments: &[Timestamp], rows: &Range<usize>) {
 
 fn put_series(to: &mut Vec<u8>, series: &Series, rows: &Range<usize>) {
     match series {
-        Series::Float(values) => put_column(to, 0, values, rows, |to, value| {
+        Series::Float(values) => put_column(to, Dtype::Float, values, rows, |to, value| {
             to.extend_from_slice(&value.copied().unwrap_or_default().to_le_bytes());
         }),
-        Series::Integer(values) => put_column(to, 1, values, rows, |to, value| {
+        Series::Integer(values) => put_column(to, Dtype::Integer, values, rows, |to, value| {
             to.extend_from_slice(&value.copied().unwrap_or_default().to_le_bytes());
         }),
-        Series::Boolean(values) => put_column(to, 3, values, rows, |to, value| {
+        Series::Boolean(values) => put_column(to, Dtype::Boolean, values, rows, |to, value| {
             to.push(u8::from(value.copied().unwrap_or_default()));
         }),
         Series::String(values) => {
             let texts = values.get(rows.clone()).unwrap_or_default();
-            let mut offset = 0;
-            let mut offsets = vec![0];
-            let lengths = texts.iter().map(|text| text.as_deref().map_or(0, str::len));
-            offsets.extend(lengths.map(|length| {
-                offset += length;
-                offset
-            }));
-            put_frame(to, 2, texts, |to| {
-                for offset in &offsets {
-                    put_u32(to, *offset);
-                }
-                for text in texts.iter().flatten() {
-                    to.extend_from_slice(text.as_bytes());
-                }
-            });
+            put_frame(to, Dtype::String, texts, |to| put_texts(to, texts));
         }
+    }
+}
+
+/// Writes texts behind one another, after where they begin.
+fn put_texts(to: &mut Vec<u8>, texts: &[Option<Box<str>>]) {
+    let mut offset = 0;
+    put_u32(to, offset);
+    for text in texts {
+        offset += text.as_deref().map_or(0, str::len);
+        put_u32(to, offset);
+    }
+    for text in texts.iter().flatten() {
+        to.extend_from_slice(text.as_bytes());
     }
 }
 
 fn put_column<T>(
     to: &mut Vec<u8>,
-    dtype: u8,
+    dtype: Dtype,
     values: &[Option<T>],
     rows: &Range<usize>,
     put: impl Fn(&mut Vec<u8>, Option<&T>),
@@ -116,20 +121,49 @@ fn put_column<T>(
     });
 }
 
-fn put_frame<T>(to: &mut Vec<u8>, dtype: u8, values: &[Option<T>], payload: impl Fn(&mut Vec<u8>)) {
-    let n_present = values.iter().flatten().count();
-    let kind = match n_present {
+/// The number that stands for a type.
+const fn dtype_of(dtype: Dtype) -> u8 {
+    match dtype {
+        Dtype::Float => 0,
+        Dtype::Integer => 1,
+        Dtype::String => 2,
+        Dtype::Boolean => 3,
+    }
+}
+
+/// Whether no row, every row or some rows have a value.
+fn kind_of<T>(values: &[Option<T>]) -> u8 {
+    match values.iter().flatten().count() {
         0 => 0,
         n if n == values.len() => 1,
         _ => 2,
-    };
-    to.extend_from_slice(&[kind, dtype]);
+    }
+}
+
+fn put_bitmap<T>(to: &mut Vec<u8>, values: &[Option<T>]) {
+    to.extend(values.chunks(8).map(|eight| {
+        eight.iter().rev().fold(0_u8, |bits, value| (bits << 1) | u8::from(value.is_some()))
+    }));
+}
+
+/// Whether row `row_idx` has a value.
+fn bits_of(bitmap: Option<&[u8]>, row_idx: usize) -> bool {
+    bitmap
+        .is_none_or(|bits| bits.get(row_idx / 8).is_some_and(|byte| byte >> (row_idx % 8) & 1 == 1))
+}
+
+fn put_frame<T>(
+    to: &mut Vec<u8>,
+    dtype: Dtype,
+    values: &[Option<T>],
+    payload: impl Fn(&mut Vec<u8>),
+) {
+    let kind = kind_of(values);
+    to.extend_from_slice(&[kind, dtype_of(dtype)]);
     let length_at = to.len();
     to.extend_from_slice(&[0; 4]);
     if kind == 2 {
-        to.extend(values.chunks(8).map(|eight| {
-            eight.iter().rev().fold(0_u8, |bits, value| (bits << 1) | u8::from(value.is_some()))
-        }));
+        put_bitmap(to, values);
     }
     if kind != 0 {
         payload(to);
@@ -140,16 +174,35 @@ fn put_frame<T>(to: &mut Vec<u8>, dtype: u8, values: &[Option<T>], payload: impl
     }
 }
 
-/// Reads moments.
+/// Reads the moments of `n` rows.
 ///
 /// # Errors
-/// [`DecodeError`] if the bytes are no whole number of moments.
-pub(crate) fn decode_times(bytes: &[u8]) -> Result<Vec<Timestamp>, DecodeError> {
-    let (moments, rest) = bytes.as_chunks::<8>();
-    if !rest.is_empty() {
-        return Err(damaged("half a moment"));
+/// [`DecodeError`] if the bytes are not so many moments.
+pub(crate) fn decode_times(bytes: &[u8], n: usize) -> Result<Vec<Timestamp>, DecodeError> {
+    // Those of version 2 are never as long.
+    if bytes.len() != n * 8 {
+        return sealed::open_times(bytes, n);
     }
+    let (moments, _) = bytes.as_chunks::<8>();
     Ok(moments.iter().map(|bytes| Timestamp::from_micros(i64::from_le_bytes(*bytes))).collect())
+}
+
+/// Adds `rows` of a sealed block as [`decode_into`] does, but values of the columns in `wanted` only.
+/// The others have none.
+///
+/// # Errors
+/// As [`decode_into`].
+pub(crate) fn decode_columns(
+    block: &mut Block,
+    times: &[Timestamp],
+    body: &[u8],
+    rows: Range<usize>,
+    wanted: &[usize],
+) -> Result<(), DecodeError> {
+    if body.first() == Some(&sealed::VERSION) {
+        return sealed::open_into(block, times, body, &rows, |idx| wanted.contains(&idx));
+    }
+    decode_into(block, times, body, rows)
 }
 
 /// Adds `rows` of the block in `body`, at their moments `times`, to `block`.
@@ -165,6 +218,9 @@ pub(crate) fn decode_into(
     body: &[u8],
     rows: Range<usize>,
 ) -> Result<(), DecodeError> {
+    if body.first() == Some(&sealed::VERSION) {
+        return sealed::open_into(block, times, body, &rows, |_| true);
+    }
     let mut reader = Reader { bytes: body };
     if reader.array::<1>()? != [VERSION] {
         return Err(damaged("unknown version"));
@@ -210,13 +266,7 @@ fn take_series(
     rows: &Range<usize>,
 ) -> Result<(), DecodeError> {
     let Frame { kind, dtype, n } = frame;
-    let known = match series.dtype() {
-        Dtype::Float => 0,
-        Dtype::Integer => 1,
-        Dtype::String => 2,
-        Dtype::Boolean => 3,
-    };
-    if dtype != known {
+    if dtype != dtype_of(series.dtype()) {
         return Err(damaged("another type of column"));
     }
     let bitmap = match kind {
@@ -228,11 +278,7 @@ fn take_series(
         2 => Some(payload.take(n.div_ceil(8))?),
         _ => return Err(damaged("unknown kind of column")),
     };
-    let is_present = |row_idx: usize| {
-        bitmap.is_none_or(|bits| {
-            bits.get(row_idx / 8).is_some_and(|byte| byte >> (row_idx % 8) & 1 == 1)
-        })
-    };
+    let is_present = |row_idx: usize| bits_of(bitmap, row_idx);
     let bytes = payload.bytes;
     match series {
         Series::Float(to) => to.extend(
@@ -293,6 +339,12 @@ impl<'a> Reader<'a> {
     fn array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
         let taken = self.take(N)?;
         taken.try_into().map_err(|_| damaged("it ends too early"))
+    }
+
+    /// What follows its own length.
+    fn long(&mut self) -> Result<&'a [u8], DecodeError> {
+        let length = self.length()?;
+        self.take(length)
     }
 
     fn length(&mut self) -> Result<usize, DecodeError> {

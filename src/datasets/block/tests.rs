@@ -35,6 +35,28 @@ fn block() -> impl Strategy<Value = Block> {
     })
 }
 
+/// All ways in which a block is written.
+fn forms(block: &Block) -> [Encoded; 3] {
+    let all = 0..block.len();
+    [
+        encode(block, all.clone()),
+        seal(block, all.clone(), Packing::Quick),
+        seal(block, all, Packing::Small),
+    ]
+}
+
+/// All floats by their bits, so that the two zeros differ.
+fn exact(block: &Block) -> Vec<Vec<Option<u64>>> {
+    let bits = |series: &Series| match series {
+        Series::Float(values) => values.iter().map(|value| value.map(f64::to_bits)).collect(),
+        Series::Integer(values) => {
+            values.iter().map(|value| value.map(i64::cast_unsigned)).collect()
+        }
+        _ => Vec::new(),
+    };
+    block.columns.iter().map(bits).collect()
+}
+
 fn rows_of(block: &Block) -> Vec<(i64, Row)> {
     block.ids.iter().copied().zip(block.rows()).collect()
 }
@@ -42,24 +64,75 @@ fn rows_of(block: &Block) -> Vec<(i64, Row)> {
 proptest! {
     #[test]
     fn any_part_of_a_block_survives_being_bytes(block in block(), a in 0..40_usize, b in 0..40_usize) {
-        let encoded = encode(&block, 0..block.len());
-        let times = decode_times(&encoded.times).unwrap();
         let (a, b) = (a.min(block.len()), b.min(block.len()));
         let rows = a.min(b)..a.max(b);
-        let mut decoded = Block::new(&DTYPES);
-        decode_into(&mut decoded, &times, &encoded.body, rows.clone()).unwrap();
-        prop_assert_eq!(decoded, block.part(rows));
+        for encoded in forms(&block) {
+            let times = decode_times(&encoded.times, block.len()).unwrap();
+            let mut decoded = Block::new(&DTYPES);
+            decode_into(&mut decoded, &times, &encoded.body, rows.clone()).unwrap();
+            prop_assert_eq!(&decoded, &block.part(rows.clone()));
+        }
+    }
+
+    #[test]
+    fn any_numbers_survive_being_packed(
+        kind in 0..6_u8,
+        values in prop::collection::vec(any::<i64>(), 1..700),
+        a in any::<prop::sample::Index>(),
+        b in any::<prop::sample::Index>(),
+    ) {
+        let n = values.len();
+        let floats: Vec<Option<f64>> = values.iter().zip(0_i32..).map(|(value, idx)| match kind {
+            0 => Some(f64::from_bits(value.cast_unsigned())).filter(|value| value.is_finite()),
+            1 => Some(f64::from(i32::try_from(value % 1_000_000).unwrap()) / 100.0),
+            2 => Some(100.0 + f64::from(i32::try_from(value % 1000).unwrap()).sin()),
+            3 => Some(-0.0),
+            4 => (value % 3 != 0).then(|| f64::from(idx) * 1e-9),
+            _ => Some(f64::from(idx).powi(7) * if value % 2 == 0 { -1.0 } else { 1.0 }),
+        }).collect();
+        let mut block = Block::new(&[Dtype::Float, Dtype::Float, Dtype::Integer]);
+        let micros = |value: &i64| value % 377_000_000_000_000_000;
+        let mut times: Vec<i64> = if kind % 2 == 0 { (0..).step_by(60).take(n).collect() } else { values.iter().map(micros).collect() };
+        times.sort_unstable();
+        block.times = times.iter().map(|micros| Timestamp::from_micros(*micros)).collect();
+        block.ids = values.clone();
+        block.created = values.iter().map(|value| Timestamp::from_micros(micros(value))).collect();
+        let near = floats.iter().map(|value| value.map(|value| value * 1.001)).collect();
+        block.columns = vec![Series::Float(floats), Series::Float(near), Series::Integer(values.into_iter().map(Some).collect())];
+        let (a, b) = (a.index(n), b.index(n));
+        let rows = a.min(b)..a.max(b);
+        for packing in [Packing::Quick, Packing::Small] {
+            let encoded = seal(&block, 0..n, packing);
+            let times = decode_times(&encoded.times, n).unwrap();
+            prop_assert_eq!(&times, &block.times);
+            let mut decoded = block.empty_like();
+            decode_into(&mut decoded, &times, &encoded.body, rows.clone()).unwrap();
+            prop_assert_eq!(exact(&decoded), exact(&block.part(rows.clone())));
+            let mut one = block.empty_like();
+            decode_columns(&mut one, &times, &encoded.body, rows.clone(), &[1]).unwrap();
+            prop_assert_eq!(&one.columns[1], &decoded.columns[1]);
+            prop_assert!(one.columns[0].number(0).is_none());
+        }
     }
 
     #[test]
     fn broken_bytes_are_refused_and_never_panic(block in block(), cut in any::<prop::sample::Index>(), flip in any::<u8>()) {
-        let mut encoded = encode(&block, 0..block.len());
-        let at = cut.index(encoded.body.len());
-        let mut decoded = Block::new(&DTYPES);
-        prop_assert!(decode_into(&mut decoded, &block.times, &encoded.body[..at], 0..block.len()).is_err());
-        encoded.body[at] ^= flip;
-        let mut decoded = Block::new(&DTYPES);
-        decode_into(&mut decoded, &block.times, &encoded.body, 0..block.len()).ok();
+        for (form, mut encoded) in forms(&block).into_iter().enumerate() {
+            let at = cut.index(encoded.body.len());
+            let mut decoded = Block::new(&DTYPES);
+            prop_assert!(decode_into(&mut decoded, &block.times, &encoded.body[..at], 0..block.len()).is_err());
+            encoded.body[at] ^= flip;
+            let mut decoded = Block::new(&DTYPES);
+            let read = decode_into(&mut decoded, &block.times, &encoded.body, 0..block.len());
+            // Only sealed blocks can tell that a value was changed.
+            prop_assert!(form == 0 || flip == 0 || read.is_err());
+            let at = cut.index(encoded.times.len().max(1));
+            if let Some(byte) = encoded.times.get_mut(at) {
+                *byte ^= flip;
+                let read = decode_times(&encoded.times, block.len());
+                prop_assert!(form == 0 || flip == 0 || read.is_err());
+            }
+        }
     }
 
     #[test]

@@ -8,13 +8,19 @@ use model::{
 
 use super::{Bounds, DatasetRef, Order, Position, QueryError, RowsQuery};
 
-/// What a bulk download is written as.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What rows are written as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Output {
     /// An array of flat rows.
     Json,
     /// A header, and a line for each row.
     Csv,
+    /// A flat row on each line.
+    Ndjson,
+    /// A Parquet file.
+    Parquet,
+    /// An Arrow IPC stream.
+    Arrow,
 }
 
 /// A query for a whole range in one answer.
@@ -39,10 +45,12 @@ pub(crate) struct LiveQuery {
     pub(crate) bounds: Bounds,
     /// How many at most.
     pub(crate) limit: Limit,
+    /// Written as what.
+    pub(crate) output: Output,
 }
 
 /// The names and values of a query string, in their order.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Params(pub(crate) Vec<(String, String)>);
 
 /// The last moment there is, if `text` is one of the calendar's last day. Clients write that for
@@ -51,6 +59,47 @@ fn end_of_time(text: &str) -> Option<Timestamp> {
     let rest = text.strip_prefix("9999-12-31")?;
     let earlier: Result<Timestamp, _> = format!("9999-12-29{rest}").parse();
     earlier.is_ok().then_some(Timestamp::MAX)
+}
+
+impl Output {
+    /// All there are, in the order in which an error names them.
+    const ALL: [Self; 5] = [Self::Json, Self::Csv, Self::Ndjson, Self::Parquet, Self::Arrow];
+
+    /// Its name in a query.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Json => "json",
+            Self::Csv => "csv",
+            Self::Ndjson => "ndjson",
+            Self::Parquet => "parquet",
+            Self::Arrow => "arrow",
+        }
+    }
+
+    /// How the names of its files end.
+    pub(crate) const fn extension(self) -> &'static str {
+        match self {
+            // As the format's registration has it.
+            Self::Arrow => "arrows",
+            _ => self.name(),
+        }
+    }
+
+    /// Its media type.
+    pub(crate) const fn content_type(self) -> &'static str {
+        match self {
+            Self::Json => "application/json",
+            Self::Csv => "text/csv; charset=utf-8",
+            Self::Ndjson => "application/x-ndjson",
+            Self::Parquet => "application/vnd.apache.parquet",
+            Self::Arrow => "application/vnd.apache.arrow.stream",
+        }
+    }
+
+    /// Whether it is text, which gets much shorter when it is compressed.
+    pub(crate) const fn is_text(self) -> bool {
+        matches!(self, Self::Json | Self::Csv | Self::Ndjson)
+    }
 }
 
 impl Params {
@@ -113,11 +162,7 @@ impl Params {
             dataset: self.dataset()?,
             resolution: self.resolution()?,
             bounds: self.bounds()?,
-            output: match self.get("output") {
-                None | Some("json") => Output::Json,
-                Some("csv") => Output::Csv,
-                Some(_) => return Err(QueryError::Output),
-            },
+            output: self.output(Output::Json)?,
         })
     }
 
@@ -128,7 +173,14 @@ impl Params {
             dataset: self.dataset()?,
             bounds: self.bounds()?,
             limit: self.limit(LIVE_ROWS_DEFAULT)?,
+            output: self.output(Output::Ndjson)?,
         })
+    }
+
+    fn output(&self, default: Output) -> Result<Output, QueryError> {
+        let Some(name) = self.get("output") else { return Ok(default) };
+        let found = Output::ALL.into_iter().find(|output| output.name() == name);
+        found.ok_or(QueryError::Output)
     }
 
     fn resolution(&self) -> Result<Resolution, QueryError> {
@@ -136,7 +188,9 @@ impl Params {
         text.parse().map_err(QueryError::Resolution)
     }
 
-    fn bounds(&self) -> Result<Bounds, QueryError> {
+    /// # Errors
+    /// [`QueryError::Moment`] if a bound is none.
+    pub(crate) fn bounds(&self) -> Result<Bounds, QueryError> {
         Ok(Bounds { start: self.moment("start")?, end: self.moment("end")? })
     }
 

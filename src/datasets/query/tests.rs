@@ -21,7 +21,7 @@ fn check(query: &str, want: Result<(&str, &str), &str>) {
     let at = |text: &str| text.parse::<Timestamp>().unwrap();
     let span = params(&format!("dataset=3&{query}"))
         .rows()
-        .and_then(|query| query.span(Some(at(NEWEST)), at(NOW)));
+        .and_then(|query| query.span(Some(at(NEWEST)), at(NOW), Caps::USUAL));
     let want = want.map(|(first, last)| Span { first: at(first), last: at(last) });
     assert_eq!(span.map_err(|error| error.to_string()), want.map_err(str::to_owned), "{query}");
 }
@@ -73,7 +73,7 @@ fn a_cursor_moves_the_bound_that_it_passes() {
 fn a_wrong_parameter_is_told_by_its_name() {
     check("limit=many", Err("limit must be an integer of at least 0"));
     check("offset=-1", Err("offset must be an integer of at least 0"));
-    check("resolution=2h", Err("resolution must be one of raw, 5m, 1h, 1d"));
+    check("resolution=2h", Err("resolution must be one of raw, 5m, 15m, 1h, 4h, 1d"));
     check("ordering=close", Err("ordering must be timestamp or -timestamp"));
     check("start=today", Err("start must be an RFC 3339 timestamp such as 2026-07-30T21:57:00Z"));
     check(

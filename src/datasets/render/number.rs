@@ -23,16 +23,33 @@ const DAY_SECONDS: i64 = 86_400;
 /// with an exponent only below 1e-6 and from 1e21.
 ///
 /// Rows hold finite numbers only; a sum that overflowed is written as the largest number there is.
+#[inline]
 pub(crate) fn push_float(to: &mut Vec<u8>, number: f64) {
+    let size = number.abs();
+    if size < WHOLE_BELOW {
+        // There and back is cheaper than asking for a fraction.
+        #[expect(clippy::cast_possible_truncation, reason = "it is far below 2^63")]
+        let whole = number as i64;
+        #[expect(clippy::cast_precision_loss, reason = "it is below 2^53, or was cut off")]
+        #[expect(clippy::float_cmp, reason = "only a number that is whole comes back the same")]
+        if whole as f64 == number {
+            return push_integer(to, whole);
+        }
+        if size >= FAST_FROM {
+            to.extend_from_slice(zmij::Buffer::new().format_finite(number).as_bytes());
+            return;
+        }
+    }
+    push_rare(to, number);
+}
+
+/// Writes a number that is neither of a usual size nor whole.
+#[cold]
+fn push_rare(to: &mut Vec<u8>, number: f64) {
     let number = if number.is_nan() { 0.0 } else { number.clamp(f64::MIN, f64::MAX) };
     let size = number.abs();
-    if size < WHOLE_BELOW && number.fract() == 0.0 {
-        #[expect(clippy::cast_possible_truncation, reason = "it is whole and far below 2^63")]
-        push_integer(to, number as i64);
-    } else if (FAST_FROM..WHOLE_BELOW).contains(&size) {
-        // Writing a number to memory cannot fail.
-        serde_json::to_writer(to, &number).unwrap_or_default();
-    } else if (EXPONENT_BELOW..EXPONENT_FROM).contains(&size) {
+    // Writing a number to memory cannot fail.
+    if size == 0.0 || (EXPONENT_BELOW..EXPONENT_FROM).contains(&size) {
         write!(to, "{number}").unwrap_or_default();
     } else {
         let text = format!("{number:e}");
@@ -42,8 +59,9 @@ pub(crate) fn push_float(to: &mut Vec<u8>, number: f64) {
 }
 
 /// Writes a whole number.
+#[inline]
 pub(crate) fn push_integer(to: &mut Vec<u8>, number: i64) {
-    serde_json::to_writer(to, &number).unwrap_or_default();
+    to.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
 /// Writes moments; remembers the last day, which is most often the next one's day, too.
@@ -52,6 +70,8 @@ pub(crate) struct Moments {
     day: Option<i64>,
     /// `2026-07-30T`
     date: Vec<u8>,
+    /// The moment that was written last by [`Moments::push_again`], and how.
+    again: Option<(Timestamp, Vec<u8>)>,
 }
 
 impl Moments {
@@ -60,6 +80,18 @@ impl Moments {
         to.push(b'"');
         self.push_bare(to, moment);
         to.push(b'"');
+    }
+
+    /// Writes `moment` in quotes; quicker if it is the same as the last time.
+    pub(crate) fn push_again(&mut self, to: &mut Vec<u8>, moment: Timestamp) {
+        if let Some((last, text)) = &self.again
+            && *last == moment
+        {
+            return to.extend_from_slice(text);
+        }
+        let start = to.len();
+        self.push(to, moment);
+        self.again = Some((moment, to.get(start..).unwrap_or_default().to_vec()));
     }
 
     /// Writes `moment` as RFC 3339 in UTC, with as much of a fraction as it has.
@@ -74,22 +106,32 @@ impl Moments {
         }
         to.extend_from_slice(&self.date);
         let second = seconds.rem_euclid(DAY_SECONDS);
-        push_two(to, second / 3600);
-        to.push(b':');
-        push_two(to, second / 60 % 60);
-        to.push(b':');
-        push_two(to, second % 60);
+        let [hour, minute, second] = [second / 3600, second / 60 % 60, second % 60].map(two);
+        to.extend_from_slice(&[
+            hour[0], hour[1], b':', minute[0], minute[1], b':', second[0], second[1],
+        ]);
         let micros = moment.micros().rem_euclid(1_000_000);
         if micros != 0 {
-            let fraction = format!(".{micros:06}");
-            to.extend_from_slice(fraction.trim_end_matches('0').as_bytes());
+            push_fraction(to, micros);
         }
         to.push(b'Z');
     }
 }
 
-/// Writes a number below 100 in two digits.
-fn push_two(to: &mut Vec<u8>, number: i64) {
+/// Writes so many millionths of a second, without zeros at the end.
+fn push_fraction(to: &mut Vec<u8>, micros: i64) {
+    to.push(b'.');
+    for pair in [micros / 10_000, micros / 100 % 100, micros % 100] {
+        to.extend_from_slice(&two(pair));
+    }
+    while to.last() == Some(&b'0') {
+        to.pop();
+    }
+}
+
+/// A number below 100 in two digits.
+#[inline]
+fn two(number: i64) -> [u8; 2] {
     let digit = |number: i64| b'0' + u8::try_from(number % 10).unwrap_or(0);
-    to.extend_from_slice(&[digit(number / 10), digit(number)]);
+    [digit(number / 10), digit(number)]
 }

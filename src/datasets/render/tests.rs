@@ -1,9 +1,10 @@
 //! Rows as text, byte by byte.
 
-use model::{dataset::Dtype, row::Value};
+use model::{dataset::Dtype, resolution::Resolution, row::Value};
 use proptest::prelude::*;
 
-use super::{number::*, *};
+use super::{document::Document, number::*, *};
+use crate::{block::Rows, query::params::Output};
 
 fn float(number: f64) -> String {
     let mut to = Vec::new();
@@ -92,17 +93,38 @@ fn written(write: impl FnOnce(&mut Writer, &mut Vec<u8>)) -> String {
     String::from_utf8(to).unwrap()
 }
 
+fn document(output: Output, resolution: Resolution, rows: &[Rows]) -> Vec<u8> {
+    let id = DatasetId::new(3).unwrap();
+    let mut document = Document::new(output, id, &columns(), resolution);
+    let mut to = Vec::new();
+    document.begin(&mut to);
+    for rows in rows {
+        document.rows(&mut to, rows);
+    }
+    document.end(&mut to);
+    to
+}
+
+#[track_caller]
+fn check_document(output: Output, rows: &[Rows], want: &str) {
+    let got = document(output, Resolution::Raw, rows);
+    assert_eq!(String::from_utf8(got).unwrap(), want);
+}
+
 #[test]
 fn flat_rows_have_sorted_keys_and_leave_out_what_is_missing() {
-    let json = written(|writer, to| {
-        writer.header(to, Output::Json, false);
-        writer.rows(to, &block(), Output::Json);
-        to.push(b']');
-    });
-    assert_eq!(
-        json,
-        r#"[{"note":"a \"b\", c","open":1.5,"timestamp":"2026-07-30T21:57:00Z","trades_done":134,"up":true},{"timestamp":"2026-07-30T21:58:00.5Z"}]"#
-    );
+    let rows = [
+        r#"{"note":"a \"b\", c","open":1.5,"timestamp":"2026-07-30T21:57:00Z","trades_done":134,"up":true}"#,
+        r#"{"timestamp":"2026-07-30T21:58:00.5Z"}"#,
+    ];
+    let [first, second] = rows;
+    let json = format!("[{first},{second}]");
+    check_document(Output::Json, &[Rows::Raw(block())], &json);
+    let one = |row_idx: usize| Rows::Raw(block().part(row_idx..row_idx + 1));
+    let none = || Rows::Raw(block().part(0..0));
+    check_document(Output::Json, &[none(), one(0), none(), one(1)], &json);
+    check_document(Output::Json, &[none()], "[]");
+    check_document(Output::Ndjson, &[one(0), one(1)], &format!("{first}\n{second}\n"));
 }
 
 #[test]
@@ -117,15 +139,12 @@ fn rows_of_a_page_have_values_in_the_order_of_the_columns() {
 
 #[test]
 fn csv_has_a_header_quotes_and_empty_fields() {
-    let csv = written(|writer, to| {
-        writer.header(to, Output::Csv, false);
-        writer.rows(to, &block(), Output::Csv);
-    });
-    assert_eq!(
-        csv,
+    check_document(
+        Output::Csv,
+        &[Rows::Raw(block())],
         "timestamp,open,trades_done,note,up\n\
          2026-07-30T21:57:00Z,1.5,134,\"a \"\"b\"\", c\",true\n\
-         2026-07-30T21:58:00.5Z,,,,\n"
+         2026-07-30T21:58:00.5Z,,,,\n",
     );
 }
 
@@ -142,11 +161,9 @@ fn buckets_come_in_three_forms() {
         written(|writer, to| writer.flat_bucket(to, &bucket)),
         r#"{"close":2,"count":60,"high":2.5,"low":0.5,"open":1,"timestamp":"2026-07-29T00:00:00Z","volume":10}"#
     );
+    let csv = document(Output::Csv, Resolution::Hour, &[Rows::Buckets(vec![bucket])]);
     assert_eq!(
-        written(|writer, to| {
-            writer.header(to, Output::Csv, true);
-            writer.buckets(to, &[bucket], Output::Csv);
-        }),
+        String::from_utf8(csv).unwrap(),
         "timestamp,open,high,low,close,volume,count\n2026-07-29T00:00:00Z,1,2.5,0.5,2,10,60\n"
     );
 }

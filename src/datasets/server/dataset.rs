@@ -1,21 +1,66 @@
-//! `GET /api/datasets/{id}/`: one dataset.
+//! `/api/datasets/{id}/`: one dataset, changed and deleted by its owner.
 
 use axum::{
     Json,
-    extract::{Path, State},
+    extract::{Path, Request, State},
 };
-use wire::datasets::DatasetBody;
+use wire::datasets::{DatasetBody, MessageBody, ReplaceDataset, UpdateDataset};
 
 use super::{App, Caller, error::ApiError};
-use crate::{catalog::CatalogError, query::DatasetRef};
+use crate::{
+    catalog::{
+        CatalogError,
+        change::{Change, MetadataChange},
+    },
+    query::DatasetRef,
+};
 
 pub(super) async fn get(
     State(app): State<App>,
     Caller(key): Caller,
     Path(id): Path<String>,
 ) -> Result<Json<DatasetBody>, ApiError> {
-    // What is no number is the number of no dataset.
-    let id = id.parse().map_err(|_| CatalogError::NotFound)?;
-    let dataset = app.datasets.dataset(key, DatasetRef::Id(id)).await?;
+    let dataset = app.datasets.dataset(key, which(&id)?).await?;
     Ok(Json(dataset.into()))
+}
+
+pub(super) async fn patch(
+    State(app): State<App>,
+    Caller(key): Caller,
+    Path(id): Path<String>,
+    request: Request,
+) -> Result<Json<DatasetBody>, ApiError> {
+    let which = which(&id)?;
+    app.datasets.own(key, which.clone()).await?;
+    let UpdateDataset { name, description, metadata } = web::extract::json(request).await?;
+    let change = Change { name, description, metadata: MetadataChange::Merge(metadata) };
+    Ok(Json(app.datasets.update(key, which, change).await?.into()))
+}
+
+pub(super) async fn put(
+    State(app): State<App>,
+    Caller(key): Caller,
+    Path(id): Path<String>,
+    request: Request,
+) -> Result<Json<DatasetBody>, ApiError> {
+    let which = which(&id)?;
+    app.datasets.own(key, which.clone()).await?;
+    let ReplaceDataset { name, description, metadata } = web::extract::json(request).await?;
+    let metadata = MetadataChange::Replace(metadata);
+    let change = Change { name: Some(name), description: Some(description), metadata };
+    Ok(Json(app.datasets.update(key, which, change).await?.into()))
+}
+
+pub(super) async fn delete(
+    State(app): State<App>,
+    Caller(key): Caller,
+    Path(id): Path<String>,
+) -> Result<Json<MessageBody>, ApiError> {
+    app.datasets.delete(key, which(&id)?).await?;
+    Ok(Json(MessageBody { message: "Dataset deleted successfully".to_owned() }))
+}
+
+/// What is no number is the number of no dataset.
+fn which(id: &str) -> Result<DatasetRef, CatalogError> {
+    id.parse().map(DatasetRef::Id).map_err(|_| CatalogError::NotFound)
 }

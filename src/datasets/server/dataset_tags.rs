@@ -1,4 +1,5 @@
-//! `/api/datasets/{id}/tags/`: the tags of a dataset, and one more.
+//! `/api/datasets/{id}/tags/` and `/api/datasets/{id}/tags/{tag_name}/`: the tags of a dataset, one
+//! more, one fewer.
 
 use axum::{
     Json,
@@ -10,7 +11,7 @@ use web::answer::Created;
 use wire::datasets::{Envelope, MessageBody, TagBody, TagName};
 
 use super::{App, Caller, error::ApiError, tags::envelope};
-use crate::catalog::CatalogError;
+use crate::{catalog::CatalogError, query::DatasetRef};
 
 pub(super) async fn get(
     State(app): State<App>,
@@ -28,6 +29,7 @@ pub(super) async fn post(
     request: Request,
 ) -> Result<Response, ApiError> {
     let id = dataset_id(&id)?;
+    app.datasets.own(key, DatasetRef::Id(id)).await?;
     let TagName { tag_name } = web::extract::json(request).await?;
     let body = |message: &str| MessageBody { message: message.to_owned() };
     Ok(if app.datasets.add_tag(key, id, &tag_name).await? {
@@ -35,6 +37,15 @@ pub(super) async fn post(
     } else {
         Json(body("Tag was there already")).into_response()
     })
+}
+
+pub(super) async fn delete(
+    State(app): State<App>,
+    Caller(key): Caller,
+    Path((id, tag_name)): Path<(String, String)>,
+) -> Result<Json<MessageBody>, ApiError> {
+    app.datasets.remove_tag(key, dataset_id(&id)?, &tag_name).await?;
+    Ok(Json(MessageBody { message: "Tag removed successfully".to_owned() }))
 }
 
 fn dataset_id(text: &str) -> Result<DatasetId, CatalogError> {

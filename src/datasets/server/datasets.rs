@@ -1,9 +1,11 @@
-//! `/api/datasets/`: the datasets a key sees, and a new one.
+//! `/api/datasets/`: the datasets a key sees, and new ones: an object makes one, a list all or none.
 
+use accounts::KeyId;
 use axum::{
     Json,
     extract::{Request, State},
     http::Uri,
+    response::{IntoResponse as _, Response},
 };
 use model::page::ROWS_DEFAULT;
 use web::answer::Created;
@@ -12,11 +14,14 @@ use wire::{
     paths::DATASETS,
 };
 
-use super::{App, Caller, error::ApiError};
+use super::{App, Caller, columns::dtype_of, error::ApiError, whole};
 use crate::{
     catalog::{Filter, Listed, NewDataset},
     query::{link, params::Params},
 };
+
+/// The count of matches that are too many to be counted in time, as document 2 has it for rows.
+const NOT_COUNTED: i64 = -1;
 
 pub(super) async fn get(
     State(app): State<App>,
@@ -34,19 +39,26 @@ pub(super) async fn post(
     State(app): State<App>,
     Caller(key): Caller,
     request: Request,
-) -> Result<Created<DatasetBody>, ApiError> {
-    let body: CreateDataset = web::extract::json(request).await?;
-    let column = |CreateColumn { name, dtype }| match dtype.parse() {
-        Ok(dtype) => Ok((name, dtype)),
-        Err(_) => Err(ApiError::Unfit(format!(
-            "dtype of column {name} must be one of float, integer, string, boolean"
-        ))),
-    };
-    let columns = body.columns.into_iter().map(column).collect::<Result<_, _>>()?;
-    let CreateDataset { name, description, metadata, tags, .. } = body;
-    let new = NewDataset { name, description, metadata, columns, tags, owner: Some(key) };
-    let dataset = app.datasets.create(new).await?;
-    Ok(Created(dataset.into()))
+) -> Result<Response, ApiError> {
+    let body = web::extract::bytes(request).await?;
+    let is_list = body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[');
+    if !is_list {
+        let new = new_dataset(key, web::extract::json_of(&body)?)?;
+        let dataset: DatasetBody = app.datasets.create(new).await?.into();
+        return Ok(Created(dataset).into_response());
+    }
+    let bodies: Vec<CreateDataset> = web::extract::json_of(&body)?;
+    let new = bodies.into_iter().map(|body| new_dataset(key, body)).collect::<Result<_, _>>()?;
+    let datasets = app.datasets.create_all(new).await?;
+    let bodies: Vec<DatasetBody> = datasets.into_iter().map(Into::into).collect();
+    Ok(Created(whole(bodies)).into_response())
+}
+
+fn new_dataset(owner: KeyId, body: CreateDataset) -> Result<NewDataset, ApiError> {
+    let CreateDataset { name, description, metadata, columns, tags } = body;
+    let column = |CreateColumn { name, dtype }| dtype_of(&name, &dtype).map(|dtype| (name, dtype));
+    let columns = columns.into_iter().map(column).collect::<Result<_, _>>()?;
+    Ok(NewDataset { name, description, metadata, columns, tags, owner: Some(owner) })
 }
 
 /// A page of a listing, with the link to the next one.
@@ -57,10 +69,10 @@ pub(super) fn envelope(
     listed: Listed,
 ) -> Envelope<DatasetBody> {
     let n_shown = u64::try_from(listed.datasets.len()).unwrap_or(u64::MAX);
-    let end = skip.saturating_add(n_shown);
-    let next = (n_shown > 0 && end < listed.count).then(|| link::at_offset(path, params, end));
+    let has_next = n_shown > 0 && !listed.is_last;
+    let next = has_next.then(|| link::at_offset(path, params, skip.saturating_add(n_shown)));
     Envelope {
-        count: i64::try_from(listed.count).unwrap_or(i64::MAX),
+        count: listed.count.map_or(NOT_COUNTED, |count| i64::try_from(count).unwrap_or(i64::MAX)),
         next,
         previous: None,
         results: listed.datasets.into_iter().map(Into::into).collect(),

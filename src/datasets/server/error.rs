@@ -2,7 +2,10 @@
 
 use std::error::Error;
 
-use accounts::AccountsError;
+use accounts::{
+    AccountsError,
+    gate::{Exceeded, Refusal as Refused},
+};
 use axum::{
     Json,
     http::{HeaderValue, StatusCode, header::RETRY_AFTER},
@@ -12,7 +15,7 @@ use task::causes::chain;
 use tracing::error;
 use web::{auth::NoKey, extract::Unreadable};
 use wire::{
-    datasets::RowRefusal,
+    datasets::{RowRefusal, RowRefusals},
     error::{DatasetsError, KeyError},
 };
 
@@ -22,6 +25,7 @@ use crate::{
     follow::FollowError,
     query::QueryError,
     read::ReadError,
+    store::StoreError,
 };
 
 /// Seconds after which a caller may come again where everything is taken.
@@ -36,8 +40,14 @@ pub(super) enum ApiError {
     KeyUnknown,
     #[error("check the API key")]
     Accounts(#[from] AccountsError),
+    #[error("let in another request")]
+    Limited(Exceeded),
     #[error("find the path")]
     NoPath,
+    #[error("find a coding that the caller takes")]
+    NoCoding,
+    #[error("compress the answer")]
+    NotCompressed,
     #[error("take the method")]
     NoMethod,
     #[error("read the request")]
@@ -72,12 +82,19 @@ impl Public {
 impl ApiError {
     /// What the caller may know; none where the fault is ours.
     fn public(&self) -> Option<Public> {
+        if self.is_gone() {
+            return Some(Public::new(StatusCode::NOT_FOUND, "dataset not found"));
+        }
         let public = match self {
             Self::NoKey(NoKey::Missing) => Public::new(StatusCode::UNAUTHORIZED, "Missing API key"),
             Self::NoKey(_) | Self::KeyUnknown => {
                 Public::new(StatusCode::UNAUTHORIZED, "Invalid API key")
             }
             Self::NoPath => Public::new(StatusCode::NOT_FOUND, "path not found"),
+            Self::NoCoding => Public::new(
+                StatusCode::NOT_ACCEPTABLE,
+                "answers are sent with Accept-Encoding gzip, zstd or identity",
+            ),
             Self::NoMethod => Public::new(StatusCode::METHOD_NOT_ALLOWED, "method not allowed"),
             Self::Unreadable(error) => Public::new(error.status(), error),
             Self::Unfit(text) => Public::new(StatusCode::BAD_REQUEST, text),
@@ -86,17 +103,43 @@ impl ApiError {
             Self::Append(error) => return append_public(error),
             Self::Read(error) => Public::new(read_status(error)?, error),
             Self::Follow(error) => Public::new(follow_status(error)?, error),
-            Self::Accounts(_) => return None,
+            Self::Limited(exceeded) => Public::new(StatusCode::TOO_MANY_REQUESTS, exceeded),
+            Self::Accounts(AccountsError::Unreachable(_)) => {
+                error!(causes = causes(self), "failed to {self}");
+                Public::new(StatusCode::SERVICE_UNAVAILABLE, "API keys cannot be checked now")
+            }
+            Self::Accounts(_) | Self::NotCompressed => return None,
         };
         Some(public)
     }
 }
 
+impl ApiError {
+    /// Whether the dataset was deleted after the caller was found to see it.
+    fn is_gone(&self) -> bool {
+        let mut cause: Option<&dyn Error> = Some(self);
+        while let Some(error) = cause {
+            if let Some(StoreError::NoDataset { .. }) = error.downcast_ref() {
+                return true;
+            }
+            cause = error.source();
+        }
+        false
+    }
+}
+
 fn catalog_status(error: &CatalogError) -> Option<StatusCode> {
     Some(match error {
-        CatalogError::NotFound | CatalogError::TagUnknown => StatusCode::NOT_FOUND,
-        CatalogError::NotOwner | CatalogError::TagPrivate => StatusCode::FORBIDDEN,
-        CatalogError::NameTaken | CatalogError::TagHeld => StatusCode::CONFLICT,
+        CatalogError::NotFound | CatalogError::TagUnknown | CatalogError::KeyUnknown => {
+            StatusCode::NOT_FOUND
+        }
+        CatalogError::NotOwner | CatalogError::TagPrivate | CatalogError::TagForeign { .. } => {
+            StatusCode::FORBIDDEN
+        }
+        CatalogError::NameTaken { .. }
+        | CatalogError::ColumnTaken
+        | CatalogError::Refolds
+        | CatalogError::TagHeld => StatusCode::CONFLICT,
         CatalogError::Unfit { .. } => StatusCode::BAD_REQUEST,
         CatalogError::Store(_) => return None,
     })
@@ -123,14 +166,18 @@ fn append_public(error: &AppendError) -> Option<Public> {
     let status = match error {
         AppendError::NotFound => StatusCode::NOT_FOUND,
         AppendError::NotOwner => StatusCode::FORBIDDEN,
-        AppendError::TooMany => StatusCode::PAYLOAD_TOO_LARGE,
-        AppendError::Columns { .. } | AppendError::LetGo { .. } => StatusCode::BAD_REQUEST,
+        AppendError::TooMany | AppendError::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+        AppendError::Columns { .. }
+        | AppendError::LetGo { .. }
+        | AppendError::Unreadable { .. } => StatusCode::BAD_REQUEST,
         AppendError::Rows(refusals) => {
-            let row = |Refusal { row_idx, reason }: &Refusal| RowRefusal {
+            let row = |Refusal { row_idx, column, reason }: &Refusal| RowRefusal {
                 row: *row_idx,
+                column: column.clone(),
                 reason: reason.clone(),
             };
-            let rows: Vec<RowRefusal> = refusals.iter().map(row).collect();
+            let rows = refusals.first.iter().map(row).collect();
+            let rows = RowRefusals { total: refusals.n_rows, rows };
             let mut public = Public::new(StatusCode::BAD_REQUEST, error);
             public.details = serde_json::to_value(rows).ok();
             return Some(public);
@@ -157,6 +204,17 @@ impl IntoResponse for ApiError {
     }
 }
 
+/// What the gate's refusals become.
+pub(super) fn refused(refusal: Refused) -> Response {
+    let error = match refusal {
+        Refused::NoKey(no_key) => ApiError::NoKey(no_key),
+        Refused::KeyUnknown => ApiError::KeyUnknown,
+        Refused::Limited(exceeded) => ApiError::Limited(exceeded),
+        Refused::Failed(error) => ApiError::Accounts(error),
+    };
+    error.into_response()
+}
+
 /// A refusal that has nothing more to say.
 pub(super) fn refusal(status: StatusCode, reason: &'static str) -> Response {
     body(status, reason, None)
@@ -169,6 +227,7 @@ fn body(status: StatusCode, text: &str, details: Option<serde_json::Value>) -> R
         StatusCode::FORBIDDEN => ": forbidden",
         StatusCode::CONFLICT => ": conflict",
         StatusCode::PAYLOAD_TOO_LARGE => ": too large",
+        StatusCode::TOO_MANY_REQUESTS => ": too many requests",
         StatusCode::SERVICE_UNAVAILABLE => ": unavailable",
         _ => "",
     };
@@ -179,4 +238,25 @@ fn body(status: StatusCode, text: &str, details: Option<serde_json::Value>) -> R
 /// The whole chain below an error, outermost first.
 fn causes(error: &dyn Error) -> String {
     error.source().map(chain).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use model::dataset::DatasetId;
+
+    use super::*;
+
+    #[test]
+    fn a_dataset_deleted_meanwhile_is_not_found_and_no_fault_of_ours() {
+        let gone = || StoreError::NoDataset { dataset: DatasetId::new(7).unwrap() };
+        for error in [
+            ApiError::Catalog(CatalogError::Store(gone())),
+            ApiError::Append(AppendError::Store(gone())),
+            ApiError::Read(ReadError::Store(gone())),
+        ] {
+            assert_eq!(error.into_response().status(), StatusCode::NOT_FOUND);
+        }
+        let closed = ApiError::Read(ReadError::Store(StoreError::Closed)).into_response();
+        assert_ne!(closed.status(), StatusCode::NOT_FOUND);
+    }
 }

@@ -1,32 +1,36 @@
-//! `GET /api/rows/live/`: the newest rows as NDJSON, newest first.
+//! `GET /api/rows/live/`: the newest rows, newest first, as NDJSON unless asked otherwise.
 
 use axum::{
     extract::State,
     http::{HeaderValue, Uri, header::CONTENT_TYPE},
     response::{IntoResponse as _, Response},
 };
+use model::resolution::Resolution;
 
 use super::{App, Caller, error::ApiError};
-use crate::{block::Rows, query::params::Params, read::RowsPage, render::Writer};
+use crate::{
+    query::params::{Output, Params},
+    read::RowsPage,
+    render::document::Document,
+};
 
 pub(super) async fn get(
     State(app): State<App>,
     Caller(key): Caller,
     uri: Uri,
 ) -> Result<Response, ApiError> {
-    let params = Params(web::extract::pairs(&uri)?);
-    let body = app.datasets.newest(key, params.live()?, |page| body(&page)).await?;
-    Ok(([(CONTENT_TYPE, HeaderValue::from_static("application/x-ndjson"))], body).into_response())
+    let query = Params(web::extract::pairs(&uri)?).live()?;
+    let output = query.output;
+    let body = app.datasets.newest(key, query, move |page| body(&page, output)).await?;
+    let content_type = HeaderValue::from_static(output.content_type());
+    Ok(([(CONTENT_TYPE, content_type)], body).into_response())
 }
 
-fn body(page: &RowsPage) -> Vec<u8> {
+fn body(page: &RowsPage, output: Output) -> Vec<u8> {
     let mut body = Vec::new();
-    let mut writer = Writer::new(page.dataset, &page.columns);
-    if let Rows::Raw(block) = &page.rows {
-        for row_idx in 0..block.len() {
-            writer.flat_row(&mut body, block, row_idx);
-            body.push(b'\n');
-        }
-    }
+    let mut document = Document::new(output, page.dataset, &page.columns, Resolution::Raw);
+    document.begin(&mut body);
+    document.rows(&mut body, &page.rows);
+    document.end(&mut body);
     body
 }

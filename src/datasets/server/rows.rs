@@ -1,29 +1,70 @@
-//! `GET /api/rows/`: rows or buckets, page by page.
+//! `/api/rows/`: rows or buckets, page by page; and rows deleted, by range.
 
 use axum::{
+    Json,
     extract::State,
     http::{HeaderValue, Uri, header::CONTENT_TYPE},
     response::{IntoResponse as _, Response},
 };
-use wire::paths::ROWS;
+use wire::{datasets::RowsDeleted, paths::ROWS};
 
-use super::{App, Caller, error::ApiError};
+use super::{
+    App, Caller,
+    error::ApiError,
+    unchanged::{IfNoneMatch, set_tag, unchanged},
+};
 use crate::{
     block::Rows,
+    coding::Coding,
     query::{link, params::Params},
-    read::{Next, RowsPage},
+    read::{Had, Next, Read, RowsPage},
     render::{Writer, push_comma, push_envelope},
+    tag::Tag,
 };
+
+/// About how long a row of a page is: seven columns of full precision have some more.
+const ROW_BYTES: usize = 320;
 
 pub(super) async fn get(
     State(app): State<App>,
     Caller(key): Caller,
+    IfNoneMatch(tags): IfNoneMatch,
     uri: Uri,
 ) -> Result<Response, ApiError> {
     let params = Params(web::extract::pairs(&uri)?);
     let query = params.rows()?;
-    let body = app.datasets.rows(key, query, move |page| body(&page, &params)).await?;
-    Ok(([(CONTENT_TYPE, HeaderValue::from_static("application/json"))], body).into_response())
+    let had = Had { tags, link: Tag::of(&params) };
+    let (body, tag) =
+        match app.datasets.rows(key, query, had, move |page| body(&page, &params)).await? {
+            Read::Same(known) => return Ok(unchanged(&known)),
+            Read::New(body, tag) => (body, tag),
+        };
+    let mut response = body.into_response();
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    if let Some(tag) = tag {
+        set_tag(headers, tag, Coding::Identity);
+    }
+    Ok(response)
+}
+
+/// Deletes the rows from `start` to `end`, both included. Both have to be named: a bound forgotten
+/// would delete everything.
+pub(super) async fn delete(
+    State(app): State<App>,
+    Caller(key): Caller,
+    uri: Uri,
+) -> Result<Json<RowsDeleted>, ApiError> {
+    let params = Params(web::extract::pairs(&uri)?);
+    let (which, bounds) = (params.dataset()?, params.bounds()?);
+    let (Some(first), Some(last)) = (bounds.start, bounds.end) else {
+        return Err(ApiError::Unfit("start and end are required".to_owned()));
+    };
+    if first > last {
+        return Err(ApiError::Unfit("start must not be after end".to_owned()));
+    }
+    let deleted = app.datasets.delete_rows(key, which, (first, last)).await?;
+    Ok(Json(RowsDeleted { deleted }))
 }
 
 fn body(page: &RowsPage, params: &Params) -> Vec<u8> {
@@ -32,7 +73,7 @@ fn body(page: &RowsPage, params: &Params) -> Vec<u8> {
         Next::Offset(offset) => Some(link::at_offset(ROWS, params, offset)),
         Next::After(cursor) => Some(link::after(ROWS, params, cursor)),
     };
-    let mut body = Vec::new();
+    let mut body = Vec::with_capacity(page.rows.len() * ROW_BYTES);
     push_envelope(&mut body, i64::try_from(page.count).unwrap_or(i64::MAX), next.as_deref());
     let mut writer = Writer::new(page.dataset, &page.columns);
     match &page.rows {

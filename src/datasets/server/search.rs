@@ -1,4 +1,5 @@
-//! `GET /api/datasets/search/`: the datasets with one metadata field at one value.
+//! `GET /api/datasets/search/`: the datasets with one metadata field at one value; with all of
+//! several, where the operator allows it.
 
 use axum::{Json, extract::State, http::Uri};
 use model::page::ROWS_DEFAULT;
@@ -7,8 +8,11 @@ use wire::{
     paths::DATASETS_SEARCH,
 };
 
-use super::{App, Caller, datasets::envelope, error::ApiError};
-use crate::{catalog::Filter, query::params::Params};
+use super::{App, Caller, MetadataFilters, datasets::envelope, error::ApiError};
+use crate::{
+    catalog::{FIELDS_MAX, Filter},
+    query::params::Params,
+};
 
 pub(super) async fn get(
     State(app): State<App>,
@@ -17,18 +21,17 @@ pub(super) async fn get(
 ) -> Result<Json<Envelope<DatasetBody>>, ApiError> {
     let params = Params(web::extract::pairs(&uri)?);
     let (skip, limit) = (params.number("offset")?.unwrap_or(0), params.limit(ROWS_DEFAULT)?);
-    let is_filter = |(name, _): &&(String, String)| !matches!(name.as_str(), "limit" | "offset");
-    let mut filters = params.0.iter().filter(is_filter);
-    let filter = match (filters.next(), filters.next()) {
-        (Some((field, value)), None) => Filter::Metadata(field.clone(), value.clone()),
-        (Some(_), Some(_)) => {
+    let others = params.0.iter().filter(|(name, _)| !matches!(name.as_str(), "limit" | "offset"));
+    let filters: Vec<(String, String)> = others.cloned().collect();
+    match (filters.len(), app.metadata_filters) {
+        (0, _) => return Err(ApiError::Unfit("one metadata filter is required".to_owned())),
+        (1, _) | (2..=FIELDS_MAX, MetadataFilters::All) => {}
+        _ => {
             let text = "multiple metadata filters are temporarily unsupported";
             return Err(ApiError::Unfit(text.to_owned()));
         }
-        (None, _) => {
-            return Err(ApiError::Unfit("one metadata filter is required".to_owned()));
-        }
-    };
+    }
+    let filter = Filter::Metadata(filters);
     let listed = app.datasets.list(key, filter, skip, limit).await?;
     Ok(Json(envelope(DATASETS_SEARCH, &params, skip, listed)))
 }

@@ -2,7 +2,7 @@
 
 use std::{convert::Infallible, time::Duration};
 
-use accounts::Accounts;
+use accounts::{KeyId, gate::Gate};
 use axum::{
     body::Body,
     extract::State,
@@ -14,26 +14,39 @@ use axum::{
 };
 use bytes::Bytes;
 use futures::stream;
-use model::key::ApiKey;
-use serde::Serialize;
-use task::{clock::Clock, group::Group};
+use model::{key::ApiKey, timestamp::Timestamp};
+use task::{causes::chain, clock::Clock, group::Group};
 use tokio::{
     select,
     time::{Instant, Interval, MissedTickBehavior, interval_at},
 };
-use tracing::warn;
+use tracing::{error, warn};
 use web::auth::NoKey;
 use wire::datasets::{Connected, EVENT_CONNECTED, EVENT_HEARTBEAT, Heartbeat};
 
 use super::{App, Caller, error::ApiError};
-use crate::{follow::Following, query::params::Params};
+use crate::{
+    Datasets,
+    follow::{Cursor, FollowEnd, Following, From, event},
+    query::{DatasetRef, params::Params},
+};
 
 /// The parameter that may carry the key, on this path alone: a browser's `EventSource` cannot send
 /// headers. Queries are not logged.
-const KEY_PARAM: &str = "api_key";
+pub(super) const KEY_PARAM: &str = "api_key";
+
+/// The header with which a reader says what it has.
+const LAST_EVENT_ID: &str = "last-event-id";
+
+/// The same as a parameter, for readers that cannot send headers.
+const LAST_EVENT_ID_PARAM: &str = "last_event_id";
+
+/// How long a reader should wait before it connects again.
+const RETRY: &[u8] = b"retry: 3000\n\n";
 
 pub(super) async fn get(
     State(app): State<App>,
+    Caller(caller): Caller,
     headers: HeaderMap,
     uri: Uri,
 ) -> Result<Response, ApiError> {
@@ -42,9 +55,11 @@ pub(super) async fn get(
         None => web::auth::api_key(&headers)?,
         Some(text) => text.parse().map_err(NoKey::Unreadable)?,
     };
-    let Caller(caller) = Caller::of_key(&key, &app).await?;
-    let following = app.datasets.follow(caller, params.dataset()?).await?;
-    let events = Events::new(following, key, &app);
+    let header = headers.get(LAST_EVENT_ID).map(|value| value.to_str().unwrap_or("?"));
+    let last = header.filter(|id| !id.is_empty()).or_else(|| params.get(LAST_EVENT_ID_PARAM));
+    let from = last.map_or(From::Newest, |last| From::After(Cursor::of(last)));
+    let following = app.datasets.follow(caller, params.dataset()?, from).await?;
+    let events = Events::new(following, (caller, key), &app);
     let body = stream::unfold(events, async |mut events| {
         let bytes = events.next().await?;
         Some((Ok::<_, Infallible>(bytes), events))
@@ -61,25 +76,30 @@ struct Events {
     first: Option<Bytes>,
     following: Following,
     heartbeats: Interval,
+    caller: KeyId,
     key: ApiKey,
-    accounts: Accounts,
+    datasets: Datasets,
+    gate: Gate,
     clock: Clock,
     group: Group,
 }
 
 impl Events {
-    fn new(mut following: Following, key: ApiKey, app: &App) -> Self {
+    fn new(following: Following, (caller, key): (KeyId, ApiKey), app: &App) -> Self {
         let connected = Connected {
             dataset_id: following.dataset.get(),
             message: "Connected to real-time stream".to_owned(),
         };
         let mut first = event(EVENT_CONNECTED, &connected);
-        first.extend_from_slice(&std::mem::take(&mut following.replay));
+        // Before the empty line, so that it is part of the first event.
+        first.pop();
+        first.extend_from_slice(RETRY);
         let every = app.heartbeat_every.max(Duration::from_millis(1));
         let mut heartbeats = interval_at(Instant::now() + every, every);
         heartbeats.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let (accounts, clock, group) = (app.accounts.clone(), app.clock.clone(), app.group.clone());
-        Self { first: Some(first.into()), following, heartbeats, key, accounts, clock, group }
+        let (gate, clock, group) = (app.gate.clone(), app.clock.clone(), app.group.clone());
+        let (first, datasets) = (Some(first.into()), app.datasets.clone());
+        Self { first, following, heartbeats, caller, key, datasets, gate, clock, group }
     }
 
     /// The next bytes to send; none at the end of the stream.
@@ -91,29 +111,31 @@ impl Events {
             () = self.group.stopped() => None,
             _ = self.heartbeats.tick() => {
                 // A key that is revoked ends its streams, too. One that cannot be checked does not.
-                if let Ok(None) = self.accounts.verify(&self.key).await {
+                if let Ok(None) = self.gate.verify(&self.key).await {
                     return None;
                 }
-                let heartbeat = Heartbeat { timestamp: self.clock.now().to_string() };
+                // Nor does it go on once its dataset is not the key's to see any more.
+                let which = DatasetRef::Id(self.following.dataset);
+                if let Ok(None) = self.datasets.grant(self.caller, which).await {
+                    return None;
+                }
+                let now = Timestamp::from_seconds(self.clock.now().seconds());
+                let heartbeat = Heartbeat { timestamp: now.to_string() };
                 Some(event(EVENT_HEARTBEAT, &heartbeat).into())
             }
             rows = self.following.next() => match rows {
                 Ok(rows) => rows,
-                Err(cut_off) => {
+                Err(FollowEnd::CutOff(cut_off)) => {
                     let (id, lag_frames) = (self.following.dataset, cut_off.lag_frames);
                     warn!(dataset.id = %id, lag_frames, "cut off a slow stream of dataset {id}");
+                    None
+                }
+                Err(broken) => {
+                    let id = self.following.dataset;
+                    error!(causes = chain(&broken), dataset.id = %id, "a stream broke");
                     None
                 }
             },
         }
     }
-}
-
-/// An event in the form of server-sent events.
-fn event(name: &str, data: &impl Serialize) -> Vec<u8> {
-    let mut event = format!("event: {name}\ndata: ").into_bytes();
-    // Writing numbers and text to memory cannot fail.
-    serde_json::to_writer(&mut event, data).unwrap_or_default();
-    event.extend_from_slice(b"\n\n");
-    event
 }

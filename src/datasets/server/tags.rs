@@ -15,6 +15,6 @@ pub(super) async fn get(
 
 /// Tags as a list of bodies.
 pub(super) fn envelope(tags: Vec<Tag>) -> Envelope<TagBody> {
-    let body = |Tag { name, is_public }| TagBody { name, is_public };
+    let body = |Tag { name, is_public, .. }| TagBody { name, is_public };
     whole(tags.into_iter().map(body).collect())
 }

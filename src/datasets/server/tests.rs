@@ -8,7 +8,11 @@ mod bulk_insert;
 mod check;
 mod columns;
 mod datasets;
+mod holders;
 mod live;
+mod metrics;
+mod openapi;
+mod roles;
 mod rows;
 mod search;
 mod stream;
@@ -16,6 +20,7 @@ mod tags;
 
 use std::{sync::Arc, time::Duration};
 
+use accounts::{Accounts, gate::GateOptions};
 use axum::{
     body::{Body, to_bytes},
     http::{Request, StatusCode, header::CONTENT_TYPE},
@@ -37,6 +42,7 @@ const NOW: &str = "2026-07-30T22:00:00.376Z";
 /// A service of its own, with two keys.
 pub(crate) struct Service {
     app: App,
+    accounts: Accounts,
     router: Router,
     clock: Clock,
     group: Group,
@@ -58,16 +64,19 @@ impl Service {
         let (_, reader) = accounts.create_key("reader").await.unwrap();
         let (owner, reader) = (owner.reveal().to_owned(), reader.reveal().to_owned());
         let group = Group::default();
+        let pieces = Pieces::open(&folder.path().join("pieces"), 1 << 20).unwrap();
         let app = App {
-            datasets: Datasets::new(Arc::new(store), clock.clone(), &group),
-            accounts,
+            datasets: Datasets::new(Arc::new(store), clock.clone(), &group)
+                .reading(pieces, Caps::USUAL),
+            gate: Gate::new(accounts.clone(), GateOptions::UNLIMITED, clock.clone()),
             clock: clock.clone(),
             group: group.clone(),
             heartbeat_every: HEARTBEAT_EVERY,
             inserts: inserts(),
+            metadata_filters: MetadataFilters::One,
         };
-        let router = router(app.clone());
-        Self { app, router, clock, group, owner, reader, _folder: folder }
+        let router = router(app.clone(), Router::new());
+        Self { app, accounts, router, clock, group, owner, reader, _folder: folder }
     }
 
     /// A service with the dataset `btc`, 1, of one-minute bars, which both keys see.
@@ -106,6 +115,15 @@ impl Service {
             request = request.header("X-API-Key", key);
         }
         self.router.clone().oneshot(request.body(body).unwrap()).await.unwrap()
+    }
+
+    /// Sends JSON, and reads the answer as JSON.
+    async fn call(&self, key: &str, method: &str, path: &str, body: &Value) -> (u16, Value) {
+        json_of(self.send(key, method, path, Body::from(body.to_string())).await).await
+    }
+
+    async fn delete(&self, key: &str, path: &str) -> (u16, Value) {
+        json_of(self.send(key, "DELETE", path, Body::empty()).await).await
     }
 
     async fn post(&self, key: &str, path: &str, body: &Value) -> (u16, Value) {
@@ -182,7 +200,7 @@ async fn every_path_needs_a_key_that_is_good() {
 async fn a_key_whose_secret_was_renewed_is_refused_at_once() {
     let service = Service::with_bars(1).await;
     assert_eq!(service.get(&service.reader, "/api/tags/").await.0, 200);
-    service.app.accounts.renew_key("reader").await.unwrap();
+    service.accounts.renew_key("reader").await.unwrap();
     assert_eq!(service.get(&service.reader, "/api/tags/").await.0, 401);
 }
 
@@ -195,6 +213,12 @@ async fn what_is_not_served_is_refused_in_the_same_form() {
     );
     let answer = service.post(&service.owner, "/api/tags/", &json!({})).await;
     assert_eq!(answer, (405, refusal("method not allowed")));
+    let answer = service.post("", "/health", &json!({})).await;
+    assert_eq!(answer, (405, refusal("method not allowed")));
+    let long = json!({"name": "a", "description": "x".repeat(SMALL_BODY_BYTES_MAX)});
+    assert_eq!(service.post(&service.owner, "/api/datasets/", &long).await.0, 413);
+    let list = json!([1, [{"timestamp": "2026-01-01T00:00:00Z", "open": 5}]]);
+    assert_eq!(service.post(&service.owner, "/api/rows/bulk_insert/", &list).await.0, 400);
     let (status, body) = service.post(&service.owner, "/api/tags/acquire/", &json!({})).await;
     assert_eq!(status, 400);
     assert!(body["error"].as_str().unwrap().ends_with(": bad request"), "{body}");
@@ -214,10 +238,13 @@ async fn the_service_serves_on_a_port_and_says_where() {
     let options = DatasetsOptions {
         listen: "127.0.0.1:0".to_owned(),
         store_path: folder.path().join("d.sqlite"),
-        accounts,
+        gate: Gate::new(accounts, GateOptions::UNLIMITED, Clock::system()),
+        portal: None,
         load: None,
         market: None,
+        reads: ReadOptions::USUAL,
         heartbeat_every: HEARTBEAT_EVERY,
+        metadata_filters: MetadataFilters::One,
     };
     let group = Group::default();
     let service = DatasetsService::start(options, &group, Clock::system()).await.unwrap();

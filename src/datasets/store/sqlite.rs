@@ -5,14 +5,28 @@
 mod append;
 mod buckets;
 mod catalog;
+mod chores;
 mod chunks;
+pub(crate) mod copies;
+mod delete;
+mod find;
+mod folded;
+mod pack;
+mod postings;
 mod readers;
 mod scan;
+mod since;
 mod tables;
+mod tags;
 mod tail;
+pub(crate) mod verify;
 mod writer;
 
-use std::{fs, path::Path, time::Duration};
+use std::{
+    fs::{self, File},
+    path::Path,
+    time::Duration,
+};
 
 use accounts::KeyId;
 use futures::future::{BoxFuture, FutureExt as _};
@@ -21,16 +35,16 @@ use model::{
     resolution::Resolution,
     timestamp::Timestamp,
 };
-use rusqlite::Connection;
+use rusqlite::{Connection, ErrorCode, config::DbConfig};
 
-use self::{buckets::Page, readers::Readers, writer::Writer};
+use self::{chores::Chores, folded::Page, readers::Readers, writer::Writer};
 use super::{
-    Acquired, Appended, Count, Created, Newest, OnCommit, PageOfRows, PageRead, Store, StoreError,
-    Visit,
+    Acquired, Appended, ColumnAdded, Count, Created, Newest, OnCommit, PageOfRows, PageRead, Since,
+    Store, StoreError, Tagged, Updated, piece::VisitPiece,
 };
 use crate::{
     block::{Block, Rows},
-    catalog::{Filter, Grant, Listed, NewDataset, Tag},
+    catalog::{Filter, Grant, Listed, NewDataset, Tag, change::Change},
     query::{DatasetRef, Order, Span},
 };
 
@@ -38,23 +52,22 @@ use crate::{
 const BUSY_WAIT: Duration = Duration::from_secs(5);
 
 /// Statements kept ready by each connection: all there are.
-const STATEMENTS: usize = 64;
+const STATEMENTS: usize = 128;
 
 /// Pages after which the log is moved into the file. Enough that a bulk load does not do it all the
 /// time, few enough that the log stays below 40 MB.
 const CHECKPOINT_PAGES: u32 = 4000;
-
-/// Buckets that a scan hands on in one piece.
-const PIECE_BUCKETS: usize = 4096;
-
-/// Numbers that have to fit into SQLite's are cut off here.
-const NUMBER_MAX: usize = 1 << 40;
 
 /// The embedded store.
 #[derive(Debug)]
 pub(crate) struct SqliteStore {
     writer: Writer,
     readers: Readers,
+    chores: Chores,
+    /// See [`PieceId`](super::piece::PieceId).
+    era: i64,
+    /// Keeps others from replacing the file.
+    _in_use: File,
 }
 
 impl SqliteStore {
@@ -63,35 +76,53 @@ impl SqliteStore {
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder).map_err(StoreError::Folder)?;
         }
+        let in_use = copies::use_store(path)?;
         let mut connection = Connection::open(path).map_err(opening)?;
         prepare(&connection).map_err(opening)?;
         prepare_to_write(&connection).map_err(opening)?;
         tables::set_up(&mut connection)?;
+        let era = tables::era(&connection).map_err(opening)?;
         let readers = Readers::new(path.to_owned());
-        Ok(Self { writer: Writer::start(connection)?, readers })
+        let writer = Writer::start(connection)?;
+        let chores = Chores::start(writer.clone())?;
+        Ok(Self { writer, readers, chores, era, _in_use: in_use })
     }
 }
 
 impl From<rusqlite::Error> for StoreError {
     fn from(error: rusqlite::Error) -> Self {
-        Self::Statement(Box::new(error))
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DiskFull) => Self::Full,
+            Some(ErrorCode::ReadOnly) => Self::ReadOnly,
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+                Self::Corrupt(Box::new(error))
+            }
+            _ => Self::Statement(Box::new(error)),
+        }
     }
 }
 
 /// What a failure means while the store is being opened.
 fn opening(error: rusqlite::Error) -> StoreError {
-    StoreError::Open(Box::new(error))
+    match StoreError::from(error) {
+        StoreError::Statement(cause) => StoreError::Open(cause),
+        known => known,
+    }
 }
 
 /// Sets what holds for every connection.
 fn prepare(connection: &Connection) -> rusqlite::Result<()> {
     connection.busy_timeout(BUSY_WAIT)?;
+    // Else a plan may depend on the values bound, and a kept statement is prepared anew for others.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
     Ok(())
 }
 
 /// Sets what holds for the connection that writes: what it commits is on the disk.
 fn prepare_to_write(connection: &Connection) -> rusqlite::Result<()> {
+    // Only a file without tables takes this: space that packing frees is given back.
+    connection.pragma_update(None, "auto_vacuum", "incremental")?;
     connection.pragma_update(None, "journal_mode", "wal")?;
     connection.pragma_update(None, "synchronous", "full")?;
     connection.pragma_update(None, "foreign_keys", true)?;
@@ -101,12 +132,35 @@ fn prepare_to_write(connection: &Connection) -> rusqlite::Result<()> {
 impl Store for SqliteStore {
     fn create(
         &self,
-        dataset: NewDataset,
+        datasets: Vec<NewDataset>,
         now: Timestamp,
     ) -> BoxFuture<'_, Result<Created, StoreError>> {
         self.writer
-            .run(move |connection| catalog::create(connection, &dataset, now), |_| {})
+            .run(move |connection| catalog::create(connection, &datasets, now), |_| {})
             .boxed()
+    }
+
+    fn update(
+        &self,
+        dataset: DatasetId,
+        change: Change,
+        now: Timestamp,
+    ) -> BoxFuture<'_, Result<Updated, StoreError>> {
+        let work =
+            move |connection: &Connection| catalog::update(connection, dataset, &change, now);
+        self.writer.run(work, |_| {}).boxed()
+    }
+
+    fn add_column(
+        &self,
+        dataset: DatasetId,
+        (name, dtype): (String, Dtype),
+        now: Timestamp,
+    ) -> BoxFuture<'_, Result<ColumnAdded, StoreError>> {
+        let work = move |connection: &Connection| {
+            catalog::add_column(connection, dataset, (&name, dtype), now)
+        };
+        self.writer.run(work, |_| {}).boxed()
     }
 
     fn add_columns(
@@ -120,13 +174,36 @@ impl Store for SqliteStore {
         self.writer.run(work, |()| {}).boxed()
     }
 
-    fn add_tag(&self, dataset: DatasetId, tag: String) -> BoxFuture<'_, Result<bool, StoreError>> {
-        let work = move |connection: &Connection| catalog::add_tag(connection, dataset, &tag);
+    fn add_tag(
+        &self,
+        dataset: DatasetId,
+        tag: String,
+    ) -> BoxFuture<'_, Result<Tagged, StoreError>> {
+        let work = move |connection: &Connection| tags::add(connection, dataset, &tag);
+        self.writer.run(work, |_| {}).boxed()
+    }
+
+    fn remove_tag(
+        &self,
+        dataset: DatasetId,
+        tag: String,
+    ) -> BoxFuture<'_, Result<bool, StoreError>> {
+        let work = move |connection: &Connection| tags::remove(connection, dataset, &tag);
+        self.writer.run(work, |_| {}).boxed()
+    }
+
+    fn give_tag(&self, key: KeyId, tag: String) -> BoxFuture<'_, Result<bool, StoreError>> {
+        let work = move |connection: &Connection| tags::give(connection, key, &tag);
+        self.writer.run(work, |_| {}).boxed()
+    }
+
+    fn take_tag(&self, key: KeyId, tag: String) -> BoxFuture<'_, Result<bool, StoreError>> {
+        let work = move |connection: &Connection| tags::take(connection, key, &tag);
         self.writer.run(work, |_| {}).boxed()
     }
 
     fn acquire(&self, key: KeyId, tag: String) -> BoxFuture<'_, Result<Acquired, StoreError>> {
-        let work = move |connection: &Connection| catalog::acquire(connection, key, &tag);
+        let work = move |connection: &Connection| tags::acquire(connection, key, &tag);
         self.writer.run(work, |_| {}).boxed()
     }
 
@@ -156,8 +233,43 @@ impl Store for SqliteStore {
         self.writer.run(work, |_| {}).boxed()
     }
 
+    fn delete_rows(
+        &self,
+        dataset: DatasetId,
+        span: Span,
+        now: Timestamp,
+    ) -> BoxFuture<'_, Result<u64, StoreError>> {
+        let work = move |connection: &Connection| delete::rows(connection, dataset, span, now);
+        self.writer.run(work, |_| {}).boxed()
+    }
+
+    fn delete(&self, dataset: DatasetId) -> BoxFuture<'_, Result<bool, StoreError>> {
+        let work = move |connection: &Connection| delete::dataset(connection, dataset);
+        async move {
+            let deleted = self.writer.run(work, |_| {}).await;
+            self.chores.wake();
+            deleted
+        }
+        .boxed()
+    }
+
+    fn settle(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        let step = |connection: &Connection| {
+            Ok(delete::step(connection)? || pack::step(connection, 0)? || pack::shrink(connection)?)
+        };
+        async move {
+            while self.writer.run(step, |_| {}).await? {}
+            Ok(())
+        }
+        .boxed()
+    }
+
     fn dataset(&self, which: &DatasetRef) -> Result<Option<Dataset>, StoreError> {
         self.readers.read(|connection| catalog::dataset(connection, which))
+    }
+
+    fn owned(&self, owner: Option<KeyId>, name: &str) -> Result<Option<DatasetId>, StoreError> {
+        self.readers.read(|connection| catalog::owned(connection, owner, name))
     }
 
     fn grant(&self, key: KeyId, which: &DatasetRef) -> Result<Option<Grant>, StoreError> {
@@ -165,7 +277,7 @@ impl Store for SqliteStore {
     }
 
     fn acquirable(&self, key: KeyId, tag: &str) -> Result<Acquired, StoreError> {
-        self.readers.read(|connection| catalog::acquirable(connection, key, tag))
+        self.readers.read(|connection| tags::acquirable(connection, key, tag))
     }
 
     fn list(
@@ -175,23 +287,31 @@ impl Store for SqliteStore {
         skip: u64,
         limit: usize,
     ) -> Result<Listed, StoreError> {
-        self.readers.read(|connection| catalog::list(connection, key, filter, (skip, limit)))
+        self.readers.read(|connection| find::list(connection, key, filter, (skip, limit)))
     }
 
     fn columns(&self, dataset: DatasetId) -> Result<Vec<Column>, StoreError> {
         self.readers.read(|connection| catalog::columns(connection, dataset))
     }
 
+    fn tag(&self, name: &str) -> Result<Option<Tag>, StoreError> {
+        self.readers.read(|connection| tags::find(connection, name))
+    }
+
+    fn holders(&self, tag: &str) -> Result<Vec<KeyId>, StoreError> {
+        self.readers.read(|connection| tags::holders(connection, tag))
+    }
+
     fn tags(&self) -> Result<Vec<Tag>, StoreError> {
-        self.readers.read(catalog::tags)
+        self.readers.read(tags::all)
     }
 
     fn dataset_tags(&self, dataset: DatasetId) -> Result<Vec<Tag>, StoreError> {
-        self.readers.read(|connection| catalog::dataset_tags(connection, dataset))
+        self.readers.read(|connection| tags::of_dataset(connection, dataset))
     }
 
     fn newest_moment(&self, dataset: DatasetId) -> Result<Option<Timestamp>, StoreError> {
-        self.readers.read(|connection| append::newest(connection, dataset))
+        self.readers.read(|connection| append::newest_known(connection, dataset))
     }
 
     fn page(&self, dataset: DatasetId, read: &PageRead) -> Result<PageOfRows, StoreError> {
@@ -201,14 +321,14 @@ impl Store for SqliteStore {
             let count = match (count, is_raw) {
                 (Count::Nothing, _) => None,
                 (Count::All, true) => Some(scan::count(connection, dataset, span)?),
-                (Count::All, false) => Some(buckets::count(connection, dataset, resolution, span)?),
+                (Count::All, false) => Some(folded::count(connection, dataset, resolution, span)?),
             };
             let rows = if is_raw {
                 Rows::Raw(scan::page(connection, dataset, span, order, (skip, limit))?)
             } else {
-                let limit = i64::try_from(limit.min(NUMBER_MAX)).unwrap_or(i64::MAX);
+                let skip = usize::try_from(skip).unwrap_or(usize::MAX);
                 let page = Page { span, order, skip, limit };
-                Rows::Buckets(buckets::read(connection, dataset, resolution, &page)?)
+                Rows::Buckets(folded::read(connection, dataset, resolution, &page)?)
             };
             Ok(PageOfRows { count, rows })
         })
@@ -224,30 +344,33 @@ impl Store for SqliteStore {
         })
     }
 
-    fn scan(
+    fn era(&self) -> i64 {
+        self.era
+    }
+
+    fn since(
+        &self,
+        dataset: DatasetId,
+        after: i64,
+        limit: usize,
+    ) -> Result<Option<Since>, StoreError> {
+        self.readers.read(|connection| since::since(connection, dataset, after, limit))
+    }
+
+    fn revision(&self, dataset: DatasetId) -> Result<u64, StoreError> {
+        self.readers.read(|connection| append::revision(connection, dataset))
+    }
+
+    fn pieces(
         &self,
         dataset: DatasetId,
         resolution: Resolution,
         span: Span,
-        visit: Visit<'_>,
+        visit: VisitPiece<'_>,
     ) -> Result<(), StoreError> {
-        self.readers.read(|connection| {
-            if resolution == Resolution::Raw {
-                return scan::raw(connection, dataset, span, Order::Ascending, visit);
-            }
-            let mut rest = span;
-            loop {
-                let limit = i64::try_from(PIECE_BUCKETS).unwrap_or(i64::MAX);
-                let page = Page { span: rest, order: Order::Ascending, skip: 0, limit };
-                let piece = buckets::read(connection, dataset, resolution, &page)?;
-                let is_last = piece.len() < PIECE_BUCKETS;
-                if let Some(last) = piece.last() {
-                    rest.first = last.timestamp + Duration::from_micros(1);
-                }
-                if visit(Rows::Buckets(piece)).is_break() || is_last {
-                    return Ok(());
-                }
-            }
+        self.readers.read(|connection| match resolution {
+            Resolution::Raw => scan::pieces(connection, dataset, span, self.era, visit),
+            _ => folded::pieces(connection, dataset, resolution, span, visit),
         })
     }
 }

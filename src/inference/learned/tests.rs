@@ -2,13 +2,17 @@
 
 use super::*;
 use crate::{
-    close::close,
+    close::{Standings, close},
     submission::{Payload, Submission},
     topic::demo_topics,
 };
 
 fn load() -> Topic {
     demo_topics().unwrap().remove(0)
+}
+
+fn standings<'a>(topic: &'a Topic, learned: &'a Learned) -> Standings<'a> {
+    Standings { labels: &topic.labels, learned, baseline: None }
 }
 
 fn submission(topic: &Topic, worker: &str, value: f64) -> Submission {
@@ -24,7 +28,7 @@ fn after(n_epochs: u64) -> Learned {
     let mut learned = Learned::default();
     for nonce in (0..n_epochs).map(|idx| 1 + idx * topic.timing.epoch_length) {
         let submissions = [submission(&topic, "good", 51.0), submission(&topic, "bad", 40.0)];
-        let closing = close(&topic, nonce, &submissions, &learned).unwrap();
+        let closing = close(&topic, nonce, &submissions, standings(&topic, &learned)).unwrap();
         learned.learn(&topic, &closing.bundle, &[50.0]).unwrap();
     }
     learned
@@ -33,7 +37,7 @@ fn after(n_epochs: u64) -> Learned {
 fn bundle_after(n_epochs: u64) -> Bundle {
     let topic = load();
     let submissions = [submission(&topic, "good", 51.0), submission(&topic, "bad", 40.0)];
-    close(&topic, 1_000_000, &submissions, &after(n_epochs)).unwrap().bundle
+    close(&topic, 1_000_000, &submissions, standings(&topic, &after(n_epochs))).unwrap().bundle
 }
 
 fn combined(bundle: &Bundle) -> f64 {
@@ -88,7 +92,8 @@ fn actors_that_stay_away_are_forgotten() {
     let topic = load();
     let mut learned = after(3);
     let nonce = 3 * 12 + (FORGOTTEN_AFTER_EPOCHS + 1) * topic.timing.epoch_length;
-    let closing = close(&topic, nonce, &[submission(&topic, "good", 51.0)], &learned).unwrap();
+    let submissions = [submission(&topic, "good", 51.0)];
+    let closing = close(&topic, nonce, &submissions, standings(&topic, &learned)).unwrap();
     learned.learn(&topic, &closing.bundle, &[50.0]).unwrap();
     let good: Address = "allo1good".parse().unwrap();
     assert_eq!(learned.inferers.keys().collect::<Vec<_>>(), [&good]);

@@ -1,6 +1,9 @@
 //! Errors as the chain's gateway words them: `{"code":5,"message":"…","details":[]}`.
 
-use accounts::AccountsError;
+use accounts::{
+    AccountsError,
+    gate::{Exceeded, Refusal},
+};
 use axum::{
     Json,
     http::StatusCode,
@@ -9,13 +12,21 @@ use axum::{
 use model::topic::TopicId;
 use task::causes::chain;
 use tracing::error;
-use web::auth::NoKey;
+use uuid::Uuid;
+use web::{auth::NoKey, extract::Unreadable};
 use wire::{
     error::InferenceError as Body,
+    inference::consumer::Envelope,
     paths::{API_KEY_HEADER, EMISSIONS_VERSIONS},
 };
 
-use crate::{InferenceError, ReadError};
+use crate::{
+    InferenceError, ReadError, SubmitError, actor::AddressError, signer::SignerError,
+    topics::TopicChangeError,
+};
+
+/// What is told of what broke.
+const INTERNAL: &str = "internal error";
 
 /// Why a request is refused.
 #[derive(Debug)]
@@ -24,6 +35,8 @@ pub(super) enum ApiError {
     NoKey(NoKey),
     /// The key opens nothing.
     UnknownKey,
+    /// There were too many requests.
+    Limited(Exceeded),
     /// Nobody knows, since the accounts file failed.
     Accounts(AccountsError),
     /// The version in the path is not served.
@@ -34,6 +47,18 @@ pub(super) enum ApiError {
     Mismatch { parameter: &'static str, reason: String },
     /// Topics are numbered from 1.
     ZeroTopic,
+    /// A body or a query that cannot be served, in words.
+    Invalid(String),
+    /// Something else than a topic or a bundle is not there, in words.
+    NotFound(String),
+    /// There is one already, in words.
+    Exists(String),
+    /// The key may not, in words.
+    Denied(String),
+    /// Too much is asked for, in words.
+    Exhausted(String),
+    /// Something broke, and was logged.
+    Broken,
     /// The network has no answer.
     Read(ReadError),
 }
@@ -41,11 +66,15 @@ pub(super) enum ApiError {
 /// The gRPC codes that the gateway shows, by their numbers.
 #[derive(Clone, Copy)]
 enum Code {
-    DeadlineExceeded = 4,
     InvalidArgument = 3,
+    DeadlineExceeded = 4,
     NotFound = 5,
+    AlreadyExists = 6,
+    PermissionDenied = 7,
+    ResourceExhausted = 8,
     Unimplemented = 12,
     Internal = 13,
+    Unavailable = 14,
     Unauthenticated = 16,
 }
 
@@ -55,14 +84,106 @@ impl From<ReadError> for ApiError {
     }
 }
 
+impl From<Unreadable> for ApiError {
+    fn from(error: Unreadable) -> Self {
+        Self::Invalid(chain(&error))
+    }
+}
+
+impl From<SubmitError> for ApiError {
+    fn from(error: SubmitError) -> Self {
+        match error {
+            SubmitError::UnknownTopic { topic } => Self::Read(ReadError::UnknownTopic { topic }),
+            SubmitError::NotOpen { nonce } => {
+                Self::Invalid(format!("the submission window of nonce {nonce} is not open"))
+            }
+            SubmitError::Repeated { nonce } => {
+                Self::Exists(format!("this worker has submitted for nonce {nonce} already"))
+            }
+            SubmitError::Full { .. } | SubmitError::FullOfLabels { .. } => {
+                Self::Exhausted(error.to_string())
+            }
+            SubmitError::Payload(error) => Self::Invalid(format!("cannot {error}")),
+            SubmitError::Failed(error) => Self::broken(&error),
+        }
+    }
+}
+
+impl From<SignerError> for ApiError {
+    fn from(error: SignerError) -> Self {
+        Self::broken(&error)
+    }
+}
+
+impl From<TopicChangeError> for ApiError {
+    fn from(error: TopicChangeError) -> Self {
+        match error {
+            TopicChangeError::Unknown { topic } => Self::Read(ReadError::UnknownTopic { topic }),
+            TopicChangeError::NotYours { topic } => {
+                Self::Denied(format!("another key created topic {topic}"))
+            }
+            TopicChangeError::Unfit(error) => Self::Invalid(format!("cannot {error}")),
+            TopicChangeError::Fixed { .. } | TopicChangeError::WindowOpen { .. } => {
+                Self::Invalid(format!("cannot {error}"))
+            }
+            TopicChangeError::TooMany => Self::Exhausted(format!("cannot {error}")),
+            TopicChangeError::Failed(error) => Self::broken(&error),
+        }
+    }
+}
+
+impl From<AddressError> for ApiError {
+    fn from(error: AddressError) -> Self {
+        Self::broken(&error)
+    }
+}
+
 impl From<InferenceError> for ApiError {
     fn from(error: InferenceError) -> Self {
         Self::Read(ReadError::Failed(error))
     }
 }
 
+/// A refusal in the form of the consumer API.
+#[derive(Debug)]
+pub(super) struct ConsumerError(ApiError);
+
+impl From<ApiError> for ConsumerError {
+    fn from(error: ApiError) -> Self {
+        Self(error)
+    }
+}
+
+impl IntoResponse for ConsumerError {
+    fn into_response(self) -> Response {
+        let (code, message) = self.0.told();
+        let body = Envelope::<()> {
+            request_id: Uuid::new_v4().to_string(),
+            status: false,
+            api_response_message: Some(message),
+            data: None,
+        };
+        (code.status(), Json(body)).into_response()
+    }
+}
+
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
+        let (code, message) = self.told();
+        respond(code, message)
+    }
+}
+
+impl ApiError {
+    /// Logs what broke, which is not told.
+    pub(super) fn broken(error: &(dyn std::error::Error + 'static)) -> Self {
+        error!(cause = chain(error), "failed to answer a request");
+        Self::Broken
+    }
+
+    /// The code and the words of a refusal.
+    fn told(self) -> (Code, String) {
+        let respond = |code, message| (code, message);
         let not_found = |topic: TopicId| format!("topic {topic} not found");
         match self {
             Self::NoKey(NoKey::Missing) => respond(
@@ -72,7 +193,12 @@ impl IntoResponse for ApiError {
             Self::NoKey(_) | Self::UnknownKey => {
                 respond(Code::Unauthenticated, "invalid API key".to_owned())
             }
-            Self::Accounts(error) => internal(&error),
+            Self::Limited(exceeded) => respond(Code::ResourceExhausted, exceeded.to_string()),
+            Self::Accounts(error @ AccountsError::Unreachable(_)) => {
+                error!(cause = chain(&error), "failed to check an API key");
+                respond(Code::Unavailable, "API keys cannot be checked now".to_owned())
+            }
+            Self::Accounts(error) => Self::broken(&error).told(),
             Self::Version(version) => {
                 let served = EMISSIONS_VERSIONS.join(", ");
                 let message = format!("version {version} is not served, use one of: {served}");
@@ -84,6 +210,12 @@ impl IntoResponse for ApiError {
                 format!("type mismatch, parameter: {parameter}, error: {reason}"),
             ),
             Self::ZeroTopic => respond(Code::InvalidArgument, "invalid topic id".to_owned()),
+            Self::Invalid(message) => respond(Code::InvalidArgument, message),
+            Self::NotFound(message) => respond(Code::NotFound, message),
+            Self::Exists(message) => respond(Code::AlreadyExists, message),
+            Self::Denied(message) => respond(Code::PermissionDenied, message),
+            Self::Exhausted(message) => respond(Code::ResourceExhausted, message),
+            Self::Broken => respond(Code::Internal, INTERNAL.to_owned()),
             Self::Read(ReadError::UnknownTopic { topic }) => {
                 respond(Code::NotFound, not_found(topic))
             }
@@ -91,9 +223,38 @@ impl IntoResponse for ApiError {
                 Code::NotFound,
                 format!("network inference not available for topic {topic}"),
             ),
-            Self::Read(error @ ReadError::Failed(_)) => internal(&error),
+            Self::Read(error @ ReadError::Failed(_)) => Self::broken(&error).told(),
         }
     }
+}
+
+impl Code {
+    /// The status that the gateway makes of it.
+    const fn status(self) -> StatusCode {
+        match self {
+            Self::InvalidArgument => StatusCode::BAD_REQUEST,
+            Self::DeadlineExceeded => StatusCode::GATEWAY_TIMEOUT,
+            Self::NotFound => StatusCode::NOT_FOUND,
+            Self::AlreadyExists => StatusCode::CONFLICT,
+            Self::PermissionDenied => StatusCode::FORBIDDEN,
+            Self::ResourceExhausted => StatusCode::TOO_MANY_REQUESTS,
+            Self::Unimplemented => StatusCode::NOT_IMPLEMENTED,
+            Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Unauthenticated => StatusCode::UNAUTHORIZED,
+        }
+    }
+}
+
+/// Words a refusal of the gate.
+pub(super) fn refused(refusal: Refusal) -> Response {
+    let error = match refusal {
+        Refusal::NoKey(no_key) => ApiError::NoKey(no_key),
+        Refusal::KeyUnknown => ApiError::UnknownKey,
+        Refusal::Limited(exceeded) => ApiError::Limited(exceeded),
+        Refusal::Failed(error) => ApiError::Accounts(error),
+    };
+    error.into_response()
 }
 
 /// Words a refusal that was made around the handlers.
@@ -105,20 +266,8 @@ pub(super) fn refusal(status: StatusCode, message: &'static str) -> Response {
     respond(code, message.to_owned())
 }
 
-fn internal(error: &(dyn std::error::Error + 'static)) -> Response {
-    error!(cause = chain(error), "failed to answer a request");
-    respond(Code::Internal, "internal error".to_owned())
-}
-
 fn respond(code: Code, message: String) -> Response {
-    let status = match code {
-        Code::InvalidArgument => StatusCode::BAD_REQUEST,
-        Code::DeadlineExceeded => StatusCode::GATEWAY_TIMEOUT,
-        Code::NotFound => StatusCode::NOT_FOUND,
-        Code::Unimplemented => StatusCode::NOT_IMPLEMENTED,
-        Code::Internal => StatusCode::INTERNAL_SERVER_ERROR,
-        Code::Unauthenticated => StatusCode::UNAUTHORIZED,
-    };
+    let status = code.status();
     (status, Json(Body { code: code as u32, message, details: Vec::new() })).into_response()
 }
 

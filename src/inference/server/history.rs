@@ -24,7 +24,7 @@ pub(super) async fn get(
     uri: Uri,
 ) -> Result<Json<TopicHistory>, ApiError> {
     let id = topic_id(&topic)?;
-    let epochs = inference.history(id, limit(&uri)?).await?;
+    let epochs = inference.history(id, 0..=u64::MAX, limit(&uri)?).await?;
     let epochs = epochs.into_iter().map(epoch).collect();
     Ok(Json(TopicHistory { topic_id: id.get(), epochs }))
 }

@@ -14,6 +14,5 @@ pub(super) async fn get(
     Path(version): Path<String>,
 ) -> Result<Json<NextTopicId>, ApiError> {
     served(&version)?;
-    let highest = inference.topics().map(|topic| topic.id.get()).max().unwrap_or_default();
-    Ok(Json(NextTopicId { next_topic_id: highest.saturating_add(1).to_string() }))
+    Ok(Json(NextTopicId { next_topic_id: inference.next_topic_id().to_string() }))
 }

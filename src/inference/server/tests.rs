@@ -1,7 +1,11 @@
 //! Every path, through the router.
 
+mod queries;
+
+use accounts::{Accounts, gate::GateOptions};
 use axum::{
     body::{Body, to_bytes},
+    extract::Request,
     http::StatusCode,
 };
 use model::{key::ApiKey, timestamp::Timestamp};
@@ -10,10 +14,11 @@ use tempfile::TempDir;
 use tower::ServiceExt as _;
 
 use super::*;
-use crate::{Sender, store::Input, submission::Payload, topic::demo_topics};
+use crate::{Sender, signer::Domain, store::Input, submission::Payload, topic::demo_topics};
 
 struct Fixture {
     _folder: TempDir,
+    accounts: Accounts,
     clock: Clock,
     inference: Inference,
     router: Router,
@@ -31,8 +36,9 @@ impl Fixture {
             InferenceOptions { block_time: Duration::from_secs(1), topics: demo_topics().unwrap() };
         let path = folder.path().join("inference.sqlite");
         let inference = Inference::open(&path, clock.clone(), options).await.unwrap();
-        let router = router(inference.clone(), accounts);
-        Self { _folder: folder, clock, inference, router, key }
+        let gate = Gate::new(accounts.clone(), GateOptions::UNLIMITED, clock.clone());
+        let router = router(inference.clone(), &gate, consumers(), &Group::default());
+        Self { _folder: folder, accounts, clock, inference, router, key }
     }
 
     async fn send(&self, method: &str, path: &str, header: Option<(&str, &str)>) -> (u16, Value) {
@@ -47,6 +53,17 @@ impl Fixture {
         let body =
             if body.is_empty() { Value::Null } else { serde_json::from_slice(&body).unwrap() };
         (status, body)
+    }
+
+    /// Sends `body` as the key's holder.
+    async fn put(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {
+        let request = Request::builder().method(method).uri(path);
+        let request = request.header("x-api-key", self.key.reveal());
+        let request = request.body(Body::from(body.to_string())).unwrap();
+        let response = self.router.clone().oneshot(request).await.unwrap();
+        let status = response.status().as_u16();
+        let body = to_bytes(response.into_body(), 1 << 20).await.unwrap();
+        (status, serde_json::from_slice(&body).unwrap())
     }
 
     async fn get(&self, path: &str) -> (u16, Value) {
@@ -81,6 +98,17 @@ impl Fixture {
     }
 }
 
+/// One chain, one price, and a signer that anybody may know.
+fn consumers() -> Consumers {
+    let contract = "0x8E45fbef38DaC54e32AfB27AC8cBab30E6818ce6".parse().unwrap();
+    Consumers {
+        signer: crate::signer::Signer::from_bytes(&[7; 32]).unwrap(),
+        chains: [("ethereum-11155111".to_owned(), Domain { chain_id: 11_155_111, contract })]
+            .into(),
+        prices: [("BTC/8h".to_owned(), "1".parse().unwrap())].into(),
+    }
+}
+
 const LATEST: &str = "/emissions/v10/latest_network_inferences";
 
 #[tokio::test]
@@ -112,7 +140,7 @@ async fn what_is_not_there_is_refused_as_the_gateway_does() {
     let mismatch = "type mismatch, parameter: topic_id, error: parsing \"x\": invalid syntax";
     check(fixture.get(&format!("{LATEST}/x")).await, 400, 3, mismatch);
     check(fixture.get(&format!("{LATEST}/0")).await, 400, 3, "invalid topic id");
-    let version = "version v3 is not served, use one of: v10";
+    let version = "version v3 is not served, use one of: v10, v9";
     check(fixture.get("/emissions/v3/latest_network_inferences/1").await, 501, 12, version);
     check(fixture.get("/nowhere").await, 501, 12, "Not Implemented");
     let key = Some(("x-api-key", fixture.key.reveal()));
@@ -226,9 +254,10 @@ async fn a_started_service_runs_its_epochs_by_itself() {
     let options = ServiceOptions {
         listen: "127.0.0.1:0".to_owned(),
         store: folder.path().join("inference.sqlite"),
-        accounts,
+        gate: Gate::new(accounts, GateOptions::UNLIMITED, clock.clone()),
         block_time: Duration::from_millis(20),
         topics: demo_topics().unwrap().into_iter().take(1).collect(),
+        consumers: consumers(),
     };
     let group = Group::default();
     let (runs, rows) = crate::tests::fakes(&clock);
@@ -236,7 +265,7 @@ async fn a_started_service_runs_its_epochs_by_itself() {
     assert_ne!(service.address.port(), 0);
     let topic = "1".parse().unwrap();
     let two_epochs = || async {
-        let history = service.inference.history(topic, 10).await.unwrap();
+        let history = service.inference.history(topic, 0..=u64::MAX, 10).await.unwrap();
         if history.len() >= 2 { Ok(history) } else { Err(history.len()) }
     };
     let history = task::wait::until(Duration::from_secs(20), two_epochs).await.unwrap();

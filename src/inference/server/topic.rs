@@ -20,10 +20,20 @@ pub(super) async fn get(
     served(&version)?;
     let id = topic_id(&topic)?;
     let topic = inference.topic(id).ok_or(ReadError::UnknownTopic { topic: id })?;
-    let last_nonce = inference.progress(id).await?.last_nonce.unwrap_or_default();
-    let initial_regret = inference.initial_regret(id).await?;
-    let body = body(&topic, last_nonce, initial_regret);
-    Ok(Json(TopicResponse { topic: body }))
+    answer(&inference, &topic).await
+}
+
+/// A topic as the chain tells it.
+pub(super) async fn answer(
+    inference: &Inference,
+    topic: &Topic,
+) -> Result<Json<TopicResponse>, ApiError> {
+    Ok(Json(TopicResponse {
+        topic: body(inference, topic).await?,
+        weight: if topic.is_active { "1" } else { "0" }.to_owned(),
+        effective_revenue: "0".to_owned(),
+        topic_stake: "0".to_owned(),
+    }))
 }
 
 /// The name of a topic's kind on the chain.
@@ -34,11 +44,19 @@ pub(super) const fn type_name(kind: TopicKind) -> &'static str {
     }
 }
 
-fn body(topic: &Topic, last_nonce: u64, initial_regret: f64) -> TopicBody {
-    let Topic { timing, judging, .. } = topic;
+/// A topic's settings, with what they have come to.
+pub(super) async fn body(inference: &Inference, topic: &Topic) -> Result<TopicBody, ApiError> {
+    let last_nonce = inference.progress(topic.id).await?.last_nonce.unwrap_or_default();
+    let initial_regret = inference.learned(topic.id).await?.initial_regret;
+    Ok(written(topic, last_nonce, initial_regret))
+}
+
+fn written(topic: &Topic, last_nonce: u64, initial_regret: f64) -> TopicBody {
+    let Topic { timing, judging, labeling, active_quantiles, .. } = topic;
     let arity = if topic.is_single() { "SINGLE" } else { "MULTI" };
     TopicBody {
         id: topic.id.to_string(),
+        creator: topic.creator.as_ref().map(ToString::to_string).unwrap_or_default(),
         metadata: topic.name.clone(),
         loss_method: judging.loss.method.to_string(),
         epoch_last_ended: last_nonce.to_string(),
@@ -55,5 +73,13 @@ fn body(topic: &Topic, last_nonce: u64, initial_regret: f64) -> TopicBody {
         output_arity: format!("TOPIC_OUTPUT_ARITY_{arity}"),
         require_unity: topic.unity_tolerance.is_some(),
         label_whitelist: topic.labels.clone(),
+        merit_sortition_alpha: decimal(judging.merit_sortition_alpha),
+        active_inferer_quantile: decimal(active_quantiles.inferer),
+        active_forecaster_quantile: decimal(active_quantiles.forecaster),
+        active_reputer_quantile: decimal(active_quantiles.reputer),
+        unity_tolerance: decimal(topic.unity_tolerance.unwrap_or_default()),
+        max_labels_per_submission: labeling.per_submission_max.to_string(),
+        label_default_value: decimal(labeling.default),
+        label_case_sensitive: labeling.is_case_sensitive,
     }
 }

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, str::FromStr, time::Duration};
 
 use model::{
     bundle::{Bundle, LabeledValue},
-    topic::Address,
+    topic::{Address, SINGLE_LABEL},
 };
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
@@ -16,11 +16,14 @@ use wire::inference::{LabeledValueBody, LatestNetworkInferences};
 
 use super::StoreError;
 use crate::{
+    close::Interval,
     learned::{Experience, Learned},
     loss::LossRule,
     regret::{Family, Losses, Regrets, Standing},
     submission::Submission,
-    topic::{Judging, Predictor, Source, Timing, Topic, TopicKind, Truth},
+    topic::{
+        ActiveQuantiles, Judging, Labeling, Predictor, Source, Timing, Topic, TopicKind, Truth,
+    },
 };
 
 /// A number as the shortest text that reads back as the same: JSON's own numbers may come back off
@@ -137,6 +140,26 @@ struct TopicRecord {
     horizon_ms: u64,
     direction_threshold: Option<f64>,
     predictor: Option<PredictorRecord>,
+    #[serde(default)]
+    rest: Option<RestRecord>,
+}
+
+/// What topics of the first files did not have.
+#[derive(Serialize, Deserialize)]
+struct RestRecord {
+    is_multi: bool,
+    is_case_sensitive: bool,
+    label_default: f64,
+    labels_per_submission_max: u32,
+    creator: Option<String>,
+    is_active: bool,
+    active_quantiles: (f64, f64, f64),
+}
+
+#[derive(Serialize, Deserialize)]
+struct IntervalRecord {
+    label: String,
+    values: Vec<Exact>,
 }
 
 /// The text of `record`.
@@ -273,6 +296,37 @@ pub(super) fn write_losses(losses: &Losses) -> Result<String, StoreError> {
     })
 }
 
+pub(super) fn read_losses(text: &str) -> Result<Losses, StoreError> {
+    let record: LossesRecord = read(text)?;
+    Ok(Losses {
+        combined: record.combined.0,
+        naive: record.naive.0,
+        inferer: family(record.inferer)?,
+        forecaster: family(record.forecaster)?,
+        one_out_inferer: family(record.one_out_inferer)?,
+        one_out_forecaster: family(record.one_out_forecaster)?,
+        one_in_forecaster: family(record.one_in_forecaster)?,
+        one_out_inferer_forecaster: addresses(record.one_out_inferer_forecaster, family)?,
+    })
+}
+
+pub(super) fn write_intervals(intervals: &[Interval]) -> Result<String, StoreError> {
+    let record = |interval: &Interval| IntervalRecord {
+        label: interval.label.clone(),
+        values: interval.values.iter().copied().map(Exact).collect(),
+    };
+    write(&intervals.iter().map(record).collect::<Vec<_>>())
+}
+
+pub(super) fn read_intervals(text: &str) -> Result<Vec<Interval>, StoreError> {
+    let records: Vec<IntervalRecord> = read(text)?;
+    let interval = |record: IntervalRecord| Interval {
+        label: record.label,
+        values: record.values.into_iter().map(|Exact(number)| number).collect(),
+    };
+    Ok(records.into_iter().map(interval).collect())
+}
+
 pub(super) fn write_standing(standing: &Standing) -> Result<String, StoreError> {
     write(&StandingRecord::from(standing))
 }
@@ -355,7 +409,22 @@ pub(super) fn write_topic(topic: &Topic) -> Result<String, StoreError> {
             n_rows: predictor.n_rows,
             env: predictor.env.clone(),
         }),
+        rest: Some(rest(topic)),
     })
+}
+
+fn rest(topic: &Topic) -> RestRecord {
+    let Labeling { is_multi, is_case_sensitive, default, per_submission_max } = topic.labeling;
+    let ActiveQuantiles { inferer, forecaster, reputer } = topic.active_quantiles;
+    RestRecord {
+        is_multi,
+        is_case_sensitive,
+        label_default: default,
+        labels_per_submission_max: per_submission_max,
+        creator: topic.creator.as_ref().map(ToString::to_string),
+        is_active: topic.is_active,
+        active_quantiles: (inferer, forecaster, reputer),
+    }
 }
 
 pub(super) fn read_topic(text: &str) -> Result<Topic, StoreError> {
@@ -370,7 +439,27 @@ pub(super) fn read_topic(text: &str) -> Result<Topic, StoreError> {
             env: predictor.env,
         })
     };
+    let is_multi = record.labels != [SINGLE_LABEL];
+    let rest = record.rest.unwrap_or(RestRecord {
+        is_multi,
+        is_case_sensitive: false,
+        label_default: 0.0,
+        labels_per_submission_max: Labeling::MULTI.per_submission_max,
+        creator: None,
+        is_active: true,
+        active_quantiles: (0.25, 0.25, 0.25),
+    });
+    let (inferer, forecaster, reputer) = rest.active_quantiles;
     Ok(Topic {
+        labeling: Labeling {
+            is_multi: rest.is_multi,
+            is_case_sensitive: rest.is_case_sensitive,
+            default: rest.label_default,
+            per_submission_max: rest.labels_per_submission_max,
+        },
+        creator: rest.creator.as_deref().map(word).transpose()?,
+        is_active: rest.is_active,
+        active_quantiles: ActiveQuantiles { inferer, forecaster, reputer },
         id: word(&record.id.to_string())?,
         name: record.name,
         kind: if record.is_classification {

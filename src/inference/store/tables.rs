@@ -14,8 +14,11 @@ use super::StoreError;
 /// bundle, 2 closed without one, 3 learned from, 4 given up on, and only ever grows; `input_at` and
 /// `input_value` are the newest row there was when it opened; `truth` and the losses are set when
 /// it is learned from. `submissions`: one payload for each worker and nonce. `bundles`: what was
-/// inferred, and each actor's share in it. `learned`: what a topic has learned so far.
-const STEPS: [&str; 1] = ["
+/// inferred, each actor's share in it, where the values lie, and what was inferred without outliers
+/// where there were some. `baselines`: where a topic's values were. `labels`: the labels of an epoch
+/// whose topic names none, in the order in which they came. `learned`: what a topic has learned so far.
+const STEPS: [&str; 2] = [
+    "
 CREATE TABLE chain (
     id INTEGER PRIMARY KEY CHECK (id = 1),
     genesis_at INTEGER NOT NULL,
@@ -56,7 +59,25 @@ CREATE TABLE learned (
     topic_id INTEGER PRIMARY KEY,
     record TEXT NOT NULL
 ) STRICT;
-"];
+",
+    "
+ALTER TABLE bundles ADD COLUMN intervals TEXT;
+ALTER TABLE bundles ADD COLUMN resistant TEXT;
+CREATE TABLE baselines (
+    topic_id INTEGER PRIMARY KEY,
+    median REAL NOT NULL,
+    spread REAL NOT NULL
+) STRICT;
+CREATE TABLE labels (
+    topic_id INTEGER NOT NULL,
+    nonce INTEGER NOT NULL,
+    label TEXT NOT NULL,
+    label_id INTEGER NOT NULL,
+    PRIMARY KEY (topic_id, nonce, label)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX submissions_by_worker ON submissions (topic_id, worker, nonce);
+",
+];
 
 /// Brings the file to this program's version, in one transaction.
 pub(super) fn set_up(connection: &mut Connection) -> Result<(), StoreError> {

@@ -1,7 +1,11 @@
 use model::topic::Address;
 
 use super::*;
-use crate::{close::close, submission::Payload, topic::demo_topics};
+use crate::{
+    close::{Standings, close},
+    submission::Payload,
+    topic::demo_topics,
+};
 
 fn at(seconds: i64) -> Timestamp {
     Timestamp::from_seconds(seconds)
@@ -25,20 +29,25 @@ fn epoch(store: &Store, topic: &Topic, nonce: BlockHeight) {
     assert!(store.open_epoch(topic.id, nonce, at(1)).unwrap());
     for (worker, value) in [("a", "1.50"), ("b", "3")] {
         let submission = submission(topic, worker, value);
-        let submitted = store.submit(topic.id, nonce, &submission, at(1)).unwrap();
+        let submitted = store.submit(topic.id, nonce, submission, at(1)).unwrap();
         assert_eq!(submitted, Submitted::Taken);
     }
-    let closed = store.close(topic.id, nonce, at(2), |submissions, learned| {
-        Some(close(topic, nonce, submissions, learned).unwrap())
+    let settings = topic.clone();
+    let closed = store.close(topic.id, nonce, at(2), move |closable| {
+        let Closable { submissions, learned, baseline, .. } = &closable;
+        let standings = Standings { labels: &settings.labels, learned, baseline: *baseline };
+        Some(close(&settings, nonce, submissions, standings).unwrap())
     });
     assert!(closed.unwrap());
 }
 
 /// Learns from the epoch `nonce` that 2 came true.
 fn learn(store: &Store, topic: &Topic, nonce: BlockHeight) -> bool {
-    let teach = |bundle: &model::bundle::Bundle, mut learned: Learned| {
-        let losses = learned.learn(topic, bundle, &[2.0]).unwrap();
-        Some(Lesson { truth: crate::submission::with_labels(topic, &[2.0]), losses, learned })
+    let settings = topic.clone();
+    let teach = move |bundle: &model::bundle::Bundle, mut learned: Learned| {
+        let losses = learned.learn(&settings, bundle, &[2.0]).unwrap();
+        let truth = crate::submission::with_labels(&settings.labels, &[2.0]);
+        Some(Lesson { truth, losses, learned })
     };
     store.learn(topic.id, nonce, teach).unwrap()
 }
@@ -58,7 +67,7 @@ fn what_was_learned_reads_back_as_it_was() {
     let mut learned = Learned::default();
     for nonce in [1, 13, 25] {
         epoch(&store, &topic, nonce);
-        let bundle = store.latest(topic.id).unwrap().unwrap();
+        let bundle = store.bundles(topic.id, None).unwrap().unwrap().bundle;
         learned.learn(&topic, &bundle, &[2.0]).unwrap();
         assert!(learn(&store, &topic, nonce));
     }
@@ -71,8 +80,8 @@ fn an_epoch_closes_once_and_is_learned_from_once() {
     let (_folder, store, topic) = open();
     epoch(&store, &topic, 1);
     assert!(!store.open_epoch(topic.id, 1, at(5)).unwrap());
-    assert!(!store.close(topic.id, 1, at(5), |_, _| panic!("it is closed")).unwrap());
-    let late = store.submit(topic.id, 1, &submission(&topic, "c", "4"), at(5)).unwrap();
+    assert!(!store.close(topic.id, 1, at(5), |_| panic!("it is closed")).unwrap());
+    let late = store.submit(topic.id, 1, submission(&topic, "c", "4"), at(5)).unwrap();
     assert_eq!(late, Submitted::NotOpen);
     assert!(learn(&store, &topic, 1));
     assert!(!learn(&store, &topic, 1));
@@ -95,8 +104,8 @@ fn old_epochs_go_with_all_that_belongs_to_them() {
     let (_folder, store, topic) = open();
     epoch(&store, &topic, 1);
     let newest = u64::from(EPOCHS_KEPT) + 1;
-    let mut writer = store.writer.lock();
-    let write = begin(&mut writer).unwrap();
+    let mut writer = store.turns.writer.lock();
+    let write = writer.transaction().unwrap();
     for nonce in 2..newest {
         write
             .prepare_cached(
@@ -108,9 +117,9 @@ fn old_epochs_go_with_all_that_belongs_to_them() {
     }
     write.commit().unwrap();
     drop(writer);
-    assert_eq!(store.history(topic.id, 10).unwrap().len(), 1);
+    assert_eq!(store.history(topic.id, 0..=BlockHeight::MAX, 10).unwrap().len(), 1);
     epoch(&store, &topic, newest);
-    let history = store.history(topic.id, 10).unwrap();
+    let history = store.history(topic.id, 0..=BlockHeight::MAX, 10).unwrap();
     assert_eq!(history.iter().map(|epoch| epoch.bundle.nonce).collect::<Vec<_>>(), [newest]);
     assert_eq!(store.submissions(topic.id, 1).unwrap(), []);
 }
@@ -118,7 +127,7 @@ fn old_epochs_go_with_all_that_belongs_to_them() {
 #[test]
 fn a_file_of_a_newer_program_is_refused() {
     let (folder, store, _) = open();
-    store.writer.lock().pragma_update(None, "user_version", 99).unwrap();
+    store.turns.writer.lock().pragma_update(None, "user_version", 99).unwrap();
     let error = Store::open(&folder.path().join("inference.sqlite")).unwrap_err();
     assert!(matches!(error, StoreError::Newer { found: 99, .. }), "{error:?}");
 }

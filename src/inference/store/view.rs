@@ -1,5 +1,7 @@
 //! What the inference file is asked for: bundles, history, and who takes part.
 
+use std::ops::RangeInclusive;
+
 use model::{
     bundle::{Bundle, LabeledValue},
     timestamp::Timestamp,
@@ -8,7 +10,13 @@ use model::{
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::{Store, StoreError, number, record};
-use crate::{learned::Learned, regret::Standing, submission::Submission};
+use crate::{
+    close::Interval,
+    learned::Learned,
+    outlier::Baseline,
+    regret::{Losses, Standing},
+    submission::Submission,
+};
 
 /// A past epoch that has a bundle.
 #[derive(Debug, Clone, PartialEq)]
@@ -45,25 +53,122 @@ pub struct Recent {
     pub actors: Vec<ActorView>,
 }
 
+/// All that was inferred in one epoch.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Bundles {
+    /// What is served.
+    pub bundle: Bundle,
+    /// The same without outliers; none where there were none.
+    pub resistant: Option<Bundle>,
+    /// Each actor's share in the combined value.
+    pub shares: Standing,
+    /// Where the values lie, for each label; empty where there are no weights.
+    pub intervals: Vec<Interval>,
+    /// When the epoch closed.
+    pub closed_at: Timestamp,
+}
+
+/// One payload as it was received.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Received {
+    /// For which epoch.
+    pub nonce: BlockHeight,
+    /// What.
+    pub submission: Submission,
+}
+
 impl Store {
-    /// The newest bundle of `topic`, if it has one.
+    /// What was inferred for `topic` in the epoch `nonce`, or in the newest one that has a bundle.
     ///
     /// # Errors
     /// [`StoreError`] if the file fails; so with all that follow.
-    pub fn latest(&self, topic: TopicId) -> Result<Option<Bundle>, StoreError> {
+    pub fn bundles(
+        &self,
+        topic: TopicId,
+        nonce: Option<BlockHeight>,
+    ) -> Result<Option<Bundles>, StoreError> {
         let reader = self.reader.lock();
         let mut statement = reader.prepare_cached(
-            "SELECT record FROM bundles WHERE topic_id = ?1 ORDER BY nonce DESC LIMIT 1",
+            "SELECT b.record, b.resistant, b.shares, b.intervals, e.closed_at
+             FROM bundles b JOIN epochs e ON e.topic_id = b.topic_id AND e.nonce = b.nonce
+             WHERE b.topic_id = ?1 AND (?2 IS NULL OR b.nonce = ?2)
+             ORDER BY b.nonce DESC LIMIT 1",
         )?;
-        let text: Option<String> =
-            statement.query_row([number(topic.get())], |row| row.get(0)).optional()?;
-        text.map(|text| record::read_bundle(&text)).transpose()
+        let mut rows = statement.query(params![number(topic.get()), nonce.map(number)])?;
+        let Some(row) = rows.next()? else { return Ok(None) };
+        let (resistant, intervals): (Option<String>, Option<String>) = (row.get(1)?, row.get(3)?);
+        Ok(Some(Bundles {
+            bundle: record::read_bundle(&row.get::<_, String>(0)?)?,
+            resistant: resistant.as_deref().map(record::read_bundle).transpose()?,
+            shares: record::read_standing(&row.get::<_, String>(2)?)?,
+            intervals: intervals
+                .as_deref()
+                .map(record::read_intervals)
+                .transpose()?
+                .unwrap_or_default(),
+            closed_at: Timestamp::from_micros(row.get::<_, Option<i64>>(4)?.unwrap_or_default()),
+        }))
+    }
+
+    /// The labels that came for the epoch `nonce` of a topic that names none, in the order of their
+    /// ids.
+    ///
+    /// # Errors
+    /// As [`Self::bundles`].
+    pub fn labels(&self, topic: TopicId, nonce: BlockHeight) -> Result<Vec<String>, StoreError> {
+        labels(&self.reader.lock(), topic, nonce)
+    }
+
+    /// The newest inference of `worker` for `topic`, if it ever submitted one.
+    ///
+    /// # Errors
+    /// As [`Self::bundles`].
+    pub fn newest_of(
+        &self,
+        topic: TopicId,
+        worker: &Address,
+    ) -> Result<Option<Received>, StoreError> {
+        let reader = self.reader.lock();
+        let mut statement = reader.prepare_cached(
+            "SELECT nonce, record FROM submissions
+             WHERE topic_id = ?1 AND worker = ?2 ORDER BY nonce DESC LIMIT 1",
+        )?;
+        let mut rows = statement.query(params![number(topic.get()), worker.as_str()])?;
+        let Some(row) = rows.next()? else { return Ok(None) };
+        let submission = record::read_submission(worker.as_str(), &row.get::<_, String>(1)?)?;
+        Ok(Some(Received { nonce: super::height(row.get(0)?), submission }))
+    }
+
+    /// The losses of epochs of `topic` that were learned from, up to the epoch `nonce`: the newest
+    /// `limit` of them, newest first.
+    ///
+    /// # Errors
+    /// As [`Self::bundles`].
+    pub fn losses_until(
+        &self,
+        topic: TopicId,
+        nonce: BlockHeight,
+        limit: u32,
+    ) -> Result<Vec<(BlockHeight, Losses)>, StoreError> {
+        let reader = self.reader.lock();
+        let mut statement = reader.prepare_cached(
+            "SELECT nonce, losses FROM epochs
+             WHERE topic_id = ?1 AND nonce <= ?2 AND losses IS NOT NULL
+             ORDER BY nonce DESC LIMIT ?3",
+        )?;
+        let mut rows = statement.query(params![number(topic.get()), number(nonce), limit])?;
+        let mut epochs = Vec::new();
+        while let Some(row) = rows.next()? {
+            let losses = record::read_losses(&row.get::<_, String>(1)?)?;
+            epochs.push((super::height(row.get(0)?), losses));
+        }
+        Ok(epochs)
     }
 
     /// The newest bundle of `topic` with its actors, if it has one.
     ///
     /// # Errors
-    /// As [`Self::latest`].
+    /// As [`Self::bundles`].
     pub fn recent(&self, topic: TopicId) -> Result<Option<Recent>, StoreError> {
         let reader = self.reader.lock();
         let mut statement = reader.prepare_cached(
@@ -85,7 +190,7 @@ impl Store {
     /// What `topic` has learned.
     ///
     /// # Errors
-    /// As [`Self::latest`].
+    /// As [`Self::bundles`].
     pub fn learned(&self, topic: TopicId) -> Result<Learned, StoreError> {
         learned(&self.reader.lock(), topic)
     }
@@ -93,7 +198,7 @@ impl Store {
     /// The submissions of the epoch `nonce`, by worker.
     ///
     /// # Errors
-    /// As [`Self::latest`].
+    /// As [`Self::bundles`].
     pub fn submissions(
         &self,
         topic: TopicId,
@@ -102,18 +207,26 @@ impl Store {
         submissions(&self.reader.lock(), topic, nonce)
     }
 
-    /// The newest `limit` epochs of `topic` that have a bundle, oldest first.
+    /// The newest `limit` epochs of `topic` with a nonce in `nonces` that have a bundle, oldest
+    /// first.
     ///
     /// # Errors
-    /// As [`Self::latest`].
-    pub fn history(&self, topic: TopicId, limit: u32) -> Result<Vec<EpochView>, StoreError> {
+    /// As [`Self::bundles`].
+    pub fn history(
+        &self,
+        topic: TopicId,
+        nonces: RangeInclusive<BlockHeight>,
+        limit: u32,
+    ) -> Result<Vec<EpochView>, StoreError> {
         let reader = self.reader.lock();
         let mut statement = reader.prepare_cached(
             "SELECT e.opened_at, b.record, e.truth, e.combined_loss, e.naive_loss
              FROM bundles b JOIN epochs e ON e.topic_id = b.topic_id AND e.nonce = b.nonce
-             WHERE b.topic_id = ?1 ORDER BY b.nonce DESC LIMIT ?2",
+             WHERE b.topic_id = ?1 AND b.nonce BETWEEN ?2 AND ?3
+             ORDER BY b.nonce DESC LIMIT ?4",
         )?;
-        let mut rows = statement.query(params![number(topic.get()), limit])?;
+        let (from, to) = (number(*nonces.start()), number(*nonces.end()));
+        let mut rows = statement.query(params![number(topic.get()), from, to, limit])?;
         let mut epochs = Vec::new();
         while let Some(row) = rows.next()? {
             let truth: Option<String> = row.get(2)?;
@@ -170,4 +283,29 @@ pub(super) fn bundle(
         .query_row(params![number(topic.get()), number(nonce)], |row| row.get(0))
         .optional()?;
     text.map(|text| record::read_bundle(&text)).transpose()
+}
+
+pub(super) fn labels(
+    connection: &Connection,
+    topic: TopicId,
+    nonce: BlockHeight,
+) -> Result<Vec<String>, StoreError> {
+    let mut statement = connection.prepare_cached(
+        "SELECT label FROM labels WHERE topic_id = ?1 AND nonce = ?2 ORDER BY label_id",
+    )?;
+    let rows =
+        statement.query_map(params![number(topic.get()), number(nonce)], |row| row.get(0))?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+pub(super) fn baseline(
+    connection: &Connection,
+    topic: TopicId,
+) -> Result<Option<Baseline>, StoreError> {
+    let mut statement =
+        connection.prepare_cached("SELECT median, spread FROM baselines WHERE topic_id = ?1")?;
+    let baseline = statement.query_row([number(topic.get())], |row| {
+        Ok(Baseline { median: row.get(0)?, spread: row.get(1)? })
+    });
+    Ok(baseline.optional()?)
 }

@@ -242,6 +242,31 @@ proptest! {
     }
 
     #[test]
+    fn an_interval_is_in_order_and_within_the_values(epoch in owned(2)) {
+        let synthesis = epoch.synthesize();
+        for (label_idx, interval) in synthesis.confidence_interval.iter().enumerate() {
+            prop_assert_eq!(interval.len(), interval::PERCENTILES.len());
+            // But for the last digit, which does not decide the order of equal values.
+            let in_order = interval.is_sorted_by(|a, b| *a <= b + 1e-12 * b.abs());
+            prop_assert!(in_order, "{:?}", interval);
+            let values: Vec<f64> = epoch.inferences.values().map(|v| v[label_idx]).collect();
+            let low = values.iter().copied().fold(f64::INFINITY, f64::min);
+            let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            let slack = 1e-9 * (1.0 + low.abs().max(high.abs()));
+            prop_assert!(interval.iter().all(|v| (low - slack..=high + slack).contains(v)));
+        }
+    }
+
+    #[test]
+    fn without_a_loss_to_forecast_against_there_are_no_forecasters(epoch in owned(1)) {
+        // An older epoch without a loss has no forecasters at all.
+        let without = Owned { previous_loss: None, ..epoch.clone() };
+        let synthesis = without.synthesize();
+        prop_assert!(synthesis.implied.is_empty() && synthesis.one_out_forecaster.is_empty());
+        prop_assert!(synthesis.one_out_inferer.len() == epoch.inferences.len());
+    }
+
+    #[test]
     fn shares_sum_to_one(epoch in owned(1)) {
         let got = epoch.synthesize();
         let shares = got.inferer_weights.values().chain(got.forecaster_weights.values());

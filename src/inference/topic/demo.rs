@@ -7,7 +7,9 @@ use model::{
     topic::{SINGLE_LABEL, TopicId},
 };
 
-use super::{Judging, Predictor, Source, Timing, Topic, TopicKind, Truth};
+use super::{
+    ActiveQuantiles, Judging, Labeling, Predictor, Source, Timing, Topic, TopicKind, Truth,
+};
 use crate::loss::LossMethod;
 
 /// A new value every twelve blocks: the shortest epoch the chain allows. Half of it is for
@@ -67,6 +69,10 @@ pub fn demo_topics() -> Result<Vec<Topic>, NameError> {
         name: "processor load one minute ahead, %".to_owned(),
         kind: TopicKind::Regression,
         labels: vec![SINGLE_LABEL.to_owned()],
+        labeling: Labeling::SINGLE,
+        creator: None,
+        is_active: true,
+        active_quantiles: ActiveQuantiles::USUAL,
         unity_tolerance: None,
         timing: LOAD_TIMING,
         judging: judging(LOAD_LOSS_MIN),
@@ -88,6 +94,10 @@ pub fn demo_topics() -> Result<Vec<Topic>, NameError> {
         name: "direction of synthetic BTC/USD over 30 minutes".to_owned(),
         kind: TopicKind::Classification,
         labels: ["up", "down", "flat"].map(str::to_owned).to_vec(),
+        labeling: Labeling::MULTI,
+        creator: None,
+        is_active: true,
+        active_quantiles: ActiveQuantiles::USUAL,
         unity_tolerance: Some(1e-6),
         timing: MARKET_TIMING,
         judging: judging(MARKET_LOSS_MIN),

@@ -6,7 +6,7 @@ fn market() -> Topic {
 
 #[track_caller]
 fn check_truth(before: f64, after: f64, want: [f64; 3]) {
-    assert_eq!(market().truth_of(before, after), want);
+    assert_eq!(market().truth_of(&market().labels, before, after), want);
 }
 
 #[test]
@@ -42,9 +42,23 @@ fn settings_that_do_not_fit_are_named() {
     let labels = |labels: &[&str]| {
         Topic { labels: labels.iter().map(|l| (*l).to_owned()).collect(), ..market() }.check()
     };
-    assert_eq!(labels(&[]), Err(TopicSettingsError::Labels { id }));
+    // Any label is taken, and three of them are judged.
+    assert_eq!(labels(&[]), Ok(()));
+    assert_eq!(labels(&["Up"]), Err(TopicSettingsError::Labels { id }));
     assert_eq!(labels(&["up", "up"]), Err(TopicSettingsError::Labels { id }));
     assert_eq!(labels(&["up", "dö"]), Err(TopicSettingsError::Labels { id }));
     assert_eq!(labels(&["up", "down"]), Err(TopicSettingsError::Direction { id }));
-    assert_eq!(labels(&["y"]), Err(TopicSettingsError::Unity { id }));
+    let single = Topic { labels: vec!["y".into()], labeling: Labeling::SINGLE, ..market() };
+    assert_eq!(single.check(), Err(TopicSettingsError::Unity { id }));
+    let named = Topic { labels: vec!["z".into()], ..single.clone() };
+    assert_eq!(named.check(), Err(TopicSettingsError::Labels { id }));
+    let value = Topic { truth: Truth::Value, ..market() };
+    assert_eq!(value.check(), Err(TopicSettingsError::Truth { id }));
+    let defaulted = Topic { labeling: Labeling { default: 0.1, ..Labeling::MULTI }, ..market() };
+    assert_eq!(defaulted.check(), Err(TopicSettingsError::Default { id }));
+    let judging = Judging { alpha_regret: f64::NAN, ..market().judging };
+    let nan = Topic { judging, ..market() };
+    assert_eq!(nan.check(), Err(TopicSettingsError::Range { id, what: "alpha_regret" }));
+    let nameless = Topic { name: String::new(), ..market() };
+    assert_eq!(nameless.check(), Err(TopicSettingsError::Text { id, what: "name" }));
 }

@@ -40,4 +40,17 @@ proptest! {
         let moment = Timestamp::from_micros(micros);
         prop_assert_eq!(moment.to_string().parse(), Ok(moment));
     }
+
+    #[test]
+    fn the_usual_form_is_read_as_any_other(
+        year in 0..10_000_i64, month in 0..14_i64, day in 0..33_i64, of_day in 0..90_000_i64,
+    ) {
+        let (hour, minute, second) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
+        let text = format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z");
+        let want = text.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_second);
+        prop_assert_eq!(whole_seconds(&text), want, "{}", text);
+        for other in [text.replace('T', " "), text.replace('Z', "+"), text.replacen('0', "x", 1)] {
+            prop_assert_eq!(whole_seconds(&other).filter(|_| other != text), None);
+        }
+    }
 }

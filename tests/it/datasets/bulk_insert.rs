@@ -21,16 +21,18 @@ const N_TRIED_MAX: u32 = 1000;
 /// How long the service may take to listen.
 const LISTENS_WITHIN: Duration = Duration::from_secs(30);
 
-fn serve(data_dir: &str, key: &str) -> (Started, Http) {
+/// Starts the service alone on a folder.
+pub(super) fn serve(data_dir: &str, key: &str) -> (Started, Http) {
     let arguments = ["datasets", "serve", "--listen", "127.0.0.1:0", "--data-dir", data_dir];
     let service = Started::start(&arguments);
     let address = service.logged("dataset service listening", "address", LISTENS_WITHIN);
     (service, Http::new(&format!("http://{address}"), Some(key)))
 }
 
-fn new_key(data_dir: &str) -> String {
+/// Makes a key for a service that is not started yet.
+pub(super) fn new_key(data_dir: &str, name: &str) -> String {
     let made = Command::new(TRIPTYCH)
-        .args(["keys", "create", "it", "--data-dir", data_dir])
+        .args(["keys", "create", name, "--data-dir", data_dir])
         .output()
         .unwrap();
     assert!(made.status.success(), "{made:?}");
@@ -41,7 +43,7 @@ fn new_key(data_dir: &str) -> String {
 async fn acknowledged_rows_survive_a_kill() {
     let folder = TempDir::new().unwrap();
     let data_dir = folder.path().display().to_string();
-    let key = new_key(&data_dir);
+    let key = new_key(&data_dir, "it");
     assert!(key.starts_with("UP-"), "{key}");
     let (service, http) = serve(&data_dir, &key);
     let dataset = create(&http, "it durable").await;

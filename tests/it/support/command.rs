@@ -3,12 +3,15 @@
 use std::{
     io::Write as _,
     path::{Path, PathBuf},
-    process::{Command as Process, Output, Stdio},
+    process::{Child, Command as Process, Output, Stdio},
 };
 
 use tempfile::TempDir;
 
-use crate::support::{CACHE, ROOT, TRIPTYCH};
+use crate::support::{
+    CACHE, ROOT, TRIPTYCH,
+    running::{Running, first_line_only},
+};
 
 /// A home in which commands run. Nothing of the tester's own environment reaches them.
 pub(crate) struct Home {
@@ -84,9 +87,31 @@ impl Home {
         said.err
     }
 
+    /// Starts a command that goes on by itself.
+    pub(crate) fn start(&self, arguments: &[&str]) -> Running {
+        Running::of(self.spawn(arguments))
+    }
+
+    /// Runs a command of whose output only the first line is read; returns that, and the exit code.
+    pub(crate) fn first_line_only(&self, arguments: &[&str]) -> (String, Option<i32>) {
+        first_line_only(self.spawn(arguments))
+    }
+
     /// Runs a command that is given `input`.
     pub(crate) fn run_with(&self, arguments: &[&str], input: &[u8]) -> Said {
-        let mut child = Process::new(&self.program)
+        let mut child = self.spawn(arguments);
+        // A command need not read what it is given.
+        drop(child.stdin.take().unwrap().write_all(input));
+        let Output { status, stdout, stderr } = child.wait_with_output().unwrap();
+        Said {
+            code: status.code().unwrap_or(-1),
+            out: String::from_utf8(stdout).unwrap(),
+            err: String::from_utf8(stderr).unwrap(),
+        }
+    }
+
+    fn spawn(&self, arguments: &[&str]) -> Child {
+        Process::new(&self.program)
             .args(arguments)
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
@@ -98,15 +123,7 @@ impl Home {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
-            .unwrap();
-        // A command need not read what it is given.
-        drop(child.stdin.take().unwrap().write_all(input));
-        let Output { status, stdout, stderr } = child.wait_with_output().unwrap();
-        Said {
-            code: status.code().unwrap_or(-1),
-            out: String::from_utf8(stdout).unwrap(),
-            err: String::from_utf8(stderr).unwrap(),
-        }
+            .unwrap()
     }
 }
 

@@ -28,6 +28,11 @@ impl Http {
         Self { client, base: base.to_owned(), key: key.map(str::to_owned) }
     }
 
+    /// Where the service is.
+    pub(crate) fn base(&self) -> &str {
+        &self.base
+    }
+
     /// The same without a key.
     pub(crate) fn without_key(&self) -> Self {
         Self { key: None, ..self.clone() }
@@ -53,6 +58,11 @@ impl Http {
     /// Returns status and body of the answer to `POST`, which must be JSON.
     pub(crate) async fn post(&self, path: &str, body: &Value) -> (StatusCode, Value) {
         json(path, self.ask(Method::POST, path, Some(body)).await)
+    }
+
+    /// Returns status and body of the answer to `PATCH`, which must be JSON.
+    pub(crate) async fn patch(&self, path: &str, body: &Value) -> (StatusCode, Value) {
+        json(path, self.ask(Method::PATCH, path, Some(body)).await)
     }
 
     /// Returns the status of the answer to `POST`, or why there is none.

@@ -12,6 +12,8 @@ pub(crate) const GONE_WITHIN: Duration = Duration::from_secs(5);
 pub(crate) enum Signal {
     /// Asks it to end.
     Terminate,
+    /// Asks it as a terminal does.
+    Interrupt,
     /// Ends it without asking.
     Kill,
 }
@@ -20,6 +22,7 @@ pub(crate) enum Signal {
 pub(crate) fn signal(pid: u32, signal: Signal) {
     let name = match signal {
         Signal::Terminate => "TERM",
+        Signal::Interrupt => "INT",
         Signal::Kill => "KILL",
     };
     // The shell's own `kill`: a system need not have one as a program.

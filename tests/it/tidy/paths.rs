@@ -6,7 +6,7 @@ use super::check;
 use crate::support::ROOT;
 
 /// Folders of handlers, and the URLs that they answer: by how those begin.
-const SERVERS: [(&str, &[&str]); 3] = [
+const SERVERS: [(&str, &[&str]); 4] = [
     (
         "src/cluster/head/server",
         &[
@@ -19,10 +19,21 @@ const SERVERS: [(&str, &[&str]); 3] = [
             "/metrics",
         ],
     ),
-    ("src/inference/server", &["/emissions/", "/api/v1/topics", "/health"]),
+    ("src/accounts/server", &["/api/accounts/", "/portal"]),
+    ("src/inference/server", &["/emissions/", "/api/v1/topics", "/v2/allora/", "/health"]),
     (
         "src/datasets/server",
-        &["/api/tags/", "/api/datasets/", "/api/columns/", "/api/rows/", "/api/access/", "/health"],
+        &[
+            "/api/tags/",
+            "/api/datasets/",
+            "/api/columns/",
+            "/api/rows/",
+            "/api/access/",
+            "/api/openapi.json",
+            "/api/docs/",
+            "/health",
+            "/metrics",
+        ],
     ),
 ];
 

@@ -41,9 +41,13 @@ const FENCES: &[Fence] = &[
         within: "src/",
         only: &[
             "src/datasets/store",
+            "src/datasets/upkeep/tests.rs",
+            "src/datasets/benches/figures",
             "src/accounts/store",
             "src/accounts/tests",
             "src/inference/store",
+            "src/datasets/benches/figures",
+            "src/datasets/upkeep/tests.rs",
         ],
         why: "a store's engine stays inside the store",
     },
@@ -52,6 +56,7 @@ const FENCES: &[Fence] = &[
         within: "src/",
         only: &[
             "src/datasets/store/sqlite/tables.rs",
+            "src/datasets/benches/figures/peer.rs",
             "src/accounts/store/tables.rs",
             "src/inference/store/tables.rs",
         ],
@@ -91,6 +96,8 @@ const FENCES: &[Fence] = &[
         only: &[
             "src/web/",
             "src/client/",
+            "src/accounts/server",
+            "src/accounts/gate/tests.rs",
             "src/cluster/head/server",
             "src/cluster/functions/web",
             "src/cluster/functions/install/tests.rs",

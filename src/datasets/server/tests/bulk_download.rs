@@ -1,7 +1,11 @@
 //! `GET /api/rows/bulk_download/`
 
+use std::io::Read as _;
+
+use axum::http::HeaderMap;
+
 use super::*;
-use crate::read::DOWNLOADS_MAX;
+use crate::download::DOWNLOADS_MAX;
 
 const PATH: &str = "/api/rows/bulk_download/?dataset=1";
 
@@ -79,5 +83,120 @@ async fn a_download_that_is_broken_off_does_not_look_whole() {
 async fn an_unknown_output_is_refused() {
     let service = Service::with_bars(1).await;
     let answer = service.get(&service.reader, &format!("{PATH}&output=xml")).await;
-    assert_eq!(answer, (400, refusal("output must be json or csv: bad request")));
+    assert_eq!(
+        answer,
+        (400, refusal("output must be one of json, csv, ndjson, parquet, arrow: bad request"))
+    );
+}
+
+/// The bytes and headers of a download to one who takes `accept`.
+async fn packed(service: &Service, path: &str, accept: &str) -> (Vec<u8>, HeaderMap) {
+    let request = Request::builder()
+        .uri(path)
+        .header("X-API-Key", &service.reader)
+        .header("Accept-Encoding", accept);
+    let response =
+        service.router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+    assert_eq!(response.status(), 200, "{path}");
+    let headers = response.headers().clone();
+    (to_bytes(response.into_body(), usize::MAX).await.unwrap().to_vec(), headers)
+}
+
+/// What gzip, and zstd, make of it.
+fn unpacked(body: &[u8], coding: &str) -> Vec<u8> {
+    let mut plain = Vec::new();
+    match coding {
+        "gzip" => flate2::read::GzDecoder::new(body).read_to_end(&mut plain).unwrap(),
+        _ => zstd::Decoder::new(body).unwrap().read_to_end(&mut plain).unwrap(),
+    };
+    plain
+}
+
+#[tokio::test]
+async fn kept_pieces_make_the_same_bodies_as_pieces_made_anew() {
+    let service = Service::with_bars(7000).await;
+    let bounds = format!("start={}&end={}", moment(1), moment(6990));
+    for query in [bounds.clone(), format!("{bounds}&output=csv"), format!("{bounds}&output=ndjson")]
+    {
+        let path = format!("{PATH}&{query}");
+        let plain = service.text(&path).await.0.into_bytes();
+        for coding in ["gzip", "zstd"] {
+            let (first, headers) = packed(&service, &path, coding).await;
+            assert_eq!(headers["content-encoding"], coding);
+            assert!(unpacked(&first, coding) == plain, "{path} {coding}");
+            assert!(first.len() < plain.len() / 2);
+            let (again, _) = packed(&service, &path, coding).await;
+            assert!(again == first, "{path} {coding}");
+        }
+    }
+    // Late, corrected and new rows, and a new column, show at once.
+    service.insert(vec![bar(3000), bar(8000)]).await;
+    let mut corrected = bar(10);
+    corrected["values"]["open"] = json!(-1.0);
+    service.insert(vec![corrected]).await;
+    let path = format!("{PATH}&output=csv");
+    let plain = service.text(&path).await.0.into_bytes();
+    assert!(String::from_utf8_lossy(&plain).contains("T00:10:00Z,-1,"));
+    for coding in ["gzip", "zstd"] {
+        assert!(unpacked(&packed(&service, &path, coding).await.0, coding) == plain);
+    }
+}
+
+#[tokio::test]
+async fn a_tag_holds_until_something_in_its_range_changes() {
+    let service = Service::with_bars(3000).await;
+    let tag = async |query: &str| {
+        let (_, headers) = packed(&service, &format!("{PATH}&{query}"), "gzip").await;
+        (headers["etag"].to_str().unwrap().to_owned(), headers["x-row-count"].clone())
+    };
+    let unchanged = async |query: &str, tag: &str| {
+        let request = Request::builder()
+            .uri(format!("{PATH}&{query}"))
+            .header("X-API-Key", &service.reader)
+            .header("If-None-Match", tag);
+        let request = request.body(Body::empty()).unwrap();
+        let response = service.router.clone().oneshot(request).await.unwrap();
+        let status = response.status();
+        if status == 304 {
+            assert_eq!(response.headers()["etag"], tag);
+            assert!(to_bytes(response.into_body(), 9).await.unwrap().is_empty());
+        }
+        status == 304
+    };
+    let range = format!("start={}&end={}", moment(5), moment(2500));
+    let (before, n_rows) = tag(&range).await;
+    assert_eq!(n_rows, "2496");
+    assert_ne!(tag(&format!("{range}&output=csv")).await.0, before);
+    assert!(unchanged(&range, &before).await);
+    service.insert(vec![bar(4), bar(4000)]).await;
+    assert!(unchanged(&range, &before).await, "what lies outside does not matter");
+    assert_eq!(tag(&range).await.0, before);
+    service.insert(vec![bar(2000)]).await;
+    assert!(!unchanged(&range, &before).await, "a row was replaced");
+    let (after, n_rows) = tag(&range).await;
+    assert_eq!(n_rows, "2496");
+    assert!(after != before && unchanged(&range, &after).await);
+    let hours = format!("{range}&resolution=1h");
+    let (before, n_rows) = tag(&hours).await;
+    assert!(n_rows == "41" && unchanged(&hours, &before).await, "{n_rows:?}");
+    service.insert(vec![bar(7)]).await;
+    assert!(!unchanged(&hours, &before).await);
+}
+
+#[tokio::test]
+async fn a_download_has_a_name_and_its_columns_come_in_two_formats() {
+    let service = Service::with_bars(20).await;
+    let range = format!("start={}&end={}", moment(5), moment(7));
+    for (output, content_type, extension, magic) in [
+        ("parquet", "application/vnd.apache.parquet", "parquet", &b"PAR1"[..]),
+        ("arrow", "application/vnd.apache.arrow.stream", "arrows", &b"\xff\xff\xff\xff"[..]),
+    ] {
+        let path = format!("{PATH}&{range}&output={output}");
+        let (body, headers) = packed(&service, &path, "gzip").await;
+        assert_eq!(headers["content-type"], content_type);
+        assert!(!headers.contains_key("content-encoding"));
+        assert!(body.starts_with(magic));
+        let name = format!("attachment; filename=\"btc_raw_2026-07-29_2026-07-29.{extension}\"");
+        assert_eq!(headers["content-disposition"], name);
+    }
 }

@@ -63,7 +63,7 @@ async fn lists_have_pages_and_the_best_match_first() {
 async fn an_unfit_dataset_is_refused() {
     let service = Service::start().await;
     assert_eq!(create(&service, "a").await.0, 201);
-    let taken = refusal("dataset name is already taken: conflict");
+    let taken = refusal("dataset name is already taken: a: conflict");
     assert_eq!(create(&service, "a").await, (409, taken));
     let float = |name: &str| json!({"name": name, "dtype": "float"});
     for body in [
@@ -78,4 +78,160 @@ async fn an_unfit_dataset_is_refused() {
         assert_eq!(status, 400, "{body}");
         assert!(answer["error"].as_str().unwrap().ends_with(": bad request"), "{answer}");
     }
+}
+
+#[tokio::test]
+async fn a_name_is_taken_among_ones_own_only() {
+    let service = Service::start().await;
+    assert_eq!(create(&service, "a").await.0, 201);
+    let body = json!({"name": "a"});
+    let (status, mine) = service.post(&service.reader, "/api/datasets/", &body).await;
+    assert_eq!((status, &mine["id"]), (201, &json!(2)), "it learns nothing of the other one");
+    let tag = json!({"tag_name": "public"});
+    assert_eq!(service.post(&service.reader, "/api/tags/acquire/", &tag).await.0, 200);
+    let columns = async |key: &str, name: &str| {
+        let path = format!("/api/columns/?dataset_name={name}");
+        service.get(key, &path).await.0
+    };
+    let add = |id: i64| json!({"dataset": id, "name": "x", "dtype": "float"});
+    assert_eq!(service.post(&service.reader, "/api/columns/", &add(2)).await.0, 201);
+    let path = "/api/columns/?dataset_name=a";
+    let (_, body) = service.get(&service.reader, path).await;
+    assert_eq!(body["results"][0]["dataset_id"], 2, "its own first");
+    assert_eq!(service.delete(&service.reader, "/api/datasets/2/").await.0, 200);
+    assert_eq!(columns(&service.reader, "a").await, 200, "then what it sees");
+    assert_eq!(service.delete(&service.owner, "/api/datasets/1/").await.0, 200);
+    assert_eq!(columns(&service.reader, "a").await, 404);
+}
+
+#[tokio::test]
+async fn a_list_of_datasets_is_created_as_a_whole_or_not_at_all() {
+    let service = Service::start().await;
+    let path = "/api/datasets/";
+    let twice = json!([{"name": "a"}, {"name": "b"}, {"name": "a"}]);
+    let taken = refusal("dataset name is already taken: a: conflict");
+    assert_eq!(service.post(&service.owner, path, &twice).await, (409, taken));
+    assert_eq!(service.get(&service.owner, path).await.1["count"], 0);
+    let both = json!([{"name": "a", "tags": ["x"]}, {"name": "b", "metadata": {"k": "v"}}]);
+    let (status, body) = service.post(&service.owner, path, &both).await;
+    assert_eq!(
+        (status, &body["count"], &body["results"][1]["name"]),
+        (201, &json!(2), &json!("b"))
+    );
+    assert_eq!(service.get(&service.owner, "/api/datasets/search/?k=v").await.1["count"], 1);
+    let many: Vec<_> = (0..1001).map(|n| json!({"name": n.to_string()})).collect();
+    assert_eq!(service.post(&service.owner, path, &json!(many)).await.0, 400);
+    assert_eq!(service.post(&service.owner, path, &json!([])).await.0, 201);
+}
+
+#[tokio::test]
+async fn a_dataset_is_changed_in_part_or_as_a_whole() {
+    let service = Service::with_bars(1).await;
+    let path = "/api/datasets/1/";
+    let body = json!({"description": "Candles", "metadata": {"source": null, "frequency": "1min"}});
+    let (status, got) = service.call(&service.owner, "PATCH", path, &body).await;
+    let metadata = json!({"ticker": "btcusd", "frequency": "1min"});
+    assert_eq!(status, 200, "{got}");
+    assert_eq!((&got["name"], &got["metadata"]), (&json!("btc"), &metadata));
+    assert_eq!(service.get(&service.reader, path).await, (200, got));
+    let found = async |query: &str| {
+        service.get(&service.reader, &format!("/api/datasets/{query}")).await.1["count"].clone()
+    };
+    assert_eq!(found("?search=bars").await, 0);
+    assert_eq!(found("?search=candles").await, 1);
+    assert_eq!(found("search/?source=test").await, 0);
+    assert_eq!(found("search/?frequency=1min").await, 1);
+    let (status, got) = service.call(&service.owner, "PUT", path, &json!({"name": "B"})).await;
+    assert_eq!((status, &got["name"], &got["description"]), (200, &json!("B"), &json!("")));
+    assert_eq!(got["metadata"], json!({}));
+    assert_eq!((found("?search=btc").await, found("?search=b").await), (json!(0), json!(1)));
+    assert_eq!(found("search/?frequency=1min").await, 0);
+    assert_eq!(create(&service, "other").await.0, 201);
+    for (body, want) in [
+        (json!({"name": "other"}), 409),
+        (json!({"name": "B"}), 200),
+        (json!({"name": ""}), 400),
+        (json!({"name": 7}), 400),
+        (json!({"metadata": {"": "x"}}), 400),
+        (json!({"metadata": {"value_column": "volume"}}), 200),
+    ] {
+        let (status, answer) = service.call(&service.owner, "PATCH", path, &body).await;
+        assert_eq!(status, want, "{body} {answer}");
+    }
+    assert_eq!(service.call(&service.owner, "PUT", path, &json!({})).await.0, 400);
+}
+
+#[tokio::test]
+async fn buckets_that_are_there_stay_what_rows_fold_into() {
+    let service = Service::start().await;
+    let float = |name: &str| json!({"name": name, "dtype": "float"});
+    let body = json!({"name": "a", "columns": [float("x"), float("y")]});
+    assert_eq!(service.post(&service.owner, "/api/datasets/", &body).await.0, 201);
+    let value_column = json!({"metadata": {"value_column": "y"}});
+    let patch =
+        async |body: &Value| service.call(&service.owner, "PATCH", "/api/datasets/1/", body).await;
+    assert_eq!(patch(&value_column).await.0, 200, "no rows, no buckets");
+    service.insert(vec![json!({"timestamp": moment(0), "values": {"x": 1, "y": 2}})]).await;
+    let text = "the dataset has rows, and its buckets would be made of other columns: conflict";
+    let refused = (409, refusal(text));
+    assert_eq!(patch(&json!({"metadata": {"value_column": "x"}})).await, refused);
+    assert_eq!(patch(&json!({"metadata": {"other": "x"}})).await.0, 200);
+    let add = async |name: &str| {
+        let body = json!({"dataset_name": "a", "name": name, "dtype": "float"});
+        service.post(&service.owner, "/api/columns/", &body).await
+    };
+    for name in ["open", "high", "low", "volume"] {
+        assert_eq!(add(name).await.0, 201, "{name}");
+    }
+    assert_eq!(add("close").await, refused, "rows would be bars");
+    service
+        .insert(vec![json!({"timestamp": moment(1), "values": {"y": 3, "open": 9, "volume": 1}})])
+        .await;
+    let (_, body) = service.get(&service.owner, "/api/rows/?dataset=1&resolution=1h").await;
+    let bucket = &body["results"][0];
+    assert_eq!(
+        (&bucket["close"], &bucket["volume"], &bucket["count"]),
+        (&json!(3), &json!(1), &json!(2))
+    );
+}
+
+#[tokio::test]
+async fn a_deleted_dataset_is_gone_from_every_list() {
+    let service = Service::with_bars(3).await;
+    assert_eq!(create(&service, "btc_other").await.0, 201);
+    assert_eq!(service.delete(&service.owner, "/api/datasets/1/").await.0, 200);
+    let nothing = (404, refusal("dataset not found"));
+    assert_eq!(service.delete(&service.owner, "/api/datasets/1/").await, nothing);
+    for path in
+        ["datasets/1/", "rows/?dataset=1", "rows/live/?dataset_name=btc", "columns/?dataset=1"]
+    {
+        let path = format!("/api/{path}");
+        assert_eq!(service.get(&service.owner, &path).await, nothing, "{path}");
+    }
+    for (query, want) in
+        [("", 1), ("?search=btc", 1), ("?search=b", 1), ("search/?ticker=btcusd", 0)]
+    {
+        let path = format!("/api/datasets/{query}");
+        assert_eq!(service.get(&service.reader, &path).await.1["count"], want, "{path}");
+    }
+    assert_eq!(create(&service, "btc").await.1["id"], 3, "a number is never used again");
+}
+
+#[tokio::test]
+async fn letters_have_case_in_no_language() {
+    let service = Service::with_bars(0).await;
+    for name in ["Köln_1min", "ÉTÉ", "a_b", "axb"] {
+        create(&service, name).await;
+    }
+    let found = async |text: &str| {
+        let path = format!("/api/datasets/?search={text}");
+        let (_, body) = service.get(&service.reader, &path).await;
+        let names =
+            body["results"].as_array().unwrap().iter().map(|dataset| dataset["name"].clone());
+        names.collect::<Vec<_>>()
+    };
+    assert_eq!(found("K%C3%96LN").await, ["Köln_1min"]);
+    assert_eq!(found("%C3%A9t%C3%A9").await, ["ÉTÉ"]);
+    assert_eq!(found("a_b").await, ["a_b"], "an underscore is an underscore");
+    assert_eq!(found("%22").await, [] as [Value; 0]);
 }

@@ -133,3 +133,31 @@ async fn a_query_for_nothing_known_is_refused() {
     let answer = service.get(&service.reader, "/api/rows/?dataset=1&ordering=open").await;
     assert_eq!(answer, (400, refusal("ordering must be timestamp or -timestamp: bad request")));
 }
+
+#[tokio::test]
+async fn rows_are_deleted_by_range_and_their_buckets_with_them() {
+    let service = Service::with_bars(10).await;
+    let range = |start: usize, end: usize| {
+        format!("/api/rows/?dataset=1&start={}&end={}", moment(start), moment(end))
+    };
+    let deleted = |n: u64| (200, json!({"deleted": n}));
+    assert_eq!(service.delete(&service.owner, &range(2, 3)).await, deleted(2));
+    assert_eq!(service.delete(&service.owner, &range(2, 3)).await, deleted(0));
+    let (_, body) = service.get(&service.reader, "/api/rows/?dataset=1").await;
+    assert_eq!(body["count"], 8);
+    let (_, body) = service.get(&service.reader, "/api/rows/?dataset=1&resolution=5m").await;
+    assert_eq!(
+        (&body["results"][0]["count"], &body["results"][0]["volume"]),
+        (&json!(3), &json!(6))
+    );
+    assert_eq!(service.delete(&service.owner, &range(5, 9)).await, deleted(5));
+    let (_, body) = service.get(&service.reader, "/api/rows/?dataset=1&resolution=5m").await;
+    assert_eq!(body["count"], 1, "a bucket without rows is gone");
+    let required = refusal("start and end are required: bad request");
+    for path in ["/api/rows/?dataset=1", "/api/rows/?dataset=1&start=2026-07-29T00:00:00Z"] {
+        assert_eq!(service.delete(&service.owner, path).await, (400, required.clone()));
+    }
+    let turned = refusal("start must not be after end: bad request");
+    assert_eq!(service.delete(&service.owner, &range(3, 2)).await, (400, turned));
+    assert_eq!(service.get(&service.reader, "/api/rows/?dataset=1").await.1["count"], 3);
+}

@@ -12,23 +12,38 @@ const PATH: &str = "/api/rows/stream/?dataset=1";
 struct Reader {
     body: BodyDataStream,
     text: String,
+    /// The id of the last event that had one.
+    last_id: Option<String>,
 }
 
 impl Reader {
     async fn open(service: &Service) -> Self {
-        let response = service.send(&service.reader, "GET", PATH, Body::empty()).await;
+        Self::after(service, None).await
+    }
+
+    /// Goes on where another one stopped.
+    async fn after(service: &Service, last_id: Option<&str>) -> Self {
+        let mut request = Request::builder().uri(PATH).header("X-API-Key", &service.reader);
+        if let Some(last_id) = last_id {
+            request = request.header("Last-Event-ID", last_id);
+        }
+        let request = request.body(Body::empty()).unwrap();
+        let response = service.router.clone().oneshot(request).await.unwrap();
         assert_eq!(response.status(), StatusCode::OK);
         assert_eq!(response.headers()[CONTENT_TYPE], "text/event-stream");
-        Self { body: response.into_body().into_data_stream(), text: String::new() }
+        Self { body: response.into_body().into_data_stream(), text: String::new(), last_id: None }
     }
 
     /// The next event's name and data; none at the end.
     async fn next(&mut self) -> Option<(String, Value)> {
         loop {
             if let Some((event, rest)) = self.text.split_once("\n\n") {
-                let (name, data) = event.split_once('\n').unwrap();
-                let name = name.strip_prefix("event: ").unwrap().to_owned();
-                let data = serde_json::from_str(data.strip_prefix("data: ").unwrap()).unwrap();
+                let field = |name: &str| event.lines().find_map(|line| line.strip_prefix(name));
+                let name = field("event: ").unwrap().to_owned();
+                let data = serde_json::from_str(field("data: ").unwrap()).unwrap();
+                let id = field("id: ").map(str::to_owned);
+                assert_eq!(id.is_some(), name == "data", "{event}");
+                self.last_id = id.or(self.last_id.take());
                 self.text = rest.to_owned();
                 return Some((name, data));
             }
@@ -74,7 +89,7 @@ async fn heartbeats_come_every_thirty_seconds() {
     tokio::time::pause();
     for _ in 0..3 {
         let before = tokio::time::Instant::now();
-        let want = json!({"timestamp": service.clock.now().to_string()});
+        let want = json!({"timestamp": "2026-07-30T22:00:00Z"});
         assert_eq!(reader.next().await.unwrap(), ("heartbeat".to_owned(), want));
         let waited = before.elapsed();
         assert!(waited > Duration::from_secs(25) && waited < Duration::from_secs(31), "{waited:?}");
@@ -85,14 +100,28 @@ async fn heartbeats_come_every_thirty_seconds() {
 async fn a_stream_ends_at_the_first_heartbeat_after_its_key_is_revoked() {
     let mut service = Service::with_bars(1).await;
     service.app.heartbeat_every = Duration::from_millis(20);
-    service.router = router(service.app.clone());
+    service.router = router(service.app.clone(), Router::new());
     let mut reader = Reader::open(&service).await;
     assert_eq!(reader.next().await.unwrap().0, "connected");
     assert_eq!(reader.next().await.unwrap().0, "data");
     assert_eq!(reader.next().await.unwrap().0, "heartbeat");
-    service.app.accounts.renew_key("reader").await.unwrap();
+    service.accounts.renew_key("reader").await.unwrap();
     while let Some((name, _)) = reader.next().await {
         assert_eq!(name, "heartbeat");
+    }
+}
+
+#[tokio::test]
+async fn a_stream_ends_at_the_first_heartbeat_after_its_dataset_is_hidden() {
+    let mut service = Service::with_bars(1).await;
+    service.app.heartbeat_every = Duration::from_millis(20);
+    service.router = router(service.app.clone(), Router::new());
+    let mut reader = Reader::open(&service).await;
+    assert_eq!(reader.next().await.unwrap().0, "connected");
+    let path = "/api/datasets/1/tags/public/";
+    assert_eq!(service.delete(&service.owner, path).await.0, 200);
+    while let Some((name, _)) = reader.next().await {
+        assert_ne!(name, "connected");
     }
 }
 
@@ -123,11 +152,11 @@ async fn rows_that_are_inserted_meanwhile_come_once() {
 async fn a_reader_that_takes_nothing_is_cut_off() {
     let service = Service::with_bars(1).await;
     let mut reader = Reader::open(&service).await;
+    reader.next().await.unwrap();
+    reader.minutes(1).await;
     for minute in 0..=LAG_FRAMES {
         service.insert(vec![bar(minute)]).await;
     }
-    reader.next().await.unwrap();
-    reader.minutes(1).await;
     assert_eq!(reader.next().await, None);
 }
 
@@ -149,4 +178,100 @@ async fn the_key_may_be_in_the_query_here_and_nowhere_else() {
     assert_eq!(stream.status(), StatusCode::OK);
     assert_eq!(service.get("", &format!("/api/rows/?dataset=1&{query}")).await.0, 401);
     assert_eq!(service.get("", &format!("{PATH}&api_key=wrong")).await.0, 401);
+}
+
+/// The stream, its hello read already.
+async fn resumed(service: &Service, last_id: Option<&str>) -> Reader {
+    let mut reader = Reader::after(service, last_id).await;
+    assert_eq!(reader.next().await.unwrap().0, "connected");
+    reader
+}
+
+#[tokio::test]
+async fn a_reader_goes_on_where_it_stopped_also_with_late_and_corrected_rows() {
+    let service = Service::with_bars(120).await;
+    let mut reader = resumed(&service, None).await;
+    reader.minutes(100).await;
+    let last_id = reader.last_id.clone();
+    assert!(last_id.as_deref().unwrap().starts_with("2026-07-29T01:59:00Z:"), "{last_id:?}");
+    drop(reader);
+    service.insert(vec![bar(120), bar(121)]).await;
+    service.insert(vec![bar(7), bar(119)]).await;
+    service.insert((200..2000).map(bar).collect()).await;
+    service.insert(vec![bar(121)]).await;
+    let mut reader = resumed(&service, last_id.as_deref()).await;
+    let mut want = vec![120, 7, 119];
+    want.extend(200..2000);
+    want.push(121);
+    assert_eq!(reader.minutes(want.len()).await, want, "each once, as it is now");
+    service.insert(vec![bar(2000)]).await;
+    assert_eq!(reader.minutes(1).await, [2000]);
+    let last_id = reader.last_id.clone();
+    let mut again = resumed(&service, last_id.as_deref()).await;
+    service.insert(vec![bar(2001)]).await;
+    assert_eq!(again.minutes(1).await, [2001], "nothing is missed, and nothing comes twice");
+}
+
+#[tokio::test]
+async fn a_reader_that_stops_anywhere_misses_nothing() {
+    let service = Service::with_bars(40).await;
+    service.insert(vec![bar(3), bar(20)]).await;
+    for n_read in 1..40 {
+        let mut reader = resumed(&service, None).await;
+        let mut seen = reader.minutes(n_read).await;
+        let last_id = reader.last_id.clone();
+        let mut reader = resumed(&service, last_id.as_deref()).await;
+        service.insert(vec![bar(1000)]).await;
+        loop {
+            let minute = reader.minutes(1).await[0];
+            if minute == 1000 {
+                break;
+            }
+            seen.push(minute);
+        }
+        seen.sort_unstable();
+        seen.dedup();
+        let missing: Vec<_> = (0..40).filter(|minute| !seen.contains(minute)).collect();
+        assert_eq!(missing, Vec::<u64>::new(), "after {n_read} rows");
+        service.insert(vec![bar(1000)]).await;
+    }
+}
+
+#[tokio::test]
+async fn a_reader_far_behind_catches_up_step_by_step() {
+    let service = Service::with_bars(1).await;
+    let mut reader = resumed(&service, None).await;
+    reader.minutes(1).await;
+    let last_id = reader.last_id.clone();
+    service.insert((1..20_001).map(bar).collect()).await;
+    let mut reader = resumed(&service, last_id.as_deref()).await;
+    assert_eq!(reader.minutes(20_000).await, (1..20_001).collect::<Vec<_>>());
+    service.insert(vec![bar(30_000)]).await;
+    assert_eq!(reader.minutes(1).await, [30_000]);
+}
+
+#[tokio::test]
+async fn a_reader_that_cannot_go_on_is_told_so_and_gets_the_newest_rows() {
+    let service = Service::with_bars(2).await;
+    let mut reader = resumed(&service, None).await;
+    reader.minutes(2).await;
+    let last_id = reader.last_id.clone().unwrap();
+    let (rest, number) = last_id.rsplit_once('-').unwrap();
+    assert_eq!(number, "2");
+    let later = format!("{rest}-1000");
+    let elsewhere = last_id.replace(rest.rsplit_once(':').unwrap().1, "0");
+    for unknown in ["nonsense", later.as_str(), elsewhere.as_str()] {
+        let mut reader = resumed(&service, Some(unknown)).await;
+        let (name, data) = reader.next().await.unwrap();
+        assert_eq!((name.as_str(), &data["dataset_id"]), ("reset", &json!(1)), "{unknown}");
+        assert_eq!(reader.minutes(2).await, [0, 1]);
+        service.insert(vec![bar(1)]).await;
+        assert_eq!(reader.minutes(1).await, [1]);
+    }
+    let query = format!("{PATH}&last_event_id={last_id}&api_key={}", service.reader);
+    let response = service.send("", "GET", &query, Body::empty()).await;
+    let body = response.into_body().into_data_stream();
+    let mut reader = Reader { body, text: String::new(), last_id: None };
+    reader.next().await.unwrap();
+    assert_eq!(reader.minutes(1).await, [1], "by a parameter, too");
 }

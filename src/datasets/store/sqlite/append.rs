@@ -1,36 +1,58 @@
 //! Appending rows: where they go, and the buckets that follow them, in one transaction.
 //!
 //! A few rows go to the tail, many go to chunks at once. When enough rows of the tail come after the
-//! last chunk they become a chunk. Late rows stay in the tail, which wins over the chunks, until
-//! there are very many of them; then each append also lays some of them over their chunks, so that
-//! no single one pays for all.
+//! last chunk they become a chunk. Late rows stay in the tail, which wins over the chunks; where there
+//! are many of them they are laid over their chunks, some at a time, while nobody writes.
 
 use model::{dataset::DatasetId, resolution::Resolution, timestamp::Timestamp};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::{
     StoreError, buckets, catalog,
-    chunks::{self, CHUNK_ROWS},
-    tail,
+    chunks::{self, CHUNK_ROWS, CHUNK_ROWS_MIN, Strand},
+    scan, tail,
 };
 use crate::{block::Block, query::Span, rollup::Fold, store::Appended};
 
-/// Late rows that the tail holds before some are laid over their chunks. A read takes them all into
-/// account, so it costs reads little and spares writers much.
-const LATE_ROWS_MAX: usize = 8192;
+/// Late rows in the tail of a dataset from which on they are laid over their chunks while nobody
+/// writes. A read takes them all into account, so they cost reads little and spare writers much. The
+/// index `progress_late` is for this number.
+const LATE_ROWS_MAX: usize = 2048;
 
-/// Late rows laid over chunks with each append once there are too many, or twice as many as the
-/// append has itself.
-const LATE_ROWS_STEP: usize = 64;
+/// Late rows laid over chunks in one step. Each may be in a chunk of its own, which takes 0.2 ms.
+const LATE_ROWS_STEP: usize = 32;
+
+/// Late rows in the tail from which on each append lays twice as many as it has itself over their
+/// chunks: so many that the tail would grow without end.
+const LATE_ROWS_LIMIT: usize = 262_144;
+
+/// Late rows of one append that are worth writing their chunk anew.
+const LATE_ROWS_PER_CHUNK: usize = 64;
 
 /// What the writer knows of a dataset.
 #[derive(Debug, Clone, Copy)]
-struct Progress {
-    revision: u64,
-    newest: Option<Timestamp>,
-    kept_from: Option<Timestamp>,
+pub(super) struct Progress {
+    pub(super) revision: u64,
+    pub(super) newest: Option<Timestamp>,
+    pub(super) kept_from: Option<Timestamp>,
     n_fresh: usize,
     n_late: usize,
+}
+
+impl Progress {
+    /// Counts the rows of the tail anew.
+    pub(super) fn recount(
+        &mut self,
+        connection: &Connection,
+        dataset: DatasetId,
+    ) -> Result<(), StoreError> {
+        let end = chunks::end(connection, Strand::rows(dataset))?;
+        let late = Span { first: Timestamp::MIN, last: end.unwrap_or(Timestamp::MIN) };
+        self.n_late = tail::count(connection, dataset, late)?;
+        let all = Span { first: Timestamp::MIN, last: Timestamp::MAX };
+        self.n_fresh = tail::count(connection, dataset, all)? - self.n_late;
+        Ok(())
+    }
 }
 
 /// Appends `rows`, in order and one at a moment, and fills in their numbers and creation moments.
@@ -54,13 +76,16 @@ pub(super) fn append(
     }
     rows.ids = numbers(connection, n)?;
     rows.created = vec![now; n];
-    let chunks_end = chunks::end(connection, dataset)?;
-    if n < CHUNK_ROWS {
+    let chunks_end = chunks::end(connection, Strand::rows(dataset))?;
+    if n < CHUNK_ROWS_MIN {
         let n_late = tail::put(connection, dataset, rows, chunks_end)?;
         progress.n_late += n_late;
         progress.n_fresh += n - n_late;
+    } else if progress.n_fresh + progress.n_late == 0 && chunks_end.is_none_or(|end| end < first) {
+        // The usual case of a bulk load, without a look at a tail that is empty.
+        chunks::append(connection, Strand::rows(dataset), rows)?;
     } else {
-        progress.n_fresh = put_many(connection, dataset, rows, chunks_end)?;
+        put_many(connection, dataset, rows, chunks_end, &mut progress)?;
     }
     let fold = fold(connection, dataset)?;
     if fold != Fold::Nothing {
@@ -74,9 +99,7 @@ pub(super) fn append(
     progress.revision += 1;
     progress.newest = progress.newest.max(Some(last));
     save(connection, dataset, &progress)?;
-    connection
-        .prepare_cached("UPDATE datasets SET updated_at = ?2 WHERE id = ?1")?
-        .execute(params![dataset.get(), now.micros()])?;
+    touch(connection, dataset, now)?;
     Ok(Appended { n_rows, revision: progress.revision })
 }
 
@@ -90,15 +113,16 @@ pub(super) fn prune(
     let mut progress = progress(connection, dataset)?;
     // Whole buckets only: what is left of one could not be folded again.
     let before = Resolution::FiveMinutes.bucket_start(before);
-    let mut n_gone = chunks::remove_before(connection, dataset, before, limit_rows)?;
+    let mut n_gone = chunks::remove_before(connection, Strand::rows(dataset), before, limit_rows)?;
     // Rows of the tail that lie over a chunk go when it does, not before.
-    let left = chunks::ending_from(connection, dataset, Timestamp::MIN)?;
+    let left = chunks::ending_from(connection, Strand::rows(dataset), Timestamp::MIN)?;
     let bound = left.map_or(before, |left| left.span.first.min(before));
     let old = Span { first: Timestamp::MIN, last: Timestamp::from_micros(bound.micros() - 1) };
     let empty = Block::new(&catalog::dtypes(connection, dataset)?);
     n_gone += tail::take(connection, dataset, old, usize::MAX, empty)?.len();
     if n_gone > 0 {
         progress.kept_from = progress.kept_from.max(Some(before));
+        progress.revision += 1;
         progress.newest = newest(connection, dataset)?;
         save(connection, dataset, &progress)?;
     }
@@ -113,7 +137,18 @@ pub(super) fn newest(
     let mut statement = connection.prepare_cached("SELECT max(t) FROM tail WHERE dataset = ?1")?;
     let in_tail: Option<i64> = statement.query_row([dataset.get()], |row| row.get(0))?;
     let in_tail = in_tail.map(Timestamp::from_micros);
-    Ok(in_tail.max(chunks::end(connection, dataset)?))
+    Ok(in_tail.max(chunks::end(connection, Strand::rows(dataset))?))
+}
+
+/// The moment of the newest row, as the last commit left it; none if the dataset is not there.
+pub(super) fn newest_known(
+    connection: &Connection,
+    dataset: DatasetId,
+) -> Result<Option<Timestamp>, StoreError> {
+    let mut statement =
+        connection.prepare_cached("SELECT newest FROM progress WHERE dataset = ?1")?;
+    let newest = statement.query_row([dataset.get()], |row| row.get::<_, Option<i64>>(0));
+    Ok(newest.optional()?.flatten().map(Timestamp::from_micros))
 }
 
 /// The number of the dataset's last commit.
@@ -121,29 +156,41 @@ pub(super) fn revision(connection: &Connection, dataset: DatasetId) -> Result<u6
     Ok(progress(connection, dataset)?.revision)
 }
 
-/// Puts many rows into chunks, together with the rows of the tail that lie among them or after the
-/// last chunk; how many are left in the tail after the last chunk.
+/// Puts many rows where they belong: those after the last chunk into new chunks, together with the
+/// rows of the tail there; late ones over their chunks where many fall into one, else into the tail.
 fn put_many(
     connection: &Connection,
     dataset: DatasetId,
     rows: &Block,
     chunks_end: Option<Timestamp>,
-) -> Result<usize, StoreError> {
-    let first = rows.times.first().copied().unwrap_or_default();
+    progress: &mut Progress,
+) -> Result<(), StoreError> {
+    let strand = Strand::rows(dataset);
     let fresh_from =
         chunks_end.map_or(Timestamp::MIN, |end| Timestamp::from_micros(end.micros() + 1));
-    let span = Span { first: first.min(fresh_from), last: Timestamp::MAX };
-    let under = tail::take(connection, dataset, span, usize::MAX, rows.empty_like())?;
-    let merged = under.merged(rows);
-    let n_late = merged.first_not_before(fresh_from);
-    if n_late > 0 {
-        chunks::overlay(connection, dataset, &merged.part(0..n_late))?;
+    let n_late = rows.first_not_before(fresh_from);
+    let late = rows.part(0..n_late);
+    if let (Some(first), Some(last)) = (late.times.first(), late.times.last()) {
+        let n_chunks_max = n_late / LATE_ROWS_PER_CHUNK;
+        if chunks::n_covering(connection, strand, &late.times, n_chunks_max)? <= n_chunks_max {
+            let span = Span { first: *first, last: *last };
+            let under = tail::take(connection, dataset, span, usize::MAX, rows.empty_like())?;
+            chunks::overlay(connection, strand, &under.merged(&late))?;
+        } else {
+            progress.n_late += tail::put(connection, dataset, &late, chunks_end)?;
+        }
     }
-    let fresh = merged.part(n_late..merged.len());
-    let n_sealed = chunks::append(connection, dataset, &fresh)?;
-    let left = fresh.part(n_sealed..fresh.len());
-    tail::put(connection, dataset, &left, None)?;
-    Ok(left.len())
+    let fresh = rows.part(n_late..rows.len());
+    if !fresh.is_empty() {
+        let span = Span { first: fresh_from, last: Timestamp::MAX };
+        let under = tail::take(connection, dataset, span, usize::MAX, rows.empty_like())?;
+        let fresh = under.merged(&fresh);
+        let n_sealed = chunks::append(connection, strand, &fresh)?;
+        let left = fresh.part(n_sealed..fresh.len());
+        tail::put(connection, dataset, &left, None)?;
+        progress.n_fresh = left.len();
+    }
+    Ok(())
 }
 
 /// Makes a chunk of the rows after the last one, and lays late rows over theirs, where there are
@@ -154,27 +201,57 @@ fn seal(
     progress: &mut Progress,
     appended: &Block,
 ) -> Result<(), StoreError> {
-    let end = chunks::end(connection, dataset)?;
+    let end = chunks::end(connection, Strand::rows(dataset))?;
     let fresh_from = end.map_or(Timestamp::MIN, |end| Timestamp::from_micros(end.micros() + 1));
     if progress.n_fresh >= CHUNK_ROWS {
         let fresh = Span { first: fresh_from, last: Timestamp::MAX };
         progress.n_fresh = tail::count(connection, dataset, fresh)?;
         if progress.n_fresh >= CHUNK_ROWS {
             let rows = tail::take(connection, dataset, fresh, CHUNK_ROWS, appended.empty_like())?;
-            progress.n_fresh -= chunks::append(connection, dataset, &rows)?;
+            progress.n_fresh -= chunks::append(connection, Strand::rows(dataset), &rows)?;
         }
     }
-    if progress.n_late >= LATE_ROWS_MAX
-        && let Some(end) = end
-    {
-        let late = Span { first: Timestamp::MIN, last: end };
+    if progress.n_late >= LATE_ROWS_LIMIT {
+        let step = LATE_ROWS_STEP.max(appended.len().saturating_mul(2));
+        settle_late(connection, dataset, progress, step)?;
+    }
+    Ok(())
+}
+
+/// Lays some late rows of a dataset that has many over their chunks; whether there was one.
+pub(super) fn settle_some(connection: &Connection) -> Result<bool, StoreError> {
+    let mut statement =
+        connection.prepare_cached("SELECT dataset FROM progress WHERE n_late >= 2048 LIMIT 1")?;
+    let found: Option<i64> = statement.query_row([], |row| row.get(0)).optional()?;
+    let Some(dataset) = found.and_then(DatasetId::new) else { return Ok(false) };
+    let mut progress = progress(connection, dataset)?;
+    settle_late(connection, dataset, &mut progress, LATE_ROWS_STEP)?;
+    save(connection, dataset, &progress)?;
+    Ok(true)
+}
+
+/// Lays at most `step` late rows over their chunks. The number of late rows is exact afterwards where
+/// it was too high to be believed.
+fn settle_late(
+    connection: &Connection,
+    dataset: DatasetId,
+    progress: &mut Progress,
+    step: usize,
+) -> Result<(), StoreError> {
+    let strand = Strand::rows(dataset);
+    let Some(end) = chunks::end(connection, strand)? else {
+        progress.n_late = 0;
+        return Ok(());
+    };
+    let late = Span { first: Timestamp::MIN, last: end };
+    let empty = scan::empty(connection, dataset)?;
+    let rows = tail::take(connection, dataset, late, step, empty)?;
+    chunks::overlay(connection, strand, &rows)?;
+    progress.n_late = progress.n_late.saturating_sub(rows.len());
+    if rows.len() < step {
+        progress.n_late = 0;
+    } else if progress.n_late < LATE_ROWS_MAX {
         progress.n_late = tail::count(connection, dataset, late)?;
-        if progress.n_late >= LATE_ROWS_MAX {
-            let step = LATE_ROWS_STEP.max(appended.len().saturating_mul(2));
-            let rows = tail::take(connection, dataset, late, step, appended.empty_like())?;
-            chunks::overlay(connection, dataset, &rows)?;
-            progress.n_late -= rows.len();
-        }
     }
     Ok(())
 }
@@ -190,12 +267,29 @@ fn numbers(connection: &Connection, n: usize) -> Result<Vec<i64>, StoreError> {
     Ok((last - n + 1..=last).collect())
 }
 
-fn fold(connection: &Connection, dataset: DatasetId) -> Result<Fold, StoreError> {
+/// How the dataset folds.
+pub(super) fn fold(connection: &Connection, dataset: DatasetId) -> Result<Fold, StoreError> {
     let columns = catalog::columns(connection, dataset)?;
     Ok(Fold::of(&columns, &catalog::metadata(connection, dataset)?))
 }
 
-fn progress(connection: &Connection, dataset: DatasetId) -> Result<Progress, StoreError> {
+/// Sets when the dataset last changed.
+pub(super) fn touch(
+    connection: &Connection,
+    dataset: DatasetId,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    connection
+        .prepare_cached("UPDATE datasets SET updated_at = ?2 WHERE id = ?1")?
+        .execute(params![dataset.get(), now.micros()])?;
+    Ok(())
+}
+
+/// What the writer knows of the dataset.
+pub(super) fn progress(
+    connection: &Connection,
+    dataset: DatasetId,
+) -> Result<Progress, StoreError> {
     let mut statement = connection.prepare_cached(
         "SELECT revision, newest, kept_from, n_fresh, n_late FROM progress WHERE dataset = ?1",
     )?;
@@ -212,7 +306,8 @@ fn progress(connection: &Connection, dataset: DatasetId) -> Result<Progress, Sto
     progress.optional()?.ok_or(StoreError::NoDataset { dataset })
 }
 
-fn save(
+/// Keeps what the writer knows.
+pub(super) fn save(
     connection: &Connection,
     dataset: DatasetId,
     progress: &Progress,

@@ -1,68 +1,215 @@
-//! The catalogue in its tables: datasets, columns, tags, and who may see what.
+//! The catalogue in its tables: datasets and their columns, and who may see them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use accounts::KeyId;
 use model::{
     dataset::{Column, Dataset, DatasetId, Dtype},
     timestamp::Timestamp,
 };
-use rusqlite::{Connection, OptionalExtension as _, Row, ToSql, named_params, params, types::Type};
+use rusqlite::{Connection, OptionalExtension as _, Row, params, types::Type};
 
-use super::StoreError;
+use super::{
+    StoreError,
+    find::Texts,
+    postings::{self, Term},
+    tags,
+};
 use crate::{
-    catalog::{Filter, Grant, Listed, NewDataset, Tag},
+    catalog::{COLUMNS_MAX, Grant, NewDataset, change::Change},
     query::DatasetRef,
-    store::{Acquired, Created},
+    rollup::Fold,
+    store::{ColumnAdded, Created, Updated},
 };
 
-/// The columns of a dataset that [`dataset_of`] reads.
-const FIELDS: &str = "d.id, d.name, d.description, d.created_at, d.updated_at";
-
-/// True of the datasets that `:key` owns or shares a tag with.
-const VISIBLE: &str = "(d.owner = :key OR EXISTS (
-    SELECT 1 FROM dataset_tags dt JOIN key_tags kt ON kt.tag = dt.tag
-    WHERE dt.dataset = d.id AND kt.key = :key))";
-
-/// Creates a dataset, unless its name is taken.
+/// Creates datasets, all or none.
 pub(super) fn create(
+    connection: &Connection,
+    all: &[NewDataset],
+    now: Timestamp,
+) -> Result<Created, StoreError> {
+    // What is refused is refused before anything is written.
+    let mut names = BTreeSet::new();
+    for new in all {
+        let is_first = names.insert((new.owner.map(KeyId::get), new.name.as_str()));
+        if !is_first || owned(connection, new.owner, &new.name)?.is_some() {
+            return Ok(Created::NameTaken { name: new.name.clone() });
+        }
+        for tag in &new.tags {
+            if tags::is_foreign(connection, new.owner, tag)? {
+                return Ok(Created::TagForeign { tag: tag.clone() });
+            }
+        }
+    }
+    let mut created = Vec::with_capacity(all.len());
+    let mut terms: BTreeMap<Term<'_>, Vec<DatasetId>> = BTreeMap::new();
+    for new in all {
+        let dataset = insert(connection, new, now)?;
+        let of_tags = new.tags.iter().map(|tag| Term::Tag(tag));
+        let of_fields = new.metadata.iter().map(|(field, value)| Term::Field(field, value));
+        for term in new.owner.map(Term::Owner).into_iter().chain(of_tags).chain(of_fields) {
+            terms.entry(term).or_default().push(dataset.id);
+        }
+        created.push(dataset);
+    }
+    for (term, ids) in &terms {
+        postings::add(connection, term, ids)?;
+    }
+    for dataset in &created {
+        Texts::of(dataset).add(connection, dataset.id)?;
+    }
+    Ok(Created::New(created))
+}
+
+/// Inserts a dataset, and all that follows it but what it is found by.
+fn insert(
     connection: &Connection,
     new: &NewDataset,
     now: Timestamp,
-) -> Result<Created, StoreError> {
-    let inserted = connection
+) -> Result<Dataset, StoreError> {
+    let folded = new.name.to_lowercase();
+    let id = connection
         .prepare_cached(
-            "INSERT INTO datasets (name, description, owner, created_at, updated_at)
-         VALUES (?1, ?2, ?3, ?4, ?4) ON CONFLICT (name) DO NOTHING RETURNING id",
+            "INSERT INTO datasets (name, folded, description, owner, created_at, updated_at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?5) RETURNING id",
         )?
         .query_row(
-            params![new.name, new.description, new.owner.map(KeyId::get), now.micros()],
+            params![new.name, folded, new.description, new.owner.map(KeyId::get), now.micros()],
             dataset_id,
-        )
-        .optional()?;
-    let Some(id) = inserted else { return Ok(Created::NameTaken) };
+        )?;
     connection
         .prepare_cached(
             "INSERT INTO progress (dataset, revision, n_fresh, n_late) VALUES (?1, 0, 0, 0)",
         )?
         .execute([id.get()])?;
-    let mut field = connection
-        .prepare_cached("INSERT INTO metadata (dataset, field, value) VALUES (?1, ?2, ?3)")?;
-    for (name, value) in &new.metadata {
-        field.execute(params![id.get(), name, value])?;
-    }
+    insert_metadata(connection, id, &new.metadata)?;
     add_columns(connection, id, &new.columns, now)?;
     for tag in &new.tags {
-        add_tag(connection, id, tag)?;
+        tags::attach(connection, id, new.owner, tag)?;
     }
-    Ok(Created::New(Dataset {
+    Ok(Dataset {
         id,
         name: new.name.clone(),
         description: new.description.clone(),
         metadata: new.metadata.clone(),
         created_at: now,
         updated_at: now,
-    }))
+    })
+}
+
+fn insert_metadata(
+    connection: &Connection,
+    dataset: DatasetId,
+    metadata: &BTreeMap<String, String>,
+) -> Result<(), StoreError> {
+    let mut field = connection
+        .prepare_cached("INSERT INTO metadata (dataset, field, value) VALUES (?1, ?2, ?3)")?;
+    for (name, value) in metadata {
+        field.execute(params![dataset.get(), name, value])?;
+    }
+    Ok(())
+}
+
+/// Changes what a dataset is called and described by.
+pub(super) fn update(
+    connection: &Connection,
+    id: DatasetId,
+    change: &Change,
+    now: Timestamp,
+) -> Result<Updated, StoreError> {
+    let Some(old) = dataset(connection, &DatasetRef::Id(id))? else {
+        return Err(StoreError::NoDataset { dataset: id });
+    };
+    let mut new = old.clone();
+    change.apply(&mut new);
+    let owner = owner(connection, id)?;
+    if new.name != old.name && owned(connection, owner, &new.name)?.is_some() {
+        return Ok(Updated::NameTaken);
+    }
+    let columns = columns(connection, id)?;
+    let is_refolded = Fold::of(&columns, &old.metadata) != Fold::of(&columns, &new.metadata);
+    if is_refolded && has_rows(connection, id)? {
+        return Ok(Updated::Refolds);
+    }
+    new.updated_at = now;
+    let folded = new.name.to_lowercase();
+    connection
+        .prepare_cached(
+            "UPDATE datasets SET name = ?2, folded = ?3, description = ?4, updated_at = ?5
+             WHERE id = ?1",
+        )?
+        .execute(params![id.get(), new.name, folded, new.description, now.micros()])?;
+    let (texts, old_texts) = (Texts::of(&new), Texts::of(&old));
+    if texts != old_texts {
+        old_texts.remove(connection, id)?;
+        texts.add(connection, id)?;
+    }
+    if new.metadata != old.metadata {
+        forget_metadata(connection, id, &old.metadata)?;
+        insert_metadata(connection, id, &new.metadata)?;
+        for (field, value) in &new.metadata {
+            postings::add(connection, &Term::Field(field, value), &[id])?;
+        }
+    }
+    Ok(Updated::Done(new))
+}
+
+/// Takes a dataset out of every table of the catalogue; whether it was there. Its tags stay.
+pub(super) fn forget(connection: &Connection, id: DatasetId) -> Result<bool, StoreError> {
+    let Some(dataset) = dataset(connection, &DatasetRef::Id(id))? else { return Ok(false) };
+    if let Some(owner) = owner(connection, id)? {
+        postings::remove(connection, &Term::Owner(owner), id)?;
+    }
+    for tag in tags::of_dataset(connection, id)? {
+        postings::remove(connection, &Term::Tag(&tag.name), id)?;
+    }
+    forget_metadata(connection, id, &dataset.metadata)?;
+    Texts::of(&dataset).remove(connection, id)?;
+    for sql in [
+        "DELETE FROM dataset_tags WHERE dataset = ?1",
+        "DELETE FROM columns WHERE dataset = ?1",
+        "DELETE FROM progress WHERE dataset = ?1",
+        "DELETE FROM datasets WHERE id = ?1",
+    ] {
+        connection.prepare_cached(sql)?.execute([id.get()])?;
+    }
+    Ok(true)
+}
+
+fn forget_metadata(
+    connection: &Connection,
+    id: DatasetId,
+    metadata: &BTreeMap<String, String>,
+) -> Result<(), StoreError> {
+    for (field, value) in metadata {
+        postings::remove(connection, &Term::Field(field, value), id)?;
+    }
+    connection.prepare_cached("DELETE FROM metadata WHERE dataset = ?1")?.execute([id.get()])?;
+    Ok(())
+}
+
+/// Fills the indexes of a store that has none.
+pub(super) fn index_all(connection: &Connection) -> Result<(), StoreError> {
+    let mut statement = connection.prepare("SELECT id, owner FROM datasets ORDER BY id")?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let (id, owner) = (dataset_id(row)?, row.get::<_, Option<i64>>(1)?);
+        let Some(dataset) = dataset(connection, &DatasetRef::Id(id))? else { continue };
+        connection
+            .prepare_cached("UPDATE datasets SET folded = ?2 WHERE id = ?1")?
+            .execute(params![id.get(), dataset.name.to_lowercase()])?;
+        if let Some(owner) = owner {
+            postings::add(connection, &Term::Owner(KeyId::new(owner)), &[id])?;
+        }
+        for tag in tags::of_dataset(connection, id)? {
+            postings::add(connection, &Term::Tag(&tag.name), &[id])?;
+        }
+        for (field, value) in &dataset.metadata {
+            postings::add(connection, &Term::Field(field, value), &[id])?;
+        }
+        Texts::of(&dataset).add(connection, id)?;
+    }
+    Ok(())
 }
 
 /// Adds the columns that the dataset does not have.
@@ -83,161 +230,140 @@ pub(super) fn add_columns(
     Ok(())
 }
 
-/// Gives the dataset a tag, which is created private if there is none of this name.
-pub(super) fn add_tag(
+/// Adds one column, if the buckets that are there stay those that its rows fold into.
+pub(super) fn add_column(
     connection: &Connection,
     dataset: DatasetId,
-    tag: &str,
-) -> Result<bool, StoreError> {
-    connection
-        .prepare_cached(
-            "INSERT INTO tags (name, is_public) VALUES (?1, 0) ON CONFLICT (name) DO NOTHING",
-        )?
-        .execute([tag])?;
-    let n_added = connection
-        .prepare_cached(
-            "INSERT INTO dataset_tags (dataset, tag)
-             SELECT ?1, id FROM tags WHERE name = ?2 ON CONFLICT DO NOTHING",
-        )?
-        .execute(params![dataset.get(), tag])?;
-    Ok(n_added > 0)
-}
-
-/// What acquiring `tag` would come to, without doing it.
-pub(super) fn acquirable(
-    connection: &Connection,
-    key: KeyId,
-    tag: &str,
-) -> Result<Acquired, StoreError> {
-    let mut statement = connection.prepare_cached(
-        "SELECT is_public, EXISTS (SELECT 1 FROM key_tags WHERE key = ?2 AND tag = tags.id)
-         FROM tags WHERE name = ?1",
-    )?;
-    let found = statement
-        .query_row(params![tag, key.get()], |row| Ok((row.get(0)?, row.get(1)?)))
-        .optional()?;
-    Ok(match found {
-        None => Acquired::Unknown,
-        Some((_, true)) => Acquired::Held,
-        Some((false, false)) => Acquired::Private,
-        Some((true, false)) => Acquired::New,
-    })
-}
-
-/// Gives a key a public tag that it does not hold.
-pub(super) fn acquire(
-    connection: &Connection,
-    key: KeyId,
-    tag: &str,
-) -> Result<Acquired, StoreError> {
-    let acquired = acquirable(connection, key, tag)?;
-    if acquired == Acquired::New {
-        connection
-            .prepare_cached(
-                "INSERT INTO key_tags (key, tag) SELECT ?1, id FROM tags WHERE name = ?2",
-            )?
-            .execute(params![key.get(), tag])?;
+    (name, dtype): (&str, Dtype),
+    now: Timestamp,
+) -> Result<ColumnAdded, StoreError> {
+    let old = columns(connection, dataset)?;
+    if old.iter().any(|column| column.name == name) {
+        return Ok(ColumnAdded::Exists);
     }
-    Ok(acquired)
+    if old.len() >= COLUMNS_MAX {
+        return Ok(ColumnAdded::TooMany);
+    }
+    add_columns(connection, dataset, &[(name.to_owned(), dtype)], now)?;
+    let new = columns(connection, dataset)?;
+    let metadata = metadata(connection, dataset)?;
+    if !continues(Fold::of(&old, &metadata), Fold::of(&new, &metadata))
+        && has_rows(connection, dataset)?
+    {
+        let added = connection
+            .prepare_cached("DELETE FROM columns WHERE dataset = ?1 AND name = ?2")?
+            .execute(params![dataset.get(), name])?;
+        debug_assert_eq!(added, 1, "it was added above");
+        return Ok(ColumnAdded::Refolds);
+    }
+    new.into_iter().next_back().map(ColumnAdded::New).ok_or(StoreError::NoDataset { dataset })
 }
 
-/// The dataset, whoever may see it.
+/// Whether rows that lack what `new` takes beyond `old` fold into the same buckets by both.
+fn continues(old: Fold, new: Fold) -> bool {
+    match (old, new) {
+        (Fold::Nothing, _) => true,
+        (
+            Fold::Bars { prices: old, volume: old_volume },
+            Fold::Bars { prices: new, volume: new_volume },
+        ) => old == new && (old_volume.is_none() || old_volume == new_volume),
+        (
+            Fold::Value { value: old, volume: old_volume },
+            Fold::Value { value: new, volume: new_volume },
+        ) => old == new && (old_volume.is_none() || old_volume == new_volume),
+        _ => false,
+    }
+}
+
+fn has_rows(connection: &Connection, dataset: DatasetId) -> Result<bool, StoreError> {
+    let sql = "SELECT newest IS NOT NULL OR kept_from IS NOT NULL FROM progress WHERE dataset = ?1";
+    let mut statement = connection.prepare_cached(sql)?;
+    Ok(statement.query_row([dataset.get()], |row| row.get(0)).optional()?.unwrap_or(false))
+}
+
+/// The dataset, whoever may see it. Of those with one name it is the service's own, else the first.
 pub(super) fn dataset(
     connection: &Connection,
     which: &DatasetRef,
 ) -> Result<Option<Dataset>, StoreError> {
-    let by = column_of(which);
-    let sql = format!("SELECT {FIELDS} FROM datasets d WHERE d.{by} = ?1");
-    let mut statement = connection.prepare_cached(&sql)?;
-    let found = statement.query_row([value_of(which)], dataset_of).optional()?;
+    let found = match which {
+        DatasetRef::Id(id) => connection
+            .prepare_cached(
+                "SELECT id, name, description, created_at, updated_at FROM datasets WHERE id = ?1",
+            )?
+            .query_row([id.get()], dataset_of),
+        DatasetRef::Name(name) => connection
+            .prepare_cached(
+                "SELECT id, name, description, created_at, updated_at FROM datasets
+                 WHERE name = ?1 ORDER BY owner IS NOT NULL, id LIMIT 1",
+            )?
+            .query_row([name], dataset_of),
+    };
+    let found = found.optional()?;
     let Some(mut dataset) = found else { return Ok(None) };
     dataset.metadata = metadata(connection, dataset.id)?;
     Ok(Some(dataset))
 }
 
-/// What `key` may do with the dataset, if it may see it.
+/// The dataset that `owner` calls `name`.
+pub(super) fn owned(
+    connection: &Connection,
+    owner: Option<KeyId>,
+    name: &str,
+) -> Result<Option<DatasetId>, StoreError> {
+    let mut statement = connection
+        .prepare_cached("SELECT id FROM datasets WHERE name = ?1 AND ifnull(owner, 0) = ?2")?;
+    let owner = owner.map_or(0, KeyId::get);
+    Ok(statement.query_row(params![name, owner], dataset_id).optional()?)
+}
+
+fn owner(connection: &Connection, id: DatasetId) -> Result<Option<KeyId>, StoreError> {
+    let mut statement = connection.prepare_cached("SELECT owner FROM datasets WHERE id = ?1")?;
+    let owner: Option<i64> = statement.query_row([id.get()], |row| row.get(0))?;
+    Ok(owner.map(KeyId::new))
+}
+
+/// What `key` may do with the dataset, if it may see it. Of those with one name it means its own,
+/// else the first that it sees.
 pub(super) fn grant(
     connection: &Connection,
     key: KeyId,
     which: &DatasetRef,
 ) -> Result<Option<Grant>, StoreError> {
-    let by = column_of(which);
-    let sql = format!("SELECT d.id, d.owner IS :key FROM datasets d WHERE d.{by} = :which");
-    let mut statement = connection.prepare_cached(&sql)?;
-    let found = statement
-        .query_row(named_params! {":key": key.get(), ":which": value_of(which)}, |row| {
-            Ok((dataset_id(row)?, row.get(1)?))
-        })
-        .optional()?;
-    let Some((dataset, is_owner)) = found else { return Ok(None) };
-    let mut statement = connection.prepare_cached(
-        "SELECT t.name FROM dataset_tags dt
-         JOIN key_tags kt ON kt.tag = dt.tag AND kt.key = ?2
-         JOIN tags t ON t.id = dt.tag WHERE dt.dataset = ?1 ORDER BY t.name",
-    )?;
-    let tags = statement.query_map(params![dataset.get(), key.get()], |row| row.get(0))?;
-    let matching_tags: Vec<String> = tags.collect::<Result<_, _>>()?;
-    let is_visible = is_owner || !matching_tags.is_empty();
-    Ok(is_visible.then_some(Grant { dataset, is_owner, matching_tags }))
+    let name = match which {
+        DatasetRef::Id(id) => {
+            let mut statement =
+                connection.prepare_cached("SELECT id, owner IS ?2 FROM datasets WHERE id = ?1")?;
+            let mut rows = statement.query(params![id.get(), key.get()])?;
+            let Some(row) = rows.next()? else { return Ok(None) };
+            return grant_of(connection, key, row);
+        }
+        DatasetRef::Name(name) => name,
+    };
+    if let Some(dataset) = owned(connection, Some(key), name)? {
+        return grant(connection, key, &DatasetRef::Id(dataset));
+    }
+    let mut statement =
+        connection.prepare_cached("SELECT id, 0 FROM datasets WHERE name = ?1 ORDER BY id")?;
+    let mut rows = statement.query([name])?;
+    while let Some(row) = rows.next()? {
+        if let Some(grant) = grant_of(connection, key, row)? {
+            return Ok(Some(grant));
+        }
+    }
+    Ok(None)
 }
 
-/// The datasets that `key` may see, in the order of their numbers, or the best match first.
-pub(super) fn list(
+/// What `key` may do with the dataset of a row of its number and whether the key owns it.
+fn grant_of(
     connection: &Connection,
     key: KeyId,
-    filter: &Filter,
-    (skip, limit): (u64, usize),
-) -> Result<Listed, StoreError> {
-    let key = key.get();
-    let skip = i64::try_from(skip).unwrap_or(i64::MAX);
-    match filter {
-        Filter::All => {
-            let matching = format!("FROM datasets d WHERE {VISIBLE}");
-            let page = named_params! {":key": key, ":limit": limit, ":skip": skip};
-            listed(connection, &matching, "d.id", page)
-        }
-        Filter::Text(text) => {
-            let matching = format!(
-                "FROM datasets d WHERE {VISIBLE} AND (instr(lower(d.name), :text) > 0
-                 OR instr(lower(d.description), :text) > 0)"
-            );
-            let order = "CASE instr(lower(d.name), :text) WHEN 0 THEN 3
-                 WHEN 1 THEN lower(d.name) <> :text ELSE 2 END, d.name";
-            let text = text.to_ascii_lowercase();
-            let page = named_params! {":key": key, ":text": text, ":limit": limit, ":skip": skip};
-            listed(connection, &matching, order, page)
-        }
-        Filter::Metadata(field, value) => {
-            let matching = format!(
-                "FROM metadata m JOIN datasets d ON d.id = m.dataset
-                 WHERE m.field = :field AND m.value = :value AND {VISIBLE}"
-            );
-            let page = named_params! {":key": key, ":field": field, ":value": value,
-            ":limit": limit, ":skip": skip};
-            listed(connection, &matching, "d.id", page)
-        }
-    }
-}
-
-fn listed(
-    connection: &Connection,
-    matching: &str,
-    order: &str,
-    page: &[(&str, &dyn ToSql)],
-) -> Result<Listed, StoreError> {
-    let sql = format!("SELECT {FIELDS} {matching} ORDER BY {order} LIMIT :limit OFFSET :skip");
-    let mut statement = connection.prepare_cached(&sql)?;
-    let found = statement.query_map(page, dataset_of)?;
-    let mut datasets: Vec<Dataset> = found.collect::<Result<_, _>>()?;
-    for dataset in &mut datasets {
-        dataset.metadata = metadata(connection, dataset.id)?;
-    }
-    let is_filter = |(name, _): &&(&str, &dyn ToSql)| !matches!(*name, ":limit" | ":skip");
-    let filter: Vec<_> = page.iter().filter(is_filter).copied().collect();
-    let count = connection
-        .prepare_cached(&format!("SELECT count(*) {matching}"))?
-        .query_row(filter.as_slice(), |row| row.get(0))?;
-    Ok(Listed { count, datasets })
+    row: &Row<'_>,
+) -> Result<Option<Grant>, StoreError> {
+    let (dataset, is_owner) = (dataset_id(row)?, row.get(1)?);
+    let matching_tags = tags::shared(connection, key, dataset)?;
+    let is_visible = is_owner || !matching_tags.is_empty();
+    Ok(is_visible.then_some(Grant { dataset, is_owner, matching_tags }))
 }
 
 /// A dataset's fields.
@@ -282,31 +408,6 @@ pub(super) fn dtypes(
     Ok(dtypes.collect::<Result<_, _>>()?)
 }
 
-/// All tags.
-pub(super) fn tags(connection: &Connection) -> Result<Vec<Tag>, StoreError> {
-    let mut statement =
-        connection.prepare_cached("SELECT name, is_public FROM tags ORDER BY name")?;
-    let tags = statement.query_map([], tag_of)?;
-    Ok(tags.collect::<Result<_, _>>()?)
-}
-
-/// A dataset's tags.
-pub(super) fn dataset_tags(
-    connection: &Connection,
-    dataset: DatasetId,
-) -> Result<Vec<Tag>, StoreError> {
-    let mut statement = connection.prepare_cached(
-        "SELECT t.name, t.is_public FROM dataset_tags dt JOIN tags t ON t.id = dt.tag
-         WHERE dt.dataset = ?1 ORDER BY t.name",
-    )?;
-    let tags = statement.query_map([dataset.get()], tag_of)?;
-    Ok(tags.collect::<Result<_, _>>()?)
-}
-
-fn tag_of(row: &Row<'_>) -> rusqlite::Result<Tag> {
-    Ok(Tag { name: row.get(0)?, is_public: row.get(1)? })
-}
-
 fn dataset_of(row: &Row<'_>) -> rusqlite::Result<Dataset> {
     Ok(Dataset {
         id: dataset_id(row)?,
@@ -319,7 +420,7 @@ fn dataset_of(row: &Row<'_>) -> rusqlite::Result<Dataset> {
 }
 
 /// The dataset's number in the first column.
-fn dataset_id(row: &Row<'_>) -> rusqlite::Result<DatasetId> {
+pub(super) fn dataset_id(row: &Row<'_>) -> rusqlite::Result<DatasetId> {
     let number = row.get(0)?;
     DatasetId::new(number).ok_or(rusqlite::Error::IntegralValueOutOfRange(0, number))
 }
@@ -329,18 +430,4 @@ fn dtype(row: &Row<'_>, idx: usize) -> rusqlite::Result<Dtype> {
     text.parse().map_err(|error| {
         rusqlite::Error::FromSqlConversionFailure(idx, Type::Text, Box::new(error))
     })
-}
-
-fn column_of(which: &DatasetRef) -> &'static str {
-    match which {
-        DatasetRef::Id(_) => "id",
-        DatasetRef::Name(_) => "name",
-    }
-}
-
-fn value_of(which: &DatasetRef) -> rusqlite::types::Value {
-    match which {
-        DatasetRef::Id(id) => id.get().into(),
-        DatasetRef::Name(name) => name.clone().into(),
-    }
 }

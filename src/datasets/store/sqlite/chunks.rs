@@ -1,15 +1,15 @@
-//! Chunks in their table: the long runs of rows.
+//! Chunks in their table: the long runs of rows, and of buckets that have grown old.
 
 use std::ops::Range;
 
-use model::{dataset::DatasetId, timestamp::Timestamp};
+use model::{dataset::DatasetId, resolution::Resolution, timestamp::Timestamp};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
-use super::StoreError;
+use super::{StoreError, buckets::code};
 use crate::{
     block::{
         Block,
-        codec::{DecodeError, decode_into, decode_times, encode},
+        codec::{DecodeError, Packing, decode_columns, decode_into, decode_times, seal},
     },
     query::{Order, Span},
 };
@@ -20,6 +20,30 @@ pub(super) const CHUNK_ROWS: usize = 1024;
 
 /// Rows from which a chunk that late rows made longer is split.
 const SPLIT_ROWS: usize = 2 * CHUNK_ROWS;
+
+/// Rows that are worth a chunk. Fewer wait in the tail for more to come.
+pub(super) const CHUNK_ROWS_MIN: usize = CHUNK_ROWS / 2;
+
+/// Chunks of one kind: the rows of a dataset, or its buckets of a resolution.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Strand {
+    pub(super) dataset: DatasetId,
+    pub(super) resolution: Resolution,
+}
+
+impl Strand {
+    pub(super) const fn rows(dataset: DatasetId) -> Self {
+        Self { dataset, resolution: Resolution::Raw }
+    }
+
+    /// How its chunks are written when they change. Buckets become chunks when they are old.
+    const fn packing(self) -> Packing {
+        match self.resolution {
+            Resolution::Raw => Packing::Quick,
+            _ => Packing::Small,
+        }
+    }
+}
 
 /// Where a chunk is and what it covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,31 +68,34 @@ fn damaged(dataset: DatasetId) -> impl Fn(DecodeError) -> StoreError {
 /// The moment at which the last chunk ends.
 pub(super) fn end(
     connection: &Connection,
-    dataset: DatasetId,
+    strand: Strand,
 ) -> Result<Option<Timestamp>, StoreError> {
     let mut statement = connection
-        .prepare_cached("SELECT max(t_last) FROM chunks WHERE dataset = ?1 AND resolution = 0")?;
-    let end: Option<i64> = statement.query_row([dataset.get()], |row| row.get(0))?;
+        .prepare_cached("SELECT max(t_last) FROM chunks WHERE dataset = ?1 AND resolution = ?2")?;
+    let end: Option<i64> = statement
+        .query_row(params![strand.dataset.get(), code(strand.resolution)], |row| row.get(0))?;
     Ok(end.map(Timestamp::from_micros))
 }
 
 /// The first chunk that ends at `moment` or after it.
 pub(super) fn ending_from(
     connection: &Connection,
-    dataset: DatasetId,
+    strand: Strand,
     moment: Timestamp,
 ) -> Result<Option<Chunk>, StoreError> {
     let mut statement = connection.prepare_cached(
         "SELECT id, t_first, t_last, n FROM chunks
-         WHERE dataset = ?1 AND resolution = 0 AND t_last >= ?2 ORDER BY t_last LIMIT 1",
+         WHERE dataset = ?1 AND resolution = ?2 AND t_last >= ?3 ORDER BY t_last LIMIT 1",
     )?;
-    Ok(statement.query_row(params![dataset.get(), moment.micros()], chunk).optional()?)
+    Ok(statement
+        .query_row(params![strand.dataset.get(), code(strand.resolution), moment.micros()], chunk)
+        .optional()?)
 }
 
 /// Shows `visit` the chunks that touch `span`, in order, until it says no.
 pub(super) fn touching(
     connection: &Connection,
-    dataset: DatasetId,
+    strand: Strand,
     span: Span,
     order: Order,
     visit: &mut dyn FnMut(Chunk) -> Result<bool, StoreError>,
@@ -76,23 +103,24 @@ pub(super) fn touching(
     let ends = match order {
         Order::Ascending => (span.first.micros(), i64::MAX),
         Order::Descending => {
-            let last = ending_from(connection, dataset, span.last)?;
+            let last = ending_from(connection, strand, span.last)?;
             (span.first.micros(), last.map_or(i64::MAX, |last| last.span.last.micros()))
         }
     };
     let sql = match order {
         Order::Ascending => {
             "SELECT id, t_first, t_last, n FROM chunks
-             WHERE dataset = ?1 AND resolution = 0 AND t_last BETWEEN ?2 AND ?3 ORDER BY t_last"
+             WHERE dataset = ?1 AND resolution = ?2 AND t_last BETWEEN ?3 AND ?4 ORDER BY t_last"
         }
         Order::Descending => {
             "SELECT id, t_first, t_last, n FROM chunks
-             WHERE dataset = ?1 AND resolution = 0 AND t_last BETWEEN ?2 AND ?3
+             WHERE dataset = ?1 AND resolution = ?2 AND t_last BETWEEN ?3 AND ?4
              ORDER BY t_last DESC"
         }
     };
     let mut statement = connection.prepare_cached(sql)?;
-    let mut rows = statement.query(params![dataset.get(), ends.0, ends.1])?;
+    let mut rows =
+        statement.query(params![strand.dataset.get(), code(strand.resolution), ends.0, ends.1])?;
     while let Some(row) = rows.next()? {
         let chunk = chunk(row)?;
         if chunk.span.first > span.last {
@@ -108,24 +136,44 @@ pub(super) fn touching(
     Ok(())
 }
 
+/// At most `limit` of the chunks that have rows with numbers above `after`.
+pub(super) fn with_rows_after(
+    connection: &Connection,
+    dataset: DatasetId,
+    after: i64,
+    limit: usize,
+) -> Result<Vec<Chunk>, StoreError> {
+    let mut statement = connection.prepare_cached(
+        "SELECT id, t_first, t_last, n FROM chunks WHERE dataset = ?1 AND last_row > ?2 AND resolution = 0
+         LIMIT ?3",
+    )?;
+    let found = statement.query_map(params![dataset.get(), after, limit], chunk)?;
+    Ok(found.collect::<Result<_, _>>()?)
+}
+
 /// How many rows of a span are in chunks.
 pub(super) fn count(
     connection: &Connection,
-    dataset: DatasetId,
+    strand: Strand,
     span: Span,
 ) -> Result<u64, StoreError> {
     let mut statement = connection.prepare_cached(
         "SELECT coalesce(sum(n), 0) FROM chunks
-         WHERE dataset = ?1 AND resolution = 0 AND t_last BETWEEN ?2 AND ?3 AND t_first >= ?2",
+         WHERE dataset = ?1 AND resolution = ?2 AND t_last BETWEEN ?3 AND ?4 AND t_first >= ?3",
     )?;
-    let whole: u64 = statement
-        .query_row(params![dataset.get(), span.first.micros(), span.last.micros()], |row| {
-            row.get(0)
-        })?;
+    let whole: u64 = statement.query_row(
+        params![
+            strand.dataset.get(),
+            code(strand.resolution),
+            span.first.micros(),
+            span.last.micros()
+        ],
+        |row| row.get(0),
+    )?;
     // At most two chunks lie across a bound.
     let mut edges = Vec::new();
     for bound in [span.first, span.last] {
-        if let Some(chunk) = ending_from(connection, dataset, bound)?
+        if let Some(chunk) = ending_from(connection, strand, bound)?
             && chunk.span.first <= span.last
             && (chunk.span.first < span.first || chunk.span.last > span.last)
             && !edges.contains(&chunk)
@@ -135,7 +183,7 @@ pub(super) fn count(
     }
     let mut count = whole;
     for chunk in edges {
-        let n = within(&times(connection, dataset, chunk)?, span).len();
+        let n = within(&times(connection, strand.dataset, chunk)?, span).len();
         count = count.saturating_add(u64::try_from(n).unwrap_or(u64::MAX));
     }
     Ok(count)
@@ -158,66 +206,172 @@ pub(super) fn times(
     let mut rows = statement.query([chunk.id])?;
     let Some(row) = rows.next()? else { return Ok(Vec::new()) };
     let bytes = row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?;
-    decode_times(bytes).map_err(damaged(dataset))
+    decode_times(bytes, chunk.n).map_err(damaged(dataset))
 }
 
-/// Adds `rows` of a chunk, whose moments are `times`, to `block`.
+/// Adds `rows` of a chunk, whose moments are `times`, to `block`: values of all columns, or of those
+/// in `wanted` only.
 pub(super) fn read_into(
     connection: &Connection,
     dataset: DatasetId,
-    chunk: Chunk,
-    times: &[Timestamp],
+    (chunk, times): (Chunk, &[Timestamp]),
     rows: Range<usize>,
     block: &mut Block,
+    wanted: Option<&[usize]>,
 ) -> Result<(), StoreError> {
     let mut statement = connection.prepare_cached("SELECT body FROM chunks WHERE id = ?1")?;
     let mut found = statement.query([chunk.id])?;
     let Some(row) = found.next()? else { return Ok(()) };
     let body = row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?;
-    decode_into(block, times, body, rows).map_err(damaged(dataset))
+    match wanted {
+        None => decode_into(block, times, body, rows),
+        Some(wanted) => decode_columns(block, times, body, rows, wanted),
+    }
+    .map_err(damaged(dataset))
 }
 
-/// Writes all whole chunks of `block`, which comes after every chunk there is; how many rows of it
-/// that were.
+/// All of a chunk, as rows like those of `empty`.
+pub(super) fn read(
+    connection: &Connection,
+    strand: Strand,
+    chunk: Chunk,
+    empty: Block,
+) -> Result<Block, StoreError> {
+    let mut block = empty;
+    let times = times(connection, strand.dataset, chunk)?;
+    let all = 0..times.len();
+    read_into(connection, strand.dataset, (chunk, &times), all, &mut block, None)?;
+    Ok(block)
+}
+
+/// Writes `block`, which comes after every chunk there is, as chunks of about [`CHUNK_ROWS`]; how many
+/// rows of it that were. Fewer than [`CHUNK_ROWS_MIN`] are left out.
 pub(super) fn append(
     connection: &Connection,
-    dataset: DatasetId,
+    strand: Strand,
     block: &Block,
 ) -> Result<usize, StoreError> {
-    let mut start = 0;
-    while block.len() - start >= CHUNK_ROWS {
-        insert(connection, dataset, block, start..start + CHUNK_ROWS)?;
-        start += CHUNK_ROWS;
+    if block.len() < CHUNK_ROWS_MIN {
+        return Ok(0);
     }
-    Ok(start)
+    insert_all(connection, strand, block)?;
+    Ok(block.len())
+}
+
+/// Writes `block` as chunks of about the same length.
+fn insert_all(connection: &Connection, strand: Strand, block: &Block) -> Result<(), StoreError> {
+    let n = block.len();
+    let n_chunks = ((n + CHUNK_ROWS / 2) / CHUNK_ROWS).max(1);
+    for chunk_idx in 0..n_chunks {
+        let rows = n * chunk_idx / n_chunks..n * (chunk_idx + 1) / n_chunks;
+        insert(connection, strand, block, rows)?;
+    }
+    Ok(())
+}
+
+/// How many chunks `moments` fall into, which are in order; one more than `limit` if they are more.
+pub(super) fn n_covering(
+    connection: &Connection,
+    strand: Strand,
+    moments: &[Timestamp],
+    limit: usize,
+) -> Result<usize, StoreError> {
+    let (mut rest, mut n) = (moments, 0);
+    while let Some(first) = rest.first()
+        && n <= limit
+    {
+        n += 1;
+        let Some(chunk) = ending_from(connection, strand, *first)? else { break };
+        let end = rest.partition_point(|moment| *moment <= chunk.span.last);
+        rest = rest.get(end..).unwrap_or_default();
+    }
+    Ok(n)
 }
 
 /// Lays `late` over the chunks that cover its moments. Each of its rows is at the end of the last
 /// chunk or before it.
 pub(super) fn overlay(
     connection: &Connection,
-    dataset: DatasetId,
+    strand: Strand,
     late: &Block,
 ) -> Result<(), StoreError> {
     let mut start = 0;
     while let Some(moment) = late.times.get(start) {
-        let Some(chunk) = ending_from(connection, dataset, *moment)? else {
-            return Err(StoreError::NoDataset { dataset });
+        let Some(chunk) = ending_from(connection, strand, *moment)? else {
+            return Err(StoreError::NoDataset { dataset: strand.dataset });
         };
         let end = late.first_after(chunk.span.last);
-        let times = times(connection, dataset, chunk)?;
-        let mut under = late.empty_like();
-        read_into(connection, dataset, chunk, &times, 0..times.len(), &mut under)?;
+        let under = read(connection, strand, chunk, late.empty_like())?;
         let merged = under.merged(&late.part(start..end));
         remove(connection, chunk)?;
-        let mut from = 0;
-        while merged.len() - from >= SPLIT_ROWS {
-            insert(connection, dataset, &merged, from..from + CHUNK_ROWS)?;
-            from += CHUNK_ROWS;
+        if merged.len() < SPLIT_ROWS {
+            insert(connection, strand, &merged, 0..merged.len())?;
+        } else {
+            insert_all(connection, strand, &merged)?;
         }
-        insert(connection, dataset, &merged, from..merged.len())?;
         start = end;
     }
+    Ok(())
+}
+
+/// Removes the rows of a span. What a chunk has outside of it becomes chunks of their own.
+pub(super) fn cut(
+    connection: &Connection,
+    strand: Strand,
+    span: Span,
+    empty: &Block,
+) -> Result<(), StoreError> {
+    let mut touched = Vec::new();
+    touching(connection, strand, span, Order::Ascending, &mut |chunk| {
+        touched.push(chunk);
+        Ok(true)
+    })?;
+    for chunk in touched {
+        let is_whole = span.first <= chunk.span.first && chunk.span.last <= span.last;
+        let left =
+            if is_whole { None } else { Some(read(connection, strand, chunk, empty.clone())?) };
+        remove(connection, chunk)?;
+        if let Some(rows) = left {
+            let gone = within(&rows.times, span);
+            for left in [0..gone.start, gone.end..rows.len()] {
+                insert(connection, strand, &rows, left)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A chunk that is not packed yet, the oldest of those that come before chunk `before`.
+pub(super) fn unpacked(
+    connection: &Connection,
+    before: i64,
+) -> Result<Option<(DatasetId, Chunk)>, StoreError> {
+    let mut statement = connection.prepare_cached(
+        "SELECT id, t_first, t_last, n, dataset FROM chunks
+         WHERE packed = 0 AND id < ?1 ORDER BY id LIMIT 1",
+    )?;
+    let found = statement.query_row([before], |row| Ok((chunk(row)?, row.get(4)?))).optional()?;
+    Ok(found.and_then(|(chunk, dataset)| Some((DatasetId::new(dataset)?, chunk))))
+}
+
+/// The number of the newest chunk; 0 if there is none.
+pub(super) fn newest(connection: &Connection) -> Result<i64, StoreError> {
+    let mut statement = connection.prepare_cached("SELECT coalesce(max(id), 0) FROM chunks")?;
+    Ok(statement.query_row([], |row| row.get(0))?)
+}
+
+/// Packs a chunk of rows, which keeps its number: its rows are the same.
+pub(super) fn pack(connection: &Connection, chunk: Chunk, rows: &Block) -> Result<(), StoreError> {
+    let packed = seal(rows, 0..rows.len(), Packing::Small);
+    connection
+        .prepare_cached("UPDATE chunks SET times = ?2, body = ?3, packed = 1 WHERE id = ?1")?
+        .execute(params![chunk.id, packed.times, packed.body])?;
+    Ok(())
+}
+
+/// Marks a chunk that cannot be read, so that it is not tried again and again.
+pub(super) fn leave(connection: &Connection, chunk: Chunk) -> Result<(), StoreError> {
+    connection.prepare_cached("UPDATE chunks SET packed = 2 WHERE id = ?1")?.execute([chunk.id])?;
     Ok(())
 }
 
@@ -225,14 +379,14 @@ pub(super) fn overlay(
 /// rows that were.
 pub(super) fn remove_before(
     connection: &Connection,
-    dataset: DatasetId,
+    strand: Strand,
     moment: Timestamp,
     limit_rows: usize,
 ) -> Result<usize, StoreError> {
     let span = Span { first: Timestamp::MIN, last: moment };
     let mut old = Vec::new();
     let mut n_rows = 0;
-    touching(connection, dataset, span, Order::Ascending, &mut |chunk| {
+    touching(connection, strand, span, Order::Ascending, &mut |chunk| {
         if chunk.span.last >= moment || n_rows >= limit_rows {
             return Ok(false);
         }
@@ -253,28 +407,32 @@ fn remove(connection: &Connection, chunk: Chunk) -> Result<(), StoreError> {
 
 fn insert(
     connection: &Connection,
-    dataset: DatasetId,
+    strand: Strand,
     block: &Block,
     rows: Range<usize>,
 ) -> Result<(), StoreError> {
+    let moments = block.times.get(rows.clone()).unwrap_or_default();
+    let (Some(first), Some(last)) = (moments.first(), moments.last()) else { return Ok(()) };
     let n = rows.len();
-    let (Some(first), Some(last)) = (block.times.get(rows.start), block.times.get(rows.end - 1))
-    else {
-        return Ok(());
-    };
-    let encoded = encode(block, rows);
+    let packing = strand.packing();
+    let sealed = seal(block, rows.clone(), packing);
+    let last_row = block.ids.get(rows).and_then(|ids| ids.iter().max().copied());
     connection
         .prepare_cached(
-            "INSERT INTO chunks (dataset, resolution, t_first, t_last, n, times, body)
-             VALUES (?1, 0, ?2, ?3, ?4, ?5, ?6)",
+            "INSERT INTO chunks
+             (dataset, resolution, t_first, t_last, n, packed, times, body, last_row)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
         )?
         .execute(params![
-            dataset.get(),
+            strand.dataset.get(),
+            code(strand.resolution),
             first.micros(),
             last.micros(),
             n,
-            encoded.times,
-            encoded.body
+            packing == Packing::Small,
+            sealed.times,
+            sealed.body,
+            last_row.unwrap_or_default()
         ])?;
     Ok(())
 }

@@ -2,38 +2,52 @@
 
 use std::ops::{ControlFlow, Range};
 
-use model::{
-    dataset::{DatasetId, Dtype},
-    timestamp::Timestamp,
-};
+use model::{dataset::DatasetId, timestamp::Timestamp};
 use rusqlite::Connection;
 
 use super::{
-    StoreError, catalog,
-    chunks::{self, Chunk},
+    StoreError, append, catalog,
+    chunks::{self, Chunk, Strand},
     tail::{self, Cursor, TailRow},
 };
 use crate::{
     block::{Block, Rows},
     query::{Order, Span},
-    store::Visit,
+    store::piece::{Piece, PieceId, VisitPiece},
 };
 
 /// Rows of the tail handed on in one piece.
 const PIECE_ROWS: usize = 1024;
 
-/// Shows `visit` all rows of a span in order, piece by piece.
-pub(super) fn raw(
+/// Shows `visit` all rows of a span, oldest first, piece by piece.
+pub(super) fn pieces(
     connection: &Connection,
     dataset: DatasetId,
     span: Span,
-    order: Order,
-    visit: Visit<'_>,
+    era: i64,
+    visit: VisitPiece<'_>,
 ) -> Result<(), StoreError> {
-    let dtypes = catalog::dtypes(connection, dataset)?;
-    let visit = &mut |block| visit(Rows::Raw(block));
-    let out = Out { order, skip: 0, left: usize::MAX, visit };
-    walk(connection, dataset, span, &dtypes, out)
+    let empty = empty(connection, dataset)?;
+    let out = Out { order: Order::Ascending, skip: 0, left: usize::MAX, era: Some(era), visit };
+    walk(connection, dataset, span, (empty, None), out)
+}
+
+/// All rows of a span, oldest first, block by block, with values of the `wanted` columns.
+pub(super) fn blocks(
+    connection: &Connection,
+    dataset: DatasetId,
+    span: Span,
+    (empty, wanted): (Block, &[usize]),
+    visit: &mut dyn FnMut(Block),
+) -> Result<(), StoreError> {
+    let visit = &mut |piece: Piece<'_>| {
+        if let Rows::Raw(block) = piece.rows()? {
+            visit(block);
+        }
+        Ok(ControlFlow::Continue(()))
+    };
+    let out = Out { order: Order::Ascending, skip: 0, left: usize::MAX, era: None, visit };
+    walk(connection, dataset, span, (empty, Some(wanted)), out)
 }
 
 /// Rows of a span, in order: at most `limit` after the first `skip`.
@@ -44,15 +58,22 @@ pub(super) fn page(
     order: Order,
     (skip, limit): (u64, usize),
 ) -> Result<Block, StoreError> {
-    let dtypes = catalog::dtypes(connection, dataset)?;
-    let mut page = Block::new(&dtypes);
+    let empty = empty(connection, dataset)?;
+    let mut page = empty.clone();
     let skip = usize::try_from(skip).unwrap_or(usize::MAX);
-    let visit = &mut |block: Block| {
-        page.extend_from(&block, 0..block.len());
-        ControlFlow::Continue(())
+    let visit = &mut |piece: Piece<'_>| {
+        if let Rows::Raw(block) = piece.rows()? {
+            if page.is_empty() {
+                page = block;
+            } else {
+                page.extend_from(&block, 0..block.len());
+            }
+        }
+        Ok(ControlFlow::Continue(()))
     };
     if limit > 0 {
-        walk(connection, dataset, span, &dtypes, Out { order, skip, left: limit, visit })?;
+        let out = Out { order, skip, left: limit, era: None, visit };
+        walk(connection, dataset, span, (empty, None), out)?;
     }
     Ok(page)
 }
@@ -63,8 +84,18 @@ pub(super) fn count(
     dataset: DatasetId,
     span: Span,
 ) -> Result<u64, StoreError> {
-    let in_chunks = chunks::count(connection, dataset, span)?;
+    let in_chunks = chunks::count(connection, Strand::rows(dataset), span)?;
     Ok(in_chunks.saturating_add(tail::count_new(connection, dataset, span)?))
+}
+
+/// A block without rows, for the dataset. A dataset that was deleted has rows for a while, but no
+/// columns that would tell how to read them.
+pub(super) fn empty(connection: &Connection, dataset: DatasetId) -> Result<Block, StoreError> {
+    let dtypes = catalog::dtypes(connection, dataset)?;
+    if dtypes.is_empty() {
+        append::revision(connection, dataset)?;
+    }
+    Ok(Block::new(&dtypes))
 }
 
 /// Where rows go: the first ones are left out, and then so many are taken.
@@ -72,7 +103,9 @@ struct Out<'a> {
     order: Order,
     skip: usize,
     left: usize,
-    visit: &'a mut dyn FnMut(Block) -> ControlFlow<()>,
+    /// What the names of pieces begin with, if they are wanted.
+    era: Option<i64>,
+    visit: VisitPiece<'a>,
 }
 
 impl Out<'_> {
@@ -94,23 +127,23 @@ impl Out<'_> {
     }
 
     /// Hands on a block of rows that are all wanted, oldest first.
-    fn hand_on(&mut self, mut block: Block) -> bool {
+    fn hand_on(&mut self, mut block: Block) -> Result<bool, StoreError> {
         if block.is_empty() {
-            return true;
+            return Ok(true);
         }
         if self.order == Order::Descending {
             block.reverse();
         }
-        (self.visit)(block).is_continue()
+        Ok((self.visit)(Piece::ready(Rows::Raw(block)))?.is_continue())
     }
 
     /// Hands on what is wanted of a block, oldest first; whether more is wanted.
-    fn give(&mut self, block: Block) -> bool {
+    fn give(&mut self, block: Block) -> Result<bool, StoreError> {
         let n = block.len();
         let wanted = self.wanted(n);
         let taken = wanted.len();
         let part = if taken == n { block } else { block.part(wanted) };
-        self.hand_on(part) & self.passed(n, taken)
+        Ok(self.hand_on(part)? & self.passed(n, taken))
     }
 }
 
@@ -119,6 +152,8 @@ struct Walker<'a, 's, 'o> {
     dataset: DatasetId,
     span: Span,
     empty: Block,
+    /// The columns whose values are wanted, if not all.
+    wanted: Option<&'a [usize]>,
     tail: Cursor<'s>,
     out: Out<'o>,
 }
@@ -127,7 +162,7 @@ fn walk(
     connection: &Connection,
     dataset: DatasetId,
     span: Span,
-    dtypes: &[Dtype],
+    columns: (Block, Option<&[usize]>),
     out: Out<'_>,
 ) -> Result<(), StoreError> {
     if span.first > span.last {
@@ -136,9 +171,10 @@ fn walk(
     let order = out.order;
     let mut statement = tail::statement(connection, order)?;
     let tail = Cursor::open(&mut statement, dataset, span)?;
-    let mut walker = Walker { connection, dataset, span, empty: Block::new(dtypes), tail, out };
+    let (empty, wanted) = columns;
+    let mut walker = Walker { connection, dataset, span, empty, wanted, tail, out };
     let mut is_open = true;
-    chunks::touching(connection, dataset, span, order, &mut |chunk| {
+    chunks::touching(connection, Strand::rows(dataset), span, order, &mut |chunk| {
         is_open = walker.chunk(chunk)?;
         Ok(is_open)
     })?;
@@ -169,6 +205,9 @@ impl Walker<'_, '_, '_> {
         if is_whole && self.out.skip >= chunk.n + n_new {
             return Ok(self.out.passed(chunk.n + n_new, 0));
         }
+        if is_whole && over.is_empty() && self.out.era.is_some() {
+            return self.sealed(chunk);
+        }
         let times = chunks::times(self.connection, self.dataset, chunk)?;
         let within = chunks::within(&times, self.span);
         if over.is_empty() {
@@ -176,11 +215,21 @@ impl Walker<'_, '_, '_> {
             let taken = wanted.len();
             let rows = within.start + wanted.start..within.start + wanted.end;
             let block = self.read(chunk, &times, rows)?;
-            return Ok(self.out.hand_on(block) & self.out.passed(within.len(), taken));
+            return Ok(self.out.hand_on(block)? & self.out.passed(within.len(), taken));
         }
         let under = self.read(chunk, &times, within)?;
         let over = self.block_of(&over)?;
-        Ok(self.out.give(under.merged(&over)))
+        self.out.give(under.merged(&over))
+    }
+
+    /// Hands on a chunk that is wanted whole and that nothing lies over; whether more are wanted.
+    fn sealed(&mut self, chunk: Chunk) -> Result<bool, StoreError> {
+        let identity = self.out.era.map(|era| PieceId { era, number: chunk.id });
+        let (connection, dataset, empty) = (self.connection, self.dataset, &self.empty);
+        let piece = Piece::stored(identity, chunk.n, || {
+            chunks::read(connection, Strand::rows(dataset), chunk, empty.clone()).map(Rows::Raw)
+        });
+        Ok((self.out.visit)(piece)?.is_continue())
     }
 
     /// Hands on the rows of the tail that come next, while `is_wanted`; whether more are wanted.
@@ -197,7 +246,7 @@ impl Walker<'_, '_, '_> {
                 return Ok(true);
             }
             let block = self.block_of(&piece)?;
-            if !self.out.give(block) {
+            if !self.out.give(block)? {
                 return Ok(false);
             }
         }
@@ -211,7 +260,9 @@ impl Walker<'_, '_, '_> {
     ) -> Result<Block, StoreError> {
         let mut block = self.empty.clone();
         if !rows.is_empty() {
-            chunks::read_into(self.connection, self.dataset, chunk, times, rows, &mut block)?;
+            let wanted = self.wanted;
+            let chunk = (chunk, times);
+            chunks::read_into(self.connection, self.dataset, chunk, rows, &mut block, wanted)?;
         }
         Ok(block)
     }

@@ -94,6 +94,19 @@ impl<'s> Cursor<'s> {
     }
 }
 
+/// The moment of the first row of the tail that is not before `from`.
+pub(super) fn first_from(
+    connection: &Connection,
+    dataset: DatasetId,
+    from: Timestamp,
+) -> Result<Option<Timestamp>, StoreError> {
+    let mut statement =
+        connection.prepare_cached("SELECT min(t) FROM tail WHERE dataset = ?1 AND t >= ?2")?;
+    let first: Option<i64> =
+        statement.query_row(params![dataset.get(), from.micros()], |row| row.get(0))?;
+    Ok(first.map(Timestamp::from_micros))
+}
+
 /// Puts rows into the tail; how many of them are not after `chunks_end`.
 pub(super) fn put(
     connection: &Connection,
@@ -111,10 +124,11 @@ pub(super) fn put(
         n_late += usize::from(is_late);
         let replaces = is_late && {
             if covering.as_ref().is_none_or(|(chunk, _)| *time > chunk.span.last) {
-                covering = match chunks::ending_from(connection, dataset, *time)? {
-                    None => None,
-                    Some(chunk) => Some((chunk, chunks::times(connection, dataset, chunk)?)),
-                };
+                covering =
+                    match chunks::ending_from(connection, chunks::Strand::rows(dataset), *time)? {
+                        None => None,
+                        Some(chunk) => Some((chunk, chunks::times(connection, dataset, chunk)?)),
+                    };
             }
             covering.as_ref().is_some_and(|(_, times)| times.binary_search(time).is_ok())
         };
@@ -143,11 +157,21 @@ pub(super) fn take(
         }
     }
     if let Some(last) = taken.times.last() {
-        connection
-            .prepare_cached("DELETE FROM tail WHERE dataset = ?1 AND t BETWEEN ?2 AND ?3")?
-            .execute(params![dataset.get(), span.first.micros(), last.micros()])?;
+        remove(connection, dataset, Span { first: span.first, last: *last })?;
     }
     Ok(taken)
+}
+
+/// Removes the rows of a span from the tail.
+pub(super) fn remove(
+    connection: &Connection,
+    dataset: DatasetId,
+    span: Span,
+) -> Result<(), StoreError> {
+    connection
+        .prepare_cached("DELETE FROM tail WHERE dataset = ?1 AND t BETWEEN ?2 AND ?3")?
+        .execute(params![dataset.get(), span.first.micros(), span.last.micros()])?;
+    Ok(())
 }
 
 /// How many rows of a span are in the tail and not in a chunk, too.

@@ -1,16 +1,13 @@
 //! The embedded store keeps the contract, and its own promises.
 
-use std::{
-    collections::BTreeMap,
-    env,
-    io::{BufRead as _, BufReader},
-    process::{Command, Stdio},
-};
+mod kills;
+
+use std::{collections::BTreeMap, ops::ControlFlow};
 
 use tempfile::tempdir;
 
 use super::*;
-use crate::store::contract;
+use crate::{block::Rows, store::contract};
 
 #[tokio::test]
 async fn it_keeps_the_contract() {
@@ -20,10 +17,18 @@ async fn it_keeps_the_contract() {
 }
 
 #[test]
-fn any_order_of_appends_gives_the_same_rows_and_buckets() {
+fn any_order_of_deeds_gives_what_a_plain_recomputation_gives() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("datasets.sqlite");
-    contract::check_random_appends(&|| Box::new(SqliteStore::open(&path).unwrap()), 24);
+    contract::random::check(&|| Box::new(SqliteStore::open(&path).unwrap()), 32);
+}
+
+#[test]
+fn any_order_of_sharing_shows_each_key_what_it_may_see() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("datasets.sqlite");
+    let open = || -> Box<dyn Store> { Box::new(SqliteStore::open(&path).unwrap()) };
+    contract::catalog::check_random_sharing(&open, 16);
 }
 
 #[test]
@@ -35,63 +40,200 @@ fn a_store_of_a_newer_version_is_refused() {
     assert!(matches!(error, StoreError::Newer { found: 99, .. }), "{error}");
 }
 
-/// Names the store that [`a_writer_to_be_killed`] writes to.
-const KILLED_STORE: &str = "TRIPTYCH_TEST_KILLED_STORE";
-
-/// The rows of the append that makes revision `revision`: a few new ones, a late one, one that
-/// replaces another; now and then more than a chunk.
-fn batch(revision: i64) -> BTreeMap<i64, f64> {
-    let n_new = if revision % 7 == 0 { 1500 } else { 20 };
-    let value = |second: i64| f64::from(i32::try_from(second % 1000 + revision).unwrap());
-    let first = revision * 2000;
-    let late = [first - 3001, first - 2000].into_iter().filter(|second| *second > 0);
-    (first..first + n_new).chain(late).map(|second| (second, value(second))).collect()
+#[tokio::test]
+async fn a_store_of_the_first_version_is_brought_up_with_all_it_has() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("datasets.sqlite");
+    let connection = Connection::open(&path).unwrap();
+    connection.execute_batch(tables::FIRST).unwrap();
+    let rows = "
+        INSERT INTO datasets VALUES
+            (3, 'Köln', 'Weather', 1, 0, 0), (5, 'own', 'Load', NULL, 0, 0);
+        INSERT INTO metadata VALUES (3, 'unit', 'K');
+        INSERT INTO columns VALUES (1, 3, 0, 'x', 'float', 0);
+        INSERT INTO progress VALUES (3, 0, NULL, NULL, 0, 0), (5, 0, NULL, NULL, 0, 0);
+        INSERT INTO tags VALUES (1, 'public', 1), (2, 'members', 0);
+        INSERT INTO dataset_tags VALUES (3, 2), (5, 1);
+        INSERT INTO key_tags VALUES (2, 2);
+        PRAGMA user_version = 1;";
+    connection.execute_batch(rows).unwrap();
+    drop(connection);
+    let store = SqliteStore::open(&path).unwrap();
+    let (owner, member) = (KeyId::new(1), KeyId::new(2));
+    let found = |key, filter: &Filter| -> Vec<i64> {
+        let listed = store.list(key, filter, 0, 9).unwrap();
+        listed.datasets.iter().map(|dataset| dataset.id.get()).collect()
+    };
+    for text in ["KÖLN", "öl", "weather", "w"] {
+        assert_eq!(found(member, &Filter::Text(text.to_owned())), [3], "{text}");
+    }
+    assert_eq!(found(owner, &Filter::All), [3]);
+    let unit = Filter::Metadata(vec![("unit".to_owned(), "K".to_owned())]);
+    assert_eq!(found(owner, &unit), [3]);
+    assert_eq!(store.tag("members").unwrap().unwrap().owner, Some(owner));
+    let own = store.owned(None, "own").unwrap();
+    assert_eq!(own, DatasetId::new(5));
+    // The service's own name is no key's.
+    let again = contract::new_dataset("own");
+    let Created::New(made) = store.create(vec![again], Timestamp::default()).await.unwrap() else {
+        panic!("the name is taken")
+    };
+    assert_eq!(made[0].id.get(), 6);
+    let rows = contract::block([(1, 1.0)]);
+    let id = DatasetId::new(3).unwrap();
+    store.append(id, rows, Timestamp::default(), Box::new(|_, _| ())).await.unwrap();
+    drop(store);
+    let connection = Connection::open(&path).unwrap();
+    let mut check = connection.prepare("PRAGMA foreign_key_check").unwrap();
+    assert!(!check.exists([]).unwrap(), "every reference holds");
 }
 
-/// Does nothing in a run of the tests. Started by [`a_killed_writer_loses_nothing_acknowledged`] it
-/// writes until it is killed.
-#[tokio::test]
-async fn a_writer_to_be_killed() {
-    let Ok(path) = env::var(KILLED_STORE) else { return };
-    let store = SqliteStore::open(Path::new(&path)).unwrap();
-    let id = DatasetId::new(1).unwrap();
-    let done = i64::try_from(store.newest(id, 1).unwrap().revision).unwrap();
-    for revision in done + 1.. {
-        let appended = contract::append(&store, id, contract::block(batch(revision))).await;
-        println!("acknowledged {}", appended.revision);
+#[test]
+fn a_deleted_dataset_leaves_nothing_behind() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("datasets.sqlite");
+    let mut connection = Connection::open(&path).unwrap();
+    tables::set_up(&mut connection).unwrap();
+    connection.execute_batch("BEGIN").unwrap();
+    let new = contract::new_dataset("doomed");
+    let now = Timestamp::from_seconds(1);
+    let Created::New(made) = catalog::create(&connection, &[new], now).unwrap() else { panic!() };
+    let made = &made[0];
+    let n = 60 * 1024;
+    for rows in [contract::block((0..n).map(|n| (n * 9, 1.0))), contract::block([(3, 1.0)])] {
+        append::append(&connection, made.id, &mut rows.clone(), now).unwrap();
+    }
+    assert!(delete::dataset(&connection, made.id).unwrap());
+    connection.execute_batch("COMMIT").unwrap();
+    let count = |table: &str| -> i64 {
+        let sql = format!("SELECT count(*) FROM {table}");
+        connection.query_row(&sql, [], |row| row.get(0)).unwrap()
+    };
+    let mut n_steps = 0;
+    while delete::step(&connection).unwrap() {
+        n_steps += 1;
+    }
+    assert!(n_steps > 3, "{n_steps} steps at once hold up nobody for long");
+    for table in [
+        "datasets", "metadata", "columns", "progress", "chunks", "tail", "buckets", "doomed",
+        "postings",
+    ] {
+        assert_eq!(count(table), 0, "{table}");
     }
 }
 
+/// Everything that is in a store, row by row.
+fn scanned(store: &SqliteStore, id: DatasetId) -> Result<Vec<i64>, StoreError> {
+    let mut seconds = Vec::new();
+    let all = Span { first: Timestamp::MIN, last: Timestamp::MAX };
+    store.scan(id, Resolution::Raw, all, &mut |piece| {
+        if let Rows::Raw(block) = piece {
+            seconds.extend(block.times.iter().map(|time| time.seconds()));
+        }
+        ControlFlow::Continue(())
+    })?;
+    Ok(seconds)
+}
+
 #[tokio::test]
-async fn a_killed_writer_loses_nothing_acknowledged() {
+async fn a_full_disk_is_told_and_loses_nothing() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("datasets.sqlite");
     let store = SqliteStore::open(&path).unwrap();
-    let id = contract::create(&store, contract::new_dataset("killed")).await;
+    let id = contract::create(&store, contract::new_dataset("full")).await;
+    let limit = |n_pages: &'static str| {
+        let sql = format!("PRAGMA max_page_count = {n_pages}");
+        store.writer.run(
+            move |connection| Ok(connection.query_row(&sql, [], |row| row.get::<_, i64>(0))?),
+            |_| {},
+        )
+    };
+    limit("120").await.unwrap();
+    let mut want = BTreeMap::new();
+    let refused = loop {
+        let first = i64::try_from(want.len()).unwrap();
+        let rows: BTreeMap<i64, f64> = (first..first + 700).map(|n| (n, 1.0 / 3.0)).collect();
+        let block = contract::block(rows.clone());
+        match store.append(id, block, Timestamp::from_seconds(1), Box::new(|_, _| ())).await {
+            Ok(_) => want.extend(rows),
+            Err(error) => break error,
+        }
+        assert!(want.len() < 1_000_000, "the disk never fills");
+    };
+    assert!(matches!(refused, StoreError::Full), "{refused:?}");
+    assert!(refused.to_string().contains("disk is full"), "{refused}");
+    assert!(!want.is_empty());
+    contract::compare(&store, id, &want, &[(3, 9, 0, 5_000)]);
+    limit("1000000").await.unwrap();
+    contract::append(&store, id, contract::block([(-5, 1.0)])).await;
+    want.insert(-5, 1.0);
     drop(store);
-    let name = "store::sqlite::tests::a_writer_to_be_killed";
-    for n_lines in [1, 9, 30, 4, 17, 50] {
-        let mut writer = Command::new(env::current_exe().unwrap())
-            .args([name, "--exact", "--nocapture"])
-            .env(KILLED_STORE, &path)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let lines = BufReader::new(writer.stdout.take().unwrap()).lines();
-        let acknowledged = lines.filter_map(|line| {
-            let line = line.unwrap();
-            line.split_once("acknowledged ").map(|(_, number)| number.parse::<u64>().unwrap())
-        });
-        let last = acknowledged.take(n_lines).last().unwrap();
-        writer.kill().unwrap();
-        writer.wait().unwrap();
+    contract::compare(&SqliteStore::open(&path).unwrap(), id, &want, &[]);
+}
 
-        let store = SqliteStore::open(&path).unwrap();
-        let revision = store.newest(id, 1).unwrap().revision;
-        assert!(revision >= last, "{last} was acknowledged, {revision} is there");
-        let revisions = 1..=i64::try_from(revision).unwrap();
-        let want: BTreeMap<i64, f64> = revisions.flat_map(batch).collect();
-        contract::compare(&store, id, &want, &[(0, 3000, 1, 100_000)]);
+#[tokio::test]
+async fn a_read_only_file_is_told_and_read() {
+    let folder = tempdir().unwrap();
+    let store = SqliteStore::open(&folder.path().join("datasets.sqlite")).unwrap();
+    let id = contract::create(&store, contract::new_dataset("read-only")).await;
+    contract::append(&store, id, contract::block([(1, 1.0)])).await;
+    let forbid =
+        |connection: &Connection| Ok(connection.pragma_update(None, "query_only", true)?);
+    store.writer.run(forbid, |()| {}).await.unwrap();
+    let block = contract::block([(2, 2.0)]);
+    let refused = store.append(id, block, Timestamp::from_seconds(1), Box::new(|_, _| ())).await;
+    assert!(matches!(refused, Err(StoreError::ReadOnly)), "{refused:?}");
+    assert_eq!(scanned(&store, id).unwrap(), [1]);
+}
+
+#[tokio::test]
+async fn a_damaged_file_gives_errors_and_no_wrong_rows() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("datasets.sqlite");
+    let store = SqliteStore::open(&path).unwrap();
+    let id = contract::create(&store, contract::new_dataset("damaged")).await;
+    contract::append(&store, id, contract::block((0..20_000).map(|n| (n, 1.0 / 3.0)))).await;
+    let checkpoint = folder.path().join("whole.sqlite");
+    drop(store);
+    crate::upkeep::backup(&path, &checkpoint).unwrap();
+    let whole = fs::read(&checkpoint).unwrap();
+    let mut n_errors = 0;
+    for flip in 0..24 {
+        let mut bytes = whole.clone();
+        // Beyond the first pages, which hold the schema.
+        let at = 20_000 + (bytes.len() - 20_000) / 24 * flip;
+        for byte in &mut bytes[at..at + 40] {
+            *byte ^= 0x5A;
+        }
+        let damaged = folder.path().join(format!("damaged_{flip}.sqlite"));
+        fs::write(&damaged, bytes).unwrap();
+        let read = SqliteStore::open(&damaged).and_then(|store| scanned(&store, id));
+        match read {
+            Ok(seconds) => assert!(seconds.iter().copied().eq(0..20_000) || seconds.is_empty()),
+            Err(_) => n_errors += 1,
+        }
     }
+    assert!(n_errors > 3, "{n_errors} of 24 were noticed, the others hit buckets or nothing");
+}
+
+#[tokio::test]
+async fn a_store_of_version_1_is_brought_up_to_date() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("datasets.sqlite");
+    let want: BTreeMap<i64, f64> =
+        (0..2000).map(|n| (n * 60, 0.1)).chain([(61, 5.0), (120_000, 7.0)]).collect();
+    tables::tests::write_version_1(&path, &want);
+    let store = SqliteStore::open(&path).unwrap();
+    let id = store.dataset(&DatasetRef::Name("old".to_owned())).unwrap().unwrap().id;
+    contract::compare(&store, id, &want, &[(5, 40, 30, 90_000)]);
+    store.settle().await.unwrap();
+    contract::compare(&store, id, &want, &[(5, 40, 30, 90_000)]);
+    contract::append(&store, id, contract::block([(62, 6.0), (130_000, 8.0)])).await;
+    let want: BTreeMap<i64, f64> = want.into_iter().chain([(62, 6.0), (130_000, 8.0)]).collect();
+    contract::compare(&store, id, &want, &[(5, 40, 30, 90_000)]);
+    let kept: BTreeMap<i64, f64> = want.range(100_000..).map(|(n, value)| (*n, *value)).collect();
+    let span = Span { first: Timestamp::MIN, last: Timestamp::from_seconds(99_999) };
+    store.delete_rows(id, span, Timestamp::from_seconds(1)).await.unwrap();
+    contract::compare(&store, id, &kept, &[]);
+    assert!(crate::upkeep::verify(&path, &mut |_| {}).unwrap().is_sound());
 }

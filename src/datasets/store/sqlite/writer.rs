@@ -4,9 +4,16 @@
 //! run, all of them are committed at once and answered. So a commit's wait for the disk is paid once
 //! for all who wait for it.
 
-use std::{mem, thread};
+use std::{
+    mem,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread,
+};
 
-use rusqlite::{Connection, TransactionBehavior};
+use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 use tokio::sync::{mpsc, oneshot};
 use tracing::error;
 
@@ -20,15 +27,45 @@ const QUEUE_CAPACITY: usize = 256;
 const JOBS_PER_COMMIT: usize = 256;
 
 /// Does its work inside the open transaction, and returns what is to be done once it is durable.
-type Job = Box<dyn FnOnce(&Connection) -> Answer + Send>;
+/// Without a transaction it does nothing, and says why.
+type Job = Box<dyn FnOnce(Result<&Connection, Failure>) -> Answer + Send>;
 
 /// Tells whoever waits: with nothing if the commit holds, else with the reason.
-type Answer = Box<dyn FnOnce(Result<(), String>)>;
+type Answer = Box<dyn FnOnce(Result<(), Failure>)>;
+
+/// Why a commit that several share did not hold.
+#[derive(Debug, Clone)]
+enum Failure {
+    Full,
+    ReadOnly,
+    Other(String),
+}
+
+impl From<&rusqlite::Error> for Failure {
+    fn from(error: &rusqlite::Error) -> Self {
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DiskFull) => Self::Full,
+            Some(ErrorCode::ReadOnly) => Self::ReadOnly,
+            _ => Self::Other(error.to_string()),
+        }
+    }
+}
+
+impl From<Failure> for StoreError {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Full => Self::Full,
+            Failure::ReadOnly => Self::ReadOnly,
+            Failure::Other(reason) => Self::Commit { reason },
+        }
+    }
+}
 
 /// Handle to the writing thread, which ends when the last handle is gone.
 #[derive(Debug, Clone)]
 pub(super) struct Writer {
     jobs: mpsc::Sender<Job>,
+    n_jobs: Arc<AtomicU64>,
 }
 
 impl Writer {
@@ -39,7 +76,7 @@ impl Writer {
             .name("datasets-writer".to_owned())
             .spawn(move || run(connection, queue))
             .map_err(StoreError::Thread)?;
-        Ok(Self { jobs })
+        Ok(Self { jobs, n_jobs: Arc::default() })
     }
 
     /// Runs `work` in a transaction, and returns its result once that is durable. What it returns
@@ -52,9 +89,39 @@ impl Writer {
         work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
         on_commit: impl FnOnce(&T) + Send + 'static,
     ) -> Result<T, StoreError> {
+        let (job, receiver) = Self::job(work, on_commit);
+        self.n_jobs.fetch_add(1, Ordering::Relaxed);
+        self.jobs.send(job).await.map_err(|_| StoreError::Closed)?;
+        receiver.await.map_err(|_| StoreError::Closed)?
+    }
+
+    /// As [`Self::run`], for a thread that may block.
+    pub(super) fn run_blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let (job, receiver) = Self::job(work, |_| {});
+        self.n_jobs.fetch_add(1, Ordering::Relaxed);
+        self.jobs.blocking_send(job).map_err(|_| StoreError::Closed)?;
+        receiver.blocking_recv().map_err(|_| StoreError::Closed)?
+    }
+
+    /// How many jobs there have been.
+    pub(super) fn n_jobs(&self) -> u64 {
+        self.n_jobs.load(Ordering::Relaxed)
+    }
+
+    /// A job, and where its result comes.
+    fn job<T: Send + 'static>(
+        work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+        on_commit: impl FnOnce(&T) + Send + 'static,
+    ) -> (Job, oneshot::Receiver<Result<T, StoreError>>) {
         let (sender, receiver) = oneshot::channel();
         let job: Job = Box::new(move |connection| {
-            let result = in_savepoint(connection, work);
+            let result = match connection {
+                Ok(connection) => in_savepoint(connection, work),
+                Err(failure) => Err(failure.into()),
+            };
             Box::new(move |committed| {
                 let result = match (committed, result) {
                     (Ok(()), Ok(done)) => {
@@ -62,14 +129,13 @@ impl Writer {
                         Ok(done)
                     }
                     (_, Err(error)) => Err(error),
-                    (Err(reason), Ok(_)) => Err(StoreError::Commit { reason }),
+                    (Err(failure), Ok(_)) => Err(failure.into()),
                 };
                 // Whoever asked may be gone; the work is done all the same.
                 drop(sender.send(result));
             })
         });
-        self.jobs.send(job).await.map_err(|_| StoreError::Closed)?;
-        receiver.await.map_err(|_| StoreError::Closed)?
+        (job, receiver)
     }
 }
 
@@ -97,7 +163,7 @@ fn run(mut connection: Connection, mut queue: mpsc::Receiver<Job>) {
         if let Err(error) = &committed {
             error!(%error, n_jobs = answers.len(), "a commit to the dataset store failed");
         }
-        let committed = committed.map_err(|error| error.to_string());
+        let committed = committed.map_err(|error| Failure::from(&error));
         for answer in mem::take(&mut answers) {
             answer(committed.clone());
         }
@@ -114,19 +180,18 @@ fn commit(
     let transaction = match connection.transaction_with_behavior(TransactionBehavior::Immediate) {
         Ok(transaction) => transaction,
         Err(error) => {
-            // Outside a transaction a savepoint would commit by itself: the job must not run. Its
-            // answer is dropped, which its caller sees as a closed store.
-            drop(first);
+            // Outside a transaction a savepoint would commit by itself: the job must not run.
+            answers.push(first(Err(Failure::from(&error))));
             return Err(error);
         }
     };
-    answers.push(first(&transaction));
+    answers.push(first(Ok(&transaction)));
     // Without a transaction a further job would commit by itself, and then be told that it failed.
     while !transaction.is_autocommit()
         && answers.len() < JOBS_PER_COMMIT
         && let Ok(job) = queue.try_recv()
     {
-        answers.push(job(&transaction));
+        answers.push(job(Ok(&transaction)));
     }
     transaction.commit()
 }

@@ -71,7 +71,7 @@ impl Zoom {
 
     /// Every step, the closest first. Each shows more than the one before.
     fn steps() -> impl DoubleEndedIterator<Item = Self> {
-        Resolution::ALL.into_iter().flat_map(|resolution| {
+        Resolution::DOCUMENTED.into_iter().flat_map(|resolution| {
             Density::ALL.into_iter().map(move |density| Self { resolution, density })
         })
     }
@@ -96,14 +96,16 @@ impl Zoom {
     /// The next coarser resolution, as dense as this.
     #[must_use]
     pub fn coarser(self) -> Self {
-        let mut coarser = Resolution::ALL.into_iter().filter(|other| *other > self.resolution);
+        let mut coarser =
+            Resolution::DOCUMENTED.into_iter().filter(|other| *other > self.resolution);
         Self { resolution: coarser.next().unwrap_or(self.resolution), ..self }
     }
 
     /// The next finer resolution, as dense as this.
     #[must_use]
     pub fn finer(self) -> Self {
-        let mut finer = Resolution::ALL.into_iter().rev().filter(|other| *other < self.resolution);
+        let mut finer =
+            Resolution::DOCUMENTED.into_iter().rev().filter(|other| *other < self.resolution);
         Self { resolution: finer.next().unwrap_or(self.resolution), ..self }
     }
 }

@@ -254,7 +254,7 @@ fn draw_choices(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
         }
         spans.push(Span::styled(" │", theme.border));
     }
-    for resolution in Resolution::ALL {
+    for resolution in Resolution::DOCUMENTED {
         let cap = match resolution.span_max().map(|span| span.as_secs() / 3_600) {
             None => "∞".to_owned(),
             Some(hours @ 0..48) => format!("{hours}h"),

@@ -1,0 +1,285 @@
+//! Accounts, passwords and sessions as values: what is a fit name, what is never shown.
+
+use std::{fmt, str::FromStr, time::Duration};
+
+use model::timestamp::Timestamp;
+use sha2::{Digest as _, Sha256};
+use wire::accounts::AccountBody;
+
+/// The shortest name of an account, in characters.
+const NAME_CHARS_MIN: usize = 3;
+
+/// The longest name of an account, in characters: long enough for nearly every e-mail address.
+const NAME_CHARS_MAX: usize = 100;
+
+/// The shortest password, in characters, as the recommendations of NIST (SP 800-63B) have it.
+const PASSWORD_CHARS_MIN: usize = 8;
+
+/// The longest password, in characters. Every one takes the same time and memory.
+const PASSWORD_CHARS_MAX: usize = 256;
+
+/// How long a session lasts.
+pub const SESSION_LASTS: Duration = Duration::from_hours(14 * 24);
+
+/// What a browser may call itself, in characters; the rest is cut off.
+const CLIENT_CHARS_MAX: usize = 120;
+
+/// An account's number. Never used again after the account is deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AccountId(i64);
+
+/// An account's name: a user name or an e-mail address. Two that differ in the case of letters alone
+/// are the same.
+#[derive(Debug, Clone)]
+pub struct AccountName(String);
+
+/// A text is no name of an account.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "take the account's name: {NAME_CHARS_MIN} to {NAME_CHARS_MAX} letters, digits and . _ - + @, \
+     beginning with a letter or digit"
+)]
+pub struct AccountNameError;
+
+/// A password. Its `Debug` shows nothing.
+#[derive(Clone)]
+pub struct Password(String);
+
+/// A text is no password. It does not say which text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("take the password: {PASSWORD_CHARS_MIN} to {PASSWORD_CHARS_MAX} characters")]
+pub struct PasswordError;
+
+/// An account.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AccountRecord {
+    /// Its number.
+    pub id: AccountId,
+    /// Its name, as it was given.
+    pub name: String,
+    /// When it was made.
+    pub created_at: Timestamp,
+}
+
+/// What a browser shows to go on being logged in. Its `Debug` shows nothing.
+#[derive(Clone)]
+pub struct SessionToken(String);
+
+/// The SHA-256 of a session's token.
+#[derive(Clone, Copy)]
+pub(crate) struct SessionHash([u8; 32]);
+
+/// A session's number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SessionId(i64);
+
+/// A session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionRecord {
+    /// Its number.
+    pub id: SessionId,
+    /// When it was begun.
+    pub created_at: Timestamp,
+    /// When it ends by itself.
+    pub expires_at: Timestamp,
+    /// What the browser calls itself.
+    pub client: String,
+}
+
+/// Whether anyone may sign up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SignUp {
+    /// Anyone may.
+    #[default]
+    Open,
+    /// Operators alone make accounts.
+    Closed,
+}
+
+/// A text is neither `open` nor `closed`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("read whether anyone may sign up: open or closed")]
+pub struct SignUpError;
+
+impl AccountId {
+    /// The account numbered `number`, which came from [`Self::get`].
+    #[must_use]
+    pub const fn new(number: i64) -> Self {
+        Self(number)
+    }
+
+    /// The number.
+    #[must_use]
+    pub const fn get(self) -> i64 {
+        self.0
+    }
+}
+
+impl SessionId {
+    /// The session numbered `number`, which came from [`Self::get`].
+    #[must_use]
+    pub const fn new(number: i64) -> Self {
+        Self(number)
+    }
+
+    /// The number.
+    #[must_use]
+    pub const fn get(self) -> i64 {
+        self.0
+    }
+}
+
+impl AccountName {
+    /// The name as it was given.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// What two names have in common that are the same.
+    pub(crate) fn folded(&self) -> String {
+        self.0.to_ascii_lowercase()
+    }
+}
+
+impl FromStr for AccountName {
+    type Err = AccountNameError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let text = text.trim();
+        let is_fit = |letter: char| letter.is_ascii_alphanumeric() || "._-+@".contains(letter);
+        let is_long_enough = (NAME_CHARS_MIN..=NAME_CHARS_MAX).contains(&text.len());
+        let begins = text.starts_with(|letter: char| letter.is_ascii_alphanumeric());
+        if is_long_enough && begins && text.chars().all(is_fit) {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(AccountNameError)
+        }
+    }
+}
+
+impl Password {
+    /// The password itself.
+    pub(crate) fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for Password {
+    type Err = PasswordError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let n_chars = text.chars().count();
+        if (PASSWORD_CHARS_MIN..=PASSWORD_CHARS_MAX).contains(&n_chars) {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(PasswordError)
+        }
+    }
+}
+
+impl fmt::Debug for Password {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Password(…)")
+    }
+}
+
+impl SessionToken {
+    /// A token that nobody guesses.
+    pub(crate) fn random() -> Self {
+        let bytes: [u8; 32] = rand::random();
+        let digit = |nibble: u8| char::from_digit(nibble.into(), 16).unwrap_or('0');
+        Self(bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 0xf)]).collect())
+    }
+
+    /// The token that a browser shows.
+    #[must_use]
+    pub fn shown(text: &str) -> Self {
+        // One that was never given out hashes to nothing that is known.
+        Self(text.to_owned())
+    }
+
+    /// The token itself, for the browser.
+    #[must_use]
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+
+    pub(crate) fn hash(&self) -> SessionHash {
+        SessionHash(Sha256::digest(self.0.as_bytes()).into())
+    }
+}
+
+impl fmt::Debug for SessionToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SessionToken(…)")
+    }
+}
+
+impl SessionHash {
+    pub(crate) const fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl SignUp {
+    /// The word for it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Closed => "closed",
+        }
+    }
+}
+
+impl FromStr for SignUp {
+    type Err = SignUpError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "open" => Ok(Self::Open),
+            "closed" => Ok(Self::Closed),
+            _ => Err(SignUpError),
+        }
+    }
+}
+
+impl AccountRecord {
+    /// The account as its owner gets to see it.
+    #[must_use]
+    pub fn body(&self) -> AccountBody {
+        let created_at = self.created_at.to_string();
+        AccountBody { id: self.id.get(), name: self.name.clone(), created_at }
+    }
+}
+
+/// What a browser calls itself, without what is no text, and not too long.
+pub(crate) fn client(text: &str) -> String {
+    text.chars().filter(|letter| !letter.is_control()).take(CLIENT_CHARS_MAX).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_a_user_name_or_an_address() {
+        for fit in ["ada", "Ada.Lovelace+keys@example.org", "0x_-", &"a".repeat(100)] {
+            assert!(fit.parse::<AccountName>().is_ok(), "{fit}");
+        }
+        for unfit in ["", "ab", "a b", "@ada", "<b>ada", "adá", "a\nda", &"a".repeat(101)] {
+            assert!(unfit.parse::<AccountName>().is_err(), "{unfit}");
+        }
+    }
+
+    #[test]
+    fn secrets_are_not_shown() {
+        let password: Password = "correct horse".parse().unwrap();
+        assert_eq!(format!("{password:?}"), "Password(…)");
+        assert_eq!(format!("{:?}", SessionToken::random()), "SessionToken(…)");
+        assert!("short".parse::<Password>().is_err());
+        assert!("é".repeat(256).parse::<Password>().is_ok());
+        assert!("é".repeat(257).parse::<Password>().is_err());
+    }
+}

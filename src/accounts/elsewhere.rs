@@ -1,0 +1,154 @@
+//! Keys that open a service: those of the file here, or of another machine that is asked.
+
+use std::{error::Error, fmt, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use model::key::ApiKey;
+use parking_lot::Mutex;
+use tokio::{
+    sync::Semaphore,
+    time::{Instant, timeout},
+};
+use web::throttle::Recent;
+
+use crate::{
+    Accounts, AccountsError,
+    key::{KeyHash, KeyId, Scope, Verified},
+};
+
+/// How long an answer of the other machine holds. A key that is revoked there opens this service
+/// for as long.
+const HOLDS_FOR: Duration = Duration::from_secs(5);
+
+/// Questions under way at a time.
+const QUESTIONS_MAX: usize = 32;
+
+/// How long a question may wait for its turn and its answer.
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+
+/// Asks another machine what it knows of a key.
+#[async_trait]
+pub trait Ask: fmt::Debug + Send + Sync {
+    /// What is known of the key hashed to `hash`; none if it opens nothing.
+    async fn ask(&self, hash: KeyHash) -> Result<Option<Verified>, Box<dyn Error + Send + Sync>>;
+}
+
+/// The keys that open a service. Cheap to clone.
+#[derive(Debug, Clone)]
+pub enum Keys {
+    /// Those of the accounts file of this machine.
+    Here(Accounts),
+    /// Those of another machine.
+    Elsewhere(Remote),
+}
+
+/// Keys of another machine, asked for and remembered for a moment. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Remote {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    ask: Box<dyn Ask>,
+    turns: Semaphore,
+    answers: Mutex<Recent<KeyHash, Option<Answer>>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Answer {
+    key: Option<Verified>,
+    given: Instant,
+}
+
+impl From<Accounts> for Keys {
+    fn from(accounts: Accounts) -> Self {
+        Self::Here(accounts)
+    }
+}
+
+impl Keys {
+    /// Returns the number of `key` if it exists and is not revoked. Cancel-safe.
+    ///
+    /// # Errors
+    /// As [`Self::check`].
+    pub async fn verify(&self, key: &ApiKey) -> Result<Option<KeyId>, AccountsError> {
+        Ok(self.check(KeyHash::of(key)).await?.map(|key| key.id))
+    }
+
+    /// Returns what is known of the key hashed to `hash`, if it exists and is not revoked.
+    /// Cancel-safe.
+    ///
+    /// # Errors
+    /// [`AccountsError::Store`] if the file fails, [`AccountsError::Unreachable`] if the other
+    /// machine does not answer: then nobody knows, and the key is not to be taken for good.
+    pub async fn check(&self, hash: KeyHash) -> Result<Option<Verified>, AccountsError> {
+        match self {
+            Self::Here(accounts) => accounts.check(hash).await,
+            Self::Elsewhere(remote) => remote.check(hash).await,
+        }
+    }
+
+    /// Whether there is a key `id` that is not revoked.
+    ///
+    /// # Errors
+    /// [`AccountsError::Store`] if the file fails, [`AccountsError::Unreachable`] for keys of
+    /// another machine: it is asked for hashes alone.
+    pub async fn knows(&self, id: KeyId) -> Result<bool, AccountsError> {
+        match self {
+            Self::Here(accounts) => {
+                Ok(accounts.key(Scope::All, id).await?.is_some_and(|key| key.revoked_at.is_none()))
+            }
+            Self::Elsewhere(_) => {
+                Err(AccountsError::Unreachable("keys there are not found by number".into()))
+            }
+        }
+    }
+
+    /// Whether the key was good a short while ago, as far as memory tells.
+    pub(crate) fn is_remembered(&self, hash: &KeyHash) -> bool {
+        match self {
+            Self::Here(accounts) => accounts.is_remembered(hash),
+            Self::Elsewhere(remote) => remote.is_remembered(hash),
+        }
+    }
+}
+
+impl Remote {
+    /// The keys that `ask` knows of.
+    pub fn new(ask: impl Ask + 'static) -> Self {
+        let (turns, answers) = (Semaphore::new(QUESTIONS_MAX), Mutex::default());
+        Self { shared: Arc::new(Shared { ask: Box::new(ask), turns, answers }) }
+    }
+
+    async fn check(&self, hash: KeyHash) -> Result<Option<Verified>, AccountsError> {
+        if let Some(answer) = self.fresh(&hash) {
+            return Ok(answer.key);
+        }
+        let late = |_| AccountsError::Unreachable("it did not answer in time".into());
+        timeout(ANSWER_WITHIN, self.ask(hash)).await.map_err(late)?
+    }
+
+    async fn ask(&self, hash: KeyHash) -> Result<Option<Verified>, AccountsError> {
+        // The semaphore is never closed.
+        let _turn = self.shared.turns.acquire().await.map_err(|_| AccountsError::Stopped)?;
+        // Another request may have asked the same while this one waited.
+        if let Some(answer) = self.fresh(&hash) {
+            return Ok(answer.key);
+        }
+        let given = Instant::now();
+        let key = self.shared.ask.ask(hash).await.map_err(AccountsError::Unreachable)?;
+        *self.shared.answers.lock().entry(hash, || None) = Some(Answer { key, given });
+        Ok(key)
+    }
+
+    fn fresh(&self, hash: &KeyHash) -> Option<Answer> {
+        let answer = self.shared.answers.lock().peek(hash).copied().flatten()?;
+        (answer.given.elapsed() < HOLDS_FOR).then_some(answer)
+    }
+
+    fn is_remembered(&self, hash: &KeyHash) -> bool {
+        let answer = self.shared.answers.lock().peek(hash).copied().flatten();
+        answer.is_some_and(|answer| answer.key.is_some())
+    }
+}

@@ -1,0 +1,186 @@
+//! What a key may do, and what it did: plain values, without a clock.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use model::timestamp::Timestamp;
+use tokio::time::Instant;
+use web::throttle::{Rate, seconds, take};
+
+use crate::key::KeyLimits;
+
+/// Seconds in a day of UTC.
+const DAY_SECONDS: i64 = 24 * 60 * 60;
+
+/// What a key may do. 0 is no limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Requests in a second, over time.
+    pub rate: u32,
+    /// Requests at once, before the rate holds; 0 for a second's worth.
+    pub burst: u32,
+    /// Requests in a day of UTC.
+    pub requests_per_day: u64,
+    /// Bytes in a day of UTC, of requests' and answers' bodies. An answer under way is not cut off.
+    pub bytes_per_day: u64,
+}
+
+/// What a key did of late.
+#[derive(Debug, Default)]
+pub(super) struct Usage {
+    /// When its whole burst is free again.
+    full_at: Option<Instant>,
+    /// The day that is counted, in days since 1970.
+    day: i64,
+    n_requests: u64,
+    n_bytes: Arc<AtomicU64>,
+}
+
+/// How a key stands after a request that may be.
+#[derive(Debug)]
+pub(super) struct Standing {
+    /// The limit of which least is left, if there is any.
+    pub(super) nearest: Option<Nearest>,
+    /// Where the answer's bytes are to be added, if they are limited.
+    pub(super) bytes: Option<Arc<AtomicU64>>,
+}
+
+/// A limit on requests, and what is left of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Nearest {
+    pub(super) limit: u64,
+    pub(super) n_left: u64,
+    pub(super) full_in: Duration,
+}
+
+/// Why there may not be another request now. The text may be shown to the caller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Exceeded {
+    /// They come too fast.
+    #[error("rate limit exceeded: at most {rate} requests per second and {burst} at once; retry in {} s", seconds(*.wait))]
+    Rate {
+        /// Requests in a second.
+        rate: u32,
+        /// Requests at once.
+        burst: u32,
+        /// How long until there may be another.
+        wait: Duration,
+    },
+    /// There were too many today.
+    #[error("daily quota exceeded: at most {limit} requests per day; retry in {} s", seconds(*.wait))]
+    Requests {
+        /// Requests in a day.
+        limit: u64,
+        /// How long until midnight, UTC.
+        wait: Duration,
+    },
+    /// Too much went over the line today.
+    #[error("daily quota exceeded: at most {limit} bytes per day; retry in {} s", seconds(*.wait))]
+    Bytes {
+        /// Bytes in a day.
+        limit: u64,
+        /// How long until midnight, UTC.
+        wait: Duration,
+    },
+    /// The network sent too much without a good key.
+    #[error("too many requests without a valid API key; retry in {} s", seconds(*.wait))]
+    Strangers {
+        /// How long until there may be another.
+        wait: Duration,
+    },
+}
+
+impl Limits {
+    /// No limits.
+    pub const NONE: Self = Self { rate: 0, burst: 0, requests_per_day: 0, bytes_per_day: 0 };
+
+    /// These limits, but where the key has its own.
+    pub(super) fn with(self, key: KeyLimits) -> Self {
+        Self {
+            rate: key.rate.unwrap_or(self.rate),
+            burst: key.burst.unwrap_or(self.burst),
+            requests_per_day: key.requests_per_day.unwrap_or(self.requests_per_day),
+            bytes_per_day: key.bytes_per_day.unwrap_or(self.bytes_per_day),
+        }
+    }
+
+    fn burst(self) -> u32 {
+        if self.burst == 0 { self.rate } else { self.burst }
+    }
+}
+
+impl Usage {
+    /// Counts a request with a body of `n_bytes`, if there may be another one.
+    pub(super) fn admit(
+        &mut self,
+        limits: Limits,
+        (now, date): (Instant, Timestamp),
+        n_bytes: u64,
+    ) -> Result<Standing, Exceeded> {
+        let day = date.seconds().div_euclid(DAY_SECONDS);
+        if day != self.day {
+            // Answers still under way are counted to the day they began in.
+            *self = Self { full_at: self.full_at, day, ..Self::default() };
+        }
+        let left_of_day = DAY_SECONDS - date.seconds().rem_euclid(DAY_SECONDS);
+        let wait = Duration::from_secs(left_of_day.unsigned_abs());
+        let Limits { rate, requests_per_day, bytes_per_day, .. } = limits;
+        if requests_per_day > 0 && self.n_requests >= requests_per_day {
+            return Err(Exceeded::Requests { limit: requests_per_day, wait });
+        }
+        if bytes_per_day > 0 && self.n_bytes.load(Ordering::Relaxed) >= bytes_per_day {
+            return Err(Exceeded::Bytes { limit: bytes_per_day, wait });
+        }
+        let of_rate = if rate == 0 { None } else { Some(self.take(limits, now)?) };
+        self.n_requests += 1;
+        let of_day = (requests_per_day > 0).then(|| Nearest {
+            limit: requests_per_day,
+            n_left: requests_per_day - self.n_requests,
+            full_in: wait,
+        });
+        let bytes = (bytes_per_day > 0).then(|| {
+            self.n_bytes.fetch_add(n_bytes, Ordering::Relaxed);
+            Arc::clone(&self.n_bytes)
+        });
+        let nearest = of_rate.into_iter().chain(of_day).min_by_key(|limit| limit.n_left);
+        Ok(Standing { nearest, bytes })
+    }
+
+    fn take(&mut self, limits: Limits, now: Instant) -> Result<Nearest, Exceeded> {
+        let (rate, burst) = (limits.rate, limits.burst());
+        let every = Duration::from_secs(1) / rate;
+        let taken = take(self.full_at, now, Rate { every, burst })
+            .map_err(|wait| Exceeded::Rate { rate, burst, wait })?;
+        self.full_at = Some(taken.full_at);
+        let (limit, n_left) = (burst.into(), taken.n_left.into());
+        Ok(Nearest { limit, n_left, full_in: taken.full_in })
+    }
+}
+
+impl Exceeded {
+    /// How long to wait.
+    #[must_use]
+    pub const fn wait(&self) -> Duration {
+        match self {
+            Self::Rate { wait, .. }
+            | Self::Requests { wait, .. }
+            | Self::Bytes { wait, .. }
+            | Self::Strangers { wait } => *wait,
+        }
+    }
+
+    /// The limit on requests that was hit, if it was one that callers are told of.
+    pub(super) fn limit(&self) -> Option<u64> {
+        match self {
+            Self::Rate { burst, .. } => Some((*burst).into()),
+            Self::Requests { limit, .. } => Some(*limit),
+            Self::Bytes { .. } | Self::Strangers { .. } => None,
+        }
+    }
+}

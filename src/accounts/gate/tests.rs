@@ -1,0 +1,273 @@
+//! The gate as callers meet it: requests in, statuses and headers out.
+
+use std::net::SocketAddr;
+
+use axum::{
+    body::to_bytes,
+    extract::{ConnectInfo, Extension},
+    http::StatusCode,
+    response::IntoResponse as _,
+    routing::{get, post},
+};
+use model::timestamp::Timestamp;
+use tempfile::{TempDir, tempdir};
+use tower::ServiceExt as _;
+use web::serve::Caller;
+
+use super::*;
+use crate::{Accounts, KeyLimits};
+
+/// Two hours before midnight.
+const NOW: &str = "2026-07-30T22:00:00Z";
+
+const FAR: &str = "192.0.2.7:999";
+
+struct Fixture {
+    router: Router,
+    accounts: Accounts,
+    clock: Clock,
+    key: String,
+    id: KeyId,
+    _folder: TempDir,
+}
+
+/// What a caller sees of an answer.
+#[derive(Debug, PartialEq, Eq)]
+struct Seen {
+    status: u16,
+    text: String,
+    headers: HeaderMap,
+}
+
+fn words() -> GateWords {
+    fn refuse(refusal: Refusal) -> Response {
+        match refusal {
+            Refusal::NoKey(NoKey::Missing) => (StatusCode::UNAUTHORIZED, "missing").into_response(),
+            Refusal::NoKey(_) | Refusal::KeyUnknown => {
+                (StatusCode::UNAUTHORIZED, "unknown").into_response()
+            }
+            Refusal::Limited(exceeded) => {
+                (StatusCode::TOO_MANY_REQUESTS, exceeded.to_string()).into_response()
+            }
+            Refusal::Failed(error) => {
+                (StatusCode::SERVICE_UNAVAILABLE, error.to_string()).into_response()
+            }
+        }
+    }
+    GateWords { refuse, key_in_query: Some(("/stream", "api_key")) }
+}
+
+impl Fixture {
+    async fn new(limits: Limits) -> Self {
+        let options = GateOptions {
+            limits,
+            loopback: Loopback::Limited,
+            addresses: Addresses::OfConnections,
+        };
+        Self::with(options).await
+    }
+
+    async fn with(options: GateOptions) -> Self {
+        let folder = tempdir().unwrap();
+        let clock = Clock::manual(NOW.parse().unwrap());
+        let accounts = Accounts::open(folder.path().join("a.db"), clock.clone()).await.unwrap();
+        let (id, key) = accounts.create_key("test").await.unwrap();
+        let gate = Gate::new(accounts.clone(), options, clock.clone());
+        let whose = async |Extension(Admitted(key)): Extension<Admitted>| key.id.to_string();
+        let router = Router::new()
+            .route("/", get(whose))
+            .route("/stream", get(whose))
+            .route("/long", post(async || "x".repeat(600)));
+        let router = gate.around(router, words());
+        let key = key.reveal().to_owned();
+        Self { router, accounts, clock, key, id, _folder: folder }
+    }
+
+    async fn send(&self, from: &str, method: &str, path: &str, key: &str) -> Seen {
+        let mut request = Request::builder().method(method).uri(path);
+        if !key.is_empty() {
+            request = request.header("x-api-key", key);
+        }
+        if !from.is_empty() {
+            let from: SocketAddr = from.parse().unwrap();
+            request = request.extension(ConnectInfo(Caller(from)));
+        }
+        let request = request.header(CONTENT_LENGTH, 100).body(Body::empty()).unwrap();
+        let (head, body) = self.router.clone().oneshot(request).await.unwrap().into_parts();
+        let body = to_bytes(body, usize::MAX).await.unwrap();
+        let text = String::from_utf8(body.to_vec()).unwrap();
+        Seen { status: head.status.as_u16(), text, headers: head.headers }
+    }
+
+    async fn get(&self, from: &str) -> Seen {
+        self.send(from, "GET", "/", &self.key).await
+    }
+}
+
+impl Seen {
+    /// Limit, remaining, reset, and when to come again.
+    fn told(&self) -> [Option<&str>; 4] {
+        let names = [LIMIT, REMAINING, RESET, RETRY_AFTER];
+        names.map(|name| self.headers.get(name).map(|value| value.to_str().unwrap()))
+    }
+}
+
+const RATE: Limits = Limits { rate: 2, burst: 3, requests_per_day: 0, bytes_per_day: 0 };
+
+#[tokio::test]
+async fn a_good_key_is_let_in_and_known_inside() {
+    let fixture = Fixture::new(Limits::NONE).await;
+    for (path, key, want) in [
+        ("/", fixture.key.as_str(), (200, fixture.id.to_string())),
+        ("/", "", (401, "missing".to_owned())),
+        ("/", "nonsense", (401, "unknown".to_owned())),
+        ("/", "UP-000000000000000000000000", (401, "unknown".to_owned())),
+        ("/nowhere", "", (401, "missing".to_owned())),
+    ] {
+        let seen = fixture.send(FAR, "GET", path, key).await;
+        assert_eq!((seen.status, seen.text.clone()), want, "{path} {key}");
+        assert_eq!(seen.told(), [None; 4]);
+    }
+    assert_eq!(fixture.send(FAR, "GET", "/nowhere", &fixture.key).await.status, 404);
+    let path = format!("/stream?api_key={}", fixture.key);
+    assert_eq!(fixture.send(FAR, "GET", &path, "").await.status, 200);
+    let path = format!("/?api_key={}", fixture.key);
+    assert_eq!(fixture.send(FAR, "GET", &path, "").await.status, 401);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_has_its_rate_and_is_told_what_is_left() {
+    let fixture = Fixture::new(RATE).await;
+    for told in [["3", "2", "1"], ["3", "1", "1"], ["3", "0", "2"]] {
+        let seen = fixture.get(FAR).await;
+        assert_eq!(seen.status, 200);
+        let [limit, left, reset] = told.map(Some);
+        assert_eq!(seen.told(), [limit, left, reset, None]);
+    }
+    let seen = fixture.get(FAR).await;
+    assert_eq!(seen.status, 429);
+    assert_eq!(seen.told(), [Some("3"), Some("0"), Some("1"), Some("1")]);
+    let text = "rate limit exceeded: at most 2 requests per second and 3 at once; retry in 1 s";
+    assert_eq!(seen.text, text);
+    let (_, other) = fixture.accounts.create_key("other").await.unwrap();
+    assert_eq!(fixture.send(FAR, "GET", "/", other.reveal()).await.status, 200);
+    tokio::time::advance(Duration::from_millis(500)).await;
+    assert_eq!(fixture.get(FAR).await.status, 200);
+    assert_eq!(fixture.get(FAR).await.status, 429);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_keys_own_limits_hold_in_the_place_of_the_services() {
+    let fixture = Fixture::new(RATE).await;
+    let own = KeyLimits { rate: Some(1), burst: Some(1), ..KeyLimits::default() };
+    assert!(fixture.accounts.set_limits(fixture.id, own).await.unwrap());
+    assert_eq!(fixture.get(FAR).await.told(), [Some("1"), Some("0"), Some("1"), None]);
+    assert_eq!(fixture.get(FAR).await.status, 429);
+    let none = KeyLimits { rate: Some(0), ..KeyLimits::default() };
+    assert!(fixture.accounts.set_limits(fixture.id, none).await.unwrap());
+    for _ in 0..10 {
+        assert_eq!(fixture.get(FAR).await.told(), [None; 4]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_days_requests_are_free_again_at_midnight() {
+    let fixture = Fixture::new(Limits { requests_per_day: 2, ..Limits::NONE }).await;
+    assert_eq!(fixture.get(FAR).await.told(), [Some("2"), Some("1"), Some("7200"), None]);
+    assert_eq!(fixture.get(FAR).await.status, 200);
+    fixture.clock.advance(Duration::from_hours(1));
+    let seen = fixture.get(FAR).await;
+    assert_eq!(
+        (seen.status, seen.told()),
+        (429, [Some("2"), Some("0"), Some("3600"), Some("3600")])
+    );
+    fixture.clock.advance(Duration::from_hours(1));
+    assert_eq!(fixture.get(FAR).await.status, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_days_bytes_are_those_of_bodies_both_ways() {
+    let fixture = Fixture::new(Limits { bytes_per_day: 1300, ..Limits::NONE }).await;
+    let long = async || fixture.send(FAR, "POST", "/long", &fixture.key).await;
+    // 100 in and 600 out each, as far as the last one may begin.
+    for _ in 0..2 {
+        let seen = long().await;
+        assert_eq!((seen.status, seen.text.len()), (200, 600));
+        assert_eq!(seen.headers["content-length"], "600");
+    }
+    let seen = long().await;
+    assert_eq!((seen.status, seen.told()), (429, [None, None, None, Some("7200")]));
+    fixture.clock.advance(Duration::from_hours(2));
+    assert_eq!(long().await.status, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn this_machine_is_limited_unless_asked_otherwise() {
+    let options = GateOptions {
+        limits: RATE,
+        loopback: Loopback::Unlimited,
+        addresses: Addresses::OfConnections,
+    };
+    let free = Fixture::with(options).await;
+    let limited = Fixture::new(RATE).await;
+    for from in ["127.0.0.1:9", "[::1]:9", "[::ffff:127.0.0.1]:9"] {
+        for _ in 0..5 {
+            let seen = free.get(from).await;
+            assert_eq!((seen.status, seen.told()), (200, [None; 4]), "{from}");
+        }
+    }
+    let statuses = async |fixture: &Fixture, from| {
+        let mut statuses = Vec::new();
+        for _ in 0..5 {
+            statuses.push(fixture.get(from).await.status);
+        }
+        statuses
+    };
+    let cut_off = [200, 200, 200, 429, 429];
+    assert_eq!(statuses(&limited, "127.0.0.1:9").await, cut_off);
+    assert_eq!(statuses(&free, FAR).await, cut_off);
+    for _ in 0..STRANGERS.burst * 2 {
+        assert_eq!(free.send("127.0.0.1:9", "GET", "/", "").await.status, 401);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_flood_without_a_good_key_is_held_up_by_its_network_alone() {
+    let fixture = Fixture::new(Limits::NONE).await;
+    assert_eq!(fixture.get(FAR).await.status, 200);
+    let bad = "UP-000000000000000000000000";
+    for _ in 0..STRANGERS.burst {
+        assert_eq!(fixture.send(FAR, "GET", "/", bad).await.status, 401);
+    }
+    for key in ["", bad, "nonsense"] {
+        let seen = fixture.send(FAR, "GET", "/", key).await;
+        assert_eq!((seen.status, seen.told()), (429, [None, None, None, Some("1")]), "{key}");
+    }
+    assert_eq!(fixture.get(FAR).await.status, 200, "a key that was let in before goes on");
+    assert_eq!(fixture.send("192.0.2.8:9", "GET", "/", "").await.status, 401);
+    tokio::time::advance(STRANGERS.every).await;
+    assert_eq!(fixture.send(FAR, "GET", "/", bad).await.status, 401);
+}
+
+#[tokio::test]
+async fn a_revoked_key_is_refused() {
+    let fixture = Fixture::new(Limits::NONE).await;
+    assert_eq!(fixture.get(FAR).await.status, 200);
+    assert!(fixture.accounts.revoke(fixture.id).await.unwrap());
+    assert_eq!(fixture.get(FAR).await.text, "unknown");
+}
+
+#[test]
+fn days_begin_at_midnight_even_before_1970() {
+    let limits = Limits { requests_per_day: 1, ..Limits::NONE };
+    let (mut usage, now) = (Usage::default(), Instant::now());
+    for (moment, is_let_in) in [
+        ("1969-12-31T23:59:59Z", true),
+        ("1969-12-31T23:59:59Z", false),
+        ("1970-01-01T00:00:00Z", true),
+        ("1970-01-01T23:59:59Z", false),
+    ] {
+        let date: Timestamp = moment.parse().unwrap();
+        assert_eq!(usage.admit(limits, (now, date), 0).is_ok(), is_let_in, "{moment}");
+    }
+}

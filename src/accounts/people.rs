@@ -1,0 +1,245 @@
+//! Operations on accounts and their sessions.
+
+use crate::{
+    Accounts, AccountsError,
+    account::{
+        AccountId, AccountName, AccountRecord, Password, SESSION_LASTS, SessionId, SessionRecord,
+        SessionToken, SignUp, client,
+    },
+    store::people::NewSession,
+};
+
+/// The most accounts that are listed.
+const LISTED_MAX: u32 = 10_000;
+
+/// An account with a session that has just begun.
+#[derive(Debug, Clone)]
+pub struct LoggedIn {
+    /// Whose it is.
+    pub account: AccountRecord,
+    /// What the browser is to show from now on.
+    pub token: SessionToken,
+}
+
+/// What came of changing a password.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PasswordChanged {
+    /// How many sessions it ended.
+    pub n_ended: u64,
+}
+
+impl Accounts {
+    /// Makes an account. On return it is durable. Whether anyone may is for the caller to ask.
+    ///
+    /// # Errors
+    /// [`AccountsError::NameTaken`] if there is one of that name, [`AccountsError::Busy`] if too
+    /// many passwords are being hashed, [`AccountsError::Store`] if the file fails.
+    pub async fn add_account(
+        &self,
+        name: AccountName,
+        password: Password,
+    ) -> Result<AccountRecord, AccountsError> {
+        let hash = self.shared.passwords.hash(password).await?;
+        let inserted = self.with_store(move |shared, store| {
+            store.insert_account(&name, &hash, shared.clock.now())
+        });
+        inserted.await?.ok_or(AccountsError::NameTaken)
+    }
+
+    /// Returns the account of that name and password.
+    ///
+    /// It takes as long whether or not there is an account of that name.
+    ///
+    /// # Errors
+    /// [`AccountsError::WrongPassword`] if there is none, [`AccountsError::Busy`] if too many
+    /// passwords are being hashed, [`AccountsError::Store`] if the file fails.
+    pub async fn authenticate(
+        &self,
+        name: AccountName,
+        password: Password,
+    ) -> Result<AccountRecord, AccountsError> {
+        let found = self.with_reads(move |_, store| store.account(&name)).await?;
+        let (account, hash) = found.unzip();
+        let matches = self.shared.passwords.matches(password, hash).await?;
+        account.filter(|_| matches).ok_or(AccountsError::WrongPassword)
+    }
+
+    /// Begins a session of `account` for a browser that calls itself `user_agent`.
+    ///
+    /// # Errors
+    /// [`AccountsError::WrongPassword`] if the account is gone, [`AccountsError::Store`] if the file
+    /// fails.
+    pub async fn begin_session(
+        &self,
+        account: AccountRecord,
+        user_agent: &str,
+    ) -> Result<LoggedIn, AccountsError> {
+        let token = SessionToken::random();
+        let created_at = self.shared.clock.now();
+        let session = NewSession {
+            account: account.id,
+            client: client(user_agent),
+            created_at,
+            expires_at: created_at + SESSION_LASTS,
+        };
+        let hash = token.hash();
+        let begun = self.with_store(move |_, store| store.insert_session(hash, &session)).await?;
+        begun.map(|_| LoggedIn { account, token }).ok_or(AccountsError::WrongPassword)
+    }
+
+    /// Returns the session that `token` stands for, and its account; none if it ended or expired.
+    ///
+    /// # Errors
+    /// [`AccountsError::Store`] if the file fails.
+    pub async fn session(
+        &self,
+        token: &SessionToken,
+    ) -> Result<Option<(SessionId, AccountRecord)>, AccountsError> {
+        let hash = token.hash();
+        self.with_reads(move |shared, store| store.session(hash, shared.clock.now())).await
+    }
+
+    /// Returns the account's sessions, newest first.
+    ///
+    /// # Errors
+    /// [`AccountsError::Store`] if the file fails.
+    pub async fn sessions(&self, account: AccountId) -> Result<Vec<SessionRecord>, AccountsError> {
+        self.with_reads(move |shared, store| store.sessions(account, shared.clock.now())).await
+    }
+
+    /// Ends one session of the account; whether there was one.
+    ///
+    /// # Errors
+    /// [`AccountsError::Store`] if the file fails.
+    pub async fn end_session(
+        &self,
+        account: AccountId,
+        id: SessionId,
+    ) -> Result<bool, AccountsError> {
+        self.with_store(move |_, store| store.end_session(account, id)).await
+    }
+
+    /// Ends the account's sessions but `kept`; how many.
+    ///
+    /// # Errors
+    /// [`AccountsError::Store`] if the file fails.
+    pub async fn end_sessions_but(
+        &self,
+        account: AccountId,
+        kept: SessionId,
+    ) -> Result<u64, AccountsError> {
+        self.with_store(move |_, store| store.end_sessions_but(account, kept)).await
+    }
+
+    /// Changes the account's password from `current` to `new`, and ends its sessions but `kept`.
+    ///
+    /// # Errors
+    /// [`AccountsError::WrongPassword`] if `current` is not its password, or no longer when the
+    /// change is made; else as [`Self::authenticate`].
+    pub async fn change_password(
+        &self,
+        account: AccountId,
+        current: Password,
+        new: Password,
+        kept: SessionId,
+    ) -> Result<PasswordChanged, AccountsError> {
+        let known = self.confirmed(account, current).await?;
+        let hash = self.shared.passwords.hash(new).await?;
+        let changed = self.with_store(move |_, store| {
+            store.set_password(account, Some(&known), &hash, Some(kept))
+        });
+        let n_ended = changed.await?.ok_or(AccountsError::WrongPassword)?;
+        Ok(PasswordChanged { n_ended })
+    }
+
+    /// Gives the account of that name another password, as operators may, and ends its sessions;
+    /// none if there is no such account.
+    ///
+    /// # Errors
+    /// [`AccountsError::Store`] if the file fails.
+    pub async fn set_password(
+        &self,
+        name: AccountName,
+        new: Password,
+    ) -> Result<Option<PasswordChanged>, AccountsError> {
+        let hash = self.shared.passwords.hash(new).await?;
+        let n_ended = self.with_store(move |_, store| {
+            let Some((account, _)) = store.account(&name)? else { return Ok(None) };
+            store.set_password(account.id, None, &hash, None)
+        });
+        Ok(n_ended.await?.map(|n_ended| PasswordChanged { n_ended }))
+    }
+
+    /// Deletes the account, if `password` is its own, and returns how many keys that revoked.
+    ///
+    /// # Errors
+    /// [`AccountsError::WrongPassword`] if it is not, else as [`Self::authenticate`].
+    pub async fn delete_account(
+        &self,
+        account: AccountId,
+        password: Password,
+    ) -> Result<u64, AccountsError> {
+        self.confirmed(account, password).await?;
+        let deleted = self
+            .with_keys(move |shared, store| store.delete_account(account, shared.clock.now()))
+            .await?;
+        deleted.ok_or(AccountsError::WrongPassword)
+    }
+
+    /// Deletes the account of that name, as operators may, and returns how many keys that revoked;
+    /// none if there is no such account.
+    ///
+    /// # Errors
+    /// [`AccountsError::Store`] if the file fails.
+    pub async fn remove_account(&self, name: AccountName) -> Result<Option<u64>, AccountsError> {
+        self.with_keys(move |shared, store| {
+            let Some((account, _)) = store.account(&name)? else { return Ok(None) };
+            store.delete_account(account.id, shared.clock.now())
+        })
+        .await
+    }
+
+    /// Returns the account of that name.
+    ///
+    /// # Errors
+    /// [`AccountsError::Store`] if the file fails.
+    pub async fn account(&self, name: AccountName) -> Result<Option<AccountRecord>, AccountsError> {
+        let found = self.with_reads(move |_, store| store.account(&name)).await?;
+        Ok(found.map(|(account, _)| account))
+    }
+
+    /// Returns the accounts, oldest first; at most 10 000.
+    ///
+    /// # Errors
+    /// [`AccountsError::Store`] if the file fails.
+    pub async fn accounts(&self) -> Result<Vec<AccountRecord>, AccountsError> {
+        self.with_reads(|_, store| store.accounts(LISTED_MAX)).await
+    }
+
+    /// Returns whether anyone may sign up.
+    ///
+    /// # Errors
+    /// [`AccountsError::Store`] if the file fails.
+    pub async fn sign_up(&self) -> Result<SignUp, AccountsError> {
+        self.with_reads(|_, store| store.sign_up()).await
+    }
+
+    /// Says whether anyone may sign up, to every process that has the file open.
+    ///
+    /// # Errors
+    /// [`AccountsError::Store`] if the file fails.
+    pub async fn set_sign_up(&self, sign_up: SignUp) -> Result<(), AccountsError> {
+        self.with_store(move |_, store| store.set_sign_up(sign_up)).await
+    }
+
+    /// The hash of the account's password, if that is `password`.
+    async fn confirmed(
+        &self,
+        account: AccountId,
+        password: Password,
+    ) -> Result<String, AccountsError> {
+        let hash = self.with_reads(move |_, store| store.password_hash(account)).await?;
+        let matches = self.shared.passwords.matches(password, hash.clone()).await?;
+        hash.filter(|_| matches).ok_or(AccountsError::WrongPassword)
+    }
+}

@@ -1,0 +1,269 @@
+//! Accounts over HTTP: one file for each path, named after its last fixed segment, and the page.
+//!
+//! Who is logged in is told by a cookie. A request that another site's page makes is refused, and
+//! every change wants a body that only this page's script, or a program, can send.
+
+mod attempts;
+mod error;
+mod key;
+mod keys;
+mod log_in;
+mod log_out;
+mod me;
+pub mod openapi;
+mod password;
+mod portal;
+mod renew;
+mod script;
+mod session;
+mod sessions;
+mod sign_up;
+mod style;
+mod verify;
+
+use std::{fmt, io, net::SocketAddr, sync::Arc, time::Duration};
+
+use axum::{
+    Router,
+    extract::{DefaultBodyLimit, FromRequestParts, Request, State},
+    http::{HeaderMap, HeaderValue, Method, header::CACHE_CONTROL, request::Parts},
+    middleware::{Next, from_fn, from_fn_with_state},
+    response::{IntoResponse as _, Response},
+    routing::{get, post},
+};
+use sha2::{Digest as _, Sha256};
+use task::group::Group;
+use tracing::info;
+use web::{
+    address::{Addresses, Network},
+    cookies::{self, Wire},
+    origin,
+    request::{RequestOptions, layered},
+    serve::{BindError, bind, serve},
+};
+use wire::paths;
+
+use self::{attempts::Attempts, error::ApiError};
+use crate::{
+    AccountRecord, Accounts, AccountsError, LoggedIn, SESSION_LASTS, SessionId, SessionToken,
+    SignUp,
+};
+
+/// The name of the cookie that says who is logged in.
+pub const COOKIE: &str = "triptych_session";
+
+/// The longest body taken: names and passwords.
+const BODY_BYTES_MAX: usize = 16 * 1024;
+
+/// How long a handler may take: a password waits some seconds for its turn.
+const ANSWER_WITHIN: Duration = Duration::from_secs(20);
+
+/// The shortest token an operator may choose.
+const TOKEN_CHARS_MIN: usize = 16;
+
+/// How accounts are served.
+#[derive(Debug, Clone)]
+pub struct PortalOptions {
+    /// Whether anyone may sign up; none for what the accounts file says.
+    pub sign_up: Option<SignUp>,
+    /// Whose word on a caller's address is taken.
+    pub addresses: Addresses,
+    /// What services of other machines have to show that ask about keys; without it none may.
+    pub token: Option<OperatorToken>,
+}
+
+/// Where accounts are served alone.
+#[derive(Debug, Clone)]
+pub struct ServerOptions {
+    /// Where to listen, such as `127.0.0.1:0` or `:8083`.
+    pub listen: String,
+}
+
+/// What a service of another machine shows to ask about keys. Its `Debug` shows nothing.
+#[derive(Clone)]
+pub struct OperatorToken([u8; 32]);
+
+/// A text is too short to be a token. It does not say which text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("take a token: at least {TOKEN_CHARS_MIN} characters")]
+pub struct OperatorTokenError;
+
+/// What every handler has.
+#[derive(Debug, Clone)]
+struct App {
+    accounts: Accounts,
+    options: PortalOptions,
+    attempts: Arc<Attempts>,
+}
+
+/// Who is logged in, and since which log-in.
+#[derive(Debug)]
+struct SignedIn {
+    session: SessionId,
+    account: AccountRecord,
+}
+
+/// Where a request comes from, as far as that is known.
+#[derive(Debug, Clone, Copy)]
+struct CallerNetwork(Option<Network>);
+
+/// Why accounts are not served.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The address is not to be had.
+    #[error("bind the address of accounts")]
+    Bind(#[from] BindError),
+    /// The address is not known.
+    #[error("learn the address of accounts")]
+    Address(#[source] io::Error),
+}
+
+/// Serves `router` alone, in tasks of `group` until that stops, and returns where it listens.
+///
+/// # Errors
+/// [`StartError`]; then nothing is left running.
+pub async fn start(
+    options: ServerOptions,
+    router: Router,
+    group: &Group,
+) -> Result<SocketAddr, StartError> {
+    let listener = bind(&options.listen).await?;
+    let address = listener.local_addr().map_err(StartError::Address)?;
+    let limits = RequestOptions {
+        body_bytes_max: BODY_BYTES_MAX,
+        answer_within: ANSWER_WITHIN,
+        refuse: error::refusal,
+    };
+    serve(listener, layered(router.fallback(async || ApiError::NoPath), limits), group);
+    info!(%address, "accounts listening");
+    Ok(address)
+}
+
+/// Every path of accounts, and the page: to be served beside others, or alone.
+pub fn router(accounts: Accounts, options: PortalOptions) -> Router {
+    let app = App { accounts, options, attempts: Arc::default() };
+    let api = Router::new()
+        .route(paths::ACCOUNTS_SIGN_UP, post(sign_up::post))
+        .route(paths::ACCOUNTS_LOG_IN, post(log_in::post))
+        .route(paths::ACCOUNTS_LOG_OUT, post(log_out::post))
+        .route(paths::ACCOUNTS_ME, get(me::get).delete(me::delete))
+        .route(paths::ACCOUNTS_PASSWORD, post(password::post))
+        .route(paths::ACCOUNTS_SESSIONS, get(sessions::get).delete(sessions::delete))
+        .route(paths::ACCOUNTS_SESSION, axum::routing::delete(session::delete))
+        .route(paths::ACCOUNTS_KEYS, get(keys::get).post(keys::post))
+        .route(paths::ACCOUNTS_KEY, axum::routing::patch(key::patch).delete(key::delete))
+        .route(paths::ACCOUNTS_KEY_RENEW, post(renew::post))
+        .route(paths::ACCOUNTS_VERIFY, post(verify::post))
+        .route(paths::ACCOUNTS_OPENAPI, get(openapi::get))
+        .method_not_allowed_fallback(async || ApiError::NoMethod)
+        .layer(from_fn_with_state(app.clone(), guarded))
+        .with_state(app);
+    let page = Router::new()
+        .route(paths::PORTAL, get(portal::get))
+        .route(paths::PORTAL_STYLE, get(style::get))
+        .route(paths::PORTAL_SCRIPT, get(script::get))
+        .layer(from_fn(portal::fenced));
+    api.merge(page).layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+}
+
+/// Refuses what another site's page sends, and has no answer kept anywhere.
+async fn guarded(State(app): State<App>, mut request: Request, next: Next) -> Response {
+    let is_change = !matches!(*request.method(), Method::GET | Method::HEAD);
+    let address = app.options.addresses.caller(request.headers(), request.extensions());
+    request.extensions_mut().insert(CallerNetwork(address.map(Network::of)));
+    let mut response = if is_change && origin::is_foreign(request.headers()) {
+        ApiError::Foreign.into_response()
+    } else {
+        next.run(request).await
+    };
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+impl App {
+    async fn sign_up(&self) -> Result<SignUp, AccountsError> {
+        match self.options.sign_up {
+            Some(sign_up) => Ok(sign_up),
+            None => self.accounts.sign_up().await,
+        }
+    }
+
+    /// Begins a session for the browser that sent `headers`, and makes its cookie.
+    async fn logged_in(
+        &self,
+        account: AccountRecord,
+        headers: &HeaderMap,
+    ) -> Result<(LoggedIn, Option<HeaderValue>), ApiError> {
+        let client = headers.get("user-agent").and_then(|value| value.to_str().ok());
+        let begun = self.accounts.begin_session(account, client.unwrap_or_default()).await?;
+        let cookie = cookies::keep(COOKIE, begun.token.reveal(), SESSION_LASTS, wire_of(headers));
+        Ok((begun, cookie))
+    }
+
+    /// Who is logged in, as the request's cookie tells.
+    async fn signed_in(&self, headers: &HeaderMap) -> Result<Option<SignedIn>, ApiError> {
+        let Some(token) = cookies::get(headers, COOKIE) else { return Ok(None) };
+        let found = self.accounts.session(&SessionToken::shown(token)).await?;
+        Ok(found.map(|(session, account)| SignedIn { session, account }))
+    }
+}
+
+/// How the page came: in clear, unless its browser or a proxy says that it was over TLS.
+fn wire_of(headers: &HeaderMap) -> Wire {
+    match headers.get("x-forwarded-proto").map(HeaderValue::as_bytes) {
+        Some(b"https") => Wire::Tls,
+        _ => origin::wire(headers),
+    }
+}
+
+impl FromRequestParts<App> for SignedIn {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
+        let signed_in = app.signed_in(&parts.headers).await?.ok_or(ApiError::NotLoggedIn)?;
+        // Changes are limited for each account, so that none fills the file.
+        if parts.method != Method::GET {
+            app.attempts.change(signed_in.account.id)?;
+        }
+        Ok(signed_in)
+    }
+}
+
+impl FromRequestParts<App> for CallerNetwork {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _app: &App) -> Result<Self, ApiError> {
+        Ok(parts.extensions.get::<Self>().copied().unwrap_or(Self(None)))
+    }
+}
+
+impl OperatorToken {
+    /// Takes `text` for the token.
+    ///
+    /// # Errors
+    /// [`OperatorTokenError`] if it is too short.
+    pub fn new(text: &str) -> Result<Self, OperatorTokenError> {
+        let text = text.trim();
+        if text.chars().count() < TOKEN_CHARS_MIN {
+            return Err(OperatorTokenError);
+        }
+        Ok(Self(Sha256::digest(text.as_bytes()).into()))
+    }
+
+    /// Whether `text` is the token. What is compared are hashes, so that the time it takes tells
+    /// nothing of the token.
+    fn is(&self, text: &str) -> bool {
+        let shown: [u8; 32] = Sha256::digest(text.trim().as_bytes()).into();
+        self.0 == shown
+    }
+}
+
+impl fmt::Debug for OperatorToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OperatorToken(…)")
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,86 @@
+//! How often names, passwords and changes may be tried.
+
+use std::time::Duration;
+
+use sha2::{Digest as _, Sha256};
+use web::{
+    address::Network,
+    throttle::{Rate, Throttle},
+};
+
+use super::error::ApiError;
+use crate::{AccountId, AccountName};
+
+/// Passwords tried for one account name, whether or not there is such an account: a person who has
+/// forgotten theirs gets that far, a guesser gets some three thousand a day.
+const OF_NAME: Rate = Rate { every: Duration::from_secs(30), burst: 10 };
+
+/// Passwords tried from one network.
+const OF_NETWORK: Rate = Rate { every: Duration::from_secs(5), burst: 30 };
+
+/// Accounts made from one network.
+const SIGN_UPS: Rate = Rate { every: Duration::from_mins(1), burst: 10 };
+
+/// Changes that one account makes.
+const CHANGES: Rate = Rate { every: Duration::from_secs(1), burst: 60 };
+
+/// What was tried of late, in bounded memory.
+#[derive(Debug)]
+pub(super) struct Attempts {
+    names: Throttle<[u8; 32]>,
+    networks: Throttle<Network>,
+    sign_ups: Throttle<Network>,
+    changes: Throttle<AccountId>,
+}
+
+impl Default for Attempts {
+    fn default() -> Self {
+        Self {
+            names: Throttle::new(OF_NAME),
+            networks: Throttle::new(OF_NETWORK),
+            sign_ups: Throttle::new(SIGN_UPS),
+            changes: Throttle::new(CHANGES),
+        }
+    }
+}
+
+impl Attempts {
+    /// Counts a password that is tried for the account called `name`.
+    pub(super) fn password(
+        &self,
+        name: &AccountName,
+        network: Option<Network>,
+    ) -> Result<(), ApiError> {
+        if let Some(network) = network {
+            self.networks.take(network).map_err(|wait| ApiError::TooOften { wait })?;
+        }
+        self.names.take(hash(name)).map(drop).map_err(|wait| ApiError::TooOften { wait })
+    }
+
+    /// Forgets the passwords tried for `name`: the right one was among them.
+    pub(super) fn right(&self, name: &AccountName) {
+        self.names.forgive(&hash(name));
+    }
+
+    /// Counts an account that is made.
+    pub(super) fn sign_up(&self, network: Option<Network>) -> Result<(), ApiError> {
+        let Some(network) = network else { return Ok(()) };
+        self.sign_ups.take(network).map(drop).map_err(|wait| ApiError::TooOften { wait })
+    }
+
+    /// Counts an operator's token that was not right.
+    pub(super) fn token(&self, network: Option<Network>) -> Result<(), ApiError> {
+        let Some(network) = network else { return Ok(()) };
+        self.networks.take(network).map(drop).map_err(|wait| ApiError::TooOften { wait })
+    }
+
+    /// Counts a change that an account makes.
+    pub(super) fn change(&self, account: AccountId) -> Result<(), ApiError> {
+        self.changes.take(account).map(drop).map_err(|wait| ApiError::TooOften { wait })
+    }
+}
+
+/// A name of any length in the same space.
+fn hash(name: &AccountName) -> [u8; 32] {
+    Sha256::digest(name.folded().as_bytes()).into()
+}

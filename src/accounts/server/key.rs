@@ -1,0 +1,42 @@
+//! `/api/accounts/keys/{id}`: another name for a key; revoking it.
+
+use axum::{
+    Json,
+    extract::{Path, Request, State},
+};
+use wire::accounts::{DoneBody, KeyBody, KeyName};
+
+use super::{App, SignedIn, error::ApiError};
+use crate::{KeyId, Scope};
+
+pub(super) async fn patch(
+    State(app): State<App>,
+    who: SignedIn,
+    Path(id): Path<String>,
+    request: Request,
+) -> Result<Json<KeyBody>, ApiError> {
+    let (id, scope) = (key_id(&id)?, Scope::Of(who.account.id));
+    let body: KeyName = web::extract::json(request).await?;
+    if !app.accounts.rename_key(scope, id, &body.name).await? {
+        return Err(ApiError::NoKey);
+    }
+    let record = app.accounts.key(scope, id).await?;
+    Ok(Json(record.ok_or(ApiError::NoKey)?.body()))
+}
+
+pub(super) async fn delete(
+    State(app): State<App>,
+    who: SignedIn,
+    Path(id): Path<String>,
+) -> Result<Json<DoneBody>, ApiError> {
+    if app.accounts.revoke_key(Scope::Of(who.account.id), key_id(&id)?).await? {
+        Ok(Json(DoneBody { n_done: 1 }))
+    } else {
+        Err(ApiError::NoKey)
+    }
+}
+
+/// The key's number in a path.
+pub(super) fn key_id(text: &str) -> Result<KeyId, ApiError> {
+    text.parse().map(KeyId::new).map_err(|_| ApiError::NoKey)
+}

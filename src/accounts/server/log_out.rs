@@ -1,0 +1,23 @@
+//! `POST /api/accounts/log_out`: ends the session, if there is one.
+
+use axum::{
+    Json,
+    extract::State,
+    http::{HeaderMap, header::SET_COOKIE},
+    response::{IntoResponse as _, Response},
+};
+use web::cookies;
+use wire::accounts::DoneBody;
+
+use super::{App, COOKIE, error::ApiError, wire_of};
+
+pub(super) async fn post(State(app): State<App>, headers: HeaderMap) -> Result<Response, ApiError> {
+    let is_ended = match app.signed_in(&headers).await? {
+        Some(who) => app.accounts.end_session(who.account.id, who.session).await?,
+        None => false,
+    };
+    let mut response = Json(DoneBody { n_done: is_ended.into() }).into_response();
+    let cookie = cookies::forget(COOKIE, wire_of(&headers));
+    response.headers_mut().extend(cookie.map(|cookie| (SET_COOKIE, cookie)));
+    Ok(response)
+}

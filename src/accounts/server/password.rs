@@ -1,0 +1,30 @@
+//! `POST /api/accounts/password`: changes the password, and ends every other session.
+
+use axum::{
+    Json,
+    extract::{Request, State},
+};
+use wire::accounts::{DoneBody, PasswordChange};
+
+use super::{App, CallerNetwork, SignedIn, error::ApiError};
+use crate::AccountsError;
+
+pub(super) async fn post(
+    State(app): State<App>,
+    who: SignedIn,
+    CallerNetwork(network): CallerNetwork,
+    request: Request,
+) -> Result<Json<DoneBody>, ApiError> {
+    let body: PasswordChange = web::extract::json(request).await?;
+    let new = body.new.0.parse()?;
+    let current = body.current.0.parse().map_err(|_| ApiError::CurrentPassword)?;
+    let name = who.account.name.parse()?;
+    app.attempts.password(&name, network)?;
+    let changed = app.accounts.change_password(who.account.id, current, new, who.session).await;
+    let changed = changed.map_err(|error| match error {
+        AccountsError::WrongPassword => ApiError::CurrentPassword,
+        error => error.into(),
+    })?;
+    app.attempts.right(&name);
+    Ok(Json(DoneBody { n_done: changed.n_ended }))
+}

@@ -1,0 +1,10 @@
+//! `GET /portal/script.js`: what the page does.
+
+use axum::http::{HeaderName, header::CONTENT_TYPE};
+
+/// The script.
+const SCRIPT: &str = include_str!("../../../assets/portal/script.js");
+
+pub(super) async fn get() -> ([(HeaderName, &'static str); 1], &'static str) {
+    ([(CONTENT_TYPE, "text/javascript; charset=utf-8")], SCRIPT)
+}

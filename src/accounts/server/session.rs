@@ -1,0 +1,23 @@
+//! `DELETE /api/accounts/sessions/{id}`: ends a session.
+
+use axum::{
+    Json,
+    extract::{Path, State},
+};
+use wire::accounts::DoneBody;
+
+use super::{App, SignedIn, error::ApiError};
+use crate::SessionId;
+
+pub(super) async fn delete(
+    State(app): State<App>,
+    who: SignedIn,
+    Path(id): Path<String>,
+) -> Result<Json<DoneBody>, ApiError> {
+    let id = SessionId::new(id.parse().map_err(|_| ApiError::NoSession)?);
+    if app.accounts.end_session(who.account.id, id).await? {
+        Ok(Json(DoneBody { n_done: 1 }))
+    } else {
+        Err(ApiError::NoSession)
+    }
+}

@@ -1,0 +1,31 @@
+//! `POST /api/accounts/sign_up`: makes an account, and logs it in.
+
+use axum::{
+    extract::{Request, State},
+    http::header::SET_COOKIE,
+    response::{IntoResponse as _, Response},
+};
+use web::answer::Created;
+use wire::accounts::Credentials;
+
+use super::{App, CallerNetwork, error::ApiError};
+use crate::{AccountsError, SignUp};
+
+pub(super) async fn post(
+    State(app): State<App>,
+    CallerNetwork(network): CallerNetwork,
+    request: Request,
+) -> Result<Response, ApiError> {
+    if app.sign_up().await? == SignUp::Closed {
+        return Err(AccountsError::SignUpClosed.into());
+    }
+    let headers = request.headers().clone();
+    let body: Credentials = web::extract::json(request).await?;
+    let (name, password) = (body.name.parse()?, body.password.0.parse()?);
+    app.attempts.sign_up(network)?;
+    let account = app.accounts.add_account(name, password).await?;
+    let (begun, cookie) = app.logged_in(account, &headers).await?;
+    let mut response = Created(begun.account.body()).into_response();
+    response.headers_mut().extend(cookie.map(|cookie| (SET_COOKIE, cookie)));
+    Ok(response)
+}

@@ -1,0 +1,10 @@
+//! `GET /portal/style.css`: what the page looks like.
+
+use axum::http::{HeaderName, header::CONTENT_TYPE};
+
+/// The style sheet.
+const STYLE: &str = include_str!("../../../assets/portal/style.css");
+
+pub(super) async fn get() -> ([(HeaderName, &'static str); 1], &'static str) {
+    ([(CONTENT_TYPE, "text/css; charset=utf-8")], STYLE)
+}

@@ -1,0 +1,435 @@
+//! Accounts as a browser meets them: requests with cookies in, statuses, bodies and cookies out.
+
+use std::net::SocketAddr;
+
+use axum::{
+    body::{Body, to_bytes},
+    extract::ConnectInfo,
+    http::header::{CONTENT_SECURITY_POLICY, COOKIE as COOKIES, RETRY_AFTER, SET_COOKIE},
+};
+use model::key::ApiKey;
+use serde_json::{Value, json};
+use task::clock::Clock;
+use tempfile::{TempDir, tempdir};
+use tower::ServiceExt as _;
+use web::serve::Caller;
+
+use super::*;
+use crate::KeyHash;
+
+const FAR: &str = "192.0.2.7:999";
+/// When it is.
+const NOW: &str = "2026-09-21T14:13:20Z";
+const TOKEN: &str = "a token of the operator";
+
+#[derive(Debug)]
+struct Service {
+    router: Router,
+    accounts: Accounts,
+    _folder: TempDir,
+}
+
+/// A browser, or a program: where it is, and the cookie it has.
+#[derive(Debug, Clone)]
+struct Browser<'s> {
+    service: &'s Service,
+    from: &'static str,
+    cookie: Option<String>,
+    headers: Vec<(&'static str, &'static str)>,
+}
+
+impl Service {
+    async fn start() -> Self {
+        Self::with(None).await
+    }
+
+    async fn with(sign_up: Option<SignUp>) -> Self {
+        let folder = tempdir().unwrap();
+        let clock = Clock::manual(NOW.parse().unwrap());
+        let accounts = Accounts::open(folder.path().join("a.db"), clock).await.unwrap();
+        let token = Some(OperatorToken::new(TOKEN).unwrap());
+        let options = PortalOptions { sign_up, addresses: Addresses::OfConnections, token };
+        let router = router(accounts.clone(), options);
+        Self { router, accounts, _folder: folder }
+    }
+
+    fn browser(&self) -> Browser<'_> {
+        Browser { service: self, from: FAR, cookie: None, headers: Vec::new() }
+    }
+
+    /// A browser in which `name` has signed up.
+    async fn signed_up(&self, name: &str) -> Browser<'_> {
+        let mut browser = self.browser();
+        let (status, body) = browser.post("sign_up", &credentials(name, "correct horse")).await;
+        assert_eq!((status, body["name"].as_str()), (201, Some(name)));
+        browser
+    }
+}
+
+fn credentials(name: &str, password: &str) -> Value {
+    json!({"name": name, "password": password})
+}
+
+impl Browser<'_> {
+    async fn send(&mut self, method: &str, path: &str, body: Body) -> Response {
+        let from: SocketAddr = self.from.parse().unwrap();
+        let mut request = Request::builder().method(method).uri(path).header("host", "here:1");
+        if let Some(cookie) = &self.cookie {
+            request = request.header(COOKIES, cookie);
+        }
+        for (name, value) in &self.headers {
+            request = request.header(*name, *value);
+        }
+        let request = request.extension(ConnectInfo(Caller(from))).body(body).unwrap();
+        let response = self.service.router.clone().oneshot(request).await.unwrap();
+        if let Some(set) = response.headers().get(SET_COOKIE) {
+            let pair = set.to_str().unwrap().split(';').next().unwrap();
+            self.cookie = Some(pair.to_owned());
+        }
+        response
+    }
+
+    async fn ask(&mut self, method: &str, path: &str, body: Option<&Value>) -> (u16, Value) {
+        let body = body.map_or_else(Body::empty, |body| Body::from(body.to_string()));
+        let response = self.send(method, &format!("/api/accounts/{path}"), body).await;
+        let status = response.status().as_u16();
+        assert_eq!(response.headers()[CACHE_CONTROL], "no-store", "{path}");
+        let body = to_bytes(response.into_body(), usize::MAX).await.unwrap();
+        (status, serde_json::from_slice(&body).unwrap_or(Value::Null))
+    }
+
+    async fn get(&mut self, path: &str) -> (u16, Value) {
+        self.ask("GET", path, None).await
+    }
+
+    async fn post(&mut self, path: &str, body: &Value) -> (u16, Value) {
+        self.ask("POST", path, Some(body)).await
+    }
+
+    async fn delete(&mut self, path: &str) -> (u16, Value) {
+        self.ask("DELETE", path, None).await
+    }
+}
+
+fn refusal(error: &str) -> Value {
+    json!({"details": null, "error": error})
+}
+
+#[tokio::test]
+async fn signing_up_logs_in_and_logging_out_ends_that() {
+    let service = Service::start().await;
+    let mut browser = service.browser();
+    assert_eq!(browser.get("me").await, (200, json!({"account": null, "sign_up": "open"})));
+    let ada = credentials("ada@example.org", "correct horse");
+    let body = Body::from(ada.to_string());
+    let response = browser.send("POST", "/api/accounts/sign_up", body).await;
+    assert_eq!(response.status(), 201);
+    let cookie = response.headers()[SET_COOKIE].to_str().unwrap().to_owned();
+    let (value, rest) = cookie.split_once("; ").unwrap();
+    assert_eq!(value.len(), "triptych_session=".len() + 64);
+    assert_eq!(rest, "Path=/; HttpOnly; SameSite=Lax; Max-Age=1209600");
+    let account = json!({"id": 1, "name": "ada@example.org", "created_at": NOW});
+    assert_eq!(browser.get("me").await.1["account"], account);
+    let old = browser.clone();
+    assert_eq!(browser.post("log_out", &json!({})).await, (200, json!({"n_done": 1})));
+    assert_eq!(browser.cookie.as_deref(), Some("triptych_session="));
+    assert_eq!(old.clone().get("me").await.1["account"], Value::Null);
+    assert_eq!(old.clone().get("keys").await, (401, refusal("log in first")));
+    assert_eq!(browser.post("log_in", &ada).await, (200, account));
+    assert_eq!(browser.get("keys").await, (200, json!({"keys": []})));
+}
+
+#[tokio::test]
+async fn the_cookie_stays_on_tls_where_the_page_came_over_it() {
+    let service = Service::start().await;
+    for headers in [("origin", "https://here:1"), ("x-forwarded-proto", "https")] {
+        let name = headers.0;
+        let mut browser = service.browser();
+        browser.headers = vec![headers];
+        let body = Body::from(credentials(name, "correct horse").to_string());
+        let response = browser.send("POST", "/api/accounts/sign_up", body).await;
+        assert!(response.headers()[SET_COOKIE].to_str().unwrap().ends_with("; Secure"), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn nobody_learns_by_logging_in_which_accounts_there_are() {
+    let service = Service::start().await;
+    service.signed_up("ada").await;
+    let mut browser = service.browser();
+    let wrong = (401, refusal("log in: name or password is wrong"));
+    for (name, password) in
+        [("ada", "correct house"), ("bob", "correct house"), ("ada", "x"), ("", "")]
+    {
+        assert_eq!(browser.post("log_in", &credentials(name, password)).await, wrong, "{name}");
+    }
+    assert_eq!(browser.cookie, None);
+}
+
+#[tokio::test]
+async fn unfit_names_passwords_and_bodies_are_refused() {
+    let service = Service::start().await;
+    let mut browser = service.signed_up("ada").await;
+    let taken = browser.post("sign_up", &credentials("ADA", "correct horse")).await;
+    assert_eq!(taken, (409, refusal("use that name: it is taken")));
+    for (name, password) in [("a b", "correct horse"), ("bob", "short"), ("bob", "")] {
+        assert_eq!(browser.post("sign_up", &credentials(name, password)).await.0, 400, "{name}");
+    }
+    assert_eq!(browser.post("sign_up", &json!({"name": "bob"})).await.0, 400);
+    let (status, body) = browser.post("sign_up", &credentials("bob", &"x".repeat(20_000))).await;
+    assert_eq!(status, 413, "{body}");
+    assert!(!body.to_string().contains("xxxx"), "{body}");
+    assert_eq!(browser.get("sign_up").await, (405, refusal("method not allowed")));
+}
+
+#[tokio::test]
+async fn an_operator_closes_sign_up_and_logging_in_goes_on() {
+    let service = Service::start().await;
+    service.signed_up("ada").await;
+    service.accounts.set_sign_up(SignUp::Closed).await.unwrap();
+    let mut browser = service.browser();
+    assert_eq!(browser.get("me").await.1["sign_up"], "closed");
+    let closed = (403, refusal("sign up: this service takes no sign-ups"));
+    let bob = credentials("bob", "correct horse");
+    assert_eq!(browser.post("sign_up", &bob).await, closed);
+    assert_eq!(browser.post("log_in", &credentials("ada", "correct horse")).await.0, 200);
+    let told = Service::with(Some(SignUp::Closed)).await;
+    assert_eq!(told.browser().post("sign_up", &bob).await, closed);
+}
+
+#[tokio::test]
+async fn keys_are_made_shown_once_renamed_renewed_and_revoked() {
+    let service = Service::start().await;
+    let mut browser = service.signed_up("ada").await;
+    let (status, made) = browser.post("keys", &json!({"name": "my bot"})).await;
+    assert_eq!(status, 201);
+    let secret: ApiKey = made["api_key"].as_str().unwrap().parse().unwrap();
+    let verified = service.accounts.check(KeyHash::of(&secret)).await.unwrap().unwrap();
+    assert_eq!(verified.id.get(), made["id"].as_i64().unwrap());
+    let listed = json!({
+        "id": 1, "account_id": 1, "name": "my bot", "prefix": secret.reveal().get(..7),
+        "state": "valid", "created_at": NOW, "last_used_at": NOW, "limits": {},
+    });
+    assert_eq!(browser.get("keys").await, (200, json!({"keys": [listed]})));
+    let name = Some(json!({"name": "a bot"}));
+    let (status, renamed) = browser.ask("PATCH", "keys/1", name.as_ref()).await;
+    assert_eq!((status, renamed["name"].as_str()), (200, Some("a bot")));
+    let (status, renewed) = browser.post("keys/1/renew", &json!({})).await;
+    assert_eq!(status, 200);
+    assert_eq!(service.accounts.verify(&secret).await.unwrap(), None);
+    let second: ApiKey = renewed["api_key"].as_str().unwrap().parse().unwrap();
+    assert!(service.accounts.verify(&second).await.unwrap().is_some());
+    let mut other = service.signed_up("bob").await;
+    assert_eq!(other.get("keys").await, (200, json!({"keys": []})));
+    let none = (404, refusal("no such key"));
+    assert_eq!(other.delete("keys/1").await, none);
+    assert_eq!(other.ask("PATCH", "keys/1", name.as_ref()).await, none);
+    assert_eq!(other.post("keys/1/renew", &json!({})).await, none);
+    assert_eq!(browser.delete("keys/nonsense").await, none);
+    assert_eq!(browser.delete("keys/1").await, (200, json!({"n_done": 1})));
+    assert_eq!(browser.delete("keys/1").await, none);
+    assert_eq!(service.accounts.verify(&second).await.unwrap(), None);
+    assert_eq!(browser.get("keys").await.1["keys"][0]["state"], "revoked");
+    assert_eq!(browser.post("keys", &json!({"name": ""})).await.0, 400);
+}
+
+#[tokio::test]
+async fn a_new_password_and_the_owner_end_sessions() {
+    let service = Service::start().await;
+    let mut browser = service.signed_up("ada").await;
+    let mut others = [service.browser(), service.browser(), service.browser()];
+    for other in &mut others {
+        other.headers = vec![("user-agent", "another browser")];
+        assert_eq!(other.post("log_in", &credentials("ada", "correct horse")).await.0, 200);
+    }
+    let (_, body) = browser.get("sessions").await;
+    let sessions = body["sessions"].as_array().unwrap();
+    let seen: Vec<_> = sessions
+        .iter()
+        .map(|session| (session["client"].as_str().unwrap(), session["is_current"] == true))
+        .collect();
+    let other = ("another browser", false);
+    assert_eq!(seen, [other, other, other, ("", true)]);
+    let path = format!("sessions/{}", sessions[0]["id"]);
+    assert_eq!(browser.delete(&path).await, (200, json!({"n_done": 1})));
+    assert_eq!(browser.delete(&path).await, (404, refusal("no such session")));
+    assert_eq!(others[2].get("keys").await.0, 401);
+    let change = |current: &str, new: &str| json!({"current": current, "new": new});
+    let wrong = browser.post("password", &change("wrong horse", "a new password")).await;
+    assert_eq!(wrong, (403, refusal("the current password is wrong")));
+    assert_eq!(browser.post("password", &change("correct horse", "short")).await.0, 400);
+    let changed = browser.post("password", &change("correct horse", "a new password")).await;
+    assert_eq!(changed, (200, json!({"n_done": 2})));
+    assert_eq!(others[0].get("keys").await.0, 401);
+    assert_eq!(browser.get("keys").await.0, 200);
+    assert_eq!(others[0].post("log_in", &credentials("ada", "correct horse")).await.0, 401);
+    assert_eq!(others[0].post("log_in", &credentials("ada", "a new password")).await.0, 200);
+    assert_eq!(browser.delete("sessions").await, (200, json!({"n_done": 1})));
+    assert_eq!(others[0].get("keys").await.0, 401);
+}
+
+#[tokio::test]
+async fn an_account_is_deleted_by_its_password_and_takes_its_keys_along() {
+    let service = Service::start().await;
+    let mut browser = service.signed_up("ada").await;
+    let (_, made) = browser.post("keys", &json!({"name": "my bot"})).await;
+    let wrong = Some(json!({"password": "wrong horse"}));
+    assert_eq!(browser.ask("DELETE", "me", wrong.as_ref()).await.0, 403);
+    let right = Some(json!({"password": "correct horse"}));
+    assert_eq!(browser.ask("DELETE", "me", right.as_ref()).await, (200, json!({"n_done": 1})));
+    let secret: ApiKey = made["api_key"].as_str().unwrap().parse().unwrap();
+    assert_eq!(service.accounts.verify(&secret).await.unwrap(), None);
+    assert_eq!(browser.get("me").await.1["account"], Value::Null);
+}
+
+#[tokio::test]
+async fn another_sites_page_changes_nothing() {
+    let service = Service::start().await;
+    let mut browser = service.signed_up("ada").await;
+    let name = json!({"name": "stolen"});
+    for header in [
+        ("origin", "https://evil.example"),
+        ("origin", "null"),
+        ("sec-fetch-site", "cross-site"),
+        ("sec-fetch-site", "same-site"),
+    ] {
+        browser.headers = vec![header];
+        let refused = (403, refusal("another site's page made this request"));
+        assert_eq!(browser.post("keys", &name).await, refused, "{header:?}");
+        assert_eq!(browser.post("log_out", &json!({})).await, refused, "{header:?}");
+    }
+    browser.headers = vec![("origin", "http://here:1"), ("sec-fetch-site", "same-origin")];
+    assert_eq!(browser.post("keys", &name).await.0, 201);
+}
+
+#[tokio::test(start_paused = true)]
+async fn passwords_are_tried_so_often_and_no_more() {
+    let service = Service::start().await;
+    service
+        .accounts
+        .add_account("ada".parse().unwrap(), "correct horse".parse().unwrap())
+        .await
+        .unwrap();
+    let log_in = async |from, name: &str, password: &str| {
+        let mut browser = Browser { from, ..service.browser() };
+        let body = Body::from(credentials(name, password).to_string());
+        let response = browser.send("POST", "/api/accounts/log_in", body).await;
+        let retry = response.headers().get(RETRY_AFTER).cloned();
+        (response.status().as_u16(), retry.map(|value| value.to_str().unwrap().to_owned()))
+    };
+    for _ in 0..9 {
+        assert_eq!(log_in(FAR, "ada", "correct house").await.0, 401);
+    }
+    assert_eq!(log_in(FAR, "ada", "correct horse").await.0, 200, "the right one begins anew");
+    for name in ["ada", "nobody"] {
+        for _ in 0..10 {
+            assert_eq!(log_in(FAR, name, "correct house").await.0, 401);
+        }
+        let limited = log_in("192.0.2.99:1", &name.to_uppercase(), "correct horse").await;
+        assert_eq!((limited.0, limited.1.is_some()), (429, true), "{name}");
+    }
+    // By now this network has tried thirty times.
+    let limited = log_in(FAR, "someone", "correct horse").await;
+    assert_eq!((limited.0, limited.1.is_some()), (429, true));
+    tokio::time::advance(Duration::from_secs(30)).await;
+    assert_eq!(log_in(FAR, "ada", "correct horse").await.0, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_network_makes_so_many_accounts_and_no_more() {
+    let service = Service::start().await;
+    let sign_up = async |from, name: &str| {
+        let mut browser = Browser { from, ..service.browser() };
+        browser.post("sign_up", &credentials(name, "correct horse")).await.0
+    };
+    let mut statuses = Vec::new();
+    for n in 0..12 {
+        statuses.push(sign_up("[2001:db8::1]:9", &format!("name-{n}")).await);
+    }
+    assert_eq!(statuses.first(), Some(&201));
+    assert_eq!(statuses.last(), Some(&429), "{statuses:?}");
+    assert_eq!(sign_up("[2001:db8::2]:9", "neighbor").await, 429, "of the same network");
+    assert_eq!(sign_up(FAR, "stranger").await, 201);
+}
+
+#[tokio::test]
+async fn a_service_elsewhere_asks_with_the_operators_token() {
+    let service = Service::start().await;
+    let (id, key) = service.accounts.create_key("far").await.unwrap();
+    let question = json!({"key_hash": KeyHash::of(&key).to_string()});
+    let mut asking = service.browser();
+    for header in [None, Some("Bearer wrong"), Some("Basic a token of the operator")] {
+        asking.headers = header.map(|value| ("authorization", value)).into_iter().collect();
+        let refused = (401, refusal("this needs the operator's token"));
+        assert_eq!(asking.post("verify", &question).await, refused, "{header:?}");
+    }
+    asking.headers = vec![("authorization", "Bearer a token of the operator")];
+    let known = json!({"key": {"id": id.get(), "account_id": null, "limits": {}}});
+    assert_eq!(asking.post("verify", &question).await, (200, known));
+    let unknown = json!({"key_hash": "00".repeat(32)});
+    assert_eq!(asking.post("verify", &unknown).await, (200, json!({"key": null})));
+    assert_eq!(asking.post("verify", &json!({"key_hash": "00"})).await.0, 400);
+    let options = PortalOptions { sign_up: None, addresses: Addresses::OfConnections, token: None };
+    let router = router(service.accounts.clone(), options);
+    let tokenless = Service { router, ..Service::start().await };
+    let mut asking = tokenless.browser();
+    asking.headers = vec![("authorization", "Bearer ")];
+    assert_eq!(asking.post("verify", &question).await.0, 401, "no token is not an empty one");
+}
+
+#[tokio::test]
+async fn the_page_asks_nobody_else() {
+    let service = Service::start().await;
+    let mut browser = service.browser();
+    for (path, kind) in [
+        ("/portal", "text/html; charset=utf-8"),
+        ("/portal/style.css", "text/css; charset=utf-8"),
+        ("/portal/script.js", "text/javascript; charset=utf-8"),
+    ] {
+        let response = browser.send("GET", path, Body::empty()).await;
+        assert_eq!(response.status(), 200, "{path}");
+        assert_eq!(response.headers()["content-type"], kind);
+        let policy = response.headers()[CONTENT_SECURITY_POLICY].to_str().unwrap();
+        assert!(policy.starts_with("default-src 'none'; script-src 'self';"), "{policy}");
+        let body = to_bytes(response.into_body(), usize::MAX).await.unwrap();
+        let text = String::from_utf8(body.to_vec()).unwrap();
+        let is_foreign = |word: &&str| {
+            word.contains("://") && !word.contains("www.w3.org/2000/svg") && !word.contains("${")
+        };
+        assert_eq!(text.split_whitespace().find(is_foreign), None, "{path}");
+    }
+}
+
+#[test]
+fn what_is_secret_is_not_shown() {
+    let token = OperatorToken::new(TOKEN).unwrap();
+    let options = PortalOptions {
+        sign_up: None,
+        addresses: Addresses::OfConnections,
+        token: Some(token.clone()),
+    };
+    assert!(format!("{options:?}").contains("OperatorToken(…)"));
+    assert!(token.is(TOKEN) && !token.is("a token of the operators"));
+    assert!(OperatorToken::new("short").is_err());
+    let body: wire::accounts::Credentials =
+        serde_json::from_value(credentials("ada", "correct horse")).unwrap();
+    assert_eq!(format!("{body:?}"), r#"Credentials { name: "ada", password: … }"#);
+}
+
+#[tokio::test]
+async fn what_is_described_is_served() {
+    let service = Service::start().await;
+    let (status, document) = service.browser().get("openapi.json").await;
+    assert_eq!(status, 200);
+    let paths = document["paths"].as_object().unwrap();
+    assert!(paths.len() >= 10, "{paths:?}");
+    for (path, methods) in paths {
+        for method in methods.as_object().unwrap().keys() {
+            let path = path.replace("{id}", "7");
+            let mut browser = service.browser();
+            let response = browser.send(&method.to_uppercase(), &path, Body::from("{}")).await;
+            let status = response.status().as_u16();
+            assert!([200, 400, 401].contains(&status), "{method} {path}: {status}");
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! `POST /api/accounts/verify`: what a key is good for, told to services of other machines.
+
+use axum::{
+    Json,
+    extract::{Request, State},
+    http::{HeaderMap, header::AUTHORIZATION},
+};
+use wire::accounts::{VerifiedBody, VerifyRequest, VerifyResponse};
+
+use super::{App, CallerNetwork, error::ApiError};
+
+pub(super) async fn post(
+    State(app): State<App>,
+    CallerNetwork(network): CallerNetwork,
+    headers: HeaderMap,
+    request: Request,
+) -> Result<Json<VerifyResponse>, ApiError> {
+    let shown = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let shown = shown.and_then(|text| text.strip_prefix("Bearer ")).unwrap_or_default();
+    if !app.options.token.as_ref().is_some_and(|token| token.is(shown)) {
+        app.attempts.token(network)?;
+        return Err(ApiError::NoToken);
+    }
+    let body: VerifyRequest = web::extract::json(request).await?;
+    let key = app.accounts.check(body.key_hash.parse()?).await?;
+    Ok(Json(VerifyResponse { key: key.map(VerifiedBody::from) }))
+}

@@ -1,0 +1,69 @@
+//! Keys of another machine.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicU32, Ordering},
+};
+
+use async_trait::async_trait;
+
+use super::*;
+
+/// Answers from a file, over no wire, and counts; or fails.
+#[derive(Debug, Clone)]
+struct Line {
+    accounts: Accounts,
+    n_asked: Arc<AtomicU32>,
+    is_cut: Arc<AtomicBool>,
+}
+
+#[async_trait]
+impl Ask for Line {
+    async fn ask(&self, hash: KeyHash) -> Result<Option<Verified>, Box<dyn Error + Send + Sync>> {
+        self.n_asked.fetch_add(1, Ordering::SeqCst);
+        if self.is_cut.load(Ordering::SeqCst) {
+            return Err("the line is cut".into());
+        }
+        Ok(self.accounts.check(hash).await?)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_holds_for_a_moment_and_without_one_nobody_comes_in() {
+    let folder = tempdir().unwrap();
+    let accounts = open(&folder).await;
+    let (id, key) = accounts.create_key("a client").await.unwrap();
+    let line = Line { accounts: accounts.clone(), n_asked: Arc::default(), is_cut: Arc::default() };
+    let keys = Keys::Elsewhere(Remote::new(line.clone()));
+    for _ in 0..3 {
+        assert_eq!(keys.verify(&key).await.unwrap(), Some(id));
+    }
+    assert_eq!(line.n_asked.load(Ordering::SeqCst), 1);
+    line.is_cut.store(true, Ordering::SeqCst);
+    assert_eq!(keys.verify(&key).await.unwrap(), Some(id), "for as long as the answer holds");
+    let unknown = keys.verify(&ApiKey::from_random([7; 12])).await;
+    assert!(matches!(unknown, Err(AccountsError::Unreachable(_))), "{unknown:?}");
+    tokio::time::advance(Duration::from_secs(5)).await;
+    let late = keys.verify(&key).await;
+    assert!(matches!(late, Err(AccountsError::Unreachable(_))), "{late:?}");
+    line.is_cut.store(false, Ordering::SeqCst);
+    assert!(accounts.revoke(id).await.unwrap());
+    assert_eq!(keys.verify(&key).await.unwrap(), None);
+}
+
+#[derive(Debug)]
+struct Silent;
+
+#[async_trait]
+impl Ask for Silent {
+    async fn ask(&self, _: KeyHash) -> Result<Option<Verified>, Box<dyn Error + Send + Sync>> {
+        std::future::pending().await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_that_does_not_answer_holds_nobody_up_for_long() {
+    let keys = Keys::Elsewhere(Remote::new(Silent));
+    let answer = keys.verify(&ApiKey::from_random([7; 12])).await;
+    assert!(matches!(answer, Err(AccountsError::Unreachable(_))), "{answer:?}");
+}

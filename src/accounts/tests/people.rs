@@ -1,0 +1,213 @@
+//! Accounts, sessions, and the keys that belong to them.
+
+use super::*;
+use crate::people::LoggedIn;
+
+fn name(text: &str) -> AccountName {
+    text.parse().unwrap()
+}
+
+fn word(text: &str) -> Password {
+    text.parse().unwrap()
+}
+
+const GOOD: &str = "correct horse";
+
+async fn ada(accounts: &Accounts) -> AccountRecord {
+    accounts.add_account(name("Ada@example.org"), word(GOOD)).await.unwrap()
+}
+
+async fn log_in(accounts: &Accounts, account: &AccountRecord) -> (SessionId, SessionToken) {
+    let LoggedIn { token, .. } =
+        accounts.begin_session(account.clone(), "a\nbrowser").await.unwrap();
+    let (id, found) = accounts.session(&token).await.unwrap().unwrap();
+    assert_eq!(&found, account);
+    (id, token)
+}
+
+#[tokio::test]
+async fn a_name_in_any_case_and_its_password_log_in() {
+    let folder = tempdir().unwrap();
+    let accounts = open(&folder).await;
+    let account = ada(&accounts).await;
+    assert_eq!(account.name, "Ada@example.org");
+    let again = accounts.add_account(name("ADA@example.org"), word("another word")).await;
+    assert!(matches!(again, Err(AccountsError::NameTaken)), "{again:?}");
+    let found = accounts.authenticate(name("ada@EXAMPLE.org"), word(GOOD)).await.unwrap();
+    assert_eq!(found, account);
+    for (who, password) in [("ada@example.org", "correct house"), ("bob", GOOD)] {
+        let refused = accounts.authenticate(name(who), word(password)).await;
+        assert!(matches!(refused, Err(AccountsError::WrongPassword)), "{refused:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_session_lasts_until_it_is_ended_or_expires() {
+    let folder = tempdir().unwrap();
+    let clock = clock();
+    let path = folder.path().join("a.db");
+    let accounts = Accounts::open(&path, clock.clone()).await.unwrap();
+    let account = ada(&accounts).await;
+    let (first, token) = log_in(&accounts, &account).await;
+    let (second, other) = log_in(&accounts, &account).await;
+    let listed = accounts.sessions(account.id).await.unwrap();
+    assert_eq!(listed.iter().map(|session| session.id).collect::<Vec<_>>(), [second, first]);
+    assert_eq!(listed.first().unwrap().client, "abrowser");
+    assert!(accounts.end_session(account.id, first).await.unwrap());
+    assert!(!accounts.end_session(account.id, first).await.unwrap());
+    assert!(accounts.session(&token).await.unwrap().is_none());
+    clock.advance(SESSION_LASTS.saturating_sub(Duration::from_secs(1)));
+    assert!(accounts.session(&other).await.unwrap().is_some());
+    clock.advance(Duration::from_secs(1));
+    assert!(accounts.session(&other).await.unwrap().is_none());
+    assert_eq!(accounts.sessions(account.id).await.unwrap(), []);
+    accounts.upkeep().await.unwrap();
+    let n_left: i64 = Connection::open(&path)
+        .unwrap()
+        .query_row("SELECT count(*) FROM sessions", [], |row| row.get(0))
+        .unwrap();
+    assert_eq!(n_left, 0);
+    assert!(accounts.session(&SessionToken::shown("nonsense")).await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn the_oldest_session_makes_room() {
+    let folder = tempdir().unwrap();
+    let accounts = open(&folder).await;
+    let account = ada(&accounts).await;
+    let (_, oldest) = log_in(&accounts, &account).await;
+    let (_, next) = log_in(&accounts, &account).await;
+    for _ in 0..49 {
+        log_in(&accounts, &account).await;
+    }
+    assert!(accounts.session(&oldest).await.unwrap().is_none());
+    assert!(accounts.session(&next).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn a_new_password_ends_every_other_session() {
+    let folder = tempdir().unwrap();
+    let accounts = open(&folder).await;
+    let account = ada(&accounts).await;
+    let (_, elsewhere) = log_in(&accounts, &account).await;
+    let (kept, here) = log_in(&accounts, &account).await;
+    let new = "a longer password";
+    let wrong = accounts.change_password(account.id, word("wrong word"), word(new), kept).await;
+    assert!(matches!(wrong, Err(AccountsError::WrongPassword)), "{wrong:?}");
+    assert!(accounts.session(&elsewhere).await.unwrap().is_some());
+    let changed = accounts.change_password(account.id, word(GOOD), word(new), kept).await.unwrap();
+    assert_eq!(changed.n_ended, 1);
+    assert!(accounts.session(&elsewhere).await.unwrap().is_none());
+    assert!(accounts.session(&here).await.unwrap().is_some());
+    assert!(accounts.authenticate(name("ada@example.org"), word(GOOD)).await.is_err());
+    assert!(accounts.authenticate(name("ada@example.org"), word(new)).await.is_ok());
+    // An operator needs no password, and ends them all.
+    let changed = accounts.set_password(name("ada@example.org"), word(GOOD)).await.unwrap();
+    assert_eq!(changed.unwrap().n_ended, 1);
+    assert!(accounts.session(&here).await.unwrap().is_none());
+    assert!(accounts.set_password(name("nobody"), word(GOOD)).await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn an_account_has_its_own_keys_alone() {
+    let folder = tempdir().unwrap();
+    let accounts = open(&folder).await;
+    let account = ada(&accounts).await;
+    let bob = accounts.add_account(name("bob"), word(GOOD)).await.unwrap();
+    let (of_nobody, _) = accounts.create_key("mine").await.unwrap();
+    let (id, key) = accounts.create_key_of(account.id, "mine").await.unwrap();
+    let (scope, others) = (Scope::Of(account.id), Scope::Of(bob.id));
+    let ids = async |scope| {
+        let list = accounts.list_keys(scope).await.unwrap();
+        list.iter().map(|key| key.id).collect::<Vec<_>>()
+    };
+    assert_eq!(ids(scope).await, [id]);
+    assert_eq!(ids(others).await, []);
+    assert_eq!(ids(Scope::All).await, [id, of_nobody]);
+    assert!(accounts.key(others, id).await.unwrap().is_none());
+    assert!(!accounts.rename_key(others, id, "stolen").await.unwrap());
+    assert!(accounts.renew(others, id).await.unwrap().is_none());
+    assert!(!accounts.revoke_key(others, id).await.unwrap());
+    let verified = accounts.check(KeyHash::of(&key)).await.unwrap().unwrap();
+    assert_eq!((verified.id, verified.account), (id, Some(account.id)));
+    assert!(accounts.rename_key(scope, id, " yours ").await.unwrap());
+    let renewed = accounts.renew(scope, id).await.unwrap().unwrap();
+    let record = accounts.key(scope, id).await.unwrap().unwrap();
+    assert_eq!(
+        (record.name.as_str(), record.prefix.as_deref()),
+        ("yours", renewed.reveal().get(..7))
+    );
+    assert_eq!(accounts.verify(&key).await.unwrap(), None);
+    // The stack's key is found by its name among those of no account.
+    let (same, _) = accounts.renew_key("mine").await.unwrap();
+    assert_eq!(same, of_nobody);
+    assert!(accounts.revoke_key(scope, id).await.unwrap());
+    assert_eq!(accounts.verify(&renewed).await.unwrap(), None);
+    assert!(!accounts.rename_key(scope, id, "gone").await.unwrap());
+}
+
+#[tokio::test]
+async fn an_account_has_so_many_keys_and_no_more() {
+    let folder = tempdir().unwrap();
+    let accounts = open(&folder).await;
+    let account = ada(&accounts).await;
+    let mut last = None;
+    for _ in 0..KEYS_MAX {
+        last = Some(accounts.create_key_of(account.id, "one").await.unwrap().0);
+    }
+    let more = accounts.create_key_of(account.id, "more").await;
+    assert!(matches!(more, Err(AccountsError::TooManyKeys)), "{more:?}");
+    accounts.create_key("an operator's").await.unwrap();
+    accounts.revoke(last.unwrap()).await.unwrap();
+    accounts.create_key_of(account.id, "more").await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deleted_accounts_keys_open_nothing_anywhere() {
+    let folder = tempdir().unwrap();
+    let (accounts, there) = (open(&folder).await, open(&folder).await);
+    let account = ada(&accounts).await;
+    let (_, token) = log_in(&accounts, &account).await;
+    let (id, key) = accounts.create_key_of(account.id, "Ada's own").await.unwrap();
+    assert_eq!(there.verify(&key).await.unwrap(), Some(id));
+    let wrong = accounts.delete_account(account.id, word("wrong word")).await;
+    assert!(matches!(wrong, Err(AccountsError::WrongPassword)), "{wrong:?}");
+    assert_eq!(accounts.delete_account(account.id, word(GOOD)).await.unwrap(), 1);
+    wait_out_the_cache().await;
+    assert_eq!(there.verify(&key).await.unwrap(), None);
+    assert!(accounts.session(&token).await.unwrap().is_none());
+    assert!(accounts.begin_session(account.clone(), "").await.is_err());
+    assert!(accounts.authenticate(name("ada@example.org"), word(GOOD)).await.is_err());
+    let record = accounts.key(Scope::All, id).await.unwrap().unwrap();
+    assert_eq!((record.account, record.name.as_str()), (None, "key 1"));
+    assert_ne!(ada(&accounts).await.id, account.id, "numbers are not used again");
+    assert_eq!(accounts.remove_account(name("nobody")).await.unwrap(), None);
+    assert_eq!(accounts.remove_account(name("Ada@example.org")).await.unwrap(), Some(0));
+    assert_eq!(accounts.accounts().await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn the_file_holds_no_password_and_no_token() {
+    let folder = tempdir().unwrap();
+    let accounts = open(&folder).await;
+    let account = ada(&accounts).await;
+    let (_, token) = log_in(&accounts, &account).await;
+    for file in std::fs::read_dir(folder.path().join("new")).unwrap() {
+        let bytes = std::fs::read(file.unwrap().path()).unwrap();
+        for secret in [GOOD, token.reveal()] {
+            let secret = secret.as_bytes();
+            assert!(!bytes.windows(secret.len()).any(|window| window == secret));
+        }
+    }
+}
+
+#[tokio::test]
+async fn sign_up_is_open_until_an_operator_closes_it_for_all() {
+    let folder = tempdir().unwrap();
+    let (here, there) = (open(&folder).await, open(&folder).await);
+    assert_eq!(here.sign_up().await.unwrap(), SignUp::Open);
+    for sign_up in [SignUp::Closed, SignUp::Open] {
+        there.set_sign_up(sign_up).await.unwrap();
+        assert_eq!(here.sign_up().await.unwrap(), sign_up);
+    }
+}

@@ -1,0 +1,39 @@
+//! `triptych datasets backup`: a copy of a store as it is at one moment.
+
+use std::path::PathBuf;
+
+use ::datasets::upkeep;
+use anyhow::Context as _;
+use clap::Args;
+use tokio::task::spawn_blocking;
+
+use super::{output::tell, verify::StoreFlags};
+
+/// Shown below the help of `datasets backup`.
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  triptych datasets backup datasets-2026-07-30.db
+  triptych datasets verify --file datasets-2026-07-30.db
+
+A service may run and write meanwhile. Accounts and keys are in a file of their own, and not copied.";
+
+/// The flags of `datasets backup`.
+#[derive(Debug, Args)]
+pub(crate) struct BackupCommand {
+    /// The file to make; one that is there is left as it is
+    to: PathBuf,
+    #[command(flatten)]
+    store: StoreFlags,
+}
+
+/// Backs up.
+///
+/// # Errors
+/// If there is a file already, or it cannot be written whole.
+pub(super) async fn run(command: BackupCommand) -> anyhow::Result<()> {
+    let (path, to) = (command.store.path()?, command.to);
+    let told = format!("copied {} to {}", path.display(), to.display());
+    let n_bytes = spawn_blocking(move || upkeep::backup(&path, &to)).await?;
+    tell(&format!("{told}: {} bytes", n_bytes.context("back up")?));
+    Ok(())
+}

@@ -1,0 +1,50 @@
+//! `triptych datasets delete`: a dataset, or rows of it, for good.
+
+use anyhow::{Context as _, bail};
+use clap::Args;
+use model::timestamp::Timestamp;
+
+use super::{
+    output::{plain, tell},
+    reach::{ReachFlags, find, moment},
+};
+
+/// The flags of `datasets delete`.
+#[derive(Debug, Args)]
+pub(crate) struct DeleteCommand {
+    /// The dataset's number or name
+    dataset: String,
+    /// Only its rows from this moment on
+    #[arg(long, value_name = "MOMENT", value_parser = moment, requires = "end")]
+    start: Option<Timestamp>,
+    /// Only its rows up to this moment
+    #[arg(long, value_name = "MOMENT", value_parser = moment, requires = "start")]
+    end: Option<Timestamp>,
+    /// Mean it: there is no way back
+    #[arg(long)]
+    yes: bool,
+    #[command(flatten)]
+    reach: ReachFlags,
+}
+
+/// Deletes.
+///
+/// # Errors
+/// If it is not meant, or the key does not own the dataset.
+pub(super) async fn run(command: DeleteCommand) -> anyhow::Result<()> {
+    let service = command.reach.connect()?;
+    let dataset = find(&service, &command.dataset).await?;
+    let (id, name) = (dataset.id, plain(&dataset.name));
+    if !command.yes {
+        bail!("delete from dataset {id}, {name}, unless it is meant: say so with --yes");
+    }
+    if let (Some(start), Some(end)) = (command.start, command.end) {
+        let deleting = || format!("delete rows of dataset {id}");
+        let n_rows = service.delete_rows(id, start, end).await.with_context(deleting)?;
+        tell(&format!("deleted {n_rows} rows of dataset {id}, {name}"));
+    } else {
+        service.delete(id).await.with_context(|| format!("delete dataset {id}"))?;
+        tell(&format!("deleted dataset {id}, {name}"));
+    }
+    Ok(())
+}

@@ -1,0 +1,253 @@
+//! `triptych datasets export`: a range of a dataset as a file.
+
+use std::{
+    fs::{self, File},
+    io::Write as _,
+    path::{Path, PathBuf},
+    str::FromStr,
+};
+
+use anyhow::{Context as _, bail};
+use clap::Args;
+use client::datasets::{
+    Datasets,
+    download::DownloadQuery,
+    elements::{Elements, ElementsError},
+};
+use model::{resolution::Resolution, timestamp::Timestamp};
+
+use super::{
+    output::{plain, write},
+    progress::{Done, Progress},
+    reach::{ReachFlags, find, moment},
+};
+
+/// Shown below the help of `datasets export`.
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  triptych datasets export btcusd -o btcusd.csv
+  triptych datasets export btcusd -o day.parquet --start 2026-07-30 --end 2026-07-31
+  triptych datasets export btcusd --resolution 1h --format ndjson | jq .close
+
+A file appears under its name when all of it is there; one of that name is replaced then.";
+
+/// The path that means standard output.
+const STDOUT: &str = "-";
+
+/// The status of a service that does not know a format.
+const BAD_REQUEST: u16 = 400;
+
+/// The flags of `datasets export`.
+#[derive(Debug, Args)]
+pub(crate) struct ExportCommand {
+    /// The dataset's number or name
+    dataset: String,
+    /// Write to this file; `-` is standard output
+    #[arg(long, short, default_value = STDOUT, value_name = "FILE")]
+    output: PathBuf,
+    /// csv, json, ndjson, parquet or arrow [default: by the file's ending, else csv]
+    #[arg(long, value_name = "FORMAT")]
+    format: Option<Format>,
+    /// Not before this moment
+    #[arg(long, value_name = "MOMENT", value_parser = moment)]
+    start: Option<Timestamp>,
+    /// Not after this moment; buckets start before it
+    #[arg(long, value_name = "MOMENT", value_parser = moment)]
+    end: Option<Timestamp>,
+    /// How coarse: raw, 5m, 1h, 1d, and others that the service keeps
+    #[arg(long, default_value = "raw", value_name = "RESOLUTION")]
+    resolution: Resolution,
+    #[command(flatten)]
+    reach: ReachFlags,
+}
+
+/// How the file is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Format {
+    Csv,
+    Json,
+    Ndjson,
+    Parquet,
+    Arrow,
+}
+
+impl Format {
+    /// What services call it.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Csv => "csv",
+            Self::Json => "json",
+            Self::Ndjson => "ndjson",
+            Self::Parquet => "parquet",
+            Self::Arrow => "arrow",
+        }
+    }
+}
+
+impl FromStr for Format {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.to_lowercase().as_str() {
+            "csv" => Ok(Self::Csv),
+            "json" => Ok(Self::Json),
+            "ndjson" | "jsonl" => Ok(Self::Ndjson),
+            "parquet" | "pq" => Ok(Self::Parquet),
+            "arrow" | "arrows" | "feather" | "ipc" => Ok(Self::Arrow),
+            _ => Err("a format is csv, json, ndjson, parquet or arrow".to_owned()),
+        }
+    }
+}
+
+/// Exports.
+///
+/// # Errors
+/// If the service refuses, or the file cannot be written whole.
+pub(super) async fn run(command: ExportCommand) -> anyhow::Result<()> {
+    let path = command.output;
+    let by_name = || path.extension()?.to_str()?.parse().ok();
+    let format = command.format.or_else(by_name).unwrap_or(Format::Csv);
+    let service = command.reach.connect()?;
+    let dataset = find(&service, &command.dataset).await?;
+    let query = DownloadQuery {
+        dataset: dataset.id,
+        resolution: command.resolution,
+        start: command.start,
+        end: command.end,
+        output: format.name(),
+    };
+    let name = plain(&dataset.name);
+    let mut to = if path.as_os_str() == STDOUT { To::Stdout } else { To::file(&path)? };
+    let mut progress = Progress::new(format!("exporting {name}"));
+    let exported = export(&service, query, format, &mut to, &mut progress).await;
+    progress.clear();
+    let n_rows = exported.with_context(|| format!("export dataset {name}"))?;
+    to.finish(&path)?;
+    if path.as_os_str() != STDOUT {
+        progress.finish(n_rows, &format!("exported {name} to {}", path.display()));
+    }
+    Ok(())
+}
+
+/// Writes the download to `to`; returns how many rows there were, as far as that is known.
+async fn export(
+    service: &Datasets,
+    mut query: DownloadQuery,
+    format: Format,
+    to: &mut To,
+    progress: &mut Progress,
+) -> anyhow::Result<u64> {
+    let mut opened = service.download(&query).await;
+    // A service without this format has JSON, of which lines are soon made.
+    let is_converted = format == Format::Ndjson
+        && opened.as_ref().is_err_and(|error| error.status() == Some(BAD_REQUEST));
+    if is_converted {
+        query.output = Format::Json.name();
+        opened = service.download(&query).await;
+    }
+    let mut download = opened?;
+    let mut counter = Counter::of(format);
+    let mut elements = Elements::default();
+    while let Some(bytes) = download.next().await? {
+        if is_converted {
+            let mut lines = Vec::new();
+            elements.feed(&bytes, |object| {
+                lines.extend_from_slice(object);
+                lines.push(b'\n');
+                Ok::<_, ElementsError>(())
+            })?;
+            counter.count(&lines);
+            to.write(&lines)?;
+        } else {
+            counter.count(&bytes);
+            to.write(&bytes)?;
+        }
+        let n_rows = counter.n_rows();
+        #[expect(clippy::cast_precision_loss, reason = "a share for people")]
+        let share = download.n_rows().map(|n_all| n_rows as f64 / n_all.max(1) as f64);
+        progress.at(Done { n_rows, share: share.filter(|_| counter.counts()) });
+    }
+    if is_converted {
+        elements.end()?;
+    }
+    Ok(if counter.counts() { counter.n_rows() } else { download.n_rows().unwrap_or(0) })
+}
+
+/// Counts rows in what goes by, where that is to be seen.
+struct Counter {
+    /// What each row has once, and how often a text without rows has it.
+    mark: Option<(u8, u64)>,
+    n_marks: u64,
+}
+
+impl Counter {
+    const fn of(format: Format) -> Self {
+        let mark = match format {
+            Format::Csv => Some((b'\n', 1)),
+            Format::Ndjson => Some((b'\n', 0)),
+            Format::Json => Some((b'}', 0)),
+            Format::Parquet | Format::Arrow => None,
+        };
+        Self { mark, n_marks: 0 }
+    }
+
+    const fn counts(&self) -> bool {
+        self.mark.is_some()
+    }
+
+    fn count(&mut self, bytes: &[u8]) {
+        if let Some((mark, _)) = self.mark {
+            self.n_marks += bytes.split(|byte| *byte == mark).skip(1).count() as u64;
+        }
+    }
+
+    fn n_rows(&self) -> u64 {
+        self.n_marks.saturating_sub(self.mark.map_or(0, |(_, n_extra)| n_extra))
+    }
+}
+
+/// Where an export goes.
+enum To {
+    Stdout,
+    /// A file beside the one that is to be, which is gone unless it is finished.
+    File(File, Unfinished),
+}
+
+/// A file that is removed unless it gets its name.
+struct Unfinished(PathBuf);
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        // One that has its name is there no more.
+        drop(fs::remove_file(&self.0));
+    }
+}
+
+impl To {
+    fn file(path: &Path) -> anyhow::Result<Self> {
+        let name = path.file_name().with_context(|| format!("write to {}", path.display()))?;
+        if path.is_dir() {
+            bail!("write to {}: it is a folder", path.display());
+        }
+        let mut beside = std::ffi::OsString::from(".");
+        beside.push(name);
+        beside.push(format!(".unfinished-{}", std::process::id()));
+        let beside = path.with_file_name(beside);
+        let file = File::create(&beside).with_context(|| format!("write {}", path.display()))?;
+        Ok(Self::File(file, Unfinished(beside)))
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
+        match self {
+            Self::Stdout => write(bytes),
+            Self::File(file, _) => file.write_all(bytes).context("write the file"),
+        }
+    }
+
+    fn finish(self, path: &Path) -> anyhow::Result<()> {
+        let Self::File(file, beside) = self else { return Ok(()) };
+        let writing = || format!("write {}", path.display());
+        file.sync_all().with_context(writing)?;
+        fs::rename(&beside.0, path).with_context(writing)
+    }
+}

@@ -1,0 +1,150 @@
+//! `triptych datasets follow`: new rows as lines of JSON, until nobody wants any more.
+
+use anyhow::Context as _;
+use clap::Args;
+use client::{
+    datasets::{Datasets, NamedRow},
+    stream::unbroken::{self, Event, Had},
+};
+use model::{
+    dataset::DatasetId,
+    page::{Limit, ROWS_MAX},
+    timestamp::Timestamp,
+};
+use task::group::Group;
+use tokio::sync::mpsc;
+
+use super::{
+    output::{tell, write},
+    reach::{ReachFlags, find, moment},
+    rows::json_of,
+};
+use crate::cli::stop;
+
+/// Shown below the help of `datasets follow`.
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  triptych datasets follow btcusd                      the last ten rows, then each new one
+  triptych datasets follow btcusd --last 0 | jq .close
+  triptych datasets follow btcusd --since 2026-07-30   every row since then, and each new one
+
+A line that is lost comes back by itself, and goes on where it was: no row is left out or printed
+twice, unless it was corrected. It ends with SIGINT, or when nobody reads its output.";
+
+/// Batches of rows that wait to be printed. Then the service waits, too.
+const EVENTS_CAPACITY: usize = 8;
+
+/// The flags of `datasets follow`.
+#[derive(Debug, Args)]
+pub(crate) struct FollowCommand {
+    /// The dataset's number or name
+    dataset: String,
+    /// Begin with this many of the newest rows
+    #[arg(long, default_value_t = 10, value_name = "NUMBER", conflicts_with = "since")]
+    last: usize,
+    /// Begin with the rows from this moment on
+    #[arg(long, value_name = "MOMENT", value_parser = moment)]
+    since: Option<Timestamp>,
+    /// End after this many rows
+    #[arg(long, value_name = "NUMBER")]
+    limit: Option<u64>,
+    #[command(flatten)]
+    reach: ReachFlags,
+}
+
+/// Follows.
+///
+/// # Errors
+/// If there is no such dataset, or it is gone.
+pub(super) async fn run(command: FollowCommand) -> anyhow::Result<()> {
+    let service = command.reach.connect()?;
+    let dataset = find(&service, &command.dataset).await?.id;
+    let mut printer = Printer { n_left: command.limit };
+    let newest = match command.since {
+        Some(since) => Some(since - std::time::Duration::from_micros(1)),
+        None => begin(&service, dataset, command.last, &mut printer).await?,
+    };
+    if printer.n_left == Some(0) {
+        return Ok(());
+    }
+    let (sender, mut events) = mpsc::channel(EVENTS_CAPACITY);
+    let group = Group::default();
+    let had = Had { newest, ..Had::default() };
+    group.spawn("follow a dataset", unbroken::follow(service, dataset, had, sender));
+    let done = tokio::select! {
+        done = printed(&mut events, &mut printer) => done,
+        asked = stop::asked(stop::Parent::None) => asked,
+    };
+    group.shutdown().await;
+    done
+}
+
+/// Prints the newest `n_rows`, oldest first; returns the moment of the newest.
+async fn begin(
+    service: &Datasets,
+    dataset: DatasetId,
+    n_rows: usize,
+    printer: &mut Printer,
+) -> anyhow::Result<Option<Timestamp>> {
+    // One row tells where to begin, also where none is wanted.
+    let limit = Limit::clamped(n_rows.min(ROWS_MAX));
+    let mut rows = service.newest(dataset, limit).await.context("read the newest rows")?;
+    let newest = rows.first().map(|row| row.timestamp);
+    rows.truncate(n_rows);
+    rows.reverse();
+    printer.print(&rows)?;
+    // Without any, the first one to come is after the beginning of time.
+    Ok(newest.or(Some(Timestamp::MIN)))
+}
+
+async fn printed(events: &mut mpsc::Receiver<Event>, printer: &mut Printer) -> anyhow::Result<()> {
+    let mut is_lost = false;
+    while let Some(event) = events.recv().await {
+        match event {
+            Event::Rows { rows, .. } => {
+                printer.print(&rows)?;
+                if printer.n_left == Some(0) {
+                    return Ok(());
+                }
+            }
+            Event::Connected if is_lost => {
+                is_lost = false;
+                tell("the stream is back");
+            }
+            Event::Lost { why, .. } if matches!(why.status(), Some(401 | 403 | 404)) => {
+                return Err(why).context("follow the dataset");
+            }
+            Event::Lost { why, .. } if !is_lost => {
+                is_lost = true;
+                tell(&format!("the stream is lost and tried again: {}", why.why()));
+            }
+            Event::Reset => {
+                tell("the service forgot where the stream was: late rows may be left out");
+            }
+            Event::Connected | Event::Lost { .. } | Event::Heartbeat => {}
+        }
+    }
+    Ok(())
+}
+
+/// Prints rows, as many as are wanted.
+struct Printer {
+    n_left: Option<u64>,
+}
+
+impl Printer {
+    fn print(&mut self, rows: &[NamedRow]) -> anyhow::Result<()> {
+        let mut lines = String::new();
+        for row in rows {
+            if let Some(n_left) = &mut self.n_left {
+                if *n_left == 0 {
+                    break;
+                }
+                *n_left -= 1;
+            }
+            lines.push_str(&json_of(row));
+            lines.push('\n');
+        }
+        if lines.is_empty() { Ok(()) } else { write(lines.as_bytes()) }
+    }
+}

@@ -1,0 +1,191 @@
+//! `triptych datasets import`: the rows of files, sent to datasets.
+
+mod columns;
+mod files;
+mod kept;
+pub(super) mod send;
+
+use std::path::PathBuf;
+
+use ::datasets::file::{Format, moment::TimeUnit};
+use anyhow::{Context as _, bail};
+use clap::Args;
+use client::datasets::Datasets;
+use model::dataset::Dtype;
+
+use self::{
+    files::{Sourced, found},
+    kept::Kept,
+    send::{Limits, Notes, Target, send},
+};
+use super::{
+    create::AboutFlags,
+    output::tell,
+    progress::{Progress, count},
+    reach::{ReachFlags, pair},
+};
+
+/// Shown below the help of `datasets import`.
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  triptych datasets import btcusd.csv                       into a dataset called btcusd
+  triptych datasets import trades.ndjson.gz --dataset trades --time when --map px=price
+  triptych datasets import old.csv --leave-out note --type id=integer --skip-bad
+  triptych datasets import candles/ --dataset 'kit_{symbol}'  a folder of symbol=…/dt=….parquet
+  zcat *.csv.gz | triptych datasets import - --format csv --dataset all
+
+Files are CSV with a header, NDJSON (flat, or with timestamp and values) or Parquet; gzip is seen.
+Moments are RFC 3339, a date and time (UTC where it names no offset), or a number of seconds,
+milliseconds, microseconds or nanoseconds since 1970. Numbers become float columns, which is what
+charts and buckets are made of, unless --type says otherwise or the file does (Parquet).
+
+A row at a moment that the dataset has replaces the one there, so nothing is ever in twice. Stopped
+or killed, the same command goes on where it was, if the files have not changed meanwhile.";
+
+/// The flags of `datasets import`.
+#[derive(Debug, Args)]
+pub(crate) struct ImportCommand {
+    /// Files, or folders of them; `-` is standard input
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// The dataset's number or name; `{symbol}` stands for the part of a path that is `symbol=…`,
+    /// `{stem}` for the file's name without ending [default: the part of the path, else the stem]
+    #[arg(long, value_name = "DATASET")]
+    dataset: Option<String>,
+    /// csv, ndjson or parquet [default: by the file's ending]
+    #[arg(long, value_name = "FORMAT", value_parser = format)]
+    format: Option<Format>,
+    /// What separates the fields of CSV [default: whichever the header has most of]
+    #[arg(long, value_name = "CHARACTER")]
+    delimiter: Option<char>,
+    #[command(flatten)]
+    columns: ColumnFlags,
+    /// Leave out rows that do not fit, and report them; otherwise the first one stops the import
+    #[arg(long)]
+    skip_bad: bool,
+    /// Rows sent at a time
+    #[arg(long, default_value_t = 5_000, value_name = "NUMBER")]
+    batch: usize,
+    /// Batches that may be under way at once, where their rows follow one another
+    #[arg(long, default_value_t = 2, value_name = "NUMBER")]
+    in_flight: usize,
+    /// Only tell what would be done
+    #[arg(long)]
+    dry_run: bool,
+    /// Begin at the beginning, also where an earlier import was stopped
+    #[arg(long)]
+    again: bool,
+    #[command(flatten)]
+    about: AboutFlags,
+    #[command(flatten)]
+    reach: ReachFlags,
+}
+
+/// What becomes of the fields of a file.
+#[derive(Debug, Clone, Args)]
+struct ColumnFlags {
+    /// The field with the moment [default: the one that is called like it, or holds moments]
+    #[arg(long, value_name = "FIELD")]
+    time: Option<String>,
+    /// What a number there counts since 1970: s, ms, us or ns [default: by its size]
+    #[arg(long, value_name = "UNIT")]
+    time_unit: Option<TimeUnit>,
+    /// Make this field that column
+    #[arg(long = "map", value_name = "FIELD=COLUMN", value_parser = pair)]
+    names: Vec<(String, String)>,
+    /// The type of a column: float, integer, string or boolean
+    #[arg(long = "type", value_name = "COLUMN=TYPE", value_parser = typed)]
+    types: Vec<(String, Dtype)>,
+    /// Leave this field out
+    #[arg(long, value_name = "FIELD")]
+    leave_out: Vec<String>,
+}
+
+/// What became of rows.
+#[derive(Debug, Clone, Copy, Default)]
+struct Outcome {
+    n_rows: u64,
+    n_bad: u64,
+}
+
+/// Imports.
+///
+/// # Errors
+/// If a file is not to be read, a row does not fit, or the service refuses. What was stored is kept,
+/// and the same command goes on after it.
+pub(super) async fn run(command: ImportCommand) -> anyhow::Result<()> {
+    let files = found(&command.files, command.dataset.as_deref(), command.format)?;
+    if command.delimiter.is_some_and(|delimiter| !delimiter.is_ascii()) {
+        bail!("use the delimiter: it is one character of ASCII");
+    }
+    let service = command.reach.clone().connect()?;
+    let mut kept = Kept::open(service.address(), &files, command.again);
+    let (mut all, mut n_files) = (Outcome::default(), 0);
+    for file in &files {
+        let importing = || format!("import {}", file.shown());
+        let one = import(&command, &service, file, &mut kept).await.with_context(importing)?;
+        all.n_rows += one.n_rows;
+        all.n_bad += one.n_bad;
+        n_files += 1;
+    }
+    if command.dry_run {
+        return Ok(());
+    }
+    kept.remove();
+    if n_files > 1 {
+        tell(&format!("imported {n_files} files: {} rows", count(all.n_rows)));
+    }
+    if all.n_bad > 0 {
+        tell(&format!("left out {} rows that do not fit", all.n_bad));
+    }
+    Ok(())
+}
+
+async fn import(
+    command: &ImportCommand,
+    service: &Datasets,
+    file: &Sourced,
+    kept: &mut Kept,
+) -> anyhow::Result<Outcome> {
+    let options = file.read_options(command.delimiter);
+    let planned = columns::planned(service, &command.columns, file, options).await?;
+    tell(&planned.preview(file));
+    if command.dry_run {
+        return Ok(Outcome::default());
+    }
+    let dataset = planned.dataset(service, &command.about, file).await?;
+    // A dataset that was created just now has nothing of an earlier one with its number.
+    if !planned.exists() {
+        kept.forget(dataset);
+    }
+    if kept.is_done(file, dataset) {
+        tell(&format!("{} is stored already", file.shown()));
+        return Ok(Outcome::default());
+    }
+    let begun = kept.begun(file, dataset);
+    if begun.n_rows > 0 {
+        tell(&format!("{} goes on after row {}", file.shown(), begun.n_rows));
+    }
+    let progress = Progress::new(format!("importing {}", file.shown())).after(begun.n_rows);
+    let limits = Limits {
+        batch_rows: command.batch.max(1),
+        n_in_flight: command.in_flight.max(1),
+        skips_bad: command.skip_bad,
+    };
+    let outcome = Outcome { n_rows: begun.n_rows, n_bad: 0 };
+    let target = Target { service, dataset, file, limits };
+    let notes = Notes { progress, kept: &mut *kept, outcome };
+    let outcome = send(target, (options, planned.plan), begun, notes).await?;
+    kept.done(file, dataset);
+    Ok(outcome)
+}
+
+fn format(text: &str) -> Result<Format, String> {
+    let path = PathBuf::from(format!("x.{text}"));
+    Format::of_name(&path).ok_or_else(|| "a format is csv, ndjson or parquet".to_owned())
+}
+
+fn typed(text: &str) -> Result<(String, Dtype), String> {
+    let (name, dtype) = pair(text)?;
+    Ok((name, dtype.parse().map_err(|error| format!("{error}"))?))
+}

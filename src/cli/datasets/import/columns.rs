@@ -1,0 +1,190 @@
+//! Which columns a file's fields become: what the flags say, else what the dataset has, else what
+//! the fields seem to hold.
+
+use std::collections::BTreeMap;
+
+use ::datasets::file::{
+    ReadOptions,
+    plan::{Plan, PlannedColumn},
+    survey::{Survey, survey},
+};
+use anyhow::{Context as _, bail};
+use client::datasets::Datasets;
+use model::dataset::{Dataset, DatasetId, Dtype};
+use tokio::task::spawn_blocking;
+use wire::datasets::CreateColumn;
+
+use super::{ColumnFlags, files::Sourced};
+use crate::cli::datasets::{create::AboutFlags, output::plain, reach::look_up};
+
+/// What is to be done with a file.
+pub(super) struct Planned {
+    pub(super) plan: Plan,
+    /// The field with the moment.
+    time: String,
+    /// Each field that becomes a column: its name, the column's place, and its first value.
+    fields: Vec<(String, usize, Option<String>)>,
+    /// The dataset and the columns it lacks; none where it is to be created.
+    exists: Option<(Dataset, Vec<usize>)>,
+}
+
+/// Looks at a file and at the dataset it belongs to, and plans what becomes of each field.
+///
+/// # Errors
+/// If the file is not to be read, or the flags name what it does not have.
+pub(super) async fn planned(
+    service: &Datasets,
+    flags: &ColumnFlags,
+    file: &Sourced,
+    options: ReadOptions,
+) -> anyhow::Result<Planned> {
+    let path = file.path.clone();
+    // Standard input can be read once alone, and not to look at it.
+    let surveyed = if file.is_stdin() {
+        told(flags)?
+    } else {
+        spawn_blocking(move || survey(&path, options)).await??
+    };
+    let dataset = look_up(service, &file.dataset).await?;
+    let columns: BTreeMap<String, Dtype> = match &dataset {
+        None => BTreeMap::new(),
+        Some(dataset) => {
+            let columns = service.columns(dataset.id).await.context("read the columns")?;
+            columns.into_iter().map(|column| (column.name, column.dtype)).collect()
+        }
+    };
+    let (time, unit) = surveyed.time(flags.time.as_deref())?;
+    let mut plan = Plan::new(time, flags.time_unit.or(unit));
+    let (mut fields, mut lacks) = (Vec::new(), Vec::new());
+    check_names(flags, &surveyed)?;
+    for field in surveyed.fields.iter().filter(|field| field.name != time) {
+        // A part of the path says the same of every row.
+        if flags.leave_out.contains(&field.name) || file.parts.contains_key(&field.name) {
+            plan.leave_out(&field.name);
+            continue;
+        }
+        let mapped = flags.names.iter().find(|(name, _)| *name == field.name);
+        let name = mapped.map_or(&field.name, |(_, column)| column).clone();
+        let told = flags.types.iter().find(|(column, _)| *column == name);
+        let held = columns.get(&name).copied();
+        let dtype = match (held, told) {
+            (Some(held), Some((_, told))) if held != *told => {
+                bail!("make column {name} {told}: the dataset has it as {held}")
+            }
+            (Some(held), _) => held,
+            (None, Some((_, told))) => *told,
+            (None, None) => field.dtype,
+        };
+        let idx = plan.columns().len();
+        if held.is_none() {
+            lacks.push(idx);
+        }
+        plan.column(&field.name, PlannedColumn { name, dtype });
+        fields.push((field.name.clone(), idx, field.example.clone()));
+    }
+    if plan.columns().is_empty() {
+        bail!("find a column beside {time}: there would be nothing in the rows");
+    }
+    let exists = dataset.map(|dataset| (dataset, lacks));
+    Ok(Planned { time: time.to_owned(), plan, fields, exists })
+}
+
+/// What the flags tell of a file that cannot be looked at.
+fn told(flags: &ColumnFlags) -> anyhow::Result<Survey> {
+    let Some(time) = &flags.time else {
+        bail!("know the moments of standard input: name their field with --time")
+    };
+    if flags.types.is_empty() {
+        bail!("know the columns of standard input: name each with --type COLUMN=TYPE");
+    }
+    let field = |column: &String| {
+        let mapped = flags.names.iter().find(|(_, name)| name == column);
+        mapped.map_or(column, |(field, _)| field).clone()
+    };
+    let types = flags.types.iter().map(|(column, dtype)| (field(column), *dtype));
+    Ok(Survey::told(time, types))
+}
+
+/// Checks that the flags name fields that there are.
+fn check_names(flags: &ColumnFlags, surveyed: &Survey) -> anyhow::Result<()> {
+    let is_there = |name: &str| surveyed.fields.iter().any(|field| field.name == name);
+    let named = flags.names.iter().map(|(field, _)| field).chain(&flags.leave_out);
+    for name in named {
+        if !is_there(name) {
+            let fields: Vec<_> = surveyed.fields.iter().map(|field| plain(&field.name)).collect();
+            bail!("find field {name} among {}", fields.join(", "));
+        }
+    }
+    Ok(())
+}
+
+impl Planned {
+    /// Whether there was a dataset already.
+    pub(super) const fn exists(&self) -> bool {
+        self.exists.is_some()
+    }
+
+    /// What will be done, for people.
+    pub(super) fn preview(&self, file: &Sourced) -> String {
+        let (verb, name) = match &self.exists {
+            Some((dataset, _)) => {
+                ("into dataset", format!("{}, {}", dataset.id, plain(&dataset.name)))
+            }
+            None => ("into a new dataset", plain(&file.dataset)),
+        };
+        let mut lines = vec![
+            format!("{} goes {verb} {name}", file.shown()),
+            format!("  {:<8} {}", "moment", plain(&self.time)),
+        ];
+        for (field, idx, example) in &self.fields {
+            let Some(column) = self.plan.columns().get(*idx) else { continue };
+            let is_new = self.exists.as_ref().is_some_and(|(_, lacks)| lacks.contains(idx));
+            let mut line = format!("  {:<8} {}", column.dtype, plain(&column.name));
+            if *field != column.name {
+                line = format!("{line}, from {}", plain(field));
+            }
+            if is_new {
+                line.push_str(", a new column");
+            }
+            if let Some(example) = example {
+                line = format!("{line}: {}", plain(example));
+            }
+            lines.push(line);
+        }
+        lines.join("\n")
+    }
+
+    /// The dataset, created or completed.
+    ///
+    /// # Errors
+    /// If the service refuses.
+    pub(super) async fn dataset(
+        &self,
+        service: &Datasets,
+        about: &AboutFlags,
+        file: &Sourced,
+    ) -> anyhow::Result<DatasetId> {
+        let Some((dataset, lacks)) = &self.exists else {
+            let columns = self.plan.columns().iter().map(|column| CreateColumn {
+                name: column.name.clone(),
+                dtype: column.dtype.to_string(),
+            });
+            let mut body = about.clone().body(&file.dataset, columns.collect());
+            for (name, value) in &file.parts {
+                if !super::files::is_of_time(name) {
+                    body.metadata.entry(name.clone()).or_insert_with(|| value.clone());
+                }
+            }
+            let creating = || format!("create dataset {}", file.dataset);
+            return Ok(service.create(&body).await.with_context(creating)?.id);
+        };
+        for column in lacks.iter().filter_map(|idx| self.plan.columns().get(*idx)) {
+            let adding = || format!("add column {} to dataset {}", column.name, dataset.id);
+            service
+                .add_column(dataset.id, &column.name, column.dtype)
+                .await
+                .with_context(adding)?;
+        }
+        Ok(dataset.id)
+    }
+}

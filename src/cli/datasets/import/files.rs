@@ -1,0 +1,187 @@
+//! Which files there are, how each is written, and which dataset it belongs to.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Component, Path, PathBuf},
+};
+
+use ::datasets::file::{Format, ReadOptions};
+use anyhow::{Context as _, bail};
+
+/// The path that means standard input.
+const STDIN: &str = "-";
+
+/// Folders inside folders: more are a mistake, or run in a circle.
+const DEPTH_MAX: usize = 16;
+
+/// A file and where its rows belong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Sourced {
+    pub(super) path: PathBuf,
+    pub(super) format: Format,
+    /// The dataset's number or name.
+    pub(super) dataset: String,
+    /// The parts of its path that are `name=value`.
+    pub(super) parts: BTreeMap<String, String>,
+}
+
+impl Sourced {
+    /// Its path for people.
+    pub(super) fn shown(&self) -> String {
+        if self.is_stdin() { "standard input".to_owned() } else { self.path.display().to_string() }
+    }
+
+    pub(super) fn is_stdin(&self) -> bool {
+        self.path.as_os_str() == STDIN
+    }
+
+    pub(super) fn read_options(&self, delimiter: Option<char>) -> ReadOptions {
+        let delimiter = delimiter.and_then(|delimiter| u8::try_from(delimiter).ok());
+        ReadOptions { format: self.format, delimiter }
+    }
+}
+
+/// The files that `paths` name, those of folders in the order of their names.
+///
+/// # Errors
+/// If one is not there, or it is not to be seen how it is written or where it belongs.
+pub(super) fn found(
+    paths: &[PathBuf],
+    dataset: Option<&str>,
+    format: Option<Format>,
+) -> anyhow::Result<Vec<Sourced>> {
+    let mut files = Vec::new();
+    for path in paths {
+        if path.is_dir() {
+            let before = files.len();
+            walk(path, 0, &mut files)?;
+            if files.len() == before {
+                bail!(
+                    "find files to import in {}: none is .csv, .ndjson or .parquet",
+                    path.display()
+                );
+            }
+        } else {
+            files.push(path.clone());
+        }
+    }
+    files.into_iter().map(|path| sourced(path, dataset, format)).collect()
+}
+
+fn walk(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) -> anyhow::Result<()> {
+    let looking = || format!("look into {}", folder.display());
+    if depth > DEPTH_MAX {
+        bail!("{}: there are too many folders inside each other", looking());
+    }
+    let entries: Result<Vec<_>, _> = fs::read_dir(folder).with_context(looking)?.collect();
+    let mut paths: Vec<_> =
+        entries.with_context(looking)?.into_iter().map(|entry| entry.path()).collect();
+    paths.sort();
+    for path in paths {
+        if path.is_dir() {
+            walk(&path, depth + 1, files)?;
+        } else if Format::of_name(&path).is_some() && !is_hidden(&path) {
+            files.push(path);
+        }
+    }
+    Ok(())
+}
+
+fn is_hidden(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    name.starts_with(['.', '_'])
+}
+
+fn sourced(
+    path: PathBuf,
+    dataset: Option<&str>,
+    format: Option<Format>,
+) -> anyhow::Result<Sourced> {
+    let shown = path.display();
+    let format = format.or_else(|| Format::of_name(&path));
+    let Some(format) = format else {
+        bail!("see how {shown} is written: name it with --format csv, ndjson or parquet")
+    };
+    let parts = parts(&path);
+    let name = if let Some(template) = dataset {
+        filled(template, &path, &parts)?
+    } else {
+        // What the moment is cut into says nothing of which series it is.
+        let named = parts.iter().find(|(name, _)| !is_of_time(name));
+        match named.map(|(_, value)| value.clone()).or_else(|| stem(&path)) {
+            Some(name) => name,
+            None => bail!("know the dataset of {shown}: name it with --dataset"),
+        }
+    };
+    Ok(Sourced { path, format, dataset: name, parts })
+}
+
+pub(super) fn is_of_time(name: &str) -> bool {
+    ["dt", "date", "year", "month", "day", "hour"].contains(&name)
+}
+
+/// The parts of a path that are `name=value`, as data in folders has them.
+fn parts(path: &Path) -> BTreeMap<String, String> {
+    let folders = path.parent().map(Path::components).into_iter().flatten();
+    let part = |folder: Component<'_>| {
+        let (name, value) = folder.as_os_str().to_str()?.split_once('=')?;
+        (!name.is_empty()).then(|| (name.to_owned(), value.to_owned()))
+    };
+    let mut parts: BTreeMap<_, _> = folders.filter_map(part).collect();
+    if let Some((name, value)) = stem(path).as_deref().and_then(|stem| stem.split_once('=')) {
+        parts.insert(name.to_owned(), value.to_owned());
+    }
+    parts
+}
+
+/// The name without its endings; none of standard input.
+fn stem(path: &Path) -> Option<String> {
+    let name = path.file_name()?.to_str()?;
+    let name = name.strip_suffix(".gz").unwrap_or(name);
+    let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
+    (!stem.is_empty() && stem != STDIN).then(|| stem.to_owned())
+}
+
+fn filled(template: &str, path: &Path, parts: &BTreeMap<String, String>) -> anyhow::Result<String> {
+    let mut name = template.to_owned();
+    if let Some(stem) = stem(path) {
+        name = name.replace("{stem}", &stem);
+    }
+    for (part, value) in parts {
+        name = name.replace(&format!("{{{part}}}"), value);
+    }
+    if name.contains('{') {
+        let known: Vec<_> = parts.keys().map(String::as_str).chain(["stem"]).collect();
+        let (path, known) = (path.display(), known.join(", "));
+        bail!("make a dataset's name of {template} for {path}, of which are known: {known}");
+    }
+    Ok(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(path: &str, dataset: Option<&str>, want: &str) {
+        let sourced = sourced(PathBuf::from(path), dataset, None);
+        let got = sourced.map_or_else(|error| error.to_string(), |sourced| sourced.dataset);
+        assert_eq!(got, want);
+    }
+
+    #[test]
+    fn a_dataset_is_named_by_the_path() {
+        check("data/btcusd.csv.gz", None, "btcusd");
+        check("kit/symbol=ethusd/dt=2026-07-30.parquet", None, "ethusd");
+        check("symbol=ethusd/dt=2026-07-30.parquet", Some("kit_{symbol}"), "kit_ethusd");
+        check("a/b.csv", Some("{stem}_1min"), "b_1min");
+        let want = "make a dataset's name of {symbol} for a/b.csv, of which are known: stem";
+        check("a/b.csv", Some("{symbol}"), want);
+        check(
+            "notes",
+            None,
+            "see how notes is written: name it with --format csv, ndjson or parquet",
+        );
+    }
+}

@@ -1,0 +1,308 @@
+//! Sending the rows of one file: read ahead, several batches under way, acknowledged in order.
+
+use std::{sync::Arc, time::Duration};
+
+use ::datasets::file::{BadRow, FileError, PlacedRow, ReadOptions, Rows, plan::Plan};
+use anyhow::{Context as _, anyhow, bail};
+use client::{
+    datasets::{Datasets, insert::InsertBody},
+    error::ClientError,
+};
+use futures::{StreamExt as _, stream::FuturesOrdered};
+use model::{dataset::DatasetId, row::Row, timestamp::Timestamp};
+use task::backoff::Backoff;
+use tokio::{sync::mpsc, task::spawn_blocking, time::sleep};
+
+use super::{
+    Outcome,
+    files::Sourced,
+    kept::{Begun, Kept},
+};
+use crate::cli::datasets::{
+    output::tell,
+    progress::{Done, Progress},
+};
+
+/// Batches read ahead. Then reading waits for the service.
+const BATCHES_AHEAD: usize = 4;
+
+/// The most values of a batch: one of many columns has fewer rows.
+const BATCH_VALUES_MAX: usize = 500_000;
+
+/// Tries of a batch before the import gives up: about a minute.
+const TRIES_MAX: u32 = 8;
+
+/// The first and the longest wait before another try.
+const RETRY: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(15));
+
+/// Rows left out that are told one by one.
+const BAD_TOLD_MAX: u64 = 20;
+
+/// How rows are sent.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    pub(super) batch_rows: usize,
+    pub(super) n_in_flight: usize,
+    pub(super) skips_bad: bool,
+}
+
+/// Rows that follow one another in a file.
+struct Batch {
+    rows: Vec<Row>,
+    /// Where each begins.
+    lines: Vec<u64>,
+    names: Arc<[String]>,
+    body: InsertBody,
+    bad: Vec<BadRow>,
+    /// The last of them.
+    end: Begun,
+    /// How much of the file is read.
+    share: Option<f64>,
+}
+
+/// What reading comes to.
+enum Read {
+    Batch(Box<Batch>),
+    /// A row that is none ends it.
+    Bad(BadRow),
+    Failed(FileError),
+}
+
+/// A batch that is stored.
+struct Stored {
+    n_rows: u64,
+    bad: Vec<BadRow>,
+    end: Begun,
+    share: Option<f64>,
+}
+
+/// Where rows of which file go.
+pub(super) struct Target<'a> {
+    pub(super) service: &'a Datasets,
+    pub(super) dataset: DatasetId,
+    pub(super) file: &'a Sourced,
+    pub(super) limits: Limits,
+}
+
+/// What is told and noted meanwhile.
+pub(super) struct Notes<'a> {
+    pub(super) progress: Progress,
+    pub(super) kept: &'a mut Kept,
+    pub(super) outcome: Outcome,
+}
+
+/// Sends the rows of a file that come after `begun`.
+///
+/// # Errors
+/// If a row does not fit, the file breaks off, or the service refuses. What was stored by then is
+/// noted.
+pub(super) async fn send(
+    target: Target<'_>,
+    (options, plan): (ReadOptions, Plan),
+    begun: Begun,
+    mut notes: Notes<'_>,
+) -> anyhow::Result<Outcome> {
+    let (sender, batches) = mpsc::channel(BATCHES_AHEAD);
+    let (path, limits, dataset) = (target.file.path.clone(), target.limits, target.dataset);
+    let reading = spawn_blocking(move || {
+        let names: Arc<[String]> = plan.names().into();
+        let opened = Rows::open(&path, options, plan, begun.place);
+        let read = opened.and_then(|rows| {
+            Reader { rows, names, dataset, limits, at: begun, sender: sender.clone() }.run()
+        });
+        if let Err(error) = read {
+            // Where nobody listens the import has ended.
+            drop(sender.blocking_send(Read::Failed(error)));
+        }
+    });
+    let sent = pass_on(&target, batches, &mut notes).await;
+    notes.progress.clear();
+    notes.kept.write();
+    reading.await?;
+    let n_rows = notes.outcome.n_rows;
+    sent.with_context(|| format!("go on after {n_rows} rows"))?;
+    notes.progress.finish(n_rows, &format!("imported {}", target.file.shown()));
+    Ok(notes.outcome)
+}
+
+/// Sends batches, several at once where their rows follow one another: of two rows at one moment the
+/// later one is to win, and rows in their order are what a store likes best.
+async fn pass_on(
+    target: &Target<'_>,
+    mut batches: mpsc::Receiver<Read>,
+    notes: &mut Notes<'_>,
+) -> anyhow::Result<()> {
+    let mut under_way = FuturesOrdered::new();
+    // The newest moment that is under way.
+    let mut newest: Option<Timestamp> = None;
+    let mut waiting: Option<Box<Batch>> = None;
+    let (mut is_read, mut end) = (false, Ok(()));
+    loop {
+        let has_room = |batch: &mut Box<Batch>| {
+            let follows = newest.is_none_or(|newest| batch.first().is_none_or(|at| at > newest));
+            under_way.is_empty() || (under_way.len() < target.limits.n_in_flight && follows)
+        };
+        if let Some(batch) = waiting.take_if(has_room) {
+            let before = newest.filter(|_| !under_way.is_empty());
+            newest = before.max(batch.last());
+            under_way.push_back(stored(target, *batch));
+        }
+        tokio::select! {
+            read = batches.recv(), if waiting.is_none() && !is_read => match read {
+                Some(Read::Batch(batch)) => waiting = Some(batch),
+                Some(Read::Bad(BadRow { line, reason })) => {
+                    end = Err(anyhow!("{}:{line}: {reason}", target.file.shown()));
+                }
+                Some(Read::Failed(error)) => end = Err(error.into()),
+                None => is_read = true,
+            },
+            Some(stored) = under_way.next() => notes.acknowledge(stored?, target),
+            else => return end,
+        }
+    }
+}
+
+/// Stores a batch, again and again if need be. Rows that the service refuses are left out if that is
+/// wanted.
+async fn stored(target: &Target<'_>, batch: Batch) -> anyhow::Result<Stored> {
+    let Batch { mut rows, mut lines, names, mut body, mut bad, end, share } = batch;
+    let mut backoff = Backoff::new(RETRY.0, RETRY.1);
+    while !rows.is_empty() {
+        let Err(refused) = target.service.insert_body(&body).await else { break };
+        match refused {
+            ClientError::Rows { refusals, .. } => {
+                let refused = |idx: usize| refusals.iter().find(|(row_idx, _)| *row_idx == idx);
+                let told = lines.iter().enumerate().filter_map(|(idx, line)| {
+                    let (_, reason) = refused(idx)?;
+                    Some(BadRow { line: *line, reason: reason.clone() })
+                });
+                let told: Vec<_> = told.collect();
+                let Some(BadRow { line, reason }) = told.first() else {
+                    bail!("have rows taken that the service refuses without saying which");
+                };
+                if !target.limits.skips_bad {
+                    bail!("{}:{line}: {reason}", target.file.shown());
+                }
+                bad.extend(told);
+                let mut idx = 0..;
+                rows.retain(|_| idx.next().is_some_and(|idx| refused(idx).is_none()));
+                let mut idx = 0..;
+                lines.retain(|_| idx.next().is_some_and(|idx| refused(idx).is_none()));
+                body = InsertBody::of(target.dataset, &names, &rows);
+            }
+            error if passes(&error) && backoff.n_tries() < TRIES_MAX => {
+                let wait = backoff.next_wait();
+                sleep(error.retry_after().map_or(wait, |asked| asked.max(wait))).await;
+            }
+            error => return Err(error).context("store the rows"),
+        }
+    }
+    Ok(Stored { n_rows: rows.len() as u64, bad, end, share })
+}
+
+/// Whether what failed may do well a moment later.
+pub(in crate::cli::datasets) fn passes(error: &ClientError) -> bool {
+    match error {
+        ClientError::Reach { .. } | ClientError::TimedOut { .. } | ClientError::Limited { .. } => {
+            true
+        }
+        error => error.status().is_some_and(|status| status >= 500 || status == 408),
+    }
+}
+
+impl Notes<'_> {
+    fn acknowledge(&mut self, stored: Stored, target: &Target<'_>) {
+        self.outcome.n_rows += stored.n_rows;
+        for BadRow { line, reason } in stored.bad {
+            self.outcome.n_bad += 1;
+            if self.outcome.n_bad > BAD_TOLD_MAX {
+                continue;
+            }
+            self.progress.clear();
+            tell(&format!("left out {}:{line}: {reason}", target.file.shown()));
+            if self.outcome.n_bad == BAD_TOLD_MAX {
+                tell("further rows that are left out are only counted");
+            }
+        }
+        self.kept.note(target.file, target.dataset, stored.end);
+        self.progress.at(Done { n_rows: self.outcome.n_rows, share: stored.share });
+    }
+}
+
+impl Batch {
+    fn first(&self) -> Option<Timestamp> {
+        self.rows.iter().map(|row| row.timestamp).min()
+    }
+
+    fn last(&self) -> Option<Timestamp> {
+        self.rows.iter().map(|row| row.timestamp).max()
+    }
+}
+
+/// Reads batches on a thread of its own.
+struct Reader {
+    rows: Rows,
+    names: Arc<[String]>,
+    dataset: DatasetId,
+    limits: Limits,
+    at: Begun,
+    sender: mpsc::Sender<Read>,
+}
+
+impl Reader {
+    fn run(mut self) -> Result<(), FileError> {
+        let n_values = self.names.len().max(1);
+        let n_rows_max = self.limits.batch_rows.min(BATCH_VALUES_MAX / n_values).max(1);
+        loop {
+            let (mut rows, mut lines, mut bad) = (Vec::new(), Vec::new(), Vec::new());
+            let mut ends = None;
+            while rows.len() < n_rows_max && bad.len() < n_rows_max {
+                match self.rows.next_row() {
+                    Ok(Some(Ok(PlacedRow { row, place }))) => {
+                        rows.push(row);
+                        lines.push(place.line);
+                        self.at.n_rows += 1;
+                        self.at.place = place;
+                    }
+                    Ok(Some(Err(row))) if self.limits.skips_bad => bad.push(row),
+                    Ok(Some(Err(row))) => ends = Some(Ok(Some(row))),
+                    Ok(None) => ends = Some(Ok(None)),
+                    // What came before it counts.
+                    Err(error) => ends = Some(Err(error)),
+                }
+                if ends.is_some() {
+                    break;
+                }
+            }
+            if !self.hand_on((rows, lines), bad) {
+                return Ok(());
+            }
+            match ends {
+                None => {}
+                Some(Ok(None)) => return Ok(()),
+                Some(Ok(Some(row))) => {
+                    drop(self.sender.blocking_send(Read::Bad(row)));
+                    return Ok(());
+                }
+                Some(Err(error)) => return Err(error),
+            }
+        }
+    }
+
+    /// Hands on a batch; whether anybody takes it.
+    fn hand_on(&self, (rows, lines): (Vec<Row>, Vec<u64>), bad: Vec<BadRow>) -> bool {
+        let (n_read, n_all) = self.rows.progress_bytes();
+        #[expect(clippy::cast_precision_loss, reason = "a share for people")]
+        let share = n_all.map(|n_all| n_read as f64 / n_all.max(1) as f64);
+        let batch = Batch {
+            body: InsertBody::of(self.dataset, &self.names, &rows),
+            names: Arc::clone(&self.names),
+            rows,
+            lines,
+            bad,
+            end: self.at,
+            share,
+        };
+        self.sender.blocking_send(Read::Batch(Box::new(batch))).is_ok()
+    }
+}

@@ -1,0 +1,115 @@
+//! `triptych datasets list`: the datasets that a key sees.
+
+use anyhow::Context as _;
+use clap::Args;
+use client::datasets::{Datasets, DatasetsQuery};
+use model::dataset::Dataset;
+use wire::datasets::DatasetBody;
+
+use super::{
+    output::{plain, print, table, tell},
+    reach::{ReachFlags, pair},
+};
+
+/// Datasets asked for in one page.
+const PAGE_DATASETS: usize = 250;
+
+/// The most of a description that a line shows.
+const DESCRIPTION_CHARS: usize = 60;
+
+/// The flags of `datasets list`.
+#[derive(Debug, Args)]
+pub(crate) struct ListCommand {
+    /// Only those whose name or description contains this
+    #[arg(long, value_name = "TEXT", conflicts_with = "field")]
+    search: Option<String>,
+    /// Only those with this metadata field at this value, such as `ticker=btcusd`
+    #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
+    field: Option<(String, String)>,
+    /// At most this many
+    #[arg(long, default_value_t = 100, value_name = "NUMBER")]
+    limit: usize,
+    /// Print each as a line of JSON, as the service answers it
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    reach: ReachFlags,
+}
+
+/// Which datasets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// Those whose name or description contains the text; with none, all.
+    Search(String),
+    /// Those with a metadata field at a value.
+    Field(String, String),
+}
+
+/// Lists.
+///
+/// # Errors
+/// If the service cannot be asked.
+pub(super) async fn run(command: ListCommand) -> anyhow::Result<()> {
+    let service = command.reach.connect()?;
+    let wanted = match command.field {
+        Some((name, value)) => Wanted::Field(name, value),
+        None => Wanted::Search(command.search.unwrap_or_default()),
+    };
+    let (datasets, n_more) = listed(&service, &wanted, command.limit).await?;
+    if command.json {
+        for dataset in datasets {
+            print(&serde_json::to_string(&DatasetBody::from(dataset))?)?;
+        }
+        return Ok(());
+    }
+    if datasets.is_empty() {
+        tell(&format!("there are no such datasets at {}", service.address()));
+        return Ok(());
+    }
+    let row = |dataset: &Dataset| {
+        let text: String = dataset.description.chars().take(DESCRIPTION_CHARS).collect();
+        vec![dataset.id.to_string(), plain(&dataset.name), plain(&text)]
+    };
+    let rows: Vec<_> = datasets.iter().map(row).collect();
+    print(&table(&["id", "name", "description"], &rows, &[0]))?;
+    if n_more > 0 {
+        tell(&format!("{n_more} more; ask for them with --limit, or for fewer with --search"));
+    }
+    Ok(())
+}
+
+/// The first `limit` of the datasets that are wanted, and how many more there are.
+///
+/// # Errors
+/// If the service cannot be asked.
+pub(super) async fn listed(
+    service: &Datasets,
+    wanted: &Wanted,
+    limit: usize,
+) -> anyhow::Result<(Vec<Dataset>, u64)> {
+    let listing = || format!("list the datasets of {}", service.address());
+    let (mut datasets, mut n_all) = (Vec::new(), 0);
+    loop {
+        let n_wanted = PAGE_DATASETS.min(limit - datasets.len());
+        let page = match wanted {
+            Wanted::Search(text) => {
+                let query = DatasetsQuery {
+                    search: text.clone(),
+                    limit: Some(n_wanted),
+                    offset: datasets.len(),
+                };
+                service.list(&query).await
+            }
+            Wanted::Field(name, value) => service.search_from(name, value, datasets.len()).await,
+        };
+        let page = page.with_context(listing)?;
+        let is_last = page.datasets.is_empty() || !page.has_more;
+        datasets.extend(page.datasets);
+        n_all = page.n_datasets.unwrap_or(0).max(n_all).max(datasets.len() as u64);
+        datasets.truncate(limit);
+        if is_last || datasets.len() >= limit {
+            let n_more = n_all - datasets.len() as u64;
+            return Ok((datasets, n_more));
+        }
+    }
+}

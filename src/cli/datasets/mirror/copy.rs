@@ -1,0 +1,296 @@
+//! One dataset being copied: its place at the target, its columns, and the rows there are.
+
+use std::{sync::Arc, time::Duration};
+
+use ::datasets::file::plan::Plan;
+use anyhow::{Context as _, bail};
+use client::datasets::{Datasets, NamedRow, Order, Rows, RowsQuery, insert::InsertBody};
+use futures::{StreamExt as _, stream};
+use model::{
+    dataset::{Dataset, DatasetId, Dtype},
+    page::Limit,
+    resolution::Resolution,
+    row::Row,
+    timestamp::Timestamp,
+};
+use wire::datasets::{CreateColumn, CreateDataset};
+
+use super::{
+    Mirror,
+    fetch::{Fetched, STEP, fetch},
+    kept::Kept,
+};
+use crate::cli::datasets::{
+    output::plain,
+    progress::{Done, Progress},
+    replay::{patient, placed},
+};
+
+/// The span of a download, as the public service's own clients have it.
+const CHUNK: Duration = Duration::from_hours(14 * 24);
+
+/// Rows of one insert.
+const INSERT_ROWS: usize = 5_000;
+
+/// Before any row of a service: the first day of the calendar.
+const CALENDAR_BEGINS: Timestamp = Timestamp::from_seconds(-62_135_596_800);
+
+/// A dataset being copied.
+pub(super) struct Copy {
+    pub(super) mirror: Arc<Mirror>,
+    /// As it is at the source.
+    pub(super) dataset: Dataset,
+    target: DatasetId,
+    columns: Vec<(String, Dtype)>,
+    pub(super) kept: Kept,
+}
+
+impl Copy {
+    /// Finds the copy of `dataset`, or creates it, with all its columns.
+    ///
+    /// # Errors
+    /// If the target refuses, or has another dataset in its place.
+    pub(super) async fn open(mirror: Arc<Mirror>, dataset: Dataset) -> anyhow::Result<Self> {
+        let columns = columns(&mirror.source, dataset.id).await?;
+        let name = format!("{}{}", mirror.prefix, dataset.name);
+        let (target, is_new) = if let Some(target) = owned(&mirror.target, &name).await? {
+            let is_same =
+                target.description == dataset.description && target.metadata == dataset.metadata;
+            if !is_same {
+                let describing = || format!("describe dataset {name} like its original");
+                let described = patient(|| mirror.target.describe(&dataset, target.id)).await;
+                described.with_context(describing)?;
+            }
+            (target.id, false)
+        } else {
+            let column = |(name, dtype): &(String, Dtype)| CreateColumn {
+                name: name.clone(),
+                dtype: dtype.to_string(),
+            };
+            let body = CreateDataset {
+                name: name.clone(),
+                description: dataset.description.clone(),
+                metadata: dataset.metadata.clone(),
+                columns: columns.iter().map(column).collect(),
+                tags: mirror.give_tags.clone(),
+            };
+            let created = patient(|| mirror.target.create(&body)).await;
+            (created.with_context(|| format!("create dataset {name}"))?.id, true)
+        };
+        // What was copied to an earlier dataset of this number is not in the new one.
+        let kept = if is_new { Kept::default() } else { mirror.folder.read(dataset.id, target) };
+        let copy = Self { mirror, dataset, target, columns, kept };
+        copy.complete().await?;
+        Ok(copy)
+    }
+
+    /// Its name, for people.
+    pub(super) fn name(&self) -> String {
+        plain(&self.dataset.name)
+    }
+
+    /// Gives the target the columns that it lacks.
+    async fn complete(&self) -> anyhow::Result<()> {
+        let held = columns(&self.mirror.target, self.target).await?;
+        for (name, dtype) in &self.columns {
+            match held.iter().find(|(held, _)| held == name) {
+                Some((_, held)) if held == dtype => {}
+                Some((_, held)) => {
+                    bail!("copy column {name}, which is {dtype}: the copy has it as {held}")
+                }
+                None => {
+                    let adding = || format!("add column {name} to the copy");
+                    let target = &self.mirror.target;
+                    let added = patient(|| target.add_column(self.target, name, *dtype)).await;
+                    added.with_context(adding)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Stores all rows up to the newest that the source has now; returns how many came.
+    ///
+    /// # Errors
+    /// If rows cannot be fetched or stored. What is stored is kept, and gone on from.
+    pub(super) async fn backfill(&mut self) -> anyhow::Result<u64> {
+        let source = self.mirror.source.clone();
+        let Some(newest) = self.newest().await? else {
+            self.kept.is_whole = true;
+            self.keep()?;
+            return Ok(0);
+        };
+        let begin = match self.kept.done_until {
+            Some(done_until) => Some(done_until + STEP),
+            None => self.oldest().await?,
+        };
+        let begin = begin.unwrap_or(newest).max(self.mirror.start.unwrap_or(Timestamp::MIN));
+        let mut progress = Progress::new(format!("copying {}", self.name())).in_lines();
+        let plan = Plan::of_service(self.columns.iter().cloned());
+        let (id, mirror) = (self.dataset.id, Arc::clone(&self.mirror));
+        let fetch_one = async |(start, end): (Timestamp, Timestamp)| {
+            let _permit = mirror.downloads.acquire().await?;
+            let fetched = fetch(&source, (id, &plan), (start, end)).await?;
+            anyhow::Ok((fetched, end))
+        };
+        let chunks = stream::iter(chunks(begin, newest)).map(&fetch_one);
+        let mut chunks = std::pin::pin!(chunks.buffered(mirror.n_parallel));
+        let mut n_rows = 0;
+        while let Some(chunk) = chunks.next().await {
+            let (mut fetched, end) = chunk?;
+            loop {
+                n_rows += fetched.rows.len() as u64;
+                let until = fetched.until;
+                self.store(fetched).await?;
+                progress.at(Done { n_rows, share: share((begin, newest), until) });
+                if until >= end {
+                    break;
+                }
+                fetched = fetch_one((until + STEP, end)).await?.0;
+            }
+        }
+        self.kept.is_whole = true;
+        self.kept.done_until = self.kept.done_until.max(Some(newest));
+        self.keep()?;
+        Ok(n_rows)
+    }
+
+    async fn store(&mut self, fetched: Fetched) -> anyhow::Result<()> {
+        let Fetched { rows, until } = fetched;
+        self.insert(&rows).await?;
+        self.kept.done_until = self.kept.done_until.max(Some(until));
+        self.keep()
+    }
+
+    /// Stores rows of the stream, and keeps that they are.
+    ///
+    /// # Errors
+    /// If they are refused.
+    pub(super) async fn store_live(
+        &mut self,
+        rows: Vec<NamedRow>,
+        last_event_id: Option<String>,
+    ) -> anyhow::Result<()> {
+        let newest = rows.iter().map(|row| row.timestamp).max();
+        let start = self.mirror.start.unwrap_or(Timestamp::MIN);
+        let rows: Vec<_> = rows.into_iter().filter(|row| row.timestamp >= start).collect();
+        let is_known = |name: &String| self.columns.iter().any(|(known, _)| known == name);
+        if !rows.iter().all(|row| row.values.keys().all(is_known)) {
+            self.columns = columns(&self.mirror.source, self.dataset.id).await?;
+            self.complete().await?;
+        }
+        let rows: Vec<_> = rows.into_iter().map(|row| placed(row, &self.columns)).collect();
+        self.insert(&rows).await?;
+        self.kept.done_until = self.kept.done_until.max(newest);
+        self.kept.last_event_id = last_event_id.or_else(|| self.kept.last_event_id.take());
+        self.keep()
+    }
+
+    async fn insert(&self, rows: &[Row]) -> anyhow::Result<()> {
+        let names: Vec<String> = self.columns.iter().map(|(name, _)| name.clone()).collect();
+        for rows in rows.chunks(INSERT_ROWS) {
+            let body = InsertBody::of(self.target, &names, rows);
+            let target = &self.mirror.target;
+            patient(|| target.insert_body(&body)).await.context("store rows in the copy")?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn keep(&self) -> anyhow::Result<()> {
+        self.mirror.folder.write(self.dataset.id, self.target, &self.kept)
+    }
+
+    /// The moment of the newest row of the source.
+    pub(super) async fn newest(&self) -> anyhow::Result<Option<Timestamp>> {
+        let query = RowsQuery::newest(self.dataset.id, Resolution::Raw, Limit::clamped(1));
+        self.first_of(query).await
+    }
+
+    /// A moment that no row of the source is before.
+    async fn oldest(&self) -> anyhow::Result<Option<Timestamp>> {
+        let query = RowsQuery {
+            start: Some(CALENDAR_BEGINS),
+            order: Order::Ascending,
+            ..RowsQuery::newest(self.dataset.id, Resolution::Raw, Limit::clamped(1))
+        };
+        if let Ok(oldest) = self.first_of(query).await {
+            return Ok(oldest);
+        }
+        // Days are served without a limit to their span, by document 2.
+        let days = RowsQuery { start: None, resolution: Resolution::Day, ..query };
+        self.first_of(days).await
+    }
+
+    async fn first_of(&self, query: RowsQuery) -> anyhow::Result<Option<Timestamp>> {
+        let source = &self.mirror.source;
+        let page = patient(|| source.rows(&query)).await.context("look at the rows to copy")?;
+        Ok(match page.rows {
+            Rows::Raw(rows) => rows.first().map(|row| row.timestamp),
+            Rows::Buckets(buckets) => buckets.first().map(|bucket| bucket.timestamp),
+        })
+    }
+}
+
+/// The dataset called `name` that the key owns.
+async fn owned(target: &Datasets, name: &str) -> anyhow::Result<Option<Dataset>> {
+    let looking = || format!("look for dataset {name} at {}", target.address());
+    let Some(found) = patient(|| target.named(name)).await.with_context(looking)? else {
+        return Ok(None);
+    };
+    let access = patient(|| target.access(found.id, true)).await.with_context(looking)?;
+    if access.is_owner {
+        return Ok(Some(found));
+    }
+    bail!("copy to dataset {name}: it is another key's; choose a --prefix")
+}
+
+async fn columns(service: &Datasets, id: DatasetId) -> anyhow::Result<Vec<(String, Dtype)>> {
+    let columns = patient(|| service.columns(id)).await.context("read the columns")?;
+    Ok(columns.into_iter().map(|column| (column.name, column.dtype)).collect())
+}
+
+/// The spans from `begin` to `newest`, each of at most [`CHUNK`], both ends included.
+fn chunks(begin: Timestamp, newest: Timestamp) -> impl Iterator<Item = (Timestamp, Timestamp)> {
+    let mut next = Some(begin).filter(|begin| *begin <= newest);
+    std::iter::from_fn(move || {
+        let start = next?;
+        let end = (start + CHUNK - STEP).min(newest);
+        next = Some(end + STEP).filter(|start| *start <= newest);
+        Some((start, end))
+    })
+}
+
+fn share((begin, newest): (Timestamp, Timestamp), until: Timestamp) -> Option<f64> {
+    let whole = newest.since(begin).as_secs_f64();
+    (whole > 0.0).then(|| (until.since(begin).as_secs_f64() / whole).min(1.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(begin: &str, newest: &str, want: &[(&str, &str)]) {
+        let chunks = chunks(begin.parse().unwrap(), newest.parse().unwrap());
+        let got: Vec<_> = chunks.map(|(start, end)| (start.to_string(), end.to_string())).collect();
+        let want: Vec<_> =
+            want.iter().map(|&(start, end)| (start.to_owned(), end.to_owned())).collect();
+        assert_eq!(got, want);
+    }
+
+    #[test]
+    fn chunks_leave_no_moment_out_and_hold_none_twice() {
+        check(
+            "2026-01-01T00:00:00Z",
+            "2026-01-31T12:00:00Z",
+            &[
+                ("2026-01-01T00:00:00Z", "2026-01-14T23:59:59.999999Z"),
+                ("2026-01-15T00:00:00Z", "2026-01-28T23:59:59.999999Z"),
+                ("2026-01-29T00:00:00Z", "2026-01-31T12:00:00Z"),
+            ],
+        );
+        let one = "2026-01-01T00:00:00Z";
+        check(one, one, &[(one, one)]);
+        check("2026-01-02T00:00:00Z", one, &[]);
+    }
+}

@@ -1,0 +1,181 @@
+//! Rows of a range from a service, by bulk downloads that shrink where they fail.
+//!
+//! Rows come in their order, so that what came before a download broke off is not asked for again.
+
+use std::time::Duration;
+
+use ::datasets::file::plan::Plan;
+use anyhow::{Context as _, anyhow, bail};
+use client::{
+    datasets::{
+        Datasets,
+        download::{Download, DownloadQuery},
+        elements::{Elements, ElementsError},
+    },
+    error::ClientError,
+};
+use model::{dataset::DatasetId, resolution::Resolution, row::Row, timestamp::Timestamp};
+use task::backoff::Backoff;
+use tokio::time::sleep;
+
+use crate::cli::datasets::import::send::passes;
+
+/// The most rows taken from a download: what one insert takes, and tens of megabytes of memory. A
+/// download with more is left off there.
+pub(super) const ROWS_MAX: usize = 50_000;
+
+/// The shortest span that is halved. The public service's own clients go down to a day.
+const SPAN_MIN: Duration = Duration::from_mins(1);
+
+/// Failures at one span before it is halved, as the public service's own clients have it.
+const TRIES_MAX: u32 = 3;
+
+/// Failures in all before a dataset is given up.
+const FAILURES_MAX: u32 = 24;
+
+/// The first and the longest wait before another try.
+const RETRY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
+
+/// The smallest step of a moment.
+pub(super) const STEP: Duration = Duration::from_micros(1);
+
+/// Rows of a range, from its beginning on.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Fetched {
+    /// In their order.
+    pub(super) rows: Vec<Row>,
+    /// The moment up to which these are all.
+    pub(super) until: Timestamp,
+}
+
+/// Why a download is no more.
+enum Broken {
+    /// It failed, perhaps after some rows.
+    Failed(anyhow::Error),
+    /// The service wants to be asked later.
+    Later(Duration),
+    /// The span is wider than it serves.
+    TooWide,
+    /// The service refuses, and will again.
+    Refused(ClientError),
+}
+
+/// Fetches rows from `start` to `end`, both included: all of them, or those from the beginning on.
+///
+/// # Errors
+/// If it fails again and again, or the service refuses for good.
+pub(super) async fn fetch(
+    source: &Datasets,
+    (dataset, plan): (DatasetId, &Plan),
+    (start, mut end): (Timestamp, Timestamp),
+) -> anyhow::Result<Fetched> {
+    let mut backoff = Backoff::new(RETRY.0, RETRY.1);
+    let mut n_failed = 0;
+    loop {
+        let mut rows = Vec::new();
+        let done = download(source, (dataset, plan), (start, end), &mut rows).await;
+        let newest = rows.last().map(|row: &Row| row.timestamp);
+        match (done, newest) {
+            (Ok(Whole::All), _) => return Ok(Fetched { rows, until: end }),
+            // Rows that came before it broke are good.
+            (Ok(Whole::Part) | Err(Broken::Failed(_)), Some(until)) => {
+                return Ok(Fetched { rows, until });
+            }
+            (Ok(Whole::Part), None) => bail!("fetch rows: the service sends none"),
+            (Err(Broken::Later(wait)), _) => sleep(wait).await,
+            (Err(Broken::Refused(error)), _) => return Err(error).context("fetch rows"),
+            (Err(Broken::TooWide), _) => end = halved(start, end)?,
+            (Err(Broken::Failed(error)), None) => {
+                n_failed += 1;
+                if n_failed >= FAILURES_MAX {
+                    return Err(error);
+                }
+                sleep(backoff.next_wait()).await;
+                if n_failed % TRIES_MAX == 0 && end.since(start) > SPAN_MIN {
+                    end = halved(start, end)?;
+                }
+            }
+        }
+    }
+}
+
+/// Half of the way from `start` to `end`.
+fn halved(start: Timestamp, end: Timestamp) -> anyhow::Result<Timestamp> {
+    let span = end.since(start);
+    if span < SPAN_MIN {
+        bail!("fetch rows: the service serves not even a minute at a time");
+    }
+    Ok(start + span / 2)
+}
+
+/// Whether a download gave all rows of its range.
+enum Whole {
+    All,
+    Part,
+}
+
+async fn download(
+    source: &Datasets,
+    (dataset, plan): (DatasetId, &Plan),
+    (start, end): (Timestamp, Timestamp),
+    rows: &mut Vec<Row>,
+) -> Result<Whole, Broken> {
+    let query = DownloadQuery {
+        dataset,
+        resolution: Resolution::Raw,
+        start: Some(start),
+        end: Some(end),
+        output: "json",
+    };
+    let mut download: Download = source.download(&query).await?;
+    let mut elements = Elements::default();
+    while let Some(bytes) = download.next().await? {
+        elements.feed(&bytes, |object| {
+            let row = plan.row_of_json(object);
+            let row = row.map_err(|reason| anyhow!("understand a row: {reason}"))?;
+            if rows.last().is_some_and(|last: &Row| last.timestamp >= row.timestamp) {
+                let wrong = anyhow!("fetch rows: {} is out of order", row.timestamp);
+                return Err(Broken::Failed(wrong));
+            }
+            // Past the most, what has been read is still taken apart, and left.
+            if rows.len() < ROWS_MAX && (start..=end).contains(&row.timestamp) {
+                rows.push(row);
+            }
+            Ok(())
+        })?;
+        if rows.len() >= ROWS_MAX {
+            return Ok(Whole::Part);
+        }
+    }
+    elements.end()?;
+    Ok(Whole::All)
+}
+
+impl From<ClientError> for Broken {
+    fn from(error: ClientError) -> Self {
+        /// What the documents say of a range that is too wide.
+        const TOO_WIDE: &str = "time range exceeds maximum";
+        match error {
+            ClientError::Limited { retry_after, .. } => {
+                Self::Later(retry_after.unwrap_or(RETRY.1).max(RETRY.0))
+            }
+            ClientError::Refused { status: 400, message } if message.contains(TOO_WIDE) => {
+                Self::TooWide
+            }
+            error if error.status().is_some() && !passes(&error) => Self::Refused(error),
+            error => Self::Failed(anyhow::Error::new(error).context("fetch rows")),
+        }
+    }
+}
+
+impl From<ElementsError> for Broken {
+    fn from(error: ElementsError) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+impl From<anyhow::Error> for Broken {
+    fn from(error: anyhow::Error) -> Self {
+        Self::Failed(error)
+    }
+}

@@ -1,0 +1,139 @@
+//! Keeping a copy up to date by the source's stream.
+//!
+//! The stream is opened before the rows there are get copied, so that none falls in between; what
+//! it brings meanwhile waits, or is asked for again by its event's id.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use client::stream::unbroken::{self, Event, Had, Repeats};
+use task::group::Group;
+use tokio::{
+    sync::mpsc,
+    time::{Instant, timeout_at},
+};
+
+use super::copy::Copy;
+use crate::cli::datasets::output::tell;
+
+/// Batches of rows that wait. Then the source waits, too.
+const EVENTS_CAPACITY: usize = 8;
+
+/// How long the stream of a dataset with rows may take to bring the first.
+const BEGINS_WITHIN: Duration = Duration::from_mins(1);
+
+/// The stream of a dataset being copied.
+pub(super) struct Following {
+    events: mpsc::Receiver<Event>,
+    /// What came before the rows there were got copied.
+    first: Option<Event>,
+    /// Stops the stream.
+    group: Group,
+}
+
+impl Following {
+    /// Opens the stream of the source, where an earlier mirror left off or at its newest rows.
+    ///
+    /// # Errors
+    /// If it does not open.
+    pub(super) async fn begin(copy: &mut Copy, group: &Group) -> anyhow::Result<Option<Self>> {
+        let is_live = copy.mirror.is_live;
+        if !is_live && copy.kept.last_event_id.is_some() {
+            return Ok(None);
+        }
+        let (sender, mut events) = mpsc::channel(EVENTS_CAPACITY);
+        let last_event_id = copy.kept.last_event_id.clone();
+        let is_resumed = last_event_id.is_some();
+        let newest = copy.kept.done_until.filter(|_| is_resumed);
+        let had = Had { newest, last_event_id, repeats: Repeats::Give };
+        let (source, dataset) = (copy.mirror.source.clone(), copy.dataset.id);
+        let group = group.child();
+        group.spawn("follow a dataset", unbroken::follow(source, dataset, had, sender));
+        let mut first = None;
+        if !is_resumed {
+            let has_rows = copy.newest().await?.is_some();
+            first = begun(&mut events, has_rows).await.context("follow the dataset")?;
+            if let Some(Event::Rows { last_event_id, .. }) = &first {
+                // From here on the stream brings late rows, too.
+                copy.kept.last_event_id.clone_from(last_event_id);
+                copy.keep()?;
+            }
+        }
+        if !is_live {
+            group.shutdown().await;
+            return Ok(None);
+        }
+        Ok(Some(Self { events, first, group }))
+    }
+
+    /// Stores what comes, until the source refuses for good.
+    pub(super) async fn run(mut self, mut copy: Copy) {
+        let mut is_lost = false;
+        let mut first = self.first.take();
+        loop {
+            let event = match first.take() {
+                Some(event) => Some(event),
+                None => self.events.recv().await,
+            };
+            let Some(event) = event else { break };
+            if let Err(error) = take(&mut copy, event, &mut is_lost).await {
+                tell(&format!("{} is no longer kept up to date: {error:#}", copy.name()));
+                break;
+            }
+        }
+        self.group.shutdown().await;
+    }
+}
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        self.group.stop();
+    }
+}
+
+/// Waits until the stream is open and, where there are rows, has brought the first.
+async fn begun(
+    events: &mut mpsc::Receiver<Event>,
+    has_rows: bool,
+) -> anyhow::Result<Option<Event>> {
+    let deadline = Instant::now() + BEGINS_WITHIN;
+    loop {
+        match timeout_at(deadline, events.recv()).await {
+            Ok(Some(Event::Connected)) if !has_rows => return Ok(None),
+            Ok(Some(event @ Event::Rows { .. })) => return Ok(Some(event)),
+            Ok(Some(Event::Lost { why, .. })) if is_final(why.status()) => return Err(why.into()),
+            Ok(Some(_)) => {}
+            Ok(None) | Err(_) => bail!("see its rows within {} s", BEGINS_WITHIN.as_secs()),
+        }
+    }
+}
+
+/// Whether a refusal will not pass.
+const fn is_final(status: Option<u16>) -> bool {
+    matches!(status, Some(401 | 403 | 404))
+}
+
+async fn take(copy: &mut Copy, event: Event, is_lost: &mut bool) -> anyhow::Result<()> {
+    match event {
+        Event::Rows { rows, last_event_id } => copy.store_live(rows, last_event_id).await?,
+        Event::Connected if *is_lost => {
+            *is_lost = false;
+            tell(&format!("the stream of {} is back", copy.name()));
+        }
+        Event::Lost { why, .. } if is_final(why.status()) => return Err(why.into()),
+        Event::Lost { why, .. } if !*is_lost => {
+            *is_lost = true;
+            tell(&format!("the stream of {} is lost and tried again: {}", copy.name(), why.why()));
+        }
+        Event::Reset => {
+            tell(&format!("the stream of {} cannot go on: all rows are copied again", copy.name()));
+            copy.kept.done_until = None;
+            copy.kept.is_whole = false;
+            copy.kept.last_event_id = None;
+            copy.keep()?;
+            copy.backfill().await?;
+        }
+        Event::Connected | Event::Lost { .. } | Event::Heartbeat => {}
+    }
+    Ok(())
+}

@@ -1,0 +1,180 @@
+//! How far a long command is: a line that changes on a terminal, and now and then a line elsewhere.
+
+use std::{
+    io::{self, IsTerminal as _, Write as _},
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+/// How often the line changes on a terminal: often enough to look alive.
+const REDRAW_EVERY: Duration = Duration::from_millis(100);
+
+/// How often a line is written elsewhere: seldom enough for a log.
+const LINE_EVERY: Duration = Duration::from_secs(10);
+
+/// Cells of the bar.
+const BAR_CELLS: usize = 20;
+
+/// How far a command is.
+#[derive(Debug)]
+pub(super) struct Progress {
+    what: String,
+    began: Instant,
+    shown: Option<Instant>,
+    is_terminal: bool,
+    /// Rows that were there before: they count, but not for the rate.
+    n_rows_before: u64,
+}
+
+/// What is done.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct Done {
+    /// Rows.
+    pub(super) n_rows: u64,
+    /// How much of the whole, from 0 to 1, where that is known.
+    pub(super) share: Option<f64>,
+}
+
+impl Progress {
+    /// The progress of doing `what`.
+    pub(super) fn new(what: impl Into<String>) -> Self {
+        Self {
+            what: what.into(),
+            began: Instant::now(),
+            shown: None,
+            is_terminal: io::stderr().is_terminal(),
+            n_rows_before: 0,
+        }
+    }
+
+    /// The same where `n_rows` were done by an earlier command.
+    pub(super) fn after(self, n_rows: u64) -> Self {
+        Self { n_rows_before: n_rows, ..self }
+    }
+
+    /// The same by lines now and then, also on a terminal: several are under way.
+    pub(super) fn in_lines(self) -> Self {
+        Self { is_terminal: false, ..self }
+    }
+
+    /// Shows how far it is, if it is time to.
+    pub(super) fn at(&mut self, done: Done) {
+        let now = Instant::now();
+        let every = if self.is_terminal { REDRAW_EVERY } else { LINE_EVERY };
+        if now.duration_since(self.shown.unwrap_or(self.began)) < every {
+            return;
+        }
+        self.shown = Some(now);
+        let line = self.line(done);
+        // Where standard error is closed nobody wants to know.
+        drop(if self.is_terminal {
+            write!(io::stderr(), "\r{line}\x1b[K")
+        } else {
+            writeln!(io::stderr(), "triptych: {line}")
+        });
+    }
+
+    /// Clears the line on a terminal, so that something else can be said.
+    pub(super) fn clear(&mut self) {
+        if self.is_terminal && self.shown.take().is_some() {
+            drop(write!(io::stderr(), "\r\x1b[K"));
+        }
+    }
+
+    /// Says what was done in all.
+    pub(super) fn finish(mut self, n_rows: u64, did: &str) {
+        self.clear();
+        let elapsed = self.began.elapsed();
+        let rate = rate(n_rows.saturating_sub(self.n_rows_before), elapsed);
+        let rows = count(n_rows);
+        let seconds = elapsed.as_secs_f64();
+        super::output::tell(&format!("{did}: {rows} rows in {seconds:.1} s, {rate} rows/s"));
+    }
+
+    fn line(&self, done: Done) -> String {
+        let elapsed = self.began.elapsed();
+        let rate = rate(done.n_rows.saturating_sub(self.n_rows_before), elapsed);
+        let mut line = self.what.clone();
+        if let Some(share) = done.share {
+            line = format!("{line}  {}  {:>3.0} %", bar(share), 100.0 * share);
+        }
+        line = format!("{line}  {} rows  {rate} rows/s", count(done.n_rows));
+        match done.share.and_then(|share| left(share, elapsed)) {
+            Some(left) => format!("{line}  {} left", clock(left)),
+            None => line,
+        }
+    }
+}
+
+fn bar(share: f64) -> String {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "a share of a few cells"
+    )]
+    let n_full = (share.clamp(0.0, 1.0) * BAR_CELLS as f64).round() as usize;
+    format!("{}{}", "█".repeat(n_full), "░".repeat(BAR_CELLS.saturating_sub(n_full)))
+}
+
+/// How long it will take, if it goes on as it went.
+fn left(share: f64, elapsed: Duration) -> Option<Duration> {
+    (share > 0.005).then(|| elapsed.mul_f64(((1.0 - share) / share).max(0.0)))
+}
+
+fn clock(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    match seconds / 3600 {
+        0 => format!("{}:{:02}", seconds / 60, seconds % 60),
+        hours => format!("{hours}:{:02}:{:02}", seconds / 60 % 60, seconds % 60),
+    }
+}
+
+fn rate(n_rows: u64, elapsed: Duration) -> String {
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "for people"
+    )]
+    let rate = (n_rows as f64 / elapsed.as_secs_f64().max(1e-3)) as u64;
+    count(rate)
+}
+
+/// A number of rows for people: whole up to 9999, then thousands and millions.
+pub(super) fn count(n_rows: u64) -> String {
+    #[expect(clippy::cast_precision_loss, reason = "for people")]
+    let number = n_rows as f64;
+    match n_rows {
+        0..10_000 => n_rows.to_string(),
+        10_000..1_000_000 => format!("{:.1} k", number / 1e3),
+        _ => format!("{:.2} M", number / 1e6),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_line_tells_share_rate_and_time_left() {
+        let progress = Progress::new("importing a.csv").after(500);
+        tokio::time::advance(Duration::from_secs(100)).await;
+        let line = progress.line(Done { n_rows: 100_500, share: Some(0.25) });
+        let bar = "█████░░░░░░░░░░░░░░░";
+        assert_eq!(
+            line,
+            format!("importing a.csv  {bar}   25 %  100.5 k rows  1000 rows/s  5:00 left")
+        );
+        let line = progress.line(Done { n_rows: 500, share: None });
+        assert_eq!(line, "importing a.csv  500 rows  0 rows/s");
+    }
+
+    #[test]
+    fn numbers_are_short() {
+        let counts = [9_999, 10_000, 2_500_000].map(count);
+        assert_eq!(counts, ["9999", "10.0 k", "2.50 M"]);
+        assert_eq!(clock(Duration::from_secs(3725)), "1:02:05");
+    }
+}

@@ -1,0 +1,131 @@
+//! Which service is meant, which key goes with it, and which dataset.
+
+use std::{fs, path::Path, path::PathBuf};
+
+use anyhow::{Context as _, bail};
+use clap::Args;
+use client::{datasets::Datasets, transport::Transport};
+use model::{
+    dataset::{Dataset, DatasetId},
+    key::ApiKey,
+    timestamp::Timestamp,
+};
+
+use crate::cli::config::{self, AddressFlags, KEY_VARIABLE};
+
+/// Where `datasets serve` serves unless told otherwise.
+const USUAL_ADDRESS: &str = "http://127.0.0.1:8081/api";
+
+/// What a service answers where there is no such dataset, or none for the key.
+pub(super) const NOT_FOUND: u16 = 404;
+
+/// Which service.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Which service")]
+pub(super) struct ReachFlags {
+    /// The dataset service's address, ending in `/api` [default: the profile's, else
+    /// that of `datasets serve` on this machine]
+    #[arg(long, env = "TRIPTYCH_DATASETS", value_name = "URL")]
+    datasets: Option<String>,
+    /// The profile of the configuration file to take the address from
+    #[arg(long, env = "TRIPTYCH_PROFILE", value_name = "NAME")]
+    profile: Option<String>,
+    /// Read the API key from this file, not from `TRIPTYCH_API_KEY`
+    #[arg(long, env = "TRIPTYCH_API_KEY_FILE", value_name = "FILE")]
+    key_file: Option<PathBuf>,
+}
+
+impl ReachFlags {
+    /// The service that the flags, the environment or a profile name.
+    ///
+    /// # Errors
+    /// If they name none that could be one, or there is no key.
+    pub(super) fn connect(self) -> anyhow::Result<Datasets> {
+        let Self { datasets, profile, key_file } = self;
+        let flags = AddressFlags { datasets, profile, ..AddressFlags::default() };
+        let address = config::profile(flags)?.and_then(|profile| profile.datasets);
+        let key = match key_file {
+            Some(path) => Some(key_of(&path)?),
+            None => config::api_key()?,
+        };
+        let Some(key) = key else {
+            bail!("use the dataset service without a key: set {KEY_VARIABLE}, or name --key-file")
+        };
+        connect(address.as_deref().unwrap_or(USUAL_ADDRESS), key)
+    }
+}
+
+/// The service at `address`.
+///
+/// # Errors
+/// If it is none.
+pub(super) fn connect(address: &str, key: ApiKey) -> anyhow::Result<Datasets> {
+    let transport = Transport::new(address, Some(key)).context("use the dataset service")?;
+    Ok(Datasets::new(transport))
+}
+
+/// The key in the file at `path`.
+///
+/// # Errors
+/// If there is none. What is there is not repeated.
+pub(super) fn key_of(path: &Path) -> anyhow::Result<ApiKey> {
+    let shown = path.display();
+    let text = fs::read_to_string(path).with_context(|| format!("read the API key in {shown}"))?;
+    text.trim().parse().with_context(|| format!("use the API key in {shown}"))
+}
+
+/// The dataset called `name`, or of that number.
+///
+/// # Errors
+/// If the key sees none.
+pub(super) async fn find(service: &Datasets, name: &str) -> anyhow::Result<Dataset> {
+    match look_up(service, name).await? {
+        Some(dataset) => Ok(dataset),
+        None => bail!(
+            "find dataset {name} at {}: there is none, or none that this key may see (perhaps \
+             `triptych datasets tags --acquire public` helps)",
+            service.address()
+        ),
+    }
+}
+
+/// The dataset called `name`, or of that number; none where the key sees none.
+///
+/// # Errors
+/// Those of a broken line.
+pub(super) async fn look_up(service: &Datasets, name: &str) -> anyhow::Result<Option<Dataset>> {
+    let looking = || format!("look for dataset {name} at {}", service.address());
+    let Ok(id) = name.parse::<DatasetId>() else {
+        return service.named(name).await.with_context(looking);
+    };
+    match service.dataset(id).await {
+        Ok(dataset) => Ok(Some(dataset)),
+        // A name may be a number, too.
+        Err(error) if error.status() == Some(NOT_FOUND) => {
+            service.named(name).await.with_context(looking)
+        }
+        Err(error) => Err(error).with_context(looking),
+    }
+}
+
+/// Reads a moment: RFC 3339, or a date alone, which begins at midnight UTC.
+///
+/// # Errors
+/// If it is none.
+pub(super) fn moment(text: &str) -> Result<Timestamp, String> {
+    let midnight = || format!("{text}T00:00:00Z").parse();
+    text.parse().or_else(|_| midnight()).map_err(|_| {
+        "a moment is RFC 3339, such as 2026-07-30T21:57:00Z, or a date such as 2026-07-30".into()
+    })
+}
+
+/// Reads `NAME=VALUE`.
+///
+/// # Errors
+/// If it is none.
+pub(super) fn pair(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("it is NAME=VALUE".to_owned()),
+    }
+}

@@ -1,0 +1,351 @@
+//! `triptych datasets replay`: history once more, as if it were live.
+
+mod pace;
+
+use std::{path::PathBuf, time::Duration};
+
+use ::datasets::file::{
+    FileError, Format, Place, PlacedRow, ReadOptions, Rows as FileRows,
+    plan::{Plan, PlannedColumn},
+    survey::survey,
+};
+use anyhow::{Context as _, anyhow, bail};
+use clap::Args;
+use client::{
+    datasets::{
+        Datasets, NamedRow, Order, Rows, RowsQuery,
+        insert::{FlatLines, InsertBody},
+    },
+    error::ClientError,
+};
+use model::{
+    dataset::{DatasetId, Dtype},
+    page::{Limit, ROWS_MAX},
+    resolution::Resolution,
+    row::Row,
+    timestamp::Timestamp,
+};
+use task::{backoff::Backoff, clock::Clock, group::Group};
+use tokio::{
+    sync::mpsc,
+    task::spawn_blocking,
+    time::{Instant, sleep, sleep_until},
+};
+use wire::datasets::{CreateColumn, CreateDataset};
+
+use self::pace::{Pace, Speed, Times};
+use super::{
+    import::send::passes,
+    output::{plain, tell, write},
+    progress::{Done, Progress},
+    reach::{ReachFlags, find, look_up, moment},
+};
+
+/// Shown below the help of `datasets replay`.
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  triptych datasets replay btcusd                             to standard output, a minute a minute
+  triptych datasets replay btcusd --speed 60x --to rehearsal  into a dataset, an hour a minute
+  triptych datasets replay btcusd.csv --speed max --times keep --to btcusd
+  triptych datasets replay btcusd --start 2026-03-01 --end 2026-03-02 | my-model
+
+Rows come when they are due by the clock, however long each takes to send: a late one does not delay
+the next. With --times now (unless told otherwise) a row carries the moment at which it is due.";
+
+/// Rows sent at once, where several are due.
+const BATCH_ROWS_MAX: usize = 5_000;
+
+/// Batches read ahead.
+const BATCHES_AHEAD: usize = 2;
+
+/// Tries of a batch before the replay gives up: about a minute.
+const TRIES_MAX: u32 = 8;
+
+/// The first and the longest wait before another try.
+const RETRY: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(15));
+
+/// The flags of `datasets replay`.
+#[derive(Debug, Args)]
+pub(crate) struct ReplayCommand {
+    /// What to replay: a dataset's number or name, or a file
+    source: String,
+    /// Send the rows to this dataset, which is created if need be [default: standard output, as
+    /// lines of JSON]
+    #[arg(long, value_name = "DATASET")]
+    to: Option<String>,
+    /// How much faster than it happened, such as `60x`; `max` is as fast as it goes
+    #[arg(long, default_value = "1x", value_name = "SPEED")]
+    speed: Speed,
+    /// `now`: a row carries the moment at which it is due; `keep`: the one it has
+    #[arg(long, default_value = "now", value_name = "TIMES")]
+    times: Times,
+    /// Begin at this moment of history
+    #[arg(long, value_name = "MOMENT", value_parser = moment)]
+    start: Option<Timestamp>,
+    /// End after this moment of history
+    #[arg(long, value_name = "MOMENT", value_parser = moment)]
+    end: Option<Timestamp>,
+    #[command(flatten)]
+    reach: ReachFlags,
+}
+
+/// The columns of rows, in the order of their values.
+type Columns = Vec<(String, Dtype)>;
+
+/// Rows in their order, or why there are no more.
+type Batch = anyhow::Result<Vec<Row>>;
+
+/// Replays.
+///
+/// # Errors
+/// If there is no such dataset or file, or rows are not taken.
+pub(super) async fn run(command: ReplayCommand) -> anyhow::Result<()> {
+    let group = Group::default();
+    let (sender, mut batches) = mpsc::channel(BATCHES_AHEAD);
+    let path = PathBuf::from(&command.source);
+    let span = (command.start, command.end);
+    let (columns, service) = if path.is_file() {
+        let columns = read_file(&group, path, sender).await?;
+        let service = command.to.as_ref().map(|_| command.reach.connect());
+        (columns, service.transpose()?)
+    } else {
+        let service = command.reach.connect()?;
+        let columns = read_dataset(&group, &service, (&command.source, span), sender).await?;
+        (columns, Some(service))
+    };
+    let mut sink = Sink::open(service, command.to.as_deref(), &columns).await?;
+    let mut pace = Pace::new(command.speed, command.times, Clock::system().now());
+    let mut progress = Progress::new(format!("replaying {}", plain(&command.source)));
+    let replayed = replay(&mut batches, span, &mut pace, &mut sink, &mut progress).await;
+    group.shutdown().await;
+    progress.clear();
+    let n_rows = replayed?;
+    if command.to.is_some() {
+        progress.finish(n_rows, &format!("replayed {}", plain(&command.source)));
+    }
+    Ok(())
+}
+
+/// Sends each row when it is due; returns how many there were.
+async fn replay(
+    batches: &mut mpsc::Receiver<Batch>,
+    (start, end): (Option<Timestamp>, Option<Timestamp>),
+    pace: &mut Pace,
+    sink: &mut Sink,
+    progress: &mut Progress,
+) -> anyhow::Result<u64> {
+    let mut n_rows = 0;
+    let mut due = Vec::new();
+    while let Some(batch) = batches.recv().await {
+        for mut row in batch? {
+            let is_wanted = start.is_none_or(|start| row.timestamp >= start)
+                && end.is_none_or(|end| row.timestamp <= end);
+            if !is_wanted {
+                continue;
+            }
+            let (at, moment) = pace.next(row.timestamp);
+            if at.is_some_and(|at| at > Instant::now()) || due.len() >= BATCH_ROWS_MAX {
+                n_rows += sink.send(&mut due).await?;
+                progress.at(Done { n_rows, share: None });
+            }
+            if let Some(at) = at {
+                sleep_until(at).await;
+            }
+            row.timestamp = moment;
+            due.push(row);
+        }
+    }
+    n_rows += sink.send(&mut due).await?;
+    Ok(n_rows)
+}
+
+/// Reads a file on a thread of its own.
+async fn read_file(
+    group: &Group,
+    path: PathBuf,
+    sender: mpsc::Sender<Batch>,
+) -> anyhow::Result<Columns> {
+    let shown = path.display().to_string();
+    let Some(format) = Format::of_name(&path) else {
+        bail!("see how {shown} is written: its name ends in neither .csv, .ndjson nor .parquet")
+    };
+    let options = ReadOptions { format, delimiter: None };
+    let surveyed = path.clone();
+    let survey = spawn_blocking(move || survey(&surveyed, options)).await?;
+    let survey = survey.with_context(|| format!("read {shown}"))?;
+    let (time, unit) = survey.time(None).with_context(|| format!("read {shown}"))?;
+    let mut plan = Plan::new(time, unit);
+    for field in survey.fields.iter().filter(|field| field.name != time) {
+        let column = PlannedColumn { name: field.name.clone(), dtype: field.dtype };
+        plan.column(&field.name, column);
+    }
+    let columns = plan.columns().iter().map(|column| (column.name.clone(), column.dtype)).collect();
+    group.spawn("read a file", async move {
+        let ended = sender.clone();
+        let read = spawn_blocking(move || file_rows(&path, options, plan, &sender)).await;
+        let failed = match read {
+            Ok(Ok(())) => return,
+            Ok(Err(error)) => error.context(format!("read {shown}")),
+            Err(error) => error.into(),
+        };
+        // Where nobody listens the replay has ended.
+        drop(ended.send(Err(failed)).await);
+    });
+    Ok(columns)
+}
+
+fn file_rows(
+    path: &std::path::Path,
+    options: ReadOptions,
+    plan: Plan,
+    sender: &mpsc::Sender<Batch>,
+) -> anyhow::Result<()> {
+    let mut rows = FileRows::open(path, options, plan, Place::default())?;
+    let mut batch = Vec::new();
+    while let Some(row) = rows.next_row().map_err(|error: FileError| anyhow!(error))? {
+        match row {
+            Ok(PlacedRow { row, .. }) => batch.push(row),
+            Err(bad) => bail!("line {}: {}", bad.line, bad.reason),
+        }
+        if batch.len() >= BATCH_ROWS_MAX
+            && sender.blocking_send(Ok(std::mem::take(&mut batch))).is_err()
+        {
+            return Ok(());
+        }
+    }
+    drop(sender.blocking_send(Ok(batch)));
+    Ok(())
+}
+
+/// Reads a dataset page by page, as far as somebody takes the rows: a download would not wait.
+async fn read_dataset(
+    group: &Group,
+    service: &Datasets,
+    (name, (start, end)): (&str, (Option<Timestamp>, Option<Timestamp>)),
+    sender: mpsc::Sender<Batch>,
+) -> anyhow::Result<Columns> {
+    let dataset = find(service, name).await?.id;
+    let columns = service.columns(dataset).await.context("read the columns")?;
+    let columns: Columns = columns.into_iter().map(|column| (column.name, column.dtype)).collect();
+    let mut query = RowsQuery {
+        dataset,
+        resolution: Resolution::Raw,
+        start: None,
+        end,
+        // A cursor before the first row: the widest span is for queries without one.
+        after: Some(start.unwrap_or(Timestamp::MIN) - Duration::from_micros(1)),
+        limit: Limit::clamped(ROWS_MAX / 10),
+        order: Order::Ascending,
+    };
+    let (service, names) = (service.clone(), columns.clone());
+    group.spawn("read a dataset", async move {
+        loop {
+            let page = match page(&service, &query).await {
+                Ok(page) => page,
+                Err(error) => {
+                    drop(sender.send(Err(error)).await);
+                    return;
+                }
+            };
+            let rows = page.0.into_iter().map(|row| placed(row, &names)).collect();
+            query.after = page.1;
+            if sender.send(Ok(rows)).await.is_err() || query.after.is_none() {
+                return;
+            }
+        }
+    });
+    Ok(columns)
+}
+
+async fn page(
+    service: &Datasets,
+    query: &RowsQuery,
+) -> anyhow::Result<(Vec<NamedRow>, Option<Timestamp>)> {
+    let page = patient(|| service.rows(query)).await.context("read rows")?;
+    match page.rows {
+        Rows::Raw(rows) => Ok((rows, page.next)),
+        Rows::Buckets(_) => bail!("read rows: the service sends buckets"),
+    }
+}
+
+/// A row with its values in the order of `columns`.
+pub(super) fn placed(mut row: NamedRow, columns: &[(String, Dtype)]) -> Row {
+    let values = columns.iter().map(|(name, _)| row.values.remove(name)).collect();
+    Row { timestamp: row.timestamp, values }
+}
+
+/// Asks again where what failed may do well a moment later.
+pub(super) async fn patient<T, A>(mut ask: impl FnMut() -> A) -> Result<T, ClientError>
+where
+    A: Future<Output = Result<T, ClientError>>,
+{
+    let mut backoff = Backoff::new(RETRY.0, RETRY.1);
+    loop {
+        match ask().await {
+            Err(error) if passes(&error) && backoff.n_tries() < TRIES_MAX => {
+                let wait = backoff.next_wait();
+                sleep(error.retry_after().map_or(wait, |asked| asked.max(wait))).await;
+            }
+            done => return done,
+        }
+    }
+}
+
+/// Where rows go.
+enum Sink {
+    Stdout(FlatLines),
+    Dataset { service: Datasets, dataset: DatasetId, names: Vec<String> },
+}
+
+impl Sink {
+    async fn open(
+        service: Option<Datasets>,
+        to: Option<&str>,
+        columns: &Columns,
+    ) -> anyhow::Result<Self> {
+        let names: Vec<String> = columns.iter().map(|(name, _)| name.clone()).collect();
+        let (Some(to), Some(service)) = (to, service) else {
+            return Ok(Self::Stdout(FlatLines::new(&names)));
+        };
+        let found = look_up(&service, to).await?;
+        let dataset = if let Some(dataset) = found {
+            dataset.id
+        } else {
+            let column = |(name, dtype): &(String, Dtype)| CreateColumn {
+                name: name.clone(),
+                dtype: dtype.to_string(),
+            };
+            let columns = columns.iter().map(column).collect();
+            let body = CreateDataset { name: to.to_owned(), columns, ..CreateDataset::default() };
+            let created = service.create(&body).await;
+            let id = created.with_context(|| format!("create dataset {to}"))?.id;
+            tell(&format!("created dataset {id}, {}", plain(to)));
+            id
+        };
+        Ok(Self::Dataset { service, dataset, names })
+    }
+
+    /// Sends rows, of which none are left then; returns how many there were.
+    async fn send(&mut self, rows: &mut Vec<Row>) -> anyhow::Result<u64> {
+        let n_rows = rows.len() as u64;
+        if rows.is_empty() {
+            return Ok(0);
+        }
+        match self {
+            Self::Stdout(lines) => {
+                let mut text = Vec::new();
+                for row in rows.iter() {
+                    lines.push(&mut text, row);
+                }
+                write(&text)?;
+            }
+            Self::Dataset { service, dataset, names } => {
+                let body = InsertBody::of(*dataset, names, rows);
+                let sent = patient(|| service.insert_body(&body)).await;
+                sent.context("send rows")?;
+            }
+        }
+        rows.clear();
+        Ok(n_rows)
+    }
+}

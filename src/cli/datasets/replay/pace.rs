@@ -1,0 +1,175 @@
+//! When a row of history is due, and which moment it carries then.
+
+use std::{str::FromStr, time::Duration};
+
+use model::timestamp::Timestamp;
+use tokio::time::Instant;
+
+/// How much faster than it happened.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Speed {
+    /// So many times.
+    Times(f64),
+    /// As fast as it goes.
+    Max,
+}
+
+/// Which moment a row carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Times {
+    /// The one at which it is due.
+    Now,
+    /// The one it has.
+    Keep,
+}
+
+impl FromStr for Speed {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == "max" {
+            return Ok(Self::Max);
+        }
+        let number: Option<f64> = text.strip_suffix('x').unwrap_or(text).parse().ok();
+        let number = number.filter(|number| number.is_finite() && *number > 0.0);
+        number.map(Self::Times).ok_or_else(|| "a speed is such as 1x, 0.5x, 60x, or max".to_owned())
+    }
+}
+
+impl FromStr for Times {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "now" => Ok(Self::Now),
+            "keep" => Ok(Self::Keep),
+            _ => Err("times are now or keep".to_owned()),
+        }
+    }
+}
+
+/// When rows are due. Each is counted from the first, so that delays do not add up.
+#[derive(Debug)]
+pub(super) struct Pace {
+    speed: Speed,
+    times: Times,
+    /// The date when it began, in whole seconds.
+    date: Timestamp,
+    began: Instant,
+    first: Option<Timestamp>,
+    /// The moments of the row before: the one it has, and the one it carries.
+    last: Option<(Timestamp, Timestamp)>,
+}
+
+impl Pace {
+    /// Begins at this instant, which is at `date`.
+    pub(super) fn new(speed: Speed, times: Times, date: Timestamp) -> Self {
+        let date = Timestamp::from_seconds(date.seconds());
+        Self { speed, times, date, began: Instant::now(), first: None, last: None }
+    }
+
+    /// When a row of `moment` is due, none for at once; and the moment that it carries.
+    pub(super) fn next(&mut self, moment: Timestamp) -> (Option<Instant>, Timestamp) {
+        if self.first.is_none() {
+            // What it takes to read the first row delays none.
+            self.began = Instant::now();
+        }
+        let first = *self.first.get_or_insert(moment);
+        let since = moment.since(first);
+        let (at, passed) = match self.speed {
+            Speed::Max => (None, since),
+            Speed::Times(times) => {
+                // Longer than any process lives.
+                let longest = Duration::from_hours(24 * 36_500);
+                let passed = Duration::try_from_secs_f64(since.as_secs_f64() / times);
+                let passed = passed.unwrap_or(longest).min(longest);
+                (Some(self.began + passed), passed)
+            }
+        };
+        let mut carried = match self.times {
+            Times::Keep => moment,
+            // In history a row has a moment to itself, so it has here.
+            Times::Now => self.date + passed,
+        };
+        if self.times == Times::Now
+            && let Some((before, carried_before)) = self.last
+            && moment > before
+        {
+            carried = carried.max(carried_before + Duration::from_micros(1));
+        }
+        self.last = Some((moment, carried));
+        (at, carried)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DATE: &str = "2026-11-21T10:00:00Z";
+
+    /// The seconds after the beginning at which rows of these are due, and the moments they carry.
+    #[track_caller]
+    fn check(speed: &str, times: Times, rows: &[&str], want: &[(Option<f64>, &str)]) {
+        let mut pace = Pace::new(speed.parse().unwrap(), times, DATE.parse().unwrap());
+        let began = pace.began;
+        let got: Vec<_> = rows
+            .iter()
+            .map(|row| {
+                let (at, moment) = pace.next(row.parse().unwrap());
+                (at.map(|at| at.duration_since(began).as_secs_f64()), moment.to_string())
+            })
+            .collect();
+        let want: Vec<_> = want.iter().map(|(at, moment)| (*at, (*moment).to_owned())).collect();
+        assert_eq!(got, want);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn rows_are_due_by_the_clock_and_carry_when() {
+        let rows = ["2020-01-01T00:00:00Z", "2020-01-01T00:01:00Z", "2020-01-01T01:00:00Z"];
+        check(
+            "60x",
+            Times::Now,
+            &rows,
+            &[
+                (Some(0.0), "2026-11-21T10:00:00Z"),
+                (Some(1.0), "2026-11-21T10:00:01Z"),
+                (Some(60.0), "2026-11-21T10:01:00Z"),
+            ],
+        );
+        check("0.5", Times::Keep, &rows[..2], &[(Some(0.0), rows[0]), (Some(120.0), rows[1])]);
+        check(
+            "max",
+            Times::Now,
+            &rows,
+            &[
+                (None, "2026-11-21T10:00:00Z"),
+                (None, "2026-11-21T10:01:00Z"),
+                (None, "2026-11-21T11:00:00Z"),
+            ],
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn however_fast_no_two_rows_carry_one_moment() {
+        let rows =
+            ["2020-01-01T00:00:00Z", "2020-01-01T00:00:00.000001Z", "2020-01-01T00:00:00.000002Z"];
+        check(
+            "1000000x",
+            Times::Now,
+            &rows,
+            &[
+                (Some(0.0), "2026-11-21T10:00:00Z"),
+                (Some(0.0), "2026-11-21T10:00:00.000001Z"),
+                (Some(0.0), "2026-11-21T10:00:00.000002Z"),
+            ],
+        );
+    }
+
+    #[test]
+    fn what_is_no_speed_is_refused() {
+        for text in ["0x", "-1x", "fast", "infx", ""] {
+            assert!(text.parse::<Speed>().is_err(), "{text}");
+        }
+    }
+}

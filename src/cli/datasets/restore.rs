@@ -1,0 +1,46 @@
+//! `triptych datasets restore`: a copy of a store in the place of the store.
+
+use std::path::PathBuf;
+
+use ::datasets::upkeep;
+use anyhow::{Context as _, bail};
+use clap::Args;
+use tokio::task::spawn_blocking;
+
+use super::{output::tell, progress::count, verify::StoreFlags};
+
+/// Shown below the help of `datasets restore`.
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  triptych datasets restore datasets-2026-07-30.db --yes
+
+The copy is verified before it takes the store's place; the service must not run. Whatever was
+stored since the copy was made is lost.";
+
+/// The flags of `datasets restore`.
+#[derive(Debug, Args)]
+pub(crate) struct RestoreCommand {
+    /// The copy, which stays as it is
+    from: PathBuf,
+    /// Mean it: what is stored now is lost
+    #[arg(long)]
+    yes: bool,
+    #[command(flatten)]
+    store: StoreFlags,
+}
+
+/// Restores.
+///
+/// # Errors
+/// If it is not meant, a service uses the store, or the copy is not sound.
+pub(super) async fn run(command: RestoreCommand) -> anyhow::Result<()> {
+    let (from, path) = (command.from, command.store.path()?);
+    if path.exists() && !command.yes {
+        bail!("replace {} unless it is meant: say so with --yes", path.display());
+    }
+    let told = format!("restored {} to {}", from.display(), path.display());
+    let report = spawn_blocking(move || upkeep::restore(&from, &path)).await?;
+    let report = report.context("restore")?;
+    tell(&format!("{told}: {} datasets, {} rows", report.n_datasets, count(report.n_rows)));
+    Ok(())
+}

@@ -1,0 +1,98 @@
+//! `triptych datasets serve`: the service itself.
+
+use std::{path::PathBuf, time::Duration};
+
+use ::datasets::{
+    DatasetsOptions, DatasetsService, HEARTBEAT_EVERY, LoadOptions, MarketOptions, MetadataFilters,
+    ReadOptions,
+};
+use anyhow::Context as _;
+use clap::{Args, ValueEnum};
+use task::{clock::Clock, group::Group};
+
+use crate::cli::{
+    gate::{GateFlags, PortalFlags},
+    log,
+    place::Place,
+    stop,
+};
+
+/// The flags of `datasets serve`.
+#[derive(Debug, Args)]
+pub(crate) struct ServeCommand {
+    /// Where to serve; `:8081` means port 8081 on every interface
+    #[arg(long, default_value = "127.0.0.1:8081", value_name = "ADDRESS")]
+    listen: String,
+    /// Keep all state in this folder [default: the platform's folder for data]
+    #[arg(long, env = "TRIPTYCH_DATA_DIR", value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// Fill datasets with live data: this machine's own load, and a synthetic market
+    #[arg(long)]
+    demo: bool,
+    /// The widest range of raw rows between the `start` and `end` of a page, in hours; 0: any
+    #[arg(long, default_value_t = 24, value_name = "HOURS")]
+    raw_range_cap: u32,
+    /// Keep at most so much of compressed downloads beside the store, to send them again; 0: none
+    #[arg(long, default_value_t = 1024, value_name = "MIB")]
+    piece_cache_mib: u32,
+    /// How many metadata filters a search takes: the documented one, or any number
+    #[arg(long, value_enum, default_value = "one", value_name = "NUMBER")]
+    metadata_filters: Filters,
+    #[command(flatten)]
+    gate: GateFlags,
+    #[command(flatten)]
+    portal: PortalFlags,
+    #[command(flatten)]
+    process: stop::ProcessFlags,
+}
+
+/// How many metadata filters a search takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Filters {
+    /// One; more are an error
+    One,
+    /// Any number; what is found fits all of them
+    All,
+}
+
+impl From<Filters> for MetadataFilters {
+    fn from(filters: Filters) -> Self {
+        match filters {
+            Filters::One => Self::One,
+            Filters::All => Self::All,
+        }
+    }
+}
+
+/// Serves until asked to stop.
+///
+/// # Errors
+/// If the service cannot be started.
+pub(crate) async fn run(command: ServeCommand) -> anyhow::Result<()> {
+    log::to_stream(log::Output::Stdout, command.process.log_level)?;
+    let place = Place::services(command.data_dir)?;
+    let clock = Clock::system();
+    let group = Group::default();
+    let (gate, accounts) = command.gate.gate(&place, &clock, &group).await?;
+    let addresses = command.gate.addresses();
+    let portal = accounts.map(|accounts| command.portal.router(accounts, addresses)).transpose()?;
+    let options = DatasetsOptions {
+        listen: command.listen,
+        store_path: place.datasets(),
+        gate,
+        portal,
+        load: command.demo.then_some(LoadOptions::USUAL),
+        market: command.demo.then_some(MarketOptions::USUAL),
+        reads: ReadOptions {
+            raw_span_max: (command.raw_range_cap > 0)
+                .then(|| Duration::from_hours(command.raw_range_cap.into())),
+            piece_bytes_max: u64::from(command.piece_cache_mib) << 20,
+        },
+        heartbeat_every: HEARTBEAT_EVERY,
+        metadata_filters: command.metadata_filters.into(),
+    };
+    DatasetsService::start(options, &group, clock).await.context("start the dataset service")?;
+    let asked = stop::asked(command.process.parent()).await;
+    group.shutdown().await;
+    asked
+}

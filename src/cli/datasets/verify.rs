@@ -1,0 +1,106 @@
+//! `triptych datasets verify`: whether a store holds what it should.
+
+use std::path::PathBuf;
+
+use ::datasets::upkeep::{self, Report};
+use anyhow::{Context as _, bail};
+use clap::Args;
+use serde_json::json;
+use tokio::task::spawn_blocking;
+
+use super::{
+    output::{plain, print, tell},
+    progress::{Done, Progress, count},
+};
+use crate::cli::place::Place;
+
+/// Shown below the help of `datasets verify`.
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  triptych datasets verify                         the store of the services on this machine
+  triptych datasets verify --file copy.db --json   a copy that `backup` made
+
+Every piece is read and checked, and every bucket made again of its rows and compared. A service may
+run meanwhile. Exit codes: 0 all is as it should be; 1 it is not, and standard output says what.";
+
+/// Which store.
+#[derive(Debug, Clone, Args)]
+pub(super) struct StoreFlags {
+    /// The services' data folder [default: the platform's folder for data]
+    #[arg(long, env = "TRIPTYCH_DATA_DIR", value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// This file, not the one of the data folder
+    #[arg(long, value_name = "FILE")]
+    file: Option<PathBuf>,
+}
+
+/// The flags of `datasets verify`.
+#[derive(Debug, Args)]
+pub(crate) struct VerifyCommand {
+    /// Print the report as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    store: StoreFlags,
+}
+
+impl StoreFlags {
+    /// The store's file.
+    ///
+    /// # Errors
+    /// If the data folder is not known, or cannot be made.
+    pub(super) fn path(self) -> anyhow::Result<PathBuf> {
+        match self.file {
+            Some(file) => Ok(file),
+            None => Ok(Place::services(self.data_dir)?.datasets()),
+        }
+    }
+}
+
+/// Verifies.
+///
+/// # Errors
+/// If the store cannot be read, or is not as it should be.
+pub(super) async fn run(command: VerifyCommand) -> anyhow::Result<()> {
+    let path = command.store.path()?;
+    let shown = path.display().to_string();
+    let mut progress = Progress::new(format!("verifying {shown}"));
+    let (report, progress) = spawn_blocking(move || {
+        let report = upkeep::verify(&path, &mut |done| {
+            // Each row is looked at twice.
+            #[expect(clippy::cast_precision_loss, reason = "a share for people")]
+            let share = Some(done.n_done as f64 / done.n_all.max(1) as f64);
+            progress.at(Done { n_rows: done.n_done / 2, share });
+        });
+        (report, progress)
+    })
+    .await?;
+    let report = report.context("verify")?;
+    progress.finish(report.n_rows, &format!("verified {shown}"));
+    told(&report, command.json)?;
+    if report.is_sound() {
+        return Ok(());
+    }
+    bail!("find {shown} sound: {} faults; restore a backup, or import again", report.n_faults)
+}
+
+fn told(report: &Report, is_json: bool) -> anyhow::Result<()> {
+    let faults: Vec<String> = report.faults.iter().map(|fault| plain(&fault.to_string())).collect();
+    let Report { n_datasets, n_rows, n_buckets, n_faults, .. } = report;
+    if is_json {
+        let report = json!({
+            "datasets": n_datasets,
+            "rows": n_rows,
+            "buckets": n_buckets,
+            "faults": faults,
+            "total_faults": n_faults,
+        });
+        return print(&report.to_string());
+    }
+    let (rows, buckets) = (count(*n_rows), count(*n_buckets));
+    tell(&format!("{n_datasets} datasets, {rows} rows, {buckets} buckets"));
+    for fault in faults {
+        print(&fault)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,154 @@
+//! The flags of services that ask for API keys: how often a key may ask, and who knows the keys.
+
+use std::error::Error;
+
+use accounts::{
+    Accounts, Ask, KeyHash, Keys, Remote, SignUp, Verified,
+    gate::{Gate, GateOptions, Limits, Loopback},
+    server::{OperatorToken, PortalOptions},
+};
+use anyhow::Context as _;
+use async_trait::async_trait;
+use axum::Router;
+use clap::Args;
+use client::transport::{Token, Transport};
+use task::{clock::Clock, group::Group};
+use web::address::Addresses;
+
+use crate::cli::place::Place;
+
+/// The environment variable that holds the token with which services ask about keys.
+pub(crate) const TOKEN_VARIABLE: &str = "TRIPTYCH_ACCOUNTS_TOKEN";
+
+/// The flags of the gate in front of a service.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct GateFlags {
+    /// Requests in a second that a key may make over time, 0 for no limit
+    #[arg(long, default_value_t = 1000, value_name = "N", help_heading = "Limits")]
+    rate: u32,
+    /// Requests that a key may make at once before the rate holds, 0 for a second's worth
+    #[arg(long, default_value_t = 2000, value_name = "N", help_heading = "Limits")]
+    burst: u32,
+    /// Requests that a key may make in a day of UTC, 0 for no limit
+    #[arg(long, default_value_t = 0, value_name = "N", help_heading = "Limits")]
+    requests_per_day: u64,
+    /// Bytes of bodies, both ways, that a key may have in a day of UTC, 0 for no limit
+    #[arg(long, default_value_t = 0, value_name = "N", help_heading = "Limits")]
+    bytes_per_day: u64,
+    /// Limit nobody who asks from this machine
+    #[arg(long, help_heading = "Limits")]
+    unlimited_loopback: bool,
+    /// Take the last address in X-Forwarded-For for the caller's. Only for a service that nobody
+    /// but a proxy can reach
+    #[arg(long, help_heading = "Limits")]
+    behind_proxy: bool,
+    /// Ask the service at this address what keys are good for, in the place of the accounts file
+    /// here; the token for that comes from `TRIPTYCH_ACCOUNTS_TOKEN`
+    #[arg(long, env = "TRIPTYCH_ACCOUNTS", value_name = "URL")]
+    accounts: Option<String>,
+}
+
+impl GateFlags {
+    /// The gate, which the accounts in `place` open, or those of another machine; and the accounts, if
+    /// they are here.
+    ///
+    /// # Errors
+    /// If the accounts cannot be opened, or the address or token of others is unfit.
+    pub(crate) async fn gate(
+        &self,
+        place: &Place,
+        clock: &Clock,
+        group: &Group,
+    ) -> anyhow::Result<(Gate, Option<Accounts>)> {
+        let (keys, accounts) = match &self.accounts {
+            None => {
+                let accounts = place.accounts(clock.clone()).await?;
+                accounts.keep(group);
+                (Keys::Here(accounts.clone()), Some(accounts))
+            }
+            Some(url) => (Keys::Elsewhere(Remote::new(Elsewhere::new(url)?)), None),
+        };
+        let options = GateOptions {
+            limits: Limits {
+                rate: self.rate,
+                burst: self.burst,
+                requests_per_day: self.requests_per_day,
+                bytes_per_day: self.bytes_per_day,
+            },
+            loopback: if self.unlimited_loopback { Loopback::Unlimited } else { Loopback::Limited },
+            addresses: self.addresses(),
+        };
+        Ok((Gate::new(keys, options, clock.clone()), accounts))
+    }
+
+    /// Whose word on a caller's address is taken.
+    pub(crate) fn addresses(&self) -> Addresses {
+        addresses(self.behind_proxy)
+    }
+}
+
+/// Whose word on a caller's address is taken, by a flag.
+pub(crate) fn addresses(is_behind_proxy: bool) -> Addresses {
+    if is_behind_proxy { Addresses::OfProxy } else { Addresses::OfConnections }
+}
+
+/// The flags of what serves accounts.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct PortalFlags {
+    /// Whether anyone may sign up, open or closed [default: what `triptych keys sign-up` said, else
+    /// open]
+    #[arg(long, value_name = "open|closed", help_heading = "Accounts")]
+    sign_up: Option<SignUp>,
+}
+
+impl PortalFlags {
+    /// What serves `accounts`: an API and a page.
+    ///
+    /// # Errors
+    /// If the operator's token is unfit.
+    pub(crate) fn router(
+        &self,
+        accounts: Accounts,
+        addresses: Addresses,
+    ) -> anyhow::Result<Router> {
+        let token = token()?.map(|text| OperatorToken::new(&text)).transpose();
+        let token = token.with_context(|| format!("use {TOKEN_VARIABLE}"))?;
+        let options = PortalOptions { sign_up: self.sign_up, addresses, token };
+        Ok(accounts::server::router(accounts, options))
+    }
+}
+
+/// The accounts of another machine.
+#[derive(Debug)]
+struct Elsewhere(client::accounts::Accounts);
+
+impl Elsewhere {
+    fn new(url: &str) -> anyhow::Result<Self> {
+        let token = token()?.with_context(|| {
+            format!("use --accounts without {TOKEN_VARIABLE}, which is not set")
+        })?;
+        let token: Token = token.parse().with_context(|| format!("use {TOKEN_VARIABLE}"))?;
+        let transport = Transport::new(url, None).context("use --accounts")?;
+        Ok(Self(client::accounts::Accounts::new(transport.with_token(Some(token)))))
+    }
+}
+
+#[async_trait]
+impl Ask for Elsewhere {
+    async fn ask(&self, hash: KeyHash) -> Result<Option<Verified>, Box<dyn Error + Send + Sync>> {
+        let key = self.0.verify(hash.to_string()).await?;
+        Ok(key.map(Verified::from))
+    }
+}
+
+/// The token with which services ask about keys, none if it is not set.
+///
+/// # Errors
+/// If what is set is no text. It is not repeated.
+pub(crate) fn token() -> anyhow::Result<Option<String>> {
+    let Some(text) = std::env::var_os(TOKEN_VARIABLE).filter(|text| !text.is_empty()) else {
+        return Ok(None);
+    };
+    let text = text.into_string().ok().context("read what is no text");
+    text.map(Some).with_context(|| format!("use {TOKEN_VARIABLE}"))
+}

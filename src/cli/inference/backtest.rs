@@ -1,0 +1,290 @@
+//! `triptych inference backtest`: how models would have fared in a topic over a dataset's past.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::{IsTerminal as _, Write as _},
+    path::PathBuf,
+    process::Stdio,
+    sync::Arc,
+    time::Duration,
+};
+
+use ::inference::{
+    actor,
+    backtest::{Backtest, Model, Prediction, Report, Step, baselines},
+    prediction,
+    rows::{FlatRow, Rows as _, lines},
+    runs::Cause,
+    topic::{Topic, demo_topics, settings},
+};
+use anyhow::{Context as _, bail};
+use async_trait::async_trait;
+use clap::Args;
+use client::{datasets::Datasets, transport::Transport};
+use model::{
+    timestamp::Timestamp,
+    topic::{Address, TopicId},
+};
+use tokio::{io::AsyncWriteExt as _, process::Command, time::timeout};
+
+use super::services::Series;
+use crate::cli::config;
+
+/// What fails where standard output takes nothing.
+const PRINT: &str = "print to standard output";
+
+/// How long a command may take for one prediction.
+const PREDICT_WITHIN: Duration = Duration::from_secs(30);
+
+/// Rows of one answer of the dataset service: its limit.
+const PAGE: u32 = 10_000;
+
+/// The widest span of raw rows that is asked for at once, well within what the service allows.
+const SPAN: Duration = Duration::from_hours(24);
+
+/// How many rows a model sees where the topic does not say.
+const N_ROWS: u32 = 120;
+
+/// Shown below the help.
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  triptych inference backtest topic.json --from 2026-07-01T00:00:00Z --to 2026-07-02T00:00:00Z
+  triptych inference backtest demo:1 --from … --to … --model 'mine=python3 model.py'
+
+The file is that of `inference topics create`; demo:1 and demo:2 are the topics of the local stack.
+A model is a command. For each epoch it reads the rows up to then from standard input, one JSON
+object a line, and prints {\"value\":\"42.5\"} or {\"values\":{\"up\":\"0.5\",…}}. The baselines last,
+mean and drift run beside it.";
+
+/// The flags of `inference backtest`.
+#[derive(Debug, Args)]
+pub(crate) struct BacktestCommand {
+    /// The topic's settings in a file, or demo:1 or demo:2
+    topic: String,
+    /// The first moment that is predicted from, such as 2026-07-01T00:00:00Z
+    #[arg(long, value_name = "MOMENT")]
+    from: Timestamp,
+    /// The last moment of the rows
+    #[arg(long, value_name = "MOMENT")]
+    to: Timestamp,
+    /// Seconds of the dataset's time between two epochs
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
+    every: u64,
+    /// A command that predicts; may be repeated
+    #[arg(long = "model", value_name = "NAME=COMMAND")]
+    models: Vec<String>,
+    /// Leave out the baselines
+    #[arg(long)]
+    no_baselines: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// The dataset service, ending in /api; its key comes from `TRIPTYCH_API_KEY`
+    #[arg(
+        long,
+        env = "TRIPTYCH_DATASETS",
+        value_name = "URL",
+        default_value = "http://127.0.0.1:8081/api"
+    )]
+    datasets: String,
+}
+
+/// A command as a model.
+struct Program {
+    name: String,
+    command: String,
+    worker: Address,
+}
+
+#[async_trait]
+impl Model for Program {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    async fn predict(&self, rows: &[FlatRow]) -> Result<Vec<Prediction>, Cause> {
+        let mut child = Command::new("sh")
+            .args(["-c", &self.command])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            .kill_on_drop(true)
+            .spawn()?;
+        if let Some(mut stdin) = child.stdin.take() {
+            // A model need not read all, or anything.
+            drop(stdin.write_all(lines(rows).as_bytes()).await);
+        }
+        let output = timeout(PREDICT_WITHIN, child.wait_with_output()).await??;
+        if !output.status.success() {
+            return Err(format!("end with {}", output.status).into());
+        }
+        let values = prediction::parse(&String::from_utf8_lossy(&output.stdout))?;
+        Ok(vec![Prediction { worker: self.worker.clone(), name: self.name.clone(), values }])
+    }
+}
+
+/// Runs the backtest, and prints what it came to.
+///
+/// # Errors
+/// If the topic or a model is unfit, or the dataset service fails.
+pub(crate) async fn run(command: BacktestCommand) -> anyhow::Result<()> {
+    let topic = topic(&command.topic)?;
+    topic.check().context("use the topic")?;
+    let mut models: Vec<Arc<dyn Model>> = Vec::new();
+    for text in &command.models {
+        models.push(Arc::new(program(text)?));
+    }
+    if !command.no_baselines {
+        models.extend(baselines(&topic));
+    }
+    let transport = Transport::new(&command.datasets, config::api_key()?);
+    let series = Series::new(Datasets::new(transport.context("use --datasets")?));
+    let n_rows = topic.predictor.as_ref().map_or(N_ROWS, |predictor| predictor.n_rows);
+    let every = Duration::from_secs(command.every);
+    let earlier = command.from - every.saturating_mul(n_rows);
+    let rows = read(&series, &topic, earlier, command.to).await?;
+    let n_rows = usize::try_from(n_rows).unwrap_or(usize::MAX);
+    let backtest = Backtest { topic, models, every, n_rows };
+    let is_shown = std::io::stderr().is_terminal();
+    let report = backtest.run(&rows, command.from, |step| show(is_shown, step)).await;
+    if is_shown {
+        eprint_line("");
+    }
+    print(&report.context("run the backtest")?, command.json)
+}
+
+fn topic(text: &str) -> anyhow::Result<Topic> {
+    if let Some(number) = text.strip_prefix("demo:") {
+        let number: TopicId = number.parse().context("use the demo topic")?;
+        let topics = demo_topics().context("name the demo topics")?;
+        let found = topics.into_iter().find(|topic| topic.id == number);
+        return found.with_context(|| format!("find {text}: there are demo:1 and demo:2"));
+    }
+    let path = PathBuf::from(text);
+    let text = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
+    let settings = serde_json::from_str(&text).context("read the topic's settings")?;
+    let nobody = actor::of_model("nobody").context("name the topic's creator")?;
+    settings::topic(TopicId::FIRST, nobody, settings).context("use the topic's settings")
+}
+
+fn program(text: &str) -> anyhow::Result<Program> {
+    match text.split_once('=') {
+        Some((name, command)) if !name.is_empty() && !command.trim().is_empty() => Ok(Program {
+            name: name.to_owned(),
+            command: command.to_owned(),
+            worker: actor::of_model(&format!("command:{name}")).context("name the model")?,
+        }),
+        _ => bail!("use --model {text}: it is a name = a command"),
+    }
+}
+
+/// All rows of the topic's dataset from `from` to `to`, oldest first.
+async fn read(
+    series: &Series,
+    topic: &Topic,
+    from: Timestamp,
+    to: Timestamp,
+) -> anyhow::Result<Vec<FlatRow>> {
+    let dataset = &topic.source.dataset;
+    let mut by_moment: BTreeMap<Timestamp, FlatRow> = BTreeMap::new();
+    let mut start = from;
+    while start <= to {
+        let end = (start + SPAN).min(to);
+        let page = series.between(dataset, (start, end), PAGE).await;
+        let page = page.map_err(anyhow::Error::from_boxed);
+        let page = page.with_context(|| format!("read rows of {dataset}"))?;
+        let last = page.iter().map(|row| row.timestamp).max();
+        let is_full = u32::try_from(page.len()).unwrap_or(u32::MAX) >= PAGE;
+        by_moment.extend(page.into_iter().map(|row| (row.timestamp, row)));
+        // A full page ends before the span does: go on from its last row.
+        start = match last.filter(|last| is_full && *last > start) {
+            Some(last) => last,
+            None => end + Duration::from_micros(1),
+        };
+    }
+    Ok(by_moment.into_values().collect())
+}
+
+/// Draws how far it is, where somebody looks.
+fn show(is_shown: bool, step: Step) {
+    let Step { n_done, n_epochs } = step;
+    let percent = n_done * 100 / n_epochs.max(1);
+    if !is_shown || (n_done < n_epochs && percent == (n_done - 1) * 100 / n_epochs.max(1)) {
+        return;
+    }
+    let n_full = usize::try_from(percent / 4).unwrap_or_default().min(25);
+    let bar = format!("{}{}", "#".repeat(n_full), ".".repeat(25 - n_full));
+    eprint_line(&format!("\r[{bar}] {percent:>3} %  {n_done} of {n_epochs} epochs"));
+}
+
+fn eprint_line(text: &str) {
+    let mut err = std::io::stderr();
+    let end = if text.is_empty() { "\n" } else { "" };
+    // Where standard error is closed there is nobody to tell.
+    drop(write!(err, "{text}{end}").and_then(|()| err.flush()));
+}
+
+fn print(report: &Report, is_json: bool) -> anyhow::Result<()> {
+    let mut out = std::io::stdout();
+    if is_json {
+        let actor = |actor: &::inference::backtest::ActorResult| {
+            serde_json::json!({
+                "name": actor.name,
+                "worker": actor.worker.to_string(),
+                "role": if actor.is_forecaster { "forecaster" } else { "inferer" },
+                "n_epochs": actor.n_epochs,
+                "mean_loss": actor.mean_loss,
+                "weight": actor.share,
+                "regret": actor.regret,
+                "score": actor.score,
+            })
+        };
+        let value = serde_json::json!({
+            "n_closed": report.n_closed,
+            "n_learned": report.n_learned,
+            "n_empty": report.n_empty,
+            "combined_loss": report.combined_loss,
+            "naive_loss": report.naive_loss,
+            "interval_coverage": report.coverage,
+            "failures": report.failures.iter().map(|(name, (n, _))| (name, n)).collect::<BTreeMap<_, _>>(),
+            "actors": report.actors.iter().map(actor).collect::<Vec<_>>(),
+        });
+        return writeln!(out, "{}", serde_json::to_string_pretty(&value)?).context(PRINT);
+    }
+    let Report { n_closed, n_learned, n_empty, combined_loss, naive_loss, .. } = report;
+    writeln!(out, "{n_closed} epochs closed, {n_learned} learned from, {n_empty} empty")
+        .context(PRINT)?;
+    writeln!(out, "mean loss: combined {combined_loss:.6}, naive {naive_loss:.6}")
+        .context(PRINT)?;
+    if let Some(coverage) = report.coverage {
+        writeln!(out, "within the 95 % interval: {:.1} %", coverage * 100.0).context(PRINT)?;
+    }
+    for (name, (n, why)) in &report.failures {
+        writeln!(out, "{name} predicted nothing {n} times: {}", plain(why)).context(PRINT)?;
+    }
+    let head = ("actor", "role", "epochs", "mean loss", "weight", "regret", "score");
+    writeln!(
+        out,
+        "{:<28} {:<10} {:>7} {:>12} {:>8} {:>12} {:>12}",
+        head.0, head.1, head.2, head.3, head.4, head.5, head.6
+    )
+    .context(PRINT)?;
+    for actor in &report.actors {
+        let role = if actor.is_forecaster { "forecaster" } else { "inferer" };
+        let share = format!("{:.2} %", actor.share * 100.0);
+        let (name, n) = (plain(&actor.name), actor.n_epochs);
+        let (loss, regret, score) = (actor.mean_loss, actor.regret, actor.score);
+        writeln!(
+            out,
+            "{name:<28} {role:<10} {n:>7} {loss:>12.6} {share:>8} {regret:>12.6} {score:>12.6}"
+        )
+        .context(PRINT)?;
+    }
+    Ok(())
+}
+
+/// Leaves out what terminals act on.
+fn plain(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control()).collect()
+}

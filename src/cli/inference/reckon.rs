@@ -1,0 +1,216 @@
+//! `triptych inference synthesize|losses|regrets`: single epochs reckoned from files.
+
+use std::{
+    fs,
+    io::{Read as _, Write as _},
+    path::PathBuf,
+};
+
+use ::inference::cases::{self, CaseError, Reckoned};
+use anyhow::Context as _;
+use clap::Args;
+use serde::Serialize;
+use serde_json::{Value, json};
+use wire::inference::cases::{LossCase, Names, RegretCase, SynthesisCase, read};
+
+/// What fails where standard output takes nothing.
+const PRINT: &str = "print to standard output";
+
+/// Shown below the help of the three commands.
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  triptych inference synthesize epoch.json
+  triptych inference synthesize --explain epoch.json
+  echo '{\"inferences\":{\"ann\":[\"1.5\"],\"ben\":[\"2.5\"]}}' | triptych inference synthesize -
+
+A file holds one case or several as {\"cases\":[…]}. Numbers are decimal texts, as in
+{\"inferences\":{\"ann\":[\"1.5\"]}}, and come out as such.";
+
+/// Where cases come from, and how they are told.
+#[derive(Debug, Args)]
+pub(crate) struct ReckonCommand {
+    /// The file; `-` or nothing for standard input
+    file: Option<PathBuf>,
+    /// Print a table for people instead of JSON
+    #[arg(long)]
+    explain: bool,
+}
+
+impl ReckonCommand {
+    fn text(&self) -> anyhow::Result<String> {
+        match self.file.as_deref() {
+            Some(path) if path.as_os_str() != "-" => {
+                fs::read_to_string(path).with_context(|| format!("read {}", path.display()))
+            }
+            _ => {
+                let mut text = String::new();
+                std::io::stdin().read_to_string(&mut text).context("read standard input")?;
+                Ok(text)
+            }
+        }
+    }
+}
+
+/// Combines each case's submissions.
+///
+/// # Errors
+/// If the file or a case is unfit.
+pub(crate) fn synthesize(command: &ReckonCommand) -> anyhow::Result<()> {
+    let cases: Vec<SynthesisCase> = read(&command.text()?).context("read the cases")?;
+    let mut told = Vec::new();
+    let mut tables = String::new();
+    for (idx, case) in cases.iter().enumerate() {
+        let reckoned = reckon(idx, &case.name, cases::synthesized(case))?;
+        if command.explain {
+            tables.push_str(&weights_table(&case.name, &reckoned));
+        }
+        told.push(answer(&case.name, case.expected.as_ref(), &reckoned.result)?);
+    }
+    print(command, &told, &tables)
+}
+
+/// Takes the mean of each case's reports.
+///
+/// # Errors
+/// If the file or a case is unfit.
+pub(crate) fn losses(command: &ReckonCommand) -> anyhow::Result<()> {
+    let cases: Vec<LossCase> = read(&command.text()?).context("read the cases")?;
+    let mut told = Vec::new();
+    let mut tables = String::new();
+    for (idx, case) in cases.iter().enumerate() {
+        let losses = reckon(idx, &case.name, cases::losses(case))?;
+        tables.push_str(&flat_table(&case.name, "loss", &losses)?);
+        told.push(answer(&case.name, case.expected.as_ref(), &losses)?);
+    }
+    print(command, &told, &tables)
+}
+
+/// Learns from each case's losses.
+///
+/// # Errors
+/// If the file or a case is unfit.
+pub(crate) fn regrets(command: &ReckonCommand) -> anyhow::Result<()> {
+    let cases: Vec<RegretCase> = read(&command.text()?).context("read the cases")?;
+    let mut told = Vec::new();
+    let mut tables = String::new();
+    for (idx, case) in cases.iter().enumerate() {
+        let (regrets, scores) = reckon(idx, &case.name, cases::regrets(case))?;
+        tables.push_str(&flat_table(&case.name, "regret", &regrets)?);
+        tables.push_str(&flat_table("", "score", &scores)?);
+        let mut answer = answer(&case.name, case.expected.as_ref(), &regrets)?;
+        if let Some(members) = answer.as_object_mut() {
+            members.insert("scores".to_owned(), json!(scores));
+        }
+        told.push(answer);
+    }
+    print(command, &told, &tables)
+}
+
+/// Names the case that failed.
+fn reckon<T>(idx: usize, name: &str, result: Result<T, CaseError>) -> anyhow::Result<T> {
+    result.with_context(|| format!("reckon case {} `{}`", idx + 1, plain(name)))
+}
+
+/// The members of `result` that `expected` asks for, all without it, beside the case's name.
+fn answer(name: &str, expected: Option<&Names>, result: &impl Serialize) -> anyhow::Result<Value> {
+    let mut value = serde_json::to_value(result)?;
+    if let Some(members) = value.as_object_mut() {
+        members.retain(|member, _| expected.is_none_or(|expected| expected.contains(member)));
+        members.insert("name".to_owned(), Value::from(name));
+    }
+    Ok(value)
+}
+
+fn print(command: &ReckonCommand, told: &[Value], tables: &str) -> anyhow::Result<()> {
+    let mut out = std::io::stdout();
+    if command.explain {
+        return write!(out, "{tables}").context(PRINT);
+    }
+    let text = serde_json::to_string_pretty(&json!({ "cases": told }))?;
+    writeln!(out, "{text}").context(PRINT)
+}
+
+/// Who counted for how much, and why.
+fn weights_table(name: &str, reckoned: &Reckoned) -> String {
+    let heads = ["actor", "role", "regret", "regret/scale", "share", "value"];
+    let mut rows = vec![heads.map(str::to_owned).to_vec()];
+    for actor in &reckoned.actors {
+        let regret = actor.regret.map_or("none".to_owned(), |regret| format!("{regret:.6}"));
+        let scaled = actor.regret.zip(reckoned.scale).map(|(regret, scale)| regret / scale);
+        rows.push(vec![
+            plain(&actor.name),
+            if actor.is_forecaster { "forecaster" } else { "inferer" }.to_owned(),
+            regret,
+            scaled.map_or("none".to_owned(), |scaled| format!("{scaled:.4}")),
+            format!("{:.2} %", actor.share * 100.0),
+            actor.value.as_ref().map_or("none".to_owned(), |value| plain(&value.0)),
+        ]);
+    }
+    let result = &reckoned.result;
+    let first = |values: &[wire::inference::cases::Decimal]| {
+        values.iter().map(|value| value.0.as_str()).collect::<Vec<_>>().join(" ")
+    };
+    let scale = reckoned.scale.map_or("none".to_owned(), |scale| scale.to_string());
+    let mut text = format!("{}\n", plain(name));
+    text.push_str(&columns(&rows));
+    for (label, value) in [
+        ("combined", first(&result.combined)),
+        ("naive", first(&result.naive)),
+        ("scale of regrets", scale),
+        ("interval", first(&result.confidence_interval_values)),
+    ] {
+        text.extend([format!("{label:<17} "), value, "\n".to_owned()]);
+    }
+    text.push('\n');
+    text
+}
+
+/// Every number of `value`, one a line, under the path that leads to it.
+fn flat_table(name: &str, head: &str, value: &impl Serialize) -> anyhow::Result<String> {
+    let mut rows = vec![vec!["of".to_owned(), "actor".to_owned(), head.to_owned()]];
+    flatten(&mut Vec::new(), &serde_json::to_value(value)?, &mut rows);
+    let title = if name.is_empty() { String::new() } else { format!("{}\n", plain(name)) };
+    Ok(format!("{title}{}\n", columns(&rows)))
+}
+
+fn flatten(path: &mut Vec<String>, value: &Value, rows: &mut Vec<Vec<String>>) {
+    match value {
+        Value::Object(members) => {
+            for (name, value) in members {
+                path.push(plain(name));
+                flatten(path, value, rows);
+                path.pop();
+            }
+        }
+        Value::String(number) => {
+            let (last, before) = path.split_last().map_or(("", &[][..]), |(l, b)| (l.as_str(), b));
+            let of = if before.is_empty() { last.to_owned() } else { before.join(" ") };
+            let actor = if before.is_empty() { "" } else { last };
+            rows.push(vec![of, actor.to_owned(), plain(number)]);
+        }
+        _ => {}
+    }
+}
+
+/// `rows` in columns as wide as they need.
+fn columns(rows: &[Vec<String>]) -> String {
+    let n_columns = rows.first().map_or(0, Vec::len);
+    let width = |idx: usize| {
+        rows.iter().filter_map(|row| row.get(idx)).map(|cell| cell.chars().count()).max()
+    };
+    let widths: Vec<usize> = (0..n_columns).filter_map(width).collect();
+    let mut text = String::new();
+    for row in rows {
+        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
+        text.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// Shows what terminals act on as what it is: others may have chosen the text.
+fn plain(text: &str) -> String {
+    text.chars()
+        .map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() })
+        .collect()
+}

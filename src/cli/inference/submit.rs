@@ -1,0 +1,110 @@
+//! `triptych inference submit`: one payload for the epoch that is open.
+
+use std::{collections::BTreeMap, io::Write as _};
+
+use anyhow::{Context as _, bail};
+use clap::Args;
+use model::topic::TopicId;
+use wire::inference::{cases::Decimal, network::SubmissionBody};
+
+use super::ServiceFlags;
+
+/// Shown below the help of `submit`.
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  triptych inference submit 1 42.5
+  triptych inference submit 2 up=0.5 down=0.3 flat=0.2
+  triptych inference submit 1 --model cautious --forecast allo1abc…=-2.5
+
+The worker's address is that of the key, or of the key's model. One payload is taken for each
+address and epoch.";
+
+/// The flags of `inference submit`.
+#[derive(Debug, Args)]
+pub(crate) struct SubmitCommand {
+    /// The topic's number
+    topic: TopicId,
+    /// A number, or one for each label as in up=0.5
+    #[arg(value_name = "VALUE", allow_negative_numbers = true)]
+    values: Vec<String>,
+    /// The loss expected of an inferer, by its address; may be repeated
+    #[arg(long, value_name = "ADDRESS=LOSS")]
+    forecast: Vec<String>,
+    /// Submit as one of several workers of the key
+    #[arg(long, value_name = "NAME")]
+    model: Option<String>,
+    /// The epoch [default: the one that is open]
+    #[arg(long, value_name = "HEIGHT")]
+    nonce: Option<u64>,
+    #[command(flatten)]
+    service: ServiceFlags,
+}
+
+/// Submits, and prints for which epoch and as whom.
+///
+/// # Errors
+/// If the service refuses, or a value is unfit.
+pub(crate) async fn run(command: SubmitCommand) -> anyhow::Result<()> {
+    let topic = command.topic;
+    let service = command.service.service()?;
+    let body = body(command.nonce, command.model, &command.values, &command.forecast)?;
+    let accepted = service.submit(topic, &body).await.context("submit")?;
+    let (nonce, worker) = (accepted.nonce, accepted.worker);
+    writeln!(std::io::stdout(), "topic {topic}, nonce {nonce}, as {worker}")
+        .context("print to standard output")
+}
+
+fn body(
+    nonce: Option<u64>,
+    model: Option<String>,
+    values: &[String],
+    forecast: &[String],
+) -> anyhow::Result<SubmissionBody> {
+    let decimal = |text: &str| Decimal(text.to_owned());
+    let mut value = None;
+    let mut labeled = BTreeMap::new();
+    for text in values {
+        match text.split_once('=') {
+            Some((label, number)) => {
+                if labeled.insert(label.to_owned(), decimal(number)).is_some() {
+                    bail!("submit label `{label}` more than once");
+                }
+            }
+            None if value.is_none() => value = Some(decimal(text)),
+            None => bail!("submit more than one number without labels"),
+        }
+    }
+    let expected = |text: &String| {
+        let pair = text.split_once('=').map(|(who, loss)| (who.to_owned(), decimal(loss)));
+        pair.with_context(|| format!("use --forecast {text}: it is an address = a loss"))
+    };
+    Ok(SubmissionBody {
+        nonce: nonce.map(|nonce| Decimal(nonce.to_string())),
+        model,
+        value,
+        values: labeled,
+        forecast: forecast.iter().map(expected).collect::<Result<_, _>>()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(values: &[&str], want: Option<&str>) {
+        let values: Vec<String> = values.iter().map(|text| (*text).to_owned()).collect();
+        let got = body(None, None, &values, &[]).ok();
+        let got = got.map(|body| serde_json::to_string(&body).unwrap());
+        assert_eq!(got.as_deref(), want, "{values:?}");
+    }
+
+    #[test]
+    fn numbers_stand_alone_or_behind_labels() {
+        check(&["42.50"], Some(r#"{"value":"42.50"}"#));
+        check(&["up=0.5", "down=0.5"], Some(r#"{"values":{"down":"0.5","up":"0.5"}}"#));
+        check(&["1", "2"], None);
+        check(&["up=1", "up=2"], None);
+        assert!(body(None, None, &[], &["allo1a".to_owned()]).is_err());
+    }
+}

@@ -1,0 +1,127 @@
+//! `triptych inference topics`: topics of a running service.
+
+use std::{fs, io::Read as _, io::Write as _, path::Path, path::PathBuf};
+
+use anyhow::Context as _;
+use clap::Subcommand;
+use model::topic::TopicId;
+use serde::Serialize;
+use wire::inference::{TopicList, network::TopicSettings};
+
+use super::ServiceFlags;
+
+/// What fails where standard output takes nothing.
+const PRINT: &str = "print to standard output";
+
+/// Shown below the help of `topics create`.
+const EXAMPLES: &str = "\
+Examples:
+  triptych inference topics create topic.json
+  echo '{\"metadata\":\"load in a minute\",\"dataset\":\"machine_cpu\",\"column\":\"load_percent\",
+         \"horizon_seconds\":60,\"ground_truth_lag\":60}' | triptych inference topics create -
+
+Only metadata, dataset, column and horizon_seconds are needed. A direction_threshold such as
+\"0.001\" makes a topic of the labels up, down and flat.";
+
+/// The subcommands of `inference topics`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum TopicsCommand {
+    /// List the topics: number, state, epochs learned, actors, name
+    List {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        service: ServiceFlags,
+    },
+    /// Create a topic from a JSON file, and print it
+    #[command(after_help = EXAMPLES)]
+    Create {
+        /// The file of its settings; `-` for standard input
+        file: PathBuf,
+        #[command(flatten)]
+        service: ServiceFlags,
+    },
+    /// Replace all settings of a topic that your key created
+    Update {
+        /// The topic's number
+        topic: TopicId,
+        /// The file of its settings; `-` for standard input
+        file: PathBuf,
+        #[command(flatten)]
+        service: ServiceFlags,
+    },
+    /// Have no further epoch of a topic open
+    Pause {
+        /// The topic's number
+        topic: TopicId,
+        #[command(flatten)]
+        service: ServiceFlags,
+    },
+    /// Have epochs of a topic open again
+    Resume {
+        /// The topic's number
+        topic: TopicId,
+        #[command(flatten)]
+        service: ServiceFlags,
+    },
+}
+
+/// Runs a subcommand of `inference topics`.
+///
+/// # Errors
+/// If the service refuses, or a file is unfit.
+pub(crate) async fn run(command: TopicsCommand) -> anyhow::Result<()> {
+    match command {
+        TopicsCommand::List { json, service } => {
+            let list = service.service()?.topics().await.context("list the topics")?;
+            if json { print(&list) } else { print_table(&list) }
+        }
+        TopicsCommand::Create { file, service } => {
+            let settings = settings(&file)?;
+            print(&service.service()?.create_topic(&settings).await.context("create the topic")?)
+        }
+        TopicsCommand::Update { topic, file, service } => {
+            let settings = settings(&file)?;
+            let updated = service.service()?.update_topic(topic, &settings).await;
+            print(&updated.with_context(|| format!("update topic {topic}"))?)
+        }
+        TopicsCommand::Pause { topic, service } => {
+            let paused = service.service()?.set_active(topic, false).await;
+            print(&paused.with_context(|| format!("pause topic {topic}"))?)
+        }
+        TopicsCommand::Resume { topic, service } => {
+            let resumed = service.service()?.set_active(topic, true).await;
+            print(&resumed.with_context(|| format!("resume topic {topic}"))?)
+        }
+    }
+}
+
+fn settings(file: &Path) -> anyhow::Result<TopicSettings> {
+    let text = if file.as_os_str() == "-" {
+        let mut text = String::new();
+        std::io::stdin().read_to_string(&mut text).context("read standard input")?;
+        text
+    } else {
+        fs::read_to_string(file).with_context(|| format!("read {}", file.display()))?
+    };
+    serde_json::from_str(&text).context("read the topic's settings")
+}
+
+fn print(value: &impl Serialize) -> anyhow::Result<()> {
+    let text = serde_json::to_string_pretty(value)?;
+    writeln!(std::io::stdout(), "{text}").context(PRINT)
+}
+
+fn print_table(list: &TopicList) -> anyhow::Result<()> {
+    let mut out = std::io::stdout();
+    for topic in &list.topics {
+        let (id, learned, n_actors) = (topic.topic_id, topic.n_learned, topic.actors.len());
+        let state = if topic.close_height.is_some() { "open" } else { "between" };
+        // Whoever created the topic chose its name.
+        let name: String = topic.name.chars().filter(|c| !c.is_control()).collect();
+        writeln!(out, "{id:>6}  {state:<7}  {learned:>7} learned  {n_actors:>4} actors  {name}")
+            .context(PRINT)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,39 @@
+//! Asking the machine that has the accounts what a key is good for.
+
+use wire::{
+    accounts::{VerifiedBody, VerifyRequest, VerifyResponse},
+    paths,
+};
+
+use crate::{
+    error::ClientError,
+    transport::{Call, Transport},
+};
+
+/// A service that answers for accounts. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Accounts {
+    transport: Transport,
+}
+
+impl Accounts {
+    /// A service behind `transport`, whose address may end in `/api`, and which carries the
+    /// operator's token.
+    #[must_use]
+    pub fn new(transport: Transport) -> Self {
+        Self { transport: transport.above("api") }
+    }
+
+    /// Returns what is known of the key whose SHA-256 is `key_hash`, as 64 hexadecimal digits; none
+    /// if it opens nothing.
+    ///
+    /// # Errors
+    /// A [`ClientError`] that names what failed.
+    pub async fn verify(&self, key_hash: String) -> Result<Option<VerifiedBody>, ClientError> {
+        let request = VerifyRequest { key_hash };
+        let call = Call::post(paths::ACCOUNTS_VERIFY);
+        let answer: VerifyResponse =
+            self.transport.json_for(call, &request, "what a key is good for").await?;
+        Ok(answer.key)
+    }
+}

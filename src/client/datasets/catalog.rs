@@ -1,0 +1,186 @@
+//! Columns, tags and the end of a dataset: what a producer does beside sending rows.
+
+use model::{
+    dataset::{Column, Dataset, DatasetId, Dtype},
+    timestamp::Timestamp,
+};
+use serde_json::{Value as Json, json};
+use wire::{
+    datasets::{AccessBody, AccessCheck, ColumnBody, Envelope, MessageBody, TagBody, TagName},
+    paths,
+};
+
+use super::{Datasets, DatasetsPage, DatasetsQuery};
+use crate::{error::ClientError, transport::Call};
+
+/// Datasets asked for by name: the exact one comes first, the others only contain the name.
+const NAMED_DATASETS: usize = 10;
+
+impl Datasets {
+    /// Returns the dataset called `name`, none where the key sees none. Cancel-safe.
+    ///
+    /// # Errors
+    /// As for [`Self::list`].
+    pub async fn named(&self, name: &str) -> Result<Option<Dataset>, ClientError> {
+        let query = DatasetsQuery {
+            search: name.to_owned(),
+            limit: Some(NAMED_DATASETS),
+            ..DatasetsQuery::default()
+        };
+        let page = self.list(&query).await?;
+        Ok(page.datasets.into_iter().find(|dataset| dataset.name == name))
+    }
+
+    /// Lists every tag there is. Cancel-safe.
+    ///
+    /// # Errors
+    /// As for [`Self::list`].
+    pub async fn tags(&self) -> Result<Vec<TagBody>, ClientError> {
+        let page: Envelope<TagBody> =
+            self.transport.json(Call::get(paths::TAGS), "a list of tags").await?;
+        Ok(page.results)
+    }
+
+    /// Lists the tags of a dataset. Cancel-safe.
+    ///
+    /// # Errors
+    /// As for [`Self::dataset`].
+    pub async fn dataset_tags(&self, dataset: DatasetId) -> Result<Vec<TagBody>, ClientError> {
+        let path = of(paths::DATASET_TAGS, dataset);
+        let page: Envelope<TagBody> =
+            self.transport.json(Call::get(&path), "a list of tags").await?;
+        Ok(page.results)
+    }
+
+    /// Gives a dataset a tag, whose holders may read it from then on.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] if the key does not own the dataset, or the tag's name is unfit.
+    pub async fn add_tag(&self, dataset: DatasetId, tag: &str) -> Result<(), ClientError> {
+        let path = of(paths::DATASET_TAGS, dataset);
+        let body = TagName { tag_name: tag.to_owned() };
+        let call = Call::post(&path);
+        self.transport.json_for::<_, MessageBody>(call, &body, "a message").await.map(|_| ())
+    }
+
+    /// Takes a tag from a dataset.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] if the key does not own the dataset, or it has no such tag.
+    pub async fn remove_tag(&self, dataset: DatasetId, tag: &str) -> Result<(), ClientError> {
+        let path = format!("{}{}/", of(paths::DATASET_TAGS, dataset), segment(tag));
+        self.transport.bytes(Call::delete(&path), None::<&()>).await.map(|_| ())
+    }
+
+    /// Adds a column to a dataset.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] if the key does not own the dataset, or it has such a column.
+    pub async fn add_column(
+        &self,
+        dataset: DatasetId,
+        name: &str,
+        dtype: Dtype,
+    ) -> Result<Column, ClientError> {
+        let body = json!({"dataset": dataset.get(), "name": name, "dtype": dtype.to_string()});
+        let call = Call::post(paths::COLUMNS);
+        let body: ColumnBody = self.transport.json_for(call, &body, "a column").await?;
+        body.try_into().map_err(|error| ClientError::shape("a column", error))
+    }
+
+    /// Gives a dataset the description and the metadata fields of another, such as its original.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] if the key does not own it.
+    pub async fn describe(&self, like: &Dataset, dataset: DatasetId) -> Result<(), ClientError> {
+        let path = of(paths::DATASET, dataset);
+        let body = json!({"description": like.description, "metadata": like.metadata});
+        let call = Call::patch(&path);
+        self.transport.json_for::<_, Json>(call, &body, "a dataset").await.map(|_| ())
+    }
+
+    /// Deletes a dataset with all its rows, for good.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] if the key does not own it.
+    pub async fn delete(&self, dataset: DatasetId) -> Result<(), ClientError> {
+        let path = of(paths::DATASET, dataset);
+        self.transport.bytes(Call::delete(&path), None::<&()>).await.map(|_| ())
+    }
+
+    /// Deletes the rows from `start` to `end`, both included, for good; returns how many there were.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] if the key does not own the dataset.
+    pub async fn delete_rows(
+        &self,
+        dataset: DatasetId,
+        start: Timestamp,
+        end: Timestamp,
+    ) -> Result<u64, ClientError> {
+        let query = [
+            ("dataset", dataset.to_string()),
+            ("start", start.to_string()),
+            ("end", end.to_string()),
+        ];
+        let call = Call { query: &query, ..Call::delete(paths::ROWS) };
+        let answer: Json = self.transport.json(call, "a number of rows").await?;
+        let n_rows = answer.get("deleted").and_then(Json::as_u64);
+        n_rows.ok_or_else(|| ClientError::shape("a number of rows", "it says none"))
+    }
+
+    /// Lists datasets whose metadata field `field` is exactly `value`, past the first `offset`.
+    /// Cancel-safe.
+    ///
+    /// # Errors
+    /// As for [`Self::list`].
+    pub async fn search_from(
+        &self,
+        field: &str,
+        value: &str,
+        offset: usize,
+    ) -> Result<DatasetsPage, ClientError> {
+        let query = [(field, value.to_owned()), ("offset", offset.to_string())];
+        let n_wanted = if offset == 0 { 1 } else { query.len() };
+        self.datasets_page(paths::DATASETS_SEARCH, query.get(..n_wanted).unwrap_or(&query)).await
+    }
+
+    /// Tells what the key may do with a dataset: read it, or write to it, too.
+    ///
+    /// # Errors
+    /// As for [`Self::list`].
+    pub async fn access(
+        &self,
+        dataset: DatasetId,
+        require_write: bool,
+    ) -> Result<AccessBody, ClientError> {
+        let body = AccessCheck { dataset_id: dataset.get(), require_write };
+        self.transport.json_for(Call::post(paths::ACCESS_CHECK), &body, "an access check").await
+    }
+}
+
+/// The path of `dataset`.
+fn of(path: &str, dataset: DatasetId) -> String {
+    path.replace("{id}", &dataset.to_string())
+}
+
+/// `text` as one segment of a path.
+fn segment(text: &str) -> String {
+    let byte = |byte: u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
+            char::from(byte).to_string()
+        }
+        byte => format!("%{byte:02X}"),
+    };
+    text.bytes().map(byte).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tag_is_one_segment_of_a_path() {
+        assert_eq!(segment("a/b ü?"), "a%2Fb%20%C3%BC%3F");
+    }
+}

@@ -1,0 +1,153 @@
+//! Taking a long JSON array, or lines of objects, apart while it still comes in.
+
+/// The longest object taken. A row of a thousand columns is a twentieth of it.
+const ELEMENT_BYTES_MAX: usize = 1024 * 1024;
+
+/// What is wrong with a text that should be objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ElementsError {
+    /// An object is too long to be a row.
+    #[error("read an object of more than {ELEMENT_BYTES_MAX} bytes")]
+    TooLong,
+    /// Something stands where an object should.
+    #[error("read objects: something else stands among them")]
+    NoObject,
+    /// The text ends inside an object, or before the array is closed.
+    #[error("read all objects: the text ends too early")]
+    Unfinished,
+}
+
+/// Objects at the top of a text: an array of them, or one after the other.
+#[derive(Debug, Default)]
+pub struct Elements {
+    /// An object that has begun.
+    begun: Vec<u8>,
+    depth: usize,
+    is_in_string: bool,
+    is_escaped: bool,
+    /// Whether an array was opened and not closed.
+    is_in_array: bool,
+}
+
+impl Elements {
+    /// Takes more of the text, and hands every object that ends in it to `take`.
+    ///
+    /// # Errors
+    /// [`ElementsError`], or what `take` returns.
+    pub fn feed<E: From<ElementsError>>(
+        &mut self,
+        text: &[u8],
+        mut take: impl FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        // Where the object that is open began in `text`; that from before is in `begun`.
+        let mut begin = 0;
+        for (at, byte) in text.iter().enumerate() {
+            if self.depth == 0 {
+                self.between(*byte)?;
+                begin = at;
+            } else if self.within(*byte) {
+                let end = text.get(begin..=at).unwrap_or_default();
+                if self.begun.len() + end.len() > ELEMENT_BYTES_MAX {
+                    return Err(ElementsError::TooLong.into());
+                }
+                if self.begun.is_empty() {
+                    take(end)?;
+                } else {
+                    self.begun.extend_from_slice(end);
+                    take(&self.begun)?;
+                    self.begun.clear();
+                }
+            }
+        }
+        if self.depth > 0 {
+            self.begun.extend_from_slice(text.get(begin..).unwrap_or_default());
+            if self.begun.len() > ELEMENT_BYTES_MAX {
+                return Err(ElementsError::TooLong.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Says that the text has ended.
+    ///
+    /// # Errors
+    /// [`ElementsError::Unfinished`].
+    pub const fn end(&self) -> Result<(), ElementsError> {
+        if self.depth > 0 || self.is_in_array { Err(ElementsError::Unfinished) } else { Ok(()) }
+    }
+
+    fn between(&mut self, byte: u8) -> Result<(), ElementsError> {
+        match byte {
+            b'{' => self.depth = 1,
+            b'[' if !self.is_in_array => self.is_in_array = true,
+            b']' if self.is_in_array => self.is_in_array = false,
+            b',' | b' ' | b'\n' | b'\r' | b'\t' => {}
+            _ => return Err(ElementsError::NoObject),
+        }
+        Ok(())
+    }
+
+    /// Takes a byte of an object; whether it is its last.
+    const fn within(&mut self, byte: u8) -> bool {
+        if self.is_in_string {
+            if self.is_escaped {
+                self.is_escaped = false;
+            } else if byte == b'\\' {
+                self.is_escaped = true;
+            } else if byte == b'"' {
+                self.is_in_string = false;
+            }
+            return false;
+        }
+        match byte {
+            b'"' => self.is_in_string = true,
+            b'{' | b'[' => self.depth += 1,
+            b'}' | b']' => self.depth -= 1,
+            _ => {}
+        }
+        self.depth == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Feeds `text` in pieces of `n_bytes`.
+    fn objects(text: &str, n_bytes: usize) -> Result<Vec<String>, ElementsError> {
+        let mut elements = Elements::default();
+        let mut found = Vec::new();
+        for piece in text.as_bytes().chunks(n_bytes) {
+            elements.feed(piece, |object| {
+                found.push(String::from_utf8(object.to_vec()).unwrap());
+                Ok::<_, ElementsError>(())
+            })?;
+        }
+        elements.end().map(|()| found)
+    }
+
+    #[track_caller]
+    fn check(text: &str, want: Result<&[&str], ElementsError>) {
+        let want = want.map(|want| want.iter().map(|&object| object.to_owned()).collect());
+        for n_bytes in 1..=text.len() {
+            assert_eq!(objects(text, n_bytes), want, "in pieces of {n_bytes}");
+        }
+    }
+
+    #[test]
+    fn objects_are_found_however_the_text_comes_in() {
+        check(r#"[{"a":1},{"b":{"c":[2]}}]"#, Ok(&[r#"{"a":1}"#, r#"{"b":{"c":[2]}}"#]));
+        check("{\"a\":\"}\\\"{\"}\n{\"b\":2}\n", Ok(&["{\"a\":\"}\\\"{\"}", "{\"b\":2}"]));
+        check("[]", Ok(&[]));
+    }
+
+    #[test]
+    fn what_ends_early_or_is_no_object_is_an_error() {
+        check(r#"[{"a":1}"#, Err(ElementsError::Unfinished));
+        check(r#"{"a":"#, Err(ElementsError::Unfinished));
+        check("[1,2]", Err(ElementsError::NoObject));
+        let long = format!("{{\"a\":\"{}\"}}", "x".repeat(ELEMENT_BYTES_MAX));
+        assert_eq!(objects(&long, 65536), Err(ElementsError::TooLong));
+    }
+}

@@ -1,0 +1,248 @@
+//! Following a dataset for readers who want every row, once.
+//!
+//! Where the service gives its events ids, a line that was lost goes on after the last of them, with
+//! late and corrected rows. Where it does not, or no longer knows the id, the rows between the newest
+//! one given and the first of the replay are asked for; rows that came meanwhile at moments before
+//! that are then not seen, which such a service gives no way to learn of.
+
+use model::{
+    dataset::DatasetId,
+    page::{Limit, REPLAY_ROWS, ROWS_MAX},
+    resolution::Resolution,
+    timestamp::Timestamp,
+};
+use std::time::Duration;
+use task::backoff::Backoff;
+use tokio::{
+    sync::mpsc::Sender,
+    time::{Instant, sleep, timeout},
+};
+use wire::{
+    datasets::{EVENT_CONNECTED, EVENT_DATA, EVENT_HEARTBEAT, EVENT_RESET},
+    paths,
+};
+
+use super::{
+    BATCH_ROWS_MAX, EventStream, Given, Line, Lost, RETRY_FIRST, RETRY_LONGEST, SILENCE_MAX, Sse,
+    row,
+};
+use crate::{
+    datasets::{Datasets, NamedRow, Order, Rows, RowsQuery},
+    error::ClientError,
+    transport::Call,
+};
+
+/// The smallest step of a moment.
+const STEP: Duration = Duration::from_micros(1);
+
+/// What the reader of a stream has already.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Had {
+    /// The newest moment; later rows are wanted, also those before the replay. None: the replay is
+    /// enough.
+    pub newest: Option<Timestamp>,
+    /// The id of the last event that was taken.
+    pub last_event_id: Option<String>,
+    /// What becomes of rows of the first replay up to `newest`.
+    pub repeats: Repeats,
+}
+
+/// What becomes of rows that the reader may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Repeats {
+    /// They are left out.
+    #[default]
+    Skip,
+    /// They are given: the reader puts rows in their place, and they may be corrected.
+    Give,
+}
+
+/// What happens while a dataset is followed.
+#[derive(Debug)]
+pub enum Event {
+    /// The line is up.
+    Connected,
+    /// Rows, and what to remember for going on after the last of them.
+    Rows {
+        /// In the order in which they came, those between two lines by moment.
+        rows: Vec<NamedRow>,
+        /// The id of the last one's event, where the service gives any.
+        last_event_id: Option<String>,
+    },
+    /// The service does not know the last event any more: late rows may have been missed.
+    Reset,
+    /// The line is still up.
+    Heartbeat,
+    /// The line is down; another try follows by itself.
+    Lost {
+        /// Why.
+        why: ClientError,
+        /// When the next try is.
+        retry_in: Duration,
+    },
+}
+
+/// Follows `dataset` from where its reader is, until nobody listens any more.
+///
+/// Full, the queue makes this wait, and the service in turn. Dropping it closes the line.
+pub async fn follow(datasets: Datasets, dataset: DatasetId, had: Had, events: Sender<Event>) {
+    let mut backoff = Backoff::new(RETRY_FIRST, RETRY_LONGEST);
+    let mut reader = Reader { datasets, dataset, had, given: Given::default(), events };
+    loop {
+        let Err(lost) = reader.line(&mut backoff).await;
+        let Lost::Line(why) = lost else { return };
+        let wait = backoff.next_wait();
+        let retry_in = why.retry_after().map_or(wait, |asked| asked.max(wait));
+        if reader.events.send(Event::Lost { why, retry_in }).await.is_err() {
+            return;
+        }
+        sleep(retry_in).await;
+    }
+}
+
+struct Reader {
+    datasets: Datasets,
+    dataset: DatasetId,
+    had: Had,
+    given: Given,
+    events: Sender<Event>,
+}
+
+/// How far into the beginning of a line its events are.
+struct Beginning {
+    /// Whether the line went on where the one before ended: then it has no replay.
+    is_resumed: bool,
+    n_rows: usize,
+    /// The moment of the row before, in the replay's ascending order.
+    last: Option<Timestamp>,
+}
+
+impl Reader {
+    async fn line(&mut self, backoff: &mut Backoff) -> Result<std::convert::Infallible, Lost> {
+        let query = [("dataset", self.dataset.to_string())];
+        let last_event_id = self.had.last_event_id.clone();
+        let call = Call {
+            query: &query,
+            within: None,
+            last_event_id: last_event_id.as_deref(),
+            ..Call::get(paths::ROWS_STREAM)
+        };
+        let mut line = Line::open(&self.datasets.transport, call).await?;
+        let is_resumed = last_event_id.is_some();
+        let mut beginning = Beginning { is_resumed, n_rows: 0, last: None };
+        loop {
+            let mut event = Some(line.next(Instant::now() + SILENCE_MAX).await?);
+            let mut rows = Vec::new();
+            let mut end = Ok(());
+            // What has come in by now is handed on together.
+            while let Some(data) = event.take_if(|event| event.event == EVENT_DATA) {
+                end = self.take(&data, &mut beginning, &mut rows).await;
+                if end.is_err() || rows.len() >= BATCH_ROWS_MAX {
+                    break;
+                }
+                match ready(&mut line).await {
+                    Ok(next) => event = next,
+                    Err(why) => end = Err(why.into()),
+                }
+            }
+            // Rows that came in before the line broke are not lost with it.
+            self.give(rows).await?;
+            end?;
+            match event.as_ref().map(|event| event.event.as_str()) {
+                Some(EVENT_CONNECTED) => {
+                    backoff.reset();
+                    self.events.send(Event::Connected).await?;
+                }
+                Some(EVENT_RESET) => {
+                    beginning.is_resumed = false;
+                    self.had.last_event_id = None;
+                    self.events.send(Event::Reset).await?;
+                }
+                Some(EVENT_HEARTBEAT) => self.events.send(Event::Heartbeat).await?,
+                _ => {}
+            }
+        }
+    }
+
+    /// Takes a row, and those that the line does not have before its first.
+    async fn take(
+        &mut self,
+        event: &Sse,
+        beginning: &mut Beginning,
+        rows: &mut Vec<NamedRow>,
+    ) -> Result<(), Lost> {
+        let row = row(event)?;
+        if beginning.n_rows == 0
+            && !beginning.is_resumed
+            && let Some(newest) = self.had.newest
+            && row.timestamp > newest
+        {
+            self.fill(newest, row.timestamp).await?;
+        }
+        let is_replay = beginning.passes(row.timestamp);
+        let is_had = self.had.newest.is_some_and(|newest| row.timestamp <= newest);
+        let is_skipped = is_replay && is_had && self.had.repeats == Repeats::Skip;
+        if !event.id.is_empty() {
+            self.had.last_event_id = Some(event.id.clone());
+        }
+        if self.given.add(&row) && !is_skipped {
+            rows.push(row);
+        }
+        Ok(())
+    }
+
+    /// Gives the rows after `newest` and before `end`.
+    async fn fill(&mut self, newest: Timestamp, end: Timestamp) -> Result<(), Lost> {
+        let mut query = RowsQuery {
+            dataset: self.dataset,
+            resolution: Resolution::Raw,
+            start: None,
+            end: Some(end - STEP),
+            after: Some(newest),
+            limit: Limit::clamped(ROWS_MAX),
+            order: Order::Ascending,
+        };
+        if newest + STEP >= end {
+            return Ok(());
+        }
+        loop {
+            let page = self.datasets.rows(&query).await?;
+            let Rows::Raw(mut rows) = page.rows else { return Ok(()) };
+            rows.retain(|row| self.given.add(row));
+            self.give(rows).await?;
+            let Some(next) = page.next else { return Ok(()) };
+            query.after = Some(next);
+        }
+    }
+
+    async fn give(&mut self, rows: Vec<NamedRow>) -> Result<(), Lost> {
+        let Some(newest) = rows.iter().map(|row| row.timestamp).max() else { return Ok(()) };
+        self.had.newest = self.had.newest.max(Some(newest));
+        let last_event_id = self.had.last_event_id.clone();
+        Ok(self.events.send(Event::Rows { rows, last_event_id }).await?)
+    }
+}
+
+impl Beginning {
+    /// Counts a row in; whether it may be one of the replay, which ascends and is short.
+    fn passes(&mut self, moment: Timestamp) -> bool {
+        self.n_rows = self.n_rows.saturating_add(1);
+        let ascends = self.last.is_none_or(|last| last < moment);
+        self.last = Some(moment);
+        if !ascends {
+            self.n_rows = REPLAY_ROWS + 1;
+        }
+        !self.is_resumed && self.n_rows <= REPLAY_ROWS
+    }
+}
+
+/// The event that has come in already, if any has.
+async fn ready<S: EventStream>(line: &mut Line<S>) -> Result<Option<Sse>, ClientError> {
+    match timeout(Duration::ZERO, line.next(Instant::now() + SILENCE_MAX)).await {
+        Ok(event) => event.map(Some),
+        Err(_) => Ok(None),
+    }
+}
+
+#[cfg(test)]
+mod tests;

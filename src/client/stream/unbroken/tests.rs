@@ -1,0 +1,150 @@
+use std::{
+    collections::BTreeMap,
+    convert::Infallible,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use axum::{
+    Json, Router,
+    extract::Query,
+    http::HeaderMap,
+    response::{
+        IntoResponse as _, Response,
+        sse::{self, Sse as Events},
+    },
+    routing::get,
+};
+use serde_json::json;
+use task::group::Group;
+use tokio::sync::mpsc;
+
+use super::*;
+use crate::{fake::Fake, transport::Transport};
+
+/// Longer than anything here takes.
+const SOON: Duration = Duration::from_secs(20);
+
+fn at(minute: usize) -> String {
+    format!("2026-07-30T{:02}:{:02}:00Z", minute / 60, minute % 60)
+}
+
+fn moment(minute: usize) -> Timestamp {
+    at(minute).parse().unwrap()
+}
+
+fn data(minute: usize) -> sse::Event {
+    let data = format!(r#"{{"timestamp":"{}","close":{minute}}}"#, at(minute));
+    sse::Event::default().event("data").data(data)
+}
+
+fn answer(events: Vec<sse::Event>) -> Response {
+    let hello = sse::Event::default().event("connected").data("{}");
+    let events = std::iter::once(hello).chain(events).map(Ok::<_, Infallible>);
+    Events::new(futures::stream::iter(events)).into_response()
+}
+
+/// A dataset with a row each minute up to the hundredth, read by pages.
+async fn rows(Query(query): Query<BTreeMap<String, String>>) -> Json<serde_json::Value> {
+    let moment = |name: &str| query[name].parse::<Timestamp>().unwrap();
+    let (after, end) = (moment("after"), moment("end"));
+    let wanted: Vec<_> =
+        (0..100).map(at).filter(|at| (after + STEP..=end).contains(&at.parse().unwrap())).collect();
+    let row = |at: &String| {
+        let minute = at.parse::<Timestamp>().unwrap().seconds() / 60 % 1440;
+        json!({"id": 1, "dataset_id": 1, "timestamp": at, "created_at": at,
+            "values": {"close": minute}})
+    };
+    // Two in a page, so that there are several.
+    let results: Vec<_> = wanted.iter().take(2).map(row).collect();
+    let next = (wanted.len() > 2).then_some("more");
+    Json(json!({"count": 0, "next": next, "previous": null, "results": results}))
+}
+
+struct Watch {
+    events: mpsc::Receiver<Event>,
+    _group: Group,
+    _fake: Fake,
+}
+
+/// What is seen of a service whose `n`th line is `lines(n, last event id)`.
+async fn watch(
+    had: Had,
+    lines: impl Fn(usize, Option<&str>) -> Response + Clone + Send + Sync + 'static,
+) -> Watch {
+    let n_lines = Arc::new(AtomicUsize::new(0));
+    let serve = move |headers: HeaderMap| {
+        let id = headers.get("last-event-id").map(|id| id.to_str().unwrap());
+        let answer = lines(n_lines.fetch_add(1, Ordering::SeqCst), id);
+        async move { answer }
+    };
+    let router = Router::new().route(paths::ROWS_STREAM, get(serve)).route(paths::ROWS, get(rows));
+    let fake = Fake::serve(router).await;
+    let datasets = Datasets::new(Transport::new(&fake.address, None).unwrap());
+    let (sender, events) = mpsc::channel(8);
+    let group = Group::default();
+    group.spawn("follow", follow(datasets, DatasetId::new(1).unwrap(), had, sender));
+    Watch { events, _group: group, _fake: fake }
+}
+
+impl Watch {
+    /// The minutes of all rows until the line is lost for the `n`th time, and whether a reset was
+    /// seen.
+    async fn minutes(&mut self, n: usize) -> (Vec<i64>, bool) {
+        let (mut minutes, mut n_lost, mut is_reset) = (Vec::new(), 0, false);
+        while n_lost < n {
+            match timeout(SOON, self.events.recv()).await.expect("an event").expect("a stream") {
+                Event::Rows { rows, .. } => {
+                    minutes.extend(rows.iter().map(|row| row.timestamp.seconds() / 60 % 1440));
+                }
+                Event::Lost { .. } => n_lost += 1,
+                Event::Reset => is_reset = true,
+                Event::Connected | Event::Heartbeat => {}
+            }
+        }
+        (minutes, is_reset)
+    }
+}
+
+#[tokio::test]
+async fn a_gap_longer_than_the_replay_is_filled() {
+    let mut watch = watch(Had::default(), |n, _| match n {
+        0 => answer(vec![data(1), data(2)]),
+        _ => answer(vec![data(8), data(9)]),
+    })
+    .await;
+    assert_eq!(watch.minutes(2).await.0, (1..=9).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn what_the_reader_has_is_not_given_again_and_what_lies_between_is() {
+    let had = Had { newest: Some(moment(3)), ..Had::default() };
+    let mut between = watch(had.clone(), |_, _| answer(vec![data(7)])).await;
+    assert_eq!(between.minutes(1).await.0, [4, 5, 6, 7]);
+    let mut replayed = watch(had.clone(), |_, _| answer(vec![data(2), data(3), data(4)])).await;
+    assert_eq!(replayed.minutes(1).await.0, [4]);
+    // After the replay a row of the past is a late one.
+    let mut late = watch(had.clone(), |_, _| answer(vec![data(4), data(5), data(1)])).await;
+    assert_eq!(late.minutes(1).await.0, [4, 5, 1]);
+    let had = Had { repeats: Repeats::Give, ..had };
+    let mut given = watch(had, |_, _| answer(vec![data(2), data(3), data(4)])).await;
+    assert_eq!(given.minutes(1).await.0, [2, 3, 4]);
+}
+
+#[tokio::test]
+async fn a_service_with_ids_is_asked_to_go_on_after_the_last() {
+    let lines = |n, id: Option<&str>| match (n, id) {
+        (0, None) => answer(vec![data(1).id("a"), data(2).id("b")]),
+        (1, Some("b")) => answer(vec![data(9).id("c"), data(0).id("d")]),
+        (2, Some("d")) => {
+            answer(vec![sse::Event::default().event("reset").data("{}"), data(12).id("e")])
+        }
+        other => panic!("{other:?}"),
+    };
+    let mut watch = watch(Had::default(), lines).await;
+    assert_eq!(watch.minutes(2).await, (vec![1, 2, 9, 0], false));
+    // The service forgot: the rows since the newest are asked for.
+    assert_eq!(watch.minutes(1).await, (vec![10, 11, 12], true));
+}

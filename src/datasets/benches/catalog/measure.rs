@@ -1,0 +1,215 @@
+//! The rows of the bench, and the service they ask.
+
+use std::{
+    env,
+    error::Error,
+    fs,
+    io::{Write as _, stdout},
+    net::SocketAddr,
+    path::Path,
+    time::Duration,
+};
+
+use accounts::{
+    Accounts,
+    gate::{Gate, GateOptions},
+};
+use datasets::{DatasetsOptions, DatasetsService, HEARTBEAT_EVERY, MetadataFilters, ReadOptions};
+use serde_json::Value;
+use task::{clock::Clock, group::Group};
+use tokio::{runtime::Runtime, time::Instant};
+
+use crate::{connection::Connection, names};
+
+/// What a figure comes to, or what kept it from being taken.
+pub(crate) type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
+
+/// Datasets where the command line names no number, by the issue.
+const DATASETS_DEFAULT: usize = 1_000_000;
+
+/// Datasets in one request that creates them: the most that one takes.
+const BATCH: usize = 1000;
+
+/// One dataset in so many carries the private tag.
+const RARE: usize = 2000;
+
+/// Requests of a row.
+const REQUESTS: usize = 200;
+
+/// What the middle one of them may take.
+const BAR: Duration = Duration::from_millis(10);
+
+/// Takes every figure.
+pub(crate) fn run() -> Outcome<()> {
+    let mut words = env::args().skip_while(|word| word != "--datasets").skip(1);
+    let n = words.next().map_or(Ok(DATASETS_DEFAULT), |number| number.parse())?;
+    let folder = tempfile::tempdir()?;
+    let runtime = Runtime::new()?;
+    let group = Group::default();
+    let (address, keys) = runtime.block_on(serve(folder.path(), &group))?;
+    let mut connection = Connection::open(address)?;
+    print("row", "figure", "bar", "met")?;
+    create(&mut connection, &keys, n)?;
+    figures(&mut connection, &keys, n)?;
+    let size = fs::metadata(folder.path().join("datasets.sqlite"))?.len();
+    print("file", &format!("{} MB", size / 1_000_000), "-", "-")?;
+    print("memory of the process", &format!("{} MB", resident_bytes()? / 1_000_000), "-", "-")?;
+    drop(connection);
+    runtime.block_on(group.shutdown());
+    let opened = Instant::now();
+    let group = Group::default();
+    let (address, keys) = runtime.block_on(serve(folder.path(), &group))?;
+    print("open", &format!("{:?}", opened.elapsed()), "-", "-")?;
+    let mut connection = Connection::open(address)?;
+    let first = Instant::now();
+    connection.get(&keys.holder, "/api/datasets/?search=tiingo&limit=250")?;
+    print("first search after that", &format!("{:?}", first.elapsed()), "-", "-")?;
+    runtime.block_on(group.shutdown());
+    Ok(())
+}
+
+/// The keys that ask.
+struct Keys {
+    /// Owns all datasets.
+    owner: String,
+    /// Sees all of them.
+    holder: String,
+    /// Sees one in [`RARE`].
+    member: String,
+}
+
+async fn serve(folder: &Path, group: &Group) -> Outcome<(SocketAddr, Keys)> {
+    let clock = Clock::system();
+    let accounts = Accounts::open(folder.join("accounts.sqlite"), clock.clone()).await?;
+    let key = async |name| -> Outcome<String> {
+        Ok(accounts.renew_key(name).await?.1.reveal().to_owned())
+    };
+    let keys = Keys {
+        owner: key("owner").await?,
+        holder: key("holder").await?,
+        member: key("member").await?,
+    };
+    let options = DatasetsOptions {
+        listen: "127.0.0.1:0".to_owned(),
+        store_path: folder.join("datasets.sqlite"),
+        gate: Gate::new(accounts, GateOptions::UNLIMITED, clock.clone()),
+        portal: None,
+        load: None,
+        market: None,
+        reads: ReadOptions::USUAL,
+        heartbeat_every: HEARTBEAT_EVERY,
+        metadata_filters: MetadataFilters::All,
+    };
+    let service = DatasetsService::start(options, group, clock).await?;
+    Ok((service.address(), keys))
+}
+
+/// Creates the datasets, and gives the keys their tags.
+fn create(connection: &mut Connection, keys: &Keys, n: usize) -> Outcome<()> {
+    let began = Instant::now();
+    for first in (0..n).step_by(BATCH) {
+        let bodies: Vec<Value> =
+            (first..n.min(first + BATCH)).map(|idx| names::dataset(idx, idx % RARE == 0)).collect();
+        connection.post(&keys.owner, "/api/datasets/", &Value::Array(bodies))?;
+    }
+    let took = began.elapsed();
+    let per_second = n as u64 * 1000 / u64::try_from(took.as_millis().max(1))?;
+    let figure = format!("{took:.1?}, {per_second}/s");
+    print(&format!("create {n} datasets, {BATCH} in a request"), &figure, "-", "-")?;
+    let public = serde_json::json!({"tag_name": "public"});
+    connection.post(&keys.holder, "/api/tags/acquire/", &public)?;
+    // The third key made is the member's.
+    let member = serde_json::json!({"key": 3});
+    connection.post(&keys.owner, "/api/tags/members/holders/", &member)?;
+    Ok(())
+}
+
+/// Takes every figure.
+fn figures(connection: &mut Connection, keys: &Keys, n: usize) -> Outcome<()> {
+    let (holder, member) = (&keys.holder, &keys.member);
+    let pick = |round: usize| (round * 7919 + 13) % n;
+    let name = |round| names::name(pick(round));
+    let list = "/api/datasets/";
+    let found = "/api/datasets/search/";
+    row(connection, "list, 250", holder, |_| format!("{list}?limit=250"))?;
+    row(connection, "list, 250 from anywhere", holder, |round| {
+        format!("{list}?limit=250&offset={}", pick(round))
+    })?;
+    row(connection, "list, 250, of a private tag", member, |_| format!("{list}?limit=250"))?;
+    row(connection, "exact name", holder, |round| {
+        format!("{list}?search={}&limit=10", name(round))
+    })?;
+    row(connection, "exact name, by a private tag", member, |round| {
+        format!("{list}?search={}&limit=10", name(round))
+    })?;
+    row(connection, "columns by name", holder, |round| {
+        format!("/api/columns/?dataset_name={}", name(round))
+    })?;
+    row(connection, "part of a name, few matches", holder, |round| {
+        format!("{list}?search={}", names::ticker(pick(round)))
+    })?;
+    for (what, text) in [
+        ("start of a third of the names", "tiingo"),
+        ("part of every name", "_1min"),
+        ("part of every description", "minute ohlcv"),
+        ("text that is nowhere", "qqqqqq"),
+        ("two letters in many", "us"),
+        ("two letters that are nowhere", "~~"),
+        ("one letter", "k"),
+    ] {
+        let text = text.replace(' ', "+");
+        row(connection, what, holder, |_| format!("{list}?search={text}&limit=250"))?;
+    }
+    row(connection, "part of every name, by a private tag", member, |_| {
+        format!("{list}?search=_1min&limit=250")
+    })?;
+    row(connection, "metadata, one match", holder, |round| {
+        format!("{found}?ticker={}", names::ticker(pick(round)))
+    })?;
+    row(connection, "metadata, a third match", holder, |_| format!("{found}?source=tiingo"))?;
+    row(connection, "metadata, a third match, from anywhere", holder, |round| {
+        format!("{found}?source=tiingo&offset={}", pick(round) / 4)
+    })?;
+    row(connection, "two metadata filters", holder, |_| {
+        format!("{found}?source=kraken&frequency=1min")
+    })?;
+    row(connection, "one dataset", holder, |round| format!("{list}{}/", pick(round) + 1))
+}
+
+/// Sends requests for what `path` gives, and prints the middle and the last of their times.
+fn row(
+    connection: &mut Connection,
+    what: &str,
+    key: &str,
+    path: impl Fn(usize) -> String,
+) -> Outcome<()> {
+    let mut times = Vec::with_capacity(REQUESTS);
+    let mut count = Value::Null;
+    for round in 0..REQUESTS {
+        let path = path(round);
+        let began = Instant::now();
+        let body = connection.get(key, &path)?;
+        times.push(began.elapsed());
+        if round == 0 {
+            count = serde_json::from_slice::<Value>(&body)?["count"].take();
+        }
+    }
+    times.sort_unstable();
+    let at = |part: usize| times.get(REQUESTS * part / 100).copied().unwrap_or_default();
+    let figure = format!("p50 {:.2?}, p99 {:.2?}, count {count}", at(50), at(99));
+    let met = if at(50) <= BAR { "yes" } else { "NO" };
+    print(what, &figure, &format!("p50 {BAR:?}"), met)
+}
+
+fn print(what: &str, figure: &str, bar: &str, met: &str) -> Outcome<()> {
+    writeln!(stdout(), "{what:<44} | {figure:<46} | {bar:<9} | {met}")?;
+    Ok(())
+}
+
+/// The memory that this process has.
+fn resident_bytes() -> Outcome<u64> {
+    let text = fs::read_to_string("/proc/self/status")?;
+    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|line| line.split_whitespace().next()).ok_or("no VmRSS")?;
+    Ok(kib.parse::<u64>()? * 1024)
+}

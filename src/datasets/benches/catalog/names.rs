@@ -1,0 +1,42 @@
+//! Datasets as the upstream has them, by their number.
+
+use serde_json::{Value, json};
+
+/// Where they are from.
+const SOURCES: [(&str, &str); 3] =
+    [("tiingo", "Tiingo"), ("kraken", "Kraken"), ("candlegpt", "CandleGPT")];
+
+/// A ticker: letters that tell the number, and a currency.
+pub(crate) fn ticker(idx: usize) -> String {
+    let mut left = idx / SOURCES.len();
+    let mut letters = String::new();
+    for _ in 0..5 {
+        letters.push(char::from(b'a' + u8::try_from(left % 26).unwrap_or_default()));
+        left /= 26;
+    }
+    letters + "usd"
+}
+
+/// A name.
+pub(crate) fn name(idx: usize) -> String {
+    format!("{}_{}_1min", source(idx).0, ticker(idx))
+}
+
+/// The body that creates it.
+pub(crate) fn dataset(idx: usize, is_rare: bool) -> Value {
+    let (source, title) = source(idx);
+    let ticker = ticker(idx);
+    let tags = if is_rare { vec!["public", "members"] } else { vec!["public"] };
+    json!({
+        "name": name(idx),
+        "description": format!("{title} 1-minute OHLCV data for {}", ticker.to_uppercase()),
+        "metadata": {
+            "source": source, "ticker": ticker, "provider": "bench", "frequency": "1min",
+        },
+        "tags": tags,
+    })
+}
+
+fn source(idx: usize) -> (&'static str, &'static str) {
+    SOURCES.get(idx % SOURCES.len()).copied().unwrap_or_default()
+}

@@ -1,0 +1,58 @@
+//! Filling a dataset over HTTP, batch by batch, each durable before the next.
+
+use tokio::{sync::mpsc, time::Instant};
+
+use crate::{
+    Outcome,
+    connection::Request,
+    market::{COLUMNS, Market},
+    program::{Bench, Loaded},
+    rows::{note, per_second},
+};
+
+/// Rows of a batch, by the issue.
+const BATCH_ROWS: usize = 1_000;
+
+/// Batches that are written while one is under way, so that writing them costs nothing.
+const READY: usize = 16;
+
+/// How many batches go by between two notes.
+const NOTE_EVERY: usize = 500;
+
+/// Inserts `n_rows` in batches of [`BATCH_ROWS`] on one connection.
+pub(crate) async fn load(bench: &Bench, n_rows: usize) -> Outcome<Loaded> {
+    let dataset = bench.create("bench_btcusd_1min", &COLUMNS).await?;
+    let path = format!("/api/rows/bulk_insert/?dataset={dataset}");
+    let (sender, mut ready) = mpsc::channel(READY);
+    let key = bench.key.clone();
+    let writing = tokio::task::spawn_blocking(move || {
+        let mut market = Market::new();
+        let mut n_left = n_rows;
+        while n_left > 0 {
+            let n_batch = n_left.min(BATCH_ROWS);
+            let lines = market.lines(n_batch);
+            let request = Request::post(&path, &key, "application/x-ndjson", &lines);
+            // The one who sends may have failed.
+            if sender.blocking_send((n_batch, request)).is_err() {
+                return;
+            }
+            n_left -= n_batch;
+        }
+    });
+    let mut connection = bench.connect().await?;
+    let (began, cpu) = (Instant::now(), bench.cpu()?);
+    let (mut n_done, mut n_batches) = (0, 0);
+    while let Some((n_batch, request)) = ready.recv().await {
+        connection.ask(&request).await?.good()?;
+        n_done += n_batch;
+        n_batches += 1;
+        if n_batches % NOTE_EVERY == 0 {
+            note(&format!("{n_done} rows, {:.0} rows/s", per_second(n_done, began.elapsed())))?;
+        }
+    }
+    let (took, cpu) = (began.elapsed(), bench.cpu()?.saturating_sub(cpu));
+    writing.await?;
+    let rate = per_second(n_done, took);
+    note(&format!("{n_done} rows in {took:.1?}: {rate:.0} rows/s, {cpu:.1?} of processor time"))?;
+    Ok(Loaded { dataset, n_rows: n_done, rate })
+}

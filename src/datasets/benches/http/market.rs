@@ -1,0 +1,72 @@
+//! Rows as the documented data has them: a bar a minute, as random as prices are, and as long.
+
+use std::{fmt::Write as _, time::Duration};
+
+use model::timestamp::Timestamp;
+
+/// The columns of a bar.
+pub(crate) const COLUMNS: [&str; 7] =
+    ["open", "high", "low", "close", "volume", "volume_notional", "trades_done"];
+
+/// The first minute: 2015-01-01T00:00:00Z.
+const FIRST_S: i64 = 1_420_070_400;
+
+/// Bars, one after the other, the same each time.
+#[derive(Debug)]
+pub(crate) struct Market {
+    minute: usize,
+    close: f64,
+    seed: u64,
+}
+
+impl Market {
+    /// From the first minute on.
+    pub(crate) const fn new() -> Self {
+        Self { minute: 0, close: 64_000.0, seed: 0x9e37_79b9_7f4a_7c15 }
+    }
+
+    /// The next `n_rows` as lines of flat rows.
+    pub(crate) fn lines(&mut self, n_rows: usize) -> String {
+        let mut lines = String::with_capacity(n_rows * 230);
+        for _ in 0..n_rows {
+            self.push_line(&mut lines);
+        }
+        lines
+    }
+
+    fn push_line(&mut self, to: &mut String) {
+        let open = self.close;
+        let close = (open * (1.0 + (self.random() - 0.5) * 0.002) * 100.0).round() / 100.0;
+        let high = ((open.max(close) * (1.0 + self.random() * 0.0005)) * 100.0).round() / 100.0;
+        let low = ((open.min(close) * (1.0 - self.random() * 0.0005)) * 100.0).round() / 100.0;
+        let volume = (self.random() * 40.0 * 1e8).round() / 1e8;
+        let notional = volume * (open + close) / 2.0;
+        let trades = (self.random() * 900.0).round();
+        let at = moment(self.minute);
+        // Writing to memory cannot fail.
+        writeln!(
+            to,
+            "{{\"timestamp\":\"{at}\",\"open\":{open},\"high\":{high},\"low\":{low},\
+             \"close\":{close},\"volume\":{volume},\"volume_notional\":{notional},\
+             \"trades_done\":{trades}}}"
+        )
+        .unwrap_or_default();
+        self.close = if (1_000.0..1_000_000.0).contains(&close) { close } else { 64_000.0 };
+        self.minute += 1;
+    }
+
+    /// A number from 0 to 1, 53 bits of it random.
+    fn random(&mut self) -> f64 {
+        self.seed ^= self.seed << 13;
+        self.seed ^= self.seed >> 7;
+        self.seed ^= self.seed << 17;
+        let (high, low) = ((self.seed >> 32) as u32, ((self.seed >> 11) & 0x1f_ffff) as u32);
+        (f64::from(high) + f64::from(low) / 2_097_152.0) / 4_294_967_296.0
+    }
+}
+
+/// The moment of a minute, counted from the first.
+pub(crate) fn moment(minute: usize) -> Timestamp {
+    let minutes = u64::try_from(minute).unwrap_or_default();
+    Timestamp::from_seconds(FIRST_S) + Duration::from_secs(60 * minutes)
+}

@@ -1,0 +1,92 @@
+//! The yardstick of a page: an axum handler that answers bytes from memory, in a process of its own.
+
+use std::{
+    env,
+    io::{self, Write as _},
+    net::SocketAddr,
+    process::{ExitCode, Stdio},
+    sync::Arc,
+};
+
+use axum::{
+    Router,
+    body::Bytes,
+    extract::{Path, State},
+    http::header::CONTENT_TYPE,
+    response::IntoResponse,
+    routing::{get, post},
+};
+use parking_lot::RwLock;
+use tokio::{
+    io::{AsyncBufReadExt as _, BufReader},
+    net::TcpListener,
+    process::{Child, Command},
+};
+
+use crate::{
+    Outcome,
+    connection::{Connection, Request},
+};
+
+/// The variable that tells a process of this program that it is the yardstick.
+const PART: &str = "FIGURES_MEMORY";
+
+/// What is answered: by its place.
+type Pages = Arc<RwLock<Vec<Bytes>>>;
+
+/// The other process. Dropping it kills it.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    _child: Child,
+    address: SocketAddr,
+}
+
+/// Whether this process is the yardstick.
+pub(crate) fn is_asked() -> bool {
+    env::var_os(PART).is_some()
+}
+
+/// Serves until it is killed.
+pub(crate) async fn serve() -> Outcome<ExitCode> {
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    writeln!(io::stdout(), "{}", listener.local_addr()?)?;
+    let router = Router::new()
+        .route("/pages/", post(add))
+        .route("/pages/{idx}/", get(answer))
+        .with_state(Pages::default());
+    axum::serve(listener, router).await?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn add(State(pages): State<Pages>, page: Bytes) {
+    pages.write().push(page);
+}
+
+async fn answer(State(pages): State<Pages>, Path(idx): Path<usize>) -> impl IntoResponse {
+    let page = pages.read().get(idx).cloned().unwrap_or_default();
+    ([(CONTENT_TYPE, "application/json")], page)
+}
+
+impl Memory {
+    /// Starts it.
+    pub(crate) async fn start() -> Outcome<Self> {
+        let mut command = Command::new(env::current_exe()?);
+        let mut child = command.env(PART, "1").stdout(Stdio::piped()).kill_on_drop(true).spawn()?;
+        let stdout = child.stdout.take().ok_or("a yardstick without output")?;
+        let line = BufReader::new(stdout).lines().next_line().await?;
+        let address = line.ok_or("a yardstick that did not start")?.parse()?;
+        Ok(Self { _child: child, address })
+    }
+
+    /// A connection to it.
+    pub(crate) async fn connect(&self) -> Outcome<Connection> {
+        Connection::open(self.address).await
+    }
+}
+
+/// Has the yardstick answer `page`, as the one behind those it has.
+pub(crate) async fn hold(connection: &mut Connection, page: &[u8]) -> Outcome<()> {
+    let request = Request::post("/pages/", "", "application/json", page);
+    connection.ask(&request).await?.good()?;
+    Ok(())
+}

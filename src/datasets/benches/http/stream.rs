@@ -1,0 +1,299 @@
+//! Many readers of one dataset, each row to all of them; and one that reads nothing.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::{
+    task::JoinSet,
+    time::{Instant, MissedTickBehavior, interval, sleep, timeout},
+};
+
+use crate::{
+    Outcome,
+    connection::{Connection, Request},
+    market::moment,
+    program::Bench,
+    rows::{Row, at, float, note},
+};
+
+/// Readers, by the issue.
+const N_READERS: usize = 2_000;
+
+/// Connections being opened at one time: the system queues few more.
+const OPENING: usize = 100;
+
+/// Rows that are inserted, ten a second.
+const N_ROWS: usize = 200;
+
+/// How long after the one before a row is inserted.
+const EVERY: Duration = Duration::from_millis(100);
+
+/// How long a row may take to the last reader, for 99 of 100.
+const P99_BAR: Duration = Duration::from_millis(250);
+
+/// How long all readers may take to be there, and to get what is left.
+const WITHIN: Duration = Duration::from_mins(1);
+
+/// How long a stream that was cut off may take to end once it is read.
+const ENDS_WITHIN: Duration = Duration::from_secs(20);
+
+/// What ends an answer in chunks.
+const LAST_CHUNK: &[u8] = b"\r\n0\r\n\r\n";
+
+/// Readers beside the one that reads nothing, and rows that are too many for its buffers.
+const N_BESIDE: usize = 20;
+/// Rows inserted at one time for them.
+const BURST_ROWS: usize = 1_000;
+/// How many such inserts.
+const N_BURSTS: usize = 400;
+
+/// When each row came to how many readers.
+#[derive(Debug)]
+struct Board {
+    began: Instant,
+    /// By row: how many have it.
+    n_readers: Vec<AtomicUsize>,
+    /// By row: microseconds from `began` until the last got it.
+    last_us: Vec<AtomicU64>,
+    /// Readers that were told that they are connected.
+    n_connected: AtomicUsize,
+    /// Rows that some reader got twice.
+    n_repeated: AtomicUsize,
+}
+
+impl Board {
+    fn new(n_rows: usize) -> Arc<Self> {
+        Arc::new(Self {
+            began: Instant::now(),
+            n_readers: (0..n_rows).map(|_| AtomicUsize::new(0)).collect(),
+            last_us: (0..n_rows).map(|_| AtomicU64::new(0)).collect(),
+            n_connected: AtomicUsize::new(0),
+            n_repeated: AtomicUsize::new(0),
+        })
+    }
+
+    fn now_us(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX)
+    }
+
+    /// How many of all rows for `n_readers` did not come.
+    fn n_lost(&self, n_readers: usize) -> usize {
+        let got: usize = self.n_readers.iter().map(|n| n.load(Ordering::Relaxed)).sum();
+        (self.n_readers.len() * n_readers).saturating_sub(got)
+    }
+}
+
+/// What a reader knows of the stream.
+#[derive(Debug)]
+struct Reader {
+    board: Arc<Board>,
+    is_connected: bool,
+    /// What of an event is there.
+    text: Vec<u8>,
+    /// The last row it got.
+    last: Option<usize>,
+}
+
+impl Reader {
+    fn new(board: &Arc<Board>) -> Self {
+        Self { board: Arc::clone(board), is_connected: false, text: Vec::new(), last: None }
+    }
+
+    /// Takes what was read.
+    fn take(&mut self, bytes: &[u8]) {
+        self.text.extend_from_slice(bytes);
+        let Some(end) = self.text.windows(2).rposition(|two| two == b"\n\n") else { return };
+        let rest = self.text.split_off(end + 2);
+        let text = std::mem::replace(&mut self.text, rest);
+        let text = String::from_utf8_lossy(&text);
+        if !self.is_connected && text.contains("event: connected") {
+            self.is_connected = true;
+            self.board.n_connected.fetch_add(1, Ordering::Relaxed);
+        }
+        let now = self.board.now_us();
+        for found in text.split("\"row\":").skip(1) {
+            let digits = found.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default();
+            let Ok(row) = digits.parse::<usize>() else { continue };
+            if self.last.is_some_and(|last| row <= last) {
+                self.board.n_repeated.fetch_add(1, Ordering::Relaxed);
+                continue;
+            }
+            self.last = Some(row);
+            if let (Some(n), Some(last_us)) =
+                (self.board.n_readers.get(row), self.board.last_us.get(row))
+            {
+                n.fetch_add(1, Ordering::Relaxed);
+                last_us.fetch_max(now, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+/// Both figures.
+pub(crate) async fn all(bench: &Bench) -> Outcome<Vec<Row>> {
+    Ok(vec![fan_out(bench).await?, beside_a_stalled_one(bench).await?])
+}
+
+async fn fan_out(bench: &Bench) -> Outcome<Row> {
+    let dataset = bench.create("stream_many", &["row", "close"]).await?;
+    let follow = Request::get(&format!("/api/rows/stream/?dataset={dataset}"), &bench.key);
+    let _stalled = bench.connect().await?.stall(&follow).await?;
+    let board = Board::new(N_ROWS);
+    let mut readers = JoinSet::new();
+    for opened in 1..=N_READERS {
+        let connection = bench.connect().await?;
+        readers.spawn(read(connection, follow.clone(), Reader::new(&board)));
+        if opened % OPENING == 0 {
+            connected(&board, opened).await?;
+        }
+    }
+    connected(&board, N_READERS).await?;
+    note(&format!("{N_READERS} readers after {:.1?}", board.began.elapsed()))?;
+    let mut writer = bench.connect().await?;
+    let mut ticks = interval(EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let (mut sent_us, cpu) = (Vec::new(), bench.cpu()?);
+    for row in 0..N_ROWS {
+        ticks.tick().await;
+        // Counted from before the commit, which is more than the bar asks.
+        sent_us.push(board.now_us());
+        insert(bench, &mut writer, dataset, row..row + 1).await?;
+    }
+    let cpu = bench.cpu()?.saturating_sub(cpu);
+    settled(&board, N_READERS).await;
+    readers.shutdown().await;
+    let mut took: Vec<Duration> = board
+        .last_us
+        .iter()
+        .zip(&sent_us)
+        .map(|(last, sent)| {
+            Duration::from_micros(last.load(Ordering::Relaxed).saturating_sub(*sent))
+        })
+        .collect();
+    took.sort_unstable();
+    let (n_lost, n_repeated) = (board.n_lost(N_READERS), board.n_repeated.load(Ordering::Relaxed));
+    let (p50, p99) = (at(&took, 50), at(&took, 99));
+    note(&format!(
+        "{N_ROWS} rows at 10/s to {N_READERS}: {cpu:.1?} of processor time in {:.0} s",
+        float(N_ROWS) / 10.0
+    ))?;
+    let value = format!("p50 {p50:.0?}, p99 {p99:.0?}, {n_lost} lost, {n_repeated} twice");
+    let is_met = p99 <= P99_BAR && n_lost == 0 && n_repeated == 0;
+    let name = "stream, insert to the last of 2 000 readers, one more stalled";
+    Ok(Row::new(name, value, "p99 250 ms at most, nothing lost", is_met))
+}
+
+/// So many rows at one time that the buffers of one who reads nothing are full.
+async fn beside_a_stalled_one(bench: &Bench) -> Outcome<Row> {
+    let dataset = bench.create("stream_stalled", &["row", "close"]).await?;
+    let follow = Request::get(&format!("/api/rows/stream/?dataset={dataset}"), &bench.key);
+    let stalled = bench.connect().await?.stall(&follow).await?;
+    let n_rows = BURST_ROWS * N_BURSTS;
+    let board = Board::new(n_rows);
+    let mut readers = JoinSet::new();
+    for _ in 0..N_BESIDE {
+        readers.spawn(read(bench.connect().await?, follow.clone(), Reader::new(&board)));
+    }
+    connected(&board, N_BESIDE).await?;
+    let mut writer = bench.connect().await?;
+    let began = Instant::now();
+    for burst in 0..N_BURSTS {
+        let first = burst * BURST_ROWS;
+        insert(bench, &mut writer, dataset, first..first + BURST_ROWS).await?;
+    }
+    settled(&board, N_BESIDE).await;
+    let took = began.elapsed();
+    let (n_lost, n_repeated) = (board.n_lost(N_BESIDE), board.n_repeated.load(Ordering::Relaxed));
+    // All that the system holds of it, and then its end, or nothing more.
+    let n_stalled = timeout(ENDS_WITHIN, rest_of(stalled)).await.ok();
+    readers.shutdown().await;
+    note(&format!(
+        "{n_rows} rows to {N_BESIDE} in {took:.1?}; bytes to the stalled one: {n_stalled:?}"
+    ))?;
+    let is_cut_off = n_stalled.is_some();
+    let end = if is_cut_off { "it was cut off" } else { "it goes on" };
+    let value = format!("{n_lost} lost, {n_repeated} twice in {took:.1?}; {end}");
+    let is_met = n_lost == 0 && n_repeated == 0 && is_cut_off;
+    Ok(Row::new(
+        "stream, 400 000 rows to 20 readers beside a stalled one",
+        value,
+        "nothing lost, it alone is cut off",
+        is_met,
+    ))
+}
+
+/// Reads an answer to its end, or that of its connection; how many bytes there were.
+async fn rest_of(mut stream: tokio::net::TcpStream) -> usize {
+    use tokio::io::AsyncReadExt as _;
+    let (mut n_bytes, mut buffer) = (0, Vec::with_capacity(256 * 1024));
+    loop {
+        // The last chunk is empty, and may come in two parts.
+        let n_kept = buffer.len().min(LAST_CHUNK.len());
+        buffer.drain(..buffer.len() - n_kept);
+        match stream.read_buf(&mut buffer).await {
+            Ok(n @ 1..) => n_bytes += n,
+            _ => return n_bytes,
+        }
+        if buffer.ends_with(LAST_CHUNK) {
+            return n_bytes;
+        }
+    }
+}
+
+async fn read(connection: Connection, follow: Request, mut reader: Reader) -> Outcome<()> {
+    let take = &mut |bytes: &[u8]| {
+        reader.take(bytes);
+        true
+    };
+    connection.follow(&follow, take).await
+}
+
+async fn insert(
+    bench: &Bench,
+    writer: &mut Connection,
+    dataset: i64,
+    rows: std::ops::Range<usize>,
+) -> Outcome<()> {
+    let line = |row: usize| {
+        format!("{{\"timestamp\":\"{}\",\"row\":{row},\"close\":64000.25}}\n", moment(row))
+    };
+    let lines = rows.map(line).collect::<Vec<_>>().concat();
+    let path = format!("/api/rows/bulk_insert/?dataset={dataset}");
+    let request = Request::post(&path, &bench.key, "application/x-ndjson", &lines);
+    writer.ask(&request).await?.good()?;
+    Ok(())
+}
+
+/// Waits until `n_readers` are connected.
+async fn connected(board: &Board, n_readers: usize) -> Outcome<()> {
+    let end = Instant::now() + WITHIN;
+    while board.n_connected.load(Ordering::Relaxed) < n_readers {
+        if Instant::now() > end {
+            let n = board.n_connected.load(Ordering::Relaxed);
+            return Err(format!("{n} of {n_readers} readers are connected").into());
+        }
+        sleep(Duration::from_millis(5)).await;
+    }
+    Ok(())
+}
+
+/// Waits until nothing is missing, or nothing more comes.
+async fn settled(board: &Board, n_readers: usize) {
+    let end = Instant::now() + WITHIN;
+    let (mut last, mut since) = (usize::MAX, Instant::now());
+    while Instant::now() < end && since.elapsed() < Duration::from_secs(5) {
+        let n_lost = board.n_lost(n_readers);
+        if n_lost == 0 {
+            return;
+        }
+        if n_lost != last {
+            (last, since) = (n_lost, Instant::now());
+        }
+        sleep(Duration::from_millis(10)).await;
+    }
+}

@@ -1,0 +1,81 @@
+//! Single rows by many writers at a time, each durable before its answer.
+
+use std::time::Duration;
+
+use tokio::{
+    task::JoinSet,
+    time::{Instant, timeout_at},
+};
+
+use crate::{
+    Outcome,
+    connection::Request,
+    market::moment,
+    program::Bench,
+    rows::{Row, at, note, per_second},
+};
+
+/// Writers at a time, by the issue.
+const N_WRITERS: usize = 64;
+
+/// How long they write.
+const PERIOD: Duration = Duration::from_secs(8);
+
+/// How long before that does not count.
+const UNCOUNTED: Duration = Duration::from_secs(2);
+
+/// Commits a second that there should be.
+const RATE_BAR: f64 = 5_000.0;
+
+/// How long a commit may take, for 99 of 100.
+const P99_BAR: Duration = Duration::from_millis(50);
+
+/// Writers to a dataset each, and writers to one dataset.
+pub(crate) async fn both(bench: &Bench) -> Outcome<Vec<Row>> {
+    let mut own = Vec::new();
+    for writer in 0..N_WRITERS {
+        own.push(bench.create(&format!("writer_{writer}"), &["close", "volume"]).await?);
+    }
+    let one = vec![bench.create("writers_all", &["close", "volume"]).await?; N_WRITERS];
+    let own = sustained(bench, &own, "64 writers, a dataset each").await?;
+    let one = sustained(bench, &one, "64 writers of one dataset").await?;
+    Ok(vec![own, one])
+}
+
+async fn sustained(bench: &Bench, datasets: &[i64], name: &str) -> Outcome<Row> {
+    let counted_from = Instant::now() + UNCOUNTED;
+    let end = counted_from + PERIOD;
+    let mut writers: JoinSet<Outcome<Vec<Duration>>> = JoinSet::new();
+    for (writer, dataset) in datasets.iter().enumerate() {
+        let mut connection = bench.connect().await?;
+        let (key, path) = (bench.key.clone(), format!("/api/rows/bulk_insert/?dataset={dataset}"));
+        writers.spawn(async move {
+            let mut took = Vec::new();
+            // No two write at one moment.
+            for minute in (writer..).step_by(N_WRITERS) {
+                let line = format!(
+                    "{{\"timestamp\":\"{}\",\"close\":{minute},\"volume\":1}}\n",
+                    moment(minute)
+                );
+                let request = Request::post(&path, &key, "application/x-ndjson", &line);
+                let began = Instant::now();
+                let Ok(answer) = timeout_at(end, connection.ask(&request)).await else { break };
+                answer?.good()?;
+                if began >= counted_from {
+                    took.push(began.elapsed());
+                }
+            }
+            Ok(took)
+        });
+    }
+    let mut took = Vec::new();
+    while let Some(writer) = writers.join_next().await {
+        took.extend(writer??);
+    }
+    took.sort_unstable();
+    let (rate, p50, p99) = (per_second(took.len(), PERIOD), at(&took, 50), at(&took, 99));
+    let value = format!("{rate:.0}/s, p50 {p50:.1?}, p99 {p99:.1?}");
+    note(&format!("{name}: {value}"))?;
+    let is_met = rate >= RATE_BAR && p99 <= P99_BAR;
+    Ok(Row::new(name, value, "5 000/s at least, p99 50 ms at most", is_met))
+}

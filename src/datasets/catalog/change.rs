@@ -1,0 +1,150 @@
+//! Changing and deleting what is there: a dataset's name and description, its columns, its rows.
+
+use std::collections::BTreeMap;
+
+use accounts::KeyId;
+use model::{
+    dataset::{Column, Dataset, Dtype},
+    timestamp::Timestamp,
+};
+
+use super::{COLUMNS_MAX, CatalogError, check_columns, check_metadata, check_name, check_text};
+use crate::{
+    Datasets,
+    query::{DatasetRef, Span},
+    store::{ColumnAdded, Updated},
+};
+
+/// What is to become of a dataset; what is none stays.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Change {
+    /// Its new name.
+    pub(crate) name: Option<String>,
+    /// Its new description.
+    pub(crate) description: Option<String>,
+    /// Its metadata.
+    pub(crate) metadata: MetadataChange,
+}
+
+/// What is to become of a dataset's metadata.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum MetadataChange {
+    /// These fields get these values, or go where there is none; the others stay.
+    Merge(BTreeMap<String, Option<String>>),
+    /// These are all there are.
+    Replace(BTreeMap<String, String>),
+}
+
+impl Default for MetadataChange {
+    fn default() -> Self {
+        Self::Merge(BTreeMap::new())
+    }
+}
+
+impl Change {
+    /// Makes of a dataset what it is to become.
+    pub(crate) fn apply(&self, dataset: &mut Dataset) {
+        if let Some(name) = &self.name {
+            dataset.name.clone_from(name);
+        }
+        if let Some(description) = &self.description {
+            dataset.description.clone_from(description);
+        }
+        match &self.metadata {
+            MetadataChange::Replace(metadata) => dataset.metadata.clone_from(metadata),
+            MetadataChange::Merge(fields) => {
+                for (field, value) in fields {
+                    match value {
+                        Some(value) => dataset.metadata.insert(field.clone(), value.clone()),
+                        None => dataset.metadata.remove(field),
+                    };
+                }
+            }
+        }
+    }
+
+    /// What is wrong with what this makes of `dataset`.
+    fn check(&self, dataset: &Dataset) -> Result<(), String> {
+        let mut changed = dataset.clone();
+        self.apply(&mut changed);
+        check_name("name", &changed.name)?;
+        check_text("description", &changed.description)?;
+        check_metadata(&changed.metadata)
+    }
+}
+
+impl Datasets {
+    /// Changes a dataset that `key` owns, and returns what it is now.
+    ///
+    /// # Errors
+    /// [`CatalogError::NotFound`], [`CatalogError::NotOwner`], [`CatalogError::Unfit`],
+    /// [`CatalogError::NameTaken`]; [`CatalogError::Refolds`] if the metadata would have the buckets
+    /// of rows that are there made of another column.
+    pub(crate) async fn update(
+        &self,
+        key: KeyId,
+        which: DatasetRef,
+        change: Change,
+    ) -> Result<Dataset, CatalogError> {
+        let dataset = self.own(key, which).await?;
+        let found = self.blocking(move |store| store.dataset(&DatasetRef::Id(dataset))).await?;
+        let found = found.ok_or(CatalogError::NotFound)?;
+        change.check(&found).map_err(|what| CatalogError::Unfit { what })?;
+        let name = change.name.clone().unwrap_or_default();
+        match self.store.update(dataset, change, self.clock.now()).await? {
+            Updated::Done(dataset) => Ok(dataset),
+            Updated::NameTaken => Err(CatalogError::NameTaken { name }),
+            Updated::Refolds => Err(CatalogError::Refolds),
+        }
+    }
+
+    /// Adds a column to a dataset that `key` owns. Rows that are there have no value in it.
+    ///
+    /// # Errors
+    /// [`CatalogError::NotFound`], [`CatalogError::NotOwner`], [`CatalogError::Unfit`],
+    /// [`CatalogError::ColumnTaken`]; [`CatalogError::Refolds`] if the buckets of rows that are there
+    /// would be made of it.
+    pub(crate) async fn add_column(
+        &self,
+        key: KeyId,
+        which: DatasetRef,
+        column: (String, Dtype),
+    ) -> Result<Column, CatalogError> {
+        let dataset = self.own(key, which).await?;
+        let unfit = |what| CatalogError::Unfit { what };
+        check_columns(std::slice::from_ref(&column)).map_err(unfit)?;
+        match self.store.add_column(dataset, column, self.clock.now()).await? {
+            ColumnAdded::New(column) => Ok(column),
+            ColumnAdded::Exists => Err(CatalogError::ColumnTaken),
+            ColumnAdded::TooMany => {
+                Err(unfit(format!("a dataset has at most {COLUMNS_MAX} columns")))
+            }
+            ColumnAdded::Refolds => Err(CatalogError::Refolds),
+        }
+    }
+
+    /// Deletes a dataset that `key` owns, with its rows. Nobody sees it any more when this returns.
+    ///
+    /// # Errors
+    /// [`CatalogError::NotFound`], [`CatalogError::NotOwner`].
+    pub(crate) async fn delete(&self, key: KeyId, which: DatasetRef) -> Result<(), CatalogError> {
+        let dataset = self.own(key, which).await?;
+        if self.store.delete(dataset).await? { Ok(()) } else { Err(CatalogError::NotFound) }
+    }
+
+    /// Deletes the rows of a dataset that `key` owns from `first` to `last`, both included, and what
+    /// they are in buckets; how many that were.
+    ///
+    /// # Errors
+    /// [`CatalogError::NotFound`], [`CatalogError::NotOwner`].
+    pub(crate) async fn delete_rows(
+        &self,
+        key: KeyId,
+        which: DatasetRef,
+        (first, last): (Timestamp, Timestamp),
+    ) -> Result<u64, CatalogError> {
+        let dataset = self.own(key, which).await?;
+        let span = Span { first, last };
+        Ok(self.store.delete_rows(dataset, span, self.clock.now()).await?)
+    }
+}

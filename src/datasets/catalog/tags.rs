@@ -1,0 +1,154 @@
+//! Tags: putting them on datasets, acquiring them, and giving them to others.
+//!
+//! `public` is the service's, and any key may acquire it. Any other tag belongs to the key that put
+//! it on a dataset first, and is private: its owner gives it to other keys and takes it back. Only a
+//! key that holds it, besides the owner, may put it on datasets of its own, which share them with
+//! all who hold it.
+
+use accounts::KeyId;
+use model::dataset::DatasetId;
+
+use super::{CatalogError, FIELDS_MAX, Tag, check_name};
+use crate::{
+    Datasets,
+    query::DatasetRef,
+    store::{Acquired, Store, Tagged},
+};
+
+impl Datasets {
+    /// Gives `key` the public tag `tag`.
+    ///
+    /// # Errors
+    /// [`CatalogError::TagHeld`], [`CatalogError::TagPrivate`] or [`CatalogError::TagUnknown`].
+    pub(crate) async fn acquire(&self, key: KeyId, tag: &str) -> Result<(), CatalogError> {
+        // Clients acquire at every start: only the first time is there anything to write.
+        let name = tag.to_owned();
+        let mut acquired = self.blocking(move |store| store.acquirable(key, &name)).await?;
+        if acquired == Acquired::New {
+            acquired = self.store.acquire(key, tag.to_owned()).await?;
+        }
+        match acquired {
+            Acquired::New => Ok(()),
+            Acquired::Held => Err(CatalogError::TagHeld),
+            Acquired::Private => Err(CatalogError::TagPrivate),
+            Acquired::Unknown => Err(CatalogError::TagUnknown),
+        }
+    }
+
+    /// All tags, in alphabetical order.
+    pub(crate) async fn tags(&self) -> Result<Vec<Tag>, CatalogError> {
+        Ok(self.blocking(Store::tags).await?)
+    }
+
+    /// The tags of a dataset, in alphabetical order.
+    ///
+    /// # Errors
+    /// [`CatalogError::NotFound`] if `key` does not see it.
+    pub(crate) async fn dataset_tags(
+        &self,
+        key: KeyId,
+        dataset: DatasetId,
+    ) -> Result<Vec<Tag>, CatalogError> {
+        let found =
+            self.blocking(move |store| match store.grant(key, &DatasetRef::Id(dataset))? {
+                Some(grant) => store.dataset_tags(grant.dataset).map(Some),
+                None => Ok(None),
+            });
+        found.await?.ok_or(CatalogError::NotFound)
+    }
+
+    /// Lets the holders of `tag` read the dataset; whether it did not have the tag.
+    ///
+    /// # Errors
+    /// [`CatalogError::NotFound`], [`CatalogError::NotOwner`], [`CatalogError::Unfit`] or
+    /// [`CatalogError::TagForeign`].
+    pub(crate) async fn add_tag(
+        &self,
+        key: KeyId,
+        dataset: DatasetId,
+        tag: &str,
+    ) -> Result<bool, CatalogError> {
+        let dataset = self.own(key, DatasetRef::Id(dataset)).await?;
+        check_name("tag_name", tag).map_err(|what| CatalogError::Unfit { what })?;
+        let tags = self.blocking(move |store| store.dataset_tags(dataset)).await?;
+        if tags.iter().any(|there| there.name == tag) {
+            return Ok(false);
+        }
+        if tags.len() >= FIELDS_MAX {
+            let what = format!("a dataset has at most {FIELDS_MAX} tags");
+            return Err(CatalogError::Unfit { what });
+        }
+        match self.store.add_tag(dataset, tag.to_owned()).await? {
+            Tagged::New => Ok(true),
+            Tagged::There => Ok(false),
+            Tagged::Foreign => Err(CatalogError::TagForeign { tag: tag.to_owned() }),
+        }
+    }
+
+    /// Takes a tag from a dataset. Its holders do not see the dataset any more, unless by another.
+    ///
+    /// # Errors
+    /// [`CatalogError::NotFound`], [`CatalogError::NotOwner`], or [`CatalogError::TagUnknown`] if the
+    /// dataset does not have it.
+    pub(crate) async fn remove_tag(
+        &self,
+        key: KeyId,
+        dataset: DatasetId,
+        tag: &str,
+    ) -> Result<(), CatalogError> {
+        let dataset = self.own(key, DatasetRef::Id(dataset)).await?;
+        let had_it = self.store.remove_tag(dataset, tag.to_owned()).await?;
+        if had_it { Ok(()) } else { Err(CatalogError::TagUnknown) }
+    }
+
+    /// The keys that hold a tag of `key`, in the order of their numbers.
+    ///
+    /// # Errors
+    /// [`CatalogError::TagUnknown`] or [`CatalogError::TagForeign`].
+    pub(crate) async fn holders(&self, key: KeyId, tag: &str) -> Result<Vec<KeyId>, CatalogError> {
+        self.own_tag(key, tag).await?;
+        let tag = tag.to_owned();
+        Ok(self.blocking(move |store| store.holders(&tag)).await?)
+    }
+
+    /// Gives a tag of `key` to `other`, a key that there is; whether it did not hold it.
+    ///
+    /// # Errors
+    /// As [`Self::holders`].
+    pub(crate) async fn give_tag(
+        &self,
+        key: KeyId,
+        tag: &str,
+        other: KeyId,
+    ) -> Result<bool, CatalogError> {
+        self.own_tag(key, tag).await?;
+        Ok(self.store.give_tag(other, tag.to_owned()).await?)
+    }
+
+    /// Takes a tag of `key` from `other`.
+    ///
+    /// # Errors
+    /// As [`Self::holders`], and [`CatalogError::KeyUnknown`] if it does not hold it.
+    pub(crate) async fn take_tag(
+        &self,
+        key: KeyId,
+        tag: &str,
+        other: KeyId,
+    ) -> Result<(), CatalogError> {
+        self.own_tag(key, tag).await?;
+        let held_it = self.store.take_tag(other, tag.to_owned()).await?;
+        if held_it { Ok(()) } else { Err(CatalogError::KeyUnknown) }
+    }
+
+    /// Checks that a tag is that of `key`. All tags are listed for all, so that it is no secret that
+    /// there is one of another key.
+    async fn own_tag(&self, key: KeyId, tag: &str) -> Result<(), CatalogError> {
+        let name = tag.to_owned();
+        let found = self.blocking(move |store| store.tag(&name)).await?;
+        match found {
+            None => Err(CatalogError::TagUnknown),
+            Some(found) if found.owner == Some(key) => Ok(()),
+            Some(_) => Err(CatalogError::TagForeign { tag: tag.to_owned() }),
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! What is negotiated, and bodies of pieces read back by other readers than our own.
+
+use std::io::Read as _;
+
+use flate2::read::GzDecoder;
+
+use super::*;
+
+#[track_caller]
+fn check(accept: &str, want: Option<Coding>) {
+    assert_eq!(Coding::negotiate(Some(accept)), want, "{accept}");
+}
+
+#[test]
+fn what_is_liked_best_is_taken() {
+    assert_eq!(Coding::negotiate(None), Some(Coding::Identity));
+    check("", Some(Coding::Identity));
+    check("gzip, deflate", Some(Coding::Gzip));
+    check("gzip, deflate, br, zstd", Some(Coding::Zstd));
+    check("zstd;q=0.5, gzip;q=0.8", Some(Coding::Gzip));
+    check("GZIP ; Q=1", Some(Coding::Gzip));
+    check("gzip;q=0", Some(Coding::Identity));
+    check("gzip;q=0.5, identity", Some(Coding::Identity));
+    check("gzip, identity", Some(Coding::Gzip));
+    check("*", Some(Coding::Identity));
+    check("br", Some(Coding::Identity));
+    check("gzip;q=nonsense", Some(Coding::Identity));
+}
+
+#[test]
+fn who_takes_nothing_gets_nothing() {
+    check("identity;q=0", None);
+    check("br, *;q=0", None);
+    check("gzip, *;q=0", Some(Coding::Gzip));
+    check("identity;q=0.1, *;q=0", Some(Coding::Identity));
+}
+
+/// A body of pieces packed before, packed on the way, and glue.
+fn body(coding: Coding) -> (Vec<u8>, Vec<u8>) {
+    let texts: Vec<Vec<u8>> = (0..40_u32)
+        .map(|n| (0..n * 97).flat_map(|m| (m * n).to_string().into_bytes()).collect())
+        .collect();
+    let mut encoder = Encoder::new(coding);
+    let (mut body, mut plain) = (Vec::new(), Vec::new());
+    encoder.begin(&mut body);
+    for (idx, text) in texts.iter().enumerate() {
+        encoder.glue(&mut body, b",").unwrap();
+        plain.push(b',');
+        if idx % 2 == 0 {
+            encoder.push(&mut body, text).unwrap();
+        } else {
+            encoder.push_packed(&mut body, &pack(coding, text).unwrap());
+        }
+        plain.extend_from_slice(text);
+    }
+    encoder.end(&mut body);
+    (body, plain)
+}
+
+#[test]
+fn gzip_of_pieces_is_one_member_with_the_right_sum() {
+    let (body, plain) = body(Coding::Gzip);
+    let mut reader = GzDecoder::new(body.as_slice());
+    let mut read = Vec::new();
+    reader.read_to_end(&mut read).unwrap();
+    assert_eq!(read, plain);
+    assert!(body.len() < plain.len());
+    let cut = body.get(..body.len() - 9).unwrap();
+    GzDecoder::new(cut).read_to_end(&mut Vec::new()).unwrap_err();
+}
+
+#[test]
+fn zstd_of_pieces_is_read_on_from_frame_to_frame() {
+    let (body, plain) = body(Coding::Zstd);
+    assert_eq!(zstd::stream::decode_all(body.as_slice()).unwrap(), plain);
+}
+
+#[test]
+fn a_body_that_is_not_compressed_is_itself() {
+    let (body, plain) = body(Coding::Identity);
+    assert_eq!(body, plain);
+    assert_eq!(whole(Coding::Identity, b"abc").unwrap(), b"abc");
+    assert_eq!(zstd::decode_all(whole(Coding::Zstd, b"abc").unwrap().as_slice()).unwrap(), b"abc");
+}

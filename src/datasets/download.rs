@@ -1,0 +1,429 @@
+//! A whole range of rows in one answer, streamed as it is read.
+//!
+//! A thread reads the range, as it is at one moment, writes it in the format asked for, compresses
+//! it, and hands it on in pieces. Memory stays the same however long the range is.
+
+use std::{
+    error::Error,
+    io, mem,
+    ops::ControlFlow,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use accounts::KeyId;
+use bytes::Bytes;
+use model::{
+    dataset::{Column, DatasetId, Dtype},
+    resolution::Resolution,
+};
+use task::group::Group;
+use tokio::{
+    runtime::Handle,
+    select,
+    sync::{mpsc, mpsc::error::SendTimeoutError, oneshot},
+    task::spawn_blocking,
+};
+use tracing::{error, warn};
+use web::metrics::Metrics;
+
+use crate::{
+    Datasets,
+    block::Rows,
+    coding::{Coding, Encoder, pack},
+    metrics,
+    pieces::{PieceKey, Pieces},
+    query::{DatasetRef, Order, Span, params::DownloadQuery},
+    read::ReadError,
+    render::document::Document,
+    store::{Count, PageRead, Store, StoreError, piece::Piece},
+    tag::{Seen, Tag},
+};
+
+/// Downloads at a time: each holds a connection of the store and a thread. One more is asked to come
+/// again.
+pub(crate) const DOWNLOADS_MAX: usize = 8;
+
+/// Bytes of a download handed on in one piece: enough that the pieces cost nothing, few enough that
+/// a download takes a few hundred kilobytes of memory.
+const PIECE_BYTES: usize = 128 * 1024;
+
+/// Pieces that wait for a slow reader. Then rendering waits, too.
+const PIECES_MAX: usize = 2;
+
+/// How long a download waits for its reader to take a piece. Then it is cut off: it holds what
+/// others wait for.
+const STALL_MAX: Duration = Duration::from_secs(30);
+
+/// A download ends before all of it is read. The log says why.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("read all of the download")]
+pub(crate) struct BrokenOff;
+
+/// A download under way.
+#[derive(Debug)]
+pub(crate) struct Body {
+    queue: mpsc::Receiver<Bytes>,
+    /// Whether the last piece has been handed on. Until then an end is not the end of the data.
+    is_whole: Arc<AtomicBool>,
+    is_ended: bool,
+}
+
+impl Body {
+    /// The next piece of the body; none at the end. Cancel-safe.
+    ///
+    /// # Errors
+    /// [`BrokenOff`], once, if the body ends too early.
+    pub(crate) async fn next(&mut self) -> Option<Result<Bytes, BrokenOff>> {
+        if let Some(piece) = self.queue.recv().await {
+            return Some(Ok(piece));
+        }
+        let is_first = !mem::replace(&mut self.is_ended, true);
+        (is_first && !self.is_whole.load(Ordering::Acquire)).then_some(Err(BrokenOff))
+    }
+}
+
+/// What is asked for.
+#[derive(Debug, Clone)]
+pub(crate) struct Wanted {
+    pub(crate) query: DownloadQuery,
+    /// How the body is compressed.
+    pub(crate) coding: Coding,
+    /// What the caller has already.
+    pub(crate) seen: Seen,
+}
+
+/// What comes of asking for a range.
+#[derive(Debug)]
+pub(crate) enum Downloaded {
+    /// The caller has it, under this tag.
+    Same(String),
+    /// The range.
+    New(Download),
+}
+
+/// A range on its way.
+#[derive(Debug)]
+pub(crate) struct Download {
+    /// How to call it.
+    pub(crate) file_name: String,
+    /// Its tag and how many rows it has; none if the range changed while they were found out.
+    pub(crate) facts: Option<Facts>,
+    pub(crate) body: Body,
+}
+
+/// What is known of a range before it is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Facts {
+    pub(crate) tag: Tag,
+    pub(crate) n_rows: u64,
+}
+
+/// The first that is heard of a download.
+enum Start {
+    Same(String),
+    New(Option<Facts>),
+}
+
+impl Datasets {
+    /// Starts reading a whole range, as it is at this moment. Dropping the body ends it.
+    ///
+    /// # Errors
+    /// As [`Self::rows`], and [`ReadError::Busy`] at [`DOWNLOADS_MAX`].
+    pub(crate) async fn download(
+        &self,
+        key: KeyId,
+        wanted: Wanted,
+    ) -> Result<Downloaded, ReadError> {
+        let Wanted { query, coding, seen } = wanted;
+        let span = query.bounds.span(query.resolution)?;
+        let which = query.dataset.clone();
+        let found = self.blocking(move |store| {
+            let Some(grant) = store.grant(key, &which)? else { return Ok(None) };
+            let found = store.dataset(&DatasetRef::Id(grant.dataset))?;
+            let columns = store.columns(grant.dataset)?;
+            Ok(found.map(|dataset| (dataset, columns)))
+        });
+        let (dataset, columns) = found.await?.ok_or(ReadError::NotFound)?;
+        let permit =
+            Arc::clone(&self.downloads).try_acquire_owned().map_err(|_| ReadError::Busy)?;
+        let (sender, queue) = mpsc::channel(PIECES_MAX);
+        let (started, start) = oneshot::channel();
+        let is_whole = Arc::new(AtomicBool::new(false));
+        let file_name = file_name(&dataset.name, &query);
+        let out = Out {
+            bytes: Vec::new(),
+            pieces: sender,
+            runtime: Handle::current(),
+            group: self.group.clone(),
+        };
+        let dataset = dataset.id;
+        let form = Tag::of((self.era, dataset, names_of(&columns), query.output));
+        let sink = Sink {
+            document: Document::new(query.output, dataset, &columns, query.resolution),
+            encoder: Encoder::new(coding),
+            plain: Vec::new(),
+            kept: self.pieces.clone(),
+            metrics: self.metrics.clone(),
+            form,
+            out,
+        };
+        let range = Range { dataset, resolution: query.resolution, span };
+        let (store, is_done) = (Arc::clone(&self.store), Arc::clone(&is_whole));
+        let work = move || {
+            let begin = Begin { seen, form, started: Some(started) };
+            sink.run(&*store, range, begin, &is_done);
+            drop(permit);
+        };
+        self.group.spawn_to_end("download", async move {
+            if let Err(error) = spawn_blocking(work).await {
+                error!(%error, "a download broke");
+            }
+        });
+        match start.await.map_err(|_| StoreError::Closed)?? {
+            Start::Same(tag) => Ok(Downloaded::Same(tag)),
+            Start::New(facts) => {
+                let body = Body { queue, is_whole, is_ended: false };
+                Ok(Downloaded::New(Download { file_name, facts, body }))
+            }
+        }
+    }
+}
+
+/// All that the rows of a file depend on beside the rows themselves.
+fn names_of(columns: &[Column]) -> Vec<(&str, Dtype)> {
+    columns.iter().map(|column| (column.name.as_str(), column.dtype)).collect()
+}
+
+/// How to call a file: what it holds, of which days.
+fn file_name(dataset: &str, query: &DownloadQuery) -> String {
+    let plain = |letter: char| {
+        if letter.is_ascii_alphanumeric() || "-_.".contains(letter) { letter } else { '_' }
+    };
+    let mut name: String = dataset.chars().map(plain).collect();
+    let days = [query.bounds.start, query.bounds.end].into_iter().flatten();
+    let days = days.map(|day| day.to_string().split('T').next().unwrap_or_default().to_owned());
+    for part in std::iter::once(query.resolution.to_string()).chain(days) {
+        name = format!("{name}_{part}");
+    }
+    format!("{name}.{}", query.output.extension())
+}
+
+/// A range of a dataset.
+#[derive(Debug, Clone, Copy)]
+struct Range {
+    dataset: DatasetId,
+    resolution: Resolution,
+    span: Span,
+}
+
+impl Range {
+    /// What is known of the range as of the commit `revision`, if that is the last one all along.
+    ///
+    /// Rows that are sealed are known by the names of their pieces, the others by their numbers, so
+    /// that commits elsewhere leave the tag alone. Buckets change with any commit.
+    fn facts(self, store: &dyn Store, revision: u64, form: Tag) -> Result<Facts, StoreError> {
+        let Self { dataset, resolution, span } = self;
+        if resolution.bucket().is_some() {
+            let order = Order::Ascending;
+            let read = PageRead { resolution, span, order, skip: 0, limit: 0, count: Count::All };
+            let n_rows = store.page(dataset, &read)?.count.unwrap_or(0);
+            let parts = (form, resolution, span.first, span.last, revision);
+            return Ok(Facts { tag: Tag::of(parts), n_rows });
+        }
+        let (mut names, mut n_rows) = (Vec::new(), 0_u64);
+        store.pieces(dataset, resolution, span, &mut |piece| {
+            n_rows = n_rows.saturating_add(u64::try_from(piece.n_rows).unwrap_or(u64::MAX));
+            names.push(match piece.identity {
+                Some(name) => Tag::of(name),
+                None => match piece.rows()? {
+                    Rows::Raw(block) => Tag::of(block.ids),
+                    Rows::Buckets(_) => Tag::of(revision),
+                },
+            });
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(Facts { tag: Tag::of((form, names)), n_rows })
+    }
+}
+
+/// Tells the caller what it gets, once.
+struct Begin {
+    seen: Seen,
+    form: Tag,
+    started: Option<oneshot::Sender<Result<Start, StoreError>>>,
+}
+
+impl Begin {
+    /// Tells that the range is on its way: with what is known of it, if it is still so.
+    fn tell(&mut self, store: &dyn Store, range: Range, known: (u64, Facts)) {
+        let Some(started) = self.started.take() else { return };
+        let (revision, facts) = known;
+        let is_so = store.revision(range.dataset).is_ok_and(|now| now == revision);
+        // Whoever asked may be gone; then the body finds nobody, either.
+        drop(started.send(Ok(Start::New(is_so.then_some(facts)))));
+    }
+}
+
+/// Writes a download.
+struct Sink {
+    document: Document,
+    encoder: Encoder,
+    /// What is written and not yet compressed.
+    plain: Vec<u8>,
+    kept: Pieces,
+    metrics: Metrics,
+    form: Tag,
+    out: Out,
+}
+
+impl Sink {
+    /// Writes all of it, unless the reader or the store fails; `is_whole` tells before the queue
+    /// closes.
+    fn run(mut self, store: &dyn Store, range: Range, mut begin: Begin, is_whole: &AtomicBool) {
+        match self.write(store, range, &mut begin) {
+            Ok(is_all) => is_whole.store(is_all, Ordering::Release),
+            Err(error) => {
+                if let Some(started) = begin.started.take() {
+                    drop(started.send(Err(error)));
+                } else {
+                    let id = range.dataset;
+                    error!(error = &error as &dyn Error, dataset.id = %id, "a download failed");
+                }
+            }
+        }
+    }
+
+    /// Whether all of it is written.
+    fn write(
+        &mut self,
+        store: &dyn Store,
+        range: Range,
+        begin: &mut Begin,
+    ) -> Result<bool, StoreError> {
+        let revision = store.revision(range.dataset)?;
+        let facts = range.facts(store, revision, begin.form)?;
+        if let Some(tag) = begin.seen.find(facts.tag)
+            && let Some(started) = begin.started.take()
+        {
+            drop(started.send(Ok(Start::Same(tag))));
+            return Ok(false);
+        }
+        self.encoder.begin(&mut self.out.bytes);
+        self.document.begin(&mut self.plain);
+        let mut is_wanted = self.encoder.coding() != Coding::Identity || self.pack();
+        store.pieces(range.dataset, range.resolution, range.span, &mut |piece| {
+            begin.tell(store, range, (revision, facts));
+            is_wanted = self.piece(piece)?;
+            Ok(if is_wanted { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+        })?;
+        begin.tell(store, range, (revision, facts));
+        if !is_wanted {
+            return Ok(false);
+        }
+        self.document.end(&mut self.plain);
+        if !self.pack() {
+            return Ok(false);
+        }
+        self.encoder.end(&mut self.out.bytes);
+        Ok(self.out.flush())
+    }
+
+    /// Writes a piece; whether more are wanted.
+    ///
+    /// One that is sealed is compressed once and kept, where the format is put together of pieces.
+    fn piece(&mut self, piece: Piece<'_>) -> Result<bool, StoreError> {
+        let n_rows = u64::try_from(piece.n_rows).unwrap_or(u64::MAX);
+        self.metrics.add_n(metrics::ROWS_OUT, &["bulk_download"], n_rows);
+        let coding = self.encoder.coding();
+        let Some(name) = piece.identity.filter(|_| coding != Coding::Identity) else {
+            return Ok(self.rows(&piece.rows()?));
+        };
+        let Some(joint) = self.document.joint() else { return Ok(self.rows(&piece.rows()?)) };
+        if !self.pack() {
+            return Ok(false);
+        }
+        let key = PieceKey { rows: name, form: self.form, coding };
+        let kept = self.kept.get(key);
+        let found = if kept.is_some() { "kept" } else { "made" };
+        self.metrics.add(metrics::PIECES, &[found]);
+        let packed = if let Some(packed) = kept {
+            Ok(packed)
+        } else {
+            self.document.bare(&mut self.plain, &piece.rows()?);
+            let packed = pack(coding, &self.plain);
+            self.plain.clear();
+            packed.inspect(|packed| self.kept.put(key, packed))
+        };
+        let out = &mut self.out.bytes;
+        let written = packed.and_then(|packed| {
+            self.encoder.glue(out, joint)?;
+            self.encoder.push_packed(out, &packed);
+            Ok(())
+        });
+        Ok(is_compressed(&written) && self.out.flush_if_long())
+    }
+
+    /// Writes rows; whether more are wanted.
+    fn rows(&mut self, rows: &Rows) -> bool {
+        if self.encoder.coding() == Coding::Identity {
+            self.document.rows(&mut self.out.bytes, rows);
+            return self.out.flush_if_long();
+        }
+        self.document.rows(&mut self.plain, rows);
+        self.plain.len() < PIECE_BYTES || self.pack()
+    }
+
+    /// Compresses what is written; whether more is wanted.
+    fn pack(&mut self) -> bool {
+        let packed = self.encoder.push(&mut self.out.bytes, &self.plain);
+        self.plain.clear();
+        is_compressed(&packed) && self.out.flush_if_long()
+    }
+}
+
+fn is_compressed(written: &io::Result<()>) -> bool {
+    if let Err(error) = written {
+        error!(%error, "a download could not be compressed");
+    }
+    written.is_ok()
+}
+
+/// Where a download goes.
+struct Out {
+    bytes: Vec<u8>,
+    pieces: mpsc::Sender<Bytes>,
+    runtime: Handle,
+    group: Group,
+}
+
+impl Out {
+    fn flush_if_long(&mut self) -> bool {
+        self.bytes.len() < PIECE_BYTES || self.flush()
+    }
+
+    /// Hands on what is written; whether the reader takes more.
+    fn flush(&mut self) -> bool {
+        let capacity = self.bytes.capacity();
+        let piece = Bytes::from(mem::replace(&mut self.bytes, Vec::with_capacity(capacity)));
+        let sent = self.pieces.send_timeout(piece, STALL_MAX);
+        let group = &self.group;
+        let sent = self.runtime.block_on(async {
+            select! {
+                sent = sent => Some(sent),
+                () = group.stopped() => None,
+            }
+        });
+        match sent {
+            Some(Ok(())) => true,
+            Some(Err(SendTimeoutError::Closed(_))) | None => false,
+            Some(Err(SendTimeoutError::Timeout(_))) => {
+                warn!("cut off a download whose reader took nothing for {} s", STALL_MAX.as_secs());
+                false
+            }
+        }
+    }
+}

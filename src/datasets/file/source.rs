@@ -1,0 +1,139 @@
+//! Where the text of a file comes from: plain or compressed, counted, from the beginning or later.
+
+use std::{
+    fs::File,
+    io::{self, BufReader, Read, Seek as _, SeekFrom},
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use flate2::read::MultiGzDecoder;
+
+/// What a gzip file begins with.
+const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
+
+/// Bytes read from a disk at a time: enough that calls cost nothing.
+const BUFFER_BYTES: usize = 256 * 1024;
+
+/// The path that means standard input.
+const STDIN: &str = "-";
+
+/// Where in a text a record begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Position {
+    /// Bytes of text before it.
+    pub(super) offset_bytes: u64,
+    /// Lines before it.
+    pub(super) line: u64,
+}
+
+/// Counts bytes read. Clones share the count.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Counter(Arc<AtomicU64>);
+
+impl Counter {
+    pub(super) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn reset(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+}
+
+/// An opened file, or standard input.
+pub(super) enum Input {
+    Plain(File, u64, Counter),
+    Gzip(File, u64, Counter),
+    Stdin(Counter),
+}
+
+impl Input {
+    pub(super) fn open(path: &Path) -> io::Result<Self> {
+        let counter = Counter::default();
+        if path.as_os_str() == STDIN {
+            return Ok(Self::Stdin(counter));
+        }
+        let mut file = File::open(path)?;
+        let size_bytes = file.metadata()?.len();
+        let mut magic = [0; GZIP_MAGIC.len()];
+        let is_gzip = match file.read_exact(&mut magic) {
+            Ok(()) => magic == GZIP_MAGIC,
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => false,
+            Err(error) => return Err(error),
+        };
+        file.rewind()?;
+        let kind = if is_gzip { Self::Gzip } else { Self::Plain };
+        Ok(kind(file, size_bytes, counter))
+    }
+
+    pub(super) fn counter(&self) -> Counter {
+        let (Self::Plain(.., counter) | Self::Gzip(.., counter) | Self::Stdin(counter)) = self;
+        counter.clone()
+    }
+
+    /// Bytes on the disk, where there are any.
+    pub(super) const fn size_bytes(&self) -> Option<u64> {
+        match self {
+            Self::Plain(_, size_bytes, _) | Self::Gzip(_, size_bytes, _) => Some(*size_bytes),
+            Self::Stdin(_) => None,
+        }
+    }
+
+    /// The same file once more, which must not be read at the same time.
+    pub(super) fn again(&self) -> io::Result<Self> {
+        Ok(match self {
+            Self::Plain(file, size, counter) => {
+                Self::Plain(file.try_clone()?, *size, counter.clone())
+            }
+            Self::Gzip(file, size, counter) => {
+                Self::Gzip(file.try_clone()?, *size, counter.clone())
+            }
+            Self::Stdin(counter) => Self::Stdin(counter.clone()),
+        })
+    }
+
+    /// The file itself.
+    pub(super) fn into_file(self) -> io::Result<File> {
+        match self {
+            Self::Plain(file, ..) => Ok(file),
+            Self::Gzip(..) => Err(io::Error::other("Parquet is compressed inside, not as a file")),
+            Self::Stdin(_) => Err(io::Error::other("Parquet is read from a file, not a stream")),
+        }
+    }
+
+    /// The text from `offset_bytes` on.
+    pub(super) fn text(self, offset_bytes: u64) -> io::Result<Box<dyn Read + Send>> {
+        match self {
+            Self::Plain(mut file, _, counter) => {
+                file.seek(SeekFrom::Start(offset_bytes))?;
+                counter.0.store(offset_bytes, Ordering::Relaxed);
+                Ok(Box::new(BufReader::with_capacity(BUFFER_BYTES, Counted { file, counter })))
+            }
+            Self::Gzip(mut file, _, counter) => {
+                file.rewind()?;
+                let file = BufReader::with_capacity(BUFFER_BYTES, Counted { file, counter });
+                let mut text = MultiGzDecoder::new(file);
+                io::copy(&mut text.by_ref().take(offset_bytes), &mut io::sink())?;
+                Ok(Box::new(text))
+            }
+            Self::Stdin(counter) => Ok(Box::new(Counted { file: io::stdin(), counter })),
+        }
+    }
+}
+
+struct Counted<R> {
+    file: R,
+    counter: Counter,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let n_read = self.file.read(buffer)?;
+        self.counter.0.fetch_add(n_read as u64, Ordering::Relaxed);
+        Ok(n_read)
+    }
+}

@@ -1,0 +1,208 @@
+//! A look at the beginning of a file: its fields, what they seem to hold, and which is the moment.
+
+use std::path::Path;
+
+use model::dataset::Dtype;
+
+use super::{
+    FileError, Format, Place, ReadOptions, Records, Stop,
+    cell::Cell,
+    moment::{TimeUnit, moment, number},
+    source::Input,
+};
+
+/// Records looked at. More would say more of what a column holds, and take longer than a second.
+pub const SURVEYED_RECORDS: usize = 10_000;
+
+/// Names of the field with the moment, the likeliest first, in lower case.
+const TIME_NAMES: [&str; 11] = [
+    "timestamp",
+    "time",
+    "open_time",
+    "datetime",
+    "date_time",
+    "date",
+    "ts",
+    "t",
+    "unix",
+    "unix_timestamp",
+    "open time",
+];
+
+/// Whole numbers of more than this do not fit a column of floats exactly.
+const EXACT_MAX: i64 = 1 << 53;
+
+/// What the beginning of a file holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Survey {
+    /// The fields, in their order.
+    pub fields: Vec<Field>,
+    /// How many records were looked at.
+    pub n_records: usize,
+}
+
+/// A field of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Field {
+    /// Its name.
+    pub name: String,
+    /// What it seems to hold: numbers are floats, unless they are whole and too large for that, or
+    /// the file itself says otherwise.
+    pub dtype: Dtype,
+    /// The first value, as it stands in the file; none where there is none.
+    pub example: Option<String>,
+    /// Whether every value is a moment.
+    is_moments: bool,
+    /// The unit of its numbers, if they are moments.
+    unit: Option<TimeUnit>,
+}
+
+/// What is known of a field so far.
+struct Seen {
+    name: String,
+    example: Option<String>,
+    is_boolean: bool,
+    is_float: bool,
+    is_moments: bool,
+    whole: Whole,
+    largest: Option<f64>,
+}
+
+/// What is known of a field as whole numbers.
+struct Whole {
+    is_all: bool,
+    /// Whether one of them is too large for a float.
+    is_large: bool,
+    /// Whether all of them are written as such.
+    is_declared: bool,
+}
+
+impl Survey {
+    /// What whoever knows a file says that it holds: the field with the moment, and the others with
+    /// what becomes of them.
+    #[must_use]
+    pub fn told(time: &str, fields: impl IntoIterator<Item = (String, Dtype)>) -> Self {
+        let field = |(name, dtype), is_moments| Field {
+            name,
+            dtype,
+            example: None,
+            is_moments,
+            unit: None,
+        };
+        let time = field((time.to_owned(), Dtype::String), true);
+        let others = fields.into_iter().map(|told| field(told, false));
+        Self { fields: std::iter::once(time).chain(others).collect(), n_records: 0 }
+    }
+
+    /// The field with the moment, and the unit of its numbers if they are such: `named`, or the one
+    /// that is called like it, or the first that holds nothing else.
+    ///
+    /// # Errors
+    /// [`FileError::NoTime`].
+    pub fn time(&self, named: Option<&str>) -> Result<(&str, Option<TimeUnit>), FileError> {
+        let by_name =
+            |name: &str| self.fields.iter().find(|field| field.name.eq_ignore_ascii_case(name));
+        let found = match named {
+            Some(named) => by_name(named),
+            None => TIME_NAMES
+                .iter()
+                .find_map(|name| by_name(name).filter(|field| field.is_moments))
+                .or_else(|| self.fields.iter().find(|field| field.is_likely_time())),
+        };
+        let fields = || self.fields.iter().map(|field| field.name.as_str()).collect::<Vec<_>>();
+        let field = found.ok_or_else(|| FileError::NoTime { fields: fields().join(", ") })?;
+        Ok((&field.name, field.unit))
+    }
+}
+
+impl Field {
+    /// Whether it holds moments though it is not called so: numbers only where they are large, as
+    /// prices are moments of 1970, too.
+    fn is_likely_time(&self) -> bool {
+        self.is_moments
+            && match self.unit {
+                None => self.dtype == Dtype::String,
+                Some(unit) => unit >= TimeUnit::Millis,
+            }
+    }
+}
+
+/// Looks at the first records of the file at `path`. Those that are none are passed over: reading
+/// the file tells of them.
+///
+/// # Errors
+/// [`FileError`].
+pub fn survey(path: &Path, options: ReadOptions) -> Result<Survey, FileError> {
+    let mut records = Records::open(Input::open(path)?, options, Place::default())?;
+    let mut seen: Vec<Seen> = Vec::new();
+    let mut n_records = 0;
+    for _ in 0..SURVEYED_RECORDS {
+        let read = records.next(&mut |field, name, cell| {
+            while seen.len() <= field {
+                seen.push(Seen::new(name));
+            }
+            if let Some(seen) = seen.get_mut(field) {
+                seen.look(cell);
+            }
+        });
+        match read {
+            Ok(Some(_)) => n_records += 1,
+            Ok(None) => break,
+            Err(Stop::Bad(_)) => {}
+            Err(Stop::File(error)) => return Err(error),
+        }
+    }
+    let is_typed = options.format == Format::Parquet;
+    let fields = seen.into_iter().map(|seen| seen.conclude(is_typed)).collect();
+    Ok(Survey { fields, n_records })
+}
+
+impl Seen {
+    fn new(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            example: None,
+            is_boolean: true,
+            is_float: true,
+            is_moments: true,
+            whole: Whole { is_all: true, is_large: false, is_declared: true },
+            largest: None,
+        }
+    }
+
+    fn look(&mut self, cell: Cell<'_>) {
+        if cell.is_absent() {
+            return;
+        }
+        self.example.get_or_insert_with(|| cell.shown());
+        self.is_boolean &= cell.boolean().is_some();
+        let float = cell.float();
+        self.is_float &= float.is_some();
+        self.whole.is_all &= cell.integer().is_some();
+        self.whole.is_large |= cell.integer().is_some_and(|number| number.abs() > EXACT_MAX);
+        self.whole.is_declared &= matches!(cell, Cell::Integer(_));
+        self.is_moments &= moment(cell, None).is_ok();
+        if let Some(number) = number(cell) {
+            self.largest = Some(self.largest.map_or(number, |largest| largest.max(number.abs())));
+        }
+    }
+
+    /// What it holds; `is_typed` says that the file itself tells whole numbers from others.
+    fn conclude(self, is_typed: bool) -> Field {
+        let dtype = match () {
+            () if self.example.is_none() => Dtype::Float,
+            () if self.is_boolean => Dtype::Boolean,
+            () if is_typed && self.whole.is_declared => Dtype::Integer,
+            () if self.is_float && self.whole.is_all && self.whole.is_large => Dtype::Integer,
+            () if self.is_float => Dtype::Float,
+            () => Dtype::String,
+        };
+        Field {
+            name: self.name,
+            dtype,
+            is_moments: self.is_moments && self.example.is_some(),
+            unit: self.largest.map(TimeUnit::of),
+            example: self.example,
+        }
+    }
+}

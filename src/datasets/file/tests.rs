@@ -1,0 +1,246 @@
+use std::{io::Write as _, path::PathBuf};
+
+use model::{dataset::Dtype, row::Value, timestamp::Timestamp};
+
+use super::{plan::PlannedColumn, survey::survey, *};
+
+/// A file with `text` and the options for it.
+fn file(name: &str, text: &[u8]) -> (tempfile::TempDir, PathBuf, ReadOptions) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(name);
+    std::fs::write(&path, text).unwrap();
+    let format = Format::of_name(&path).unwrap();
+    (folder, path, ReadOptions { format, delimiter: None })
+}
+
+/// A plan that makes a column of every field but the moment, as a survey of the file says.
+fn planned(path: &Path, options: ReadOptions) -> Plan {
+    let survey = survey(path, options).unwrap();
+    let (time, unit) = survey.time(None).unwrap();
+    let mut plan = Plan::new(time, unit);
+    for field in survey.fields.iter().filter(|field| field.name != time) {
+        let column = PlannedColumn { name: field.name.clone(), dtype: field.dtype };
+        plan.column(&field.name, column);
+    }
+    plan
+}
+
+/// Everything in a file after `from`: rows by their moment, line and values, and what is wrong.
+fn all(path: &Path, options: ReadOptions, plan: Plan, from: Place) -> Vec<String> {
+    let mut rows = Rows::open(path, options, plan, from).unwrap();
+    let mut found = Vec::new();
+    while let Some(row) = rows.next_row().unwrap() {
+        found.push(match row {
+            Ok(PlacedRow { row, place }) => {
+                let values = row.values.iter().map(|value| match value {
+                    None => "-".to_owned(),
+                    Some(Value::Float(number)) => number.to_string(),
+                    Some(Value::Integer(number)) => format!("{number}i"),
+                    Some(Value::Boolean(truth)) => truth.to_string(),
+                    Some(Value::String(text)) => format!("'{text}'"),
+                });
+                let values: Vec<_> = values.collect();
+                format!("{}: {} {}", place.line, row.timestamp, values.join(" "))
+            }
+            Err(BadRow { line, reason }) => format!("{line}: bad: {reason}"),
+        });
+    }
+    found
+}
+
+#[track_caller]
+fn check(name: &str, text: &str, want: &[&str]) {
+    let (_folder, path, options) = file(name, text.as_bytes());
+    let plan = planned(&path, options);
+    assert_eq!(all(&path, options, plan, Place::default()), want);
+}
+
+#[test]
+fn csv_is_read_with_quotes_delimiters_and_line_numbers() {
+    check(
+        "a.csv",
+        "\u{feff}Date;note;close\r\n2026-03-01;\"a;\nb\";1.5\r\n\n2026-03-02;c;\r\n",
+        &["2: 2026-03-01T00:00:00Z 'a;\nb' 1.5", "5: 2026-03-02T00:00:00Z 'c' -"],
+    );
+    check("a.tsv", "t\tx\n1700000000000\t1\n", &["2: 2023-11-14T22:13:20Z 1"]);
+    check("a.csv", ",when,x\n0,2026-03-01,true", &["2: 2026-03-01T00:00:00Z 0 true"]);
+}
+
+#[test]
+fn what_is_wrong_is_told_with_its_line_and_reading_goes_on() {
+    let text = "time,close\n2026-03-01,1\n2026-03-02,x\n2026-03-03\nnever,2\n,3\n2026-03-05,4\n";
+    let (_folder, path, options) = file("a.csv", text.as_bytes());
+    let mut plan = Plan::new("time", None);
+    plan.column("close", PlannedColumn { name: "close".to_owned(), dtype: Dtype::Float });
+    let want = [
+        "2: 2026-03-01T00:00:00Z 1",
+        "3: bad: column close: `x` is no float",
+        "4: bad: it has 1 fields where the header has 2",
+        "5: bad: column time: `never` is no moment",
+        "6: bad: column time: `` is no moment",
+        "7: 2026-03-05T00:00:00Z 4",
+    ];
+    assert_eq!(all(&path, options, plan, Place::default()), want);
+}
+
+#[test]
+fn ndjson_is_read_flat_and_with_values() {
+    let at = "2026-03-01T00:00:00Z";
+    check(
+        "a.ndjson",
+        &format!(
+            "{{\"timestamp\":\"{at}\",\"a\":1}}\n\n{{\"id\":4,\"timestamp\":\"{at}\",\"values\":{{\"a\":2.5,\"b\":\"x\"}}}}\n{{\"a\":1}}\n{{\"a\"\n"
+        ),
+        &[
+            "1: 2026-03-01T00:00:00Z 1 -",
+            "3: 2026-03-01T00:00:00Z 2.5 'x'",
+            "4: bad: it has no moment",
+            "5: bad: EOF while parsing an object",
+        ],
+    );
+}
+
+#[test]
+fn a_field_that_was_not_planned_is_wrong_only_where_it_has_a_value() {
+    let (_folder, path, options) =
+        file("a.jsonl", b"{\"t\":1,\"a\":1,\"b\":null}\n{\"t\":2,\"b\":1}\n");
+    let mut plan = Plan::new("t", None);
+    plan.column("a", PlannedColumn { name: "a".to_owned(), dtype: Dtype::Integer });
+    let want = [
+        "1: 1970-01-01T00:00:01Z 1i",
+        "2: bad: column b: the dataset has no such column, and none was planned",
+    ];
+    assert_eq!(all(&path, options, plan, Place::default()), want);
+}
+
+/// Reads all of a file, then from behind each of its rows, which gives those that follow.
+#[track_caller]
+fn check_resumes(path: &Path, options: ReadOptions) {
+    let plan = planned(path, options);
+    let whole = all(path, options, plan.clone(), Place::default());
+    assert!(whole.len() > 3);
+    let mut rows = Rows::open(path, options, plan.clone(), Place::default()).unwrap();
+    let mut n_read = 0;
+    while let Some(row) = rows.next_row().unwrap() {
+        n_read += 1;
+        let Ok(PlacedRow { place, .. }) = row else { continue };
+        let kept = Place::of_numbers(place.to_numbers());
+        assert_eq!(all(path, options, plan.clone(), kept), whole[n_read..], "after {n_read}");
+    }
+}
+
+#[test]
+fn reading_goes_on_where_it_stopped() {
+    let csv = "t,x\n2026-03-01,\"1\"\n\n2026-03-02,\"2\"\r\n2026-03-03,z\n2026-03-04,\"4\n\"\n2026-03-05,5";
+    let (_folder, path, options) = file("a.csv", csv.as_bytes());
+    check_resumes(&path, options);
+    let ndjson = "{\"t\":1e9,\"x\":1}\n\n{\"t\":2e9,\"x\":2}\n{\"t\"\n{\"t\":3e9}\n";
+    let (_folder, path, options) = file("a.ndjson", ndjson.as_bytes());
+    check_resumes(&path, options);
+
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(csv.as_bytes()).unwrap();
+    let (_folder, path, options) = file("a.csv.gz", &gzip.finish().unwrap());
+    check_resumes(&path, options);
+    check_resumes(&parquet("gzip-groups"), PARQUET);
+}
+
+/// Of the files that pyarrow wrote.
+const PARQUET: ReadOptions = ReadOptions { format: Format::Parquet, delimiter: None };
+
+/// A file that pyarrow wrote; `make.py` beside it says how.
+fn parquet(name: &str) -> PathBuf {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/datasets/parquet");
+    data.join(format!("{name}.parquet"))
+}
+
+/// The rows that `make.py` writes, with these columns.
+fn made(columns: &[&str]) -> Vec<String> {
+    let begin: Timestamp = "2026-03-01T00:00:00Z".parse().unwrap();
+    let row = |i: u32| {
+        let moment = begin + std::time::Duration::from_secs(60 * u64::from(i));
+        let values = columns.iter().map(|column| match *column {
+            "open" if i % 7 == 3 => "-".to_owned(),
+            "open" => (f64::from(i) * 0.25).to_string(),
+            "n" => format!("{}i", i64::from(i * i) - 5),
+            "small" if i > 40 => "-".to_owned(),
+            "small" => format!("{i}i"),
+            "flag" => i.is_multiple_of(3).to_string(),
+            "name" if i % 5 == 4 => "-".to_owned(),
+            "name" => format!("'{}'", ["a", "b", "ü"][i as usize % 3]),
+            _ => "-".to_owned(),
+        });
+        format!("{}: {moment} {}", i + 1, values.collect::<Vec<_>>().join(" "))
+    };
+    (0..50).map(row).collect()
+}
+
+#[track_caller]
+fn check_parquet(name: &str, columns: &[&str]) {
+    let path = parquet(name);
+    let plan = planned(&path, PARQUET);
+    assert_eq!(plan.names(), columns, "{name}");
+    assert_eq!(all(&path, PARQUET, plan, Place::default()), made(columns), "{name}");
+}
+
+#[test]
+fn parquet_of_pyarrow_is_read_in_all_the_forms_it_has() {
+    let columns = ["open", "n", "small", "flag", "name", "none"];
+    for name in ["default", "zstd-v2", "gzip-groups", "plain-pages", "snappy-v2", "int96", "millis"]
+    {
+        check_parquet(name, &columns);
+    }
+    check_parquet("required", &["n"]);
+}
+
+#[test]
+fn parquet_that_is_not_read_is_told_why() {
+    let error = |path: &Path| match survey(path, PARQUET) {
+        Ok(survey) => format!("{survey:?}"),
+        Err(error) => error.to_string(),
+    };
+    let nested = error(&parquet("nested"));
+    assert!(nested.contains("column a is nested"), "{nested}");
+    let delta = error(&parquet("delta"));
+    assert!(delta.contains("column n: it is written in an encoding"), "{delta}");
+    let whole = std::fs::read(parquet("default")).unwrap();
+    let (_folder, path, _) = file("cut.parquet", &whole[..whole.len() - 1]);
+    assert!(error(&path).contains("not a whole Parquet file"), "{}", error(&path));
+}
+
+/// A damaged file is an error or other rows, and never a panic.
+#[test]
+fn damaged_parquet_does_no_harm() {
+    let whole = std::fs::read(parquet("zstd-v2")).unwrap();
+    for at in (0..whole.len()).step_by(3) {
+        let mut damaged = whole.clone();
+        damaged[at] ^= 0x55;
+        let (_folder, path, options) = file("damaged.parquet", &damaged);
+        let Ok(survey) = survey(&path, options) else { continue };
+        let Ok((time, _)) = survey.time(None) else { continue };
+        let plan = Plan::new(time, None);
+        let Ok(mut rows) = Rows::open(&path, options, plan, Place::default()) else { continue };
+        while let Ok(Some(_)) = rows.next_row() {}
+    }
+}
+
+#[test]
+fn the_moment_is_found_by_its_name_or_by_what_it_holds() {
+    #[track_caller]
+    fn check(text: &str, named: Option<&str>, want: &str) {
+        let (_folder, path, options) = file("a.csv", text.as_bytes());
+        let survey = survey(&path, options).unwrap();
+        let found = match survey.time(named) {
+            Ok((name, _)) => name.to_owned(),
+            Err(error) => error.to_string(),
+        };
+        assert_eq!(found, want);
+    }
+    check("a,Open Time\n1,1700000000\n", None, "Open Time");
+    check("a,b\n1,2026-03-01\n", None, "b");
+    check("price,when\n7,1700000000000\n", None, "when");
+    check("date,ts\nx,1700000000\n", None, "ts");
+    check("a,b\n1,2\n", Some("B"), "b");
+    let none = "find the column with the moments among a, b: name it with --time";
+    check("a,b\n1,2\n", None, none);
+}

@@ -1,0 +1,307 @@
+//! Values on their way into columns, whatever they were written as.
+
+use std::{borrow::Cow, collections::HashMap};
+
+use model::{
+    dataset::{Column, Dtype},
+    row::Value,
+    timestamp::Timestamp,
+};
+
+use crate::{
+    append::{
+        AppendError, EARLIEST, REFUSALS_MAX, ROWS_MAX, Refusal, Refusals, VALUE_BYTES_MAX, kind,
+    },
+    block::{Block, Series},
+    catalog::COLUMNS_MAX,
+    render::TIMESTAMP,
+};
+
+/// The largest whole number up to which a float holds each one: 2^53.
+const WHOLE_FLOAT_MAX: f64 = 9_007_199_254_740_992.0;
+
+/// A value as it was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Written<'a> {
+    /// Digits, by the grammar of JSON.
+    Number(&'a str),
+    /// A text.
+    Text(Cow<'a, str>),
+    /// True or false.
+    Truth(bool),
+    /// Nothing.
+    Null,
+    /// A field of a CSV, not empty, which may be anything.
+    Field(Cow<'a, str>),
+    /// A list or an object.
+    Nested,
+}
+
+/// A column being filled.
+#[derive(Debug)]
+struct Slot {
+    name: String,
+    dtype: Dtype,
+    /// The rows up to which it has a value or none.
+    n_filled: usize,
+    /// The column that was named after it last: rows name their columns in the same order.
+    next: usize,
+}
+
+/// Takes rows, value by value, and says in the end what is wrong with them.
+#[derive(Debug)]
+pub(super) struct Intake {
+    slots: Vec<Slot>,
+    places: HashMap<String, usize>,
+    /// Whether columns are made of what is named.
+    makes_columns: bool,
+    block: Block,
+    /// Rows begun, those that were refused included.
+    n_rows: usize,
+    moment: Option<Timestamp>,
+    is_refused: bool,
+    is_sorted: bool,
+    /// The column that was named last in this row.
+    last: Option<usize>,
+    /// The column that rows name first, most likely.
+    first: usize,
+    refusals: Refusals,
+}
+
+impl Intake {
+    /// Takes rows of a dataset with these columns.
+    pub(super) fn new(columns: &[Column]) -> Self {
+        let slot = |(idx, column): (usize, &Column)| Slot {
+            name: column.name.clone(),
+            dtype: column.dtype,
+            n_filled: 0,
+            next: idx + 1,
+        };
+        let dtypes: Vec<Dtype> = columns.iter().map(|column| column.dtype).collect();
+        let names = columns.iter().map(|column| column.name.clone());
+        Self {
+            slots: columns.iter().enumerate().map(slot).collect(),
+            places: names.zip(0..).collect(),
+            makes_columns: columns.is_empty(),
+            block: Block::new(&dtypes),
+            n_rows: 0,
+            moment: None,
+            is_refused: false,
+            is_sorted: true,
+            last: None,
+            first: 0,
+            refusals: Refusals::default(),
+        }
+    }
+
+    /// Whether a column of this name is there or will be made.
+    pub(super) fn takes(&self, name: &str) -> bool {
+        self.makes_columns || self.places.contains_key(name)
+    }
+
+    /// Begins a row.
+    ///
+    /// # Errors
+    /// [`AppendError::TooMany`].
+    pub(super) fn begin(&mut self) -> Result<(), AppendError> {
+        if self.n_rows >= ROWS_MAX {
+            return Err(AppendError::TooMany);
+        }
+        self.n_rows += 1;
+        (self.moment, self.is_refused, self.last) = (None, false, None);
+        Ok(())
+    }
+
+    /// Takes the row's moment.
+    pub(super) fn moment(&mut self, written: &Written<'_>) {
+        let (Written::Text(text) | Written::Field(text)) = written else {
+            return self.refuse(Some(TIMESTAMP), "must be a text, RFC 3339");
+        };
+        match text.parse() {
+            Err(_) => self.refuse(Some(TIMESTAMP), "must be RFC 3339"),
+            Ok(moment) if moment < EARLIEST => {
+                self.refuse(Some(TIMESTAMP), "must not be before the year 0");
+            }
+            Ok(_) if self.moment.is_some() => self.refuse(Some(TIMESTAMP), "is there twice"),
+            Ok(moment) => self.moment = Some(moment),
+        }
+    }
+
+    /// Takes a value of the row.
+    pub(super) fn value(&mut self, name: &str, written: Written<'_>) {
+        if written == Written::Null && self.makes_columns {
+            return;
+        }
+        let Some(place) = self.place(name, &written) else { return };
+        let n_before = self.n_rows - 1;
+        let Some((slot, series)) = self.slots.get_mut(place).zip(self.block.columns.get_mut(place))
+        else {
+            return;
+        };
+        if slot.n_filled > n_before {
+            return self.refuse(Some(name), "is there twice");
+        }
+        // A place that is already too far, for a refused row, stays so: the block is not used then.
+        if slot.n_filled < n_before {
+            series.push_missing(n_before - slot.n_filled);
+        }
+        slot.n_filled = n_before + 1;
+        let dtype = slot.dtype;
+        if written == Written::Null {
+            series.push_missing(1);
+        } else if value(dtype, written).and_then(|value| series.push(value)).is_none() {
+            series.push_missing(1);
+            self.refuse_with(Some(name), || format!("must be {}", kind(dtype)));
+        }
+    }
+
+    /// Ends a row.
+    pub(super) fn end(&mut self) {
+        match self.moment {
+            None if self.is_refused => {}
+            None => self.refuse(Some(TIMESTAMP), "is missing"),
+            Some(moment) => {
+                self.is_sorted &= self.block.times.last().is_none_or(|last| *last < moment);
+                self.block.times.push(moment);
+            }
+        }
+    }
+
+    /// Refuses the row.
+    pub(super) fn refuse(&mut self, column: Option<&str>, reason: &str) {
+        self.refuse_with(column, || reason.to_owned());
+    }
+
+    fn refuse_with(&mut self, column: Option<&str>, reason: impl FnOnce() -> String) {
+        if !self.is_refused {
+            self.refusals.n_rows += 1;
+        }
+        self.is_refused = true;
+        if self.refusals.first.len() < REFUSALS_MAX {
+            let (row_idx, column) = (self.n_rows.saturating_sub(1), column.map(str::to_owned));
+            self.refusals.first.push(Refusal { row_idx, column, reason: reason() });
+        }
+    }
+
+    /// The place of the column called `name`, which is made if columns are.
+    fn place(&mut self, name: &str, written: &Written<'_>) -> Option<usize> {
+        let last = self.last.and_then(|last| self.slots.get(last));
+        let guess = last.map_or(self.first, |last| last.next);
+        if self.slots.get(guess).is_some_and(|slot| slot.name == name) {
+            self.last = Some(guess);
+            return Some(guess);
+        }
+        let place = match self.places.get(name) {
+            Some(place) => *place,
+            None => self.make(name, written)?,
+        };
+        // The next row has the same order, most likely.
+        match self.last.and_then(|last| self.slots.get_mut(last)) {
+            Some(last) => last.next = place,
+            None => self.first = place,
+        }
+        self.last = Some(place);
+        Some(place)
+    }
+
+    fn make(&mut self, name: &str, written: &Written<'_>) -> Option<usize> {
+        if !self.makes_columns {
+            self.refuse(Some(name), "there is no such column");
+            return None;
+        }
+        if self.slots.len() >= COLUMNS_MAX {
+            self.refuse_with(Some(name), || format!("a dataset has at most {COLUMNS_MAX} columns"));
+            return None;
+        }
+        let dtype = match written {
+            Written::Number(_) => Dtype::Float,
+            Written::Truth(_) => Dtype::Boolean,
+            Written::Field(text) if finite(text).is_some() => Dtype::Float,
+            Written::Field(text) if truth(text).is_some() => Dtype::Boolean,
+            Written::Text(_) | Written::Field(_) => Dtype::String,
+            Written::Null | Written::Nested => {
+                self.refuse(Some(name), "must be a number, a text, true or false");
+                return None;
+            }
+        };
+        let place = self.slots.len();
+        self.slots.push(Slot { name: name.to_owned(), dtype, n_filled: 0, next: place + 1 });
+        self.places.insert(name.to_owned(), place);
+        self.block.columns.push(Series::new(dtype));
+        Some(place)
+    }
+
+    /// The columns that the rows make, and the rows in order; of those at one moment the last.
+    ///
+    /// # Errors
+    /// [`AppendError::Rows`] if any was refused.
+    pub(super) fn finish(self) -> Result<(Vec<(String, Dtype)>, Block), AppendError> {
+        if self.refusals.n_rows > 0 {
+            return Err(AppendError::Rows(self.refusals));
+        }
+        let mut block = self.block;
+        for (slot, series) in self.slots.iter().zip(&mut block.columns) {
+            series.push_missing(self.n_rows - slot.n_filled);
+        }
+        if !self.is_sorted {
+            block = sorted(&block);
+        }
+        let made = if self.makes_columns { self.slots } else { Vec::new() };
+        Ok((made.into_iter().map(|slot| (slot.name, slot.dtype)).collect(), block))
+    }
+}
+
+/// The value that is written, as one of a column; none if it is none.
+fn value(dtype: Dtype, written: Written<'_>) -> Option<Value> {
+    Some(match (dtype, written) {
+        (Dtype::Float, Written::Number(text)) => Value::Float(finite(text)?),
+        (Dtype::Float, Written::Field(text)) => Value::Float(finite(&text)?),
+        (Dtype::Integer, Written::Number(text)) => Value::Integer(whole(text)?),
+        (Dtype::Integer, Written::Field(text)) => Value::Integer(whole(&text)?),
+        (Dtype::Boolean, Written::Truth(truth)) => Value::Boolean(truth),
+        (Dtype::Boolean, Written::Field(text)) => Value::Boolean(truth(&text)?),
+        (Dtype::String, Written::Text(text) | Written::Field(text)) => {
+            (text.len() <= VALUE_BYTES_MAX).then(|| Value::String(text.into_owned()))?
+        }
+        _ => return None,
+    })
+}
+
+fn finite(text: &str) -> Option<f64> {
+    // Infinities and such have names, which are no numbers here.
+    let is_number =
+        text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'.' | b'-' | b'+' | b'e' | b'E'));
+    text.parse().ok().filter(|number: &f64| is_number && number.is_finite())
+}
+
+fn whole(text: &str) -> Option<i64> {
+    if let Ok(number) = text.parse() {
+        return Some(number);
+    }
+    let number = finite(text)?;
+    let is_exact = number.fract() == 0.0 && number.abs() <= WHOLE_FLOAT_MAX;
+    #[expect(clippy::cast_possible_truncation, reason = "it is whole and within range")]
+    is_exact.then_some(number as i64)
+}
+
+fn truth(text: &str) -> Option<bool> {
+    match text {
+        "true" | "True" | "TRUE" => Some(true),
+        "false" | "False" | "FALSE" => Some(false),
+        _ => None,
+    }
+}
+
+/// The rows in order; of those at one moment the last one that came.
+fn sorted(block: &Block) -> Block {
+    let mut order: Vec<(Timestamp, usize)> = block.times.iter().copied().zip(0..).collect();
+    order.sort_unstable();
+    let mut sorted = block.empty_like();
+    let mut order = order.into_iter().peekable();
+    while let Some((moment, row_idx)) = order.next() {
+        if order.peek().is_none_or(|(next, _)| *next != moment) {
+            sorted.extend_from(block, row_idx..row_idx + 1);
+        }
+    }
+    sorted
+}

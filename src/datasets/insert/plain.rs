@@ -1,0 +1,47 @@
+//! Bodies that were sent compressed.
+
+use std::{borrow::Cow, io::Read};
+
+use flate2::read::MultiGzDecoder;
+
+use crate::append::AppendError;
+
+/// How a body is compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Encoding {
+    /// Not at all.
+    Identity,
+    /// As one or more members of gzip.
+    Gzip,
+    /// As one or more frames of Zstandard.
+    Zstd,
+}
+
+/// The body as it was before it was compressed, at most `bytes_max` long.
+pub(super) fn plain(
+    encoding: Encoding,
+    body: &[u8],
+    bytes_max: usize,
+) -> Result<Cow<'_, [u8]>, AppendError> {
+    let read = match encoding {
+        Encoding::Identity => return Ok(Cow::Borrowed(body)),
+        Encoding::Gzip => read_all(MultiGzDecoder::new(body), bytes_max),
+        Encoding::Zstd => zstd::stream::read::Decoder::with_buffer(body)
+            .and_then(|decoder| read_all(decoder, bytes_max)),
+    };
+    let plain = read.map_err(|error| AppendError::Unreadable {
+        what: format!("it does not decompress: {error}"),
+    })?;
+    if plain.len() > bytes_max {
+        return Err(AppendError::TooLarge);
+    }
+    Ok(Cow::Owned(plain))
+}
+
+/// Reads to the end, or one byte more than `bytes_max`: a few bytes can decompress to terabytes.
+fn read_all(reader: impl Read, bytes_max: usize) -> std::io::Result<Vec<u8>> {
+    let limit = u64::try_from(bytes_max).unwrap_or(u64::MAX).saturating_add(1);
+    let mut plain = Vec::new();
+    reader.take(limit).read_to_end(&mut plain)?;
+    Ok(plain)
+}

@@ -1,0 +1,289 @@
+//! What each way of writing rows comes to, and what is wrong with those that are refused.
+
+use flate2::{Compression, write::GzEncoder};
+use model::{row::Row, timestamp::Timestamp};
+use std::io::Write as _;
+
+use super::*;
+use crate::append::{REFUSALS_MAX, ROWS_MAX};
+
+const T: &str = "2026-07-30T21:57:0";
+
+fn columns(dtypes: &[(&str, Dtype)]) -> Vec<Column> {
+    let column = |(name, dtype): &(&str, Dtype)| Column {
+        id: 1,
+        dataset_id: DatasetId::new(1).unwrap(),
+        name: (*name).to_owned(),
+        dtype: *dtype,
+        created_at: Timestamp::default(),
+    };
+    dtypes.iter().map(column).collect()
+}
+
+fn all_kinds() -> Vec<Column> {
+    columns(&[
+        ("f", Dtype::Float),
+        ("i", Dtype::Integer),
+        ("s", Dtype::String),
+        ("b", Dtype::Boolean),
+    ])
+}
+
+type Taken = (Vec<(String, Dtype)>, Vec<Row>);
+
+fn take(format: Format, columns: &[Column], text: &str) -> Result<Taken, AppendError> {
+    let mut intake = Intake::new(columns);
+    match format {
+        Format::Json => json::list(&mut intake, text)?,
+        Format::Ndjson => json::lines(&mut intake, text)?,
+        Format::Csv => csv::records(&mut intake, text)?,
+    }
+    let (made, block) = intake.finish()?;
+    Ok((made, block.rows()))
+}
+
+/// The rows as text, a value that is missing as a dash.
+fn shown(rows: &[Row]) -> Vec<String> {
+    let value = |value: &Option<model::row::Value>| match value {
+        None => "-".to_owned(),
+        Some(model::row::Value::Float(number)) => format!("{number:?}"),
+        Some(model::row::Value::Integer(number)) => number.to_string(),
+        Some(model::row::Value::String(text)) => format!("{text:?}"),
+        Some(model::row::Value::Boolean(truth)) => truth.to_string(),
+    };
+    let row = |row: &Row| {
+        let values: Vec<_> = row.values.iter().map(value).collect();
+        format!("{} {}", row.timestamp.seconds() % 10, values.join(" "))
+    };
+    rows.iter().map(row).collect()
+}
+
+#[track_caller]
+fn check(format: Format, text: &str, want: &[&str]) {
+    let text = text.replace("T0", T);
+    assert_eq!(shown(&take(format, &all_kinds(), &text).unwrap().1), want);
+}
+
+#[track_caller]
+fn check_refused(format: Format, text: &str, want: &[(usize, Option<&str>, &str)]) {
+    let text = text.replace("T0", T);
+    let refused = take(format, &all_kinds(), &text).unwrap_err();
+    let AppendError::Rows(refusals) = refused else { panic!("{refused:?}") };
+    let got: Vec<_> = refusals
+        .first
+        .iter()
+        .map(|refusal| (refusal.row_idx, refusal.column.as_deref(), refusal.reason.as_str()))
+        .collect();
+    assert_eq!(got, want);
+}
+
+#[test]
+fn rows_of_json_have_their_values_inside_or_beside() {
+    let text = r#"{"timestamp":"T01Z","values":{"f":1.5,"i":2,"s":"a\u00e9\"","b":true}}
+        {"i":-3,"timestamp":"T02+00:00","f":1e3}
+
+        { "timestamp" : "T03Z" , "values" : { } }
+        {"timestamp":"T04Z","s":null,"b":false,"f":-0.1}"#;
+    let want = [r#"1 1.5 2 "aé\"" true"#, "2 1000.0 -3 - -", "3 - - - -", "4 -0.1 - - false"];
+    check(Format::Ndjson, text, &want);
+    let list: Vec<_> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    check(Format::Json, &format!(" [ {} ] ", list.join(" ,\n")), &want);
+    check(Format::Json, "[]", &[]);
+    check(Format::Ndjson, "\r\n\n", &[]);
+}
+
+#[test]
+fn numbers_are_read_exactly_and_by_the_type_of_their_column() {
+    for (text, want) in [
+        ("0.1", "0.1"),
+        ("64001.23999999999", "64001.23999999999"),
+        ("5e-324", "5e-324"),
+        ("1.7976931348623157e308", "1.7976931348623157e308"),
+        ("9007199254740993", "9007199254740992.0"),
+        ("123456789012345678901234567890", "1.2345678901234568e29"),
+    ] {
+        let text = format!(r#"{{"timestamp":"T01Z","f":{text}}}"#);
+        check(Format::Ndjson, &text, &[&format!("1 {want} - - -")]);
+    }
+    for (text, want) in
+        [("134.0", "134"), ("1e3", "1000"), ("9223372036854775807", "9223372036854775807")]
+    {
+        let text = format!(r#"{{"timestamp":"T01Z","i":{text}}}"#);
+        check(Format::Ndjson, &text, &[&format!("1 - {want} - -")]);
+    }
+    let whole = "must be a whole number of 64 bits";
+    for text in ["1.5", "9223372036854775808", "1e300", "\"1\"", "true", "[1]", "{\"a\":1}"] {
+        let text = format!(r#"{{"timestamp":"T01Z","i":{text}}}"#);
+        check_refused(Format::Ndjson, &text, &[(0, Some("i"), whole)]);
+    }
+    for text in ["1e999", "\"1\"", "false"] {
+        let text = format!(r#"{{"timestamp":"T01Z","f":{text}}}"#);
+        check_refused(Format::Ndjson, &text, &[(0, Some("f"), "must be a number")]);
+    }
+}
+
+#[test]
+fn every_row_that_is_wrong_is_told_why() {
+    let text = r#"{"timestamp":"T01Z","f":"x","s":1}
+        {"f":1}
+        {"timestamp":7}
+        {"timestamp":"noon"}
+        {"timestamp":"-009000-01-01T12:00:00Z"}
+        {"timestamp":"T01Z","nothing":1}
+        {"timestamp":"T01Z","f":1,"f":2}
+        {"timestamp":"T01Z"
+        {"timestamp":"T01Z","f":01}
+        {"timestamp":"T01Z"} {}
+        [1]
+        {"timestamp":"T01Z","b":"true"}"#;
+    check_refused(
+        Format::Ndjson,
+        text,
+        &[
+            (0, Some("f"), "must be a number"),
+            (0, Some("s"), "must be a text of at most 10000 bytes"),
+            (1, Some("timestamp"), "is missing"),
+            (2, Some("timestamp"), "must be a text, RFC 3339"),
+            (3, Some("timestamp"), "must be RFC 3339"),
+            (4, Some("timestamp"), "must not be before the year 0"),
+            (5, Some("nothing"), "there is no such column"),
+            (6, Some("f"), "is there twice"),
+            (7, None, "the object does not end"),
+            (8, None, "a number is no JSON"),
+            (9, None, "there is more in the line than one object"),
+            (10, None, "a row must be an object"),
+            (11, Some("b"), "must be true or false"),
+        ],
+    );
+    let list = r#"[1, {"timestamp":"T01Z"}, {"timestamp":"T02Z","i":[{"a":"]"}]}, null]"#;
+    check_refused(
+        Format::Json,
+        list,
+        &[
+            (0, None, "a row must be an object"),
+            (2, Some("i"), "must be a whole number of 64 bits"),
+            (3, None, "a row must be an object"),
+        ],
+    );
+    let many = r#"{"timestamp":"T01Z","f":"x","i":"x"}
+    "#
+    .repeat(50);
+    let refused = take(Format::Ndjson, &all_kinds(), &many.replace("T0", T)).unwrap_err();
+    let AppendError::Rows(refusals) = refused else { panic!("{refused:?}") };
+    assert_eq!((refusals.n_rows, refusals.first.len()), (50, REFUSALS_MAX));
+}
+
+#[test]
+fn records_of_csv_are_read_with_their_quotes() {
+    let text = "\u{feff}s,timestamp,f,b,i\r\n\
+        plain,T01Z,1.5,true,2\r\n\
+        \"a, \"\"b\"\"\nc\",T02Z,,FALSE,3.0\r\n\
+        \r\n\
+        \"\",T03Z,-1e-7,,\n\
+        ,T04Z,,,7";
+    let want = [
+        r#"1 1.5 2 "plain" true"#,
+        r#"2 - 3 "a, \"b\"\nc" false"#,
+        r#"3 -1e-7 - "" -"#,
+        "4 - 7 - -",
+    ];
+    check(Format::Csv, text, &want);
+    check_refused(
+        Format::Csv,
+        "timestamp,f,b\nT01Z,nan,1\nT02Z,1\nnoon,inf,true\n",
+        &[
+            (0, Some("f"), "must be a number"),
+            (0, Some("b"), "must be true or false"),
+            (1, None, "2 fields for 3 of the header"),
+            (2, Some("timestamp"), "must be RFC 3339"),
+            (2, Some("f"), "must be a number"),
+        ],
+    );
+    for (text, want) in [
+        ("", "read the body: as CSV: it has no header"),
+        ("f\n1\n", "the header has no timestamp"),
+        ("timestamp,f,f\n", "the header names f twice"),
+        ("timestamp,x\n", "there is no column x"),
+        ("timestamp,s\nT01Z,\"a\n", "read the body: as CSV: a field in quotes does not end"),
+        (
+            "timestamp,s\nT01Z,\"a\"b\n",
+            "read the body: as CSV: there is more in a field than what is in quotes",
+        ),
+    ] {
+        let refused = take(Format::Csv, &all_kinds(), text).unwrap_err();
+        assert_eq!(refused.to_string(), want);
+    }
+}
+
+#[test]
+fn rows_end_up_in_order_and_the_last_at_a_moment_is_kept() {
+    let text = r#"{"timestamp":"T03Z","i":1}
+        {"timestamp":"T01Z","i":2}
+        {"timestamp":"T03Z","i":3}
+        {"timestamp":"T02Z"}"#;
+    check(Format::Ndjson, text, &["1 - 2 - -", "2 - - - -", "3 - 3 - -"]);
+}
+
+#[test]
+fn the_first_rows_make_columns_of_what_they_name() {
+    let text = r#"{"timestamp":"T01Z","values":{"host":"a","load":3,"gone":null}}
+        {"timestamp":"T02Z","values":{"up":true,"load":1.5}}"#;
+    let (made, rows) = take(Format::Ndjson, &[], &text.replace("T0", T)).unwrap();
+    let want = [("host", Dtype::String), ("load", Dtype::Float), ("up", Dtype::Boolean)];
+    assert_eq!(made, want.map(|(name, dtype)| (name.to_owned(), dtype)));
+    assert_eq!(shown(&rows), [r#"1 "a" 3.0 -"#, "2 - 1.5 true"]);
+    let text = "open,timestamp,empty,note,up\n1,T01Z,,x,true\n2,T02Z,,7,false\n";
+    let (made, rows) = take(Format::Csv, &[], &text.replace("T0", T)).unwrap();
+    let want = [("open", Dtype::Float), ("note", Dtype::String), ("up", Dtype::Boolean)];
+    assert_eq!(made, want.map(|(name, dtype)| (name.to_owned(), dtype)));
+    assert_eq!(shown(&rows), [r#"1 1.0 "x" true"#, r#"2 2.0 "7" false"#]);
+}
+
+#[test]
+fn columns_may_be_named_in_any_order_and_differently_in_each_row() {
+    let names: Vec<String> = (0..9).map(|n| format!("c{n}")).collect();
+    let dtypes: Vec<_> = names.iter().map(|name| (name.as_str(), Dtype::Integer)).collect();
+    let columns = columns(&dtypes);
+    let line = |row: usize| {
+        let order = (0..9).map(|n| (n * (1 + row % 2) * 4 + row / 7) % 9);
+        let members: Vec<_> = order.map(|n| format!("\"c{n}\":{n}")).collect();
+        let members = members.join(",");
+        format!("{{\"timestamp\":\"2026-07-30T21:57:{row:02}Z\",{members}}}\n")
+    };
+    let text: String = (0..40).map(line).collect();
+    let (_, rows) = take(Format::Ndjson, &columns, &text).unwrap();
+    let want: Vec<_> = (0..9).map(|n| Some(model::row::Value::Integer(n))).collect();
+    assert!(rows.len() == 40 && rows.iter().all(|row| row.values == want));
+}
+
+#[test]
+fn a_batch_has_a_longest_length() {
+    let text = format!("{{\"timestamp\":\"{T}1Z\"}}\n").repeat(ROWS_MAX + 1);
+    let refused = take(Format::Ndjson, &all_kinds(), &text).unwrap_err();
+    assert!(matches!(refused, AppendError::TooMany), "{refused:?}");
+}
+
+#[test]
+fn bodies_are_decompressed_up_to_a_length() {
+    let text = "timestamp\n".repeat(1000);
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
+    gzip.write_all(text.as_bytes()).unwrap();
+    let gzip = gzip.finish().unwrap();
+    let zstd = zstd::encode_all(text.as_bytes(), 1).unwrap();
+    for (encoding, body) in [
+        (Encoding::Identity, text.as_bytes()),
+        (Encoding::Gzip, gzip.as_slice()),
+        (Encoding::Gzip, [gzip.as_slice(), &gzip].concat().as_slice()),
+        (Encoding::Zstd, zstd.as_slice()),
+    ] {
+        let got = plain::plain(encoding, body, 1 << 20).unwrap();
+        assert!(got.starts_with(text.as_bytes()) && got.len().is_multiple_of(text.len()));
+        if encoding != Encoding::Identity {
+            let refused = plain::plain(encoding, body, text.len() - 1).unwrap_err();
+            assert!(matches!(refused, AppendError::TooLarge), "{refused:?}");
+            let broken = plain::plain(encoding, &body[..body.len() - 5], 1 << 20);
+            let is_told = matches!(broken, Err(AppendError::Unreadable { .. }));
+            assert!(is_told, "{encoding:?} {:?}", broken.map(|body| body.len()));
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Files of columns, byte by byte: those in `tests/data/datasets` were read with pyarrow, and hold
+//! what the rows here hold.
+
+use std::{env, fs};
+
+use model::timestamp::Timestamp;
+
+use super::*;
+
+const DTYPES: [(&str, Dtype); 5] = [
+    ("price", Dtype::Float),
+    ("trades_done", Dtype::Integer),
+    ("note", Dtype::String),
+    ("up", Dtype::Boolean),
+    ("empty", Dtype::Float),
+];
+
+fn columns() -> Vec<Column> {
+    let column = |(name, dtype): (&str, Dtype)| Column {
+        id: 1,
+        dataset_id: DatasetId::new(3).unwrap(),
+        name: name.to_owned(),
+        dtype,
+        created_at: Timestamp::default(),
+    };
+    DTYPES.into_iter().map(column).collect()
+}
+
+/// Rows of every type, with values missing here and there.
+fn block(rows: std::ops::Range<usize>) -> Block {
+    let number = |n: usize| f64::from(u32::try_from(n).unwrap());
+    let whole = |n: usize| i64::try_from(n).unwrap();
+    Block {
+        times: rows
+            .clone()
+            .map(|n| Timestamp::from_micros(1_785_448_620_000_000 + 60_500_000 * whole(n)))
+            .collect(),
+        ids: rows.clone().map(whole).collect(),
+        created: rows.clone().map(|_| Timestamp::default()).collect(),
+        columns: vec![
+            Series::Float(rows.clone().map(|n| Some(number(n) * 1.25 - 3.0)).collect()),
+            Series::Integer(rows.clone().map(|n| (n % 3 != 1).then(|| 134 - whole(n))).collect()),
+            Series::String(
+                rows.clone().map(|n| (n % 4 != 2).then(|| format!("é{n}").into())).collect(),
+            ),
+            Series::Boolean(rows.clone().map(|n| (n % 5 != 3).then_some(n % 2 == 0)).collect()),
+            Series::Float(rows.map(|_| None).collect()),
+        ],
+    }
+}
+
+fn written(output: Output, resolution: Resolution, pieces: &[Rows]) -> Vec<u8> {
+    let dataset = DatasetId::new(3).unwrap();
+    let mut document = Document::new(output, dataset, &columns(), resolution);
+    let mut to = Vec::new();
+    document.begin(&mut to);
+    for piece in pieces {
+        document.rows(&mut to, piece);
+    }
+    document.end(&mut to);
+    to
+}
+
+/// Compares with a file; writes it anew where `UPDATE_FILES` is set.
+#[track_caller]
+fn check(name: &str, got: &[u8]) {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/datasets");
+    let path = format!("{root}/{name}");
+    if env::var_os("UPDATE_FILES").is_some() {
+        fs::create_dir_all(root).unwrap();
+        fs::write(&path, got).unwrap();
+    }
+    assert!(fs::read(&path).unwrap() == got, "{name} is another file");
+}
+
+#[test]
+fn columns_of_every_type_are_files_that_others_read() {
+    let rows = || vec![Rows::Raw(block(0..7)), Rows::Raw(block(7..7)), Rows::Raw(block(7..20))];
+    check("rows.arrows", &written(Output::Arrow, Resolution::Raw, &rows()));
+    check("rows.parquet", &written(Output::Parquet, Resolution::Raw, &rows()));
+    check("empty.arrows", &written(Output::Arrow, Resolution::Raw, &[]));
+    check("empty.parquet", &written(Output::Parquet, Resolution::Raw, &[]));
+    let bucket = |n: u32| Bucket {
+        timestamp: Timestamp::from_seconds(1_785_448_800 + 3600 * i64::from(n)),
+        open: 1.0,
+        high: f64::from(n) + 2.5,
+        low: 0.5,
+        close: 2.0,
+        volume: 10.0,
+        count: 60,
+    };
+    let buckets = || vec![Rows::Buckets((0..3).map(bucket).collect())];
+    check("buckets.arrows", &written(Output::Arrow, Resolution::Hour, &buckets()));
+    check("buckets.parquet", &written(Output::Parquet, Resolution::Hour, &buckets()));
+}
+
+#[test]
+fn rows_are_written_in_batches_of_one_length() {
+    let n = 3 * arrow::BATCH_ROWS + 1;
+    let mut batched = Batched::new(&fields(&columns(), false), Vec::new());
+    for start in (0..n).step_by(1000) {
+        let rows = Rows::Raw(block(start..n.min(start + 1000)));
+        batched.rows(&rows, arrow::BATCH_ROWS, |lengths, block| lengths.push(block.len()));
+    }
+    batched.rest(|lengths, block| lengths.push(block.len()));
+    assert_eq!(batched.file, [arrow::BATCH_ROWS, arrow::BATCH_ROWS, arrow::BATCH_ROWS, 1]);
+    let mut batched = Batched::new(&fields(&columns(), false), Vec::new());
+    batched.rows(&Rows::Raw(block(0..25)), 10, |lengths, block| lengths.push(block.len()));
+    assert_eq!((batched.file, batched.waiting.len()), (vec![10, 10], 5));
+}

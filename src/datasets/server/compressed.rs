@@ -1,0 +1,119 @@
+//! Compressing answers, as their callers ask for it.
+//!
+//! Whole bodies are compressed here once they are made, if they are long enough to gain. A download
+//! compresses itself as it is read, and a stream of events is not compressed at all: each event has
+//! to leave at once.
+
+use axum::{
+    body::{Body, HttpBody as _, to_bytes},
+    extract::{FromRequestParts, Request},
+    http::{
+        HeaderMap, HeaderValue,
+        header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ETAG, VARY},
+        request::Parts,
+    },
+    middleware::Next,
+    response::{IntoResponse as _, Response},
+};
+
+use super::error::ApiError;
+use crate::{aside, coding::Coding};
+
+/// The shortest body that is compressed. Below this a packet or two is all there is to gain.
+const BYTES_MIN: u64 = 4 * 1024;
+
+/// The longest body that is compressed here. None of ours is longer; it bounds the memory all the
+/// same.
+const BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// What a caller takes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Accepted(Option<Coding>);
+
+impl Accepted {
+    fn of(headers: &HeaderMap) -> Self {
+        let mut values = headers.get_all(ACCEPT_ENCODING).iter();
+        let first = values.next().map(|value| value.to_str().unwrap_or_default().to_owned());
+        let all = first.map(|first| {
+            values.fold(first, |all, value| format!("{all},{}", value.to_str().unwrap_or_default()))
+        });
+        Self(Coding::negotiate(all.as_deref()))
+    }
+
+    /// The coding to answer with.
+    ///
+    /// # Errors
+    /// [`ApiError::NoCoding`] if there is none that the caller takes.
+    pub(super) fn coding(self) -> Result<Coding, ApiError> {
+        self.0.ok_or(ApiError::NoCoding)
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for Accepted {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
+        Ok(Self::of(&parts.headers))
+    }
+}
+
+/// Says how a body is compressed, and that this is up to the caller.
+pub(super) fn label(headers: &mut HeaderMap, coding: Coding) {
+    headers.append(VARY, HeaderValue::from_static("accept-encoding"));
+    if let Some(name) = coding.name() {
+        headers.insert(CONTENT_ENCODING, HeaderValue::from_static(name));
+    }
+}
+
+/// Compresses the answer to a request where that is wanted and worth it.
+pub(super) async fn compressed(request: Request, next: Next) -> Response {
+    let accepted = Accepted::of(request.headers());
+    let response = next.run(request).await;
+    if !is_worth_it(&response) {
+        return response;
+    }
+    match accepted.coding() {
+        Err(error) => error.into_response(),
+        Ok(coding) => with_coding(response, coding).await,
+    }
+}
+
+/// Whether a body is whole, of text, not compressed, and neither short nor all too long.
+fn is_worth_it(response: &Response) -> bool {
+    let headers = response.headers();
+    let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let is_text = content_type.is_some_and(|content_type| {
+        content_type.starts_with("application/json")
+            || content_type.starts_with("application/x-ndjson")
+            || content_type.starts_with("text/")
+    });
+    let length = response.body().size_hint().exact();
+    is_text
+        && !headers.contains_key(CONTENT_ENCODING)
+        && length.is_some_and(|length| (BYTES_MIN..=BYTES_MAX).contains(&length))
+}
+
+async fn with_coding(response: Response, coding: Coding) -> Response {
+    let (mut parts, body) = response.into_parts();
+    label(&mut parts.headers, coding);
+    if coding == Coding::Identity {
+        return Response::from_parts(parts, body);
+    }
+    let Ok(plain) = to_bytes(body, usize::MAX).await else {
+        return ApiError::NotCompressed.into_response();
+    };
+    let packed = aside(move || crate::coding::whole(coding, &plain)).await;
+    let Ok(Ok(packed)) = packed else { return ApiError::NotCompressed.into_response() };
+    parts.headers.remove(CONTENT_LENGTH);
+    tag(&mut parts.headers, coding);
+    Response::from_parts(parts, Body::from(packed))
+}
+
+/// Makes the tag of a body another where it is compressed: bytes that differ have tags that differ.
+fn tag(headers: &mut HeaderMap, coding: Coding) {
+    let Some(plain) = headers.get(ETAG).and_then(|tag| tag.to_str().ok()) else { return };
+    let (Some(name), Some(plain)) = (coding.name(), plain.strip_suffix('"')) else { return };
+    if let Ok(tag) = HeaderValue::try_from(format!("{plain}-{name}\"")) {
+        headers.insert(ETAG, tag);
+    }
+}

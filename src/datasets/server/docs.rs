@@ -1,0 +1,16 @@
+//! `GET /api/docs/`: the description of the API as a page for people. Needs no key, and no network.
+
+use std::sync::LazyLock;
+
+use axum::response::Response;
+use web::reference;
+use wire::paths::DATASETS_OPENAPI;
+
+use super::openapi::described;
+
+/// The page. What is described does not change while the program runs.
+static PAGE: LazyLock<String> = LazyLock::new(|| reference::page(&described(), DATASETS_OPENAPI));
+
+pub(super) async fn get() -> Response {
+    reference::answer(PAGE.clone())
+}

@@ -1,0 +1,188 @@
+//! The operations that change something.
+
+use web::openapi::{Caller, Content, Operation, Parameter, answer, header, json_of, part, query};
+use wire::paths;
+
+use super::{
+    catalog::{DATASET, ID, TAG},
+    rows::{BY_ID, BY_NAME},
+};
+
+/// The forms of rows to be inserted.
+const INSERT: [Content; 3] = [
+    json_of("BulkInsert"),
+    Content { kind: "application/x-ndjson", schema: "Text" },
+    Content { kind: "text/csv", schema: "Text" },
+];
+
+/// How a body is compressed.
+const CODING: Parameter = header(
+    "Content-Encoding",
+    r#"{"type":"string","enum":["identity","gzip","zstd"]}"#,
+    "How the body is compressed, if it is.",
+);
+
+/// The number of a key.
+const KEY: Parameter =
+    part("key", r#"{"type":"integer","format":"int64"}"#, "The key's number, which is no secret.");
+
+/// The bounds of rows to be deleted.
+const SPAN: [Parameter; 2] = [
+    query(
+        "start",
+        r#"{"type":"string","format":"date-time","x-required":true}"#,
+        "The first moment, itself included.",
+    ),
+    query(
+        "end",
+        r#"{"type":"string","format":"date-time","x-required":true}"#,
+        "The last moment, itself included.",
+    ),
+];
+
+/// All of them, in the order in which they are told.
+pub(super) const OPERATIONS: [Operation; 11] = [
+    Operation {
+        method: "post",
+        path: paths::DATASETS,
+        id: "create_dataset",
+        group: "producing",
+        summary: "Creates a dataset, which the key owns; or several, all or none.",
+        text: "A name is taken once among those of its owner. Tags that do not exist yet are \
+               created, private, and belong to the key.",
+        parameters: &[],
+        body: &[json_of("CreateDatasets")],
+        answers: &[answer("201", "What is new", &[json_of("CreatedDatasets")])],
+        caller: Caller::Key,
+    },
+    Operation {
+        method: "patch",
+        path: paths::DATASET,
+        id: "update_dataset",
+        group: "producing",
+        summary: "Changes what is named of a dataset that the key owns.",
+        text: "",
+        parameters: &[ID],
+        body: &[json_of("UpdateDataset")],
+        answers: &[DATASET],
+        caller: Caller::Key,
+    },
+    Operation {
+        method: "put",
+        path: paths::DATASET,
+        id: "replace_dataset",
+        group: "producing",
+        summary: "Replaces name, description and metadata of a dataset that the key owns.",
+        text: "",
+        parameters: &[ID],
+        body: &[json_of("ReplaceDataset")],
+        answers: &[DATASET],
+        caller: Caller::Key,
+    },
+    Operation {
+        method: "delete",
+        path: paths::DATASET,
+        id: "delete_dataset",
+        group: "producing",
+        summary: "Deletes a dataset that the key owns, with all its rows.",
+        text: "",
+        parameters: &[ID],
+        body: &[],
+        answers: &[answer("200", "It is gone", &[json_of("MessageBody")])],
+        caller: Caller::Key,
+    },
+    Operation {
+        method: "post",
+        path: paths::COLUMNS,
+        id: "add_column",
+        group: "producing",
+        summary: "Adds a column to a dataset that the key owns. Rows before have no value in it.",
+        text: "",
+        parameters: &[],
+        body: &[json_of("AddColumn")],
+        answers: &[answer("201", "The new column", &[json_of("ColumnBody")])],
+        caller: Caller::Key,
+    },
+    Operation {
+        method: "post",
+        path: paths::DATASET_TAGS,
+        id: "add_dataset_tag",
+        group: "producing",
+        summary: "Lets the holders of a tag read a dataset that the key owns.",
+        text: "",
+        parameters: &[ID],
+        body: &[json_of("TagName")],
+        answers: &[
+            answer("201", "They may now", &[json_of("MessageBody")]),
+            answer("200", "They could before", &[json_of("MessageBody")]),
+        ],
+        caller: Caller::Key,
+    },
+    Operation {
+        method: "delete",
+        path: paths::DATASET_TAG,
+        id: "remove_dataset_tag",
+        group: "producing",
+        summary: "Takes a tag from a dataset that the key owns.",
+        text: "",
+        parameters: &[ID, TAG],
+        body: &[],
+        answers: &[answer("200", "It is taken", &[json_of("MessageBody")])],
+        caller: Caller::Key,
+    },
+    Operation {
+        method: "post",
+        path: paths::TAG_HOLDERS,
+        id: "give_tag",
+        group: "producing",
+        summary: "Gives a tag that the key owns to another key.",
+        text: "",
+        parameters: &[TAG],
+        body: &[json_of("HolderBody")],
+        answers: &[
+            answer("201", "It holds the tag now", &[json_of("MessageBody")]),
+            answer("200", "It held the tag before", &[json_of("MessageBody")]),
+        ],
+        caller: Caller::Key,
+    },
+    Operation {
+        method: "delete",
+        path: paths::TAG_HOLDER,
+        id: "take_tag",
+        group: "producing",
+        summary: "Takes a tag that the key owns back from another key.",
+        text: "",
+        parameters: &[TAG, KEY],
+        body: &[],
+        answers: &[answer("200", "It is taken", &[json_of("MessageBody")])],
+        caller: Caller::Key,
+    },
+    Operation {
+        method: "post",
+        path: paths::ROWS_BULK_INSERT,
+        id: "insert_rows",
+        group: "producing",
+        summary: "Inserts rows into a dataset that the key owns: all of them, or none.",
+        text: "A row at an existing moment replaces it, so that a batch may be sent again. When the \
+               answer comes the rows and their buckets are durable, and those who follow have \
+               them.\n\nNDJSON has a row in each line, flat or as in JSON; CSV has a header line \
+               that names `timestamp` and columns. Both have their dataset in the query. Refused \
+               rows are told in `details`: how many, and what is wrong with the first of them.",
+        parameters: &[BY_ID, BY_NAME, CODING],
+        body: &INSERT,
+        answers: &[answer("201", "How many rows are stored", &[json_of("BulkInserted")])],
+        caller: Caller::Key,
+    },
+    Operation {
+        method: "delete",
+        path: paths::ROWS,
+        id: "delete_rows",
+        group: "producing",
+        summary: "Deletes the rows of a range from a dataset that the key owns.",
+        text: "Their buckets follow in the same commit.",
+        parameters: &[BY_ID, BY_NAME, SPAN[0], SPAN[1]],
+        body: &[],
+        answers: &[answer("200", "How many rows are gone", &[json_of("RowsDeleted")])],
+        caller: Caller::Key,
+    },
+];

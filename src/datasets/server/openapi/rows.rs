@@ -1,0 +1,166 @@
+//! The operations that read rows.
+
+use web::openapi::{Caller, Content, Operation, Parameter, answer, json_of, query};
+use wire::paths;
+
+/// A dataset by its number.
+pub(super) const BY_ID: Parameter = query(
+    "dataset",
+    r#"{"type":"integer","format":"int64","minimum":1}"#,
+    "The dataset's number. This or `dataset_name` is required.",
+);
+
+/// A dataset by its name.
+pub(super) const BY_NAME: Parameter =
+    query("dataset_name", r#"{"type":"string","minLength":1}"#, "The dataset's name.");
+
+/// Since when.
+const START: Parameter = query(
+    "start",
+    r#"{"type":"string","format":"date-time"}"#,
+    "The earliest moment, itself included.",
+);
+
+/// Until when.
+const END: Parameter = query(
+    "end",
+    r#"{"type":"string","format":"date-time"}"#,
+    "The last moment: itself included where rows are raw, not included where they are buckets.",
+);
+
+/// How coarse.
+const RESOLUTION: Parameter = query(
+    "resolution",
+    r#"{"type":"string","enum":["raw","5m","15m","1h","4h","1d"],"default":"raw"}"#,
+    "Rows as inserted, or buckets of that length, which are exact after every insert.",
+);
+
+/// The forms of a download.
+const DOWNLOAD: [Content; 5] = [
+    json_of("FlatRows"),
+    Content { kind: "text/csv", schema: "Text" },
+    Content { kind: "application/x-ndjson", schema: "Text" },
+    Content { kind: "application/vnd.apache.parquet", schema: "Bytes" },
+    Content { kind: "application/vnd.apache.arrow.stream", schema: "Bytes" },
+];
+
+/// All of them, in the order in which they are told.
+pub(super) const OPERATIONS: [Operation; 4] = [
+    Operation {
+        method: "get",
+        path: paths::ROWS,
+        id: "list_rows",
+        group: "rows",
+        summary: "Reads rows or buckets, page by page.",
+        text: "Without `start` and `end` it covers the widest span that the resolution allows, up \
+               to the newest row. With both the span is limited: a day of raw rows, 7 days of `5m`, \
+               90 days of `1h`, no limit for `1d`.\n\nWith `after` a page costs the same however deep \
+               it is, and `count` is 0. Follow `next` until it is null.",
+        parameters: &[
+            BY_ID,
+            BY_NAME,
+            START,
+            END,
+            RESOLUTION,
+            query(
+                "limit",
+                r#"{"type":"integer","minimum":0,"default":250}"#,
+                "Rows of a page at most: held between 1 and 10 000.",
+            ),
+            query(
+                "offset",
+                r#"{"type":"integer","minimum":0,"default":0}"#,
+                "How many rows to pass over first.",
+            ),
+            query(
+                "after",
+                r#"{"type":"string","format":"date-time"}"#,
+                "The page begins behind the row at this moment, in the order asked for.",
+            ),
+            query(
+                "ordering",
+                r#"{"type":"string","enum":["timestamp","-timestamp"],"default":"timestamp"}"#,
+                "Oldest first, or newest first.",
+            ),
+        ],
+        body: &[],
+        answers: &[answer("200", "A page of rows or buckets", &[json_of("RowsPage")])],
+        caller: Caller::Key,
+    },
+    Operation {
+        method: "get",
+        path: paths::ROWS_BULK_DOWNLOAD,
+        id: "download_rows",
+        group: "rows",
+        summary: "Reads a whole range in one answer, as it is at one moment.",
+        text: "The range has no limit, and the answer is sent as it is read. An answer that breaks \
+               off before its end says so by the connection: it is never shorter than it claims.",
+        parameters: &[
+            BY_ID,
+            BY_NAME,
+            START,
+            END,
+            RESOLUTION,
+            query(
+                "output",
+                r#"{"type":"string","enum":["json","csv","ndjson","parquet","arrow"],"default":"json"}"#,
+                "The form of the answer.",
+            ),
+        ],
+        body: &[],
+        answers: &[answer("200", "All rows, oldest first", &DOWNLOAD)],
+        caller: Caller::Key,
+    },
+    Operation {
+        method: "get",
+        path: paths::ROWS_LIVE,
+        id: "newest_rows",
+        group: "rows",
+        summary: "Reads the newest rows, newest first, a line each.",
+        text: "",
+        parameters: &[
+            BY_ID,
+            BY_NAME,
+            START,
+            END,
+            query(
+                "limit",
+                r#"{"type":"integer","minimum":0,"default":100}"#,
+                "Rows at most: held between 1 and 10 000.",
+            ),
+        ],
+        body: &[],
+        answers: &[answer(
+            "200",
+            "Rows, one JSON object in each line",
+            &[Content { kind: "application/x-ndjson", schema: "Text" }],
+        )],
+        caller: Caller::Key,
+    },
+    Operation {
+        method: "get",
+        path: paths::ROWS_STREAM,
+        id: "follow_rows",
+        group: "rows",
+        summary: "Follows a dataset as server-sent events, on a connection held open.",
+        text: "First `connected`, then the newest 100 rows as `data`, oldest first, then each new row \
+               as it is inserted, and a `heartbeat` every 30 seconds. Where heartbeats stop, the \
+               connection is gone.",
+        parameters: &[
+            BY_ID,
+            BY_NAME,
+            query(
+                "api_key",
+                r#"{"type":"string","pattern":"^UP-[0-9a-f]{24}$"}"#,
+                "The key, for a browser's `EventSource`, which sends no headers.",
+            ),
+        ],
+        body: &[],
+        answers: &[answer(
+            "200",
+            "Events",
+            &[Content { kind: "text/event-stream", schema: "Text" }],
+        )],
+        caller: Caller::Key,
+    },
+];

@@ -1,0 +1,59 @@
+//! The operations that tell of the service itself.
+
+use web::openapi::{Caller, Content, Operation, answer, json_of};
+use wire::paths;
+
+/// All of them, in the order in which they are told.
+pub(super) const OPERATIONS: [Operation; 4] = [
+    Operation {
+        method: "get",
+        path: paths::HEALTH,
+        id: "health",
+        group: "service",
+        summary: "Whether the service and its store answer.",
+        text: "",
+        parameters: &[],
+        body: &[],
+        answers: &[
+            answer("200", "They do", &[json_of("HealthBody")]),
+            answer("503", "The store does not", &[json_of("HealthBody")]),
+        ],
+        caller: Caller::Anybody,
+    },
+    Operation {
+        method: "get",
+        path: paths::METRICS,
+        id: "metrics",
+        group: "service",
+        summary: "Counts, as Prometheus text.",
+        text: "",
+        parameters: &[],
+        body: &[],
+        answers: &[answer("200", "Counts", &[Content { kind: "text/plain", schema: "Text" }])],
+        caller: Caller::Anybody,
+    },
+    Operation {
+        method: "get",
+        path: paths::DATASETS_OPENAPI,
+        id: "openapi",
+        group: "service",
+        summary: "This description.",
+        text: "",
+        parameters: &[],
+        body: &[],
+        answers: &[answer("200", "An OpenAPI document", &[json_of("Document")])],
+        caller: Caller::Anybody,
+    },
+    Operation {
+        method: "get",
+        path: paths::DATASETS_DOCS,
+        id: "docs",
+        group: "service",
+        summary: "This description as a page for people.",
+        text: "",
+        parameters: &[],
+        body: &[],
+        answers: &[answer("200", "A page", &[Content { kind: "text/html", schema: "Text" }])],
+        caller: Caller::Anybody,
+    },
+];

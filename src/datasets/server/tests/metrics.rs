@@ -1,0 +1,64 @@
+//! `GET /metrics`.
+
+use axum::body::Bytes;
+use futures::StreamExt as _;
+
+use super::*;
+
+/// What came of a stream.
+fn text_of(piece: Option<Result<Bytes, axum::Error>>) -> String {
+    String::from_utf8(piece.unwrap().unwrap().to_vec()).unwrap()
+}
+
+/// The counts as they are told now.
+async fn counts(service: &Service) -> String {
+    let response = service.send("", "GET", "/metrics", Body::empty()).await;
+    assert_eq!(response.headers()[CONTENT_TYPE], "text/plain; version=0.0.4; charset=utf-8");
+    let body = to_bytes(response.into_body(), usize::MAX).await.unwrap();
+    String::from_utf8(body.to_vec()).unwrap()
+}
+
+#[track_caller]
+fn check(text: &str, name: &str, want: &str) {
+    let name = format!("triptych_datasets_{name} ");
+    let value = text.lines().find_map(|line| line.strip_prefix(&name));
+    assert_eq!(value, Some(want), "{name} in\n{text}");
+}
+
+#[tokio::test]
+async fn rows_commits_and_requests_are_counted() {
+    let service = Service::with_bars(5).await;
+    service.get(&service.reader, "/api/datasets/7/").await;
+    service.get("", "/api/datasets/1/").await;
+    service.get(&service.reader, "/api/rows/?dataset=1&limit=3").await;
+    service.text("/api/rows/live/?dataset=1&limit=2").await;
+    service.text("/api/rows/bulk_download/?dataset=1").await;
+    let text = counts(&service).await;
+    check(&text, "rows_inserted_total", "5");
+    check(&text, "commit_seconds_count", "1");
+    for (by, n_rows) in [("rows", "3"), ("live", "2"), ("bulk_download", "5")] {
+        check(&text, &format!("rows_read_total{{by=\"{by}\"}}"), n_rows);
+    }
+    let requests = "http_requests_total{method=\"GET\",path=\"/api/datasets/{id}/\",code=";
+    check(&text, &format!("{requests}\"404\"}}"), "1");
+    check(&text, &format!("{requests}\"401\"}}"), "1");
+    check(&text, "streams_open", "0");
+    assert!(text.contains("process_resident_memory_bytes "), "{text}");
+}
+
+#[tokio::test]
+async fn a_stream_is_counted_for_as_long_as_it_is_open() {
+    let service = Service::with_bars(1).await;
+    let path = "/api/rows/stream/?dataset=1";
+    let stream = service.send(&service.reader, "GET", path, Body::empty()).await;
+    let mut stream = stream.into_body().into_data_stream();
+    // Rows are followed from the moment on at which what was there is sent.
+    while !text_of(stream.next().await).contains("event: data") {}
+    let following = stream.next();
+    assert!(futures::poll!(std::pin::pin!(following)).is_pending());
+    let text = counts(&service).await;
+    check(&text, "streams_open", "1");
+    check(&text, "http_requests_under_way", "2");
+    drop(stream);
+    check(&counts(&service).await, "streams_open", "0");
+}

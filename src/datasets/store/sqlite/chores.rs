@@ -1,0 +1,138 @@
+//! What the store does by itself, in small steps between the jobs of others: freeing the space of
+//! deleted datasets, and making small what is old.
+//!
+//! One thread hands the steps to the writer, one at a time, so that whoever writes waits for one step
+//! at most.
+
+use std::{error::Error, sync::Arc, thread, time::Duration};
+
+use parking_lot::{Condvar, Mutex};
+use rusqlite::Connection;
+use tracing::warn;
+
+use super::{StoreError, delete, pack, writer::Writer};
+
+/// How often the thread looks for work of which nobody tells it. Rows grow old slowly.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Jobs of others between two looks up to which the store is quiet. Then packing goes on until the
+/// next job comes.
+const QUIET_JOBS: u64 = 50;
+
+/// Steps at each look while the store is busy: enough to keep up with a few thousand rows a second,
+/// too few to be felt.
+const BUSY_STEPS: u64 = 4;
+
+/// Handle to the thread, which ends with it.
+#[derive(Debug)]
+pub(super) struct Chores {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    is_over: bool,
+    is_due: bool,
+}
+
+impl Chores {
+    /// Starts the thread, which looks first at what an earlier run of the program left.
+    pub(super) fn start(writer: Writer) -> Result<Self, StoreError> {
+        let shared = Arc::new(Shared::default());
+        shared.state.lock().is_due = true;
+        let work = Arc::clone(&shared);
+        thread::Builder::new()
+            .name("datasets-chores".to_owned())
+            .spawn(move || run(&work, &writer))
+            .map_err(StoreError::Thread)?;
+        Ok(Self { shared })
+    }
+
+    /// Says that there is something to do.
+    pub(super) fn wake(&self) {
+        self.shared.state.lock().is_due = true;
+        self.shared.changed.notify_one();
+    }
+}
+
+impl Drop for Chores {
+    fn drop(&mut self) {
+        self.shared.state.lock().is_over = true;
+        self.shared.changed.notify_one();
+    }
+}
+
+fn run(shared: &Shared, writer: &Writer) {
+    let mut seen = None;
+    while shared.wait() {
+        let n_jobs = writer.n_jobs();
+        // Nothing was written since all was done.
+        if seen == Some(n_jobs) {
+            continue;
+        }
+        let n_new = n_jobs.wrapping_sub(seen.unwrap_or(n_jobs));
+        let n_steps_max = if n_new < QUIET_JOBS { u64::MAX } else { BUSY_STEPS };
+        let done = delete_all(shared, writer).and_then(|()| pack_some(shared, writer, n_steps_max));
+        match done {
+            Ok(Done::All) => seen = Some(writer.n_jobs()),
+            Ok(Done::Some) => seen = Some(writer.n_jobs().wrapping_sub(1)),
+            Err(StoreError::Closed) => return,
+            Err(error) => {
+                // Nothing is lost: it is tried again after the next write.
+                warn!(error = &error as &dyn Error, "a chore of the store failed");
+                seen = Some(writer.n_jobs());
+            }
+        }
+    }
+}
+
+/// Whether anything is left.
+enum Done {
+    All,
+    Some,
+}
+
+fn delete_all(shared: &Shared, writer: &Writer) -> Result<(), StoreError> {
+    while !shared.state.lock().is_over {
+        if !writer.run_blocking(|connection: &Connection| delete::step(connection))? {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Packs and gives back space until nothing is left, somebody writes, or so many steps are done.
+fn pack_some(shared: &Shared, writer: &Writer, n_steps_max: u64) -> Result<Done, StoreError> {
+    let start = writer.n_jobs();
+    for n_steps in 0..n_steps_max {
+        let is_disturbed = writer.n_jobs() != start.wrapping_add(n_steps);
+        if shared.state.lock().is_over || (n_steps_max > BUSY_STEPS && is_disturbed) {
+            return Ok(Done::Some);
+        }
+        let step = |connection: &Connection| {
+            Ok(pack::step(connection, pack::HOT_CHUNKS)? || pack::shrink(connection)?)
+        };
+        if !writer.run_blocking(step)? {
+            return Ok(Done::All);
+        }
+    }
+    Ok(Done::Some)
+}
+
+impl Shared {
+    /// Waits until there may be something to do; false if it is over.
+    fn wait(&self) -> bool {
+        let mut state = self.state.lock();
+        if !state.is_due && !state.is_over {
+            self.changed.wait_for(&mut state, LOOK_EVERY);
+        }
+        state.is_due = false;
+        !state.is_over
+    }
+}

@@ -1,0 +1,147 @@
+//! Copies of a store: made while it is in use, and put in its place while it is not.
+
+use std::{
+    fs::{self, File, TryLockError},
+    io,
+    path::{Path, PathBuf},
+};
+
+use rusqlite::{Connection, OpenFlags};
+
+use super::{StoreError, opening, prepare, tables, verify};
+use crate::upkeep::{Report, UpkeepError, store};
+
+/// The file beside the store's by which a program says that it uses the store.
+fn lock_path(path: &Path) -> PathBuf {
+    beside(path, ".lock")
+}
+
+fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    name.into()
+}
+
+fn open_lock(path: &Path) -> io::Result<File> {
+    File::options().create(true).truncate(false).write(true).open(lock_path(path))
+}
+
+/// Says that the store at `path` is in use, until the file is closed.
+pub(super) fn use_store(path: &Path) -> Result<File, StoreError> {
+    let lock = open_lock(path).map_err(|source| StoreError::Open(Box::new(source)))?;
+    match lock.try_lock_shared() {
+        Ok(()) => Ok(lock),
+        Err(TryLockError::WouldBlock) => Err(StoreError::Replaced),
+        Err(TryLockError::Error(source)) => Err(StoreError::Open(Box::new(source))),
+    }
+}
+
+/// Copies the store at `path` into the new file `to`.
+pub(crate) fn backup(path: &Path, to: &Path) -> Result<u64, UpkeepError> {
+    let partial = beside(to, ".partial");
+    let copied = copy(path, &partial).and_then(|n_bytes| {
+        moved(&partial, to)?;
+        Ok(n_bytes)
+    });
+    if copied.is_err() {
+        fs::remove_file(&partial).ok();
+    }
+    copied
+}
+
+fn copy(path: &Path, partial: &Path) -> Result<u64, UpkeepError> {
+    // One that a run before this left.
+    fs::remove_file(partial).ok();
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let reading = || -> Result<(), StoreError> {
+        let connection = Connection::open_with_flags(path, flags).map_err(opening)?;
+        prepare(&connection).map_err(opening)?;
+        connection.execute("VACUUM INTO ?1", [partial.to_string_lossy()])?;
+        Ok(())
+    };
+    reading().map_err(|source| store(path, source))?;
+    synced(partial)
+}
+
+/// Puts the copy `from` in the place of the store at `to`.
+pub(crate) fn restore(from: &Path, to: &Path) -> Result<Report, UpkeepError> {
+    if let Some(folder) = to.parent() {
+        fs::create_dir_all(folder).map_err(|source| file(folder, source))?;
+    }
+    let lock = open_lock(to).map_err(|source| file(&lock_path(to), source))?;
+    match lock.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Err(UpkeepError::InUse { path: to.to_owned() }),
+        Err(TryLockError::Error(source)) => return Err(file(&lock_path(to), source)),
+    }
+    let partial = beside(to, ".partial");
+    let restored = prepared(from, &partial).and_then(|report| {
+        synced(&partial)?;
+        for ending in ["-wal", "-shm"] {
+            let rest = beside(to, ending);
+            match fs::remove_file(&rest) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(file(&rest, error));
+                }
+                _ => {}
+            }
+        }
+        moved(&partial, to)?;
+        Ok(report)
+    });
+    if restored.is_err() {
+        for ending in ["", "-wal", "-shm", "-journal"] {
+            fs::remove_file(beside(&partial, ending)).ok();
+        }
+    }
+    restored
+}
+
+/// Makes of the copy what is to be the store, and verifies it.
+fn prepared(from: &Path, partial: &Path) -> Result<Report, UpkeepError> {
+    // Through the engine, so that what is only in the log of a store is copied, too.
+    copy(from, partial)?;
+    let renewing = || -> Result<(), StoreError> {
+        let mut connection = Connection::open(partial).map_err(opening)?;
+        prepare(&connection).map_err(opening)?;
+        tables::set_up(&mut connection)?;
+        connection
+            .execute("UPDATE counters SET value = random() WHERE name = 'era'", [])
+            .map_err(opening)?;
+        Ok(())
+    };
+    renewing().map_err(|source| store(from, source))?;
+    let report = verify::verify(partial, &mut |_| {}).map_err(|source| store(from, source))?;
+    match report.faults.first() {
+        None => Ok(report),
+        Some(first) => {
+            Err(UpkeepError::Unsound { n_faults: report.n_faults, first: Box::new(first.clone()) })
+        }
+    }
+}
+
+fn file(path: &Path, source: io::Error) -> UpkeepError {
+    UpkeepError::File { path: path.to_owned(), source }
+}
+
+/// Waits until a file is on the disk; its length.
+fn synced(path: &Path) -> Result<u64, UpkeepError> {
+    let sync = || {
+        let written = File::options().write(true).open(path)?;
+        written.sync_all()?;
+        Ok(written.metadata()?.len())
+    };
+    sync().map_err(|source| file(path, source))
+}
+
+/// Gives a file its name, for good.
+fn moved(from: &Path, to: &Path) -> Result<(), UpkeepError> {
+    let rename = || {
+        fs::rename(from, to)?;
+        match to.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            Some(folder) => File::open(folder)?.sync_all(),
+            None => Ok(()),
+        }
+    };
+    rename().map_err(|source| file(to, source))
+}

@@ -1,0 +1,73 @@
+//! Making what is old small: chunks of rows are packed, buckets become chunks, and space that is no
+//! longer needed goes back to the disk.
+
+use model::{dataset::DatasetId, resolution::Resolution};
+use rusqlite::Connection;
+use tracing::error;
+
+use super::{
+    StoreError, append, buckets,
+    chunks::{self, Chunk, Strand},
+    scan,
+};
+
+/// The newest chunks of the whole store, which are left as they came: late rows fall into them more
+/// often than into others. They take some 15 MB.
+pub(super) const HOT_CHUNKS: i64 = 256;
+
+/// The resolutions whose buckets become chunks. Days are too few.
+const SETTLED: [Resolution; 2] = [Resolution::FiveMinutes, Resolution::Hour];
+
+/// Free pages that a file keeps: the next rows go there.
+const FREE_PAGES_KEPT: i64 = 1024;
+
+/// Pages given back in one step, about a megabyte.
+const FREE_PAGES_STEP: i64 = 256;
+
+/// Packs the oldest chunk that is not packed yet, unless it is among the newest `n_hot`, and the
+/// buckets before it, or lays some late rows over their chunks; whether there may be more.
+pub(super) fn step(connection: &Connection, n_hot: i64) -> Result<bool, StoreError> {
+    let before = chunks::newest(connection)?.saturating_sub(n_hot).saturating_add(1);
+    let Some((dataset, chunk)) = chunks::unpacked(connection, before)? else {
+        return append::settle_some(connection);
+    };
+    match packed(connection, dataset, chunk) {
+        Err(StoreError::Damaged { dataset, source }) => {
+            error!(dataset.id = %dataset, chunk.id, error = %source,
+                "a chunk of dataset {dataset} is damaged; restore the store from a backup");
+            chunks::leave(connection, chunk)?;
+        }
+        // It was deleted, and goes soon.
+        Err(StoreError::NoDataset { .. }) => chunks::leave(connection, chunk)?,
+        packed => packed?,
+    }
+    Ok(true)
+}
+
+fn packed(connection: &Connection, dataset: DatasetId, chunk: Chunk) -> Result<(), StoreError> {
+    let empty = scan::empty(connection, dataset)?;
+    let rows = chunks::read(connection, Strand::rows(dataset), chunk, empty)?;
+    chunks::pack(connection, chunk, &rows)?;
+    for resolution in SETTLED {
+        let before = resolution.bucket_start(chunk.span.first);
+        buckets::settle(connection, Strand { dataset, resolution }, before)?;
+    }
+    Ok(())
+}
+
+/// Gives some free space back to the disk; whether there may be more.
+pub(super) fn shrink(connection: &Connection) -> Result<bool, StoreError> {
+    let mut statement = connection.prepare_cached("PRAGMA freelist_count")?;
+    let n_free: i64 = statement.query_row([], |row| row.get(0))?;
+    let n_pages = (n_free - FREE_PAGES_KEPT).min(FREE_PAGES_STEP);
+    if n_pages <= 0 {
+        return Ok(false);
+    }
+    let mut statement = connection.prepare(&format!("PRAGMA incremental_vacuum({n_pages})"))?;
+    let mut steps = statement.query([])?;
+    while steps.next()?.is_some() {}
+    drop(steps);
+    // A file that was made without this cannot.
+    let mut statement = connection.prepare_cached("PRAGMA freelist_count")?;
+    Ok(statement.query_row([], |row| row.get::<_, i64>(0))? < n_free)
+}

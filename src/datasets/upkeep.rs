@@ -1,0 +1,224 @@
+//! Looking after a store's file: whether it holds what it should, copying it, putting a copy back.
+//!
+//! [`verify`] and [`backup`] work while a service writes to the store; [`restore`] refuses to. All of
+//! them block their thread.
+
+use std::{
+    fmt, io,
+    path::{Path, PathBuf},
+};
+
+use model::{dataset::DatasetId, resolution::Resolution, row::Bucket, timestamp::Timestamp};
+
+use crate::store::{StoreError, sqlite};
+
+/// Faults that a report lists at most. It counts the others.
+pub const FAULTS_MAX: usize = 100;
+
+/// How far a verification is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// Rows looked at, each of them twice.
+    pub n_done: u64,
+    /// Twice the rows there are.
+    pub n_all: u64,
+}
+
+/// What a verification found.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Report {
+    /// Datasets looked at.
+    pub n_datasets: u64,
+    /// Rows in them.
+    pub n_rows: u64,
+    /// Buckets compared with those that the rows give.
+    pub n_buckets: u64,
+    /// What is wrong: the first [`FAULTS_MAX`].
+    pub faults: Vec<Fault>,
+    /// How many things are wrong.
+    pub n_faults: u64,
+}
+
+/// Something that is not as it was written.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Fault {
+    /// The file itself is damaged.
+    File {
+        /// What the engine says.
+        what: String,
+    },
+    /// A run of rows or buckets cannot be read, or is not what its entry says.
+    Chunk {
+        /// Of which dataset.
+        dataset: DatasetId,
+        /// Rows, or buckets of which length.
+        resolution: Resolution,
+        /// From when.
+        first: Timestamp,
+        /// To when.
+        last: Timestamp,
+        /// What is wrong.
+        what: String,
+    },
+    /// A bucket is not what the rows or the shorter buckets in it give.
+    Bucket {
+        /// Of which dataset.
+        dataset: DatasetId,
+        /// How long it is.
+        resolution: Resolution,
+        /// When it starts.
+        start: Timestamp,
+        /// What it should be; none if it should not be.
+        want: Option<Bucket>,
+        /// What it is; none if it is missing.
+        found: Option<Bucket>,
+    },
+    /// What the store knows of a dataset is not so.
+    Dataset {
+        /// Which.
+        dataset: DatasetId,
+        /// What is wrong.
+        what: String,
+    },
+}
+
+/// Why a store could not be looked after.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum UpkeepError {
+    /// There is no file.
+    #[error("find a dataset store in {}", path.display())]
+    Missing {
+        /// Where.
+        path: PathBuf,
+    },
+    /// A file is there already, and is not written over.
+    #[error("write to {}, where there is a file already", path.display())]
+    Exists {
+        /// Which.
+        path: PathBuf,
+    },
+    /// A service has the store open. It must be stopped first.
+    #[error("replace {}, which a service has open; stop it first", path.display())]
+    InUse {
+        /// Which.
+        path: PathBuf,
+    },
+    /// The copy to be restored is not sound. The store is left as it is.
+    #[error("restore a copy with {n_faults} faults; the first: {first}")]
+    Unsound {
+        /// How many.
+        n_faults: u64,
+        /// One of them.
+        first: Box<Fault>,
+    },
+    /// The store could not be read or written.
+    #[error("read or write the store in {}", path.display())]
+    Store {
+        /// Its file.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: StoreError,
+    },
+    /// A file could not be made, copied or moved.
+    #[error("write {}", path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// Reads the whole store at `path`, recomputes every bucket, and reports what is not as it should be.
+/// Buckets of rows that were let go are compared with one another.
+///
+/// `progress` is called now and then.
+///
+/// # Errors
+/// [`UpkeepError::Missing`], or [`UpkeepError::Store`] if it could not be opened or was written by
+/// another version of the program. What is damaged inside it is in the report.
+pub fn verify(path: &Path, progress: &mut dyn FnMut(Progress)) -> Result<Report, UpkeepError> {
+    present(path)?;
+    sqlite::verify::verify(path, progress).map_err(|source| store(path, source))
+}
+
+/// Copies the store at `path`, as it is at one moment, into a new file `to`; its length in bytes. The
+/// copy is on the disk on return, and has no free space in it.
+///
+/// # Errors
+/// [`UpkeepError::Exists`] if there is a file at `to`, [`UpkeepError::Missing`],
+/// [`UpkeepError::Store`] or [`UpkeepError::File`]; then `to` is not there.
+pub fn backup(path: &Path, to: &Path) -> Result<u64, UpkeepError> {
+    present(path)?;
+    if to.exists() {
+        return Err(UpkeepError::Exists { path: to.to_owned() });
+    }
+    sqlite::copies::backup(path, to)
+}
+
+/// Puts the copy `from` in the place of the store at `to`, after verifying it. What was at `to` is
+/// lost, unless this fails.
+///
+/// # Errors
+/// [`UpkeepError::InUse`] if a service has the store open, [`UpkeepError::Unsound`] if the copy has
+/// faults, [`UpkeepError::Missing`], [`UpkeepError::Store`] or [`UpkeepError::File`]; then `to` is as
+/// it was.
+pub fn restore(from: &Path, to: &Path) -> Result<Report, UpkeepError> {
+    present(from)?;
+    sqlite::copies::restore(from, to)
+}
+
+fn present(path: &Path) -> Result<(), UpkeepError> {
+    if path.is_file() { Ok(()) } else { Err(UpkeepError::Missing { path: path.to_owned() }) }
+}
+
+/// What a failure of the store at `path` is.
+pub(crate) fn store(path: &Path, source: StoreError) -> UpkeepError {
+    UpkeepError::Store { path: path.to_owned(), source }
+}
+
+impl Report {
+    /// Whether nothing is wrong.
+    #[must_use]
+    pub const fn is_sound(&self) -> bool {
+        self.n_faults == 0
+    }
+
+    /// Adds something that is wrong.
+    pub(crate) fn fault(&mut self, fault: Fault) {
+        self.n_faults += 1;
+        if self.faults.len() < FAULTS_MAX {
+            self.faults.push(fault);
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File { what } => write!(f, "the file is damaged: {what}"),
+            Self::Chunk { dataset, resolution, first, last, what } => {
+                write!(
+                    f,
+                    "dataset {dataset}: the {resolution} piece from {first} to {last}: {what}"
+                )
+            }
+            Self::Bucket { dataset, resolution, start, want, found } => {
+                write!(f, "dataset {dataset}: the {resolution} bucket at {start} ")?;
+                match (want, found) {
+                    (Some(_), None) => f.write_str("is missing"),
+                    (None, _) => f.write_str("has no rows"),
+                    (Some(want), Some(found)) => write!(f, "is {found:?}, its rows give {want:?}"),
+                }
+            }
+            Self::Dataset { dataset, what } => write!(f, "dataset {dataset}: {what}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

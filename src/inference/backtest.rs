@@ -1,0 +1,371 @@
+//! Backtests: a topic's epochs over rows of the past, as fast as they compute.
+//!
+//! In each epoch every model sees the rows up to a moment, and nothing later. What it predicts
+//! goes the way of any submission: combined, kept until the rows reach the horizon, and then
+//! learned from. Absent on purpose: where rows come from, stores, and clocks.
+
+mod baseline;
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use model::{bundle::Bundle, timestamp::Timestamp, topic::Address};
+
+pub use self::baseline::baselines;
+use crate::{
+    close::{CloseError, Standings, close},
+    learned::{BundleError, Learned},
+    outlier::Baseline,
+    regret::Family,
+    rows::FlatRow,
+    runs::Cause,
+    submission::{Payload, Submission},
+    synthesis::{SynthesisError, interval::PERCENTILES},
+    topic::Topic,
+};
+
+/// What one worker of a model predicts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Prediction {
+    /// Its address.
+    pub worker: Address,
+    /// Who it is, for people.
+    pub name: String,
+    /// Its values by label, as decimal texts.
+    pub values: Vec<(String, String)>,
+}
+
+/// Something that predicts from rows.
+#[async_trait]
+pub trait Model: Send + Sync {
+    /// What it is called.
+    fn name(&self) -> &str;
+
+    /// Predicts from `rows`, oldest first. One model may stand for several workers.
+    ///
+    /// # Errors
+    /// A [`Cause`] if it predicts nothing this time.
+    async fn predict(&self, rows: &[FlatRow]) -> Result<Vec<Prediction>, Cause>;
+}
+
+/// What to run, and over what.
+#[derive(Clone)]
+pub struct Backtest {
+    /// The topic.
+    pub topic: Topic,
+    /// Who predicts.
+    pub models: Vec<Arc<dyn Model>>,
+    /// How far apart epochs are, in the rows' time.
+    pub every: Duration,
+    /// How many rows a model sees.
+    pub n_rows: usize,
+}
+
+impl std::fmt::Debug for Backtest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Backtest").field("topic", &self.topic.id).finish_non_exhaustive()
+    }
+}
+
+/// Why a backtest broke off.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BacktestError {
+    /// The rows are too few to predict anything.
+    #[error("find rows with column {column} in the range")]
+    NoRows {
+        /// The topic's column.
+        column: String,
+    },
+    /// Epochs cannot be at one moment.
+    #[error("run epochs that are no time apart")]
+    Standstill,
+    /// An epoch could not be combined.
+    #[error("close an epoch")]
+    Close(#[from] CloseError),
+    /// An epoch could not be learned from.
+    #[error("learn from an epoch")]
+    Learn(#[from] BundleError),
+}
+
+/// How far a backtest is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Step {
+    /// Epochs that are over.
+    pub n_done: u64,
+    /// Epochs there are.
+    pub n_epochs: u64,
+}
+
+/// What one actor came to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ActorResult {
+    /// Its address.
+    pub worker: Address,
+    /// Who it is.
+    pub name: String,
+    /// Whether it forecasts; it infers otherwise.
+    pub is_forecaster: bool,
+    /// In how many epochs that were learned from it took part.
+    pub n_epochs: u32,
+    /// The mean of its losses.
+    pub mean_loss: f64,
+    /// Its share in the last combined value.
+    pub share: f64,
+    /// Its regret in the end.
+    pub regret: f64,
+    /// The moving average of its scores in the end.
+    pub score: f64,
+}
+
+/// What a backtest came to.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Report {
+    /// Epochs that closed with a bundle.
+    pub n_closed: u64,
+    /// Epochs that were learned from.
+    pub n_learned: u64,
+    /// Epochs in which nobody predicted.
+    pub n_empty: u64,
+    /// How often each model predicted nothing, and what it said the last time.
+    pub failures: BTreeMap<String, (u64, String)>,
+    /// The mean loss of the combined value.
+    pub combined_loss: f64,
+    /// The mean loss of the naive value.
+    pub naive_loss: f64,
+    /// How often the truth lay between the outer percentiles, 0 to 1; none for several labels.
+    pub coverage: Option<f64>,
+    /// The actors: inferers first, the best first.
+    pub actors: Vec<ActorResult>,
+}
+
+/// An epoch whose truth is to come.
+struct Pending {
+    due: Timestamp,
+    before: f64,
+    bundle: Bundle,
+    interval: Option<(f64, f64)>,
+}
+
+/// Sums over epochs.
+#[derive(Default)]
+struct Sums {
+    report: Report,
+    losses: BTreeMap<(bool, Address), (f64, u32)>,
+    names: BTreeMap<Address, String>,
+    shares: (Family, Family),
+    n_within: u64,
+    n_intervals: u64,
+}
+
+impl Backtest {
+    /// Runs the epochs that begin from `from` on, over `rows` in the order of their moments; rows
+    /// before `from` are what the first epochs see. Calls `progress` after each epoch. Cancel-safe.
+    ///
+    /// # Errors
+    /// [`BacktestError`] names what broke it off. A model that fails is counted and left out.
+    pub async fn run(
+        &self,
+        rows: &[FlatRow],
+        from: Timestamp,
+        mut progress: impl FnMut(Step) + Send,
+    ) -> Result<Report, BacktestError> {
+        let column = &self.topic.source.column;
+        let known: Vec<FlatRow> =
+            rows.iter().filter(|row| row.values.contains_key(column)).cloned().collect();
+        let no_rows = || BacktestError::NoRows { column: column.clone() };
+        let (first, last) = known.first().zip(known.last()).ok_or_else(no_rows)?;
+        if self.every.is_zero() {
+            return Err(BacktestError::Standstill);
+        }
+        let start = from.max(first.timestamp);
+        let n_epochs = last.timestamp.since(start).as_micros() / self.every.as_micros() + 1;
+        let n_epochs = u64::try_from(n_epochs).unwrap_or(u64::MAX);
+        let (mut learned, mut baseline) = (Learned::default(), None);
+        let mut pending: VecDeque<Pending> = VecDeque::new();
+        let mut sums = Sums::default();
+        let mut at = start;
+        for n_done in 0..n_epochs {
+            let n_seen = known.partition_point(|row| row.timestamp <= at);
+            let seen = known.get(n_seen.saturating_sub(self.n_rows)..n_seen).unwrap_or_default();
+            while pending.front().is_some_and(|epoch| epoch.due <= at) {
+                let Some(epoch) = pending.pop_front() else { break };
+                self.learn(&epoch, &known, &mut learned, &mut sums)?;
+            }
+            // Heights go on by epochs, as they do on a chain.
+            let nonce = 1 + n_done * self.topic.timing.epoch_length;
+            let submissions = self.submissions(seen, &mut sums).await;
+            let closed = self.close(nonce, &submissions, &learned, &mut baseline, &mut sums)?;
+            let newest = seen.last().and_then(|row| Some((row, *row.values.get(column)?)));
+            if let (Some((bundle, interval)), Some((row, before))) = (closed, newest) {
+                let due = row.timestamp + self.topic.source.horizon;
+                pending.push_back(Pending { due, before, bundle, interval });
+            }
+            progress(Step { n_done: n_done + 1, n_epochs });
+            at = at + self.every;
+        }
+        for epoch in pending {
+            self.learn(&epoch, &known, &mut learned, &mut sums)?;
+        }
+        Ok(sums.report(&learned))
+    }
+
+    /// What the models predict, as the topic takes it.
+    async fn submissions(&self, seen: &[FlatRow], sums: &mut Sums) -> Vec<Submission> {
+        let mut submissions: Vec<Submission> = Vec::new();
+        for model in &self.models {
+            let predicted = match model.predict(seen).await {
+                Ok(predicted) => predicted,
+                Err(error) => {
+                    sums.failed(model.name(), &task::causes::chain(error.as_ref()));
+                    continue;
+                }
+            };
+            for Prediction { worker, name, values } in predicted {
+                let payload = Payload { values, ..Payload::default() };
+                match Submission::checked(&self.topic, worker.clone(), Some(name.clone()), payload)
+                {
+                    Ok(submission) => {
+                        sums.names.insert(worker, name);
+                        submissions.push(submission);
+                    }
+                    Err(error) => sums.failed(model.name(), &task::causes::chain(&error)),
+                }
+            }
+        }
+        submissions.sort_by(|a, b| a.worker.cmp(&b.worker));
+        submissions.dedup_by(|later, first| later.worker == first.worker);
+        submissions
+    }
+
+    /// Closes an epoch; none where nobody predicted.
+    #[expect(clippy::type_complexity, reason = "a bundle, and where its values lie")]
+    fn close(
+        &self,
+        nonce: u64,
+        submissions: &[Submission],
+        learned: &Learned,
+        baseline: &mut Option<Baseline>,
+        sums: &mut Sums,
+    ) -> Result<Option<(Bundle, Option<(f64, f64)>)>, BacktestError> {
+        let labels = labels(&self.topic, submissions);
+        let standings = Standings { labels: &labels, learned, baseline: *baseline };
+        let closing = match close(&self.topic, nonce, submissions, standings) {
+            Ok(closing) => closing,
+            Err(CloseError::Synthesis(SynthesisError::NoInferences)) => {
+                sums.report.n_empty += 1;
+                return Ok(None);
+            }
+            Err(error) => return Err(error.into()),
+        };
+        *baseline = closing.baseline;
+        sums.report.n_closed += 1;
+        sums.shares = (closing.shares.inferer, closing.shares.forecaster);
+        for forecast in closing.forecasts {
+            let name = forecast.name.unwrap_or_default();
+            sums.names.insert(forecast.worker, name);
+        }
+        let interval = closing.intervals.first().filter(|_| labels.len() == 1);
+        let outer = interval
+            .and_then(|i| Some((*i.values.first()?, *i.values.get(PERCENTILES.len() - 1)?)));
+        Ok(Some((closing.bundle, outer)))
+    }
+
+    /// Learns from an epoch, if the rows reach its truth.
+    fn learn(
+        &self,
+        epoch: &Pending,
+        rows: &[FlatRow],
+        learned: &mut Learned,
+        sums: &mut Sums,
+    ) -> Result<(), BacktestError> {
+        let source = &self.topic.source;
+        let place = rows.partition_point(|row| row.timestamp < epoch.due);
+        // As in a running network: a row a horizon late is no truth of this epoch.
+        let row = rows.get(place).filter(|row| row.timestamp <= epoch.due + source.horizon);
+        let Some(after) = row.and_then(|row| row.values.get(&source.column)) else {
+            return Ok(());
+        };
+        let labels: Vec<&str> =
+            epoch.bundle.combined_value.iter().map(|value| value.label_name.as_str()).collect();
+        let truth = self.topic.truth_of(&labels, epoch.before, *after);
+        let losses = learned.learn(&self.topic, &epoch.bundle, &truth)?;
+        sums.report.n_learned += 1;
+        sums.report.combined_loss += losses.combined;
+        sums.report.naive_loss += losses.naive;
+        if let Some((low, high)) = epoch.interval {
+            sums.n_intervals += 1;
+            sums.n_within += u64::from((low..=high).contains(after));
+        }
+        for (is_forecaster, family) in [(false, &losses.inferer), (true, &losses.forecaster)] {
+            for (name, loss) in family {
+                let sum = sums.losses.entry((is_forecaster, name.clone())).or_default();
+                *sum = (sum.0 + loss, sum.1 + 1);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Sums {
+    fn failed(&mut self, model: &str, why: &str) {
+        let failure = self.report.failures.entry(model.to_owned()).or_default();
+        *failure = (failure.0 + 1, why.to_owned());
+    }
+
+    fn report(self, learned: &Learned) -> Report {
+        let mut report = self.report;
+        #[expect(clippy::cast_precision_loss, reason = "epochs are far fewer than 2^52")]
+        let part = |sum: f64, n: u64| if n == 0 { 0.0 } else { sum / n as f64 };
+        report.combined_loss = part(report.combined_loss, report.n_learned);
+        report.naive_loss = part(report.naive_loss, report.n_learned);
+        #[expect(clippy::cast_precision_loss, reason = "as above")]
+        let n_within = self.n_within as f64;
+        report.coverage = (self.n_intervals > 0).then(|| part(n_within, self.n_intervals));
+        let of = |family: &Family, name: &Address| family.get(name).copied().unwrap_or_default();
+        for ((is_forecaster, worker), (sum, n)) in self.losses {
+            let (shares, regrets, scores) = if is_forecaster {
+                let regrets = &learned.regrets.ordinary.forecaster;
+                (&self.shares.1, regrets, &learned.scores.forecaster)
+            } else {
+                let regrets = &learned.regrets.ordinary.inferer;
+                (&self.shares.0, regrets, &learned.scores.inferer)
+            };
+            report.actors.push(ActorResult {
+                name: self.names.get(&worker).cloned().unwrap_or_default(),
+                is_forecaster,
+                n_epochs: n,
+                mean_loss: sum / f64::from(n.max(1)),
+                share: of(shares, &worker),
+                regret: of(regrets, &worker),
+                score: of(scores, &worker),
+                worker,
+            });
+        }
+        report.actors.sort_by(|a, b| {
+            a.is_forecaster.cmp(&b.is_forecaster).then(a.mean_loss.total_cmp(&b.mean_loss))
+        });
+        report
+    }
+}
+
+/// The labels of an epoch: those that the topic names, or those that came, in their order.
+fn labels(topic: &Topic, submissions: &[Submission]) -> Vec<String> {
+    if !topic.takes_any_label() {
+        return topic.labels.clone();
+    }
+    let mut labels: Vec<String> = Vec::new();
+    for value in submissions.iter().flat_map(|submission| &submission.inference) {
+        if !labels.contains(&value.label_name) {
+            labels.push(value.label_name.clone());
+        }
+    }
+    labels
+}
+
+#[cfg(test)]
+mod tests;

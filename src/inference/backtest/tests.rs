@@ -1,0 +1,93 @@
+//! Backtests over series whose best model is known.
+
+use parking_lot::Mutex;
+
+use super::*;
+use crate::topic::demo_topics;
+
+/// A row a minute, of the values that `value` gives.
+fn rows(column: &str, n: u32, value: impl Fn(f64) -> f64) -> Vec<FlatRow> {
+    let row = |idx: u32| FlatRow {
+        timestamp: Timestamp::from_seconds(i64::from(idx) * 60),
+        values: BTreeMap::from([(column.to_owned(), value(f64::from(idx)))]),
+    };
+    (0..n).map(row).collect()
+}
+
+fn backtest(topic: Topic) -> Backtest {
+    let models = baselines(&topic);
+    Backtest { topic, models, every: Duration::from_mins(1), n_rows: 60 }
+}
+
+fn load() -> Topic {
+    demo_topics().unwrap().remove(0)
+}
+
+#[tokio::test]
+async fn on_a_straight_line_drift_wins_and_the_network_follows_it() {
+    let rows = rows("load_percent", 300, |minute| 10.0 + minute);
+    let steps = Mutex::new(Vec::new());
+    let report = backtest(load())
+        .run(&rows, Timestamp::from_seconds(600), |step| steps.lock().push(step))
+        .await
+        .unwrap();
+    assert_eq!(report.n_closed, 290);
+    // The truth of the last lies behind the end.
+    assert_eq!(report.n_learned, 289);
+    assert_eq!(steps.lock().last(), Some(&Step { n_done: 290, n_epochs: 290 }));
+    let inferers: Vec<&str> =
+        report.actors.iter().filter(|a| !a.is_forecaster).map(|a| a.name.as_str()).collect();
+    assert_eq!(inferers, ["baseline: drift", "baseline: last", "baseline: mean"]);
+    assert!(report.combined_loss < report.actors[2].mean_loss);
+    let share: f64 = report.actors.iter().map(|actor| actor.share).sum();
+    assert!((share - 1.0).abs() < 1e-9);
+    assert!(report.actors[0].share > report.actors[2].share);
+    assert!(report.failures.is_empty() && report.coverage.is_some());
+}
+
+#[tokio::test]
+async fn directions_are_judged_too() {
+    let market = demo_topics().unwrap().remove(1);
+    let rows = rows("close", 300, |minute| 1000.0 + minute);
+    let report = backtest(market).run(&rows, Timestamp::from_seconds(3600), |_| ()).await.unwrap();
+    assert!(report.n_learned > 200, "{report:?}");
+    assert_eq!(report.coverage, None);
+    assert!(report.actors.iter().any(|actor| actor.name == "baseline: mean"));
+}
+
+/// Fails every other time.
+struct Moody(Mutex<bool>);
+
+#[async_trait]
+impl Model for Moody {
+    fn name(&self) -> &'static str {
+        "moody"
+    }
+
+    async fn predict(&self, _: &[FlatRow]) -> Result<Vec<Prediction>, Cause> {
+        let mut is_well = self.0.lock();
+        *is_well = !*is_well;
+        if *is_well { Ok(Vec::new()) } else { Err("not today".into()) }
+    }
+}
+
+#[tokio::test]
+async fn a_model_that_fails_is_counted_and_an_epoch_of_nobody_is_empty() {
+    let models: Vec<Arc<dyn Model>> = vec![Arc::new(Moody(Mutex::new(false)))];
+    let rows = rows("load_percent", 10, |_| 1.0);
+    let alone = Backtest { models, ..backtest(load()) };
+    let report = alone.run(&rows, Timestamp::default(), |_| ()).await.unwrap();
+    assert_eq!((report.n_closed, report.n_empty), (0, 10));
+    assert_eq!(report.failures["moody"], (5, "not today".to_owned()));
+}
+
+#[tokio::test]
+async fn without_rows_there_is_nothing_to_run() {
+    let rows = rows("another", 10, |_| 1.0);
+    let error = backtest(load()).run(&rows, Timestamp::default(), |_| ()).await.unwrap_err();
+    assert!(matches!(error, BacktestError::NoRows { .. }));
+    let still = Backtest { every: Duration::ZERO, ..backtest(load()) };
+    let rows = self::rows("load_percent", 10, |_| 1.0);
+    let error = still.run(&rows, Timestamp::default(), |_| ()).await.unwrap_err();
+    assert!(matches!(error, BacktestError::Standstill));
+}

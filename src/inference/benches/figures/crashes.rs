@@ -1,0 +1,190 @@
+//! `kill -9` at random moments of an epoch: what was acknowledged is there, no epoch closes twice,
+//! and none is skipped silently.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    env,
+    net::{SocketAddr, TcpListener},
+    path::Path,
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use model::topic::TopicId;
+use tokio::time::{Instant, sleep};
+
+use crate::{
+    Outcome,
+    http::{Client, request},
+    network::{Network, topic},
+    rows::print,
+};
+
+/// The variable that makes this program the service, on the files in that folder.
+pub(crate) const FOLDER: &str = "FIGURES_FOLDER";
+
+/// The variable that says where to listen.
+const LISTEN: &str = "FIGURES_LISTEN";
+
+/// How often the service is killed.
+const KILLS: u64 = 200;
+
+/// A block, short enough for an epoch to end several times a second.
+const BLOCK_TIME: Duration = Duration::from_millis(20);
+
+/// Blocks in an epoch: a quarter of a second.
+const EPOCH_LENGTH: u64 = 12;
+
+/// How long a start may take.
+const START_WITHIN: Duration = Duration::from_secs(20);
+
+/// Serves until it is killed.
+pub(crate) async fn serve(folder: &Path) -> Outcome<()> {
+    let listen = env::var(LISTEN)?;
+    let network =
+        Network::start(folder, &listen, BLOCK_TIME, vec![topic(1, EPOCH_LENGTH)?]).await?;
+    // The key is new at each start.
+    let key = folder.join("key.tmp");
+    std::fs::write(&key, &network.key)?;
+    std::fs::rename(&key, folder.join("key"))?;
+    network.group.stopped().await;
+    Ok(())
+}
+
+pub(crate) async fn measure() -> Outcome<()> {
+    let folder = tempfile::tempdir()?;
+    let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+    let mut acknowledged: BTreeMap<u64, BTreeSet<String>> = BTreeMap::new();
+    let mut seen: BTreeMap<u64, String> = BTreeMap::new();
+    for kill in 0..KILLS {
+        let (mut service, key) = start(folder.path(), address).await?;
+        // The moments are spread over an epoch, and differ from kill to kill.
+        let alive = Duration::from_micros(20_000 + (kill * 7919) % 480 * 1000);
+        let began = Instant::now();
+        let mut client = Client::connect(address).await?;
+        let mut n_sent = 0;
+        while began.elapsed() < alive {
+            let worker = format!("{kill}-{n_sent}");
+            n_sent += 1;
+            let body = format!("{{\"model\":\"{worker}\",\"value\":\"{n_sent}\"}}");
+            let path = "/api/v1/topics/1/submissions";
+            let asked = request("POST", path, &key, &body);
+            if let (200, body) = client.ask(&asked).await? {
+                let (nonce, worker) = (number(&body, "nonce")?, text(&body, "worker")?);
+                acknowledged.entry(nonce).or_default().insert(worker);
+            }
+        }
+        service.kill()?;
+        service.wait()?;
+        remember(folder.path(), &mut seen).await?;
+    }
+    let (n_lost, n_twice, n_skipped) = judge(folder.path(), &acknowledged, &seen).await?;
+    let n_acknowledged: usize = acknowledged.values().map(BTreeSet::len).sum();
+    let what = format!("kill -9, {KILLS} times, {n_acknowledged} submissions acknowledged");
+    let figure = format!("{n_lost} lost, {n_twice} twice, {n_skipped} skipped silently");
+    print(&what, &figure, "0, 0, 0")
+}
+
+/// Starts the service, and waits until it answers.
+async fn start(folder: &Path, address: SocketAddr) -> Outcome<(Child, String)> {
+    let key = folder.join("key");
+    if key.exists() {
+        std::fs::remove_file(&key)?;
+    }
+    let child = Command::new(env::current_exe()?)
+        .env(FOLDER, folder)
+        .env(LISTEN, address.to_string())
+        .stdin(Stdio::null())
+        .spawn()?;
+    let began = Instant::now();
+    while !key.exists() {
+        if began.elapsed() > START_WITHIN {
+            return Err("the service does not start".into());
+        }
+        sleep(Duration::from_millis(2)).await;
+    }
+    Ok((child, std::fs::read_to_string(key)?))
+}
+
+/// Notes every bundle there is, as it stands now.
+async fn remember(folder: &Path, seen: &mut BTreeMap<u64, String>) -> Outcome<()> {
+    let copy = copied(folder)?;
+    // Blocks that last for ever: what is due stays undone.
+    let network = Network::start(copy.path(), "127.0.0.1:0", LASTING, vec![resting()?]).await?;
+    let history = network.inference.history(TopicId::FIRST, 0..=u64::MAX, 100_000).await?;
+    for epoch in history {
+        let bundle = format!("{:?}", epoch.bundle);
+        seen.entry(epoch.bundle.nonce).or_insert(bundle);
+    }
+    network.group.shutdown().await;
+    Ok(())
+}
+
+/// A block time that lets nothing happen.
+const LASTING: Duration = Duration::from_hours(24);
+
+/// The topic at rest: nothing opens.
+fn resting() -> Outcome<inference::topic::Topic> {
+    let mut topic = topic(1, EPOCH_LENGTH)?;
+    topic.is_active = false;
+    topic.timing.ground_truth_lag = 1_000_000_000;
+    Ok(topic)
+}
+
+/// A copy of the file and what is written ahead of it, as a power cut would leave them.
+fn copied(folder: &Path) -> Outcome<tempfile::TempDir> {
+    let copy = tempfile::tempdir()?;
+    for name in ["inference.db", "inference.db-wal"] {
+        if folder.join(name).exists() {
+            std::fs::copy(folder.join(name), copy.path().join(name))?;
+        }
+    }
+    Ok(copy)
+}
+
+/// How many acknowledged submissions are lost, how many epochs have another bundle than they had,
+/// and how many have neither a bundle nor a state that says why.
+async fn judge(
+    folder: &Path,
+    acknowledged: &BTreeMap<u64, BTreeSet<String>>,
+    seen: &BTreeMap<u64, String>,
+) -> Outcome<(usize, usize, usize)> {
+    let copy = copied(folder)?;
+    let network = Network::start(copy.path(), "127.0.0.1:0", LASTING, vec![resting()?]).await?;
+    let inference = &network.inference;
+    let (mut n_lost, mut n_twice, mut n_skipped) = (0, 0, 0);
+    let progress = inference.progress(TopicId::FIRST).await?;
+    let history = inference.history(TopicId::FIRST, 0..=u64::MAX, 100_000).await?;
+    for (nonce, workers) in acknowledged {
+        let kept = inference.submissions(TopicId::FIRST, *nonce).await?;
+        let kept: BTreeSet<String> = kept.into_iter().map(|s| s.worker.to_string()).collect();
+        n_lost += workers.difference(&kept).count();
+        let bundle = history.iter().find(|epoch| epoch.bundle.nonce == *nonce);
+        match bundle {
+            Some(epoch) => {
+                let inferers = epoch.bundle.inferer_values.iter();
+                let inferers: BTreeSet<String> = inferers.map(|w| w.worker.to_string()).collect();
+                n_lost += workers.difference(&inferers).count();
+            }
+            None if !progress.open.contains(nonce) => n_skipped += 1,
+            None => {}
+        }
+    }
+    for epoch in &history {
+        let bundle = format!("{:?}", epoch.bundle);
+        n_twice += usize::from(seen.get(&epoch.bundle.nonce).is_some_and(|seen| *seen != bundle));
+    }
+    network.group.shutdown().await;
+    Ok((n_lost, n_twice, n_skipped))
+}
+
+fn number(body: &[u8], name: &str) -> Outcome<u64> {
+    let value: serde_json::Value = serde_json::from_slice(body)?;
+    value.get(name).and_then(serde_json::Value::as_u64).ok_or_else(|| name.to_owned().into())
+}
+
+fn text(body: &[u8], name: &str) -> Outcome<String> {
+    let value: serde_json::Value = serde_json::from_slice(body)?;
+    let text = value.get(name).and_then(|value| value.as_str()).map(str::to_owned);
+    text.ok_or_else(|| name.to_owned().into())
+}

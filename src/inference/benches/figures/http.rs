@@ -1,0 +1,61 @@
+//! A client on one connection: as little work as can be.
+
+use std::net::SocketAddr;
+
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+};
+
+use crate::Outcome;
+
+/// A connection.
+pub(crate) struct Client {
+    stream: TcpStream,
+    received: Vec<u8>,
+}
+
+/// The bytes of a request.
+pub(crate) fn request(method: &str, path: &str, key: &str, body: &str) -> Vec<u8> {
+    let n_bytes = body.len();
+    format!(
+        "{method} {path} HTTP/1.1\r\nhost: figures\r\nx-api-key: {key}\r\n\
+         content-length: {n_bytes}\r\n\r\n{body}"
+    )
+    .into_bytes()
+}
+
+impl Client {
+    pub(crate) async fn connect(address: SocketAddr) -> Outcome<Self> {
+        let stream = TcpStream::connect(address).await?;
+        stream.set_nodelay(true)?;
+        Ok(Self { stream, received: Vec::with_capacity(16 * 1024) })
+    }
+
+    /// Sends `request`, and returns the status and the body of the answer.
+    pub(crate) async fn ask(&mut self, request: &[u8]) -> Outcome<(u16, Vec<u8>)> {
+        self.stream.write_all(request).await?;
+        self.received.clear();
+        loop {
+            if self.stream.read_buf(&mut self.received).await? == 0 {
+                return Err("the connection ended".into());
+            }
+            let Some(end) = self.received.windows(4).position(|four| four == b"\r\n\r\n") else {
+                continue;
+            };
+            let head = String::from_utf8_lossy(self.received.get(..end).unwrap_or_default())
+                .to_lowercase();
+            let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
+            let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+            let length: usize = length.and_then(|length| length.trim().parse().ok()).unwrap_or(0);
+            let start = end + 4;
+            while self.received.len() < start + length {
+                if self.stream.read_buf(&mut self.received).await? == 0 {
+                    return Err("the connection ended".into());
+                }
+            }
+            let body = self.received.get(start..start + length).unwrap_or_default().to_vec();
+            return Ok((status.unwrap_or_default(), body));
+        }
+    }
+}

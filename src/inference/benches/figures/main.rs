@@ -1,0 +1,25 @@
+//! Prints the figures of a prediction network, each beside its bar: `figures [ROW]…`, where a row is
+//! `synthesis`, `requests`, `submissions`, `topics` or `crashes`.
+//!
+//! The service of `crashes` is this program in a process of its own, so that it can be killed.
+
+mod crashes;
+mod http;
+mod network;
+mod requests;
+mod rows;
+mod synthesis;
+mod topics;
+
+use std::{env, error::Error};
+
+/// What a figure comes to, or what kept it from being taken.
+type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
+
+fn main() -> Outcome<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    match env::var(crashes::FOLDER) {
+        Ok(folder) => runtime.block_on(crashes::serve(folder.as_ref())),
+        Err(_) => rows::measure(&runtime, env::args().skip(1)),
+    }
+}

@@ -1,0 +1,99 @@
+//! A service on loopback, whose topics live on what is submitted.
+
+use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
+
+use accounts::{
+    Accounts,
+    gate::{Gate, GateOptions},
+};
+use async_trait::async_trait;
+use inference::{
+    Inference,
+    rows::{FlatRow, Rows},
+    runs::{Cause, Job, PeerOutput, Runs},
+    server::{Consumers, InferenceService, ServiceOptions},
+    signer::Signer,
+    topic::{Topic, demo_topics},
+};
+use model::{timestamp::Timestamp, topic::TopicId};
+use task::{clock::Clock, group::Group};
+
+use crate::Outcome;
+
+/// A service, and a key that opens it.
+pub(crate) struct Network {
+    pub(crate) address: SocketAddr,
+    pub(crate) inference: Inference,
+    pub(crate) key: String,
+    pub(crate) group: Group,
+}
+
+/// Nobody runs functions here.
+struct Nobody;
+
+#[async_trait]
+impl Runs for Nobody {
+    async fn run(&self, _: Job) -> Result<Vec<PeerOutput>, Cause> {
+        Ok(Vec::new())
+    }
+}
+
+/// A dataset with one row, which is always the newest.
+struct Constant;
+
+#[async_trait]
+impl Rows for Constant {
+    async fn newest(&self, _: &str, _: u32) -> Result<Vec<FlatRow>, Cause> {
+        let values = [("value".to_owned(), 1.0)].into();
+        Ok(vec![FlatRow { timestamp: Clock::system().now(), values }])
+    }
+
+    async fn between(
+        &self,
+        _: &str,
+        (from, _): (Timestamp, Timestamp),
+        _: u32,
+    ) -> Result<Vec<FlatRow>, Cause> {
+        Ok(vec![FlatRow { timestamp: from, values: [("value".to_owned(), 1.0)].into() }])
+    }
+}
+
+impl Network {
+    /// Starts one on the file in `folder`, with `topics`.
+    pub(crate) async fn start(
+        folder: &Path,
+        listen: &str,
+        block_time: Duration,
+        topics: Vec<Topic>,
+    ) -> Outcome<Self> {
+        let clock = Clock::system();
+        let accounts = Accounts::open(folder.join("accounts.db"), clock.clone()).await?;
+        let (_, key) = accounts.renew_key("figures").await?;
+        let signer = Signer::from_bytes(&[7; 32]).ok_or("make a signer")?;
+        let options = ServiceOptions {
+            listen: listen.to_owned(),
+            store: folder.join("inference.db"),
+            gate: Gate::new(accounts, GateOptions::UNLIMITED, clock.clone()),
+            block_time,
+            topics,
+            consumers: Consumers { signer, chains: [].into(), prices: [].into() },
+        };
+        let group = Group::default();
+        let (runs, rows) = (Arc::new(Nobody), Arc::new(Constant));
+        let service = InferenceService::start(options, runs, rows, &group, clock).await?;
+        let InferenceService { address, inference } = service;
+        Ok(Self { address, inference, key: key.reveal().to_owned(), group })
+    }
+}
+
+/// Topic `number`, whose epochs are `epoch_length` blocks long and close after half of that.
+pub(crate) fn topic(number: u64, epoch_length: u64) -> Outcome<Topic> {
+    let mut topic = demo_topics()?.into_iter().next().ok_or("find the demo topic")?;
+    topic.id = TopicId::new(number).ok_or("number a topic")?;
+    topic.predictor = None;
+    "value".clone_into(&mut topic.source.column);
+    topic.timing.epoch_length = epoch_length;
+    topic.timing.worker_submission_window = (epoch_length / 2).max(1);
+    topic.timing.ground_truth_lag = epoch_length;
+    Ok(topic)
+}

@@ -1,0 +1,118 @@
+//! Requests a second: of the newest bundle, beside a handler that returns a constant; and of
+//! submissions, which are durable before the answer.
+
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+use axum::{Router, body::Bytes, http::header, routing::get};
+use inference::{Sender, actor, submission::Payload};
+use model::topic::TopicId;
+use tokio::{net::TcpListener, task::JoinSet, time::Instant};
+use web::serve::serve;
+
+use crate::{
+    Outcome,
+    http::{Client, request},
+    network::{Network, topic},
+    rows::print,
+};
+
+/// Connections at once.
+const CONNECTIONS: usize = 32;
+
+/// How long each rate is taken.
+const SPAN: Duration = Duration::from_secs(3);
+
+/// The longest block time there is use for: nothing closes by itself meanwhile.
+const LONG: Duration = Duration::from_mins(5);
+
+/// Takes the rate of the newest bundle.
+pub(crate) async fn latest() -> Outcome<()> {
+    let folder = tempfile::tempdir()?;
+    let network = Network::start(folder.path(), "127.0.0.1:0", LONG, vec![topic(1, 12)?]).await?;
+    let id = TopicId::FIRST;
+    let nonce = network.inference.chain().height();
+    network.inference.open_epoch(id, nonce).await?;
+    for idx in 0..10 {
+        let values = vec![("y".to_owned(), format!("{idx}.123456789"))];
+        let worker = actor::of_model(&idx.to_string())?;
+        let sender = Sender { topic: id, nonce, worker, name: None };
+        network.inference.submit(sender, Payload { values, ..Payload::default() }).await?;
+    }
+    network.inference.close(id, nonce).await?;
+    let path = "/emissions/v10/latest_network_inferences/1";
+    let asked: Arc<[u8]> = request("GET", path, &network.key, "").into();
+    let (status, body) = Client::connect(network.address).await?.ask(&asked).await?;
+    if status != 200 {
+        return Err(format!("the newest bundle is answered with {status}").into());
+    }
+    let n_bytes = body.len();
+    let constant = Bytes::from(body);
+    let answer = move || {
+        let body = constant.clone();
+        async move { ([(header::CONTENT_TYPE, "application/json")], body) }
+    };
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let address = listener.local_addr()?;
+    serve(listener, Router::new().route(path, get(answer)), &network.group);
+    // In turns, so that what else the machine does falls on both.
+    let (mut of_ours, mut of_constant) = (0.0, 0.0);
+    let same = move |_: usize| Arc::clone(&asked);
+    for _ in 0..2 {
+        of_constant += rate(address, same.clone()).await? / 2.0;
+        of_ours += rate(network.address, same.clone()).await? / 2.0;
+    }
+    network.group.shutdown().await;
+    let figure = format!("{of_ours:.0}/s, {:.2}x of {of_constant:.0}/s", of_ours / of_constant);
+    print(&format!("latest_network_inferences, {n_bytes} bytes"), &figure, "0.6x")
+}
+
+/// Takes the rate of submissions. An epoch takes a thousand, so there are many topics.
+pub(crate) async fn submissions() -> Outcome<()> {
+    let folder = tempfile::tempdir()?;
+    let topics = (1..=64).map(|number| topic(number, 12)).collect::<Outcome<Vec<_>>>()?;
+    let network = Network::start(folder.path(), "127.0.0.1:0", LONG, topics).await?;
+    let nonce = network.inference.chain().height();
+    for topic in network.inference.topics() {
+        network.inference.open_epoch(topic.id, nonce).await?;
+    }
+    let key = network.key.clone();
+    let submission = move |idx: usize| -> Arc<[u8]> {
+        let path = format!("/api/v1/topics/{}/submissions", 1 + idx % 64);
+        let body = format!("{{\"model\":\"{idx}\",\"value\":\"{idx}.5\",\"nonce\":\"{nonce}\"}}");
+        request("POST", &path, &key, &body).into()
+    };
+    let rate = rate(network.address, submission).await?;
+    network.group.shutdown().await;
+    print("submissions, durable before the answer", &format!("{rate:.0}/s"), "2000/s")
+}
+
+/// How many of the requests that `make` makes are answered well in a second.
+async fn rate(
+    address: SocketAddr,
+    make: impl Fn(usize) -> Arc<[u8]> + Clone + Send + 'static,
+) -> Outcome<f64> {
+    let began = Instant::now();
+    let mut loads = JoinSet::new();
+    for connection in 0..CONNECTIONS {
+        let make = make.clone();
+        loads.spawn(async move {
+            let mut client = Client::connect(address).await?;
+            let mut n_done = 0_u32;
+            while began.elapsed() < SPAN {
+                let idx = connection + CONNECTIONS * usize::try_from(n_done)?;
+                let (status, body) = client.ask(&make(idx)).await?;
+                if status != 200 {
+                    let body = String::from_utf8_lossy(&body).into_owned();
+                    return Outcome::Err(format!("answered with {status}: {body}").into());
+                }
+                n_done += 1;
+            }
+            Outcome::Ok(n_done)
+        });
+    }
+    let mut n_done = 0;
+    while let Some(load) = loads.join_next().await {
+        n_done += load??;
+    }
+    Ok(f64::from(n_done) / began.elapsed().as_secs_f64())
+}

@@ -1,0 +1,31 @@
+//! The rows of figures, and how one is printed.
+
+use std::io::Write as _;
+
+use tokio::runtime::Runtime;
+
+use crate::{Outcome, crashes, requests, synthesis, topics};
+
+/// The rows, in the order in which they are taken.
+const ROWS: [&str; 5] = ["synthesis", "requests", "submissions", "topics", "crashes"];
+
+/// Takes the rows that `arguments` name, or all.
+pub(crate) fn measure(runtime: &Runtime, arguments: impl Iterator<Item = String>) -> Outcome<()> {
+    let asked: Vec<String> = arguments.filter(|row| !row.starts_with("--")).collect();
+    for row in ROWS.iter().filter(|row| asked.is_empty() || asked.iter().any(|a| a == *row)) {
+        match *row {
+            "synthesis" => synthesis::measure()?,
+            "requests" => runtime.block_on(requests::latest())?,
+            "submissions" => runtime.block_on(requests::submissions())?,
+            "topics" => runtime.block_on(topics::measure())?,
+            _ => runtime.block_on(crashes::measure())?,
+        }
+    }
+    Ok(())
+}
+
+/// Prints a figure and its bar.
+pub(crate) fn print(what: &str, figure: &str, bar: &str) -> Outcome<()> {
+    writeln!(std::io::stdout(), "{what:<58} {figure:<34} bar {bar}")?;
+    Ok(())
+}

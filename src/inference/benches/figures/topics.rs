@@ -1,0 +1,64 @@
+//! A thousand topics that close in the same block.
+
+use std::time::Duration;
+
+use inference::{Sender, actor, epoch, submission::Payload};
+use tokio::time::{Instant, sleep};
+
+use crate::{
+    Outcome,
+    network::{Network, topic},
+    rows::print,
+};
+
+/// How many topics.
+const N_TOPICS: u64 = 1000;
+
+/// How many workers submit to each.
+const N_WORKERS: u32 = 5;
+
+/// The block time, which all bundles should be served within.
+const BLOCK_TIME: Duration = Duration::from_secs(5);
+
+/// The longest wait for all of them.
+const WITHIN: Duration = Duration::from_mins(2);
+
+pub(crate) async fn measure() -> Outcome<()> {
+    let folder = tempfile::tempdir()?;
+    // A window of six blocks is long enough to submit five thousand times.
+    let topics = (1..=N_TOPICS).map(|number| topic(number, 12)).collect::<Outcome<Vec<_>>>()?;
+    let network = Network::start(folder.path(), "127.0.0.1:0", BLOCK_TIME, topics).await?;
+    let inference = &network.inference;
+    let topics = inference.topics();
+    let first = topics.first().ok_or("find a topic")?.timing;
+    let nonce = 1;
+    for topic in &topics {
+        inference.open_epoch(topic.id, nonce).await?;
+        for idx in 0..N_WORKERS {
+            let values = vec![("y".to_owned(), format!("{idx}.5"))];
+            let worker = actor::of_model(&idx.to_string())?;
+            let sender = Sender { topic: topic.id, nonce, worker, name: None };
+            inference.submit(sender, Payload { values, ..Payload::default() }).await?;
+        }
+    }
+    sleep(inference.chain().until(epoch::close_height(first, nonce))).await;
+    let began = Instant::now();
+    let mut left: Vec<_> = topics.iter().map(|topic| topic.id).collect();
+    while !left.is_empty() {
+        if began.elapsed() > WITHIN {
+            return Err(format!("{} topics are not served", left.len()).into());
+        }
+        let mut unserved = Vec::new();
+        for topic in left {
+            let newest = inference.latest(topic).await;
+            if !newest.is_ok_and(|bundles| bundles.bundle.nonce == nonce) {
+                unserved.push(topic);
+            }
+        }
+        left = unserved;
+        sleep(Duration::from_millis(20)).await;
+    }
+    let took = began.elapsed().as_secs_f64();
+    network.group.shutdown().await;
+    print(&format!("{N_TOPICS} topics closing in one block"), &format!("{took:.2} s"), "5 s")
+}

@@ -1,0 +1,162 @@
+//! Whole epochs against recorded ones, through the same door as `triptych inference synthesize`.
+//!
+//! `tests/data/inference/generated.json` is always there. Upstream's own vectors lie beside the
+//! project in its home, and are compared with where they are.
+
+mod upstream_units;
+
+use std::{fs, path::PathBuf};
+
+use serde_json::Value;
+use wire::inference::cases::read;
+
+use super::*;
+
+/// The path of one of upstream's files, if it is there.
+fn upstream(name: &str) -> Option<String> {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("../../../shared/vectors/inference/upstream")
+        .join(name);
+    fs::read_to_string(path).ok()
+}
+
+fn generated() -> String {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    fs::read_to_string(path.join("../../tests/data/inference/generated.json")).unwrap()
+}
+
+/// What is right and how far off is still right, case by case.
+fn wanted(text: &str) -> Vec<Value> {
+    let file: Value = serde_json::from_str(text).unwrap();
+    file["cases"].as_array().unwrap().clone()
+}
+
+fn parsed(value: &Value) -> f64 {
+    value.as_str().unwrap_or_else(|| panic!("{value} is no decimal text")).parse().unwrap()
+}
+
+/// Compares each number of `want` with the one at its place in `got`; returns how many there are.
+#[track_caller]
+fn check(what: &str, got: &Value, want: &Value, tolerance: &Value) -> usize {
+    match (got, want) {
+        (Value::Object(got), Value::Object(want)) => {
+            let names = |map: &serde_json::Map<String, Value>| -> Vec<String> {
+                map.keys().cloned().collect()
+            };
+            assert_eq!(names(got), names(want), "{what}");
+            want.iter().map(|(n, w)| check(&format!("{what} {n}"), &got[n], w, tolerance)).sum()
+        }
+        (Value::Array(got), Value::Array(want)) => {
+            assert_eq!(got.len(), want.len(), "{what}: {got:?}");
+            got.iter().zip(want).map(|(got, want)| check(what, got, want, tolerance)).sum()
+        }
+        _ => {
+            let (got, want) = (parsed(got), parsed(want));
+            let error = (got - want).abs();
+            let is_relative = tolerance["kind"] == "relative" && want != 0.0;
+            let error = if is_relative { error / want.abs() } else { error };
+            let allowed = parsed(&tolerance["value"]);
+            assert!(error <= allowed, "{what}: got {got}, want {want}, off by {error}");
+            1
+        }
+    }
+}
+
+/// Compares the members of `want` with those of `got`.
+#[track_caller]
+fn check_members(case: &Value, got: &impl serde::Serialize, want: &Value) -> usize {
+    let got = serde_json::to_value(got).unwrap();
+    let members = want.as_object().unwrap().iter();
+    let name = case["name"].as_str().unwrap();
+    members.map(|(m, want)| check(&format!("{name} {m}"), &got[m], want, &case["tolerance"])).sum()
+}
+
+/// Synthesizes every case of `text`, and returns how many numbers were compared.
+fn synthesize_all(text: &str) -> usize {
+    let cases: Vec<SynthesisCase> = read(text).unwrap();
+    let wanted = wanted(text);
+    assert_eq!(cases.len(), wanted.len());
+    let compared = cases.iter().zip(&wanted).map(|(case, want)| {
+        check_members(want, &synthesized(case).unwrap().result, &want["expected"])
+    });
+    compared.sum()
+}
+
+#[test]
+fn forty_generated_epochs_are_reproduced() {
+    let text = generated();
+    assert_eq!(wanted(&text).len(), 40);
+    let n_compared = synthesize_all(&text);
+    assert!(n_compared > 1000, "only {n_compared} numbers were compared");
+}
+
+#[test]
+fn the_epochs_of_upstream_are_reproduced_where_they_lie() {
+    let Some(text) = upstream("synthesis_cases.json") else { return };
+    let n_compared = synthesize_all(&text);
+    assert!(n_compared > 100, "only {n_compared} numbers were compared");
+}
+
+#[test]
+fn the_network_losses_of_upstream_are_reproduced_where_they_lie() {
+    let Some(text) = upstream("network_loss_cases.json") else { return };
+    let cases: Vec<LossCase> = read(&text).unwrap();
+    let compared = cases
+        .iter()
+        .zip(wanted(&text))
+        .map(|(case, want)| check_members(&want, &losses(case).unwrap(), &want["expected"]));
+    let n_compared: usize = compared.sum();
+    assert!(n_compared > 100, "only {n_compared} numbers were compared");
+}
+
+#[test]
+fn the_regrets_and_scores_of_upstream_are_reproduced_where_they_lie() {
+    let Some(text) = upstream("regret_cases.json") else { return };
+    let cases: Vec<RegretCase> = read(&text).unwrap();
+    let compared = cases.iter().zip(wanted(&text)).map(|(case, want)| {
+        let (regrets, scores) = regrets(case).unwrap();
+        check_members(&want, &regrets, &want["expected"])
+            + check_members(&want, &scores, &want["expected_scores"])
+    });
+    let n_compared: usize = compared.sum();
+    assert!(n_compared > 100, "only {n_compared} numbers were compared");
+}
+
+#[test]
+fn one_inference_alone_is_the_answer_digit_by_digit() {
+    let text = r#"{"inferences":{"Nobody else":["2605.500000000000000000001"]}}"#;
+    let case: Vec<SynthesisCase> = read(text).unwrap();
+    let result = synthesized(&case[0]).unwrap().result;
+    assert_eq!(result.combined[0].0, "2605.500000000000000000001");
+    assert!(result.one_out_inferer.is_empty() && result.confidence_interval_values.is_empty());
+}
+
+#[test]
+fn what_is_unfit_is_named() {
+    let error = |text: &str| {
+        let cases: Vec<SynthesisCase> = read(text).unwrap();
+        task::causes::chain(&synthesized(&cases[0]).unwrap_err())
+    };
+    assert_eq!(error("{}"), "combine the inferences: combine: no inferences found");
+    assert!(error(r#"{"algorithm":"median"}"#).contains("`median`"));
+    assert!(error(r#"{"inferences":{"a":["two"]}}"#).contains("an inference `two`"));
+    let uneven = r#"{"inferences":{"a":["1"],"b":["1","2"]}}"#;
+    assert!(error(uneven).contains("2 values where others have 1"));
+    assert!(matches!(losses(&LossCase::default()), Err(CaseError::NoReports)));
+}
+
+#[test]
+fn who_both_infers_and_forecasts_is_two_actors() {
+    let text = r#"{"inferences":{"both":["1"],"b":["3"]}, "previous_network_loss_log10":"-1",
+        "forecasted_losses_log10":{"both":{"both":"-3","b":"0"}},
+        "regrets_after_previous_epoch":{
+            "inferer":{"both":"0.5","b":"0.1"},"forecaster":{"both":"2"}}}"#;
+    let cases: Vec<SynthesisCase> = read(text).unwrap();
+    let reckoned = synthesized(&cases[0]).unwrap();
+    let roles: Vec<_> =
+        reckoned.actors.iter().map(|a| (a.name.as_str(), a.is_forecaster, a.regret)).collect();
+    let want = [("b", false, Some(0.1)), ("both", false, Some(0.5)), ("both", true, Some(2.0))];
+    assert_eq!(roles, want);
+    let sum: f64 = reckoned.actors.iter().map(|actor| actor.share).sum();
+    assert!((sum - 1.0).abs() < 1e-12);
+}

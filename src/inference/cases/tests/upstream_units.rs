@@ -1,0 +1,99 @@
+//! Single formulas against the literals of upstream's own tests, where they lie.
+
+use serde_json::{Value, json};
+
+use super::{check, parsed, upstream};
+use crate::{
+    regret::Losses,
+    regret::{Crowd, initial_regret},
+    reputer::{Report, network_losses},
+    statistics::{deviation, median, moving_average, quantile},
+    synthesis::{
+        interval::percentiles,
+        weights::{Params, normalized, scale, weight},
+    },
+};
+
+fn numbers(value: &Value) -> Vec<f64> {
+    value.as_array().unwrap().iter().map(parsed).collect()
+}
+
+fn params(case: &Value) -> Params {
+    let input = &case["input"];
+    let or = |name: &str, default: f64| input.get(name).map_or(default, parsed);
+    Params {
+        generation: case["algorithm"].as_str().unwrap_or("mad-v0.17").parse().unwrap(),
+        p_norm: or("p_norm", 3.0),
+        c_norm: or("c_norm", 0.75),
+        epsilon: or("epsilon", or("epsilon_topic", 0.01)),
+        epsilon_safe_div: 1e-7,
+        regret_scale: input.get("regret_scale").map(parsed),
+    }
+}
+
+/// What we make of a case of `group`; none where whole epochs check the same.
+fn ours(group: &str, case: &Value) -> Option<Value> {
+    let input = &case["input"];
+    let number = |name: &str| parsed(&input[name]);
+    let one = |number: f64| Some(json!(number.to_string()));
+    let many = |numbers: Vec<f64>| {
+        Some(json!(numbers.iter().map(ToString::to_string).collect::<Vec<_>>()))
+    };
+    match group {
+        "weight_from_normalized_regret" => one(weight(number("x"), number("max"), &params(case))),
+        "regret_scale" => one(scale(&numbers(&input["regrets"]), &params(case))),
+        "normalize_weights" => match normalized(&numbers(&input["weights"])) {
+            Some(weights) => many(weights),
+            None => Some(json!("error")),
+        },
+        "em_regret" => {
+            let newest = number("loss_a") - number("loss_b");
+            one(moving_average(Some(number("previous")), newest, number("alpha")))
+        }
+        "topic_initial_regret" => {
+            let regrets = numbers(&input["regrets"]);
+            let crowd = Crowd { experienced: &regrets, all: &regrets, n_min: 1 };
+            one(initial_regret(crowd, &params(case)).unwrap())
+        }
+        "network_loss_two_reputers" => {
+            let pairs = numbers(&input["stakes"]).into_iter().zip(numbers(&input["losses"]));
+            let reports = pairs.map(|(stake, combined)| Report {
+                stake,
+                losses: Losses { combined, ..Losses::default() },
+            });
+            one(network_losses(&reports.collect::<Vec<_>>()).unwrap().combined)
+        }
+        "ema" => {
+            let previous = (input["first"] != true).then(|| number("previous"));
+            one(moving_average(previous, number("current"), number("alpha")))
+        }
+        "median" => one(median(&numbers(input)).unwrap_or_default()),
+        "stdev" => one(deviation(&numbers(input))),
+        "quantile" => one(quantile(&numbers(&input["data"]), number("q")).unwrap()),
+        "weighted_percentile" => many(percentiles(
+            &numbers(&input["data"]),
+            &numbers(&input["weights"]),
+            &numbers(&input["percentiles"]),
+        )),
+        _ => None,
+    }
+}
+
+#[test]
+fn the_single_formulas_of_upstream_are_reproduced_where_they_lie() {
+    let Some(text) = upstream("unit_vectors.json") else { return };
+    let file: Value = serde_json::from_str(&text).unwrap();
+    let mut n_compared = 0;
+    for (group, cases) in file["groups"].as_object().unwrap() {
+        for case in cases.as_array().unwrap() {
+            let Some(got) = ours(group, case) else { continue };
+            let what = format!("{group} {}", case["name"]);
+            if case["expected"] == "error" {
+                assert_eq!(got, "error", "{what}");
+                continue;
+            }
+            n_compared += check(&what, &got, &case["expected"], &case["tolerance"]);
+        }
+    }
+    assert!(n_compared > 30, "only {n_compared} numbers were compared");
+}

@@ -1,0 +1,111 @@
+//! `GET /v2/allora/consumer/{chain_id}?allora_topic_id=`: the newest combined value of a topic with
+//! its confidence interval, signed for the contract on a chain.
+
+use std::collections::BTreeMap;
+
+use axum::{
+    Json,
+    extract::{Path, State},
+    http::Uri,
+};
+use model::topic::TopicId;
+use uuid::Uuid;
+use wire::inference::consumer::{Envelope, InferenceData, SignedInference as Body};
+
+use super::{
+    Service,
+    emissions::in_query,
+    error::{ApiError, ConsumerError, topic_id},
+};
+use crate::{
+    signer::{Amount, DECIMALS, Domain, SignedInference, Signer},
+    submission::decimal,
+    synthesis::interval::PERCENTILES,
+};
+
+/// For whom inferences are signed, and by whom.
+#[derive(Debug, Clone)]
+pub struct Consumers {
+    /// Who signs.
+    pub signer: Signer,
+    /// The contract on each chain that is served, by the chain's name, such as
+    /// `ethereum-11155111`.
+    pub chains: BTreeMap<String, Domain>,
+    /// The topics of prices, by asset and how far ahead, such as `BTC/8h`.
+    pub prices: BTreeMap<String, TopicId>,
+}
+
+pub(super) async fn get(
+    State(service): State<Service>,
+    Path(chain): Path<String>,
+    uri: Uri,
+) -> Result<Json<Envelope<Body>>, ConsumerError> {
+    let text = in_query(&uri, "allora_topic_id")?;
+    let text = text.ok_or_else(|| ApiError::Mismatch {
+        parameter: "allora_topic_id",
+        reason: "it is missing".to_owned(),
+    })?;
+    if let Some(kind) = in_query(&uri, "inference_value_type")?
+        && kind != "uint256"
+    {
+        let message = "inference_value_type is uint256, the one type that is signed";
+        return Err(ApiError::Invalid(message.to_owned()).into());
+    }
+    Ok(signed(&service, &chain, topic_id(&text)?).await?)
+}
+
+/// The newest value of `topic`, signed for `chain`.
+pub(super) async fn signed(
+    service: &Service,
+    chain: &str,
+    topic: TopicId,
+) -> Result<Json<Envelope<Body>>, ApiError> {
+    let Consumers { signer, chains, .. } = service.consumers.as_ref();
+    let domain = *chains.get(chain).ok_or_else(|| {
+        let served: Vec<&str> = chains.keys().map(String::as_str).collect();
+        ApiError::NotFound(format!("chain not served, use one of: {}", served.join(", ")))
+    })?;
+    let bundles = service.inference.latest(topic).await?;
+    let [value] = bundles.bundle.combined_value.as_slice() else {
+        let message = format!("topic {topic} has several labels, and a contract takes one number");
+        return Err(ApiError::Invalid(message));
+    };
+    let interval = bundles.intervals.first();
+    let values: Vec<String> =
+        interval.map(|i| i.values.iter().copied().map(decimal).collect()).unwrap_or_default();
+    let percentiles: Vec<String> =
+        if values.is_empty() { Vec::new() } else { PERCENTILES.map(decimal).to_vec() };
+    let amount = |text: &String| {
+        Amount::of_decimal(text).map_err(|error| ApiError::Invalid(format!("cannot {error}")))
+    };
+    let inference = SignedInference {
+        network_inference: amount(&value.value)?,
+        timestamp: u64::try_from(bundles.closed_at.seconds()).unwrap_or_default(),
+        topic_id: topic.get(),
+        percentiles: percentiles.iter().map(amount).collect::<Result<_, _>>()?,
+        values: values.iter().map(amount).collect::<Result<_, _>>()?,
+    };
+    let signature = signer.sign(domain, &inference)?;
+    let texts = |amounts: &[Amount]| amounts.iter().map(ToString::to_string).collect();
+    Ok(wrapped(Body {
+        signature,
+        token_decimals: u32::try_from(DECIMALS).unwrap_or_default(),
+        inference_data: InferenceData {
+            network_inference: inference.network_inference.to_string(),
+            network_inference_normalized: value.value.clone(),
+            confidence_interval_percentiles: texts(&inference.percentiles),
+            confidence_interval_percentiles_normalized: percentiles,
+            confidence_interval_values: texts(&inference.values),
+            confidence_interval_values_normalized: values,
+            topic_id: topic.to_string(),
+            timestamp: inference.timestamp,
+            extra_data: "0x".to_owned(),
+        },
+    }))
+}
+
+/// `data` as the answer to a request.
+pub(super) fn wrapped<T>(data: T) -> Json<Envelope<T>> {
+    let request_id = Uuid::new_v4().to_string();
+    Json(Envelope { request_id, status: true, api_response_message: None, data: Some(data) })
+}

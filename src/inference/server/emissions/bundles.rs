@@ -1,0 +1,184 @@
+//! Bundles, in the form of each version.
+//!
+//! On a single-output topic the three arrays about forecasters are empty, as the document says;
+//! `?leave_out=all` fills them as the chain does. A topic that is unknown, or has no bundle yet, is
+//! a 404: the chain answers an empty bundle, and its clients fall over the missing value. The
+//! newest bundles are written once, and then sent as they are.
+
+use std::{collections::HashMap, sync::Arc};
+
+use axum::{
+    Json,
+    body::Bytes,
+    extract::{Path, State},
+    http::{Uri, header},
+    response::{IntoResponse, Response},
+};
+use model::{
+    bundle::Bundle,
+    topic::{BlockHeight, TopicId},
+};
+use parking_lot::RwLock;
+use serde::Serialize;
+use wire::inference::{
+    LatestNetworkInferences,
+    chain::{LatestNetworkInferencesV9, NetworkInferencesAtBlock, ValueBundle},
+};
+
+use super::{Service, height, in_query, topic};
+use crate::{
+    server::error::ApiError,
+    store::Bundles,
+    topic::{Topic, TopicKind},
+};
+
+/// How a bundle is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Form {
+    /// One number for each quantity, as up to v9; labeled values otherwise.
+    is_old: bool,
+    /// Whether a single output's arrays about forecasters are filled.
+    is_full: bool,
+    /// Whether outliers are left out.
+    is_resistant: bool,
+}
+
+/// A body, and the nonce of the bundle it was written from.
+type Written = (BlockHeight, Bytes);
+
+/// The newest bundles as they are sent. At most one for each topic and form.
+#[derive(Debug, Default)]
+pub(in crate::server) struct Bodies(RwLock<HashMap<(TopicId, Form), Written>>);
+
+impl Bodies {
+    fn of(&self, topic: &Topic, form: Form, bundles: &Bundles) -> Result<Bytes, ApiError> {
+        let (key, nonce) = ((topic.id, form), bundles.bundle.nonce);
+        let held = self.0.read().get(&key).filter(|(of, _)| *of == nonce).map(|(_, b)| b.clone());
+        if let Some(body) = held {
+            return Ok(body);
+        }
+        let bundle = chosen(topic, form, bundles);
+        let body = if form.is_old {
+            json(&LatestNetworkInferencesV9 {
+                inference_block_height: nonce.to_string(),
+                network_inferences: single(topic, bundle)?,
+            })
+        } else {
+            json(&LatestNetworkInferences::from(bundle))
+        }?;
+        self.0.write().insert(key, (nonce, body.clone()));
+        Ok(body)
+    }
+}
+
+/// `GET …/latest_network_inferences/{topic_id}`.
+pub(in crate::server) async fn latest(
+    State(service): State<Service>,
+    Path((version, id)): Path<(String, String)>,
+    uri: Uri,
+) -> Result<Response, ApiError> {
+    newest(&service, (&version, &id), &uri, false).await
+}
+
+pub(super) async fn latest_outlier_resistant(
+    State(service): State<Service>,
+    Path((version, id)): Path<(String, String)>,
+    uri: Uri,
+) -> Result<Response, ApiError> {
+    newest(&service, (&version, &id), &uri, true).await
+}
+
+pub(super) async fn at_block(
+    State(service): State<Service>,
+    Path((version, id, nonce)): Path<(String, String, String)>,
+    uri: Uri,
+) -> Result<Response, ApiError> {
+    older(&service, (&version, &id, &nonce), &uri, false).await
+}
+
+pub(super) async fn at_block_outlier_resistant(
+    State(service): State<Service>,
+    Path((version, id, nonce)): Path<(String, String, String)>,
+    uri: Uri,
+) -> Result<Response, ApiError> {
+    older(&service, (&version, &id, &nonce), &uri, true).await
+}
+
+async fn newest(
+    service: &Service,
+    (version, id): (&str, &str),
+    uri: &Uri,
+    is_resistant: bool,
+) -> Result<Response, ApiError> {
+    let topic = topic(&service.inference, version, id)?;
+    let form = form(&topic, version, uri, is_resistant)?;
+    let bundles = service.inference.latest(topic.id).await?;
+    let body = service.bodies.of(&topic, form, &bundles)?;
+    Ok(([(header::CONTENT_TYPE, "application/json")], body).into_response())
+}
+
+async fn older(
+    service: &Service,
+    (version, id, nonce): (&str, &str, &str),
+    uri: &Uri,
+    is_resistant: bool,
+) -> Result<Response, ApiError> {
+    let topic = topic(&service.inference, version, id)?;
+    let form = form(&topic, version, uri, is_resistant)?;
+    let bundles = service.inference.bundle_at(topic.id, height(nonce)?).await?;
+    let bundle = chosen(&topic, form, &bundles);
+    if form.is_old {
+        let network_inferences = single(&topic, bundle)?;
+        return Ok(Json(NetworkInferencesAtBlock { network_inferences }).into_response());
+    }
+    let network_inferences = LatestNetworkInferences::from(bundle).network_inferences;
+    Ok(Json(NetworkInferencesAtBlock { network_inferences }).into_response())
+}
+
+fn form(
+    topic: &Arc<Topic>,
+    version: &str,
+    uri: &Uri,
+    is_resistant: bool,
+) -> Result<Form, ApiError> {
+    let resists = topic.labels.len() == 1 && topic.kind == TopicKind::Regression;
+    if is_resistant && !resists {
+        let message =
+            "outlier resistant network inferences are not supported for multi-label topics";
+        return Err(ApiError::Invalid(message.to_owned()));
+    }
+    let is_full = match in_query(uri, "leave_out")?.as_deref() {
+        None => false,
+        Some("all") => true,
+        Some(_) => {
+            let reason = "it is `all`, or not there".to_owned();
+            return Err(ApiError::Mismatch { parameter: "leave_out", reason });
+        }
+    };
+    Ok(Form { is_old: version == "v9", is_full, is_resistant })
+}
+
+/// The bundle that `form` asks for.
+fn chosen(topic: &Topic, form: Form, bundles: &Bundles) -> Bundle {
+    let resistant = bundles.resistant.as_ref().filter(|_| form.is_resistant);
+    let mut bundle = resistant.unwrap_or(&bundles.bundle).clone();
+    if topic.is_single() && !form.is_full {
+        bundle.one_out_forecaster_values.clear();
+        bundle.one_in_forecaster_values.clear();
+        bundle.one_out_inferer_forecaster_values.clear();
+    }
+    bundle
+}
+
+fn single(topic: &Topic, bundle: Bundle) -> Result<ValueBundle, ApiError> {
+    bundle.try_into().map_err(|_| {
+        let id = topic.id;
+        ApiError::Invalid(format!(
+            "topic {id} has several labels, which v9 has no form for: use v10"
+        ))
+    })
+}
+
+fn json(body: &impl Serialize) -> Result<Bytes, ApiError> {
+    serde_json::to_vec(body).map(Bytes::from).map_err(|error| ApiError::broken(&error))
+}

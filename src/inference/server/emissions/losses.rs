@@ -1,0 +1,179 @@
+//! Losses and regrets. The dataset is the one reputer here: it reports what the network takes.
+
+use axum::{
+    Json,
+    extract::{Path, State},
+    http::Uri,
+};
+use model::topic::{Address, BlockHeight};
+use wire::inference::chain::{
+    NetworkLoss, OneOutInfererForecasterValues, RegretResponse, ReputerLossBundles, ReputerNonce,
+    TimestampedValue, ValueBundle, WorkerValue,
+};
+
+use super::{Service, address, height, needed, topic};
+use crate::{
+    queries::RegretOf,
+    regret::{Family, Losses},
+    server::error::ApiError,
+    submission::decimal,
+    topic::Topic,
+};
+
+type Answer = Result<Json<RegretResponse>, ApiError>;
+
+pub(super) async fn network_loss(
+    State(service): State<Service>,
+    Path(parts): Path<(String, String, String)>,
+) -> Result<Json<NetworkLoss>, ApiError> {
+    Ok(Json(NetworkLoss { loss_bundle: at(&service, parts, "").await? }))
+}
+
+pub(super) async fn reputer_loss_bundles(
+    State(service): State<Service>,
+    Path((version, id, nonce)): Path<(String, String, String)>,
+) -> Result<Json<ReputerLossBundles>, ApiError> {
+    let topic = topic(&service.inference, &version, &id)?;
+    let reputer = crate::actor::of_reputer(&topic.source.dataset)?;
+    let bundle = at(&service, (version, id, nonce), reputer.as_str()).await?;
+    Ok(Json(ReputerLossBundles { loss_bundles: vec![bundle] }))
+}
+
+pub(super) async fn inferer_regret(
+    State(service): State<Service>,
+    Path((version, id, actor)): Path<(String, String, String)>,
+) -> Answer {
+    let topic = topic(&service.inference, &version, &id)?;
+    regret(&service, &topic, RegretOf::Inferer(&address("actor_id", &actor)?)).await
+}
+
+pub(super) async fn forecaster_regret(
+    State(service): State<Service>,
+    Path((version, id, actor)): Path<(String, String, String)>,
+) -> Answer {
+    let topic = topic(&service.inference, &version, &id)?;
+    regret(&service, &topic, RegretOf::Forecaster(&address("worker", &actor)?)).await
+}
+
+pub(super) async fn one_in_forecaster_regret(
+    State(service): State<Service>,
+    Path((version, id, forecaster, inferer)): Path<(String, String, String, String)>,
+) -> Answer {
+    let topic = topic(&service.inference, &version, &id)?;
+    let (with, name) = (address("forecaster", &forecaster)?, address("inferer", &inferer)?);
+    regret(&service, &topic, RegretOf::OneInForecaster(&with, &name)).await
+}
+
+pub(super) async fn naive_regret(
+    State(service): State<Service>,
+    Path(version): Path<String>,
+    uri: Uri,
+) -> Answer {
+    let topic = topic(&service.inference, &version, &needed(&uri, "topic_id")?)?;
+    let name = address("inferer", &needed(&uri, "inferer")?)?;
+    regret(&service, &topic, RegretOf::Naive(&name)).await
+}
+
+pub(super) async fn one_out_inferer_inferer_regret(
+    State(service): State<Service>,
+    Path(version): Path<String>,
+    uri: Uri,
+) -> Answer {
+    let topic = topic(&service.inference, &version, &needed(&uri, "topic_id")?)?;
+    let out = address("one_out_inferer", &needed(&uri, "one_out_inferer")?)?;
+    let name = address("inferer", &needed(&uri, "inferer")?)?;
+    regret(&service, &topic, RegretOf::OneOutInfererInferer(&out, &name)).await
+}
+
+pub(super) async fn one_out_inferer_forecaster_regret(
+    State(service): State<Service>,
+    Path(version): Path<String>,
+    uri: Uri,
+) -> Answer {
+    let topic = topic(&service.inference, &version, &needed(&uri, "topic_id")?)?;
+    let out = address("one_out_inferer", &needed(&uri, "one_out_inferer")?)?;
+    let name = address("forecaster", &needed(&uri, "forecaster")?)?;
+    regret(&service, &topic, RegretOf::OneOutInfererForecaster(&out, &name)).await
+}
+
+pub(super) async fn one_out_forecaster_inferer_regret(
+    State(service): State<Service>,
+    Path(version): Path<String>,
+    uri: Uri,
+) -> Answer {
+    let topic = topic(&service.inference, &version, &needed(&uri, "topic_id")?)?;
+    let out = address("one_out_forecaster", &needed(&uri, "one_out_forecaster")?)?;
+    let name = address("inferer", &needed(&uri, "inferer")?)?;
+    regret(&service, &topic, RegretOf::OneOutForecasterInferer(&out, &name)).await
+}
+
+pub(super) async fn one_out_forecaster_forecaster_regret(
+    State(service): State<Service>,
+    Path(version): Path<String>,
+    uri: Uri,
+) -> Answer {
+    let topic = topic(&service.inference, &version, &needed(&uri, "topic_id")?)?;
+    let out = address("one_out_forecaster", &needed(&uri, "one_out_forecaster")?)?;
+    let name = address("forecaster", &needed(&uri, "forecaster")?)?;
+    regret(&service, &topic, RegretOf::OneOutForecasterForecaster(&out, &name)).await
+}
+
+async fn regret(service: &Service, topic: &Topic, of: RegretOf<'_>) -> Answer {
+    let timed = service.inference.regret(topic.id, of).await?;
+    let regret =
+        TimestampedValue { block_height: timed.nonce.to_string(), value: decimal(timed.regret) };
+    Ok(Json(RegretResponse { regret }))
+}
+
+async fn at(
+    service: &Service,
+    (version, id, nonce): (String, String, String),
+    reputer: &str,
+) -> Result<ValueBundle, ApiError> {
+    let topic = topic(&service.inference, &version, &id)?;
+    let nonce = height(&nonce)?;
+    let found = service.inference.losses_until(topic.id, nonce, 1).await?;
+    let found = found.into_iter().find(|(of, _)| *of == nonce);
+    let (_, losses) = found.ok_or_else(|| {
+        ApiError::NotFound(format!("no network losses of topic {} at block {nonce}", topic.id))
+    })?;
+    Ok(body(&topic, nonce, reputer, &losses))
+}
+
+/// Losses as a reputer reports them.
+pub(in crate::server) fn body(
+    topic: &Topic,
+    nonce: BlockHeight,
+    reputer: &str,
+    losses: &Losses,
+) -> ValueBundle {
+    ValueBundle {
+        topic_id: topic.id.to_string(),
+        reputer_request_nonce: ReputerNonce::at(nonce),
+        reputer: reputer.to_owned(),
+        extra_data: None,
+        combined_value: decimal(losses.combined),
+        inferer_values: values(&losses.inferer),
+        forecaster_values: values(&losses.forecaster),
+        naive_value: decimal(losses.naive),
+        one_out_inferer_values: values(&losses.one_out_inferer),
+        one_out_forecaster_values: values(&losses.one_out_forecaster),
+        one_in_forecaster_values: values(&losses.one_in_forecaster),
+        one_out_inferer_forecaster_values: losses
+            .one_out_inferer_forecaster
+            .iter()
+            .map(|(name, of)| OneOutInfererForecasterValues {
+                forecaster: name.to_string(),
+                one_out_inferer_values: values(of),
+            })
+            .collect(),
+    }
+}
+
+fn values(family: &Family) -> Vec<WorkerValue> {
+    let value = |(name, loss): (&Address, &f64)| WorkerValue {
+        worker: name.to_string(),
+        value: decimal(*loss),
+    };
+    family.iter().map(value).collect()
+}

@@ -1,0 +1,52 @@
+//! `GET /api/v1/topics/{topic_id}/latest`: the newest bundle with every array, and beside it what the
+//! chain no longer tells: each actor's weight, and confidence intervals.
+
+use axum::{
+    Json,
+    extract::{Path, State},
+};
+use wire::inference::{
+    LatestNetworkInferences,
+    network::{IntervalBody, LatestBody, WeightsBody},
+};
+
+use super::error::{ApiError, topic_id};
+use crate::{
+    Inference,
+    close::Interval,
+    regret::{Family, Standing},
+    submission::decimal,
+    synthesis::interval::PERCENTILES,
+};
+
+pub(super) async fn get(
+    State(inference): State<Inference>,
+    Path(topic): Path<String>,
+) -> Result<Json<LatestBody>, ApiError> {
+    let bundles = inference.latest(topic_id(&topic)?).await?;
+    let bundle = LatestNetworkInferences::from(bundles.bundle.clone());
+    Ok(Json(LatestBody {
+        network_inferences: bundle.network_inferences,
+        weights: weights(&bundles.shares),
+        confidence_intervals: intervals(&bundles.intervals),
+        has_outliers: bundles.resistant.is_some(),
+        closed_at: bundles.closed_at.to_string(),
+    }))
+}
+
+pub(super) fn weights(shares: &Standing) -> WeightsBody {
+    let texts = |family: &Family| {
+        family.iter().map(|(name, share)| (name.to_string(), decimal(*share))).collect()
+    };
+    WeightsBody { inferers: texts(&shares.inferer), forecasters: texts(&shares.forecaster) }
+}
+
+pub(super) fn intervals(intervals: &[Interval]) -> Vec<IntervalBody> {
+    let texts = |numbers: &[f64]| numbers.iter().copied().map(decimal).collect();
+    let body = |interval: &Interval| IntervalBody {
+        label_name: interval.label.clone(),
+        percentiles: texts(&PERCENTILES),
+        values: texts(&interval.values),
+    };
+    intervals.iter().map(body).collect()
+}

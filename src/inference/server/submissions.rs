@@ -1,0 +1,77 @@
+//! `POST /api/v1/topics/{topic_id}/submissions`: takes a worker's payload for an epoch. On the answer
+//! it is durable.
+//!
+//! A payload counts for the address of the key that sends it. A key that names `model` has an
+//! address for each name, so that it can run several workers.
+
+use std::collections::BTreeMap;
+
+use axum::{
+    Json,
+    extract::{Path, Request, State},
+};
+use model::topic::{BlockHeight, TopicId};
+use web::extract::json;
+use wire::inference::network::{Accepted, SubmissionBody};
+
+use super::{
+    Holder,
+    error::{ApiError, topic_id},
+};
+use crate::{Inference, ReadError, Sender, epoch, submission::Payload};
+
+/// The longest name of a model, in characters.
+const MODEL_CHARS_MAX: usize = 64;
+
+pub(super) async fn post(
+    State(inference): State<Inference>,
+    Path(topic): Path<String>,
+    holder: Holder,
+    request: Request,
+) -> Result<Json<Accepted>, ApiError> {
+    let topic = topic_id(&topic)?;
+    let body: SubmissionBody = json(request).await?;
+    let settings = inference.topic(topic).ok_or(ReadError::UnknownTopic { topic })?;
+    let is_name = |name: &String| {
+        (1..=MODEL_CHARS_MAX).contains(&name.chars().count()) && !name.chars().any(char::is_control)
+    };
+    if body.model.as_ref().is_some_and(|model| !is_name(model)) {
+        return Err(ApiError::Invalid(format!("model is 1 to {MODEL_CHARS_MAX} plain characters")));
+    }
+    let nonce = match &body.nonce {
+        Some(text) => text.0.parse().map_err(|_| ApiError::Mismatch {
+            parameter: "nonce",
+            reason: format!(
+                "parsing {:?}: invalid syntax",
+                text.0.chars().take(32).collect::<String>()
+            ),
+        })?,
+        None => open(&inference, topic).await?,
+    };
+    let values: Vec<(String, String)> = body.labeled().collect();
+    let mut forecast = BTreeMap::new();
+    for (inferer, loss) in body.forecast {
+        let inferer = inferer.parse().map_err(|_| ApiError::Mismatch {
+            parameter: "forecast",
+            reason: format!("{:?} is no address", inferer.chars().take(96).collect::<String>()),
+        })?;
+        forecast.insert(inferer, loss.0);
+    }
+    let worker = holder.address(body.model.as_deref())?;
+    let sender = Sender { topic, nonce, worker: worker.clone(), name: body.model };
+    inference.submit(sender, Payload { values, forecast }).await?;
+    Ok(Json(Accepted {
+        topic_id: topic.get(),
+        nonce,
+        worker: worker.to_string(),
+        window_end_block: epoch::close_height(settings.timing, nonce).saturating_sub(1),
+    }))
+}
+
+/// The nonce whose window is open.
+async fn open(inference: &Inference, topic: TopicId) -> Result<BlockHeight, ApiError> {
+    let progress = inference.progress(topic).await?;
+    let newest = progress.open.last().copied();
+    newest
+        .ok_or_else(|| ApiError::Invalid(format!("no submission window of topic {topic} is open")))
+}

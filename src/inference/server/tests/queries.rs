@@ -1,0 +1,330 @@
+//! The chain's queries, submissions, topics and consumers, after a few epochs.
+
+use super::*;
+
+/// A fixture whose topic 1 went through `n` epochs, the first at block 1.
+async fn after(n: u32) -> Fixture {
+    let fixture = Fixture::new().await;
+    for _ in 0..n {
+        fixture.epoch(1, [&[("y", "51.20")], &[("y", "55")]], 50.0).await;
+    }
+    fixture
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_str().unwrap().parse().unwrap()
+}
+
+/// Every path below the version, about the workers `allo1a` and `allo1b`.
+const QUERIES: &[&str] = &[
+    "latest_network_inferences_outlier_resistant/1",
+    "network_inferences/1/last_inference/13",
+    "network_inferences_outlier_resistant/1/last_inference/13",
+    "network_inferences/1?from=1&to=20",
+    "inferences/1/13",
+    "latest_inferences/1",
+    "forecasts/1/25",
+    "topics/1/workers/allo1a/latest_input_inference",
+    "topics/1/workers/allo1a/latest_inference",
+    "network_loss/1/13",
+    "reputer_loss_bundles/1/13",
+    "inferer_network_regret/1/allo1a",
+    "forecaster_network_regret/1/FORECASTER",
+    "one_in_forecaster_network_regret/1/FORECASTER/allo1a",
+    "naive_inferer_network_regret?topic_id=1&inferer=allo1a",
+    "one_out_inferer_inferer_network_regret?topic_id=1&one_out_inferer=allo1a&inferer=allo1b",
+    "one_out_inferer_forecaster_network_regret?topic_id=1&one_out_inferer=allo1a&forecaster=FORECASTER",
+    "one_out_forecaster_inferer_network_regret?topic_id=1&one_out_forecaster=FORECASTER&inferer=allo1a",
+    "one_out_forecaster_forecaster_network_regret?topic_id=1&one_out_forecaster=FORECASTER&forecaster=FORECASTER",
+    "latest_regret_stdnorm/1",
+    "latest_inferer_weight/1/allo1a",
+    "latest_forecaster_weight/1/FORECASTER",
+    "params",
+    "next_topic_id",
+    "topics/1",
+    "topic_exists/1",
+    "is_topic_active/1",
+    "active_topics_at_block/20",
+    "next_churning_block_by_topic_id/1",
+    "is_worker_nonce_unfulfilled/1/13",
+    "is_reputer_nonce_unfulfilled/1/13",
+    "unfulfilled_worker_nonces/1",
+    "unfulfilled_reputer_nonces/1",
+    "open_worker_submission_windows/1",
+    "open_reputer_submission_windows/1",
+    "worker_submission_window_status/1?address=allo1a",
+    "reputer_submission_window_status/1",
+    "topic_last_worker_commit_info/1",
+    "topic_last_reputer_commit_info/1",
+    "topic_reward_nonce/1",
+    "inferer_score_ema/1/allo1a",
+    "forecaster_score_ema/1/FORECASTER",
+    "reputer_score_ema/1/allo1a",
+    "inference_scores_until_block/1/20",
+    "forecast_scores_until_block/1/20",
+    "worker_inference_scores_at_block/1/13",
+    "worker_forecast_scores_at_block/1/13",
+    "reputers_scores_at_block/1/13",
+    "current_lowest_inferer_score/1",
+    "current_lowest_forecaster_score/1",
+    "current_lowest_reputer_score/1",
+    "count_inferer_inclusions_in_topic/1/allo1a",
+    "count_forecaster_inclusions_in_topic/1/FORECASTER",
+];
+
+#[tokio::test]
+async fn every_query_of_the_chain_answers() {
+    let fixture = after(3).await;
+    let (_, body) = fixture.get("/emissions/v10/latest_network_inferences/1?leave_out=all").await;
+    let forecaster = body["network_inferences"]["forecaster_values"][0]["worker"].clone();
+    let f = forecaster.as_str().unwrap();
+    for path in QUERIES.iter().map(|path| path.replace("FORECASTER", f)) {
+        for version in ["v10", "v9"] {
+            let (status, body) = fixture.get(&format!("/emissions/{version}/{path}")).await;
+            assert_eq!(status, 200, "{version} {path}: {body}");
+            assert!(body.is_object(), "{version} {path}: {body}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn queries_agree_with_each_other() {
+    let fixture = after(3).await;
+    let get = |path: &str| {
+        let path = format!("/emissions/v10/{path}");
+        let fixture = &fixture;
+        async move { fixture.get(&path).await.1 }
+    };
+    let latest = get("latest_network_inferences/1").await;
+    let at = get("network_inferences/1/last_inference/25").await;
+    assert_eq!(latest["network_inferences"], at["network_inferences"]);
+    assert!(at.get("inference_block_height").is_none());
+    let full = get("latest_network_inferences/1?leave_out=all").await;
+    assert_eq!(
+        full["network_inferences"]["one_out_forecaster_values"].as_array().unwrap().len(),
+        2
+    );
+    let inferences = get("inferences/1/13").await;
+    let own = &inferences["inferences"]["inferences"][0];
+    assert_eq!((&own["value"], &own["values"]), (&json!("51.20"), &json!(["51.20"])));
+    let loss = get("network_loss/1/13").await;
+    let loss = &loss["loss_bundle"];
+    assert!((number(&loss["inferer_values"][0]["value"]) - 1.44_f64.log10()).abs() < 1e-9);
+    let score = get("worker_inference_scores_at_block/1/13").await;
+    let score = number(&score["scores"]["scores"][0]["score"]);
+    let without = number(&loss["one_out_inferer_values"][0]["value"]);
+    assert!((score - (without - number(&loss["combined_value"]))).abs() < 1e-12);
+    let regret = get("inferer_network_regret/1/allo1a").await;
+    assert_eq!(regret["regret"]["block_height"], "25");
+    let newcomer = get("inferer_network_regret/1/allo1nobody").await;
+    assert_eq!(newcomer["regret"]["block_height"], "0");
+    let (a, b) =
+        (get("latest_inferer_weight/1/allo1a").await, get("latest_inferer_weight/1/allo1b").await);
+    assert!(number(&a["weight"]) > number(&b["weight"]));
+    assert_eq!(get("count_inferer_inclusions_in_topic/1/allo1a").await["count"], "3");
+    assert_eq!(get("topic_reward_nonce/1").await["nonce"], "25");
+}
+
+#[tokio::test]
+async fn up_to_v9_a_bundle_has_one_number_for_each_quantity() {
+    let fixture = after(2).await;
+    let (_, body) = fixture.get("/emissions/v9/latest_network_inferences/1").await;
+    let bundle = &body["network_inferences"];
+    assert!(number(&bundle["combined_value"]) > 51.0);
+    assert_eq!(bundle["inferer_values"][0], json!({"worker": "allo1a", "value": "51.20"}));
+    assert_eq!(bundle["reputer_request_nonce"]["reputer_nonce"]["block_height"], "13");
+    fixture.epoch(2, [&[("up", "1")], &[("flat", "1")]], 51.0).await;
+    let (status, body) = fixture.get("/emissions/v9/latest_network_inferences/2").await;
+    assert_eq!((status, &body["code"]), (400, &json!(3)));
+    let resistant = "/emissions/v10/latest_network_inferences_outlier_resistant/2";
+    let message = "outlier resistant network inferences are not supported for multi-label topics";
+    Fixture::check(fixture.get(resistant).await, 400, 3, message);
+}
+
+#[tokio::test]
+async fn an_outlier_is_left_out_of_the_resistant_bundle_alone() {
+    let fixture = after(3).await;
+    let nonce = fixture.inference.chain().height();
+    let topic = "1".parse().unwrap();
+    fixture.inference.open_epoch(topic, nonce).await.unwrap();
+    for (worker, value) in [("a", "51"), ("b", "55"), ("c", "9000")] {
+        let worker = format!("allo1{worker}").parse().unwrap();
+        let payload =
+            Payload { values: vec![("y".to_owned(), value.to_owned())], ..Payload::default() };
+        let sender = Sender { topic, nonce, worker, name: None };
+        fixture.inference.submit(sender, payload).await.unwrap();
+    }
+    assert!(fixture.inference.close(topic, nonce).await.unwrap());
+    let n_inferers =
+        |body: &Value| body["network_inferences"]["inferer_values"].as_array().unwrap().len();
+    let (_, all) = fixture.get("/emissions/v10/latest_network_inferences/1").await;
+    let resistant = "/emissions/v10/latest_network_inferences_outlier_resistant/1";
+    let (_, kept) = fixture.get(resistant).await;
+    assert_eq!((n_inferers(&all), n_inferers(&kept)), (3, 2));
+    let (_, latest) = fixture.get("/api/v1/topics/1/latest").await;
+    assert_eq!(latest["has_outliers"], true);
+    let weights: f64 = ["inferers", "forecasters"]
+        .iter()
+        .flat_map(|role| latest["weights"][role].as_object().unwrap().values())
+        .map(number)
+        .sum();
+    assert!((weights - 1.0).abs() < 1e-9);
+    assert_eq!(latest["confidence_intervals"][0]["values"].as_array().unwrap().len(), 5);
+}
+
+#[tokio::test]
+async fn a_payload_is_taken_once_for_each_address_while_the_window_is_open() {
+    let fixture = Fixture::new().await;
+    let path = "/api/v1/topics/1/submissions";
+    let early = fixture.put("POST", path, &json!({"value": "1"})).await;
+    Fixture::check(early, 400, 3, "no submission window of topic 1 is open");
+    fixture.inference.open_epoch("1".parse().unwrap(), 1).await.unwrap();
+    let (status, accepted) = fixture.put("POST", path, &json!({"value": "51.20"})).await;
+    assert_eq!((status, &accepted["nonce"]), (200, &json!(1)), "{accepted}");
+    let again = fixture.put("POST", path, &json!({"value": 52})).await;
+    let message = "this worker has submitted for nonce 1 already";
+    Fixture::check(again, 409, 6, message);
+    let (status, other) =
+        fixture.put("POST", path, &json!({"model": "other", "value": 52.50, "nonce": "1"})).await;
+    assert_eq!(status, 200);
+    assert_ne!(other["worker"], accepted["worker"]);
+    for unfit in [
+        json!({"value": "much"}),
+        json!({"values": {"up": "1"}}),
+        json!({}),
+        json!({"value": "1", "nonce": "2"}),
+        json!({"value": "1", "forecast": {"bob": "1"}}),
+        json!({"worth": "1"}),
+    ] {
+        let mut unfit = unfit;
+        unfit["model"] = json!("third");
+        assert_eq!(fixture.put("POST", path, &unfit).await.0, 400, "{unfit}");
+    }
+    assert!(fixture.inference.close("1".parse().unwrap(), 1).await.unwrap());
+    let (_, value) = fixture.get("/api/v1/topics/1/value").await;
+    assert_eq!(value, json!({"topic_id": 1, "nonce": 1, "label_name": "y", "value": "51.85"}));
+    let (_, epoch) = fixture.get("/api/v1/topics/1/epochs/1").await;
+    assert_eq!(epoch["network_inferences"]["inferer_values"].as_array().unwrap().len(), 2);
+    assert!(epoch["losses"].is_null() && epoch["truth"] == json!([]));
+}
+
+#[tokio::test]
+async fn topics_are_created_changed_and_put_to_rest_by_their_key_alone() {
+    let fixture = Fixture::new().await;
+    let settings = json!({"metadata": "any label", "dataset": "btc", "column": "close",
+        "horizon_seconds": 60, "output_arity": "multi", "direction_threshold": "0.001"});
+    let (status, created) = fixture.put("POST", "/api/v1/topics", &settings).await;
+    assert_eq!((status, &created["topic"]["id"]), (200, &json!("3")), "{created}");
+    assert!(created["topic"]["creator"].as_str().unwrap().starts_with("allo1"));
+    let mut other = settings.clone();
+    other["metadata"] = json!("renamed");
+    let (status, updated) = fixture.put("PUT", "/api/v1/topics/3", &other).await;
+    assert_eq!((status, &updated["topic"]["metadata"]), (200, &json!("renamed")));
+    other["output_arity"] = json!("single");
+    assert_eq!(fixture.put("PUT", "/api/v1/topics/3", &other).await.0, 400);
+    let rest = json!({"active": false});
+    let (_, resting) = fixture.put("PUT", "/api/v1/topics/3/active", &rest).await;
+    assert_eq!(resting["weight"], "0");
+    let (_, active) = fixture.get("/emissions/v10/is_topic_active/3").await;
+    assert_eq!(active, json!({"is_active": false}));
+    let others = fixture.put("PUT", "/api/v1/topics/1/active", &rest).await;
+    Fixture::check(others, 403, 7, "another key created topic 1");
+    let unfit = json!({"metadata": "x", "dataset": "d", "column": "c", "ground_truth_lag": 1});
+    let (status, body) = fixture.put("POST", "/api/v1/topics", &unfit).await;
+    assert_eq!(status, 400);
+    assert!(body["message"].as_str().unwrap().contains("ground truth lag"), "{body}");
+}
+
+#[tokio::test]
+async fn who_signed_up_makes_no_topics() {
+    let mut fixture = Fixture::new().await;
+    let (name, password) = ("ada@example.org".parse().unwrap(), "correct horse".parse().unwrap());
+    let ada = fixture.accounts.add_account(name, password).await.unwrap();
+    (_, fixture.key) = fixture.accounts.create_key_of(ada.id, "mine").await.unwrap();
+    let settings = json!({"metadata": "peek", "dataset": "secret", "column": "close"});
+    let refused = fixture.put("POST", "/api/v1/topics", &settings).await;
+    Fixture::check(refused, 403, 7, "topics are made with an operator's key");
+}
+
+#[tokio::test]
+async fn where_any_label_is_taken_ids_are_given_as_labels_come() {
+    let fixture = Fixture::new().await;
+    let settings = json!({"metadata": "any", "dataset": "btc", "column": "close",
+        "horizon_seconds": 60, "direction_threshold": "0.001"});
+    assert_eq!(fixture.put("POST", "/api/v1/topics", &settings).await.0, 200);
+    let topic = "3".parse().unwrap();
+    fixture.inference.open_epoch(topic, 1).await.unwrap();
+    let path = "/api/v1/topics/3/submissions";
+    for (model, values) in
+        [("a", json!({"Up": "0.7", "flat": "0"})), ("b", json!({"down": "0.5", "up": "0.5"}))]
+    {
+        let body = json!({"model": model, "values": values});
+        assert_eq!(fixture.put("POST", path, &body).await.0, 200);
+    }
+    assert!(fixture.inference.close(topic, 1).await.unwrap());
+    let (_, body) = fixture.get("/emissions/v10/latest_network_inferences/3").await;
+    let combined = &body["network_inferences"]["combined_value"];
+    let want = json!([{"label_id": 1, "label_name": "up", "value": "0.6"},
+        {"label_id": 2, "label_name": "down", "value": "0.25"}]);
+    assert_eq!(*combined, want);
+    let (_, value) = fixture.get("/api/v1/topics/3/value?label=down").await;
+    assert_eq!(value["value"], "0.25");
+    assert_eq!(fixture.get("/api/v1/topics/3/value").await.0, 400);
+}
+
+#[tokio::test]
+async fn a_consumer_gets_a_signed_value_or_is_told_why_not() {
+    let fixture = after(2).await;
+    let path = "/v2/allora/consumer/ethereum-11155111?allora_topic_id=1";
+    let (status, body) = fixture.get(path).await;
+    assert_eq!((status, &body["status"]), (200, &json!(true)), "{body}");
+    let data = &body["data"]["inference_data"];
+    let (exact, plain) = (&data["network_inference"], &data["network_inference_normalized"]);
+    let moved = number(exact) / 1e18;
+    assert!((moved - number(plain)).abs() < 1e-9);
+    assert_eq!(data["confidence_interval_percentiles"][0], "2280000000000000000");
+    assert_eq!(data["confidence_interval_values"].as_array().unwrap().len(), 5);
+    assert_eq!(body["data"]["signature"].as_str().unwrap().len(), 132);
+    let (_, price) = fixture.get("/v2/allora/consumer/price/ethereum-11155111/BTC/8h").await;
+    assert_eq!(price["data"]["inference_data"]["topic_id"], "1");
+    for (path, status) in [
+        ("/v2/allora/consumer/ethereum-1?allora_topic_id=1", 404),
+        ("/v2/allora/consumer/ethereum-11155111", 400),
+        ("/v2/allora/consumer/ethereum-11155111?allora_topic_id=9", 404),
+        ("/v2/allora/consumer/price/ethereum-11155111/ETH/5m", 404),
+        ("/v2/allora/elsewhere/topics", 404),
+    ] {
+        let (got, body) = fixture.get(path).await;
+        assert_eq!((got, &body["status"]), (status, &json!(false)), "{path}: {body}");
+        assert!(body["apiResponseMessage"].is_string(), "{path}: {body}");
+    }
+    let (_, topics) = fixture.get("/v2/allora/allora-testnet-1/topics").await;
+    assert_eq!(topics["data"]["topics"].as_array().unwrap().len(), 2);
+    assert!(topics["data"].get("continuation_token").is_none());
+}
+
+#[tokio::test]
+async fn a_negative_value_is_no_unsigned_integer() {
+    let fixture = Fixture::new().await;
+    fixture.epoch(1, [&[("y", "-2")], &[("y", "-3")]], 50.0).await;
+    let path = "/v2/allora/consumer/ethereum-11155111?allora_topic_id=1";
+    let (status, body) = fixture.get(path).await;
+    assert_eq!(status, 400);
+    assert_eq!(
+        body["apiResponseMessage"],
+        "cannot write -2.5 as an unsigned integer, since it is negative"
+    );
+}
+
+#[tokio::test]
+async fn history_is_told_page_by_page() {
+    let fixture = after(5).await;
+    let nonces = |body: &Value| -> Vec<String> {
+        let bundles = body["network_inferences"].as_array().unwrap();
+        bundles.iter().map(|bundle| bundle["nonce"].as_str().unwrap().to_owned()).collect()
+    };
+    let (_, page) = fixture.get("/emissions/v10/network_inferences/1?from=5&limit=2").await;
+    assert_eq!((nonces(&page), &page["next_to"]), (vec!["37".into(), "49".into()], &json!("25")));
+    let (_, page) = fixture.get("/emissions/v10/network_inferences/1?from=5&to=25&limit=2").await;
+    assert_eq!((nonces(&page), &page["next_to"]), (vec!["13".into(), "25".into()], &Value::Null));
+}

@@ -1,0 +1,51 @@
+//! `POST /api/v1/topics` and `PUT /api/v1/topics/{topic_id}`: creates a topic, or replaces the
+//! settings of one that the same key created. Both answer with the topic as the chain writes it.
+
+use axum::{
+    Json,
+    extract::{Path, Request, State},
+};
+use model::topic::TopicId;
+use web::extract::json;
+use wire::inference::{TopicResponse, network::TopicSettings};
+
+use super::{
+    Holder,
+    error::{ApiError, topic_id},
+    topic,
+};
+use crate::{
+    Inference,
+    topic::{Topic, settings},
+};
+
+pub(super) async fn create(
+    State(inference): State<Inference>,
+    holder: Holder,
+    request: Request,
+) -> Result<Json<TopicResponse>, ApiError> {
+    let described = described(request, TopicId::FIRST, &holder).await?;
+    let created = inference.create_topic(described).await?;
+    topic::answer(&inference, &created).await
+}
+
+pub(super) async fn update(
+    State(inference): State<Inference>,
+    Path(topic): Path<String>,
+    holder: Holder,
+    request: Request,
+) -> Result<Json<TopicResponse>, ApiError> {
+    let described = described(request, topic_id(&topic)?, &holder).await?;
+    let updated = inference.update_topic(described, &holder.address(None)?).await?;
+    topic::answer(&inference, &updated).await
+}
+
+async fn described(request: Request, id: TopicId, holder: &Holder) -> Result<Topic, ApiError> {
+    let settings: TopicSettings = json(request).await?;
+    // Topics read datasets and run functions with the rights of the service itself.
+    if !holder.is_operators {
+        return Err(ApiError::Denied("topics are made with an operator's key".to_owned()));
+    }
+    let topic = settings::topic(id, holder.address(None)?, settings);
+    topic.map_err(|error| ApiError::Invalid(error.to_string()))
+}

@@ -1,0 +1,161 @@
+//! Amounts: whole numbers with 18 decimals, as contracts reckon.
+
+use std::fmt;
+
+/// How many of an amount's digits stand behind the point.
+pub const DECIMALS: usize = 18;
+
+/// The most digits that are read: those of the largest amount, and as many again behind it.
+const DIGITS_MAX: usize = 160;
+
+/// Why a decimal is no amount.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AmountError {
+    /// Contracts of this kind know no numbers below zero.
+    #[error("write {text} as an unsigned integer, since it is negative")]
+    Negative {
+        /// The text.
+        text: String,
+    },
+    /// It has no place in 256 bits.
+    #[error("write a number of that size in 256 bits")]
+    TooLarge,
+    /// It is no decimal.
+    #[error("read a decimal number")]
+    NoNumber,
+}
+
+/// A number of 256 bits, which counts units of 10⁻¹⁸.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Amount([u8; 32]);
+
+impl Amount {
+    /// The amount that `text` is, cut after [`DECIMALS`] decimals. Nothing is rounded by way of a
+    /// double.
+    ///
+    /// # Errors
+    /// [`AmountError`] says why it is none.
+    pub fn of_decimal(text: &str) -> Result<Self, AmountError> {
+        let text = text.trim();
+        let (mantissa, exponent) = match text.split_once(['e', 'E']) {
+            Some((mantissa, exponent)) => {
+                (mantissa, exponent.parse::<i64>().map_err(|_| AmountError::NoNumber)?)
+            }
+            None => (text, 0),
+        };
+        let (is_negative, plain) = match mantissa.strip_prefix('-') {
+            Some(rest) => (true, rest),
+            None => (false, mantissa.strip_prefix('+').unwrap_or(mantissa)),
+        };
+        let (whole, part) = plain.split_once('.').unwrap_or((plain, ""));
+        let digits: Vec<u8> = whole
+            .chars()
+            .chain(part.chars())
+            .map(|c| c.to_digit(10).and_then(|digit| u8::try_from(digit).ok()))
+            .collect::<Option<_>>()
+            .filter(|digits: &Vec<u8>| !digits.is_empty() && digits.len() <= DIGITS_MAX)
+            .ok_or(AmountError::NoNumber)?;
+        if is_negative && digits.iter().any(|digit| *digit != 0) {
+            return Err(AmountError::Negative { text: text.to_owned() });
+        }
+        // How many of the digits stand before the point of the amount.
+        let n_whole = i64::try_from(whole.len() + DECIMALS).unwrap_or(i64::MAX);
+        let n_kept = n_whole.saturating_add(exponent);
+        let mut amount = Self([0; 32]);
+        let mut has_begun = false;
+        for idx in 0..n_kept.max(0) {
+            let digit = usize::try_from(idx).ok().and_then(|idx| digits.get(idx)).copied();
+            if digit.is_none() && !has_begun {
+                break;
+            }
+            has_begun |= digit.is_some_and(|digit| digit > 0);
+            amount.push(digit.unwrap_or(0))?;
+        }
+        Ok(amount)
+    }
+
+    /// The number, most significant byte first.
+    pub const fn bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
+    /// Appends a decimal digit.
+    fn push(&mut self, digit: u8) -> Result<(), AmountError> {
+        let mut carry = u16::from(digit);
+        for byte in self.0.iter_mut().rev() {
+            let [high, low] = (u16::from(*byte) * 10 + carry).to_be_bytes();
+            *byte = low;
+            carry = u16::from(high);
+        }
+        if carry == 0 { Ok(()) } else { Err(AmountError::TooLarge) }
+    }
+}
+
+impl fmt::Display for Amount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut rest = self.0;
+        let mut digits = Vec::new();
+        while rest.iter().any(|byte| *byte != 0) {
+            let mut carry = 0_u16;
+            for byte in &mut rest {
+                let number = carry * 256 + u16::from(*byte);
+                *byte = u8::try_from(number / 10).unwrap_or_default();
+                carry = number % 10;
+            }
+            digits.push(char::from_digit(carry.into(), 10).unwrap_or('0'));
+        }
+        if digits.is_empty() {
+            digits.push('0');
+        }
+        f.pad(&digits.iter().rev().collect::<String>())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, want: &str) {
+        assert_eq!(Amount::of_decimal(text).map(|amount| amount.to_string()), Ok(want.to_owned()));
+    }
+
+    #[test]
+    fn decimals_are_moved_by_eighteen_places() {
+        check("3365.485208027959", "3365485208027959000000");
+        check("0", "0");
+        check("-0.0", "0");
+        check("2.28", "2280000000000000000");
+        check("1e-18", "1");
+        check("3e1", "30000000000000000000");
+        check("12.5E-1", "1250000000000000000");
+        check(".5", "500000000000000000");
+    }
+
+    #[test]
+    fn what_is_behind_the_last_place_is_cut_off() {
+        check("0.0000000000000000019", "1");
+        check("1e-19", "0");
+        check("1e-400", "0");
+    }
+
+    #[test]
+    fn no_double_is_in_between() {
+        check("90071992547409931234.000000000000000001", "90071992547409931234000000000000000001");
+        let largest =
+            "115792089237316195423570985008687907853269984665640564039457.584007913129639935";
+        check(largest, &largest.replace('.', ""));
+    }
+
+    #[test]
+    fn what_has_no_place_is_refused() {
+        let negative = AmountError::Negative { text: "-1.5".to_owned() };
+        assert_eq!(Amount::of_decimal("-1.5"), Err(negative));
+        assert_eq!(Amount::of_decimal("1e60"), Err(AmountError::TooLarge));
+        assert_eq!(Amount::of_decimal("1e999999999999"), Err(AmountError::TooLarge));
+        for text in ["", "x", "1.2.3", "0x10", "1e", "NaN", "--1"] {
+            assert_eq!(Amount::of_decimal(text), Err(AmountError::NoNumber), "{text}");
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Signatures recovered by a second implementation, which shares no code with the first; and two
+//! that the network's own signer made, which its contract took.
+
+use libsecp256k1::{Message, RecoveryId, Signature, recover};
+
+use super::*;
+
+/// The contract that took the recorded signatures.
+const SEPOLIA: &str = "0x8E45fbef38DaC54e32AfB27AC8cBab30E6818ce6";
+
+fn domain() -> Domain {
+    Domain { chain_id: 11_155_111, contract: SEPOLIA.parse().unwrap() }
+}
+
+fn amounts(texts: &[&str]) -> Vec<Amount> {
+    texts.iter().map(|text| Amount::of_decimal(text).unwrap()).collect()
+}
+
+fn inference(timestamp: u64) -> SignedInference {
+    SignedInference {
+        network_inference: Amount::of_decimal("3365.485208027959").unwrap(),
+        timestamp,
+        topic_id: 9,
+        percentiles: amounts(&["2.28", "15.87", "50", "84.13", "97.72"]),
+        values: amounts(&[
+            "3016.256807053656",
+            "3029.849059956295",
+            "3049.738780726754",
+            "3148.6820399552084",
+            "3278.3331718486165",
+        ]),
+    }
+}
+
+/// The account that the other implementation finds in `signature`.
+fn recovered(domain: Domain, inference: &SignedInference, signature: &str) -> Account {
+    let bytes = unhex(signature.strip_prefix("0x").unwrap()).unwrap();
+    assert_eq!(bytes.len(), 65);
+    let hash = Message::parse(&wallet_hash(message(domain, inference)));
+    let recovery = RecoveryId::parse(bytes[64] - 27).unwrap();
+    let parsed = Signature::parse_standard_slice(&bytes[..64]).unwrap();
+    let key = recover(&hash, &parsed, &recovery).unwrap();
+    Account(*keccak(&[&key.serialize()[1..]]).last_chunk().unwrap())
+}
+
+#[test]
+fn the_signer_of_the_network_is_the_same_in_both_recorded_signatures() {
+    let first = "0x6a53bbb80598dc2b580263221db161c7ea2e90d93047f727870a062553314859\
+                 149c1281aa1c7070b3ef9ff28f335a175e972f45374e6c729f57414ff2dbe43b1b";
+    let second = "0x99b8b75f875a9ecc09fc499073656407458d464edeceb384686dba990ed785d8\
+                  41e6510b578d253a6e19a20503d1ec1e3c38b4c60980ff3b4df9ce3335ebd3851b";
+    // Both were made without a confidence interval.
+    let of = |timestamp, signature| {
+        let signed =
+            SignedInference { percentiles: Vec::new(), values: Vec::new(), ..inference(timestamp) };
+        recovered(domain(), &signed, signature)
+    };
+    let signer = of(1_719_866_147, first);
+    assert_eq!(signer.to_string(), "0xb5fa133810c3d6074b43659bf18011a937c7380f");
+    // A wrong hash would give another account, and another each time.
+    assert_eq!(signer, of(1_719_866_777, second));
+    assert_ne!(signer, of(1_719_866_778, second));
+}
+
+#[test]
+fn another_implementation_finds_the_signer() {
+    let signer: Signer =
+        "0x4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f362318".parse().unwrap();
+    // The account of this key in the documentation of a well-known wallet library.
+    assert_eq!(signer.account().to_string(), "0x2c7536e3605d9c16a7a3d7b1898e529396a65c23");
+    for timestamp in 0..20 {
+        let signature = signer.sign(domain(), &inference(timestamp)).unwrap();
+        assert_eq!(recovered(domain(), &inference(timestamp), &signature), signer.account());
+    }
+    let elsewhere = Domain { chain_id: 42_161, ..domain() };
+    let signature = signer.sign(elsewhere, &inference(1)).unwrap();
+    assert_ne!(recovered(domain(), &inference(1), &signature), signer.account());
+}
+
+#[test]
+fn keys_and_accounts_are_read_and_a_key_is_not_shown() {
+    let signer = Signer::from_bytes(&[7; 32]).unwrap();
+    let again: Signer = signer.reveal().parse().unwrap();
+    assert_eq!(again.account(), signer.account());
+    assert!(!format!("{signer:?}").contains("0707"));
+    assert_eq!(SEPOLIA.parse::<Account>().unwrap().to_string(), SEPOLIA.to_lowercase());
+    for text in ["", "0x", "0x8E45", "8E45fbef38DaC54e32AfB27AC8cBab30E6818ce6", "0xg"] {
+        assert_eq!(text.parse::<Account>(), Err(SignerError::Account), "{text}");
+    }
+    assert!(matches!("00".repeat(32).parse::<Signer>(), Err(SignerError::Key)));
+}

@@ -1,0 +1,90 @@
+//! Confidence intervals: where the values of an epoch lie, counted by their weights.
+
+use super::Values;
+
+/// The percentiles of a confidence interval, by the chain: two deviations below the middle of a
+/// normal distribution, one, the middle, one above, two.
+pub const PERCENTILES: [f64; 5] = [2.28, 15.87, 50.0, 84.13, 97.72];
+
+/// Values that differ by this part (a few last digits) of themselves count as equal, as one that a forecaster implies
+/// and the inference it believes do. Equal ones stand in the order of their weights.
+const TIE: f64 = 1e-15;
+
+/// Returns the values at `percentiles` (0 to 100) among `values`, each of which counts for its
+/// weight; empty where nothing has weight.
+///
+/// A value stands in the middle of its own weight. Between two values the percentile lies on the
+/// straight line, and before the first or after the last it is that one.
+pub fn percentiles(values: &[f64], weights: &[f64], percentiles: &[f64]) -> Values {
+    let mut sorted: Vec<(f64, f64)> = values
+        .iter()
+        .copied()
+        .zip(weights.iter().copied())
+        .filter(|(_, weight)| *weight > 0.0 && weight.is_finite())
+        .collect();
+    sorted.sort_by(|a, b| a.0.total_cmp(&b.0));
+    // The last digit, which rounding decides, must not decide an order.
+    for equals in sorted.chunk_by_mut(|a, b| (b.0 - a.0) <= TIE * b.0.abs()) {
+        equals.sort_by(|a, b| a.1.total_cmp(&b.1));
+    }
+    let total: f64 = sorted.iter().map(|(_, weight)| weight).sum();
+    if sorted.is_empty() || !total.is_finite() {
+        return Vec::new();
+    }
+    let mut reached = 0.0;
+    let places: Vec<(f64, f64)> = sorted
+        .iter()
+        .map(|(value, weight)| {
+            reached += weight;
+            ((reached - weight / 2.0) / total, *value)
+        })
+        .collect();
+    percentiles.iter().map(|percent| at(&places, percent / 100.0)).collect()
+}
+
+/// The value at `share` on the line through `places`, which are in order.
+fn at(places: &[(f64, f64)], share: f64) -> f64 {
+    let above = places.partition_point(|(place, _)| *place < share);
+    let below = above.checked_sub(1).and_then(|idx| places.get(idx));
+    match (below, places.get(above)) {
+        (Some((from, low)), Some((to, high))) => low + (high - low) * (share - from) / (to - from),
+        (None, Some((_, value))) | (Some((_, value)), None) => *value,
+        (None, None) => f64::NAN,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(values: &[f64], weights: &[f64], at: &[f64], want: &[f64]) {
+        let got = percentiles(values, weights, at);
+        assert_eq!(got.len(), want.len(), "{got:?}");
+        assert!(got.iter().zip(want).all(|(got, want)| (got - want).abs() < 1e-12), "{got:?}");
+    }
+
+    #[test]
+    fn a_value_stands_in_the_middle_of_its_weight() {
+        check(&[5.0, 1.0, 3.0], &[1.0; 3], &[0.0, 50.0, 100.0], &[1.0, 3.0, 5.0]);
+        check(&[0.0, 10.0], &[1.0, 3.0], &[12.5, 62.5, 37.5], &[0.0, 10.0, 5.0]);
+    }
+
+    #[test]
+    fn equal_values_stand_in_the_order_of_their_weights_whatever_their_last_digit() {
+        let (low, high) = (30_301.895_570_042_664, 30_301.895_570_042_667);
+        for equals in [[low, high], [high, low], [high, high]] {
+            let got = percentiles(&[0.0, equals[0], equals[1]], &[5.0, 4.0, 1.0], &[40.0]);
+            assert!((got[0] - high * 0.5).abs() < 1e-6, "{got:?}");
+        }
+    }
+
+    #[test]
+    fn what_has_no_weight_is_not_there() {
+        check(&[1.0, 900.0, 2.0], &[1.0, 0.0, 1.0], &[100.0], &[2.0]);
+        check(&[1.0], &[0.0], &PERCENTILES, &[]);
+        check(&[], &[], &PERCENTILES, &[]);
+        check(&[7.0], &[f64::NAN], &PERCENTILES, &[]);
+        check(&[7.0], &[2.0], &PERCENTILES, &[7.0; 5]);
+    }
+}

@@ -1,0 +1,111 @@
+//! Telling callers apart by where they come from.
+
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+
+use axum::{
+    extract::ConnectInfo,
+    http::{Extensions, HeaderMap},
+};
+
+use crate::serve::Caller;
+
+/// The header to which a proxy appends the address that it was asked from.
+const FORWARDED_FOR: &str = "x-forwarded-for";
+
+/// Whose word on a caller's address is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Addresses {
+    /// The connection's.
+    #[default]
+    OfConnections,
+    /// That of the one proxy in front of the service, which appends to `X-Forwarded-For`. Nobody
+    /// else may reach the service then: they could claim any address.
+    OfProxy,
+}
+
+/// A caller's network: an IPv4 address, or the 64 bits of an IPv6 address that name a network, since
+/// one caller has all addresses behind them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Network(IpAddr);
+
+impl Addresses {
+    /// Where a request comes from; none if it did not come over a connection.
+    #[must_use]
+    pub fn caller(self, headers: &HeaderMap, extensions: &Extensions) -> Option<IpAddr> {
+        let connection =
+            || extensions.get::<ConnectInfo<Caller>>().map(|ConnectInfo(caller)| caller.0.ip());
+        match self {
+            Self::OfConnections => connection(),
+            Self::OfProxy => forwarded(headers).or_else(connection),
+        }
+    }
+}
+
+/// The last address in `X-Forwarded-For`: the proxy's own word, after whatever the caller claimed.
+fn forwarded(headers: &HeaderMap) -> Option<IpAddr> {
+    let last = headers.get_all(FORWARDED_FOR).iter().next_back()?;
+    // What the caller claimed before it may be any bytes.
+    let last = last.as_bytes().rsplit(|byte| *byte == b',').next()?;
+    let text = std::str::from_utf8(last).ok()?.trim();
+    // Some proxies write brackets, or a port.
+    let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+    bare.parse().ok().or_else(|| text.parse::<SocketAddr>().ok().map(|address| address.ip()))
+}
+
+impl Network {
+    /// The network of `address`.
+    #[must_use]
+    pub fn of(address: IpAddr) -> Self {
+        match address.to_canonical() {
+            IpAddr::V4(address) => Self(address.into()),
+            IpAddr::V6(address) => {
+                let bits = u128::from(address) & !u128::from(u64::MAX);
+                Self(Ipv6Addr::from(bits).into())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    fn caller(addresses: Addresses, forwarded: &[&[u8]]) -> Option<String> {
+        let mut headers = HeaderMap::new();
+        for value in forwarded {
+            headers.append(FORWARDED_FOR, HeaderValue::from_bytes(value).unwrap());
+        }
+        let mut extensions = Extensions::new();
+        extensions.insert(ConnectInfo(Caller("10.0.0.9:1234".parse().unwrap())));
+        addresses.caller(&headers, &extensions).map(|address| address.to_string())
+    }
+
+    #[test]
+    fn only_the_proxys_own_word_counts() {
+        let check = |addresses, forwarded: &[&str], want: &str| {
+            let bytes: Vec<_> = forwarded.iter().map(|text| text.as_bytes()).collect();
+            assert_eq!(caller(addresses, &bytes).as_deref(), Some(want), "{forwarded:?}");
+        };
+        check(Addresses::OfConnections, &["127.0.0.1"], "10.0.0.9");
+        check(Addresses::OfProxy, &["127.0.0.1, 192.0.2.7"], "192.0.2.7");
+        check(Addresses::OfProxy, &["127.0.0.1", "2001:db8::1"], "2001:db8::1");
+        check(Addresses::OfProxy, &["nonsense, 192.0.2.7:443"], "192.0.2.7");
+        check(Addresses::OfProxy, &["[2001:db8::1]"], "2001:db8::1");
+        check(Addresses::OfProxy, &["[2001:db8::1]:443"], "2001:db8::1");
+        check(Addresses::OfProxy, &["nonsense"], "10.0.0.9");
+        check(Addresses::OfProxy, &[], "10.0.0.9");
+        let any_bytes = caller(Addresses::OfProxy, &[b"\xe9, 192.0.2.7"]);
+        assert_eq!(any_bytes.as_deref(), Some("192.0.2.7"));
+    }
+
+    #[test]
+    fn one_network_is_one_caller() {
+        let network = |text: &str| Network::of(text.parse().unwrap());
+        assert_eq!(network("2001:db8:1:2::3"), network("2001:db8:1:2:ffff::9"));
+        assert_ne!(network("2001:db8:1:2::3"), network("2001:db8:1:3::3"));
+        assert_eq!(network("::ffff:192.0.2.7"), network("192.0.2.7"));
+        assert_ne!(network("192.0.2.7"), network("192.0.2.8"));
+    }
+}

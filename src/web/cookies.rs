@@ -1,0 +1,75 @@
+//! Cookies that a browser sends back and no script reads.
+
+use std::time::Duration;
+
+use axum::http::{HeaderMap, HeaderValue, header::COOKIE};
+
+/// Whether a cookie is sent over TLS alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wire {
+    /// The page came over TLS, and the cookie stays there.
+    Tls,
+    /// The page came in clear, as on loopback.
+    Clear,
+}
+
+/// Returns the value of the cookie called `name`, as it was set.
+#[must_use]
+pub fn get<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
+    let texts = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
+    texts
+        .flat_map(|text| text.split(';'))
+        .filter_map(|pair| pair.trim().split_once('='))
+        .find_map(|(found, value)| (found == name).then_some(value))
+}
+
+/// Returns what `Set-Cookie` says to keep `value`, which is of letters and digits, for `lasts`. The
+/// cookie goes to every path of this host, to no script, and to no request that another site makes
+/// but for opening a page.
+#[must_use]
+pub fn keep(name: &str, value: &str, lasts: Duration, wire: Wire) -> Option<HeaderValue> {
+    let secure = if wire == Wire::Tls { "; Secure" } else { "" };
+    let seconds = lasts.as_secs();
+    let text = format!("{name}={value}; Path=/; HttpOnly; SameSite=Lax; Max-Age={seconds}{secure}");
+    let mut header = HeaderValue::from_str(&text).ok()?;
+    header.set_sensitive(true);
+    Some(header)
+}
+
+/// Returns what `Set-Cookie` says to forget the cookie.
+#[must_use]
+pub fn forget(name: &str, wire: Wire) -> Option<HeaderValue> {
+    keep(name, "", Duration::ZERO, wire)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cookie_is_found_among_others() {
+        let headers = HeaderMap::from_iter([
+            (COOKIE, HeaderValue::from_static("a=1; session=abc; b=x=y")),
+            (COOKIE, HeaderValue::from_static("late=2")),
+        ]);
+        for (name, want) in
+            [("a", Some("1")), ("session", Some("abc")), ("b", Some("x=y")), ("late", Some("2"))]
+        {
+            assert_eq!(get(&headers, name), want);
+        }
+        assert_eq!(get(&headers, "sess"), None);
+    }
+
+    #[test]
+    fn a_kept_cookie_is_for_no_script_and_no_other_site() {
+        let text = |header: Option<HeaderValue>| header.unwrap().to_str().unwrap().to_owned();
+        assert_eq!(
+            text(keep("session", "abc", Duration::from_mins(1), Wire::Tls)),
+            "session=abc; Path=/; HttpOnly; SameSite=Lax; Max-Age=60; Secure"
+        );
+        assert_eq!(
+            text(forget("session", Wire::Clear)),
+            "session=; Path=/; HttpOnly; SameSite=Lax; Max-Age=0"
+        );
+    }
+}

@@ -1,0 +1,42 @@
+//! What the process takes of the machine, under the names that every exporter gives.
+
+use sysinfo::{Pid, ProcessRefreshKind, ProcessesToUpdate, System};
+
+/// Returns memory, processor time, open files and the start of this process as Prometheus text;
+/// empty where the system does not tell. Takes a millisecond or so, and blocks.
+#[must_use]
+pub fn text() -> String {
+    let pid = Pid::from_u32(std::process::id());
+    let Ok(mut system) = System::new() else { return String::new() };
+    let what = ProcessRefreshKind::nothing().with_memory().with_cpu();
+    system.refresh_processes_specifics(ProcessesToUpdate::Some(&[pid]), false, what);
+    let Some(process) = system.process(pid) else { return String::new() };
+    let cpu_ms = process.accumulated_cpu_time();
+    let cpu = format!("{}.{:03}", cpu_ms / 1000, cpu_ms % 1000);
+    let lines = [
+        ("resident_memory_bytes", "gauge", "Resident memory", process.memory().to_string()),
+        ("virtual_memory_bytes", "gauge", "Virtual memory", process.virtual_memory().to_string()),
+        ("cpu_seconds_total", "counter", "Processor time", cpu),
+        ("start_time_seconds", "gauge", "Start, in Unix time", process.start_time().to_string()),
+    ];
+    let files = process.open_files().map(|n| ("open_fds", "gauge", "Open files", n.to_string()));
+    let told = |(name, kind, help, value)| {
+        let name = format!("process_{name}");
+        format!("# HELP {name} {help}.\n# TYPE {name} {kind}\n{name} {value}\n")
+    };
+    lines.into_iter().chain(files).map(told).collect::<Vec<_>>().concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_process_tells_of_itself() {
+        let text = text();
+        let memory =
+            text.lines().find_map(|line| line.strip_prefix("process_resident_memory_bytes "));
+        assert!(memory.is_some_and(|bytes| bytes.parse::<u64>().unwrap() > 100_000), "{text}");
+        assert!(text.contains("\nprocess_cpu_seconds_total "), "{text}");
+    }
+}

@@ -1,0 +1,181 @@
+//! Counting the requests of a service: how many, how long, how large.
+//!
+//! A path is told as its route, `/api/datasets/{id}/`, and never as it was asked for: what callers
+//! write makes no labels.
+
+use axum::{
+    Router,
+    body::{Body, HttpBody as _},
+    extract::{MatchedPath, Request, State},
+    http::{Method, StatusCode},
+    middleware::{Next, from_fn_with_state},
+    response::Response,
+};
+use futures::StreamExt as _;
+use tokio::time::Instant;
+
+use super::{Metric, Metrics, OTHER, counter, gauge, histogram};
+
+/// Seconds at which answers are told apart: from a page out of memory to what clients give up on.
+const SECONDS: &[f64] =
+    &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0];
+
+crate::metrics! {
+    /// By method, route and status.
+    REQUESTS = counter("http_requests_total", &["method", "path", "code"], "Requests answered");
+    /// By route.
+    SECONDS_UNTIL = histogram("http_request_seconds", &["path"], SECONDS, "Time from a request to the beginning of its answer");
+    /// By route.
+    BYTES_IN = counter("http_request_bytes_total", &["path"], "Bytes of request bodies taken");
+    /// By route.
+    BYTES_OUT = counter("http_response_bytes_total", &["path"], "Bytes of answers, as they are sent");
+    /// Now.
+    UNDER_WAY = gauge("http_requests_under_way", &[], "Requests whose answer is not sent in full");
+    /// In all.
+    RATE_LIMITED = counter("http_rate_limited_total", &[], "Requests refused with 429");
+}
+
+/// Counts the requests of `router` in `metrics`, which have the table [`METRICS`].
+///
+/// Put it around whatever else may answer a request, so that refusals are counted too.
+pub fn counted<S: Clone + Send + Sync + 'static>(router: Router<S>, metrics: Metrics) -> Router<S> {
+    router.layer(from_fn_with_state(metrics, count))
+}
+
+async fn count(State(metrics): State<Metrics>, request: Request, next: Next) -> Response {
+    let began = Instant::now();
+    let path = request.extensions().get::<MatchedPath>().cloned();
+    let path = path.as_ref().map_or(OTHER, MatchedPath::as_str).to_owned();
+    let method = known(request.method());
+    let under_way = metrics.raised(UNDER_WAY);
+    let request = request.map(|body| metered(body, &metrics, BYTES_IN, &path, None));
+    let response = next.run(request).await;
+    let status = response.status();
+    metrics.took_by(SECONDS_UNTIL, &[&path], began.elapsed());
+    metrics.add(REQUESTS, &[method, &path, status.as_str()]);
+    if status == StatusCode::TOO_MANY_REQUESTS {
+        metrics.add(RATE_LIMITED, &[]);
+    }
+    response.map(|body| metered(body, &metrics, BYTES_OUT, &path, Some(under_way)))
+}
+
+/// The name of a method; what callers invent has none.
+fn known(method: &Method) -> &'static str {
+    match *method {
+        Method::GET => "GET",
+        Method::HEAD => "HEAD",
+        Method::POST => "POST",
+        Method::PUT => "PUT",
+        Method::PATCH => "PATCH",
+        Method::DELETE => "DELETE",
+        Method::OPTIONS => "OPTIONS",
+        _ => OTHER,
+    }
+}
+
+/// A body whose bytes are counted: one of known length at once, so that it keeps that length; any
+/// other as it goes. `held` is dropped when the body is.
+fn metered(
+    body: Body,
+    metrics: &Metrics,
+    metric: Metric,
+    path: &str,
+    held: Option<super::Raised>,
+) -> Body {
+    if let Some(n_bytes) = body.size_hint().exact() {
+        if n_bytes > 0 {
+            metrics.add_n(metric, &[path], n_bytes);
+        }
+        return body;
+    }
+    let (metrics, path) = (metrics.clone(), path.to_owned());
+    Body::from_stream(body.into_data_stream().inspect(move |piece| {
+        let _held = &held;
+        if let Ok(piece) = piece {
+            let n_bytes = u64::try_from(piece.len()).unwrap_or(u64::MAX);
+            metrics.add_n(metric, &[&path], n_bytes);
+        }
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use axum::{
+        body::{Bytes, to_bytes},
+        response::IntoResponse as _,
+        routing::{get, post},
+    };
+    use futures::stream;
+    use tower::ServiceExt as _;
+
+    use super::*;
+
+    fn service() -> (Router, Metrics) {
+        let metrics = Metrics::new("test_", &[METRICS]);
+        let pieces = async || {
+            let pieces = ["ab", "cde"].map(|text| Ok::<_, Infallible>(Bytes::from(text)));
+            Body::from_stream(stream::iter(pieces)).into_response()
+        };
+        let router = Router::new()
+            .route("/things/{id}/", post(async |body: Bytes| body))
+            .route("/pieces/", get(pieces))
+            .route("/busy/", get(async || StatusCode::TOO_MANY_REQUESTS))
+            .fallback(async || StatusCode::NOT_FOUND);
+        (counted(router, metrics.clone()), metrics)
+    }
+
+    async fn ask(router: &Router, method: &str, path: &str, body: &'static str) -> Response {
+        let request = Request::builder().method(method).uri(path).body(Body::from(body)).unwrap();
+        router.clone().oneshot(request).await.unwrap()
+    }
+
+    #[track_caller]
+    fn check(metrics: &Metrics, lines: &[&str]) {
+        let text = metrics.text();
+        for line in lines {
+            assert!(text.lines().any(|told| told == *line), "{line} is not in\n{text}");
+        }
+    }
+
+    #[tokio::test]
+    async fn requests_are_counted_by_route_and_what_callers_write_makes_no_label() {
+        let (router, metrics) = service();
+        ask(&router, "POST", "/things/7/", "12345").await;
+        ask(&router, "POST", "/things/8/", "123").await;
+        ask(&router, "GET", "/nowhere/at/all", "").await;
+        ask(&router, "GET", "/busy/", "").await;
+        ask(&router, "BREW", "/pieces/", "").await;
+        check(
+            &metrics,
+            &[
+                "test_http_requests_total{method=\"POST\",path=\"/things/{id}/\",code=\"200\"} 2",
+                "test_http_requests_total{method=\"GET\",path=\"other\",code=\"404\"} 1",
+                "test_http_requests_total{method=\"other\",path=\"/pieces/\",code=\"405\"} 1",
+                "test_http_request_bytes_total{path=\"/things/{id}/\"} 8",
+                "test_http_response_bytes_total{path=\"/things/{id}/\"} 8",
+                "test_http_request_seconds_count{path=\"/things/{id}/\"} 2",
+                "test_http_rate_limited_total 1",
+                "test_http_requests_under_way 0",
+            ],
+        );
+    }
+
+    #[tokio::test]
+    async fn a_streamed_answer_is_under_way_until_it_is_read_or_dropped() {
+        let (router, metrics) = service();
+        let response = ask(&router, "GET", "/pieces/", "").await;
+        check(&metrics, &["test_http_requests_under_way 1"]);
+        assert_eq!(to_bytes(response.into_body(), 100).await.unwrap(), "abcde");
+        check(
+            &metrics,
+            &[
+                "test_http_requests_under_way 0",
+                "test_http_response_bytes_total{path=\"/pieces/\"} 5",
+            ],
+        );
+        drop(ask(&router, "GET", "/pieces/", "").await);
+        check(&metrics, &["test_http_requests_under_way 0"]);
+    }
+}

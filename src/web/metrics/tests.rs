@@ -1,0 +1,86 @@
+use super::*;
+
+/// Three metrics for these tests, one of each kind that has a rule of its own.
+const TABLE: &[Metric] = &[
+    counter("asked", &["topic"], "Asked"),
+    gauge("open", &[], "Open"),
+    histogram("answer_seconds", &["path"], &[0.001, 0.01], "Answers"),
+    summary("took_milliseconds", "Took"),
+];
+
+const ASKED: Metric = TABLE[0];
+const OPEN: Metric = TABLE[1];
+const ANSWER: Metric = TABLE[2];
+const TOOK: Metric = TABLE[3];
+
+fn metrics() -> Metrics {
+    Metrics::new("test_", &[TABLE])
+}
+
+#[track_caller]
+fn check(metrics: &Metrics, lines: &[&str]) {
+    let text = metrics.text();
+    for line in lines {
+        assert!(text.lines().any(|told| told == *line), "{line} is not in\n{text}");
+    }
+}
+
+#[test]
+fn labels_are_escaped_and_what_was_never_counted_is_zero() {
+    let metrics = metrics();
+    metrics.add(ASKED, &["a\"b\\c\nd"]);
+    metrics.took(TOOK, Duration::from_millis(3));
+    check(
+        &metrics,
+        &[
+            "# HELP test_asked Asked.",
+            "# TYPE test_asked counter",
+            "test_asked{topic=\"a\\\"b\\\\c\\nd\"} 1",
+            "test_open 0",
+            "test_took_milliseconds_sum 3",
+            "test_took_milliseconds_count 1",
+        ],
+    );
+}
+
+#[test]
+fn a_histogram_counts_all_that_is_below_each_bound() {
+    let metrics = metrics();
+    for micros in [500, 1_000, 5_000, 1_000_000] {
+        metrics.took_by(ANSWER, &["/a"], Duration::from_micros(micros));
+    }
+    check(
+        &metrics,
+        &[
+            "# TYPE test_answer_seconds histogram",
+            "test_answer_seconds_bucket{path=\"/a\",le=\"0.001\"} 2",
+            "test_answer_seconds_bucket{path=\"/a\",le=\"0.01\"} 3",
+            "test_answer_seconds_bucket{path=\"/a\",le=\"+Inf\"} 4",
+            "test_answer_seconds_count{path=\"/a\"} 4",
+        ],
+    );
+}
+
+#[test]
+fn a_gauge_is_raised_for_as_long_as_its_guard_lives() {
+    let metrics = metrics();
+    let first = metrics.raised(OPEN);
+    let second = metrics.raised(OPEN);
+    check(&metrics, &["test_open 2"]);
+    drop(first);
+    check(&metrics, &["test_open 1"]);
+    drop(second);
+    check(&metrics, &["test_open 0"]);
+}
+
+#[test]
+fn others_choose_no_more_labels_than_are_kept() {
+    let metrics = metrics();
+    for n in 0..LABELS_MAX + 10 {
+        metrics.add(ASKED, &[&format!("topic-{n}")]);
+    }
+    let text = metrics.text();
+    let n_lines = text.lines().filter(|line| line.starts_with("test_asked{")).count();
+    assert_eq!(n_lines, LABELS_MAX + 1);
+    check(&metrics, &["test_asked{topic=\"other\"} 10"]);
+}

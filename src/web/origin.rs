@@ -1,0 +1,63 @@
+//! Whether a request was made by a page of this service: browsers say so, and other programs, which
+//! send no cookies unasked, say nothing.
+
+use axum::http::{
+    HeaderMap,
+    header::{HOST, ORIGIN},
+};
+
+use crate::cookies::Wire;
+
+/// The header in which newer browsers say how the page and the service relate.
+const FETCH_SITE: &str = "sec-fetch-site";
+
+/// Whether another site's page made the request. Then a cookie in it means nothing.
+#[must_use]
+pub fn is_foreign(headers: &HeaderMap) -> bool {
+    let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or_default());
+    if let Some(site) = text(FETCH_SITE) {
+        return !matches!(site, "same-origin" | "none");
+    }
+    let Some(origin) = text(ORIGIN.as_str()) else { return false };
+    let host = origin.split_once("://").map(|(_, host)| host);
+    host.is_none() || host != text(HOST.as_str())
+}
+
+/// How the page that made the request came, as far as its browser tells.
+#[must_use]
+pub fn wire(headers: &HeaderMap) -> Wire {
+    match headers.get(ORIGIN).map(|origin| origin.as_bytes().starts_with(b"https://")) {
+        Some(true) => Wire::Tls,
+        _ => Wire::Clear,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::{HeaderName, HeaderValue};
+
+    use super::*;
+
+    #[track_caller]
+    fn check(pairs: &[(&'static str, &'static str)], want: bool) {
+        let header = |&(name, value): &(&'static str, &'static str)| {
+            (HeaderName::from_static(name), HeaderValue::from_static(value))
+        };
+        let headers: HeaderMap = pairs.iter().map(header).collect();
+        assert_eq!(is_foreign(&headers), want, "{pairs:?}");
+    }
+
+    #[test]
+    fn another_sites_page_is_foreign_and_a_program_is_not() {
+        let host = ("host", "here:8081");
+        check(&[host], false);
+        check(&[host, ("origin", "http://here:8081")], false);
+        check(&[host, ("origin", "http://here:8082")], true);
+        check(&[host, ("origin", "https://evil.example")], true);
+        check(&[host, ("origin", "null")], true);
+        check(&[host, ("sec-fetch-site", "same-origin"), ("origin", "http://here:8081")], false);
+        check(&[host, ("sec-fetch-site", "none")], false);
+        check(&[host, ("sec-fetch-site", "cross-site")], true);
+        check(&[host, ("sec-fetch-site", "same-site"), ("origin", "http://here:8081")], true);
+    }
+}

@@ -1,0 +1,196 @@
+//! The bodies of accounts, sessions and API keys. Ours.
+
+use std::fmt;
+
+use model::key::ApiKey;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A text that is sent once and never shown: a password, or a new key. Its `Debug` is `…`.
+#[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct Secret(pub String);
+
+/// The body of `POST /api/accounts/sign_up` and `POST /api/accounts/log_in`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Credentials {
+    /// The account's name: a user name or an e-mail address, however its letters are cased.
+    pub name: String,
+    /// Its password.
+    pub password: Secret,
+}
+
+/// An account: the answer to signing up and logging in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AccountBody {
+    /// Its number.
+    pub id: i64,
+    /// Its name.
+    pub name: String,
+    /// When it was made.
+    pub created_at: String,
+}
+
+/// Every account: what `triptych keys account list --json` prints.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AccountsBody {
+    /// The oldest first.
+    pub accounts: Vec<AccountBody>,
+}
+
+/// The answer to `GET /api/accounts/me`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MeBody {
+    /// Who is logged in; null if nobody is.
+    pub account: Option<AccountBody>,
+    /// Whether anyone may sign up: `open` or `closed`.
+    pub sign_up: String,
+}
+
+/// The body of `DELETE /api/accounts/me`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Removal {
+    /// The password, once more.
+    pub password: Secret,
+}
+
+/// The body of `POST /api/accounts/password`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PasswordChange {
+    /// The password until now.
+    pub current: Secret,
+    /// The password from now on.
+    pub new: Secret,
+}
+
+/// The body of `POST /api/accounts/keys` and `PATCH /api/accounts/keys/{id}`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct KeyName {
+    /// What its owner calls the key.
+    pub name: String,
+}
+
+/// A key, without its secret.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct KeyBody {
+    /// Its number.
+    pub id: i64,
+    /// Whose it is; null for one that an operator made.
+    pub account_id: Option<i64>,
+    /// What its owner calls it.
+    pub name: String,
+    /// How it begins; null for one made before beginnings were kept.
+    pub prefix: Option<String>,
+    /// `valid` or `revoked`.
+    pub state: String,
+    /// When it was made.
+    pub created_at: String,
+    /// When it was last used, to the minute; null if never.
+    pub last_used_at: Option<String>,
+    /// When it was revoked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revoked_at: Option<String>,
+    /// Its own limits.
+    #[serde(default)]
+    pub limits: LimitsBody,
+}
+
+/// Keys, the newest first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct KeysBody {
+    /// The keys.
+    pub keys: Vec<KeyBody>,
+}
+
+/// A key and its secret, which is shown this once: the answer to creating and renewing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct KeyWithSecret {
+    /// The key.
+    #[serde(flatten)]
+    pub key: KeyBody,
+    /// What to send as `X-API-Key`.
+    pub api_key: Secret,
+}
+
+/// The limits of one key. What is left out is as the service has it for all; 0 is no limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct LimitsBody {
+    /// Requests in a second, over time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<u32>,
+    /// Requests at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub burst: Option<u32>,
+    /// Requests in a day of UTC.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests_per_day: Option<u64>,
+    /// Bytes in a day of UTC, of requests' and answers' bodies.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes_per_day: Option<u64>,
+}
+
+/// A session: a browser that is logged in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SessionBody {
+    /// Its number.
+    pub id: i64,
+    /// When it was begun.
+    pub created_at: String,
+    /// When it ends by itself.
+    pub expires_at: String,
+    /// What the browser calls itself.
+    pub client: String,
+    /// Whether it is the one that asks.
+    pub is_current: bool,
+}
+
+/// The answer to `GET /api/accounts/sessions`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SessionsBody {
+    /// The newest first.
+    pub sessions: Vec<SessionBody>,
+}
+
+/// How much there was of something that is done now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DoneBody {
+    /// How many sessions ended, or keys were revoked.
+    pub n_done: u64,
+}
+
+/// The body of `POST /api/accounts/verify`, from a service of another machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct VerifyRequest {
+    /// The SHA-256 of the key's text, as 64 hexadecimal digits: the key itself does not travel.
+    pub key_hash: String,
+}
+
+/// The answer to `POST /api/accounts/verify`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct VerifyResponse {
+    /// The key, if it exists and is not revoked.
+    pub key: Option<VerifiedBody>,
+}
+
+/// What a service needs to know of a good key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct VerifiedBody {
+    /// The key's number.
+    pub id: i64,
+    /// Whose it is; null for one that an operator made.
+    pub account_id: Option<i64>,
+    /// Its own limits.
+    pub limits: LimitsBody,
+}
+
+impl From<&ApiKey> for Secret {
+    fn from(key: &ApiKey) -> Self {
+        Self(key.reveal().to_owned())
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("…")
+    }
+}

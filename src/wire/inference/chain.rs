@@ -1,0 +1,465 @@
+//! The chain's own messages, beside the bundle: submissions, losses, regrets, windows and scores.
+//!
+//! As its gateway writes them: whole numbers of 64 bits and decimals are texts, a message that is
+//! not there is null.
+
+use model::{bundle::Bundle, topic::Address};
+use serde::{Deserialize, Serialize};
+
+/// One inference as a worker submitted it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InferenceBody {
+    /// The topic.
+    pub topic_id: String,
+    /// The nonce.
+    pub block_height: String,
+    /// Whose.
+    pub inferer: String,
+    /// Its value on a topic with one output; 0 on others.
+    pub value: String,
+    /// One value for each label.
+    pub values: Vec<String>,
+    /// Always empty: nothing of the kind is taken.
+    pub extra_data: Option<String>,
+    /// Always empty: nothing of the kind is taken.
+    pub proof: String,
+}
+
+/// Inferences of one nonce.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Inferences {
+    /// By worker.
+    pub inferences: Vec<InferenceBody>,
+}
+
+/// The answer to `inferences/{topic_id}/{block_height}`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InferencesAtBlock {
+    /// What was submitted.
+    pub inferences: Inferences,
+}
+
+/// The answer to `latest_inferences/{topic_id}`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LatestInferences {
+    /// What was submitted.
+    pub inferences: Inferences,
+    /// For which nonce.
+    pub block_height: String,
+}
+
+/// The answer to `topics/{topic_id}/workers/{worker_address}/latest_input_inference`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LatestInputInference {
+    /// The newest one.
+    pub latest_input_inference: InferenceBody,
+}
+
+/// The same up to v9.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LatestInference {
+    /// The newest one.
+    pub latest_inference: InferenceBody,
+}
+
+/// The loss that a forecaster expects of one inferer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ForecastElement {
+    /// Of whom.
+    pub inferer: String,
+    /// The loss.
+    pub value: String,
+}
+
+/// One forecast.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ForecastBody {
+    /// The topic.
+    pub topic_id: String,
+    /// The nonce.
+    pub block_height: String,
+    /// Whose.
+    pub forecaster: String,
+    /// What it expects.
+    pub forecast_elements: Vec<ForecastElement>,
+    /// Always empty: nothing of the kind is taken.
+    pub extra_data: Option<String>,
+}
+
+/// Forecasts of one nonce.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Forecasts {
+    /// By worker.
+    pub forecasts: Vec<ForecastBody>,
+}
+
+/// The answer to `forecasts/{topic_id}/{block_height}`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ForecastsAtBlock {
+    /// What was submitted.
+    pub forecasts: Forecasts,
+}
+
+/// A nonce.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Nonce {
+    /// The height.
+    pub block_height: String,
+}
+
+/// Several.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NonceList<N> {
+    /// Oldest first.
+    pub nonces: Vec<N>,
+}
+
+/// The answer to the lists of nonces and windows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Nonces<N> {
+    /// The nonces.
+    pub nonces: NonceList<N>,
+}
+
+/// A nonce that reputers report for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReputerNonce {
+    /// The nonce.
+    pub reputer_nonce: Nonce,
+}
+
+/// A number for an actor.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkerValue {
+    /// Whose.
+    pub worker: String,
+    /// The number.
+    pub value: String,
+}
+
+/// A forecaster's numbers without each inferer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OneOutInfererForecasterValues {
+    /// The forecaster.
+    pub forecaster: String,
+    /// By inferer left out.
+    pub one_out_inferer_values: Vec<WorkerValue>,
+}
+
+/// One number for every quantity: losses, or the values of a bundle up to v9.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ValueBundle {
+    /// The topic.
+    pub topic_id: String,
+    /// The nonce.
+    pub reputer_request_nonce: ReputerNonce,
+    /// Who reports; empty for the network itself.
+    pub reputer: String,
+    /// Always empty: nothing of the kind is taken.
+    pub extra_data: Option<String>,
+    /// Of the combined value.
+    pub combined_value: String,
+    /// Of each inferer.
+    pub inferer_values: Vec<WorkerValue>,
+    /// Of what each forecaster implies.
+    pub forecaster_values: Vec<WorkerValue>,
+    /// Of the naive value.
+    pub naive_value: String,
+    /// Without each inferer.
+    pub one_out_inferer_values: Vec<WorkerValue>,
+    /// Without each forecaster.
+    pub one_out_forecaster_values: Vec<WorkerValue>,
+    /// With each forecaster alone.
+    pub one_in_forecaster_values: Vec<WorkerValue>,
+    /// Of what each forecaster implies without each inferer.
+    pub one_out_inferer_forecaster_values: Vec<OneOutInfererForecasterValues>,
+}
+
+/// The answer to `latest_network_inferences` in v9.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LatestNetworkInferencesV9 {
+    /// The bundle, one number for each quantity.
+    pub network_inferences: ValueBundle,
+    /// The block at which it was made.
+    pub inference_block_height: String,
+}
+
+/// The answer to the queries at a block, in either version.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NetworkInferencesAtBlock<B> {
+    /// The bundle.
+    pub network_inferences: B,
+}
+
+/// The answer to `network_loss/{topic_id}/{block_height}`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NetworkLoss {
+    /// The losses.
+    pub loss_bundle: ValueBundle,
+}
+
+/// The answer to `reputer_loss_bundles/{topic_id}/{block_height}`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReputerLossBundles {
+    /// One for each reputer.
+    pub loss_bundles: Vec<ValueBundle>,
+}
+
+/// A number, and when it was computed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TimestampedValue {
+    /// The nonce.
+    pub block_height: String,
+    /// The number.
+    pub value: String,
+}
+
+/// The answer to the queries for a regret.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RegretResponse {
+    /// The regret.
+    pub regret: TimestampedValue,
+}
+
+/// The answer to `latest_regret_stdnorm/{topic_id}`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ValueResponse {
+    /// The number.
+    pub value: String,
+}
+
+/// The answer to the queries for a weight.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WeightResponse {
+    /// The weight, 0 to 1.
+    pub weight: String,
+}
+
+/// A score.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ScoreBody {
+    /// The topic.
+    pub topic_id: String,
+    /// The nonce.
+    pub block_height: String,
+    /// Whose.
+    pub address: String,
+    /// The score.
+    pub score: String,
+}
+
+/// The answer to the queries for one score.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ScoreResponse {
+    /// The score.
+    pub score: ScoreBody,
+}
+
+/// Several scores.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Scores {
+    /// By actor, or newest first.
+    pub scores: Vec<ScoreBody>,
+}
+
+/// The answer to the queries for scores at a block.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ScoresAtBlock {
+    /// By actor.
+    pub scores: Scores,
+}
+
+/// The answer to the counts of inclusions.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CountResponse {
+    /// In how many epochs.
+    pub count: String,
+}
+
+/// The answer to `topic_exists/{topic_id}`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TopicExists {
+    /// Whether it does.
+    pub exists: bool,
+}
+
+/// The answer to `is_topic_active/{topic_id}`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IsTopicActive {
+    /// Whether epochs open.
+    pub is_active: bool,
+}
+
+/// The answer to `next_churning_block_by_topic_id/{topic_id}`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NextChurningBlock {
+    /// When the next epoch opens.
+    pub block_height: String,
+}
+
+/// The answer to `is_worker_nonce_unfulfilled/{topic_id}/{block_height}`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IsWorkerNonceUnfulfilled {
+    /// Whether the epoch is open.
+    pub is_worker_nonce_unfulfilled: bool,
+}
+
+/// The answer to `is_reputer_nonce_unfulfilled/{topic_id}/{block_height}`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IsReputerNonceUnfulfilled {
+    /// Whether the epoch is to be learned from.
+    pub is_reputer_nonce_unfulfilled: bool,
+}
+
+/// The answer to the states of windows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "the chain's message has them")]
+pub struct WindowStatus {
+    /// Whether a window is open.
+    pub is_open: bool,
+    /// The nonce of the open one, else of the newest.
+    pub current_nonce_block_height: String,
+    /// Its first block.
+    pub window_start_block: String,
+    /// Its last block.
+    pub window_end_block: String,
+    /// The first block of the one after it.
+    pub next_window_start_block: String,
+    /// The last block of the one after it.
+    pub next_window_end_block: String,
+    /// Whether the address asked about ever took part.
+    pub is_registered: bool,
+    /// Whether it may: always, if it is an address.
+    pub is_whitelisted: bool,
+    /// Whether epochs open.
+    pub is_topic_active: bool,
+}
+
+/// When an actor's work was last taken.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Commit {
+    /// At which height.
+    pub block_height: String,
+    /// For which nonce.
+    pub nonce: Nonce,
+}
+
+/// The answer to the queries for last commits.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LastCommit {
+    /// The newest; null before the first.
+    pub last_commit: Option<Commit>,
+}
+
+/// The answer to `topic_reward_nonce/{topic_id}`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RewardNonce {
+    /// The nonce learned from last; 0 before the first.
+    pub nonce: String,
+}
+
+/// Where the next page is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pagination {
+    /// Null: there is one page.
+    pub next_key: Option<String>,
+}
+
+/// The answer to `active_topics_at_block/{block_height}`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ActiveTopics {
+    /// Those whose epochs open.
+    pub topics: Vec<super::TopicBody>,
+    /// Where the next page is.
+    pub pagination: Pagination,
+}
+
+/// A bundle has several labels, which a form with one number has no place for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("write a bundle of several labels as single numbers")]
+pub struct LabelsError;
+
+impl Nonce {
+    /// The nonce at `height`.
+    #[must_use]
+    pub fn at(height: u64) -> Self {
+        Self { block_height: height.to_string() }
+    }
+}
+
+impl ReputerNonce {
+    /// The nonce at `height`.
+    #[must_use]
+    pub fn at(height: u64) -> Self {
+        Self { reputer_nonce: Nonce::at(height) }
+    }
+}
+
+impl<N> Nonces<N> {
+    /// All of `nonces`.
+    pub fn of(nonces: impl IntoIterator<Item = N>) -> Self {
+        Self { nonces: NonceList { nonces: nonces.into_iter().collect() } }
+    }
+}
+
+impl TryFrom<Bundle> for ValueBundle {
+    type Error = LabelsError;
+
+    fn try_from(bundle: Bundle) -> Result<Self, Self::Error> {
+        let only = |mut values: Vec<model::bundle::LabeledValue>| match values.pop() {
+            Some(value) if values.is_empty() => Ok(value.value),
+            _ => Err(LabelsError),
+        };
+        let pair = |worker: Address, values| {
+            Ok(WorkerValue { worker: worker.to_string(), value: only(values)? })
+        };
+        let mut one_out_inferer_forecaster_values: Vec<OneOutInfererForecasterValues> = Vec::new();
+        for out in bundle.one_out_inferer_forecaster_values {
+            let value = pair(out.withheld_inferer, out.combined_inference)?;
+            let forecaster = out.forecaster.to_string();
+            match one_out_inferer_forecaster_values.last_mut() {
+                Some(last) if last.forecaster == forecaster => {
+                    last.one_out_inferer_values.push(value);
+                }
+                _ => one_out_inferer_forecaster_values.push(OneOutInfererForecasterValues {
+                    forecaster,
+                    one_out_inferer_values: vec![value],
+                }),
+            }
+        }
+        Ok(Self {
+            topic_id: bundle.topic_id.to_string(),
+            reputer_request_nonce: ReputerNonce::at(bundle.nonce),
+            reputer: String::new(),
+            extra_data: None,
+            combined_value: only(bundle.combined_value)?,
+            naive_value: only(bundle.naive_value)?,
+            inferer_values: bundle
+                .inferer_values
+                .into_iter()
+                .map(|own| pair(own.worker, own.values))
+                .collect::<Result<_, _>>()?,
+            forecaster_values: bundle
+                .forecaster_values
+                .into_iter()
+                .map(|own| pair(own.worker, own.values))
+                .collect::<Result<_, _>>()?,
+            one_out_inferer_values: bundle
+                .one_out_inferer_values
+                .into_iter()
+                .map(|out| pair(out.withheld_inferer, out.combined_inference))
+                .collect::<Result<_, _>>()?,
+            one_out_forecaster_values: bundle
+                .one_out_forecaster_values
+                .into_iter()
+                .map(|out| pair(out.withheld_forecaster, out.combined_inference))
+                .collect::<Result<_, _>>()?,
+            one_in_forecaster_values: bundle
+                .one_in_forecaster_values
+                .into_iter()
+                .map(|one| pair(one.forecaster, one.combined_inference))
+                .collect::<Result<_, _>>()?,
+            one_out_inferer_forecaster_values,
+        })
+    }
+}

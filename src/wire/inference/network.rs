@@ -1,0 +1,223 @@
+//! Our own bodies of a network: settings of topics, submissions, and what stands beside a bundle.
+
+use std::collections::BTreeMap;
+
+use model::topic::SINGLE_LABEL;
+use serde::{Deserialize, Serialize};
+
+use super::{LabeledValueBody, NetworkInferences, cases::Decimal};
+
+/// The function that workers of a cluster run to infer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PredictorSettings {
+    /// Its name or content id.
+    pub function: String,
+    /// The file to run inside it.
+    pub method: String,
+    /// The subgroup whose workers run it; any worker without.
+    #[serde(default)]
+    pub subgroup: Option<String>,
+    /// How many workers are asked; 1 where it does not say.
+    #[serde(default)]
+    pub n_nodes: Option<u32>,
+    /// How many of the newest rows they read; 100 where it does not say.
+    #[serde(default)]
+    pub n_rows: Option<u32>,
+    /// Their environment.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+}
+
+/// A topic's settings. What is left out is as on most topics of the chain.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TopicSettings {
+    /// What it predicts, for people.
+    pub metadata: String,
+    /// `regression` or `classification`, or the chain's names of them.
+    pub topic_type: Option<String>,
+    /// `single` or `multi`, or the chain's names of them.
+    pub output_arity: Option<String>,
+    /// The labels taken; empty where any is.
+    pub label_whitelist: Vec<String>,
+    /// Whether labels differ by case.
+    pub label_case_sensitive: bool,
+    /// What a label that was not submitted is.
+    pub label_default_value: Option<Decimal>,
+    /// The most labels of one payload.
+    pub max_labels_per_submission: Option<u32>,
+    /// Whether values must sum to 1.
+    pub require_unity: bool,
+    /// How far a sum may be from 1.
+    pub unity_tolerance: Option<Decimal>,
+    /// `mse`, `mae`, `huber`, `logcosh` or `ce`.
+    pub loss_method: Option<String>,
+    /// Whether losses are used as they are, not as logarithms.
+    pub allow_negative: bool,
+    /// The least loss that is told from none.
+    pub loss_floor: Option<Decimal>,
+    /// `mad-v0.17` or `stdev-oct2024`.
+    pub algorithm: Option<String>,
+    /// How sharply the best are preferred.
+    pub p_norm: Option<Decimal>,
+    /// The center of the weights' potential.
+    pub c_norm: Option<Decimal>,
+    /// The share of the newest loss in a regret.
+    pub alpha_regret: Option<Decimal>,
+    /// What keeps the scale of regrets from zero.
+    pub epsilon: Option<Decimal>,
+    /// The share of the newest score in its moving average.
+    pub merit_sortition_alpha: Option<Decimal>,
+    /// The quantile of scores below which inferers would rest.
+    pub active_inferer_quantile: Option<Decimal>,
+    /// The quantile of scores below which forecasters would rest.
+    pub active_forecaster_quantile: Option<Decimal>,
+    /// The quantile of scores below which reputers would rest.
+    pub active_reputer_quantile: Option<Decimal>,
+    /// How many experienced actors set the regret of newcomers; 10 on the chain.
+    pub min_experienced: Option<u32>,
+    /// Blocks in an epoch.
+    pub epoch_length: Option<u64>,
+    /// Blocks in which workers may submit; half the epoch where it does not say.
+    pub worker_submission_window: Option<u64>,
+    /// Blocks from an epoch's start until its truth is asked for; the epoch's length where it does
+    /// not say.
+    pub ground_truth_lag: Option<u64>,
+    /// The dataset that truth comes from.
+    pub dataset: String,
+    /// Its column.
+    pub column: String,
+    /// How far ahead the column is predicted, in seconds of the dataset's time.
+    pub horizon_seconds: u64,
+    /// For `up`, `down` and `flat`: the relative move that is still flat.
+    pub direction_threshold: Option<Decimal>,
+    /// Who infers by itself; nobody without.
+    pub predictor: Option<PredictorSettings>,
+}
+
+/// Whether a topic's epochs open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TopicActive {
+    /// Whether they do.
+    pub active: bool,
+}
+
+/// What a worker submits for one epoch.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SubmissionBody {
+    /// The nonce; the open one where it does not say. A number or a text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nonce: Option<Decimal>,
+    /// Tells several workers of one key apart; each has an address of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Its value on a topic with one output.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub value: Option<Decimal>,
+    /// Its values by label.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub values: BTreeMap<String, Decimal>,
+    /// The losses it expects of inferers, by address.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub forecast: BTreeMap<String, Decimal>,
+}
+
+impl SubmissionBody {
+    /// Its values by label.
+    pub fn labeled(&self) -> impl Iterator<Item = (String, String)> + '_ {
+        let one = self.value.iter().map(|value| (SINGLE_LABEL.to_owned(), value.0.clone()));
+        one.chain(self.values.iter().map(|(label, value)| (label.clone(), value.0.clone())))
+    }
+}
+
+/// The answer to a submission: it is kept.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Accepted {
+    /// The topic.
+    pub topic_id: u64,
+    /// The epoch.
+    pub nonce: u64,
+    /// The address that it counts for.
+    pub worker: String,
+    /// The last block of the window.
+    pub window_end_block: u64,
+}
+
+/// Where the values of a label lie, counted by their weights.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IntervalBody {
+    /// The label.
+    pub label_name: String,
+    /// The percentiles, 0 to 100.
+    pub percentiles: Vec<String>,
+    /// The value at each.
+    pub values: Vec<String>,
+}
+
+/// How much each actor counted, 0 to 1, by address.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct WeightsBody {
+    /// Inferers.
+    pub inferers: BTreeMap<String, String>,
+    /// Forecasters.
+    pub forecasters: BTreeMap<String, String>,
+}
+
+/// The newest bundle of a topic, with what follows from the same regrets.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LatestBody {
+    /// The bundle, with every array.
+    pub network_inferences: NetworkInferences,
+    /// How much each actor counted for it.
+    pub weights: WeightsBody,
+    /// Where the values lie, for each label; empty where there are no weights.
+    pub confidence_intervals: Vec<IntervalBody>,
+    /// Whether outliers were found, so that the resistant bundle is another.
+    pub has_outliers: bool,
+    /// When the epoch closed, in RFC 3339.
+    pub closed_at: String,
+}
+
+/// One number of the newest bundle.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ScalarBody {
+    /// The topic.
+    pub topic_id: u64,
+    /// The nonce.
+    pub nonce: u64,
+    /// The label.
+    pub label_name: String,
+    /// The combined value.
+    pub value: String,
+}
+
+/// A page of a topic's past bundles.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NetworkInferencesPage {
+    /// Oldest first.
+    pub network_inferences: Vec<NetworkInferences>,
+    /// What `to` is on the page before this one; null on the oldest.
+    pub next_to: Option<String>,
+}
+
+/// One past epoch with all that led to it and came of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EpochBody {
+    /// The bundle, with every array.
+    pub network_inferences: NetworkInferences,
+    /// How much each actor counted for it.
+    pub weights: WeightsBody,
+    /// Where the values lie.
+    pub confidence_intervals: Vec<IntervalBody>,
+    /// What came true; empty until it is known.
+    pub truth: Vec<LabeledValueBody>,
+    /// What it cost each quantity; null until it is known.
+    pub losses: Option<super::chain::ValueBundle>,
+    /// How much worse it would have been without each inferer.
+    pub inferer_scores: BTreeMap<String, String>,
+    /// How much worse it would have been without each forecaster.
+    pub forecaster_scores: BTreeMap<String, String>,
+}

@@ -1,0 +1,159 @@
+//! The chain's queries, in its own families. A family is answered in one file, named as it is here.
+
+/// Bundles: of the newest epoch without its outliers, and of the epoch at a block.
+pub mod bundles {
+    /// The newest bundle without outliers.
+    pub const LATEST_OUTLIER_RESISTANT: &str =
+        "/emissions/{version}/latest_network_inferences_outlier_resistant/{topic_id}";
+    /// The bundle of one nonce.
+    pub const AT_BLOCK: &str =
+        "/emissions/{version}/network_inferences/{topic_id}/last_inference/{block_height}";
+    /// The bundle of one nonce without outliers.
+    pub const AT_BLOCK_OUTLIER_RESISTANT: &str = "/emissions/{version}/network_inferences_outlier_resistant/{topic_id}/last_inference/{block_height}";
+}
+
+/// Submissions, as they came.
+pub mod submissions {
+    /// The inferences of one nonce.
+    pub const INFERENCES: &str = "/emissions/{version}/inferences/{topic_id}/{block_height}";
+    /// The inferences of the newest nonce that closed.
+    pub const LATEST_INFERENCES: &str = "/emissions/{version}/latest_inferences/{topic_id}";
+    /// The forecasts of one nonce.
+    pub const FORECASTS: &str = "/emissions/{version}/forecasts/{topic_id}/{block_height}";
+    /// A worker's newest inference.
+    pub const LATEST_INPUT_INFERENCE: &str =
+        "/emissions/{version}/topics/{topic_id}/workers/{worker}/latest_input_inference";
+    /// The same as it was called up to v9.
+    pub const LATEST_INFERENCE: &str =
+        "/emissions/{version}/topics/{topic_id}/workers/{worker}/latest_inference";
+}
+
+/// Losses, and the regrets that follow from them.
+pub mod losses {
+    /// The network's losses of one nonce.
+    pub const NETWORK_LOSS: &str = "/emissions/{version}/network_loss/{topic_id}/{block_height}";
+    /// What each reputer reported for one nonce.
+    pub const REPUTER_LOSS_BUNDLES: &str =
+        "/emissions/{version}/reputer_loss_bundles/{topic_id}/{block_height}";
+    /// An inferer's regret.
+    pub const INFERER_REGRET: &str =
+        "/emissions/{version}/inferer_network_regret/{topic_id}/{actor_id}";
+    /// A forecaster's regret.
+    pub const FORECASTER_REGRET: &str =
+        "/emissions/{version}/forecaster_network_regret/{topic_id}/{worker}";
+    /// A regret with one forecaster alone.
+    pub const ONE_IN_FORECASTER_REGRET: &str =
+        "/emissions/{version}/one_in_forecaster_network_regret/{topic_id}/{forecaster}/{inferer}";
+    /// An inferer's regret against the naive value; `?topic_id=&inferer=`.
+    pub const NAIVE_REGRET: &str = "/emissions/{version}/naive_inferer_network_regret";
+    /// An inferer's regret without another; `?topic_id=&one_out_inferer=&inferer=`.
+    pub const ONE_OUT_INFERER_INFERER_REGRET: &str =
+        "/emissions/{version}/one_out_inferer_inferer_network_regret";
+    /// A forecaster's regret without an inferer; `?topic_id=&one_out_inferer=&forecaster=`.
+    pub const ONE_OUT_INFERER_FORECASTER_REGRET: &str =
+        "/emissions/{version}/one_out_inferer_forecaster_network_regret";
+    /// An inferer's regret without a forecaster; `?topic_id=&one_out_forecaster=&inferer=`.
+    pub const ONE_OUT_FORECASTER_INFERER_REGRET: &str =
+        "/emissions/{version}/one_out_forecaster_inferer_network_regret";
+    /// A forecaster's regret without another; `?topic_id=&one_out_forecaster=&forecaster=`.
+    pub const ONE_OUT_FORECASTER_FORECASTER_REGRET: &str =
+        "/emissions/{version}/one_out_forecaster_forecaster_network_regret";
+}
+
+/// Weights, as they follow from the newest regrets.
+pub mod weights {
+    /// The scale of regrets.
+    pub const REGRET_STDNORM: &str = "/emissions/{version}/latest_regret_stdnorm/{topic_id}";
+    /// An inferer's share.
+    pub const INFERER_WEIGHT: &str =
+        "/emissions/{version}/latest_inferer_weight/{topic_id}/{actor_id}";
+    /// A forecaster's share.
+    pub const FORECASTER_WEIGHT: &str =
+        "/emissions/{version}/latest_forecaster_weight/{topic_id}/{actor_id}";
+}
+
+/// Topics and their windows.
+pub mod windows {
+    /// The chain's parameters.
+    pub const PARAMS: &str = "/emissions/{version}/params";
+    /// Whether there is such a topic.
+    pub const TOPIC_EXISTS: &str = "/emissions/{version}/topic_exists/{topic_id}";
+    /// Whether its epochs open.
+    pub const IS_TOPIC_ACTIVE: &str = "/emissions/{version}/is_topic_active/{topic_id}";
+    /// The topics whose epochs open.
+    pub const ACTIVE_TOPICS: &str = "/emissions/{version}/active_topics_at_block/{block_height}";
+    /// When the next epoch opens.
+    pub const NEXT_CHURNING_BLOCK: &str =
+        "/emissions/{version}/next_churning_block_by_topic_id/{topic_id}";
+    /// Whether an epoch is open.
+    pub const IS_WORKER_NONCE_UNFULFILLED: &str =
+        "/emissions/{version}/is_worker_nonce_unfulfilled/{topic_id}/{block_height}";
+    /// Whether an epoch is to be learned from.
+    pub const IS_REPUTER_NONCE_UNFULFILLED: &str =
+        "/emissions/{version}/is_reputer_nonce_unfulfilled/{topic_id}/{block_height}";
+    /// The epochs that are open.
+    pub const UNFULFILLED_WORKER_NONCES: &str =
+        "/emissions/{version}/unfulfilled_worker_nonces/{topic_id}";
+    /// The epochs that are to be learned from.
+    pub const UNFULFILLED_REPUTER_NONCES: &str =
+        "/emissions/{version}/unfulfilled_reputer_nonces/{topic_id}";
+    /// The epochs that take submissions now.
+    pub const OPEN_WORKER_WINDOWS: &str =
+        "/emissions/{version}/open_worker_submission_windows/{topic_id}";
+    /// The epochs whose truth is asked for now.
+    pub const OPEN_REPUTER_WINDOWS: &str =
+        "/emissions/{version}/open_reputer_submission_windows/{topic_id}";
+    /// Where workers stand; `?address=`.
+    pub const WORKER_WINDOW_STATUS: &str =
+        "/emissions/{version}/worker_submission_window_status/{topic_id}";
+    /// Where reputers stand; `?address=`.
+    pub const REPUTER_WINDOW_STATUS: &str =
+        "/emissions/{version}/reputer_submission_window_status/{topic_id}";
+    /// The newest epoch that closed.
+    pub const LAST_WORKER_COMMIT: &str =
+        "/emissions/{version}/topic_last_worker_commit_info/{topic_id}";
+    /// The newest epoch that was learned from.
+    pub const LAST_REPUTER_COMMIT: &str =
+        "/emissions/{version}/topic_last_reputer_commit_info/{topic_id}";
+    /// The nonce learned from last.
+    pub const REWARD_NONCE: &str = "/emissions/{version}/topic_reward_nonce/{topic_id}";
+}
+
+/// Scores.
+pub mod scores {
+    /// The moving average of an inferer's scores.
+    pub const INFERER_EMA: &str = "/emissions/{version}/inferer_score_ema/{topic_id}/{inferer}";
+    /// The moving average of a forecaster's scores.
+    pub const FORECASTER_EMA: &str =
+        "/emissions/{version}/forecaster_score_ema/{topic_id}/{forecaster}";
+    /// The moving average of a reputer's scores.
+    pub const REPUTER_EMA: &str = "/emissions/{version}/reputer_score_ema/{topic_id}/{reputer}";
+    /// Inferers' scores up to a block, newest first.
+    pub const INFERERS_UNTIL: &str =
+        "/emissions/{version}/inference_scores_until_block/{topic_id}/{block_height}";
+    /// Forecasters' scores up to a block, newest first.
+    pub const FORECASTERS_UNTIL: &str =
+        "/emissions/{version}/forecast_scores_until_block/{topic_id}/{block_height}";
+    /// Inferers' scores of one nonce.
+    pub const INFERERS_AT: &str =
+        "/emissions/{version}/worker_inference_scores_at_block/{topic_id}/{block_height}";
+    /// Forecasters' scores of one nonce.
+    pub const FORECASTERS_AT: &str =
+        "/emissions/{version}/worker_forecast_scores_at_block/{topic_id}/{block_height}";
+    /// Reputers' scores of one nonce.
+    pub const REPUTERS_AT: &str =
+        "/emissions/{version}/reputers_scores_at_block/{topic_id}/{block_height}";
+    /// The lowest average of an inferer.
+    pub const LOWEST_INFERER: &str = "/emissions/{version}/current_lowest_inferer_score/{topic_id}";
+    /// The lowest average of a forecaster.
+    pub const LOWEST_FORECASTER: &str =
+        "/emissions/{version}/current_lowest_forecaster_score/{topic_id}";
+    /// The lowest average of a reputer.
+    pub const LOWEST_REPUTER: &str = "/emissions/{version}/current_lowest_reputer_score/{topic_id}";
+    /// In how many epochs an inferer took part.
+    pub const INFERER_INCLUSIONS: &str =
+        "/emissions/{version}/count_inferer_inclusions_in_topic/{topic_id}/{address}";
+    /// In how many epochs a forecaster took part.
+    pub const FORECASTER_INCLUSIONS: &str =
+        "/emissions/{version}/count_forecaster_inclusions_in_topic/{topic_id}/{address}";
+}

@@ -1,0 +1,59 @@
+"""Schemathesis against the service's own description of itself."""
+
+import pathlib
+import re
+import subprocess
+import sys
+
+import requests
+
+HERE = pathlib.Path(__file__).parent
+
+def check(service):
+    page = requests.get(f"{service.url}/api/docs/", timeout=15)
+    assert page.status_code == 200 and "/api/rows/bulk_download/" in page.text
+    metrics = requests.get(f"{service.url}/metrics", timeout=15)
+    assert metrics.headers["content-type"].startswith("text/plain; version=0.0.4"), metrics.headers
+    prometheus(metrics.text)
+    command = [
+        str(pathlib.Path(sys.executable).parent / "schemathesis"),
+        "--config-file",
+        str(HERE / "schemathesis.toml"),
+        "run",
+        f"{service.url}/api/openapi.json",
+        "--header",
+        f"X-API-Key: {service.owner}",
+        "--phases=examples,coverage,fuzzing",
+        "--max-examples=25",
+        "--seed=20260730",
+        "--workers=1",
+        "--request-timeout=30",
+        "--continue-on-failure",
+        "--warnings=off",
+        "--no-color",
+    ]
+    # Its folder is where it would write what it remembers.
+    ran = subprocess.run(command, cwd=service.folder.name, capture_output=True, text=True)
+    summary = re.findall(r"Test cases:\s+(.*)", ran.stdout)
+    assert ran.returncode == 0, ran.stdout[-20000:] + ran.stderr[-2000:]
+    assert summary, ran.stdout[-2000:]
+    print(f"   schemathesis: {summary[0].strip()}")
+
+
+def prometheus(text):
+    """Reads the format line by line: a type before its values, labels that are closed."""
+    types, n_values = {}, 0
+    value = re.compile(r'^([a-zA-Z_:][\w:]*)(\{(?:[a-zA-Z_]\w*="(?:[^"\\]|\\.)*",?)*\})? ([-+.\dInfNae]+)$')
+    for line in text.splitlines():
+        if line.startswith("# TYPE "):
+            _, _, name, kind = line.split(" ")
+            assert name not in types, f"{name} is told twice"
+            types[name] = kind
+        elif not line.startswith("#"):
+            read = value.match(line)
+            assert read, line
+            name = read[1]
+            base = re.sub(r"_(bucket|sum|count)$", "", name)
+            assert name in types or types.get(base) in ("histogram", "summary"), line
+            n_values += 1
+    assert n_values > 20, text

@@ -1,0 +1,64 @@
+//! `triptych datasets list`, `show`, `rows`, `create`, `tags`, `delete`: looking and tidying up.
+
+use serde_json::Value;
+
+use super::{insert, minute_row, timestamp};
+use crate::support::{command::Home, datasets::Service};
+
+#[tokio::test]
+async fn a_dataset_is_created_listed_shown_and_read() {
+    let service = Service::start();
+    let home = service.home();
+    let create = ["datasets", "create", "btc usd", "--column", "close", "--column", "n:integer"];
+    let about = ["--description", "Bitcoin", "--metadata", "ticker=btc", "--tag", "public"];
+    let id = home.done(&[&create[..], &about].concat()).trim().to_owned();
+    let rows: Vec<_> = (0..3)
+        .map(|minute| {
+            let mut row = minute_row(minute);
+            row["values"] = serde_json::json!({"close": row["values"]["close"], "n": minute});
+            row
+        })
+        .collect();
+    insert(&service.http(), id.parse().unwrap(), &rows).await;
+
+    let listed = home.done(&["datasets", "list"]);
+    assert!(listed.contains("btc usd  Bitcoin"), "{listed}");
+    for arguments in [&["--search", "bitco"][..], &["--field", "ticker=btc"]] {
+        let line = home.done(&[&["datasets", "list", "--json"], arguments].concat());
+        let dataset: Value = serde_json::from_str(&line).unwrap();
+        assert_eq!((dataset["name"].as_str(), &dataset["id"].to_string()), (Some("btc usd"), &id));
+    }
+    for name in ["btc usd", &id] {
+        let shown = home.done(&["datasets", "show", name]);
+        for want in ["tags         public", "  ticker=btc", "integer  n  2", "owner: read, write"] {
+            assert!(shown.contains(want), "`{want}`: {shown}");
+        }
+    }
+    let rows = home.done(&["datasets", "rows", "btc usd", "--limit", "2"]);
+    let want = format!(
+        "timestamp             close  n\n{}    102  2\n{}    101  1\n",
+        timestamp(2),
+        timestamp(1)
+    );
+    assert_eq!(rows, want);
+    let lines = home.done(&["datasets", "rows", "btc usd", "--json", "--ascending"]);
+    let first: Value = serde_json::from_str(lines.lines().next().unwrap()).unwrap();
+    assert_eq!(first, serde_json::json!({"close": 100, "n": 0, "timestamp": timestamp(0)}));
+    let buckets = home.done(&["datasets", "rows", "btc usd", "--resolution", "1h"]);
+    assert!(buckets.contains("count") && buckets.lines().count() == 2, "{buckets}");
+}
+
+#[test]
+fn a_key_is_never_told_and_its_lack_is() {
+    let service = Service::start();
+    let keyless = Home::new().with("TRIPTYCH_DATASETS", &service.address());
+    let why = keyless.fails(&["datasets", "list"]);
+    assert!(why.contains("TRIPTYCH_API_KEY"), "{why}");
+    let path = keyless.write("key", format!("{}\n", service.key()).as_bytes());
+    let said = keyless.run(&["datasets", "list", "--key-file", &path]);
+    assert_eq!((said.code, said.out.as_str()), (0, ""), "{said:?}");
+    let wrong = "UP-000000000000000000000000";
+    let stranger = keyless.with("TRIPTYCH_API_KEY", wrong);
+    let why = stranger.fails(&["datasets", "list"]);
+    assert!(why.contains("401") && !why.contains(wrong), "{why}");
+}

@@ -1,0 +1,86 @@
+//! `triptych datasets export`: a range of a dataset as a file.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use super::{create, insert, minute_row, timestamp};
+use crate::support::datasets::Service;
+
+#[tokio::test]
+async fn a_range_is_written_in_the_form_that_the_name_tells() {
+    let service = Service::start();
+    let (http, home) = (service.http(), service.home());
+    let dataset = create(&http, "out").await;
+    let rows: Vec<_> = (0..300).map(minute_row).collect();
+    insert(&http, dataset, &rows).await;
+    let flat = service.rows("out").await;
+
+    let csv = home.done(&["datasets", "export", "out"]);
+    assert_eq!(csv.lines().count(), 301);
+    assert!(csv.starts_with("timestamp,open,high,low,close,volume\n"), "{csv}");
+    for (name, is_lines) in [("out.json", false), ("out.ndjson", true)] {
+        let said = home.run(&["datasets", "export", "out", "-o", name]);
+        assert_eq!(said.code, 0, "{said:?}");
+        assert!(said.err.contains(&format!("exported out to {name}: 300 rows")), "{said:?}");
+        let text = fs::read_to_string(home.path(name)).unwrap();
+        let got: Vec<Value> = if is_lines {
+            text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+        } else {
+            serde_json::from_str(&text).unwrap()
+        };
+        assert_eq!(got, flat, "{name}");
+    }
+    let (start, end) = (timestamp(10), timestamp(20));
+    let range = ["datasets", "export", "out", "--start", &start, "--end", &end];
+    let text = home.done(&[&range[..], &["--format", "ndjson"]].concat());
+    assert_eq!(text.lines().count(), 11, "both ends are included");
+    let buckets = home.done(&["datasets", "export", "out", "--resolution", "1h"]);
+    assert!(buckets.starts_with("timestamp,open,high,low,close,volume,count\n"), "{buckets}");
+    assert_eq!(buckets.lines().count(), 6);
+}
+
+#[tokio::test]
+async fn a_file_is_there_when_it_is_whole_and_not_before() {
+    let service = Service::start();
+    let home = service.home();
+    home.write("old.csv", b"as it was");
+    let why = home.fails(&["datasets", "export", "none", "-o", "old.csv"]);
+    assert!(why.contains("find dataset none"), "{why}");
+    create(&service.http(), "some").await;
+    let why = home.fails(&[
+        "datasets",
+        "export",
+        "some",
+        "-o",
+        "old.csv",
+        "--format",
+        "csv",
+        "--start",
+        "2026-03-02",
+        "--end",
+        "2026-03-01",
+    ]);
+    assert!(why.contains("start must not be after end"), "{why}");
+    assert_eq!(fs::read(home.path("old.csv")).unwrap(), b"as it was");
+    let left: Vec<_> =
+        fs::read_dir(home.path("")).unwrap().map(|it| it.unwrap().file_name()).collect();
+    assert_eq!(left, ["old.csv"], "nothing unfinished is left");
+    home.done(&["datasets", "export", "some", "-o", "old.csv"]);
+    assert_eq!(fs::read(home.path("old.csv")).unwrap(), b"timestamp,open,high,low,close,volume\n");
+}
+
+#[tokio::test]
+async fn what_is_exported_is_imported_as_it_was() {
+    let service = Service::start();
+    let (http, home) = (service.http(), service.home());
+    let dataset = create(&http, "one").await;
+    let mut rows: Vec<_> = (0..50).map(minute_row).collect();
+    rows[7] = json!({"timestamp": timestamp(7), "values": {"close": 0.1}});
+    insert(&http, dataset, &rows).await;
+    for name in ["two.csv", "two.ndjson"] {
+        home.done(&["datasets", "export", "one", "-o", name]);
+        home.done(&["datasets", "import", name]);
+        assert_eq!(service.rows("two").await, service.rows("one").await, "{name}");
+    }
+}

@@ -1,0 +1,195 @@
+//! `triptych datasets import`: files become datasets, once, however often it is stopped.
+
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+
+use super::timestamp;
+use crate::support::{ROOT, datasets::Service, wait};
+
+/// A row of a flat download: a minute with one price.
+fn flat(minute: u32, close: f64) -> Value {
+    json!({"timestamp": timestamp(minute), "close": close})
+}
+
+#[tokio::test]
+async fn a_csv_file_becomes_a_dataset() {
+    let service = Service::start();
+    let home = service.home();
+    let text = "Open Time;px;note;ok\n1772323200000;1.5;\"a;b\";true\n1772323260000;2;;false\n";
+    home.write("btc.csv", text.as_bytes());
+    let arguments =
+        ["datasets", "import", "btc.csv", "--map", "px=price", "--metadata", "ticker=btc"];
+    for _ in 0..2 {
+        let said = home.run(&arguments);
+        assert_eq!((said.code, said.out.as_str()), (0, ""), "{said:?}");
+        for want in ["moment   Open Time", "float    price, from px: `1.5`", "imported btc.csv"] {
+            assert!(said.err.contains(want), "`{want}`: {}", said.err);
+        }
+        let want = [
+            json!({"timestamp": timestamp(0), "price": 1.5, "note": "a;b", "ok": true}),
+            json!({"timestamp": timestamp(1), "price": 2, "ok": false}),
+        ];
+        assert_eq!(service.rows("btc").await, want);
+    }
+    let shown: Value =
+        serde_json::from_str(&home.done(&["datasets", "show", "btc", "--json"])).unwrap();
+    assert_eq!(shown["metadata"], json!({"ticker": "btc"}));
+    let columns: Vec<_> = shown["columns"].as_array().unwrap().iter().collect();
+    let dtypes: Vec<_> = columns.iter().map(|column| column["dtype"].as_str().unwrap()).collect();
+    assert_eq!(dtypes, ["float", "string", "boolean"]);
+}
+
+#[tokio::test]
+async fn a_bad_row_stops_it_with_its_place_and_it_goes_on_after_the_last_good_one() {
+    let service = Service::start();
+    let home = service.home();
+    let mut text = "time,close\n".to_owned();
+    for minute in 0..12 {
+        let close = if minute == 7 { "x".to_owned() } else { minute.to_string() };
+        writeln!(text, "{},{close}", timestamp(minute)).unwrap();
+    }
+    home.write("a.csv", text.as_bytes());
+    let arguments = ["datasets", "import", "a.csv", "--batch", "3", "--type", "close=float"];
+    let said = home.run(&arguments);
+    assert_eq!(said.code, 1, "{said:?}");
+    for want in ["go on after 7 rows", "a.csv:9: column close: `x` is no float"] {
+        assert!(said.err.contains(want), "`{want}`: {}", said.err);
+    }
+    assert_eq!(service.n_rows("a").await, 7);
+
+    let said = home.run(&[&arguments[..], &["--skip-bad"]].concat());
+    assert_eq!(said.code, 0, "{said:?}");
+    for want in ["a.csv goes on after row 7", "left out a.csv:9: column close", "left out 1 rows"] {
+        assert!(said.err.contains(want), "`{want}`: {}", said.err);
+    }
+    let want: Vec<_> = (0..12).filter(|minute| *minute != 7).collect();
+    let want: Vec<_> = want.iter().map(|minute| flat(*minute, f64::from(*minute))).collect();
+    assert_eq!(service.rows("a").await.len(), want.len());
+    // Done, it is forgotten: the next import begins at the beginning.
+    let said = home.run(&[&arguments[..], &["--skip-bad"]].concat());
+    assert!(said.code == 0 && !said.err.contains("goes on after"), "{said:?}");
+    assert_eq!(service.n_rows("a").await, want.len());
+}
+
+#[tokio::test]
+async fn what_an_earlier_import_left_is_nothing_to_a_new_dataset() {
+    let service = Service::start();
+    let home = service.home();
+    home.write("one.csv", format!("time,close\n{},1\n", timestamp(0)).as_bytes());
+    home.write("two.csv", format!("time,close\n{},x\n", timestamp(1)).as_bytes());
+    let arguments =
+        ["datasets", "import", "one.csv", "two.csv", "--dataset", "both", "--type", "close=float"];
+    let said = home.run(&arguments);
+    assert_eq!((said.code, service.n_rows("both").await), (1, 1), "{said:?}");
+    home.done(&["datasets", "delete", "both", "--yes"]);
+    let said = home.run(&[&arguments[..], &["--skip-bad"]].concat());
+    assert_eq!((said.code, service.n_rows("both").await), (0, 1), "{said:?}");
+}
+
+#[tokio::test]
+async fn a_killed_import_goes_on_without_gap_or_repeat() {
+    /// More than a service takes in the time of a kill, few enough for a debug build.
+    const ROWS: u32 = 40_000;
+    let service = Service::start();
+    let home = service.home();
+    let mut text = "time,close\n".to_owned();
+    for minute in 0..ROWS {
+        writeln!(text, "{},{}", timestamp(minute), f64::from(minute) * 0.25).unwrap();
+    }
+    home.write("a.csv", text.as_bytes());
+    let arguments = ["datasets", "import", "a.csv", "--batch", "500", "--in-flight", "3"];
+    let mut n_before = 0;
+    for _ in 0..3 {
+        let running = home.start(&arguments);
+        // One that was faster than the kill has nothing more to do.
+        while service.n_rows("a").await <= n_before && n_before < ROWS as usize {}
+        running.kill();
+        n_before = service.n_rows("a").await;
+    }
+    let said = home.run(&arguments);
+    assert_eq!(said.code, 0, "{said:?}");
+    let rows = service.rows("a").await;
+    assert_eq!(rows.len(), ROWS as usize);
+    for (minute, row) in (0..).zip(&rows) {
+        let (at, close) = (row["timestamp"].as_str().unwrap(), row["close"].as_f64().unwrap());
+        assert_eq!((at, close), (timestamp(minute).as_str(), f64::from(minute) * 0.25));
+    }
+}
+
+#[tokio::test]
+async fn ndjson_comes_from_a_file_and_from_standard_input() {
+    let service = Service::start();
+    let home = service.home();
+    let line = |minute: u32| {
+        format!("{{\"timestamp\":\"{}\",\"values\":{{\"close\":{minute}}}}}\n", timestamp(minute))
+    };
+    home.write("n.ndjson", (line(1) + &line(2)).as_bytes());
+    home.done(&["datasets", "import", "n.ndjson"]);
+    let arguments = [
+        "datasets",
+        "import",
+        "-",
+        "--format",
+        "ndjson",
+        "--dataset",
+        "n",
+        "--time",
+        "timestamp",
+        "--type",
+        "close=float",
+    ];
+    let said = home.run_with(&arguments, (line(2) + &line(3)).as_bytes());
+    assert_eq!(said.code, 0, "{said:?}");
+    let whole = |minute: u32| json!({"timestamp": timestamp(minute), "close": minute});
+    assert_eq!(service.rows("n").await, [whole(1), whole(2), whole(3)]);
+}
+
+#[tokio::test]
+async fn folders_of_parquet_become_a_dataset_for_each_symbol() {
+    let service = Service::start();
+    let home = service.home();
+    let made = |name: &str| {
+        std::fs::read(format!("{ROOT}/tests/data/datasets/parquet/{name}.parquet")).unwrap()
+    };
+    home.write("kit/symbol=btcusd/dt=2026-03-01.parquet", &made("default"));
+    home.write("kit/symbol=ethusd/dt=2026-03-01.parquet", &made("zstd-v2"));
+    let said = home.run(&["datasets", "import", "kit", "--dataset", "kit_{symbol}"]);
+    assert_eq!(said.code, 0, "{said:?}");
+    let btc = service.rows("kit_btcusd").await;
+    assert_eq!((btc.len(), btc.clone()), (50, service.rows("kit_ethusd").await));
+    let want = json!({
+        "timestamp": timestamp(6), "open": 1.5, "n": 31, "small": 6, "flag": true, "name": "a",
+    });
+    assert_eq!(btc[6], want);
+    let shown: Value =
+        serde_json::from_str(&home.done(&["datasets", "show", "kit_btcusd", "--json"])).unwrap();
+    assert_eq!(shown["metadata"], json!({"symbol": "btcusd"}));
+}
+
+#[test]
+fn what_cannot_be_imported_is_told() {
+    let service = Service::start();
+    let home = service.home();
+    home.write("a.csv", b"x,y\n1,2\n");
+    home.write("b.csv", b"time,close\n2026-03-01,1\n");
+    home.write("notes", b"");
+    for (arguments, want) in [
+        (&["a.csv"][..], "name it with --time"),
+        (&["b.csv", "--leave-out", "z"], "find field z among time, close"),
+        (&["b.csv", "--leave-out", "close"], "find a column beside time"),
+        (&["notes"], "name it with --format"),
+        (&["nowhere.csv"], "nowhere.csv"),
+        (&["-", "--format", "csv", "--dataset", "x"], "--time"),
+    ] {
+        let why = home.fails(&[&["datasets", "import"], arguments].concat());
+        assert!(why.contains(want), "{arguments:?}: {why}");
+    }
+    let said = home.run(&["datasets", "import", "b.csv", "--dry-run"]);
+    assert!(said.code == 0 && said.err.contains("a new dataset b"), "{said:?}");
+    assert_eq!(home.done(&["datasets", "list"]), "");
+    wait::until("nothing is left of a dry run", std::time::Duration::ZERO, || {
+        let listed = home.done(&["datasets", "list", "--json"]);
+        if listed.is_empty() { Ok(()) } else { Err(listed) }
+    });
+}

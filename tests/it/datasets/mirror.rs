@@ -1,0 +1,186 @@
+//! `triptych datasets mirror`: datasets of another service, row for row, however often it is killed.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{create, insert, minute_row};
+use crate::support::{command::Home, datasets::Service, strict};
+
+/// How long a copy may take to catch up where other tests and a compiler share two processors.
+const CAUGHT_UP_WITHIN: Duration = Duration::from_mins(1);
+
+/// A source and a target, and a home whose commands copy from the one to the other.
+struct Pair {
+    source: Service,
+    target: Service,
+    home: Home,
+}
+
+impl Pair {
+    fn start() -> Self {
+        let (source, target) = (Service::start(), Service::start());
+        let home = target.home().with("TRIPTYCH_SOURCE_API_KEY", source.key());
+        Self { source, target, home }
+    }
+
+    fn arguments<'a>(url: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+        [&["datasets", "mirror", url], more].concat()
+    }
+
+    /// Waits until the target has the rows of the source's dataset, in the dataset `copy`.
+    async fn caught_up(&self, name: &str, copy: &str) {
+        let look = || async {
+            let (want, got) = (self.source.rows(name).await, self.target.n_rows(copy).await);
+            if got == want.len() && self.target.rows(copy).await == want {
+                Ok(())
+            } else {
+                Err(format!("{got} of {} rows", want.len()))
+            }
+        };
+        task::wait::until(CAUGHT_UP_WITHIN, look).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn datasets_are_copied_with_what_belongs_to_them() {
+    let pair = Pair::start();
+    let http = pair.source.http();
+    let typed = json!({
+        "name": "typed", "description": "All there is", "metadata": {"ticker": "btc"},
+        "columns": [
+            {"name": "f", "dtype": "float"}, {"name": "i", "dtype": "integer"},
+            {"name": "s", "dtype": "string"}, {"name": "b", "dtype": "boolean"},
+        ],
+    });
+    let (status, body) = http.post("/api/datasets/", &typed).await;
+    assert!(status.is_success(), "{body}");
+    let rows = [
+        json!({"timestamp": "1969-12-31T23:59:59.5Z", "values": {"f": 0.1, "i": 9_007_199_254_740_993_i64}}),
+        json!({"timestamp": "2026-03-01T00:00:00Z", "values": {"s": "a \"b\" {ü}", "b": false}}),
+        json!({"timestamp": "2026-03-31T00:00:00.000001Z", "values": {"f": -1e300}}),
+    ];
+    insert(&http, body["id"].as_i64().unwrap(), &rows).await;
+    let bars = create(&http, "bars").await;
+    // Months apart, so that there are several downloads.
+    let rows: Vec<_> = (0..900).map(|hour| minute_row(hour * 47)).collect();
+    insert(&http, bars, &rows).await;
+    create(&http, "empty").await;
+
+    let url = pair.source.address();
+    let said = pair.home.run(&Pair::arguments(&url, &["--prefix", "my_", "--once"]));
+    assert_eq!(said.code, 0, "{said:?}");
+    assert!(
+        said.err.contains("copying 3 datasets") && said.err.contains("900 rows came"),
+        "{said:?}"
+    );
+    for name in ["typed", "bars", "empty"] {
+        let copy = format!("my_{name}");
+        assert_eq!(pair.target.rows(&copy).await, pair.source.rows(name).await, "{name}");
+    }
+    let shown = pair.home.done(&["datasets", "show", "my_typed", "--json"]);
+    let shown: Value = serde_json::from_str(&shown).unwrap();
+    assert_eq!(shown["description"], "All there is");
+    assert_eq!(shown["metadata"], json!({"ticker": "btc"}));
+    let dtypes: Vec<_> =
+        shown["columns"].as_array().unwrap().iter().map(|it| it["dtype"].clone()).collect();
+    assert_eq!(dtypes, ["float", "integer", "string", "boolean"]);
+
+    // Again, only what is new comes, and what is told of a dataset follows.
+    let again = ["datasets", "list", "--search", "my_bars", "--json"];
+    let change = json!({"metadata": {"frequency": "1min"}});
+    let (status, body) = http.patch(&format!("/api/datasets/{bars}/"), &change).await;
+    assert!(status.is_success(), "{body}");
+    insert(&http, bars, &[minute_row(44_000)]).await;
+    let said = pair.home.run(&Pair::arguments(&url, &["bars", "--prefix", "my_", "--once"]));
+    assert!(said.code == 0 && said.err.contains("bars is copied: 1 rows came"), "{said:?}");
+    assert_eq!(pair.target.rows("my_bars").await, pair.source.rows("bars").await);
+    let listed: Value = serde_json::from_str(&pair.home.done(&again)).unwrap();
+    assert_eq!(listed["metadata"], json!({"frequency": "1min"}));
+}
+
+#[tokio::test]
+async fn a_mirror_that_is_killed_again_and_again_has_every_row_once() {
+    /// Several downloads, and some thousands of rows each time it lives.
+    const ROWS: u32 = 30_000;
+    let mut pair = Pair::start();
+    let http = pair.source.http();
+    let dataset = create(&http, "bars").await;
+    for first in (0..ROWS).step_by(10_000) {
+        let rows: Vec<_> = (first..first + 10_000).map(minute_row).collect();
+        insert(&http, dataset, &rows).await;
+    }
+    let url = pair.source.address();
+    let arguments = Pair::arguments(&url, &["bars"]);
+    let (mut n_before, mut next) = (0, ROWS);
+    for _ in 0..6 {
+        let running = pair.home.start(&arguments);
+        while pair.target.n_rows("bars").await <= n_before {}
+        running.kill();
+        n_before = pair.target.n_rows("bars").await;
+        // New rows come while it is down.
+        let rows: Vec<_> = (next..next + 150).map(minute_row).collect();
+        insert(&http, dataset, &rows).await;
+        next += 150;
+    }
+    let running = pair.home.start(&arguments);
+    pair.caught_up("bars", "bars").await;
+    // Live, also through the end of either service.
+    insert(&http, dataset, &[minute_row(next)]).await;
+    pair.caught_up("bars", "bars").await;
+    pair.target.restart();
+    insert(&http, dataset, &[minute_row(next + 1)]).await;
+    pair.caught_up("bars", "bars").await;
+    pair.source.restart();
+    // The connections of before are gone with it.
+    let http = pair.source.http();
+    let rows: Vec<_> = (next + 2..next + 200).map(minute_row).collect();
+    insert(&http, dataset, &rows).await;
+    pair.caught_up("bars", "bars").await;
+    // A correction of a row long past, and a new column.
+    let mut row = minute_row(5);
+    row["values"]["close"] = json!(1234.5);
+    insert(&http, dataset, &[row]).await;
+    pair.caught_up("bars", "bars").await;
+    assert_eq!(running.interrupt(), Some(0));
+    assert_eq!(pair.target.n_rows("bars").await, (next + 200) as usize);
+}
+
+/// Such as one that gives events no ids, caps ranges, limits rates and breaks off.
+#[tokio::test]
+async fn a_service_as_strict_as_it_may_be_is_copied_all_the_same() {
+    let pair = Pair::start();
+    let http = pair.source.http();
+    let dataset = create(&http, "bars").await;
+    // A row each half hour of some weeks.
+    let rows: Vec<_> = (0..1_200).map(|row| minute_row(row * 30)).collect();
+    insert(&http, dataset, &rows).await;
+    let url = format!("{}/api", strict::before(pair.source.address().trim_end_matches("/api")));
+    let running = pair.home.start(&Pair::arguments(&url, &["bars"]));
+    pair.caught_up("bars", "bars").await;
+    running.tells("bars is copied: 1200 rows came");
+    insert(&http, dataset, &[minute_row(36_001), minute_row(36_002)]).await;
+    pair.caught_up("bars", "bars").await;
+    running.kill();
+    // Longer than a stream replays.
+    let rows: Vec<_> = (36_003..36_303).map(minute_row).collect();
+    insert(&http, dataset, &rows).await;
+    let running = pair.home.start(&Pair::arguments(&url, &["bars"]));
+    pair.caught_up("bars", "bars").await;
+    insert(&http, dataset, &[minute_row(36_303)]).await;
+    pair.caught_up("bars", "bars").await;
+    assert_eq!(running.interrupt(), Some(0));
+}
+
+#[test]
+fn the_own_key_is_not_told_to_the_source() {
+    let (source, target) = (Service::start(), Service::start());
+    let why = target.home().fails(&["datasets", "mirror", &source.address(), "--once"]);
+    assert!(why.contains("TRIPTYCH_SOURCE_API_KEY"), "{why}");
+    let home = target.home().with("TRIPTYCH_SOURCE_API_KEY", target.key());
+    let why = home.fails(&["datasets", "mirror", &source.address(), "--once"]);
+    assert!(why.contains("401") && !why.contains(target.key()), "{why}");
+    let home = target.home().with("TRIPTYCH_SOURCE_API_KEY", source.key());
+    let said = home.run(&["datasets", "mirror", &source.address(), "--once"]);
+    assert!(said.code == 1 && said.err.contains("find datasets to copy"), "{said:?}");
+}

@@ -1,0 +1,53 @@
+//! `POST /api/v1/topics/{topic_id}/submissions`, and what leads to it on the command line: a topic is
+//! created, an inference submitted, and the bundle served holds it digit by digit.
+
+use std::time::Duration;
+
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+use task::wait;
+
+use crate::support::{command::Home, up::Up};
+
+/// How long an epoch of twelve blocks may take until its bundle is served.
+const EPOCH_WITHIN: Duration = Duration::from_mins(1);
+
+#[tokio::test]
+async fn what_is_submitted_by_command_is_in_the_bundle_digit_by_digit() {
+    let up = Up::shared();
+    let home = Home::new()
+        .with("TRIPTYCH_API_KEY", up.text("api_key"))
+        .with("TRIPTYCH_INFERENCE", up.text("inference"));
+    let settings = json!({"metadata": "by hand", "dataset": "machine_cpu",
+        "column": "load_percent", "horizon_seconds": 60, "ground_truth_lag": 60});
+    home.write("topic.json", settings.to_string().as_bytes());
+    let created = home.done(&["inference", "topics", "create", "topic.json"]);
+    let created: Value = serde_json::from_str(&created).unwrap();
+    let id = created["id"].as_str().unwrap().to_owned();
+    assert!(home.done(&["inference", "topics", "list"]).contains("by hand"));
+
+    let submit = || async {
+        let said = home.run(&["inference", "submit", &id, "42.500", "--model", "mine"]);
+        // The first epoch opens with a block.
+        if said.code == 0 { Ok(()) } else { Err(said) }
+    };
+    wait::until(EPOCH_WITHIN, submit).await.unwrap();
+    let again = home.fails(&["inference", "submit", &id, "43", "--model", "mine"]);
+    assert!(again.contains("submitted for nonce"), "{again}");
+
+    let http = up.inference();
+    let path = format!("/emissions/v10/latest_network_inferences/{id}");
+    let look = || async {
+        match http.get_json(&path).await {
+            (StatusCode::OK, body) => Ok(body),
+            other => Err(other),
+        }
+    };
+    let body = wait::until(EPOCH_WITHIN, look).await.unwrap();
+    assert_eq!(body["network_inferences"]["combined_value"][0]["value"], "42.500");
+    let paused = home.done(&["inference", "topics", "pause", &id]);
+    let paused: Value = serde_json::from_str(&paused).unwrap();
+    assert_eq!(paused["id"].as_str(), Some(id.as_str()));
+    let others = home.fails(&["inference", "topics", "pause", "1"]);
+    assert!(others.contains("another key created topic 1"), "{others}");
+}

@@ -1,0 +1,78 @@
+//! `triptych inference synthesize`, and its siblings for losses and regrets.
+
+use serde_json::{Value, json};
+
+use crate::support::{ROOT, command::Home};
+
+/// The members of `value`, in order.
+fn members(value: &Value) -> Vec<&str> {
+    value.as_object().unwrap().keys().map(String::as_str).collect()
+}
+
+#[test]
+fn recorded_epochs_come_out_with_the_members_their_expectation_has() {
+    let path = format!("{ROOT}/tests/data/inference/generated.json");
+    let recorded: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    let told = Home::new().done(&["inference", "synthesize", &path]);
+    let told: Value = serde_json::from_str(&told).unwrap();
+    let (got, want) = (told["cases"].as_array().unwrap(), recorded["cases"].as_array().unwrap());
+    assert_eq!(got.len(), want.len());
+    for (got, case) in got.iter().zip(want) {
+        assert_eq!(got["name"], case["name"]);
+        let mut wanted = members(&case["expected"]);
+        wanted.push("name");
+        wanted.sort_unstable();
+        assert_eq!(members(got), wanted);
+        let number = |value: &Value| value.as_str().unwrap().parse::<f64>().unwrap();
+        let (combined, recorded) = (&got["combined"][0], &case["expected"]["combined"][0]);
+        let error = (number(combined) - number(recorded)).abs() / number(recorded).abs();
+        assert!(error < 1e-9, "{} is off by {error}", case["name"]);
+    }
+}
+
+#[test]
+fn one_case_is_read_from_standard_input_and_explained() {
+    let home = Home::new();
+    let case = json!({"name": "by hand", "inferences": {"ann": ["1.50"], "ben": ["2.5"]},
+        "regrets_after_previous_epoch": {"inferer": {"ann": "0.5", "ben": "0.5"}}});
+    let text = case.to_string();
+    let said = home.run_with(&["inference", "synthesize", "-"], text.as_bytes());
+    let told: Value = serde_json::from_str(&said.out).unwrap();
+    assert_eq!(told["cases"][0]["combined"], json!(["2"]), "{said:?}");
+    let said = home.run_with(&["inference", "synthesize", "--explain"], text.as_bytes());
+    for want in ["by hand", "ann    inferer  0.500000", "50.00 %  1.50", "combined"] {
+        assert!(said.out.contains(want), "`{want}` is in {}", said.out);
+    }
+}
+
+#[test]
+fn losses_and_regrets_are_reckoned_likewise() {
+    let home = Home::new();
+    let report = |stake: &str, loss: &str| json!({"stake": stake, "combined": loss, "naive": "0", "inferer": {"a": loss}});
+    let case = json!({"name": "two", "reputers": {"r": report("1", "-1"), "s": report("3", "-2")}});
+    home.write("losses.json", case.to_string().as_bytes());
+    let told: Value =
+        serde_json::from_str(&home.done(&["inference", "losses", "losses.json"])).unwrap();
+    assert_eq!(told["cases"][0]["combined"], "-1.75");
+    assert_eq!(told["cases"][0]["inferer"], json!({"a": "-1.75"}));
+
+    let case = json!({"cases": [{"name": "next", "alpha_regret": "0.5",
+        "previous": {"inferer": {"a": "1"}},
+        "network_losses": {"combined": "-1", "naive": "0", "inferer": {"a": "-2"}}}]});
+    home.write("regrets.json", case.to_string().as_bytes());
+    let told: Value =
+        serde_json::from_str(&home.done(&["inference", "regrets", "regrets.json"])).unwrap();
+    assert_eq!(told["cases"][0]["inferer"], json!({"a": "1"}));
+    assert_eq!(told["cases"][0]["scores"]["inferer"], json!({"a": "0"}));
+    let explained = home.done(&["inference", "regrets", "--explain", "regrets.json"]);
+    assert!(explained.contains("inferer        a      1"), "{explained}");
+}
+
+#[test]
+fn an_unfit_case_is_named() {
+    let home = Home::new();
+    home.write("bad.json", br#"{"cases":[{"name":"bad","inferences":{"a":["much"]}}]}"#);
+    let why = home.fails(&["inference", "synthesize", "bad.json"]);
+    assert!(why.contains("reckon case 1 `bad`: read an inference `much` as a decimal"), "{why}");
+    assert!(home.fails(&["inference", "losses", "none.json"]).contains("read none.json"));
+}
