@@ -105,6 +105,12 @@ impl FromStr for Format {
 /// If the service refuses, or the file cannot be written whole.
 pub(super) async fn run(command: ExportCommand) -> anyhow::Result<()> {
     let path = command.output;
+    if path.extension().is_some_and(|ending| ["gz", "zst"].iter().any(|it| ending == *it)) {
+        bail!(
+            "write {}: exports are not compressed; pipe `-o -` into gzip, or name another ending",
+            path.display()
+        );
+    }
     let by_name = || path.extension()?.to_str()?.parse().ok();
     let format = command.format.or_else(by_name).unwrap_or(Format::Csv);
     let service = command.reach.connect()?;

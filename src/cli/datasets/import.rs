@@ -32,7 +32,8 @@ Examples:
   triptych datasets import trades.ndjson.gz --dataset trades --time when --map px=price
   triptych datasets import old.csv --leave-out note --type id=integer --skip-bad
   triptych datasets import candles/ --dataset 'kit_{symbol}'  a folder of symbol=…/dt=….parquet
-  zcat *.csv.gz | triptych datasets import - --format csv --dataset all
+  zcat one.csv.gz | triptych datasets import - --format csv --dataset one --time timestamp \\
+      --type close=float
 
 Files are CSV with a header, NDJSON (flat, or with timestamp and values) or Parquet; gzip is seen.
 Moments are RFC 3339, a date and time (UTC where it names no offset), or a number of seconds,
@@ -45,7 +46,7 @@ or killed, the same command goes on where it was, if the files have not changed 
 /// The flags of `datasets import`.
 #[derive(Debug, Args)]
 pub(crate) struct ImportCommand {
-    /// Files, or folders of them; `-` is standard input
+    /// Files, or folders of them; `-` is standard input, whose columns --time and --type name
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// The dataset's number or name; `{symbol}` stands for the part of a path that is `symbol=…`,

@@ -73,6 +73,18 @@ async fn a_bad_row_stops_it_with_its_place_and_it_goes_on_after_the_last_good_on
 }
 
 #[tokio::test]
+async fn a_file_called_like_a_number_is_a_dataset_of_that_name() {
+    let service = Service::start();
+    let home = service.home();
+    home.done(&["datasets", "create", "first"]);
+    home.write("1.csv", format!("time,close\n{},1\n", timestamp(0)).as_bytes());
+    assert_eq!(home.run(&["datasets", "import", "1.csv"]).code, 0);
+    assert_eq!((service.n_rows("first").await, service.n_rows("1").await), (0, 1));
+    let refused = home.fails(&["datasets", "export", "1", "-o", "1.csv.gz"]);
+    assert!(refused.contains("not compressed"), "{refused}");
+}
+
+#[tokio::test]
 async fn what_an_earlier_import_left_is_nothing_to_a_new_dataset() {
     let service = Service::start();
     let home = service.home();

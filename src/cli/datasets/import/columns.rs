@@ -45,7 +45,11 @@ pub(super) async fn planned(
     } else {
         spawn_blocking(move || survey(&path, options)).await??
     };
-    let dataset = look_up(service, &file.dataset).await?;
+    let dataset = if file.is_named {
+        look_up(service, &file.dataset).await?
+    } else {
+        service.named(&file.dataset).await.context("look for the dataset")?
+    };
     let columns: BTreeMap<String, Dtype> = match &dataset {
         None => BTreeMap::new(),
         Some(dataset) => {

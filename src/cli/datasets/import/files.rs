@@ -22,6 +22,8 @@ pub(super) struct Sourced {
     pub(super) format: Format,
     /// The dataset's number or name.
     pub(super) dataset: String,
+    /// Whether the user wrote that, and may have meant a number; else it is a name.
+    pub(super) is_named: bool,
     /// The parts of its path that are `name=value`.
     pub(super) parts: BTreeMap<String, String>,
 }
@@ -114,7 +116,8 @@ fn sourced(
             None => bail!("know the dataset of {shown}: name it with --dataset"),
         }
     };
-    Ok(Sourced { path, format, dataset: name, parts })
+    let is_named = dataset.is_some_and(|template| !template.contains('{'));
+    Ok(Sourced { path, format, dataset: name, is_named, parts })
 }
 
 pub(super) fn is_of_time(name: &str) -> bool {
