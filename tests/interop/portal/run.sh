@@ -14,6 +14,7 @@ if [[ -z $browser ]]; then
         echo "install chromium first" >&2
         exit 1
     fi
+    export DEBIAN_FRONTEND=noninteractive
     apt-get install -y --no-install-recommends chromium > /dev/null ||
         { apt-get update > /dev/null && apt-get install -y --no-install-recommends chromium > /dev/null; }
     browser=$(command -v chromium)
