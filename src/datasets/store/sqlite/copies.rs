@@ -4,6 +4,8 @@ use std::{
     fs::{self, File, TryLockError},
     io,
     path::{Path, PathBuf},
+    thread,
+    time::Duration,
 };
 
 use rusqlite::{Connection, OpenFlags};
@@ -26,10 +28,29 @@ fn open_lock(path: &Path) -> io::Result<File> {
     File::options().create(true).truncate(false).write(true).open(lock_path(path))
 }
 
+/// How often a lock is tried that another holds: for two seconds in all. A service that is just
+/// ending holds it for a moment, as does a process that was started from one that has the file open
+/// and has not closed it yet.
+const LOCK_TRIES: u32 = 200;
+
+/// The pause between two tries.
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
+
+/// Tries to lock until it succeeds, fails for good, or was tried often enough.
+fn patiently(lock: impl Fn() -> Result<(), TryLockError>) -> Result<(), TryLockError> {
+    for _ in 1..LOCK_TRIES {
+        match lock() {
+            Err(TryLockError::WouldBlock) => thread::park_timeout(LOCK_PAUSE),
+            done => return done,
+        }
+    }
+    lock()
+}
+
 /// Says that the store at `path` is in use, until the file is closed.
 pub(super) fn use_store(path: &Path) -> Result<File, StoreError> {
     let lock = open_lock(path).map_err(|source| StoreError::Open(Box::new(source)))?;
-    match lock.try_lock_shared() {
+    match patiently(|| lock.try_lock_shared()) {
         Ok(()) => Ok(lock),
         Err(TryLockError::WouldBlock) => Err(StoreError::Replaced),
         Err(TryLockError::Error(source)) => Err(StoreError::Open(Box::new(source))),
@@ -69,7 +90,7 @@ pub(crate) fn restore(from: &Path, to: &Path) -> Result<Report, UpkeepError> {
         fs::create_dir_all(folder).map_err(|source| file(folder, source))?;
     }
     let lock = open_lock(to).map_err(|source| file(&lock_path(to), source))?;
-    match lock.try_lock() {
+    match patiently(|| lock.try_lock()) {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => return Err(UpkeepError::InUse { path: to.to_owned() }),
         Err(TryLockError::Error(source)) => return Err(file(&lock_path(to), source)),
