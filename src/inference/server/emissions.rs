@@ -130,6 +130,11 @@ fn address(parameter: &'static str, text: &str) -> Result<Address, ApiError> {
     read(parameter, text)
 }
 
+/// The address that `name` is in a query string, which has to be there.
+fn queried(uri: &Uri, name: &'static str) -> Result<Address, ApiError> {
+    address(name, &needed(uri, name)?)
+}
+
 /// The value of `name` in a query string, if it is there.
 pub(super) fn in_query(uri: &Uri, name: &'static str) -> Result<Option<String>, ApiError> {
     let pairs = pairs(uri)

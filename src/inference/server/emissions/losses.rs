@@ -11,7 +11,7 @@ use wire::inference::chain::{
     TimestampedValue, ValueBundle, WorkerValue,
 };
 
-use super::{Service, address, height, needed, topic};
+use super::{Service, address, height, needed, queried, topic};
 use crate::{
     queries::RegretOf,
     regret::{Family, Losses},
@@ -70,7 +70,7 @@ pub(super) async fn naive_regret(
     uri: Uri,
 ) -> Answer {
     let topic = topic(&service.inference, &version, &needed(&uri, "topic_id")?)?;
-    let name = address("inferer", &needed(&uri, "inferer")?)?;
+    let name = queried(&uri, "inferer")?;
     regret(&service, &topic, RegretOf::Naive(&name)).await
 }
 
@@ -80,8 +80,8 @@ pub(super) async fn one_out_inferer_inferer_regret(
     uri: Uri,
 ) -> Answer {
     let topic = topic(&service.inference, &version, &needed(&uri, "topic_id")?)?;
-    let out = address("one_out_inferer", &needed(&uri, "one_out_inferer")?)?;
-    let name = address("inferer", &needed(&uri, "inferer")?)?;
+    let out = queried(&uri, "one_out_inferer")?;
+    let name = queried(&uri, "inferer")?;
     regret(&service, &topic, RegretOf::OneOutInfererInferer(&out, &name)).await
 }
 
@@ -91,8 +91,8 @@ pub(super) async fn one_out_inferer_forecaster_regret(
     uri: Uri,
 ) -> Answer {
     let topic = topic(&service.inference, &version, &needed(&uri, "topic_id")?)?;
-    let out = address("one_out_inferer", &needed(&uri, "one_out_inferer")?)?;
-    let name = address("forecaster", &needed(&uri, "forecaster")?)?;
+    let out = queried(&uri, "one_out_inferer")?;
+    let name = queried(&uri, "forecaster")?;
     regret(&service, &topic, RegretOf::OneOutInfererForecaster(&out, &name)).await
 }
 
@@ -102,8 +102,8 @@ pub(super) async fn one_out_forecaster_inferer_regret(
     uri: Uri,
 ) -> Answer {
     let topic = topic(&service.inference, &version, &needed(&uri, "topic_id")?)?;
-    let out = address("one_out_forecaster", &needed(&uri, "one_out_forecaster")?)?;
-    let name = address("inferer", &needed(&uri, "inferer")?)?;
+    let out = queried(&uri, "one_out_forecaster")?;
+    let name = queried(&uri, "inferer")?;
     regret(&service, &topic, RegretOf::OneOutForecasterInferer(&out, &name)).await
 }
 
@@ -113,8 +113,8 @@ pub(super) async fn one_out_forecaster_forecaster_regret(
     uri: Uri,
 ) -> Answer {
     let topic = topic(&service.inference, &version, &needed(&uri, "topic_id")?)?;
-    let out = address("one_out_forecaster", &needed(&uri, "one_out_forecaster")?)?;
-    let name = address("forecaster", &needed(&uri, "forecaster")?)?;
+    let out = queried(&uri, "one_out_forecaster")?;
+    let name = queried(&uri, "forecaster")?;
     regret(&service, &topic, RegretOf::OneOutForecasterForecaster(&out, &name)).await
 }
 
