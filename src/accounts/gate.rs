@@ -139,6 +139,12 @@ impl Gate {
         Self { shared: Arc::new(Shared { keys: keys.into(), options, clock, usage, strangers }) }
     }
 
+    /// The limits of keys that have none of their own.
+    #[must_use]
+    pub fn limits(&self) -> Limits {
+        self.shared.options.limits
+    }
+
     /// Returns the number of `key` if it exists and is not revoked, whatever it used up.
     ///
     /// # Errors

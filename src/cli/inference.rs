@@ -11,6 +11,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use ::inference::{
     server::{InferenceService, ServiceOptions},
+    submission::KeyQuota,
     topic::demo_topics,
 };
 use anyhow::Context as _;
@@ -76,6 +77,9 @@ pub(crate) struct ServeCommand {
     block_time_ms: u64,
     #[command(flatten)]
     signing: SigningFlags,
+    /// Workers of one key that an epoch of a topic takes, 0 for no limit
+    #[arg(long, default_value_t = KeyQuota::USUAL.0, value_name = "N", help_heading = "Limits")]
+    workers_per_key: u32,
     #[command(flatten)]
     gate: GateFlags,
     #[command(flatten)]
@@ -138,6 +142,7 @@ async fn serve(command: ServeCommand) -> anyhow::Result<()> {
         block_time: Duration::from_millis(command.block_time_ms),
         topics,
         consumers: command.signing.consumers(place.folder())?,
+        quota: KeyQuota(command.workers_per_key),
     };
     InferenceService::start(options, runs, rows, &group, clock)
         .await

@@ -231,8 +231,8 @@ pub(crate) fn router(app: App, portal: Router) -> Router {
     let open = Router::new()
         .route(paths::HEALTH, get(health::get))
         .route(paths::METRICS, get(metrics::get))
-        .route(paths::DATASETS_OPENAPI, get(openapi::get))
-        .route(paths::DATASETS_DOCS, get(docs::get))
+        .route(paths::OPENAPI, get(openapi::get))
+        .route(paths::DOCS, get(docs::get))
         .method_not_allowed_fallback(async || ApiError::NoMethod)
         .layer(from_fn(compressed::compressed))
         .with_state(app.clone());

@@ -52,7 +52,7 @@ use crate::{
     epoch::Progress,
     learned::Learned,
     store::{Bundles, Closable, Input, Lesson, Recent, Store, StoreError, Submitted},
-    submission::{Payload, PayloadError, Submission, with_labels},
+    submission::{Holding, Payload, PayloadError, Submission, with_labels},
     synthesis::SynthesisError,
     topic::{Topic, TopicSettingsError},
 };
@@ -143,6 +143,14 @@ pub enum SubmitError {
     FullOfLabels {
         /// Which.
         nonce: BlockHeight,
+    },
+    /// The epoch holds as many workers of the key as it takes of one.
+    #[error("submit for nonce {nonce}: it has {n_max} workers of this key, the most of one")]
+    FullOfKey {
+        /// Which.
+        nonce: BlockHeight,
+        /// How many.
+        n_max: u32,
     },
     /// The payload does not fit the topic.
     #[error("check the submission")]
@@ -274,6 +282,19 @@ impl Inference {
     /// # Errors
     /// A [`SubmitError`] that says why it is not taken.
     pub async fn submit(&self, sender: Sender, payload: Payload) -> Result<(), SubmitError> {
+        self.submit_of(None, sender, payload).await
+    }
+
+    /// Takes `payload` likewise, counted among those of the key that `holding` names.
+    ///
+    /// # Errors
+    /// As [`Self::submit`], and [`SubmitError::FullOfKey`].
+    pub async fn submit_of(
+        &self,
+        holding: Option<Holding>,
+        sender: Sender,
+        payload: Payload,
+    ) -> Result<(), SubmitError> {
         let Sender { topic, nonce, worker, name } = sender;
         let settings = self.topic(topic).ok_or(SubmitError::UnknownTopic { topic })?;
         if !epoch::is_open(settings.timing, nonce, self.shared.chain.height()) {
@@ -281,7 +302,7 @@ impl Inference {
         }
         let submission = Submission::checked(&settings, worker, name, payload)?;
         let submitted = self.with_store(move |shared| {
-            Ok(shared.store.submit(topic, nonce, submission, shared.chain.now())?)
+            Ok(shared.store.submit_of(holding, (topic, nonce), submission, shared.chain.now())?)
         });
         match submitted.await? {
             Submitted::Taken => Ok(()),
@@ -289,6 +310,10 @@ impl Inference {
             Submitted::NotOpen => Err(SubmitError::NotOpen { nonce }),
             Submitted::Full => Err(SubmitError::Full { nonce }),
             Submitted::FullOfLabels => Err(SubmitError::FullOfLabels { nonce }),
+            Submitted::FullOfKey => {
+                let n_max = holding.map_or(0, |holding| holding.quota.0);
+                Err(SubmitError::FullOfKey { nonce, n_max })
+            }
         }
     }
 

@@ -4,6 +4,7 @@ mod active;
 mod consumer;
 mod consumer_price;
 mod consumer_topics;
+mod docs;
 mod emissions;
 mod error;
 mod health;
@@ -12,6 +13,7 @@ mod latest;
 mod latest_network_inferences;
 mod network_inferences;
 mod next_topic_id;
+mod openapi;
 mod stream;
 mod submissions;
 mod topic;
@@ -42,13 +44,14 @@ use web::{
 use wire::paths;
 
 pub use self::consumer::Consumers;
-use self::error::ApiError;
+use self::{error::ApiError, openapi::Description};
 use crate::{
     Inference, InferenceError, InferenceOptions,
     actor::{self, AddressError},
     rows::Rows,
     runner::Runner,
     runs::Runs,
+    submission::KeyQuota,
     topic::Topic,
 };
 
@@ -73,6 +76,8 @@ pub struct ServiceOptions {
     pub topics: Vec<Topic>,
     /// For whom inferences are signed, and by whom.
     pub consumers: Consumers,
+    /// How many workers of one key an epoch takes.
+    pub quota: KeyQuota,
 }
 
 /// Why the service did not start.
@@ -97,6 +102,8 @@ struct Service {
     /// The newest bundles as they are sent.
     bodies: Arc<emissions::Bodies>,
     consumers: Arc<Consumers>,
+    quota: KeyQuota,
+    description: Arc<Description>,
     /// Endless answers end with it.
     group: Group,
 }
@@ -154,22 +161,39 @@ impl InferenceService {
         group: &Group,
         clock: Clock,
     ) -> Result<Self, StartError> {
-        let ServiceOptions { listen, store, gate, block_time, topics, consumers } = options;
+        let ServiceOptions { listen, store, gate, block_time, topics, consumers, quota } = options;
         let network = InferenceOptions { block_time, topics };
         let inference = Inference::open(&store, clock, network).await?;
         let listener = bind(&listen).await?;
         let address = listener.local_addr().map_err(StartError::Address)?;
-        serve(listener, router(inference.clone(), &gate, consumers, group), group);
+        let router = router(inference.clone(), &gate, (consumers, quota), group);
+        serve(listener, router, group);
         Runner::start_all(&inference, &runs, &rows, group);
         info!(%address, "inference service listening");
         Ok(Self { address, inference })
     }
 }
 
-/// Every path of the service. All but the health check ask for an API key.
-pub fn router(inference: Inference, gate: &Gate, consumers: Consumers, group: &Group) -> Router {
-    let (consumers, group) = (Arc::new(consumers), group.clone());
-    let service = Service { inference, bodies: Arc::default(), consumers, group };
+/// Every path of the service. All but the health check and the description ask for an API key.
+pub fn router(
+    inference: Inference,
+    gate: &Gate,
+    (consumers, quota): (Consumers, KeyQuota),
+    group: &Group,
+) -> Router {
+    let service = Service {
+        inference,
+        bodies: Arc::default(),
+        consumers: Arc::new(consumers),
+        quota,
+        description: Arc::new(Description::new(gate.limits(), quota)),
+        group: group.clone(),
+    };
+    let open = Router::new()
+        .route(paths::HEALTH, get(health::get))
+        .route(paths::OPENAPI, get(openapi::get))
+        .route(paths::DOCS, get(docs::get))
+        .with_state(service.clone());
     let keyed = Router::new()
         .route(paths::LATEST_NETWORK_INFERENCES, get(latest_network_inferences::get))
         .route(paths::TOPIC, get(topic::get))
@@ -192,8 +216,7 @@ pub fn router(inference: Inference, gate: &Gate, consumers: Consumers, group: &G
         .method_not_allowed_fallback(not_implemented)
         .with_state(service);
     let words = GateWords { refuse: error::refused, key_in_query: None };
-    let router =
-        Router::new().route(paths::HEALTH, get(health::get)).merge(gate.around(keyed, words));
+    let router = open.merge(gate.around(keyed, words));
     let refuse = error::refusal;
     layered(
         router,

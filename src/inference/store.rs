@@ -4,6 +4,7 @@
 //! epoch either as it was or a whole step further. Absent on purpose: when to take a step, which is
 //! for [`crate::epoch`] to say. Nothing here is async: callers go to a blocking thread.
 
+mod holdings;
 mod record;
 mod tables;
 mod turns;
@@ -22,8 +23,14 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension as _, params};
 use self::turns::Turns;
 pub use self::view::{ActorView, Bundles, EpochView, Received, Recent};
 use crate::{
-    chain::Blocks, close::Closing, epoch::Progress, learned::Learned, outlier::Baseline,
-    regret::Losses, submission::Submission, topic::Topic,
+    chain::Blocks,
+    close::Closing,
+    epoch::Progress,
+    learned::Learned,
+    outlier::Baseline,
+    regret::Losses,
+    submission::{Holding, Submission},
+    topic::Topic,
 };
 
 /// How long a writer waits for another process to finish its own write, which takes milliseconds.
@@ -70,6 +77,9 @@ pub enum StoreError {
     /// An epoch would have more than [`LABELS_MAX`] labels.
     #[error("keep more than {LABELS_MAX} labels of an epoch")]
     FullOfLabels,
+    /// A key would have more workers in an epoch than one may.
+    #[error("keep another worker of a key")]
+    FullOfKey,
     /// A record is not what was written.
     #[error("read or write a record of the inference file")]
     Record(#[source] serde_json::Error),
@@ -94,6 +104,8 @@ pub enum Submitted {
     Full,
     /// The epoch holds [`LABELS_MAX`] labels, and this payload would add to them.
     FullOfLabels,
+    /// The epoch holds as many workers of the key as it takes of one.
+    FullOfKey,
 }
 
 /// Where an epoch is in its life.
@@ -320,9 +332,31 @@ impl Store {
         submission: Submission,
         at: Timestamp,
     ) -> Result<Submitted, StoreError> {
-        match self.turns.write(move |write| take(write, (topic, nonce), &submission, at)) {
-            // It came as an error, so that the payload was not kept.
+        self.submit_of(None, (topic, nonce), submission, at)
+    }
+
+    /// Keeps `submission` likewise, counted among those of the key that `holding` names.
+    ///
+    /// # Errors
+    /// As [`Self::blocks`].
+    pub fn submit_of(
+        &self,
+        holding: Option<Holding>,
+        key: (TopicId, BlockHeight),
+        submission: Submission,
+        at: Timestamp,
+    ) -> Result<Submitted, StoreError> {
+        let taken = self.turns.write(move |write| {
+            let submitted = take(write, key, &submission, at)?;
+            if let (Submitted::Taken, Some(holding)) = (submitted, holding) {
+                holdings::count(write, key, holding)?;
+            }
+            Ok(submitted)
+        });
+        match taken {
+            // They came as errors, so that the payload was not kept.
             Err(StoreError::FullOfLabels) => Ok(Submitted::FullOfLabels),
+            Err(StoreError::FullOfKey) => Ok(Submitted::FullOfKey),
             submitted => submitted,
         }
     }
@@ -537,7 +571,7 @@ fn drop_old(write: &Connection, topic: TopicId) -> Result<(), StoreError> {
         .query_row(params![id, EPOCHS_KEPT], |row| row.get(0))
         .optional()?;
     if let Some(nonce) = oldest_gone {
-        for table in ["epochs", "submissions", "bundles", "labels"] {
+        for table in ["epochs", "submissions", "bundles", "labels", "holdings"] {
             let statement = format!("DELETE FROM {table} WHERE topic_id = ?1 AND nonce <= ?2");
             write.execute(&statement, params![id, nonce])?;
         }

@@ -22,6 +22,29 @@ const NUMBER_MAX: f64 = 1e100;
 /// The most inferers a forecast may be about: as many as an epoch takes.
 pub const FORECAST_MAX: usize = 1024;
 
+/// How many workers of one API key an epoch takes; 0 is no limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeyQuota(pub u32);
+
+impl KeyQuota {
+    /// A few models side by side, and far from all that an epoch takes.
+    pub const USUAL: Self = Self(16);
+
+    /// Whether an epoch takes `n_workers` of one key.
+    pub const fn allows(self, n_workers: u32) -> bool {
+        self.0 == 0 || n_workers <= self.0
+    }
+}
+
+/// The API key behind a worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Holding {
+    /// Its number.
+    pub key: i64,
+    /// How many workers it may have.
+    pub quota: KeyQuota,
+}
+
 /// What an actor hands in, as it came.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Payload {

@@ -137,6 +137,22 @@ pub const fn answer(
 }
 
 impl Api<'_> {
+    /// The ways in that any operation asks for.
+    fn schemes(&self) -> Value {
+        let mut schemes = json!({
+            "key": {"type": "apiKey", "in": "header", "name": self.key_header},
+            "session": {"type": "apiKey", "in": "cookie", "name": self.session_cookie},
+            "operator": {"type": "http", "scheme": "bearer"},
+        });
+        if let Some(schemes) = schemes.as_object_mut() {
+            let operations = || self.operations.iter().copied().flatten();
+            schemes.retain(|name, _| {
+                operations().any(|asked| asked.caller.scheme() == Some(name.as_str()))
+            });
+        }
+        schemes
+    }
+
     /// Returns the document, of version 3.1 of `OpenAPI`.
     #[must_use]
     pub fn described(self) -> Value {
@@ -156,13 +172,21 @@ impl Api<'_> {
             "paths": paths,
             "components": {
                 "schemas": self.schemas,
-                "securitySchemes": {
-                    "key": {"type": "apiKey", "in": "header", "name": self.key_header},
-                    "session": {"type": "apiKey", "in": "cookie", "name": self.session_cookie},
-                    "operator": {"type": "http", "scheme": "bearer"},
-                },
+                "securitySchemes": self.schemes(),
             },
         })
+    }
+}
+
+impl Caller {
+    /// The name of the way in; none where anybody is let in.
+    const fn scheme(self) -> Option<&'static str> {
+        match self {
+            Self::Key => Some("key"),
+            Self::Session => Some("session"),
+            Self::Operator => Some("operator"),
+            Self::Anybody => None,
+        }
     }
 }
 
@@ -178,7 +202,9 @@ impl Operation {
         }
         let mut refuse = |status: &str, text: &str, schema: &str| {
             let body = json!({"application/json": {"schema": reference(schema)}});
-            responses.insert(status.to_owned(), json!({"description": text, "content": body}));
+            let told = || json!({"description": text, "content": body});
+            // An operation may say more of its own.
+            responses.entry(status).or_insert_with(told);
         };
         if self.caller == Caller::Key {
             refuse("401", "The key is missing or unknown", api.no_key);
@@ -194,12 +220,7 @@ impl Operation {
             "summary": self.summary,
             "parameters": self.parameters.iter().map(Parameter::described).collect::<Vec<_>>(),
             "responses": responses,
-            "security": match self.caller {
-                Caller::Key => json!([{"key": []}]),
-                Caller::Session => json!([{"session": []}]),
-                Caller::Operator => json!([{"operator": []}]),
-                Caller::Anybody => json!([]),
-            },
+            "security": self.caller.scheme().map(|name| json!({name: []})).into_iter().collect::<Value>(),
         });
         if !self.text.is_empty() {
             operation["description"] = json!(self.text);

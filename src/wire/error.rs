@@ -32,7 +32,7 @@ pub struct KeyError {
 
 /// What the inference service answers to a request it refuses, as the chain's gateway does:
 /// `{"code":5,"message":"…","details":[]}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct InferenceError {
     /// The gRPC code.
     pub code: u32,

@@ -13,10 +13,11 @@ use model::{
     },
     topic::TopicError,
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// One labelled value. The number is a decimal text.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LabeledValueBody {
     /// The label's number, from 1.
     pub label_id: u32,
@@ -27,7 +28,7 @@ pub struct LabeledValueBody {
 }
 
 /// The values of one worker.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WorkerValuesBody {
     /// Its address.
     pub worker: String,
@@ -36,7 +37,7 @@ pub struct WorkerValuesBody {
 }
 
 /// The combined values without one inferer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WithheldInfererBody {
     /// The address of the inferer left out.
     pub withheld_inferer: String,
@@ -45,7 +46,7 @@ pub struct WithheldInfererBody {
 }
 
 /// The combined values without one forecaster.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WithheldForecasterBody {
     /// The address of the forecaster left out.
     pub withheld_forecaster: String,
@@ -54,7 +55,7 @@ pub struct WithheldForecasterBody {
 }
 
 /// The inferers' values combined with those of one forecaster alone.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OneInForecasterBody {
     /// The forecaster's address.
     pub forecaster: String,
@@ -63,7 +64,7 @@ pub struct OneInForecasterBody {
 }
 
 /// The value one forecaster implies without one inferer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OneOutInfererForecasterBody {
     /// The forecaster's address.
     pub forecaster: String,
@@ -74,7 +75,7 @@ pub struct OneOutInfererForecasterBody {
 }
 
 /// A bundle. Members stand in the order of the chain's own message.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct NetworkInferences {
     /// The topic, a number as text.
     pub topic_id: String,
@@ -103,7 +104,7 @@ pub struct NetworkInferences {
 }
 
 /// The answer to `GET /emissions/{version}/latest_network_inferences/{topic_id}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LatestNetworkInferences {
     /// The bundle.
     pub network_inferences: NetworkInferences,
@@ -112,7 +113,7 @@ pub struct LatestNetworkInferences {
 }
 
 /// The answer to `GET /emissions/{version}/topics/{topic_id}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TopicResponse {
     /// The topic.
     pub topic: TopicBody,
@@ -128,7 +129,7 @@ pub struct TopicResponse {
 }
 
 /// A topic. Whole numbers of 64 bits and decimals are texts, as the chain's gateway writes them.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TopicBody {
     /// Its number.
     pub id: String,
@@ -194,14 +195,14 @@ pub struct TopicBody {
 }
 
 /// The answer to `GET /emissions/{version}/next_topic_id`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NextTopicId {
     /// A number as text.
     pub next_topic_id: String,
 }
 
 /// The answer to `GET /api/v1/topics`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TopicList {
     /// The height of the chain now.
     pub block_height: u64,
@@ -212,7 +213,7 @@ pub struct TopicList {
 }
 
 /// A topic as a screen shows it: what it predicts, where its clock stands, who takes part.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TopicSummary {
     /// Its number.
     pub topic_id: u64,
@@ -247,7 +248,7 @@ pub struct TopicSummary {
 }
 
 /// One actor of a topic.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ActorSummary {
     /// Its address.
     pub worker: String,
@@ -266,7 +267,7 @@ pub struct ActorSummary {
 }
 
 /// The answer to `GET /api/v1/topics/{topic_id}/history`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TopicHistory {
     /// The topic's number.
     pub topic_id: u64,
@@ -275,7 +276,7 @@ pub struct TopicHistory {
 }
 
 /// One past epoch.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HistoryEpoch {
     /// The block at which it opened.
     pub nonce: u64,

@@ -59,10 +59,10 @@ pub const ROWS_LIVE: &str = "/api/rows/live/";
 pub const ROWS_STREAM: &str = "/api/rows/stream/";
 /// Tells what a key may do with a dataset.
 pub const ACCESS_CHECK: &str = "/api/access/check/";
-/// Describes the dataset service, as `OpenAPI`. Needs no key.
-pub const DATASETS_OPENAPI: &str = "/api/openapi.json";
+/// Describes the dataset or the inference service, as `OpenAPI`. Needs no key.
+pub const OPENAPI: &str = "/api/openapi.json";
 /// The same as a page for people. Needs no key.
-pub const DATASETS_DOCS: &str = "/api/docs/";
+pub const DOCS: &str = "/api/docs/";
 /// Says that a service serves. Needs no key.
 pub const HEALTH: &str = "/health";
 

@@ -4,12 +4,12 @@ use std::sync::LazyLock;
 
 use axum::response::Response;
 use web::reference;
-use wire::paths::DATASETS_OPENAPI;
+use wire::paths::OPENAPI;
 
 use super::openapi::described;
 
 /// The page. What is described does not change while the program runs.
-static PAGE: LazyLock<String> = LazyLock::new(|| reference::page(&described(), DATASETS_OPENAPI));
+static PAGE: LazyLock<String> = LazyLock::new(|| reference::page(&described(), OPENAPI));
 
 pub(super) async fn get() -> Response {
     reference::answer(PAGE.clone())

@@ -87,6 +87,18 @@ fn raw_page(store: &dyn Store, dataset: DatasetId, read: &PageRead) -> (u64, Vec
     (page.count.unwrap(), values(&block))
 }
 
+/// How many rows there are, and the seconds of `limit` of them after the first `skip`.
+pub(crate) fn seconds_of_page(
+    store: &dyn Store,
+    dataset: DatasetId,
+    skip: u64,
+    limit: usize,
+) -> (u64, Vec<i64>) {
+    let (count, rows) =
+        raw_page(store, dataset, &read(Resolution::Raw, Order::Ascending, skip, limit));
+    (count, rows.into_iter().map(|(second, _)| second).collect())
+}
+
 fn buckets(store: &dyn Store, dataset: DatasetId, resolution: Resolution) -> Vec<Bucket> {
     let read = read(resolution, Order::Ascending, 0, usize::MAX);
     match store.page(dataset, &read).unwrap().rows {

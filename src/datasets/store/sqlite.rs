@@ -11,6 +11,7 @@ pub(crate) mod copies;
 mod delete;
 mod find;
 mod folded;
+mod outline;
 mod pack;
 mod postings;
 mod readers;
@@ -37,7 +38,10 @@ use model::{
 };
 use rusqlite::{Connection, ErrorCode, config::DbConfig};
 
-use self::{chores::Chores, folded::Page, readers::Readers, writer::Writer};
+use self::{
+    chores::Chores, chunks::Strand, folded::Page, outline::Outlines, readers::Readers,
+    writer::Writer,
+};
 use super::{
     Acquired, Appended, ColumnAdded, Count, Created, Newest, OnCommit, PageOfRows, PageRead, Since,
     Store, StoreError, Tagged, Updated, piece::VisitPiece,
@@ -64,6 +68,7 @@ pub(crate) struct SqliteStore {
     writer: Writer,
     readers: Readers,
     chores: Chores,
+    outlines: Outlines,
     /// See [`PieceId`](super::piece::PieceId).
     era: i64,
     /// Keeps others from replacing the file.
@@ -85,7 +90,7 @@ impl SqliteStore {
         let readers = Readers::new(path.to_owned());
         let writer = Writer::start(connection)?;
         let chores = Chores::start(writer.clone())?;
-        Ok(Self { writer, readers, chores, era, _in_use: in_use })
+        Ok(Self { writer, readers, chores, outlines: Outlines::default(), era, _in_use: in_use })
     }
 }
 
@@ -317,20 +322,26 @@ impl Store for SqliteStore {
     fn page(&self, dataset: DatasetId, read: &PageRead) -> Result<PageOfRows, StoreError> {
         let PageRead { resolution, span, order, skip, limit, count } = *read;
         self.readers.read(|connection| {
-            let is_raw = resolution == Resolution::Raw;
-            let count = match (count, is_raw) {
-                (Count::Nothing, _) => None,
-                (Count::All, true) => Some(scan::count(connection, dataset, span)?),
-                (Count::All, false) => Some(folded::count(connection, dataset, resolution, span)?),
-            };
-            let rows = if is_raw {
-                Rows::Raw(scan::page(connection, dataset, span, order, (skip, limit))?)
-            } else {
+            let is_counted = count == Count::All;
+            if resolution != Resolution::Raw {
+                let n = if is_counted {
+                    Some(folded::count(connection, dataset, resolution, span, &self.outlines)?)
+                } else {
+                    None
+                };
                 let skip = usize::try_from(skip).unwrap_or(usize::MAX);
                 let page = Page { span, order, skip, limit };
-                Rows::Buckets(folded::read(connection, dataset, resolution, &page)?)
-            };
-            Ok(PageOfRows { count, rows })
+                let rows = folded::read(connection, dataset, resolution, &page)?;
+                return Ok(PageOfRows { count: n, rows: Rows::Buckets(rows) });
+            }
+            if !is_counted && skip == 0 {
+                let rows = scan::page(connection, dataset, span, order, (skip, limit))?;
+                return Ok(PageOfRows { count: None, rows: Rows::Raw(rows) });
+            }
+            let outline = self.outlines.read(connection, Strand::rows(dataset))?;
+            let page = (order, skip, limit);
+            let (n, rows) = scan::counted_page(connection, dataset, span, &outline, page)?;
+            Ok(PageOfRows { count: is_counted.then_some(n), rows: Rows::Raw(rows) })
         })
     }
 

@@ -100,9 +100,9 @@ impl From<SubmitError> for ApiError {
             SubmitError::Repeated { nonce } => {
                 Self::Exists(format!("this worker has submitted for nonce {nonce} already"))
             }
-            SubmitError::Full { .. } | SubmitError::FullOfLabels { .. } => {
-                Self::Exhausted(error.to_string())
-            }
+            SubmitError::Full { .. }
+            | SubmitError::FullOfLabels { .. }
+            | SubmitError::FullOfKey { .. } => Self::Exhausted(format!("cannot {error}")),
             SubmitError::Payload(error) => Self::Invalid(format!("cannot {error}")),
             SubmitError::Failed(error) => Self::broken(&error),
         }

@@ -15,21 +15,24 @@ use web::extract::json;
 use wire::inference::network::{Accepted, SubmissionBody};
 
 use super::{
-    Holder,
+    Holder, Service,
     error::{ApiError, topic_id},
 };
-use crate::{Inference, ReadError, Sender, epoch, submission::Payload};
+use crate::{
+    Inference, ReadError, Sender, epoch,
+    submission::{Holding, Payload},
+};
 
 /// The longest name of a model, in characters.
 const MODEL_CHARS_MAX: usize = 64;
 
 pub(super) async fn post(
-    State(inference): State<Inference>,
+    State(service): State<Service>,
     Path(topic): Path<String>,
     holder: Holder,
     request: Request,
 ) -> Result<Json<Accepted>, ApiError> {
-    let topic = topic_id(&topic)?;
+    let (topic, inference) = (topic_id(&topic)?, service.inference);
     let body: SubmissionBody = json(request).await?;
     let settings = inference.topic(topic).ok_or(ReadError::UnknownTopic { topic })?;
     let is_name = |name: &String| {
@@ -59,7 +62,8 @@ pub(super) async fn post(
     }
     let worker = holder.address(body.model.as_deref())?;
     let sender = Sender { topic, nonce, worker: worker.clone(), name: body.model };
-    inference.submit(sender, Payload { values, forecast }).await?;
+    let holding = Holding { key: holder.id.get(), quota: service.quota };
+    inference.submit_of(Some(holding), sender, Payload { values, forecast }).await?;
     Ok(Json(Accepted {
         topic_id: topic.get(),
         nonce,

@@ -1,5 +1,6 @@
 //! Every path, through the router.
 
+mod outside;
 mod queries;
 
 use accounts::{Accounts, gate::GateOptions};
@@ -22,11 +23,16 @@ struct Fixture {
     clock: Clock,
     inference: Inference,
     router: Router,
+    group: Group,
     key: ApiKey,
 }
 
 impl Fixture {
     async fn new() -> Self {
+        Self::behind(GateOptions::UNLIMITED).await
+    }
+
+    async fn behind(gate: GateOptions) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let clock = Clock::manual(Timestamp::from_seconds(1_800_000_000));
         let accounts =
@@ -36,9 +42,10 @@ impl Fixture {
             InferenceOptions { block_time: Duration::from_secs(1), topics: demo_topics().unwrap() };
         let path = folder.path().join("inference.sqlite");
         let inference = Inference::open(&path, clock.clone(), options).await.unwrap();
-        let gate = Gate::new(accounts.clone(), GateOptions::UNLIMITED, clock.clone());
-        let router = router(inference.clone(), &gate, consumers(), &Group::default());
-        Self { _folder: folder, accounts, clock, inference, router, key }
+        let gate = Gate::new(accounts.clone(), gate, clock.clone());
+        let group = Group::default();
+        let router = router(inference.clone(), &gate, (consumers(), KeyQuota(3)), &group);
+        Self { _folder: folder, accounts, clock, inference, router, group, key }
     }
 
     async fn send(&self, method: &str, path: &str, header: Option<(&str, &str)>) -> (u16, Value) {
@@ -258,6 +265,7 @@ async fn a_started_service_runs_its_epochs_by_itself() {
         block_time: Duration::from_millis(20),
         topics: demo_topics().unwrap().into_iter().take(1).collect(),
         consumers: consumers(),
+        quota: KeyQuota::USUAL,
     };
     let group = Group::default();
     let (runs, rows) = crate::tests::fakes(&clock);
@@ -269,7 +277,7 @@ async fn a_started_service_runs_its_epochs_by_itself() {
         if history.len() >= 2 { Ok(history) } else { Err(history.len()) }
     };
     let history = task::wait::until(Duration::from_secs(20), two_epochs).await.unwrap();
-    assert_eq!(history[0].bundle.nonce, 1);
+    assert!(history[0].bundle.nonce < history[1].bundle.nonce);
     assert!(history.iter().all(|epoch| epoch.bundle.inferer_values.len() == 2));
     group.shutdown().await;
 }

@@ -17,7 +17,8 @@ use super::StoreError;
 /// inferred, each actor's share in it, where the values lie, and what was inferred without outliers
 /// where there were some. `baselines`: where a topic's values were. `labels`: the labels of an epoch
 /// whose topic names none, in the order in which they came. `learned`: what a topic has learned so far.
-const STEPS: [&str; 2] = [
+/// `holdings`: how many workers of an API key submitted for an epoch.
+const STEPS: [&str; 3] = [
     "
 CREATE TABLE chain (
     id INTEGER PRIMARY KEY CHECK (id = 1),
@@ -76,6 +77,15 @@ CREATE TABLE labels (
     PRIMARY KEY (topic_id, nonce, label)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX submissions_by_worker ON submissions (topic_id, worker, nonce);
+",
+    "
+CREATE TABLE holdings (
+    topic_id INTEGER NOT NULL,
+    nonce INTEGER NOT NULL,
+    key_id INTEGER NOT NULL,
+    n_workers INTEGER NOT NULL,
+    PRIMARY KEY (topic_id, nonce, key_id)
+) STRICT, WITHOUT ROWID;
 ",
 ];
 

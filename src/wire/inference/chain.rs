@@ -4,10 +4,11 @@
 //! not there is null.
 
 use model::{bundle::Bundle, topic::Address};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// One inference as a worker submitted it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct InferenceBody {
     /// The topic.
     pub topic_id: String,
@@ -26,21 +27,21 @@ pub struct InferenceBody {
 }
 
 /// Inferences of one nonce.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Inferences {
     /// By worker.
     pub inferences: Vec<InferenceBody>,
 }
 
 /// The answer to `inferences/{topic_id}/{block_height}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct InferencesAtBlock {
     /// What was submitted.
     pub inferences: Inferences,
 }
 
 /// The answer to `latest_inferences/{topic_id}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LatestInferences {
     /// What was submitted.
     pub inferences: Inferences,
@@ -49,21 +50,21 @@ pub struct LatestInferences {
 }
 
 /// The answer to `topics/{topic_id}/workers/{worker_address}/latest_input_inference`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LatestInputInference {
     /// The newest one.
     pub latest_input_inference: InferenceBody,
 }
 
 /// The same up to v9.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LatestInference {
     /// The newest one.
     pub latest_inference: InferenceBody,
 }
 
 /// The loss that a forecaster expects of one inferer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ForecastElement {
     /// Of whom.
     pub inferer: String,
@@ -72,7 +73,7 @@ pub struct ForecastElement {
 }
 
 /// One forecast.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ForecastBody {
     /// The topic.
     pub topic_id: String,
@@ -87,49 +88,51 @@ pub struct ForecastBody {
 }
 
 /// Forecasts of one nonce.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Forecasts {
     /// By worker.
     pub forecasts: Vec<ForecastBody>,
 }
 
 /// The answer to `forecasts/{topic_id}/{block_height}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ForecastsAtBlock {
     /// What was submitted.
     pub forecasts: Forecasts,
 }
 
 /// A nonce.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Nonce {
     /// The height.
     pub block_height: String,
 }
 
 /// Several.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "{N}List")]
 pub struct NonceList<N> {
     /// Oldest first.
     pub nonces: Vec<N>,
 }
 
 /// The answer to the lists of nonces and windows.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "{N}s")]
 pub struct Nonces<N> {
     /// The nonces.
     pub nonces: NonceList<N>,
 }
 
 /// A nonce that reputers report for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReputerNonce {
     /// The nonce.
     pub reputer_nonce: Nonce,
 }
 
 /// A number for an actor.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WorkerValue {
     /// Whose.
     pub worker: String,
@@ -138,7 +141,7 @@ pub struct WorkerValue {
 }
 
 /// A forecaster's numbers without each inferer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OneOutInfererForecasterValues {
     /// The forecaster.
     pub forecaster: String,
@@ -147,7 +150,7 @@ pub struct OneOutInfererForecasterValues {
 }
 
 /// One number for every quantity: losses, or the values of a bundle up to v9.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ValueBundle {
     /// The topic.
     pub topic_id: String,
@@ -176,7 +179,7 @@ pub struct ValueBundle {
 }
 
 /// The answer to `latest_network_inferences` in v9.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LatestNetworkInferencesV9 {
     /// The bundle, one number for each quantity.
     pub network_inferences: ValueBundle,
@@ -185,28 +188,29 @@ pub struct LatestNetworkInferencesV9 {
 }
 
 /// The answer to the queries at a block, in either version.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "{B}AtBlock")]
 pub struct NetworkInferencesAtBlock<B> {
     /// The bundle.
     pub network_inferences: B,
 }
 
 /// The answer to `network_loss/{topic_id}/{block_height}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NetworkLoss {
     /// The losses.
     pub loss_bundle: ValueBundle,
 }
 
 /// The answer to `reputer_loss_bundles/{topic_id}/{block_height}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReputerLossBundles {
     /// One for each reputer.
     pub loss_bundles: Vec<ValueBundle>,
 }
 
 /// A number, and when it was computed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TimestampedValue {
     /// The nonce.
     pub block_height: String,
@@ -215,28 +219,28 @@ pub struct TimestampedValue {
 }
 
 /// The answer to the queries for a regret.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RegretResponse {
     /// The regret.
     pub regret: TimestampedValue,
 }
 
 /// The answer to `latest_regret_stdnorm/{topic_id}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ValueResponse {
     /// The number.
     pub value: String,
 }
 
 /// The answer to the queries for a weight.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WeightResponse {
     /// The weight, 0 to 1.
     pub weight: String,
 }
 
 /// A score.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ScoreBody {
     /// The topic.
     pub topic_id: String,
@@ -249,70 +253,70 @@ pub struct ScoreBody {
 }
 
 /// The answer to the queries for one score.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ScoreResponse {
     /// The score.
     pub score: ScoreBody,
 }
 
 /// Several scores.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Scores {
     /// By actor, or newest first.
     pub scores: Vec<ScoreBody>,
 }
 
 /// The answer to the queries for scores at a block.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ScoresAtBlock {
     /// By actor.
     pub scores: Scores,
 }
 
 /// The answer to the counts of inclusions.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CountResponse {
     /// In how many epochs.
     pub count: String,
 }
 
 /// The answer to `topic_exists/{topic_id}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TopicExists {
     /// Whether it does.
     pub exists: bool,
 }
 
 /// The answer to `is_topic_active/{topic_id}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct IsTopicActive {
     /// Whether epochs open.
     pub is_active: bool,
 }
 
 /// The answer to `next_churning_block_by_topic_id/{topic_id}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NextChurningBlock {
     /// When the next epoch opens.
     pub block_height: String,
 }
 
 /// The answer to `is_worker_nonce_unfulfilled/{topic_id}/{block_height}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct IsWorkerNonceUnfulfilled {
     /// Whether the epoch is open.
     pub is_worker_nonce_unfulfilled: bool,
 }
 
 /// The answer to `is_reputer_nonce_unfulfilled/{topic_id}/{block_height}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct IsReputerNonceUnfulfilled {
     /// Whether the epoch is to be learned from.
     pub is_reputer_nonce_unfulfilled: bool,
 }
 
 /// The answer to the states of windows.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[expect(clippy::struct_excessive_bools, reason = "the chain's message has them")]
 pub struct WindowStatus {
     /// Whether a window is open.
@@ -336,7 +340,7 @@ pub struct WindowStatus {
 }
 
 /// When an actor's work was last taken.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Commit {
     /// At which height.
     pub block_height: String,
@@ -345,28 +349,28 @@ pub struct Commit {
 }
 
 /// The answer to the queries for last commits.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LastCommit {
     /// The newest; null before the first.
     pub last_commit: Option<Commit>,
 }
 
 /// The answer to `topic_reward_nonce/{topic_id}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RewardNonce {
     /// The nonce learned from last; 0 before the first.
     pub nonce: String,
 }
 
 /// Where the next page is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Pagination {
     /// Null: there is one page.
     pub next_key: Option<String>,
 }
 
 /// The answer to `active_topics_at_block/{block_height}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ActiveTopics {
     /// Those whose epochs open.
     pub topics: Vec<super::TopicBody>,

@@ -1,9 +1,11 @@
 //! The bodies of the consumer API: a signed inference for a contract, and the list of topics.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What every answer is wrapped in.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "{T}Answer")]
 pub struct Envelope<T> {
     /// The request's number.
     pub request_id: String,
@@ -18,7 +20,7 @@ pub struct Envelope<T> {
 }
 
 /// An inference and the signature of it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SignedInference {
     /// `0x` and 65 bytes.
     pub signature: String,
@@ -29,7 +31,7 @@ pub struct SignedInference {
 }
 
 /// What is signed, and the same for people.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct InferenceData {
     /// The combined value, with 18 decimals.
     pub network_inference: String,
@@ -52,7 +54,7 @@ pub struct InferenceData {
 }
 
 /// A page of topics.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ConsumerTopics {
     /// By number.
     pub topics: Vec<ConsumerTopic>,
@@ -62,7 +64,7 @@ pub struct ConsumerTopics {
 }
 
 /// A topic.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ConsumerTopic {
     /// Its number.
     pub topic_id: u64,

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use model::topic::SINGLE_LABEL;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{LabeledValueBody, NetworkInferences, cases::Decimal};
 
 /// The function that workers of a cluster run to infer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PredictorSettings {
     /// Its name or content id.
@@ -30,7 +31,7 @@ pub struct PredictorSettings {
 }
 
 /// A topic's settings. What is left out is as on most topics of the chain.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct TopicSettings {
     /// What it predicts, for people.
@@ -97,7 +98,7 @@ pub struct TopicSettings {
 }
 
 /// Whether a topic's epochs open.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TopicActive {
     /// Whether they do.
@@ -105,7 +106,7 @@ pub struct TopicActive {
 }
 
 /// What a worker submits for one epoch.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SubmissionBody {
     /// The nonce; the open one where it does not say. A number or a text.
@@ -134,7 +135,7 @@ impl SubmissionBody {
 }
 
 /// The answer to a submission: it is kept.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Accepted {
     /// The topic.
     pub topic_id: u64,
@@ -147,7 +148,7 @@ pub struct Accepted {
 }
 
 /// Where the values of a label lie, counted by their weights.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct IntervalBody {
     /// The label.
     pub label_name: String,
@@ -158,7 +159,7 @@ pub struct IntervalBody {
 }
 
 /// How much each actor counted, 0 to 1, by address.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct WeightsBody {
     /// Inferers.
     pub inferers: BTreeMap<String, String>,
@@ -167,7 +168,7 @@ pub struct WeightsBody {
 }
 
 /// The newest bundle of a topic, with what follows from the same regrets.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LatestBody {
     /// The bundle, with every array.
     pub network_inferences: NetworkInferences,
@@ -182,7 +183,7 @@ pub struct LatestBody {
 }
 
 /// One number of the newest bundle.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ScalarBody {
     /// The topic.
     pub topic_id: u64,
@@ -195,7 +196,7 @@ pub struct ScalarBody {
 }
 
 /// A page of a topic's past bundles.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NetworkInferencesPage {
     /// Oldest first.
     pub network_inferences: Vec<NetworkInferences>,
@@ -204,7 +205,7 @@ pub struct NetworkInferencesPage {
 }
 
 /// One past epoch with all that led to it and came of it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct EpochBody {
     /// The bundle, with every array.
     pub network_inferences: NetworkInferences,

@@ -20,7 +20,17 @@ const SERVERS: [(&str, &[&str]); 4] = [
         ],
     ),
     ("src/accounts/server", &["/api/accounts/", "/portal"]),
-    ("src/inference/server", &["/emissions/", "/api/v1/topics", "/v2/allora/", "/health"]),
+    (
+        "src/inference/server",
+        &[
+            "/emissions/",
+            "/api/v1/topics",
+            "/v2/allora/",
+            "/api/openapi.json",
+            "/api/docs/",
+            "/health",
+        ],
+    ),
     (
         "src/datasets/server",
         &[

@@ -34,7 +34,7 @@ pub(super) const OPERATIONS: [Operation; 4] = [
     },
     Operation {
         method: "get",
-        path: paths::DATASETS_OPENAPI,
+        path: paths::OPENAPI,
         id: "openapi",
         group: "service",
         summary: "This description.",
@@ -46,7 +46,7 @@ pub(super) const OPERATIONS: [Operation; 4] = [
     },
     Operation {
         method: "get",
-        path: paths::DATASETS_DOCS,
+        path: paths::DOCS,
         id: "docs",
         group: "service",
         summary: "This description as a page for people.",

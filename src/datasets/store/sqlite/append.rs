@@ -156,6 +156,14 @@ pub(super) fn revision(connection: &Connection, dataset: DatasetId) -> Result<u6
     Ok(progress(connection, dataset)?.revision)
 }
 
+/// A number that changes whenever a chunk of the dataset is removed.
+pub(super) fn layout(connection: &Connection, dataset: DatasetId) -> Result<i64, StoreError> {
+    let mut statement =
+        connection.prepare_cached("SELECT layout FROM progress WHERE dataset = ?1")?;
+    let layout = statement.query_row([dataset.get()], |row| row.get(0));
+    layout.optional()?.ok_or(StoreError::NoDataset { dataset })
+}
+
 /// Puts many rows where they belong: those after the last chunk into new chunks, together with the
 /// rows of the tail there; late ones over their chunks where many fall into one, else into the tail.
 fn put_many(

@@ -25,7 +25,7 @@ const SPLIT_ROWS: usize = 2 * CHUNK_ROWS;
 pub(super) const CHUNK_ROWS_MIN: usize = CHUNK_ROWS / 2;
 
 /// Chunks of one kind: the rows of a dataset, or its buckets of a resolution.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Strand {
     pub(super) dataset: DatasetId,
     pub(super) resolution: Resolution,
@@ -149,44 +149,6 @@ pub(super) fn with_rows_after(
     )?;
     let found = statement.query_map(params![dataset.get(), after, limit], chunk)?;
     Ok(found.collect::<Result<_, _>>()?)
-}
-
-/// How many rows of a span are in chunks.
-pub(super) fn count(
-    connection: &Connection,
-    strand: Strand,
-    span: Span,
-) -> Result<u64, StoreError> {
-    let mut statement = connection.prepare_cached(
-        "SELECT coalesce(sum(n), 0) FROM chunks
-         WHERE dataset = ?1 AND resolution = ?2 AND t_last BETWEEN ?3 AND ?4 AND t_first >= ?3",
-    )?;
-    let whole: u64 = statement.query_row(
-        params![
-            strand.dataset.get(),
-            code(strand.resolution),
-            span.first.micros(),
-            span.last.micros()
-        ],
-        |row| row.get(0),
-    )?;
-    // At most two chunks lie across a bound.
-    let mut edges = Vec::new();
-    for bound in [span.first, span.last] {
-        if let Some(chunk) = ending_from(connection, strand, bound)?
-            && chunk.span.first <= span.last
-            && (chunk.span.first < span.first || chunk.span.last > span.last)
-            && !edges.contains(&chunk)
-        {
-            edges.push(chunk);
-        }
-    }
-    let mut count = whole;
-    for chunk in edges {
-        let n = within(&times(connection, strand.dataset, chunk)?, span).len();
-        count = count.saturating_add(u64::try_from(n).unwrap_or(u64::MAX));
-    }
-    Ok(count)
 }
 
 /// The places of the moments that lie in `span`.

@@ -14,6 +14,7 @@ use super::{
     StoreError,
     buckets::{self, KEPT, code},
     chunks::{self, Chunk, Strand},
+    outline::{Outline, Outlines},
 };
 use crate::{
     block::{Block, Rows, Series},
@@ -80,9 +81,12 @@ pub(super) fn count(
     dataset: DatasetId,
     resolution: Resolution,
     span: Span,
+    outlines: &Outlines,
 ) -> Result<u64, StoreError> {
     if KEPT.contains(&resolution) {
-        return count_stored(connection, Strand { dataset, resolution }, span);
+        let strand = Strand { dataset, resolution };
+        let outline = outlines.read(connection, strand)?;
+        return count_stored(connection, strand, span, &outline);
     }
     let mut n = 0;
     walk(connection, dataset, resolution, span, Order::Ascending, &mut |_| {
@@ -301,10 +305,15 @@ fn give_chunk(
     Ok(out.give(buckets_of(&merged)))
 }
 
-fn count_stored(connection: &Connection, strand: Strand, span: Span) -> Result<u64, StoreError> {
+fn count_stored(
+    connection: &Connection,
+    strand: Strand,
+    span: Span,
+    outline: &Outline,
+) -> Result<u64, StoreError> {
     let n_single = count_single(connection, strand, span)?;
     let Some(end) = chunks::end(connection, strand)? else { return Ok(to_u64(n_single)) };
-    let in_chunks = chunks::count(connection, strand, span)?;
+    let in_chunks = outline.within(connection, strand.dataset, span)?.n_rows();
     // Single buckets that take the place of one in a chunk are counted twice.
     let over = Span { first: span.first, last: span.last.min(end) };
     let mut n_twice = 0;

@@ -8,6 +8,7 @@ use rusqlite::Connection;
 use super::{
     StoreError, append, catalog,
     chunks::{self, Chunk, Strand},
+    outline::Outline,
     tail::{self, Cursor, TailRow},
 };
 use crate::{
@@ -78,13 +79,31 @@ pub(super) fn page(
     Ok(page)
 }
 
+/// A page as [`page`] reads it, and how many rows the span has. `outline` has all chunks that touch
+/// the span.
+pub(super) fn counted_page(
+    connection: &Connection,
+    dataset: DatasetId,
+    span: Span,
+    outline: &Outline,
+    (order, skip, limit): (Order, u64, usize),
+) -> Result<(u64, Block), StoreError> {
+    let between = tail::new_moments(connection, dataset, span)?;
+    let places = outline.within(connection, dataset, span)?;
+    let n_between = u64::try_from(between.len()).unwrap_or(u64::MAX);
+    let n_rows = places.n_rows().saturating_add(n_between);
+    let (span, skip) = places.seek(span, order, skip, &between);
+    Ok((n_rows, page(connection, dataset, span, order, (skip, limit))?))
+}
+
 /// How many rows a span has.
 pub(super) fn count(
     connection: &Connection,
     dataset: DatasetId,
     span: Span,
 ) -> Result<u64, StoreError> {
-    let in_chunks = chunks::count(connection, Strand::rows(dataset), span)?;
+    let outline = Outline::of(connection, Strand::rows(dataset), span)?;
+    let in_chunks = outline.within(connection, dataset, span)?.n_rows();
     Ok(in_chunks.saturating_add(tail::count_new(connection, dataset, span)?))
 }
 

@@ -25,7 +25,9 @@ use model::dataset::PUBLIC_TAG;
 ///   hexadecimal digits. None of them keeps the text itself.
 /// - `progress`: what the writer knows of a dataset: `revision` counts its commits; `newest` is its
 ///   newest row; `kept_from` the moment before which rows were let go; `n_fresh` and `n_late` bound
-///   from above how many rows of `tail` are after and before the end of the last chunk.
+///   from above how many rows of `tail` are after and before the end of the last chunk; `layout` is
+///   another number after a chunk was removed, whoever did it. Without that, new chunks come after
+///   all others.
 /// - `counters`: `row` is the last row number given; `era` a random number that tells this life of
 ///   the store from one after it was restored from a copy; `since` the row number from which on
 ///   `last_row` of `chunks` is known.
@@ -40,7 +42,7 @@ use model::dataset::PUBLIC_TAG;
 ///   at the same moments.
 /// - `doomed`: datasets that are deleted, as far as anyone sees, and of which some `chunks`, `tail`
 ///   or `buckets` are still there.
-const STEPS: [&str; 4] = [FIRST, SECOND, THIRD, ROW_NUMBERS];
+const STEPS: [&str; 5] = [FIRST, SECOND, THIRD, ROW_NUMBERS, LAYOUT];
 
 /// The tables of version 1.
 pub(super) const FIRST: &str = "
@@ -252,6 +254,15 @@ const ROW_NUMBERS: &str = "
 ALTER TABLE chunks ADD COLUMN last_row INTEGER NOT NULL DEFAULT 0;
 CREATE INDEX chunks_last_row ON chunks (dataset, last_row);
 INSERT INTO counters (name, value) SELECT 'since', value FROM counters WHERE name = 'row';
+";
+
+/// Version 5 tells when what is known of a dataset's chunks no longer holds. A trigger does, so that
+/// nothing that removes one can forget it.
+const LAYOUT: &str = "
+ALTER TABLE progress ADD COLUMN layout INTEGER NOT NULL DEFAULT 0;
+CREATE TRIGGER chunks_removed AFTER DELETE ON chunks BEGIN
+    UPDATE progress SET layout = layout + 1 WHERE dataset = old.dataset;
+END;
 ";
 
 /// Whether the store is of this program's version, which nothing that only reads can bring it to.

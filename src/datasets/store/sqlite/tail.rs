@@ -187,6 +187,20 @@ pub(super) fn count_new(
     Ok(statement.query_row(span, |row| row.get(0))?)
 }
 
+/// The moments of the rows of a span that are in the tail and not in a chunk, too, in their order.
+pub(super) fn new_moments(
+    connection: &Connection,
+    dataset: DatasetId,
+    span: Span,
+) -> Result<Vec<Timestamp>, StoreError> {
+    let mut statement = connection.prepare_cached(
+        "SELECT t FROM tail WHERE dataset = ?1 AND t BETWEEN ?2 AND ?3 AND replaces = 0 ORDER BY t",
+    )?;
+    let span = params![dataset.get(), span.first.micros(), span.last.micros()];
+    let moments = statement.query_map(span, |row| Ok(Timestamp::from_micros(row.get(0)?)))?;
+    Ok(moments.collect::<Result<_, _>>()?)
+}
+
 /// How many rows of a span are in the tail.
 pub(super) fn count(
     connection: &Connection,

@@ -1,0 +1,99 @@
+//! Outlines are right whoever writes, and take no more memory than they may.
+
+use std::collections::BTreeMap;
+
+use tempfile::tempdir;
+
+use super::*;
+use crate::store::{
+    Store as _,
+    contract::{self, Read},
+    sqlite::{SqliteStore, scan},
+};
+
+/// Pages at the ends and in the middle of some 9000 seconds.
+const READS: [Read; 4] =
+    [(0, 5, 0, 99_999), (4000, 5, 0, 99_999), (2500, 9, 700, 7000), (8990, 50, -9, 99_999)];
+
+#[tokio::test]
+async fn what_another_program_writes_to_the_file_is_seen() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("datasets.sqlite");
+    let reader = SqliteStore::open(&path).unwrap();
+    let writer = SqliteStore::open(&path).unwrap();
+    let id = contract::create(&writer, contract::new_dataset("shared")).await;
+    let mut want: BTreeMap<i64, f64> = (0..6000).map(|n| (n, 0.5)).collect();
+    contract::append(&writer, id, contract::block(want.clone())).await;
+    contract::compare(&reader, id, &want, &READS);
+    let later = [
+        // Chunks at the end, a late row, late rows over chunks, and a few at the end.
+        (6000..9000).map(|n| (n, 1.5)).collect(),
+        vec![(-7, 2.5), (31, 2.5)],
+        (500..2500).map(|n| (n * 2, 3.5)).chain((0..700).map(|n| (-1000 + n, 3.5))).collect(),
+        vec![(9000, 4.5), (9001, 4.5)],
+    ];
+    for rows in later {
+        contract::append(&writer, id, contract::block(rows.clone())).await;
+        want.extend(rows);
+        contract::compare(&reader, id, &want, &READS);
+    }
+    let gone = Span { first: Timestamp::from_seconds(3000), last: Timestamp::from_seconds(5500) };
+    writer.delete_rows(id, gone, Timestamp::from_seconds(1)).await.unwrap();
+    want.retain(|second, _| !(3000..=5500).contains(second));
+    contract::compare(&reader, id, &want, &READS);
+    writer.settle().await.unwrap();
+    contract::compare(&reader, id, &want, &READS);
+    assert!(writer.prune(id, Timestamp::from_seconds(2400), 99_999).await.unwrap() > 0);
+    let kept: Vec<i64> =
+        reader.newest(id, 99_999).unwrap().rows.times.iter().map(|time| time.seconds()).collect();
+    for skip in [0, 1000, 3000] {
+        let from = usize::try_from(skip).unwrap();
+        let (count, page) = contract::seconds_of_page(&reader, id, skip, 3);
+        assert_eq!((count, &page[..]), (kept.len() as u64, &kept[from..from + 3]));
+    }
+}
+
+#[tokio::test]
+async fn a_reader_of_an_earlier_moment_is_shown_that_moment() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("datasets.sqlite");
+    let store = SqliteStore::open(&path).unwrap();
+    let id = contract::create(&store, contract::new_dataset("moments")).await;
+    contract::append(&store, id, contract::block((0..4000).map(|n| (n, 0.5)))).await;
+    let strand = Strand::rows(id);
+    let all = Span { first: Timestamp::MIN, last: Timestamp::MAX };
+    let count = |connection: &Connection| {
+        let outline = store.outlines.read(connection, strand).unwrap();
+        let n_rows = outline.within(connection, id, all).unwrap().n_rows();
+        assert_eq!(n_rows, scan::count(connection, id, all).unwrap());
+        n_rows
+    };
+    let mut early = Connection::open(&path).unwrap();
+    let early = early.transaction().unwrap();
+    assert_eq!(scan::count(&early, id, all).unwrap(), 4000);
+    contract::append(&store, id, contract::block((4000..7000).map(|n| (n, 0.5)))).await;
+    let late = Connection::open(&path).unwrap();
+    assert_eq!((count(&late), count(&early), count(&late)), (7000, 4000, 7000));
+    let first = Span { first: Timestamp::MIN, last: Timestamp::from_seconds(999) };
+    store.delete_rows(id, first, Timestamp::from_seconds(1)).await.unwrap();
+    assert_eq!((count(&late), count(&early), count(&late)), (6000, 4000, 6000));
+}
+
+#[test]
+fn the_outlines_used_last_are_kept_within_their_bound() {
+    let mut held = Held::default();
+    let strand = |number| Strand::rows(DatasetId::new(number).unwrap());
+    let moment = Timestamp::from_seconds(1);
+    let chunk = Chunk { id: 1, span: Span { first: moment, last: moment }, n: 1 };
+    let entries = vec![Entry { chunk, n_before: 0 }; BYTES_MAX / size_of::<Entry>() / 5];
+    let outline = Arc::new(Outline { entries });
+    for number in 1..=9 {
+        held.keep(strand(number), 0, Arc::clone(&outline));
+        assert!(held.take(strand(1), 0).is_some(), "it is used all the time");
+        assert!(held.n_bytes <= BYTES_MAX, "{} bytes", held.n_bytes);
+    }
+    let kept: Vec<i64> = (1..=9).filter(|number| held.take(strand(*number), 0).is_some()).collect();
+    assert_eq!(kept, [1, 7, 8, 9]);
+    assert!(held.take(strand(9), 1).is_none(), "its chunks are others now");
+    assert_eq!((held.uses.len(), held.outlines.len()), (4, 4));
+}

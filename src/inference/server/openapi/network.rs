@@ -1,0 +1,198 @@
+//! The operations of our own: the network at a glance, its past, its events, and taking part.
+
+use web::openapi::{Answer, Caller, Content, Operation, Parameter, answer, json_of, part, query};
+use wire::paths;
+
+use super::{MISSING, TOPIC, UNFIT};
+
+/// The answer to who may not.
+const DENIED: Answer = answer(
+    "403",
+    "Code 7: topics are made with an operator's key, and changed by the key that made them",
+    &[json_of("InferenceError")],
+);
+
+/// The answer with a topic.
+const OF_TOPIC: Answer =
+    answer("200", "The topic, as the chain writes it", &[json_of("TopicResponse")]);
+
+/// What is left out of settings.
+const SETTINGS: &str = "Needed are `metadata`, `dataset`, `column` and `horizon_seconds`; what else is left \
+    out is as on most topics of the chain. Its truth is the column's value that many seconds after the \
+    newest row there was when the epoch opened, looked for once `ground_truth_lag` blocks have passed.";
+
+/// A label.
+const LABEL: Parameter =
+    query("label", r#"{"type":"string"}"#, "The label, on a topic with several.");
+
+/// All of them, in the order in which they are told.
+pub(super) const OPERATIONS: [Operation; 10] = [
+    reads(
+        paths::TOPICS,
+        "list_topics",
+        "Every topic with its clock and its actors.",
+        &[],
+        &[answer("200", "All topics, by number", &[json_of("TopicList")])],
+    ),
+    reads(
+        paths::TOPIC_LATEST,
+        "latest",
+        "The newest bundle with every array, weights and confidence intervals.",
+        &[TOPIC],
+        &[answer("200", "The bundle", &[json_of("LatestBody")]), UNFIT, MISSING],
+    ),
+    reads(
+        paths::TOPIC_VALUE,
+        "value",
+        "One number of the newest bundle, for who wants no array.",
+        &[TOPIC, LABEL],
+        &[answer("200", "The combined value", &[json_of("ScalarBody")]), UNFIT, MISSING],
+    ),
+    Operation {
+        text: "The newest bundle comes first, then each new one as an event `bundle`, whose id is the \
+               nonce and whose data is as `v10` of the newest bundle, with every array. A slow reader \
+               skips to the newest. A comment every 15 seconds tells that the line is alive.",
+        ..reads(
+            paths::TOPIC_STREAM,
+            "stream",
+            "Follows new bundles of a topic, as server-sent events.",
+            &[TOPIC],
+            &[
+                answer(
+                    "200",
+                    "Events, without end",
+                    &[Content { kind: "text/event-stream", schema: "Text" }],
+                ),
+                UNFIT,
+                MISSING,
+            ],
+        )
+    },
+    reads(
+        paths::TOPIC_HISTORY,
+        "history",
+        "A topic's newest past epochs, oldest first, with what came true and what it cost.",
+        &[
+            TOPIC,
+            query(
+                "limit",
+                r#"{"type":"integer","minimum":1,"maximum":1000,"default":100}"#,
+                "How many of them.",
+            ),
+        ],
+        &[answer("200", "Epochs", &[json_of("TopicHistory")]), UNFIT, MISSING],
+    ),
+    reads(
+        paths::TOPIC_EPOCH,
+        "epoch",
+        "One past epoch with all that led to it and came of it.",
+        &[
+            TOPIC,
+            part(
+                "nonce",
+                r#"{"type":"integer","format":"uint64","minimum":0}"#,
+                "The height at which it opened.",
+            ),
+        ],
+        &[answer("200", "The epoch", &[json_of("EpochBody")]), UNFIT, MISSING],
+    ),
+    Operation {
+        text: "One payload is taken for each address and epoch; what came first stays. The address is \
+               that of the key, or of the key's `model`. A value is kept digit by digit: at most 64 \
+               characters, and 1e100. A forecast is of losses, in the unit of the topic's.",
+        ..writes(
+            ("post", paths::TOPIC_SUBMISSIONS, "submit"),
+            "Submits an inference, a forecast or both for the epoch that is open. On the answer it is \
+             durable.",
+            &[TOPIC],
+            &[json_of("SubmissionBody")],
+            &[
+                answer("200", "It is kept", &[json_of("Accepted")]),
+                UNFIT,
+                MISSING,
+                answer(
+                    "409",
+                    "Code 6: this worker has submitted for this nonce already",
+                    &[json_of("InferenceError")],
+                ),
+                answer(
+                    "429",
+                    "Code 8: the key asked too often, which `Retry-After` tells from an epoch that has \
+                     all it takes, of this key or of all",
+                    &[json_of("InferenceError")],
+                ),
+            ],
+        )
+    },
+    Operation {
+        text: SETTINGS,
+        ..writes(
+            ("post", paths::TOPICS, "create_topic"),
+            "Creates a topic, which belongs to the key. Its first epoch opens with the next block.",
+            &[],
+            &[json_of("TopicSettings")],
+            &[OF_TOPIC, UNFIT, DENIED],
+        )
+    },
+    Operation {
+        text: SETTINGS,
+        ..writes(
+            ("put", paths::TOPIC_SETTINGS, "update_topic"),
+            "Replaces all settings of a topic that the key created. Type, arity, unity and case stay.",
+            &[TOPIC],
+            &[json_of("TopicSettings")],
+            &[OF_TOPIC, UNFIT, DENIED, MISSING],
+        )
+    },
+    writes(
+        ("put", paths::TOPIC_ACTIVE, "set_active"),
+        "Has epochs of a topic that the key created open, or not.",
+        &[TOPIC],
+        &[json_of("TopicActive")],
+        &[OF_TOPIC, UNFIT, DENIED, MISSING],
+    ),
+];
+
+/// An operation that reads.
+const fn reads(
+    path: &'static str,
+    id: &'static str,
+    summary: &'static str,
+    parameters: &'static [Parameter],
+    answers: &'static [Answer],
+) -> Operation {
+    Operation {
+        method: "get",
+        path,
+        id,
+        group: "network",
+        summary,
+        text: "",
+        parameters,
+        body: &[],
+        answers,
+        caller: Caller::Key,
+    }
+}
+
+/// An operation that takes part.
+const fn writes(
+    (method, path, id): (&'static str, &'static str, &'static str),
+    summary: &'static str,
+    parameters: &'static [Parameter],
+    body: &'static [Content],
+    answers: &'static [Answer],
+) -> Operation {
+    Operation {
+        method,
+        path,
+        id,
+        group: "taking part",
+        summary,
+        text: "",
+        parameters,
+        body,
+        answers,
+        caller: Caller::Key,
+    }
+}

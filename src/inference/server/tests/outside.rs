@@ -1,0 +1,121 @@
+//! What surrounds the answers: the description, limits, quotas and the stream.
+
+use accounts::gate::{Limits, Loopback};
+use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
+use futures::StreamExt as _;
+use web::address::Addresses;
+
+use super::*;
+
+#[tokio::test]
+async fn the_description_and_its_page_need_no_key() {
+    let fixture = Fixture::new().await;
+    let (status, document) = fixture.send("GET", "/api/openapi.json", None).await;
+    assert_eq!((status, &document["openapi"]), (200, &json!("3.1.0")));
+    assert_eq!(
+        document["components"]["securitySchemes"],
+        json!({"key": {"type": "apiKey", "in": "header", "name": "x-api-key"}})
+    );
+    let request = Request::get("/api/docs/").body(Body::empty()).unwrap();
+    let response = fixture.router.clone().oneshot(request).await.unwrap();
+    assert_eq!(response.headers()[CONTENT_TYPE], "text/html; charset=utf-8");
+    let policy = response.headers()["content-security-policy"].to_str().unwrap();
+    assert!(policy.starts_with("default-src 'none'"), "{policy}");
+    let page = to_bytes(response.into_body(), usize::MAX).await.unwrap();
+    let page = String::from_utf8(page.to_vec()).unwrap();
+    for path in document["paths"].as_object().unwrap().keys() {
+        assert!(page.contains(path), "{path} is on the page");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_asks_too_often_is_told_when_to_come_again() {
+    let limits = Limits { rate: 1, burst: 2, requests_per_day: 0, bytes_per_day: 0 };
+    let gate =
+        GateOptions { limits, loopback: Loopback::Limited, addresses: Addresses::OfConnections };
+    let fixture = Fixture::behind(gate).await;
+    let ask = || async {
+        let request = Request::get("/api/v1/topics").header("x-api-key", fixture.key.reveal());
+        let request = request.body(Body::empty()).unwrap();
+        fixture.router.clone().oneshot(request).await.unwrap()
+    };
+    for _ in 0..2 {
+        assert_eq!(ask().await.status(), StatusCode::OK);
+    }
+    let refused = ask().await;
+    assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(refused.headers()[RETRY_AFTER], "1");
+    let body = to_bytes(refused.into_body(), 1 << 20).await.unwrap();
+    let body: Value = serde_json::from_slice(&body).unwrap();
+    assert_eq!((&body["code"], &body["details"]), (&json!(8), &json!([])));
+    assert!(body["message"].as_str().unwrap().starts_with("rate limit exceeded"), "{body}");
+    tokio::time::advance(Duration::from_secs(1)).await;
+    assert_eq!(ask().await.status(), StatusCode::OK);
+    let (_, document) = fixture.send("GET", "/api/openapi.json", None).await;
+    let told = document["info"]["description"].as_str().unwrap();
+    assert!(told.contains("1 requests a second, 2 at once"), "{told}");
+}
+
+#[tokio::test]
+async fn an_epoch_takes_so_many_workers_of_a_key_and_no_more() {
+    let mut fixture = Fixture::new().await;
+    let topic = "1".parse().unwrap();
+    fixture.inference.open_epoch(topic, 1).await.unwrap();
+    let path = "/api/v1/topics/1/submissions";
+    let submit = |model: &str| json!({"model": model, "value": "1"});
+    for model in ["a", "b", "c"] {
+        assert_eq!(fixture.put("POST", path, &submit(model)).await.0, 200);
+    }
+    let message = "cannot submit for nonce 1: it has 3 workers of this key, the most of one";
+    Fixture::check(fixture.put("POST", path, &submit("d")).await, 429, 8, message);
+    let again = "this worker has submitted for nonce 1 already";
+    Fixture::check(fixture.put("POST", path, &submit("c")).await, 409, 6, again);
+    // Another key, another epoch and another topic have places of their own.
+    let first = fixture.key.clone();
+    (_, fixture.key) = fixture.accounts.create_key("other").await.unwrap();
+    assert_eq!(fixture.put("POST", path, &submit("d")).await.0, 200);
+    fixture.key = first;
+    assert!(fixture.inference.close(topic, 1).await.unwrap());
+    let (_, epoch) = fixture.get("/api/v1/topics/1/epochs/1").await;
+    assert_eq!(epoch["network_inferences"]["inferer_values"].as_array().unwrap().len(), 4);
+    fixture.clock.advance(Duration::from_secs(12));
+    fixture.inference.open_epoch(topic, 13).await.unwrap();
+    assert_eq!(fixture.put("POST", path, &submit("d")).await.0, 200);
+}
+
+/// The lines of the next event of `stream`, in which nothing else comes.
+async fn event<E: std::fmt::Debug>(
+    stream: &mut (impl futures::Stream<Item = Result<axum::body::Bytes, E>> + Unpin),
+) -> Vec<String> {
+    let bytes = stream.next().await.unwrap().unwrap();
+    let text = String::from_utf8(bytes.to_vec()).unwrap();
+    text.trim_end().lines().map(str::to_owned).collect()
+}
+
+#[tokio::test]
+async fn a_stream_tells_the_newest_bundle_and_then_each_new_one() {
+    let fixture = Fixture::new().await;
+    let values: [&[(&str, &str)]; 2] = [&[("y", "51.20")], &[("y", "55")]];
+    fixture.epoch(1, values, 50.0).await;
+    let request = Request::get("/api/v1/topics/1/stream").header("x-api-key", fixture.key.reveal());
+    let response =
+        fixture.router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+    assert_eq!(response.headers()[CONTENT_TYPE], "text/event-stream");
+    let mut stream = response.into_body().into_data_stream();
+    let first = event(&mut stream).await;
+    assert_eq!(first[..2], ["event: bundle", "id: 1"]);
+    let body: Value = serde_json::from_str(first[2].strip_prefix("data: ").unwrap()).unwrap();
+    assert_eq!(body["inference_block_height"], "1");
+    assert_eq!(body["network_inferences"]["inferer_values"].as_array().unwrap().len(), 2);
+    // What happens on another topic is no news here; of two epochs a slow reader gets the newest.
+    fixture.epoch(2, [&[("up", "1")], &[("flat", "1")]], 51.0).await;
+    fixture.epoch(1, values, 50.0).await;
+    fixture.epoch(1, values, 50.0).await;
+    assert_eq!(event(&mut stream).await[..2], ["event: bundle", "id: 37"]);
+    fixture.epoch(1, values, 50.0).await;
+    assert_eq!(event(&mut stream).await[..2], ["event: bundle", "id: 49"]);
+    fixture.group.shutdown().await;
+    assert!(stream.next().await.is_none(), "it ends with the service");
+    let (status, body) = fixture.get("/api/v1/topics/9/stream").await;
+    Fixture::check((status, body), 404, 5, "topic 9 not found");
+}
