@@ -26,8 +26,21 @@ pub(crate) const REFUSALS_MAX: usize = 20;
 /// The earliest moment of a row: the first that is written with a year of four digits.
 pub(crate) const EARLIEST: Timestamp = Timestamp::from_seconds(-62_167_219_200);
 
+/// The first moment that no row may be at. Behind this day moments come to an end, and one that a
+/// reader asks for up to "the end of the year 9999" is to be before that.
+pub(crate) const TOO_LATE: Timestamp = Timestamp::from_seconds(253_402_128_000);
+
+/// What is wrong with a row at [`TOO_LATE`] or later.
+pub(crate) const TOO_LATE_REASON: &str = "must not be after 9999-12-29";
+
 /// The longest text of a row, in bytes.
 pub(crate) const VALUE_BYTES_MAX: usize = 10_000;
+
+/// Bytes of all texts of a row at most: rows are read by the hundred.
+pub(crate) const ROW_TEXT_BYTES_MAX: usize = 16 * 1024;
+
+/// What is wrong with a row of more.
+pub(crate) const ROW_TEXT_REASON: &str = "all texts of a row must be at most 16384 bytes";
 
 /// Why one row was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -184,6 +197,9 @@ fn check_row(columns: &[Column], row: &Row) -> Result<(), String> {
     if row.timestamp < EARLIEST {
         return Err("timestamp is before the year 0".to_owned());
     }
+    if row.timestamp >= TOO_LATE {
+        return Err(format!("timestamp {TOO_LATE_REASON}"));
+    }
     if row.values.len() != columns.len() {
         return Err(format!("{} values for {} columns", row.values.len(), columns.len()));
     }
@@ -199,6 +215,10 @@ fn check_row(columns: &[Column], row: &Row) -> Result<(), String> {
         if !fits {
             return Err(format!("{} must be {}", column.name, kind(column.dtype)));
         }
+    }
+    let length = |value: &Value| if let Value::String(text) = value { text.len() } else { 0 };
+    if row.values.iter().flatten().map(length).sum::<usize>() > ROW_TEXT_BYTES_MAX {
+        return Err(ROW_TEXT_REASON.to_owned());
     }
     Ok(())
 }

@@ -85,6 +85,14 @@ impl Series {
         }
     }
 
+    /// The texts, if it is of a column of them.
+    pub(crate) fn texts(&self) -> Option<&[Option<Box<str>>]> {
+        match self {
+            Self::String(texts) => Some(texts),
+            Self::Float(_) | Self::Integer(_) | Self::Boolean(_) => None,
+        }
+    }
+
     /// Adds `value`; none if it is of another type. A whole number is a float, too.
     pub(crate) fn push(&mut self, value: Value) -> Option<()> {
         match (self, value) {
@@ -169,6 +177,12 @@ impl Block {
 
     pub(crate) const fn is_empty(&self) -> bool {
         self.times.is_empty()
+    }
+
+    /// Bytes of all texts in it.
+    pub(crate) fn text_bytes(&self) -> usize {
+        let texts = self.columns.iter().filter_map(Series::texts).flatten();
+        texts.flatten().map(|text| text.len()).sum()
     }
 
     /// Adds rows of `other`, a block of the same dataset.

@@ -228,11 +228,8 @@ impl Datasets {
         key: KeyId,
         which: DatasetRef,
     ) -> Result<Vec<Column>, CatalogError> {
-        let found = self.blocking(move |store| match store.grant(key, &which)? {
-            Some(grant) => store.columns(grant.dataset).map(Some),
-            None => Ok(None),
-        });
-        found.await?.ok_or(CatalogError::NotFound)
+        let seen = self.blocking(move |store| store.sight(key, &which)).await?;
+        seen.map(|sight| sight.columns).ok_or(CatalogError::NotFound)
     }
 
     /// What `key` may do with the dataset; none if it does not see it.

@@ -47,6 +47,9 @@ use crate::{
 /// again.
 pub(crate) const DOWNLOADS_MAX: usize = 8;
 
+/// Downloads of one key at a time: half of all, so that no key shuts out the others.
+pub(crate) const DOWNLOADS_OF_KEY_MAX: usize = 4;
+
 /// Bytes of a download handed on in one piece: enough that the pieces cost nothing, few enough that
 /// a download takes a few hundred kilobytes of memory.
 const PIECE_BYTES: usize = 128 * 1024;
@@ -132,7 +135,7 @@ impl Datasets {
     /// Starts reading a whole range, as it is at this moment. Dropping the body ends it.
     ///
     /// # Errors
-    /// As [`Self::rows`], and [`ReadError::Busy`] at [`DOWNLOADS_MAX`].
+    /// As [`Self::rows`], and [`ReadError::Busy`] at [`DOWNLOADS_MAX`], or that of the key.
     pub(crate) async fn download(
         &self,
         key: KeyId,
@@ -148,8 +151,7 @@ impl Datasets {
             Ok(found.map(|dataset| (dataset, columns)))
         });
         let (dataset, columns) = found.await?.ok_or(ReadError::NotFound)?;
-        let permit =
-            Arc::clone(&self.downloads).try_acquire_owned().map_err(|_| ReadError::Busy)?;
+        let place = self.downloads.try_take(key).ok_or(ReadError::Busy)?;
         let (sender, queue) = mpsc::channel(PIECES_MAX);
         let (started, start) = oneshot::channel();
         let is_whole = Arc::new(AtomicBool::new(false));
@@ -176,7 +178,7 @@ impl Datasets {
         let work = move || {
             let begin = Begin { seen, form, started: Some(started) };
             sink.run(&*store, range, begin, &is_done);
-            drop(permit);
+            drop(place);
         };
         self.group.spawn_to_end("download", async move {
             if let Err(error) = spawn_blocking(work).await {

@@ -18,14 +18,17 @@ use crate::{
     Datasets,
     block::Block,
     catalog::CatalogError,
-    hub::{CutOff, FRAME_ROWS, Frame, HubFull, Subscription},
+    hub::{CutOff, FRAME_BYTES, FRAME_ROWS, Frame, HubFull, News, Subscription},
     query::DatasetRef,
-    render::Writer,
-    store::StoreError,
+    render::{Writer, row_bytes_max},
+    store::{Sight, StoreError},
 };
 
 /// Rows that a reader has missed which are read at a time: a few megabytes of events.
 const MISSED_ROWS: usize = 8192;
+
+/// Bytes of rows that a reader has missed which are read at a time, about: long rows are fewer.
+const MISSED_BYTES: usize = 4 * 1024 * 1024;
 
 /// Readers that read what they have missed at a time. After a restart there are many, and each
 /// takes some milliseconds; the others wait.
@@ -87,6 +90,10 @@ pub(crate) enum From {
 pub(crate) struct Following {
     /// Which.
     pub(crate) dataset: DatasetId,
+    /// Whose key it is.
+    key: KeyId,
+    /// Whether the key may have lost sight of the dataset.
+    is_doubtful: bool,
     datasets: Datasets,
     state: State,
     /// Its place among the readers, until it follows live.
@@ -116,7 +123,8 @@ pub(crate) enum FollowEnd {
 }
 
 impl Following {
-    /// The next rows as events, each commit once; none when the service stops.
+    /// The next rows as events, each commit once; none when the service stops, or the key does not
+    /// see the dataset any more.
     ///
     /// First come the rows that the reader has missed, or the newest ones. Where it is not known what
     /// it has missed, an event says so before the newest ones. Cancel-safe.
@@ -124,16 +132,34 @@ impl Following {
     /// # Errors
     /// [`FollowEnd`].
     pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, FollowEnd> {
+        let who = (self.key, self.dataset);
         loop {
-            let (state, events) = match &mut self.state {
-                State::Replay => self.datasets.replay(self.dataset, Vec::new()).await?,
-                State::Behind(cursor) => self.datasets.missed(self.dataset, *cursor).await?,
+            if self.is_doubtful {
+                let which = DatasetRef::Id(self.dataset);
+                let grant =
+                    self.datasets.grant(self.key, which).await.map_err(FollowError::from)?;
+                if grant.is_none() {
+                    return Ok(None);
+                }
+                self.is_doubtful = false;
+            }
+            let next = match &mut self.state {
+                State::Replay => self.datasets.replay(who, Vec::new()).await,
+                State::Behind(cursor) => self.datasets.missed(who, *cursor).await,
                 State::Live(revision, live) => match live.next().await? {
                     None => return Ok(None),
+                    Some(News::Access) => {
+                        self.is_doubtful = true;
+                        continue;
+                    }
                     // Between subscribing and reading some commits came both ways.
-                    Some(frame) if frame.revision <= *revision => continue,
-                    Some(frame) => return Ok(Some(frame.events)),
+                    Some(News::Frame(frame)) if frame.revision <= *revision => continue,
+                    Some(News::Frame(frame)) => return Ok(Some(frame.events)),
                 },
+            };
+            let (state, events) = match next {
+                Err(FollowError::NotFound) => return Ok(None),
+                next => next?,
             };
             self.state = state;
             if matches!(self.state, State::Live(..)) {
@@ -164,66 +190,89 @@ impl Datasets {
             From::After(cursor) => State::Behind(cursor),
         };
         // Whether there is room is to be known before the answer begins.
-        let place = Some(self.hub.subscribe(dataset)?);
-        Ok(Following { dataset, datasets: self.clone(), state, place })
+        let place = Some(self.hub.subscribe(dataset, key)?);
+        let (datasets, is_doubtful) = (self.clone(), false);
+        Ok(Following { dataset, key, is_doubtful, datasets, state, place })
     }
 
     /// The newest rows, oldest first, behind what is in `events`.
     async fn replay(
         &self,
-        dataset: DatasetId,
+        (key, dataset): (KeyId, DatasetId),
         mut events: Vec<u8>,
     ) -> Result<(State, Bytes), FollowError> {
-        // In this order no commit can be missed.
-        let live = self.hub.subscribe(dataset)?;
+        // In this order no commit can be missed, and no end of the key's access.
+        let live = self.hub.subscribe(dataset, key)?;
         let era = self.era;
         let replay = self.blocking(move |store| {
-            let columns = store.columns(dataset)?;
+            let Some(sight) = store.sight(key, &DatasetRef::Id(dataset))? else { return Ok(None) };
             let newest = store.newest(dataset, REPLAY_ROWS)?;
-            let mut writer = Writer::new(dataset, &columns);
+            let mut writer = Writer::new(dataset, &sight.columns);
             for (row_idx, number) in safe_numbers(&newest.rows.ids).into_iter().enumerate() {
                 push_data_event(&mut events, &mut writer, (&newest.rows, row_idx), (era, number));
             }
-            Ok((Bytes::from(events), newest.revision))
+            Ok(Some((Bytes::from(events), newest.revision)))
         });
-        let (events, revision) = replay.await?;
+        let (events, revision) = replay.await?.ok_or(FollowError::NotFound)?;
         Ok((State::Live(revision, live), events))
     }
 
     /// The rows committed after `cursor`, or some of them, in the order of their commits.
     async fn missed(
         &self,
-        dataset: DatasetId,
+        (key, dataset): (KeyId, DatasetId),
         cursor: Option<Cursor>,
     ) -> Result<(State, Bytes), FollowError> {
         let era = self.era;
         let Some(cursor) = cursor.filter(|cursor| cursor.era == era) else {
-            return self.replay(dataset, reset(dataset)).await;
+            return self.replay((key, dataset), reset(dataset)).await;
         };
-        let live = self.hub.subscribe(dataset)?;
+        let live = self.hub.subscribe(dataset, key)?;
         let permit = self.catching_up.acquire().await.map_err(|_| StoreError::Closed)?;
         let missed = self.blocking(move |store| {
-            let Some(since) = store.since(dataset, cursor.number, MISSED_ROWS)? else {
-                return Ok(None);
+            let Some(Sight { columns, .. }) = store.sight(key, &DatasetRef::Id(dataset))? else {
+                return Ok(Missed::Hidden);
             };
-            let mut writer = Writer::new(dataset, &store.columns(dataset)?);
+            let limit = (MISSED_BYTES / row_bytes_max(&columns)).clamp(1, MISSED_ROWS);
+            let Some(since) = store.since(dataset, cursor.number, limit)? else {
+                return Ok(Missed::Unknown);
+            };
+            let mut writer = Writer::new(dataset, &columns);
             let mut events = Vec::new();
             for (row_idx, number) in since.rows.ids.iter().enumerate() {
                 push_data_event(&mut events, &mut writer, (&since.rows, row_idx), (era, *number));
             }
             let last = since.rows.ids.last().copied().unwrap_or(cursor.number);
-            Ok(Some((Bytes::from(events), last, since.is_all.then_some(since.revision))))
+            let events = Bytes::from(events);
+            Ok(if since.is_all {
+                Missed::All(events, since.revision)
+            } else {
+                Missed::Some(events, last)
+            })
         });
         let missed = missed.await?;
         drop(permit);
         match missed {
-            None => self.replay(dataset, reset(dataset)).await,
-            Some((events, _, Some(revision))) => Ok((State::Live(revision, live), events)),
-            Some((events, number, None)) => {
+            Missed::Hidden => Err(FollowError::NotFound),
+            Missed::Unknown => self.replay((key, dataset), reset(dataset)).await,
+            Missed::All(events, revision) => Ok((State::Live(revision, live), events)),
+            Missed::Some(events, number) => {
                 Ok((State::Behind(Some(Cursor { era, number })), events))
             }
         }
     }
+}
+
+/// What a reader has missed.
+enum Missed {
+    /// It does not see the dataset any more.
+    Hidden,
+    /// Nobody knows.
+    Unknown,
+    /// These events, up to the commit of this number.
+    All(Bytes, u64),
+    /// These events and more, which have higher numbers than this.
+    Some(Bytes, i64),
 }
 
 /// For each row the number below which all rows up to it lie, and none after it: the cursor from
@@ -255,18 +304,19 @@ fn reset(dataset: DatasetId) -> Vec<u8> {
     event(EVENT_RESET, &Reset { dataset_id: dataset.get(), message: RESET_MESSAGE.to_owned() })
 }
 
-/// Rows as events, in frames of at most [`FRAME_ROWS`].
+/// Rows as events, in frames of at most [`FRAME_ROWS`] and about [`FRAME_BYTES`].
 pub(crate) fn frames(writer: &mut Writer, rows: &Block, revision: u64, era: u32) -> Vec<Frame> {
-    let row_idxs: Vec<usize> = (0..rows.len()).collect();
-    let frame = |row_idxs: &[usize]| {
-        let mut events = Vec::new();
-        for row_idx in row_idxs {
-            let number = rows.ids.get(*row_idx).copied().unwrap_or_default();
-            push_data_event(&mut events, writer, (rows, *row_idx), (era, number));
+    let (mut frames, mut events, mut n_rows) = (Vec::new(), Vec::new(), 0);
+    for row_idx in 0..rows.len() {
+        let number = rows.ids.get(row_idx).copied().unwrap_or_default();
+        push_data_event(&mut events, writer, (rows, row_idx), (era, number));
+        n_rows += 1;
+        if n_rows == FRAME_ROWS || events.len() >= FRAME_BYTES || row_idx + 1 == rows.len() {
+            frames.push(Frame { revision, events: Bytes::from(std::mem::take(&mut events)) });
+            n_rows = 0;
         }
-        Frame { revision, events: Bytes::from(events) }
-    };
-    row_idxs.chunks(FRAME_ROWS).map(frame).collect()
+    }
+    frames
 }
 
 /// A row as a server-sent event, and the cursor that stands behind it.

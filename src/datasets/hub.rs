@@ -1,21 +1,26 @@
 //! New rows, from the one who commits them to the many who follow.
 //!
 //! A commit is rendered once, and every reader shares the bytes. A reader that falls behind by more
-//! than the hub keeps is cut off: it connects again and gets the replay.
+//! than the hub keeps is cut off: it connects again and gets the replay. Readers are told, too, when
+//! they may not see their dataset any more.
 
 use std::{collections::HashMap, sync::Arc};
 
+use accounts::KeyId;
 use bytes::Bytes;
 use model::dataset::DatasetId;
 use parking_lot::Mutex;
 use tokio::sync::broadcast::{self, error::RecvError};
 
 /// Frames that a reader may lag. At [`FRAME_ROWS`] rows each it is most of a bulk insert, and a
-/// followed dataset costs some 13 MB at worst.
+/// followed dataset costs some 20 MB at worst.
 pub(crate) const LAG_FRAMES: usize = 256;
 
 /// Rows in one frame at most.
 pub(crate) const FRAME_ROWS: usize = 256;
+
+/// Bytes of a frame at most, but for its last row: as many as usual rows have.
+pub(crate) const FRAME_BYTES: usize = 80 * 1024;
 
 /// Readers of all datasets together. One more is refused, and may come again later.
 pub(crate) const READERS_MAX: usize = 10_000;
@@ -27,6 +32,23 @@ pub(crate) struct Frame {
     pub(crate) revision: u64,
     /// One or more whole events.
     pub(crate) events: Bytes,
+}
+
+/// What a reader is told.
+#[derive(Debug, Clone)]
+pub(crate) enum News {
+    /// Rows.
+    Frame(Frame),
+    /// It has to be looked up again whether the reader's key still sees the dataset.
+    Access,
+}
+
+/// What is told to the readers of a dataset.
+#[derive(Debug, Clone)]
+enum Told {
+    Frame(Frame),
+    /// One key's access may have ended, or that of any.
+    Access(Option<KeyId>),
 }
 
 /// There are as many readers as the hub takes.
@@ -50,45 +72,76 @@ pub(crate) struct Hub {
 
 #[derive(Debug, Default)]
 struct Readers {
-    datasets: HashMap<DatasetId, broadcast::Sender<Frame>>,
+    datasets: HashMap<DatasetId, Followed>,
     n_readers: usize,
+}
+
+/// A dataset that somebody follows.
+#[derive(Debug)]
+struct Followed {
+    sender: broadcast::Sender<Told>,
+    /// How many readers each key has.
+    keys: HashMap<KeyId, usize>,
 }
 
 /// The frames of one dataset, from the moment of subscribing on.
 #[derive(Debug)]
 pub(crate) struct Subscription {
     dataset: DatasetId,
+    key: KeyId,
     hub: Hub,
-    frames: Option<broadcast::Receiver<Frame>>,
+    told: broadcast::Receiver<Told>,
 }
 
 impl Hub {
-    /// Follows a dataset.
+    /// Follows a dataset, which `key` sees.
     ///
     /// # Errors
     /// [`HubFull`] at [`READERS_MAX`].
-    pub(crate) fn subscribe(&self, dataset: DatasetId) -> Result<Subscription, HubFull> {
+    pub(crate) fn subscribe(
+        &self,
+        dataset: DatasetId,
+        key: KeyId,
+    ) -> Result<Subscription, HubFull> {
         let mut readers = self.readers.lock();
         if readers.n_readers >= READERS_MAX {
             return Err(HubFull);
         }
         readers.n_readers += 1;
-        let frames = readers
-            .datasets
-            .entry(dataset)
-            .or_insert_with(|| broadcast::Sender::new(LAG_FRAMES))
-            .subscribe();
-        Ok(Subscription { dataset, hub: self.clone(), frames: Some(frames) })
+        let followed = readers.datasets.entry(dataset).or_insert_with(|| Followed {
+            sender: broadcast::Sender::new(LAG_FRAMES),
+            keys: HashMap::new(),
+        });
+        *followed.keys.entry(key).or_default() += 1;
+        let told = followed.sender.subscribe();
+        Ok(Subscription { dataset, key, hub: self.clone(), told })
     }
 
     /// Hands frames to the readers of a dataset. `render` is called only if there are any.
     pub(crate) fn publish(&self, dataset: DatasetId, render: impl FnOnce() -> Vec<Frame>) {
-        let sender = self.readers.lock().datasets.get(&dataset).cloned();
+        let sender = self.readers.lock().datasets.get(&dataset).map(|all| all.sender.clone());
         let Some(sender) = sender else { return };
         for frame in render() {
             // The last reader may have left meanwhile; then the frame is nobody's.
-            if sender.send(frame).is_err() {
+            if sender.send(Told::Frame(frame)).is_err() {
                 return;
+            }
+        }
+    }
+
+    /// Tells the readers of a dataset that their keys may not see it any more.
+    pub(crate) fn hidden(&self, dataset: DatasetId) {
+        if let Some(followed) = self.readers.lock().datasets.get(&dataset) {
+            // Those who are told are those who are there.
+            drop(followed.sender.send(Told::Access(None)));
+        }
+    }
+
+    /// Tells the readers of `key` that it may not see their datasets any more.
+    pub(crate) fn hidden_from(&self, key: KeyId) {
+        for followed in self.readers.lock().datasets.values() {
+            if followed.keys.contains_key(&key) {
+                drop(followed.sender.send(Told::Access(Some(key))));
             }
         }
     }
@@ -102,21 +155,24 @@ impl Hub {
     #[cfg(test)]
     pub(crate) fn n_readers(&self, dataset: DatasetId) -> usize {
         let readers = self.readers.lock();
-        readers.datasets.get(&dataset).map_or(0, broadcast::Sender::receiver_count)
+        readers.datasets.get(&dataset).map_or(0, |followed| followed.keys.values().sum())
     }
 }
 
 impl Subscription {
-    /// The next frame; none when the hub is gone. Cancel-safe.
+    /// What comes next; none when the hub is gone. Cancel-safe.
     ///
     /// # Errors
     /// [`CutOff`] if this reader lags by more than [`LAG_FRAMES`].
-    pub(crate) async fn next(&mut self) -> Result<Option<Frame>, CutOff> {
-        let Some(frames) = &mut self.frames else { return Ok(None) };
-        match frames.recv().await {
-            Ok(frame) => Ok(Some(frame)),
-            Err(RecvError::Closed) => Ok(None),
-            Err(RecvError::Lagged(lag_frames)) => Err(CutOff { lag_frames }),
+    pub(crate) async fn next(&mut self) -> Result<Option<News>, CutOff> {
+        loop {
+            return match self.told.recv().await {
+                Ok(Told::Frame(frame)) => Ok(Some(News::Frame(frame))),
+                Ok(Told::Access(Some(key))) if key != self.key => continue,
+                Ok(Told::Access(_)) => Ok(Some(News::Access)),
+                Err(RecvError::Closed) => Ok(None),
+                Err(RecvError::Lagged(lag_frames)) => Err(CutOff { lag_frames }),
+            };
         }
     }
 }
@@ -124,11 +180,15 @@ impl Subscription {
 impl Drop for Subscription {
     fn drop(&mut self) {
         let mut readers = self.hub.readers.lock();
-        self.frames = None;
         readers.n_readers = readers.n_readers.saturating_sub(1);
-        let is_followed =
-            readers.datasets.get(&self.dataset).is_some_and(|sender| sender.receiver_count() > 0);
-        if !is_followed {
+        let Some(followed) = readers.datasets.get_mut(&self.dataset) else { return };
+        if let Some(n_readers) = followed.keys.get_mut(&self.key) {
+            *n_readers -= 1;
+            if *n_readers == 0 {
+                followed.keys.remove(&self.key);
+            }
+        }
+        if followed.keys.is_empty() {
             readers.datasets.remove(&self.dataset);
         }
     }
@@ -143,9 +203,19 @@ mod tests {
     impl Subscription {
         /// The next frame, if it is here already.
         fn try_next(&mut self) -> Result<Option<Frame>, CutOff> {
-            self.next().now_or_never().unwrap_or(Ok(None))
+            match self.next().now_or_never().unwrap_or(Ok(None))? {
+                Some(News::Frame(frame)) => Ok(Some(frame)),
+                Some(News::Access) => panic!("nothing became hidden"),
+                None => Ok(None),
+            }
+        }
+
+        fn is_hidden(&mut self) -> bool {
+            matches!(self.next().now_or_never(), Some(Ok(Some(News::Access))))
         }
     }
+
+    const KEY: KeyId = KeyId::new(7);
 
     fn dataset() -> DatasetId {
         DatasetId::new(1).unwrap()
@@ -158,7 +228,7 @@ mod tests {
     #[test]
     fn all_readers_get_each_frame_once_and_share_its_bytes() {
         let hub = Hub::default();
-        let mut readers: Vec<_> = (0..3).map(|_| hub.subscribe(dataset()).unwrap()).collect();
+        let mut readers: Vec<_> = (0..3).map(|_| hub.subscribe(dataset(), KEY).unwrap()).collect();
         hub.publish(dataset(), || frame(7));
         hub.publish(DatasetId::new(2).unwrap(), || panic!("nobody follows it"));
         let got: Vec<Frame> =
@@ -172,7 +242,7 @@ mod tests {
     fn a_reader_that_lags_is_cut_off_alone() {
         let hub = Hub::default();
         let (mut slow, mut quick) =
-            (hub.subscribe(dataset()).unwrap(), hub.subscribe(dataset()).unwrap());
+            (hub.subscribe(dataset(), KEY).unwrap(), hub.subscribe(dataset(), KEY).unwrap());
         for revision in 0..=LAG_FRAMES as u64 {
             hub.publish(dataset(), || frame(revision));
             assert_eq!(quick.try_next().unwrap().unwrap().revision, revision);
@@ -183,7 +253,8 @@ mod tests {
     #[test]
     fn nothing_is_kept_for_a_dataset_that_nobody_follows() {
         let hub = Hub::default();
-        let (one, two) = (hub.subscribe(dataset()).unwrap(), hub.subscribe(dataset()).unwrap());
+        let (one, two) =
+            (hub.subscribe(dataset(), KEY).unwrap(), hub.subscribe(dataset(), KEY).unwrap());
         assert_eq!(hub.n_readers(dataset()), 2);
         drop(one);
         assert_eq!(hub.n_readers(dataset()), 1);
@@ -193,11 +264,25 @@ mod tests {
     }
 
     #[test]
+    fn readers_are_told_when_their_key_may_see_no_more() {
+        let hub = Hub::default();
+        let other = DatasetId::new(2).unwrap();
+        let mut mine = hub.subscribe(dataset(), KEY).unwrap();
+        let mut elsewhere = hub.subscribe(other, KEY).unwrap();
+        let mut foreign = hub.subscribe(dataset(), KeyId::new(8)).unwrap();
+        hub.hidden_from(KEY);
+        assert!(mine.is_hidden() && elsewhere.is_hidden() && !foreign.is_hidden());
+        hub.hidden(dataset());
+        assert!(mine.is_hidden() && !elsewhere.is_hidden() && foreign.is_hidden());
+    }
+
+    #[test]
     fn there_is_a_last_reader() {
         let hub = Hub::default();
-        let readers: Vec<_> = (0..READERS_MAX).map(|_| hub.subscribe(dataset()).unwrap()).collect();
-        assert_eq!(hub.subscribe(dataset()).unwrap_err(), HubFull);
+        let readers: Vec<_> =
+            (0..READERS_MAX).map(|_| hub.subscribe(dataset(), KEY).unwrap()).collect();
+        assert_eq!(hub.subscribe(dataset(), KEY).unwrap_err(), HubFull);
         drop(readers);
-        hub.subscribe(dataset()).unwrap();
+        hub.subscribe(dataset(), KEY).unwrap();
     }
 }

@@ -34,7 +34,7 @@ use crate::{
     block::Block,
     catalog::check_columns,
     query::DatasetRef,
-    store::{Appended, Store},
+    store::{Appended, Sight, Store},
 };
 
 /// What rows are written as.
@@ -138,11 +138,10 @@ fn read(store: &dyn Store, key: KeyId, batch: &Batch) -> Result<Reading, AppendE
     let dataset = dataset.ok_or_else(|| AppendError::Unreadable {
         what: "it does not name its dataset".to_owned(),
     })?;
-    let grant = store.grant(key, &dataset)?.ok_or(AppendError::NotFound)?;
+    let Sight { grant, columns, .. } = store.sight(key, &dataset)?.ok_or(AppendError::NotFound)?;
     if !grant.is_owner {
         return Err(AppendError::NotOwner);
     }
-    let columns = store.columns(grant.dataset)?;
     let mut intake = Intake::new(&columns);
     match batch.format {
         Format::Json => json::list(&mut intake, rows)?,

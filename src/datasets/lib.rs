@@ -8,6 +8,7 @@
 //! [`upkeep`] looks after the store's file. Absent on purpose: how keys are
 //! made and kept, which is `accounts`.
 
+mod answers;
 mod append;
 mod block;
 mod catalog;
@@ -26,6 +27,7 @@ mod read;
 mod render;
 mod rollup;
 mod server;
+mod shares;
 mod source;
 mod store;
 mod tag;
@@ -39,11 +41,13 @@ use tokio::{sync::Semaphore, task::spawn_blocking};
 use web::metrics::Metrics;
 
 use crate::{
-    download::DOWNLOADS_MAX,
+    answers::Answers,
+    download::{DOWNLOADS_MAX, DOWNLOADS_OF_KEY_MAX},
     follow::CATCHING_UP_MAX,
     hub::Hub,
     pieces::Pieces,
     query::Caps,
+    shares::Shares,
     store::{Store, StoreError},
 };
 pub use crate::{
@@ -61,8 +65,9 @@ pub(crate) struct Datasets {
     store: Arc<dyn Store>,
     hub: Hub,
     clock: Clock,
-    downloads: Arc<Semaphore>,
+    downloads: Shares,
     pieces: Pieces,
+    answers: Answers,
     caps: Caps,
     /// The life of the store, as cursors of streams name it.
     era: u32,
@@ -93,13 +98,27 @@ impl ReadOptions {
 impl Datasets {
     /// The operations on what is in `store`. Downloads under way end when `group` stops.
     pub(crate) fn new(store: Arc<dyn Store>, clock: Clock, group: &Group) -> Self {
-        let downloads = Arc::new(Semaphore::new(DOWNLOADS_MAX));
+        let downloads = Shares::new(DOWNLOADS_MAX, DOWNLOADS_OF_KEY_MAX);
         let catching_up = Arc::new(Semaphore::new(CATCHING_UP_MAX));
         let (hub, pieces, group) = (Hub::default(), Pieces::none(), group.clone());
+        let answers = Answers::default();
         let [a, b, c, d, ..] = store.era().to_le_bytes();
         let era = u32::from_le_bytes([a, b, c, d]);
         let (caps, metrics, file) = (Caps::USUAL, metrics::new(), None);
-        Self { store, hub, clock, downloads, pieces, caps, era, catching_up, group, metrics, file }
+        Self {
+            store,
+            hub,
+            clock,
+            downloads,
+            pieces,
+            answers,
+            caps,
+            era,
+            catching_up,
+            group,
+            metrics,
+            file,
+        }
     }
 
     /// The same with pieces kept, and caps other than the usual.

@@ -4,7 +4,7 @@ use std::{fs, path::Path, sync::Arc};
 
 use web::metrics::{Metrics, counter, gauge, histogram, process, requests};
 
-use crate::{Datasets, aside, download::DOWNLOADS_MAX, read::RowsPage, store::StoreError};
+use crate::{Datasets, aside, store::StoreError};
 
 /// What every name begins with.
 const PREFIX: &str = "triptych_datasets_";
@@ -60,8 +60,7 @@ impl Datasets {
     pub(crate) async fn counts_text(&self) -> Result<String, StoreError> {
         let metrics = self.metrics.clone();
         metrics.set(STREAMS, &[], self.hub.n_all_readers());
-        let n_downloads = DOWNLOADS_MAX.saturating_sub(self.downloads.available_permits());
-        metrics.set(DOWNLOADS, &[], n_downloads);
+        metrics.set(DOWNLOADS, &[], self.downloads.n_taken());
         let file = self.file.clone();
         aside(move || {
             if let Some(file) = file {
@@ -73,21 +72,6 @@ impl Datasets {
             metrics.text() + &process::text()
         })
         .await
-    }
-}
-
-impl Datasets {
-    /// What `convert` makes of a page, whose rows are counted as read `by` a path.
-    pub(crate) fn counting<T>(
-        &self,
-        by: &'static str,
-        convert: impl FnOnce(RowsPage) -> T + Send + 'static,
-    ) -> impl FnOnce(RowsPage) -> T + Send + 'static {
-        let metrics = self.metrics.clone();
-        move |page| {
-            metrics.add_n(ROWS_OUT, &[by], u64::try_from(page.rows.len()).unwrap_or(u64::MAX));
-            convert(page)
-        }
     }
 }
 

@@ -23,7 +23,7 @@ pub(crate) const SPAN_SLACK: Duration = Duration::from_mins(1);
 const STEP: Duration = Duration::from_micros(1);
 
 /// How a request names a dataset.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum DatasetRef {
     /// By its number.
     Id(DatasetId),
@@ -50,7 +50,7 @@ pub(crate) struct Bounds {
 }
 
 /// Moments from `first` to `last`, both of them included.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Span {
     /// The earliest.
     pub(crate) first: Timestamp,

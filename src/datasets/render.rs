@@ -10,16 +10,25 @@ pub(crate) mod number;
 mod parquet;
 
 use model::{
-    dataset::{Column, DatasetId},
+    dataset::{Column, DatasetId, Dtype},
     row::Bucket,
     timestamp::Timestamp,
 };
 
-use crate::block::{Block, Series};
+use crate::{
+    append::ROW_TEXT_BYTES_MAX,
+    block::{Block, Series},
+};
 use number::{Moments, push_float, push_integer};
 
 /// The name of the member of a flat row that says when. No column may have it.
 pub(crate) const TIMESTAMP: &str = "timestamp";
+
+/// About how long a row is beside its values, at most.
+const ROW_BYTES: usize = 160;
+
+/// The longest number, and what stands around a name and a value.
+const VALUE_BYTES: usize = 30;
 
 /// The header of buckets as CSV, by document 2.
 const BUCKETS_HEADER: &[u8] = b"timestamp,open,high,low,close,volume,count\n";
@@ -281,6 +290,28 @@ fn push_value_cell(to: &mut Vec<u8>, series: &Series, row_idx: usize) {
 
 fn push_truth(to: &mut Vec<u8>, truth: bool) {
     to.extend_from_slice(if truth { b"true" } else { b"false" });
+}
+
+/// About how long a row of these columns is as JSON at most.
+pub(crate) fn row_bytes_max(columns: &[Column]) -> usize {
+    let has_texts = columns.iter().any(|column| column.dtype == Dtype::String);
+    bare_row_bytes(columns) + if has_texts { ROW_TEXT_BYTES_MAX } else { 0 }
+}
+
+/// The same without its texts.
+pub(crate) fn bare_row_bytes(columns: &[Column]) -> usize {
+    let names = columns.iter().map(|column| text_bytes(&column.name) + VALUE_BYTES);
+    ROW_BYTES + names.sum::<usize>()
+}
+
+/// How long `text` is as a JSON string, without its quotes.
+pub(crate) fn text_bytes(text: &str) -> usize {
+    let length = |byte: u8| match byte {
+        b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 8 | 12 => 2,
+        0..=0x1f => 6,
+        _ => 1,
+    };
+    text.bytes().map(length).sum()
 }
 
 /// A JSON string.

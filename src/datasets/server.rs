@@ -3,6 +3,7 @@
 //! A handler reads its request, calls the façade, and writes what came of it.
 
 mod acquire;
+mod arriving;
 mod bulk_download;
 mod bulk_insert;
 mod check;
@@ -32,13 +33,13 @@ use accounts::{
 };
 use axum::{
     Router,
-    extract::{DefaultBodyLimit, FromRequestParts},
+    extract::{DefaultBodyLimit, FromRequestParts, Path},
     http::request::Parts,
     middleware::from_fn,
     routing::{delete, get, post},
 };
+use serde::de::DeserializeOwned;
 use task::{clock::Clock, group::Group};
-use tokio::sync::Semaphore;
 use tracing::{info, warn};
 use web::{
     metrics::requests::counted,
@@ -52,6 +53,7 @@ use crate::{
     Datasets, ReadOptions, aside,
     pieces::Pieces,
     query::Caps,
+    shares::Shares,
     source::{
         load::{self, LoadOptions},
         market::{self, MarketOptions},
@@ -65,10 +67,6 @@ const BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// The longest body of a request that inserts no rows: a thousand datasets, described at length. It
 /// is read in one go, where others wait.
 const SMALL_BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
-
-/// Kibibytes of insert bodies taken at a time: two of the longest, or thousands of small ones. As
-/// rows a body takes about five times its length of memory.
-const INSERTS_KIB_MAX: usize = 2 * BODY_BYTES_MAX / 1024;
 
 /// How long a request may take until its answer begins. Clients of the upstream wait 15 to 300
 /// seconds.
@@ -172,7 +170,7 @@ impl DatasetsService {
             clock,
             group: group.clone(),
             heartbeat_every: options.heartbeat_every,
-            inserts: inserts(),
+            inserts: arriving::room(),
             metadata_filters: options.metadata_filters,
         };
         serve(listener, router(app, options.portal.unwrap_or_default()), group);
@@ -215,14 +213,9 @@ pub(crate) struct App {
     pub(crate) clock: Clock,
     pub(crate) group: Group,
     pub(crate) heartbeat_every: Duration,
-    /// Room for insert bodies, in kibibytes.
-    pub(crate) inserts: Arc<Semaphore>,
+    /// Room for bodies of inserts.
+    pub(crate) inserts: Shares,
     pub(crate) metadata_filters: MetadataFilters,
-}
-
-/// Room for [`INSERTS_KIB_MAX`].
-fn inserts() -> Arc<Semaphore> {
-    Arc::new(Semaphore::new(INSERTS_KIB_MAX))
 }
 
 /// Every path of the service, with those of `portal` beside them, which the gate is not in front of.
@@ -287,6 +280,20 @@ impl FromRequestParts<App> for Caller {
     async fn from_request_parts(parts: &mut Parts, _app: &App) -> Result<Self, ApiError> {
         let admitted = parts.extensions.get::<Admitted>().copied();
         admitted.map(|Admitted(key)| Self(key.id)).ok_or(ApiError::KeyUnknown)
+    }
+}
+
+/// The parts of a path that its route leaves open.
+#[derive(Debug, Clone)]
+struct Open<T>(T);
+
+impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Open<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let found = Path::from_request_parts(parts, state).await;
+        // They are texts, and any text is taken.
+        found.map(|Path(open)| Self(open)).map_err(|_| ApiError::PathNoText)
     }
 }
 

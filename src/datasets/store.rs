@@ -127,9 +127,29 @@ pub(crate) enum Count {
 pub(crate) struct PageOfRows {
     /// How many match in all, if that was asked for.
     pub(crate) count: Option<u64>,
-    /// The rows, in the order asked for.
+    /// The rows, in the order asked for. There are fewer than asked for, though more match, where
+    /// their text is longer than [`PAGE_TEXT_BYTES_MAX`].
     pub(crate) rows: Rows,
+    /// The last commit they include.
+    pub(crate) revision: u64,
 }
+
+/// What a key sees of a dataset, at one moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Sight {
+    /// What it may do with it.
+    pub(crate) grant: Grant,
+    /// Its columns, in their order.
+    pub(crate) columns: Vec<Column>,
+    /// The number of its last commit.
+    pub(crate) revision: u64,
+    /// The moment of its newest row.
+    pub(crate) newest: Option<Timestamp>,
+}
+
+/// Bytes of text in the rows of a page at most, give or take those of a chunk. Ten thousand rows of
+/// as much text as a row may have would take ten times as much memory.
+pub(crate) const PAGE_TEXT_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// The newest rows of a dataset.
 #[derive(Debug, Clone, PartialEq)]
@@ -365,6 +385,13 @@ pub(crate) trait Store: fmt::Debug + Send + Sync + 'static {
     /// What `key` may do with the dataset; none if it may not even see it. By a name that several
     /// datasets have it means its own, else the first that it sees.
     fn grant(&self, key: KeyId, which: &DatasetRef) -> Result<Option<Grant>, StoreError>;
+
+    /// What `key` sees of the dataset; none if it may not even see it.
+    fn sight(&self, key: KeyId, which: &DatasetRef) -> Result<Option<Sight>, StoreError>;
+
+    /// A number that any commit to the store changes, whoever makes it; none where it takes more
+    /// than a look at memory to tell. What was read after the number was told holds until it changes.
+    fn version(&self) -> Option<i64>;
 
     /// What [`Self::acquire`] would come to. Costs no write.
     fn acquirable(&self, key: KeyId, tag: &str) -> Result<Acquired, StoreError>;

@@ -129,7 +129,9 @@ impl Datasets {
     /// [`CatalogError::NotFound`], [`CatalogError::NotOwner`].
     pub(crate) async fn delete(&self, key: KeyId, which: DatasetRef) -> Result<(), CatalogError> {
         let dataset = self.own(key, which).await?;
-        if self.store.delete(dataset).await? { Ok(()) } else { Err(CatalogError::NotFound) }
+        let was_there = self.store.delete(dataset).await?;
+        self.hub.hidden(dataset);
+        if was_there { Ok(()) } else { Err(CatalogError::NotFound) }
     }
 
     /// Deletes the rows of a dataset that `key` owns from `first` to `last`, both included, and what

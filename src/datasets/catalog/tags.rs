@@ -51,7 +51,12 @@ impl Datasets {
     ) -> Result<Vec<Tag>, CatalogError> {
         let found =
             self.blocking(move |store| match store.grant(key, &DatasetRef::Id(dataset))? {
-                Some(grant) => store.dataset_tags(grant.dataset).map(Some),
+                Some(grant) => {
+                    let tags = store.dataset_tags(grant.dataset)?;
+                    // It may have been deleted meanwhile, and its tags with it.
+                    store.revision(grant.dataset)?;
+                    Ok(Some(tags))
+                }
                 None => Ok(None),
             });
         found.await?.ok_or(CatalogError::NotFound)
@@ -85,7 +90,8 @@ impl Datasets {
         }
     }
 
-    /// Takes a tag from a dataset. Its holders do not see the dataset any more, unless by another.
+    /// Takes a tag from a dataset. Its holders do not see the dataset any more, unless by another, and
+    /// their streams of it end.
     ///
     /// # Errors
     /// [`CatalogError::NotFound`], [`CatalogError::NotOwner`], or [`CatalogError::TagUnknown`] if the
@@ -98,6 +104,7 @@ impl Datasets {
     ) -> Result<(), CatalogError> {
         let dataset = self.own(key, DatasetRef::Id(dataset)).await?;
         let had_it = self.store.remove_tag(dataset, tag.to_owned()).await?;
+        self.hub.hidden(dataset);
         if had_it { Ok(()) } else { Err(CatalogError::TagUnknown) }
     }
 
@@ -125,7 +132,7 @@ impl Datasets {
         Ok(self.store.give_tag(other, tag.to_owned()).await?)
     }
 
-    /// Takes a tag of `key` from `other`.
+    /// Takes a tag of `key` from `other`, whose streams end where it sees no more.
     ///
     /// # Errors
     /// As [`Self::holders`], and [`CatalogError::KeyUnknown`] if it does not hold it.
@@ -137,6 +144,7 @@ impl Datasets {
     ) -> Result<(), CatalogError> {
         self.own_tag(key, tag).await?;
         let held_it = self.store.take_tag(other, tag.to_owned()).await?;
+        self.hub.hidden_from(other);
         if held_it { Ok(()) } else { Err(CatalogError::KeyUnknown) }
     }
 

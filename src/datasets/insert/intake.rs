@@ -10,7 +10,8 @@ use model::{
 
 use crate::{
     append::{
-        AppendError, EARLIEST, REFUSALS_MAX, ROWS_MAX, Refusal, Refusals, VALUE_BYTES_MAX, kind,
+        AppendError, EARLIEST, REFUSALS_MAX, ROW_TEXT_BYTES_MAX, ROW_TEXT_REASON, ROWS_MAX,
+        Refusal, Refusals, TOO_LATE, TOO_LATE_REASON, VALUE_BYTES_MAX, kind,
     },
     block::{Block, Series},
     catalog::COLUMNS_MAX,
@@ -59,6 +60,8 @@ pub(super) struct Intake {
     /// Rows begun, those that were refused included.
     n_rows: usize,
     moment: Option<Timestamp>,
+    /// Bytes of the texts of this row.
+    text_bytes: usize,
     is_refused: bool,
     is_sorted: bool,
     /// The column that was named last in this row.
@@ -86,6 +89,7 @@ impl Intake {
             block: Block::new(&dtypes),
             n_rows: 0,
             moment: None,
+            text_bytes: 0,
             is_refused: false,
             is_sorted: true,
             last: None,
@@ -108,7 +112,7 @@ impl Intake {
             return Err(AppendError::TooMany);
         }
         self.n_rows += 1;
-        (self.moment, self.is_refused, self.last) = (None, false, None);
+        (self.moment, self.text_bytes, self.is_refused, self.last) = (None, 0, false, None);
         Ok(())
     }
 
@@ -118,6 +122,11 @@ impl Intake {
             return self.refuse(Some(TIMESTAMP), "must be a text, RFC 3339");
         };
         match text.parse() {
+            // What is later than a moment can be is not read as one.
+            Err(_) if text.starts_with("9999-12-3") => {
+                self.refuse(Some(TIMESTAMP), TOO_LATE_REASON);
+            }
+            Ok(moment) if moment >= TOO_LATE => self.refuse(Some(TIMESTAMP), TOO_LATE_REASON),
             Err(_) => self.refuse(Some(TIMESTAMP), "must be RFC 3339"),
             Ok(moment) if moment < EARLIEST => {
                 self.refuse(Some(TIMESTAMP), "must not be before the year 0");
@@ -147,6 +156,9 @@ impl Intake {
         }
         slot.n_filled = n_before + 1;
         let dtype = slot.dtype;
+        if let (Dtype::String, Written::Text(text) | Written::Field(text)) = (dtype, &written) {
+            self.text_bytes = self.text_bytes.saturating_add(text.len());
+        }
         if written == Written::Null {
             series.push_missing(1);
         } else if value(dtype, written).and_then(|value| series.push(value)).is_none() {
@@ -157,6 +169,9 @@ impl Intake {
 
     /// Ends a row.
     pub(super) fn end(&mut self) {
+        if self.text_bytes > ROW_TEXT_BYTES_MAX {
+            self.refuse(None, ROW_TEXT_REASON);
+        }
         match self.moment {
             None if self.is_refused => {}
             None => self.refuse(Some(TIMESTAMP), "is missing"),

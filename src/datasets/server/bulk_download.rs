@@ -5,7 +5,7 @@ use axum::{
     extract::State,
     http::{
         HeaderName, HeaderValue, Uri,
-        header::{CONTENT_DISPOSITION, CONTENT_TYPE},
+        header::{ACCEPT_RANGES, CONTENT_DISPOSITION, CONTENT_TYPE},
     },
     response::{IntoResponse as _, Response},
 };
@@ -43,6 +43,8 @@ pub(super) async fn get(
     let body = stream::unfold(download.body, async |mut body| Some((body.next().await?, body)));
     let mut response = Body::from_stream(body).into_response();
     let headers = response.headers_mut();
+    // Its length is not known before its end. Who wants a part asks for it by `start` and `end`.
+    headers.insert(ACCEPT_RANGES, HeaderValue::from_static("none"));
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(output.content_type()));
     let disposition = format!("attachment; filename=\"{}\"", download.file_name);
     if let Ok(disposition) = HeaderValue::try_from(disposition) {

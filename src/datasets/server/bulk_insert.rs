@@ -12,15 +12,23 @@ use axum::{
         header::{CONTENT_ENCODING, CONTENT_TYPE},
     },
 };
-use tokio::sync::{Semaphore, SemaphorePermit};
 use web::answer::Created;
 use wire::datasets::BulkInserted;
 
-use super::{App, BODY_BYTES_MAX, Caller, error::ApiError};
+use super::{App, BODY_BYTES_MAX, Caller, arriving, error::ApiError};
 use crate::{
+    append::AppendError,
     insert::{Batch, Encoding, Format},
     query::params::Params,
 };
+
+/// The longest body that is taken before it is known whether its key owns the dataset. Asking takes
+/// longer than taking so little.
+const UNASKED_BYTES_MAX: u64 = 64 * 1024;
+
+/// How many times as long as a compressed body there is room for at first. Rows as text seldom shrink
+/// more.
+const UNPACKED_TIMES: usize = 16;
 
 pub(super) async fn post(
     State(app): State<App>,
@@ -33,14 +41,28 @@ pub(super) async fn post(
         Format::Json if params.get("dataset").or(params.get("dataset_name")).is_none() => None,
         _ => Some(params.dataset()?),
     };
-    let told = match encoding {
-        Encoding::Identity => request.body().size_hint().upper(),
-        Encoding::Gzip | Encoding::Zstd => None,
+    let is_long = request.body().size_hint().upper().is_none_or(|most| most > UNASKED_BYTES_MAX);
+    if let Some(dataset) = dataset.clone().filter(|_| is_long) {
+        app.datasets.own(key, dataset).await?;
+    }
+    let mut arrived = arriving::whole(request.into_body(), app.inserts.of(key)).await?;
+    let body = arrived.bytes.clone();
+    let bytes_max = match encoding {
+        Encoding::Identity => BODY_BYTES_MAX,
+        Encoding::Gzip | Encoding::Zstd => BODY_BYTES_MAX.min(body.len() * UNPACKED_TIMES),
     };
-    let _room = room(&app.inserts, told).await;
-    let body = web::extract::bytes(request).await?;
-    let batch = Batch { dataset, format, encoding, body, bytes_max: BODY_BYTES_MAX };
-    let appended = app.datasets.insert(key, batch).await?;
+    if encoding != Encoding::Identity {
+        arrived.make_room(bytes_max).await?;
+    }
+    let batch = Batch { dataset, format, encoding, body, bytes_max };
+    let appended = match app.datasets.insert(key, batch.clone()).await {
+        // It may be one that shrinks more.
+        Err(AppendError::TooLarge) if bytes_max < BODY_BYTES_MAX => {
+            arrived.make_room(BODY_BYTES_MAX).await?;
+            app.datasets.insert(key, Batch { bytes_max: BODY_BYTES_MAX, ..batch }).await?
+        }
+        appended => appended?,
+    };
     Ok(Created(BulkInserted { inserted: appended.n_rows }))
 }
 
@@ -67,13 +89,4 @@ fn encoding(headers: &HeaderMap) -> Result<Encoding, ApiError> {
         "zstd" => Ok(Encoding::Zstd),
         _ => Err(ApiError::Unfit("content-encoding must be gzip or zstd".to_owned())),
     }
-}
-
-/// Waits until the bodies being taken leave room for one more of at most `n_bytes`; without a number
-/// it may be the longest. The time limit of requests bounds the wait.
-async fn room(inserts: &Semaphore, n_bytes: Option<u64>) -> Option<SemaphorePermit<'_>> {
-    let told = n_bytes.and_then(|n_bytes| usize::try_from(n_bytes).ok());
-    let n_kib = told.unwrap_or(BODY_BYTES_MAX).min(BODY_BYTES_MAX).div_ceil(1024);
-    // The semaphore is never closed.
-    inserts.acquire_many(n_kib.try_into().unwrap_or(u32::MAX)).await.ok()
 }

@@ -2,11 +2,11 @@
 
 use axum::{
     Json,
-    extract::{Path, Request, State},
+    extract::{Request, State},
 };
 use wire::datasets::{DatasetBody, MessageBody, ReplaceDataset, UpdateDataset};
 
-use super::{App, Caller, error::ApiError};
+use super::{App, Caller, Open, error::ApiError};
 use crate::{
     catalog::{
         CatalogError,
@@ -18,7 +18,7 @@ use crate::{
 pub(super) async fn get(
     State(app): State<App>,
     Caller(key): Caller,
-    Path(id): Path<String>,
+    Open(id): Open<String>,
 ) -> Result<Json<DatasetBody>, ApiError> {
     let dataset = app.datasets.dataset(key, which(&id)?).await?;
     Ok(Json(dataset.into()))
@@ -27,7 +27,7 @@ pub(super) async fn get(
 pub(super) async fn patch(
     State(app): State<App>,
     Caller(key): Caller,
-    Path(id): Path<String>,
+    Open(id): Open<String>,
     request: Request,
 ) -> Result<Json<DatasetBody>, ApiError> {
     let which = which(&id)?;
@@ -40,7 +40,7 @@ pub(super) async fn patch(
 pub(super) async fn put(
     State(app): State<App>,
     Caller(key): Caller,
-    Path(id): Path<String>,
+    Open(id): Open<String>,
     request: Request,
 ) -> Result<Json<DatasetBody>, ApiError> {
     let which = which(&id)?;
@@ -54,7 +54,7 @@ pub(super) async fn put(
 pub(super) async fn delete(
     State(app): State<App>,
     Caller(key): Caller,
-    Path(id): Path<String>,
+    Open(id): Open<String>,
 ) -> Result<Json<MessageBody>, ApiError> {
     app.datasets.delete(key, which(&id)?).await?;
     Ok(Json(MessageBody { message: "Dataset deleted successfully".to_owned() }))

@@ -3,20 +3,20 @@
 
 use axum::{
     Json,
-    extract::{Path, Request, State},
+    extract::{Request, State},
     response::{IntoResponse as _, Response},
 };
 use model::dataset::DatasetId;
 use web::answer::Created;
 use wire::datasets::{Envelope, MessageBody, TagBody, TagName};
 
-use super::{App, Caller, error::ApiError, tags::envelope};
+use super::{App, Caller, Open, error::ApiError, tags::envelope};
 use crate::{catalog::CatalogError, query::DatasetRef};
 
 pub(super) async fn get(
     State(app): State<App>,
     Caller(key): Caller,
-    Path(id): Path<String>,
+    Open(id): Open<String>,
 ) -> Result<Json<Envelope<TagBody>>, ApiError> {
     let tags = app.datasets.dataset_tags(key, dataset_id(&id)?).await?;
     Ok(Json(envelope(tags)))
@@ -25,7 +25,7 @@ pub(super) async fn get(
 pub(super) async fn post(
     State(app): State<App>,
     Caller(key): Caller,
-    Path(id): Path<String>,
+    Open(id): Open<String>,
     request: Request,
 ) -> Result<Response, ApiError> {
     let id = dataset_id(&id)?;
@@ -42,7 +42,7 @@ pub(super) async fn post(
 pub(super) async fn delete(
     State(app): State<App>,
     Caller(key): Caller,
-    Path((id, tag_name)): Path<(String, String)>,
+    Open((id, tag_name)): Open<(String, String)>,
 ) -> Result<Json<MessageBody>, ApiError> {
     app.datasets.remove_tag(key, dataset_id(&id)?, &tag_name).await?;
     Ok(Json(MessageBody { message: "Tag removed successfully".to_owned() }))

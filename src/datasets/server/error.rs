@@ -44,6 +44,8 @@ pub(super) enum ApiError {
     Limited(Exceeded),
     #[error("find the path")]
     NoPath,
+    #[error("read the path as text")]
+    PathNoText,
     #[error("find a coding that the caller takes")]
     NoCoding,
     #[error("compress the answer")]
@@ -54,6 +56,10 @@ pub(super) enum ApiError {
     Unreadable(#[from] Unreadable),
     #[error("take the request: {0}")]
     Unfit(String),
+    #[error("take the body before it stops arriving")]
+    Stalled,
+    #[error("find room for the body")]
+    Crowded,
     #[error("take the query")]
     Query(#[from] QueryError),
     #[error("use the catalogue")]
@@ -91,6 +97,9 @@ impl ApiError {
                 Public::new(StatusCode::UNAUTHORIZED, "Invalid API key")
             }
             Self::NoPath => Public::new(StatusCode::NOT_FOUND, "path not found"),
+            Self::PathNoText => {
+                Public::new(StatusCode::BAD_REQUEST, "read the path: it is no UTF-8")
+            }
             Self::NoCoding => Public::new(
                 StatusCode::NOT_ACCEPTABLE,
                 "answers are sent with Accept-Encoding gzip, zstd or identity",
@@ -98,6 +107,10 @@ impl ApiError {
             Self::NoMethod => Public::new(StatusCode::METHOD_NOT_ALLOWED, "method not allowed"),
             Self::Unreadable(error) => Public::new(error.status(), error),
             Self::Unfit(text) => Public::new(StatusCode::BAD_REQUEST, text),
+            Self::Stalled => Public::new(StatusCode::REQUEST_TIMEOUT, "the body stopped arriving"),
+            Self::Crowded => {
+                Public::new(StatusCode::SERVICE_UNAVAILABLE, "too many rows are being inserted")
+            }
             Self::Query(error) => Public::new(StatusCode::BAD_REQUEST, error),
             Self::Catalog(error) => Public::new(catalog_status(error)?, error),
             Self::Append(error) => return append_public(error),

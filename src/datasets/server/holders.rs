@@ -3,19 +3,19 @@
 use accounts::KeyId;
 use axum::{
     Json,
-    extract::{Path, Request, State},
+    extract::{Request, State},
     response::{IntoResponse as _, Response},
 };
 use web::answer::Created;
 use wire::datasets::{Envelope, HolderBody, MessageBody};
 
-use super::{App, Caller, error::ApiError, whole};
+use super::{App, Caller, Open, error::ApiError, whole};
 use crate::catalog::CatalogError;
 
 pub(super) async fn get(
     State(app): State<App>,
     Caller(key): Caller,
-    Path(tag_name): Path<String>,
+    Open(tag_name): Open<String>,
 ) -> Result<Json<Envelope<HolderBody>>, ApiError> {
     let holders = app.datasets.holders(key, &tag_name).await?;
     Ok(Json(whole(holders.into_iter().map(|key| HolderBody { key: key.get() }).collect())))
@@ -24,7 +24,7 @@ pub(super) async fn get(
 pub(super) async fn post(
     State(app): State<App>,
     Caller(key): Caller,
-    Path(tag_name): Path<String>,
+    Open(tag_name): Open<String>,
     request: Request,
 ) -> Result<Response, ApiError> {
     let HolderBody { key: other } = web::extract::json(request).await?;
@@ -44,7 +44,7 @@ pub(super) async fn post(
 pub(super) async fn delete(
     State(app): State<App>,
     Caller(key): Caller,
-    Path((tag_name, other)): Path<(String, String)>,
+    Open((tag_name, other)): Open<(String, String)>,
 ) -> Result<Json<MessageBody>, ApiError> {
     let other = other.parse().map_err(|_| CatalogError::KeyUnknown)?;
     app.datasets.take_tag(key, &tag_name, KeyId::new(other)).await?;

@@ -21,14 +21,14 @@ pub(super) async fn get(
 ) -> Result<Response, ApiError> {
     let query = Params(web::extract::pairs(&uri)?).live()?;
     let output = query.output;
-    let body = app.datasets.newest(key, query, move |page| body(&page, output)).await?;
+    let body = app.datasets.newest(key, query, move |page| body(page, output)).await?;
     let content_type = HeaderValue::from_static(output.content_type());
     Ok(([(CONTENT_TYPE, content_type)], body).into_response())
 }
 
-fn body(page: &RowsPage, output: Output) -> Vec<u8> {
+fn body(page: &RowsPage<'_>, output: Output) -> Vec<u8> {
     let mut body = Vec::new();
-    let mut document = Document::new(output, page.dataset, &page.columns, Resolution::Raw);
+    let mut document = Document::new(output, page.dataset, page.columns, Resolution::Raw);
     document.begin(&mut body);
     document.rows(&mut body, &page.rows);
     document.end(&mut body);

@@ -17,9 +17,8 @@ use crate::{
     block::Rows,
     coding::Coding,
     query::{link, params::Params},
-    read::{Had, Next, Read, RowsPage},
+    read::{Asked, Next, Read, RowsPage},
     render::{Writer, push_comma, push_envelope},
-    tag::Tag,
 };
 
 /// About how long a row of a page is: seven columns of full precision have some more.
@@ -28,17 +27,15 @@ const ROW_BYTES: usize = 320;
 pub(super) async fn get(
     State(app): State<App>,
     Caller(key): Caller,
-    IfNoneMatch(tags): IfNoneMatch,
+    IfNoneMatch(seen): IfNoneMatch,
     uri: Uri,
 ) -> Result<Response, ApiError> {
     let params = Params(web::extract::pairs(&uri)?);
     let query = params.rows()?;
-    let had = Had { tags, link: Tag::of(&params) };
-    let (body, tag) =
-        match app.datasets.rows(key, query, had, move |page| body(&page, &params)).await? {
-            Read::Same(known) => return Ok(unchanged(&known)),
-            Read::New(body, tag) => (body, tag),
-        };
+    let (body, tag) = match app.datasets.rows(key, Asked { query, params, seen }, body).await? {
+        Read::Same(known) => return Ok(unchanged(&known)),
+        Read::New(body, tag) => (body, tag),
+    };
     let mut response = body.into_response();
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -67,7 +64,7 @@ pub(super) async fn delete(
     Ok(Json(RowsDeleted { deleted }))
 }
 
-fn body(page: &RowsPage, params: &Params) -> Vec<u8> {
+fn body(page: &RowsPage<'_>, params: &Params) -> Vec<u8> {
     let next = match page.next {
         Next::End => None,
         Next::Offset(offset) => Some(link::at_offset(ROWS, params, offset)),
@@ -75,7 +72,7 @@ fn body(page: &RowsPage, params: &Params) -> Vec<u8> {
     };
     let mut body = Vec::with_capacity(page.rows.len() * ROW_BYTES);
     push_envelope(&mut body, i64::try_from(page.count).unwrap_or(i64::MAX), next.as_deref());
-    let mut writer = Writer::new(page.dataset, &page.columns);
+    let mut writer = Writer::new(page.dataset, page.columns);
     match &page.rows {
         Rows::Raw(block) => {
             for row_idx in 0..block.len() {

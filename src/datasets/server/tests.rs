@@ -50,7 +50,7 @@ pub(crate) struct Service {
     owner: String,
     /// Holds the tag `public`.
     reader: String,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 impl Service {
@@ -72,11 +72,11 @@ impl Service {
             clock: clock.clone(),
             group: group.clone(),
             heartbeat_every: HEARTBEAT_EVERY,
-            inserts: inserts(),
+            inserts: arriving::room(),
             metadata_filters: MetadataFilters::One,
         };
         let router = router(app.clone(), Router::new());
-        Self { app, accounts, router, clock, group, owner, reader, _folder: folder }
+        Self { app, accounts, router, clock, group, owner, reader, folder }
     }
 
     /// A service with the dataset `btc`, 1, of one-minute bars, which both keys see.
@@ -215,6 +215,13 @@ async fn what_is_not_served_is_refused_in_the_same_form() {
     assert_eq!(answer, (405, refusal("method not allowed")));
     let answer = service.post("", "/health", &json!({})).await;
     assert_eq!(answer, (405, refusal("method not allowed")));
+    for path in ["datasets/%ff/", "datasets/%ff/tags/", "datasets/1/tags/%ff/", "tags/%ff/holders/"]
+    {
+        let path = format!("/api/{path}");
+        let method = if path.contains("1/tags") { "DELETE" } else { "GET" };
+        let answer = service.call(&service.owner, method, &path, &json!({})).await;
+        assert_eq!(answer, (400, refusal("read the path: it is no UTF-8: bad request")), "{path}");
+    }
     let long = json!({"name": "a", "description": "x".repeat(SMALL_BODY_BYTES_MAX)});
     assert_eq!(service.post(&service.owner, "/api/datasets/", &long).await.0, 413);
     let list = json!([1, [{"timestamp": "2026-01-01T00:00:00Z", "open": 5}]]);

@@ -43,8 +43,8 @@ use self::{
     writer::Writer,
 };
 use super::{
-    Acquired, Appended, ColumnAdded, Count, Created, Newest, OnCommit, PageOfRows, PageRead, Since,
-    Store, StoreError, Tagged, Updated, piece::VisitPiece,
+    Acquired, Appended, ColumnAdded, Count, Created, Newest, OnCommit, PageOfRows, PageRead, Sight,
+    Since, Store, StoreError, Tagged, Updated, piece::VisitPiece,
 };
 use crate::{
     block::{Block, Rows},
@@ -87,7 +87,7 @@ impl SqliteStore {
         prepare_to_write(&connection).map_err(opening)?;
         tables::set_up(&mut connection)?;
         let era = tables::era(&connection).map_err(opening)?;
-        let readers = Readers::new(path.to_owned());
+        let readers = Readers::open(path.to_owned())?;
         let writer = Writer::start(connection)?;
         let chores = Chores::start(writer.clone())?;
         Ok(Self { writer, readers, chores, outlines: Outlines::default(), era, _in_use: in_use })
@@ -281,6 +281,20 @@ impl Store for SqliteStore {
         self.readers.read(|connection| catalog::grant(connection, key, which))
     }
 
+    fn sight(&self, key: KeyId, which: &DatasetRef) -> Result<Option<Sight>, StoreError> {
+        self.readers.read(|connection| {
+            let Some(grant) = catalog::grant(connection, key, which)? else { return Ok(None) };
+            let columns = catalog::columns(connection, grant.dataset)?;
+            let progress = append::progress(connection, grant.dataset)?;
+            let (revision, newest) = (progress.revision, progress.newest);
+            Ok(Some(Sight { grant, columns, revision, newest }))
+        })
+    }
+
+    fn version(&self) -> Option<i64> {
+        self.readers.version()
+    }
+
     fn acquirable(&self, key: KeyId, tag: &str) -> Result<Acquired, StoreError> {
         self.readers.read(|connection| tags::acquirable(connection, key, tag))
     }
@@ -322,6 +336,7 @@ impl Store for SqliteStore {
     fn page(&self, dataset: DatasetId, read: &PageRead) -> Result<PageOfRows, StoreError> {
         let PageRead { resolution, span, order, skip, limit, count } = *read;
         self.readers.read(|connection| {
+            let revision = append::revision(connection, dataset)?;
             let is_counted = count == Count::All;
             if resolution != Resolution::Raw {
                 let n = if is_counted {
@@ -332,16 +347,17 @@ impl Store for SqliteStore {
                 let skip = usize::try_from(skip).unwrap_or(usize::MAX);
                 let page = Page { span, order, skip, limit };
                 let rows = folded::read(connection, dataset, resolution, &page)?;
-                return Ok(PageOfRows { count: n, rows: Rows::Buckets(rows) });
+                return Ok(PageOfRows { count: n, rows: Rows::Buckets(rows), revision });
             }
             if !is_counted && skip == 0 {
                 let rows = scan::page(connection, dataset, span, order, (skip, limit))?;
-                return Ok(PageOfRows { count: None, rows: Rows::Raw(rows) });
+                return Ok(PageOfRows { count: None, rows: Rows::Raw(rows), revision });
             }
             let outline = self.outlines.read(connection, Strand::rows(dataset))?;
             let page = (order, skip, limit);
             let (n, rows) = scan::counted_page(connection, dataset, span, &outline, page)?;
-            Ok(PageOfRows { count: is_counted.then_some(n), rows: Rows::Raw(rows) })
+            let count = is_counted.then_some(n);
+            Ok(PageOfRows { count, rows: Rows::Raw(rows), revision })
         })
     }
 

@@ -136,7 +136,9 @@ pub(super) const OPERATIONS: [Operation; 11] = [
         id: "give_tag",
         group: "producing",
         summary: "Gives a tag that the key owns to another key.",
-        text: "",
+        text: "Keys are named by their numbers, which only the machine knows that keeps them: where \
+               keys are checked on another machine (`--accounts`), nothing is given, and the answer \
+               is 503.",
         parameters: &[TAG],
         body: &[json_of("HolderBody")],
         answers: &[
@@ -167,7 +169,9 @@ pub(super) const OPERATIONS: [Operation; 11] = [
                answer comes the rows and their buckets are durable, and those who follow have \
                them.\n\nNDJSON has a row in each line, flat or as in JSON; CSV has a header line \
                that names `timestamp` and columns. Both have their dataset in the query. Refused \
-               rows are told in `details`: how many, and what is wrong with the first of them.",
+               rows are told in `details`: how many, and what is wrong with the first of them.\n\nA \
+               row is at a moment of the years 0 to 9999, up to 9999-12-29. A text has at most \
+               10 000 bytes, all texts of a row have at most 16 384.",
         parameters: &[BY_ID, BY_NAME, CODING],
         body: &INSERT,
         answers: &[answer("201", "How many rows are stored", &[json_of("BulkInserted")])],

@@ -55,7 +55,9 @@ pub(super) const OPERATIONS: [Operation; 4] = [
         text: "Without `start` and `end` it covers the widest span that the resolution allows, up \
                to the newest row. With both the span is limited: a day of raw rows, 7 days of `5m`, \
                90 days of `1h`, no limit for `1d`.\n\nWith `after` a page costs the same however deep \
-               it is, and `count` is 0. Follow `next` until it is null.",
+               it is, and `count` is 0. Follow `next` until it is null.\n\nA page of very long rows, or of \
+               very many columns, has fewer rows than asked for: at most about 16 MB. Its `next` goes \
+               on behind its last row.",
         parameters: &[
             BY_ID,
             BY_NAME,
@@ -94,7 +96,9 @@ pub(super) const OPERATIONS: [Operation; 4] = [
         group: "rows",
         summary: "Reads a whole range in one answer, as it is at one moment.",
         text: "The range has no limit, and the answer is sent as it is read. An answer that breaks \
-               off before its end says so by the connection: it is never shorter than it claims.",
+               off before its end says so by the connection: it is never shorter than it claims. \
+               There are no ranges of bytes: ask for a part by `start` and `end`. A key has four \
+               downloads at a time.",
         parameters: &[
             BY_ID,
             BY_NAME,
@@ -117,7 +121,7 @@ pub(super) const OPERATIONS: [Operation; 4] = [
         id: "newest_rows",
         group: "rows",
         summary: "Reads the newest rows, newest first, a line each.",
-        text: "",
+        text: "There are fewer than asked for where they are very long: about 16 MB at most.",
         parameters: &[
             BY_ID,
             BY_NAME,

@@ -5,7 +5,7 @@ use std::io::Read as _;
 use axum::http::HeaderMap;
 
 use super::*;
-use crate::download::DOWNLOADS_MAX;
+use crate::download::{DOWNLOADS_MAX, DOWNLOADS_OF_KEY_MAX};
 
 const PATH: &str = "/api/rows/bulk_download/?dataset=1";
 
@@ -56,10 +56,10 @@ async fn a_reader_that_leaves_gives_its_place_to_others() {
 }
 
 #[tokio::test]
-async fn readers_that_stall_hold_their_places_and_one_more_is_sent_away() {
+async fn readers_that_stall_hold_the_places_of_their_key_and_leave_those_of_others() {
     let service = Service::with_bars(20_000).await;
     let mut open = Vec::new();
-    for _ in 0..DOWNLOADS_MAX {
+    for _ in 0..DOWNLOADS_OF_KEY_MAX {
         open.push(service.send(&service.reader, "GET", PATH, Body::empty()).await);
     }
     let refused = service.send(&service.reader, "GET", PATH, Body::empty()).await;
@@ -67,6 +67,9 @@ async fn readers_that_stall_hold_their_places_and_one_more_is_sent_away() {
         (refused.status().as_u16(), refused.headers()["retry-after"].as_bytes()),
         (503, &b"5"[..])
     );
+    let other = service.send(&service.owner, "GET", PATH, Body::empty()).await;
+    assert_eq!(other.status(), 200);
+    assert_eq!(other.headers()["accept-ranges"], "none");
     let body = to_bytes(open.pop().unwrap().into_body(), usize::MAX).await.unwrap();
     assert_eq!(serde_json::from_slice::<Vec<Value>>(&body).unwrap().len(), 20_000);
 }

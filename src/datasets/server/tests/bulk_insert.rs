@@ -1,6 +1,10 @@
 //! `POST /api/rows/bulk_insert/`
 
+use accounts::KeyId;
+use futures::StreamExt as _;
+
 use super::*;
+use crate::shares::Share;
 
 const PATH: &str = "/api/rows/bulk_insert/";
 
@@ -75,17 +79,120 @@ async fn first_rows_that_are_refused_leave_no_columns() {
     assert_eq!(service.get(&service.owner, columns).await.1["results"][0]["dtype"], "string");
 }
 
+/// All places for bodies of `key`.
+async fn all_of(service: &Service, key: i64) -> Share {
+    let mut room = service.app.inserts.of(KeyId::new(key));
+    let n_places = BODY_BYTES_MAX / arriving::PLACE_BYTES;
+    room.more(n_places.try_into().unwrap()).await;
+    room
+}
+
 #[tokio::test]
 async fn an_insert_waits_until_there_is_room_for_its_body() {
     let service = Service::with_bars(0).await;
-    let room = Arc::clone(&service.app.inserts).acquire_many_owned(128 * 1024).await.unwrap();
+    let (one, _two) = (all_of(&service, 8).await, all_of(&service, 9).await);
     let insert = service.insert(vec![bar(0)]);
     tokio::pin!(insert);
     assert!(futures::poll!(&mut insert).is_pending());
     assert_eq!(service.get(&service.reader, "/api/rows/?dataset=1").await.1["count"], 0);
     assert!(futures::poll!(&mut insert).is_pending());
-    drop(room);
+    drop(one);
     insert.await;
+}
+
+#[tokio::test]
+async fn a_key_takes_its_own_share_of_the_room_and_no_more() {
+    let service = Service::with_bars(0).await;
+    let _own = all_of(&service, 1).await;
+    let own = service.insert(vec![bar(0)]);
+    tokio::pin!(own);
+    assert!(futures::poll!(&mut own).is_pending());
+    service.post(&service.reader, "/api/datasets/", &json!({"name": "of another key"})).await;
+    let body = json!({"dataset": 2, "rows": [bar(0)]});
+    assert_eq!(service.post(&service.reader, PATH, &body).await.0, 201);
+    assert!(futures::poll!(&mut own).is_pending());
+    tokio::time::pause();
+    let crowded = service.post(&service.owner, PATH, &json!({"dataset": 1, "rows": []})).await;
+    assert_eq!(crowded, (503, refusal("too many rows are being inserted: unavailable")));
+}
+
+/// Begins to send a body of `n_bytes` to dataset 1, and sends `first` of it alone.
+fn begin(key: &str, n_bytes: usize, first: &'static str) -> Request<Body> {
+    let parts = futures::stream::iter([Ok::<_, io::Error>(first)]);
+    let body = Body::from_stream(parts.chain(futures::stream::pending()));
+    let request = Request::builder().method("POST").uri(format!("{PATH}?dataset=1"));
+    let request = request.header("X-API-Key", key).header("Content-Length", n_bytes);
+    request.header("Content-Type", "application/x-ndjson").body(body).unwrap()
+}
+
+#[tokio::test]
+async fn a_body_takes_room_as_it_arrives_and_ends_where_it_stops_arriving() {
+    let service = Service::with_bars(0).await;
+    let request = begin(&service.owner, BODY_BYTES_MAX, "{\"timestamp\":");
+    let stalled = service.router.clone().oneshot(request);
+    tokio::pin!(stalled);
+    let begun = async || {
+        let n_taken = service.app.inserts.n_taken();
+        if n_taken == 1 { Ok(()) } else { Err(n_taken) }
+    };
+    let waiting = task::wait::until(Duration::from_secs(20), begun);
+    tokio::select! {
+        biased;
+        response = &mut stalled => panic!("{response:?}"),
+        begun = waiting => begun.unwrap(),
+    }
+    service.insert(vec![bar(0)]).await;
+    tokio::time::pause();
+    let answer = json_of(stalled.await.unwrap()).await;
+    assert_eq!(answer, (408, refusal("the body stopped arriving")));
+    assert_eq!(service.app.inserts.n_taken(), 0);
+}
+
+#[tokio::test]
+async fn a_long_body_of_one_who_may_not_insert_is_not_waited_for() {
+    let service = Service::with_bars(0).await;
+    let request = begin(&service.reader, BODY_BYTES_MAX, "");
+    let answer = json_of(service.router.clone().oneshot(request).await.unwrap()).await;
+    let refused = refusal("only the owner of the dataset may do that: forbidden");
+    assert_eq!(answer, (403, refused));
+}
+
+#[tokio::test]
+async fn what_shrinks_much_is_taken_and_what_is_too_long_is_not() {
+    let service = Service::with_bars(0).await;
+    let line = format!("{{\"timestamp\":\"{}\",\"open\":1}}\n", moment(0));
+    let headers = [NDJSON, ("Content-Encoding", "zstd")];
+    let body = |n_bytes: usize| {
+        let text = line.clone() + &" ".repeat(n_bytes);
+        zstd::encode_all(text.as_bytes(), 1).unwrap()
+    };
+    let answer = send(&service, "?dataset=1", &headers, body(BODY_BYTES_MAX / 2)).await;
+    assert_eq!(answer, (201, json!({"inserted": 1})));
+    assert_eq!(send(&service, "?dataset=1", &headers, body(BODY_BYTES_MAX)).await.0, 413);
+    assert_eq!(service.app.inserts.n_taken(), 0);
+}
+
+#[tokio::test]
+async fn rows_at_the_end_of_time_and_of_too_much_text_are_refused_with_the_reason() {
+    let service = Service::start().await;
+    let columns = ["a", "b"].map(|name| json!({"name": name, "dtype": "string"}));
+    let body = json!({"name": "texts", "columns": columns});
+    assert_eq!(service.post(&service.owner, "/api/datasets/", &body).await.0, 201);
+    let check = async |moment: &str, n_bytes: usize, want: Option<&str>| {
+        let text = "x".repeat(n_bytes);
+        let row = json!({"timestamp": moment, "values": {"a": text, "b": text}});
+        let body = json!({"dataset": 1, "rows": [row]});
+        let (_, answer) = service.post(&service.owner, PATH, &body).await;
+        let reason = answer["details"]["rows"][0]["reason"].as_str();
+        assert_eq!(reason, want, "{moment} {answer}");
+    };
+    let late = Some("must not be after 9999-12-29");
+    check("9999-12-29T23:59:59.999999Z", 1, None).await;
+    check("9999-12-30T00:00:00Z", 1, late).await;
+    check("9999-12-29T23:00:00-02:00", 1, late).await;
+    check("9999-12-31T23:59:59.999Z", 1, late).await;
+    check(FIRST, 8192, None).await;
+    check(FIRST, 8193, Some("all texts of a row must be at most 16384 bytes")).await;
 }
 
 #[tokio::test]

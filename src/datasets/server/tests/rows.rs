@@ -1,6 +1,9 @@
 //! `GET /api/rows/`
 
+use accounts::KeyId;
+
 use super::*;
+use crate::query::DatasetRef;
 
 async fn page(service: &Service, query: &str) -> Value {
     let (status, body) = service.get(&service.reader, &format!("/api/rows/?{query}")).await;
@@ -160,4 +163,121 @@ async fn rows_are_deleted_by_range_and_their_buckets_with_them() {
     let turned = refusal("start must not be after end: bad request");
     assert_eq!(service.delete(&service.owner, &range(3, 2)).await, (400, turned));
     assert_eq!(service.get(&service.reader, "/api/rows/?dataset=1").await.1["count"], 3);
+}
+
+#[tokio::test]
+async fn a_page_that_was_read_before_is_as_the_last_commit_left_it() {
+    let service = Service::with_bars(3).await;
+    let open = "/api/rows/?dataset=1";
+    let closed = format!("{open}&start={}&end={}", moment(0), moment(9));
+    let cursor = format!("{open}&after={}", moment(0));
+    let buckets = format!("{open}&resolution=5m");
+    let all = [open, closed.as_str(), cursor.as_str(), buckets.as_str()];
+    let read = async || {
+        let mut pages = Vec::new();
+        for path in all {
+            pages.push(service.text(path).await.0);
+        }
+        pages
+    };
+    let before = read().await;
+    assert_eq!(read().await, before);
+    let mut corrected = bar(1);
+    corrected["values"]["high"] = json!(99);
+    service.insert(vec![corrected]).await;
+    let after = read().await;
+    assert!(after.iter().all(|page| page.contains("99")), "{after:?}");
+    service.delete(&service.owner, &format!("{open}&start={}&end={}", moment(1), moment(1))).await;
+    assert!(read().await.iter().all(|page| !page.contains("99")));
+    let column = json!({"dataset": 1, "name": "trades", "dtype": "integer"});
+    assert_eq!(service.post(&service.owner, "/api/columns/", &column).await.0, 201);
+    let mut counted = bar(1);
+    counted["values"]["trades"] = json!(7);
+    service.insert(vec![counted]).await;
+    let pages = read().await;
+    assert!(pages[..3].iter().all(|page| page.contains("\"trades\":7")), "{pages:?}");
+}
+
+#[tokio::test]
+async fn a_page_is_not_older_than_what_another_process_committed() {
+    let service = Service::with_bars(2).await;
+    let path = "/api/rows/?dataset=1";
+    for _ in 0..2 {
+        assert_eq!(service.get(&service.reader, path).await.1["count"], 2);
+    }
+    // What another process has open is another store to this one.
+    let other = SqliteStore::open(&service.folder.path().join("datasets.sqlite")).unwrap();
+    let other = Datasets::new(Arc::new(other), service.clock.clone(), &service.group);
+    let range = (moment(0).parse().unwrap(), moment(0).parse().unwrap());
+    let (owner, dataset) = (KeyId::new(1), "1".parse().unwrap());
+    assert_eq!(other.delete_rows(owner, DatasetRef::Id(dataset), range).await.unwrap(), 1);
+    assert_eq!(service.get(&service.reader, path).await.1["count"], 1);
+    other.remove_tag(owner, dataset, "public").await.unwrap();
+    assert_eq!(service.get(&service.reader, path).await.0, 404, "nor is what a key sees");
+}
+
+#[tokio::test]
+async fn what_one_key_was_shown_is_not_shown_to_another() {
+    let service = Service::start().await;
+    let body = json!({"name": "own", "columns": [{"name": "open", "dtype": "float"}]});
+    service.post(&service.owner, "/api/datasets/", &body).await;
+    for _ in 0..2 {
+        let path = "/api/rows/?dataset=1";
+        assert_eq!(service.get(&service.owner, path).await.0, 200);
+        assert_eq!(service.get(&service.reader, path).await, (404, refusal("dataset not found")));
+    }
+}
+
+#[tokio::test]
+async fn a_page_of_long_rows_ends_early_and_next_goes_on() {
+    let service = Service::start().await;
+    let columns = ["a", "b"].map(|name| json!({"name": name, "dtype": "string"}));
+    let body = json!({"name": "texts", "columns": columns, "tags": ["public"]});
+    service.post(&service.owner, "/api/datasets/", &body).await;
+    service.post(&service.reader, "/api/tags/acquire/", &json!({"tag_name": "public"})).await;
+    // As JSON a quote takes two bytes.
+    let text = "\"".repeat(8000);
+    let row = |minute| json!({"timestamp": moment(minute), "values": {"a": text, "b": text}});
+    for from in [0, 350] {
+        service.insert((from..from + 350).map(row).collect()).await;
+    }
+    for order in ["timestamp&offset=0", &format!("-timestamp&after={}", moment(700))] {
+        let path = format!("/api/rows/?dataset=1&limit=10000&start={FIRST}&ordering={order}");
+        let (mut path, mut seen, mut n_pages) = (Some(path), Vec::new(), 0);
+        while let Some(asked) = path {
+            let (body, _) = service.text(&asked).await;
+            assert!(body.len() < 17 * 1024 * 1024, "{}", body.len());
+            let page: Value = serde_json::from_str(&body).unwrap();
+            seen.extend(moments(&page));
+            path = page["next"].as_str().map(str::to_owned);
+            n_pages += 1;
+        }
+        seen.sort_unstable();
+        assert_eq!((n_pages, seen), (2, minutes(0..700)), "each row once");
+    }
+    let live = service.text("/api/rows/live/?dataset=1&limit=10000").await.0;
+    assert!(live.len() < 17 * 1024 * 1024, "{}", live.len());
+    assert!(live.lines().next().unwrap().contains(&moment(699)), "the newest");
+}
+
+#[tokio::test]
+async fn a_page_of_very_many_columns_has_fewer_rows() {
+    let service = Service::start().await;
+    let columns: Vec<_> = (0..256)
+        .map(|n| json!({"name": format!("{n}{}", "x".repeat(190)), "dtype": "float"}))
+        .collect();
+    service
+        .post(&service.owner, "/api/datasets/", &json!({"name": "wide", "columns": columns}))
+        .await;
+    let rows = (0..400).map(|minute| json!({"timestamp": moment(minute)}));
+    service.insert(rows.collect()).await;
+    let path = format!("/api/rows/?dataset=1&limit=10000&start={FIRST}");
+    let (_, body) = service.get(&service.owner, &path).await;
+    let n_rows = body["results"].as_array().unwrap().len();
+    assert!((200..400).contains(&n_rows), "{n_rows}");
+    let (_, rest) = service.get(&service.owner, body["next"].as_str().unwrap()).await;
+    assert_eq!(
+        (rest["results"].as_array().unwrap().len(), &rest["next"]),
+        (400 - n_rows, &Value::Null)
+    );
 }

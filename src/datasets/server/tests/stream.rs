@@ -112,17 +112,37 @@ async fn a_stream_ends_at_the_first_heartbeat_after_its_key_is_revoked() {
 }
 
 #[tokio::test]
-async fn a_stream_ends_at_the_first_heartbeat_after_its_dataset_is_hidden() {
-    let mut service = Service::with_bars(1).await;
-    service.app.heartbeat_every = Duration::from_millis(20);
-    service.router = router(service.app.clone(), Router::new());
-    let mut reader = Reader::open(&service).await;
-    assert_eq!(reader.next().await.unwrap().0, "connected");
-    let path = "/api/datasets/1/tags/public/";
-    assert_eq!(service.delete(&service.owner, path).await.0, 200);
-    while let Some((name, _)) = reader.next().await {
-        assert_ne!(name, "connected");
+async fn a_stream_ends_at_once_when_its_dataset_is_hidden_or_deleted() {
+    for path in ["/api/datasets/1/tags/public/", "/api/datasets/1/"] {
+        let service = Service::with_bars(1).await;
+        let mut reader = resumed(&service, None).await;
+        reader.minutes(1).await;
+        assert_eq!(service.delete(&service.owner, path).await.0, 200);
+        assert_eq!(reader.next().await, None, "no heartbeat came, which is 30 seconds off");
     }
+}
+
+#[tokio::test]
+async fn the_streams_of_a_key_end_at_once_when_a_tag_is_taken_from_it() {
+    let service = Service::start().await;
+    let column = json!({"name": "open", "dtype": "float"});
+    let body = json!({"name": "a", "tags": ["members"], "columns": [column]});
+    assert_eq!(service.post(&service.owner, "/api/datasets/", &body).await.0, 201);
+    let holders = "/api/tags/members/holders/";
+    assert_eq!(service.post(&service.owner, holders, &json!({"key": 2})).await.0, 201);
+    service.insert(vec![json!({"timestamp": moment(0), "open": 0})]).await;
+    let mut reader = resumed(&service, None).await;
+    reader.minutes(1).await;
+    // One that has something to read first ends as well.
+    let mut behind = resumed(&service, None).await;
+    let own = service.send(&service.owner, "GET", PATH, Body::empty()).await;
+    assert_eq!(service.delete(&service.owner, &format!("{holders}2/")).await.0, 200);
+    assert_eq!((reader.next().await, behind.next().await), (None, None));
+    service.insert(vec![json!({"timestamp": moment(1), "open": 1})]).await;
+    let mut own =
+        Reader { body: own.into_body().into_data_stream(), text: String::new(), last_id: None };
+    own.next().await.unwrap();
+    assert_eq!(own.minutes(2).await, [0, 1], "the owner's goes on");
 }
 
 #[tokio::test]

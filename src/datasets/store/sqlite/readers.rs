@@ -1,6 +1,6 @@
 //! Connections for reading: a few, opened as needed, each used by one reader at a time.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use parking_lot::{Condvar, Mutex};
 use rusqlite::{Connection, OpenFlags};
@@ -17,6 +17,9 @@ pub(super) struct Readers {
     path: PathBuf,
     pool: Mutex<Pool>,
     returned: Condvar,
+    /// Is asked for nothing but the version of the store, which each connection tells in numbers of
+    /// its own.
+    watch: Mutex<Connection>,
 }
 
 #[derive(Debug, Default)]
@@ -26,8 +29,17 @@ struct Pool {
 }
 
 impl Readers {
-    pub(super) fn new(path: PathBuf) -> Self {
-        Self { path, pool: Mutex::default(), returned: Condvar::new() }
+    /// Reads the store at `path`, which is there. Blocks.
+    pub(super) fn open(path: PathBuf) -> Result<Self, StoreError> {
+        let watch = Mutex::new(connect(&path)?);
+        Ok(Self { path, pool: Mutex::default(), returned: Condvar::new(), watch })
+    }
+
+    /// A number that any commit changes; none if somebody else asks at this moment.
+    pub(super) fn version(&self) -> Option<i64> {
+        let watch = self.watch.try_lock()?;
+        let mut statement = watch.prepare_cached("PRAGMA data_version").ok()?;
+        statement.query_row([], |row| row.get(0)).ok()
     }
 
     /// Runs `read` in a transaction of its own, so that it sees one moment of the store.
@@ -56,20 +68,20 @@ impl Readers {
             self.returned.wait(&mut pool);
         }
         drop(pool);
-        let opened = self.open();
+        let opened = connect(&self.path);
         if opened.is_err() {
             self.pool.lock().n_open -= 1;
             self.returned.notify_one();
         }
         opened
     }
+}
 
-    fn open(&self) -> Result<Connection, StoreError> {
-        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection = Connection::open_with_flags(&self.path, flags).map_err(opening)?;
-        prepare(&connection).map_err(opening)?;
-        Ok(connection)
-    }
+fn connect(path: &Path) -> Result<Connection, StoreError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags).map_err(opening)?;
+    prepare(&connection).map_err(opening)?;
+    Ok(connection)
 }
 
 /// A connection that goes back to the pool, even if its reader panics.

@@ -14,7 +14,10 @@ use super::{
 use crate::{
     block::{Block, Rows},
     query::{Order, Span},
-    store::piece::{Piece, PieceId, VisitPiece},
+    store::{
+        PAGE_TEXT_BYTES_MAX,
+        piece::{Piece, PieceId, VisitPiece},
+    },
 };
 
 /// Rows of the tail handed on in one piece.
@@ -51,7 +54,8 @@ pub(super) fn blocks(
     walk(connection, dataset, span, (empty, Some(wanted)), out)
 }
 
-/// Rows of a span, in order: at most `limit` after the first `skip`.
+/// Rows of a span, in order: at most `limit` after the first `skip`, and no more than hold
+/// [`PAGE_TEXT_BYTES_MAX`] of text.
 pub(super) fn page(
     connection: &Connection,
     dataset: DatasetId,
@@ -62,15 +66,18 @@ pub(super) fn page(
     let empty = empty(connection, dataset)?;
     let mut page = empty.clone();
     let skip = usize::try_from(skip).unwrap_or(usize::MAX);
+    let mut n_bytes = 0;
     let visit = &mut |piece: Piece<'_>| {
         if let Rows::Raw(block) = piece.rows()? {
+            n_bytes += block.text_bytes();
             if page.is_empty() {
                 page = block;
             } else {
                 page.extend_from(&block, 0..block.len());
             }
         }
-        Ok(ControlFlow::Continue(()))
+        let is_full = n_bytes > PAGE_TEXT_BYTES_MAX;
+        Ok(if is_full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     };
     if limit > 0 {
         let out = Out { order, skip, left: limit, era: None, visit };
