@@ -8,7 +8,6 @@ mod counted;
 mod limits;
 
 use std::{
-    net::IpAddr,
     sync::{Arc, atomic::AtomicU64},
     time::Duration,
 };
@@ -17,17 +16,15 @@ use axum::{
     Router,
     body::Body,
     extract::{Request, State},
-    http::{
-        HeaderMap, HeaderName, HeaderValue,
-        header::{CONTENT_LENGTH, RETRY_AFTER},
-    },
+    http::{HeaderName, HeaderValue, header::RETRY_AFTER},
     middleware::{Next, from_fn_with_state},
     response::Response,
 };
+use http_body::Body as _;
 use model::key::ApiKey;
 use parking_lot::Mutex;
 use task::clock::Clock;
-use tokio::time::Instant;
+use tokio::{sync::Semaphore, time::Instant};
 use web::{
     address::{Addresses, Network},
     auth::{NoKey, api_key},
@@ -48,6 +45,11 @@ use crate::{
 /// What a network may send without a good key: enough for a program that is being set up, too little
 /// to guess keys or to keep the accounts file busy.
 const STRANGERS: Rate = Rate { every: Duration::from_millis(200), burst: 100 };
+
+/// Keys looked up at a time. More wait for their turn, by which time another request with the same
+/// key may have made it known. Fewer than [`STRANGERS`] may have at once, so that a program that
+/// sends all its requests at once with a good key is not taken for a stranger.
+const LOOKUPS_MAX: usize = 64;
 
 /// After how many seconds to come again where nobody could tell whether the key is good.
 const UNKNOWN_RETRY_SECONDS: u64 = 5;
@@ -120,6 +122,7 @@ struct Shared {
     clock: Clock,
     usage: Mutex<Recent<KeyId, Usage>>,
     strangers: Throttle<Network>,
+    lookups: Semaphore,
 }
 
 impl GateOptions {
@@ -135,8 +138,21 @@ impl Gate {
     /// A gate that `keys` open.
     #[must_use]
     pub fn new(keys: impl Into<Keys>, options: GateOptions, clock: Clock) -> Self {
-        let (usage, strangers) = (Mutex::default(), Throttle::new(STRANGERS));
-        Self { shared: Arc::new(Shared { keys: keys.into(), options, clock, usage, strangers }) }
+        let shared = Shared {
+            keys: keys.into(),
+            options,
+            clock,
+            usage: Mutex::default(),
+            strangers: Throttle::new(STRANGERS),
+            lookups: Semaphore::new(LOOKUPS_MAX),
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// Whose word on a caller's address is taken.
+    #[must_use]
+    pub fn addresses(&self) -> Addresses {
+        self.shared.options.addresses
     }
 
     /// The limits of keys that have none of their own.
@@ -168,38 +184,46 @@ impl Gate {
         router.layer(from_fn_with_state((self.clone(), words), pass))
     }
 
-    /// Whether limits hold for a caller from `address`.
-    fn is_unlimited(&self, address: Option<IpAddr>) -> bool {
-        self.shared.options.loopback == Loopback::Unlimited
-            && address.is_some_and(|address| address.to_canonical().is_loopback())
-    }
-
-    /// The key that a request shows, if it is good.
+    /// The key that a request shows, if it is good. Limits hold for callers of a `network`.
     async fn known(
         &self,
         key: Result<ApiKey, NoKey>,
-        address: Option<IpAddr>,
+        network: Option<Network>,
     ) -> Result<Verified, Refusal> {
-        let network = address.filter(|_| !self.is_unlimited(address)).map(Network::of);
-        let hash = key.map(|key| KeyHash::of(&key));
-        // Who was let in before is not kept out because of others on the same network.
-        let is_known = hash.is_ok_and(|hash| self.shared.keys.is_remembered(&hash));
-        if !is_known
-            && let Some(wait) = network.and_then(|network| self.shared.strangers.wait(&network))
-        {
-            return Err(Refusal::Limited(Exceeded::Strangers { wait }));
-        }
-        let refusal = match hash {
-            Ok(hash) => match self.shared.keys.check(hash).await {
-                Ok(Some(key)) => return Ok(key),
-                Ok(None) => Refusal::KeyUnknown,
-                Err(error) => return Err(Refusal::Failed(error)),
-            },
-            Err(no_key) => Refusal::NoKey(no_key),
+        let strangers = &self.shared.strangers;
+        let limited = |wait| Refusal::Limited(Exceeded::Strangers { wait });
+        let charge = |network: Option<Network>| match network {
+            Some(network) => strangers.take(network).map(drop).map_err(limited),
+            None => Ok(()),
         };
-        match network.map_or(Ok(()), |network| self.shared.strangers.take(network).map(drop)) {
-            Ok(()) => Err(refusal),
-            Err(wait) => Err(Refusal::Limited(Exceeded::Strangers { wait })),
+        let hash = match key {
+            Ok(key) => KeyHash::of(&key),
+            Err(no_key) => {
+                charge(network)?;
+                return Err(Refusal::NoKey(no_key));
+            }
+        };
+        // Who was let in before is not kept out because of others on the same network.
+        let is_known = || self.shared.keys.is_remembered(&hash);
+        if !is_known() {
+            if let Some(wait) = network.and_then(|network| strangers.wait(&network)) {
+                return Err(limited(wait));
+            }
+            // The semaphore is never closed.
+            let _turn = self.shared.lookups.acquire().await.ok();
+            if !is_known() {
+                // Charged before anybody looks: else many at once would all be looked up.
+                charge(network)?;
+                let found = self.shared.keys.check(hash).await;
+                if let (Ok(Some(_)) | Err(_), Some(network)) = (&found, network) {
+                    strangers.give_back(network);
+                }
+                return found.map_err(Refusal::Failed)?.ok_or(Refusal::KeyUnknown);
+            }
+        }
+        match self.shared.keys.check(hash).await.map_err(Refusal::Failed)? {
+            Some(key) => Ok(key),
+            None => charge(network).and(Err(Refusal::KeyUnknown)),
         }
     }
 
@@ -216,20 +240,28 @@ async fn pass(
     mut request: Request,
     next: Next,
 ) -> Response {
-    let addresses = gate.shared.options.addresses;
+    let GateOptions { addresses, loopback, .. } = gate.shared.options;
+    let is_unlimited = loopback == Loopback::Unlimited
+        && addresses.is_here(request.headers(), request.extensions());
     let address = addresses.caller(request.headers(), request.extensions());
-    let key = match gate.known(words.key(&request), address).await {
+    let network = address.filter(|_| !is_unlimited).map(Network::of);
+    let key = match gate.known(words.key(&request), network).await {
         Ok(key) => key,
         Err(refusal) => return words.refused(refusal),
     };
     request.extensions_mut().insert(Admitted(key));
-    if gate.is_unlimited(address) {
+    if is_unlimited {
         return next.run(request).await;
     }
-    let standing = match gate.count(&key, content_length(request.headers())) {
+    // A body whose length is told counts at once, any other as it comes.
+    let n_bytes = request.body().size_hint().exact();
+    let standing = match gate.count(&key, n_bytes.unwrap_or(0)) {
         Ok(standing) => standing,
         Err(exceeded) => return words.refused(Refusal::Limited(exceeded)),
     };
+    if let (None, Some(bytes)) = (n_bytes, &standing.bytes) {
+        request = request.map(|body| counting(body, Arc::clone(bytes)));
+    }
     let mut response = next.run(request).await;
     if let Some(nearest) = standing.nearest {
         let headers = response.headers_mut();
@@ -238,7 +270,7 @@ async fn pass(
         headers.insert(RESET, seconds(nearest.full_in).into());
     }
     match standing.bytes {
-        Some(bytes) => counting(response, bytes),
+        Some(bytes) => response.map(|body| counting(body, bytes)),
         None => response,
     }
 }
@@ -276,15 +308,9 @@ impl GateWords {
     }
 }
 
-/// How long a request's body is, as far as it says.
-fn content_length(headers: &HeaderMap) -> u64 {
-    let text = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
-    text.and_then(|text| text.parse().ok()).unwrap_or(0)
-}
-
-/// The answer, whose bytes are counted as they go.
-fn counting(response: Response, n_bytes: Arc<AtomicU64>) -> Response {
-    response.map(|body| Body::new(Counted::new(body, n_bytes)))
+/// A body whose bytes are counted as they go.
+fn counting(body: Body, n_bytes: Arc<AtomicU64>) -> Body {
+    Body::new(Counted::new(body, n_bytes))
 }
 
 #[cfg(test)]

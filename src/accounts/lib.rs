@@ -31,17 +31,17 @@ pub use crate::{
     elsewhere::{Ask, Keys, Remote},
     key::{KeyHash, KeyHashError, KeyId, KeyLimits, KeyRecord, Scope, Verified},
     keys::{KEYS_MAX, LISTED_MAX, NAME_CHARS_MAX},
-    people::{LoggedIn, PasswordChanged},
+    people::{LoggedIn, PasswordChanged, Proven},
     store::StoreError,
 };
 use crate::{cache::Cache, passwords::Passwords, store::Store};
 
 /// How often opening tries again while another process sets up the same file.
-const OPEN_TRIES: u32 = 100;
+const OPEN_TRIES: u32 = 50;
 
-/// The pause between two tries to open. With [`OPEN_TRIES`] this waits two seconds in all, far more
-/// than setting up takes.
-const OPEN_PAUSE: Duration = Duration::from_millis(20);
+/// The pause between two tries to open. A try itself waits for a hundredth of a second: with
+/// [`OPEN_TRIES`] this is some seconds in all, far more than setting up takes.
+const OPEN_PAUSE: Duration = Duration::from_millis(40);
 
 /// Why an operation on accounts failed.
 #[derive(Debug, thiserror::Error)]
@@ -107,7 +107,8 @@ impl Accounts {
     /// Other processes may have the file open, and may be opening it now.
     ///
     /// # Errors
-    /// [`AccountsError::Store`] if the file cannot be opened, or was written by a newer version.
+    /// [`AccountsError::Store`] if the file cannot be opened, another process keeps it to itself, or
+    /// it was written by a newer version.
     pub async fn open(path: impl AsRef<Path>, clock: Clock) -> Result<Self, AccountsError> {
         let path = path.as_ref().to_owned();
         let mut tries_left = OPEN_TRIES;

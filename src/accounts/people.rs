@@ -1,5 +1,7 @@
 //! Operations on accounts and their sessions.
 
+use std::fmt;
+
 use crate::{
     Accounts, AccountsError,
     account::{
@@ -11,6 +13,22 @@ use crate::{
 
 /// The most accounts that are listed.
 const LISTED_MAX: u32 = 10_000;
+
+/// An account whose password was shown, and which one that was: what begins with it is refused once
+/// there is another. Its `Debug` does not show it.
+#[derive(Clone)]
+pub struct Proven {
+    /// Whose it is.
+    pub account: AccountRecord,
+    /// The hash of the password, as the file has it.
+    hash: String,
+}
+
+impl fmt::Debug for Proven {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Proven").field("account", &self.account).finish_non_exhaustive()
+    }
+}
 
 /// An account with a session that has just begun.
 #[derive(Debug, Clone)]
@@ -39,9 +57,22 @@ impl Accounts {
         name: AccountName,
         password: Password,
     ) -> Result<AccountRecord, AccountsError> {
+        Ok(self.register(name, password).await?.account)
+    }
+
+    /// The same for a person who is to be logged in with it.
+    ///
+    /// # Errors
+    /// As [`Self::add_account`].
+    pub async fn register(
+        &self,
+        name: AccountName,
+        password: Password,
+    ) -> Result<Proven, AccountsError> {
         let hash = self.shared.passwords.hash(password).await?;
         let inserted = self.with_store(move |shared, store| {
-            store.insert_account(&name, &hash, shared.clock.now())
+            let account = store.insert_account(&name, &hash, shared.clock.now())?;
+            Ok(account.map(|account| Proven { account, hash }))
         });
         inserted.await?.ok_or(AccountsError::NameTaken)
     }
@@ -57,21 +88,23 @@ impl Accounts {
         &self,
         name: AccountName,
         password: Password,
-    ) -> Result<AccountRecord, AccountsError> {
+    ) -> Result<Proven, AccountsError> {
         let found = self.with_reads(move |_, store| store.account(&name)).await?;
         let (account, hash) = found.unzip();
-        let matches = self.shared.passwords.matches(password, hash).await?;
-        account.filter(|_| matches).ok_or(AccountsError::WrongPassword)
+        let matches = self.shared.passwords.matches(password, hash.clone()).await?;
+        let proven = account.zip(hash).filter(|_| matches);
+        let (account, hash) = proven.ok_or(AccountsError::WrongPassword)?;
+        Ok(Proven { account, hash })
     }
 
-    /// Begins a session of `account` for a browser that calls itself `user_agent`.
+    /// Begins a session of the account for a browser that calls itself `user_agent`.
     ///
     /// # Errors
-    /// [`AccountsError::WrongPassword`] if the account is gone, [`AccountsError::Store`] if the file
-    /// fails.
+    /// [`AccountsError::WrongPassword`] if the account is gone or has another password by now,
+    /// [`AccountsError::Store`] if the file fails.
     pub async fn begin_session(
         &self,
-        account: AccountRecord,
+        Proven { account, hash: password_hash }: Proven,
         user_agent: &str,
     ) -> Result<LoggedIn, AccountsError> {
         let token = SessionToken::random();
@@ -83,7 +116,9 @@ impl Accounts {
             expires_at: created_at + SESSION_LASTS,
         };
         let hash = token.hash();
-        let begun = self.with_store(move |_, store| store.insert_session(hash, &session)).await?;
+        let begun = self
+            .with_store(move |_, store| store.insert_session(hash, &session, &password_hash))
+            .await?;
         begun.map(|_| LoggedIn { account, token }).ok_or(AccountsError::WrongPassword)
     }
 

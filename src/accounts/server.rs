@@ -4,6 +4,7 @@
 //! every change wants a body that only this page's script, or a program, can send.
 
 mod attempts;
+mod docs;
 mod error;
 mod key;
 mod keys;
@@ -39,14 +40,14 @@ use web::{
     cookies::{self, Wire},
     origin,
     request::{RequestOptions, layered},
-    serve::{BindError, bind, serve},
+    serve::{BindError, bind, serve_by},
 };
 use wire::paths;
 
 use self::{attempts::Attempts, error::ApiError};
 use crate::{
-    AccountRecord, Accounts, AccountsError, LoggedIn, SESSION_LASTS, SessionId, SessionToken,
-    SignUp,
+    AccountRecord, Accounts, AccountsError, LoggedIn, Proven, SESSION_LASTS, SessionId,
+    SessionToken, SignUp,
 };
 
 /// The name of the cookie that says who is logged in.
@@ -77,6 +78,8 @@ pub struct PortalOptions {
 pub struct ServerOptions {
     /// Where to listen, such as `127.0.0.1:0` or `:8083`.
     pub listen: String,
+    /// Whose word on a caller's address is taken.
+    pub addresses: Addresses,
 }
 
 /// What a service of another machine shows to ask about keys. Its `Debug` shows nothing.
@@ -135,7 +138,8 @@ pub async fn start(
         answer_within: ANSWER_WITHIN,
         refuse: error::refusal,
     };
-    serve(listener, layered(router.fallback(async || ApiError::NoPath), limits), group);
+    let router = layered(router.fallback(async || ApiError::NoPath), limits);
+    serve_by(options.addresses, listener, router, group);
     info!(%address, "accounts listening");
     Ok(address)
 }
@@ -156,6 +160,7 @@ pub fn router(accounts: Accounts, options: PortalOptions) -> Router {
         .route(paths::ACCOUNTS_KEY_RENEW, post(renew::post))
         .route(paths::ACCOUNTS_VERIFY, post(verify::post))
         .route(paths::ACCOUNTS_OPENAPI, get(openapi::get))
+        .route(paths::ACCOUNTS_DOCS, get(docs::get))
         .method_not_allowed_fallback(async || ApiError::NoMethod)
         .layer(from_fn_with_state(app.clone(), guarded))
         .with_state(app);
@@ -192,11 +197,11 @@ impl App {
     /// Begins a session for the browser that sent `headers`, and makes its cookie.
     async fn logged_in(
         &self,
-        account: AccountRecord,
+        proven: Proven,
         headers: &HeaderMap,
     ) -> Result<(LoggedIn, Option<HeaderValue>), ApiError> {
         let client = headers.get("user-agent").and_then(|value| value.to_str().ok());
-        let begun = self.accounts.begin_session(account, client.unwrap_or_default()).await?;
+        let begun = self.accounts.begin_session(proven, client.unwrap_or_default()).await?;
         let cookie = cookies::keep(COOKIE, begun.token.reveal(), SESSION_LASTS, wire_of(headers));
         Ok((begun, cookie))
     }

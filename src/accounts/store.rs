@@ -4,12 +4,16 @@ pub(crate) mod keys;
 pub(crate) mod people;
 mod tables;
 
-use std::{fs, io, path::Path, time::Duration};
+use std::{io, path::Path, time::Duration};
 
 use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior, config::DbConfig};
+use task::private;
 
 /// How long a writer waits for another process to finish its own write, which takes milliseconds.
 const BUSY_WAIT: Duration = Duration::from_secs(5);
+
+/// How long one try to open the file waits for another process.
+const OPEN_BUSY_WAIT: Duration = Duration::from_millis(10);
 
 /// Statements kept ready: all there are, with some room.
 const STATEMENTS_MAX: usize = 64;
@@ -45,32 +49,6 @@ impl StoreError {
     }
 }
 
-/// Makes the file at `path` if it is missing, and keeps all but its owner out: it holds hashes of
-/// passwords, and SQLite gives the files beside it the same mode.
-fn own(path: &Path) -> io::Result<()> {
-    let mut options = fs::OpenOptions::new();
-    options.create(true).append(true);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
-        options.mode(0o600);
-        let file = match options.open(path) {
-            Ok(file) => file,
-            // On a disk that cannot be written there is nothing to keep out of.
-            Err(error) if path.exists() && error.kind() == io::ErrorKind::ReadOnlyFilesystem => {
-                return Ok(());
-            }
-            Err(error) => return Err(error),
-        };
-        if file.metadata()?.permissions().mode() & 0o077 != 0 {
-            file.set_permissions(fs::Permissions::from_mode(0o600))?;
-        }
-        Ok(())
-    }
-    #[cfg(not(unix))]
-    options.open(path).map(drop)
-}
-
 /// One connection to the file.
 #[derive(Debug)]
 pub(crate) struct Store {
@@ -80,12 +58,15 @@ pub(crate) struct Store {
 impl Store {
     pub(crate) fn open(path: &Path) -> Result<Self, StoreError> {
         if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder).map_err(StoreError::Folder)?;
+            private::folder(folder).map_err(StoreError::Folder)?;
         }
-        own(path).map_err(StoreError::Folder)?;
+        private::file(path).map_err(StoreError::Folder)?;
         let mut connection = Connection::open(path).map_err(StoreError::Open)?;
+        // Whoever opens tries again, and does so only so often.
+        connection.busy_timeout(OPEN_BUSY_WAIT).map_err(StoreError::Open)?;
         prepare(&connection).map_err(StoreError::Open)?;
         tables::set_up(&mut connection)?;
+        connection.busy_timeout(BUSY_WAIT).map_err(StoreError::Open)?;
         Ok(Self { connection })
     }
 
@@ -103,7 +84,6 @@ impl Store {
 
 /// Sets what holds for this connection, and that the file keeps a write-ahead log.
 fn prepare(connection: &Connection) -> rusqlite::Result<()> {
-    connection.busy_timeout(BUSY_WAIT)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
     // Without it SQLite prepares a kept statement anew when the values bound to it change.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;

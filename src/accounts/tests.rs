@@ -241,3 +241,35 @@ async fn keys_are_checked_while_another_process_writes() {
     elsewhere.execute_batch("COMMIT").unwrap();
     waiting.await.unwrap();
 }
+
+/// What the file and those beside it hold.
+fn bytes_of(folder: &Path) -> Vec<Vec<u8>> {
+    let names = ["accounts.sqlite", "accounts.sqlite-wal"];
+    names.iter().map(|name| std::fs::read(folder.join(name)).unwrap()).collect()
+}
+
+#[tokio::test]
+async fn opening_writes_nothing_where_there_is_nothing_to_do_and_waits_for_no_writer() {
+    let folder = tempdir().unwrap();
+    let first = open(&folder).await;
+    let (id, key) = first.create_key("a client").await.unwrap();
+    let before = bytes_of(&folder.path().join("new"));
+    let elsewhere = Connection::open(folder.path().join("new/accounts.sqlite")).unwrap();
+    elsewhere.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let second = open(&folder).await;
+    assert_eq!(second.verify(&key).await.unwrap(), Some(id));
+    elsewhere.execute_batch("ROLLBACK").unwrap();
+    assert_eq!(bytes_of(&folder.path().join("new")), before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_that_another_keeps_to_itself_is_given_up() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("accounts.sqlite");
+    let elsewhere = Connection::open(&path).unwrap();
+    elsewhere.execute_batch("BEGIN EXCLUSIVE").unwrap();
+    let error = Accounts::open(&path, clock()).await.unwrap_err();
+    assert!(matches!(&error, AccountsError::Store(error) if error.is_busy()), "{error:?}");
+    elsewhere.execute_batch("COMMIT").unwrap();
+    Accounts::open(&path, clock()).await.unwrap();
+}

@@ -285,7 +285,7 @@ async fn serve(command: ServeCommand) -> anyhow::Result<()> {
     accounts.keep(&group);
     let addresses = crate::cli::gate::addresses(command.behind_proxy);
     let router = command.portal.router(accounts, addresses)?;
-    let options = ServerOptions { listen: command.listen };
+    let options = ServerOptions { listen: command.listen, addresses };
     server::start(options, router, &group).await.context("start serving accounts")?;
     let asked = stop::asked(command.process.parent()).await;
     group.shutdown().await;

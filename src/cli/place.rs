@@ -1,13 +1,13 @@
 //! Where state lives on this machine: one folder for services run by hand, one for each local stack.
 
 use std::{
-    fs::{self, File, OpenOptions, TryLockError},
+    fs::{File, OpenOptions, TryLockError},
     path::{Path, PathBuf},
 };
 
 use accounts::Accounts;
 use anyhow::{Context as _, bail};
-use task::clock::Clock;
+use task::{clock::Clock, private};
 
 use crate::cli::config::folders;
 
@@ -47,7 +47,7 @@ impl Place {
     }
 
     fn at(folder: PathBuf) -> anyhow::Result<Self> {
-        fs::create_dir_all(&folder).with_context(|| format!("make {}", folder.display()))?;
+        private::folder(&folder).with_context(|| format!("make {}", folder.display()))?;
         Ok(Self { folder })
     }
 

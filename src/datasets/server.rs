@@ -44,7 +44,7 @@ use tracing::{info, warn};
 use web::{
     metrics::requests::counted,
     request::{RequestOptions, layered},
-    serve::{BindError, bind, serve},
+    serve::{BindError, bind, serve_by},
 };
 use wire::{datasets::Envelope, paths};
 
@@ -173,7 +173,8 @@ impl DatasetsService {
             inserts: arriving::room(),
             metadata_filters: options.metadata_filters,
         };
-        serve(listener, router(app, options.portal.unwrap_or_default()), group);
+        let addresses = app.gate.addresses();
+        serve_by(addresses, listener, router(app, options.portal.unwrap_or_default()), group);
         info!(%address, "dataset service listening");
         Ok(Self { address })
     }

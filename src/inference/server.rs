@@ -39,7 +39,7 @@ use task::{clock::Clock, group::Group};
 use tracing::info;
 use web::{
     request::{RequestOptions, layered},
-    serve::{BindError, bind, serve},
+    serve::{BindError, bind, serve_by},
 };
 use wire::paths;
 
@@ -167,7 +167,7 @@ impl InferenceService {
         let listener = bind(&listen).await?;
         let address = listener.local_addr().map_err(StartError::Address)?;
         let router = router(inference.clone(), &gate, (consumers, quota), group);
-        serve(listener, router, group);
+        serve_by(gate.addresses(), listener, router, group);
         Runner::start_all(&inference, &runs, &rows, group);
         info!(%address, "inference service listening");
         Ok(Self { address, inference })

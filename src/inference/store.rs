@@ -10,7 +10,7 @@ mod tables;
 mod turns;
 mod view;
 
-use std::{fs, io, path::Path, sync::Arc, time::Duration};
+use std::{io, path::Path, sync::Arc, time::Duration};
 
 use model::{
     bundle::LabeledValue,
@@ -19,6 +19,7 @@ use model::{
 };
 use parking_lot::Mutex;
 use rusqlite::{Connection, ErrorCode, OptionalExtension as _, params};
+use task::private;
 
 use self::turns::Turns;
 pub use self::view::{ActorView, Bundles, EpochView, Received, Recent};
@@ -173,8 +174,9 @@ impl Store {
     /// [`StoreError`] if the file cannot be opened, or was written by a newer version.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder).map_err(StoreError::Folder)?;
+            private::folder(folder).map_err(StoreError::Folder)?;
         }
+        private::file(path).map_err(StoreError::Folder)?;
         let mut writer = connect(path)?;
         tables::set_up(&mut writer)?;
         Ok(Self { turns: Turns::new(writer), reader: Mutex::new(connect(path)?) })

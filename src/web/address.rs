@@ -1,6 +1,6 @@
 //! Telling callers apart by where they come from.
 
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use axum::{
     extract::ConnectInfo,
@@ -28,6 +28,10 @@ pub enum Addresses {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Network(IpAddr);
 
+/// What is rented or run together as a rule: 256 IPv4 addresses, or an IPv6 network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Neighborhood(Network);
+
 impl Addresses {
     /// Where a request comes from; none if it did not come over a connection.
     #[must_use]
@@ -38,6 +42,30 @@ impl Addresses {
             Self::OfConnections => connection(),
             Self::OfProxy => forwarded(headers).or_else(connection),
         }
+    }
+
+    /// Whether a request surely comes from this machine. Where the proxy's word cannot be read that
+    /// is not known, though the proxy itself may be here.
+    #[must_use]
+    pub fn is_here(self, headers: &HeaderMap, extensions: &Extensions) -> bool {
+        let address = match self {
+            Self::OfConnections => self.caller(headers, extensions),
+            Self::OfProxy => forwarded(headers),
+        };
+        address.is_some_and(|address| address.to_canonical().is_loopback())
+    }
+}
+
+impl Neighborhood {
+    /// That of `address`.
+    pub(crate) fn of(address: IpAddr) -> Self {
+        Self(match Network::of(address) {
+            Network(IpAddr::V4(address)) => {
+                let [first, second, third, _] = address.octets();
+                Network(Ipv4Addr::new(first, second, third, 0).into())
+            }
+            network => network,
+        })
     }
 }
 

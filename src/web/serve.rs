@@ -1,6 +1,8 @@
 //! Binding an address and serving a router on it until its group stops.
 
 mod bounded;
+mod headed;
+mod shares;
 
 use std::{future::IntoFuture as _, io, net::SocketAddr, time::Duration};
 
@@ -9,8 +11,15 @@ use task::group::Group;
 use tokio::{net::TcpListener, select, time::sleep};
 use tracing::{error, warn};
 
-pub(crate) use self::bounded::{Bounded, Connection};
-use crate::tls::{Tls, TlsListener};
+use self::shares::Shares;
+pub(crate) use self::{
+    bounded::{Bounded, Connection},
+    headed::Headed,
+};
+use crate::{
+    address::Addresses,
+    tls::{Tls, TlsListener},
+};
 
 /// How long open requests may go on once the group stops. Long enough for any answer under way,
 /// short enough that stopping the program does not look like a hang.
@@ -19,6 +28,10 @@ pub const DRAIN_MAX: Duration = Duration::from_secs(3);
 /// Connections of one service at a time. More wait to be accepted. Each takes a file descriptor, of
 /// which a process commonly may have some thousands, and a few kilobytes.
 const CONNECTIONS_MAX: usize = 4096;
+
+/// Those of them that one network may have: no two shut a service out, and an office behind one
+/// address has enough. This machine's own programs may have them all.
+const SHARE_MAX: usize = CONNECTIONS_MAX / 4;
 
 /// An address could not be bound.
 #[derive(Debug, thiserror::Error)]
@@ -66,19 +79,27 @@ impl Connected<IncomingStream<'_, TlsListener>> for Caller {
 /// endless answer, such as a stream, should watch the group itself, so that its reader sees a clean
 /// end. Each request carries its [`Caller`].
 pub fn serve(listener: TcpListener, router: Router, group: &Group) {
+    serve_by(Addresses::OfConnections, listener, router, group);
+}
+
+/// The same where `addresses` says who the callers are: behind a proxy all connections may be its
+/// own.
+pub fn serve_by(addresses: Addresses, listener: TcpListener, router: Router, group: &Group) {
     let router = router.into_make_service_with_connect_info::<Caller>();
     let asked = group.clone();
-    let serving = axum::serve(Bounded::new(listener, CONNECTIONS_MAX), router)
+    let shares = Shares::by(addresses, SHARE_MAX);
+    let serving = axum::serve(Bounded::new(listener, CONNECTIONS_MAX, shares), router)
         .with_graceful_shutdown(async move { asked.stopped().await })
         .into_future();
     serve_until_stopped(serving, group);
 }
 
-/// The same over TLS.
+/// As [`serve`], over TLS.
 pub fn serve_tls(listener: TcpListener, tls: Tls, router: Router, group: &Group) {
     let router = router.into_make_service_with_connect_info::<Caller>();
     let asked = group.clone();
-    let listener = TlsListener::start(Bounded::new(listener, CONNECTIONS_MAX), tls, group);
+    let shares = Shares::by(Addresses::OfConnections, SHARE_MAX);
+    let listener = TlsListener::start(Bounded::new(listener, CONNECTIONS_MAX, shares), tls, group);
     let serving = axum::serve(listener, router)
         .with_graceful_shutdown(async move { asked.stopped().await })
         .into_future();

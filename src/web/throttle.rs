@@ -126,6 +126,13 @@ impl<K: Eq + Hash> Throttle<K> {
         Ok(taken)
     }
 
+    /// Gives back one event that `key` took: it did not count.
+    pub fn give_back(&self, key: K) {
+        if let Some(full_at) = self.full_at.lock().entry(key, || None) {
+            *full_at = full_at.checked_sub(self.rate.every).unwrap_or(*full_at);
+        }
+    }
+
     /// How long `key` has to wait for its next event; none if not at all.
     pub fn wait(&self, key: &K) -> Option<Duration> {
         let full_at = self.full_at.lock().peek(key).copied().flatten();

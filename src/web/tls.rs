@@ -19,7 +19,7 @@ use tokio::{
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tracing::debug;
 
-use crate::serve::{Bounded, Connection};
+use crate::serve::{Bounded, Connection, Headed};
 
 /// How long a handshake may take: two round trips over the slowest of lines.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
@@ -108,12 +108,12 @@ impl TlsListener {
 }
 
 impl Listener for TlsListener {
-    type Io = TlsStream<Connection>;
+    type Io = Headed<TlsStream<Connection>>;
     type Addr = SocketAddr;
 
     async fn accept(&mut self) -> (Self::Io, Self::Addr) {
         match self.ready.recv().await {
-            Some(accepted) => accepted,
+            Some((stream, address)) => (Headed::new(stream), address),
             // Its group has stopped, and with it, soon, whoever waits here.
             None => std::future::pending().await,
         }
@@ -134,7 +134,7 @@ async fn accept_all(
     let shaking = Arc::new(Semaphore::new(HANDSHAKES_MAX));
     loop {
         let Ok(permit) = Arc::clone(&shaking).acquire_owned().await else { return };
-        let (stream, peer) = listener.accept().await;
+        let (stream, peer) = listener.take().await;
         let (acceptor, done) = (acceptor.clone(), done.clone());
         group.spawn("handshake", async move {
             match timeout(HANDSHAKE_WITHIN, acceptor.accept(stream)).await {

@@ -90,6 +90,8 @@ pub const ACCOUNTS_KEY_RENEW: &str = "/api/accounts/keys/{id}/renew";
 pub const ACCOUNTS_VERIFY: &str = "/api/accounts/verify";
 /// Describes the paths of accounts, as `OpenAPI`.
 pub const ACCOUNTS_OPENAPI: &str = "/api/accounts/openapi.json";
+/// Shows the paths of accounts as a page for people. Needs no session.
+pub const ACCOUNTS_DOCS: &str = "/api/accounts/docs/";
 /// The page for accounts and keys.
 pub const PORTAL: &str = "/portal";
 /// What the page looks like.

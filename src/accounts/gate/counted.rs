@@ -1,4 +1,4 @@
-//! A body whose bytes are counted as they go out.
+//! A body whose bytes are counted as they go by.
 
 use std::{
     pin::Pin,

@@ -1,11 +1,12 @@
 //! The gate as callers meet it: requests in, statuses and headers out.
 
-use std::net::SocketAddr;
+use std::{error::Error, net::SocketAddr, sync::atomic::Ordering};
 
+use async_trait::async_trait;
 use axum::{
-    body::to_bytes,
+    body::{Bytes, to_bytes},
     extract::{ConnectInfo, Extension},
-    http::StatusCode,
+    http::{HeaderMap, StatusCode},
     response::IntoResponse as _,
     routing::{get, post},
 };
@@ -15,7 +16,7 @@ use tower::ServiceExt as _;
 use web::serve::Caller;
 
 use super::*;
-use crate::{Accounts, KeyLimits};
+use crate::{Accounts, Ask, KeyLimits, Remote};
 
 /// Two hours before midnight.
 const NOW: &str = "2026-07-30T22:00:00Z";
@@ -68,22 +69,38 @@ impl Fixture {
     }
 
     async fn with(options: GateOptions) -> Self {
+        Self::of(options, Keys::from).await
+    }
+
+    /// The gate of the keys that `keys` makes of the accounts.
+    async fn of(options: GateOptions, keys: impl FnOnce(Accounts) -> Keys) -> Self {
         let folder = tempdir().unwrap();
         let clock = Clock::manual(NOW.parse().unwrap());
         let accounts = Accounts::open(folder.path().join("a.db"), clock.clone()).await.unwrap();
         let (id, key) = accounts.create_key("test").await.unwrap();
-        let gate = Gate::new(accounts.clone(), options, clock.clone());
+        let gate = Gate::new(keys(accounts.clone()), options, clock.clone());
         let whose = async |Extension(Admitted(key)): Extension<Admitted>| key.id.to_string();
         let router = Router::new()
             .route("/", get(whose))
             .route("/stream", get(whose))
-            .route("/long", post(async || "x".repeat(600)));
+            .route("/long", post(async |_body: Bytes| "x".repeat(600)));
         let router = gate.around(router, words());
         let key = key.reveal().to_owned();
         Self { router, accounts, clock, key, id, _folder: folder }
     }
 
     async fn send(&self, from: &str, method: &str, path: &str, key: &str) -> Seen {
+        self.send_body((from, ""), (method, path), key, Body::from("x".repeat(100))).await
+    }
+
+    /// Sends a request from an address, on behalf of another if a proxy says so.
+    async fn send_body(
+        &self,
+        (from, forwarded): (&str, &str),
+        (method, path): (&str, &str),
+        key: &str,
+        body: Body,
+    ) -> Seen {
         let mut request = Request::builder().method(method).uri(path);
         if !key.is_empty() {
             request = request.header("x-api-key", key);
@@ -92,7 +109,10 @@ impl Fixture {
             let from: SocketAddr = from.parse().unwrap();
             request = request.extension(ConnectInfo(Caller(from)));
         }
-        let request = request.header(CONTENT_LENGTH, 100).body(Body::empty()).unwrap();
+        if !forwarded.is_empty() {
+            request = request.header("x-forwarded-for", forwarded);
+        }
+        let request = request.body(body).unwrap();
         let (head, body) = self.router.clone().oneshot(request).await.unwrap().into_parts();
         let body = to_bytes(body, usize::MAX).await.unwrap();
         let text = String::from_utf8(body.to_vec()).unwrap();
@@ -202,6 +222,34 @@ async fn a_days_bytes_are_those_of_bodies_both_ways() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_body_whose_length_is_not_told_counts_as_it_comes() {
+    let fixture = Fixture::new(Limits { bytes_per_day: 1300, ..Limits::NONE }).await;
+    let chunked = async || {
+        let chunk = || Ok::<_, std::convert::Infallible>(Bytes::from("x".repeat(50)));
+        let body = Body::from_stream(futures::stream::iter([chunk(), chunk()]));
+        fixture.send_body((FAR, ""), ("POST", "/long"), &fixture.key, body).await.status
+    };
+    assert_eq!([chunked().await, chunked().await, chunked().await], [200, 200, 429]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn behind_a_proxy_this_machine_is_what_the_proxy_says() {
+    let options =
+        GateOptions { limits: RATE, loopback: Loopback::Unlimited, addresses: Addresses::OfProxy };
+    for (forwarded, want) in
+        [("127.0.0.1", 200), ("nonsense", 429), ("", 429), ("127.0.0.1, 192.0.2.7", 429)]
+    {
+        let fixture = Fixture::with(options).await;
+        let mut last = 0;
+        for _ in 0..4 {
+            let from = ("127.0.0.1:9", forwarded);
+            last = fixture.send_body(from, ("GET", "/"), &fixture.key, Body::empty()).await.status;
+        }
+        assert_eq!(last, want, "{forwarded}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn this_machine_is_limited_unless_asked_otherwise() {
     let options = GateOptions {
         limits: RATE,
@@ -247,6 +295,55 @@ async fn a_flood_without_a_good_key_is_held_up_by_its_network_alone() {
     assert_eq!(fixture.send("192.0.2.8:9", "GET", "/", "").await.status, 401);
     tokio::time::advance(STRANGERS.every).await;
     assert_eq!(fixture.send(FAR, "GET", "/", bad).await.status, 401);
+}
+
+/// Answers from a file after a moment, and counts.
+#[derive(Debug, Clone)]
+struct Slow {
+    accounts: Accounts,
+    n_asked: Arc<AtomicU64>,
+}
+
+#[async_trait]
+impl Ask for Slow {
+    async fn ask(&self, hash: KeyHash) -> Result<Option<Verified>, Box<dyn Error + Send + Sync>> {
+        self.n_asked.fetch_add(1, Ordering::SeqCst);
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        Ok(self.accounts.check(hash).await?)
+    }
+}
+
+/// The statuses of so many requests at once, each with the key that `key` gives it, in order; and
+/// how many keys were looked up.
+async fn at_once(
+    n: usize,
+    key: impl Fn(&Fixture, usize) -> String + Send + Sync,
+) -> (Vec<u16>, u64) {
+    let n_asked = Arc::new(AtomicU64::new(0));
+    let options = GateOptions { loopback: Loopback::Limited, ..GateOptions::UNLIMITED };
+    let slow = |accounts| Slow { accounts, n_asked: Arc::clone(&n_asked) };
+    let fixture =
+        Fixture::of(options, |accounts| Keys::Elsewhere(Remote::new(slow(accounts)))).await;
+    let send = async |idx| fixture.send(FAR, "GET", "/", &key(&fixture, idx)).await.status;
+    let mut statuses = futures::future::join_all((0..n).map(send)).await;
+    statuses.sort_unstable();
+    (statuses, n_asked.load(Ordering::SeqCst))
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_many_guesses_at_once_only_so_many_are_looked_up() {
+    let burst = usize::try_from(STRANGERS.burst).unwrap();
+    let (statuses, n_asked) = at_once(3 * burst, |_, idx| format!("UP-{idx:024x}")).await;
+    // A few more may be as time passes meanwhile.
+    assert!(n_asked < u64::from(STRANGERS.burst) + 10, "{n_asked}");
+    assert!(statuses.iter().filter(|status| **status == 429).count() > burst, "{statuses:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_good_key_that_is_new_lets_many_in_at_once() {
+    let n = 5 * usize::try_from(STRANGERS.burst).unwrap();
+    let (statuses, _) = at_once(n, |fixture, _| fixture.key.clone()).await;
+    assert_eq!(statuses, vec![200; n]);
 }
 
 #[tokio::test]

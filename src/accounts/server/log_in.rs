@@ -25,9 +25,9 @@ pub(super) async fn post(
         return Err(AccountsError::WrongPassword.into());
     };
     app.attempts.password(&name, network)?;
-    let account = app.accounts.authenticate(name.clone(), password).await?;
+    let proven = app.accounts.authenticate(name.clone(), password).await?;
     app.attempts.right(&name);
-    let (begun, cookie) = app.logged_in(account, &headers).await?;
+    let (begun, cookie) = app.logged_in(proven, &headers).await?;
     let mut response = Json(begun.account.body()).into_response();
     response.headers_mut().extend(cookie.map(|cookie| (SET_COOKIE, cookie)));
     Ok(response)

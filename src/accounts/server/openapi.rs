@@ -38,11 +38,14 @@ pub const GROUPS: [(&str, &str); 3] = [
 const ID: [Parameter; 1] =
     [part("id", r#"{"type":"integer","format":"int64","minimum":1}"#, "Its number.")];
 
+/// A page for people.
+const HTML: [Content; 1] = [Content { kind: "text/html", schema: "Text" }];
+
 /// The schema of a body that tells how much there was of something.
 const DONE: [Content; 1] = [json_of("DoneBody")];
 
 /// Every operation.
-pub const OPERATIONS: [Operation; 16] = [
+pub const OPERATIONS: [Operation; 17] = [
     of("accounts", "sign_up", "post", paths::ACCOUNTS_SIGN_UP)
         .takes(&[json_of("Credentials")])
         .says("Makes an account, and logs it in.")
@@ -108,6 +111,10 @@ pub const OPERATIONS: [Operation; 16] = [
         .says("This description.")
         .of_anybody()
         .gives(&[answer("200", "An OpenAPI document", &[json_of("Document")])]),
+    of("services", "show_accounts", "get", paths::ACCOUNTS_DOCS)
+        .says("This description as a page, which needs no network.")
+        .of_anybody()
+        .gives(&[answer("200", "A page", &HTML)]),
 ];
 
 /// The document. It does not change while the program runs.
@@ -174,7 +181,7 @@ impl Said {
 }
 
 /// The description as a value.
-fn described() -> Value {
+pub(super) fn described() -> Value {
     Api {
         title: "Accounts",
         version: env!("CARGO_PKG_VERSION"),
@@ -212,6 +219,7 @@ pub fn schemas() -> Map<String, Value> {
     let mut schemas = read.take_definitions(true);
     schemas.extend(written.take_definitions(true));
     schemas.insert("Document".to_owned(), json!({"type": "object"}));
+    schemas.insert("Text".to_owned(), json!({"type": "string"}));
     schemas
 }
 

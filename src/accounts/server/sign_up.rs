@@ -23,8 +23,8 @@ pub(super) async fn post(
     let body: Credentials = web::extract::json(request).await?;
     let (name, password) = (body.name.parse()?, body.password.0.parse()?);
     app.attempts.sign_up(network)?;
-    let account = app.accounts.add_account(name, password).await?;
-    let (begun, cookie) = app.logged_in(account, &headers).await?;
+    let proven = app.accounts.register(name, password).await?;
+    let (begun, cookie) = app.logged_in(proven, &headers).await?;
     let mut response = Created(begun.account.body()).into_response();
     response.headers_mut().extend(cookie.map(|cookie| (SET_COOKIE, cookie)));
     Ok(response)

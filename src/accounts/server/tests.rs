@@ -400,6 +400,20 @@ async fn the_page_asks_nobody_else() {
     }
 }
 
+#[tokio::test]
+async fn what_is_described_is_a_page_for_people_too() {
+    let service = Service::start().await;
+    let response = service.browser().send("GET", "/api/accounts/docs/", Body::empty()).await;
+    assert_eq!(response.status(), 200);
+    assert_eq!(response.headers()["content-type"], "text/html; charset=utf-8");
+    let body = to_bytes(response.into_body(), usize::MAX).await.unwrap();
+    let page = String::from_utf8(body.to_vec()).unwrap();
+    for text in ["/api/accounts/keys/{id}/renew", "id=\"log_in\"", "schema-KeyWithSecret"] {
+        assert!(page.contains(text), "{text}");
+    }
+    assert!(!page.contains("src=") && !page.contains("<script"));
+}
+
 #[test]
 fn what_is_secret_is_not_shown() {
     let token = OperatorToken::new(TOKEN).unwrap();

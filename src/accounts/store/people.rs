@@ -120,19 +120,21 @@ impl Store {
         Ok((n_deleted > 0).then_some(n_revoked))
     }
 
-    /// Begins a session; none if its account is gone.
+    /// Begins a session; none if its account is gone, or its password is no longer the one hashed
+    /// to `expected`.
     pub(crate) fn insert_session(
         &mut self,
         hash: SessionHash,
         session: &NewSession,
+        expected: &str,
     ) -> Result<Option<SessionId>, StoreError> {
         let account = session.account.get();
         let (created_at, expires_at) = (session.created_at.micros(), session.expires_at.micros());
         let write = self.write()?;
         let n_inserted = write.execute(
             "INSERT INTO sessions (hash, account, client, created_at, expires_at)
-             SELECT ?1, id, ?3, ?4, ?5 FROM accounts WHERE id = ?2",
-            params![hash.as_bytes(), account, session.client, created_at, expires_at],
+             SELECT ?1, id, ?3, ?4, ?5 FROM accounts WHERE id = ?2 AND password = ?6",
+            params![hash.as_bytes(), account, session.client, created_at, expires_at, expected],
         )?;
         let id = SessionId::new(write.last_insert_rowid());
         write.execute(

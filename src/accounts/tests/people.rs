@@ -1,7 +1,7 @@
 //! Accounts, sessions, and the keys that belong to them.
 
 use super::*;
-use crate::people::LoggedIn;
+use crate::people::{LoggedIn, Proven};
 
 fn name(text: &str) -> AccountName {
     text.parse().unwrap()
@@ -13,15 +13,15 @@ fn word(text: &str) -> Password {
 
 const GOOD: &str = "correct horse";
 
-async fn ada(accounts: &Accounts) -> AccountRecord {
-    accounts.add_account(name("Ada@example.org"), word(GOOD)).await.unwrap()
+async fn ada(accounts: &Accounts) -> Proven {
+    accounts.register(name("Ada@example.org"), word(GOOD)).await.unwrap()
 }
 
-async fn log_in(accounts: &Accounts, account: &AccountRecord) -> (SessionId, SessionToken) {
+async fn log_in(accounts: &Accounts, proven: &Proven) -> (SessionId, SessionToken) {
     let LoggedIn { token, .. } =
-        accounts.begin_session(account.clone(), "a\nbrowser").await.unwrap();
+        accounts.begin_session(proven.clone(), "a\nbrowser").await.unwrap();
     let (id, found) = accounts.session(&token).await.unwrap().unwrap();
-    assert_eq!(&found, account);
+    assert_eq!(found, proven.account);
     (id, token)
 }
 
@@ -29,12 +29,12 @@ async fn log_in(accounts: &Accounts, account: &AccountRecord) -> (SessionId, Ses
 async fn a_name_in_any_case_and_its_password_log_in() {
     let folder = tempdir().unwrap();
     let accounts = open(&folder).await;
-    let account = ada(&accounts).await;
+    let account = ada(&accounts).await.account;
     assert_eq!(account.name, "Ada@example.org");
     let again = accounts.add_account(name("ADA@example.org"), word("another word")).await;
     assert!(matches!(again, Err(AccountsError::NameTaken)), "{again:?}");
     let found = accounts.authenticate(name("ada@EXAMPLE.org"), word(GOOD)).await.unwrap();
-    assert_eq!(found, account);
+    assert_eq!(found.account, account);
     for (who, password) in [("ada@example.org", "correct house"), ("bob", GOOD)] {
         let refused = accounts.authenticate(name(who), word(password)).await;
         assert!(matches!(refused, Err(AccountsError::WrongPassword)), "{refused:?}");
@@ -47,9 +47,10 @@ async fn a_session_lasts_until_it_is_ended_or_expires() {
     let clock = clock();
     let path = folder.path().join("a.db");
     let accounts = Accounts::open(&path, clock.clone()).await.unwrap();
-    let account = ada(&accounts).await;
-    let (first, token) = log_in(&accounts, &account).await;
-    let (second, other) = log_in(&accounts, &account).await;
+    let proven = ada(&accounts).await;
+    let account = &proven.account;
+    let (first, token) = log_in(&accounts, &proven).await;
+    let (second, other) = log_in(&accounts, &proven).await;
     let listed = accounts.sessions(account.id).await.unwrap();
     assert_eq!(listed.iter().map(|session| session.id).collect::<Vec<_>>(), [second, first]);
     assert_eq!(listed.first().unwrap().client, "abrowser");
@@ -74,11 +75,11 @@ async fn a_session_lasts_until_it_is_ended_or_expires() {
 async fn the_oldest_session_makes_room() {
     let folder = tempdir().unwrap();
     let accounts = open(&folder).await;
-    let account = ada(&accounts).await;
-    let (_, oldest) = log_in(&accounts, &account).await;
-    let (_, next) = log_in(&accounts, &account).await;
+    let proven = ada(&accounts).await;
+    let (_, oldest) = log_in(&accounts, &proven).await;
+    let (_, next) = log_in(&accounts, &proven).await;
     for _ in 0..49 {
-        log_in(&accounts, &account).await;
+        log_in(&accounts, &proven).await;
     }
     assert!(accounts.session(&oldest).await.unwrap().is_none());
     assert!(accounts.session(&next).await.unwrap().is_some());
@@ -88,9 +89,10 @@ async fn the_oldest_session_makes_room() {
 async fn a_new_password_ends_every_other_session() {
     let folder = tempdir().unwrap();
     let accounts = open(&folder).await;
-    let account = ada(&accounts).await;
-    let (_, elsewhere) = log_in(&accounts, &account).await;
-    let (kept, here) = log_in(&accounts, &account).await;
+    let proven = ada(&accounts).await;
+    let account = &proven.account;
+    let (_, elsewhere) = log_in(&accounts, &proven).await;
+    let (kept, here) = log_in(&accounts, &proven).await;
     let new = "a longer password";
     let wrong = accounts.change_password(account.id, word("wrong word"), word(new), kept).await;
     assert!(matches!(wrong, Err(AccountsError::WrongPassword)), "{wrong:?}");
@@ -109,10 +111,25 @@ async fn a_new_password_ends_every_other_session() {
 }
 
 #[tokio::test]
+async fn a_log_in_that_is_under_way_ends_with_the_password_it_showed() {
+    let folder = tempdir().unwrap();
+    let accounts = open(&folder).await;
+    ada(&accounts).await;
+    let shown = accounts.authenticate(name("ada@example.org"), word(GOOD)).await.unwrap();
+    // The same word again is another hash: whoever changes a password wants all others out.
+    for new in ["a longer password", GOOD] {
+        accounts.set_password(name("ada@example.org"), word(new)).await.unwrap().unwrap();
+        let late = accounts.begin_session(shown.clone(), "late").await;
+        assert!(matches!(late, Err(AccountsError::WrongPassword)), "{late:?}");
+    }
+    assert_eq!(accounts.sessions(shown.account.id).await.unwrap(), []);
+}
+
+#[tokio::test]
 async fn an_account_has_its_own_keys_alone() {
     let folder = tempdir().unwrap();
     let accounts = open(&folder).await;
-    let account = ada(&accounts).await;
+    let account = ada(&accounts).await.account;
     let bob = accounts.add_account(name("bob"), word(GOOD)).await.unwrap();
     let (of_nobody, _) = accounts.create_key("mine").await.unwrap();
     let (id, key) = accounts.create_key_of(account.id, "mine").await.unwrap();
@@ -150,7 +167,7 @@ async fn an_account_has_its_own_keys_alone() {
 async fn an_account_has_so_many_keys_and_no_more() {
     let folder = tempdir().unwrap();
     let accounts = open(&folder).await;
-    let account = ada(&accounts).await;
+    let account = ada(&accounts).await.account;
     let mut last = None;
     for _ in 0..KEYS_MAX {
         last = Some(accounts.create_key_of(account.id, "one").await.unwrap().0);
@@ -166,8 +183,9 @@ async fn an_account_has_so_many_keys_and_no_more() {
 async fn a_deleted_accounts_keys_open_nothing_anywhere() {
     let folder = tempdir().unwrap();
     let (accounts, there) = (open(&folder).await, open(&folder).await);
-    let account = ada(&accounts).await;
-    let (_, token) = log_in(&accounts, &account).await;
+    let proven = ada(&accounts).await;
+    let account = &proven.account;
+    let (_, token) = log_in(&accounts, &proven).await;
     let (id, key) = accounts.create_key_of(account.id, "Ada's own").await.unwrap();
     assert_eq!(there.verify(&key).await.unwrap(), Some(id));
     let wrong = accounts.delete_account(account.id, word("wrong word")).await;
@@ -176,11 +194,11 @@ async fn a_deleted_accounts_keys_open_nothing_anywhere() {
     wait_out_the_cache().await;
     assert_eq!(there.verify(&key).await.unwrap(), None);
     assert!(accounts.session(&token).await.unwrap().is_none());
-    assert!(accounts.begin_session(account.clone(), "").await.is_err());
+    assert!(accounts.begin_session(proven.clone(), "").await.is_err());
     assert!(accounts.authenticate(name("ada@example.org"), word(GOOD)).await.is_err());
     let record = accounts.key(Scope::All, id).await.unwrap().unwrap();
     assert_eq!((record.account, record.name.as_str()), (None, "key 1"));
-    assert_ne!(ada(&accounts).await.id, account.id, "numbers are not used again");
+    assert_ne!(ada(&accounts).await.account.id, account.id, "numbers are not used again");
     assert_eq!(accounts.remove_account(name("nobody")).await.unwrap(), None);
     assert_eq!(accounts.remove_account(name("Ada@example.org")).await.unwrap(), Some(0));
     assert_eq!(accounts.accounts().await.unwrap(), []);
@@ -190,8 +208,9 @@ async fn a_deleted_accounts_keys_open_nothing_anywhere() {
 async fn the_file_holds_no_password_and_no_token() {
     let folder = tempdir().unwrap();
     let accounts = open(&folder).await;
-    let account = ada(&accounts).await;
-    let (_, token) = log_in(&accounts, &account).await;
+    let proven = ada(&accounts).await;
+    assert!(!format!("{proven:?}").contains("argon2"));
+    let (_, token) = log_in(&accounts, &proven).await;
     for file in std::fs::read_dir(folder.path().join("new")).unwrap() {
         let bytes = std::fs::read(file.unwrap().path()).unwrap();
         for secret in [GOOD, token.reveal()] {

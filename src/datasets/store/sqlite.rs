@@ -23,11 +23,7 @@ mod tail;
 pub(crate) mod verify;
 mod writer;
 
-use std::{
-    fs::{self, File},
-    path::Path,
-    time::Duration,
-};
+use std::{fs::File, path::Path, time::Duration};
 
 use accounts::KeyId;
 use futures::future::{BoxFuture, FutureExt as _};
@@ -37,6 +33,7 @@ use model::{
     timestamp::Timestamp,
 };
 use rusqlite::{Connection, ErrorCode, config::DbConfig};
+use task::private;
 
 use self::{
     chores::Chores, chunks::Strand, folded::Page, outline::Outlines, readers::Readers,
@@ -79,8 +76,9 @@ impl SqliteStore {
     /// Opens the store at `path`, and creates it and its folder if they are missing. Blocks.
     pub(crate) fn open(path: &Path) -> Result<Self, StoreError> {
         if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder).map_err(StoreError::Folder)?;
+            private::folder(folder).map_err(StoreError::Folder)?;
         }
+        private::file(path).map_err(StoreError::Folder)?;
         let in_use = copies::use_store(path)?;
         let mut connection = Connection::open(path).map_err(opening)?;
         prepare(&connection).map_err(opening)?;

@@ -1,4 +1,5 @@
-//! A listener that takes so many connections and no more, and lets go of silent ones.
+//! A listener that takes so many connections and no more, of one network fewer, and lets go of silent
+//! ones.
 
 use std::{
     io,
@@ -18,15 +19,22 @@ use tokio::{
 };
 use tracing::debug;
 
+use super::{
+    headed::Headed,
+    shares::{Share, Shares},
+};
+
 /// How long a connection may carry no byte either way. Longer than any answer takes and than a
 /// stream is silent; without it, clients that send nothing would hold every place for good.
 pub(super) const SILENT_MAX: Duration = Duration::from_mins(5);
 
-/// Takes connections while there are places. One more waits in the system's queue, unaccepted.
+/// Takes connections while there are places. One more waits in the system's queue, unaccepted. One
+/// of a network that has its share is closed.
 #[derive(Debug)]
 pub(crate) struct Bounded {
     listener: TcpListener,
     places: Arc<Semaphore>,
+    shares: Shares,
 }
 
 /// A connection and its place, which is free again when the connection is gone.
@@ -35,6 +43,7 @@ pub(crate) struct Connection {
     stream: TcpStream,
     silence: Pin<Box<Sleep>>,
     _place: Option<OwnedSemaphorePermit>,
+    _share: Option<Share>,
 }
 
 impl Connection {
@@ -45,24 +54,37 @@ impl Connection {
 }
 
 impl Bounded {
-    pub(crate) fn new(listener: TcpListener, n_places: usize) -> Self {
-        Self { listener, places: Arc::new(Semaphore::new(n_places)) }
+    pub(super) fn new(listener: TcpListener, n_places: usize, shares: Shares) -> Self {
+        Self { listener, places: Arc::new(Semaphore::new(n_places)), shares }
+    }
+
+    /// The next connection.
+    pub(crate) async fn take(&mut self) -> (Connection, SocketAddr) {
+        // The semaphore is never closed, so that there is always a place in the end.
+        let place = Arc::clone(&self.places).acquire_owned().await.ok();
+        loop {
+            let (stream, address) = Listener::accept(&mut self.listener).await;
+            let Ok(share) = self.shares.take(address.ip()) else {
+                debug!(%address, "a network has as many connections as it may have");
+                continue;
+            };
+            // Small answers and events go out at once instead of waiting to fill a packet.
+            if let Err(error) = stream.set_nodelay(true) {
+                debug!(%error, "a connection stays without TCP_NODELAY");
+            }
+            let silence = Box::pin(sleep(SILENT_MAX));
+            return (Connection { stream, silence, _place: place, _share: share }, address);
+        }
     }
 }
 
 impl Listener for Bounded {
-    type Io = Connection;
+    type Io = Headed<Connection>;
     type Addr = SocketAddr;
 
-    async fn accept(&mut self) -> (Connection, SocketAddr) {
-        // The semaphore is never closed, so that there is always a place in the end.
-        let place = Arc::clone(&self.places).acquire_owned().await.ok();
-        let (stream, address) = Listener::accept(&mut self.listener).await;
-        // Small answers and events go out at once instead of waiting to fill a packet.
-        if let Err(error) = stream.set_nodelay(true) {
-            debug!(%error, "a connection stays without TCP_NODELAY");
-        }
-        (Connection { stream, silence: Box::pin(sleep(SILENT_MAX)), _place: place }, address)
+    async fn accept(&mut self) -> (Self::Io, SocketAddr) {
+        let (connection, address) = self.take().await;
+        (Headed::new(connection), address)
     }
 
     fn local_addr(&self) -> io::Result<SocketAddr> {

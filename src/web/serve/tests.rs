@@ -43,13 +43,35 @@ async fn a_connection_past_the_last_place_waits_until_one_is_gone() {
 
     let listener = bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let mut listener = Bounded::new(listener, 1);
+    let mut listener = Bounded::new(listener, 1, Shares::new(1, |_| true));
     let _clients =
         (TcpStream::connect(address).await.unwrap(), TcpStream::connect(address).await.unwrap());
     let (first, _) = listener.accept().await;
     let second = tokio::time::timeout(Duration::from_millis(20), listener.accept()).await;
     assert!(second.is_err(), "there is no place");
     drop(first);
+    listener.accept().await;
+}
+
+#[tokio::test]
+async fn a_connection_past_a_networks_share_is_closed_and_leaves_its_place() {
+    use axum::serve::Listener as _;
+
+    let listener = bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut listener = Bounded::new(listener, 2, Shares::new(1, |_| false));
+    let mut clients = Vec::new();
+    for _ in 0..3 {
+        clients.push(TcpStream::connect(address).await.unwrap());
+    }
+    let (first, _) = listener.accept().await;
+    let more = tokio::time::timeout(Duration::from_millis(20), listener.accept()).await;
+    assert!(more.is_err(), "the others are of the same network");
+    for client in clients.iter_mut().skip(1) {
+        assert_eq!(client.read(&mut [0]).await.unwrap_or(0), 0, "closed");
+    }
+    drop(first);
+    let _later = TcpStream::connect(address).await.unwrap();
     listener.accept().await;
 }
 
@@ -67,12 +89,14 @@ async fn a_connection_that_says_nothing_loses_its_place() {
     asking.readable().await.unwrap();
     tokio::time::pause();
     let began = Instant::now();
-    for stream in [&mut silent, &mut halting, &mut asking] {
+    let ends = async |stream: &mut TcpStream, within: Duration| {
         drop(stream.read_to_end(&mut Vec::new()).await);
-    }
-    let waited = began.elapsed();
-    assert!(waited > bounded::SILENT_MAX / 2, "{waited:?}");
-    assert!(waited < bounded::SILENT_MAX * 2, "{waited:?}");
+        let waited = began.elapsed();
+        assert!(waited > within / 2 && waited < within * 2, "{waited:?}");
+    };
+    ends(&mut silent, headed::HEAD_WITHIN).await;
+    ends(&mut halting, headed::HEAD_WITHIN).await;
+    ends(&mut asking, bounded::SILENT_MAX).await;
     group.stop();
 }
 

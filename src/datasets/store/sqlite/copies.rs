@@ -9,6 +9,7 @@ use std::{
 };
 
 use rusqlite::{Connection, OpenFlags};
+use task::private;
 
 use super::{StoreError, opening, prepare, tables, verify};
 use crate::upkeep::{Report, UpkeepError, store};
@@ -73,6 +74,8 @@ pub(crate) fn backup(path: &Path, to: &Path) -> Result<u64, UpkeepError> {
 fn copy(path: &Path, partial: &Path) -> Result<u64, UpkeepError> {
     // One that a run before this left.
     fs::remove_file(partial).ok();
+    // An empty file is one that is not there yet, but for its mode.
+    private::file(partial).map_err(|source| file(partial, source))?;
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let reading = || -> Result<(), StoreError> {
         let connection = Connection::open_with_flags(path, flags).map_err(opening)?;
@@ -87,7 +90,7 @@ fn copy(path: &Path, partial: &Path) -> Result<u64, UpkeepError> {
 /// Puts the copy `from` in the place of the store at `to`.
 pub(crate) fn restore(from: &Path, to: &Path) -> Result<Report, UpkeepError> {
     if let Some(folder) = to.parent() {
-        fs::create_dir_all(folder).map_err(|source| file(folder, source))?;
+        private::folder(folder).map_err(|source| file(folder, source))?;
     }
     let lock = open_lock(to).map_err(|source| file(&lock_path(to), source))?;
     match patiently(|| lock.try_lock()) {

@@ -2,7 +2,7 @@
 
 mod kills;
 
-use std::{collections::BTreeMap, ops::ControlFlow};
+use std::{collections::BTreeMap, fs, ops::ControlFlow};
 
 use tempfile::tempdir;
 

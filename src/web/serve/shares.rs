@@ -1,0 +1,110 @@
+//! How many of a service's connections one network may have.
+
+use std::{collections::HashMap, net::IpAddr, sync::Arc};
+
+use parking_lot::Mutex;
+
+use crate::address::{Addresses, Neighborhood};
+
+/// The connections of each network that counts.
+#[derive(Debug, Clone)]
+pub(super) struct Shares {
+    n_max: usize,
+    /// Whether a caller from there counts for itself alone.
+    is_exempt: fn(IpAddr) -> bool,
+    taken: Arc<Mutex<HashMap<Neighborhood, usize>>>,
+}
+
+/// A connection of a network that counts, until this is dropped.
+#[derive(Debug)]
+pub(super) struct Share {
+    of: Neighborhood,
+    taken: Arc<Mutex<HashMap<Neighborhood, usize>>>,
+}
+
+impl Shares {
+    /// At most `n_max` of each network that is not exempt.
+    pub(super) fn new(n_max: usize, is_exempt: fn(IpAddr) -> bool) -> Self {
+        Self { n_max, is_exempt, taken: Arc::default() }
+    }
+
+    /// The same where connections tell callers apart only as far as `addresses` says: this machine's
+    /// own programs count for themselves, and so does a proxy.
+    pub(super) fn by(addresses: Addresses, n_max: usize) -> Self {
+        Self::new(
+            n_max,
+            match addresses {
+                Addresses::OfConnections => |address| address.to_canonical().is_loopback(),
+                Addresses::OfProxy => |_| true,
+            },
+        )
+    }
+
+    /// Counts a connection from `address`; none to hold where it is exempt.
+    ///
+    /// # Errors
+    /// [`Full`] if its network has its share.
+    pub(super) fn take(&self, address: IpAddr) -> Result<Option<Share>, Full> {
+        if (self.is_exempt)(address) {
+            return Ok(None);
+        }
+        let of = Neighborhood::of(address);
+        let mut taken = self.taken.lock();
+        let n_taken = taken.entry(of).or_default();
+        if *n_taken >= self.n_max {
+            return Err(Full);
+        }
+        *n_taken += 1;
+        Ok(Some(Share { of, taken: Arc::clone(&self.taken) }))
+    }
+}
+
+/// A network has all the connections it may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Full;
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        let mut taken = self.taken.lock();
+        if let Some(n_taken) = taken.get_mut(&self.of) {
+            *n_taken = n_taken.saturating_sub(1);
+            if *n_taken == 0 {
+                taken.remove(&self.of);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn take(shares: &Shares, address: &str) -> Result<Option<Share>, Full> {
+        shares.take(address.parse().unwrap())
+    }
+
+    #[test]
+    fn a_network_has_its_share_and_leaves_others_theirs() {
+        let shares = Shares::by(Addresses::OfConnections, 2);
+        let first = take(&shares, "192.0.2.7").unwrap();
+        let _second = take(&shares, "192.0.2.200").unwrap();
+        assert_eq!(take(&shares, "::ffff:192.0.2.8").unwrap_err(), Full);
+        let _other = take(&shares, "198.51.100.7").unwrap();
+        let _far = [take(&shares, "2001:db8::1").unwrap(), take(&shares, "2001:db8::2").unwrap()];
+        assert_eq!(take(&shares, "2001:db8::ffff:3").unwrap_err(), Full);
+        drop(first);
+        drop(take(&shares, "192.0.2.9").unwrap());
+        drop(take(&shares, "192.0.2.9").unwrap());
+    }
+
+    #[test]
+    fn this_machine_and_a_proxy_have_no_share() {
+        let shares = Shares::by(Addresses::OfConnections, 0);
+        for address in ["127.0.0.1", "::1", "::ffff:127.0.0.1"] {
+            assert!(take(&shares, address).unwrap().is_none(), "{address}");
+        }
+        assert!(take(&shares, "10.0.0.1").is_err());
+        assert!(take(&Shares::by(Addresses::OfProxy, 0), "10.0.0.1").unwrap().is_none());
+        assert!(shares.taken.lock().is_empty() || shares.n_max == 0);
+    }
+}
