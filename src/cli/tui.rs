@@ -26,15 +26,27 @@ use crate::cli::{
 pub(crate) struct TuiCommand {
     #[command(flatten)]
     addresses: AddressFlags,
-    /// The colors: dark, light, cvd (color-blind), high-contrast, mono or ansi16
-    #[arg(long, env = "TRIPTYCH_THEME", default_value = "dark", value_name = "NAME")]
-    theme: theme::Name,
+    /// The colors: auto, dark, light, cvd (color-blind), high-contrast, mono or ansi16; auto asks
+    /// the terminal for its background
+    #[arg(long, env = "TRIPTYCH_THEME", default_value = "auto", value_name = "NAME")]
+    #[arg(value_parser = theme_or_auto)]
+    theme: Theme,
+    /// Ask the terminal nothing: for those that print the question
+    #[arg(long)]
+    no_probe: bool,
     /// Leave the mouse to the terminal
     #[arg(long)]
     no_mouse: bool,
     /// The folder of the local stack's state [default: the platform's folder for data]
     #[arg(long, env = "TRIPTYCH_DATA_DIR", value_name = "DIR")]
     data_dir: Option<PathBuf>,
+}
+
+/// A theme, or none for the one that suits the terminal.
+type Theme = Option<theme::Name>;
+
+fn theme_or_auto(text: &str) -> Result<Theme, theme::NameError> {
+    if text == "auto" { Ok(None) } else { text.parse().map(Some) }
 }
 
 /// Opens the screen and returns when it is closed.
@@ -66,6 +78,7 @@ pub(crate) async fn run(command: TuiCommand) -> anyhow::Result<()> {
         local: addresses.is_none().then(|| Box::new(Local::new(command.data_dir)) as _),
         profile: addresses,
         theme: command.theme,
+        is_asked: !command.no_probe,
         depth: depth(),
         screen: Screen::default(),
         has_mouse: !command.no_mouse,

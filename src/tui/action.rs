@@ -30,8 +30,12 @@ pub enum Action {
     OpenForm,
     /// Copies what is selected.
     Copy,
-    /// Takes the next theme.
-    NextTheme,
+    /// Opens the palette, or closes it.
+    Palette,
+    /// Opens the choice of a theme.
+    Themes,
+    /// Opens the notices there were.
+    Notices,
     /// Takes the mouse from the terminal, or gives it back.
     ToggleMouse,
     /// Draws everything anew.
@@ -133,6 +137,31 @@ pub enum Action {
 }
 
 impl Action {
+    /// Whether it is a step within what is in view, which means nothing from elsewhere.
+    #[must_use]
+    pub const fn is_step(self) -> bool {
+        matches!(
+            self,
+            Self::Palette
+                | Self::Interrupt
+                | Self::Back
+                | Self::Up
+                | Self::Down
+                | Self::First
+                | Self::Last
+                | Self::HalfPageUp
+                | Self::HalfPageDown
+                | Self::PageUp
+                | Self::PageDown
+                | Self::Open
+                | Self::NextField
+                | Self::PreviousField
+                | Self::NextChoice
+                | Self::PreviousChoice
+                | Self::Show(_)
+        )
+    }
+
     /// What it does, as the help says it.
     #[must_use]
     pub const fn title(self) -> &'static str {
@@ -153,7 +182,9 @@ impl Action {
             Self::Refresh => "refresh now",
             Self::OpenForm => "execute a function",
             Self::Copy => "copy what is selected",
-            Self::NextTheme => "next theme",
+            Self::Palette => "command palette",
+            Self::Themes => "theme",
+            Self::Notices => "notices",
             Self::ToggleMouse => "mouse on / off (shift-drag selects)",
             Self::Redraw => "redraw",
             Self::Filter => "filter",

@@ -56,6 +56,8 @@ pub enum Event {
         /// Rows.
         height: u16,
     },
+    /// The terminal told its background: red, green and blue.
+    Background([u8; 3]),
     /// The terminal came to the front, or left it.
     Focused(bool),
     /// A timer is due.

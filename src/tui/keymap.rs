@@ -7,7 +7,7 @@ use std::fmt;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use crate::action::Action;
+use crate::{action::Action, state::Screen};
 
 mod table;
 
@@ -51,6 +51,10 @@ pub enum Layer {
     Confirm,
     /// A filter that is edited.
     Edit,
+    /// The palette.
+    Palette,
+    /// A list to choose from that lies over the screen.
+    Choice,
 }
 
 /// What a key does in a layer.
@@ -78,6 +82,19 @@ pub enum Resolved {
 }
 
 impl Layer {
+    /// The screen it belongs to, if it belongs to one.
+    #[must_use]
+    pub const fn screen(self) -> Option<Screen> {
+        match self {
+            Self::Cluster => Some(Screen::Cluster),
+            Self::Execute | Self::Form => Some(Screen::Execute),
+            Self::Data => Some(Screen::Data),
+            Self::Inference => Some(Screen::Inference),
+            Self::Logs => Some(Screen::Logs),
+            _ => None,
+        }
+    }
+
     /// What the help calls it.
     #[must_use]
     pub const fn title(self) -> &'static str {
@@ -88,6 +105,8 @@ impl Layer {
             Self::Help => "HELP",
             Self::Confirm => "QUESTION",
             Self::Edit => "FILTER",
+            Self::Palette => "PALETTE",
+            Self::Choice => "CHOICE",
             Self::Cluster | Self::Execute | Self::Data | Self::Inference | Self::Logs => {
                 "THIS SCREEN"
             }

@@ -18,6 +18,7 @@ use crate::{
     keymap::Chord,
     local::{Addresses, LocalEvent, LocalStack},
     pacer::Pacer,
+    replies::Replies,
     state::{Dirty, Screen, State},
     terminal::{Signal, Signals, Terminal},
     theme::{self, Theme, depth::Depth},
@@ -44,8 +45,10 @@ pub struct TuiOptions {
     pub profile: Option<Addresses>,
     /// Starts the services on this machine, if there is no profile.
     pub local: Option<Box<dyn LocalStack>>,
-    /// The theme.
-    pub theme: theme::Name,
+    /// The theme; none for the one that suits the terminal's background.
+    pub theme: Option<theme::Name>,
+    /// Whether the terminal is asked for its background.
+    pub is_asked: bool,
     /// How many colors the terminal shows.
     pub depth: Depth,
     /// The screen that is shown first.
@@ -82,7 +85,7 @@ pub async fn run(options: TuiOptions) -> Result<(), RunError> {
     if !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
         return Err(RunError::NotATerminal);
     }
-    let TuiOptions { profile, local, theme, depth, screen, has_mouse, clock } = options;
+    let TuiOptions { profile, local, theme, is_asked, depth, screen, has_mouse, clock } = options;
     let local: Option<Arc<dyn LocalStack>> = local.map(Arc::from);
     let start = match (profile, &local) {
         (Some(addresses), _) => Start::Connect(addresses),
@@ -97,13 +100,14 @@ pub async fn run(options: TuiOptions) -> Result<(), RunError> {
         now: clock.now(),
         size: terminal.size(),
         screen,
-        theme: Some(theme),
+        theme,
         has_mouse,
         ..State::default()
     };
     let mut screen = Loop {
         state,
         depth,
+        is_asked: is_asked && depth != Depth::None,
         clock,
         pacer: Pacer::default(),
         hits: Hits::default(),
@@ -111,6 +115,7 @@ pub async fn run(options: TuiOptions) -> Result<(), RunError> {
         terminal,
         signals,
         keys: EventStream::new(),
+        replies: Replies::default(),
         inbox,
         local_inbox,
     };
@@ -132,6 +137,7 @@ pub async fn run(options: TuiOptions) -> Result<(), RunError> {
 struct Loop {
     state: State,
     depth: Depth,
+    is_asked: bool,
     clock: Clock,
     pacer: Pacer,
     hits: Hits,
@@ -139,6 +145,7 @@ struct Loop {
     terminal: Terminal,
     signals: Signals,
     keys: EventStream,
+    replies: Replies,
     inbox: mpsc::Receiver<Event>,
     local_inbox: mpsc::Receiver<LocalEvent>,
 }
@@ -162,6 +169,9 @@ impl Loop {
     async fn run(&mut self, start: Start) -> Result<(), RunError> {
         let effects = update::start(&mut self.state, start);
         self.draw()?;
+        if self.is_asked {
+            self.terminal.ask().map_err(RunError::Terminal)?;
+        }
         if matches!(self.perform(effects)?, Flow::End) {
             return Ok(());
         }
@@ -233,10 +243,7 @@ impl Loop {
     fn take(&mut self, next: Next) -> Result<Flow, RunError> {
         let event = match next {
             Next::Event(event) => event,
-            Next::Term(Some(Ok(event))) => match self.translated(&event) {
-                Some(event) => event,
-                None => return Ok(Flow::On),
-            },
+            Next::Term(Some(Ok(event))) => return self.take_term(event),
             Next::Term(Some(Err(error))) => return Err(RunError::Terminal(error)),
             // The terminal is gone, and nobody can see or quit the screen any more.
             Next::Term(None) => return Ok(Flow::End),
@@ -250,6 +257,23 @@ impl Loop {
         };
         let effects = update::update(&mut self.state, event);
         self.perform(effects)
+    }
+
+    /// Takes in what the terminal sent: an answer of its own, or what a person did.
+    fn take_term(&mut self, event: TermEvent) -> Result<Flow, RunError> {
+        let (background, events) = self.replies.take(event);
+        let told = background.map(Event::Background);
+        let events: Vec<Event> = told
+            .into_iter()
+            .chain(events.iter().filter_map(|event| self.translated(event)))
+            .collect();
+        for event in events {
+            let effects = update::update(&mut self.state, event);
+            if matches!(self.perform(effects)?, Flow::End) {
+                return Ok(Flow::End);
+            }
+        }
+        Ok(Flow::On)
     }
 
     /// What an event of the terminal means, by what the last frame showed.
@@ -293,7 +317,7 @@ impl Loop {
 
     fn draw(&mut self) -> Result<(), RunError> {
         self.state.now = self.clock.now();
-        let theme = Theme::new(self.state.theme.unwrap_or(theme::Name::Dark), self.depth);
+        let theme = Theme::new(self.state.theme_name(), self.depth);
         let state = &self.state;
         let mut hits = Hits::default();
         self.terminal

@@ -12,6 +12,7 @@ pub mod loadable;
 pub mod logs;
 pub mod nodes;
 pub mod notices;
+pub mod overlay;
 pub mod results;
 pub mod runs;
 pub mod services;
@@ -21,7 +22,7 @@ use model::timestamp::Timestamp;
 
 use self::{
     cluster::Known, execute::Pane, field::Field, loadable::Failure, nodes::Nodes, notices::Notices,
-    runs::Runs, services::Services, stack::Stack,
+    overlay::Overlay, runs::Runs, services::Services, stack::Stack,
 };
 use crate::{
     keymap::{Chord, Layer},
@@ -43,18 +44,6 @@ pub enum Screen {
     Inference,
     /// Lines of logs.
     Logs,
-}
-
-/// Something laid over the screen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Overlay {
-    /// The keys, from this row on.
-    Help {
-        /// The first row shown.
-        scroll: usize,
-    },
-    /// Whether to quit although a run is awaited.
-    ConfirmQuit,
 }
 
 /// What a frame would have to show that the last one did not, the least urgent first.
@@ -83,14 +72,16 @@ pub struct State {
     pub screen: Screen,
     /// Whether the focused pane has the whole screen.
     pub is_zoomed: bool,
-    /// The theme chosen by hand; none for the one chosen at start.
+    /// The theme chosen by hand; none for the one that suits the terminal.
     pub theme: Option<theme::Name>,
+    /// The terminal's background, once it has told it.
+    pub background: Option<[u8; 3]>,
     /// Whether the mouse is taken from the terminal.
     pub has_mouse: bool,
     /// Whether the terminal is behind others.
     pub is_behind: bool,
-    /// What lies over the screen.
-    pub overlay: Option<Overlay>,
+    /// What lies over the screen, the topmost last.
+    pub overlays: Vec<Overlay>,
     /// Presses that may start a sequence.
     pub pending: Vec<Chord>,
     /// Whether `^C` was the last key, and not long ago.
@@ -164,11 +155,7 @@ impl Screen {
 impl State {
     /// The layers of keys in force, the first one first.
     pub fn layers(&self) -> &'static [Layer] {
-        match self.overlay {
-            Some(Overlay::Help { .. }) => &[Layer::Help, Layer::Always],
-            Some(Overlay::ConfirmQuit) => &[Layer::Confirm, Layer::Always],
-            None => self.layers_beneath(),
-        }
+        self.overlays.last().map_or_else(|| self.layers_beneath(), Overlay::layers)
     }
 
     /// The layers of keys that would be in force without an overlay.
@@ -188,8 +175,8 @@ impl State {
 
     /// The text that letters go to.
     pub fn field(&mut self) -> Option<&mut Field> {
-        if self.overlay.is_some() {
-            return None;
+        if let Some(overlay) = self.overlays.last_mut() {
+            return overlay.field();
         }
         match self.screen {
             Screen::Cluster => Some(&mut self.cluster.filter).filter(|filter| filter.is_edited()),
@@ -207,6 +194,28 @@ impl State {
             Screen::Data => self.data.search.is_edited(),
             Screen::Execute | Screen::Inference => false,
         }
+    }
+
+    /// Lays `overlay` over all there is.
+    pub fn open(&mut self, overlay: Overlay) {
+        self.pending.clear();
+        self.overlays.push(overlay);
+    }
+
+    /// Takes the topmost overlay away; whether there was one. A theme that was only looked at goes.
+    pub fn close(&mut self) -> bool {
+        let closed = self.overlays.pop();
+        if let Some(Overlay::Themes(themes)) = closed {
+            self.theme = themes.before;
+            return true;
+        }
+        closed.is_some()
+    }
+
+    /// The theme: the one chosen by hand, else the one that suits the terminal.
+    pub fn theme_name(&self) -> theme::Name {
+        let suitable = || self.background.map_or(theme::Name::Dark, theme::Name::for_background);
+        self.theme.unwrap_or_else(suitable)
     }
 
     /// What the Cluster and the Execute screen look at but do not own.

@@ -2,7 +2,8 @@
 //!
 //! What was switched on is recorded, and switched off again when the screen is closed, stopped by
 //! the shell, ended by a signal, or broken by a panic. Each frame is one write between the marks of
-//! synchronized output; nothing is ever asked of the terminal, so nothing can wait for its answer.
+//! synchronized output. The terminal is asked one thing, its background, after the first frame;
+//! nothing waits for the answer, which comes among the keys, see `replies`.
 
 use std::{
     io::{self, Write},
@@ -41,6 +42,10 @@ const MOUSE: u8 = 1 << 2;
 const FRAME_START: &[u8] = b"\x1b[?2026h";
 /// Marks its end.
 const FRAME_END: &[u8] = b"\x1b[?2026l";
+
+/// Asks for the background (OSC 11), and then for what every terminal answers, its kind: one that
+/// passes over the first question has nothing more to say after the answer to the second.
+const QUESTIONS: &[u8] = b"\x1b]11;?\x1b\\\x1b[c";
 
 /// Clicks and the wheel, without the movements between them: those would wake us for nothing.
 const MOUSE_ON: &[u8] = b"\x1b[?1000h\x1b[?1006h";
@@ -108,6 +113,12 @@ impl Terminal {
         frame.append(&mut cells);
         frame.extend_from_slice(FRAME_END);
         write_out(&frame)
+    }
+
+    /// Asks the terminal for its background. The answer, if any, comes among the keys.
+    #[expect(clippy::unused_self, reason = "a question to this terminal, of which there is one")]
+    pub(crate) fn ask(&mut self) -> io::Result<()> {
+        write_out(QUESTIONS)
     }
 
     /// Does what only the terminal can.

@@ -1,5 +1,6 @@
 //! What becomes of the state when something happens. No I/O, no clock: effects ask for those.
 
+mod overlay;
 mod perform;
 
 use std::time::Duration;
@@ -84,6 +85,10 @@ pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
             state.is_behind = !is_focused;
             Vec::new()
         }
+        Event::Background(color) => {
+            state.background = Some(color);
+            Vec::new()
+        }
         Event::Woke(timer) => woke(state, timer),
         Event::Terminate => vec![Effect::Quit],
         Event::Local(event) => on_local(state, event),
@@ -126,6 +131,7 @@ fn urgency(state: &State, event: &Event) -> Dirty {
         | Event::Click(_)
         | Event::Wheel(..)
         | Event::Resized { .. }
+        | Event::Background(_)
         | Event::Executed(..) => Dirty::Input,
         _ => Dirty::Data,
     }
@@ -167,6 +173,9 @@ fn paste(state: &mut State, text: &str) -> Vec<Effect> {
 }
 
 fn edited(state: &mut State) -> Vec<Effect> {
+    if overlay::edited(state) {
+        return Vec::new();
+    }
     match state.screen {
         Screen::Data => state.data.edited(state.now),
         _ => Vec::new(),
@@ -177,7 +186,10 @@ fn click(state: &mut State, target: Target) -> Vec<Effect> {
     match target {
         Target::Screen(screen) => perform::show(state, screen),
         Target::Action(action) => perform::perform(state, action),
-        Target::Pane(_) | Target::Row { .. } => point(state, target),
+        Target::Pane(_) | Target::Row { .. } => match overlay::click(state, target) {
+            Some(effects) => effects,
+            None => point(state, target),
+        },
     }
 }
 
@@ -199,7 +211,7 @@ fn point(state: &mut State, target: Target) -> Vec<Effect> {
 fn wheel(state: &mut State, target: Target, rows: i32) -> Vec<Effect> {
     use crate::action::Action;
     let mut effects = Vec::new();
-    if state.overlay.is_none()
+    if state.overlays.is_empty()
         && let Target::Pane(pane) | Target::Row { pane, .. } = target
     {
         effects.extend(point(state, Target::Pane(pane)));

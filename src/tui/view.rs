@@ -13,11 +13,11 @@ mod data;
 mod execute;
 mod footer;
 mod header;
-mod help;
 pub(crate) mod hits;
 mod inference;
 mod logs;
 mod notices;
+mod overlay;
 mod results;
 mod spinner;
 mod table;
@@ -32,7 +32,7 @@ use ratatui::{
 
 use self::hits::Hits;
 use crate::{
-    state::{Overlay, Screen, State},
+    state::{Screen, State},
     theme::Theme,
     widget::{paint, pane::Focus},
 };
@@ -95,7 +95,6 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, state: &State, theme: &Theme) -
     };
     let frame = Frame { state, theme, tier };
     let [top, middle, bottom] = rows(area);
-    header::draw(top, buf, frame, &mut hits);
     match state.screen {
         Screen::Cluster => cluster::draw(middle, buf, frame, &mut hits),
         Screen::Execute => execute::draw(middle, buf, frame, &mut hits),
@@ -103,15 +102,10 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, state: &State, theme: &Theme) -
         Screen::Inference => inference::draw(middle, buf, frame, &mut hits),
         Screen::Logs => logs::draw(middle, buf, frame, &mut hits),
     }
+    overlay::draw(middle, buf, frame, &mut hits);
+    // After the overlay, which leaves nothing of the screen to be pointed at.
+    header::draw(top, buf, frame, &mut hits);
     footer::draw(bottom, buf, frame, &mut hits);
-    if let Some(overlay) = state.overlay {
-        hits.clear();
-        theme.fade(middle, buf);
-        match overlay {
-            Overlay::Help { scroll } => help::draw(middle, buf, frame, scroll),
-            Overlay::ConfirmQuit => help::draw_confirm(middle, buf, frame),
-        }
-    }
     notices::draw(middle, buf, frame);
     hits
 }

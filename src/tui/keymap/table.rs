@@ -18,6 +18,7 @@ pub const TABLE: &[Binding] = &[
     bind(Layer::Always, &["ctrl-z"], Action::Suspend, ""),
     bind(Layer::Always, &["ctrl-l"], Action::Redraw, ""),
     bind(Layer::Always, &["f1"], Action::Help, ""),
+    bind(Layer::Always, &["ctrl-p"], Action::Palette, ""),
     //
     bind(Layer::Global, &["1"], Action::Show(Screen::Cluster), ""),
     bind(Layer::Global, &["2"], Action::Show(Screen::Execute), ""),
@@ -30,7 +31,9 @@ pub const TABLE: &[Binding] = &[
     bind(Layer::Global, &["z"], Action::Zoom, "zoom"),
     bind(Layer::Global, &["r"], Action::Refresh, "refresh"),
     bind(Layer::Global, &["y"], Action::Copy, "copy"),
-    bind(Layer::Global, &["T"], Action::NextTheme, ""),
+    bind(Layer::Global, &[":"], Action::Palette, "palette"),
+    bind(Layer::Global, &["T"], Action::Themes, ""),
+    bind(Layer::Global, &["!"], Action::Notices, ""),
     bind(Layer::Global, &["M"], Action::ToggleMouse, ""),
     bind(Layer::Global, &["?"], Action::Help, ""),
     bind(Layer::Global, &["esc"], Action::Back, ""),
@@ -98,12 +101,25 @@ pub const TABLE: &[Binding] = &[
     bind(Layer::Logs, &["w"], Action::Wrap, "wrap"),
     bind(Layer::Logs, &["t"], Action::Times, "times"),
     //
-    bind(Layer::Help, &["down", "j"], Action::Down, "scroll"),
-    bind(Layer::Help, &["up", "k"], Action::Up, ""),
-    bind(Layer::Help, &["?", "esc", "q"], Action::Back, "close"),
+    bind(Layer::Help, &["enter"], Action::Open, "do it"),
+    bind(Layer::Help, &["down"], Action::Down, "scroll"),
+    bind(Layer::Help, &["up"], Action::Up, ""),
+    bind(Layer::Help, &["pgdn"], Action::PageDown, ""),
+    bind(Layer::Help, &["pgup"], Action::PageUp, ""),
+    bind(Layer::Help, &["?", "esc"], Action::Back, "close"),
     //
     bind(Layer::Confirm, &["y", "enter"], Action::Quit, "quit"),
     bind(Layer::Confirm, &["n", "esc", "q"], Action::Back, "stay"),
+    //
+    bind(Layer::Palette, &["enter"], Action::Open, "do it"),
+    bind(Layer::Palette, &["down", "ctrl-n"], Action::Down, "next"),
+    bind(Layer::Palette, &["up", "ctrl-p"], Action::Up, ""),
+    bind(Layer::Palette, &["pgdn"], Action::PageDown, ""),
+    bind(Layer::Palette, &["pgup"], Action::PageUp, ""),
+    bind(Layer::Palette, &["esc"], Action::Back, "close"),
+    //
+    bind(Layer::Choice, &["enter"], Action::Open, "take it"),
+    bind(Layer::Choice, &["esc", "q"], Action::Back, "go back"),
     //
     bind(Layer::Edit, &["enter"], Action::Open, "done"),
     bind(Layer::Edit, &["esc"], Action::Back, "clear"),

@@ -3,7 +3,7 @@ use std::collections::HashSet;
 use super::*;
 use crate::{
     harness::Harness,
-    state::{Overlay, Screen},
+    state::{Screen, overlay::Overlay},
 };
 
 /// Every chain of layers that is ever in force.
@@ -22,10 +22,13 @@ fn chains() -> Vec<&'static [Layer]> {
             screen.press("esc");
         }
     }
-    for overlay in [Overlay::Help { scroll: 0 }, Overlay::ConfirmQuit] {
-        screen.state.overlay = Some(overlay);
+    for key in [":", "f1", "T"] {
+        screen.press(key);
         chains.push(screen.state.layers());
+        screen.press("esc");
     }
+    screen.state.open(Overlay::ConfirmQuit);
+    chains.push(screen.state.layers());
     chains
 }
 

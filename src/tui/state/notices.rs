@@ -1,4 +1,4 @@
-//! Notices: short words that come by themselves and go again.
+//! Notices: short words that come by themselves and go again, and are kept to be read later.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -8,6 +8,9 @@ use crate::local::Level;
 
 /// Notices shown at once; the oldest gives way.
 const NOTICES_MAX: usize = 3;
+
+/// Notices kept to be read later; the oldest gives way.
+const PAST_MAX: usize = 200;
 
 /// How long good news is shown.
 const SHOWN_FOR: Duration = Duration::from_secs(5);
@@ -24,14 +27,17 @@ pub struct Notice {
     pub text: String,
     /// More of it: why, and what to do. May be empty.
     pub detail: String,
+    /// When it was told.
+    pub at: Timestamp,
     /// How long it is shown.
     pub until: Timestamp,
 }
 
-/// The notices shown now, oldest first.
+/// The notices shown now, and those there were.
 #[derive(Debug, Clone, Default)]
 pub struct Notices {
     list: VecDeque<Notice>,
+    past: VecDeque<Notice>,
 }
 
 impl Notices {
@@ -39,7 +45,12 @@ impl Notices {
     pub fn add(&mut self, level: Level, text: String, detail: String, now: Timestamp) {
         let shown_for = if level >= Level::Warn { BAD_SHOWN_FOR } else { SHOWN_FOR };
         self.list.retain(|notice| notice.text != text);
-        self.list.push_back(Notice { level, text, detail, until: now + shown_for });
+        let notice = Notice { level, text, detail, at: now, until: now + shown_for };
+        if self.past.len() >= PAST_MAX {
+            self.past.pop_back();
+        }
+        self.past.push_front(notice.clone());
+        self.list.push_back(notice);
         while self.list.len() > NOTICES_MAX {
             self.list.pop_front();
         }
@@ -58,7 +69,12 @@ impl Notices {
         was
     }
 
-    /// The notices, oldest first.
+    /// Every notice that is kept, newest first.
+    pub fn past(&self) -> impl ExactSizeIterator<Item = &Notice> {
+        self.past.iter()
+    }
+
+    /// The notices shown now, oldest first.
     pub fn iter(&self) -> impl Iterator<Item = &Notice> {
         self.list.iter()
     }

@@ -6,15 +6,15 @@ use crate::{
     keymap::Layer,
     local::Level,
     state::{
-        Overlay, Screen, State,
+        Screen, State,
         cluster::{self, Known},
         execute::Pane,
         loadable::Failure,
+        overlay::Overlay,
         runs::RunId,
         stack,
     },
-    theme,
-    update::{INTERRUPT_WITHIN, load_nodes},
+    update::{INTERRUPT_WITHIN, load_nodes, overlay},
 };
 
 /// Runs awaited at once. A person cannot follow more, and a held key starts no flood.
@@ -30,7 +30,10 @@ pub(super) fn perform(state: &mut State, action: Action) -> Vec<Effect> {
     }
     match action {
         Action::Show(screen) => show(state, screen),
-        Action::Help => toggle_help(state),
+        Action::Help | Action::Palette | Action::Themes | Action::Notices => {
+            overlay::toggle(state, action);
+            Vec::new()
+        }
         Action::Back => {
             back(state);
             state.data.relist(state.now)
@@ -45,10 +48,6 @@ pub(super) fn perform(state: &mut State, action: Action) -> Vec<Effect> {
         Action::Refresh => refresh(state),
         Action::OpenForm => open_form(state),
         Action::Copy => copy(state),
-        Action::NextTheme => {
-            state.theme = Some(next_theme(state.theme));
-            Vec::new()
-        }
         Action::ToggleMouse => {
             state.has_mouse = !state.has_mouse;
             vec![Effect::CaptureMouse(state.has_mouse)]
@@ -70,7 +69,7 @@ pub(super) fn show(state: &mut State, screen: Screen) -> Vec<Effect> {
     };
     let is_other = state.screen != screen;
     state.screen = screen;
-    state.overlay = None;
+    while state.close() {}
     if is_other {
         state.is_zoomed = false;
     }
@@ -85,14 +84,8 @@ pub(super) fn show(state: &mut State, screen: Screen) -> Vec<Effect> {
 
 /// Gives an action to what is in view: the overlay, the filter that is edited, or the screen.
 fn in_view(state: &mut State, action: Action) -> Vec<Effect> {
-    if let Some(Overlay::Help { scroll }) = state.overlay {
-        let scroll = match action {
-            Action::Down => scroll + 1,
-            Action::Up => scroll.saturating_sub(1),
-            _ => scroll,
-        };
-        state.overlay = Some(Overlay::Help { scroll });
-        return Vec::new();
+    if let Some(effects) = overlay::act(state, action) {
+        return effects;
     }
     if action == Action::Open
         && let Some(field) = state.field()
@@ -120,7 +113,7 @@ fn in_view(state: &mut State, action: Action) -> Vec<Effect> {
 
 /// Goes back one step; whether there was one.
 fn back(state: &mut State) -> bool {
-    if state.overlay.take().is_some() {
+    if state.close() {
         return true;
     }
     // What is typed into is left first; a notice in the corner is not what the key was meant for.
@@ -142,12 +135,12 @@ fn back(state: &mut State) -> bool {
 }
 
 fn quit(state: &mut State) -> Vec<Effect> {
-    if state.overlay == Some(Overlay::ConfirmQuit) {
+    if matches!(state.overlays.last(), Some(Overlay::ConfirmQuit)) {
         return vec![Effect::Quit];
     }
     // A notice or a filter is no reason to stay; an overlay is closed by keys of its own.
     if state.runs.n_waiting() > 0 {
-        state.overlay = Some(Overlay::ConfirmQuit);
+        state.open(Overlay::ConfirmQuit);
         return Vec::new();
     }
     vec![Effect::Quit]
@@ -166,14 +159,6 @@ fn interrupt(state: &mut State) -> Vec<Effect> {
         effects.push(Effect::Cancel(id));
     }
     effects
-}
-
-fn toggle_help(state: &mut State) -> Vec<Effect> {
-    state.overlay = match state.overlay {
-        Some(Overlay::Help { .. }) => None,
-        _ => Some(Overlay::Help { scroll: 0 }),
-    };
-    Vec::new()
 }
 
 fn refresh(state: &mut State) -> Vec<Effect> {
@@ -296,11 +281,4 @@ fn copy_curl(state: &mut State) -> Vec<Effect> {
         crate::state::execute::words::quoted(&body)
     );
     send_copy(state, Some(text))
-}
-
-fn next_theme(theme: Option<theme::Name>) -> theme::Name {
-    let all = theme::Name::ALL;
-    let idx = theme.and_then(|theme| all.iter().position(|other| *other == theme));
-    let next = idx.map_or(0, |idx| (idx + 1) % all.len());
-    all.get(next).copied().unwrap_or(theme::Name::Dark)
 }

@@ -5,7 +5,8 @@ use ratatui::style::{Color, Modifier};
 
 use super::*;
 use crate::{
-    event::Event,
+    action::Action,
+    event::{Event, Target},
     harness::Harness,
     local::{Level, LocalEvent, LocalLog},
     state::loadable::Failure,
@@ -85,6 +86,37 @@ fn the_help() {
 }
 
 #[test]
+fn overlays() {
+    for (width, height) in [(160, 45), (80, 24), (60, 16)] {
+        let mut screen = Harness::ready(width, height);
+        screen.state.notices.clear();
+        screen.press(":");
+        screen.type_text("res");
+        check(&format!("palette-{width}x{height}"), &screen);
+        screen.press("esc T down");
+        check(&format!("themes-{width}x{height}"), &screen);
+        screen.press("esc !");
+        check(&format!("notices-{width}x{height}"), &screen);
+        screen.press("esc ?");
+        screen.type_text("pane");
+        check(&format!("help-filtered-{width}x{height}"), &screen);
+    }
+}
+
+#[test]
+fn a_click_beside_an_overlay_closes_it_and_one_on_a_row_takes_it() {
+    let mut screen = Harness::ready(160, 45);
+    screen.press(":");
+    let theme = Theme::new(theme::Name::Dark, theme::depth::Depth::TrueColor);
+    let area = Rect::new(0, 0, 160, 45);
+    let hits = draw(area, &mut Buffer::empty(area), &screen.state, &theme);
+    assert_eq!(hits.at(2, 40), Some(Target::Action(Action::Back)));
+    assert_eq!(hits.at(60, 9), Some(Target::Row { pane: 0, row: 1 }));
+    screen.take(Event::Click(Target::Row { pane: 0, row: 1 }));
+    assert_eq!((screen.state.screen, screen.state.overlays.len()), (Screen::Execute, 0));
+}
+
+#[test]
 fn failures_keep_the_screen() {
     let mut screen = Harness::ready(160, 45);
     screen.state.notices.clear();
@@ -143,7 +175,11 @@ proptest! {
         width in 1_u16..200,
         height in 1_u16..70,
         keys in prop::sample::subsequence(
-            vec!["1", "2", "3", "4", "5", "esc", "z", "tab", "d", "o", "?", "w", "G", "/", "f1"], 0..6,
+            vec![
+                "1", "2", "3", "4", "5", "esc", "z", "tab", "d", "o", "?", "w", "G", "/", "f1",
+                ":", "T", "!", "down", "enter",
+            ],
+            0..6,
         ),
         text in "[a-z日本語🦀\u{301}\t\u{7f}]{0,40}",
     ) {

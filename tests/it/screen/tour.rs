@@ -164,7 +164,7 @@ fn sizes(session: &Session) {
 fn help(session: &Session) {
     session.press("?");
     let shown = session.wait_text("Keys — Inference", SHOWN_WITHIN);
-    assert!(shown.contains("next topic") && shown.contains("next theme"), "{shown}");
+    assert!(shown.contains("next topic") && shown.contains("command palette"), "{shown}");
     session.press("esc");
     wait_gone(session, "Keys — Inference");
 }

@@ -7,14 +7,13 @@ use ratatui::{
     text::{Line, Span},
 };
 
-use super::{Frame, centered};
+use super::raise;
 use crate::{
     action::Action,
     keymap::{self, Layer},
-    widget::{
-        format, paint,
-        pane::{self, Focus},
-    },
+    state::overlay::help::Help,
+    view::{Frame, centered, execute, hits::Hits, split_rows},
+    widget::{format, paint, pane::Pane},
 };
 
 /// The widest the help is.
@@ -29,29 +28,35 @@ const TWO_COLUMNS_WIDTH: u16 = 76;
 /// How far from the middle a gap may be to be where the columns part.
 const GAP_ROWS_MAX: usize = 6;
 
-/// Draws the help over `area`, from its row `scroll` on.
-pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, scroll: usize) {
+/// Draws the help over `area`, as far as its filter lets bindings through.
+pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, help: &Help, hits: &mut Hits) {
     let Frame { state, theme, .. } = frame;
-    let lines = lines(frame);
+    let all = lines(frame, &Help::default());
+    let rows_of = |lines: &[Line<'_>]| {
+        let (left, right) = columns(lines, area.width);
+        left.len().max(right.len())
+    };
+    // As high as all keys need, whatever the filter leaves of them, so that the box stays put.
+    let height = u16::try_from(rows_of(&all) + 4).unwrap_or(u16::MAX).min(area.height);
+    let width = WIDTH_MAX.min(area.width.saturating_sub(4));
+    let place = centered(area, width, height);
+    let of = Pane::new(format!("Keys — {}", state.screen.name()))
+        .info("type to filter · ⏎ does the first · esc closes");
+    let inside = raise(place, buf, frame, of, hits);
+    let [top, inside] = split_rows(inside, 2);
+    execute::draw_search(top, buf, theme, &help.filter, "");
+    let lines = lines(frame, help);
     let (left, right) = columns(&lines, area.width);
     let n_rows = left.len().max(right.len());
-    let height = u16::try_from(n_rows + 2).unwrap_or(u16::MAX);
-    let width = WIDTH_MAX.min(area.width.saturating_sub(4));
-    let place = centered(area, width, height.min(area.height));
-    theme.clear(place, buf);
-    buf.set_style(place, theme.bar);
-    let inside = pane::padded(
-        pane::Pane::new(format!("Keys — {}", state.screen.name()))
-            .info("esc closes")
-            .focus(Focus::Here)
-            .draw(place, buf, theme),
-    );
     let shown = usize::from(inside.height);
-    let first = scroll.min(n_rows.saturating_sub(shown));
+    let first = help.scroll.min(n_rows.saturating_sub(shown));
     for (x, column) in [(0, left), (inside.width / 2, right)] {
         for (y, line) in (0..inside.height).zip(column.iter().skip(first)) {
             paint::line(buf, inside, (x, y), line);
         }
+    }
+    if lines.is_empty() {
+        paint::text(buf, inside, (2, 0), "no key does anything of that name", theme.muted);
     }
 }
 
@@ -70,7 +75,7 @@ fn columns<'a, 'b>(lines: &'a [Line<'b>], width: u16) -> (&'a [Line<'b>], &'a [L
     (left, right.get(usize::from(gap.is_some())..).unwrap_or_default())
 }
 
-fn lines(frame: Frame<'_>) -> Vec<Line<'static>> {
+fn lines(frame: Frame<'_>, help: &Help) -> Vec<Line<'static>> {
     let Frame { state, theme, .. } = frame;
     let layers = state.layers_beneath();
     let bindings = keymap::in_force(layers);
@@ -80,7 +85,7 @@ fn lines(frame: Frame<'_>) -> Vec<Line<'static>> {
     let mut listed: Vec<Action> = Vec::new();
     for binding in &bindings {
         let action = binding.action;
-        if listed.contains(&action) {
+        if listed.contains(&action) || !help.shows(binding) {
             continue;
         }
         listed.push(action);
@@ -101,30 +106,9 @@ fn lines(frame: Frame<'_>) -> Vec<Line<'static>> {
             Span::styled(action.title(), theme.text),
         ]));
     }
-    if !layers.contains(&Layer::Global) {
+    if !layers.contains(&Layer::Global) && help.filter.value().is_empty() {
         lines.push(Line::default());
         lines.push(Line::styled("Everything else you type is text.", theme.muted));
     }
     lines
-}
-
-/// Asks whether to quit although a run is awaited.
-pub(super) fn draw_confirm(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
-    let theme = frame.theme;
-    let place = centered(area, 48, 5);
-    theme.clear(place, buf);
-    buf.set_style(place, theme.bar);
-    let inside = pane::padded(pane::Pane::new("Quit?").focus(Focus::Here).draw(place, buf, theme));
-    let runs = match frame.state.runs.n_waiting() {
-        1 => "1 run is awaited.".to_owned(),
-        n => format!("{n} runs are awaited."),
-    };
-    paint::text(buf, inside, (0, 0), &runs, theme.text);
-    let keys = Line::from(vec![
-        Span::styled("y", theme.key),
-        Span::styled(" quit all the same   ", theme.muted),
-        Span::styled("n", theme.key),
-        Span::styled(" stay", theme.muted),
-    ]);
-    paint::line(buf, inside, (0, 2), &keys);
 }

@@ -1,0 +1,64 @@
+//! What lies over the screen: one thing above the other, of which the topmost has the keys.
+//!
+//! Each overlay has its state in `overlay/x.rs`, its drawing in `view/overlay/x.rs`, and its layer
+//! of keys in `keymap/table.rs`. [`State::open`](super::State::open) lays one on top, and
+//! [`State::close`](super::State::close) takes the topmost away.
+
+pub mod help;
+pub mod notices;
+pub mod palette;
+pub mod themes;
+
+use self::{help::Help, notices::Notices, palette::Palette, themes::Themes};
+use crate::{action::Action, keymap::Layer, state::field::Field};
+
+/// Something laid over the screen.
+#[derive(Debug, Clone)]
+pub enum Overlay {
+    /// The keys.
+    Help(Help),
+    /// Whether to quit although a run is awaited.
+    ConfirmQuit,
+    /// Everything that can be done and opened, to be found by a few letters.
+    Palette(Box<Palette>),
+    /// The themes, each shown as soon as it is pointed at.
+    Themes(Themes),
+    /// The notices there were.
+    Notices(Notices),
+}
+
+impl Overlay {
+    /// The layers of keys in force while it is on top.
+    #[must_use]
+    pub const fn layers(&self) -> &'static [Layer] {
+        match self {
+            Self::Help(_) => &[Layer::Help, Layer::Always],
+            Self::ConfirmQuit => &[Layer::Confirm, Layer::Always],
+            Self::Palette(_) => &[Layer::Palette, Layer::Always],
+            Self::Themes(_) | Self::Notices(_) => &[Layer::Choice, Layer::List, Layer::Always],
+        }
+    }
+
+    /// The text that letters go to.
+    pub const fn field(&mut self) -> Option<&mut Field> {
+        match self {
+            Self::Help(help) => Some(&mut help.filter),
+            Self::Palette(palette) => Some(&mut palette.input),
+            Self::ConfirmQuit | Self::Themes(_) | Self::Notices(_) => None,
+        }
+    }
+
+    /// Whether what is beneath is to step back.
+    #[must_use]
+    pub const fn is_fading(&self) -> bool {
+        // A theme is chosen by what it does to the rest of the screen.
+        !matches!(self, Self::Themes(_))
+    }
+}
+
+/// The row that `action` moves to from `row` of a list that stands in an overlay.
+pub(crate) fn moved(action: Action, row: usize, n_rows: usize) -> usize {
+    /// Rows in a page of an overlay, about as many as are shown.
+    const PAGE: usize = 10;
+    super::cluster::moved(action, row, n_rows, PAGE).unwrap_or(row)
+}

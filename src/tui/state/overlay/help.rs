@@ -1,0 +1,37 @@
+//! The help: which of the keys are shown.
+
+use crate::{action::Action, keymap::Binding, state::field::Field};
+
+/// The help, as it is looked at.
+#[derive(Debug, Clone, Default)]
+pub struct Help {
+    /// What keys and titles shown hold.
+    pub filter: Field,
+    /// The first row shown.
+    pub scroll: usize,
+}
+
+impl Help {
+    /// Takes an action.
+    pub const fn act(&mut self, action: Action) {
+        /// Rows of a page: fewer than are ever shown.
+        const PAGE: usize = 10;
+        self.scroll = match action {
+            Action::Down => self.scroll + 1,
+            Action::Up => self.scroll.saturating_sub(1),
+            Action::PageDown => self.scroll + PAGE,
+            Action::PageUp => self.scroll.saturating_sub(PAGE),
+            _ => self.scroll,
+        };
+    }
+
+    /// Whether `binding` passes the filter.
+    #[must_use]
+    pub fn shows(&self, binding: &Binding) -> bool {
+        let wanted = self.filter.value().trim();
+        let title = binding.action.title().to_lowercase();
+        wanted.is_empty()
+            || title.contains(&wanted.to_lowercase())
+            || binding.keys_text().split("  ").any(|keys| keys == wanted)
+    }
+}

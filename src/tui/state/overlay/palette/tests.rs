@@ -1,0 +1,82 @@
+use super::*;
+use crate::{event::Event, harness::Harness};
+
+#[track_caller]
+fn check(typed: &str, want: &str) {
+    let mut screen = Harness::ready(160, 45);
+    screen.run_split();
+    screen.press("esc ctrl-p");
+    screen.take(Event::Paste(typed.to_owned()));
+    let Some(overlay::Overlay::Palette(palette)) = screen.state.overlays.last() else {
+        panic!("no palette")
+    };
+    let found = palette.pointed().map_or_else(String::new, |entry| {
+        format!("{} {} {}", entry.group, entry.text, entry.keys).trim_end().to_owned()
+    });
+    assert_eq!(found, want, "for `{typed}`");
+}
+
+#[test]
+fn a_few_letters_find_commands_screens_nodes_and_runs() {
+    check("resol coa", "Data Coarser resolution ,");
+    check("logs", "View Logs 5");
+    check("h-contrast", "Theme high-contrast T");
+    check("!worker-2", &format!("node {}", crate::harness::PEERS[2]));
+    check("#hello 2 result", "run 1 hello.wasm");
+    check("zzzz", "");
+}
+
+#[test]
+fn a_sign_leaves_one_kind_only() {
+    let entries = entries::entries(&Harness::ready(160, 45).state);
+    let mut palette = Palette::new(entries);
+    for kind in Kind::ALL {
+        palette.input.set(&kind.sign().to_string());
+        palette.find();
+        let n_of_kind = palette.entries.iter().filter(|entry| entry.kind == kind).count();
+        assert_eq!(palette.matches.len(), n_of_kind, "{kind:?}");
+    }
+}
+
+#[test]
+fn every_action_of_the_table_is_found_but_for_steps() {
+    let state = Harness::ready(160, 45).state;
+    let entries = entries::entries(&state);
+    for binding in crate::keymap::TABLE {
+        let is_found = entries
+            .iter()
+            .any(|entry| matches!(entry.goal, Goal::Act(_, action) if action == binding.action));
+        let is_left_out = binding.action == Action::Palette
+            || (binding.action.is_step() && !matches!(binding.action, Action::Show(_)));
+        assert_ne!(is_found, is_left_out, "{:?}", binding.action);
+    }
+}
+
+#[test]
+fn what_is_found_is_done() {
+    let mut screen = Harness::ready(160, 45);
+    screen.press(":");
+    screen.type_text("logs");
+    screen.press("enter");
+    assert_eq!(screen.state.screen, Screen::Logs);
+    assert!(screen.state.overlays.is_empty());
+    screen.press(":");
+    screen.type_text("!worker-3");
+    screen.press("enter");
+    assert_eq!(screen.state.screen, Screen::Cluster);
+    assert_eq!(screen.state.cluster.node.as_deref(), Some(crate::harness::PEERS[3]));
+}
+
+#[test]
+fn a_theme_is_shown_while_it_is_pointed_at_and_kept_when_taken() {
+    let mut screen = Harness::ready(160, 45);
+    assert_eq!(screen.state.theme_name(), Name::Dark);
+    screen.take(Event::Background([250, 250, 250]));
+    assert_eq!(screen.state.theme_name(), Name::Light);
+    screen.press("T down");
+    assert_eq!(screen.state.theme_name(), Name::Dark);
+    screen.press("esc");
+    assert_eq!((screen.state.theme, screen.state.theme_name()), (None, Name::Light));
+    screen.press("T down down down enter");
+    assert_eq!(screen.state.theme, Some(Name::Cvd));
+}

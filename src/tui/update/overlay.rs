@@ -1,0 +1,194 @@
+//! What becomes of overlays: opened, moved in, and left by doing what was pointed at.
+
+use model::timestamp::Timestamp;
+
+use super::perform::{perform, show};
+use crate::{
+    action::Action,
+    event::{Effect, Target},
+    keymap,
+    state::{
+        Screen, State, cluster, data,
+        execute::Pane,
+        inference,
+        overlay::{
+            Overlay,
+            help::Help,
+            notices::Notices,
+            palette::{Goal, Palette, entries},
+            themes::Themes,
+        },
+    },
+};
+
+/// Opens the overlay that `action` is for, or closes it where it is on top.
+pub(super) fn toggle(state: &mut State, action: Action) {
+    let is_open = matches!(
+        (action, state.overlays.last()),
+        (Action::Help, Some(Overlay::Help(_)))
+            | (Action::Palette, Some(Overlay::Palette(_)))
+            | (Action::Themes, Some(Overlay::Themes(_)))
+            | (Action::Notices, Some(Overlay::Notices(_)))
+    );
+    if is_open {
+        state.close();
+        return;
+    }
+    let overlay = match action {
+        Action::Help => {
+            let mut help = Help::default();
+            help.filter.edit();
+            Overlay::Help(help)
+        }
+        Action::Palette => {
+            let mut palette = Palette::new(entries::entries(state));
+            palette.input.edit();
+            Overlay::Palette(Box::new(palette))
+        }
+        Action::Themes => Overlay::Themes(Themes::new(state.theme)),
+        Action::Notices => {
+            // They are read now: the corner is free again.
+            state.notices.clear();
+            Overlay::Notices(Notices::default())
+        }
+        _ => return,
+    };
+    state.open(overlay);
+}
+
+/// Gives an action to the topmost overlay; none if there is no overlay.
+pub(super) fn act(state: &mut State, action: Action) -> Option<Vec<Effect>> {
+    if action == Action::Open {
+        return take(state);
+    }
+    let n_notices = state.notices.past().len();
+    match state.overlays.last_mut()? {
+        Overlay::Help(help) => help.act(action),
+        Overlay::Palette(palette) => palette.act(action),
+        Overlay::Themes(themes) => state.theme = themes.act(action),
+        Overlay::Notices(notices) => notices.act(action, n_notices),
+        Overlay::ConfirmQuit => {}
+    }
+    Some(Vec::new())
+}
+
+/// Its text changed.
+pub(super) fn edited(state: &mut State) -> bool {
+    match state.overlays.last_mut() {
+        Some(Overlay::Palette(palette)) => palette.find(),
+        Some(Overlay::Help(help)) => help.scroll = 0,
+        Some(_) => {}
+        None => return false,
+    }
+    true
+}
+
+/// Something of the topmost overlay was pointed at; none if there is no overlay.
+pub(super) fn click(state: &mut State, target: Target) -> Option<Vec<Effect>> {
+    let overlay = state.overlays.last_mut()?;
+    let Target::Row { row, .. } = target else { return Some(Vec::new()) };
+    match overlay {
+        Overlay::Palette(palette) => palette.row = row,
+        Overlay::Themes(themes) => {
+            themes.row = row;
+            state.theme = themes.pointed();
+            return Some(Vec::new());
+        }
+        Overlay::Notices(notices) => {
+            notices.row = row;
+            return Some(Vec::new());
+        }
+        Overlay::Help(_) | Overlay::ConfirmQuit => return Some(Vec::new()),
+    }
+    take(state)
+}
+
+/// Does what is pointed at, and closes the overlay.
+fn take(state: &mut State) -> Option<Vec<Effect>> {
+    match state.overlays.last()? {
+        Overlay::Help(help) if help.filter.value().is_empty() => Some(Vec::new()),
+        Overlay::Help(help) => {
+            let bindings = keymap::in_force(state.layers_beneath());
+            let first = bindings.into_iter().find(|binding| help.shows(binding))?.action;
+            state.close();
+            Some(perform(state, first))
+        }
+        Overlay::Palette(palette) => {
+            let Some(goal) = palette.pointed().map(|entry| entry.goal.clone()) else {
+                return Some(Vec::new());
+            };
+            while state.close() {}
+            Some(reach(state, goal))
+        }
+        Overlay::Themes(themes) => {
+            let chosen = themes.pointed();
+            state.close();
+            state.theme = chosen;
+            Some(Vec::new())
+        }
+        Overlay::Notices(_) => {
+            state.close();
+            Some(Vec::new())
+        }
+        Overlay::ConfirmQuit => Some(Vec::new()),
+    }
+}
+
+/// Does what an entry of the palette is for.
+fn reach(state: &mut State, goal: Goal) -> Vec<Effect> {
+    let now = state.now;
+    match goal {
+        Goal::Act(screen, action) => {
+            let mut effects = screen.map_or_else(Vec::new, |screen| show(state, screen));
+            if screen == Some(Screen::Execute) && !binds_here(state, action) {
+                state.execute.focus = Pane::Form;
+            }
+            effects.extend(perform(state, action));
+            effects
+        }
+        Goal::Theme(theme) => {
+            state.theme = theme;
+            Vec::new()
+        }
+        Goal::Dataset(dataset) => {
+            let mut effects = show(state, Screen::Data);
+            let row = state.data.list().iter().position(|listed| listed.id == dataset);
+            effects.extend(row.map_or_else(Vec::new, |row| {
+                let pane = data::Pane::List.number();
+                state.data.click(Target::Row { pane, row }, now)
+            }));
+            effects
+        }
+        Goal::Topic(topic) => {
+            let mut effects = show(state, Screen::Inference);
+            effects.extend(show_topic(state, topic.get(), now));
+            effects
+        }
+        Goal::Node(peer_id) => {
+            let effects = show(state, Screen::Cluster);
+            state.cluster.filter.leave();
+            state.cluster.node = Some(peer_id);
+            state.cluster.focus = cluster::Pane::Nodes;
+            effects
+        }
+        Goal::Run(id) => {
+            let effects = show(state, Screen::Cluster);
+            state.cluster.run = Some(id);
+            state.cluster.focus = cluster::Pane::Groups;
+            effects
+        }
+    }
+}
+
+fn binds_here(state: &State, action: Action) -> bool {
+    keymap::in_force(state.layers_beneath()).iter().any(|binding| binding.action == action)
+}
+
+fn show_topic(state: &mut State, topic: u64, now: Timestamp) -> Vec<Effect> {
+    let topics = state.inference.topics.value().map_or(&[][..], |list| &list.topics);
+    let Some(row) = topics.iter().position(|listed| listed.topic_id == topic) else {
+        return Vec::new();
+    };
+    let pane = inference::Pane::Topics.number();
+    state.inference.click(Target::Row { pane, row }, now)
+}

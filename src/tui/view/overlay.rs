@@ -1,0 +1,81 @@
+//! Draws what lies over the screen: the topmost overlay alone, with the rest stepped back.
+
+mod help;
+mod notices;
+mod palette;
+mod themes;
+
+use ratatui::{
+    buffer::Buffer,
+    layout::Rect,
+    text::{Line, Span},
+};
+
+use super::{Frame, centered, hits::Hits};
+use crate::{
+    action::Action,
+    event::Target,
+    state::overlay::Overlay,
+    widget::{
+        paint,
+        pane::{self, Focus, Pane},
+    },
+};
+
+/// Draws the topmost overlay over `area`, if there is one. What is beneath cannot be pointed at; a
+/// click beside the overlay closes it.
+pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
+    let Some(overlay) = frame.state.overlays.last() else { return };
+    hits.clear();
+    hits.add(area, Target::Action(Action::Back));
+    if overlay.is_fading() {
+        frame.theme.fade(area, buf);
+    }
+    match overlay {
+        Overlay::Help(help) => help::draw(area, buf, frame, help, hits),
+        Overlay::ConfirmQuit => draw_confirm(area, buf, frame, hits),
+        Overlay::Palette(palette) => palette::draw(area, buf, frame, palette, hits),
+        Overlay::Themes(themes) => themes::draw(area, buf, frame, *themes, hits),
+        Overlay::Notices(notices) => notices::draw(area, buf, frame, *notices, hits),
+    }
+}
+
+/// Draws a raised box at `place`, and returns what is inside of it.
+fn raise(place: Rect, buf: &mut Buffer, frame: Frame<'_>, of: Pane<'_>, hits: &mut Hits) -> Rect {
+    frame.theme.clear(place, buf);
+    buf.set_style(place, frame.theme.bar);
+    hits.add(place, Target::Pane(0));
+    pane::padded(of.focus(Focus::Here).draw(place, buf, frame.theme))
+}
+
+/// Rows of a list of `n_rows` that are shown in `height` rows when row `row` is to be among them.
+fn window(row: usize, n_rows: usize, height: u16) -> std::ops::Range<usize> {
+    let height = usize::from(height);
+    let first = row.saturating_sub(height.saturating_sub(1)).min(n_rows.saturating_sub(height));
+    first..n_rows.min(first + height)
+}
+
+/// Marks row `y` of a list as the one pointed at.
+fn mark(inside: Rect, buf: &mut Buffer, y: u16, frame: Frame<'_>) {
+    paint::row_style(buf, inside, y, frame.theme.sel);
+    paint::put(buf, inside, (0, y), '▌', frame.theme.focus);
+}
+
+/// Asks whether to quit although a run is awaited.
+fn draw_confirm(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
+    let theme = frame.theme;
+    let place = centered(area, 48, 5);
+    let inside = raise(place, buf, frame, Pane::new("Quit?"), hits);
+    let runs = match frame.state.runs.n_waiting() {
+        1 => "1 run is awaited.".to_owned(),
+        n => format!("{n} runs are awaited."),
+    };
+    paint::text(buf, inside, (0, 0), &runs, theme.text);
+    let keys = Line::from(vec![
+        Span::styled("y", theme.key),
+        Span::styled(" quit all the same   ", theme.muted),
+        Span::styled("n", theme.key),
+        Span::styled(" stay", theme.muted),
+    ]);
+    paint::line(buf, inside, (0, 2), &keys);
+}
