@@ -160,14 +160,6 @@ pub struct TopicBody {
     pub initial_regret: String,
     /// Blocks in which workers may submit.
     pub worker_submission_window: String,
-    /// `TOPIC_TYPE_REGRESSION` or `TOPIC_TYPE_CLASSIFICATION`.
-    pub topic_type: String,
-    /// `TOPIC_OUTPUT_ARITY_SINGLE` or `TOPIC_OUTPUT_ARITY_MULTI`.
-    pub output_arity: String,
-    /// Whether the labels' values must sum to 1.
-    pub require_unity: bool,
-    /// The labels taken; empty where any is.
-    pub label_whitelist: Vec<String>,
     /// The share of the newest score in its moving average.
     #[serde(default)]
     pub merit_sortition_alpha: String,
@@ -180,17 +172,29 @@ pub struct TopicBody {
     /// The quantile of scores below which reputers would rest.
     #[serde(default)]
     pub active_reputer_quantile: String,
+    /// What it is about labels; none up to v9.
+    #[serde(flatten)]
+    pub labeling: Option<TopicLabeling>,
+}
+
+/// What a topic says of labels, as of v10.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TopicLabeling {
+    /// `TOPIC_TYPE_REGRESSION` or `TOPIC_TYPE_CLASSIFICATION`.
+    pub topic_type: String,
+    /// `TOPIC_OUTPUT_ARITY_SINGLE` or `TOPIC_OUTPUT_ARITY_MULTI`.
+    pub output_arity: String,
+    /// Whether the labels' values must sum to 1.
+    pub require_unity: bool,
+    /// The labels taken; empty where any is.
+    pub label_whitelist: Vec<String>,
     /// How far a sum may be from 1.
-    #[serde(default)]
     pub unity_tolerance: String,
     /// The most labels of one payload.
-    #[serde(default)]
     pub max_labels_per_submission: String,
     /// What a label that was not submitted is.
-    #[serde(default)]
     pub label_default_value: String,
     /// Whether labels differ by case.
-    #[serde(default)]
     pub label_case_sensitive: bool,
 }
 

@@ -144,4 +144,10 @@ pub const ROW_COUNT_HEADER: &str = "x-row-count";
 
 /// The versions of the emissions API that are served, the newest first: that of the test network,
 /// and that of the main network.
-pub const EMISSIONS_VERSIONS: [&str; 2] = ["v10", "v9"];
+pub const EMISSIONS_VERSIONS: [&str; 2] = [EMISSIONS_NEW, EMISSIONS_OLD];
+
+/// The version with a value for each label.
+pub const EMISSIONS_NEW: &str = "v10";
+
+/// The version with one number for each quantity.
+pub const EMISSIONS_OLD: &str = "v9";

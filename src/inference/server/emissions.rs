@@ -12,7 +12,7 @@ use std::{str::FromStr, sync::Arc};
 use axum::{Router, http::Uri, routing::get};
 use model::topic::{Address, BlockHeight};
 use web::extract::pairs;
-use wire::paths::emissions as paths;
+use wire::paths::{EMISSIONS_NEW, EMISSIONS_OLD, emissions as paths};
 
 pub(super) use self::{
     bundles::{Bodies, latest},
@@ -50,6 +50,7 @@ fn of_losses() -> Router<Service> {
         .route(of::FORECASTER_REGRET, get(losses::forecaster_regret))
         .route(of::ONE_IN_FORECASTER_REGRET, get(losses::one_in_forecaster_regret))
         .route(of::NAIVE_REGRET, get(losses::naive_regret))
+        .route(of::NATIVE_REGRET, get(losses::naive_regret))
         .route(of::ONE_OUT_INFERER_INFERER_REGRET, get(losses::one_out_inferer_inferer_regret))
         .route(
             of::ONE_OUT_INFERER_FORECASTER_REGRET,
@@ -112,6 +113,14 @@ fn topic(inference: &Inference, version: &str, text: &str) -> Result<Arc<Topic>,
     served(version)?;
     let topic = topic_id(text)?;
     inference.topic(topic).ok_or_else(|| ReadError::UnknownTopic { topic }.into())
+}
+
+/// The refusal of what the old version has no place for.
+fn no_form(topic: &Topic) -> ApiError {
+    let id = topic.id;
+    ApiError::Invalid(format!(
+        "topic {id} has several labels, which {EMISSIONS_OLD} has no form for: use {EMISSIONS_NEW}"
+    ))
 }
 
 /// Reads a part of a path or a query.

@@ -268,6 +268,7 @@ fn schemas() -> Map<String, Value> {
     written.subschema_for::<chain::ForecastsAtBlock>();
     written.subschema_for::<chain::NetworkLoss>();
     written.subschema_for::<chain::ReputerLossBundles>();
+    written.subschema_for::<chain::ReputerLossBundlesV9>();
     written.subschema_for::<chain::RegretResponse>();
     written.subschema_for::<chain::ValueResponse>();
     written.subschema_for::<chain::WeightResponse>();
@@ -299,7 +300,7 @@ fn schemas() -> Map<String, Value> {
 }
 
 /// The schemas of what is no shape of its own.
-fn forms() -> [(String, Value); 6] {
+fn forms() -> [(String, Value); 7] {
     let reference = |name: &str| json!({"$ref": format!("#/components/schemas/{name}")});
     let either = |new: &str, old: &str| {
         json!({
@@ -311,6 +312,7 @@ fn forms() -> [(String, Value); 6] {
     [
         ("Latest".to_owned(), either("LatestNetworkInferences", "LatestNetworkInferencesV9")),
         ("AtBlock".to_owned(), either("NetworkInferencesAtBlock", "ValueBundleAtBlock")),
+        ("Reported".to_owned(), either("ReputerLossBundles", "ReputerLossBundlesV9")),
         ("Text".to_owned(), json!({"type": "string"})),
         ("Document".to_owned(), json!({"type": "object"})),
         (

@@ -4,7 +4,10 @@ use axum::{
     Json,
     extract::{Path, State},
 };
-use wire::inference::{TopicBody, TopicResponse};
+use wire::{
+    inference::{TopicBody, TopicLabeling, TopicResponse},
+    paths::{EMISSIONS_NEW, EMISSIONS_OLD},
+};
 
 use super::error::{ApiError, served, topic_id};
 use crate::{
@@ -20,16 +23,24 @@ pub(super) async fn get(
     served(&version)?;
     let id = topic_id(&topic)?;
     let topic = inference.topic(id).ok_or(ReadError::UnknownTopic { topic: id })?;
-    answer(&inference, &topic).await
+    told(&inference, &topic, &version).await
 }
 
-/// A topic as the chain tells it.
+/// A topic as the chain tells it in the newest version.
 pub(super) async fn answer(
     inference: &Inference,
     topic: &Topic,
 ) -> Result<Json<TopicResponse>, ApiError> {
+    told(inference, topic, EMISSIONS_NEW).await
+}
+
+async fn told(
+    inference: &Inference,
+    topic: &Topic,
+    version: &str,
+) -> Result<Json<TopicResponse>, ApiError> {
     Ok(Json(TopicResponse {
-        topic: body(inference, topic).await?,
+        topic: body(inference, topic, version).await?,
         weight: if topic.is_active { "1" } else { "0" }.to_owned(),
         effective_revenue: "0".to_owned(),
         topic_stake: "0".to_owned(),
@@ -45,15 +56,19 @@ pub(super) const fn type_name(kind: TopicKind) -> &'static str {
 }
 
 /// A topic's settings, with what they have come to.
-pub(super) async fn body(inference: &Inference, topic: &Topic) -> Result<TopicBody, ApiError> {
+pub(super) async fn body(
+    inference: &Inference,
+    topic: &Topic,
+    version: &str,
+) -> Result<TopicBody, ApiError> {
     let last_nonce = inference.progress(topic.id).await?.last_nonce.unwrap_or_default();
     let initial_regret = inference.learned(topic.id).await?.initial_regret;
-    Ok(written(topic, last_nonce, initial_regret))
+    let labeling = (version != EMISSIONS_OLD).then(|| labeling(topic));
+    Ok(TopicBody { labeling, ..written(topic, last_nonce, initial_regret) })
 }
 
 fn written(topic: &Topic, last_nonce: u64, initial_regret: f64) -> TopicBody {
-    let Topic { timing, judging, labeling, active_quantiles, .. } = topic;
-    let arity = if topic.is_single() { "SINGLE" } else { "MULTI" };
+    let Topic { timing, judging, active_quantiles, .. } = topic;
     TopicBody {
         id: topic.id.to_string(),
         creator: topic.creator.as_ref().map(ToString::to_string).unwrap_or_default(),
@@ -69,14 +84,22 @@ fn written(topic: &Topic, last_nonce: u64, initial_regret: f64) -> TopicBody {
         epsilon: decimal(judging.epsilon),
         initial_regret: decimal(initial_regret),
         worker_submission_window: timing.worker_submission_window.to_string(),
-        topic_type: type_name(topic.kind).to_owned(),
-        output_arity: format!("TOPIC_OUTPUT_ARITY_{arity}"),
-        require_unity: topic.unity_tolerance.is_some(),
-        label_whitelist: topic.labels.clone(),
         merit_sortition_alpha: decimal(judging.merit_sortition_alpha),
         active_inferer_quantile: decimal(active_quantiles.inferer),
         active_forecaster_quantile: decimal(active_quantiles.forecaster),
         active_reputer_quantile: decimal(active_quantiles.reputer),
+        labeling: None,
+    }
+}
+
+fn labeling(topic: &Topic) -> TopicLabeling {
+    let labeling = topic.labeling;
+    let arity = if topic.is_single() { "SINGLE" } else { "MULTI" };
+    TopicLabeling {
+        topic_type: type_name(topic.kind).to_owned(),
+        output_arity: format!("TOPIC_OUTPUT_ARITY_{arity}"),
+        require_unity: topic.unity_tolerance.is_some(),
+        label_whitelist: topic.labels.clone(),
         unity_tolerance: decimal(topic.unity_tolerance.unwrap_or_default()),
         max_labels_per_submission: labeling.per_submission_max.to_string(),
         label_default_value: decimal(labeling.default),

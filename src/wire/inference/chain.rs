@@ -7,9 +7,30 @@ use model::{bundle::Bundle, topic::Address};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// One inference as a worker submitted it.
+/// One inference as it was taken.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct InferenceBody {
+    /// The topic.
+    pub topic_id: String,
+    /// The nonce.
+    pub block_height: String,
+    /// Whose.
+    pub inferer: String,
+    /// Its value; up to v9 alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<String>,
+    /// One value for each label of the epoch; as of v10.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub values: Option<Vec<String>>,
+    /// Always empty: nothing of the kind is taken.
+    pub extra_data: Option<String>,
+    /// Always empty: nothing of the kind is taken.
+    pub proof: String,
+}
+
+/// One inference as a worker submitted it, as of v10.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct InputInferenceBody {
     /// The topic.
     pub topic_id: String,
     /// The nonce.
@@ -19,11 +40,20 @@ pub struct InferenceBody {
     /// Its value on a topic with one output; 0 on others.
     pub value: String,
     /// One value for each label.
-    pub values: Vec<String>,
+    pub values: Vec<InputLabeledValueBody>,
     /// Always empty: nothing of the kind is taken.
     pub extra_data: Option<String>,
     /// Always empty: nothing of the kind is taken.
     pub proof: String,
+}
+
+/// A value as a worker submitted it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct InputLabeledValueBody {
+    /// The label.
+    pub label: String,
+    /// A decimal number.
+    pub value: String,
 }
 
 /// Inferences of one nonce.
@@ -53,7 +83,7 @@ pub struct LatestInferences {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LatestInputInference {
     /// The newest one.
-    pub latest_input_inference: InferenceBody,
+    pub latest_input_inference: InputInferenceBody,
 }
 
 /// The same up to v9.
@@ -200,6 +230,31 @@ pub struct NetworkInferencesAtBlock<B> {
 pub struct NetworkLoss {
     /// The losses.
     pub loss_bundle: ValueBundle,
+}
+
+/// What a reputer reported, up to v9.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ReputerValueBundle {
+    /// The losses.
+    pub value_bundle: ValueBundle,
+    /// Always empty: the dataset signs nothing.
+    pub signature: Option<String>,
+    /// Always empty: the dataset has no key.
+    pub pubkey: String,
+}
+
+/// What reputers reported, up to v9.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ReputerValueBundles {
+    /// One for each reputer.
+    pub reputer_value_bundles: Vec<ReputerValueBundle>,
+}
+
+/// The answer to `reputer_loss_bundles/{topic_id}/{block_height}` in v9.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ReputerLossBundlesV9 {
+    /// The losses.
+    pub loss_bundles: ReputerValueBundles,
 }
 
 /// The answer to `reputer_loss_bundles/{topic_id}/{block_height}`.

@@ -46,6 +46,8 @@ pub mod losses {
         "/emissions/{version}/one_in_forecaster_network_regret/{topic_id}/{forecaster}/{inferer}";
     /// An inferer's regret against the naive value; `?topic_id=&inferer=`.
     pub const NAIVE_REGRET: &str = "/emissions/{version}/naive_inferer_network_regret";
+    /// The same as it is spelled up to v9.
+    pub const NATIVE_REGRET: &str = "/emissions/{version}/native_inferer_network_regret";
     /// An inferer's regret without another; `?topic_id=&one_out_inferer=&inferer=`.
     pub const ONE_OUT_INFERER_INFERER_REGRET: &str =
         "/emissions/{version}/one_out_inferer_inferer_network_regret";

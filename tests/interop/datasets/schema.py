@@ -15,16 +15,21 @@ def check(service):
     metrics = requests.get(f"{service.url}/metrics", timeout=15)
     assert metrics.headers["content-type"].startswith("text/plain; version=0.0.4"), metrics.headers
     prometheus(metrics.text)
+    run(service.url, HERE / "schemathesis.toml", f"X-API-Key: {service.owner}", service.folder.name, examples=25)
+
+
+def run(url, config, header, folder, examples):
+    """Tries what the service at `url` says of itself. Whatever is remembered goes into `folder`."""
     command = [
         str(pathlib.Path(sys.executable).parent / "schemathesis"),
         "--config-file",
-        str(HERE / "schemathesis.toml"),
+        str(config),
         "run",
-        f"{service.url}/api/openapi.json",
+        f"{url}/api/openapi.json",
         "--header",
-        f"X-API-Key: {service.owner}",
+        header,
         "--phases=examples,coverage,fuzzing",
-        "--max-examples=25",
+        f"--max-examples={examples}",
         "--seed=20260730",
         "--workers=1",
         "--request-timeout=30",
@@ -32,8 +37,7 @@ def check(service):
         "--warnings=off",
         "--no-color",
     ]
-    # Its folder is where it would write what it remembers.
-    ran = subprocess.run(command, cwd=service.folder.name, capture_output=True, text=True)
+    ran = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     summary = re.findall(r"Test cases:\s+(.*)", ran.stdout)
     assert ran.returncode == 0, ran.stdout[-20000:] + ran.stderr[-2000:]
     assert summary, ran.stdout[-2000:]

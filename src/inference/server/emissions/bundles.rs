@@ -20,12 +20,15 @@ use model::{
 };
 use parking_lot::RwLock;
 use serde::Serialize;
-use wire::inference::{
-    LatestNetworkInferences,
-    chain::{LatestNetworkInferencesV9, NetworkInferencesAtBlock, ValueBundle},
+use wire::{
+    inference::{
+        LatestNetworkInferences,
+        chain::{LatestNetworkInferencesV9, NetworkInferencesAtBlock, ValueBundle},
+    },
+    paths::EMISSIONS_OLD,
 };
 
-use super::{Service, height, in_query, topic};
+use super::{Service, height, in_query, no_form, topic};
 use crate::{
     server::error::ApiError,
     store::Bundles,
@@ -155,7 +158,7 @@ fn form(
             return Err(ApiError::Mismatch { parameter: "leave_out", reason });
         }
     };
-    Ok(Form { is_old: version == "v9", is_full, is_resistant })
+    Ok(Form { is_old: version == EMISSIONS_OLD, is_full, is_resistant })
 }
 
 /// The bundle that `form` asks for.
@@ -171,12 +174,7 @@ fn chosen(topic: &Topic, form: Form, bundles: &Bundles) -> Bundle {
 }
 
 fn single(topic: &Topic, bundle: Bundle) -> Result<ValueBundle, ApiError> {
-    bundle.try_into().map_err(|_| {
-        let id = topic.id;
-        ApiError::Invalid(format!(
-            "topic {id} has several labels, which v9 has no form for: use v10"
-        ))
-    })
+    bundle.try_into().map_err(|_| no_form(topic))
 }
 
 fn json(body: &impl Serialize) -> Result<Bytes, ApiError> {

@@ -4,11 +4,16 @@ use axum::{
     Json,
     extract::{Path, State},
     http::Uri,
+    response::{IntoResponse as _, Response},
 };
 use model::topic::{Address, BlockHeight};
-use wire::inference::chain::{
-    NetworkLoss, OneOutInfererForecasterValues, RegretResponse, ReputerLossBundles, ReputerNonce,
-    TimestampedValue, ValueBundle, WorkerValue,
+use wire::{
+    inference::chain::{
+        NetworkLoss, OneOutInfererForecasterValues, RegretResponse, ReputerLossBundles,
+        ReputerLossBundlesV9, ReputerNonce, ReputerValueBundle, ReputerValueBundles,
+        TimestampedValue, ValueBundle, WorkerValue,
+    },
+    paths::EMISSIONS_OLD,
 };
 
 use super::{Service, address, height, needed, queried, topic};
@@ -32,11 +37,18 @@ pub(super) async fn network_loss(
 pub(super) async fn reputer_loss_bundles(
     State(service): State<Service>,
     Path((version, id, nonce)): Path<(String, String, String)>,
-) -> Result<Json<ReputerLossBundles>, ApiError> {
+) -> Result<Response, ApiError> {
+    let is_old = version == EMISSIONS_OLD;
     let topic = topic(&service.inference, &version, &id)?;
     let reputer = crate::actor::of_reputer(&topic.source.dataset)?;
     let bundle = at(&service, (version, id, nonce), reputer.as_str()).await?;
-    Ok(Json(ReputerLossBundles { loss_bundles: vec![bundle] }))
+    if is_old {
+        let (signature, pubkey) = (None, String::new());
+        let bundle = ReputerValueBundle { value_bundle: bundle, signature, pubkey };
+        let loss_bundles = ReputerValueBundles { reputer_value_bundles: vec![bundle] };
+        return Ok(Json(ReputerLossBundlesV9 { loss_bundles }).into_response());
+    }
+    Ok(Json(ReputerLossBundles { loss_bundles: vec![bundle] }).into_response())
 }
 
 pub(super) async fn inferer_regret(

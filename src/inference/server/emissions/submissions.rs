@@ -5,21 +5,27 @@ use axum::{
     Json,
     extract::{Path, State},
 };
-use model::topic::BlockHeight;
-use wire::inference::chain::{
-    ForecastBody, ForecastElement, Forecasts, ForecastsAtBlock, InferenceBody, Inferences,
-    InferencesAtBlock, LatestInference, LatestInferences, LatestInputInference,
+use model::{bundle::LabeledValue, topic::BlockHeight};
+use wire::{
+    inference::chain::{
+        ForecastBody, ForecastElement, Forecasts, ForecastsAtBlock, InferenceBody, Inferences,
+        InferencesAtBlock, InputInferenceBody, InputLabeledValueBody, LatestInference,
+        LatestInferences, LatestInputInference,
+    },
+    paths::EMISSIONS_OLD,
 };
 
-use super::{Service, address, height, topic};
-use crate::{epoch::is_open, server::error::ApiError, submission::Submission, topic::Topic};
+use super::{Service, address, height, no_form, topic};
+use crate::{
+    epoch::is_open, server::error::ApiError, store::Received, submission::Submission, topic::Topic,
+};
 
 pub(super) async fn inferences(
     State(service): State<Service>,
     Path((version, id, nonce)): Path<(String, String, String)>,
 ) -> Result<Json<InferencesAtBlock>, ApiError> {
     let topic = topic(&service.inference, &version, &id)?;
-    let inferences = at(&service, &topic, height(&nonce)?).await?;
+    let inferences = at(&service, (&topic, &version), height(&nonce)?).await?;
     Ok(Json(InferencesAtBlock { inferences }))
 }
 
@@ -29,7 +35,7 @@ pub(super) async fn latest_inferences(
 ) -> Result<Json<LatestInferences>, ApiError> {
     let topic = topic(&service.inference, &version, &id)?;
     let nonce = service.inference.latest(topic.id).await?.bundle.nonce;
-    let inferences = at(&service, &topic, nonce).await?;
+    let inferences = at(&service, (&topic, &version), nonce).await?;
     Ok(Json(LatestInferences { inferences, block_height: nonce.to_string() }))
 }
 
@@ -59,38 +65,52 @@ pub(super) async fn forecasts(
 
 pub(super) async fn latest_input_inference(
     State(service): State<Service>,
-    Path(parts): Path<(String, String, String)>,
+    Path((version, id, worker)): Path<(String, String, String)>,
 ) -> Result<Json<LatestInputInference>, ApiError> {
-    newest(&service, parts)
-        .await
-        .map(|latest_input_inference| Json(LatestInputInference { latest_input_inference }))
+    let topic = topic(&service.inference, &version, &id)?;
+    let Received { nonce, submission } = newest(&service, &topic, &worker).await?;
+    let labeled =
+        |value: LabeledValue| InputLabeledValueBody { label: value.label_name, value: value.value };
+    Ok(Json(LatestInputInference {
+        latest_input_inference: InputInferenceBody {
+            topic_id: topic.id.to_string(),
+            block_height: nonce.to_string(),
+            inferer: submission.worker.to_string(),
+            value: only(&topic, &submission).unwrap_or_else(|| "0".to_owned()),
+            values: submission.inference.into_iter().map(labeled).collect(),
+            extra_data: None,
+            proof: String::new(),
+        },
+    }))
 }
 
 pub(super) async fn latest_inference(
     State(service): State<Service>,
-    Path(parts): Path<(String, String, String)>,
+    Path((version, id, worker)): Path<(String, String, String)>,
 ) -> Result<Json<LatestInference>, ApiError> {
-    newest(&service, parts).await.map(|latest_inference| Json(LatestInference { latest_inference }))
-}
-
-async fn newest(
-    service: &Service,
-    (version, id, worker): (String, String, String),
-) -> Result<InferenceBody, ApiError> {
     let topic = topic(&service.inference, &version, &id)?;
-    let worker = address("worker_address", &worker)?;
-    let found = service.inference.newest_of(topic.id, worker.clone()).await?;
-    let found = found.filter(|found| !found.submission.inference.is_empty());
-    let found = found.ok_or_else(|| {
-        ApiError::NotFound(format!("no inference of {worker} for topic {}", topic.id))
-    })?;
-    Ok(body(&topic, found.nonce, found.submission))
+    let Received { nonce, submission } = newest(&service, &topic, &worker).await?;
+    let latest_inference = body((&topic, &version), nonce, submission)?;
+    Ok(Json(LatestInference { latest_inference }))
 }
 
-async fn at(service: &Service, topic: &Topic, nonce: BlockHeight) -> Result<Inferences, ApiError> {
-    let submissions = told(service, topic, nonce).await?;
+async fn newest(service: &Service, topic: &Topic, worker: &str) -> Result<Received, ApiError> {
+    let worker = address("worker_address", worker)?;
+    let found = service.inference.newest_of(topic.id, worker.clone()).await?;
+    found.filter(|found| !found.submission.inference.is_empty()).ok_or_else(|| {
+        ApiError::NotFound(format!("no inference of {worker} for topic {}", topic.id))
+    })
+}
+
+async fn at(
+    service: &Service,
+    of: (&Topic, &str),
+    nonce: BlockHeight,
+) -> Result<Inferences, ApiError> {
+    let submissions = told(service, of.0, nonce).await?;
     let inferring = submissions.into_iter().filter(|submission| !submission.inference.is_empty());
-    Ok(Inferences { inferences: inferring.map(|own| body(topic, nonce, own)).collect() })
+    let inferences = inferring.map(|own| body(of, nonce, own)).collect::<Result<_, _>>()?;
+    Ok(Inferences { inferences })
 }
 
 /// What was submitted for `nonce`; nothing while its window is open.
@@ -105,16 +125,30 @@ async fn told(
     Ok(service.inference.submissions(topic.id, nonce).await?)
 }
 
-fn body(topic: &Topic, nonce: BlockHeight, submission: Submission) -> InferenceBody {
-    let values: Vec<String> = submission.inference.into_iter().map(|value| value.value).collect();
-    let value = values.first().filter(|_| topic.is_single()).cloned();
-    InferenceBody {
+/// The inference of `submission`, in the form of a version.
+fn body(
+    (topic, version): (&Topic, &str),
+    nonce: BlockHeight,
+    submission: Submission,
+) -> Result<InferenceBody, ApiError> {
+    let is_old = version == EMISSIONS_OLD;
+    let value = only(topic, &submission).filter(|_| is_old);
+    if is_old && value.is_none() {
+        return Err(no_form(topic));
+    }
+    let values = submission.inference.into_iter().map(|value| value.value);
+    Ok(InferenceBody {
         topic_id: topic.id.to_string(),
         block_height: nonce.to_string(),
         inferer: submission.worker.to_string(),
-        value: value.unwrap_or_else(|| "0".to_owned()),
-        values,
+        value,
+        values: (!is_old).then(|| values.collect()),
         extra_data: None,
         proof: String::new(),
-    }
+    })
+}
+
+/// The value of `submission` on a topic with one output.
+fn only(topic: &Topic, submission: &Submission) -> Option<String> {
+    submission.inference.first().filter(|_| topic.is_single()).map(|value| value.value.clone())
 }

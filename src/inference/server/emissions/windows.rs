@@ -78,7 +78,7 @@ pub(super) async fn active_topics(
     height(&at)?;
     let mut topics = Vec::new();
     for topic in service.inference.topics().iter().filter(|topic| topic.is_active) {
-        topics.push(body(&service.inference, topic).await?);
+        topics.push(body(&service.inference, topic, &version).await?);
     }
     Ok(Json(ActiveTopics { topics, pagination: Pagination { next_key: None } }))
 }

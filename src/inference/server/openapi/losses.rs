@@ -40,7 +40,7 @@ const NEWCOMER: &str = "Who has none yet has the topic's initial regret, at bloc
 const SHARE: &str = "0 to 1; those of all actors of a topic sum to 1. 0 for who has none.";
 
 /// All of them, in the order in which they are told.
-pub(super) const OPERATIONS: [Operation; 13] = [
+pub(super) const OPERATIONS: [Operation; 14] = [
     asks!(
         "losses",
         of::NETWORK_LOSS,
@@ -57,7 +57,7 @@ pub(super) const OPERATIONS: [Operation; 13] = [
         "What each reputer reported for one epoch: the dataset is the one reputer here.",
         "",
         [TOPIC, HEIGHT],
-        "ReputerLossBundles"
+        "Reported"
     ),
     asks!(
         "losses",
@@ -95,6 +95,15 @@ pub(super) const OPERATIONS: [Operation; 13] = [
         of::NAIVE_REGRET,
         "naive_inferer_network_regret",
         "An inferer's regret against the naive value.",
+        NEWCOMER,
+        [TOPIC_ASKED, INFERER],
+        "RegretResponse"
+    ),
+    asks!(
+        "losses",
+        of::NATIVE_REGRET,
+        "native_inferer_network_regret",
+        "The same as it is spelled up to `v9`.",
         NEWCOMER,
         [TOPIC_ASKED, INFERER],
         "RegretResponse"

@@ -32,6 +32,7 @@ const QUERIES: &[&str] = &[
     "forecaster_network_regret/1/FORECASTER",
     "one_in_forecaster_network_regret/1/FORECASTER/allo1a",
     "naive_inferer_network_regret?topic_id=1&inferer=allo1a",
+    "native_inferer_network_regret?topic_id=1&inferer=allo1a",
     "one_out_inferer_inferer_network_regret?topic_id=1&one_out_inferer=allo1a&inferer=allo1b",
     "one_out_inferer_forecaster_network_regret?topic_id=1&one_out_inferer=allo1a&forecaster=FORECASTER",
     "one_out_forecaster_inferer_network_regret?topic_id=1&one_out_forecaster=FORECASTER&inferer=allo1a",
@@ -106,7 +107,10 @@ async fn queries_agree_with_each_other() {
     );
     let inferences = get("inferences/1/13").await;
     let own = &inferences["inferences"]["inferences"][0];
-    assert_eq!((&own["value"], &own["values"]), (&json!("51.20"), &json!(["51.20"])));
+    assert_eq!((own.get("value"), &own["values"]), (None, &json!(["51.20"])));
+    let newest = get("topics/1/workers/allo1a/latest_input_inference").await;
+    let newest = &newest["latest_input_inference"];
+    assert_eq!(newest["values"], json!([{"label": "y", "value": "51.20"}]));
     let loss = get("network_loss/1/13").await;
     let loss = &loss["loss_bundle"];
     assert!((number(&loss["inferer_values"][0]["value"]) - 1.44_f64.log10()).abs() < 1e-9);
@@ -133,9 +137,21 @@ async fn up_to_v9_a_bundle_has_one_number_for_each_quantity() {
     assert!(number(&bundle["combined_value"]) > 51.0);
     assert_eq!(bundle["inferer_values"][0], json!({"worker": "allo1a", "value": "51.20"}));
     assert_eq!(bundle["reputer_request_nonce"]["reputer_nonce"]["block_height"], "13");
+    let (_, body) = fixture.get("/emissions/v9/inferences/1/13").await;
+    let own = &body["inferences"]["inferences"][0];
+    assert_eq!((&own["value"], own.get("values")), (&json!("51.20"), None));
+    let (_, body) = fixture.get("/emissions/v9/reputer_loss_bundles/1/13").await;
+    let reported = &body["loss_bundles"]["reputer_value_bundles"][0]["value_bundle"];
+    assert!(number(&reported["combined_value"]).is_finite());
+    let (_, body) = fixture.get("/emissions/v9/topics/1").await;
+    assert_eq!((&body["topic"]["id"], body["topic"].get("output_arity")), (&json!("1"), None));
     fixture.epoch(2, [&[("up", "1")], &[("flat", "1")]], 51.0).await;
-    let (status, body) = fixture.get("/emissions/v9/latest_network_inferences/2").await;
-    assert_eq!((status, &body["code"]), (400, &json!(3)));
+    let nonce = fixture.inference.latest("2".parse().unwrap()).await.unwrap().bundle.nonce;
+    let message = "topic 2 has several labels, which v9 has no form for: use v10";
+    for path in ["latest_network_inferences/2".to_owned(), format!("inferences/2/{nonce}")] {
+        let answer = fixture.get(&format!("/emissions/v9/{path}")).await;
+        Fixture::check(answer, 400, 3, message);
+    }
     let resistant = "/emissions/v10/latest_network_inferences_outlier_resistant/2";
     let message = "outlier resistant network inferences are not supported for multi-label topics";
     Fixture::check(fixture.get(resistant).await, 400, 3, message);
