@@ -14,7 +14,10 @@ mod log;
 mod node;
 mod password;
 mod place;
+mod profiles;
 mod runtime;
+mod secret;
+mod shell;
 mod stack;
 mod stop;
 mod tui;
@@ -83,6 +86,13 @@ enum Command {
     /// Manage API keys and accounts of the services on this machine, and keys of nodes
     #[command(subcommand, after_help = keys::EXAMPLES)]
     Keys(keys::KeysCommand),
+    /// Print what completes this program's commands in a shell
+    Completions {
+        /// Which shell
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual, for man
+    Man,
 }
 
 /// Runs the program with the process's own arguments.
@@ -162,6 +172,8 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Datasets(command)) => block_on(datasets::run(command)),
         Some(Command::Inference(command)) => block_on(inference::run(command)),
         Some(Command::Keys(command)) => block_on(keys::run(command)),
+        Some(Command::Completions { shell }) => shell::completions(Cli::command(), shell),
+        Some(Command::Man) => shell::manual(Cli::command()),
     };
     done.map(|()| ExitCode::SUCCESS)
 }

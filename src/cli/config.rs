@@ -1,7 +1,7 @@
 //! Where the services are: flags, then the environment, then the profile of the configuration file.
 //!
 //! The API key and the token of a head are never flags (everyone on the machine can read those) and
-//! never stand in the file: they come from the environment.
+//! never stand in the file: they come from the environment, the key also from where `secret` looks.
 
 use std::{
     collections::BTreeMap,
@@ -53,6 +53,15 @@ pub(crate) struct Profile {
     pub(crate) inference: Option<String>,
 }
 
+/// The services that are meant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Chosen {
+    /// The profile's name; none if flags alone tell of the services.
+    pub(crate) name: Option<String>,
+    /// Where they are.
+    pub(crate) profile: Profile,
+}
+
 /// The configuration file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -85,7 +94,26 @@ pub(crate) fn compiled_folder() -> Option<PathBuf> {
 pub(crate) fn profile(flags: AddressFlags) -> anyhow::Result<Option<Profile>> {
     let path = folders().ok().map(|folders| folders.config_dir().join(FILE_NAME));
     let file = path.as_deref().map(read).transpose()?.unwrap_or_default();
-    choose(flags, file)
+    Ok(choose(flags, &file)?.map(|chosen| chosen.profile))
+}
+
+/// Returns the services to use, none if nothing is configured anywhere, and every profile there is.
+///
+/// Where neither flags nor the environment tell of any, it is the profile `last`, if it is still
+/// there.
+///
+/// # Errors
+/// As [`profile`].
+pub(crate) fn chosen(
+    mut flags: AddressFlags,
+    last: Option<String>,
+) -> anyhow::Result<(Option<Chosen>, BTreeMap<String, Profile>)> {
+    let path = folders().ok().map(|folders| folders.config_dir().join(FILE_NAME));
+    let file = path.as_deref().map(read).transpose()?.unwrap_or_default();
+    if !flags.is_any() {
+        flags.profile = last.filter(|last| file.profiles.contains_key(last));
+    }
+    Ok((choose(flags, &file)?, file.profiles))
 }
 
 fn read(path: &Path) -> anyhow::Result<File> {
@@ -97,17 +125,17 @@ fn read(path: &Path) -> anyhow::Result<File> {
     toml::from_str(&text).with_context(|| format!("read {}", path.display()))
 }
 
-fn choose(flags: AddressFlags, mut file: File) -> anyhow::Result<Option<Profile>> {
-    let named = flags.profile.or(file.profile);
-    let base = match named {
+fn choose(flags: AddressFlags, file: &File) -> anyhow::Result<Option<Chosen>> {
+    let name = flags.profile.or_else(|| file.profile.clone());
+    let base = match &name {
         None => None,
         Some(name) => {
-            let Some(profile) = file.profiles.remove(&name) else {
-                let known: Vec<_> = file.profiles.into_keys().collect();
+            let Some(profile) = file.profiles.get(name) else {
+                let known: Vec<_> = file.profiles.keys().map(String::as_str).collect();
                 let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
                 bail!("find profile `{name}` in the configuration file, which has: {known}");
             };
-            Some(profile)
+            Some(profile.clone())
         }
     };
     let is_told = flags.head.is_some() || flags.datasets.is_some() || flags.inference.is_some();
@@ -115,11 +143,20 @@ fn choose(flags: AddressFlags, mut file: File) -> anyhow::Result<Option<Profile>
         return Ok(None);
     }
     let base = base.unwrap_or_default();
-    Ok(Some(Profile {
+    let profile = Profile {
         head: flags.head.or(base.head),
         datasets: flags.datasets.or(base.datasets),
         inference: flags.inference.or(base.inference),
-    }))
+    };
+    Ok(Some(Chosen { name, profile }))
+}
+
+impl AddressFlags {
+    /// Whether they tell of anything.
+    const fn is_any(&self) -> bool {
+        let Self { head, datasets, inference, profile } = self;
+        head.is_some() || datasets.is_some() || inference.is_some() || profile.is_some()
+    }
 }
 
 /// Returns the API key of the environment, none if it is not set.
@@ -169,13 +206,14 @@ mod tests {
 
     #[test]
     fn nothing_configured_is_no_profile() {
-        assert_eq!(choose(AddressFlags::default(), File::default()).unwrap(), None);
+        assert_eq!(choose(AddressFlags::default(), &File::default()).unwrap(), None);
     }
 
     #[test]
     fn a_flag_wins_over_the_profile() {
         let flags = AddressFlags { head: Some("http://flag".into()), ..Default::default() };
-        let profile = choose(flags, file()).unwrap().unwrap();
+        let Chosen { name, profile } = choose(flags, &file()).unwrap().unwrap();
+        assert_eq!(name.as_deref(), Some("home"));
         assert_eq!(profile.head.as_deref(), Some("http://flag"));
         assert_eq!(profile.datasets.as_deref(), Some("http://home:2/api"));
     }
@@ -183,7 +221,7 @@ mod tests {
     #[test]
     fn a_profile_that_is_not_there_is_named_with_those_that_are() {
         let flags = AddressFlags { profile: Some("moon".into()), ..Default::default() };
-        let error = choose(flags, file()).unwrap_err().to_string();
+        let error = choose(flags, &file()).unwrap_err().to_string();
         assert!(error.contains("`moon`") && error.contains("far, home"), "{error}");
     }
 }

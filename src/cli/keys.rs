@@ -3,6 +3,7 @@
 mod limits;
 mod node;
 mod people;
+mod stored;
 mod table;
 
 use std::{io::Write as _, path::PathBuf};
@@ -18,7 +19,7 @@ use serde::Serialize;
 use task::{clock::Clock, group::Group};
 use wire::accounts::{KeyWithSecret, KeysBody, Secret};
 
-use self::{limits::LimitFlags, people::AccountCommand};
+use self::{limits::LimitFlags, people::AccountCommand, stored::WhoseKey};
 use crate::cli::{gate::PortalFlags, log, place::Place, stop};
 
 /// What fails where standard output takes nothing.
@@ -34,6 +35,7 @@ Examples:
   triptych keys limits 3 --rate 500              let key 3 ask more often than others
   triptych keys account add ada@example.org      an account, which makes its own keys at /portal
   triptych keys sign-up closed                   from now on, operators alone make accounts
+  triptych keys store --profile far              keep the key that services elsewhere gave you
 
 A running service follows within 100 ms: no restart is needed. A key is sent as
   curl -H \"X-API-Key: $TRIPTYCH_API_KEY\" http://127.0.0.1:8081/api/datasets/";
@@ -126,6 +128,13 @@ pub(crate) enum KeysCommand {
     /// Serve accounts and their page alone, without datasets
     #[command(after_help = SERVE_EXAMPLES)]
     Serve(ServeCommand),
+    /// Keep the API key that this program shows to the services of a profile
+    #[command(after_help = stored::EXAMPLES)]
+    Store(WhoseKey),
+    /// Forget that key
+    Forget(WhoseKey),
+    /// Say where that key is kept
+    Where(WhoseKey),
     /// Make the private key of a cluster node, and print its peer id
     #[command(after_help = node::EXAMPLES)]
     Node {
@@ -231,6 +240,9 @@ pub(crate) async fn run(command: KeysCommand) -> anyhow::Result<()> {
             }
         }
         KeysCommand::Serve(command) => serve(command).await,
+        KeysCommand::Store(whose) => stored::store(&whose),
+        KeysCommand::Forget(whose) => stored::forget(&whose),
+        KeysCommand::Where(whose) => stored::place(&whose),
         KeysCommand::Node { output } => print(&node::new(&output)?.peer_id().to_string()),
     }
 }

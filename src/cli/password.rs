@@ -29,6 +29,14 @@ pub(crate) fn ask_new() -> anyhow::Result<Password> {
     Ok(password)
 }
 
+/// Asks for a secret: on a terminal without showing it, else the first line of what is piped in.
+///
+/// # Errors
+/// If there is none, or it was called off.
+pub(crate) fn secret(prompt: &str) -> anyhow::Result<String> {
+    if io::stdin().is_terminal() { typed(prompt) } else { piped(io::stdin()) }
+}
+
 fn parsed(text: &str) -> anyhow::Result<Password> {
     Ok(text.parse::<Password>()?)
 }

@@ -1,24 +1,30 @@
 //! `triptych tui`: the screen.
 
-use std::{env, path::PathBuf};
+use std::{env, fs, path::PathBuf};
 
 use ::tui::{
     TuiOptions,
-    local::Addresses,
-    state::Screen,
+    profiles::KeyPlace,
+    state::{
+        profiles::{NO_PROFILE, Profiles},
+        session,
+    },
     theme::{
         self,
         depth::{Depth, Hints},
     },
+    update::Start,
 };
 use clap::Args;
 use task::clock::Clock;
 use tracing::Level;
 
 use crate::cli::{
-    config::{self, AddressFlags},
+    config::{self, AddressFlags, Chosen},
     local::Local,
     log,
+    profiles::{self, Keeper},
+    secret::Keys,
 };
 
 /// The flags of the screen.
@@ -34,6 +40,9 @@ pub(crate) struct TuiCommand {
     /// Ask the terminal nothing: for those that print the question
     #[arg(long)]
     no_probe: bool,
+    /// Open as for the first time, and keep nothing of this session for the next
+    #[arg(long)]
+    forget: bool,
     /// Leave the mouse to the terminal
     #[arg(long)]
     no_mouse: bool,
@@ -54,18 +63,30 @@ fn theme_or_auto(text: &str) -> Result<Theme, theme::NameError> {
 /// # Errors
 /// If the configuration is unfit, or there is no terminal.
 pub(crate) async fn run(command: TuiCommand) -> anyhow::Result<()> {
-    let profile = config::profile(command.addresses)?;
-    let addresses = profile
-        .map(|profile| -> anyhow::Result<Addresses> {
-            Ok(Addresses {
-                head: profile.head,
-                datasets: profile.datasets,
-                inference: profile.inference,
-                api_key: config::api_key()?,
-                head_token: config::head_token()?,
-            })
-        })
-        .transpose()?;
+    let session = if command.forget { None } else { session_file() };
+    let last = session.as_deref().and_then(|path| fs::read_to_string(path).ok());
+    let last_profile = last.as_deref().and_then(session::profile);
+    let (chosen, mut profiles) = config::chosen(command.addresses, last_profile)?;
+    let listed = profiles::listed(&profiles);
+    // With the key in the environment nothing else is looked at, and the services are asked at
+    // once; else the keyring may take a while, which the first frame does not wait for.
+    let (start, current) = match chosen {
+        None => (None, None),
+        Some(Chosen { name, profile }) => {
+            let mut addresses = profiles::addresses(profile.clone());
+            addresses.head_token = config::head_token()?;
+            addresses.api_key = config::api_key()?;
+            let opened = name.clone().unwrap_or_else(|| NO_PROFILE.to_owned());
+            profiles.insert(opened.clone(), profile);
+            let start = match addresses.api_key {
+                Some(_) => Start::Connect(addresses),
+                None => Start::Profile(opened),
+            };
+            (Some(start), name)
+        }
+    };
+    let key_place = matches!(start, Some(Start::Connect(_))).then_some(KeyPlace::Environment);
+    let keeper = Keys::of_user().ok().map(|keys| Box::new(Keeper::new(profiles, keys)) as _);
     // The screen owns the terminal: its own log goes to a file, and without a home to none.
     let logging = match config::folders() {
         Ok(folders) => {
@@ -75,18 +96,34 @@ pub(crate) async fn run(command: TuiCommand) -> anyhow::Result<()> {
         Err(_) => None,
     };
     let options = TuiOptions {
-        local: addresses.is_none().then(|| Box::new(Local::new(command.data_dir)) as _),
-        profile: addresses,
+        start: start.unwrap_or(Start::Local),
+        local: Some(Box::new(Local::new(command.data_dir))),
+        keeper,
+        profiles: Profiles {
+            list: listed,
+            current,
+            has_local: true,
+            key_place,
+            ..Profiles::default()
+        },
+        session,
         theme: command.theme,
         is_asked: !command.no_probe,
         depth: depth(),
-        screen: Screen::default(),
-        has_mouse: !command.no_mouse,
+        has_mouse: !command.no_mouse
+            && last.as_deref().and_then(session::has_mouse).unwrap_or(true),
         clock: Clock::system(),
     };
     let result = ::tui::run(options).await.map_err(anyhow::Error::from);
     drop(logging);
     result
+}
+
+/// The file of what outlives the program; none without a home folder.
+fn session_file() -> Option<PathBuf> {
+    let folders = config::folders().ok()?;
+    let folder = folders.state_dir().unwrap_or_else(|| folders.data_local_dir());
+    Some(folder.join("session.json"))
 }
 
 /// How many colors the terminal shows, as the environment tells.

@@ -36,6 +36,30 @@ pub enum Action {
     Themes,
     /// Opens the notices there were.
     Notices,
+    /// Opens the choice of a profile.
+    Profiles,
+    /// Opens the form that takes an API key.
+    EnterKey,
+    /// Forgets the API key of a profile.
+    ForgetKey,
+    /// Moves the focus to the pane on the left.
+    PaneLeft,
+    /// Moves the focus to the pane below.
+    PaneDown,
+    /// Moves the focus to the pane above.
+    PaneUp,
+    /// Moves the focus to the pane on the right.
+    PaneRight,
+    /// Makes the focused pane narrower.
+    Narrower,
+    /// Makes the focused pane wider.
+    Wider,
+    /// Makes the focused pane shorter.
+    Shorter,
+    /// Makes the focused pane taller.
+    Taller,
+    /// Puts the panes back to where they stand by themselves.
+    ResetLayout,
     /// Takes the mouse from the terminal, or gives it back.
     ToggleMouse,
     /// Draws everything anew.
@@ -185,6 +209,18 @@ impl Action {
             Self::Palette => "command palette",
             Self::Themes => "theme",
             Self::Notices => "notices",
+            Self::Profiles => "profile",
+            Self::EnterKey => "API key",
+            Self::ForgetKey => "forget the API key",
+            Self::PaneLeft => "pane on the left",
+            Self::PaneDown => "pane below",
+            Self::PaneUp => "pane above",
+            Self::PaneRight => "pane on the right",
+            Self::Narrower => "narrower pane",
+            Self::Wider => "wider pane",
+            Self::Shorter => "shorter pane",
+            Self::Taller => "taller pane",
+            Self::ResetLayout => "reset layout",
             Self::ToggleMouse => "mouse on / off (shift-drag selects)",
             Self::Redraw => "redraw",
             Self::Filter => "filter",

@@ -1,6 +1,7 @@
 //! Performs effects: calls the services through the client room, and sends their answers back.
 
 mod calls;
+mod profiles;
 mod timers;
 
 use std::{collections::HashMap, future::Future, sync::Arc};
@@ -18,6 +19,7 @@ use self::timers::Timers;
 use crate::{
     event::{DataEvent, Effect, Event, InferenceEvent, Timer},
     local::{Addresses, LocalEvent, LocalStack},
+    profiles::Profiles,
     state::{loadable::Failure, runs::RunId},
 };
 
@@ -42,6 +44,8 @@ pub(crate) enum Wish {
 enum Subject {
     Nodes,
     Functions,
+    Profile,
+    Key,
     Run(RunId),
     Datasets,
     Columns(DatasetId),
@@ -66,6 +70,7 @@ pub(crate) struct Runner {
     events: mpsc::Sender<Event>,
     local: Option<Arc<dyn LocalStack>>,
     local_events: mpsc::Sender<LocalEvent>,
+    profiles: Option<Arc<dyn Profiles>>,
     /// Calls to the services at hand.
     calls: Group,
     /// What outlives a change of services.
@@ -85,12 +90,18 @@ impl Runner {
             events,
             local,
             local_events,
+            profiles: None,
             calls: Group::default(),
             tasks: Group::default(),
             under_way: HashMap::new(),
             clients: Clients::default(),
             timers: Timers::default(),
         }
+    }
+
+    /// As this, with profiles that can be opened.
+    pub(crate) fn with_profiles(self, profiles: Option<Arc<dyn Profiles>>) -> Self {
+        Self { profiles, ..self }
     }
 
     /// When the next timer is due.
@@ -110,6 +121,18 @@ impl Runner {
             Effect::Forget(timer) => self.timers.forget(timer),
             Effect::StartLocal => self.start_local(),
             Effect::Connect(addresses) => self.connect(&addresses),
+            Effect::OpenProfile(name) => {
+                let call = profiles::open(self.profiles.clone(), name);
+                self.call(Subject::Profile, call);
+            }
+            Effect::KeepKey { profile, addresses, key } => {
+                let call = profiles::keep(self.profiles.clone(), profile, addresses, key);
+                self.call(Subject::Key, call);
+            }
+            Effect::ForgetKey(name) => {
+                let call = profiles::forget(self.profiles.clone(), name);
+                self.call(Subject::Key, call);
+            }
             Effect::Cancel(id) => self.drop_call(Subject::Run(id)),
             Effect::CloseStream => self.drop_call(Subject::Stream),
             Effect::Copy(text) => return Some(Wish::Copy(text)),

@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use model::{
     dataset::{Column, DatasetId},
+    key::ApiKey,
     timestamp::Timestamp,
     topic,
 };
@@ -33,6 +34,7 @@ pub use client::{
 use crate::{
     keymap::Chord,
     local::{Addresses, LocalEvent},
+    profiles::{KeyPlace, Opened},
     state::{loadable::Failure, runs::RunId},
 };
 
@@ -74,10 +76,38 @@ pub enum Event {
     Functions(Result<Vec<FunctionBody>, Failure>),
     /// The answer to [`Effect::Execute`].
     Executed(RunId, Result<Box<ExecuteResponse>, Failure>),
+    /// Something happened to a profile.
+    Profile(ProfileEvent),
     /// For the Data screen.
     Data(DataEvent),
     /// For the Inference screen.
     Inference(InferenceEvent),
+}
+
+/// What happens to profiles and their keys.
+#[derive(Debug)]
+pub enum ProfileEvent {
+    /// The answer to [`Effect::OpenProfile`].
+    Opened {
+        /// Which.
+        name: String,
+        /// Its services.
+        result: Result<Opened, Failure>,
+    },
+    /// The answer to [`Effect::KeepKey`].
+    Kept {
+        /// Whose key.
+        profile: String,
+        /// Where it is kept, and the key.
+        result: Result<(KeyPlace, ApiKey), Failure>,
+    },
+    /// The answer to [`Effect::ForgetKey`].
+    Forgotten {
+        /// Whose key.
+        profile: String,
+        /// Whether there was one.
+        result: Result<bool, Failure>,
+    },
 }
 
 /// What happens to the Data screen.
@@ -166,6 +196,19 @@ pub enum Effect {
     StartLocal,
     /// From now on the services are there. Closes streams and drops calls to those before.
     Connect(Addresses),
+    /// Reads a profile and its key.
+    OpenProfile(String),
+    /// Tries a key on a service of a profile, and keeps it if it is good.
+    KeepKey {
+        /// The profile.
+        profile: String,
+        /// Where its services are.
+        addresses: Addresses,
+        /// The key.
+        key: ApiKey,
+    },
+    /// Forgets the key of a profile.
+    ForgetKey(String),
     /// Lists the head's nodes.
     LoadNodes,
     /// Lists the head's functions.
@@ -231,8 +274,8 @@ pub enum Effect {
 /// What a timer is for. There is one of each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Timer {
-    /// The next second of the clock in the header.
-    Second,
+    /// The next change of an age in view, or of the clock in the header.
+    Age,
     /// The next look at the head's nodes.
     Nodes,
     /// The next look at the list of datasets.

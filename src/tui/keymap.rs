@@ -55,6 +55,10 @@ pub enum Layer {
     Palette,
     /// A list to choose from that lies over the screen.
     Choice,
+    /// The choice of a profile.
+    Profiles,
+    /// The form that takes a key.
+    Secret,
 }
 
 /// What a key does in a layer.
@@ -107,6 +111,8 @@ impl Layer {
             Self::Edit => "FILTER",
             Self::Palette => "PALETTE",
             Self::Choice => "CHOICE",
+            Self::Profiles => "PROFILES",
+            Self::Secret => "API KEY",
             Self::Cluster | Self::Execute | Self::Data | Self::Inference | Self::Logs => {
                 "THIS SCREEN"
             }

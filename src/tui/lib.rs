@@ -13,6 +13,7 @@ pub mod event;
 pub mod keymap;
 pub mod local;
 mod pacer;
+pub mod profiles;
 mod replies;
 mod run;
 pub mod state;

@@ -1,6 +1,13 @@
 //! The loop: waits for something to happen, updates the state, draws, and waits again.
 
-use std::{future::poll_fn, io::IsTerminal as _, sync::Arc, task::Poll, time::Duration};
+use std::{
+    future::poll_fn,
+    io::IsTerminal as _,
+    path::{Path, PathBuf},
+    sync::Arc,
+    task::Poll,
+    time::Duration,
+};
 
 use crossterm::event::{
     Event as TermEvent, EventStream, KeyEventKind, MouseButton, MouseEventKind,
@@ -16,10 +23,11 @@ use crate::{
     effects::{Runner, Wish},
     event::{Event, Target},
     keymap::Chord,
-    local::{Addresses, LocalEvent, LocalStack},
+    local::{LocalEvent, LocalStack},
     pacer::Pacer,
+    profiles::Profiles,
     replies::Replies,
-    state::{Dirty, Screen, State},
+    state::{Dirty, State, profiles, session},
     terminal::{Signal, Signals, Terminal},
     theme::{self, Theme, depth::Depth},
     update::{self, Start},
@@ -41,18 +49,22 @@ const STOP_WITHIN: Duration = Duration::from_millis(2_500);
 
 /// How the screen is to be opened.
 pub struct TuiOptions {
-    /// Where the services are; none to start them on this machine.
-    pub profile: Option<Addresses>,
-    /// Starts the services on this machine, if there is no profile.
+    /// Where the services are when the screen opens.
+    pub start: Start,
+    /// Starts the services on this machine.
     pub local: Option<Box<dyn LocalStack>>,
     /// The theme; none for the one that suits the terminal's background.
     pub theme: Option<theme::Name>,
     /// Whether the terminal is asked for its background.
     pub is_asked: bool,
+    /// Who keeps the profiles.
+    pub keeper: Option<Box<dyn Profiles>>,
+    /// The profiles there are, and the one in use.
+    pub profiles: profiles::Profiles,
+    /// The file of what outlives the program; none to forget it.
+    pub session: Option<PathBuf>,
     /// How many colors the terminal shows.
     pub depth: Depth,
-    /// The screen that is shown first.
-    pub screen: Screen,
     /// Whether the mouse is taken from the terminal.
     pub has_mouse: bool,
     /// Tells the date.
@@ -85,25 +97,26 @@ pub async fn run(options: TuiOptions) -> Result<(), RunError> {
     if !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
         return Err(RunError::NotATerminal);
     }
-    let TuiOptions { profile, local, theme, is_asked, depth, screen, has_mouse, clock } = options;
+    let TuiOptions { start, local, theme, is_asked, depth, has_mouse, clock, .. } = options;
     let local: Option<Arc<dyn LocalStack>> = local.map(Arc::from);
-    let start = match (profile, &local) {
-        (Some(addresses), _) => Start::Connect(addresses),
-        (None, Some(_)) => Start::Local,
-        (None, None) => Start::Nowhere,
-    };
+    let keeper: Option<Arc<dyn Profiles>> = options.keeper.map(Arc::from);
     let terminal = Terminal::open(has_mouse).map_err(RunError::Terminal)?;
     let signals = Signals::listen().map_err(RunError::Terminal)?;
     let (events, inbox) = mpsc::channel(EVENTS_MAX);
     let (local_events, local_inbox) = mpsc::channel(LOCAL_EVENTS_MAX);
-    let state = State {
+    let mut state = State {
         now: clock.now(),
         size: terminal.size(),
-        screen,
         theme,
         has_mouse,
+        profiles: options.profiles,
         ..State::default()
     };
+    if let Some(text) =
+        options.session.as_deref().and_then(|path| std::fs::read_to_string(path).ok())
+    {
+        session::take_up(&mut state, &text);
+    }
     let mut screen = Loop {
         state,
         depth,
@@ -111,7 +124,7 @@ pub async fn run(options: TuiOptions) -> Result<(), RunError> {
         clock,
         pacer: Pacer::default(),
         hits: Hits::default(),
-        runner: Runner::new(events, local_events, local.clone()),
+        runner: Runner::new(events, local_events, local.clone()).with_profiles(keeper),
         terminal,
         signals,
         keys: EventStream::new(),
@@ -120,9 +133,14 @@ pub async fn run(options: TuiOptions) -> Result<(), RunError> {
         local_inbox,
     };
     let result = screen.run(start).await;
-    let Loop { terminal, runner, mut local_inbox, .. } = screen;
+    let Loop { terminal, runner, mut local_inbox, state, .. } = screen;
     // The terminal first: whoever quit sees the prompt again at once.
     drop(terminal);
+    if let Some(path) = &options.session
+        && let Err(error) = keep(path, &session::text(&state))
+    {
+        tracing::warn!(%error, "cannot keep the session in {}", path.display());
+    }
     runner.shutdown().await;
     if let Some(local) = local {
         // Whoever still tells of its end must not wait for a reader.
@@ -132,6 +150,16 @@ pub async fn run(options: TuiOptions) -> Result<(), RunError> {
         }
     }
     result
+}
+
+/// Writes `text` to `path`: all of it, or nothing.
+fn keep(path: &Path, text: &str) -> std::io::Result<()> {
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    let draft = path.with_extension("new");
+    std::fs::write(&draft, text)?;
+    std::fs::rename(&draft, path)
 }
 
 struct Loop {
@@ -346,7 +374,7 @@ async fn ready_of<S: Stream + Unpin>(stream: &mut S) -> Option<Option<S::Item>> 
 impl std::fmt::Debug for TuiOptions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("TuiOptions")
-            .field("profile", &self.profile)
+            .field("start", &self.start)
             .field("theme", &self.theme)
             .field("depth", &self.depth)
             .finish_non_exhaustive()

@@ -8,21 +8,37 @@ pub mod data;
 pub mod execute;
 pub mod field;
 pub mod inference;
+pub mod layout;
 pub mod loadable;
 pub mod logs;
 pub mod nodes;
 pub mod notices;
 pub mod overlay;
+pub mod profiles;
 pub mod results;
 pub mod runs;
 pub mod services;
+pub mod session;
 pub mod stack;
+
+use std::time::Duration;
 
 use model::timestamp::Timestamp;
 
 use self::{
-    cluster::Known, execute::Pane, field::Field, loadable::Failure, nodes::Nodes, notices::Notices,
-    overlay::Overlay, runs::Runs, services::Services, stack::Stack,
+    cluster::Known,
+    execute::Pane,
+    field::Field,
+    layout::Layout,
+    loadable::Failure,
+    nodes::Nodes,
+    notices::Notices,
+    overlay::{Overlay, profiles::KeyStep},
+    profiles::Profiles,
+    runs::Runs,
+    services::Services,
+    session::Wanted,
+    stack::Stack,
 };
 use crate::{
     keymap::{Chord, Layer},
@@ -74,6 +90,12 @@ pub struct State {
     pub is_zoomed: bool,
     /// The theme chosen by hand; none for the one that suits the terminal.
     pub theme: Option<theme::Name>,
+    /// How far the panes' dividers were moved.
+    pub layout: Layout,
+    /// What the last session had selected, and is not listed yet.
+    pub wanted: Wanted,
+    /// The profiles.
+    pub profiles: Profiles,
     /// The terminal's background, once it has told it.
     pub background: Option<[u8; 3]>,
     /// Whether the mouse is taken from the terminal.
@@ -137,6 +159,12 @@ impl Screen {
             Self::Inference => "Infer",
             Self::Logs => "Logs",
         }
+    }
+
+    /// Its place among [`Self::ALL`].
+    #[must_use]
+    pub fn number(self) -> usize {
+        Self::ALL.iter().position(|screen| *screen == self).unwrap_or(0)
     }
 
     /// Its key.
@@ -233,13 +261,40 @@ impl State {
         page_rows(self.size)
     }
 
+    /// Whether ages in view change each second.
+    pub fn shows_seconds(&self) -> bool {
+        let has_ages = match self.screen {
+            Screen::Cluster | Screen::Data | Screen::Inference => true,
+            Screen::Execute | Screen::Logs => false,
+        };
+        let is_awaited = self.runs.n_waiting() > 0 || self.stack.step().is_some();
+        is_awaited || self.services.is_limited() || (has_ages && self.services.is_any_known())
+    }
+
+    /// How long what is in view stays as it is, if nothing happens: until an age or the clock
+    /// changes; none for ever.
+    pub fn unchanged_for(&self) -> Option<Duration> {
+        let unit = match (self.shows_seconds(), self.services.is_any_known()) {
+            (true, _) => 1_000_000,
+            (false, true) => 60_000_000,
+            (false, false) => return None,
+        };
+        let left = unit - self.now.micros().rem_euclid(unit);
+        Some(Duration::from_micros(u64::try_from(left).unwrap_or(1_000_000)))
+    }
+
     /// Whether something in view moves by itself, such as a spinner.
     pub fn is_animated(&self) -> bool {
         self.runs.n_waiting() > 0
             || self.stack.step().is_some()
+            || self.is_key_tried()
             || self.data.is_animated()
             || self.inference.is_animated()
             || (self.screen == Screen::Cluster && self.nodes.listed.is_loading())
+    }
+
+    fn is_key_tried(&self) -> bool {
+        matches!(self.overlays.last(), Some(Overlay::Key(form)) if form.step == KeyStep::Tried)
     }
 
     /// The next frame is for this, too.

@@ -71,6 +71,8 @@ impl Write for Sheet {
 pub(crate) struct Terminal {
     inner: ratatui::Terminal<CrosstermBackend<Sheet>>,
     sheet: Sheet,
+    /// What is written for a frame in which no cell has changed.
+    nothing: Vec<u8>,
     has_mouse: bool,
 }
 
@@ -80,14 +82,18 @@ impl Terminal {
         give_back_on_panic();
         let sheet = Sheet::default();
         switch_on(has_mouse)?;
-        let inner = match ratatui::Terminal::new(CrosstermBackend::new(sheet.clone())) {
-            Ok(inner) => inner,
+        let inner = ratatui::Terminal::new(CrosstermBackend::new(sheet.clone()));
+        // Between two empty buffers there is no difference.
+        match inner.and_then(|mut inner| inner.flush().map(|()| inner)) {
+            Ok(inner) => {
+                let nothing = std::mem::take(&mut *sheet.0.lock());
+                Ok(Self { inner, sheet, nothing, has_mouse })
+            }
             Err(error) => {
                 give_back();
-                return Err(error);
+                Err(error)
             }
-        };
-        Ok(Self { inner, sheet, has_mouse })
+        }
     }
 
     /// Columns and rows.
@@ -101,11 +107,17 @@ impl Terminal {
         SWITCHED_ON.load(Ordering::SeqCst) & LOST != 0
     }
 
-    /// Draws a frame: one write of the cells that changed.
+    /// Draws a frame: one write of the cells that changed, none if there are none.
     pub(crate) fn draw(&mut self, view: impl FnOnce(Rect, &mut Buffer)) -> io::Result<()> {
-        self.inner.draw(|frame| view(frame.area(), frame.buffer_mut()))?;
+        // Not `draw`: that writes about the cursor, which is hidden, however little has changed.
+        self.inner.autoresize()?;
+        let mut frame = self.inner.get_frame();
+        view(frame.area(), frame.buffer_mut());
+        self.inner.flush()?;
+        self.inner.swap_buffers();
         let mut cells = self.sheet.0.lock();
-        if cells.is_empty() {
+        if cells.is_empty() || *cells == self.nothing {
+            cells.clear();
             return Ok(());
         }
         let mut frame = Vec::with_capacity(cells.len() + FRAME_START.len() + FRAME_END.len());

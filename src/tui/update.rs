@@ -2,10 +2,10 @@
 
 mod overlay;
 mod perform;
+mod profiles;
 
 use std::time::Duration;
 
-use model::timestamp::Timestamp;
 use wire::functions::{ExecuteResponse, FunctionBody, NodeBody};
 
 use crate::{
@@ -17,7 +17,7 @@ use crate::{
         loadable::Failure,
         runs::{Phase, RunId},
         services::{Health, Service, Services},
-        stack,
+        session, stack,
     },
 };
 
@@ -35,6 +35,8 @@ pub(crate) const INTERRUPT_WITHIN: Duration = Duration::from_secs(2);
 pub enum Start {
     /// At these addresses.
     Connect(Addresses),
+    /// Where the profile of this name says, with its key.
+    Profile(String),
     /// On this machine, once they are started.
     Local,
     /// Nowhere.
@@ -43,9 +45,13 @@ pub enum Start {
 
 /// What is asked for when the screen opens.
 pub fn start(state: &mut State, start: Start) -> Vec<Effect> {
-    let mut effects = vec![Effect::Wake(Timer::Second, until_next_second(state.now))];
+    let mut effects = Vec::new();
     match start {
         Start::Connect(addresses) => effects.extend(connect(state, &addresses)),
+        Start::Profile(name) => {
+            state.profiles.opening = Some(name.clone());
+            effects.push(Effect::OpenProfile(name));
+        }
         Start::Local => {
             state.stack.begin();
             state.logs.say(Level::Info, state.now, "starting the local stack".to_owned());
@@ -60,7 +66,7 @@ pub fn start(state: &mut State, start: Start) -> Vec<Effect> {
     }
     effects.extend(perform::show(state, state.screen));
     state.soil(Dirty::Input);
-    effects
+    settled(state, effects)
 }
 
 /// Takes in what happened, and returns what is to be done about it.
@@ -111,6 +117,7 @@ pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
             Vec::new()
         }
         Event::Executed(id, result) => on_executed(state, id, result),
+        Event::Profile(event) => profiles::on(state, event),
         Event::Data(event) => on_data(state, event),
         Event::Inference(event) => on_inference(state, event),
     };
@@ -132,6 +139,7 @@ fn urgency(state: &State, event: &Event) -> Dirty {
         | Event::Wheel(..)
         | Event::Resized { .. }
         | Event::Background(_)
+        | Event::Profile(_)
         | Event::Executed(..) => Dirty::Input,
         _ => Dirty::Data,
     }
@@ -141,6 +149,11 @@ fn urgency(state: &State, event: &Event) -> Dirty {
 fn settled(state: &mut State, mut effects: Vec<Effect>) -> Vec<Effect> {
     if effects.contains(&Effect::CloseStream) {
         state.services.stream_closed();
+    }
+    effects.extend(session::select(state));
+    match state.unchanged_for() {
+        Some(wait) => effects.push(Effect::Wake(Timer::Age, wait)),
+        None => effects.push(Effect::Forget(Timer::Age)),
     }
     if let Some(wait) = state.notices.expire(state.now) {
         effects.push(Effect::Wake(Timer::Notice, wait));
@@ -226,7 +239,8 @@ fn wheel(state: &mut State, target: Target, rows: i32) -> Vec<Effect> {
 fn woke(state: &mut State, timer: Timer) -> Vec<Effect> {
     let now = state.now;
     match timer {
-        Timer::Second => vec![Effect::Wake(Timer::Second, until_next_second(now))],
+        // What is due is looked at after each event, this one too.
+        Timer::Age => Vec::new(),
         Timer::Nodes => load_nodes(state),
         Timer::Interrupt => {
             state.is_interrupted = false;
@@ -422,12 +436,6 @@ fn on_inference(state: &mut State, event: InferenceEvent) -> Vec<Effect> {
     }
     let now = state.now;
     state.inference.on(event, now)
-}
-
-/// How long until the clock shows another second.
-fn until_next_second(now: Timestamp) -> Duration {
-    let micros = now.micros().rem_euclid(1_000_000);
-    Duration::from_micros(u64::try_from(1_000_000 - micros).unwrap_or(1_000_000))
 }
 
 #[cfg(test)]

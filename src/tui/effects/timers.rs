@@ -49,10 +49,10 @@ mod tests {
         let at = |seconds| start + Duration::from_secs(seconds);
         let mut timers = Timers::default();
         timers.set(Timer::Nodes, at(1));
-        timers.set(Timer::Second, at(2));
+        timers.set(Timer::Age, at(2));
         timers.set(Timer::Nodes, at(3));
         assert_eq!(timers.next(), Some(at(2)));
-        assert_eq!(timers.due(at(2)), [Timer::Second]);
+        assert_eq!(timers.due(at(2)), [Timer::Age]);
         timers.forget(Timer::Nodes);
         assert_eq!((timers.next(), timers.due(at(9))), (None, vec![]));
     }

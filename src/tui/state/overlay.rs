@@ -7,9 +7,16 @@
 pub mod help;
 pub mod notices;
 pub mod palette;
+pub mod profiles;
 pub mod themes;
 
-use self::{help::Help, notices::Notices, palette::Palette, themes::Themes};
+use self::{
+    help::Help,
+    notices::Notices,
+    palette::Palette,
+    profiles::{KeyForm, Profiles},
+    themes::Themes,
+};
 use crate::{action::Action, keymap::Layer, state::field::Field};
 
 /// Something laid over the screen.
@@ -25,6 +32,10 @@ pub enum Overlay {
     Themes(Themes),
     /// The notices there were.
     Notices(Notices),
+    /// The profiles.
+    Profiles(Profiles),
+    /// The form that takes a profile's key.
+    Key(KeyForm),
 }
 
 impl Overlay {
@@ -35,6 +46,8 @@ impl Overlay {
             Self::Help(_) => &[Layer::Help, Layer::Always],
             Self::ConfirmQuit => &[Layer::Confirm, Layer::Always],
             Self::Palette(_) => &[Layer::Palette, Layer::Always],
+            Self::Profiles(_) => &[Layer::Profiles, Layer::List, Layer::Always],
+            Self::Key(_) => &[Layer::Secret, Layer::Always],
             Self::Themes(_) | Self::Notices(_) => &[Layer::Choice, Layer::List, Layer::Always],
         }
     }
@@ -44,7 +57,8 @@ impl Overlay {
         match self {
             Self::Help(help) => Some(&mut help.filter),
             Self::Palette(palette) => Some(&mut palette.input),
-            Self::ConfirmQuit | Self::Themes(_) | Self::Notices(_) => None,
+            Self::Key(form) => Some(&mut form.input),
+            Self::ConfirmQuit | Self::Themes(_) | Self::Notices(_) | Self::Profiles(_) => None,
         }
     }
 

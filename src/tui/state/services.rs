@@ -91,6 +91,20 @@ impl Services {
         self.addresses = addresses.clone();
     }
 
+    /// Whether the address of any service is known.
+    pub fn is_any_known(&self) -> bool {
+        [&self.head, &self.data, &self.inference]
+            .into_iter()
+            .any(|health| !matches!(health, Health::Absent))
+    }
+
+    /// Whether a service asked to be left alone for a while, which is counted down.
+    pub fn is_limited(&self) -> bool {
+        [&self.head, &self.data, &self.inference]
+            .into_iter()
+            .any(|health| matches!(health, Health::Limited { .. }))
+    }
+
     /// How `service` is doing.
     pub const fn health(&self, service: Service) -> &Health {
         match service {

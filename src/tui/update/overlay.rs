@@ -2,7 +2,10 @@
 
 use model::timestamp::Timestamp;
 
-use super::perform::{perform, show};
+use super::{
+    perform::{perform, show},
+    profiles,
+};
 use crate::{
     action::Action,
     event::{Effect, Target},
@@ -16,6 +19,7 @@ use crate::{
             help::Help,
             notices::Notices,
             palette::{Goal, Palette, entries},
+            profiles::KeyStep,
             themes::Themes,
         },
     },
@@ -29,6 +33,7 @@ pub(super) fn toggle(state: &mut State, action: Action) {
             | (Action::Palette, Some(Overlay::Palette(_)))
             | (Action::Themes, Some(Overlay::Themes(_)))
             | (Action::Notices, Some(Overlay::Notices(_)))
+            | (Action::Profiles, Some(Overlay::Profiles(_)))
     );
     if is_open {
         state.close();
@@ -51,6 +56,7 @@ pub(super) fn toggle(state: &mut State, action: Action) {
             state.notices.clear();
             Overlay::Notices(Notices::default())
         }
+        Action::Profiles => return profiles::choose(state),
         _ => return,
     };
     state.open(overlay);
@@ -61,15 +67,25 @@ pub(super) fn act(state: &mut State, action: Action) -> Option<Vec<Effect>> {
     if action == Action::Open {
         return take(state);
     }
-    let n_notices = state.notices.past().len();
+    let (n_notices, n_choices) = (state.notices.past().len(), state.profiles.choices().len());
     match state.overlays.last_mut()? {
         Overlay::Help(help) => help.act(action),
         Overlay::Palette(palette) => palette.act(action),
         Overlay::Themes(themes) => state.theme = themes.act(action),
         Overlay::Notices(notices) => notices.act(action, n_notices),
-        Overlay::ConfirmQuit => {}
+        Overlay::Profiles(profiles) => profiles.act(action, n_choices),
+        Overlay::ConfirmQuit | Overlay::Key(_) => {}
     }
     Some(Vec::new())
+}
+
+/// Opens the form for a key, or forgets it: of the profile pointed at, else of the one in use.
+pub(super) fn key(state: &mut State, action: Action) -> Vec<Effect> {
+    let row = match state.overlays.last() {
+        Some(Overlay::Profiles(profiles)) => Some(profiles.row),
+        _ => None,
+    };
+    profiles::act(state, action, row)
 }
 
 /// Its text changed.
@@ -77,6 +93,7 @@ pub(super) fn edited(state: &mut State) -> bool {
     match state.overlays.last_mut() {
         Some(Overlay::Palette(palette)) => palette.find(),
         Some(Overlay::Help(help)) => help.scroll = 0,
+        Some(Overlay::Key(form)) => form.step = KeyStep::Typed,
         Some(_) => {}
         None => return false,
     }
@@ -98,7 +115,11 @@ pub(super) fn click(state: &mut State, target: Target) -> Option<Vec<Effect>> {
             notices.row = row;
             return Some(Vec::new());
         }
-        Overlay::Help(_) | Overlay::ConfirmQuit => return Some(Vec::new()),
+        Overlay::Profiles(profiles) => {
+            profiles.row = row;
+            return Some(Vec::new());
+        }
+        Overlay::Help(_) | Overlay::ConfirmQuit | Overlay::Key(_) => return Some(Vec::new()),
     }
     take(state)
 }
@@ -130,6 +151,11 @@ fn take(state: &mut State) -> Option<Vec<Effect>> {
             state.close();
             Some(Vec::new())
         }
+        Overlay::Profiles(chosen) => {
+            let row = chosen.row;
+            Some(profiles::take(state, row))
+        }
+        Overlay::Key(_) => Some(profiles::try_key(state)),
         Overlay::ConfirmQuit => Some(Vec::new()),
     }
 }

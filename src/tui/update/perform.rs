@@ -2,7 +2,7 @@
 
 use crate::{
     action::Action,
-    event::{Effect, Timer},
+    event::{Effect, Target, Timer},
     keymap::Layer,
     local::Level,
     state::{
@@ -14,7 +14,7 @@ use crate::{
         runs::RunId,
         stack,
     },
-    update::{INTERRUPT_WITHIN, load_nodes, overlay},
+    update::{INTERRUPT_WITHIN, load_nodes, overlay, point},
 };
 
 /// Runs awaited at once. A person cannot follow more, and a held key starts no flood.
@@ -30,7 +30,7 @@ pub(super) fn perform(state: &mut State, action: Action) -> Vec<Effect> {
     }
     match action {
         Action::Show(screen) => show(state, screen),
-        Action::Help | Action::Palette | Action::Themes | Action::Notices => {
+        Action::Help | Action::Palette | Action::Themes | Action::Notices | Action::Profiles => {
             overlay::toggle(state, action);
             Vec::new()
         }
@@ -44,6 +44,21 @@ pub(super) fn perform(state: &mut State, action: Action) -> Vec<Effect> {
         Action::Zoom => {
             state.is_zoomed = !state.is_zoomed;
             Vec::new()
+        }
+        Action::EnterKey | Action::ForgetKey => overlay::key(state, action),
+        Action::Narrower
+        | Action::Wider
+        | Action::Shorter
+        | Action::Taller
+        | Action::ResetLayout => {
+            state.resize_pane(action);
+            Vec::new()
+        }
+        Action::PaneLeft | Action::PaneDown | Action::PaneUp | Action::PaneRight => {
+            match state.pane_beside(action) {
+                Some(pane) => point(state, Target::Pane(pane)),
+                None => Vec::new(),
+            }
         }
         Action::Refresh => refresh(state),
         Action::OpenForm => open_form(state),

@@ -295,7 +295,7 @@ fn keys_are_seen_at_once_and_answers_soon() {
     screen.state.dirty = Dirty::Clean;
     screen.take(Event::Time(screen.state.now));
     assert_eq!(screen.state.dirty, Dirty::Clean);
-    screen.take(Event::Woke(Timer::Second));
+    screen.take(Event::Woke(Timer::Age));
     assert_eq!(screen.state.dirty, Dirty::Data);
     screen.press("j");
     assert_eq!(screen.state.dirty, Dirty::Input);

@@ -45,13 +45,15 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
         draw_pane(second, bottom, buf, frame, hits);
         return;
     }
-    let [left, right] = split_columns(area, area.width * 46 / 100);
+    let nudge = frame.state.nudge();
+    let [left, right] = split_columns(area, nudge.column(area.width * 46 / 100, area.width));
     let [top_left, bottom_left] = if frame.tier == Tier::Huge {
         draw_activity(left, buf, frame)
     } else {
-        split_rows(left, left.height * 62 / 100)
+        split_rows(left, nudge.left_row(left.height * 62 / 100, left.height))
     };
-    let [top_right, bottom_right] = split_rows(right, right.height * 36 / 100);
+    let [top_right, bottom_right] =
+        split_rows(right, nudge.right_row(right.height * 36 / 100, right.height));
     draw_pane(Pane::Nodes, top_left, buf, frame, hits);
     draw_pane(Pane::Processes, bottom_left, buf, frame, hits);
     draw_pane(Pane::Runs, top_right, buf, frame, hits);
@@ -64,6 +66,7 @@ fn draw_activity(left: Rect, buf: &mut Buffer, frame: Frame<'_>) -> [Rect; 2] {
     let nodes = state.cluster.nodes(state.known());
     let n_workers = nodes.iter().filter(|node| activity::is_worker(node)).count();
     let nodes_height = nodes::height(nodes.len()).min(left.height / 2);
+    let nodes_height = state.nudge().left_row(nodes_height, left.height);
     let [top, rest] = split_rows(left, nodes_height);
     let [middle, bottom] = split_rows(rest, activity::height(n_workers).min(rest.height / 2));
     activity::draw(middle, buf, frame, &nodes);

@@ -48,10 +48,11 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
         }
         return;
     }
+    let nudge = frame.state.nudge();
     let [one, other] = if frame.tier == Tier::Medium {
-        split_rows(area, if is_form { 12 } else { 6 })
+        split_rows(area, nudge.left_row(if is_form { 12 } else { 6 }, area.height))
     } else {
-        split_columns(area, area.width * 2 / 5)
+        split_columns(area, nudge.column(area.width * 2 / 5, area.width))
     };
     form::draw(one, buf, frame, hits);
     draw_results(other, buf, frame, hits);

@@ -46,7 +46,9 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     let rights = [is_narrow, true].map(|is_short| {
         let mut right = Line::from(health(state, theme, is_short));
         let clock = clock(state, is_short);
-        right.push_span(Span::styled(format!("  {clock} "), theme.muted));
+        if !clock.is_empty() {
+            right.push_span(Span::styled(format!("  {clock} "), theme.muted));
+        }
         right
     });
     let room = usize::from(area.width.saturating_sub(x));
@@ -60,11 +62,18 @@ pub(super) fn draw_health(area: Rect, buf: &mut Buffer, state: &State, theme: &T
     paint::line(buf, area, (0, 0), &Line::from(health(state, theme, true)));
 }
 
+/// The time of day, as finely as it is kept up to date.
 fn clock(state: &State, is_narrow: bool) -> String {
+    if state.unchanged_for().is_none() {
+        return String::new();
+    }
     let text = state.now.to_string();
     let time = text.split('T').nth(1).unwrap_or_default();
     if is_narrow {
         time.chars().take(5).collect()
+    } else if !state.shows_seconds() {
+        let minutes: String = time.chars().take(5).collect();
+        format!("{minutes} UTC")
     } else {
         let seconds: String = time.chars().take(8).collect();
         format!("{seconds} UTC")

@@ -38,6 +38,7 @@ use crate::{
             actors::{Actor, Role},
             past::of_label,
         },
+        layout::Nudge,
         loadable::Loadable,
     },
     theme::Theme,
@@ -72,7 +73,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     let state = &frame.state.inference;
     let actors = state.actors();
     let scene = Scene { state, actors: &actors, now: frame.state.now, theme: frame.theme };
-    let places = Places::of(area, scene, frame.state.is_zoomed);
+    let places = Places::of(area, scene, frame.state.is_zoomed, frame.state.nudge());
     for (pane, place) in [
         (Pane::Topics, places.topics),
         (Pane::Actors, places.actors),
@@ -133,7 +134,7 @@ impl Scene<'_> {
 
 impl Places {
     /// Divides `area` by its size: all panes, the main ones, or only the one that keys go to.
-    fn of(area: Rect, scene: Scene<'_>, is_zoomed: bool) -> Self {
+    fn of(area: Rect, scene: Scene<'_>, is_zoomed: bool, nudge: Nudge) -> Self {
         let pane = scene.state.pane;
         let only = |place: Rect| match pane {
             Pane::Topics => Self { topics: place, ..Self::default() },
@@ -162,11 +163,15 @@ impl Places {
             };
             return Self { summary, distribution, ..places };
         }
-        let [actors, right] = super::split_columns(rest, rest.width * 9 / 16);
+        let [actors, right] =
+            super::split_columns(rest, nudge.column(rest.width * 9 / 16, rest.width));
         let n_topics = scene.state.topics.value().map_or(1, |list| list.topics.len());
         let topics_height = u16::try_from(n_topics).unwrap_or(u16::MAX).saturating_add(3);
         let topics_height = topics_height.clamp(4, (right.height / 3).max(4));
-        let [past, topics] = super::split_rows(right, right.height.saturating_sub(topics_height));
+        let [past, topics] = super::split_rows(
+            right,
+            nudge.right_row(right.height.saturating_sub(topics_height), right.height),
+        );
         Self { summary, distribution, actors, past, topics }
     }
 }

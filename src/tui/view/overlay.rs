@@ -3,6 +3,7 @@
 mod help;
 mod notices;
 mod palette;
+mod profiles;
 mod themes;
 
 use ratatui::{
@@ -36,6 +37,8 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
         Overlay::ConfirmQuit => draw_confirm(area, buf, frame, hits),
         Overlay::Palette(palette) => palette::draw(area, buf, frame, palette, hits),
         Overlay::Themes(themes) => themes::draw(area, buf, frame, *themes, hits),
+        Overlay::Profiles(overlay) => profiles::draw(area, buf, frame, *overlay, hits),
+        Overlay::Key(form) => profiles::draw_key(area, buf, frame, form, hits),
         Overlay::Notices(notices) => notices::draw(area, buf, frame, *notices, hits),
     }
 }

@@ -111,7 +111,7 @@ fn a_click_beside_an_overlay_closes_it_and_one_on_a_row_takes_it() {
     let area = Rect::new(0, 0, 160, 45);
     let hits = draw(area, &mut Buffer::empty(area), &screen.state, &theme);
     assert_eq!(hits.at(2, 40), Some(Target::Action(Action::Back)));
-    assert_eq!(hits.at(60, 9), Some(Target::Row { pane: 0, row: 1 }));
+    assert_eq!(hits.at(60, 8), Some(Target::Row { pane: 0, row: 1 }));
     screen.take(Event::Click(Target::Row { pane: 0, row: 1 }));
     assert_eq!((screen.state.screen, screen.state.overlays.len()), (Screen::Execute, 0));
 }

@@ -70,7 +70,13 @@ fn commands(state: &State, entries: &mut Vec<Entry>) {
 const fn group(layer: Layer) -> Option<&'static str> {
     match layer {
         Layer::Always | Layer::Global => Some("View"),
-        Layer::Help | Layer::Confirm | Layer::Edit | Layer::Palette | Layer::Choice => None,
+        Layer::Profiles => Some("Profile"),
+        Layer::Help
+        | Layer::Confirm
+        | Layer::Edit
+        | Layer::Palette
+        | Layer::Choice
+        | Layer::Secret => None,
         _ => match layer.screen() {
             Some(screen) => Some(screen.name()),
             None => Some("List"),

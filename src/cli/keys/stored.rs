@@ -1,0 +1,73 @@
+//! `triptych keys store`, `forget` and `where`: the key this user shows to the services of a profile.
+
+use std::io::IsTerminal as _;
+
+use ::tui::state::profiles::NO_PROFILE;
+use anyhow::Context as _;
+use clap::Args;
+
+use crate::cli::{config::KEY_VARIABLE, password, secret::Keys};
+
+/// Shown below the help of `keys store`.
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  triptych keys store --profile far             asks for the key, without showing it
+  pass show far | triptych keys store --profile far
+  triptych keys where --profile far             says where the key is, never the key
+
+It goes into the system's keyring (the Secret Service on Linux, the keychain on macOS, the
+credential manager on Windows), or into a file that only you can read where there is none. The
+environment variable TRIPTYCH_API_KEY comes before both. TRIPTYCH_KEYRING=off leaves the keyring
+alone.";
+
+/// Whose key.
+#[derive(Debug, Args)]
+pub(crate) struct WhoseKey {
+    /// The profile of the configuration file [default: the key used where there is no profile]
+    #[arg(long, env = "TRIPTYCH_PROFILE", value_name = "NAME", default_value = NO_PROFILE)]
+    #[arg(hide_default_value = true)]
+    profile: String,
+}
+
+/// Asks for a key and keeps it.
+///
+/// # Errors
+/// If what is typed is no key, or nothing keeps it.
+pub(super) fn store(whose: &WhoseKey) -> anyhow::Result<()> {
+    let text = password::secret("API key: ")?;
+    let key = text.trim().parse().context("keep the key")?;
+    let kept = Keys::of_user()?.keep(&whose.profile, &key)?;
+    let profile = &whose.profile;
+    let note = kept.note.map_or_else(String::new, |note| format!(" ({note})"));
+    super::print(&format!("the key of {profile} is {}{note}", kept.place))
+}
+
+/// Forgets a key.
+///
+/// # Errors
+/// If it stays.
+pub(super) fn forget(whose: &WhoseKey) -> anyhow::Result<()> {
+    let profile = &whose.profile;
+    let was = Keys::of_user()?.forget(profile)?;
+    let rest = if std::env::var_os(KEY_VARIABLE).is_some() && std::io::stdout().is_terminal() {
+        format!("; {KEY_VARIABLE} is set all the same")
+    } else {
+        String::new()
+    };
+    match was {
+        true => super::print(&format!("the key of {profile} is forgotten{rest}")),
+        false => super::print(&format!("no key of {profile} was kept{rest}")),
+    }
+}
+
+/// Says where a key is.
+///
+/// # Errors
+/// If what is kept is no key.
+pub(super) fn place(whose: &WhoseKey) -> anyhow::Result<()> {
+    let profile = &whose.profile;
+    match Keys::of_user()?.find(profile)? {
+        Some(found) => super::print(&format!("the key of {profile} is {}", found.place)),
+        None => super::print(&format!("no key of {profile} is kept")),
+    }
+}

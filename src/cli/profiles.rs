@@ -1,0 +1,100 @@
+//! What the screen asks for profiles: the configuration file's, with keys out of `secret`.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use ::tui::{
+    local::Addresses,
+    profiles::{KeyPlace, Opened, Profile as Named, ProfileError, Profiles},
+};
+use anyhow::{Context as _, anyhow};
+use async_trait::async_trait;
+use model::key::ApiKey;
+use tokio::time::timeout;
+
+use crate::cli::{
+    config::{self, Profile},
+    secret::Keys,
+};
+
+/// The longest wait for the keyring, which may ask its owner to unlock it.
+const KEYRING_WITHIN: Duration = Duration::from_secs(30);
+
+/// The profiles that can be opened.
+pub(crate) struct Keeper {
+    profiles: BTreeMap<String, Profile>,
+    keys: Keys,
+}
+
+impl Keeper {
+    /// The profiles of the configuration file.
+    pub(crate) const fn new(profiles: BTreeMap<String, Profile>, keys: Keys) -> Self {
+        Self { profiles, keys }
+    }
+
+    /// Does something with the keys, on a thread that may wait.
+    async fn with_keys<T: Send + 'static>(
+        &self,
+        what: &str,
+        work: impl FnOnce(Keys) -> anyhow::Result<T> + Send + 'static,
+    ) -> Result<T, ProfileError> {
+        let keys = self.keys.clone();
+        let work = tokio::task::spawn_blocking(move || work(keys));
+        let result = match timeout(KEYRING_WITHIN, work).await {
+            Ok(Ok(result)) => result,
+            Ok(Err(error)) => Err(error.into()),
+            Err(_) => Err(anyhow!("the keyring did not answer within {KEYRING_WITHIN:?}")),
+        };
+        result.map_err(|error| refused(what, error))
+    }
+}
+
+/// Where a profile's services are, without a key.
+pub(crate) fn addresses(profile: Profile) -> Addresses {
+    let Profile { head, datasets, inference } = profile;
+    Addresses { head, datasets, inference, ..Addresses::default() }
+}
+
+/// The profiles as the screen lists them.
+pub(crate) fn listed(profiles: &BTreeMap<String, Profile>) -> Vec<Named> {
+    let named = |(name, profile): (&String, &Profile)| Named {
+        name: name.clone(),
+        addresses: addresses(profile.clone()),
+    };
+    profiles.iter().map(named).collect()
+}
+
+#[async_trait]
+impl Profiles for Keeper {
+    async fn open(&self, name: &str) -> Result<Opened, ProfileError> {
+        let what = format!("open profile {name}");
+        let profile = self.profiles.get(name).context("the configuration file has none");
+        let profile = profile.map_err(|error| refused(&what, error))?;
+        let token = config::head_token().map_err(|error| refused(&what, error))?;
+        let named = name.to_owned();
+        let found = self.with_keys(&what, move |keys| keys.find(&named)).await?;
+        let mut addresses = addresses(profile.clone());
+        addresses.head_token = token;
+        let key_place = found.as_ref().map(|found| found.place);
+        addresses.api_key = found.map(|found| found.key);
+        Ok(Opened { addresses, key_place })
+    }
+
+    async fn keep_key(&self, name: &str, key: &ApiKey) -> Result<KeyPlace, ProfileError> {
+        let (named, key) = (name.to_owned(), key.clone());
+        let what = format!("keep the key of {name}");
+        let kept = self.with_keys(&what, move |keys| keys.keep(&named, &key)).await?;
+        if let Some(note) = kept.note {
+            tracing::info!("the key of {name} is in a file: {note}");
+        }
+        Ok(kept.place)
+    }
+
+    async fn forget_key(&self, name: &str) -> Result<bool, ProfileError> {
+        let (named, what) = (name.to_owned(), format!("forget the key of {name}"));
+        self.with_keys(&what, move |keys| keys.forget(&named)).await
+    }
+}
+
+fn refused(what: &str, error: anyhow::Error) -> ProfileError {
+    ProfileError { what: what.to_owned(), source: error.into() }
+}

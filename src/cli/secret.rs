@@ -1,0 +1,263 @@
+//! API keys of profiles: in the environment, in the system's keyring, or in a file that its owner
+//! alone can read, looked for in this order.
+//!
+//! Kept in the keyring where there is one, else in the file. What is kept is neither shown nor
+//! logged anywhere.
+
+use std::{
+    fs, io,
+    io::Write as _,
+    path::{Path, PathBuf},
+};
+
+use ::tui::profiles::KeyPlace;
+use anyhow::{Context as _, bail};
+use model::key::ApiKey;
+
+use crate::cli::config;
+
+/// What the keyring calls the program.
+const SERVICE: &str = "triptych";
+
+/// The environment variable that keeps the program away from the keyring, set to `off`.
+const KEYRING_VARIABLE: &str = "TRIPTYCH_KEYRING";
+
+/// The keys of all profiles.
+#[derive(Debug, Clone)]
+pub(crate) struct Keys {
+    /// The folder of the files.
+    folder: PathBuf,
+    /// Whether the keyring is used.
+    keyring: Keyring,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Keyring {
+    System,
+    Off,
+}
+
+/// A key, and where it was.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// The key.
+    pub(crate) key: ApiKey,
+    /// Where it was.
+    pub(crate) place: KeyPlace,
+}
+
+/// A key was kept.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    /// Where it is.
+    pub(crate) place: KeyPlace,
+    /// Why it is not in the keyring.
+    pub(crate) note: Option<String>,
+}
+
+impl Keys {
+    /// The keys of whoever runs the program.
+    ///
+    /// # Errors
+    /// If the user has no home folder.
+    pub(crate) fn of_user() -> anyhow::Result<Self> {
+        let is_off = std::env::var_os(KEYRING_VARIABLE).is_some_and(|value| value == "off");
+        let keyring = if is_off { Keyring::Off } else { Keyring::System };
+        Ok(Self { folder: config::folders()?.config_dir().join("keys"), keyring })
+    }
+
+    /// Returns the key of `profile`, if there is one anywhere. May wait for the keyring.
+    ///
+    /// # Errors
+    /// If what is there is no key, or others can read the file.
+    pub(crate) fn find(&self, profile: &str) -> anyhow::Result<Option<Found>> {
+        if let Some(key) = config::api_key()? {
+            return Ok(Some(Found { key, place: KeyPlace::Environment }));
+        }
+        if let Some(key) = self.in_keyring(profile)? {
+            return Ok(Some(Found { key, place: KeyPlace::Keyring }));
+        }
+        let key = self.in_file(profile)?;
+        Ok(key.map(|key| Found { key, place: KeyPlace::File }))
+    }
+
+    /// Keeps `key` for `profile`, in place of an older one. May wait for the keyring.
+    ///
+    /// # Errors
+    /// If neither the keyring nor the file takes it.
+    pub(crate) fn keep(&self, profile: &str, key: &ApiKey) -> anyhow::Result<Kept> {
+        let path = self.path(profile)?;
+        let why = match self.entry(profile) {
+            None => format!("{KEYRING_VARIABLE} is off"),
+            Some(entry) => match entry.and_then(|entry| entry.set_password(key.reveal())) {
+                Ok(()) => {
+                    // An older key there would be a second secret for nothing.
+                    removed(&path)?;
+                    return Ok(Kept { place: KeyPlace::Keyring, note: None });
+                }
+                Err(error) => format!("no keyring took it: {error}"),
+            },
+        };
+        write_private(&path, key.reveal())
+            .with_context(|| format!("keep the key in {}", path.display()))?;
+        Ok(Kept { place: KeyPlace::File, note: Some(why) })
+    }
+
+    /// Forgets the key of `profile` in the keyring and in the file; returns whether there was one.
+    ///
+    /// # Errors
+    /// If one is there and stays.
+    pub(crate) fn forget(&self, profile: &str) -> anyhow::Result<bool> {
+        let was_in_file = removed(&self.path(profile)?)?;
+        let was_in_keyring = match self.entry(profile) {
+            None | Some(Err(_)) => false,
+            Some(Ok(entry)) => match entry.delete_credential() {
+                Ok(()) => true,
+                Err(error) if is_absent(&error) => false,
+                Err(error) => return Err(error).context("take the key out of the keyring"),
+            },
+        };
+        Ok(was_in_file || was_in_keyring)
+    }
+
+    fn entry(&self, profile: &str) -> Option<keyring::Result<keyring::Entry>> {
+        (self.keyring == Keyring::System).then(|| keyring::Entry::new(SERVICE, profile))
+    }
+
+    fn in_keyring(&self, profile: &str) -> anyhow::Result<Option<ApiKey>> {
+        let Some(Ok(entry)) = self.entry(profile) else { return Ok(None) };
+        match entry.get_password() {
+            Ok(text) => text.parse().map(Some).context("use the key in the keyring"),
+            // Where the keyring fails the file is looked at; what is in neither is told as absent.
+            Err(error) => {
+                if !is_absent(&error) {
+                    tracing::warn!(%error, "cannot read the keyring");
+                }
+                Ok(None)
+            }
+        }
+    }
+
+    fn in_file(&self, profile: &str) -> anyhow::Result<Option<ApiKey>> {
+        let path = self.path(profile)?;
+        let text = match fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error).with_context(|| format!("read {}", path.display())),
+        };
+        refuse_shared(&path)?;
+        let key = text.trim().parse();
+        key.map(Some).with_context(|| format!("use the key in {}", path.display()))
+    }
+
+    /// The file of a profile's key.
+    fn path(&self, profile: &str) -> anyhow::Result<PathBuf> {
+        let is_plain = |letter: char| letter.is_alphanumeric() || matches!(letter, '-' | '_' | '.');
+        if profile.is_empty() || profile.starts_with('.') || !profile.chars().all(is_plain) {
+            bail!("keep a key of profile `{profile}`: its name has to be of letters and digits");
+        }
+        Ok(self.folder.join(profile))
+    }
+}
+
+/// Whether an error of the keyring means that there is nothing of that name, or no keyring.
+const fn is_absent(error: &keyring::Error) -> bool {
+    matches!(error, keyring::Error::NoEntry | keyring::Error::NoDefaultStore)
+}
+
+/// Removes a file; returns whether there was one.
+fn removed(path: &Path) -> anyhow::Result<bool> {
+    match fs::remove_file(path) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error).with_context(|| format!("remove {}", path.display())),
+    }
+}
+
+/// Writes a file that its owner alone can read, whole or not at all.
+fn write_private(path: &Path, text: &str) -> io::Result<()> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    let draft = path.with_extension("new");
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    // A draft that was left behind keeps its mode: it must not be written to.
+    fs::remove_file(&draft).ok();
+    let mut file = options.open(&draft)?;
+    writeln!(file, "{text}")?;
+    file.sync_all()?;
+    fs::rename(&draft, path)
+}
+
+/// Refuses a file that others can read.
+fn refuse_shared(path: &Path) -> anyhow::Result<()> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        let mode = fs::metadata(path).with_context(|| format!("look at {}", path.display()))?;
+        if mode.permissions().mode() & 0o077 != 0 {
+            let path = path.display();
+            bail!("use the key in {path}: others can read it; `chmod 600` it");
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys(folder: &Path) -> Keys {
+        Keys { folder: folder.join("keys"), keyring: Keyring::Off }
+    }
+
+    fn key(digit: u8) -> ApiKey {
+        ApiKey::from_random([digit; 12])
+    }
+
+    #[test]
+    fn without_a_keyring_a_key_is_kept_in_a_file_of_its_owner() {
+        let folder = tempfile::tempdir().unwrap();
+        let keys = keys(folder.path());
+        assert_eq!(keys.in_file("far").unwrap(), None);
+        let kept = keys.keep("far", &key(1)).unwrap();
+        assert_eq!(kept.place, KeyPlace::File);
+        assert!(kept.note.unwrap().contains("is off"));
+        keys.keep("far", &key(2)).unwrap();
+        assert_eq!(keys.in_file("far").unwrap(), Some(key(2)));
+        assert_eq!(keys.in_file("near").unwrap(), None);
+        let names: Vec<_> = fs::read_dir(folder.path().join("keys"))
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name())
+            .collect();
+        assert_eq!(names, ["far"], "no draft is left");
+        assert!(keys.forget("far").unwrap());
+        assert!(!keys.forget("far").unwrap());
+        assert_eq!(keys.in_file("far").unwrap(), None);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_file_that_others_can_read_is_refused() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let keys = keys(folder.path());
+        keys.keep("far", &key(1)).unwrap();
+        let path = keys.path("far").unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        let error = keys.in_file("far").unwrap_err().to_string();
+        assert!(error.contains("chmod 600") && !error.contains("UP-"), "{error}");
+    }
+
+    #[test]
+    fn a_name_cannot_lead_out_of_the_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["", "..", ".hidden", "a/b", "../a", "a b"] {
+            assert!(keys(folder.path()).keep(name, &key(1)).is_err(), "{name}");
+        }
+    }
+}

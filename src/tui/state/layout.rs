@@ -1,0 +1,213 @@
+//! Where panes stand: how far a person moved the dividers, and which pane is beside which.
+
+use crate::{
+    action::Action,
+    state::{Screen, State, cluster, data, execute, inference},
+};
+
+/// Columns that a divider moves at once.
+const COLUMNS_STEP: i16 = 2;
+
+/// Rows that a divider moves at once.
+const ROWS_STEP: i16 = 1;
+
+/// The furthest a divider is moved: no terminal is wider.
+const NUDGE_MAX: i16 = 400;
+
+/// The least columns of a pane beside a divider that was moved.
+const COLUMNS_MIN: u16 = 16;
+
+/// The least rows of one.
+const ROWS_MIN: u16 = 4;
+
+/// How far the dividers of a screen stand from where they would by themselves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Nudge {
+    /// The divider between left and right, to the right.
+    pub columns: i16,
+    /// The divider between the upper and the lower pane on the left, down.
+    pub left_rows: i16,
+    /// The same on the right.
+    pub right_rows: i16,
+}
+
+/// The dividers of all screens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Layout {
+    nudges: [Nudge; Screen::ALL.len()],
+}
+
+/// A place in the grid of a screen: its column and row, from the upper left.
+type Cell = (u8, u8);
+
+impl Nudge {
+    /// The column of a divider that would stand at `at` of `width`.
+    #[must_use]
+    pub fn column(self, at: u16, width: u16) -> u16 {
+        moved(at, self.columns, width, COLUMNS_MIN)
+    }
+
+    /// The row of the left divider that would stand at `at` of `height`.
+    #[must_use]
+    pub fn left_row(self, at: u16, height: u16) -> u16 {
+        moved(at, self.left_rows, height, ROWS_MIN)
+    }
+
+    /// The row of the right divider that would stand at `at` of `height`.
+    #[must_use]
+    pub fn right_row(self, at: u16, height: u16) -> u16 {
+        moved(at, self.right_rows, height, ROWS_MIN)
+    }
+}
+
+/// Where a divider stands that was moved `by` from `at`, with room for a pane on both sides.
+fn moved(at: u16, by: i16, length: u16, least: u16) -> u16 {
+    if by == 0 {
+        return at;
+    }
+    let least = least.min(length / 2);
+    at.saturating_add_signed(by).clamp(least, length - least)
+}
+
+impl Layout {
+    /// How far the dividers of `screen` were moved.
+    #[must_use]
+    pub fn of(&self, screen: Screen) -> Nudge {
+        self.nudges.get(screen.number()).copied().unwrap_or_default()
+    }
+
+    /// Moves the dividers of `screen`.
+    pub fn set(&mut self, screen: Screen, nudge: Nudge) {
+        let within = |by: i16| by.clamp(-NUDGE_MAX, NUDGE_MAX);
+        if let Some(place) = self.nudges.get_mut(screen.number()) {
+            *place = Nudge {
+                columns: within(nudge.columns),
+                left_rows: within(nudge.left_rows),
+                right_rows: within(nudge.right_rows),
+            };
+        }
+    }
+}
+
+impl State {
+    /// How far the dividers of the screen in view were moved.
+    pub fn nudge(&self) -> Nudge {
+        self.layout.of(self.screen)
+    }
+
+    /// Makes the focused pane narrower, wider, shorter or taller, or puts all dividers back.
+    pub(crate) fn resize_pane(&mut self, action: Action) {
+        let mut nudge = self.nudge();
+        let (column, row) = self.focused_cell();
+        let wider = if column == 0 { COLUMNS_STEP } else { -COLUMNS_STEP };
+        let taller = if row == 0 { ROWS_STEP } else { -ROWS_STEP };
+        let rows = if column == 0 { &mut nudge.left_rows } else { &mut nudge.right_rows };
+        match action {
+            Action::Wider => nudge.columns += wider,
+            Action::Narrower => nudge.columns -= wider,
+            Action::Taller => *rows += taller,
+            Action::Shorter => *rows -= taller,
+            _ => nudge = Nudge::default(),
+        }
+        self.layout.set(self.screen, nudge);
+    }
+
+    /// The number of the pane beside the focused one in the direction of `action`.
+    pub(crate) fn pane_beside(&self, action: Action) -> Option<usize> {
+        let (column, row) = self.focused_cell();
+        let is_there = |(other_column, other_row): Cell| match action {
+            Action::PaneLeft => other_column < column,
+            Action::PaneRight => other_column > column,
+            Action::PaneUp => other_row < row,
+            Action::PaneDown => other_row > row,
+            _ => false,
+        };
+        let is_sideways = matches!(action, Action::PaneLeft | Action::PaneRight);
+        let far = |(other_column, other_row): Cell| {
+            let (columns, rows) = (other_column.abs_diff(column), other_row.abs_diff(row));
+            if is_sideways { (columns, rows) } else { (columns, rows.saturating_mul(2)) }
+        };
+        let beside = self.grid().into_iter().filter(|(_, cell)| is_there(*cell));
+        beside.min_by_key(|(_, cell)| far(*cell)).map(|(pane, _)| pane)
+    }
+
+    fn focused_cell(&self) -> Cell {
+        let focused = self.focused_pane();
+        self.grid().iter().find(|(pane, _)| *pane == focused).map_or((0, 0), |(_, cell)| *cell)
+    }
+
+    /// The number of the pane that keys go to.
+    pub(crate) fn focused_pane(&self) -> usize {
+        match self.screen {
+            Screen::Cluster => self.cluster.focus.number(),
+            Screen::Execute => usize::from(self.execute.focus == execute::Pane::Results),
+            Screen::Data => self.data.pane.number(),
+            Screen::Inference => self.inference.pane.number(),
+            Screen::Logs => 0,
+        }
+    }
+
+    /// Number and place of each pane of the screen in view.
+    fn grid(&self) -> Vec<(usize, Cell)> {
+        match self.screen {
+            Screen::Cluster => vec![
+                (cluster::Pane::Nodes.number(), (0, 0)),
+                (cluster::Pane::Processes.number(), (0, 1)),
+                (cluster::Pane::Runs.number(), (1, 0)),
+                (cluster::Pane::Groups.number(), (1, 1)),
+            ],
+            Screen::Execute => vec![(0, (0, 0)), (1, (1, 0))],
+            Screen::Data => vec![
+                (data::Pane::List.number(), (0, 0)),
+                (data::Pane::Tape.number(), (0, 1)),
+                (data::Pane::Chart.number(), (1, 0)),
+            ],
+            Screen::Inference => vec![
+                (inference::Pane::Distribution.number(), (0, 0)),
+                (inference::Pane::Actors.number(), (0, 1)),
+                (inference::Pane::Past.number(), (1, 1)),
+                (inference::Pane::Topics.number(), (1, 2)),
+            ],
+            Screen::Logs => vec![(0, (0, 0))],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::harness::Harness;
+
+    #[track_caller]
+    fn check(keys: &str, want: (usize, Nudge)) {
+        let mut screen = Harness::ready(160, 45);
+        screen.press(keys);
+        assert_eq!((screen.state.focused_pane(), screen.state.nudge()), want, "after {keys}");
+    }
+
+    #[test]
+    fn dividers_move_so_that_the_focused_pane_grows() {
+        let none = Nudge::default();
+        check("> } }", (0, Nudge { columns: 2, left_rows: 2, ..none }));
+        check("L > {", (1, Nudge { columns: -2, right_rows: -1, ..none }));
+        check("L J }", (2, Nudge { right_rows: -1, ..none }));
+        check("> } =", (0, none));
+    }
+
+    #[test]
+    fn panes_are_reached_by_their_direction() {
+        let none = Nudge::default();
+        check("L J H", (3, none));
+        check("J", (3, none));
+        check("K", (0, none));
+        check("3 L", (1, none));
+        check("4 K J L", (3, none));
+    }
+
+    #[test]
+    fn a_divider_leaves_room_on_both_sides() {
+        assert_eq!((moved(40, 10, 100, 16), moved(40, 90, 100, 16)), (50, 84));
+        assert_eq!((moved(40, -90, 100, 16), moved(5, -1, 9, 16)), (16, 4));
+        assert_eq!(moved(0, 0, 0, 16), 0);
+    }
+}

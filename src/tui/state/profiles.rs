@@ -1,0 +1,44 @@
+//! The profiles: which there are, which is in use, and how its key is kept.
+
+use crate::profiles::{KeyPlace, Profile};
+
+/// The name under which a key is kept where no profile is in use.
+pub const NO_PROFILE: &str = "default";
+
+/// The profiles there are.
+#[derive(Debug, Clone, Default)]
+pub struct Profiles {
+    /// All, by name.
+    pub list: Vec<Profile>,
+    /// The one in use; none for addresses given otherwise, or for the stack of this machine.
+    pub current: Option<String>,
+    /// Whether a stack can be started on this machine.
+    pub has_local: bool,
+    /// Where the key in use is kept.
+    pub key_place: Option<KeyPlace>,
+    /// The profile that is being opened.
+    pub opening: Option<String>,
+}
+
+/// What can be chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Choice<'a> {
+    /// The stack of this machine.
+    Local,
+    /// A profile.
+    Named(&'a Profile),
+}
+
+impl Profiles {
+    /// What can be chosen, in the order of the list.
+    pub fn choices(&self) -> Vec<Choice<'_>> {
+        let local = self.has_local.then_some(Choice::Local);
+        local.into_iter().chain(self.list.iter().map(Choice::Named)).collect()
+    }
+
+    /// The name under which the key in use is kept.
+    #[must_use]
+    pub fn key_name(&self) -> &str {
+        self.current.as_deref().unwrap_or(NO_PROFILE)
+    }
+}

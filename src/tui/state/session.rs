@@ -1,0 +1,155 @@
+//! What outlives the program: which screen was in view, how it was arranged, what was selected.
+//!
+//! Written as JSON when the screen closes and read before it opens. What cannot be read is as if it
+//! were not there: a session is a convenience. It holds no key, no token and nothing typed.
+
+use model::{dataset::DatasetId, topic::TopicId};
+use serde_json::{Value, json};
+
+use super::{Screen, State, layout::Nudge};
+use crate::event::{Effect, Target};
+
+/// What was selected, until the services have listed it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Wanted {
+    /// The dataset that was charted.
+    pub dataset: Option<DatasetId>,
+    /// The topic that was in view.
+    pub topic: Option<TopicId>,
+}
+
+/// Returns the session of `state` as a text.
+#[must_use]
+pub fn text(state: &State) -> String {
+    let nudges: Vec<Value> = Screen::ALL
+        .into_iter()
+        .map(|screen| {
+            let Nudge { columns, left_rows, right_rows } = state.layout.of(screen);
+            json!([columns, left_rows, right_rows])
+        })
+        .collect();
+    let dataset = state.data.selected.or(state.wanted.dataset).map(DatasetId::get);
+    let topic = state.inference.selected.or(state.wanted.topic).map(TopicId::get);
+    let session = json!({
+        "screen": state.screen.name(),
+        "theme": state.theme.map(|theme| theme.to_string()),
+        "background": state.background,
+        "mouse": state.has_mouse,
+        "panes": nudges,
+        "profile": state.profiles.current,
+        "node": state.cluster.node,
+        "dataset": dataset,
+        "topic": topic,
+    });
+    format!("{session:#}\n")
+}
+
+/// Has `state` take up the session in `text`, as far as it is one.
+pub fn take_up(state: &mut State, text: &str) {
+    let Ok(session) = serde_json::from_str::<Value>(text) else { return };
+    let screen = session["screen"].as_str();
+    if let Some(screen) = Screen::ALL.into_iter().find(|known| Some(known.name()) == screen) {
+        state.screen = screen;
+    }
+    if let Some(theme) = session["theme"].as_str() {
+        state.theme = state.theme.or(theme.parse().ok());
+    }
+    let parts = session["background"].as_array().map_or(&[][..], Vec::as_slice);
+    let mut parts = parts.iter().filter_map(|part| u8::try_from(part.as_u64()?).ok());
+    if let (Some(red), Some(green), Some(blue)) = (parts.next(), parts.next(), parts.next()) {
+        state.background = Some([red, green, blue]);
+    }
+    let nudges = session["panes"].as_array().map_or(&[][..], Vec::as_slice);
+    for (screen, nudge) in Screen::ALL.into_iter().zip(nudges) {
+        let part = |idx: usize| i16::try_from(nudge[idx].as_i64().unwrap_or(0)).unwrap_or(0);
+        let nudge = Nudge { columns: part(0), left_rows: part(1), right_rows: part(2) };
+        state.layout.set(screen, nudge);
+    }
+    state.cluster.node = session["node"].as_str().map(str::to_owned);
+    state.wanted = Wanted {
+        dataset: session["dataset"].as_i64().and_then(DatasetId::new),
+        topic: session["topic"].as_u64().and_then(TopicId::new),
+    };
+}
+
+/// The profile that the session in `text` was left with.
+#[must_use]
+pub fn profile(text: &str) -> Option<String> {
+    let session: Value = serde_json::from_str(text).ok()?;
+    session["profile"].as_str().map(str::to_owned)
+}
+
+/// Whether the session in `text` was left with the mouse given to the terminal.
+#[must_use]
+pub fn has_mouse(text: &str) -> Option<bool> {
+    serde_json::from_str::<Value>(text).ok()?["mouse"].as_bool()
+}
+
+/// Selects what was selected, once it is listed.
+pub(crate) fn select(state: &mut State) -> Vec<Effect> {
+    let (now, mut effects) = (state.now, Vec::new());
+    if let Some(dataset) = state.wanted.dataset
+        && state.data.datasets.value().is_some()
+    {
+        state.wanted.dataset = None;
+        let row = state.data.list().iter().position(|listed| listed.id == dataset);
+        if let Some(row) = row.filter(|_| state.data.selected != Some(dataset)) {
+            let focus = state.data.pane;
+            let pane = super::data::Pane::List.number();
+            effects.extend(state.data.click(Target::Row { pane, row }, now));
+            state.data.pane = focus;
+        }
+    }
+    if let Some(topic) = state.wanted.topic
+        && let Some(list) = state.inference.topics.value()
+    {
+        state.wanted.topic = None;
+        let row = list.topics.iter().position(|listed| listed.topic_id == topic.get());
+        if let Some(row) = row.filter(|_| state.inference.selected != Some(topic)) {
+            let focus = state.inference.pane;
+            let pane = super::inference::Pane::Topics.number();
+            effects.extend(state.inference.click(Target::Row { pane, row }, now));
+            state.inference.pane = focus;
+        }
+    }
+    effects
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{harness::Harness, theme};
+
+    #[test]
+    fn a_session_is_taken_up_where_it_was_left() {
+        let mut left = Harness::ready(160, 45);
+        left.press("j > > 3 > }");
+        left.state.theme = Some(theme::Name::Light);
+        left.state.background = Some([1, 2, 3]);
+        left.state.wanted.dataset = DatasetId::new(7);
+        let text = text(&left.state);
+        let mut state = State::default();
+        take_up(&mut state, &text);
+        assert_eq!((state.screen, state.theme), (Screen::Data, Some(theme::Name::Light)));
+        assert_eq!((state.layout, state.background), (left.state.layout, Some([1, 2, 3])));
+        assert_eq!(state.cluster.node, left.state.cluster.node);
+        assert_eq!(state.wanted.dataset, DatasetId::new(7));
+        assert_eq!(super::text(&state), text);
+    }
+
+    #[test]
+    fn no_secret_is_written() {
+        let screen = Harness::ready(160, 45);
+        let key = screen.state.services.addresses.api_key.clone().unwrap();
+        assert!(!text(&screen.state).contains(key.reveal()));
+    }
+
+    #[test]
+    fn what_is_no_session_changes_nothing() {
+        for text in ["", "{", "[]", "{\"screen\": 3, \"panes\": [[\"x\"], 4]}"] {
+            let mut state = State::default();
+            take_up(&mut state, text);
+            assert_eq!(super::text(&state), super::text(&State::default()), "{text}");
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! Draws the Overview screen: the few things one watches all day.
+//!
+//! ```text
+//! ╭ Cluster ───────╮╭ Pinned ────────╮
+//! │ nodes, shares  ││ values, lines  │
+//! ├ Runs ──────────┤│                │
+//! ╰────────────────╯╰────────────────╯
+//! ╭ Notices ───────╮╭ Topics ────────╮
+//! ╰────────────────╯╰────────────────╯
+//! ```
+
+use ratatui::{
+    buffer::Buffer,
+    layout::Rect,
+    style::Modifier,
+    text::{Line, Span},
+};
+
+use super::{Frame, Tier, data, draw_empty, hits::Hits, split_columns, split_rows};
+use crate::{
+    event::Target,
+    local::Level,
+    state::{
+        nodes::Node,
+        overview::{RUNS_MAX, Topic},
+        runs::Phase,
+        services::{Health, Service},
+    },
+    widget::{
+        format, paint,
+        pane::{self, Pane},
+        sparkline::{Floor, Sparkline},
+    },
+};
+
+/// Rows of the pane of the cluster: nodes, and what they came to.
+const CLUSTER_HEIGHT: u16 = 9;
+
+/// Columns of a topic's line.
+const SPARK_WIDTH: u16 = 24;
+
+/// Draws the Overview screen into `area`.
+pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
+    let nudge = frame.state.nudge();
+    let n_runs = u16::try_from(frame.state.runs.iter().len().clamp(1, RUNS_MAX)).unwrap_or(1);
+    let n_topics = u16::try_from(frame.state.topic_ids().len().max(1)).unwrap_or(1);
+    if frame.tier < Tier::Large {
+        let [cluster, rest] = split_rows(area, CLUSTER_HEIGHT.min(area.height));
+        let [topics, rest] = split_rows(rest, (n_topics * 2 + 2).min(rest.height / 2));
+        let [pins, runs] = split_rows(rest, rest.height / 2);
+        draw_cluster(cluster, buf, frame);
+        draw_topics(topics, buf, frame, hits);
+        draw_pins(pins, buf, frame, hits);
+        draw_runs(runs, buf, frame, hits);
+        return;
+    }
+    let [left, right] = split_columns(area, nudge.column(area.width * 46 / 100, area.width));
+    let [cluster, rest] = split_rows(left, CLUSTER_HEIGHT);
+    let [runs, notices] = split_rows(rest, nudge.left_row(n_runs + 3, rest.height));
+    let topics_height = (n_topics * 3 + 2).min(right.height / 2);
+    let at = nudge.right_row(right.height.saturating_sub(topics_height), right.height);
+    let [pins, topics] = split_rows(right, at);
+    draw_cluster(cluster, buf, frame);
+    draw_runs(runs, buf, frame, hits);
+    draw_notices(notices, buf, frame);
+    draw_pins(pins, buf, frame, hits);
+    draw_topics(topics, buf, frame, hits);
+}
+
+/// Draws how many nodes there are, and how the services are.
+fn draw_cluster(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
+    let Frame { state, theme, .. } = frame;
+    let info = state.nodes.listed.note(state.now);
+    let inside = pane::padded(Pane::new("Cluster").info(info).draw(area, buf, theme));
+    let nodes = state.nodes.all(&state.stack);
+    let count = |is: &dyn Fn(&Node) -> bool| nodes.iter().filter(|node| is(node)).count();
+    let role = |name: &'static str| count(&|node| node.role.as_deref() == Some(name));
+    let n_gone = count(&|node| node.is_connected == Some(false) || node.exited.is_some());
+    let bold = theme.text.add_modifier(Modifier::BOLD);
+    let mut line = vec![Span::styled(nodes.len().to_string(), bold)];
+    let (n_heads, n_workers) = (role("head"), role("worker"));
+    line.push(Span::styled(
+        format!(" nodes   {n_heads} head{}   {n_workers} workers", if n_heads == 1 { "" } else { "s" }),
+        theme.muted,
+    ));
+    if n_gone > 0 {
+        line.push(Span::styled(format!("   ✗ {n_gone} gone"), theme.down));
+    }
+    paint::line(buf, inside, (0, 0), &Line::from(line));
+    let (n_runs, n_agreed) = nodes
+        .iter()
+        .fold((0, 0), |(runs, agreed), node| (runs + node.n_runs, agreed + node.n_agreed));
+    let mut line = vec![
+        Span::styled(format::count(n_runs), bold),
+        Span::styled(" answers   ", theme.muted),
+    ];
+    if n_runs > 0 {
+        #[expect(clippy::cast_precision_loss, reason = "a share in whole percent")]
+        let share = n_agreed as f64 / n_runs as f64 * 100.0;
+        let style = if share < 90.0 { theme.warn } else { theme.up };
+        line.push(Span::styled(format!("{share:.0} %"), style));
+        line.push(Span::styled(" agreed", theme.muted));
+    }
+    paint::line(buf, inside, (0, 1), &Line::from(line));
+    for (y, service) in (3..inside.height).zip(Service::ALL) {
+        let address = match service {
+            Service::Head => &state.services.addresses.head,
+            Service::Data => &state.services.addresses.datasets,
+            Service::Inference => &state.services.addresses.inference,
+        };
+        let (glyph, style, words) = match state.services.health(service) {
+            Health::Absent => ('○', theme.faint, String::new()),
+            Health::Asked => ('◌', theme.muted, "asked".to_owned()),
+            Health::Up { latency: Some(latency) } => {
+                ('●', theme.up, format!("{} ms", latency.as_millis().max(1)))
+            }
+            Health::Up { latency: None } => ('●', theme.up, "answers".to_owned()),
+            Health::Live => ('●', theme.up, "live".to_owned()),
+            Health::Limited { until } => {
+                ('◐', theme.warn, format!("retry {}", format::age(until.since(state.now))))
+            }
+            Health::Down { why } => ('✗', theme.down, why.why.clone()),
+        };
+        paint::put(buf, inside, (0, y), glyph, style);
+        paint::text(buf, inside, (2, y), service.name(), theme.muted);
+        let words_width = u16::try_from(words.chars().count()).unwrap_or(0).min(inside.width / 2);
+        let at = address.as_deref().unwrap_or("no address");
+        let room = inside.width.saturating_sub(words_width + 10);
+        paint::text(buf, inside, (8, y), &format::fit(at, room.into()), theme.text);
+        let words = format::fit(&words, (inside.width / 2).into());
+        paint::text_before(buf, inside, (inside.width, y), &words, style);
+    }
+}
+
+/// Sets off row `row` of all rows, and has it be pointed at.
+fn mark(place: Rect, buf: &mut Buffer, frame: Frame<'_>, row: usize, hits: &mut Hits) {
+    if place.is_empty() {
+        return;
+    }
+    if frame.state.overview.row == row {
+        for y in 0..place.height {
+            paint::row_style(buf, place, y, frame.theme.sel);
+        }
+    }
+    hits.add(place, Target::Row { pane: 0, row });
+}
+
+fn draw_runs(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
+    let Frame { state, theme, .. } = frame;
+    let info = format!("{} this session", state.runs.iter().len());
+    let inside = pane::padded(Pane::new("Runs").info(info).draw(area, buf, theme));
+    if state.runs.iter().len() == 0 {
+        draw_empty(inside, buf, theme, &["No run yet: e opens the form.".to_owned()]);
+    }
+    for (row, run) in state.runs.iter().take(RUNS_MAX.min(inside.height.into())).enumerate() {
+        let y = u16::try_from(row).unwrap_or(u16::MAX);
+        let (glyph, style, words) = match &run.phase {
+            Phase::Waiting => ('◌', theme.info, "running".to_owned()),
+            Phase::Done(response) => match response.results.len() {
+                1 => ('✓', theme.up, "all agree".to_owned()),
+                n => ('!', theme.warn, format!("{n} results")),
+            },
+            Phase::Failed(failure) => ('✗', theme.down, failure.why.clone()),
+            Phase::Cancelled => ('·', theme.muted, "cancelled".to_owned()),
+        };
+        let time: String = run.sent_at.to_string().chars().skip(11).take(8).collect();
+        paint::put(buf, inside, (0, y), glyph, style);
+        paint::text(buf, inside, (2, y), &time, theme.muted);
+        let x = paint::text(buf, inside, (11, y), &run.request.method, theme.text) + 2;
+        let took = format::elapsed(run.elapsed(state.now));
+        paint::text_before(buf, inside, (inside.width, y), &took, theme.muted);
+        let room = inside.width.saturating_sub(x + 10);
+        let words = format::fit(&words, room.into());
+        paint::text(buf, inside, (x, y), &words, style);
+        let place = Rect { y: inside.y.saturating_add(y), height: 1, ..inside };
+        mark(place, buf, frame, row, hits);
+    }
+}
+
+fn draw_notices(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
+    let Frame { state, theme, .. } = frame;
+    let of = Pane::new("Notices").footer(Line::from(vec![
+        Span::styled("!", theme.key),
+        Span::raw(" all of them"),
+    ]));
+    let inside = pane::padded(of.draw(area, buf, theme));
+    for (y, notice) in (0..inside.height).zip(state.notices.past()) {
+        let (glyph, style) = match notice.level {
+            Level::Error => ('✗', theme.down),
+            Level::Warn => ('!', theme.warn),
+            _ => ('✓', theme.up),
+        };
+        paint::text(buf, inside, (0, y), &format::clock(notice.at), theme.muted);
+        paint::put(buf, inside, (9, y), glyph, style);
+        let x = paint::text(buf, inside, (11, y), &notice.text, theme.text);
+        paint::text(buf, inside, (x + 2, y), &notice.detail, theme.muted);
+    }
+    if state.notices.past().len() == 0 {
+        draw_empty(inside, buf, theme, &["Nothing was to be told yet.".to_owned()]);
+    }
+}
+
+fn draw_pins(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
+    let Frame { state, theme, .. } = frame;
+    if state.data.pins.is_empty() {
+        let inside = pane::padded(Pane::new("Pinned").draw(area, buf, theme));
+        let lines = [
+            "Nothing is pinned.".to_owned(),
+            "p on the Data screen (3) pins the dataset that is charted.".to_owned(),
+        ];
+        draw_empty(inside, buf, theme, &lines);
+        return;
+    }
+    data::draw_pins(area, buf, &state.data.pins, state.now, theme);
+    hits.add(area, Target::Pane(1));
+}
+
+fn draw_topics(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
+    let Frame { state, theme, .. } = frame;
+    let list = state.inference.topics.value();
+    let info = state.inference.topics.note(state.now);
+    let inside = pane::padded(Pane::new("Topics").info(info).draw(area, buf, theme));
+    let topics = list.map_or(&[][..], |list| &list.topics);
+    if topics.is_empty() {
+        draw_empty(inside, buf, theme, &["no topics yet".to_owned()]);
+        return;
+    }
+    let first = state.runs.iter().len().min(RUNS_MAX) + state.data.pins.len();
+    let is_roomy = usize::from(inside.height) >= topics.len() * 3;
+    let pitch = if is_roomy { 3 } else { 2 };
+    for (idx, topic) in topics.iter().enumerate() {
+        let top = u16::try_from(idx).unwrap_or(u16::MAX).saturating_mul(pitch);
+        if top >= inside.height {
+            break;
+        }
+        let height = 2.min(inside.height - top);
+        let place = Rect { y: inside.y.saturating_add(top), height, ..inside };
+        let known = model::topic::TopicId::new(topic.topic_id)
+            .and_then(|id| state.overview.topics.get(&id));
+        let title = format!("Topic {} · {}", topic.topic_id, topic.name);
+        draw_topic(place, buf, frame, (&title, known));
+        mark(place, buf, frame, first + idx, hits);
+    }
+}
+
+fn draw_topic(
+    area: Rect,
+    buf: &mut Buffer,
+    frame: Frame<'_>,
+    (title, topic): (&str, Option<&Topic>),
+) {
+    let theme = frame.theme;
+    let bold = theme.text.add_modifier(Modifier::BOLD);
+    paint::text(buf, area, (0, 0), &format::fit(title, area.width.into()), bold);
+    let Some(topic) = topic else { return };
+    let note = topic.latest.note(frame.state.now);
+    let style = if topic.latest.failure().is_some() { theme.warn } else { theme.muted };
+    paint::text_before(buf, area, (area.width, 0), &note, style);
+    let Some(latest) = topic.latest.value() else {
+        let why = topic.latest.failure().map_or("", |failure| failure.why.as_str());
+        paint::text(buf, area, (2, 1), why, theme.warn);
+        return;
+    };
+    let mut line = Line::default();
+    for value in latest.bundle.combined_value.iter().take(4) {
+        let number: f64 = value.value.parse().unwrap_or(f64::NAN);
+        let number = format::grouped(number, format::decimals_of(number.abs()));
+        if latest.bundle.combined_value.len() > 1 {
+            line.push_span(Span::styled(format!("{} ", value.label_name), theme.muted));
+        }
+        line.push_span(Span::styled(number, theme.series(1)));
+        line.push_span(Span::raw("   "));
+    }
+    let n_inferers = latest.bundle.inferer_values.len();
+    let n_forecasters = latest.bundle.forecaster_values.len();
+    let actors = format!("{n_inferers} inferers · {n_forecasters} forecasters");
+    line.push_span(Span::styled(actors, theme.muted));
+    paint::line(buf, area, (2, 1), &line);
+    let values: Vec<Option<f64>> = topic.values.iter().copied().map(Some).collect();
+    let width = SPARK_WIDTH.min(area.width / 3);
+    let bars = Rect {
+        x: area.right().saturating_sub(width),
+        y: area.y.saturating_add(1),
+        width,
+        height: area.height.saturating_sub(1),
+    };
+    Sparkline { values: &values, floor: Floor::Lowest, style: theme.series(1) }.draw(bars, buf);
+}
