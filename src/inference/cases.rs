@@ -15,7 +15,7 @@ use wire::inference::cases::{
 
 use self::names::Names;
 use crate::{
-    regret::{Family, Losses, Pace, Regrets, Standing},
+    regret::{Family, Losses, Pace, Regrets, Standing, Versus},
     reputer::{Report, network_losses},
     score,
     submission::decimal,

@@ -1,6 +1,6 @@
 //! What a topic has learned about its actors, epoch by epoch.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use model::{
     bundle::{Bundle, LabeledValue},
@@ -24,6 +24,11 @@ const LOSS_AVERAGE_ALPHA: f64 = 0.2;
 /// After this many epochs without a sign of it, an actor is forgotten. Regrets against everybody
 /// else are kept for each, so actors that come and go for good must not add up.
 const FORGOTTEN_AFTER_EPOCHS: u64 = 1000;
+
+/// The most inferers, and the most forecasters, that are remembered: twice as many as an epoch
+/// [takes](crate::store::SUBMISSIONS_MAX). One more and the one that stayed away longest is forgotten, so that who makes up a new
+/// name each epoch fills no file.
+const KNOWN_MAX: usize = 2048;
 
 /// How often an actor took part, and when last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,9 +66,10 @@ pub struct Learned {
     pub forecasters: BTreeMap<Address, Experience>,
 }
 
-/// A bundle holds a value that is no number, so it was not written by this program.
+/// A bundle holds a value that is no number, so it was not written by this program; or one so far
+/// from the truth that its loss is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("read the bundle's values as numbers")]
+#[error("take the losses of the bundle's values as numbers")]
 pub struct BundleError;
 
 impl Learned {
@@ -82,7 +88,7 @@ impl Learned {
     /// Learns that `truth` came true where the network inferred `bundle`, and returns the losses.
     ///
     /// # Errors
-    /// [`BundleError`] if a value of the bundle is no number; then nothing is learned.
+    /// [`BundleError`] if a value of the bundle, or its loss, is no number; then nothing is learned.
     pub fn learn(
         &mut self,
         topic: &Topic,
@@ -111,16 +117,15 @@ impl Learned {
     fn settle(&mut self, topic: &Topic, nonce: BlockHeight) {
         let kept = FORGOTTEN_AFTER_EPOCHS.saturating_mul(topic.timing.epoch_length);
         let oldest = nonce.saturating_sub(kept);
-        for name in gone(&mut self.inferers, oldest) {
-            self.regrets.forget_inferer(&name);
-            self.loss_averages.remove(&name);
-            self.losses.inferer.remove(&name);
-            self.scores.inferer.remove(&name);
-        }
-        for name in gone(&mut self.forecasters, oldest) {
-            self.regrets.forget_forecaster(&name);
-            self.losses.forecaster.remove(&name);
-            self.scores.forecaster.remove(&name);
+        forget(&mut self.inferers, oldest);
+        forget(&mut self.forecasters, oldest);
+        let infers = |name: &Address| self.inferers.contains_key(name);
+        let casts = |name: &Address| self.forecasters.contains_key(name);
+        self.regrets.retain(infers, casts);
+        self.loss_averages.retain(|name, _| infers(name));
+        for standing in [&mut self.losses, &mut self.scores] {
+            standing.inferer.retain(|name, _| infers(name));
+            standing.forecaster.retain(|name, _| casts(name));
         }
         let params = topic.params(None);
         let present = present(&self.regrets.ordinary, nonce, &self.inferers, &self.forecasters);
@@ -144,9 +149,12 @@ impl Learned {
 /// The losses of every quantity of `bundle`, by `rule`.
 ///
 /// # Errors
-/// [`BundleError`] if a value is no number.
+/// [`BundleError`] if a value or its loss is no number.
 pub fn losses(rule: LossRule, bundle: &Bundle, truth: &[f64]) -> Result<Losses, BundleError> {
-    let loss = |values: &[LabeledValue]| Ok(rule.loss(&numbers(values).ok_or(BundleError)?, truth));
+    let loss = |values: &[LabeledValue]| {
+        let loss = rule.loss(&numbers(values).ok_or(BundleError)?, truth);
+        if loss.is_finite() { Ok(loss) } else { Err(BundleError) }
+    };
     let mut without: BTreeMap<Address, Family> = BTreeMap::new();
     for implied in &bundle.one_out_inferer_forecaster_values {
         let of_forecaster = without.entry(implied.forecaster.clone()).or_default();
@@ -210,13 +218,19 @@ fn average(averages: &mut Family, newest: &Family, alpha: f64) {
     }
 }
 
-/// Takes out who was last seen before `oldest`.
-fn gone(experience: &mut BTreeMap<Address, Experience>, oldest: BlockHeight) -> Vec<Address> {
-    let is_gone = |seen: &Experience| seen.last_nonce < oldest;
-    let names =
-        experience.iter().filter(|(_, seen)| is_gone(seen)).map(|(name, _)| name.clone()).collect();
-    experience.retain(|_, seen| !is_gone(seen));
-    names
+/// Takes out who was last seen before `oldest`, and of the others those past [`KNOWN_MAX`] that
+/// were seen longest ago.
+fn forget(experience: &mut BTreeMap<Address, Experience>, oldest: BlockHeight) {
+    experience.retain(|_, seen| seen.last_nonce >= oldest);
+    let n_over = experience.len().saturating_sub(KNOWN_MAX);
+    if n_over == 0 {
+        return;
+    }
+    let by_age = experience.iter().map(|(name, seen)| (seen.last_nonce, name.clone()));
+    let by_age: BTreeSet<(BlockHeight, Address)> = by_age.collect();
+    for (_, name) in by_age.into_iter().take(n_over) {
+        experience.remove(&name);
+    }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use crate::{
     Inference, ReadError,
     epoch::Progress,
     learned::Learned,
-    regret::{Family, Losses, Standing},
+    regret::{Family, Losses, Standing, Versus},
     store::{Bundles, EpochView, Received},
     submission::Submission,
     synthesis::weights::{normalized, weights},
@@ -249,28 +249,24 @@ fn shares(topic: &Topic, learned: &Learned) -> Standing {
 
 fn regret(learned: &Learned, of: RegretOf<'_>) -> Option<f64> {
     let regrets = &learned.regrets;
-    let (standings, key) = match of {
-        RegretOf::Inferer(name) => return regrets.ordinary.inferer.get(name).copied(),
-        RegretOf::Forecaster(name) => return regrets.ordinary.forecaster.get(name).copied(),
-        RegretOf::Naive(name) => return regrets.naive.get(name).copied(),
-        RegretOf::OneOutInfererInferer(out, _) | RegretOf::OneOutInfererForecaster(out, _) => {
-            (&regrets.one_out_inferer, out)
+    let Versus { inferer, forecaster } = match of {
+        RegretOf::OneOutForecasterInferer(..) | RegretOf::OneOutForecasterForecaster(..) => {
+            &regrets.one_out_forecaster
         }
-        RegretOf::OneOutForecasterInferer(out, _)
-        | RegretOf::OneOutForecasterForecaster(out, _) => (&regrets.one_out_forecaster, out),
-        RegretOf::OneInForecaster(with, _) => (&regrets.one_in_forecaster, with),
+        RegretOf::OneInForecaster(..) => &regrets.one_in_forecaster,
+        _ => &regrets.one_out_inferer,
     };
-    let standing = standings.get(key)?;
     match of {
-        RegretOf::OneOutInfererForecaster(_, name)
-        | RegretOf::OneOutForecasterForecaster(_, name) => standing.forecaster.get(name),
-        RegretOf::OneInForecaster(with, name) if with == name => standing.forecaster.get(name),
-        RegretOf::OneOutInfererInferer(_, name)
-        | RegretOf::OneOutForecasterInferer(_, name)
-        | RegretOf::OneInForecaster(_, name) => standing.inferer.get(name),
-        RegretOf::Inferer(_) | RegretOf::Forecaster(_) | RegretOf::Naive(_) => None,
+        RegretOf::Inferer(name) => regrets.ordinary.inferer.get(name).copied(),
+        RegretOf::Forecaster(name) => regrets.ordinary.forecaster.get(name).copied(),
+        RegretOf::Naive(name) => regrets.naive.get(name).copied(),
+        RegretOf::OneOutInfererForecaster(out, name)
+        | RegretOf::OneOutForecasterForecaster(out, name) => forecaster.get(out, name),
+        RegretOf::OneInForecaster(with, name) if with == name => forecaster.get(with, name),
+        RegretOf::OneOutInfererInferer(out, name)
+        | RegretOf::OneOutForecasterInferer(out, name)
+        | RegretOf::OneInForecaster(out, name) => inferer.get(out, name),
     }
-    .copied()
 }
 
 /// Whether all that a regret is about took part in the epoch with `losses`.

@@ -4,10 +4,13 @@
 //! part of the way to the newest difference, so it remembers. Absent on purpose: what a loss is
 //! (see [`crate::loss`]), and what follows from regrets (see [`crate::synthesis::weights`]).
 
+pub mod grid;
+
 use std::collections::BTreeMap;
 
 use model::topic::Address;
 
+use self::grid::Grid;
 use crate::{
     statistics::{deviation, quantile},
     synthesis::weights::Params,
@@ -32,6 +35,16 @@ pub struct Standing {
     pub forecaster: Family,
 }
 
+/// The regrets of inferers and forecasters against quantities that each leave one actor out, or let
+/// one in.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Versus {
+    /// The inferers', by the one left out or let in.
+    pub inferer: Grid,
+    /// The forecasters', by the one left out or let in.
+    pub forecaster: Grid,
+}
+
 /// The regrets of a topic's actors, in every family.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Regrets {
@@ -39,12 +52,12 @@ pub struct Regrets {
     pub ordinary: Standing,
     /// The inferers' against the naive value.
     pub naive: Family,
-    /// Against the combined value without the inferer that is the key.
-    pub one_out_inferer: BTreeMap<Address, Standing>,
-    /// Against the combined value without the forecaster that is the key.
-    pub one_out_forecaster: BTreeMap<Address, Standing>,
-    /// Against the inferers combined with the forecaster that is the key.
-    pub one_in_forecaster: BTreeMap<Address, Standing>,
+    /// Against the combined value without the inferer of the row.
+    pub one_out_inferer: Versus,
+    /// Against the combined value without the forecaster of the row.
+    pub one_out_forecaster: Versus,
+    /// Against the inferers combined with the forecaster of the row.
+    pub one_in_forecaster: Versus,
 }
 
 /// The losses of every quantity of an epoch.
@@ -83,62 +96,77 @@ impl Regrets {
         self.ordinary.inferer.is_empty() && self.ordinary.forecaster.is_empty()
     }
 
-    /// Forgets the inferer `name`: as one of its own, and as one left out.
-    pub fn forget_inferer(&mut self, name: &Address) {
-        self.naive.remove(name);
-        self.one_out_inferer.remove(name);
-        for standing in self.standings() {
-            standing.inferer.remove(name);
+    /// Forgets the inferers and the forecasters that are not to be kept: each as one of its own, and
+    /// as one left out or let in.
+    pub fn retain(&mut self, infers: impl Fn(&Address) -> bool, casts: impl Fn(&Address) -> bool) {
+        self.ordinary.inferer.retain(|name, _| infers(name));
+        self.ordinary.forecaster.retain(|name, _| casts(name));
+        self.naive.retain(|name, _| infers(name));
+        self.one_out_inferer.inferer.retain(&infers, &infers);
+        self.one_out_inferer.forecaster.retain(&infers, &casts);
+        for versus in [&mut self.one_out_forecaster, &mut self.one_in_forecaster] {
+            versus.inferer.retain(&casts, &infers);
+            versus.forecaster.retain(&casts, &casts);
         }
-    }
-
-    /// Forgets the forecaster `name`: as one of its own, and as one left out or alone.
-    pub fn forget_forecaster(&mut self, name: &Address) {
-        self.one_out_forecaster.remove(name);
-        self.one_in_forecaster.remove(name);
-        for standing in self.standings() {
-            standing.forecaster.remove(name);
-        }
-    }
-
-    fn standings(&mut self) -> impl Iterator<Item = &mut Standing> {
-        std::iter::once(&mut self.ordinary)
-            .chain(self.one_out_inferer.values_mut())
-            .chain(self.one_out_forecaster.values_mut())
-            .chain(self.one_in_forecaster.values_mut())
     }
 
     /// Learns from `losses`. Who took no part keeps its regrets.
     pub fn learn(&mut self, losses: &Losses, pace: Pace) {
-        let Losses { inferer, forecaster, .. } = losses;
-        self.ordinary.learn(losses.combined, inferer, forecaster, pace);
+        let Losses { combined, inferer, forecaster, .. } = losses;
+        follow(&mut self.ordinary.inferer, *combined, inferer, pace);
+        follow(&mut self.ordinary.forecaster, *combined, forecaster, pace);
         follow(&mut self.naive, losses.naive, inferer, pace);
+        let Versus { inferer: inferers, forecaster: implied } = &mut self.one_out_inferer;
+        inferers.learn(&losses.one_out_inferer, inferer, *combined, pace);
         for (withheld, reference) in &losses.one_out_inferer {
             let without = |(name, of_each): (&Address, &Family)| {
                 Some((name.clone(), *of_each.get(withheld)?))
             };
-            let implied = losses.one_out_inferer_forecaster.iter().filter_map(without).collect();
-            let standing = self.one_out_inferer.entry(withheld.clone()).or_default();
-            standing.learn(*reference, inferer, &implied, pace);
+            let of_row = losses.one_out_inferer_forecaster.iter().filter_map(without).collect();
+            implied.learn_row(withheld, *reference, &of_row, pace);
         }
-        for (withheld, reference) in &losses.one_out_forecaster {
-            let standing = self.one_out_forecaster.entry(withheld.clone()).or_default();
-            standing.learn(*reference, inferer, forecaster, pace);
-        }
+        let versus = &mut self.one_out_forecaster;
+        versus.inferer.learn(&losses.one_out_forecaster, inferer, *combined, pace);
+        versus.forecaster.learn(&losses.one_out_forecaster, forecaster, *combined, pace);
+        let versus = &mut self.one_in_forecaster;
+        versus.inferer.learn(&losses.one_in_forecaster, inferer, *combined, pace);
         for (name, reference) in &losses.one_in_forecaster {
             let itself = forecaster.get_key_value(name).map(|(name, loss)| (name.clone(), *loss));
-            let standing = self.one_in_forecaster.entry(name.clone()).or_default();
-            standing.learn(*reference, inferer, &itself.into_iter().collect(), pace);
+            versus.forecaster.learn_row(name, *reference, &itself.into_iter().collect(), pace);
         }
     }
 }
 
-impl Standing {
-    fn learn(&mut self, reference: f64, inferer: &Family, forecaster: &Family, pace: Pace) {
-        follow(&mut self.inferer, reference, inferer, pace);
-        follow(&mut self.forecaster, reference, forecaster, pace);
+impl Versus {
+    /// Returns the grids with the regrets of `standings`, by who is left out or let in.
+    pub fn of(standings: &BTreeMap<Address, Standing>) -> Self {
+        Self {
+            inferer: Grid::of(standings.iter().map(|(name, of)| (name, &of.inferer))),
+            forecaster: Grid::of(standings.iter().map(|(name, of)| (name, &of.forecaster))),
+        }
     }
 
+    /// The regrets by who is left out or let in.
+    pub fn standings(&self) -> BTreeMap<Address, Standing> {
+        let mut standings: BTreeMap<Address, Standing> = BTreeMap::new();
+        for row in self.inferer.rows() {
+            standings.entry(row.name.clone()).or_default().inferer = self.inferer.family(row);
+        }
+        for row in self.forecaster.rows() {
+            standings.entry(row.name.clone()).or_default().forecaster = self.forecaster.family(row);
+        }
+        standings
+    }
+}
+
+impl Pace {
+    /// The share of what was known before in a regret.
+    fn kept(self) -> f64 {
+        1.0 - self.alpha
+    }
+}
+
+impl Standing {
     /// All regrets, inferers first.
     pub fn all(&self) -> impl Iterator<Item = f64> {
         self.inferer.values().chain(self.forecaster.values()).copied()
@@ -150,9 +178,9 @@ fn follow(regrets: &mut Family, reference: f64, losses: &Family, pace: Pace) {
     for (name, loss) in losses {
         let newest = pace.alpha * (reference - loss);
         if let Some(regret) = regrets.get_mut(name) {
-            *regret = newest + (1.0 - pace.alpha) * *regret;
+            *regret = newest + pace.kept() * *regret;
         } else {
-            regrets.insert(name.clone(), newest + (1.0 - pace.alpha) * pace.initial);
+            regrets.insert(name.clone(), newest + pace.kept() * pace.initial);
         }
     }
 }

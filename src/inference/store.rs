@@ -4,6 +4,7 @@
 //! epoch either as it was or a whole step further. Absent on purpose: when to take a step, which is
 //! for [`crate::epoch`] to say. Nothing here is async: callers go to a blocking thread.
 
+mod grids;
 mod holdings;
 mod record;
 mod tables;
@@ -441,9 +442,14 @@ impl Store {
                 ])?;
             write
                 .prepare_cached(
-                    "INSERT OR REPLACE INTO learned (topic_id, record) VALUES (?1, ?2)",
+                    "INSERT OR REPLACE INTO learned (topic_id, record, regrets)
+                     VALUES (?1, ?2, ?3)",
                 )?
-                .execute(params![id, record::write_learned(&learned)?])?;
+                .execute(params![
+                    id,
+                    record::write_learned(&learned)?,
+                    grids::write(&learned.regrets)
+                ])?;
             Ok(true)
         })
     }

@@ -103,7 +103,8 @@ pub enum SynthesisError {
 /// Computes every quantity of `epoch`.
 ///
 /// One inferer alone is the answer itself: then nothing is left out or weighed against it. The cost
-/// grows with inferers × (inferers + forecasters), the number of regrets that go in.
+/// grows with inferers × forecasters, where inferers are regular: with each pair of which one stayed
+/// away while the other did not, it grows by one more weight.
 ///
 /// # Errors
 /// [`SynthesisError::NoInferences`] without any, [`SynthesisError::Uneven`] where the values of one
@@ -124,18 +125,18 @@ pub fn synthesize(epoch: &Epoch<'_>) -> Result<Synthesis, SynthesisError> {
     let epoch = &Epoch { params: &params, ..*epoch };
     let implied = Implied::of(epoch);
     let table = Table::of(epoch, &implied);
-    let inferers: Vec<usize> = (0..table.n_inferers()).collect();
-    let everyone: Vec<usize> = (0..table.n_inferers() + table.n_forecasters()).collect();
-    let line = table.line(Some(&epoch.regrets.ordinary));
-    let shares = normalized(&table.weights(&everyone, &line)).unwrap_or_default();
+    let line = table.line(&epoch.regrets.ordinary);
+    let mut weights = line.clone();
+    table.weigh(&mut weights);
+    let shares = normalized(&weights).unwrap_or_default();
     let (of_inferers, of_forecasters) =
-        shares.split_at_checked(table.n_inferers()).unwrap_or_default();
+        shares.split_at_checked(table.inferers().len()).unwrap_or_default();
     let own_scale = || params.common_scale().unwrap_or_else(|| scale(&line, &params));
     Ok(Synthesis {
-        confidence_interval: intervals(&table, &everyone, &shares),
+        confidence_interval: intervals(&table, &shares),
         scale: (epoch.newcomers != Newcomers::Everyone).then(own_scale),
-        combined: table.combined(&everyone, &line),
-        naive: table.combined(&inferers, &table.naive_line()),
+        combined: table.combined(line.clone()),
+        naive: table.combined(table.naive_line()),
         one_out_inferer: leave_out::one_out_inferer(&table, &implied),
         one_out_forecaster: leave_out::one_out_forecaster(&table),
         one_in_forecaster: leave_out::one_in_forecaster(&table),
@@ -146,15 +147,11 @@ pub fn synthesize(epoch: &Epoch<'_>) -> Result<Synthesis, SynthesisError> {
     })
 }
 
-/// The confidence interval of each label, over `actors` by their `shares`.
-fn intervals(table: &Table<'_>, actors: &[usize], shares: &[f64]) -> Vec<Values> {
-    let n_labels = table.value(0).len();
-    let of_label = |label_idx: usize| {
-        let values: Vec<f64> =
-            actors.iter().filter_map(|idx| table.value(*idx).get(label_idx)).copied().collect();
-        interval::percentiles(&values, shares, &interval::PERCENTILES)
-    };
-    let intervals = (0..n_labels).map(of_label);
+/// The confidence interval of each label, over all actors by their `shares`.
+fn intervals(table: &Table<'_>, shares: &[f64]) -> Vec<Values> {
+    let of_label =
+        |values: &Vec<f64>| interval::percentiles(values, shares, &interval::PERCENTILES);
+    let intervals = table.values().iter().map(of_label);
     intervals.filter(|values| !values.is_empty()).collect()
 }
 

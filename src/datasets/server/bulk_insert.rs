@@ -41,8 +41,10 @@ pub(super) async fn post(
         Format::Json if params.get("dataset").or(params.get("dataset_name")).is_none() => None,
         _ => Some(params.dataset()?),
     };
-    let is_long = request.body().size_hint().upper().is_none_or(|most| most > UNASKED_BYTES_MAX);
-    if let Some(dataset) = dataset.clone().filter(|_| is_long) {
+    let is_long = request.body().size_hint().upper().is_none_or(|most| most > UNASKED_BYTES_MAX)
+        || encoding != Encoding::Identity;
+    // JSON may name another dataset than the query does.
+    if let Some(dataset) = dataset.clone().filter(|_| is_long && format != Format::Json) {
         app.datasets.own(key, dataset).await?;
     }
     let mut arrived = arriving::whole(request.into_body(), app.inserts.of(key)).await?;

@@ -2,7 +2,7 @@
 
 use super::{
     Address, BTreeMap, CaseError, CaseLosses, CaseRegrets, Decimal, Decimals, Family, Lists,
-    Losses, RegretCase, Regrets, Standing, SynthesisCase, Values, list, number, shown,
+    Losses, RegretCase, Regrets, Standing, SynthesisCase, Values, Versus, list, number, shown,
 };
 
 /// Every name of a case in its order; the address of each is made of its place.
@@ -135,9 +135,9 @@ impl Names {
                 forecaster: self.family("a regret", &regrets.forecaster)?,
             },
             naive: self.family("a regret", &regrets.naive_inferer)?,
-            one_out_inferer: self.standings(&regrets.one_out_inferer, false)?,
-            one_out_forecaster: self.standings(&regrets.one_out_forecaster, false)?,
-            one_in_forecaster: self.standings(&regrets.one_in_forecaster, true)?,
+            one_out_inferer: Versus::of(&self.standings(&regrets.one_out_inferer, false)?),
+            one_out_forecaster: Versus::of(&self.standings(&regrets.one_out_forecaster, false)?),
+            one_in_forecaster: Versus::of(&self.standings(&regrets.one_in_forecaster, true)?),
         })
     }
 
@@ -193,13 +193,14 @@ impl Names {
             decimals.extend(self.decimals(&standing.forecaster));
             (self.name(key).to_owned(), decimals)
         };
+        let standings = |versus: &Versus| versus.standings().iter().map(standing).collect();
         CaseRegrets {
             inferer: self.decimals(&regrets.ordinary.inferer),
             forecaster: self.decimals(&regrets.ordinary.forecaster),
             naive_inferer: self.decimals(&regrets.naive),
-            one_out_inferer: regrets.one_out_inferer.iter().map(standing).collect(),
-            one_out_forecaster: regrets.one_out_forecaster.iter().map(standing).collect(),
-            one_in_forecaster: regrets.one_in_forecaster.iter().map(standing).collect(),
+            one_out_inferer: standings(&regrets.one_out_inferer),
+            one_out_forecaster: standings(&regrets.one_out_forecaster),
+            one_in_forecaster: standings(&regrets.one_in_forecaster),
         }
     }
 }

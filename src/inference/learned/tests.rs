@@ -3,6 +3,7 @@
 use super::*;
 use crate::{
     close::{Standings, close},
+    regret::grid::Grid,
     submission::{Payload, Submission},
     topic::demo_topics,
 };
@@ -98,8 +99,65 @@ fn actors_that_stay_away_are_forgotten() {
     let good: Address = "allo1good".parse().unwrap();
     assert_eq!(learned.inferers.keys().collect::<Vec<_>>(), [&good]);
     assert_eq!(learned.regrets.naive.keys().collect::<Vec<_>>(), [&good]);
-    assert!(learned.regrets.one_out_inferer.keys().all(|name| *name == good));
-    let others =
-        learned.regrets.one_out_inferer.values().chain(learned.regrets.one_out_forecaster.values());
-    assert!(others.flat_map(|standing| standing.inferer.keys()).all(|name| *name == good));
+    let Regrets { one_out_inferer, one_out_forecaster, .. } = learned.regrets;
+    assert!(one_out_inferer.standings().keys().all(|name| *name == good));
+    let columns = [one_out_inferer, one_out_forecaster].map(|versus| versus.inferer);
+    let mut columns = columns.iter().flat_map(Grid::columns);
+    assert!(columns.all(|column| column.name == good));
+}
+
+#[test]
+fn a_loss_without_end_teaches_nothing() {
+    let topic = load();
+    let mut learned = after(3);
+    let before = learned.clone();
+    assert_eq!(learned.learn(&topic, &bundle_after(3), &[1e300]), Err(BundleError));
+    assert_eq!(learned, before);
+}
+
+#[test]
+fn who_makes_up_new_names_each_epoch_fills_no_file() {
+    let seen = |last_nonce| Experience { n_epochs: 1, last_nonce };
+    let name = |idx: usize| -> Address { format!("allo1{idx:05}").parse().unwrap() };
+    let all = (0..KNOWN_MAX + 10).map(|idx| (name(idx), seen(if idx < 20 { 5 } else { 9 })));
+    let mut experience: BTreeMap<Address, Experience> = all.collect();
+    forget(&mut experience, 0);
+    assert_eq!(experience.len(), KNOWN_MAX);
+    assert!(!experience.contains_key(&name(9)) && experience.contains_key(&name(10)));
+}
+
+#[test]
+fn equal_regrets_make_a_plain_mean_and_equal_losses_equal_regrets() {
+    let topic = load();
+    let mut learned = Learned::default();
+    let submissions = ["a", "b", "c"].map(|worker| submission(&topic, worker, 40.0));
+    for nonce in [1, 13, 25] {
+        let closing = close(&topic, nonce, &submissions, standings(&topic, &learned)).unwrap();
+        learned.learn(&topic, &closing.bundle, &[50.0]).unwrap();
+    }
+    assert!(learned.regrets.ordinary.all().all(|regret| regret.abs() < 1e-12));
+    assert!(learned.scores.inferer.values().all(|score| score.abs() < 1e-12));
+    let apart: Vec<Submission> = [("a", 30.0), ("b", 40.0), ("c", 80.0)]
+        .map(|(worker, value)| submission(&topic, worker, value))
+        .into();
+    let bundle = close(&topic, 37, &apart, standings(&topic, &learned)).unwrap().bundle;
+    let naive: f64 = bundle.naive_value[0].value.parse().unwrap();
+    assert!((naive - 50.0).abs() < 1e-9, "{naive}");
+}
+
+#[test]
+fn one_inferer_alone_is_learned_from_too() {
+    let topic = load();
+    let mut learned = Learned::default();
+    for nonce in [1, 13] {
+        let only = [submission(&topic, "only", 51.0)];
+        let closing = close(&topic, nonce, &only, standings(&topic, &learned)).unwrap();
+        assert_eq!(closing.bundle.one_out_inferer_values, []);
+        learned.learn(&topic, &closing.bundle, &[50.0]).unwrap();
+    }
+    let only: Address = "allo1only".parse().unwrap();
+    assert!(learned.regrets.ordinary.inferer[&only].abs() < 1e-12);
+    assert!(learned.scores.inferer[&only].abs() < 1e-12);
+    assert_eq!(learned.inferers[&only].n_epochs, 2);
+    assert!(learned.regrets.one_out_inferer.standings().is_empty());
 }

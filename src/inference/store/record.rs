@@ -14,12 +14,12 @@ use serde::{
 };
 use wire::inference::{LabeledValueBody, LatestNetworkInferences};
 
-use super::StoreError;
+use super::{StoreError, grids};
 use crate::{
     close::Interval,
     learned::{Experience, Learned},
     loss::LossRule,
-    regret::{Family, Losses, Regrets, Standing},
+    regret::{Family, Losses, Regrets, Standing, Versus},
     submission::Submission,
     topic::{
         ActiveQuantiles, Judging, Labeling, Predictor, Source, Timing, Topic, TopicKind, Truth,
@@ -66,8 +66,12 @@ struct StandingRecord {
 struct RegretsRecord {
     ordinary: StandingRecord,
     naive: Numbers,
+    // The first files held these here; later ones hold them as `grids`.
+    #[serde(skip_serializing)]
     one_out_inferer: BTreeMap<String, StandingRecord>,
+    #[serde(skip_serializing)]
     one_out_forecaster: BTreeMap<String, StandingRecord>,
+    #[serde(skip_serializing)]
     one_in_forecaster: BTreeMap<String, StandingRecord>,
 }
 
@@ -215,16 +219,8 @@ impl TryFrom<StandingRecord> for Standing {
 
 impl From<&Regrets> for RegretsRecord {
     fn from(regrets: &Regrets) -> Self {
-        let standings = |all: &BTreeMap<Address, Standing>| {
-            texts(all, |standing| StandingRecord::from(standing))
-        };
-        Self {
-            ordinary: (&regrets.ordinary).into(),
-            naive: numbers(&regrets.naive),
-            one_out_inferer: standings(&regrets.one_out_inferer),
-            one_out_forecaster: standings(&regrets.one_out_forecaster),
-            one_in_forecaster: standings(&regrets.one_in_forecaster),
-        }
+        let (ordinary, naive) = ((&regrets.ordinary).into(), numbers(&regrets.naive));
+        Self { ordinary, naive, ..Self::default() }
     }
 }
 
@@ -232,17 +228,18 @@ impl TryFrom<RegretsRecord> for Regrets {
     type Error = StoreError;
 
     fn try_from(record: RegretsRecord) -> Result<Self, Self::Error> {
-        let standings = |all| addresses(all, Standing::try_from);
+        let versus = |all| Ok::<_, StoreError>(Versus::of(&addresses(all, Standing::try_from)?));
         Ok(Self {
             ordinary: record.ordinary.try_into()?,
             naive: family(record.naive)?,
-            one_out_inferer: standings(record.one_out_inferer)?,
-            one_out_forecaster: standings(record.one_out_forecaster)?,
-            one_in_forecaster: standings(record.one_in_forecaster)?,
+            one_out_inferer: versus(record.one_out_inferer)?,
+            one_out_forecaster: versus(record.one_out_forecaster)?,
+            one_in_forecaster: versus(record.one_in_forecaster)?,
         })
     }
 }
 
+/// What was learned, but for the regrets that are kept as [grids].
 pub(super) fn write_learned(learned: &Learned) -> Result<String, StoreError> {
     let experience = |seen: &Experience| ExperienceRecord {
         n_epochs: seen.n_epochs,
@@ -263,15 +260,21 @@ pub(super) fn write_learned(learned: &Learned) -> Result<String, StoreError> {
     })
 }
 
-pub(super) fn read_learned(text: &str) -> Result<Learned, StoreError> {
+/// What was learned, with the regrets in `grids`; a file that was not written to since it keeps
+/// them has none.
+pub(super) fn read_learned(text: &str, grids: Option<&[u8]>) -> Result<Learned, StoreError> {
     let record: LearnedRecord = read(text)?;
+    let mut regrets = record.regrets.try_into()?;
+    if let Some(bytes) = grids {
+        grids::read(bytes, &mut regrets)?;
+    }
     let experience = |seen: ExperienceRecord| {
         Ok(Experience { n_epochs: seen.n_epochs, last_nonce: seen.last_nonce })
     };
     Ok(Learned {
         nonce: record.nonce,
         n_learned: record.n_learned,
-        regrets: record.regrets.try_into()?,
+        regrets,
         regret_scale: record.regret_scale.map(|Exact(number)| number),
         initial_regret: record.initial_regret.0,
         combined_loss: record.combined_loss.map(|Exact(number)| number),

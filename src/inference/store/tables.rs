@@ -16,9 +16,10 @@ use super::StoreError;
 /// it is learned from. `submissions`: one payload for each worker and nonce. `bundles`: what was
 /// inferred, each actor's share in it, where the values lie, and what was inferred without outliers
 /// where there were some. `baselines`: where a topic's values were. `labels`: the labels of an epoch
-/// whose topic names none, in the order in which they came. `learned`: what a topic has learned so far.
+/// whose topic names none, in the order in which they came. `learned`: what a topic has learned so
+/// far; `regrets` are those by pairs (see `grids`), which the record holds until the next lesson.
 /// `holdings`: how many workers of an API key submitted for an epoch.
-const STEPS: [&str; 3] = [
+pub(super) const STEPS: [&str; 4] = [
     "
 CREATE TABLE chain (
     id INTEGER PRIMARY KEY CHECK (id = 1),
@@ -86,6 +87,9 @@ CREATE TABLE holdings (
     n_workers INTEGER NOT NULL,
     PRIMARY KEY (topic_id, nonce, key_id)
 ) STRICT, WITHOUT ROWID;
+",
+    "
+ALTER TABLE learned ADD COLUMN regrets BLOB;
 ",
 ];
 

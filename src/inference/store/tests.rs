@@ -26,8 +26,12 @@ fn submission(topic: &Topic, worker: &str, value: &str) -> Submission {
 
 /// Opens and closes the epoch `nonce` with two submissions.
 fn epoch(store: &Store, topic: &Topic, nonce: BlockHeight) {
+    epoch_of(store, topic, nonce, &[("a", "1.50"), ("b", "3")]);
+}
+
+fn epoch_of(store: &Store, topic: &Topic, nonce: BlockHeight, submissions: &[(&str, &str)]) {
     assert!(store.open_epoch(topic.id, nonce, at(1)).unwrap());
-    for (worker, value) in [("a", "1.50"), ("b", "3")] {
+    for (worker, value) in submissions {
         let submission = submission(topic, worker, value);
         let submitted = store.submit(topic.id, nonce, submission, at(1)).unwrap();
         assert_eq!(submitted, Submitted::Taken);
@@ -72,7 +76,80 @@ fn what_was_learned_reads_back_as_it_was() {
         assert!(learn(&store, &topic, nonce));
     }
     assert_eq!(store.learned(topic.id).unwrap(), learned);
-    assert!(!learned.regrets.one_in_forecaster.is_empty(), "forecasters took part");
+    assert!(!learned.regrets.one_in_forecaster.standings().is_empty(), "forecasters took part");
+}
+
+#[test]
+fn epochs_replayed_from_what_is_kept_come_out_the_same() {
+    let (_folder, store, topic) = open();
+    let nonces: Vec<BlockHeight> = (0..14).map(|idx| 1 + 12 * idx).collect();
+    for nonce in &nonces {
+        // Who comes late, and one that stays away now and then.
+        let submissions = if nonce % 5 == 0 {
+            [("a", "1.75"), ("c", "2.5"), ("d", "900")]
+        } else {
+            [("a", "1.50"), ("b", "3"), ("c", "2.25")]
+        };
+        epoch_of(&store, &topic, *nonce, &submissions);
+        assert!(learn(&store, &topic, *nonce));
+    }
+    let (mut learned, mut baseline) = (Learned::default(), None);
+    for nonce in nonces {
+        let submissions = store.submissions(topic.id, nonce).unwrap();
+        let standings = Standings { labels: &topic.labels, learned: &learned, baseline };
+        let closing = close(&topic, nonce, &submissions, standings).unwrap();
+        let kept = store.bundles(topic.id, Some(nonce)).unwrap().unwrap();
+        assert_eq!((&closing.bundle, &closing.resistant), (&kept.bundle, &kept.resistant));
+        learned.learn(&topic, &closing.bundle, &[2.0]).unwrap();
+        baseline = closing.baseline;
+    }
+    assert_eq!(store.learned(topic.id).unwrap(), learned);
+}
+
+#[test]
+fn regrets_of_the_first_files_are_read_and_kept_anew_by_the_next_lesson() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("inference.sqlite");
+    let first = rusqlite::Connection::open(&path).unwrap();
+    let n_steps = tables::STEPS.len() - 1;
+    tables::STEPS[..n_steps].iter().for_each(|step| first.execute_batch(step).unwrap());
+    first.pragma_update(None, "user_version", n_steps).unwrap();
+    let record = r#"{"nonce":1,"n_learned":7,"regrets":{
+        "ordinary":{"inferer":{"allo1a":"0.5","allo1b":"0.1"},"forecaster":{}},
+        "naive":{"allo1a":"0.25"},
+        "one_out_inferer":{"allo1a":{"inferer":{"allo1b":"-0.75"},"forecaster":{}}},
+        "one_in_forecaster":{"allo1f":{"inferer":{},"forecaster":{"allo1f":"1.5"}}}}}"#;
+    let insert = "INSERT INTO learned (topic_id, record) VALUES (1, ?1)";
+    first.execute(insert, [record]).unwrap();
+    drop(first);
+    let store = Store::open(&path).unwrap();
+    let topic = demo_topics().unwrap().remove(0);
+    let [a, b, f] = ["a", "b", "f"].map(|n| format!("allo1{n}").parse::<Address>().unwrap());
+    let regrets = store.learned(topic.id).unwrap().regrets;
+    assert_eq!(regrets.ordinary.inferer[&a].to_bits(), 0.5_f64.to_bits());
+    assert_eq!(regrets.one_out_inferer.inferer.get(&a, &b), Some(-0.75));
+    assert_eq!(regrets.one_out_inferer.inferer.get(&b, &a), None);
+    assert_eq!(regrets.one_in_forecaster.forecaster.get(&f, &f), Some(1.5));
+    epoch(&store, &topic, 13);
+    assert!(learn(&store, &topic, 13));
+    let learned = store.learned(topic.id).unwrap();
+    assert_eq!(learned.n_learned, 8);
+    assert!(learned.regrets.one_out_inferer.inferer.get(&b, &a).is_some());
+    let writer = store.turns.writer.lock();
+    let kept = "SELECT record LIKE '%one_out%', length(regrets) > 0 FROM learned";
+    let kept: (bool, bool) =
+        writer.query_row(kept, [], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+    assert_eq!(kept, (false, true));
+}
+
+#[test]
+fn regrets_cut_short_are_refused() {
+    let (_folder, store, topic) = open();
+    epoch(&store, &topic, 1);
+    assert!(learn(&store, &topic, 1));
+    let cut = "UPDATE learned SET regrets = substr(regrets, 1, length(regrets) - 1)";
+    store.turns.writer.lock().execute(cut, []).unwrap();
+    assert!(matches!(store.learned(topic.id), Err(StoreError::Word { .. })));
 }
 
 #[test]

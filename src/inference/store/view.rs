@@ -266,10 +266,11 @@ pub(super) fn submissions(
 
 pub(super) fn learned(connection: &Connection, topic: TopicId) -> Result<Learned, StoreError> {
     let mut statement =
-        connection.prepare_cached("SELECT record FROM learned WHERE topic_id = ?1")?;
-    let text: Option<String> =
-        statement.query_row([number(topic.get())], |row| row.get(0)).optional()?;
-    text.map(|text| record::read_learned(&text)).transpose().map(Option::unwrap_or_default)
+        connection.prepare_cached("SELECT record, regrets FROM learned WHERE topic_id = ?1")?;
+    let mut rows = statement.query([number(topic.get())])?;
+    let Some(row) = rows.next()? else { return Ok(Learned::default()) };
+    let (text, regrets): (String, Option<Vec<u8>>) = (row.get(0)?, row.get(1)?);
+    record::read_learned(&text, regrets.as_deref())
 }
 
 pub(super) fn bundle(

@@ -4,42 +4,43 @@ use std::collections::BTreeMap;
 
 use model::topic::Address;
 
-use super::{Epoch, Newcomers, Values, implied::Implied, weights};
+use super::{
+    Epoch, Newcomers, Values,
+    implied::Implied,
+    weights::{self, Curve},
+};
 use crate::regret::{Family, Standing};
 
+/// The regret of who does not count in a line: it has no weight, and no say in a scale.
+pub const ABSENT: f64 = f64::NEG_INFINITY;
+
 /// The actors of an epoch in a row: inferers first, then the forecasters that imply a value, each
-/// by address. A position in the row stands for an actor in everything below.
+/// by address. A position in the row stands for an actor in everything below, and a line holds a
+/// number for each position.
 #[derive(Debug)]
 pub struct Table<'a> {
     epoch: &'a Epoch<'a>,
     inferers: Vec<&'a Address>,
     forecasters: Vec<&'a Address>,
-    values: Vec<&'a [f64]>,
-    /// What stands in for a standing that no one has: all actors are new to it.
-    unknown: Standing,
+    /// For each label, the actors' values.
+    values: Vec<Vec<f64>>,
 }
 
 impl<'a> Table<'a> {
     /// Lines up the actors of `epoch`.
     pub fn of(epoch: &'a Epoch<'a>, implied: &'a Implied) -> Self {
-        let submitted = epoch.inferences.values().map(Vec::as_slice);
+        let n_labels = epoch.inferences.first_key_value().map_or(0, |(_, values)| values.len());
+        let of_label = |label_idx: usize| {
+            let submitted = epoch.inferences.values().map(Vec::as_slice);
+            let all = submitted.chain(implied.values());
+            all.filter_map(|values| values.get(label_idx)).copied().collect()
+        };
         Self {
             epoch,
             inferers: epoch.inferences.keys().collect(),
             forecasters: implied.forecasters().collect(),
-            values: submitted.chain(implied.values()).collect(),
-            unknown: Standing::default(),
+            values: (0..n_labels).map(of_label).collect(),
         }
-    }
-
-    /// How many inferers: the first positions.
-    pub fn n_inferers(&self) -> usize {
-        self.inferers.len()
-    }
-
-    /// How many forecasters: the positions after the inferers.
-    pub fn n_forecasters(&self) -> usize {
-        self.forecasters.len()
     }
 
     /// The inferers, by position.
@@ -52,27 +53,9 @@ impl<'a> Table<'a> {
         &self.forecasters
     }
 
-    /// What the actor at `idx` infers or implies.
-    pub fn value(&self, idx: usize) -> &'a [f64] {
-        self.values.get(idx).copied().unwrap_or_default()
-    }
-
-    /// The regrets of `standing`, by position; the newcomers' regret for who has none.
-    pub fn line(&self, standing: Option<&Standing>) -> Vec<f64> {
-        let standing = standing.unwrap_or(&self.unknown);
-        let mut line = self.aligned(&self.inferers, &standing.inferer);
-        line.extend(self.aligned(&self.forecasters, &standing.forecaster));
-        line
-    }
-
-    /// The inferers' naive regrets, by position.
-    pub fn naive_line(&self) -> Vec<f64> {
-        self.aligned(&self.inferers, &self.epoch.regrets.naive)
-    }
-
-    /// Whether all quantities measure regrets by one scale.
-    pub fn has_common_scale(&self) -> bool {
-        self.epoch.params.common_scale().is_some()
+    /// For each label, what the actors infer or imply, by position.
+    pub fn values(&self) -> &[Vec<f64>] {
+        &self.values
     }
 
     /// The epoch itself.
@@ -80,68 +63,92 @@ impl<'a> Table<'a> {
         self.epoch
     }
 
-    /// The weights of `actors` (positions) by their regrets in `line`, in the order of `actors`.
-    pub fn weights(&self, actors: &[usize], line: &[f64]) -> Vec<f64> {
+    /// The regret of who is new to a family.
+    pub fn newcomer(&self) -> f64 {
         match self.epoch.newcomers {
-            Newcomers::Everyone => {
-                let counts = |idx: &usize| if *idx < self.n_inferers() { 1.0 } else { 0.0 };
-                actors.iter().map(counts).collect()
-            }
-            Newcomers::WithRegret(_) => {
-                let regrets: Vec<f64> =
-                    actors.iter().filter_map(|idx| line.get(*idx)).copied().collect();
-                weights::weights(&regrets, self.epoch.params)
-            }
+            Newcomers::Everyone => 0.0,
+            Newcomers::WithRegret(regret) => regret,
         }
     }
 
-    /// The weighted mean of the values of `actors` by their regrets in `line`.
-    pub fn combined(&self, actors: &[usize], line: &[f64]) -> Values {
-        let weights = self.weights(actors, line);
-        self.mean(actors.iter().map(|idx| self.value(*idx)).zip(weights))
+    /// The curve that all weights lie on; none where each quantity measures regrets on its own, or
+    /// regrets do not count.
+    pub fn curve(&self) -> Option<Curve> {
+        let scale = self.epoch.params.common_scale();
+        let scale = scale.filter(|_| self.epoch.newcomers != Newcomers::Everyone)?;
+        Some(Curve::new(self.epoch.params, scale))
     }
 
-    /// The weighted mean of `values`, for each label on its own.
-    pub fn mean<'v>(&self, values: impl IntoIterator<Item = (&'v [f64], f64)>) -> Values {
-        let n_labels = self.values.first().map_or(0, |first| first.len());
-        mean(values, n_labels, self.epoch.params.epsilon_safe_div)
+    /// The regrets of `standing`.
+    pub fn line(&self, standing: &Standing) -> Vec<f64> {
+        let mut line = self.aligned(&self.inferers, &standing.inferer);
+        line.extend(self.aligned(&self.forecasters, &standing.forecaster));
+        line
+    }
+
+    /// The inferers' naive regrets. The line ends with them.
+    pub fn naive_line(&self) -> Vec<f64> {
+        self.aligned(&self.inferers, &self.epoch.regrets.naive)
+    }
+
+    /// Puts weights in the place of the regrets of `line`.
+    pub fn weigh(&self, line: &mut [f64]) {
+        if self.epoch.newcomers != Newcomers::Everyone {
+            return weights::weigh(line, self.epoch.params);
+        }
+        for (idx, place) in line.iter_mut().enumerate() {
+            let counts = idx < self.inferers.len() && place.is_finite();
+            *place = if counts { 1.0 } else { 0.0 };
+        }
+    }
+
+    /// The mean of the values by the regrets of `line`.
+    pub fn combined(&self, mut line: Vec<f64>) -> Values {
+        self.weigh(&mut line);
+        self.mean(line.iter().sum(), self.values.iter().map(|values| dot(values, &line)))
+    }
+
+    /// The mean from sums: of weights, and of weighted values by label.
+    pub fn mean(&self, weight: f64, sums: impl Iterator<Item = f64>) -> Values {
+        let divisor = weight.max(self.epoch.params.epsilon_safe_div);
+        sums.map(|sum| sum / divisor).collect()
     }
 
     /// Walks two sorted lists side by side, which costs their length where looking up each name
     /// would cost its logarithm as well.
     fn aligned(&self, names: &[&Address], regrets: &Family) -> Vec<f64> {
-        let newcomer = match self.epoch.newcomers {
-            Newcomers::Everyone => 0.0,
-            Newcomers::WithRegret(regret) => regret,
-        };
-        let mut known = regrets.iter().peekable();
-        let mut regret_of = |name: &Address| {
-            while known.next_if(|(other, _)| *other < name).is_some() {}
-            known.next_if(|(other, _)| *other == name).map_or(newcomer, |(_, regret)| *regret)
-        };
-        names.iter().map(|name| regret_of(name)).collect()
+        let found = walk(names.iter().copied(), regrets);
+        found.map(|regret| regret.copied().unwrap_or(self.newcomer())).collect()
     }
 }
 
-/// The weighted mean of `values`, each of `n_labels` numbers. Who has no weight is passed over.
-pub fn mean<'v>(
-    values: impl IntoIterator<Item = (&'v [f64], f64)>,
-    n_labels: usize,
-    epsilon_safe_div: f64,
-) -> Values {
-    let mut sums = vec![0.0; n_labels];
-    let mut sum_weights = 0.0;
-    for (value, weight) in values {
-        if weight.is_nan() || weight == 0.0 {
-            continue;
-        }
-        sum_weights += weight;
-        for (sum, number) in sums.iter_mut().zip(value) {
-            *sum += weight * number;
+/// What `map` holds for each of `names`, which are in order.
+pub fn walk<'n, 'm, T>(
+    names: impl Iterator<Item = &'n Address>,
+    map: &'m BTreeMap<Address, T>,
+) -> impl Iterator<Item = Option<&'m T>> {
+    let mut known = map.iter().peekable();
+    names.map(move |name| {
+        while known.next_if(|(other, _)| *other < name).is_some() {}
+        known.next_if(|(other, _)| *other == name).map(|(_, value)| value)
+    })
+}
+
+/// The sum of the products of `values` and `weights`, as far as both go. Four sums run side by side,
+/// so that none waits for another.
+pub fn dot(values: &[f64], weights: &[f64]) -> f64 {
+    let n_common = values.len().min(weights.len());
+    let (values, weights) = (values.split_at(n_common).0, weights.split_at(n_common).0);
+    let (fours, rest) = values.as_chunks::<4>();
+    let (weight_fours, weight_rest) = weights.as_chunks::<4>();
+    let mut sums = [0.0; 4];
+    for (four, weights) in fours.iter().zip(weight_fours) {
+        for ((sum, value), weight) in sums.iter_mut().zip(four).zip(weights) {
+            *sum += value * weight;
         }
     }
-    let divisor = sum_weights.max(epsilon_safe_div);
-    sums.into_iter().map(|sum| sum / divisor).collect()
+    let rest: f64 = rest.iter().zip(weight_rest).map(|(value, weight)| value * weight).sum();
+    sums.iter().sum::<f64>() + rest
 }
 
 /// Pairs `names` with `numbers`.

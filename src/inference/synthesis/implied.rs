@@ -4,7 +4,11 @@ use std::collections::BTreeMap;
 
 use model::topic::Address;
 
-use super::{Epoch, Newcomers, Values, combine::mean, weights::weights};
+use super::{
+    Epoch, Newcomers, Values,
+    combine::{dot, walk},
+    weights::weights,
+};
 use crate::statistics::median;
 
 /// Where less than this part of all weight is left without an inferer, what is left is weighed
@@ -23,16 +27,17 @@ pub struct Implied {
 struct Forecaster {
     name: Address,
     value: Values,
-    /// By the inferer's position; none where nobody it forecast would be left.
-    without: Vec<Option<Values>>,
+    /// By the inferer's position and the label; not a number where nobody it forecast would be left.
+    without: Vec<f64>,
 }
 
-/// One inferer that a forecaster forecast.
-#[derive(Debug, Clone, Copy)]
-struct Element<'a> {
-    inferer_idx: usize,
-    regret: f64,
-    value: &'a [f64],
+/// The inferers that are present and that a forecaster forecast, in a row.
+#[derive(Debug, Default)]
+struct Elements<'a> {
+    positions: Vec<usize>,
+    /// What the forecast predicts for each.
+    regrets: Vec<f64>,
+    values: Vec<&'a [f64]>,
 }
 
 impl Implied {
@@ -47,7 +52,7 @@ impl Implied {
             .forecasts
             .iter()
             .filter_map(|(name, forecast)| {
-                let elements = elements(epoch, forecast, previous_loss);
+                let elements = Elements::of(epoch, forecast, previous_loss);
                 let value = value(epoch, &elements)?;
                 let without = without_each(epoch, &elements, &value);
                 Some(Forecaster { name: name.clone(), value, without })
@@ -68,7 +73,7 @@ impl Implied {
 
     /// What the forecaster at `forecaster_idx` implies without the inferer at `inferer_idx`.
     pub fn without(&self, forecaster_idx: usize, inferer_idx: usize) -> Option<&[f64]> {
-        self.forecasters.get(forecaster_idx)?.without.get(inferer_idx)?.as_deref()
+        self.forecasters.get(forecaster_idx)?.without(inferer_idx)
     }
 
     /// What each implies, by name.
@@ -80,116 +85,131 @@ impl Implied {
     /// What each implies without each inferer, by their names.
     pub fn by_withheld_inferer(&self) -> BTreeMap<Address, BTreeMap<Address, Values>> {
         let named = |forecaster: &Forecaster| {
-            let values = self.inferers.iter().zip(&forecaster.without);
-            let known = values.filter_map(|(name, value)| Some((name.clone(), value.clone()?)));
+            let known =
+                self.inferers.iter().enumerate().filter_map(|(idx, name)| {
+                    Some((name.clone(), forecaster.without(idx)?.to_vec()))
+                });
             (forecaster.name.clone(), known.collect())
         };
         self.forecasters.iter().map(named).collect()
     }
 }
 
-/// The inferers that are present and forecast, with the regret the forecast predicts for them.
-fn elements<'a>(
-    epoch: &Epoch<'a>,
-    forecast: &BTreeMap<Address, f64>,
-    previous_loss: f64,
-) -> Vec<Element<'a>> {
-    let present = epoch.inferences.iter().enumerate();
-    present
-        .filter_map(|(inferer_idx, (name, value))| {
-            let regret = previous_loss - forecast.get(name)?;
-            Some(Element { inferer_idx, regret, value })
-        })
-        .collect()
-}
-
-/// What `elements` imply; none of none.
-fn value(epoch: &Epoch<'_>, elements: &[Element<'_>]) -> Option<Values> {
-    match elements {
-        [] => None,
-        [only] => Some(only.value.to_vec()),
-        [first, ..] if epoch.newcomers == Newcomers::Everyone => {
-            let of_label = |label_idx: usize| {
-                let of_all: Vec<f64> = elements
-                    .iter()
-                    .filter_map(|element| element.value.get(label_idx))
-                    .copied()
-                    .collect();
-                median(&of_all)
-            };
-            (0..first.value.len()).map(of_label).collect()
-        }
-        [first, ..] => {
-            let weights = weigh(epoch, elements);
-            let values = elements.iter().map(|element| element.value).zip(weights);
-            Some(mean(values, first.value.len(), epoch.params.epsilon_safe_div))
-        }
+impl Forecaster {
+    fn without(&self, inferer_idx: usize) -> Option<&[f64]> {
+        let n_labels = self.value.len();
+        let start = inferer_idx.checked_mul(n_labels)?;
+        let value = self.without.get(start..start.checked_add(n_labels)?)?;
+        value.first().is_some_and(|number| !number.is_nan()).then_some(value)
     }
 }
 
-fn weigh(epoch: &Epoch<'_>, elements: &[Element<'_>]) -> Vec<f64> {
-    let regrets: Vec<f64> = elements.iter().map(|element| element.regret).collect();
-    weights(&regrets, epoch.params)
+impl<'a> Elements<'a> {
+    fn of(epoch: &Epoch<'a>, forecast: &BTreeMap<Address, f64>, previous_loss: f64) -> Self {
+        let mut elements = Self::default();
+        let losses = walk(epoch.inferences.keys(), forecast);
+        for ((position, value), loss) in epoch.inferences.values().enumerate().zip(losses) {
+            let Some(loss) = loss else { continue };
+            elements.positions.push(position);
+            elements.regrets.push(previous_loss - loss);
+            elements.values.push(value);
+        }
+        elements
+    }
+
+    /// All but the one at `idx`.
+    fn without(&self, idx: usize) -> Self {
+        fn others<T: Copy>(all: &[T], idx: usize) -> Vec<T> {
+            let others = all.iter().enumerate().filter(|(other_idx, _)| *other_idx != idx);
+            others.map(|(_, other)| *other).collect()
+        }
+        Self {
+            positions: others(&self.positions, idx),
+            regrets: others(&self.regrets, idx),
+            values: others(&self.values, idx),
+        }
+    }
+
+    /// Their values for a label.
+    fn of_label(&self, label_idx: usize) -> Vec<f64> {
+        self.values.iter().filter_map(|value| value.get(label_idx)).copied().collect()
+    }
 }
 
-/// What `elements` imply without each inferer of the epoch in turn, by the inferer's position. One
-/// that was not forecast changes nothing: without it they imply `whole`.
-fn without_each(epoch: &Epoch<'_>, elements: &[Element<'_>], whole: &[f64]) -> Vec<Option<Values>> {
-    let mut without = vec![Some(whole.to_vec()); epoch.inferences.len()];
-    let shared = shared_without(epoch, elements);
-    for (idx, element) in elements.iter().enumerate() {
-        let rest = || -> Vec<Element<'_>> {
-            let others = elements.iter().enumerate().filter(|(other_idx, _)| *other_idx != idx);
-            others.map(|(_, other)| *other).collect()
-        };
-        let shared = shared.as_ref().and_then(|shared| shared.get(idx).cloned().flatten());
-        if let Some(place) = without.get_mut(element.inferer_idx) {
-            *place = shared.or_else(|| value(epoch, &rest()));
+/// What `elements` imply; none of none.
+fn value(epoch: &Epoch<'_>, elements: &Elements<'_>) -> Option<Values> {
+    let labels = 0..elements.values.first()?.len();
+    if let [only] = elements.values.as_slice() {
+        return Some(only.to_vec());
+    }
+    if epoch.newcomers == Newcomers::Everyone {
+        return labels.map(|label_idx| median(&elements.of_label(label_idx))).collect();
+    }
+    let weights = weights(&elements.regrets, epoch.params);
+    let divisor = weights.iter().sum::<f64>().max(epoch.params.epsilon_safe_div);
+    Some(labels.map(|label_idx| dot(&elements.of_label(label_idx), &weights) / divisor).collect())
+}
+
+/// What `elements` imply without each inferer of the epoch in turn, by the inferer's position and
+/// the label; not a number where nobody is left. One that was not forecast changes nothing: without
+/// it they imply `whole`.
+fn without_each(epoch: &Epoch<'_>, elements: &Elements<'_>, whole: &[f64]) -> Vec<f64> {
+    let n_labels = whole.len();
+    let mut without = whole.repeat(epoch.inferences.len());
+    let shared = shared_without(epoch, elements, n_labels);
+    for (idx, position) in elements.positions.iter().enumerate() {
+        let start = position * n_labels;
+        let Some(places) = without.get_mut(start..start + n_labels) else { continue };
+        let known = shared.get(idx * n_labels..(idx + 1) * n_labels);
+        if let Some(known) = known.filter(|known| known.iter().all(|number| !number.is_nan())) {
+            places.copy_from_slice(known);
+        } else if let Some(rest) = value(epoch, &elements.without(idx)) {
+            places.copy_from_slice(&rest);
+        } else {
+            places.fill(f64::NAN);
         }
     }
     without
 }
 
-/// What `elements` imply without each of them, from sums that all share; so the cost grows with
-/// their number, not with its square.
+/// What `elements` imply without each of them, by element and label, from sums that all share; so
+/// the cost grows with their number, not with its square.
 ///
-/// That needs one scale for all, so it is none where each call takes its own. The sums come from
-/// both ends and are only ever added: leaving one out loses no digits. A place is none where the
-/// one left out holds nearly all weight.
-fn shared_without(epoch: &Epoch<'_>, elements: &[Element<'_>]) -> Option<Vec<Option<Values>>> {
-    epoch.params.common_scale()?;
-    if epoch.newcomers == Newcomers::Everyone || elements.len() < 3 {
-        return None;
+/// That needs one scale for all, so it is empty where each call takes its own. The sums come from
+/// both ends and are only ever added: leaving one out loses no digits. A place is not a number where
+/// the one left out holds nearly all weight.
+fn shared_without(epoch: &Epoch<'_>, elements: &Elements<'_>, n_labels: usize) -> Vec<f64> {
+    let is_shared = epoch.params.common_scale().is_some();
+    if !is_shared || epoch.newcomers == Newcomers::Everyone || elements.values.len() < 3 {
+        return Vec::new();
     }
-    let n_labels = elements.first()?.value.len();
-    let weights = weigh(epoch, elements);
+    let weights = weights(&elements.regrets, epoch.params);
     let total: f64 = weights.iter().sum();
-    let weighted: Vec<_> = elements.iter().map(|element| element.value).zip(weights).collect();
-    let before = running_sums(weighted.iter(), n_labels);
-    let mut after = running_sums(weighted.iter().rev(), n_labels);
-    after.reverse();
-    let rest = |(before, after): (&(f64, Values), &(f64, Values))| {
-        let weight = before.0 + after.0;
-        let sums = before.1.iter().zip(&after.1);
-        (weight > REST_MIN * total).then(|| sums.map(|(a, b)| (a + b) / weight).collect())
-    };
-    Some(before.iter().zip(after.iter()).map(rest).collect())
+    let rests = without_one(weights.iter().copied());
+    let mut without = vec![f64::NAN; weights.len() * n_labels];
+    for label_idx in 0..n_labels {
+        let values = elements.of_label(label_idx);
+        let sums = without_one(values.iter().zip(&weights).map(|(value, weight)| value * weight));
+        let places = without.iter_mut().skip(label_idx).step_by(n_labels);
+        for ((place, sum), rest) in places.zip(sums).zip(&rests) {
+            if *rest > REST_MIN * total {
+                *place = sum / rest;
+            }
+        }
+    }
+    without
 }
 
-/// The sums of weights and of weighted values before each of `weighted`.
-fn running_sums<'a>(
-    weighted: impl Iterator<Item = &'a (&'a [f64], f64)>,
-    n_labels: usize,
-) -> Vec<(f64, Values)> {
-    let start = (0.0, vec![0.0; n_labels]);
-    weighted
-        .scan(start, |(sum, sums), (value, weight)| {
-            let before = (*sum, sums.clone());
-            *sum += weight;
-            for (sum, number) in sums.iter_mut().zip(*value) {
-                *sum += weight * number;
-            }
-            Some(before)
-        })
-        .collect()
+/// The sums of all `numbers` but each.
+fn without_one(numbers: impl DoubleEndedIterator<Item = f64> + Clone) -> Vec<f64> {
+    let before = |sum: &mut f64, number: f64| {
+        let before = *sum;
+        *sum += number;
+        Some(before)
+    };
+    let mut sums: Vec<f64> = numbers.clone().scan(0.0, before).collect();
+    for (sum, after) in sums.iter_mut().rev().zip(numbers.rev().scan(0.0, before)) {
+        *sum += after;
+    }
+    sums
 }

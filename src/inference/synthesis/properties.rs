@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::regret::Versus;
 
 fn address(idx: usize, role: &str) -> Address {
     format!("allo1{role}{idx:03}").parse().unwrap()
@@ -45,8 +46,9 @@ impl Owned {
             inferer: keys(&standing.inferer, &rename),
             forecaster: keys(&standing.forecaster, &rename),
         };
-        let standings = |map: &BTreeMap<Address, Standing>| {
-            map.iter().map(|(name, value)| (rename(name), standing(value))).collect()
+        let standings = |versus: &Versus| {
+            let of = versus.standings();
+            Versus::of(&of.iter().map(|(name, of)| (rename(name), standing(of))).collect())
         };
         Self {
             inferences: keys(&self.inferences, &rename),
@@ -101,8 +103,8 @@ prop_compose! {
                 .zip(regrets.iter().rev().copied())
                 .collect(),
         };
-        let each = |names: &[Address]| -> BTreeMap<Address, Standing> {
-            names.iter().map(|name| (name.clone(), ordinary.clone())).collect()
+        let each = |names: &[Address]| -> Versus {
+            Versus::of(&names.iter().map(|name| (name.clone(), ordinary.clone())).collect())
         };
         Owned {
             params: Params {

@@ -96,22 +96,96 @@ pub fn scale(regrets: &[f64], params: &Params) -> f64 {
 
 /// Returns a weight for each of `regrets`, in their order; 0 or more, and not summing to anything.
 pub fn weights(regrets: &[f64], params: &Params) -> Vec<f64> {
-    let scale = params.common_scale().unwrap_or_else(|| scale(regrets, params));
-    let best = regrets.iter().fold(f64::NEG_INFINITY, |best, regret| best.max(regret / scale));
-    regrets.iter().map(|regret| weight(regret / scale, best, params)).collect()
+    let mut line = regrets.to_vec();
+    weigh(&mut line, params);
+    line
+}
+
+/// Puts its weight in the place of each regret of `line`. One that is -∞ has no weight, and no say
+/// in a scale of the line's own.
+pub fn weigh(line: &mut [f64], params: &Params) {
+    let scale = params.common_scale().unwrap_or_else(|| {
+        let counting: Vec<f64> = line.iter().copied().filter(|r| r.is_finite()).collect();
+        scale(&counting, params)
+    });
+    let best = line.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    if best == f64::NEG_INFINITY {
+        return line.fill(0.0);
+    }
+    match params.generation {
+        Generation::MadV017 => {
+            let curve = Curve::new(params, scale);
+            let least = curve.exponent(best);
+            let heights = Heights::below(least);
+            let top = heights.at(least);
+            for place in line {
+                *place = heights.at(curve.exponent(*place)) / top;
+            }
+        }
+        Generation::StdevOct2024 => {
+            for place in line {
+                *place = weight(*place / scale, best / scale, params);
+            }
+        }
+    }
 }
 
 /// Returns the weight of the regret `x` beside the best one, `best`, both in units of the scale.
 pub fn weight(x: f64, best: f64, params: &Params) -> f64 {
     let (p, c) = (params.p_norm, params.c_norm);
     match params.generation {
-        // The ratio of two gradients, by their logarithms: it cannot overflow.
-        Generation::MadV017 => (softplus(-p * (best - c)) - softplus(-p * (x - c))).exp(),
+        Generation::MadV017 => {
+            let heights = Heights::below(p * (c - best));
+            heights.at(p * (c - x)) / heights.at(p * (c - best))
+        }
         Generation::StdevOct2024 => {
             let lift = (c - BEST_2024 / p - best).max(0.0);
             let x = x.min(c + CEILING_2024 / p) + lift;
-            if x < c - FLOOR_2024 / p { 0.0 } else { gradient(x, params) }
+            if x < c - FLOOR_2024 / p { 0.0 } else { p / ((p * (c - x)).exp() + 1.0) }
         }
+    }
+}
+
+/// Where regrets lie on the gradient: the exponent z of 1 / (1 + e^z), to which a weight of the
+/// newer generation is in proportion. The best regret has the least.
+#[derive(Debug, Clone, Copy)]
+pub struct Curve {
+    center: f64,
+    /// How far the exponent falls for each unit of regret.
+    pub slope: f64,
+}
+
+impl Curve {
+    /// The curve of regrets measured by `scale`.
+    pub fn new(params: &Params, scale: f64) -> Self {
+        Self { center: params.p_norm * params.c_norm, slope: params.p_norm / scale }
+    }
+
+    /// The exponent of `regret`; ∞ for -∞.
+    pub fn exponent(self, regret: f64) -> f64 {
+        self.center - self.slope * regret
+    }
+}
+
+/// Turns exponents into weights, all by one factor: as many times what they are as keeps the
+/// greatest of them from vanishing.
+#[derive(Debug, Clone, Copy)]
+pub struct Heights {
+    /// The logarithm of the factor.
+    pub shift: f64,
+    floor: f64,
+}
+
+impl Heights {
+    /// Heights for exponents from `least` on: a little below does no harm, either.
+    pub fn below(least: f64) -> Self {
+        let shift = least.max(0.0);
+        Self { shift, floor: (-shift).exp() }
+    }
+
+    /// The height at `exponent`: between a half and 1 for the least one.
+    pub fn at(self, exponent: f64) -> f64 {
+        1.0 / (self.floor + (exponent - self.shift).exp())
     }
 }
 
@@ -119,16 +193,6 @@ pub fn weight(x: f64, best: f64, params: &Params) -> f64 {
 pub fn normalized(weights: &[f64]) -> Option<Vec<f64>> {
     let sum: f64 = weights.iter().sum();
     (sum > 0.0 && sum.is_finite()).then(|| weights.iter().map(|weight| weight / sum).collect())
-}
-
-/// The gradient of the potential at `x`: 0 to p.
-fn gradient(x: f64, params: &Params) -> f64 {
-    params.p_norm / ((params.p_norm * (params.c_norm - x)).exp() + 1.0)
-}
-
-/// ln(1 + e^z), for any z.
-fn softplus(z: f64) -> f64 {
-    z.max(0.0) + (-z.abs()).exp().ln_1p()
 }
 
 #[cfg(test)]

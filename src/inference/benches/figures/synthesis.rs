@@ -1,15 +1,19 @@
-//! How long one bundle takes, with all that is left out, on one core.
+//! How long one bundle takes, with all that is left out, on one core; and what is kept of what was
+//! learned.
 
-use std::{collections::BTreeMap, hint::black_box, time::Duration};
+use std::{collections::BTreeMap, hint::black_box, path::Path, time::Duration};
 
 use inference::{
-    regret::{Regrets, Standing},
+    learned::Learned,
+    loss::{LossMethod, LossRule},
+    regret::{Family, Losses, Pace, Regrets},
+    store::{Lesson, Store},
     synthesis::{
         Epoch, Newcomers, Values, synthesize,
         weights::{Generation, Params},
     },
 };
-use model::topic::Address;
+use model::{timestamp::Timestamp, topic::Address};
 use tokio::time::Instant;
 
 use crate::{Outcome, rows::print};
@@ -17,10 +21,34 @@ use crate::{Outcome, rows::print};
 /// How often each size is taken; the median counts.
 const RUNS: usize = 15;
 
+/// How many epochs each network has learned from.
+const N_EPOCHS: u32 = 12;
+
+/// The size that has a bar, and to which the others are compared.
+const FULL: Size = Size { n_inferers: 1000, n_forecasters: 50, away: Away::Nobody };
+
+/// How many take part.
+#[derive(Debug, Clone, Copy)]
+struct Size {
+    n_inferers: usize,
+    n_forecasters: usize,
+    away: Away,
+}
+
+/// Who stays away from an epoch.
+#[derive(Debug, Clone, Copy)]
+enum Away {
+    Nobody,
+    /// Of a thousand inferers, this many. Others each time.
+    Some(usize),
+    /// Nobody; and all regrets are unlike any that an epoch teaches.
+    Unrelated,
+}
+
 /// An epoch that owns what is combined.
 struct Owned {
     inferences: BTreeMap<Address, Values>,
-    forecasts: BTreeMap<Address, BTreeMap<Address, f64>>,
+    forecasts: BTreeMap<Address, Family>,
     regrets: Regrets,
 }
 
@@ -34,21 +62,52 @@ impl Numbers {
         let unit = (self.0 >> 11) as f64 / (1_u64 << 53) as f64;
         unit - 0.5
     }
+
+    fn family(&mut self, names: &[Address]) -> Family {
+        names.iter().map(|name| (name.clone(), self.next())).collect()
+    }
+
+    fn families(&mut self, keys: &[Address], names: &[Address]) -> BTreeMap<Address, Family> {
+        keys.iter().map(|key| (key.clone(), self.family(names))).collect()
+    }
 }
 
 pub(crate) fn measure() -> Outcome<()> {
-    for (n_inferers, n_forecasters, bar) in
-        [(100, 10, "1 ms"), (1000, 50, "50 ms"), (500, 50, "half of it"), (1000, 25, "half of it")]
+    row(Size { n_inferers: 100, n_forecasters: 10, ..FULL }, "1 ms")?;
+    let full = row(FULL, "50 ms")?;
+    for (n_inferers, n_forecasters) in
+        [(250, 50), (500, 50), (2000, 50), (1000, 25), (1000, 100), (2000, 100)]
     {
-        let took = median(n_inferers, n_forecasters)?;
-        let what = format!("full bundle, {n_inferers} inferers x {n_forecasters} forecasters");
-        print(&what, &format!("{:.3} ms", took.as_secs_f64() * 1e3), bar)?;
+        let bar = full * u32::try_from(n_inferers * n_forecasters)? / 50_000;
+        let bar = format!("{:.2} ms, in proportion", bar.as_secs_f64() * 1e3);
+        row(Size { n_inferers, n_forecasters, ..FULL }, &bar)?;
+    }
+    row(Size { away: Away::Some(1), ..FULL }, "50 ms")?;
+    row(Size { away: Away::Some(50), ..FULL }, "50 ms")?;
+    row(Size { away: Away::Unrelated, ..FULL }, "50 ms")?;
+    for away in [Away::Nobody, Away::Some(1), Away::Some(50)] {
+        kept(Size { away, ..FULL })?;
     }
     Ok(())
 }
 
-fn median(n_inferers: usize, n_forecasters: usize) -> Outcome<Duration> {
-    let owned = epoch(n_inferers, n_forecasters)?;
+fn row(size: Size, bar: &str) -> Outcome<Duration> {
+    let Size { n_inferers, n_forecasters, away } = size;
+    let took = median(size)?;
+    let away = match away {
+        Away::Nobody => String::new(),
+        Away::Some(n) => format!(", {n} per mille away"),
+        Away::Unrelated => ", unrelated regrets".to_owned(),
+    };
+    let what = format!("full bundle, {n_inferers} inferers x {n_forecasters} forecasters{away}");
+    let a_pair = took.as_secs_f64() * 1e9 / f64::from(u32::try_from(n_inferers * n_forecasters)?);
+    let figure = format!("{:.3} ms, {a_pair:.0} ns a pair", took.as_secs_f64() * 1e3);
+    print(&what, &figure, bar)?;
+    Ok(took)
+}
+
+fn median(size: Size) -> Outcome<Duration> {
+    let owned = epoch(size)?;
     let params = Params {
         generation: Generation::MadV017,
         p_norm: 3.0,
@@ -69,7 +128,7 @@ fn median(n_inferers: usize, n_forecasters: usize) -> Outcome<Duration> {
             newcomers: Newcomers::WithRegret(-0.5),
         })?;
         took.push(began.elapsed());
-        if black_box(&synthesis).one_out_inferer.len() != n_inferers {
+        if black_box(&synthesis).one_out_inferer.len() != size.n_inferers {
             return Err("a bundle lacks what is left out".into());
         }
     }
@@ -77,29 +136,113 @@ fn median(n_inferers: usize, n_forecasters: usize) -> Outcome<Duration> {
     took.get(RUNS / 2).copied().ok_or_else(|| "no runs".into())
 }
 
-fn epoch(n_inferers: usize, n_forecasters: usize) -> Outcome<Owned> {
-    let named = |role: &str, idx: usize| format!("allo1{role}{idx:05}").parse::<Address>();
-    let inferers = (0..n_inferers).map(|idx| named("inf", idx)).collect::<Result<Vec<_>, _>>()?;
-    let forecasters =
-        (0..n_forecasters).map(|idx| named("fore", idx)).collect::<Result<Vec<_>, _>>()?;
+fn named(role: &str, n: usize) -> Outcome<Vec<Address>> {
+    Ok((0..n).map(|idx| format!("allo1{role}{idx:05}").parse()).collect::<Result<_, _>>()?)
+}
+
+fn epoch(size: Size) -> Outcome<Owned> {
+    let inferers = named("inf", size.n_inferers)?;
+    let forecasters = named("fore", size.n_forecasters)?;
     let mut numbers = Numbers(7);
-    let mut family = |names: &[Address]| -> BTreeMap<Address, f64> {
-        names.iter().map(|name| (name.clone(), numbers.next())).collect()
+    let regrets = regrets(size, &mut numbers)?;
+    let inferences = numbers.family(&inferers).into_iter().map(|(n, v)| (n, vec![3000.0 + v]));
+    let inferences = inferences.collect();
+    Ok(Owned { inferences, forecasts: numbers.families(&forecasters, &inferers), regrets })
+}
+
+/// What a network of `size` has learned.
+fn regrets(size: Size, numbers: &mut Numbers) -> Outcome<Regrets> {
+    let inferers = named("inf", size.n_inferers)?;
+    let forecasters = named("fore", size.n_forecasters)?;
+    let mut regrets = Regrets::default();
+    for _ in 0..N_EPOCHS {
+        let mut is_here = |_: &&Address| match size.away {
+            Away::Some(per_mille) => (numbers.next() + 0.5) * 1000.0 >= of(per_mille),
+            Away::Nobody | Away::Unrelated => true,
+        };
+        let present: Vec<Address> = inferers.iter().filter(&mut is_here).cloned().collect();
+        regrets.learn(&losses(numbers, &present, &forecasters), Pace { alpha: 0.1, initial: -0.5 });
+    }
+    if matches!(size.away, Away::Unrelated) {
+        for name in &inferers {
+            let losses = numbers.family(&inferers);
+            let pace = Pace { alpha: 1.0, initial: 0.0 };
+            regrets.one_out_inferer.inferer.learn_row(name, 0.0, &losses, pace);
+        }
+    }
+    Ok(regrets)
+}
+
+fn of(per_mille: usize) -> f64 {
+    f64::from(u32::try_from(per_mille).unwrap_or(u32::MAX))
+}
+
+fn losses(numbers: &mut Numbers, inferers: &[Address], forecasters: &[Address]) -> Losses {
+    Losses {
+        combined: numbers.next(),
+        naive: numbers.next(),
+        inferer: numbers.family(inferers),
+        forecaster: numbers.family(forecasters),
+        one_out_inferer: numbers.family(inferers),
+        one_out_forecaster: numbers.family(forecasters),
+        one_in_forecaster: numbers.family(forecasters),
+        one_out_inferer_forecaster: numbers.families(forecasters, inferers),
+    }
+}
+
+/// Prints how much the file keeps of what a network of `size` has learned, and how long it takes to
+/// read.
+fn kept(size: Size) -> Outcome<()> {
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("inference.db");
+    let regrets = regrets(size, &mut Numbers(7))?;
+    let n_regrets = keep(&path, regrets)?;
+    let store = Store::open(&path)?;
+    let began = Instant::now();
+    black_box(store.learned(model::topic::TopicId::FIRST)?);
+    let took = began.elapsed().as_secs_f64() * 1e3;
+    let n_bytes: u32 = rusqlite::Connection::open(&path)?.query_row(
+        "SELECT octet_length(record) + octet_length(regrets) FROM learned",
+        [],
+        |row| row.get(0),
+    )?;
+    let what = format!("learned by as many, {:?} away: kept", size.away);
+    let a_regret = f64::from(n_bytes) / of(n_regrets);
+    let figure = format!("{} kB, {a_regret:.2} B a regret, {took:.1} ms", n_bytes / 1000);
+    print(&what, &figure, "none")
+}
+
+/// Keeps `regrets` in a file at `path`, and returns how many there are.
+fn keep(path: &Path, regrets: Regrets) -> Outcome<usize> {
+    let store = Store::open(path)?;
+    let (topic, at) = (crate::network::topic(1, 12)?, Timestamp::from_seconds(1));
+    store.open_epoch(topic.id, 1, at)?;
+    let worker = "allo1a".parse()?;
+    let payload = inference::submission::Payload {
+        values: vec![("y".to_owned(), "1".to_owned())],
+        ..Default::default()
     };
-    let mut standing = |inferer: &[Address], forecaster: &[Address]| Standing {
-        inferer: family(inferer),
-        forecaster: family(forecaster),
-    };
-    let mut each = |names: &[Address]| -> BTreeMap<Address, Standing> {
-        names.iter().map(|name| (name.clone(), standing(&inferers, &forecasters))).collect()
-    };
-    let (one_out_inferer, one_out_forecaster, one_in_forecaster) =
-        (each(&inferers), each(&forecasters), each(&forecasters));
-    let ordinary = standing(&inferers, &forecasters);
-    let naive = family(&inferers);
-    let forecasts = forecasters.iter().map(|name| (name.clone(), family(&inferers))).collect();
-    let inferences = family(&inferers).into_iter().map(|(n, v)| (n, vec![3000.0 + v])).collect();
-    let regrets =
-        Regrets { ordinary, naive, one_out_inferer, one_out_forecaster, one_in_forecaster };
-    Ok(Owned { inferences, forecasts, regrets })
+    let submission = inference::submission::Submission::checked(&topic, worker, None, payload)?;
+    store.submit(topic.id, 1, submission, at)?;
+    let settings = topic.clone();
+    store.close(topic.id, 1, at, move |closable| {
+        let standings = inference::close::Standings {
+            labels: &settings.labels,
+            learned: &closable.learned,
+            baseline: None,
+        };
+        inference::close::close(&settings, 1, &closable.submissions, standings).ok()
+    })?;
+    let n_regrets = [&regrets.one_out_inferer, &regrets.one_out_forecaster]
+        .into_iter()
+        .chain([&regrets.one_in_forecaster])
+        .flat_map(|versus| [&versus.inferer, &versus.forecaster])
+        .map(|grid| grid.rows().len() * grid.columns().len())
+        .sum();
+    store.learn(topic.id, 1, move |bundle, learned| {
+        let rule = LossRule { method: LossMethod::Mse, allow_negative: false, floor: 1e-3 };
+        let losses = inference::learned::losses(rule, bundle, &[1.0]).ok()?;
+        Some(Lesson { truth: Vec::new(), losses, learned: Learned { regrets, ..learned } })
+    })?;
+    Ok(n_regrets)
 }

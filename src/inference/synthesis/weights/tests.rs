@@ -58,3 +58,22 @@ fn weights_that_sum_to_nothing_cannot_be_normalized() {
     assert_eq!(normalized(&[0.0, 0.0]), None);
     assert_eq!(normalized(&[2.0, 3.0, 5.0]), Some(vec![0.2, 0.3, 0.5]));
 }
+
+#[test]
+fn a_regret_without_end_has_no_weight_and_no_say_in_the_scale() {
+    for params in [&STDEV, &Params { regret_scale: None, ..MAD }, &MAD] {
+        let mut line = [0.1, f64::NEG_INFINITY, 0.3];
+        weigh(&mut line, params);
+        assert_eq!(line[1].to_bits(), 0);
+        assert_eq!(vec![line[0], line[2]], weights(&[0.1, 0.3], params));
+        let mut nobody = [f64::NEG_INFINITY; 2];
+        weigh(&mut nobody, params);
+        assert_eq!(nobody.to_vec(), [0.0; 2]);
+    }
+}
+
+#[test]
+fn regrets_far_from_the_center_do_not_overflow() {
+    assert_eq!(weights(&[-1e6, -1e6 + 1.0], &MAD), [(-3.0_f64).exp(), 1.0]);
+    assert_eq!(weights(&[1e6, -1e6], &MAD), [1.0, 0.0]);
+}
