@@ -12,6 +12,7 @@ mod keys;
 mod local;
 mod log;
 mod node;
+mod nodes;
 mod password;
 mod place;
 mod profiles;
@@ -73,6 +74,9 @@ enum Command {
     Up(up::UpCommand),
     /// Run a head or a worker of a function cluster
     Node(node::NodeCommand),
+    /// List the nodes of a cluster, as its head knows them
+    #[command(after_help = nodes::EXAMPLES)]
+    Nodes(nodes::NodesCommand),
     /// Add, list, show, run and remove functions, in a cluster or on this machine
     Function(function::FunctionCommand),
     /// Run one module as bls-runtime does, for nodes that call a runtime of that kind
@@ -167,6 +171,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
             block_on_one_thread(node::run(command))
         }
         Some(Command::Node(command)) => block_on(node::run(command)),
+        Some(Command::Nodes(command)) => block_on(nodes::run(command)),
         Some(Command::Function(command)) => return block_on(function::run(command)),
         Some(Command::Runtime(command)) => return Ok(runtime::run(command)),
         Some(Command::Datasets(command)) => block_on(datasets::run(command)),

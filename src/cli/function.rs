@@ -4,6 +4,7 @@
 //! that scripts can take it; what happens meanwhile is told on standard error.
 
 mod advice;
+mod events;
 mod held;
 mod here;
 mod patience;
@@ -20,10 +21,12 @@ use model::function::{FunctionId, Method};
 use wire::functions::{FunctionDetail, FunctionsResponse, InstallRequest};
 
 use self::{
-    held::{HeadFlags, HeldFlags},
+    events::EventsCommand,
+    held::HeldFlags,
     patience::patiently,
     run::{ResultCommand, RunCommand},
 };
+pub(crate) use self::{held::HeadFlags, report::plain};
 
 /// What fails where standard output takes nothing.
 const PRINT: &str = "print to standard output";
@@ -38,6 +41,7 @@ Examples:
   triptych function run $CID --nodes 3 -- one two     run it on three nodes with two arguments
   triptych function run $CID --stdin rows.csv --json  print the head's reply as it is
   triptych function list                              what the head holds
+  triptych function events --json                     what happens in the cluster, until interrupted
 
 A function is one module (WASI preview 1 or 2) or a folder with modules at its top. Its content id
 (CID) is the one that `ipfs add -r --cid-version=1 --raw-leaves` prints.
@@ -89,6 +93,8 @@ enum Action {
     Result(ResultCommand),
     /// Cancel an execution, also on its workers
     Cancel(CancelCommand),
+    /// Print what happens in a cluster as it happens, until interrupted
+    Events(EventsCommand),
     /// Have the nodes of a cluster install a function, and print its id
     #[command(after_help = INSTALL_EXAMPLES)]
     Install(InstallCommand),
@@ -185,6 +191,7 @@ async fn acted(action: Action) -> anyhow::Result<ExitCode> {
         Action::Run(command) => return run::run(command).await,
         Action::Result(command) => return run::result(command).await,
         Action::Cancel(command) => cancel(command).await?,
+        Action::Events(command) => events::events(command).await?,
         Action::Install(command) => install(command).await?,
         Action::Remove(command) => remove(command).await?,
     }
@@ -214,7 +221,7 @@ async fn add(command: AddCommand) -> anyhow::Result<()> {
     }
     let held = held.open().await?;
     let added = held.add(upload).await?;
-    tell(&format!("added {} to {held}", report::plain(&added.name)));
+    tell(&format!("added {} to {held}", plain(&added.name)));
     print(&added.function_id)
 }
 
@@ -232,7 +239,7 @@ async fn list(command: ListCommand) -> anyhow::Result<()> {
         .iter()
         .map(|function| {
             let (id, bytes, method) = (&function.function_id, function.bytes, &function.method);
-            let (method, name) = (report::plain(method), report::plain(&function.name));
+            let (method, name) = (plain(method), plain(&function.name));
             format!("{id}  {bytes:>10}  {method}  {name}")
         })
         .collect();
@@ -252,15 +259,15 @@ async fn show(command: ShowCommand) -> anyhow::Result<()> {
 fn shown(detail: &FunctionDetail) -> String {
     let function = &detail.function;
     let mut lines = vec![
-        format!("id      {}", report::plain(&function.function_id)),
-        format!("name    {}", report::plain(&function.name)),
-        format!("method  {}", report::plain(&function.method)),
+        format!("id      {}", plain(&function.function_id)),
+        format!("name    {}", plain(&function.name)),
+        format!("method  {}", plain(&function.method)),
         format!("bytes   {}", function.bytes),
         "files:".to_owned(),
     ];
     lines.extend(detail.files.iter().map(|file| {
         let runs = if file.runs { "  runs" } else { "" };
-        format!("  {:>10}  {}{runs}", file.bytes, report::plain(&file.path))
+        format!("  {:>10}  {}{runs}", file.bytes, plain(&file.path))
     }));
     lines.join("\n")
 }
@@ -269,7 +276,7 @@ async fn cancel(command: CancelCommand) -> anyhow::Result<()> {
     let head = command.head.connect()?;
     let execution = head.cancel(&command.id).await;
     let execution = execution.with_context(|| format!("cancel execution {}", command.id))?;
-    print(&format!("execution {} is {}", command.id, report::plain(&execution.state)))
+    print(&format!("execution {} is {}", command.id, plain(&execution.state)))
 }
 
 async fn install(command: InstallCommand) -> anyhow::Result<()> {
@@ -298,7 +305,7 @@ async fn install(command: InstallCommand) -> anyhow::Result<()> {
 async fn remove(command: RemoveCommand) -> anyhow::Result<()> {
     let held = command.held.open().await?;
     let name = held.remove(command.id).await?;
-    tell(&format!("removed {} from {held}", report::plain(&name)));
+    tell(&format!("removed {} from {held}", plain(&name)));
     Ok(())
 }
 

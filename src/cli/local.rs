@@ -1,42 +1,63 @@
-//! The local stack as the screen sees it: starts it, tells what happens to it, stops it.
+//! The local stack as the screen sees it: starts it, tells what happens to it, stops it; and single
+//! nodes beside it.
 
-use std::{path::PathBuf, sync::Arc};
+mod usage;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use ::tui::local::{
     Addresses, Level, LocalError, LocalEvent, LocalFunction, LocalLog, LocalNode, LocalReady,
-    LocalStack,
+    LocalStack, NodeWish, Packed, Usage,
 };
+use anyhow::{Context as _, bail};
 use async_trait::async_trait;
+use cluster::{functions::Functions, identity::Identity};
 use model::timestamp::Timestamp;
 use parking_lot::Mutex;
 use serde_json::Value;
 use task::{clock::Clock, group::Group};
 use tokio::sync::mpsc;
 
+use self::usage::Meter;
 use crate::cli::{
     place::Claim,
     stack::{
-        self, Ports, Ready, StackOptions,
-        child::{Line, Running},
+        self, KEY_FILE, Ports, Ready, StackOptions,
+        child::{Line, Running, Start},
     },
 };
 
 /// Log lines that may wait for the screen; further ones are dropped.
 const LINES_CAPACITY: usize = 1024;
 
-/// A local stack that the screen starts and stops.
+/// The folder of nodes that outlive the screen, in that of the stack.
+const KEPT_FOLDER: &str = "kept";
+
+/// A local stack that the screen starts and stops, and nodes that it starts beside it.
 #[derive(Debug)]
 pub(crate) struct Local {
     data_dir: Option<PathBuf>,
     group: Group,
-    /// Held while the stack runs.
+    /// Held while a process runs.
     claimed: Arc<Mutex<Option<Claim>>>,
+    processes: Mutex<Vec<(Running, Option<LocalNode>)>>,
+    meter: Mutex<Meter>,
 }
 
 impl Local {
     /// A stack with its state in `data_dir`, else in a folder of the user's that is free.
     pub(crate) fn new(data_dir: Option<PathBuf>) -> Self {
-        Self { data_dir, group: Group::default(), claimed: Arc::default() }
+        Self {
+            data_dir,
+            group: Group::default(),
+            claimed: Arc::default(),
+            processes: Mutex::default(),
+            meter: Mutex::default(),
+        }
     }
 
     async fn try_start(&self, events: &mpsc::Sender<LocalEvent>) -> anyhow::Result<()> {
@@ -45,30 +66,247 @@ impl Local {
             ports: Ports::default(),
             log_level: tracing::Level::INFO,
         };
-        let (lines, heard) = mpsc::channel(LINES_CAPACITY);
-        self.group.spawn_to_end("local log lines", pass_on(heard, events.clone()));
+        let lines = self.lines_to(events);
         let progress = |what: &str| {
             // A full queue holds newer news than this.
             drop(events.try_send(LocalEvent::Starting { what: what.to_owned() }));
         };
         let started = stack::start(&options, &self.group, lines, progress).await;
         *self.claimed.lock() = Some(options.claim);
-        let ready = started?;
-        for process in &ready.processes {
-            self.group.spawn("watch a process", tell_end(process.clone(), events.clone()));
+        let mut ready = started?;
+        let running = std::mem::take(&mut ready.processes);
+        let told = describe(ready, &running);
+        for process in running {
+            let node = told.nodes.iter().find(|node| *node.name == *process.process).cloned();
+            self.watch(&process, events);
+            self.keep(process, node);
         }
         // Where the screen is gone nobody waits for this.
-        drop(events.send(LocalEvent::Ready(describe(ready))).await);
+        drop(events.send(LocalEvent::Ready(told)).await);
         Ok(())
     }
+
+    /// Where processes write lines for `events`.
+    fn lines_to(&self, events: &mpsc::Sender<LocalEvent>) -> mpsc::Sender<Line> {
+        let (lines, heard) = mpsc::channel(LINES_CAPACITY);
+        self.group.spawn_to_end("local log lines", pass_on(heard, events.clone()));
+        lines
+    }
+
+    fn watch(&self, process: &Running, events: &mpsc::Sender<LocalEvent>) {
+        self.group.spawn("watch a process", tell_end(process.clone(), events.clone()));
+    }
+
+    /// The folder of a node called `name`, which is made.
+    fn folder(&self, name: &str, is_kept: bool) -> anyhow::Result<PathBuf> {
+        let mut claimed = self.claimed.lock();
+        if claimed.is_none() {
+            *claimed = Some(Claim::stack(self.data_dir.clone())?);
+        }
+        let place = &claimed.as_ref().context("claim a folder")?.place;
+        let folder = if is_kept {
+            // Of its own for ever: the next stack has this folder, and names nodes likewise.
+            let seconds = Clock::system().now().seconds();
+            place.folder().join(KEPT_FOLDER).join(format!("{name}-{seconds}"))
+        } else {
+            place.node(name)
+        };
+        fs::create_dir_all(&folder).with_context(|| format!("make {}", folder.display()))?;
+        Ok(folder)
+    }
+
+    /// The first name of its kind that no process has.
+    fn free_name(&self, role: &str) -> String {
+        let processes = self.processes.lock();
+        let is_taken = |name: &str| processes.iter().any(|(process, _)| *process.process == *name);
+        if role == "head" && !is_taken(role) {
+            return role.to_owned();
+        }
+        let mut names = (1..).map(|number| format!("{role}-{number}"));
+        names.find(|name| !is_taken(name)).unwrap_or_else(|| role.to_owned())
+    }
+
+    async fn try_add(
+        &self,
+        wish: NodeWish,
+        events: &mpsc::Sender<LocalEvent>,
+    ) -> anyhow::Result<()> {
+        let name = self.free_name(&wish.role);
+        let folder = self.folder(&name, wish.is_kept)?;
+        Identity::load_or_create(&folder.join(KEY_FILE)).context("prepare the node's identity")?;
+        let start = Start {
+            process: name.into(),
+            program: std::env::current_exe().context("find this program's own file")?,
+            arguments: arguments(&wish, &folder),
+            environment: Vec::new(),
+            kept: wish.is_kept.then(|| folder.join("log")),
+        };
+        self.launch(start, &wish, events).await
+    }
+
+    /// Starts a node, and returns once it has told who and where it is.
+    async fn launch(
+        &self,
+        start: Start,
+        wish: &NodeWish,
+        events: &mpsc::Sender<LocalEvent>,
+    ) -> anyhow::Result<()> {
+        let running = start.run(&self.group, &self.lines_to(events))?;
+        let peer_id = running.told(|facts| facts.peer_id.clone()).await?;
+        let rest_api = match wish.role.as_str() {
+            "head" => Some(running.told(|facts| facts.address.clone()).await?),
+            _ => None,
+        };
+        let node = LocalNode {
+            name: running.process.to_string(),
+            peer_id,
+            role: wish.role.clone(),
+            subgroup: Some(wish.subgroups.join("+")).filter(|names| !names.is_empty()),
+            pid: running.pid,
+            rest_api: rest_api.map(|address| format!("http://{address}")),
+            is_kept: running.is_kept(),
+        };
+        self.settle(running, Some(node), events).await;
+        Ok(())
+    }
+
+    /// Keeps a process, and tells of it.
+    async fn settle(
+        &self,
+        running: Running,
+        node: Option<LocalNode>,
+        events: &mpsc::Sender<LocalEvent>,
+    ) {
+        self.watch(&running, events);
+        let event = match &node {
+            Some(node) => LocalEvent::Node(node.clone()),
+            None => LocalEvent::Service { name: running.process.to_string(), pid: running.pid },
+        };
+        self.keep(running, node);
+        // Where the screen is gone nobody waits for this.
+        drop(events.send(event).await);
+    }
+
+    /// Keeps a process in the place of the one that had its name.
+    fn keep(&self, running: Running, node: Option<LocalNode>) {
+        let mut processes = self.processes.lock();
+        processes.retain(|(process, _)| process.process != running.process);
+        processes.push((running, node));
+    }
+
+    fn find(&self, name: &str) -> anyhow::Result<(Running, Option<LocalNode>)> {
+        let processes = self.processes.lock();
+        let found = processes.iter().find(|(process, _)| *process.process == *name).cloned();
+        found.with_context(|| format!("find a process called {name}"))
+    }
+
+    async fn try_restart(
+        &self,
+        name: &str,
+        events: &mpsc::Sender<LocalEvent>,
+    ) -> anyhow::Result<()> {
+        let (running, node) = self.find(name)?;
+        let start = running.again();
+        running.end().await;
+        let Some(node) = node else {
+            let running = start.run(&self.group, &self.lines_to(events))?;
+            running.told(|facts| facts.address.clone()).await?;
+            self.settle(running, None, events).await;
+            return Ok(());
+        };
+        let subgroups = node.subgroup.into_iter().collect();
+        let wish = NodeWish { role: node.role, subgroups, ..NodeWish::default() };
+        self.launch(start, &wish, events).await
+    }
+}
+
+/// The arguments of a node with its state in `folder`.
+fn arguments(wish: &NodeWish, folder: &Path) -> Vec<String> {
+    // Nodes of this machine meet on loopback; whoever is to meet others listens to them.
+    let is_alone = wish.boot_nodes.iter().all(|address| address.starts_with("/ip4/127."));
+    let address = if is_alone { "127.0.0.1" } else { "0.0.0.0" };
+    let mut arguments: Vec<String> = Vec::new();
+    let mut add = |flag: &str, value: String| arguments.extend([flag.to_owned(), value]);
+    add("--role", wish.role.clone());
+    add("--address", address.to_owned());
+    add("--port", wish.port.to_string());
+    add("--private-key", folder.join(KEY_FILE).display().to_string());
+    add("--db", folder.display().to_string());
+    if !wish.boot_nodes.is_empty() {
+        add("--boot-nodes", wish.boot_nodes.join(","));
+    }
+    if !wish.subgroups.is_empty() {
+        add("--topic", wish.subgroups.join(","));
+    }
+    if wish.role == "head" {
+        add("--rest-api", format!("127.0.0.1:{}", wish.rest_port));
+    } else {
+        add("--concurrency", wish.n_slots.max(1).to_string());
+    }
+    if let Some(runtime) = &wish.runtime {
+        add("--runtime-path", runtime.clone());
+    }
+    arguments.insert(0, "node".to_owned());
+    arguments.push("--no-dialback-peers".to_owned());
+    arguments
+}
+
+fn failed(what: String) -> impl FnOnce(anyhow::Error) -> LocalError {
+    move |error| LocalError { what, source: error.into_boxed_dyn_error() }
 }
 
 #[async_trait]
 impl LocalStack for Local {
     async fn start(&self, events: mpsc::Sender<LocalEvent>) -> Result<(), LocalError> {
-        self.try_start(&events).await.map_err(|error| LocalError {
-            what: "the local stack".to_owned(),
-            source: error.into_boxed_dyn_error(),
+        self.try_start(&events).await.map_err(failed("start the local stack".to_owned()))
+    }
+
+    async fn add(
+        &self,
+        wish: NodeWish,
+        events: mpsc::Sender<LocalEvent>,
+    ) -> Result<(), LocalError> {
+        let what = format!("start a {}", wish.role);
+        self.try_add(wish, &events).await.map_err(failed(what))
+    }
+
+    async fn end(&self, name: &str) -> Result<(), LocalError> {
+        let (running, _) = self.find(name).map_err(failed(format!("stop {name}")))?;
+        running.end().await;
+        Ok(())
+    }
+
+    async fn restart(
+        &self,
+        name: &str,
+        events: mpsc::Sender<LocalEvent>,
+    ) -> Result<(), LocalError> {
+        self.try_restart(name, &events).await.map_err(failed(format!("restart {name}")))
+    }
+
+    fn usage(&self) -> Vec<(String, Usage)> {
+        let processes = self.processes.lock();
+        let alive = processes.iter().filter(|(process, _)| !process.has_ended());
+        let pids: Vec<_> =
+            alive.map(|(process, _)| (process.process.to_string(), process.pid)).collect();
+        drop(processes);
+        self.meter.lock().measure(&pids)
+    }
+
+    async fn pack(&self, path: &str) -> Result<Packed, LocalError> {
+        let packing = async {
+            if !Path::new(path).exists() {
+                bail!("no such file or folder");
+            }
+            Ok(Functions::packed(Path::new(path)).await?)
+        };
+        let upload = packing.await.map_err(failed(format!("read {path} as a function")))?;
+        let function = upload.function;
+        Ok(Packed {
+            name: function.name,
+            function_id: function.id.to_string(),
+            method: function.method.to_string(),
+            car: upload.car.to_vec(),
         })
     }
 
@@ -81,7 +319,7 @@ impl LocalStack for Local {
 /// Says that a process ended by itself. Stopped with the group, it says nothing.
 async fn tell_end(process: Running, events: mpsc::Sender<LocalEvent>) {
     let ended = process.ended().await;
-    let exited = LocalEvent::Exited { process: process.process.to_owned(), code: ended.code };
+    let exited = LocalEvent::Exited { process: process.process.to_string(), code: ended.code };
     // Where the screen is gone nobody wants to know.
     drop(events.send(exited).await);
 }
@@ -96,7 +334,7 @@ async fn pass_on(mut lines: mpsc::Receiver<Line>, events: mpsc::Sender<LocalEven
 
 /// Reads a log line. One that is no JSON object is a warning: services write nothing else.
 fn read(line: &Line, now: Timestamp) -> LocalLog {
-    let process = line.process.to_owned();
+    let process = line.process.to_string();
     let Ok(Value::Object(mut members)) = serde_json::from_str(&line.text) else {
         let message = line.text.clone();
         return LocalLog { process, level: Level::Warn, time: now, message, fields: Vec::new() };
@@ -119,8 +357,12 @@ fn read(line: &Line, now: Timestamp) -> LocalLog {
     LocalLog { process, level, time, message, fields }
 }
 
-fn describe(ready: Ready) -> LocalReady {
+fn describe(ready: Ready, running: &[Running]) -> LocalReady {
+    let head = ready.head.clone();
+    let is_node = |process: &Running| ready.nodes.iter().any(|node| *node.name == *process.process);
+    let services = running.iter().filter(|process| !is_node(process));
     LocalReady {
+        services: services.map(|process| (process.process.to_string(), process.pid)).collect(),
         addresses: Addresses {
             head: Some(ready.head),
             datasets: Some(ready.datasets),
@@ -134,9 +376,11 @@ fn describe(ready: Ready) -> LocalReady {
             .map(|node| LocalNode {
                 name: node.name.to_owned(),
                 peer_id: node.peer_id,
+                rest_api: (node.role == "head").then(|| head.clone()),
                 role: node.role,
                 subgroup: node.subgroup,
                 pid: node.pid,
+                is_kept: false,
             })
             .collect(),
         functions: ready
@@ -157,7 +401,7 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, level: Level, message: &str, fields: &[(&str, &str)]) {
-        let log = read(&Line { process: "head", text: text.into() }, Timestamp::default());
+        let log = read(&Line { process: "head".into(), text: text.into() }, Timestamp::default());
         let got: Vec<_> =
             log.fields.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         assert_eq!((log.level, log.message.as_str(), got.as_slice()), (level, message, fields));
@@ -171,6 +415,19 @@ mod tests {
             "x",
             &[("n", "3"), ("port", ":80")],
         );
+    }
+
+    #[test]
+    fn a_node_that_is_to_meet_others_listens_to_them() {
+        let address = |boot_node: &str| {
+            let boot_nodes = vec![boot_node.to_owned()];
+            let wish = NodeWish { role: "worker".to_owned(), boot_nodes, ..NodeWish::default() };
+            let arguments = arguments(&wish, Path::new("/f"));
+            let idx = arguments.iter().position(|argument| argument == "--address").unwrap();
+            arguments[idx + 1].clone()
+        };
+        assert_eq!(address("/ip4/127.0.0.1/tcp/1/p2p/12D3"), "127.0.0.1");
+        assert_eq!(address("/ip4/10.0.0.5/tcp/1/p2p/12D3"), "0.0.0.0");
     }
 
     #[test]

@@ -29,7 +29,7 @@ use crate::cli::{
 const KEY_NAME: &str = "local stack";
 
 /// The name of a node's private key in its folder.
-const KEY_FILE: &str = "key";
+pub(crate) const KEY_FILE: &str = "key";
 
 /// The name of the folder of a node's functions in its folder, where `--db` puts it.
 const FUNCTIONS_FOLDER: &str = "functions";
@@ -199,7 +199,8 @@ impl Starter<'_> {
     ) -> anyhow::Result<Running> {
         let level = self.options.log_level.to_string().to_ascii_lowercase();
         let arguments = arguments.into_iter().chain(["--log-level".to_owned(), level]).collect();
-        Start { process, program: &self.program, arguments, environment }
+        let program = self.program.clone();
+        Start { process: process.into(), program, arguments, environment, kept: None }
             .run(self.group, &self.lines)
     }
 
@@ -211,6 +212,7 @@ impl Starter<'_> {
         let folder = self.options.claim.place.node(name);
         let path = |leaf: &str| folder.join(leaf).display().to_string();
         let mut arguments = words(&["node", "--role", &role.to_string(), "--address", "127.0.0.1"]);
+        arguments.extend(words(&["--port", "0"]));
         arguments.extend(words(&["--private-key", &path(KEY_FILE)]));
         // Ports change from start to start: those of last time reach nobody.
         arguments.extend(words(&["--db", &folder.display().to_string(), "--no-dialback-peers"]));

@@ -27,6 +27,9 @@ use crate::cli::{
     secret::Keys,
 };
 
+/// The name of the file of presets in the configuration folder.
+const PRESETS_FILE: &str = "presets.json";
+
 /// The flags of the screen.
 #[derive(Debug, Args)]
 pub(crate) struct TuiCommand {
@@ -98,6 +101,7 @@ pub(crate) async fn run(command: TuiCommand) -> anyhow::Result<()> {
     let options = TuiOptions {
         start: start.unwrap_or(Start::Local),
         local: Some(Box::new(Local::new(command.data_dir))),
+        presets: config::folders().ok().map(|it| it.config_dir().join(PRESETS_FILE)),
         keeper,
         profiles: Profiles {
             list: listed,

@@ -164,7 +164,7 @@ async fn print_lines(mut lines: mpsc::Receiver<Line>, is_json: bool) {
 
 /// The line with the member `process` in front; a line that is no JSON object becomes one.
 fn named(line: &Line) -> String {
-    let process = json!(line.process);
+    let process = json!(&*line.process);
     match line.text.strip_prefix('{') {
         Some(rest) if line.text.ends_with('}') => format!("{{\"process\":{process},{rest}"),
         _ => json!({"process": process, "level": "warn", "message": line.text}).to_string(),
@@ -177,7 +177,7 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, want: &str) {
-        assert_eq!(named(&Line { process: "head", text: text.into() }), want);
+        assert_eq!(named(&Line { process: "head".into(), text: text.into() }), want);
     }
 
     #[test]

@@ -4,6 +4,7 @@ pub mod catalog;
 pub mod download;
 pub mod elements;
 pub mod insert;
+pub mod saved;
 
 use std::collections::BTreeMap;
 

@@ -112,8 +112,9 @@ mod tests {
     fn check(peer: &str, want: &str) {
         let address = of_peer(&peer.parse().unwrap()).unwrap();
         let (prefix, bytes) = bech32::decode(address.as_str()).unwrap();
-        let digits = (0..want.len()).step_by(2).map(|at| &want[at..at + 2]);
-        let want: Vec<u8> = digits.map(|pair| u8::from_str_radix(pair, 16).unwrap()).collect();
+        let digits: Vec<u32> = want.chars().map(|digit| digit.to_digit(16).unwrap()).collect();
+        let want: Vec<u8> =
+            digits.chunks(2).map(|pair| u8::try_from(pair[0] * 16 + pair[1]).unwrap()).collect();
         assert_eq!((prefix.as_str(), bytes), ("allo", want), "{address}");
     }
 

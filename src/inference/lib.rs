@@ -458,7 +458,7 @@ fn closing(topic: &Topic, nonce: BlockHeight, closable: &Closable) -> Option<clo
             Some(closing)
         }
         Err(CloseError::Synthesis(SynthesisError::NoInferences)) => {
-            warn!(topic.id = %id, nonce, "closed nonce {nonce} of topic {id} without inferences");
+            info!(topic.id = %id, nonce, "closed nonce {nonce} of topic {id} without inferences");
             None
         }
         Err(error) => {

@@ -92,6 +92,26 @@ pub enum Action {
     Reverse,
 
     // Cluster and Execute.
+    /// Opens the form that starts a node on this machine.
+    AddNode,
+    /// Asks whether to stop the selected local process.
+    StopProcess,
+    /// Stops it.
+    StopNow,
+    /// Starts the node that the form describes.
+    StartNode,
+    /// Runs the selected run again, or starts the selected process again.
+    Again,
+    /// Looks at the run before.
+    OlderRun,
+    /// Looks at the run after.
+    NewerRun,
+    /// Lists the forms that are kept.
+    Presets,
+    /// Keeps the form under a name.
+    SavePreset,
+    /// Removes what is selected.
+    Remove,
     /// Shows stdout, stderr, or the whole answer.
     NextOutput,
     /// Shows how two result groups differ.
@@ -138,6 +158,12 @@ pub enum Action {
     AcquireTag,
     /// Shows rows as numbers.
     RowsTable,
+    /// Edits the one field of metadata that the list is filtered by.
+    MetadataFilter,
+    /// Watches what is selected, or no longer.
+    Pin,
+    /// Writes what is shown to a file.
+    Export,
 
     // Inference.
     /// Shows the next topic.
@@ -188,6 +214,7 @@ impl Action {
 
     /// What it does, as the help says it.
     #[must_use]
+    #[expect(clippy::too_many_lines, reason = "a table, a line for each")]
     pub const fn title(self) -> &'static str {
         match self {
             Self::Show(Screen::Cluster) => "cluster",
@@ -195,6 +222,7 @@ impl Action {
             Self::Show(Screen::Data) => "data",
             Self::Show(Screen::Inference) => "inference",
             Self::Show(Screen::Logs) => "logs",
+            Self::Show(Screen::Overview) => "overview",
             Self::Help => "this help",
             Self::Back => "back one step",
             Self::Quit => "quit (asks while a run is awaited)",
@@ -235,6 +263,16 @@ impl Action {
             Self::Open => "open",
             Self::Sort => "sort by the next column",
             Self::Reverse => "reverse the order",
+            Self::AddNode => "add a node on this machine",
+            Self::StopProcess => "stop the local process",
+            Self::StopNow => "stop it",
+            Self::StartNode => "start the node",
+            Self::Again => "repeat the run / restart the process",
+            Self::OlderRun => "older run",
+            Self::NewerRun => "newer run",
+            Self::Presets => "presets",
+            Self::SavePreset => "save as a preset",
+            Self::Remove => "remove",
             Self::NextOutput => "stdout / stderr / raw JSON",
             Self::Diff => "compare two result groups",
             Self::NextField => "next field",
@@ -252,9 +290,12 @@ impl Action {
             Self::Coarser => "coarser resolution",
             Self::Finer => "finer resolution",
             Self::NextChart => "candles / line / heikin",
-            Self::Indicators => "indicators",
+            Self::Indicators => "averages / exponential / bands / none",
             Self::AcquireTag => "acquire the tag public",
             Self::RowsTable => "rows as a table",
+            Self::MetadataFilter => "filter by one field of metadata",
+            Self::Pin => "pin / unpin",
+            Self::Export => "export to a file; again: give it up",
             Self::NextTopic => "next topic",
             Self::PreviousLabel => "previous label",
             Self::NextLabel => "next label",

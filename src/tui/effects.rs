@@ -1,10 +1,13 @@
 //! Performs effects: calls the services through the client room, and sends their answers back.
 
 mod calls;
+mod export;
+mod machine;
 mod profiles;
+mod run;
 mod timers;
 
-use std::{collections::HashMap, future::Future, sync::Arc};
+use std::{collections::HashMap, future::Future, path::PathBuf, sync::Arc};
 
 use client::{
     datasets::Datasets, error::ClientError, functions::Functions, inference::Inference,
@@ -46,12 +49,17 @@ enum Subject {
     Functions,
     Profile,
     Key,
+    Cluster,
     Run(RunId),
+    NewFunction,
     Datasets,
     Columns(DatasetId),
     Rows(DatasetId, model::resolution::Resolution),
-    Stream,
+    Stream(DatasetId),
     Tag,
+    Tags,
+    Table,
+    Export,
     Topics,
     Latest(TopicId),
     History(TopicId),
@@ -71,6 +79,8 @@ pub(crate) struct Runner {
     local: Option<Arc<dyn LocalStack>>,
     local_events: mpsc::Sender<LocalEvent>,
     profiles: Option<Arc<dyn Profiles>>,
+    /// The file of presets.
+    presets: Option<PathBuf>,
     /// Calls to the services at hand.
     calls: Group,
     /// What outlives a change of services.
@@ -91,6 +101,7 @@ impl Runner {
             local,
             local_events,
             profiles: None,
+            presets: None,
             calls: Group::default(),
             tasks: Group::default(),
             under_way: HashMap::new(),
@@ -102,6 +113,11 @@ impl Runner {
     /// As this, with profiles that can be opened.
     pub(crate) fn with_profiles(self, profiles: Option<Arc<dyn Profiles>>) -> Self {
         Self { profiles, ..self }
+    }
+
+    /// Keeps presets in the file at `path`.
+    pub(crate) fn with_presets(self, path: Option<PathBuf>) -> Self {
+        Self { presets: path, ..self }
     }
 
     /// When the next timer is due.
@@ -133,16 +149,26 @@ impl Runner {
                 let call = profiles::forget(self.profiles.clone(), name);
                 self.call(Subject::Key, call);
             }
-            Effect::Cancel(id) => self.drop_call(Subject::Run(id)),
-            Effect::CloseStream => self.drop_call(Subject::Stream),
+            Effect::Cancel(id, request_id) => self.cancel(id, request_id),
+            Effect::CloseStream { dataset } => self.drop_call(Subject::Stream(dataset)),
+            Effect::DropTable => self.drop_call(Subject::Table),
+            Effect::DropExport => self.drop_call(Subject::Export),
             Effect::Copy(text) => return Some(Wish::Copy(text)),
             Effect::CaptureMouse(has_mouse) => return Some(Wish::CaptureMouse(has_mouse)),
             Effect::Redraw => return Some(Wish::Redraw),
             Effect::Suspend => return Some(Wish::Suspend),
             Effect::Quit => return Some(Wish::Quit),
-            effect @ (Effect::LoadNodes | Effect::LoadFunctions | Effect::Execute(..)) => {
-                self.call_head(effect);
-            }
+            effect @ (Effect::LoadNodes
+            | Effect::LoadFunctions
+            | Effect::FollowCluster
+            | Effect::AddFunction { .. }
+            | Effect::Execute(..)) => self.call_head(effect),
+            effect @ (Effect::LoadPresets
+            | Effect::SavePresets(_)
+            | Effect::LoadUsage
+            | Effect::AddNode(_)
+            | Effect::StopProcess(_)
+            | Effect::RestartProcess(_)) => self.use_machine(effect),
             Effect::LoadTopics | Effect::LoadLatest { .. } | Effect::LoadHistory { .. } => {
                 self.call_inference(&effect);
             }
@@ -192,6 +218,18 @@ impl Runner {
         };
     }
 
+    /// Stops waiting for a run, and has the head end it.
+    fn cancel(&mut self, id: RunId, request_id: Option<String>) {
+        self.drop_call(Subject::Run(id));
+        if let (Some(head), Some(request_id)) = (self.clients.head.clone(), request_id) {
+            self.calls.spawn("cancel a run", async move {
+                if let Err(error) = head.cancel(&request_id).await {
+                    tracing::warn!(%error, "a run goes on at the head");
+                }
+            });
+        }
+    }
+
     fn drop_call(&mut self, subject: Subject) {
         if let Some(call) = self.under_way.remove(&subject) {
             call.cancel();
@@ -225,8 +263,16 @@ impl Runner {
         match effect {
             Effect::LoadNodes => self.call(Subject::Nodes, calls::nodes(head)),
             Effect::LoadFunctions => self.call(Subject::Functions, calls::functions(head)),
-            Effect::Execute(id, request) => {
-                self.call(Subject::Run(id), calls::execute(head, id, request));
+            Effect::FollowCluster => {
+                self.begin(Subject::Cluster, calls::cluster(head, self.events.clone()));
+            }
+            Effect::AddFunction { path } => {
+                let call = machine::add_function(self.local.clone(), head, path);
+                self.call(Subject::NewFunction, call);
+            }
+            Effect::Execute(id, order) => {
+                let (events, datasets) = (self.events.clone(), self.clients.datasets.clone());
+                self.call(Subject::Run(id), run::execute((head, datasets), id, order, events));
             }
             _ => {}
         }
@@ -249,13 +295,29 @@ impl Runner {
                 let call = calls::rows(datasets, query);
                 self.call(subject, async move { event(call.await) });
             }
+            Effect::FilterDatasets { field, value } => {
+                let call = calls::filtered(datasets, field, value);
+                self.call(Subject::Datasets, async move { event(call.await) });
+            }
+            Effect::LoadTags { dataset } => {
+                let call = calls::tags(datasets, dataset);
+                self.call(Subject::Tags, async move { event(call.await) });
+            }
+            Effect::LoadTable(query) => {
+                let call = calls::table(datasets, query);
+                self.call(Subject::Table, async move { event(call.await) });
+            }
+            Effect::Export { query, path } => {
+                let export = export::export(datasets, query, path, self.events.clone());
+                self.begin(Subject::Export, export);
+            }
             Effect::AcquireTag { tag } => {
                 let call = calls::acquire(datasets, tag);
                 self.call(Subject::Tag, async move { event(call.await) });
             }
             Effect::OpenStream { dataset } => {
                 let stream = calls::stream(datasets, dataset, self.events.clone());
-                self.begin(Subject::Stream, stream);
+                self.begin(Subject::Stream(dataset), stream);
             }
             _ => {}
         }

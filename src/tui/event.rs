@@ -13,7 +13,7 @@
 //! - each returns the effects it asks for. Setting a timer again replaces it; each effect that
 //!   loads is answered exactly once, unless a newer one of the same kind has replaced it.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use model::{
     dataset::{Column, DatasetId},
@@ -22,20 +22,28 @@ use model::{
     topic,
 };
 use wire::{
+    executions::{ClusterEvent, ExecutionBody},
     functions::{ExecuteRequest, ExecuteResponse, FunctionBody, NodeBody},
     inference::{TopicHistory, TopicList},
 };
 
 pub use client::{
-    datasets::{Acquired, DatasetsPage, NamedRow, Order, Rows, RowsPage, RowsQuery},
+    datasets::{
+        Acquired, DatasetsPage, NamedRow, Order, Rows, RowsPage, RowsQuery, download::DownloadQuery,
+    },
     inference::Latest,
 };
 
 use crate::{
     keymap::Chord,
-    local::{Addresses, LocalEvent},
+    local::{Addresses, LocalEvent, NodeWish, Usage},
     profiles::{KeyPlace, Opened},
-    state::{loadable::Failure, runs::RunId},
+    state::{
+        data::export::Progress,
+        execute::{Input, presets::Preset},
+        loadable::Failure,
+        runs::RunId,
+    },
 };
 
 /// All that can happen.
@@ -74,10 +82,28 @@ pub enum Event {
     Nodes(Result<Vec<NodeBody>, Failure>, Duration),
     /// The answer to [`Effect::LoadFunctions`].
     Functions(Result<Vec<FunctionBody>, Failure>),
+    /// The head has taken a run, and calls it so.
+    Begun(RunId, String),
+    /// The head cannot be asked how far a run is, or can again.
+    RunTroubled(RunId, Option<Failure>),
+    /// What the head tells of a run that ended. Comes before [`Event::Executed`].
+    RunTold(RunId, Box<ExecutionBody>),
     /// The answer to [`Effect::Execute`].
     Executed(RunId, Result<Box<ExecuteResponse>, Failure>),
     /// Something happened to a profile.
     Profile(ProfileEvent),
+    /// Something happened in the head's cluster.
+    Cluster(ClusterNews),
+    /// The answer to [`Effect::AddFunction`].
+    FunctionAdded(Result<FunctionBody, Failure>),
+    /// The answer to [`Effect::LoadPresets`].
+    Presets(Result<BTreeMap<String, Preset>, Failure>),
+    /// The answer to [`Effect::SavePresets`], where that failed.
+    PresetsNotSaved(Failure),
+    /// The answer to [`Effect::LoadUsage`]: what each local process uses.
+    Usage(Vec<(String, Usage)>),
+    /// A local process could not be started or stopped.
+    ProcessFailed(Failure),
     /// For the Data screen.
     Data(DataEvent),
     /// For the Inference screen.
@@ -110,6 +136,30 @@ pub enum ProfileEvent {
     },
 }
 
+/// What happens on the stream of a head's events.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ClusterNews {
+    /// It is up.
+    Connected,
+    /// Something happened.
+    Happened(Box<ClusterEvent>),
+    /// It is down, and tried again by itself.
+    Lost(Failure),
+    /// The head has none.
+    Absent,
+}
+
+/// A run, as it is to be sent.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunOrder {
+    /// What is asked; standard input that comes from elsewhere is still to be put in.
+    pub request: ExecuteRequest,
+    /// Where standard input comes from.
+    pub input: Input,
+    /// Whether the head tells how far a run is while it is under way.
+    pub is_followed: bool,
+}
+
 /// What happens to the Data screen.
 #[derive(Debug)]
 pub enum DataEvent {
@@ -134,6 +184,31 @@ pub enum DataEvent {
         /// What was answered.
         result: Result<RowsPage, Failure>,
     },
+    /// The answer to [`Effect::FilterDatasets`].
+    Filtered {
+        /// By which field of the metadata.
+        field: String,
+        /// Its value.
+        value: String,
+        /// What was found.
+        result: Result<DatasetsPage, Failure>,
+    },
+    /// The answer to [`Effect::LoadTags`].
+    Tags {
+        /// Of which dataset.
+        dataset: DatasetId,
+        /// Their names.
+        result: Result<Vec<String>, Failure>,
+    },
+    /// The answer to [`Effect::LoadTable`].
+    Table {
+        /// What was asked.
+        query: RowsQuery,
+        /// What was answered.
+        result: Result<RowsPage, Failure>,
+    },
+    /// How far the export begun by [`Effect::Export`] is.
+    Export(ExportNews),
     /// Something happened on the stream opened by [`Effect::OpenStream`].
     Stream {
         /// Of which dataset.
@@ -150,6 +225,22 @@ pub enum DataEvent {
     },
 }
 
+/// How far an export is.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ExportNews {
+    /// So much is written.
+    Written(Progress),
+    /// All of it is.
+    Done {
+        /// How much that is.
+        progress: Progress,
+        /// Where.
+        path: PathBuf,
+    },
+    /// It was given up, and nothing is left of it.
+    Failed(Failure),
+}
+
 /// What happens on a stream of rows.
 #[derive(Debug, Clone, PartialEq)]
 pub enum StreamNews {
@@ -157,6 +248,8 @@ pub enum StreamNews {
     Connected,
     /// New and corrected rows, in the order in which they came. At most 20 batches a second.
     Rows(Vec<NamedRow>),
+    /// The service does not know what it sent last: late rows may have been missed.
+    Reset,
     /// It is still up.
     Heartbeat,
     /// It is down, and tried again by itself.
@@ -213,10 +306,29 @@ pub enum Effect {
     LoadNodes,
     /// Lists the head's functions.
     LoadFunctions,
+    /// Follows what happens in the head's cluster.
+    FollowCluster,
     /// Runs a function.
-    Execute(RunId, Box<ExecuteRequest>),
-    /// Stops waiting for a run.
-    Cancel(RunId),
+    Execute(RunId, Box<RunOrder>),
+    /// Cancels a run: the head is told, if its name for it is known.
+    Cancel(RunId, Option<String>),
+    /// Gives the head a module of this machine.
+    AddFunction {
+        /// Its path.
+        path: String,
+    },
+    /// Reads the presets.
+    LoadPresets,
+    /// Writes the presets.
+    SavePresets(BTreeMap<String, Preset>),
+    /// Looks at what the local processes use.
+    LoadUsage,
+    /// Starts a node on this machine.
+    AddNode(NodeWish),
+    /// Stops a local process.
+    StopProcess(String),
+    /// Starts a local process again.
+    RestartProcess(String),
     /// Lists datasets whose name or description holds `search`; all, if that is empty.
     LoadDatasets {
         /// What to search for.
@@ -229,13 +341,41 @@ pub enum Effect {
     },
     /// Reads rows or buckets.
     LoadRows(RowsQuery),
-    /// Follows a dataset, and none other.
+    /// Lists datasets by one field of their metadata.
+    FilterDatasets {
+        /// Which field.
+        field: String,
+        /// Its value.
+        value: String,
+    },
+    /// Lists a dataset's tags.
+    LoadTags {
+        /// Which.
+        dataset: DatasetId,
+    },
+    /// Reads a page of the table of rows.
+    LoadTable(RowsQuery),
+    /// Waits for no such page.
+    DropTable,
+    /// Writes a range of a dataset to a file.
+    Export {
+        /// Which range.
+        query: DownloadQuery,
+        /// Where to.
+        path: PathBuf,
+    },
+    /// Gives up the export that is under way.
+    DropExport,
+    /// Follows a dataset, beside others.
     OpenStream {
         /// Which.
         dataset: DatasetId,
     },
-    /// Follows no dataset.
-    CloseStream,
+    /// Follows a dataset no longer.
+    CloseStream {
+        /// Which.
+        dataset: DatasetId,
+    },
     /// Acquires a tag, such as `public`, for the key.
     AcquireTag {
         /// Which.
@@ -286,6 +426,8 @@ pub enum Timer {
     Topics,
     /// The next look at the topic in view.
     Latest,
+    /// The next look at the topics of the Overview screen.
+    Overview,
     /// The second `^C` came too late.
     Interrupt,
     /// The oldest notice has been shown long enough.

@@ -3,12 +3,15 @@
 use std::time::Duration;
 
 use ratatui::{buffer::Buffer, layout::Rect};
-use wire::functions::{
-    ClusterBody, ExecuteResponse, FunctionBody, NodeBody, OutcomeBody, ResultGroupBody,
+use wire::{
+    executions::{ClusterEvent, ClusterEventKind},
+    functions::{
+        ClusterBody, ExecuteResponse, FunctionBody, NodeBody, OutcomeBody, ResultGroupBody,
+    },
 };
 
 use crate::{
-    event::{Effect, Event},
+    event::{ClusterNews, Effect, Event},
     keymap::Chord,
     local::{Addresses, Level, LocalEvent, LocalLog, LocalNode, LocalReady},
     state::{State, runs::RunId},
@@ -19,6 +22,9 @@ use crate::{
 
 /// The content id of a module of no bytes.
 pub(crate) const FUNCTION_ID: &str = "bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku";
+
+/// What the head calls a run.
+pub(crate) const REQUEST_ID: &str = "6f0e1d2c-0000-4000-8000-00000000a91c";
 
 /// A screen.
 pub(crate) struct Harness {
@@ -108,6 +114,44 @@ impl Harness {
         id
     }
 
+    /// Runs the form; the head takes it, and gives the work to three workers. The first has answered.
+    pub(crate) fn run_live(&mut self) -> RunId {
+        self.take(Event::Cluster(ClusterNews::Connected));
+        self.press("e ctrl-r");
+        let id = self.state.runs.newest().unwrap().id;
+        self.pass(Duration::from_millis(40));
+        self.take(Event::Begun(id, REQUEST_ID.to_owned()));
+        let request_id = || REQUEST_ID.to_owned();
+        let topic = "general".to_owned();
+        self.happens(ClusterEventKind::RollCall {
+            request_id: request_id(),
+            function_id: FUNCTION_ID.to_owned(),
+            topic,
+            number_of_nodes: 3,
+        });
+        for peer in PEERS.into_iter().skip(1) {
+            let (request_id, peer_id) = (request_id(), peer.to_owned());
+            self.happens(ClusterEventKind::Reported { request_id, peer_id });
+        }
+        self.pass(Duration::from_millis(20));
+        for peer in PEERS.into_iter().skip(1) {
+            let (request_id, peer_id) = (request_id(), peer.to_owned());
+            self.happens(ClusterEventKind::Dispatched { request_id, peer_id });
+        }
+        self.pass(Duration::from_millis(412));
+        let (request_id, peer_id) = (request_id(), PEERS[1].to_owned());
+        let (exit_code, elapsed_ms) = (0, 472.0);
+        self.happens(ClusterEventKind::Result { request_id, peer_id, exit_code, elapsed_ms });
+        id
+    }
+
+    /// The head tells of something.
+    pub(crate) fn happens(&mut self, kind: ClusterEventKind) {
+        let time = self.state.now.to_string();
+        let event = ClusterEvent { time, kind };
+        self.take(Event::Cluster(ClusterNews::Happened(Box::new(event))));
+    }
+
     /// What is shown, line by line.
     pub(crate) fn shown(&self) -> String {
         let buffer = self.drawn(theme::Name::Dark);
@@ -151,6 +195,7 @@ fn ready() -> LocalReady {
         role: if idx == 0 { "head" } else { "worker" }.to_owned(),
         subgroup: (idx > 1).then(|| "gpu".to_owned()),
         pid: 48_120 + u32::try_from(idx).unwrap(),
+        ..LocalNode::default()
     });
     LocalReady {
         addresses: Addresses {
@@ -161,6 +206,7 @@ fn ready() -> LocalReady {
             head_token: None,
         },
         nodes: nodes.collect(),
+        services: vec![("datasets".to_owned(), 48_131), ("inference".to_owned(), 48_132)],
         functions: Vec::new(),
     }
 }
@@ -177,6 +223,9 @@ pub(crate) fn nodes() -> Vec<NodeBody> {
         last_seen: (idx > 0).then(|| "2026-07-30T14:02:31Z".to_owned()),
         runs,
         agreed,
+        slots: (idx > 0).then_some(10),
+        slots_free: (idx > 0).then_some(10 - idx),
+        functions: vec![FUNCTION_ID.to_owned(); idx],
         ..NodeBody::default()
     };
     vec![node(0, 0, 0), node(1, 41, 41), node(2, 39, 38), node(3, 3, 2)]
@@ -203,7 +252,7 @@ pub(crate) fn split_response() -> ExecuteResponse {
     };
     ExecuteResponse {
         code: "200".to_owned(),
-        request_id: "6f0e1d2c-0000-4000-8000-00000000a91c".to_owned(),
+        request_id: REQUEST_ID.to_owned(),
         message: String::new(),
         results: vec![
             group("{\n  \"mean\": 67431.22,\n  \"n\": 288\n}\n", &[1, 2], 200.0 / 3.0),

@@ -1,7 +1,7 @@
 //! Keys: one table for what they do, for the footer's hints and for the help.
 //!
 //! A key means the same in every layer that has it, as far as that goes. Never bound: `^B` and
-//! `^A`, the prefixes of tmux and screen, and `^S`, `^Q` and `^J`, which terminals keep.
+//! `^A`, the prefixes of tmux and screen, and `^Q` and `^J`, which terminals keep; `^S` in forms alone.
 
 use std::fmt;
 
@@ -45,6 +45,8 @@ pub enum Layer {
     Inference,
     /// The Logs screen.
     Logs,
+    /// The Overview screen.
+    Overview,
     /// The help.
     Help,
     /// A question to be answered with yes or no.
@@ -59,6 +61,14 @@ pub enum Layer {
     Profiles,
     /// The form that takes a key.
     Secret,
+    /// The form of a node to be started.
+    NodeForm,
+    /// The list of presets.
+    Presets,
+    /// The name of a preset.
+    PresetName,
+    /// Whether to stop a process.
+    ConfirmStop,
 }
 
 /// What a key does in a layer.
@@ -95,6 +105,7 @@ impl Layer {
             Self::Data => Some(Screen::Data),
             Self::Inference => Some(Screen::Inference),
             Self::Logs => Some(Screen::Logs),
+            Self::Overview => Some(Screen::Overview),
             _ => None,
         }
     }
@@ -105,17 +116,21 @@ impl Layer {
         match self {
             Self::Always | Self::Global => "EVERYWHERE",
             Self::List => "LISTS",
-            Self::Form => "FORM",
+            Self::Form | Self::NodeForm => "FORM",
+            Self::Presets | Self::PresetName => "PRESETS",
             Self::Help => "HELP",
-            Self::Confirm => "QUESTION",
+            Self::Confirm | Self::ConfirmStop => "QUESTION",
             Self::Edit => "FILTER",
             Self::Palette => "PALETTE",
             Self::Choice => "CHOICE",
             Self::Profiles => "PROFILES",
             Self::Secret => "API KEY",
-            Self::Cluster | Self::Execute | Self::Data | Self::Inference | Self::Logs => {
-                "THIS SCREEN"
-            }
+            Self::Cluster
+            | Self::Execute
+            | Self::Data
+            | Self::Inference
+            | Self::Logs
+            | Self::Overview => "THIS SCREEN",
         }
     }
 }

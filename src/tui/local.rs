@@ -36,17 +36,91 @@ pub trait LocalStack: Send + Sync {
     /// [`LocalError`] if something does not start. What did start goes with [`Self::stop`].
     async fn start(&self, events: mpsc::Sender<LocalEvent>) -> Result<(), LocalError>;
 
-    /// Stops everything that was started and waits until it is gone, at most about 2 s.
+    /// Starts a node of its own, and returns once its process is there; [`LocalEvent::Node`] tells of
+    /// it, `events` of what it writes.
+    ///
+    /// # Errors
+    /// [`LocalError`] if it does not start, or ends at once.
+    async fn add(&self, wish: NodeWish, events: mpsc::Sender<LocalEvent>)
+    -> Result<(), LocalError>;
+
+    /// Stops the process called `name`; [`LocalEvent::Exited`] tells of its end.
+    ///
+    /// # Errors
+    /// [`LocalError`] if there is none.
+    async fn end(&self, name: &str) -> Result<(), LocalError>;
+
+    /// Stops the process called `name`, if it runs, and starts it as it was, on the same ports.
+    ///
+    /// # Errors
+    /// [`LocalError`] if there is none, or it does not start.
+    async fn restart(&self, name: &str, events: mpsc::Sender<LocalEvent>)
+    -> Result<(), LocalError>;
+
+    /// What each process uses, by name; those that the system says nothing of are left out.
+    fn usage(&self) -> Vec<(String, Usage)>;
+
+    /// Reads the module or folder at `path` as a function.
+    ///
+    /// # Errors
+    /// [`LocalError`] if it is none.
+    async fn pack(&self, path: &str) -> Result<Packed, LocalError>;
+
+    /// Stops everything that was started, but for nodes that are to be kept, and waits until it is
+    /// gone, at most about 2 s.
     ///
     /// May be called while [`Self::start`] runs, and when nothing was started.
     async fn stop(&self);
 }
 
-/// Something did not start.
+/// A node to be started.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct NodeWish {
+    /// `head` or `worker`.
+    pub role: String,
+    /// The port it listens on for other nodes, 0 for any free one.
+    pub port: u16,
+    /// The port of a head's REST API, 0 for any free one.
+    pub rest_port: u16,
+    /// Multiaddresses of nodes to stay connected to.
+    pub boot_nodes: Vec<String>,
+    /// Groups to join beside the general one.
+    pub subgroups: Vec<String>,
+    /// How many functions a worker runs at once.
+    pub n_slots: u32,
+    /// The folder of a runtime to call, as bls-runtime is; none for the one built in.
+    pub runtime: Option<String>,
+    /// Whether it goes on when the screen is closed.
+    pub is_kept: bool,
+}
+
+/// What a process uses.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Usage {
+    /// Processor time since the last look, in percent of one processor; none at the first look.
+    pub cpu_percent: Option<f64>,
+    /// Memory in use.
+    pub memory_bytes: u64,
+}
+
+/// A function as it is given to a head.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Packed {
+    /// What people call it.
+    pub name: String,
+    /// Its content id.
+    pub function_id: String,
+    /// The file to run.
+    pub method: String,
+    /// Its blocks, as a CAR of one root.
+    pub car: Vec<u8>,
+}
+
+/// Something could not be done with local processes or files.
 #[derive(Debug, thiserror::Error)]
-#[error("start {what}")]
+#[error("{what}")]
 pub struct LocalError {
-    /// What did not start, such as `the dataset service`.
+    /// What was tried, such as `start the dataset service`.
     pub what: String,
     /// Why.
     #[source]
@@ -63,6 +137,15 @@ pub enum LocalEvent {
     },
     /// Everything runs and answers.
     Ready(LocalReady),
+    /// A node was started, or started again.
+    Node(LocalNode),
+    /// Another service was started again.
+    Service {
+        /// Its name, as in [`LocalLog::process`].
+        name: String,
+        /// Its process.
+        pid: u32,
+    },
     /// A process wrote a line to its log.
     Log(LocalLog),
     /// A process ended by itself.
@@ -81,12 +164,14 @@ pub struct LocalReady {
     pub addresses: Addresses,
     /// Its nodes, the head first.
     pub nodes: Vec<LocalNode>,
+    /// Name and process number of its other services.
+    pub services: Vec<(String, u32)>,
     /// The functions its head holds.
     pub functions: Vec<LocalFunction>,
 }
 
 /// A node among the local processes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LocalNode {
     /// What the screen calls it, as in [`LocalLog::process`]: `head`, `worker-1`.
     pub name: String,
@@ -98,6 +183,10 @@ pub struct LocalNode {
     pub subgroup: Option<String>,
     /// Its process.
     pub pid: u32,
+    /// Where a head serves its REST API.
+    pub rest_api: Option<String>,
+    /// Whether it goes on when the screen is closed.
+    pub is_kept: bool,
 }
 
 /// A function that a head holds.

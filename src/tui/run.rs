@@ -51,8 +51,10 @@ const STOP_WITHIN: Duration = Duration::from_millis(2_500);
 pub struct TuiOptions {
     /// Where the services are when the screen opens.
     pub start: Start,
-    /// Starts the services on this machine.
+    /// Starts the services on this machine, and further nodes.
     pub local: Option<Box<dyn LocalStack>>,
+    /// The file in which forms are kept under a name.
+    pub presets: Option<PathBuf>,
     /// The theme; none for the one that suits the terminal's background.
     pub theme: Option<theme::Name>,
     /// Whether the terminal is asked for its background.
@@ -124,7 +126,9 @@ pub async fn run(options: TuiOptions) -> Result<(), RunError> {
         clock,
         pacer: Pacer::default(),
         hits: Hits::default(),
-        runner: Runner::new(events, local_events, local.clone()).with_profiles(keeper),
+        runner: Runner::new(events, local_events, local.clone())
+            .with_profiles(keeper)
+            .with_presets(options.presets),
         terminal,
         signals,
         keys: EventStream::new(),

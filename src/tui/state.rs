@@ -14,6 +14,7 @@ pub mod logs;
 pub mod nodes;
 pub mod notices;
 pub mod overlay;
+pub mod overview;
 pub mod profiles;
 pub mod results;
 pub mod runs;
@@ -46,7 +47,7 @@ use crate::{
     theme,
 };
 
-/// One of the five screens.
+/// One of the screens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Screen {
     /// Nodes, runs, result groups, local processes.
@@ -60,6 +61,8 @@ pub enum Screen {
     Inference,
     /// Lines of logs.
     Logs,
+    /// The few things one watches all day.
+    Overview,
 }
 
 /// What a frame would have to show that the last one did not, the least urgent first.
@@ -130,12 +133,14 @@ pub struct State {
     pub inference: inference::State,
     /// The Logs screen.
     pub logs: logs::State,
+    /// The Overview screen.
+    pub overview: overview::State,
 }
 
 impl Screen {
     /// All, in the order of their keys.
-    pub const ALL: [Self; 5] =
-        [Self::Cluster, Self::Execute, Self::Data, Self::Inference, Self::Logs];
+    pub const ALL: [Self; 6] =
+        [Self::Cluster, Self::Execute, Self::Data, Self::Inference, Self::Logs, Self::Overview];
 
     /// What the header calls it.
     #[must_use]
@@ -146,6 +151,7 @@ impl Screen {
             Self::Data => "Data",
             Self::Inference => "Inference",
             Self::Logs => "Logs",
+            Self::Overview => "Overview",
         }
     }
 
@@ -158,6 +164,7 @@ impl Screen {
             Self::Data => "Data",
             Self::Inference => "Infer",
             Self::Logs => "Logs",
+            Self::Overview => "All",
         }
     }
 
@@ -176,6 +183,7 @@ impl Screen {
             Self::Data => '3',
             Self::Inference => '4',
             Self::Logs => '5',
+            Self::Overview => '0',
         }
     }
 }
@@ -198,20 +206,24 @@ impl State {
             Screen::Data => &[Layer::Data, Layer::List, Layer::Global, Layer::Always],
             Screen::Inference => &[Layer::Inference, Layer::List, Layer::Global, Layer::Always],
             Screen::Logs => &[Layer::Logs, Layer::List, Layer::Global, Layer::Always],
+            Screen::Overview => &[Layer::Overview, Layer::List, Layer::Global, Layer::Always],
         }
     }
 
     /// The text that letters go to.
     pub fn field(&mut self) -> Option<&mut Field> {
-        if let Some(overlay) = self.overlays.last_mut() {
-            return overlay.field();
+        match self.overlays.last_mut() {
+            Some(Overlay::AddNode) => return self.cluster.adding.field(),
+            Some(Overlay::PresetName) => return Some(&mut self.execute.presets.name),
+            Some(overlay) => return overlay.field(),
+            None => {}
         }
         match self.screen {
             Screen::Cluster => Some(&mut self.cluster.filter).filter(|filter| filter.is_edited()),
             Screen::Logs => Some(&mut self.logs.filter).filter(|filter| filter.is_edited()),
             Screen::Data => self.data.field(),
             Screen::Execute if self.execute.focus == Pane::Form => self.execute.form.field(),
-            Screen::Execute | Screen::Inference => None,
+            Screen::Execute | Screen::Inference | Screen::Overview => None,
         }
     }
 
@@ -219,8 +231,8 @@ impl State {
         match self.screen {
             Screen::Cluster => self.cluster.filter.is_edited(),
             Screen::Logs => self.logs.filter.is_edited(),
-            Screen::Data => self.data.search.is_edited(),
-            Screen::Execute | Screen::Inference => false,
+            Screen::Data => self.data.is_edited(),
+            Screen::Execute | Screen::Inference | Screen::Overview => false,
         }
     }
 
@@ -264,7 +276,7 @@ impl State {
     /// Whether ages in view change each second.
     pub fn shows_seconds(&self) -> bool {
         let has_ages = match self.screen {
-            Screen::Cluster | Screen::Data | Screen::Inference => true,
+            Screen::Cluster | Screen::Data | Screen::Inference | Screen::Overview => true,
             Screen::Execute | Screen::Logs => false,
         };
         let is_awaited = self.runs.n_waiting() > 0 || self.stack.step().is_some();
@@ -322,6 +334,6 @@ impl State {
 }
 
 /// Rows that most lists have on a terminal of `size`: half of what is between the frames.
-fn page_rows(size: (u16, u16)) -> usize {
+pub(crate) fn page_rows(size: (u16, u16)) -> usize {
     usize::from(size.1.saturating_sub(8) / 2).max(1)
 }

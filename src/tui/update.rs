@@ -2,14 +2,18 @@
 
 mod overlay;
 mod perform;
+mod processes;
 mod profiles;
+mod runs;
 
 use std::time::Duration;
 
 use wire::functions::{ExecuteResponse, FunctionBody, NodeBody};
 
 use crate::{
-    event::{DataEvent, Effect, Event, InferenceEvent, StreamNews, Target, Timer},
+    event::{
+        Acquired, DataEvent, Effect, Event, ExportNews, InferenceEvent, StreamNews, Target, Timer,
+    },
     keymap::{self, Chord, Resolved},
     local::{Addresses, Level, LocalEvent, LocalFunction},
     state::{
@@ -65,6 +69,7 @@ pub fn start(state: &mut State, start: Start) -> Vec<Effect> {
         }),
     }
     effects.extend(perform::show(state, state.screen));
+    effects.push(Effect::LoadPresets);
     state.soil(Dirty::Input);
     settled(state, effects)
 }
@@ -116,6 +121,14 @@ pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
             }
             Vec::new()
         }
+        Event::Begun(..)
+        | Event::RunTroubled(..)
+        | Event::RunTold(..)
+        | Event::Cluster(_)
+        | Event::FunctionAdded(_)
+        | Event::Presets(_)
+        | Event::PresetsNotSaved(_) => runs::on(state, event),
+        Event::Usage(_) | Event::ProcessFailed(_) => processes::on(state, event),
         Event::Executed(id, result) => on_executed(state, id, result),
         Event::Profile(event) => profiles::on(state, event),
         Event::Data(event) => on_data(state, event),
@@ -131,8 +144,12 @@ fn urgency(state: &State, event: &Event) -> Dirty {
         Event::Time(_) => Dirty::Clean,
         // What is not in view is not worth a frame; the header is drawn each second anyway.
         Event::Local(LocalEvent::Log(_)) if !has_logs => Dirty::Clean,
-        Event::Data(_) if state.screen != Screen::Data => Dirty::Clean,
-        Event::Inference(_) if state.screen != Screen::Inference => Dirty::Clean,
+        Event::Data(_) if !matches!(state.screen, Screen::Data | Screen::Overview) => Dirty::Clean,
+        Event::Inference(_) if !matches!(state.screen, Screen::Inference | Screen::Overview) => {
+            Dirty::Clean
+        }
+        Event::Usage(_) if state.screen != Screen::Cluster => Dirty::Clean,
+        Event::Cluster(news) => runs::urgency(state, news),
         Event::Key(_)
         | Event::Paste(_)
         | Event::Click(_)
@@ -147,7 +164,8 @@ fn urgency(state: &State, event: &Event) -> Dirty {
 
 /// Has notices taken away in time, and the header know of a stream that is closed.
 fn settled(state: &mut State, mut effects: Vec<Effect>) -> Vec<Effect> {
-    if effects.contains(&Effect::CloseStream) {
+    let is_close = |effect: &Effect| matches!(effect, Effect::CloseStream { .. });
+    if effects.iter().any(is_close) && !state.data.has_streams() {
         state.services.stream_closed();
     }
     effects.extend(session::select(state));
@@ -181,7 +199,9 @@ fn press(state: &mut State, chord: Chord) -> Vec<Effect> {
 }
 
 fn paste(state: &mut State, text: &str) -> Vec<Effect> {
-    let is_changed = state.field().is_some_and(|field| field.paste(text));
+    let is_form = state.screen == Screen::Execute && state.field().is_some();
+    let is_taken = is_form && state.overlays.is_empty() && state.execute.form.take_paste(text);
+    let is_changed = is_taken || state.field().is_some_and(|field| field.paste(text));
     if is_changed { edited(state) } else { Vec::new() }
 }
 
@@ -191,6 +211,10 @@ fn edited(state: &mut State) -> Vec<Effect> {
     }
     match state.screen {
         Screen::Data => state.data.edited(state.now),
+        Screen::Execute if state.overlays.is_empty() => {
+            state.execute.form.edited();
+            Vec::new()
+        }
         _ => Vec::new(),
     }
 }
@@ -217,6 +241,11 @@ fn point(state: &mut State, target: Target) -> Vec<Effect> {
         Screen::Data => return state.data.click(target, state.now),
         Screen::Inference => return state.inference.click(target, state.now),
         Screen::Logs => {}
+        Screen::Overview => {
+            if let Target::Row { row, .. } = target {
+                state.overview.row = row;
+            }
+        }
     }
     Vec::new()
 }
@@ -248,6 +277,10 @@ fn woke(state: &mut State, timer: Timer) -> Vec<Effect> {
         }
         Timer::Notice => Vec::new(),
         Timer::Datasets | Timer::Rows => state.data.woke(timer, now),
+        Timer::Overview => {
+            let topics = state.topic_ids();
+            state.overview.load(&topics, now)
+        }
         Timer::Topics | Timer::Latest => state.inference.woke(timer, now),
     }
 }
@@ -260,7 +293,7 @@ fn connect(state: &mut State, addresses: &Addresses) -> Vec<Effect> {
     if addresses.head.is_some() {
         state.nodes.is_asked = false;
         effects.extend(load_nodes(state));
-        effects.push(Effect::LoadFunctions);
+        effects.extend([Effect::LoadFunctions, Effect::FollowCluster]);
     }
     if addresses.datasets.is_some() {
         effects.extend(state.data.connected(now));
@@ -271,14 +304,19 @@ fn connect(state: &mut State, addresses: &Addresses) -> Vec<Effect> {
     effects
 }
 
-/// Asks for the nodes, unless that is under way.
+/// Asks for the nodes, unless that is under way, and for what local processes use where that is
+/// seen.
 pub(crate) fn load_nodes(state: &mut State) -> Vec<Effect> {
     if state.nodes.is_asked || state.services.addresses.head.is_none() {
         return Vec::new();
     }
     state.nodes.is_asked = true;
     state.nodes.listed.begin(state.now);
-    vec![Effect::LoadNodes]
+    let mut effects = vec![Effect::LoadNodes];
+    if state.screen == Screen::Cluster && state.stack.has_processes() {
+        effects.push(Effect::LoadUsage);
+    }
+    effects
 }
 
 fn on_nodes(
@@ -290,7 +328,7 @@ fn on_nodes(
     let was_down = matches!(state.services.health(Service::Head), Health::Down { .. });
     note(state, Service::Head, &result, Some(latency));
     state.nodes.settle(result, state.now);
-    let is_seen = matches!(state.screen, Screen::Cluster | Screen::Execute);
+    let is_seen = matches!(state.screen, Screen::Cluster | Screen::Execute | Screen::Overview);
     let wait = if is_seen { NODES_EVERY } else { NODES_SELDOM };
     let mut effects = vec![Effect::Wake(Timer::Nodes, wait)];
     // Another head may have come up at the address, with other functions.
@@ -334,8 +372,13 @@ fn note_health(state: &mut State, service: Service, health: Health) {
 }
 
 fn on_local(state: &mut State, event: LocalEvent) -> Vec<Effect> {
-    state.stack.on(&event);
+    state.stack.on(&event, state.now);
     match event {
+        LocalEvent::Node(node) => processes::started(state, node),
+        LocalEvent::Service { name, pid } => {
+            state.tell(format!("{name} runs, pid {pid}"), String::new());
+            Vec::new()
+        }
         LocalEvent::Starting { what } => {
             state.logs.say(Level::Info, state.now, format!("starting {what}"));
             Vec::new()
@@ -348,22 +391,11 @@ fn on_local(state: &mut State, event: LocalEvent) -> Vec<Effect> {
             connect(state, &ready.addresses)
         }
         LocalEvent::Log(log) => {
+            runs::heard(state, &log);
             state.logs.push(log);
             Vec::new()
         }
-        LocalEvent::Exited { process, code } => {
-            let how = match code {
-                Some(code) => format!("with code {code}"),
-                None => "by a signal".to_owned(),
-            };
-            state.tell_failure(&Failure {
-                what: format!("keep {process} running"),
-                why: format!("it ended {how}"),
-                next: "look at its log (5)".to_owned(),
-                ..Failure::default()
-            });
-            Vec::new()
-        }
+        LocalEvent::Exited { process, code } => processes::ended(state, &process, code),
     }
 }
 
@@ -410,11 +442,36 @@ fn on_executed(
 
 fn on_data(state: &mut State, event: DataEvent) -> Vec<Effect> {
     match &event {
-        DataEvent::Datasets { result, .. } => note(state, Service::Data, result, None),
+        DataEvent::Datasets { search, result } => {
+            if let Ok(page) = result
+                && search.is_empty()
+            {
+                let names = page.datasets.iter().map(|dataset| dataset.name.clone());
+                state.execute.form.know_datasets(names);
+            }
+            note(state, Service::Data, result, None);
+        }
+        DataEvent::Filtered { result, .. } => {
+            note(state, Service::Data, result, None);
+        }
         DataEvent::Columns { result, .. } => note(state, Service::Data, result, None),
-        DataEvent::Rows { result, .. } => note(state, Service::Data, result, None),
+        DataEvent::Rows { result, .. } | DataEvent::Table { result, .. } => {
+            note(state, Service::Data, result, None);
+        }
+        // Not every service tells of tags.
+        DataEvent::Tags { .. } | DataEvent::Export(ExportNews::Written(_)) => {}
+        DataEvent::Export(ExportNews::Done { progress, path }) => {
+            let n_rows = crate::widget::format::count(progress.n_rows);
+            let n_bytes = crate::widget::format::bytes(progress.n_bytes);
+            let text = format!("exported to {}", path.display());
+            state.tell(text, format!("{n_rows} rows, {n_bytes}"));
+        }
+        DataEvent::Export(ExportNews::Failed(failure)) => state.tell_failure(failure),
         DataEvent::Acquired { tag, result } => match result {
-            Ok(_) => state.tell(format!("tag {tag} is held"), String::new()),
+            Ok(Acquired::Now) => state.tell(format!("tag {tag} acquired"), String::new()),
+            Ok(Acquired::Already) => {
+                state.tell(format!("tag {tag} was held already"), String::new());
+            }
             Err(failure) => state.tell_failure(failure),
         },
         DataEvent::Stream { news, .. } => match news {
@@ -431,11 +488,20 @@ fn on_data(state: &mut State, event: DataEvent) -> Vec<Effect> {
 fn on_inference(state: &mut State, event: InferenceEvent) -> Vec<Effect> {
     match &event {
         InferenceEvent::Topics(result) => note(state, Service::Inference, result, None),
-        InferenceEvent::Latest { result, .. } => note(state, Service::Inference, result, None),
+        InferenceEvent::Latest { topic, result } => {
+            note(state, Service::Inference, result, None);
+            state.overview.on_latest(*topic, result, state.now);
+        }
         InferenceEvent::History { result, .. } => note(state, Service::Inference, result, None),
     }
     let now = state.now;
-    state.inference.on(event, now)
+    let is_listed = matches!(event, InferenceEvent::Topics(_));
+    let mut effects = state.inference.on(event, now);
+    if is_listed {
+        let topics = state.topic_ids();
+        effects.extend(state.overview.load(&topics, now));
+    }
+    effects
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ mod inference;
 mod logs;
 mod notices;
 mod overlay;
+mod overview;
 mod results;
 mod spinner;
 mod table;
@@ -101,6 +102,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, state: &State, theme: &Theme) -
         Screen::Data => data::draw(middle, buf, frame, &mut hits),
         Screen::Inference => inference::draw(middle, buf, frame, &mut hits),
         Screen::Logs => logs::draw(middle, buf, frame, &mut hits),
+        Screen::Overview => overview::draw(middle, buf, frame, &mut hits),
     }
     overlay::draw(middle, buf, frame, &mut hits);
     // After the overlay, which leaves nothing of the screen to be pointed at.

@@ -203,6 +203,23 @@ impl ClusterEventKind {
             Self::PeerLeft { .. } => "peer_left",
         }
     }
+
+    /// The execution it is about, if it is about one.
+    #[must_use]
+    pub fn request_id(&self) -> Option<&str> {
+        match self {
+            Self::RollCall { request_id, .. }
+            | Self::Reported { request_id, .. }
+            | Self::Dispatched { request_id, .. }
+            | Self::Result { request_id, .. }
+            | Self::Failed { request_id, .. }
+            | Self::Done { request_id, .. }
+            | Self::Canceled { request_id } => Some(request_id),
+            Self::Connected | Self::Heartbeat | Self::PeerJoined { .. } | Self::PeerLeft { .. } => {
+                None
+            }
+        }
+    }
 }
 
 #[cfg(test)]

@@ -233,6 +233,9 @@ pub struct TopicSummary {
     pub column: String,
     /// The subgroup whose workers infer.
     pub subgroup: Option<String>,
+    /// Whether it rests: no epoch opens.
+    #[serde(default)]
+    pub is_paused: bool,
     /// Blocks in an epoch.
     pub epoch_length: u64,
     /// Blocks in which workers may submit.

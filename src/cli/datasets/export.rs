@@ -1,11 +1,6 @@
 //! `triptych datasets export`: a range of a dataset as a file.
 
-use std::{
-    fs::{self, File},
-    io::Write as _,
-    path::{Path, PathBuf},
-    str::FromStr,
-};
+use std::{path::PathBuf, str::FromStr};
 
 use anyhow::{Context as _, bail};
 use clap::Args;
@@ -13,6 +8,7 @@ use client::datasets::{
     Datasets,
     download::DownloadQuery,
     elements::{Elements, ElementsError},
+    saved::{RowCounter, Unfinished},
 };
 use model::{resolution::Resolution, timestamp::Timestamp};
 
@@ -123,13 +119,18 @@ pub(super) async fn run(command: ExportCommand) -> anyhow::Result<()> {
         output: format.name(),
     };
     let name = plain(&dataset.name);
-    let mut to = if path.as_os_str() == STDOUT { To::Stdout } else { To::file(&path)? };
+    let writing = || format!("write {}", path.display());
+    let mut to = if path.as_os_str() == STDOUT {
+        To::Stdout
+    } else {
+        To::File(Unfinished::create(&path).await.with_context(writing)?)
+    };
     let mut progress = Progress::new(format!("exporting {name}"));
     let exported = export(&service, query, format, &mut to, &mut progress).await;
     progress.clear();
     let n_rows = exported.with_context(|| format!("export dataset {name}"))?;
-    to.finish(&path)?;
-    if path.as_os_str() != STDOUT {
+    if let To::File(file) = to {
+        file.finish().await.with_context(writing)?;
         progress.finish(n_rows, &format!("exported {name} to {}", path.display()));
     }
     Ok(())
@@ -152,7 +153,7 @@ async fn export(
         opened = service.download(&query).await;
     }
     let mut download = opened?;
-    let mut counter = Counter::of(format);
+    let mut counter = RowCounter::of(format.name());
     let mut elements = Elements::default();
     while let Some(bytes) = download.next().await? {
         if is_converted {
@@ -163,10 +164,10 @@ async fn export(
                 Ok::<_, ElementsError>(())
             })?;
             counter.count(&lines);
-            to.write(&lines)?;
+            to.write(&lines).await?;
         } else {
             counter.count(&bytes);
-            to.write(&bytes)?;
+            to.write(&bytes).await?;
         }
         let n_rows = counter.n_rows();
         #[expect(clippy::cast_precision_loss, reason = "a share for people")]
@@ -179,81 +180,17 @@ async fn export(
     Ok(if counter.counts() { counter.n_rows() } else { download.n_rows().unwrap_or(0) })
 }
 
-/// Counts rows in what goes by, where that is to be seen.
-struct Counter {
-    /// What each row has once, and how often a text without rows has it.
-    mark: Option<(u8, u64)>,
-    n_marks: u64,
-}
-
-impl Counter {
-    const fn of(format: Format) -> Self {
-        let mark = match format {
-            Format::Csv => Some((b'\n', 1)),
-            Format::Ndjson => Some((b'\n', 0)),
-            Format::Json => Some((b'}', 0)),
-            Format::Parquet | Format::Arrow => None,
-        };
-        Self { mark, n_marks: 0 }
-    }
-
-    const fn counts(&self) -> bool {
-        self.mark.is_some()
-    }
-
-    fn count(&mut self, bytes: &[u8]) {
-        if let Some((mark, _)) = self.mark {
-            self.n_marks += bytes.split(|byte| *byte == mark).skip(1).count() as u64;
-        }
-    }
-
-    fn n_rows(&self) -> u64 {
-        self.n_marks.saturating_sub(self.mark.map_or(0, |(_, n_extra)| n_extra))
-    }
-}
-
 /// Where an export goes.
 enum To {
     Stdout,
-    /// A file beside the one that is to be, which is gone unless it is finished.
-    File(File, Unfinished),
-}
-
-/// A file that is removed unless it gets its name.
-struct Unfinished(PathBuf);
-
-impl Drop for Unfinished {
-    fn drop(&mut self) {
-        // One that has its name is there no more.
-        drop(fs::remove_file(&self.0));
-    }
+    File(Unfinished),
 }
 
 impl To {
-    fn file(path: &Path) -> anyhow::Result<Self> {
-        let name = path.file_name().with_context(|| format!("write to {}", path.display()))?;
-        if path.is_dir() {
-            bail!("write to {}: it is a folder", path.display());
-        }
-        let mut beside = std::ffi::OsString::from(".");
-        beside.push(name);
-        beside.push(format!(".unfinished-{}", std::process::id()));
-        let beside = path.with_file_name(beside);
-        let file = File::create(&beside).with_context(|| format!("write {}", path.display()))?;
-        Ok(Self::File(file, Unfinished(beside)))
-    }
-
-    fn write(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
+    async fn write(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
         match self {
             Self::Stdout => write(bytes),
-            Self::File(file, _) => file.write_all(bytes).context("write the file"),
+            Self::File(file) => file.write(bytes).await.context("write the file"),
         }
-    }
-
-    fn finish(self, path: &Path) -> anyhow::Result<()> {
-        let Self::File(file, beside) = self else { return Ok(()) };
-        let writing = || format!("write {}", path.display());
-        file.sync_all().with_context(writing)?;
-        fs::rename(&beside.0, path).with_context(writing)
     }
 }

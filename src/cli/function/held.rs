@@ -40,7 +40,7 @@ const WHERE: &str = "Where functions are";
 /// Which head.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = WHERE)]
-pub(super) struct HeadFlags {
+pub(crate) struct HeadFlags {
     /// The head of the cluster, such as `http://127.0.0.1:8080` [default: that of `TRIPTYCH_HEAD`]
     #[arg(long, value_name = "URL")]
     head: Option<String>,
@@ -87,7 +87,7 @@ impl HeadFlags {
     ///
     /// # Errors
     /// If none does, or what they name is no address.
-    pub(super) fn connect(self) -> anyhow::Result<Head> {
+    pub(crate) fn connect(self) -> anyhow::Result<Head> {
         match self.named()? {
             Some(address) => connect(&address),
             None => bail!("find a head to ask: name one with --head URL, or in {HEAD_VARIABLE}"),

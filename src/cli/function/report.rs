@@ -55,7 +55,7 @@ pub(super) fn reason(code: &str, message: &str) -> String {
 }
 
 /// Shows what terminals act on as what it is: others chose the text. Line feeds and tabs stay.
-pub(super) fn plain(text: &str) -> Cow<'_, str> {
+pub(crate) fn plain(text: &str) -> Cow<'_, str> {
     let acts = |letter: char| letter.is_control() && !matches!(letter, '\n' | '\t');
     if !text.contains(acts) {
         return Cow::Borrowed(text);

@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     fs,
-    io::{IsTerminal as _, Write as _},
+    io::{self, IsTerminal as _, Write},
     path::PathBuf,
     process::Stdio,
     sync::Arc,
@@ -129,6 +129,9 @@ impl Model for Program {
 /// # Errors
 /// If the topic or a model is unfit, or the dataset service fails.
 pub(crate) async fn run(command: BacktestCommand) -> anyhow::Result<()> {
+    if command.from >= command.to {
+        bail!("use --from {}: it is not before --to {}", command.from, command.to);
+    }
     let topic = topic(&command.topic)?;
     topic.check().context("use the topic")?;
     let mut models: Vec<Arc<dyn Model>> = Vec::new();
@@ -146,7 +149,7 @@ pub(crate) async fn run(command: BacktestCommand) -> anyhow::Result<()> {
     let rows = read(&series, &topic, earlier, command.to).await?;
     let n_rows = usize::try_from(n_rows).unwrap_or(usize::MAX);
     let backtest = Backtest { topic, models, every, n_rows };
-    let is_shown = std::io::stderr().is_terminal();
+    let is_shown = io::stderr().is_terminal();
     let report = backtest.run(&rows, command.from, |step| show(is_shown, step)).await;
     if is_shown {
         eprint_line("");
@@ -219,14 +222,14 @@ fn show(is_shown: bool, step: Step) {
 }
 
 fn eprint_line(text: &str) {
-    let mut err = std::io::stderr();
+    let mut err = io::stderr();
     let end = if text.is_empty() { "\n" } else { "" };
     // Where standard error is closed there is nobody to tell.
     drop(write!(err, "{text}{end}").and_then(|()| err.flush()));
 }
 
 fn print(report: &Report, is_json: bool) -> anyhow::Result<()> {
-    let mut out = std::io::stdout();
+    let mut out = io::stdout();
     if is_json {
         let actor = |actor: &::inference::backtest::ActorResult| {
             serde_json::json!({
@@ -252,24 +255,37 @@ fn print(report: &Report, is_json: bool) -> anyhow::Result<()> {
         });
         return writeln!(out, "{}", serde_json::to_string_pretty(&value)?).context(PRINT);
     }
+    print_sums(&mut out, report).context(PRINT)?;
+    print_actors(&mut out, report).context(PRINT)
+}
+
+fn print_sums(out: &mut impl Write, report: &Report) -> io::Result<()> {
     let Report { n_closed, n_learned, n_empty, combined_loss, naive_loss, .. } = report;
-    writeln!(out, "{n_closed} epochs closed, {n_learned} learned from, {n_empty} empty")
-        .context(PRINT)?;
-    writeln!(out, "mean loss: combined {combined_loss:.6}, naive {naive_loss:.6}")
-        .context(PRINT)?;
+    writeln!(out, "{n_closed} epochs closed, {n_learned} learned from, {n_empty} empty")?;
+    if *n_learned > 0 {
+        writeln!(out, "mean loss: combined {combined_loss:.6}, naive {naive_loss:.6}")?;
+    } else {
+        writeln!(out, "no epoch's truth is in the range: it has to go on beyond the horizon")?;
+    }
     if let Some(coverage) = report.coverage {
-        writeln!(out, "within the 95 % interval: {:.1} %", coverage * 100.0).context(PRINT)?;
+        writeln!(out, "within the 95 % interval: {:.1} %", coverage * 100.0)?;
     }
     for (name, (n, why)) in &report.failures {
-        writeln!(out, "{name} predicted nothing {n} times: {}", plain(why)).context(PRINT)?;
+        writeln!(out, "{name} predicted nothing {n} times: {}", plain(why))?;
+    }
+    Ok(())
+}
+
+fn print_actors(out: &mut impl Write, report: &Report) -> io::Result<()> {
+    if report.actors.is_empty() {
+        return Ok(());
     }
     let head = ("actor", "role", "epochs", "mean loss", "weight", "regret", "score");
     writeln!(
         out,
         "{:<28} {:<10} {:>7} {:>12} {:>8} {:>12} {:>12}",
         head.0, head.1, head.2, head.3, head.4, head.5, head.6
-    )
-    .context(PRINT)?;
+    )?;
     for actor in &report.actors {
         let role = if actor.is_forecaster { "forecaster" } else { "inferer" };
         let share = format!("{:.2} %", actor.share * 100.0);
@@ -278,8 +294,7 @@ fn print(report: &Report, is_json: bool) -> anyhow::Result<()> {
         writeln!(
             out,
             "{name:<28} {role:<10} {n:>7} {loss:>12.6} {share:>8} {regret:>12.6} {score:>12.6}"
-        )
-        .context(PRINT)?;
+        )?;
     }
     Ok(())
 }

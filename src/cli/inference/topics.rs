@@ -115,13 +115,18 @@ fn print(value: &impl Serialize) -> anyhow::Result<()> {
 
 fn print_table(list: &TopicList) -> anyhow::Result<()> {
     let mut out = std::io::stdout();
+    let (id, state, learned, actors) = ("topic", "state", "learned", "actors");
+    writeln!(out, "{id:>6}  {state:<7}  {learned:>7}  {actors:>6}  name").context(PRINT)?;
     for topic in &list.topics {
         let (id, learned, n_actors) = (topic.topic_id, topic.n_learned, topic.actors.len());
-        let state = if topic.close_height.is_some() { "open" } else { "between" };
+        let state = match (topic.is_paused, topic.close_height) {
+            (true, _) => "paused",
+            (false, Some(_)) => "open",
+            (false, None) => "between",
+        };
         // Whoever created the topic chose its name.
         let name: String = topic.name.chars().filter(|c| !c.is_control()).collect();
-        writeln!(out, "{id:>6}  {state:<7}  {learned:>7} learned  {n_actors:>4} actors  {name}")
-            .context(PRINT)?;
+        writeln!(out, "{id:>6}  {state:<7}  {learned:>7}  {n_actors:>6}  {name}").context(PRINT)?;
     }
     Ok(())
 }

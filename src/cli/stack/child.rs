@@ -1,6 +1,6 @@
 //! One process of the local stack: started, listened to, stopped.
 
-use std::{path::Path, process::Stdio, time::Duration};
+use std::{fs::File, path::PathBuf, process::Stdio, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use serde_json::Value;
@@ -8,8 +8,8 @@ use task::group::Group;
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncRead, BufReader},
     process::{Child, Command},
-    sync::{mpsc, watch},
-    time::timeout,
+    sync::{Notify, mpsc, watch},
+    time::{sleep, timeout},
 };
 
 /// How long a process may take to drain before it is killed. The screen promises its user a prompt
@@ -19,11 +19,14 @@ const DRAIN_MAX: Duration = Duration::from_millis(1500);
 /// The longest log line taken from a process, in bytes; the rest of a longer one is dropped.
 const LINE_BYTES_MAX: usize = 16 * 1024;
 
+/// How often the log of a process that is kept is looked at, for it is a file.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+
 /// One log line of a process, as it came.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Line {
     /// Which process.
-    pub(crate) process: &'static str,
+    pub(crate) process: Arc<str>,
     /// The line without its line feed: a JSON object, or whatever else the process wrote.
     pub(crate) text: String,
 }
@@ -53,46 +56,53 @@ pub(crate) struct Ended {
 }
 
 /// What starts a process.
-#[derive(Debug)]
-pub(crate) struct Start<'a> {
+#[derive(Clone)]
+pub(crate) struct Start {
     /// What people call it.
-    pub(crate) process: &'static str,
+    pub(crate) process: Arc<str>,
     /// The executable: this program.
-    pub(crate) program: &'a Path,
+    pub(crate) program: PathBuf,
     /// Its arguments.
     pub(crate) arguments: Vec<String>,
     /// Secrets, which belong in the environment: arguments can be read by everyone.
     pub(crate) environment: Vec<(&'static str, String)>,
+    /// The file of its log, if it is to outlive this process.
+    pub(crate) kept: Option<PathBuf>,
 }
 
 /// A process that runs, or ran.
 #[derive(Debug, Clone)]
 pub(crate) struct Running {
     /// What people call it.
-    pub(crate) process: &'static str,
+    pub(crate) process: Arc<str>,
     /// Its process id.
     pub(crate) pid: u32,
     facts: watch::Receiver<Facts>,
+    start: Arc<Start>,
+    /// Somebody wants it to end.
+    is_asked: Arc<Notify>,
 }
 
-impl Start<'_> {
+impl Start {
     /// Starts the process. It ends with `group`, and with this process however that ends: it reads
-    /// a pipe that closes then.
+    /// a pipe that closes then. One that is kept goes on.
     ///
     /// Lines that find `lines` full are dropped: a reader that stalls must not stall a service.
     ///
     /// # Errors
     /// If the process cannot be started.
     pub(crate) fn run(self, group: &Group, lines: &mpsc::Sender<Line>) -> anyhow::Result<Running> {
-        let mut command = Command::new(self.program);
-        command
-            .args(&self.arguments)
-            .arg("--stop-with-stdin")
-            .envs(self.environment)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true);
+        let mut command = Command::new(&self.program);
+        command.args(&self.arguments).envs(self.environment.iter().cloned());
+        if let Some(path) = &self.kept {
+            let open = || File::options().create(true).append(true).open(path);
+            let log = open().and_then(|log| Ok((log.try_clone()?, log)));
+            let (out, err) = log.with_context(|| format!("open {}", path.display()))?;
+            command.stdin(Stdio::null()).stdout(out).stderr(err);
+        } else {
+            command.arg("--stop-with-stdin").kill_on_drop(true);
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        }
         // A group of its own, so that ^C in the terminal reaches this process alone, which then
         // stops the others in order.
         #[cfg(unix)]
@@ -100,16 +110,35 @@ impl Start<'_> {
         let mut child = command.spawn().with_context(|| format!("start the {}", self.process))?;
         let pid = child.id().unwrap_or_default();
         let (tell, facts) = watch::channel(Facts::default());
+        let start = Arc::new(self);
+        let name = || Arc::clone(&start.process);
         if let Some(stdout) = child.stdout.take() {
-            let reader = read(self.process, stdout, tell.clone(), lines.clone());
+            let reader = read(name(), stdout, tell.clone(), lines.clone());
             group.spawn_to_end("process output", reader);
         }
         if let Some(stderr) = child.stderr.take() {
-            let reader = read(self.process, stderr, tell.clone(), lines.clone());
+            let reader = read(name(), stderr, tell.clone(), lines.clone());
             group.spawn_to_end("process errors", reader);
         }
-        group.spawn_to_end("process", supervise(child, tell, group.clone()));
-        Ok(Running { process: self.process, pid, facts })
+        if let Some(path) = start.kept.clone() {
+            let (process, tell) = (Arc::clone(&start.process), tell.clone());
+            group.spawn("process log", read_file(process, path, tell, lines.clone()));
+        }
+        let is_asked = Arc::new(Notify::new());
+        let ends = Ends {
+            group: group.clone(),
+            is_asked: Arc::clone(&is_asked),
+            is_kept: start.kept.is_some(),
+        };
+        group.spawn_to_end("process", supervise(child, tell, ends));
+        Ok(Running { process: Arc::clone(&start.process), pid, facts, start, is_asked })
+    }
+}
+
+impl std::fmt::Debug for Start {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Not the environment, which holds secrets.
+        f.debug_struct("Start").field("process", &self.process).finish_non_exhaustive()
     }
 }
 
@@ -132,6 +161,41 @@ impl Running {
         })
     }
 
+    /// Has the process end, and waits until it has.
+    pub(crate) async fn end(&self) -> Ended {
+        self.is_asked.notify_one();
+        self.ended().await
+    }
+
+    /// Whether it has ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.facts.borrow().ended.is_some()
+    }
+
+    /// Whether it outlives this process.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.start.kept.is_some()
+    }
+
+    /// What starts it again as it was, on the same ports.
+    pub(crate) fn again(&self) -> Start {
+        let mut start = (*self.start).clone();
+        let facts = self.facts.borrow();
+        if let Some(address) = &facts.address {
+            for flag in ["--rest-api", "--listen"] {
+                set_value(&mut start.arguments, flag, address);
+            }
+        }
+        let port = facts.multiaddresses.iter().find_map(|address| {
+            let mut parts = address.split('/').skip_while(|part| *part != "tcp");
+            parts.nth(1)
+        });
+        if let Some(port) = port {
+            set_value(&mut start.arguments, "--port", port);
+        }
+        start
+    }
+
     /// Waits until the process has ended, and tells how.
     pub(crate) async fn ended(&self) -> Ended {
         let ended = self.told(|facts| facts.ended.clone()).await;
@@ -139,9 +203,40 @@ impl Running {
     }
 }
 
+/// Gives `flag` another value, where it is among the arguments.
+fn set_value(arguments: &mut [String], flag: &str, value: &str) {
+    let place = arguments.iter().position(|argument| argument == flag);
+    if let Some(place) = place.and_then(|idx| arguments.get_mut(idx + 1)) {
+        value.clone_into(place);
+    }
+}
+
+/// Reads what a process that is kept writes to its log from now on, until the group stops.
+async fn read_file(
+    process: Arc<str>,
+    path: PathBuf,
+    tell: watch::Sender<Facts>,
+    lines: mpsc::Sender<Line>,
+) {
+    let Ok(file) = tokio::fs::File::open(&path).await else { return };
+    let mut log = BufReader::new(file);
+    let mut text = String::new();
+    loop {
+        // A line that is not whole yet is read on.
+        match log.read_line(&mut text).await {
+            Ok(1..) if text.ends_with('\n') => {
+                take(&process, text.trim_end(), &tell, &lines);
+                text.clear();
+            }
+            Ok(_) => sleep(LOOK_EVERY).await,
+            Err(_) => return,
+        }
+    }
+}
+
 /// Reads the lines of `output` to its end.
 async fn read(
-    process: &'static str,
+    process: Arc<str>,
     output: impl AsyncRead + Unpin,
     tell: watch::Sender<Facts>,
     lines: mpsc::Sender<Line>,
@@ -159,10 +254,15 @@ async fn read(
         if text.is_empty() {
             continue;
         }
-        tell.send_if_modified(|facts| learn(facts, &text));
-        // Full: the line is dropped, as promised above. Closed: nobody listens any more.
-        drop(lines.try_send(Line { process, text }));
+        take(&process, &text, &tell, &lines);
     }
+}
+
+/// Learns from a line, and passes it on.
+fn take(process: &Arc<str>, text: &str, tell: &watch::Sender<Facts>, lines: &mpsc::Sender<Line>) {
+    tell.send_if_modified(|facts| learn(facts, text));
+    // Full: the line is dropped, as promised above. Closed: nobody listens any more.
+    drop(lines.try_send(Line { process: Arc::clone(process), text: text.to_owned() }));
 }
 
 /// Takes from a log line what tells of the process. Returns whether it told anything new.
@@ -194,21 +294,54 @@ fn learn(facts: &mut Facts, text: &str) -> bool {
     *facts != before
 }
 
-/// Waits for the process to end by itself, or ends it with the group.
-async fn supervise(mut child: Child, tell: watch::Sender<Facts>, group: Group) {
+/// Asks a process to end, as one that is not held by a pipe can be asked.
+#[cfg(unix)]
+fn ask(pid: Option<u32>) {
+    use rustix::process::{Pid, Signal, kill_process};
+    let Some(pid) = pid.and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?)) else { return };
+    if let Err(error) = kill_process(pid, Signal::TERM) {
+        tracing::warn!(%error, "could not ask a process to end");
+    }
+}
+
+/// Without signals, it is killed after the wait.
+#[cfg(not(unix))]
+fn ask(_: Option<u32>) {}
+
+/// What ends a process.
+struct Ends {
+    group: Group,
+    is_asked: Arc<Notify>,
+    is_kept: bool,
+}
+
+/// Waits for the process to end by itself, or ends it with the group or when asked to.
+async fn supervise(mut child: Child, tell: watch::Sender<Facts>, ends: Ends) {
     // Taken out of the child, which would close it before waiting.
     let stdin = child.stdin.take();
-    let status = tokio::select! {
-        status = child.wait() => status,
-        () = group.stopped() => {
-            drop(stdin);
-            if let Ok(status) = timeout(DRAIN_MAX, child.wait()).await {
-                status
-            } else {
-                // It may have ended in between; either way it is waited for next.
-                drop(child.start_kill());
-                child.wait().await
+    let is_over = tokio::select! {
+        status = child.wait() => Some(status),
+        () = ends.is_asked.notified() => None,
+        () = ends.group.stopped() => {
+            if ends.is_kept {
+                return;
             }
+            None
+        }
+    };
+    let status = if let Some(status) = is_over {
+        status
+    } else {
+        drop(stdin);
+        if ends.is_kept {
+            ask(child.id());
+        }
+        if let Ok(status) = timeout(DRAIN_MAX, child.wait()).await {
+            status
+        } else {
+            // It may have ended in between; either way it is waited for next.
+            drop(child.start_kill());
+            child.wait().await
         }
     };
     let ended = match status {

@@ -10,7 +10,7 @@ use axum::{
     Json,
     extract::{Path, Request, State},
 };
-use model::topic::{BlockHeight, TopicId};
+use model::topic::BlockHeight;
 use web::extract::json;
 use wire::inference::network::{Accepted, SubmissionBody};
 
@@ -21,6 +21,7 @@ use super::{
 use crate::{
     Inference, ReadError, Sender, epoch,
     submission::{Holding, Payload},
+    topic::Topic,
 };
 
 /// The longest name of a model, in characters.
@@ -49,7 +50,7 @@ pub(super) async fn post(
                 text.0.chars().take(32).collect::<String>()
             ),
         })?,
-        None => open(&inference, topic).await?,
+        None => open(&inference, &settings).await?,
     };
     let values: Vec<(String, String)> = body.labeled().collect();
     let mut forecast = BTreeMap::new();
@@ -73,9 +74,19 @@ pub(super) async fn post(
 }
 
 /// The nonce whose window is open.
-async fn open(inference: &Inference, topic: TopicId) -> Result<BlockHeight, ApiError> {
-    let progress = inference.progress(topic).await?;
+async fn open(inference: &Inference, topic: &Topic) -> Result<BlockHeight, ApiError> {
+    let progress = inference.progress(topic.id).await?;
+    let (id, height) = (topic.id, inference.chain().height());
     let newest = progress.open.last().copied();
-    newest
-        .ok_or_else(|| ApiError::Invalid(format!("no submission window of topic {topic} is open")))
+    newest.filter(|nonce| epoch::is_open(topic.timing, *nonce, height)).ok_or_else(|| {
+        ApiError::Invalid(if topic.is_active {
+            let next = epoch::next_nonce(topic.timing, progress.last_nonce, height);
+            format!(
+                "no submission window of topic {id} is open: the next opens with block {next}, and \
+                 this is block {height}"
+            )
+        } else {
+            format!("no submission window of topic {id} is open: it is paused")
+        })
+    })
 }

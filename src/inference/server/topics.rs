@@ -42,6 +42,7 @@ fn summary(overview: &Overview, height: BlockHeight) -> TopicSummary {
             .as_ref()
             .and_then(|predictor| predictor.subgroup.as_ref())
             .map(ToString::to_string),
+        is_paused: !topic.is_active,
         epoch_length: timing.epoch_length,
         worker_submission_window: timing.worker_submission_window,
         ground_truth_lag: timing.ground_truth_lag,

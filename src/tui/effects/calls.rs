@@ -1,20 +1,25 @@
 //! Each call to a service, from the arguments of an effect to the event that answers it.
 
+use std::time::Duration;
+
 use client::{
-    datasets::{Datasets, DatasetsQuery, RowsQuery},
+    datasets::{Datasets, DatasetsQuery, NamedRow, RowsPage, RowsQuery},
     error::ClientError,
+    executions::{self, ClusterStreamEvent},
     functions::Functions,
     inference::Inference,
-    stream::{self, StreamEvent},
+    stream::unbroken::{self, Event as StreamEvent, Had, Repeats},
 };
 use model::{dataset::DatasetId, topic::TopicId};
-use tokio::{sync::mpsc, time::Instant};
-use wire::functions::ExecuteRequest;
+use tokio::{
+    sync::mpsc,
+    time::{Instant, timeout_at},
+};
 
 use super::{absent, failure};
 use crate::{
-    event::{DataEvent, Event, InferenceEvent, StreamNews},
-    state::{loadable::Failure, runs::RunId},
+    event::{ClusterNews, DataEvent, Event, InferenceEvent, StreamNews},
+    state::loadable::Failure,
 };
 
 /// Datasets in the list. Who has more searches.
@@ -23,8 +28,14 @@ const DATASETS_MAX: usize = 250;
 /// News of a stream on their way to the loop. Full, the stream waits, and its server in turn.
 const NEWS_MAX: usize = 16;
 
+/// Rows are told of at most this often: a burst wakes the loop 20 times a second, not a thousand.
+const BATCH_EVERY: Duration = Duration::from_millis(50);
+
+/// The most rows told of at once.
+const BATCH_ROWS_MAX: usize = 1_000;
+
 /// Asks `service` for something, if it is there, and words what fails.
-async fn ask<S, T, F>(
+pub(super) async fn ask<S, T, F>(
     service: Option<S>,
     what: &str,
     call: impl FnOnce(S) -> F + Send,
@@ -52,14 +63,34 @@ pub(super) async fn functions(head: Option<Functions>) -> Event {
     )
 }
 
-pub(super) async fn execute(
-    head: Option<Functions>,
-    id: RunId,
-    request: Box<ExecuteRequest>,
-) -> Event {
-    let what = format!("run {}", request.method);
-    let result = ask(head, &what, |head| async move { head.execute(&request).await }).await;
-    Event::Executed(id, result.map(Box::new))
+/// Follows what happens in the head's cluster and tells of it, until nobody listens. A head that has
+/// no such stream is not asked again.
+pub(super) async fn cluster(head: Option<Functions>, events: mpsc::Sender<Event>) {
+    let Some(head) = head else { return };
+    let (sender, mut inbox) = mpsc::channel(NEWS_MAX);
+    let tell = async {
+        while let Some(event) = inbox.recv().await {
+            let news = match event {
+                ClusterStreamEvent::Connected => ClusterNews::Connected,
+                ClusterStreamEvent::Happened(event) => ClusterNews::Happened(Box::new(event)),
+                ClusterStreamEvent::Heartbeat => continue,
+                ClusterStreamEvent::Lost { why, .. } if why.status() == Some(404) => {
+                    ClusterNews::Absent
+                }
+                ClusterStreamEvent::Lost { why, .. } => {
+                    ClusterNews::Lost(failure("follow the cluster", &why))
+                }
+            };
+            let is_absent = news == ClusterNews::Absent;
+            if events.send(Event::Cluster(news)).await.is_err() || is_absent {
+                return;
+            }
+        }
+    };
+    tokio::select! {
+        () = executions::follow(head, sender) => {}
+        () = tell => {}
+    }
 }
 
 pub(super) async fn datasets(service: Option<Datasets>, search: String) -> DataEvent {
@@ -76,10 +107,34 @@ pub(super) async fn columns(service: Option<Datasets>, dataset: DatasetId) -> Da
     DataEvent::Columns { dataset, result }
 }
 
+pub(super) async fn filtered(service: Option<Datasets>, field: String, value: String) -> DataEvent {
+    let what = "filter the datasets";
+    let search = |service: Datasets| {
+        let (field, value) = (field.clone(), value.clone());
+        async move { service.search(&field, &value).await }
+    };
+    let result = ask(service, what, search).await;
+    DataEvent::Filtered { field, value, result }
+}
+
+pub(super) async fn tags(service: Option<Datasets>, dataset: DatasetId) -> DataEvent {
+    let what = "list the tags";
+    let tags = |service: Datasets| async move { service.dataset_tags(dataset).await };
+    let result = ask(service, what, tags).await;
+    let result = result.map(|tags| tags.into_iter().map(|tag| tag.name).collect());
+    DataEvent::Tags { dataset, result }
+}
+
 pub(super) async fn rows(service: Option<Datasets>, query: RowsQuery) -> DataEvent {
-    let result =
-        ask(service, "read rows", |service| async move { service.rows(&query).await }).await;
-    DataEvent::Rows { query, result }
+    DataEvent::Rows { query, result: page(service, query).await }
+}
+
+pub(super) async fn table(service: Option<Datasets>, query: RowsQuery) -> DataEvent {
+    DataEvent::Table { query, result: page(service, query).await }
+}
+
+async fn page(service: Option<Datasets>, query: RowsQuery) -> Result<RowsPage, Failure> {
+    ask(service, "read rows", |service| async move { service.rows(&query).await }).await
 }
 
 pub(super) async fn acquire(service: Option<Datasets>, tag: String) -> DataEvent {
@@ -99,20 +154,48 @@ pub(super) async fn stream(
     let Some(service) = service else { return };
     let (sender, mut inbox) = mpsc::channel(NEWS_MAX);
     let tell = async {
-        while let Some(event) = inbox.recv().await {
-            let event = Event::Data(DataEvent::Stream { dataset, news: news(event) });
+        let mut next = inbox.recv().await;
+        while let Some(event) = next {
+            let mut news = news(event);
+            next = None;
+            if let StreamNews::Rows(rows) = &mut news {
+                next = fill(rows, &mut inbox).await;
+            }
+            let event = Event::Data(DataEvent::Stream { dataset, news });
             if events.send(event).await.is_err() {
                 return;
             }
+            if next.is_none() {
+                next = inbox.recv().await;
+            }
         }
     };
-    tokio::join!(stream::follow(service, dataset, sender), tell);
+    // Rows have their places here, so that a corrected one is welcome again.
+    let had = Had { repeats: Repeats::Give, ..Had::default() };
+    tokio::join!(unbroken::follow(service, dataset, had, sender), tell);
+}
+
+/// Adds rows for as long as a batch takes; returns what else came.
+async fn fill(
+    rows: &mut Vec<NamedRow>,
+    inbox: &mut mpsc::Receiver<StreamEvent>,
+) -> Option<StreamEvent> {
+    let deadline = Instant::now() + BATCH_EVERY;
+    while rows.len() < BATCH_ROWS_MAX {
+        match timeout_at(deadline, inbox.recv()).await {
+            Ok(Some(StreamEvent::Rows { rows: more, .. })) => rows.extend(more),
+            Ok(other) => return other,
+            Err(_) => return None,
+        }
+    }
+    None
 }
 
 fn news(event: StreamEvent) -> StreamNews {
     match event {
         StreamEvent::Connected => StreamNews::Connected,
-        StreamEvent::Rows(rows) => StreamNews::Rows(rows),
+        StreamEvent::Rows { rows, .. } => StreamNews::Rows(rows),
+        StreamEvent::Reset => StreamNews::Reset,
         StreamEvent::Heartbeat => StreamNews::Heartbeat,
         StreamEvent::Lost { why, retry_in } => {
             StreamNews::Lost { why: failure("follow the dataset", &why), retry_in }

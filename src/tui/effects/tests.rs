@@ -7,7 +7,8 @@ use tokio::{
 };
 
 use super::*;
-use crate::local::LocalError;
+use crate::local::{LocalError, NodeWish, Packed, Usage};
+use crate::{event::RunOrder, state::execute::Input};
 
 /// Longer than anything here takes.
 const SOON: Duration = Duration::from_secs(20);
@@ -18,7 +19,27 @@ struct Broken;
 impl LocalStack for Broken {
     async fn start(&self, events: mpsc::Sender<LocalEvent>) -> Result<(), LocalError> {
         events.send(LocalEvent::Starting { what: "head".to_owned() }).await.unwrap();
-        Err(LocalError { what: "the head".to_owned(), source: "no port is free".into() })
+        Err(LocalError { what: "start the head".to_owned(), source: "no port is free".into() })
+    }
+
+    async fn add(&self, _: NodeWish, _: mpsc::Sender<LocalEvent>) -> Result<(), LocalError> {
+        Err(LocalError { what: "start a node".to_owned(), source: "no port is free".into() })
+    }
+
+    async fn end(&self, name: &str) -> Result<(), LocalError> {
+        Err(LocalError { what: format!("stop {name}"), source: "there is none".into() })
+    }
+
+    async fn restart(&self, name: &str, _: mpsc::Sender<LocalEvent>) -> Result<(), LocalError> {
+        Err(LocalError { what: format!("restart {name}"), source: "there is none".into() })
+    }
+
+    fn usage(&self) -> Vec<(String, Usage)> {
+        Vec::new()
+    }
+
+    async fn pack(&self, path: &str) -> Result<Packed, LocalError> {
+        Err(LocalError { what: format!("read {path}"), source: "no such file".into() })
     }
 
     async fn stop(&self) {}
@@ -42,6 +63,11 @@ impl Rig {
     }
 }
 
+fn order() -> RunOrder {
+    let request = wire::functions::ExecuteRequest::default();
+    RunOrder { request, input: Input::Typed, is_followed: true }
+}
+
 /// An address where nobody listens.
 async fn nobody() -> String {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -63,7 +89,7 @@ async fn a_call_to_nobody_names_the_address_and_the_cause() {
     let head = nobody().await;
     let addresses = Addresses { head: Some(head.clone()), ..Addresses::default() };
     rig.runner.perform(Effect::Connect(addresses));
-    rig.runner.perform(Effect::Execute(RunId(7), Box::default()));
+    rig.runner.perform(Effect::Execute(RunId(7), Box::new(order())));
     let Event::Executed(RunId(7), Err(failure)) = rig.next().await else { panic!("a run") };
     assert!(failure.why.starts_with(&head), "{}", failure.why);
     assert!(failure.why.to_lowercase().contains("refused"), "{}", failure.why);
@@ -79,7 +105,7 @@ async fn a_head_is_shown_its_token_and_not_the_key_of_other_services() {
         head_token: Some("correct-horse".parse().unwrap()),
         ..Addresses::default()
     }));
-    rig.runner.perform(Effect::Execute(RunId(1), Box::default()));
+    rig.runner.perform(Effect::Execute(RunId(1), Box::new(order())));
     let (stream, _) = timeout(SOON, listener.accept()).await.unwrap().unwrap();
     let mut lines = BufReader::new(stream).lines();
     let mut head = Vec::new();
@@ -97,8 +123,8 @@ async fn a_cancelled_run_is_never_answered() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let head = format!("http://{}", listener.local_addr().unwrap());
     rig.runner.perform(Effect::Connect(Addresses { head: Some(head), ..Addresses::default() }));
-    rig.runner.perform(Effect::Execute(RunId(1), Box::default()));
-    rig.runner.perform(Effect::Cancel(RunId(1)));
+    rig.runner.perform(Effect::Execute(RunId(1), Box::new(order())));
+    rig.runner.perform(Effect::Cancel(RunId(1), None));
     timeout(SOON, rig.runner.shutdown()).await.expect("every call to be gone");
     assert!(rig.inbox.try_recv().is_err());
 }

@@ -25,6 +25,7 @@ pub const TABLE: &[Binding] = &[
     bind(Layer::Global, &["3"], Action::Show(Screen::Data), ""),
     bind(Layer::Global, &["4"], Action::Show(Screen::Inference), ""),
     bind(Layer::Global, &["5"], Action::Show(Screen::Logs), ""),
+    bind(Layer::Global, &["0"], Action::Show(Screen::Overview), ""),
     bind(Layer::Global, &["e"], Action::OpenForm, ""),
     bind(Layer::Global, &["tab"], Action::NextPane, ""),
     bind(Layer::Global, &["shift-tab"], Action::PreviousPane, ""),
@@ -60,7 +61,10 @@ pub const TABLE: &[Binding] = &[
     //
     bind(Layer::Cluster, &["enter"], Action::Open, "open"),
     bind(Layer::Cluster, &["e"], Action::OpenForm, "execute"),
+    bind(Layer::Cluster, &["a"], Action::AddNode, "add node"),
     bind(Layer::Cluster, &["d"], Action::Diff, "diff groups"),
+    bind(Layer::Cluster, &["D"], Action::StopProcess, ""),
+    bind(Layer::Cluster, &["R"], Action::Again, ""),
     bind(Layer::Cluster, &["o"], Action::NextOutput, "output"),
     bind(Layer::Cluster, &["/"], Action::Filter, "filter"),
     bind(Layer::Cluster, &["s"], Action::Sort, "sort"),
@@ -71,6 +75,10 @@ pub const TABLE: &[Binding] = &[
     bind(Layer::Execute, &["o"], Action::NextOutput, "output"),
     bind(Layer::Execute, &["d"], Action::Diff, "diff groups"),
     bind(Layer::Execute, &["ctrl-y"], Action::CopyCurl, "copy curl"),
+    bind(Layer::Execute, &["R"], Action::Again, "repeat"),
+    bind(Layer::Execute, &[","], Action::OlderRun, "older"),
+    bind(Layer::Execute, &["."], Action::NewerRun, "newer"),
+    bind(Layer::Execute, &["ctrl-o"], Action::Presets, "presets"),
     //
     bind(Layer::Form, &["tab", "enter"], Action::NextField, "next"),
     bind(Layer::Form, &["shift-tab"], Action::PreviousField, ""),
@@ -78,6 +86,8 @@ pub const TABLE: &[Binding] = &[
     bind(Layer::Form, &["up"], Action::PreviousChoice, ""),
     bind(Layer::Form, &["ctrl-r"], Action::Run, "run"),
     bind(Layer::Form, &["esc"], Action::Back, "leave form"),
+    bind(Layer::Form, &["ctrl-o"], Action::Presets, "presets"),
+    bind(Layer::Form, &["ctrl-s"], Action::SavePreset, "save"),
     bind(Layer::Form, &["ctrl-y"], Action::CopyCurl, "copy curl"),
     //
     bind(Layer::Data, &["enter"], Action::Open, "open"),
@@ -94,6 +104,9 @@ pub const TABLE: &[Binding] = &[
     bind(Layer::Data, &["/"], Action::Filter, "search"),
     bind(Layer::Data, &["t"], Action::AcquireTag, "tag"),
     bind(Layer::Data, &["#"], Action::RowsTable, "rows"),
+    bind(Layer::Data, &["m"], Action::MetadataFilter, "metadata"),
+    bind(Layer::Data, &["p"], Action::Pin, "pin"),
+    bind(Layer::Data, &["x"], Action::Export, "export"),
     //
     bind(Layer::Inference, &["t"], Action::NextTopic, "topic"),
     bind(Layer::Inference, &[","], Action::PreviousLabel, ""),
@@ -110,6 +123,8 @@ pub const TABLE: &[Binding] = &[
     bind(Layer::Logs, &["space"], Action::Pause, "pause"),
     bind(Layer::Logs, &["w"], Action::Wrap, "wrap"),
     bind(Layer::Logs, &["t"], Action::Times, "times"),
+    //
+    bind(Layer::Overview, &["enter"], Action::Open, "open"),
     //
     bind(Layer::Help, &["enter"], Action::Open, "do it"),
     bind(Layer::Help, &["down"], Action::Down, "scroll"),
@@ -138,6 +153,25 @@ pub const TABLE: &[Binding] = &[
     //
     bind(Layer::Choice, &["enter"], Action::Open, "take it"),
     bind(Layer::Choice, &["esc", "q"], Action::Back, "go back"),
+    //
+    bind(Layer::NodeForm, &["tab"], Action::NextField, "next"),
+    bind(Layer::NodeForm, &["shift-tab"], Action::PreviousField, ""),
+    bind(Layer::NodeForm, &["down"], Action::NextChoice, "choose"),
+    bind(Layer::NodeForm, &["up"], Action::PreviousChoice, ""),
+    bind(Layer::NodeForm, &["enter", "ctrl-r"], Action::StartNode, "start"),
+    bind(Layer::NodeForm, &["esc"], Action::Back, "close"),
+    //
+    bind(Layer::Presets, &["down", "j"], Action::Down, ""),
+    bind(Layer::Presets, &["up", "k"], Action::Up, ""),
+    bind(Layer::Presets, &["enter"], Action::Open, "take"),
+    bind(Layer::Presets, &["D"], Action::Remove, "remove"),
+    bind(Layer::Presets, &["esc", "q", "ctrl-o"], Action::Back, "close"),
+    //
+    bind(Layer::PresetName, &["enter"], Action::Open, "save"),
+    bind(Layer::PresetName, &["esc"], Action::Back, "close"),
+    //
+    bind(Layer::ConfirmStop, &["y", "enter"], Action::StopNow, "stop it"),
+    bind(Layer::ConfirmStop, &["n", "esc", "q"], Action::Back, "leave it"),
     //
     bind(Layer::Edit, &["enter"], Action::Open, "done"),
     bind(Layer::Edit, &["esc"], Action::Back, "clear"),

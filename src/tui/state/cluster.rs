@@ -1,5 +1,7 @@
 //! The Cluster screen: which node, run and result group are looked at.
 
+pub mod adding;
+
 use std::cmp::Ordering;
 
 use crate::{
@@ -10,9 +12,11 @@ use crate::{
         nodes::{Node, Nodes},
         results::Look,
         runs::{Run, RunId, Runs},
-        stack::Stack,
+        stack::{Process, Stack},
     },
 };
+
+use self::adding::Adding;
 
 /// A pane of the screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -40,6 +44,12 @@ pub enum NodeOrder {
     Agree,
     /// Round trip, longest first.
     Latency,
+    /// Free slots, fewest first: who is busy stands on top.
+    Slots,
+    /// Heads, then workers.
+    Role,
+    /// Groups, by name.
+    Group,
 }
 
 /// What the Cluster screen shows.
@@ -59,6 +69,10 @@ pub struct State {
     pub order: NodeOrder,
     /// Whether that order is turned around.
     pub is_reversed: bool,
+    /// The name of the selected local process; the first one if that is gone.
+    pub process: Option<String>,
+    /// The form of a node to be started.
+    pub adding: Adding,
 }
 
 /// What the screen looks at but does not own.
@@ -98,7 +112,10 @@ impl NodeOrder {
             Self::Listed => "as listed",
             Self::Runs => "RUNS",
             Self::Agree => "AGREE",
-            Self::Latency => "LAST",
+            Self::Latency => "PING",
+            Self::Slots => "SLOTS",
+            Self::Role => "ROLE",
+            Self::Group => "GROUP",
         }
     }
 
@@ -107,7 +124,10 @@ impl NodeOrder {
             Self::Listed => Self::Runs,
             Self::Runs => Self::Agree,
             Self::Agree => Self::Latency,
-            Self::Latency => Self::Listed,
+            Self::Latency => Self::Slots,
+            Self::Slots => Self::Role,
+            Self::Role => Self::Group,
+            Self::Group => Self::Listed,
         }
     }
 
@@ -119,6 +139,15 @@ impl NodeOrder {
             Self::Agree => number(a.agree_percent(), f64::INFINITY)
                 .total_cmp(&number(b.agree_percent(), f64::INFINITY)),
             Self::Latency => number(b.latency_ms, -1.0).total_cmp(&number(a.latency_ms, -1.0)),
+            Self::Slots => {
+                let free = |node: &Node| match node.slots {
+                    Some((all, free)) => free.unwrap_or(all),
+                    None => usize::MAX,
+                };
+                free(a).cmp(&free(b))
+            }
+            Self::Role => a.role.is_none().cmp(&b.role.is_none()).then(a.role.cmp(&b.role)),
+            Self::Group => a.group_text().cmp(&b.group_text()),
         }
     }
 }
@@ -171,7 +200,7 @@ impl State {
                 Pane::Nodes => self.move_node(action, known),
                 Pane::Runs => self.move_run(action, known),
                 Pane::Groups => self.look_at_groups(action, known),
-                Pane::Processes => {}
+                Pane::Processes => self.move_process(action, known),
             },
         }
     }
@@ -200,6 +229,7 @@ impl State {
             }
             (Pane::Runs, Some(row)) => self.select_run(row, known),
             (Pane::Groups, Some(row)) => self.look.select(row),
+            (Pane::Processes, Some(row)) => self.select_process(row, known),
             _ => {}
         }
     }
@@ -219,8 +249,43 @@ impl State {
             }
             Pane::Runs => Some(self.selected_run(known.runs)?.request.function_id.clone()),
             Pane::Groups => Some(self.look.text(self.selected_run(known.runs)?.response()?)),
-            Pane::Processes => None,
+            Pane::Processes => {
+                self.selected_process(known.stack).map(|process| process.pid.to_string())
+            }
         }
+    }
+
+    /// The selected local process: that of the selected node, where the nodes have the keys.
+    pub fn selected_process(&self, stack: &Stack) -> Option<Process> {
+        let processes = stack.processes();
+        if self.focus == Pane::Nodes
+            && let Some(peer_id) = &self.node
+        {
+            let is_it = |process: &Process| {
+                process.node.as_ref().is_some_and(|node| node.peer_id == *peer_id)
+            };
+            return processes.into_iter().find(is_it);
+        }
+        let idx = self.process_idx(&processes);
+        processes.into_iter().nth(idx)
+    }
+
+    /// The place of the selected process among `processes`.
+    pub fn process_idx(&self, processes: &[Process]) -> usize {
+        let is_selected = |process: &Process| Some(&process.name) == self.process.as_ref();
+        processes.iter().position(is_selected).unwrap_or(0)
+    }
+
+    fn move_process(&mut self, action: Action, known: Known<'_>) {
+        let processes = known.stack.processes();
+        let idx = self.process_idx(&processes);
+        if let Some(idx) = moved(action, idx, processes.len(), known.page) {
+            self.select_process(idx, known);
+        }
+    }
+
+    fn select_process(&mut self, idx: usize, known: Known<'_>) {
+        self.process = known.stack.processes().get(idx).map(|process| process.name.clone());
     }
 
     fn move_node(&mut self, action: Action, known: Known<'_>) {

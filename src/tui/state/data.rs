@@ -7,9 +7,15 @@
 
 pub mod chart;
 mod crosshair;
+pub mod export;
+pub mod filter;
+mod load;
+mod past;
+pub mod pins;
 pub mod sample;
 mod spark;
 mod stream;
+pub mod table;
 pub mod zoom;
 
 use std::{
@@ -19,26 +25,22 @@ use std::{
 
 use model::{
     dataset::{Column, Dataset, DatasetId, PUBLIC_TAG},
-    page::Limit,
     resolution::Resolution,
     timestamp::Timestamp,
 };
 
-use self::{chart::Chart, sample::Shape, zoom::Zoom};
+use self::{
+    chart::Chart, export::Export, filter::Filter, past::Older, pins::Pin, sample::Shape,
+    table::Table, zoom::Zoom,
+};
 pub use self::{
     spark::{SPARK_VALUES, Spark},
     stream::{Live, Status, fresh_for},
 };
 use crate::{
     action::Action,
-    event::{
-        Acquired, DataEvent, DatasetsPage, Effect, NamedRow, Rows, RowsPage, RowsQuery, Target,
-        Timer,
-    },
-    state::{
-        field::Field,
-        loadable::{Failure, Loadable},
-    },
+    event::{Acquired, DataEvent, DatasetsPage, Effect, NamedRow, RowsQuery, Target, Timer},
+    state::{field::Field, loadable::Loadable},
     widget::candles::Candle,
 };
 
@@ -71,7 +73,7 @@ const TAPE_ROWS: usize = 200;
 const SPARKS_MAX: usize = 32;
 
 /// Rows shown a page up or down of the list.
-const PAGE_ROWS: usize = 10;
+const PAGE_ROWS: usize = 20;
 
 /// How a chart is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -83,6 +85,20 @@ pub enum Kind {
     Line,
     /// As candles, smoothed.
     Heikin,
+}
+
+/// What is drawn with a chart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Indicators {
+    /// Means over 20 and 50, and the mean weighted by volume.
+    #[default]
+    Averages,
+    /// Means over 12 and 26 in which what is newer counts more.
+    Exponential,
+    /// A mean over 20, and two deviations above and below.
+    Bands,
+    /// Nothing.
+    Off,
 }
 
 /// The panes, in the order of `Tab`.
@@ -121,8 +137,8 @@ pub struct State {
     pub zoom: Zoom,
     /// How they are drawn.
     pub kind: Kind,
-    /// Whether averages are drawn with them.
-    pub has_indicators: bool,
+    /// What is drawn with them.
+    pub indicators: Indicators,
     /// Whether rows are shown as numbers in place of the chart.
     pub is_table: bool,
     /// The candle under the crosshair; none while the newest is followed.
@@ -135,6 +151,18 @@ pub struct State {
     pub sparks: BTreeMap<DatasetId, Spark>,
     /// How acquiring a tag went.
     pub tag: Loadable<Acquired>,
+    /// The tags of the dataset that is charted.
+    pub tags: Loadable<Vec<String>>,
+    /// The field of metadata that the list is filtered by.
+    pub filter: Filter,
+    /// What is watched whatever is charted.
+    pub pins: Vec<Pin>,
+    /// The rows as a table.
+    pub table: Table,
+    /// Writing rows to a file.
+    pub export: Export,
+    /// The resolutions that the service has, as far as that is known.
+    pub resolutions: &'static [Resolution],
     /// Whether the services are known.
     is_connected: bool,
     /// Whether the list is of a search that was left.
@@ -142,7 +170,7 @@ pub struct State {
     /// The rows asked for last, as long as there is no answer.
     asked: Option<RowsQuery>,
     /// Whether there are rows before the oldest one.
-    has_older: bool,
+    older: Older,
 }
 
 impl Default for State {
@@ -158,17 +186,23 @@ impl Default for State {
             chart: Chart::new(Zoom::START.resolution),
             zoom: Zoom::START,
             kind: Kind::default(),
-            has_indicators: true,
+            indicators: Indicators::default(),
             is_table: false,
             crosshair: None,
             live: Live::default(),
             tape: VecDeque::new(),
             sparks: BTreeMap::new(),
             tag: Loadable::Idle,
+            tags: Loadable::Idle,
+            filter: Filter::default(),
+            pins: Vec::new(),
+            table: Table::default(),
+            export: Export::default(),
+            resolutions: &Resolution::ALL,
             is_connected: false,
             is_list_old: false,
             asked: None,
-            has_older: true,
+            older: Older::Unknown,
         }
     }
 }
@@ -177,8 +211,9 @@ impl State {
     /// The services are known, or changed.
     pub fn connected(&mut self, now: Timestamp) -> Vec<Effect> {
         let search = std::mem::take(&mut self.search);
-        let Self { is_shown, pane, kind, .. } = *self;
-        *self = Self { search, is_shown, pane, kind, is_connected: true, ..Self::default() };
+        let Self { is_shown, pane, kind, indicators, .. } = *self;
+        let kept = Self { search, is_shown, pane, kind, indicators, ..Self::default() };
+        *self = Self { is_connected: true, ..kept };
         let mut effects = self.load_datasets(now);
         if self.is_shown {
             effects.extend(set_timers());
@@ -195,53 +230,68 @@ impl State {
         if matches!(self.datasets, Loadable::Idle | Loadable::Failed { .. }) {
             effects.extend(self.load_datasets(now));
         }
-        if let Some(dataset) = self.selected {
-            effects.extend(self.load_rows(now));
-            effects.push(self.live.open(dataset, now));
-        }
+        effects.extend(self.load_rows(now));
+        effects.extend(self.open_stream());
         effects
     }
 
     /// The screen leaves the view.
     pub fn hide(&mut self) -> Vec<Effect> {
         self.is_shown = false;
-        self.live.close();
-        vec![Effect::CloseStream, Effect::Forget(Timer::Datasets), Effect::Forget(Timer::Rows)]
+        let mut effects = self.close_stream();
+        effects.extend([Effect::Forget(Timer::Datasets), Effect::Forget(Timer::Rows)]);
+        effects
     }
 
     /// A service answered.
     pub fn on(&mut self, event: DataEvent, now: Timestamp) -> Vec<Effect> {
         match event {
-            DataEvent::Datasets { search, result } if search == self.search.value() => {
-                self.datasets.settle(result, now);
-                self.keep_selection(now)
+            DataEvent::Datasets { search, result }
+                if search == self.search.value() && self.filter.chosen().is_none() =>
+            {
+                self.on_datasets(result, now)
+            }
+            DataEvent::Filtered { field, value, result }
+                if self.filter.chosen() == Some(&(field.clone(), value.clone())) =>
+            {
+                self.on_datasets(result, now)
             }
             DataEvent::Columns { dataset, result } if Some(dataset) == self.selected => {
                 self.on_columns(result, now)
+            }
+            DataEvent::Tags { dataset, result } if Some(dataset) == self.selected => {
+                self.tags.settle(result, now);
+                Vec::new()
             }
             DataEvent::Rows { query, result } => {
                 if self.asked == Some(query) {
                     self.asked = None;
                 }
-                if Some(query.dataset) != self.selected {
-                    if let Ok(page) = result {
-                        self.take_spark(query.dataset, &page.rows, now);
-                    }
-                } else if query.resolution == self.chart.resolution() {
-                    self.take_page(query, result, now);
+                if Some(query.dataset) == self.selected {
+                    return self.on_rows(query, result, now);
+                }
+                if let Ok(page) = result {
+                    self.take_spark(query.dataset, &page.rows, now);
                 }
                 Vec::new()
             }
-            DataEvent::Stream { dataset, news } if Some(dataset) == self.selected => {
-                self.on_stream(news, now)
+            DataEvent::Table { query, result } => self.on_table(query, result, now),
+            DataEvent::Stream { dataset, news } => {
+                self.pin_hears(dataset, &news, now);
+                if Some(dataset) == self.selected { self.on_stream(news, now) } else { Vec::new() }
             }
             DataEvent::Acquired { result, .. } => {
                 self.tag.settle(result, now);
                 if self.tag.failure().is_none() { self.load_datasets(now) } else { Vec::new() }
             }
-            DataEvent::Datasets { .. } | DataEvent::Columns { .. } | DataEvent::Stream { .. } => {
+            DataEvent::Export(news) => {
+                self.export.take(&news);
                 Vec::new()
             }
+            DataEvent::Datasets { .. }
+            | DataEvent::Filtered { .. }
+            | DataEvent::Columns { .. }
+            | DataEvent::Tags { .. } => Vec::new(),
         }
     }
 
@@ -269,40 +319,45 @@ impl State {
 
     /// A key asked for something.
     pub fn act(&mut self, action: Action, now: Timestamp) -> Vec<Effect> {
+        if let Some(n) = steps(action) {
+            return self.move_by(n, now);
+        }
         match action {
-            Action::Filter => self.search.edit(),
-            Action::Up => return self.select_by(|idx| idx.saturating_sub(1), now),
-            Action::Down => return self.select_by(|idx| idx.saturating_add(1), now),
-            Action::First => return self.select_by(|_| 0, now),
-            Action::Last => return self.select_by(|_| usize::MAX, now),
-            Action::HalfPageUp => {
-                return self.select_by(|idx| idx.saturating_sub(PAGE_ROWS / 2), now);
+            Action::Filter => {
+                self.filter.text.keep();
+                self.search.edit();
             }
-            Action::HalfPageDown => return self.select_by(|idx| idx + PAGE_ROWS / 2, now),
-            Action::PageUp => return self.select_by(|idx| idx.saturating_sub(PAGE_ROWS), now),
-            Action::PageDown => return self.select_by(|idx| idx + PAGE_ROWS, now),
-            Action::Open => {
-                self.search.keep();
-                self.pane = Pane::Chart;
-            }
+            Action::MetadataFilter => self.edit_filter(),
+            Action::Open => self.pane = Pane::Chart,
             Action::Refresh => {
                 let mut effects = self.load_datasets(now);
                 effects.extend(self.load_rows(now));
+                effects.extend(self.table.clear());
+                effects.extend(self.load_table(now));
                 return effects;
             }
             Action::NextPane => self.pane = self.pane.next(),
             Action::PreviousPane => self.pane = self.pane.next().next(),
             Action::Earlier => return self.move_crosshair(),
             Action::Later => self.move_crosshair_later(),
-            Action::Follow => self.crosshair = None,
+            Action::Follow => {
+                self.crosshair = None;
+                return if self.is_table { self.move_table(isize::MIN, now) } else { Vec::new() };
+            }
             Action::Pause => return self.pause(now),
-            Action::ZoomIn => return self.take_zoom(self.zoom.closer(self.is_line()), now),
-            Action::ZoomOut => return self.take_zoom(self.zoom.out(self.is_line()), now),
-            Action::Coarser => return self.take_zoom(self.zoom.coarser(), now),
-            Action::Finer => return self.take_zoom(self.zoom.finer(), now),
+            Action::ZoomIn => {
+                return self.take_zoom(self.zoom.closer(self.is_line(), self.resolutions), now);
+            }
+            Action::ZoomOut => {
+                return self.take_zoom(self.zoom.out(self.is_line(), self.resolutions), now);
+            }
+            Action::Coarser => return self.take_zoom(self.zoom.coarser(self.resolutions), now),
+            Action::Finer => return self.take_zoom(self.zoom.finer(self.resolutions), now),
             Action::NextChart => self.kind = self.kind.next(),
-            Action::Indicators => self.has_indicators = !self.has_indicators,
-            Action::RowsTable => self.is_table = !self.is_table,
+            Action::Indicators => self.indicators = self.indicators.next(),
+            Action::RowsTable => return self.toggle_table(now),
+            Action::Pin => return self.toggle_pin(now),
+            Action::Export => return self.export(),
             Action::AcquireTag => {
                 self.tag.begin(now);
                 return vec![Effect::AcquireTag { tag: PUBLIC_TAG.to_owned() }];
@@ -312,8 +367,42 @@ impl State {
         Vec::new()
     }
 
+    /// What was typed is meant.
+    pub fn entered(&mut self, now: Timestamp) -> Vec<Effect> {
+        if self.export.path.is_edited() {
+            return self.begin_export();
+        }
+        if self.filter.text.is_edited() {
+            return self.take_filter(now);
+        }
+        self.search.keep();
+        self.pane = Pane::Chart;
+        Vec::new()
+    }
+
+    /// Moves through what is typed, the table or the list: `n` rows down.
+    fn move_by(&mut self, n: isize, now: Timestamp) -> Vec<Effect> {
+        if self.export.path.is_edited() {
+            self.export.choose(n.signum());
+        } else if self.filter.text.is_edited() {
+            self.filter.choose(n.signum());
+        } else if self.is_table && self.pane == Pane::Chart {
+            return self.move_table(n, now);
+        } else {
+            return self.select_by(|idx| idx.saturating_add_signed(n), now);
+        }
+        Vec::new()
+    }
+
     /// Goes back one step; whether there was one.
     pub fn back(&mut self) -> bool {
+        if self.export.path.is_edited() {
+            return self.export.path.leave();
+        }
+        if self.filter.leave() {
+            self.is_list_old = true;
+            return true;
+        }
         self.is_list_old |= !self.search.value().is_empty();
         if self.search.leave() {
             return true;
@@ -335,12 +424,23 @@ impl State {
 
     /// The text that letters go to.
     pub fn field(&mut self) -> Option<&mut Field> {
-        Some(&mut self.search).filter(|search| search.is_edited())
+        let fields = [&mut self.export.path, &mut self.filter.text, &mut self.search];
+        fields.into_iter().find(|field| field.is_edited())
+    }
+
+    /// Whether letters go to a text.
+    pub const fn is_edited(&self) -> bool {
+        self.export.path.is_edited() || self.filter.text.is_edited() || self.search.is_edited()
     }
 
     /// That text changed.
     pub fn edited(&mut self, now: Timestamp) -> Vec<Effect> {
-        self.load_datasets(now)
+        if self.search.is_edited() {
+            self.is_list_old |= self.filter.leave();
+            return self.load_datasets(now);
+        }
+        self.filter.edited();
+        Vec::new()
     }
 
     /// Something was pointed at.
@@ -395,6 +495,11 @@ impl State {
         }
     }
 
+    /// As [`Self::shape`]; of a dataset of which no row is there yet, by the first of its rows.
+    fn shape_of(&self, row: Option<&NamedRow>) -> Option<Shape> {
+        self.shape().or_else(|| Some(Shape::guess(&self.dataset()?.metadata, row?)))
+    }
+
     /// Whether the chart is a line: by choice, or because rows of one value have no candles.
     pub fn is_line(&self) -> bool {
         let is_raw = self.chart.resolution() == Resolution::Raw;
@@ -405,111 +510,6 @@ impl State {
     pub fn candle_at(&self, time: Timestamp) -> Option<&Candle> {
         self.chart.nth_newest(self.chart.from_newest(time)?)
     }
-
-    fn load_datasets(&mut self, now: Timestamp) -> Vec<Effect> {
-        self.datasets.begin(now);
-        self.is_list_old = false;
-        vec![Effect::LoadDatasets { search: self.search.value().to_owned() }]
-    }
-
-    /// Keeps the selected dataset if it was found again, else takes the first one.
-    fn keep_selection(&mut self, now: Timestamp) -> Vec<Effect> {
-        if self.dataset().is_some() {
-            return Vec::new();
-        }
-        // While a search is typed, what is charted stays until something else is chosen.
-        // What has a ticker has candles: the better picture to begin with.
-        let list = self.list();
-        let ticker = list.iter().find(|dataset| dataset.metadata.contains_key("ticker"));
-        match ticker.or_else(|| list.first()).map(|dataset| dataset.id) {
-            Some(first) => self.select(first, now),
-            None => Vec::new(),
-        }
-    }
-
-    fn select_by(&mut self, to: impl FnOnce(usize) -> usize, now: Timestamp) -> Vec<Effect> {
-        let list = self.list();
-        let idx = list.iter().position(|dataset| Some(dataset.id) == self.selected).unwrap_or(0);
-        let idx = to(idx).min(list.len().saturating_sub(1));
-        match list.get(idx).map(|dataset| dataset.id) {
-            Some(dataset) if Some(dataset) != self.selected => self.select(dataset, now),
-            _ => Vec::new(),
-        }
-    }
-
-    fn select(&mut self, dataset: DatasetId, now: Timestamp) -> Vec<Effect> {
-        self.selected = Some(dataset);
-        self.chart = Chart::new(self.zoom.resolution);
-        self.crosshair = None;
-        self.tape.clear();
-        self.columns = Loadable::Idle;
-        self.columns.begin(now);
-        self.rows = Loadable::Idle;
-        let mut effects = vec![Effect::LoadColumns { dataset }];
-        effects.extend(self.load_rows(now));
-        self.live = Live::default();
-        if self.is_shown {
-            effects.push(self.live.open(dataset, now));
-        }
-        effects
-    }
-
-    /// Takes the columns, and reads rows again if they were taken by another column than these say.
-    fn on_columns(&mut self, result: Result<Vec<Column>, Failure>, now: Timestamp) -> Vec<Effect> {
-        let guess = self.shape();
-        self.columns.settle(result, now);
-        if guess.is_none() || guess == self.shape() {
-            return Vec::new();
-        }
-        self.chart = Chart::new(self.zoom.resolution);
-        self.sparks.retain(|id, _| Some(*id) != self.selected);
-        self.load_rows(now).into_iter().collect()
-    }
-
-    /// Asks for the newest rows of the selected dataset.
-    fn load_rows(&mut self, now: Timestamp) -> Option<Effect> {
-        let dataset = self.selected?;
-        self.rows.begin(now);
-        self.has_older = true;
-        let resolution = self.chart.resolution();
-        let limit = if resolution == Resolution::Raw { RAW_ROWS } else { BUCKETS };
-        Some(self.ask(RowsQuery::newest(dataset, resolution, Limit::clamped(limit))))
-    }
-
-    fn ask(&mut self, query: RowsQuery) -> Effect {
-        self.asked = Some(query);
-        Effect::LoadRows(query)
-    }
-
-    fn take_page(&mut self, query: RowsQuery, result: Result<RowsPage, Failure>, now: Timestamp) {
-        let page = match result {
-            Ok(page) => page,
-            Err(why) => return self.rows.settle(Err(why), now),
-        };
-        let n_before = self.chart.candles().len();
-        match page.rows {
-            Rows::Raw(rows) => {
-                let shape = self.shape().or_else(|| {
-                    let metadata = &self.dataset()?.metadata;
-                    rows.first().map(|row| Shape::guess(metadata, row))
-                });
-                let samples = rows.iter().rev().filter_map(|row| shape.as_ref()?.sample(row));
-                let samples: Vec<_> = samples.collect();
-                if query.end.is_none() {
-                    self.take_own_spark(&samples, now);
-                }
-                self.chart.take_given(samples);
-                if self.tape.is_empty() {
-                    self.tape = rows.into_iter().take(TAPE_ROWS).collect();
-                }
-            }
-            Rows::Buckets(buckets) => self.chart.take_given(buckets.into_iter().map(Candle::from)),
-        }
-        if query.end.is_some() {
-            self.has_older = self.chart.candles().len() > n_before;
-        }
-        self.rows.settle(Ok(()), now);
-    }
 }
 
 impl Kind {
@@ -518,6 +518,17 @@ impl Kind {
             Self::Candles => Self::Line,
             Self::Line => Self::Heikin,
             Self::Heikin => Self::Candles,
+        }
+    }
+}
+
+impl Indicators {
+    const fn next(self) -> Self {
+        match self {
+            Self::Averages => Self::Exponential,
+            Self::Exponential => Self::Bands,
+            Self::Bands => Self::Off,
+            Self::Off => Self::Averages,
         }
     }
 }
@@ -544,6 +555,22 @@ impl Pane {
             _ => Self::Tape,
         }
     }
+}
+
+/// How many rows down an action of lists moves.
+fn steps(action: Action) -> Option<isize> {
+    let page = PAGE_ROWS.cast_signed();
+    Some(match action {
+        Action::Up => -1,
+        Action::Down => 1,
+        Action::HalfPageUp => -(page / 2),
+        Action::HalfPageDown => page / 2,
+        Action::PageUp => -page,
+        Action::PageDown => page,
+        Action::First => isize::MIN,
+        Action::Last => isize::MAX,
+        _ => return None,
+    })
 }
 
 const fn set_timers() -> [Effect; 2] {

@@ -1,15 +1,19 @@
 //! The Execute screen: the form, and the run that is looked at.
 
 mod form;
+pub mod input;
+pub mod presets;
 pub mod words;
 
 pub use form::{Check, Form, FormField, Place};
+pub use input::{Input, Source, Window};
 
 use crate::{
     action::Action,
     event::Target,
     state::{
         cluster::Known,
+        execute::presets::Presets,
         results::Look,
         runs::{Run, RunId, Runs},
     },
@@ -36,6 +40,12 @@ pub struct State {
     pub run: Option<RunId>,
     /// What is looked at of its results.
     pub look: Look,
+    /// The forms that are kept.
+    pub presets: Presets,
+    /// Whether the head is being given a module of this machine.
+    pub is_adding: bool,
+    /// Whether that module is to be run then.
+    pub is_run_next: bool,
 }
 
 impl State {
@@ -51,6 +61,8 @@ impl State {
             (Pane::Form, Action::PreviousField) => self.form.move_focus(-1),
             (Pane::Form, Action::NextChoice) => self.form.choose(1, known),
             (Pane::Form, Action::PreviousChoice) => self.form.choose(-1, known),
+            (Pane::Results, Action::OlderRun) => self.look_at_run(1, known.runs),
+            (Pane::Results, Action::NewerRun) => self.look_at_run(-1, known.runs),
             (Pane::Results, Action::NextPane | Action::PreviousPane) => self.focus = Pane::Form,
             (Pane::Results, _) => {
                 let response = self.selected_run(known.runs).and_then(Run::response);
@@ -92,6 +104,15 @@ impl State {
         self.run = Some(id);
         self.focus = Pane::Results;
         self.look = Look { output: self.look.output, ..Look::default() };
+    }
+
+    /// Looks at the run `by` places older.
+    fn look_at_run(&mut self, by: isize, runs: &Runs) {
+        let selected = self.selected_run(runs).map(|run| run.id);
+        let idx = runs.iter().position(|run| Some(run.id) == selected).unwrap_or(0);
+        if let Some(run) = runs.iter().nth(idx.saturating_add_signed(by)) {
+            self.started(run.id);
+        }
     }
 
     /// What `y` copies.

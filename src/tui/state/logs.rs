@@ -104,6 +104,14 @@ impl State {
         tail
     }
 
+    /// As [`Self::tail`], of one process alone.
+    pub fn tail_of(&self, process: &str, n: usize) -> Vec<&Line> {
+        let is_its = |line: &&Line| line.log.process == process;
+        let mut tail: Vec<&Line> = self.lines.iter().rev().filter(is_its).take(n).collect();
+        tail.reverse();
+        tail
+    }
+
     /// The lines that pass the filters, newest first, from the last one in view on.
     pub fn in_view(&self) -> impl Iterator<Item = &Line> {
         self.upwards(self.anchor)

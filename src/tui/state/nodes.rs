@@ -50,6 +50,10 @@ pub struct Node {
     pub n_runs: u64,
     /// Of those, in the largest result group.
     pub n_agreed: u64,
+    /// How many functions it runs at once, and how many more it could run now.
+    pub slots: Option<(usize, Option<usize>)>,
+    /// How many functions it says it holds.
+    pub n_functions: usize,
     /// Name and process number, if it is a local one.
     pub process: Option<(String, u32)>,
     /// Its exit code, if its process ended.
@@ -74,6 +78,8 @@ pub struct Nodes {
     activity: BTreeMap<String, Activity>,
     /// Whether a list is under way.
     pub is_asked: bool,
+    /// Whether the head tells what happens as it happens.
+    pub is_live: bool,
 }
 
 impl Node {
@@ -197,6 +203,8 @@ fn unknown(peer_id: &str) -> Node {
         last_seen: None,
         n_runs: 0,
         n_agreed: 0,
+        slots: None,
+        n_functions: 0,
         process: None,
         exited: None,
     }
@@ -215,6 +223,8 @@ fn of_body(body: &NodeBody, stack: &Stack) -> Node {
         last_seen: body.last_seen.as_deref().and_then(|text| text.parse().ok()),
         n_runs: body.runs,
         n_agreed: body.agreed,
+        slots: body.slots.map(|n_slots| (n_slots, body.slots_free)),
+        n_functions: body.functions.len(),
         process: process.map(|node| (node.name.clone(), node.pid)),
         exited: process.and_then(|node| stack.exited.get(&node.name).copied()),
     }

@@ -36,6 +36,14 @@ pub enum Overlay {
     Profiles(Profiles),
     /// The form that takes a profile's key.
     Key(KeyForm),
+    /// The form of a node to be started on this machine.
+    AddNode,
+    /// Whether to stop the selected local process.
+    ConfirmStop,
+    /// The presets.
+    Presets,
+    /// The name of a preset to be kept.
+    PresetName,
 }
 
 impl Overlay {
@@ -48,17 +56,21 @@ impl Overlay {
             Self::Palette(_) => &[Layer::Palette, Layer::Always],
             Self::Profiles(_) => &[Layer::Profiles, Layer::List, Layer::Always],
             Self::Key(_) => &[Layer::Secret, Layer::Always],
+            Self::AddNode => &[Layer::NodeForm, Layer::Always],
+            Self::ConfirmStop => &[Layer::ConfirmStop, Layer::Always],
+            Self::Presets => &[Layer::Presets, Layer::Always],
+            Self::PresetName => &[Layer::PresetName, Layer::Always],
             Self::Themes(_) | Self::Notices(_) => &[Layer::Choice, Layer::List, Layer::Always],
         }
     }
 
-    /// The text that letters go to.
+    /// The text that letters go to, where the overlay has it itself.
     pub const fn field(&mut self) -> Option<&mut Field> {
         match self {
             Self::Help(help) => Some(&mut help.filter),
             Self::Palette(palette) => Some(&mut palette.input),
             Self::Key(form) => Some(&mut form.input),
-            Self::ConfirmQuit | Self::Themes(_) | Self::Notices(_) | Self::Profiles(_) => None,
+            _ => None,
         }
     }
 

@@ -1,11 +1,17 @@
 //! Executions of this session, from the request to the result groups.
 
+pub mod live;
+
 use std::{collections::VecDeque, time::Duration};
 
 use model::timestamp::Timestamp;
-use wire::functions::{ExecuteRequest, ExecuteResponse};
+use wire::{
+    executions::{ClusterEvent, ClusterEventKind, ExecutionBody},
+    functions::{ExecuteRequest, ExecuteResponse},
+};
 
-use crate::state::loadable::Failure;
+use self::live::{Early, Live};
+use crate::state::{execute::Input, loadable::Failure};
 
 /// Runs kept; the oldest gives way. A result holds up to some hundred kilobytes.
 const RUNS_MAX: usize = 200;
@@ -39,6 +45,14 @@ pub struct Run {
     pub sent_at: Timestamp,
     /// What was asked.
     pub request: ExecuteRequest,
+    /// Where its standard input comes from.
+    pub input: Input,
+    /// What the head calls it, once it has said so.
+    pub request_id: Option<String>,
+    /// How far each peer is, as far as the head tells.
+    pub live: Live,
+    /// Why the head cannot be asked how far it is, while that is so.
+    pub trouble: Option<Failure>,
     /// How far it is.
     pub phase: Phase,
     /// How long it took, once it ended.
@@ -50,6 +64,7 @@ pub struct Run {
 pub struct Runs {
     list: VecDeque<Run>,
     n_started: u32,
+    early: Early,
 }
 
 impl Run {
@@ -109,13 +124,79 @@ impl Runs {
     }
 
     /// A request goes out; returns its number.
-    pub fn start(&mut self, request: ExecuteRequest, now: Timestamp) -> RunId {
+    pub fn start(&mut self, request: ExecuteRequest, input: Input, now: Timestamp) -> RunId {
         self.n_started += 1;
         let id = RunId(self.n_started);
-        let phase = Phase::Waiting;
-        self.list.push_front(Run { id, sent_at: now, request, phase, took: None });
+        self.list.push_front(Run {
+            id,
+            sent_at: now,
+            request,
+            input,
+            request_id: None,
+            live: Live::default(),
+            trouble: None,
+            phase: Phase::Waiting,
+            took: None,
+        });
         self.list.truncate(RUNS_MAX);
         id
+    }
+
+    /// The head has taken a run and calls it `request_id`.
+    pub fn begun(&mut self, id: RunId, request_id: String) {
+        let live = self.early.claim(&request_id);
+        if let Some(run) = self.list.iter_mut().find(|run| run.id == id) {
+            run.live = live;
+            run.request_id = Some(request_id);
+        }
+    }
+
+    /// The head told what happens; returns whether that is about a run of this session.
+    pub fn happened(&mut self, event: &ClusterEvent, now: Timestamp) -> bool {
+        let Some(request_id) = event.kind.request_id() else { return false };
+        if let Some(run) = self.called(request_id) {
+            run.live.take(&event.kind, now);
+            return true;
+        }
+        // Those of others are over with their end; none of ours is claimed after it, for the head
+        // tells its name before it begins.
+        match event.kind {
+            ClusterEventKind::Done { .. } | ClusterEventKind::Canceled { .. }
+                if self.n_waiting() == 0 =>
+            {
+                self.early.forget(request_id);
+            }
+            _ => self.early.of(request_id).take(&event.kind, now),
+        }
+        false
+    }
+
+    /// The head gave its whole account of a run.
+    pub fn told(&mut self, id: RunId, body: &ExecutionBody) {
+        if let Some(run) = self.list.iter_mut().find(|run| run.id == id) {
+            run.live.settle(body);
+        }
+    }
+
+    /// A worker of this machine gets the function of execution `request_id`.
+    pub fn fetching(&mut self, request_id: &str, peer_id: &str, now: Timestamp) {
+        match self.called(request_id) {
+            Some(run) => run.live.fetching(peer_id, now),
+            None => self.early.of(request_id).fetching(peer_id, now),
+        }
+    }
+
+    /// The head cannot be asked about a run, or can again; returns whether that is news.
+    pub fn troubled(&mut self, id: RunId, trouble: Option<Failure>) -> bool {
+        let run = self.list.iter_mut().find(|run| run.id == id && run.is_waiting());
+        let Some(run) = run else { return false };
+        let is_news = run.trouble.is_some() != trouble.is_some();
+        run.trouble = trouble;
+        is_news
+    }
+
+    fn called(&mut self, request_id: &str) -> Option<&mut Run> {
+        self.list.iter_mut().find(|run| run.request_id.as_deref() == Some(request_id))
     }
 
     /// The answer is there; whether anybody still waited for it.
@@ -144,6 +225,11 @@ impl Runs {
         let run = self.list.iter_mut().find(|run| run.id == id && run.is_waiting());
         let Some(run) = run else { return false };
         run.took = Some(now.since(run.sent_at));
+        run.trouble = None;
+        match phase {
+            Phase::Cancelled => run.live.cancel(now),
+            _ => run.live.lose(),
+        }
         run.phase = phase;
         true
     }
@@ -176,7 +262,7 @@ mod tests {
     fn an_answer_after_a_cancel_changes_nothing() {
         let at = Timestamp::from_seconds;
         let mut runs = Runs::default();
-        let id = runs.start(ExecuteRequest::default(), at(10));
+        let id = runs.start(ExecuteRequest::default(), Input::Typed, at(10));
         assert!(runs.cancel(id, at(12)));
         assert!(!runs.finish(id, Ok(Box::default()), at(13)));
         let run = runs.get(id).unwrap();
@@ -186,7 +272,7 @@ mod tests {
     #[test]
     fn a_failure_code_in_the_body_is_a_failure() {
         let mut runs = Runs::default();
-        let id = runs.start(ExecuteRequest::default(), Timestamp::default());
+        let id = runs.start(ExecuteRequest::default(), Input::Typed, Timestamp::default());
         let response = ExecuteResponse { code: "408".to_owned(), ..ExecuteResponse::default() };
         runs.finish(id, Ok(Box::new(response)), Timestamp::default());
         let Phase::Failed(why) = &runs.get(id).unwrap().phase else { panic!("a failure") };

@@ -1,9 +1,11 @@
 //! The local stack: what is being started, what runs, what ended.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+use model::timestamp::Timestamp;
 
 use crate::{
-    local::{LocalEvent, LocalNode, LocalReady},
+    local::{LocalEvent, LocalNode, LocalReady, Usage},
     state::loadable::Failure,
 };
 
@@ -35,6 +37,31 @@ pub struct Stack {
     pub ready: LocalReady,
     /// Name of each process that ended, and its exit code.
     pub exited: BTreeMap<String, Option<i32>>,
+    /// Names of those that were asked to end.
+    pub stopping: BTreeSet<String>,
+    /// When each was started.
+    since: BTreeMap<String, Timestamp>,
+    /// What each uses.
+    usage: BTreeMap<String, Usage>,
+}
+
+/// A local process, with all that is known of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Process {
+    /// What the screen calls it.
+    pub name: String,
+    /// Its number.
+    pub pid: u32,
+    /// Its node, if it is one.
+    pub node: Option<LocalNode>,
+    /// When it was started.
+    pub since: Option<Timestamp>,
+    /// What it uses, as of the last look.
+    pub usage: Option<Usage>,
+    /// Its exit code, if it ended.
+    pub exited: Option<Option<i32>>,
+    /// Whether it was asked to end.
+    pub is_stopping: bool,
 }
 
 impl Stack {
@@ -43,8 +70,8 @@ impl Stack {
         *self = Self { phase: Phase::Starting, ..Self::default() };
     }
 
-    /// Takes in what happened; lines of logs are not its business.
-    pub fn on(&mut self, event: &LocalEvent) {
+    /// Takes in what happened at `now`; lines of logs are not its business.
+    pub fn on(&mut self, event: &LocalEvent, now: Timestamp) {
         match event {
             LocalEvent::Starting { what } => {
                 self.phase = Phase::Starting;
@@ -54,15 +81,80 @@ impl Stack {
             }
             LocalEvent::Ready(ready) => {
                 self.phase = Phase::Ready;
+                // Nodes that were added meanwhile stay.
+                let added = std::mem::take(&mut self.ready.nodes);
                 self.ready = ready.clone();
+                let is_new = |node: &LocalNode| ready.nodes.iter().all(|it| it.name != node.name);
+                self.ready.nodes.extend(added.into_iter().filter(is_new));
+                for name in self.names() {
+                    self.since.entry(name).or_insert(now);
+                }
+            }
+            LocalEvent::Node(node) => {
+                self.exited.remove(&node.name);
+                self.stopping.remove(&node.name);
+                self.usage.remove(&node.name);
+                self.since.insert(node.name.clone(), now);
+                match self.ready.nodes.iter_mut().find(|it| it.name == node.name) {
+                    Some(place) => place.clone_from(node),
+                    None => self.ready.nodes.push(node.clone()),
+                }
+            }
+            LocalEvent::Service { name, pid } => {
+                self.exited.remove(name);
+                self.stopping.remove(name);
+                self.since.insert(name.clone(), now);
+                match self.ready.services.iter_mut().find(|(service, _)| service == name) {
+                    Some(place) => place.1 = *pid,
+                    None => self.ready.services.push((name.clone(), *pid)),
+                }
             }
             LocalEvent::Exited { process, code } => {
+                self.usage.remove(process);
                 if self.exited.len() < EXITED_MAX {
                     self.exited.insert(process.clone(), *code);
                 }
             }
             LocalEvent::Log(_) => {}
         }
+    }
+
+    /// Takes in what the processes use.
+    pub fn measured(&mut self, usage: Vec<(String, Usage)>) {
+        self.usage = usage.into_iter().collect();
+    }
+
+    /// Forgets a process that ended.
+    pub fn forget(&mut self, name: &str) {
+        self.ready.nodes.retain(|node| node.name != name);
+        self.ready.services.retain(|(service, _)| service != name);
+        self.exited.remove(name);
+        self.stopping.remove(name);
+    }
+
+    /// The processes: nodes, then services.
+    pub fn processes(&self) -> Vec<Process> {
+        let of = |name: &str, pid: u32, node: Option<&LocalNode>| Process {
+            name: name.to_owned(),
+            pid,
+            node: node.cloned(),
+            since: self.since.get(name).copied(),
+            usage: self.usage.get(name).copied(),
+            exited: self.exited.get(name).copied(),
+            is_stopping: self.stopping.contains(name),
+        };
+        let nodes = self.ready.nodes.iter().map(|node| of(&node.name, node.pid, Some(node)));
+        let services = self.ready.services.iter().map(|(name, pid)| of(name, *pid, None));
+        nodes.chain(services).collect()
+    }
+
+    /// Whether there is any process.
+    pub fn has_processes(&self) -> bool {
+        !(self.ready.nodes.is_empty() && self.ready.services.is_empty())
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.processes().into_iter().map(|process| process.name).collect()
     }
 
     /// The local process of a node.
@@ -78,7 +170,11 @@ impl Stack {
     /// What runs, in a line: `head :41233 · 3 workers · datasets · inference`.
     pub fn summary(&self) -> Option<String> {
         if self.phase != Phase::Ready {
-            return None;
+            return match self.processes().len() {
+                0 => None,
+                1 => Some("1 process".to_owned()),
+                n => Some(format!("{n} processes")),
+            };
         }
         let addresses = &self.ready.addresses;
         let mut parts = Vec::new();
@@ -116,23 +212,47 @@ mod tests {
         let node = |role: &str| LocalNode {
             name: role.to_owned(),
             peer_id: "12D3".to_owned(),
-            role: role.to_owned(),
-            subgroup: None,
+            role: role.split('-').next().unwrap().to_owned(),
             pid: 1,
+            ..LocalNode::default()
         };
+        let now = Timestamp::default();
         let mut stack = Stack::default();
         stack.begin();
-        stack.on(&LocalEvent::Starting { what: "head".to_owned() });
+        stack.on(&LocalEvent::Starting { what: "head".to_owned() }, now);
         assert_eq!((stack.step(), stack.summary()), (Some("head"), None));
-        stack.on(&LocalEvent::Ready(LocalReady {
+        let ready = LocalReady {
             addresses: Addresses {
                 head: Some("http://127.0.0.1:41233".to_owned()),
                 datasets: Some("http://127.0.0.1:1/api".to_owned()),
                 ..Addresses::default()
             },
-            nodes: vec![node("head"), node("worker"), node("worker")],
-            functions: Vec::new(),
-        }));
+            nodes: vec![node("head"), node("worker-1"), node("worker-2")],
+            ..LocalReady::default()
+        };
+        stack.on(&LocalEvent::Ready(ready), now);
         assert_eq!(stack.summary().as_deref(), Some("head :41233 · 2 workers · datasets"));
+    }
+    #[test]
+    fn a_process_that_ended_is_started_again_or_forgotten() {
+        let at = Timestamp::from_seconds;
+        let node = |pid| LocalNode { name: "worker-4".to_owned(), pid, ..LocalNode::default() };
+        let mut stack = Stack::default();
+        stack.on(&LocalEvent::Node(node(7)), at(1));
+        stack.measured(vec![("worker-4".to_owned(), Usage { memory_bytes: 9, cpu_percent: None })]);
+        stack.stopping.insert("worker-4".to_owned());
+        let exited = LocalEvent::Exited { process: "worker-4".to_owned(), code: Some(0) };
+        stack.on(&exited, at(2));
+        let [process] = stack.processes().try_into().unwrap();
+        assert_eq!(
+            (process.exited, process.usage, process.is_stopping),
+            (Some(Some(0)), None, true)
+        );
+        stack.on(&LocalEvent::Node(node(8)), at(3));
+        let [process] = stack.processes().try_into().unwrap();
+        assert_eq!((process.exited, process.pid, process.since), (None, 8, Some(at(3))));
+        stack.on(&exited, at(4));
+        stack.forget("worker-4");
+        assert_eq!(stack.processes(), []);
     }
 }

@@ -74,7 +74,12 @@ pub(super) fn act(state: &mut State, action: Action) -> Option<Vec<Effect>> {
         Overlay::Themes(themes) => state.theme = themes.act(action),
         Overlay::Notices(notices) => notices.act(action, n_notices),
         Overlay::Profiles(profiles) => profiles.act(action, n_choices),
-        Overlay::ConfirmQuit | Overlay::Key(_) => {}
+        Overlay::Key(_)
+        | Overlay::ConfirmQuit
+        | Overlay::AddNode
+        | Overlay::ConfirmStop
+        | Overlay::Presets
+        | Overlay::PresetName => {}
     }
     Some(Vec::new())
 }
@@ -119,7 +124,7 @@ pub(super) fn click(state: &mut State, target: Target) -> Option<Vec<Effect>> {
             profiles.row = row;
             return Some(Vec::new());
         }
-        Overlay::Help(_) | Overlay::ConfirmQuit | Overlay::Key(_) => return Some(Vec::new()),
+        _ => return Some(Vec::new()),
     }
     take(state)
 }
@@ -156,8 +161,19 @@ fn take(state: &mut State) -> Option<Vec<Effect>> {
             Some(profiles::take(state, row))
         }
         Overlay::Key(_) => Some(profiles::try_key(state)),
-        Overlay::ConfirmQuit => Some(Vec::new()),
+        _ => Some(Vec::new()),
     }
+}
+
+/// Takes an action on the Overview screen, whose rows lead to where the palette's do.
+pub(super) fn in_overview(state: &mut State, action: Action) -> Vec<Effect> {
+    let rows = state.overview_rows();
+    if action == Action::Open {
+        let goal = rows.into_iter().nth(state.overview.row);
+        return goal.map_or_else(Vec::new, |goal| reach(state, goal));
+    }
+    state.overview.act(action, rows.len());
+    Vec::new()
 }
 
 /// Does what an entry of the palette is for.

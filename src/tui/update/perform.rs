@@ -4,7 +4,6 @@ use crate::{
     action::Action,
     event::{Effect, Target, Timer},
     keymap::Layer,
-    local::Level,
     state::{
         Screen, State,
         cluster::{self, Known},
@@ -12,13 +11,9 @@ use crate::{
         loadable::Failure,
         overlay::Overlay,
         runs::RunId,
-        stack,
     },
-    update::{INTERRUPT_WITHIN, load_nodes, overlay, point},
+    update::{INTERRUPT_WITHIN, load_nodes, overlay, point, processes, runs},
 };
-
-/// Runs awaited at once. A person cannot follow more, and a held key starts no flood.
-const RUNS_WAITING_MAX: usize = 16;
 
 /// The longest text that is copied: terminals cut off what is more than 74 994 bytes in base 64.
 const COPY_BYTES_MAX: usize = 56_000;
@@ -68,8 +63,13 @@ pub(super) fn perform(state: &mut State, action: Action) -> Vec<Effect> {
             vec![Effect::CaptureMouse(state.has_mouse)]
         }
         Action::Redraw => vec![Effect::Redraw],
-        Action::Run => run(state),
-        Action::CopyCurl => copy_curl(state),
+        Action::Run => runs::run(state),
+        Action::CopyCurl => runs::copy_curl(state),
+        Action::Presets | Action::SavePreset | Action::Remove => runs::presets(state, action),
+        Action::AddNode | Action::StopProcess | Action::StopNow | Action::StartNode => {
+            processes::act(state, action)
+        }
+        Action::Again => again(state),
         _ => in_view(state, action),
     }
 }
@@ -80,6 +80,7 @@ pub(super) fn show(state: &mut State, screen: Screen) -> Vec<Effect> {
     let mut effects = match state.screen {
         Screen::Data if screen != Screen::Data => state.data.hide(),
         Screen::Inference if screen != Screen::Inference => state.inference.hide(),
+        Screen::Overview if screen != Screen::Overview => state.overview.hide(),
         _ => Vec::new(),
     };
     let is_other = state.screen != screen;
@@ -92,6 +93,12 @@ pub(super) fn show(state: &mut State, screen: Screen) -> Vec<Effect> {
         Screen::Data if !state.data.is_shown => state.data.show(now),
         Screen::Inference if !state.inference.is_shown => state.inference.show(now),
         Screen::Cluster | Screen::Execute if is_other => load_nodes(state),
+        Screen::Overview if !state.overview.is_shown => {
+            let topics = state.topic_ids();
+            let mut effects = load_nodes(state);
+            effects.extend(state.overview.show(&topics, now));
+            effects
+        }
         _ => Vec::new(),
     });
     effects
@@ -99,8 +106,17 @@ pub(super) fn show(state: &mut State, screen: Screen) -> Vec<Effect> {
 
 /// Gives an action to what is in view: the overlay, the filter that is edited, or the screen.
 fn in_view(state: &mut State, action: Action) -> Vec<Effect> {
+    match state.overlays.last() {
+        Some(Overlay::AddNode) => return processes::in_form(state, action),
+        Some(Overlay::Presets | Overlay::PresetName) => return runs::in_presets(state, action),
+        _ => {}
+    }
     if let Some(effects) = overlay::act(state, action) {
         return effects;
+    }
+    let (now, page) = (state.now, state.page());
+    if action == Action::Open && state.screen == Screen::Data && state.data.is_edited() {
+        return state.data.entered(now);
     }
     if action == Action::Open
         && let Some(field) = state.field()
@@ -109,7 +125,12 @@ fn in_view(state: &mut State, action: Action) -> Vec<Effect> {
         field.keep();
         return Vec::new();
     }
-    let (now, page) = (state.now, state.page());
+    if action == Action::NextField
+        && state.screen == Screen::Execute
+        && let Some(effects) = runs::give_file(state)
+    {
+        return effects;
+    }
     let State { nodes, stack, runs, cluster, execute, .. } = state;
     let known = Known { nodes, stack, runs, page };
     match state.screen {
@@ -122,6 +143,7 @@ fn in_view(state: &mut State, action: Action) -> Vec<Effect> {
         Screen::Data => return state.data.act(action, now),
         Screen::Inference => return state.inference.act(action, now),
         Screen::Logs => state.logs.act(action, page),
+        Screen::Overview => return overlay::in_overview(state, action),
     }
     Vec::new()
 }
@@ -146,7 +168,15 @@ fn back(state: &mut State) -> bool {
         Screen::Data => state.data.back(),
         Screen::Inference => state.inference.back(),
         Screen::Logs => state.logs.back(),
+        Screen::Overview => false,
     }
+}
+
+/// Repeats the selected run, or starts the selected process again: whatever has the keys.
+fn again(state: &mut State) -> Vec<Effect> {
+    let is_process = state.screen == Screen::Cluster
+        && matches!(state.cluster.focus, cluster::Pane::Nodes | cluster::Pane::Processes);
+    if is_process { processes::restart(state) } else { runs::repeat(state) }
 }
 
 fn quit(state: &mut State) -> Vec<Effect> {
@@ -170,8 +200,9 @@ fn interrupt(state: &mut State) -> Vec<Effect> {
     let waiting: Vec<RunId> =
         state.runs.iter().filter(|run| run.is_waiting()).map(|run| run.id).collect();
     for id in waiting {
+        let request_id = state.runs.get(id).and_then(|run| run.request_id.clone());
         state.runs.cancel(id, state.now);
-        effects.push(Effect::Cancel(id));
+        effects.push(Effect::Cancel(id, request_id));
     }
     effects
 }
@@ -189,6 +220,12 @@ fn refresh(state: &mut State) -> Vec<Effect> {
         Screen::Data => state.data.act(Action::Refresh, now),
         Screen::Inference => state.inference.act(Action::Refresh, now),
         Screen::Logs => Vec::new(),
+        Screen::Overview => {
+            let topics = state.topic_ids();
+            let mut effects = load_nodes(state);
+            effects.extend(state.overview.load(&topics, now));
+            effects
+        }
     }
 }
 
@@ -197,58 +234,11 @@ fn open_form(state: &mut State) -> Vec<Effect> {
     let is_chosen = state.screen == Screen::Cluster
         && matches!(state.cluster.focus, cluster::Pane::Runs | cluster::Pane::Groups);
     if is_chosen && let Some(run) = state.cluster.selected_run(&state.runs) {
-        state.execute.form.fill(&run.request.clone());
+        state.execute.form.fill(&run.request.clone(), &run.input.clone());
     }
     let effects = show(state, Screen::Execute);
     state.execute.focus = Pane::Form;
     effects
-}
-
-fn run(state: &mut State) -> Vec<Effect> {
-    let page = state.page();
-    let State { nodes, stack, runs, execute, .. } = state;
-    let Some(request) = execute.form.request(Known { nodes, stack, runs, page }) else {
-        state.execute.focus = Pane::Form;
-        return Vec::new();
-    };
-    if state.runs.n_waiting() >= RUNS_WAITING_MAX {
-        let text = format!("{RUNS_WAITING_MAX} runs are awaited already");
-        state.tell(text, "^C cancels them".to_owned());
-        return Vec::new();
-    }
-    let id = state.runs.start(request.clone(), state.now);
-    state.execute.started(id);
-    state.cluster.started(id);
-    let line = format!(
-        "run {} sent: {} on {} nodes{}",
-        id.0,
-        request.method,
-        request.config.number_of_nodes,
-        request.group().map(|group| format!(" of {group}")).unwrap_or_default()
-    );
-    state.logs.say(Level::Info, state.now, line);
-    if state.services.addresses.head.is_none() {
-        let failure = no_head(&state.stack.phase);
-        state.runs.finish(id, Err(failure.clone()), state.now);
-        state.tell_failure(&failure);
-        return Vec::new();
-    }
-    vec![Effect::Execute(id, Box::new(request))]
-}
-
-fn no_head(phase: &stack::Phase) -> Failure {
-    Failure {
-        what: "run the function".to_owned(),
-        why: match phase {
-            stack::Phase::Starting => "the local stack is still starting".to_owned(),
-            _ => "no head is known".to_owned(),
-        },
-        next: match phase {
-            stack::Phase::Starting => "try again in a moment (^R)".to_owned(),
-            _ => "name one with --head".to_owned(),
-        },
-        ..Failure::default()
-    }
 }
 
 fn copy(state: &mut State) -> Vec<Effect> {
@@ -259,12 +249,13 @@ fn copy(state: &mut State) -> Vec<Effect> {
         Screen::Data => state.data.selection(),
         Screen::Inference => state.inference.selection(),
         Screen::Logs => state.logs.selection(),
+        Screen::Overview => None,
     };
     send_copy(state, text)
 }
 
 /// Sends `text` to the terminal's clipboard, and says so: whether it took it cannot be known.
-fn send_copy(state: &mut State, text: Option<String>) -> Vec<Effect> {
+pub(super) fn send_copy(state: &mut State, text: Option<String>) -> Vec<Effect> {
     let Some(text) = text.filter(|text| !text.is_empty()) else {
         state.tell("nothing to copy here".to_owned(), String::new());
         return Vec::new();
@@ -280,20 +271,4 @@ fn send_copy(state: &mut State, text: Option<String>) -> Vec<Effect> {
     let n_letters = text.chars().count();
     state.tell(format!("sent {n_letters} letters to the terminal's clipboard"), String::new());
     vec![Effect::Copy(text)]
-}
-
-fn copy_curl(state: &mut State) -> Vec<Effect> {
-    let request = match (state.execute.focus, state.execute.selected_run(&state.runs)) {
-        (Pane::Results, Some(run)) => run.request.clone(),
-        _ => state.execute.form.preview(),
-    };
-    let head = state.services.addresses.head.clone().unwrap_or_else(|| "$HEAD".to_owned());
-    let body = serde_json::to_string(&request).unwrap_or_default();
-    let text = format!(
-        "curl -X POST {}{} -H 'content-type: application/json' -d {}",
-        head.trim_end_matches('/'),
-        wire::paths::FUNCTIONS_EXECUTE,
-        crate::state::execute::words::quoted(&body)
-    );
-    send_copy(state, Some(text))
 }

@@ -169,3 +169,6 @@ fn opened(
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

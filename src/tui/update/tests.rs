@@ -16,7 +16,7 @@ fn failure() -> Failure {
 #[test]
 fn without_a_profile_the_local_stack_is_started_at_once() {
     let mut screen = Harness::starting(160, 45);
-    assert_eq!(screen.asked(), [Effect::StartLocal]);
+    assert_eq!(screen.asked(), [Effect::StartLocal, Effect::LoadPresets]);
     assert!(screen.shown().contains("starting"));
 }
 
@@ -52,7 +52,7 @@ fn nodes_are_asked_for_every_two_seconds_while_they_are_in_view() {
     assert!(screen.effects.contains(&Effect::Wake(Timer::Nodes, NODES_EVERY)));
     screen.effects.clear();
     screen.take(Event::Woke(Timer::Nodes));
-    assert_eq!(screen.asked(), [Effect::LoadNodes]);
+    assert_eq!(screen.asked(), [Effect::LoadNodes, Effect::LoadUsage]);
     screen.take(Event::Woke(Timer::Nodes));
     assert_eq!(screen.asked(), [], "one at a time");
     screen.press("5");
@@ -68,7 +68,9 @@ fn the_form_is_filled_in_and_runs() {
     assert_eq!(screen.state.execute.form.text(FormField::Method), "hello.wasm");
     screen.press("ctrl-r");
     let asked = screen.asked();
-    let Some(Effect::Execute(id, request)) = asked.last() else { panic!("{asked:?}") };
+    let Some(Effect::Execute(id, order)) = asked.last() else { panic!("{asked:?}") };
+    let request = &order.request;
+    assert!(order.is_followed, "the head lists its nodes");
     assert_eq!((request.function_id.as_str(), request.config.number_of_nodes), (FUNCTION_ID, 3));
     assert!(screen.shown().contains("waiting for head"));
 
@@ -156,7 +158,7 @@ fn interrupting_cancels_the_run_and_twice_quits() {
     let id = screen.state.runs.newest().unwrap().id;
     screen.asked();
     screen.press("ctrl-c");
-    assert_eq!(screen.asked(), [Effect::Cancel(id)]);
+    assert_eq!(screen.asked(), [Effect::Cancel(id, None)]);
     screen.take(Event::Executed(id, Ok(Box::new(split_response()))));
     assert!(screen.shown().contains("cancelled"), "a late answer changes nothing");
     screen.asked();
@@ -306,6 +308,17 @@ fn the_header_says_live_while_a_stream_is_open_and_no_longer() {
     let mut screen = Harness::ready(160, 45);
     screen.press("3");
     let dataset = model::dataset::DatasetId::new(1).unwrap();
+    let found = model::dataset::Dataset {
+        id: dataset,
+        name: "cpu".to_owned(),
+        description: String::new(),
+        metadata: std::collections::BTreeMap::new(),
+        created_at: screen.state.now,
+        updated_at: screen.state.now,
+    };
+    let page =
+        crate::event::DatasetsPage { n_datasets: None, datasets: vec![found], has_more: false };
+    screen.take(Event::Data(DataEvent::Datasets { search: String::new(), result: Ok(page) }));
     let news = |news| Event::Data(DataEvent::Stream { dataset, news });
     screen.take(news(StreamNews::Connected));
     assert_eq!(screen.state.services.health(Service::Data), &Health::Live);

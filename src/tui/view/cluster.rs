@@ -10,20 +10,16 @@
 //! ```
 
 mod activity;
+pub(super) mod adding;
 mod nodes;
+mod processes;
 mod runs;
 
-use ratatui::{
-    buffer::Buffer,
-    layout::Rect,
-    text::{Line, Span},
-};
+use ratatui::{buffer::Buffer, layout::Rect};
 
 use super::{
-    Frame, Tier, draw_empty, focus_if,
-    hits::Hits,
-    logs::{self, LineLook},
-    results, spinner, split_columns, split_rows,
+    Frame, Tier, draw_empty, focus_if, hits::Hits, logs, results, spinner, split_columns,
+    split_rows,
 };
 use crate::{
     event::Target,
@@ -46,7 +42,8 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
         return;
     }
     let nudge = frame.state.nudge();
-    let [left, right] = split_columns(area, nudge.column(area.width * 46 / 100, area.width));
+    let share = if frame.tier == Tier::Huge { 50 } else { 46 };
+    let [left, right] = split_columns(area, nudge.column(area.width * share / 100, area.width));
     let [top_left, bottom_left] = if frame.tier == Tier::Huge {
         draw_activity(left, buf, frame)
     } else {
@@ -79,7 +76,7 @@ fn draw_pane(pane: Pane, area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &
         Pane::Nodes => nodes::draw(area, buf, frame, hits),
         Pane::Runs => runs::draw(area, buf, frame, hits),
         Pane::Groups => draw_groups(area, buf, frame, hits),
-        Pane::Processes => draw_processes(area, buf, frame),
+        Pane::Processes => processes::draw(area, buf, frame, hits),
     }
 }
 
@@ -120,33 +117,6 @@ fn draw_groups(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) 
     }
 }
 
-fn draw_processes(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
-    let Frame { state, theme, .. } = frame;
-    let mut info = state.stack.summary().unwrap_or_default();
-    if !state.stack.exited.is_empty() {
-        info = format!("{info} · {} ended", state.stack.exited.len());
-    }
-    let frame_of_pane = pane::Pane::new("Local processes")
-        .info(info)
-        .footer(Line::from(vec![Span::styled("5", theme.key), Span::raw(" logs")]))
-        .focus(focus_if(is_focused(Pane::Processes, frame)));
-    let inside = pane::padded(frame_of_pane.draw(area, buf, theme));
-    let lines = state.logs.tail(inside.height.into());
-    if lines.is_empty() {
-        draw_empty(inside, buf, theme, &start_lines(frame));
-        return;
-    }
-    let look = LineLook {
-        has_times: true,
-        has_fields: inside.width > 100,
-        is_exact: false,
-        has_whole_ids: false,
-    };
-    for (y, line) in (0..inside.height).zip(lines) {
-        logs::draw_line(inside, buf, (0, y), &logs::line(&line.log, state, theme, look));
-    }
-}
-
 /// What is being started now.
 fn step_name(frame: Frame<'_>) -> &str {
     frame.state.stack.step().filter(|step| !step.is_empty()).unwrap_or("the local stack")
@@ -156,7 +126,12 @@ fn step_name(frame: Frame<'_>) -> &str {
 fn start_lines(frame: Frame<'_>) -> Vec<String> {
     let state = frame.state;
     match &state.stack.phase {
-        stack::Phase::Absent => vec!["The services run elsewhere.".to_owned()],
+        stack::Phase::Absent => {
+            vec![
+                "The services run elsewhere.".to_owned(),
+                "a starts a node on this machine.".to_owned(),
+            ]
+        }
         stack::Phase::Starting => {
             let n_done = state.stack.steps.len().saturating_sub(1);
             let mut lines: Vec<String> =

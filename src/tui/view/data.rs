@@ -8,6 +8,8 @@
 //! ╰────────────────────────╯│ candles or a line, volumes    │
 //! ╭─ Live tape ────────────╮│                               │
 //! │ the newest rows        ││                               │
+//! │                        │╰───────────────────────────────╯
+//! │                        │╭─ Pinned ──────────────────────╮
 //! ╰────────────────────────╯╰───────────────────────────────╯
 //! ```
 //!
@@ -16,6 +18,8 @@
 
 mod chart;
 mod list;
+pub(crate) mod pins;
+mod table;
 mod tape;
 
 use model::timestamp::Timestamp;
@@ -24,7 +28,10 @@ use ratatui::{buffer::Buffer, layout::Rect};
 use super::{Frame, hits::Hits, spinner};
 use crate::{
     event::Target,
-    state::data::{Pane, State},
+    state::{
+        data::{Pane, State},
+        layout::Nudge,
+    },
     theme::Theme,
     widget::pane::Focus,
 };
@@ -43,13 +50,14 @@ struct Places {
     list: Rect,
     chart: Rect,
     tape: Rect,
+    pins: Rect,
 }
 
 /// Draws `frame.state.data` into `area`.
 pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     let state = &frame.state.data;
     let scene = Scene { state, now: frame.state.now, theme: frame.theme };
-    let places = Places::of(area, state.pane, frame.state.is_zoomed);
+    let places = Places::of(area, state, frame.state.is_zoomed, frame.state.nudge());
     for (pane, place) in
         [(Pane::List, places.list), (Pane::Chart, places.chart), (Pane::Tape, places.tape)]
     {
@@ -58,8 +66,11 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     for (row, place) in list::draw(places.list, buf, scene) {
         hits.add(place, Target::Row { pane: Pane::List.number(), row });
     }
-    chart::draw(places.chart, buf, scene);
+    for (row, place) in chart::draw(places.chart, buf, scene) {
+        hits.add(place, Target::Row { pane: Pane::Chart.number(), row });
+    }
     tape::draw(places.tape, buf, scene);
+    pins::draw(places.pins, buf, &state.pins, scene.now, scene.theme);
 }
 
 impl Scene<'_> {
@@ -74,7 +85,8 @@ impl Scene<'_> {
 
 impl Places {
     /// Divides `area` by its size: all panes, two, or only the one that keys go to.
-    fn of(area: Rect, pane: Pane, is_zoomed: bool) -> Self {
+    fn of(area: Rect, state: &State, is_zoomed: bool, nudge: Nudge) -> Self {
+        let pane = state.pane;
         let only = match pane {
             Pane::List => Self { list: area, ..Self::default() },
             Pane::Chart => Self { chart: area, ..Self::default() },
@@ -95,10 +107,17 @@ impl Places {
                 Pane::Tape => Self { tape: left, chart, ..Self::default() },
             };
         }
-        let (left, chart) = beside(if area.width < 148 { 40 } else { 58 });
-        let tape_height = (left.height / 3).max(8);
-        let list = Rect { height: left.height - tape_height, ..left };
-        Self { list, chart, tape: Rect { y: list.bottom(), height: tape_height, ..left } }
+        let (left, chart) =
+            beside(nudge.column(if area.width < 148 { 40 } else { 58 }, area.width));
+        // What a short list does not need is worth more rows of the tape.
+        let n_datasets = u16::try_from(state.list().len()).unwrap_or(u16::MAX);
+        let list_height = n_datasets.saturating_add(list::FACTS_HEIGHT + 6);
+        let tape_height = left.height.saturating_sub(list_height).max((left.height / 3).max(8));
+        let at = nudge.left_row(left.height.saturating_sub(tape_height), left.height);
+        let [list, tape] = super::split_rows(left, at);
+        let pins_height = pins::height(state.pins.len(), chart.width).min(chart.height / 2);
+        let [chart, pins] = super::split_rows(chart, chart.height - pins_height);
+        Self { list, chart, tape, pins }
     }
 }
 

@@ -1,6 +1,8 @@
 //! Draws the Execute screen: the form on the left, what a run comes to on the right.
 
 mod form;
+mod peers;
+pub(super) mod presets;
 
 use ratatui::{
     buffer::Buffer,
@@ -76,6 +78,7 @@ fn draw_results(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits)
     let [_, rest] = split_rows(inside, 1);
     let n_below = if rest.height > 24 { 3 } else { 0 };
     let [rest, below] = split_rows(rest, rest.height - n_below);
+    let rest = draw_peers(rest, buf, frame, run);
     let look = state.execute.look;
     match (&run.phase, state.runs.previous_result(run.id)) {
         (Phase::Waiting, Some(previous)) => {
@@ -93,6 +96,27 @@ fn draw_results(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits)
     draw_durations(below, buf, frame);
 }
 
+/// Draws how far each peer is, and why the head does not tell; returns what is left below.
+fn draw_peers(area: Rect, buf: &mut Buffer, frame: Frame<'_>, run: &Run) -> Rect {
+    let theme = frame.theme;
+    let mut rest = area;
+    if let Some(trouble) = &run.trouble {
+        let text = format!("! the head does not answer, and is asked again: {}", trouble.why);
+        paint::text(buf, rest, (0, 1), &format::fit(&text, rest.width.into()), theme.warn);
+        [_, rest] = split_rows(rest, 2);
+    }
+    let height = peers::height(run);
+    // Results have the better part of the room.
+    let room = if run.is_waiting() { rest.height } else { rest.height * 2 / 5 };
+    if height == 0 || room < 5 {
+        return rest;
+    }
+    let [_, rest] = split_rows(rest, 1);
+    let [place, below] = split_rows(rest, height.min(room));
+    peers::draw(place, buf, frame, run);
+    below
+}
+
 fn run_info(run: &Run, frame: Frame<'_>) -> String {
     let took = format::elapsed(run.elapsed(frame.state.now));
     match &run.phase {
@@ -108,8 +132,7 @@ fn run_info(run: &Run, frame: Frame<'_>) -> String {
 /// What local processes have written since the request went out.
 fn draw_meanwhile(area: Rect, buf: &mut Buffer, frame: Frame<'_>, run: &Run) {
     let Frame { state, theme, .. } = frame;
-    let title = "Local processes meanwhile; others say nothing before the head replies";
-    paint::text(buf, area, (0, 1), title, theme.muted);
+    paint::text(buf, area, (0, 1), "Local processes meanwhile", theme.muted);
     let [_, rest] = split_rows(area, 2);
     let lines = state.logs.tail(rest.height.into());
     let lines = lines.into_iter().filter(|line| line.log.time >= run.sent_at);
@@ -132,13 +155,25 @@ fn draw_phases(area: Rect, buf: &mut Buffer, frame: Frame<'_>, run: &Run) {
         match &run.phase {
             Phase::Waiting => {
                 let took = format::elapsed(run.elapsed(state.now));
-                let whom = if is_short { "" } else { "for head " };
-                steps.push((format!("{picture} waiting {whom}{took}"), theme.info));
+                let (n_given, n_over) = run.live.counts();
+                let doing = match (run.live.is_calling, n_given) {
+                    (true, 0) if is_short => "roll call".to_owned(),
+                    (true, 0) => "looking for workers".to_owned(),
+                    (_, 0) if is_short => "waiting".to_owned(),
+                    (_, 0) => "waiting for head".to_owned(),
+                    (_, n) => format!("running, {n_over} of {n} done,"),
+                };
+                steps.push((format!("{picture} {doing} {took}"), theme.info));
                 steps.extend([later("grouping"), later("done")]);
             }
             Phase::Done(_) => {
-                let waited = if is_short { "waited" } else { "waited for head" };
-                steps.extend([waited, "grouped", "done"].map(done));
+                let n_given = run.live.counts().0;
+                let waited = match (n_given, is_short) {
+                    (0, false) => "waited for head".to_owned(),
+                    (0, true) => "waited".to_owned(),
+                    (n, _) => format!("run by {n}"),
+                };
+                steps.extend([waited.as_str(), "grouped", "done"].map(done));
             }
             Phase::Failed(_) => steps.push(("✗ failed".to_owned(), theme.down)),
             Phase::Cancelled => steps.push(("– cancelled".to_owned(), theme.muted)),

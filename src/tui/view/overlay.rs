@@ -12,7 +12,7 @@ use ratatui::{
     text::{Line, Span},
 };
 
-use super::{Frame, centered, hits::Hits};
+use super::{Frame, centered, cluster, execute, hits::Hits};
 use crate::{
     action::Action,
     event::Target,
@@ -37,6 +37,10 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
         Overlay::ConfirmQuit => draw_confirm(area, buf, frame, hits),
         Overlay::Palette(palette) => palette::draw(area, buf, frame, palette, hits),
         Overlay::Themes(themes) => themes::draw(area, buf, frame, *themes, hits),
+        Overlay::AddNode => cluster::adding::draw(area, buf, frame, hits),
+        Overlay::ConfirmStop => cluster::adding::draw_confirm(area, buf, frame),
+        Overlay::Presets => execute::presets::draw(area, buf, frame),
+        Overlay::PresetName => execute::presets::draw_name(area, buf, frame),
         Overlay::Profiles(overlay) => profiles::draw(area, buf, frame, *overlay, hits),
         Overlay::Key(form) => profiles::draw_key(area, buf, frame, form, hits),
         Overlay::Notices(notices) => notices::draw(area, buf, frame, *notices, hits),

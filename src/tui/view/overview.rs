@@ -80,7 +80,10 @@ fn draw_cluster(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let mut line = vec![Span::styled(nodes.len().to_string(), bold)];
     let (n_heads, n_workers) = (role("head"), role("worker"));
     line.push(Span::styled(
-        format!(" nodes   {n_heads} head{}   {n_workers} workers", if n_heads == 1 { "" } else { "s" }),
+        format!(
+            " nodes   {n_heads} head{}   {n_workers} workers",
+            if n_heads == 1 { "" } else { "s" }
+        ),
         theme.muted,
     ));
     if n_gone > 0 {
@@ -90,10 +93,8 @@ fn draw_cluster(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let (n_runs, n_agreed) = nodes
         .iter()
         .fold((0, 0), |(runs, agreed), node| (runs + node.n_runs, agreed + node.n_agreed));
-    let mut line = vec![
-        Span::styled(format::count(n_runs), bold),
-        Span::styled(" answers   ", theme.muted),
-    ];
+    let mut line =
+        vec![Span::styled(format::count(n_runs), bold), Span::styled(" answers   ", theme.muted)];
     if n_runs > 0 {
         #[expect(clippy::cast_precision_loss, reason = "a share in whole percent")]
         let share = n_agreed as f64 / n_runs as f64 * 100.0;
@@ -179,10 +180,8 @@ fn draw_runs(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
 
 fn draw_notices(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let Frame { state, theme, .. } = frame;
-    let of = Pane::new("Notices").footer(Line::from(vec![
-        Span::styled("!", theme.key),
-        Span::raw(" all of them"),
-    ]));
+    let of = Pane::new("Notices")
+        .footer(Line::from(vec![Span::styled("!", theme.key), Span::raw(" all of them")]));
     let inside = pane::padded(of.draw(area, buf, theme));
     for (y, notice) in (0..inside.height).zip(state.notices.past()) {
         let (glyph, style) = match notice.level {
@@ -211,7 +210,7 @@ fn draw_pins(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
         draw_empty(inside, buf, theme, &lines);
         return;
     }
-    data::draw_pins(area, buf, &state.data.pins, state.now, theme);
+    data::pins::draw(area, buf, &state.data.pins, state.now, theme);
     hits.add(area, Target::Pane(1));
 }
 

@@ -8,7 +8,8 @@ use crate::{
     action::Action,
     event::{Event, Target},
     harness::Harness,
-    local::{Level, LocalEvent, LocalLog},
+    local::{Addresses, Level, LocalEvent, LocalLog},
+    profiles::Profile,
     state::loadable::Failure,
     theme,
 };
@@ -64,6 +65,89 @@ fn the_execute_screen() {
 }
 
 #[test]
+fn a_run_that_is_followed() {
+    for (width, height) in [(160, 45), (80, 24), (60, 16)] {
+        let mut screen = Harness::ready(width, height);
+        screen.state.notices.clear();
+        screen.run_live();
+        check(&format!("execute-live-{width}x{height}"), &screen);
+        let id = screen.state.runs.newest().unwrap().id;
+        let failure = Failure {
+            what: "learn what run 1 came to".to_owned(),
+            why: "http://127.0.0.1:41233: connection refused".to_owned(),
+            next: "check that the service runs".to_owned(),
+            ..Failure::default()
+        };
+        screen.take(Event::RunTroubled(id, Some(failure.clone())));
+        check(&format!("execute-stale-{width}x{height}"), &screen);
+        screen.take(Event::Executed(id, Err(failure)));
+        screen.state.notices.clear();
+        check(&format!("execute-failed-{width}x{height}"), &screen);
+        screen.run_split();
+        check(&format!("execute-split-{width}x{height}"), &screen);
+    }
+}
+
+#[test]
+fn the_cluster_screen_without_a_head() {
+    for (width, height) in [(160, 45), (80, 24), (60, 16)] {
+        let mut screen = Harness::starting(width, height);
+        screen.take(Event::Local(LocalEvent::Ready(crate::local::LocalReady::default())));
+        screen.state.notices.clear();
+        check(&format!("cluster-empty-{width}x{height}"), &screen);
+        let head = Some("http://10.0.0.5:8080".to_owned());
+        screen.state.services.addresses.head = head;
+        screen.press("r");
+        check(&format!("cluster-loading-{width}x{height}"), &screen);
+        let failure = Failure {
+            what: "list the nodes".to_owned(),
+            why: "http://10.0.0.5:8080: connection refused".to_owned(),
+            next: "check that the service runs and that the address is right".to_owned(),
+            ..Failure::default()
+        };
+        screen.take(Event::Nodes(Err(failure), Duration::ZERO));
+        screen.state.notices.clear();
+        check(&format!("cluster-failed-{width}x{height}"), &screen);
+    }
+}
+
+#[test]
+fn local_processes_and_the_form_of_a_node() {
+    for (width, height) in [(160, 45), (80, 24), (60, 16)] {
+        let mut screen = Harness::ready(width, height);
+        let usage =
+            |cpu, mib: u64| crate::local::Usage { cpu_percent: Some(cpu), memory_bytes: mib << 20 };
+        screen.take(Event::Usage(vec![
+            ("head".to_owned(), usage(0.4, 16)),
+            ("worker-1".to_owned(), usage(112.5, 38)),
+            ("datasets".to_owned(), usage(2.0, 1_320)),
+        ]));
+        let exited = LocalEvent::Exited { process: "worker-3".to_owned(), code: Some(1) };
+        screen.take(Event::Local(exited));
+        screen.state.notices.clear();
+        screen.press("tab tab tab down");
+        check(&format!("cluster-processes-{width}x{height}"), &screen);
+        screen.press("a");
+        check(&format!("cluster-adding-{width}x{height}"), &screen);
+        screen.press("esc D");
+        check(&format!("cluster-stop-{width}x{height}"), &screen);
+    }
+}
+
+#[test]
+fn presets_and_the_list_of_functions() {
+    for (width, height) in [(160, 45), (80, 24)] {
+        let mut screen = Harness::ready(width, height);
+        screen.press("e ctrl-s enter");
+        screen.state.notices.clear();
+        screen.press("ctrl-o");
+        check(&format!("execute-presets-{width}x{height}"), &screen);
+        screen.press("esc down");
+        check(&format!("execute-functions-{width}x{height}"), &screen);
+    }
+}
+
+#[test]
 fn the_logs_screen() {
     for (width, height) in [(160, 45), (80, 24)] {
         let mut screen = Harness::ready(width, height);
@@ -100,6 +184,41 @@ fn overlays() {
         screen.press("esc ?");
         screen.type_text("pane");
         check(&format!("help-filtered-{width}x{height}"), &screen);
+    }
+}
+
+#[test]
+fn the_overview_screen() {
+    for (width, height) in [(160, 45), (80, 24), (60, 16)] {
+        let mut screen = Harness::ready(width, height);
+        screen.run_split();
+        screen.state.notices.clear();
+        screen.press("0 down");
+        check(&format!("overview-{width}x{height}"), &screen);
+        screen.press("up enter");
+        assert_eq!(screen.state.screen, Screen::Cluster);
+    }
+}
+
+#[test]
+fn profiles_and_keys() {
+    for (width, height) in [(160, 45), (80, 24), (60, 16)] {
+        let mut screen = Harness::ready(width, height);
+        screen.state.notices.clear();
+        let addresses = Addresses {
+            head: Some("https://head.example.org".to_owned()),
+            datasets: Some("https://data.example.org/api".to_owned()),
+            ..Addresses::default()
+        };
+        screen.state.profiles.list = vec![Profile { name: "far".to_owned(), addresses }];
+        screen.state.profiles.has_local = true;
+        screen.press("P down");
+        check(&format!("profiles-{width}x{height}"), &screen);
+        screen.press("e");
+        screen.take(Event::Paste("UP-not-a-key".to_owned()));
+        screen.press("enter");
+        check(&format!("key-{width}x{height}"), &screen);
+        assert!(!screen.shown().contains("not-a-key"), "a key is never shown");
     }
 }
 
@@ -176,11 +295,12 @@ proptest! {
         height in 1_u16..70,
         keys in prop::sample::subsequence(
             vec![
-                "1", "2", "3", "4", "5", "esc", "z", "tab", "d", "o", "?", "w", "G", "/", "f1",
-                ":", "T", "!", "down", "enter",
+                "0", "1", "2", "3", "4", "5", "esc", "z", "tab", "d", "o", "?", "w", "G", "/", "f1", "a",
+                "D", "e", "ctrl-s", "ctrl-o", "down", "s", "S", ":", "T", "!", "P", "enter",
             ],
-            0..6,
+            0..8,
         ),
+        is_live in any::<bool>(),
         text in "[a-z日本語🦀\u{301}\t\u{7f}]{0,40}",
     ) {
         let mut screen = Harness::ready(width, height);
@@ -191,7 +311,11 @@ proptest! {
             message: text.clone(),
             fields: vec![(text.clone(), text.clone())],
         })));
-        screen.run_split();
+        if is_live {
+            screen.run_live();
+        } else {
+            screen.run_split();
+        }
         for key in keys {
             screen.press(key);
         }

@@ -1,5 +1,7 @@
 //! What a set or a series of numbers is like: quartiles, outliers, averages along the way.
 
+use model::resolution::Resolution;
+
 use super::candles::Candle;
 
 /// The middle half of a set.
@@ -73,14 +75,53 @@ pub fn moving_average(candles: &[Candle], n: usize) -> Vec<Option<f64>> {
     means
 }
 
-/// Returns, for each candle, the mean price from the first one on, weighted by volume; none until
-/// there is a volume.
+/// Returns, for each candle, the mean of its close and all before it, in which each counts
+/// `1 - 2 / (n + 1)` of the one after it; none for the first `n - 1` numbers.
 #[must_use]
-pub fn volume_weighted_average(candles: &[Candle]) -> Vec<Option<f64>> {
-    let (mut paid, mut volume) = (0.0, 0.0);
+pub fn exponential_average(candles: &[Candle], n: usize) -> Vec<Option<f64>> {
+    #[expect(clippy::cast_precision_loss, reason = "a window is short")]
+    let share = 2.0 / (n as f64 + 1.0);
+    let (mut mean, mut n_seen) = (None, 0);
     candles
         .iter()
         .map(|candle| {
+            if candle.close.is_finite() {
+                let before = mean.unwrap_or(candle.close);
+                mean = Some(before * (1.0 - share) + candle.close * share);
+                n_seen += 1;
+            }
+            mean.filter(|mean: &f64| n_seen >= n && mean.is_finite())
+        })
+        .collect()
+}
+
+/// Returns, for each candle, what is `deviations` standard deviations of its close and the `n - 1`
+/// before it above their mean; none where [`moving_average`] has none.
+#[must_use]
+pub fn band(candles: &[Candle], n: usize, deviations: f64) -> Vec<Option<f64>> {
+    let means = moving_average(candles, n);
+    let of = |idx: usize, mean: f64| {
+        let window = candles.get(idx.checked_sub(n.checked_sub(1)?)?..=idx)?;
+        #[expect(clippy::cast_precision_loss, reason = "a window is short")]
+        let variance =
+            window.iter().map(|candle| (candle.close - mean).powi(2) / n as f64).sum::<f64>();
+        Some(mean + deviations * variance.sqrt()).filter(|value| value.is_finite())
+    };
+    means.iter().enumerate().map(|(idx, mean)| of(idx, (*mean)?)).collect()
+}
+
+/// Returns, for each candle, the mean price of its day so far, weighted by volume; none until there
+/// is a volume.
+#[must_use]
+pub fn volume_weighted_average(candles: &[Candle]) -> Vec<Option<f64>> {
+    let (mut paid, mut volume, mut day) = (0.0, 0.0, None);
+    candles
+        .iter()
+        .map(|candle| {
+            let today = Some(Resolution::Day.bucket_start(candle.time));
+            if day != today {
+                (paid, volume, day) = (0.0, 0.0, today);
+            }
             let price = candle.high / 3.0 + candle.low / 3.0 + candle.close / 3.0;
             if price.is_finite() && candle.volume.is_finite() && candle.volume > 0.0 {
                 paid += price * candle.volume;
@@ -90,4 +131,50 @@ pub fn volume_weighted_average(candles: &[Candle]) -> Vec<Option<f64>> {
             mean.is_finite().then_some(mean)
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use model::timestamp::Timestamp;
+
+    use super::*;
+
+    fn closes(values: &[f64]) -> Vec<Candle> {
+        let candle = |close: &f64| Candle {
+            time: Timestamp::default(),
+            open: *close,
+            high: *close,
+            low: *close,
+            close: *close,
+            volume: 1.0,
+            count: 1,
+        };
+        values.iter().map(candle).collect()
+    }
+
+    #[track_caller]
+    fn check(have: &[Option<f64>], want: &[Option<f64>]) {
+        assert_eq!(have.len(), want.len());
+        for (have, want) in have.iter().zip(want) {
+            let difference = have.zip(*want).map_or(0.0, |(have, want)| (have - want).abs());
+            assert!(have.is_some() == want.is_some() && difference < 1e-9, "{have:?} {want:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_newer_counts_more_in_an_exponential_average() {
+        let candles = closes(&[1.0, 2.0, f64::NAN, 4.0]);
+        let want = [None, Some(1.0 + 2.0 / 3.0), Some(1.0 + 2.0 / 3.0), Some(3.0 + 2.0 / 9.0)];
+        check(&exponential_average(&candles, 2), &want);
+        check(&exponential_average(&candles, 9), &[None; 4]);
+    }
+
+    #[test]
+    fn bands_lie_two_deviations_from_the_mean() {
+        let candles = closes(&[1.0, 3.0, 3.0, f64::INFINITY]);
+        check(&band(&candles, 2, 2.0), &[None, Some(4.0), Some(3.0), None]);
+        check(&band(&candles, 2, -2.0), &[None, Some(0.0), Some(3.0), None]);
+        check(&band(&candles, 0, 2.0), &[None; 4]);
+        check(&band(&[], 2, 2.0), &[]);
+    }
 }

@@ -45,9 +45,20 @@ async fn what_is_submitted_by_command_is_in_the_bundle_digit_by_digit() {
     };
     let body = wait::until(EPOCH_WITHIN, look).await.unwrap();
     assert_eq!(body["network_inferences"]["combined_value"][0]["value"], "42.500");
+    let renamed = json!({"metadata": "renamed", "dataset": "machine_cpu",
+        "column": "load_percent", "horizon_seconds": 60, "ground_truth_lag": 60});
+    let said =
+        home.run_with(&["inference", "topics", "update", &id, "-"], renamed.to_string().as_bytes());
+    let updated: Value = serde_json::from_str(&said.out).unwrap();
+    assert_eq!((&updated["id"], &updated["metadata"]), (&json!(id), &json!("renamed")), "{said:?}");
     let paused = home.done(&["inference", "topics", "pause", &id]);
     let paused: Value = serde_json::from_str(&paused).unwrap();
     assert_eq!(paused["id"].as_str(), Some(id.as_str()));
+    let listed = home.done(&["inference", "topics", "list"]);
+    let line = listed.lines().find(|line| line.ends_with("renamed")).unwrap();
+    assert!(line.contains("paused"), "{line}");
+    let resumed = home.done(&["inference", "topics", "resume", &id]);
+    assert!(resumed.contains("renamed"), "{resumed}");
     let others = home.fails(&["inference", "topics", "pause", "1"]);
     assert!(others.contains("another key created topic 1"), "{others}");
 }

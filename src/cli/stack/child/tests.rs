@@ -5,10 +5,11 @@ fn shell(script: &str) -> (Group, Running, mpsc::Receiver<Line>) {
     let group = Group::default();
     let (lines, heard) = mpsc::channel(16);
     let start = Start {
-        process: "service",
-        program: Path::new("/bin/sh"),
+        process: "service".into(),
+        program: "/bin/sh".into(),
         arguments: vec!["-c".into(), script.into()],
         environment: vec![("SECRET", "s3cret".into())],
+        kept: None,
     };
     let running = start.run(&group, &lines).unwrap();
     (group, running, heard)
@@ -47,4 +48,41 @@ async fn one_that_does_not_drain_is_killed() {
     let (group, running, _lines) = shell("trap '' TERM INT; exec sleep 600");
     group.shutdown().await;
     assert!(running.ended().await.text.contains("signal: 9"));
+}
+
+#[tokio::test]
+async fn one_is_ended_alone_and_started_again_on_its_ports() {
+    let (group, running, _lines) = shell("cat");
+    assert!(!running.has_ended());
+    assert_eq!(running.end().await.code, Some(0));
+    assert!(running.has_ended() && !group.is_stopped());
+
+    let mut arguments: Vec<String> =
+        ["--port", "0", "--rest-api", "127.0.0.1:0"].map(str::to_owned).to_vec();
+    set_value(&mut arguments, "--port", "39517");
+    set_value(&mut arguments, "--listen", "x");
+    assert_eq!(arguments, ["--port", "39517", "--rest-api", "127.0.0.1:0"]);
+}
+
+#[tokio::test]
+async fn one_that_is_kept_outlives_the_group_and_tells_by_its_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let group = Group::default();
+    let (lines, mut heard) = mpsc::channel(16);
+    let script = "echo hello; exec sleep 600";
+    let start = Start {
+        process: "kept".into(),
+        program: "/bin/sh".into(),
+        arguments: vec!["-c".into(), script.into()],
+        environment: Vec::new(),
+        kept: Some(folder.path().join("log")),
+    };
+    let running = start.run(&group, &lines).unwrap();
+    assert_eq!(heard.recv().await.map(|line| line.text).as_deref(), Some("hello"));
+    let is_asked = Arc::clone(&running.is_asked);
+    group.shutdown().await;
+    assert!(!running.has_ended(), "the group is gone, the process is not");
+    drop(is_asked);
+    // Nobody waits for it any more, so that its end is seen by its number alone.
+    ask(Some(running.pid));
 }

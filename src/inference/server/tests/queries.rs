@@ -193,7 +193,12 @@ async fn a_payload_is_taken_once_for_each_address_while_the_window_is_open() {
     let fixture = Fixture::new().await;
     let path = "/api/v1/topics/1/submissions";
     let early = fixture.put("POST", path, &json!({"value": "1"})).await;
-    Fixture::check(early, 400, 3, "no submission window of topic 1 is open");
+    Fixture::check(
+        early,
+        400,
+        3,
+        "no submission window of topic 1 is open: the next opens with block 1, and this is block 1",
+    );
     fixture.inference.open_epoch("1".parse().unwrap(), 1).await.unwrap();
     let (status, accepted) = fixture.put("POST", path, &json!({"value": "51.20"})).await;
     assert_eq!((status, &accepted["nonce"]), (200, &json!(1)), "{accepted}");
@@ -241,6 +246,12 @@ async fn topics_are_created_changed_and_put_to_rest_by_their_key_alone() {
     let rest = json!({"active": false});
     let (_, resting) = fixture.put("PUT", "/api/v1/topics/3/active", &rest).await;
     assert_eq!(resting["weight"], "0");
+    let late = fixture.put("POST", "/api/v1/topics/3/submissions", &json!({"value": "1"})).await;
+    let message = "no submission window of topic 3 is open: it is paused";
+    Fixture::check(late, 400, 3, message);
+    let (_, list) = fixture.get("/api/v1/topics").await;
+    let paused: Vec<_> = (0..3).map(|idx| list["topics"][idx]["is_paused"].clone()).collect();
+    assert_eq!(paused, [json!(false), json!(false), json!(true)]);
     let (_, active) = fixture.get("/emissions/v10/is_topic_active/3").await;
     assert_eq!(active, json!({"is_active": false}));
     let others = fixture.put("PUT", "/api/v1/topics/1/active", &rest).await;

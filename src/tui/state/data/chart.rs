@@ -18,6 +18,9 @@ const ROWS_MAX: usize = 2_000;
 /// The most candles kept. Older ones are let go, and are asked for again when scrolled to.
 pub const CANDLES_MAX: usize = 12_000;
 
+/// How many candles are let go at once: a thousand rows a second move what is kept once a second.
+const CANDLES_STEP: usize = 1_000;
+
 /// The candles of a chart.
 #[derive(Debug, Clone)]
 pub struct Chart {
@@ -135,8 +138,9 @@ impl Chart {
             }
             Err(idx) => self.candles.insert(idx, candle),
         }
-        if self.candles.len() > CANDLES_MAX {
-            self.candles.remove(0);
+        // In larger steps, as each moves all that is kept.
+        if self.candles.len() > CANDLES_MAX + CANDLES_STEP {
+            self.candles.drain(..CANDLES_STEP);
         }
     }
 }

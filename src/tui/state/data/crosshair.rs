@@ -1,14 +1,13 @@
 //! Moving through the past of a dataset: the crosshair, the zoom, and the rows they need.
 
-use std::time::Duration;
-
 use model::{page::Limit, resolution::Resolution, timestamp::Timestamp};
 
-use super::{BUCKETS, RAW_ROWS, State, chart, zoom::Zoom};
-use crate::{
-    event::{Effect, RowsQuery},
-    state::loadable::Loadable,
+use super::{
+    BUCKETS, RAW_ROWS, State, chart,
+    past::{self, Older},
+    zoom::Zoom,
 };
+use crate::{event::Effect, state::loadable::Loadable};
 
 impl State {
     pub(super) fn take_zoom(&mut self, zoom: Zoom, now: Timestamp) -> Vec<Effect> {
@@ -20,7 +19,10 @@ impl State {
         self.crosshair = None;
         self.chart.change_resolution(zoom.resolution);
         self.rows = Loadable::Idle;
-        self.load_rows(now).into_iter().collect()
+        let mut effects: Vec<_> = self.load_rows(now).into_iter().collect();
+        effects.extend(self.table.clear());
+        effects.extend(self.load_table(now));
+        effects
     }
 
     /// Moves the crosshair into the past, and asks for older rows where it nears the oldest.
@@ -46,16 +48,13 @@ impl State {
         let resolution = self.chart.resolution();
         let oldest = self.chart.candles().first().map(|candle| candle.time);
         let (Some(dataset), Some(oldest)) = (self.selected, oldest) else { return Vec::new() };
-        if !self.has_older
+        if self.older != Older::Unknown
             || self.asked.is_some()
             || self.chart.candles().len() >= chart::CANDLES_MAX
         {
             return Vec::new();
         }
         let limit = Limit::clamped(if resolution == Resolution::Raw { RAW_ROWS } else { BUCKETS });
-        let end = oldest - Duration::from_micros(1);
-        let start = resolution.span_max().map(|span| end - span);
-        let query = RowsQuery::newest(dataset, resolution, limit);
-        vec![self.ask(RowsQuery { start, end: Some(end), ..query })]
+        vec![self.ask(past::before(dataset, resolution, oldest, limit))]
     }
 }

@@ -22,9 +22,16 @@ pub struct Spark {
     at: Timestamp,
     /// When the newest one came: its own moment as far as that was not seen here.
     came_at: Timestamp,
+    /// How many are kept.
+    n_max: usize,
 }
 
 impl Spark {
+    /// Returns no values, of which `n_max` will be kept.
+    pub(super) const fn new(n_max: usize, now: Timestamp) -> Self {
+        Self { values: VecDeque::new(), at: now, came_at: Timestamp::MIN, n_max }
+    }
+
     /// The values, oldest first.
     pub fn values(&self) -> impl DoubleEndedIterator<Item = f64> {
         self.values.iter().map(|(_, value)| *value)
@@ -42,7 +49,8 @@ impl Spark {
         now.since(self.came_at)
     }
 
-    fn take(&mut self, samples: impl IntoIterator<Item = Candle>, now: Timestamp) {
+    /// Takes values, each in the place of an older one of its moment.
+    pub(super) fn take(&mut self, samples: impl IntoIterator<Item = Candle>, now: Timestamp) {
         let newest_before = self.newest().map(|(time, _)| time);
         for sample in samples {
             match self.values.binary_search_by_key(&sample.time, |(time, _)| *time) {
@@ -53,7 +61,7 @@ impl Spark {
                 }
                 Err(idx) => self.values.insert(idx, (sample.time, sample.close)),
             }
-            if self.values.len() > SPARK_VALUES {
+            if self.values.len() > self.n_max {
                 self.values.pop_front();
             }
         }
@@ -116,11 +124,7 @@ impl State {
             self.sparks.retain(|id, _| Some(*id) != oldest);
         }
         let spark = self.sparks.entry(dataset);
-        let spark = spark.or_insert_with(|| {
-            let came_at = Timestamp::MIN;
-            Spark { values: VecDeque::new(), at: now, came_at }
-        });
-        spark.take(samples, now);
+        spark.or_insert_with(|| Spark::new(SPARK_VALUES, now)).take(samples, now);
     }
 }
 

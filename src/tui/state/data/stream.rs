@@ -2,9 +2,13 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use model::{dataset::DatasetId, page::Limit, resolution::Resolution, timestamp::Timestamp};
+use model::{
+    page::{Limit, REPLAY_ROWS},
+    resolution::Resolution,
+    timestamp::Timestamp,
+};
 
-use super::{BUCKETS_AGAIN, State, TAPE_ROWS, sample::Shape, spark};
+use super::{BUCKETS_AGAIN, State, TAPE_ROWS, spark};
 use crate::{
     event::{Effect, NamedRow, RowsQuery, StreamNews},
     state::loadable::Failure,
@@ -14,6 +18,9 @@ use crate::{
 /// Rows held back while paused. What is more is let go, and asked for again on going on.
 const HELD_ROWS_MAX: usize = 2_000;
 
+/// How long after its beginning a replay is told of: it comes at once, and may be short.
+const REPLAY_WITHIN: Duration = Duration::from_secs(2);
+
 /// How a stream stands.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub enum Status {
@@ -22,6 +29,13 @@ pub enum Status {
     Closed,
     /// Asked for.
     Opening,
+    /// Up, and begins with the newest rows again.
+    Replay {
+        /// Since when.
+        since: Timestamp,
+        /// How many came.
+        n_rows: usize,
+    },
     /// Up.
     Up {
         /// When something was last heard.
@@ -41,8 +55,12 @@ pub enum Status {
 pub struct Live {
     /// How it stands.
     pub status: Status,
+    /// When anything was last heard of it.
+    heard_at: Option<Timestamp>,
     /// When it last brought rows.
     rows_at: Option<Timestamp>,
+    /// Tries since it was last up.
+    n_tries: u32,
     /// Whether it was lost since rows were last read.
     was_lost: bool,
     /// What came while paused; none while not.
@@ -57,15 +75,14 @@ struct Held {
 }
 
 impl Live {
-    /// Asks for the stream of `dataset`.
-    pub(super) fn open(&mut self, dataset: DatasetId, _now: Timestamp) -> Effect {
-        self.status = Status::Opening;
-        Effect::OpenStream { dataset }
+    /// It is another stream from now on.
+    pub(super) fn restart(&mut self) {
+        *self = Self::default();
     }
 
-    /// The stream is no longer wanted.
-    pub(super) fn close(&mut self) {
-        self.status = Status::Closed;
+    /// Holds nothing back.
+    pub(super) fn release(&mut self) {
+        self.held = None;
     }
 
     /// Whether rows are held back.
@@ -87,60 +104,116 @@ impl Live {
 
     /// Whether it is up.
     pub const fn is_up(&self) -> bool {
-        matches!(self.status, Status::Up { .. })
+        matches!(self.status, Status::Up { .. } | Status::Replay { .. })
     }
 
-    /// How it stands, in a few words: `live · 2s ago`, `paused · 118 new`.
+    /// How it stands, in a few words: `live · 2s ago`, `replay 43/100`, `paused · 118 new`,
+    /// `stale 46s · reconnecting in 2s (3)`.
     pub fn note(&self, now: Timestamp) -> String {
         if let Some(held) = &self.held {
-            return format!("paused · {} new", held.n_rows);
+            let new = format!("paused · {} new", format::count(held.n_rows as u64));
+            return if self.is_up() { new } else { format!("{new} · {}", self.line(now)) };
         }
+        self.line(now)
+    }
+
+    /// As [`Self::note`], whether rows are held back or not.
+    fn line(&self, now: Timestamp) -> String {
+        let live = |heard| format!("live · {}", format::ago(now.since(heard)));
         match &self.status {
             Status::Closed => "not followed".to_owned(),
             Status::Opening => "connecting".to_owned(),
-            Status::Up { heard } => format!("live · {}", format::ago(now.since(*heard))),
-            Status::Lost { retry_at, .. } => {
-                format!("lost · retry in {}s", retry_at.since(now).as_secs())
+            Status::Replay { since, n_rows } if now.since(*since) < REPLAY_WITHIN => {
+                format!("replay {n_rows}/{REPLAY_ROWS}")
             }
+            Status::Replay { since, .. } => live(self.heard_at.unwrap_or(*since)),
+            Status::Up { heard } => live(*heard),
+            Status::Lost { retry_at, .. } => {
+                let left = retry_at.since(now).as_secs();
+                let again = format!("reconnecting in {left}s ({})", self.n_tries);
+                match self.heard_at {
+                    Some(at) => format!("stale {} · {again}", format::age(now.since(at))),
+                    None => format!("never connected · {again}"),
+                }
+            }
+        }
+    }
+
+    /// Takes in how it stands from now on.
+    pub(super) fn hear(&mut self, news: &StreamNews, now: Timestamp) {
+        if let StreamNews::Lost { why, retry_in } = news {
+            self.was_lost = true;
+            self.n_tries = self.n_tries.saturating_add(1);
+            self.status = Status::Lost { why: why.clone(), retry_at: now + *retry_in };
+            return;
+        }
+        self.heard_at = Some(now);
+        self.n_tries = 0;
+        let is_first = matches!(self.status, Status::Opening | Status::Closed);
+        self.status = match (news, &self.status) {
+            (StreamNews::Connected, _) if is_first => Status::Replay { since: now, n_rows: 0 },
+            (StreamNews::Rows(rows), Status::Replay { since, n_rows })
+                if n_rows + rows.len() < REPLAY_ROWS =>
+            {
+                Status::Replay { since: *since, n_rows: n_rows + rows.len() }
+            }
+            _ => Status::Up { heard: now },
+        };
+        if matches!(news, StreamNews::Rows(_)) {
+            self.rows_at = Some(now);
         }
     }
 }
 
 impl State {
+    /// Follows the dataset that is charted.
+    pub(super) fn open_stream(&mut self) -> Option<Effect> {
+        let dataset = self.selected?;
+        self.live.status = Status::Opening;
+        Some(Effect::OpenStream { dataset })
+    }
+
+    /// Follows the dataset that is charted no longer, unless it is pinned.
+    pub(super) fn close_stream(&mut self) -> Vec<Effect> {
+        self.live.status = Status::Closed;
+        match self.selected {
+            Some(dataset) if !self.is_pinned(dataset) => vec![Effect::CloseStream { dataset }],
+            _ => Vec::new(),
+        }
+    }
+
+    /// Whether any stream is wanted.
+    pub fn has_streams(&self) -> bool {
+        self.live.status != Status::Closed || !self.pins.is_empty()
+    }
+
     /// Something happened on the stream.
     pub(super) fn on_stream(&mut self, news: StreamNews, now: Timestamp) -> Vec<Effect> {
+        self.live.hear(&news, now);
         match news {
+            // What came meanwhile comes by the stream, in rows; what is shown may be buckets.
             StreamNews::Connected => {
-                self.live.status = Status::Up { heard: now };
-                // The replay is short; what is older and was missed is asked for.
-                if std::mem::take(&mut self.live.was_lost) {
-                    return self.load_rows(now).into_iter().collect();
-                }
-                Vec::new()
-            }
-            StreamNews::Heartbeat => {
-                self.live.status = Status::Up { heard: now };
-                Vec::new()
-            }
-            StreamNews::Rows(rows) => {
-                self.live.status = Status::Up { heard: now };
-                self.live.rows_at = Some(now);
-                match &mut self.live.held {
-                    Some(held) => {
-                        held.n_rows = held.n_rows.saturating_add(rows.len());
-                        held.rows.extend(rows);
-                        let n_over = held.rows.len().saturating_sub(HELD_ROWS_MAX);
-                        held.rows.drain(..n_over);
-                        Vec::new()
-                    }
-                    None => self.take_rows(rows, now),
+                let was_lost = std::mem::take(&mut self.live.was_lost);
+                let is_raw = self.chart.resolution() == Resolution::Raw;
+                if was_lost && !is_raw {
+                    self.load_rows(now).into_iter().collect()
+                } else {
+                    Vec::new()
                 }
             }
-            StreamNews::Lost { why, retry_in } => {
-                self.live.was_lost = true;
-                self.live.status = Status::Lost { why, retry_at: now + retry_in };
-                Vec::new()
-            }
+            // Late rows may have been missed.
+            StreamNews::Reset => self.load_rows(now).into_iter().collect(),
+            StreamNews::Rows(rows) => match &mut self.live.held {
+                Some(held) => {
+                    held.n_rows = held.n_rows.saturating_add(rows.len());
+                    held.rows.extend(rows);
+                    let n_over = held.rows.len().saturating_sub(HELD_ROWS_MAX);
+                    held.rows.drain(..n_over);
+                    Vec::new()
+                }
+                None => self.take_rows(rows, now),
+            },
+            StreamNews::Heartbeat | StreamNews::Lost { .. } => Vec::new(),
         }
     }
 
@@ -160,12 +233,10 @@ impl State {
 
     /// Takes rows into the chart, the tape and the sparkline.
     fn take_rows(&mut self, rows: Vec<NamedRow>, now: Timestamp) -> Vec<Effect> {
-        let shape = self.shape().or_else(|| {
-            let metadata = &self.dataset()?.metadata;
-            rows.first().map(|row| Shape::guess(metadata, row))
-        });
+        let shape = self.shape_of(rows.first());
         let samples = rows.iter().filter_map(|row| shape.as_ref()?.sample(row));
         let samples: Vec<Candle> = samples.collect();
+        self.table.take_live(&rows);
         for row in rows {
             spark::put_newest(&mut self.tape, row, TAPE_ROWS);
         }

@@ -6,7 +6,11 @@ use model::{
 };
 
 use super::*;
-use crate::{event::StreamNews, keymap::Chord};
+use crate::{
+    event::{ExportNews, Rows, RowsPage, StreamNews},
+    keymap::Chord,
+    state::loadable::Failure,
+};
 
 const NOW: i64 = 1_700_000_000;
 
@@ -77,7 +81,10 @@ fn the_first_dataset_is_opened_and_followed() {
     assert_eq!(state.selected, Some(id(1)));
     assert!(effects.contains(&Effect::LoadColumns { dataset: id(1) }));
     assert!(effects.contains(&Effect::OpenStream { dataset: id(1) }));
-    assert!(matches!(effects[1], Effect::LoadRows(RowsQuery { resolution: Resolution::Raw, .. })));
+    let is_raw = |effect: &Effect| {
+        matches!(effect, Effect::LoadRows(RowsQuery { resolution: Resolution::Raw, .. }))
+    };
+    assert!(effects.iter().any(is_raw));
 }
 
 #[test]
@@ -90,7 +97,7 @@ fn nothing_is_asked_for_before_the_services_are_known() {
 #[test]
 fn a_screen_out_of_view_follows_nothing() {
     let (mut state, _) = opened();
-    assert!(state.hide().contains(&Effect::CloseStream));
+    assert!(state.hide().contains(&Effect::CloseStream { dataset: id(1) }));
     assert_eq!(state.woke(Timer::Rows, at(2)), []);
     let effects = state.show(at(9));
     assert!(effects.contains(&Effect::OpenStream { dataset: id(1) }));
@@ -131,14 +138,127 @@ fn a_pause_longer_than_what_is_held_reads_again() {
 }
 
 #[test]
-fn after_a_lost_line_what_was_missed_is_read() {
+fn a_lost_line_says_how_old_all_is_and_the_tries_and_comes_back_by_itself() {
     let (mut state, _) = opened();
+    let news = |news| DataEvent::Stream { dataset: id(1), news };
+    let lost = |seconds| {
+        let retry_in = Duration::from_secs(seconds);
+        news(StreamNews::Lost { why: Failure::default(), retry_in })
+    };
+    assert_eq!(state.live.note(at(0)), "connecting");
+    state.on(lost(1), at(0));
+    assert_eq!(state.live.note(at(0)), "never connected · reconnecting in 1s (1)");
+    state.on(news(StreamNews::Connected), at(1));
+    assert_eq!(state.on(lost(5), at(1)), []);
+    assert_eq!(state.on(lost(5), at(42)), []);
+    assert_eq!(state.live.note(at(45)), "stale 44s · reconnecting in 2s (2)");
+    assert_eq!(
+        state.on(news(StreamNews::Connected), at(47)),
+        [],
+        "the stream brings what was missed"
+    );
+    assert_eq!(state.live.note(at(49)), "live · 2s ago");
+    let asked = state.on(news(StreamNews::Reset), at(50));
+    assert!(matches!(asked[..], [Effect::LoadRows(_)]), "what it cannot bring is read");
+}
+
+#[test]
+fn a_replay_is_counted_until_it_is_over() {
+    let (mut state, _) = opened();
+    let mut hear = |news, second| {
+        state.on(DataEvent::Stream { dataset: id(1), news }, at(second));
+        state.live.note(at(second))
+    };
+    hear(StreamNews::Connected, 0);
+    let rows = |n| StreamNews::Rows((0..n).map(|second| row(second, 1.0)).collect());
+    assert_eq!(hear(rows(43), 0), "replay 43/100");
+    assert_eq!(hear(rows(57), 1), "live · now");
+}
+
+#[test]
+fn buckets_are_read_again_after_a_lost_line() {
+    let (mut state, effects) = opened();
+    answered(&mut state, &effects, Rows::Raw(vec![row(1, 1.0)]));
+    let asked = state.act(Action::Coarser, at(0));
+    answered(&mut state, &asked, Rows::Buckets(Vec::new()));
     let news = |news| DataEvent::Stream { dataset: id(1), news };
     state.on(news(StreamNews::Connected), at(0));
     let lost = StreamNews::Lost { why: Failure::default(), retry_in: Duration::from_secs(5) };
-    assert_eq!(state.on(news(lost), at(1)), []);
-    assert_eq!(state.live.note(at(2)), "lost · retry in 4s");
+    state.on(news(lost), at(1));
     assert!(matches!(state.on(news(StreamNews::Connected), at(6))[..], [Effect::LoadRows(_)]));
+}
+
+#[test]
+fn a_resolution_that_is_not_served_is_left_for_good() {
+    let (mut state, effects) = opened();
+    answered(&mut state, &effects, Rows::Raw(vec![row(1, 1.0)]));
+    let asked = state.act(Action::Coarser, at(0));
+    answered(&mut state, &asked, Rows::Buckets(Vec::new()));
+    let asked = state.act(Action::Coarser, at(0));
+    assert_eq!(state.chart.resolution(), Resolution::FifteenMinutes);
+    let Some(Effect::LoadRows(query)) = asked.first() else { panic!("{asked:?}") };
+    let refused = Failure { status: Some(400), ..Failure::default() };
+    let asked = state.on(DataEvent::Rows { query: *query, result: Err(refused) }, at(0));
+    assert!(
+        matches!(asked[..], [Effect::LoadRows(query)] if query.resolution == Resolution::Hour),
+        "no error is seen: {asked:?}"
+    );
+    state.act(Action::Finer, at(0));
+    assert_eq!(state.chart.resolution(), Resolution::FiveMinutes);
+}
+
+#[test]
+fn the_list_is_filtered_by_one_field_until_that_is_cleared() {
+    let (mut state, _) = opened();
+    state.act(Action::MetadataFilter, at(0));
+    state.filter.text.set("ticker=BTC");
+    let (field, value) = ("ticker".to_owned(), "BTC".to_owned());
+    let want = Effect::FilterDatasets { field: field.clone(), value: value.clone() };
+    assert_eq!(state.entered(at(0)), std::slice::from_ref(&want));
+    found(&mut state, &[dataset(7, "late")]);
+    assert_eq!(state.list().len(), 2, "an answer to what is no longer asked");
+    let result = Ok(page(&[dataset(2, "market")]));
+    state.on(DataEvent::Filtered { field, value, result }, at(1));
+    assert_eq!(state.list().len(), 1);
+    assert!(state.act(Action::Refresh, at(2)).contains(&want));
+    assert!(state.back());
+    assert_eq!(state.relist(at(3)), [Effect::LoadDatasets { search: String::new() }]);
+}
+
+#[test]
+fn a_pinned_dataset_is_followed_while_others_are_charted() {
+    let (mut state, _) = opened();
+    assert_eq!(state.act(Action::Pin, at(0)), [], "its stream is open already");
+    let effects = state.act(Action::Down, at(0));
+    assert!(!effects.contains(&Effect::CloseStream { dataset: id(1) }), "{effects:?}");
+    let news = StreamNews::Rows(vec![row(1, 5.0), row(2, 6.0)]);
+    state.on(DataEvent::Stream { dataset: id(1), news }, at(3));
+    assert_eq!(state.pins[0].spark.values().collect::<Vec<_>>(), [5.0, 6.0]);
+    assert_eq!(state.pins[0].live.note(at(5)), "live · 2s ago");
+    let effects = state.hide();
+    assert!(effects.contains(&Effect::CloseStream { dataset: id(2) }));
+    assert!(!effects.contains(&Effect::CloseStream { dataset: id(1) }));
+    state.show(at(6));
+    state.act(Action::Up, at(6));
+    assert_eq!(state.act(Action::Pin, at(6)), [], "the chart still needs it");
+    assert!(state.pins.is_empty());
+}
+
+#[test]
+fn an_export_says_where_what_and_how_far() {
+    let (mut state, effects) = opened();
+    answered(&mut state, &effects, Rows::Raw(vec![row(9, 2.0), row(1, 1.0)]));
+    state.act(Action::Export, at(0));
+    assert_eq!(state.export.path.value(), "cpu-raw.csv");
+    state.export.path.set("/tmp/cpu.json");
+    let asked = state.entered(at(0));
+    let [Effect::Export { query, path }] = &asked[..] else { panic!("{asked:?}") };
+    assert_eq!((query.output, query.start, query.end), ("json", Some(at(1)), Some(at(9))));
+    assert_eq!(path.to_str(), Some("/tmp/cpu.json"));
+    let progress = export::Progress { n_rows: 1, n_all: Some(2), n_bytes: 20 };
+    state.on(DataEvent::Export(ExportNews::Written(progress.clone())), at(1));
+    assert_eq!(state.export.progress, Some(progress));
+    assert_eq!(state.act(Action::Export, at(1)), [Effect::DropExport]);
 }
 
 #[test]

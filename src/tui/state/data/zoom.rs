@@ -69,44 +69,47 @@ impl Zoom {
     /// Where a dataset opens: raw values are what changes while one looks.
     pub const START: Self = Self { resolution: Resolution::Raw, density: Density::Narrow };
 
-    /// Every step, the closest first. Each shows more than the one before.
-    fn steps() -> impl DoubleEndedIterator<Item = Self> {
-        Resolution::DOCUMENTED.into_iter().flat_map(|resolution| {
-            Density::ALL.into_iter().map(move |density| Self { resolution, density })
+    /// Every step through `served`, the closest first. Each shows more than the one before.
+    fn steps(
+        served: &'static [Resolution],
+        is_line: bool,
+    ) -> impl DoubleEndedIterator<Item = Self> {
+        let densities = Density::ALL.into_iter();
+        // Candles are never packed.
+        let densities = densities.filter(move |one| is_line || *one < Density::Packed);
+        served.iter().flat_map(move |resolution| {
+            densities.clone().map(|density| Self { resolution: *resolution, density })
         })
     }
 
-    /// The next wider step of a line, or of candles, which are never packed.
+    /// The next wider step of a line, or of candles.
     #[must_use]
-    pub fn out(self, is_line: bool) -> Self {
-        let is_fit = |step: &Self| is_line || step.density < Density::Packed;
-        let mut wider = Self::steps().skip_while(|step| *step != self).skip(1).filter(is_fit);
-        wider.next().unwrap_or(self)
+    pub fn out(self, is_line: bool, served: &'static [Resolution]) -> Self {
+        Self::steps(served, is_line).find(|step| step.key() > self.key()).unwrap_or(self)
     }
 
     /// The next closer step, as [`Self::out`].
     #[must_use]
-    pub fn closer(self, is_line: bool) -> Self {
-        let is_fit = |step: &Self| is_line || step.density < Density::Packed;
-        let mut closer =
-            Self::steps().rev().skip_while(|step| *step != self).skip(1).filter(is_fit);
-        closer.next().unwrap_or(self)
+    pub fn closer(self, is_line: bool, served: &'static [Resolution]) -> Self {
+        Self::steps(served, is_line).rfind(|step| step.key() < self.key()).unwrap_or(self)
     }
 
-    /// The next coarser resolution, as dense as this.
+    /// The next coarser resolution of `served`, as dense as this.
     #[must_use]
-    pub fn coarser(self) -> Self {
-        let mut coarser =
-            Resolution::DOCUMENTED.into_iter().filter(|other| *other > self.resolution);
-        Self { resolution: coarser.next().unwrap_or(self.resolution), ..self }
+    pub fn coarser(self, served: &[Resolution]) -> Self {
+        let coarser = served.iter().find(|other| **other > self.resolution);
+        Self { resolution: coarser.copied().unwrap_or(self.resolution), ..self }
     }
 
-    /// The next finer resolution, as dense as this.
+    /// The next finer resolution of `served`, as dense as this.
     #[must_use]
-    pub fn finer(self) -> Self {
-        let mut finer =
-            Resolution::DOCUMENTED.into_iter().rev().filter(|other| *other < self.resolution);
-        Self { resolution: finer.next().unwrap_or(self.resolution), ..self }
+    pub fn finer(self, served: &[Resolution]) -> Self {
+        let finer = served.iter().rfind(|other| **other < self.resolution);
+        Self { resolution: finer.copied().unwrap_or(self.resolution), ..self }
+    }
+
+    const fn key(self) -> (Resolution, Density) {
+        (self.resolution, self.density)
     }
 }
 
@@ -116,28 +119,38 @@ mod tests {
 
     #[test]
     fn zooming_out_passes_through_every_resolution_and_back() {
-        for is_line in [false, true] {
-            let first = Zoom { resolution: Resolution::Raw, density: Density::Wide };
-            let out: Vec<_> = std::iter::successors(Some(first), |zoom| {
-                Some(zoom.out(is_line)).filter(|wider| wider != zoom)
-            })
-            .collect();
-            assert_eq!(out.len(), if is_line { 16 } else { 12 });
-            let last = *out.last().unwrap();
-            let back: Vec<_> = std::iter::successors(Some(last), |zoom| {
-                Some(zoom.closer(is_line)).filter(|closer| closer != zoom)
-            })
-            .collect();
-            assert!(back.iter().rev().eq(&out), "{back:?}");
+        for served in [&Resolution::ALL[..], &Resolution::DOCUMENTED[..]] {
+            for (is_line, n_densities) in [(false, 3), (true, 4)] {
+                let first = Zoom { resolution: Resolution::Raw, density: Density::Wide };
+                let out: Vec<_> = std::iter::successors(Some(first), |zoom| {
+                    Some(zoom.out(is_line, served)).filter(|wider| wider != zoom)
+                })
+                .collect();
+                assert_eq!(out.len(), n_densities * served.len());
+                let last = *out.last().unwrap();
+                let back: Vec<_> = std::iter::successors(Some(last), |zoom| {
+                    Some(zoom.closer(is_line, served)).filter(|closer| closer != zoom)
+                })
+                .collect();
+                assert!(back.iter().rev().eq(&out), "{back:?}");
+            }
         }
     }
 
     #[test]
     fn resolutions_end_at_both_ends() {
-        let start = Zoom::START;
-        assert_eq!(start.finer(), start);
-        let day = start.coarser().coarser().coarser();
+        let (start, all) = (Zoom::START, &Resolution::DOCUMENTED);
+        assert_eq!(start.finer(all), start);
+        let day = start.coarser(all).coarser(all).coarser(all);
         assert_eq!(day.resolution, Resolution::Day);
-        assert_eq!((day.coarser(), day.finer().resolution), (day, Resolution::Hour));
+        assert_eq!((day.coarser(all), day.finer(all).resolution), (day, Resolution::Hour));
+    }
+
+    #[test]
+    fn a_step_that_is_served_no_more_leads_to_its_neighbors() {
+        let lost = Zoom { resolution: Resolution::FifteenMinutes, density: Density::Wide };
+        let served = &Resolution::DOCUMENTED;
+        assert_eq!(lost.out(false, served).resolution, Resolution::Hour);
+        assert_eq!(lost.closer(false, served).resolution, Resolution::FiveMinutes);
     }
 }

@@ -1,12 +1,16 @@
 //! The form: its fields, what is wrong with them, and the request they make.
 
-use model::{
-    function::{FunctionId, Method},
-    node::Subgroup,
-};
-use wire::functions::{EnvVar, ExecuteConfig, ExecuteRequest, FunctionBody, Parameter};
+mod checks;
 
-use super::words;
+use model::function::FunctionId;
+use wire::functions::{
+    EnvVar, ExecuteConfig, ExecuteRequest, FunctionBody, Parameter, RuntimeConfig,
+};
+
+use super::{
+    input::{Input, Source},
+    words,
+};
 use crate::state::{cluster::Known, field::Field};
 
 /// Nodes a first request asks for: as many as the local stack has workers.
@@ -15,10 +19,20 @@ const N_NODES_FIRST: &str = "3";
 /// The most nodes a request may ask for; more is a slip of the finger.
 const N_NODES_MAX: i64 = 10_000;
 
+/// The most seconds of a timeout: the longest run limit a node can be given.
+const SECONDS_MAX: u64 = 3_600;
+
+/// Datasets offered as input.
+const DATASETS_MAX: usize = 250;
+
+/// The window that is offered with a dataset.
+const WINDOW_FIRST: &str = "24h";
+
 /// A field of the form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FormField {
-    /// One of the functions the head holds. Fills in the next two.
+    /// The name of a function the head holds, a content id, or the path of a module of this machine.
+    /// Fills in the next two.
     Function,
     /// The function's content id.
     FunctionId,
@@ -32,8 +46,14 @@ pub enum FormField {
     Arguments,
     /// Environment.
     Environment,
-    /// Standard input.
+    /// Where standard input comes from.
+    Source,
+    /// Standard input: itself, a file's path, or a dataset and a window.
     Stdin,
+    /// Seconds the head waits for nodes.
+    Timeout,
+    /// Seconds the function may run.
+    RunLimit,
 }
 
 /// What is to be said about a field.
@@ -61,6 +81,12 @@ pub struct Place {
 pub struct Form {
     /// The functions the head holds.
     pub functions: Vec<FunctionBody>,
+    /// Names of datasets, offered as input.
+    pub datasets: Vec<String>,
+    /// Where standard input comes from.
+    pub source: Source,
+    /// Whether the known functions are listed below their field.
+    pub is_open: bool,
     places: [Place; FormField::ALL.len()],
     focus: usize,
     is_filled: bool,
@@ -68,8 +94,15 @@ pub struct Form {
 
 impl Default for Form {
     fn default() -> Self {
-        let mut form =
-            Self { functions: Vec::new(), places: Default::default(), focus: 0, is_filled: false };
+        let mut form = Self {
+            functions: Vec::new(),
+            datasets: Vec::new(),
+            source: Source::Typed,
+            is_open: false,
+            places: Default::default(),
+            focus: 0,
+            is_filled: false,
+        };
         form.set(FormField::Nodes, N_NODES_FIRST);
         form
     }
@@ -77,7 +110,7 @@ impl Default for Form {
 
 impl FormField {
     /// All, in their order.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 11] = [
         Self::Function,
         Self::FunctionId,
         Self::Method,
@@ -85,7 +118,10 @@ impl FormField {
         Self::Subgroup,
         Self::Arguments,
         Self::Environment,
+        Self::Source,
         Self::Stdin,
+        Self::Timeout,
+        Self::RunLimit,
     ];
 
     /// What the form calls it.
@@ -99,7 +135,10 @@ impl FormField {
             Self::Subgroup => "subgroup",
             Self::Arguments => "arguments",
             Self::Environment => "environment",
-            Self::Stdin => "stdin",
+            Self::Source => "stdin",
+            Self::Stdin => "",
+            Self::Timeout => "timeout",
+            Self::RunLimit => "run limit",
         }
     }
 
@@ -133,10 +172,86 @@ impl Form {
         self.place(field).text.value()
     }
 
-    /// The text that letters go to; none on the picker of functions, which has no text.
+    /// The text that letters go to; none where there is only something to choose.
     pub fn field(&mut self) -> Option<&mut Field> {
-        let focus = self.focus;
-        self.places.get_mut(focus).map(|place| &mut place.text).filter(|_| focus != 0)
+        let is_text = self.focused() != FormField::Source;
+        self.places.get_mut(self.focus).map(|place| &mut place.text).filter(|_| is_text)
+    }
+
+    /// Takes a pasted id or path for the function, instead of what was there; whether it was one.
+    pub fn take_paste(&mut self, text: &str) -> bool {
+        let text = text.trim();
+        let is_whole = text.parse::<FunctionId>().is_ok() || is_path(text);
+        let is_taken = self.focused() == FormField::Function && is_whole;
+        if is_taken {
+            self.set(FormField::Function, text);
+        }
+        is_taken
+    }
+
+    /// The text of the focused field was changed.
+    pub fn edited(&mut self) {
+        let text = self.text(FormField::Function).trim().to_owned();
+        match self.focused() {
+            FormField::Function => {
+                self.is_filled = true;
+                self.is_open = true;
+                let named = self.functions.iter().position(|function| function.name == text);
+                let with_id = || self.functions.iter().position(|it| it.function_id == text);
+                if let Some(idx) = named.or_else(with_id) {
+                    let FunctionBody { function_id, method, .. } = self.functions[idx].clone();
+                    self.set(FormField::FunctionId, &function_id);
+                    self.set(FormField::Method, &method);
+                } else if text.parse::<FunctionId>().is_ok() {
+                    self.set(FormField::FunctionId, &text);
+                }
+            }
+            FormField::FunctionId | FormField::Method => {
+                let name = self.function().map(|(_, function)| function.name.clone());
+                self.set(FormField::Function, &name.unwrap_or_default());
+            }
+            _ => {}
+        }
+    }
+
+    /// The path of a module of this machine that the head is to be given first.
+    pub fn file(&self) -> Option<&str> {
+        let text = self.text(FormField::Function).trim();
+        let is_known = self.functions.iter().any(|function| function.name == text);
+        (is_path(text) && !is_known).then_some(text)
+    }
+
+    /// The head was given a function: the form means it from now on.
+    pub fn added(&mut self, function: &FunctionBody) {
+        if !self.functions.contains(function) {
+            self.functions.push(function.clone());
+            self.functions.sort();
+        }
+        self.set(FormField::Function, &function.name);
+        self.set(FormField::FunctionId, &function.function_id);
+        self.set(FormField::Method, &function.method);
+        self.is_filled = true;
+    }
+
+    /// The known function that the form means, unless another is being looked for.
+    pub fn meant(&self) -> Option<&FunctionBody> {
+        let text = self.text(FormField::Function).trim();
+        let (_, function) = self.function()?;
+        let is_it = text.is_empty() || function.name == text || function.function_id == text;
+        is_it.then_some(function)
+    }
+
+    /// The known functions whose names hold what is typed, and which of them is meant; all of them
+    /// where one is meant.
+    pub fn matches(&self) -> (Vec<&FunctionBody>, Option<usize>) {
+        let text = self.text(FormField::Function).trim().to_lowercase();
+        let meant = self.meant();
+        let holds = |function: &&FunctionBody| {
+            meant.is_some() || function.name.to_lowercase().contains(&text)
+        };
+        let found: Vec<&FunctionBody> = self.functions.iter().filter(holds).collect();
+        let idx = meant.and_then(|meant| found.iter().position(|function| *function == meant));
+        (found, idx)
     }
 
     /// Goes `by` fields on, or back, around the end.
@@ -152,6 +267,7 @@ impl Form {
             place.is_left = true;
         }
         self.focus = number.min(FormField::ALL.len() - 1);
+        self.is_open = false;
     }
 
     /// The head holds these functions. The first is filled in if the form is still as it was.
@@ -178,13 +294,39 @@ impl Form {
     /// next or the previous field.
     pub fn choose(&mut self, by: isize, known: Known<'_>) {
         match self.focused() {
-            FormField::Function if !self.functions.is_empty() => {
-                let n = self.functions.len();
-                let idx = match self.function() {
-                    Some((idx, _)) => (idx + n).saturating_add_signed(by) % n,
-                    None => 0,
-                };
-                self.take_function(idx);
+            FormField::Function if !self.matches().0.is_empty() => {
+                let (found, idx) = self.matches();
+                let n = found.len();
+                let idx = idx.map_or(0, |idx| (idx + n).saturating_add_signed(by) % n);
+                let function = found[idx].clone();
+                self.added(&function);
+                self.is_open = true;
+            }
+            FormField::Source => {
+                self.source = self.source.moved(by);
+                self.set(FormField::Stdin, "");
+                if self.source == Source::Rows
+                    && let Some(dataset) = self.datasets.first()
+                {
+                    self.set(FormField::Stdin, &format!("{dataset} {WINDOW_FIRST}"));
+                }
+            }
+            FormField::Stdin if self.source == Source::Rows && !self.datasets.is_empty() => {
+                let text = self.text(FormField::Stdin).trim().to_owned();
+                let (now, window) = text.rsplit_once(' ').unwrap_or((&text, WINDOW_FIRST));
+                let n = self.datasets.len();
+                let idx = self.datasets.iter().position(|name| name == now);
+                let idx = idx.map_or(0, |idx| (idx + n).saturating_add_signed(by) % n);
+                let text = format!("{} {window}", self.datasets[idx]);
+                self.set(FormField::Stdin, &text);
+            }
+            FormField::Timeout | FormField::RunLimit => {
+                let field = self.focused();
+                let number = self.text(field).trim().parse().unwrap_or(0_u64);
+                let number = number.saturating_add_signed(i64::try_from(by).unwrap_or(0));
+                let text =
+                    if number == 0 { String::new() } else { number.min(SECONDS_MAX).to_string() };
+                self.set(field, &text);
             }
             FormField::Nodes => {
                 let number = self.text(FormField::Nodes).trim().parse().unwrap_or(0_i64);
@@ -207,8 +349,13 @@ impl Form {
         }
     }
 
+    /// These datasets can be read from.
+    pub fn know_datasets(&mut self, names: impl Iterator<Item = String>) {
+        self.datasets = names.take(DATASETS_MAX).collect();
+    }
+
     /// Fills the form with what was asked before.
-    pub fn fill(&mut self, request: &ExecuteRequest) {
+    pub fn fill(&mut self, request: &ExecuteRequest, input: &Input) {
         self.set(FormField::FunctionId, &request.function_id);
         self.set(FormField::Method, &request.method);
         self.set(FormField::Nodes, &request.config.number_of_nodes.max(1).to_string());
@@ -220,45 +367,29 @@ impl Form {
             variables.iter().map(|(name, value)| format!("{name}={value}")).collect();
         self.set(FormField::Environment, &words::join(variables.iter().map(String::as_str)));
         let stdin = request.config.stdin.as_deref().unwrap_or_default();
-        self.set(FormField::Stdin, &words::escape(stdin));
+        let typed = || (Source::Typed, words::escape(stdin));
+        let (source, stdin) = input.text().unwrap_or_else(typed);
+        self.source = source;
+        self.set(FormField::Stdin, &stdin);
+        let seconds = |n: u64| if n == 0 { String::new() } else { n.to_string() };
+        self.set(FormField::Timeout, &seconds(request.config.timeout));
+        let run_time_ms = request.config.runtime.as_ref().map_or(0, |runtime| runtime.run_time_ms);
+        self.set(FormField::RunLimit, &seconds(run_time_ms.div_ceil(1000)));
+        let name = self.function().map(|(_, function)| function.name.clone());
+        self.set(FormField::Function, &name.unwrap_or_default());
         self.is_filled = true;
-    }
-
-    /// What is to be said about a field; the text of a fit one explains it.
-    pub fn check(&self, field: FormField, known: Known<'_>) -> Check {
-        let text = self.text(field).trim();
-        match field {
-            FormField::Function => self.check_function(),
-            FormField::FunctionId => match text.parse::<FunctionId>() {
-                _ if text.is_empty() => Check::Unfit("a content id (CID) is needed".to_owned()),
-                Ok(_) => Check::Fit(self.earlier_runs(known)),
-                Err(_) => Check::Unfit("no content id (CID), such as bafkrei…".to_owned()),
-            },
-            FormField::Method => match text.parse::<Method>() {
-                Err(_) => Check::Unfit("the name of one file is needed".to_owned()),
-                Ok(method) if method.as_str().strip_suffix(".wasm").is_none() => {
-                    Check::Doubtful("does not end in .wasm".to_owned())
-                }
-                Ok(_) => Check::Fit("the file inside the function to run".to_owned()),
-            },
-            FormField::Nodes => self.check_nodes(known),
-            FormField::Subgroup => check_subgroup(text, known),
-            FormField::Arguments => match words::split(text) {
-                Err(error) => Check::Unfit(error.to_string()),
-                Ok(_) => Check::Fit("apart by spaces; quotes hold words together".to_owned()),
-            },
-            FormField::Environment => match variables(text) {
-                Err(error) => Check::Unfit(error),
-                Ok(_) => Check::Fit("NAME=value, apart by spaces".to_owned()),
-            },
-            FormField::Stdin => Check::Fit("\\n is a line break".to_owned()),
-        }
     }
 
     /// The request that the form makes, if every field is fit; otherwise goes to the first that is
     /// not.
     pub fn request(&mut self, known: Known<'_>) -> Option<ExecuteRequest> {
-        let unfit = FormField::ALL.into_iter().find(|field| !self.check(*field, known).is_fit());
+        // A file that is still to be given brings its id and method with it.
+        let is_brought = |field: &FormField| {
+            self.file().is_some() && matches!(field, FormField::FunctionId | FormField::Method)
+        };
+        let unfit = FormField::ALL
+            .into_iter()
+            .find(|field| !is_brought(field) && !self.check(*field, known).is_fit());
         for place in &mut self.places {
             place.is_left = true;
         }
@@ -269,7 +400,12 @@ impl Form {
         Some(self.preview())
     }
 
-    /// The request as it stands, fit or not.
+    /// Where standard input comes from; typed, where what the form says is unfit.
+    pub fn input(&self) -> Input {
+        Input::read(self.source, self.text(FormField::Stdin)).unwrap_or_default()
+    }
+
+    /// The request as it stands, fit or not; standard input that comes from elsewhere is not in it.
     pub fn preview(&self) -> ExecuteRequest {
         let text = |field| self.text(field).trim().to_owned();
         let some = |text: String| Some(text).filter(|text| !text.is_empty());
@@ -277,14 +413,23 @@ impl Form {
         let parameters: Vec<Parameter> =
             arguments.into_iter().map(|value| Parameter { name: None, value }).collect();
         let variables = variables(&text(FormField::Environment)).unwrap_or_default();
+        let seconds = |field| text(field).parse::<u64>().unwrap_or(0);
+        let run_time_ms = seconds(FormField::RunLimit).saturating_mul(1000);
+        let runtime = RuntimeConfig { run_time_ms, ..RuntimeConfig::default() };
+        let stdin = match self.source {
+            Source::Typed => some(words::unescape(self.text(FormField::Stdin))),
+            Source::File | Source::Rows => None,
+        };
         ExecuteRequest {
             function_id: text(FormField::FunctionId),
             method: text(FormField::Method),
             parameters: Some(parameters).filter(|parameters| !parameters.is_empty()),
             config: ExecuteConfig {
                 number_of_nodes: text(FormField::Nodes).parse().unwrap_or(1),
-                stdin: some(words::unescape(self.text(FormField::Stdin))),
+                timeout: seconds(FormField::Timeout),
+                stdin,
                 env_vars: Some(variables).filter(|variables| !variables.is_empty()),
+                runtime: Some(runtime).filter(|runtime| *runtime != RuntimeConfig::default()),
                 ..ExecuteConfig::default()
             },
             subgroup: some(text(FormField::Subgroup)),
@@ -300,74 +445,17 @@ impl Form {
 
     fn take_function(&mut self, idx: usize) {
         if let Some(function) = self.functions.get(idx).cloned() {
+            self.set(FormField::Function, &function.name);
             self.set(FormField::FunctionId, &function.function_id);
             self.set(FormField::Method, &function.method);
         }
     }
-
-    fn check_function(&self) -> Check {
-        match (self.function(), self.functions.len()) {
-            (Some((idx, function)), n) => {
-                let place = format!("{} of {n} the head holds", idx + 1);
-                let size = crate::widget::format::bytes(function.bytes);
-                Check::Fit(if function.bytes == 0 { place } else { format!("{place} · {size}") })
-            }
-            (None, 0) => Check::Fit("the head lists no functions; give an id".to_owned()),
-            (None, n) => Check::Fit(format!("none of the {n} the head holds")),
-        }
-    }
-
-    fn check_nodes(&self, known: Known<'_>) -> Check {
-        let Ok(number) = self.text(FormField::Nodes).trim().parse::<i64>() else {
-            return Check::Unfit("a whole number, 1 or more; -1 for everyone".to_owned());
-        };
-        if number == -1 {
-            return Check::Fit("everyone who answers".to_owned());
-        }
-        if !(1..=N_NODES_MAX).contains(&number) {
-            return Check::Unfit("a whole number, 1 or more; -1 for everyone".to_owned());
-        }
-        let subgroup = self.text(FormField::Subgroup).trim();
-        let n_known = known.nodes.n_workers_in(subgroup, known.stack);
-        let place = match subgroup {
-            "" => "the cluster".to_owned(),
-            name => format!("subgroup \"{name}\""),
-        };
-        if usize::try_from(number).is_ok_and(|number| number > n_known) && n_known > 0 {
-            return Check::Doubtful(format!(
-                "only {n_known} workers known in {place}: the head may refuse"
-            ));
-        }
-        Check::Fit(format!("of {n_known} workers known in {place}"))
-    }
-
-    fn earlier_runs(&self, known: Known<'_>) -> String {
-        let id = self.text(FormField::FunctionId).trim();
-        match known.runs.iter().filter(|run| run.request.function_id == id).count() {
-            0 => "not run yet in this session".to_owned(),
-            1 => "1 earlier run".to_owned(),
-            n => format!("{n} earlier runs"),
-        }
-    }
 }
 
-fn check_subgroup(text: &str, known: Known<'_>) -> Check {
-    let groups = known.nodes.subgroups(known.stack);
-    if text.is_empty() {
-        let hint = "empty: every node";
-        return Check::Fit(if groups.is_empty() {
-            hint.to_owned()
-        } else {
-            format!("{hint}; ↓ for known: {}", groups.join(", "))
-        });
-    }
-    match text.parse::<Subgroup>() {
-        Err(_) => Check::Unfit("1 to 128 bytes without spaces".to_owned()),
-        Ok(_) if groups.iter().any(|group| group == text) || groups.is_empty() => {
-            Check::Fit("only nodes of this group".to_owned())
-        }
-        Ok(_) => Check::Doubtful(format!("no node known in \"{text}\"")),
-    }
+/// Whether `text` names a module of this machine, rather than a function of the head.
+fn is_path(text: &str) -> bool {
+    let is_module = std::path::Path::new(text).extension().is_some_and(|it| it == "wasm");
+    is_module || text.contains(['/', '\\'])
 }
 
 /// The variables that `text` names.

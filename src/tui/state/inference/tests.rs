@@ -57,6 +57,7 @@ fn summary(topic_id: u64, last_nonce: Option<u64>) -> TopicSummary {
         dataset: "cpu".to_owned(),
         column: "load".to_owned(),
         subgroup: None,
+        is_paused: false,
         epoch_length: 10,
         worker_submission_window: 4,
         ground_truth_lag: 10,

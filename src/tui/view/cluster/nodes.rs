@@ -29,31 +29,30 @@ use crate::{
 /// Rows of the detail, its rule included.
 const DETAIL_HEIGHT: u16 = 8;
 
-/// The narrowest table with all columns.
-const WIDE_FROM: u16 = 62;
-
-/// The place of the column that a narrow table leaves out.
-const ORIGIN: usize = 3;
-
-/// Below this width, a narrow table's columns are as narrow as they can be.
-const TIGHT_BELOW: u16 = 54;
-
 /// The place of the peer ids.
 const PEER: usize = 1;
 
-/// The widths of a narrow table's columns, and those of a tight one's.
-const NARROW: [[u16; 7]; 2] = [[1, 14, 6, 8, 5, 6, 8], [1, 12, 6, 5, 4, 5, 7]];
+/// The least letters of a peer id: peers begin alike, and are told apart by their ends.
+const PEER_WIDTH_MIN: u16 = 10;
+
+/// The most.
+const PEER_WIDTH_MAX: u16 = 19;
+
+/// The columns that a narrow table leaves out, the first one first; the detail below has them, too.
+const LEFT_OUT: [&str; 4] = ["ORIGIN", "SLOTS", "PING", "LAST"];
 
 /// The columns.
-const COLUMNS: [Column; 8] = [
+const COLUMNS: [Column; 10] = [
     Column { title: "", width: 1, side: Side::Left },
     Column { title: "PEER", width: 19, side: Side::Left },
     Column { title: "ROLE", width: 6, side: Side::Left },
     Column { title: "ORIGIN", width: 6, side: Side::Left },
-    Column { title: "GROUP", width: 8, side: Side::Left },
+    Column { title: "GROUP", width: 7, side: Side::Left },
+    Column { title: "SLOTS", width: 5, side: Side::Right },
     Column { title: "RUNS", width: 5, side: Side::Right },
-    Column { title: "AGREE", width: 6, side: Side::Right },
-    Column { title: "LAST", width: 8, side: Side::Right },
+    Column { title: "AGREE", width: 5, side: Side::Right },
+    Column { title: "PING", width: 7, side: Side::Right },
+    Column { title: "LAST", width: 6, side: Side::Right },
 ];
 
 /// The rows this takes for `n_nodes`, with some air: its frame, the filter, the head, the detail.
@@ -82,17 +81,7 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     let [filter, rows] = split_rows(upper, u16::from(has_filter));
     draw_filter(filter, buf, frame);
 
-    // Where there is little room, where a node comes from is left to the detail below.
-    let mut columns = COLUMNS.to_vec();
-    let is_wide = rows.width >= WIDE_FROM;
-    if !is_wide {
-        columns.remove(ORIGIN);
-        let widths = NARROW[usize::from(rows.width < TIGHT_BELOW)];
-        for (column, width) in columns.iter_mut().zip(widths) {
-            column.width = width;
-        }
-    }
-    let peer_width = columns.get(PEER).map_or(0, |column| usize::from(column.width));
+    let (columns, peer_width) = columns(rows.width);
     let table = Table {
         columns: &columns,
         n_rows: nodes.len(),
@@ -100,12 +89,10 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
         pane: Pane::Nodes.number(),
     };
     table.draw(rows, buf, theme, hits, |row| {
-        let mut cells =
-            nodes.get(row).map(|node| cells(node, frame, peer_width)).unwrap_or_default();
-        if !is_wide && cells.len() > ORIGIN {
-            cells.remove(ORIGIN);
-        }
-        cells
+        let cells = nodes.get(row).map(|node| cells(node, frame, peer_width)).unwrap_or_default();
+        let is_shown = |title: &str| columns.iter().any(|column| column.title == title);
+        let cells = cells.into_iter().zip(COLUMNS).filter(|(_, column)| is_shown(column.title));
+        cells.map(|(cell, _)| cell).collect()
     });
     let Some(node) = nodes.get(selected) else { return };
     if has_detail {
@@ -118,6 +105,27 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     } else {
         draw_short_detail(lower, buf, frame, node);
     }
+}
+
+/// The columns that fit into `width`, and the width of the peer ids among them.
+fn columns(width: u16) -> (Vec<Column>, usize) {
+    let mut columns = COLUMNS.to_vec();
+    let needed = |columns: &[Column]| {
+        let others = columns.iter().enumerate().filter(|(idx, _)| *idx != PEER);
+        let others: u16 = others.map(|(_, column)| column.width + 1).sum();
+        width.saturating_sub(others)
+    };
+    let mut left_out = LEFT_OUT.into_iter();
+    while needed(&columns) < PEER_WIDTH_MIN + 3
+        && let Some(title) = left_out.next()
+    {
+        columns.retain(|column| column.title != title);
+    }
+    let peer_width = needed(&columns).clamp(PEER_WIDTH_MIN, PEER_WIDTH_MAX);
+    if let Some(column) = columns.get_mut(PEER) {
+        column.width = peer_width;
+    }
+    (columns, peer_width.into())
 }
 
 fn info(nodes: &[Node], frame: Frame<'_>) -> String {
@@ -171,21 +179,42 @@ fn cells(node: &Node, frame: Frame<'_>, peer_width: usize) -> Vec<Cell> {
         (role.to_owned(), role_style),
         (origin.to_owned(), origin_style),
         (node.group_text(), theme.muted),
+        slots(node, frame),
         (runs, theme.text),
         (agree, agree_style),
+        (ping(node), theme.muted),
         (last(node, state.now), if node.exited.is_some() { theme.down } else { theme.muted }),
     ]
 }
 
-/// When a node was last heard: its exit, its round trip while it is connected, or its age.
+/// How many of a node's slots are free, of how many: `8/10`.
+fn slots(node: &Node, frame: Frame<'_>) -> Cell {
+    let theme = frame.theme;
+    match node.slots {
+        None => (NONE.to_owned(), theme.muted),
+        Some((n_slots, None)) => (n_slots.to_string(), theme.text),
+        Some((n_slots, Some(0))) => (format!("0/{n_slots}"), theme.warn),
+        Some((n_slots, Some(n_free))) => (format!("{n_free}/{n_slots}"), theme.text),
+    }
+}
+
+/// The last round trip: `0.4 ms`, from a tenth of a second on without a fraction.
+fn ping(node: &Node) -> String {
+    match node.latency_ms {
+        None => NONE.to_owned(),
+        Some(ms) if ms < 99.95 => format!("{ms:.1} ms"),
+        Some(ms) => format!("{ms:.0} ms"),
+    }
+}
+
+/// When a node was last heard: its exit, `now`, or its age.
 fn last(node: &Node, now: model::timestamp::Timestamp) -> String {
     if let Some(code) = node.exited {
         return code.map_or_else(|| "signal".to_owned(), |code| format!("exit {code}"));
     }
-    match (node.is_connected, node.latency_ms, node.last_seen) {
-        (Some(true), Some(latency), _) => format!("{latency:.1} ms"),
-        (_, _, Some(at)) => format::age(now.since(at)),
-        (Some(true), None, None) => "now".to_owned(),
+    match (node.is_connected, node.last_seen) {
+        (_, Some(at)) => format::age(now.since(at)),
+        (Some(true), None) => "now".to_owned(),
         _ => NONE.to_owned(),
     }
 }
@@ -201,7 +230,20 @@ fn draw_detail(area: Rect, buf: &mut Buffer, frame: Frame<'_>, node: &Node) {
         }
     };
     let process = match (&node.process, node.exited) {
-        (Some((name, pid)), None) => format!("{name} · pid {pid}"),
+        (Some((name, pid)), None) => {
+            let processes = frame.state.stack.processes();
+            let process = processes.into_iter().find(|process| process.name == *name);
+            let mut parts = vec![name.clone(), format!("pid {pid}")];
+            if let Some(since) = process.as_ref().and_then(|process| process.since) {
+                let up = super::processes::uptime(frame.state.now.since(since));
+                parts.push(format!("up {up}"));
+            }
+            if let Some(usage) = process.and_then(|process| process.usage) {
+                parts.extend(usage.cpu_percent.map(|cpu| format!("cpu {cpu:.1}%")));
+                parts.push(format::bytes(usage.memory_bytes));
+            }
+            parts.join(" · ")
+        }
         (Some((name, _)), Some(_)) => format!("{name} · ended: {}", last(node, frame.state.now)),
         (None, _) => "not of this machine's making".to_owned(),
     };
@@ -213,7 +255,12 @@ fn draw_detail(area: Rect, buf: &mut Buffer, frame: Frame<'_>, node: &Node) {
             facts.push(("listen", format!("{}  and {} more", short_address(one), more.len())));
         }
     }
-    facts.push(("groups", groups));
+    let functions = match node.n_functions {
+        0 => String::new(),
+        1 => "  ·  holds 1 function".to_owned(),
+        n => format!("  ·  holds {n} functions"),
+    };
+    facts.push(("groups", groups + &functions));
     facts.push(("process", process));
     for (y, (label, text)) in (0..).zip(&facts) {
         paint::text(buf, area, (0, y), &format::right(label, 8), theme.muted);
@@ -293,7 +340,10 @@ fn empty_lines(frame: Frame<'_>) -> Vec<String> {
         }
         _ if state.nodes.listed.is_loading() => vec![format!("{picture} asking the head")],
         _ if state.services.addresses.head.is_none() => {
-            vec!["No head is known.".to_owned(), "Name one with --head.".to_owned()]
+            vec![
+                "No head is known.".to_owned(),
+                "a starts one on this machine; --head names another.".to_owned(),
+            ]
         }
         _ => vec!["The head lists no nodes.".to_owned()],
     }

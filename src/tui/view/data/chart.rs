@@ -6,16 +6,21 @@ use model::resolution::Resolution;
 use ratatui::{
     buffer::Buffer,
     layout::Rect,
-    style::Modifier,
+    style::{Modifier, Style},
     text::{Line, Span},
 };
 
-use super::{Scene, tape};
+use super::{super::split_rows, Scene, table, tape};
 use crate::{
     state::{
-        data::{Kind, Pane, chart::heikin},
+        data::{
+            Indicators, Kind, Pane, State,
+            chart::heikin,
+            export::{Export, Range},
+        },
         loadable::Loadable,
     },
+    theme::Theme,
     widget::{
         candles::{Candle, Candles, Overlay},
         format,
@@ -26,39 +31,54 @@ use crate::{
     },
 };
 
-/// The lengths of the averages drawn with candles.
+/// The lengths of the plain averages.
 const AVERAGES: [usize; 2] = [20, 50];
+
+/// The lengths of the exponential averages.
+const EXPONENTIAL: [usize; 2] = [12, 26];
+
+/// The length of the bands' mean, and how many deviations they are from it, as John Bollinger
+/// draws them.
+const BANDS: (usize, f64) = (20, 2.0);
+
+/// The rows of the form above a chart that is exported.
+const EXPORT_HEIGHT: u16 = 3;
 
 /// The rows above a chart: its numbers, what can be chosen, the crosshair's numbers.
 const HEAD_HEIGHT: u16 = 3;
 
-/// Candles read before the first that is shown, so that averages are there from the start.
-const LEAD: usize = 50;
+/// Candles read before the first that is shown, so that averages are there from the start: a day of
+/// the finest buckets, in which the mean by volume begins.
+const LEAD: usize = 288;
 
 /// Draws the pane.
-pub(super) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
+pub(super) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) -> Vec<(usize, Rect)> {
     if area.is_empty() {
-        return;
+        return Vec::new();
     }
     let (state, theme) = (scene.state, scene.theme);
     let Some(dataset) = state.dataset() else {
         let pane = pane::Pane::new("Chart").focus(scene.focus(Pane::Chart));
         let inside = pane.draw(area, buf, theme);
         note::centered(buf, inside, &[("nothing selected", theme.muted)]);
-        return;
+        return Vec::new();
     };
     let inside = pane::Pane::new(dataset.name.as_str())
         .info(info(scene))
         .focus(scene.focus(Pane::Chart))
         .draw(area, buf, theme);
-    let body = padded(inside);
+    let mut body = padded(inside);
+    if state.export.path.is_edited() {
+        let form;
+        [form, body] = split_rows(body, EXPORT_HEIGHT);
+        draw_export(form, buf, scene);
+    }
     if state.is_table {
-        tape::draw_table(body, buf, scene);
-        return;
+        return table::draw(body, buf, scene);
     }
     if state.chart.candles().is_empty() {
         draw_nothing(body, buf, scene);
-        return;
+        return Vec::new();
     }
     let head_height = if body.height >= 14 { HEAD_HEIGHT } else { u16::from(body.height > 6) };
     let chart = Rect { y: body.y + head_height, height: body.height - head_height, ..body };
@@ -74,6 +94,39 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
         draw_choices(body, buf, scene);
         draw_readout(body, buf, scene);
     }
+    Vec::new()
+}
+
+/// Draws where rows are to be written, and which.
+fn draw_export(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
+    let (export, theme) = (&scene.state.export, scene.theme);
+    let resolution = scene.state.chart.resolution();
+    paint::text(buf, area, (0, 0), "export to", theme.muted);
+    let place = Rect { x: area.x.saturating_add(10), width: area.width.saturating_sub(10), ..area };
+    super::list::draw_field(place, buf, &export.path, theme);
+    let mut spans = vec![Span::styled("↑↓ ", theme.key)];
+    for range in [Range::Loaded, Range::Day, Range::Week, Range::All] {
+        let style = if range == export.range {
+            theme.text.add_modifier(Modifier::BOLD | Modifier::UNDERLINED)
+        } else {
+            theme.muted
+        };
+        spans.extend([Span::styled(range.name(), style), Span::raw("  ")]);
+    }
+    let rest = format!("│ {resolution} as {} by its ending  ", export.format());
+    spans.extend([Span::styled(rest, theme.muted), Span::styled("⏎", theme.key)]);
+    spans.push(Span::styled(" writes", theme.muted));
+    paint::line(buf, area, (0, 1), &Line::from(spans));
+}
+
+/// How far the export is, where one is under way.
+fn export_note(export: &Export) -> Option<String> {
+    let progress = export.progress.as_ref()?;
+    let n_rows = format::count(progress.n_rows);
+    #[expect(clippy::cast_precision_loss, reason = "a share for people")]
+    let share = progress.n_all.map(|n| progress.n_rows as f64 / n.max(1) as f64 * 100.0);
+    let share = share.map_or_else(String::new, |share| format!(" {share:.0}%"));
+    Some(format!("exporting{share} · {n_rows} rows · {}", format::bytes(progress.n_bytes)))
 }
 
 /// What the border says: the resolution, the bucket that is open, how live it is.
@@ -91,6 +144,7 @@ fn info(scene: Scene<'_>) -> String {
     if let Loadable::Stale { .. } | Loadable::Loading { .. } = state.rows {
         parts.push(state.rows.note(scene.now));
     }
+    parts.extend(export_note(&state.export));
     parts.push(state.live.note(scene.now));
     parts.join(" · ")
 }
@@ -140,16 +194,67 @@ fn draw_candles<'a>(area: Rect, buf: &mut Buffer, scene: Scene<'a>) -> &'a [Cand
     let part = all.get(start..).unwrap_or(&[]);
     let smooth = if state.kind == Kind::Heikin { heikin(part) } else { Vec::new() };
     chart.candles = if state.kind == Kind::Heikin { &smooth } else { part };
-    let averages = AVERAGES.map(|n| stats::moving_average(part, n));
-    let overlays: Vec<_> = averages
+    let lines = indicators((state.indicators, state.chart.resolution()), part, theme);
+    let overlays: Vec<_> = lines
         .iter()
-        .zip(theme.overlay)
-        .map(|(values, style)| Overlay { values, style })
+        .map(|line| Overlay { values: &line.values, style: line.style })
         .rev()
         .collect();
-    chart.overlays = if state.has_indicators { &overlays } else { &[] };
+    chart.overlays = &overlays;
     chart.draw(area, buf, theme);
     all.get(end.saturating_sub(n_shown)..end).unwrap_or(&[])
+}
+
+/// An indicator: what it is called, and a value for each candle.
+struct Indicator {
+    name: String,
+    values: Vec<Option<f64>>,
+    style: Style,
+}
+
+/// The indicators of `candles`, the most important first.
+fn indicators(
+    (chosen, resolution): (Indicators, Resolution),
+    candles: &[Candle],
+    theme: &Theme,
+) -> Vec<Indicator> {
+    let [first, second, third] = theme.overlay;
+    let indicator = |name: String, values, style| Indicator { name, values, style };
+    match chosen {
+        Indicators::Off => Vec::new(),
+        Indicators::Averages => {
+            let mut lines: Vec<_> = AVERAGES
+                .into_iter()
+                .zip([first, second])
+                .map(|(n, style)| {
+                    indicator(format!("MA {n}"), stats::moving_average(candles, n), style)
+                })
+                .collect();
+            // Of a day, which a bucket of a day is by itself.
+            let is_within = resolution != Resolution::Day;
+            if is_within && candles.iter().any(|candle| candle.volume > 0.0) {
+                let values = stats::volume_weighted_average(candles);
+                lines.push(indicator("VWAP".to_owned(), values, third));
+            }
+            lines
+        }
+        Indicators::Exponential => EXPONENTIAL
+            .into_iter()
+            .zip([first, second])
+            .map(|(n, style)| {
+                indicator(format!("EMA {n}"), stats::exponential_average(candles, n), style)
+            })
+            .collect(),
+        Indicators::Bands => {
+            let (n, deviations) = BANDS;
+            let mean = stats::moving_average(candles, n);
+            vec![
+                indicator(format!("MA {n}"), mean, first),
+                indicator(format!("+{deviations}σ"), stats::band(candles, n, deviations), second),
+                indicator(format!("−{deviations}σ"), stats::band(candles, n, -deviations), second),
+            ]
+        }
+    }
 }
 
 /// Draws a line through the closes; returns the candles in view.
@@ -162,11 +267,27 @@ fn draw_line<'a>(area: Rect, buf: &mut Buffer, scene: Scene<'a>) -> &'a [Candle]
     let (Some(first), Some(last)) = (seen.first(), seen.last()) else { return seen };
     let points: Vec<_> = seen.iter().map(|c| Point { time: c.time, value: c.close }).collect();
     let volumes: Vec<_> = seen.iter().map(|c| Point { time: c.time, value: c.volume }).collect();
+    let lead = end.saturating_sub(n_shown + LEAD);
+    let part = all.get(lead..end).unwrap_or(seen);
+    let indicators = indicators((state.indicators, state.chart.resolution()), part, theme);
+    let paths: Vec<(Vec<Point>, Style)> = indicators
+        .iter()
+        .map(|line| {
+            let values = part.iter().zip(&line.values).skip(part.len() - seen.len());
+            let point = |(c, value): (&Candle, &Option<f64>)| {
+                Some(Point { time: c.time, value: (*value)? })
+            };
+            (values.filter_map(point).collect(), line.style)
+        })
+        .collect();
+    let mut lines: Vec<_> =
+        paths.iter().rev().map(|(points, style)| line::Line { points, style: *style }).collect();
+    lines.push(line::Line { points: &points, style: theme.series(0) });
     let newest = all.last().unwrap_or(last);
     let change = newest.close - first.close;
     let tag = if change < 0.0 { theme.down } else { theme.up };
     Lines {
-        lines: &[line::Line { points: &points, style: theme.series(0) }],
+        lines: &lines,
         start: first.time,
         end: last.time,
         gap: gap(seen, state.chart.resolution()),
@@ -248,25 +369,38 @@ fn draw_choices(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
         Span::styled("heikin", pick(!is_line && state.kind == Kind::Heikin)),
         Span::styled("  │", theme.border),
     ];
-    if !is_line && state.has_indicators {
-        for (n, style) in AVERAGES.into_iter().zip(theme.overlay) {
-            spans.push(Span::styled(format!(" MA {n}"), style));
-        }
+    // Of the newest candles alone: only the names are wanted here.
+    let newest = state.chart.candles().iter().rev().take(1).copied().collect::<Vec<_>>();
+    let lines = indicators((state.indicators, state.chart.resolution()), &newest, theme);
+    spans.extend(lines.iter().map(|line| Span::styled(format!(" {}", line.name), line.style)));
+    if !lines.is_empty() {
         spans.push(Span::styled(" │", theme.border));
     }
-    for resolution in Resolution::DOCUMENTED {
+    let resolutions = resolutions(state, true, pick);
+    let is_room = |more: &[Span<'_>]| {
+        let width = |spans: &[Span<'_>]| spans.iter().map(Span::width).sum::<usize>();
+        width(&spans) + width(more) <= area.width.into()
+    };
+    let resolutions =
+        if is_room(&resolutions) { resolutions } else { self::resolutions(state, false, pick) };
+    spans.extend(resolutions);
+    paint::line(buf, area, (0, 1), &Line::from(spans));
+}
+
+/// The resolutions to choose from, with or without how far back each goes.
+fn resolutions(state: &State, has_caps: bool, pick: impl Fn(bool) -> Style) -> Vec<Span<'static>> {
+    let mut spans = Vec::new();
+    for resolution in state.resolutions.iter().copied() {
         let cap = match resolution.span_max().map(|span| span.as_secs() / 3_600) {
             None => "∞".to_owned(),
             Some(hours @ 0..48) => format!("{hours}h"),
             Some(hours) => format!("{}d", hours / 24),
         };
         let is_chosen = resolution == state.chart.resolution();
-        spans.extend([
-            Span::raw("  "),
-            Span::styled(format!("{resolution} {cap}"), pick(is_chosen)),
-        ]);
+        let text = if has_caps { format!("{resolution} {cap}") } else { resolution.to_string() };
+        spans.extend([Span::raw("  "), Span::styled(text, pick(is_chosen))]);
     }
-    paint::line(buf, area, (0, 1), &Line::from(spans));
+    spans
 }
 
 /// Draws the numbers of the candle under the crosshair.

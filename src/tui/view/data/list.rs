@@ -15,8 +15,10 @@ use super::{Scene, tape::decimals_for};
 use crate::{
     state::{
         data::{Pane, Spark, fresh_for},
+        field::Field,
         loadable::Loadable,
     },
+    theme::Theme,
     widget::{
         format, note, paint,
         pane::{self, divider, padded},
@@ -25,7 +27,7 @@ use crate::{
 };
 
 /// Rows of facts about the selected dataset that are worth cutting the list for.
-const FACTS_HEIGHT: u16 = 11;
+pub(super) const FACTS_HEIGHT: u16 = 11;
 
 /// In this time each dataset of a short list has been read once.
 const READ_WITHIN: Duration = Duration::from_secs(30);
@@ -71,6 +73,7 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) -> Vec<(usize
         return Vec::new();
     }
     let list = state.list();
+    let filter = state.filter.chosen().map(|(field, value)| format!("{field}={value} · "));
     let info = match &state.datasets {
         Loadable::Ready { value, .. } => match value.n_datasets {
             Some(n) if n > list.len() as u64 => format!("{} of {}", list.len(), format::count(n)),
@@ -79,6 +82,7 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) -> Vec<(usize
         other => other.note(scene.now),
     };
     let focus = scene.focus(Pane::List);
+    let info = format!("{}{info}", filter.unwrap_or_default());
     let inside = pane::Pane::new("Datasets").info(info).focus(focus).draw(area, buf, theme);
     let body = padded(inside);
     let facts_height = if body.height >= FACTS_HEIGHT + 7 { FACTS_HEIGHT } else { 0 };
@@ -96,26 +100,53 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) -> Vec<(usize
     places
 }
 
-/// Draws what is searched for, while there is something; returns how many rows that took.
+/// Draws what is searched for or filtered by, while there is something; returns how many rows that
+/// took.
 fn draw_search(area: Rect, buf: &mut Buffer, scene: Scene<'_>) -> u16 {
-    let (search, theme) = (&scene.state.search, scene.theme);
-    if !search.is_edited() && search.value().is_empty() {
-        return 0;
-    }
-    paint::put(buf, area, (0, 0), '/', theme.key);
+    let (search, filter, theme) = (&scene.state.search, &scene.state.filter, scene.theme);
+    let is_wanted = |field: &Field| field.is_edited() || !field.value().is_empty();
+    let (mark, field) = match () {
+        () if is_wanted(&filter.text) => ('m', &filter.text),
+        () if is_wanted(search) => ('/', search),
+        () => return 0,
+    };
+    paint::put(buf, area, (0, 0), mark, theme.key);
     let room = Rect { x: area.x.saturating_add(2), width: area.width.saturating_sub(2), ..area };
+    draw_field(room, buf, field, theme);
+    if !filter.text.is_edited() {
+        return 2;
+    }
+    if field.value().is_empty() {
+        paint::text(buf, room, (1, 0), " field=value", theme.muted);
+    }
+    let mut y = 1;
+    for choice in filter.choices() {
+        if y + 3 > area.height {
+            break;
+        }
+        let is_here = choice == field.value();
+        let style = if is_here { theme.focus } else { theme.muted };
+        let mark = if is_here { "▸ " } else { "  " };
+        let text = format!("{mark}{}", format::fit(choice, usize::from(area.width) / 2));
+        paint::text(buf, area, (0, y), &text, style);
+        y += 1;
+    }
+    y + 1
+}
+
+/// Draws a text and its caret, as much of it as there is room for.
+pub(super) fn draw_field(room: Rect, buf: &mut Buffer, field: &Field, theme: &Theme) {
     let width = usize::from(room.width.saturating_sub(1));
-    let skipped = search.scroll(width);
-    let shown: String = search.value().chars().skip(skipped).collect();
+    let skipped = field.scroll(width);
+    let shown: String = field.value().chars().skip(skipped).collect();
     paint::text(buf, room, (0, 0), &shown, theme.text);
-    if search.is_edited() {
-        let caret = search.cursor_column().saturating_sub(skipped);
+    if field.is_edited() {
+        let caret = field.cursor_column().saturating_sub(skipped);
         let caret = u16::try_from(caret).unwrap_or(u16::MAX);
         if let Some(cell) = paint::cell(buf, room, caret, 0) {
             cell.set_style(theme.tag(theme.focus));
         }
     }
-    2
 }
 
 fn draw_rows(area: Rect, buf: &mut Buffer, scene: Scene<'_>) -> Vec<(usize, Rect)> {
@@ -179,6 +210,9 @@ fn draw_row(row: Rect, buf: &mut Buffer, dataset: &Dataset, columns: Columns, sc
     let name = format::fit(&dataset.name, columns.name.into());
     let style = if is_selected { theme.text.add_modifier(Modifier::BOLD) } else { theme.text };
     paint::text(buf, row, (2, 0), &name, style);
+    if state.is_pinned(dataset.id) {
+        paint::put(buf, row, (1, 0), '★', theme.key);
+    }
     let mut x = 3 + columns.name;
     let metadata = |names: [&str; 2]| {
         names.into_iter().find_map(|name| dataset.metadata.get(name)).map_or("", String::as_str)
@@ -228,7 +262,9 @@ fn draw_nothing(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
             ];
             note::centered(buf, area, &lines);
         }
-        Loadable::Ready { .. } if !state.search.value().is_empty() => {
+        Loadable::Ready { .. }
+            if !state.search.value().is_empty() || state.filter.chosen().is_some() =>
+        {
             note::centered(buf, area, &[("nothing found", theme.muted)]);
         }
         Loadable::Ready { .. } => {
@@ -251,23 +287,32 @@ fn draw_facts(area: Rect, buf: &mut Buffer, dataset: &Dataset, scene: Scene<'_>)
         }
         other => other.note(scene.now),
     };
+    let tags = match &scene.state.tags {
+        Loadable::Ready { value, .. } | Loadable::Stale { value, .. } if value.is_empty() => {
+            "none".to_owned()
+        }
+        Loadable::Ready { value, .. } | Loadable::Stale { value, .. } => value.join(" "),
+        _ => String::new(),
+    };
     // The stream knows of newer rows than the list.
     let rows_at = scene.state.live.rows_at();
     let updated_at = rows_at.map_or(dataset.updated_at, |rows_at| rows_at.max(dataset.updated_at));
     let mut facts = vec![
         ("id", dataset.id.to_string()),
         ("columns", columns),
+        ("tags", tags),
         ("created", format::date(dataset.created_at)),
         ("updated", format::ago(scene.now.since(updated_at))),
     ];
     let known = ["source", "provider", "ticker", "frequency"];
     for name in known {
         if let Some(value) = dataset.metadata.get(name) {
-            facts.insert(facts.len() - 3, (name, value.clone()));
+            facts.insert(facts.len() - 4, (name, value.clone()));
         }
     }
     let others = dataset.metadata.iter().filter(|(name, _)| !known.contains(&name.as_str()));
     facts.extend(others.map(|(name, value)| (name.as_str(), value.clone())));
+    facts.retain(|(_, value)| !value.is_empty());
     if !dataset.description.is_empty() {
         facts.insert(0, ("", dataset.description.clone()));
     }

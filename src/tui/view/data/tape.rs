@@ -1,4 +1,4 @@
-//! The newest rows, newest first: a few numbers of each in the tape, all of them in the table.
+//! The newest rows, newest first, as they come.
 
 use model::row::Value;
 use ratatui::{buffer::Buffer, layout::Rect, style::Modifier};
@@ -100,48 +100,4 @@ fn other_column<'a>(shape: Option<&Shape>, row: Option<&'a NamedRow>) -> Option<
         return Some("volume");
     }
     names.next()
-}
-
-/// Draws the newest rows with all their columns into `area`.
-pub(super) fn draw_table(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
-    let (state, theme) = (scene.state, scene.theme);
-    let names: Vec<&str> = match state.columns.value() {
-        Some(columns) => columns.iter().map(|column| column.name.as_str()).collect(),
-        None => state
-            .tape
-            .front()
-            .map_or_else(Vec::new, |row| row.values.keys().map(String::as_str).collect()),
-    };
-    let header = theme.muted.add_modifier(Modifier::BOLD);
-    paint::text(buf, area, (0, 0), "TIME (UTC)", header);
-    let mut end = 20;
-    for name in names {
-        let cells = state.tape.iter().take(area.height.into()).map(|row| row.values.get(name));
-        let decimals = decimals_for(cells.clone().flatten().filter_map(Value::as_f64));
-        let texts: Vec<_> = cells.map(|value| cell_text(value, decimals)).collect();
-        let title = name.to_uppercase();
-        let width = texts.iter().map(|text| text.chars().count()).chain([title.chars().count()]);
-        let width = u16::try_from(width.max().unwrap_or(0)).unwrap_or(u16::MAX);
-        end = width.saturating_add(end).saturating_add(2);
-        if end > area.width {
-            break;
-        }
-        paint::text_before(buf, area, (end, 0), &title, header);
-        for (y, text) in (1..area.height).zip(&texts) {
-            paint::text_before(buf, area, (end, y), text, theme.text);
-        }
-    }
-    for (y, row) in (1..area.height).zip(&state.tape) {
-        let time = format!("{} {}", format::date(row.timestamp), format::clock(row.timestamp));
-        paint::text(buf, area, (0, y), &time, theme.muted);
-    }
-}
-
-fn cell_text(value: Option<&Value>, decimals: usize) -> String {
-    match value {
-        None => format::NONE.to_owned(),
-        Some(Value::String(text)) => format::fit(text, 24).into_owned(),
-        Some(Value::Boolean(truth)) => truth.to_string(),
-        Some(number) => number.as_f64().map_or_else(String::new, |n| format::grouped(n, decimals)),
-    }
 }

@@ -189,6 +189,23 @@ fn with_buckets(mut state: state::State) -> state::State {
     state
 }
 
+/// The rows as a table, some way down.
+fn with_table(mut state: state::State) -> state::State {
+    let mut asked = state.data.act(Action::RowsTable, now());
+    let mut rows = bars(1_200, 7, 67_431.0);
+    rows.reverse();
+    while let Some(Effect::LoadTable(query)) = asked.first() {
+        let is_wanted = |row: &&NamedRow| query.end.is_none_or(|end| row.timestamp <= end);
+        let page: Vec<_> = rows.iter().filter(is_wanted).take(query.limit.get()).cloned().collect();
+        let result = Ok(RowsPage { rows: Rows::Raw(page), next: None });
+        asked = state.data.on(DataEvent::Table { query: *query, result }, now());
+    }
+    for _ in 0..8 {
+        state.data.act(Action::PageDown, now());
+    }
+    state
+}
+
 fn drawn(state: &state::State, width: u16, height: u16, name: theme::Name) -> Buffer {
     let theme = Theme::new(name, Depth::TrueColor);
     let mut buf = Buffer::empty(Rect::new(0, 0, width, height));
@@ -223,9 +240,7 @@ fn one_value_is_a_line() {
 
 #[test]
 fn rows_as_a_table() {
-    let mut state = opened("synthetic-btc");
-    state.data.act(Action::RowsTable, now());
-    check("data_table_120x30", &state, 120, 30);
+    check("data_table_120x30", &with_table(opened("synthetic-btc")), 120, 30);
 }
 
 #[test]
@@ -281,10 +296,9 @@ fn pictures() {
     }
     shot::write("data-crosshair", &drawn(&state, 160, 43, theme::Name::Dark));
     shot::write("data-line", &drawn(&opened("cpu"), 160, 43, theme::Name::Dark));
-    let mut state = opened("synthetic-btc");
+    let state = opened("synthetic-btc");
     shot::write("data-raw-80", &drawn(&state, 80, 22, theme::Name::Dark));
-    state.data.act(Action::RowsTable, now());
-    shot::write("data-table", &drawn(&state, 120, 30, theme::Name::Dark));
+    shot::write("data-table", &drawn(&with_table(state), 120, 30, theme::Name::Dark));
 }
 
 proptest! {
@@ -301,7 +315,8 @@ proptest! {
         keys in prop::collection::vec(prop::sample::select(vec![
             Action::NextPane, Action::ZoomOut, Action::ZoomIn, Action::Earlier, Action::Down,
             Action::NextChart, Action::RowsTable, Action::Indicators, Action::Filter, Action::Pause,
-            Action::Coarser, Action::Finer,
+            Action::Coarser, Action::Finer, Action::MetadataFilter, Action::Pin, Action::Export,
+            Action::Open,
         ]), 0..12),
         is_zoomed in any::<bool>(),
     ) {

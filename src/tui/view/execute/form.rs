@@ -16,12 +16,30 @@ use crate::{
         runs::Phase,
     },
     theme::Theme,
-    view::{Frame, Tier, focus_if, hits::Hits, logs, results, split_rows},
+    view::{Frame, Tier, focus_if, hits::Hits, logs, results, split_columns, split_rows},
     widget::{format, paint, pane},
 };
 
 /// Columns of the labels.
 const LABEL_WIDTH: u16 = 11;
+
+/// The most known functions listed below their field.
+const FUNCTIONS_MAX: u16 = 8;
+
+/// Columns of the word that says where standard input comes from, and of its label.
+const SOURCE_WIDTH: u16 = LABEL_WIDTH + 12;
+
+/// The fields, line by line.
+const LINES: [&[FormField]; 8] = [
+    &[FormField::Function],
+    &[FormField::FunctionId],
+    &[FormField::Method],
+    &[FormField::Nodes, FormField::Subgroup],
+    &[FormField::Arguments],
+    &[FormField::Environment],
+    &[FormField::Source, FormField::Stdin],
+    &[FormField::Timeout, FormField::RunLimit],
+];
 
 pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     let Frame { state, theme, tier } = frame;
@@ -37,18 +55,23 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     y = draw_head(inside, buf, frame, y, is_roomy);
     let known = state.known();
     // Only so many fields fit a low pane; the focused one is among them.
-    let focus = FormField::ALL.iter().position(|field| *field == state.execute.form.focused());
+    let focused = state.execute.form.focused();
+    let focus = LINES.iter().position(|fields| fields.contains(&focused));
     let first = if is_roomy {
         0
     } else {
         let n_fit = usize::from(inside.height.saturating_sub(y + 2)).max(1);
-        crate::view::table::first_row(focus.unwrap_or(0), FormField::ALL.len(), n_fit)
+        crate::view::table::first_row(focus.unwrap_or(0), LINES.len(), n_fit)
     };
-    for (number, field) in FormField::ALL.into_iter().enumerate().skip(first) {
+    let mut function_y = None;
+    for fields in LINES.iter().skip(first) {
         if y >= inside.height {
             break;
         }
-        y = draw_one(inside, buf, frame, (number, field, y, is_roomy, known), hits);
+        if fields.contains(&FormField::Function) {
+            function_y = Some(y);
+        }
+        y = draw_line(inside, buf, frame, (fields, y, is_roomy, known), hits);
     }
     if is_roomy {
         y = draw_preview(inside, buf, frame, y);
@@ -58,6 +81,9 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     let [_, below] = split_rows(below, 2);
     if is_roomy {
         draw_recent(below, buf, frame);
+    }
+    if let Some(y) = function_y.filter(|_| is_focused && state.execute.form.is_open) {
+        draw_functions(split_rows(inside, y + 1)[1], buf, frame);
     }
 }
 
@@ -74,36 +100,89 @@ fn draw_head(area: Rect, buf: &mut Buffer, frame: Frame<'_>, y: u16, is_roomy: b
     y + 1 + u16::from(is_roomy)
 }
 
-fn draw_one(
+/// Draws fields side by side, and what is to be said about them; returns the row after them.
+fn draw_line(
     area: Rect,
     buf: &mut Buffer,
     frame: Frame<'_>,
-    (number, field, y, is_roomy, known): (usize, FormField, u16, bool, Known<'_>),
+    (fields, y, is_roomy, known): (&[FormField], u16, bool, Known<'_>),
     hits: &mut Hits,
 ) -> u16 {
     let Frame { state, theme, .. } = frame;
     let form = &state.execute.form;
+    let n_fields = u16::try_from(fields.len()).unwrap_or(1).max(1);
+    let width = area.width / n_fields;
+    let mut note: Option<(u8, String, Style)> = None;
+    for (idx, field) in (0..n_fields).zip(fields) {
+        let place = match field {
+            // The source is a word, and its text needs the room.
+            FormField::Source => Rect { width: area.width.min(SOURCE_WIDTH), ..area },
+            FormField::Stdin => split_columns(area, SOURCE_WIDTH.min(area.width))[1],
+            _ => Rect { x: area.x.saturating_add(idx * width), width, ..area },
+        };
+        let check = form.check(*field, known);
+        draw_one(place, buf, frame, (*field, y, &check), hits);
+        let is_here = state.execute.focus == Pane::Form && form.focused() == *field;
+        let (_, style) = mark(&check, theme);
+        // What is wrong comes first, then what concerns the field that keys go to.
+        let (rank, text, style) = match check {
+            Check::Fit(note) => (u8::from(is_here), note, theme.muted),
+            Check::Doubtful(note) | Check::Unfit(note) if form.place(*field).is_left => {
+                (2, format!("└ {note}"), style)
+            }
+            _ => (0, String::new(), theme.muted),
+        };
+        if note.as_ref().is_none_or(|(best, ..)| rank > *best) {
+            note = Some((rank, text, style));
+        }
+    }
+    let gap = u16::from(is_roomy && area.height > 40);
+    match note {
+        Some((rank, text, style)) if is_roomy || rank > 1 => {
+            let room = usize::from(area.width.saturating_sub(LABEL_WIDTH + 2));
+            paint::text(buf, area, (LABEL_WIDTH + 2, y + 1), &format::fit(&text, room), style);
+            y + 2 + gap
+        }
+        _ => y + 1 + u16::from(is_roomy) + gap,
+    }
+}
+
+fn draw_one(
+    area: Rect,
+    buf: &mut Buffer,
+    frame: Frame<'_>,
+    (field, y, check): (FormField, u16, &Check),
+    hits: &mut Hits,
+) {
+    let Frame { state, theme, .. } = frame;
+    let form = &state.execute.form;
     let is_here = state.execute.focus == Pane::Form && form.focused() == field;
     let label_style = if is_here { theme.text.add_modifier(Modifier::BOLD) } else { theme.muted };
-    let label = format::right(field.label(), LABEL_WIDTH.into());
-    paint::text(buf, area, (0, y), &label, label_style);
-
-    let x = area.x.saturating_add(LABEL_WIDTH + 1);
+    let is_labelled = !field.label().is_empty();
+    if is_labelled {
+        let label = format::right(field.label(), LABEL_WIDTH.into());
+        paint::text(buf, area, (0, y), &label, label_style);
+    }
+    let x = if is_labelled { area.x.saturating_add(LABEL_WIDTH + 1) } else { area.x };
     let width = match field {
-        FormField::Nodes => 10,
+        FormField::Nodes | FormField::Timeout | FormField::RunLimit => 10,
         FormField::Subgroup => 24,
+        FormField::Source => SOURCE_WIDTH,
         _ => area.width,
     };
-    let room = area.right().saturating_sub(x).saturating_sub(3);
+    let mark_width = if field == FormField::Source { 1 } else { 3 };
+    let room = area.right().saturating_sub(x).saturating_sub(mark_width);
     let place = Rect { x, y: area.y.saturating_add(y), width: width.min(room), height: 1 }
         .intersection(area);
     buf.set_style(place, if is_here { theme.sel } else { theme.bar });
     let text_area = pane::padded(place);
-    if field == FormField::Function {
-        draw_picker(text_area, buf, frame, is_here);
+    if field == FormField::Source {
+        let x = paint::text(buf, text_area, (0, 0), form.source.name(), theme.text);
+        if is_here {
+            paint::text(buf, text_area, (x + 1, 0), "↑↓", theme.key);
+        }
     } else {
-        let place = form.place(field);
-        let mut text = place.text.clone();
+        let mut text = form.place(field).text.clone();
         if is_here {
             text.edit();
         } else {
@@ -111,27 +190,14 @@ fn draw_one(
         }
         draw_field(text_area, buf, theme, &text, theme.text);
     }
+    let number = FormField::ALL.iter().position(|it| *it == field).unwrap_or(0);
     hits.add(place, Target::Row { pane: FORM, row: number });
-    let check = form.check(field, known);
     let is_told = form.place(field).is_left || matches!(check, Check::Fit(_));
-    let (mark, style) = mark(&check, theme);
-    let is_empty = form.text(field).is_empty() && field != FormField::Function;
-    if is_told && !(is_empty && check.is_fit()) {
+    let (mark, style) = mark(check, theme);
+    let is_empty = form.text(field).is_empty();
+    if is_told && field != FormField::Source && !(is_empty && check.is_fit()) {
         paint::text(buf, area, (place.right().saturating_sub(area.x) + 1, y), mark, style);
     }
-    let note_y = y + 1;
-    match (&check, is_roomy) {
-        (Check::Fit(note), true) => {
-            paint::text(buf, area, (LABEL_WIDTH + 2, note_y), note, theme.muted);
-        }
-        (Check::Doubtful(note) | Check::Unfit(note), _) if is_told => {
-            paint::text(buf, area, (LABEL_WIDTH + 2, note_y), &format!("└ {note}"), style);
-            return note_y + 1 + u16::from(is_roomy && area.height > 40);
-        }
-        _ if !is_roomy => return y + 1,
-        _ => {}
-    }
-    note_y + 1 + u16::from(is_roomy && area.height > 40)
 }
 
 fn mark(check: &Check, theme: &Theme) -> (&'static str, Style) {
@@ -142,17 +208,33 @@ fn mark(check: &Check, theme: &Theme) -> (&'static str, Style) {
     }
 }
 
-fn draw_picker(area: Rect, buf: &mut Buffer, frame: Frame<'_>, is_here: bool) {
+/// Lists the known functions whose names hold what is typed.
+fn draw_functions(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let Frame { state, theme, .. } = frame;
-    let form = &state.execute.form;
-    let name = match form.function() {
-        Some((_, function)) => function.name.clone(),
-        None if form.functions.is_empty() => "—".to_owned(),
-        None => "another".to_owned(),
-    };
-    let x = paint::text(buf, area, (0, 0), &name, theme.text);
-    if is_here && !form.functions.is_empty() {
-        paint::text(buf, area, (x + 2, 0), "↑↓", theme.key);
+    let (found, selected) = state.execute.form.matches();
+    if found.is_empty() {
+        return;
+    }
+    let height = u16::try_from(found.len()).unwrap_or(u16::MAX).min(FUNCTIONS_MAX);
+    let x = area.x.saturating_add(LABEL_WIDTH + 1);
+    let width = area.right().saturating_sub(x).saturating_sub(3);
+    let place = Rect { x, width, height, ..area }.intersection(area);
+    theme.clear(place, buf);
+    buf.set_style(place, theme.sel);
+    let rows = usize::from(place.height);
+    let first = crate::view::table::first_row(selected.unwrap_or(0), found.len(), rows);
+    for (y, (idx, function)) in (0..place.height).zip(found.iter().enumerate().skip(first)) {
+        let is_it = selected == Some(idx);
+        let style = if is_it { theme.focus.add_modifier(Modifier::BOLD) } else { theme.text };
+        let mark = if is_it { "▸" } else { " " };
+        paint::text(buf, place, (0, y), mark, theme.focus);
+        let x = paint::text(buf, place, (2, y), &format::left(&function.name, 20), style) + 1;
+        let id = format::short_cid(&function.function_id);
+        let x = paint::text(buf, place, (x, y), &id, theme.muted) + 2;
+        if function.bytes > 0 {
+            let size = format::right(&format::bytes(function.bytes), 9);
+            paint::text(buf, place, (x, y), &size, theme.muted);
+        }
     }
 }
 
@@ -177,6 +259,7 @@ fn draw_buttons(area: Rect, buf: &mut Buffer, theme: &Theme, hits: &mut Hits) {
     let mut x = LABEL_WIDTH + 1;
     let buttons = [
         (" ^R Run ", Action::Run, theme.tag(theme.focus)),
+        (" ^S Save preset ", Action::SavePreset, theme.sel.patch(theme.text)),
         (" ^Y Copy as curl ", Action::CopyCurl, theme.sel.patch(theme.text)),
     ];
     for (text, action, style) in buttons {

@@ -119,6 +119,7 @@ fn topic(topic_id: u64, name: &str, labels: &[&str]) -> TopicSummary {
         dataset: "cpu".to_owned(),
         column: "load_percent".to_owned(),
         subgroup: Some("gpu".to_owned()),
+        is_paused: false,
         epoch_length: 10,
         worker_submission_window: 4,
         ground_truth_lag: 10,

@@ -40,6 +40,57 @@ fn each_field_is_checked() {
     check(Arguments, "'open", unfit);
     check(Environment, "A=1 B='x y'", fit);
     check(Environment, "A", unfit);
+    check(FormField::Timeout, "", fit);
+    check(FormField::Timeout, "10", fit);
+    check(FormField::RunLimit, "0", unfit);
+    check(FormField::RunLimit, "an hour", unfit);
+}
+
+#[test]
+fn a_function_is_named_typed_or_a_file() {
+    let fit = |check: &Check| matches!(check, Check::Fit(_));
+    let unfit = |check: &Check| matches!(check, Check::Unfit(_));
+    check(FormField::Function, "", fit);
+    check(FormField::Function, "hello", fit);
+    check(FormField::Function, "./my.wasm", fit);
+    check(FormField::Function, FUNCTION_ID, fit);
+    let mut screen = Harness::ready(160, 45);
+    screen.press("e ctrl-u");
+    screen.type_text("div");
+    let form = &screen.state.execute.form;
+    assert_eq!(form.text(FormField::Method), "hello.wasm", "nothing is meant yet");
+    screen.press("down");
+    let form = &screen.state.execute.form;
+    assert_eq!(
+        (form.text(FormField::Function), form.text(FormField::Method)),
+        ("divide", "divide.wasm")
+    );
+    screen.press("ctrl-u");
+    screen.type_text("bin/my.wasm");
+    assert_eq!(screen.state.execute.form.file(), Some("bin/my.wasm"));
+    screen.press("ctrl-u");
+    screen.type_text("mean");
+    let form = &screen.state.execute.form;
+    assert_eq!((form.file(), form.text(FormField::Method)), (None, "mean.wasm"));
+    check(FormField::FunctionId, "nonsense", unfit);
+}
+
+#[test]
+fn standard_input_is_typed_or_comes_from_elsewhere() {
+    let mut screen = Harness::ready(160, 45);
+    let form = &mut screen.state.execute.form;
+    form.know_datasets(["btc", "eth"].map(str::to_owned).into_iter());
+    screen.press("e tab tab tab tab tab tab tab down");
+    assert_eq!(screen.state.execute.form.source, Source::File);
+    let known = screen.state.known();
+    assert!(!screen.state.execute.form.check(FormField::Stdin, known).is_fit());
+    screen.press("down");
+    assert_eq!(screen.state.execute.form.text(FormField::Stdin), "btc 24h");
+    screen.press("tab down");
+    let form = &screen.state.execute.form;
+    assert_eq!(form.text(FormField::Stdin), "eth 24h");
+    assert!(matches!(form.input(), Input::Rows { dataset, .. } if dataset == "eth"));
+    assert_eq!(form.preview().config.stdin, None);
 }
 
 #[test]
@@ -55,6 +106,6 @@ fn a_request_comes_back_as_the_form_that_made_it() {
     assert_eq!(request.config.environment()["B"], "x y");
     assert_eq!(request.config.stdin.as_deref(), Some("a\nb"));
     let mut other = Form::default();
-    other.fill(&request);
+    other.fill(&request, &Input::Typed);
     assert_eq!(other.preview(), request);
 }

@@ -67,7 +67,7 @@ fn commands(state: &State, entries: &mut Vec<Entry>) {
 }
 
 /// What the palette calls a layer whose actions it offers.
-const fn group(layer: Layer) -> Option<&'static str> {
+pub(super) const fn group(layer: Layer) -> Option<&'static str> {
     match layer {
         Layer::Always | Layer::Global => Some("View"),
         Layer::Profiles => Some("Profile"),
@@ -76,7 +76,11 @@ const fn group(layer: Layer) -> Option<&'static str> {
         | Layer::Edit
         | Layer::Palette
         | Layer::Choice
-        | Layer::Secret => None,
+        | Layer::Secret
+        | Layer::NodeForm
+        | Layer::Presets
+        | Layer::PresetName
+        | Layer::ConfirmStop => None,
         _ => match layer.screen() {
             Some(screen) => Some(screen.name()),
             None => Some("List"),

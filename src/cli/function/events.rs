@@ -1,0 +1,140 @@
+//! `triptych function events`: what happens in a cluster, line by line.
+
+use std::io::Write as _;
+
+use anyhow::{Context as _, bail};
+use clap::Args;
+use client::executions::{ClusterStreamEvent, follow};
+use task::group::Group;
+use tokio::sync::mpsc;
+use wire::executions::{ClusterEvent, ClusterEventKind};
+
+use super::{
+    PRINT,
+    held::{HeadFlags, NOT_FOUND},
+    report, tell,
+};
+
+/// Events that may wait to be printed. Full, the head waits, and cuts off who is far behind.
+const EVENTS_MAX: usize = 256;
+
+/// The flags of `function events`.
+#[derive(Debug, Args)]
+pub(super) struct EventsCommand {
+    /// Only those of this execution, until it ends
+    #[arg(value_name = "REQUEST")]
+    id: Option<String>,
+    /// Print each as the head sends it, a JSON object a line
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    head: HeadFlags,
+}
+
+/// Prints what happens in a cluster, until it is interrupted or the execution has ended.
+///
+/// # Errors
+/// If the head has no such stream, or standard output takes nothing.
+pub(super) async fn events(command: EventsCommand) -> anyhow::Result<()> {
+    let EventsCommand { id, json, head } = command;
+    let head = head.connect()?;
+    let group = Group::default();
+    let (sender, mut events) = mpsc::channel(EVENTS_MAX);
+    group.spawn("follow", follow(head.clone(), sender));
+    let mut out = std::io::stdout();
+    while let Some(event) = events.recv().await {
+        let event = match event {
+            ClusterStreamEvent::Connected => {
+                // One that ended before it was followed will not be told of.
+                if let Some(id) = &id
+                    && has_ended(&head, id).await?
+                {
+                    break;
+                }
+                continue;
+            }
+            ClusterStreamEvent::Heartbeat => continue,
+            ClusterStreamEvent::Lost { why, .. } if why.status() == Some(NOT_FOUND) => {
+                bail!("follow the cluster: its head tells of no events");
+            }
+            ClusterStreamEvent::Lost { why, retry_in } => {
+                let seconds = retry_in.as_secs_f64();
+                tell(&format!("the line broke ({}); again in {seconds:.1} s", why.why()));
+                continue;
+            }
+            ClusterStreamEvent::Happened(event) => event,
+        };
+        let is_its = |wanted: &String| event.kind.request_id() == Some(wanted.as_str());
+        if !id.as_ref().is_none_or(is_its) {
+            continue;
+        }
+        let line = if json { serde_json::to_string(&event)? } else { line(&event) };
+        writeln!(out, "{line}").and_then(|()| out.flush()).context(PRINT)?;
+        let is_end =
+            matches!(event.kind, ClusterEventKind::Done { .. } | ClusterEventKind::Canceled { .. });
+        if id.is_some() && is_end {
+            break;
+        }
+    }
+    group.shutdown().await;
+    Ok(())
+}
+
+async fn has_ended(head: &client::functions::Functions, id: &str) -> anyhow::Result<bool> {
+    match head.execution(id).await {
+        Ok(execution) => Ok(execution.code.is_some()),
+        Err(error) if error.status() == Some(NOT_FOUND) => {
+            bail!("follow execution {id}: the head remembers none of this id")
+        }
+        // The stream tells of a broken line.
+        Err(_) => Ok(false),
+    }
+}
+
+/// An event for people: when, whose, what.
+fn line(event: &ClusterEvent) -> String {
+    let what = match &event.kind {
+        ClusterEventKind::RollCall { function_id, topic, number_of_nodes, .. } => {
+            format!("roll_call   {number_of_nodes} nodes of {topic} for {function_id}")
+        }
+        ClusterEventKind::Reported { peer_id, .. } => format!("reported    {peer_id}"),
+        ClusterEventKind::Dispatched { peer_id, .. } => format!("dispatched  {peer_id}"),
+        ClusterEventKind::Result { peer_id, exit_code, elapsed_ms, .. } => {
+            format!("result      {peer_id} exit {exit_code} after {elapsed_ms:.0} ms")
+        }
+        ClusterEventKind::Failed { peer_id, reason, replaced, .. } => {
+            let then = if *replaced { ", another takes its place" } else { "" };
+            format!("failed      {peer_id} {reason}{then}")
+        }
+        ClusterEventKind::Done { code, message, elapsed_ms, .. } => {
+            format!("done        code {code} after {elapsed_ms:.0} ms {message}")
+        }
+        ClusterEventKind::Canceled { .. } => "canceled".to_owned(),
+        ClusterEventKind::PeerJoined { peer_id } => format!("peer_joined {peer_id}"),
+        ClusterEventKind::PeerLeft { peer_id } => format!("peer_left   {peer_id}"),
+        ClusterEventKind::Connected | ClusterEventKind::Heartbeat => event.kind.name().to_owned(),
+    };
+    let request = event.kind.request_id().unwrap_or("-");
+    report::plain(&format!("{}  {request}  {}", event.time, what.trim_end())).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(kind: ClusterEventKind, want: &str) {
+        let time = "2026-07-30T21:57:00Z".to_owned();
+        assert_eq!(line(&ClusterEvent { time, kind }), format!("2026-07-30T21:57:00Z  {want}"));
+    }
+
+    #[test]
+    fn an_event_is_a_line_that_says_whose_it_is() {
+        let (request_id, peer_id) = ("r1".to_owned(), "12D3".to_owned());
+        let (exit_code, elapsed_ms) = (3, 12.4);
+        let result = ClusterEventKind::Result { request_id, peer_id, exit_code, elapsed_ms };
+        check(result, "r1  result      12D3 exit 3 after 12 ms");
+        let left = ClusterEventKind::PeerLeft { peer_id: "12D3".to_owned() };
+        check(left, "-  peer_left   12D3");
+    }
+}

@@ -1,0 +1,145 @@
+//! A download as a file: it appears under its name when all of it is there.
+
+use std::{
+    ffi::OsString,
+    io,
+    path::{Path, PathBuf},
+};
+
+use tokio::{
+    fs::{self, File},
+    io::AsyncWriteExt as _,
+};
+
+/// A file that is removed unless it gets its name by [`Self::finish`].
+#[derive(Debug)]
+pub struct Unfinished {
+    file: File,
+    beside: PathBuf,
+    path: PathBuf,
+}
+
+impl Unfinished {
+    /// Begins a file that is to be called `path`, beside it. One of that name stays until then.
+    ///
+    /// # Errors
+    /// If `path` names a folder or nothing, or cannot be written.
+    pub async fn create(path: &Path) -> io::Result<Self> {
+        let name = path.file_name().ok_or(io::ErrorKind::InvalidFilename)?;
+        if fs::metadata(path).await.is_ok_and(|there| there.is_dir()) {
+            return Err(io::ErrorKind::IsADirectory.into());
+        }
+        let mut beside = OsString::from(".");
+        beside.push(name);
+        beside.push(format!(".unfinished-{}", std::process::id()));
+        let beside = path.with_file_name(beside);
+        let file = File::create(&beside).await?;
+        Ok(Self { file, beside, path: path.to_owned() })
+    }
+
+    /// Writes `bytes` after those before.
+    ///
+    /// # Errors
+    /// If they cannot be written.
+    pub async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_all(bytes).await
+    }
+
+    /// Gives the file its name, once all of it is on the disk.
+    ///
+    /// # Errors
+    /// If it cannot be written to the end; then nothing is left of it.
+    pub async fn finish(mut self) -> io::Result<()> {
+        self.file.flush().await?;
+        self.file.sync_all().await?;
+        fs::rename(&self.beside, &self.path).await
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        // One that has its name is there no more.
+        drop(std::fs::remove_file(&self.beside));
+    }
+}
+
+/// Counts rows in the bytes of a download, where they are to be seen.
+#[derive(Debug, Clone)]
+pub struct RowCounter {
+    /// What each row has once, and how often a text without rows has it.
+    mark: Option<(u8, u64)>,
+    n_marks: u64,
+}
+
+impl RowCounter {
+    /// Returns a counter for a download whose format the service calls `output`.
+    #[must_use]
+    pub fn of(output: &str) -> Self {
+        let mark = match output {
+            "csv" => Some((b'\n', 1)),
+            "ndjson" => Some((b'\n', 0)),
+            "json" => Some((b'}', 0)),
+            _ => None,
+        };
+        Self { mark, n_marks: 0 }
+    }
+
+    /// Whether rows are to be seen in this format.
+    #[must_use]
+    pub const fn counts(&self) -> bool {
+        self.mark.is_some()
+    }
+
+    /// Counts the rows that end in `bytes`.
+    pub fn count(&mut self, bytes: &[u8]) {
+        if let Some((mark, _)) = self.mark {
+            self.n_marks += bytes.split(|byte| *byte == mark).skip(1).count() as u64;
+        }
+    }
+
+    /// How many rows ended so far.
+    #[must_use]
+    pub fn n_rows(&self) -> u64 {
+        self.n_marks.saturating_sub(self.mark.map_or(0, |(_, n_extra)| n_extra))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(output: &str, chunks: &[&str], want: u64) {
+        let mut counter = RowCounter::of(output);
+        for chunk in chunks {
+            counter.count(chunk.as_bytes());
+        }
+        assert_eq!(counter.n_rows(), want);
+    }
+
+    #[test]
+    fn rows_are_counted_across_chunks() {
+        check("csv", &["timestamp,a\n1,", "2\n3,4\n"], 2);
+        check("json", &["[{\"a\":1}", ",{\"a\":2}]"], 2);
+        check("ndjson", &["{}\n", "{}\n"], 2);
+        check("parquet", &["PAR1"], 0);
+    }
+
+    #[tokio::test]
+    async fn a_file_has_its_name_only_when_it_is_whole() {
+        let folder = std::env::temp_dir().join(format!("triptych-saved-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("rows.csv");
+        let mut file = Unfinished::create(&path).await.unwrap();
+        file.write(b"half").await.unwrap();
+        drop(file);
+        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0, "nothing is left of it");
+        let mut file = Unfinished::create(&path).await.unwrap();
+        file.write(b"whole").await.unwrap();
+        assert!(!path.exists());
+        file.finish().await.unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"whole");
+        assert!(Unfinished::create(&folder).await.is_err(), "a folder is no file");
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}

@@ -1,0 +1,157 @@
+//! What is asked of this machine: local processes, files.
+
+use std::{collections::BTreeMap, io, path::Path, sync::Arc};
+
+use client::functions::Functions;
+
+use super::{Runner, absent, failure, innermost};
+use crate::{
+    event::{Effect, Event},
+    local::{LocalError, LocalStack, Packed},
+    state::{
+        execute::presets::{self, Preset},
+        loadable::Failure,
+    },
+};
+
+impl Runner {
+    /// Does what concerns this machine alone.
+    pub(super) fn use_machine(&self, effect: Effect) {
+        let (local, events) = (self.local.clone(), self.events.clone());
+        let (local_events, path) = (self.local_events.clone(), self.presets.clone());
+        self.tasks.spawn("this machine", async move {
+            let event = match (effect, local) {
+                (Effect::LoadPresets, _) => match path {
+                    Some(path) => Some(Event::Presets(read(&path).await)),
+                    None => None,
+                },
+                (Effect::SavePresets(list), _) => match path {
+                    Some(path) => write(&path, &list).await.err().map(Event::PresetsNotSaved),
+                    None => Some(Event::PresetsNotSaved(nowhere())),
+                },
+                (_, None) => Some(Event::ProcessFailed(cannot())),
+                (Effect::LoadUsage, Some(local)) => Some(Event::Usage(local.usage())),
+                (Effect::AddNode(wish), Some(local)) => failed(local.add(wish, local_events).await),
+                (Effect::StopProcess(name), Some(local)) => failed(local.end(&name).await),
+                (Effect::RestartProcess(name), Some(local)) => {
+                    failed(local.restart(&name, local_events).await)
+                }
+                (_, Some(_)) => None,
+            };
+            if let Some(event) = event {
+                events.send(event).await.ok();
+            }
+        });
+    }
+}
+
+/// Gives the head the module or folder at `path`.
+pub(super) async fn add_function(
+    local: Option<Arc<dyn LocalStack>>,
+    head: Option<Functions>,
+    path: String,
+) -> Event {
+    let what = format!("add {path}");
+    let (Some(local), Some(head)) = (local, head) else {
+        return Event::FunctionAdded(Err(absent(&what)));
+    };
+    let Packed { name, function_id, method, car } = match local.pack(&path).await {
+        Ok(packed) => packed,
+        Err(error) => return Event::FunctionAdded(Err(words(&error))),
+    };
+    let added = head.upload((&name, &method), car).await.map_err(|error| failure(&what, &error));
+    Event::FunctionAdded(added.and_then(|function| {
+        if function.function_id == function_id {
+            return Ok(function);
+        }
+        Err(Failure {
+            what,
+            why: format!("the head took it for {}", function.function_id),
+            ..Failure::default()
+        })
+    }))
+}
+
+fn failed(result: Result<(), LocalError>) -> Option<Event> {
+    result.err().map(|error| Event::ProcessFailed(words(&error)))
+}
+
+fn words(error: &LocalError) -> Failure {
+    Failure {
+        what: error.to_string(),
+        why: innermost(error),
+        next: "look at the logs (5)".to_owned(),
+        ..Failure::default()
+    }
+}
+
+fn cannot() -> Failure {
+    Failure {
+        what: "use processes of this machine".to_owned(),
+        why: "this screen was opened without".to_owned(),
+        ..Failure::default()
+    }
+}
+
+fn nowhere() -> Failure {
+    Failure {
+        what: "save the presets".to_owned(),
+        why: "no folder for them is known".to_owned(),
+        next: "set HOME".to_owned(),
+        ..Failure::default()
+    }
+}
+
+async fn read(path: &Path) -> Result<BTreeMap<String, Preset>, Failure> {
+    let text = match tokio::fs::read_to_string(path).await {
+        Ok(text) => Ok(text),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
+        Err(error) => Err(error.to_string()),
+    };
+    text.and_then(|text| presets::read(&text)).map_err(|why| Failure {
+        what: format!("read the presets in {}", path.display()),
+        why,
+        next: "correct the file, or remove it".to_owned(),
+        ..Failure::default()
+    })
+}
+
+/// Writes the file whole or not at all.
+async fn write(path: &Path, list: &BTreeMap<String, Preset>) -> Result<(), Failure> {
+    let done = async {
+        if let Some(folder) = path.parent() {
+            tokio::fs::create_dir_all(folder).await?;
+        }
+        let unfinished = path.with_extension("new");
+        tokio::fs::write(&unfinished, presets::write(list)).await?;
+        tokio::fs::rename(&unfinished, path).await
+    };
+    done.await.map_err(|error: io::Error| Failure {
+        what: format!("save the presets in {}", path.display()),
+        why: error.to_string(),
+        ..Failure::default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::functions::ExecuteRequest;
+
+    use super::*;
+    use crate::state::execute::Input;
+
+    #[tokio::test]
+    async fn presets_are_written_and_read_again() {
+        let folder = std::env::temp_dir().join(format!("triptych-presets-{}", std::process::id()));
+        let path = folder.join("deep").join("presets.json");
+        assert_eq!(read(&path).await, Ok(BTreeMap::new()), "none yet");
+        let preset = Preset { request: ExecuteRequest::default(), input: Input::Typed };
+        let list = BTreeMap::from([("a".to_owned(), preset)]);
+        write(&path, &list).await.unwrap();
+        assert_eq!(read(&path).await, Ok(list));
+        tokio::fs::write(&path, "{").await.unwrap();
+        let failure = read(&path).await.unwrap_err();
+        assert!(failure.what.contains("presets.json"), "{failure:?}");
+        tokio::fs::remove_dir_all(&folder).await.unwrap();
+    }
+}

@@ -1,0 +1,204 @@
+//! A run: its input is fetched, the request is sent, and the head is asked until the answer is there.
+
+use std::time::Duration;
+
+use client::{
+    datasets::{Datasets, NamedRow, Order, Rows, RowsQuery},
+    error::ClientError,
+    executions::CODE_UNDER_WAY,
+    functions::Functions,
+};
+use model::{page::Limit, resolution::Resolution};
+use task::backoff::Backoff;
+use tokio::{
+    io::AsyncReadExt as _,
+    sync::mpsc,
+    time::{Instant, sleep},
+};
+use wire::{datasets::FlatRow, functions::ExecuteResponse};
+
+use super::{absent, calls::ask, failure};
+use crate::{
+    event::{Event, RunOrder},
+    state::{
+        execute::{Input, Window},
+        loadable::Failure,
+        runs::RunId,
+    },
+};
+
+/// The first wait for a result: a warm function of a local head takes about as long.
+const ASK_FIRST: Duration = Duration::from_millis(25);
+
+/// The longest wait between two looks at a run: often for a person, seldom for a head.
+const ASK_LONGEST: Duration = Duration::from_millis(400);
+
+/// How long a head that answers no more is waited for: as long as it takes to be started again.
+const LOST_WITHIN: Duration = Duration::from_secs(15);
+
+/// The most standard input sent: heads take some 3 MiB and say so.
+const INPUT_BYTES_MAX: u64 = 3 * 1024 * 1024;
+
+/// What a head answers for an execution it does not remember.
+const NOT_FOUND: u16 = 404;
+
+/// Runs what was ordered. Tells of how it goes, and returns its answer.
+pub(super) async fn execute(
+    (head, datasets): (Option<Functions>, Option<Datasets>),
+    id: RunId,
+    order: Box<RunOrder>,
+    events: mpsc::Sender<Event>,
+) -> Event {
+    let result = match head {
+        Some(head) => sent(&head, datasets, id, *order, &events).await,
+        None => Err(absent("run the function")),
+    };
+    Event::Executed(id, result.map(Box::new))
+}
+
+async fn sent(
+    head: &Functions,
+    datasets: Option<Datasets>,
+    id: RunId,
+    order: RunOrder,
+    events: &mpsc::Sender<Event>,
+) -> Result<ExecuteResponse, Failure> {
+    let RunOrder { mut request, input, is_followed } = order;
+    match input {
+        Input::Typed => {}
+        Input::File(path) => request.config.stdin = Some(file(&path).await?),
+        Input::Rows { dataset, window } => {
+            request.config.stdin = Some(rows(datasets, &dataset, window).await?);
+        }
+    }
+    request.config.is_async = is_followed.then_some(true);
+    let what = format!("run {}", request.method);
+    let response = head.execute(&request).await.map_err(|error| failure(&what, &error))?;
+    if response.code != CODE_UNDER_WAY {
+        return Ok(response);
+    }
+    let request_id = response.request_id;
+    // Where nobody listens any more, this is dropped soon.
+    drop(events.send(Event::Begun(id, request_id.clone())).await);
+    let response = awaited(head, id, &request_id, events).await?;
+    if let Ok(body) = head.execution(&request_id).await {
+        drop(events.send(Event::RunTold(id, Box::new(body))).await);
+    }
+    Ok(response)
+}
+
+/// Asks for the result until it is there, the head forgot it, or it has not answered for long.
+async fn awaited(
+    head: &Functions,
+    id: RunId,
+    request_id: &str,
+    events: &mpsc::Sender<Event>,
+) -> Result<ExecuteResponse, Failure> {
+    let what = format!("learn what run {} came to", id.0);
+    let mut wait = Backoff::new(ASK_FIRST, ASK_LONGEST);
+    let mut lost_since: Option<Instant> = None;
+    loop {
+        sleep(wait.next_wait()).await;
+        let trouble = match head.result(request_id).await {
+            Ok(response) if response.code != CODE_UNDER_WAY => return Ok(response),
+            Ok(_) => None,
+            Err(error) if error.status() == Some(NOT_FOUND) => {
+                return Err(Failure {
+                    what,
+                    why: "the head does not remember it: it was started again meanwhile".to_owned(),
+                    next: "^R runs it again".to_owned(),
+                    ..Failure::default()
+                });
+            }
+            Err(error) => Some(failure(&what, &error)),
+        };
+        match (trouble, lost_since) {
+            (None, Some(_)) => {
+                lost_since = None;
+                drop(events.send(Event::RunTroubled(id, None)).await);
+            }
+            (Some(trouble), None) => {
+                lost_since = Some(Instant::now());
+                drop(events.send(Event::RunTroubled(id, Some(trouble))).await);
+            }
+            (Some(trouble), Some(since)) if since.elapsed() > LOST_WITHIN => return Err(trouble),
+            (None, None) | (Some(_), Some(_)) => {}
+        }
+    }
+}
+
+/// Reads a file as standard input.
+async fn file(path: &str) -> Result<String, Failure> {
+    let failed = |why: String| Failure {
+        what: format!("read {path}"),
+        why,
+        next: "correct the path".to_owned(),
+        ..Failure::default()
+    };
+    let opened = tokio::fs::File::open(path).await.map_err(|error| failed(error.to_string()))?;
+    let mut text = String::new();
+    let mut start = opened.take(INPUT_BYTES_MAX + 1);
+    start.read_to_string(&mut text).await.map_err(|error| failed(error.to_string()))?;
+    if text.len() as u64 > INPUT_BYTES_MAX {
+        return Err(failed(format!("it has more than {INPUT_BYTES_MAX} bytes")));
+    }
+    Ok(text)
+}
+
+/// Reads the newest rows of a dataset as standard input: a flat JSON object a line, the oldest first.
+async fn rows(datasets: Option<Datasets>, name: &str, window: Window) -> Result<String, Failure> {
+    let what = format!("read rows of {name}");
+    let read = |service: Datasets| async move { newest(&service, name, window).await };
+    let rows = ask(datasets, &what, read).await?.ok_or_else(|| Failure {
+        what: what.clone(),
+        why: "no such dataset is visible".to_owned(),
+        next: "choose one with ↑↓".to_owned(),
+        ..Failure::default()
+    })?;
+    let lines = rows.into_iter().filter_map(|row| {
+        let values = row.values.into_iter().map(|(name, value)| (name, value.into()));
+        let row = FlatRow { timestamp: row.timestamp.to_string(), values: values.collect() };
+        serde_json::to_string(&row).ok()
+    });
+    Ok(lines.map(|line| line + "\n").collect())
+}
+
+/// The newest rows of the dataset called `name`, the oldest first; none if there is no such dataset.
+async fn newest(
+    service: &Datasets,
+    name: &str,
+    window: Window,
+) -> Result<Option<Vec<NamedRow>>, ClientError> {
+    let Some(dataset) = service.named(name).await? else { return Ok(None) };
+    let n_wanted = match window {
+        Window::Count(n_rows) => Some(usize::try_from(n_rows).unwrap_or(usize::MAX)),
+        Window::Span(_) => None,
+    };
+    let limit = Limit::clamped(n_wanted.unwrap_or(usize::MAX));
+    let mut query = RowsQuery {
+        order: Order::Descending,
+        ..RowsQuery::newest(dataset.id, Resolution::Raw, limit)
+    };
+    let mut rows: Vec<NamedRow> = Vec::new();
+    loop {
+        let page = service.rows(&query).await?;
+        let Rows::Raw(page_rows) = page.rows else { break };
+        rows.extend(page_rows);
+        // By the dataset's own time, which need not be that of this machine.
+        if let (Window::Span(span), Some(newest)) = (window, rows.first().map(|row| row.timestamp))
+        {
+            let n_before = rows.len();
+            rows.retain(|row| newest.since(row.timestamp) < span);
+            if rows.len() < n_before {
+                break;
+            }
+        }
+        if n_wanted.is_some_and(|n| rows.len() >= n) || page.next.is_none() {
+            break;
+        }
+        query.after = page.next;
+    }
+    rows.truncate(n_wanted.unwrap_or(usize::MAX));
+    rows.reverse();
+    Ok(Some(rows))
+}

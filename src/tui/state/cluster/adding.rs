@@ -1,0 +1,263 @@
+//! The form of a node to be started on this machine.
+
+use model::node::Subgroup;
+
+use crate::{
+    local::NodeWish,
+    state::{field::Field, nodes::Node},
+};
+
+/// Functions that a worker runs at once, as nodes have it by default.
+const N_SLOTS_FIRST: &str = "10";
+
+/// A field of the form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum AddField {
+    /// Head or worker.
+    #[default]
+    Role,
+    /// The port for other nodes.
+    Port,
+    /// The port of a head's REST API.
+    RestPort,
+    /// Nodes to stay connected to.
+    BootNodes,
+    /// Groups beside the general one.
+    Subgroups,
+    /// Functions at once.
+    Slots,
+    /// The folder of a runtime.
+    Runtime,
+    /// Whether it outlives the screen.
+    Kept,
+}
+
+/// The form.
+#[derive(Debug, Default)]
+pub struct Adding {
+    /// The field that keys go to.
+    pub focus: AddField,
+    /// Whether a head is to be started rather than a worker.
+    pub is_head: bool,
+    /// Whether it outlives the screen.
+    pub is_kept: bool,
+    texts: [Field; AddField::ALL.len()],
+    /// Whether it was tried to start what the form says: what is wrong is told from then on.
+    pub is_tried: bool,
+}
+
+impl AddField {
+    /// All, in their order.
+    pub const ALL: [Self; 8] = [
+        Self::Role,
+        Self::Port,
+        Self::RestPort,
+        Self::BootNodes,
+        Self::Subgroups,
+        Self::Slots,
+        Self::Runtime,
+        Self::Kept,
+    ];
+
+    /// What the form calls it.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Role => "role",
+            Self::Port => "port",
+            Self::RestPort => "REST port",
+            Self::BootNodes => "boot node",
+            Self::Subgroups => "subgroups",
+            Self::Slots => "slots",
+            Self::Runtime => "runtime",
+            Self::Kept => "when I quit",
+        }
+    }
+
+    /// What is to be said about it, while it is fit.
+    #[must_use]
+    pub const fn note(self) -> &'static str {
+        match self {
+            Self::Role => "↑↓ worker or head",
+            Self::Port => "for other nodes; empty for any free one",
+            Self::RestPort => "for callers; empty for any free one",
+            Self::BootNodes => "multiaddresses, apart by commas",
+            Self::Subgroups => "apart by commas; empty for the general group alone",
+            Self::Slots => "functions it runs at once",
+            Self::Runtime => "a folder with bls-runtime; empty for the one built in",
+            Self::Kept => "↑↓ ends with the screen, or keeps running",
+        }
+    }
+
+    /// Whether it is chosen rather than typed.
+    #[must_use]
+    pub const fn is_choice(self) -> bool {
+        matches!(self, Self::Role | Self::Kept)
+    }
+}
+
+impl Adding {
+    /// A form for a worker, with the address of a head among `nodes` filled in.
+    #[must_use]
+    pub fn new(nodes: &[Node]) -> Self {
+        let mut form = Self { is_head: nodes.is_empty(), ..Self::default() };
+        let head = nodes.iter().find(|node| node.role.as_deref() == Some("head"));
+        // A node listens on several addresses; that of this machine is reached by all who are on it.
+        let address = head.and_then(|head| {
+            let is_loopback = |address: &&String| address.contains("/127.0.0.1/");
+            head.addresses.iter().find(is_loopback).or(head.addresses.first())
+        });
+        form.set(AddField::BootNodes, address.map(String::as_str).unwrap_or_default());
+        form.set(AddField::Slots, N_SLOTS_FIRST);
+        form
+    }
+
+    /// The fields that matter for the role, in their order.
+    pub fn fields(&self) -> impl Iterator<Item = AddField> {
+        let is_head = self.is_head;
+        AddField::ALL.into_iter().filter(move |field| match field {
+            AddField::RestPort => is_head,
+            AddField::Slots | AddField::Runtime => !is_head,
+            _ => true,
+        })
+    }
+
+    /// The text of a field.
+    #[must_use]
+    pub fn text(&self, field: AddField) -> &Field {
+        // There is a text for each field, by the type of the array.
+        self.texts.get(field as usize).unwrap_or(&self.texts[0])
+    }
+
+    /// The text that letters go to.
+    pub fn field(&mut self) -> Option<&mut Field> {
+        let field = self.focus;
+        self.texts.get_mut(field as usize).filter(|_| !field.is_choice())
+    }
+
+    /// Goes `by` fields on, or back, around the end.
+    pub fn move_focus(&mut self, by: isize) {
+        let fields: Vec<AddField> = self.fields().collect();
+        let idx = fields.iter().position(|field| *field == self.focus).unwrap_or(0);
+        let idx = (idx + fields.len()).saturating_add_signed(by) % fields.len();
+        self.focus = fields.get(idx).copied().unwrap_or_default();
+    }
+
+    /// Takes the next value of a field that is chosen; goes on by a field otherwise.
+    pub fn choose(&mut self, by: isize) {
+        match self.focus {
+            AddField::Role => self.is_head = !self.is_head,
+            AddField::Kept => self.is_kept = !self.is_kept,
+            _ => self.move_focus(by),
+        }
+    }
+
+    /// What is wrong with a field, if anything is.
+    #[must_use]
+    pub fn trouble(&self, field: AddField) -> Option<String> {
+        let text = self.text(field).value().trim();
+        match field {
+            AddField::Port | AddField::RestPort => {
+                port(text).is_none().then(|| "a port, 1 to 65535".to_owned())
+            }
+            AddField::BootNodes if !self.is_head && text.is_empty() => {
+                Some("a worker without one finds no head".to_owned())
+            }
+            AddField::BootNodes => parts(text)
+                .find(|address| !address.starts_with('/') || !address.contains("/p2p/"))
+                .map(|address| format!("`{address}` is no multiaddress /ip4/…/tcp/…/p2p/…")),
+            AddField::Subgroups => parts(text)
+                .find(|name| name.parse::<Subgroup>().is_err())
+                .map(|name| format!("`{name}` is no name of a group")),
+            AddField::Slots => {
+                let is_fit = text.parse::<u32>().is_ok_and(|n| (1..=10_000).contains(&n));
+                (!self.is_head && !is_fit).then(|| "a number, 1 or more".to_owned())
+            }
+            AddField::Role | AddField::Runtime | AddField::Kept => None,
+        }
+    }
+
+    /// The node that the form describes; otherwise goes to the first field that is unfit.
+    pub fn wish(&mut self) -> Option<NodeWish> {
+        self.is_tried = true;
+        let unfit = self.fields().find(|field| self.trouble(*field).is_some());
+        if let Some(unfit) = unfit {
+            self.focus = unfit;
+            return None;
+        }
+        let text = |field| self.text(field).value().trim();
+        let all = |field| parts(text(field)).map(str::to_owned).collect();
+        Some(NodeWish {
+            role: if self.is_head { "head" } else { "worker" }.to_owned(),
+            port: port(text(AddField::Port)).unwrap_or_default(),
+            rest_port: port(text(AddField::RestPort)).unwrap_or_default(),
+            boot_nodes: all(AddField::BootNodes),
+            subgroups: all(AddField::Subgroups),
+            n_slots: text(AddField::Slots).parse().unwrap_or(1),
+            runtime: Some(text(AddField::Runtime).to_owned()).filter(|path| !path.is_empty()),
+            is_kept: self.is_kept,
+        })
+    }
+
+    fn set(&mut self, field: AddField, text: &str) {
+        if let Some(place) = self.texts.get_mut(field as usize) {
+            place.set(text);
+        }
+    }
+}
+
+/// The port that `text` names, 0 for none.
+fn port(text: &str) -> Option<u16> {
+    if text.is_empty() { Some(0) } else { text.parse().ok().filter(|port| *port > 0) }
+}
+
+fn parts(text: &str) -> impl Iterator<Item = &str> {
+    text.split(',').map(str::trim).filter(|part| !part.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::harness::Harness;
+
+    #[test]
+    fn the_heads_address_is_filled_in_and_ports_are_free_ones() {
+        let screen = Harness::ready(160, 45);
+        let nodes = screen.state.cluster.nodes(screen.state.known());
+        let mut form = Adding::new(&nodes);
+        let wish = form.wish().unwrap();
+        assert_eq!((wish.role.as_str(), wish.port, wish.n_slots), ("worker", 0, 10));
+        assert_eq!(wish.boot_nodes, nodes[0].addresses);
+        assert!(!wish.is_kept && wish.runtime.is_none());
+    }
+
+    #[test]
+    fn what_is_unfit_is_gone_to() {
+        let mut form = Adding::new(&[]);
+        assert!(form.is_head && form.wish().is_some(), "a head needs nobody");
+        form.is_head = false;
+        assert_eq!((form.wish(), form.focus), (None, AddField::BootNodes));
+        form.set(AddField::BootNodes, "/ip4/1.2.3.4/tcp/5/p2p/12D3KooW, x");
+        assert!(form.trouble(AddField::BootNodes).unwrap().contains("`x`"));
+        form.set(AddField::BootNodes, "/ip4/1.2.3.4/tcp/5/p2p/12D3KooW");
+        form.set(AddField::Port, "70000");
+        assert_eq!((form.wish(), form.focus), (None, AddField::Port));
+        form.set(AddField::Port, "9000");
+        form.set(AddField::Slots, "0");
+        assert_eq!((form.wish(), form.focus), (None, AddField::Slots));
+    }
+
+    #[test]
+    fn only_fields_of_the_role_are_passed() {
+        let mut form = Adding::new(&[]);
+        form.is_head = false;
+        let n_fields = form.fields().count();
+        for _ in 0..n_fields {
+            assert_ne!(form.focus, AddField::RestPort);
+            form.move_focus(1);
+        }
+        assert_eq!(form.focus, AddField::Role);
+        form.choose(1);
+        assert!(form.is_head && form.fields().all(|field| field != AddField::Slots));
+    }
+}

@@ -1,0 +1,136 @@
+//! Finding datasets by one field of their metadata.
+
+use std::collections::BTreeSet;
+
+use model::{dataset::Dataset, timestamp::Timestamp};
+
+use super::State;
+use crate::{event::Effect, state::field::Field};
+
+/// Pairs remembered to choose from: those of a few hundred datasets.
+const KNOWN_MAX: usize = 500;
+
+/// Pairs shown below what is typed.
+pub const CHOICES_MAX: usize = 8;
+
+/// What is filtered by.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    /// `field=value`, as it is typed.
+    pub text: Field,
+    /// The field and the value in force.
+    chosen: Option<(String, String)>,
+    /// The pairs of all datasets seen so far.
+    known: BTreeSet<String>,
+    /// What was typed before the first choice was taken.
+    typed: Option<String>,
+}
+
+impl Filter {
+    /// The field and the value in force.
+    #[must_use]
+    pub const fn chosen(&self) -> Option<&(String, String)> {
+        self.chosen.as_ref()
+    }
+
+    /// Known pairs that hold what is typed.
+    #[must_use]
+    pub fn choices(&self) -> Vec<&str> {
+        let typed = self.typed.as_deref().unwrap_or_else(|| self.text.value()).to_lowercase();
+        let known = self.known.iter().filter(|pair| pair.to_lowercase().contains(&typed));
+        known.take(CHOICES_MAX).map(String::as_str).collect()
+    }
+
+    pub(super) fn learn(&mut self, datasets: &[Dataset]) {
+        for (field, value) in datasets.iter().flat_map(|dataset| &dataset.metadata) {
+            if self.known.len() < KNOWN_MAX {
+                self.known.insert(format!("{field}={value}"));
+            }
+        }
+    }
+
+    /// Letters changed what is typed.
+    pub(super) fn edited(&mut self) {
+        self.typed = None;
+    }
+
+    /// Takes the known pair `n` after the one that is typed.
+    pub(super) fn choose(&mut self, n: isize) {
+        let choices = self.choices();
+        let here = choices.iter().position(|choice| *choice == self.text.value());
+        let len = choices.len().max(1).cast_signed();
+        let next = here.map_or(if n < 0 { -1 } else { 0 }, |here| here.cast_signed() + n);
+        let next = next.rem_euclid(len).cast_unsigned();
+        let Some(choice) = choices.get(next).map(|choice| (*choice).to_owned()) else { return };
+        self.typed.get_or_insert_with(|| self.text.value().to_owned());
+        self.text.set(&choice);
+    }
+
+    /// Takes what is typed; whether it is another filter than before.
+    fn take(&mut self) -> bool {
+        let pair = self.text.value().split_once('=');
+        let pair = pair.map(|(field, value)| (field.trim().to_owned(), value.trim().to_owned()));
+        let pair = pair.filter(|(field, value)| !field.is_empty() && !value.is_empty());
+        self.typed = None;
+        // What is no pair is typed on.
+        if pair.is_some() || self.text.value().trim().is_empty() {
+            self.text.keep();
+        }
+        let is_other = pair != self.chosen;
+        self.chosen = pair;
+        is_other
+    }
+
+    /// Filters no longer; whether it did, or was typed.
+    pub(super) fn leave(&mut self) -> bool {
+        self.typed = None;
+        self.text.leave() | self.chosen.take().is_some()
+    }
+}
+
+impl State {
+    /// Lets a filter be typed: one takes the place of a search.
+    pub(super) fn edit_filter(&mut self) {
+        self.is_list_old |= self.search.leave();
+        self.filter.text.edit();
+        self.pane = super::Pane::List;
+    }
+
+    /// What is typed is meant.
+    pub(super) fn take_filter(&mut self, now: Timestamp) -> Vec<Effect> {
+        if self.filter.take() { self.load_datasets(now) } else { Vec::new() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filter(known: &[&str], typed: &str) -> Filter {
+        let known = known.iter().map(|pair| (*pair).to_owned()).collect();
+        Filter { text: Field::new(typed), known, ..Filter::default() }
+    }
+
+    #[test]
+    fn a_pair_is_taken_and_what_is_none_is_typed_on() {
+        let mut filter = filter(&[], "ticker");
+        filter.text.edit();
+        assert!(!filter.take() && filter.text.is_edited());
+        filter.text.set(" ticker = BTC ");
+        assert!(filter.take() && !filter.text.is_edited());
+        assert_eq!(filter.chosen(), Some(&("ticker".to_owned(), "BTC".to_owned())));
+        assert!(!filter.take(), "the same again");
+        assert!(filter.leave() && filter.chosen().is_none());
+    }
+
+    #[test]
+    fn known_pairs_are_taken_in_turn_by_what_was_typed() {
+        let mut filter = filter(&["source=tiingo", "ticker=BTC", "ticker=ETH"], "tick");
+        for want in ["ticker=BTC", "ticker=ETH", "ticker=BTC"] {
+            filter.choose(1);
+            assert_eq!(filter.text.value(), want);
+        }
+        filter.choose(-1);
+        assert_eq!(filter.text.value(), "ticker=ETH");
+    }
+}

@@ -1,0 +1,221 @@
+//! What is asked of the service for the list and for the dataset that is charted, and the answers.
+
+use model::{
+    dataset::{Column, DatasetId},
+    page::Limit,
+    resolution::Resolution,
+    timestamp::Timestamp,
+};
+
+use super::{
+    BUCKETS, RAW_ROWS, State, TAPE_ROWS,
+    chart::Chart,
+    past::{self, Older},
+};
+use crate::{
+    event::{DatasetsPage, Effect, Rows, RowsPage, RowsQuery},
+    state::loadable::{Failure, Loadable},
+    widget::candles::Candle,
+};
+
+/// What a service answers to a resolution that it does not have.
+const UNFIT: [u16; 2] = [400, 422];
+
+impl State {
+    pub(super) fn load_datasets(&mut self, now: Timestamp) -> Vec<Effect> {
+        self.datasets.begin(now);
+        self.is_list_old = false;
+        vec![match self.filter.chosen().cloned() {
+            Some((field, value)) => Effect::FilterDatasets { field, value },
+            None => Effect::LoadDatasets { search: self.search.value().to_owned() },
+        }]
+    }
+
+    pub(super) fn on_datasets(
+        &mut self,
+        result: Result<DatasetsPage, Failure>,
+        now: Timestamp,
+    ) -> Vec<Effect> {
+        self.datasets.settle(result, now);
+        let list = self.datasets.value().map_or(&[][..], |page| &page.datasets);
+        self.filter.learn(list);
+        self.keep_selection(now)
+    }
+
+    /// Keeps the selected dataset if it was found again, else takes the first one.
+    pub(super) fn keep_selection(&mut self, now: Timestamp) -> Vec<Effect> {
+        if self.dataset().is_some() {
+            return Vec::new();
+        }
+        // While a search is typed, what is charted stays until something else is chosen.
+        // What has a ticker has candles: the better picture to begin with.
+        let list = self.list();
+        let ticker = list.iter().find(|dataset| dataset.metadata.contains_key("ticker"));
+        match ticker.or_else(|| list.first()).map(|dataset| dataset.id) {
+            Some(first) => self.select(first, now),
+            None => Vec::new(),
+        }
+    }
+
+    pub(super) fn select_by(
+        &mut self,
+        to: impl FnOnce(usize) -> usize,
+        now: Timestamp,
+    ) -> Vec<Effect> {
+        let list = self.list();
+        let idx = list.iter().position(|dataset| Some(dataset.id) == self.selected).unwrap_or(0);
+        let idx = to(idx).min(list.len().saturating_sub(1));
+        match list.get(idx).map(|dataset| dataset.id) {
+            Some(dataset) if Some(dataset) != self.selected => self.select(dataset, now),
+            _ => Vec::new(),
+        }
+    }
+
+    pub(super) fn select(&mut self, dataset: DatasetId, now: Timestamp) -> Vec<Effect> {
+        let mut effects = self.close_stream();
+        self.selected = Some(dataset);
+        self.chart = Chart::new(self.zoom.resolution);
+        self.crosshair = None;
+        self.tape.clear();
+        self.columns = Loadable::Idle;
+        self.columns.begin(now);
+        self.rows = Loadable::Idle;
+        self.tags = Loadable::Idle;
+        effects.extend([Effect::LoadColumns { dataset }, Effect::LoadTags { dataset }]);
+        effects.extend(self.load_rows(now));
+        effects.extend(self.table.clear());
+        self.live.restart();
+        if self.is_shown {
+            effects.extend(self.open_stream());
+        }
+        effects.extend(self.load_table(now));
+        effects
+    }
+
+    /// Takes the columns, and reads rows again if they were taken by another column than these say.
+    pub(super) fn on_columns(
+        &mut self,
+        result: Result<Vec<Column>, Failure>,
+        now: Timestamp,
+    ) -> Vec<Effect> {
+        let guess = self.shape();
+        self.columns.settle(result, now);
+        if guess.is_none() || guess == self.shape() {
+            return Vec::new();
+        }
+        self.chart = Chart::new(self.zoom.resolution);
+        self.sparks.retain(|id, _| Some(*id) != self.selected);
+        let mut effects: Vec<_> = self.load_rows(now).into_iter().collect();
+        effects.extend(self.table.clear());
+        effects.extend(self.load_table(now));
+        effects
+    }
+
+    /// Asks for the newest rows of the selected dataset.
+    pub(super) fn load_rows(&mut self, now: Timestamp) -> Option<Effect> {
+        let dataset = self.selected?;
+        self.rows.begin(now);
+        self.older = Older::Unknown;
+        let resolution = self.chart.resolution();
+        let limit = if resolution == Resolution::Raw { RAW_ROWS } else { BUCKETS };
+        Some(self.ask(RowsQuery::newest(dataset, resolution, Limit::clamped(limit))))
+    }
+
+    pub(super) fn ask(&mut self, query: RowsQuery) -> Effect {
+        self.asked = Some(query);
+        Effect::LoadRows(query)
+    }
+
+    /// Takes the answer to a query of rows of the dataset that is charted.
+    pub(super) fn on_rows(
+        &mut self,
+        query: RowsQuery,
+        result: Result<RowsPage, Failure>,
+        now: Timestamp,
+    ) -> Vec<Effect> {
+        if let Older::Probing(searched) = self.older
+            && past::probe(&searched) == Some(query)
+        {
+            return self.on_probe(&searched, result, now);
+        }
+        if query.resolution != self.chart.resolution() {
+            return Vec::new();
+        }
+        let page = match result {
+            Ok(page) => page,
+            Err(why) if is_unserved(query.resolution, &why) => {
+                return self.leave_resolution(now);
+            }
+            Err(why) => {
+                self.rows.settle(Err(why), now);
+                return Vec::new();
+            }
+        };
+        let n_before = self.chart.candles().len();
+        self.take_page(query, page.rows, now);
+        self.rows.settle(Ok(()), now);
+        if query.end.is_none() || self.chart.candles().len() > n_before {
+            return Vec::new();
+        }
+        // Nothing in this span says nothing of what is before it.
+        let Some(probe) = past::probe(&query) else {
+            self.older = Older::Nothing;
+            return Vec::new();
+        };
+        self.older = Older::Probing(query);
+        vec![self.ask(probe)]
+    }
+
+    fn take_page(&mut self, query: RowsQuery, rows: Rows, now: Timestamp) {
+        match rows {
+            Rows::Raw(rows) => {
+                let shape = self.shape_of(rows.first());
+                let samples = rows.iter().rev().filter_map(|row| shape.as_ref()?.sample(row));
+                let samples: Vec<_> = samples.collect();
+                if query.end.is_none() {
+                    self.take_own_spark(&samples, now);
+                }
+                self.chart.take_given(samples);
+                if self.tape.is_empty() {
+                    self.tape = rows.into_iter().take(TAPE_ROWS).collect();
+                }
+            }
+            Rows::Buckets(buckets) => self.chart.take_given(buckets.into_iter().map(Candle::from)),
+        }
+    }
+
+    /// The answer to whether there is anything before the span that was searched in vain.
+    fn on_probe(
+        &mut self,
+        searched: &RowsQuery,
+        result: Result<RowsPage, Failure>,
+        now: Timestamp,
+    ) -> Vec<Effect> {
+        match result {
+            Ok(page) => match past::further(searched, &page.rows) {
+                Some(query) => {
+                    self.older = Older::Unknown;
+                    return vec![self.ask(query)];
+                }
+                None => self.older = Older::Nothing,
+            },
+            Err(why) => {
+                self.older = Older::Unknown;
+                self.rows.settle(Err(why), now);
+            }
+        }
+        Vec::new()
+    }
+
+    /// Goes on without the resolutions of our own, at the next coarser one.
+    fn leave_resolution(&mut self, now: Timestamp) -> Vec<Effect> {
+        self.resolutions = &Resolution::DOCUMENTED;
+        self.take_zoom(self.zoom.coarser(self.resolutions), now)
+    }
+}
+
+/// Whether a service refuses a resolution that document 2 does not have.
+fn is_unserved(resolution: Resolution, why: &Failure) -> bool {
+    !Resolution::DOCUMENTED.contains(&resolution)
+        && why.status.is_some_and(|status| UNFIT.contains(&status))
+}

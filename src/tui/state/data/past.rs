@@ -1,0 +1,103 @@
+//! Reading further into the past than one query may span.
+//!
+//! A service answers a query only within the span that its resolution allows, so that a page with
+//! nothing in it is not the end of the data. Days have no such limit: whether there is a day with
+//! rows before the span tells the truth, and where to go on.
+
+use std::time::Duration;
+
+use model::{dataset::DatasetId, page::Limit, resolution::Resolution, timestamp::Timestamp};
+
+use crate::event::{Order, Rows, RowsQuery};
+
+/// The smallest step of a moment.
+const STEP: Duration = Duration::from_micros(1);
+
+/// Whether there is anything before what was read.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) enum Older {
+    /// There may be.
+    #[default]
+    Unknown,
+    /// Not in the span of this query; days before it are asked for.
+    Probing(RowsQuery),
+    /// There is not.
+    Nothing,
+}
+
+/// The query for the newest `limit` rows before `moment`, as far back as one may ask.
+pub(super) fn before(
+    dataset: DatasetId,
+    resolution: Resolution,
+    moment: Timestamp,
+    limit: Limit,
+) -> RowsQuery {
+    let end = moment - STEP;
+    let start = resolution.span_max().map(|span| end - span);
+    RowsQuery { start, end: Some(end), ..RowsQuery::newest(dataset, resolution, limit) }
+}
+
+/// The query for the oldest `limit` rows after `moment`.
+pub(super) fn after(
+    dataset: DatasetId,
+    resolution: Resolution,
+    moment: Timestamp,
+    limit: Limit,
+) -> RowsQuery {
+    let start = moment + STEP;
+    let end = resolution.span_max().map(|span| start + span);
+    let newest = RowsQuery::newest(dataset, resolution, limit);
+    RowsQuery { start: Some(start), end, order: Order::Ascending, ..newest }
+}
+
+/// The query for the newest day before the span of `searched`; none where that had no beginning.
+pub(super) fn probe(searched: &RowsQuery) -> Option<RowsQuery> {
+    let end = searched.start? - STEP;
+    let newest = RowsQuery::newest(searched.dataset, Resolution::Day, Limit::clamped(1));
+    Some(RowsQuery { end: Some(end), ..newest })
+}
+
+/// The query that goes on where [`probe`] found a day; none where it found none.
+pub(super) fn further(searched: &RowsQuery, found: &Rows) -> Option<RowsQuery> {
+    let Rows::Buckets(days) = found else { return None };
+    let end = days.first()?.timestamp + Resolution::Day.bucket()?;
+    let moment = searched.start.map_or(end, |start| start.min(end));
+    Some(before(searched.dataset, searched.resolution, moment, searched.limit))
+}
+
+#[cfg(test)]
+mod tests {
+    use model::row::Bucket;
+
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_seconds(second)
+    }
+
+    fn day(second: i64) -> Bucket {
+        let timestamp = at(second);
+        Bucket { timestamp, open: 1.0, high: 1.0, low: 1.0, close: 1.0, volume: 0.0, count: 1 }
+    }
+
+    #[test]
+    fn a_span_without_rows_is_not_the_end_of_the_data() {
+        let dataset = DatasetId::new(1).unwrap();
+        let searched = before(dataset, Resolution::Raw, at(900_000), Limit::clamped(10));
+        let asked = probe(&searched).unwrap();
+        assert_eq!((asked.resolution, asked.limit.get()), (Resolution::Day, 1));
+        assert!(asked.end < searched.start);
+        let next = further(&searched, &Rows::Buckets(vec![day(86_400)])).unwrap();
+        assert_eq!(next.end, Some(at(172_800) - STEP), "the whole of that day");
+        let next = further(&searched, &Rows::Buckets(vec![day(777_600)])).unwrap();
+        assert_eq!(next.end, Some(searched.start.unwrap() - STEP), "what was not searched of it");
+        assert_eq!(further(&searched, &Rows::Buckets(Vec::new())), None);
+    }
+
+    #[test]
+    fn days_are_asked_for_without_a_span() {
+        let dataset = DatasetId::new(1).unwrap();
+        let searched = before(dataset, Resolution::Day, at(900_000), Limit::clamped(10));
+        assert_eq!((searched.start, probe(&searched)), (None, None));
+    }
+}

@@ -1,0 +1,88 @@
+//! Datasets that are watched while others are charted: a value, a sparkline and a stream of each.
+
+use std::collections::BTreeMap;
+
+use model::{dataset::DatasetId, timestamp::Timestamp};
+
+use super::{Live, Spark, State, sample::Shape};
+use crate::event::{Effect, StreamNews};
+
+/// Datasets pinned at once: each has a stream of its own, of which a service gives a key few.
+pub const PINS_MAX: usize = 6;
+
+/// Values kept of a pinned dataset: two for each column of the widest sparkline.
+const PIN_VALUES: usize = 240;
+
+/// A dataset that is watched.
+#[derive(Debug, Clone)]
+pub struct Pin {
+    /// Which.
+    pub dataset: DatasetId,
+    /// What it is called.
+    pub name: String,
+    /// Its stream.
+    pub live: Live,
+    /// Its newest values.
+    pub spark: Spark,
+    /// What tells which of its columns matters.
+    metadata: BTreeMap<String, String>,
+}
+
+impl State {
+    /// Whether `dataset` is pinned.
+    pub fn is_pinned(&self, dataset: DatasetId) -> bool {
+        self.pins.iter().any(|pin| pin.dataset == dataset)
+    }
+
+    /// Pins the dataset that is charted, or no longer.
+    pub(super) fn toggle_pin(&mut self, now: Timestamp) -> Vec<Effect> {
+        let Some(dataset) = self.dataset().cloned() else { return Vec::new() };
+        let is_charted = self.is_shown;
+        if self.is_pinned(dataset.id) {
+            self.pins.retain(|pin| pin.dataset != dataset.id);
+            // The chart needs the stream as long as it is in view.
+            let stays = is_charted && Some(dataset.id) == self.selected;
+            return if stays {
+                Vec::new()
+            } else {
+                vec![Effect::CloseStream { dataset: dataset.id }]
+            };
+        }
+        let mut effects = Vec::new();
+        if self.pins.len() >= PINS_MAX {
+            let oldest = self.pins.remove(0).dataset;
+            if Some(oldest) != self.selected || !is_charted {
+                effects.push(Effect::CloseStream { dataset: oldest });
+            }
+        }
+        let mut spark = Spark::new(PIN_VALUES, now);
+        let newest = self.chart.candles().iter().rev().take(PIN_VALUES).rev().copied();
+        if self.chart.resolution().bucket().is_none() {
+            spark.take(newest, now);
+        }
+        let mut live = self.live.clone();
+        live.release();
+        self.pins.push(Pin {
+            dataset: dataset.id,
+            name: dataset.name,
+            live,
+            spark,
+            metadata: dataset.metadata,
+        });
+        if !is_charted {
+            effects.push(Effect::OpenStream { dataset: dataset.id });
+        }
+        effects
+    }
+
+    /// Something happened on the stream of a dataset that may be pinned.
+    pub(super) fn pin_hears(&mut self, dataset: DatasetId, news: &StreamNews, now: Timestamp) {
+        let Some(pin) = self.pins.iter_mut().find(|pin| pin.dataset == dataset) else { return };
+        pin.live.hear(news, now);
+        if let StreamNews::Rows(rows) = news {
+            let shape = rows.first().map(|row| Shape::guess(&pin.metadata, row));
+            let samples = rows.iter().filter_map(|row| shape.as_ref()?.sample(row));
+            pin.spark.take(samples.collect::<Vec<_>>(), now);
+        }
+    }
+}

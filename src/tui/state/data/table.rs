@@ -1,0 +1,319 @@
+//! The rows of a dataset as a table without end: what is near the chosen row is kept, the rest is
+//! read again when it is come to.
+
+use std::collections::VecDeque;
+
+use model::{
+    dataset::DatasetId,
+    page::Limit,
+    resolution::Resolution,
+    row::{Bucket, Value},
+    timestamp::Timestamp,
+};
+
+use super::{
+    State,
+    past::{self, Older},
+};
+use crate::{
+    event::{Effect, NamedRow, Order, Rows, RowsPage, RowsQuery},
+    state::loadable::Failure,
+};
+
+/// Rows of a page: some screens full.
+const PAGE_ROWS: usize = 500;
+
+/// Rows kept. Of ten columns they are about two megabytes.
+pub const ROWS_KEPT_MAX: usize = 4_000;
+
+/// So many rows before the last one that is known, the next page is asked for.
+const ROWS_AHEAD: usize = 150;
+
+/// The columns of a bucket.
+const BUCKET_COLUMNS: [&str; 6] = ["open", "high", "low", "close", "volume", "count"];
+
+/// A row of the table.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TableRow {
+    /// When.
+    pub time: Timestamp,
+    /// A value for each column, or none.
+    pub cells: Vec<Option<Value>>,
+}
+
+/// The table.
+#[derive(Debug, Clone, Default)]
+pub struct Table {
+    /// The names of the columns.
+    pub columns: Vec<String>,
+    /// Newest first.
+    rows: VecDeque<TableRow>,
+    /// The chosen row; none while the newest is followed.
+    chosen: Option<Timestamp>,
+    /// Whether newer rows were let go.
+    has_newer: bool,
+    older: Older,
+    asked: Option<RowsQuery>,
+    /// Why the last page did not come.
+    pub failure: Option<Failure>,
+}
+
+/// What a table is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Source {
+    dataset: DatasetId,
+    resolution: Resolution,
+}
+
+impl Table {
+    /// The rows that are kept, newest first.
+    #[must_use]
+    pub const fn rows(&self) -> &VecDeque<TableRow> {
+        &self.rows
+    }
+
+    /// The place of the chosen row among those kept.
+    #[must_use]
+    pub fn chosen(&self) -> usize {
+        let Some(time) = self.chosen else { return 0 };
+        let found = self.rows.binary_search_by(|row| time.cmp(&row.time));
+        found.unwrap_or_else(|idx| idx).min(self.rows.len().saturating_sub(1))
+    }
+
+    /// Whether the newest row is followed.
+    #[must_use]
+    pub const fn is_following(&self) -> bool {
+        self.chosen.is_none()
+    }
+
+    /// Whether a page is awaited.
+    #[must_use]
+    pub const fn is_loading(&self) -> bool {
+        self.asked.is_some()
+    }
+
+    /// Whether the oldest row kept is the first one there is.
+    #[must_use]
+    pub fn has_first(&self) -> bool {
+        self.older == Older::Nothing
+    }
+
+    /// Lets go of everything.
+    pub(super) fn clear(&mut self) -> Option<Effect> {
+        let was_asked = self.asked.is_some();
+        *self = Self::default();
+        was_asked.then_some(Effect::DropTable)
+    }
+
+    /// Takes rows of the stream.
+    pub(super) fn take_live(&mut self, rows: &[NamedRow]) {
+        let is_raw = !self.columns.is_empty() && self.source_is_raw();
+        if !is_raw || self.has_newer || self.rows.is_empty() {
+            return;
+        }
+        for row in rows {
+            let row = named(row, &self.columns);
+            match self.rows.binary_search_by(|kept| row.time.cmp(&kept.time)) {
+                Ok(idx) => {
+                    if let Some(kept) = self.rows.get_mut(idx) {
+                        *kept = row;
+                    }
+                }
+                // Before the oldest it would leave a gap.
+                Err(idx) if idx < self.rows.len() => self.rows.insert(idx, row),
+                Err(_) => {}
+            }
+        }
+        if self.rows.len() > ROWS_KEPT_MAX {
+            self.rows.truncate(ROWS_KEPT_MAX);
+            self.older = Older::Unknown;
+        }
+    }
+
+    fn source_is_raw(&self) -> bool {
+        !self.columns.iter().map(String::as_str).eq(BUCKET_COLUMNS)
+    }
+
+    /// Asks for the newest page.
+    fn newest(&mut self, source: Source) -> RowsQuery {
+        let limit = Limit::clamped(PAGE_ROWS);
+        let query = RowsQuery::newest(source.dataset, source.resolution, limit);
+        self.asked = Some(query);
+        query
+    }
+
+    /// Chooses the row `n` further down, and asks for the page that it nears.
+    fn move_by(&mut self, n: isize, source: Source) -> Option<RowsQuery> {
+        let last = self.rows.len().checked_sub(1)?;
+        let idx = self.chosen().saturating_add_signed(n).min(last);
+        let is_newest = idx == 0 && !self.has_newer;
+        self.chosen = self.rows.get(idx).filter(|_| !is_newest).map(|row| row.time);
+        self.ask_near(idx, source)
+    }
+
+    fn ask_near(&mut self, idx: usize, source: Source) -> Option<RowsQuery> {
+        if self.asked.is_some() {
+            return None;
+        }
+        let limit = Limit::clamped(PAGE_ROWS);
+        let Source { dataset, resolution } = source;
+        let query = if idx + ROWS_AHEAD >= self.rows.len() && self.older == Older::Unknown {
+            past::before(dataset, resolution, self.rows.back()?.time, limit)
+        } else if idx < ROWS_AHEAD && self.has_newer {
+            past::after(dataset, resolution, self.rows.front()?.time, limit)
+        } else {
+            return None;
+        };
+        self.asked = Some(query);
+        Some(query)
+    }
+
+    /// Takes a page; returns what to ask for next.
+    fn take(
+        &mut self,
+        query: RowsQuery,
+        result: Result<RowsPage, Failure>,
+        columns: Vec<String>,
+        now: Timestamp,
+    ) -> Option<RowsQuery> {
+        if self.asked != Some(query) {
+            return None;
+        }
+        self.asked = None;
+        let page = match result {
+            Ok(page) => page,
+            Err(why) => {
+                self.failure = Some(why);
+                return None;
+            }
+        };
+        self.failure = None;
+        let next = match self.older {
+            Older::Probing(searched) if past::probe(&searched) == Some(query) => {
+                let next = past::further(&searched, &page.rows);
+                self.older = if next.is_some() { Older::Unknown } else { Older::Nothing };
+                next
+            }
+            _ => self.take_rows(query, page.rows, columns, now),
+        };
+        self.asked = next;
+        next
+    }
+
+    fn take_rows(
+        &mut self,
+        query: RowsQuery,
+        rows: Rows,
+        columns: Vec<String>,
+        now: Timestamp,
+    ) -> Option<RowsQuery> {
+        if self.columns.is_empty() {
+            self.columns = columns;
+        }
+        let rows: Vec<TableRow> = match rows {
+            Rows::Raw(rows) => rows.iter().map(|row| named(row, &self.columns)).collect(),
+            Rows::Buckets(buckets) => buckets.into_iter().map(folded).collect(),
+        };
+        let is_empty = rows.is_empty();
+        if query.order == Order::Ascending {
+            for row in rows {
+                self.rows.push_front(row);
+            }
+            if self.rows.len() > ROWS_KEPT_MAX {
+                self.rows.truncate(ROWS_KEPT_MAX);
+                self.older = Older::Unknown;
+            }
+            let end = query.end.filter(|end| is_empty && *end < now);
+            self.has_newer = !is_empty || end.is_some();
+            let limit = query.limit;
+            return end.map(|end| past::after(query.dataset, query.resolution, end, limit));
+        }
+        if query.end.is_none() {
+            // The newest page of a dataset that was silent for longer than a span is empty, too.
+            self.rows = rows.into();
+            self.has_newer = false;
+            let searched = past::before(query.dataset, query.resolution, now, query.limit);
+            return is_empty.then(|| self.probe(searched)).flatten();
+        }
+        self.rows.extend(rows);
+        let n_over = self.rows.len().saturating_sub(ROWS_KEPT_MAX);
+        self.rows.drain(..n_over);
+        self.has_newer |= n_over > 0;
+        if is_empty { self.probe(query) } else { None }
+    }
+
+    /// Asks whether there is anything before what was searched in vain.
+    fn probe(&mut self, searched: RowsQuery) -> Option<RowsQuery> {
+        let probe = past::probe(&searched);
+        self.older = if probe.is_some() { Older::Probing(searched) } else { Older::Nothing };
+        probe
+    }
+}
+
+impl State {
+    /// Asks for the newest rows, if the table is shown.
+    pub(super) fn load_table(&mut self, _now: Timestamp) -> Option<Effect> {
+        let source = self.source().filter(|_| self.is_table)?;
+        Some(Effect::LoadTable(self.table.newest(source)))
+    }
+
+    /// Shows rows as a table, or no longer.
+    pub(super) fn toggle_table(&mut self, now: Timestamp) -> Vec<Effect> {
+        self.is_table = !self.is_table;
+        if self.is_table {
+            self.pane = super::Pane::Chart;
+            return self.load_table(now).into_iter().collect();
+        }
+        self.table.clear().into_iter().collect()
+    }
+
+    /// Moves through the table.
+    pub(super) fn move_table(&mut self, n: isize, now: Timestamp) -> Vec<Effect> {
+        let Some(source) = self.source() else { return Vec::new() };
+        if n == isize::MIN && self.table.has_newer {
+            self.table.clear();
+            return self.load_table(now).into_iter().collect();
+        }
+        self.table.move_by(n, source).map(Effect::LoadTable).into_iter().collect()
+    }
+
+    /// A page of the table is there.
+    pub(super) fn on_table(
+        &mut self,
+        query: RowsQuery,
+        result: Result<RowsPage, Failure>,
+        now: Timestamp,
+    ) -> Vec<Effect> {
+        let columns = match (&result, self.columns.value()) {
+            (Ok(RowsPage { rows: Rows::Buckets(_), .. }), _) => {
+                BUCKET_COLUMNS.map(str::to_owned).to_vec()
+            }
+            (_, Some(columns)) => columns.iter().map(|column| column.name.clone()).collect(),
+            (Ok(RowsPage { rows: Rows::Raw(rows), .. }), None) => {
+                rows.first().map_or_else(Vec::new, |row| row.values.keys().cloned().collect())
+            }
+            _ => Vec::new(),
+        };
+        self.table.take(query, result, columns, now).map(Effect::LoadTable).into_iter().collect()
+    }
+
+    fn source(&self) -> Option<Source> {
+        Some(Source { dataset: self.selected?, resolution: self.chart.resolution() })
+    }
+}
+
+fn named(row: &NamedRow, columns: &[String]) -> TableRow {
+    let cells = columns.iter().map(|name| row.values.get(name).cloned()).collect();
+    TableRow { time: row.timestamp, cells }
+}
+
+fn folded(bucket: Bucket) -> TableRow {
+    let Bucket { timestamp, open, high, low, close, volume, count } = bucket;
+    let numbers = [open, high, low, close, volume].map(|number| Some(Value::Float(number)));
+    let count = Value::Integer(i64::try_from(count).unwrap_or(i64::MAX));
+    let cells = numbers.into_iter().chain([Some(count)]).collect();
+    TableRow { time: timestamp, cells }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,132 @@
+use std::{collections::BTreeMap, time::Duration};
+
+use super::*;
+
+const HOUR: i64 = 3_600;
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_seconds(1_700_000_000 + second)
+}
+
+fn row(second: i64) -> NamedRow {
+    let values = BTreeMap::from([("value".to_owned(), Value::Integer(second))]);
+    NamedRow { timestamp: at(second), values }
+}
+
+fn source() -> Source {
+    Source { dataset: DatasetId::new(1).unwrap(), resolution: Resolution::Raw }
+}
+
+/// What a service with rows at these seconds answers, as it is documented.
+fn answer(rows: &[i64], query: RowsQuery, now: Timestamp) -> RowsPage {
+    if query.resolution == Resolution::Day {
+        let last =
+            rows.iter().rev().map(|second| at(*second)).find(|time| Some(*time) <= query.end);
+        let day = last.map(|time| Bucket {
+            timestamp: Resolution::Day.bucket_start(time),
+            open: 0.0,
+            high: 0.0,
+            low: 0.0,
+            close: 0.0,
+            volume: 0.0,
+            count: 1,
+        });
+        return RowsPage { rows: Rows::Buckets(day.into_iter().collect()), next: None };
+    }
+    let end = query.end.unwrap_or(now);
+    let start = query.start.unwrap_or(end - Duration::from_hours(24));
+    assert!(end.since(start) <= Resolution::Raw.span_max().unwrap(), "a span that is served");
+    let within = rows.iter().filter(|second| (start..=end).contains(&at(**second)));
+    let mut found: Vec<_> = within.map(|second| row(*second)).collect();
+    if query.order == Order::Descending {
+        found.reverse();
+    }
+    found.truncate(query.limit.get());
+    RowsPage { rows: Rows::Raw(found), next: None }
+}
+
+/// Answers until nothing is asked for.
+fn served(table: &mut Table, mut query: Option<RowsQuery>, rows: &[i64], now: Timestamp) {
+    while let Some(asked) = query {
+        let page = answer(rows, asked, now);
+        query = table.take(asked, Ok(page), vec!["value".to_owned()], now);
+    }
+}
+
+fn seconds(table: &Table) -> Vec<i64> {
+    let micros = |row: &TableRow| row.time.since(at(0)).as_secs().cast_signed();
+    table.rows().iter().map(micros).collect()
+}
+
+#[test]
+fn scrolling_reads_every_row_once_and_ends_at_the_first() {
+    let rows: Vec<i64> = (0..3_000).collect();
+    let mut table = Table::default();
+    let query = table.newest(source());
+    served(&mut table, Some(query), &rows, at(3_000));
+    while !(table.has_first() && table.chosen() + 1 == table.rows().len()) {
+        let query = table.move_by(100, source());
+        served(&mut table, query, &rows, at(3_000));
+    }
+    assert!(seconds(&table).into_iter().eq((0..3_000).rev()));
+}
+
+#[test]
+fn a_silence_longer_than_a_span_is_passed_over() {
+    let rows = [0, 10, 20, 90 * 24 * HOUR, 90 * 24 * HOUR + 1];
+    let mut table = Table::default();
+    let query = table.newest(source());
+    served(&mut table, Some(query), &rows, at(91 * 24 * HOUR));
+    for _ in 0..5 {
+        let query = table.move_by(1, source());
+        served(&mut table, query, &rows, at(91 * 24 * HOUR));
+    }
+    assert!(seconds(&table).into_iter().eq(rows.into_iter().rev()));
+    assert!(table.has_first());
+}
+
+#[test]
+fn a_dataset_that_fell_silent_long_ago_is_shown_all_the_same() {
+    let mut table = Table::default();
+    let query = table.newest(source());
+    served(&mut table, Some(query), &[0, 10], at(1_000 * 24 * HOUR));
+    assert_eq!(seconds(&table), [10, 0]);
+}
+
+#[test]
+fn far_down_the_newest_rows_are_let_go_and_read_again_on_the_way_back() {
+    let rows: Vec<i64> = (0..20_000).collect();
+    let mut table = Table::default();
+    let query = table.newest(source());
+    served(&mut table, Some(query), &rows, at(20_000));
+    for _ in 0..110 {
+        let query = table.move_by(100, source());
+        served(&mut table, query, &rows, at(20_000));
+        assert!(table.rows().len() <= ROWS_KEPT_MAX);
+    }
+    assert!(table.has_newer);
+    let here = table.chosen;
+    table.take_live(&[row(20_000)]);
+    assert_eq!(table.chosen, here, "what is read does not move");
+    for _ in 0..120 {
+        let query = table.move_by(-100, source());
+        served(&mut table, query, &rows, at(20_000));
+    }
+    let kept = seconds(&table);
+    assert_eq!((kept.first(), table.is_following()), (Some(&19_999), true));
+    assert!(kept.windows(2).all(|pair| pair[0] == pair[1] + 1), "no gap, no repeat");
+}
+
+#[test]
+fn a_live_row_is_put_in_front_and_a_corrected_one_in_its_place() {
+    let mut table = Table::default();
+    let query = table.newest(source());
+    served(&mut table, Some(query), &[1, 2, 3], at(4));
+    table.move_by(1, source());
+    let mut corrected = row(2);
+    corrected.values.insert("value".to_owned(), Value::Integer(99));
+    table.take_live(&[row(4), corrected]);
+    assert_eq!(seconds(&table), [4, 3, 2, 1]);
+    assert_eq!(table.rows()[2].cells, [Some(Value::Integer(99))]);
+    assert_eq!(table.chosen(), 2, "the chosen row is another one by its place only");
+}

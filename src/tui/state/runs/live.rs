@@ -1,0 +1,228 @@
+//! How far each peer of a run is, as the head tells it while the run is under way.
+
+use std::{collections::VecDeque, time::Duration};
+
+use model::timestamp::Timestamp;
+use wire::executions::{ClusterEventKind, ExecutionBody, Usage};
+
+/// Executions told of before it was known whose they are. Others have runs at the same head, too;
+/// the oldest gives way.
+const EARLY_MAX: usize = 64;
+
+/// The most peers of a run that are listed.
+const PARTS_MAX: usize = 10_000;
+
+/// How far a peer is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Stage {
+    /// It said that it can, and waits.
+    Ready,
+    /// It gets the function from somebody.
+    Fetching,
+    /// It was given the work.
+    Running,
+    /// It answered.
+    Answered {
+        /// The exit code of its run.
+        exit_code: i32,
+    },
+    /// It gave no result.
+    Failed {
+        /// Why.
+        reason: String,
+        /// Whether another took its place.
+        is_replaced: bool,
+    },
+    /// Its work was not needed any more.
+    Cancelled,
+    /// The head did not tell what it came to.
+    Unknown,
+}
+
+/// A peer's part in a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Part {
+    /// Who.
+    pub peer_id: String,
+    /// How far it is.
+    pub stage: Stage,
+    /// Since when.
+    pub since: Timestamp,
+    /// How long it had the work, once that is over.
+    pub took: Option<Duration>,
+    /// What its run cost, where the head told.
+    pub usage: Option<Usage>,
+    /// When it was given the work.
+    sent_at: Option<Timestamp>,
+}
+
+/// How far a run is, as the head tells it.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Live {
+    /// The peers, in the order in which they were heard of.
+    pub parts: Vec<Part>,
+    /// Whether the head looks for workers.
+    pub is_calling: bool,
+}
+
+/// What was told of executions that nobody here has asked for, or not yet heard of.
+#[derive(Debug, Default)]
+pub struct Early(VecDeque<(String, Live)>);
+
+impl Stage {
+    /// Whether the peer is done, one way or another.
+    #[must_use]
+    pub const fn is_over(&self) -> bool {
+        !matches!(self, Self::Ready | Self::Fetching | Self::Running)
+    }
+}
+
+impl Live {
+    /// How many peers were given the work and not replaced, and how many of those have answered.
+    #[must_use]
+    pub fn counts(&self) -> (usize, usize) {
+        let has_work = |part: &&Part| {
+            !matches!(part.stage, Stage::Ready | Stage::Failed { is_replaced: true, .. })
+                && part.sent_at.is_some()
+        };
+        let given = self.parts.iter().filter(has_work);
+        let n_answered = given.clone().filter(|part| part.stage.is_over()).count();
+        (given.count(), n_answered)
+    }
+
+    /// Takes in what the head told at `now`.
+    pub fn take(&mut self, kind: &ClusterEventKind, now: Timestamp) {
+        match kind {
+            ClusterEventKind::RollCall { .. } => self.is_calling = true,
+            ClusterEventKind::Reported { peer_id, .. } => {
+                let part = self.part(peer_id, now);
+                if matches!(part.stage, Stage::Fetching) {
+                    part.stage = Stage::Ready;
+                    part.since = now;
+                }
+            }
+            ClusterEventKind::Dispatched { peer_id, .. } => {
+                self.is_calling = false;
+                let part = self.part(peer_id, now);
+                part.sent_at = Some(now);
+                part.stage = Stage::Running;
+                part.since = now;
+            }
+            ClusterEventKind::Result { peer_id, exit_code, .. } => {
+                self.end(peer_id, Stage::Answered { exit_code: *exit_code }, now);
+            }
+            ClusterEventKind::Failed { peer_id, reason, replaced, .. } => {
+                let stage = Stage::Failed { reason: reason.clone(), is_replaced: *replaced };
+                self.end(peer_id, stage, now);
+            }
+            ClusterEventKind::Done { .. } => self.is_calling = false,
+            ClusterEventKind::Canceled { .. } => self.cancel(now),
+            _ => {}
+        }
+    }
+
+    /// A worker of this machine says in its log that it gets the function.
+    pub fn fetching(&mut self, peer_id: &str, now: Timestamp) {
+        let part = self.part(peer_id, now);
+        if part.stage == Stage::Ready {
+            part.stage = Stage::Fetching;
+            part.since = now;
+        }
+    }
+
+    /// Takes in the head's whole account of the run, which is the better one.
+    pub fn settle(&mut self, body: &ExecutionBody) {
+        let Ok(started_at) = body.started_at.parse::<Timestamp>() else { return };
+        let millis = |ms: f64| Duration::try_from_secs_f64(ms / 1e3).unwrap_or_default();
+        for told in &body.peers {
+            let stage = match told.state.as_str() {
+                "answered" => Stage::Answered { exit_code: told.exit_code.unwrap_or_default() },
+                "failed" | "replaced" => Stage::Failed {
+                    reason: told.reason.clone(),
+                    is_replaced: told.state == "replaced",
+                },
+                "canceled" => Stage::Cancelled,
+                _ => Stage::Running,
+            };
+            let sent_at = started_at + millis(told.dispatched_ms);
+            let took = told.answered_ms.map(|ms| millis(ms - told.dispatched_ms));
+            let part = self.part(&told.peer_id, sent_at);
+            if took.is_some() || !part.stage.is_over() {
+                part.stage = stage;
+            }
+            part.took = took.or(part.took);
+            part.usage = told.usage;
+        }
+        self.is_calling = false;
+    }
+
+    /// Nobody wants the run any more.
+    pub fn cancel(&mut self, now: Timestamp) {
+        self.is_calling = false;
+        for part in self.parts.iter_mut().filter(|part| !part.stage.is_over()) {
+            part.stage = Stage::Cancelled;
+            part.took = part.sent_at.map(|sent_at| now.since(sent_at));
+        }
+    }
+
+    /// The run ended without a word of those who have not answered.
+    pub fn lose(&mut self) {
+        self.is_calling = false;
+        for part in self.parts.iter_mut().filter(|part| !part.stage.is_over()) {
+            part.stage = Stage::Unknown;
+        }
+    }
+
+    fn end(&mut self, peer_id: &str, stage: Stage, now: Timestamp) {
+        let part = self.part(peer_id, now);
+        part.took = part.sent_at.map(|sent_at| now.since(sent_at));
+        part.stage = stage;
+        part.since = now;
+    }
+
+    fn part(&mut self, peer_id: &str, now: Timestamp) -> &mut Part {
+        let idx = self.parts.iter().position(|part| part.peer_id == peer_id);
+        let idx = idx.unwrap_or_else(|| {
+            self.parts.truncate(PARTS_MAX);
+            self.parts.push(Part {
+                peer_id: peer_id.to_owned(),
+                stage: Stage::Ready,
+                since: now,
+                took: None,
+                usage: None,
+                sent_at: None,
+            });
+            self.parts.len() - 1
+        });
+        &mut self.parts[idx]
+    }
+}
+
+impl Early {
+    /// What is kept of execution `request_id`.
+    pub fn of(&mut self, request_id: &str) -> &mut Live {
+        let idx = self.0.iter().position(|(id, _)| id == request_id);
+        let idx = idx.unwrap_or_else(|| {
+            if self.0.len() >= EARLY_MAX {
+                self.0.pop_front();
+            }
+            self.0.push_back((request_id.to_owned(), Live::default()));
+            self.0.len() - 1
+        });
+        &mut self.0[idx].1
+    }
+
+    /// Takes out what is kept of execution `request_id`.
+    pub fn claim(&mut self, request_id: &str) -> Live {
+        let idx = self.0.iter().position(|(id, _)| id == request_id);
+        idx.and_then(|idx| self.0.remove(idx)).map(|(_, live)| live).unwrap_or_default()
+    }
+
+    /// Forgets execution `request_id`.
+    pub fn forget(&mut self, request_id: &str) {
+        self.0.retain(|(id, _)| id != request_id);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,107 @@
+use wire::executions::ExecutionPeerBody;
+
+use super::*;
+
+const PEER: &str = "12D3KooWA";
+
+fn at(ms: i64) -> Timestamp {
+    Timestamp::from_seconds(100) + Duration::from_millis(u64::try_from(ms).unwrap())
+}
+
+fn dispatched() -> ClusterEventKind {
+    ClusterEventKind::Dispatched { request_id: "r".to_owned(), peer_id: PEER.to_owned() }
+}
+
+fn failed(replaced: bool) -> ClusterEventKind {
+    let reason = "it left".to_owned();
+    let (request_id, peer_id) = ("r".to_owned(), PEER.to_owned());
+    ClusterEventKind::Failed { request_id, peer_id, reason, replaced }
+}
+
+#[track_caller]
+fn check(
+    told: &[(ClusterEventKind, i64)],
+    want: &Stage,
+    took: Option<u64>,
+    counts: (usize, usize),
+) {
+    let mut live = Live::default();
+    for (kind, ms) in told {
+        live.take(kind, at(*ms));
+    }
+    let [part] = live.parts.as_slice() else { panic!("one peer: {live:?}") };
+    assert_eq!((&part.stage, part.took), (want, took.map(Duration::from_millis)));
+    assert_eq!(live.counts(), counts);
+}
+
+#[test]
+fn a_peer_is_ready_then_runs_then_answers() {
+    let (request_id, peer_id) = ("r".to_owned(), PEER.to_owned());
+    let reported = ClusterEventKind::Reported { request_id, peer_id };
+    let (request_id, peer_id) = ("r".to_owned(), PEER.to_owned());
+    let result = ClusterEventKind::Result { request_id, peer_id, exit_code: 3, elapsed_ms: 30.0 };
+    check(&[(reported.clone(), 0)], &Stage::Ready, None, (0, 0));
+    check(&[(reported.clone(), 0), (dispatched(), 10)], &Stage::Running, None, (1, 0));
+    let told = [(reported, 0), (dispatched(), 10), (result, 30)];
+    check(&told, &Stage::Answered { exit_code: 3 }, Some(20), (1, 1));
+}
+
+#[test]
+fn a_peer_that_fails_counts_as_one_that_is_over_unless_another_takes_its_place() {
+    let stage = |is_replaced| Stage::Failed { reason: "it left".to_owned(), is_replaced };
+    check(&[(dispatched(), 0), (failed(false), 5)], &stage(false), Some(5), (1, 1));
+    check(&[(dispatched(), 0), (failed(true), 5)], &stage(true), Some(5), (0, 0));
+}
+
+#[test]
+fn what_is_cancelled_ends_for_those_who_have_not_answered() {
+    let canceled = ClusterEventKind::Canceled { request_id: "r".to_owned() };
+    check(&[(dispatched(), 0), (canceled, 8)], &Stage::Cancelled, Some(8), (1, 1));
+}
+
+#[test]
+fn a_worker_fetches_only_before_it_has_the_work() {
+    let mut live = Live::default();
+    live.fetching(PEER, at(0));
+    assert_eq!(live.parts[0].stage, Stage::Fetching);
+    live.take(&dispatched(), at(1));
+    live.fetching(PEER, at(2));
+    assert_eq!(live.parts[0].stage, Stage::Running);
+}
+
+#[test]
+fn the_heads_whole_account_fills_in_what_the_stream_left_out() {
+    let mut live = Live::default();
+    live.settle(&ExecutionBody {
+        started_at: "1970-01-01T00:01:40Z".to_owned(),
+        peers: vec![ExecutionPeerBody {
+            peer_id: PEER.to_owned(),
+            state: "answered".to_owned(),
+            dispatched_ms: 5.0,
+            answered_ms: Some(25.0),
+            exit_code: Some(0),
+            usage: Some(Usage { memory_max_kib: 64, ..Usage::default() }),
+            ..ExecutionPeerBody::default()
+        }],
+        ..ExecutionBody::default()
+    });
+    let part = &live.parts[0];
+    assert_eq!(part.stage, Stage::Answered { exit_code: 0 });
+    assert_eq!(part.took, Some(Duration::from_millis(20)));
+    assert_eq!(part.usage.unwrap().memory_max_kib, 64);
+}
+
+#[test]
+fn what_comes_before_its_execution_is_known_is_kept_for_it() {
+    let mut early = Early::default();
+    early.of("a").take(&dispatched(), at(0));
+    for number in 0..EARLY_MAX - 1 {
+        early.of(&format!("other {number}"));
+    }
+    assert_eq!(early.claim("a").parts.len(), 1);
+    assert_eq!(early.claim("a").parts.len(), 0, "it is taken out");
+    for number in 0..2 * EARLY_MAX {
+        early.of(&format!("more {number}"));
+    }
+    assert_eq!(early.0.len(), EARLY_MAX);
+}

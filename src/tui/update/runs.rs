@@ -1,0 +1,300 @@
+//! Runs: sent, followed, repeated; and the forms they are made of.
+
+use wire::executions::ClusterEventKind;
+
+use super::perform::send_copy;
+use crate::{
+    action::Action,
+    event::{ClusterNews, Effect, Event, RunOrder},
+    local::{Level, LocalLog},
+    state::{
+        Dirty, Screen, State, cluster,
+        execute::{Input, Pane, presets::Preset},
+        loadable::Failure,
+        overlay::Overlay,
+        stack,
+    },
+};
+
+/// Runs awaited at once. A person cannot follow more, and a held key starts no flood.
+const RUNS_WAITING_MAX: usize = 16;
+
+/// What a worker writes when it gets a function before it says that it can run it.
+const FETCHES: &str = "roll call but function not installed, installing now";
+
+/// Takes in what happened.
+pub(super) fn on(state: &mut State, event: Event) -> Vec<Effect> {
+    match event {
+        Event::Begun(id, request_id) => state.runs.begun(id, request_id),
+        Event::RunTroubled(id, trouble) => {
+            let why = trouble.as_ref().map(|failure| failure.why.clone());
+            if state.runs.troubled(id, trouble) {
+                let line = match why {
+                    Some(why) => format!("run {}: the head does not answer: {why}", id.0),
+                    None => format!("run {}: the head answers again", id.0),
+                };
+                state.logs.say(Level::Warn, state.now, line);
+            }
+        }
+        Event::RunTold(id, body) => state.runs.told(id, &body),
+        Event::Cluster(news) => return on_cluster(state, news),
+        Event::FunctionAdded(result) => return on_added(state, result),
+        Event::Presets(Ok(list)) => state.execute.presets.list = list,
+        Event::Presets(Err(failure)) | Event::PresetsNotSaved(failure) => {
+            state.tell_failure(&failure);
+        }
+        _ => {}
+    }
+    Vec::new()
+}
+
+/// How soon what the head tells is to be seen.
+pub(super) fn urgency(state: &State, news: &ClusterNews) -> Dirty {
+    match news {
+        // A heartbeat and the like change nothing that is shown.
+        ClusterNews::Happened(_) if state.runs.n_waiting() > 0 => match state.screen {
+            Screen::Cluster | Screen::Execute => Dirty::Data,
+            _ => Dirty::Clean,
+        },
+        ClusterNews::Happened(_) | ClusterNews::Connected | ClusterNews::Absent => Dirty::Clean,
+        ClusterNews::Lost(_) => Dirty::Data,
+    }
+}
+
+fn on_cluster(state: &mut State, news: ClusterNews) -> Vec<Effect> {
+    let is_live = state.nodes.is_live;
+    state.nodes.is_live = match news {
+        ClusterNews::Connected => true,
+        ClusterNews::Happened(event) => {
+            state.runs.happened(&event, state.now);
+            if let ClusterEventKind::PeerJoined { .. } | ClusterEventKind::PeerLeft { .. } =
+                event.kind
+            {
+                return super::load_nodes(state);
+            }
+            is_live
+        }
+        ClusterNews::Lost(failure) => {
+            if is_live {
+                let line = format!("failed to {}: {}", failure.what, failure.why);
+                state.logs.say(Level::Warn, state.now, line);
+            }
+            false
+        }
+        ClusterNews::Absent => false,
+    };
+    Vec::new()
+}
+
+/// A process of this machine wrote a line: a worker may tell how far it is.
+pub(super) fn heard(state: &mut State, log: &LocalLog) {
+    if log.message != FETCHES {
+        return;
+    }
+    let request = log.fields.iter().find(|(name, _)| name == "request");
+    let node = state.stack.ready.nodes.iter().find(|node| node.name == log.process);
+    if let (Some((_, request_id)), Some(node)) = (request, node) {
+        state.runs.fetching(request_id, &node.peer_id, state.now);
+    }
+}
+
+/// Runs what the form says; gives the head a module of this machine first, if the form names one.
+pub(super) fn run(state: &mut State) -> Vec<Effect> {
+    let State { nodes, stack, runs, execute, size, .. } = state;
+    let page = crate::state::page_rows(*size);
+    let known = cluster::Known { nodes, stack, runs, page };
+    let Some(request) = execute.form.request(known) else {
+        state.execute.focus = Pane::Form;
+        return Vec::new();
+    };
+    if let Some(effects) = give_file(state) {
+        state.execute.is_run_next = true;
+        return effects;
+    }
+    let input = state.execute.form.input();
+    send(state, request, input)
+}
+
+/// Gives the head the module of this machine that the form names; none if it names none.
+pub(super) fn give_file(state: &mut State) -> Option<Vec<Effect>> {
+    let form = &state.execute.form;
+    let is_asked = state.execute.focus == Pane::Form;
+    let path = form.file().filter(|_| is_asked)?.to_owned();
+    if state.services.addresses.head.is_none() {
+        state.tell_failure(&no_head(&state.stack.phase));
+        return Some(Vec::new());
+    }
+    state.execute.is_adding = true;
+    Some(vec![Effect::AddFunction { path }])
+}
+
+fn on_added(
+    state: &mut State,
+    result: Result<wire::functions::FunctionBody, Failure>,
+) -> Vec<Effect> {
+    state.execute.is_adding = false;
+    let is_run = std::mem::take(&mut state.execute.is_run_next);
+    match result {
+        Ok(function) => {
+            state.execute.form.added(&function);
+            state.tell(format!("the head holds {}", function.name), function.function_id);
+            let mut effects = vec![Effect::LoadFunctions];
+            if is_run {
+                effects.extend(run(state));
+            }
+            effects
+        }
+        Err(failure) => {
+            state.tell_failure(&failure);
+            Vec::new()
+        }
+    }
+}
+
+/// Runs the selected run again, as it was asked.
+pub(super) fn repeat(state: &mut State) -> Vec<Effect> {
+    let run = match state.screen {
+        Screen::Cluster => state.cluster.selected_run(&state.runs),
+        _ => state.execute.selected_run(&state.runs),
+    };
+    let Some(run) = run else {
+        state.tell("nothing was run yet".to_owned(), String::new());
+        return Vec::new();
+    };
+    let (request, input) = (run.request.clone(), run.input.clone());
+    send(state, request, input)
+}
+
+fn send(state: &mut State, request: wire::functions::ExecuteRequest, input: Input) -> Vec<Effect> {
+    if state.runs.n_waiting() >= RUNS_WAITING_MAX {
+        let text = format!("{RUNS_WAITING_MAX} runs are awaited already");
+        state.tell(text, "^C cancels them".to_owned());
+        return Vec::new();
+    }
+    let id = state.runs.start(request.clone(), input.clone(), state.now);
+    state.execute.started(id);
+    state.cluster.started(id);
+    let line = format!(
+        "run {} sent: {} on {} nodes{}",
+        id.0,
+        request.method,
+        request.config.number_of_nodes,
+        request.group().map(|group| format!(" of {group}")).unwrap_or_default()
+    );
+    state.logs.say(Level::Info, state.now, line);
+    if state.services.addresses.head.is_none() {
+        let failure = no_head(&state.stack.phase);
+        state.runs.finish(id, Err(failure.clone()), state.now);
+        state.tell_failure(&failure);
+        return Vec::new();
+    }
+    // A head that lists its nodes is one that tells of its executions, too.
+    let is_followed = state.nodes.listed.value().is_some();
+    vec![Effect::Execute(id, Box::new(RunOrder { request, input, is_followed }))]
+}
+
+fn no_head(phase: &stack::Phase) -> Failure {
+    Failure {
+        what: "run the function".to_owned(),
+        why: match phase {
+            stack::Phase::Starting => "the local stack is still starting".to_owned(),
+            _ => "no head is known".to_owned(),
+        },
+        next: match phase {
+            stack::Phase::Starting => "try again in a moment (^R)".to_owned(),
+            _ => "name one with --head, or start one (1, then a)".to_owned(),
+        },
+        ..Failure::default()
+    }
+}
+
+/// Copies the run or the form as a command line for curl, without any secret of the profile.
+pub(super) fn copy_curl(state: &mut State) -> Vec<Effect> {
+    let (request, input) = match (state.execute.focus, state.execute.selected_run(&state.runs)) {
+        (Pane::Results, Some(run)) => (run.request.clone(), run.input.clone()),
+        _ => (state.execute.form.preview(), state.execute.form.input()),
+    };
+    let addresses = &state.services.addresses;
+    let head = addresses.head.clone().unwrap_or_else(|| "$HEAD".to_owned());
+    let token = match addresses.head_token {
+        Some(_) => " -H \"authorization: Bearer $API_KEY\"",
+        None => "",
+    };
+    let body = serde_json::to_string(&request).unwrap_or_default();
+    let text = format!(
+        "curl -X POST {}{} -H 'content-type: application/json'{token} -d {}",
+        head.trim_end_matches('/'),
+        wire::paths::FUNCTIONS_EXECUTE,
+        crate::state::execute::words::quoted(&body)
+    );
+    let effects = send_copy(state, Some(text));
+    if input != Input::Typed {
+        state.tell("standard input is not in it".to_owned(), String::new());
+    }
+    effects
+}
+
+/// Opens what there is to do with presets, or removes one.
+pub(super) fn presets(state: &mut State, action: Action) -> Vec<Effect> {
+    match action {
+        Action::Presets => state.open(Overlay::Presets),
+        Action::SavePreset => {
+            let form = &state.execute.form;
+            let request = form.preview();
+            let name = request.method.trim_end_matches(".wasm").to_owned();
+            let group = request.group().map(|group| format!(" {group}")).unwrap_or_default();
+            let name = format!("{name} x{}{group}", request.config.number_of_nodes);
+            state.execute.presets.name.set(&name);
+            state.execute.presets.name.edit();
+            state.open(Overlay::PresetName);
+        }
+        Action::Remove => {
+            if let Some(name) = state.execute.presets.remove() {
+                state.tell(format!("preset \"{name}\" removed"), String::new());
+                return vec![Effect::SavePresets(state.execute.presets.list.clone())];
+            }
+        }
+        _ => {}
+    }
+    Vec::new()
+}
+
+/// Takes an action while the presets are shown, or one is named.
+pub(super) fn in_presets(state: &mut State, action: Action) -> Vec<Effect> {
+    let presets = &mut state.execute.presets;
+    match (state.overlays.last(), action) {
+        (Some(Overlay::PresetName), Action::Open) => {
+            let form = &state.execute.form;
+            let preset = Preset { request: form.preview(), input: form.input() };
+            let Some((name, left_out)) = presets.keep(preset) else {
+                state.tell("give it a name".to_owned(), String::new());
+                return Vec::new();
+            };
+            state.close();
+            let detail = match left_out.as_slice() {
+                [] => String::new(),
+                names => format!("without the value of {}", names.join(", ")),
+            };
+            state.tell(format!("preset \"{name}\" saved"), detail);
+            return vec![Effect::SavePresets(state.execute.presets.list.clone())];
+        }
+        (Some(Overlay::Presets), Action::Open) => {
+            if let Some((_, preset)) = presets.selected() {
+                let preset = preset.clone();
+                state.execute.form.fill(&preset.request, &preset.input);
+                state.execute.focus = Pane::Form;
+            }
+            state.close();
+        }
+        _ => {
+            let (idx, n_presets) = (presets.selected_idx(), presets.list.len());
+            if let Some(idx) = cluster::moved(action, idx, n_presets, 10) {
+                presets.select(idx);
+            }
+        }
+    }
+    Vec::new()
+}
+
+#[cfg(test)]
+mod tests;

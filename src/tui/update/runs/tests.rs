@@ -1,0 +1,213 @@
+use std::{collections::BTreeMap, time::Duration};
+
+use wire::functions::FunctionBody;
+
+use super::*;
+use crate::{
+    harness::{FUNCTION_ID, Harness, PEERS, REQUEST_ID, split_response},
+    state::{
+        execute::FormField,
+        runs::{Phase, live::Stage},
+    },
+};
+
+fn failure(why: &str) -> Failure {
+    Failure { what: "learn it".to_owned(), why: why.to_owned(), ..Failure::default() }
+}
+
+fn stages(screen: &Harness) -> Vec<Stage> {
+    let run = screen.state.runs.newest().unwrap();
+    run.live.parts.iter().map(|part| part.stage.clone()).collect()
+}
+
+#[test]
+fn each_peer_is_followed_by_the_heads_events() {
+    let mut screen = Harness::ready(160, 45);
+    screen.run_live();
+    let answered = Stage::Answered { exit_code: 0 };
+    assert_eq!(stages(&screen), [answered, Stage::Running, Stage::Running]);
+    let shown = screen.shown();
+    for wanted in ["Per peer", "1 of 3 done", "worker-1", "exit 0", "412 ms", "running"] {
+        assert!(shown.contains(wanted), "`{wanted}` in:\n{shown}");
+    }
+}
+
+#[test]
+fn what_the_head_tells_before_it_has_named_a_run_is_not_lost() {
+    let mut screen = Harness::ready(160, 45);
+    screen.press("e ctrl-r");
+    let id = screen.state.runs.newest().unwrap().id;
+    let (request_id, peer_id) = (REQUEST_ID.to_owned(), PEERS[1].to_owned());
+    screen.happens(ClusterEventKind::Dispatched { request_id, peer_id });
+    assert_eq!(stages(&screen), []);
+    screen.take(Event::Begun(id, REQUEST_ID.to_owned()));
+    assert_eq!(stages(&screen), [Stage::Running]);
+}
+
+#[test]
+fn a_local_worker_tells_in_its_log_that_it_fetches() {
+    let mut screen = Harness::ready(160, 45);
+    screen.press("e ctrl-r");
+    let id = screen.state.runs.newest().unwrap().id;
+    screen.take(Event::Begun(id, REQUEST_ID.to_owned()));
+    screen.take(Event::Local(crate::local::LocalEvent::Log(LocalLog {
+        process: "worker-2".to_owned(),
+        level: Level::Info,
+        time: screen.state.now,
+        message: FETCHES.to_owned(),
+        fields: vec![("request".to_owned(), REQUEST_ID.to_owned())],
+    })));
+    assert_eq!(stages(&screen), [Stage::Fetching]);
+    assert!(screen.shown().contains("fetching"), "{}", screen.shown());
+}
+
+#[test]
+fn cancelling_tells_the_head_the_name_of_the_run() {
+    let mut screen = Harness::ready(160, 45);
+    let id = screen.run_live();
+    screen.asked();
+    screen.press("ctrl-c");
+    assert_eq!(screen.asked(), [Effect::Cancel(id, Some(REQUEST_ID.to_owned()))]);
+    let answered = Stage::Answered { exit_code: 0 };
+    assert_eq!(stages(&screen), [answered, Stage::Cancelled, Stage::Cancelled]);
+}
+
+#[test]
+fn a_head_that_does_not_answer_is_said_so_until_it_does() {
+    let mut screen = Harness::ready(160, 45);
+    let id = screen.run_live();
+    screen.take(Event::RunTroubled(id, Some(failure("connection refused"))));
+    let n_lines = screen.state.logs.n_kept();
+    screen.take(Event::RunTroubled(id, Some(failure("connection refused"))));
+    assert_eq!(screen.state.logs.n_kept(), n_lines, "one line for each change");
+    let shown = screen.shown();
+    assert!(shown.contains("does not answer") && shown.contains("connection refused"), "{shown}");
+    screen.take(Event::RunTroubled(id, None));
+    assert!(!screen.shown().contains("does not answer"));
+    screen.take(Event::Executed(id, Err(failure("it is gone"))));
+    assert!(matches!(screen.state.runs.newest().unwrap().phase, Phase::Failed(_)));
+    assert!(screen.shown().contains("it is gone"));
+}
+
+#[test]
+fn a_head_without_a_list_of_nodes_is_asked_as_any_head_is() {
+    let mut screen = Harness::ready(160, 45);
+    screen.state.nodes.listed = crate::state::loadable::Loadable::Idle;
+    screen.asked();
+    screen.press("e ctrl-r");
+    let Some(Effect::Execute(_, order)) = screen.asked().pop() else { panic!("a run") };
+    assert!(!order.is_followed);
+}
+
+#[test]
+fn a_run_is_repeated_as_it_was_asked() {
+    let mut screen = Harness::ready(160, 45);
+    screen.run_split();
+    screen.press("e");
+    screen.state.execute.form.edited();
+    screen.press("tab tab tab ctrl-u");
+    screen.type_text("1");
+    screen.press("esc");
+    screen.asked();
+    screen.press("R");
+    let Some(Effect::Execute(id, order)) = screen.asked().pop() else { panic!("a run") };
+    assert_eq!((id.0, order.request.config.number_of_nodes), (2, 3));
+    screen.press(",");
+    assert!(screen.shown().contains("Run 1"));
+    screen.press(".");
+    assert!(screen.shown().contains("Run 2"));
+}
+
+#[test]
+fn a_module_of_this_machine_is_given_to_the_head_before_it_is_run() {
+    let mut screen = Harness::ready(160, 45);
+    screen.press("e ctrl-u");
+    screen.type_text("bin/mine.wasm");
+    screen.asked();
+    screen.press("ctrl-r");
+    assert_eq!(screen.asked(), [Effect::AddFunction { path: "bin/mine.wasm".to_owned() }]);
+    let function = FunctionBody {
+        name: "mine".to_owned(),
+        function_id: FUNCTION_ID.to_owned(),
+        method: "mine.wasm".to_owned(),
+        bytes: 9,
+    };
+    screen.take(Event::FunctionAdded(Ok(function)));
+    let asked = screen.asked();
+    let [Effect::LoadFunctions, Effect::Execute(_, order)] = asked.as_slice() else {
+        panic!("{asked:?}");
+    };
+    assert_eq!(order.request.method, "mine.wasm");
+    assert_eq!(screen.state.execute.form.text(FormField::Function), "mine");
+}
+
+#[test]
+fn a_module_that_cannot_be_given_leaves_the_form_as_it_is() {
+    let mut screen = Harness::ready(160, 45);
+    screen.press("e ctrl-u");
+    screen.type_text("bin/mine.wasm");
+    screen.asked();
+    screen.press("enter");
+    assert_eq!(screen.asked(), [Effect::AddFunction { path: "bin/mine.wasm".to_owned() }]);
+    screen.take(Event::FunctionAdded(Err(failure("no such file or folder"))));
+    assert_eq!(screen.asked(), []);
+    assert!(screen.shown().contains("no such file or folder"), "{}", screen.shown());
+    assert_eq!(screen.state.execute.form.text(FormField::Function), "bin/mine.wasm");
+}
+
+#[test]
+fn a_form_is_kept_under_a_name_taken_again_and_removed() {
+    let mut screen = Harness::ready(160, 45);
+    screen.press("e tab tab tab ctrl-u");
+    screen.type_text("2");
+    screen.asked();
+    screen.press("ctrl-s");
+    assert!(screen.shown().contains("hello x2"), "{}", screen.shown());
+    screen.press("enter");
+    let asked = screen.asked();
+    let [Effect::SavePresets(list)] = asked.as_slice() else { panic!("{asked:?}") };
+    assert_eq!(list.keys().collect::<Vec<_>>(), ["hello x2"]);
+
+    screen.press("ctrl-u");
+    screen.type_text("3");
+    screen.press("ctrl-o");
+    assert!(screen.shown().contains("Presets"));
+    screen.press("enter");
+    assert_eq!(screen.state.execute.form.text(FormField::Nodes), "2");
+    screen.press("ctrl-o D");
+    assert_eq!(screen.asked(), [Effect::SavePresets(BTreeMap::new())]);
+    screen.press("esc");
+    assert!(screen.state.overlays.is_empty());
+}
+
+#[test]
+fn curl_is_given_no_secret() {
+    let mut screen = Harness::ready(160, 45);
+    screen.state.services.addresses.head_token = Some("correct-horse".parse().unwrap());
+    screen.press("e");
+    screen.asked();
+    screen.press("ctrl-y");
+    let asked = screen.asked();
+    let [Effect::Copy(text)] = asked.as_slice() else { panic!("{asked:?}") };
+    assert!(text.contains("Bearer $API_KEY") && !text.contains("correct-horse"), "{text}");
+    assert!(text.contains("/api/v1/functions/execute") && text.contains("hello.wasm"), "{text}");
+}
+
+#[test]
+fn peers_that_come_or_go_are_asked_about_at_once() {
+    let mut screen = Harness::ready(160, 45);
+    screen.press("5");
+    screen.asked();
+    screen.happens(ClusterEventKind::PeerLeft { peer_id: PEERS[1].to_owned() });
+    assert_eq!(screen.asked(), [Effect::LoadNodes]);
+}
+
+#[test]
+fn a_run_that_ended_shows_what_each_peer_came_to() {
+    let mut screen = Harness::ready(160, 45);
+    let id = screen.run_live();
+    screen.pass(Duration::from_millis(300));
+    screen.take(Event::Executed(id, Ok(Box::new(split_response()))));
+    let shown = screen.shown();
+    assert!(shown.contains("group 1") && shown.contains("2 distinct results"), "{shown}");
+}

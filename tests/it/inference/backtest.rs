@@ -1,0 +1,69 @@
+//! `triptych inference backtest`: a command as a model, over rows of the past.
+
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+
+use crate::support::{command::Home, datasets::Service};
+
+/// A dataset of a value that grows by one a minute, and a topic that predicts it two minutes ahead.
+async fn growing(service: &Service, home: &Home) {
+    let id = home.done(&["datasets", "create", "growing", "--column", "value"]);
+    let id: u64 = id.trim().parse().unwrap();
+    let row = |minute: u32| {
+        let at = format!("2026-07-01T{:02}:{:02}:00Z", minute / 60, minute % 60);
+        json!({"timestamp": at, "values": {"value": minute}})
+    };
+    let rows: Vec<Value> = (0..120).map(row).collect();
+    let body = json!({"dataset": id, "rows": rows});
+    let (status, told) = service.http().post("/api/rows/bulk_insert/", &body).await;
+    assert!(status == StatusCode::OK || status == StatusCode::CREATED, "{told}");
+    let settings = json!({"metadata": "growing", "dataset": "growing", "column": "value",
+        "horizon_seconds": 120, "min_experienced": 2});
+    home.write("topic.json", settings.to_string().as_bytes());
+}
+
+/// What `inference backtest` is asked with here.
+const ARGUMENTS: [&str; 8] = [
+    "inference",
+    "backtest",
+    "topic.json",
+    "--from",
+    "2026-07-01T00:30:00Z",
+    "--to",
+    "2026-07-01T01:30:00Z",
+    "--json",
+];
+
+fn backtest(home: &Home, more: &[&str]) -> Value {
+    serde_json::from_str(&home.done(&[&ARGUMENTS[..], more].concat())).unwrap()
+}
+
+#[tokio::test]
+async fn a_model_that_knows_better_than_the_baselines_comes_out_first() {
+    let service = Service::start();
+    let home = service.home();
+    growing(&service, &home).await;
+    // It reads the last row, and adds what the value grows by in two minutes.
+    let sees = r#"sees=tail -n 1 | sed 's/.*"value":\([0-9]*\).*/\1/' | awk '{print "{\"value\":\"" $1+2 "\"}"}'"#;
+    let told = backtest(&home, &["--model", sees, "--model", "broken=exit 3"]);
+    let actors = told["actors"].as_array().unwrap();
+    let of = |name: &str| actors.iter().find(|actor| actor["name"] == name);
+    let (own, last) = (of("sees").unwrap(), of("baseline: last").unwrap());
+    assert!(told["n_learned"].as_u64().unwrap() > 50, "{told}");
+    assert!(own["mean_loss"].as_f64() < last["mean_loss"].as_f64(), "{told}");
+    assert!(own["weight"].as_f64() > last["weight"].as_f64(), "{told}");
+    assert!(of("broken").is_none() && told["failures"]["broken"].as_u64() > Some(50), "{told}");
+    let alone = backtest(&home, &["--no-baselines", "--model", sees]);
+    assert!(
+        alone["actors"].as_array().unwrap().iter().all(|actor| actor["name"] != "baseline: last")
+    );
+
+    let arguments =
+        ["inference", "backtest", "topic.json", "--from", "2026-07-01T01:58:30Z", "--to"];
+    let short = home.done(&[&arguments[..], &["2026-07-01T01:59:30Z"]].concat());
+    assert!(short.contains("no epoch's truth is in the range"), "{short}");
+    let backwards = home.fails(&[&arguments[..], &["2026-07-01T01:00:00Z"]].concat());
+    assert!(backwards.contains("it is not before --to"), "{backwards}");
+    let unnamed = home.fails(&[&ARGUMENTS[..], &["--model", "cat"]].concat());
+    assert!(unnamed.contains("it is a name = a command"), "{unnamed}");
+}
