@@ -17,7 +17,7 @@ use crate::{
     block::{Block, Rows},
     metrics,
     query::{
-        Order, Position, QueryError, RowsQuery, Span,
+        DatasetRef, Order, Position, QueryError, RowsQuery, Span,
         params::{LiveQuery, Params},
     },
     render::{bare_row_bytes, text_bytes},
@@ -113,34 +113,43 @@ impl Datasets {
     ) -> Result<Read, ReadError> {
         let who = (key, asked.query.dataset.clone());
         // Looking at memory takes less time than handing the work to another thread.
-        if let Some(version) = self.store.version()
-            && let Some(sight) = self.answers.sight(version, &who)
-            && let Some(read) = self.known(&self.wanted(&sight, &asked)?, &asked.seen)
+        let sight = self.store.version().and_then(|version| self.answers.sight(version, &who));
+        if let Some(sight) = &sight
+            && let Some(read) = self.known(&self.wanted(sight, &asked)?, &asked.seen)
         {
             return Ok(read);
         }
         let datasets = self.clone();
-        aside(move || datasets.read_page(key, &asked, write)).await?
+        let read = move || {
+            let sight = sight.map_or_else(|| datasets.look(who), Ok)?;
+            datasets.read_page(&sight, &asked, write)
+        };
+        aside(read).await?
+    }
+
+    /// What a key sees of a dataset, which is kept. Blocks.
+    fn look(&self, who: (KeyId, DatasetRef)) -> Result<Arc<Sight>, ReadError> {
+        let version = self.store.version();
+        let sight = self.store.sight(who.0, &who.1)?.ok_or(ReadError::NotFound)?;
+        let sight = Arc::new(sight);
+        if let Some(version) = version {
+            self.answers.saw(version, who, Arc::clone(&sight));
+        }
+        Ok(sight)
     }
 
     /// Reads a page. Blocks.
     fn read_page(
         &self,
-        key: KeyId,
+        sight: &Sight,
         asked: &Asked,
         write: impl FnOnce(&RowsPage<'_>, &Params) -> Vec<u8>,
     ) -> Result<Read, ReadError> {
-        let version = self.store.version();
-        let sight = self.store.sight(key, &asked.query.dataset)?.ok_or(ReadError::NotFound)?;
-        let sight = Arc::new(sight);
-        if let Some(version) = version {
-            self.answers.saw(version, (key, asked.query.dataset.clone()), Arc::clone(&sight));
-        }
-        let wanted = self.wanted(&sight, asked)?;
+        let wanted = self.wanted(sight, asked)?;
         if let Some(read) = self.known(&wanted, &asked.seen) {
             return Ok(read);
         }
-        let (page, revision) = page(&*self.store, &sight, &asked.query, wanted.key.span)?;
+        let (page, revision) = page(&*self.store, sight, &asked.query, wanted.key.span)?;
         let n_rows = self.count_rows("rows", &page);
         let body = Bytes::from(write(&page, &asked.params));
         // A commit that came in between belongs to another tag.

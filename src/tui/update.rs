@@ -330,6 +330,8 @@ fn on_nodes(
     state.nodes.settle(result, state.now);
     let is_seen = matches!(state.screen, Screen::Cluster | Screen::Execute | Screen::Overview);
     let wait = if is_seen { NODES_EVERY } else { NODES_SELDOM };
+    // A head that is away is asked ever more seldom, up to once in the seldom case.
+    let wait = wait.saturating_mul(1 << state.nodes.n_failures.min(4)).min(NODES_SELDOM.max(wait));
     let mut effects = vec![Effect::Wake(Timer::Nodes, wait)];
     // Another head may have come up at the address, with other functions.
     if was_down && state.nodes.listed.failure().is_none() {

@@ -54,9 +54,10 @@ pub(super) fn forget(whose: &WhoseKey) -> anyhow::Result<()> {
     } else {
         String::new()
     };
-    match was {
-        true => super::print(&format!("the key of {profile} is forgotten{rest}")),
-        false => super::print(&format!("no key of {profile} was kept{rest}")),
+    if was {
+        super::print(&format!("the key of {profile} is forgotten{rest}"))
+    } else {
+        super::print(&format!("no key of {profile} was kept{rest}"))
     }
 }
 

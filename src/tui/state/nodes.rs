@@ -78,6 +78,8 @@ pub struct Nodes {
     activity: BTreeMap<String, Activity>,
     /// Whether a list is under way.
     pub is_asked: bool,
+    /// Times in a row that the head did not list them.
+    pub n_failures: u32,
     /// Whether the head tells what happens as it happens.
     pub is_live: bool,
 }
@@ -140,6 +142,7 @@ impl Nodes {
                 self.activity.insert(body.peer_id.clone(), activity);
             }
         }
+        self.n_failures = if result.is_ok() { 0 } else { self.n_failures.saturating_add(1) };
         self.listed.settle(result, now);
     }
 

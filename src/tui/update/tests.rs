@@ -327,3 +327,33 @@ fn the_header_says_live_while_a_stream_is_open_and_no_longer() {
     screen.take(news(StreamNews::Lost { why: failure(), retry_in: Duration::from_secs(1) }));
     assert!(screen.shown().contains("data ✗ down"), "{}", screen.shown());
 }
+
+#[test]
+fn nothing_ticks_where_no_age_is_in_view() {
+    let ticks = |screen: &Harness| screen.state.unchanged_for();
+    let mut nowhere = Harness::ready(160, 45);
+    nowhere.state.services.connect(&Addresses::default());
+    nowhere.take(Event::Focused(true));
+    assert_eq!(ticks(&nowhere), None, "without services the screen is still");
+    assert!(nowhere.effects.contains(&Effect::Forget(Timer::Age)));
+    let mut screen = Harness::ready(160, 45);
+    screen.pass(Duration::from_millis(300));
+    assert_eq!(ticks(&screen), Some(Duration::from_millis(700)), "ages change each second");
+    screen.press("5");
+    assert_eq!(ticks(&screen), Some(Duration::from_millis(27_700)), "and a log's clock seldom");
+}
+
+#[test]
+fn a_head_that_is_away_is_asked_ever_more_seldom() {
+    let mut screen = Harness::ready(160, 45);
+    let mut waits = Vec::new();
+    for _ in 0..6 {
+        screen.effects.clear();
+        screen.take(Event::Nodes(Err(Failure::default()), Duration::ZERO));
+        waits.extend(screen.effects.iter().filter_map(|effect| match effect {
+            Effect::Wake(Timer::Nodes, wait) => Some(wait.as_secs()),
+            _ => None,
+        }));
+    }
+    assert_eq!(waits, [4, 8, 15, 15, 15, 15]);
+}

@@ -83,3 +83,23 @@ fn every_leave_out_has_the_shape_of_the_chain_and_reads_back() {
     }
     assert_eq!(body.try_into(), Ok(bundle));
 }
+
+#[test]
+fn a_topic_of_v9_says_nothing_of_labels_and_one_of_v10_does() {
+    let old = json!({"id": "1", "creator": "", "metadata": "m", "loss_method": "mse",
+        "epoch_last_ended": "0", "epoch_length": "12", "ground_truth_lag": "12", "p_norm": "3",
+        "c_norm": "0.75", "alpha_regret": "0.1", "allow_negative": false, "epsilon": "0.01",
+        "initial_regret": "0", "worker_submission_window": "6", "merit_sortition_alpha": "0.1",
+        "active_inferer_quantile": "0.25", "active_forecaster_quantile": "0.25",
+        "active_reputer_quantile": "0.25"});
+    let topic: TopicBody = serde_json::from_value(old.clone()).unwrap();
+    assert_eq!((&topic.labeling, serde_json::to_value(&topic).unwrap()), (&None, old.clone()));
+    let mut new = old;
+    let labeling = json!({"topic_type": "TOPIC_TYPE_REGRESSION",
+        "output_arity": "TOPIC_OUTPUT_ARITY_SINGLE", "require_unity": false, "label_whitelist": ["y"],
+        "unity_tolerance": "0", "max_labels_per_submission": "1", "label_default_value": "0",
+        "label_case_sensitive": false});
+    new.as_object_mut().unwrap().extend(labeling.as_object().unwrap().clone());
+    let topic: TopicBody = serde_json::from_value(new.clone()).unwrap();
+    assert_eq!(serde_json::to_value(&topic).unwrap(), new);
+}
