@@ -35,9 +35,6 @@ use crate::{
     topic::Topic,
 };
 
-/// How long a writer waits for another process to finish its own write, which takes milliseconds.
-const BUSY_WAIT: Duration = Duration::from_secs(5);
-
 /// How many epochs of a topic are kept; older ones go when a newer one closes. At twelve seconds an
 /// epoch this is a day and a half, and some 50 MB.
 pub const EPOCHS_KEPT: u32 = 10_000;
@@ -178,9 +175,9 @@ impl Store {
             private::folder(folder).map_err(StoreError::Folder)?;
         }
         private::file(path).map_err(StoreError::Folder)?;
-        let mut writer = connect(path)?;
+        let mut writer = tables::connect(path)?;
         tables::set_up(&mut writer)?;
-        Ok(Self { turns: Turns::new(writer), reader: Mutex::new(connect(path)?) })
+        Ok(Self { turns: Turns::new(writer), reader: Mutex::new(tables::connect(path)?) })
     }
 
     /// The chain that the file holds, if it has begun.
@@ -524,18 +521,6 @@ fn keep(
             .execute(params![id, median, spread])?;
     }
     Ok(())
-}
-
-/// A connection that waits for its turn and writes through to the disk.
-fn connect(path: &Path) -> Result<Connection, StoreError> {
-    let connection = Connection::open(path).map_err(StoreError::Open)?;
-    let prepare = || {
-        connection.busy_timeout(BUSY_WAIT)?;
-        connection.pragma_update(None, "journal_mode", "wal")?;
-        connection.pragma_update(None, "synchronous", "full")
-    };
-    prepare().map_err(StoreError::Open)?;
-    Ok(connection)
 }
 
 fn state(

@@ -1,8 +1,13 @@
-//! Every table of the inference file, and its version.
+//! Every table of the inference file, its version, and connections to it.
+
+use std::{path::Path, time::Duration};
 
 use rusqlite::{Connection, TransactionBehavior};
 
 use super::StoreError;
+
+/// How long a writer waits for another process to finish its own write, which takes milliseconds.
+const BUSY_WAIT: Duration = Duration::from_secs(5);
 
 /// The steps from each version of the file to the next. The file's version, kept in SQLite's
 /// `user_version`, is the number of steps taken.
@@ -92,6 +97,18 @@ CREATE TABLE holdings (
 ALTER TABLE learned ADD COLUMN regrets BLOB;
 ",
 ];
+
+/// A connection that waits for its turn and writes through to the disk.
+pub(super) fn connect(path: &Path) -> Result<Connection, StoreError> {
+    let connection = Connection::open(path).map_err(StoreError::Open)?;
+    let prepare = || {
+        connection.busy_timeout(BUSY_WAIT)?;
+        connection.pragma_update(None, "journal_mode", "wal")?;
+        connection.pragma_update(None, "synchronous", "full")
+    };
+    prepare().map_err(StoreError::Open)?;
+    Ok(connection)
+}
 
 /// Brings the file to this program's version, in one transaction.
 pub(super) fn set_up(connection: &mut Connection) -> Result<(), StoreError> {

@@ -110,7 +110,7 @@ fn epochs_replayed_from_what_is_kept_come_out_the_same() {
 fn regrets_of_the_first_files_are_read_and_kept_anew_by_the_next_lesson() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("inference.sqlite");
-    let first = rusqlite::Connection::open(&path).unwrap();
+    let first = Connection::open(&path).unwrap();
     let n_steps = tables::STEPS.len() - 1;
     tables::STEPS[..n_steps].iter().for_each(|step| first.execute_batch(step).unwrap());
     first.pragma_update(None, "user_version", n_steps).unwrap();

@@ -2,7 +2,7 @@
 //!
 //! Without a forecaster, or with one alone, all inferers are weighed anew, which is inferers ×
 //! forecasters in all. Without an inferer the forecasters are, which is as much, and the inferers
-//! [together](shared) as far as their regrets allow it; the others are walked one by one.
+//! together (in `shared`) as far as their regrets allow it; the others are walked one by one.
 
 mod shared;
 

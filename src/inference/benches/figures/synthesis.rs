@@ -194,18 +194,16 @@ fn losses(numbers: &mut Numbers, inferers: &[Address], forecasters: &[Address]) 
 /// read.
 fn kept(size: Size) -> Outcome<()> {
     let folder = tempfile::tempdir()?;
-    let path = folder.path().join("inference.db");
+    let (path, empty) = (folder.path().join("inference.db"), folder.path().join("empty.db"));
     let regrets = regrets(size, &mut Numbers(7))?;
     let n_regrets = keep(&path, regrets)?;
+    keep(&empty, Regrets::default())?;
+    let n_bytes = std::fs::metadata(&path)?.len() - std::fs::metadata(&empty)?.len();
+    let n_bytes = u32::try_from(n_bytes)?;
     let store = Store::open(&path)?;
     let began = Instant::now();
     black_box(store.learned(model::topic::TopicId::FIRST)?);
     let took = began.elapsed().as_secs_f64() * 1e3;
-    let n_bytes: u32 = rusqlite::Connection::open(&path)?.query_row(
-        "SELECT octet_length(record) + octet_length(regrets) FROM learned",
-        [],
-        |row| row.get(0),
-    )?;
     let what = format!("learned by as many, {:?} away: kept", size.away);
     let a_regret = f64::from(n_bytes) / of(n_regrets);
     let figure = format!("{} kB, {a_regret:.2} B a regret, {took:.1} ms", n_bytes / 1000);
