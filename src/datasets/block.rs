@@ -129,6 +129,15 @@ impl Series {
         }
     }
 
+    fn reserve(&mut self, n: usize) {
+        match self {
+            Self::Float(values) => values.reserve(n),
+            Self::Integer(values) => values.reserve(n),
+            Self::String(values) => values.reserve(n),
+            Self::Boolean(values) => values.reserve(n),
+        }
+    }
+
     fn extend_from(&mut self, other: &Self, rows: Range<usize>) {
         let n = rows.len();
         match (&mut *self, other) {
@@ -179,6 +188,14 @@ impl Block {
         self.times.is_empty()
     }
 
+    /// Makes place for `n` more rows.
+    fn reserve(&mut self, n: usize) {
+        self.times.reserve(n);
+        self.ids.reserve(n);
+        self.created.reserve(n);
+        self.columns.iter_mut().for_each(|series| series.reserve(n));
+    }
+
     /// Bytes of all texts in it.
     pub(crate) fn text_bytes(&self) -> usize {
         let texts = self.columns.iter().filter_map(Series::texts).flatten();
@@ -226,6 +243,7 @@ impl Block {
     /// The rows of both in order; where both have a row at one moment, that of `over`.
     pub(crate) fn merged(&self, over: &Self) -> Self {
         let mut merged = self.empty_like();
+        merged.reserve(self.len() + over.len());
         let (mut under_idx, mut over_idx) = (0, 0);
         while let Some(moment) = over.times.get(over_idx) {
             // Runs are copied whole: a few late rows over a long block cost a few copies.

@@ -268,14 +268,13 @@ fn wheel(state: &mut State, target: Target, rows: i32) -> Vec<Effect> {
 fn woke(state: &mut State, timer: Timer) -> Vec<Effect> {
     let now = state.now;
     match timer {
-        // What is due is looked at after each event, this one too.
-        Timer::Age => Vec::new(),
         Timer::Nodes => load_nodes(state),
         Timer::Interrupt => {
             state.is_interrupted = false;
             Vec::new()
         }
-        Timer::Notice => Vec::new(),
+        // What is due is looked at after each event, these too.
+        Timer::Age | Timer::Notice => Vec::new(),
         Timer::Datasets | Timer::Rows => state.data.woke(timer, now),
         Timer::Overview => {
             let topics = state.topic_ids();

@@ -1,11 +1,15 @@
 //! Prints the figures of the store, each beside its bar: `figures [--rows N] [--folder PATH]
-//! [--peer-rows N]`.
+//! [--peer-rows N] [--parts PART,PART]`, of which the parts are `ingest`, `writers`, `reads`, `packed`
+//! and `late`.
 //!
 //! One dataset of one-minute bars with full mantissas, as hard to pack as real ones; batches of 1000,
 //! each on the disk before the next. Rows in SQLite, with buckets kept by upserts, are the yardstick.
+//! How long the disk takes to keep a batch is printed beside what waits for it.
 
 #[path = "figures/bars.rs"]
 mod bars;
+#[path = "figures/disk.rs"]
+mod disk;
 #[path = "figures/peer.rs"]
 mod peer;
 #[path = "figures/table.rs"]
@@ -26,7 +30,7 @@ use tokio::time::Instant;
 
 use self::{
     bars::{Bars, START, random},
-    table::{Table, note},
+    table::Table,
 };
 
 /// What a figure comes to, or what kept it from being taken.
@@ -38,10 +42,21 @@ const BATCH: usize = 1000;
 /// Reads of one kind, of which the median counts.
 const READS: usize = 2000;
 
+/// Writers at once, each of a dataset of its own.
+const WRITERS: usize = 8;
+
 struct Asked {
     n_rows: usize,
     n_peer_rows: usize,
     folder: Option<PathBuf>,
+    /// What is measured; all if it is empty. Rows are ingested in any case.
+    parts: Vec<String>,
+}
+
+impl Asked {
+    fn wants(&self, part: &str) -> bool {
+        self.parts.is_empty() || self.parts.iter().any(|wanted| wanted == part)
+    }
 }
 
 fn main() -> Outcome<ExitCode> {
@@ -56,7 +71,8 @@ fn main() -> Outcome<ExitCode> {
 }
 
 fn asked(mut arguments: impl Iterator<Item = String>) -> Outcome<Asked> {
-    let mut asked = Asked { n_rows: 5_000_000, n_peer_rows: 1_000_000, folder: None };
+    let mut asked =
+        Asked { n_rows: 5_000_000, n_peer_rows: 1_000_000, folder: None, parts: Vec::new() };
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().ok_or(format!("{argument} takes a value"));
         match argument.as_str() {
@@ -65,6 +81,7 @@ fn asked(mut arguments: impl Iterator<Item = String>) -> Outcome<Asked> {
             "--rows" => asked.n_rows = value()?.parse()?,
             "--peer-rows" => asked.n_peer_rows = value()?.parse()?,
             "--folder" => asked.folder = Some(value()?.into()),
+            "--parts" => asked.parts = value()?.split(',').map(str::to_owned).collect(),
             _ => return Err(format!("{argument} is not known").into()),
         }
     }
@@ -74,31 +91,87 @@ fn asked(mut arguments: impl Iterator<Item = String>) -> Outcome<Asked> {
 async fn measure(asked: &Asked, folder: &Path, table: &mut Table) -> Outcome<()> {
     let n = asked.n_rows;
     let path = folder.join("figures.sqlite");
-    for file in ["figures.sqlite", "figures.sqlite-wal", "figures.sqlite-shm", "peer.sqlite"] {
-        fs::remove_file(folder.join(file)).ok();
+    for store in ["figures", "writers", "peer"] {
+        for ending in ["", "-wal", "-shm"] {
+            fs::remove_file(folder.join(format!("{store}.sqlite{ending}"))).ok();
+        }
     }
     let store = Figures::open(&path)?;
     let id = store.create("btcusd_1min").await?;
-    let rate = ingest(&store, id, n).await?;
+    let rate = ingest(&store, id, n, Bars::new()).await?;
     table.at_least("ingest, batches of 1000", rate / 1e6, 0.7, "M rows/s");
-    let peer = peer::ingest(&folder.join("peer.sqlite"), asked.n_peer_rows)?;
-    table.at_least("the same in SQLite rows with buckets", peer / 1e6, 0.0, "M rows/s");
-    table.at_least("ingest over SQLite rows", rate / peer, 2.0, "x");
-    reads(&store, id, n, "fresh", table)?;
+    if let Some(seconds) = disk::writer_seconds() {
+        let batches = to_f64(n) / to_f64(BATCH);
+        table.say("processor time of the writer", seconds / batches * 1e6, "us a batch");
+    }
+    if asked.wants("ingest") {
+        let sync = disk::sync(folder)?;
+        table.say("the disk, to keep what a batch writes", sync * 1e6, "us");
+        let peer = peer::ingest(&folder.join("peer.sqlite"), asked.n_peer_rows)?;
+        table.say("ingest in SQLite rows with buckets", peer / 1e6, "M rows/s");
+        table.at_least("ingest over SQLite rows", rate / peer, 2.0, "x");
+    }
+    if asked.wants("writers") {
+        let rate = writers(&folder.join("writers.sqlite"), n / 5).await?;
+        let name = format!("ingest by {WRITERS} writers at once");
+        table.at_least(&name, rate / 1e6, 0.7, "M rows/s");
+    }
+    if asked.wants("reads") {
+        reads(&store, id, n, "fresh", table)?;
+    }
+    let store =
+        if asked.wants("packed") { packed(store, &path, id, n, table).await? } else { store };
+    if asked.wants("late") { late(&store, id, n, table).await } else { Ok(()) }
+}
+
+/// Packs all rows, and reads them then; the store, opened anew.
+async fn packed(
+    store: Figures,
+    path: &Path,
+    id: DatasetId,
+    n: usize,
+    table: &mut Table,
+) -> Outcome<Figures> {
     let start = Instant::now();
     store.settle().await?;
-    note(&format!("packed in {:.1} s", start.elapsed().as_secs_f64()))?;
+    table.say("packing all rows", start.elapsed().as_secs_f64(), "s");
     drop(store);
-    close(&path)?;
-    let n_bytes = fs::metadata(&path)?.len();
-    #[expect(clippy::cast_precision_loss, reason = "a figure to be read")]
-    table.at_most("disk, cold data packed", n_bytes as f64 / n as f64, 45.0, "bytes a row");
+    close(path)?;
+    let n_bytes = usize::try_from(fs::metadata(path)?.len())?;
+    table.at_most("disk, cold data packed", to_f64(n_bytes) / to_f64(n), 45.0, "bytes a row");
     let start = Instant::now();
-    let store = Figures::open(&path)?;
+    let store = Figures::open(path)?;
     store.page(id, Page::Newest, 1)?;
-    table.at_most("open", start.elapsed().as_secs_f64(), 1.0, "s");
+    table.at_most("open", start.elapsed().as_secs_f64() * 1e3, 1000.0, "ms");
     reads(&store, id, n, "packed", table)?;
-    late(&store, id, n, table).await
+    Ok(store)
+}
+
+/// Rows a second of several writers at once, who share commits.
+async fn writers(path: &Path, n: usize) -> Outcome<f64> {
+    let store = Figures::open(path)?;
+    let mut ids = Vec::new();
+    for writer in 0..WRITERS {
+        ids.push(store.create(&format!("writer_{writer}")).await?);
+    }
+    // The bars are made before the clock starts: the writers share one thread.
+    let mut bars = Bars::new();
+    let batches: Vec<Vec<Bar>> =
+        (0..n / WRITERS / BATCH).map(|_| bars.by_ref().take(BATCH).collect()).collect();
+    let start = Instant::now();
+    futures::future::try_join_all(ids.into_iter().map(async |id| {
+        for batch in &batches {
+            store.append(id, batch).await?;
+        }
+        Outcome::Ok(())
+    }))
+    .await?;
+    Ok(to_f64(batches.len() * BATCH * WRITERS) / start.elapsed().as_secs_f64())
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a figure to be read")]
+fn to_f64(number: usize) -> f64 {
+    number as f64
 }
 
 /// Waits until the file of a closed store holds everything.
@@ -109,8 +182,7 @@ fn close(path: &Path) -> Outcome<()> {
     Ok(())
 }
 
-async fn ingest(store: &Figures, id: DatasetId, n: usize) -> Outcome<f64> {
-    let mut bars = Bars::new();
+async fn ingest(store: &Figures, id: DatasetId, n: usize, mut bars: Bars) -> Outcome<f64> {
     let mut taken = Duration::ZERO;
     let mut left = n;
     while left > 0 {
@@ -120,8 +192,7 @@ async fn ingest(store: &Figures, id: DatasetId, n: usize) -> Outcome<f64> {
         store.append(id, &batch).await?;
         taken += start.elapsed();
     }
-    #[expect(clippy::cast_precision_loss, reason = "a figure to be read")]
-    Ok(n as f64 / taken.as_secs_f64())
+    Ok(to_f64(n) / taken.as_secs_f64())
 }
 
 fn reads(store: &Figures, id: DatasetId, n: usize, what: &str, table: &mut Table) -> Outcome<()> {
@@ -138,8 +209,7 @@ fn reads(store: &Figures, id: DatasetId, n: usize, what: &str, table: &mut Table
     table.at_most(&name, offset / cursor, 5.0, "x");
     let start = Instant::now();
     let (n_read, _) = store.scan(id)?;
-    #[expect(clippy::cast_precision_loss, reason = "a figure to be read")]
-    let rate = n_read as f64 / start.elapsed().as_secs_f64();
+    let rate = to_f64(n_read) / start.elapsed().as_secs_f64();
     table.at_least(&format!("scan, {what}"), rate / 1e6, 2.0, "M rows/s");
     Ok(())
 }

@@ -41,6 +41,11 @@ pub struct DecodeError {
     what: &'static str,
 }
 
+impl DecodeError {
+    /// What a list says is there is not.
+    pub(crate) const MISSING: Self = damaged("it is not where it should be");
+}
+
 const fn damaged(what: &'static str) -> DecodeError {
     DecodeError { what }
 }

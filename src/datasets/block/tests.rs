@@ -95,7 +95,11 @@ proptest! {
         let mut times: Vec<i64> = if kind % 2 == 0 { (0..).step_by(60).take(n).collect() } else { values.iter().map(micros).collect() };
         times.sort_unstable();
         block.times = times.iter().map(|micros| Timestamp::from_micros(*micros)).collect();
-        block.ids = values.clone();
+        block.ids = match kind {
+            1 => vec![values[0]; n],
+            2 => (0..).take(n).map(|idx: i64| values[0].wrapping_add(idx * 3)).collect(),
+            _ => values.clone(),
+        };
         block.created = values.iter().map(|value| Timestamp::from_micros(micros(value))).collect();
         let near = floats.iter().map(|value| value.map(|value| value * 1.001)).collect();
         block.columns = vec![Series::Float(floats), Series::Float(near), Series::Integer(values.into_iter().map(Some).collect())];

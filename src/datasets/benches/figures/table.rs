@@ -13,12 +13,12 @@ pub(crate) struct Table {
     rows: Vec<(String, String, String, bool)>,
 }
 
-/// Writes a line of what is being measured.
-pub(crate) fn note(line: &str) -> Outcome<()> {
-    Ok(writeln!(io::stdout(), "{line}")?)
-}
-
 impl Table {
+    /// A figure that others are judged by.
+    pub(crate) fn say(&mut self, name: &str, figure: f64, unit: &str) {
+        self.add(name, figure, String::new(), unit, true);
+    }
+
     pub(crate) fn at_least(&mut self, name: &str, figure: f64, bar: f64, unit: &str) {
         self.add(name, figure, format!(">= {bar} {unit}"), unit, figure >= bar);
     }
@@ -35,7 +35,11 @@ impl Table {
     pub(crate) fn print(self) -> Outcome<ExitCode> {
         let mut stdout = io::stdout().lock();
         for (name, figure, bar, is_met) in &self.rows {
-            let verdict = if *is_met { "met" } else { "MISSED" };
+            let verdict = match is_met {
+                _ if bar.is_empty() => "",
+                true => "met",
+                false => "MISSED",
+            };
             writeln!(stdout, "{name:60} | {figure:>18} | {bar:>20} | {verdict}")?;
         }
         let is_met = self.rows.iter().all(|(.., is_met)| *is_met);

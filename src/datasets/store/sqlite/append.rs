@@ -74,6 +74,14 @@ pub(super) fn append(
     {
         return Err(StoreError::LetGo { kept_from });
     }
+    let fold = fold(connection, dataset)?;
+    let is_after = progress.newest.is_none_or(|newest| newest < first);
+    // Read before anything is written: then the engine copies chunks straight from the file.
+    let touched = if is_after || fold == Fold::Nothing {
+        None
+    } else {
+        Some(buckets::touched(connection, dataset, fold, rows, progress.kept_from)?)
+    };
     rows.ids = numbers(connection, n)?;
     rows.created = vec![now; n];
     let chunks_end = chunks::end(connection, Strand::rows(dataset))?;
@@ -87,13 +95,10 @@ pub(super) fn append(
     } else {
         put_many(connection, dataset, rows, chunks_end, &mut progress)?;
     }
-    let fold = fold(connection, dataset)?;
-    if fold != Fold::Nothing {
-        if progress.newest.is_none_or(|newest| newest < first) {
-            buckets::extend(connection, dataset, fold, rows)?;
-        } else {
-            buckets::refold(connection, dataset, fold, &rows.times)?;
-        }
+    match touched {
+        Some(touched) => touched.put(connection, dataset)?,
+        None if fold == Fold::Nothing => {}
+        None => buckets::extend(connection, dataset, fold, rows)?,
     }
     seal(connection, dataset, &mut progress, rows)?;
     progress.revision += 1;

@@ -3,10 +3,10 @@
 //! Buckets are recomputed, never added to: those of five minutes from the rows in the order of their
 //! moments, each longer one from shorter ones. Rows that come after all others go on from the last
 //! bucket, which is the same fold. Of the resolutions those in [`KEPT`] are stored; the others are
-//! folded from them as they are read, three or four into one. New and changed buckets are single
-//! records; [`settle`] makes chunks of old ones.
+//! folded from them as they are read, three or four into one. Few new buckets, and changed ones, are
+//! single records; many new ones at once are a chunk. [`settle`] makes longer chunks of both.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, slice};
 
 use model::{dataset::DatasetId, resolution::Resolution, row::Bucket, timestamp::Timestamp};
 use rusqlite::{Connection, params};
@@ -27,8 +27,21 @@ use crate::{
 pub(super) const KEPT: [Resolution; 3] =
     [Resolution::FiveMinutes, Resolution::Hour, Resolution::Day];
 
+/// The resolutions whose buckets become chunks. Days are too few.
+pub(super) const SETTLED: [Resolution; 2] = [Resolution::FiveMinutes, Resolution::Hour];
+
+/// New buckets of one append from which on it is worth looking whether there are [`NEW_CHUNK_MIN`].
+const NEW_MIN: usize = 16;
+
+/// New buckets that are worth a chunk. As single records they cost a writer twenty times as much; a
+/// page of 250 of them is in four such chunks at most.
+const NEW_CHUNK_MIN: usize = 64;
+
 /// Touched buckets this close together are read in one go.
 const GAP_MAX: i64 = 12;
+
+/// Touched hours this close together are read in one go.
+const LONGER_GAP_MAX: i64 = 4;
 
 /// Touched longer buckets whose beginnings are at most so many shorter ones apart are folded from one
 /// reading. To read a chunk costs as much as to pass over so many in it.
@@ -65,9 +78,7 @@ pub(super) fn extend(
     let here = Span { first: start, last: start };
     let last = stored(connection, Strand { dataset, resolution: finest }, &Page::all(here))?.pop();
     let mut new = fold.buckets(rows, finest, last);
-    for bucket in &new {
-        put(connection, dataset, finest, bucket)?;
-    }
+    put_new(connection, Strand { dataset, resolution: finest }, &new)?;
     for pair in KEPT.windows(2) {
         let [finer, resolution] = *pair else { continue };
         let Some(first) = new.first() else { return Ok(()) };
@@ -83,42 +94,142 @@ pub(super) fn extend(
         let start_of = |bucket: &Bucket| resolution.bucket_start(bucket.timestamp);
         for group in finer_ones.chunk_by(|a, b| start_of(a) == start_of(b)) {
             let Some(first) = group.first() else { continue };
-            if let Some(bucket) = coarser(start_of(first), group.iter().copied()) {
-                put(connection, dataset, resolution, &bucket)?;
-                new.push(bucket);
-            }
+            new.extend(coarser(start_of(first), group.iter().copied()));
         }
+        put_new(connection, Strand { dataset, resolution }, &new)?;
     }
     Ok(())
 }
 
-/// Folds again all buckets that hold one of `moments`, from the rows that are stored.
-pub(super) fn refold(
+/// Puts buckets that come after all others; the first may take the place of the last there was. Many
+/// become a chunk, but for the last, to which the next rows may add.
+fn put_new(connection: &Connection, strand: Strand, new: &[Bucket]) -> Result<(), StoreError> {
+    let mut single = new;
+    if let ([first, ..], Some((last, closed))) = (new, new.split_last())
+        && closed.len() >= NEW_MIN
+        && SETTLED.contains(&strand.resolution)
+    {
+        let after = chunks::end(connection, strand)?.map_or(i64::MIN, |end| end.micros() + 1);
+        let first = first.timestamp.micros();
+        let before =
+            Span { first: Timestamp::from_micros(after), last: Timestamp::from_micros(first - 1) };
+        let mut run = folded::single(connection, strand, before, CHUNK_ROWS)?;
+        // More of them wait for `settle`. And where the last bucket is in a chunk, it stays there.
+        if run.len() < CHUNK_ROWS && run.len() + closed.len() >= NEW_CHUNK_MIN && after <= first {
+            run.extend_from_slice(closed);
+            take(connection, strand, &run)?;
+            chunks::append_new(connection, strand, &block_of(&run))?;
+            single = slice::from_ref(last);
+        }
+    }
+    for bucket in single {
+        put(connection, strand.dataset, strand.resolution, bucket)?;
+    }
+    Ok(())
+}
+
+/// Buckets of one length, by their start; none for one without rows that have a number.
+type Folded = Vec<(Timestamp, Option<Bucket>)>;
+
+/// The buckets that rows which are not stored yet fall into, folded with them.
+#[derive(Debug)]
+pub(super) struct Touched {
+    finest: Folded,
+    /// The next longer ones, if they were folded along with the finest.
+    longer: Option<Folded>,
+}
+
+/// Folds all buckets that `rows` fall into from the rows that are stored and these, which win.
+///
+/// Where an hour is less than a chunk, all of it is folded, since its rows come with those of the five
+/// minutes that changed; else it is folded from its stored five minutes.
+pub(super) fn touched(
     connection: &Connection,
     dataset: DatasetId,
     fold: Fold,
-    moments: &[Timestamp],
-) -> Result<(), StoreError> {
-    let resolution = Resolution::FiveMinutes;
-    let touched: BTreeSet<Timestamp> =
-        moments.iter().map(|moment| resolution.bucket_start(*moment)).collect();
-    let starts: Vec<Timestamp> = touched.iter().copied().collect();
-    let gap_micros = GAP_MAX * code(resolution) * 1_000_000;
-    let rows = (scan::empty(connection, dataset)?, fold.columns());
-    for run in starts.chunk_by(|a, b| b.micros() - a.micros() <= gap_micros) {
+    rows: &Block,
+    kept_from: Option<Timestamp>,
+) -> Result<Touched, StoreError> {
+    let [finest, longer, ..] = KEPT;
+    let starts = starts_of(finest, rows.times.iter().copied());
+    let longer_starts = starts_of(longer, starts.iter().copied());
+    let mut touched = Touched { finest: Vec::new(), longer: None };
+    let Some(first) = longer_starts.first() else { return Ok(touched) };
+    let chunk = chunks::ending_from(connection, Strand::rows(dataset), *first)?;
+    let is_sparse = |chunk: chunks::Chunk| {
+        let length = chunk.span.last.micros().saturating_sub(chunk.span.first.micros());
+        length >= micros(longer)
+    };
+    let is_longer =
+        chunk.is_some_and(is_sparse) && kept_from.is_none_or(|kept_from| kept_from <= *first);
+    let (unit, units, gap_max) = if is_longer {
+        (longer, &longer_starts, LONGER_GAP_MAX)
+    } else {
+        (finest, &starts, GAP_MAX)
+    };
+    let columns = (scan::empty(connection, dataset)?, fold.columns());
+    let mut folded_longer = Vec::new();
+    for run in units.chunk_by(|a, b| b.micros() - a.micros() <= gap_max * micros(unit)) {
         let (Some(first), Some(last)) = (run.first(), run.last()) else { continue };
-        let span = Span { first: *first, last: span(resolution, *last).last };
-        let folded = fold_rows(connection, dataset, fold, span, &rows)?;
-        let mut folded = folded.into_iter().peekable();
-        for start in run {
-            while folded.next_if(|bucket| bucket.timestamp < *start).is_some() {}
-            match folded.next_if(|bucket| bucket.timestamp == *start) {
-                Some(bucket) => put(connection, dataset, resolution, &bucket)?,
-                None => remove(connection, dataset, resolution, *start)?,
-            }
+        let span = Span { first: *first, last: span(unit, *last).last };
+        let over = (&columns, Some(rows));
+        let folded = fold_rows(connection, dataset, fold, span, over)?;
+        let from = starts.partition_point(|start| *start < span.first);
+        let to = starts.partition_point(|start| *start <= span.last);
+        for start in starts.get(from..to).unwrap_or_default() {
+            let found = folded.binary_search_by_key(start, |bucket| bucket.timestamp);
+            let bucket = found.ok().and_then(|idx| folded.get(idx)).copied();
+            touched.finest.push((*start, bucket));
+        }
+        if is_longer {
+            let of = |start: &Timestamp| (*start, coarser(*start, within(&folded, longer, *start)));
+            folded_longer.extend(run.iter().map(of));
         }
     }
-    coarsen(connection, dataset, touched.into_iter())
+    touched.longer = is_longer.then_some(folded_longer);
+    Ok(touched)
+}
+
+impl Touched {
+    /// Puts the buckets where they belong, once their rows are stored, and folds the longest again.
+    pub(super) fn put(self, connection: &Connection, dataset: DatasetId) -> Result<(), StoreError> {
+        let finest = self.finest.iter().map(|(start, _)| *start).collect();
+        for (resolution, folded) in KEPT.into_iter().zip([Some(&self.finest), self.longer.as_ref()])
+        {
+            for (start, bucket) in folded.into_iter().flatten() {
+                match bucket {
+                    Some(bucket) => put(connection, dataset, resolution, bucket)?,
+                    None => remove(connection, dataset, resolution, *start)?,
+                }
+            }
+        }
+        coarsen(connection, dataset, finest, usize::from(self.longer.is_some()))
+    }
+}
+
+/// The starts of the buckets that hold `moments`, which are in order.
+fn starts_of(resolution: Resolution, moments: impl Iterator<Item = Timestamp>) -> Vec<Timestamp> {
+    let mut starts: Vec<Timestamp> =
+        moments.map(|moment| resolution.bucket_start(moment)).collect();
+    starts.dedup();
+    starts
+}
+
+/// Those of `finer`, which are in order, that are in the bucket that starts at `start`.
+fn within(
+    finer: &[Bucket],
+    resolution: Resolution,
+    start: Timestamp,
+) -> impl Iterator<Item = Bucket> {
+    let end = span(resolution, start).last;
+    let from = finer.partition_point(|bucket| bucket.timestamp < start);
+    let to = finer.partition_point(|bucket| bucket.timestamp <= end);
+    finer.get(from..to).unwrap_or_default().iter().copied()
+}
+
+/// How long a bucket is.
+fn micros(resolution: Resolution) -> i64 {
+    code(resolution).saturating_mul(1_000_000)
 }
 
 /// Removes the buckets of a span whose rows are gone, and folds again those at its ends from what is
@@ -161,7 +272,7 @@ pub(super) fn cut(
             }
             let folded = match finer {
                 None if kept_from.is_some_and(|kept_from| start < kept_from) => continue,
-                None => fold_rows(connection, dataset, fold, bucket, &rows)?.pop(),
+                None => fold_rows(connection, dataset, fold, bucket, (&rows, None))?.pop(),
                 Some(resolution) => {
                     let finer = Strand { dataset, resolution };
                     coarser(start, stored(connection, finer, &Page::all(bucket))?)
@@ -177,46 +288,66 @@ pub(super) fn cut(
     Ok(())
 }
 
-/// The five-minute buckets of the rows of a span, read as rows with values of some columns.
+/// The five-minute buckets of the rows of a span, read as rows with values of some columns, and of
+/// those of `over`, which win.
 pub(super) fn fold_rows(
     connection: &Connection,
     dataset: DatasetId,
     fold: Fold,
     span: Span,
-    (empty, wanted): &(Block, Vec<usize>),
+    ((empty, wanted), over): (&(Block, Vec<usize>), Option<&Block>),
 ) -> Result<Vec<Bucket>, StoreError> {
     let [resolution, ..] = KEPT;
     let mut folded: Vec<Bucket> = Vec::new();
-    scan::blocks(connection, dataset, span, (empty.clone(), wanted), &mut |block| {
+    let mut add = |block: &Block| {
         let last = folded.pop();
-        folded.extend(fold.buckets(&block, resolution, last));
+        folded.extend(fold.buckets(block, resolution, last));
+    };
+    let mut left =
+        over.map_or(0..0, |over| over.first_not_before(span.first)..over.first_after(span.last));
+    scan::blocks(connection, dataset, span, (empty.clone(), wanted), &mut |block| {
+        let (Some(over), Some(last)) = (over, block.times.last()) else { return add(&block) };
+        let end = over.first_after(*last).clamp(left.start, left.end);
+        if end == left.start {
+            return add(&block);
+        }
+        add(&block.merged(&over.part(left.start..end)));
+        left.start = end;
     })?;
+    if let Some(over) = over
+        && !left.is_empty()
+    {
+        add(&over.part(left));
+    }
+    for bucket in &mut folded {
+        // As it is stored.
+        if bucket.volume.is_nan() {
+            bucket.volume = 0.0;
+        }
+    }
     Ok(folded)
 }
 
-/// Folds again the coarser buckets that hold the five-minute buckets at `starts`.
+/// Folds again the coarser buckets that hold the five-minute buckets at `starts`, but for the first
+/// `n_done` resolutions of them.
 fn coarsen(
     connection: &Connection,
     dataset: DatasetId,
-    starts: impl Iterator<Item = Timestamp>,
+    starts: Vec<Timestamp>,
+    n_done: usize,
 ) -> Result<(), StoreError> {
-    let mut touched: BTreeSet<Timestamp> = starts.collect();
-    for pair in KEPT.windows(2) {
+    let mut starts = starts;
+    for pair in KEPT.windows(2).skip(n_done) {
         let [finer, resolution] = *pair else { continue };
-        touched = touched.iter().map(|start| resolution.bucket_start(*start)).collect();
-        let gap_micros = FINER_GAP_MAX * code(finer) * 1_000_000;
+        starts = starts_of(resolution, starts.into_iter());
+        let gap_micros = FINER_GAP_MAX * micros(finer);
         let finer = Strand { dataset, resolution: finer };
-        let starts: Vec<Timestamp> = touched.iter().copied().collect();
         for run in starts.chunk_by(|a, b| b.micros() - a.micros() <= gap_micros) {
             let (Some(first), Some(last)) = (run.first(), run.last()) else { continue };
-            let within = Span { first: *first, last: span(resolution, *last).last };
-            let within = stored(connection, finer, &Page::all(within))?;
+            let all = Span { first: *first, last: span(resolution, *last).last };
+            let all = stored(connection, finer, &Page::all(all))?;
             for start in run {
-                let end = span(resolution, *start).last;
-                let from = within.partition_point(|bucket| bucket.timestamp < *start);
-                let to = within.partition_point(|bucket| bucket.timestamp <= end);
-                let group = within.get(from..to).unwrap_or_default();
-                match coarser(*start, group.iter().copied()) {
+                match coarser(*start, within(&all, resolution, *start)) {
                     Some(bucket) => put(connection, dataset, resolution, &bucket)?,
                     None => remove(connection, dataset, resolution, *start)?,
                 }
@@ -268,8 +399,8 @@ fn remove(
     chunks::cut(connection, Strand { dataset, resolution }, here, &block_of(&[]))
 }
 
-/// Makes a chunk of old buckets before `before`, or lays some buckets into their chunks; whether
-/// there was something to do.
+/// Makes a chunk of old buckets before `before`, or a longer one of short ones, or lays some buckets
+/// into their chunks; whether there was something to do.
 pub(super) fn settle(
     connection: &Connection,
     strand: Strand,
@@ -285,6 +416,15 @@ pub(super) fn settle(
         return take(connection, strand, &fresh).map(|()| true);
     }
     let Some(end) = end else { return Ok(false) };
+    let new = chunks::new_before(connection, strand, before)?;
+    let mut n = 0;
+    if let Some(last) = new.iter().position(|chunk| {
+        n += chunk.n;
+        n >= CHUNK_ROWS
+    }) {
+        let oldest = new.get(..=last).unwrap_or_default();
+        return chunks::join(connection, strand, oldest, block_of(&[])).map(|()| true);
+    }
     let over = Span { first: Timestamp::MIN, last: end };
     if folded::count_single(connection, strand, over)? < OVER_MAX {
         return Ok(false);

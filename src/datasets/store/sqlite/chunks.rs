@@ -24,6 +24,9 @@ const SPLIT_ROWS: usize = 2 * CHUNK_ROWS;
 /// Rows that are worth a chunk. Fewer wait in the tail for more to come.
 pub(super) const CHUNK_ROWS_MIN: usize = CHUNK_ROWS / 2;
 
+/// What `packed` is of a chunk of new buckets, which [`join`] packs when they are old.
+const AS_THEY_CAME: i64 = 3;
+
 /// Chunks of one kind: the rows of a dataset, or its buckets of a resolution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Strand {
@@ -36,7 +39,7 @@ impl Strand {
         Self { dataset, resolution: Resolution::Raw }
     }
 
-    /// How its chunks are written when they change. Buckets become chunks when they are old.
+    /// How its chunks are written when they change. Most buckets become chunks when they are old.
     const fn packing(self) -> Packing {
         match self.resolution {
             Resolution::Raw => Packing::Quick,
@@ -93,6 +96,9 @@ pub(super) fn ending_from(
 }
 
 /// Shows `visit` the chunks that touch `span`, in order, until it says no.
+///
+/// Where the list itself is damaged it may end too early: the last one is looked up from the other
+/// side, so that no rows are left out in silence.
 pub(super) fn touching(
     connection: &Connection,
     strand: Strand,
@@ -121,8 +127,10 @@ pub(super) fn touching(
     let mut statement = connection.prepare_cached(sql)?;
     let mut rows =
         statement.query(params![strand.dataset.get(), code(strand.resolution), ends.0, ends.1])?;
+    let mut last = None;
     while let Some(row) = rows.next()? {
         let chunk = chunk(row)?;
+        last = Some(chunk.span.last);
         if chunk.span.first > span.last {
             match order {
                 Order::Ascending => return Ok(()),
@@ -133,7 +141,13 @@ pub(super) fn touching(
             return Ok(());
         }
     }
-    Ok(())
+    let want = match order {
+        Order::Ascending => end(connection, strand)?.filter(|end| *end >= span.first),
+        Order::Descending => {
+            ending_from(connection, strand, span.first)?.map(|chunk| chunk.span.last)
+        }
+    };
+    if last == want { Ok(()) } else { Err(damaged(strand.dataset)(DecodeError::MISSING)) }
 }
 
 /// At most `limit` of the chunks that have rows with numbers above `after`.
@@ -166,9 +180,12 @@ pub(super) fn times(
 ) -> Result<Vec<Timestamp>, StoreError> {
     let mut statement = connection.prepare_cached("SELECT times FROM chunks WHERE id = ?1")?;
     let mut rows = statement.query([chunk.id])?;
-    let Some(row) = rows.next()? else { return Ok(Vec::new()) };
+    let missing = || damaged(dataset)(DecodeError::MISSING);
+    let row = rows.next()?.ok_or_else(missing)?;
     let bytes = row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?;
-    decode_times(bytes, chunk.n).map_err(damaged(dataset))
+    let times = decode_times(bytes, chunk.n).map_err(damaged(dataset))?;
+    let ends = times.first().zip(times.last());
+    if ends == Some((&chunk.span.first, &chunk.span.last)) { Ok(times) } else { Err(missing()) }
 }
 
 /// Adds `rows` of a chunk, whose moments are `times`, to `block`: values of all columns, or of those
@@ -183,7 +200,7 @@ pub(super) fn read_into(
 ) -> Result<(), StoreError> {
     let mut statement = connection.prepare_cached("SELECT body FROM chunks WHERE id = ?1")?;
     let mut found = statement.query([chunk.id])?;
-    let Some(row) = found.next()? else { return Ok(()) };
+    let row = found.next()?.ok_or_else(|| damaged(dataset)(DecodeError::MISSING))?;
     let body = row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?;
     match wanted {
         None => decode_into(block, times, body, rows),
@@ -216,17 +233,72 @@ pub(super) fn append(
     if block.len() < CHUNK_ROWS_MIN {
         return Ok(0);
     }
-    insert_all(connection, strand, block)?;
+    insert_all(connection, strand, block, strand.packing())?;
     Ok(block.len())
 }
 
+/// Writes new buckets, which come after every chunk there is, as they came, however few they are.
+/// [`join`] makes longer chunks of such ones, and packs them.
+pub(super) fn append_new(
+    connection: &Connection,
+    strand: Strand,
+    block: &Block,
+) -> Result<(), StoreError> {
+    insert_all(connection, strand, block, Packing::Quick)
+}
+
+/// Chunks of buckets that follow one another, oldest first, up to the last one that ends before
+/// `before`: those that are as they came, or short.
+pub(super) fn new_before(
+    connection: &Connection,
+    strand: Strand,
+    before: Timestamp,
+) -> Result<Vec<Chunk>, StoreError> {
+    let mut statement = connection.prepare_cached(
+        "SELECT id, t_first, t_last, n, packed FROM chunks
+         WHERE dataset = ?1 AND resolution = ?2 AND t_last < ?3 ORDER BY t_last DESC",
+    )?;
+    let bounds = params![strand.dataset.get(), code(strand.resolution), before.micros()];
+    let mut rows = statement.query(bounds)?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        let chunk = chunk(row)?;
+        if chunk.n >= CHUNK_ROWS_MIN && row.get::<_, i64>(4)? != AS_THEY_CAME {
+            break;
+        }
+        found.push(chunk);
+    }
+    found.reverse();
+    Ok(found)
+}
+
+/// Makes packed chunks of `chunks`, which follow one another.
+pub(super) fn join(
+    connection: &Connection,
+    strand: Strand,
+    chunks: &[Chunk],
+    mut joined: Block,
+) -> Result<(), StoreError> {
+    for chunk in chunks {
+        let rows = read(connection, strand, *chunk, joined.empty_like())?;
+        joined.extend_from(&rows, 0..rows.len());
+        remove(connection, *chunk)?;
+    }
+    insert_all(connection, strand, &joined, Packing::Small)
+}
+
 /// Writes `block` as chunks of about the same length.
-fn insert_all(connection: &Connection, strand: Strand, block: &Block) -> Result<(), StoreError> {
+fn insert_all(
+    connection: &Connection,
+    strand: Strand,
+    block: &Block,
+    packing: Packing,
+) -> Result<(), StoreError> {
     let n = block.len();
     let n_chunks = ((n + CHUNK_ROWS / 2) / CHUNK_ROWS).max(1);
     for chunk_idx in 0..n_chunks {
         let rows = n * chunk_idx / n_chunks..n * (chunk_idx + 1) / n_chunks;
-        insert(connection, strand, block, rows)?;
+        insert(connection, strand, block, rows, packing)?;
     }
     Ok(())
 }
@@ -267,9 +339,9 @@ pub(super) fn overlay(
         let merged = under.merged(&late.part(start..end));
         remove(connection, chunk)?;
         if merged.len() < SPLIT_ROWS {
-            insert(connection, strand, &merged, 0..merged.len())?;
+            insert(connection, strand, &merged, 0..merged.len(), strand.packing())?;
         } else {
-            insert_all(connection, strand, &merged)?;
+            insert_all(connection, strand, &merged, strand.packing())?;
         }
         start = end;
     }
@@ -296,7 +368,7 @@ pub(super) fn cut(
         if let Some(rows) = left {
             let gone = within(&rows.times, span);
             for left in [0..gone.start, gone.end..rows.len()] {
-                insert(connection, strand, &rows, left)?;
+                insert(connection, strand, &rows, left, strand.packing())?;
             }
         }
     }
@@ -372,12 +444,17 @@ fn insert(
     strand: Strand,
     block: &Block,
     rows: Range<usize>,
+    packing: Packing,
 ) -> Result<(), StoreError> {
     let moments = block.times.get(rows.clone()).unwrap_or_default();
     let (Some(first), Some(last)) = (moments.first(), moments.last()) else { return Ok(()) };
     let n = rows.len();
-    let packing = strand.packing();
     let sealed = seal(block, rows.clone(), packing);
+    let packed = match (packing, strand.resolution) {
+        (Packing::Small, _) => 1,
+        (Packing::Quick, Resolution::Raw) => 0,
+        (Packing::Quick, _) => AS_THEY_CAME,
+    };
     let last_row = block.ids.get(rows).and_then(|ids| ids.iter().max().copied());
     connection
         .prepare_cached(
@@ -391,7 +468,7 @@ fn insert(
             first.micros(),
             last.micros(),
             n,
-            packing == Packing::Small,
+            packed,
             sealed.times,
             sealed.body,
             last_row.unwrap_or_default()

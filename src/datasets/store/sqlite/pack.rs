@@ -1,7 +1,7 @@
 //! Making what is old small: chunks of rows are packed, buckets become chunks, and space that is no
 //! longer needed goes back to the disk.
 
-use model::{dataset::DatasetId, resolution::Resolution};
+use model::dataset::DatasetId;
 use rusqlite::Connection;
 use tracing::error;
 
@@ -12,11 +12,8 @@ use super::{
 };
 
 /// The newest chunks of the whole store, which are left as they came: late rows fall into them more
-/// often than into others. They take some 15 MB.
-pub(super) const HOT_CHUNKS: i64 = 256;
-
-/// The resolutions whose buckets become chunks. Days are too few.
-const SETTLED: [Resolution; 2] = [Resolution::FiveMinutes, Resolution::Hour];
+/// often than into others. Every other one holds new buckets; the rest take some 15 MB.
+pub(super) const HOT_CHUNKS: i64 = 512;
 
 /// Free pages that a file keeps: the next rows go there.
 const FREE_PAGES_KEPT: i64 = 1024;
@@ -48,7 +45,7 @@ fn packed(connection: &Connection, dataset: DatasetId, chunk: Chunk) -> Result<(
     let empty = scan::empty(connection, dataset)?;
     let rows = chunks::read(connection, Strand::rows(dataset), chunk, empty)?;
     chunks::pack(connection, chunk, &rows)?;
-    for resolution in SETTLED {
+    for resolution in buckets::SETTLED {
         let before = resolution.bucket_start(chunk.span.first);
         buckets::settle(connection, Strand { dataset, resolution }, before)?;
     }

@@ -33,7 +33,8 @@ use model::dataset::PUBLIC_TAG;
 ///   `last_row` of `chunks` is known.
 /// - `chunks`: about 1024 rows each, as `block::codec` writes them. `resolution` is 0 for raw rows,
 ///   else as in `buckets`. The spans of a dataset's chunks of one resolution do not overlap. `packed`
-///   is 1 if the columns are in as few bits as there are, 2 if they are damaged and cannot be. `times`
+///   is 1 if the columns are in as few bits as there are, 2 if they are damaged and cannot be, and 3 of
+///   new buckets, of which several chunks become one that is packed. `times`
 ///   stands before `body` so that it can be read alone. `last_row` is the highest row number in it, 0
 ///   for buckets. A chunk's own number is never given twice.
 /// - `tail`: single rows, which win over a chunk's row at the same moment; `replaces` is 1 if there

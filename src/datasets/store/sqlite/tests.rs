@@ -122,6 +122,40 @@ fn a_deleted_dataset_leaves_nothing_behind() {
     }
 }
 
+#[tokio::test]
+async fn many_new_buckets_are_a_chunk_and_then_part_of_a_longer_one() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("datasets.sqlite");
+    let store = SqliteStore::open(&path).unwrap();
+    let id = contract::create(&store, contract::new_dataset("many")).await;
+    let n_chunks = || -> (i64, i64) {
+        let sql = "SELECT (SELECT count(*) FROM chunks WHERE resolution = 300),
+            (SELECT count(*) FROM buckets WHERE resolution = 300)";
+        let connection = Connection::open(&path).unwrap();
+        connection.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?))).unwrap()
+    };
+    let mut want = BTreeMap::new();
+    let mut put = async |minutes: std::ops::Range<i64>, value: f64| {
+        let rows: BTreeMap<i64, f64> = minutes.map(|minute| (minute * 60, value)).collect();
+        contract::append(&store, id, contract::block(rows.clone())).await;
+        want.extend(rows);
+        contract::compare(&store, id, &want, &[(5, 40, 30, 900_000), (700, 9, 0, 90_000)]);
+    };
+    for batch in 0..12 {
+        put(batch * 1001..(batch + 1) * 1001, 0.1).await;
+        put((batch + 1) * 1001 - 1..(batch + 1) * 1001, 0.2).await;
+    }
+    assert_eq!(n_chunks(), (12, 1), "one of each append, and the bucket that is still open");
+    put(3000..3005, 0.3).await;
+    store.settle().await.unwrap();
+    let (n_after, _) = n_chunks();
+    assert!((2..=7).contains(&n_after), "{n_after}");
+    put(3003..3600, 0.4).await;
+    put(12_012..14_000, 0.5).await;
+    store.settle().await.unwrap();
+    assert!(crate::upkeep::verify(&path, &mut |_| {}).unwrap().is_sound());
+}
+
 /// Everything that is in a store, row by row.
 fn scanned(store: &SqliteStore, id: DatasetId) -> Result<Vec<i64>, StoreError> {
     let mut seconds = Vec::new();
@@ -209,7 +243,11 @@ async fn a_damaged_file_gives_errors_and_no_wrong_rows() {
         fs::write(&damaged, bytes).unwrap();
         let read = SqliteStore::open(&damaged).and_then(|store| scanned(&store, id));
         match read {
-            Ok(seconds) => assert!(seconds.iter().copied().eq(0..20_000) || seconds.is_empty()),
+            Ok(seconds) => assert!(
+                seconds.iter().copied().eq(0..20_000) || seconds.is_empty(),
+                "of {} rows after damage {flip} at {at}",
+                seconds.len()
+            ),
             Err(_) => n_errors += 1,
         }
     }

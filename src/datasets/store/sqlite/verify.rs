@@ -202,7 +202,9 @@ impl Verifier<'_> {
             let want = match &finer {
                 None => {
                     let n_rows = scan::count(self.connection, dataset, window)?;
-                    let folded = buckets::fold_rows(self.connection, dataset, fold, window, rows)?;
+                    let stored = (rows, None);
+                    let folded =
+                        buckets::fold_rows(self.connection, dataset, fold, window, stored)?;
                     self.passed(usize::try_from(n_rows).unwrap_or(usize::MAX));
                     folded
                 }

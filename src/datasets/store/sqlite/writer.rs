@@ -1,8 +1,9 @@
 //! The one thread that writes, and how many writers share one commit.
 //!
-//! A job runs inside a savepoint of the current transaction; when no more jobs wait, or enough have
+//! Jobs run one after another in the current transaction; when no more of them wait, or enough have
 //! run, all of them are committed at once and answered. So a commit's wait for the disk is paid once
-//! for all who wait for it.
+//! for all who wait for it. What a job that fails has done is undone: of the first one with the whole
+//! transaction, of a later one with its savepoint, which makes the engine copy each page it changes.
 
 use std::{
     mem,
@@ -28,7 +29,22 @@ const JOBS_PER_COMMIT: usize = 256;
 
 /// Does its work inside the open transaction, and returns what is to be done once it is durable.
 /// Without a transaction it does nothing, and says why.
-type Job = Box<dyn FnOnce(Result<&Connection, Failure>) -> Answer + Send>;
+type Job = Box<dyn FnOnce(Result<Turn<'_>, Failure>) -> Ran + Send>;
+
+/// A job's place in the open transaction.
+#[derive(Debug, Clone, Copy)]
+enum Turn<'a> {
+    /// Nothing was written yet.
+    First(&'a Connection),
+    /// Others were there before it, whose work must stay.
+    Later(&'a Connection),
+}
+
+/// A job that was run.
+struct Ran {
+    answer: Answer,
+    has_failed: bool,
+}
 
 /// Tells whoever waits: with nothing if the commit holds, else with the reason.
 type Answer = Box<dyn FnOnce(Result<(), Failure>)>;
@@ -117,12 +133,14 @@ impl Writer {
         on_commit: impl FnOnce(&T) + Send + 'static,
     ) -> (Job, oneshot::Receiver<Result<T, StoreError>>) {
         let (sender, receiver) = oneshot::channel();
-        let job: Job = Box::new(move |connection| {
-            let result = match connection {
-                Ok(connection) => in_savepoint(connection, work),
+        let job: Job = Box::new(move |turn| {
+            let result = match turn {
+                Ok(Turn::First(connection)) => work(connection),
+                Ok(Turn::Later(connection)) => in_savepoint(connection, work),
                 Err(failure) => Err(failure.into()),
             };
-            Box::new(move |committed| {
+            let has_failed = result.is_err();
+            let answer: Answer = Box::new(move |committed| {
                 let result = match (committed, result) {
                     (Ok(()), Ok(done)) => {
                         on_commit(&done);
@@ -133,7 +151,8 @@ impl Writer {
                 };
                 // Whoever asked may be gone; the work is done all the same.
                 drop(sender.send(result));
-            })
+            });
+            Ran { answer, has_failed }
         });
         (job, receiver)
     }
@@ -180,18 +199,23 @@ fn commit(
     let transaction = match connection.transaction_with_behavior(TransactionBehavior::Immediate) {
         Ok(transaction) => transaction,
         Err(error) => {
-            // Outside a transaction a savepoint would commit by itself: the job must not run.
-            answers.push(first(Err(Failure::from(&error))));
+            // Outside a transaction each statement would commit by itself: the job must not run.
+            answers.push(first(Err(Failure::from(&error))).answer);
             return Err(error);
         }
     };
-    answers.push(first(Ok(&transaction)));
+    let ran = first(Ok(Turn::First(&transaction)));
+    answers.push(ran.answer);
+    // When there is no space left, say, SQLite has undone the whole transaction by itself.
+    if ran.has_failed && !transaction.is_autocommit() {
+        return transaction.rollback();
+    }
     // Without a transaction a further job would commit by itself, and then be told that it failed.
     while !transaction.is_autocommit()
         && answers.len() < JOBS_PER_COMMIT
         && let Ok(job) = queue.try_recv()
     {
-        answers.push(job(Ok(&transaction)));
+        answers.push(job(Ok(Turn::Later(&transaction))).answer);
     }
     transaction.commit()
 }

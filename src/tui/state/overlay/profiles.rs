@@ -56,20 +56,16 @@ impl KeyForm {
 
     /// The key that was typed; else says what a key looks like.
     pub fn key(&mut self) -> Option<ApiKey> {
-        match self.input.value().parse() {
-            Ok(key) => {
-                self.step = KeyStep::Tried;
-                Some(key)
-            }
-            Err(_) => {
-                self.step = KeyStep::Refused(Failure {
-                    what: "read the key".to_owned(),
-                    why: "a key is UP- and 24 hexadecimal digits".to_owned(),
-                    ..Failure::default()
-                });
-                None
-            }
-        }
+        let key = self.input.value().parse().ok();
+        self.step = match key {
+            Some(_) => KeyStep::Tried,
+            None => KeyStep::Refused(Failure {
+                what: "read the key".to_owned(),
+                why: "a key is UP- and 24 hexadecimal digits".to_owned(),
+                ..Failure::default()
+            }),
+        };
+        key
     }
 }
 
