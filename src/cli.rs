@@ -13,6 +13,7 @@ mod local;
 mod log;
 mod node;
 mod nodes;
+mod output;
 mod password;
 mod place;
 mod profiles;
@@ -28,7 +29,7 @@ use std::{ffi::OsString, io::Write as _, process::ExitCode};
 
 use ::tui::RunError;
 use anyhow::anyhow;
-use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand, builder::Resettable};
 use model::node::Role;
 
 /// A function cluster, a dataset service, an inference network, and one screen to live in.
@@ -125,6 +126,7 @@ fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     drop(rustls::crypto::ring::default_provider().install_default());
     match dispatch(cli) {
         Ok(code) => code,
+        Err(error) if output::is_reader_gone(&error) => ExitCode::SUCCESS,
         Err(error) => {
             tell(&error);
             match error.downcast_ref::<RunError>() {
@@ -137,7 +139,8 @@ fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 /// Understands the command line, and what else tells of options.
 fn parsed(arguments: Vec<OsString>) -> anyhow::Result<Cli> {
-    let mut command = Cli::command().mut_subcommand(NODE, node::layers::with_switches);
+    let command = Cli::command().mut_subcommand(NODE, node::layers::with_switches);
+    let mut command = without_empty(command);
     let given = command.try_get_matches_from_mut(&arguments)?;
     let node = command.find_subcommand(NODE).zip(given.subcommand_matches(NODE));
     let Some(node) = node else { return Ok(Cli::from_arg_matches(&given)?) };
@@ -155,6 +158,22 @@ fn parsed(arguments: Vec<OsString>) -> anyhow::Result<Cli> {
         anyhow!("use the node's configuration file and the environment: {reason}")
     })?;
     Ok(Cli::from_arg_matches(&given)?)
+}
+
+/// Takes a variable of the environment that is set to nothing for one that is not set, as scripts and
+/// container files write it.
+fn without_empty(command: clap::Command) -> clap::Command {
+    let is_empty = |argument: &clap::Arg| {
+        let value = argument.get_env().and_then(std::env::var_os);
+        value.is_some_and(|value| value.is_empty())
+    };
+    command
+        .mut_args(
+            |argument| {
+                if is_empty(&argument) { argument.env(Resettable::Reset) } else { argument }
+            },
+        )
+        .mut_subcommands(without_empty)
 }
 
 fn tell(error: &anyhow::Error) {

@@ -12,7 +12,6 @@ mod follow;
 mod import;
 mod list;
 mod mirror;
-mod output;
 mod progress;
 mod reach;
 mod replay;
@@ -90,7 +89,7 @@ pub(crate) enum DatasetsCommand {
 /// # Errors
 /// What it could not do.
 pub(crate) async fn run(command: DatasetsCommand) -> anyhow::Result<()> {
-    let done = match command {
+    match command {
         DatasetsCommand::Serve(command) => serve::run(command).await,
         DatasetsCommand::List(command) => list::run(command).await,
         DatasetsCommand::Show(command) => show::run(command).await,
@@ -106,10 +105,5 @@ pub(crate) async fn run(command: DatasetsCommand) -> anyhow::Result<()> {
         DatasetsCommand::Verify(command) => verify::run(command).await,
         DatasetsCommand::Backup(command) => backup::run(command).await,
         DatasetsCommand::Restore(command) => restore::run(command).await,
-    };
-    match done {
-        // Whoever reads the output has had enough, as `head` has. That is no failure.
-        Err(error) if error.downcast_ref::<output::ReaderGone>().is_some() => Ok(()),
-        done => done,
     }
 }

@@ -27,9 +27,7 @@ use self::{
     run::{ResultCommand, RunCommand},
 };
 pub(crate) use self::{held::HeadFlags, report::plain};
-
-/// What fails where standard output takes nothing.
-const PRINT: &str = "print to standard output";
+use crate::cli::output::PRINT;
 
 /// Shown below the help of `function`.
 const EXAMPLES: &str = "\

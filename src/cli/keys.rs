@@ -6,7 +6,7 @@ mod people;
 mod stored;
 mod table;
 
-use std::{io::Write as _, path::PathBuf};
+use std::path::PathBuf;
 
 use accounts::{
     AccountName, Accounts, KeyId, Scope, SignUp,
@@ -20,10 +20,13 @@ use task::{clock::Clock, group::Group};
 use wire::accounts::{KeyWithSecret, KeysBody, Secret};
 
 use self::{limits::LimitFlags, people::AccountCommand, stored::WhoseKey};
-use crate::cli::{gate::PortalFlags, log, place::Place, stop};
-
-/// What fails where standard output takes nothing.
-const PRINT: &str = "print to standard output";
+use crate::cli::{
+    gate::PortalFlags,
+    log,
+    output::{self, tell},
+    place::Place,
+    stop,
+};
 
 /// Shown below the help of `keys`.
 pub(crate) const EXAMPLES: &str = "\
@@ -115,7 +118,7 @@ pub(crate) enum KeysCommand {
         form: Form,
     },
     /// Manage accounts: people who make their own keys
-    #[command(subcommand)]
+    #[command(subcommand, after_help = people::EXAMPLES)]
     Account(AccountCommand),
     /// Say whether anyone may sign up, or show it
     SignUp {
@@ -165,6 +168,7 @@ pub(crate) struct Form {
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct OneKey {
     /// The key's number, as `list` shows it
+    #[arg(value_parser = number)]
     id: i64,
 }
 
@@ -187,8 +191,15 @@ pub(crate) struct ServeCommand {
 }
 
 impl KeysFile {
-    async fn open(self) -> anyhow::Result<Accounts> {
+    /// Opens the file, and makes it if it is missing.
+    async fn made(self) -> anyhow::Result<Accounts> {
         Place::services(self.data_dir)?.accounts(Clock::system()).await
+    }
+
+    /// Opens the file that is there: to look into one that was made just now would hide a folder
+    /// that is misspelled.
+    async fn open(self) -> anyhow::Result<Accounts> {
+        Place::of_accounts(self.data_dir)?.accounts(Clock::system()).await
     }
 }
 
@@ -200,7 +211,10 @@ impl OneKey {
     /// What to say where there is no such key.
     fn none(self, what: &str) -> anyhow::Error {
         let id = self.id;
-        anyhow::anyhow!("{what} key {id}: there is none of that number that is not revoked")
+        anyhow::anyhow!(
+            "{what} key {id}: there is none of that number that is not revoked (`triptych keys \
+             list` shows all)"
+        )
     }
 }
 
@@ -211,13 +225,15 @@ impl OneKey {
 pub(crate) async fn run(command: KeysCommand) -> anyhow::Result<()> {
     match command {
         KeysCommand::Create { name, account, file, form } => {
-            create(&file.open().await?, &name, account, form).await
+            create(&file.made().await?, &name, account, form).await
         }
         KeysCommand::List { account, file, form } => list(&file.open().await?, account, form).await,
         KeysCommand::Rename { key, name, file } => {
             let accounts = file.open().await?;
             let renamed = accounts.rename_key(Scope::All, key.id(), &name).await;
-            done(renamed.context("rename the key")?, || key.none("rename"))
+            done(renamed.context("rename the key")?, || key.none("rename"))?;
+            tell(&format!("key {} is called {name} now", key.id));
+            Ok(())
         }
         KeysCommand::Renew { key, file, form } => {
             let accounts = file.open().await?;
@@ -226,25 +242,31 @@ pub(crate) async fn run(command: KeysCommand) -> anyhow::Result<()> {
         }
         KeysCommand::Revoke { key, file } => {
             let revoked = file.open().await?.revoke(key.id()).await.context("revoke the key")?;
-            done(revoked, || key.none("revoke"))
+            done(revoked, || key.none("revoke"))?;
+            tell(&format!("key {} opens nothing any more", key.id));
+            Ok(())
         }
         KeysCommand::Limits { key, limits, file, form } => {
             limits::run(&file.open().await?, key, limits, form).await
         }
         KeysCommand::Account(command) => people::run(command).await,
-        KeysCommand::SignUp { sign_up, file } => {
-            let accounts = file.open().await?;
-            match sign_up {
-                Some(sign_up) => accounts.set_sign_up(sign_up).await.context("switch sign-up"),
-                None => print(accounts.sign_up().await.context("read the switch")?.as_str()),
-            }
-        }
+        KeysCommand::SignUp { sign_up, file } => switch(&file.made().await?, sign_up).await,
         KeysCommand::Serve(command) => serve(command).await,
         KeysCommand::Store(whose) => stored::store(&whose),
         KeysCommand::Forget(whose) => stored::forget(&whose),
         KeysCommand::Where(whose) => stored::place(&whose),
         KeysCommand::Node { output } => print(&node::new(&output)?.peer_id().to_string()),
     }
+}
+
+/// Says whether anyone may sign up, or shows it.
+async fn switch(accounts: &Accounts, sign_up: Option<SignUp>) -> anyhow::Result<()> {
+    let Some(sign_up) = sign_up else {
+        return print(accounts.sign_up().await.context("read the switch")?.as_str());
+    };
+    accounts.set_sign_up(sign_up).await.context("switch sign-up")?;
+    tell(&format!("sign-up is {} now", sign_up.as_str()));
+    Ok(())
 }
 
 async fn create(
@@ -272,6 +294,10 @@ async fn list(accounts: &Accounts, account: Option<AccountName>, form: Form) -> 
             keys: keys.iter().map(accounts::KeyRecord::body).collect(),
         });
     }
+    if keys.is_empty() {
+        tell("there are no such keys; `triptych keys create NAME` makes one");
+        return Ok(());
+    }
     let people = accounts.accounts().await.context("list the accounts")?;
     print(&table::of_keys(&keys, &people))
 }
@@ -293,7 +319,7 @@ async fn print_secret(
 
 async fn serve(command: ServeCommand) -> anyhow::Result<()> {
     log::to_stream(log::Output::Stdout, command.process.log_level)?;
-    let (group, accounts) = (Group::default(), command.file.open().await?);
+    let (group, accounts) = (Group::default(), command.file.made().await?);
     accounts.keep(&group);
     let addresses = crate::cli::gate::addresses(command.behind_proxy);
     let router = command.portal.router(accounts, addresses)?;
@@ -308,8 +334,12 @@ fn done(is_done: bool, why_not: impl FnOnce() -> anyhow::Error) -> anyhow::Resul
     if is_done { Ok(()) } else { Err(why_not()) }
 }
 
+fn number(text: &str) -> Result<i64, &'static str> {
+    text.parse().map_err(|_| "a key's number, as `triptych keys list` shows it")
+}
+
 fn print(text: &str) -> anyhow::Result<()> {
-    writeln!(std::io::stdout(), "{}", text.trim_end()).context(PRINT)
+    output::print(text.trim_end())
 }
 
 fn print_json(body: &impl Serialize) -> anyhow::Result<()> {

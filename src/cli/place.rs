@@ -18,6 +18,9 @@ const STACKS_MAX: usize = 8;
 /// The file whose lock says that a stack or a node uses a folder.
 const LOCK_NAME: &str = "lock";
 
+/// The file of accounts and API keys.
+const ACCOUNTS_NAME: &str = "accounts.db";
+
 /// A folder that holds the state of services.
 #[derive(Debug, Clone)]
 pub(crate) struct Place {
@@ -39,11 +42,24 @@ impl Place {
     /// # Errors
     /// If neither is known, or the folder cannot be made.
     pub(crate) fn services(data_dir: Option<PathBuf>) -> anyhow::Result<Self> {
-        let folder = match data_dir {
-            Some(folder) => folder,
-            None => folders()?.data_local_dir().join("services"),
-        };
-        Self::at(folder)
+        Self::at(services_folder(data_dir)?)
+    }
+
+    /// The same where there are accounts already. Nothing is made.
+    ///
+    /// # Errors
+    /// If there are none.
+    pub(crate) fn of_accounts(data_dir: Option<PathBuf>) -> anyhow::Result<Self> {
+        let place = Self { folder: services_folder(data_dir)? };
+        let path = place.folder.join(ACCOUNTS_NAME);
+        if !path.exists() {
+            bail!(
+                "find accounts in {}: name the services' folder with --data-dir, or begin with \
+                 `triptych keys create NAME`",
+                path.display()
+            );
+        }
+        Ok(place)
     }
 
     fn at(folder: PathBuf) -> anyhow::Result<Self> {
@@ -61,7 +77,7 @@ impl Place {
     /// # Errors
     /// If it cannot be opened: with its name.
     pub(crate) async fn accounts(&self, clock: Clock) -> anyhow::Result<Accounts> {
-        let path = self.folder.join("accounts.db");
+        let path = self.folder.join(ACCOUNTS_NAME);
         let opened = Accounts::open(&path, clock).await;
         opened.with_context(|| format!("open the accounts in {}", path.display()))
     }
@@ -111,6 +127,13 @@ impl Claim {
     fn try_at(folder: PathBuf) -> anyhow::Result<Option<Self>> {
         let place = Place::at(folder)?;
         Ok(locked(&place.folder)?.map(|lock| Self { place, _lock: lock }))
+    }
+}
+
+fn services_folder(data_dir: Option<PathBuf>) -> anyhow::Result<PathBuf> {
+    match data_dir {
+        Some(folder) => Ok(folder),
+        None => Ok(folders()?.data_local_dir().join("services")),
     }
 }
 

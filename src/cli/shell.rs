@@ -1,11 +1,13 @@
 //! `triptych completions` and `triptych man`: what shells and readers of manuals need, on standard
 //! output.
 
-use std::io::{self, Write as _};
+use std::io;
 
 use anyhow::Context as _;
 use clap::Command;
 use clap_complete::Shell;
+
+use crate::cli::output::write;
 
 /// The name under which shells complete the program.
 const PROGRAM: &str = "triptych";
@@ -17,7 +19,7 @@ const PROGRAM: &str = "triptych";
 pub(super) fn completions(mut command: Command, shell: Shell) -> anyhow::Result<()> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut command, PROGRAM, &mut script);
-    io::stdout().write_all(&script).context("print the completions")
+    write(&script)
 }
 
 /// Prints the manual page of `command`, then those of its subcommands.
@@ -30,7 +32,7 @@ pub(super) fn manual(command: Command) -> anyhow::Result<()> {
     // Fills in what subcommands take from the whole.
     command.build();
     render(&command, &mut page).context("write the manual")?;
-    io::stdout().write_all(&page).context("print the manual")
+    write(&page)
 }
 
 fn render(command: &Command, page: &mut Vec<u8>) -> io::Result<()> {

@@ -1,6 +1,7 @@
 //! Document 2: finding datasets, reading their rows and buckets, and writing them.
 
 pub mod catalog;
+pub mod counter;
 pub mod download;
 pub mod elements;
 pub mod insert;

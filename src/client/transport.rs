@@ -304,6 +304,7 @@ fn retry_after(response: &Response) -> Option<Duration> {
 /// A refusal, with the text of whichever of the three documents' error bodies it carries.
 fn refusal(status: StatusCode, retry_after: Option<Duration>, body: &[u8]) -> ClientError {
     let message = message_of(body)
+        .map(|message| without_reason(message, status))
         .or_else(|| status.canonical_reason().map(str::to_owned))
         .unwrap_or_else(|| "no reason given".to_owned());
     let is_limit = status == StatusCode::TOO_MANY_REQUESTS
@@ -326,6 +327,15 @@ fn refusals_of(body: &[u8]) -> Vec<(usize, String)> {
         if details.is_array() { details } else { details.get("rows").cloned().unwrap_or_default() };
     let rows: Vec<RowRefusal> = serde_json::from_value(rows).unwrap_or_default();
     rows.into_iter().map(|row| (row.row, row.reason)).collect()
+}
+
+/// What a service said without its name for the status behind it, which is told already.
+fn without_reason(message: String, status: StatusCode) -> String {
+    let reason = status.canonical_reason().unwrap_or_default().to_lowercase();
+    match message.strip_suffix(&reason).and_then(|said| said.strip_suffix(": ")) {
+        Some(said) if !said.is_empty() => said.to_owned(),
+        _ => message,
+    }
 }
 
 fn message_of(body: &[u8]) -> Option<String> {

@@ -83,9 +83,12 @@ pub enum FileError {
     /// It does not open, or breaks off.
     #[error("read it")]
     Read(#[from] io::Error),
-    /// It has no header, or no rows at all.
+    /// It has no header.
     #[error("find a header with the names of its columns")]
     NoHeader,
+    /// It has no rows.
+    #[error("find a row in it")]
+    Empty,
     /// Two of its columns have one name.
     #[error("tell its columns apart: two are called `{name}`")]
     NamedTwice {
@@ -101,6 +104,14 @@ pub enum FileError {
     /// None of its columns holds moments.
     #[error("find the column with the moments among {fields}: name it with --time")]
     NoTime {
+        /// Its columns.
+        fields: String,
+    },
+    /// There is no column of the name that was given for the one with the moments.
+    #[error("find the column {named} with the moments among {fields}")]
+    NoSuchTime {
+        /// The name.
+        named: String,
         /// Its columns.
         fields: String,
     },

@@ -7,7 +7,8 @@ use anyhow::Context as _;
 use clap::Args;
 use tokio::task::spawn_blocking;
 
-use super::{output::tell, verify::StoreFlags};
+use super::verify::StoreFlags;
+use crate::cli::output::tell;
 
 /// Shown below the help of `datasets backup`.
 pub(super) const EXAMPLES: &str = "\

@@ -7,10 +7,8 @@ use clap::Args;
 use model::dataset::Dtype;
 use wire::datasets::{CreateColumn, CreateDataset, DatasetBody};
 
-use super::{
-    output::print,
-    reach::{ReachFlags, pair},
-};
+use super::reach::{ReachFlags, pair};
+use crate::cli::output::print;
 
 /// The flags of `datasets create`.
 #[derive(Debug, Args)]

@@ -4,10 +4,8 @@ use anyhow::{Context as _, bail};
 use clap::Args;
 use model::timestamp::Timestamp;
 
-use super::{
-    output::{plain, tell},
-    reach::{ReachFlags, find, moment},
-};
+use super::reach::{ReachFlags, find, moment};
+use crate::cli::output::{plain, tell};
 
 /// The flags of `datasets delete`.
 #[derive(Debug, Args)]

@@ -6,17 +6,18 @@ use anyhow::{Context as _, bail};
 use clap::Args;
 use client::datasets::{
     Datasets,
+    counter::RowCounter,
     download::DownloadQuery,
     elements::{Elements, ElementsError},
-    saved::{RowCounter, Unfinished},
+    saved::Unfinished,
 };
 use model::{resolution::Resolution, timestamp::Timestamp};
 
 use super::{
-    output::{plain, write},
     progress::{Done, Progress},
     reach::{ReachFlags, find, moment},
 };
+use crate::cli::output::{plain, write};
 
 /// Shown below the help of `datasets export`.
 pub(super) const EXAMPLES: &str = "\
@@ -171,13 +172,14 @@ async fn export(
         }
         let n_rows = counter.n_rows();
         #[expect(clippy::cast_precision_loss, reason = "a share for people")]
-        let share = download.n_rows().map(|n_all| n_rows as f64 / n_all.max(1) as f64);
-        progress.at(Done { n_rows, share: share.filter(|_| counter.counts()) });
+        let share = |(n_rows, n_all): (u64, u64)| n_rows as f64 / n_all.max(1) as f64;
+        let share = n_rows.zip(download.n_rows()).map(share);
+        progress.at(Done { n_rows: n_rows.unwrap_or(0), share });
     }
     if is_converted {
         elements.end()?;
     }
-    Ok(if counter.counts() { counter.n_rows() } else { download.n_rows().unwrap_or(0) })
+    Ok(counter.n_rows().or(download.n_rows()).unwrap_or(0))
 }
 
 /// Where an export goes.

@@ -15,11 +15,13 @@ use task::group::Group;
 use tokio::sync::mpsc;
 
 use super::{
-    output::{tell, write},
     reach::{ReachFlags, find, moment},
     rows::json_of,
 };
-use crate::cli::stop;
+use crate::cli::{
+    output::{tell, write},
+    stop,
+};
 
 /// Shown below the help of `datasets follow`.
 pub(super) const EXAMPLES: &str = "\

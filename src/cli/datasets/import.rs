@@ -7,7 +7,7 @@ pub(super) mod send;
 
 use std::path::PathBuf;
 
-use ::datasets::file::{Format, moment::TimeUnit};
+use ::datasets::file::{FileError, Format, moment::TimeUnit};
 use anyhow::{Context as _, bail};
 use clap::Args;
 use client::datasets::Datasets;
@@ -20,10 +20,10 @@ use self::{
 };
 use super::{
     create::AboutFlags,
-    output::tell,
     progress::{Progress, count},
     reach::{ReachFlags, pair},
 };
+use crate::cli::output::tell;
 
 /// Shown below the help of `datasets import`.
 pub(super) const EXAMPLES: &str = "\
@@ -41,7 +41,8 @@ milliseconds, microseconds or nanoseconds since 1970. Numbers become float colum
 charts and buckets are made of, unless --type says otherwise or the file does (Parquet).
 
 A row at a moment that the dataset has replaces the one there, so nothing is ever in twice. Stopped
-or killed, the same command goes on where it was, if the files have not changed meanwhile.";
+or killed, the same command goes on where it was, if the files have not changed meanwhile. A row that
+does not fit ends the import with its line; --skip-bad leaves such rows out and says which.";
 
 /// The flags of `datasets import`.
 #[derive(Debug, Args)]
@@ -120,11 +121,17 @@ pub(super) async fn run(command: ImportCommand) -> anyhow::Result<()> {
         bail!("use the delimiter: it is one character of ASCII");
     }
     let service = command.reach.clone().connect()?;
-    let mut kept = Kept::open(service.address(), &files, command.again);
+    let reading = format!("{:?} {:?}", command.columns, command.delimiter);
+    let mut kept = Kept::open((service.address(), &reading), &files, command.again);
     let (mut all, mut n_files) = (Outcome::default(), 0);
     for file in &files {
-        let importing = || format!("import {}", file.shown());
-        let one = import(&command, &service, file, &mut kept).await.with_context(importing)?;
+        let one = import(&command, &service, file, &mut kept).await;
+        // One of many that is empty is no reason to leave out those after it.
+        if files.len() > 1 && one.as_ref().is_err_and(is_empty) {
+            tell(&format!("{} has no rows, and is left out", file.shown()));
+            continue;
+        }
+        let one = one.with_context(|| format!("import {}", file.shown()))?;
         all.n_rows += one.n_rows;
         all.n_bad += one.n_bad;
         n_files += 1;
@@ -133,6 +140,9 @@ pub(super) async fn run(command: ImportCommand) -> anyhow::Result<()> {
         return Ok(());
     }
     kept.remove();
+    if n_files == 0 {
+        bail!("find a row in any of {} files", files.len());
+    }
     if n_files > 1 {
         tell(&format!("imported {n_files} files: {} rows", count(all.n_rows)));
     }
@@ -179,6 +189,10 @@ async fn import(
     let outcome = send(target, (options, planned.plan), begun, notes).await?;
     kept.done(file, dataset);
     Ok(outcome)
+}
+
+fn is_empty(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(FileError::Empty))
 }
 
 fn format(text: &str) -> Result<Format, String> {

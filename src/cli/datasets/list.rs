@@ -6,10 +6,8 @@ use client::datasets::{Datasets, DatasetsQuery};
 use model::dataset::Dataset;
 use wire::datasets::DatasetBody;
 
-use super::{
-    output::{plain, print, table, tell},
-    reach::{ReachFlags, pair},
-};
+use super::reach::{ReachFlags, pair};
+use crate::cli::output::{plain, print, table, tell};
 
 /// Datasets asked for in one page.
 const PAGE_DATASETS: usize = 250;
@@ -63,7 +61,14 @@ pub(super) async fn run(command: ListCommand) -> anyhow::Result<()> {
         return Ok(());
     }
     if datasets.is_empty() {
-        tell(&format!("there are no such datasets at {}", service.address()));
+        let is_all = wanted == Wanted::Search(String::new());
+        let what = if is_all { "this key sees no datasets" } else { "there are no such datasets" };
+        let hint = if is_all {
+            "; `triptych datasets tags --acquire public` shows it the public ones"
+        } else {
+            ""
+        };
+        tell(&format!("{what} at {}{hint}", service.address()));
         return Ok(());
     }
     let row = |dataset: &Dataset| {

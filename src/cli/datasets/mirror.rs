@@ -26,11 +26,13 @@ use tokio::sync::{Semaphore, mpsc};
 use self::{copy::Copy, kept::Folder, live::Following};
 use super::{
     list::{Wanted, listed},
-    output::{plain, tell},
     progress::count,
     reach::{ReachFlags, connect, find, key_of, moment, pair},
 };
-use crate::cli::stop;
+use crate::cli::{
+    output::{plain, tell},
+    stop,
+};
 
 /// Shown below the help of `datasets mirror`.
 pub(super) const EXAMPLES: &str = "\
@@ -41,7 +43,8 @@ Examples:
   triptych datasets mirror https://example.com/api --field source=tiingo --start 2026-01-01
 
 First the rows that there are, by bulk downloads of two weeks each, then each new row by the stream.
-Killed at any moment, the same command goes on where it was. Rows deleted at the source stay.";
+Killed at any moment, the same command goes on where it was. With --once again, all rows are
+compared, and those that came late or were corrected are copied. Rows deleted at the source stay.";
 
 /// The environment variable with the key of the service to copy from. Never the key of one's own
 /// service, which would be told to a stranger.
@@ -116,6 +119,13 @@ struct Mirror {
 pub(super) async fn run(command: MirrorCommand) -> anyhow::Result<()> {
     let target = command.reach.clone().connect()?;
     let source = source(&command)?;
+    if source.address() == target.address() && command.prefix.is_empty() {
+        bail!(
+            "copy datasets of {} onto themselves: give the copies a --prefix, or name the service \
+             to copy to with --datasets",
+            source.address()
+        );
+    }
     let tag = command.tag.as_deref().unwrap_or(PUBLIC_TAG);
     let acquired = source.acquire_tag(tag).await;
     if acquired.with_context(|| format!("acquire tag {tag} at {}", source.address()))?

@@ -89,7 +89,7 @@ impl Progress {
         let rate = rate(n_rows.saturating_sub(self.n_rows_before), elapsed);
         let rows = count(n_rows);
         let seconds = elapsed.as_secs_f64();
-        super::output::tell(&format!("{did}: {rows} rows in {seconds:.1} s, {rate} rows/s"));
+        crate::cli::output::tell(&format!("{did}: {rows} rows in {seconds:.1} s, {rate} rows/s"));
     }
 
     fn line(&self, done: Done) -> String {

@@ -36,10 +36,10 @@ use wire::datasets::{CreateColumn, CreateDataset};
 use self::pace::{Pace, Speed, Times};
 use super::{
     import::send::passes,
-    output::{plain, tell, write},
     progress::{Done, Progress},
     reach::{ReachFlags, find, look_up, moment},
 };
+use crate::cli::output::{plain, tell, write};
 
 /// Shown below the help of `datasets replay`.
 pub(super) const EXAMPLES: &str = "\

@@ -7,7 +7,8 @@ use anyhow::{Context as _, bail};
 use clap::Args;
 use tokio::task::spawn_blocking;
 
-use super::{output::tell, progress::count, verify::StoreFlags};
+use super::{progress::count, verify::StoreFlags};
+use crate::cli::output::tell;
 
 /// Shown below the help of `datasets restore`.
 pub(super) const EXAMPLES: &str = "\

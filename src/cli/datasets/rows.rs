@@ -12,10 +12,8 @@ use model::{
 use serde_json::json;
 use wire::datasets::ValueBody;
 
-use super::{
-    output::{plain, print, table},
-    reach::{ReachFlags, find, moment},
-};
+use super::reach::{ReachFlags, find, moment};
+use crate::cli::output::{plain, print, table};
 
 /// The flags of `datasets rows`.
 #[derive(Debug, Args)]

@@ -12,10 +12,10 @@ use serde_json::json;
 use wire::datasets::{AccessBody, ColumnBody, DatasetBody, TagBody};
 
 use super::{
-    output::{plain, print},
     reach::{ReachFlags, find},
     rows::value_text,
 };
+use crate::cli::output::{plain, print};
 
 /// The flags of `datasets show`.
 #[derive(Debug, Args)]

@@ -5,10 +5,8 @@ use clap::Args;
 use client::datasets::Acquired;
 use wire::datasets::TagBody;
 
-use super::{
-    output::{plain, print, tell},
-    reach::{ReachFlags, find},
-};
+use super::reach::{ReachFlags, find};
+use crate::cli::output::{plain, print, tell};
 
 /// The flags of `datasets tags`.
 #[derive(Debug, Args)]
@@ -60,6 +58,12 @@ pub(super) async fn run(command: TagsCommand) -> anyhow::Result<()> {
             service.dataset_tags(id).await.with_context(|| format!("list the tags of {id}"))?
         }
     };
+    if tags.is_empty() {
+        tell(match command.dataset {
+            Some(_) => "it has no tags: its owner alone reads it; --add public lets every key",
+            None => "there are no tags",
+        });
+    }
     for TagBody { name, is_public } in tags {
         if command.json {
             print(&serde_json::to_string(&TagBody { name, is_public })?)?;

@@ -8,11 +8,11 @@ use clap::Args;
 use serde_json::json;
 use tokio::task::spawn_blocking;
 
-use super::{
+use super::progress::{Done, Progress, count};
+use crate::cli::{
     output::{plain, print, tell},
-    progress::{Done, Progress, count},
+    place::Place,
 };
-use crate::cli::place::Place;
 
 /// Shown below the help of `datasets verify`.
 pub(super) const EXAMPLES: &str = "\

@@ -29,10 +29,7 @@ use model::{
 use tokio::{io::AsyncWriteExt as _, process::Command, time::timeout};
 
 use super::services::Series;
-use crate::cli::config;
-
-/// What fails where standard output takes nothing.
-const PRINT: &str = "print to standard output";
+use crate::cli::{config, output::PRINT};
 
 /// How long a command may take for one prediction.
 const PREDICT_WITHIN: Duration = Duration::from_secs(30);

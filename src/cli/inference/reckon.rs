@@ -13,8 +13,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use wire::inference::cases::{LossCase, Names, RegretCase, SynthesisCase, read};
 
-/// What fails where standard output takes nothing.
-const PRINT: &str = "print to standard output";
+use crate::cli::output::PRINT;
 
 /// Shown below the help of the three commands.
 pub(super) const EXAMPLES: &str = "\

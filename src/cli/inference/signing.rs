@@ -73,6 +73,8 @@ fn held(path: &Path) -> anyhow::Result<Signer> {
     }
     // Written whole before it has its name: whoever finds it finds all of it.
     let draft = path.with_extension(format!("{}.new", std::process::id()));
+    // One that a process of the same number left, which was killed meanwhile.
+    drop(fs::remove_file(&draft));
     let mut file = options.open(&draft).with_context(what)?;
     let drawn = (0..DRAWS).find_map(|_| Signer::random());
     let signer = drawn.ok_or_else(|| anyhow!("draw a key")).with_context(what)?;
@@ -131,5 +133,44 @@ mod tests {
         assert_eq!(held(&path).unwrap().account(), account);
         fs::write(&path, "no key").unwrap();
         assert!(held(&path).is_err());
+    }
+
+    /// A process that is killed while it makes the key leaves a draft, and no key that is not whole.
+    #[test]
+    fn what_a_killed_process_left_of_a_key_is_no_key_and_in_nobodys_way() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(KEY_NAME);
+        for process in [std::process::id(), 1] {
+            fs::write(path.with_extension(format!("{process}.new")), "0x12").unwrap();
+        }
+        let made = held(&path).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap().trim(), made.reveal().trim());
+        let names = fs::read_dir(folder.path()).unwrap().map(|it| it.unwrap().file_name());
+        let own = format!("{}.new", std::process::id());
+        assert!(!names.into_iter().any(|name| name.to_string_lossy().contains(&own)));
+    }
+
+    /// Many at once agree on one key, and none of them ever sees a part of it.
+    #[test]
+    fn of_many_that_make_the_key_at_once_one_does() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(KEY_NAME);
+        let whole = held(&path).unwrap().reveal().trim().len();
+        fs::remove_file(&path).unwrap();
+        let is_watched = std::sync::atomic::AtomicBool::new(true);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while is_watched.load(std::sync::atomic::Ordering::Relaxed) {
+                    if let Ok(text) = fs::read_to_string(&path) {
+                        assert_eq!(text.trim().len(), whole);
+                    }
+                }
+            });
+            for _ in 0..200 {
+                held(&path).unwrap();
+                fs::remove_file(&path).unwrap();
+            }
+            is_watched.store(false, std::sync::atomic::Ordering::Relaxed);
+        });
     }
 }

@@ -8,6 +8,7 @@ use model::topic::TopicId;
 use wire::inference::{cases::Decimal, network::SubmissionBody};
 
 use super::ServiceFlags;
+use crate::cli::output::PRINT;
 
 /// Shown below the help of `submit`.
 pub(super) const EXAMPLES: &str = "\
@@ -50,8 +51,7 @@ pub(crate) async fn run(command: SubmitCommand) -> anyhow::Result<()> {
     let body = body(command.nonce, command.model, &command.values, &command.forecast)?;
     let accepted = service.submit(topic, &body).await.context("submit")?;
     let (nonce, worker) = (accepted.nonce, accepted.worker);
-    writeln!(std::io::stdout(), "topic {topic}, nonce {nonce}, as {worker}")
-        .context("print to standard output")
+    writeln!(std::io::stdout(), "topic {topic}, nonce {nonce}, as {worker}").context(PRINT)
 }
 
 fn body(

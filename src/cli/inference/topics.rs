@@ -9,9 +9,7 @@ use serde::Serialize;
 use wire::inference::{TopicList, network::TopicSettings};
 
 use super::ServiceFlags;
-
-/// What fails where standard output takes nothing.
-const PRINT: &str = "print to standard output";
+use crate::cli::output::PRINT;
 
 /// Shown below the help of `topics create`.
 const EXAMPLES: &str = "\

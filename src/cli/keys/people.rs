@@ -8,7 +8,18 @@ use clap::Subcommand;
 use wire::accounts::AccountsBody;
 
 use super::{Form, KeysFile, confirmed, counted, print, print_json, table};
-use crate::cli::password;
+use crate::cli::{output::tell, password};
+
+/// Shown below the help of `keys account`.
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  triptych keys account add ada@example.org               asks for a password, twice
+  echo \"$PASSWORD\" | triptych keys account add ben        for scripts
+  triptych keys create bot --account ben                  a key that ben sees and may revoke
+  triptych keys account remove ben --yes                  with all keys of ben's
+
+People log in at /portal of the dataset service, and make keys of their own there. They can sign up
+there, too, unless `triptych keys sign-up closed` said otherwise.";
 
 /// The subcommands of `keys account`.
 #[derive(Debug, Subcommand)]
@@ -55,7 +66,7 @@ pub(crate) enum AccountCommand {
 pub(super) async fn run(command: AccountCommand) -> anyhow::Result<()> {
     match command {
         AccountCommand::Add { name, file, form } => {
-            let accounts = file.open().await?;
+            let accounts = file.made().await?;
             let password = password::ask_new()?;
             let account = accounts.add_account(name, password).await.context("make the account")?;
             if form.json {
@@ -88,6 +99,10 @@ async fn list(accounts: &Accounts, form: Form) -> anyhow::Result<()> {
     if form.json {
         let accounts = people.iter().map(accounts::AccountRecord::body).collect();
         return print_json(&AccountsBody { accounts });
+    }
+    if people.is_empty() {
+        tell("there are no accounts; `triptych keys account add NAME` makes one");
+        return Ok(());
     }
     let mut n_keys: HashMap<AccountId, usize> = HashMap::new();
     for key in accounts.list_keys(Scope::All).await.context("list the keys")? {

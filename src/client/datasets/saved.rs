@@ -63,67 +63,9 @@ impl Drop for Unfinished {
     }
 }
 
-/// Counts rows in the bytes of a download, where they are to be seen.
-#[derive(Debug, Clone)]
-pub struct RowCounter {
-    /// What each row has once, and how often a text without rows has it.
-    mark: Option<(u8, u64)>,
-    n_marks: u64,
-}
-
-impl RowCounter {
-    /// Returns a counter for a download whose format the service calls `output`.
-    #[must_use]
-    pub fn of(output: &str) -> Self {
-        let mark = match output {
-            "csv" => Some((b'\n', 1)),
-            "ndjson" => Some((b'\n', 0)),
-            "json" => Some((b'}', 0)),
-            _ => None,
-        };
-        Self { mark, n_marks: 0 }
-    }
-
-    /// Whether rows are to be seen in this format.
-    #[must_use]
-    pub const fn counts(&self) -> bool {
-        self.mark.is_some()
-    }
-
-    /// Counts the rows that end in `bytes`.
-    pub fn count(&mut self, bytes: &[u8]) {
-        if let Some((mark, _)) = self.mark {
-            self.n_marks += bytes.split(|byte| *byte == mark).skip(1).count() as u64;
-        }
-    }
-
-    /// How many rows ended so far.
-    #[must_use]
-    pub fn n_rows(&self) -> u64 {
-        self.n_marks.saturating_sub(self.mark.map_or(0, |(_, n_extra)| n_extra))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[track_caller]
-    fn check(output: &str, chunks: &[&str], want: u64) {
-        let mut counter = RowCounter::of(output);
-        for chunk in chunks {
-            counter.count(chunk.as_bytes());
-        }
-        assert_eq!(counter.n_rows(), want);
-    }
-
-    #[test]
-    fn rows_are_counted_across_chunks() {
-        check("csv", &["timestamp,a\n1,", "2\n3,4\n"], 2);
-        check("json", &["[{\"a\":1}", ",{\"a\":2}]"], 2);
-        check("ndjson", &["{}\n", "{}\n"], 2);
-        check("parquet", &["PAR1"], 0);
-    }
 
     #[tokio::test]
     async fn a_file_has_its_name_only_when_it_is_whole() {

@@ -71,6 +71,10 @@ async fn each_documents_error_body_is_read() {
         assert_eq!((error.status(), error.why().as_str()), (Some(400), "no such node"));
     }
     assert_eq!(refused(404, None, "").await.why(), "Not Found");
+    // The status is told beside it.
+    let body = r#"{"details":null,"error":"start must not be after end: bad request"}"#;
+    assert_eq!(refused(400, None, body).await.why(), "start must not be after end");
+    assert_eq!(refused(400, None, r#"{"error":"bad request"}"#).await.why(), "bad request");
     assert_eq!(refused(500, None, "plain text").await.why(), "plain text");
     assert_eq!(refused(401, None, r#"{"error":"Missing API key"}"#).await.why(), "Missing API key");
 }

@@ -171,7 +171,7 @@ fn header(text: &mut impl Read) -> Result<(Vec<u8>, Vec<u8>), FileError> {
         let n_read = text.read(&mut piece)?;
         if n_read == 0 || read.len() > HEADER_BYTES_MAX {
             return if read.trim_ascii().is_empty() {
-                Err(FileError::NoHeader)
+                Err(FileError::Empty)
             } else {
                 Ok((read, Vec::new()))
             };

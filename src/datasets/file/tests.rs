@@ -243,4 +243,41 @@ fn the_moment_is_found_by_its_name_or_by_what_it_holds() {
     check("a,b\n1,2\n", Some("B"), "b");
     let none = "find the column with the moments among a, b: name it with --time";
     check("a,b\n1,2\n", None, none);
+    check("a,b\n1,2\n", Some("c"), "find the column c with the moments among a, b");
+    // Few that are none do not make it another column: reading tells of their rows.
+    check("time,close,when\n2026-03-01,1,2026-03-01\nnever,2,2026-03-02\n", None, "time");
+    let day = |day: u32| if day == 15 { "x".to_owned() } else { format!("2026-03-{day}") };
+    let lines: Vec<_> = (10..30).map(|row| format!("{row},{}\n", day(row))).collect();
+    let text = format!("a,b\n{}", lines.concat());
+    check(&text, None, "b");
+    check("a,b\n1,2026-03-01\n2,x\n", None, none);
+}
+
+#[test]
+fn one_bad_moment_is_told_and_does_not_change_how_the_others_are_read() {
+    check(
+        "a.csv",
+        "time,close\n1700000000,1\n1700000060,2\n9999999999999999999,3\n1700000180,4\n",
+        &[
+            "2: 2023-11-14T22:13:20Z 1",
+            "3: 2023-11-14T22:14:20Z 2",
+            "4: bad: column time: `9999999999999999999` is no moment",
+            "5: 2023-11-14T22:16:20Z 4",
+        ],
+    );
+}
+
+#[test]
+fn a_file_without_rows_is_empty_and_one_without_good_ones_is_told() {
+    #[track_caller]
+    fn check(name: &str, text: &str, want: &str) {
+        let (_folder, path, options) = file(name, text.as_bytes());
+        assert_eq!(survey(&path, options).unwrap_err().to_string(), want, "{text:?}");
+    }
+    for text in ["", "\n\n", "time,close\n", "time,close"] {
+        check("a.csv", text, "find a row in it");
+    }
+    check("a.ndjson", "\n", "find a row in it");
+    let want = "understand it: line 2: it has 1 fields where the header has 2";
+    check("a.csv", "time,close\n2026-03-01\n", want);
 }

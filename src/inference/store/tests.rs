@@ -208,3 +208,21 @@ fn a_file_of_a_newer_program_is_refused() {
     let error = Store::open(&folder.path().join("inference.sqlite")).unwrap_err();
     assert!(matches!(error, StoreError::Newer { found: 99, .. }), "{error:?}");
 }
+
+#[cfg(unix)]
+#[test]
+fn the_file_and_its_folder_are_their_owners_alone() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let base = tempfile::tempdir().unwrap();
+    let folder = base.path().join("a folder");
+    let _store = Store::open(&folder.join("inference.db")).unwrap();
+    for (path, want) in [
+        (folder.clone(), 0o700),
+        (folder.join("inference.db"), 0o600),
+        (folder.join("inference.db-wal"), 0o600),
+    ] {
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode, want, "{}", path.display());
+    }
+}

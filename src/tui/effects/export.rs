@@ -3,11 +3,7 @@
 use std::{io, path::PathBuf, time::Duration};
 
 use client::{
-    datasets::{
-        Datasets,
-        download::DownloadQuery,
-        saved::{RowCounter, Unfinished},
-    },
+    datasets::{Datasets, counter::RowCounter, download::DownloadQuery, saved::Unfinished},
     error::ClientError,
 };
 use tokio::{sync::mpsc, time::Instant};
@@ -81,7 +77,7 @@ async fn write(
         file.write(&bytes).await?;
         counter.count(&bytes);
         progress.n_bytes += bytes.len() as u64;
-        progress.n_rows = counter.n_rows();
+        progress.n_rows = counter.n_rows().unwrap_or(0);
         if told_at.elapsed() >= TELL_EVERY {
             told_at = Instant::now();
             let news = ExportNews::Written(progress.clone());
@@ -89,9 +85,7 @@ async fn write(
             events.send(event).await.map_err(|_| Broken::Unwanted)?;
         }
     }
-    if !counter.counts() {
-        progress.n_rows = download.n_rows().unwrap_or(0);
-    }
+    progress.n_rows = counter.n_rows().or(download.n_rows()).unwrap_or(0);
     file.finish().await?;
     Ok(progress)
 }

@@ -41,6 +41,22 @@ async fn a_range_is_written_in_the_form_that_the_name_tells() {
 }
 
 #[tokio::test]
+async fn what_texts_hold_is_not_counted_as_rows() {
+    let service = Service::start();
+    let (http, home) = (service.http(), service.home());
+    let body = json!({"name": "notes", "columns": [{"name": "note", "dtype": "string"}]});
+    let (_, created) = http.post("/api/datasets/", &body).await;
+    let row =
+        |minute: u32, note: &str| json!({"timestamp": timestamp(minute), "values": {"note": note}});
+    let rows = [row(0, "a\nb \"c\"\n"), row(1, "}{\\"), row(2, "plain")];
+    insert(&http, created["id"].as_i64().unwrap(), &rows).await;
+    for name in ["notes.csv", "notes.json", "notes.ndjson"] {
+        let said = home.run(&["datasets", "export", "notes", "-o", name]);
+        assert!(said.err.contains(&format!("to {name}: 3 rows")), "{said:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_file_is_there_when_it_is_whole_and_not_before() {
     let service = Service::start();
     let home = service.home();

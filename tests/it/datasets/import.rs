@@ -73,6 +73,65 @@ async fn a_bad_row_stops_it_with_its_place_and_it_goes_on_after_the_last_good_on
 }
 
 #[tokio::test]
+async fn a_stopped_import_that_reads_the_file_in_another_way_begins_again() {
+    let service = Service::start();
+    let home = service.home();
+    let mut text = "time,bid,ask\n".to_owned();
+    for minute in 0..6 {
+        let ask = if minute == 4 { "x".to_owned() } else { (minute + 100).to_string() };
+        writeln!(text, "{},{minute},{ask}", timestamp(minute)).unwrap();
+    }
+    home.write("a.csv", text.as_bytes());
+    let import = |more: &[&str]| {
+        let arguments = ["datasets", "import", "a.csv", "--batch", "2", "--type", "close=float"];
+        home.run(&[&arguments[..], more].concat())
+    };
+    let said = import(&["--map", "ask=close", "--leave-out", "bid"]);
+    assert!(said.code == 1 && said.err.contains("leave such rows out with --skip-bad"), "{said:?}");
+    assert_eq!(service.n_rows("a").await, 4);
+    let said = import(&["--map", "bid=close", "--leave-out", "ask"]);
+    assert!(said.code == 0 && !said.err.contains("goes on after"), "{said:?}");
+    let want: Vec<_> =
+        (0..6).map(|minute| json!({"timestamp": timestamp(minute), "close": minute})).collect();
+    assert_eq!(service.rows("a").await, want);
+}
+
+#[tokio::test]
+async fn an_empty_file_of_a_folder_is_passed_over_with_a_word() {
+    let service = Service::start();
+    let home = service.home();
+    home.write("kit/a.csv", format!("time,close\n{},1\n", timestamp(0)).as_bytes());
+    home.write("kit/b.csv", b"");
+    home.write("kit/c.csv", b"time,close\n");
+    home.write("kit/d.ndjson", b"\n");
+    home.write("kit/e.csv", format!("time,close\n{},2\n", timestamp(1)).as_bytes());
+    let said = home.run(&["datasets", "import", "kit", "--dataset", "one"]);
+    assert_eq!((said.code, service.n_rows("one").await), (0, 2), "{said:?}");
+    for name in ["b.csv", "c.csv", "d.ndjson"] {
+        let want = format!("kit/{name} has no rows, and is left out");
+        assert!(said.err.contains(&want), "{want}: {said:?}");
+    }
+    assert!(said.err.contains("imported 2 files: 2 rows"), "{said:?}");
+    assert!(home.fails(&["datasets", "import", "kit/b.csv"]).contains("find a row in it"));
+    let said = home.run(&["datasets", "import", "kit/b.csv", "kit/c.csv"]);
+    assert!(said.code == 1 && said.err.contains("find a row in any of 2 files"), "{said:?}");
+}
+
+#[tokio::test]
+async fn one_bad_moment_is_told_with_its_line() {
+    let service = Service::start();
+    let home = service.home();
+    let (first, third) = (timestamp(0), timestamp(2));
+    let text = format!("time,close,seen\n{first},1,{first}\nnever,2,{first}\n{third},3,{third}\n");
+    home.write("a.csv", text.as_bytes());
+    let said = home.run(&["datasets", "import", "a.csv"]);
+    let want = "a.csv:3: column time: `never` is no moment";
+    assert!(said.code == 1 && said.err.contains(want), "{said:?}");
+    let said = home.run(&["datasets", "import", "a.csv", "--skip-bad"]);
+    assert_eq!((said.code, service.n_rows("a").await), (0, 2), "{said:?}");
+}
+
+#[tokio::test]
 async fn a_file_called_like_a_number_is_a_dataset_of_that_name() {
     let service = Service::start();
     let home = service.home();
@@ -190,6 +249,11 @@ fn what_cannot_be_imported_is_told() {
         (&["a.csv"][..], "name it with --time"),
         (&["b.csv", "--leave-out", "z"], "find field z among time, close"),
         (&["b.csv", "--leave-out", "close"], "find a column beside time"),
+        (
+            &["b.csv", "--type", "clsoe=integer"],
+            "make column clsoe of that type: the columns are close",
+        ),
+        (&["b.csv", "--time", "when"], "find the column when with the moments among time, close"),
         (&["notes"], "name it with --format"),
         (&["nowhere.csv"], "nowhere.csv"),
         (&["-", "--format", "csv", "--dataset", "x"], "--time"),

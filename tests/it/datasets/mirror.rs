@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{create, insert, minute_row};
+use super::{create, insert, minute_row, timestamp};
 use crate::support::{command::Home, datasets::Service, strict};
 
 /// How long a copy may take to catch up where other tests and a compiler share two processors.
@@ -97,6 +97,57 @@ async fn datasets_are_copied_with_what_belongs_to_them() {
     assert_eq!(pair.target.rows("my_bars").await, pair.source.rows("bars").await);
     let listed: Value = serde_json::from_str(&pair.home.done(&again)).unwrap();
     assert_eq!(listed["metadata"], json!({"frequency": "1min"}));
+}
+
+#[tokio::test]
+async fn a_copy_made_once_more_takes_late_and_corrected_rows_and_earlier_ones_if_they_are_wanted() {
+    let pair = Pair::start();
+    let http = pair.source.http();
+    let bars = create(&http, "bars").await;
+    let rows: Vec<_> = (0..30).map(|day| minute_row(day * 1_440)).collect();
+    insert(&http, bars, &rows).await;
+    let url = pair.source.address();
+    let once = |more: &[&str], n_rows: usize| {
+        let said = pair.home.run(&Pair::arguments(&url, &[&["bars", "--once"], more].concat()));
+        let want = format!("bars is copied: {n_rows} rows came");
+        assert!(said.code == 0 && said.err.contains(&want), "{want}: {said:?}");
+    };
+    let start = timestamp(20 * 1_440);
+    once(&["--start", &start], 10);
+    once(&["--start", &start], 0);
+    // One before the start, which is not wanted, a late one, and a correction.
+    let mut corrected = minute_row(25 * 1_440);
+    corrected["values"]["close"] = json!(1234.5);
+    insert(&http, bars, &[minute_row(7), minute_row(23 * 1_440 + 7), corrected]).await;
+    once(&["--start", &start], 2);
+    once(&[], 21);
+    assert_eq!(pair.target.rows("bars").await, pair.source.rows("bars").await);
+    once(&[], 0);
+}
+
+#[tokio::test]
+async fn a_target_that_was_made_anew_gets_every_row_again() {
+    let mut pair = Pair::start();
+    let http = pair.source.http();
+    let bars = create(&http, "bars").await;
+    let rows: Vec<_> = (0..40).map(minute_row).collect();
+    insert(&http, bars, &rows).await;
+    let url = pair.source.address();
+    let arguments = Pair::arguments(&url, &["bars", "--once"]);
+    pair.home.done(&arguments);
+    pair.target.forget_datasets();
+    assert_eq!(pair.target.n_rows("bars").await, 0);
+    let said = pair.home.run(&arguments);
+    assert!(said.code == 0 && said.err.contains("40 rows came"), "{said:?}");
+    assert_eq!(pair.target.rows("bars").await, pair.source.rows("bars").await);
+}
+
+#[test]
+fn a_service_is_not_copied_onto_itself() {
+    let service = Service::start();
+    let home = service.home().with("TRIPTYCH_SOURCE_API_KEY", service.key());
+    let why = home.fails(&["datasets", "mirror", &service.address(), "--once"]);
+    assert!(why.contains("--prefix"), "{why}");
 }
 
 #[tokio::test]

@@ -1,11 +1,11 @@
 //! `triptych datasets verify`, `backup` and `restore`: looking after the file of a service.
 
-use std::fs;
+use std::{fs, time::Duration};
 
 use serde_json::Value;
 
-use super::{create, insert, minute_row};
-use crate::support::datasets::Service;
+use super::{create, insert, minute_row, timestamp};
+use crate::support::{datasets::Service, http::Http};
 
 #[tokio::test]
 async fn a_copy_made_while_the_service_writes_is_put_back() {
@@ -37,6 +37,58 @@ async fn a_copy_made_while_the_service_writes_is_put_back() {
     assert!(said.code == 0 && said.err.contains("1 datasets, 2000 rows"), "{said:?}");
     service.start_again();
     assert_eq!(service.rows("kept").await, before);
+}
+
+/// What a reader knew of a range before the store was put back is not what it is told it knows still.
+#[tokio::test]
+async fn a_tag_of_before_a_restore_is_not_good_after_it() {
+    let mut service = Service::start();
+    let home = service.home().with("TRIPTYCH_DATA_DIR", &service.data_dir());
+    let dataset = create(&service.http(), "kept").await;
+    let rows: Vec<_> = (0..2_000).map(minute_row).collect();
+    insert(&service.http(), dataset, &rows).await;
+    let copy = home.path("copy.db");
+    home.done(&["datasets", "backup", &copy]);
+    let (start, end) = (timestamp(0), timestamp(1_999));
+    let path = format!("/api/rows/bulk_download/?dataset={dataset}&start={start}&end={end}");
+    // There is none while the store is being tidied.
+    let tagged = async |http: Http, known: Option<&str>| {
+        let look = || async {
+            let (status, tag, body) = http.tagged(&path, known).await;
+            tag.map(|tag| (status, tag, body.clone())).ok_or((status, body))
+        };
+        task::wait::until(Duration::from_secs(20), look).await.unwrap()
+    };
+    let (status, first, body) = tagged(service.http(), None).await;
+    assert_eq!((status, body.is_empty()), (200, false));
+    assert_eq!(tagged(service.http(), Some(&first)).await.0, 304);
+
+    service.stop();
+    home.done(&["datasets", "restore", &copy, "--yes"]);
+    service.start_again();
+    let (status, second, again) = tagged(service.http(), Some(&first)).await;
+    assert_eq!((status, again), (200, body), "the same rows, told anew");
+    assert_ne!(second, first);
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn what_a_service_keeps_is_its_owners_alone() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let mode = |path: &str| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let service = Service::start();
+    let home = service.home().with("TRIPTYCH_DATA_DIR", &service.data_dir());
+    create(&service.http(), "kept").await;
+    for name in ["accounts.db", "datasets.db", "datasets.db-wal"] {
+        assert_eq!(mode(&format!("{}/{name}", service.data_dir())), 0o600, "{name}");
+    }
+    let copy = home.path("copy.db");
+    home.done(&["datasets", "backup", &copy]);
+    let folder = home.path("new");
+    home.done(&["datasets", "restore", &copy, "--data-dir", &folder]);
+    assert_eq!([mode(&copy), mode(&format!("{folder}/datasets.db"))], [0o600; 2]);
+    assert_eq!(mode(&folder), 0o700);
 }
 
 #[test]

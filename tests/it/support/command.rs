@@ -97,6 +97,15 @@ impl Home {
         first_line_only(self.spawn(arguments))
     }
 
+    /// Runs a command whose standard output nobody reads; returns its standard error, and the exit
+    /// code.
+    pub(crate) fn unread(&self, arguments: &[&str]) -> (String, Option<i32>) {
+        let mut child = self.spawn(arguments);
+        drop(child.stdout.take());
+        let Output { status, stderr, .. } = child.wait_with_output().unwrap();
+        (String::from_utf8(stderr).unwrap(), status.code())
+    }
+
     /// Runs a command that is given `input`.
     pub(crate) fn run_with(&self, arguments: &[&str], input: &[u8]) -> Said {
         let mut child = self.spawn(arguments);

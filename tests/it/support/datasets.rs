@@ -50,6 +50,16 @@ impl Service {
         self.started = Some(started);
     }
 
+    /// Takes its datasets away: the first one made after that has the number of the first before.
+    pub(crate) fn forget_datasets(&mut self) {
+        self.stop();
+        for ending in ["", "-wal", "-shm"] {
+            let path = self.folder.path().join(format!("datasets.db{ending}"));
+            assert!(std::fs::remove_file(path).is_ok() || !ending.is_empty());
+        }
+        self.start_again();
+    }
+
     /// The folder of its state.
     pub(crate) fn data_dir(&self) -> String {
         self.folder.path().display().to_string()

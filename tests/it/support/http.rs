@@ -75,6 +75,21 @@ impl Http {
         Ok(response.status())
     }
 
+    /// Returns status, tag and body of the answer to a `GET` of who has the answer of tag `known`.
+    pub(crate) async fn tagged(
+        &self,
+        path: &str,
+        known: Option<&str>,
+    ) -> (u16, Option<String>, String) {
+        let mut request = self.request(Method::GET, path).timeout(ANSWER_WITHIN);
+        if let Some(known) = known {
+            request = request.header("If-None-Match", known);
+        }
+        let response = request.send().await.unwrap();
+        let tag = response.headers().get("etag").map(|tag| tag.to_str().unwrap().to_owned());
+        (response.status().as_u16(), tag, response.text().await.unwrap())
+    }
+
     /// Opens an answer that goes on.
     pub(crate) async fn open(&self, path: &str) -> reqwest::Response {
         self.request(Method::GET, path).send().await.unwrap()

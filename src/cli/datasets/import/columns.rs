@@ -15,7 +15,10 @@ use tokio::task::spawn_blocking;
 use wire::datasets::CreateColumn;
 
 use super::{ColumnFlags, files::Sourced};
-use crate::cli::datasets::{create::AboutFlags, output::plain, reach::look_up};
+use crate::cli::{
+    datasets::{create::AboutFlags, reach::look_up},
+    output::plain,
+};
 
 /// What is to be done with a file.
 pub(super) struct Planned {
@@ -86,6 +89,7 @@ pub(super) async fn planned(
         plan.column(&field.name, PlannedColumn { name, dtype });
         fields.push((field.name.clone(), idx, field.example.clone()));
     }
+    check_types(flags, &plan)?;
     if plan.columns().is_empty() {
         bail!("find a column beside {time}: there would be nothing in the rows");
     }
@@ -117,6 +121,17 @@ fn check_names(flags: &ColumnFlags, surveyed: &Survey) -> anyhow::Result<()> {
         if !is_there(name) {
             let fields: Vec<_> = surveyed.fields.iter().map(|field| plain(&field.name)).collect();
             bail!("find field {name} among {}", fields.join(", "));
+        }
+    }
+    Ok(())
+}
+
+/// Checks that the flags tell the types of columns that there are.
+fn check_types(flags: &ColumnFlags, plan: &Plan) -> anyhow::Result<()> {
+    for (column, _) in &flags.types {
+        if !plan.columns().iter().any(|planned| planned.name == *column) {
+            let columns: Vec<_> = plan.names().iter().map(|name| plain(name)).collect();
+            bail!("make column {column} of that type: the columns are {}", columns.join(", "));
         }
     }
     Ok(())

@@ -38,12 +38,13 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    /// What an import of the same files to the same datasets left, unless it is to begin `again`.
-    pub(super) fn open(address: &str, files: &[Sourced], again: bool) -> Self {
+    /// What an import of the same files to the same datasets left that was `reading` them in the
+    /// same way, unless it is to begin `again`: rows read in another way are others.
+    pub(super) fn open((address, reading): (&str, &str), files: &[Sourced], again: bool) -> Self {
         let mut hasher = DefaultHasher::new();
-        address.hash(&mut hasher);
+        (address, reading).hash(&mut hasher);
         for file in files {
-            (&file.path, &file.dataset).hash(&mut hasher);
+            (&file.path, &file.dataset, format!("{:?}", file.format)).hash(&mut hasher);
             std::env::current_dir().ok().hash(&mut hasher);
         }
         let name = format!("{:016x}.json", hasher.finish());

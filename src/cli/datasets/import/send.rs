@@ -18,9 +18,9 @@ use super::{
     files::Sourced,
     kept::{Begun, Kept},
 };
-use crate::cli::datasets::{
+use crate::cli::{
+    datasets::progress::{Done, Progress},
     output::tell,
-    progress::{Done, Progress},
 };
 
 /// Batches read ahead. Then reading waits for the service.
@@ -37,6 +37,9 @@ const RETRY: (Duration, Duration) = (Duration::from_millis(250), Duration::from_
 
 /// Rows left out that are told one by one.
 const BAD_TOLD_MAX: u64 = 20;
+
+/// Said after the first row that does not fit.
+const SKIP_HINT: &str = " (correct it, or leave such rows out with --skip-bad)";
 
 /// How rows are sent.
 #[derive(Debug, Clone, Copy)]
@@ -151,7 +154,7 @@ async fn pass_on(
             read = batches.recv(), if waiting.is_none() && !is_read => match read {
                 Some(Read::Batch(batch)) => waiting = Some(batch),
                 Some(Read::Bad(BadRow { line, reason })) => {
-                    end = Err(anyhow!("{}:{line}: {reason}", target.file.shown()));
+                    end = Err(anyhow!("{}:{line}: {reason}{SKIP_HINT}", target.file.shown()));
                 }
                 Some(Read::Failed(error)) => end = Err(error.into()),
                 None => is_read = true,
@@ -181,7 +184,7 @@ async fn stored(target: &Target<'_>, batch: Batch) -> anyhow::Result<Stored> {
                     bail!("have rows taken that the service refuses without saying which");
                 };
                 if !target.limits.skips_bad {
-                    bail!("{}:{line}: {reason}", target.file.shown());
+                    bail!("{}:{line}: {reason}{SKIP_HINT}", target.file.shown());
                 }
                 bad.extend(told);
                 let mut idx = 0..;

@@ -20,10 +20,12 @@ use super::{
     fetch::{Fetched, STEP, fetch},
     kept::Kept,
 };
-use crate::cli::datasets::{
+use crate::cli::{
+    datasets::{
+        progress::{Done, Progress},
+        replay::{patient, placed},
+    },
     output::plain,
-    progress::{Done, Progress},
-    replay::{patient, placed},
 };
 
 /// The span of a download, as the public service's own clients have it.
@@ -43,6 +45,14 @@ pub(super) struct Copy {
     target: DatasetId,
     columns: Vec<(String, Dtype)>,
     pub(super) kept: Kept,
+}
+
+/// What a copy has already.
+struct Held {
+    /// The moment of its newest row.
+    newest: Timestamp,
+    /// How its rows are read, so that they compare with those of the source.
+    plan: Plan,
 }
 
 impl Copy {
@@ -78,7 +88,13 @@ impl Copy {
             (created.with_context(|| format!("create dataset {name}"))?.id, true)
         };
         // What was copied to an earlier dataset of this number is not in the new one.
-        let kept = if is_new { Kept::default() } else { mirror.folder.read(dataset.id, target) };
+        let mut kept =
+            if is_new { Kept::default() } else { mirror.folder.read(dataset.id, target) };
+        if mirror.start < kept.start {
+            // Rows are wanted that an earlier mirror passed over.
+            kept = Kept { done_until: None, is_whole: false, ..kept };
+        }
+        kept.start = mirror.start;
         let copy = Self { mirror, dataset, target, columns, kept };
         copy.complete().await?;
         Ok(copy)
@@ -111,6 +127,9 @@ impl Copy {
 
     /// Stores all rows up to the newest that the source has now; returns how many came.
     ///
+    /// Without the stream nothing tells of rows that came late or were corrected: then a copy that
+    /// was whole once is compared from its beginning.
+    ///
     /// # Errors
     /// If rows cannot be fetched or stored. What is stored is kept, and gone on from.
     pub(super) async fn backfill(&mut self) -> anyhow::Result<u64> {
@@ -120,39 +139,79 @@ impl Copy {
             self.keep()?;
             return Ok(0);
         };
-        let begin = match self.kept.done_until {
+        let is_compared = self.kept.is_whole && !self.mirror.is_live;
+        let begin = match self.kept.done_until.filter(|_| !is_compared) {
             Some(done_until) => Some(done_until + STEP),
             None => self.oldest().await?,
         };
         let begin = begin.unwrap_or(newest).max(self.mirror.start.unwrap_or(Timestamp::MIN));
         let mut progress = Progress::new(format!("copying {}", self.name())).in_lines();
         let plan = Plan::of_service(self.columns.iter().cloned());
+        let held = self.held().await?;
         let (id, mirror) = (self.dataset.id, Arc::clone(&self.mirror));
         let fetch_one = async |(start, end): (Timestamp, Timestamp)| {
             let _permit = mirror.downloads.acquire().await?;
             let fetched = fetch(&source, (id, &plan), (start, end)).await?;
-            anyhow::Ok((fetched, end))
+            anyhow::Ok((fetched, (start, end)))
         };
         let chunks = stream::iter(chunks(begin, newest)).map(&fetch_one);
         let mut chunks = std::pin::pin!(chunks.buffered(mirror.n_parallel));
         let mut n_rows = 0;
         while let Some(chunk) = chunks.next().await {
-            let (mut fetched, end) = chunk?;
+            let (mut fetched, (mut start, end)) = chunk?;
             loop {
-                n_rows += fetched.rows.len() as u64;
                 let until = fetched.until;
+                if let Some(held) = held.as_ref().filter(|held| held.newest >= start) {
+                    fetched.rows = self.lacking(held, fetched.rows, (start, until)).await?;
+                }
+                n_rows += fetched.rows.len() as u64;
                 self.store(fetched).await?;
                 progress.at(Done { n_rows, share: share((begin, newest), until) });
                 if until >= end {
                     break;
                 }
-                fetched = fetch_one((until + STEP, end)).await?.0;
+                start = until + STEP;
+                fetched = fetch_one((start, end)).await?.0;
             }
         }
         self.kept.is_whole = true;
         self.kept.done_until = self.kept.done_until.max(Some(newest));
         self.keep()?;
         Ok(n_rows)
+    }
+
+    /// What the copy holds; none where it has no rows.
+    async fn held(&self) -> anyhow::Result<Option<Held>> {
+        let (target, id) = (&self.mirror.target, self.target);
+        let Some(newest) = first_of(target, newest_of(id)).await? else { return Ok(None) };
+        let mut plan = Plan::of_service(self.columns.iter().cloned());
+        for (name, _) in columns(target, id).await? {
+            if !self.columns.iter().any(|(known, _)| *known == name) {
+                plan.leave_out(&name);
+            }
+        }
+        Ok(Some(Held { newest, plan }))
+    }
+
+    /// Those of `rows`, all there are from `start` to `until`, that the copy has not, or not so.
+    async fn lacking(
+        &self,
+        held: &Held,
+        mut rows: Vec<Row>,
+        (mut start, until): (Timestamp, Timestamp),
+    ) -> anyhow::Result<Vec<Row>> {
+        while !rows.is_empty() && start <= until {
+            let fetched =
+                fetch(&self.mirror.target, (self.target, &held.plan), (start, until)).await;
+            let fetched = fetched.context("compare with the rows of the copy")?;
+            let has = |row: &Row| {
+                let at = fetched.rows.binary_search_by_key(&row.timestamp, |row| row.timestamp);
+                at.is_ok_and(|at| fetched.rows.get(at) == Some(row))
+            };
+            rows.retain(|row| !has(row));
+            start = fetched.until + STEP;
+        }
+        Ok(rows)
     }
 
     async fn store(&mut self, fetched: Fetched) -> anyhow::Result<()> {
@@ -202,8 +261,7 @@ impl Copy {
 
     /// The moment of the newest row of the source.
     pub(super) async fn newest(&self) -> anyhow::Result<Option<Timestamp>> {
-        let query = RowsQuery::newest(self.dataset.id, Resolution::Raw, Limit::clamped(1));
-        self.first_of(query).await
+        first_of(&self.mirror.source, newest_of(self.dataset.id)).await
     }
 
     /// A moment that no row of the source is before.
@@ -211,24 +269,29 @@ impl Copy {
         let query = RowsQuery {
             start: Some(CALENDAR_BEGINS),
             order: Order::Ascending,
-            ..RowsQuery::newest(self.dataset.id, Resolution::Raw, Limit::clamped(1))
+            ..newest_of(self.dataset.id)
         };
-        if let Ok(oldest) = self.first_of(query).await {
+        if let Ok(oldest) = first_of(&self.mirror.source, query).await {
             return Ok(oldest);
         }
         // Days are served without a limit to their span, by document 2.
         let days = RowsQuery { start: None, resolution: Resolution::Day, ..query };
-        self.first_of(days).await
+        first_of(&self.mirror.source, days).await
     }
+}
 
-    async fn first_of(&self, query: RowsQuery) -> anyhow::Result<Option<Timestamp>> {
-        let source = &self.mirror.source;
-        let page = patient(|| source.rows(&query)).await.context("look at the rows to copy")?;
-        Ok(match page.rows {
-            Rows::Raw(rows) => rows.first().map(|row| row.timestamp),
-            Rows::Buckets(buckets) => buckets.first().map(|bucket| bucket.timestamp),
-        })
-    }
+/// Asks for the newest row.
+fn newest_of(dataset: DatasetId) -> RowsQuery {
+    RowsQuery::newest(dataset, Resolution::Raw, Limit::clamped(1))
+}
+
+/// The moment of the first row that is answered.
+async fn first_of(service: &Datasets, query: RowsQuery) -> anyhow::Result<Option<Timestamp>> {
+    let page = patient(|| service.rows(&query)).await.context("look at the rows to copy")?;
+    Ok(match page.rows {
+        Rows::Raw(rows) => rows.first().map(|row| row.timestamp),
+        Rows::Buckets(buckets) => buckets.first().map(|bucket| bucket.timestamp),
+    })
 }
 
 /// The dataset called `name` that the key owns.

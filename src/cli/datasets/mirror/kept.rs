@@ -23,6 +23,8 @@ pub(super) struct Folder(PathBuf);
 pub(super) struct Kept {
     /// The moment up to which all rows are stored that the source had when they were read.
     pub(super) done_until: Option<Timestamp>,
+    /// The moment before which rows were not wanted, if any.
+    pub(super) start: Option<Timestamp>,
     /// Whether that was once all there was: then the stream is enough to go on.
     pub(super) is_whole: bool,
     /// The event of the source's stream up to which all rows are stored, late ones included.
@@ -54,7 +56,11 @@ impl Folder {
             // Another copy, such as one before that was deleted, has other rows.
             (kept.get("target")?.as_i64()? == target.get()).then_some(())?;
             let text = |name: &str| Some(kept.get(name)?.as_str()?.to_owned());
+            // Where it is not told, as by earlier versions, all may be lacking.
+            let all = json!(Timestamp::MAX.to_string());
+            let start = kept.get("start").unwrap_or(&all).as_str();
             Some(Kept {
+                start: start.and_then(|text| text.parse().ok()),
                 done_until: text("done_until").and_then(|text| text.parse().ok()),
                 is_whole: kept.get("is_whole")?.as_bool()?,
                 last_event_id: text("last_event_id"),
@@ -77,6 +83,7 @@ impl Folder {
         let beside = path.with_extension("new");
         let text = json!({
             "target": target.get(),
+            "start": kept.start.map(|moment| moment.to_string()),
             "done_until": kept.done_until.map(|moment| moment.to_string()),
             "is_whole": kept.is_whole,
             "last_event_id": kept.last_event_id,
@@ -102,11 +109,16 @@ mod tests {
         let [one, two] = [1, 2].map(|number| DatasetId::new(number).unwrap());
         let kept = Kept {
             done_until: Some("2026-07-30T21:57:00.000001Z".parse().unwrap()),
+            start: None,
             is_whole: true,
             last_event_id: Some("x:1".to_owned()),
         };
         folder.write(one, two, &kept).unwrap();
         assert_eq!(folder.read(one, two), kept);
+        let later = Kept { start: kept.done_until, ..kept.clone() };
+        folder.write(one, two, &later).unwrap();
+        assert_eq!(folder.read(one, two), later);
+        folder.write(one, two, &kept).unwrap();
         assert_eq!(folder.read(one, one), Kept::default());
         assert_eq!(folder.read(two, two), Kept::default());
         let other = Folder::of(Some(base.path().to_owned()), "http://a", "http://c").unwrap();

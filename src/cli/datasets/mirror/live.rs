@@ -14,7 +14,7 @@ use tokio::{
 };
 
 use super::copy::Copy;
-use crate::cli::datasets::output::tell;
+use crate::cli::output::tell;
 
 /// Batches of rows that wait. Then the source waits, too.
 const EVENTS_CAPACITY: usize = 8;

@@ -1,24 +1,39 @@
-//! Standard output and standard error of the commands on datasets.
+//! Standard output and standard error of the commands.
 
-use std::io::{self, Write as _};
+use std::{
+    fmt,
+    io::{self, Write as _},
+};
 
 use anyhow::Context as _;
 
 /// What fails where standard output takes nothing.
-const PRINT: &str = "print to standard output";
+pub(super) const PRINT: Print = Print;
 
-/// Whoever read standard output does so no more.
-#[derive(Debug, thiserror::Error)]
-#[error("print to standard output: nobody reads it any more")]
-pub(super) struct ReaderGone;
+/// See [`PRINT`]: a type, so that it is told from what else may fail with a broken pipe.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Print;
+
+impl fmt::Display for Print {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("print to standard output")
+    }
+}
+
+/// Whether a command ended because whoever read its output has had enough, as `head` has.
+pub(super) fn is_reader_gone(error: &anyhow::Error) -> bool {
+    let cause = error.root_cause().downcast_ref::<io::Error>();
+    error.downcast_ref::<Print>().is_some()
+        && cause.is_some_and(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
+}
 
 /// Writes a line to standard output.
 ///
 /// # Errors
-/// [`ReaderGone`], or why it could not be written.
+/// Why it could not be written.
 pub(super) fn print(text: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
-    written(out.write_all(text.as_bytes()).and_then(|()| out.write_all(b"\n")))
+    out.write_all(text.as_bytes()).and_then(|()| out.write_all(b"\n")).context(PRINT)
 }
 
 /// Writes bytes to standard output, to be read at once.
@@ -27,14 +42,7 @@ pub(super) fn print(text: &str) -> anyhow::Result<()> {
 /// As [`print`].
 pub(super) fn write(bytes: &[u8]) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
-    written(out.write_all(bytes).and_then(|()| out.flush()))
-}
-
-fn written(result: io::Result<()>) -> anyhow::Result<()> {
-    match result {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(ReaderGone.into()),
-        result => result.context(PRINT),
-    }
+    out.write_all(bytes).and_then(|()| out.flush()).context(PRINT)
 }
 
 /// Says on standard error what happened. Where that is closed, nobody wants to know.
@@ -72,6 +80,16 @@ pub(super) fn table(header: &[&str], rows: &[Vec<String>], right: &[usize]) -> S
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_output_that_nobody_reads_ends_a_command_well() {
+        let broken = || Err::<(), _>(io::Error::from(io::ErrorKind::BrokenPipe));
+        let printed = broken().context(PRINT).context("show it").unwrap_err();
+        assert!(is_reader_gone(&printed));
+        assert!(!is_reader_gone(&broken().context("reach it").unwrap_err()));
+        let full = Err::<(), _>(io::Error::from(io::ErrorKind::StorageFull));
+        assert!(!is_reader_gone(&full.context(PRINT).unwrap_err()));
+    }
 
     #[test]
     fn a_table_is_as_wide_as_its_cells() {
