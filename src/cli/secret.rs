@@ -95,7 +95,8 @@ impl Keys {
                     removed(&path)?;
                     return Ok(Kept { place: KeyPlace::Keyring, note: None });
                 }
-                Err(error) => format!("no keyring took it: {error}"),
+                Err(keyring::Error::NoDefaultStore) => "there is no keyring".to_owned(),
+                Err(error) => format!("the keyring did not take it: {error}"),
             },
         };
         write_private(&path, key.reveal())

@@ -118,7 +118,7 @@ pub(crate) async fn run(command: TuiCommand) -> anyhow::Result<()> {
             && last.as_deref().and_then(session::has_mouse).unwrap_or(true),
         clock: Clock::system(),
     };
-    let result = ::tui::run(options).await.map_err(anyhow::Error::from);
+    let result = Box::pin(::tui::run(options)).await.map_err(anyhow::Error::from);
     drop(logging);
     result
 }

@@ -25,14 +25,8 @@ use task::private;
 use self::turns::Turns;
 pub use self::view::{ActorView, Bundles, EpochView, Received, Recent};
 use crate::{
-    chain::Blocks,
-    close::Closing,
-    epoch::Progress,
-    learned::Learned,
-    outlier::Baseline,
-    regret::Losses,
-    submission::{Holding, Submission},
-    topic::Topic,
+    chain::Blocks, close::Closing, epoch::Progress, learned::Learned, outlier::Baseline,
+    regret::Losses, submission::Submission, topic::Topic,
 };
 
 /// How many epochs of a topic are kept; older ones go when a newer one closes. At twelve seconds an
@@ -319,46 +313,6 @@ impl Store {
             Ok(Input { at: Timestamp::from_micros(row.get(0)?), value: row.get(1)? })
         });
         Ok(input.optional()?)
-    }
-
-    /// Takes `submission` for the epoch `nonce`, if that is open and the worker's first for it.
-    ///
-    /// # Errors
-    /// As [`Self::blocks`].
-    pub fn submit(
-        &self,
-        topic: TopicId,
-        nonce: BlockHeight,
-        submission: Submission,
-        at: Timestamp,
-    ) -> Result<Submitted, StoreError> {
-        self.submit_of(None, (topic, nonce), submission, at)
-    }
-
-    /// Keeps `submission` likewise, counted among those of the key that `holding` names.
-    ///
-    /// # Errors
-    /// As [`Self::blocks`].
-    pub fn submit_of(
-        &self,
-        holding: Option<Holding>,
-        key: (TopicId, BlockHeight),
-        submission: Submission,
-        at: Timestamp,
-    ) -> Result<Submitted, StoreError> {
-        let taken = self.turns.write(move |write| {
-            let submitted = take(write, key, &submission, at)?;
-            if let (Submitted::Taken, Some(holding)) = (submitted, holding) {
-                holdings::count(write, key, holding)?;
-            }
-            Ok(submitted)
-        });
-        match taken {
-            // They came as errors, so that the payload was not kept.
-            Err(StoreError::FullOfLabels) => Ok(Submitted::FullOfLabels),
-            Err(StoreError::FullOfKey) => Ok(Submitted::FullOfKey),
-            submitted => submitted,
-        }
     }
 
     /// Closes the epoch `nonce` with what `make` makes of its submissions and of all that was
