@@ -67,8 +67,8 @@ pub(crate) enum DatasetsCommand {
     /// Send the history of a dataset or a file again as if it were live
     #[command(after_help = replay::EXAMPLES)]
     Replay(replay::ReplayCommand),
-    /// Print each new row of a dataset as a line of JSON, without gap or repeat
-    #[command(after_help = follow::EXAMPLES)]
+    /// Print each new row of a dataset, without gap or repeat
+    #[command(visible_alias = "watch", after_help = follow::EXAMPLES)]
     Follow(follow::FollowCommand),
     /// Copy datasets from another service of this API, and keep them up to date
     #[command(after_help = mirror::EXAMPLES)]

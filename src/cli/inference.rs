@@ -6,6 +6,7 @@ mod services;
 mod signing;
 mod submit;
 mod topics;
+mod watch;
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -28,6 +29,7 @@ use self::{
     signing::SigningFlags,
     submit::SubmitCommand,
     topics::TopicsCommand,
+    watch::{ShowCommand, WatchCommand},
 };
 use crate::cli::{config, gate::GateFlags, log, place::Place, stop};
 
@@ -36,6 +38,11 @@ use crate::cli::{config, gate::GateFlags, log, place::Place, stop};
 pub(crate) enum InferenceCommand {
     /// Serve a prediction network: its topics, epochs and bundles
     Serve(ServeCommand),
+    /// Print a topic's newest bundle: values, actors, what each changes, weights
+    Show(ShowCommand),
+    /// Print each new bundle of a topic
+    #[command(after_help = watch::EXAMPLES)]
+    Watch(WatchCommand),
     /// List, create, update, pause and resume topics
     #[command(subcommand)]
     Topics(TopicsCommand),
@@ -113,6 +120,8 @@ impl ServiceFlags {
 pub(crate) async fn run(command: InferenceCommand) -> anyhow::Result<()> {
     match command {
         InferenceCommand::Serve(command) => serve(command).await,
+        InferenceCommand::Show(command) => watch::show(command).await,
+        InferenceCommand::Watch(command) => watch::watch(command).await,
         InferenceCommand::Topics(command) => topics::run(command).await,
         InferenceCommand::Submit(command) => submit::run(command).await,
         InferenceCommand::Backtest(command) => backtest::run(command).await,

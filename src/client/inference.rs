@@ -1,5 +1,7 @@
 //! Document 3: the newest inferences of a prediction network, its topics, and their past.
 
+pub mod bundles;
+
 use model::{
     bundle::Bundle,
     topic::{BlockHeight, TopicId},
@@ -7,8 +9,12 @@ use model::{
 use reqwest::Method;
 use wire::{
     inference::{
-        LatestNetworkInferences, NextTopicId, TopicBody, TopicHistory, TopicList, TopicResponse,
-        network::{Accepted, LatestBody, ScalarBody, SubmissionBody, TopicActive, TopicSettings},
+        LatestNetworkInferences, NetworkInferences, NextTopicId, TopicBody, TopicHistory,
+        TopicList, TopicResponse,
+        network::{
+            Accepted, LatestBody, NetworkInferencesPage, ScalarBody, SubmissionBody, TopicActive,
+            TopicSettings,
+        },
     },
     paths,
 };
@@ -66,15 +72,45 @@ impl Inference {
     /// [`ClientError::Refused`] with status 404 if there is no topic or no bundle yet,
     /// [`ClientError::Limited`] if calls come too often.
     pub async fn latest(&self, topic: TopicId) -> Result<Latest, ClientError> {
+        self.latest_at(paths::LATEST_NETWORK_INFERENCES, topic).await
+    }
+
+    /// Returns the newest bundle of a topic without its outliers. Cancel-safe.
+    ///
+    /// # Errors
+    /// As for [`Self::latest`].
+    pub async fn latest_outlier_resistant(&self, topic: TopicId) -> Result<Latest, ClientError> {
+        self.latest_at(paths::emissions::bundles::LATEST_OUTLIER_RESISTANT, topic).await
+    }
+
+    async fn latest_at(&self, path: &str, topic: TopicId) -> Result<Latest, ClientError> {
         let what = "the newest inferences of a topic";
-        let path = self.path(paths::LATEST_NETWORK_INFERENCES, Some(topic));
+        let path = self.path(path, Some(topic));
         let body: LatestNetworkInferences = self.transport.json(Call::get(&path), what).await?;
-        let block_height = body
-            .inference_block_height
-            .parse()
-            .map_err(|error: std::num::ParseIntError| ClientError::shape(what, error))?;
-        let bundle = body.try_into().map_err(|error| ClientError::shape(what, error))?;
-        Ok(Latest { bundle, block_height })
+        latest_of(body, what)
+    }
+
+    /// Returns the newest `limit` bundles of a topic, oldest first. Ours: the chain tells one at a
+    /// time. Cancel-safe.
+    ///
+    /// # Errors
+    /// As for [`Self::latest`].
+    pub async fn past_bundles(
+        &self,
+        topic: TopicId,
+        limit: usize,
+    ) -> Result<Vec<Bundle>, ClientError> {
+        let what = "the past bundles of a topic";
+        let path = self.path(paths::NETWORK_INFERENCES, Some(topic));
+        let query = [("limit", limit.to_string())];
+        let call = Call { query: &query, ..Call::get(&path) };
+        let page: NetworkInferencesPage = self.transport.json(call, what).await?;
+        let bundle = |network_inferences: NetworkInferences| {
+            let inference_block_height = network_inferences.nonce.clone();
+            let body = LatestNetworkInferences { network_inferences, inference_block_height };
+            Ok(latest_of(body, what)?.bundle)
+        };
+        page.network_inferences.into_iter().map(bundle).collect()
     }
 
     /// Returns a topic's settings. Cancel-safe.
@@ -203,6 +239,16 @@ impl Inference {
         let path = pattern.replace("{version}", &self.version);
         topic.map_or_else(|| path.clone(), |topic| path.replace("{topic_id}", &topic.to_string()))
     }
+}
+
+/// The bundle in `body`, which is `what`.
+fn latest_of(body: LatestNetworkInferences, what: &'static str) -> Result<Latest, ClientError> {
+    let block_height = body
+        .inference_block_height
+        .parse()
+        .map_err(|error: std::num::ParseIntError| ClientError::shape(what, error))?;
+    let bundle = body.try_into().map_err(|error| ClientError::shape(what, error))?;
+    Ok(Latest { bundle, block_height })
 }
 
 #[cfg(test)]

@@ -172,6 +172,14 @@ pub enum Action {
     PreviousLabel,
     /// Shows the next label.
     NextLabel,
+    /// Leaves outliers out of the bundle, or does not.
+    Resistant,
+    /// Shows influence, leave-outs or losses of the actors.
+    LeaveOuts,
+    /// Asks the service less often.
+    AskLess,
+    /// Asks the service more often.
+    AskMore,
 
     // Logs.
     /// Shows less serious lines, too.
@@ -299,6 +307,10 @@ impl Action {
             Self::NextTopic => "next topic",
             Self::PreviousLabel => "previous label",
             Self::NextLabel => "next label",
+            Self::Resistant => "with / without outliers",
+            Self::LeaveOuts => "influence / leave-outs / losses",
+            Self::AskLess => "ask less often",
+            Self::AskMore => "ask more often",
             Self::LowerLevel => "less serious lines, too",
             Self::HigherLevel => "more serious lines only",
             Self::NextSource => "one source after another",

@@ -62,6 +62,9 @@ enum Subject {
     Export,
     Topics,
     Latest(TopicId),
+    Confidence(TopicId),
+    PastBundles(TopicId),
+    Bundles,
     History(TopicId),
 }
 
@@ -169,9 +172,14 @@ impl Runner {
             | Effect::AddNode(_)
             | Effect::StopProcess(_)
             | Effect::RestartProcess(_)) => self.use_machine(effect),
-            Effect::LoadTopics | Effect::LoadLatest { .. } | Effect::LoadHistory { .. } => {
-                self.call_inference(&effect);
-            }
+            Effect::CloseBundles => self.drop_call(Subject::Bundles),
+            Effect::LoadTopics
+            | Effect::LoadLatest { .. }
+            | Effect::LoadResistant { .. }
+            | Effect::LoadConfidence { .. }
+            | Effect::LoadPastBundles { .. }
+            | Effect::OpenBundles { .. }
+            | Effect::LoadHistory { .. } => self.call_inference(&effect),
             effect => self.call_datasets(effect),
         }
         None
@@ -334,6 +342,22 @@ impl Runner {
             Effect::LoadLatest { topic } => {
                 let call = calls::latest(inference, topic);
                 self.call(Subject::Latest(topic), async move { event(call.await) });
+            }
+            Effect::LoadResistant { topic } => {
+                let call = calls::resistant(inference, topic);
+                self.call(Subject::Latest(topic), async move { event(call.await) });
+            }
+            Effect::LoadConfidence { topic } => {
+                let call = calls::confidence(inference, topic);
+                self.call(Subject::Confidence(topic), async move { event(call.await) });
+            }
+            Effect::LoadPastBundles { topic, limit } => {
+                let call = calls::past_bundles(inference, topic, limit);
+                self.call(Subject::PastBundles(topic), async move { event(call.await) });
+            }
+            Effect::OpenBundles { topic } => {
+                let stream = calls::bundles(inference, topic, self.events.clone());
+                self.begin(Subject::Bundles, stream);
             }
             Effect::LoadHistory { topic, limit } => {
                 let call = calls::history(inference, topic, limit);

@@ -16,6 +16,7 @@
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use model::{
+    bundle::Bundle,
     dataset::{Column, DatasetId},
     key::ApiKey,
     timestamp::Timestamp,
@@ -24,7 +25,7 @@ use model::{
 use wire::{
     executions::{ClusterEvent, ExecutionBody},
     functions::{ExecuteRequest, ExecuteResponse, FunctionBody, NodeBody},
-    inference::{TopicHistory, TopicList},
+    inference::{TopicHistory, TopicList, network::LatestBody},
 };
 
 pub use client::{
@@ -261,6 +262,24 @@ pub enum StreamNews {
     },
 }
 
+/// What happens on a stream of bundles.
+#[derive(Debug, Clone, PartialEq)]
+pub enum BundleNews {
+    /// It is up.
+    Connected,
+    /// A new bundle.
+    Bundle(Box<Latest>),
+    /// It is down, and tried again by itself.
+    Lost {
+        /// Why.
+        why: Failure,
+        /// When it is tried again.
+        retry_in: Duration,
+    },
+    /// The service has none.
+    NotServed,
+}
+
 /// What happens to the Inference screen.
 #[derive(Debug)]
 pub enum InferenceEvent {
@@ -272,6 +291,34 @@ pub enum InferenceEvent {
         topic: topic::TopicId,
         /// Its newest bundle.
         result: Result<Latest, Failure>,
+    },
+    /// The answer to [`Effect::LoadResistant`].
+    Resistant {
+        /// Of which topic.
+        topic: topic::TopicId,
+        /// Its newest bundle without outliers.
+        result: Result<Latest, Failure>,
+    },
+    /// The answer to [`Effect::LoadConfidence`].
+    Confidence {
+        /// Of which topic.
+        topic: topic::TopicId,
+        /// What stands beside its newest bundle.
+        result: Result<Box<LatestBody>, Failure>,
+    },
+    /// The answer to [`Effect::LoadPastBundles`].
+    PastBundles {
+        /// Of which topic.
+        topic: topic::TopicId,
+        /// Its newest bundles, oldest first.
+        result: Result<Vec<Bundle>, Failure>,
+    },
+    /// Something happened on the stream opened by [`Effect::OpenBundles`].
+    Bundle {
+        /// Of which topic.
+        topic: topic::TopicId,
+        /// What.
+        news: BundleNews,
     },
     /// The answer to [`Effect::LoadHistory`].
     History {
@@ -388,6 +435,30 @@ pub enum Effect {
         /// Which.
         topic: topic::TopicId,
     },
+    /// Reads a topic's newest bundle without its outliers.
+    LoadResistant {
+        /// Which.
+        topic: topic::TopicId,
+    },
+    /// Reads what stands beside a topic's newest bundle: weights and intervals.
+    LoadConfidence {
+        /// Which.
+        topic: topic::TopicId,
+    },
+    /// Reads a topic's newest bundles.
+    LoadPastBundles {
+        /// Which.
+        topic: topic::TopicId,
+        /// At most so many.
+        limit: usize,
+    },
+    /// Follows a topic's bundles, and none other's.
+    OpenBundles {
+        /// Which.
+        topic: topic::TopicId,
+    },
+    /// Follows no topic's bundles.
+    CloseBundles,
     /// Reads a topic's past epochs.
     LoadHistory {
         /// Which.

@@ -183,6 +183,7 @@ struct Loop {
 }
 
 /// What the loop waits for.
+#[expect(clippy::large_enum_variant, reason = "there is one at a time")]
 enum Next {
     Signal(Signal),
     Term(Option<std::io::Result<TermEvent>>),

@@ -12,7 +12,8 @@ use wire::functions::{ExecuteResponse, FunctionBody, NodeBody};
 
 use crate::{
     event::{
-        Acquired, DataEvent, Effect, Event, ExportNews, InferenceEvent, StreamNews, Target, Timer,
+        Acquired, BundleNews, DataEvent, Effect, Event, ExportNews, InferenceEvent, Latest,
+        StreamNews, Target, Timer,
     },
     keymap::{self, Chord, Resolved},
     local::{Addresses, Level, LocalEvent, LocalFunction},
@@ -493,6 +494,14 @@ fn on_inference(state: &mut State, event: InferenceEvent) -> Vec<Effect> {
             note(state, Service::Inference, result, None);
             state.overview.on_latest(*topic, result, state.now);
         }
+        InferenceEvent::Resistant { result, .. } => note(state, Service::Inference, result, None),
+        InferenceEvent::Bundle { topic, news: BundleNews::Bundle(latest) } => {
+            state.overview.on_latest(*topic, &Ok(Latest::clone(latest)), state.now);
+        }
+        // What not every service has says nothing of how it is doing.
+        InferenceEvent::Confidence { .. }
+        | InferenceEvent::PastBundles { .. }
+        | InferenceEvent::Bundle { .. } => {}
         InferenceEvent::History { result, .. } => note(state, Service::Inference, result, None),
     }
     let now = state.now;

@@ -1,5 +1,6 @@
 //! The screen from outside: the real program in a terminal, with the stack that it starts itself.
 
+mod data;
 mod ends;
 mod pictures;
 mod tour;

@@ -1,4 +1,4 @@
-//! `triptych datasets follow`: new rows as lines of JSON, until nobody wants any more.
+//! `triptych datasets follow`: new rows as lines of JSON or text, until nobody wants any more.
 
 use anyhow::Context as _;
 use clap::Args;
@@ -16,10 +16,10 @@ use tokio::sync::mpsc;
 
 use super::{
     reach::{ReachFlags, find, moment},
-    rows::json_of,
+    rows::{json_of, value_text},
 };
 use crate::cli::{
-    output::{tell, write},
+    output::{plain, tell, write},
     stop,
 };
 
@@ -28,6 +28,7 @@ pub(super) const EXAMPLES: &str = "\
 Examples:
   triptych datasets follow btcusd                      the last ten rows, then each new one
   triptych datasets follow btcusd --last 0 | jq .close
+  triptych datasets watch btcusd --text                the same for people and screen readers
   triptych datasets follow btcusd --since 2026-07-30   every row since then, and each new one
 
 A line that is lost comes back by itself, and goes on where it was: no row is left out or printed
@@ -47,6 +48,9 @@ pub(crate) struct FollowCommand {
     /// Begin with the rows from this moment on
     #[arg(long, value_name = "MOMENT", value_parser = moment)]
     since: Option<Timestamp>,
+    /// Print text for people, not JSON
+    #[arg(long)]
+    text: bool,
     /// End after this many rows
     #[arg(long, value_name = "NUMBER")]
     limit: Option<u64>,
@@ -61,7 +65,7 @@ pub(crate) struct FollowCommand {
 pub(super) async fn run(command: FollowCommand) -> anyhow::Result<()> {
     let service = command.reach.connect()?;
     let dataset = find(&service, &command.dataset).await?.id;
-    let mut printer = Printer { n_left: command.limit };
+    let mut printer = Printer { n_left: command.limit, is_text: command.text };
     let newest = match command.since {
         Some(since) => Some(since - std::time::Duration::from_micros(1)),
         None => begin(&service, dataset, command.last, &mut printer).await?,
@@ -132,6 +136,7 @@ async fn printed(events: &mut mpsc::Receiver<Event>, printer: &mut Printer) -> a
 /// Prints rows, as many as are wanted.
 struct Printer {
     n_left: Option<u64>,
+    is_text: bool,
 }
 
 impl Printer {
@@ -144,9 +149,32 @@ impl Printer {
                 }
                 *n_left -= 1;
             }
-            lines.push_str(&json_of(row));
+            lines.push_str(&if self.is_text { text_of(row) } else { json_of(row) });
             lines.push('\n');
         }
         if lines.is_empty() { Ok(()) } else { write(lines.as_bytes()) }
+    }
+}
+
+/// A row as a line for people: `2026-07-30T21:57:00Z  close 67431.22  volume 3.1`.
+fn text_of(row: &NamedRow) -> String {
+    let values = row.values.iter();
+    let values =
+        values.map(|(name, value)| format!("  {} {}", plain(name), plain(&value_text(value))));
+    row.timestamp.to_string() + &values.collect::<String>()
+}
+
+#[cfg(test)]
+mod tests {
+    use model::row::Value;
+
+    use super::*;
+
+    #[test]
+    fn a_row_is_a_line_of_names_and_values() {
+        let values = [("close", Value::Float(1.5)), ("note", Value::String("a\nb".to_owned()))];
+        let values = values.map(|(name, value)| (name.to_owned(), value)).into();
+        let row = NamedRow { timestamp: Timestamp::from_seconds(0), values };
+        assert_eq!(text_of(&row), "1970-01-01T00:00:00Z  close 1.5  note a\\nb");
     }
 }

@@ -7,7 +7,10 @@ use client::{
     error::ClientError,
     executions::{self, ClusterStreamEvent},
     functions::Functions,
-    inference::Inference,
+    inference::{
+        Inference,
+        bundles::{self, BundleEvent},
+    },
     stream::unbroken::{self, Event as StreamEvent, Had, Repeats},
 };
 use model::{dataset::DatasetId, topic::TopicId};
@@ -18,7 +21,7 @@ use tokio::{
 
 use super::{absent, failure};
 use crate::{
-    event::{ClusterNews, DataEvent, Event, InferenceEvent, StreamNews},
+    event::{BundleNews, ClusterNews, DataEvent, Event, InferenceEvent, StreamNews},
     state::loadable::Failure,
 };
 
@@ -214,6 +217,58 @@ pub(super) async fn latest(service: Option<Inference>, topic: TopicId) -> Infere
     let what = format!("read topic {topic}");
     let result = ask(service, &what, |service| async move { service.latest(topic).await }).await;
     InferenceEvent::Latest { topic, result }
+}
+
+pub(super) async fn resistant(service: Option<Inference>, topic: TopicId) -> InferenceEvent {
+    let what = format!("read topic {topic} without outliers");
+    let read = |service: Inference| async move { service.latest_outlier_resistant(topic).await };
+    let result = ask(service, &what, read).await;
+    InferenceEvent::Resistant { topic, result }
+}
+
+pub(super) async fn confidence(service: Option<Inference>, topic: TopicId) -> InferenceEvent {
+    let what = format!("read the weights of topic {topic}");
+    let read = |service: Inference| async move { service.latest_with_weights(topic).await };
+    let result = ask(service, &what, read).await.map(Box::new);
+    InferenceEvent::Confidence { topic, result }
+}
+
+pub(super) async fn past_bundles(
+    service: Option<Inference>,
+    topic: TopicId,
+    limit: usize,
+) -> InferenceEvent {
+    let what = format!("read the past bundles of topic {topic}");
+    let read = |service: Inference| async move { service.past_bundles(topic, limit).await };
+    let result = ask(service, &what, read).await;
+    InferenceEvent::PastBundles { topic, result }
+}
+
+/// Follows a topic and tells of its bundles, until nobody listens.
+pub(super) async fn bundles(
+    service: Option<Inference>,
+    topic: TopicId,
+    events: mpsc::Sender<Event>,
+) {
+    let Some(service) = service else { return };
+    let (sender, mut inbox) = mpsc::channel(NEWS_MAX);
+    let tell = async {
+        while let Some(event) = inbox.recv().await {
+            let news = match event {
+                BundleEvent::Connected => BundleNews::Connected,
+                BundleEvent::Bundle(latest) => BundleNews::Bundle(latest),
+                BundleEvent::NotServed => BundleNews::NotServed,
+                BundleEvent::Lost { why, retry_in } => {
+                    BundleNews::Lost { why: failure("follow the topic", &why), retry_in }
+                }
+            };
+            let event = Event::Inference(InferenceEvent::Bundle { topic, news });
+            if events.send(event).await.is_err() {
+                return;
+            }
+        }
+    };
+    tokio::join!(bundles::follow(service, topic, sender), tell);
 }
 
 pub(super) async fn history(

@@ -10,6 +10,7 @@ mod crosshair;
 pub mod export;
 pub mod filter;
 mod load;
+mod look;
 mod past;
 pub mod pins;
 pub mod sample;
@@ -34,13 +35,19 @@ use self::{
     table::Table, zoom::Zoom,
 };
 pub use self::{
+    look::{Indicators, Kind},
     spark::{SPARK_VALUES, Spark},
     stream::{Live, Status, fresh_for},
 };
 use crate::{
     action::Action,
-    event::{Acquired, DataEvent, DatasetsPage, Effect, NamedRow, RowsQuery, Target, Timer},
-    state::{field::Field, loadable::Loadable},
+    event::{
+        Acquired, DataEvent, DatasetsPage, Effect, NamedRow, RowsQuery, StreamNews, Target, Timer,
+    },
+    state::{
+        field::Field,
+        loadable::{Failure, Loadable},
+    },
     widget::candles::Candle,
 };
 
@@ -74,32 +81,6 @@ const SPARKS_MAX: usize = 32;
 
 /// Rows shown a page up or down of the list.
 const PAGE_ROWS: usize = 20;
-
-/// How a chart is drawn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Kind {
-    /// As candles.
-    #[default]
-    Candles,
-    /// As a line through the closes.
-    Line,
-    /// As candles, smoothed.
-    Heikin,
-}
-
-/// What is drawn with a chart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Indicators {
-    /// Means over 20 and 50, and the mean weighted by volume.
-    #[default]
-    Averages,
-    /// Means over 12 and 26 in which what is newer counts more.
-    Exponential,
-    /// A mean over 20, and two deviations above and below.
-    Bands,
-    /// Nothing.
-    Off,
-}
 
 /// The panes, in the order of `Tab`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -171,6 +152,10 @@ pub struct State {
     asked: Option<RowsQuery>,
     /// Whether there are rows before the oldest one.
     older: Older,
+    /// Until when the service asked to be left alone.
+    pub limited_until: Option<Timestamp>,
+    /// When rows that did not come are asked for again.
+    retry_at: Option<Timestamp>,
 }
 
 impl Default for State {
@@ -203,6 +188,8 @@ impl Default for State {
             is_list_old: false,
             asked: None,
             older: Older::Unknown,
+            limited_until: None,
+            retry_at: None,
         }
     }
 }
@@ -245,6 +232,9 @@ impl State {
 
     /// A service answered.
     pub fn on(&mut self, event: DataEvent, now: Timestamp) -> Vec<Effect> {
+        if let Some(why) = failure(&event) {
+            self.note_limit(why, now);
+        }
         match event {
             DataEvent::Datasets { search, result }
                 if search == self.search.value() && self.filter.chosen().is_none() =>
@@ -300,6 +290,11 @@ impl State {
         if !self.is_shown {
             return Vec::new();
         }
+        if let Some(until) = self.limited_until.take_if(|until| *until > now) {
+            self.limited_until = Some(until);
+            return vec![Effect::Wake(timer, until.since(now))];
+        }
+        self.limited_until = None;
         match timer {
             Timer::Datasets => {
                 let mut effects = self.load_datasets(now);
@@ -307,8 +302,10 @@ impl State {
                 effects
             }
             Timer::Rows => {
-                let mut effects =
-                    if self.is_list_old { self.load_datasets(now) } else { Vec::new() };
+                let mut effects = self.load_failed(now);
+                if self.is_list_old && effects.is_empty() {
+                    effects = self.load_datasets(now);
+                }
                 effects.extend(self.load_spark());
                 effects.push(Effect::Wake(Timer::Rows, self.spark_wait()));
                 effects
@@ -338,6 +335,8 @@ impl State {
             }
             Action::NextPane => self.pane = self.pane.next(),
             Action::PreviousPane => self.pane = self.pane.next().next(),
+            Action::Earlier if self.is_table => self.table.scroll(-1),
+            Action::Later if self.is_table => self.table.scroll(1),
             Action::Earlier => return self.move_crosshair(),
             Action::Later => self.move_crosshair_later(),
             Action::Follow => {
@@ -512,27 +511,6 @@ impl State {
     }
 }
 
-impl Kind {
-    const fn next(self) -> Self {
-        match self {
-            Self::Candles => Self::Line,
-            Self::Line => Self::Heikin,
-            Self::Heikin => Self::Candles,
-        }
-    }
-}
-
-impl Indicators {
-    const fn next(self) -> Self {
-        match self {
-            Self::Averages => Self::Exponential,
-            Self::Exponential => Self::Bands,
-            Self::Bands => Self::Off,
-            Self::Off => Self::Averages,
-        }
-    }
-}
-
 impl Pane {
     const fn next(self) -> Self {
         match self {
@@ -571,6 +549,19 @@ fn steps(action: Action) -> Option<isize> {
         Action::Last => isize::MAX,
         _ => return None,
     })
+}
+
+/// Why an event brings nothing, if it does not.
+fn failure(event: &DataEvent) -> Option<&Failure> {
+    match event {
+        DataEvent::Datasets { result, .. } | DataEvent::Filtered { result, .. } => {
+            result.as_ref().err()
+        }
+        DataEvent::Columns { result, .. } => result.as_ref().err(),
+        DataEvent::Rows { result, .. } | DataEvent::Table { result, .. } => result.as_ref().err(),
+        DataEvent::Stream { news: StreamNews::Lost { why, .. }, .. } => Some(why),
+        _ => None,
+    }
 }
 
 const fn set_timers() -> [Effect; 2] {

@@ -6,7 +6,9 @@
 //! last good values stay.
 
 pub mod actors;
+pub mod confidence;
 pub mod past;
+mod watch;
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -16,8 +18,10 @@ use model::{
 };
 use wire::inference::{TopicList, TopicSummary};
 
+pub use self::watch::Feed;
 use self::{
-    actors::{Actor, Sort},
+    actors::{Actor, Detail, Sort},
+    confidence::Confidence,
     past::Past,
 };
 use crate::{
@@ -34,6 +38,9 @@ const LATEST_EVERY: Duration = Duration::from_secs(15);
 
 /// Epochs of the past that are asked for.
 const HISTORY_EPOCHS: usize = 240;
+
+/// Past bundles that are asked for with a topic: what its actors said before.
+const PAST_BUNDLES: usize = past::VALUES_MAX;
 
 /// Topics whose past is kept.
 const PASTS_MAX: usize = 16;
@@ -83,6 +90,18 @@ pub struct State {
     pub actor: Option<Address>,
     /// Whether nothing new is taken in.
     pub is_paused: bool,
+    /// What is shown of each actor beside its value.
+    pub detail: Detail,
+    /// Whether outliers are left out of the bundle.
+    pub is_resistant: bool,
+    /// What stands beside the newest bundle, where that is served.
+    pub confidence: Option<Confidence>,
+    /// Whether the service does not serve that.
+    lacks_confidence: bool,
+    /// How the stream of bundles stands.
+    pub feed: Feed,
+    /// How often the service is asked, where that was chosen.
+    every: Option<Duration>,
     /// When the service is asked next.
     pub next_at: Option<Timestamp>,
     /// Until when the service asked to be left alone.
@@ -92,12 +111,13 @@ pub struct State {
 impl State {
     /// The services are known, or changed.
     pub fn connected(&mut self, now: Timestamp) -> Vec<Effect> {
-        let (pane, sort, is_shown) = (self.pane, self.sort, self.is_shown);
-        *self = Self { pane, sort, is_shown, is_connected: true, ..Self::default() };
+        let Self { pane, sort, is_shown, every, detail, .. } = *self;
+        let kept = Self { is_shown, pane, sort, detail, every, ..Self::default() };
+        *self = Self { is_connected: true, ..kept };
         self.topics.begin(now);
         let mut effects = vec![Effect::LoadTopics];
         if is_shown {
-            effects.extend(self.wait(TOPICS_EVERY, now));
+            effects.extend(self.wait(self.every(), now));
         }
         effects
     }
@@ -107,28 +127,63 @@ impl State {
         if std::mem::replace(&mut self.is_shown, true) || !self.is_connected {
             return Vec::new();
         }
-        self.load(now)
+        let mut effects = self.load(now);
+        effects.extend(self.open_feed());
+        effects
     }
 
     /// The screen leaves the view.
     pub fn hide(&mut self) -> Vec<Effect> {
         self.is_shown = false;
         self.next_at = None;
-        vec![Effect::Forget(Timer::Topics), Effect::Forget(Timer::Latest)]
+        let mut effects = vec![Effect::Forget(Timer::Topics), Effect::Forget(Timer::Latest)];
+        effects.extend(self.close_feed());
+        effects
     }
 
     /// A service answered.
     pub fn on(&mut self, event: InferenceEvent, now: Timestamp) -> Vec<Effect> {
         match event {
             InferenceEvent::Topics(result) => self.on_topics(result, now),
-            InferenceEvent::Latest { topic, result } if Some(topic) == self.selected => {
+            InferenceEvent::Latest { topic, result }
+                if Some(topic) == self.selected && !self.is_resistant =>
+            {
                 self.on_latest(result, now)
+            }
+            InferenceEvent::Resistant { topic, result }
+                if Some(topic) == self.selected && self.is_resistant =>
+            {
+                self.on_latest(result, now)
+            }
+            InferenceEvent::Confidence { topic, result } if Some(topic) == self.selected => {
+                self.on_confidence(result, now);
+                Vec::new()
+            }
+            InferenceEvent::Bundle { topic, news } if Some(topic) == self.selected => {
+                self.on_bundle(topic, news, now)
+            }
+            InferenceEvent::PastBundles { topic, result: Ok(bundles) } => {
+                let past = self.past_mut(topic);
+                for bundle in &bundles {
+                    past.take_values(bundle);
+                }
+                Vec::new()
             }
             InferenceEvent::History { topic, result: Ok(history) } => {
                 self.past_mut(topic).take_history(history);
                 Vec::new()
             }
-            InferenceEvent::Latest { .. } | InferenceEvent::History { .. } => Vec::new(),
+            InferenceEvent::History { topic, result: Err(why) }
+            | InferenceEvent::PastBundles { topic, result: Err(why) } => {
+                if Some(topic) == self.selected {
+                    self.note_limit(&why, now);
+                }
+                Vec::new()
+            }
+            InferenceEvent::Latest { .. }
+            | InferenceEvent::Resistant { .. }
+            | InferenceEvent::Confidence { .. }
+            | InferenceEvent::Bundle { .. } => Vec::new(),
         }
     }
 
@@ -151,8 +206,17 @@ impl State {
             Action::Refresh => return self.load(now),
             Action::Pause => {
                 self.is_paused = !self.is_paused;
-                return if self.is_paused { Vec::new() } else { self.load(now) };
+                if self.is_paused {
+                    return self.close_feed().into_iter().collect();
+                }
+                let mut effects = self.load(now);
+                effects.extend(self.open_feed());
+                return effects;
             }
+            Action::Resistant => return self.toggle_resistant(now),
+            Action::LeaveOuts => self.detail = self.detail.next(),
+            Action::AskLess => return self.change_every(1, now),
+            Action::AskMore => return self.change_every(-1, now),
             Action::NextPane => self.pane = self.pane.next(),
             Action::PreviousPane => self.pane = self.pane.next().next().next(),
             Action::Up => return self.move_by(-1, now),
@@ -243,7 +307,11 @@ impl State {
     pub fn actors(&self) -> Vec<Actor> {
         let Some(latest) = self.latest.value() else { return Vec::new() };
         let order = (self.sort, self.is_reversed);
-        actors::actors(&latest.bundle, self.topic(), self.label(), order)
+        // Weights of another bundle say nothing of this one.
+        let nonce = latest.bundle.nonce;
+        let confidence = self.confidence.as_ref().filter(|beside| beside.nonce == nonce);
+        let known = actors::Known { topic: self.topic(), confidence };
+        actors::actors(&latest.bundle, known, self.label(), order)
     }
 
     /// The height of the chain by now: as of the last answer, and the blocks since.
@@ -264,24 +332,23 @@ impl State {
         }
         self.topics.begin(now);
         let mut effects = vec![Effect::LoadTopics];
-        let every = if self.topics.failure().is_none() { TOPICS_EVERY } else { LATEST_EVERY };
-        if self.topics.failure().is_some() || self.latest.failure().is_some() {
+        let is_unlisted = self.topics.failure().is_some() && self.feed != Feed::Up;
+        if is_unlisted || self.latest.failure().is_some() {
             effects.extend(self.load_latest(now));
         }
-        effects.extend(self.wait(every, now));
+        effects.extend(self.wait(self.every(), now));
         effects
     }
 
     fn load_latest(&mut self, now: Timestamp) -> Vec<Effect> {
         let Some(topic) = self.selected else { return Vec::new() };
         self.latest.begin(now);
-        let history = Effect::LoadHistory { topic, limit: HISTORY_EPOCHS };
-        vec![Effect::LoadLatest { topic }, history]
-    }
-
-    fn wait(&mut self, after: Duration, now: Timestamp) -> [Effect; 1] {
-        self.next_at = Some(now + after);
-        [Effect::Wake(Timer::Topics, after)]
+        let newest = if self.is_resistant {
+            Effect::LoadResistant { topic }
+        } else {
+            Effect::LoadLatest { topic }
+        };
+        [newest].into_iter().chain(self.load_beside(topic)).collect()
     }
 
     fn on_topics(&mut self, result: Result<TopicList, Failure>, now: Timestamp) -> Vec<Effect> {
@@ -311,7 +378,12 @@ impl State {
 
     fn on_latest(&mut self, result: Result<Latest, Failure>, now: Timestamp) -> Vec<Effect> {
         if let (Ok(latest), Some(topic)) = (&result, self.selected) {
-            self.past_mut(topic).take_bundle(&latest.bundle, now);
+            let is_whole = !self.is_resistant;
+            let past = self.past_mut(topic);
+            if is_whole {
+                past.take_bundle(&latest.bundle, now);
+            }
+            past.take_values(&latest.bundle);
         }
         if let Err(why) = &result {
             self.note_limit(why, now);
@@ -348,7 +420,11 @@ impl State {
         self.latest = Loadable::Idle;
         self.label = None;
         self.actor = None;
-        self.load_latest(now)
+        self.confidence = None;
+        let mut effects = self.load_latest(now);
+        effects.extend(topic.map(|topic| Effect::LoadPastBundles { topic, limit: PAST_BUNDLES }));
+        effects.extend(self.open_feed());
+        effects
     }
 
     /// The topic `n` after the one in view, counted round; the next number where none is listed.

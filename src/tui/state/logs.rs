@@ -1,5 +1,7 @@
 //! The Logs screen: the lines of every local process and of the screen itself.
 
+mod matching;
+
 use std::collections::VecDeque;
 
 use model::timestamp::Timestamp;
@@ -9,6 +11,8 @@ use crate::{
     local::{Level, LocalLog},
     state::field::Field,
 };
+
+pub use self::matching::Wanted;
 
 /// Lines kept; the oldest gives way. About five megabytes.
 pub const LINES_MAX: usize = 20_000;
@@ -47,6 +51,8 @@ pub struct State {
     pub is_wrapped: bool,
     /// Whether times are shown.
     pub has_times: bool,
+    /// Whether all of the last line in view is shown below.
+    pub is_open: bool,
 }
 
 impl Default for State {
@@ -61,6 +67,7 @@ impl Default for State {
             anchor: None,
             is_wrapped: false,
             has_times: true,
+            is_open: false,
         }
     }
 }
@@ -119,19 +126,19 @@ impl State {
 
     fn upwards(&self, from: Option<u64>) -> impl Iterator<Item = &Line> {
         let is_past = move |line: &&Line| from.is_none_or(|from| line.number <= from);
-        self.lines.iter().rev().filter(is_past).filter(|line| self.passes(line))
+        let wanted = Wanted::of(self.filter.value());
+        self.lines.iter().rev().filter(is_past).filter(move |line| self.passes(line, &wanted))
     }
 
-    fn passes(&self, line: &Line) -> bool {
+    /// What lines must hold.
+    pub fn wanted(&self) -> Wanted {
+        Wanted::of(self.filter.value())
+    }
+
+    fn passes(&self, line: &Line, wanted: &Wanted) -> bool {
         let log = &line.log;
         let is_source = self.source.as_ref().is_none_or(|source| *source == log.process);
-        if log.level < self.level || !is_source {
-            return false;
-        }
-        let wanted = self.filter.value();
-        wanted.is_empty()
-            || holds(&log.message, wanted)
-            || log.fields.iter().any(|(name, value)| holds(name, wanted) || holds(value, wanted))
+        log.level >= self.level && is_source && wanted.is_in(log)
     }
 
     /// Takes an action, where a page has `page` lines.
@@ -144,7 +151,8 @@ impl State {
             Action::PageDown => self.move_down(page),
             Action::HalfPageDown => self.move_down(page / 2),
             Action::First => {
-                let first = self.lines.iter().filter(|line| self.passes(line)).nth(page);
+                let wanted = self.wanted();
+                let first = self.lines.iter().filter(|line| self.passes(line, &wanted)).nth(page);
                 self.anchor = first.map(|line| line.number);
             }
             Action::Last | Action::Follow => self.anchor = None,
@@ -160,12 +168,20 @@ impl State {
             Action::Wrap => self.is_wrapped = !self.is_wrapped,
             Action::Times => self.has_times = !self.has_times,
             Action::Filter => self.filter.edit(),
+            // What is read stays, so that lines that come do not change it.
+            Action::Open => {
+                self.is_open = !self.is_open;
+                self.anchor = self.anchor.or_else(|| Some(self.in_view().next()?.number));
+            }
             _ => {}
         }
     }
 
     /// Goes back one step; whether there was one.
     pub fn back(&mut self) -> bool {
+        if std::mem::take(&mut self.is_open) {
+            return true;
+        }
         self.filter.leave() || self.source.take().is_some() || self.anchor.take().is_some()
     }
 
@@ -189,7 +205,9 @@ impl State {
 
     fn move_down(&mut self, n: usize) {
         let Some(anchor) = self.anchor else { return };
-        let below = self.lines.iter().filter(|line| line.number > anchor && self.passes(line));
+        let wanted = self.wanted();
+        let below = self.lines.iter();
+        let below = below.filter(|line| line.number > anchor && self.passes(line, &wanted));
         let below = below.take(n.max(1)).last().map(|line| line.number);
         let newest = self.upwards(None).next().map(|line| line.number);
         self.anchor = below.filter(|_| below != newest);
@@ -207,13 +225,6 @@ fn step(level: Level, by: isize) -> Level {
     let idx = Level::ALL.iter().position(|other| *other == level).unwrap_or(0);
     let idx = idx.saturating_add_signed(by).min(Level::ALL.len() - 1);
     Level::ALL.get(idx).copied().unwrap_or(level)
-}
-
-/// Whether `text` holds `wanted`, whatever the case of ASCII letters.
-fn holds(text: &str, wanted: &str) -> bool {
-    text.as_bytes()
-        .windows(wanted.len().max(1))
-        .any(|window| window.eq_ignore_ascii_case(wanted.as_bytes()))
 }
 
 #[cfg(test)]
@@ -258,6 +269,18 @@ mod tests {
     }
 
     #[test]
+    fn an_opened_line_stays_while_others_come() {
+        let mut state = logs(&[("head", Level::Info, "a"), ("head", Level::Info, "b")]);
+        state.act(Action::Open, 10);
+        state.say(Level::Info, Timestamp::default(), "c".to_owned());
+        assert!(state.is_open);
+        check(&state, &["b", "a"]);
+        assert!(state.back() && !state.is_open);
+        assert!(state.back(), "then the newest is followed again");
+        check(&state, &["c", "b", "a"]);
+    }
+
+    #[test]
     fn a_new_line_does_not_move_what_is_read_until_followed_again() {
         let mut state = logs(&[("head", Level::Info, "a"), ("head", Level::Info, "b")]);
         state.act(Action::Up, 10);
@@ -268,6 +291,17 @@ mod tests {
         check(&state, &["b", "a"]);
         state.act(Action::Follow, 10);
         check(&state, &["c", "b", "a"]);
+    }
+
+    #[test]
+    fn a_search_through_all_lines_finds_the_one() {
+        let mut state = State::default();
+        state.say(Level::Info, Timestamp::default(), "the needle".to_owned());
+        for n in 1..LINES_MAX {
+            state.say(Level::Info, Timestamp::default(), format!("hay {n}"));
+        }
+        state.filter.set("NEEDLE -straw");
+        check(&state, &["the needle"]);
     }
 
     #[test]

@@ -111,7 +111,7 @@ impl Places {
             beside(nudge.column(if area.width < 148 { 40 } else { 58 }, area.width));
         // What a short list does not need is worth more rows of the tape.
         let n_datasets = u16::try_from(state.list().len()).unwrap_or(u16::MAX);
-        let list_height = n_datasets.saturating_add(list::FACTS_HEIGHT + 6);
+        let list_height = n_datasets.saturating_add(list::FACTS_HEIGHT + 5);
         let tape_height = left.height.saturating_sub(list_height).max((left.height / 3).max(8));
         let at = nudge.left_row(left.height.saturating_sub(tape_height), left.height);
         let [list, tape] = super::split_rows(left, at);

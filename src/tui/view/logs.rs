@@ -49,7 +49,37 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, _hits: &mut H
     if has_filter {
         execute::draw_search(filter, buf, theme, &logs.filter, "search…");
     }
-    draw_lines(rest, buf, frame);
+    let open = logs.in_view().next().filter(|_| logs.is_open);
+    let Some(open) = open else {
+        draw_lines(rest, buf, frame);
+        return;
+    };
+    let n_rows = u16::try_from(open.log.fields.len()).unwrap_or(u16::MAX).saturating_add(4);
+    let fields_height = n_rows.min(rest.height / 2);
+    let [lines, fields] = split_rows(rest, rest.height - fields_height);
+    draw_lines(lines, buf, frame);
+    draw_fields(fields, buf, &open.log, frame);
+}
+
+/// Draws all of a line: its fields in rows of their own, its values in whole.
+fn draw_fields(area: Rect, buf: &mut Buffer, log: &LocalLog, frame: Frame<'_>) {
+    let Frame { state, theme, .. } = frame;
+    let title = format!("{} {}", log.level.short(), log.process);
+    let border = pane::Pane::new(Span::styled(title, source_style(&log.process, state, theme)));
+    let border = border.info(log.time.to_string()).footer("esc closes · y copies");
+    let inside = pane::padded(border.draw(area, buf, theme));
+    paint::text(buf, inside, (0, 0), &log.message, theme.text.add_modifier(Modifier::BOLD));
+    let widest = log.fields.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+    let end = u16::try_from(widest.min(24)).unwrap_or(0);
+    let mut y = 1;
+    for (name, value) in &log.fields {
+        paint::text_before(buf, inside, (end, y), name, theme.muted);
+        let room = inside.width.saturating_sub(end + 2);
+        for part in broken(Line::from(Span::styled(value.as_str(), theme.text)), room) {
+            paint::line(buf, inside, (end + 2, y), &part);
+            y += 1;
+        }
+    }
 }
 
 fn info(frame: Frame<'_>) -> String {
@@ -101,13 +131,14 @@ fn draw_lines(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     if !state.logs.is_wrapped {
         let n_lines = u16::try_from(lines.len()).unwrap_or(u16::MAX);
         for (y, drawn) in (0..n_lines).rev().zip(&lines) {
-            draw_line(area, buf, (0, y), &line(&drawn.log, state, theme, look));
+            draw_line(area, buf, (0, y), &lit(line(&drawn.log, state, theme, look), state, theme));
         }
+        draw_cursor(area, buf, n_lines.saturating_sub(1), frame);
         return;
     }
     let mut rows: Vec<Line<'_>> = Vec::new();
     for drawn in &lines {
-        let whole = line(&drawn.log, state, theme, look);
+        let whole = lit(line(&drawn.log, state, theme, look), state, theme);
         rows.extend(broken(whole, area.width).into_iter().rev());
         if rows.len() >= area.height.into() {
             break;
@@ -118,6 +149,36 @@ fn draw_lines(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     for (y, row) in (0..n_rows).rev().zip(&rows) {
         draw_line(area, buf, (0, y), row);
     }
+    draw_cursor(area, buf, n_rows.saturating_sub(1), frame);
+}
+
+/// Marks the last line in view, where that is one that was chosen.
+fn draw_cursor(area: Rect, buf: &mut Buffer, y: u16, frame: Frame<'_>) {
+    if frame.state.logs.anchor.is_some() {
+        paint::row_style(buf, area, y, frame.theme.sel);
+    }
+}
+
+/// `line` with the first of the words that are searched for lit.
+fn lit<'a>(line: Line<'a>, state: &State, theme: &Theme) -> Line<'a> {
+    let wanted = state.logs.wanted();
+    let mut lit = Line::default();
+    for span in line.spans {
+        let found = wanted.find(&span.content);
+        let parts = found.and_then(|(start, length)| {
+            let (before, rest) = span.content.split_at_checked(start)?;
+            let (word, after) = rest.split_at_checked(length)?;
+            Some([before, word, after].map(str::to_owned))
+        });
+        let Some([before, word, after]) = parts else {
+            lit.push_span(span);
+            continue;
+        };
+        lit.push_span(Span::styled(before, span.style));
+        lit.push_span(Span::styled(word, theme.focus.add_modifier(Modifier::BOLD)));
+        lit.push_span(Span::styled(after, span.style));
+    }
+    lit
 }
 
 /// `line` in as many lines of `width` as it takes; the later ones are set in.
@@ -162,7 +223,7 @@ pub(super) fn line<'a>(
         // Who writes whole seconds knows no better.
         let known = if log.time.micros() % 1_000_000 == 0 { 8 } else { width };
         let time = format::left(&time_of_day(log.time, known), width);
-        line.push_span(Span::styled(format!("{time} "), theme.faint));
+        line.push_span(Span::styled(format!("{time} "), theme.muted));
     }
     let bold = level_style(log.level, theme).add_modifier(Modifier::BOLD);
     line.push_span(Span::styled(log.level.short(), bold));

@@ -149,7 +149,7 @@ fn presets_and_the_list_of_functions() {
 
 #[test]
 fn the_logs_screen() {
-    for (width, height) in [(160, 45), (80, 24)] {
+    for (width, height) in [(160, 45), (80, 24), (60, 16)] {
         let mut screen = Harness::ready(width, height);
         screen.state.notices.clear();
         screen.press("5");
@@ -158,6 +158,11 @@ fn the_logs_screen() {
         screen.type_text("roll");
         screen.press("enter w");
         check(&format!("logs-filtered-{width}x{height}"), &screen);
+        screen.press("enter");
+        check(&format!("logs-fields-{width}x{height}"), &screen);
+        screen.press("esc /");
+        screen.type_text(" nowhere");
+        check(&format!("logs-none-{width}x{height}"), &screen);
     }
 }
 

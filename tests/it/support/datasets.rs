@@ -26,7 +26,7 @@ impl Service {
         let data_dir = folder.path().display().to_string();
         let keys = Home::new();
         let key = keys.done(&["keys", "create", "it", "--data-dir", &data_dir]).trim().to_owned();
-        let (started, address) = serve(&data_dir, "127.0.0.1:0");
+        let (started, address) = serve(&data_dir, "127.0.0.1:0", &[]);
         Self { started: Some(started), address, key, folder }
     }
 
@@ -43,9 +43,14 @@ impl Service {
 
     /// Starts it again at the same address.
     pub(crate) fn start_again(&mut self) {
+        self.start_again_with(&[]);
+    }
+
+    /// Starts it again at the same address, with more flags.
+    pub(crate) fn start_again_with(&mut self, more: &[&str]) {
         let listen = self.address.strip_prefix("http://").unwrap().to_owned();
         let data_dir = self.folder.path().display().to_string();
-        let (started, address) = serve(&data_dir, &listen);
+        let (started, address) = serve(&data_dir, &listen, more);
         assert_eq!(address, self.address);
         self.started = Some(started);
     }
@@ -100,9 +105,9 @@ impl Service {
     }
 }
 
-fn serve(data_dir: &str, listen: &str) -> (Started, String) {
+fn serve(data_dir: &str, listen: &str, more: &[&str]) -> (Started, String) {
     let arguments = ["datasets", "serve", "--data-dir", data_dir, "--listen", listen];
-    let started = Started::start(&arguments);
+    let started = Started::start(&[&arguments, more].concat());
     let address = started.logged("dataset service listening", "address", LISTENS_WITHIN);
     (started, format!("http://{address}"))
 }

@@ -103,11 +103,24 @@ impl vt100::Callbacks for Replies {
 impl Session {
     /// Starts `program` with `arguments` in a terminal of `(columns, rows)`.
     pub(crate) fn start(program: &str, arguments: &[&str], size: (u16, u16)) -> Self {
+        Self::start_with(program, arguments, size, &[])
+    }
+
+    /// As [`Self::start`], with more in its environment.
+    pub(crate) fn start_with(
+        program: &str,
+        arguments: &[&str],
+        size: (u16, u16),
+        environment: &[(&str, &str)],
+    ) -> Self {
         let home = TempDir::new().unwrap();
         let mut command = CommandBuilder::new(program);
         command.args(arguments);
         command.env_clear();
         for (name, value) in clean_environment(&home) {
+            command.env(name, value);
+        }
+        for (name, value) in environment {
             command.env(name, value);
         }
         command.cwd(home.path());

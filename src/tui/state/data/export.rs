@@ -50,6 +50,7 @@ pub struct Progress {
 }
 
 impl Range {
+    /// All, the narrowest first: the order in which the form offers them.
     const ALL: [Self; 4] = [Self::Loaded, Self::Day, Self::Week, Self::All];
 
     /// What the form calls it.
@@ -107,6 +108,7 @@ impl State {
         let path = format!("{}-{}.csv", name.trim_start_matches('.'), self.chart.resolution());
         self.export.path.set(&path);
         self.export.path.edit();
+        self.pane = super::Pane::Chart;
         Vec::new()
     }
 

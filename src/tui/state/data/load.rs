@@ -1,5 +1,7 @@
 //! What is asked of the service for the list and for the dataset that is charted, and the answers.
 
+use std::time::Duration;
+
 use model::{
     dataset::{Column, DatasetId},
     page::Limit,
@@ -17,6 +19,9 @@ use crate::{
     state::loadable::{Failure, Loadable},
     widget::candles::Candle,
 };
+
+/// How long what did not come is not asked for again.
+const RETRY_AFTER: Duration = Duration::from_secs(3);
 
 /// What a service answers to a resolution that it does not have.
 const UNFIT: [u16; 2] = [400, 422];
@@ -109,6 +114,41 @@ impl State {
         effects.extend(self.table.clear());
         effects.extend(self.load_table(now));
         effects
+    }
+
+    /// Asks again for what did not come, some time after.
+    pub(super) fn load_failed(&mut self, now: Timestamp) -> Vec<Effect> {
+        if self.retry_at.is_none_or(|at| at > now) {
+            return Vec::new();
+        }
+        self.retry_at = None;
+        if self.datasets.value().is_none() {
+            return self.load_datasets(now);
+        }
+        let mut effects = Vec::new();
+        if let (Some(dataset), None) = (self.selected, self.columns.value()) {
+            effects.push(Effect::LoadColumns { dataset });
+        }
+        if self.rows.failure().is_some() {
+            effects.extend(self.load_rows(now));
+        }
+        if self.table.failure.is_some() {
+            effects.extend(self.table.clear());
+            effects.extend(self.load_table(now));
+        }
+        effects
+    }
+
+    /// Remembers how long the service asked to be left alone, and that something did not come.
+    pub(super) fn note_limit(&mut self, why: &Failure, now: Timestamp) {
+        /// Too many requests, by HTTP.
+        const LIMITED: u16 = 429;
+        let wait = why.retry_after.unwrap_or(RETRY_AFTER).max(RETRY_AFTER);
+        if why.status == Some(LIMITED) || why.retry_after.is_some() {
+            let until = now + why.retry_after.unwrap_or(RETRY_AFTER);
+            self.limited_until = self.limited_until.max(Some(until));
+        }
+        self.retry_at = Some(now + wait);
     }
 
     /// Asks for the newest rows of the selected dataset.

@@ -54,6 +54,8 @@ pub struct Table {
     has_newer: bool,
     older: Older,
     asked: Option<RowsQuery>,
+    /// Columns scrolled out on the left.
+    pub n_hidden: usize,
     /// Why the last page did not come.
     pub failure: Option<Failure>,
 }
@@ -101,7 +103,7 @@ impl Table {
     /// Lets go of everything.
     pub(super) fn clear(&mut self) -> Option<Effect> {
         let was_asked = self.asked.is_some();
-        *self = Self::default();
+        *self = Self { n_hidden: self.n_hidden, ..Self::default() };
         was_asked.then_some(Effect::DropTable)
     }
 
@@ -128,6 +130,12 @@ impl Table {
             self.rows.truncate(ROWS_KEPT_MAX);
             self.older = Older::Unknown;
         }
+    }
+
+    /// Scrolls by `n` columns.
+    pub(super) fn scroll(&mut self, n: isize) {
+        let last = self.columns.len().saturating_sub(1);
+        self.n_hidden = self.n_hidden.saturating_add_signed(n).min(last);
     }
 
     fn source_is_raw(&self) -> bool {
@@ -209,6 +217,7 @@ impl Table {
     ) -> Option<RowsQuery> {
         if self.columns.is_empty() {
             self.columns = columns;
+            self.scroll(0);
         }
         let rows: Vec<TableRow> = match rows {
             Rows::Raw(rows) => rows.iter().map(|row| named(row, &self.columns)).collect(),

@@ -250,11 +250,11 @@ fn an_export_says_where_what_and_how_far() {
     answered(&mut state, &effects, Rows::Raw(vec![row(9, 2.0), row(1, 1.0)]));
     state.act(Action::Export, at(0));
     assert_eq!(state.export.path.value(), "cpu-raw.csv");
-    state.export.path.set("/tmp/cpu.json");
+    state.export.path.set("out/cpu.json");
     let asked = state.entered(at(0));
     let [Effect::Export { query, path }] = &asked[..] else { panic!("{asked:?}") };
     assert_eq!((query.output, query.start, query.end), ("json", Some(at(1)), Some(at(9))));
-    assert_eq!(path.to_str(), Some("/tmp/cpu.json"));
+    assert_eq!(path.to_str(), Some("out/cpu.json"));
     let progress = export::Progress { n_rows: 1, n_all: Some(2), n_bytes: 20 };
     state.on(DataEvent::Export(ExportNews::Written(progress.clone())), at(1));
     assert_eq!(state.export.progress, Some(progress));

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use model::{bundle::Bundle, topic::Address};
 use wire::inference::{ActorSummary, TopicSummary};
 
-use super::past;
+use super::{confidence::Confidence, past};
 use crate::widget::stats;
 
 /// What an actor does.
@@ -36,8 +36,57 @@ pub struct Actor {
     pub influence: Option<f64>,
     /// Its share in the combined value.
     pub weight: Option<f64>,
+    /// The combined value without it.
+    pub without: Option<f64>,
+    /// A forecaster's value combined with the inferers', without other forecasters.
+    pub alone: Option<f64>,
     /// Its newest loss.
     pub loss: Option<f64>,
+    /// The moving average of its scores.
+    pub score: Option<f64>,
+}
+
+/// What is known of actors beside a bundle.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Known<'a> {
+    /// What the list of topics says.
+    pub topic: Option<&'a TopicSummary>,
+    /// What the service says beside this bundle.
+    pub confidence: Option<&'a Confidence>,
+}
+
+/// What is shown of each actor beside its value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Detail {
+    /// By how much it changes the combined value, and its weight.
+    #[default]
+    Influence,
+    /// What the others combine to without it, and a forecaster alone.
+    LeaveOuts,
+    /// What was learned of it.
+    Learned,
+}
+
+impl Detail {
+    /// The next one, in turn.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        match self {
+            Self::Influence => Self::LeaveOuts,
+            Self::LeaveOuts => Self::Learned,
+            Self::Learned => Self::Influence,
+        }
+    }
+
+    /// The heads of its two columns.
+    #[must_use]
+    pub const fn titles(self) -> [&'static str; 2] {
+        match self {
+            Self::Influence => ["INFLUENCE", "WEIGHT"],
+            Self::LeaveOuts => ["WITHOUT", "ALONE"],
+            Self::Learned => ["LOSS", "SCORE"],
+        }
+    }
 }
 
 /// What actors are sorted by.
@@ -101,7 +150,7 @@ impl Sort {
 #[must_use]
 pub fn actors(
     bundle: &Bundle,
-    topic: Option<&TopicSummary>,
+    Known { topic, confidence }: Known<'_>,
     label: &str,
     (sort, is_reversed): (Sort, bool),
 ) -> Vec<Actor> {
@@ -110,7 +159,10 @@ pub fn actors(
         topic.and_then(|topic| topic.actors.iter().find(|actor| actor.worker == worker.as_str()))
     };
     let actor = |worker: &Address, role, value: Option<f64>| {
-        let ActorSummary { name, weight, loss, .. } = known(worker).cloned().unwrap_or_else(nobody);
+        let ActorSummary { name, weight, loss, score, .. } =
+            known(worker).cloned().unwrap_or_else(nobody);
+        let beside = confidence.and_then(|beside| beside.weights.get(worker.as_str()).copied());
+        let without = without(bundle, worker, role, label);
         Actor {
             worker: worker.clone(),
             name,
@@ -118,9 +170,12 @@ pub fn actors(
             is_outlier: false,
             value,
             delta: value.zip(combined).map(|(value, combined)| value - combined),
-            influence: influence(bundle, worker, role, label),
-            weight,
+            influence: combined.zip(without).map(|(combined, without)| combined - without),
+            weight: beside.or(weight),
+            without,
+            alone: alone(bundle, worker, role, label),
             loss,
+            score,
         }
     };
     let values = bundle.inferer_values.iter();
@@ -145,8 +200,8 @@ pub fn actors(
     inferers
 }
 
-/// The combined value less that without this actor.
-fn influence(bundle: &Bundle, worker: &Address, role: Role, label: &str) -> Option<f64> {
+/// The combined value without this actor.
+fn without(bundle: &Bundle, worker: &Address, role: Role, label: &str) -> Option<f64> {
     let without = match role {
         Role::Inferer => bundle
             .one_out_inferer_values
@@ -159,8 +214,14 @@ fn influence(bundle: &Bundle, worker: &Address, role: Role, label: &str) -> Opti
             .find(|one| one.withheld_forecaster == *worker)
             .map(|one| &one.combined_inference),
     };
-    let combined = past::of_label(&bundle.combined_value, label)?;
-    Some(combined - past::of_label(without?, label)?)
+    past::of_label(without?, label)
+}
+
+/// What the inferers and this forecaster alone combine to.
+fn alone(bundle: &Bundle, worker: &Address, role: Role, label: &str) -> Option<f64> {
+    let mut values = bundle.one_in_forecaster_values.iter();
+    let alone = values.find(|one| role == Role::Forecaster && one.forecaster == *worker)?;
+    past::of_label(&alone.combined_inference, label)
 }
 
 /// An actor of whom nothing is known.

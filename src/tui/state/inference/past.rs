@@ -6,12 +6,15 @@ use std::collections::BTreeMap;
 use model::{
     bundle::{Bundle, LabeledValue},
     timestamp::Timestamp,
-    topic::BlockHeight,
+    topic::{Address, BlockHeight},
 };
 use wire::inference::{HistoryEpoch, LabeledValueBody, TopicHistory};
 
 /// Epochs kept: more than a chart has columns of dots.
 pub const EPOCHS_MAX: usize = 600;
+
+/// Bundles whose actors' values are kept: as many as a narrow sparkline has columns.
+pub const VALUES_MAX: usize = 24;
 
 /// One epoch.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,6 +33,8 @@ pub struct Epoch {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Past {
     epochs: BTreeMap<BlockHeight, Epoch>,
+    /// Who said what, of the newest bundles.
+    values: BTreeMap<BlockHeight, BTreeMap<Address, BTreeMap<String, f64>>>,
 }
 
 impl Past {
@@ -48,6 +53,24 @@ impl Past {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.epochs.is_empty()
+    }
+
+    /// What `worker` said under `label` in the newest bundles, oldest first; none where it did not.
+    pub fn values_of(&self, worker: &Address, label: &str) -> Vec<Option<f64>> {
+        let of = |actors: &BTreeMap<Address, BTreeMap<String, f64>>| {
+            actors.get(worker)?.get(label).copied()
+        };
+        self.values.values().map(of).collect()
+    }
+
+    /// Takes what the actors of a bundle said.
+    pub fn take_values(&mut self, bundle: &Bundle) {
+        let actors = bundle.inferer_values.iter().chain(&bundle.forecaster_values);
+        let actors = actors.map(|actor| (actor.worker.clone(), values(&actor.values)));
+        self.values.insert(bundle.nonce, actors.collect());
+        while self.values.len() > VALUES_MAX {
+            self.values.pop_first();
+        }
     }
 
     /// Takes what the service remembers, over what was seen here.

@@ -2,6 +2,7 @@ use model::bundle::{Bundle, LabeledValue, WithheldInferer, WorkerValues};
 use wire::inference::{ActorSummary, HistoryEpoch, LabeledValueBody, TopicHistory};
 
 use super::{actors::Role, *};
+use crate::event::BundleNews;
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_seconds(1_700_000_000 + second)
@@ -200,6 +201,112 @@ fn the_past_is_the_services_and_what_was_seen_here() {
     state.on(InferenceEvent::History { topic: id(1), result }, at(0));
     let seen: Vec<_> = state.past().unwrap().epochs().map(|epoch| epoch.combined["y"]).collect();
     assert_eq!(seen, [8.0, 10.0]);
+}
+
+#[test]
+fn without_outliers_another_bundle_is_read_and_the_plain_one_dropped() {
+    let mut state = opened();
+    let asked = state.act(Action::Resistant, at(1));
+    assert_eq!(asked[0], Effect::LoadResistant { topic: id(1) });
+    state.on(latest(1, 100, "99"), at(2));
+    assert_eq!(state.latest.value().unwrap().bundle.nonce, 90, "what is no longer asked for");
+    let result = Ok(bundle(1, 90, "9.5"));
+    state.on(InferenceEvent::Resistant { topic: id(1), result }, at(2));
+    assert_eq!(state.selection().as_deref(), Some("9.5"));
+    let news = BundleNews::Bundle(Box::new(bundle(1, 100, "99")));
+    let asked = state.on(InferenceEvent::Bundle { topic: id(1), news }, at(3));
+    assert_eq!(asked[0], Effect::LoadResistant { topic: id(1) }, "a stream has the plain ones");
+    assert_eq!(state.act(Action::Resistant, at(4))[0], Effect::LoadLatest { topic: id(1) });
+}
+
+#[test]
+fn a_stream_brings_bundles_and_a_service_without_one_is_asked() {
+    let mut state = opened();
+    assert_eq!(state.feed, Feed::Opening);
+    let hear =
+        |state: &mut State, news| state.on(InferenceEvent::Bundle { topic: id(1), news }, at(2));
+    hear(&mut state, BundleNews::Connected);
+    let asked = hear(&mut state, BundleNews::Bundle(Box::new(bundle(1, 100, "12"))));
+    assert_eq!(state.selection().as_deref(), Some("12"));
+    assert!(asked.contains(&Effect::LoadConfidence { topic: id(1) }), "{asked:?}");
+    assert!(!asked.contains(&Effect::LoadLatest { topic: id(1) }), "{asked:?}");
+    hear(&mut state, BundleNews::NotServed);
+    let asked = state.act(Action::NextTopic, at(3));
+    assert!(!asked.contains(&Effect::OpenBundles { topic: id(2) }), "{asked:?}");
+}
+
+#[test]
+fn paused_the_stream_is_closed_and_then_opened_again() {
+    let mut state = opened();
+    assert_eq!(state.act(Action::Pause, at(1)), [Effect::CloseBundles]);
+    let asked = state.act(Action::Pause, at(2));
+    assert!(asked.contains(&Effect::OpenBundles { topic: id(1) }), "{asked:?}");
+}
+
+#[test]
+fn the_wait_between_questions_can_be_chosen() {
+    let mut state = opened();
+    assert_eq!(state.every(), TOPICS_EVERY);
+    let asked = state.act(Action::AskLess, at(0));
+    assert_eq!(asked, [Effect::Wake(Timer::Topics, Duration::from_secs(5))]);
+    state.act(Action::AskLess, at(0));
+    state.act(Action::AskMore, at(0));
+    assert_eq!(state.every(), Duration::from_secs(5));
+    let limited = Failure {
+        status: Some(429),
+        retry_after: Some(Duration::from_mins(1)),
+        ..Failure::default()
+    };
+    state.on(InferenceEvent::Topics(Err(limited)), at(0));
+    assert_eq!(state.act(Action::AskMore, at(1)), [], "a limit is not gone around");
+}
+
+#[test]
+fn weights_are_of_their_own_bundle_and_asked_for_only_where_they_are_served() {
+    use wire::inference::{
+        NetworkInferences,
+        network::{LatestBody, WeightsBody},
+    };
+    let mut state = opened();
+    let body = |nonce: &str| LatestBody {
+        network_inferences: NetworkInferences {
+            nonce: nonce.to_owned(),
+            ..NetworkInferences::default()
+        },
+        weights: WeightsBody {
+            inferers: [("allo1aaa".to_owned(), "0.125".to_owned())].into(),
+            ..WeightsBody::default()
+        },
+        confidence_intervals: Vec::new(),
+        has_outliers: false,
+        closed_at: String::new(),
+    };
+    let weight = |state: &State| {
+        let actors = state.actors();
+        actors.iter().find(|actor| actor.worker.as_str() == "allo1aaa").unwrap().weight
+    };
+    let told = |nonce| {
+        let result = Ok(Box::new(body(nonce)));
+        InferenceEvent::Confidence { topic: id(1), result }
+    };
+    state.on(told("90"), at(1));
+    assert_eq!(weight(&state), Some(0.125));
+    state.on(told("80"), at(1));
+    assert_eq!(weight(&state), None);
+    let gone = Failure { status: Some(404), ..Failure::default() };
+    state.on(InferenceEvent::Confidence { topic: id(1), result: Err(gone) }, at(2));
+    let asked = state.act(Action::NextTopic, at(3));
+    assert!(!asked.contains(&Effect::LoadConfidence { topic: id(2) }), "{asked:?}");
+}
+
+#[test]
+fn what_an_actor_said_before_is_remembered() {
+    let mut state = opened();
+    let bundles = [70, 80].map(|nonce| bundle(1, nonce, "1").bundle).into();
+    state.on(InferenceEvent::PastBundles { topic: id(1), result: Ok(bundles) }, at(0));
+    let worker = "allo1aaa".parse().unwrap();
+    assert_eq!(state.past().unwrap().values_of(&worker, "y"), [Some(9.0); 3]);
+    assert_eq!(state.past().unwrap().values_of(&worker, "z"), [None; 3]);
 }
 
 #[test]

@@ -9,6 +9,7 @@ use ratatui::{
     style::{Modifier, Style},
     text::{Line, Span},
 };
+use unicode_width::UnicodeWidthStr;
 
 use super::{super::split_rows, Scene, table, tape};
 use crate::{
@@ -63,8 +64,10 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) -> Vec<(usize
         note::centered(buf, inside, &[("nothing selected", theme.muted)]);
         return Vec::new();
     };
+    // The corners, the spaces and a little of the border beside both.
+    let room = usize::from(area.width).saturating_sub(dataset.name.width() + 10);
     let inside = pane::Pane::new(dataset.name.as_str())
-        .info(info(scene))
+        .info(info(scene, room))
         .focus(scene.focus(Pane::Chart))
         .draw(area, buf, theme);
     let mut body = padded(inside);
@@ -129,8 +132,9 @@ fn export_note(export: &Export) -> Option<String> {
     Some(format!("exporting{share} · {n_rows} rows · {}", format::bytes(progress.n_bytes)))
 }
 
-/// What the border says: the resolution, the bucket that is open, how live it is.
-fn info(scene: Scene<'_>) -> String {
+/// What the border says: the resolution, the bucket that is open, how live it is. What matters most
+/// is last, and stays where there is not room for all.
+fn info(scene: Scene<'_>, room: usize) -> String {
     let state = scene.state;
     let resolution = state.chart.resolution();
     let mut parts = vec![resolution.to_string()];
@@ -145,7 +149,13 @@ fn info(scene: Scene<'_>) -> String {
         parts.push(state.rows.note(scene.now));
     }
     parts.extend(export_note(&state.export));
+    if let Some(until) = state.limited_until.filter(|until| *until > scene.now) {
+        parts.push(format!("429 · retry {}s", until.since(scene.now).as_secs()));
+    }
     parts.push(state.live.note(scene.now));
+    while parts.len() > 1 && parts.iter().map(|part| part.width() + 3).sum::<usize>() > room + 3 {
+        parts.remove(0);
+    }
     parts.join(" · ")
 }
 

@@ -38,7 +38,10 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) -> Vec<(usize
     let header = theme.muted.add_modifier(Modifier::BOLD);
     paint::text(buf, body, (0, 0), "TIME", header);
     let mut end = TIME_WIDTH;
-    for (idx, name) in table.columns.iter().enumerate() {
+    if table.n_hidden > 0 {
+        paint::text(buf, body, (TIME_WIDTH + 1, 0), "…", header);
+    }
+    for (idx, name) in table.columns.iter().enumerate().skip(table.n_hidden) {
         let cells = || shown.iter().map(|row| row.cells.get(idx).and_then(Option::as_ref));
         let decimals = decimals_for(cells().flatten().filter_map(Value::as_f64));
         let texts: Vec<_> = cells().map(|value| cell_text(value, decimals)).collect();

@@ -244,6 +244,54 @@ fn rows_as_a_table() {
 }
 
 #[test]
+fn each_state_at_three_sizes() {
+    let failure = |why: &str| Failure {
+        what: "list the datasets".to_owned(),
+        why: why.to_owned(),
+        next: "is it running?".to_owned(),
+        ..Failure::default()
+    };
+    let with = |result| {
+        let mut state =
+            state::State { screen: Screen::Data, now: now(), ..state::State::default() };
+        state.data.show(now());
+        state.data.connected(now());
+        let found = |result| DataEvent::Datasets { search: String::new(), result };
+        if let Some(result) = result {
+            state.data.on(found(result), now());
+        }
+        state
+    };
+    let nothing = DatasetsPage { n_datasets: Some(0), datasets: Vec::new(), has_more: false };
+    let mut stale = with_buckets(opened("synthetic-btc"));
+    let effects = stale.data.act(Action::Refresh, now());
+    let rows = DataEvent::Rows { query: query(&effects), result: Err(failure("it broke")) };
+    stale.data.on(rows, now());
+    let news = StreamNews::Lost { why: failure("it broke"), retry_in: Duration::from_secs(2) };
+    stale.data.on(DataEvent::Stream { dataset: id(1), news }, now());
+    stale.data.pane = Pane::Chart;
+    let mut pinned = opened("synthetic-btc");
+    pinned.data.act(Action::Pin, now());
+    pinned.data.act(Action::Indicators, now());
+    let mut paused = opened("cpu");
+    paused.data.act(Action::Pause, now());
+    paused.data.act(Action::Export, now());
+    let states = vec![
+        ("loading", with(None)),
+        ("empty", with(Some(Ok(nothing)))),
+        ("pinned", pinned),
+        ("stale", stale),
+        ("failed", with(Some(Err(failure("connection refused"))))),
+        ("paused_export", paused),
+    ];
+    for (name, state) in states {
+        for (width, height) in [(160, 43), (80, 22), (60, 14)] {
+            check(&format!("data_{name}_{width}x{height}"), &state, width, height);
+        }
+    }
+}
+
+#[test]
 fn nothing_is_there_and_what_to_do() {
     let mut state = state::State { now: now(), ..state::State::default() };
     state.data.show(now());
@@ -325,6 +373,45 @@ proptest! {
         for key in keys {
             state.data.act(key, now());
         }
+        drawn(&state, width, height, theme::Name::Dark);
+    }
+
+    #[test]
+    fn any_data_is_drawn(
+        (width, height) in (1..170u16, 1..50u16),
+        values in prop::collection::vec(prop::num::f64::ANY, 0..40),
+        name in "\\PC{0,24}",
+        keys in prop::collection::vec(prop::sample::select(vec![
+            Action::NextChart, Action::RowsTable, Action::Indicators, Action::Pin, Action::Earlier,
+            Action::ZoomIn, Action::ZoomOut, Action::Open,
+        ]), 0..6),
+    ) {
+        let mut state =
+            state::State { screen: Screen::Data, now: now(), ..state::State::default() };
+        state.data.show(now());
+        state.data.connected(now());
+        let datasets = vec![dataset(1, &name, &name, "1m")];
+        let page = DatasetsPage { n_datasets: None, datasets, has_more: false };
+        let found = DataEvent::Datasets { search: String::new(), result: Ok(page) };
+        let effects = state.data.on(found, now());
+        let row = |(idx, value): (u32, &f64)| NamedRow {
+            timestamp: now() - Duration::from_mins(1) * idx,
+            values: BTreeMap::from([
+                (name.clone(), Value::Float(*value)),
+                ("text".to_owned(), Value::String(name.clone())),
+            ]),
+        };
+        let rows: Vec<_> = (0..).zip(&values).map(row).collect();
+        give(&mut state, &effects, Rows::Raw(rows.clone()));
+        for key in keys {
+            let asked = state.data.act(key, now());
+            if let Some(Effect::LoadTable(query)) = asked.first() {
+                let result = Ok(RowsPage { rows: Rows::Raw(rows.clone()), next: None });
+                state.data.on(DataEvent::Table { query: *query, result }, now());
+            }
+        }
+        let news = StreamNews::Rows(rows);
+        state.data.on(DataEvent::Stream { dataset: id(1), news }, now());
         drawn(&state, width, height, theme::Name::Dark);
     }
 }

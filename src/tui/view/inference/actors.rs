@@ -6,17 +6,21 @@ use super::Scene;
 use crate::{
     state::inference::{
         Pane,
-        actors::{Actor, Role},
+        actors::{Actor, Detail, Role},
     },
     widget::{
         diverge::{self, Styles},
         format, paint,
         pane::{self, padded},
+        sparkline::{Floor, Sparkline},
     },
 };
 
 /// Rows of facts about the chosen actor, with the rule above them.
 const FACTS_HEIGHT: u16 = 7;
+
+/// The width of what an actor said before, with the gap before it.
+const PAST: u16 = 10;
 
 /// The width of a number.
 const NUMBER: u16 = 10;
@@ -25,23 +29,26 @@ const NUMBER: u16 = 10;
 #[derive(Debug, Clone, Copy)]
 struct Columns {
     name: u16,
-    /// Whether there is room for the bars, the influence, and the weight.
+    /// The bars.
     bars: u16,
-    influence: u16,
-    weight: u16,
+    /// The two columns of what is chosen, and what was said before.
+    first: u16,
+    second: u16,
+    past: u16,
 }
 
 impl Columns {
     fn of(width: u16) -> Self {
-        let name = if width >= 84 { 20 } else { 12 };
-        let (influence, weight) = match width {
-            0..60 => (0, 0),
-            60..72 => (NUMBER, 0),
-            _ => (NUMBER, 8),
+        let name = if width >= 84 { 18 } else { 12 };
+        let (first, second, past) = match width {
+            0..60 => (0, 0, 0),
+            60..72 => (NUMBER, 0, 0),
+            72..84 => (NUMBER, NUMBER, 0),
+            _ => (NUMBER, NUMBER, PAST),
         };
-        let taken = 2 + name + 2 * (NUMBER + 1) + 2 + influence + weight;
+        let taken = 2 + name + 2 * (NUMBER + 1) + 2 + first + second + past;
         let bars = width.saturating_sub(taken);
-        Self { name, bars: if bars >= 9 { bars } else { 0 }, influence, weight }
+        Self { name, bars: if bars >= 9 { bars } else { 0 }, first, second, past }
     }
 
     /// The column at which the value ends.
@@ -110,11 +117,16 @@ fn draw_header(area: Rect, buf: &mut Buffer, columns: Columns, scene: Scene<'_>)
         paint::text_before(buf, area, (middle.saturating_sub(1), 0), "below", style);
         paint::text(buf, area, (middle + 2, 0), "above", style);
     }
-    if columns.influence > 0 {
-        paint::text_before(buf, area, (area.width - columns.weight, 0), "INFLUENCE", style);
+    let [first, second] = scene.state.detail.titles();
+    let end = area.width - columns.past;
+    if columns.first > 0 {
+        paint::text_before(buf, area, (end - columns.second, 0), first, style);
     }
-    if columns.weight > 0 {
-        paint::text_before(buf, area, (area.width, 0), "WEIGHT", style);
+    if columns.second > 0 {
+        paint::text_before(buf, area, (end, 0), second, style);
+    }
+    if columns.past > 0 {
+        paint::text(buf, area, (end + 2, 0), "BEFORE", style);
     }
 }
 
@@ -136,7 +148,7 @@ fn draw_row(
     let style = if actor.role == Role::Inferer { theme.text } else { theme.muted };
     paint::put(buf, row, (0, 0), symbol, dot);
     let name = match &actor.name {
-        Some(name) if name.starts_with("12D3Koo") => format::shorten(name, 12, 6),
+        Some(name) if name.starts_with("12D3Koo") => format::shorten(name, 11, 6),
         Some(name) => name.as_str().into(),
         None => format::short_address(actor.worker.as_str()),
     };
@@ -160,19 +172,36 @@ fn draw_row(
         let styles = Styles { bar, center: theme.series(1) };
         diverge::bar(buf, bars, actor.delta.unwrap_or(f64::NAN), extreme, styles);
     }
-    if columns.influence > 0 {
-        let text = actor.influence.map_or_else(
-            || format::NONE.to_owned(),
-            |influence| in_width(influence, decimals + 1, format::signed),
-        );
-        let end = row.width - columns.weight;
-        paint::text_before(buf, row, (end, 0), &text, theme.muted);
+    let [first, second] = details(actor, scene.state.detail, decimals);
+    let end = row.width - columns.past;
+    if columns.first > 0 {
+        paint::text_before(buf, row, (end - columns.second, 0), &first, theme.muted);
     }
-    if columns.weight > 0 {
-        let text = actor
-            .weight
-            .map_or_else(|| format::NONE.to_owned(), |weight| format!("{:.1}%", weight * 100.0));
-        paint::text_before(buf, row, (row.width, 0), &text, style);
+    if columns.second > 0 {
+        paint::text_before(buf, row, (end, 0), &second, style);
+    }
+    if columns.past > 0
+        && let Some(past) = scene.state.past()
+    {
+        let values = past.values_of(&actor.worker, scene.state.label());
+        let area = Rect { x: row.x + end + 2, width: columns.past - 2, ..row };
+        Sparkline { values: &values, floor: Floor::Lowest, style: dot }.draw(area, buf);
+    }
+}
+
+/// The two numbers of what is chosen to be shown of an actor.
+fn details(actor: &Actor, detail: Detail, decimals: usize) -> [String; 2] {
+    let or_none = |text: Option<String>| text.unwrap_or_else(|| format::NONE.to_owned());
+    let value =
+        |value: Option<f64>| or_none(value.map(|value| in_width(value, decimals, format::grouped)));
+    let learned = |value: Option<f64>| or_none(value.map(|value| format::fixed(value, 4)));
+    match detail {
+        Detail::Influence => [
+            or_none(actor.influence.map(|it| in_width(it, decimals + 1, format::signed))),
+            or_none(actor.weight.map(|weight| format!("{:.1}%", weight * 100.0))),
+        ],
+        Detail::LeaveOuts => [value(actor.without), value(actor.alone)],
+        Detail::Learned => [learned(actor.loss), learned(actor.score)],
     }
 }
 

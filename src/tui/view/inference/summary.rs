@@ -11,7 +11,7 @@ use unicode_width::UnicodeWidthStr;
 use super::Scene;
 use crate::{
     state::{
-        inference::{actors::Role, past::of_label},
+        inference::{Feed, actors::Role, past::of_label},
         loadable::Loadable,
     },
     widget::{format, paint, pane, pane::padded, share, stats::Quartiles},
@@ -71,7 +71,10 @@ fn title(scene: Scene<'_>) -> String {
     if let Some(topic) = state.topic() {
         title = format!("{title} · {}", format::fit(&topic.name, 48));
     }
-    if state.labels().len() > 1 { format!("{title} · {}", state.label()) } else { title }
+    if state.labels().len() > 1 {
+        title = format!("{title} · {}", state.label());
+    }
+    if state.is_resistant { format!("{title} · without outliers") } else { title }
 }
 
 /// When the values are from, where the epoch stands, and when the service is asked next: what
@@ -106,7 +109,11 @@ fn info(scene: Scene<'_>, room: usize) -> Line<'static> {
             let text = format!("429 · retry in {}s", until.since(now).as_secs());
             parts.push(Span::styled(text, theme.warn));
         }
-        (None, Some(seconds)) => parts.push(format!("asks in {seconds}s").into()),
+        _ if state.feed == Feed::Up => parts.push("stream".into()),
+        (None, Some(seconds)) => {
+            let every = format::age(state.every());
+            parts.push(format!("every {every} · asks in {seconds}s").into());
+        }
         (None, None) => {}
     }
     let width = |parts: &[Span<'_>]| parts.iter().map(|part| part.width() + 3).sum::<usize>();
@@ -189,8 +196,21 @@ fn figures(scene: Scene<'_>) -> Vec<Figure> {
                 .map_or_else(String::new, |reach| format!("±{}", format::grouped(reach, decimals))),
         },
     ];
+    figures.extend(interval(scene, decimals));
     figures.extend(moved(scene, decimals));
     figures
+}
+
+/// Where the values lie, counted by their weights.
+fn interval(scene: Scene<'_>, decimals: usize) -> Option<Figure> {
+    let state = scene.state;
+    let (percent, low, high) = state.confidence.as_ref()?.widest(state.label())?;
+    Some(Figure {
+        name: "weighted range",
+        value: format!("{} – {}", format::grouped(low, decimals), format::grouped(high, decimals)),
+        style: scene.theme.text.add_modifier(Modifier::BOLD),
+        remark: format!("{percent:.0} % of weights"),
+    })
 }
 
 /// How far the combined value has moved over the epochs that are known.

@@ -203,6 +203,54 @@ fn a_single_output_at_three_sizes() {
 }
 
 #[test]
+fn each_state_at_three_sizes() {
+    let failure = |status| Failure {
+        what: "list the topics".to_owned(),
+        why: "connection refused".to_owned(),
+        next: "is it running?".to_owned(),
+        status,
+        retry_after: status.map(|_| Duration::from_secs(8)),
+    };
+    let mut loading =
+        state::State { screen: Screen::Inference, now: now(), ..state::State::default() };
+    loading.inference.show(now());
+    loading.inference.connected(now());
+    let with = |event| {
+        let mut state =
+            state::State { screen: Screen::Inference, now: now(), ..state::State::default() };
+        state.inference.show(now());
+        state.inference.connected(now());
+        state.inference.on(event, now());
+        state
+    };
+    let topics = TopicList { block_height: 1, block_time_ms: 1_000, topics: Vec::new() };
+    let mut stale = opened(1);
+    let result = Err(failure(Some(429)));
+    stale.inference.on(InferenceEvent::Latest { topic: id(1), result }, now());
+    let states = vec![
+        ("loading", loading),
+        ("empty", with(InferenceEvent::Topics(Ok(topics)))),
+        ("stale", stale),
+        ("failed", with(InferenceEvent::Topics(Err(failure(None))))),
+    ];
+    for (name, state) in states {
+        for (width, height) in [(160, 43), (80, 22), (60, 14)] {
+            check(&format!("inference_{name}_{width}x{height}"), &state, width, height);
+        }
+    }
+}
+
+#[test]
+fn leave_outs_and_losses_take_the_place_of_influence() {
+    let mut state = opened(1);
+    state.inference.act(Action::LeaveOuts, now());
+    let text = |state: &state::State| shot::text(&drawn(state, 160, 43, theme::Name::Dark));
+    assert!(text(&state).contains("WITHOUT") && text(&state).contains("ALONE"));
+    state.inference.act(Action::LeaveOuts, now());
+    assert!(text(&state).contains("LOSS") && text(&state).contains("SCORE"));
+}
+
+#[test]
 fn labels_are_bars() {
     check("inference_labels_120x32", &opened(2), 120, 32);
 }
@@ -258,7 +306,8 @@ proptest! {
         selected in 1..3_u64,
         keys in prop::collection::vec(prop::sample::select(vec![
             Action::NextPane, Action::Down, Action::Last, Action::NextLabel, Action::Sort,
-            Action::Reverse, Action::Pause, Action::NextTopic,
+            Action::Reverse, Action::Pause, Action::NextTopic, Action::LeaveOuts,
+            Action::Resistant,
         ]), 0..8),
         is_zoomed in any::<bool>(),
     ) {
@@ -267,6 +316,24 @@ proptest! {
         for key in keys {
             state.inference.act(key, now());
         }
+        drawn(&state, width, height, theme::Name::Dark);
+    }
+
+    #[test]
+    fn any_values_are_drawn(
+        (width, height) in (1..170u16, 1..50u16),
+        values in prop::collection::vec(prop::num::f64::ANY, 1..8),
+        text in "\\PC{0,12}",
+    ) {
+        let mut state = opened(1);
+        let mut bundle = latest(1, 4_812_380, &[("y", values[0])]);
+        for (actor, value) in bundle.bundle.inferer_values.iter_mut().zip(&values) {
+            actor.values[0].value = value.to_string();
+        }
+        bundle.bundle.naive_value[0].value.clone_from(&text);
+        bundle.bundle.combined_value[0].label_name = text;
+        let event = InferenceEvent::Latest { topic: id(1), result: Ok(bundle) };
+        state.inference.on(event, now());
         drawn(&state, width, height, theme::Name::Dark);
     }
 }

@@ -1,0 +1,333 @@
+//! `triptych inference show` and `watch`: what the Inference screen shows, as text or lines of JSON.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use anyhow::Context as _;
+use clap::Args;
+use client::{
+    error::ClientError,
+    inference::{
+        Inference, Latest,
+        bundles::{self, BundleEvent},
+    },
+};
+use model::{
+    bundle::{LabeledValue, WorkerValues},
+    topic::{BlockHeight, TopicId},
+};
+use serde_json::json;
+use task::group::Group;
+use tokio::{sync::mpsc, time::sleep};
+use wire::inference::{LatestNetworkInferences, network::LatestBody};
+
+use super::ServiceFlags;
+use crate::cli::{
+    output::{plain, print, table, tell},
+    stop,
+};
+
+/// Shown below the help of `inference watch`.
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  triptych inference watch 1                         a line for each new bundle of topic 1
+  triptych inference watch 1 --json | jq .network_inferences.combined_value
+  triptych inference watch 14 --every 30 --limit 10  of a service that only answers when asked
+
+Where a service has a stream of bundles it is followed; any other is asked again and again, and left
+alone for as long as it says when that was too often.";
+
+/// Bundles that wait to be printed. Then the service skips to its newest.
+const EVENTS_CAPACITY: usize = 4;
+
+/// Which topic, and how it is printed.
+#[derive(Debug, Args)]
+pub(crate) struct ShowCommand {
+    /// The topic's number
+    topic: TopicId,
+    /// Leave outliers out of the bundle
+    #[arg(long)]
+    outlier_resistant: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    service: ServiceFlags,
+}
+
+/// The flags of `inference watch`.
+#[derive(Debug, Args)]
+pub(crate) struct WatchCommand {
+    /// The topic's number
+    topic: TopicId,
+    /// Print each bundle as a line of JSON
+    #[arg(long)]
+    json: bool,
+    /// Ask this often where there is no stream, in seconds
+    #[arg(long, default_value_t = 15, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    every: u64,
+    /// End after this many bundles
+    #[arg(long, value_name = "NUMBER")]
+    limit: Option<u64>,
+    #[command(flatten)]
+    service: ServiceFlags,
+}
+
+/// Prints the newest bundle: its values, and each actor's with its influence and weight.
+///
+/// # Errors
+/// If there is no such topic, or no bundle yet.
+pub(super) async fn show(command: ShowCommand) -> anyhow::Result<()> {
+    let ShowCommand { topic, outlier_resistant, json, service } = command;
+    let service = service.service()?;
+    let latest = if outlier_resistant {
+        service.latest_outlier_resistant(topic).await
+    } else {
+        service.latest(topic).await
+    };
+    let latest = latest.with_context(|| format!("read topic {topic}"))?;
+    // Not every service tells weights, and those of another bundle say nothing of this one.
+    let nonce = latest.bundle.nonce.to_string();
+    let beside = service.latest_with_weights(topic).await.ok();
+    let beside = beside.filter(|beside| beside.network_inferences.nonce == nonce);
+    if json { print(&json_of(&latest, beside)?) } else { print(&text_of(&latest, beside.as_ref())) }
+}
+
+/// Prints each new bundle.
+///
+/// # Errors
+/// If there is no such topic, or the service refuses.
+pub(super) async fn watch(command: WatchCommand) -> anyhow::Result<()> {
+    let WatchCommand { topic, json, every, limit, service } = command;
+    let service = service.service()?;
+    let mut printer = Printer { is_json: json, n_left: limit, last: None };
+    let (sender, mut events) = mpsc::channel(EVENTS_CAPACITY);
+    let group = Group::default();
+    group.spawn("follow a topic", bundles::follow(service.clone(), topic, sender));
+    let work = async {
+        if followed(&mut events, &mut printer).await? {
+            return Ok(());
+        }
+        asked(&service, topic, Duration::from_secs(every), &mut printer).await
+    };
+    let done = tokio::select! {
+        done = work => done,
+        asked = stop::asked(stop::Parent::None) => asked,
+    };
+    group.shutdown().await;
+    done
+}
+
+/// Prints what a stream brings, until enough is printed; returns false if there is no stream.
+async fn followed(
+    events: &mut mpsc::Receiver<BundleEvent>,
+    printer: &mut Printer,
+) -> anyhow::Result<bool> {
+    let mut is_lost = false;
+    while let Some(event) = events.recv().await {
+        match event {
+            BundleEvent::Bundle(latest) => {
+                if printer.print(&latest)? {
+                    return Ok(true);
+                }
+            }
+            BundleEvent::Connected if is_lost => {
+                is_lost = false;
+                tell("the stream is back");
+            }
+            BundleEvent::NotServed => return Ok(false),
+            BundleEvent::Lost { why, .. } if matches!(why.status(), Some(401 | 403)) => {
+                return Err(why).context("follow the topic");
+            }
+            BundleEvent::Lost { why, .. } if !is_lost => {
+                is_lost = true;
+                tell(&format!("the stream is lost and tried again: {}", why.why()));
+            }
+            BundleEvent::Connected | BundleEvent::Lost { .. } => {}
+        }
+    }
+    Ok(true)
+}
+
+/// Asks again and again, until enough is printed.
+async fn asked(
+    service: &Inference,
+    topic: TopicId,
+    every: Duration,
+    printer: &mut Printer,
+) -> anyhow::Result<()> {
+    loop {
+        let mut wait = every;
+        match service.latest(topic).await {
+            Ok(latest) => {
+                if printer.print(&latest)? {
+                    return Ok(());
+                }
+            }
+            Err(why) if is_final(&why) && printer.last.is_none() => {
+                return Err(why).with_context(|| format!("read topic {topic}"));
+            }
+            Err(why) => {
+                tell(&format!("no answer, asked again: {}", why.why()));
+                wait = why.retry_after().map_or(every, |asked| asked.max(every));
+            }
+        }
+        sleep(wait).await;
+    }
+}
+
+/// Whether asking again is no use.
+fn is_final(why: &ClientError) -> bool {
+    matches!(why.status(), Some(400 | 401 | 403 | 404))
+}
+
+/// Prints bundles, each once.
+struct Printer {
+    is_json: bool,
+    n_left: Option<u64>,
+    last: Option<BlockHeight>,
+}
+
+impl Printer {
+    /// Prints `latest`, unless it was the last one, too; whether enough is printed.
+    fn print(&mut self, latest: &Latest) -> anyhow::Result<bool> {
+        if self.n_left == Some(0) {
+            return Ok(true);
+        }
+        if self.last.replace(latest.bundle.nonce) == Some(latest.bundle.nonce) {
+            return Ok(false);
+        }
+        if self.is_json {
+            print(&json_of(latest, None)?)?;
+        } else {
+            print(&line_of(latest))?;
+        }
+        if let Some(n_left) = &mut self.n_left {
+            *n_left -= 1;
+        }
+        Ok(self.n_left == Some(0))
+    }
+}
+
+/// What the service said, with what stands beside it where that is known.
+fn json_of(latest: &Latest, beside: Option<LatestBody>) -> anyhow::Result<String> {
+    let mut body = LatestNetworkInferences::from(latest.bundle.clone());
+    body.inference_block_height = latest.block_height.to_string();
+    let mut json = serde_json::to_value(body).context("write a bundle")?;
+    if let Some(LatestBody { weights, confidence_intervals, has_outliers, closed_at, .. }) = beside
+    {
+        json["weights"] = json!(weights);
+        json["confidence_intervals"] = json!(confidence_intervals);
+        json["has_outliers"] = json!(has_outliers);
+        json["closed_at"] = json!(closed_at);
+    }
+    Ok(json.to_string())
+}
+
+/// A bundle in a line: `nonce 120  y 67502.8 (naive 67488.1)`.
+fn line_of(latest: &Latest) -> String {
+    let values = latest.bundle.combined_value.iter().map(|value| {
+        let naive = of_label(&latest.bundle.naive_value, &value.label_name);
+        let naive = naive.map_or_else(String::new, |naive| format!(" (naive {naive})"));
+        format!("{} {}{naive}", plain(&value.label_name), plain(&value.value))
+    });
+    let values: Vec<_> = values.collect();
+    format!("nonce {}  {}", latest.bundle.nonce, values.join("  "))
+}
+
+fn text_of(latest: &Latest, beside: Option<&LatestBody>) -> String {
+    let bundle = &latest.bundle;
+    let mut parts = vec![format!(
+        "topic {}  {}  height {}",
+        bundle.topic_id,
+        line_of(latest),
+        latest.block_height
+    )];
+    for interval in beside.iter().flat_map(|beside| &beside.confidence_intervals) {
+        let points = interval.percentiles.iter().zip(&interval.values);
+        let points: Vec<_> = points.map(|(at, value)| format!("p{at} {value}")).collect();
+        parts.push(plain(&format!("{}: {}", interval.label_name, points.join("  "))));
+    }
+    let weights: BTreeMap<&str, &str> = beside
+        .iter()
+        .flat_map(|beside| beside.weights.inferers.iter().chain(&beside.weights.forecasters))
+        .map(|(worker, share)| (worker.as_str(), share.as_str()))
+        .collect();
+    let mut rows = Vec::new();
+    for (role, actors) in
+        [("inferer", &bundle.inferer_values), ("forecaster", &bundle.forecaster_values)]
+    {
+        for actor in actors {
+            rows.extend(actor.values.iter().map(|value| {
+                let worker = actor.worker.to_string();
+                let weight = weights.get(worker.as_str()).map_or("-", |share| *share);
+                let without = without(latest, actor, &value.label_name).unwrap_or("-");
+                [worker.as_str(), role, &value.label_name, &value.value, without, weight]
+                    .map(plain)
+                    .to_vec()
+            }));
+        }
+    }
+    parts.push(table(
+        &["worker", "role", "label", "value", "without", "weight"],
+        &rows,
+        &[3, 4, 5],
+    ));
+    parts.join("\n")
+}
+
+/// What the others combine to without an actor.
+fn without<'a>(latest: &'a Latest, actor: &WorkerValues, label: &str) -> Option<&'a str> {
+    let bundle = &latest.bundle;
+    let inferers = bundle.one_out_inferer_values.iter();
+    let mut inferers = inferers.filter(|one| one.withheld_inferer == actor.worker);
+    let forecasters = bundle.one_out_forecaster_values.iter();
+    let mut forecasters = forecasters.filter(|one| one.withheld_forecaster == actor.worker);
+    let values = inferers.next().map(|one| &one.combined_inference);
+    let values = values.or_else(|| forecasters.next().map(|one| &one.combined_inference))?;
+    of_label(values, label)
+}
+
+fn of_label<'a>(values: &'a [LabeledValue], label: &str) -> Option<&'a str> {
+    values.iter().find(|value| value.label_name == label).map(|value| value.value.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn latest() -> Latest {
+        let body = r#"{"network_inferences":{"topic_id":"1","nonce":"120",
+            "combined_value":[{"label_id":1,"label_name":"y","value":"10.5"}],
+            "inferer_values":[{"worker":"allo1aaa","values":
+              [{"label_id":1,"label_name":"y","value":"9.25"}]}],
+            "forecaster_values":[],
+            "naive_value":[{"label_id":1,"label_name":"y","value":"10"}],
+            "one_out_inferer_values":[{"withheld_inferer":"allo1aaa","combined_inference":
+              [{"label_id":1,"label_name":"y","value":"11"}]}]},
+            "inference_block_height":"131"}"#;
+        let body: LatestNetworkInferences = serde_json::from_str(body).unwrap();
+        Latest { bundle: body.try_into().unwrap(), block_height: 131 }
+    }
+
+    #[test]
+    fn a_bundle_is_a_line_or_a_table_or_json() {
+        let latest = latest();
+        assert_eq!(line_of(&latest), "nonce 120  y 10.5 (naive 10)");
+        let want = "topic 1  nonce 120  y 10.5 (naive 10)  height 131\n\
+                    worker    role     label  value  without  weight\n\
+                    allo1aaa  inferer  y       9.25       11       -";
+        assert_eq!(text_of(&latest, None), want);
+        let json: serde_json::Value =
+            serde_json::from_str(&json_of(&latest, None).unwrap()).unwrap();
+        assert_eq!(json["network_inferences"]["combined_value"][0]["value"], "10.5");
+        assert_eq!(json["inference_block_height"], "131");
+    }
+
+    #[test]
+    fn a_bundle_is_printed_once() {
+        let mut printer = Printer { is_json: false, n_left: Some(0), last: None };
+        assert!(printer.print(&latest()).unwrap(), "enough is printed");
+        printer = Printer { is_json: false, n_left: None, last: Some(120) };
+        assert!(!printer.print(&latest()).unwrap());
+    }
+}

@@ -1,0 +1,175 @@
+//! Following a topic's new bundles: a stream that comes back by itself.
+//!
+//! Ours: the chain tells of bundles only when asked. A service that has no such stream is told from
+//! one that is down, so that whoever listens asks instead.
+
+use std::time::Duration;
+
+use model::topic::TopicId;
+use task::backoff::Backoff;
+use tokio::{
+    sync::mpsc,
+    time::{Instant, sleep},
+};
+use wire::{inference::LatestNetworkInferences, paths};
+
+use super::{Inference, Latest, latest_of};
+use crate::{
+    error::ClientError,
+    stream::{Line, RETRY_FIRST, RETRY_LONGEST},
+    transport::{Call, parse},
+};
+
+/// The longest silence on a line that is up. An epoch may take an hour, and the service's signs of
+/// life between two bundles are no events; a line that is dead is found out by then.
+const SILENCE_MAX: Duration = Duration::from_hours(1);
+
+/// What a new bundle is called on the line.
+const EVENT_BUNDLE: &str = "bundle";
+
+/// What happens on a stream of bundles.
+#[derive(Debug)]
+pub enum BundleEvent {
+    /// The line is up; the newest bundle follows, and each new one.
+    Connected,
+    /// A bundle.
+    Bundle(Box<Latest>),
+    /// The line is down; another try follows by itself.
+    Lost {
+        /// Why.
+        why: ClientError,
+        /// When the next try is.
+        retry_in: Duration,
+    },
+    /// The service has no such stream. Nothing follows.
+    NotServed,
+}
+
+/// Follows the bundles of `topic` and sends what happens to `events`, until nobody listens any more.
+///
+/// Full, the queue makes this wait; the service then skips to its newest bundle. Dropping it closes
+/// the line.
+pub async fn follow(service: Inference, topic: TopicId, events: mpsc::Sender<BundleEvent>) {
+    let mut backoff = Backoff::new(RETRY_FIRST, RETRY_LONGEST);
+    loop {
+        let Err(why) = follow_once(&service, topic, &events, &mut backoff).await else { return };
+        if matches!(why.status(), Some(404 | 405 | 501)) {
+            events.send(BundleEvent::NotServed).await.ok();
+            return;
+        }
+        let wait = backoff.next_wait();
+        let retry_in = why.retry_after().map_or(wait, |asked| asked.max(wait));
+        if events.send(BundleEvent::Lost { why, retry_in }).await.is_err() {
+            return;
+        }
+        sleep(retry_in).await;
+    }
+}
+
+/// Returns when nobody listens, or why the line broke.
+async fn follow_once(
+    service: &Inference,
+    topic: TopicId,
+    events: &mpsc::Sender<BundleEvent>,
+    backoff: &mut Backoff,
+) -> Result<(), ClientError> {
+    let path = service.path(paths::TOPIC_STREAM, Some(topic));
+    let call = Call { within: None, ..Call::get(&path) };
+    let mut line = Line::open(&service.transport, call).await?;
+    backoff.reset();
+    if events.send(BundleEvent::Connected).await.is_err() {
+        return Ok(());
+    }
+    loop {
+        let event = line.next(Instant::now() + SILENCE_MAX).await?;
+        if event.event != EVENT_BUNDLE {
+            continue;
+        }
+        let what = "a bundle of a topic";
+        let body: LatestNetworkInferences = parse(event.data.as_bytes(), what)?;
+        let bundle = BundleEvent::Bundle(Box::new(latest_of(body, what)?));
+        if events.send(bundle).await.is_err() {
+            return Ok(());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        convert::Infallible,
+        sync::{
+            Arc,
+            atomic::{AtomicUsize, Ordering},
+        },
+    };
+
+    use axum::{
+        Router,
+        response::{
+            IntoResponse as _, Response,
+            sse::{Event, Sse},
+        },
+        routing::get,
+    };
+    use futures::stream;
+    use task::group::Group;
+
+    use super::*;
+    use crate::{fake::Fake, transport::Transport};
+
+    fn bundle(nonce: u64) -> Event {
+        let data = format!(
+            r#"{{"network_inferences":{{"topic_id":"1","nonce":"{nonce}","combined_value":[],
+            "inferer_values":[],"forecaster_values":[],"naive_value":[]}},
+            "inference_block_height":"{nonce}"}}"#
+        );
+        Event::default().event("bundle").id(nonce.to_string()).data(data.replace('\n', ""))
+    }
+
+    fn word(event: &BundleEvent) -> String {
+        match event {
+            BundleEvent::Connected => "connected".to_owned(),
+            BundleEvent::Bundle(latest) => format!("bundle {}", latest.bundle.nonce),
+            BundleEvent::Lost { .. } => "lost".to_owned(),
+            BundleEvent::NotServed => "not served".to_owned(),
+        }
+    }
+
+    /// Checks the first events of a service whose `n`th line is `lines(n)`.
+    async fn check(
+        lines: impl Fn(usize) -> Response + Clone + Send + Sync + 'static,
+        want: &[&str],
+    ) {
+        let n_lines = Arc::new(AtomicUsize::new(0));
+        let serve = move || {
+            let answer = lines(n_lines.fetch_add(1, Ordering::SeqCst));
+            async move { answer }
+        };
+        let fake = Fake::serve(Router::new().route(paths::TOPIC_STREAM, get(serve))).await;
+        let service = Inference::new(Transport::new(&fake.address, None).unwrap());
+        let (sender, mut events) = mpsc::channel(8);
+        let group = Group::default();
+        group.spawn("follow", follow(service, TopicId::new(1).unwrap(), sender));
+        for want in want {
+            assert_eq!(word(&events.recv().await.unwrap()), *want);
+        }
+        drop(events);
+        group.shutdown().await;
+    }
+
+    #[tokio::test]
+    async fn a_lost_line_comes_back_with_the_newest_bundle() {
+        let lines = |n: usize| {
+            let events = [bundle(10 + n as u64)].map(Ok::<_, Infallible>);
+            Sse::new(stream::iter(events)).into_response()
+        };
+        check(lines, &["connected", "bundle 10", "lost", "connected", "bundle 11"]).await;
+    }
+
+    #[tokio::test]
+    async fn a_service_without_the_stream_is_not_tried_again() {
+        let lines = |_| axum::http::StatusCode::NOT_FOUND.into_response();
+        check(lines, &["not served"]).await;
+    }
+}

@@ -1,0 +1,117 @@
+//! The Data screen against a real dataset service: one that goes away and comes back, and one that
+//! asks to be left alone.
+
+use serde_json::{Value, json};
+use vt100::Screen;
+
+use super::{PAINT_WITHIN, SHOWN_WITHIN};
+use crate::support::{
+    TUI,
+    datasets::Service,
+    http::Http,
+    pty::{Session, WIDE, text},
+};
+
+/// The minute `minute` of 2026-03-01, as services write it, and as the table shows it.
+fn moment(minute: u32) -> (String, String) {
+    let (hour, minute) = (minute / 60, minute % 60);
+    (
+        format!("2026-03-01T{hour:02}:{minute:02}:00Z"),
+        format!("2026-03-01 {hour:02}:{minute:02}:00"),
+    )
+}
+
+async fn insert(http: &Http, dataset: &Value, minutes: std::ops::Range<u32>) {
+    let row = |minute| json!({"timestamp": moment(minute).0, "values": {"load": minute}});
+    let rows: Vec<_> = minutes.map(row).collect();
+    let body = json!({"dataset": dataset, "rows": rows});
+    let (status, body) = http.post("/api/rows/bulk_insert/", &body).await;
+    assert!(status.is_success(), "{status}: {body}");
+}
+
+async fn create(http: &Http) -> Value {
+    let columns = json!([{"name": "load", "dtype": "float"}]);
+    let body = json!({"name": "live-load", "description": "a load", "columns": columns});
+    let (status, body) = http.post("/api/datasets/", &body).await;
+    assert!(status.is_success(), "{status}: {body}");
+    body["id"].clone()
+}
+
+fn open(service: &Service) -> Session {
+    let arguments = ["--datasets", &service.address()];
+    let session =
+        Session::start_with(TUI, &arguments, WIDE, &[("TRIPTYCH_API_KEY", service.key())]);
+    session.wait_text("1 Cluster", PAINT_WITHIN);
+    session.press("3");
+    session.wait_text("live-load", SHOWN_WITHIN);
+    session
+}
+
+/// The moments in the table of rows, from the top down.
+fn moments(screen: &Screen) -> Vec<String> {
+    let text = text(screen);
+    let row = |line: &str| {
+        let start = line.find("2026-03-01 ")?;
+        line.get(start..start + 19).map(str::to_owned)
+    };
+    // Facts tell dates, too, but no times.
+    text.lines().filter_map(row).filter(|moment| moment.ends_with(":00")).collect()
+}
+
+/// Waits until the newest row of the table is that of `minute`, and every row below is of the minute
+/// before.
+#[track_caller]
+fn wait_unbroken(session: &Session, minute: u32) {
+    session.wait_for(&format!("rows up to minute {minute}, each once"), SHOWN_WITHIN, |screen| {
+        let moments = moments(screen);
+        let n_rows = u32::try_from(moments.len()).unwrap();
+        let want: Vec<_> =
+            (0..n_rows).filter_map(|n| Some(moment(minute.checked_sub(n)?).1)).collect();
+        (n_rows > 20 && moments == want).then_some(())
+    });
+}
+
+#[tokio::test]
+async fn a_stream_that_drops_comes_back_and_repeats_and_misses_no_row() {
+    let mut service = Service::start();
+    let dataset = create(&service.http()).await;
+    insert(&service.http(), &dataset, 0..200).await;
+    let session = open(&service);
+    session.wait_text("live · ", SHOWN_WITHIN);
+    session.press("#");
+    wait_unbroken(&session, 199);
+
+    insert(&service.http(), &dataset, 200..203).await;
+    wait_unbroken(&session, 202);
+    service.stop();
+    let shown = session.wait_text("reconnecting in", SHOWN_WITHIN);
+    assert!(shown.contains("stale "), "how old everything is, is said:\n{shown}");
+    wait_unbroken(&session, 202);
+    service.start_again();
+    // More than the replay holds, while the screen may not be back yet.
+    insert(&service.http(), &dataset, 203..420).await;
+    session.wait_text("live · ", SHOWN_WITHIN);
+    wait_unbroken(&session, 419);
+
+    insert(&service.http(), &dataset, 420..425).await;
+    wait_unbroken(&session, 424);
+    session.press("q");
+    session.wait_exit(SHOWN_WITHIN);
+    session.assert_restored();
+    session.assert_no_key();
+}
+
+#[tokio::test]
+async fn a_service_that_asks_to_wait_is_left_alone_and_then_asked_again() {
+    let mut service = Service::start();
+    let dataset = create(&service.http()).await;
+    insert(&service.http(), &dataset, 0..50).await;
+    service.stop();
+    service.start_again_with(&["--rate", "1", "--burst", "2"]);
+    let session = open(&service);
+    session.wait_text("429 · retry", SHOWN_WITHIN);
+    session.wait_for("rows all the same", SHOWN_WITHIN, |screen| {
+        let text = text(screen);
+        (text.contains("live · ") && text.contains("00:49:00")).then_some(())
+    });
+}
