@@ -4,3 +4,4 @@ mod options;
 mod restart;
 mod stop;
 mod tls;
+mod watched;

@@ -4,6 +4,7 @@ mod data;
 mod ends;
 mod pictures;
 mod tour;
+mod work;
 
 use std::{collections::BTreeSet, time::Duration};
 

@@ -74,6 +74,11 @@ impl Running {
         })
     }
 
+    /// The standard output so far, if that is `n_lines` or more.
+    pub(crate) fn so_far(&self, n_lines: usize) -> Option<Vec<String>> {
+        Some(self.out.so_far()).filter(|lines| lines.len() >= n_lines)
+    }
+
     /// Waits for a line of standard error that contains `text`.
     #[track_caller]
     pub(crate) fn tells(&self, text: &str) {

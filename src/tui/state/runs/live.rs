@@ -35,6 +35,8 @@ pub enum Stage {
     },
     /// Its work was not needed any more.
     Cancelled,
+    /// It was ready, and others were enough.
+    Spare,
     /// The head did not tell what it came to.
     Unknown,
 }
@@ -169,7 +171,7 @@ impl Live {
     pub fn lose(&mut self) {
         self.is_calling = false;
         for part in self.parts.iter_mut().filter(|part| !part.stage.is_over()) {
-            part.stage = Stage::Unknown;
+            part.stage = if part.sent_at.is_none() { Stage::Spare } else { Stage::Unknown };
         }
     }
 

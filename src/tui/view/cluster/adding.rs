@@ -31,7 +31,8 @@ pub(in crate::view) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits
     let n_fields = u16::try_from(form.fields().count()).unwrap_or(u16::MAX);
     // What is to be said stands below each field where there is room for it.
     let is_roomy = area.height >= n_fields.saturating_mul(2) + 6;
-    let step = if is_roomy { 2 } else { 1 };
+    let is_airy = area.height >= n_fields.saturating_mul(3) + 6;
+    let step = 1 + u16::from(is_roomy) + u16::from(is_airy);
     let height = n_fields.saturating_mul(step).saturating_add(if is_roomy { 5 } else { 4 });
     let width = WIDTH_MAX.min(area.width.saturating_sub(2));
     let place = centered(area, width, height.min(area.height));

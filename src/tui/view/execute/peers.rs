@@ -143,6 +143,7 @@ fn stage(part: &Part, frame: Frame<'_>) -> (char, String, Style) {
         Stage::Answered { exit_code } => ('✗', format!("exit {exit_code}"), theme.down),
         Stage::Failed { is_replaced: true, .. } => ('✗', "replaced".to_owned(), theme.warn),
         Stage::Failed { .. } => ('✗', "failed".to_owned(), theme.down),
+        Stage::Spare => ('◌', "spare".to_owned(), theme.muted),
         Stage::Unknown => ('?', "not known".to_owned(), theme.muted),
         Stage::Cancelled => ('–', "cancelled".to_owned(), theme.muted),
     }

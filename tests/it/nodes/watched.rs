@@ -1,0 +1,47 @@
+//! A cluster looked at without a screen: its nodes, and what happens in it.
+
+use crate::support::{
+    cluster::Node,
+    command::{Home, demo},
+};
+
+/// Events of a run on one node at least: given out, answered, done.
+const N_EVENTS: usize = 3;
+
+/// Runs after which whoever follows has long begun to.
+const RUNS_MAX: usize = 100;
+
+#[tokio::test]
+async fn nodes_and_events_are_printed_for_people_and_for_scripts() {
+    let head = Node::head(&[]);
+    let worker = Node::worker(&head, &["--topic", "gpu"]);
+    head.has_workers(1).await;
+    let url = head.rest_api();
+    let home = Home::new().with("TRIPTYCH_HEAD", &url);
+
+    let listed = home.done(&["nodes"]);
+    let lines: Vec<&str> = listed.lines().collect();
+    assert!(lines.len() == 3 && lines[0].starts_with("PEER"), "{listed}");
+    let of_worker = lines.iter().find(|line| line.starts_with(&worker.id())).unwrap();
+    assert!(of_worker.contains("worker") && of_worker.contains("gpu"), "{listed}");
+    let json: serde_json::Value = serde_json::from_str(&home.done(&["nodes", "--json"])).unwrap();
+    assert_eq!(json["nodes"].as_array().unwrap().len(), 2);
+
+    let id = home.done(&["function", "add", &demo("hello.wasm")]);
+    let request = home.done(&["function", "run", id.trim(), "--async"]);
+    home.done(&["function", "result", request.trim(), "--wait"]);
+    // One that has ended is not waited for.
+    assert_eq!(home.done(&["function", "events", request.trim(), "--json"]), "");
+    let unknown = home.fails(&["function", "events", "no-such-request"]);
+    assert!(unknown.contains("remembers none of this id"), "{unknown}");
+
+    let following = home.start(&["function", "events", "--json"]);
+    // What happens before it follows is not told: it is run until something is.
+    let lines = (0..RUNS_MAX).find_map(|_| {
+        home.done(&["function", "run", id.trim()]);
+        following.so_far(N_EVENTS)
+    });
+    let lines = lines.expect("events of one of the runs");
+    assert!(lines.iter().all(|line| line.contains("\"event\"")), "{lines:?}");
+    assert_eq!(following.interrupt(), None, "it goes on until it is interrupted");
+}

@@ -1,0 +1,132 @@
+//! Work in the screen: a module of this machine is run and followed peer by peer, workers come and
+//! go, and a head that dies during a run is shown truly.
+
+use std::{fs, time::Duration};
+
+use vt100::Screen;
+
+use super::{PAINT_WITHIN, SHOWN_WITHIN, nodes, wait_nodes};
+use crate::support::{
+    TUI,
+    command::demo,
+    process::{self, GONE_WITHIN, Signal},
+    pty::{Session, WIDE, text},
+};
+
+/// How long the end of the program may take, its processes included.
+const QUITS_WITHIN: Duration = Duration::from_secs(10);
+
+/// How long a node may take to start on a busy machine.
+const STARTS_WITHIN: Duration = Duration::from_mins(1);
+
+/// A module that never ends by itself.
+const ENDLESS: &str = r#"(module (memory (export "memory") 1)
+    (func (export "_start") (loop (br 0))))"#;
+
+/// Types a text, letter by letter.
+fn type_text(session: &Session, text: &str) {
+    for letter in text.chars() {
+        session.press(&letter.to_string());
+    }
+}
+
+/// Opens the form, and names a function by its path.
+fn open_form(session: &Session, path: &str) {
+    session.press("e");
+    session.wait_text("POST /api/v1/functions/execute", SHOWN_WITHIN);
+    session.press("ctrl-u");
+    type_text(session, path);
+}
+
+/// The row of the screen that holds all of `words`.
+fn row(screen: &Screen, words: &[&str]) -> Option<String> {
+    let text = text(screen);
+    text.lines().find(|line| words.iter().all(|word| line.contains(word))).map(str::to_owned)
+}
+
+/// The process of the session's head.
+fn head_of(session: &Session) -> u32 {
+    let is_head = |pid: &u32| {
+        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        line.split(|byte| *byte == 0).any(|argument| argument == b"head")
+    };
+    process::descendants(session.pid).into_iter().find(is_head).unwrap()
+}
+
+#[test]
+fn a_worker_is_added_runs_a_module_of_this_machine_and_is_stopped() {
+    let session = Session::start(TUI, &[], WIDE);
+    session.wait_text("1 Cluster", PAINT_WITHIN);
+    wait_nodes(&session);
+    let before = process::descendants(session.pid);
+
+    session.press("a");
+    session.wait_text("Start a worker", SHOWN_WITHIN);
+    session.press("enter");
+    session.wait_for("five nodes are listed", STARTS_WITHIN, |screen| {
+        (nodes(screen).len() == 5).then_some(())
+    });
+    let added: Vec<u32> = process::descendants(session.pid).difference(&before).copied().collect();
+    assert_eq!(added.len(), 1, "one process more");
+
+    open_form(&session, &demo("whoami.wasm"));
+    session.press("tab");
+    session.wait_text("the head holds whoami", SHOWN_WITHIN);
+    session.press("tab tab tab ctrl-u 4 ctrl-r");
+    session.wait_text("Per peer", SHOWN_WITHIN);
+    session.wait_text("4 peers took part, 4 distinct results", SHOWN_WITHIN);
+    for worker in ["worker-1", "worker-2", "worker-3", "worker-4"] {
+        session.wait_for(&format!("what {worker} came to"), SHOWN_WITHIN, |screen| {
+            row(screen, &[worker, "exit 0", "group"])
+        });
+    }
+
+    session.press("1 G");
+    session.press("tab tab tab down down down down D");
+    session.wait_text("Stop worker-4", SHOWN_WITHIN);
+    session.press("y");
+    session.wait_text("worker-4 stopped", SHOWN_WITHIN);
+    process::wait_gone(added, GONE_WITHIN);
+
+    session.press("R");
+    session.wait_text("worker-4 runs, pid", STARTS_WITHIN);
+    let pids = process::descendants(session.pid);
+    session.press("q");
+    assert!(session.wait_exit(QUITS_WITHIN).success(), "exit code 0");
+    session.assert_restored();
+    process::wait_gone(pids, GONE_WITHIN);
+}
+
+#[test]
+fn a_head_that_dies_during_a_run_is_said_so_and_started_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("endless.wasm");
+    fs::write(&path, wat::parse_str(ENDLESS).unwrap()).unwrap();
+    let session = Session::start(TUI, &[], WIDE);
+    session.wait_text("1 Cluster", PAINT_WITHIN);
+    wait_nodes(&session);
+
+    open_form(&session, &path.display().to_string());
+    session.press("ctrl-r");
+    session.wait_for("a worker that runs it", SHOWN_WITHIN, |screen| {
+        row(screen, &["worker-", "running", " s "])
+    });
+    process::signal(head_of(&session), Signal::Kill);
+    session.wait_text("the head does not answer, and is asked again", SHOWN_WITHIN);
+    session.wait_text("failed to learn what run 1 came to", SHOWN_WITHIN);
+    session.wait_for("peers of whom nothing is known", SHOWN_WITHIN, |screen| {
+        row(screen, &["worker-", "not known"])
+    });
+
+    session.press("1");
+    session.wait_text("by a signal", SHOWN_WITHIN);
+    session.press("tab tab tab R");
+    session.wait_text("head runs, pid", STARTS_WITHIN);
+    session.wait_for("four nodes are listed anew", STARTS_WITHIN, |screen| {
+        let is_fresh = !text(screen).contains("· stale");
+        (is_fresh && nodes(screen).len() == 4).then_some(())
+    });
+    session.press("q");
+    session.wait_exit(QUITS_WITHIN);
+    session.assert_restored();
+}
