@@ -126,7 +126,7 @@ async fn a_refusal_is_told_and_tried_again() {
         _ => answer(vec![connected()]),
     })
     .await;
-    watch.check(&["lost: no such dataset: not found", "connected"]).await;
+    watch.check(&["lost: no such dataset", "connected"]).await;
 }
 
 #[tokio::test]
