@@ -3,8 +3,12 @@
 //! A room says what its operations are; the schemas of bodies come from the shapes in `wire`.
 //! Schemas of parameters are written down as JSON, since they are short.
 
+mod faults;
+
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
+
+pub use self::faults::faults;
 
 /// An API to be described.
 #[derive(Debug)]

@@ -4,8 +4,6 @@
 set -euo pipefail
 program=$(realpath "${1:?give the path of the triptych program}")
 cd "$(dirname "$0")"
-if [[ ! node_modules/.package-lock.json -nt package-lock.json ]]; then
-    npm ci --no-audit --no-fund --ignore-scripts --loglevel=error
-    touch node_modules/.package-lock.json
-fi
+source ./packages.sh
+npm_packages
 exec node run.mjs "$program" "${@:2}"

@@ -112,13 +112,7 @@ impl Scene<'_> {
         let failure = self.state.latest.failure().or_else(|| self.state.topics.failure());
         match failure {
             Some(why) => {
-                let what = format!("failed to {}", why.what);
-                let lines = [
-                    (what.as_str(), theme.warn),
-                    (why.why.as_str(), theme.text),
-                    (why.next.as_str(), theme.muted),
-                ];
-                note::centered(buf, area, &lines);
+                note::failed(buf, area, why, theme.warn, theme);
             }
             None if matches!(self.state.topics, Loadable::Idle) => {
                 note::centered(buf, area, &[("no inference service yet", theme.muted)]);

@@ -6,14 +6,7 @@
 set -euo pipefail
 program=$(realpath "${1:?give the path of the triptych program}")
 cd "$(dirname "$0")"
-if [[ ! node_modules/.package-lock.json -nt package-lock.json ]]; then
-    npm ci --no-audit --no-fund --ignore-scripts --loglevel=error
-    touch node_modules/.package-lock.json
-fi
-venv=${CARGO_TARGET_DIR:-$(realpath ../../..)/target}/interop/datasets
-if [[ ! $venv/installed -nt requirements.txt ]]; then
-    python3 -m venv "$venv"
-    "$venv/bin/pip" install --quiet --disable-pip-version-check --only-binary=:all: -r requirements.txt
-    touch "$venv/installed"
-fi
+source ../packages.sh
+npm_packages
+python_packages
 exec "$venv/bin/python" -B check.py "$program" "${@:2}"

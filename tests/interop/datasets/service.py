@@ -66,6 +66,10 @@ class Service:
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
 
+    def close(self):
+        """Ends the service for good."""
+        self.kill()
+
     def log(self):
         return (pathlib.Path(self.folder.name) / "log").read_text()
 

@@ -3,15 +3,13 @@
 Starts a network on loopback, lets it learn, and lets each check loose on it.
 """
 
-import sys
-import time
-import traceback
-
 import consumer
 import description
 import queries
 import sdk
 from network import Network
+
+from checks import run  # isort: skip (`network` tells where it is)
 
 CHECKS = {
     "consumer": consumer.check,
@@ -22,31 +20,5 @@ CHECKS = {
 }
 
 
-def main():
-    program, *names = sys.argv[1:]
-    unknown = [name for name in names if name not in CHECKS]
-    if unknown:
-        sys.exit(f"{', '.join(unknown)}: not one of {', '.join(CHECKS)}")
-    began = time.monotonic()
-    network = Network(program)
-    print(f"ok network ({time.monotonic() - began:.1f} s)", flush=True)
-    failed = []
-    for name in names or CHECKS:
-        began = time.monotonic()
-        try:
-            CHECKS[name](network)
-            told = "ok"
-        except Exception:
-            traceback.print_exc()
-            failed.append(name)
-            told = "FAILED"
-        print(f"{told} {name} ({time.monotonic() - began:.1f} s)", flush=True)
-    if failed:
-        lines = [line for line in network.log().splitlines() if '"level":"info"' not in line]
-        print("\n".join(lines[-20:]), file=sys.stderr)
-    network.close()
-    sys.exit(1 if failed else 0)
-
-
 if __name__ == "__main__":
-    main()
+    run(CHECKS, Network)

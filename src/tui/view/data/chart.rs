@@ -449,13 +449,7 @@ fn draw_nothing(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
     let theme = scene.theme;
     match &scene.state.rows {
         Loadable::Failed { why, .. } | Loadable::Stale { why, .. } => {
-            let what = format!("failed to {}", why.what);
-            let lines = [
-                (what.as_str(), theme.down),
-                (why.why.as_str(), theme.text),
-                (why.next.as_str(), theme.muted),
-            ];
-            note::centered(buf, area, &lines);
+            note::failed(buf, area, why, theme.down, theme);
         }
         Loadable::Ready { .. } => note::centered(buf, area, &[("no rows yet", theme.muted)]),
         _ => note::centered(buf, area, &[(&*scene.loading(), theme.muted)]),

@@ -254,13 +254,7 @@ fn draw_nothing(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
         Loadable::Idle => note::centered(buf, area, &[("no dataset service yet", theme.muted)]),
         Loadable::Loading { .. } => note::centered(buf, area, &[(&*scene.loading(), theme.muted)]),
         Loadable::Failed { why, .. } | Loadable::Stale { why, .. } => {
-            let what = format!("failed to {}", why.what);
-            let lines = [
-                (what.as_str(), theme.down),
-                (why.why.as_str(), theme.text),
-                (why.next.as_str(), theme.muted),
-            ];
-            note::centered(buf, area, &lines);
+            note::failed(buf, area, why, theme.down, theme);
         }
         Loadable::Ready { .. }
             if !state.search.value().is_empty() || state.filter.chosen().is_some() =>

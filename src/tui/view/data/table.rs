@@ -101,13 +101,7 @@ fn draw_nothing(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
     let (table, theme) = (&scene.state.table, scene.theme);
     match &table.failure {
         Some(why) => {
-            let what = format!("failed to {}", why.what);
-            let lines = [
-                (what.as_str(), theme.down),
-                (why.why.as_str(), theme.text),
-                (why.next.as_str(), theme.muted),
-            ];
-            note::centered(buf, area, &lines);
+            note::failed(buf, area, why, theme.down, theme);
         }
         None if table.is_loading() => {
             note::centered(buf, area, &[(&*scene.loading(), theme.muted)]);
