@@ -15,6 +15,7 @@ mod outline;
 mod pack;
 mod postings;
 mod readers;
+mod refold;
 mod scan;
 mod since;
 mod tables;

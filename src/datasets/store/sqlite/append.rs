@@ -8,7 +8,9 @@ use model::{dataset::DatasetId, resolution::Resolution, timestamp::Timestamp};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::{
-    StoreError, buckets, catalog,
+    StoreError,
+    buckets::{self, Touched},
+    catalog,
     chunks::{self, CHUNK_ROWS, CHUNK_ROWS_MIN, Strand},
     scan, tail,
 };
@@ -82,18 +84,19 @@ pub(super) fn append(
     } else {
         Some(buckets::touched(connection, dataset, fold, rows, progress.kept_from)?)
     };
+    let held = touched.as_ref().map(Touched::held);
     rows.ids = numbers(connection, n)?;
     rows.created = vec![now; n];
     let chunks_end = chunks::end(connection, Strand::rows(dataset))?;
     if n < CHUNK_ROWS_MIN {
-        let n_late = tail::put(connection, dataset, rows, chunks_end)?;
+        let n_late = tail::put(connection, dataset, rows, chunks_end, held)?;
         progress.n_late += n_late;
         progress.n_fresh += n - n_late;
     } else if progress.n_fresh + progress.n_late == 0 && chunks_end.is_none_or(|end| end < first) {
         // The usual case of a bulk load, without a look at a tail that is empty.
         chunks::append(connection, Strand::rows(dataset), rows)?;
     } else {
-        put_many(connection, dataset, rows, chunks_end, &mut progress)?;
+        put_many(connection, dataset, rows, (chunks_end, held), &mut progress)?;
     }
     match touched {
         Some(touched) => touched.put(connection, dataset)?,
@@ -175,7 +178,7 @@ fn put_many(
     connection: &Connection,
     dataset: DatasetId,
     rows: &Block,
-    chunks_end: Option<Timestamp>,
+    (chunks_end, held): (Option<Timestamp>, Option<&[Timestamp]>),
     progress: &mut Progress,
 ) -> Result<(), StoreError> {
     let strand = Strand::rows(dataset);
@@ -190,7 +193,7 @@ fn put_many(
             let under = tail::take(connection, dataset, span, usize::MAX, rows.empty_like())?;
             chunks::overlay(connection, strand, &under.merged(&late))?;
         } else {
-            progress.n_late += tail::put(connection, dataset, &late, chunks_end)?;
+            progress.n_late += tail::put(connection, dataset, &late, chunks_end, held)?;
         }
     }
     let fresh = rows.part(n_late..rows.len());
@@ -200,7 +203,7 @@ fn put_many(
         let fresh = under.merged(&fresh);
         let n_sealed = chunks::append(connection, strand, &fresh)?;
         let left = fresh.part(n_sealed..fresh.len());
-        tail::put(connection, dataset, &left, None)?;
+        tail::put(connection, dataset, &left, None, None)?;
         progress.n_fresh = left.len();
     }
     Ok(())

@@ -15,6 +15,7 @@ use super::{
     StoreError,
     chunks::{self, CHUNK_ROWS, Strand},
     folded::{self, Page, block_of, stored},
+    refold::Refold,
     scan,
 };
 use crate::{
@@ -137,6 +138,8 @@ pub(super) struct Touched {
     finest: Folded,
     /// The next longer ones, if they were folded along with the finest.
     longer: Option<Folded>,
+    /// The moments of the rows that chunks have.
+    held: Vec<Timestamp>,
 }
 
 /// Folds all buckets that `rows` fall into from the rows that are stored and these, which win.
@@ -153,7 +156,7 @@ pub(super) fn touched(
     let [finest, longer, ..] = KEPT;
     let starts = starts_of(finest, rows.times.iter().copied());
     let longer_starts = starts_of(longer, starts.iter().copied());
-    let mut touched = Touched { finest: Vec::new(), longer: None };
+    let mut touched = Touched { finest: Vec::new(), longer: None, held: Vec::new() };
     let Some(first) = longer_starts.first() else { return Ok(touched) };
     let chunk = chunks::ending_from(connection, Strand::rows(dataset), *first)?;
     let is_sparse = |chunk: chunks::Chunk| {
@@ -169,11 +172,18 @@ pub(super) fn touched(
     };
     let columns = (scan::empty(connection, dataset)?, fold.columns());
     let mut folded_longer = Vec::new();
-    for run in units.chunk_by(|a, b| b.micros() - a.micros() <= gap_max * micros(unit)) {
-        let (Some(first), Some(last)) = (run.first(), run.last()) else { continue };
-        let span = Span { first: *first, last: span(unit, *last).last };
-        let over = (&columns, Some(rows));
-        let folded = fold_rows(connection, dataset, fold, span, over)?;
+    let runs: Vec<(Span, &[Timestamp])> = units
+        .chunk_by(|a, b| b.micros() - a.micros() <= gap_max * micros(unit))
+        .filter_map(|run| {
+            let last = span(unit, *run.last()?).last;
+            Some((Span { first: *run.first()?, last }, run))
+        })
+        .collect();
+    let spans: Vec<Span> = runs.iter().map(|(span, _)| *span).collect();
+    let refold = Refold { dataset, fold, columns: &columns, rows };
+    let found = refold.spans(connection, &spans)?;
+    touched.held = found.held;
+    for ((span, run), folded) in runs.into_iter().zip(found.folded) {
         let from = starts.partition_point(|start| *start < span.first);
         let to = starts.partition_point(|start| *start <= span.last);
         for start in starts.get(from..to).unwrap_or_default() {
@@ -191,6 +201,11 @@ pub(super) fn touched(
 }
 
 impl Touched {
+    /// The moments of the rows that chunks have, in order.
+    pub(super) fn held(&self) -> &[Timestamp] {
+        &self.held
+    }
+
     /// Puts the buckets where they belong, once their rows are stored, and folds the longest again.
     pub(super) fn put(self, connection: &Connection, dataset: DatasetId) -> Result<(), StoreError> {
         let finest = self.finest.iter().map(|(start, _)| *start).collect();
@@ -288,14 +303,17 @@ pub(super) fn cut(
     Ok(())
 }
 
+/// Rows that win over those that are stored, and the moments of them that chunks have.
+pub(super) type Over<'a> = (&'a Block, &'a mut Vec<Timestamp>);
+
 /// The five-minute buckets of the rows of a span, read as rows with values of some columns, and of
-/// those of `over`, which win.
+/// those of `over`, which win; the moments of those that chunks have are added to its list.
 pub(super) fn fold_rows(
     connection: &Connection,
     dataset: DatasetId,
     fold: Fold,
     span: Span,
-    ((empty, wanted), over): (&(Block, Vec<usize>), Option<&Block>),
+    ((empty, wanted), over): (&(Block, Vec<usize>), Option<Over<'_>>),
 ) -> Result<Vec<Bucket>, StoreError> {
     let [resolution, ..] = KEPT;
     let mut folded: Vec<Bucket> = Vec::new();
@@ -303,9 +321,11 @@ pub(super) fn fold_rows(
         let last = folded.pop();
         folded.extend(fold.buckets(block, resolution, last));
     };
+    let (over, held) = over.unzip();
+    let sought = over.map(|over| over.times.as_slice()).zip(held);
     let mut left =
         over.map_or(0..0, |over| over.first_not_before(span.first)..over.first_after(span.last));
-    scan::blocks(connection, dataset, span, (empty.clone(), wanted), &mut |block| {
+    scan::blocks(connection, dataset, span, (empty.clone(), wanted), sought, &mut |block| {
         let (Some(over), Some(last)) = (over, block.times.last()) else { return add(&block) };
         let end = over.first_after(*last).clamp(left.start, left.end);
         if end == left.start {

@@ -1,6 +1,6 @@
 //! Reading buckets: single ones, and those in chunks under them, as one run in either order.
 
-use std::{mem, ops::ControlFlow, time::Duration};
+use std::{iter, mem, ops::ControlFlow, time::Duration};
 
 use model::{
     dataset::{DatasetId, Dtype},
@@ -244,7 +244,7 @@ fn walk_stored(
             Order::Descending => time > last,
         };
         while let Some(bucket) = next_if(&mut single, is_before)? {
-            if !out.give_all(std::iter::once(bucket)) {
+            if !out.give_all(iter::once(bucket)) {
                 is_open = false;
                 return Ok(false);
             }
@@ -257,14 +257,14 @@ fn walk_stored(
         Ok(is_open)
     })?;
     while is_open && let Some(bucket) = next_if(&mut single, |_| true)? {
-        is_open = out.give_all(std::iter::once(bucket));
+        is_open = out.give_all(iter::once(bucket));
     }
     Ok(())
 }
 
 /// Takes the next single bucket, if `is_wanted`.
 fn next_if(
-    single: &mut std::iter::Peekable<impl Iterator<Item = rusqlite::Result<Bucket>>>,
+    single: &mut iter::Peekable<impl Iterator<Item = rusqlite::Result<Bucket>>>,
     is_wanted: impl Fn(Timestamp) -> bool,
 ) -> Result<Option<Bucket>, StoreError> {
     let next = single.next_if(|next| match next {
@@ -301,8 +301,15 @@ fn give_chunk(
     if out.order == Order::Descending {
         over.reverse();
     }
-    let merged = under.merged(&block_of(&over));
-    Ok(out.give(buckets_of(&merged)))
+    let mut merged = Vec::with_capacity(under.len() + over.len());
+    let mut over = over.into_iter().peekable();
+    for bucket in buckets_of(&under) {
+        merged.extend(iter::from_fn(|| over.next_if(|next| next.timestamp < bucket.timestamp)));
+        let instead = over.next_if(|next| next.timestamp == bucket.timestamp);
+        merged.push(instead.unwrap_or(bucket));
+    }
+    merged.extend(over);
+    Ok(out.give(merged.into_iter()))
 }
 
 fn count_stored(

@@ -77,7 +77,8 @@ impl Readers {
     }
 }
 
-fn connect(path: &Path) -> Result<Connection, StoreError> {
+/// Opens the store at `path` to read it.
+pub(super) fn connect(path: &Path) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags).map_err(opening)?;
     prepare(&connection).map_err(opening)?;

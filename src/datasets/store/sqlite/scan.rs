@@ -33,15 +33,20 @@ pub(super) fn pieces(
 ) -> Result<(), StoreError> {
     let empty = empty(connection, dataset)?;
     let out = Out { order: Order::Ascending, skip: 0, left: usize::MAX, era: Some(era), visit };
-    walk(connection, dataset, span, (empty, None), out)
+    walk(connection, dataset, span, (empty, None, None), out)
 }
 
-/// All rows of a span, oldest first, block by block, with values of the `wanted` columns.
+/// Moments in order, and those of them that were found in chunks.
+pub(super) type Sought<'a> = (&'a [Timestamp], &'a mut Vec<Timestamp>);
+
+/// All rows of a span, oldest first, block by block, with values of the `wanted` columns. Which
+/// moments of the span chunks have is noted for those that are `sought`.
 pub(super) fn blocks(
     connection: &Connection,
     dataset: DatasetId,
     span: Span,
     (empty, wanted): (Block, &[usize]),
+    sought: Option<Sought<'_>>,
     visit: &mut dyn FnMut(Block),
 ) -> Result<(), StoreError> {
     let visit = &mut |piece: Piece<'_>| {
@@ -51,7 +56,7 @@ pub(super) fn blocks(
         Ok(ControlFlow::Continue(()))
     };
     let out = Out { order: Order::Ascending, skip: 0, left: usize::MAX, era: None, visit };
-    walk(connection, dataset, span, (empty, Some(wanted)), out)
+    walk(connection, dataset, span, (empty, Some(wanted), sought), out)
 }
 
 /// Rows of a span, in order: at most `limit` after the first `skip`, and no more than hold
@@ -81,7 +86,7 @@ pub(super) fn page(
     };
     if limit > 0 {
         let out = Out { order, skip, left: limit, era: None, visit };
-        walk(connection, dataset, span, (empty, None), out)?;
+        walk(connection, dataset, span, (empty, None, None), out)?;
     }
     Ok(page)
 }
@@ -180,6 +185,7 @@ struct Walker<'a, 's, 'o> {
     empty: Block,
     /// The columns whose values are wanted, if not all.
     wanted: Option<&'a [usize]>,
+    sought: Option<Sought<'a>>,
     tail: Cursor<'s>,
     out: Out<'o>,
 }
@@ -188,7 +194,7 @@ fn walk(
     connection: &Connection,
     dataset: DatasetId,
     span: Span,
-    columns: (Block, Option<&[usize]>),
+    columns: (Block, Option<&[usize]>, Option<Sought<'_>>),
     out: Out<'_>,
 ) -> Result<(), StoreError> {
     if span.first > span.last {
@@ -197,8 +203,8 @@ fn walk(
     let order = out.order;
     let mut statement = tail::statement(connection, order)?;
     let tail = Cursor::open(&mut statement, dataset, span)?;
-    let (empty, wanted) = columns;
-    let mut walker = Walker { connection, dataset, span, empty, wanted, tail, out };
+    let (empty, wanted, sought) = columns;
+    let mut walker = Walker { connection, dataset, span, empty, wanted, sought, tail, out };
     let mut is_open = true;
     chunks::touching(connection, Strand::rows(dataset), span, order, &mut |chunk| {
         is_open = walker.chunk(chunk)?;
@@ -236,6 +242,14 @@ impl Walker<'_, '_, '_> {
         }
         let times = chunks::times(self.connection, self.dataset, chunk)?;
         let within = chunks::within(&times, self.span);
+        if let Some((moments, found)) = &mut self.sought {
+            let here = times.get(within.clone()).unwrap_or_default();
+            if let (Some(first), Some(last)) = (here.first(), here.last()) {
+                let span = Span { first: *first, last: *last };
+                let moments = moments.get(chunks::within(moments, span)).unwrap_or_default();
+                found.extend(moments.iter().filter(|moment| here.binary_search(moment).is_ok()));
+            }
+        }
         if over.is_empty() {
             let wanted = self.out.wanted(within.len());
             let taken = wanted.len();

@@ -107,12 +107,14 @@ pub(super) fn first_from(
     Ok(first.map(Timestamp::from_micros))
 }
 
-/// Puts rows into the tail; how many of them are not after `chunks_end`.
+/// Puts rows into the tail; how many of them are not after `chunks_end`. Those of their moments that
+/// chunks have are looked up unless they are known, as `held`.
 pub(super) fn put(
     connection: &Connection,
     dataset: DatasetId,
     block: &Block,
     chunks_end: Option<Timestamp>,
+    held: Option<&[Timestamp]>,
 ) -> Result<usize, StoreError> {
     let mut insert = connection.prepare_cached(
         "INSERT OR REPLACE INTO tail (dataset, t, replaces, body) VALUES (?1, ?2, ?3, ?4)",
@@ -122,16 +124,22 @@ pub(super) fn put(
     for (row_idx, time) in block.times.iter().enumerate() {
         let is_late = chunks_end.is_some_and(|end| *time <= end);
         n_late += usize::from(is_late);
-        let replaces = is_late && {
-            if covering.as_ref().is_none_or(|(chunk, _)| *time > chunk.span.last) {
-                covering =
-                    match chunks::ending_from(connection, chunks::Strand::rows(dataset), *time)? {
+        let replaces = is_late
+            && if let Some(held) = held {
+                held.binary_search(time).is_ok()
+            } else {
+                if covering.as_ref().is_none_or(|(chunk, _)| *time > chunk.span.last) {
+                    covering = match chunks::ending_from(
+                        connection,
+                        chunks::Strand::rows(dataset),
+                        *time,
+                    )? {
                         None => None,
                         Some(chunk) => Some((chunk, chunks::times(connection, dataset, chunk)?)),
                     };
-            }
-            covering.as_ref().is_some_and(|(_, times)| times.binary_search(time).is_ok())
-        };
+                }
+                covering.as_ref().is_some_and(|(_, times)| times.binary_search(time).is_ok())
+            };
         let body = encode(block, row_idx..row_idx + 1).body;
         insert.execute(params![dataset.get(), time.micros(), replaces, body])?;
     }

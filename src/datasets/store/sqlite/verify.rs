@@ -88,7 +88,7 @@ impl Verifier<'_> {
         if is_whole {
             let n_rows = scan::count(self.connection, dataset, ALL)?;
             let mut n_seen: u64 = 0;
-            scan::blocks(self.connection, dataset, ALL, (rows.clone(), &[]), &mut |block| {
+            scan::blocks(self.connection, dataset, ALL, (rows.clone(), &[]), None, &mut |block| {
                 n_seen += u64::try_from(block.len()).unwrap_or(u64::MAX);
             })?;
             self.report.n_rows += n_seen;

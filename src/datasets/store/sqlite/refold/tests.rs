@@ -1,0 +1,102 @@
+//! What several threads fold is what one folds, also of rows that are not committed.
+
+use model::resolution::Resolution;
+use tempfile::tempdir;
+
+use super::*;
+use crate::store::{
+    Created, contract,
+    sqlite::{
+        buckets::{KEPT, span},
+        catalog, chunks, folded, prepare_to_write, scan, tables, tail,
+    },
+};
+
+const ALL: Span = Span { first: Timestamp::MIN, last: Timestamp::MAX };
+
+/// Hours far enough from one another that each is read for itself.
+const HOURS: i64 = 300;
+
+/// A dataset with rows each ten minutes, months long, and another one without; committed.
+fn months(connection: &mut Connection) -> [DatasetId; 2] {
+    prepare_to_write(connection).unwrap();
+    tables::set_up(connection).unwrap();
+    let write = connection.transaction().unwrap();
+    let new = ["late", "in order"].map(contract::new_dataset);
+    let now = Timestamp::from_seconds(1);
+    let Created::New(made) = catalog::create(&write, &new, now).unwrap() else { panic!() };
+    let ids = [made[0].id, made[1].id];
+    append(&write, ids[0], base());
+    write.commit().unwrap();
+    ids
+}
+
+fn append(connection: &Connection, dataset: DatasetId, mut rows: Block) {
+    append::append(connection, dataset, &mut rows, Timestamp::from_seconds(1)).unwrap();
+}
+
+fn base() -> Block {
+    contract::block((0..12_000_i32).map(|n| (i64::from(n) * 600, f64::from(n))))
+}
+
+/// A row in each of the hours; every other one takes the place of one that is there if `offset` is 0.
+fn late(offset: i64, value: f64) -> Block {
+    contract::block((0..HOURS).map(|n| (n * 21_600 + n % 2 * 60 + offset, value)))
+}
+
+#[test]
+fn late_rows_all_over_leave_what_the_same_rows_in_order_leave() {
+    let folder = tempdir().unwrap();
+    let mut connection = Connection::open(folder.path().join("datasets.sqlite")).unwrap();
+    let [mixed, ordered] = months(&mut connection);
+    let batches = [late(0, -1.0), late(120, -2.0), late(240, 1e6), late(0, 5.0)];
+    let mut all = base();
+    // The last three share a transaction: the later of them must see the earlier.
+    for shared in [&batches[..1], &batches[1..]] {
+        let write = connection.transaction().unwrap();
+        for rows in shared {
+            append(&write, mixed, rows.clone());
+            all = all.merged(rows);
+        }
+        write.commit().unwrap();
+    }
+    let write = connection.transaction().unwrap();
+    append(&write, ordered, all.clone());
+    for resolution in KEPT {
+        let page = folded::Page::all(ALL);
+        let read = |dataset| folded::read(&write, dataset, resolution, &page).unwrap();
+        assert!(!read(mixed).is_empty());
+        assert_eq!(read(mixed), read(ordered), "{resolution:?}");
+    }
+    let n_rows = u64::try_from(all.len()).unwrap();
+    assert_eq!(scan::count(&write, mixed, ALL).unwrap(), n_rows, "what a late row replaces");
+    let end = chunks::end(&write, chunks::Strand::rows(mixed)).unwrap().unwrap();
+    let n_new = tail::count_new(&write, mixed, Span { last: end, ..ALL }).unwrap();
+    assert_eq!(n_new, n_rows - 12_000);
+}
+
+#[test]
+fn another_thread_folds_only_what_the_transaction_has_not_changed() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("datasets.sqlite");
+    let mut connection = Connection::open(&path).unwrap();
+    let [dataset, _] = months(&mut connection);
+    let rows = late(0, 7.0);
+    let fold = append::fold(&connection, dataset).unwrap();
+    let columns = (scan::empty(&connection, dataset).unwrap(), fold.columns());
+    let refold = Refold { dataset, fold, columns: &columns, rows: &rows };
+    let hour = |n: i64| span(Resolution::Hour, Timestamp::from_seconds(n * 21_600));
+    let spans: Vec<Span> = (0..HOURS).map(hour).collect();
+    let write = connection.transaction().unwrap();
+    let now = version(&write, dataset).unwrap();
+    let here = refold.part(&write, &spans).unwrap();
+    let there = refold.elsewhere(&path, now, &spans).unwrap().unwrap();
+    let both = refold.spans(&write, &spans).unwrap();
+    for found in [&there, &both] {
+        assert_eq!((&found.folded, &found.held), (&here.folded, &here.held));
+    }
+    assert_eq!(here.held.len(), spans.len() / 2);
+    append(&write, dataset, late(60, 8.0));
+    let changed = version(&write, dataset).unwrap();
+    assert!(refold.elsewhere(&path, changed, &spans).unwrap().is_none());
+}
