@@ -31,7 +31,16 @@ use self::{
     topics::TopicsCommand,
     watch::{ShowCommand, WatchCommand},
 };
-use crate::cli::{config, gate::GateFlags, log, place::Place, stop};
+use crate::cli::{
+    config::{self, AddressFlags},
+    gate::GateFlags,
+    log,
+    place::Place,
+    secret, stop,
+};
+
+/// Where `inference serve` serves unless told otherwise.
+const USUAL_ADDRESS: &str = "http://127.0.0.1:8082";
 
 /// The subcommands of `inference`.
 #[derive(Debug, Subcommand)]
@@ -96,19 +105,23 @@ pub(crate) struct ServeCommand {
 /// Which inference service is meant.
 #[derive(Debug, Args)]
 pub(crate) struct ServiceFlags {
-    /// The inference service; its key comes from `TRIPTYCH_API_KEY`
-    #[arg(
-        long,
-        env = "TRIPTYCH_INFERENCE",
-        value_name = "URL",
-        default_value = "http://127.0.0.1:8082"
-    )]
-    inference: String,
+    /// The inference service; its key comes from `TRIPTYCH_API_KEY` or where `keys store` keeps it
+    /// [default: the profile's, else that of `inference serve` on this machine]
+    #[arg(long, env = "TRIPTYCH_INFERENCE", value_name = "URL")]
+    inference: Option<String>,
+    /// The profile of the configuration file to take the address from
+    #[arg(long, env = "TRIPTYCH_PROFILE", value_name = "NAME")]
+    profile: Option<String>,
 }
 
 impl ServiceFlags {
-    fn service(&self) -> anyhow::Result<Inference> {
-        let transport = Transport::new(&self.inference, config::api_key()?);
+    async fn service(self) -> anyhow::Result<Inference> {
+        let Self { inference, profile } = self;
+        let flags = AddressFlags { inference, profile, ..AddressFlags::default() };
+        let (chosen, _) = config::chosen(flags, None)?;
+        let (name, address) = chosen.map_or((None, None), |it| (it.name, it.profile.inference));
+        let key = secret::key(name.as_deref()).await?;
+        let transport = Transport::new(address.as_deref().unwrap_or(USUAL_ADDRESS), key);
         Ok(Inference::new(transport.context("use --inference")?))
     }
 }

@@ -1,23 +1,19 @@
 //! What the screen asks for profiles: the configuration file's, with keys out of `secret`.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
 
 use ::tui::{
     local::Addresses,
     profiles::{KeyPlace, Opened, Profile as Named, ProfileError, Profiles},
 };
-use anyhow::{Context as _, anyhow};
+use anyhow::Context as _;
 use async_trait::async_trait;
 use model::key::ApiKey;
-use tokio::time::timeout;
 
 use crate::cli::{
     config::{self, Profile},
     secret::Keys,
 };
-
-/// The longest wait for the keyring, which may ask its owner to unlock it.
-const KEYRING_WITHIN: Duration = Duration::from_secs(30);
 
 /// The profiles that can be opened.
 pub(crate) struct Keeper {
@@ -37,14 +33,7 @@ impl Keeper {
         what: &str,
         work: impl FnOnce(Keys) -> anyhow::Result<T> + Send + 'static,
     ) -> Result<T, ProfileError> {
-        let keys = self.keys.clone();
-        let work = tokio::task::spawn_blocking(move || work(keys));
-        let result = match timeout(KEYRING_WITHIN, work).await {
-            Ok(Ok(result)) => result,
-            Ok(Err(error)) => Err(error.into()),
-            Err(_) => Err(anyhow!("the keyring did not answer within {KEYRING_WITHIN:?}")),
-        };
-        result.map_err(|error| refused(what, error))
+        self.keys.on_a_thread(work).await.map_err(|error| refused(what, error))
     }
 }
 

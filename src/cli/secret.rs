@@ -8,11 +8,13 @@ use std::{
     fs, io,
     io::Write as _,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
-use ::tui::profiles::KeyPlace;
+use ::tui::{profiles::KeyPlace, state::profiles::NO_PROFILE};
 use anyhow::{Context as _, bail};
 use model::key::ApiKey;
+use tokio::time::timeout;
 
 use crate::cli::config;
 
@@ -21,6 +23,9 @@ const SERVICE: &str = "triptych";
 
 /// The environment variable that keeps the program away from the keyring, set to `off`.
 const KEYRING_VARIABLE: &str = "TRIPTYCH_KEYRING";
+
+/// The longest wait for the keyring, which may ask its owner to unlock it.
+const KEYRING_WITHIN: Duration = Duration::from_secs(30);
 
 /// The keys of all profiles.
 #[derive(Debug, Clone)]
@@ -121,6 +126,22 @@ impl Keys {
         Ok(was_in_file || was_in_keyring)
     }
 
+    /// Does something with the keys on a thread that may wait.
+    ///
+    /// # Errors
+    /// Those of `work`, and if the keyring does not answer within [`KEYRING_WITHIN`].
+    pub(crate) async fn on_a_thread<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(Self) -> anyhow::Result<T> + Send + 'static,
+    ) -> anyhow::Result<T> {
+        let keys = self.clone();
+        match timeout(KEYRING_WITHIN, tokio::task::spawn_blocking(move || work(keys))).await {
+            Ok(Ok(result)) => result,
+            Ok(Err(error)) => Err(error.into()),
+            Err(_) => bail!("the keyring did not answer within {KEYRING_WITHIN:?}"),
+        }
+    }
+
     fn entry(&self, profile: &str) -> Option<keyring::Result<keyring::Entry>> {
         (self.keyring == Keyring::System).then(|| keyring::Entry::new(SERVICE, profile))
     }
@@ -159,6 +180,21 @@ impl Keys {
         }
         Ok(self.folder.join(profile))
     }
+}
+
+/// Returns the key that this user shows to the services of `profile`, or of no profile: the one of
+/// the environment, else the one that is kept. Safe to drop; a keyring that is asked goes on alone.
+///
+/// # Errors
+/// As [`Keys::find`], and if the keyring does not answer within [`KEYRING_WITHIN`].
+pub(crate) async fn key(profile: Option<&str>) -> anyhow::Result<Option<ApiKey>> {
+    if let Some(key) = config::api_key()? {
+        return Ok(Some(key));
+    }
+    // Without a home folder there is the environment alone.
+    let Ok(keys) = Keys::of_user() else { return Ok(None) };
+    let profile = profile.unwrap_or(NO_PROFILE).to_owned();
+    Ok(keys.on_a_thread(move |keys| keys.find(&profile)).await?.map(|found| found.key))
 }
 
 /// Whether an error of the keyring means that there is nothing of that name, or no keyring.

@@ -294,6 +294,10 @@ impl Loop {
 
     /// Takes in what the terminal sent: an answer of its own, or what a person did.
     fn take_term(&mut self, event: TermEvent) -> Result<Flow, RunError> {
+        if matches!(event, TermEvent::Resize(..)) {
+            // Also where the size is that of the last frame again: what was cut off is gone.
+            self.terminal.redraw().map_err(RunError::Terminal)?;
+        }
         let (background, events) = self.replies.take(event);
         let told = background.map(Event::Background);
         let events: Vec<Event> = told

@@ -168,7 +168,7 @@ impl Terminal {
     }
 
     /// Has the next frame write every cell.
-    fn redraw(&mut self) -> io::Result<()> {
+    pub(crate) fn redraw(&mut self) -> io::Result<()> {
         // Not `clear`: that asks the terminal where its cursor is, and waits for the answer.
         let (width, height) = self.size();
         self.inner.resize(Rect::new(0, 0, width, height))

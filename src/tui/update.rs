@@ -313,7 +313,7 @@ pub(crate) fn load_nodes(state: &mut State) -> Vec<Effect> {
     state.nodes.is_asked = true;
     state.nodes.listed.begin(state.now);
     let mut effects = vec![Effect::LoadNodes];
-    if state.screen == Screen::Cluster && state.stack.has_processes() {
+    if matches!(state.screen, Screen::Cluster | Screen::Overview) && state.stack.has_processes() {
         effects.push(Effect::LoadUsage);
     }
     effects

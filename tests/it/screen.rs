@@ -25,6 +25,9 @@ const SHOWN_WITHIN: Duration = Duration::from_mins(1);
 /// The processes of the stack: four nodes and two services.
 const N_PROCESSES: usize = 6;
 
+/// Sizes that a terminal is dragged through.
+const N_SIZES: u16 = 50;
+
 /// Where the list of datasets ends and the chart begins, on a wide screen.
 const CHART_LEFT: u16 = 52;
 

@@ -59,7 +59,7 @@ impl AboutFlags {
 /// # Errors
 /// If the service refuses.
 pub(super) async fn run(command: CreateCommand) -> anyhow::Result<()> {
-    let service = command.reach.connect()?;
+    let service = command.reach.connect().await?;
     let body = command.about.body(&command.name, command.columns);
     let creating = || format!("create dataset {}", command.name);
     let dataset = service.create(&body).await.with_context(creating)?;

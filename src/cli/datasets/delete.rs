@@ -30,7 +30,7 @@ pub(crate) struct DeleteCommand {
 /// # Errors
 /// If it is not meant, or the key does not own the dataset.
 pub(super) async fn run(command: DeleteCommand) -> anyhow::Result<()> {
-    let service = command.reach.connect()?;
+    let service = command.reach.connect().await?;
     let dataset = find(&service, &command.dataset).await?;
     let (id, name) = (dataset.id, plain(&dataset.name));
     if !command.yes {

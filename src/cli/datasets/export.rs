@@ -110,7 +110,7 @@ pub(super) async fn run(command: ExportCommand) -> anyhow::Result<()> {
     }
     let by_name = || path.extension()?.to_str()?.parse().ok();
     let format = command.format.or_else(by_name).unwrap_or(Format::Csv);
-    let service = command.reach.connect()?;
+    let service = command.reach.connect().await?;
     let dataset = find(&service, &command.dataset).await?;
     let query = DownloadQuery {
         dataset: dataset.id,

@@ -63,7 +63,7 @@ pub(crate) struct FollowCommand {
 /// # Errors
 /// If there is no such dataset, or it is gone.
 pub(super) async fn run(command: FollowCommand) -> anyhow::Result<()> {
-    let service = command.reach.connect()?;
+    let service = command.reach.connect().await?;
     let dataset = find(&service, &command.dataset).await?.id;
     let mut printer = Printer { n_left: command.limit, is_text: command.text };
     let newest = match command.since {

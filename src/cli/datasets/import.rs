@@ -120,7 +120,7 @@ pub(super) async fn run(command: ImportCommand) -> anyhow::Result<()> {
     if command.delimiter.is_some_and(|delimiter| !delimiter.is_ascii()) {
         bail!("use the delimiter: it is one character of ASCII");
     }
-    let service = command.reach.clone().connect()?;
+    let service = command.reach.clone().connect().await?;
     let reading = format!("{:?} {:?}", command.columns, command.delimiter);
     let mut kept = Kept::open((service.address(), &reading), &files, command.again);
     let (mut all, mut n_files) = (Outcome::default(), 0);

@@ -48,7 +48,7 @@ pub(super) enum Wanted {
 /// # Errors
 /// If the service cannot be asked.
 pub(super) async fn run(command: ListCommand) -> anyhow::Result<()> {
-    let service = command.reach.connect()?;
+    let service = command.reach.connect().await?;
     let wanted = match command.field {
         Some((name, value)) => Wanted::Field(name, value),
         None => Wanted::Search(command.search.unwrap_or_default()),

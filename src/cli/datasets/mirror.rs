@@ -117,7 +117,7 @@ struct Mirror {
 /// # Errors
 /// If there is nothing to copy, or some of it could not be copied.
 pub(super) async fn run(command: MirrorCommand) -> anyhow::Result<()> {
-    let target = command.reach.clone().connect()?;
+    let target = command.reach.clone().connect().await?;
     let source = source(&command)?;
     if source.address() == target.address() && command.prefix.is_empty() {
         bail!(

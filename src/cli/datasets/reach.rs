@@ -11,7 +11,10 @@ use model::{
     timestamp::Timestamp,
 };
 
-use crate::cli::config::{self, AddressFlags, KEY_VARIABLE};
+use crate::cli::{
+    config::{self, AddressFlags, KEY_VARIABLE},
+    secret,
+};
 
 /// Where `datasets serve` serves unless told otherwise.
 const USUAL_ADDRESS: &str = "http://127.0.0.1:8081/api";
@@ -30,7 +33,7 @@ pub(super) struct ReachFlags {
     /// The profile of the configuration file to take the address from
     #[arg(long, env = "TRIPTYCH_PROFILE", value_name = "NAME")]
     profile: Option<String>,
-    /// Read the API key from this file, not from `TRIPTYCH_API_KEY`
+    /// Read the API key from this file, not from `TRIPTYCH_API_KEY` or where `keys store` keeps it
     #[arg(long, env = "TRIPTYCH_API_KEY_FILE", value_name = "FILE")]
     key_file: Option<PathBuf>,
 }
@@ -40,16 +43,20 @@ impl ReachFlags {
     ///
     /// # Errors
     /// If they name none that could be one, or there is no key.
-    pub(super) fn connect(self) -> anyhow::Result<Datasets> {
+    pub(super) async fn connect(self) -> anyhow::Result<Datasets> {
         let Self { datasets, profile, key_file } = self;
         let flags = AddressFlags { datasets, profile, ..AddressFlags::default() };
-        let address = config::profile(flags)?.and_then(|profile| profile.datasets);
+        let (chosen, _) = config::chosen(flags, None)?;
+        let (name, address) = chosen.map_or((None, None), |it| (it.name, it.profile.datasets));
         let key = match key_file {
             Some(path) => Some(key_of(&path)?),
-            None => config::api_key()?,
+            None => secret::key(name.as_deref()).await?,
         };
         let Some(key) = key else {
-            bail!("use the dataset service without a key: set {KEY_VARIABLE}, or name --key-file")
+            bail!(
+                "use the dataset service without a key: `triptych keys store` keeps one, or set \
+                 {KEY_VARIABLE}, or name --key-file"
+            )
         };
         connect(address.as_deref().unwrap_or(USUAL_ADDRESS), key)
     }

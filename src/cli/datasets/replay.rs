@@ -106,10 +106,13 @@ pub(super) async fn run(command: ReplayCommand) -> anyhow::Result<()> {
     let span = (command.start, command.end);
     let (columns, service) = if path.is_file() {
         let columns = read_file(&group, path, sender).await?;
-        let service = command.to.as_ref().map(|_| command.reach.connect());
-        (columns, service.transpose()?)
+        let service = match command.to {
+            Some(_) => Some(command.reach.connect().await?),
+            None => None,
+        };
+        (columns, service)
     } else {
-        let service = command.reach.connect()?;
+        let service = command.reach.connect().await?;
         let columns = read_dataset(&group, &service, (&command.source, span), sender).await?;
         (columns, Some(service))
     };

@@ -47,7 +47,7 @@ pub(crate) struct RowsCommand {
 /// # Errors
 /// If there is no such dataset, or the service refuses the range.
 pub(super) async fn run(command: RowsCommand) -> anyhow::Result<()> {
-    let service = command.reach.connect()?;
+    let service = command.reach.connect().await?;
     let dataset = find(&service, &command.dataset).await?.id;
     let names: Vec<String> = match command.resolution {
         Resolution::Raw => {

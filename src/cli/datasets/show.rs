@@ -43,7 +43,7 @@ struct Shown {
 /// # Errors
 /// If there is no such dataset.
 pub(super) async fn run(command: ShowCommand) -> anyhow::Result<()> {
-    let service = command.reach.connect()?;
+    let service = command.reach.connect().await?;
     let dataset = find(&service, &command.dataset).await?;
     let id = dataset.id;
     let query = RowsQuery::newest(id, Resolution::Raw, Limit::clamped(1));

@@ -34,7 +34,7 @@ pub(crate) struct TagsCommand {
 /// # Errors
 /// If the service refuses.
 pub(super) async fn run(command: TagsCommand) -> anyhow::Result<()> {
-    let service = command.reach.connect()?;
+    let service = command.reach.connect().await?;
     if let Some(tag) = command.acquire {
         let acquired = service.acquire_tag(&tag).await;
         match acquired.with_context(|| format!("acquire tag {tag}"))? {

@@ -29,7 +29,7 @@ use model::{
 use tokio::{io::AsyncWriteExt as _, process::Command, time::timeout};
 
 use super::services::Series;
-use crate::cli::{config, output::PRINT};
+use crate::cli::{output::PRINT, secret};
 
 /// How long a command may take for one prediction.
 const PREDICT_WITHIN: Duration = Duration::from_secs(30);
@@ -138,7 +138,7 @@ pub(crate) async fn run(command: BacktestCommand) -> anyhow::Result<()> {
     if !command.no_baselines {
         models.extend(baselines(&topic));
     }
-    let transport = Transport::new(&command.datasets, config::api_key()?);
+    let transport = Transport::new(&command.datasets, secret::key(None).await?);
     let series = Series::new(Datasets::new(transport.context("use --datasets")?));
     let n_rows = topic.predictor.as_ref().map_or(N_ROWS, |predictor| predictor.n_rows);
     let every = Duration::from_secs(command.every);

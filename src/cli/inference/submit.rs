@@ -47,7 +47,7 @@ pub(crate) struct SubmitCommand {
 /// If the service refuses, or a value is unfit.
 pub(crate) async fn run(command: SubmitCommand) -> anyhow::Result<()> {
     let topic = command.topic;
-    let service = command.service.service()?;
+    let service = command.service.service().await?;
     let body = body(command.nonce, command.model, &command.values, &command.forecast)?;
     let accepted = service.submit(topic, &body).await.context("submit")?;
     let (nonce, worker) = (accepted.nonce, accepted.worker);

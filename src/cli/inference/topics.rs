@@ -72,24 +72,31 @@ pub(crate) enum TopicsCommand {
 pub(crate) async fn run(command: TopicsCommand) -> anyhow::Result<()> {
     match command {
         TopicsCommand::List { json, service } => {
-            let list = service.service()?.topics().await.context("list the topics")?;
+            let list = service.service().await?.topics().await.context("list the topics")?;
             if json { print(&list) } else { print_table(&list) }
         }
         TopicsCommand::Create { file, service } => {
             let settings = settings(&file)?;
-            print(&service.service()?.create_topic(&settings).await.context("create the topic")?)
+            print(
+                &service
+                    .service()
+                    .await?
+                    .create_topic(&settings)
+                    .await
+                    .context("create the topic")?,
+            )
         }
         TopicsCommand::Update { topic, file, service } => {
             let settings = settings(&file)?;
-            let updated = service.service()?.update_topic(topic, &settings).await;
+            let updated = service.service().await?.update_topic(topic, &settings).await;
             print(&updated.with_context(|| format!("update topic {topic}"))?)
         }
         TopicsCommand::Pause { topic, service } => {
-            let paused = service.service()?.set_active(topic, false).await;
+            let paused = service.service().await?.set_active(topic, false).await;
             print(&paused.with_context(|| format!("pause topic {topic}"))?)
         }
         TopicsCommand::Resume { topic, service } => {
-            let resumed = service.service()?.set_active(topic, true).await;
+            let resumed = service.service().await?.set_active(topic, true).await;
             print(&resumed.with_context(|| format!("resume topic {topic}"))?)
         }
     }

@@ -78,7 +78,7 @@ pub(crate) struct WatchCommand {
 /// If there is no such topic, or no bundle yet.
 pub(super) async fn show(command: ShowCommand) -> anyhow::Result<()> {
     let ShowCommand { topic, outlier_resistant, json, service } = command;
-    let service = service.service()?;
+    let service = service.service().await?;
     let latest = if outlier_resistant {
         service.latest_outlier_resistant(topic).await
     } else {
@@ -98,7 +98,7 @@ pub(super) async fn show(command: ShowCommand) -> anyhow::Result<()> {
 /// If there is no such topic, or the service refuses.
 pub(super) async fn watch(command: WatchCommand) -> anyhow::Result<()> {
     let WatchCommand { topic, json, every, limit, service } = command;
-    let service = service.service()?;
+    let service = service.service().await?;
     let mut printer = Printer { is_json: json, n_left: limit, last: None };
     let (sender, mut events) = mpsc::channel(EVENTS_CAPACITY);
     let group = Group::default();

@@ -104,6 +104,8 @@ pub struct State {
     pub search: Field,
     /// Whether the screen is in view.
     pub is_shown: bool,
+    /// Whether the newest values alone are in view, on another screen.
+    is_glanced_at: bool,
     /// The pane that keys go to.
     pub pane: Pane,
     /// The dataset that is charted.
@@ -164,6 +166,7 @@ impl Default for State {
             datasets: Loadable::Idle,
             search: Field::default(),
             is_shown: false,
+            is_glanced_at: false,
             pane: Pane::default(),
             selected: None,
             columns: Loadable::Idle,
@@ -198,11 +201,12 @@ impl State {
     /// The services are known, or changed.
     pub fn connected(&mut self, now: Timestamp) -> Vec<Effect> {
         let search = std::mem::take(&mut self.search);
-        let Self { is_shown, pane, kind, indicators, .. } = *self;
-        let kept = Self { search, is_shown, pane, kind, indicators, ..Self::default() };
+        let Self { is_shown, is_glanced_at, pane, kind, indicators, .. } = *self;
+        let kept =
+            Self { search, is_shown, is_glanced_at, pane, kind, indicators, ..Self::default() };
         *self = Self { is_connected: true, ..kept };
         let mut effects = self.load_datasets(now);
-        if self.is_shown {
+        if self.is_shown || self.is_glanced_at {
             effects.extend(set_timers());
         }
         effects
@@ -257,7 +261,7 @@ impl State {
                 if self.asked == Some(query) {
                     self.asked = None;
                 }
-                if Some(query.dataset) == self.selected {
+                if Some(query.dataset) == self.selected && !self.is_glance(query) {
                     return self.on_rows(query, result, now);
                 }
                 if let Ok(page) = result {
@@ -287,7 +291,7 @@ impl State {
 
     /// A timer is due.
     pub fn woke(&mut self, timer: Timer, now: Timestamp) -> Vec<Effect> {
-        if !self.is_shown {
+        if !self.is_shown && !self.is_glanced_at {
             return Vec::new();
         }
         if let Some(until) = self.limited_until.take_if(|until| *until > now) {

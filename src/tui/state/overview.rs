@@ -105,9 +105,10 @@ impl Whole {
     /// What the rows of the Overview screen lead to, from the top left down, then the right.
     pub fn overview_rows(&self) -> Vec<Goal> {
         let runs = self.runs.iter().take(RUNS_MAX).map(|run| Goal::Run(run.id));
-        let pins = self.data.pins.iter().map(|pin| Goal::Dataset(pin.dataset));
+        let watched = self.data.watched().into_iter();
+        let watched = watched.map(|watched| Goal::Dataset(watched.dataset));
         let topics = self.topic_ids().into_iter().take(TOPICS_MAX).map(Goal::Topic);
-        runs.chain(pins).chain(topics).collect()
+        runs.chain(watched).chain(topics).collect()
     }
 
     /// The topics that are listed.

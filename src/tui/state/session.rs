@@ -10,12 +10,14 @@ use super::{Screen, State, layout::Nudge};
 use crate::event::{Effect, Target};
 
 /// What was selected, until the services have listed it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Wanted {
     /// The dataset that was charted.
     pub dataset: Option<DatasetId>,
     /// The topic that was in view.
     pub topic: Option<TopicId>,
+    /// The datasets that were pinned.
+    pub pins: Vec<DatasetId>,
 }
 
 /// Returns the session of `state` as a text.
@@ -30,6 +32,7 @@ pub fn text(state: &State) -> String {
         .collect();
     let dataset = state.data.selected.or(state.wanted.dataset).map(DatasetId::get);
     let topic = state.inference.selected.or(state.wanted.topic).map(TopicId::get);
+    let pins = state.data.pins.iter().map(|pin| pin.dataset).chain(state.wanted.pins.clone());
     let session = json!({
         "screen": state.screen.name(),
         "theme": state.theme.map(|theme| theme.to_string()),
@@ -40,6 +43,7 @@ pub fn text(state: &State) -> String {
         "node": state.cluster.node,
         "dataset": dataset,
         "topic": topic,
+        "pins": pins.map(DatasetId::get).collect::<Vec<_>>(),
     });
     format!("{session:#}\n")
 }
@@ -66,7 +70,9 @@ pub fn take_up(state: &mut State, text: &str) {
         state.layout.set(screen, nudge);
     }
     state.cluster.node = session["node"].as_str().map(str::to_owned);
+    let pins = session["pins"].as_array().map_or(&[][..], Vec::as_slice);
     state.wanted = Wanted {
+        pins: pins.iter().filter_map(|pin| DatasetId::new(pin.as_i64()?)).collect(),
         dataset: session["dataset"].as_i64().and_then(DatasetId::new),
         topic: session["topic"].as_u64().and_then(TopicId::new),
     };
@@ -88,6 +94,9 @@ pub fn has_mouse(text: &str) -> Option<bool> {
 /// Selects what was selected, once it is listed.
 pub(crate) fn select(state: &mut State) -> Vec<Effect> {
     let (now, mut effects) = (state.now, Vec::new());
+    if state.data.datasets.value().is_some() {
+        effects.extend(state.data.pin_again(&std::mem::take(&mut state.wanted.pins), now));
+    }
     if let Some(dataset) = state.wanted.dataset
         && state.data.datasets.value().is_some()
     {
@@ -127,13 +136,14 @@ mod tests {
         left.state.theme = Some(theme::Name::Light);
         left.state.background = Some([1, 2, 3]);
         left.state.wanted.dataset = DatasetId::new(7);
+        left.state.wanted.pins = vec![DatasetId::new(3).unwrap(), DatasetId::new(9).unwrap()];
         let text = text(&left.state);
         let mut state = State::default();
         take_up(&mut state, &text);
         assert_eq!((state.screen, state.theme), (Screen::Data, Some(theme::Name::Light)));
         assert_eq!((state.layout, state.background), (left.state.layout, Some([1, 2, 3])));
         assert_eq!(state.cluster.node, left.state.cluster.node);
-        assert_eq!(state.wanted.dataset, DatasetId::new(7));
+        assert_eq!(state.wanted, left.state.wanted);
         assert_eq!(super::text(&state), text);
     }
 

@@ -80,7 +80,9 @@ pub(super) fn show(state: &mut State, screen: Screen) -> Vec<Effect> {
     let mut effects = match state.screen {
         Screen::Data if screen != Screen::Data => state.data.hide(),
         Screen::Inference if screen != Screen::Inference => state.inference.hide(),
-        Screen::Overview if screen != Screen::Overview => state.overview.hide(),
+        Screen::Overview if screen != Screen::Overview => {
+            [state.overview.hide(), state.data.glance(false)].concat()
+        }
         _ => Vec::new(),
     };
     let is_other = state.screen != screen;
@@ -97,6 +99,7 @@ pub(super) fn show(state: &mut State, screen: Screen) -> Vec<Effect> {
             let topics = state.topic_ids();
             let mut effects = load_nodes(state);
             effects.extend(state.overview.show(&topics, now));
+            effects.extend(state.data.glance(true));
             effects
         }
         _ => Vec::new(),

@@ -12,7 +12,7 @@
 mod activity;
 pub(super) mod adding;
 mod nodes;
-mod processes;
+pub(super) mod processes;
 mod runs;
 
 use ratatui::{buffer::Buffer, layout::Rect};
@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     event::Target,
-    state::{cluster::Pane, runs::Phase, stack},
+    state::{Screen, cluster::Pane, runs::Phase, stack},
     widget::{format, pane},
 };
 
@@ -81,7 +81,7 @@ fn draw_pane(pane: Pane, area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &
 }
 
 fn is_focused(pane: Pane, frame: Frame<'_>) -> bool {
-    frame.state.cluster.focus == pane
+    frame.state.screen == Screen::Cluster && frame.state.cluster.focus == pane
 }
 
 fn draw_groups(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {

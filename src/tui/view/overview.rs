@@ -1,11 +1,11 @@
 //! Draws the Overview screen: the few things one watches all day.
 //!
 //! ```text
-//! ╭ Cluster ───────╮╭ Pinned ────────╮
-//! │ nodes, shares  ││ values, lines  │
-//! ├ Runs ──────────┤│                │
-//! ╰────────────────╯╰────────────────╯
-//! ╭ Notices ───────╮╭ Topics ────────╮
+//! ╭ Cluster ───────╮╭ Data ──────────╮
+//! │ nodes, shares  ││ values, lines: │
+//! ├ Runs ──────────┤│ pinned, others │
+//! ├ Notices ───────┤╰────────────────╯
+//! ├ Processes ─────┤╭ Topics ────────╮
 //! ╰────────────────╯╰────────────────╯
 //! ```
 
@@ -16,7 +16,7 @@ use ratatui::{
     text::{Line, Span},
 };
 
-use super::{Frame, Tier, data, draw_empty, hits::Hits, split_columns, split_rows};
+use super::{Frame, Tier, cluster, data, draw_empty, hits::Hits, split_columns, split_rows};
 use crate::{
     event::Target,
     local::Level,
@@ -36,6 +36,9 @@ use crate::{
 /// Rows of the pane of the cluster: nodes, and what they came to.
 const CLUSTER_HEIGHT: u16 = 9;
 
+/// Notices shown above the local processes.
+const NOTICES_MAX: usize = 5;
+
 /// Columns of a topic's line.
 const SPARK_WIDTH: u16 = 24;
 
@@ -45,9 +48,11 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     let n_runs = u16::try_from(frame.state.runs.iter().len().clamp(1, RUNS_MAX)).unwrap_or(1);
     let n_topics = u16::try_from(frame.state.topic_ids().len().max(1)).unwrap_or(1);
     if frame.tier < Tier::Large {
-        let [cluster, rest] = split_rows(area, CLUSTER_HEIGHT.min(area.height));
+        // Where there is little room, how the services are is said in the header alone.
+        let cluster_height = if area.height < 30 { 4 } else { CLUSTER_HEIGHT };
+        let [cluster, rest] = split_rows(area, cluster_height.min(area.height));
         let [topics, rest] = split_rows(rest, (n_topics * 2 + 2).min(rest.height / 2));
-        let [pins, runs] = split_rows(rest, rest.height / 2);
+        let [pins, runs] = split_rows(rest, rest.height - (n_runs + 2).min(rest.height / 3));
         draw_cluster(cluster, buf, frame);
         draw_topics(topics, buf, frame, hits);
         draw_pins(pins, buf, frame, hits);
@@ -62,7 +67,16 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     let [pins, topics] = split_rows(right, at);
     draw_cluster(cluster, buf, frame);
     draw_runs(runs, buf, frame, hits);
-    draw_notices(notices, buf, frame);
+    if frame.state.stack.processes().is_empty() {
+        draw_notices(notices, buf, frame);
+    } else {
+        let n_notices = frame.state.notices.past().len().clamp(1, NOTICES_MAX);
+        let height = u16::try_from(n_notices + 3).unwrap_or(u16::MAX);
+        let [notices, processes] = split_rows(notices, height.min(notices.height / 2));
+        draw_notices(notices, buf, frame);
+        // What is there is pointed at on the Cluster screen.
+        cluster::processes::draw(processes, buf, frame, &mut Hits::default());
+    }
     draw_pins(pins, buf, frame, hits);
     draw_topics(topics, buf, frame, hits);
 }
@@ -191,8 +205,9 @@ fn draw_notices(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
         };
         paint::text(buf, inside, (0, y), &format::clock(notice.at), theme.muted);
         paint::put(buf, inside, (9, y), glyph, style);
-        let x = paint::text(buf, inside, (11, y), &notice.text, theme.text);
-        paint::text(buf, inside, (x + 2, y), &notice.detail, theme.muted);
+        let x = paint::text(buf, inside, (11, y), &notice.text, theme.text) + 2;
+        let detail = format::fit(&notice.detail, inside.width.saturating_sub(x).into());
+        paint::text(buf, inside, (x, y), &detail, theme.muted);
     }
     if state.notices.past().len() == 0 {
         draw_empty(inside, buf, theme, &["Nothing was to be told yet.".to_owned()]);
@@ -201,17 +216,23 @@ fn draw_notices(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
 
 fn draw_pins(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     let Frame { state, theme, .. } = frame;
-    if state.data.pins.is_empty() {
-        let inside = pane::padded(Pane::new("Pinned").draw(area, buf, theme));
-        let lines = [
-            "Nothing is pinned.".to_owned(),
-            "p on the Data screen (3) pins the dataset that is charted.".to_owned(),
-        ];
-        draw_empty(inside, buf, theme, &lines);
+    let watched = state.data.watched();
+    let n_pins = state.data.pins.len();
+    let info = match (n_pins, state.services.addresses.datasets.is_some()) {
+        (_, false) => String::new(),
+        (0, true) => "p on the Data screen pins one".to_owned(),
+        (n, true) => format!("{n} pinned · {} datasets", watched.len()),
+    };
+    let inside = pane::padded(Pane::new("Data").info(info).draw(area, buf, theme));
+    if watched.is_empty() {
+        let note = state.data.datasets.failure().map_or("no datasets yet", |why| why.why.as_str());
+        draw_empty(inside, buf, theme, &[note.to_owned()]);
         return;
     }
-    data::pins::draw(area, buf, &state.data.pins, state.now, theme);
-    hits.add(area, Target::Pane(1));
+    let first = state.runs.iter().len().min(RUNS_MAX);
+    for (idx, place) in data::pins::draw_cards(inside, buf, &watched, state.now, theme) {
+        mark(place, buf, frame, first + idx, hits);
+    }
 }
 
 fn draw_topics(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
@@ -224,7 +245,7 @@ fn draw_topics(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) 
         draw_empty(inside, buf, theme, &["no topics yet".to_owned()]);
         return;
     }
-    let first = state.runs.iter().len().min(RUNS_MAX) + state.data.pins.len();
+    let first = state.runs.iter().len().min(RUNS_MAX) + state.data.watched().len();
     let is_roomy = usize::from(inside.height) >= topics.len() * 3;
     let pitch = if is_roomy { 3 } else { 2 };
     for (idx, topic) in topics.iter().enumerate() {
@@ -261,9 +282,12 @@ fn draw_topic(
         return;
     };
     let mut line = Line::default();
+    let number = |value: &str| value.parse().unwrap_or(f64::NAN);
+    let sizes = latest.bundle.combined_value.iter().map(|value| number(&value.value).abs());
+    // The same for all labels, so that they can be compared.
+    let decimals = format::decimals_of(sizes.fold(0.0, f64::max));
     for value in latest.bundle.combined_value.iter().take(4) {
-        let number: f64 = value.value.parse().unwrap_or(f64::NAN);
-        let number = format::grouped(number, format::decimals_of(number.abs()));
+        let number = format::grouped(number(&value.value), decimals);
         if latest.bundle.combined_value.len() > 1 {
             line.push_span(Span::styled(format!("{} ", value.label_name), theme.muted));
         }

@@ -142,7 +142,7 @@ impl Candles<'_> {
         let bounds = seen()
             .filter(|(_, _, c)| c.is_finite())
             .flat_map(|(_, _, c)| [c.low, c.high, c.open, c.close]);
-        let Some(scale) = Scale::over(bounds, MARGIN) else {
+        let Some(scale) = Scale::over(bounds.chain(self.reached(seen())), MARGIN) else {
             plot::time_axis(buf, layout.axis, &[], theme);
             return;
         };
@@ -168,6 +168,27 @@ impl Candles<'_> {
             let style = if last.fell() { theme.down } else { theme.up };
             plot::tag(buf, &layout, scale, (last.close, self.decimals), theme.tag(style));
         }
+    }
+
+    /// How far down and up the lines behind the candles `seen` go. A line that is far from them is
+    /// left to leave the chart: the candles keep at least half of it.
+    fn reached<'a>(
+        &self,
+        seen: impl Iterator<Item = (u16, usize, &'a Candle)> + Clone,
+    ) -> Vec<f64> {
+        let finite = seen.clone().filter(|(_, _, candle)| candle.is_finite());
+        let (low, high) = finite
+            .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), (.., c)| {
+                (low.min(c.low).min(c.high), high.max(c.high).max(c.low))
+            });
+        let room = (high - low) / 2.0;
+        if !room.is_finite() {
+            return Vec::new();
+        }
+        let of = |overlay: &Overlay<'_>, idx: usize| overlay.values.get(idx).copied().flatten();
+        let values = seen.flat_map(|(_, idx, _)| self.overlays.iter().map(move |it| of(it, idx)));
+        let finite = values.flatten().filter(|value| value.is_finite());
+        finite.map(|value| value.clamp(low - room, high + room)).collect()
     }
 
     fn needs(&self) -> Needs {

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 use vt100::Screen;
 
-use super::{PAINT_WITHIN, SHOWN_WITHIN};
+use super::{N_SIZES, PAINT_WITHIN, SHOWN_WITHIN};
 use crate::support::{
     TUI,
     datasets::Service,
@@ -95,6 +95,18 @@ async fn a_stream_that_drops_comes_back_and_repeats_and_misses_no_row() {
 
     insert(&service.http(), &dataset, 420..425).await;
     wait_unbroken(&session, 424);
+    for step in 0..N_SIZES {
+        session.resize((1 + step * 7 % 200, 1 + step * 5 % 60));
+        let minute = 425 + u32::from(step);
+        insert(&service.http(), &dataset, minute..minute + 1).await;
+    }
+    session.resize(WIDE);
+    wait_unbroken(&session, 424 + u32::from(N_SIZES));
+    // A size that is there again before the next frame is drawn.
+    for size in [(20, 5), WIDE, (150, 40), WIDE] {
+        session.resize(size);
+    }
+    wait_unbroken(&session, 424 + u32::from(N_SIZES));
     session.press("q");
     session.wait_exit(SHOWN_WITHIN);
     session.assert_restored();

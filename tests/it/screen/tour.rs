@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use vt100::Screen;
 
-use super::{CHART_LEFT, N_PROCESSES, PAINT_WITHIN, SHOWN_WITHIN, wait_gone, wait_nodes};
+use super::{CHART_LEFT, N_PROCESSES, N_SIZES, PAINT_WITHIN, SHOWN_WITHIN, wait_gone, wait_nodes};
 use crate::support::{
     TUI,
     process::{self, GONE_WITHIN},
@@ -16,9 +16,6 @@ const CHANGED_WITHIN: Duration = Duration::from_mins(1);
 
 /// The prompt after `q` comes within 2 seconds on an idle machine; tests share theirs.
 const QUITS_WITHIN: Duration = Duration::from_secs(5);
-
-/// Sizes that a terminal is dragged through.
-const N_SIZES: u16 = 50;
 
 #[test]
 fn a_newcomer_sees_everything_live_and_leaves_nothing_behind() {

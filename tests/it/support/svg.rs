@@ -24,8 +24,14 @@ const DOT_RADIUS: f64 = 1.7;
 /// The radius of the corners that are round.
 const CORNER_RADIUS: f64 = 6.0;
 
-/// Background and text where a cell has no color of its own: those of the dark theme.
-const DEFAULTS: [&str; 2] = ["#11131a", "#d5d9e6"];
+/// Background and text where a cell has no color of its own.
+pub(crate) type Ground = [&'static str; 2];
+
+/// That of the dark theme.
+pub(crate) const DARK: Ground = ["#11131a", "#d5d9e6"];
+
+/// That of the light theme.
+pub(crate) const LIGHT: Ground = ["#fbfbfd", "#1c2030"];
 
 /// The sixteen colors that have names, for what is drawn in those.
 const NAMED: [&str; 16] = [
@@ -43,8 +49,8 @@ struct Style {
     is_underlined: bool,
 }
 
-/// Draws `screen`.
-pub(crate) fn draw(screen: &Screen) -> String {
+/// Draws `screen` on `ground`.
+pub(crate) fn draw(screen: &Screen, ground: Ground) -> String {
     let (rows, columns) = screen.size();
     let (width, height) = (
         f64::from(columns.get()) * CELL.0 + 2.0 * MARGIN,
@@ -56,22 +62,22 @@ pub(crate) fn draw(screen: &Screen) -> String {
          <rect width=\"100%\" height=\"100%\" fill=\"{}\"/>\n\
          <g transform=\"translate({MARGIN},{MARGIN})\" font-size=\"{FONT_SIZE}\" \
          font-family=\"JetBrains Mono, DejaVu Sans Mono, monospace\" xml:space=\"preserve\">\n",
-        DEFAULTS[0],
+        ground[0],
     );
     for row in 0..rows.get() {
         let cells: Vec<_> =
             (0..columns.get()).filter_map(|column| screen.cell(row, column)).collect();
-        draw_row(&mut svg, f64::from(row) * CELL.1, &cells);
+        draw_row(&mut svg, f64::from(row) * CELL.1, &cells, ground);
     }
     svg.push_str("</g>\n</svg>\n");
     svg
 }
 
-fn draw_row(svg: &mut String, top: f64, cells: &[&Cell]) {
-    let styled: Vec<_> = cells.iter().map(|cell| (letter(cell), style(cell))).collect();
+fn draw_row(svg: &mut String, top: f64, cells: &[&Cell], ground: Ground) {
+    let styled: Vec<_> = cells.iter().map(|cell| (letter(cell), style(cell, ground))).collect();
     for (at, run) in runs(&styled, |a, b| a.1.background == b.1.background) {
         let [(_, first), ..] = run else { continue };
-        if first.background != DEFAULTS[0] {
+        if first.background != ground[0] {
             let width = count(run.len()) * CELL.0;
             rect(svg, (count(at) * CELL.0, top, width, CELL.1), &first.background);
         }
@@ -250,8 +256,7 @@ fn letter(cell: &Cell) -> char {
     cell.contents().chars().next().unwrap_or(' ')
 }
 
-fn style(cell: &Cell) -> Style {
-    let [background, text] = DEFAULTS;
+fn style(cell: &Cell, [background, text]: Ground) -> Style {
     let (mut background, mut text) =
         (color(cell.bgcolor(), background), color(cell.fgcolor(), text));
     if cell.inverse() {
@@ -296,7 +301,7 @@ fn count(n_cells: usize) -> f64 {
 fn check(written: &str, wanted: &[&str]) {
     let mut parser = vt100::Parser::default();
     parser.process(written.as_bytes());
-    let svg = draw(parser.screen());
+    let svg = draw(parser.screen(), DARK);
     for wanted in wanted {
         assert!(svg.contains(wanted), "`{wanted}` is in:\n{svg}");
     }

@@ -1,14 +1,19 @@
 //! Datasets that are watched while others are charted: a value, a sparkline and a stream of each.
+//!
+//! Beside those that are pinned, the newest values of others can be looked at, without a stream.
 
 use std::collections::BTreeMap;
 
 use model::{dataset::DatasetId, timestamp::Timestamp};
 
-use super::{Live, Spark, State, sample::Shape};
-use crate::event::{Effect, StreamNews};
+use super::{Live, Spark, State, sample::Shape, set_timers};
+use crate::event::{Effect, StreamNews, Timer};
 
 /// Datasets pinned at once: each has a stream of its own, of which a service gives a key few.
 pub const PINS_MAX: usize = 6;
+
+/// Datasets looked at without being pinned: more than fit on most screens.
+const OTHERS_MAX: usize = 12;
 
 /// Values kept of a pinned dataset: two for each column of the widest sparkline.
 const PIN_VALUES: usize = 240;
@@ -28,7 +33,69 @@ pub struct Pin {
     metadata: BTreeMap<String, String>,
 }
 
+/// A dataset that is pinned or looked at.
+#[derive(Debug, Clone, Copy)]
+pub struct Watched<'a> {
+    /// Which.
+    pub dataset: DatasetId,
+    /// What it is called.
+    pub name: &'a str,
+    /// Its stream, if it is pinned.
+    pub live: Option<&'a Live>,
+    /// Its newest values, as soon as they are there.
+    pub spark: Option<&'a Spark>,
+}
+
+impl<'a> From<&'a Pin> for Watched<'a> {
+    fn from(pin: &'a Pin) -> Self {
+        let (live, spark) = (Some(&pin.live), Some(&pin.spark));
+        Self { dataset: pin.dataset, name: &pin.name, live, spark }
+    }
+}
+
 impl State {
+    /// The newest values come into view on another screen, or leave it.
+    pub fn glance(&mut self, is_glanced_at: bool) -> Vec<Effect> {
+        self.is_glanced_at = is_glanced_at;
+        if !is_glanced_at {
+            return vec![Effect::Forget(Timer::Datasets), Effect::Forget(Timer::Rows)];
+        }
+        if self.is_connected { set_timers().into() } else { Vec::new() }
+    }
+
+    /// What is pinned, then others in the order of the list.
+    pub fn watched(&self) -> Vec<Watched<'_>> {
+        let others = self.list().iter().filter(|dataset| !self.is_pinned(dataset.id));
+        let others = others.take(OTHERS_MAX).map(|dataset| Watched {
+            dataset: dataset.id,
+            name: &dataset.name,
+            live: None,
+            spark: self.sparks.get(&dataset.id),
+        });
+        self.pins.iter().map(Watched::from).chain(others).collect()
+    }
+
+    /// Pins `datasets` again, as far as they are listed.
+    pub fn pin_again(&mut self, datasets: &[DatasetId], now: Timestamp) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        for dataset in datasets.iter().take(PINS_MAX) {
+            let listed = self.list().iter().find(|listed| listed.id == *dataset).cloned();
+            let Some(listed) = listed.filter(|listed| !self.is_pinned(listed.id)) else { continue };
+            let is_charted = self.is_shown && self.selected == Some(*dataset);
+            if !is_charted {
+                effects.push(Effect::OpenStream { dataset: *dataset });
+            }
+            self.pins.push(Pin {
+                dataset: listed.id,
+                name: listed.name,
+                live: if is_charted { self.live.clone() } else { Live::default() },
+                spark: Spark::new(PIN_VALUES, now),
+                metadata: listed.metadata,
+            });
+        }
+        effects
+    }
+
     /// Whether `dataset` is pinned.
     pub fn is_pinned(&self, dataset: DatasetId) -> bool {
         self.pins.iter().any(|pin| pin.dataset == dataset)

@@ -80,10 +80,16 @@ impl State {
             return None;
         }
         let others = self.list().iter().map(|dataset| dataset.id);
-        let others = others.filter(|id| Some(*id) != self.selected).take(SPARKS_MAX);
+        // The rows of the one that is charted come anyway, where it is in view.
+        let is_read = |id: &DatasetId| !self.is_shown || Some(*id) != self.selected;
+        let others = others.filter(is_read).take(SPARKS_MAX);
         let oldest = others.min_by_key(|id| self.sparks.get(id).map(|spark| spark.at))?;
-        let limit = Limit::clamped(SPARK_VALUES);
-        Some(self.ask(RowsQuery::newest(oldest, Resolution::Raw, limit)))
+        Some(self.ask(glance(oldest)))
+    }
+
+    /// Whether `query` is of the newest values alone, while the chart is not in view.
+    pub(super) fn is_glance(&self, query: RowsQuery) -> bool {
+        !self.is_shown && query == glance(query.dataset)
     }
 
     /// How long to wait for the next of these reads.
@@ -126,6 +132,11 @@ impl State {
         let spark = self.sparks.entry(dataset);
         spark.or_insert_with(|| Spark::new(SPARK_VALUES, now)).take(samples, now);
     }
+}
+
+/// What is asked for a sparkline.
+fn glance(dataset: DatasetId) -> RowsQuery {
+    RowsQuery::newest(dataset, Resolution::Raw, Limit::clamped(SPARK_VALUES))
 }
 
 /// The newest rows as they are kept: newest first, each moment once, at most `n_max`.

@@ -245,6 +245,38 @@ fn a_pinned_dataset_is_followed_while_others_are_charted() {
 }
 
 #[test]
+fn newest_values_are_read_while_another_screen_shows_them() {
+    let (mut state, effects) = opened();
+    answered(&mut state, &effects, Rows::Raw(vec![row(9, 2.0), row(1, 1.0)]));
+    state.hide();
+    assert_eq!(state.woke(Timer::Rows, at(10)), [], "nobody looks");
+    assert_eq!(state.glance(true).len(), 2);
+    let names: Vec<_> = state.watched().iter().map(|one| one.name.to_owned()).collect();
+    assert_eq!(names.len(), state.list().len());
+    for second in 11..20 {
+        let effects = state.woke(Timer::Rows, at(second));
+        answered(&mut state, &effects, Rows::Raw(vec![row(second, 3.0)]));
+    }
+    for one in state.watched() {
+        let newest = one.spark.and_then(Spark::newest).map(|(_, value)| value);
+        assert_eq!(newest, Some(3.0), "{}", one.name);
+        assert!(one.live.is_none());
+    }
+    assert_eq!(state.glance(false).len(), 2);
+    assert_eq!(state.woke(Timer::Rows, at(21)), []);
+}
+
+#[test]
+fn pins_of_the_last_session_are_followed_again_once_each() {
+    let (mut state, _) = opened();
+    let want = vec![Effect::OpenStream { dataset: id(2) }];
+    assert_eq!(state.pin_again(&[id(1), id(2), id(99)], at(0)), want, "1 is charted");
+    assert_eq!(state.pin_again(&[id(1), id(2)], at(0)), []);
+    let pins: Vec<_> = state.pins.iter().map(|pin| pin.dataset).collect();
+    assert_eq!(pins, [id(1), id(2)]);
+}
+
+#[test]
 fn an_export_says_where_what_and_how_far() {
     let (mut state, effects) = opened();
     answered(&mut state, &effects, Rows::Raw(vec![row(9, 2.0), row(1, 1.0)]));

@@ -9,7 +9,7 @@ use ratatui::{
 use super::{is_focused, start_lines};
 use crate::{
     event::Target,
-    state::{cluster::Pane, stack::Process},
+    state::{Screen, cluster::Pane, stack::Process},
     view::{
         Frame, draw_empty, focus_if,
         hits::Hits,
@@ -40,7 +40,8 @@ const WIDE_FROM: u16 = 58;
 /// The least rows left for what the processes wrote.
 const LOG_ROWS_MIN: u16 = 3;
 
-pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
+/// Draws the pane.
+pub(in crate::view) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     let Frame { state, theme, .. } = frame;
     let processes = state.stack.processes();
     let mut info = state.stack.summary().unwrap_or_default();
@@ -48,9 +49,10 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     if n_ended > 0 {
         info = format!("{info} · {n_ended} ended");
     }
-    let footer = [("a", " add  "), ("D", " stop  "), ("R", " restart  "), ("5", " logs")];
-    let footer = footer
-        .into_iter()
+    let own = [("a", " add  "), ("D", " stop  "), ("R", " restart  ")];
+    let own = own.into_iter().filter(|_| state.screen == Screen::Cluster);
+    let footer = own
+        .chain([("5", " logs")])
         .flat_map(|(key, word)| [Span::styled(key, theme.key), Span::styled(word, theme.muted)]);
     let is_here = is_focused(Pane::Processes, frame);
     let frame_of_pane = pane::Pane::new("Local processes")

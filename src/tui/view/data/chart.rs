@@ -352,10 +352,21 @@ fn draw_numbers(area: Rect, buf: &mut Buffer, seen: &[Candle], scene: Scene<'_>)
     if percent.is_finite() {
         spans.push(Span::styled(format!(" {}%", format::signed(percent, 2)), style));
     }
-    spans.extend([label("   O "), number(first.open), label("  H "), number(high)]);
-    spans.extend([label("  L "), number(low)]);
+    let mut more = vec![
+        [label("   O "), number(first.open)],
+        [label("  H "), number(high)],
+        [label("  L "), number(low)],
+    ];
     if volume > 0.0 {
-        spans.extend([label("  V "), Span::styled(format::compact(volume), theme.text)]);
+        more.push([label("  V "), Span::styled(format::compact(volume), theme.text)]);
+    }
+    // Where there is not room for all, none is cut.
+    for part in more {
+        let width = spans.iter().chain(&part).map(Span::width).sum::<usize>();
+        if width > area.width.into() {
+            break;
+        }
+        spans.extend(part);
     }
     let end = paint::line(buf, area, (0, 0), &Line::from(spans));
     let span = newest.time.since(first.time);
@@ -371,30 +382,41 @@ fn draw_choices(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
     let chosen = theme.text.add_modifier(Modifier::BOLD | Modifier::UNDERLINED);
     let pick = |is_chosen: bool| if is_chosen { chosen } else { theme.muted };
     let is_line = state.is_line();
-    let mut spans = vec![
-        Span::styled("candles", pick(!is_line && state.kind == Kind::Candles)),
-        Span::raw("  "),
-        Span::styled("line", pick(is_line)),
-        Span::raw("  "),
-        Span::styled("heikin", pick(!is_line && state.kind == Kind::Heikin)),
-        Span::styled("  │", theme.border),
+    let kinds = [
+        ("candles", !is_line && state.kind == Kind::Candles),
+        ("line", is_line),
+        ("heikin", !is_line && state.kind == Kind::Heikin),
     ];
+    let of_kinds = |is_listed: &dyn Fn(bool) -> bool| {
+        let listed = kinds.into_iter().filter(|(_, is_chosen)| is_listed(*is_chosen));
+        let mut spans: Vec<_> = listed
+            .flat_map(|(name, is_chosen)| [Span::styled(name, pick(is_chosen)), Span::raw("  ")])
+            .collect();
+        spans.push(Span::styled("│", theme.border));
+        spans
+    };
     // Of the newest candles alone: only the names are wanted here.
     let newest = state.chart.candles().iter().rev().take(1).copied().collect::<Vec<_>>();
     let lines = indicators((state.indicators, state.chart.resolution()), &newest, theme);
-    spans.extend(lines.iter().map(|line| Span::styled(format!(" {}", line.name), line.style)));
+    let mut names: Vec<_> =
+        lines.iter().map(|line| Span::styled(format!(" {}", line.name), line.style)).collect();
     if !lines.is_empty() {
-        spans.push(Span::styled(" │", theme.border));
+        names.push(Span::styled(" │", theme.border));
     }
-    let resolutions = resolutions(state, true, pick);
-    let is_room = |more: &[Span<'_>]| {
-        let width = |spans: &[Span<'_>]| spans.iter().map(Span::width).sum::<usize>();
-        width(&spans) + width(more) <= area.width.into()
-    };
-    let resolutions =
-        if is_room(&resolutions) { resolutions } else { self::resolutions(state, false, pick) };
-    spans.extend(resolutions);
-    paint::line(buf, area, (0, 1), &Line::from(spans));
+    let all = of_kinds(&|_| true);
+    let (long, short) = (resolutions(state, true, pick), resolutions(state, false, pick));
+    // Where there is not room for all, what matters least is left out.
+    let choices = [
+        [all.clone(), names.clone(), long].concat(),
+        [all.clone(), names, short.clone()].concat(),
+        [all, short.clone()].concat(),
+        [of_kinds(&|is_chosen| is_chosen), short].concat(),
+    ];
+    let fits =
+        |spans: &&Vec<Span<'_>>| spans.iter().map(Span::width).sum::<usize>() <= area.width.into();
+    let [.., shortest] = &choices;
+    let spans = choices.iter().find(fits).unwrap_or(shortest);
+    paint::line(buf, area, (0, 1), &Line::from(spans.clone()));
 }
 
 /// The resolutions to choose from, with or without how far back each goes.

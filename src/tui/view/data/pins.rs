@@ -6,10 +6,11 @@ use ratatui::{
     style::Modifier,
     text::{Line, Span},
 };
+use unicode_width::UnicodeWidthStr as _;
 
 use super::tape;
 use crate::{
-    state::data::pins::Pin,
+    state::data::pins::{Pin, Watched},
     theme::Theme,
     widget::{
         axis::Scale,
@@ -21,6 +22,9 @@ use model::timestamp::Timestamp;
 
 /// The narrowest card, and the rows of each.
 const CARD: (u16, u16) = (34, 4);
+
+/// The tallest card: a line of a few values says no more when it is taller.
+const CARD_HEIGHT_MAX: u16 = 8;
 
 /// The rows of a pane of `n_pins` in `width` columns, its borders included; none for no pins.
 pub(super) fn height(n_pins: usize, width: u16) -> u16 {
@@ -40,61 +44,89 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, pins: &[Pin], now: Timestamp, t
     }
     let inside =
         pane::Pane::new("Pinned").info(format!("{} · p unpins", pins.len())).draw(area, buf, theme);
-    let body = padded(inside);
-    let n_across = across(pins.len(), area.width);
-    let pitch = body.width / n_across.max(1);
-    for (idx, pin) in (0_u16..).zip(pins) {
-        let (column, row) = (idx % n_across, idx / n_across);
-        let top = row * (CARD.1 + 1);
-        let place = Rect {
-            x: body.x + column * pitch,
-            y: body.y.saturating_add(top),
-            width: pitch.saturating_sub(u16::from(column + 1 < n_across) * 3),
-            height: CARD.1,
-        };
-        draw_card(place.intersection(body), buf, pin, now, theme);
-    }
+    let pins: Vec<_> = pins.iter().map(Watched::from).collect();
+    draw_cards(padded(inside), buf, &pins, now, theme);
 }
 
-fn draw_card(area: Rect, buf: &mut Buffer, pin: &Pin, now: Timestamp, theme: &Theme) {
+/// Draws a card for each of `watched` into `area`, as tall as there is room for; returns the places
+/// of those that fit.
+pub(crate) fn draw_cards(
+    area: Rect,
+    buf: &mut Buffer,
+    watched: &[Watched<'_>],
+    now: Timestamp,
+    theme: &Theme,
+) -> Vec<(usize, Rect)> {
+    let n_across = across(watched.len(), area.width.saturating_add(4));
+    let n_rows = u16::try_from(watched.len().div_ceil(n_across.into())).unwrap_or(u16::MAX).max(1);
+    let height = (area.height.saturating_add(1) / n_rows).saturating_sub(1);
+    let height = height.clamp(CARD.1, CARD_HEIGHT_MAX);
+    let pitch = area.width / n_across.max(1);
+    let mut places = Vec::new();
+    for (idx, one) in watched.iter().enumerate() {
+        let at = u16::try_from(idx).unwrap_or(u16::MAX);
+        let (column, row) = (at % n_across, at / n_across);
+        let top = row.saturating_mul(height + 1);
+        if top + 1 >= area.height {
+            break;
+        }
+        let place = Rect {
+            x: area.x + column * pitch,
+            y: area.y + top,
+            width: pitch.saturating_sub(u16::from(column + 1 < n_across) * 3),
+            height: height.min(area.height - top),
+        };
+        draw_card(place, buf, *one, now, theme);
+        places.push((idx, place));
+    }
+    places
+}
+
+fn draw_card(area: Rect, buf: &mut Buffer, one: Watched<'_>, now: Timestamp, theme: &Theme) {
     if area.is_empty() {
         return;
     }
-    let values: Vec<f64> = pin.spark.values().collect();
+    let values: Vec<f64> = one.spark.map(|spark| spark.values().collect()).unwrap_or_default();
     let decimals = tape::decimals_for(values.iter().copied());
     let (first, last) = (values.first().copied(), values.last().copied());
-    let (dot, dot_style) = if pin.live.is_up() { ('●', theme.up) } else { ('○', theme.warn) };
+    let (dot, dot_style) = match one.live {
+        Some(live) if live.is_up() => ('●', theme.up),
+        Some(_) => ('○', theme.warn),
+        None => ('·', theme.muted),
+    };
     paint::put(buf, area, (0, 0), dot, dot_style);
-    let note = pin.live.note(now);
-    let mut spans = Vec::new();
-    if let Some((first, last)) = first.zip(last) {
-        let change = last - first;
-        let percent = change / first.abs() * 100.0;
-        let style = theme.signed(change);
-        let bold = theme.text.add_modifier(Modifier::BOLD);
-        spans.push(Span::styled(format::grouped(last, decimals), bold));
-        let percent = if percent.is_finite() {
-            format!(" {} {}%", tape::arrow(change), format::signed(percent, 2))
-        } else {
-            format!(" {}", tape::arrow(change))
-        };
-        spans.push(Span::styled(percent, style));
-    }
-    let figures = Line::from(spans);
-    let room = usize::from(area.width).saturating_sub(figures.width() + 4);
-    let name = format::fit(&pin.name, room);
-    paint::text(buf, area, (2, 0), &name, theme.text.add_modifier(Modifier::BOLD));
-    paint::line_right(buf, area, 0, &figures);
+    let note = match (one.live, one.spark) {
+        (Some(live), _) => live.note(now),
+        (None, Some(spark)) => format!("newest {}", format::ago(spark.age(now))),
+        (None, None) => "not read yet".to_owned(),
+    };
+    let bold = theme.text.add_modifier(Modifier::BOLD);
+    let number = last.map_or_else(String::new, |last| format::grouped(last, decimals));
+    paint::text_before(buf, area, (area.width, 0), &number, bold);
+    let room = usize::from(area.width).saturating_sub(number.width() + 4);
+    paint::text(buf, area, (2, 0), &format::fit(one.name, room), bold);
     let plot = Rect { y: area.y + 1, height: area.height.saturating_sub(2), ..area };
     draw_spark(plot, buf, &values, theme);
     let y = area.height.saturating_sub(1);
-    if y > 0 {
-        let style = if pin.live.is_up() { theme.muted } else { theme.warn };
-        paint::text(buf, area, (0, y), &format::fit(&note, area.width.into()), style);
-        let count = format!("{} values", values.len());
-        if usize::from(area.width) > note.len() + count.len() + 2 {
-            paint::text_before(buf, area, (area.width, y), &count, theme.muted);
-        }
+    if y == 0 {
+        return;
+    }
+    let is_lost = one.live.is_some_and(|live| !live.is_up());
+    let style = if is_lost { theme.warn } else { theme.muted };
+    paint::text(buf, area, (0, y), &format::fit(&note, area.width.into()), style);
+    let Some(change) = first.zip(last).map(|(first, last)| (last - first, first)) else { return };
+    let percent = change.0 / change.1.abs() * 100.0;
+    let moved = if percent.is_finite() {
+        format!("{} {}%", tape::arrow(change.0), format::signed(percent, 2))
+    } else {
+        tape::arrow(change.0).to_string()
+    };
+    let line = Line::from(vec![
+        Span::styled(moved, theme.signed(change.0)),
+        Span::styled(format!(" over {} values", values.len()), theme.muted),
+    ]);
+    if usize::from(area.width) > note.width() + line.width() + 2 {
+        paint::line_right(buf, area, y, &line);
     }
 }
 
