@@ -32,21 +32,26 @@ use accounts::{
     gate::{Admitted, Gate, GateWords},
 };
 use axum::{
-    Router,
+    Json, Router,
     extract::{DefaultBodyLimit, FromRequestParts, Path},
     http::request::Parts,
     middleware::from_fn,
+    response::{IntoResponse as _, Response},
     routing::{delete, get, post},
 };
 use serde::de::DeserializeOwned;
 use task::{clock::Clock, group::Group};
 use tracing::{info, warn};
 use web::{
+    answer::Created,
     metrics::requests::counted,
     request::{RequestOptions, layered},
     serve::{BindError, bind, serve_by},
 };
-use wire::{datasets::Envelope, paths};
+use wire::{
+    datasets::{Envelope, MessageBody},
+    paths,
+};
 
 use self::error::ApiError;
 use crate::{
@@ -302,6 +307,13 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Open<T>
 fn whole<T>(results: Vec<T>) -> Envelope<T> {
     let count = i64::try_from(results.len()).unwrap_or(i64::MAX);
     Envelope { count, next: None, previous: None, results }
+}
+
+/// What is said of something that was added, or else was there already.
+fn added(is_new: bool, [new, old]: [&str; 2]) -> Response {
+    let message = if is_new { new } else { old }.to_owned();
+    let body = MessageBody { message };
+    if is_new { Created(body).into_response() } else { Json(body).into_response() }
 }
 
 #[cfg(test)]

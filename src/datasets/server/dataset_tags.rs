@@ -4,13 +4,12 @@
 use axum::{
     Json,
     extract::{Request, State},
-    response::{IntoResponse as _, Response},
+    response::Response,
 };
 use model::dataset::DatasetId;
-use web::answer::Created;
 use wire::datasets::{Envelope, MessageBody, TagBody, TagName};
 
-use super::{App, Caller, Open, error::ApiError, tags::envelope};
+use super::{App, Caller, Open, added, error::ApiError, tags::envelope};
 use crate::{catalog::CatalogError, query::DatasetRef};
 
 pub(super) async fn get(
@@ -31,12 +30,8 @@ pub(super) async fn post(
     let id = dataset_id(&id)?;
     app.datasets.own(key, DatasetRef::Id(id)).await?;
     let TagName { tag_name } = web::extract::json(request).await?;
-    let body = |message: &str| MessageBody { message: message.to_owned() };
-    Ok(if app.datasets.add_tag(key, id, &tag_name).await? {
-        Created(body("Tag added successfully")).into_response()
-    } else {
-        Json(body("Tag was there already")).into_response()
-    })
+    let is_new = app.datasets.add_tag(key, id, &tag_name).await?;
+    Ok(added(is_new, ["Tag added successfully", "Tag was there already"]))
 }
 
 pub(super) async fn delete(

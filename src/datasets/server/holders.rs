@@ -4,12 +4,11 @@ use accounts::KeyId;
 use axum::{
     Json,
     extract::{Request, State},
-    response::{IntoResponse as _, Response},
+    response::Response,
 };
-use web::answer::Created;
 use wire::datasets::{Envelope, HolderBody, MessageBody};
 
-use super::{App, Caller, Open, error::ApiError, whole};
+use super::{App, Caller, Open, added, error::ApiError, whole};
 use crate::catalog::CatalogError;
 
 pub(super) async fn get(
@@ -33,12 +32,8 @@ pub(super) async fn post(
     if !app.gate.knows(other).await? {
         return Err(CatalogError::KeyUnknown.into());
     }
-    let body = |message: &str| MessageBody { message: message.to_owned() };
-    Ok(if app.datasets.give_tag(key, &tag_name, other).await? {
-        Created(body("Tag given successfully")).into_response()
-    } else {
-        Json(body("Tag was held already")).into_response()
-    })
+    let is_new = app.datasets.give_tag(key, &tag_name, other).await?;
+    Ok(added(is_new, ["Tag given successfully", "Tag was held already"]))
 }
 
 pub(super) async fn delete(

@@ -1,5 +1,7 @@
 //! Losses and regrets. The dataset is the one reputer here: it reports what the network takes.
 
+use std::sync::Arc;
+
 use axum::{
     Json,
     extract::{Path, State},
@@ -91,9 +93,7 @@ pub(super) async fn one_out_inferer_inferer_regret(
     Path(version): Path<String>,
     uri: Uri,
 ) -> Answer {
-    let topic = topic(&service.inference, &version, &needed(&uri, "topic_id")?)?;
-    let out = queried(&uri, "one_out_inferer")?;
-    let name = queried(&uri, "inferer")?;
+    let (topic, out, name) = one_out(&service, (&version, &uri), ["one_out_inferer", "inferer"])?;
     regret(&service, &topic, RegretOf::OneOutInfererInferer(&out, &name)).await
 }
 
@@ -102,9 +102,8 @@ pub(super) async fn one_out_inferer_forecaster_regret(
     Path(version): Path<String>,
     uri: Uri,
 ) -> Answer {
-    let topic = topic(&service.inference, &version, &needed(&uri, "topic_id")?)?;
-    let out = queried(&uri, "one_out_inferer")?;
-    let name = queried(&uri, "forecaster")?;
+    let (topic, out, name) =
+        one_out(&service, (&version, &uri), ["one_out_inferer", "forecaster"])?;
     regret(&service, &topic, RegretOf::OneOutInfererForecaster(&out, &name)).await
 }
 
@@ -113,9 +112,8 @@ pub(super) async fn one_out_forecaster_inferer_regret(
     Path(version): Path<String>,
     uri: Uri,
 ) -> Answer {
-    let topic = topic(&service.inference, &version, &needed(&uri, "topic_id")?)?;
-    let out = queried(&uri, "one_out_forecaster")?;
-    let name = queried(&uri, "inferer")?;
+    let (topic, out, name) =
+        one_out(&service, (&version, &uri), ["one_out_forecaster", "inferer"])?;
     regret(&service, &topic, RegretOf::OneOutForecasterInferer(&out, &name)).await
 }
 
@@ -124,10 +122,19 @@ pub(super) async fn one_out_forecaster_forecaster_regret(
     Path(version): Path<String>,
     uri: Uri,
 ) -> Answer {
-    let topic = topic(&service.inference, &version, &needed(&uri, "topic_id")?)?;
-    let out = queried(&uri, "one_out_forecaster")?;
-    let name = queried(&uri, "forecaster")?;
+    let (topic, out, name) =
+        one_out(&service, (&version, &uri), ["one_out_forecaster", "forecaster"])?;
     regret(&service, &topic, RegretOf::OneOutForecasterForecaster(&out, &name)).await
+}
+
+/// The topic of a query string, and two actors of it by their names there.
+fn one_out(
+    service: &Service,
+    (version, uri): (&str, &Uri),
+    [out, name]: [&'static str; 2],
+) -> Result<(Arc<Topic>, Address, Address), ApiError> {
+    let topic = topic(&service.inference, version, &needed(uri, "topic_id")?)?;
+    Ok((topic, queried(uri, out)?, queried(uri, name)?))
 }
 
 async fn regret(service: &Service, topic: &Topic, of: RegretOf<'_>) -> Answer {
