@@ -30,6 +30,9 @@ const N_DATASETS: usize = 8;
 /// Columns of a picture that a page shows; the drawing itself is larger.
 const PNG_ZOOM: &str = "0.8";
 
+/// What is told, over a corner of the screen, once all services have started.
+const STARTED: &str = "✓ local stack";
+
 /// Draws the screen as it is now.
 fn shoot(session: &Session, name: &str) {
     let ground = if name.ends_with("light") { svg::LIGHT } else { svg::DARK };
@@ -81,7 +84,8 @@ fn run_two(session: &Session) {
     session.wait_text("leave form", SHOWN_WITHIN);
     // The last function: its results differ from worker to worker.
     session.press("up");
-    session.wait_text("whoami.wasm", SHOWN_WITHIN);
+    // On a small screen the list of functions covers the method.
+    session.wait_text("function  whoami", SHOWN_WITHIN);
     session.press("ctrl-r");
     session.wait_text("peers disagree", SHOWN_WITHIN);
 }
@@ -90,12 +94,15 @@ fn run_two(session: &Session) {
 fn shoot_cluster(session: &Session, name: &str) {
     session.press("1");
     session.wait_text("Result groups", SHOWN_WITHIN);
+    wait_gone(session, STARTED);
     shoot(session, name);
 }
 
 /// Draws the market, once there is something to see of the other datasets, too.
 fn shoot_data(session: &Session, name: &str, n_datasets: usize) {
     session.press("3");
+    session.wait_text(" vol", SHOWN_WITHIN);
+    wait_gone(session, STARTED);
     session.wait_for("the newest value of every dataset", SHOWN_WITHIN, |screen| {
         let text = text(screen);
         let is_dataset = |line: &&str| line.contains("synthetic_") || line.contains("machine_");
