@@ -1,16 +1,23 @@
 //! Pages that were written before and still hold, and what keys see: both kept in memory.
 //!
-//! Neither is ever told after it has changed. A page is kept under the number of the commit that it
-//! was read at, and asked for under that of the last one. What a key sees is kept under the version
-//! of the whole store, which any commit changes, be it that of another process.
+//! Neither is ever told after it has changed. A page holds as long as no commit touches a moment that
+//! it depends on, which [`commits`] knows: pages of history stay while new rows come. What a key sees
+//! is kept under the version of the whole store, which any commit changes, be it that of another
+//! process.
 
-use std::{collections::HashMap, sync::Arc};
+mod commits;
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use accounts::KeyId;
 use bytes::Bytes;
 use model::dataset::DatasetId;
 use parking_lot::Mutex;
 
+use self::commits::Commits;
 use crate::{
     query::{DatasetRef, Span, params::Params},
     store::Sight,
@@ -26,16 +33,17 @@ const ANSWER_BYTES_MAX: usize = 1024 * 1024;
 /// What a page takes beside its body, more or less.
 const OVERHEAD_BYTES: usize = 512;
 
+/// Links that were given and may be followed: those of as many readers.
+const LINKS_MAX: usize = 4096;
+
 /// Sights that are kept at most: one of seven columns takes about a kilobyte.
 const SIGHTS_MAX: usize = 4096;
 
-/// All that a page depends on.
+/// All that a page depends on, but for the rows themselves.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct AnswerKey {
     /// Which dataset.
     pub(crate) dataset: DatasetId,
-    /// The number of its last commit.
-    pub(crate) revision: u64,
     /// Its columns, which may be added without a commit of rows.
     pub(crate) columns: Tag,
     /// The moments that it covers.
@@ -51,12 +59,19 @@ pub(crate) struct Answer {
     pub(crate) body: Bytes,
     /// How many rows it has.
     pub(crate) n_rows: u64,
+    /// The last commit of the dataset when it was read.
+    pub(crate) revision: u64,
+    /// The moments whose rows it depends on. No others change it, or how many rows it says there
+    /// are, or whether there is a next page.
+    pub(crate) reach: Span,
 }
 
 /// What is kept. Cheap to clone; all clones are one.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Answers {
     pages: Arc<Mutex<Pages>>,
+    /// The pages that links were given to and that nobody asked for yet.
+    linked: Arc<Mutex<HashSet<Tag>>>,
     sights: Arc<Mutex<Sights>>,
 }
 
@@ -69,6 +84,8 @@ struct Pages {
     old: HashMap<AnswerKey, Answer>,
     /// Bytes of the young half.
     n_bytes: usize,
+    /// What commits touched since.
+    commits: Commits,
 }
 
 #[derive(Debug, Default)]
@@ -78,13 +95,19 @@ struct Sights {
 }
 
 impl Answers {
-    /// The page, if it is kept.
-    pub(crate) fn get(&self, key: &AnswerKey) -> Option<Answer> {
+    /// The page, if it is kept and holds at the dataset's commit `revision`.
+    pub(crate) fn get(&self, key: &AnswerKey, revision: u64) -> Option<Answer> {
         let mut pages = self.pages.lock();
+        let holds = |commits: &Commits, answer: &Answer| {
+            commits.hold(key.dataset, (answer.revision, revision), answer.reach)
+        };
         if let Some(answer) = pages.young.get(key) {
-            return Some(answer.clone());
+            return holds(&pages.commits, answer).then(|| answer.clone());
         }
         let (key, answer) = pages.old.remove_entry(key)?;
+        if !holds(&pages.commits, &answer) {
+            return None;
+        }
         pages.put(key, answer.clone());
         Some(answer)
     }
@@ -92,8 +115,38 @@ impl Answers {
     /// Keeps a page, unless it is very long.
     pub(crate) fn put(&self, key: AnswerKey, answer: Answer) {
         if answer.body.len() <= ANSWER_BYTES_MAX {
-            self.pages.lock().put(key, answer);
+            let mut pages = self.pages.lock();
+            pages.commits.begin(key.dataset, answer.revision);
+            pages.put(key, answer);
         }
+    }
+
+    /// How many pages are kept.
+    #[cfg(test)]
+    pub(crate) fn n_pages(&self) -> usize {
+        let pages = self.pages.lock();
+        pages.young.len() + pages.old.len()
+    }
+
+    /// Takes note that commit `revision` of a dataset touched rows of `span` and no others. Commits
+    /// of which this is not told are taken to touch everything.
+    pub(crate) fn touched(&self, dataset: DatasetId, revision: u64, span: Span) {
+        self.pages.lock().commits.add(dataset, revision, span);
+    }
+
+    /// Takes note that a link to a page that is not kept was given.
+    pub(crate) fn link(&self, page: &AnswerKey) {
+        let mut linked = self.linked.lock();
+        if linked.len() >= LINKS_MAX {
+            linked.clear();
+        }
+        linked.insert(Tag::of(page));
+    }
+
+    /// Whether a link to the page was given, so that who asks for it may be following links. It
+    /// counts once.
+    pub(crate) fn is_linked(&self, page: &AnswerKey) -> bool {
+        self.linked.lock().remove(&Tag::of(page))
     }
 
     /// What a key saw, if the store is still at `version`.
@@ -120,72 +173,11 @@ impl Pages {
             self.old = std::mem::take(&mut self.young);
             self.n_bytes = 0;
         }
-        if self.young.insert(key, answer).is_none() {
-            self.n_bytes += n_bytes;
-        }
+        let replaced = self.young.insert(key, answer);
+        let n_replaced = replaced.map_or(0, |answer| answer.body.len() + OVERHEAD_BYTES);
+        self.n_bytes = (self.n_bytes + n_bytes).saturating_sub(n_replaced);
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use model::timestamp::Timestamp;
-
-    use super::*;
-
-    fn key(revision: u64) -> AnswerKey {
-        AnswerKey {
-            dataset: DatasetId::new(1).unwrap(),
-            revision,
-            columns: Tag::of(0),
-            span: Span { first: Timestamp::MIN, last: Timestamp::MAX },
-            params: Params(vec![("dataset".to_owned(), "1".to_owned())]),
-        }
-    }
-
-    fn answer(n_bytes: usize) -> Answer {
-        Answer { body: Bytes::from(vec![b'x'; n_bytes]), n_rows: 1 }
-    }
-
-    #[test]
-    fn a_page_of_another_commit_is_another_page() {
-        let answers = Answers::default();
-        answers.put(key(7), answer(3));
-        assert_eq!(answers.get(&key(7)).unwrap().body, "xxx");
-        assert!(answers.get(&key(8)).is_none());
-    }
-
-    #[test]
-    fn pages_are_kept_up_to_a_number_of_bytes_and_those_asked_for_stay() {
-        let answers = Answers::default();
-        let n = u64::try_from(4 * BYTES_MAX / ANSWER_BYTES_MAX).unwrap();
-        for revision in 0..n {
-            answers.put(key(revision), answer(ANSWER_BYTES_MAX));
-            assert!(answers.get(&key(0)).is_some(), "it is asked for all the time");
-            let pages = answers.pages.lock();
-            let kept = pages.young.values().chain(pages.old.values());
-            assert!(kept.map(|page| page.body.len()).sum::<usize>() <= BYTES_MAX);
-        }
-        assert!(answers.get(&key(1)).is_none());
-        assert!(answers.get(&key(n - 1)).is_some());
-    }
-
-    #[test]
-    fn one_very_long_page_is_not_kept() {
-        let answers = Answers::default();
-        answers.put(key(0), answer(ANSWER_BYTES_MAX + 1));
-        assert!(answers.get(&key(0)).is_none());
-    }
-
-    #[test]
-    fn what_a_key_sees_holds_until_the_store_changes() {
-        let answers = Answers::default();
-        let dataset = DatasetId::new(1).unwrap();
-        let who = (KeyId::new(1), DatasetRef::Id(dataset));
-        let grant = crate::catalog::Grant { dataset, is_owner: true, matching_tags: Vec::new() };
-        let sight = Sight { grant, columns: Vec::new(), revision: 3, newest: None };
-        answers.saw(4, who.clone(), Arc::new(sight));
-        assert_eq!(answers.sight(4, &who).unwrap().revision, 3);
-        assert!(answers.sight(5, &who).is_none());
-        assert!(answers.sight(4, &(KeyId::new(2), who.1)).is_none());
-    }
-}
+mod tests;

@@ -13,6 +13,7 @@ use crate::{
     block::Block,
     follow::frames,
     metrics,
+    query::Span,
     render::Writer,
     store::{Appended, OnCommit, StoreError},
 };
@@ -146,9 +147,12 @@ impl Datasets {
         columns: &[Column],
         block: Block,
     ) -> Result<Appended, AppendError> {
-        let (hub, era) = (self.hub.clone(), self.era);
+        let (hub, era, answers) = (self.hub.clone(), self.era, self.answers.clone());
         let mut writer = Writer::new(dataset, columns);
         let on_commit: OnCommit = Box::new(move |appended, rows| {
+            if let (Some(first), Some(last)) = (rows.times.first(), rows.times.last()) {
+                answers.touched(dataset, appended.revision, Span { first: *first, last: *last });
+            }
             hub.publish(dataset, || frames(&mut writer, rows, appended.revision, era));
         });
         let began = Instant::now();

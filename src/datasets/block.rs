@@ -55,6 +55,24 @@ impl Rows {
             Self::Buckets(buckets) => buckets.len(),
         }
     }
+
+    /// The moment of a row or bucket.
+    pub(crate) fn moment(&self, row_idx: usize) -> Option<Timestamp> {
+        match self {
+            Self::Raw(block) => block.times.get(row_idx).copied(),
+            Self::Buckets(buckets) => buckets.get(row_idx).map(|bucket| bucket.timestamp),
+        }
+    }
+
+    /// The first `n`, or as many as there are, which are taken from here.
+    pub(crate) fn take(&mut self, n: usize) -> Self {
+        match self {
+            Self::Raw(block) => Self::Raw(block.take(n)),
+            Self::Buckets(buckets) => {
+                Self::Buckets(buckets.drain(..n.min(buckets.len())).collect())
+            }
+        }
+    }
 }
 
 impl Series {
@@ -150,6 +168,15 @@ impl Series {
         }
     }
 
+    fn truncate(&mut self, n: usize) {
+        match self {
+            Self::Float(values) => values.truncate(n),
+            Self::Integer(values) => values.truncate(n),
+            Self::String(values) => values.truncate(n),
+            Self::Boolean(values) => values.truncate(n),
+        }
+    }
+
     fn reverse(&mut self) {
         match self {
             Self::Float(values) => values.reverse(),
@@ -220,6 +247,23 @@ impl Block {
         let mut part = self.empty_like();
         part.extend_from(self, rows);
         part
+    }
+
+    /// Leaves the first `n` rows.
+    pub(crate) fn truncate(&mut self, n: usize) {
+        self.times.truncate(n);
+        self.ids.truncate(n);
+        self.created.truncate(n);
+        self.columns.iter_mut().for_each(|series| series.truncate(n));
+    }
+
+    /// The first `n` rows, or as many as there are, which are taken from here.
+    pub(crate) fn take(&mut self, n: usize) -> Self {
+        let n = n.min(self.len());
+        let rest = self.part(n..self.len());
+        let mut taken = std::mem::replace(self, rest);
+        taken.truncate(n);
+        taken
     }
 
     /// Turns the order of the rows around.

@@ -36,6 +36,7 @@ pub mod upkeep;
 use std::{path::Path, sync::Arc, time::Duration};
 
 use model::resolution::Resolution;
+use parking_lot::Mutex;
 use task::{clock::Clock, group::Group};
 use tokio::{sync::Semaphore, task::spawn_blocking};
 use web::metrics::Metrics;
@@ -68,6 +69,8 @@ pub(crate) struct Datasets {
     downloads: Shares,
     pieces: Pieces,
     answers: Answers,
+    /// Held while a page is read where it is asked for: never do all threads wait for the disk.
+    at_once: Arc<Mutex<()>>,
     caps: Caps,
     /// The life of the store, as cursors of streams name it.
     era: u32,
@@ -112,6 +115,7 @@ impl Datasets {
             downloads,
             pieces,
             answers,
+            at_once: Arc::default(),
             caps,
             era,
             catching_up,

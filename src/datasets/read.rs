@@ -1,33 +1,42 @@
 //! Reading rows: a page, or the newest ones. A whole range is in `download`.
 
+mod stretch;
+
 use std::sync::Arc;
 
 use accounts::KeyId;
 use bytes::Bytes;
 use model::{
-    dataset::{Column, DatasetId},
+    dataset::{Column, DatasetId, Dtype},
     resolution::Resolution,
     timestamp::Timestamp,
 };
+use tokio::{runtime::Handle, task::block_in_place};
 
+use self::stretch::Stretch;
 use crate::{
     Datasets,
     answers::{Answer, AnswerKey},
     aside,
-    block::{Block, Rows},
+    block::Rows,
     metrics,
     query::{
-        DatasetRef, Order, Position, QueryError, RowsQuery, Span,
+        DatasetRef, Order, Position, QueryError, RowsQuery, Span, link,
         params::{LiveQuery, Params},
     },
-    render::{bare_row_bytes, text_bytes},
-    store::{Count, PAGE_TEXT_BYTES_MAX, PageRead, Sight, Store, StoreError},
+    store::{Sight, StoreError},
     tag::{Seen, Tag},
 };
 
-/// Values of a page at most, those that are not there included: 10 000 rows of 64 columns. A page of
-/// more columns has fewer rows.
-const PAGE_VALUES_MAX: usize = 640_000;
+/// Values that are read where they are asked for: it takes a fraction of a millisecond, less than to
+/// wake two threads. What is longer, or may be, is read on a thread that may take its time.
+const AT_ONCE_VALUES_MAX: usize = 8192;
+
+/// Values that are read in one go for who follows links: twice as many.
+const TOGETHER_VALUES_MAX: usize = 16_384;
+
+/// Pages that are: of 250 rows, as many as two chunks have.
+const PAGES_MAX: usize = 8;
 
 /// Why rows were not read.
 #[derive(Debug, thiserror::Error)]
@@ -68,6 +77,8 @@ pub(crate) struct RowsPage<'a> {
     /// The rows, in the order asked for.
     pub(crate) rows: Rows,
     pub(crate) next: Next,
+    /// The last commit that it includes.
+    pub(crate) revision: u64,
 }
 
 /// A page that is asked for.
@@ -92,15 +103,38 @@ pub(crate) enum Read {
 /// A page as it is to be found or read.
 struct Wanted {
     key: AnswerKey,
-    /// Of pages of closed ranges.
+    /// The last commit of the dataset.
+    revision: u64,
+    /// Of pages of closed ranges: what is the same at all commits.
     tag: Option<Tag>,
 }
 
+impl Wanted {
+    /// The tag of the page as it was read at a commit.
+    fn tag(&self, revision: u64) -> Option<Tag> {
+        self.tag.map(|tag| Tag::of((tag, revision)))
+    }
+}
+
+/// Writes a page, whose link to the next one repeats the parameters.
+pub(crate) type Write = fn(&RowsPage<'_>, &Params) -> Vec<u8>;
+
+impl Asked {
+    /// The page that follows by a cursor, as who follows the link to it asks for it.
+    fn after(&self, next: Next) -> Option<Self> {
+        let Next::After(cursor) = next else { return None };
+        let query = RowsQuery { position: Position::After(cursor), ..self.query.clone() };
+        let params = link::params_after(&self.params, cursor);
+        Some(Self { query, params, seen: Seen::default() })
+    }
+}
+
 impl Datasets {
-    /// Reads a page, written as `write` does it, on a thread that may take its time; one that was
-    /// written since the last commit comes out of memory.
+    /// Reads a page, written as `write` does it, on a thread that may take its time if it takes
+    /// long; one that was written before, and that no commit has touched since, comes out of memory.
     ///
-    /// Pages of closed ranges have a tag, which changes with every commit to the dataset.
+    /// Pages of closed ranges have a tag, which changes with every commit that touches them. Who
+    /// follows the links from page to page finds most of them read.
     ///
     /// # Errors
     /// [`ReadError::NotFound`] if `key` does not see the dataset, [`ReadError::Query`] if the query
@@ -109,20 +143,31 @@ impl Datasets {
         &self,
         key: KeyId,
         asked: Asked,
-        write: impl FnOnce(&RowsPage<'_>, &Params) -> Vec<u8> + Send + 'static,
+        write: Write,
     ) -> Result<Read, ReadError> {
         let who = (key, asked.query.dataset.clone());
         // Looking at memory takes less time than handing the work to another thread.
-        let sight = self.store.version().and_then(|version| self.answers.sight(version, &who));
+        let mut sight = self.store.version().and_then(|version| self.answers.sight(version, &who));
         if let Some(sight) = &sight
-            && let Some(read) = self.known(&self.wanted(sight, &asked)?, &asked.seen)
+            && let Some(read) = self.known(&asked, &self.wanted(sight, &asked)?)
         {
             return Ok(read);
+        }
+        if is_near(&asked.query)
+            && has_other_threads()
+            && let Some(_turn) = self.at_once.try_lock()
+        {
+            let look = || block_in_place(|| self.look(who.clone()));
+            let near = sight.take().map_or_else(look, Ok)?;
+            if is_short(&asked.query, &near.columns) {
+                return block_in_place(|| self.answer(&near, &asked, write));
+            }
+            sight = Some(near);
         }
         let datasets = self.clone();
         let read = move || {
             let sight = sight.map_or_else(|| datasets.look(who), Ok)?;
-            datasets.read_page(&sight, &asked, write)
+            datasets.answer(&sight, &asked, write)
         };
         aside(read).await?
     }
@@ -138,36 +183,70 @@ impl Datasets {
         Ok(sight)
     }
 
-    /// Reads a page. Blocks.
-    fn read_page(
+    /// Answers with a page out of memory, or with one that is read. Blocks.
+    fn answer(&self, sight: &Sight, asked: &Asked, write: Write) -> Result<Read, ReadError> {
+        let wanted = self.wanted(sight, asked)?;
+        if let Some(read) = self.known(asked, &wanted) {
+            return Ok(read);
+        }
+        let answer = self.read_pages(sight, asked, &wanted, write)?;
+        // With a commit that came in between, columns may have come that the tag does not name.
+        let tag = wanted.tag(answer.revision).filter(|_| answer.revision == wanted.revision);
+        Ok(self.sent(answer, tag))
+    }
+
+    /// Reads a page, and keeps it. If the caller came to it by the link of the page before, and so
+    /// is about to ask for the next ones, those are read with it: they are for the most part in the
+    /// same chunk, and no other thread has to be woken or waited for. Blocks.
+    fn read_pages(
         &self,
         sight: &Sight,
         asked: &Asked,
-        write: impl FnOnce(&RowsPage<'_>, &Params) -> Vec<u8>,
-    ) -> Result<Read, ReadError> {
-        let wanted = self.wanted(sight, asked)?;
-        if let Some(read) = self.known(&wanted, &asked.seen) {
-            return Ok(read);
+        wanted: &Wanted,
+        write: Write,
+    ) -> Result<Answer, ReadError> {
+        let n_values = asked.query.limit.get().saturating_mul(sight.columns.len()).max(1);
+        let is_led = is_short(&asked.query, &sight.columns) && self.answers.is_linked(&wanted.key);
+        let n_pages = if is_led { (TOGETHER_VALUES_MAX / n_values).clamp(1, PAGES_MAX) } else { 1 };
+        let span = wanted.key.span;
+        let mut stretch = Stretch::read(&*self.store, sight, &asked.query, (span, n_pages))?;
+        let (page, reach) = stretch.page();
+        let first = answer(&page, &asked.params, reach, write);
+        // As with the tag.
+        if page.revision != wanted.revision {
+            return Ok(first);
         }
-        let (page, revision) = page(&*self.store, sight, &asked.query, wanted.key.span)?;
-        let n_rows = self.count_rows("rows", &page);
-        let body = Bytes::from(write(&page, &asked.params));
-        // A commit that came in between belongs to another tag.
-        let is_so = revision == sight.revision;
-        if is_so {
-            self.answers.put(wanted.key, Answer { body: body.clone(), n_rows });
+        self.answers.put(wanted.key.clone(), first.clone());
+        let mut next = page.next;
+        while let Some(asked) = asked.after(next) {
+            let Ok(wanted) = self.wanted(sight, &asked) else { break };
+            if !stretch.has_page_of(wanted.key.span) {
+                self.answers.link(&wanted.key);
+                break;
+            }
+            let (page, reach) = stretch.page();
+            self.answers.put(wanted.key, answer(&page, &asked.params, reach, write));
+            next = page.next;
         }
-        Ok(Read::New(body, wanted.tag.filter(|_| is_so)))
+        Ok(first)
     }
 
-    /// The page, if the caller has it or it is in memory.
-    fn known(&self, wanted: &Wanted, seen: &Seen) -> Option<Read> {
-        if let Some(known) = wanted.tag.and_then(|tag| seen.find(tag)) {
+    /// The answer, if the caller has the page or it is in memory.
+    fn known(&self, asked: &Asked, wanted: &Wanted) -> Option<Read> {
+        let kept = self.answers.get(&wanted.key, wanted.revision);
+        // A page that still holds has the tag of the commit that it was read at.
+        let revision = kept.as_ref().map_or(wanted.revision, |answer| answer.revision);
+        let tag = wanted.tag(revision);
+        if let Some(known) = tag.and_then(|tag| asked.seen.find(tag)) {
             return Some(Read::Same(known));
         }
-        let Answer { body, n_rows } = self.answers.get(&wanted.key)?;
-        self.metrics.add_n(metrics::ROWS_OUT, &["rows"], n_rows);
-        Some(Read::New(body, wanted.tag))
+        Some(self.sent(kept?, tag))
+    }
+
+    /// A page that is sent, which is counted.
+    fn sent(&self, answer: Answer, tag: Option<Tag>) -> Read {
+        self.metrics.add_n(metrics::ROWS_OUT, &["rows"], answer.n_rows);
+        Read::New(answer.body, tag)
     }
 
     /// Where to find the page, and its tag.
@@ -177,10 +256,9 @@ impl Datasets {
         let span = query.span(newest, self.clock.now(), self.caps)?;
         let names = sight.columns.iter().map(|column| column.name.as_str()).collect::<Vec<_>>();
         let (dataset, revision) = (sight.grant.dataset, sight.revision);
-        let tag = || Tag::of((self.era, Tag::of(params), dataset, revision, &names));
-        let tag = query.is_closed().then(tag);
+        let tag = query.is_closed().then(|| Tag::of((self.era, Tag::of(params), dataset, &names)));
         let (columns, params) = (Tag::of(&names), params.clone());
-        Ok(Wanted { key: AnswerKey { dataset, revision, columns, span, params }, tag })
+        Ok(Wanted { key: AnswerKey { dataset, columns, span, params }, revision, tag })
     }
 
     /// Reads the newest rows of a dataset, newest first, and makes of them what `convert` makes.
@@ -208,79 +286,37 @@ impl Datasets {
         aside(move || {
             let store = &*datasets.store;
             let sight = store.sight(key, &query.dataset)?.ok_or(ReadError::NotFound)?;
-            let (page, _) = page(store, &sight, &query, span)?;
-            datasets.count_rows("live", &page);
+            let (page, _) = Stretch::read(store, &sight, &query, (span, 1))?.page();
+            datasets.metrics.add_n(metrics::ROWS_OUT, &["live"], n_rows(&page));
             Ok(convert(&page))
         })
         .await?
     }
-
-    /// Counts the rows of a page as read `by` a path; how many they are.
-    fn count_rows(&self, by: &'static str, page: &RowsPage<'_>) -> u64 {
-        let n_rows = u64::try_from(page.rows.len()).unwrap_or(u64::MAX);
-        self.metrics.add_n(metrics::ROWS_OUT, &[by], n_rows);
-        n_rows
-    }
 }
 
-/// Reads a page, and the last commit that it includes; one row more than asked for tells whether
-/// there is a next one.
-///
-/// A page of very long rows ends early, so that the memory for it is bounded.
-fn page<'a>(
-    store: &dyn Store,
-    sight: &'a Sight,
-    query: &RowsQuery,
-    span: Span,
-) -> Result<(RowsPage<'a>, u64), StoreError> {
-    let (dataset, columns) = (sight.grant.dataset, sight.columns.as_slice());
-    let limit = query.limit.get().min((PAGE_VALUES_MAX / columns.len().max(1)).max(1));
-    let (skip, count) = match query.position {
-        Position::Offset(skip) => (skip, Count::All),
-        Position::After(_) => (0, Count::Nothing),
-    };
-    let RowsQuery { resolution, order, .. } = *query;
-    let read = PageRead { resolution, span, order, skip, limit: limit + 1, count };
-    let mut page = store.page(dataset, &read)?;
-    let last = match &mut page.rows {
-        Rows::Raw(block) => {
-            let n_rows = n_fitting(block, columns, limit);
-            let has_more = block.len() > n_rows;
-            if has_more {
-                *block = block.part(0..n_rows);
-            }
-            block.times.last().copied().filter(|_| has_more)
-        }
-        Rows::Buckets(buckets) if buckets.len() > limit => {
-            buckets.truncate(limit);
-            buckets.last().map(|bucket| bucket.timestamp)
-        }
-        Rows::Buckets(_) => None,
-    };
-    let next = match (last, query.position) {
-        (None, _) => Next::End,
-        (Some(last), Position::After(_)) => Next::After(last),
-        (Some(_), Position::Offset(skip)) => {
-            Next::Offset(skip.saturating_add(u64::try_from(page.rows.len()).unwrap_or(u64::MAX)))
-        }
-    };
-    let count = page.count.unwrap_or(0);
-    Ok((RowsPage { dataset, columns, count, rows: page.rows, next }, page.revision))
+/// A page as it is kept.
+fn answer(page: &RowsPage<'_>, params: &Params, reach: Span, write: Write) -> Answer {
+    let body = Bytes::from(write(page, params));
+    Answer { body, n_rows: n_rows(page), revision: page.revision, reach }
 }
 
-/// How many of the first rows make a page that is not too long, at least one and at most `limit`.
-fn n_fitting(block: &Block, columns: &[Column], limit: usize) -> usize {
-    let bare = bare_row_bytes(columns);
-    let n_rows = limit.min(PAGE_TEXT_BYTES_MAX / bare).max(1);
-    let texts: Vec<_> = block.columns.iter().filter_map(|series| series.texts()).collect();
-    if texts.is_empty() {
-        return n_rows;
-    }
-    let mut n_bytes = 0;
-    let fits = |row_idx: &usize| {
-        let texts = texts.iter().filter_map(|texts| texts.get(*row_idx)?.as_deref());
-        n_bytes += bare + texts.map(text_bytes).sum::<usize>();
-        n_bytes <= PAGE_TEXT_BYTES_MAX
-    };
-    (0..n_rows).take_while(fits).count().max(1)
+/// How many rows a page has.
+fn n_rows(page: &RowsPage<'_>) -> u64 {
+    u64::try_from(page.rows.len()).unwrap_or(u64::MAX)
+}
+
+/// Whether what a page is made of is found at once: by the dataset's number, and without a count.
+const fn is_near(query: &RowsQuery) -> bool {
+    matches!(query.dataset, DatasetRef::Id(_)) && matches!(query.position, Position::After(_))
+}
+
+/// Whether a page has few values, of types that have a length.
+fn is_short(query: &RowsQuery, columns: &[Column]) -> bool {
+    query.limit.get().saturating_mul(columns.len()) <= AT_ONCE_VALUES_MAX
+        && columns.iter().all(|column| column.dtype != Dtype::String)
+}
+
+/// Whether others are served while this thread waits for the disk.
+fn has_other_threads() -> bool {
+    Handle::try_current().is_ok_and(|runtime| runtime.metrics().num_workers() > 1)
 }

@@ -19,7 +19,7 @@ use crate::{
     append::ROW_TEXT_BYTES_MAX,
     block::{Block, Series},
 };
-use number::{Moments, push_float, push_integer};
+use number::{Moments, push_float, push_integer, push_short};
 
 /// The name of the member of a flat row that says when. No column may have it.
 pub(crate) const TIMESTAMP: &str = "timestamp";
@@ -37,14 +37,38 @@ const BUCKETS_HEADER: &[u8] = b"timestamp,open,high,low,close,volume,count\n";
 #[derive(Debug, Clone)]
 pub(crate) struct Writer {
     dataset: DatasetId,
+    /// What is between the number of a row of a page and its moment.
+    place: Vec<u8>,
     names: Vec<String>,
     /// `,"name":` for each column, in their order.
     keys: Vec<Vec<u8>>,
     /// The members of a flat row in alphabetical order: a column's place, or none for the moment.
     flat: Vec<Option<usize>>,
     moments: Moments,
-    /// Rows are seldom created on the day that they are about, and often many at one moment.
-    created: Moments,
+    created: Created,
+}
+
+/// What is between the moment of a row of a page and its values. Rows are seldom created on the day
+/// that they are about, and often many at one moment.
+#[derive(Debug, Clone, Default)]
+struct Created {
+    moments: Moments,
+    /// The moment that was asked for last.
+    moment: Option<Timestamp>,
+    text: Vec<u8>,
+}
+
+impl Created {
+    fn text(&mut self, moment: Timestamp) -> &[u8] {
+        if self.moment != Some(moment) {
+            self.text.clear();
+            self.text.extend_from_slice(b"\",\"created_at\":");
+            self.moments.push(&mut self.text, moment);
+            self.text.extend_from_slice(b",\"values\":");
+            self.moment = Some(moment);
+        }
+        &self.text
+    }
 }
 
 impl Writer {
@@ -63,10 +87,11 @@ impl Writer {
         });
         Self {
             dataset,
+            place: format!(",\"dataset_id\":{dataset},\"timestamp\":\"").into_bytes(),
             keys: keys.collect(),
             flat,
             moments: Moments::default(),
-            created: Moments::default(),
+            created: Created::default(),
             names,
         }
     }
@@ -103,13 +128,9 @@ impl Writer {
     pub(crate) fn page_row(&mut self, to: &mut Vec<u8>, block: &Block, row_idx: usize) {
         to.extend_from_slice(b"{\"id\":");
         push_integer(to, block.ids.get(row_idx).copied().unwrap_or_default());
-        to.extend_from_slice(b",\"dataset_id\":");
-        push_integer(to, self.dataset.get());
-        to.extend_from_slice(b",\"timestamp\":");
-        self.moments.push(to, moment(&block.times, row_idx));
-        to.extend_from_slice(b",\"created_at\":");
-        self.created.push_again(to, moment(&block.created, row_idx));
-        to.extend_from_slice(b",\"values\":");
+        push_short(to, &self.place);
+        self.moments.push_bare(to, moment(&block.times, row_idx));
+        to.extend_from_slice(self.created.text(moment(&block.created, row_idx)));
         let start = to.len();
         for (key, series) in self.keys.iter().zip(&block.columns) {
             push_member(to, key, series, row_idx);
@@ -236,25 +257,25 @@ fn push_member(to: &mut Vec<u8>, key: &[u8], series: &Series, row_idx: usize) {
     match series {
         Series::Float(values) => {
             if let Some(Some(number)) = values.get(row_idx) {
-                to.extend_from_slice(key);
+                push_short(to, key);
                 push_float(to, *number);
             }
         }
         Series::Integer(values) => {
             if let Some(Some(number)) = values.get(row_idx) {
-                to.extend_from_slice(key);
+                push_short(to, key);
                 push_integer(to, *number);
             }
         }
         Series::Boolean(values) => {
             if let Some(Some(truth)) = values.get(row_idx) {
-                to.extend_from_slice(key);
+                push_short(to, key);
                 push_truth(to, *truth);
             }
         }
         Series::String(values) => {
             if let Some(Some(text)) = values.get(row_idx) {
-                to.extend_from_slice(key);
+                push_short(to, key);
                 push_text(to, text);
             }
         }

@@ -3,16 +3,16 @@
 //! Every fold goes through its rows in the order of their moments, never in the order of their
 //! arrival, so that a sum of floats does not depend on who came late. Nothing here knows a store.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::Range};
 
 use model::{
-    dataset::{Column, Dtype},
+    dataset::{BAR_COLUMNS, Column, Dtype},
     resolution::Resolution,
     row::Bucket,
     timestamp::Timestamp,
 };
 
-use crate::block::Block;
+use crate::block::{Block, Series};
 
 /// The metadata field that names the column to be folded where there is no `open` to `close`.
 pub(crate) const VALUE_COLUMN: &str = "value_column";
@@ -46,9 +46,8 @@ impl Fold {
         let named = |name: &str| {
             columns.iter().position(|column| column.name == name && is_number(&column))
         };
-        let volume = named("volume");
-        let prices = [named("open"), named("high"), named("low"), named("close")];
-        if let [Some(open), Some(high), Some(low), Some(close)] = prices {
+        let [open, high, low, close, volume] = BAR_COLUMNS.map(named);
+        if let [Some(open), Some(high), Some(low), Some(close)] = [open, high, low, close] {
             return Self::Bars { prices: [open, high, low, close], volume };
         }
         metadata
@@ -70,30 +69,6 @@ impl Fold {
         }
     }
 
-    /// Row `row_idx` as a bucket of its own, at the moment `start`; none if it has no number.
-    ///
-    /// A bar that lacks one of its prices takes the nearest other one.
-    fn sample(self, block: &Block, row_idx: usize, start: Timestamp) -> Option<Bucket> {
-        let number = |place: usize| block.columns.get(place)?.number(row_idx);
-        let (open, high, low, close, volume) = match self {
-            Self::Nothing => return None,
-            Self::Value { value, volume } => {
-                let value = number(value)?;
-                (value, value, value, value, volume)
-            }
-            Self::Bars { prices, volume } => {
-                let [open, high, low, close] = prices.map(number);
-                let open_or = open.or(close).or(high).or(low)?;
-                let close_or = close.unwrap_or(open_or);
-                let highest = high.unwrap_or_else(|| open_or.max(close_or));
-                let lowest = low.unwrap_or_else(|| open_or.min(close_or));
-                (open_or, highest, lowest, close_or, volume)
-            }
-        };
-        let volume = volume.and_then(number).unwrap_or(0.0);
-        Some(Bucket { timestamp: start, open, high, low, close, volume, count: 1 })
-    }
-
     /// Folds the rows of `block` into buckets of `resolution`, in order, going on from `last`.
     ///
     /// `last` is the bucket so far that the first rows may still belong to.
@@ -103,16 +78,134 @@ impl Fold {
         resolution: Resolution,
         last: Option<Bucket>,
     ) -> Vec<Bucket> {
-        let mut buckets: Vec<Bucket> = last.into_iter().collect();
-        for (row_idx, moment) in block.times.iter().enumerate() {
-            let start = resolution.bucket_start(*moment);
-            let Some(sample) = self.sample(block, row_idx, start) else { continue };
-            match buckets.last_mut() {
-                Some(bucket) if bucket.timestamp == start => *bucket = joined(*bucket, sample),
-                _ => buckets.push(sample),
+        let mut folding = Folding::new(self, resolution, last);
+        folding.add(block, None);
+        folding.buckets
+    }
+}
+
+/// Buckets on the way: rows are added in the order of their moments.
+pub(crate) struct Folding {
+    fold: Fold,
+    resolution: Resolution,
+    buckets: Vec<Bucket>,
+    /// What the bucket of the last row starts with, and the moments that it holds.
+    here: (Timestamp, Range<i64>),
+}
+
+impl Folding {
+    pub(crate) fn new(fold: Fold, resolution: Resolution, last: Option<Bucket>) -> Self {
+        let here = (Timestamp::default(), 0..0);
+        Self { fold, resolution, buckets: last.into_iter().collect(), here }
+    }
+
+    /// The buckets.
+    pub(crate) fn finish(self) -> Vec<Bucket> {
+        self.buckets
+    }
+
+    /// Adds the rows of `under` and those rows of a block of `over`, which win.
+    pub(crate) fn add(&mut self, under: &Block, over: Option<(&Block, Range<usize>)>) {
+        let Some(samples) = Samples::of(self.fold, under) else { return };
+        let Some((over, rows)) = over else {
+            for (row_idx, moment) in under.times.iter().enumerate() {
+                self.add_row(&samples, row_idx, *moment);
+            }
+            return;
+        };
+        let Some(over_samples) = Samples::of(self.fold, over) else { return };
+        let moments = over.times.get(rows.clone()).unwrap_or_default();
+        let mut left = rows.zip(moments).peekable();
+        for (row_idx, moment) in under.times.iter().enumerate() {
+            while let Some((over_idx, earlier)) = left.next_if(|(_, time)| *time < moment) {
+                self.add_row(&over_samples, over_idx, *earlier);
+            }
+            match left.next_if(|(_, time)| *time == moment) {
+                Some((over_idx, _)) => self.add_row(&over_samples, over_idx, *moment),
+                None => self.add_row(&samples, row_idx, *moment),
             }
         }
-        buckets
+        for (over_idx, moment) in left {
+            self.add_row(&over_samples, over_idx, *moment);
+        }
+    }
+
+    fn add_row(&mut self, samples: &Samples<'_>, row_idx: usize, moment: Timestamp) {
+        if !self.here.1.contains(&moment.micros()) {
+            let length = self.resolution.bucket().unwrap_or_default();
+            let length = i64::try_from(length.as_micros()).unwrap_or(i64::MAX).max(1);
+            let first = moment.micros().div_euclid(length).saturating_mul(length);
+            self.here = (self.resolution.bucket_start(moment), first..first.saturating_add(length));
+        }
+        let Some(sample) = samples.at(row_idx, self.here.0) else { return };
+        match self.buckets.last_mut() {
+            Some(bucket) if bucket.timestamp == sample.timestamp => {
+                *bucket = joined(*bucket, sample);
+            }
+            _ => self.buckets.push(sample),
+        }
+    }
+}
+
+/// What a fold needs of a block, found once for all of its rows.
+struct Samples<'a> {
+    prices: [Numbers<'a>; 4],
+    volume: Numbers<'a>,
+}
+
+/// The numbers of a column, if there is one.
+enum Numbers<'a> {
+    None,
+    Floats(&'a [Option<f64>]),
+    Others(&'a Series),
+}
+
+impl<'a> Samples<'a> {
+    /// None if there is nothing to fold.
+    fn of(fold: Fold, block: &'a Block) -> Option<Self> {
+        let numbers = |place: usize| match block.columns.get(place) {
+            None => Numbers::None,
+            Some(Series::Float(values)) => Numbers::Floats(values),
+            Some(others) => Numbers::Others(others),
+        };
+        let (prices, volume) = match fold {
+            Fold::Nothing => return None,
+            // A value is a bar that never moved.
+            Fold::Value { value, volume } => ([value; 4], volume),
+            Fold::Bars { prices, volume } => (prices, volume),
+        };
+        Some(Self { prices: prices.map(numbers), volume: volume.map_or(Numbers::None, numbers) })
+    }
+
+    /// Row `row_idx` as a bucket of its own, at the moment `start`; none if it has no number.
+    ///
+    /// A bar that lacks one of its prices takes the nearest other one.
+    fn at(&self, row_idx: usize, start: Timestamp) -> Option<Bucket> {
+        let [open, high, low, close] = &self.prices;
+        let (open, high) = (open.at(row_idx), high.at(row_idx));
+        let (low, close) = (low.at(row_idx), close.at(row_idx));
+        let open_or = open.or(close).or(high).or(low)?;
+        let close_or = close.unwrap_or(open_or);
+        Some(Bucket {
+            timestamp: start,
+            open: open_or,
+            high: high.unwrap_or_else(|| open_or.max(close_or)),
+            low: low.unwrap_or_else(|| open_or.min(close_or)),
+            close: close_or,
+            volume: self.volume.at(row_idx).unwrap_or(0.0),
+            count: 1,
+        })
+    }
+}
+
+impl Numbers<'_> {
+    #[inline]
+    fn at(&self, row_idx: usize) -> Option<f64> {
+        match self {
+            Self::None => None,
+            Self::Floats(values) => *values.get(row_idx)?,
+            Self::Others(series) => series.number(row_idx),
+        }
     }
 }
 

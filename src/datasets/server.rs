@@ -25,7 +25,7 @@ mod stream;
 mod tags;
 mod unchanged;
 
-use std::{io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::{io, net::SocketAddr, ops::Deref, path::PathBuf, sync::Arc, time::Duration};
 
 use accounts::{
     KeyId,
@@ -169,7 +169,7 @@ impl DatasetsService {
         if let Some(market) = options.market {
             group.spawn("market", market::run(datasets.clone(), market, clock.clone()));
         }
-        let app = App {
+        let app = App::from(Shared {
             datasets,
             gate: options.gate,
             clock,
@@ -177,7 +177,7 @@ impl DatasetsService {
             heartbeat_every: options.heartbeat_every,
             inserts: arriving::room(),
             metadata_filters: options.metadata_filters,
-        };
+        });
         let addresses = app.gate.addresses();
         serve_by(addresses, listener, router(app, options.portal.unwrap_or_default()), group);
         info!(%address, "dataset service listening");
@@ -211,9 +211,13 @@ async fn pieces(options: &DatasetsOptions) -> Pieces {
     }
 }
 
-/// What every handler has.
+/// What every handler has. Each request clones it some times.
 #[derive(Debug, Clone)]
-pub(crate) struct App {
+pub(crate) struct App(Arc<Shared>);
+
+/// What that is.
+#[derive(Debug, Clone)]
+pub(crate) struct Shared {
     pub(crate) datasets: Datasets,
     pub(crate) gate: Gate,
     pub(crate) clock: Clock,
@@ -222,6 +226,19 @@ pub(crate) struct App {
     /// Room for bodies of inserts.
     pub(crate) inserts: Shares,
     pub(crate) metadata_filters: MetadataFilters,
+}
+
+impl From<Shared> for App {
+    fn from(shared: Shared) -> Self {
+        Self(Arc::new(shared))
+    }
+}
+
+impl Deref for App {
+    type Target = Shared;
+    fn deref(&self) -> &Shared {
+        &self.0
+    }
 }
 
 /// Every path of the service, with those of `portal` beside them, which the gate is not in front of.

@@ -7,6 +7,9 @@ use crate::timestamp::Timestamp;
 /// The tag that any key may acquire by itself, by document 2.
 pub const PUBLIC_TAG: &str = "public";
 
+/// The columns of a dataset whose rows are bars, as document 2 calls them: buckets are made of them.
+pub const BAR_COLUMNS: [&str; 5] = ["open", "high", "low", "close", "volume"];
+
 /// A dataset's number. Positive, and never used again after the dataset is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DatasetId(i64);

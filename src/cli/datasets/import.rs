@@ -38,11 +38,12 @@ Examples:
 Files are CSV with a header, NDJSON (flat, or with timestamp and values) or Parquet; gzip is seen.
 Moments are RFC 3339, a date and time (UTC where it names no offset), or a number of seconds,
 milliseconds, microseconds or nanoseconds since 1970. Numbers become float columns, which is what
-charts and buckets are made of, unless --type says otherwise or the file does (Parquet).
+charts and buckets are made of, unless --type says otherwise or the file does (Parquet). Open, High,
+Low, Close and Volume become open, high, low, close and volume, which make candles.
 
 A row at a moment that the dataset has replaces the one there, so nothing is ever in twice. Stopped
-or killed, the same command goes on where it was, if the files have not changed meanwhile. A row that
-does not fit ends the import with its line; --skip-bad leaves such rows out and says which.";
+or killed, the same command goes on where it was, if the files have not changed meanwhile. A row
+that does not fit ends the import with its line; --skip-bad leaves such rows out and says which.";
 
 /// The flags of `datasets import`.
 #[derive(Debug, Args)]

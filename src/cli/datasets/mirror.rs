@@ -43,8 +43,9 @@ Examples:
   triptych datasets mirror https://example.com/api --field source=tiingo --start 2026-01-01
 
 First the rows that there are, by bulk downloads of two weeks each, then each new row by the stream.
-Killed at any moment, the same command goes on where it was. With --once again, all rows are
-compared, and those that came late or were corrected are copied. Rows deleted at the source stay.";
+Killed at any moment, the same command goes on where it was; with --once it then looks at the days
+that it had already, and copies again what came late. With --once again, all rows are compared, and
+those that came late or were corrected are copied. Rows deleted at the source stay.";
 
 /// The environment variable with the key of the service to copy from. Never the key of one's own
 /// service, which would be told to a stranger.

@@ -1,6 +1,6 @@
 //! Prints the figures of the store, each beside its bar: `figures [--rows N] [--folder PATH]
-//! [--peer-rows N] [--parts PART,PART]`, of which the parts are `ingest`, `writers`, `reads`, `packed`
-//! and `late`.
+//! [--peer-rows N] [--peers PYTHON] [--parts PART,PART]`, of which the parts are `ingest`, `writers`,
+//! `reads`, `packed` and `late`. A Python that has `duckdb` and `chdb` adds those to `ingest`.
 //!
 //! One dataset of one-minute bars with full mantissas, as hard to pack as real ones; batches of 1000,
 //! each on the disk before the next. Rows in SQLite, with buckets kept by upserts, are the yardstick.
@@ -12,6 +12,8 @@ mod bars;
 mod disk;
 #[path = "figures/peer.rs"]
 mod peer;
+#[path = "figures/rivals.rs"]
+mod rivals;
 #[path = "figures/table.rs"]
 mod table;
 
@@ -49,6 +51,7 @@ struct Asked {
     n_rows: usize,
     n_peer_rows: usize,
     folder: Option<PathBuf>,
+    peers: Option<PathBuf>,
     /// What is measured; all if it is empty. Rows are ingested in any case.
     parts: Vec<String>,
 }
@@ -71,8 +74,13 @@ fn main() -> Outcome<ExitCode> {
 }
 
 fn asked(mut arguments: impl Iterator<Item = String>) -> Outcome<Asked> {
-    let mut asked =
-        Asked { n_rows: 5_000_000, n_peer_rows: 1_000_000, folder: None, parts: Vec::new() };
+    let mut asked = Asked {
+        n_rows: 5_000_000,
+        n_peer_rows: 1_000_000,
+        folder: None,
+        peers: None,
+        parts: Vec::new(),
+    };
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().ok_or(format!("{argument} takes a value"));
         match argument.as_str() {
@@ -81,6 +89,7 @@ fn asked(mut arguments: impl Iterator<Item = String>) -> Outcome<Asked> {
             "--rows" => asked.n_rows = value()?.parse()?,
             "--peer-rows" => asked.n_peer_rows = value()?.parse()?,
             "--folder" => asked.folder = Some(value()?.into()),
+            "--peers" => asked.peers = Some(value()?.into()),
             "--parts" => asked.parts = value()?.split(',').map(str::to_owned).collect(),
             _ => return Err(format!("{argument} is not known").into()),
         }
@@ -110,6 +119,19 @@ async fn measure(asked: &Asked, folder: &Path, table: &mut Table) -> Outcome<()>
         let peer = peer::ingest(&folder.join("peer.sqlite"), asked.n_peer_rows)?;
         table.say("ingest in SQLite rows with buckets", peer / 1e6, "M rows/s");
         table.at_least("ingest over SQLite rows", rate / peer, 2.0, "x");
+    }
+    if let Some(python) = asked.peers.as_deref().filter(|_| asked.wants("ingest")) {
+        for rival in rivals::ingest(python, folder, asked.n_peer_rows)? {
+            let rivals::Rival { peer, what, rate: theirs } = rival;
+            table.say(&format!("{what}, {peer}"), theirs / 1e6, "M rows/s");
+            let name = format!("ingest over {peer}, {what}");
+            match (peer.as_str(), what.as_str()) {
+                ("duckdb", "ingest with buckets") => {
+                    table.at_least(&name, rate / theirs, 5.0, "x");
+                }
+                _ => table.say(&name, rate / theirs, "x"),
+            }
+        }
     }
     if asked.wants("writers") {
         let rate = writers(&folder.join("writers.sqlite"), n / 5).await?;

@@ -8,23 +8,31 @@ use super::params::Params;
 
 /// The link to the page that starts at row `offset`.
 pub(crate) fn at_offset(path: &str, params: &Params, offset: u64) -> String {
-    with(path, params, "offset", &offset.to_string())
+    to(path, &with(params, "offset", &offset.to_string()))
 }
 
 /// The link to the page that follows the row at `cursor`.
 pub(crate) fn after(path: &str, params: &Params, cursor: Timestamp) -> String {
-    with(path, params, "after", &cursor.to_string())
+    to(path, &params_after(params, cursor))
 }
 
-/// The link to `path` with `params`, where `name` is `value`. A page has one position only.
-fn with(path: &str, params: &Params, name: &str, value: &str) -> String {
+/// What is asked for by who follows that link.
+pub(crate) fn params_after(params: &Params, cursor: Timestamp) -> Params {
+    with(params, "after", &cursor.to_string())
+}
+
+/// `params` in order, where `name` is `value`. A page has one position only.
+fn with(params: &Params, name: &str, value: &str) -> Params {
     let others = params.0.iter().filter(|(key, _)| key != "offset" && key != "after");
-    let mut pairs: Vec<(&str, &str)> =
-        others.map(|(key, value)| (key.as_str(), value.as_str())).collect();
-    pairs.push((name, value));
-    pairs.sort_by_key(|(key, _)| *key);
+    let mut pairs: Vec<(String, String)> = others.cloned().collect();
+    pairs.push((name.to_owned(), value.to_owned()));
+    pairs.sort_by(|(a, _), (b, _)| a.cmp(b));
+    Params(pairs)
+}
+
+fn to(path: &str, params: &Params) -> String {
     let mut link = format!("{path}?");
-    for (idx, (key, value)) in pairs.into_iter().enumerate() {
+    for (idx, (key, value)) in params.0.iter().enumerate() {
         if idx > 0 {
             link.push('&');
         }

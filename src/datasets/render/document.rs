@@ -3,7 +3,7 @@
 //! Memory stays bounded however long the file is: text is written row by row, columns in batches.
 
 use model::{
-    dataset::{Column, DatasetId, Dtype},
+    dataset::{BAR_COLUMNS, Column, DatasetId, Dtype},
     resolution::Resolution,
     row::Bucket,
 };
@@ -140,7 +140,7 @@ fn fields(columns: &[Column], is_bucketed: bool) -> Vec<Field> {
             dtype,
             is_nullable: false,
         };
-        let floats = ["open", "high", "low", "close", "volume"].map(|name| (name, Dtype::Float));
+        let floats = BAR_COLUMNS.map(|name| (name, Dtype::Float));
         return floats.into_iter().chain([("count", Dtype::Integer)]).map(field).collect();
     }
     let field = |column: &Column| Field {

@@ -36,8 +36,7 @@ pub(crate) fn push_float(to: &mut Vec<u8>, number: f64) {
             return push_integer(to, whole);
         }
         if size >= FAST_FROM {
-            to.extend_from_slice(zmij::Buffer::new().format_finite(number).as_bytes());
-            return;
+            return push_short(to, zmij::Buffer::new().format_finite(number).as_bytes());
         }
     }
     push_rare(to, number);
@@ -61,7 +60,30 @@ fn push_rare(to: &mut Vec<u8>, number: f64) {
 /// Writes a whole number.
 #[inline]
 pub(crate) fn push_integer(to: &mut Vec<u8>, number: i64) {
-    to.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+    push_short(to, itoa::Buffer::new().format(number).as_bytes());
+}
+
+/// Adds a few bytes. Copies of lengths that the compiler knows cost a fraction of a call, which is
+/// most of what a row would take: so there are two of them, which overlap.
+#[inline]
+pub(crate) fn push_short(to: &mut Vec<u8>, bytes: &[u8]) {
+    match bytes.len() {
+        4..8 => push_ends::<4>(to, bytes),
+        8..16 => push_ends::<8>(to, bytes),
+        16..=32 => push_ends::<16>(to, bytes),
+        _ => to.extend_from_slice(bytes),
+    }
+}
+
+/// Adds bytes of a length from `N` to twice that.
+#[inline]
+fn push_ends<const N: usize>(to: &mut Vec<u8>, bytes: &[u8]) {
+    if let (Some(first), Some(last)) = (bytes.first_chunk::<N>(), bytes.last_chunk::<N>()) {
+        let last_at = to.len() + bytes.len() - N;
+        to.extend_from_slice(first);
+        to.truncate(last_at);
+        to.extend_from_slice(last);
+    }
 }
 
 /// Writes moments; remembers the last day, which is most often the next one's day, too.
@@ -70,8 +92,6 @@ pub(crate) struct Moments {
     day: Option<i64>,
     /// `2026-07-30T`
     date: Vec<u8>,
-    /// The moment that was written last by [`Moments::push_again`], and how.
-    again: Option<(Timestamp, Vec<u8>)>,
 }
 
 impl Moments {
@@ -80,18 +100,6 @@ impl Moments {
         to.push(b'"');
         self.push_bare(to, moment);
         to.push(b'"');
-    }
-
-    /// Writes `moment` in quotes; quicker if it is the same as the last time.
-    pub(crate) fn push_again(&mut self, to: &mut Vec<u8>, moment: Timestamp) {
-        if let Some((last, text)) = &self.again
-            && *last == moment
-        {
-            return to.extend_from_slice(text);
-        }
-        let start = to.len();
-        self.push(to, moment);
-        self.again = Some((moment, to.get(start..).unwrap_or_default().to_vec()));
     }
 
     /// Writes `moment` as RFC 3339 in UTC, with as much of a fraction as it has.
@@ -104,7 +112,7 @@ impl Moments {
             self.date = [date.as_bytes(), b"T"].concat();
             self.day = Some(day);
         }
-        to.extend_from_slice(&self.date);
+        push_short(to, &self.date);
         let second = seconds.rem_euclid(DAY_SECONDS);
         let [hour, minute, second] = [second / 3600, second / 60 % 60, second % 60].map(two);
         to.extend_from_slice(&[

@@ -65,7 +65,7 @@ impl Service {
         let (owner, reader) = (owner.reveal().to_owned(), reader.reveal().to_owned());
         let group = Group::default();
         let pieces = Pieces::open(&folder.path().join("pieces"), 1 << 20).unwrap();
-        let app = App {
+        let app = App::from(Shared {
             datasets: Datasets::new(Arc::new(store), clock.clone(), &group)
                 .reading(pieces, Caps::USUAL),
             gate: Gate::new(accounts.clone(), GateOptions::UNLIMITED, clock.clone()),
@@ -74,7 +74,7 @@ impl Service {
             heartbeat_every: HEARTBEAT_EVERY,
             inserts: arriving::room(),
             metadata_filters: MetadataFilters::One,
-        };
+        });
         let router = router(app.clone(), Router::new());
         Self { app, accounts, router, clock, group, owner, reader, folder }
     }

@@ -41,6 +41,26 @@ async fn a_csv_file_becomes_a_dataset() {
 }
 
 #[tokio::test]
+async fn capitalized_bars_become_the_columns_that_buckets_are_made_of() {
+    let service = Service::start();
+    let home = service.home();
+    let row = format!("{},1,3,0.5,2,7,9\n", timestamp(0));
+    home.write("bars.csv", format!("Date,Open,High,Low,Close,Volume,Trades\n{row}").as_bytes());
+    let said = home.run(&["datasets", "import", "bars.csv"]);
+    assert_eq!(said.code, 0, "{said:?}");
+    assert!(said.err.contains("float    open, from Open: `1`"), "{}", said.err);
+    let bucket = home.done(&["datasets", "rows", "bars", "--resolution", "1d", "--json"]);
+    let bucket: Value = serde_json::from_str(&bucket).unwrap();
+    let figures = ["open", "high", "low", "close", "volume"].map(|name| bucket[name].as_f64());
+    assert_eq!(figures, [1.0, 3.0, 0.5, 2.0, 7.0].map(Some), "{bucket}");
+    // Two that are called alike are left as they are.
+    home.write("both.csv", format!("Date,Open,open\n{},1,2\n", timestamp(0)).as_bytes());
+    home.done(&["datasets", "import", "both.csv"]);
+    let want = json!({"timestamp": timestamp(0), "Open": 1, "open": 2});
+    assert_eq!(service.rows("both").await, [want]);
+}
+
+#[tokio::test]
 async fn a_bad_row_stops_it_with_its_place_and_it_goes_on_after_the_last_good_one() {
     let service = Service::start();
     let home = service.home();

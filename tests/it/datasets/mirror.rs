@@ -125,6 +125,44 @@ async fn a_copy_made_once_more_takes_late_and_corrected_rows_and_earlier_ones_if
     once(&[], 0);
 }
 
+/// What a killed mirror keeps is written here as it leaves it, since nobody can kill one at a row.
+#[tokio::test]
+async fn a_copy_that_was_killed_takes_rows_that_came_late_where_it_was_already() {
+    let pair = Pair::start();
+    let http = pair.source.http();
+    let bars = create(&http, "bars").await;
+    // Every hour of ten days.
+    let rows: Vec<_> = (0..240).map(|hour| minute_row(hour * 60)).collect();
+    insert(&http, bars, &rows).await;
+    let (url, state) = (pair.source.address(), pair.home.path("state"));
+    let arguments = Pair::arguments(&url, &["bars", "--once", "--state-dir", &state]);
+    let once = |n_rows: usize| {
+        let said = pair.home.run(&arguments);
+        let want = format!("bars is copied: {n_rows} rows came");
+        assert!(said.code == 0 && said.err.contains(&want), "{want}: {said:?}");
+    };
+    once(240);
+    let folder = std::fs::read_dir(&state).unwrap().next().unwrap().unwrap().path();
+    let file = std::fs::read_dir(folder).unwrap().next().unwrap().unwrap().path();
+    let was_killed = || {
+        let kept = std::fs::read_to_string(&file).unwrap();
+        let left = kept.replace("\"is_whole\":true", "\"is_whole\":false");
+        assert_ne!(left, kept);
+        std::fs::write(&file, left).unwrap();
+    };
+    was_killed();
+    once(0);
+    was_killed();
+    // Two on one day, one on another, a correction that days show, and one after all others.
+    let mut corrected = minute_row(8 * 1_440);
+    corrected["values"]["high"] = json!(1234.5);
+    let late = [minute_row(7), minute_row(11), minute_row(3 * 1_440 + 7), corrected];
+    insert(&http, bars, &late).await;
+    insert(&http, bars, &[minute_row(14_401)]).await;
+    once(5);
+    assert_eq!(pair.target.rows("bars").await, pair.source.rows("bars").await);
+}
+
 #[tokio::test]
 async fn a_target_that_was_made_anew_gets_every_row_again() {
     let mut pair = Pair::start();

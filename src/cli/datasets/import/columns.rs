@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use ::datasets::file::{
     ReadOptions,
     plan::{Plan, PlannedColumn},
-    survey::{Survey, survey},
+    survey::{Field, Survey, survey},
 };
 use anyhow::{Context as _, bail};
 use client::datasets::Datasets;
-use model::dataset::{Dataset, DatasetId, Dtype};
+use model::dataset::{BAR_COLUMNS, Dataset, DatasetId, Dtype};
 use tokio::task::spawn_blocking;
 use wire::datasets::CreateColumn;
 
@@ -71,7 +71,11 @@ pub(super) async fn planned(
             continue;
         }
         let mapped = flags.names.iter().find(|(name, _)| *name == field.name);
-        let name = mapped.map_or(&field.name, |(_, column)| column).clone();
+        let name = match mapped {
+            Some((_, column)) => column.clone(),
+            None if columns.contains_key(&field.name) => field.name.clone(),
+            None => plain_bar(&field.name, &surveyed).unwrap_or(&field.name).to_owned(),
+        };
         let told = flags.types.iter().find(|(column, _)| *column == name);
         let held = columns.get(&name).copied();
         let dtype = match (held, told) {
@@ -95,6 +99,14 @@ pub(super) async fn planned(
     }
     let exists = dataset.map(|dataset| (dataset, lacks));
     Ok(Planned { time: time.to_owned(), plan, fields, exists })
+}
+
+/// The column of bars that a field is, if it is called so in other letters: `Open` is `open`, as
+/// buckets and charts look for it. None if the file has that one too.
+fn plain_bar(field: &str, surveyed: &Survey) -> Option<&'static str> {
+    let bar = BAR_COLUMNS.into_iter().find(|bar| bar.eq_ignore_ascii_case(field))?;
+    let is_called = |other: &&Field| other.name.eq_ignore_ascii_case(bar);
+    (surveyed.fields.iter().filter(is_called).count() == 1).then_some(bar)
 }
 
 /// What the flags tell of a file that cannot be looked at.

@@ -10,7 +10,7 @@ use model::{
     dataset::{Dataset, DatasetId, Dtype},
     page::Limit,
     resolution::Resolution,
-    row::Row,
+    row::{Bucket, Row},
     timestamp::Timestamp,
 };
 use wire::datasets::{CreateColumn, CreateDataset};
@@ -30,6 +30,13 @@ use crate::cli::{
 
 /// The span of a download, as the public service's own clients have it.
 const CHUNK: Duration = Duration::from_hours(14 * 24);
+
+/// A day, by which what was copied before is compared.
+const DAY: Duration = Duration::from_hours(24);
+
+/// How far apart two sums of the same numbers may be, as a share of them: what the order of a
+/// million additions may come to, and less than any row's part in a day.
+const ALIKE: f64 = 1e-9;
 
 /// Rows of one insert.
 const INSERT_ROWS: usize = 5_000;
@@ -128,12 +135,13 @@ impl Copy {
     /// Stores all rows up to the newest that the source has now; returns how many came.
     ///
     /// Without the stream nothing tells of rows that came late or were corrected: then a copy that
-    /// was whole once is compared from its beginning.
+    /// was whole once is compared from its beginning, and of one that was not, what was there before
+    /// is compared by its days: they tell of all rows that are numbers, and not of each correction,
+    /// which the next time finds.
     ///
     /// # Errors
     /// If rows cannot be fetched or stored. What is stored is kept, and gone on from.
     pub(super) async fn backfill(&mut self) -> anyhow::Result<u64> {
-        let source = self.mirror.source.clone();
         let Some(newest) = self.newest().await? else {
             self.kept.is_whole = true;
             self.keep()?;
@@ -146,8 +154,32 @@ impl Copy {
         };
         let begin = begin.unwrap_or(newest).max(self.mirror.start.unwrap_or(Timestamp::MIN));
         let mut progress = Progress::new(format!("copying {}", self.name())).in_lines();
-        let plan = Plan::of_service(self.columns.iter().cloned());
         let held = self.held().await?;
+        let earlier = self.kept.done_until.filter(|_| !self.kept.is_whole && !self.mirror.is_live);
+        let mut n_rows = self.span((begin, newest), held.as_ref(), &mut progress).await?;
+        if let Some(until) = earlier {
+            // What was copied before a kill may have got late rows since, of which nothing told.
+            let first = self.oldest().await?.unwrap_or(until);
+            let first = first.max(self.mirror.start.unwrap_or(Timestamp::MIN));
+            for span in self.apart((first, until)).await? {
+                n_rows += self.span(span, held.as_ref(), &mut progress).await?;
+            }
+        }
+        self.kept.is_whole = true;
+        self.kept.done_until = self.kept.done_until.max(Some(newest));
+        self.keep()?;
+        Ok(n_rows)
+    }
+
+    /// Stores the rows of a span that the copy lacks; how many those were.
+    async fn span(
+        &mut self,
+        (begin, newest): (Timestamp, Timestamp),
+        held: Option<&Held>,
+        progress: &mut Progress,
+    ) -> anyhow::Result<u64> {
+        let source = self.mirror.source.clone();
+        let plan = Plan::of_service(self.columns.iter().cloned());
         let (id, mirror) = (self.dataset.id, Arc::clone(&self.mirror));
         let fetch_one = async |(start, end): (Timestamp, Timestamp)| {
             let _permit = mirror.downloads.acquire().await?;
@@ -161,7 +193,7 @@ impl Copy {
             let (mut fetched, (mut start, end)) = chunk?;
             loop {
                 let until = fetched.until;
-                if let Some(held) = held.as_ref().filter(|held| held.newest >= start) {
+                if let Some(held) = held.filter(|held| held.newest >= start) {
                     fetched.rows = self.lacking(held, fetched.rows, (start, until)).await?;
                 }
                 n_rows += fetched.rows.len() as u64;
@@ -174,10 +206,23 @@ impl Copy {
                 fetched = fetch_one((start, end)).await?.0;
             }
         }
-        self.kept.is_whole = true;
-        self.kept.done_until = self.kept.done_until.max(Some(newest));
-        self.keep()?;
         Ok(n_rows)
+    }
+
+    /// The parts of a span in which the days of the copy are not those of the source; all of it if
+    /// the source has no days, as where no column is a number.
+    async fn apart(
+        &self,
+        (first, until): (Timestamp, Timestamp),
+    ) -> anyhow::Result<Vec<(Timestamp, Timestamp)>> {
+        let source = days(&self.mirror.source, self.dataset.id, (first, until)).await?;
+        if source.is_empty() {
+            return Ok(vec![(first, until)]);
+        }
+        let target = days(&self.mirror.target, self.target, (first, until)).await?;
+        let apart = days_apart(&source, &target);
+        let within = apart.into_iter().map(|(start, end)| (start.max(first), end.min(until)));
+        Ok(within.filter(|(start, end)| start <= end).collect())
     }
 
     /// What the copy holds; none where it has no rows.
@@ -294,6 +339,60 @@ async fn first_of(service: &Datasets, query: RowsQuery) -> anyhow::Result<Option
     })
 }
 
+/// The days from that of the first moment to that of the last.
+async fn days(
+    service: &Datasets,
+    dataset: DatasetId,
+    (first, last): (Timestamp, Timestamp),
+) -> anyhow::Result<Vec<Bucket>> {
+    let day = |moment| Resolution::Day.bucket_start(moment);
+    let mut query = RowsQuery {
+        start: Some(day(first)),
+        end: Some(day(last) + DAY),
+        order: Order::Ascending,
+        ..RowsQuery::newest(dataset, Resolution::Day, Limit::clamped(usize::MAX))
+    };
+    let mut days: Vec<Bucket> = Vec::new();
+    loop {
+        let page = patient(|| service.rows(&query)).await.context("look at the days to copy")?;
+        let Rows::Buckets(buckets) = page.rows else { return Ok(days) };
+        days.extend(buckets);
+        // One that does not go on would be asked for ever.
+        let Some(next) = page.next.filter(|next| query.after < Some(*next)) else {
+            return Ok(days);
+        };
+        query.after = Some(next);
+    }
+}
+
+/// The days that are not the same on both sides, those next to one another as one.
+fn days_apart(source: &[Bucket], target: &[Bucket]) -> Vec<(Timestamp, Timestamp)> {
+    let mut apart: Vec<(Timestamp, Timestamp)> = Vec::new();
+    for day in source {
+        let found = target.binary_search_by_key(&day.timestamp, |day| day.timestamp);
+        if found.ok().and_then(|idx| target.get(idx)).is_some_and(|held| is_alike(day, held)) {
+            continue;
+        }
+        let end = day.timestamp + DAY - STEP;
+        match apart.last_mut() {
+            Some((_, last)) if *last + STEP == day.timestamp => *last = end,
+            _ => apart.push((day.timestamp, end)),
+        }
+    }
+    apart
+}
+
+/// Whether two days are of the same rows, as far as days tell: each service adds up as it does.
+fn is_alike(a: &Bucket, b: &Bucket) -> bool {
+    let near = |a: f64, b: f64| (a - b).abs() <= ALIKE * a.abs().max(b.abs());
+    a.count == b.count
+        && near(a.open, b.open)
+        && near(a.high, b.high)
+        && near(a.low, b.low)
+        && near(a.close, b.close)
+        && near(a.volume, b.volume)
+}
+
 /// The dataset called `name` that the key owns.
 async fn owned(target: &Datasets, name: &str) -> anyhow::Result<Option<Dataset>> {
     let looking = || format!("look for dataset {name} at {}", target.address());
@@ -331,6 +430,27 @@ fn share((begin, newest): (Timestamp, Timestamp), until: Timestamp) -> Option<f6
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A day of March with so many rows.
+    fn day((day, count): (i64, u64)) -> Bucket {
+        let timestamp = Timestamp::from_seconds(1_772_323_200 + (day - 1) * 86_400);
+        Bucket { timestamp, open: 1.0, high: 2.0, low: 0.5, close: 1.5, volume: 0.1, count }
+    }
+
+    #[test]
+    fn days_that_differ_or_are_missing_are_found_and_taken_together() {
+        let source = [(1, 5), (2, 5), (3, 5), (5, 5), (6, 5)].map(day);
+        let mut target = [(1, 5), (2, 4), (4, 1), (5, 5), (6, 5)].map(day);
+        target[3].volume += 1e-16;
+        target[4].high = 3.0;
+        let apart = days_apart(&source, &target);
+        let got: Vec<_> = apart.iter().map(|(a, b)| format!("{a} {b}")).collect();
+        let want = [
+            "2026-03-02T00:00:00Z 2026-03-03T23:59:59.999999Z",
+            "2026-03-06T00:00:00Z 2026-03-06T23:59:59.999999Z",
+        ];
+        assert_eq!(got, want);
+    }
 
     #[track_caller]
     fn check(begin: &str, newest: &str, want: &[(&str, &str)]) {

@@ -1,12 +1,19 @@
-//! A page of 250 by cursor deep in history, beside the same bytes from memory: one that is asked for
-//! again, which the service keeps, and one that it has to read and write.
+//! A page of 250 by cursor deep in history, beside bytes from memory, while rows arrive: one that is
+//! asked for again, the next one of who follows links, slowly or not, and one that nothing announces.
 
-use tokio::time::Instant;
+use std::{fmt::Write as _, time::Duration};
+
+use serde_json::Value;
+use tokio::{
+    sync::oneshot,
+    task::JoinSet,
+    time::{Instant, sleep},
+};
 
 use crate::{
     Outcome,
-    connection::Request,
-    market::moment,
+    connection::{Answer, Connection, Request},
+    market::{COLUMNS, moment},
     memory::{Memory, hold},
     program::{Bench, Loaded},
     rows::{Row, at, float, note},
@@ -15,67 +22,197 @@ use crate::{
 /// Rows of a page, by the issue.
 const PAGE_ROWS: usize = 250;
 
-/// Different pages that are asked for.
+/// Different pages that are asked for again.
 const N_PAGES: usize = 200;
 
-/// How often each is asked for.
+/// How often each of them is.
 const N_ROUNDS: usize = 20;
+
+/// Different pages that are asked for once.
+const N_FIRSTS: usize = 2000;
+
+/// What lies between two of those, in rows: a prime, so that no two are the same.
+const APART_ROWS: usize = 1_299_709;
+
+/// How often a row arrives in the same dataset.
+const ROW_EVERY: Duration = Duration::from_millis(100);
 
 /// How many times as long as from memory a page may take.
 const BAR: f64 = 2.0;
 
-/// Asks the service and the yardstick in turn, each on one connection.
+/// A page that is asked for, where the yardstick has it, and how long it is.
+type Held = (Request, Request, usize);
+
+/// Two services, on one connection each.
+struct Pair {
+    here: Connection,
+    there: Connection,
+}
+
+/// How long each answer took: ours, and the yardstick's.
+#[derive(Default)]
+struct Took {
+    ours: Vec<Duration>,
+    theirs: Vec<Duration>,
+}
+
+/// Asks the service and the yardstick in turn.
 pub(crate) async fn against_memory(bench: &Bench, loaded: &Loaded) -> Outcome<Vec<Row>> {
     let memory = Memory::start().await?;
-    let (mut here, mut there) = (bench.connect().await?, memory.connect().await?);
-    let (mut pages, mut firsts) = (Vec::new(), Vec::new());
+    let mut pair = Pair { here: bench.connect().await?, there: memory.connect().await? };
+    let n_minutes = loaded.n_rows.saturating_sub(PAGE_ROWS + 1).max(1);
+    let mut pages = Vec::new();
     for page in 0..N_PAGES {
         // Spread over history, and never the same chunk twice in a row.
         let spread = (page * 79) % N_PAGES;
-        let minute = loaded.n_rows.saturating_sub(PAGE_ROWS + 1) * spread / N_PAGES;
-        let (first, after) = (moment(0), moment(minute));
-        let path = format!(
-            "/api/rows/?after={after}&dataset={}&limit={PAGE_ROWS}&ordering=timestamp&start={first}",
-            loaded.dataset
-        );
-        let asked = Request::get(&path, &bench.key);
-        let began = Instant::now();
-        let answer = here.ask(&asked).await?.good()?;
-        firsts.push(began.elapsed());
-        hold(&mut there, &answer.body).await?;
+        let asked = page_at(bench, loaded, n_minutes * spread / N_PAGES);
+        let answer = pair.here.ask(&asked).await?.good()?;
+        hold(&mut pair.there, &answer.body).await?;
         pages.push((asked, Request::get(&format!("/pages/{page}/"), ""), answer.body.len()));
     }
-    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    let (stop, stopped) = oneshot::channel();
+    let mut writing = JoinSet::new();
+    writing.spawn(arrive(bench.connect().await?, newest(bench, loaded)?, stopped));
+    let mut again = Took::default();
     for _ in 0..N_ROUNDS {
         for (asked, same, n_bytes) in &pages {
-            let began = Instant::now();
-            let answer = here.ask(asked).await?.good()?;
-            ours.push(began.elapsed());
-            let began = Instant::now();
-            let copy = there.ask(same).await?.good()?;
-            theirs.push(began.elapsed());
-            if answer.body.len() != *n_bytes || copy.body.len() != *n_bytes {
+            let answer = pair.ask(&mut again, asked, same).await?;
+            if answer.body.len() != *n_bytes {
                 return Err("a page changed between two requests".into());
             }
         }
     }
-    firsts.sort_unstable();
-    ours.sort_unstable();
-    theirs.sort_unstable();
-    let n_bytes = pages.iter().map(|(_, _, n_bytes)| n_bytes).sum::<usize>() / N_PAGES;
-    let (own, other) = (at(&ours, 50), at(&theirs, 50));
-    note(&format!(
-        "{n_bytes} bytes: p50 {own:.1?}, p99 {:.1?}; from memory p50 {other:.1?}, p99 {:.1?}; {:.0} requests/s",
-        at(&ours, 99),
-        at(&theirs, 99),
-        float(ours.len()) / ours.iter().map(std::time::Duration::as_secs_f64).sum::<f64>(),
-    ))?;
-    let ratio = own.as_secs_f64() / other.as_secs_f64();
-    let value = format!("{own:.1?} / {other:.1?} = {ratio:.2}");
-    let name = "page of 250 by cursor / the same bytes from memory, p50";
-    let again = Row::new(name, value, "2 at most", ratio <= BAR);
-    let first = at(&firsts, 50);
-    let ratio = first.as_secs_f64() / other.as_secs_f64();
-    let value = format!("{first:.1?} / {other:.1?} = {ratio:.2}");
-    Ok(vec![again, Row::told("the same, asked for the first time since a commit", value)])
+    let mut first = Took::default();
+    for page in 0..N_FIRSTS {
+        let asked = page_at(bench, loaded, (page * APART_ROWS + PAGE_ROWS / 2) % n_minutes);
+        let (_, same, _) = &pages[page % N_PAGES];
+        pair.ask(&mut first, &asked, same).await?;
+    }
+    let mut next = Took::default();
+    let mut asked = page_at(bench, loaded, n_minutes / 3);
+    for page in 0..N_FIRSTS {
+        let (_, same, _) = &pages[page % N_PAGES];
+        let answer = pair.ask(&mut next, &asked, same).await?;
+        asked = after(bench, loaded, link(&answer.body)?, page);
+    }
+    let tight = pair.walk(bench, loaded, n_minutes / 2, &pages).await?;
+    drop(stop);
+    let n_rows = writing.join_next().await.ok_or("rows that nobody writes")???;
+    let n_bytes = pages.iter().map(|(_, _, n_bytes): &Held| n_bytes).sum::<usize>() / N_PAGES;
+    note(&format!("pages of {n_bytes} bytes, while {n_rows} rows arrived"))?;
+    Ok(vec![
+        again.row("page of 250 by cursor, asked again / bytes from memory, p50")?,
+        next.row("page of 250 by cursor, next of one read / bytes from memory, p50")?,
+        tight.row("page of 250 by cursor, links in a tight loop / bytes from memory, p50")?,
+        first.row("page of 250 by cursor, anywhere / bytes from memory, p50")?,
+    ])
+}
+
+impl Pair {
+    /// Asks both; our answer.
+    async fn ask(&mut self, took: &mut Took, asked: &Request, same: &Request) -> Outcome<Answer> {
+        let began = Instant::now();
+        let answer = self.here.ask(asked).await?.good()?;
+        took.ours.push(began.elapsed());
+        let began = Instant::now();
+        self.there.ask(same).await?.good()?;
+        took.theirs.push(began.elapsed());
+        Ok(answer)
+    }
+
+    /// Follows links as fast as they come, with nothing in between; then asks the yardstick as fast.
+    async fn walk(
+        &mut self,
+        bench: &Bench,
+        loaded: &Loaded,
+        minute: usize,
+        pages: &[Held],
+    ) -> Outcome<Took> {
+        let mut took = Took::default();
+        let mut asked = page_at(bench, loaded, minute);
+        for page in 0..N_FIRSTS {
+            let began = Instant::now();
+            let answer = self.here.ask(&asked).await?.good()?;
+            took.ours.push(began.elapsed());
+            asked = after(bench, loaded, link(head(&answer.body)?.as_bytes())?, page);
+        }
+        for page in 0..N_FIRSTS {
+            let began = Instant::now();
+            self.there.ask(&pages[page % N_PAGES].1).await?.good()?;
+            took.theirs.push(began.elapsed());
+        }
+        Ok(took)
+    }
+}
+
+impl Took {
+    fn row(mut self, name: &str) -> Outcome<Row> {
+        self.ours.sort_unstable();
+        self.theirs.sort_unstable();
+        let (own, other) = (at(&self.ours, 50), at(&self.theirs, 50));
+        note(&format!(
+            "p50 {own:.1?}, p99 {:.1?}; from memory p50 {other:.1?}, p99 {:.1?}; {:.0} requests/s",
+            at(&self.ours, 99),
+            at(&self.theirs, 99),
+            float(self.ours.len()) / self.ours.iter().map(Duration::as_secs_f64).sum::<f64>(),
+        ))?;
+        let ratio = own.as_secs_f64() / other.as_secs_f64();
+        let value = format!("{own:.1?} / {other:.1?} = {ratio:.2}");
+        Ok(Row::new(name, value, "2 at most", ratio <= BAR))
+    }
+}
+
+/// Asks for the page after a minute.
+fn page_at(bench: &Bench, loaded: &Loaded, minute: usize) -> Request {
+    let (first, after) = (moment(0), moment(minute));
+    let path = format!(
+        "/api/rows/?after={after}&dataset={}&limit={PAGE_ROWS}&ordering=timestamp&start={first}",
+        loaded.dataset
+    );
+    Request::get(&path, &bench.key)
+}
+
+/// The link to the next page, if there is one, by a reader who takes in the page first.
+fn link(page: &[u8]) -> Outcome<Option<String>> {
+    let page: Value = serde_json::from_slice(page)?;
+    Ok(page["next"].as_str().map(str::to_owned))
+}
+
+/// What a page says before its rows.
+fn head(page: &[u8]) -> Outcome<String> {
+    let at = page.windows(10).position(|part| part == b"\"results\":").ok_or("no rows")?;
+    Ok(format!("{}\"results\":[]}}", std::str::from_utf8(&page[..at])?))
+}
+
+/// Asks for the page that a link leads to; where there is none, it begins again elsewhere.
+fn after(bench: &Bench, loaded: &Loaded, link: Option<String>, minute: usize) -> Request {
+    link.map_or_else(|| page_at(bench, loaded, minute), |path| Request::get(&path, &bench.key))
+}
+
+/// The newest row once more: a commit that leaves as many rows as there are.
+fn newest(bench: &Bench, loaded: &Loaded) -> Outcome<Request> {
+    let mut line = format!("{{\"timestamp\":\"{}\"", moment(loaded.n_rows.saturating_sub(1)));
+    for column in COLUMNS {
+        write!(line, ",\"{column}\":1")?;
+    }
+    line.push_str("}\n");
+    let path = format!("/api/rows/bulk_insert/?dataset={}", loaded.dataset);
+    Ok(Request::post(&path, &bench.key, "application/x-ndjson", &line))
+}
+
+/// Writes a row every [`ROW_EVERY`] until the other end is gone; how many that were.
+async fn arrive(
+    mut connection: Connection,
+    row: Request,
+    mut stopped: oneshot::Receiver<()>,
+) -> Outcome<usize> {
+    let mut n_rows = 0;
+    loop {
+        tokio::select! {
+            _ = &mut stopped => return Ok(n_rows),
+            () = sleep(ROW_EVERY) => {}
+        }
+        connection.ask(&row).await?.good()?;
+        n_rows += 1;
+    }
 }

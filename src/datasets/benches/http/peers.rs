@@ -75,17 +75,17 @@ impl Measured {
         };
         let is_rival = matches!(peer.as_str(), "duckdb" | "chdb");
         match (what.as_str(), asked.ingest_rate) {
-            ("ingest", Some(ours)) => {
+            ("ingest" | "ingest with buckets", Some(ours)) => {
                 let (value, ratio) = ratio(ours);
-                let name = format!("ingest in process / {peer}, durable batches of 1 000");
-                if peer == "duckdb" {
+                let name = format!("ingest in process / {peer}, {what}, durable batches of 1 000");
+                if (peer.as_str(), what.as_str()) == ("duckdb", "ingest with buckets") {
                     Row::new(&name, value, "5 at least", ratio >= INGEST_BAR)
                 } else {
                     Row::told(&name, value)
                 }
             }
-            ("ingest", None) => {
-                let name = format!("bulk_insert over HTTP / {peer} in process");
+            ("ingest" | "ingest with buckets", None) => {
+                let name = format!("bulk_insert over HTTP / {peer} in process, {what}");
                 Row::told(&name, rates.insert.map_or_else(|| millions(*rate), |ours| ratio(ours).0))
             }
             (form, _) => {

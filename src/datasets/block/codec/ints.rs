@@ -132,12 +132,13 @@ fn low_byte(bits: u128) -> u8 {
     low
 }
 
-/// Adds numbers `rows` of the `n` in `bytes` to `to`.
-pub(super) fn unpack(
-    to: &mut Vec<i64>,
+/// Adds numbers `rows` of the `n` in `bytes` to `to`, as `make` makes them.
+pub(super) fn unpack<T>(
+    to: &mut Vec<T>,
     bytes: &[u8],
     n: usize,
     rows: &Range<usize>,
+    make: impl Fn(i64) -> T,
 ) -> Result<(), DecodeError> {
     if rows.is_empty() {
         return Ok(());
@@ -168,13 +169,13 @@ pub(super) fn unpack(
             least.wrapping_add(step.wrapping_mul(i64::try_from(wanted.start).unwrap_or(0)));
         let within = wanted.start - first..wanted.end - first;
         if width == 0 {
-            to.extend(within.map(|_| next(&mut line, step)));
+            to.extend(within.map(|_| make(next(&mut line, step))));
         } else if width <= 56 {
             let mask = (1_u64 << width) - 1;
             to.extend(within.map(|idx| {
                 let bit = idx * width;
                 let bits = load_64(data, bit / 8) >> (bit % 8) & mask;
-                next(&mut line, step).wrapping_add(unit.wrapping_mul(bits.cast_signed()))
+                make(next(&mut line, step).wrapping_add(unit.wrapping_mul(bits.cast_signed())))
             }));
         } else {
             let mask = u64::MAX >> (64 - width);
@@ -184,7 +185,7 @@ pub(super) fn unpack(
                 let both = u128::from(low) | u128::from(high) << 64;
                 #[expect(clippy::cast_possible_truncation, reason = "the lower half is wanted")]
                 let bits = (both >> (bit % 8)) as u64 & mask;
-                next(&mut line, step).wrapping_add(unit.wrapping_mul(bits.cast_signed()))
+                make(next(&mut line, step).wrapping_add(unit.wrapping_mul(bits.cast_signed())))
             }));
         }
     }

@@ -110,15 +110,11 @@ fn put_floats(
     column_idx: usize,
     origin: &mut Option<Origin>,
 ) {
-    let filled = filled(values, 0.0);
     if packing == Packing::Quick {
-        put_column(to, Dtype::Float, 0, values, |to| {
-            for value in &filled {
-                to.extend_from_slice(&value.to_le_bytes());
-            }
-        });
+        put_column(to, Dtype::Float, 0, values, |to| put_words(to, values));
         return;
     }
+    let filled = filled(values, 0.0);
     let ordered: Vec<i64> = filled.iter().map(|value| ordered(*value)).collect();
     let mut best = (1, packed(&ordered));
     if let Some(origin) = &*origin {
@@ -144,6 +140,18 @@ fn put_floats(
         && origin.is_none()
     {
         *origin = Some(Origin { column_idx, ordered });
+    }
+}
+
+/// Writes floats as they are, all places made at once; where there is none, the one before.
+fn put_words(to: &mut Vec<u8>, values: &[Option<f64>]) {
+    let mut last = values.iter().flatten().next().copied().unwrap_or_default();
+    let start = to.len();
+    to.resize(start + values.len() * 8, 0);
+    let (places, _) = to.get_mut(start..).unwrap_or_default().as_chunks_mut::<8>();
+    for (place, value) in places.iter_mut().zip(values) {
+        last = value.unwrap_or(last);
+        *place = last.to_le_bytes();
     }
 }
 
@@ -311,9 +319,9 @@ fn summed(bytes: &[u8]) -> Result<Reader<'_>, DecodeError> {
 /// Reads the moments of `n` rows.
 pub(super) fn open_times(bytes: &[u8], n: usize) -> Result<Vec<Timestamp>, DecodeError> {
     let reader = summed(bytes)?;
-    let mut micros = Vec::new();
-    ints::unpack(&mut micros, reader.bytes, n, &(0..n))?;
-    Ok(micros.into_iter().map(Timestamp::from_micros).collect())
+    let mut times = Vec::new();
+    ints::unpack(&mut times, reader.bytes, n, &(0..n), Timestamp::from_micros)?;
+    Ok(times)
 }
 
 /// Adds `rows` of the block in `body`, at their moments `times`, to `block`; of columns that are not
@@ -334,13 +342,11 @@ pub(super) fn open_into(
     extend(&mut block.times, times, rows.clone());
     let ids = reader.long()?;
     if !ids.is_empty() {
-        ints::unpack(&mut block.ids, ids, n, rows)?;
+        ints::unpack(&mut block.ids, ids, n, rows, |id| id)?;
     }
     let created = reader.long()?;
     if !created.is_empty() {
-        let mut micros = Vec::new();
-        ints::unpack(&mut micros, created, n, rows)?;
-        block.created.extend(micros.into_iter().map(Timestamp::from_micros));
+        ints::unpack(&mut block.created, created, n, rows, Timestamp::from_micros)?;
     }
     if n_columns > block.columns.len() {
         return Err(damaged("unknown columns"));
@@ -366,7 +372,7 @@ pub(super) fn open_into(
                                 return Err(damaged("distances to a column of another coding"));
                             }
                             let mut ordered = Vec::new();
-                            ints::unpack(&mut ordered, payload, n, rows)?;
+                            ints::unpack(&mut ordered, payload, n, rows, |number| number)?;
                             origin = Some((column_idx, ordered));
                         }
                     }
@@ -407,31 +413,30 @@ fn open_column(
     };
     let numbers = |payload: &Reader<'_>| {
         let mut numbers = Vec::new();
-        ints::unpack(&mut numbers, payload.bytes, n, rows).map(|()| numbers)
+        ints::unpack(&mut numbers, payload.bytes, n, rows, |number| number).map(|()| numbers)
     };
     match (series, column.coding) {
         (Series::Float(to), 0) => {
             let values = words(payload.bytes, rows)?.iter().map(|word| f64::from_le_bytes(*word));
             put_values(to, values, bitmap, rows);
         }
-        (Series::Float(to), 1) => {
-            put_values(to, numbers(&payload)?.into_iter().map(float), bitmap, rows);
-        }
+        (Series::Float(to), 1) => put_numbers(to, payload.bytes, (n, rows, bitmap), float)?,
         (Series::Float(to), 2) => {
             let [exponent] = payload.array()?;
             let scale = scale(exponent);
-            let values = numbers(&payload)?.into_iter().map(|number| unscaled(number, scale));
-            put_values(to, values, bitmap, rows);
+            let unscaled = |number| unscaled(number, scale);
+            put_numbers(to, payload.bytes, (n, rows, bitmap), unscaled)?;
         }
         (Series::Float(to), 3) => {
             let origin = origin(u16::from_le_bytes(payload.array()?))?;
             let apart = numbers(&payload)?.into_iter().zip(origin);
             put_values(to, apart.map(|(a, b)| float(a.wrapping_add(b))), bitmap, rows);
         }
-        (Series::Integer(to), 1) => put_values(to, numbers(&payload)?.into_iter(), bitmap, rows),
+        (Series::Integer(to), 1) => {
+            put_numbers(to, payload.bytes, (n, rows, bitmap), |number| number)?;
+        }
         (Series::Boolean(to), 1) => {
-            let truths = numbers(&payload)?.into_iter().map(|number| number != 0);
-            put_values(to, truths, bitmap, rows);
+            put_numbers(to, payload.bytes, (n, rows, bitmap), |number| number != 0)?;
         }
         (Series::String(to), 0) => {
             let offsets = payload.take((n + 1).saturating_mul(4))?;
@@ -460,6 +465,25 @@ fn open_column(
 
 const fn float(ordered: i64) -> f64 {
     f64::from_bits(turned(ordered).cast_unsigned())
+}
+
+/// Adds what `make` makes of numbers `rows` of `n`, where a row has one.
+fn put_numbers<T>(
+    to: &mut Vec<Option<T>>,
+    bytes: &[u8],
+    (n, rows, bitmap): (usize, &Range<usize>, Option<&[u8]>),
+    make: impl Fn(i64) -> T,
+) -> Result<(), DecodeError> {
+    let start = to.len();
+    ints::unpack(to, bytes, n, rows, |number| Some(make(number)))?;
+    if bitmap.is_some() {
+        let places = to.get_mut(start..).unwrap_or_default().iter_mut();
+        for (_, place) in rows.clone().zip(places).filter(|(row_idx, _)| !bits_of(bitmap, *row_idx))
+        {
+            *place = None;
+        }
+    }
+    Ok(())
 }
 
 fn put_values<T>(

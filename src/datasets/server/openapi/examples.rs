@@ -1,5 +1,6 @@
 //! One example of each body, after the documented data.
 
+use model::dataset::BAR_COLUMNS;
 use serde_json::{Value, json};
 
 /// All of them, each with the name of its schema.
@@ -12,8 +13,7 @@ pub(super) fn all() -> [(&'static str, Value); 15] {
         "id": 3, "name": "tiingo_btcusd_1min", "description": description, "metadata": metadata,
         "created_at": "2026-03-01T00:00:00Z", "updated_at": "2026-03-01T00:00:00Z",
     });
-    let columns = ["open", "high", "low", "close", "volume"]
-        .map(|name| json!({"name": name, "dtype": "float"}));
+    let columns = BAR_COLUMNS.map(|name| json!({"name": name, "dtype": "float"}));
     let values = json!({"open": 64_000.5, "high": 64_010, "low": 63_990.25, "close": 64_001, "volume": 1.25});
     let at = "2026-07-30T21:57:00Z";
     [

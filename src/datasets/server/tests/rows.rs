@@ -199,6 +199,129 @@ async fn a_page_that_was_read_before_is_as_the_last_commit_left_it() {
 }
 
 #[tokio::test]
+async fn a_page_of_history_keeps_its_tag_while_rows_come_elsewhere() {
+    let service = Service::with_bars(60).await;
+    let path = format!(
+        "/api/rows/?dataset=1&after={}&limit=10&start={}&end={}&ordering=timestamp",
+        moment(9),
+        moment(0),
+        moment(100)
+    );
+    let tag = async || {
+        let response = service.send(&service.reader, "GET", &path, Body::empty()).await;
+        response.headers()["etag"].to_str().unwrap().to_owned()
+    };
+    let first = tag().await;
+    for minute in [60, 61, 5, 59] {
+        service.insert(vec![bar(minute)]).await;
+        assert_eq!(tag().await, first, "minute {minute} is not on the page");
+    }
+    let mut tags = vec![first];
+    // The first row, the last, and the one that only says that there is a next page.
+    for minute in [10, 19, 20] {
+        service.insert(vec![bar(minute)]).await;
+        tags.push(tag().await);
+        assert_eq!(tag().await, tags[tags.len() - 1]);
+    }
+    // Which rows were deleted nobody tells.
+    let path = format!("/api/rows/?dataset=1&start={0}&end={0}", moment(50));
+    assert_eq!(service.delete(&service.owner, &path).await.0, 200);
+    tags.push(tag().await);
+    tags.sort();
+    tags.dedup();
+    assert_eq!(tags.len(), 5);
+}
+
+/// Each page is asked for again after each deed, as one that is kept and as one that is not.
+#[tokio::test]
+async fn whatever_is_done_a_kept_page_is_what_would_be_read() {
+    let service = Service::with_bars(0).await;
+    let paths: Vec<String> = [
+        String::new(),
+        format!("&limit=7&start={}", moment(0)),
+        format!("&limit=7&after={}", moment(10)),
+        format!("&limit=7&after={}&ordering=timestamp&start={}", moment(10), moment(0)),
+        format!("&limit=7&start={}&end={}", moment(4), moment(40)),
+        format!("&limit=3&resolution=5m&after={}&ordering=timestamp", moment(4)),
+        format!("&limit=3&resolution=5m&after={}", moment(45)),
+        format!("&resolution=15m&start={}&end={}", moment(0), moment(40)),
+    ]
+    .map(|query| format!("/api/rows/?dataset=1{query}"))
+    .into();
+    let mut deed: usize = 1;
+    for round in 0..120 {
+        deed = deed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let minute = (deed >> 33) % 60;
+        if round % 11 == 10 {
+            let query = format!("start={}&end={}", moment(minute), moment(minute + 3));
+            let path = format!("/api/rows/?dataset=1&{query}");
+            assert_eq!(service.delete(&service.owner, &path).await.0, 200);
+        } else {
+            let n_rows = if round % 17 == 0 { 30 } else { 1 };
+            let mut rows: Vec<Value> = (minute..minute + n_rows).map(bar).collect();
+            rows[0]["values"]["high"] = json!(1000 + round);
+            service.insert(rows).await;
+        }
+        for path in &paths {
+            let kept = service.text(path).await.0;
+            let read = service.text(&format!("{path}&round={round}")).await.0;
+            let read = read.replace(&format!("\\u0026round={round}"), "");
+            assert_eq!(kept, read.replace(&format!("&round={round}"), ""), "{round}: {path}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn who_follows_links_has_the_next_pages_read_in_one_go() {
+    let service = Service::with_bars(100).await;
+    let query = format!("dataset=1&limit=5&ordering=-timestamp&start={}", moment(0));
+    let mut path = format!("/api/rows/?after={}&{query}", moment(99));
+    let mut kept = Vec::new();
+    while let Some(next) = service.get(&service.reader, &path).await.1["next"].as_str() {
+        kept.push(service.app.datasets.answers.n_pages());
+        path = next.to_owned();
+    }
+    // The second page has a link that was followed, and so has the first one that was not read.
+    assert_eq!(kept, [[1].as_slice(), &[9; 8], &[17; 8], &[20; 2]].concat());
+    service.text(&format!("/api/rows/?after={}&{query}", moment(95))).await;
+    assert_eq!(service.app.datasets.answers.n_pages(), 21, "nobody linked to it");
+}
+
+#[tokio::test]
+async fn whatever_is_done_a_page_read_with_others_is_what_would_be_read() {
+    let service = Service::with_bars(60).await;
+    let mut deed: usize = 1;
+    for (round, query) in [
+        format!("limit=3&ordering=timestamp&start={}", moment(0)),
+        format!("limit=4&start={}&end={}", moment(0), moment(57)),
+        "limit=2&ordering=timestamp&resolution=5m".to_owned(),
+        "limit=2&resolution=5m".to_owned(),
+        "limit=5".to_owned(),
+    ]
+    .iter()
+    .cycle()
+    .take(20)
+    .enumerate()
+    {
+        let cursor = if query.contains("ordering") { "2026-07-01T00:00:00Z" } else { NOW };
+        let mut next = Some(format!("/api/rows/?after={cursor}&dataset=1&{query}"));
+        while let Some(path) = next {
+            deed = deed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            if (deed >> 33).is_multiple_of(4) {
+                let mut row = bar((deed >> 40) % 60);
+                row["values"]["high"] = json!(deed >> 44);
+                service.insert(vec![row]).await;
+            }
+            let page = service.get(&service.reader, &path).await.1;
+            let alone = service.get(&service.reader, &format!("{path}&zz={deed}")).await.1;
+            assert_eq!(page["results"], alone["results"], "{round}: {path}");
+            assert_eq!(page["next"].is_null(), alone["next"].is_null(), "{round}: {path}");
+            next = page["next"].as_str().map(str::to_owned);
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_page_is_not_older_than_what_another_process_committed() {
     let service = Service::with_bars(2).await;
     let path = "/api/rows/?dataset=1";

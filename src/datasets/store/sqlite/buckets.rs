@@ -15,13 +15,13 @@ use super::{
     StoreError,
     chunks::{self, CHUNK_ROWS, Strand},
     folded::{self, Page, block_of, stored},
-    refold::Refold,
+    refold::{self, Refold},
     scan,
 };
 use crate::{
     block::Block,
     query::Span,
-    rollup::{Fold, coarser},
+    rollup::{Fold, Folding, coarser},
 };
 
 /// The resolutions that are stored, each after the one it is folded from.
@@ -47,6 +47,10 @@ const LONGER_GAP_MAX: i64 = 4;
 /// Touched longer buckets whose beginnings are at most so many shorter ones apart are folded from one
 /// reading. To read a chunk costs as much as to pass over so many in it.
 const FINER_GAP_MAX: i64 = 256;
+
+/// Longer buckets that one thread folds at a time. They read what lies between them, and the chunks
+/// at both ends of it once more.
+const COARSER_PART: usize = 128;
 
 /// Buckets over chunks from which on some of them are laid into their chunks.
 const OVER_MAX: usize = 4096;
@@ -123,10 +127,7 @@ fn put_new(connection: &Connection, strand: Strand, new: &[Bucket]) -> Result<()
             single = slice::from_ref(last);
         }
     }
-    for bucket in single {
-        put(connection, strand.dataset, strand.resolution, bucket)?;
-    }
-    Ok(())
+    put(connection, strand, single)
 }
 
 /// Buckets of one length, by their start; none for one without rows that have a number.
@@ -135,9 +136,8 @@ type Folded = Vec<(Timestamp, Option<Bucket>)>;
 /// The buckets that rows which are not stored yet fall into, folded with them.
 #[derive(Debug)]
 pub(super) struct Touched {
-    finest: Folded,
-    /// The next longer ones, if they were folded along with the finest.
-    longer: Option<Folded>,
+    /// Those of each of [`KEPT`].
+    folded: Vec<Folded>,
     /// The moments of the rows that chunks have.
     held: Vec<Timestamp>,
 }
@@ -145,7 +145,7 @@ pub(super) struct Touched {
 /// Folds all buckets that `rows` fall into from the rows that are stored and these, which win.
 ///
 /// Where an hour is less than a chunk, all of it is folded, since its rows come with those of the five
-/// minutes that changed; else it is folded from its stored five minutes.
+/// minutes that changed; else it is folded from its stored five minutes, as a day is from its hours.
 pub(super) fn touched(
     connection: &Connection,
     dataset: DatasetId,
@@ -156,7 +156,7 @@ pub(super) fn touched(
     let [finest, longer, ..] = KEPT;
     let starts = starts_of(finest, rows.times.iter().copied());
     let longer_starts = starts_of(longer, starts.iter().copied());
-    let mut touched = Touched { finest: Vec::new(), longer: None, held: Vec::new() };
+    let mut touched = Touched { folded: Vec::new(), held: Vec::new() };
     let Some(first) = longer_starts.first() else { return Ok(touched) };
     let chunk = chunks::ending_from(connection, Strand::rows(dataset), *first)?;
     let is_sparse = |chunk: chunks::Chunk| {
@@ -170,6 +170,7 @@ pub(super) fn touched(
     } else {
         (finest, &starts, GAP_MAX)
     };
+    let mut folded_finest = Vec::with_capacity(starts.len());
     let columns = (scan::empty(connection, dataset)?, fold.columns());
     let mut folded_longer = Vec::new();
     let runs: Vec<(Span, &[Timestamp])> = units
@@ -189,14 +190,22 @@ pub(super) fn touched(
         for start in starts.get(from..to).unwrap_or_default() {
             let found = folded.binary_search_by_key(start, |bucket| bucket.timestamp);
             let bucket = found.ok().and_then(|idx| folded.get(idx)).copied();
-            touched.finest.push((*start, bucket));
+            folded_finest.push((*start, bucket));
         }
         if is_longer {
             let of = |start: &Timestamp| (*start, coarser(*start, within(&folded, longer, *start)));
             folded_longer.extend(run.iter().map(of));
         }
     }
-    touched.longer = is_longer.then_some(folded_longer);
+    touched.folded.push(folded_finest);
+    if is_longer {
+        touched.folded.push(folded_longer);
+    }
+    for pair in KEPT.windows(2).skip(touched.folded.len() - 1) {
+        let ([finer, resolution], Some(changed)) = (pair, touched.folded.last()) else { continue };
+        let finer = Strand { dataset, resolution: *finer };
+        touched.folded.push(coarsened(connection, finer, *resolution, changed)?);
+    }
     Ok(touched)
 }
 
@@ -206,20 +215,57 @@ impl Touched {
         &self.held
     }
 
-    /// Puts the buckets where they belong, once their rows are stored, and folds the longest again.
-    pub(super) fn put(self, connection: &Connection, dataset: DatasetId) -> Result<(), StoreError> {
-        let finest = self.finest.iter().map(|(start, _)| *start).collect();
-        for (resolution, folded) in KEPT.into_iter().zip([Some(&self.finest), self.longer.as_ref()])
-        {
-            for (start, bucket) in folded.into_iter().flatten() {
-                match bucket {
-                    Some(bucket) => put(connection, dataset, resolution, bucket)?,
-                    None => remove(connection, dataset, resolution, *start)?,
-                }
+    /// Puts the buckets where they belong, once their rows are stored.
+    pub(super) fn put(
+        &self,
+        connection: &Connection,
+        dataset: DatasetId,
+    ) -> Result<(), StoreError> {
+        for (resolution, folded) in KEPT.into_iter().zip(&self.folded) {
+            let there = folded.iter().filter_map(|(_, bucket)| bucket.as_ref());
+            put(connection, Strand { dataset, resolution }, there)?;
+            for (start, _) in folded.iter().filter(|(_, bucket)| bucket.is_none()) {
+                remove(connection, dataset, resolution, *start)?;
             }
         }
-        coarsen(connection, dataset, finest, usize::from(self.longer.is_some()))
+        Ok(())
     }
+}
+
+/// Folds the buckets of `resolution` that hold `changed` ones of a finer one, which win over those
+/// that are stored.
+fn coarsened(
+    connection: &Connection,
+    finer: Strand,
+    resolution: Resolution,
+    changed: &Folded,
+) -> Result<Folded, StoreError> {
+    let starts = starts_of(resolution, changed.iter().map(|(start, _)| *start));
+    let gap_micros = FINER_GAP_MAX * micros(finer.resolution);
+    let parts: Vec<&[Timestamp]> = starts.chunks(COARSER_PART).collect();
+    let folded = refold::shared(connection, finer.dataset, parts.len(), |connection, part_idx| {
+        let mut folded = Folded::new();
+        let part = parts.get(part_idx).copied().unwrap_or_default();
+        for run in part.chunk_by(|a, b| b.micros() - a.micros() <= gap_micros) {
+            let spans: Vec<Span> = run.iter().map(|start| span(resolution, *start)).collect();
+            let stored = folded::within(connection, finer, &spans)?;
+            for Span { first, last } in spans {
+                let stored = within(&stored, resolution, first);
+                let from = changed.partition_point(|(start, _)| *start < first);
+                let to = changed.partition_point(|(start, _)| *start <= last);
+                let changed = changed.get(from..to).unwrap_or_default();
+                let is_same = |bucket: &Bucket| {
+                    changed.binary_search_by_key(&bucket.timestamp, |(start, _)| *start).is_err()
+                };
+                let mut all: Vec<Bucket> = stored.filter(is_same).collect();
+                all.extend(changed.iter().filter_map(|(_, bucket)| *bucket));
+                all.sort_unstable_by_key(|bucket| bucket.timestamp);
+                folded.push((first, coarser(first, all).map(as_stored)));
+            }
+        }
+        Ok(folded)
+    })?;
+    Ok(folded.concat())
 }
 
 /// The starts of the buckets that hold `moments`, which are in order.
@@ -294,7 +340,7 @@ pub(super) fn cut(
                 }
             };
             match folded {
-                Some(bucket) => put(connection, dataset, resolution, &bucket)?,
+                Some(bucket) => put(connection, strand, [&bucket])?,
                 None => remove(connection, dataset, resolution, start)?,
             }
         }
@@ -316,93 +362,48 @@ pub(super) fn fold_rows(
     ((empty, wanted), over): (&(Block, Vec<usize>), Option<Over<'_>>),
 ) -> Result<Vec<Bucket>, StoreError> {
     let [resolution, ..] = KEPT;
-    let mut folded: Vec<Bucket> = Vec::new();
-    let mut add = |block: &Block| {
-        let last = folded.pop();
-        folded.extend(fold.buckets(block, resolution, last));
-    };
+    let mut folding = Folding::new(fold, resolution, None);
     let (over, held) = over.unzip();
     let sought = over.map(|over| over.times.as_slice()).zip(held);
     let mut left =
         over.map_or(0..0, |over| over.first_not_before(span.first)..over.first_after(span.last));
     scan::blocks(connection, dataset, span, (empty.clone(), wanted), sought, &mut |block| {
-        let (Some(over), Some(last)) = (over, block.times.last()) else { return add(&block) };
-        let end = over.first_after(*last).clamp(left.start, left.end);
-        if end == left.start {
-            return add(&block);
-        }
-        add(&block.merged(&over.part(left.start..end)));
+        let last = block.times.last();
+        let end = over.zip(last).map_or(left.start, |(over, last)| over.first_after(*last));
+        let end = end.clamp(left.start, left.end);
+        folding.add(&block, over.filter(|_| left.start < end).map(|over| (over, left.start..end)));
         left.start = end;
     })?;
-    if let Some(over) = over
-        && !left.is_empty()
-    {
-        add(&over.part(left));
+    if let Some(over) = over {
+        folding.add(&over.empty_like(), Some((over, left)));
     }
-    for bucket in &mut folded {
-        // As it is stored.
-        if bucket.volume.is_nan() {
-            bucket.volume = 0.0;
-        }
-    }
-    Ok(folded)
+    Ok(folding.finish().into_iter().map(as_stored).collect())
 }
 
-/// Folds again the coarser buckets that hold the five-minute buckets at `starts`, but for the first
-/// `n_done` resolutions of them.
-fn coarsen(
-    connection: &Connection,
-    dataset: DatasetId,
-    starts: Vec<Timestamp>,
-    n_done: usize,
-) -> Result<(), StoreError> {
-    let mut starts = starts;
-    for pair in KEPT.windows(2).skip(n_done) {
-        let [finer, resolution] = *pair else { continue };
-        starts = starts_of(resolution, starts.into_iter());
-        let gap_micros = FINER_GAP_MAX * micros(finer);
-        let finer = Strand { dataset, resolution: finer };
-        for run in starts.chunk_by(|a, b| b.micros() - a.micros() <= gap_micros) {
-            let (Some(first), Some(last)) = (run.first(), run.last()) else { continue };
-            let all = Span { first: *first, last: span(resolution, *last).last };
-            let all = stored(connection, finer, &Page::all(all))?;
-            for start in run {
-                match coarser(*start, within(&all, resolution, *start)) {
-                    Some(bucket) => put(connection, dataset, resolution, &bucket)?,
-                    None => remove(connection, dataset, resolution, *start)?,
-                }
-            }
-        }
-    }
-    Ok(())
+/// A sum may overflow to infinity, and then to no number at all, which SQLite takes for null.
+fn as_stored(bucket: Bucket) -> Bucket {
+    let volume = if bucket.volume.is_nan() { 0.0 } else { bucket.volume };
+    Bucket { volume, ..bucket }
 }
 
-fn put(
+/// Puts buckets where they belong.
+fn put<'a>(
     connection: &Connection,
-    dataset: DatasetId,
-    resolution: Resolution,
-    bucket: &Bucket,
+    Strand { dataset, resolution }: Strand,
+    buckets: impl IntoIterator<Item = &'a Bucket>,
 ) -> Result<(), StoreError> {
-    let Bucket { timestamp, open, high, low, close, volume, count } = bucket;
-    // A sum may overflow to infinity, and then to no number at all, which SQLite takes for null.
-    let volume = if volume.is_nan() { 0.0 } else { *volume };
-    connection
-        .prepare_cached(
-            "INSERT OR REPLACE INTO buckets
-             (dataset, resolution, t, open, high, low, close, volume, count)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-        )?
-        .execute(params![
-            dataset.get(),
-            code(resolution),
-            timestamp.micros(),
-            open,
-            high,
-            low,
-            close,
-            volume,
-            count
-        ])?;
+    let mut statement = connection.prepare_cached(
+        "INSERT OR REPLACE INTO buckets
+         (dataset, resolution, t, open, high, low, close, volume, count)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+    )?;
+    let (dataset, resolution) = (dataset.get(), code(resolution));
+    for bucket in buckets {
+        let Bucket { timestamp, open, high, low, close, volume, count } = as_stored(*bucket);
+        let start = timestamp.micros();
+        statement
+            .execute(params![dataset, resolution, start, open, high, low, close, volume, count])?;
+    }
     Ok(())
 }
 

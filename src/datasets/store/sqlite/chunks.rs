@@ -9,7 +9,7 @@ use super::{StoreError, buckets::code};
 use crate::{
     block::{
         Block,
-        codec::{DecodeError, Packing, decode_columns, decode_into, decode_times, seal},
+        codec::{DecodeError, Packing, decode_into, decode_times, seal},
     },
     query::{Order, Span},
 };
@@ -183,30 +183,31 @@ pub(super) fn times(
     let missing = || damaged(dataset)(DecodeError::MISSING);
     let row = rows.next()?.ok_or_else(missing)?;
     let bytes = row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?;
-    let times = decode_times(bytes, chunk.n).map_err(damaged(dataset))?;
-    let ends = times.first().zip(times.last());
-    if ends == Some((&chunk.span.first, &chunk.span.last)) { Ok(times) } else { Err(missing()) }
+    moments(chunk, bytes).map_err(damaged(dataset))
 }
 
-/// Adds `rows` of a chunk, whose moments are `times`, to `block`: values of all columns, or of those
-/// in `wanted` only.
-pub(super) fn read_into(
+/// Shows `read` the moments of a chunk and its bytes.
+pub(super) fn open<T>(
     connection: &Connection,
     dataset: DatasetId,
-    (chunk, times): (Chunk, &[Timestamp]),
-    rows: Range<usize>,
-    block: &mut Block,
-    wanted: Option<&[usize]>,
-) -> Result<(), StoreError> {
-    let mut statement = connection.prepare_cached("SELECT body FROM chunks WHERE id = ?1")?;
-    let mut found = statement.query([chunk.id])?;
-    let row = found.next()?.ok_or_else(|| damaged(dataset)(DecodeError::MISSING))?;
-    let body = row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?;
-    match wanted {
-        None => decode_into(block, times, body, rows),
-        Some(wanted) => decode_columns(block, times, body, rows, wanted),
-    }
-    .map_err(damaged(dataset))
+    chunk: Chunk,
+    read: impl FnOnce(&[Timestamp], &[u8]) -> Result<T, DecodeError>,
+) -> Result<T, StoreError> {
+    let mut statement =
+        connection.prepare_cached("SELECT times, body FROM chunks WHERE id = ?1")?;
+    let mut rows = statement.query([chunk.id])?;
+    let missing = || damaged(dataset)(DecodeError::MISSING);
+    let row = rows.next()?.ok_or_else(missing)?;
+    let bytes = |place: usize| row.get_ref(place)?.as_blob().map_err(rusqlite::Error::from);
+    let times = moments(chunk, bytes(0)?).map_err(damaged(dataset))?;
+    read(&times, bytes(1)?).map_err(damaged(dataset))
+}
+
+fn moments(chunk: Chunk, bytes: &[u8]) -> Result<Vec<Timestamp>, DecodeError> {
+    let times = decode_times(bytes, chunk.n)?;
+    let ends = times.first().zip(times.last());
+    let is_it = ends == Some((&chunk.span.first, &chunk.span.last));
+    if is_it { Ok(times) } else { Err(DecodeError::MISSING) }
 }
 
 /// All of a chunk, as rows like those of `empty`.
@@ -217,9 +218,9 @@ pub(super) fn read(
     empty: Block,
 ) -> Result<Block, StoreError> {
     let mut block = empty;
-    let times = times(connection, strand.dataset, chunk)?;
-    let all = 0..times.len();
-    read_into(connection, strand.dataset, (chunk, &times), all, &mut block, None)?;
+    open(connection, strand.dataset, chunk, |times, body| {
+        decode_into(&mut block, times, body, 0..times.len())
+    })?;
     Ok(block)
 }
 

@@ -1,6 +1,10 @@
 //! Reading buckets: single ones, and those in chunks under them, as one run in either order.
 
-use std::{iter, mem, ops::ControlFlow, time::Duration};
+use std::{
+    iter, mem,
+    ops::{ControlFlow, Range},
+    time::Duration,
+};
 
 use model::{
     dataset::{DatasetId, Dtype},
@@ -17,7 +21,7 @@ use super::{
     outline::{Outline, Outlines},
 };
 use crate::{
-    block::{Block, Rows, Series},
+    block::{Block, Rows, Series, codec::decode_into},
     query::{Order, Span},
     rollup::coarser,
     store::piece::{Piece, VisitPiece},
@@ -288,28 +292,70 @@ fn give_chunk(
         out.skip -= chunk.n;
         return Ok(true);
     }
-    let times = chunks::times(connection, strand.dataset, chunk)?;
-    let rows = chunks::within(&times, span);
     let mut under = block_of(&[]);
-    if !rows.is_empty() {
-        let chunk = (chunk, &times[..]);
-        chunks::read_into(connection, strand.dataset, chunk, rows, &mut under, None)?;
-    }
+    chunks::open(connection, strand.dataset, chunk, |times, body| {
+        let rows = chunks::within(times, span);
+        if rows.is_empty() { Ok(()) } else { decode_into(&mut under, times, body, rows) }
+    })?;
+    let all = 0..under.len();
     if over.is_empty() {
-        return Ok(out.give(buckets_of(&under)));
+        return Ok(out.give(Columns::of(&under).buckets(all)));
     }
     if out.order == Order::Descending {
         over.reverse();
     }
-    let mut merged = Vec::with_capacity(under.len() + over.len());
+    Ok(out.give(merged(Columns::of(&under).buckets(all), over).into_iter()))
+}
+
+/// Buckets with others that win over them, both oldest first.
+fn merged(under: impl Iterator<Item = Bucket>, over: Vec<Bucket>) -> Vec<Bucket> {
+    let mut merged = Vec::with_capacity(under.size_hint().0 + over.len());
     let mut over = over.into_iter().peekable();
-    for bucket in buckets_of(&under) {
+    for bucket in under {
         merged.extend(iter::from_fn(|| over.next_if(|next| next.timestamp < bucket.timestamp)));
         let instead = over.next_if(|next| next.timestamp == bucket.timestamp);
         merged.push(instead.unwrap_or(bucket));
     }
     merged.extend(over);
-    Ok(out.give(merged.into_iter()))
+    merged
+}
+
+/// The stored buckets of several spans, which are in order and apart. Each chunk is read once, and
+/// only those that have some of them.
+pub(super) fn within(
+    connection: &Connection,
+    strand: Strand,
+    spans: &[Span],
+) -> Result<Vec<Bucket>, StoreError> {
+    let (Some(first), Some(last)) = (spans.first(), spans.last()) else { return Ok(Vec::new()) };
+    let whole = Span { first: first.first, last: last.last };
+    let mut single = single(connection, strand, whole, usize::MAX)?;
+    single.retain(|bucket| {
+        let next = spans.partition_point(|span| span.last < bucket.timestamp);
+        spans.get(next).is_some_and(|span| span.first <= bucket.timestamp)
+    });
+    let mut found = Vec::new();
+    chunks::touching(connection, strand, whole, Order::Ascending, &mut |chunk| {
+        let from = spans.partition_point(|span| span.last < chunk.span.first);
+        let to = spans.partition_point(|span| span.first <= chunk.span.last);
+        let spans = spans.get(from..to).unwrap_or_default();
+        if !spans.is_empty() {
+            chunks::open(connection, strand.dataset, chunk, |times, body| {
+                let rows = spans.iter().map(|span| chunks::within(times, *span));
+                let rows: Vec<_> = rows.filter(|rows| !rows.is_empty()).collect();
+                let (Some(first), Some(last)) = (rows.first(), rows.last()) else { return Ok(()) };
+                let mut block = block_of(&[]);
+                decode_into(&mut block, times, body, first.start..last.end)?;
+                let columns = Columns::of(&block);
+                for rows in &rows {
+                    found.extend(columns.buckets(rows.start - first.start..rows.end - first.start));
+                }
+                Ok(())
+            })?;
+        }
+        Ok(true)
+    })?;
+    Ok(if single.is_empty() { found } else { merged(found.into_iter(), single) })
 }
 
 fn count_stored(
@@ -408,26 +454,42 @@ pub(super) fn block_of(buckets: &[Bucket]) -> Block {
 }
 
 /// The rows of a chunk as buckets.
-fn buckets_of(block: &Block) -> impl DoubleEndedIterator<Item = Bucket> {
-    let number = |column: usize, row: usize| match block.columns.get(column) {
-        Some(Series::Float(values)) => values.get(row).copied().flatten().unwrap_or_default(),
-        _ => 0.0,
-    };
-    block.times.iter().enumerate().map(move |(row, time)| {
-        let count = match block.columns.last() {
-            Some(Series::Integer(counts)) => counts.get(row).copied().flatten().unwrap_or_default(),
-            _ => 0,
+struct Columns<'a> {
+    times: &'a [Timestamp],
+    /// Open, high, low, close and volume.
+    numbers: [&'a [Option<f64>]; 5],
+    counts: &'a [Option<i64>],
+}
+
+impl<'a> Columns<'a> {
+    fn of(block: &'a Block) -> Self {
+        let numbers = [0, 1, 2, 3, 4].map(|place: usize| match block.columns.get(place) {
+            Some(Series::Float(values)) => values.as_slice(),
+            _ => &[],
+        });
+        let counts = match block.columns.last() {
+            Some(Series::Integer(counts)) => counts.as_slice(),
+            _ => &[],
         };
-        Bucket {
-            timestamp: *time,
-            open: number(0, row),
-            high: number(1, row),
-            low: number(2, row),
-            close: number(3, row),
-            volume: number(4, row),
-            count: u64::try_from(count).unwrap_or_default(),
-        }
-    })
+        Self { times: &block.times, numbers, counts }
+    }
+
+    /// Some of them, oldest first.
+    fn buckets(&self, rows: Range<usize>) -> impl DoubleEndedIterator<Item = Bucket> + '_ {
+        let times = self.times.get(rows.clone()).unwrap_or_default();
+        let number = |column: &[Option<f64>], row: usize| {
+            column.get(row).copied().flatten().unwrap_or_default()
+        };
+        let first = rows.start;
+        times.iter().enumerate().map(move |(idx, time)| {
+            let row = first + idx;
+            let [open, high, low, close, volume] =
+                self.numbers.each_ref().map(|column| number(column, row));
+            let count = self.counts.get(row).copied().flatten().unwrap_or_default();
+            let count = u64::try_from(count).unwrap_or_default();
+            Bucket { timestamp: *time, open, high, low, close, volume, count }
+        })
+    }
 }
 
 fn bucket(row: &Row<'_>) -> rusqlite::Result<Bucket> {

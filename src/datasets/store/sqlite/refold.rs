@@ -3,7 +3,12 @@
 //! Most of that is reading chunks. The writer reads in its transaction; the others read the last
 //! commit, which is the same to them as long as the transaction has not changed the dataset.
 
-use std::{path::Path, thread};
+use std::{
+    iter,
+    path::Path,
+    sync::atomic::{AtomicUsize, Ordering},
+    thread,
+};
 
 use model::{dataset::DatasetId, row::Bucket, timestamp::Timestamp};
 use rusqlite::Connection;
@@ -11,8 +16,11 @@ use rusqlite::Connection;
 use super::{StoreError, append, buckets::fold_rows, readers};
 use crate::{block::Block, query::Span, rollup::Fold};
 
-/// Spans that are worth a thread. One takes about 25 us, a thread with its connection some 300.
-const SPANS_PER_THREAD: usize = 64;
+/// Spans that a thread folds at a time. One takes about 20 us.
+const SPANS_PER_PART: usize = 16;
+
+/// Parts that are worth a thread, which takes some 300 us with its connection.
+const PARTS_PER_THREAD: usize = 3;
 
 /// Threads at most, the writer's among them.
 const THREADS_MAX: usize = 4;
@@ -46,51 +54,16 @@ impl Refold<'_> {
         connection: &Connection,
         spans: &[Span],
     ) -> Result<Found, StoreError> {
-        let n_cores = thread::available_parallelism().map_or(1, usize::from);
-        let n_threads = n_cores.min(THREADS_MAX).min(spans.len() / SPANS_PER_THREAD).max(1);
-        let mut parts = spans.chunks(spans.len().div_ceil(n_threads).max(1));
-        let own = parts.next().unwrap_or_default();
-        let Some(path) = connection.path().filter(|path| n_threads > 1 && !path.is_empty()) else {
-            return self.part(connection, spans);
-        };
-        let path = Path::new(path).to_owned();
-        let version = version(connection, self.dataset)?;
-        thread::scope(|scope| {
-            let helped: Vec<_> = parts
-                .map(|part| {
-                    let read = || self.elsewhere(&path, version, part);
-                    let thread = thread::Builder::new().name("datasets-refold".to_owned());
-                    (part, thread.spawn_scoped(scope, read).ok())
-                })
-                .collect();
-            let mut found = self.part(connection, own)?;
-            for (part, thread) in helped {
-                let read = thread.and_then(|thread| thread.join().ok()?.ok()?);
-                let mut next = match read {
-                    Some(read) => read,
-                    // Whatever kept the other from it, the transaction tells.
-                    None => self.part(connection, part)?,
-                };
-                found.folded.append(&mut next.folded);
-                found.held.append(&mut next.held);
-            }
-            Ok(found)
-        })
-    }
-
-    /// Folds a part from the last commit; none if the dataset was not the same then.
-    fn elsewhere(
-        self,
-        path: &Path,
-        expected: Version,
-        spans: &[Span],
-    ) -> Result<Option<Found>, StoreError> {
-        let mut connection = readers::connect(path)?;
-        let read = connection.transaction()?;
-        if version(&read, self.dataset)? != expected {
-            return Ok(None);
+        let parts: Vec<&[Span]> = spans.chunks(SPANS_PER_PART).collect();
+        let found = shared(connection, self.dataset, parts.len(), |connection, part_idx| {
+            self.part(connection, parts.get(part_idx).copied().unwrap_or_default())
+        })?;
+        let mut all = Found::default();
+        for mut part in found {
+            all.folded.append(&mut part.folded);
+            all.held.append(&mut part.held);
         }
-        self.part(&read, spans).map(Some)
+        Ok(all)
     }
 
     fn part(self, connection: &Connection, spans: &[Span]) -> Result<Found, StoreError> {
@@ -101,6 +74,88 @@ impl Refold<'_> {
         }
         Ok(found)
     }
+}
+
+/// Takes each of `n_parts` parts of what is read of a dataset, whoever is free the next one; what was
+/// read, in order.
+pub(super) fn shared<T: Send>(
+    connection: &Connection,
+    dataset: DatasetId,
+    n_parts: usize,
+    read: impl Fn(&Connection, usize) -> Result<T, StoreError> + Sync,
+) -> Result<Vec<T>, StoreError> {
+    let n_cores = thread::available_parallelism().map_or(1, usize::from);
+    let n_threads = n_cores.min(THREADS_MAX).min(n_parts / PARTS_PER_THREAD).max(1);
+    let next = AtomicUsize::new(0);
+    let mut taken: Vec<Option<T>> = iter::repeat_with(|| None).take(n_parts).collect();
+    let path = connection.path().filter(|path| n_threads > 1 && !path.is_empty());
+    if let Some(path) = path.map(Path::new) {
+        let version = version(connection, dataset)?;
+        let help = || {
+            elsewhere(path, dataset, version, |connection| rest(connection, &next, n_parts, &read))
+        };
+        thread::scope(|scope| {
+            let helpers: Vec<_> = (1..n_threads)
+                .filter_map(|_| {
+                    let thread = thread::Builder::new().name("datasets-refold".to_owned());
+                    thread.spawn_scoped(scope, help).ok()
+                })
+                .collect();
+            let (own, failed) = rest(connection, &next, n_parts, &read);
+            // Whatever kept a helper from a part, the transaction tells below.
+            let helped = helpers.into_iter().filter_map(|helper| helper.join().ok()?.ok()?);
+            for (part_idx, part) in own.into_iter().chain(helped.flat_map(|(parts, _)| parts)) {
+                if let Some(place) = taken.get_mut(part_idx) {
+                    *place = Some(part);
+                }
+            }
+            failed.map_or(Ok(()), Err)
+        })?;
+    }
+    let fill = |(part_idx, part): (usize, Option<T>)| match part {
+        Some(part) => Ok(part),
+        None => read(connection, part_idx),
+    };
+    taken.into_iter().enumerate().map(fill).collect()
+}
+
+/// What one thread read, and why it read no more.
+type Taken<T> = (Vec<(usize, T)>, Option<StoreError>);
+
+/// Reads one part after another, until nobody is wanted any more.
+fn rest<T>(
+    connection: &Connection,
+    next: &AtomicUsize,
+    n_parts: usize,
+    read: impl Fn(&Connection, usize) -> Result<T, StoreError>,
+) -> Taken<T> {
+    let mut taken = Vec::new();
+    loop {
+        let part_idx = next.fetch_add(1, Ordering::Relaxed);
+        if part_idx >= n_parts {
+            return (taken, None);
+        }
+        match read(connection, part_idx) {
+            Ok(part) => taken.push((part_idx, part)),
+            Err(error) => {
+                next.store(n_parts, Ordering::Relaxed);
+                return (taken, Some(error));
+            }
+        }
+    }
+}
+
+/// Reads from the last commit; none if the dataset was not the same then.
+fn elsewhere<T>(
+    path: &Path,
+    dataset: DatasetId,
+    expected: Version,
+    read: impl FnOnce(&Connection) -> T,
+) -> Result<Option<T>, StoreError> {
+    let mut connection = readers::connect(path)?;
+    let transaction = connection.transaction()?;
+    let is_same = version(&transaction, dataset)? == expected;
+    Ok(is_same.then(|| read(&transaction)))
 }
 
 fn version(connection: &Connection, dataset: DatasetId) -> Result<Version, StoreError> {

@@ -12,7 +12,10 @@ use super::{
     tail::{self, Cursor, TailRow},
 };
 use crate::{
-    block::{Block, Rows},
+    block::{
+        Block, Rows,
+        codec::{decode_columns, decode_into},
+    },
     query::{Order, Span},
     store::{
         PAGE_TEXT_BYTES_MAX,
@@ -240,26 +243,40 @@ impl Walker<'_, '_, '_> {
         if is_whole && over.is_empty() && self.out.era.is_some() {
             return self.sealed(chunk);
         }
-        let times = chunks::times(self.connection, self.dataset, chunk)?;
-        let within = chunks::within(&times, self.span);
-        if let Some((moments, found)) = &mut self.sought {
-            let here = times.get(within.clone()).unwrap_or_default();
-            if let (Some(first), Some(last)) = (here.first(), here.last()) {
-                let span = Span { first: *first, last: *last };
-                let moments = moments.get(chunks::within(moments, span)).unwrap_or_default();
-                found.extend(moments.iter().filter(|moment| here.binary_search(moment).is_ok()));
-            }
-        }
+        let (under, n_within) = self.within(chunk, over.is_empty())?;
         if over.is_empty() {
-            let wanted = self.out.wanted(within.len());
-            let taken = wanted.len();
-            let rows = within.start + wanted.start..within.start + wanted.end;
-            let block = self.read(chunk, &times, rows)?;
-            return Ok(self.out.hand_on(block)? & self.out.passed(within.len(), taken));
+            let taken = under.len();
+            return Ok(self.out.hand_on(under)? & self.out.passed(n_within, taken));
         }
-        let under = self.read(chunk, &times, within)?;
         let over = self.block_of(&over)?;
         self.out.give(under.merged(&over))
+    }
+
+    /// What the span has of a chunk, or only what is wanted of that; and how many rows the span has.
+    fn within(&mut self, chunk: Chunk, is_wanted_only: bool) -> Result<(Block, usize), StoreError> {
+        let Self { connection, dataset, span, empty, wanted, sought, out, .. } = self;
+        chunks::open(connection, *dataset, chunk, |times, body| {
+            let within = chunks::within(times, *span);
+            if let Some((moments, found)) = sought {
+                let here = times.get(within.clone()).unwrap_or_default();
+                if let (Some(first), Some(last)) = (here.first(), here.last()) {
+                    let span = Span { first: *first, last: *last };
+                    let moments = moments.get(chunks::within(moments, span)).unwrap_or_default();
+                    found
+                        .extend(moments.iter().filter(|moment| here.binary_search(moment).is_ok()));
+                }
+            }
+            let n_within = within.len();
+            let wanted_rows = if is_wanted_only { out.wanted(n_within) } else { 0..n_within };
+            let rows = within.start + wanted_rows.start..within.start + wanted_rows.end;
+            let mut block = empty.clone();
+            match wanted {
+                _ if rows.is_empty() => {}
+                None => decode_into(&mut block, times, body, rows)?,
+                Some(wanted) => decode_columns(&mut block, times, body, rows, wanted)?,
+            }
+            Ok((block, n_within))
+        })
     }
 
     /// Hands on a chunk that is wanted whole and that nothing lies over; whether more are wanted.
@@ -290,21 +307,6 @@ impl Walker<'_, '_, '_> {
                 return Ok(false);
             }
         }
-    }
-
-    fn read(
-        &self,
-        chunk: Chunk,
-        times: &[Timestamp],
-        rows: Range<usize>,
-    ) -> Result<Block, StoreError> {
-        let mut block = self.empty.clone();
-        if !rows.is_empty() {
-            let wanted = self.wanted;
-            let chunk = (chunk, times);
-            chunks::read_into(self.connection, self.dataset, chunk, rows, &mut block, wanted)?;
-        }
-        Ok(block)
     }
 
     /// A block of rows that came in the order of the walk, oldest first.

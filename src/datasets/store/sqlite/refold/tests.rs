@@ -90,7 +90,8 @@ fn another_thread_folds_only_what_the_transaction_has_not_changed() {
     let write = connection.transaction().unwrap();
     let now = version(&write, dataset).unwrap();
     let here = refold.part(&write, &spans).unwrap();
-    let there = refold.elsewhere(&path, now, &spans).unwrap().unwrap();
+    let read = |connection: &Connection| refold.part(connection, &spans).unwrap();
+    let there = elsewhere(&path, dataset, now, read).unwrap().unwrap();
     let both = refold.spans(&write, &spans).unwrap();
     for found in [&there, &both] {
         assert_eq!((&found.folded, &found.held), (&here.folded, &here.held));
@@ -98,5 +99,5 @@ fn another_thread_folds_only_what_the_transaction_has_not_changed() {
     assert_eq!(here.held.len(), spans.len() / 2);
     append(&write, dataset, late(60, 8.0));
     let changed = version(&write, dataset).unwrap();
-    assert!(refold.elsewhere(&path, changed, &spans).unwrap().is_none());
+    assert!(elsewhere(&path, dataset, changed, read).unwrap().is_none());
 }

@@ -1,0 +1,43 @@
+//! The databases that people would take instead, with the same buckets, in the same run.
+
+use std::{
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::Outcome;
+
+/// The peers, in the language they are all spoken to in.
+const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/peers.py");
+
+/// What a peer came to.
+pub(crate) struct Rival {
+    pub(crate) peer: String,
+    /// With or without buckets.
+    pub(crate) what: String,
+    /// Rows a second.
+    pub(crate) rate: f64,
+}
+
+/// Measures them in a folder beside the store, a few seconds each.
+pub(crate) fn ingest(python: &Path, folder: &Path, n_rows: usize) -> Outcome<Vec<Rival>> {
+    let folder = TempDir::new_in(folder)?;
+    let output = Command::new(python)
+        .args([SCRIPT, "--peers", "duckdb,chdb", "--parts", "ingest", "--seconds", "5"])
+        .args(["--rows", &n_rows.to_string(), "--folder"])
+        .arg(folder.path())
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()?;
+    let mut rivals = Vec::new();
+    for line in String::from_utf8_lossy(&output.stdout).lines() {
+        let told: Value = serde_json::from_str(line)?;
+        let text = |name: &str| told[name].as_str().unwrap_or_default().to_owned();
+        let rate = told["rows_per_s"].as_f64().ok_or_else(|| text("failed"))?;
+        rivals.push(Rival { peer: text("peer"), what: text("what"), rate });
+    }
+    if output.status.success() { Ok(rivals) } else { Err("the peers failed".into()) }
+}

@@ -1,0 +1,123 @@
+//! Rows that are read in one go and cut into pages, one after the other.
+
+use model::dataset::Column;
+
+use super::{Next, RowsPage};
+use crate::{
+    block::{Block, Rows},
+    query::{Order, Position, RowsQuery, Span},
+    render::{bare_row_bytes, text_bytes},
+    store::{Count, PAGE_TEXT_BYTES_MAX, PageRead, Sight, Store, StoreError},
+};
+
+/// Values of a page at most, those that are not there included: 10 000 rows of 64 columns. A page of
+/// more columns has fewer rows.
+const PAGE_VALUES_MAX: usize = 640_000;
+
+/// What was read and is not in a page yet.
+#[derive(Debug)]
+pub(super) struct Stretch<'a> {
+    sight: &'a Sight,
+    query: &'a RowsQuery,
+    /// The moments from where the next page begins.
+    span: Span,
+    /// Rows of a page at most.
+    limit: usize,
+    rows: Rows,
+    /// Whether these rows are all there are.
+    is_whole: bool,
+    count: u64,
+    revision: u64,
+}
+
+impl<'a> Stretch<'a> {
+    /// Reads up to `n_pages` pages of the rows of `span`. Several have a cursor, and no texts.
+    pub(super) fn read(
+        store: &dyn Store,
+        sight: &'a Sight,
+        query: &'a RowsQuery,
+        (span, n_pages): (Span, usize),
+    ) -> Result<Self, StoreError> {
+        let n_columns = sight.columns.len().max(1);
+        let limit = query.limit.get().min((PAGE_VALUES_MAX / n_columns).max(1));
+        let (skip, count) = match query.position {
+            Position::Offset(skip) => (skip, Count::All),
+            Position::After(_) => (0, Count::Nothing),
+        };
+        let RowsQuery { resolution, order, .. } = *query;
+        // One row more tells whether there is a next page.
+        let n_rows = limit * n_pages + 1;
+        let read = PageRead { resolution, span, order, skip, limit: n_rows, count };
+        let page = store.page(sight.grant.dataset, &read)?;
+        let (is_whole, count) = (page.rows.len() < n_rows, page.count.unwrap_or(0));
+        let (rows, revision) = (page.rows, page.revision);
+        Ok(Self { sight, query, span, limit, rows, is_whole, count, revision })
+    }
+
+    /// Whether all of the next page is here, where it is the first one of the rows of `span`.
+    pub(super) fn has_page_of(&self, span: Span) -> bool {
+        let is_same_end = match self.query.order {
+            Order::Ascending => span.last == self.span.last,
+            Order::Descending => span.first == self.span.first,
+        };
+        is_same_end && (self.is_whole || self.rows.len() > self.limit)
+    }
+
+    /// The next page, and the moments that it depends on.
+    ///
+    /// A page of very long rows ends early, so that the memory for it is bounded.
+    pub(super) fn page(&mut self) -> (RowsPage<'a>, Span) {
+        let (dataset, columns) = (self.sight.grant.dataset, self.sight.columns.as_slice());
+        let n_rows = match &self.rows {
+            Rows::Raw(block) => n_fitting(block, columns, self.limit),
+            Rows::Buckets(_) => self.limit,
+        };
+        // The last row of the page, and the one after it: only where there is a next page.
+        let ends = self.rows.moment(n_rows.saturating_sub(1)).zip(self.rows.moment(n_rows));
+        let rows = self.rows.take(n_rows);
+        let (mut reach, next) = match (ends, self.query.position) {
+            (Some((last, seen)), Position::After(_)) => {
+                let reach = match self.query.order {
+                    Order::Ascending => {
+                        let reach = Span { last: seen, ..self.span };
+                        self.span.first = last;
+                        reach
+                    }
+                    Order::Descending => {
+                        let reach = Span { first: seen, ..self.span };
+                        self.span.last = last;
+                        reach
+                    }
+                };
+                (reach, Next::After(last))
+            }
+            (None, _) => (self.span, Next::End),
+            // What was counted depends on all of the span.
+            (Some(_), Position::Offset(skip)) => {
+                let n_rows = u64::try_from(rows.len()).unwrap_or(u64::MAX);
+                (self.span, Next::Offset(skip.saturating_add(n_rows)))
+            }
+        };
+        // The rows of a bucket come after its moment.
+        reach.last = reach.last + self.query.resolution.bucket().unwrap_or_default();
+        let (count, revision) = (self.count, self.revision);
+        (RowsPage { dataset, columns, count, rows, next, revision }, reach)
+    }
+}
+
+/// How many of the first rows make a page that is not too long, at least one and at most `limit`.
+fn n_fitting(block: &Block, columns: &[Column], limit: usize) -> usize {
+    let bare = bare_row_bytes(columns);
+    let n_rows = limit.min(PAGE_TEXT_BYTES_MAX / bare).max(1);
+    let texts: Vec<_> = block.columns.iter().filter_map(|series| series.texts()).collect();
+    if texts.is_empty() {
+        return n_rows;
+    }
+    let mut n_bytes = 0;
+    let fits = |row_idx: &usize| {
+        let texts = texts.iter().filter_map(|texts| texts.get(*row_idx)?.as_deref());
+        n_bytes += bare + texts.map(text_bytes).sum::<usize>();
+        n_bytes <= PAGE_TEXT_BYTES_MAX
+    };
+    (0..n_rows).take_while(fits).count().max(1)
+}
