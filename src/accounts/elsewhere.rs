@@ -13,7 +13,7 @@ use web::throttle::Recent;
 
 use crate::{
     Accounts, AccountsError,
-    key::{KeyHash, KeyId, Scope, Verified},
+    key::{KeyHash, KeyId, Verified},
 };
 
 /// How long an answer of the other machine holds. A key that is revoked there opens this service
@@ -31,6 +31,9 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 pub trait Ask: fmt::Debug + Send + Sync {
     /// What is known of the key hashed to `hash`; none if it opens nothing.
     async fn ask(&self, hash: KeyHash) -> Result<Option<Verified>, Box<dyn Error + Send + Sync>>;
+
+    /// Asks whether there is a key of this number that opens something.
+    async fn knows(&self, id: KeyId) -> Result<bool, Box<dyn Error + Send + Sync>>;
 }
 
 /// The keys that open a service. Cheap to clone.
@@ -92,16 +95,11 @@ impl Keys {
     /// Whether there is a key `id` that is not revoked.
     ///
     /// # Errors
-    /// [`AccountsError::Store`] if the file fails, [`AccountsError::Unreachable`] for keys of
-    /// another machine: it is asked for hashes alone.
+    /// As [`Self::check`].
     pub async fn knows(&self, id: KeyId) -> Result<bool, AccountsError> {
         match self {
-            Self::Here(accounts) => {
-                Ok(accounts.key(Scope::All, id).await?.is_some_and(|key| key.revoked_at.is_none()))
-            }
-            Self::Elsewhere(_) => {
-                Err(AccountsError::Unreachable("keys there are not found by number".into()))
-            }
+            Self::Here(accounts) => Ok(accounts.known(id).await?.is_some()),
+            Self::Elsewhere(remote) => remote.knows(id).await,
         }
     }
 
@@ -125,8 +123,15 @@ impl Remote {
         if let Some(answer) = self.fresh(&hash) {
             return Ok(answer.key);
         }
-        let late = |_| AccountsError::Unreachable("it did not answer in time".into());
-        timeout(ANSWER_WITHIN, self.ask(hash)).await.map_err(late)?
+        in_time(self.ask(hash)).await
+    }
+
+    async fn knows(&self, id: KeyId) -> Result<bool, AccountsError> {
+        in_time(async {
+            let _turn = self.shared.turns.acquire().await.map_err(|_| AccountsError::Stopped)?;
+            self.shared.ask.knows(id).await.map_err(AccountsError::Unreachable)
+        })
+        .await
     }
 
     async fn ask(&self, hash: KeyHash) -> Result<Option<Verified>, AccountsError> {
@@ -151,4 +156,12 @@ impl Remote {
         let answer = self.shared.answers.lock().peek(hash).copied().flatten();
         answer.is_some_and(|answer| answer.key.is_some())
     }
+}
+
+/// What the other machine answers, if it does so soon.
+async fn in_time<T>(
+    answer: impl Future<Output = Result<T, AccountsError>>,
+) -> Result<T, AccountsError> {
+    let late = |_| AccountsError::Unreachable("it did not answer in time".into());
+    timeout(ANSWER_WITHIN, answer).await.map_err(late)?
 }

@@ -132,6 +132,15 @@ impl Accounts {
         self.with_reads(move |_, store| store.key(scope, id)).await
     }
 
+    /// Returns what is known of key `id`, if it exists and is not revoked.
+    ///
+    /// # Errors
+    /// [`AccountsError::Store`] if the file fails.
+    pub async fn known(&self, id: KeyId) -> Result<Option<Verified>, AccountsError> {
+        let record = self.key(Scope::All, id).await?.filter(|key| key.revoked_at.is_none());
+        Ok(record.map(|key| Verified { id: key.id, account: key.account, limits: key.limits }))
+    }
+
     /// Revokes the key `id` for good; whether it existed and was not revoked before.
     ///
     /// # Errors

@@ -30,10 +30,21 @@ impl Accounts {
     /// # Errors
     /// A [`ClientError`] that names what failed.
     pub async fn verify(&self, key_hash: String) -> Result<Option<VerifiedBody>, ClientError> {
-        let request = VerifyRequest { key_hash };
+        self.ask(&VerifyRequest { key_hash: Some(key_hash), ..VerifyRequest::default() }).await
+    }
+
+    /// Returns what is known of the key of this number; none if there is none, or it is revoked.
+    ///
+    /// # Errors
+    /// A [`ClientError`] that names what failed.
+    pub async fn known(&self, id: i64) -> Result<Option<VerifiedBody>, ClientError> {
+        self.ask(&VerifyRequest { id: Some(id), ..VerifyRequest::default() }).await
+    }
+
+    async fn ask(&self, request: &VerifyRequest) -> Result<Option<VerifiedBody>, ClientError> {
         let call = Call::post(paths::ACCOUNTS_VERIFY);
         let answer: VerifyResponse =
-            self.transport.json_for(call, &request, "what a key is good for").await?;
+            self.transport.json_for(call, request, "what a key is good for").await?;
         Ok(answer.key)
     }
 }

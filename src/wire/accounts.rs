@@ -158,11 +158,15 @@ pub struct DoneBody {
     pub n_done: u64,
 }
 
-/// The body of `POST /api/accounts/verify`, from a service of another machine.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// The body of `POST /api/accounts/verify`, from a service of another machine: one of the two.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct VerifyRequest {
     /// The SHA-256 of the key's text, as 64 hexadecimal digits: the key itself does not travel.
-    pub key_hash: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key_hash: Option<String>,
+    /// The key's number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<i64>,
 }
 
 /// The answer to `POST /api/accounts/verify`.

@@ -177,6 +177,14 @@ async fn a_service_asks_another_machine_and_without_an_answer_lets_nobody_in() {
     let unknown = Http::new(&base, Some("UP-000000000000000000000000"));
     assert_eq!(unknown.get(PATH).await.0, StatusCode::UNAUTHORIZED);
     assert_eq!(http.without_key().get("/portal").await.0, StatusCode::UNAUTHORIZED);
+    // A tag is given to keys by their numbers, which the other machine knows, too.
+    there.keys(&["create", "a friend's"]);
+    let dataset = json!({"name": "shared", "tags": ["members"]});
+    assert_eq!(http.post(PATH, &dataset).await.0, StatusCode::CREATED);
+    for (id, want) in [(2, StatusCode::CREATED), (99, StatusCode::NOT_FOUND)] {
+        let given = http.post("/api/tags/members/holders/", &json!({"key": id})).await;
+        assert_eq!(given.0, want, "{}", given.1);
+    }
     there.keys(&["revoke", "1"]);
     answered(&http, StatusCode::UNAUTHORIZED).await;
 

@@ -311,6 +311,10 @@ impl Ask for Slow {
         tokio::time::sleep(Duration::from_millis(1)).await;
         Ok(self.accounts.check(hash).await?)
     }
+
+    async fn knows(&self, id: KeyId) -> Result<bool, Box<dyn Error + Send + Sync>> {
+        Ok(self.accounts.known(id).await?.is_some())
+    }
 }
 
 /// The statuses of so many requests at once, each with the key that `key` gives it, in order; and

@@ -44,6 +44,8 @@ pub(super) enum ApiError {
     AccountName(#[from] AccountNameError),
     #[error("take the password")]
     Password(#[from] PasswordError),
+    #[error("name either key_hash or id")]
+    Question,
     #[error("take the hash")]
     KeyHash(#[from] KeyHashError),
     #[error("use accounts")]
@@ -60,6 +62,7 @@ impl ApiError {
             Self::NoKey | Self::NoSession | Self::NoPath => {
                 (StatusCode::NOT_FOUND, self.to_string())
             }
+            Self::Question => (StatusCode::BAD_REQUEST, self.to_string()),
             Self::TooOften { .. } => (StatusCode::TOO_MANY_REQUESTS, self.to_string()),
             Self::Unreadable(error) => (error.status(), error.to_string()),
             Self::AccountName(error) => (StatusCode::BAD_REQUEST, error.to_string()),

@@ -366,6 +366,10 @@ async fn a_service_elsewhere_asks_with_the_operators_token() {
     asking.headers = vec![("authorization", "Bearer a token of the operator")];
     let known = json!({"key": {"id": id.get(), "account_id": null, "limits": {}}});
     assert_eq!(asking.post("verify", &question).await, (200, known));
+    let by_number = asking.post("verify", &json!({"id": 1})).await;
+    assert_eq!(by_number, asking.post("verify", &question).await, "the key has number 1");
+    assert_eq!(asking.post("verify", &json!({"id": 99})).await, (200, json!({"key": null})));
+    assert_eq!(asking.post("verify", &json!({})).await.0, 400);
     let unknown = json!({"key_hash": "00".repeat(32)});
     assert_eq!(asking.post("verify", &unknown).await, (200, json!({"key": null})));
     assert_eq!(asking.post("verify", &json!({"key_hash": "00"})).await.0, 400);

@@ -8,6 +8,7 @@ use axum::{
 use wire::accounts::{VerifiedBody, VerifyRequest, VerifyResponse};
 
 use super::{App, CallerNetwork, error::ApiError};
+use crate::KeyId;
 
 pub(super) async fn post(
     State(app): State<App>,
@@ -22,6 +23,10 @@ pub(super) async fn post(
         return Err(ApiError::NoToken);
     }
     let body: VerifyRequest = web::extract::json(request).await?;
-    let key = app.accounts.check(body.key_hash.parse()?).await?;
+    let key = match (body.key_hash, body.id) {
+        (Some(key_hash), None) => app.accounts.check(key_hash.parse()?).await?,
+        (None, Some(id)) => app.accounts.known(KeyId::new(id)).await?,
+        _ => return Err(ApiError::Question),
+    };
     Ok(Json(VerifyResponse { key: key.map(VerifiedBody::from) }))
 }

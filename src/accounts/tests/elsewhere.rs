@@ -26,6 +26,10 @@ impl Ask for Line {
         }
         Ok(self.accounts.check(hash).await?)
     }
+
+    async fn knows(&self, id: KeyId) -> Result<bool, Box<dyn Error + Send + Sync>> {
+        Ok(self.accounts.known(id).await?.is_some())
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -59,11 +63,17 @@ impl Ask for Silent {
     async fn ask(&self, _: KeyHash) -> Result<Option<Verified>, Box<dyn Error + Send + Sync>> {
         std::future::pending().await
     }
+
+    async fn knows(&self, _: KeyId) -> Result<bool, Box<dyn Error + Send + Sync>> {
+        std::future::pending().await
+    }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_machine_that_does_not_answer_holds_nobody_up_for_long() {
     let keys = Keys::Elsewhere(Remote::new(Silent));
     let answer = keys.verify(&ApiKey::from_random([7; 12])).await;
+    assert!(matches!(answer, Err(AccountsError::Unreachable(_))), "{answer:?}");
+    let answer = keys.knows(KeyId::new(1)).await;
     assert!(matches!(answer, Err(AccountsError::Unreachable(_))), "{answer:?}");
 }
