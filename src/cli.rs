@@ -29,7 +29,9 @@ use std::{ffi::OsString, io::Write as _, process::ExitCode};
 
 use ::tui::RunError;
 use anyhow::anyhow;
-use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand, builder::Resettable};
+use clap::{
+    Args as _, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, builder::Resettable,
+};
 use model::node::Role;
 
 /// A function cluster, a dataset service, an inference network, and one screen to live in.
@@ -111,7 +113,7 @@ fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     if let Some(command) = runtime::called(&arguments) {
         return runtime::run(command);
     }
-    let cli = match parsed(arguments) {
+    let cli = match screen_alone(&arguments).map_or_else(|| parsed(arguments), Ok) {
         Ok(cli) => cli,
         Err(error) => match error.downcast::<clap::Error>() {
             // Help and version come this way, too.
@@ -130,11 +132,21 @@ fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Err(error) => {
             tell(&error);
             match error.downcast_ref::<RunError>() {
-                Some(RunError::NotATerminal) => ExitCode::from(MISUSED),
+                Some(RunError::NotATerminal | RunError::NoCursor) => ExitCode::from(MISUSED),
                 _ => ExitCode::FAILURE,
             }
         }
     }
+}
+
+/// Understands a command line that opens the screen and has nothing else in it; none for any other.
+///
+/// Twenty subcommands with all their options take longer to set up than the first frame to draw.
+fn screen_alone(arguments: &[OsString]) -> Option<Cli> {
+    let command = clap::Command::new("triptych").disable_help_flag(true);
+    let command = without_empty(tui::TuiCommand::augment_args(command));
+    let given = command.try_get_matches_from(arguments).ok()?;
+    Some(Cli { command: None, screen: tui::TuiCommand::from_arg_matches(&given).ok()? })
 }
 
 /// Understands the command line, and what else tells of options.
@@ -229,5 +241,23 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().mut_subcommand(NODE, node::layers::with_switches).debug_assert();
+    }
+
+    #[track_caller]
+    fn check(arguments: &[&str], is_screen: bool) {
+        let arguments: Vec<OsString> =
+            ["triptych"].iter().chain(arguments).map(OsString::from).collect();
+        assert_eq!(screen_alone(&arguments).is_some(), is_screen);
+    }
+
+    #[test]
+    fn what_opens_the_screen_is_understood_without_the_subcommands() {
+        check(&[], true);
+        check(&["--head", "http://10.0.0.5:8080", "--theme", "light", "--forget"], true);
+        for other in ["tui", "up", "node", "--help", "-h", "--version", "-V", "help", "--bogus"] {
+            check(&[other], false);
+        }
+        check(&["--symbols", "purple"], false);
+        check(&["--forget", "up"], false);
     }
 }

@@ -9,12 +9,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use anyhow::{Context as _, bail};
+use ::tui::widget::symbols::Symbols;
+use anyhow::{Context as _, anyhow, bail};
 use clap::Args;
 use client::transport::Token;
 use directories::ProjectDirs;
 use model::key::ApiKey;
 use serde::Deserialize;
+use toml::{Spanned, de::DeTable};
 
 use crate::cli::node::TOKEN_VARIABLE;
 
@@ -71,6 +73,32 @@ struct File {
     /// The profiles by name.
     #[serde(default)]
     profiles: BTreeMap<String, Profile>,
+    /// How the screen is opened.
+    #[serde(default)]
+    screen: ScreenTable,
+}
+
+/// How the screen is opened, as it is written.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ScreenTable {
+    theme: Option<Spanned<String>>,
+    symbols: Option<Spanned<String>>,
+    mouse: Option<bool>,
+    probe: Option<bool>,
+}
+
+/// How the screen is opened where no flag says otherwise.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct ScreenOptions {
+    /// The name of a theme, or `auto`, and where it is written.
+    pub(crate) theme: Option<(String, String)>,
+    /// What charts and marks are drawn with.
+    pub(crate) symbols: Option<Symbols>,
+    /// Whether the mouse is taken from the terminal.
+    pub(crate) has_mouse: Option<bool>,
+    /// Whether the terminal is asked for its background.
+    pub(crate) is_asked: Option<bool>,
 }
 
 /// The program's folders on this platform.
@@ -116,13 +144,84 @@ pub(crate) fn chosen(
     Ok((choose(flags, &file)?, file.profiles))
 }
 
+/// Returns how the screen is to be opened.
+///
+/// # Errors
+/// As [`profile`].
+pub(crate) fn screen() -> anyhow::Result<ScreenOptions> {
+    let Ok(folders) = folders() else { return Ok(ScreenOptions::default()) };
+    let path = folders.config_dir().join(FILE_NAME);
+    let Some(text) = text_of(&path)? else { return Ok(ScreenOptions::default()) };
+    let ScreenTable { theme, symbols, mouse, probe } = understood(&path, &text)?.screen;
+    let place = |at: usize| format!("{}:{}", path.display(), line_of(&text, at));
+    let symbols = symbols.map(|it| {
+        let parsed = it.get_ref().parse::<Symbols>();
+        parsed.map_err(|error| anyhow!("use {}: {error}", place(it.span().start)))
+    });
+    Ok(ScreenOptions {
+        theme: theme.map(|it| (it.get_ref().clone(), place(it.span().start))),
+        symbols: symbols.transpose()?,
+        has_mouse: mouse,
+        is_asked: probe,
+    })
+}
+
+/// The line, from 1 on, of the byte at `at`.
+pub(crate) fn line_of(text: &str, at: usize) -> usize {
+    text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1
+}
+
+fn text_of(path: &Path) -> anyhow::Result<Option<String>> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error).with_context(|| format!("read {}", path.display())),
+    }
+}
+
 fn read(path: &Path) -> anyhow::Result<File> {
-    let text = match fs::read_to_string(path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(File::default()),
-        Err(error) => return Err(error).with_context(|| format!("read {}", path.display())),
-    };
-    toml::from_str(&text).with_context(|| format!("read {}", path.display()))
+    text_of(path)?.map_or_else(|| Ok(File::default()), |text| understood(path, &text))
+}
+
+/// Understands the file at `path`, whose text is `text`.
+fn understood(path: &Path, text: &str) -> anyhow::Result<File> {
+    let file: File = toml::from_str(text).map_err(|error| {
+        let line = line_of(text, error.span().unwrap_or_default().start);
+        anyhow!("use {}:{line}: {}", path.display(), error.message())
+    })?;
+    let unfit = addresses(text).into_iter().filter(|(address, _)| !is_address(address));
+    let told = unfit.map(|(address, line)| {
+        let path = path.display();
+        format!("use {path}:{line}: `{address}` is no address, such as http://127.0.0.1:8080")
+    });
+    let told: Vec<String> = told.collect();
+    if told.is_empty() { Ok(file) } else { bail!(told.join("\n")) }
+}
+
+/// Every address of the profiles in `text`, and its line.
+fn addresses(text: &str) -> Vec<(String, usize)> {
+    let Ok(table) = DeTable::parse(text) else { return Vec::new() };
+    let profiles = table.get_ref().get("profiles").and_then(|it| it.get_ref().as_table());
+    let profiles = profiles.into_iter().flat_map(|profiles| profiles.values());
+    let values = profiles.filter_map(|it| it.get_ref().as_table()).flat_map(|it| it.values());
+    let addresses = values.filter_map(|value| {
+        let address = value.get_ref().as_str()?.to_owned();
+        Some((address, line_of(text, value.span().start)))
+    });
+    addresses.collect()
+}
+
+/// Whether a client could call `address`, as far as can be said without trying.
+fn is_address(address: &str) -> bool {
+    let rest = address.strip_prefix("http://").or_else(|| address.strip_prefix("https://"));
+    rest.is_some_and(|rest| !rest.starts_with(['/', ':']) && !rest.is_empty())
+        && !address.contains(char::is_whitespace)
+}
+
+/// Whether `text` could stand in the configuration file.
+#[cfg(test)]
+pub(crate) fn check(text: &str) -> anyhow::Result<()> {
+    understood(Path::new("config.toml"), text).map(drop)
 }
 
 fn choose(flags: AddressFlags, file: &File) -> anyhow::Result<Option<Chosen>> {
@@ -216,6 +315,33 @@ mod tests {
         assert_eq!(name.as_deref(), Some("home"));
         assert_eq!(profile.head.as_deref(), Some("http://flag"));
         assert_eq!(profile.datasets.as_deref(), Some("http://home:2/api"));
+    }
+
+    #[track_caller]
+    fn check_fault(text: &str, parts: &[&str]) {
+        let error = check(text).unwrap_err().to_string();
+        for part in parts {
+            assert!(error.contains(part), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_understood_is_named_by_line_with_what_may_stand_there() {
+        check_fault("a = 1", &["config.toml:1: unknown field `a`", "`profiles`", "`screen`"]);
+        check_fault(
+            "[profiles.a]\n\nhed = \"x\"",
+            &["config.toml:3: unknown field `hed`", "`head`"],
+        );
+        check_fault("[screen]\nmouse = 3", &["config.toml:2: ", "boolean"]);
+        check_fault(
+            "[profiles.a]\nhead = \"nowhere\"",
+            &["config.toml:2: `nowhere` is no address"],
+        );
+        check_fault("[profiles.a\n", &["config.toml:1: "]);
+        for unfit in ["http://", "ftp://a", "http://:80", "http://a b"] {
+            assert!(!is_address(unfit), "{unfit}");
+        }
+        assert!(is_address("https://api.example.org/v1") && is_address("http://[::1]:8080"));
     }
 
     #[test]

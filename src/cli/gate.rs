@@ -3,7 +3,7 @@
 use std::error::Error;
 
 use accounts::{
-    Accounts, Ask, KeyHash, Keys, Remote, SignUp, Verified,
+    Accounts, Ask, KeyHash, KeyId, Keys, Remote, SignUp, Verified,
     gate::{Gate, GateOptions, Limits, Loopback},
     server::{OperatorToken, PortalOptions},
 };
@@ -138,6 +138,10 @@ impl Ask for Elsewhere {
     async fn ask(&self, hash: KeyHash) -> Result<Option<Verified>, Box<dyn Error + Send + Sync>> {
         let key = self.0.verify(hash.to_string()).await?;
         Ok(key.map(Verified::from))
+    }
+
+    async fn knows(&self, id: KeyId) -> Result<bool, Box<dyn Error + Send + Sync>> {
+        Ok(self.0.known(id.get()).await?.is_some())
     }
 }
 

@@ -82,7 +82,8 @@ pub(crate) struct ServeCommand {
     /// The head whose workers run the topics' predictors
     #[arg(long, env = "TRIPTYCH_HEAD", value_name = "URL")]
     head: String,
-    /// The dataset service that the topics read, ending in /api; its key comes from `TRIPTYCH_API_KEY`
+    /// The dataset service that the topics read, ending in /api; its key comes from
+    /// `TRIPTYCH_API_KEY` or where `keys store` keeps it
     #[arg(long, env = "TRIPTYCH_DATASETS", value_name = "URL")]
     datasets: String,
     /// Have the two demo topics: the machine's load, and the synthetic market's direction
@@ -152,8 +153,8 @@ async fn serve(command: ServeCommand) -> anyhow::Result<()> {
     let (gate, _) = command.gate.gate(&place, &clock, &group).await?;
     let head = Transport::new(&command.head, None).context("use --head")?;
     let head = head.with_token(config::head_token()?);
-    let datasets =
-        Transport::new(&command.datasets, config::api_key()?).context("use --datasets")?;
+    let key = secret::key(None).await?;
+    let datasets = Transport::new(&command.datasets, key).context("use --datasets")?;
     let runs = Arc::new(Cluster::new(Functions::new(head)));
     let rows = Arc::new(Series::new(Datasets::new(datasets)));
     let topics = if command.demo { demo_topics().context("name the demo topics")? } else { vec![] };

@@ -1,17 +1,19 @@
 //! The local stack as the screen sees it: starts it, tells what happens to it, stops it; and single
 //! nodes beside it.
 
+mod kept;
 mod usage;
 
 use std::{
+    collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 use ::tui::local::{
-    Addresses, Level, LocalError, LocalEvent, LocalFunction, LocalLog, LocalNode, LocalReady,
-    LocalStack, NodeWish, Packed, Usage,
+    Addresses, Fields, Level, LocalError, LocalEvent, LocalFunction, LocalLog, LocalNode,
+    LocalReady, LocalStack, NodeWish, Packed, Usage,
 };
 use anyhow::{Context as _, bail};
 use async_trait::async_trait;
@@ -22,7 +24,7 @@ use serde_json::Value;
 use task::{clock::Clock, group::Group};
 use tokio::sync::mpsc;
 
-use self::usage::Meter;
+use self::{kept::Kept, usage::Meter};
 use crate::cli::{
     place::Claim,
     stack::{
@@ -34,8 +36,8 @@ use crate::cli::{
 /// Log lines that may wait for the screen; further ones are dropped.
 const LINES_CAPACITY: usize = 1024;
 
-/// The folder of nodes that outlive the screen, in that of the stack.
-const KEPT_FOLDER: &str = "kept";
+/// What stands before the names of nodes that were left running.
+const FOUND: &str = "kept-";
 
 /// A local stack that the screen starts and stops, and nodes that it starts beside it.
 #[derive(Debug)]
@@ -45,6 +47,8 @@ pub(crate) struct Local {
     /// Held while a process runs.
     claimed: Arc<Mutex<Option<Claim>>>,
     processes: Mutex<Vec<(Running, Option<LocalNode>)>>,
+    /// The folder of each added node, by its name.
+    folders: Mutex<BTreeMap<String, PathBuf>>,
     meter: Mutex<Meter>,
 }
 
@@ -56,6 +60,7 @@ impl Local {
             group: Group::default(),
             claimed: Arc::default(),
             processes: Mutex::default(),
+            folders: Mutex::default(),
             meter: Mutex::default(),
         }
     }
@@ -79,7 +84,7 @@ impl Local {
         for process in running {
             let node = told.nodes.iter().find(|node| *node.name == *process.process).cloned();
             self.watch(&process, events);
-            self.keep(process, node);
+            self.hold(process, node);
         }
         // Where the screen is gone nobody waits for this.
         drop(events.send(LocalEvent::Ready(told)).await);
@@ -97,21 +102,16 @@ impl Local {
         self.group.spawn("watch a process", tell_end(process.clone(), events.clone()));
     }
 
-    /// The folder of a node called `name`, which is made.
-    fn folder(&self, name: &str, is_kept: bool) -> anyhow::Result<PathBuf> {
+    /// The folder of an added node called `name`, which is made.
+    fn folder(&self, name: &str) -> anyhow::Result<PathBuf> {
         let mut claimed = self.claimed.lock();
         if claimed.is_none() {
             *claimed = Some(Claim::stack(self.data_dir.clone())?);
         }
         let place = &claimed.as_ref().context("claim a folder")?.place;
-        let folder = if is_kept {
-            // Of its own for ever: the next stack has this folder, and names nodes likewise.
-            let seconds = Clock::system().now().seconds();
-            place.folder().join(KEPT_FOLDER).join(format!("{name}-{seconds}"))
-        } else {
-            place.node(name)
-        };
+        let folder = kept::free_folder(place.folder(), name);
         fs::create_dir_all(&folder).with_context(|| format!("make {}", folder.display()))?;
+        self.folders.lock().insert(name.to_owned(), folder.clone());
         Ok(folder)
     }
 
@@ -132,14 +132,15 @@ impl Local {
         events: &mpsc::Sender<LocalEvent>,
     ) -> anyhow::Result<()> {
         let name = self.free_name(&wish.role);
-        let folder = self.folder(&name, wish.is_kept)?;
+        let folder = self.folder(&name)?;
         Identity::load_or_create(&folder.join(KEY_FILE)).context("prepare the node's identity")?;
         let start = Start {
             process: name.into(),
             program: std::env::current_exe().context("find this program's own file")?,
             arguments: arguments(&wish, &folder),
             environment: Vec::new(),
-            kept: wish.is_kept.then(|| folder.join("log")),
+            log: Some(folder.join(kept::LOG)),
+            is_kept: wish.is_kept,
         };
         self.launch(start, &wish, events).await
     }
@@ -165,7 +166,9 @@ impl Local {
             pid: running.pid,
             rest_api: rest_api.map(|address| format!("http://{address}")),
             is_kept: running.is_kept(),
+            is_added: self.folders.lock().contains_key(&*running.process),
         };
+        self.record(&running, &node);
         self.settle(running, Some(node), events).await;
         Ok(())
     }
@@ -182,16 +185,48 @@ impl Local {
             Some(node) => LocalEvent::Node(node.clone()),
             None => LocalEvent::Service { name: running.process.to_string(), pid: running.pid },
         };
-        self.keep(running, node);
+        self.hold(running, node);
         // Where the screen is gone nobody waits for this.
         drop(events.send(event).await);
     }
 
     /// Keeps a process in the place of the one that had its name.
-    fn keep(&self, running: Running, node: Option<LocalNode>) {
+    fn hold(&self, running: Running, node: Option<LocalNode>) {
         let mut processes = self.processes.lock();
         processes.retain(|(process, _)| process.process != running.process);
         processes.push((running, node));
+    }
+
+    /// Writes a node down that is kept, so that it is found again.
+    fn record(&self, running: &Running, node: &LocalNode) {
+        let Some(folder) = self.folders.lock().get(&node.name).cloned() else { return };
+        if running.is_kept()
+            && !running.has_ended()
+            && let Err(error) = Kept::of(running, node, &folder).record()
+        {
+            tracing::warn!("cannot find {} again later: {error:#}", node.name);
+        }
+    }
+
+    /// Takes charge of a node that was left running.
+    async fn adopt(&self, mut kept: Kept, events: &mpsc::Sender<LocalEvent>) -> anyhow::Result<()> {
+        // Another name than those that a stack gives, which it may be giving right now.
+        let name = kept.node.name.trim_start_matches(FOUND).to_owned();
+        let mut names = (1..).map(|number| match number {
+            1 => format!("{FOUND}{name}"),
+            _ => format!("{FOUND}{name}-{number}"),
+        });
+        let is_free = |name: &String| !self.folders.lock().contains_key(name);
+        kept.node.name = names.find(is_free).unwrap_or(name);
+        self.folders.lock().insert(kept.node.name.clone(), kept.folder.clone());
+        let start = kept.start()?;
+        let what = (kept.node.pid, kept.folder.clone(), kept.facts.clone());
+        let running = start.adopt(what, &self.group, &self.lines_to(events));
+        self.watch(&running, events);
+        self.hold(running, Some(kept.node.clone()));
+        // Where the screen is gone nobody waits for this.
+        drop(events.send(LocalEvent::Found(kept.node)).await);
+        Ok(())
     }
 
     fn find(&self, name: &str) -> anyhow::Result<(Running, Option<LocalNode>)> {
@@ -284,6 +319,25 @@ impl LocalStack for Local {
         self.try_restart(name, &events).await.map_err(failed(format!("restart {name}")))
     }
 
+    async fn find_kept(&self, events: mpsc::Sender<LocalEvent>) -> Result<(), LocalError> {
+        let data_dir = self.data_dir.clone();
+        let what = || "find nodes that were left running".to_owned();
+        let looked = tokio::task::spawn_blocking(move || kept::found(data_dir.as_deref())).await;
+        let found = looked.map_err(|error| failed(what())(error.into()))?;
+        for kept in found {
+            self.adopt(kept, &events).await.map_err(failed(what()))?;
+        }
+        Ok(())
+    }
+
+    fn keep(&self) {
+        for (running, node) in &*self.processes.lock() {
+            if node.as_ref().is_some_and(|node| node.is_added) {
+                running.keep();
+            }
+        }
+    }
+
     fn usage(&self) -> Vec<(String, Usage)> {
         let processes = self.processes.lock();
         let alive = processes.iter().filter(|(process, _)| !process.has_ended());
@@ -311,6 +365,11 @@ impl LocalStack for Local {
     }
 
     async fn stop(&self) {
+        for (running, node) in &*self.processes.lock() {
+            if let Some(node) = node {
+                self.record(running, node);
+            }
+        }
         self.group.shutdown().await;
         self.claimed.lock().take();
     }
@@ -337,7 +396,13 @@ fn read(line: &Line, now: Timestamp) -> LocalLog {
     let process = line.process.to_string();
     let Ok(Value::Object(mut members)) = serde_json::from_str(&line.text) else {
         let message = line.text.clone();
-        return LocalLog { process, level: Level::Warn, time: now, message, fields: Vec::new() };
+        return LocalLog {
+            process,
+            level: Level::Warn,
+            time: now,
+            message,
+            fields: Fields::default(),
+        };
     };
     let mut take = |name: &str| match members.remove(name) {
         Some(Value::String(text)) => Some(text),
@@ -381,6 +446,7 @@ fn describe(ready: Ready, running: &[Running]) -> LocalReady {
                 subgroup: node.subgroup,
                 pid: node.pid,
                 is_kept: false,
+                is_added: false,
             })
             .collect(),
         functions: ready
@@ -402,8 +468,7 @@ mod tests {
     #[track_caller]
     fn check(text: &str, level: Level, message: &str, fields: &[(&str, &str)]) {
         let log = read(&Line { process: "head".into(), text: text.into() }, Timestamp::default());
-        let got: Vec<_> =
-            log.fields.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        let got: Vec<_> = log.fields.pairs().collect();
         assert_eq!((log.level, log.message.as_str(), got.as_slice()), (level, message, fields));
     }
 

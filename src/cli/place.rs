@@ -116,18 +116,30 @@ impl Claim {
         }
         let base = folders()?.data_local_dir().to_owned();
         for number in 1..=STACKS_MAX {
-            let name = if number == 1 { "stack".to_owned() } else { format!("stack-{number}") };
-            if let Some(claim) = Self::try_at(base.join(name))? {
+            if let Some(claim) = Self::try_at(base.join(stack_name(number)))? {
                 return Ok(claim);
             }
         }
         bail!("start a local stack: {STACKS_MAX} run already; stop one, or name a --data-dir")
     }
 
+    /// Every folder that a local stack may have had: `data_dir`, else those of the user's.
+    pub(crate) fn folders(data_dir: Option<&Path>) -> Vec<PathBuf> {
+        if let Some(folder) = data_dir {
+            return vec![folder.to_owned()];
+        }
+        let Ok(folders) = folders() else { return Vec::new() };
+        (1..=STACKS_MAX).map(|number| folders.data_local_dir().join(stack_name(number))).collect()
+    }
+
     fn try_at(folder: PathBuf) -> anyhow::Result<Option<Self>> {
         let place = Place::at(folder)?;
         Ok(locked(&place.folder)?.map(|lock| Self { place, _lock: lock }))
     }
+}
+
+fn stack_name(number: usize) -> String {
+    if number == 1 { "stack".to_owned() } else { format!("stack-{number}") }
 }
 
 fn services_folder(data_dir: Option<PathBuf>) -> anyhow::Result<PathBuf> {

@@ -8,13 +8,14 @@ use std::{
     fs, io,
     io::Write as _,
     path::{Path, PathBuf},
+    sync::mpsc,
+    thread,
     time::Duration,
 };
 
 use ::tui::{profiles::KeyPlace, state::profiles::NO_PROFILE};
 use anyhow::{Context as _, bail};
 use model::key::ApiKey;
-use tokio::time::timeout;
 
 use crate::cli::config;
 
@@ -24,7 +25,8 @@ const SERVICE: &str = "triptych";
 /// The environment variable that keeps the program away from the keyring, set to `off`.
 const KEYRING_VARIABLE: &str = "TRIPTYCH_KEYRING";
 
-/// The longest wait for the keyring, which may ask its owner to unlock it.
+/// The longest wait for the keyring, which may ask its owner to unlock it. One that says nothing
+/// until then is as if it were not there.
 const KEYRING_WITHIN: Duration = Duration::from_secs(30);
 
 /// The keys of all profiles.
@@ -40,6 +42,16 @@ pub(crate) struct Keys {
 enum Keyring {
     System,
     Off,
+}
+
+/// What comes of asking the keyring.
+enum Asked<T> {
+    /// It is not to be asked.
+    Off,
+    /// It said nothing in time.
+    Silent,
+    /// It answered.
+    Answered(keyring::Result<T>),
 }
 
 /// A key, and where it was.
@@ -92,17 +104,19 @@ impl Keys {
     /// If neither the keyring nor the file takes it.
     pub(crate) fn keep(&self, profile: &str, key: &ApiKey) -> anyhow::Result<Kept> {
         let path = self.path(profile)?;
-        let why = match self.entry(profile) {
-            None => format!("{KEYRING_VARIABLE} is off"),
-            Some(entry) => match entry.and_then(|entry| entry.set_password(key.reveal())) {
-                Ok(()) => {
-                    // An older key there would be a second secret for nothing.
-                    removed(&path)?;
-                    return Ok(Kept { place: KeyPlace::Keyring, note: None });
-                }
-                Err(keyring::Error::NoDefaultStore) => "there is no keyring".to_owned(),
-                Err(error) => format!("the keyring did not take it: {error}"),
-            },
+        let secret = key.clone();
+        let why = match self.ask(profile, move |entry| entry.set_password(secret.reveal())) {
+            Asked::Off => format!("{KEYRING_VARIABLE} is off"),
+            Asked::Silent => format!("the keyring did not answer within {KEYRING_WITHIN:?}"),
+            Asked::Answered(Ok(())) => {
+                // An older key there would be a second secret for nothing.
+                removed(&path)?;
+                return Ok(Kept { place: KeyPlace::Keyring, note: None });
+            }
+            Asked::Answered(Err(keyring::Error::NoDefaultStore)) => {
+                "there is no keyring".to_owned()
+            }
+            Asked::Answered(Err(error)) => format!("the keyring did not take it: {error}"),
         };
         write_private(&path, key.reveal())
             .with_context(|| format!("keep the key in {}", path.display()))?;
@@ -115,13 +129,14 @@ impl Keys {
     /// If one is there and stays.
     pub(crate) fn forget(&self, profile: &str) -> anyhow::Result<bool> {
         let was_in_file = removed(&self.path(profile)?)?;
-        let was_in_keyring = match self.entry(profile) {
-            None | Some(Err(_)) => false,
-            Some(Ok(entry)) => match entry.delete_credential() {
-                Ok(()) => true,
-                Err(error) if is_absent(&error) => false,
-                Err(error) => return Err(error).context("take the key out of the keyring"),
-            },
+        let was_in_keyring = match self.ask(profile, keyring::Entry::delete_credential) {
+            Asked::Off => false,
+            Asked::Silent => bail!("the keyring did not answer within {KEYRING_WITHIN:?}"),
+            Asked::Answered(Ok(())) => true,
+            Asked::Answered(Err(error)) if is_absent(&error) => false,
+            Asked::Answered(Err(error)) => {
+                return Err(error).context("take the key out of the keyring");
+            }
         };
         Ok(was_in_file || was_in_keyring)
     }
@@ -129,34 +144,46 @@ impl Keys {
     /// Does something with the keys on a thread that may wait.
     ///
     /// # Errors
-    /// Those of `work`, and if the keyring does not answer within [`KEYRING_WITHIN`].
+    /// Those of `work`.
     pub(crate) async fn on_a_thread<T: Send + 'static>(
         &self,
         work: impl FnOnce(Self) -> anyhow::Result<T> + Send + 'static,
     ) -> anyhow::Result<T> {
         let keys = self.clone();
-        match timeout(KEYRING_WITHIN, tokio::task::spawn_blocking(move || work(keys))).await {
-            Ok(Ok(result)) => result,
-            Ok(Err(error)) => Err(error.into()),
-            Err(_) => bail!("the keyring did not answer within {KEYRING_WITHIN:?}"),
-        }
+        tokio::task::spawn_blocking(move || work(keys)).await?
     }
 
-    fn entry(&self, profile: &str) -> Option<keyring::Result<keyring::Entry>> {
-        (self.keyring == Keyring::System).then(|| keyring::Entry::new(SERVICE, profile))
+    /// Asks the keyring for something about the key of `profile`.
+    fn ask<T: Send + 'static>(
+        &self,
+        profile: &str,
+        work: impl FnOnce(&keyring::Entry) -> keyring::Result<T> + Send + 'static,
+    ) -> Asked<T> {
+        if self.keyring == Keyring::Off {
+            return Asked::Off;
+        }
+        let profile = profile.to_owned();
+        let work = move || keyring::Entry::new(SERVICE, &profile).and_then(|entry| work(&entry));
+        within(KEYRING_WITHIN, work).map_or(Asked::Silent, Asked::Answered)
     }
 
     fn in_keyring(&self, profile: &str) -> anyhow::Result<Option<ApiKey>> {
-        let Some(Ok(entry)) = self.entry(profile) else { return Ok(None) };
-        match entry.get_password() {
-            Ok(text) => text.parse().map(Some).context("use the key in the keyring"),
+        match self.ask(profile, keyring::Entry::get_password) {
+            Asked::Answered(Ok(text)) => {
+                text.parse().map(Some).context("use the key in the keyring")
+            }
             // Where the keyring fails the file is looked at; what is in neither is told as absent.
-            Err(error) => {
+            Asked::Answered(Err(error)) => {
                 if !is_absent(&error) {
                     tracing::warn!(%error, "cannot read the keyring");
                 }
                 Ok(None)
             }
+            Asked::Silent => {
+                tracing::warn!("the keyring did not answer within {KEYRING_WITHIN:?}");
+                Ok(None)
+            }
+            Asked::Off => Ok(None),
         }
     }
 
@@ -186,7 +213,7 @@ impl Keys {
 /// the environment, else the one that is kept. Safe to drop; a keyring that is asked goes on alone.
 ///
 /// # Errors
-/// As [`Keys::find`], and if the keyring does not answer within [`KEYRING_WITHIN`].
+/// As [`Keys::find`].
 pub(crate) async fn key(profile: Option<&str>) -> anyhow::Result<Option<ApiKey>> {
     if let Some(key) = config::api_key()? {
         return Ok(Some(key));
@@ -195,6 +222,18 @@ pub(crate) async fn key(profile: Option<&str>) -> anyhow::Result<Option<ApiKey>>
     let Ok(keys) = Keys::of_user() else { return Ok(None) };
     let profile = profile.unwrap_or(NO_PROFILE).to_owned();
     Ok(keys.on_a_thread(move |keys| keys.find(&profile)).await?.map(|found| found.key))
+}
+
+/// Does `work`, and waits for it so long; none if it takes longer, and goes on alone.
+fn within<T: Send + 'static>(
+    wait: Duration,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    let (tell, told) = mpsc::sync_channel(1);
+    let asking = thread::Builder::new().name("keyring".to_owned());
+    // Whoever waited too long listens no more.
+    asking.spawn(move || drop(tell.send(work()))).ok()?;
+    told.recv_timeout(wait).ok()
 }
 
 /// Whether an error of the keyring means that there is nothing of that name, or no keyring.
@@ -288,6 +327,13 @@ mod tests {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
         let error = keys.in_file("far").unwrap_err().to_string();
         assert!(error.contains("chmod 600") && !error.contains("UP-"), "{error}");
+    }
+
+    #[test]
+    fn a_keyring_that_says_nothing_holds_nobody_up() {
+        let (_hold, held) = mpsc::channel::<()>();
+        assert_eq!(within(Duration::from_millis(1), move || held.recv().is_ok()), None);
+        assert_eq!(within(Duration::from_mins(1), || 7), Some(7));
     }
 
     #[test]

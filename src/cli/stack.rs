@@ -200,8 +200,15 @@ impl Starter<'_> {
         let level = self.options.log_level.to_string().to_ascii_lowercase();
         let arguments = arguments.into_iter().chain(["--log-level".to_owned(), level]).collect();
         let program = self.program.clone();
-        Start { process: process.into(), program, arguments, environment, kept: None }
-            .run(self.group, &self.lines)
+        Start {
+            process: process.into(),
+            program,
+            arguments,
+            environment,
+            log: None,
+            is_kept: false,
+        }
+        .run(self.group, &self.lines)
     }
 
     fn node(

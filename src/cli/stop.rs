@@ -7,6 +7,9 @@ use clap::Args;
 use tokio::sync::oneshot;
 use tracing::{Level, info};
 
+/// What the process that started this one writes to standard input for this one to go on without it.
+pub(crate) const STAY: &[u8] = b"stay\n";
+
 /// The flags of every service.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ProcessFlags {
@@ -31,7 +34,7 @@ pub(crate) enum Parent {
     /// Nobody: signals alone stop it.
     None,
     /// The process holding the other end of standard input. When that ends, however it ends, the
-    /// pipe closes.
+    /// pipe closes, unless it wrote [`STAY`] before.
     HoldsStdin,
 }
 
@@ -76,10 +79,16 @@ async fn parent_gone(parent: Parent) {
     // A thread of its own: a read of standard input cannot be called off, and must not hold up the
     // runtime's end. It ends with the process.
     std::thread::spawn(move || {
-        let mut sink = [0_u8; 256];
-        while matches!(std::io::stdin().read(&mut sink), Ok(n) if n > 0) {}
-        drop(gone);
+        let mut bytes = [0_u8; 256];
+        while let Ok(n @ 1..) = std::io::stdin().read(&mut bytes) {
+            if bytes.iter().take(n).eq(STAY) {
+                return;
+            }
+        }
+        // Where nobody waits any more it is ending already.
+        gone.send(()).ok();
     });
-    // An error says that the thread dropped its end, which is what is waited for.
-    drop(is_gone.await);
+    if is_gone.await.is_err() {
+        std::future::pending::<()>().await;
+    }
 }

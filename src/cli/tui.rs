@@ -1,9 +1,13 @@
 //! `triptych tui`: the screen.
 
+mod own;
+mod print;
+
 use std::{env, fs, path::PathBuf};
 
 use ::tui::{
-    TuiOptions,
+    Mishap, RunError, TuiOptions,
+    keymap::Keymap,
     profiles::KeyPlace,
     state::{
         profiles::{NO_PROFILE, Profiles},
@@ -12,15 +16,19 @@ use ::tui::{
     theme::{
         self,
         depth::{Depth, Hints},
+        own::Own,
     },
     update::Start,
+    widget::symbols::Symbols,
 };
+use anyhow::Context as _;
 use clap::Args;
 use task::clock::Clock;
 use tracing::Level;
 
+use self::print::PrintFlags;
 use crate::cli::{
-    config::{self, AddressFlags, Chosen},
+    config::{self, AddressFlags, Chosen, ScreenOptions},
     local::Local,
     log,
     profiles::{self, Keeper},
@@ -35,11 +43,16 @@ const PRESETS_FILE: &str = "presets.json";
 pub(crate) struct TuiCommand {
     #[command(flatten)]
     addresses: AddressFlags,
-    /// The colors: auto, dark, light, cvd (color-blind), high-contrast, mono or ansi16; auto asks
-    /// the terminal for its background
-    #[arg(long, env = "TRIPTYCH_THEME", default_value = "auto", value_name = "NAME")]
-    #[arg(value_parser = theme_or_auto)]
-    theme: Theme,
+    /// The colors: auto, dark, light, cvd (color-blind), high-contrast, mono, ansi16, or a theme of
+    /// your own; auto, the default, asks the terminal for its background
+    #[arg(long, env = "TRIPTYCH_THEME", value_name = "NAME")]
+    theme: Option<String>,
+    /// What charts and marks are drawn with: braille (the default), blocks or ascii, as the
+    /// terminal's font allows; see --glyphs
+    #[arg(long, env = "TRIPTYCH_SYMBOLS", value_name = "NAME")]
+    symbols: Option<Symbols>,
+    #[command(flatten)]
+    print: PrintFlags,
     /// Ask the terminal nothing: for those that print the question
     #[arg(long)]
     no_probe: bool,
@@ -49,16 +62,57 @@ pub(crate) struct TuiCommand {
     /// Leave the mouse to the terminal
     #[arg(long)]
     no_mouse: bool,
+    /// Break on purpose, on the Logs screen: in drawing it, or in taking in a key
+    #[arg(long, hide = true, value_name = "PLACE", value_parser = mishap)]
+    break_in: Option<Mishap>,
     /// The folder of the local stack's state [default: the platform's folder for data]
     #[arg(long, env = "TRIPTYCH_DATA_DIR", value_name = "DIR")]
     data_dir: Option<PathBuf>,
 }
 
-/// A theme, or none for the one that suits the terminal.
-type Theme = Option<theme::Name>;
+fn mishap(text: &str) -> Result<Mishap, String> {
+    match text {
+        "view" => Ok(Mishap::View),
+        "update" => Ok(Mishap::Update),
+        _ => Err("view or update".to_owned()),
+    }
+}
 
-fn theme_or_auto(text: &str) -> Result<Theme, theme::NameError> {
-    if text == "auto" { Ok(None) } else { text.parse().map(Some) }
+/// The theme that suits the terminal, by name.
+const AUTO: &str = "auto";
+
+/// Where a person said what the screen is to be like.
+struct Taste {
+    keys: Keymap,
+    themes: Vec<&'static Own>,
+    theme: Option<theme::Name>,
+    options: ScreenOptions,
+}
+
+impl Taste {
+    /// Reads the files of keys and themes, and finds the theme called `flag`, or the one configured.
+    fn read(flag: Option<String>) -> anyhow::Result<Self> {
+        let options = config::screen()?;
+        let folder = config::folders().ok().map(|folders| folders.config_dir().to_owned());
+        let keys = folder.as_deref().map(own::keys).transpose()?.unwrap_or_default();
+        let themes = folder.as_deref().map(own::themes).transpose()?.unwrap_or_default();
+        let flagged = flag.map(|name| (name, "--theme".to_owned()));
+        let named = flagged.or_else(|| options.theme.clone()).filter(|(name, _)| name != AUTO);
+        let theme = named.map(|(name, place)| {
+            let found = theme::Name::among(&name, &themes);
+            found.with_context(|| {
+                let all = theme::Name::ALL
+                    .into_iter()
+                    .chain(themes.iter().map(|it| theme::Name::Own(it)));
+                let all: Vec<String> = all.map(|name| name.to_string()).collect();
+                format!(
+                    "use {place}: there is no theme `{name}`; there are {AUTO}, {}",
+                    all.join(", ")
+                )
+            })
+        });
+        Ok(Self { keys, theme: theme.transpose()?, themes, options })
+    }
 }
 
 /// Opens the screen and returns when it is closed.
@@ -66,6 +120,11 @@ fn theme_or_auto(text: &str) -> Result<Theme, theme::NameError> {
 /// # Errors
 /// If the configuration is unfit, or there is no terminal.
 pub(crate) async fn run(command: TuiCommand) -> anyhow::Result<()> {
+    if command.print.print()? {
+        return Ok(());
+    }
+    let term = printing_refused()?;
+    let taste = Taste::read(command.theme)?;
     let session = if command.forget { None } else { session_file() };
     let last = session.as_deref().and_then(|path| fs::read_to_string(path).ok());
     let last_profile = last.as_deref().and_then(session::profile);
@@ -91,13 +150,11 @@ pub(crate) async fn run(command: TuiCommand) -> anyhow::Result<()> {
     let key_place = matches!(start, Some(Start::Connect(_))).then_some(KeyPlace::Environment);
     let keeper = Keys::of_user().ok().map(|keys| Box::new(Keeper::new(profiles, keys)) as _);
     // The screen owns the terminal: its own log goes to a file, and without a home to none.
-    let logging = match config::folders() {
-        Ok(folders) => {
-            let folder = folders.state_dir().unwrap_or_else(|| folders.data_local_dir());
-            Some(log::to_folder(&folder.join("log"), Level::INFO)?)
-        }
-        Err(_) => None,
-    };
+    let log_folder = config::folders()
+        .ok()
+        .map(|folders| folders.state_dir().unwrap_or_else(|| folders.data_local_dir()).join("log"));
+    let logging = log_folder.as_deref().map(|folder| log::to_folder(folder, Level::INFO));
+    let logging = logging.transpose()?;
     let options = TuiOptions {
         start: start.unwrap_or(Start::Local),
         local: Some(Box::new(Local::new(command.data_dir))),
@@ -111,16 +168,38 @@ pub(crate) async fn run(command: TuiCommand) -> anyhow::Result<()> {
             ..Profiles::default()
         },
         session,
-        theme: command.theme,
-        is_asked: !command.no_probe,
+        theme: taste.theme,
+        own_themes: taste.themes,
+        keys: taste.keys,
+        symbols: command
+            .symbols
+            .or(taste.options.symbols)
+            .unwrap_or_else(|| Symbols::of_terminal(&term)),
+        is_asked: !command.no_probe && taste.options.is_asked.unwrap_or(true),
         depth: depth(),
         has_mouse: !command.no_mouse
-            && last.as_deref().and_then(session::has_mouse).unwrap_or(true),
+            && taste
+                .options
+                .has_mouse
+                .or_else(|| last.as_deref().and_then(session::has_mouse))
+                .unwrap_or(true),
+        is_far: env::var_os("SSH_TTY").is_some_and(|terminal| !terminal.is_empty()),
         clock: Clock::system(),
+        reports: log_folder,
+        mishap: command.break_in,
     };
-    let result = Box::pin(::tui::run(options)).await.map_err(anyhow::Error::from);
+    Box::pin(::tui::run(options)).await?;
     drop(logging);
-    result
+    Ok(())
+}
+
+/// Returns the terminal's name (`TERM`), unless it only prints: then what prints is named.
+fn printing_refused() -> anyhow::Result<String> {
+    let term = env::var("TERM").unwrap_or_default();
+    if term == "dumb" {
+        return Err(RunError::NoCursor.into());
+    }
+    Ok(term)
 }
 
 /// The file of what outlives the program; none without a home folder.

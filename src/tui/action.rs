@@ -12,8 +12,10 @@ pub enum Action {
     Help,
     /// Goes back one step: overlay, filter, zoom.
     Back,
-    /// Ends the program; asks first while a run is awaited.
+    /// Ends the program; asks first while a run is awaited, or a node that was started by hand runs.
     Quit,
+    /// Ends the program, and leaves the nodes running that were started by hand.
+    QuitKeeping,
     /// Cancels the run in view; twice in a row, ends the program.
     Interrupt,
     /// Stops the program until the shell brings it back.
@@ -30,8 +32,12 @@ pub enum Action {
     OpenForm,
     /// Copies what is selected.
     Copy,
+    /// Chooses the form that what is selected is copied in.
+    CopyAs,
     /// Opens the palette, or closes it.
     Palette,
+    /// Labels everything that can be pointed at, to be taken by a letter.
+    Jump,
     /// Opens the choice of a theme.
     Themes,
     /// Opens the notices there were.
@@ -114,6 +120,8 @@ pub enum Action {
     Remove,
     /// Shows stdout, stderr, or the whole answer.
     NextOutput,
+    /// Marks a result group, for others to be compared with it.
+    Mark,
     /// Shows how two result groups differ.
     Diff,
 
@@ -188,13 +196,35 @@ pub enum Action {
     HigherLevel,
     /// Shows the lines of one source, in turn.
     NextSource,
+    /// Goes to the next line that fits what was searched for.
+    NextMatch,
+    /// Goes to the line before that fits.
+    PreviousMatch,
     /// Breaks long lines, or cuts them.
     Wrap,
     /// Shows times, or not.
     Times,
 }
 
+/// The name of a variant as files write it: `Show(Cluster)` is `show-cluster`.
+pub(crate) fn kebab(variant: &str) -> String {
+    let mut text = String::new();
+    for letter in variant.chars().filter(|letter| letter.is_alphanumeric()) {
+        if letter.is_uppercase() && !text.is_empty() {
+            text.push('-');
+        }
+        text.extend(letter.to_lowercase());
+    }
+    text
+}
+
 impl Action {
+    /// What a file of keys calls it: `next-pane`, `show-data`.
+    #[must_use]
+    pub fn name(self) -> String {
+        kebab(&format!("{self:?}"))
+    }
+
     /// Whether it is a step within what is in view, which means nothing from elsewhere.
     #[must_use]
     pub const fn is_step(self) -> bool {
@@ -233,7 +263,8 @@ impl Action {
             Self::Show(Screen::Overview) => "overview",
             Self::Help => "this help",
             Self::Back => "back one step",
-            Self::Quit => "quit (asks while a run is awaited)",
+            Self::Quit => "quit (asks while something is alive)",
+            Self::QuitKeeping => "quit, and leave added nodes running",
             Self::Interrupt => "cancel the run; twice: quit now",
             Self::Suspend => "suspend",
             Self::NextPane => "next pane",
@@ -242,7 +273,9 @@ impl Action {
             Self::Refresh => "refresh now",
             Self::OpenForm => "execute a function",
             Self::Copy => "copy what is selected",
+            Self::CopyAs => "copy as id, JSON, CSV or curl",
             Self::Palette => "command palette",
+            Self::Jump => "jump to a label",
             Self::Themes => "theme",
             Self::Notices => "notices",
             Self::Profiles => "profile",
@@ -282,6 +315,7 @@ impl Action {
             Self::SavePreset => "save as a preset",
             Self::Remove => "remove",
             Self::NextOutput => "stdout / stderr / raw JSON",
+            Self::Mark => "mark the group to compare with",
             Self::Diff => "compare two result groups",
             Self::NextField => "next field",
             Self::PreviousField => "previous field",
@@ -303,7 +337,7 @@ impl Action {
             Self::RowsTable => "rows as a table",
             Self::MetadataFilter => "filter by one field of metadata",
             Self::Pin => "pin / unpin",
-            Self::Export => "export to a file; again: give it up",
+            Self::Export => "export to a file",
             Self::NextTopic => "next topic",
             Self::PreviousLabel => "previous label",
             Self::NextLabel => "next label",
@@ -314,6 +348,8 @@ impl Action {
             Self::LowerLevel => "less serious lines, too",
             Self::HigherLevel => "more serious lines only",
             Self::NextSource => "one source after another",
+            Self::NextMatch => "next line that was searched for",
+            Self::PreviousMatch => "previous line that was searched for",
             Self::Wrap => "wrap long lines",
             Self::Times => "times on / off",
         }

@@ -58,6 +58,7 @@ enum Subject {
     Stream(DatasetId),
     Tag,
     Tags,
+    Pinned(DatasetId),
     Table,
     Export,
     Topics,
@@ -139,6 +140,7 @@ impl Runner {
             Effect::Wake(timer, wait) => self.timers.set(timer, Instant::now() + wait),
             Effect::Forget(timer) => self.timers.forget(timer),
             Effect::StartLocal => self.start_local(),
+            Effect::KeepNodes => self.local.iter().for_each(|local| local.keep()),
             Effect::Connect(addresses) => self.connect(&addresses),
             Effect::OpenProfile(name) => {
                 let call = profiles::open(self.profiles.clone(), name);
@@ -155,6 +157,13 @@ impl Runner {
             Effect::Cancel(id, request_id) => self.cancel(id, request_id),
             Effect::CloseStream { dataset } => self.drop_call(Subject::Stream(dataset)),
             Effect::DropTable => self.drop_call(Subject::Table),
+            Effect::Save { path, text, n_rows } => {
+                let events = self.events.clone();
+                self.tasks.spawn("save", async move {
+                    let saved = export::save(&path, &text).await.map(|()| n_rows);
+                    events.send(Event::Saved(path, saved)).await.ok();
+                });
+            }
             Effect::DropExport => self.drop_call(Subject::Export),
             Effect::Copy(text) => return Some(Wish::Copy(text)),
             Effect::CaptureMouse(has_mouse) => return Some(Wish::CaptureMouse(has_mouse)),
@@ -169,6 +178,7 @@ impl Runner {
             effect @ (Effect::LoadPresets
             | Effect::SavePresets(_)
             | Effect::LoadUsage
+            | Effect::FindKept
             | Effect::AddNode(_)
             | Effect::StopProcess(_)
             | Effect::RestartProcess(_)) => self.use_machine(effect),
@@ -310,6 +320,10 @@ impl Runner {
             Effect::LoadTags { dataset } => {
                 let call = calls::tags(datasets, dataset);
                 self.call(Subject::Tags, async move { event(call.await) });
+            }
+            Effect::LoadPinned { dataset } => {
+                let call = calls::pinned(datasets, dataset);
+                self.call(Subject::Pinned(dataset), async move { event(call.await) });
             }
             Effect::LoadTable(query) => {
                 let call = calls::table(datasets, query);

@@ -17,7 +17,7 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use model::{
     bundle::Bundle,
-    dataset::{Column, DatasetId},
+    dataset::{Column, Dataset, DatasetId},
     key::ApiKey,
     timestamp::Timestamp,
     topic,
@@ -105,6 +105,8 @@ pub enum Event {
     Usage(Vec<(String, Usage)>),
     /// A local process could not be started or stopped.
     ProcessFailed(Failure),
+    /// The answer to [`Effect::Save`]: where to, and how many rows.
+    Saved(PathBuf, Result<usize, Failure>),
     /// For the Data screen.
     Data(DataEvent),
     /// For the Inference screen.
@@ -201,6 +203,8 @@ pub enum DataEvent {
         /// Their names.
         result: Result<Vec<String>, Failure>,
     },
+    /// The answer to [`Effect::LoadPinned`].
+    Pinned(Result<Box<Dataset>, Failure>),
     /// The answer to [`Effect::LoadTable`].
     Table {
         /// What was asked.
@@ -370,6 +374,10 @@ pub enum Effect {
     SavePresets(BTreeMap<String, Preset>),
     /// Looks at what the local processes use.
     LoadUsage,
+    /// Looks for nodes that were left running.
+    FindKept,
+    /// Has nodes that were started by hand go on when the screen is closed.
+    KeepNodes,
     /// Starts a node on this machine.
     AddNode(NodeWish),
     /// Stops a local process.
@@ -395,6 +403,11 @@ pub enum Effect {
         /// Its value.
         value: String,
     },
+    /// Reads what a dataset is called, to watch it.
+    LoadPinned {
+        /// Which.
+        dataset: DatasetId,
+    },
     /// Lists a dataset's tags.
     LoadTags {
         /// Which.
@@ -410,6 +423,15 @@ pub enum Effect {
         query: DownloadQuery,
         /// Where to.
         path: PathBuf,
+    },
+    /// Writes a text to a file: all of it, or nothing.
+    Save {
+        /// Where to.
+        path: PathBuf,
+        /// What.
+        text: String,
+        /// How many rows that is.
+        n_rows: usize,
     },
     /// Gives up the export that is under way.
     DropExport,
@@ -485,7 +507,7 @@ pub enum Effect {
 /// What a timer is for. There is one of each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Timer {
-    /// The next change of an age in view, or of the clock in the header.
+    /// The next frame for the sake of ages, which nothing else asks for.
     Age,
     /// The next look at the head's nodes.
     Nodes,

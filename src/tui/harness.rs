@@ -14,10 +14,10 @@ use crate::{
     event::{ClusterNews, Effect, Event},
     keymap::Chord,
     local::{Addresses, Level, LocalEvent, LocalLog, LocalNode, LocalReady},
-    state::{State, runs::RunId},
+    state::{State, overlay::Overlay, runs::RunId},
     theme::{self, Theme, depth::Depth},
     update::{self, Start},
-    view,
+    view::{self, hits::Hits},
 };
 
 /// The content id of a module of no bytes.
@@ -64,7 +64,7 @@ impl Harness {
                 level,
                 time: screen.state.now,
                 message: message.to_owned(),
-                fields: vec![("peer".to_owned(), "12D3KooW".to_owned())],
+                fields: [("peer", "12D3KooW")].into_iter().collect(),
             })));
         }
         screen
@@ -86,7 +86,11 @@ impl Harness {
     pub(crate) fn press(&mut self, keys: &str) {
         for key in keys.split(' ') {
             let chord = Chord::named(key).unwrap_or_else(|| panic!("no key `{key}`"));
-            self.take(Event::Key(chord));
+            let event = match self.state.overlays.last() {
+                Some(Overlay::Jump(typed)) => self.hits().jumped(typed, chord),
+                _ => Event::Key(chord),
+            };
+            self.take(event);
         }
     }
 
@@ -169,6 +173,13 @@ impl Harness {
             text.trim_end().to_owned()
         });
         rows.collect::<Vec<_>>().join("\n")
+    }
+
+    /// What can be pointed at.
+    pub(crate) fn hits(&self) -> Hits {
+        let area = Rect::new(0, 0, self.state.size.0, self.state.size.1);
+        let theme = Theme::new(theme::Name::Dark, Depth::TrueColor);
+        view::draw(area, &mut Buffer::empty(area), &self.state, &theme)
     }
 
     /// What is shown, in cells.
@@ -259,5 +270,16 @@ pub(crate) fn split_response() -> ExecuteResponse {
             group("{\n  \"mean\": 67431.20,\n  \"n\": 288\n}\n", &[3], 100.0 / 3.0),
         ],
         cluster: ClusterBody { peers: PEERS[1..].iter().map(|peer| (*peer).to_owned()).collect() },
+    }
+}
+
+/// Three peers took part, and all came to the same bad end.
+pub(crate) fn failed_response() -> ExecuteResponse {
+    let result =
+        OutcomeBody { stdout: String::new(), stderr: "no such symbol\n".to_owned(), exit_code: 1 };
+    let peers: Vec<String> = PEERS[1..].iter().map(|peer| (*peer).to_owned()).collect();
+    ExecuteResponse {
+        results: vec![ResultGroupBody { result, peers: peers.clone(), frequency: 100.0 }],
+        ..split_response()
     }
 }

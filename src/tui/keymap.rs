@@ -9,8 +9,10 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use crate::{action::Action, state::Screen};
 
+mod bindings;
 mod table;
 
+pub use bindings::{Bound, Fault, Keymap, Wish, defaults_text};
 pub use table::TABLE;
 
 /// One press of a key.
@@ -69,6 +71,10 @@ pub enum Layer {
     PresetName,
     /// Whether to stop a process.
     ConfirmStop,
+    /// The form that asks for a file.
+    Save,
+    /// Labels on everything that can be pointed at.
+    Jump,
 }
 
 /// What a key does in a layer.
@@ -96,6 +102,54 @@ pub enum Resolved {
 }
 
 impl Layer {
+    /// The layers that are ever in force together, the first one first.
+    pub const CHAINS: [&'static [Self]; 20] = [
+        &[Self::Cluster, Self::List, Self::Global, Self::Always],
+        &[Self::Execute, Self::List, Self::Global, Self::Always],
+        &[Self::Data, Self::List, Self::Global, Self::Always],
+        &[Self::Inference, Self::List, Self::Global, Self::Always],
+        &[Self::Logs, Self::List, Self::Global, Self::Always],
+        &[Self::Overview, Self::List, Self::Global, Self::Always],
+        &[Self::Profiles, Self::List, Self::Always],
+        &[Self::Choice, Self::List, Self::Always],
+        &[Self::Form, Self::Always],
+        &[Self::Edit, Self::Always],
+        &[Self::Help, Self::Always],
+        &[Self::Palette, Self::Always],
+        &[Self::Secret, Self::Always],
+        &[Self::NodeForm, Self::Always],
+        &[Self::PresetName, Self::Always],
+        &[Self::Save, Self::Always],
+        &[Self::Presets, Self::Always],
+        &[Self::Confirm, Self::Always],
+        &[Self::ConfirmStop, Self::Always],
+        &[Self::Jump, Self::Always],
+    ];
+
+    /// What a file of keys calls it: `global`, `node-form`.
+    #[must_use]
+    pub fn name(self) -> String {
+        crate::action::kebab(&format!("{self:?}"))
+    }
+
+    /// Whether letters are text where it is in force.
+    #[must_use]
+    pub const fn is_typed(self) -> bool {
+        matches!(
+            self,
+            Self::Always
+                | Self::Form
+                | Self::Edit
+                | Self::Help
+                | Self::Palette
+                | Self::Secret
+                | Self::NodeForm
+                | Self::PresetName
+                | Self::Save
+                | Self::Jump
+        )
+    }
+
     /// The screen it belongs to, if it belongs to one.
     #[must_use]
     pub const fn screen(self) -> Option<Screen> {
@@ -125,6 +179,8 @@ impl Layer {
             Self::Choice => "CHOICE",
             Self::Profiles => "PROFILES",
             Self::Secret => "API KEY",
+            Self::Jump => "LABELS",
+            Self::Save => "FILE",
             Self::Cluster
             | Self::Execute
             | Self::Data
@@ -150,15 +206,14 @@ impl Chord {
         Self { code, is_ctrl, is_alt: event.modifiers.contains(KeyModifiers::ALT) }
     }
 
-    /// The press that a word of the table names, such as `ctrl-r`, `shift-tab` or `G`.
+    /// The press that a word of the table names, such as `ctrl-r`, `alt-x`, `shift-tab` or `G`.
     #[must_use]
     pub fn named(word: &str) -> Option<Self> {
-        let (is_ctrl, word) = match word.strip_prefix("ctrl-") {
-            Some(rest) => (true, rest),
-            None => (false, word),
-        };
+        let (is_ctrl, word) = without(word, "ctrl-");
+        let (is_alt, word) = without(word, "alt-");
         let mut letters = word.chars();
         let code = match (letters.next(), letters.next()) {
+            (Some(letter), None) if is_ctrl => KeyCode::Char(letter.to_ascii_lowercase()),
             (Some(letter), None) => KeyCode::Char(letter),
             _ => match word {
                 "space" => KeyCode::Char(' '),
@@ -176,11 +231,13 @@ impl Chord {
                 "pgdn" => KeyCode::PageDown,
                 "backspace" => KeyCode::Backspace,
                 "delete" => KeyCode::Delete,
-                "f1" => KeyCode::F(1),
-                _ => return None,
+                _ => match word.strip_prefix('f')?.parse() {
+                    Ok(number @ 1..=12) => KeyCode::F(number),
+                    _ => return None,
+                },
             },
         };
-        Some(Self { code, is_ctrl, is_alt: false })
+        Some(Self { code, is_ctrl, is_alt })
     }
 
     /// The letter to be written into a text, if this is one.
@@ -197,6 +254,9 @@ impl fmt::Display for Chord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_ctrl {
             f.write_str("^")?;
+        }
+        if self.is_alt {
+            f.write_str("alt-")?;
         }
         let name = match self.code {
             KeyCode::Char(' ') => "space",
@@ -225,64 +285,21 @@ impl fmt::Display for Chord {
     }
 }
 
-impl Binding {
-    /// The presses of each of its keys.
-    fn sequences(&self) -> impl Iterator<Item = Vec<Chord>> {
-        self.keys.iter().map(|keys| keys.split(' ').filter_map(Chord::named).collect())
-    }
-
-    /// Its keys as people read them: `g g`, `^R`.
-    #[must_use]
-    pub fn keys_text(&self) -> String {
-        let keys: Vec<String> = self.sequences().map(|sequence| sequence_text(&sequence)).collect();
-        keys.join("  ")
-    }
-
-    /// The first of its keys.
-    #[must_use]
-    pub fn first_key_text(&self) -> String {
-        self.sequences().next().map(|sequence| sequence_text(&sequence)).unwrap_or_default()
-    }
+fn without<'a>(word: &'a str, prefix: &str) -> (bool, &'a str) {
+    word.strip_prefix(prefix).map_or((false, word), |rest| (true, rest))
 }
 
-fn sequence_text(sequence: &[Chord]) -> String {
+/// The presses that `keys` name, apart by spaces; none if one is no key.
+#[must_use]
+pub fn sequence(keys: &str) -> Option<Vec<Chord>> {
+    keys.split(' ').map(Chord::named).collect()
+}
+
+/// Presses as people read them: `g g`, `^R`.
+#[must_use]
+pub fn sequence_text(sequence: &[Chord]) -> String {
     let presses: Vec<String> = sequence.iter().map(Chord::to_string).collect();
     presses.join(" ")
-}
-
-/// What `chord`, after the presses of `pending`, comes to where `layers` hold, the first wins.
-#[must_use]
-pub fn resolve(layers: &[Layer], pending: &[Chord], chord: Chord) -> Resolved {
-    let mut is_start = false;
-    for layer in layers {
-        for binding in TABLE.iter().filter(|binding| binding.layer == *layer) {
-            for sequence in binding.sequences() {
-                let Some((last, before)) = sequence.split_last() else { continue };
-                if before == pending && *last == chord {
-                    return Resolved::Action(binding.action);
-                }
-                is_start |= sequence.len() > pending.len() + 1
-                    && sequence.starts_with(pending)
-                    && sequence.get(pending.len()) == Some(&chord);
-            }
-        }
-    }
-    if is_start { Resolved::Pending } else { Resolved::Nothing }
-}
-
-/// The bindings that hold in `layers`, without those that an earlier layer covers.
-#[must_use]
-pub fn in_force(layers: &[Layer]) -> Vec<&'static Binding> {
-    let mut taken: Vec<&str> = Vec::new();
-    let mut bindings = Vec::new();
-    for layer in layers {
-        let layer = TABLE.iter().filter(|binding| binding.layer == *layer);
-        let open: Vec<_> =
-            layer.filter(|binding| !binding.keys.iter().all(|key| taken.contains(key))).collect();
-        taken.extend(open.iter().flat_map(|binding| binding.keys));
-        bindings.extend(open);
-    }
-    bindings
 }
 
 #[cfg(test)]

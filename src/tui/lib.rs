@@ -10,6 +10,7 @@
 pub mod action;
 mod effects;
 pub mod event;
+mod guard;
 pub mod keymap;
 pub mod local;
 mod pacer;
@@ -23,7 +24,7 @@ pub mod update;
 mod view;
 pub mod widget;
 
-pub use run::{RunError, TuiOptions, run};
+pub use run::{Mishap, RunError, TuiOptions, run};
 
 #[cfg(test)]
 mod harness;

@@ -3,10 +3,14 @@
 //! The command line room implements [`LocalStack`]; the screen knows no service, only this trait
 //! and the addresses it hands over. Nothing here starts a process.
 
+mod fields;
+
 use async_trait::async_trait;
 use client::transport::Token;
 use model::{key::ApiKey, timestamp::Timestamp};
 use tokio::sync::mpsc;
+
+pub use self::fields::Fields;
 
 /// Where the three services are, and the key that opens two of them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -56,6 +60,16 @@ pub trait LocalStack: Send + Sync {
     /// [`LocalError`] if there is none, or it does not start.
     async fn restart(&self, name: &str, events: mpsc::Sender<LocalEvent>)
     -> Result<(), LocalError>;
+
+    /// Looks for nodes that an earlier run of the program left running: [`LocalEvent::Found`] tells
+    /// of each.
+    ///
+    /// # Errors
+    /// [`LocalError`] if they cannot be looked for.
+    async fn find_kept(&self, events: mpsc::Sender<LocalEvent>) -> Result<(), LocalError>;
+
+    /// Has the nodes that were added go on when everything else is stopped.
+    fn keep(&self);
 
     /// What each process uses, by name; those that the system says nothing of are left out.
     fn usage(&self) -> Vec<(String, Usage)>;
@@ -139,6 +153,8 @@ pub enum LocalEvent {
     Ready(LocalReady),
     /// A node was started, or started again.
     Node(LocalNode),
+    /// A node runs that was left running before.
+    Found(LocalNode),
     /// Another service was started again.
     Service {
         /// Its name, as in [`LocalLog::process`].
@@ -187,6 +203,8 @@ pub struct LocalNode {
     pub rest_api: Option<String>,
     /// Whether it goes on when the screen is closed.
     pub is_kept: bool,
+    /// Whether it was started by hand, beside the stack.
+    pub is_added: bool,
 }
 
 /// A function that a head holds.
@@ -212,7 +230,7 @@ pub struct LocalLog {
     /// What it says.
     pub message: String,
     /// Name and value of each further field.
-    pub fields: Vec<(String, String)>,
+    pub fields: Fields,
 }
 
 /// How serious a line of a log is.

@@ -16,22 +16,24 @@ use futures::{Stream, StreamExt as _};
 use task::clock::Clock;
 use tokio::{
     sync::mpsc,
-    time::{Instant, sleep_until, timeout},
+    time::{Instant, sleep, sleep_until, timeout},
 };
 
 use crate::{
     effects::{Runner, Wish},
-    event::{Event, Target},
-    keymap::Chord,
+    event::{Effect, Event, Target, Timer},
+    guard,
+    keymap::{Chord, Keymap},
     local::{LocalEvent, LocalStack},
     pacer::Pacer,
     profiles::Profiles,
     replies::Replies,
-    state::{Dirty, State, profiles, session},
+    state::{Dirty, Screen, State, overlay::Overlay, profiles, session},
     terminal::{Signal, Signals, Terminal},
     theme::{self, Theme, depth::Depth},
     update::{self, Start},
     view::{self, hits::Hits},
+    widget::symbols::Symbols,
 };
 
 /// Answers waiting to be taken in. Full, it makes those who answer wait: a stream, then its server.
@@ -47,6 +49,10 @@ const BATCH_MAX: usize = 512;
 /// The longest wait for local processes to end; then the program ends all the same.
 const STOP_WITHIN: Duration = Duration::from_millis(2_500);
 
+/// How long the machine is left to the terminal once the first frame is written: it needs a
+/// processor to show it, which half a dozen processes that start would take away.
+const SHOWN_WITHIN: Duration = Duration::from_millis(20);
+
 /// How the screen is to be opened.
 pub struct TuiOptions {
     /// Where the services are when the screen opens.
@@ -57,6 +63,12 @@ pub struct TuiOptions {
     pub presets: Option<PathBuf>,
     /// The theme; none for the one that suits the terminal's background.
     pub theme: Option<theme::Name>,
+    /// The themes of a person's own.
+    pub own_themes: Vec<&'static theme::own::Own>,
+    /// What every key does.
+    pub keys: Keymap,
+    /// What charts and marks are drawn with.
+    pub symbols: Symbols,
     /// Whether the terminal is asked for its background.
     pub is_asked: bool,
     /// Who keeps the profiles.
@@ -69,8 +81,23 @@ pub struct TuiOptions {
     pub depth: Depth,
     /// Whether the mouse is taken from the terminal.
     pub has_mouse: bool,
+    /// Whether a network lies between here and the terminal.
+    pub is_far: bool,
     /// Tells the date.
     pub clock: Clock,
+    /// The folder of the report of a panic.
+    pub reports: Option<PathBuf>,
+    /// A mistake made on purpose.
+    pub mishap: Option<Mishap>,
+}
+
+/// Where to panic, for those who want to see what comes of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mishap {
+    /// In drawing the Logs screen.
+    View,
+    /// In taking in a key, on the Logs screen.
+    Update,
 }
 
 /// Why the screen could not be opened, or was closed.
@@ -86,6 +113,20 @@ pub enum RunError {
     /// A part of the program stopped by a mistake of ours, told on the terminal.
     #[error("go on after a panic")]
     Panicked,
+    /// A screen could not be drawn, by a mistake of ours, and then not again.
+    #[error("draw the {} screen, twice in a row; the report is in {report}", screen.name())]
+    Broken {
+        /// Which.
+        screen: Screen,
+        /// What is known of it.
+        report: String,
+    },
+    /// The terminal cannot place text.
+    #[error(
+        "open the screen on a terminal without a cursor (TERM=dumb): `triptych --help` names the \
+         commands that print lines"
+    )]
+    NoCursor,
 }
 
 /// Opens the screen, and returns once it was closed: the terminal is as it was, and local processes
@@ -99,7 +140,8 @@ pub async fn run(options: TuiOptions) -> Result<(), RunError> {
     if !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
         return Err(RunError::NotATerminal);
     }
-    let TuiOptions { start, local, theme, is_asked, depth, has_mouse, clock, .. } = options;
+    let TuiOptions { start, local, theme, is_asked, depth, has_mouse, is_far, clock, .. } = options;
+    guard::watch(options.reports.as_deref());
     let local: Option<Arc<dyn LocalStack>> = local.map(Arc::from);
     let keeper: Option<Arc<dyn Profiles>> = options.keeper.map(Arc::from);
     let terminal = Terminal::open(has_mouse).map_err(RunError::Terminal)?;
@@ -108,10 +150,14 @@ pub async fn run(options: TuiOptions) -> Result<(), RunError> {
     let (local_events, local_inbox) = mpsc::channel(LOCAL_EVENTS_MAX);
     let mut state = State {
         now: clock.now(),
+        changed_at: clock.now(),
         size: terminal.size(),
         theme,
         has_mouse,
         profiles: options.profiles,
+        own_themes: options.own_themes,
+        keys: options.keys,
+        symbols: options.symbols,
         ..State::default()
     };
     if let Some(text) =
@@ -124,7 +170,7 @@ pub async fn run(options: TuiOptions) -> Result<(), RunError> {
         depth,
         is_asked: is_asked && depth != Depth::None,
         clock,
-        pacer: Pacer::default(),
+        pacer: Pacer::new(is_far),
         hits: Hits::default(),
         runner: Runner::new(events, local_events, local.clone())
             .with_profiles(keeper)
@@ -133,6 +179,8 @@ pub async fn run(options: TuiOptions) -> Result<(), RunError> {
         signals,
         keys: EventStream::new(),
         replies: Replies::default(),
+        mishap: options.mishap,
+        broken: None,
         inbox,
         local_inbox,
     };
@@ -178,6 +226,9 @@ struct Loop {
     signals: Signals,
     keys: EventStream,
     replies: Replies,
+    mishap: Option<Mishap>,
+    /// The screen whose last frame broke.
+    broken: Option<Screen>,
     inbox: mpsc::Receiver<Event>,
     local_inbox: mpsc::Receiver<LocalEvent>,
 }
@@ -205,6 +256,7 @@ impl Loop {
         if self.is_asked {
             self.terminal.ask().map_err(RunError::Terminal)?;
         }
+        sleep(SHOWN_WITHIN).await;
         if matches!(self.perform(effects)?, Flow::End) {
             return Ok(());
         }
@@ -230,10 +282,40 @@ impl Loop {
                 }
             }
             self.pacer.soil(std::mem::take(&mut self.state.dirty));
-            if self.pacer.is_due(Instant::now()) {
-                self.draw()?;
-            }
+            self.draw_what_is_due()?;
         }
+    }
+
+    /// Draws a frame if one is due, and shows anything new.
+    fn draw_what_is_due(&mut self) -> Result<(), RunError> {
+        let now = Instant::now();
+        if !self.pacer.is_due(now) {
+            return Ok(());
+        }
+        // What broke is tried again when somebody does something about it.
+        let is_left = self.broken.is_some() && self.pacer.cause() < Dirty::Input;
+        let is_doubtful = self.pacer.is_doubtful(now) && !self.state.is_animated();
+        if is_left || (is_doubtful && !self.has_news()) {
+            self.pacer.spared(now);
+            return Ok(());
+        }
+        if self.pacer.cause() > Dirty::Animation {
+            self.state.changed_at = self.clock.now();
+        }
+        self.draw()
+    }
+
+    /// Whether a frame as of the moment of the last one would be another: whether there is more to
+    /// show than later ages.
+    fn has_news(&mut self) -> bool {
+        let now = std::mem::replace(&mut self.state.now, self.state.drawn_at);
+        let (state, theme) = (&self.state, Theme::new(self.state.theme_name(), self.depth));
+        let has_news = self.terminal.would_change(|area, buf| {
+            // What breaks here breaks again when it is drawn.
+            guard::guarded(|| view::draw(area, buf, state, &theme)).ok();
+        });
+        self.state.now = now;
+        has_news
     }
 
     /// Waits for whatever comes first; of what is there already, what is most urgent.
@@ -296,7 +378,7 @@ impl Loop {
     fn take_term(&mut self, event: TermEvent) -> Result<Flow, RunError> {
         if matches!(event, TermEvent::Resize(..)) {
             // Also where the size is that of the last frame again: what was cut off is gone.
-            self.terminal.redraw().map_err(RunError::Terminal)?;
+            self.terminal.redraw();
         }
         let (background, events) = self.replies.take(event);
         let told = background.map(Event::Background);
@@ -305,6 +387,7 @@ impl Loop {
             .chain(events.iter().filter_map(|event| self.translated(event)))
             .collect();
         for event in events {
+            break_if(self.mishap == Some(Mishap::Update) && self.state.screen == Screen::Logs);
             let effects = update::update(&mut self.state, event);
             if matches!(self.perform(effects)?, Flow::End) {
                 return Ok(Flow::End);
@@ -316,7 +399,12 @@ impl Loop {
     /// What an event of the terminal means, by what the last frame showed.
     fn translated(&self, event: &TermEvent) -> Option<Event> {
         Some(match event {
-            TermEvent::Key(key) if key.kind != KeyEventKind::Release => Event::Key(Chord::of(key)),
+            TermEvent::Key(key) if key.kind != KeyEventKind::Release => {
+                match self.state.overlays.last() {
+                    Some(Overlay::Jump(typed)) => self.hits.jumped(typed, Chord::of(key)),
+                    _ => Event::Key(Chord::of(key)),
+                }
+            }
             TermEvent::Paste(text) => Event::Paste(text.clone()),
             TermEvent::Resize(width, height) => Event::Resized { width: *width, height: *height },
             TermEvent::FocusGained => Event::Focused(true),
@@ -338,7 +426,7 @@ impl Loop {
         })
     }
 
-    fn perform(&mut self, effects: Vec<crate::event::Effect>) -> Result<Flow, RunError> {
+    fn perform(&mut self, effects: Vec<Effect>) -> Result<Flow, RunError> {
         for effect in effects {
             match self.runner.perform(effect) {
                 None => {}
@@ -354,18 +442,46 @@ impl Loop {
 
     fn draw(&mut self) -> Result<(), RunError> {
         self.state.now = self.clock.now();
+        self.state.drawn_at = self.state.now;
         let theme = Theme::new(self.state.theme_name(), self.depth);
         let state = &self.state;
         let mut hits = Hits::default();
-        self.terminal
-            .draw(|area, buf| hits = view::draw(area, buf, state, &theme))
-            .map_err(RunError::Terminal)?;
+        let mut broken = None;
+        let mishap = self.mishap;
+        let drawn = self.terminal.draw(|area, buf| {
+            let draw = || {
+                break_if(mishap == Some(Mishap::View) && state.screen == Screen::Logs);
+                view::draw(area, buf, state, &theme)
+            };
+            match guard::guarded(draw) {
+                Ok(drawn) => hits = drawn,
+                Err(why) => {
+                    view::draw_broken(area, buf, (state, &theme), &why);
+                    broken = Some(state.screen);
+                }
+            }
+        });
+        drawn.map_err(RunError::Terminal)?;
+        let before = std::mem::replace(&mut self.broken, broken);
+        if let Some(screen) = broken.filter(|broken| before == Some(*broken)) {
+            let report = guard::report_path().unwrap_or_default().display().to_string();
+            return Err(RunError::Broken { screen, report });
+        }
         self.hits = hits;
         self.state.dirty = Dirty::Clean;
         let is_animated = self.state.is_animated() && !self.state.is_behind;
         self.pacer.drawn(Instant::now(), is_animated);
+        self.runner.perform(match self.state.unchanged_for() {
+            Some(wait) => Effect::Wake(Timer::Age, wait),
+            None => Effect::Forget(Timer::Age),
+        });
         Ok(())
     }
+}
+
+/// Panics where that was asked for.
+fn break_if(is_wanted: bool) {
+    assert!(!is_wanted, "a mistake on purpose");
 }
 
 /// What `stream` gives without waiting; none if that is nothing yet.

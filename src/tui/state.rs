@@ -42,10 +42,18 @@ use self::{
     stack::Stack,
 };
 use crate::{
-    keymap::{Chord, Layer},
+    keymap::{Chord, Keymap, Layer},
     local::Level,
     theme,
+    widget::symbols::Symbols,
 };
+
+/// How long a screen on which nothing happens is left as it is, at the least, before it is drawn
+/// again for the sake of its ages: within the first minute nobody takes it for another moment's.
+const REST_MIN: Duration = Duration::from_mins(1);
+
+/// The same at the most: what is left alone for an hour is told to a quarter.
+const REST_MAX: Duration = Duration::from_mins(16);
 
 /// One of the screens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -93,6 +101,10 @@ pub struct State {
     pub is_zoomed: bool,
     /// The theme chosen by hand; none for the one that suits the terminal.
     pub theme: Option<theme::Name>,
+    /// The themes of a person's own.
+    pub own_themes: Vec<&'static theme::own::Own>,
+    /// What charts and marks are drawn with.
+    pub symbols: Symbols,
     /// How far the panes' dividers were moved.
     pub layout: Layout,
     /// What the last session had selected, and is not listed yet.
@@ -107,12 +119,18 @@ pub struct State {
     pub is_behind: bool,
     /// What lies over the screen, the topmost last.
     pub overlays: Vec<Overlay>,
+    /// What every key does.
+    pub keys: Keymap,
     /// Presses that may start a sequence.
     pub pending: Vec<Chord>,
     /// Whether `^C` was the last key, and not long ago.
     pub is_interrupted: bool,
     /// What the next frame is for.
     pub dirty: Dirty,
+    /// When the last frame was drawn: the moment as of which everything in view is told.
+    pub drawn_at: Timestamp,
+    /// When the last frame was drawn that showed more than later ages.
+    pub changed_at: Timestamp,
     /// How the services are doing.
     pub services: Services,
     /// The local stack.
@@ -273,26 +291,28 @@ impl State {
         page_rows(self.size)
     }
 
-    /// Whether ages in view change each second.
-    pub fn shows_seconds(&self) -> bool {
-        let has_ages = match self.screen {
-            Screen::Cluster | Screen::Data | Screen::Inference | Screen::Overview => true,
-            Screen::Execute | Screen::Logs => false,
-        };
+    /// Whether seconds are counted that somebody waits for.
+    fn is_counting(&self) -> bool {
         let is_awaited = self.runs.n_waiting() > 0 || self.stack.step().is_some();
-        is_awaited || self.services.is_limited() || (has_ages && self.services.is_any_known())
+        let has_streams = matches!(self.screen, Screen::Data | Screen::Overview);
+        is_awaited
+            || self.services.is_counting(self.now)
+            || (has_streams && self.data.is_counting(self.now))
     }
 
-    /// How long what is in view stays as it is, if nothing happens: until an age or the clock
-    /// changes; none for ever.
+    /// How long the frame just drawn is left as it is, if nothing happens; none for ever.
+    ///
+    /// A frame is as of a moment, which the header names, and so are the ages in it. So they need
+    /// not be drawn again each second: a screen on which nothing happens is drawn again after a
+    /// minute, then after twice as long each time. Its ages are right to a half, and cost nothing.
+    /// Where somebody waits for seconds to pass, these are counted.
     pub fn unchanged_for(&self) -> Option<Duration> {
-        let unit = match (self.shows_seconds(), self.services.is_any_known()) {
-            (true, _) => 1_000_000,
-            (false, true) => 60_000_000,
-            (false, false) => return None,
-        };
-        let left = unit - self.now.micros().rem_euclid(unit);
-        Some(Duration::from_micros(u64::try_from(left).unwrap_or(1_000_000)))
+        if self.is_counting() {
+            let left = 1_000_000 - self.now.micros().rem_euclid(1_000_000);
+            return Some(Duration::from_micros(u64::try_from(left).unwrap_or(1_000_000)));
+        }
+        let rest = self.now.since(self.changed_at).clamp(REST_MIN, REST_MAX);
+        self.services.is_any_known().then_some(rest)
     }
 
     /// Whether something in view moves by itself, such as a spinner.
@@ -303,6 +323,12 @@ impl State {
             || self.data.is_animated()
             || self.inference.is_animated()
             || (self.screen == Screen::Cluster && self.nodes.listed.is_loading())
+            || (self.screen == Screen::Overview && self.is_list_awaited())
+    }
+
+    fn is_list_awaited(&self) -> bool {
+        let Self { nodes, data, inference, .. } = self;
+        nodes.listed.is_loading() || data.datasets.is_loading() || inference.topics.is_loading()
     }
 
     fn is_key_tried(&self) -> bool {

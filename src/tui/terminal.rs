@@ -5,12 +5,11 @@
 //! synchronized output. The terminal is asked one thing, its background, after the first frame;
 //! nothing waits for the answer, which comes among the keys, see `replies`.
 
+mod pen;
+
 use std::{
-    io::{self, Write},
-    sync::{
-        Arc, Once,
-        atomic::{AtomicU8, Ordering},
-    },
+    io::{self, Write as _},
+    sync::atomic::{AtomicU8, Ordering},
 };
 
 use crossterm::{
@@ -18,10 +17,11 @@ use crossterm::{
     cursor::{Hide, Show},
     event::{DisableBracketedPaste, DisableFocusChange, EnableBracketedPaste, EnableFocusChange},
     queue,
-    terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode},
+    terminal::{
+        EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode, size,
+    },
 };
-use parking_lot::Mutex;
-use ratatui::{backend::CrosstermBackend, buffer::Buffer, layout::Rect};
+use ratatui::{buffer::Buffer, layout::Rect};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::effects::Wish;
@@ -52,53 +52,35 @@ const MOUSE_ON: &[u8] = b"\x1b[?1000h\x1b[?1006h";
 /// The opposite.
 const MOUSE_OFF: &[u8] = b"\x1b[?1006l\x1b[?1000l";
 
-/// What ratatui writes, kept until the frame is whole.
-#[derive(Debug, Clone, Default)]
-struct Sheet(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Sheet {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
+/// Blanks the screen, in the terminal's own colors.
+const BLANK: &[u8] = b"\x1b[m\x1b[2J";
 
 /// The terminal, taken. Dropping it gives it back.
 pub(crate) struct Terminal {
-    inner: ratatui::Terminal<CrosstermBackend<Sheet>>,
-    sheet: Sheet,
-    /// What is written for a frame in which no cell has changed.
-    nothing: Vec<u8>,
+    /// What is on the screen.
+    shown: Buffer,
+    /// The next frame: blank before it is drawn.
+    next: Buffer,
+    /// Whether the screen may show anything, and is to be blanked first.
+    is_unknown: bool,
     has_mouse: bool,
 }
 
 impl Terminal {
     /// Takes the terminal, with its mouse if `has_mouse`.
     pub(crate) fn open(has_mouse: bool) -> io::Result<Self> {
-        give_back_on_panic();
-        let sheet = Sheet::default();
-        switch_on(has_mouse)?;
-        let inner = ratatui::Terminal::new(CrosstermBackend::new(sheet.clone()));
-        // Between two empty buffers there is no difference.
-        match inner.and_then(|mut inner| inner.flush().map(|()| inner)) {
-            Ok(inner) => {
-                let nothing = std::mem::take(&mut *sheet.0.lock());
-                Ok(Self { inner, sheet, nothing, has_mouse })
-            }
-            Err(error) => {
-                give_back();
-                Err(error)
-            }
+        if let Err(error) = switch_on(has_mouse) {
+            give_back();
+            return Err(error);
         }
+        let none = Buffer::empty(Rect::ZERO);
+        Ok(Self { shown: none.clone(), next: none, is_unknown: true, has_mouse })
     }
 
     /// Columns and rows.
+    #[expect(clippy::unused_self, reason = "a question to this terminal, of which there is one")]
     pub(crate) fn size(&self) -> (u16, u16) {
-        self.inner.size().map_or((80, 24), |size| (size.width, size.height))
+        size().unwrap_or((80, 24))
     }
 
     /// Whether a panic gave the terminal back behind our back.
@@ -109,22 +91,34 @@ impl Terminal {
 
     /// Draws a frame: one write of the cells that changed, none if there are none.
     pub(crate) fn draw(&mut self, view: impl FnOnce(Rect, &mut Buffer)) -> io::Result<()> {
-        // Not `draw`: that writes about the cursor, which is hidden, however little has changed.
-        self.inner.autoresize()?;
-        let mut frame = self.inner.get_frame();
-        view(frame.area(), frame.buffer_mut());
-        self.inner.flush()?;
-        self.inner.swap_buffers();
-        let mut cells = self.sheet.0.lock();
-        if cells.is_empty() || *cells == self.nothing {
-            cells.clear();
+        let (width, height) = self.size();
+        let area = Rect::new(0, 0, width, height);
+        if area != self.shown.area || self.is_unknown {
+            self.is_unknown = true;
+            self.shown = Buffer::empty(area);
+            self.next = Buffer::empty(area);
+        }
+        view(area, &mut self.next);
+        let mut frame = FRAME_START.to_vec();
+        if std::mem::take(&mut self.is_unknown) {
+            frame.extend_from_slice(BLANK);
+        }
+        pen::write(&mut frame, &self.shown, &self.next);
+        std::mem::swap(&mut self.shown, &mut self.next);
+        self.next.reset();
+        if frame.len() == FRAME_START.len() {
             return Ok(());
         }
-        let mut frame = Vec::with_capacity(cells.len() + FRAME_START.len() + FRAME_END.len());
-        frame.extend_from_slice(FRAME_START);
-        frame.append(&mut cells);
         frame.extend_from_slice(FRAME_END);
         write_out(&frame)
+    }
+
+    /// Whether a frame would change any cell of the last one. Nothing is written.
+    pub(crate) fn would_change(&mut self, view: impl FnOnce(Rect, &mut Buffer)) -> bool {
+        view(self.next.area, &mut self.next);
+        let is_other = self.shown.diff_iter(&self.next).next().is_some();
+        self.next.reset();
+        is_other
     }
 
     /// Asks the terminal for its background. The answer, if any, comes among the keys.
@@ -151,7 +145,10 @@ impl Terminal {
                     write_out(MOUSE_OFF)
                 }
             }
-            Wish::Redraw => self.redraw(),
+            Wish::Redraw => {
+                self.redraw();
+                Ok(())
+            }
             Wish::Suspend => {
                 give_back();
                 stop_program()?;
@@ -164,14 +161,13 @@ impl Terminal {
     /// Takes the terminal again, after the shell had it.
     pub(crate) fn reopen(&mut self) -> io::Result<()> {
         switch_on(self.has_mouse)?;
-        self.redraw()
+        self.redraw();
+        Ok(())
     }
 
     /// Has the next frame write every cell.
-    pub(crate) fn redraw(&mut self) -> io::Result<()> {
-        // Not `clear`: that asks the terminal where its cursor is, and waits for the answer.
-        let (width, height) = self.size();
-        self.inner.resize(Rect::new(0, 0, width, height))
+    pub(crate) const fn redraw(&mut self) {
+        self.is_unknown = true;
     }
 }
 
@@ -214,19 +210,14 @@ fn give_back() {
     }
 }
 
-/// Has a panic give the terminal back before it is told of.
-fn give_back_on_panic() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        let tell = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |panic| {
-            if SWITCHED_ON.load(Ordering::SeqCst) != 0 {
-                give_back();
-                SWITCHED_ON.store(LOST, Ordering::SeqCst);
-            }
-            tell(panic);
-        }));
-    });
+/// Gives the terminal back for a panic, before that is told of; whether it was taken.
+pub(crate) fn lose() -> bool {
+    let was_taken = SWITCHED_ON.load(Ordering::SeqCst) != 0;
+    if was_taken {
+        give_back();
+        SWITCHED_ON.store(LOST, Ordering::SeqCst);
+    }
+    was_taken
 }
 
 fn write_out(bytes: &[u8]) -> io::Result<()> {

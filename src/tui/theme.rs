@@ -5,18 +5,20 @@
 //! terminal for its background, and choosing a theme by it, is the caller's part.
 
 pub mod depth;
+pub mod own;
 mod palette;
 
 use std::{fmt, str::FromStr};
 
 use ratatui::{
-    buffer::Buffer,
+    buffer::{Buffer, Cell},
     layout::Rect,
     style::{Color, Modifier, Style},
 };
 
 use self::{
     depth::Depth,
+    own::Own,
     palette::{Palette, Rgb},
 };
 
@@ -35,6 +37,8 @@ pub enum Name {
     Mono,
     /// The sixteen colors of the user's own palette, on their own background.
     Ansi16,
+    /// One of a person's own, which is there as long as the program.
+    Own(&'static Own),
 }
 
 /// A text names no theme.
@@ -110,9 +114,28 @@ pub struct Theme {
 }
 
 impl Name {
-    /// Every theme, in the order a picker offers them.
+    /// Every theme of the program, in the order a picker offers them.
     pub const ALL: [Self; 6] =
         [Self::Dark, Self::Light, Self::Cvd, Self::HighContrast, Self::Mono, Self::Ansi16];
+
+    /// The theme called `text`, of those there are and those in `own`.
+    #[must_use]
+    pub fn among(text: &str, own: &[&'static Own]) -> Option<Self> {
+        let is_it = |it: &&&'static Own| it.name == text;
+        text.parse().ok().or_else(|| own.iter().find(is_it).map(|own| Self::Own(own)))
+    }
+
+    /// Its colors, where it has any of its own.
+    pub(self) const fn palette(self) -> Option<&'static Palette> {
+        match self {
+            Self::Dark => Some(&palette::DARK),
+            Self::Light => Some(&palette::LIGHT),
+            Self::Cvd => Some(&palette::CVD),
+            Self::HighContrast => Some(&palette::HIGH_CONTRAST),
+            Self::Own(own) => Some(&own.palette),
+            Self::Mono | Self::Ansi16 => None,
+        }
+    }
 
     /// The theme that suits a background of this red, green and blue.
     #[must_use]
@@ -132,6 +155,7 @@ impl fmt::Display for Name {
             Self::HighContrast => "high-contrast",
             Self::Mono => "mono",
             Self::Ansi16 => "ansi16",
+            Self::Own(own) => &own.name,
         })
     }
 }
@@ -155,14 +179,9 @@ impl Theme {
     /// background.
     #[must_use]
     pub fn new(name: Name, depth: Depth) -> Self {
-        let palette = match name {
-            Name::Dark => &palette::DARK,
-            Name::Light => &palette::LIGHT,
-            Name::Cvd => &palette::CVD,
-            Name::HighContrast => &palette::HIGH_CONTRAST,
-            Name::Mono => return Self::mono(name),
-            Name::Ansi16 if depth == Depth::None => return Self::mono(name),
-            Name::Ansi16 => return Self::ansi16(name),
+        let Some(palette) = name.palette() else {
+            let is_plain = name == Name::Mono || depth == Depth::None;
+            return if is_plain { Self::mono(name) } else { Self::ansi16(name) };
         };
         match depth {
             Depth::None => Self::mono(name),
@@ -196,6 +215,21 @@ impl Theme {
         }
     }
 
+    /// The background with a breath of `token`'s color in it, the stronger the nearer `strength` is
+    /// to one; none where colors cannot be mixed.
+    #[must_use]
+    pub fn wash(&self, token: Style, strength: f64) -> Option<Color> {
+        /// The share of the color at its strongest: what is written over it stays legible.
+        const STRONGEST: f64 = 0.3;
+        let (Some(Color::Rgb(r, g, b)), Some(Color::Rgb(r0, g0, b0))) = (token.fg, self.bg.bg)
+        else {
+            return None;
+        };
+        let share = strength.clamp(0.0, 1.0) * STRONGEST;
+        let [r, g, b] = depth::mixed([r0, g0, b0], [r, g, b], share);
+        Some(Color::Rgb(r, g, b))
+    }
+
     /// The color of rises for numbers above zero, of falls for those below, and plain otherwise.
     #[must_use]
     pub fn signed(&self, value: f64) -> Style {
@@ -216,10 +250,17 @@ impl Theme {
 
     /// Paints `area` with the background and blanks it.
     pub fn clear(&self, area: Rect, buf: &mut Buffer) {
-        for position in area.intersection(buf.area).positions() {
-            if let Some(cell) = buf.cell_mut(position) {
-                cell.reset();
-                cell.set_style(self.bg.patch(self.text));
+        let area = area.intersection(buf.area);
+        if area.is_empty() {
+            return;
+        }
+        // The blank is made once: each frame starts with thousands of them.
+        let mut blank = Cell::EMPTY;
+        blank.set_style(self.bg.patch(self.text));
+        for y in area.top()..area.bottom() {
+            let start = buf.index_of(area.left(), y);
+            if let Some(row) = buf.content.get_mut(start..start + usize::from(area.width)) {
+                row.fill(blank.clone());
             }
         }
     }
@@ -278,12 +319,14 @@ impl Theme {
             name,
             bg: Style::new().bg(Color::Reset),
             bar: Style::new().bg(Color::Reset),
-            sel: Style::new().add_modifier(Modifier::REVERSED),
+            // One color for the whole row: in its own colors it would be a row of patches.
+            sel: plain.add_modifier(Modifier::REVERSED),
             text: plain,
             muted: plain.add_modifier(Modifier::DIM),
             faint: fg(Color::DarkGray),
             border: fg(Color::DarkGray),
-            focus: fg(Color::Blue),
+            // The plain blue of many terminals is too dark to be seen on black.
+            focus: fg(Color::LightBlue),
             accent2: fg(Color::Magenta),
             up: fg(up),
             down: fg(down),

@@ -15,11 +15,12 @@ use crate::{
         Acquired, BundleNews, DataEvent, Effect, Event, ExportNews, InferenceEvent, Latest,
         StreamNews, Target, Timer,
     },
-    keymap::{self, Chord, Resolved},
+    keymap::{Chord, Resolved},
     local::{Addresses, Level, LocalEvent, LocalFunction},
     state::{
         Dirty, Screen, State,
         loadable::Failure,
+        overlay::Overlay,
         runs::{Phase, RunId},
         services::{Health, Service, Services},
         session, stack,
@@ -30,7 +31,7 @@ use crate::{
 const NODES_EVERY: Duration = Duration::from_secs(2);
 
 /// How often they are looked at otherwise, for the header's sake.
-const NODES_SELDOM: Duration = Duration::from_secs(15);
+pub(crate) const NODES_SELDOM: Duration = Duration::from_secs(15);
 
 /// How long a second `^C` is waited for.
 pub(crate) const INTERRUPT_WITHIN: Duration = Duration::from_secs(2);
@@ -70,7 +71,7 @@ pub fn start(state: &mut State, start: Start) -> Vec<Effect> {
         }),
     }
     effects.extend(perform::show(state, state.screen));
-    effects.push(Effect::LoadPresets);
+    effects.extend([Effect::LoadPresets, Effect::FindKept]);
     state.soil(Dirty::Input);
     settled(state, effects)
 }
@@ -130,6 +131,15 @@ pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
         | Event::Presets(_)
         | Event::PresetsNotSaved(_) => runs::on(state, event),
         Event::Usage(_) | Event::ProcessFailed(_) => processes::on(state, event),
+        Event::Saved(path, Ok(n_rows)) => {
+            let text = format!("saved to {}", path.display());
+            state.tell(text, format!("{} rows", crate::widget::format::count(n_rows as u64)));
+            Vec::new()
+        }
+        Event::Saved(_, Err(failure)) => {
+            state.tell_failure(&failure);
+            Vec::new()
+        }
         Event::Executed(id, result) => on_executed(state, id, result),
         Event::Profile(event) => profiles::on(state, event),
         Event::Data(event) => on_data(state, event),
@@ -143,7 +153,7 @@ fn urgency(state: &State, event: &Event) -> Dirty {
     let has_logs = state.screen != Screen::Data && state.screen != Screen::Inference;
     match event {
         Event::Time(_) => Dirty::Clean,
-        // What is not in view is not worth a frame; the header is drawn each second anyway.
+        // What is not in view is not worth a frame.
         Event::Local(LocalEvent::Log(_)) if !has_logs => Dirty::Clean,
         Event::Data(_) if !matches!(state.screen, Screen::Data | Screen::Overview) => Dirty::Clean,
         Event::Inference(_) if !matches!(state.screen, Screen::Inference | Screen::Overview) => {
@@ -151,12 +161,15 @@ fn urgency(state: &State, event: &Event) -> Dirty {
         }
         Event::Usage(_) if state.screen != Screen::Cluster => Dirty::Clean,
         Event::Cluster(news) => runs::urgency(state, news),
+        // Drawn although nothing happened, as a spinner is.
+        Event::Woke(Timer::Age) => Dirty::Animation,
         Event::Key(_)
         | Event::Paste(_)
         | Event::Click(_)
         | Event::Wheel(..)
         | Event::Resized { .. }
         | Event::Background(_)
+        | Event::Focused(true)
         | Event::Profile(_)
         | Event::Executed(..) => Dirty::Input,
         _ => Dirty::Data,
@@ -170,10 +183,6 @@ fn settled(state: &mut State, mut effects: Vec<Effect>) -> Vec<Effect> {
         state.services.stream_closed();
     }
     effects.extend(session::select(state));
-    match state.unchanged_for() {
-        Some(wait) => effects.push(Effect::Wake(Timer::Age, wait)),
-        None => effects.push(Effect::Forget(Timer::Age)),
-    }
     if let Some(wait) = state.notices.expire(state.now) {
         effects.push(Effect::Wake(Timer::Notice, wait));
     }
@@ -183,7 +192,7 @@ fn settled(state: &mut State, mut effects: Vec<Effect>) -> Vec<Effect> {
 fn press(state: &mut State, chord: Chord) -> Vec<Effect> {
     let layers = state.layers();
     let pending = std::mem::take(&mut state.pending);
-    match keymap::resolve(layers, &pending, chord) {
+    match state.keys.resolve(layers, &pending, chord) {
         Resolved::Action(action) => perform::perform(state, action),
         Resolved::Pending => {
             state.pending = pending;
@@ -192,6 +201,10 @@ fn press(state: &mut State, chord: Chord) -> Vec<Effect> {
         }
         // What does not go on with a sequence may start something by itself.
         Resolved::Nothing if !pending.is_empty() => press(state, chord),
+        Resolved::Nothing if matches!(state.overlays.last(), Some(Overlay::Jump(_))) => {
+            overlay::spell(state, chord);
+            Vec::new()
+        }
         Resolved::Nothing => {
             let is_changed = state.field().is_some_and(|field| field.press(chord));
             if is_changed { edited(state) } else { Vec::new() }
@@ -221,6 +234,9 @@ fn edited(state: &mut State) -> Vec<Effect> {
 }
 
 fn click(state: &mut State, target: Target) -> Vec<Effect> {
+    if matches!(state.overlays.last(), Some(Overlay::Jump(_))) {
+        state.close();
+    }
     match target {
         Target::Screen(screen) => perform::show(state, screen),
         Target::Action(action) => perform::perform(state, action),
@@ -243,8 +259,11 @@ fn point(state: &mut State, target: Target) -> Vec<Effect> {
         Screen::Inference => return state.inference.click(target, state.now),
         Screen::Logs => {}
         Screen::Overview => {
-            if let Target::Row { row, .. } = target {
-                state.overview.row = row;
+            let counts = state.overview_counts();
+            match target {
+                Target::Row { row, .. } => state.overview.row = row,
+                Target::Pane(pane) => state.overview.enter(pane, counts),
+                _ => {}
             }
         }
     }
@@ -274,13 +293,10 @@ fn woke(state: &mut State, timer: Timer) -> Vec<Effect> {
             state.is_interrupted = false;
             Vec::new()
         }
-        // What is due is looked at after each event, these too.
+        // Ages are drawn, and notices looked at, after each event, these too.
         Timer::Age | Timer::Notice => Vec::new(),
         Timer::Datasets | Timer::Rows => state.data.woke(timer, now),
-        Timer::Overview => {
-            let topics = state.topic_ids();
-            state.overview.load(&topics, now)
-        }
+        Timer::Overview => load_overview(state),
         Timer::Topics | Timer::Latest => state.inference.woke(timer, now),
     }
 }
@@ -292,6 +308,7 @@ fn connect(state: &mut State, addresses: &Addresses) -> Vec<Effect> {
     let mut effects = vec![Effect::Connect(addresses.clone())];
     if addresses.head.is_some() {
         state.nodes.is_asked = false;
+        state.nodes.listed.forgive();
         effects.extend(load_nodes(state));
         effects.extend([Effect::LoadFunctions, Effect::FollowCluster]);
     }
@@ -300,6 +317,16 @@ fn connect(state: &mut State, addresses: &Addresses) -> Vec<Effect> {
     }
     if addresses.inference.is_some() {
         effects.extend(state.inference.connected(now));
+    }
+    effects
+}
+
+/// Asks for what the Overview screen shows of topics, and for their list where that is not there.
+pub(crate) fn load_overview(state: &mut State) -> Vec<Effect> {
+    let (now, topics) = (state.now, state.topic_ids());
+    let mut effects = state.overview.load(&topics, now);
+    if state.overview.is_shown && topics.is_empty() {
+        effects.extend(state.inference.list_anew(now));
     }
     effects
 }
@@ -328,6 +355,10 @@ fn on_nodes(
     let was_down = matches!(state.services.health(Service::Head), Health::Down { .. });
     note(state, Service::Head, &result, Some(latency));
     state.nodes.settle(result, state.now);
+    if matches!(state.overlays.last(), Some(Overlay::AddNode)) {
+        let nodes = state.nodes.all(&state.stack);
+        state.cluster.adding.learn(&nodes);
+    }
     let is_seen = matches!(state.screen, Screen::Cluster | Screen::Execute | Screen::Overview);
     let wait = if is_seen { NODES_EVERY } else { NODES_SELDOM };
     // A head that is away is asked ever more seldom, up to once in the seldom case.
@@ -377,6 +408,11 @@ fn on_local(state: &mut State, event: LocalEvent) -> Vec<Effect> {
     state.stack.on(&event, state.now);
     match event {
         LocalEvent::Node(node) => processes::started(state, node),
+        LocalEvent::Found(node) => {
+            let text = format!("{} still runs, pid {}", node.name, node.pid);
+            state.tell(text, "it was left running; D stops it".to_owned());
+            Vec::new()
+        }
         LocalEvent::Service { name, pid } => {
             state.tell(format!("{name} runs, pid {pid}"), String::new());
             Vec::new()
@@ -461,7 +497,9 @@ fn on_data(state: &mut State, event: DataEvent) -> Vec<Effect> {
             note(state, Service::Data, result, None);
         }
         // Not every service tells of tags.
-        DataEvent::Tags { .. } | DataEvent::Export(ExportNews::Written(_)) => {}
+        DataEvent::Tags { .. }
+        | DataEvent::Pinned(_)
+        | DataEvent::Export(ExportNews::Written(_)) => {}
         DataEvent::Export(ExportNews::Done { progress, path }) => {
             let n_rows = crate::widget::format::count(progress.n_rows);
             let n_bytes = crate::widget::format::bytes(progress.n_bytes);
@@ -502,7 +540,12 @@ fn on_inference(state: &mut State, event: InferenceEvent) -> Vec<Effect> {
         InferenceEvent::Confidence { .. }
         | InferenceEvent::PastBundles { .. }
         | InferenceEvent::Bundle { .. } => {}
-        InferenceEvent::History { result, .. } => note(state, Service::Inference, result, None),
+        InferenceEvent::History { topic, result } => {
+            note(state, Service::Inference, result, None);
+            if let Ok(history) = result {
+                state.overview.on_history(*topic, history);
+            }
+        }
     }
     let now = state.now;
     let is_listed = matches!(event, InferenceEvent::Topics(_));

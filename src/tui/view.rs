@@ -1,7 +1,7 @@
 //! Draws the state. Reads it, changes nothing, and tells only what can be pointed at.
 //!
 //! ```text
-//! ◆ TRIPTYCH  1 Cluster  2 Execute …            head ● 12 ms  data ● live  infer ●  14:02:31 UTC
+//! ◆ TRIPTYCH  1 Cluster  2 Execute …            head ● 12 ms  data ● live  infer ●  as of 14:02:31
 //! ╭─ the screen in view ──────────────────────────────────────────────────────────── notices ─╮
 //! ╰───────────────────────────────────────────────────────────────────────────────────────────╯
 //!  ↑↓ move  ⏎ open  e execute …                                                 ? help  ⣷ 1 run
@@ -33,9 +33,12 @@ use ratatui::{
 
 use self::hits::Hits;
 use crate::{
-    state::{Screen, State},
+    state::{Screen, State, overlay::Overlay},
     theme::Theme,
-    widget::{paint, pane::Focus},
+    widget::{
+        paint,
+        pane::{self, Focus, padded},
+    },
 };
 
 /// Rows that a turn of the wheel moves.
@@ -109,7 +112,33 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, state: &State, theme: &Theme) -
     header::draw(top, buf, frame, &mut hits);
     footer::draw(bottom, buf, frame, &mut hits);
     notices::draw(middle, buf, frame);
+    if let Some(Overlay::Jump(typed)) = state.overlays.last() {
+        overlay::jump::draw(buf, theme, &hits, typed);
+    }
+    overlay::keys::draw(middle, buf, frame);
+    state.symbols.apply(buf);
     hits
+}
+
+/// Draws what can be said where a screen broke while it was drawn: the way to the others, and why.
+pub(crate) fn draw_broken(
+    area: Rect,
+    buf: &mut Buffer,
+    (state, theme): (&State, &Theme),
+    why: &str,
+) {
+    theme.clear(area, buf);
+    let frame = Frame { state, theme, tier: Tier::of(area).unwrap_or(Tier::Small) };
+    let [top, middle, bottom] = rows(area);
+    header::draw(top, buf, frame, &mut Hits::default());
+    footer::draw(bottom, buf, frame, &mut Hits::default());
+    let name = state.screen.name();
+    let inside = padded(pane::Pane::new(name.to_owned()).draw(middle, buf, theme));
+    let title = format!("✗ the {name} screen broke, by a mistake of this program");
+    let next = "another screen goes on; any other key tries this one again, and then ends all";
+    let lines: Vec<String> =
+        [&title, why, next].iter().flat_map(|text| wrap::wrapped(text, inside.width)).collect();
+    draw_empty(inside, buf, theme, &lines);
 }
 
 /// The first row, all between, and the last row.
@@ -163,7 +192,7 @@ pub(crate) fn draw_empty(area: Rect, buf: &mut Buffer, theme: &Theme, lines: &[S
     for (y, line) in (0..).zip(lines) {
         let line = Line::from(Span::styled(line.as_str(), theme.muted));
         let width = u16::try_from(line.width()).unwrap_or(u16::MAX);
-        paint::line(buf, area, (area.width.saturating_sub(width) / 2, y), &line);
+        paint::line_cut(buf, area, (area.width.saturating_sub(width) / 2, y), &line);
     }
 }
 

@@ -18,6 +18,7 @@ pub mod share;
 pub mod sparkline;
 pub mod stats;
 pub mod strip;
+pub mod symbols;
 
 #[cfg(test)]
 pub(crate) mod shot;

@@ -2,7 +2,11 @@
 
 mod data;
 mod ends;
+mod kept;
+mod limited;
 mod pictures;
+mod quiet;
+mod terminal;
 mod tour;
 mod work;
 

@@ -134,7 +134,7 @@ fn nothing_is_left_undone_or_waved_through() {
 fn no_test_sleeps() {
     let tests = sources::rust();
     let tests = tests.iter().filter(|source| {
-        source.path.starts_with("tests/") && !source.path.starts_with("tests/it/support/")
+        source.path.starts_with("tests/it/") && !source.path.starts_with("tests/it/support/")
     });
     check_lines(
         "a test waits for a condition, with a deadline",

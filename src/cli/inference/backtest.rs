@@ -77,7 +77,8 @@ pub(crate) struct BacktestCommand {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// The dataset service, ending in /api; its key comes from `TRIPTYCH_API_KEY`
+    /// The dataset service, ending in /api; its key comes from `TRIPTYCH_API_KEY` or where
+    /// `keys store` keeps it
     #[arg(
         long,
         env = "TRIPTYCH_DATASETS",

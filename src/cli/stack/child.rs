@@ -1,16 +1,32 @@
 //! One process of the local stack: started, listened to, stopped.
 
-use std::{fs::File, path::PathBuf, process::Stdio, sync::Arc, time::Duration};
+mod adopted;
+
+pub(in crate::cli) use adopted::is_held;
+
+use std::{
+    fs::File,
+    io::SeekFrom,
+    path::PathBuf,
+    process::Stdio,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use anyhow::Context as _;
 use serde_json::Value;
 use task::group::Group;
 use tokio::{
-    io::{AsyncBufReadExt as _, AsyncRead, BufReader},
+    io::{AsyncBufReadExt as _, AsyncRead, AsyncSeekExt as _, AsyncWriteExt as _, BufReader},
     process::{Child, Command},
     sync::{Notify, mpsc, watch},
     time::{sleep, timeout},
 };
+
+use crate::cli::stop::STAY;
 
 /// How long a process may take to drain before it is killed. The screen promises its user a prompt
 /// within 2 seconds of quitting.
@@ -66,8 +82,10 @@ pub(crate) struct Start {
     pub(crate) arguments: Vec<String>,
     /// Secrets, which belong in the environment: arguments can be read by everyone.
     pub(crate) environment: Vec<(&'static str, String)>,
-    /// The file of its log, if it is to outlive this process.
-    pub(crate) kept: Option<PathBuf>,
+    /// The file of its log, if it may outlive this process.
+    pub(crate) log: Option<PathBuf>,
+    /// Whether it outlives this process from the start, however that ends; it needs a log.
+    pub(crate) is_kept: bool,
 }
 
 /// A process that runs, or ran.
@@ -79,13 +97,16 @@ pub(crate) struct Running {
     pub(crate) pid: u32,
     facts: watch::Receiver<Facts>,
     start: Arc<Start>,
+    /// Whether it outlives this process.
+    is_kept: Arc<AtomicBool>,
     /// Somebody wants it to end.
     is_asked: Arc<Notify>,
 }
 
 impl Start {
     /// Starts the process. It ends with `group`, and with this process however that ends: it reads
-    /// a pipe that closes then. One that is kept goes on.
+    /// a pipe that closes then. One that is kept goes on, and one that has a log of its own may be
+    /// kept at any time; see [`Running::keep`].
     ///
     /// Lines that find `lines` full are dropped: a reader that stalls must not stall a service.
     ///
@@ -94,14 +115,20 @@ impl Start {
     pub(crate) fn run(self, group: &Group, lines: &mpsc::Sender<Line>) -> anyhow::Result<Running> {
         let mut command = Command::new(&self.program);
         command.args(&self.arguments).envs(self.environment.iter().cloned());
-        if let Some(path) = &self.kept {
+        let mut logged = 0;
+        if let Some(path) = &self.log {
             let open = || File::options().create(true).append(true).open(path);
-            let log = open().and_then(|log| Ok((log.try_clone()?, log)));
-            let (out, err) = log.with_context(|| format!("open {}", path.display()))?;
-            command.stdin(Stdio::null()).stdout(out).stderr(err);
+            let log = open().and_then(|log| Ok((log.metadata()?.len(), log.try_clone()?, log)));
+            let (n_bytes, out, err) = log.with_context(|| format!("open {}", path.display()))?;
+            logged = n_bytes;
+            command.stdout(out).stderr(err);
         } else {
-            command.arg("--stop-with-stdin").kill_on_drop(true);
-            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+            command.kill_on_drop(true).stdout(Stdio::piped()).stderr(Stdio::piped());
+        }
+        if self.is_kept {
+            command.stdin(Stdio::null());
+        } else {
+            command.arg("--stop-with-stdin").stdin(Stdio::piped());
         }
         // A group of its own, so that ^C in the terminal reaches this process alone, which then
         // stops the others in order.
@@ -120,18 +147,42 @@ impl Start {
             let reader = read(name(), stderr, tell.clone(), lines.clone());
             group.spawn_to_end("process errors", reader);
         }
-        if let Some(path) = start.kept.clone() {
-            let (process, tell) = (Arc::clone(&start.process), tell.clone());
-            group.spawn("process log", read_file(process, path, tell, lines.clone()));
+        if let Some(path) = start.log.clone() {
+            let reader = read_file(name(), (path, logged), tell.clone(), lines.clone());
+            group.spawn("process log", reader);
         }
         let is_asked = Arc::new(Notify::new());
+        let is_kept = Arc::new(AtomicBool::new(start.is_kept));
         let ends = Ends {
             group: group.clone(),
             is_asked: Arc::clone(&is_asked),
-            is_kept: start.kept.is_some(),
+            is_kept: Arc::clone(&is_kept),
         };
         group.spawn_to_end("process", supervise(child, tell, ends));
-        Ok(Running { process: Arc::clone(&start.process), pid, facts, start, is_asked })
+        Ok(Running { process: name(), pid, facts, start, is_kept, is_asked })
+    }
+
+    /// Takes charge of process `pid`, which an earlier run of this program started so and left
+    /// running, and which had told `facts`. It holds the lock of `folder` as long as it runs.
+    pub(crate) fn adopt(
+        self,
+        (pid, folder, facts): (u32, PathBuf, Facts),
+        group: &Group,
+        lines: &mpsc::Sender<Line>,
+    ) -> Running {
+        let (tell, facts) = watch::channel(facts);
+        let start = Arc::new(self);
+        if let Some(path) = start.log.clone() {
+            let logged = std::fs::metadata(&path).map_or(0, |log| log.len());
+            let process = Arc::clone(&start.process);
+            let reader = read_file(process, (path, logged), tell.clone(), lines.clone());
+            group.spawn("process log", reader);
+        }
+        let is_asked = Arc::new(Notify::new());
+        let ends = adopted::Ends { group: group.clone(), is_asked: Arc::clone(&is_asked) };
+        group.spawn("adopted process", adopted::supervise((pid, folder), tell, ends));
+        let is_kept = Arc::new(AtomicBool::new(true));
+        Running { process: Arc::clone(&start.process), pid, facts, start, is_kept, is_asked }
     }
 }
 
@@ -174,12 +225,25 @@ impl Running {
 
     /// Whether it outlives this process.
     pub(crate) fn is_kept(&self) -> bool {
-        self.start.kept.is_some()
+        self.is_kept.load(Ordering::Acquire)
+    }
+
+    /// Has it outlive this process, if it has a log of its own.
+    pub(crate) fn keep(&self) {
+        if self.start.log.is_some() {
+            self.is_kept.store(true, Ordering::Release);
+        }
+    }
+
+    /// What it has told so far.
+    pub(crate) fn facts(&self) -> Facts {
+        self.facts.borrow().clone()
     }
 
     /// What starts it again as it was, on the same ports.
     pub(crate) fn again(&self) -> Start {
         let mut start = (*self.start).clone();
+        start.is_kept = self.is_kept();
         let facts = self.facts.borrow();
         if let Some(address) = &facts.address {
             for flag in ["--rest-api", "--listen"] {
@@ -211,14 +275,17 @@ fn set_value(arguments: &mut [String], flag: &str, value: &str) {
     }
 }
 
-/// Reads what a process that is kept writes to its log from now on, until the group stops.
+/// Reads what a process writes to its log after so many bytes, until the group stops.
 async fn read_file(
     process: Arc<str>,
-    path: PathBuf,
+    (path, logged): (PathBuf, u64),
     tell: watch::Sender<Facts>,
     lines: mpsc::Sender<Line>,
 ) {
-    let Ok(file) = tokio::fs::File::open(&path).await else { return };
+    let Ok(mut file) = tokio::fs::File::open(&path).await else { return };
+    if file.seek(SeekFrom::Start(logged)).await.is_err() {
+        return;
+    }
     let mut log = BufReader::new(file);
     let mut text = String::new();
     loop {
@@ -312,18 +379,23 @@ fn ask(_: Option<u32>) {}
 struct Ends {
     group: Group,
     is_asked: Arc<Notify>,
-    is_kept: bool,
+    is_kept: Arc<AtomicBool>,
 }
 
 /// Waits for the process to end by itself, or ends it with the group or when asked to.
 async fn supervise(mut child: Child, tell: watch::Sender<Facts>, ends: Ends) {
     // Taken out of the child, which would close it before waiting.
-    let stdin = child.stdin.take();
+    let mut stdin = child.stdin.take();
+    let is_kept = || ends.is_kept.load(Ordering::Acquire);
     let is_over = tokio::select! {
         status = child.wait() => Some(status),
         () = ends.is_asked.notified() => None,
         () = ends.group.stopped() => {
-            if ends.is_kept {
+            if is_kept() {
+                if let Some(stdin) = &mut stdin {
+                    // Where it is not taken, the process is ending already.
+                    stdin.write_all(STAY).await.ok();
+                }
                 return;
             }
             None
@@ -332,8 +404,7 @@ async fn supervise(mut child: Child, tell: watch::Sender<Facts>, ends: Ends) {
     let status = if let Some(status) = is_over {
         status
     } else {
-        drop(stdin);
-        if ends.is_kept {
+        if stdin.take().is_none() {
             ask(child.id());
         }
         if let Ok(status) = timeout(DRAIN_MAX, child.wait()).await {

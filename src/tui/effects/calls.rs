@@ -54,6 +54,12 @@ where
     }
 }
 
+pub(super) async fn pinned(service: Option<Datasets>, dataset: DatasetId) -> DataEvent {
+    let what = format!("read dataset {dataset}, which is pinned");
+    let call = |service: Datasets| async move { service.dataset(dataset).await };
+    DataEvent::Pinned(ask(service, &what, call).await.map(Box::new))
+}
+
 pub(super) async fn nodes(head: Option<Functions>) -> Event {
     let begun = Instant::now();
     let result = ask(head, "list the nodes", |head| async move { head.nodes().await }).await;

@@ -89,3 +89,18 @@ async fn write(
     file.finish().await?;
     Ok(progress)
 }
+
+/// Writes `text` to `path`: all of it, or nothing.
+pub(super) async fn save(path: &std::path::Path, text: &str) -> Result<(), Failure> {
+    let done = async {
+        let mut file = Unfinished::create(path).await?;
+        file.write(text.as_bytes()).await?;
+        file.finish().await
+    };
+    done.await.map_err(|error: io::Error| Failure {
+        what: format!("save to {}", path.display()),
+        why: error.to_string(),
+        next: "name another file".to_owned(),
+        ..Failure::default()
+    })
+}

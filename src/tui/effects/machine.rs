@@ -29,8 +29,10 @@ impl Runner {
                     Some(path) => write(&path, &list).await.err().map(Event::PresetsNotSaved),
                     None => Some(Event::PresetsNotSaved(nowhere())),
                 },
+                (Effect::FindKept, None) => None,
                 (_, None) => Some(Event::ProcessFailed(cannot())),
                 (Effect::LoadUsage, Some(local)) => Some(Event::Usage(local.usage())),
+                (Effect::FindKept, Some(local)) => failed(local.find_kept(local_events).await),
                 (Effect::AddNode(wish), Some(local)) => failed(local.add(wish, local_events).await),
                 (Effect::StopProcess(name), Some(local)) => failed(local.end(&name).await),
                 (Effect::RestartProcess(name), Some(local)) => {

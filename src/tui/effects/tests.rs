@@ -34,6 +34,12 @@ impl LocalStack for Broken {
         Err(LocalError { what: format!("restart {name}"), source: "there is none".into() })
     }
 
+    async fn find_kept(&self, _events: mpsc::Sender<LocalEvent>) -> Result<(), LocalError> {
+        Ok(())
+    }
+
+    fn keep(&self) {}
+
     fn usage(&self) -> Vec<(String, Usage)> {
         Vec::new()
     }

@@ -41,7 +41,9 @@ pub const TABLE: &[Binding] = &[
     bind(Layer::Global, &["z"], Action::Zoom, "zoom"),
     bind(Layer::Global, &["r"], Action::Refresh, "refresh"),
     bind(Layer::Global, &["y"], Action::Copy, "copy"),
+    bind(Layer::Global, &["Y"], Action::CopyAs, ""),
     bind(Layer::Global, &[":"], Action::Palette, "palette"),
+    bind(Layer::Global, &[";"], Action::Jump, ""),
     bind(Layer::Global, &["T"], Action::Themes, ""),
     bind(Layer::Global, &["!"], Action::Notices, ""),
     bind(Layer::Global, &["P"], Action::Profiles, ""),
@@ -63,6 +65,7 @@ pub const TABLE: &[Binding] = &[
     bind(Layer::Cluster, &["e"], Action::OpenForm, "execute"),
     bind(Layer::Cluster, &["a"], Action::AddNode, "add node"),
     bind(Layer::Cluster, &["d"], Action::Diff, "diff groups"),
+    bind(Layer::Cluster, &["v"], Action::Mark, ""),
     bind(Layer::Cluster, &["D"], Action::StopProcess, ""),
     bind(Layer::Cluster, &["R"], Action::Again, ""),
     bind(Layer::Cluster, &["o"], Action::NextOutput, "output"),
@@ -74,6 +77,7 @@ pub const TABLE: &[Binding] = &[
     bind(Layer::Execute, &["e", "enter"], Action::OpenForm, "edit form"),
     bind(Layer::Execute, &["o"], Action::NextOutput, "output"),
     bind(Layer::Execute, &["d"], Action::Diff, "diff groups"),
+    bind(Layer::Execute, &["v"], Action::Mark, ""),
     bind(Layer::Execute, &["ctrl-y"], Action::CopyCurl, "copy curl"),
     bind(Layer::Execute, &["R"], Action::Again, "repeat"),
     bind(Layer::Execute, &[","], Action::OlderRun, "older"),
@@ -104,7 +108,7 @@ pub const TABLE: &[Binding] = &[
     bind(Layer::Data, &["/"], Action::Filter, "search"),
     bind(Layer::Data, &["m"], Action::MetadataFilter, "metadata"),
     bind(Layer::Data, &["#"], Action::RowsTable, "rows"),
-    bind(Layer::Data, &["p"], Action::Pin, "pin"),
+    bind(Layer::Data, &["p", "b"], Action::Pin, "pin"),
     bind(Layer::Data, &["x"], Action::Export, "export"),
     bind(Layer::Data, &["t"], Action::AcquireTag, "tag"),
     //
@@ -117,15 +121,19 @@ pub const TABLE: &[Binding] = &[
     bind(Layer::Inference, &["-"], Action::AskMore, ""),
     bind(Layer::Inference, &["s"], Action::Sort, "sort"),
     bind(Layer::Inference, &["S"], Action::Reverse, ""),
+    bind(Layer::Inference, &["x"], Action::Export, "export"),
     bind(Layer::Inference, &["space"], Action::Pause, "pause"),
     //
     bind(Layer::Logs, &["/"], Action::Filter, "search"),
+    bind(Layer::Logs, &["n"], Action::NextMatch, ""),
+    bind(Layer::Logs, &["N"], Action::PreviousMatch, ""),
     bind(Layer::Logs, &[","], Action::LowerLevel, ""),
     bind(Layer::Logs, &["."], Action::HigherLevel, "level"),
     bind(Layer::Logs, &["o"], Action::NextSource, "sources"),
     bind(Layer::Logs, &["f"], Action::Follow, "follow"),
     bind(Layer::Logs, &["space"], Action::Pause, "pause"),
     bind(Layer::Logs, &["w"], Action::Wrap, "wrap"),
+    bind(Layer::Logs, &["x"], Action::Export, "export"),
     bind(Layer::Logs, &["t"], Action::Times, "times"),
     bind(Layer::Logs, &["enter"], Action::Open, "fields"),
     //
@@ -139,6 +147,7 @@ pub const TABLE: &[Binding] = &[
     bind(Layer::Help, &["?", "esc"], Action::Back, "close"),
     //
     bind(Layer::Confirm, &["y", "enter"], Action::Quit, "quit"),
+    bind(Layer::Confirm, &["k"], Action::QuitKeeping, "keep nodes"),
     bind(Layer::Confirm, &["n", "esc", "q"], Action::Back, "stay"),
     //
     bind(Layer::Palette, &["enter"], Action::Open, "do it"),
@@ -174,6 +183,11 @@ pub const TABLE: &[Binding] = &[
     //
     bind(Layer::PresetName, &["enter"], Action::Open, "save"),
     bind(Layer::PresetName, &["esc"], Action::Back, "close"),
+    //
+    bind(Layer::Save, &["enter"], Action::Open, "write it"),
+    bind(Layer::Save, &["esc"], Action::Back, "close"),
+    //
+    bind(Layer::Jump, &["esc"], Action::Back, "close"),
     //
     bind(Layer::ConfirmStop, &["y", "enter"], Action::StopNow, "stop it"),
     bind(Layer::ConfirmStop, &["n", "esc", "q"], Action::Back, "leave it"),

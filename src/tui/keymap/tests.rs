@@ -38,6 +38,8 @@ fn chains() -> Vec<&'static [Layer]> {
         Overlay::ConfirmStop,
         Overlay::Presets,
         Overlay::PresetName,
+        Overlay::Jump(String::new()),
+        Overlay::Save(crate::state::overlay::save::Save::default()),
     ] {
         screen.state.open(overlay);
         chains.push(screen.state.layers());
@@ -51,7 +53,7 @@ fn check(layers: &[Layer], keys: &str, want: Resolved) {
     let mut resolved = Resolved::Nothing;
     for key in keys.split(' ') {
         let chord = Chord::named(key).unwrap();
-        resolved = resolve(layers, &pending, chord);
+        resolved = Keymap::default().resolve(layers, &pending, chord);
         pending.push(chord);
     }
     assert_eq!(resolved, want, "{keys}");
@@ -105,6 +107,14 @@ fn keys_that_terminals_and_multiplexers_keep_are_free() {
 }
 
 #[test]
+fn nothing_needs_alt_which_many_terminals_keep() {
+    for binding in TABLE {
+        let has_other = binding.keys.iter().any(|keys| !keys.contains("alt-"));
+        assert!(has_other, "{:?}", binding.action);
+    }
+}
+
+#[test]
 fn the_help_of_every_screen_lists_every_key_in_force() {
     let mut screen = Harness::ready(160, 60);
     for digit in ["1", "2", "3", "4", "5", "0"] {
@@ -112,7 +122,8 @@ fn the_help_of_every_screen_lists_every_key_in_force() {
         if screen.state.screen == Screen::Execute {
             screen.press("esc");
         }
-        let bindings = in_force(screen.state.layers());
+        let keys = screen.state.keys.clone();
+        let bindings = keys.in_force(screen.state.layers());
         screen.press("f1");
         let help = screen.shown();
         for binding in bindings {
@@ -129,6 +140,121 @@ fn an_action_is_somewhere_in_a_layer_that_is_in_force() {
     for binding in TABLE {
         assert!(reachable.contains(&binding.layer), "{:?}", binding.action);
     }
+}
+
+#[test]
+fn chains_are_known_where_a_file_of_keys_is_judged() {
+    for chain in chains() {
+        assert!(Layer::CHAINS.contains(&chain), "{chain:?}");
+    }
+}
+
+fn wishes(lines: &[(&str, &str, &str)]) -> Vec<Wish> {
+    let wish = |(layer, keys, action): &(&str, &str, &str)| Wish {
+        layer: (*layer).to_owned(),
+        keys: (*keys).to_owned(),
+        action: (*action).to_owned(),
+    };
+    lines.iter().map(wish).collect()
+}
+
+#[test]
+fn keys_of_a_persons_own_go_over_those_of_the_table() {
+    let lines = [
+        ("global", "alt-t", "themes"),
+        ("global", "Z", "zoom"),
+        ("cluster", "a", "none"),
+        ("data", "g c", "next-chart"),
+        ("logs", "alt-z", "zoom"),
+    ];
+    let mut screen = Harness::ready(160, 60);
+    screen.state.keys = Keymap::with(&wishes(&lines)).unwrap();
+    screen.press("a");
+    assert_eq!(screen.state.overlays.len(), 0, "freed");
+    screen.press("Z");
+    assert!(screen.state.is_zoomed && screen.shown().contains("Z zoom"));
+    screen.press("Z f1");
+    let help = screen.shown();
+    assert!(help.contains("Z  z  zoom pane") && !help.contains("add a node"), "{help}");
+    screen.press("esc 3 g");
+    assert!(screen.shown().contains("candles / line"), "what may follow is shown");
+    screen.press("c 5 alt-z alt-t");
+    assert!(screen.state.is_zoomed && matches!(screen.state.overlays[0], Overlay::Themes(_)));
+}
+
+#[test]
+fn keys_that_cannot_be_followed_are_told_one_by_one() {
+    let faults = |lines: &[(&str, &str, &str)]| -> Vec<(usize, String)> {
+        let faults = Keymap::with(&wishes(lines)).unwrap_err();
+        faults.into_iter().map(|fault| (fault.wish, fault.why)).collect()
+    };
+    let told = faults(&[
+        ("globl", "x", "zoom"),
+        ("global", "hyper-x", "zoom"),
+        ("global", "x", "zoooom"),
+        ("form", "x", "run"),
+        ("global", "ctrl-b", "zoom"),
+        ("global", "ctrl-c", "zoom"),
+        ("global", "w", "zoom"),
+        ("global", "w", "none"),
+    ]);
+    let parts = [
+        "there are always, global",
+        "`hyper-x` is no key",
+        "no action `zoooom`; it has help",
+        "`x` is text in [form]",
+        "kept by terminals",
+        "always cancels",
+        "stands twice in [global]",
+    ];
+    assert_eq!(told.len(), parts.len(), "{told:?}");
+    for ((wish, why), part) in told.iter().zip(parts) {
+        assert!(why.contains(part), "{wish}: {why}");
+    }
+    let hiding = faults(&[("cluster", "g", "zoom")]);
+    assert!(hiding[0].1.contains("`g` and `g g` of [list], first, begin alike"), "{hiding:?}");
+    assert!(Keymap::with(&wishes(&[("list", "g g", "none"), ("cluster", "g", "zoom")])).is_ok());
+}
+
+#[test]
+fn every_key_of_the_table_may_stand_in_a_file() {
+    let mut lines: Vec<Wish> = Vec::new();
+    let mut layer = String::new();
+    for line in defaults_text().lines() {
+        if let Some(name) = line.strip_prefix('[') {
+            layer = name.trim_end_matches(']').to_owned();
+        } else if let Some((keys, rest)) = line.split_once(" = ") {
+            let (keys, action) = (keys.trim_matches('"').to_owned(), rest.split('"').nth(1));
+            lines.push(Wish { layer: layer.clone(), keys, action: action.unwrap().to_owned() });
+        }
+    }
+    // Typed places have keys of their own, and the first key is what always ends the program.
+    lines.retain(|wish| wish.keys != "ctrl-c" && wish.keys != "?");
+    let keymap = Keymap::with(&lines).unwrap();
+    for bound in Keymap::default().bindings() {
+        for keys in &bound.sequences {
+            let (last, before) = keys.split_last().unwrap();
+            let resolved = keymap.resolve(&[bound.layer], before, *last);
+            assert_eq!(resolved, Resolved::Action(bound.action), "{}", bound.keys_text());
+        }
+    }
+}
+
+#[test]
+fn a_label_leads_to_what_it_stands_on() {
+    let mut screen = Harness::ready(160, 45);
+    screen.press(";");
+    let labels = screen.hits().labels();
+    let row = crate::event::Target::Row { pane: 0, row: 2 };
+    let (label, ..) = labels.iter().find(|(_, _, target)| *target == row).unwrap();
+    let keys: Vec<String> = label.chars().map(String::from).collect();
+    screen.press(&keys.join(" "));
+    assert_eq!(screen.state.overlays.len(), 0);
+    assert_eq!(screen.state.cluster.node.as_deref(), Some(crate::harness::PEERS[2]));
+    screen.press("; esc ; ~");
+    assert_eq!(screen.state.overlays.len(), 1, "no label begins so, nor is it a key");
+    screen.press("~");
+    assert_eq!(screen.state.overlays.len(), 0);
 }
 
 #[test]

@@ -195,7 +195,7 @@ impl State {
             Action::Sort => self.order = self.order.next(),
             Action::Reverse => self.is_reversed = !self.is_reversed,
             Action::Open if self.focus == Pane::Runs => self.focus = Pane::Groups,
-            Action::NextOutput | Action::Diff => self.look_at_groups(action, known),
+            Action::NextOutput | Action::Diff | Action::Mark => self.look_at_groups(action, known),
             _ => match self.focus {
                 Pane::Nodes => self.move_node(action, known),
                 Pane::Runs => self.move_run(action, known),
@@ -312,8 +312,7 @@ impl State {
 
     fn look_at_groups(&mut self, action: Action, known: Known<'_>) {
         let response = self.selected_run(known.runs).and_then(Run::response);
-        let n_groups = response.map_or(0, |response| response.results.len());
-        self.look.act(action, n_groups, known.page);
+        self.look.take(action, response, known.page);
     }
 }
 

@@ -52,7 +52,7 @@ use crate::{
 };
 
 /// How often the list of datasets is read again: new ones are rare.
-const DATASETS_EVERY: Duration = Duration::from_secs(30);
+pub(crate) const DATASETS_EVERY: Duration = Duration::from_secs(30);
 
 /// How often the newest rows of each of the other datasets are read, one after another.
 const ROWS_EVERY: Duration = Duration::from_secs(5);
@@ -218,7 +218,9 @@ impl State {
             return Vec::new();
         }
         let mut effects: Vec<_> = set_timers().into();
-        if matches!(self.datasets, Loadable::Idle | Loadable::Failed { .. }) {
+        self.datasets.forgive();
+        self.rows.forgive();
+        if matches!(self.datasets, Loadable::Idle) {
             effects.extend(self.load_datasets(now));
         }
         effects.extend(self.load_rows(now));
@@ -253,6 +255,7 @@ impl State {
             DataEvent::Columns { dataset, result } if Some(dataset) == self.selected => {
                 self.on_columns(result, now)
             }
+            DataEvent::Pinned(Ok(dataset)) => self.pin(*dataset, now),
             DataEvent::Tags { dataset, result } if Some(dataset) == self.selected => {
                 self.tags.settle(result, now);
                 Vec::new()
@@ -282,7 +285,9 @@ impl State {
                 self.export.take(&news);
                 Vec::new()
             }
-            DataEvent::Datasets { .. }
+            // One that is gone, or not to be seen any more, is no longer pinned.
+            DataEvent::Pinned(Err(_))
+            | DataEvent::Datasets { .. }
             | DataEvent::Filtered { .. }
             | DataEvent::Columns { .. }
             | DataEvent::Tags { .. } => Vec::new(),
@@ -331,6 +336,8 @@ impl State {
             Action::MetadataFilter => self.edit_filter(),
             Action::Open => self.pane = Pane::Chart,
             Action::Refresh => {
+                self.datasets.forgive();
+                self.rows.forgive();
                 let mut effects = self.load_datasets(now);
                 effects.extend(self.load_rows(now));
                 effects.extend(self.table.clear());
@@ -477,6 +484,12 @@ impl State {
     /// Whether something on the screen moves by itself, such as a spinner.
     pub fn is_animated(&self) -> bool {
         self.is_shown && (self.datasets.is_loading() || self.rows.is_loading())
+    }
+
+    /// Whether seconds are counted: until a stream is tried again, or its service asked.
+    pub fn is_counting(&self, now: Timestamp) -> bool {
+        let mut streams = self.pins.iter().map(|pin| &pin.live).chain([&self.live]);
+        streams.any(|live| live.is_counting(now)) || self.limited_until.is_some_and(|at| at > now)
     }
 
     /// The datasets found, in the order of the list.

@@ -66,8 +66,7 @@ impl State {
             (Pane::Results, Action::NextPane | Action::PreviousPane) => self.focus = Pane::Form,
             (Pane::Results, _) => {
                 let response = self.selected_run(known.runs).and_then(Run::response);
-                let n_groups = response.map_or(0, |response| response.results.len());
-                self.look.act(action, n_groups, known.page);
+                self.look.take(action, response, known.page);
             }
             (Pane::Form, _) => {}
         }

@@ -102,8 +102,6 @@ pub struct State {
     pub feed: Feed,
     /// How often the service is asked, where that was chosen.
     every: Option<Duration>,
-    /// When the service is asked next.
-    pub next_at: Option<Timestamp>,
     /// Until when the service asked to be left alone.
     pub limited_until: Option<Timestamp>,
 }
@@ -117,7 +115,7 @@ impl State {
         self.topics.begin(now);
         let mut effects = vec![Effect::LoadTopics];
         if is_shown {
-            effects.extend(self.wait(self.every(), now));
+            effects.push(Effect::Wake(Timer::Topics, self.every()));
         }
         effects
     }
@@ -135,7 +133,6 @@ impl State {
     /// The screen leaves the view.
     pub fn hide(&mut self) -> Vec<Effect> {
         self.is_shown = false;
-        self.next_at = None;
         let mut effects = vec![Effect::Forget(Timer::Topics), Effect::Forget(Timer::Latest)];
         effects.extend(self.close_feed());
         effects
@@ -203,7 +200,11 @@ impl State {
             Action::NextLabel => self.label = self.label_by(1),
             Action::Sort => self.sort = self.sort.next(),
             Action::Reverse => self.is_reversed = !self.is_reversed,
-            Action::Refresh => return self.load(now),
+            Action::Refresh => {
+                self.topics.forgive();
+                self.latest.forgive();
+                return self.load(now);
+            }
             Action::Pause => {
                 self.is_paused = !self.is_paused;
                 if self.is_paused {
@@ -215,8 +216,8 @@ impl State {
             }
             Action::Resistant => return self.toggle_resistant(now),
             Action::LeaveOuts => self.detail = self.detail.next(),
-            Action::AskLess => return self.change_every(1, now),
-            Action::AskMore => return self.change_every(-1, now),
+            Action::AskLess => return self.change_every(1),
+            Action::AskMore => return self.change_every(-1),
             Action::NextPane => self.pane = self.pane.next(),
             Action::PreviousPane => self.pane = self.pane.next().next().next(),
             Action::Up => return self.move_by(-1, now),
@@ -326,7 +327,7 @@ impl State {
     fn load(&mut self, now: Timestamp) -> Vec<Effect> {
         if let Some(left) = self.limited_until.map(|until| until.since(now)) {
             if !left.is_zero() {
-                return self.wait(left, now).into();
+                return vec![Effect::Wake(Timer::Topics, left)];
             }
             self.limited_until = None;
         }
@@ -336,7 +337,7 @@ impl State {
         if is_unlisted || self.latest.failure().is_some() {
             effects.extend(self.load_latest(now));
         }
-        effects.extend(self.wait(self.every(), now));
+        effects.push(Effect::Wake(Timer::Topics, self.every()));
         effects
     }
 
@@ -351,6 +352,15 @@ impl State {
         [newest].into_iter().chain(self.load_beside(topic)).collect()
     }
 
+    /// Asks for the topics alone, for who only looks at their list.
+    pub fn list_anew(&mut self, now: Timestamp) -> Vec<Effect> {
+        if !self.is_connected || self.limited_until.is_some_and(|until| until > now) {
+            return Vec::new();
+        }
+        self.topics.begin(now);
+        vec![Effect::LoadTopics]
+    }
+
     fn on_topics(&mut self, result: Result<TopicList, Failure>, now: Timestamp) -> Vec<Effect> {
         if let Err(why) = &result {
             self.note_limit(why, now);
@@ -358,7 +368,11 @@ impl State {
         let is_listed = result.is_ok();
         self.topics.settle(result, now);
         if let Some(left) = self.limited_until.map(|until| until.since(now)) {
-            return if self.is_shown { self.wait(left, now).into() } else { Vec::new() };
+            return if self.is_shown {
+                vec![Effect::Wake(Timer::Topics, left)]
+            } else {
+                Vec::new()
+            };
         }
         let first = self.topics.value().and_then(|list| list.topics.first());
         let first = first.and_then(|topic| TopicId::new(topic.topic_id));
@@ -390,7 +404,7 @@ impl State {
         }
         self.latest.settle(result, now);
         match self.limited_until {
-            Some(until) if self.is_shown => self.wait(until.since(now), now).into(),
+            Some(until) if self.is_shown => vec![Effect::Wake(Timer::Topics, until.since(now))],
             _ => Vec::new(),
         }
     }

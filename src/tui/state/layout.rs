@@ -143,7 +143,8 @@ impl State {
             Screen::Execute => usize::from(self.execute.focus == execute::Pane::Results),
             Screen::Data => self.data.pane.number(),
             Screen::Inference => self.inference.pane.number(),
-            Screen::Logs | Screen::Overview => 0,
+            Screen::Overview => self.overview.pane(self.overview_counts()),
+            Screen::Logs => 0,
         }
     }
 
@@ -168,7 +169,8 @@ impl State {
                 (inference::Pane::Past.number(), (1, 1)),
                 (inference::Pane::Topics.number(), (1, 2)),
             ],
-            Screen::Logs | Screen::Overview => vec![(0, (0, 0))],
+            Screen::Overview => vec![(0, (0, 0)), (1, (1, 0)), (2, (1, 1))],
+            Screen::Logs => vec![(0, (0, 0))],
         }
     }
 }

@@ -56,10 +56,18 @@ pub enum Loadable<T> {
 }
 
 impl<T> Loadable<T> {
-    /// It is asked for. A value that is there stays.
+    /// It is asked for. A value that is there stays, and so does a failure: that it is asked for
+    /// again and again is not worth a word each time.
     pub fn begin(&mut self, now: Timestamp) {
-        if matches!(self, Self::Idle | Self::Failed { .. }) {
+        if matches!(self, Self::Idle) {
             *self = Self::Loading { since: now };
+        }
+    }
+
+    /// Forgets a failure: somebody asks for it, and is to see that it is asked for.
+    pub fn forgive(&mut self) {
+        if matches!(self, Self::Failed { .. }) {
+            *self = Self::Idle;
         }
     }
 
@@ -135,6 +143,12 @@ mod tests {
         let mut nodes = Loadable::default();
         nodes.begin(at(0));
         assert!(nodes.is_loading());
+        nodes.settle(Err(Failure::default()), at(0));
+        nodes.begin(at(0));
+        assert!(!nodes.is_loading(), "asked for again by itself");
+        nodes.forgive();
+        nodes.begin(at(0));
+        assert!(nodes.is_loading(), "asked for again by somebody");
         nodes.settle(Ok(3), at(1));
         nodes.begin(at(2));
         nodes.settle(Err(Failure::default()), at(3));

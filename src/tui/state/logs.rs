@@ -8,7 +8,7 @@ use model::timestamp::Timestamp;
 
 use crate::{
     action::Action,
-    local::{Level, LocalLog},
+    local::{Fields, Level, LocalLog},
     state::field::Field,
 };
 
@@ -45,6 +45,8 @@ pub struct State {
     pub source: Option<String>,
     /// What lines must hold.
     pub filter: Field,
+    /// What lines were to hold before that was taken back: to go from one to the next.
+    pub search: String,
     /// The last line in view; none to follow the newest.
     pub anchor: Option<u64>,
     /// Whether long lines are broken.
@@ -64,6 +66,7 @@ impl Default for State {
             level: Level::Info,
             source: None,
             filter: Field::default(),
+            search: String::new(),
             anchor: None,
             is_wrapped: false,
             has_times: true,
@@ -88,7 +91,7 @@ impl State {
     /// Takes in a line of the screen's own.
     pub fn say(&mut self, level: Level, time: Timestamp, message: String) {
         let process = OWN_SOURCE.to_owned();
-        self.push(LocalLog { process, level, time, message, fields: Vec::new() });
+        self.push(LocalLog { process, level, time, message, fields: Fields::default() });
     }
 
     /// How many lines are kept.
@@ -130,6 +133,32 @@ impl State {
         self.lines.iter().rev().filter(is_past).filter(move |line| self.passes(line, &wanted))
     }
 
+    /// What is looked for: what lines must hold, else what they had to before.
+    pub fn searched(&self) -> Wanted {
+        match self.filter.value() {
+            "" => Wanted::of(&self.search),
+            typed => Wanted::of(typed),
+        }
+    }
+
+    /// Goes to the next line that fits what is looked for, down or up, around the end.
+    fn find(&mut self, is_down: bool) {
+        let (wanted, searched) = (self.wanted(), self.searched());
+        if searched == Wanted::default() {
+            return;
+        }
+        let Some(here) = self.in_view().next().map(|line| line.number) else { return };
+        let fits = |line: &&Line| self.passes(line, &wanted) && searched.is_in(&line.log);
+        let found = if is_down {
+            let below = self.lines.iter().find(|line| line.number > here && fits(line));
+            below.or_else(|| self.lines.iter().find(fits))
+        } else {
+            let above = self.lines.iter().rev().find(|line| line.number < here && fits(line));
+            above.or_else(|| self.lines.iter().rev().find(fits))
+        };
+        self.anchor = found.map(|line| line.number).or(self.anchor);
+    }
+
     /// What lines must hold.
     pub fn wanted(&self) -> Wanted {
         Wanted::of(self.filter.value())
@@ -165,6 +194,8 @@ impl State {
             Action::LowerLevel => self.level = step(self.level, -1),
             Action::HigherLevel => self.level = step(self.level, 1),
             Action::NextSource => self.source = self.next_source(),
+            Action::NextMatch => self.find(true),
+            Action::PreviousMatch => self.find(false),
             Action::Wrap => self.is_wrapped = !self.is_wrapped,
             Action::Times => self.has_times = !self.has_times,
             Action::Filter => self.filter.edit(),
@@ -182,7 +213,13 @@ impl State {
         if std::mem::take(&mut self.is_open) {
             return true;
         }
-        self.filter.leave() || self.source.take().is_some() || self.anchor.take().is_some()
+        if !self.filter.value().is_empty() {
+            self.search = self.filter.value().to_owned();
+        }
+        self.filter.leave()
+            || self.source.take().is_some()
+            || self.anchor.take().is_some()
+            || !std::mem::take(&mut self.search).is_empty()
     }
 
     /// The last line in view, as text.
@@ -190,7 +227,7 @@ impl State {
         let log = &self.in_view().next()?.log;
         let mut text = format!("{} {} {}", log.time, log.level.short(), log.process);
         text.extend([" ", log.message.as_str()]);
-        for (name, value) in &log.fields {
+        for (name, value) in log.fields.pairs() {
             text.extend([" ", name, "=", value]);
         }
         Some(text)
@@ -239,7 +276,7 @@ mod tests {
                 level: *level,
                 time: Timestamp::default(),
                 message: (*message).to_owned(),
-                fields: vec![("peer".to_owned(), "12D3".to_owned())],
+                fields: Fields::from_iter([("peer", "12D3")]),
             });
         }
         state
@@ -266,6 +303,29 @@ mod tests {
         state.filter.set("12d3");
         state.source = Some("head".to_owned());
         check(&state, &["roll call"]);
+    }
+
+    #[test]
+    fn what_was_searched_for_is_gone_through_among_all_lines() {
+        let names = ["a match", "b", "c", "d match", "e"];
+        let mut state = logs(&names.map(|name| ("head", Level::Info, name)));
+        state.act(Action::NextMatch, 10);
+        assert_eq!(state.anchor, None, "nothing was searched for");
+        state.filter.set("match");
+        check(&state, &["d match", "a match"]);
+        assert!(state.back(), "the filter is taken back, and what it held is kept");
+        check(&state, &["e", "d match", "c", "b", "a match"]);
+        for (action, first) in [
+            (Action::PreviousMatch, "d match"),
+            (Action::PreviousMatch, "a match"),
+            (Action::PreviousMatch, "d match"),
+            (Action::NextMatch, "a match"),
+            (Action::NextMatch, "d match"),
+        ] {
+            state.act(action, 10);
+            assert_eq!(state.in_view().next().unwrap().log.message, first);
+        }
+        assert!(state.back() && state.back() && !state.back(), "the place, then the search");
     }
 
     #[test]

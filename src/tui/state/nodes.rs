@@ -10,6 +10,7 @@ use wire::functions::{ExecuteResponse, NodeBody};
 pub use self::activity::{Activity, PERIOD};
 use crate::state::{
     loadable::{Failure, Loadable},
+    services::is_about,
     stack::Stack,
 };
 
@@ -21,6 +22,8 @@ const SEEN_MAX: usize = 1_000;
 pub enum Origin {
     /// The screen started it.
     Local,
+    /// The head at an address that somebody typed.
+    Typed,
     /// The head lists it.
     Listed,
     /// A result named it.
@@ -132,11 +135,12 @@ impl Nodes {
     }
 
     /// Takes in what the head lists, or why it does not.
-    pub fn settle(&mut self, result: Result<Vec<NodeBody>, Failure>, now: Timestamp) {
-        if let Ok(bodies) = &result {
+    pub fn settle(&mut self, mut result: Result<Vec<NodeBody>, Failure>, now: Timestamp) {
+        if let Ok(bodies) = &mut result {
+            self.keep_latencies(bodies);
             // Nodes that are gone leave; the list itself is bounded by its reply's size.
             let mut before = std::mem::take(&mut self.activity);
-            for body in bodies {
+            for body in bodies.iter() {
                 let mut activity = before.remove(&body.peer_id).unwrap_or_default();
                 activity.take(body.runs, now);
                 self.activity.insert(body.peer_id.clone(), activity);
@@ -144,6 +148,19 @@ impl Nodes {
         }
         self.n_failures = if result.is_ok() { 0 } else { self.n_failures.saturating_add(1) };
         self.listed.settle(result, now);
+    }
+
+    /// Has nodes whose round trips take about as long as before tell the time of before.
+    fn keep_latencies(&self, bodies: &mut [NodeBody]) {
+        let before = self.listed.value().map_or(&[][..], Vec::as_slice);
+        for body in bodies {
+            let same = before.iter().find(|before| before.peer_id == body.peer_id);
+            if let (Some(new), Some(old)) = (body.latency_ms, same.and_then(|same| same.latency_ms))
+                && is_about(new, old)
+            {
+                body.latency_ms = Some(old);
+            }
+        }
     }
 
     /// What a node did lately, if the head lists it.
@@ -218,7 +235,14 @@ fn of_body(body: &NodeBody, stack: &Stack) -> Node {
     Node {
         peer_id: body.peer_id.clone(),
         role: body.role.clone(),
-        origin: if process.is_some() { Origin::Local } else { Origin::Listed },
+        origin: match process {
+            Some(_) => Origin::Local,
+            // Of itself alone a head does not say when it heard it.
+            None if body.role.as_deref() == Some("head") && body.last_seen.is_none() => {
+                Origin::Typed
+            }
+            None => Origin::Listed,
+        },
         subgroups: Some(body.subgroups.clone()),
         addresses: body.addresses.clone(),
         is_connected: Some(body.connected),

@@ -4,17 +4,21 @@
 //! of keys in `keymap/table.rs`. [`State::open`](super::State::open) lays one on top, and
 //! [`State::close`](super::State::close) takes the topmost away.
 
+pub mod copying;
 pub mod help;
 pub mod notices;
 pub mod palette;
 pub mod profiles;
+pub mod save;
 pub mod themes;
 
 use self::{
+    copying::Copying,
     help::Help,
     notices::Notices,
     palette::Palette,
     profiles::{KeyForm, Profiles},
+    save::Save,
     themes::Themes,
 };
 use crate::{action::Action, keymap::Layer, state::field::Field};
@@ -24,6 +28,8 @@ use crate::{action::Action, keymap::Layer, state::field::Field};
 pub enum Overlay {
     /// The keys.
     Help(Help),
+    /// Labels on everything that can be pointed at, and what is typed of one.
+    Jump(String),
     /// Whether to quit although a run is awaited.
     ConfirmQuit,
     /// Everything that can be done and opened, to be found by a few letters.
@@ -44,6 +50,10 @@ pub enum Overlay {
     Presets,
     /// The name of a preset to be kept.
     PresetName,
+    /// The form that asks for a file to write to.
+    Save(Save),
+    /// The forms that what is selected can be copied in.
+    Copying(Copying),
 }
 
 impl Overlay {
@@ -52,6 +62,7 @@ impl Overlay {
     pub const fn layers(&self) -> &'static [Layer] {
         match self {
             Self::Help(_) => &[Layer::Help, Layer::Always],
+            Self::Jump(_) => &[Layer::Jump, Layer::Always],
             Self::ConfirmQuit => &[Layer::Confirm, Layer::Always],
             Self::Palette(_) => &[Layer::Palette, Layer::Always],
             Self::Profiles(_) => &[Layer::Profiles, Layer::List, Layer::Always],
@@ -60,7 +71,10 @@ impl Overlay {
             Self::ConfirmStop => &[Layer::ConfirmStop, Layer::Always],
             Self::Presets => &[Layer::Presets, Layer::Always],
             Self::PresetName => &[Layer::PresetName, Layer::Always],
-            Self::Themes(_) | Self::Notices(_) => &[Layer::Choice, Layer::List, Layer::Always],
+            Self::Save(_) => &[Layer::Save, Layer::Always],
+            Self::Themes(_) | Self::Notices(_) | Self::Copying(_) => {
+                &[Layer::Choice, Layer::List, Layer::Always]
+            }
         }
     }
 
@@ -70,6 +84,7 @@ impl Overlay {
             Self::Help(help) => Some(&mut help.filter),
             Self::Palette(palette) => Some(&mut palette.input),
             Self::Key(form) => Some(&mut form.input),
+            Self::Save(save) => Some(&mut save.path),
             _ => None,
         }
     }

@@ -8,9 +8,11 @@ use std::{
 };
 
 use model::{timestamp::Timestamp, topic::TopicId};
+use wire::inference::{HistoryEpoch, TopicHistory};
 
 use super::{
     State as Whole,
+    inference::past,
     loadable::{Failure, Loadable},
     overlay,
     overlay::palette::Goal,
@@ -21,10 +23,13 @@ use crate::{
 };
 
 /// How often topics are asked for while they are in view: as often as the Inference screen asks.
-const TOPICS_EVERY: Duration = Duration::from_secs(15);
+pub(crate) const TOPICS_EVERY: Duration = Duration::from_secs(15);
 
 /// Topics shown. More than fit on any screen are not asked for.
 const TOPICS_MAX: usize = 12;
+
+/// Panes with rows that can be pointed at: runs, datasets, topics.
+pub const N_PANES: usize = 3;
 
 /// Runs shown.
 pub const RUNS_MAX: usize = 8;
@@ -72,10 +77,30 @@ impl State {
         }
         let mut effects = vec![Effect::Wake(Timer::Overview, TOPICS_EVERY)];
         for topic in topics.iter().take(TOPICS_MAX) {
+            if !self.topics.contains_key(topic) {
+                effects.push(Effect::LoadHistory { topic: *topic, limit: VALUES_MAX });
+            }
             self.topics.entry(*topic).or_default().latest.begin(now);
             effects.push(Effect::LoadLatest { topic: *topic });
         }
         effects
+    }
+
+    /// A service told what a topic combined to before.
+    pub fn on_history(&mut self, topic: TopicId, history: &TopicHistory) {
+        let Some(known) = self.topics.get_mut(&topic) else { return };
+        let epochs = &history.epochs;
+        let value = |epoch: &HistoryEpoch| past::number(&epoch.combined_value.first()?.value);
+        let mut values: VecDeque<f64> = epochs.iter().filter_map(value).collect();
+        if values.is_empty() {
+            return;
+        }
+        // The newest bundle may be newer than the history.
+        let newest = known.latest.value().map(|latest| latest.bundle.nonce);
+        if newest > epochs.last().map(|epoch| epoch.nonce) {
+            values.extend(known.values.back());
+        }
+        known.values = values;
     }
 
     /// A service answered about a topic.
@@ -95,9 +120,41 @@ impl State {
         }
     }
 
-    /// Takes an action, where there are `n_rows`.
-    pub fn act(&mut self, action: Action, n_rows: usize) {
-        self.row = overlay::moved(action, self.row.min(n_rows.saturating_sub(1)), n_rows);
+    /// Takes an action, where the panes have so many rows.
+    pub fn act(&mut self, action: Action, n_rows: [usize; N_PANES]) {
+        let n_all: usize = n_rows.iter().sum();
+        let pane = self.pane(n_rows);
+        match action {
+            Action::NextPane | Action::PreviousPane => {
+                // Past those without rows.
+                let step = if action == Action::NextPane { 1 } else { N_PANES - 1 };
+                let others = (1..=N_PANES).map(|n| (pane + n * step) % N_PANES);
+                let has_rows = |pane: &usize| n_rows.get(*pane).is_some_and(|n| *n > 0);
+                if let Some(other) = others.into_iter().find(has_rows) {
+                    self.enter(other, n_rows);
+                }
+            }
+            _ => self.row = overlay::moved(action, self.row.min(n_all.saturating_sub(1)), n_all),
+        }
+    }
+
+    /// The pane whose row is pointed at.
+    #[must_use]
+    pub fn pane(&self, n_rows: [usize; N_PANES]) -> usize {
+        let mut end = 0;
+        let ends = n_rows.map(|n| {
+            end += n;
+            end
+        });
+        let last = n_rows.iter().rposition(|n| *n > 0).unwrap_or(0);
+        ends.iter().position(|end| self.row < *end).unwrap_or(last)
+    }
+
+    /// Points at the first row of a pane, or stays if it has none.
+    pub fn enter(&mut self, pane: usize, n_rows: [usize; N_PANES]) {
+        if n_rows.get(pane).is_some_and(|n| *n > 0) {
+            self.row = n_rows.iter().take(pane).sum();
+        }
     }
 }
 
@@ -111,9 +168,42 @@ impl Whole {
         runs.chain(watched).chain(topics).collect()
     }
 
+    /// How many of those rows are in each pane: runs, datasets, topics.
+    pub fn overview_counts(&self) -> [usize; N_PANES] {
+        let n_runs = self.runs.iter().len().min(RUNS_MAX);
+        [n_runs, self.data.watched().len(), self.topic_ids().len().min(TOPICS_MAX)]
+    }
+
     /// The topics that are listed.
     pub fn topic_ids(&self) -> Vec<TopicId> {
         let topics = self.inference.topics.value().map_or(&[][..], |list| &list.topics);
         topics.iter().filter_map(|topic| TopicId::new(topic.topic_id)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(actions: &[Action], n_rows: [usize; N_PANES], want: (usize, usize)) {
+        let mut state = State::default();
+        for action in actions {
+            state.act(*action, n_rows);
+        }
+        assert_eq!((state.row, state.pane(n_rows)), want);
+    }
+
+    #[test]
+    fn keys_go_from_pane_to_pane_as_far_as_they_have_rows() {
+        let next = Action::NextPane;
+        check(&[], [2, 3, 1], (0, 0));
+        check(&[next], [2, 3, 1], (2, 1));
+        check(&[next, next], [2, 3, 1], (5, 2));
+        check(&[next, next, next], [2, 3, 1], (0, 0));
+        check(&[Action::PreviousPane], [2, 3, 1], (5, 2));
+        check(&[Action::Down, Action::Down], [2, 3, 1], (2, 1));
+        check(&[next], [2, 0, 1], (2, 2));
+        check(&[next], [0, 0, 0], (0, 0));
     }
 }

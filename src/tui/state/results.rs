@@ -24,12 +24,14 @@ const LINES_MAX: usize = 1_000_000;
 pub struct Look {
     /// The selected group.
     pub group_idx: usize,
-    /// The text shown.
-    pub output: Output,
+    /// The text shown, once one was chosen; until then the one that says something.
+    pub output: Option<Output>,
     /// The first line shown.
     pub scroll: usize,
-    /// Whether the selected group is compared with the next one.
+    /// Whether the selected group is compared with another.
     pub is_diff: bool,
+    /// The group that is marked to be compared with.
+    pub marked: Option<usize>,
 }
 
 impl Output {
@@ -56,15 +58,32 @@ impl Output {
 }
 
 impl Look {
+    /// Takes an action, where `response` is looked at and a page has `page` lines; whether it was
+    /// one of its own.
+    pub fn take(
+        &mut self,
+        action: Action,
+        response: Option<&ExecuteResponse>,
+        page: usize,
+    ) -> bool {
+        if action == Action::NextOutput {
+            let shown = response.map_or(Output::default(), |response| self.output(response));
+            self.output = Some(shown.next());
+            self.scroll = 0;
+            return true;
+        }
+        self.act(action, response.map_or(0, |response| response.results.len()), page)
+    }
+
     /// Takes an action, where there are `n_groups` groups and a page has `page` lines; whether it
     /// was one of its own.
-    pub fn act(&mut self, action: Action, n_groups: usize, page: usize) -> bool {
+    fn act(&mut self, action: Action, n_groups: usize, page: usize) -> bool {
         let last = n_groups.saturating_sub(1);
         let half = (page / 2).max(1);
         match action {
-            Action::NextOutput => {
-                self.output = self.output.next();
-                self.scroll = 0;
+            Action::Mark => {
+                let here = self.group_idx.min(last);
+                self.marked = (n_groups > 1 && self.marked != Some(here)).then_some(here);
             }
             Action::Diff => self.is_diff = !self.is_diff && n_groups > 1,
             // With a single group there is nothing to choose, so the text moves instead.
@@ -95,9 +114,29 @@ impl Look {
         response.results.get(self.group_idx.min(response.results.len().saturating_sub(1)))
     }
 
+    /// The groups compared, by their places: the marked one and the selected one, else that and the
+    /// next.
+    pub fn compared(self, n_groups: usize) -> (usize, usize) {
+        let last = n_groups.saturating_sub(1);
+        let selected = self.group_idx.min(last);
+        match self.marked.filter(|marked| *marked <= last && *marked != selected) {
+            Some(marked) => (marked, selected),
+            None => (selected, if selected < last { selected + 1 } else { 0 }),
+        }
+    }
+
+    /// Which text is shown: the one chosen, else standard error where standard output is empty.
+    #[must_use]
+    pub fn output(self, response: &ExecuteResponse) -> Output {
+        let result = self.group(response).map(|group| &group.result);
+        let says = |text: &str| !text.trim().is_empty();
+        let is_stderr = result.is_some_and(|it| !says(&it.stdout) && says(&it.stderr));
+        self.output.unwrap_or(if is_stderr { Output::Stderr } else { Output::Stdout })
+    }
+
     /// The text shown.
     pub fn text(self, response: &ExecuteResponse) -> String {
-        match (self.output, self.group(response)) {
+        match (self.output(response), self.group(response)) {
             (Output::Json, _) => serde_json::to_string_pretty(response).unwrap_or_default(),
             (Output::Stdout, Some(group)) => group.result.stdout.clone(),
             (Output::Stderr, Some(group)) => group.result.stderr.clone(),
@@ -182,6 +221,33 @@ mod tests {
         assert_eq!(diff("", "x"), [Change::Added("x")]);
         assert_eq!(diff("x", ""), [Change::Removed("x")]);
         assert_eq!(diff("", ""), []);
+    }
+
+    #[test]
+    fn an_empty_stdout_gives_way_to_stderr_until_one_is_chosen() {
+        let mut response = crate::harness::failed_response();
+        response.results.truncate(1);
+        let mut look = Look::default();
+        assert_eq!(look.text(&response), "no such symbol\n");
+        for want in [Output::Json, Output::Stdout, Output::Stderr] {
+            look.take(Action::NextOutput, Some(&response), 10);
+            assert_eq!(look.output(&response), want);
+        }
+    }
+
+    #[test]
+    fn any_two_groups_are_compared() {
+        let mut look = Look::default();
+        assert_eq!(look.compared(4), (0, 1));
+        for action in [Action::Down, Action::Mark, Action::Down, Action::Down, Action::Diff] {
+            look.act(action, 4, 10);
+        }
+        assert_eq!((look.is_diff, look.compared(4)), (true, (1, 3)));
+        look.select(1);
+        assert_eq!(look.compared(4), (1, 2), "itself says nothing");
+        look.act(Action::Mark, 4, 10);
+        look.select(3);
+        assert_eq!((look.marked, look.compared(4)), (None, (3, 0)));
     }
 
     #[test]

@@ -76,6 +76,13 @@ impl Run {
         }
     }
 
+    /// The exit code of the largest group, where no group came to a good end.
+    pub fn bad_exit(&self) -> Option<i32> {
+        let groups = &self.response()?.results;
+        let is_bad = groups.iter().all(|group| group.result.exit_code != 0);
+        groups.first().filter(|_| is_bad).map(|group| group.result.exit_code)
+    }
+
     /// How long it took, or takes so far.
     pub fn elapsed(&self, now: Timestamp) -> Duration {
         self.took.unwrap_or_else(|| now.since(self.sent_at))

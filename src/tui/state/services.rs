@@ -78,6 +78,15 @@ impl Service {
     }
 }
 
+/// Whether two times of an answer, in milliseconds, tell the same: no two are equal, and the least
+/// difference would be worth a frame every other second.
+pub(crate) fn is_about(one_ms: f64, other_ms: f64) -> bool {
+    /// Below this it is the machine that takes its time, not the line.
+    const QUICK_MS: f64 = 5.0;
+    let (least, most) = (one_ms.min(other_ms), one_ms.max(other_ms));
+    most < QUICK_MS || most < least * 2.0
+}
+
 impl Services {
     /// They are at `addresses` from now on.
     pub fn connect(&mut self, addresses: &Addresses) {
@@ -98,11 +107,14 @@ impl Services {
             .any(|health| !matches!(health, Health::Absent))
     }
 
-    /// Whether a service asked to be left alone for a while, which is counted down.
-    pub fn is_limited(&self) -> bool {
+    /// Whether a service asked to be left alone for a while so short that it is counted down.
+    pub fn is_counting(&self, now: Timestamp) -> bool {
+        /// A quota of a day is not worth a frame each second.
+        const COUNTED: Duration = Duration::from_mins(2);
+        let is_short = |until: Timestamp| until.since(now) <= COUNTED;
         [&self.head, &self.data, &self.inference]
             .into_iter()
-            .any(|health| matches!(health, Health::Limited { .. }))
+            .any(|health| matches!(health, Health::Limited { until } if is_short(*until)))
     }
 
     /// How `service` is doing.
@@ -126,9 +138,16 @@ impl Services {
             return false;
         }
         let was = std::mem::discriminant(place);
-        // An answer that was not timed leaves the last one that was.
-        let is_untimed = matches!(health, Health::Up { latency: None });
-        if !(is_untimed && matches!(place, Health::Up { .. })) {
+        // An answer that was not timed leaves the last one that was, and so does one that took about
+        // as long.
+        let is_known = match (&health, &*place) {
+            (Health::Up { latency: None }, Health::Up { .. }) => true,
+            (Health::Up { latency: Some(new) }, Health::Up { latency: Some(old) }) => {
+                is_about(new.as_secs_f64() * 1e3, old.as_secs_f64() * 1e3)
+            }
+            _ => false,
+        };
+        if !is_known {
             *place = health;
         }
         was != std::mem::discriminant(place)
@@ -188,7 +207,9 @@ mod tests {
         let up = |ms| Health::Up { latency: Some(Duration::from_millis(ms)) };
         assert!(services.note(Service::Head, up(3)));
         assert!(!services.note(Service::Head, up(4)));
-        assert_eq!(services.health(Service::Head), &up(4));
+        assert_eq!(services.health(Service::Head), &up(3), "about as long");
+        assert!(!services.note(Service::Head, up(40)));
+        assert_eq!(services.health(Service::Head), &up(40));
         assert_eq!(services.health(Service::Data), &Health::Absent);
     }
 }

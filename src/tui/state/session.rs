@@ -7,7 +7,10 @@ use model::{dataset::DatasetId, topic::TopicId};
 use serde_json::{Value, json};
 
 use super::{Screen, State, layout::Nudge};
-use crate::event::{Effect, Target};
+use crate::{
+    event::{Effect, Target},
+    theme::Name,
+};
 
 /// What was selected, until the services have listed it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -56,7 +59,7 @@ pub fn take_up(state: &mut State, text: &str) {
         state.screen = screen;
     }
     if let Some(theme) = session["theme"].as_str() {
-        state.theme = state.theme.or(theme.parse().ok());
+        state.theme = state.theme.or_else(|| Name::among(theme, &state.own_themes));
     }
     let parts = session["background"].as_array().map_or(&[][..], Vec::as_slice);
     let mut parts = parts.iter().filter_map(|part| u8::try_from(part.as_u64()?).ok());
@@ -127,20 +130,20 @@ pub(crate) fn select(state: &mut State) -> Vec<Effect> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{harness::Harness, theme};
+    use crate::harness::Harness;
 
     #[test]
     fn a_session_is_taken_up_where_it_was_left() {
         let mut left = Harness::ready(160, 45);
         left.press("j > > 3 > }");
-        left.state.theme = Some(theme::Name::Light);
+        left.state.theme = Some(Name::Light);
         left.state.background = Some([1, 2, 3]);
         left.state.wanted.dataset = DatasetId::new(7);
         left.state.wanted.pins = vec![DatasetId::new(3).unwrap(), DatasetId::new(9).unwrap()];
         let text = text(&left.state);
         let mut state = State::default();
         take_up(&mut state, &text);
-        assert_eq!((state.screen, state.theme), (Screen::Data, Some(theme::Name::Light)));
+        assert_eq!((state.screen, state.theme), (Screen::Data, Some(Name::Light)));
         assert_eq!((state.layout, state.background), (left.state.layout, Some([1, 2, 3])));
         assert_eq!(state.cluster.node, left.state.cluster.node);
         assert_eq!(state.wanted, left.state.wanted);

@@ -90,7 +90,7 @@ impl Stack {
                     self.since.entry(name).or_insert(now);
                 }
             }
-            LocalEvent::Node(node) => {
+            LocalEvent::Node(node) | LocalEvent::Found(node) => {
                 self.exited.remove(&node.name);
                 self.stopping.remove(&node.name);
                 self.usage.remove(&node.name);
@@ -146,6 +146,14 @@ impl Stack {
         let nodes = self.ready.nodes.iter().map(|node| of(&node.name, node.pid, Some(node)));
         let services = self.ready.services.iter().map(|(name, pid)| of(name, *pid, None));
         nodes.chain(services).collect()
+    }
+
+    /// Nodes that were started by hand, run, and end with the screen.
+    pub fn n_leaving(&self) -> usize {
+        let is_leaving = |node: &&LocalNode| {
+            node.is_added && !node.is_kept && !self.exited.contains_key(&node.name)
+        };
+        self.ready.nodes.iter().filter(is_leaving).count()
     }
 
     /// Whether there is any process.

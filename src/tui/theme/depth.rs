@@ -128,3 +128,17 @@ fn distance(one: [u8; 3], other: [u8; 3]) -> i32 {
     });
     2 * r * r + 4 * g * g + 3 * b * b
 }
+
+/// `share` of one color over another.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "between two bytes, so a byte"
+)]
+pub(super) fn mixed(under: [u8; 3], over: [u8; 3], share: f64) -> [u8; 3] {
+    let mut parts = under;
+    for (part, over) in parts.iter_mut().zip(over) {
+        *part = f64::from(over).mul_add(share, f64::from(*part) * (1.0 - share)).round() as u8;
+    }
+    parts
+}

@@ -4,7 +4,7 @@
 //! 4.5 to one against every background it may stand on.
 
 /// A color as 0xRRGGBB.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Rgb(pub(super) u32);
 
 impl Rgb {
@@ -16,7 +16,7 @@ impl Rgb {
 }
 
 /// A color for each token of [`super::Theme`].
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Palette {
     pub(super) bg: Rgb,
     pub(super) bar: Rgb,

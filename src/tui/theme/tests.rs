@@ -74,14 +74,37 @@ fn seen_without(receptor: &str, rgb: [u8; 3]) -> [f64; 3] {
     }
 }
 
+/// The color difference that people see between two colors of linear light: the distance in CIELAB.
+fn difference(one: [f64; 3], other: [f64; 3]) -> f64 {
+    let lab = |[r, g, b]: [f64; 3]| {
+        let white = [0.95047, 1.0, 1.08883];
+        let xyz = [
+            0.4124 * r + 0.3576 * g + 0.1805 * b,
+            0.2126 * r + 0.7152 * g + 0.0722 * b,
+            0.0193 * r + 0.1192 * g + 0.9505 * b,
+        ];
+        let part = |idx: usize| {
+            let share = f64::max(xyz[idx] / white[idx], 0.0);
+            if share > 0.008_856 { share.cbrt() } else { 7.787 * share + 16.0 / 116.0 }
+        };
+        let [x, y, z] = [part(0), part(1), part(2)];
+        [116.0 * y - 16.0, 500.0 * (x - y), 200.0 * (y - z)]
+    };
+    lab(one).iter().zip(lab(other)).map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt()
+}
+
 #[test]
 fn rises_and_falls_differ_for_those_who_see_no_red_or_no_green() {
-    let theme = Theme::new(Name::Cvd, Depth::TrueColor);
-    for receptor in ["red", "green"] {
-        let [one, other] =
-            [theme.up, theme.down].map(|style| seen_without(receptor, rgb(style.fg)));
-        let apart: f64 = one.iter().zip(other).map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt();
-        assert!(apart > 0.5, "without {receptor}: {apart:.2}");
+    for name in PAINTED {
+        let theme = Theme::new(name, Depth::TrueColor);
+        // Twice what is just noticed, and far more in the theme made for this purpose. Both
+        // directions have a glyph, too.
+        let least = if name == Name::Cvd { 50.0 } else { 5.0 };
+        for receptor in ["red", "green"] {
+            let seen = |style: Style| seen_without(receptor, rgb(style.fg));
+            let apart = difference(seen(theme.up), seen(theme.down));
+            assert!(apart >= least, "{name} without {receptor}: {apart:.1}");
+        }
     }
 }
 

@@ -3,13 +3,13 @@
 use model::timestamp::Timestamp;
 
 use super::{
-    perform::{perform, show},
+    perform::{perform, send_copy, show},
     profiles,
 };
 use crate::{
     action::Action,
     event::{Effect, Target},
-    keymap,
+    keymap::Chord,
     state::{
         Screen, State, cluster, data,
         execute::Pane,
@@ -20,6 +20,7 @@ use crate::{
             notices::Notices,
             palette::{Goal, Palette, entries},
             profiles::KeyStep,
+            save::Table,
             themes::Themes,
         },
     },
@@ -50,7 +51,7 @@ pub(super) fn toggle(state: &mut State, action: Action) {
             palette.input.edit();
             Overlay::Palette(Box::new(palette))
         }
-        Action::Themes => Overlay::Themes(Themes::new(state.theme)),
+        Action::Themes => Overlay::Themes(Themes::new(state.theme, &state.own_themes)),
         Action::Notices => {
             // They are read now: the corner is free again.
             state.notices.clear();
@@ -71,10 +72,13 @@ pub(super) fn act(state: &mut State, action: Action) -> Option<Vec<Effect>> {
     match state.overlays.last_mut()? {
         Overlay::Help(help) => help.act(action),
         Overlay::Palette(palette) => palette.act(action),
-        Overlay::Themes(themes) => state.theme = themes.act(action),
+        Overlay::Themes(themes) => state.theme = themes.act(action, &state.own_themes),
         Overlay::Notices(notices) => notices.act(action, n_notices),
         Overlay::Profiles(profiles) => profiles.act(action, n_choices),
+        Overlay::Copying(copying) => copying.act(action),
         Overlay::Key(_)
+        | Overlay::Jump(_)
+        | Overlay::Save(_)
         | Overlay::ConfirmQuit
         | Overlay::AddNode
         | Overlay::ConfirmStop
@@ -91,6 +95,16 @@ pub(super) fn key(state: &mut State, action: Action) -> Vec<Effect> {
         _ => None,
     };
     profiles::act(state, action, row)
+}
+
+/// A letter of a label was typed, or something that begins none, which ends the choice.
+pub(super) fn spell(state: &mut State, chord: Chord) {
+    match (state.overlays.last_mut(), chord.letter()) {
+        (Some(Overlay::Jump(typed)), Some(letter)) if typed.is_empty() => typed.push(letter),
+        _ => {
+            state.close();
+        }
+    }
 }
 
 /// Its text changed.
@@ -111,9 +125,10 @@ pub(super) fn click(state: &mut State, target: Target) -> Option<Vec<Effect>> {
     let Target::Row { row, .. } = target else { return Some(Vec::new()) };
     match overlay {
         Overlay::Palette(palette) => palette.row = row,
+        Overlay::Copying(copying) => copying.row = row,
         Overlay::Themes(themes) => {
             themes.row = row;
-            state.theme = themes.pointed();
+            state.theme = themes.pointed(&state.own_themes);
             return Some(Vec::new());
         }
         Overlay::Notices(notices) => {
@@ -134,7 +149,7 @@ fn take(state: &mut State) -> Option<Vec<Effect>> {
     match state.overlays.last()? {
         Overlay::Help(help) if help.filter.value().is_empty() => Some(Vec::new()),
         Overlay::Help(help) => {
-            let bindings = keymap::in_force(state.layers_beneath());
+            let bindings = state.keys.in_force(state.layers_beneath());
             let first = bindings.into_iter().find(|binding| help.shows(binding))?.action;
             state.close();
             Some(perform(state, first))
@@ -147,7 +162,7 @@ fn take(state: &mut State) -> Option<Vec<Effect>> {
             Some(reach(state, goal))
         }
         Overlay::Themes(themes) => {
-            let chosen = themes.pointed();
+            let chosen = themes.pointed(&state.own_themes);
             state.close();
             state.theme = chosen;
             Some(Vec::new())
@@ -160,9 +175,28 @@ fn take(state: &mut State) -> Option<Vec<Effect>> {
             let row = chosen.row;
             Some(profiles::take(state, row))
         }
+        Overlay::Copying(copying) => {
+            let text = copying.pointed();
+            state.close();
+            Some(send_copy(state, text))
+        }
         Overlay::Key(_) => Some(profiles::try_key(state)),
+        Overlay::Save(_) => Some(save(state)),
         _ => Some(Vec::new()),
     }
+}
+
+/// Writes what is in view to the file that is named; nothing while none is.
+fn save(state: &mut State) -> Vec<Effect> {
+    let Some(Overlay::Save(form)) = state.overlays.last() else { return Vec::new() };
+    let (path, is_json) = (form.path.value().trim().to_owned(), form.is_json());
+    if path.is_empty() {
+        return Vec::new();
+    }
+    state.close();
+    let table = Table::of(state);
+    let (text, n_rows) = (table.text(is_json), table.rows.len());
+    vec![Effect::Save { path: path.into(), text, n_rows }]
 }
 
 /// Takes an action on the Overview screen, whose rows lead to where the palette's do.
@@ -172,7 +206,8 @@ pub(super) fn in_overview(state: &mut State, action: Action) -> Vec<Effect> {
         let goal = rows.into_iter().nth(state.overview.row);
         return goal.map_or_else(Vec::new, |goal| reach(state, goal));
     }
-    state.overview.act(action, rows.len());
+    let counts = state.overview_counts();
+    state.overview.act(action, counts);
     Vec::new()
 }
 
@@ -223,7 +258,7 @@ fn reach(state: &mut State, goal: Goal) -> Vec<Effect> {
 }
 
 fn binds_here(state: &State, action: Action) -> bool {
-    keymap::in_force(state.layers_beneath()).iter().any(|binding| binding.action == action)
+    state.keys.in_force(state.layers_beneath()).iter().any(|binding| binding.action == action)
 }
 
 fn show_topic(state: &mut State, topic: u64, now: Timestamp) -> Vec<Effect> {

@@ -9,10 +9,10 @@ use crate::{
         cluster::{self, Known},
         execute::Pane,
         loadable::Failure,
-        overlay::Overlay,
+        overlay::{Overlay, copying::Copying, save::Save},
         runs::RunId,
     },
-    update::{INTERRUPT_WITHIN, load_nodes, overlay, point, processes, runs},
+    update::{INTERRUPT_WITHIN, load_nodes, load_overview, overlay, point, processes, runs},
 };
 
 /// The longest text that is copied: terminals cut off what is more than 74 994 bytes in base 64.
@@ -29,11 +29,23 @@ pub(super) fn perform(state: &mut State, action: Action) -> Vec<Effect> {
             overlay::toggle(state, action);
             Vec::new()
         }
+        Action::Export if matches!(state.screen, Screen::Logs | Screen::Inference) => {
+            match Save::of(state) {
+                Some(save) => state.open(Overlay::Save(save)),
+                None => state.tell("nothing to export yet".to_owned(), String::new()),
+            }
+            Vec::new()
+        }
+        Action::Jump => {
+            state.open(Overlay::Jump(String::new()));
+            Vec::new()
+        }
         Action::Back => {
             back(state);
             state.data.relist(state.now)
         }
         Action::Quit => quit(state),
+        Action::QuitKeeping => vec![Effect::KeepNodes, Effect::Quit],
         Action::Interrupt => interrupt(state),
         Action::Suspend => vec![Effect::Suspend],
         Action::Zoom => {
@@ -58,6 +70,7 @@ pub(super) fn perform(state: &mut State, action: Action) -> Vec<Effect> {
         Action::Refresh => refresh(state),
         Action::OpenForm => open_form(state),
         Action::Copy => copy(state),
+        Action::CopyAs => copy_as(state),
         Action::ToggleMouse => {
             state.has_mouse = !state.has_mouse;
             vec![Effect::CaptureMouse(state.has_mouse)]
@@ -74,8 +87,14 @@ pub(super) fn perform(state: &mut State, action: Action) -> Vec<Effect> {
     }
 }
 
-/// Brings a screen into view.
+/// Brings a screen into view, with nothing over it.
 pub(super) fn show(state: &mut State, screen: Screen) -> Vec<Effect> {
+    while state.close() {}
+    enter(state, screen)
+}
+
+/// Brings a screen into view, below what lies over it.
+pub(super) fn enter(state: &mut State, screen: Screen) -> Vec<Effect> {
     let now = state.now;
     let mut effects = match state.screen {
         Screen::Data if screen != Screen::Data => state.data.hide(),
@@ -87,7 +106,6 @@ pub(super) fn show(state: &mut State, screen: Screen) -> Vec<Effect> {
     };
     let is_other = state.screen != screen;
     state.screen = screen;
-    while state.close() {}
     if is_other {
         state.is_zoomed = false;
     }
@@ -187,7 +205,7 @@ fn quit(state: &mut State) -> Vec<Effect> {
         return vec![Effect::Quit];
     }
     // A notice or a filter is no reason to stay; an overlay is closed by keys of its own.
-    if state.runs.n_waiting() > 0 {
+    if state.runs.n_waiting() > 0 || state.stack.n_leaving() > 0 {
         state.open(Overlay::ConfirmQuit);
         return Vec::new();
     }
@@ -214,6 +232,7 @@ fn refresh(state: &mut State) -> Vec<Effect> {
     let now = state.now;
     match state.screen {
         Screen::Cluster | Screen::Execute => {
+            state.nodes.listed.forgive();
             let mut effects = load_nodes(state);
             if state.services.addresses.head.is_some() {
                 effects.push(Effect::LoadFunctions);
@@ -224,9 +243,13 @@ fn refresh(state: &mut State) -> Vec<Effect> {
         Screen::Inference => state.inference.act(Action::Refresh, now),
         Screen::Logs => Vec::new(),
         Screen::Overview => {
-            let topics = state.topic_ids();
+            state.nodes.listed.forgive();
+            state.inference.topics.forgive();
             let mut effects = load_nodes(state);
-            effects.extend(state.overview.load(&topics, now));
+            effects.extend(load_overview(state));
+            if state.data.list().is_empty() {
+                effects.extend(state.data.list_anew(now));
+            }
             effects
         }
     }
@@ -255,6 +278,16 @@ fn copy(state: &mut State) -> Vec<Effect> {
         Screen::Overview => None,
     };
     send_copy(state, text)
+}
+
+/// Opens the choice of a form to copy what is selected in.
+fn copy_as(state: &mut State) -> Vec<Effect> {
+    let copying = Copying::of(state);
+    if copying.forms.is_empty() {
+        return send_copy(state, None);
+    }
+    state.open(Overlay::Copying(copying));
+    Vec::new()
 }
 
 /// Sends `text` to the terminal's clipboard, and says so: whether it took it cannot be known.

@@ -160,7 +160,7 @@ fn opened(
             }
             state.profiles.key_place = opened.key_place;
             let mut effects = connect(state, &opened.addresses);
-            effects.extend(perform::show(state, state.screen));
+            effects.extend(perform::enter(state, state.screen));
             effects
         }
         Err(failure) => {

@@ -11,7 +11,7 @@ use crate::{
         Dirty, Screen, State, cluster,
         execute::{Input, Pane, presets::Preset},
         loadable::Failure,
-        overlay::Overlay,
+        overlay::{Overlay, copying::curl_of},
         stack,
     },
 };
@@ -91,7 +91,7 @@ pub(super) fn heard(state: &mut State, log: &LocalLog) {
     if log.message != FETCHES {
         return;
     }
-    let request = log.fields.iter().find(|(name, _)| name == "request");
+    let request = log.fields.pairs().find(|(name, _)| *name == "request");
     let node = state.stack.ready.nodes.iter().find(|node| node.name == log.process);
     if let (Some((_, request_id)), Some(node)) = (request, node) {
         state.runs.fetching(request_id, &node.peer_id, state.now);
@@ -214,19 +214,7 @@ pub(super) fn copy_curl(state: &mut State) -> Vec<Effect> {
         (Pane::Results, Some(run)) => (run.request.clone(), run.input.clone()),
         _ => (state.execute.form.preview(), state.execute.form.input()),
     };
-    let addresses = &state.services.addresses;
-    let head = addresses.head.clone().unwrap_or_else(|| "$HEAD".to_owned());
-    let token = match addresses.head_token {
-        Some(_) => " -H \"authorization: Bearer $API_KEY\"",
-        None => "",
-    };
-    let body = serde_json::to_string(&request).unwrap_or_default();
-    let text = format!(
-        "curl -X POST {}{} -H 'content-type: application/json'{token} -d {}",
-        head.trim_end_matches('/'),
-        wire::paths::FUNCTIONS_EXECUTE,
-        crate::state::execute::words::quoted(&body)
-    );
+    let text = curl_of(&state.services.addresses, &request);
     let effects = send_copy(state, Some(text));
     if input != Input::Typed {
         state.tell("standard input is not in it".to_owned(), String::new());

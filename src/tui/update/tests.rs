@@ -16,7 +16,7 @@ fn failure() -> Failure {
 #[test]
 fn without_a_profile_the_local_stack_is_started_at_once() {
     let mut screen = Harness::starting(160, 45);
-    assert_eq!(screen.asked(), [Effect::StartLocal, Effect::LoadPresets]);
+    assert_eq!(screen.asked(), [Effect::StartLocal, Effect::LoadPresets, Effect::FindKept]);
     assert!(screen.shown().contains("starting"));
 }
 
@@ -33,6 +33,28 @@ fn a_ready_stack_is_connected_and_told_of() {
     }
     assert!(asked.contains(&Effect::LoadDatasets { search: String::new() }));
     assert!(screen.shown().contains("head :41233 · 3 workers · datasets · inference"));
+}
+
+#[test]
+fn the_overview_asks_again_for_a_list_of_topics_that_failed() {
+    let mut screen = Harness::ready(160, 45);
+    screen.press("0");
+    screen.take(Event::Inference(InferenceEvent::Topics(Err(failure()))));
+    screen.asked();
+    screen.take(Event::Woke(Timer::Overview));
+    assert_eq!(screen.asked(), [Effect::LoadTopics]);
+}
+
+#[test]
+fn the_head_that_somebody_named_is_told_from_those_it_lists() {
+    use crate::state::nodes::Origin;
+    let mut state = State::default();
+    let head = Some("http://10.0.0.1:8080".to_owned());
+    start(&mut state, Start::Connect(Addresses { head, ..Addresses::default() }));
+    update(&mut state, Event::Nodes(Ok(crate::harness::nodes()), Duration::ZERO));
+    let origins = state.nodes.all(&state.stack).into_iter().map(|node| node.origin);
+    let listed = Origin::Listed;
+    assert_eq!(origins.collect::<Vec<_>>(), [Origin::Typed, listed, listed, listed]);
 }
 
 #[test]
@@ -298,6 +320,8 @@ fn keys_are_seen_at_once_and_answers_soon() {
     screen.take(Event::Time(screen.state.now));
     assert_eq!(screen.state.dirty, Dirty::Clean);
     screen.take(Event::Woke(Timer::Age));
+    assert_eq!(screen.state.dirty, Dirty::Animation);
+    screen.take(Event::Nodes(Ok(Vec::new()), Duration::ZERO));
     assert_eq!(screen.state.dirty, Dirty::Data);
     screen.press("j");
     assert_eq!(screen.state.dirty, Dirty::Input);
@@ -329,18 +353,22 @@ fn the_header_says_live_while_a_stream_is_open_and_no_longer() {
 }
 
 #[test]
-fn nothing_ticks_where_no_age_is_in_view() {
-    let ticks = |screen: &Harness| screen.state.unchanged_for();
+fn ages_are_drawn_ever_more_seldom_and_seconds_counted_only_where_they_are_waited_for() {
+    let minutes = |n| Some(Duration::from_mins(n));
     let mut nowhere = Harness::ready(160, 45);
     nowhere.state.services.connect(&Addresses::default());
-    nowhere.take(Event::Focused(true));
-    assert_eq!(ticks(&nowhere), None, "without services the screen is still");
-    assert!(nowhere.effects.contains(&Effect::Forget(Timer::Age)));
+    assert_eq!(nowhere.state.unchanged_for(), None, "without services the screen is still");
     let mut screen = Harness::ready(160, 45);
+    screen.state.changed_at = screen.state.now;
+    let mut waits = Vec::new();
+    for _ in 0..7 {
+        waits.push(screen.state.unchanged_for());
+        screen.pass(screen.state.unchanged_for().unwrap());
+    }
+    assert_eq!(waits, [1, 1, 2, 4, 8, 16, 16].map(minutes));
     screen.pass(Duration::from_millis(300));
-    assert_eq!(ticks(&screen), Some(Duration::from_millis(700)), "ages change each second");
-    screen.press("5");
-    assert_eq!(ticks(&screen), Some(Duration::from_millis(27_700)), "and a log's clock seldom");
+    screen.press("e ctrl-r");
+    assert_eq!(screen.state.unchanged_for(), Some(Duration::from_millis(700)), "a run is awaited");
 }
 
 #[test]

@@ -18,8 +18,8 @@ mod runs;
 use ratatui::{buffer::Buffer, layout::Rect};
 
 use super::{
-    Frame, Tier, draw_empty, focus_if, hits::Hits, logs, results, spinner, split_columns,
-    split_rows,
+    Frame, Tier, draw_empty, execute::peers, focus_if, hits::Hits, logs, results, spinner,
+    split_columns, split_rows,
 };
 use crate::{
     event::Target,
@@ -109,6 +109,12 @@ fn draw_groups(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) 
     let inside = pane::padded(frame_of_pane.draw(area, buf, theme));
     if let Some(run) = run {
         let pane = Pane::Groups.number();
+        let peers_height = peers::height(run);
+        let has_peers = peers_height > 0 && peers_height <= inside.height / 3;
+        let [place, inside] = split_rows(inside, if has_peers { peers_height } else { 0 });
+        if has_peers {
+            peers::draw(place, buf, frame, run);
+        }
         results::draw(inside, buf, frame, (run, state.cluster.look, pane), hits);
     } else {
         let lines =

@@ -1,7 +1,7 @@
 //! Draws the Execute screen: the form on the left, what a run comes to on the right.
 
 mod form;
-mod peers;
+pub(super) mod peers;
 pub(super) mod presets;
 
 use ratatui::{
@@ -38,6 +38,9 @@ pub(super) const RESULTS: usize = 1;
 
 /// Runs whose duration is shown.
 const DURATIONS_MAX: usize = 60;
+
+/// The least runs whose durations say anything beside one another.
+const DURATIONS_MIN: usize = 3;
 
 /// Draws the Execute screen into `area`.
 pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
@@ -76,7 +79,11 @@ fn draw_results(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits)
     };
     draw_phases(inside, buf, frame, run);
     let [_, rest] = split_rows(inside, 1);
-    let n_below = if rest.height > 24 { 3 } else { 0 };
+    let n_below = match rest.height {
+        0..=24 => 0,
+        25..=35 => 3,
+        _ => 7,
+    };
     let [rest, below] = split_rows(rest, rest.height - n_below);
     let rest = draw_peers(rest, buf, frame, run);
     let look = state.execute.look;
@@ -201,15 +208,17 @@ fn draw_durations(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
         .map(|took| took.as_secs_f64())
         .take(DURATIONS_MAX)
         .collect();
-    if seconds.len() < 2 || area.height < 3 {
+    if seconds.len() < DURATIONS_MIN || area.height < 3 {
         return;
     }
     seconds.reverse();
     let title = format!("Duration of the last {} runs", seconds.len());
     paint::text(buf, area, (0, 1), &title, theme.muted);
     let values: Vec<Option<f64>> = seconds.iter().copied().map(Some).collect();
+    // Two columns for each, so that a few can be told apart.
+    let values: Vec<Option<f64>> = values.into_iter().flat_map(|value| [value; 2]).collect();
     let width = u16::try_from(values.len()).unwrap_or(u16::MAX).min(area.width / 2);
-    let bars = Rect { y: area.y.saturating_add(2), height: 1, width, ..area };
+    let bars = Rect { y: area.y.saturating_add(2), height: area.height - 2, width, ..area };
     Sparkline { values: &values, floor: Floor::Zero, style: theme.up }.draw(bars, buf);
     seconds.sort_by(f64::total_cmp);
     let at = |share: usize| {
@@ -218,7 +227,21 @@ fn draw_durations(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
         format::elapsed(std::time::Duration::from_secs_f64(seconds.max(0.0)))
     };
     let text = format!("p50 {}  p95 {}", at(50), at(95));
-    paint::text(buf, area, (width + 2, 2), &text, theme.muted);
+    paint::text(buf, area, (width + 2, area.height - 1), &text, theme.muted);
+}
+
+/// Draws the one field of a box that asks for something, with what it is before it.
+pub(super) fn draw_asked(inside: Rect, buf: &mut Buffer, theme: &Theme, what: &str, field: &Field) {
+    let x = paint::text(buf, inside, (0, 1), what, theme.muted) + 2;
+    let room = Rect {
+        x: inside.x.saturating_add(x),
+        y: inside.y.saturating_add(1),
+        width: inside.width.saturating_sub(x),
+        height: 1,
+    }
+    .intersection(inside);
+    buf.set_style(room, theme.sel);
+    draw_field(pane::padded(room), buf, theme, field, theme.text);
 }
 
 /// Draws a field's text with its caret, scrolled so that the caret is in view.

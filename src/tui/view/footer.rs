@@ -10,7 +10,7 @@ use super::{Frame, hits::Hits, spinner};
 use crate::{
     action::Action,
     event::Target,
-    keymap::{self, Chord, Layer},
+    keymap::{Chord, Layer},
     widget::paint,
 };
 
@@ -20,7 +20,7 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     buf.set_style(area, theme.bar);
     let right = right(frame);
     let width = u16::try_from(right.width()).unwrap_or(u16::MAX);
-    let room = Rect { width: area.width.saturating_sub(width + 1), ..area };
+    let room = Rect { width: area.width.saturating_sub(width + 2), ..area };
     paint::line_right(buf, area, 0, &right);
 
     let state = frame.state;
@@ -36,7 +36,7 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
         x = paint::text(buf, room, (x + 1, 0), "move", theme.muted) + 2;
     }
     let mut hinted: Vec<&str> = Vec::new();
-    for binding in keymap::in_force(layers) {
+    for binding in state.keys.in_force(layers) {
         if binding.hint.is_empty() || hinted.contains(&binding.hint) {
             continue;
         }
@@ -62,7 +62,7 @@ fn right(frame: Frame<'_>) -> Line<'static> {
         line.push_span(Span::styled("^C again quits  ", theme.warn));
     }
     // Of the keys in force, the one that is easiest to press: `?` where that is no text.
-    let keys = keymap::in_force(state.layers());
+    let keys = state.keys.in_force(state.layers());
     if let Some(help) = keys.iter().find(|binding| binding.action == Action::Help) {
         line.push_span(Span::styled(help.first_key_text(), theme.key));
         line.push_span(Span::styled(" help", theme.muted));

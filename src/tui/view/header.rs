@@ -1,4 +1,4 @@
-//! The first line: screens, the health of the services, the clock.
+//! The first line: screens, the health of the services, and as of when all of it is.
 
 use ratatui::{
     buffer::Buffer,
@@ -45,9 +45,9 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     // In full where that fits, else in short.
     let rights = [is_narrow, true].map(|is_short| {
         let mut right = Line::from(health(state, theme, is_short));
-        let clock = clock(state, is_short);
-        if !clock.is_empty() {
-            right.push_span(Span::styled(format!("  {clock} "), theme.muted));
+        let moment = moment(state, is_short);
+        if !moment.is_empty() {
+            right.push_span(Span::styled(format!("  {moment} "), theme.muted));
         }
         right
     });
@@ -62,22 +62,16 @@ pub(super) fn draw_health(area: Rect, buf: &mut Buffer, state: &State, theme: &T
     paint::line(buf, area, (0, 0), &Line::from(health(state, theme, true)));
 }
 
-/// The time of day, as finely as it is kept up to date.
-fn clock(state: &State, is_narrow: bool) -> String {
-    if state.unchanged_for().is_none() {
+/// The moment as of which everything in view is told. A clock it is not: where nothing happens it
+/// stands still.
+fn moment(state: &State, is_narrow: bool) -> String {
+    if !state.services.is_any_known() {
         return String::new();
     }
     let text = state.now.to_string();
     let time = text.split('T').nth(1).unwrap_or_default();
-    if is_narrow {
-        time.chars().take(5).collect()
-    } else if !state.shows_seconds() {
-        let minutes: String = time.chars().take(5).collect();
-        format!("{minutes} UTC")
-    } else {
-        let seconds: String = time.chars().take(8).collect();
-        format!("{seconds} UTC")
-    }
+    let part = |n| time.chars().take(n).collect::<String>();
+    if is_narrow { format!("@{}", part(5)) } else { format!("as of {} UTC", part(8)) }
 }
 
 fn health(state: &State, theme: &Theme, is_narrow: bool) -> Vec<Span<'static>> {

@@ -7,6 +7,7 @@ use ratatui::{
     style::{Modifier, Style},
     text::{Line, Span},
 };
+use unicode_width::UnicodeWidthStr as _;
 
 use super::{Frame, draw_empty, execute, focus_if, hits::Hits, split_rows};
 use crate::{
@@ -69,13 +70,13 @@ fn draw_fields(area: Rect, buf: &mut Buffer, log: &LocalLog, frame: Frame<'_>) {
     let border = border.info(log.time.to_string()).footer("esc closes · y copies");
     let inside = pane::padded(border.draw(area, buf, theme));
     paint::text(buf, inside, (0, 0), &log.message, theme.text.add_modifier(Modifier::BOLD));
-    let widest = log.fields.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+    let widest = log.fields.pairs().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
     let end = u16::try_from(widest.min(24)).unwrap_or(0);
     let mut y = 1;
-    for (name, value) in &log.fields {
+    for (name, value) in log.fields.pairs() {
         paint::text_before(buf, inside, (end, y), name, theme.muted);
         let room = inside.width.saturating_sub(end + 2);
-        for part in broken(Line::from(Span::styled(value.as_str(), theme.text)), room) {
+        for part in broken(Line::from(Span::styled(value, theme.text)), room) {
             paint::line(buf, inside, (end + 2, y), &part);
             y += 1;
         }
@@ -101,7 +102,14 @@ fn info(frame: Frame<'_>) -> String {
 fn draw_sources(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let Frame { state, theme, .. } = frame;
     let mut x = 0;
-    for source in &state.logs.sources {
+    for (idx, source) in state.logs.sources.iter().enumerate() {
+        let n_more = state.logs.sources.len() - idx;
+        // What is left out is counted, in the room that was kept for it.
+        let needed = source.width() + 4 + if n_more > 1 { " +99".len() + 2 } else { 0 };
+        if usize::from(area.width.saturating_sub(x)) < needed {
+            paint::text(buf, area, (x, 0), &format!("+{n_more}"), theme.muted);
+            break;
+        }
         let is_shown = state.logs.source.as_ref().is_none_or(|shown| shown == source);
         let mark = if is_shown { "[x]" } else { "[ ]" };
         let style = if is_shown { source_style(source, state, theme) } else { theme.muted };
@@ -161,7 +169,7 @@ fn draw_cursor(area: Rect, buf: &mut Buffer, y: u16, frame: Frame<'_>) {
 
 /// `line` with the first of the words that are searched for lit.
 fn lit<'a>(line: Line<'a>, state: &State, theme: &Theme) -> Line<'a> {
-    let wanted = state.logs.wanted();
+    let wanted = state.logs.searched();
     let mut lit = Line::default();
     for span in line.spans {
         let found = wanted.find(&span.content);
@@ -205,9 +213,9 @@ fn broken(line: Line<'_>, width: u16) -> Vec<Line<'static>> {
     lines
 }
 
-/// Writes a line, cut at the edge.
+/// Writes a line; what does not fit is cut, and said to be.
 pub(super) fn draw_line(area: Rect, buf: &mut Buffer, (x, y): (u16, u16), line: &Line<'_>) {
-    paint::line(buf, area, (x, y), line);
+    paint::line_cut(buf, area, (x, y), line);
 }
 
 /// A line of a log: `14:02:29 INF head      roll call  peers=4`.
@@ -231,7 +239,7 @@ pub(super) fn line<'a>(
     line.push_span(Span::styled(source, source_style(&log.process, state, theme)));
     line.push_span(Span::styled(log.message.as_str(), theme.text));
     if look.has_fields {
-        for (idx, (name, value)) in log.fields.iter().enumerate() {
+        for (idx, (name, value)) in log.fields.pairs().enumerate() {
             let gap = if idx == 0 { "  " } else { " " };
             // Ids are long, and told apart by their ends.
             let is_id = !look.has_whole_ids && !value.contains(' ') && value.len() > ID_FROM;

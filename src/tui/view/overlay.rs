@@ -1,9 +1,13 @@
 //! Draws what lies over the screen: the topmost overlay alone, with the rest stepped back.
 
+mod copying;
 mod help;
+pub(super) mod jump;
+pub(super) mod keys;
 mod notices;
 mod palette;
 mod profiles;
+mod save;
 mod themes;
 
 use ratatui::{
@@ -27,12 +31,17 @@ use crate::{
 /// click beside the overlay closes it.
 pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     let Some(overlay) = frame.state.overlays.last() else { return };
+    if matches!(overlay, Overlay::Jump(_)) {
+        // Labels are for what is beneath; the view lays them over the whole frame.
+        return;
+    }
     hits.clear();
     hits.add(area, Target::Action(Action::Back));
     if overlay.is_fading() {
         frame.theme.fade(area, buf);
     }
     match overlay {
+        Overlay::Jump(_) => {}
         Overlay::Help(help) => help::draw(area, buf, frame, help, hits),
         Overlay::ConfirmQuit => draw_confirm(area, buf, frame, hits),
         Overlay::Palette(palette) => palette::draw(area, buf, frame, palette, hits),
@@ -41,6 +50,8 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
         Overlay::ConfirmStop => cluster::adding::draw_confirm(area, buf, frame),
         Overlay::Presets => execute::presets::draw(area, buf, frame),
         Overlay::PresetName => execute::presets::draw_name(area, buf, frame),
+        Overlay::Save(save) => save::draw(area, buf, frame, save, hits),
+        Overlay::Copying(copying) => copying::draw(area, buf, frame, copying, hits),
         Overlay::Profiles(overlay) => profiles::draw(area, buf, frame, *overlay, hits),
         Overlay::Key(form) => profiles::draw_key(area, buf, frame, form, hits),
         Overlay::Notices(notices) => notices::draw(area, buf, frame, *notices, hits),
@@ -68,21 +79,31 @@ fn mark(inside: Rect, buf: &mut Buffer, y: u16, frame: Frame<'_>) {
     paint::put(buf, inside, (0, y), '▌', frame.theme.focus);
 }
 
-/// Asks whether to quit although a run is awaited.
+/// Asks whether to quit although a run is awaited, or an added node would end.
 fn draw_confirm(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     let theme = frame.theme;
-    let place = centered(area, 48, 5);
-    let inside = raise(place, buf, frame, Pane::new("Quit?"), hits);
     let runs = match frame.state.runs.n_waiting() {
-        1 => "1 run is awaited.".to_owned(),
-        n => format!("{n} runs are awaited."),
+        0 => None,
+        1 => Some("1 run is awaited.".to_owned()),
+        n => Some(format!("{n} runs are awaited.")),
     };
-    paint::text(buf, inside, (0, 0), &runs, theme.text);
-    let keys = Line::from(vec![
-        Span::styled("y", theme.key),
-        Span::styled(" quit all the same   ", theme.muted),
-        Span::styled("n", theme.key),
-        Span::styled(" stay", theme.muted),
-    ]);
-    paint::line(buf, inside, (0, 2), &keys);
+    let nodes = match frame.state.stack.n_leaving() {
+        0 => None,
+        1 => Some("1 node that you started would end with this screen.".to_owned()),
+        n => Some(format!("{n} nodes that you started would end with this screen.")),
+    };
+    let mut keys = vec![Span::styled("y", theme.key), Span::styled(" quit   ", theme.muted)];
+    if nodes.is_some() {
+        let keep = Span::styled(" quit, and keep them running   ", theme.muted);
+        keys.extend([Span::styled("k", theme.key), keep]);
+    }
+    keys.extend([Span::styled("n", theme.key), Span::styled(" stay", theme.muted)]);
+    let reasons: Vec<String> = runs.into_iter().chain(nodes).collect();
+    let n_rows = u16::try_from(reasons.len()).unwrap_or(u16::MAX);
+    let place = centered(area, 60, n_rows.saturating_add(4));
+    let inside = raise(place, buf, frame, Pane::new("Quit?"), hits);
+    for (y, reason) in (0..).zip(&reasons) {
+        paint::text(buf, inside, (0, y), reason, theme.text);
+    }
+    paint::line(buf, inside, (0, n_rows.saturating_add(1)), &Line::from(keys));
 }

@@ -9,6 +9,8 @@
 //! ╰────────────────╯╰────────────────╯
 //! ```
 
+use std::time::Duration;
+
 use ratatui::{
     buffer::Buffer,
     layout::Rect,
@@ -16,34 +18,57 @@ use ratatui::{
     text::{Line, Span},
 };
 
-use super::{Frame, Tier, cluster, data, draw_empty, hits::Hits, split_columns, split_rows};
+use super::{
+    Frame, Tier, cluster, data, draw_empty, focus_if, hits::Hits, spinner, split_columns,
+    split_rows,
+};
 use crate::{
     event::Target,
     local::Level,
     state::{
+        data::DATASETS_EVERY,
+        loadable::{Failure, Loadable},
         nodes::Node,
-        overview::{RUNS_MAX, Topic},
+        overview::{RUNS_MAX, TOPICS_EVERY, Topic},
         runs::Phase,
         services::{Health, Service},
     },
+    update::NODES_SELDOM,
     widget::{
-        format, paint,
+        format, note, paint,
         pane::{self, Pane},
         sparkline::{Floor, Sparkline},
     },
 };
 
 /// Rows of the pane of the cluster: nodes, and what they came to.
-const CLUSTER_HEIGHT: u16 = 9;
+const CLUSTER_HEIGHT: u16 = 8;
+
+/// The pane of runs: the first one in the order of `Tab`.
+const RUNS: usize = 0;
+
+/// The pane of datasets, after that of runs.
+const DATA: usize = 1;
+
+/// The pane of topics, after that of datasets.
+const TOPICS: usize = 2;
 
 /// Notices shown above the local processes.
 const NOTICES_MAX: usize = 5;
 
 /// Columns of a topic's line.
-const SPARK_WIDTH: u16 = 24;
+const SPARK_WIDTH: u16 = 48;
 
 /// Draws the Overview screen into `area`.
 pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
+    if frame.state.is_zoomed {
+        match focused(frame) {
+            RUNS => draw_runs(area, buf, frame, hits),
+            DATA => draw_pins(area, buf, frame, hits),
+            _ => draw_topics(area, buf, frame, hits),
+        }
+        return;
+    }
     let nudge = frame.state.nudge();
     let n_runs = u16::try_from(frame.state.runs.iter().len().clamp(1, RUNS_MAX)).unwrap_or(1);
     let n_topics = u16::try_from(frame.state.topic_ids().len().max(1)).unwrap_or(1);
@@ -52,7 +77,10 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
         let cluster_height = if area.height < 30 { 4 } else { CLUSTER_HEIGHT };
         let [cluster, rest] = split_rows(area, cluster_height.min(area.height));
         let [topics, rest] = split_rows(rest, (n_topics * 2 + 2).min(rest.height / 2));
-        let [pins, runs] = split_rows(rest, rest.height - (n_runs + 2).min(rest.height / 3));
+        // A pane of a single row would be its border alone.
+        let runs_height = (n_runs + 2).min(rest.height / 3);
+        let runs_height = if runs_height < 3 { 0 } else { runs_height };
+        let [pins, runs] = split_rows(rest, rest.height - runs_height);
         draw_cluster(cluster, buf, frame);
         draw_topics(topics, buf, frame, hits);
         draw_pins(pins, buf, frame, hits);
@@ -61,7 +89,7 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     }
     let [left, right] = split_columns(area, nudge.column(area.width * 46 / 100, area.width));
     let [cluster, rest] = split_rows(left, CLUSTER_HEIGHT);
-    let [runs, notices] = split_rows(rest, nudge.left_row(n_runs + 3, rest.height));
+    let [runs, notices] = split_rows(rest, nudge.left_row(n_runs + 2, rest.height));
     let topics_height = (n_topics * 3 + 2).min(right.height / 2);
     let at = nudge.right_row(right.height.saturating_sub(topics_height), right.height);
     let [pins, topics] = split_rows(right, at);
@@ -71,7 +99,7 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
         draw_notices(notices, buf, frame);
     } else {
         let n_notices = frame.state.notices.past().len().clamp(1, NOTICES_MAX);
-        let height = u16::try_from(n_notices + 3).unwrap_or(u16::MAX);
+        let height = u16::try_from(n_notices + 2).unwrap_or(u16::MAX);
         let [notices, processes] = split_rows(notices, height.min(notices.height / 2));
         draw_notices(notices, buf, frame);
         // What is there is pointed at on the Cluster screen.
@@ -81,12 +109,62 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     draw_topics(topics, buf, frame, hits);
 }
 
+/// The number of the pane whose row is pointed at.
+fn focused(frame: Frame<'_>) -> usize {
+    frame.state.overview.pane(frame.state.overview_counts())
+}
+
+/// When what failed is asked for again by itself, at the latest, and what does so at once.
+fn again(failure: &Failure, every: Duration) -> String {
+    let wait = format::span(failure.retry_after.unwrap_or(every));
+    format!("tried again within {wait} · r tries now")
+}
+
+/// Says in the middle of `area` why a list has nothing to show: not asked for, awaited, refused, or
+/// `empty`.
+fn draw_absent<T>(
+    area: Rect,
+    buf: &mut Buffer,
+    frame: Frame<'_>,
+    (list, every): (&Loadable<T>, Duration),
+    [unnamed, empty]: [&str; 2],
+) {
+    let theme = frame.theme;
+    let loading = format!("{} loading", spinner::picture(frame.state.now));
+    match (list.failure(), list) {
+        (Some(failure), _) => {
+            let why = format!("failed to {}: {}", failure.what, failure.why);
+            let again = again(failure, every);
+            note::centered(buf, area, &[(&*why, theme.warn), (&*again, theme.muted)]);
+        }
+        (None, Loadable::Idle) => note::centered(buf, area, &[(unnamed, theme.muted)]),
+        (None, Loadable::Loading { .. }) => {
+            note::centered(buf, area, &[(&*loading, theme.muted)]);
+        }
+        (None, _) => note::centered(buf, area, &[(empty, theme.muted)]),
+    }
+}
+
 /// Draws how many nodes there are, and how the services are.
 fn draw_cluster(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let Frame { state, theme, .. } = frame;
-    let info = state.nodes.listed.note(state.now);
+    let listed = &state.nodes.listed;
+    let info = listed.note(state.now);
     let inside = pane::padded(Pane::new("Cluster").info(info).draw(area, buf, theme));
     let nodes = state.nodes.all(&state.stack);
+    if nodes.is_empty() {
+        let place = Rect { height: inside.height.min(2), ..inside };
+        let words = ["no head is named", "the head lists no nodes"];
+        draw_absent(place, buf, frame, (listed, NODES_SELDOM), words);
+    } else {
+        draw_nodes(inside, buf, frame, &nodes);
+    }
+    draw_services(inside, buf, frame);
+}
+
+/// Draws how many nodes there are, and what they came to.
+fn draw_nodes(inside: Rect, buf: &mut Buffer, frame: Frame<'_>, nodes: &[Node]) {
+    let Frame { state, theme, .. } = frame;
     let count = |is: &dyn Fn(&Node) -> bool| nodes.iter().filter(|node| is(node)).count();
     let role = |name: &'static str| count(&|node| node.role.as_deref() == Some(name));
     let n_gone = count(&|node| node.is_connected == Some(false) || node.exited.is_some());
@@ -116,7 +194,16 @@ fn draw_cluster(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
         line.push(Span::styled(format!("{share:.0} %"), style));
         line.push(Span::styled(" agreed", theme.muted));
     }
-    paint::line(buf, inside, (0, 1), &Line::from(line));
+    if let Some(failure) = state.nodes.listed.failure() {
+        let why = format!("   ! {} · {}", failure.why, again(failure, NODES_SELDOM));
+        line.push(Span::styled(why, theme.warn));
+    }
+    paint::line_cut(buf, inside, (0, 1), &Line::from(line));
+}
+
+/// Draws where the services are, and how.
+fn draw_services(inside: Rect, buf: &mut Buffer, frame: Frame<'_>) {
+    let Frame { state, theme, .. } = frame;
     for (y, service) in (3..inside.height).zip(Service::ALL) {
         let address = match service {
             Service::Head => &state.services.addresses.head,
@@ -163,7 +250,9 @@ fn mark(place: Rect, buf: &mut Buffer, frame: Frame<'_>, row: usize, hits: &mut 
 fn draw_runs(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     let Frame { state, theme, .. } = frame;
     let info = format!("{} this session", state.runs.iter().len());
-    let inside = pane::padded(Pane::new("Runs").info(info).draw(area, buf, theme));
+    hits.add(area, Target::Pane(RUNS));
+    let of = Pane::new("Runs").info(info).focus(focus_if(focused(frame) == RUNS));
+    let inside = pane::padded(of.draw(area, buf, theme));
     if state.runs.iter().len() == 0 {
         draw_empty(inside, buf, theme, &["No run yet: e opens the form.".to_owned()]);
     }
@@ -171,9 +260,12 @@ fn draw_runs(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
         let y = u16::try_from(row).unwrap_or(u16::MAX);
         let (glyph, style, words) = match &run.phase {
             Phase::Waiting => ('◌', theme.info, "running".to_owned()),
-            Phase::Done(response) => match response.results.len() {
-                1 => ('✓', theme.up, "all agree".to_owned()),
-                n => ('!', theme.warn, format!("{n} results")),
+            Phase::Done(response) => match (response.results.len(), run.bad_exit()) {
+                (0, _) => ('!', theme.warn, "no result".to_owned()),
+                (1, Some(code)) => ('✗', theme.down, format!("all agree on exit {code}")),
+                (1, None) => ('✓', theme.up, "all agree".to_owned()),
+                (n, Some(code)) => ('✗', theme.down, format!("{n} results, exit {code}")),
+                (n, None) => ('!', theme.warn, format!("{n} results")),
             },
             Phase::Failed(failure) => ('✗', theme.down, failure.why.clone()),
             Phase::Cancelled => ('·', theme.muted, "cancelled".to_owned()),
@@ -181,7 +273,10 @@ fn draw_runs(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
         let time: String = run.sent_at.to_string().chars().skip(11).take(8).collect();
         paint::put(buf, inside, (0, y), glyph, style);
         paint::text(buf, inside, (2, y), &time, theme.muted);
-        let x = paint::text(buf, inside, (11, y), &run.request.method, theme.text) + 2;
+        // A name leaves room for what a run came to, and how long it took.
+        let name = state.execute.form.name_of(&run.request).unwrap_or(&run.request.method);
+        let name = format::fit(name, usize::from(inside.width.saturating_sub(11)) * 2 / 5);
+        let x = paint::text(buf, inside, (11, y), &name, theme.text) + 2;
         let took = format::elapsed(run.elapsed(state.now));
         paint::text_before(buf, inside, (inside.width, y), &took, theme.muted);
         let room = inside.width.saturating_sub(x + 10);
@@ -220,13 +315,16 @@ fn draw_pins(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     let n_pins = state.data.pins.len();
     let info = match (n_pins, state.services.addresses.datasets.is_some()) {
         (_, false) => String::new(),
+        (0, true) if watched.is_empty() => state.data.datasets.note(state.now),
         (0, true) => "p on the Data screen pins one".to_owned(),
         (n, true) => format!("{n} pinned · {} datasets", watched.len()),
     };
-    let inside = pane::padded(Pane::new("Data").info(info).draw(area, buf, theme));
+    hits.add(area, Target::Pane(DATA));
+    let of = Pane::new("Data").info(info).focus(focus_if(focused(frame) == DATA));
+    let inside = pane::padded(of.draw(area, buf, theme));
     if watched.is_empty() {
-        let note = state.data.datasets.failure().map_or("no datasets yet", |why| why.why.as_str());
-        draw_empty(inside, buf, theme, &[note.to_owned()]);
+        let words = ["no dataset service is named", "no datasets yet"];
+        draw_absent(inside, buf, frame, (&state.data.datasets, DATASETS_EVERY), words);
         return;
     }
     let first = state.runs.iter().len().min(RUNS_MAX);
@@ -239,10 +337,13 @@ fn draw_topics(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) 
     let Frame { state, theme, .. } = frame;
     let list = state.inference.topics.value();
     let info = state.inference.topics.note(state.now);
-    let inside = pane::padded(Pane::new("Topics").info(info).draw(area, buf, theme));
+    hits.add(area, Target::Pane(TOPICS));
+    let of = Pane::new("Topics").info(info).focus(focus_if(focused(frame) == TOPICS));
+    let inside = pane::padded(of.draw(area, buf, theme));
     let topics = list.map_or(&[][..], |list| &list.topics);
     if topics.is_empty() {
-        draw_empty(inside, buf, theme, &["no topics yet".to_owned()]);
+        let words = ["no inference service is named", "no topics yet"];
+        draw_absent(inside, buf, frame, (&state.inference.topics, TOPICS_EVERY), words);
         return;
     }
     let first = state.runs.iter().len().min(RUNS_MAX) + state.data.watched().len();
@@ -271,14 +372,16 @@ fn draw_topic(
 ) {
     let theme = frame.theme;
     let bold = theme.text.add_modifier(Modifier::BOLD);
-    paint::text(buf, area, (0, 0), &format::fit(title, area.width.into()), bold);
+    let note = topic.map_or_else(String::new, |topic| topic.latest.note(frame.state.now));
+    let room = usize::from(area.width).saturating_sub(note.chars().count() + 2);
+    paint::text(buf, area, (0, 0), &format::fit(title, room), bold);
     let Some(topic) = topic else { return };
-    let note = topic.latest.note(frame.state.now);
     let style = if topic.latest.failure().is_some() { theme.warn } else { theme.muted };
     paint::text_before(buf, area, (area.width, 0), &note, style);
     let Some(latest) = topic.latest.value() else {
         let why = topic.latest.failure().map_or("", |failure| failure.why.as_str());
-        paint::text(buf, area, (2, 1), why, theme.warn);
+        let room = usize::from(area.width.saturating_sub(2));
+        paint::text(buf, area, (2, 1), &format::fit(why, room), theme.warn);
         return;
     };
     let mut line = Line::default();
@@ -298,9 +401,12 @@ fn draw_topic(
     let n_forecasters = latest.bundle.forecaster_values.len();
     let actors = format!("{n_inferers} inferers · {n_forecasters} forecasters");
     line.push_span(Span::styled(actors, theme.muted));
-    paint::line(buf, area, (2, 1), &line);
+    paint::line_cut(buf, area, (2, 1), &line);
     let values: Vec<Option<f64>> = topic.values.iter().copied().map(Some).collect();
-    let width = SPARK_WIDTH.min(area.width / 3);
+    let width = SPARK_WIDTH.min(
+        area.width
+            .saturating_sub(u16::try_from(line.width()).unwrap_or(u16::MAX).saturating_add(4)),
+    );
     let bars = Rect {
         x: area.right().saturating_sub(width),
         y: area.y.saturating_add(1),

@@ -3,7 +3,7 @@
 use ratatui::{
     buffer::Buffer,
     layout::Rect,
-    style::Modifier,
+    style::{Modifier, Style},
     text::{Line, Span},
 };
 use wire::functions::{ExecuteResponse, ResultGroupBody};
@@ -16,6 +16,7 @@ use crate::{
         results::{self, Change, Look, Output},
         runs::{Phase, Run},
     },
+    theme::Theme,
     widget::{format, paint, share},
 };
 
@@ -24,6 +25,9 @@ const BAR_WIDTH: u16 = 20;
 
 /// The most letters of a text that its group's line is made of: more than fit a wide terminal.
 const GIST_CHARS_MAX: usize = 400;
+
+/// The least rows for how one group differs from another: a title, a line gone, and one come.
+const DIFF_ROWS_MIN: u16 = 3;
 
 /// The most lines of a text that are looked through for those in view.
 const TEXT_LINES_MAX: usize = 200_000;
@@ -58,7 +62,8 @@ fn draw_failure(area: Rect, buf: &mut Buffer, frame: Frame<'_>, failure: &Failur
         paint::text(buf, area, (2, y), &line, theme.text);
         y += 1;
     }
-    paint::text(buf, area, (2, y + 1), next, theme.muted);
+    let next = format::fit(next, area.width.saturating_sub(2).into());
+    paint::text(buf, area, (2, y + 1), &next, theme.muted);
 }
 
 fn draw_groups(
@@ -71,46 +76,82 @@ fn draw_groups(
     let theme = frame.theme;
     let n_peers = response.cluster.peers.len();
     let n_groups = response.results.len();
-    let (sentence, style) = match (n_groups, n_peers) {
-        (0, _) => ("no results".to_owned(), theme.warn),
-        (1, 1) => ("1 peer took part".to_owned(), theme.muted),
-        (1, n) => (format!("{n} peers took part, and all agree"), theme.up),
-        (groups, n) => {
-            (format!("{n} peers took part, {groups} distinct results — peers disagree"), theme.warn)
-        }
-    };
     let top = u16::from(area.height > 12);
-    paint::text(buf, area, (0, top), &sentence, style);
     let mut y = 2 * top + 1;
     // The text below gets a third of the room at least.
     let groups_end = area.height.saturating_sub(area.height / 3);
     let selected = look.group_idx.min(n_groups.saturating_sub(1));
     let n_fit = usize::from(groups_end.saturating_sub(y) / 2).max(1);
     let first = super::table::first_row(selected, n_groups, n_fit);
+    let hidden = (first, n_groups.saturating_sub(first + n_fit));
+    let (sentence, style) = sentence(response, hidden, theme);
+    paint::text(buf, area, (0, top), &format::fit(&sentence, area.width.into()), style);
     for (idx, group) in response.results.iter().enumerate().skip(first).take(n_fit) {
         let place = Rect { y: area.y.saturating_add(y), height: 2, ..area };
+        draw_group(place.intersection(area), buf, frame, (idx, group, n_peers));
         if n_groups > 1 && idx == selected {
             paint::row_style(buf, area, y, theme.sel);
         }
-        draw_group(place.intersection(area), buf, frame, (idx, group, n_peers));
+        if look.marked == Some(idx) {
+            paint::put(buf, area, (0, y + 1), '◆', theme.focus);
+        }
         hits.add(place.intersection(area), Target::Row { pane, row: idx });
         y += 2;
     }
     let without = without_result(response);
     if !without.is_empty() {
         let peers: Vec<_> = without.iter().map(|peer| format::short_peer(peer)).collect();
-        paint::text(buf, area, (2, y), &format!("no result: {}", peers.join(" ")), theme.warn);
+        let line = format!("no result: {}", peers.join(" "));
+        let room = usize::from(area.width.saturating_sub(2));
+        paint::text(buf, area, (2, y), &format::fit(&line, room), theme.warn);
         y += 1;
     }
     let [_, below] = split_rows(area, y + top);
     if look.is_diff
-        && let Some(other) = response.results.get(selected + 1).or(response.results.first())
-        && let Some(group) = response.results.get(selected)
+        && let (first, second) = look.compared(n_groups)
+        && let (Some(group), Some(other)) =
+            (response.results.get(first), response.results.get(second))
     {
-        let numbers = (selected + 1, (selected + 1) % n_groups + 1);
+        let numbers = (first + 1, second + 1);
         draw_diff(below, buf, frame, (numbers, look.scroll, group, other));
     } else {
-        draw_text(below, buf, frame, (response, look));
+        let height = draw_text(below, buf, frame, (response, look));
+        let [_, mut below] = split_rows(below, height + 1);
+        let Some(group) = response.results.get(selected) else { return };
+        // Where there is room left, how the others differ from it.
+        for (idx, other) in response.results.iter().enumerate().filter(|(idx, _)| *idx != selected)
+        {
+            if below.height < DIFF_ROWS_MIN {
+                break;
+            }
+            let numbers = (selected + 1, idx + 1);
+            let height = draw_diff(below, buf, frame, (numbers, 0, group, other));
+            [_, below] = split_rows(below, height + 1);
+        }
+    }
+}
+
+/// How many took part and what they came to, with the groups above and below those in view.
+fn sentence(response: &ExecuteResponse, hidden: (usize, usize), theme: &Theme) -> (String, Style) {
+    let (n, n_groups) = (response.cluster.peers.len(), response.results.len());
+    let few = format!("{n} peers, {n_groups} distinct results");
+    match hidden {
+        (0, 0) => {}
+        (0, below) => return (format!("{few} · {below} more ↓"), theme.warn),
+        (above, 0) => return (format!("{few} · {above} more ↑"), theme.warn),
+        (above, below) => return (format!("{few} · {above} more ↑ {below} ↓"), theme.warn),
+    }
+    let code = response.results.first().map_or(0, |group| group.result.exit_code);
+    match (n_groups, n, code) {
+        (0, ..) => ("no results".to_owned(), theme.warn),
+        (1, 1, 0) => ("1 peer took part".to_owned(), theme.muted),
+        (1, 1, _) => (format!("1 peer took part: exit {code}"), theme.down),
+        (1, _, 0) => (format!("{n} peers took part, and all agree"), theme.up),
+        (1, ..) => (format!("{n} peers took part, all agree on exit {code}"), theme.down),
+        _ => {
+            let text = format!("{n} peers took part, {n_groups} distinct results");
+            (format!("{text} — peers disagree"), theme.warn)
+        }
     }
 }
 
@@ -128,7 +169,11 @@ fn draw_group(
     (idx, group, n_peers): (usize, &ResultGroupBody, usize),
 ) {
     let theme = frame.theme;
-    let style = if idx == 0 { theme.up } else { theme.warn };
+    let style = match (idx, group.result.exit_code) {
+        (0, 0) => theme.up,
+        (0, _) => theme.down,
+        _ => theme.warn,
+    };
     let bold = theme.text.add_modifier(Modifier::BOLD);
     paint::text(buf, area, (0, 0), &(idx + 1).to_string(), theme.key);
     let bar = Rect {
@@ -141,15 +186,16 @@ fn draw_group(
     let exit = if result.exit_code == 0 { theme.up } else { theme.down };
     let text = if result.stdout.trim().is_empty() { &result.stderr } else { &result.stdout };
     let line = Line::from(vec![
-        Span::styled(format!("{:>5}", frequency(group.frequency)), bold),
+        Span::styled(format!("{:>4}", frequency(group.frequency)), bold),
         Span::styled(" freq  ", theme.muted),
         Span::styled(format!("{}/{n_peers} peers  ", group.peers.len()), theme.text),
         Span::styled(format!("exit {}  ", result.exit_code), exit),
         Span::styled(gist(text), theme.muted),
     ]);
-    paint::line(buf, area, (BAR_WIDTH + 3, 0), &line);
+    paint::line_cut(buf, area, (BAR_WIDTH + 3, 0), &line);
     let peers: Vec<_> = group.peers.iter().map(|peer| format::short_peer(peer)).collect();
-    paint::text(buf, area, (2, 1), &peers.join(" "), theme.muted);
+    let room = usize::from(area.width.saturating_sub(2));
+    paint::text(buf, area, (2, 1), &format::fit(&peers.join(" "), room), theme.muted);
 }
 
 /// A frequency as the head gave it, whole where it is whole.
@@ -173,16 +219,18 @@ fn printable(text: &str) -> String {
         .collect()
 }
 
+/// Draws the text that is looked at; returns the rows that took.
 fn draw_text(
     area: Rect,
     buf: &mut Buffer,
     frame: Frame<'_>,
     (response, look): (&ExecuteResponse, Look),
-) {
+) -> u16 {
     let theme = frame.theme;
     let mut x = 0;
+    let shown = look.output(response);
     for output in Output::ALL {
-        let style = if output == look.output {
+        let style = if output == shown {
             theme.text.add_modifier(Modifier::BOLD | Modifier::UNDERLINED)
         } else {
             theme.muted
@@ -192,7 +240,7 @@ fn draw_text(
     let text = look.text(response);
     if text.is_empty() {
         paint::text(buf, area, (2, 1), "empty", theme.muted);
-        return;
+        return 2;
     }
     let height = usize::from(area.height.saturating_sub(1));
     let n_lines = text.lines().take(TEXT_LINES_MAX).count();
@@ -202,16 +250,19 @@ fn draw_text(
     for (y, (number, line)) in (1..area.height).zip(text.lines().enumerate().skip(first)) {
         let number = format!("{:>width$} ", number + 1);
         let x = paint::text(buf, area, (0, y), &number, theme.faint);
-        paint::text(buf, area, (x, y), &printable(line), theme.text);
+        let room = usize::from(area.width.saturating_sub(x));
+        paint::text(buf, area, (x, y), &format::fit(&printable(line), room), theme.text);
     }
+    u16::try_from(n_lines - first).unwrap_or(u16::MAX).saturating_add(1).min(area.height)
 }
 
+/// Draws how a group's text differs from another's; returns the rows that took.
 fn draw_diff(
     area: Rect,
     buf: &mut Buffer,
     frame: Frame<'_>,
     (numbers, scroll, group, other): ((usize, usize), usize, &ResultGroupBody, &ResultGroupBody),
-) {
+) -> u16 {
     let theme = frame.theme;
     let title = format!("group {} ▸ group {}", numbers.0, numbers.1);
     paint::text(buf, area, (0, 0), &title, theme.muted);
@@ -223,6 +274,8 @@ fn draw_diff(
             Change::Removed(text) => ('-', text, theme.down),
             Change::Added(text) => ('+', text, theme.up),
         };
-        paint::text(buf, area, (0, y), &format!("{mark} {}", printable(text)), style);
+        let line = format!("{mark} {}", printable(text));
+        paint::text(buf, area, (0, y), &format::fit(&line, area.width.into()), style);
     }
+    u16::try_from(changes.len() - first).unwrap_or(u16::MAX).saturating_add(1).min(area.height)
 }

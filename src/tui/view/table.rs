@@ -72,19 +72,45 @@ impl Table<'_> {
         let first = first_row(self.selected.unwrap_or(0), self.n_rows, height);
         let shown = first..self.n_rows.min(first.saturating_add(height));
         for (y, number) in (1..area.height).zip(shown) {
+            self.draw_row(area, buf, y, row(number));
+            // After what stands there, which would take the weight of an inverted row away.
             if self.selected == Some(number) {
                 paint::row_style(buf, area, y, theme.sel);
             }
-            self.draw_row(area, buf, y, row(number));
             let place = Rect { y: area.y.saturating_add(y), height: 1, ..area };
             hits.add(place, Target::Row { pane: self.pane, row: number });
         }
     }
 
+    /// The columns between two columns: more than one where the last is a number, which ends at the
+    /// edge, and there is room to spare.
+    fn gap(&self, width: u16) -> u16 {
+        /// More, and the eye would lose the row.
+        const GAP_MAX: u16 = 4;
+        let n_gaps = u16::try_from(self.columns.len()).unwrap_or(u16::MAX).saturating_sub(1);
+        if n_gaps == 0 || self.columns.last().is_none_or(|last| last.side == Side::Left) {
+            return 1;
+        }
+        let needed: u16 = self.columns.iter().map(|column| column.width).sum();
+        (width.saturating_sub(needed) / n_gaps).clamp(1, GAP_MAX)
+    }
+
     fn draw_row(&self, area: Rect, buf: &mut Buffer, y: u16, cells: Vec<Cell>) {
         let mut x = 0_u16;
+        let gap = self.gap(area.width);
+        // The last text begins where those before it left their columns empty.
+        let n_before = cells.len().saturating_sub(1);
+        let n_empty = cells.iter().take(n_before).rev().take_while(|(it, _)| it.is_empty()).count();
+        let spills_from = n_before - n_empty;
+        let mut spill = None;
         for (idx, (column, (text, style))) in self.columns.iter().zip(cells).enumerate() {
             let is_last = idx + 1 == self.columns.len();
+            if idx == spills_from {
+                spill = Some(x);
+            }
+            if is_last && column.side == Side::Left {
+                x = spill.unwrap_or(x);
+            }
             let left = area.width.saturating_sub(x);
             let width = if is_last { left } else { column.width.min(left) };
             let text = match column.side {
@@ -92,7 +118,7 @@ impl Table<'_> {
                 Side::Right => format::right(&text, width.into()),
             };
             paint::text(buf, area, (x, y), &text, style);
-            x = x.saturating_add(width).saturating_add(1);
+            x = x.saturating_add(width).saturating_add(gap);
         }
     }
 }

@@ -1,3 +1,6 @@
+mod sizes;
+mod states;
+
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -83,6 +86,8 @@ fn a_run_that_is_followed() {
         screen.take(Event::Executed(id, Err(failure)));
         screen.state.notices.clear();
         check(&format!("execute-failed-{width}x{height}"), &screen);
+        screen.press("1");
+        check(&format!("cluster-run-failed-{width}x{height}"), &screen);
         screen.run_split();
         check(&format!("execute-split-{width}x{height}"), &screen);
     }
@@ -184,6 +189,8 @@ fn overlays() {
         check(&format!("palette-{width}x{height}"), &screen);
         screen.press("esc T down");
         check(&format!("themes-{width}x{height}"), &screen);
+        screen.press("esc Y");
+        check(&format!("copying-{width}x{height}"), &screen);
         screen.press("esc !");
         check(&format!("notices-{width}x{height}"), &screen);
         screen.press("esc ?");
@@ -290,6 +297,27 @@ fn without_colors_none_is_drawn() {
     }
 }
 
+#[test]
+fn the_selected_row_is_inverted_in_whole_where_colors_are_few() {
+    let screen = Harness::ready(160, 45);
+    for name in [theme::Name::Mono, theme::Name::Ansi16] {
+        let buffer = screen.drawn(name);
+        let head = (0..45).find(|y| (0..160).any(|x| buffer[(x, *y)].symbol() == "●") && *y > 0);
+        let row: Vec<_> = (2..70).map(|x| buffer[(x, head.unwrap())].clone()).collect();
+        assert!(row.iter().all(|cell| cell.modifier.contains(Modifier::REVERSED)), "{name}");
+        assert!(row.iter().all(|cell| cell.fg == Color::Reset), "{name}");
+    }
+}
+
+#[test]
+fn a_pane_of_the_overview_is_zoomed() {
+    let mut screen = Harness::ready(160, 45);
+    screen.run_split();
+    screen.press("0 z");
+    let shown = screen.shown();
+    assert!(shown.contains("─ Runs ─") && !shown.contains("─ Cluster ─"), "{shown}");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
@@ -314,7 +342,7 @@ proptest! {
             level: Level::Error,
             time: screen.state.now,
             message: text.clone(),
-            fields: vec![(text.clone(), text.clone())],
+            fields: [(&text, &text)].into_iter().collect(),
         })));
         if is_live {
             screen.run_live();

@@ -3,6 +3,7 @@
 use ratatui::{buffer::Buffer, layout::Rect, style::Style};
 
 use super::paint;
+use crate::theme::Theme;
 
 /// The first of the braille symbols, the one without dots.
 const BLANK: u32 = 0x2800;
@@ -59,6 +60,27 @@ impl Layer {
             let along = step / n_steps;
             self.set(dot(x0 + (x1 - x0) * along), dot(y0 + (y1 - y0) * along));
             step += 1.0;
+        }
+    }
+
+    /// Tints what is below the dots of each column of `area` with a breath of `style`'s color, less
+    /// and less the further down; nothing where colors cannot be mixed.
+    pub fn wash(&self, area: Rect, buf: &mut Buffer, style: Style, theme: &Theme) {
+        for x in 0..self.width.min(area.width) {
+            let is_set = |y: &u16| {
+                let idx = usize::from(*y) * usize::from(self.width) + usize::from(x);
+                self.cells.get(idx).is_some_and(|bits| *bits != 0)
+            };
+            let Some(top) = (0..self.height).find(is_set) else { continue };
+            for y in top + 1..self.height {
+                let Some(bg) = theme.wash(style, 1.0 - f64::from(y) / f64::from(self.height))
+                else {
+                    return;
+                };
+                if let Some(cell) = paint::cell(buf, area, x, y) {
+                    cell.set_bg(bg);
+                }
+            }
         }
     }
 

@@ -170,8 +170,8 @@ impl Candles<'_> {
         }
     }
 
-    /// How far down and up the lines behind the candles `seen` go. A line that is far from them is
-    /// left to leave the chart: the candles keep at least half of it.
+    /// How far down and up the lines behind the candles `seen` go. Where a line is far from them, it
+    /// is out of the chart, and takes no room: the candles keep at least half of it.
     fn reached<'a>(
         &self,
         seen: impl Iterator<Item = (u16, usize, &'a Candle)> + Clone,
@@ -187,8 +187,7 @@ impl Candles<'_> {
         }
         let of = |overlay: &Overlay<'_>, idx: usize| overlay.values.get(idx).copied().flatten();
         let values = seen.flat_map(|(_, idx, _)| self.overlays.iter().map(move |it| of(it, idx)));
-        let finite = values.flatten().filter(|value| value.is_finite());
-        finite.map(|value| value.clamp(low - room, high + room)).collect()
+        values.flatten().filter(|value| (low - room..=high + room).contains(value)).collect()
     }
 
     fn needs(&self) -> Needs {

@@ -152,6 +152,16 @@ pub fn ago(since: Duration) -> String {
     if since.as_secs() == 0 { "now".to_owned() } else { format!("{} ago", age(since)) }
 }
 
+/// Returns how long is left until something that is counted down from two minutes on: `0s`, `90s`,
+/// `6m`, `3h`.
+#[must_use]
+pub fn until(left: Duration) -> String {
+    match left.as_secs() {
+        seconds @ 0..=120 => format!("{seconds}s"),
+        _ => age(left),
+    }
+}
+
 /// Returns how long something took or runs: `412 ms`, `1.8 s`, `12 m 05 s`, `3 h 20 m`.
 #[must_use]
 pub fn elapsed(took: Duration) -> String {

@@ -28,6 +28,16 @@ pub struct Line<'a> {
     pub points: &'a [Point],
     /// How it is drawn.
     pub style: Style,
+    /// Whether the area below is tinted.
+    pub is_filled: bool,
+}
+
+impl<'a> Line<'a> {
+    /// A line without a tint below.
+    #[must_use]
+    pub const fn new(points: &'a [Point], style: Style) -> Self {
+        Self { points, style, is_filled: false }
+    }
 }
 
 /// A chart of lines. Where two cross, the later one is in front.
@@ -101,6 +111,9 @@ impl Lines<'_> {
                     layer.line(from, (x, row(stroke.first)));
                 }
                 before = Some((x, row(stroke.last)));
+            }
+            if line.is_filled {
+                layer.wash(plot, buf, line.style, theme);
             }
             layer.draw(plot, buf, line.style);
         }
@@ -187,7 +200,7 @@ impl Lines<'_> {
         }
         plot::volume_label(buf, layout, "vol", theme);
         for (x, sum) in (0..volume.width).zip(sums) {
-            plot::bar(buf, volume, x, sum / highest, theme.series(0));
+            plot::bar(buf, volume, x, sum / highest, theme.faint);
         }
     }
 

@@ -52,6 +52,18 @@ pub fn line(buf: &mut Buffer, area: Rect, (x, y): (u16, u16), line: &Line<'_>) -
     end.saturating_sub(area.x)
 }
 
+/// As [`line()`]; what is cut at the edge is said to be.
+pub fn line_cut(buf: &mut Buffer, area: Rect, (x, y): (u16, u16), text: &Line<'_>) {
+    line(buf, area, (x, y), text);
+    let room = area.intersection(buf.area).width.saturating_sub(x);
+    if text.width() > usize::from(room)
+        && let Some(last) = area.width.checked_sub(1)
+    {
+        let style = text.spans.last().map_or(text.style, |span| span.style);
+        put(buf, area, (last, y), '…', style);
+    }
+}
+
 /// As [`line()`], ending at the last column of row `y`; returns the column it starts at.
 pub fn line_right(buf: &mut Buffer, area: Rect, y: u16, text: &Line<'_>) -> u16 {
     let width = u16::try_from(text.width()).unwrap_or(u16::MAX);

@@ -87,6 +87,9 @@ impl<'a> Pane<'a> {
         for (x, y, symbol) in corners {
             paint::put(buf, area, (x, y), symbol, border);
         }
+        // Without colors, a bold border is not enough to be seen.
+        let is_plain = self.focus == Focus::Here && theme.focus.fg.is_none();
+        let title = if is_plain { title.add_modifier(Modifier::REVERSED) } else { title };
         let title_style = title.add_modifier(Modifier::BOLD);
         let end = draw_title(buf, Rect { height: 1, ..area }, &self.title, title_style);
         draw_right(buf, area, (end, 0), &self.info, theme);

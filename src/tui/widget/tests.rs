@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use ratatui::{buffer::Buffer, layout::Rect, text::Line};
 
 use super::{
+    braille,
     candles::{Body, Candle, Candles, Overlay},
     diverge,
     line::{self, Lines, Point},
@@ -119,10 +120,7 @@ fn draw_lines(width: u16, height: u16, candles: &[Candle]) -> Buffer {
     let theme = dark();
     let mut buf = canvas(width, height, &theme);
     let (one, other) = (points(candles), points(&walk(candles.len(), 23)));
-    let lines = [
-        line::Line { points: &other, style: theme.muted },
-        line::Line { points: &one, style: theme.series(1) },
-    ];
+    let lines = [line::Line::new(&other, theme.muted), line::Line::new(&one, theme.series(1))];
     let last = one.last().copied();
     Lines {
         lines: &lines,
@@ -136,6 +134,24 @@ fn draw_lines(width: u16, height: u16, candles: &[Candle]) -> Buffer {
     }
     .draw(buf.area, &mut buf, &theme);
     buf
+}
+
+#[test]
+fn the_area_below_a_line_is_tinted_where_colors_can_be_mixed() {
+    let mut layer = braille::Layer::new(3, 4);
+    layer.line((0.0, 5.0), (5.0, 5.0));
+    for (depth, n_tinted) in [(Depth::TrueColor, 6), (Depth::Indexed256, 0), (Depth::None, 0)] {
+        let theme = Theme::new(Name::Dark, depth);
+        let area = Rect::new(0, 0, 3, 4);
+        let mut buf = Buffer::empty(area);
+        theme.clear(area, &mut buf);
+        let bg = buf[(0, 0)].bg;
+        layer.wash(area, &mut buf, theme.series(0), &theme);
+        let tinted: Vec<u16> =
+            area.positions().filter(|at| buf[*at].bg != bg).map(|at| at.y).collect();
+        assert_eq!(tinted.len(), n_tinted, "{depth:?}");
+        assert!(tinted.iter().all(|y| *y > 1), "only what is below");
+    }
 }
 
 #[test]
@@ -333,7 +349,7 @@ proptest! {
         let (mut buf, area) = framed(2, 3, width, height);
         let points: Vec<_> = raw.iter().map(|(time, value)| Point { time: *time, value: *value }).collect();
         Lines {
-            lines: &[line::Line { points: &points, style: theme.up }],
+            lines: &[line::Line { is_filled: true, ..line::Line::new(&points, theme.up) }],
             start,
             end,
             gap: Duration::from_secs(gap.into()),

@@ -62,6 +62,9 @@ fn a_worker_is_added_runs_a_module_of_this_machine_and_is_stopped() {
 
     session.press("a");
     session.wait_text("Start a worker", SHOWN_WITHIN);
+    session.wait_for("the head's address is filled in", SHOWN_WITHIN, |screen| {
+        row(screen, &["boot node", "/ip4/127.0.0.1/tcp/"])
+    });
     session.press("enter");
     session.wait_for("five nodes are listed", STARTS_WITHIN, |screen| {
         (nodes(screen).len() == 5).then_some(())

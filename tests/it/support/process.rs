@@ -1,6 +1,12 @@
 //! Processes of this machine, as Linux shows them in `/proc`.
 
-use std::{collections::BTreeSet, fs, process::Command, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::PathBuf,
+    process::Command,
+    time::Duration,
+};
 
 use crate::support::wait;
 
@@ -14,6 +20,8 @@ pub(crate) enum Signal {
     Terminate,
     /// Asks it as a terminal does.
     Interrupt,
+    /// Says that its terminal is gone.
+    HangUp,
     /// Ends it without asking.
     Kill,
 }
@@ -23,6 +31,7 @@ pub(crate) fn signal(pid: u32, signal: Signal) {
     let name = match signal {
         Signal::Terminate => "TERM",
         Signal::Interrupt => "INT",
+        Signal::HangUp => "HUP",
         Signal::Kill => "KILL",
     };
     // The shell's own `kill`: a system need not have one as a program.
@@ -33,6 +42,17 @@ pub(crate) fn signal(pid: u32, signal: Signal) {
 /// Returns whether the process runs. One that ended and waits for its parent to notice does not.
 pub(crate) fn is_running(pid: u32) -> bool {
     stat(pid).is_some_and(|stat| stat.state != "Z" && stat.state != "X")
+}
+
+/// Returns how often each thread of a process went to sleep, to be woken by something, so far.
+pub(crate) fn sleeps(pid: u32) -> BTreeMap<PathBuf, u64> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    let of_task = |task: fs::DirEntry| {
+        let status = fs::read_to_string(task.path().join("status")).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?;
+        Some((task.path(), line.trim().parse().ok()?))
+    };
+    tasks.filter_map(|task| of_task(task.ok()?)).collect()
 }
 
 /// Returns the processes that `pid` started, and those that they started in turn.

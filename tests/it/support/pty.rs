@@ -27,8 +27,11 @@ use crate::support::{
 /// The size for which the screens are designed.
 pub(crate) const WIDE: (u16, u16) = (160, 45);
 
-/// The background that the terminal claims to have: that of the dark theme.
-const BACKGROUND: &[u8] = b"\x1b]11;rgb:1111/1313/1a1a\x1b\\";
+/// The answer of a terminal with the background of the dark theme.
+const DARK: &[u8] = b"\x1b]11;rgb:1111/1313/1a1a\x1b\\";
+
+/// The answer of one with that of the light theme.
+pub(crate) const LIGHT: &[u8] = b"\x1b]11;rgb:fbfb/fbfb/fdfd\x1b\\";
 
 /// What the terminal says it is: a VT220 with ANSI color.
 const DEVICE: &[u8] = b"\x1b[?62;22c";
@@ -47,7 +50,37 @@ pub(crate) struct Session {
     writer: Arc<Mutex<Box<dyn Write + Send>>>,
     master: Box<dyn MasterPty + Send>,
     // Goes last: the program writes to it.
-    _home: TempDir,
+    home: Arc<TempDir>,
+}
+
+/// A terminal in which a program is to be started, and the home that it finds there.
+#[derive(Clone)]
+pub(crate) struct Place<'a> {
+    /// Columns and rows.
+    pub(crate) size: (u16, u16),
+    /// What is in the environment beside what is on every machine.
+    pub(crate) environment: &'a [(&'a str, &'a str)],
+    /// The answer to the question for the background; none from a terminal that passes over it.
+    pub(crate) background: Option<&'static [u8]>,
+    /// The home folder, which other sessions may have had before.
+    pub(crate) home: Arc<TempDir>,
+}
+
+impl Default for Place<'_> {
+    fn default() -> Self {
+        let home = Arc::new(TempDir::new().unwrap());
+        Self { size: WIDE, environment: &[], background: Some(DARK), home }
+    }
+}
+
+impl Place<'_> {
+    /// The same with a configuration file.
+    pub(crate) fn configured(self, text: &str) -> Self {
+        let folder = self.home.path().join("config/triptych");
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("config.toml"), text).unwrap();
+        self
+    }
 }
 
 struct Shared {
@@ -59,6 +92,8 @@ struct Terminal {
     parser: vt100::Parser<Replies>,
     /// Everything the program wrote.
     bytes: Vec<u8>,
+    /// How much that was after each read, and when.
+    reads: Vec<(usize, Instant)>,
     exit: Option<ExitStatus>,
     is_closed: bool,
 }
@@ -66,6 +101,7 @@ struct Terminal {
 /// What the program asked of the terminal.
 #[derive(Default)]
 struct Replies {
+    background: Option<&'static [u8]>,
     answers: Vec<u8>,
     /// A frame has begun that is not whole yet.
     is_in_frame: bool,
@@ -95,7 +131,7 @@ impl vt100::Callbacks for Replies {
 
     fn unhandled_osc(&mut self, _: &mut Screen, parameters: &[&[u8]]) {
         if parameters == [b"11".as_slice(), b"?"] {
-            self.answers.extend(BACKGROUND);
+            self.answers.extend(self.background.unwrap_or_default());
         }
     }
 }
@@ -113,7 +149,12 @@ impl Session {
         size: (u16, u16),
         environment: &[(&str, &str)],
     ) -> Self {
-        let home = TempDir::new().unwrap();
+        Self::start_in(&Place { size, environment, ..Place::default() }, program, arguments)
+    }
+
+    /// Starts `program` with `arguments` at a place.
+    pub(crate) fn start_in(place: &Place<'_>, program: &str, arguments: &[&str]) -> Self {
+        let Place { size, environment, background, home } = place.clone();
         let mut command = CommandBuilder::new(program);
         command.args(arguments);
         command.env_clear();
@@ -132,8 +173,10 @@ impl Session {
         let reader = pair.master.try_clone_reader().unwrap();
         let writer = Arc::new(Mutex::new(pair.master.take_writer().unwrap()));
         let (columns, rows) = non_zero(size);
-        let parser = vt100::Parser::new_with_callbacks(rows, columns, 0, Replies::default());
-        let terminal = Terminal { parser, bytes: Vec::new(), exit: None, is_closed: false };
+        let replies = Replies { background, ..Replies::default() };
+        let parser = vt100::Parser::new_with_callbacks(rows, columns, 0, replies);
+        let (bytes, reads) = (Vec::new(), Vec::new());
+        let terminal = Terminal { parser, bytes, reads, exit: None, is_closed: false };
         let shared =
             Arc::new(Shared { terminal: Mutex::new(terminal), changed: Condvar::default() });
         let pid = child.process_id().unwrap();
@@ -145,7 +188,7 @@ impl Session {
             let status = child.wait().unwrap();
             waiting.change(|terminal| terminal.exit = Some(status));
         });
-        Self { pid, shared, writer, master: pair.master, _home: home }
+        Self { pid, shared, writer, master: pair.master, home }
     }
 
     /// Presses keys, named as in the keymap and parted by spaces: `e`, `ctrl-r`, `shift-tab`.
@@ -157,6 +200,48 @@ impl Session {
             let mut writer = self.writer.lock();
             writer.write_all(&key_bytes(key)).unwrap();
             writer.flush().unwrap();
+        }
+    }
+
+    /// Sends bytes as the terminal itself would.
+    pub(crate) fn send(&self, bytes: &[u8]) {
+        self.writer.lock().write_all(bytes).unwrap();
+    }
+
+    /// Its home folder, for another session at the same place.
+    pub(crate) fn home(&self) -> Arc<TempDir> {
+        Arc::clone(&self.home)
+    }
+
+    /// Everything the program wrote so far.
+    pub(crate) fn written(&self) -> Vec<u8> {
+        self.shared.terminal.lock().bytes.clone()
+    }
+
+    /// Waits until the program has written nothing for as long as `still`, and returns what `look`
+    /// found at the beginning of that time. Panics with what was written last after `within`.
+    #[track_caller]
+    pub(crate) fn wait_still<T>(
+        &self,
+        still: Duration,
+        within: Duration,
+        look: impl Fn() -> T,
+    ) -> T {
+        let deadline = Instant::now() + within;
+        let mut terminal = self.shared.terminal.lock();
+        loop {
+            let (found, n_before) = (look(), terminal.bytes.len());
+            let is_silent = |terminal: &mut Terminal| terminal.bytes.len() == n_before;
+            let wait = self.shared.changed.wait_while_for(&mut terminal, is_silent, still);
+            if wait.timed_out() && terminal.bytes.len() == n_before {
+                return found;
+            }
+            let new = terminal.bytes.get(n_before..).map(String::from_utf8_lossy);
+            let text = text(terminal.parser.screen());
+            assert!(
+                Instant::now() < deadline,
+                "silent for {still:?}: not within {within:?}; written last: {new:?}\n{text}"
+            );
         }
     }
 
@@ -190,6 +275,29 @@ impl Session {
             }
             self.shared.changed.wait_for(&mut terminal, left);
         }
+    }
+
+    /// How many bytes the program has written.
+    pub(crate) fn n_written(&self) -> usize {
+        self.shared.terminal.lock().bytes.len()
+    }
+
+    /// How often `wanted` stands in what it wrote after the first `n_bytes`.
+    pub(crate) fn n_times(&self, wanted: &[u8], n_bytes: usize) -> usize {
+        let terminal = self.shared.terminal.lock();
+        let written = terminal.bytes.get(n_bytes..).unwrap_or_default();
+        written.windows(wanted.len()).filter(|window| *window == wanted).count()
+    }
+
+    /// Waits until it has written more than `n_bytes`, and returns when it did; none if it does not
+    /// `within` that time.
+    pub(crate) fn wrote_past(&self, n_bytes: usize, within: Duration) -> Option<Instant> {
+        let mut terminal = self.shared.terminal.lock();
+        let is_silent =
+            |terminal: &mut Terminal| terminal.bytes.len() <= n_bytes && !terminal.is_over();
+        self.shared.changed.wait_while_for(&mut terminal, is_silent, within);
+        let first = terminal.reads.partition_point(|(n_read, _)| *n_read <= n_bytes);
+        terminal.reads.get(first).map(|(_, at)| *at)
     }
 
     /// Waits until the screen shows `wanted`, and returns all of its text.
@@ -235,6 +343,22 @@ impl Session {
             let (set_at, reset_at) = (last_of(bytes, set), last_of(bytes, reset));
             let shown = String::from_utf8_lossy(set).replace('\x1b', "ESC ");
             assert!(set_at <= reset_at, "what `{shown}` sets is reset");
+        }
+    }
+
+    /// Asserts that no color was asked for: at most the one that the terminal has by itself.
+    #[track_caller]
+    pub(crate) fn assert_colorless(&self) {
+        let written = String::from_utf8(self.written()).unwrap();
+        let is_text = |parameters: &str| {
+            parameters.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b';' | b':'))
+        };
+        let styles = written.split("\x1b[").filter_map(|rest| rest.split_once('m'));
+        let styles = styles.map(|(parameters, _)| parameters).filter(|one| is_text(one));
+        for style in styles {
+            let mut numbers = style.split([';', ':']).filter_map(|number| number.parse().ok());
+            let color = numbers.find(|number| matches!(number, 30..=38 | 40..=48 | 58 | 90..=107));
+            assert_eq!(color, None::<u8>, "a color in `ESC [{style}m`");
         }
     }
 
@@ -287,10 +411,11 @@ fn read(mut reader: Box<dyn Read + Send>, shared: &Shared, writer: &Mutex<Box<dy
     let mut chunk = vec![0_u8; CHUNK_BYTES];
     // An error is how Linux says that the other end is closed.
     while let Ok(n_read @ 1..) = reader.read(&mut chunk) {
-        let mut answers = Vec::new();
+        let (mut answers, now) = (Vec::new(), Instant::now());
         shared.change(|terminal| {
             let new = chunk.get(..n_read).unwrap_or_default();
             terminal.bytes.extend(new);
+            terminal.reads.push((terminal.bytes.len(), now));
             terminal.parser.process(new);
             answers = std::mem::take(&mut terminal.parser.callbacks_mut().answers);
         });
@@ -366,9 +491,13 @@ fn a_terminal_answers_and_shows() {
         printf '\033[?1049h\033[?25l%s' in; read -r rest; printf '\033[?25h\033[?1049l%s' out";
     let session = Session::start("sh", &["-c", script], (60, 10));
     session.wait_text("in", Duration::from_secs(10));
+    let n_written = session.n_written();
+    assert_eq!(session.wrote_past(n_written, Duration::ZERO), None, "it waits for a key");
     session.press("enter");
+    assert!(session.wrote_past(n_written, Duration::from_secs(10)).is_some());
     assert!(session.wait_exit(Duration::from_secs(10)).success());
     session.assert_restored();
+    assert_eq!(session.n_times(b"\x1b[?1049", 0), 2, "there and back");
     let shown = session.wait_text("out", Duration::ZERO);
     assert!(shown.contains("033   [   1   ;   1   R 033   [   ?   6   2"), "{shown}");
 }

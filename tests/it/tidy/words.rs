@@ -66,7 +66,12 @@ const FENCES: &[Fence] = &[
         word: "Color::",
         within: "src/",
         // Tests look at cells as they are drawn.
-        only: &["src/tui/theme", "src/tui/widget/shot.rs", "src/tui/view/tests.rs"],
+        only: &[
+            "src/tui/theme",
+            "src/tui/terminal/pen",
+            "src/tui/widget/shot.rs",
+            "src/tui/view/tests.rs",
+        ],
         why: "colors come from the theme",
     },
     Fence {

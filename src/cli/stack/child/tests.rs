@@ -9,7 +9,8 @@ fn shell(script: &str) -> (Group, Running, mpsc::Receiver<Line>) {
         program: "/bin/sh".into(),
         arguments: vec!["-c".into(), script.into()],
         environment: vec![("SECRET", "s3cret".into())],
-        kept: None,
+        log: None,
+        is_kept: false,
     };
     let running = start.run(&group, &lines).unwrap();
     (group, running, heard)
@@ -75,7 +76,8 @@ async fn one_that_is_kept_outlives_the_group_and_tells_by_its_log() {
         program: "/bin/sh".into(),
         arguments: vec!["-c".into(), script.into()],
         environment: Vec::new(),
-        kept: Some(folder.path().join("log")),
+        log: Some(folder.path().join("log")),
+        is_kept: true,
     };
     let running = start.run(&group, &lines).unwrap();
     assert_eq!(heard.recv().await.map(|line| line.text).as_deref(), Some("hello"));
@@ -85,4 +87,34 @@ async fn one_that_is_kept_outlives_the_group_and_tells_by_its_log() {
     drop(is_asked);
     // Nobody waits for it any more, so that its end is seen by its number alone.
     ask(Some(running.pid));
+}
+
+#[tokio::test]
+async fn one_with_a_log_is_kept_when_that_is_wished_and_not_otherwise() {
+    for is_kept in [true, false] {
+        let folder = tempfile::tempdir().unwrap();
+        let group = Group::default();
+        let (lines, mut heard) = mpsc::channel(16);
+        let log = folder.path().join("log");
+        std::fs::write(&log, "of before\n").unwrap();
+        let start = Start {
+            process: "added".into(),
+            program: "/bin/sh".into(),
+            arguments: vec!["-c".into(), "echo up; read word; echo got $word; cat".into()],
+            environment: Vec::new(),
+            log: Some(log.clone()),
+            is_kept: false,
+        };
+        let running = start.run(&group, &lines).unwrap();
+        assert_eq!(heard.recv().await.map(|line| line.text).as_deref(), Some("up"));
+        if is_kept {
+            running.keep();
+        }
+        group.shutdown().await;
+        assert_eq!(running.has_ended(), !is_kept);
+        assert_eq!(running.is_kept(), is_kept);
+        while is_kept && !std::fs::read_to_string(&log).unwrap().contains("got stay") {
+            tokio::task::yield_now().await;
+        }
+    }
 }

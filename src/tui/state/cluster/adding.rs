@@ -44,6 +44,8 @@ pub struct Adding {
     texts: [Field; AddField::ALL.len()],
     /// Whether it was tried to start what the form says: what is wrong is told from then on.
     pub is_tried: bool,
+    /// Whether the address of a head was filled in; from then on the field is the person's own.
+    is_led: bool,
 }
 
 impl AddField {
@@ -101,15 +103,27 @@ impl Adding {
     #[must_use]
     pub fn new(nodes: &[Node]) -> Self {
         let mut form = Self { is_head: nodes.is_empty(), ..Self::default() };
+        form.set(AddField::Slots, N_SLOTS_FIRST);
+        form.learn(nodes);
+        form
+    }
+
+    /// Fills in the address of a head among `nodes`, once, where nobody has typed one: it may become
+    /// known only after the form is open.
+    pub fn learn(&mut self, nodes: &[Node]) {
+        if self.is_led || !self.text(AddField::BootNodes).value().is_empty() {
+            return;
+        }
         let head = nodes.iter().find(|node| node.role.as_deref() == Some("head"));
         // A node listens on several addresses; that of this machine is reached by all who are on it.
         let address = head.and_then(|head| {
             let is_loopback = |address: &&String| address.contains("/127.0.0.1/");
             head.addresses.iter().find(is_loopback).or(head.addresses.first())
         });
-        form.set(AddField::BootNodes, address.map(String::as_str).unwrap_or_default());
-        form.set(AddField::Slots, N_SLOTS_FIRST);
-        form
+        if let Some(address) = address {
+            self.set(AddField::BootNodes, address);
+            self.is_led = true;
+        }
     }
 
     /// The fields that matter for the role, in their order.

@@ -27,6 +27,15 @@ const RETRY_AFTER: Duration = Duration::from_secs(3);
 const UNFIT: [u16; 2] = [400, 422];
 
 impl State {
+    /// Somebody wants the list of datasets now: a failure is forgotten.
+    pub fn list_anew(&mut self, now: Timestamp) -> Vec<Effect> {
+        if !self.is_connected {
+            return Vec::new();
+        }
+        self.datasets.forgive();
+        self.load_datasets(now)
+    }
+
     pub(super) fn load_datasets(&mut self, now: Timestamp) -> Vec<Effect> {
         self.datasets.begin(now);
         self.is_list_old = false;

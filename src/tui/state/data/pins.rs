@@ -4,7 +4,10 @@
 
 use std::collections::BTreeMap;
 
-use model::{dataset::DatasetId, timestamp::Timestamp};
+use model::{
+    dataset::{Dataset, DatasetId},
+    timestamp::Timestamp,
+};
 
 use super::{Live, Spark, State, sample::Shape, set_timers};
 use crate::event::{Effect, StreamNews, Timer};
@@ -16,7 +19,7 @@ pub const PINS_MAX: usize = 6;
 const OTHERS_MAX: usize = 12;
 
 /// Values kept of a pinned dataset: two for each column of the widest sparkline.
-const PIN_VALUES: usize = 240;
+pub const PIN_VALUES: usize = 240;
 
 /// A dataset that is watched.
 #[derive(Debug, Clone)]
@@ -44,12 +47,25 @@ pub struct Watched<'a> {
     pub live: Option<&'a Live>,
     /// Its newest values, as soon as they are there.
     pub spark: Option<&'a Spark>,
+    /// What its values are counted in, where that is told.
+    pub unit: &'a str,
+}
+
+/// What values are counted in, by what is told of a dataset: in short where everybody knows how.
+fn unit(metadata: &BTreeMap<String, String>) -> &str {
+    match metadata.get("unit").map_or("", String::as_str) {
+        "percent" => "%",
+        "bytes per second" => "B/s",
+        "bytes" => "B",
+        "seconds" => "s",
+        other => other,
+    }
 }
 
 impl<'a> From<&'a Pin> for Watched<'a> {
     fn from(pin: &'a Pin) -> Self {
         let (live, spark) = (Some(&pin.live), Some(&pin.spark));
-        Self { dataset: pin.dataset, name: &pin.name, live, spark }
+        Self { dataset: pin.dataset, name: &pin.name, live, spark, unit: unit(&pin.metadata) }
     }
 }
 
@@ -71,29 +87,38 @@ impl State {
             name: &dataset.name,
             live: None,
             spark: self.sparks.get(&dataset.id),
+            unit: unit(&dataset.metadata),
         });
         self.pins.iter().map(Watched::from).chain(others).collect()
     }
 
-    /// Pins `datasets` again, as far as they are listed.
+    /// Pins `datasets` again; those that are not listed are asked for one by one.
     pub fn pin_again(&mut self, datasets: &[DatasetId], now: Timestamp) -> Vec<Effect> {
         let mut effects = Vec::new();
         for dataset in datasets.iter().take(PINS_MAX) {
-            let listed = self.list().iter().find(|listed| listed.id == *dataset).cloned();
-            let Some(listed) = listed.filter(|listed| !self.is_pinned(listed.id)) else { continue };
-            let is_charted = self.is_shown && self.selected == Some(*dataset);
-            if !is_charted {
-                effects.push(Effect::OpenStream { dataset: *dataset });
+            match self.list().iter().find(|listed| listed.id == *dataset).cloned() {
+                Some(listed) => effects.extend(self.pin(listed, now)),
+                // The list is of the first ones alone.
+                None => effects.push(Effect::LoadPinned { dataset: *dataset }),
             }
-            self.pins.push(Pin {
-                dataset: listed.id,
-                name: listed.name,
-                live: if is_charted { self.live.clone() } else { Live::default() },
-                spark: Spark::new(PIN_VALUES, now),
-                metadata: listed.metadata,
-            });
         }
         effects
+    }
+
+    /// Watches `dataset` from now on, unless it is watched, or as many are as may be.
+    pub(super) fn pin(&mut self, dataset: Dataset, now: Timestamp) -> Vec<Effect> {
+        if self.is_pinned(dataset.id) || self.pins.len() >= PINS_MAX {
+            return Vec::new();
+        }
+        let is_charted = self.is_shown && self.selected == Some(dataset.id);
+        self.pins.push(Pin {
+            dataset: dataset.id,
+            name: dataset.name,
+            live: if is_charted { self.live.clone() } else { Live::default() },
+            spark: Spark::new(PIN_VALUES, now),
+            metadata: dataset.metadata,
+        });
+        if is_charted { Vec::new() } else { vec![Effect::OpenStream { dataset: dataset.id }] }
     }
 
     /// Whether `dataset` is pinned.

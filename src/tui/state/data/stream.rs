@@ -21,6 +21,9 @@ const HELD_ROWS_MAX: usize = 2_000;
 /// How long after its beginning a replay is told of: it comes at once, and may be short.
 const REPLAY_WITHIN: Duration = Duration::from_secs(2);
 
+/// Tries whose waits are counted down: later ones are far apart, and go on for as long as it takes.
+const TRIES_COUNTED: u32 = 5;
+
 /// How a stream stands.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub enum Status {
@@ -107,6 +110,16 @@ impl Live {
         matches!(self.status, Status::Up { .. } | Status::Replay { .. })
     }
 
+    /// Whether its note changes each second.
+    pub(super) fn is_counting(&self, now: Timestamp) -> bool {
+        match self.status {
+            // Until a frame was drawn after it.
+            Status::Replay { since, .. } => now.since(since) < REPLAY_WITHIN * 2,
+            Status::Lost { .. } => self.n_tries <= TRIES_COUNTED,
+            _ => false,
+        }
+    }
+
     /// How it stands, in a few words: `live · 2s ago`, `replay 43/100`, `paused · 118 new`,
     /// `stale 46s · reconnecting in 2s (3)`.
     pub fn note(&self, now: Timestamp) -> String {
@@ -130,7 +143,11 @@ impl Live {
             Status::Up { heard } => live(*heard),
             Status::Lost { retry_at, .. } => {
                 let left = retry_at.since(now).as_secs();
-                let again = format!("reconnecting in {left}s ({})", self.n_tries);
+                let again = if self.is_counting(now) {
+                    format!("reconnecting in {left}s ({})", self.n_tries)
+                } else {
+                    "reconnecting".to_owned()
+                };
                 match self.heard_at {
                     Some(at) => format!("stale {} · {again}", format::age(now.since(at))),
                     None => format!("never connected · {again}"),

@@ -269,11 +269,18 @@ fn newest_values_are_read_while_another_screen_shows_them() {
 #[test]
 fn pins_of_the_last_session_are_followed_again_once_each() {
     let (mut state, _) = opened();
-    let want = vec![Effect::OpenStream { dataset: id(2) }];
+    let follow = |dataset| Effect::OpenStream { dataset };
+    let want = vec![follow(id(2)), Effect::LoadPinned { dataset: id(99) }];
     assert_eq!(state.pin_again(&[id(1), id(2), id(99)], at(0)), want, "1 is charted");
     assert_eq!(state.pin_again(&[id(1), id(2)], at(0)), []);
     let pins: Vec<_> = state.pins.iter().map(|pin| pin.dataset).collect();
     assert_eq!(pins, [id(1), id(2)]);
+    let mut unlisted = state.list()[0].clone();
+    unlisted.id = id(99);
+    let told = |dataset| DataEvent::Pinned(Ok(Box::new(dataset)));
+    assert_eq!(state.on(told(unlisted.clone()), at(0)), [follow(id(99))]);
+    assert_eq!(state.on(told(unlisted), at(0)), []);
+    assert!(state.is_pinned(id(99)));
 }
 
 #[test]

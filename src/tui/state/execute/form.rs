@@ -290,6 +290,14 @@ impl Form {
         Some((idx, function))
     }
 
+    /// What the function of `request` is called, where it is a known one.
+    pub fn name_of(&self, request: &ExecuteRequest) -> Option<&str> {
+        let is_it = |function: &&FunctionBody| {
+            function.function_id == request.function_id && function.method == request.method
+        };
+        self.functions.iter().find(is_it).map(|function| function.name.as_str())
+    }
+
     /// Takes the known value `by` places on for the focused field; where there is none, goes to the
     /// next or the previous field.
     pub fn choose(&mut self, by: isize, known: Known<'_>) {

@@ -63,6 +63,14 @@ impl Past {
         self.values.values().map(of).collect()
     }
 
+    /// The same with when, as far as that is known.
+    pub fn told_by(&self, worker: &Address, label: &str) -> Vec<(Timestamp, f64)> {
+        let of = |(nonce, actors): (&BlockHeight, &BTreeMap<Address, BTreeMap<String, f64>>)| {
+            Some((self.epochs.get(nonce)?.time, *actors.get(worker)?.get(label)?))
+        };
+        self.values.iter().filter_map(of).collect()
+    }
+
     /// Takes what the actors of a bundle said.
     pub fn take_values(&mut self, bundle: &Bundle) {
         let actors = bundle.inferer_values.iter().chain(&bundle.forecaster_values);

@@ -43,14 +43,14 @@ impl State {
     }
 
     /// Asks more often, or less.
-    pub(super) fn change_every(&mut self, n: isize, now: Timestamp) -> Vec<Effect> {
+    pub(super) fn change_every(&mut self, n: isize) -> Vec<Effect> {
         let seconds = self.every().as_secs();
         let here = EVERY_SECONDS.iter().position(|each| *each >= seconds);
         let here = here.unwrap_or(EVERY_SECONDS.len() - 1);
         let next = here.saturating_add_signed(n).min(EVERY_SECONDS.len() - 1);
         self.every = EVERY_SECONDS.get(next).copied().map(Duration::from_secs);
         if self.is_shown && !self.is_paused && self.limited_until.is_none() {
-            return self.wait(self.every(), now).into();
+            return vec![Effect::Wake(Timer::Topics, self.every())];
         }
         Vec::new()
     }
@@ -128,11 +128,6 @@ impl State {
                 self.note_limit(&why, now);
             }
         }
-    }
-
-    pub(super) fn wait(&mut self, after: Duration, now: Timestamp) -> [Effect; 1] {
-        self.next_at = Some(now + after);
-        [Effect::Wake(Timer::Topics, after)]
     }
 }
 

@@ -51,7 +51,7 @@ impl Wanted {
 impl Word {
     fn is_in(&self, log: &LocalLog) -> bool {
         let holds = |text: &str| find(text, &self.text).is_some();
-        let mut fields = log.fields.iter();
+        let mut fields = log.fields.pairs();
         match &self.field {
             Some(field) => {
                 fields.any(|(name, value)| name.eq_ignore_ascii_case(field) && holds(value))
@@ -95,7 +95,7 @@ mod tests {
             level: Level::Info,
             time: Timestamp::default(),
             message: "execution done".to_owned(),
-            fields: fields.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
+            fields: fields.into_iter().collect(),
         };
         assert_eq!(Wanted::of(typed).is_in(&log), want, "{typed}");
     }

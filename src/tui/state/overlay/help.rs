@@ -1,6 +1,6 @@
 //! The help: which of the keys are shown.
 
-use crate::{action::Action, keymap::Binding, state::field::Field};
+use crate::{action::Action, keymap::Bound, state::field::Field};
 
 /// The help, as it is looked at.
 #[derive(Debug, Clone, Default)]
@@ -27,7 +27,7 @@ impl Help {
 
     /// Whether `binding` passes the filter.
     #[must_use]
-    pub fn shows(&self, binding: &Binding) -> bool {
+    pub fn shows(&self, binding: &Bound) -> bool {
         let wanted = self.filter.value().trim();
         let title = binding.action.title().to_lowercase();
         wanted.is_empty()

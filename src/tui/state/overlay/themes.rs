@@ -1,6 +1,10 @@
 //! The choice of a theme: what is pointed at is shown at once.
 
-use crate::{action::Action, state::overlay, theme::Name};
+use crate::{
+    action::Action,
+    state::overlay,
+    theme::{Name, own::Own},
+};
 
 /// The choice of a theme.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,25 +18,26 @@ pub struct Themes {
 impl Themes {
     /// The choice, with `current` pointed at.
     #[must_use]
-    pub fn new(current: Option<Name>) -> Self {
-        let row = Self::rows().position(|row| row == current).unwrap_or(0);
+    pub fn new(current: Option<Name>, own: &[&'static Own]) -> Self {
+        let row = Self::rows(own).position(|row| row == current).unwrap_or(0);
         Self { before: current, row }
     }
 
-    /// What can be chosen: none is the theme that suits the terminal.
-    pub fn rows() -> impl Iterator<Item = Option<Name>> {
-        std::iter::once(None).chain(Name::ALL.into_iter().map(Some))
+    /// What can be chosen: none is the theme that suits the terminal; `own` come last.
+    pub fn rows(own: &[&'static Own]) -> impl Iterator<Item = Option<Name>> {
+        let all = Name::ALL.into_iter().chain(own.iter().map(|own| Name::Own(own)));
+        std::iter::once(None).chain(all.map(Some))
     }
 
     /// Takes an action; returns what is pointed at.
-    pub fn act(&mut self, action: Action) -> Option<Name> {
-        self.row = overlay::moved(action, self.row, Name::ALL.len() + 1);
-        self.pointed()
+    pub fn act(&mut self, action: Action, own: &[&'static Own]) -> Option<Name> {
+        self.row = overlay::moved(action, self.row, Self::rows(own).count());
+        self.pointed(own)
     }
 
     /// What is pointed at.
     #[must_use]
-    pub fn pointed(&self) -> Option<Name> {
-        Self::rows().nth(self.row).flatten()
+    pub fn pointed(&self, own: &[&'static Own]) -> Option<Name> {
+        Self::rows(own).nth(self.row).flatten()
     }
 }

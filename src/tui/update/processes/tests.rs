@@ -1,8 +1,11 @@
+use std::time::Duration;
+
 use super::*;
 use crate::{
     event::Timer,
     harness::Harness,
     local::{LocalEvent, NodeWish, Usage},
+    state::cluster::adding::AddField,
 };
 
 fn node(name: &str, role: &str, rest_api: Option<&str>) -> LocalNode {
@@ -41,6 +44,20 @@ fn a_worker_is_added_with_the_heads_address_filled_in() {
     screen.take(Event::Local(LocalEvent::Node(node("worker-4", "worker", None))));
     assert!(screen.shown().contains("worker-4 runs, pid 7"), "{}", screen.shown());
     assert!(screen.asked().contains(&Effect::LoadNodes));
+}
+
+#[test]
+fn the_heads_address_is_filled_in_when_it_becomes_known_and_then_left_alone() {
+    let mut screen = Harness::ready(160, 45);
+    screen.take(Event::Nodes(Ok(Vec::new()), Duration::ZERO));
+    screen.press("a up tab tab");
+    let led = "/p2p/12D3KooWRvAp";
+    assert!(!screen.shown().contains(led), "{}", screen.shown());
+    screen.take(Event::Nodes(Ok(crate::harness::nodes()), Duration::ZERO));
+    assert!(screen.shown().contains(led), "{}", screen.shown());
+    screen.press("ctrl-u");
+    screen.take(Event::Nodes(Ok(crate::harness::nodes()), Duration::ZERO));
+    assert!(screen.state.cluster.adding.text(AddField::BootNodes).value().is_empty());
 }
 
 #[test]
@@ -125,4 +142,45 @@ fn what_processes_use_is_asked_for_while_it_is_seen() {
     screen.asked();
     screen.take(Event::Woke(Timer::Nodes));
     assert_eq!(screen.asked(), [Effect::LoadNodes]);
+}
+
+#[test]
+fn quitting_asks_whether_added_nodes_are_to_go_on() {
+    let mut screen = Harness::ready(160, 45);
+    let added = LocalNode { is_added: true, ..node("worker-4", "worker", None) };
+    screen.take(Event::Local(LocalEvent::Node(added.clone())));
+    screen.asked();
+    screen.press("q");
+    assert_eq!(screen.asked(), []);
+    let shown = screen.shown();
+    assert!(shown.contains("1 node that you started") && shown.contains("keep them"), "{shown}");
+    screen.press("k");
+    assert_eq!(screen.asked(), [Effect::KeepNodes, Effect::Quit]);
+    screen.press("n");
+    let exited = LocalEvent::Exited { process: "worker-4".to_owned(), code: Some(0) };
+    screen.take(Event::Local(exited));
+    screen.asked();
+    screen.press("q");
+    assert_eq!(screen.asked(), [Effect::Quit], "it is gone");
+}
+
+#[test]
+fn a_node_that_was_left_running_is_shown_and_can_be_stopped() {
+    let mut screen = Harness::ready(160, 45);
+    let found = node("kept-worker-4", "worker", None);
+    let found = LocalNode { is_added: true, is_kept: true, ..found };
+    screen.take(Event::Local(LocalEvent::Found(found)));
+    let shown = screen.shown();
+    assert!(shown.contains("kept-worker-4 still runs, pid 7"), "{shown}");
+    screen.asked();
+    screen.press("q");
+    assert_eq!(screen.asked(), [Effect::Quit], "it goes on");
+    let exited = |name: &str| LocalEvent::Exited { process: name.to_owned(), code: Some(0) };
+    for name in ["head", "worker-1", "worker-2", "worker-3", "datasets", "inference"] {
+        screen.take(Event::Local(exited(name)));
+        screen.state.stack.forget(name);
+    }
+    screen.asked();
+    screen.press("tab tab tab D y");
+    assert_eq!(screen.asked(), [Effect::StopProcess("kept-worker-4".to_owned())]);
 }

@@ -43,6 +43,15 @@ fn a_profile_that_is_chosen_is_opened_and_its_services_are_used() {
 }
 
 #[test]
+fn what_is_open_stays_open_when_a_profile_is_there() {
+    let mut screen = screen();
+    screen.press("P down enter P");
+    screen.take(opened(None));
+    assert_eq!(screen.state.profiles.current.as_deref(), Some("far"));
+    assert!(matches!(screen.state.overlays[..], [Overlay::Profiles(_)]));
+}
+
+#[test]
 fn a_profile_that_nobody_waits_for_any_more_is_not_used() {
     let mut screen = screen();
     screen.press("P down enter P up enter");

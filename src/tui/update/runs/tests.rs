@@ -55,7 +55,7 @@ fn a_local_worker_tells_in_its_log_that_it_fetches() {
         level: Level::Info,
         time: screen.state.now,
         message: FETCHES.to_owned(),
-        fields: vec![("request".to_owned(), REQUEST_ID.to_owned())],
+        fields: [("request", REQUEST_ID)].into_iter().collect(),
     })));
     assert_eq!(stages(&screen), [Stage::Fetching]);
     assert!(screen.shown().contains("fetching"), "{}", screen.shown());

@@ -66,9 +66,11 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, nodes: &[Node
         let style = if node.exited.is_some() { theme.muted } else { theme.series(0) };
         Sparkline { values, floor: Floor::Zero, style }.draw_to(highest, place, buf);
         let a_minute = state.nodes.activity(&node.peer_id).and_then(|one| one.a_minute(state.now));
-        let text = a_minute.map_or_else(|| format::NONE.to_owned(), |n| n.to_string());
+        // In the first minute nobody knows how many a minute are.
+        let text =
+            a_minute.map_or_else(|| format!("{} in all", node.n_runs), |n| format!("{n}/min"));
         let style = if a_minute > Some(0) { theme.text } else { theme.muted };
-        paint::text_before(buf, row, (row.width, 1), &format!("{text}/min"), style);
+        paint::text_before(buf, row, (row.width, 1), &text, style);
     }
 }
 

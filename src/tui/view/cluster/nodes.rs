@@ -1,5 +1,7 @@
 //! The table of nodes, and the selected one in detail.
 
+use std::time::Duration;
+
 use ratatui::{
     buffer::Buffer,
     layout::Rect,
@@ -162,6 +164,7 @@ fn cells(node: &Node, frame: Frame<'_>, peer_width: usize) -> Vec<Cell> {
     let role_style = if role == "head" { theme.accent2 } else { theme.text };
     let (origin, origin_style) = match node.origin {
         Origin::Local => ("local", theme.info),
+        Origin::Typed => ("typed", theme.text),
         Origin::Listed => ("listed", theme.muted),
         Origin::Seen => ("seen", theme.muted),
     };
@@ -207,12 +210,17 @@ fn ping(node: &Node) -> String {
     }
 }
 
+/// How long a node that is connected may be silent, and is still called there now: heads hear of
+/// their peers several times in a minute, and each time would be worth a frame.
+const SILENT_MAX: Duration = Duration::from_mins(1);
+
 /// When a node was last heard: its exit, `now`, or its age.
 fn last(node: &Node, now: model::timestamp::Timestamp) -> String {
     if let Some(code) = node.exited {
         return code.map_or_else(|| "signal".to_owned(), |code| format!("exit {code}"));
     }
     match (node.is_connected, node.last_seen) {
+        (Some(true), Some(at)) if now.since(at) < SILENT_MAX => "now".to_owned(),
         (_, Some(at)) => format::age(now.since(at)),
         (Some(true), None) => "now".to_owned(),
         _ => NONE.to_owned(),
@@ -319,7 +327,7 @@ fn draw_short_detail(area: Rect, buf: &mut Buffer, frame: Frame<'_>, node: &Node
         let host = address.split("/p2p/").next().unwrap_or_default();
         line.push_span(Span::styled(format!(" · {host}"), theme.muted));
     }
-    paint::line(buf, area, (0, 0), &line);
+    paint::line_cut(buf, area, (0, 0), &line);
 }
 
 fn empty_lines(frame: Frame<'_>) -> Vec<String> {

@@ -119,7 +119,7 @@ fn draw_export(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
     let rest = format!("│ {resolution} as {} by its ending  ", export.format());
     spans.extend([Span::styled(rest, theme.muted), Span::styled("⏎", theme.key)]);
     spans.push(Span::styled(" writes", theme.muted));
-    paint::line(buf, area, (0, 1), &Line::from(spans));
+    paint::line_cut(buf, area, (0, 1), &Line::from(spans));
 }
 
 /// How far the export is, where one is under way.
@@ -146,7 +146,7 @@ fn info(scene: Scene<'_>, room: usize) -> String {
         parts.push(format!("{label} bucket open"));
     }
     if let Loadable::Stale { .. } | Loadable::Loading { .. } = state.rows {
-        parts.push(state.rows.note(scene.now));
+        parts.push(format!("rows {}", state.rows.note(scene.now)));
     }
     parts.extend(export_note(&state.export));
     if let Some(until) = state.limited_until.filter(|until| *until > scene.now) {
@@ -291,8 +291,8 @@ fn draw_line<'a>(area: Rect, buf: &mut Buffer, scene: Scene<'a>) -> &'a [Candle]
         })
         .collect();
     let mut lines: Vec<_> =
-        paths.iter().rev().map(|(points, style)| line::Line { points, style: *style }).collect();
-    lines.push(line::Line { points: &points, style: theme.series(0) });
+        paths.iter().rev().map(|(points, style)| line::Line::new(points, *style)).collect();
+    lines.push(line::Line { is_filled: true, ..line::Line::new(&points, theme.series(0)) });
     let newest = all.last().unwrap_or(last);
     let change = newest.close - first.close;
     let tag = if change < 0.0 { theme.down } else { theme.up };

@@ -29,6 +29,9 @@ use crate::{
 /// Rows of facts about the selected dataset that are worth cutting the list for.
 pub(super) const FACTS_HEIGHT: u16 = 11;
 
+/// The least columns of a fact's name: the longest of those that most datasets have.
+const FACT_MIN: u16 = 9;
+
 /// In this time each dataset of a short list has been read once.
 const READ_WITHIN: Duration = Duration::from_secs(30);
 
@@ -311,7 +314,7 @@ fn draw_facts(area: Rect, buf: &mut Buffer, dataset: &Dataset, scene: Scene<'_>)
         facts.insert(0, ("", dataset.description.clone()));
     }
     for (y, (name, value)) in (0..area.height).zip(facts) {
-        let name_width = if name.is_empty() { 0 } else { 12.min(area.width / 3) };
+        let name_width = if name.is_empty() { 0 } else { 12.min(area.width / 3).max(FACT_MIN) };
         let name = format::right(name, usize::from(name_width));
         let room = usize::from(area.width.saturating_sub(name_width + 1));
         let style = if name_width == 0 { theme.muted } else { theme.text };

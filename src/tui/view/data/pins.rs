@@ -10,7 +10,10 @@ use unicode_width::UnicodeWidthStr as _;
 
 use super::tape;
 use crate::{
-    state::data::pins::{Pin, Watched},
+    state::data::{
+        SPARK_VALUES,
+        pins::{PIN_VALUES, Pin, Watched},
+    },
     theme::Theme,
     widget::{
         axis::Scale,
@@ -24,7 +27,10 @@ use model::timestamp::Timestamp;
 const CARD: (u16, u16) = (34, 4);
 
 /// The tallest card: a line of a few values says no more when it is taller.
-const CARD_HEIGHT_MAX: u16 = 8;
+const CARD_HEIGHT_MAX: u16 = 20;
+
+/// The lowest line of values with a tint below.
+const WASH_FROM: u16 = 3;
 
 /// The rows of a pane of `n_pins` in `width` columns, its borders included; none for no pins.
 pub(super) fn height(n_pins: usize, width: u16) -> u16 {
@@ -102,11 +108,19 @@ fn draw_card(area: Rect, buf: &mut Buffer, one: Watched<'_>, now: Timestamp, the
     };
     let bold = theme.text.add_modifier(Modifier::BOLD);
     let number = last.map_or_else(String::new, |last| format::grouped(last, decimals));
-    paint::text_before(buf, area, (area.width, 0), &number, bold);
-    let room = usize::from(area.width).saturating_sub(number.width() + 4);
+    let unit = Some(one.unit).filter(|unit| !unit.is_empty() && !number.is_empty());
+    let unit = unit.map_or_else(String::new, |unit| format!(" {unit}"));
+    let line = Line::from(vec![
+        Span::styled(number.as_str(), bold),
+        Span::styled(unit.as_str(), theme.muted),
+    ]);
+    paint::line_right(buf, area, 0, &line);
+    let room = usize::from(area.width).saturating_sub(line.width() + 4);
     paint::text(buf, area, (2, 0), &format::fit(one.name, room), bold);
     let plot = Rect { y: area.y + 1, height: area.height.saturating_sub(2), ..area };
-    draw_spark(plot, buf, &values, theme);
+    // All that is kept of a dataset spans its card, as soon as that many have come.
+    let n_kept = if one.live.is_some() { PIN_VALUES } else { SPARK_VALUES };
+    draw_spark(plot, buf, (&values, n_kept), theme);
     let y = area.height.saturating_sub(1);
     if y == 0 {
         return;
@@ -116,35 +130,47 @@ fn draw_card(area: Rect, buf: &mut Buffer, one: Watched<'_>, now: Timestamp, the
     paint::text(buf, area, (0, y), &format::fit(&note, area.width.into()), style);
     let Some(change) = first.zip(last).map(|(first, last)| (last - first, first)) else { return };
     let percent = change.0 / change.1.abs() * 100.0;
-    let moved = if percent.is_finite() {
-        format!("{} {}%", tape::arrow(change.0), format::signed(percent, 2))
-    } else {
-        tape::arrow(change.0).to_string()
+    let moved = match change.0 {
+        0.0 => "unchanged".to_owned(),
+        by if percent.is_finite() => {
+            format!("{} {}%", tape::arrow(by), format::signed(percent, 2))
+        }
+        by => format!("{} {}", tape::arrow(by), format::signed(by, decimals)),
     };
-    let line = Line::from(vec![
-        Span::styled(moved, theme.signed(change.0)),
-        Span::styled(format!(" over {} values", values.len()), theme.muted),
-    ]);
-    if usize::from(area.width) > note.width() + line.width() + 2 {
+    let style = if change.0 == 0.0 { theme.muted } else { theme.signed(change.0) };
+    // Over how many values is left out where there is no room.
+    let over = format!(" over {} values", values.len());
+    let room = usize::from(area.width).saturating_sub(note.width() + 2);
+    let mut line = Line::from(Span::styled(moved, style));
+    if line.width() + over.width() <= room {
+        line.push_span(Span::styled(over, theme.muted));
+    }
+    if line.width() <= room {
         paint::line_right(buf, area, y, &line);
     }
 }
 
-/// Draws values as dots, the newest at the right end.
-fn draw_spark(area: Rect, buf: &mut Buffer, values: &[f64], theme: &Theme) {
+/// Draws values as a line of dots, the newest at the right end, where `n_kept` span it.
+fn draw_spark(area: Rect, buf: &mut Buffer, (values, n_kept): (&[f64], usize), theme: &Theme) {
     let n_dots = usize::from(area.width) * usize::from(braille::DOTS.0);
     let shown = values.get(values.len().saturating_sub(n_dots)..).unwrap_or(values);
     let Some(scale) = Scale::over(shown.iter().copied(), 0.0) else { return };
     let mut layer = braille::Layer::new(area.width, area.height);
     let height = f64::from(area.height * braille::DOTS.1) - 1.0;
-    let free = u32::try_from(n_dots - shown.len()).unwrap_or(0);
+    let dots = |n: usize| f64::from(u32::try_from(n.saturating_sub(1)).unwrap_or(u32::MAX));
+    let step = (dots(n_dots) / dots(n_kept).max(1.0)).max(1.0);
     let mut before = None;
-    for (x, value) in (free..).zip(shown) {
-        let place = value.is_finite().then(|| (f64::from(x), (1.0 - scale.at(*value)) * height));
+    for (idx, value) in shown.iter().enumerate() {
+        let x = dots(n_dots) - dots(shown.len() - idx) * step;
+        let place = value.is_finite().then(|| (x, (1.0 - scale.at(*value)) * height));
         if let Some(to) = place {
             layer.line(before.unwrap_or(to), to);
         }
         before = place;
+    }
+    // In a row or two the tint would be a stair, not an area.
+    if area.height >= WASH_FROM {
+        layer.wash(area, buf, theme.series(0), theme);
     }
     layer.draw(area, buf, theme.series(0));
 }

@@ -10,6 +10,21 @@ use crate::{
     widget::{format, note, paint, pane, pane::padded},
 };
 
+/// Columns of a time of day, and a gap.
+const TIME_WIDTH: u16 = 10;
+
+/// Columns of what a number did, and the space before it.
+const ARROW_WIDTH: u16 = 2;
+
+/// The least columns between two numbers.
+const GAP: u16 = 2;
+
+/// The longest title that a column is made wider for.
+const TITLE_MAX: usize = 12;
+
+/// The longest number that is written in full.
+const NUMBER_MAX: usize = 14;
+
 /// Draws the pane of the newest rows.
 pub(super) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
     if area.is_empty() {
@@ -28,35 +43,75 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
         note::centered(buf, body, &[(text, theme.muted)]);
         return;
     };
-    let value_of = |row: &NamedRow| row.values.get(column).and_then(Value::as_f64);
-    let other = other_column(shape.as_ref(), state.tape.front());
-    let other_of = |row: &NamedRow| other.and_then(|name| row.values.get(name)?.as_f64());
-    let shown = || state.tape.iter().take(usize::from(body.height) + 1);
-    let decimals = decimals_for(shown().filter_map(value_of));
-    let is_whole = shown().filter_map(other_of).all(|number| number.fract() == 0.0);
+    let shown: Vec<&NamedRow> = state.tape.iter().take(usize::from(body.height) + 1).collect();
+    let main = Numbers::of(column, &shown);
+    let main_width = main.width;
+    let mut columns = vec![main];
+    let mut room = body.width.saturating_sub(TIME_WIDTH + main_width + ARROW_WIDTH);
+    for name in other_columns(column, state.tape.front()) {
+        let numbers = Numbers::of(name, &shown);
+        let Some(left) = room.checked_sub(numbers.width + GAP) else { continue };
+        room = left;
+        columns.push(numbers);
+    }
+    // What is free stands between the columns, so that they span the pane.
+    let n_gaps = u16::try_from(columns.len()).unwrap_or(1).saturating_sub(1).max(1);
+    let air = GAP + room / n_gaps;
     let header = theme.muted.add_modifier(Modifier::BOLD);
-    let widest = shown().filter_map(value_of).map(|value| format::grouped(value, decimals).len());
-    let widest = widest.chain([column.len().min(16)]).max().unwrap_or(0);
-    let value_end = 10 + u16::try_from(widest).unwrap_or(0);
-    let other_width = usize::from(body.width.saturating_sub(value_end + 4));
     paint::text(buf, body, (0, 0), "TIME", header);
-    let title = format::fit(column, widest).to_uppercase();
-    paint::text_before(buf, body, (value_end, 0), &title, header);
-    let title = format::fit(other.unwrap_or_default(), other_width).to_uppercase();
-    paint::text_before(buf, body, (body.width, 0), &title, header);
-    for (y, (idx, row)) in (1..body.height).zip(state.tape.iter().enumerate()) {
-        let before = state.tape.get(idx + 1).and_then(value_of);
+    for (y, row) in (1..body.height).zip(&shown) {
         paint::text(buf, body, (0, y), &format::clock(row.timestamp), theme.muted);
-        let Some(value) = value_of(row) else { continue };
-        let change = before.map_or(0.0, |before| value - before);
-        let style = theme.signed(change);
-        paint::text_before(buf, body, (value_end, y), &format::grouped(value, decimals), style);
-        paint::put(buf, body, (value_end + 1, y), arrow(change), style);
-        if let Some(number) = other_of(row) {
-            let text = if is_whole { format::grouped(number, 0) } else { format::compact(number) };
-            let text = format::fit(&text, other_width);
-            paint::text_before(buf, body, (body.width, y), &text, theme.muted);
+    }
+    let mut end = TIME_WIDTH;
+    for (idx, numbers) in columns.iter().enumerate() {
+        let is_main = idx == 0;
+        end = match idx {
+            0 => end + numbers.width,
+            1 => end + ARROW_WIDTH + air + numbers.width,
+            _ => end + air + numbers.width,
+        };
+        if idx > 0 && idx + 1 == columns.len() {
+            end = body.width;
         }
+        let title = format::fit(numbers.name, numbers.width.into()).to_uppercase();
+        paint::text_before(buf, body, (end, 0), &title, header);
+        for (y, (at, value)) in (1..body.height).zip(numbers.values.iter().enumerate()) {
+            let before = numbers.values.get(at + 1).copied().flatten();
+            let change = value.zip(before).map_or(0.0, |(value, before)| value - before);
+            let style = if is_main { theme.signed(change) } else { theme.muted };
+            paint::text_before(buf, body, (end, y), &numbers.text(*value), style);
+            if is_main && value.is_some() {
+                paint::put(buf, body, (end + 1, y), arrow(change), style);
+            }
+        }
+    }
+}
+
+/// The numbers of a column, newest first, and how wide they are.
+struct Numbers<'a> {
+    name: &'a str,
+    values: Vec<Option<f64>>,
+    decimals: usize,
+    width: u16,
+}
+
+impl<'a> Numbers<'a> {
+    fn of(name: &'a str, rows: &[&NamedRow]) -> Self {
+        let value = |row: &&NamedRow| row.values.get(name).and_then(Value::as_f64);
+        let values: Vec<_> = rows.iter().map(value).collect();
+        let decimals = decimals_for(values.iter().copied().flatten());
+        let mut numbers = Self { name, values, decimals, width: 0 };
+        let widest = numbers.values.iter().map(|value| numbers.text(*value).chars().count()).max();
+        let width = widest.unwrap_or(0).max(name.len().min(TITLE_MAX));
+        numbers.width = u16::try_from(width).unwrap_or(u16::MAX);
+        numbers
+    }
+
+    /// A number to the places of its column, or to four digits where that would be long.
+    fn text(&self, value: Option<f64>) -> String {
+        let Some(value) = value else { return format::NONE.to_owned() };
+        let text = format::grouped(value, self.decimals);
+        if text.chars().count() > NUMBER_MAX { format::compact(value) } else { text }
     }
 }
 
@@ -90,14 +145,12 @@ fn places(value: f64) -> usize {
     (0..8).find(is_told).unwrap_or(8).into()
 }
 
-/// A second number worth a place beside the first: the volume, else the next one by name.
-fn other_column<'a>(shape: Option<&Shape>, row: Option<&'a NamedRow>) -> Option<&'a str> {
-    let row = row?;
-    let column = shape.and_then(Shape::value_column);
-    let numbers = row.values.iter().filter(|(_, value)| value.as_f64().is_some());
-    let mut names = numbers.map(|(name, _)| name.as_str()).filter(|name| Some(*name) != column);
-    if row.values.contains_key("volume") && column != Some("volume") {
-        return Some("volume");
-    }
-    names.next()
+/// The other numbers of a row, the volume before the rest by name.
+fn other_columns<'a>(column: &'a str, row: Option<&'a NamedRow>) -> impl Iterator<Item = &'a str> {
+    let numbers = row.into_iter().flat_map(|row| &row.values);
+    let numbers = numbers.filter(|(_, value)| value.as_f64().is_some());
+    let mut names: Vec<_> =
+        numbers.map(|(name, _)| name.as_str()).filter(|name| *name != column).collect();
+    names.sort_by_key(|name| (*name != "volume", *name));
+    names.into_iter()
 }

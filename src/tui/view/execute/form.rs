@@ -5,6 +5,8 @@ use ratatui::{
     layout::Rect,
     style::{Modifier, Style},
 };
+use serde_json::Value;
+use wire::functions::ExecuteRequest;
 
 use super::{FORM, draw_field};
 use crate::{
@@ -22,6 +24,9 @@ use crate::{
 
 /// Columns of the labels.
 const LABEL_WIDTH: u16 = 11;
+
+/// The least rows below the fields for the request, the buttons and a few recent runs.
+const BELOW_MIN: u16 = 13;
 
 /// The most known functions listed below their field.
 const FUNCTIONS_MAX: u16 = 8;
@@ -73,13 +78,15 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
         }
         y = draw_line(inside, buf, frame, (fields, y, is_roomy, known), hits);
     }
-    if is_roomy {
-        y = draw_preview(inside, buf, frame, y);
+    // Fields close together leave room below as well, on a pane that is high enough.
+    let is_open = is_roomy || inside.height.saturating_sub(y) >= BELOW_MIN;
+    if is_open {
+        y = draw_preview(inside, buf, frame, y + u16::from(!is_roomy));
     }
     let [_, below] = split_rows(inside, y);
     draw_buttons(below, buf, theme, hits);
     let [_, below] = split_rows(below, 2);
-    if is_roomy {
+    if is_open {
         draw_recent(below, buf, frame);
     }
     if let Some(y) = function_y.filter(|_| is_focused && state.execute.form.is_open) {
@@ -94,7 +101,8 @@ fn draw_head(area: Rect, buf: &mut Buffer, frame: Frame<'_>, y: u16, is_roomy: b
     let address = state.services.addresses.head.as_deref().unwrap_or("none known");
     let x = paint::text(buf, area, (LABEL_WIDTH + 2, y), address, theme.text);
     let origin = if state.stack.summary().is_some() { "local stack" } else { "from the profile" };
-    if state.services.addresses.head.is_some() {
+    let room = area.width.saturating_sub(x + 2);
+    if state.services.addresses.head.is_some() && usize::from(room) >= origin.len() {
         paint::text(buf, area, (x + 2, y), origin, theme.muted);
     }
     y + 1 + u16::from(is_roomy)
@@ -241,7 +249,7 @@ fn draw_functions(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
 fn draw_preview(area: Rect, buf: &mut Buffer, frame: Frame<'_>, y: u16) -> u16 {
     let theme = frame.theme;
     let request = frame.state.execute.form.preview();
-    let text = serde_json::to_string_pretty(&request).unwrap_or_default();
+    let text = preview(&request);
     let n_lines = u16::try_from(text.lines().count()).unwrap_or(u16::MAX);
     // The buttons stay in view, whatever the request.
     let room = area.height.saturating_sub(y + 2);
@@ -253,6 +261,22 @@ fn draw_preview(area: Rect, buf: &mut Buffer, frame: Frame<'_>, y: u16) -> u16 {
         paint::text(buf, area, (LABEL_WIDTH + 1, row), &line, theme.muted);
     }
     y + n_shown + 1
+}
+
+/// A request as JSON, a line for each of its parts.
+fn preview(request: &ExecuteRequest) -> String {
+    let Ok(Value::Object(parts)) = serde_json::to_value(request) else { return String::new() };
+    let mut parts: Vec<_> = parts.into_iter().collect();
+    // What is run comes before how.
+    parts.sort_by_key(|(name, _)| match name.as_str() {
+        "function_id" => 0,
+        "method" => 1,
+        "parameters" => 2,
+        _ => 3,
+    });
+    let line = |(name, part): &(String, Value)| format!("  \"{name}\": {part}");
+    let lines: Vec<String> = parts.iter().map(line).collect();
+    format!("{{\n{}\n}}", lines.join(",\n"))
 }
 
 fn draw_buttons(area: Rect, buf: &mut Buffer, theme: &Theme, hits: &mut Hits) {
@@ -280,31 +304,39 @@ fn draw_recent(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     if state.runs.iter().len() == 0 || area.height < 3 {
         return;
     }
+    let form = &state.execute.form;
     let bold = theme.text.add_modifier(Modifier::BOLD);
     paint::text(buf, area, (0, 0), "Recent", bold);
+    // What a run came to is in view, whatever it is called.
+    let (name_width, group_width) = if area.width < 56 { (8, 1) } else { (16, 8) };
     for (y, run) in (1..area.height).zip(state.runs.iter()) {
         let request = &run.request;
+        let bad_exit = run.bad_exit().map(|code| format!(" · exit {code}"));
+        let good = if bad_exit.is_some() { theme.down } else { theme.up };
+        let bad_exit = bad_exit.unwrap_or_default();
         let (result, style) = match &run.phase {
             Phase::Waiting => ("…".to_owned(), theme.info),
             Phase::Cancelled => ("cancelled".to_owned(), theme.muted),
             Phase::Failed(failure) => (failure.why.clone(), theme.down),
             Phase::Done(response) => match response.results.as_slice() {
                 [] => ("no result".to_owned(), theme.warn),
-                [group] => (results::frequency(group.frequency), theme.up),
+                [group] => (results::frequency(group.frequency) + &bad_exit, good),
                 [group, ..] => {
                     let n = response.results.len();
-                    (format!("{} · {n} groups", results::frequency(group.frequency)), theme.warn)
+                    let frequency = results::frequency(group.frequency);
+                    (format!("{frequency} · {n} groups{bad_exit}"), theme.warn)
                 }
             },
         };
         let text = format!(
             "{} {}  {:>3} {} ",
             logs::time_of_day(run.sent_at, 8),
-            format::left(&request.method, 16),
+            format::left(form.name_of(request).unwrap_or(&request.method), name_width),
             request.config.number_of_nodes,
-            format::left(request.group().unwrap_or("*"), 8)
+            format::left(request.group().unwrap_or("*"), group_width)
         );
         let x = paint::text(buf, area, (0, y), &text, theme.muted);
-        paint::text(buf, area, (x + 1, y), &result, style);
+        let room = usize::from(area.width.saturating_sub(x + 1));
+        paint::text(buf, area, (x + 1, y), &format::fit(&result, room), style);
     }
 }

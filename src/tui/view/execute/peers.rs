@@ -44,7 +44,7 @@ const WIDE_FROM: u16 = 80;
 const MEMORY: usize = 5;
 
 /// The rows that the peers of `run` take, their title and a gap included; none without peers.
-pub(super) fn height(run: &Run) -> u16 {
+pub(in crate::view) fn height(run: &Run) -> u16 {
     match u16::try_from(run.live.parts.len()).unwrap_or(u16::MAX) {
         0 => 0,
         n_peers => n_peers.saturating_add(3),
@@ -52,7 +52,7 @@ pub(super) fn height(run: &Run) -> u16 {
 }
 
 /// Draws the peers of `run`, as many as there is room for.
-pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, run: &Run) {
+pub(in crate::view) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, run: &Run) {
     let Frame { state, theme, .. } = frame;
     let parts = &run.live.parts;
     let bold = theme.text.add_modifier(Modifier::BOLD);

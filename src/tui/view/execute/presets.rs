@@ -2,7 +2,7 @@
 
 use ratatui::{buffer::Buffer, layout::Rect};
 
-use super::draw_field;
+use super::draw_asked;
 use crate::{
     state::execute::presets::Preset,
     view::{
@@ -67,16 +67,7 @@ pub(in crate::view) fn draw_name(area: Rect, buf: &mut Buffer, frame: Frame<'_>)
     buf.set_style(place, theme.bar);
     let frame_of_pane = pane::Pane::new("Save preset").focus(Focus::Here);
     let inside = pane::padded(frame_of_pane.draw(place, buf, theme));
-    let x = paint::text(buf, inside, (0, 1), "name", theme.muted) + 2;
-    let field = Rect {
-        x: inside.x.saturating_add(x),
-        y: inside.y.saturating_add(1),
-        width: inside.width.saturating_sub(x),
-        height: 1,
-    }
-    .intersection(inside);
-    buf.set_style(field, theme.sel);
-    draw_field(pane::padded(field), buf, theme, &state.execute.presets.name, theme.text);
+    draw_asked(inside, buf, theme, "name", &state.execute.presets.name);
     let note = "⏎ saves it; variables called KEY, TOKEN and the like without value";
     paint::text(buf, inside, (0, 3), &format::fit(note, inside.width.into()), theme.muted);
 }

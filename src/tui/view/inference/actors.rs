@@ -1,16 +1,26 @@
 //! Who takes part: what each says, how far that is from the combined value, and what it changes.
 
-use ratatui::{buffer::Buffer, layout::Rect, style::Modifier};
+use std::collections::BTreeMap;
 
-use super::Scene;
+use ratatui::{
+    buffer::Buffer,
+    layout::Rect,
+    style::Modifier,
+    text::{Line, Span},
+};
+
+use super::{super::split_rows, Scene};
 use crate::{
     state::inference::{
         Pane,
         actors::{Actor, Detail, Role},
+        past::Epoch,
     },
     widget::{
         diverge::{self, Styles},
-        format, paint,
+        format,
+        line::{self, Lines, Point},
+        paint,
         pane::{self, padded},
         sparkline::{Floor, Sparkline},
     },
@@ -18,6 +28,9 @@ use crate::{
 
 /// Rows of facts about the chosen actor, with the rule above them.
 const FACTS_HEIGHT: u16 = 7;
+
+/// The rows below the list from which on the past of the chosen actor is charted, too.
+const PAST_FROM: u16 = FACTS_HEIGHT + 8;
 
 /// The width of what an actor said before, with the gap before it.
 const PAST: u16 = 10;
@@ -78,12 +91,17 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) -> Vec<(usize
         return Vec::new();
     }
     let n_actors = u16::try_from(scene.actors.len()).unwrap_or(u16::MAX);
-    let has_facts = body.height > n_actors.saturating_add(FACTS_HEIGHT + 1);
-    let rows = Rect { height: body.height - if has_facts { FACTS_HEIGHT } else { 0 }, ..body };
-    if has_facts {
-        draw_facts(area, buf, scene);
+    // What a short list does not need is for one actor: facts, and where there is room, its past.
+    let free = body.height.saturating_sub(n_actors.saturating_add(2));
+    let below = match free {
+        0..FACTS_HEIGHT => 0,
+        FACTS_HEIGHT..PAST_FROM => FACTS_HEIGHT,
+        more => more,
+    };
+    if below > 0 {
+        draw_facts(area, buf, area.height - 1 - below, scene);
     }
-    let body = rows;
+    let body = Rect { height: body.height - below, ..body };
     let columns = Columns::of(body.width);
     draw_header(body, buf, columns, scene);
     let deltas = scene.actors.iter().filter_map(|actor| actor.delta);
@@ -126,7 +144,7 @@ fn draw_header(area: Rect, buf: &mut Buffer, columns: Columns, scene: Scene<'_>)
         paint::text_before(buf, area, (end, 0), second, style);
     }
     if columns.past > 0 {
-        paint::text(buf, area, (end + 2, 0), "BEFORE", style);
+        paint::text(buf, area, (end + 2, 0), "HISTORY", style);
     }
 }
 
@@ -205,12 +223,11 @@ fn details(actor: &Actor, detail: Detail, decimals: usize) -> [String; 2] {
     }
 }
 
-/// Draws all that is known of the chosen actor, else of the first, at the foot of the pane.
-fn draw_facts(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
+/// Draws all that is known of the chosen actor, else of the first, from row `y` of the pane on.
+fn draw_facts(area: Rect, buf: &mut Buffer, y: u16, scene: Scene<'_>) {
     let (state, theme) = (scene.state, scene.theme);
     let chosen = scene.actors.iter().find(|actor| Some(&actor.worker) == state.actor.as_ref());
     let Some(actor) = chosen.or_else(|| scene.actors.first()) else { return };
-    let y = area.height - 1 - FACTS_HEIGHT;
     let title = format::short_address(actor.worker.as_str()).into_owned();
     pane::divider(buf, area, y, title, (scene.focus(Pane::Actors), theme));
     let known = state
@@ -238,7 +255,10 @@ fn draw_facts(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
             ("score", number(known.and_then(|known| known.score))),
         ],
     ];
-    let body = Rect { y: area.y + y + 1, height: FACTS_HEIGHT - 1, ..padded(area) };
+    let room = area.height.saturating_sub(y + 2);
+    let body = Rect { y: area.y + y + 1, height: room, ..padded(area) };
+    let [body, below] = split_rows(body, FACTS_HEIGHT - 1);
+    draw_past(below, buf, actor, scene);
     let half = body.width / 2;
     for (y, pair) in (0..body.height).zip(facts) {
         for (x, (name, value)) in [0, half].into_iter().zip(pair) {
@@ -246,6 +266,54 @@ fn draw_facts(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
             paint::text(buf, body, (x + 11, y), &value, theme.text);
         }
     }
+}
+
+/// Draws what an actor said over its past epochs, against what all came to and what came true.
+fn draw_past(area: Rect, buf: &mut Buffer, actor: &Actor, scene: Scene<'_>) {
+    let (state, theme) = (scene.state, scene.theme);
+    let Some(past) = state.past().filter(|_| area.height >= PAST_FROM - FACTS_HEIGHT) else {
+        return;
+    };
+    let told: Vec<Point> = past
+        .told_by(&actor.worker, state.label())
+        .into_iter()
+        .map(|(time, value)| Point { time, value })
+        .collect();
+    let (Some(first), Some(last)) = (told.first(), told.last()) else { return };
+    let line = |of: fn(&Epoch) -> &BTreeMap<String, f64>| -> Vec<Point> {
+        let epochs = past.epochs().filter(|epoch| (first.time..=last.time).contains(&epoch.time));
+        let point =
+            |epoch: &Epoch| Some(Point { time: epoch.time, value: *of(epoch).get(state.label())? });
+        epochs.filter_map(point).collect()
+    };
+    let (combined, truth) = (line(|epoch| &epoch.combined), line(|epoch| &epoch.truth));
+    let own = if actor.role == Role::Forecaster { theme.series(3) } else { theme.series(0) };
+    let legend = Line::from(vec![
+        Span::styled("●", own),
+        Span::styled(format!(" said in {} epochs  ", told.len()), theme.muted),
+        Span::styled("◆", theme.series(1)),
+        Span::styled(" combined  ", theme.muted),
+        Span::styled("─", theme.up),
+        Span::styled(" truth", theme.muted),
+    ]);
+    let [top, chart] = split_rows(area, 1);
+    paint::line(buf, top, (1, 0), &legend);
+    Lines {
+        lines: &[
+            line::Line::new(&truth, theme.up),
+            line::Line::new(&combined, theme.series(1)),
+            line::Line { is_filled: true, ..line::Line::new(&told, own) },
+        ],
+        start: first.time,
+        end: last.time,
+        // Epochs it was silent in are few, as is all that is kept of them.
+        gap: last.time.since(first.time),
+        volumes: &[],
+        crosshair: None,
+        tag: Some((last.value, own)),
+        decimals: scene.decimals(),
+    }
+    .draw(chart, buf, theme);
 }
 
 /// A number in as many columns as there are, to four digits where it is longer.

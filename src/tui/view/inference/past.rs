@@ -68,9 +68,9 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
     let newest = combined.last().map(|point| (point.value, theme.series(1)));
     Lines {
         lines: &[
-            line::Line { points: &naive, style: theme.muted },
-            line::Line { points: &truth, style: theme.up },
-            line::Line { points: &combined, style: theme.series(1) },
+            line::Line::new(&naive, theme.muted),
+            line::Line::new(&truth, theme.up),
+            line::Line { is_filled: true, ..line::Line::new(&combined, theme.series(1)) },
         ],
         start: first.time,
         end: last.time,

@@ -77,7 +77,7 @@ fn title(scene: Scene<'_>) -> String {
     if state.is_resistant { format!("{title} · without outliers") } else { title }
 }
 
-/// When the values are from, where the epoch stands, and when the service is asked next: what
+/// When the values are from, where the epoch stands, and how often the service is asked: what
 /// matters most is last, and stays where there is not room for all.
 fn info(scene: Scene<'_>, room: usize) -> Line<'static> {
     let (state, theme, now) = (scene.state, scene.theme, scene.now);
@@ -102,19 +102,14 @@ fn info(scene: Scene<'_>, room: usize) -> Line<'static> {
         other if other.value().is_some() => parts.push(other.note(now).into()),
         _ => {}
     }
-    let next_in = state.next_at.map(|at| at.since(now).as_secs() + 1);
-    match (state.limited_until, next_in) {
+    match state.limited_until {
         _ if state.is_paused => parts.push(Span::styled("paused", theme.warn)),
-        (Some(until), _) => {
-            let text = format!("429 · retry in {}s", until.since(now).as_secs());
+        Some(until) => {
+            let text = format!("429 · retry in {}", format::until(until.since(now)));
             parts.push(Span::styled(text, theme.warn));
         }
         _ if state.feed == Feed::Up => parts.push("stream".into()),
-        (None, Some(seconds)) => {
-            let every = format::age(state.every());
-            parts.push(format!("every {every} · asks in {seconds}s").into());
-        }
-        (None, None) => {}
+        None => parts.push(format!("asked every {}", format::age(state.every())).into()),
     }
     let width = |parts: &[Span<'_>]| parts.iter().map(|part| part.width() + 3).sum::<usize>();
     while width(&parts) > room.saturating_add(3) && parts.len() > 1 {

@@ -264,8 +264,12 @@ fn a_service_that_asks_to_wait_is_counted_down_over_the_old_values() {
         ..Failure::default()
     };
     state.inference.on(InferenceEvent::Topics(Err(why)), now());
-    let text = shot::text(&drawn(&state, 120, 32, theme::Name::Dark));
-    assert!(text.contains("429 · retry in 8s") && text.contains("67 502.80"), "{text}");
+    for (now, left) in [(now(), "8s"), (now() + Duration::from_secs(5), "3s")] {
+        state.now = now;
+        let text = shot::text(&drawn(&state, 120, 32, theme::Name::Dark));
+        let retry = format!("429 · retry in {left}");
+        assert!(text.contains(&retry) && text.contains("67 502.80"), "{text}");
+    }
 }
 
 #[test]

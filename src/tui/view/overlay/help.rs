@@ -10,7 +10,7 @@ use ratatui::{
 use super::raise;
 use crate::{
     action::Action,
-    keymap::{self, Layer},
+    keymap::Layer,
     state::overlay::help::Help,
     view::{Frame, centered, execute, hits::Hits, split_rows},
     widget::{format, paint, pane::Pane},
@@ -26,7 +26,7 @@ const KEYS_WIDTH: usize = 14;
 const TWO_COLUMNS_WIDTH: u16 = 76;
 
 /// How far from the middle a gap may be to be where the columns part.
-const GAP_ROWS_MAX: usize = 6;
+const GAP_ROWS_MAX: usize = 9;
 
 /// Draws the help over `area`, as far as its filter lets bindings through.
 pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, help: &Help, hits: &mut Hits) {
@@ -78,7 +78,7 @@ fn columns<'a, 'b>(lines: &'a [Line<'b>], width: u16) -> (&'a [Line<'b>], &'a [L
 fn lines(frame: Frame<'_>, help: &Help) -> Vec<Line<'static>> {
     let Frame { state, theme, .. } = frame;
     let layers = state.layers_beneath();
-    let bindings = keymap::in_force(layers);
+    let bindings = state.keys.in_force(layers);
     let bold = theme.focus.add_modifier(Modifier::BOLD);
     let mut lines: Vec<Line<'static>> = Vec::new();
     let mut section = "";

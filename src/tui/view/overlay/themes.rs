@@ -26,7 +26,8 @@ pub(super) fn draw(
     hits: &mut Hits,
 ) {
     let theme = frame.theme;
-    let n_rows = u16::try_from(Themes::rows().count()).unwrap_or(u16::MAX);
+    let own = frame.state.own_themes.as_slice();
+    let n_rows = u16::try_from(Themes::rows(own).count()).unwrap_or(u16::MAX);
     let (width, height) = (WIDTH.min(area.width), n_rows.saturating_add(6).min(area.height));
     let place = Rect {
         x: area.right().saturating_sub(width.saturating_add(2)).max(area.x),
@@ -41,7 +42,7 @@ pub(super) fn draw(
         Span::raw(" goes back"),
     ]));
     let inside = raise(place, buf, frame, of, hits);
-    for ((y, row), name) in (1..).zip(0..).zip(Themes::rows()) {
+    for ((y, row), name) in (1..).zip(0..).zip(Themes::rows(own)) {
         if y >= inside.height {
             break;
         }
@@ -75,6 +76,7 @@ const fn words(name: Option<Name>) -> &'static str {
         Some(Name::Cvd) => "blue and orange",
         Some(Name::HighContrast) => "7 to 1 or better",
         Some(Name::Mono) => "weight, no color",
+        Some(Name::Own(_)) => "of your own",
         Some(Name::Ansi16) => "your own 16 colors",
     }
 }

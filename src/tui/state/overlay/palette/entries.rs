@@ -3,7 +3,7 @@
 use super::{Entry, Goal, Kind};
 use crate::{
     action::Action,
-    keymap::{self, Layer},
+    keymap::{Bound, Layer},
     state::{Screen, State, overlay::themes::Themes, runs::Phase},
     widget::format,
 };
@@ -11,14 +11,14 @@ use crate::{
 /// Everything that can be found now: what the screen in view can do comes first.
 #[must_use]
 pub fn entries(state: &State) -> Vec<Entry> {
-    let mut entries = screens();
+    let mut entries = screens(state);
     commands(state, &mut entries);
-    entries.extend(Themes::rows().map(|name| Entry {
+    entries.extend(Themes::rows(&state.own_themes).map(|name| Entry {
         kind: Kind::Command,
         group: "Theme".to_owned(),
         text: name.map_or_else(|| "auto".to_owned(), |name| name.to_string()),
         detail: String::new(),
-        keys: "T".to_owned(),
+        keys: key_of(state, Action::Themes),
         goal: Goal::Theme(name),
     }));
     entries.extend(datasets(state));
@@ -28,22 +28,28 @@ pub fn entries(state: &State) -> Vec<Entry> {
     entries
 }
 
-fn screens() -> Vec<Entry> {
+fn screens(state: &State) -> Vec<Entry> {
     let entry = |screen: Screen| Entry {
         kind: Kind::Command,
         group: "View".to_owned(),
         text: screen.name().to_owned(),
         detail: "screen".to_owned(),
-        keys: screen.digit().to_string(),
+        keys: key_of(state, Action::Show(screen)),
         goal: Goal::Act(None, Action::Show(screen)),
     };
     Screen::ALL.into_iter().map(entry).collect()
 }
 
+/// The key that does `action` wherever one is; empty for none.
+fn key_of(state: &State, action: Action) -> String {
+    let bound = state.keys.bindings().iter().find(|bound| bound.action == action);
+    bound.map(Bound::first_key_text).unwrap_or_default()
+}
+
 /// Every action of the table, once for each screen it belongs to.
 fn commands(state: &State, entries: &mut Vec<Entry>) {
     let here = state.layers_beneath();
-    let mut bindings: Vec<_> = keymap::TABLE.iter().collect();
+    let mut bindings: Vec<_> = state.keys.bindings().iter().collect();
     bindings.sort_by_key(|binding| !here.contains(&binding.layer));
     let mut listed: Vec<(Option<Screen>, Action)> = Vec::new();
     for binding in bindings {
@@ -80,6 +86,8 @@ pub(super) const fn group(layer: Layer) -> Option<&'static str> {
         | Layer::NodeForm
         | Layer::Presets
         | Layer::PresetName
+        | Layer::Jump
+        | Layer::Save
         | Layer::ConfirmStop => None,
         _ => match layer.screen() {
             Some(screen) => Some(screen.name()),

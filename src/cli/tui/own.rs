@@ -1,0 +1,196 @@
+//! Keys and themes of a person's own: read from files beside the configuration, and told line by
+//! line where they cannot be followed.
+
+use std::{
+    fmt::Display,
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use ::tui::{
+    keymap::{Keymap, Wish},
+    theme::own::Own,
+};
+use anyhow::{Context as _, bail};
+use toml::{
+    Spanned,
+    de::{DeTable, DeValue},
+};
+
+use crate::cli::config::line_of;
+
+/// The file of keys in the configuration folder.
+const KEYS_FILE: &str = "keymap.toml";
+
+/// The folder of themes in the configuration folder.
+const THEMES_FOLDER: &str = "themes";
+
+/// A value of a file, with the name of its table and of itself, and its line.
+struct Entry {
+    table: String,
+    name: String,
+    value: String,
+    line: usize,
+}
+
+/// Returns what every key does: the table, with the file of keys in `folder` over it.
+///
+/// # Errors
+/// If the file cannot be read or followed: every fault, with its line.
+pub(super) fn keys(folder: &Path) -> anyhow::Result<Keymap> {
+    let path = folder.join(KEYS_FILE);
+    let Some(text) = text_of(&path)? else { return Ok(Keymap::default()) };
+    let entries = entries(&path, &text)?;
+    let wish = |entry: &Entry| Wish {
+        layer: entry.table.clone(),
+        keys: entry.name.clone(),
+        action: entry.value.clone(),
+    };
+    let wishes: Vec<Wish> = entries.iter().map(wish).collect();
+    Keymap::with(&wishes).or_else(|faults| {
+        let faults = faults.into_iter().map(|fault| (fault.wish, fault.why));
+        refuse(&path, &entries, faults, "`triptych tui --print-keys` prints all there is")
+    })
+}
+
+/// Returns the themes in `folder`, by name. They stay as long as the program.
+///
+/// # Errors
+/// As [`keys`], of the first file that cannot be followed.
+pub(super) fn themes(folder: &Path) -> anyhow::Result<Vec<&'static Own>> {
+    let folder = folder.join(THEMES_FOLDER);
+    let listed = match fs::read_dir(&folder) {
+        Ok(listed) => listed,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error).with_context(|| format!("list {}", folder.display())),
+    };
+    let mut paths: Vec<PathBuf> = listed.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    paths.retain(|path| path.extension().is_some_and(|ending| ending == "toml"));
+    paths.sort();
+    paths.iter().map(|path| theme(path)).collect()
+}
+
+fn theme(path: &Path) -> anyhow::Result<&'static Own> {
+    let name = path.file_stem().unwrap_or_default().to_string_lossy();
+    if name.parse::<::tui::theme::Name>().is_ok() || name == super::AUTO {
+        bail!(
+            "use {}: a theme is called `{name}` already; give the file another name",
+            path.display()
+        );
+    }
+    let text = text_of(path)?.unwrap_or_default();
+    let entries = entries(path, &text)?;
+    let tokens: Vec<_> =
+        entries.iter().map(|entry| (entry.name.clone(), entry.value.clone())).collect();
+    let own = Own::read(&name, &tokens).or_else(|faults| {
+        let faults = faults.into_iter().map(|fault| (fault.token, fault.why));
+        refuse(path, &entries, faults, "`triptych tui --print-theme` prints all there is")
+    });
+    Ok(Box::leak(Box::new(own?)))
+}
+
+fn text_of(path: &Path) -> anyhow::Result<Option<String>> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error).with_context(|| format!("read {}", path.display())),
+    }
+}
+
+/// Every text of a file, in the order of its lines.
+fn entries(path: &Path, text: &str) -> anyhow::Result<Vec<Entry>> {
+    let at = |line: usize, why: &dyn Display| format!("use {}:{line}: {why}", path.display());
+    let table = DeTable::parse(text).map_err(|error| {
+        let line = line_of(text, error.span().unwrap_or_default().start);
+        anyhow::anyhow!(at(line, &error.message()))
+    })?;
+    let mut entries = Vec::new();
+    let mut strange = Vec::new();
+    let mut take = |table: &str, name: &str, value: &Spanned<DeValue<'_>>| {
+        let line = line_of(text, value.span().start);
+        match value.get_ref().as_str() {
+            Some(value) => entries.push(Entry {
+                table: table.to_owned(),
+                name: name.to_owned(),
+                value: value.to_owned(),
+                line,
+            }),
+            None => strange.push(at(line, &format!("the value of `{name}` is to be a text"))),
+        }
+    };
+    for (name, value) in table.get_ref() {
+        match value.get_ref() {
+            DeValue::Table(inner) => {
+                for (key, value) in inner {
+                    take(name.get_ref(), key.get_ref(), value);
+                }
+            }
+            _ => take("", name.get_ref(), value),
+        }
+    }
+    if !strange.is_empty() {
+        bail!(strange.join("\n"));
+    }
+    entries.sort_by_key(|entry| entry.line);
+    Ok(entries)
+}
+
+/// Refuses `path` with all of its `faults`, each by the place of its entry.
+fn refuse<T>(
+    path: &Path,
+    entries: &[Entry],
+    faults: impl Iterator<Item = (usize, String)>,
+    next: &str,
+) -> anyhow::Result<T> {
+    let told = faults.map(|(idx, why)| {
+        let line = entries.get(idx).map_or(0, |entry| entry.line);
+        format!("{}:{line}: {why}", path.display())
+    });
+    let told: Vec<String> = told.collect();
+    bail!("use {}\n  {next}", told.join("\n  "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_that_cannot_be_followed_are_named_by_file_and_line() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(keys(folder.path()).unwrap(), Keymap::default(), "no file");
+        let write = |text: &str| fs::write(folder.path().join(KEYS_FILE), text).unwrap();
+        write(
+            "# mine\n[global]\n\"alt-t\" = \"themes\"\n\n[data]\n\"x\" = \"exprt\"\nw = \"zoom\"\n",
+        );
+        let error = keys(folder.path()).unwrap_err().to_string();
+        assert!(error.contains("keymap.toml:6: [data] has no action `exprt`"), "{error}");
+        assert!(error.contains("--print-keys") && !error.contains(":7:"), "{error}");
+        write("[global]\n\"x\" = 3\n");
+        let error = keys(folder.path()).unwrap_err().to_string();
+        assert!(error.contains("keymap.toml:2: the value of `x`"), "{error}");
+        write("[global]\nx = \"zoom\"\nx = \"help\"\n");
+        let error = keys(folder.path()).unwrap_err().to_string();
+        assert!(error.contains("keymap.toml:3: duplicate key"), "{error}");
+        write("[global]\n\"alt-t\" = \"themes\"\n");
+        assert_ne!(keys(folder.path()).unwrap(), Keymap::default());
+    }
+
+    #[test]
+    fn themes_are_read_by_name_or_refused_by_line() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(themes(folder.path()).unwrap().len(), 0, "no folder");
+        let place = folder.path().join(THEMES_FOLDER);
+        fs::create_dir(&place).unwrap();
+        fs::write(place.join("dusk.toml"), "base = \"light\"\nfocus = \"#112233\"\n").unwrap();
+        fs::write(place.join("notes.txt"), "no theme").unwrap();
+        let read = themes(folder.path()).unwrap();
+        assert_eq!(read.iter().map(|own| own.name.as_str()).collect::<Vec<_>>(), ["dusk"]);
+        fs::write(place.join("dusk.toml"), "\nfocus = \"#1122\"\n").unwrap();
+        let error = themes(folder.path()).unwrap_err().to_string();
+        assert!(error.contains("dusk.toml:2: `#1122` is no color"), "{error}");
+        fs::write(place.join("dusk.toml"), "").unwrap();
+        fs::write(place.join("dark.toml"), "").unwrap();
+        let error = themes(folder.path()).unwrap_err().to_string();
+        assert!(error.contains("`dark` already"), "{error}");
+    }
+}

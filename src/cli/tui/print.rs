@@ -1,0 +1,125 @@
+//! What the screen can be told in files, printed as such files: to be copied and changed.
+
+use ::tui::{
+    keymap::defaults_text,
+    theme::{self, own},
+    widget::symbols::Symbols,
+};
+use anyhow::Context as _;
+use clap::Args;
+
+use crate::cli::output;
+
+/// A configuration file with everything that may stand in it, all of it left out.
+const CONFIG: &str = r#"# config.toml, in the folder of the configuration. A flag or the environment goes over it.
+
+# The profile used where none is named.
+# profile = "home"
+
+# Where services are; each is left out where it is not used. The API key is never written here:
+# `triptych keys` and the screen keep it in the system's keyring.
+# [profiles.home]
+# head = "http://127.0.0.1:8080"
+# datasets = "http://127.0.0.1:8081/api"
+# inference = "http://127.0.0.1:8082"
+
+# [screen]
+# auto, dark, light, cvd, high-contrast, mono, ansi16, or one of the folder themes
+# theme = "auto"
+# braille, blocks or ascii
+# symbols = "braille"
+# Whether the mouse is taken from the terminal.
+# mouse = true
+# Whether the terminal is asked for its background.
+# probe = true
+"#;
+
+/// What every set of symbols is tried on.
+const CARD: [(&str, &str); 6] = [
+    ("borders ", "╭─────┬─────╮ │ ├─────┼─────┤ ╰─────┴─────╯"),
+    ("dots    ", "⣀⣀⡠⠤⠒⠊⠉⠉⠑⠢⢄⣀⡠⠔⠊⠉⠒⢄⡀ ⣿⣷⣶⣦⣤⣄⣀"),
+    ("blocks  ", "▁▂▃▄▅▆▇█ ▏▎▍▌▋▊▉█ ░▒▓"),
+    ("candles ", "╷ █ ┃ ▒ ╵ │"),
+    ("marks   ", "● ○ ◆ ◇ ▲ ▼ ▸ ◂ ✓ ✗ ★"),
+    ("keys    ", "⏎ ⇥ ⇧ ⌫ ↑ ↓ ← → …"),
+];
+
+/// What is printed instead of opening the screen.
+#[derive(Debug, Args)]
+pub(crate) struct PrintFlags {
+    /// Print a configuration file with all that may stand in it
+    #[arg(long, exclusive = true)]
+    print_config: bool,
+    /// Print every key, as keymap.toml would have it
+    #[arg(long, exclusive = true)]
+    print_keys: bool,
+    /// Print the colors of a theme, as a file in the folder themes would have them
+    #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "dark")]
+    print_theme: Option<theme::Name>,
+    /// Print the symbols that charts and marks are drawn with, to see which of them the font has
+    #[arg(long, exclusive = true)]
+    glyphs: bool,
+}
+
+impl PrintFlags {
+    /// Prints what is asked for; returns whether anything was.
+    ///
+    /// # Errors
+    /// If it cannot be written, or a theme has no colors of its own.
+    pub(super) fn print(&self) -> anyhow::Result<bool> {
+        let text = if self.print_config {
+            CONFIG.to_owned()
+        } else if self.print_keys {
+            defaults_text()
+        } else if let Some(name) = self.print_theme {
+            own::text_of(name)
+                .with_context(|| format!("print {name}: its colors are the terminal's own"))?
+        } else if self.glyphs {
+            card()
+        } else {
+            return Ok(false);
+        };
+        output::write(text.as_bytes())?;
+        Ok(true)
+    }
+}
+
+/// The symbols of each set, under its name.
+fn card() -> String {
+    let mut text = String::from(
+        "Take the first set that looks right: no boxes, no gaps, borders that meet.\n\
+         In config.toml: [screen] symbols = \"…\"; or --symbols …\n",
+    );
+    for symbols in [Symbols::Braille, Symbols::Blocks, Symbols::Ascii] {
+        text.extend(["\n", &symbols.to_string(), "\n"]);
+        for (what, sample) in CARD {
+            text.extend(["  ", what, &symbols.text(sample), "\n"]);
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_printed_can_be_put_to_use() {
+        let all: String = CONFIG
+            .lines()
+            .map(|line| match line.strip_prefix("# ") {
+                Some(rest) if rest.starts_with('[') || rest.contains(" = ") => format!("{rest}\n"),
+                _ => String::new(),
+            })
+            .collect();
+        crate::cli::config::check(&all).unwrap();
+        toml::from_str::<toml::Table>(&defaults_text()).unwrap();
+    }
+
+    #[test]
+    fn the_card_of_plain_symbols_is_plain() {
+        let card = card();
+        let (_, ascii) = card.split_once("\nascii\n").unwrap();
+        assert!(ascii.is_ascii(), "{ascii}");
+    }
+}

@@ -1,0 +1,292 @@
+//! The bindings in force: those of the table, with what a person has changed in a file of keys.
+//!
+//! What a file may hold is judged here, in its own words; reading it is the caller's part.
+
+use super::{Chord, Layer, Resolved, TABLE, sequence, sequence_text};
+use crate::action::Action;
+
+/// Keys that terminals and multiplexers keep: no program gets them, or not from everyone.
+const KEPT: [&str; 7] = ["ctrl-a", "ctrl-b", "ctrl-h", "ctrl-i", "ctrl-j", "ctrl-m", "ctrl-q"];
+
+/// What stands for no action in a file of keys.
+const NOTHING: &str = "none";
+
+/// What a key does in a layer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bound {
+    /// Where.
+    pub layer: Layer,
+    /// The keys, each alone enough, each of one press or several.
+    pub sequences: Vec<Vec<Chord>>,
+    /// What.
+    pub action: Action,
+    /// What the footer says, empty for nothing.
+    pub hint: &'static str,
+}
+
+/// What every key does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Keymap {
+    bindings: Vec<Bound>,
+}
+
+/// One line of a file of keys, as it was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wish {
+    /// The name of a layer.
+    pub layer: String,
+    /// Presses by name, apart by spaces.
+    pub keys: String,
+    /// The name of an action, or `none`.
+    pub action: String,
+}
+
+/// Why a line of a file of keys cannot be followed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// Which, by its place among the wishes.
+    pub wish: usize,
+    /// Why, and what to write instead.
+    pub why: String,
+}
+
+impl Bound {
+    /// Its keys as people read them: `g g`, `^R`.
+    #[must_use]
+    pub fn keys_text(&self) -> String {
+        let keys: Vec<String> = self.sequences.iter().map(|keys| sequence_text(keys)).collect();
+        keys.join("  ")
+    }
+
+    /// The first of its keys.
+    #[must_use]
+    pub fn first_key_text(&self) -> String {
+        self.sequences.first().map(|keys| sequence_text(keys)).unwrap_or_default()
+    }
+}
+
+impl Default for Keymap {
+    fn default() -> Self {
+        let bound = |binding: &super::Binding| Bound {
+            layer: binding.layer,
+            sequences: binding.keys.iter().filter_map(|keys| sequence(keys)).collect(),
+            action: binding.action,
+            hint: binding.hint,
+        };
+        Self { bindings: TABLE.iter().map(bound).collect() }
+    }
+}
+
+impl Keymap {
+    /// The table with `wishes` over it.
+    ///
+    /// # Errors
+    /// A [`Fault`] for every wish that cannot be followed.
+    pub fn with(wishes: &[Wish]) -> Result<Self, Vec<Fault>> {
+        let mut keymap = Self::default();
+        let mut faults = Vec::new();
+        let mut taken: Vec<(usize, Layer, Vec<Chord>)> = Vec::new();
+        for (wish, it) in wishes.iter().enumerate() {
+            match keymap.follow(it) {
+                Ok((layer, keys)) if taken.iter().any(|(_, l, k)| (*l, k) == (layer, &keys)) => {
+                    let why = format!("`{}` stands twice in [{}]", it.keys, it.layer);
+                    faults.push(Fault { wish, why });
+                }
+                Ok((layer, keys)) => taken.push((wish, layer, keys)),
+                Err(why) => faults.push(Fault { wish, why }),
+            }
+        }
+        for (wish, layer, keys) in taken {
+            faults.extend(keymap.hidden(layer, &keys).map(|why| Fault { wish, why }));
+        }
+        faults.sort_by_key(|fault| fault.wish);
+        if faults.is_empty() { Ok(keymap) } else { Err(faults) }
+    }
+
+    /// Every binding, in the table's order.
+    #[must_use]
+    pub fn bindings(&self) -> &[Bound] {
+        &self.bindings
+    }
+
+    /// What `chord`, after the presses of `pending`, comes to where `layers` hold, the first wins.
+    #[must_use]
+    pub fn resolve(&self, layers: &[Layer], pending: &[Chord], chord: Chord) -> Resolved {
+        let mut is_start = false;
+        for layer in layers {
+            for (action, sequence) in self.sequences_of(*layer) {
+                let Some((last, before)) = sequence.split_last() else { continue };
+                if before == pending && *last == chord {
+                    return Resolved::Action(action);
+                }
+                is_start |= sequence.len() > pending.len() + 1
+                    && sequence.starts_with(pending)
+                    && sequence.get(pending.len()) == Some(&chord);
+            }
+        }
+        if is_start { Resolved::Pending } else { Resolved::Nothing }
+    }
+
+    /// What may follow the presses of `pending`, and what that does.
+    #[must_use]
+    pub fn continuations(&self, layers: &[Layer], pending: &[Chord]) -> Vec<(String, Action)> {
+        let all = layers.iter().flat_map(|layer| self.sequences_of(*layer));
+        let longer = all.filter_map(|(action, sequence)| match sequence.strip_prefix(pending) {
+            Some(rest) if !rest.is_empty() => Some((sequence_text(rest), action)),
+            _ => None,
+        });
+        longer.collect()
+    }
+
+    /// The bindings that hold in `layers`, without those that an earlier layer covers.
+    #[must_use]
+    pub fn in_force(&self, layers: &[Layer]) -> Vec<&Bound> {
+        let mut taken: Vec<&[Chord]> = Vec::new();
+        let mut bindings = Vec::new();
+        for layer in layers {
+            let layer = self.bindings.iter().filter(|binding| binding.layer == *layer);
+            let is_open = |binding: &&Bound| {
+                !binding.sequences.iter().all(|keys| taken.contains(&keys.as_slice()))
+            };
+            let open: Vec<_> = layer.filter(is_open).collect();
+            taken.extend(open.iter().flat_map(|binding| &binding.sequences).map(Vec::as_slice));
+            bindings.extend(open);
+        }
+        bindings
+    }
+
+    fn sequences_of(&self, layer: Layer) -> impl Iterator<Item = (Action, &[Chord])> {
+        let bindings = self.bindings.iter().filter(move |binding| binding.layer == layer);
+        bindings.flat_map(|it| it.sequences.iter().map(|keys| (it.action, keys.as_slice())))
+    }
+
+    /// Does as `wish` says; returns where and what was bound.
+    fn follow(&mut self, wish: &Wish) -> Result<(Layer, Vec<Chord>), String> {
+        let layer = layer_named(&wish.layer)?;
+        let keys = keys_named(&wish.keys, layer)?;
+        let action = match wish.action.as_str() {
+            NOTHING => None,
+            name => Some(action_named(name, layer)?),
+        };
+        for binding in self.bindings.iter_mut().filter(|binding| binding.layer == layer) {
+            binding.sequences.retain(|bound| *bound != keys);
+        }
+        let is_it = |it: &&mut Bound| (it.layer, Some(it.action)) == (layer, action);
+        match (self.bindings.iter_mut().find(is_it), action) {
+            // First, so that hints and the palette show it.
+            (Some(binding), _) => binding.sequences.insert(0, keys.clone()),
+            (None, Some(action)) => {
+                self.bindings.push(Bound {
+                    layer,
+                    sequences: vec![keys.clone()],
+                    action,
+                    hint: "",
+                });
+            }
+            (None, None) => {}
+        }
+        Ok((layer, keys))
+    }
+
+    /// Why `keys` of `layer` cannot stand beside another key: one of them would begin the other.
+    fn hidden(&self, layer: Layer, keys: &[Chord]) -> Option<String> {
+        let is_bound = self.sequences_of(layer).any(|(_, bound)| bound == keys);
+        let chains = Layer::CHAINS.iter().filter(|chain| is_bound && chain.contains(&layer));
+        for other in chains.flat_map(|chain| *chain) {
+            for (action, bound) in self.sequences_of(*other) {
+                if bound != keys && (bound.starts_with(keys) || keys.starts_with(bound)) {
+                    let (keys, bound) = (sequence_text(keys), sequence_text(bound));
+                    return Some(format!(
+                        "`{keys}` and `{bound}` of [{}], {}, begin alike: free one of them with \
+                         \"{NOTHING}\"",
+                        other.name(),
+                        action.name(),
+                    ));
+                }
+            }
+        }
+        None
+    }
+}
+
+/// The table as a file of keys: what a person may copy lines from.
+#[must_use]
+pub fn defaults_text() -> String {
+    let mut text = String::from(
+        "# The keys, as they are where nothing else is said. Lines of a keymap.toml in the folder of\n\
+         # the configuration go over these; \"none\" frees a key. Presses are apart by spaces.\n",
+    );
+    let mut section = None;
+    let mut layers: Vec<Layer> = Vec::new();
+    for binding in TABLE {
+        if !layers.contains(&binding.layer) {
+            layers.push(binding.layer);
+        }
+    }
+    for layer in layers {
+        for binding in TABLE.iter().filter(|binding| binding.layer == layer) {
+            if section.replace(layer) != Some(layer) {
+                text.extend(["\n[", &layer.name(), "]\n"]);
+            }
+            for keys in binding.keys {
+                let (action, title) = (binding.action.name(), binding.action.title());
+                text.extend(["\"", keys, "\" = \"", &action, "\" # ", title, "\n"]);
+            }
+        }
+    }
+    text
+}
+
+fn layer_named(name: &str) -> Result<Layer, String> {
+    let mut layers = Layer::CHAINS.iter().flat_map(|chain| *chain);
+    layers.find(|layer| layer.name() == name).copied().ok_or_else(|| {
+        let mut names: Vec<String> = TABLE.iter().map(|binding| binding.layer.name()).collect();
+        names.dedup();
+        format!("there is no place called [{name}]; there are {}", names.join(", "))
+    })
+}
+
+fn keys_named(text: &str, layer: Layer) -> Result<Vec<Chord>, String> {
+    let word = text.split(' ').find(|word| Chord::named(word).is_none());
+    if let Some(word) = word {
+        return Err(format!(
+            "`{word}` is no key: write a letter, enter, esc, tab, space, up, pgdn, f2, ctrl-x or alt-x"
+        ));
+    }
+    let keys = sequence(text).unwrap_or_default();
+    let is_kept = |name: &&&str| Chord::named(name).is_some_and(|chord| keys.contains(&chord));
+    if let Some(kept) = KEPT.iter().find(is_kept) {
+        return Err(format!("`{kept}` is kept by terminals or multiplexers: take another key"));
+    }
+    let interrupt = Chord::named("ctrl-c");
+    if keys.iter().any(|chord| Some(*chord) == interrupt) {
+        return Err("`ctrl-c` always cancels and quits: take another key".to_owned());
+    }
+    if layer.is_typed() && keys.first().is_some_and(|chord| chord.letter().is_some()) {
+        return Err(format!(
+            "`{text}` is text in [{}]: take a key with ctrl or alt, or one without a letter",
+            layer.name()
+        ));
+    }
+    Ok(keys)
+}
+
+fn action_named(name: &str, layer: Layer) -> Result<Action, String> {
+    let offered = |binding: &&super::Binding| {
+        let is_everywhere = matches!(binding.layer, Layer::Always | Layer::Global);
+        binding.layer == layer || is_everywhere
+    };
+    let mut actions: Vec<Action> = TABLE.iter().filter(offered).map(|it| it.action).collect();
+    if let Some(action) = actions.iter().find(|action| action.name() == name) {
+        return Ok(*action);
+    }
+    // Those of this place before those of everywhere.
+    actions.sort_by_key(|action| !TABLE.iter().any(|it| (it.layer, it.action) == (layer, *action)));
+    let mut names: Vec<String> = Vec::new();
+    for name in actions.iter().map(|action| action.name()) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    Err(format!("[{}] has no action `{name}`; it has {}", layer.name(), names.join(", ")))
+}

@@ -1,0 +1,66 @@
+//! The fields of a log line, in little memory: tens of thousands of lines are kept.
+
+/// Names and values in their order, all in one text.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Fields {
+    text: Box<str>,
+    /// Where each name and each value ends in it.
+    ends: Box<[usize]>,
+}
+
+impl Fields {
+    /// Each name with its value.
+    pub fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        let mut start = 0;
+        self.ends.chunks_exact(2).filter_map(move |ends| {
+            let &[middle, end] = ends else { return None };
+            let name = self.text.get(start..middle)?;
+            start = end;
+            Some((name, self.text.get(middle..end)?))
+        })
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.ends.len() / 2
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+}
+
+impl<N: AsRef<str>, V: AsRef<str>> FromIterator<(N, V)> for Fields {
+    fn from_iter<I: IntoIterator<Item = (N, V)>>(pairs: I) -> Self {
+        let (mut text, mut ends) = (String::new(), Vec::new());
+        for (name, value) in pairs {
+            for part in [name.as_ref(), value.as_ref()] {
+                text.push_str(part);
+                ends.push(text.len());
+            }
+        }
+        Self { text: text.into(), ends: ends.into() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(pairs: &[(&str, &str)]) {
+        let fields: Fields = pairs.iter().copied().collect();
+        assert_eq!(fields.pairs().collect::<Vec<_>>(), pairs);
+        assert_eq!((fields.len(), fields.is_empty()), (pairs.len(), pairs.is_empty()));
+    }
+
+    #[test]
+    fn what_went_in_comes_out() {
+        check(&[]);
+        check(&[("", "")]);
+        check(&[("peer", "12D3"), ("exit", ""), ("größe", "3 µs")]);
+    }
+}

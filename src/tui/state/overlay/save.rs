@@ -1,0 +1,181 @@
+//! Writing what is in view to a file: which lines, in what form, and where to.
+
+use std::collections::BTreeMap;
+
+use model::timestamp::Timestamp;
+use serde_json::{Map, Value};
+
+use crate::{
+    local::LocalLog,
+    state::{Screen, State, field::Field, inference::past::Past},
+};
+
+/// The form that asks for a file.
+#[derive(Debug, Clone, Default)]
+pub struct Save {
+    /// Where to, as it is typed.
+    pub path: Field,
+}
+
+/// A table to be written.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Table {
+    /// The names of its columns.
+    pub columns: Vec<String>,
+    /// Its rows; a cell that is left out is none.
+    pub rows: Vec<Vec<Option<String>>>,
+}
+
+impl Save {
+    /// The form, with a name suggested for what is on the screen in view; none where nothing there
+    /// can be written.
+    #[must_use]
+    pub fn of(state: &State) -> Option<Self> {
+        let name = match state.screen {
+            Screen::Logs => "logs.csv".to_owned(),
+            Screen::Inference => format!("topic-{}.csv", state.inference.selected?.get()),
+            _ => return None,
+        };
+        let mut path = Field::new(&name);
+        path.edit();
+        Some(Self { path })
+    }
+
+    /// Whether the path's ending asks for JSON; it is CSV otherwise.
+    #[must_use]
+    pub fn is_json(&self) -> bool {
+        self.path.value().trim().to_lowercase().ends_with(".json")
+    }
+}
+
+impl Table {
+    /// A table of these columns and rows.
+    #[must_use]
+    pub fn new(columns: &[&str], rows: Vec<Vec<Option<String>>>) -> Self {
+        Self { columns: named(columns), rows }
+    }
+
+    /// Lines of a log, in their order.
+    #[must_use]
+    pub fn of_lines<'a>(lines: impl IntoIterator<Item = &'a LocalLog>) -> Self {
+        let columns = ["time", "level", "source", "message", "fields"];
+        Self::new(&columns, lines.into_iter().map(line).collect())
+    }
+
+    /// What is on the screen in view, oldest first: the lines that pass the filters, or the epochs
+    /// of the topic.
+    #[must_use]
+    pub fn of(state: &State) -> Self {
+        match state.screen {
+            Screen::Logs => {
+                let mut lines: Vec<&LocalLog> =
+                    state.logs.in_view().map(|line| &line.log).collect();
+                lines.reverse();
+                Self::of_lines(lines)
+            }
+            Screen::Inference => {
+                Self::new(&["time", "label", "combined", "naive", "truth"], epochs(state))
+            }
+            _ => Self::default(),
+        }
+    }
+
+    /// The table as a text: JSON, an object for each row, or CSV.
+    #[must_use]
+    pub fn text(&self, is_json: bool) -> String {
+        if is_json {
+            let object = |row: &Vec<Option<String>>| {
+                let members = self.columns.iter().zip(row);
+                let member = |(name, value): (&String, &Option<String>)| {
+                    (name.clone(), value.clone().map_or(Value::Null, Value::String))
+                };
+                Value::Object(members.map(member).collect::<Map<_, _>>())
+            };
+            let rows: Vec<Value> = self.rows.iter().map(object).collect();
+            return format!("{:#}\n", Value::Array(rows));
+        }
+        let mut writer = csv::Writer::from_writer(Vec::new());
+        // Memory takes all there is, and each row has a cell for each column.
+        writer.write_record(&self.columns).ok();
+        for row in &self.rows {
+            writer.write_record(row.iter().map(|cell| cell.as_deref().unwrap_or_default())).ok();
+        }
+        writer.into_inner().ok().and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default()
+    }
+}
+
+fn named(columns: &[&str]) -> Vec<String> {
+    columns.iter().map(|name| (*name).to_owned()).collect()
+}
+
+fn line(log: &LocalLog) -> Vec<Option<String>> {
+    let fields: Vec<String> =
+        log.fields.pairs().map(|(name, value)| format!("{name}={value}")).collect();
+    let cells = [
+        log.time.to_string(),
+        log.level.short().to_owned(),
+        log.process.clone(),
+        log.message.clone(),
+        fields.join(" "),
+    ];
+    cells.map(Some).to_vec()
+}
+
+/// A row for each epoch and label.
+fn epochs(state: &State) -> Vec<Vec<Option<String>>> {
+    let mut rows = Vec::new();
+    for epoch in state.inference.past().into_iter().flat_map(Past::epochs) {
+        let time: Timestamp = epoch.time;
+        for label in epoch.combined.keys() {
+            let number = |of: &BTreeMap<String, f64>| of.get(label).map(ToString::to_string);
+            rows.push(vec![
+                Some(time.to_string()),
+                Some(label.clone()),
+                number(&epoch.combined),
+                number(&epoch.naive),
+                number(&epoch.truth),
+            ]);
+        }
+    }
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        event::{Effect, Event},
+        harness::Harness,
+    };
+
+    #[test]
+    fn rows_are_written_as_csv_or_json() {
+        let table = Table {
+            columns: named(&["a", "b"]),
+            rows: vec![vec![Some("1,\"2\"".to_owned()), None]],
+        };
+        assert_eq!(table.text(false), "a,b\n\"1,\"\"2\"\"\",\n");
+        let rows: Value = serde_json::from_str(&table.text(true)).unwrap();
+        assert_eq!(rows[0]["a"], "1,\"2\"");
+        assert_eq!(rows[0]["b"], Value::Null);
+    }
+
+    #[test]
+    fn the_lines_in_view_are_written_where_one_says() {
+        let mut screen = Harness::ready(160, 45);
+        screen.press("5 /");
+        screen.type_text("lost");
+        screen.press("enter x");
+        assert!(screen.shown().contains("logs.csv"), "{}", screen.shown());
+        screen.press("ctrl-u");
+        screen.type_text("lost.csv");
+        screen.asked();
+        screen.press("enter");
+        let asked = screen.asked();
+        let [Effect::Save { path, text, n_rows }] = asked.as_slice() else { panic!("{asked:?}") };
+        assert_eq!((path.to_str(), *n_rows), (Some("lost.csv"), 1));
+        assert!(text.starts_with("time,level,source") && text.contains("lost the head"), "{text}");
+        screen.take(Event::Saved(path.clone(), Ok(*n_rows)));
+        assert!(screen.shown().contains("saved to lost.csv"), "{}", screen.shown());
+    }
+}

@@ -1,0 +1,183 @@
+//! Themes of a person's own: tokens and their colors, over those of a theme there is.
+
+use super::{
+    Name,
+    palette::{self, Palette, Rgb},
+};
+
+/// A theme of a person's own.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Own {
+    /// What it is called.
+    pub name: String,
+    pub(super) palette: Palette,
+}
+
+/// Why a line of a theme cannot be followed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// Which, by its place among the tokens.
+    pub token: usize,
+    /// Why, and what to write instead.
+    pub why: String,
+}
+
+/// The token that names the theme beneath.
+const BASE: &str = "base";
+
+/// Every token, in the order of a theme's file.
+const TOKENS: [&str; 23] = [
+    "bg",
+    "bar",
+    "sel",
+    "text",
+    "muted",
+    "faint",
+    "border",
+    "focus",
+    "accent2",
+    "up",
+    "down",
+    "warn",
+    "key",
+    "info",
+    "series-1",
+    "series-2",
+    "series-3",
+    "series-4",
+    "series-5",
+    "series-6",
+    "overlay-1",
+    "overlay-2",
+    "overlay-3",
+];
+
+impl Own {
+    /// The theme `name` of these tokens and colors, such as `("focus", "#6ea8fe")`.
+    ///
+    /// The token `base` names the theme whose colors hold for tokens that are left out; that of dark
+    /// terminals where there is none.
+    ///
+    /// # Errors
+    /// A [`Fault`] for every token that cannot be followed.
+    pub fn read(name: &str, tokens: &[(String, String)]) -> Result<Self, Vec<Fault>> {
+        let mut palette = palette::DARK;
+        let mut faults = Vec::new();
+        let mut ordered: Vec<_> = tokens.iter().enumerate().collect();
+        ordered.sort_by_key(|(_, (key, _))| key != BASE);
+        for (token, (key, value)) in ordered {
+            if let Err(why) = set(&mut palette, key, value) {
+                faults.push(Fault { token, why });
+            }
+        }
+        faults.sort_by_key(|fault| fault.token);
+        if faults.is_empty() { Ok(Self { name: name.to_owned(), palette }) } else { Err(faults) }
+    }
+}
+
+/// The colors of the theme `name` as a theme's file; none if it paints nothing itself.
+#[must_use]
+pub fn text_of(name: Name) -> Option<String> {
+    let mut palette = name.palette()?.clone();
+    let mut text = format!(
+        "# The colors of the theme {name}. Put a file like this into the folder themes beside the\n\
+         # configuration file; what is left out is as in the base.\n{BASE} = {:?}\n",
+        match name {
+            Name::Own(_) => Name::Dark.to_string(),
+            name => name.to_string(),
+        }
+    );
+    for token in TOKENS {
+        if let Some(Rgb(color)) = slot(&mut palette, token) {
+            text.extend([token, " = \"", &format!("#{color:06x}"), "\"\n"]);
+        }
+    }
+    Some(text)
+}
+
+fn set(palette: &mut Palette, token: &str, value: &str) -> Result<(), String> {
+    if token == BASE {
+        let base = value.parse::<Name>().ok().and_then(Name::palette);
+        *palette = base.cloned().ok_or_else(|| {
+            format!("`{value}` is no theme to start from: dark, light, cvd or high-contrast")
+        })?;
+        return Ok(());
+    }
+    let Some(place) = slot(palette, token) else {
+        return Err(format!(
+            "there is no token `{token}`; there are {BASE}, {}",
+            TOKENS.join(", ")
+        ));
+    };
+    let digits = value.strip_prefix('#').filter(|digits| digits.len() == 6);
+    let color = digits.and_then(|digits| u32::from_str_radix(digits, 16).ok());
+    *place = Rgb(color.ok_or_else(|| {
+        format!("`{value}` is no color: write red, green and blue as \"#rrggbb\"")
+    })?);
+    Ok(())
+}
+
+fn slot<'a>(palette: &'a mut Palette, token: &str) -> Option<&'a mut Rgb> {
+    Some(match token {
+        "bg" => &mut palette.bg,
+        "bar" => &mut palette.bar,
+        "sel" => &mut palette.sel,
+        "text" => &mut palette.text,
+        "muted" => &mut palette.muted,
+        "faint" => &mut palette.faint,
+        "border" => &mut palette.border,
+        "focus" => &mut palette.focus,
+        "accent2" => &mut palette.accent2,
+        "up" => &mut palette.up,
+        "down" => &mut palette.down,
+        "warn" => &mut palette.warn,
+        "key" => &mut palette.key,
+        "info" => &mut palette.info,
+        _ => {
+            let (kind, number) = token.split_once('-')?;
+            let idx = number.parse::<usize>().ok()?.checked_sub(1)?;
+            return match kind {
+                "series" => palette.series.get_mut(idx),
+                "overlay" => palette.overlay.get_mut(idx),
+                _ => None,
+            };
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tokens(lines: &[(&str, &str)]) -> Vec<(String, String)> {
+        lines.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect()
+    }
+
+    #[test]
+    fn tokens_go_over_those_of_the_base_wherever_it_stands() {
+        let own = Own::read("mine", &tokens(&[("focus", "#010203"), ("base", "light")])).unwrap();
+        let light = &palette::LIGHT;
+        assert_eq!((own.palette.focus, own.palette.bg), (Rgb(0x0001_0203), light.bg));
+    }
+
+    #[test]
+    fn what_cannot_be_followed_is_told_line_by_line() {
+        let lines = [("fokus", "#010203"), ("bg", "blue"), ("base", "mono"), ("series-7", "#0")];
+        let faults = Own::read("mine", &tokens(&lines)).unwrap_err();
+        let told: Vec<usize> = faults.iter().map(|fault| fault.token).collect();
+        assert_eq!(told, [0, 1, 2, 3]);
+        assert!(faults[0].why.contains("focus") && faults[1].why.contains("#rrggbb"));
+    }
+
+    #[test]
+    fn what_is_printed_is_read_as_the_same_theme() {
+        for name in [Name::Dark, Name::Light, Name::Cvd, Name::HighContrast] {
+            let text = text_of(name).unwrap();
+            let lines = text.lines().filter_map(|line| line.split_once(" = "));
+            let read: Vec<_> = lines.map(|(a, b)| (a, b.trim_matches('"'))).collect();
+            let own = Own::read("again", &tokens(&read)).unwrap();
+            assert_eq!(Some(&own.palette), name.palette(), "{name}");
+        }
+        assert_eq!(text_of(Name::Mono), None);
+    }
+}

@@ -1,0 +1,22 @@
+//! Draws the form that asks for a file to write to.
+
+use ratatui::{buffer::Buffer, layout::Rect};
+
+use super::raise;
+use crate::{
+    state::overlay::save::Save,
+    view::{Frame, centered, execute::draw_asked, hits::Hits},
+    widget::{paint, pane::Pane},
+};
+
+/// The width of the box.
+const WIDTH: u16 = 64;
+
+pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, save: &Save, hits: &mut Hits) {
+    let theme = frame.theme;
+    let place = centered(area, WIDTH.min(area.width.saturating_sub(2)), 6);
+    let inside = raise(place, buf, frame, Pane::new("Save what is in view"), hits);
+    draw_asked(inside, buf, theme, "file", &save.path);
+    let form = if save.is_json() { "JSON" } else { "CSV; called .json it is JSON" };
+    paint::text(buf, inside, (0, 3), &format!("⏎ writes it as {form}"), theme.muted);
+}

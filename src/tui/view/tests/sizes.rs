@@ -1,0 +1,142 @@
+//! Every screen at every size, with the strangest data that services may send.
+
+use std::collections::BTreeMap;
+
+use model::{
+    bundle::{Bundle, LabeledValue, WorkerValues},
+    dataset::{Dataset, DatasetId},
+    topic::TopicId,
+};
+
+use super::*;
+use crate::event::{DataEvent, DatasetsPage, InferenceEvent, Latest};
+
+/// Wide, combined, unseen and unprintable letters.
+const STRANGE: &str = "日本語の長い名前 \u{1f980}\u{1f469}\u{200d}\u{1f469}\u{200d}\u{1f467} e\u{301}\u{301}\u{301} \u{200b}\t\u{7f}\u{202e}ab";
+
+/// Sizes are this far apart, from one cell on to the size of a wall.
+const STEP: u16 = 3;
+
+/// The largest size.
+const SIZE_MAX: (u16, u16) = (200, 60);
+
+/// What stands around the screen, and must stay.
+const AROUND: &str = "·";
+
+/// A screen on services whose every name is strange, and whose numbers are none.
+fn strange() -> Harness {
+    let mut screen = Harness::ready(SIZE_MAX.0, SIZE_MAX.1);
+    screen.take(Event::Local(LocalEvent::Log(LocalLog {
+        process: STRANGE.to_owned(),
+        level: Level::Error,
+        time: screen.state.now,
+        message: STRANGE.repeat(9),
+        fields: [(STRANGE, STRANGE)].into_iter().collect(),
+    })));
+    screen.run_split();
+    let now = screen.state.now;
+    let dataset = |number| Dataset {
+        id: DatasetId::new(number).unwrap(),
+        name: format!("{STRANGE}{number}"),
+        description: STRANGE.to_owned(),
+        metadata: BTreeMap::from([(STRANGE.to_owned(), STRANGE.to_owned())]),
+        created_at: now,
+        updated_at: now,
+    };
+    let datasets = (1..40).map(dataset).collect();
+    let page = DatasetsPage { n_datasets: None, datasets, has_more: true };
+    screen.take(Event::Data(DataEvent::Datasets { search: String::new(), result: Ok(page) }));
+    let value = |text: &str| LabeledValue {
+        label_id: 1,
+        label_name: STRANGE.to_owned(),
+        value: text.to_owned(),
+    };
+    let worker = |text: &&str| WorkerValues {
+        worker: "allo1x0c2v9pq".parse().unwrap(),
+        values: vec![value(text)],
+    };
+    let bundle = Bundle {
+        topic_id: TopicId::new(1).unwrap(),
+        nonce: u64::MAX,
+        combined_value: vec![value("NaN")],
+        inferer_values: ["NaN", "inf", "-inf", "1e308", "-1e308", "x", ""]
+            .iter()
+            .map(worker)
+            .collect(),
+        forecaster_values: Vec::new(),
+        naive_value: vec![value("-inf")],
+        one_out_inferer_values: Vec::new(),
+        one_out_forecaster_values: Vec::new(),
+        one_in_forecaster_values: Vec::new(),
+        one_out_inferer_forecaster_values: Vec::new(),
+    };
+    let latest = Latest { bundle, block_height: u64::MAX };
+    screen.press("4");
+    let topic = TopicId::new(1).unwrap();
+    screen.state.inference.selected = Some(topic);
+    screen.take(Event::Inference(InferenceEvent::Latest { topic, result: Ok(latest) }));
+    screen.state.tell(STRANGE.to_owned(), STRANGE.repeat(3));
+    screen
+}
+
+/// Draws the screen of key `key` at all sizes, and looks at what is around it.
+#[track_caller]
+fn check(key: &str) {
+    let mut screen = strange();
+    screen.press(key);
+    let theme = Theme::new(theme::Name::Dark, theme::depth::Depth::TrueColor);
+    for width in (1..=SIZE_MAX.0).step_by(STEP.into()) {
+        for height in (1..=SIZE_MAX.1).step_by(STEP.into()) {
+            let mut buf = Buffer::empty(Rect::new(0, 0, width + 2, height + 2));
+            for x in 0..width + 2 {
+                for y in [0, height + 1] {
+                    buf[(x, y)].set_symbol(AROUND);
+                }
+            }
+            for y in 0..height + 2 {
+                for x in [0, width + 1] {
+                    buf[(x, y)].set_symbol(AROUND);
+                }
+            }
+            screen.state.size = (width, height);
+            draw(Rect::new(1, 1, width, height), &mut buf, &screen.state, &theme);
+            let is_edge = |at: usize| {
+                let (x, y) = buf.pos_of(at);
+                x == 0 || y == 0 || x == width + 1 || y == height + 1
+            };
+            let cells = buf.content().iter().enumerate().filter(|(at, _)| is_edge(*at));
+            let n_other = cells.filter(|(_, cell)| cell.symbol() != AROUND).count();
+            assert_eq!(n_other, 0, "{key} stays inside at {width}×{height}");
+        }
+    }
+}
+
+#[test]
+fn the_cluster_screen_fits_every_size() {
+    check("1");
+}
+
+#[test]
+fn the_execute_screen_fits_every_size() {
+    check("2");
+}
+
+#[test]
+fn the_data_screen_fits_every_size() {
+    check("3");
+}
+
+#[test]
+fn the_inference_screen_fits_every_size() {
+    check("4");
+}
+
+#[test]
+fn the_logs_screen_fits_every_size() {
+    check("5");
+}
+
+#[test]
+fn the_overview_fits_every_size() {
+    check("0");
+}

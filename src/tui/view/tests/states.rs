@@ -1,0 +1,255 @@
+//! Screens in the states that their other pictures leave out, and the tokens that cells are written
+//! in.
+
+use ratatui::style::Style;
+
+use super::*;
+use crate::event::{DataEvent, DatasetsPage, InferenceEvent};
+
+const SIZES: [(u16, u16); 3] = [(160, 45), (80, 24), (60, 16)];
+
+fn refused(what: &str) -> Failure {
+    Failure {
+        what: what.to_owned(),
+        why: "connection refused".to_owned(),
+        next: "check that the service runs".to_owned(),
+        ..Failure::default()
+    }
+}
+
+/// The answers of all services to what the Overview asks for: failures.
+fn fail(screen: &mut Harness) {
+    screen.take(Event::Nodes(Err(refused("list the nodes")), Duration::ZERO));
+    let result = Err(refused("list the datasets"));
+    screen.take(Event::Data(DataEvent::Datasets { search: String::new(), result }));
+    screen.take(Event::Inference(InferenceEvent::Topics(Err(refused("list the topics")))));
+    screen.state.notices.clear();
+}
+
+/// A screen whose services were named and have not answered.
+fn asked(width: u16, height: u16) -> Harness {
+    let mut screen = Harness::starting(width, height);
+    let ready = Harness::ready(width, height).state.stack.ready;
+    let ready = crate::local::LocalReady { nodes: Vec::new(), services: Vec::new(), ..ready };
+    screen.take(Event::Local(LocalEvent::Ready(ready)));
+    screen.state.notices.clear();
+    screen
+}
+
+#[test]
+fn the_overview_without_answers() {
+    for (width, height) in SIZES {
+        let mut screen = asked(width, height);
+        screen.press("0");
+        check(&format!("overview-loading-{width}x{height}"), &screen);
+        fail(&mut screen);
+        check(&format!("overview-failed-{width}x{height}"), &screen);
+        let mut screen = asked(width, height);
+        screen.press("0");
+        screen.take(Event::Nodes(Ok(Vec::new()), Duration::from_millis(12)));
+        let page = DatasetsPage { n_datasets: Some(0), datasets: Vec::new(), has_more: false };
+        screen.take(Event::Data(DataEvent::Datasets { search: String::new(), result: Ok(page) }));
+        let topics = wire::inference::TopicList {
+            block_height: 1,
+            block_time_ms: 1_000,
+            topics: Vec::new(),
+        };
+        screen.take(Event::Inference(InferenceEvent::Topics(Ok(topics))));
+        check(&format!("overview-empty-{width}x{height}"), &screen);
+        screen.pass(Duration::from_mins(3));
+        fail(&mut screen);
+        check(&format!("overview-stale-{width}x{height}"), &screen);
+    }
+}
+
+#[test]
+fn the_cluster_screen_of_a_head_that_went_away() {
+    for (width, height) in [(80, 24), (60, 16)] {
+        let mut screen = Harness::ready(width, height);
+        screen.pass(Duration::from_mins(1));
+        fail(&mut screen);
+        check(&format!("cluster-stale-{width}x{height}"), &screen);
+    }
+}
+
+#[test]
+fn the_execute_screen_of_a_small_terminal() {
+    let mut screen = Harness::ready(60, 16);
+    screen.state.notices.clear();
+    screen.press("e");
+    check("execute-form-60x16", &screen);
+    screen.press("ctrl-r");
+    screen.pass(Duration::from_millis(1_800));
+    check("execute-waiting-60x16", &screen);
+}
+
+#[test]
+fn a_run_that_all_peers_failed() {
+    for (width, height) in SIZES {
+        let mut screen = Harness::ready(width, height);
+        screen.press("e ctrl-r");
+        let id = screen.state.runs.newest().unwrap().id;
+        screen.pass(Duration::from_millis(900));
+        let response = crate::harness::failed_response();
+        screen.take(Event::Executed(id, Ok(Box::new(response))));
+        screen.state.notices.clear();
+        check(&format!("execute-exit-{width}x{height}"), &screen);
+        screen.press("1 tab");
+        check(&format!("cluster-exit-{width}x{height}"), &screen);
+    }
+}
+
+#[test]
+fn the_execute_screen_of_a_middling_terminal() {
+    let mut screen = Harness::ready(110, 30);
+    screen.run_split();
+    screen.state.notices.clear();
+    screen.press("e");
+    check("execute-form-110x30", &screen);
+}
+
+/// A name in letters of two columns, and one of 64.
+const NAMES: [&str; 2] = [
+    "東京の気温を一時間ごとに予測する関数その一",
+    "a_function_whose_name_has_as_many_letters_as_one_of_them_may_have",
+];
+
+/// Twelve nodes, three of which came to results of their own, under long names.
+fn crowd(width: u16, height: u16) -> Harness {
+    let mut screen = Harness::ready(width, height);
+    let known = crate::harness::nodes();
+    let node = |idx: usize| {
+        let mut node = known[1 + idx % 3].clone();
+        let end: String = node.peer_id.chars().skip(15).collect();
+        node.peer_id = format!("12D3KooWCrowd{idx:02}{end}");
+        node.subgroups = vec![NAMES[idx % 2].to_owned()];
+        node
+    };
+    let nodes: Vec<_> = known[..1].iter().cloned().chain((0..11).map(node)).collect();
+    screen.take(Event::Nodes(Ok(nodes), Duration::from_millis(12)));
+    let function = |name: &&str| wire::functions::FunctionBody {
+        name: (*name).to_owned(),
+        function_id: crate::harness::FUNCTION_ID.to_owned(),
+        method: format!("{name}.wasm"),
+        bytes: 18_432,
+    };
+    for name in &NAMES {
+        screen.take(Event::FunctionAdded(Ok(function(name))));
+        screen.press("e ctrl-r");
+        screen.pass(Duration::from_millis(900));
+        let id = screen.state.runs.newest().unwrap().id;
+        let mut response = crate::harness::split_response();
+        let mut third = response.results[1].clone();
+        third.result.stdout = format!("{{ \"{name}\": 1 }}\n");
+        response.results.push(third);
+        screen.take(Event::Executed(id, Ok(Box::new(response))));
+    }
+    screen.state.notices.clear();
+    screen
+}
+
+#[test]
+fn many_nodes_and_results_under_long_names() {
+    for (width, height) in SIZES {
+        let mut screen = crowd(width, height);
+        check(&format!("execute-crowd-{width}x{height}"), &screen);
+        screen.press("e");
+        check(&format!("execute-form-crowd-{width}x{height}"), &screen);
+        screen.press("esc 1 G");
+        check(&format!("cluster-crowd-{width}x{height}"), &screen);
+        screen.press("tab");
+        check(&format!("cluster-runs-crowd-{width}x{height}"), &screen);
+        screen.press("tab");
+        check(&format!("cluster-groups-crowd-{width}x{height}"), &screen);
+        screen.press("0");
+        check(&format!("overview-crowd-{width}x{height}"), &screen);
+    }
+}
+
+#[test]
+fn a_topic_of_forty_inferers() {
+    use model::bundle::{Bundle, LabeledValue, WorkerValues};
+    const LETTERS: [char; 8] = ['q', 'p', 'z', 'r', 'y', '9', 'x', '8'];
+    let value = |value: f64| {
+        vec![LabeledValue { label_id: 1, label_name: "value".to_owned(), value: value.to_string() }]
+    };
+    let worker = |idx: u32| WorkerValues {
+        worker: format!("allo1{}k8w2h7t{}", LETTERS[idx as usize / 8], LETTERS[idx as usize % 8])
+            .parse()
+            .unwrap(),
+        values: value(67_500.0 + f64::from(idx * idx % 97)),
+    };
+    for (width, height) in SIZES {
+        let mut screen = Harness::ready(width, height);
+        screen.state.notices.clear();
+        screen.press("4");
+        let topic = model::topic::TopicId::new(1).unwrap();
+        screen.state.inference.selected = Some(topic);
+        let bundle = Bundle {
+            topic_id: topic,
+            nonce: 1_440,
+            combined_value: value(67_502.8),
+            inferer_values: (0..40).map(worker).collect(),
+            forecaster_values: Vec::new(),
+            naive_value: value(67_499.1),
+            one_out_inferer_values: Vec::new(),
+            one_out_forecaster_values: Vec::new(),
+            one_in_forecaster_values: Vec::new(),
+            one_out_inferer_forecaster_values: Vec::new(),
+        };
+        let latest = crate::event::Latest { bundle, block_height: 1_440 };
+        screen.take(Event::Inference(InferenceEvent::Latest { topic, result: Ok(latest) }));
+        check(&format!("inference-crowd-{width}x{height}"), &screen);
+    }
+}
+
+/// A letter for the token that each cell is written in; a bar for one that none of them gives.
+fn tokens(screen: &Harness, name: theme::Name) -> String {
+    let theme = Theme::new(name, theme::depth::Depth::TrueColor);
+    let known: Vec<(char, Style)> = vec![
+        (' ', theme.bg),
+        ('t', theme.text),
+        ('m', theme.muted),
+        ('f', theme.focus),
+        ('a', theme.accent2),
+        ('u', theme.up),
+        ('d', theme.down),
+        ('w', theme.warn),
+        ('k', theme.key),
+        ('i', theme.info),
+        ('.', theme.faint),
+        ('-', theme.border),
+    ];
+    let buffer = screen.drawn(name);
+    let width = usize::from(buffer.area.width);
+    let token = |cell: &ratatui::buffer::Cell| {
+        let is_it = |style: &Style| style.fg.unwrap_or_default() == cell.fg;
+        // On a tag the text has the color of the ground, and the ground that of the token.
+        let is_tag = |style: &Style| style.fg == Some(cell.bg);
+        let found = known.iter().find(|(_, style)| is_it(style) && cell.symbol() != " ");
+        let tagged = known.iter().find(|(_, style)| is_tag(style));
+        match (cell.symbol(), tagged, found) {
+            (" ", None, _) => ' ',
+            (_, Some((letter, _)), _) => letter.to_ascii_uppercase(),
+            (_, None, Some((letter, _))) => *letter,
+            (_, None, None) => '|',
+        }
+    };
+    let rows = buffer.content().chunks(width);
+    let rows = rows.map(|row| row.iter().map(token).collect::<String>().trim_end().to_owned());
+    rows.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn every_cell_is_written_in_a_token_of_the_theme() {
+    let mut screen = Harness::ready(80, 24);
+    screen.state.notices.clear();
+    screen.run_split();
+    screen.press("1");
+    for name in theme::Name::ALL {
+        let tokens = tokens(&screen, name);
+        insta::with_settings!({ snapshot_path => "../snapshots", prepend_module_to_snapshot => false }, {
+            insta::assert_snapshot!(format!("tokens-{name}-80x24"), tokens);
+        });
+    }
+}

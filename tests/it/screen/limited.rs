@@ -1,0 +1,87 @@
+//! The Inference screen on a service whose quota is used up.
+
+use std::time::Duration;
+
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+use task::wait;
+
+use super::{PAINT_WITHIN, SHOWN_WITHIN};
+use crate::support::{
+    TUI,
+    datasets::Service,
+    http::Http,
+    pty::{Place, Session},
+    started::Started,
+};
+
+/// How long the service may take to listen, and an epoch to close, on a busy machine.
+const WITHIN: Duration = Duration::from_mins(1);
+
+/// Starts the inference service beside `datasets`, with a block each fifth of a second.
+fn serve(datasets: &Service, listen: &str, more: &[&str]) -> (Started, String) {
+    let (folder, address) = (datasets.data_dir(), datasets.address());
+    let arguments = [
+        &["inference", "serve", "--data-dir", &folder, "--listen", listen][..],
+        &["--head", "http://127.0.0.1:1", "--datasets", &address, "--block-time-ms", "200"],
+        more,
+    ];
+    let environment = [("TRIPTYCH_API_KEY", datasets.key())];
+    let started = Started::with_environment(&arguments.concat(), &environment);
+    let address = started.logged("inference service listening", "address", WITHIN);
+    (started, address)
+}
+
+/// Has a topic of the service come to the value 42.5.
+async fn infer(datasets: &Service, base: &str) {
+    let home = datasets.home().with("TRIPTYCH_INFERENCE", base);
+    home.done(&["datasets", "create", "load", "--column", "value"]);
+    let settings = json!({"metadata": "by hand", "dataset": "load", "column": "value",
+        "horizon_seconds": 60, "ground_truth_lag": 60});
+    home.write("topic.json", settings.to_string().as_bytes());
+    let created = home.done(&["inference", "topics", "create", "topic.json"]);
+    let created: Value = serde_json::from_str(&created).unwrap();
+    let id = created["id"].as_str().unwrap().to_owned();
+    let submit = || async {
+        let said = home.run(&["inference", "submit", &id, "42.500", "--model", "mine"]);
+        if said.code == 0 { Ok(()) } else { Err(said) }
+    };
+    wait::until(WITHIN, submit).await.unwrap();
+    let http = Http::new(base, Some(datasets.key()));
+    let path = format!("/emissions/v10/latest_network_inferences/{id}");
+    let look = || async {
+        match http.get(&path).await {
+            (StatusCode::OK, _) => Ok(()),
+            other => Err(other),
+        }
+    };
+    wait::until(WITHIN, look).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_quota_that_is_used_up_is_told_over_the_last_good_values() {
+    let datasets = Service::start();
+    let (mut service, address) = serve(&datasets, "127.0.0.1:0", &[]);
+    let base = format!("http://{address}");
+    infer(&datasets, &base).await;
+    assert!(service.stop(), "the service ends well");
+    // Enough for the topic and its values, and for some looks at what is new.
+    let (_service, _) = serve(&datasets, &address, &["--requests-per-day", "9"]);
+
+    let environment = [("TRIPTYCH_API_KEY", datasets.key())];
+    let place = Place { environment: &environment, ..Place::default() };
+    let session = Session::start_in(&place, TUI, &["--inference", &base]);
+    session.wait_text("1 Cluster", PAINT_WITHIN);
+    session.press("4");
+    session.wait_text("42.5", SHOWN_WITHIN);
+    let shown = session.wait_text("429 · retry in ", SHOWN_WITHIN);
+    assert!(shown.contains("42.5") && shown.contains("by hand"), "{shown}");
+    assert!(shown.contains("infer ◐ 429 · retry "), "the header tells it too: {shown}");
+    session.press("1");
+    session.press("4");
+    let shown = session.wait_text("429 · retry in ", SHOWN_WITHIN);
+    assert!(shown.contains("42.5"), "{shown}");
+    session.press("q");
+    session.wait_exit(SHOWN_WITHIN);
+    session.assert_no_key();
+}

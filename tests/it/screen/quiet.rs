@@ -1,0 +1,81 @@
+//! A screen on which nothing happens costs nothing: no byte, and no wake-up that could be spared.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::{PAINT_WITHIN, SHOWN_WITHIN};
+use crate::support::{
+    TUI,
+    cluster::Node,
+    datasets::Service,
+    process,
+    pty::{Place, Session},
+};
+
+/// How long nothing may be written.
+const STILL: Duration = Duration::from_secs(10);
+
+/// How long the screen may take to come to rest, on a busy machine: retries back off until then.
+const STILL_WITHIN: Duration = Duration::from_mins(2);
+
+/// Wake-ups in [`STILL`], at the most: two a second.
+const WAKE_UPS_MAX: u64 = 20;
+
+/// Waits until nothing is written for a while, and returns how often the program was woken in that
+/// time.
+#[track_caller]
+fn wait_still(session: &Session) -> u64 {
+    let before = session.wait_still(STILL, STILL_WITHIN, || process::sleeps(session.pid));
+    let after = process::sleeps(session.pid);
+    after.iter().map(|(thread, n)| n - before.get(thread).copied().unwrap_or(0)).sum()
+}
+
+#[test]
+fn without_services_nobody_is_woken() {
+    let place = Place::default().configured("[profiles.nowhere]\n");
+    let session = Session::start_in(&place, TUI, &["--profile", "nowhere"]);
+    session.wait_text("1 Cluster", PAINT_WITHIN);
+    let n_woken = wait_still(&session);
+    assert!(n_woken <= WAKE_UPS_MAX, "woken {n_woken} times");
+}
+
+#[test]
+fn services_that_are_away_are_asked_again_in_silence() {
+    let arguments = ["--head", "http://127.0.0.1:1", "--datasets", "http://127.0.0.1:1/api"];
+    let session = Session::start_in(&Place::default(), TUI, &arguments);
+    session.wait_text("head ✗ down", SHOWN_WITHIN);
+    wait_still(&session);
+    for (key, shown) in [("3", "failed to list the datasets"), ("0", "╭─ Cluster")] {
+        session.press(key);
+        session.wait_text(shown, SHOWN_WITHIN);
+        wait_still(&session);
+    }
+}
+
+#[tokio::test]
+async fn services_that_tell_nothing_new_are_followed_in_silence() {
+    let service = Service::start();
+    let columns = json!([{"name": "load", "dtype": "float"}]);
+    let body = json!({"name": "still-load", "description": "a load", "columns": columns});
+    let (_, made) = service.http().post("/api/datasets/", &body).await;
+    let rows: Vec<_> = (0..30)
+        .map(|minute| json!({"timestamp": format!("2026-03-01T00:{minute:02}:00Z"), "values": {"load": minute}}))
+        .collect();
+    let body = json!({"dataset": made["id"], "rows": rows});
+    service.http().post("/api/rows/bulk_insert/", &body).await;
+    let head = Node::head(&[]);
+    let worker = Node::worker(&head, &[]);
+    head.has_workers(1).await;
+
+    let address = service.address();
+    let arguments = ["--head", &head.rest_api(), "--datasets", &address];
+    let environment = [("TRIPTYCH_API_KEY", service.key())];
+    let place = Place { environment: &environment, ..Place::default() };
+    let session = Session::start_in(&place, TUI, &arguments);
+    session.wait_text(worker.id().get(..6).unwrap(), SHOWN_WITHIN);
+    wait_still(&session);
+    session.press("3");
+    session.wait_text("live · ", SHOWN_WITHIN);
+    wait_still(&session);
+}
