@@ -137,7 +137,7 @@ fn what_processes_use_is_asked_for_while_it_is_seen() {
     screen.take(Event::Usage(vec![("head".to_owned(), usage)]));
     let shown = screen.shown();
     assert!(shown.contains("0.4%") && shown.contains("38 MiB"), "{shown}");
-    screen.take(Event::Nodes(Ok(crate::harness::nodes()), std::time::Duration::ZERO));
+    screen.take(Event::Nodes(Ok(crate::harness::nodes()), Duration::ZERO));
     screen.press("5");
     screen.asked();
     screen.take(Event::Woke(Timer::Nodes));
