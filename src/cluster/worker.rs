@@ -404,6 +404,7 @@ impl Worker {
         let slot = timeout(SLOT_WITHIN, self.0.slots.acquire()).await;
         let _slot = slot.map_err(|_| full())?.map_err(|_| Refusal::Stopping)?;
         let _running = Running::of(&self.0.running, head);
+        debug!(request = order.request_id, function = %id, peer = %head, "execution begins");
         let mut is_cut_short = self.0.is_cut_short.subscribe();
         let result = select! {
             result = self.ran(head, order, (id, &wanted)) => result?,

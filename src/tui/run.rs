@@ -387,7 +387,8 @@ impl Loop {
             .chain(events.iter().filter_map(|event| self.translated(event)))
             .collect();
         for event in events {
-            break_if(self.mishap == Some(Mishap::Update) && self.state.screen == Screen::Logs);
+            let is_wanted = matches!(event, Event::Key(_)) && self.state.screen == Screen::Logs;
+            break_if(is_wanted && self.mishap == Some(Mishap::Update));
             let effects = update::update(&mut self.state, event);
             if matches!(self.perform(effects)?, Flow::End) {
                 return Ok(Flow::End);

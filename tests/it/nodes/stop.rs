@@ -1,15 +1,9 @@
 //! Nodes that are told to stop while a function runs.
 
 use serde_json::json;
+use tokio::task::JoinSet;
 
-use task::wait;
-
-use crate::support::{
-    cluster::{Node, WITHIN},
-    command::Home,
-    http::Http,
-    process::Signal,
-};
+use crate::support::{cluster::Node, command::Home, http::Http, process::Signal};
 
 /// Reads the clock until so much time has passed, 1 s, and says so.
 const BUSY: &str = r#"(module
@@ -36,46 +30,35 @@ const ENDLESS: &str = r#"(module (memory (export "memory") 1)
 async fn a_node_that_is_asked_twice_waits_for_nothing() {
     let home = Home::new();
     let head = Node::head(&[]);
-    let mut worker = Node::worker(&head, &["--run-limit", "60"]);
+    let mut worker = Node::worker(&head, &["--run-limit", "60", "--log-level", "debug"]);
     head.has_workers(1).await;
     let rest_api = head.rest_api();
     let module = home.write("endless.wasm", &wat::parse_str(ENDLESS).unwrap());
-    let id = home.done(&["function", "run", &module, "--async", "--head", &rest_api]);
-    let http = Http::new(&rest_api, None);
-    let is_running = || async {
-        let execution = http.get_ok(&format!("/api/v1/executions/{}", id.trim())).await;
-        if execution["peers"][0]["state"] == "running" { Ok(()) } else { Err(execution) }
-    };
-    wait::until(WITHIN, is_running).await.unwrap();
+    home.done(&["function", "run", &module, "--async", "--head", &rest_api]);
+    worker.logged("execution begins");
     worker.signal(Signal::Terminate);
     worker.logged("waiting for the functions that run");
     worker.signal(Signal::Terminate);
     assert!(!worker.ends_well());
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn what_runs_ends_before_its_nodes_do() {
     let home = Home::new();
     let mut head = Node::head(&[]);
-    let mut worker = Node::worker(&head, &[]);
+    let mut worker = Node::worker(&head, &["--log-level", "debug"]);
     head.has_workers(1).await;
     let rest_api = head.rest_api();
     let module = home.write("busy.wasm", &wat::parse_str(BUSY).unwrap());
     let added = home.done(&["function", "add", &module, "--head", &rest_api]);
     let http = Http::new(&rest_api, None);
     let body = json!({ "function_id": added.trim(), "method": "busy.wasm" });
-    let is_running = || async {
-        let executions = http.get_ok("/api/v1/executions").await;
-        let state = &executions["executions"][0]["peers"][0]["state"];
-        if state == "running" { Ok(()) } else { Err(executions) }
-    };
-    let stopped = async {
-        wait::until(WITHIN, is_running).await.unwrap();
-        worker.signal(Signal::Terminate);
-        head.signal(Signal::Terminate);
-    };
-    let executed = http.post("/api/v1/functions/execute", &body);
-    let ((_, reply), ()) = tokio::join!(executed, stopped);
+    let mut executing = JoinSet::new();
+    executing.spawn(async move { http.post("/api/v1/functions/execute", &body).await });
+    worker.logged("execution begins");
+    worker.signal(Signal::Terminate);
+    head.signal(Signal::Terminate);
+    let (_, reply) = executing.join_next().await.unwrap().unwrap();
     assert_eq!(reply["code"], "200", "{reply}");
     assert_eq!(reply["results"][0]["result"]["stdout"], "done\n", "{reply}");
     assert!(worker.ends_well() && head.ends_well());

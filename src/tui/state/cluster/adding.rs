@@ -44,8 +44,8 @@ pub struct Adding {
     texts: [Field; AddField::ALL.len()],
     /// Whether it was tried to start what the form says: what is wrong is told from then on.
     pub is_tried: bool,
-    /// Whether the address of a head was filled in; from then on the field is the person's own.
-    is_led: bool,
+    /// The address of a head that was filled in; from then on the field is the person's own.
+    filled_in: Option<String>,
 }
 
 impl AddField {
@@ -111,7 +111,7 @@ impl Adding {
     /// Fills in the address of a head among `nodes`, once, where nobody has typed one: it may become
     /// known only after the form is open.
     pub fn learn(&mut self, nodes: &[Node]) {
-        if self.is_led || !self.text(AddField::BootNodes).value().is_empty() {
+        if self.filled_in.is_some() || !self.text(AddField::BootNodes).value().is_empty() {
             return;
         }
         let head = nodes.iter().find(|node| node.role.as_deref() == Some("head"));
@@ -122,7 +122,7 @@ impl Adding {
         });
         if let Some(address) = address {
             self.set(AddField::BootNodes, address);
-            self.is_led = true;
+            self.filled_in = Some(address.clone());
         }
     }
 
