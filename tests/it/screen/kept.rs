@@ -3,7 +3,7 @@
 use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
 
 use serde_json::json;
-use vt100::MouseProtocolMode;
+use vt100::{MouseProtocolMode, Screen};
 
 use super::{
     PAINT_WITHIN, SHOWN_WITHIN,
@@ -34,11 +34,21 @@ async fn at_service(background: Option<&'static [u8]>) -> (Service, Place<'stati
 
 /// Waits until `name` is charted, and returns the column at which the chart begins.
 fn wait_charted(session: &Session, name: &str) -> usize {
-    session.wait_for(&format!("{name} is charted"), SHOWN_WITHIN, |screen| {
-        let text = text(screen);
-        let (before, _) = text.lines().find_map(|line| line.split_once(&format!("╭─ {name} ")))?;
-        Some(before.chars().count())
+    session.wait_for(&format!("{name} is charted"), SHOWN_WITHIN, |screen| chart_at(screen, name))
+}
+
+/// Waits until the chart of `name` begins after `left`, and returns where.
+fn wait_wider(session: &Session, name: &str, left: usize) -> usize {
+    session.wait_for(&format!("the list is wider than {left}"), SHOWN_WITHIN, |screen| {
+        chart_at(screen, name).filter(|now| *now > left)
     })
+}
+
+/// The column at which the chart of `name` begins.
+fn chart_at(screen: &Screen, name: &str) -> Option<usize> {
+    let text = text(screen);
+    let (before, _) = text.lines().find_map(|line| line.split_once(&format!("╭─ {name} ")))?;
+    Some(before.chars().count())
 }
 
 /// Closes what lies over the screen, one by one.
@@ -133,13 +143,15 @@ async fn the_next_session_is_where_the_last_one_was_left() {
     session.wait_text("▌ auto", SHOWN_WITHIN);
     session.press("down down enter");
     wait_ground(&session, LIGHT_GROUND);
-    session.press("> > M");
-    session.wait_for("a wider list", SHOWN_WITHIN, |screen| {
-        let is_free = screen.mouse_protocol_mode() == MouseProtocolMode::None;
-        let is_at = |line: &str| line.chars().skip(left).take(6).eq("╭─ two".chars());
-        (is_free && !text(screen).lines().any(is_at)).then_some(())
+    let mut left = left;
+    for _ in 0..2 {
+        session.press(">");
+        left = wait_wider(&session, "two", left);
+    }
+    session.press("M");
+    session.wait_for("a free mouse", SHOWN_WITHIN, |screen| {
+        (screen.mouse_protocol_mode() == MouseProtocolMode::None).then_some(())
     });
-    let left = wait_charted(&session, "two");
     session.press("q");
     session.wait_exit(SHOWN_WITHIN);
 
