@@ -204,7 +204,12 @@ pub enum DataEvent {
         result: Result<Vec<String>, Failure>,
     },
     /// The answer to [`Effect::LoadPinned`].
-    Pinned(Result<Box<Dataset>, Failure>),
+    Pinned {
+        /// Which was asked for.
+        dataset: DatasetId,
+        /// What is told of it.
+        result: Result<Box<Dataset>, Failure>,
+    },
     /// The answer to [`Effect::LoadTable`].
     Table {
         /// What was asked.

@@ -304,6 +304,10 @@ fn woke(state: &mut State, timer: Timer) -> Vec<Effect> {
 /// The services are at `addresses` from now on.
 fn connect(state: &mut State, addresses: &Addresses) -> Vec<Effect> {
     let now = state.now;
+    let before = state.services.addresses.datasets.take();
+    if before.is_some() && before != addresses.datasets {
+        state.data.forget_pins();
+    }
     state.services.connect(addresses);
     let mut effects = vec![Effect::Connect(addresses.clone())];
     if addresses.head.is_some() {
@@ -498,7 +502,7 @@ fn on_data(state: &mut State, event: DataEvent) -> Vec<Effect> {
         }
         // Not every service tells of tags.
         DataEvent::Tags { .. }
-        | DataEvent::Pinned(_)
+        | DataEvent::Pinned { .. }
         | DataEvent::Export(ExportNews::Written(_)) => {}
         DataEvent::Export(ExportNews::Done { progress, path }) => {
             let n_rows = crate::widget::format::count(progress.n_rows);

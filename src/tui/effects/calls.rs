@@ -57,7 +57,8 @@ where
 pub(super) async fn pinned(service: Option<Datasets>, dataset: DatasetId) -> DataEvent {
     let what = format!("read dataset {dataset}, which is pinned");
     let call = |service: Datasets| async move { service.dataset(dataset).await };
-    DataEvent::Pinned(ask(service, &what, call).await.map(Box::new))
+    let result = ask(service, &what, call).await.map(Box::new);
+    DataEvent::Pinned { dataset, result }
 }
 
 pub(super) async fn nodes(head: Option<Functions>) -> Event {

@@ -198,13 +198,15 @@ impl Default for State {
 }
 
 impl State {
-    /// The services are known, or changed.
+    /// The services are known, or changed. What is pinned stays, and is asked for anew.
     pub fn connected(&mut self, now: Timestamp) -> Vec<Effect> {
         let search = std::mem::take(&mut self.search);
+        let pins = self.taken_pins();
         let Self { is_shown, is_glanced_at, pane, kind, indicators, .. } = *self;
         let kept =
             Self { search, is_shown, is_glanced_at, pane, kind, indicators, ..Self::default() };
         *self = Self { is_connected: true, ..kept };
+        self.remember(pins);
         let mut effects = self.load_datasets(now);
         if self.is_shown || self.is_glanced_at {
             effects.extend(set_timers());
@@ -255,7 +257,9 @@ impl State {
             DataEvent::Columns { dataset, result } if Some(dataset) == self.selected => {
                 self.on_columns(result, now)
             }
-            DataEvent::Pinned(Ok(dataset)) => self.pin(*dataset, now),
+            DataEvent::Pinned { dataset, result } => {
+                self.on_pinned(dataset, result.map(|told| *told), now)
+            }
             DataEvent::Tags { dataset, result } if Some(dataset) == self.selected => {
                 self.tags.settle(result, now);
                 Vec::new()
@@ -285,9 +289,7 @@ impl State {
                 self.export.take(&news);
                 Vec::new()
             }
-            // One that is gone, or not to be seen any more, is no longer pinned.
-            DataEvent::Pinned(Err(_))
-            | DataEvent::Datasets { .. }
+            DataEvent::Datasets { .. }
             | DataEvent::Filtered { .. }
             | DataEvent::Columns { .. }
             | DataEvent::Tags { .. } => Vec::new(),
@@ -575,6 +577,7 @@ fn failure(event: &DataEvent) -> Option<&Failure> {
             result.as_ref().err()
         }
         DataEvent::Columns { result, .. } => result.as_ref().err(),
+        DataEvent::Pinned { result, .. } => result.as_ref().err().filter(|why| !pins::is_gone(why)),
         DataEvent::Rows { result, .. } | DataEvent::Table { result, .. } => result.as_ref().err(),
         DataEvent::Stream { news: StreamNews::Lost { why, .. }, .. } => Some(why),
         _ => None,

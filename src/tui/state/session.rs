@@ -19,8 +19,6 @@ pub struct Wanted {
     pub dataset: Option<DatasetId>,
     /// The topic that was in view.
     pub topic: Option<TopicId>,
-    /// The datasets that were pinned.
-    pub pins: Vec<DatasetId>,
 }
 
 /// Returns the session of `state` as a text.
@@ -35,7 +33,7 @@ pub fn text(state: &State) -> String {
         .collect();
     let dataset = state.data.selected.or(state.wanted.dataset).map(DatasetId::get);
     let topic = state.inference.selected.or(state.wanted.topic).map(TopicId::get);
-    let pins = state.data.pins.iter().map(|pin| pin.dataset).chain(state.wanted.pins.clone());
+    let pins = state.data.pins.iter().map(|pin| json!([pin.dataset.get(), pin.name]));
     let session = json!({
         "screen": state.screen.name(),
         "theme": state.theme.map(|theme| theme.to_string()),
@@ -46,7 +44,7 @@ pub fn text(state: &State) -> String {
         "node": state.cluster.node,
         "dataset": dataset,
         "topic": topic,
-        "pins": pins.map(DatasetId::get).collect::<Vec<_>>(),
+        "pins": pins.collect::<Vec<_>>(),
     });
     format!("{session:#}\n")
 }
@@ -74,11 +72,18 @@ pub fn take_up(state: &mut State, text: &str) {
     }
     state.cluster.node = session["node"].as_str().map(str::to_owned);
     let pins = session["pins"].as_array().map_or(&[][..], Vec::as_slice);
+    state.data.remember(pins.iter().filter_map(pinned));
     state.wanted = Wanted {
-        pins: pins.iter().filter_map(|pin| DatasetId::new(pin.as_i64()?)).collect(),
         dataset: session["dataset"].as_i64().and_then(DatasetId::new),
         topic: session["topic"].as_u64().and_then(TopicId::new),
     };
+}
+
+/// The id and the name of a dataset that was pinned. Older sessions have its id alone.
+fn pinned(pin: &Value) -> Option<(DatasetId, String)> {
+    let id = DatasetId::new(pin.as_i64().or_else(|| pin[0].as_i64())?)?;
+    let name = pin[1].as_str().map_or_else(|| format!("dataset {id}"), str::to_owned);
+    Some((id, name))
 }
 
 /// The profile that the session in `text` was left with.
@@ -97,9 +102,6 @@ pub fn has_mouse(text: &str) -> Option<bool> {
 /// Selects what was selected, once it is listed.
 pub(crate) fn select(state: &mut State) -> Vec<Effect> {
     let (now, mut effects) = (state.now, Vec::new());
-    if state.data.datasets.value().is_some() {
-        effects.extend(state.data.pin_again(&std::mem::take(&mut state.wanted.pins), now));
-    }
     if let Some(dataset) = state.wanted.dataset
         && state.data.datasets.value().is_some()
     {
@@ -139,7 +141,8 @@ mod tests {
         left.state.theme = Some(Name::Light);
         left.state.background = Some([1, 2, 3]);
         left.state.wanted.dataset = DatasetId::new(7);
-        left.state.wanted.pins = vec![DatasetId::new(3).unwrap(), DatasetId::new(9).unwrap()];
+        let pin = |id, name: &str| (DatasetId::new(id).unwrap(), name.to_owned());
+        left.state.data.remember([pin(3, "load"), pin(9, "heat")]);
         let text = text(&left.state);
         let mut state = State::default();
         take_up(&mut state, &text);
@@ -148,6 +151,15 @@ mod tests {
         assert_eq!(state.cluster.node, left.state.cluster.node);
         assert_eq!(state.wanted, left.state.wanted);
         assert_eq!(super::text(&state), text);
+        assert!(text.contains("heat"), "{text}");
+    }
+
+    #[test]
+    fn pins_of_an_older_session_are_taken_up_by_their_ids() {
+        let mut state = State::default();
+        take_up(&mut state, "{\"pins\": [3, [9, \"heat\"], \"x\", 3]}");
+        let pins: Vec<_> = state.data.pins.iter().map(|pin| pin.name.as_str()).collect();
+        assert_eq!(pins, ["dataset 3", "heat"]);
     }
 
     #[test]

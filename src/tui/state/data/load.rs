@@ -53,7 +53,12 @@ impl State {
         self.datasets.settle(result, now);
         let list = self.datasets.value().map_or(&[][..], |page| &page.datasets);
         self.filter.learn(list);
-        self.keep_selection(now)
+        let is_listed = self.datasets.failure().is_none();
+        let mut effects = self.keep_selection(now);
+        if is_listed {
+            effects.extend(self.load_pins(now));
+        }
+        effects
     }
 
     /// Keeps the selected dataset if it was found again, else takes the first one.
@@ -134,7 +139,7 @@ impl State {
         if self.datasets.value().is_none() {
             return self.load_datasets(now);
         }
-        let mut effects = Vec::new();
+        let mut effects = self.load_pins(now);
         if let (Some(dataset), None) = (self.selected, self.columns.value()) {
             effects.push(Effect::LoadColumns { dataset });
         }

@@ -10,7 +10,10 @@ use model::{
 };
 
 use super::{Live, Spark, State, sample::Shape, set_timers};
-use crate::event::{Effect, StreamNews, Timer};
+use crate::{
+    event::{Effect, StreamNews, Timer},
+    state::loadable::{Failure, Loadable},
+};
 
 /// Datasets pinned at once: each has a stream of its own, of which a service gives a key few.
 pub const PINS_MAX: usize = 6;
@@ -20,6 +23,9 @@ const OTHERS_MAX: usize = 12;
 
 /// Values kept of a pinned dataset: two for each column of the widest sparkline.
 pub const PIN_VALUES: usize = 240;
+
+/// What a service answers of a dataset that is gone, or that it does not show.
+const GONE: [u16; 2] = [404, 410];
 
 /// A dataset that is watched.
 #[derive(Debug, Clone)]
@@ -32,6 +38,8 @@ pub struct Pin {
     pub live: Live,
     /// Its newest values.
     pub spark: Spark,
+    /// Whether the service told of it: one of an earlier session is kept until then.
+    pub told: Loadable<()>,
     /// What tells which of its columns matters.
     metadata: BTreeMap<String, String>,
 }
@@ -49,6 +57,8 @@ pub struct Watched<'a> {
     pub spark: Option<&'a Spark>,
     /// What its values are counted in, where that is told.
     pub unit: &'a str,
+    /// Whether the service told of it, if it is pinned.
+    pub told: Option<&'a Loadable<()>>,
 }
 
 /// What values are counted in, by what is told of a dataset: in short where everybody knows how.
@@ -64,9 +74,20 @@ fn unit(metadata: &BTreeMap<String, String>) -> &str {
 
 impl<'a> From<&'a Pin> for Watched<'a> {
     fn from(pin: &'a Pin) -> Self {
-        let (live, spark) = (Some(&pin.live), Some(&pin.spark));
-        Self { dataset: pin.dataset, name: &pin.name, live, spark, unit: unit(&pin.metadata) }
+        Self {
+            dataset: pin.dataset,
+            name: &pin.name,
+            live: Some(&pin.live),
+            spark: Some(&pin.spark),
+            unit: unit(&pin.metadata),
+            told: Some(&pin.told),
+        }
     }
+}
+
+/// Whether a dataset is not there any more, or not to be seen.
+pub(super) fn is_gone(why: &Failure) -> bool {
+    why.status.is_some_and(|status| GONE.contains(&status))
 }
 
 impl State {
@@ -88,36 +109,91 @@ impl State {
             live: None,
             spark: self.sparks.get(&dataset.id),
             unit: unit(&dataset.metadata),
+            told: None,
         });
         self.pins.iter().map(Watched::from).chain(others).collect()
     }
 
-    /// Pins `datasets` again; those that are not listed are asked for one by one.
-    pub fn pin_again(&mut self, datasets: &[DatasetId], now: Timestamp) -> Vec<Effect> {
+    /// Pins datasets again, each by its id and its name, that were pinned in an earlier session.
+    pub fn remember(&mut self, datasets: impl IntoIterator<Item = (DatasetId, String)>) {
+        for (dataset, name) in datasets {
+            if self.pins.len() < PINS_MAX && !self.is_pinned(dataset) {
+                self.pins.push(Pin {
+                    dataset,
+                    name,
+                    live: Live::default(),
+                    spark: Spark::new(PIN_VALUES, Timestamp::MIN),
+                    told: Loadable::Idle,
+                    metadata: BTreeMap::new(),
+                });
+            }
+        }
+    }
+
+    /// Takes what is pinned out, to be remembered: the service is another one, or asked anew.
+    pub(super) fn taken_pins(&mut self) -> Vec<(DatasetId, String)> {
+        std::mem::take(&mut self.pins).into_iter().map(|pin| (pin.dataset, pin.name)).collect()
+    }
+
+    /// Pins nothing any more: the service is another one.
+    pub fn forget_pins(&mut self) {
+        self.pins.clear();
+    }
+
+    /// Asks for the pinned datasets that the service has not told of; those that are listed are
+    /// known by that.
+    pub(super) fn load_pins(&mut self, now: Timestamp) -> Vec<Effect> {
         let mut effects = Vec::new();
-        for dataset in datasets.iter().take(PINS_MAX) {
-            match self.list().iter().find(|listed| listed.id == *dataset).cloned() {
+        let is_untold = |pin: &&mut Pin| pin.told.value().is_none();
+        let untold: Vec<_> =
+            self.pins.iter_mut().filter(is_untold).map(|pin| pin.dataset).collect();
+        for dataset in untold {
+            match self.list().iter().find(|listed| listed.id == dataset).cloned() {
                 Some(listed) => effects.extend(self.pin(listed, now)),
                 // The list is of the first ones alone.
-                None => effects.push(Effect::LoadPinned { dataset: *dataset }),
+                None => {
+                    if let Some(pin) = self.pins.iter_mut().find(|pin| pin.dataset == dataset) {
+                        pin.told.begin(now);
+                    }
+                    effects.push(Effect::LoadPinned { dataset });
+                }
             }
         }
         effects
     }
 
-    /// Watches `dataset` from now on, unless it is watched, or as many are as may be.
-    pub(super) fn pin(&mut self, dataset: Dataset, now: Timestamp) -> Vec<Effect> {
-        if self.is_pinned(dataset.id) || self.pins.len() >= PINS_MAX {
-            return Vec::new();
+    /// The service told of a pinned dataset, or why it does not. One that is gone, or not to be seen
+    /// any more, is no longer pinned; whatever else failed is tried again.
+    pub(super) fn on_pinned(
+        &mut self,
+        id: DatasetId,
+        result: Result<Dataset, Failure>,
+        now: Timestamp,
+    ) -> Vec<Effect> {
+        match result {
+            Ok(dataset) => return self.pin(dataset, now),
+            Err(why) if is_gone(&why) => {
+                self.pins.retain(|pin| pin.dataset != id);
+            }
+            Err(why) => {
+                if let Some(pin) = self.pins.iter_mut().find(|pin| pin.dataset == id) {
+                    pin.told.settle(Err(why), now);
+                }
+            }
         }
+        Vec::new()
+    }
+
+    /// Follows a pinned dataset, now that it is told of.
+    fn pin(&mut self, dataset: Dataset, now: Timestamp) -> Vec<Effect> {
         let is_charted = self.is_shown && self.selected == Some(dataset.id);
-        self.pins.push(Pin {
-            dataset: dataset.id,
-            name: dataset.name,
-            live: if is_charted { self.live.clone() } else { Live::default() },
-            spark: Spark::new(PIN_VALUES, now),
-            metadata: dataset.metadata,
-        });
+        let live = if is_charted { self.live.clone() } else { Live::default() };
+        let is_this = |pin: &&mut Pin| pin.dataset == dataset.id && pin.told.value().is_none();
+        let Some(pin) = self.pins.iter_mut().find(is_this) else { return Vec::new() };
+        pin.name = dataset.name;
+        pin.metadata = dataset.metadata;
+        pin.live = live;
+        pin.told.settle(Ok(()), now);
         if is_charted { Vec::new() } else { vec![Effect::OpenStream { dataset: dataset.id }] }
     }
 
@@ -159,6 +235,7 @@ impl State {
             name: dataset.name,
             live,
             spark,
+            told: Loadable::Ready { value: (), at: now },
             metadata: dataset.metadata,
         });
         if !is_charted {

@@ -266,21 +266,64 @@ fn newest_values_are_read_while_another_screen_shows_them() {
     assert_eq!(state.woke(Timer::Rows, at(21)), []);
 }
 
+/// A state with datasets 1, 2 and 99 pinned in an earlier session, not connected yet.
+fn pinned_before() -> State {
+    let mut state = State { is_shown: true, ..State::default() };
+    state.remember([1, 2, 99].map(|n| (id(n), format!("pin {n}"))));
+    state
+}
+
+/// What is pinned, by name, and whether the service told of it.
+fn pins(state: &State) -> Vec<(&str, bool)> {
+    state.pins.iter().map(|pin| (pin.name.as_str(), pin.told.value().is_some())).collect()
+}
+
+fn told(name: &str, n: i64) -> DataEvent {
+    DataEvent::Pinned { dataset: id(n), result: Ok(Box::new(dataset(n, name))) }
+}
+
+fn refused(n: i64, status: Option<u16>) -> DataEvent {
+    let why = Failure { status, ..Failure::default() };
+    DataEvent::Pinned { dataset: id(n), result: Err(why) }
+}
+
 #[test]
 fn pins_of_the_last_session_are_followed_again_once_each() {
-    let (mut state, _) = opened();
-    let follow = |dataset| Effect::OpenStream { dataset };
-    let want = vec![follow(id(2)), Effect::LoadPinned { dataset: id(99) }];
-    assert_eq!(state.pin_again(&[id(1), id(2), id(99)], at(0)), want, "1 is charted");
-    assert_eq!(state.pin_again(&[id(1), id(2)], at(0)), []);
-    let pins: Vec<_> = state.pins.iter().map(|pin| pin.dataset).collect();
-    assert_eq!(pins, [id(1), id(2)]);
-    let mut unlisted = state.list()[0].clone();
-    unlisted.id = id(99);
-    let told = |dataset| DataEvent::Pinned(Ok(Box::new(dataset)));
-    assert_eq!(state.on(told(unlisted.clone()), at(0)), [follow(id(99))]);
-    assert_eq!(state.on(told(unlisted), at(0)), []);
-    assert!(state.is_pinned(id(99)));
+    let mut state = pinned_before();
+    state.connected(at(0));
+    let effects = found(&mut state, &[dataset(1, "cpu"), dataset(2, "market")]);
+    let follow = |n| Effect::OpenStream { dataset: id(n) };
+    assert!(effects.contains(&Effect::LoadPinned { dataset: id(99) }), "{effects:?}");
+    let n_follows = |n| effects.iter().filter(|effect| **effect == follow(n)).count();
+    assert_eq!([1, 2, 99].map(n_follows), [1, 1, 0]);
+    assert_eq!(pins(&state), [("cpu", true), ("market", true), ("pin 99", false)]);
+    assert_eq!(state.on(told("far", 99), at(0)), [follow(99)]);
+    assert_eq!(state.on(told("far", 99), at(0)), []);
+    let effects = found(&mut state, &[dataset(1, "cpu"), dataset(2, "market")]);
+    assert!(!effects.iter().any(|effect| matches!(effect, Effect::LoadPinned { .. })));
+}
+
+#[test]
+fn pins_outlast_a_service_that_is_away_and_go_with_what_is_gone() {
+    let mut state = pinned_before();
+    state.connected(at(0));
+    let search = String::new();
+    let away = Err(Failure::default());
+    state.on(DataEvent::Datasets { search, result: away }, at(1));
+    assert_eq!(pins(&state), [("pin 1", false), ("pin 2", false), ("pin 99", false)]);
+    found(&mut state, &[dataset(1, "cpu")]);
+    state.on(refused(2, None), at(2));
+    state.on(refused(99, Some(404)), at(2));
+    assert_eq!(pins(&state), [("cpu", true), ("pin 2", false)]);
+    assert_eq!(state.pins[1].told.note(at(3)), "failed");
+    let effects = state.woke(Timer::Rows, at(9));
+    assert!(effects.contains(&Effect::LoadPinned { dataset: id(2) }), "{effects:?}");
+    state.on(told("market", 2), at(10));
+    // The same service again, with another key.
+    state.connected(at(11));
+    assert_eq!(pins(&state), [("cpu", false), ("market", false)]);
+    state.forget_pins();
+    assert_eq!(pins(&state), []);
 }
 
 #[test]

@@ -10,9 +10,12 @@ use unicode_width::UnicodeWidthStr as _;
 
 use super::tape;
 use crate::{
-    state::data::{
-        SPARK_VALUES,
-        pins::{PIN_VALUES, Pin, Watched},
+    state::{
+        data::{
+            SPARK_VALUES,
+            pins::{PIN_VALUES, Pin, Watched},
+        },
+        loadable::Loadable,
     },
     theme::Theme,
     widget::{
@@ -95,6 +98,7 @@ fn draw_card(area: Rect, buf: &mut Buffer, one: Watched<'_>, now: Timestamp, the
     let values: Vec<f64> = one.spark.map(|spark| spark.values().collect()).unwrap_or_default();
     let decimals = tape::decimals_for(values.iter().copied());
     let (first, last) = (values.first().copied(), values.last().copied());
+    let untold = one.told.filter(|told| told.value().is_none());
     let (dot, dot_style) = match one.live {
         Some(live) if live.is_up() => ('●', theme.up),
         Some(_) => ('○', theme.warn),
@@ -102,6 +106,10 @@ fn draw_card(area: Rect, buf: &mut Buffer, one: Watched<'_>, now: Timestamp, the
     };
     paint::put(buf, area, (0, 0), dot, dot_style);
     let note = match (one.live, one.spark) {
+        _ if untold.is_some() => match untold.and_then(Loadable::failure) {
+            Some(why) => format!("waiting · {}", why.why),
+            None => "waiting for the service".to_owned(),
+        },
         (Some(live), _) => live.note(now),
         (None, Some(spark)) => format!("newest {}", format::ago(spark.age(now))),
         (None, None) => "not read yet".to_owned(),
