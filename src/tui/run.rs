@@ -53,6 +53,9 @@ const STOP_WITHIN: Duration = Duration::from_millis(2_500);
 /// processor to show it, which half a dozen processes that start would take away.
 const SHOWN_WITHIN: Duration = Duration::from_millis(20);
 
+/// How soon after a stop the signal arrives that stopped the rest of the job: it is sent to us, too.
+const ECHO_WITHIN: Duration = Duration::from_secs(1);
+
 /// How the screen is to be opened.
 pub struct TuiOptions {
     /// Where the services are when the screen opens.
@@ -181,6 +184,7 @@ pub async fn run(options: TuiOptions) -> Result<(), RunError> {
         replies: Replies::default(),
         mishap: options.mishap,
         broken: None,
+        echo_until: None,
         inbox,
         local_inbox,
     };
@@ -229,6 +233,8 @@ struct Loop {
     mishap: Option<Mishap>,
     /// The screen whose last frame broke.
     broken: Option<Screen>,
+    /// Until when a signal to stop is the one by which we stopped the job.
+    echo_until: Option<Instant>,
     inbox: mpsc::Receiver<Event>,
     local_inbox: mpsc::Receiver<LocalEvent>,
 }
@@ -363,6 +369,10 @@ impl Loop {
             // The terminal is gone, and nobody can see or quit the screen any more.
             Next::Term(None) => return Ok(Flow::End),
             Next::Signal(Signal::Terminate) => Event::Terminate,
+            Next::Signal(Signal::Stop) => {
+                let is_echo = self.echo_until.take().is_some_and(|until| Instant::now() < until);
+                return if is_echo { Ok(Flow::On) } else { self.perform(vec![Effect::Suspend]) };
+            }
             Next::Signal(Signal::Continue) => {
                 self.terminal.reopen().map_err(RunError::Terminal)?;
                 self.state.soil(Dirty::Input);
@@ -434,6 +444,9 @@ impl Loop {
                 Some(Wish::Quit) => return Ok(Flow::End),
                 Some(wish) => {
                     self.terminal.grant(&wish).map_err(RunError::Terminal)?;
+                    if matches!(wish, Wish::Suspend) {
+                        self.echo_until = Some(Instant::now() + ECHO_WITHIN);
+                    }
                     self.state.soil(Dirty::Input);
                 }
             }

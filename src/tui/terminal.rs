@@ -5,6 +5,7 @@
 //! synchronized output. The terminal is asked one thing, its background, after the first frame;
 //! nothing waits for the answer, which comes among the keys, see `replies`.
 
+mod job;
 mod pen;
 
 use std::{
@@ -151,7 +152,7 @@ impl Terminal {
             }
             Wish::Suspend => {
                 give_back();
-                stop_program()?;
+                job::stop()?;
                 self.reopen()
             }
             Wish::Quit => Ok(()),
@@ -226,19 +227,13 @@ fn write_out(bytes: &[u8]) -> io::Result<()> {
     out.flush()
 }
 
-/// Stops the whole job, as `^Z` in a program without a screen does. Returns when it is continued.
-fn stop_program() -> io::Result<()> {
-    // The shell waits for all processes of the job, `cargo run` among them. Every shell knows `kill`;
-    // a program of that name is not on every machine.
-    let status = std::process::Command::new("sh").args(["-c", "kill -TSTP 0"]).status()?;
-    if status.success() { Ok(()) } else { Err(io::Error::other("kill refused to stop the job")) }
-}
-
 /// A signal the loop has to know of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Signal {
     /// End.
     Terminate,
+    /// Stop until told to carry on.
+    Stop,
     /// Carry on after a stop.
     Continue,
 }
@@ -248,6 +243,7 @@ pub(crate) struct Signals {
     terminate: tokio::signal::unix::Signal,
     interrupt: tokio::signal::unix::Signal,
     hang_up: tokio::signal::unix::Signal,
+    stop: tokio::signal::unix::Signal,
     carry_on: tokio::signal::unix::Signal,
 }
 
@@ -256,10 +252,13 @@ impl Signals {
     pub(crate) fn listen() -> io::Result<Self> {
         /// `SIGCONT` on Linux; tokio has no name for it.
         const CONTINUE: i32 = 18;
+        /// `SIGTSTP` on Linux.
+        const STOP: i32 = 20;
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
             hang_up: signal(SignalKind::hangup())?,
+            stop: signal(SignalKind::from_raw(STOP))?,
             carry_on: signal(SignalKind::from_raw(CONTINUE))?,
         })
     }
@@ -270,6 +269,7 @@ impl Signals {
             _ = self.terminate.recv() => Signal::Terminate,
             _ = self.interrupt.recv() => Signal::Terminate,
             _ = self.hang_up.recv() => Signal::Terminate,
+            _ = self.stop.recv() => Signal::Stop,
             _ = self.carry_on.recv() => Signal::Continue,
         }
     }

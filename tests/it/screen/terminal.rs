@@ -86,30 +86,54 @@ fn an_answer_that_comes_late_and_in_pieces_is_no_key() {
     }
 }
 
-#[test]
-fn stopped_by_the_shell_it_gives_the_terminal_back_and_takes_it_again() {
+/// Stops a program that is the job of a shell, and checks that the terminal is the shell's until the
+/// program is continued.
+#[track_caller]
+fn check_stop(stop: impl Fn(&Session)) {
     let place = Place::default().configured(NOWHERE);
     // A shell with jobs, in which the program is one.
-    let script = format!("set -m; {TUI} --profile nowhere; echo shell has it; read key; fg");
+    let script = format!(
+        "set -m; {TUI} --profile nowhere; echo shell has it; read key; fg; echo again; read key; fg"
+    );
     let session = Session::start_in(&place, "sh", &["-c", &script]);
     session.wait_text("1 Cluster", PAINT_WITHIN);
-    let before = session.wait_for("a whole frame", SHOWN_WITHIN, |screen| Some(text(screen)));
 
-    session.press("ctrl-z");
-    session.wait_text("shell has it", SHOWN_WITHIN);
-    session.assert_restored();
-    let modes = terminal_modes(&session);
-    assert!(modes.contains("icanon") && !modes.contains("-icanon"), "lines are lines: {modes}");
+    for shell in ["shell has it", "again"] {
+        stop(&session);
+        session.wait_text(shell, SHOWN_WITHIN);
+        session.assert_restored();
+        let modes = terminal_modes(&session);
+        assert!(modes.contains("icanon") && !modes.contains("-icanon"), "lines are lines: {modes}");
 
-    session.press("enter");
-    session.wait_for("the same frame again", SHOWN_WITHIN, |screen| {
-        (screen.alternate_screen() && text(screen) == before).then_some(())
-    });
-    session.press("5");
-    session.wait_text("╭─ Logs", SHOWN_WITHIN);
+        session.press("enter");
+        session.wait_for("a whole frame again", SHOWN_WITHIN, |screen| {
+            let is_whole = text(screen).contains("╭─ Nodes") && text(screen).ends_with(" help");
+            (screen.alternate_screen() && is_whole).then_some(())
+        });
+        session.press("5");
+        session.wait_text("╭─ Logs", SHOWN_WITHIN);
+        session.press("1");
+        session.wait_text("╭─ Nodes", SHOWN_WITHIN);
+        // Signals of the stop itself have come by then.
+        session.wait_still(Duration::from_millis(1_200), SHOWN_WITHIN, || ());
+    }
     session.press("q");
     session.wait_exit(SHOWN_WITHIN);
     session.assert_restored();
+}
+
+#[test]
+fn stopped_by_the_shell_it_gives_the_terminal_back_and_takes_it_again() {
+    check_stop(|session| session.press("ctrl-z"));
+}
+
+#[test]
+fn stopped_from_elsewhere_it_gives_the_terminal_back_and_takes_it_again() {
+    check_stop(|session| {
+        let job = process::descendants(session.pid);
+        assert_eq!(job.len(), 1, "the program alone: {job:?}");
+        job.into_iter().for_each(|pid| process::signal(pid, Signal::Stop));
+    });
 }
 
 #[test]

@@ -20,6 +20,8 @@ pub(crate) enum Signal {
     Terminate,
     /// Asks it as a terminal does.
     Interrupt,
+    /// Asks it to stop until it is continued.
+    Stop,
     /// Says that its terminal is gone.
     HangUp,
     /// Ends it without asking.
@@ -31,6 +33,7 @@ pub(crate) fn signal(pid: u32, signal: Signal) {
     let name = match signal {
         Signal::Terminate => "TERM",
         Signal::Interrupt => "INT",
+        Signal::Stop => "TSTP",
         Signal::HangUp => "HUP",
         Signal::Kill => "KILL",
     };
