@@ -348,7 +348,7 @@ fn print_json(body: &impl Serialize) -> anyhow::Result<()> {
 
 /// What a count of things is called.
 fn counted(n: u64, one: &str) -> String {
-    if n == 1 { format!("1 {one}") } else { format!("{n} {one}s") }
+    format!("{n} {}", output::named(n, one))
 }
 
 /// Refuses to go on without `--yes`.

@@ -50,6 +50,12 @@ pub(super) fn tell(text: &str) {
     drop(writeln!(io::stderr(), "triptych: {text}"));
 }
 
+/// What so many of what `one` names are called: `row` or `rows`.
+pub(super) fn named(number: impl TryInto<u64>, one: &str) -> String {
+    let is_one = number.try_into().is_ok_and(|number| number == 1);
+    if is_one { one.to_owned() } else { format!("{one}s") }
+}
+
 /// Text of others with what a terminal would act on made visible.
 pub(super) fn plain(text: &str) -> String {
     let shown = |letter: char| match letter {

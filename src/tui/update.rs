@@ -25,6 +25,7 @@ use crate::{
         services::{Health, Service, Services},
         session, stack,
     },
+    widget::format::counted,
 };
 
 /// How often the nodes are looked at while they are in view.
@@ -133,7 +134,7 @@ pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
         Event::Usage(_) | Event::ProcessFailed(_) => processes::on(state, event),
         Event::Saved(path, Ok(n_rows)) => {
             let text = format!("saved to {}", path.display());
-            state.tell(text, format!("{} rows", crate::widget::format::count(n_rows as u64)));
+            state.tell(text, counted(n_rows, "row"));
             Vec::new()
         }
         Event::Saved(_, Err(failure)) => {
@@ -463,12 +464,8 @@ fn on_executed(
             let n_groups = response.results.len();
             let n_peers = response.cluster.peers.len();
             let text = format!("run {} done in {took}", id.0);
-            let plural = |n: usize| if n == 1 { "" } else { "s" };
-            let detail = format!(
-                "{n_peers} peer{}, {n_groups} distinct result{}",
-                plural(n_peers),
-                plural(n_groups)
-            );
+            let (peers, groups) = (counted(n_peers, "peer"), counted(n_groups, "distinct result"));
+            let detail = format!("{peers}, {groups}");
             if is_in_view {
                 state.logs.say(Level::Info, now, format!("{text}: {detail}"));
             } else {
@@ -505,10 +502,10 @@ fn on_data(state: &mut State, event: DataEvent) -> Vec<Effect> {
         | DataEvent::Pinned { .. }
         | DataEvent::Export(ExportNews::Written(_)) => {}
         DataEvent::Export(ExportNews::Done { progress, path }) => {
-            let n_rows = crate::widget::format::count(progress.n_rows);
+            let n_rows = counted(progress.n_rows, "row");
             let n_bytes = crate::widget::format::bytes(progress.n_bytes);
             let text = format!("exported to {}", path.display());
-            state.tell(text, format!("{n_rows} rows, {n_bytes}"));
+            state.tell(text, format!("{n_rows}, {n_bytes}"));
         }
         DataEvent::Export(ExportNews::Failed(failure)) => state.tell_failure(failure),
         DataEvent::Acquired { tag, result } => match result {

@@ -5,7 +5,7 @@ use clap::Args;
 use model::timestamp::Timestamp;
 
 use super::reach::{ReachFlags, find, moment};
-use crate::cli::output::{plain, tell};
+use crate::cli::output::{named, plain, tell};
 
 /// The flags of `datasets delete`.
 #[derive(Debug, Args)]
@@ -39,7 +39,7 @@ pub(super) async fn run(command: DeleteCommand) -> anyhow::Result<()> {
     if let (Some(start), Some(end)) = (command.start, command.end) {
         let deleting = || format!("delete rows of dataset {id}");
         let n_rows = service.delete_rows(id, start, end).await.with_context(deleting)?;
-        tell(&format!("deleted {n_rows} rows of dataset {id}, {name}"));
+        tell(&format!("deleted {n_rows} {} of dataset {id}, {name}", named(n_rows, "row")));
     } else {
         service.delete(id).await.with_context(|| format!("delete dataset {id}"))?;
         tell(&format!("deleted dataset {id}, {name}"));

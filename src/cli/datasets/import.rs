@@ -23,7 +23,7 @@ use super::{
     progress::{Progress, count},
     reach::{ReachFlags, pair},
 };
-use crate::cli::output::tell;
+use crate::cli::output::{named, tell};
 
 /// Shown below the help of `datasets import`.
 pub(super) const EXAMPLES: &str = "\
@@ -142,13 +142,28 @@ pub(super) async fn run(command: ImportCommand) -> anyhow::Result<()> {
     }
     kept.remove();
     if n_files == 0 {
-        bail!("find a row in any of {} files", files.len());
+        bail!(
+            "find a row in {}",
+            if files.len() == 1 {
+                "the file".to_owned()
+            } else {
+                format!("any of {} files", files.len())
+            }
+        );
     }
     if n_files > 1 {
-        tell(&format!("imported {n_files} files: {} rows", count(all.n_rows)));
+        tell(&format!(
+            "imported {n_files} files: {} {}",
+            count(all.n_rows),
+            named(all.n_rows, "row")
+        ));
     }
     if all.n_bad > 0 {
-        tell(&format!("left out {} rows that do not fit", all.n_bad));
+        tell(&format!(
+            "left out {} {} not fit",
+            all.n_bad,
+            if all.n_bad == 1 { "row that does" } else { "rows that do" }
+        ));
     }
     Ok(())
 }

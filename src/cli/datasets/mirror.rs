@@ -30,7 +30,7 @@ use super::{
     reach::{ReachFlags, connect, find, key_of, moment, pair},
 };
 use crate::cli::{
-    output::{plain, tell},
+    output::{named, plain, tell},
     stop,
 };
 
@@ -145,7 +145,12 @@ pub(super) async fn run(command: MirrorCommand) -> anyhow::Result<()> {
         );
     }
     let folder = Folder::of(command.state_dir, source.address(), target.address())?;
-    tell(&format!("copying {} datasets of {}", datasets.len(), source.address()));
+    tell(&format!(
+        "copying {} {} of {}",
+        datasets.len(),
+        named(datasets.len(), "dataset"),
+        source.address()
+    ));
     let n_parallel = command.parallel.max(1);
     let mirror = Arc::new(Mirror {
         source,

@@ -7,6 +7,8 @@ use std::{
 
 use tokio::time::Instant;
 
+use crate::cli::output::{named, tell};
+
 /// How often the line changes on a terminal: often enough to look alive.
 const REDRAW_EVERY: Duration = Duration::from_millis(100);
 
@@ -87,9 +89,9 @@ impl Progress {
         self.clear();
         let elapsed = self.began.elapsed();
         let rate = rate(n_rows.saturating_sub(self.n_rows_before), elapsed);
-        let rows = count(n_rows);
+        let (rows, row) = (count(n_rows), named(n_rows, "row"));
         let seconds = elapsed.as_secs_f64();
-        crate::cli::output::tell(&format!("{did}: {rows} rows in {seconds:.1} s, {rate} rows/s"));
+        tell(&format!("{did}: {rows} {row} in {seconds:.1} s, {rate} rows/s"));
     }
 
     fn line(&self, done: Done) -> String {
@@ -99,7 +101,8 @@ impl Progress {
         if let Some(share) = done.share {
             line = format!("{line}  {}  {:>3.0} %", bar(share), 100.0 * share);
         }
-        line = format!("{line}  {} rows  {rate} rows/s", count(done.n_rows));
+        line =
+            format!("{line}  {} {}  {rate} rows/s", count(done.n_rows), named(done.n_rows, "row"));
         match done.share.and_then(|share| left(share, elapsed)) {
             Some(left) => format!("{line}  {} left", clock(left)),
             None => line,

@@ -8,7 +8,7 @@ use clap::Args;
 use tokio::task::spawn_blocking;
 
 use super::{progress::count, verify::StoreFlags};
-use crate::cli::output::tell;
+use crate::cli::output::{named, tell};
 
 /// Shown below the help of `datasets restore`.
 pub(super) const EXAMPLES: &str = "\
@@ -42,6 +42,8 @@ pub(super) async fn run(command: RestoreCommand) -> anyhow::Result<()> {
     let told = format!("restored {} to {}", from.display(), path.display());
     let report = spawn_blocking(move || upkeep::restore(&from, &path)).await?;
     let report = report.context("restore")?;
-    tell(&format!("{told}: {} datasets, {} rows", report.n_datasets, count(report.n_rows)));
+    let (n_datasets, n_rows) = (report.n_datasets, report.n_rows);
+    let (dataset, row) = (named(n_datasets, "dataset"), named(n_rows, "row"));
+    tell(&format!("{told}: {n_datasets} {dataset}, {} {row}", count(n_rows)));
     Ok(())
 }

@@ -10,7 +10,7 @@ use tokio::task::spawn_blocking;
 
 use super::progress::{Done, Progress, count};
 use crate::cli::{
-    output::{plain, print, tell},
+    output::{named, plain, print, tell},
     place::Place,
 };
 
@@ -81,7 +81,11 @@ pub(super) async fn run(command: VerifyCommand) -> anyhow::Result<()> {
     if report.is_sound() {
         return Ok(());
     }
-    bail!("find {shown} sound: {} faults; restore a backup, or import again", report.n_faults)
+    bail!(
+        "find {shown} sound: {} {}; restore a backup, or import again",
+        report.n_faults,
+        named(report.n_faults, "fault")
+    )
 }
 
 fn told(report: &Report, is_json: bool) -> anyhow::Result<()> {
@@ -98,7 +102,9 @@ fn told(report: &Report, is_json: bool) -> anyhow::Result<()> {
         return print(&report.to_string());
     }
     let (rows, buckets) = (count(*n_rows), count(*n_buckets));
-    tell(&format!("{n_datasets} datasets, {rows} rows, {buckets} buckets"));
+    let (dataset, row, bucket) =
+        (named(*n_datasets, "dataset"), named(*n_rows, "row"), named(*n_buckets, "bucket"));
+    tell(&format!("{n_datasets} {dataset}, {rows} {row}, {buckets} {bucket}"));
     for fault in faults {
         print(&fault)?;
     }

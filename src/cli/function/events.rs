@@ -14,6 +14,7 @@ use super::{
     held::{HeadFlags, NOT_FOUND},
     report, tell,
 };
+use crate::cli::output::named;
 
 /// Events that may wait to be printed. Full, the head waits, and cuts off who is far behind.
 const EVENTS_MAX: usize = 256;
@@ -95,7 +96,10 @@ async fn has_ended(head: &client::functions::Functions, id: &str) -> anyhow::Res
 fn line(event: &ClusterEvent) -> String {
     let what = match &event.kind {
         ClusterEventKind::RollCall { function_id, topic, number_of_nodes, .. } => {
-            format!("roll_call   {number_of_nodes} nodes of {topic} for {function_id}")
+            format!(
+                "roll_call   {number_of_nodes} {} of {topic} for {function_id}",
+                named(*number_of_nodes, "node")
+            )
         }
         ClusterEventKind::Reported { peer_id, .. } => format!("reported    {peer_id}"),
         ClusterEventKind::Dispatched { peer_id, .. } => format!("dispatched  {peer_id}"),

@@ -29,7 +29,10 @@ use model::{
 use tokio::{io::AsyncWriteExt as _, process::Command, time::timeout};
 
 use super::services::Series;
-use crate::cli::{output::PRINT, secret};
+use crate::cli::{
+    output::{PRINT, named},
+    secret,
+};
 
 /// How long a command may take for one prediction.
 const PREDICT_WITHIN: Duration = Duration::from_secs(30);
@@ -216,7 +219,10 @@ fn show(is_shown: bool, step: Step) {
     }
     let n_full = usize::try_from(percent / 4).unwrap_or_default().min(25);
     let bar = format!("{}{}", "#".repeat(n_full), ".".repeat(25 - n_full));
-    eprint_line(&format!("\r[{bar}] {percent:>3} %  {n_done} of {n_epochs} epochs"));
+    eprint_line(&format!(
+        "\r[{bar}] {percent:>3} %  {n_done} of {n_epochs} {}",
+        named(n_epochs, "epoch")
+    ));
 }
 
 fn eprint_line(text: &str) {
@@ -259,7 +265,11 @@ fn print(report: &Report, is_json: bool) -> anyhow::Result<()> {
 
 fn print_sums(out: &mut impl Write, report: &Report) -> io::Result<()> {
     let Report { n_closed, n_learned, n_empty, combined_loss, naive_loss, .. } = report;
-    writeln!(out, "{n_closed} epochs closed, {n_learned} learned from, {n_empty} empty")?;
+    writeln!(
+        out,
+        "{n_closed} {} closed, {n_learned} learned from, {n_empty} empty",
+        named(*n_closed, "epoch")
+    )?;
     if *n_learned > 0 {
         writeln!(out, "mean loss: combined {combined_loss:.6}, naive {naive_loss:.6}")?;
     } else {
@@ -269,7 +279,7 @@ fn print_sums(out: &mut impl Write, report: &Report) -> io::Result<()> {
         writeln!(out, "within the 95 % interval: {:.1} %", coverage * 100.0)?;
     }
     for (name, (n, why)) in &report.failures {
-        writeln!(out, "{name} predicted nothing {n} times: {}", plain(why))?;
+        writeln!(out, "{name} predicted nothing {n} {}: {}", named(*n, "time"), plain(why))?;
     }
     Ok(())
 }

@@ -13,6 +13,7 @@ use crate::{
         runs::RunId,
     },
     update::{INTERRUPT_WITHIN, load_nodes, load_overview, overlay, point, processes, runs},
+    widget::format::counted,
 };
 
 /// The longest text that is copied: terminals cut off what is more than 74 994 bytes in base 64.
@@ -305,6 +306,9 @@ pub(super) fn send_copy(state: &mut State, text: Option<String>) -> Vec<Effect> 
         return Vec::new();
     }
     let n_letters = text.chars().count();
-    state.tell(format!("sent {n_letters} letters to the terminal's clipboard"), String::new());
+    state.tell(
+        format!("sent {} to the terminal's clipboard", counted(n_letters, "letter")),
+        String::new(),
+    );
     vec![Effect::Copy(text)]
 }

@@ -174,11 +174,13 @@ fn send(state: &mut State, request: wire::functions::ExecuteRequest, input: Inpu
     let id = state.runs.start(request.clone(), input.clone(), state.now);
     state.execute.started(id);
     state.cluster.started(id);
+    let n_nodes = request.config.number_of_nodes;
+    let nodes = if n_nodes == 1 { "1 node".to_owned() } else { format!("{n_nodes} nodes") };
     let line = format!(
-        "run {} sent: {} on {} nodes{}",
+        "run {} sent: {} on {}{}",
         id.0,
         request.method,
-        request.config.number_of_nodes,
+        nodes,
         request.group().map(|group| format!(" of {group}")).unwrap_or_default()
     );
     state.logs.say(Level::Info, state.now, line);

@@ -91,10 +91,10 @@ fn info(frame: Frame<'_>) -> String {
         None => "all".to_owned(),
     };
     format!(
-        "{follow} · level ≥ {} · {n_sources} of {} sources · {} lines · {} dropped",
+        "{follow} · level ≥ {} · {n_sources} of {} · {} · {} dropped",
         logs.level.short(),
-        logs.sources.len(),
-        format::count(logs.n_kept() as u64),
+        format::counted(logs.sources.len(), "source"),
+        format::counted(logs.n_kept(), "line"),
         logs.n_dropped()
     )
 }

@@ -173,8 +173,10 @@ fn draw_nodes(inside: Rect, buf: &mut Buffer, frame: Frame<'_>, nodes: &[Node]) 
     let (n_heads, n_workers) = (role("head"), role("worker"));
     line.push(Span::styled(
         format!(
-            " nodes   {n_heads} head{}   {n_workers} workers",
-            if n_heads == 1 { "" } else { "s" }
+            " {}   {}   {}",
+            if nodes.len() == 1 { "node" } else { "nodes" },
+            format::counted(n_heads, "head"),
+            format::counted(n_workers, "worker")
         ),
         theme.muted,
     ));
@@ -185,8 +187,10 @@ fn draw_nodes(inside: Rect, buf: &mut Buffer, frame: Frame<'_>, nodes: &[Node]) 
     let (n_runs, n_agreed) = nodes
         .iter()
         .fold((0, 0), |(runs, agreed), node| (runs + node.n_runs, agreed + node.n_agreed));
-    let mut line =
-        vec![Span::styled(format::count(n_runs), bold), Span::styled(" answers   ", theme.muted)];
+    let mut line = vec![
+        Span::styled(format::count(n_runs), bold),
+        Span::styled(if n_runs == 1 { " answer   " } else { " answers   " }, theme.muted),
+    ];
     if n_runs > 0 {
         #[expect(clippy::cast_precision_loss, reason = "a share in whole percent")]
         let share = n_agreed as f64 / n_runs as f64 * 100.0;
@@ -317,7 +321,7 @@ fn draw_pins(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
         (_, false) => String::new(),
         (0, true) if watched.is_empty() => state.data.datasets.note(state.now),
         (0, true) => "p on the Data screen pins one".to_owned(),
-        (n, true) => format!("{n} pinned · {} datasets", watched.len()),
+        (n, true) => format!("{n} pinned · {}", format::counted(watched.len(), "dataset")),
     };
     hits.add(area, Target::Pane(DATA));
     let of = Pane::new("Data").info(info).focus(focus_if(focused(frame) == DATA));
@@ -399,7 +403,9 @@ fn draw_topic(
     }
     let n_inferers = latest.bundle.inferer_values.len();
     let n_forecasters = latest.bundle.forecaster_values.len();
-    let actors = format!("{n_inferers} inferers · {n_forecasters} forecasters");
+    let (inferers, forecasters) =
+        (format::counted(n_inferers, "inferer"), format::counted(n_forecasters, "forecaster"));
+    let actors = format!("{inferers} · {forecasters}");
     line.push_span(Span::styled(actors, theme.muted));
     paint::line_cut(buf, area, (2, 1), &line);
     let values: Vec<Option<f64>> = topic.values.iter().copied().map(Some).collect();

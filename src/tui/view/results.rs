@@ -134,7 +134,8 @@ fn draw_groups(
 /// How many took part and what they came to, with the groups above and below those in view.
 fn sentence(response: &ExecuteResponse, hidden: (usize, usize), theme: &Theme) -> (String, Style) {
     let (n, n_groups) = (response.cluster.peers.len(), response.results.len());
-    let few = format!("{n} peers, {n_groups} distinct results");
+    let few =
+        format!("{}, {}", format::counted(n, "peer"), format::counted(n_groups, "distinct result"));
     match hidden {
         (0, 0) => {}
         (0, below) => return (format!("{few} · {below} more ↓"), theme.warn),
@@ -188,7 +189,10 @@ fn draw_group(
     let line = Line::from(vec![
         Span::styled(format!("{:>4}", frequency(group.frequency)), bold),
         Span::styled(" freq  ", theme.muted),
-        Span::styled(format!("{}/{n_peers} peers  ", group.peers.len()), theme.text),
+        Span::styled(
+            format!("{}/{}  ", group.peers.len(), format::counted(n_peers, "peer")),
+            theme.text,
+        ),
         Span::styled(format!("exit {}  ", result.exit_code), exit),
         Span::styled(gist(text), theme.muted),
     ]);

@@ -115,6 +115,14 @@ pub fn count(number: u64) -> String {
     text
 }
 
+/// Returns how many there are of what `one` names: `1 epoch`, `4 812 epochs`.
+#[must_use]
+pub fn counted(number: impl TryInto<u64>, one: &str) -> String {
+    let number = number.try_into().unwrap_or(u64::MAX);
+    let ending = if number == 1 { "" } else { "s" };
+    format!("{} {one}{ending}", count(number))
+}
+
 /// Returns a size in bytes: `38 MiB`, `3.2 KiB`, `512 B`.
 #[must_use]
 pub fn bytes(size: u64) -> String {

@@ -20,7 +20,7 @@ use super::{
 };
 use crate::cli::{
     datasets::progress::{Done, Progress},
-    output::tell,
+    output::{named, tell},
 };
 
 /// Batches read ahead. Then reading waits for the service.
@@ -123,7 +123,7 @@ pub(super) async fn send(
     notes.kept.write();
     reading.await?;
     let n_rows = notes.outcome.n_rows;
-    sent.with_context(|| format!("go on after {n_rows} rows"))?;
+    sent.with_context(|| format!("go on after {n_rows} {}", named(n_rows, "row")))?;
     notes.progress.finish(n_rows, &format!("imported {}", target.file.shown()));
     Ok(notes.outcome)
 }

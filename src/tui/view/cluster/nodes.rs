@@ -290,7 +290,8 @@ fn draw_detail(area: Rect, buf: &mut Buffer, frame: Frame<'_>, node: &Node) {
             };
             let style = if percent < 90.0 { theme.warn } else { theme.up };
             share::bar(buf, bar.intersection(area), percent / 100.0, style, theme);
-            let text = format!("{} of {} runs in the largest group", node.n_agreed, node.n_runs);
+            let runs = format::counted(node.n_runs, "run");
+            let text = format!("{} of {} in the largest group", node.n_agreed, runs);
             paint::text(buf, area, (41, y), &text, theme.muted);
         }
     }

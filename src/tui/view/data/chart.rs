@@ -125,11 +125,11 @@ fn draw_export(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
 /// How far the export is, where one is under way.
 fn export_note(export: &Export) -> Option<String> {
     let progress = export.progress.as_ref()?;
-    let n_rows = format::count(progress.n_rows);
+    let n_rows = format::counted(progress.n_rows, "row");
     #[expect(clippy::cast_precision_loss, reason = "a share for people")]
     let share = progress.n_all.map(|n| progress.n_rows as f64 / n.max(1) as f64 * 100.0);
     let share = share.map_or_else(String::new, |share| format!(" {share:.0}%"));
-    Some(format!("exporting{share} · {n_rows} rows · {}", format::bytes(progress.n_bytes)))
+    Some(format!("exporting{share} · {n_rows} · {}", format::bytes(progress.n_bytes)))
 }
 
 /// What the border says: the resolution, the bucket that is open, how live it is. What matters most

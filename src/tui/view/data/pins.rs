@@ -147,7 +147,7 @@ fn draw_card(area: Rect, buf: &mut Buffer, one: Watched<'_>, now: Timestamp, the
     };
     let style = if change.0 == 0.0 { theme.muted } else { theme.signed(change.0) };
     // Over how many values is left out where there is no room.
-    let over = format!(" over {} values", values.len());
+    let over = format!(" over {}", format::counted(values.len(), "value"));
     let room = usize::from(area.width).saturating_sub(note.width() + 2);
     let mut line = Line::from(Span::styled(moved, style));
     if line.width() + over.width() <= room {

@@ -290,7 +290,7 @@ fn draw_past(area: Rect, buf: &mut Buffer, actor: &Actor, scene: Scene<'_>) {
     let own = if actor.role == Role::Forecaster { theme.series(3) } else { theme.series(0) };
     let legend = Line::from(vec![
         Span::styled("●", own),
-        Span::styled(format!(" said in {} epochs  ", told.len()), theme.muted),
+        Span::styled(format!(" said in {}  ", format::counted(told.len(), "epoch")), theme.muted),
         Span::styled("◆", theme.series(1)),
         Span::styled(" combined  ", theme.muted),
         Span::styled("─", theme.up),

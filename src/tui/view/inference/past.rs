@@ -39,7 +39,7 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
         Span::styled("◇", theme.muted),
         Span::styled(" naive  ", theme.muted),
         Span::styled("─", theme.up),
-        Span::styled(format!(" truth · {n_epochs} epochs"), theme.muted),
+        Span::styled(format!(" truth · {}", format::counted(n_epochs, "epoch")), theme.muted),
     ]);
     let inside = pane::Pane::new("Over time")
         .info(info)

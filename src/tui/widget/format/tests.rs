@@ -10,6 +10,11 @@ fn check(got: impl AsRef<str>, want: &str) {
 }
 
 #[test]
+fn one_of_a_kind_is_no_plural() {
+    assert_eq!([0, 1, 2].map(|n| counted(n, "epoch")), ["0 epochs", "1 epoch", "2 epochs"]);
+}
+
+#[test]
 fn thousands_stand_apart() {
     check(grouped(67_431.224, 2), "67 431.22");
     check(grouped(-1_234_567.0, 0), "-1 234 567");

@@ -6,9 +6,12 @@ use model::{
 };
 
 use super::{Check, Form, FormField, N_NODES_MAX, SECONDS_MAX, variables};
-use crate::state::{
-    cluster::Known,
-    execute::{input::Input, words},
+use crate::{
+    state::{
+        cluster::Known,
+        execute::{input::Input, words},
+    },
+    widget::format::counted,
 };
 
 impl Form {
@@ -104,10 +107,11 @@ impl Form {
         };
         if usize::try_from(number).is_ok_and(|number| number > n_known) && n_known > 0 {
             return Check::Doubtful(format!(
-                "only {n_known} workers known in {place}: the head may refuse"
+                "only {} known in {place}: the head may refuse",
+                counted(n_known, "worker")
             ));
         }
-        Check::Fit(format!("of {n_known} workers known in {place}"))
+        Check::Fit(format!("of {} known in {place}", counted(n_known, "worker")))
     }
 
     fn earlier_runs(&self, known: Known<'_>) -> String {
