@@ -35,6 +35,9 @@ const NODES_EVERY: Duration = Duration::from_secs(2);
 pub(crate) const NODES_SELDOM: Duration = Duration::from_secs(15);
 
 /// How long a second `^C` is waited for.
+/// How often the topics are listed again while the Overview is in view: new ones are rare.
+const TOPICS_LISTED_EVERY: Duration = Duration::from_secs(60);
+
 pub(crate) const INTERRUPT_WITHIN: Duration = Duration::from_secs(2);
 
 /// Where the services are when the screen opens.
@@ -330,7 +333,8 @@ fn connect(state: &mut State, addresses: &Addresses) -> Vec<Effect> {
 pub(crate) fn load_overview(state: &mut State) -> Vec<Effect> {
     let (now, topics) = (state.now, state.topic_ids());
     let mut effects = state.overview.load(&topics, now);
-    if state.overview.is_shown && topics.is_empty() {
+    let is_old = state.inference.topics.age(now).is_none_or(|age| age >= TOPICS_LISTED_EVERY);
+    if state.overview.is_shown && (topics.is_empty() || is_old) {
         effects.extend(state.inference.list_anew(now));
     }
     effects

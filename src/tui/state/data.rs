@@ -318,7 +318,7 @@ impl State {
                     effects = self.load_datasets(now);
                 }
                 effects.extend(self.load_spark());
-                effects.push(Effect::Wake(Timer::Rows, self.spark_wait()));
+                effects.push(Effect::Wake(Timer::Rows, self.spark_wait(now)));
                 effects
             }
             _ => Vec::new(),

@@ -340,7 +340,11 @@ fn draw_pins(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
 fn draw_topics(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     let Frame { state, theme, .. } = frame;
     let list = state.inference.topics.value();
-    let info = state.inference.topics.note(state.now);
+    // Each topic says how old it is; of the list only that it is not what it was.
+    let info = match (list, state.inference.topics.failure()) {
+        (Some(list), None) => format::counted(list.topics.len(), "topic"),
+        _ => state.inference.topics.note(state.now),
+    };
     hits.add(area, Target::Pane(TOPICS));
     let of = Pane::new("Topics").info(info).focus(focus_if(focused(frame) == TOPICS));
     let inside = pane::padded(of.draw(area, buf, theme));

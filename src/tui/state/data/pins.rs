@@ -19,7 +19,7 @@ use crate::{
 pub const PINS_MAX: usize = 6;
 
 /// Datasets looked at without being pinned: more than fit on most screens.
-const OTHERS_MAX: usize = 12;
+pub(super) const OTHERS_MAX: usize = 12;
 
 /// Values kept of a pinned dataset: two for each column of the widest sparkline.
 pub const PIN_VALUES: usize = 240;

@@ -4,7 +4,9 @@ use std::{collections::VecDeque, time::Duration};
 
 use model::{dataset::DatasetId, page::Limit, resolution::Resolution, timestamp::Timestamp};
 
-use super::{ROWS_APART, ROWS_EVERY, ROWS_FIRST, SPARKS_MAX, State, sample::Shape};
+use super::{
+    ROWS_APART, ROWS_EVERY, ROWS_FIRST, SPARKS_MAX, State, pins::OTHERS_MAX, sample::Shape,
+};
 use crate::{
     event::{Effect, NamedRow, Rows, RowsQuery},
     widget::candles::Candle,
@@ -79,12 +81,19 @@ impl State {
         if self.asked.is_some() {
             return None;
         }
-        let others = self.list().iter().map(|dataset| dataset.id);
-        // The rows of the one that is charted come anyway, where it is in view.
-        let is_read = |id: &DatasetId| !self.is_shown || Some(*id) != self.selected;
-        let others = others.filter(is_read).take(SPARKS_MAX);
-        let oldest = others.min_by_key(|id| self.sparks.get(id).map(|spark| spark.at))?;
+        let oldest =
+            self.read_in_turn().min_by_key(|id| self.sparks.get(id).map(|spark| spark.at))?;
         Some(self.ask(glance(oldest)))
+    }
+
+    /// The datasets whose values are read in turn: those that are seen, and do not come anyway.
+    fn read_in_turn(&self) -> impl Iterator<Item = DatasetId> {
+        // On another screen the pinned ones are shown by what their streams bring.
+        let is_charted = |id: DatasetId| self.is_shown && Some(id) == self.selected;
+        let is_streamed = |id: DatasetId| !self.is_shown && self.is_pinned(id);
+        let n_max = if self.is_shown { SPARKS_MAX } else { OTHERS_MAX };
+        let listed = self.list().iter().map(|dataset| dataset.id);
+        listed.filter(move |id| !is_charted(*id) && !is_streamed(*id)).take(n_max)
     }
 
     /// Whether `query` is of the newest values alone, while the chart is not in view.
@@ -92,14 +101,14 @@ impl State {
         !self.is_shown && query == glance(query.dataset)
     }
 
-    /// How long to wait for the next of these reads.
-    pub(super) fn spark_wait(&self) -> Duration {
-        let n_known = self.list().iter().filter(|one| self.sparks.contains_key(&one.id)).count();
-        let n_others = self.list().len().min(SPARKS_MAX).saturating_sub(1);
-        if n_known < n_others {
+    /// How long to wait for the next of these reads: as long as one was not read for a while, as after
+    /// another screen was in view, little.
+    pub(super) fn spark_wait(&self, now: Timestamp) -> Duration {
+        let is_old = |id| self.sparks.get(&id).is_none_or(|it| now.since(it.at) > ROWS_EVERY * 2);
+        if self.read_in_turn().any(is_old) {
             return ROWS_FIRST;
         }
-        let n_others = u32::try_from(n_others).unwrap_or(u32::MAX).max(1);
+        let n_others = u32::try_from(self.read_in_turn().count()).unwrap_or(u32::MAX).max(1);
         (ROWS_EVERY / n_others).max(ROWS_APART)
     }
 

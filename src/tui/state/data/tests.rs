@@ -57,6 +57,17 @@ fn answered(state: &mut State, effects: &[Effect], rows: Rows) -> Vec<Effect> {
     state.on(DataEvent::Rows { query, result: Ok(RowsPage { rows, next: None }) }, at(0))
 }
 
+/// As [`answered`], that late, with a row of that moment.
+fn answered_at(state: &mut State, effects: &[Effect], second: i64) {
+    for effect in effects {
+        if let Effect::LoadRows(query) = effect {
+            let rows = Rows::Raw(vec![row(second, 3.0)]);
+            let result = Ok(RowsPage { rows, next: None });
+            state.on(DataEvent::Rows { query: *query, result }, at(second));
+        }
+    }
+}
+
 fn streamed(state: &mut State, rows: Vec<NamedRow>) -> Vec<Effect> {
     let dataset = state.selected.unwrap();
     state.on(DataEvent::Stream { dataset, news: StreamNews::Rows(rows) }, at(0))
@@ -242,6 +253,48 @@ fn a_pinned_dataset_is_followed_while_others_are_charted() {
     state.act(Action::Up, at(6));
     assert_eq!(state.act(Action::Pin, at(6)), [], "the chart still needs it");
     assert!(state.pins.is_empty());
+}
+
+/// When the next of the newest values is read, by what `effects` set.
+fn next_read(effects: &[Effect]) -> Duration {
+    let wait = effects.iter().find_map(|effect| match effect {
+        Effect::Wake(Timer::Rows, wait) => Some(*wait),
+        _ => None,
+    });
+    wait.expect("the next read is set")
+}
+
+#[test]
+fn values_that_grew_old_out_of_view_are_read_at_once_and_those_of_streams_never() {
+    let (mut state, effects) = opened();
+    answered(&mut state, &effects, Rows::Raw(vec![row(9, 2.0), row(1, 1.0)]));
+    let listed: Vec<_> = (1..=20).map(|n| dataset(n, "one")).collect();
+    found(&mut state, &listed);
+    state.act(Action::Pin, at(0));
+    state.hide();
+    state.glance(true);
+    // Twelve of them are seen; the pinned one is not read, and those out of sight are neither.
+    let mut read = std::collections::BTreeSet::new();
+    let mut now = 10;
+    for _ in 0..12 {
+        let effects = state.woke(Timer::Rows, at(now));
+        read.extend(effects.iter().find_map(|effect| match effect {
+            Effect::LoadRows(query) => Some(query.dataset),
+            _ => None,
+        }));
+        answered_at(&mut state, &effects, now);
+        assert_eq!(next_read(&effects), ROWS_FIRST);
+    }
+    assert_eq!(read, (2..=13).map(id).collect());
+    let effects = state.woke(Timer::Rows, at(now));
+    answered_at(&mut state, &effects, now);
+    assert_eq!(next_read(&effects), ROWS_APART, "all are new");
+    // Another screen is looked at for a while.
+    state.glance(false);
+    now += 60;
+    state.glance(true);
+    let effects = state.woke(Timer::Rows, at(now));
+    assert_eq!(next_read(&effects), ROWS_FIRST, "all are old");
 }
 
 #[test]
