@@ -263,6 +263,25 @@ impl State {
     /// Takes the topmost overlay away; whether there was one. A theme that was only looked at goes.
     pub fn close(&mut self) -> bool {
         let closed = self.overlays.pop();
+    /// Says what is hard to read in the theme in use, where it is one of a person's own.
+    pub fn tell_of_faint_colors(&mut self) {
+        let theme::Name::Own(own) = self.theme_name() else { return };
+        let faint = own.faint();
+        let Some(worst) = faint.first() else { return };
+        let (token, on, ratio) = (worst.token, worst.on, worst.ratio);
+        let others = match faint.len() {
+            1 => String::new(),
+            n => format!(", and {} more", n - 1),
+        };
+        let text = format!("the theme {} is hard to read", own.name);
+        let detail = format!("{token} on {on} is {ratio:.1} to 1 where 4.5 is legible{others}");
+        for it in &faint {
+            let line = format!("{} on {} is {:.1} to 1", it.token, it.on, it.ratio);
+            self.logs.say(Level::Warn, self.now, format!("theme {}: {line}", own.name));
+        }
+        self.notices.add(Level::Warn, text, detail, self.now);
+    }
+
         if let Some(Overlay::Themes(themes)) = closed {
             self.theme = themes.before;
             return true;

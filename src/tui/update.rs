@@ -77,6 +77,7 @@ pub fn start(state: &mut State, start: Start) -> Vec<Effect> {
     effects.extend(perform::show(state, state.screen));
     effects.extend([Effect::LoadPresets, Effect::FindKept]);
     state.soil(Dirty::Input);
+    state.tell_of_faint_colors();
     settled(state, effects)
 }
 

@@ -2,6 +2,7 @@
 
 use super::{
     Name,
+    depth::{CONTRAST_MIN, contrast},
     palette::{self, Palette, Rgb},
 };
 
@@ -21,6 +22,23 @@ pub struct Fault {
     /// Why, and what to write instead.
     pub why: String,
 }
+
+/// A color that is hard to read on a background it may stand on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Faint {
+    /// The token of the letters.
+    pub token: &'static str,
+    /// The token of what is behind them.
+    pub on: &'static str,
+    /// Their contrast, by WCAG 2.
+    pub ratio: f64,
+}
+
+/// The tokens that text is written in, which has to be legible on every background.
+const TEXTS: [&str; 9] = ["text", "muted", "focus", "accent2", "up", "down", "warn", "key", "info"];
+
+/// The backgrounds of text.
+const GROUNDS: [&str; 3] = ["bg", "bar", "sel"];
 
 /// The token that names the theme beneath.
 const BASE: &str = "base";
@@ -72,6 +90,26 @@ impl Own {
         }
         faults.sort_by_key(|fault| fault.token);
         if faults.is_empty() { Ok(Self { name: name.to_owned(), palette }) } else { Err(faults) }
+    }
+}
+
+impl Own {
+    /// What of it is hard to read, the worst first: text on any background, lines on that of panes,
+    /// each held to what the themes of the program reach.
+    #[must_use]
+    pub fn faint(&self) -> Vec<Faint> {
+        let mut palette = self.palette.clone();
+        let lines = TOKENS.iter().filter(|token| token.contains('-'));
+        let texts = TEXTS.iter().flat_map(|token| GROUNDS.map(|on| (*token, on)));
+        let pairs: Vec<_> = texts.chain(lines.map(|token| (*token, "bg"))).collect();
+        let mut rgb = |token| slot(&mut palette, token).map(|color| color.parts());
+        let ratio = |(token, on)| {
+            let ratio = contrast(rgb(token)?, rgb(on)?);
+            (ratio < CONTRAST_MIN).then_some(Faint { token, on, ratio })
+        };
+        let mut faint: Vec<_> = pairs.into_iter().filter_map(ratio).collect();
+        faint.sort_by(|one, other| one.ratio.total_cmp(&other.ratio));
+        faint
     }
 }
 
@@ -158,6 +196,27 @@ mod tests {
         let own = Own::read("mine", &tokens(&[("focus", "#010203"), ("base", "light")])).unwrap();
         let light = &palette::LIGHT;
         assert_eq!((own.palette.focus, own.palette.bg), (Rgb(0x0001_0203), light.bg));
+    }
+
+    #[test]
+    fn what_is_hard_to_read_is_named_the_worst_first() {
+        let own = |lines: &[(&str, &str)]| Own::read("mine", &tokens(lines)).unwrap();
+        let own = own(&[("muted", "#333a4c"), ("series-2", "#11131a")]);
+        let faint = own.faint();
+        let named: Vec<_> = faint.iter().map(|faint| (faint.token, faint.on)).collect();
+        assert_eq!(
+            named,
+            [("series-2", "bg"), ("muted", "sel"), ("muted", "bar"), ("muted", "bg")]
+        );
+        assert!(faint[0].ratio < 1.01 && faint[3].ratio < CONTRAST_MIN, "{faint:?}");
+    }
+
+    #[test]
+    fn the_themes_of_the_program_are_legible_as_ones_own() {
+        for base in ["dark", "light", "cvd", "high-contrast"] {
+            let own = Own::read("mine", &tokens(&[("base", base)])).unwrap();
+            assert_eq!(own.faint(), [], "{base}");
+        }
     }
 
     #[test]

@@ -165,6 +165,7 @@ fn take(state: &mut State) -> Option<Vec<Effect>> {
             let chosen = themes.pointed(&state.own_themes);
             state.close();
             state.theme = chosen;
+            state.tell_of_faint_colors();
             Some(Vec::new())
         }
         Overlay::Notices(_) => {

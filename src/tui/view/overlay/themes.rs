@@ -48,7 +48,10 @@ pub(super) fn draw(
         }
         let text = name.map_or_else(|| "auto".to_owned(), |name| name.to_string());
         paint::text(buf, inside, (2, y), &text, theme.text);
-        paint::text(buf, inside, (17, y), words(name), theme.muted);
+        let is_faint = matches!(name, Some(Name::Own(own)) if !own.faint().is_empty());
+        let (words, style) =
+            if is_faint { ("! hard to read", theme.warn) } else { (words(name), theme.muted) };
+        paint::text(buf, inside, (17, y), words, style);
         if row == themes.row {
             mark(inside, buf, y, frame);
         }

@@ -4,7 +4,10 @@
 use ratatui::style::Style;
 
 use super::*;
-use crate::event::{DataEvent, DatasetsPage, InferenceEvent};
+use crate::{
+    event::{DataEvent, DatasetsPage, InferenceEvent},
+    theme::own::Own,
+};
 
 const SIZES: [(u16, u16); 3] = [(160, 45), (80, 24), (60, 16)];
 
@@ -252,4 +255,20 @@ fn every_cell_is_written_in_a_token_of_the_theme() {
             insta::assert_snapshot!(format!("tokens-{name}-80x24"), tokens);
         });
     }
+}
+
+#[test]
+fn a_theme_of_ones_own_that_is_hard_to_read_is_told_of() {
+    let muted = [("muted".to_owned(), "#333a4c".to_owned())];
+    let own: &'static Own = Box::leak(Box::new(Own::read("dusk", &muted).unwrap()));
+    let mut screen = Harness::ready(160, 45);
+    screen.state.own_themes = vec![own];
+    screen.press("T");
+    screen.press("end");
+    assert!(screen.shown().contains("! hard to read"), "{}", screen.shown());
+    screen.press("enter");
+    assert_eq!(screen.state.theme, Some(theme::Name::Own(own)));
+    let told = screen.state.notices.past().next().unwrap();
+    assert_eq!(told.text, "the theme dusk is hard to read");
+    assert!(told.detail.contains("muted on sel is 1."), "{}", told.detail);
 }
