@@ -63,6 +63,8 @@ pub struct Candles<'a> {
     pub bucket: Option<Duration>,
     /// How many of the newest are scrolled out on the right.
     pub n_newer: usize,
+    /// How many places behind the newest are free.
+    pub n_free: usize,
     /// How wide the candles are.
     pub body: Body,
     /// Lines behind them.
@@ -204,7 +206,9 @@ impl Candles<'_> {
     fn places(&self, width: u16) -> Vec<(u16, Place<'_>)> {
         let (body, pitch) = self.body.columns();
         let mut places = Vec::new();
-        let Some(mut x) = width.checked_sub(body) else { return places };
+        let n_free = u16::try_from(self.n_free).unwrap_or(u16::MAX);
+        let taken = body.saturating_add(n_free.saturating_mul(pitch));
+        let Some(mut x) = width.checked_sub(taken) else { return places };
         let n_kept = self.candles.len().saturating_sub(self.n_newer);
         let mut newer: Option<&Candle> = None;
         for (idx, candle) in self.candles.iter().enumerate().take(n_kept).rev() {

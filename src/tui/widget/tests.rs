@@ -69,6 +69,7 @@ fn draw_candles(width: u16, height: u16, candles: &[Candle], body: Body, theme: 
         candles,
         bucket: Some(Duration::from_mins(5)),
         n_newer: 0,
+        n_free: 0,
         body,
         overlays: &[Overlay { values: &average, style: theme.overlay[0] }],
         crosshair: candles.iter().rev().nth(9).map(|candle| candle.time),
@@ -317,7 +318,7 @@ proptest! {
         bucket in prop::option::of(0..90_000u64),
         n_newer in 0..100usize,
         body in prop::sample::select(vec![Body::Dense, Body::Narrow, Body::Wide]),
-        decimals in 0..20usize,
+        (decimals, n_free) in (0..20usize, 0..200usize),
     ) {
         let theme = dark();
         let (mut buf, area) = framed(x, y, width, height);
@@ -326,6 +327,7 @@ proptest! {
             candles: &candles,
             bucket: bucket.map(Duration::from_secs),
             n_newer,
+            n_free,
             body,
             overlays: &[Overlay { values: &values, style: theme.up }],
             crosshair: candles.first().map(|c| c.time),

@@ -31,13 +31,21 @@ pub struct Chart {
     rows: BTreeMap<Timestamp, Candle>,
     /// Both together, oldest first.
     candles: Vec<Candle>,
+    /// How many were added at the newest end since the service gave any.
+    n_added: usize,
 }
 
 impl Chart {
     /// Returns a chart without candles.
     #[must_use]
     pub const fn new(resolution: Resolution) -> Self {
-        Self { resolution, given: BTreeMap::new(), rows: BTreeMap::new(), candles: Vec::new() }
+        Self {
+            resolution,
+            given: BTreeMap::new(),
+            rows: BTreeMap::new(),
+            candles: Vec::new(),
+            n_added: 0,
+        }
     }
 
     /// How coarse its candles are.
@@ -50,6 +58,16 @@ impl Chart {
     #[must_use]
     pub fn candles(&self) -> &[Candle] {
         &self.candles
+    }
+
+    /// How many places stay free behind the newest candle where a chart moves by `step` at once: each
+    /// move draws all of it, and a candle added in between one column.
+    #[must_use]
+    pub const fn n_free(&self, step: usize) -> usize {
+        match self.n_added.checked_rem(step) {
+            None | Some(0) => 0,
+            Some(n) => step - n,
+        }
     }
 
     /// The candle at `time`, counted from the newest one, which is 0.
@@ -76,6 +94,7 @@ impl Chart {
     pub fn take_given(&mut self, candles: impl IntoIterator<Item = Candle>) {
         self.given.extend(candles.into_iter().map(|candle| (candle.time, candle)));
         self.rebuild();
+        self.n_added = 0;
     }
 
     /// Takes rows, new ones and corrections, each as a candle of its own.
@@ -136,7 +155,10 @@ impl Chart {
                     *place = candle;
                 }
             }
-            Err(idx) => self.candles.insert(idx, candle),
+            Err(idx) => {
+                self.n_added = self.n_added.wrapping_add(usize::from(idx == self.candles.len()));
+                self.candles.insert(idx, candle);
+            }
         }
         // In larger steps, as each moves all that is kept.
         if self.candles.len() > CANDLES_MAX + CANDLES_STEP {

@@ -42,6 +42,13 @@ const EXPONENTIAL: [usize; 2] = [12, 26];
 /// draws them.
 const BANDS: (usize, f64) = (20, 2.0);
 
+/// Rows missing before a line is broken.
+const MISSING: u32 = 6;
+
+/// A live chart moves by this part of its width at once. Moving it writes nearly all of its cells
+/// anew, so that fewer steps are fewer bytes to a terminal far away, and more of it stays free.
+const STEPS_ACROSS: usize = 8;
+
 /// The rows of the form above a chart that is exported.
 const EXPORT_HEIGHT: u16 = 3;
 
@@ -183,6 +190,12 @@ fn n_newer(scene: Scene<'_>, n_shown: usize) -> usize {
     }
 }
 
+/// How many places stay free behind the newest of `n_shown`: none where it is scrolled out.
+fn n_free(scene: Scene<'_>, n_shown: usize, n_newer: usize) -> usize {
+    let n_free = scene.state.chart.n_free(n_shown / STEPS_ACROSS);
+    if n_newer > 0 { 0 } else { n_free }
+}
+
 /// Draws candles; returns those in view.
 fn draw_candles<'a>(area: Rect, buf: &mut Buffer, scene: Scene<'a>) -> &'a [Candle] {
     let (state, theme) = (scene.state, scene.theme);
@@ -191,6 +204,7 @@ fn draw_candles<'a>(area: Rect, buf: &mut Buffer, scene: Scene<'a>) -> &'a [Cand
         candles: all,
         bucket: state.chart.resolution().bucket(),
         n_newer: 0,
+        n_free: 0,
         body: state.zoom.density.body(),
         overlays: &[],
         crosshair: state.crosshair,
@@ -199,6 +213,8 @@ fn draw_candles<'a>(area: Rect, buf: &mut Buffer, scene: Scene<'a>) -> &'a [Cand
     };
     let n_shown = chart.capacity(area.width).max(1);
     chart.n_newer = n_newer(scene, n_shown);
+    chart.n_free = n_free(scene, n_shown, chart.n_newer);
+    let n_shown = n_shown - chart.n_free;
     let end = all.len().saturating_sub(chart.n_newer);
     let start = end.saturating_sub(n_shown + LEAD);
     let part = all.get(start..).unwrap_or(&[]);
@@ -272,7 +288,10 @@ fn draw_line<'a>(area: Rect, buf: &mut Buffer, scene: Scene<'a>) -> &'a [Candle]
     let (state, theme) = (scene.state, scene.theme);
     let all = state.chart.candles();
     let n_shown = state.zoom.density.n_points(area.width.saturating_sub(11)).max(2);
-    let end = all.len().saturating_sub(n_newer(scene, n_shown));
+    let n_newer = n_newer(scene, n_shown);
+    let n_free = n_free(scene, n_shown, n_newer);
+    let n_shown = n_shown - n_free;
+    let end = all.len().saturating_sub(n_newer);
     let seen = all.get(end.saturating_sub(n_shown)..end).unwrap_or(&[]);
     let (Some(first), Some(last)) = (seen.first(), seen.last()) else { return seen };
     let points: Vec<_> = seen.iter().map(|c| Point { time: c.time, value: c.close }).collect();
@@ -293,14 +312,15 @@ fn draw_line<'a>(area: Rect, buf: &mut Buffer, scene: Scene<'a>) -> &'a [Candle]
     let mut lines: Vec<_> =
         paths.iter().rev().map(|(points, style)| line::Line::new(points, *style)).collect();
     lines.push(line::Line { is_filled: true, ..line::Line::new(&points, theme.series(0)) });
+    let apart = apart(seen, state.chart.resolution());
     let newest = all.last().unwrap_or(last);
     let change = newest.close - first.close;
     let tag = if change < 0.0 { theme.down } else { theme.up };
     Lines {
         lines: &lines,
         start: first.time,
-        end: last.time,
-        gap: gap(seen, state.chart.resolution()),
+        end: last.time + apart * u32::try_from(n_free).unwrap_or(0),
+        gap: apart.saturating_mul(MISSING),
         volumes: if volumes.iter().any(|point| point.value > 0.0) { &volumes } else { &[] },
         crosshair: state.crosshair,
         tag: Some((newest.close, tag)),
@@ -310,19 +330,17 @@ fn draw_line<'a>(area: Rect, buf: &mut Buffer, scene: Scene<'a>) -> &'a [Candle]
     seen
 }
 
-/// The distance of rows from which on a line is broken: several times what is usual.
-fn gap(seen: &[Candle], resolution: Resolution) -> Duration {
-    /// Rows missing before a line is broken.
-    const MISSING: u32 = 6;
+/// The usual distance of rows.
+fn apart(seen: &[Candle], resolution: Resolution) -> Duration {
     if let Some(bucket) = resolution.bucket() {
-        return bucket * MISSING;
+        return bucket;
     }
     let mut apart: Vec<_> = seen
         .windows(2)
         .filter_map(|pair| Some(pair.last()?.time.since(pair.first()?.time)))
         .collect();
     apart.sort_unstable();
-    apart.get(apart.len() / 2).copied().unwrap_or_default().saturating_mul(MISSING)
+    apart.get(apart.len() / 2).copied().unwrap_or_default()
 }
 
 /// Draws the newest value, and what it did over what is in view.

@@ -23,6 +23,32 @@ fn check(chart: &Chart, want: &[(i64, [f64; 4], u64)]) {
 }
 
 #[test]
+fn a_chart_moves_by_steps_and_what_is_added_takes_free_places() {
+    let candle = |second| Candle {
+        time: Timestamp::from_seconds(second),
+        open: 1.0,
+        high: 1.0,
+        low: 1.0,
+        close: 1.0,
+        volume: 0.0,
+        count: 1,
+    };
+    let mut chart = Chart::new(Resolution::Raw);
+    chart.take_given((1..=9).map(candle));
+    let mut free = vec![chart.n_free(3)];
+    for second in 10..=14 {
+        chart.take_rows([candle(second)]);
+        // A correction takes no place.
+        chart.take_rows([candle(second)]);
+        free.push(chart.n_free(3));
+    }
+    assert_eq!(free, [0, 2, 1, 0, 2, 1]);
+    assert_eq!((chart.n_free(1), chart.n_free(0)), (0, 0));
+    chart.take_given([candle(14)]);
+    assert_eq!(chart.n_free(3), 0);
+}
+
+#[test]
 fn live_rows_open_buckets_and_fold_into_them() {
     let mut chart = Chart::new(Resolution::FiveMinutes);
     chart.take_rows([row(300, 5.0), row(360, 7.0), row(420, 6.0)]);
