@@ -296,8 +296,8 @@ fn draw_past(area: Rect, buf: &mut Buffer, actor: &Actor, scene: Scene<'_>) {
         Span::styled("─", theme.up),
         Span::styled(" truth", theme.muted),
     ]);
-    let [top, chart] = split_rows(area, 1);
-    paint::line(buf, top, (1, 0), &legend);
+    let [top, chart] = split_rows(padded(area), 1);
+    paint::line(buf, top, (0, 0), &legend);
     Lines {
         lines: &[
             line::Line::new(&truth, theme.up),
