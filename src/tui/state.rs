@@ -191,19 +191,6 @@ impl Screen {
     pub fn number(self) -> usize {
         Self::ALL.iter().position(|screen| *screen == self).unwrap_or(0)
     }
-
-    /// Its key.
-    #[must_use]
-    pub const fn digit(self) -> char {
-        match self {
-            Self::Cluster => '1',
-            Self::Execute => '2',
-            Self::Data => '3',
-            Self::Inference => '4',
-            Self::Logs => '5',
-            Self::Overview => '0',
-        }
-    }
 }
 
 impl State {
@@ -263,6 +250,19 @@ impl State {
     /// Takes the topmost overlay away; whether there was one. A theme that was only looked at goes.
     pub fn close(&mut self) -> bool {
         let closed = self.overlays.pop();
+        if let Some(Overlay::Themes(themes)) = closed {
+            self.theme = themes.before;
+            return true;
+        }
+        closed.is_some()
+    }
+
+    /// The theme: the one chosen by hand, else the one that suits the terminal.
+    pub fn theme_name(&self) -> theme::Name {
+        let suitable = || self.background.map_or(theme::Name::Dark, theme::Name::for_background);
+        self.theme.unwrap_or_else(suitable)
+    }
+
     /// Says what is hard to read in the theme in use, where it is one of a person's own.
     pub fn tell_of_faint_colors(&mut self) {
         let theme::Name::Own(own) = self.theme_name() else { return };
@@ -280,19 +280,6 @@ impl State {
             self.logs.say(Level::Warn, self.now, format!("theme {}: {line}", own.name));
         }
         self.notices.add(Level::Warn, text, detail, self.now);
-    }
-
-        if let Some(Overlay::Themes(themes)) = closed {
-            self.theme = themes.before;
-            return true;
-        }
-        closed.is_some()
-    }
-
-    /// The theme: the one chosen by hand, else the one that suits the terminal.
-    pub fn theme_name(&self) -> theme::Name {
-        let suitable = || self.background.map_or(theme::Name::Dark, theme::Name::for_background);
-        self.theme.unwrap_or_else(suitable)
     }
 
     /// What the Cluster and the Execute screen look at but do not own.
@@ -368,6 +355,13 @@ impl State {
         };
         self.logs.say(Level::Warn, self.now, format!("{text}: {}", failure.why));
         self.notices.add(Level::Error, text, detail, self.now);
+    }
+
+    /// Tells why nothing was done: a notice, and a line of the log.
+    pub fn refuse(&mut self, text: String, detail: String) {
+        let line = if detail.is_empty() { text.clone() } else { format!("{text}: {detail}") };
+        self.logs.say(Level::Info, self.now, line);
+        self.notices.add(Level::Warn, text, detail, self.now);
     }
 
     /// Tells of something that went well: a notice, and a line of the log.

@@ -33,7 +33,7 @@ pub(super) fn perform(state: &mut State, action: Action) -> Vec<Effect> {
         Action::Export if matches!(state.screen, Screen::Logs | Screen::Inference) => {
             match Save::of(state) {
                 Some(save) => state.open(Overlay::Save(save)),
-                None => state.tell("nothing to export yet".to_owned(), String::new()),
+                None => state.refuse("nothing to export yet".to_owned(), String::new()),
             }
             Vec::new()
         }
@@ -294,7 +294,7 @@ fn copy_as(state: &mut State) -> Vec<Effect> {
 /// Sends `text` to the terminal's clipboard, and says so: whether it took it cannot be known.
 pub(super) fn send_copy(state: &mut State, text: Option<String>) -> Vec<Effect> {
     let Some(text) = text.filter(|text| !text.is_empty()) else {
-        state.tell("nothing to copy here".to_owned(), String::new());
+        state.refuse("nothing to copy here".to_owned(), String::new());
         return Vec::new();
     };
     if text.len() > COPY_BYTES_MAX {

@@ -37,7 +37,7 @@ pub(super) fn act(state: &mut State, action: Action, row: Option<usize>) -> Vec<
         },
     );
     let Some(name) = named else {
-        state.tell("the stack of this machine has a key of its own".to_owned(), String::new());
+        state.refuse("the stack of this machine has a key of its own".to_owned(), String::new());
         return Vec::new();
     };
     if action == Action::ForgetKey {

@@ -10,6 +10,7 @@ use crate::{
     state::{
         cluster::Known,
         execute::{input::Input, words},
+        stack,
     },
     widget::format::counted,
 };
@@ -19,7 +20,7 @@ impl Form {
     pub fn check(&self, field: FormField, known: Known<'_>) -> Check {
         let text = self.text(field).trim();
         match field {
-            FormField::Function => self.check_function(),
+            FormField::Function => self.check_function(known),
             FormField::FunctionId => match text.parse::<FunctionId>() {
                 _ if text.is_empty() => Check::Unfit("a content id (CID) is needed".to_owned()),
                 Ok(_) => Check::Fit(self.earlier_runs(known)),
@@ -66,7 +67,7 @@ impl Form {
         }
     }
 
-    fn check_function(&self) -> Check {
+    fn check_function(&self, known: Known<'_>) -> Check {
         let text = self.text(FormField::Function).trim();
         if self.file().is_some() {
             return Check::Fit("a file of this machine: ⏎ gives it to the head".to_owned());
@@ -83,6 +84,9 @@ impl Form {
                 let place = format!("{} of {n} the head holds", idx + 1);
                 let size = crate::widget::format::bytes(function.bytes);
                 Check::Fit(if function.bytes == 0 { place } else { format!("{place} · {size}") })
+            }
+            (None, 0) if known.stack.phase == stack::Phase::Starting => {
+                Check::Fit("the head is starting, and lists its functions then".to_owned())
             }
             (None, 0) => Check::Fit("the head lists no functions; give an id".to_owned()),
             (None, n) => Check::Fit(format!("none of the {n} the head holds")),
@@ -105,7 +109,10 @@ impl Form {
             "" => "the cluster".to_owned(),
             name => format!("subgroup \"{name}\""),
         };
-        if usize::try_from(number).is_ok_and(|number| number > n_known) && n_known > 0 {
+        if n_known == 0 {
+            return Check::Fit(format!("no worker is known in {place} yet"));
+        }
+        if usize::try_from(number).is_ok_and(|number| number > n_known) {
             return Check::Doubtful(format!(
                 "only {} known in {place}: the head may refuse",
                 counted(n_known, "worker")
