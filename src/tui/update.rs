@@ -11,11 +11,12 @@ use std::time::Duration;
 use wire::functions::{ExecuteResponse, FunctionBody, NodeBody};
 
 use crate::{
+    action::Action,
     event::{
         Acquired, BundleNews, DataEvent, Effect, Event, ExportNews, InferenceEvent, Latest,
         StreamNews, Target, Timer,
     },
-    keymap::{Chord, Resolved},
+    keymap::{Chord, Layer, Resolved},
     local::{Addresses, Level, LocalEvent, LocalFunction},
     state::{
         Dirty, Screen, State,
@@ -34,10 +35,10 @@ const NODES_EVERY: Duration = Duration::from_secs(2);
 /// How often they are looked at otherwise, for the header's sake.
 pub(crate) const NODES_SELDOM: Duration = Duration::from_secs(15);
 
-/// How long a second `^C` is waited for.
 /// How often the topics are listed again while the Overview is in view: new ones are rare.
 const TOPICS_LISTED_EVERY: Duration = Duration::from_secs(60);
 
+/// How long a second `^C` is waited for.
 pub(crate) const INTERRUPT_WITHIN: Duration = Duration::from_secs(2);
 
 /// Where the services are when the screen opens.
@@ -76,8 +77,8 @@ pub fn start(state: &mut State, start: Start) -> Vec<Effect> {
     }
     effects.extend(perform::show(state, state.screen));
     effects.extend([Effect::LoadPresets, Effect::FindKept]);
-    state.soil(Dirty::Input);
     state.tell_of_faint_colors();
+    state.soil(Dirty::Input);
     settled(state, effects)
 }
 
@@ -276,7 +277,6 @@ fn point(state: &mut State, target: Target) -> Vec<Effect> {
 }
 
 fn wheel(state: &mut State, target: Target, rows: i32) -> Vec<Effect> {
-    use crate::action::Action;
     let mut effects = Vec::new();
     if state.overlays.is_empty()
         && let Target::Pane(pane) | Target::Row { pane, .. } = target
@@ -420,7 +420,8 @@ fn on_local(state: &mut State, event: LocalEvent) -> Vec<Effect> {
         LocalEvent::Node(node) => processes::started(state, node),
         LocalEvent::Found(node) => {
             let text = format!("{} still runs, pid {}", node.name, node.pid);
-            state.tell(text, "it was left running; D stops it".to_owned());
+            let key = state.keys.key_text(Layer::Cluster, Action::StopProcess);
+            state.tell(text, format!("it was left running; {key} stops it"));
             Vec::new()
         }
         LocalEvent::Service { name, pid } => {

@@ -33,6 +33,8 @@ use ratatui::{
 
 use self::hits::Hits;
 use crate::{
+    action::Action,
+    keymap::Layer,
     state::{Screen, State, overlay::Overlay},
     theme::Theme,
     widget::{
@@ -69,6 +71,26 @@ pub(crate) struct Frame<'a> {
     pub(crate) theme: &'a Theme,
     /// How much there is room for.
     pub(crate) tier: Tier,
+}
+
+impl Frame<'_> {
+    /// The key of `action` in `layer`, as hints name it.
+    pub(crate) fn key(&self, layer: Layer, action: Action) -> String {
+        self.state.keys.key_text(layer, action)
+    }
+
+    /// Keys of `layer` and what each is said to do, for a border; what has no key is left out.
+    pub(crate) fn hints(&self, layer: Layer, hints: &[(Action, &'static str)]) -> Line<'static> {
+        let mut line = Line::default();
+        for (action, words) in hints {
+            let Some(key) = self.state.keys.key_of(layer, *action) else { continue };
+            let gap = if line.spans.is_empty() { "" } else { "  " };
+            line.push_span(Span::raw(gap));
+            line.push_span(Span::styled(key, self.theme.key));
+            line.push_span(Span::styled(format!(" {words}"), self.theme.muted));
+        }
+        line
+    }
 }
 
 impl Tier {
@@ -206,7 +228,8 @@ fn draw_too_small(area: Rect, buf: &mut Buffer, state: &State, theme: &Theme) {
     let x = middle.width.saturating_sub(note_width) / 2;
     paint::text(buf, middle, (x, 0), &note, theme.text.add_modifier(Modifier::BOLD));
     if area.height > 2 {
-        paint::text(buf, bottom, (0, 0), "q quit", theme.muted);
+        let quit = format!("{} quit", state.keys.key_text(Layer::Global, Action::Quit));
+        paint::text(buf, bottom, (0, 0), &quit, theme.muted);
     }
 }
 

@@ -103,6 +103,23 @@ impl Keymap {
         if faults.is_empty() { Ok(keymap) } else { Err(faults) }
     }
 
+    /// The first key of `action` in `layer`, as people read it, if it has one.
+    #[must_use]
+    pub fn key_of(&self, layer: Layer, action: Action) -> Option<String> {
+        let is_it = |it: &&Bound| (it.layer, it.action) == (layer, action);
+        self.bindings
+            .iter()
+            .filter(is_it)
+            .find(|it| !it.sequences.is_empty())
+            .map(Bound::first_key_text)
+    }
+
+    /// As [`Self::key_of`]; of an action without a key, what finds it in the palette.
+    #[must_use]
+    pub fn key_text(&self, layer: Layer, action: Action) -> String {
+        self.key_of(layer, action).unwrap_or_else(|| format!(":{}", action.title()))
+    }
+
     /// Every binding, in the table's order.
     #[must_use]
     pub fn bindings(&self) -> &[Bound] {

@@ -144,7 +144,7 @@ pub const TABLE: &[Binding] = &[
     bind(Layer::Help, &["up"], Action::Up, ""),
     bind(Layer::Help, &["pgdn"], Action::PageDown, ""),
     bind(Layer::Help, &["pgup"], Action::PageUp, ""),
-    bind(Layer::Help, &["?", "esc"], Action::Back, "close"),
+    bind(Layer::Help, &["esc", "?"], Action::Back, "close"),
     //
     bind(Layer::Confirm, &["y", "enter"], Action::Quit, "quit"),
     bind(Layer::Confirm, &["k"], Action::QuitKeeping, "keep nodes"),

@@ -3,8 +3,9 @@
 use crate::{
     action::Action,
     event::{Effect, Event},
+    keymap::Layer,
     local::{Level, LocalNode},
-    state::{State, cluster::adding::Adding, loadable::Failure, overlay::Overlay},
+    state::{Screen, State, cluster::adding::Adding, loadable::Failure, overlay::Overlay},
 };
 
 /// Takes in what happened.
@@ -35,7 +36,7 @@ pub(super) fn act(state: &mut State, action: Action) -> Vec<Effect> {
         Action::StopProcess => match state.cluster.selected_process(&state.stack) {
             None => {
                 let detail = "only those of this screen can be stopped".to_owned();
-                state.tell("no local process is selected".to_owned(), detail);
+                state.refuse("no local process is selected".to_owned(), detail);
             }
             Some(process) if process.exited.is_some() => state.stack.forget(&process.name),
             Some(_) => state.open(Overlay::ConfirmStop),
@@ -69,7 +70,7 @@ pub(super) fn in_form(state: &mut State, action: Action) -> Vec<Effect> {
 pub(super) fn restart(state: &mut State) -> Vec<Effect> {
     let Some(process) = state.cluster.selected_process(&state.stack) else {
         let detail = "only those of this screen can be started again".to_owned();
-        state.tell("no local process is selected".to_owned(), detail);
+        state.refuse("no local process is selected".to_owned(), detail);
         return Vec::new();
     };
     if process.exited.is_none() {
@@ -103,10 +104,12 @@ pub(super) fn ended(state: &mut State, name: &str, code: Option<i32>) -> Vec<Eff
     if state.stack.stopping.remove(name) {
         state.tell(format!("{name} stopped"), how);
     } else {
+        let log = state.keys.key_text(Layer::Global, Action::Show(Screen::Logs));
+        let again = state.keys.key_text(Layer::Cluster, Action::Again);
         state.tell_failure(&Failure {
             what: format!("keep {name} running"),
             why: format!("it ended {how}"),
-            next: "look at its log (5), start it again with R".to_owned(),
+            next: format!("look at its log ({log}), start it again with {again}"),
             ..Failure::default()
         });
     }

@@ -6,6 +6,7 @@ use super::perform::send_copy;
 use crate::{
     action::Action,
     event::{ClusterNews, Effect, Event, RunOrder},
+    keymap::Layer,
     local::{Level, LocalLog},
     state::{
         Dirty, Screen, State, cluster,
@@ -105,6 +106,10 @@ pub(super) fn run(state: &mut State) -> Vec<Effect> {
     let known = cluster::Known { nodes, stack, runs, page };
     let Some(request) = execute.form.request(known) else {
         state.execute.focus = Pane::Form;
+        if state.stack.phase == stack::Phase::Starting {
+            let why = "the head is starting, and lists its functions then";
+            state.refuse("nothing can be run yet".to_owned(), why.to_owned());
+        }
         return Vec::new();
     };
     if let Some(effects) = give_file(state) {
@@ -121,7 +126,7 @@ pub(super) fn give_file(state: &mut State) -> Option<Vec<Effect>> {
     let is_asked = state.execute.focus == Pane::Form;
     let path = form.file().filter(|_| is_asked)?.to_owned();
     if state.services.addresses.head.is_none() {
-        state.tell_failure(&no_head(&state.stack.phase));
+        state.tell_failure(&no_head(state));
         return Some(Vec::new());
     }
     state.execute.is_adding = true;
@@ -158,7 +163,7 @@ pub(super) fn repeat(state: &mut State) -> Vec<Effect> {
         _ => state.execute.selected_run(&state.runs),
     };
     let Some(run) = run else {
-        state.tell("nothing was run yet".to_owned(), String::new());
+        state.refuse("nothing was run yet".to_owned(), String::new());
         return Vec::new();
     };
     let (request, input) = (run.request.clone(), run.input.clone());
@@ -168,7 +173,8 @@ pub(super) fn repeat(state: &mut State) -> Vec<Effect> {
 fn send(state: &mut State, request: wire::functions::ExecuteRequest, input: Input) -> Vec<Effect> {
     if state.runs.n_waiting() >= RUNS_WAITING_MAX {
         let text = format!("{RUNS_WAITING_MAX} runs are awaited already");
-        state.tell(text, "^C cancels them".to_owned());
+        let key = state.keys.key_text(Layer::Always, Action::Interrupt);
+        state.refuse(text, format!("{key} cancels them"));
         return Vec::new();
     }
     let id = state.runs.start(request.clone(), input.clone(), state.now);
@@ -185,7 +191,7 @@ fn send(state: &mut State, request: wire::functions::ExecuteRequest, input: Inpu
     );
     state.logs.say(Level::Info, state.now, line);
     if state.services.addresses.head.is_none() {
-        let failure = no_head(&state.stack.phase);
+        let failure = no_head(state);
         state.runs.finish(id, Err(failure.clone()), state.now);
         state.tell_failure(&failure);
         return Vec::new();
@@ -195,7 +201,9 @@ fn send(state: &mut State, request: wire::functions::ExecuteRequest, input: Inpu
     vec![Effect::Execute(id, Box::new(RunOrder { request, input, is_followed }))]
 }
 
-fn no_head(phase: &stack::Phase) -> Failure {
+fn no_head(state: &State) -> Failure {
+    let phase = &state.stack.phase;
+    let key = |layer, action| state.keys.key_text(layer, action);
     Failure {
         what: "run the function".to_owned(),
         why: match phase {
@@ -203,8 +211,14 @@ fn no_head(phase: &stack::Phase) -> Failure {
             _ => "no head is known".to_owned(),
         },
         next: match phase {
-            stack::Phase::Starting => "try again in a moment (^R)".to_owned(),
-            _ => "name one with --head, or start one (1, then a)".to_owned(),
+            stack::Phase::Starting => {
+                format!("try again in a moment ({})", key(Layer::Form, Action::Run))
+            }
+            _ => {
+                let cluster = key(Layer::Global, Action::Show(Screen::Cluster));
+                let add = key(Layer::Cluster, Action::AddNode);
+                format!("name one with --head, or start one ({cluster}, then {add})")
+            }
         },
         ..Failure::default()
     }

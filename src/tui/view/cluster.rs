@@ -22,7 +22,9 @@ use super::{
     split_columns, split_rows,
 };
 use crate::{
+    action::Action,
     event::Target,
+    keymap::Layer,
     state::{Screen, cluster::Pane, runs::Phase, stack},
     widget::{format, pane},
 };
@@ -97,7 +99,9 @@ fn draw_groups(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) 
                     format!("request {id} · {sent_at}")
                 }
                 Phase::Waiting => {
-                    format!("running {} · ^C cancels", format::elapsed(run.elapsed(state.now)))
+                    let cancel = frame.key(Layer::Always, Action::Interrupt);
+                    let took = format::elapsed(run.elapsed(state.now));
+                    format!("running {took} · {cancel} cancels")
                 }
                 _ => format!("run {} · {sent_at}", run.id.0),
             }
@@ -135,7 +139,10 @@ fn start_lines(frame: Frame<'_>) -> Vec<String> {
         stack::Phase::Absent => {
             vec![
                 "The services run elsewhere.".to_owned(),
-                "a starts a node on this machine.".to_owned(),
+                format!(
+                    "{} starts a node on this machine.",
+                    frame.key(Layer::Cluster, Action::AddNode)
+                ),
             ]
         }
         stack::Phase::Starting => {

@@ -27,7 +27,9 @@ use ratatui::{buffer::Buffer, layout::Rect};
 
 use super::{Frame, hits::Hits, spinner};
 use crate::{
+    action::Action,
     event::Target,
+    keymap::{Keymap, Layer},
     state::{
         data::{Pane, State},
         layout::Nudge,
@@ -40,6 +42,7 @@ use crate::{
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Scene<'a> {
     state: &'a State,
+    keys: &'a Keymap,
     now: Timestamp,
     theme: &'a Theme,
 }
@@ -56,7 +59,8 @@ struct Places {
 /// Draws `frame.state.data` into `area`.
 pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     let state = &frame.state.data;
-    let scene = Scene { state, now: frame.state.now, theme: frame.theme };
+    let (keys, now) = (&frame.state.keys, frame.state.now);
+    let scene = Scene { state, keys, now, theme: frame.theme };
     let places = Places::of(area, state, frame.state.is_zoomed, frame.state.nudge());
     for (pane, place) in
         [(Pane::List, places.list), (Pane::Chart, places.chart), (Pane::Tape, places.tape)]
@@ -70,10 +74,15 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
         hits.add(place, Target::Row { pane: Pane::Chart.number(), row });
     }
     tape::draw(places.tape, buf, scene);
-    pins::draw(places.pins, buf, &state.pins, scene.now, scene.theme);
+    pins::draw(places.pins, buf, scene);
 }
 
 impl Scene<'_> {
+    /// The key of an action of this screen, as hints name it.
+    fn key(&self, action: Action) -> String {
+        self.keys.key_text(Layer::Data, action)
+    }
+
     fn loading(&self) -> String {
         format!("{} loading", spinner::picture(self.now))
     }

@@ -18,7 +18,9 @@ use super::{
     results, spinner, split_columns, split_rows,
 };
 use crate::{
+    action::Action,
     event::Target,
+    keymap::Layer,
     state::{
         execute::Pane,
         field::Field,
@@ -73,8 +75,9 @@ fn draw_results(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits)
         pane::Pane::new(title).info(info).focus(focus_if(state.execute.focus == Pane::Results));
     let inside = pane::padded(frame_of_pane.draw(area, buf, theme));
     let Some(run) = run else {
-        let lines = ["Nothing was run yet.", "^R runs what the form says."];
-        draw_empty(inside, buf, theme, &lines.map(str::to_owned));
+        let key = frame.key(Layer::Form, Action::Run);
+        let lines = ["Nothing was run yet.".to_owned(), format!("{key} runs what the form says.")];
+        draw_empty(inside, buf, theme, &lines);
         return;
     };
     draw_phases(inside, buf, frame, run);
@@ -127,7 +130,9 @@ fn draw_peers(area: Rect, buf: &mut Buffer, frame: Frame<'_>, run: &Run) -> Rect
 fn run_info(run: &Run, frame: Frame<'_>) -> String {
     let took = format::elapsed(run.elapsed(frame.state.now));
     match &run.phase {
-        Phase::Waiting => format!("running {took} · ^C cancels"),
+        Phase::Waiting => {
+            format!("running {took} · {} cancels", frame.key(Layer::Always, Action::Interrupt))
+        }
         Phase::Done(response) => {
             format!("request {} · {took}", format::shorten(&response.request_id, 4, 4))
         }

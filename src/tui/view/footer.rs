@@ -59,7 +59,8 @@ fn right(frame: Frame<'_>) -> Line<'static> {
     let (state, theme) = (frame.state, frame.theme);
     let mut line = Line::default();
     if state.is_interrupted {
-        line.push_span(Span::styled("^C again quits  ", theme.warn));
+        let key = frame.key(Layer::Always, Action::Interrupt);
+        line.push_span(Span::styled(format!("{key} again quits  "), theme.warn));
     }
     // Of the keys in force, the one that is easiest to press: `?` where that is no text.
     let keys = state.keys.in_force(state.layers());

@@ -9,7 +9,9 @@ use ratatui::{
 
 use super::{Frame, Tier, hits::Hits, spinner};
 use crate::{
+    action::Action,
     event::Target,
+    keymap::Layer,
     state::{
         Screen, State,
         services::{Health, Service},
@@ -30,12 +32,14 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     let mut x = paint::text(buf, area, (3, 0), name, bold) + u16::from(!is_narrow) * 2;
     for screen in Screen::ALL {
         let name = if is_narrow { screen.short_name() } else { screen.name() };
+        let key = state.keys.key_of(Layer::Global, Action::Show(screen)).unwrap_or_default();
         let from = x;
         if screen == state.screen {
-            let text = format!(" {} {name} ", screen.digit());
+            let gap = if key.is_empty() { "" } else { " " };
+            let text = format!(" {key}{gap}{name} ");
             x = paint::text(buf, area, (x, 0), &text, theme.tag(theme.focus));
         } else {
-            x = paint::text(buf, area, (x + 1, 0), &screen.digit().to_string(), theme.key);
+            x = paint::text(buf, area, (x + 1, 0), &key, theme.key);
             let name = if is_tiny { "" } else { name };
             x = paint::text(buf, area, (x + u16::from(!is_tiny), 0), name, theme.muted) + 1;
         }

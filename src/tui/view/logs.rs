@@ -11,6 +11,8 @@ use unicode_width::UnicodeWidthStr as _;
 
 use super::{Frame, draw_empty, execute, focus_if, hits::Hits, split_rows};
 use crate::{
+    action::Action,
+    keymap::Layer,
     local::{Level, LocalLog},
     state::{State, logs::OWN_SOURCE},
     theme::Theme,
@@ -67,7 +69,11 @@ fn draw_fields(area: Rect, buf: &mut Buffer, log: &LocalLog, frame: Frame<'_>) {
     let Frame { state, theme, .. } = frame;
     let title = format!("{} {}", log.level.short(), log.process);
     let border = pane::Pane::new(Span::styled(title, source_style(&log.process, state, theme)));
-    let border = border.info(log.time.to_string()).footer("esc closes · y copies");
+    let border = border.info(log.time.to_string()).footer(format!(
+        "{} closes · {} copies",
+        frame.key(Layer::Global, Action::Back),
+        frame.key(Layer::Global, Action::Copy)
+    ));
     let inside = pane::padded(border.draw(area, buf, theme));
     paint::text(buf, inside, (0, 0), &log.message, theme.text.add_modifier(Modifier::BOLD));
     let widest = log.fields.pairs().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
@@ -131,7 +137,10 @@ fn draw_lines(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
         let text = if state.logs.n_kept() == 0 {
             "No lines yet."
         } else {
-            "No line passes the filters; esc clears them."
+            &format!(
+                "No line passes the filters; {} clears them.",
+                frame.key(Layer::Global, Action::Back)
+            )
         };
         draw_empty(area, buf, theme, &[text.to_owned()]);
         return;

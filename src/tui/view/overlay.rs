@@ -10,16 +10,13 @@ mod profiles;
 mod save;
 mod themes;
 
-use ratatui::{
-    buffer::Buffer,
-    layout::Rect,
-    text::{Line, Span},
-};
+use ratatui::{buffer::Buffer, layout::Rect};
 
 use super::{Frame, centered, cluster, execute, hits::Hits};
 use crate::{
     action::Action,
     event::Target,
+    keymap::Layer,
     state::overlay::Overlay,
     widget::{
         paint,
@@ -92,12 +89,11 @@ fn draw_confirm(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits)
         1 => Some("1 node that you started would end with this screen.".to_owned()),
         n => Some(format!("{n} nodes that you started would end with this screen.")),
     };
-    let mut keys = vec![Span::styled("y", theme.key), Span::styled(" quit   ", theme.muted)];
+    let mut keys = vec![(Action::Quit, "quit ")];
     if nodes.is_some() {
-        let keep = Span::styled(" quit, and keep them running   ", theme.muted);
-        keys.extend([Span::styled("k", theme.key), keep]);
+        keys.push((Action::QuitKeeping, "quit, and keep them running "));
     }
-    keys.extend([Span::styled("n", theme.key), Span::styled(" stay", theme.muted)]);
+    keys.push((Action::Back, "stay"));
     let reasons: Vec<String> = runs.into_iter().chain(nodes).collect();
     let n_rows = u16::try_from(reasons.len()).unwrap_or(u16::MAX);
     let place = centered(area, 60, n_rows.saturating_add(4));
@@ -105,5 +101,6 @@ fn draw_confirm(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits)
     for (y, reason) in (0..).zip(&reasons) {
         paint::text(buf, inside, (0, y), reason, theme.text);
     }
-    paint::line(buf, inside, (0, n_rows.saturating_add(1)), &Line::from(keys));
+    let keys = frame.hints(Layer::Confirm, &keys);
+    paint::line(buf, inside, (0, n_rows.saturating_add(1)), &keys);
 }

@@ -23,7 +23,9 @@ use super::{
     split_rows,
 };
 use crate::{
+    action::Action,
     event::Target,
+    keymap::Layer,
     local::Level,
     state::{
         data::DATASETS_EVERY,
@@ -32,6 +34,7 @@ use crate::{
         overview::{RUNS_MAX, TOPICS_EVERY, Topic},
         runs::Phase,
         services::{Health, Service},
+        stack,
     },
     update::NODES_SELDOM,
     widget::{
@@ -115,9 +118,10 @@ fn focused(frame: Frame<'_>) -> usize {
 }
 
 /// When what failed is asked for again by itself, at the latest, and what does so at once.
-fn again(failure: &Failure, every: Duration) -> String {
+fn again(frame: Frame<'_>, failure: &Failure, every: Duration) -> String {
     let wait = format::span(failure.retry_after.unwrap_or(every));
-    format!("tried again within {wait} · r tries now")
+    let key = frame.key(Layer::Global, Action::Refresh);
+    format!("tried again within {wait} · {key} tries now")
 }
 
 /// Says in the middle of `area` why a list has nothing to show: not asked for, awaited, refused, or
@@ -134,8 +138,13 @@ fn draw_absent<T>(
     match (list.failure(), list) {
         (Some(failure), _) => {
             let why = format!("failed to {}: {}", failure.what, failure.why);
-            let again = again(failure, every);
+            let again = again(frame, failure, every);
             note::centered(buf, area, &[(&*why, theme.warn), (&*again, theme.muted)]);
+        }
+        (None, Loadable::Idle) if frame.state.stack.phase == stack::Phase::Starting => {
+            let starting =
+                format!("{} starting the local stack", spinner::picture(frame.state.now));
+            note::centered(buf, area, &[(&*starting, theme.muted)]);
         }
         (None, Loadable::Idle) => note::centered(buf, area, &[(unnamed, theme.muted)]),
         (None, Loadable::Loading { .. }) => {
@@ -199,7 +208,7 @@ fn draw_nodes(inside: Rect, buf: &mut Buffer, frame: Frame<'_>, nodes: &[Node]) 
         line.push(Span::styled(" agreed", theme.muted));
     }
     if let Some(failure) = state.nodes.listed.failure() {
-        let why = format!("   ! {} · {}", failure.why, again(failure, NODES_SELDOM));
+        let why = format!("   ! {} · {}", failure.why, again(frame, failure, NODES_SELDOM));
         line.push(Span::styled(why, theme.warn));
     }
     paint::line_cut(buf, inside, (0, 1), &Line::from(line));
@@ -258,7 +267,8 @@ fn draw_runs(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     let of = Pane::new("Runs").info(info).focus(focus_if(focused(frame) == RUNS));
     let inside = pane::padded(of.draw(area, buf, theme));
     if state.runs.iter().len() == 0 {
-        draw_empty(inside, buf, theme, &["No run yet: e opens the form.".to_owned()]);
+        let key = frame.key(Layer::Global, Action::OpenForm);
+        draw_empty(inside, buf, theme, &[format!("No run yet: {key} opens the form.")]);
     }
     for (row, run) in state.runs.iter().take(RUNS_MAX.min(inside.height.into())).enumerate() {
         let y = u16::try_from(row).unwrap_or(u16::MAX);
@@ -294,7 +304,7 @@ fn draw_runs(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
 fn draw_notices(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let Frame { state, theme, .. } = frame;
     let of = Pane::new("Notices")
-        .footer(Line::from(vec![Span::styled("!", theme.key), Span::raw(" all of them")]));
+        .footer(frame.hints(Layer::Global, &[(Action::Notices, "all of them")]));
     let inside = pane::padded(of.draw(area, buf, theme));
     for (y, notice) in (0..inside.height).zip(state.notices.past()) {
         let (glyph, style) = match notice.level {
@@ -320,7 +330,9 @@ fn draw_pins(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     let info = match (n_pins, state.services.addresses.datasets.is_some()) {
         (_, false) => String::new(),
         (0, true) if watched.is_empty() => state.data.datasets.note(state.now),
-        (0, true) => "p on the Data screen pins one".to_owned(),
+        (0, true) => {
+            format!("{} on the Data screen pins one", frame.key(Layer::Data, Action::Pin))
+        }
         (n, true) => format!("{n} pinned · {}", format::counted(watched.len(), "dataset")),
     };
     hits.add(area, Target::Pane(DATA));

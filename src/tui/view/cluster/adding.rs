@@ -1,15 +1,11 @@
 //! The form of a node to be started, and the question whether to stop one.
 
-use ratatui::{
-    buffer::Buffer,
-    layout::Rect,
-    style::Modifier,
-    text::{Line, Span},
-};
+use ratatui::{buffer::Buffer, layout::Rect, style::Modifier};
 
 use crate::{
     action::Action,
     event::Target,
+    keymap::Layer,
     state::cluster::adding::AddField,
     view::{Frame, centered, execute::draw_field, hits::Hits},
     widget::{
@@ -144,11 +140,7 @@ pub(in crate::view) fn draw_confirm(area: Rect, buf: &mut Buffer, frame: Frame<'
     };
     paint::text(buf, inside, (0, 0), &what, theme.text);
     paint::text(buf, inside, (0, 1), note, theme.muted);
-    let keys = Line::from(vec![
-        Span::styled("y", theme.key),
-        Span::styled(" stop it   ", theme.muted),
-        Span::styled("n", theme.key),
-        Span::styled(" leave it", theme.muted),
-    ]);
+    let hints = [(Action::StopNow, "stop it "), (Action::Back, "leave it")];
+    let keys = frame.hints(Layer::ConfirmStop, &hints);
     paint::line(buf, inside, (0, 3), &keys);
 }

@@ -11,6 +11,8 @@ use ratatui::{
 
 use super::is_focused;
 use crate::{
+    action::Action,
+    keymap::Layer,
     state::{
         cluster::Pane,
         nodes::{Node, Origin},
@@ -342,7 +344,7 @@ fn empty_lines(frame: Frame<'_>) -> Vec<String> {
             format!("✗ failed to {}", failure.what),
             failure.why.clone(),
             failure.next.clone(),
-            "r tries again".to_owned(),
+            format!("{} tries again", frame.key(Layer::Global, Action::Refresh)),
         ],
         (stack::Phase::Failed(failure), _) => {
             vec![format!("✗ failed to {}", failure.what), failure.why.clone()]
@@ -351,7 +353,10 @@ fn empty_lines(frame: Frame<'_>) -> Vec<String> {
         _ if state.services.addresses.head.is_none() => {
             vec![
                 "No head is known.".to_owned(),
-                "a starts one on this machine; --head names another.".to_owned(),
+                format!(
+                    "{} starts one on this machine; --head names another.",
+                    frame.key(Layer::Cluster, Action::AddNode)
+                ),
             ]
         }
         _ => vec!["The head lists no nodes.".to_owned()],

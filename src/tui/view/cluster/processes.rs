@@ -8,7 +8,9 @@ use ratatui::{
 
 use super::{is_focused, start_lines};
 use crate::{
+    action::Action,
     event::Target,
+    keymap::Layer,
     state::{Screen, cluster::Pane, stack::Process},
     view::{
         Frame, draw_empty, focus_if,
@@ -49,16 +51,16 @@ pub(in crate::view) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits
     if n_ended > 0 {
         info = format!("{info} · {n_ended} ended");
     }
-    let own = [("a", " add  "), ("D", " stop  "), ("R", " restart  ")];
-    let own = own.into_iter().filter(|_| state.screen == Screen::Cluster);
-    let footer = own
-        .chain([("5", " logs")])
-        .flat_map(|(key, word)| [Span::styled(key, theme.key), Span::styled(word, theme.muted)]);
+    let own = [(Action::AddNode, "add"), (Action::StopProcess, "stop"), (Action::Again, "restart")];
+    let mut footer = Line::default();
+    if state.screen == Screen::Cluster {
+        footer = frame.hints(Layer::Cluster, &own);
+        footer.push_span(Span::raw("  "));
+    }
+    footer.extend(frame.hints(Layer::Global, &[(Action::Show(Screen::Logs), "logs")]));
     let is_here = is_focused(Pane::Processes, frame);
-    let frame_of_pane = pane::Pane::new("Local processes")
-        .info(info)
-        .footer(footer.collect::<Line<'_>>())
-        .focus(focus_if(is_here));
+    let frame_of_pane =
+        pane::Pane::new("Local processes").info(info).footer(footer).focus(focus_if(is_here));
     let inside = pane::padded(frame_of_pane.draw(area, buf, theme));
     if processes.is_empty() {
         draw_empty(inside, buf, theme, &start_lines(frame));

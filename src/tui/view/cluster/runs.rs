@@ -4,6 +4,8 @@ use ratatui::{buffer::Buffer, layout::Rect};
 
 use super::is_focused;
 use crate::{
+    action::Action,
+    keymap::Layer,
     state::{
         cluster::Pane,
         runs::{Phase, Run},
@@ -50,8 +52,12 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
         .focus(focus_if(is_focused(Pane::Runs, frame)));
     let inside = pane::padded(frame_of_pane.draw(area, buf, theme));
     if runs.is_empty() {
-        let lines = ["No run yet in this session.", "e opens the form, ^R runs it."];
-        draw_empty(inside, buf, theme, &lines.map(str::to_owned));
+        let keys = format!(
+            "{} opens the form, {} runs it.",
+            frame.key(Layer::Cluster, Action::OpenForm),
+            frame.key(Layer::Form, Action::Run)
+        );
+        draw_empty(inside, buf, theme, &["No run yet in this session.".to_owned(), keys]);
         return;
     }
     let selected = state.cluster.selected_run(&state.runs).map(|run| run.id);

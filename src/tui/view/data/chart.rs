@@ -13,6 +13,8 @@ use unicode_width::UnicodeWidthStr;
 
 use super::{super::split_rows, Scene, table, tape};
 use crate::{
+    action::Action,
+    keymap::Layer,
     state::{
         data::{
             Indicators, Kind, Pane, State,
@@ -124,7 +126,10 @@ fn draw_export(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
         spans.extend([Span::styled(range.name(), style), Span::raw("  ")]);
     }
     let rest = format!("│ {resolution} as {} by its ending  ", export.format());
-    spans.extend([Span::styled(rest, theme.muted), Span::styled("⏎", theme.key)]);
+    spans.extend([
+        Span::styled(rest, theme.muted),
+        Span::styled(scene.keys.key_text(Layer::Edit, Action::Open), theme.key),
+    ]);
     spans.push(Span::styled(" writes", theme.muted));
     paint::line_cut(buf, area, (0, 1), &Line::from(spans));
 }

@@ -13,6 +13,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::{Scene, tape::decimals_for};
 use crate::{
+    action::Action,
     state::{
         data::{Pane, Spark, fresh_for},
         field::Field,
@@ -109,12 +110,13 @@ fn draw_search(area: Rect, buf: &mut Buffer, scene: Scene<'_>) -> u16 {
     let (search, filter, theme) = (&scene.state.search, &scene.state.filter, scene.theme);
     let is_wanted = |field: &Field| field.is_edited() || !field.value().is_empty();
     let (mark, field) = match () {
-        () if is_wanted(&filter.text) => ('m', &filter.text),
-        () if is_wanted(search) => ('/', search),
+        () if is_wanted(&filter.text) => (Action::MetadataFilter, &filter.text),
+        () if is_wanted(search) => (Action::Filter, search),
         () => return 0,
     };
-    paint::put(buf, area, (0, 0), mark, theme.key);
-    let room = Rect { x: area.x.saturating_add(2), width: area.width.saturating_sub(2), ..area };
+    let from = paint::text(buf, area, (0, 0), &scene.key(mark), theme.key) + 1;
+    let (x, width) = (area.x.saturating_add(from), area.width.saturating_sub(from));
+    let room = Rect { x, width, ..area };
     draw_field(room, buf, field, theme);
     if !filter.text.is_edited() {
         return 2;
@@ -267,7 +269,10 @@ fn draw_nothing(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
         Loadable::Ready { .. } => {
             let lines = [
                 ("no datasets to be seen", theme.text),
-                ("t acquires the tag public", theme.muted),
+                (
+                    &*format!("{} acquires the tag public", scene.key(Action::AcquireTag)),
+                    theme.muted,
+                ),
             ];
             note::centered(buf, area, &lines);
         }

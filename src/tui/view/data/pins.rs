@@ -8,12 +8,13 @@ use ratatui::{
 };
 use unicode_width::UnicodeWidthStr as _;
 
-use super::tape;
+use super::{Scene, tape};
 use crate::{
+    action::Action,
     state::{
         data::{
             SPARK_VALUES,
-            pins::{PIN_VALUES, Pin, Watched},
+            pins::{PIN_VALUES, Watched},
         },
         loadable::Loadable,
     },
@@ -47,12 +48,13 @@ fn across(n_pins: usize, width: u16) -> u16 {
 }
 
 /// Draws the pane.
-pub(crate) fn draw(area: Rect, buf: &mut Buffer, pins: &[Pin], now: Timestamp, theme: &Theme) {
+pub(super) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
+    let (pins, now, theme) = (&scene.state.pins, scene.now, scene.theme);
     if area.is_empty() {
         return;
     }
-    let inside =
-        pane::Pane::new("Pinned").info(format!("{} · p unpins", pins.len())).draw(area, buf, theme);
+    let info = format!("{} · {} unpins", pins.len(), scene.key(Action::Pin));
+    let inside = pane::Pane::new("Pinned").info(info).draw(area, buf, theme);
     let pins: Vec<_> = pins.iter().map(Watched::from).collect();
     draw_cards(padded(inside), buf, &pins, now, theme);
 }

@@ -12,10 +12,12 @@ use super::{FORM, draw_field};
 use crate::{
     action::Action,
     event::Target,
+    keymap::Layer,
     state::{
         cluster::Known,
         execute::{Check, FormField, Pane},
         runs::Phase,
+        stack,
     },
     theme::Theme,
     view::{Frame, Tier, focus_if, hits::Hits, logs, results, split_columns, split_rows},
@@ -84,7 +86,7 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
         y = draw_preview(inside, buf, frame, y + u16::from(!is_roomy));
     }
     let [_, below] = split_rows(inside, y);
-    draw_buttons(below, buf, theme, hits);
+    draw_buttons(below, buf, frame, hits);
     let [_, below] = split_rows(below, 2);
     if is_open {
         draw_recent(below, buf, frame);
@@ -98,7 +100,9 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
 fn draw_head(area: Rect, buf: &mut Buffer, frame: Frame<'_>, y: u16, is_roomy: bool) -> u16 {
     let Frame { state, theme, .. } = frame;
     paint::text(buf, area, (0, y), &format::right("head", LABEL_WIDTH.into()), theme.muted);
-    let address = state.services.addresses.head.as_deref().unwrap_or("none known");
+    let address = state.services.addresses.head.as_deref().unwrap_or({
+        if state.stack.phase == stack::Phase::Starting { "starting here" } else { "none known" }
+    });
     let x = paint::text(buf, area, (LABEL_WIDTH + 2, y), address, theme.text);
     let origin = if state.stack.summary().is_some() { "local stack" } else { "from the profile" };
     let room = area.width.saturating_sub(x + 2);
@@ -279,15 +283,18 @@ fn preview(request: &ExecuteRequest) -> String {
     format!("{{\n{}\n}}", lines.join(",\n"))
 }
 
-fn draw_buttons(area: Rect, buf: &mut Buffer, theme: &Theme, hits: &mut Hits) {
+fn draw_buttons(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
+    let theme = frame.theme;
     let mut x = LABEL_WIDTH + 1;
     let buttons = [
-        (" ^R Run ", Action::Run, theme.tag(theme.focus)),
-        (" ^S Save preset ", Action::SavePreset, theme.sel.patch(theme.text)),
-        (" ^Y Copy as curl ", Action::CopyCurl, theme.sel.patch(theme.text)),
+        ("Run", Action::Run, theme.tag(theme.focus)),
+        ("Save preset", Action::SavePreset, theme.sel.patch(theme.text)),
+        ("Copy as curl", Action::CopyCurl, theme.sel.patch(theme.text)),
     ];
-    for (text, action, style) in buttons {
-        let end = paint::text(buf, area, (x, 0), text, style);
+    for (words, action, style) in buttons {
+        let key = frame.state.keys.key_of(Layer::Form, action);
+        let text = key.map_or_else(|| format!(" {words} "), |key| format!(" {key} {words} "));
+        let end = paint::text(buf, area, (x, 0), &text, style);
         let place = Rect {
             x: area.x.saturating_add(x),
             width: end.saturating_sub(x),

@@ -4,6 +4,8 @@ use ratatui::{buffer::Buffer, layout::Rect};
 
 use super::draw_asked;
 use crate::{
+    action::Action,
+    keymap::Layer,
     state::execute::presets::Preset,
     view::{
         Frame, centered, draw_empty,
@@ -39,8 +41,9 @@ pub(in crate::view) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
         .focus(Focus::Here);
     let inside = pane::padded(frame_of_pane.draw(place, buf, theme));
     if n_presets == 0 {
-        let lines = ["No form was saved yet.", "^S in the form saves it."];
-        draw_empty(inside, buf, theme, &lines.map(str::to_owned));
+        let key = frame.key(Layer::Form, Action::SavePreset);
+        let lines = ["No form was saved yet.".to_owned(), format!("{key} in the form saves it.")];
+        draw_empty(inside, buf, theme, &lines);
         return;
     }
     let all: Vec<(&String, &Preset)> = presets.list.iter().collect();
@@ -68,6 +71,9 @@ pub(in crate::view) fn draw_name(area: Rect, buf: &mut Buffer, frame: Frame<'_>)
     let frame_of_pane = pane::Pane::new("Save preset").focus(Focus::Here);
     let inside = pane::padded(frame_of_pane.draw(place, buf, theme));
     draw_asked(inside, buf, theme, "name", &state.execute.presets.name);
-    let note = "⏎ saves it; variables called KEY, TOKEN and the like without value";
-    paint::text(buf, inside, (0, 3), &format::fit(note, inside.width.into()), theme.muted);
+    let note = format!(
+        "{} saves it; variables called KEY, TOKEN and the like without value",
+        frame.key(Layer::PresetName, Action::Open)
+    );
+    paint::text(buf, inside, (0, 3), &format::fit(&note, inside.width.into()), theme.muted);
 }

@@ -1,14 +1,12 @@
 //! Draws the choice of a form to copy.
 
-use ratatui::{
-    buffer::Buffer,
-    layout::Rect,
-    text::{Line, Span},
-};
+use ratatui::{buffer::Buffer, layout::Rect};
 
 use super::{mark, raise};
 use crate::{
+    action::Action,
     event::Target,
+    keymap::Layer,
     state::overlay::copying::Copying,
     view::{Frame, centered, hits::Hits},
     widget::{format, paint, pane::Pane},
@@ -30,12 +28,9 @@ pub(super) fn draw(
     let theme = frame.theme;
     let n_rows = u16::try_from(copying.forms.len()).unwrap_or(u16::MAX);
     let place = centered(area, WIDTH.min(area.width), n_rows.saturating_add(2));
-    let of = Pane::new("Copy as").info(Line::from(vec![
-        Span::styled("⏎", theme.key),
-        Span::raw(" copies it  "),
-        Span::styled("esc", theme.key),
-        Span::raw(" goes back"),
-    ]));
+    let of = Pane::new("Copy as").info(
+        frame.hints(Layer::Choice, &[(Action::Open, "copies it"), (Action::Back, "goes back")]),
+    );
     let inside = raise(place, buf, frame, of, hits);
     for ((y, row), (name, text)) in (0..inside.height).zip(0..).zip(&copying.forms) {
         paint::text(buf, inside, (2, y), name, theme.text);

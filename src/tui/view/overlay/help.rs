@@ -40,8 +40,11 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, help: &Help, 
     let height = u16::try_from(rows_of(&all) + 4).unwrap_or(u16::MAX).min(area.height);
     let width = WIDTH_MAX.min(area.width.saturating_sub(4));
     let place = centered(area, width, height);
-    let of = Pane::new(format!("Keys — {}", state.screen.name()))
-        .info("type to filter · ⏎ does the first · esc closes");
+    let of = Pane::new(format!("Keys — {}", state.screen.name())).info(format!(
+        "type to filter · {} does the first · {} closes",
+        frame.key(Layer::Help, Action::Open),
+        frame.key(Layer::Help, Action::Back)
+    ));
     let inside = raise(place, buf, frame, of, hits);
     let [top, inside] = split_rows(inside, 2);
     execute::draw_search(top, buf, theme, &help.filter, "");

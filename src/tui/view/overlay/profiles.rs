@@ -8,7 +8,9 @@ use ratatui::{
 
 use super::{mark, raise};
 use crate::{
+    action::Action,
     event::Target,
+    keymap::Layer,
     state::{
         overlay::profiles::{KeyForm, KeyStep, Profiles},
         profiles::Choice,
@@ -38,14 +40,14 @@ pub(super) fn draw(
     let n_rows = u16::try_from(choices.len()).unwrap_or(u16::MAX).max(1);
     let height = n_rows.saturating_mul(2).saturating_add(7).min(area.height);
     let place = centered(area, WIDTH_MAX.min(area.width.saturating_sub(4)), height);
-    let of = Pane::new("Profiles").footer(Line::from(vec![
-        Span::styled("⏎", theme.key),
-        Span::raw(" use  "),
-        Span::styled("e", theme.key),
-        Span::raw(" enter its key  "),
-        Span::styled("D", theme.key),
-        Span::raw(" forget its key"),
-    ]));
+    let of = Pane::new("Profiles").footer(frame.hints(
+        Layer::Profiles,
+        &[
+            (Action::Open, "use"),
+            (Action::EnterKey, "enter its key"),
+            (Action::ForgetKey, "forget its key"),
+        ],
+    ));
     let inside = raise(place, buf, frame, of, hits);
     for (row, choice) in choices.iter().enumerate() {
         let y = u16::try_from(row).unwrap_or(u16::MAX).saturating_mul(2).saturating_add(1);
@@ -103,7 +105,8 @@ pub(super) fn draw_key(
 ) {
     let theme = frame.theme;
     let place = centered(area, FORM_WIDTH.min(area.width.saturating_sub(2)), 11);
-    let of = Pane::new(format!("API key of {}", form.profile)).info("esc closes");
+    let of = Pane::new(format!("API key of {}", form.profile))
+        .info(format!("{} closes", frame.key(Layer::Secret, Action::Back)));
     let inside = raise(place, buf, frame, of, hits);
     // One mark a letter, and nothing that tells letters apart.
     let n_letters = form.input.value().chars().count();
@@ -138,7 +141,7 @@ pub(super) fn draw_key(
         paint::text(buf, inside, (0, y), line, style);
     }
     let keys = Line::from(vec![
-        Span::styled("⏎", theme.key),
+        Span::styled(frame.key(Layer::Secret, Action::Open), theme.key),
         Span::styled(" try and keep   ", theme.muted),
         Span::styled("^U", theme.key),
         Span::styled(" clear", theme.muted),

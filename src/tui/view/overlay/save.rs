@@ -4,6 +4,8 @@ use ratatui::{buffer::Buffer, layout::Rect};
 
 use super::raise;
 use crate::{
+    action::Action,
+    keymap::Layer,
     state::overlay::save::Save,
     view::{Frame, centered, execute::draw_asked, hits::Hits},
     widget::{paint, pane::Pane},
@@ -18,5 +20,6 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, save: &Save, 
     let inside = raise(place, buf, frame, Pane::new("Save what is in view"), hits);
     draw_asked(inside, buf, theme, "file", &save.path);
     let form = if save.is_json() { "JSON" } else { "CSV; called .json it is JSON" };
-    paint::text(buf, inside, (0, 3), &format!("⏎ writes it as {form}"), theme.muted);
+    let key = frame.key(Layer::Save, Action::Open);
+    paint::text(buf, inside, (0, 3), &format!("{key} writes it as {form}"), theme.muted);
 }

@@ -8,7 +8,9 @@ use ratatui::{
 
 use super::{mark, raise};
 use crate::{
+    action::Action,
     event::Target,
+    keymap::Layer,
     state::overlay::themes::Themes,
     theme::Name,
     view::{Frame, hits::Hits},
@@ -35,12 +37,9 @@ pub(super) fn draw(
         width,
         height,
     };
-    let of = Pane::new("Theme").info(Line::from(vec![
-        Span::styled("⏎", theme.key),
-        Span::raw(" takes it  "),
-        Span::styled("esc", theme.key),
-        Span::raw(" goes back"),
-    ]));
+    let of = Pane::new("Theme").info(
+        frame.hints(Layer::Choice, &[(Action::Open, "takes it"), (Action::Back, "goes back")]),
+    );
     let inside = raise(place, buf, frame, of, hits);
     for ((y, row), name) in (1..).zip(0..).zip(Themes::rows(own)) {
         if y >= inside.height {

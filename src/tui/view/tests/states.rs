@@ -6,6 +6,7 @@ use ratatui::style::Style;
 use super::*;
 use crate::{
     event::{DataEvent, DatasetsPage, InferenceEvent},
+    keymap::{Keymap, Wish},
     theme::own::Own,
 };
 
@@ -254,6 +255,58 @@ fn every_cell_is_written_in_a_token_of_the_theme() {
         insta::with_settings!({ snapshot_path => "../snapshots", prepend_module_to_snapshot => false }, {
             insta::assert_snapshot!(format!("tokens-{name}-80x24"), tokens);
         });
+    }
+}
+
+#[test]
+fn hints_name_the_keys_that_a_file_of_keys_has_changed() {
+    let wish = |(layer, keys, action): (&str, &str, &str)| Wish {
+        layer: layer.to_owned(),
+        keys: keys.to_owned(),
+        action: action.to_owned(),
+    };
+    let wishes = [
+        ("global", "9", "show-logs"),
+        ("global", "alt-n", "notices"),
+        ("cluster", "X", "stop-process"),
+        ("cluster", "R", "none"),
+        ("cluster", "alt-e", "open-form"),
+        ("form", "ctrl-g", "run"),
+        ("profiles", "K", "enter-key"),
+        ("choice", "space", "open"),
+        ("confirm", "Y", "quit"),
+    ];
+    let mut screen = Harness::ready(160, 45);
+    screen.state.keys = Keymap::with(&wishes.map(wish)).unwrap();
+    let shown = |screen: &mut Harness, keys: &str, wanted: &[&str]| {
+        screen.press(keys);
+        let shown = screen.shown();
+        for words in wanted {
+            assert!(shown.contains(words), "`{words}` after {keys}:\n{shown}");
+        }
+    };
+    let processes = "─ a add  X stop  9 logs ╯";
+    shown(&mut screen, "1", &["9 Logs", processes, "alt-e opens the form, ^G runs it."]);
+    shown(&mut screen, "0", &["alt-n all of them"]);
+    shown(&mut screen, "P", &["⏎ use  K enter its key  D forget its key"]);
+    shown(&mut screen, "esc T", &["space takes it  esc goes back"]);
+    screen.press("esc e ctrl-g esc q");
+    assert!(screen.shown().contains("Y quit   n stay"), "{}", screen.shown());
+}
+
+#[test]
+fn what_is_pressed_before_anything_is_known_says_what_it_waits_for() {
+    let mut screen = Harness::starting(160, 45);
+    for (keys, wanted) in [
+        ("0", "starting the local stack"),
+        ("2 ctrl-r", "! nothing can be run yet"),
+        ("esc", "the head is starting, and lists its functions then"),
+        ("esc 1 tab tab tab D", "! no local process is selected"),
+        ("4 y", "! nothing to copy here"),
+    ] {
+        screen.press(keys);
+        assert!(screen.shown().contains(wanted), "`{wanted}` after {keys}:\n{}", screen.shown());
+        assert!(!screen.shown().contains("is named"), "{}", screen.shown());
     }
 }
 
