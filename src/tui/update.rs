@@ -36,7 +36,7 @@ const NODES_EVERY: Duration = Duration::from_secs(2);
 pub(crate) const NODES_SELDOM: Duration = Duration::from_secs(15);
 
 /// How often the topics are listed again while the Overview is in view: new ones are rare.
-const TOPICS_LISTED_EVERY: Duration = Duration::from_secs(60);
+const TOPICS_LISTED_EVERY: Duration = Duration::from_mins(1);
 
 /// How long a second `^C` is waited for.
 pub(crate) const INTERRUPT_WITHIN: Duration = Duration::from_secs(2);

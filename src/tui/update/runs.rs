@@ -202,26 +202,17 @@ fn send(state: &mut State, request: wire::functions::ExecuteRequest, input: Inpu
 }
 
 fn no_head(state: &State) -> Failure {
-    let phase = &state.stack.phase;
     let key = |layer, action| state.keys.key_text(layer, action);
-    Failure {
-        what: "run the function".to_owned(),
-        why: match phase {
-            stack::Phase::Starting => "the local stack is still starting".to_owned(),
-            _ => "no head is known".to_owned(),
-        },
-        next: match phase {
-            stack::Phase::Starting => {
-                format!("try again in a moment ({})", key(Layer::Form, Action::Run))
-            }
-            _ => {
-                let cluster = key(Layer::Global, Action::Show(Screen::Cluster));
-                let add = key(Layer::Cluster, Action::AddNode);
-                format!("name one with --head, or start one ({cluster}, then {add})")
-            }
-        },
-        ..Failure::default()
-    }
+    let (why, next) = if state.stack.phase == stack::Phase::Starting {
+        let run = key(Layer::Form, Action::Run);
+        ("the local stack is still starting", format!("try again in a moment ({run})"))
+    } else {
+        let cluster = key(Layer::Global, Action::Show(Screen::Cluster));
+        let add = key(Layer::Cluster, Action::AddNode);
+        let next = format!("name one with --head, or start one ({cluster}, then {add})");
+        ("no head is known", next)
+    };
+    Failure { what: "run the function".to_owned(), why: why.to_owned(), next, ..Failure::default() }
 }
 
 /// Copies the run or the form as a command line for curl, without any secret of the profile.

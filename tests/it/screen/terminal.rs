@@ -132,7 +132,9 @@ fn stopped_from_elsewhere_it_gives_the_terminal_back_and_takes_it_again() {
     check_stop(|session| {
         let job = process::descendants(session.pid);
         assert_eq!(job.len(), 1, "the program alone: {job:?}");
-        job.into_iter().for_each(|pid| process::signal(pid, Signal::Stop));
+        for pid in job {
+            process::signal(pid, Signal::Stop);
+        }
     });
 }
 

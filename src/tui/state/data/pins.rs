@@ -148,16 +148,16 @@ impl State {
         let untold: Vec<_> =
             self.pins.iter_mut().filter(is_untold).map(|pin| pin.dataset).collect();
         for dataset in untold {
-            match self.list().iter().find(|listed| listed.id == dataset).cloned() {
-                Some(listed) => effects.extend(self.pin(listed, now)),
-                // The list is of the first ones alone.
-                None => {
-                    if let Some(pin) = self.pins.iter_mut().find(|pin| pin.dataset == dataset) {
-                        pin.told.begin(now);
-                    }
-                    effects.push(Effect::LoadPinned { dataset });
-                }
+            let listed = self.list().iter().find(|listed| listed.id == dataset).cloned();
+            if let Some(listed) = listed {
+                effects.extend(self.pin(listed, now));
+                continue;
             }
+            // The list is of the first ones alone.
+            if let Some(pin) = self.pins.iter_mut().find(|pin| pin.dataset == dataset) {
+                pin.told.begin(now);
+            }
+            effects.push(Effect::LoadPinned { dataset });
         }
         effects
     }
