@@ -52,6 +52,20 @@ fn behind_a_wide_letter_it_jumps() {
     check("日 x", "本 y", "~[1;1H~[31;44m本~[1;4Hy~[m");
 }
 
+#[test]
+fn rows_whose_colors_alternate_are_told_color_by_color() {
+    let rgb = |n| Style::new().fg(Color::Rgb(200, 200, n)).bg(Color::Rgb(17, 19, 26));
+    let (shown, mut next) = (Buffer::empty(AREA), Buffer::empty(AREA));
+    for y in 0..3 {
+        next.set_string(0, y, "ab ", rgb(1));
+        next.set_string(3, y, "cd", rgb(2));
+    }
+    let red = "~[38;2;200;200;1;48;2;17;19;26m";
+    let want =
+        format!("~[1;1H{red}ab ~[2;1Hab ~[3;1Hab ~[1;4H~[38;2;200;200;2mcd~[2;4Hcd~[3;4Hcd~[m");
+    assert_eq!(written(&shown, &next), want);
+}
+
 /// A text somewhere in a color.
 type Stroke = (u16, u16, &'static str, Color, Color, Modifier);
 
