@@ -212,7 +212,8 @@ fn no_head(state: &State) -> Failure {
         let next = format!("name one with --head, or start one ({cluster}, then {add})");
         ("no head is known", next)
     };
-    Failure { what: "run the function".to_owned(), why: why.to_owned(), next, ..Failure::default() }
+    let (what, why) = ("run the function".to_owned(), why.to_owned());
+    Failure { what, why, next, ..Failure::default() }
 }
 
 /// Copies the run or the form as a command line for curl, without any secret of the profile.

@@ -148,8 +148,7 @@ impl State {
         let untold: Vec<_> =
             self.pins.iter_mut().filter(is_untold).map(|pin| pin.dataset).collect();
         for dataset in untold {
-            let listed = self.list().iter().find(|listed| listed.id == dataset).cloned();
-            if let Some(listed) = listed {
+            if let Some(listed) = self.list().iter().find(|it| it.id == dataset).cloned() {
                 effects.extend(self.pin(listed, now));
                 continue;
             }
