@@ -46,6 +46,31 @@ fn the_overview_asks_again_for_a_list_of_topics_that_failed() {
 }
 
 #[test]
+fn the_overview_lists_topics_again_once_a_minute() {
+    let mut screen = Harness::ready(160, 45);
+    screen.press("0");
+    let list = serde_json::json!({"block_height": 1, "block_time_ms": 1_000, "topics": [{
+        "topic_id": 1, "name": "load", "topic_type": "TOPIC_TYPE_REGRESSION", "labels": ["y"],
+        "dataset": "cpu", "column": "load", "subgroup": null, "is_paused": false,
+        "epoch_length": 10, "worker_submission_window": 4, "ground_truth_lag": 10,
+        "next_epoch_height": 110, "close_height": null, "last_nonce": 90, "n_learned": 0,
+        "actors": [],
+    }]});
+    let list = serde_json::from_value(list).unwrap();
+    screen.take(Event::Inference(InferenceEvent::Topics(Ok(list))));
+    for (seconds, is_listed) in [(15, false), (44, false), (2, true)] {
+        screen.pass(Duration::from_secs(seconds));
+        screen.asked();
+        screen.take(Event::Woke(Timer::Overview));
+        assert_eq!(
+            screen.asked().contains(&Effect::LoadTopics),
+            is_listed,
+            "after {seconds} s more"
+        );
+    }
+}
+
+#[test]
 fn the_head_that_somebody_named_is_told_from_those_it_lists() {
     use crate::state::nodes::Origin;
     let mut state = State::default();
