@@ -34,7 +34,6 @@ pub enum AddField {
 
 /// The form.
 #[derive(Debug, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "facts that do not depend on one another")]
 pub struct Adding {
     /// The field that keys go to.
     pub focus: AddField,
