@@ -184,6 +184,7 @@ pub async fn run(options: TuiOptions) -> Result<(), RunError> {
         replies: Replies::default(),
         mishap: options.mishap,
         broken: None,
+        is_pressed: false,
         echo_until: None,
         inbox,
         local_inbox,
@@ -233,6 +234,8 @@ struct Loop {
     mishap: Option<Mishap>,
     /// The screen whose last frame broke.
     broken: Option<Screen>,
+    /// Whether somebody pressed or clicked since the last frame.
+    is_pressed: bool,
     /// Until when a signal to stop is the one by which we stopped the job.
     echo_until: Option<Instant>,
     inbox: mpsc::Receiver<Event>,
@@ -397,6 +400,7 @@ impl Loop {
             .chain(events.iter().filter_map(|event| self.translated(event)))
             .collect();
         for event in events {
+            self.is_pressed |= matches!(event, Event::Key(_) | Event::Click(_) | Event::Wheel(..));
             let is_wanted = matches!(event, Event::Key(_)) && self.state.screen == Screen::Logs;
             break_if(is_wanted && self.mishap == Some(Mishap::Update));
             let effects = update::update(&mut self.state, event);
@@ -477,7 +481,8 @@ impl Loop {
         });
         drawn.map_err(RunError::Terminal)?;
         let before = std::mem::replace(&mut self.broken, broken);
-        if let Some(screen) = broken.filter(|broken| before == Some(*broken)) {
+        let is_pressed = std::mem::take(&mut self.is_pressed);
+        if let Some(screen) = broken.filter(|broken| is_pressed && before == Some(*broken)) {
             let report = guard::report_path().unwrap_or_default().display().to_string();
             return Err(RunError::Broken { screen, report });
         }

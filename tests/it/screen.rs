@@ -16,8 +16,9 @@ use vt100::Screen;
 
 use crate::support::pty::{Session, text};
 
-/// How long the first frame may take. It waits for nothing but the start of a process.
-const PAINT_WITHIN: Duration = Duration::from_secs(10);
+/// How long the first frame may take. It waits for nothing but the start of a process, which other
+/// tests may hold up.
+const PAINT_WITHIN: Duration = Duration::from_secs(30);
 
 /// How long the stack that the screen starts may take to answer.
 const READY_WITHIN: Duration = Duration::from_mins(1);

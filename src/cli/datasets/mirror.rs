@@ -261,7 +261,8 @@ impl Mirror {
         let is_resumed = copy.kept.is_whole && copy.kept.last_event_id.is_some();
         if !(self.is_live && is_resumed && following.is_some()) {
             let n_rows = copy.backfill().await?;
-            tell(&format!("{} is copied: {} rows came", copy.name(), count(n_rows)));
+            let (name, n) = (copy.name(), count(n_rows));
+            tell(&format!("{name} is copied: {n} {} came", named(n_rows, "row")));
         }
         Ok(following.filter(|_| self.is_live).map(|following| (following, copy)))
     }

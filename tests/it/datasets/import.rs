@@ -80,7 +80,7 @@ async fn a_bad_row_stops_it_with_its_place_and_it_goes_on_after_the_last_good_on
 
     let said = home.run(&[&arguments[..], &["--skip-bad"]].concat());
     assert_eq!(said.code, 0, "{said:?}");
-    for want in ["a.csv goes on after row 7", "left out a.csv:9: column close", "left out 1 rows"] {
+    for want in ["a.csv goes on after row 7", "left out a.csv:9: column close", "left out 1 row "] {
         assert!(said.err.contains(want), "`{want}`: {}", said.err);
     }
     let want: Vec<_> = (0..12).filter(|minute| *minute != 7).collect();

@@ -93,7 +93,7 @@ async fn datasets_are_copied_with_what_belongs_to_them() {
     assert!(status.is_success(), "{body}");
     insert(&http, bars, &[minute_row(44_000)]).await;
     let said = pair.home.run(&Pair::arguments(&url, &["bars", "--prefix", "my_", "--once"]));
-    assert!(said.code == 0 && said.err.contains("bars is copied: 1 rows came"), "{said:?}");
+    assert!(said.code == 0 && said.err.contains("bars is copied: 1 row came"), "{said:?}");
     assert_eq!(pair.target.rows("my_bars").await, pair.source.rows("bars").await);
     let listed: Value = serde_json::from_str(&pair.home.done(&again)).unwrap();
     assert_eq!(listed["metadata"], json!({"frequency": "1min"}));

@@ -34,7 +34,7 @@ async fn a_copy_made_while_the_service_writes_is_put_back() {
     assert_eq!(service.n_rows("kept").await, 2_001);
     service.stop();
     let said = home.run(&["datasets", "restore", &copy, "--yes"]);
-    assert!(said.code == 0 && said.err.contains("1 datasets, 2000 rows"), "{said:?}");
+    assert!(said.code == 0 && said.err.contains("1 dataset, 2000 rows"), "{said:?}");
     service.start_again();
     assert_eq!(service.rows("kept").await, before);
 }

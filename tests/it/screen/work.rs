@@ -129,7 +129,9 @@ fn a_head_that_dies_during_a_run_is_said_so_and_started_again() {
     session.press("1");
     session.wait_text("by a signal", SHOWN_WITHIN);
     session.press("tab tab tab R");
-    session.wait_text("head runs, pid", STARTS_WITHIN);
+    session.wait_for("the head runs again", STARTS_WITHIN, |screen| {
+        row(screen, &["● head", " running"])
+    });
     session.wait_for("four nodes are listed anew", STARTS_WITHIN, |screen| {
         let is_fresh = !text(screen).contains("· stale");
         (is_fresh && nodes(screen).len() == 4).then_some(())
