@@ -6,8 +6,9 @@
 
 mod arrow;
 pub(crate) mod document;
-pub(crate) mod number;
+mod number;
 mod parquet;
+mod text;
 
 use model::{
     dataset::{Column, DatasetId, Dtype},
@@ -17,9 +18,11 @@ use model::{
 
 use crate::{
     append::ROW_TEXT_BYTES_MAX,
-    block::{Block, Series},
+    block::{Block, Rows, Series},
+    query::params::Output,
 };
-use number::{Moments, push_float, push_integer, push_short};
+use number::{Moments, put_float, put_integer};
+use text::{Phrase, end, put, put_with};
 
 /// The name of the member of a flat row that says when. No column may have it.
 pub(crate) const TIMESTAMP: &str = "timestamp";
@@ -38,10 +41,10 @@ const BUCKETS_HEADER: &[u8] = b"timestamp,open,high,low,close,volume,count\n";
 pub(crate) struct Writer {
     dataset: DatasetId,
     /// What is between the number of a row of a page and its moment.
-    place: Vec<u8>,
+    place: Phrase,
     names: Vec<String>,
     /// `,"name":` for each column, in their order.
-    keys: Vec<Vec<u8>>,
+    keys: Vec<Phrase>,
     /// The members of a flat row in alphabetical order: a column's place, or none for the moment.
     flat: Vec<Option<usize>>,
     moments: Moments,
@@ -56,18 +59,26 @@ struct Created {
     /// The moment that was asked for last.
     moment: Option<Timestamp>,
     text: Vec<u8>,
+    phrase: Phrase,
 }
 
 impl Created {
-    fn text(&mut self, moment: Timestamp) -> &[u8] {
+    #[inline]
+    fn put(&mut self, to: &mut Vec<u8>, at: usize, moment: Timestamp) -> usize {
         if self.moment != Some(moment) {
-            self.text.clear();
-            self.text.extend_from_slice(b"\",\"created_at\":");
-            self.moments.push(&mut self.text, moment);
-            self.text.extend_from_slice(b",\"values\":");
-            self.moment = Some(moment);
+            self.begin(moment);
         }
-        &self.text
+        self.phrase.put(to, at)
+    }
+
+    fn begin(&mut self, moment: Timestamp) {
+        let text = &mut self.text;
+        let at = put(text, 0, b"\",\"created_at\":");
+        let at = self.moments.put(text, at, moment);
+        let at = put(text, at, b",\"values\":");
+        end(text, at);
+        self.phrase.set(text);
+        self.moment = Some(moment);
     }
 }
 
@@ -78,7 +89,7 @@ impl Writer {
             let mut key = vec![b','];
             push_text(&mut key, name);
             key.push(b':');
-            key
+            Phrase::of(&key)
         });
         let mut flat: Vec<Option<usize>> =
             std::iter::once(None).chain((0..names.len()).map(Some)).collect();
@@ -87,7 +98,7 @@ impl Writer {
         });
         Self {
             dataset,
-            place: format!(",\"dataset_id\":{dataset},\"timestamp\":\"").into_bytes(),
+            place: Phrase::of(format!(",\"dataset_id\":{dataset},\"timestamp\":\"").as_bytes()),
             keys: keys.collect(),
             flat,
             moments: Moments::default(),
@@ -98,66 +109,126 @@ impl Writer {
 
     /// A flat row, without a line end: `{"close":…,"timestamp":"…"}`, keys sorted, members without
     /// a value left out.
-    #[inline]
     pub(crate) fn flat_row(&mut self, to: &mut Vec<u8>, block: &Block, row_idx: usize) {
-        let start = to.len();
+        let at = self.put_flat_row(to, to.len(), block, row_idx);
+        end(to, at);
+    }
+
+    /// The moment of a row, without quotes.
+    pub(crate) fn moment(&mut self, to: &mut Vec<u8>, block: &Block, row_idx: usize) {
+        let at = self.moments.put_bare(to, to.len(), moment(&block.times, row_idx));
+        end(to, at);
+    }
+
+    /// The rows of a page, with commas between them.
+    pub(crate) fn page(&mut self, to: &mut Vec<u8>, rows: &Rows) {
+        let mut at = to.len();
+        for row_idx in 0..rows.len() {
+            if row_idx > 0 {
+                at = put(to, at, b",");
+            }
+            at = match rows {
+                Rows::Raw(block) => self.put_page_row(to, at, block, row_idx),
+                Rows::Buckets(buckets) => match buckets.get(row_idx) {
+                    Some(bucket) => self.put_page_bucket(to, at, bucket),
+                    None => at,
+                },
+            };
+        }
+        end(to, at);
+    }
+
+    /// Rows as they stand in the middle of a file of text.
+    pub(crate) fn file_rows(&mut self, to: &mut Vec<u8>, rows: &Rows, output: Output) {
+        let mut at = to.len();
+        for row_idx in 0..rows.len() {
+            if row_idx > 0 && output == Output::Json {
+                at = put(to, at, b",");
+            }
+            at = match (rows, output) {
+                (Rows::Raw(block), Output::Csv) => self.put_csv_row(to, at, block, row_idx),
+                (Rows::Raw(block), _) => self.put_flat_row(to, at, block, row_idx),
+                (Rows::Buckets(buckets), _) => match (buckets.get(row_idx), output) {
+                    (Some(bucket), Output::Csv) => self.put_csv_bucket(to, at, bucket),
+                    (Some(bucket), _) => self.put_flat_bucket(to, at, bucket),
+                    (None, _) => at,
+                },
+            };
+            if output == Output::Ndjson {
+                at = put(to, at, b"\n");
+            }
+        }
+        end(to, at);
+    }
+
+    /// A flat row.
+    #[inline]
+    fn put_flat_row(
+        &mut self,
+        to: &mut Vec<u8>,
+        start: usize,
+        block: &Block,
+        row_idx: usize,
+    ) -> usize {
+        let mut at = start;
         for place in &self.flat {
             match place {
                 None => {
-                    to.extend_from_slice(b",\"timestamp\":");
-                    self.moments.push(to, moment(&block.times, row_idx));
+                    at = put(to, at, b",\"timestamp\":");
+                    at = self.moments.put(to, at, moment(&block.times, row_idx));
                 }
                 Some(idx) => {
                     if let (Some(key), Some(series)) =
                         (self.keys.get(*idx), block.columns.get(*idx))
                     {
-                        push_member(to, key, series, row_idx);
+                        at = put_member(to, at, key, series, row_idx);
                     }
                 }
             }
         }
-        open_object(to, start);
-    }
-
-    /// The moment of a row, without quotes.
-    pub(crate) fn moment(&mut self, to: &mut Vec<u8>, block: &Block, row_idx: usize) {
-        self.moments.push_bare(to, moment(&block.times, row_idx));
+        put_object(to, start, at)
     }
 
     /// A row of a page: its number, dataset, moments, and its values in the order of the columns.
-    pub(crate) fn page_row(&mut self, to: &mut Vec<u8>, block: &Block, row_idx: usize) {
-        to.extend_from_slice(b"{\"id\":");
-        push_integer(to, block.ids.get(row_idx).copied().unwrap_or_default());
-        push_short(to, &self.place);
-        self.moments.push_bare(to, moment(&block.times, row_idx));
-        to.extend_from_slice(self.created.text(moment(&block.created, row_idx)));
-        let start = to.len();
+    fn put_page_row(
+        &mut self,
+        to: &mut Vec<u8>,
+        at: usize,
+        block: &Block,
+        row_idx: usize,
+    ) -> usize {
+        let at = put(to, at, b"{\"id\":");
+        let at = put_integer(to, at, block.ids.get(row_idx).copied().unwrap_or_default());
+        let at = self.place.put(to, at);
+        let at = self.moments.put_bare(to, at, moment(&block.times, row_idx));
+        let start = self.created.put(to, at, moment(&block.created, row_idx));
+        let mut at = start;
         for (key, series) in self.keys.iter().zip(&block.columns) {
-            push_member(to, key, series, row_idx);
+            at = put_member(to, at, key, series, row_idx);
         }
-        open_object(to, start);
-        to.push(b'}');
+        let at = put_object(to, start, at);
+        put(to, at, b"}")
     }
 
     /// A bucket of a page.
-    pub(crate) fn page_bucket(&mut self, to: &mut Vec<u8>, bucket: &Bucket) {
-        to.extend_from_slice(b"{\"dataset_id\":");
-        push_integer(to, self.dataset.get());
-        to.extend_from_slice(b",\"timestamp\":");
-        self.moments.push(to, bucket.timestamp);
-        for (key, number) in [
-            (&b",\"open\":"[..], bucket.open),
-            (b",\"high\":", bucket.high),
-            (b",\"low\":", bucket.low),
-            (b",\"close\":", bucket.close),
-            (b",\"volume\":", bucket.volume),
-        ] {
-            to.extend_from_slice(key);
-            push_float(to, number);
-        }
-        to.extend_from_slice(b",\"count\":");
-        push_count(to, bucket.count);
-        to.push(b'}');
+    fn put_page_bucket(&mut self, to: &mut Vec<u8>, at: usize, bucket: &Bucket) -> usize {
+        let at = put(to, at, b"{\"dataset_id\":");
+        let at = put_integer(to, at, self.dataset.get());
+        let at = put(to, at, b",\"timestamp\":");
+        let at = self.moments.put(to, at, bucket.timestamp);
+        let at = put(to, at, b",\"open\":");
+        let at = put_float(to, at, bucket.open);
+        let at = put(to, at, b",\"high\":");
+        let at = put_float(to, at, bucket.high);
+        let at = put(to, at, b",\"low\":");
+        let at = put_float(to, at, bucket.low);
+        let at = put(to, at, b",\"close\":");
+        let at = put_float(to, at, bucket.close);
+        let at = put(to, at, b",\"volume\":");
+        let at = put_float(to, at, bucket.volume);
+        let at = put(to, at, b",\"count\":");
+        let at = put_count(to, at, bucket.count);
+        put(to, at, b"}")
     }
 
     /// The first line of a CSV file.
@@ -174,51 +245,51 @@ impl Writer {
     }
 
     /// A bucket in the form of a flat row.
-    pub(crate) fn flat_bucket(&mut self, to: &mut Vec<u8>, bucket: &Bucket) {
-        to.extend_from_slice(b"{\"close\":");
-        push_float(to, bucket.close);
-        to.extend_from_slice(b",\"count\":");
-        push_count(to, bucket.count);
-        to.extend_from_slice(b",\"high\":");
-        push_float(to, bucket.high);
-        to.extend_from_slice(b",\"low\":");
-        push_float(to, bucket.low);
-        to.extend_from_slice(b",\"open\":");
-        push_float(to, bucket.open);
-        to.extend_from_slice(b",\"timestamp\":");
-        self.moments.push(to, bucket.timestamp);
-        to.extend_from_slice(b",\"volume\":");
-        push_float(to, bucket.volume);
-        to.push(b'}');
+    fn put_flat_bucket(&mut self, to: &mut Vec<u8>, at: usize, bucket: &Bucket) -> usize {
+        let at = put(to, at, b"{\"close\":");
+        let at = put_float(to, at, bucket.close);
+        let at = put(to, at, b",\"count\":");
+        let at = put_count(to, at, bucket.count);
+        let at = put(to, at, b",\"high\":");
+        let at = put_float(to, at, bucket.high);
+        let at = put(to, at, b",\"low\":");
+        let at = put_float(to, at, bucket.low);
+        let at = put(to, at, b",\"open\":");
+        let at = put_float(to, at, bucket.open);
+        let at = put(to, at, b",\"timestamp\":");
+        let at = self.moments.put(to, at, bucket.timestamp);
+        let at = put(to, at, b",\"volume\":");
+        let at = put_float(to, at, bucket.volume);
+        put(to, at, b"}")
     }
 
     /// A row as a line of CSV.
-    pub(crate) fn csv_row(&mut self, to: &mut Vec<u8>, block: &Block, row_idx: usize) {
-        self.moments.push_bare(to, moment(&block.times, row_idx));
+    fn put_csv_row(&mut self, to: &mut Vec<u8>, at: usize, block: &Block, row_idx: usize) -> usize {
+        let mut at = self.moments.put_bare(to, at, moment(&block.times, row_idx));
         for series in &block.columns {
-            to.push(b',');
-            push_value_cell(to, series, row_idx);
+            at = put(to, at, b",");
+            at = put_cell(to, at, series, row_idx);
         }
-        to.push(b'\n');
+        put(to, at, b"\n")
     }
 
     /// A bucket as a line of CSV.
-    pub(crate) fn csv_bucket(&mut self, to: &mut Vec<u8>, bucket: &Bucket) {
-        self.moments.push_bare(to, bucket.timestamp);
+    fn put_csv_bucket(&mut self, to: &mut Vec<u8>, at: usize, bucket: &Bucket) -> usize {
+        let mut at = self.moments.put_bare(to, at, bucket.timestamp);
         for number in [bucket.open, bucket.high, bucket.low, bucket.close, bucket.volume] {
-            to.push(b',');
-            push_float(to, number);
+            at = put(to, at, b",");
+            at = put_float(to, at, number);
         }
-        to.push(b',');
-        push_count(to, bucket.count);
-        to.push(b'\n');
+        let at = put(to, at, b",");
+        let at = put_count(to, at, bucket.count);
+        put(to, at, b"\n")
     }
 }
 
 /// The envelope of a page up to its results.
 pub(crate) fn push_envelope(to: &mut Vec<u8>, count: i64, next: Option<&str>) {
     to.extend_from_slice(b"{\"count\":");
-    push_integer(to, count);
+    to.extend_from_slice(itoa::Buffer::new().format(count).as_bytes());
     to.extend_from_slice(b",\"next\":");
     match next {
         Some(link) => push_text(to, link),
@@ -227,90 +298,81 @@ pub(crate) fn push_envelope(to: &mut Vec<u8>, count: i64, next: Option<&str>) {
     to.extend_from_slice(b",\"previous\":null,\"results\":[");
 }
 
-/// A comma, unless a list has just been opened.
-pub(crate) fn push_comma(to: &mut Vec<u8>) {
-    if to.last() != Some(&b'[') {
-        to.push(b',');
-    }
-}
-
 fn moment(moments: &[Timestamp], row_idx: usize) -> Timestamp {
     moments.get(row_idx).copied().unwrap_or_default()
 }
 
-fn push_count(to: &mut Vec<u8>, count: u64) {
-    push_integer(to, i64::try_from(count).unwrap_or(i64::MAX));
+fn put_count(to: &mut Vec<u8>, at: usize, count: u64) -> usize {
+    put_integer(to, at, i64::try_from(count).unwrap_or(i64::MAX))
 }
 
-/// Makes an object of the members since `start`, each of which begins with a comma.
-fn open_object(to: &mut Vec<u8>, start: usize) {
-    match to.get_mut(start) {
-        Some(comma) => *comma = b'{',
-        None => to.push(b'{'),
-    }
-    to.push(b'}');
+/// Makes an object of the members from `start` to `at`, each of which begins with a comma.
+#[inline]
+fn put_object(to: &mut Vec<u8>, start: usize, at: usize) -> usize {
+    put(to, start, b"{");
+    put(to, at.max(start + 1), b"}")
 }
 
 /// The value of a row as a member of an object, if there is one.
 #[inline]
-fn push_member(to: &mut Vec<u8>, key: &[u8], series: &Series, row_idx: usize) {
+fn put_member(to: &mut Vec<u8>, at: usize, key: &Phrase, series: &Series, row_idx: usize) -> usize {
     match series {
-        Series::Float(values) => {
-            if let Some(Some(number)) = values.get(row_idx) {
-                push_short(to, key);
-                push_float(to, *number);
+        Series::Float(values) => match values.get(row_idx) {
+            Some(Some(number)) => {
+                let at = key.put(to, at);
+                put_float(to, at, *number)
             }
-        }
-        Series::Integer(values) => {
-            if let Some(Some(number)) = values.get(row_idx) {
-                push_short(to, key);
-                push_integer(to, *number);
+            _ => at,
+        },
+        Series::Integer(values) => match values.get(row_idx) {
+            Some(Some(number)) => {
+                let at = key.put(to, at);
+                put_integer(to, at, *number)
             }
-        }
-        Series::Boolean(values) => {
-            if let Some(Some(truth)) = values.get(row_idx) {
-                push_short(to, key);
-                push_truth(to, *truth);
+            _ => at,
+        },
+        Series::Boolean(values) => match values.get(row_idx) {
+            Some(Some(truth)) => {
+                let at = key.put(to, at);
+                put_truth(to, at, *truth)
             }
-        }
-        Series::String(values) => {
-            if let Some(Some(text)) = values.get(row_idx) {
-                push_short(to, key);
-                push_text(to, text);
+            _ => at,
+        },
+        Series::String(values) => match values.get(row_idx) {
+            Some(Some(text)) => {
+                let at = key.put(to, at);
+                put_with(to, at, |to| push_text(to, text))
             }
-        }
+            _ => at,
+        },
     }
 }
 
 /// The value of a row as a cell, if there is one.
 #[inline]
-fn push_value_cell(to: &mut Vec<u8>, series: &Series, row_idx: usize) {
+fn put_cell(to: &mut Vec<u8>, at: usize, series: &Series, row_idx: usize) -> usize {
     match series {
-        Series::Float(values) => {
-            if let Some(Some(number)) = values.get(row_idx) {
-                push_float(to, *number);
-            }
-        }
-        Series::Integer(values) => {
-            if let Some(Some(number)) = values.get(row_idx) {
-                push_integer(to, *number);
-            }
-        }
-        Series::Boolean(values) => {
-            if let Some(Some(truth)) = values.get(row_idx) {
-                push_truth(to, *truth);
-            }
-        }
-        Series::String(values) => {
-            if let Some(Some(text)) = values.get(row_idx) {
-                push_cell(to, text);
-            }
-        }
+        Series::Float(values) => match values.get(row_idx) {
+            Some(Some(number)) => put_float(to, at, *number),
+            _ => at,
+        },
+        Series::Integer(values) => match values.get(row_idx) {
+            Some(Some(number)) => put_integer(to, at, *number),
+            _ => at,
+        },
+        Series::Boolean(values) => match values.get(row_idx) {
+            Some(Some(truth)) => put_truth(to, at, *truth),
+            _ => at,
+        },
+        Series::String(values) => match values.get(row_idx) {
+            Some(Some(text)) => put_with(to, at, |to| push_cell(to, text)),
+            _ => at,
+        },
     }
 }
 
-fn push_truth(to: &mut Vec<u8>, truth: bool) {
-    to.extend_from_slice(if truth { b"true" } else { b"false" });
+fn put_truth(to: &mut Vec<u8>, at: usize, truth: bool) -> usize {
+    if truth { put(to, at, b"true") } else { put(to, at, b"false") }
 }
 
 /// About how long a row of these columns is as JSON at most.

@@ -31,7 +31,7 @@ pub(crate) struct Document {
 
 #[derive(Debug)]
 enum Form {
-    Text(Text),
+    Text(Box<Text>),
     Arrow(Batched<arrow::Stream>),
     Parquet(Batched<parquet::File>),
 }
@@ -48,7 +48,7 @@ impl Document {
         let form = match output {
             Output::Json | Output::Ndjson | Output::Csv => {
                 let writer = Writer::new(dataset, columns);
-                Form::Text(Text { writer, output, is_bucketed, has_rows: false })
+                Form::Text(Box::new(Text { writer, output, is_bucketed, has_rows: false }))
             }
             Output::Arrow => {
                 let fields = fields(columns, is_bucketed);
@@ -166,30 +166,7 @@ impl Text {
     }
 
     fn bare(&mut self, to: &mut Vec<u8>, rows: &Rows) {
-        let (writer, output) = (&mut self.writer, self.output);
-        let n = match rows {
-            Rows::Raw(block) => block.len(),
-            Rows::Buckets(buckets) => buckets.len(),
-        };
-        for row_idx in 0..n {
-            if output == Output::Json && row_idx > 0 {
-                to.push(b',');
-            }
-            match (rows, output) {
-                (Rows::Raw(block), Output::Csv) => writer.csv_row(to, block, row_idx),
-                (Rows::Raw(block), _) => writer.flat_row(to, block, row_idx),
-                (Rows::Buckets(buckets), _) => {
-                    let Some(bucket) = buckets.get(row_idx) else { return };
-                    match output {
-                        Output::Csv => writer.csv_bucket(to, bucket),
-                        _ => writer.flat_bucket(to, bucket),
-                    }
-                }
-            }
-            if output == Output::Ndjson {
-                to.push(b'\n');
-            }
-        }
+        self.writer.file_rows(to, rows, self.output);
     }
 }
 

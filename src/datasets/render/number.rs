@@ -1,8 +1,27 @@
-//! Numbers and moments as the upstream, written in Go, prints them.
+//! Numbers and moments as the upstream, written in Go, prints them: parts of a [`text`](super::text).
 
 use std::io::Write as _;
 
 use model::timestamp::Timestamp;
+
+use super::text::{Phrase, put, put_in, put_with};
+
+/// Floats below this are tried as decimals: scaled, they have fifteen digits at most. Of two decimals
+/// of so many digits no two read back as the same float, so that one that does is the shortest.
+const DECIMAL_BELOW: f64 = 9_999_999.0;
+
+/// Ten to the number of decimals that are tried: prices and volumes have as many, or fewer.
+const SCALE: u64 = 100_000_000;
+
+/// The same as a float.
+const SCALE_FLOAT: f64 = 100_000_000.0;
+
+/// Numbers of [`SCALE`]ths from here on have no exponent in Go.
+const SCALED_FROM: u64 = 100;
+
+/// A float to which numbers below it are added to be made whole: its last bit is 1, and its lower
+/// bits are the sum's.
+const WHOLE: f64 = 4_503_599_627_370_496.0;
 
 /// Below this, every whole float is written exactly by way of an integer.
 const WHOLE_BELOW: f64 = 1e15;
@@ -19,12 +38,85 @@ const FAST_FROM: f64 = 1e-5;
 /// Seconds in a day.
 const DAY_SECONDS: i64 = 86_400;
 
-/// Writes `number` in the fewest digits that read back the same: without `.0` where it is whole,
-/// with an exponent only below 1e-6 and from 1e21.
+/// Eight digits that are 0.
+const ZEROS: u64 = 0x3030_3030_3030_3030;
+
+/// A number of eight digits is below this.
+const EIGHT_BELOW: u64 = 100_000_000;
+
+/// Puts `number` in the fewest digits that read back the same: without `.0` where it is whole, with
+/// an exponent only below 1e-6 and from 1e21.
 ///
 /// Rows hold finite numbers only; a sum that overflowed is written as the largest number there is.
 #[inline]
-pub(crate) fn push_float(to: &mut Vec<u8>, number: f64) {
+pub(super) fn put_float(to: &mut Vec<u8>, at: usize, number: f64) -> usize {
+    let size = number.abs();
+    if size < DECIMAL_BELOW {
+        let sum = size * SCALE_FLOAT + WHOLE;
+        let scaled = sum.to_bits() ^ WHOLE.to_bits();
+        #[expect(clippy::float_cmp, reason = "only the decimal that is meant comes back the same")]
+        let is_decimal = (sum - WHOLE) / SCALE_FLOAT == size;
+        if is_decimal && !(1..SCALED_FROM).contains(&scaled) {
+            return put_in(to, at, |place| set_decimal(place, number < 0.0, scaled));
+        }
+    }
+    put_long(to, at, number)
+}
+
+/// Sets so many [`SCALE`]ths, below 10^15; how many bytes that are.
+#[inline]
+fn set_decimal(place: &mut [u8; 32], is_negative: bool, scaled: u64) -> usize {
+    let (whole, rest) = (scaled / SCALE, scaled % SCALE);
+    set(place, 0, [b'-']);
+    let at = set_whole(place, usize::from(is_negative), whole);
+    if rest == 0 {
+        return at;
+    }
+    let digits = digits(rest);
+    set(place, at, [b'.']);
+    set(place, at + 1, (digits | ZEROS).to_le_bytes());
+    at + 1 + n_digits(digits)
+}
+
+/// Sets a number below [`EIGHT_BELOW`] without zeros before it; the place behind it.
+#[inline]
+fn set_whole(place: &mut [u8; 32], at: usize, number: u64) -> usize {
+    let digits = digits(number);
+    // The last digit stays, whatever it is.
+    let n_before = (digits | 1 << 56).trailing_zeros() / 8;
+    set(place, at, ((digits | ZEROS) >> (n_before * 8)).to_le_bytes());
+    at + 8 - usize::try_from(n_before).unwrap_or_default()
+}
+
+#[inline]
+fn set<const N: usize>(place: &mut [u8; 32], at: usize, bytes: [u8; N]) {
+    if let Some(place) = place.get_mut(at..at + N) {
+        place.copy_from_slice(&bytes);
+    }
+}
+
+/// The digits of a number below [`EIGHT_BELOW`], a byte each, the first one lowest.
+///
+/// Pairs of halves are divided at once: by 10 000, each by 100, each of these by 10. The factors are
+/// reciprocals, exact for numbers of so few digits.
+#[inline]
+const fn digits(number: u64) -> u64 {
+    let halves = (number << 32) - ((number * 109_951_163) >> 40) * ((10_000 << 32) - 1);
+    let hundreds = ((halves * 10_486) >> 20) & 0x7F_0000_007F;
+    let pairs = (halves << 16) - hundreds * ((100 << 16) - 1);
+    let tens = ((pairs * 103) >> 10) & 0x0F_000F_000F_000F;
+    (pairs << 8) - tens * ((10 << 8) - 1)
+}
+
+/// How many digits there are without the zeros at the end.
+#[inline]
+const fn n_digits(digits: u64) -> usize {
+    8 - (digits.leading_zeros() / 8) as usize
+}
+
+/// Puts a number that is no decimal of few digits.
+#[inline(never)]
+fn put_long(to: &mut Vec<u8>, at: usize, number: f64) -> usize {
     let size = number.abs();
     if size < WHOLE_BELOW {
         // There and back is cheaper than asking for a fraction.
@@ -33,113 +125,112 @@ pub(crate) fn push_float(to: &mut Vec<u8>, number: f64) {
         #[expect(clippy::cast_precision_loss, reason = "it is below 2^53, or was cut off")]
         #[expect(clippy::float_cmp, reason = "only a number that is whole comes back the same")]
         if whole as f64 == number {
-            return push_integer(to, whole);
+            return put_integer(to, at, whole);
         }
         if size >= FAST_FROM {
-            return push_short(to, zmij::Buffer::new().format_finite(number).as_bytes());
+            return put_short(to, at, zmij::Buffer::new().format_finite(number).as_bytes());
         }
     }
-    push_rare(to, number);
+    put_rare(to, at, number)
 }
 
-/// Writes a number that is neither of a usual size nor whole.
+/// Puts a number that is neither of a usual size nor whole.
 #[cold]
-fn push_rare(to: &mut Vec<u8>, number: f64) {
+fn put_rare(to: &mut Vec<u8>, at: usize, number: f64) -> usize {
     let number = if number.is_nan() { 0.0 } else { number.clamp(f64::MIN, f64::MAX) };
     let size = number.abs();
-    // Writing a number to memory cannot fail.
-    if size == 0.0 || (EXPONENT_BELOW..EXPONENT_FROM).contains(&size) {
-        write!(to, "{number}").unwrap_or_default();
-    } else {
-        let text = format!("{number:e}");
-        let text = if size >= EXPONENT_FROM { text.replace('e', "e+") } else { text };
-        to.extend_from_slice(text.as_bytes());
+    put_with(to, at, |to| {
+        // Writing a number to memory cannot fail.
+        if size == 0.0 || (EXPONENT_BELOW..EXPONENT_FROM).contains(&size) {
+            write!(to, "{number}").unwrap_or_default();
+        } else {
+            let text = format!("{number:e}");
+            let text = if size >= EXPONENT_FROM { text.replace('e', "e+") } else { text };
+            to.extend_from_slice(text.as_bytes());
+        }
+    })
+}
+
+/// Puts a whole number.
+#[inline]
+pub(super) fn put_integer(to: &mut Vec<u8>, at: usize, number: i64) -> usize {
+    if let Ok(number) = u64::try_from(number)
+        && number < EIGHT_BELOW
+    {
+        return put_in(to, at, |place| set_whole(place, 0, number));
     }
+    put_short(to, at, itoa::Buffer::new().format(number).as_bytes())
 }
 
-/// Writes a whole number.
-#[inline]
-pub(crate) fn push_integer(to: &mut Vec<u8>, number: i64) {
-    push_short(to, itoa::Buffer::new().format(number).as_bytes());
+/// Puts the text of a number: at most 32 bytes.
+fn put_short(to: &mut Vec<u8>, at: usize, bytes: &[u8]) -> usize {
+    put_in(to, at, |place| {
+        match bytes.len() {
+            8..16 => set_ends::<8>(place, bytes),
+            16..=32 => set_ends::<16>(place, bytes),
+            _ => place.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from),
+        }
+        bytes.len()
+    })
 }
 
-/// Adds a few bytes. Copies of lengths that the compiler knows cost a fraction of a call, which is
-/// most of what a row would take: so there are two of them, which overlap.
+/// Sets bytes of a length from `N` to twice that: two copies, which overlap.
 #[inline]
-pub(crate) fn push_short(to: &mut Vec<u8>, bytes: &[u8]) {
-    match bytes.len() {
-        4..8 => push_ends::<4>(to, bytes),
-        8..16 => push_ends::<8>(to, bytes),
-        16..=32 => push_ends::<16>(to, bytes),
-        _ => to.extend_from_slice(bytes),
-    }
-}
-
-/// Adds bytes of a length from `N` to twice that.
-#[inline]
-fn push_ends<const N: usize>(to: &mut Vec<u8>, bytes: &[u8]) {
+fn set_ends<const N: usize>(place: &mut [u8; 32], bytes: &[u8]) {
     if let (Some(first), Some(last)) = (bytes.first_chunk::<N>(), bytes.last_chunk::<N>()) {
-        let last_at = to.len() + bytes.len() - N;
-        to.extend_from_slice(first);
-        to.truncate(last_at);
-        to.extend_from_slice(last);
+        set(place, 0, *first);
+        set(place, bytes.len() - N, *last);
     }
 }
 
-/// Writes moments; remembers the last day, which is most often the next one's day, too.
+/// Puts moments; remembers the last day, which is most often the next one's day, too.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Moments {
+pub(super) struct Moments {
     day: Option<i64>,
     /// `2026-07-30T`
-    date: Vec<u8>,
+    date: Phrase,
 }
 
 impl Moments {
-    /// Writes `moment` in quotes.
-    pub(crate) fn push(&mut self, to: &mut Vec<u8>, moment: Timestamp) {
-        to.push(b'"');
-        self.push_bare(to, moment);
-        to.push(b'"');
+    /// Puts `moment` in quotes.
+    pub(super) fn put(&mut self, to: &mut Vec<u8>, at: usize, moment: Timestamp) -> usize {
+        let at = put(to, at, b"\"");
+        let at = self.put_bare(to, at, moment);
+        put(to, at, b"\"")
     }
 
-    /// Writes `moment` as RFC 3339 in UTC, with as much of a fraction as it has.
-    pub(crate) fn push_bare(&mut self, to: &mut Vec<u8>, moment: Timestamp) {
+    /// Puts `moment` as RFC 3339 in UTC, with as much of a fraction as it has.
+    #[inline]
+    pub(super) fn put_bare(&mut self, to: &mut Vec<u8>, at: usize, moment: Timestamp) -> usize {
         let seconds = moment.seconds();
         let day = seconds.div_euclid(DAY_SECONDS);
         if self.day != Some(day) {
-            let midnight = Timestamp::from_seconds(day.saturating_mul(DAY_SECONDS)).to_string();
-            let date = midnight.split('T').next().unwrap_or_default();
-            self.date = [date.as_bytes(), b"T"].concat();
-            self.day = Some(day);
+            self.begin(day);
         }
-        push_short(to, &self.date);
-        let second = seconds.rem_euclid(DAY_SECONDS);
-        let [hour, minute, second] = [second / 3600, second / 60 % 60, second % 60].map(two);
-        to.extend_from_slice(&[
-            hour[0], hour[1], b':', minute[0], minute[1], b':', second[0], second[1],
-        ]);
-        let micros = moment.micros().rem_euclid(1_000_000);
-        if micros != 0 {
-            push_fraction(to, micros);
-        }
-        to.push(b'Z');
+        let at = self.date.put(to, at);
+        let second = seconds.rem_euclid(DAY_SECONDS).unsigned_abs();
+        let (hour, minute) = (second / 3600, second / 60 % 60);
+        let [h, hh, m, mm, s, ss, ..] =
+            (digits(hour * 1_000_000 + minute * 10_000 + second % 60 * 100) | ZEROS).to_le_bytes();
+        let at = put(to, at, &[h, hh, b':', m, mm, b':', s, ss]);
+        let micros = moment.micros().rem_euclid(1_000_000).unsigned_abs();
+        let at = if micros == 0 { at } else { put_fraction(to, at, micros) };
+        put(to, at, b"Z")
+    }
+
+    #[cold]
+    fn begin(&mut self, day: i64) {
+        let midnight = Timestamp::from_seconds(day.saturating_mul(DAY_SECONDS)).to_string();
+        let date = midnight.split('T').next().unwrap_or_default();
+        self.date = Phrase::of(&[date.as_bytes(), b"T"].concat());
+        self.day = Some(day);
     }
 }
 
-/// Writes so many millionths of a second, without zeros at the end.
-fn push_fraction(to: &mut Vec<u8>, micros: i64) {
-    to.push(b'.');
-    for pair in [micros / 10_000, micros / 100 % 100, micros % 100] {
-        to.extend_from_slice(&two(pair));
-    }
-    while to.last() == Some(&b'0') {
-        to.pop();
-    }
-}
-
-/// A number below 100 in two digits.
-#[inline]
-fn two(number: i64) -> [u8; 2] {
-    let digit = |number: i64| b'0' + u8::try_from(number % 10).unwrap_or(0);
-    [digit(number / 10), digit(number)]
+/// Puts so many millionths of a second, without zeros at the end.
+fn put_fraction(to: &mut Vec<u8>, at: usize, micros: u64) -> usize {
+    let digits = digits(micros * 100);
+    let at = put(to, at, b".");
+    put(to, at, &(digits | ZEROS).to_le_bytes());
+    at + n_digits(digits)
 }

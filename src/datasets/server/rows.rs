@@ -14,11 +14,10 @@ use super::{
     unchanged::{IfNoneMatch, set_tag, unchanged},
 };
 use crate::{
-    block::Rows,
     coding::Coding,
     query::{link, params::Params},
     read::{Asked, Next, Read, RowsPage},
-    render::{Writer, push_comma, push_envelope},
+    render::{Writer, push_envelope},
 };
 
 /// About how long a row of a page is: seven columns of full precision have some more.
@@ -73,20 +72,7 @@ fn body(page: &RowsPage<'_>, params: &Params) -> Vec<u8> {
     let mut body = Vec::with_capacity(page.rows.len() * ROW_BYTES);
     push_envelope(&mut body, i64::try_from(page.count).unwrap_or(i64::MAX), next.as_deref());
     let mut writer = Writer::new(page.dataset, page.columns);
-    match &page.rows {
-        Rows::Raw(block) => {
-            for row_idx in 0..block.len() {
-                push_comma(&mut body);
-                writer.page_row(&mut body, block, row_idx);
-            }
-        }
-        Rows::Buckets(buckets) => {
-            for bucket in buckets {
-                push_comma(&mut body);
-                writer.page_bucket(&mut body, bucket);
-            }
-        }
-    }
+    writer.page(&mut body, &page.rows);
     body.extend_from_slice(b"]}");
     body
 }
