@@ -48,6 +48,7 @@ use crate::{
     hub::Hub,
     pieces::Pieces,
     query::Caps,
+    read::Pace,
     shares::Shares,
     store::{Store, StoreError},
 };
@@ -70,7 +71,7 @@ pub(crate) struct Datasets {
     pieces: Pieces,
     answers: Answers,
     /// Held while a page is read where it is asked for: never do all threads wait for the disk.
-    at_once: Arc<Mutex<()>>,
+    pace: Arc<Mutex<Pace>>,
     caps: Caps,
     /// The life of the store, as cursors of streams name it.
     era: u32,
@@ -115,7 +116,7 @@ impl Datasets {
             downloads,
             pieces,
             answers,
-            at_once: Arc::default(),
+            pace: Arc::default(),
             caps,
             era,
             catching_up,

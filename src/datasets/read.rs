@@ -1,5 +1,6 @@
 //! Reading rows: a page, or the newest ones. A whole range is in `download`.
 
+mod pace;
 mod stretch;
 
 use std::sync::Arc;
@@ -11,8 +12,9 @@ use model::{
     resolution::Resolution,
     timestamp::Timestamp,
 };
-use tokio::{runtime::Handle, task::block_in_place};
+use tokio::{runtime::Handle, task::block_in_place, time::Instant};
 
+pub(crate) use self::pace::Pace;
 use self::stretch::Stretch;
 use crate::{
     Datasets,
@@ -29,7 +31,7 @@ use crate::{
 };
 
 /// Values that are read where they are asked for: it takes a fraction of a millisecond, less than to
-/// wake two threads. What is longer, or may be, is read on a thread that may take its time.
+/// wake another thread. What is longer, or may be, is read on a thread that may take its time.
 const AT_ONCE_VALUES_MAX: usize = 8192;
 
 /// Values that are read in one go for who follows links: twice as many.
@@ -155,12 +157,12 @@ impl Datasets {
         }
         if is_near(&asked.query)
             && has_other_threads()
-            && let Some(_turn) = self.at_once.try_lock()
+            && let Some(mut pace) = self.pace.try_lock()
         {
-            let look = || block_in_place(|| self.look(who.clone()));
+            let look = || here(&mut pace, || self.look(who.clone()));
             let near = sight.take().map_or_else(look, Ok)?;
             if is_short(&asked.query, &near.columns) {
-                return block_in_place(|| self.answer(&near, &asked, write));
+                return here(&mut pace, || self.answer(&near, &asked, write));
             }
             sight = Some(near);
         }
@@ -296,7 +298,10 @@ impl Datasets {
 
 /// A page as it is kept.
 fn answer(page: &RowsPage<'_>, params: &Params, reach: Span, write: Write) -> Answer {
-    let body = Bytes::from(write(page, params));
+    let mut body = write(page, params);
+    // Room that was left would be kept with it, and count for nothing.
+    body.shrink_to_fit();
+    let body = Bytes::from(body);
     Answer { body, n_rows: n_rows(page), revision: page.revision, reach }
 }
 
@@ -314,6 +319,15 @@ const fn is_near(query: &RowsQuery) -> bool {
 fn is_short(query: &RowsQuery, columns: &[Column]) -> bool {
     query.limit.get().saturating_mul(columns.len()) <= AT_ONCE_VALUES_MAX
         && columns.iter().all(|column| column.dtype != Dtype::String)
+}
+
+/// Reads on this thread. Where the store was slow of late others get its tasks meanwhile, which takes
+/// longer than a page that is in memory.
+fn here<T>(pace: &mut Pace, read: impl FnOnce() -> T) -> T {
+    let began = Instant::now();
+    let done = if pace.is_fast(began) { read() } else { block_in_place(read) };
+    pace.took(began, Instant::now());
+    done
 }
 
 /// Whether others are served while this thread waits for the disk.
