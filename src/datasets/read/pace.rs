@@ -8,9 +8,10 @@ use tokio::time::Instant;
 /// of this.
 const FAST_WITHIN: Duration = Duration::from_millis(1);
 
-/// How long a read that waited is taken for a sign that the next ones will. A thread that serves
-/// others is held up by the disk once in this time, and not more.
-const SLOW_FOR: Duration = Duration::from_secs(1);
+/// For how many times as long as a read waited the next ones are taken to wait, too: so threads that
+/// serve others are held up by the disk for a seventeenth of the time at most, and a single slow
+/// read costs little.
+const SLOW_TIMES: u32 = 16;
 
 /// How fast short reads were.
 #[derive(Debug, Default)]
@@ -26,8 +27,9 @@ impl Pace {
 
     /// Takes note of a read.
     pub(super) fn took(&mut self, began: Instant, ended: Instant) {
-        if ended.saturating_duration_since(began) > FAST_WITHIN {
-            self.slow_until = ended.checked_add(SLOW_FOR);
+        let took = ended.saturating_duration_since(began);
+        if took > FAST_WITHIN {
+            self.slow_until = ended.checked_add(took.saturating_mul(SLOW_TIMES));
         }
     }
 }
@@ -43,11 +45,12 @@ mod tests {
         assert!(pace.is_fast(began));
         pace.took(began, began + FAST_WITHIN);
         assert!(pace.is_fast(began));
-        let ended = began + FAST_WITHIN * 2;
+        let took = FAST_WITHIN * 2;
+        let ended = began + took;
         pace.took(began, ended);
         assert!(!pace.is_fast(ended));
         pace.took(ended, ended + FAST_WITHIN);
-        assert!(!pace.is_fast(ended + SLOW_FOR / 2));
-        assert!(pace.is_fast(ended + SLOW_FOR));
+        assert!(!pace.is_fast(ended + took * (SLOW_TIMES - 1)));
+        assert!(pace.is_fast(ended + took * SLOW_TIMES));
     }
 }
