@@ -192,8 +192,8 @@ pub(crate) fn decode_times(bytes: &[u8], n: usize) -> Result<Vec<Timestamp>, Dec
     Ok(moments.iter().map(|bytes| Timestamp::from_micros(i64::from_le_bytes(*bytes))).collect())
 }
 
-/// Adds `rows` of a sealed block as [`decode_into`] does, but values of the columns in `wanted` only.
-/// The others have none.
+/// Adds `rows` of a block as [`decode_into`] does, but of a sealed one values of the columns in `wanted`
+/// only: the others have none, and the rows neither numbers nor moments at which they were stored.
 ///
 /// # Errors
 /// As [`decode_into`].
@@ -205,7 +205,7 @@ pub(crate) fn decode_columns(
     wanted: &[usize],
 ) -> Result<(), DecodeError> {
     if body.first() == Some(&sealed::VERSION) {
-        return sealed::open_into(block, times, body, &rows, |idx| wanted.contains(&idx));
+        return sealed::open_into(block, times, body, &rows, Some(wanted));
     }
     decode_into(block, times, body, rows)
 }
@@ -224,7 +224,7 @@ pub(crate) fn decode_into(
     rows: Range<usize>,
 ) -> Result<(), DecodeError> {
     if body.first() == Some(&sealed::VERSION) {
-        return sealed::open_into(block, times, body, &rows, |_| true);
+        return sealed::open_into(block, times, body, &rows, None);
     }
     let mut reader = Reader { bytes: body };
     if reader.array::<1>()? != [VERSION] {

@@ -324,14 +324,14 @@ pub(super) fn open_times(bytes: &[u8], n: usize) -> Result<Vec<Timestamp>, Decod
     Ok(times)
 }
 
-/// Adds `rows` of the block in `body`, at their moments `times`, to `block`; of columns that are not
-/// wanted no values.
+/// Adds `rows` of the block in `body`, at their moments `times`, to `block`: all of them, or values of
+/// the `wanted` columns only.
 pub(super) fn open_into(
     block: &mut Block,
     times: &[Timestamp],
     body: &[u8],
     rows: &Range<usize>,
-    is_wanted: impl Fn(usize) -> bool,
+    wanted: Option<&[usize]>,
 ) -> Result<(), DecodeError> {
     let mut reader = summed(body)?;
     let n = reader.length()?;
@@ -341,11 +341,11 @@ pub(super) fn open_into(
     }
     extend(&mut block.times, times, rows.clone());
     let ids = reader.long()?;
-    if !ids.is_empty() {
+    if !ids.is_empty() && wanted.is_none() {
         ints::unpack(&mut block.ids, ids, n, rows, |id| id)?;
     }
     let created = reader.long()?;
-    if !created.is_empty() {
+    if !created.is_empty() && wanted.is_none() {
         ints::unpack(&mut block.created, created, n, rows, Timestamp::from_micros)?;
     }
     if n_columns > block.columns.len() {
@@ -356,27 +356,26 @@ pub(super) fn open_into(
         let [kind, dtype, coding] = reader.array()?;
         columns.push((Frame { kind, dtype, n }, coding, reader.long()?));
     }
-    let mut origin = None;
+    let is_wanted = |column_idx| wanted.is_none_or(|wanted| wanted.contains(&column_idx));
+    let mut origin: Option<(u16, Vec<i64>)> = None;
     for (column_idx, series) in block.columns.iter_mut().enumerate() {
         match columns.get(column_idx) {
             Some((frame, coding, payload)) if is_wanted(column_idx) => {
+                let origin = &mut origin;
                 let column = Column { frame: *frame, coding: *coding, payload };
                 open_column(series, &column, rows, |column_idx: u16| {
-                    match &origin {
-                        Some((known, _)) if *known == column_idx => {}
-                        _ => {
-                            let (frame, coding, payload) = columns
-                                .get(usize::from(column_idx))
-                                .ok_or(damaged("distances to a column that is not there"))?;
-                            if (frame.kind, *coding) != (1, 1) {
-                                return Err(damaged("distances to a column of another coding"));
-                            }
-                            let mut ordered = Vec::new();
-                            ints::unpack(&mut ordered, payload, n, rows, |number| number)?;
-                            origin = Some((column_idx, ordered));
+                    if origin.as_ref().is_none_or(|(known, _)| *known != column_idx) {
+                        let (frame, coding, payload) = columns
+                            .get(usize::from(column_idx))
+                            .ok_or(damaged("distances to a column that is not there"))?;
+                        if (frame.kind, *coding) != (1, 1) {
+                            return Err(damaged("distances to a column of another coding"));
                         }
+                        let mut ordered = Vec::new();
+                        ints::unpack(&mut ordered, payload, n, rows, |number| number)?;
+                        *origin = Some((column_idx, ordered));
                     }
-                    Ok(origin.as_ref().map(|(_, ordered)| ordered.clone()).unwrap_or_default())
+                    Ok(origin.as_ref().map(|(_, ordered)| ordered.as_slice()).unwrap_or_default())
                 })?;
             }
             _ => series.push_missing(rows.len()),
@@ -391,11 +390,11 @@ struct Column<'a> {
     payload: &'a [u8],
 }
 
-fn open_column(
+fn open_column<'o>(
     series: &mut Series,
     column: &Column<'_>,
     rows: &Range<usize>,
-    origin: impl FnOnce(u16) -> Result<Vec<i64>, DecodeError>,
+    origin: impl FnOnce(u16) -> Result<&'o [i64], DecodeError>,
 ) -> Result<(), DecodeError> {
     let Frame { kind, dtype, n } = column.frame;
     if dtype != dtype_of(series.dtype()) {
@@ -430,7 +429,7 @@ fn open_column(
         (Series::Float(to), 3) => {
             let origin = origin(u16::from_le_bytes(payload.array()?))?;
             let apart = numbers(&payload)?.into_iter().zip(origin);
-            put_values(to, apart.map(|(a, b)| float(a.wrapping_add(b))), bitmap, rows);
+            put_values(to, apart.map(|(a, b)| float(a.wrapping_add(*b))), bitmap, rows);
         }
         (Series::Integer(to), 1) => {
             put_numbers(to, payload.bytes, (n, rows, bitmap), |number| number)?;
