@@ -329,11 +329,10 @@ pub(super) fn within(
 ) -> Result<Vec<Bucket>, StoreError> {
     let (Some(first), Some(last)) = (spans.first(), spans.last()) else { return Ok(Vec::new()) };
     let whole = Span { first: first.first, last: last.last };
-    let mut single = single(connection, strand, whole, usize::MAX)?;
-    single.retain(|bucket| {
-        let next = spans.partition_point(|span| span.last < bucket.timestamp);
-        spans.get(next).is_some_and(|span| span.first <= bucket.timestamp)
-    });
+    let single = single_within(connection, strand, (whole, usize::MAX), |moment| {
+        let next = spans.partition_point(|span| span.last < moment);
+        spans.get(next).is_some_and(|span| span.first <= moment)
+    })?;
     let mut found = Vec::new();
     chunks::touching(connection, strand, whole, Order::Ascending, &mut |chunk| {
         let from = spans.partition_point(|span| span.last < chunk.span.first);
@@ -410,14 +409,33 @@ pub(super) fn single(
     span: Span,
     limit: usize,
 ) -> Result<Vec<Bucket>, StoreError> {
+    single_within(connection, strand, (span, limit), |_| true)
+}
+
+/// Those of the single buckets of a span, oldest first, whose moments are wanted; out of `limit`.
+fn single_within(
+    connection: &Connection,
+    strand: Strand,
+    (span, limit): (Span, usize),
+    is_wanted: impl Fn(Timestamp) -> bool,
+) -> Result<Vec<Bucket>, StoreError> {
     let mut statement = connection.prepare_cached(single_sql(Order::Ascending))?;
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let (first, last) = (span.first.micros(), span.last.micros());
-    let found = statement.query_map(
-        params![strand.dataset.get(), code(strand.resolution), first, last, limit],
-        bucket,
-    )?;
-    Ok(found.collect::<Result<_, _>>()?)
+    let mut rows = statement.query(params![
+        strand.dataset.get(),
+        code(strand.resolution),
+        first,
+        last,
+        limit
+    ])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        if is_wanted(Timestamp::from_micros(row.get(0)?)) {
+            found.push(bucket(row)?);
+        }
+    }
+    Ok(found)
 }
 
 /// How many single buckets a span has.
