@@ -76,6 +76,15 @@ impl Spark {
 }
 
 impl State {
+    /// The newest values of a dataset that are known: a pinned one's stream may be ahead of what was
+    /// read for the list.
+    #[must_use]
+    pub fn spark(&self, dataset: DatasetId) -> Option<&Spark> {
+        let pinned = self.pins.iter().filter(|pin| pin.dataset == dataset).map(|pin| &pin.spark);
+        let read = self.sparks.get(&dataset);
+        read.into_iter().chain(pinned).max_by_key(|spark| spark.newest().map(|(time, _)| time))
+    }
+
     /// Asks for the newest rows of the dataset whose values were read longest ago.
     pub(super) fn load_spark(&mut self) -> Option<Effect> {
         if self.asked.is_some() {

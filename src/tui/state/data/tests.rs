@@ -246,6 +246,8 @@ fn a_pinned_dataset_is_followed_while_others_are_charted() {
     state.on(DataEvent::Stream { dataset: id(1), news }, at(3));
     assert_eq!(state.pins[0].spark.values().collect::<Vec<_>>(), [5.0, 6.0]);
     assert_eq!(state.pins[0].live.note(at(5)), "live · 2s ago");
+    let known = state.spark(id(1)).and_then(Spark::newest);
+    assert_eq!(known.map(|(_, value)| value), Some(6.0), "the list tells what the card does");
     let effects = state.hide();
     assert!(effects.contains(&Effect::CloseStream { dataset: id(2) }));
     assert!(!effects.contains(&Effect::CloseStream { dataset: id(1) }));

@@ -15,7 +15,7 @@ use super::{Scene, tape::decimals_for};
 use crate::{
     action::Action,
     state::{
-        data::{Pane, Spark, fresh_for},
+        data::{Pane, SPARK_VALUES, Spark, fresh_for},
         field::Field,
         loadable::Loadable,
     },
@@ -200,7 +200,7 @@ fn draw_rows(area: Rect, buf: &mut Buffer, scene: Scene<'_>) -> Vec<(usize, Rect
 fn draw_row(row: Rect, buf: &mut Buffer, dataset: &Dataset, columns: Columns, scene: Scene<'_>) {
     let (state, theme) = (scene.state, scene.theme);
     let is_selected = Some(dataset.id) == state.selected;
-    let spark = state.sparks.get(&dataset.id);
+    let spark = state.spark(dataset.id);
     let frequency = dataset.metadata.get("frequency").map(String::as_str);
     let newest = spark.and_then(Spark::newest);
     // A dataset that is not followed is read only now and then.
@@ -234,7 +234,8 @@ fn draw_row(row: Rect, buf: &mut Buffer, dataset: &Dataset, columns: Columns, sc
     }
     let Some(spark) = spark else { return };
     if columns.spark > 0 {
-        let values: Vec<_> = spark.values().map(Some).collect();
+        let mut values: Vec<_> = spark.values().rev().take(SPARK_VALUES).map(Some).collect();
+        values.reverse();
         let style = if is_selected { theme.focus } else { theme.series(0) };
         let area = Rect { x: row.x.saturating_add(x), width: columns.spark, ..row };
         Sparkline { values: &values, floor: Floor::Lowest, style }.draw(area, buf);
