@@ -86,6 +86,19 @@ fn an_answer_that_comes_late_and_in_pieces_is_no_key() {
     }
 }
 
+/// What reads the terminal hears of keys and of another size at once; neither may hide the other.
+#[test]
+fn a_key_in_the_moment_of_a_resize_is_taken() {
+    let session = open(Place::default(), &[]);
+    for round in 0..60 {
+        let (key, shown) =
+            if round % 2 == 0 { ("5", "╭─ Logs") } else { ("1", "╭─ Nodes") };
+        session.resize((WIDE.0, WIDE.1 + round % 7));
+        session.press(key);
+        session.wait_text(shown, SHOWN_WITHIN);
+    }
+}
+
 /// Stops a program that is the job of a shell, and checks that the terminal is the shell's until the
 /// program is continued.
 #[track_caller]
