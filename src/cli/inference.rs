@@ -146,7 +146,7 @@ pub(crate) async fn run(command: InferenceCommand) -> anyhow::Result<()> {
 }
 
 async fn serve(command: ServeCommand) -> anyhow::Result<()> {
-    log::to_stream(log::Output::Stdout, command.process.log_level)?;
+    let _log = log::to_stream(log::Output::Stdout, command.process.log_level)?;
     let place = Place::services(command.data_dir)?;
     let clock = Clock::system();
     let group = Group::default();

@@ -318,7 +318,7 @@ async fn print_secret(
 }
 
 async fn serve(command: ServeCommand) -> anyhow::Result<()> {
-    log::to_stream(log::Output::Stdout, command.process.log_level)?;
+    let _log = log::to_stream(log::Output::Stdout, command.process.log_level)?;
     let (group, accounts) = (Group::default(), command.file.made().await?);
     accounts.keep(&group);
     let addresses = crate::cli::gate::addresses(command.behind_proxy);

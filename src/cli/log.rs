@@ -2,36 +2,41 @@
 //!
 //! Services write to their standard output or error; the screen, which owns both, to a file that
 //! rolls each day. A field named `x.json` holds JSON, and is written as the member `x`.
+//!
+//! Warnings and errors are written before the program goes on; others some milliseconds later, with
+//! those that come meanwhile, so that no answer waits for a line that tells of it.
+
+mod gathered;
 
 use std::{
-    fmt, fs,
+    fmt::{self, Write as _},
+    fs,
     io::{self, Write},
     path::Path,
 };
 
 use anyhow::Context as _;
 use model::timestamp::Timestamp;
-use parking_lot::Mutex;
+use serde::Serialize;
 use serde_json::Value;
 use task::{causes::chain, clock::Clock};
 use tracing::{
-    Event, Level, Metadata, Subscriber,
+    Event, Level, Subscriber,
     field::{Field, Visit},
 };
-use tracing_appender::{
-    non_blocking::{NonBlockingBuilder, WorkerGuard},
-    rolling,
-};
+use tracing_appender::rolling;
 use tracing_subscriber::{
     Layer, filter::Targets, layer::Context, layer::SubscriberExt as _, util::SubscriberInitExt as _,
 };
 
+use self::gathered::Gathered;
+pub(crate) use self::gathered::Gathering;
+
+/// The field that holds what an event says.
+const MESSAGE: &str = "message";
+
 /// Days of the screen's own log that are kept.
 const FILES_KEPT: usize = 7;
-
-/// Lines of the screen's own log that may wait for its file; further ones are dropped. Room for all
-/// of them is made at once: for the 128 000 of the default it takes 4 MB, and 2 ms of each start.
-const LINES_WAITING_MAX: usize = 1_024;
 
 /// The rooms of this program: their lines are written from the level asked for, those of libraries
 /// from `warn` on.
@@ -59,11 +64,12 @@ pub(crate) enum Output {
     Stderr,
 }
 
-/// Writes log lines to `output` from `level` on, for the rest of the process.
+/// Writes log lines to `output` from `level` on, for the rest of the process; none waits once the
+/// guard is dropped.
 ///
 /// # Errors
 /// If logging was set up before.
-pub(crate) fn to_stream(output: Output, level: Level) -> anyhow::Result<()> {
+pub(crate) fn to_stream(output: Output, level: Level) -> anyhow::Result<Gathering> {
     let writer: Box<dyn Write + Send> = match output {
         Output::Stdout => Box::new(io::stdout()),
         Output::Stderr => Box::new(io::stderr()),
@@ -71,11 +77,11 @@ pub(crate) fn to_stream(output: Output, level: Level) -> anyhow::Result<()> {
     init(writer, level)
 }
 
-/// Writes log lines to a file in `folder` that rolls each day, until the guard is dropped.
+/// Writes log lines to a file in `folder` that rolls each day; none waits once the guard is dropped.
 ///
 /// # Errors
 /// If the folder cannot be written, or logging was set up before.
-pub(crate) fn to_folder(folder: &Path, level: Level) -> anyhow::Result<WorkerGuard> {
+pub(crate) fn to_folder(folder: &Path, level: Level) -> anyhow::Result<Gathering> {
     // Older files are looked for first, and a folder that is not there is complained about aloud.
     fs::create_dir_all(folder).with_context(|| format!("make the folder {}", folder.display()))?;
     let file = rolling::Builder::new()
@@ -85,28 +91,27 @@ pub(crate) fn to_folder(folder: &Path, level: Level) -> anyhow::Result<WorkerGua
         .max_log_files(FILES_KEPT)
         .build(folder)
         .with_context(|| format!("open a log file in {}", folder.display()))?;
-    let (writer, guard) =
-        NonBlockingBuilder::default().buffered_lines_limit(LINES_WAITING_MAX).finish(file);
-    init(Box::new(writer), level)?;
-    Ok(guard)
+    init(Box::new(file), level)
 }
 
-fn init(writer: Box<dyn Write + Send>, level: Level) -> anyhow::Result<()> {
+fn init(writer: Box<dyn Write + Send>, level: Level) -> anyhow::Result<Gathering> {
     let targets = Targets::new()
         .with_default(Level::WARN)
         // It warns of each moment in which a node knows nobody, as every first node does.
         .with_target("libp2p_kad", Level::ERROR)
         .with_targets(ROOMS.map(|room| (room, level)));
-    let lines = JsonLines { writer: Mutex::new(writer), clock: Clock::system() };
+    let (gathered, gathering) = Gathered::start(writer, lost)?;
+    let lines = JsonLines { gathered, clock: Clock::system() };
     tracing_subscriber::registry()
         .with(lines.with_filter(targets))
         .try_init()
-        .context("set up logging")
+        .context("set up logging")?;
+    Ok(gathering)
 }
 
 /// The layer that turns events into lines.
 struct JsonLines {
-    writer: Mutex<Box<dyn Write + Send>>,
+    gathered: Gathered,
     clock: Clock,
 }
 
@@ -114,78 +119,110 @@ impl<S: Subscriber> Layer<S> for JsonLines {
     fn on_event(&self, event: &Event<'_>, _context: Context<'_, S>) {
         let mut fields = Fields::default();
         event.record(&mut fields);
-        let line = line(event.metadata(), fields, self.clock.now());
-        let mut writer = self.writer.lock();
-        // Where the log cannot be written there is nowhere left to say so.
-        drop(writer.write_all(line.as_bytes()).and_then(|()| writer.flush()));
+        let level = *event.metadata().level();
+        let now = self.clock.now();
+        self.gathered.add(level <= Level::WARN, |to| put_line(to, level, &fields, now));
     }
 }
 
-/// Renders one line, with its line feed.
-fn line(metadata: &Metadata<'_>, fields: Fields, now: Timestamp) -> String {
-    let level = Value::from(metadata.level().as_str().to_ascii_lowercase());
-    let members: Vec<String> = fields
-        .members
-        .into_iter()
-        .map(|(name, value)| format!(",{}:{value}", Value::from(name)))
-        .collect();
-    let members = members.concat();
-    let millis = now.micros().div_euclid(1000).saturating_mul(1000);
-    let time = Value::from(Timestamp::from_micros(millis).to_string());
-    let message = Value::from(fields.message);
-    format!("{{\"level\":{level}{members},\"time\":{time},\"message\":{message}}}\n")
+/// The line that stands for so many that were lost.
+fn lost(n_lost: u64) -> Vec<u8> {
+    let mut fields = Fields::default();
+    fields.put("lines", n_lost);
+    fields.message.push_str("nobody read the log for a while, and lines were dropped");
+    let mut line = Vec::new();
+    put_line(&mut line, Level::WARN, &fields, Clock::system().now());
+    line
 }
 
-/// What an event carries: its message, and its fields in their order.
+/// Adds a line, with its line feed.
+fn put_line(to: &mut Vec<u8>, level: Level, fields: &Fields, now: Timestamp) {
+    let level = match level {
+        Level::ERROR => "error",
+        Level::WARN => "warn",
+        Level::INFO => "info",
+        Level::DEBUG => "debug",
+        Level::TRACE => "trace",
+    };
+    let millis = now.micros().div_euclid(1000).saturating_mul(1000);
+    let time = Timestamp::from_micros(millis);
+    to.extend_from_slice(b"{\"level\":\"");
+    to.extend_from_slice(level.as_bytes());
+    to.push(b'"');
+    to.extend_from_slice(&fields.members);
+    // Writing to memory cannot fail.
+    write!(to, ",\"time\":\"{time}\",\"message\":").unwrap_or_default();
+    put_json(to, &fields.message);
+    to.extend_from_slice(b"}\n");
+}
+
+fn put_json(to: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
+    // Neither text nor a number can fail to be JSON, nor can writing to memory.
+    serde_json::to_writer(to, value).unwrap_or_default();
+}
+
+/// What an event carries: its message, and its fields in their order, as members.
 #[derive(Debug, Default)]
 struct Fields {
     message: String,
-    members: Vec<(String, Value)>,
+    members: Vec<u8>,
 }
 
 impl Fields {
-    fn put(&mut self, field: &Field, value: Value) {
-        match (field.name(), value) {
-            ("message", Value::String(text)) => self.message = text,
-            ("message", other) => self.message = other.to_string(),
-            (name, Value::String(text)) => {
-                let parsed = name
-                    .strip_suffix(".json")
-                    .and_then(|name| Some((name.to_owned(), serde_json::from_str(&text).ok()?)));
-                self.members.push(parsed.unwrap_or_else(|| (name.to_owned(), text.into())));
-            }
-            (name, value) => self.members.push((name.to_owned(), value)),
+    fn put(&mut self, name: &str, value: impl Serialize) {
+        self.members.push(b',');
+        put_json(&mut self.members, name);
+        self.members.push(b':');
+        put_json(&mut self.members, &value);
+    }
+
+    fn put_text(&mut self, name: &str, text: &str) {
+        let json = name
+            .strip_suffix(".json")
+            .and_then(|name| Some((name, serde_json::from_str::<Value>(text).ok()?)));
+        match json {
+            Some((name, value)) => self.put(name, value),
+            None => self.put(name, text),
         }
     }
 }
 
 impl Visit for Fields {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.put(field, format!("{value:?}").into());
+        if field.name() == MESSAGE {
+            // Writing to memory cannot fail.
+            write!(self.message, "{value:?}").unwrap_or_default();
+        } else {
+            self.put_text(field.name(), &format!("{value:?}"));
+        }
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.put(field, value.into());
+        if field.name() == MESSAGE {
+            self.message.push_str(value);
+        } else {
+            self.put_text(field.name(), value);
+        }
     }
 
     fn record_i64(&mut self, field: &Field, value: i64) {
-        self.put(field, value.into());
+        self.put(field.name(), value);
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
-        self.put(field, value.into());
+        self.put(field.name(), value);
     }
 
     fn record_f64(&mut self, field: &Field, value: f64) {
-        self.put(field, value.into());
+        self.put(field.name(), value);
     }
 
     fn record_bool(&mut self, field: &Field, value: bool) {
-        self.put(field, value.into());
+        self.put(field.name(), value);
     }
 
     fn record_error(&mut self, field: &Field, value: &(dyn std::error::Error + 'static)) {
-        self.put(field, chain(value).into());
+        self.put_text(field.name(), &chain(value));
     }
 }
 

@@ -47,7 +47,7 @@ const ANSWER_MARGIN: Duration = Duration::from_secs(2);
 /// # Errors
 /// If the node cannot be started.
 pub(crate) async fn run(command: NodeCommand) -> anyhow::Result<()> {
-    log::to_stream(log::Output::Stdout, command.process.log_level)?;
+    let _log = log::to_stream(log::Output::Stdout, command.process.log_level)?;
     for unused in command.unused.told() {
         warn!("this node does not do what is asked with {unused}");
     }

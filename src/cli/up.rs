@@ -61,7 +61,7 @@ struct Announcement<'a> {
 /// # Errors
 /// If the stack cannot be started, or a part of it ends by itself.
 pub(crate) async fn run(command: UpCommand) -> anyhow::Result<()> {
-    log::to_stream(log::Output::Stderr, Level::WARN)?;
+    let _log = log::to_stream(log::Output::Stderr, Level::WARN)?;
     let ports = Ports {
         head: command.head_port,
         datasets: command.datasets_port,

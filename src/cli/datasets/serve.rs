@@ -69,7 +69,7 @@ impl From<Filters> for MetadataFilters {
 /// # Errors
 /// If the service cannot be started.
 pub(crate) async fn run(command: ServeCommand) -> anyhow::Result<()> {
-    log::to_stream(log::Output::Stdout, command.process.log_level)?;
+    let _log = log::to_stream(log::Output::Stdout, command.process.log_level)?;
     let place = Place::services(command.data_dir)?;
     let clock = Clock::system();
     let group = Group::default();

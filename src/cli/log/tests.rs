@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tracing::{error, info};
 
 use super::*;
@@ -23,8 +24,10 @@ impl Write for Sink {
 fn check(log: impl FnOnce(), want: &str) {
     let sink = Sink::default();
     let clock = Clock::manual("2026-07-30T21:57:00.512345Z".parse().unwrap());
-    let lines = JsonLines { writer: Mutex::new(Box::new(sink.clone())), clock };
+    let (gathered, gathering) = Gathered::start(Box::new(sink.clone()), lost).unwrap();
+    let lines = JsonLines { gathered, clock };
     tracing::subscriber::with_default(tracing_subscriber::registry().with(lines), log);
+    drop(gathering);
     assert_eq!(String::from_utf8(sink.0.lock().clone()).unwrap(), format!("{want}\n"));
 }
 

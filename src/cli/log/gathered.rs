@@ -1,0 +1,144 @@
+//! Lines that are written together, by a thread of their own: whoever logs a line leaves it here and
+//! does not wait for the output. What is urgent is written before its writer goes on.
+
+use std::{
+    io::Write,
+    mem,
+    sync::Arc,
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use anyhow::Context as _;
+use parking_lot::{Condvar, Mutex};
+
+/// How long a line waits for others. What is waited for here is lost where the process is killed.
+const WAIT: Duration = Duration::from_millis(20);
+
+/// Bytes of lines that wait at most, while nobody reads the output. Further ones are counted.
+const BYTES_MAX: usize = 1024 * 1024;
+
+/// Where lines are left. Cheap to clone; all clones are one.
+#[derive(Clone)]
+pub(super) struct Gathered {
+    shared: Arc<Shared>,
+}
+
+/// Writes what is left when it is dropped.
+#[must_use]
+pub(crate) struct Gathering {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    waiting: Mutex<Waiting>,
+    changed: Condvar,
+    output: Mutex<Output>,
+}
+
+#[derive(Default)]
+struct Waiting {
+    lines: Vec<u8>,
+    n_lost: u64,
+    is_over: bool,
+}
+
+struct Output {
+    writer: Box<dyn Write + Send>,
+    /// A line that says how many were lost.
+    lost: fn(u64) -> Vec<u8>,
+    /// Room for the next lines.
+    spare: Vec<u8>,
+}
+
+impl Gathered {
+    /// Starts the thread, which writes to `writer`, and in place of lines that were lost what `lost`
+    /// says of so many.
+    pub(super) fn start(
+        writer: Box<dyn Write + Send>,
+        lost: fn(u64) -> Vec<u8>,
+    ) -> anyhow::Result<(Self, Gathering)> {
+        let output = Mutex::new(Output { writer, lost, spare: Vec::new() });
+        let shared =
+            Arc::new(Shared { waiting: Mutex::default(), changed: Condvar::new(), output });
+        let work = Arc::clone(&shared);
+        let thread = thread::Builder::new()
+            .name("log".to_owned())
+            .spawn(move || work.run())
+            .context("start the thread that writes the log")?;
+        let gathered = Self { shared: Arc::clone(&shared) };
+        Ok((gathered, Gathering { shared, thread: Some(thread) }))
+    }
+
+    /// Leaves what `put` writes.
+    pub(super) fn add(&self, is_urgent: bool, put: impl FnOnce(&mut Vec<u8>)) {
+        let mut waiting = self.shared.waiting.lock();
+        if waiting.lines.len() >= BYTES_MAX {
+            waiting.n_lost += 1;
+        } else {
+            let was_empty = waiting.lines.is_empty();
+            put(&mut waiting.lines);
+            if was_empty {
+                self.shared.changed.notify_one();
+            }
+        }
+        let is_now = is_urgent || waiting.is_over;
+        drop(waiting);
+        if is_now {
+            self.shared.write();
+        }
+    }
+}
+
+impl Drop for Gathering {
+    fn drop(&mut self) {
+        self.shared.waiting.lock().is_over = true;
+        self.shared.changed.notify_one();
+        if let Some(thread) = self.thread.take() {
+            // It has told of its panic.
+            drop(thread.join());
+        }
+    }
+}
+
+impl Shared {
+    fn run(&self) {
+        loop {
+            let mut waiting = self.waiting.lock();
+            while waiting.lines.is_empty() && !waiting.is_over {
+                self.changed.wait(&mut waiting);
+            }
+            // Nothing but the end is told of while lines wait.
+            if !waiting.is_over {
+                self.changed.wait_for(&mut waiting, WAIT);
+            }
+            let is_over = waiting.is_over;
+            drop(waiting);
+            self.write();
+            if is_over {
+                return;
+            }
+        }
+    }
+
+    /// Writes what waits.
+    fn write(&self) {
+        let mut output = self.output.lock();
+        let Output { writer, lost, spare } = &mut *output;
+        let mut waiting = self.waiting.lock();
+        let mut lines = mem::replace(&mut waiting.lines, mem::take(spare));
+        let n_lost = mem::take(&mut waiting.n_lost);
+        drop(waiting);
+        if n_lost > 0 {
+            lines.extend_from_slice(&lost(n_lost));
+        }
+        // Where the log cannot be written there is nowhere left to say so.
+        drop(writer.write_all(&lines).and_then(|()| writer.flush()));
+        lines.clear();
+        *spare = lines;
+    }
+}
+
+#[cfg(test)]
+mod tests;
