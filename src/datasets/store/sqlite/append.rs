@@ -21,8 +21,9 @@ use crate::{block::Block, query::Span, rollup::Fold, store::Appended};
 /// index `progress_late` is for this number.
 const LATE_ROWS_MAX: usize = 2048;
 
-/// Late rows laid over chunks in one step. Each may be in a chunk of its own, which takes 0.2 ms.
-const LATE_ROWS_STEP: usize = 32;
+/// Late rows laid over chunks in one step. Each may be in a chunk of its own, which takes 0.2 ms, and
+/// whoever comes to write meanwhile waits for all of them.
+const LATE_ROWS_STEP: usize = 8;
 
 /// Late rows in the tail from which on each append lays twice as many as it has itself over their
 /// chunks: so many that the tail would grow without end.

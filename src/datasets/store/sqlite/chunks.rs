@@ -137,7 +137,9 @@ pub(super) fn touching(
                 Order::Descending => continue,
             }
         }
-        if !visit(chunk)? {
+        // Those that follow are beyond it.
+        let is_last = order == Order::Ascending && chunk.span.last >= span.last;
+        if !visit(chunk)? || is_last {
             return Ok(());
         }
     }
