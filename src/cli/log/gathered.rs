@@ -12,7 +12,7 @@ use std::{
 use anyhow::Context as _;
 use parking_lot::{Condvar, Mutex};
 
-/// How long a line waits for others. What is waited for here is lost where the process is killed.
+/// How long a line waits for others. What waits is lost where the process is killed.
 const WAIT: Duration = Duration::from_millis(20);
 
 /// Bytes of lines that wait at most, while nobody reads the output. Further ones are counted.
