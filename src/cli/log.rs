@@ -9,8 +9,7 @@
 mod gathered;
 
 use std::{
-    fmt::{self, Write as _},
-    fs,
+    fmt, fs,
     io::{self, Write},
     path::Path,
 };
@@ -177,6 +176,9 @@ impl Fields {
     }
 
     fn put_text(&mut self, name: &str, text: &str) {
+        if name == MESSAGE {
+            return self.message.push_str(text);
+        }
         let json = name
             .strip_suffix(".json")
             .and_then(|name| Some((name, serde_json::from_str::<Value>(text).ok()?)));
@@ -189,20 +191,11 @@ impl Fields {
 
 impl Visit for Fields {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        if field.name() == MESSAGE {
-            // Writing to memory cannot fail.
-            write!(self.message, "{value:?}").unwrap_or_default();
-        } else {
-            self.put_text(field.name(), &format!("{value:?}"));
-        }
+        self.put_text(field.name(), &format!("{value:?}"));
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        if field.name() == MESSAGE {
-            self.message.push_str(value);
-        } else {
-            self.put_text(field.name(), value);
-        }
+        self.put_text(field.name(), value);
     }
 
     fn record_i64(&mut self, field: &Field, value: i64) {

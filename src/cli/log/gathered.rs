@@ -18,8 +18,7 @@ const WAIT: Duration = Duration::from_millis(20);
 /// Bytes of lines that wait at most, while nobody reads the output. Further ones are counted.
 const BYTES_MAX: usize = 1024 * 1024;
 
-/// Where lines are left. Cheap to clone; all clones are one.
-#[derive(Clone)]
+/// Where lines are left.
 pub(super) struct Gathered {
     shared: Arc<Shared>,
 }
