@@ -6,7 +6,7 @@
 //! folded from them as they are read, three or four into one. Few new buckets, and changed ones, are
 //! single records; many new ones at once are a chunk. [`settle`] makes longer chunks of both.
 
-use std::{collections::BTreeSet, iter, slice};
+use std::{collections::BTreeSet, slice};
 
 use model::{dataset::DatasetId, resolution::Resolution, row::Bucket, timestamp::Timestamp};
 use rusqlite::{Connection, params};
@@ -254,36 +254,13 @@ fn coarsened(
                 let from = changed.partition_point(|(start, _)| *start < first);
                 let to = changed.partition_point(|(start, _)| *start <= last);
                 let changed = changed.get(from..to).unwrap_or_default();
-                let all = renewed(stored, changed);
+                let all = folded::renewed(stored, changed.iter().copied());
                 folded.push((first, coarser(first, all).map(as_stored)));
             }
         }
         Ok(folded)
     })?;
     Ok(folded.concat())
-}
-
-/// Stored buckets, with those that changed in their places; both are in order.
-fn renewed(
-    stored: impl Iterator<Item = Bucket>,
-    changed: &[(Timestamp, Option<Bucket>)],
-) -> impl Iterator<Item = Bucket> {
-    let mut stored = stored.peekable();
-    let mut changed = changed.iter().peekable();
-    iter::from_fn(move || {
-        loop {
-            let next = stored.peek().map(|bucket| bucket.timestamp);
-            match changed.next_if(|(start, _)| next.is_none_or(|next| *start <= next)) {
-                None => return stored.next(),
-                Some((start, bucket)) => {
-                    stored.next_if(|old| old.timestamp == *start);
-                    if bucket.is_some() {
-                        return *bucket;
-                    }
-                }
-            }
-        }
-    })
 }
 
 /// The starts of the buckets that hold `moments`, which are in order.

@@ -53,7 +53,7 @@ impl Readers {
         // takes a tenth of a short read.
         connection.prepare_cached("BEGIN")?.execute([])?;
         let result = read(connection);
-        // What a reader did there is nothing of to undo.
+        // Also where it failed: a reader changes nothing that would have to be undone.
         connection.prepare_cached("COMMIT")?.execute([])?;
         result
     }
