@@ -381,12 +381,6 @@ impl Loop {
                 self.state.soil(Dirty::Input);
                 return Ok(Flow::On);
             }
-            Next::Signal(Signal::Resized) => {
-                // Also where the size is that of the last frame again: what was cut off is gone.
-                self.terminal.redraw();
-                let (width, height) = self.terminal.size();
-                Event::Resized { width, height }
-            }
             Next::Timer | Next::Frame => return Ok(Flow::On),
         };
         let effects = update::update(&mut self.state, event);
@@ -395,6 +389,10 @@ impl Loop {
 
     /// Takes in what the terminal sent: an answer of its own, or what a person did.
     fn take_term(&mut self, event: TermEvent) -> Result<Flow, RunError> {
+        if matches!(event, TermEvent::Resize(..)) {
+            // Also where the size is that of the last frame again: what was cut off is gone.
+            self.terminal.redraw();
+        }
         let (background, events) = self.replies.take(event);
         let told = background.map(Event::Background);
         let events: Vec<Event> = told
@@ -423,6 +421,7 @@ impl Loop {
                 }
             }
             TermEvent::Paste(text) => Event::Paste(text.clone()),
+            TermEvent::Resize(width, height) => Event::Resized { width: *width, height: *height },
             TermEvent::FocusGained => Event::Focused(true),
             TermEvent::FocusLost => Event::Focused(false),
             TermEvent::Mouse(mouse) => {
@@ -438,8 +437,7 @@ impl Loop {
                     _ => return None,
                 }
             }
-            // Told by a signal, too, and that without fail.
-            TermEvent::Resize(..) | TermEvent::Key(_) => return None,
+            TermEvent::Key(_) => return None,
         })
     }
 

@@ -236,8 +236,6 @@ pub(crate) enum Signal {
     Stop,
     /// Carry on after a stop.
     Continue,
-    /// The terminal has another size, or had one.
-    Resized,
 }
 
 /// The signals the loop has to know of.
@@ -247,8 +245,6 @@ pub(crate) struct Signals {
     hang_up: tokio::signal::unix::Signal,
     stop: tokio::signal::unix::Signal,
     carry_on: tokio::signal::unix::Signal,
-    /// Listened to here: what reads keys misses one that comes in the same moment as a key.
-    resized: tokio::signal::unix::Signal,
 }
 
 impl Signals {
@@ -264,7 +260,6 @@ impl Signals {
             hang_up: signal(SignalKind::hangup())?,
             stop: signal(SignalKind::from_raw(STOP))?,
             carry_on: signal(SignalKind::from_raw(CONTINUE))?,
-            resized: signal(SignalKind::window_change())?,
         })
     }
 
@@ -276,7 +271,6 @@ impl Signals {
             _ = self.hang_up.recv() => Signal::Terminate,
             _ = self.stop.recv() => Signal::Stop,
             _ = self.carry_on.recv() => Signal::Continue,
-            _ = self.resized.recv() => Signal::Resized,
         }
     }
 }
