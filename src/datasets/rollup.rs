@@ -140,7 +140,7 @@ impl Folding {
         let Some(sample) = samples.at(row_idx, self.here.0) else { return };
         match self.buckets.last_mut() {
             Some(bucket) if bucket.timestamp == sample.timestamp => {
-                *bucket = joined(*bucket, sample);
+                join(bucket, &sample);
             }
             _ => self.buckets.push(sample),
         }
@@ -180,6 +180,7 @@ impl<'a> Samples<'a> {
     /// Row `row_idx` as a bucket of its own, at the moment `start`; none if it has no number.
     ///
     /// A bar that lacks one of its prices takes the nearest other one.
+    #[inline]
     fn at(&self, row_idx: usize, start: Timestamp) -> Option<Bucket> {
         let [open, high, low, close] = &self.prices;
         let (open, high) = (open.at(row_idx), high.at(row_idx));
@@ -211,21 +212,22 @@ impl Numbers<'_> {
 
 /// Folds buckets, in order, into one that starts at `start`; none if there are none.
 pub(crate) fn coarser(start: Timestamp, finer: impl IntoIterator<Item = Bucket>) -> Option<Bucket> {
-    let whole = finer.into_iter().reduce(joined)?;
-    Some(Bucket { timestamp: start, ..whole })
+    let mut finer = finer.into_iter();
+    let mut whole = Bucket { timestamp: start, ..finer.next()? };
+    for later in finer {
+        join(&mut whole, &later);
+    }
+    Some(whole)
 }
 
-/// `earlier` and then `later`, as one bucket that starts with `earlier`.
-fn joined(earlier: Bucket, later: Bucket) -> Bucket {
-    Bucket {
-        timestamp: earlier.timestamp,
-        open: earlier.open,
-        high: earlier.high.max(later.high),
-        low: earlier.low.min(later.low),
-        close: later.close,
-        volume: earlier.volume + later.volume,
-        count: earlier.count.saturating_add(later.count),
-    }
+/// Adds what comes `later` to a bucket.
+#[inline]
+fn join(bucket: &mut Bucket, later: &Bucket) {
+    bucket.high = bucket.high.max(later.high);
+    bucket.low = bucket.low.min(later.low);
+    bucket.close = later.close;
+    bucket.volume += later.volume;
+    bucket.count = bucket.count.saturating_add(later.count);
 }
 
 #[cfg(test)]

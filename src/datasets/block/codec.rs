@@ -14,6 +14,7 @@
 //! ```
 
 mod ints;
+mod moments;
 mod sealed;
 
 use std::ops::Range;
@@ -22,7 +23,10 @@ use model::{dataset::Dtype, timestamp::Timestamp};
 
 use super::{Block, Series};
 
-pub(crate) use self::sealed::{Packing, seal};
+pub(crate) use self::{
+    moments::Moments,
+    sealed::{Packing, seal},
+};
 
 /// The version of the format of single rows.
 const VERSION: u8 = 1;
@@ -179,38 +183,7 @@ fn put_frame<T>(
     }
 }
 
-/// Reads the moments of `n` rows.
-///
-/// # Errors
-/// [`DecodeError`] if the bytes are not so many moments.
-pub(crate) fn decode_times(bytes: &[u8], n: usize) -> Result<Vec<Timestamp>, DecodeError> {
-    // Those of version 2 are never as long.
-    if bytes.len() != n * 8 {
-        return sealed::open_times(bytes, n);
-    }
-    let (moments, _) = bytes.as_chunks::<8>();
-    Ok(moments.iter().map(|bytes| Timestamp::from_micros(i64::from_le_bytes(*bytes))).collect())
-}
-
-/// Adds `rows` of a block as [`decode_into`] does, but of a sealed one values of the columns in `wanted`
-/// only: the others have none, and the rows neither numbers nor moments at which they were stored.
-///
-/// # Errors
-/// As [`decode_into`].
-pub(crate) fn decode_columns(
-    block: &mut Block,
-    times: &[Timestamp],
-    body: &[u8],
-    rows: Range<usize>,
-    wanted: &[usize],
-) -> Result<(), DecodeError> {
-    if body.first() == Some(&sealed::VERSION) {
-        return sealed::open_into(block, times, body, &rows, Some(wanted));
-    }
-    decode_into(block, times, body, rows)
-}
-
-/// Adds `rows` of the block in `body`, at their moments `times`, to `block`.
+/// Adds `rows` of the block in `body`, at `moments`, to `block`.
 ///
 /// Columns that the dataset had not yet when the block was written have no values.
 ///
@@ -219,12 +192,29 @@ pub(crate) fn decode_columns(
 /// pieces, and must not be used.
 pub(crate) fn decode_into(
     block: &mut Block,
-    times: &[Timestamp],
+    moments: &Moments<'_>,
     body: &[u8],
     rows: Range<usize>,
 ) -> Result<(), DecodeError> {
+    moments.extend(&mut block.times, &rows);
+    decode_rest(block, moments.len(), body, rows, None)
+}
+
+/// Adds `rows` of the `n_rows` in `body` as [`decode_into`] does, but for their moments. Where some
+/// columns are `wanted`, the others need not have values, nor the rows numbers and moments at which
+/// they were stored.
+///
+/// # Errors
+/// As [`decode_into`].
+pub(crate) fn decode_rest(
+    block: &mut Block,
+    n_rows: usize,
+    body: &[u8],
+    rows: Range<usize>,
+    wanted: Option<&[usize]>,
+) -> Result<(), DecodeError> {
     if body.first() == Some(&sealed::VERSION) {
-        return sealed::open_into(block, times, body, &rows, None);
+        return sealed::open_into(block, n_rows, body, &rows, wanted);
     }
     let mut reader = Reader { bytes: body };
     if reader.array::<1>()? != [VERSION] {
@@ -232,12 +222,11 @@ pub(crate) fn decode_into(
     }
     let n = reader.length()?;
     let n_columns = usize::from(u16::from_le_bytes(reader.array()?));
-    if n != times.len() || rows.end > n || rows.start > rows.end {
+    if n != n_rows || rows.end > n || rows.start > rows.end {
         return Err(damaged("another number of rows"));
     }
     let ids = reader.take(n.saturating_mul(8))?;
     let created = reader.take(n.saturating_mul(8))?;
-    super::extend(&mut block.times, times, rows.clone());
     block.ids.extend(words(ids, &rows)?.iter().map(|word| i64::from_le_bytes(*word)));
     let created = words(created, &rows)?.iter();
     block.created.extend(created.map(|word| Timestamp::from_micros(i64::from_le_bytes(*word))));

@@ -67,9 +67,9 @@ proptest! {
         let (a, b) = (a.min(block.len()), b.min(block.len()));
         let rows = a.min(b)..a.max(b);
         for encoded in forms(&block) {
-            let times = decode_times(&encoded.times, block.len()).unwrap();
+            let moments = Moments::read(&encoded.times, block.len()).unwrap();
             let mut decoded = Block::new(&DTYPES);
-            decode_into(&mut decoded, &times, &encoded.body, rows.clone()).unwrap();
+            decode_into(&mut decoded, &moments, &encoded.body, rows.clone()).unwrap();
             prop_assert_eq!(&decoded, &block.part(rows.clone()));
         }
     }
@@ -107,15 +107,46 @@ proptest! {
         let rows = a.min(b)..a.max(b);
         for packing in [Packing::Quick, Packing::Small] {
             let encoded = seal(&block, 0..n, packing);
-            let times = decode_times(&encoded.times, n).unwrap();
-            prop_assert_eq!(&times, &block.times);
+            let moments = Moments::read(&encoded.times, n).unwrap();
             let mut decoded = block.empty_like();
-            decode_into(&mut decoded, &times, &encoded.body, rows.clone()).unwrap();
+            decode_into(&mut decoded, &moments, &encoded.body, rows.clone()).unwrap();
             prop_assert_eq!(exact(&decoded), exact(&block.part(rows.clone())));
             let mut one = block.empty_like();
-            decode_columns(&mut one, &times, &encoded.body, rows.clone(), &[1]).unwrap();
+            decode_rest(&mut one, n, &encoded.body, rows.clone(), Some(&[1])).unwrap();
             prop_assert_eq!(&one.columns[1], &decoded.columns[1]);
             prop_assert!(one.columns[0].number(0).is_none());
+        }
+    }
+
+    #[test]
+    fn moments_are_found_one_by_one(
+        mut micros in prop::collection::vec(-377_000_000_000_000_000..253_000_000_000_000_000_i64, 1..700),
+        even in any::<bool>(),
+        plain in any::<bool>(),
+        sought in any::<prop::sample::Index>(),
+    ) {
+        let n = micros.len();
+        if even {
+            micros = (micros[0]..).step_by(60_000_000).take(n).collect();
+        }
+        micros.sort_unstable();
+        let mut block = Block::new(&[]);
+        block.times = micros.into_iter().map(Timestamp::from_micros).collect();
+        block.ids = vec![0; n];
+        block.created = vec![Timestamp::default(); n];
+        let encoded = if plain { encode(&block, 0..n) } else { seal(&block, 0..n, Packing::Small) };
+        let moments = Moments::read(&encoded.times, n).unwrap();
+        let mut all = Vec::new();
+        moments.extend(&mut all, &(0..n));
+        prop_assert_eq!(&all, &block.times);
+        let each: Vec<Timestamp> = (0..n).filter_map(|idx| moments.get(idx)).collect();
+        prop_assert_eq!(&each, &block.times);
+        prop_assert!(moments.get(n).is_none());
+        let there = block.times[sought.index(n)];
+        for moment in [-1, 0, 1].map(|step| Timestamp::from_micros(there.micros() + step)) {
+            prop_assert_eq!(moments.contains(moment), block.times.contains(&moment));
+            let before = moments.partition_point(|other| other < moment);
+            prop_assert_eq!(before, block.times.partition_point(|other| *other < moment));
         }
     }
 
@@ -124,16 +155,17 @@ proptest! {
         for (form, mut encoded) in forms(&block).into_iter().enumerate() {
             let at = cut.index(encoded.body.len());
             let mut decoded = Block::new(&DTYPES);
-            prop_assert!(decode_into(&mut decoded, &block.times, &encoded.body[..at], 0..block.len()).is_err());
+            let n = block.len();
+            prop_assert!(decode_rest(&mut decoded, n, &encoded.body[..at], 0..n, None).is_err());
             encoded.body[at] ^= flip;
             let mut decoded = Block::new(&DTYPES);
-            let read = decode_into(&mut decoded, &block.times, &encoded.body, 0..block.len());
+            let read = decode_rest(&mut decoded, n, &encoded.body, 0..n, None);
             // Only sealed blocks can tell that a value was changed.
             prop_assert!(form == 0 || flip == 0 || read.is_err());
             let at = cut.index(encoded.times.len().max(1));
             if let Some(byte) = encoded.times.get_mut(at) {
                 *byte ^= flip;
-                let read = decode_times(&encoded.times, block.len());
+                let read = Moments::read(&encoded.times, n);
                 prop_assert!(form == 0 || flip == 0 || read.is_err());
             }
         }
@@ -158,6 +190,7 @@ fn a_column_added_later_has_no_values_in_an_older_block() {
     older.columns[0].push(Value::Integer(3)).unwrap();
     let encoded = encode(&older, 0..1);
     let mut decoded = Block::new(&[Dtype::Float, Dtype::String]);
-    decode_into(&mut decoded, &older.times, &encoded.body, 0..1).unwrap();
+    let moments = Moments::read(&encoded.times, 1).unwrap();
+    decode_into(&mut decoded, &moments, &encoded.body, 0..1).unwrap();
     assert_eq!(decoded.row(0).unwrap().values, [Some(Value::Float(3.0)), None]);
 }

@@ -15,6 +15,18 @@ use super::{DecodeError, Reader, damaged};
 /// the width and the least number cost a third of a bit each.
 const BLOCK: usize = 256;
 
+/// Bytes of a number of 64 bits in sevens.
+const VARINT_MAX: usize = 10;
+
+/// Numbers whose bits are looked at together.
+const RUN: usize = 64;
+
+/// Bytes of such numbers where they are as wide as can be, which begin within one more.
+const WIDEST: usize = 1024;
+
+/// Those, and what is read beyond the last number.
+const WINDOW: usize = WIDEST + 16;
+
 /// Whether numbers may grow from one to the next, such as moments, or only spread, such as prices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Trend {
@@ -132,6 +144,145 @@ fn low_byte(bits: u128) -> u8 {
     low
 }
 
+/// Numbers as [`pack`] writes them, none of them read yet.
+#[derive(Debug)]
+pub(super) struct Packed<'a> {
+    base: i64,
+    unit: i64,
+    step: i64,
+    blocks: Vec<Bits<'a>>,
+    n: usize,
+}
+
+/// A block of numbers: how wide each is, the least of them, and their bits.
+#[derive(Debug, Clone, Copy)]
+struct Bits<'a> {
+    width: usize,
+    least: i64,
+    data: &'a [u8],
+}
+
+impl<'a> Packed<'a> {
+    /// The `n` numbers in `bytes`.
+    pub(super) fn read(bytes: &'a [u8], n: usize) -> Result<Self, DecodeError> {
+        let mut reader = Reader { bytes };
+        let mut packed = Self { base: 0, unit: 0, step: 0, blocks: Vec::new(), n };
+        if n == 0 {
+            return Ok(packed);
+        }
+        for place in [&mut packed.base, &mut packed.unit, &mut packed.step] {
+            *place = varint(&mut reader)?;
+        }
+        // Each has two bytes at least: a number of rows that is not true takes no memory.
+        let n_blocks = n.div_ceil(BLOCK);
+        packed.blocks.reserve_exact(n_blocks.min(bytes.len()));
+        for _ in 0..n_blocks {
+            let [width] = reader.array()?;
+            if width > 64 {
+                return Err(damaged("a number of more than 64 bits"));
+            }
+            let least = varint(&mut reader)?;
+            packed.blocks.push(Bits { width: width.into(), least, data: &[] });
+        }
+        for (block_idx, block) in packed.blocks.iter_mut().enumerate() {
+            let n_bits = (n - block_idx * BLOCK).min(BLOCK).saturating_mul(block.width);
+            block.data = reader.take(n_bits.div_ceil(8))?;
+        }
+        Ok(packed)
+    }
+
+    /// How many there are.
+    pub(super) const fn len(&self) -> usize {
+        self.n
+    }
+
+    /// Number `idx` of a block before its bits are added, if the block begins with number `first`.
+    fn line(&self, least: i64, first: usize, idx: usize) -> i64 {
+        let idx = i64::try_from(first + idx).unwrap_or(i64::MAX);
+        let least = self.base.wrapping_add(self.unit.wrapping_mul(least));
+        least.wrapping_add(self.unit.wrapping_mul(self.step).wrapping_mul(idx))
+    }
+
+    /// Number `idx`.
+    pub(super) fn get(&self, idx: usize) -> Option<i64> {
+        let Bits { width, least, data } = *self.blocks.get(idx / BLOCK).filter(|_| idx < self.n)?;
+        let within = idx % BLOCK;
+        let line = self.line(least, idx - within, within);
+        if width == 0 {
+            return Some(line);
+        }
+        let bit = within * width;
+        let mut window = [0; 16];
+        for (to, from) in window.iter_mut().zip(data.get(bit / 8..).unwrap_or_default()) {
+            *to = *from;
+        }
+        let bits = u128::from_le_bytes(window) >> (bit % 8);
+        #[expect(clippy::cast_possible_truncation, reason = "a number has 64 bits at most")]
+        let bits = bits as u64 & u64::MAX >> (64 - width);
+        Some(line.wrapping_add(self.unit.wrapping_mul(bits.cast_signed())))
+    }
+
+    /// Adds numbers `wanted` to `to`, as `make` makes them.
+    pub(super) fn extend<T>(
+        &self,
+        to: &mut Vec<T>,
+        wanted: &Range<usize>,
+        make: impl Fn(i64) -> T,
+    ) {
+        to.reserve(wanted.len());
+        let (unit, make) = (self.unit, &make);
+        let mut window = [0; WINDOW];
+        for (block_idx, Bits { width, least, data }) in self.blocks.iter().copied().enumerate() {
+            let first = block_idx * BLOCK;
+            let wanted = wanted.start.max(first)..wanted.end.min(first + BLOCK).min(self.n);
+            if wanted.is_empty() {
+                continue;
+            }
+            let mut within = wanted.start - first..wanted.end - first;
+            // What is the same for the whole block comes first, so that the loop is short; and what
+            // the loop changes is its own, so that it stays in registers.
+            let mut line = self.line(least, first, within.start);
+            let step = unit.wrapping_mul(self.step);
+            if width == 0 {
+                to.extend(within.map(move |_| make(next(&mut line, step))));
+                continue;
+            }
+            let mask = u64::MAX >> (64 - width);
+            while !within.is_empty() {
+                let run = within.start..within.end.min(within.start + RUN);
+                within.start = run.end;
+                let mut line = self.line(least, first, run.start);
+                // In a window of a known length there is no end that each number would have to be
+                // kept from.
+                let start = run.start * width / 8;
+                let bytes = data.get(start..(run.end * width).div_ceil(8)).unwrap_or_default();
+                if let Some(window) = window.get_mut(..bytes.len()) {
+                    window.copy_from_slice(bytes);
+                }
+                let (window, mut bit) = (&window, run.start * width - start * 8);
+                if width <= 56 {
+                    to.extend(run.map(move |_| {
+                        let bits = word(window, bit, 0) >> (bit % 8) & mask;
+                        bit += width;
+                        let above = unit.wrapping_mul(bits.cast_signed());
+                        make(next(&mut line, step).wrapping_add(above))
+                    }));
+                } else {
+                    to.extend(run.map(move |_| {
+                        let [low, high] = [word(window, bit, 0), word(window, bit, 8)];
+                        let both = u128::from(low) | u128::from(high) << 64;
+                        #[expect(clippy::cast_possible_truncation, reason = "its lower half")]
+                        let bits = (both >> (bit % 8)) as u64 & mask;
+                        bit += width;
+                        let above = unit.wrapping_mul(bits.cast_signed());
+                        make(next(&mut line, step).wrapping_add(above))
+                    }));
+                }
+            }
+        }
+    }
+}
+
 /// Adds numbers `rows` of the `n` in `bytes` to `to`, as `make` makes them.
 pub(super) fn unpack<T>(
     to: &mut Vec<T>,
@@ -140,76 +291,27 @@ pub(super) fn unpack<T>(
     rows: &Range<usize>,
     make: impl Fn(i64) -> T,
 ) -> Result<(), DecodeError> {
-    if rows.is_empty() {
-        return Ok(());
-    }
-    let mut reader = Reader { bytes };
-    let (base, unit, step) = (varint(&mut reader)?, varint(&mut reader)?, varint(&mut reader)?);
-    let mut blocks = Vec::with_capacity(n.div_ceil(BLOCK));
-    for _ in 0..n.div_ceil(BLOCK) {
-        let [width] = reader.array()?;
-        if width > 64 {
-            return Err(damaged("a number of more than 64 bits"));
-        }
-        blocks.push((width, varint(&mut reader)?));
-    }
-    to.reserve(rows.len());
-    for (block_idx, (width, least)) in blocks.into_iter().enumerate() {
-        let first = block_idx * BLOCK;
-        let width = usize::from(width);
-        let data = reader.take((n - first).min(BLOCK).saturating_mul(width).div_ceil(8))?;
-        let wanted = rows.start.max(first)..rows.end.min(first + BLOCK).min(n);
-        if wanted.is_empty() {
-            continue;
-        }
-        // What is the same for the whole block comes first, so that the loop is short.
-        let least = base.wrapping_add(unit.wrapping_mul(least));
-        let step = unit.wrapping_mul(step);
-        let mut line =
-            least.wrapping_add(step.wrapping_mul(i64::try_from(wanted.start).unwrap_or(0)));
-        let within = wanted.start - first..wanted.end - first;
-        if width == 0 {
-            to.extend(within.map(|_| make(next(&mut line, step))));
-        } else if width <= 56 {
-            let mask = (1_u64 << width) - 1;
-            to.extend(within.map(|idx| {
-                let bit = idx * width;
-                let bits = load_64(data, bit / 8) >> (bit % 8) & mask;
-                make(next(&mut line, step).wrapping_add(unit.wrapping_mul(bits.cast_signed())))
-            }));
-        } else {
-            let mask = u64::MAX >> (64 - width);
-            to.extend(within.map(|idx| {
-                let bit = idx * width;
-                let [low, high] = [load_64(data, bit / 8), load_64(data, bit / 8 + 8)];
-                let both = u128::from(low) | u128::from(high) << 64;
-                #[expect(clippy::cast_possible_truncation, reason = "the lower half is wanted")]
-                let bits = (both >> (bit % 8)) as u64 & mask;
-                make(next(&mut line, step).wrapping_add(unit.wrapping_mul(bits.cast_signed())))
-            }));
-        }
+    if !rows.is_empty() {
+        Packed::read(bytes, n)?.extend(to, rows, make);
     }
     Ok(())
 }
 
 /// The number that the line is at, which goes on by a step.
+#[inline]
 const fn next(line: &mut i64, step: i64) -> i64 {
     let now = *line;
     *line = now.wrapping_add(step);
     now
 }
 
-/// Eight bytes from `at` on, zeros where there are none.
-fn load_64(bytes: &[u8], at: usize) -> u64 {
-    if let Some(eight) = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
-        return u64::from_le_bytes(*eight);
-    }
-    let mut eight = [0; 8];
-    let rest = bytes.get(at..).unwrap_or_default();
-    for (to, from) in eight.iter_mut().zip(rest) {
-        *to = *from;
-    }
-    u64::from_le_bytes(eight)
+/// The eight bytes that come `after` so many others from the one of `bit` on.
+#[inline]
+fn word(window: &[u8; WINDOW], bit: usize, after: usize) -> u64 {
+    // No bit is beyond the widest numbers: this only tells the compiler so.
+    let at = bit / 8 % WIDEST + after;
+    let eight = window.get(at..).and_then(|rest| rest.first_chunk::<8>());
+    eight.map_or(0, |eight| u64::from_le_bytes(*eight))
 }
 
 /// Writes a number in 1 to 10 bytes, few where it is near 0.
@@ -228,10 +330,10 @@ fn put_varint(to: &mut Vec<u8>, number: i64) {
 
 fn varint(reader: &mut Reader<'_>) -> Result<i64, DecodeError> {
     let mut number = 0_u64;
-    for shift in (0..64).step_by(7) {
-        let [byte] = reader.array()?;
-        number |= u64::from(byte & 0x7F) << shift;
+    for (idx, byte) in reader.bytes.iter().enumerate().take(VARINT_MAX) {
+        number |= u64::from(byte & 0x7F) << (7 * idx);
         if byte & 0x80 == 0 {
+            reader.bytes = reader.bytes.get(idx + 1..).unwrap_or_default();
             return Ok((number >> 1).cast_signed() ^ -(number & 1).cast_signed());
         }
     }

@@ -23,10 +23,10 @@ use model::{dataset::Dtype, timestamp::Timestamp};
 
 use super::{
     DecodeError, Encoded, Frame, Reader, bits_of, damaged, dtype_of,
-    ints::{self, Trend},
+    ints::{self, Packed, Trend},
     kind_of, put_bitmap, put_texts, put_u32, text_at, words,
 };
-use crate::block::{Block, Series, extend};
+use crate::block::{Block, Series};
 
 /// The version of the format.
 pub(super) const VERSION: u8 = 2;
@@ -316,19 +316,16 @@ fn summed(bytes: &[u8]) -> Result<Reader<'_>, DecodeError> {
     Ok(reader)
 }
 
-/// Reads the moments of `n` rows.
-pub(super) fn open_times(bytes: &[u8], n: usize) -> Result<Vec<Timestamp>, DecodeError> {
-    let reader = summed(bytes)?;
-    let mut times = Vec::new();
-    ints::unpack(&mut times, reader.bytes, n, &(0..n), Timestamp::from_micros)?;
-    Ok(times)
+/// The moments of `n` rows.
+pub(super) fn open_times(bytes: &[u8], n: usize) -> Result<Packed<'_>, DecodeError> {
+    Packed::read(summed(bytes)?.bytes, n)
 }
 
-/// Adds `rows` of the block in `body`, at their moments `times`, to `block`: all of them, or values of
-/// the `wanted` columns only.
+/// Adds `rows` of the `n_rows` in `body` to `block`, but for their moments: all of it, or values of the
+/// `wanted` columns only.
 pub(super) fn open_into(
     block: &mut Block,
-    times: &[Timestamp],
+    n_rows: usize,
     body: &[u8],
     rows: &Range<usize>,
     wanted: Option<&[usize]>,
@@ -336,10 +333,9 @@ pub(super) fn open_into(
     let mut reader = summed(body)?;
     let n = reader.length()?;
     let n_columns = usize::from(u16::from_le_bytes(reader.array()?));
-    if n != times.len() || rows.end > n || rows.start > rows.end {
+    if n != n_rows || rows.end > n || rows.start > rows.end {
         return Err(damaged("another number of rows"));
     }
-    extend(&mut block.times, times, rows.clone());
     let ids = reader.long()?;
     if !ids.is_empty() && wanted.is_none() {
         ints::unpack(&mut block.ids, ids, n, rows, |id| id)?;
@@ -358,7 +354,9 @@ pub(super) fn open_into(
     }
     let is_wanted = |column_idx| wanted.is_none_or(|wanted| wanted.contains(&column_idx));
     let mut origin: Option<(u16, Vec<i64>)> = None;
-    for (column_idx, series) in block.columns.iter_mut().enumerate() {
+    for column_idx in 0..block.columns.len() {
+        let (before, from) = block.columns.split_at_mut(column_idx);
+        let Some(series) = from.first_mut() else { break };
         match columns.get(column_idx) {
             Some((frame, coding, payload)) if is_wanted(column_idx) => {
                 let origin = &mut origin;
@@ -371,11 +369,19 @@ pub(super) fn open_into(
                         if (frame.kind, *coding) != (1, 1) {
                             return Err(damaged("distances to a column of another coding"));
                         }
-                        let mut ordered = Vec::new();
-                        ints::unpack(&mut ordered, payload, n, rows, |number| number)?;
-                        *origin = Some((column_idx, ordered));
+                        let mut numbers = Vec::new();
+                        match before.get(usize::from(column_idx)) {
+                            Some(Series::Float(values)) if is_wanted(column_idx.into()) => {
+                                let values = values.get(values.len() - rows.len()..);
+                                let values = values.unwrap_or_default().iter();
+                                let number = |value: &Option<f64>| value.map_or(0, ordered);
+                                numbers.extend(values.map(number));
+                            }
+                            _ => ints::unpack(&mut numbers, payload, n, rows, |number| number)?,
+                        }
+                        *origin = Some((column_idx, numbers));
                     }
-                    Ok(origin.as_ref().map(|(_, ordered)| ordered.as_slice()).unwrap_or_default())
+                    Ok(origin.as_ref().map(|(_, numbers)| numbers.as_slice()).unwrap_or_default())
                 })?;
             }
             _ => series.push_missing(rows.len()),

@@ -9,7 +9,7 @@ use super::{StoreError, buckets::code};
 use crate::{
     block::{
         Block,
-        codec::{DecodeError, Packing, decode_into, decode_times, seal},
+        codec::{DecodeError, Moments, Packing, decode_into, seal},
     },
     query::{Order, Span},
 };
@@ -168,9 +168,9 @@ pub(super) fn with_rows_after(
 }
 
 /// The places of the moments that lie in `span`.
-pub(super) fn within(times: &[Timestamp], span: Span) -> Range<usize> {
-    let start = times.partition_point(|time| *time < span.first);
-    let end = times.partition_point(|time| *time <= span.last);
+pub(super) fn within(moments: &Moments<'_>, span: Span) -> Range<usize> {
+    let start = moments.partition_point(|moment| moment < span.first);
+    let end = moments.partition_point(|moment| moment <= span.last);
     start..end.max(start)
 }
 
@@ -185,7 +185,10 @@ pub(super) fn times(
     let missing = || damaged(dataset)(DecodeError::MISSING);
     let row = rows.next()?.ok_or_else(missing)?;
     let bytes = row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?;
-    moments(chunk, bytes).map_err(damaged(dataset))
+    let moments = moments(chunk, bytes).map_err(damaged(dataset))?;
+    let mut times = Vec::new();
+    moments.extend(&mut times, &(0..chunk.n));
+    Ok(times)
 }
 
 /// Shows `read` the moments of a chunk and its bytes.
@@ -193,7 +196,7 @@ pub(super) fn open<T>(
     connection: &Connection,
     dataset: DatasetId,
     chunk: Chunk,
-    read: impl FnOnce(&[Timestamp], &[u8]) -> Result<T, DecodeError>,
+    read: impl FnOnce(&Moments<'_>, &[u8]) -> Result<T, DecodeError>,
 ) -> Result<T, StoreError> {
     let mut statement =
         connection.prepare_cached("SELECT times, body FROM chunks WHERE id = ?1")?;
@@ -201,15 +204,15 @@ pub(super) fn open<T>(
     let missing = || damaged(dataset)(DecodeError::MISSING);
     let row = rows.next()?.ok_or_else(missing)?;
     let bytes = |place: usize| row.get_ref(place)?.as_blob().map_err(rusqlite::Error::from);
-    let times = moments(chunk, bytes(0)?).map_err(damaged(dataset))?;
-    read(&times, bytes(1)?).map_err(damaged(dataset))
+    let moments = moments(chunk, bytes(0)?).map_err(damaged(dataset))?;
+    read(&moments, bytes(1)?).map_err(damaged(dataset))
 }
 
-fn moments(chunk: Chunk, bytes: &[u8]) -> Result<Vec<Timestamp>, DecodeError> {
-    let times = decode_times(bytes, chunk.n)?;
-    let ends = times.first().zip(times.last());
-    let is_it = ends == Some((&chunk.span.first, &chunk.span.last));
-    if is_it { Ok(times) } else { Err(DecodeError::MISSING) }
+fn moments(chunk: Chunk, bytes: &[u8]) -> Result<Moments<'_>, DecodeError> {
+    let moments = Moments::read(bytes, chunk.n)?;
+    let ends = moments.get(0).zip(chunk.n.checked_sub(1).and_then(|last| moments.get(last)));
+    let is_it = ends == Some((chunk.span.first, chunk.span.last));
+    if is_it { Ok(moments) } else { Err(DecodeError::MISSING) }
 }
 
 /// All of a chunk, as rows like those of `empty`.
@@ -220,8 +223,8 @@ pub(super) fn read(
     empty: Block,
 ) -> Result<Block, StoreError> {
     let mut block = empty;
-    open(connection, strand.dataset, chunk, |times, body| {
-        decode_into(&mut block, times, body, 0..times.len())
+    open(connection, strand.dataset, chunk, |moments, body| {
+        decode_into(&mut block, moments, body, 0..moments.len())
     })?;
     Ok(block)
 }
@@ -369,8 +372,9 @@ pub(super) fn cut(
             if is_whole { None } else { Some(read(connection, strand, chunk, empty.clone())?) };
         remove(connection, chunk)?;
         if let Some(rows) = left {
-            let gone = within(&rows.times, span);
-            for left in [0..gone.start, gone.end..rows.len()] {
+            let before = 0..rows.first_not_before(span.first);
+            let after = rows.first_after(span.last)..rows.len();
+            for left in [before, after] {
                 insert(connection, strand, &rows, left, strand.packing())?;
             }
         }

@@ -293,9 +293,9 @@ fn give_chunk(
         return Ok(true);
     }
     let mut under = block_of(&[]);
-    chunks::open(connection, strand.dataset, chunk, |times, body| {
-        let rows = chunks::within(times, span);
-        if rows.is_empty() { Ok(()) } else { decode_into(&mut under, times, body, rows) }
+    chunks::open(connection, strand.dataset, chunk, |moments, body| {
+        let rows = chunks::within(moments, span);
+        if rows.is_empty() { Ok(()) } else { decode_into(&mut under, moments, body, rows) }
     })?;
     let all = 0..under.len();
     if over.is_empty() {
@@ -354,12 +354,12 @@ pub(super) fn within(
         let to = spans.partition_point(|span| span.first <= chunk.span.last);
         let spans = spans.get(from..to).unwrap_or_default();
         if !spans.is_empty() {
-            chunks::open(connection, strand.dataset, chunk, |times, body| {
-                let rows = spans.iter().map(|span| chunks::within(times, *span));
+            chunks::open(connection, strand.dataset, chunk, |moments, body| {
+                let rows = spans.iter().map(|span| chunks::within(moments, *span));
                 let rows: Vec<_> = rows.filter(|rows| !rows.is_empty()).collect();
                 let (Some(first), Some(last)) = (rows.first(), rows.last()) else { return Ok(()) };
                 let mut block = block_of(&[]);
-                decode_into(&mut block, times, body, first.start..last.end)?;
+                decode_into(&mut block, moments, body, first.start..last.end)?;
                 let columns = Columns::of(&block);
                 for rows in &rows {
                     found.extend(columns.buckets(rows.start - first.start..rows.end - first.start));

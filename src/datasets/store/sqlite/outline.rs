@@ -101,13 +101,14 @@ impl Outline {
             && chunk.span.first < span.first
         {
             let times = chunks::times(connection, dataset, *chunk)?;
-            places.n_cut_first = to_u64(chunks::within(&times, span).start);
+            places.n_cut_first = to_u64(times.partition_point(|time| *time < span.first));
         }
         if let Some(Entry { chunk, .. }) = entries.last()
             && chunk.span.last > span.last
         {
             let times = chunks::times(connection, dataset, *chunk)?;
-            places.n_cut_last = to_u64(times.len() - chunks::within(&times, span).end);
+            let n_left = times.partition_point(|time| *time <= span.last);
+            places.n_cut_last = to_u64(times.len() - n_left);
         }
         Ok(places)
     }

@@ -12,10 +12,7 @@ use super::{
     tail::{self, Cursor, TailRow},
 };
 use crate::{
-    block::{
-        Block, Rows,
-        codec::{decode_columns, decode_into},
-    },
+    block::{Block, Rows, codec::decode_rest},
     query::{Order, Span},
     store::{
         PAGE_TEXT_BYTES_MAX,
@@ -255,25 +252,23 @@ impl Walker<'_, '_, '_> {
     /// What the span has of a chunk, or only what is wanted of that; and how many rows the span has.
     fn within(&mut self, chunk: Chunk, is_wanted_only: bool) -> Result<(Block, usize), StoreError> {
         let Self { connection, dataset, span, empty, wanted, sought, out, .. } = self;
-        chunks::open(connection, *dataset, chunk, |times, body| {
-            let within = chunks::within(times, *span);
-            if let Some((moments, found)) = sought {
-                let here = times.get(within.clone()).unwrap_or_default();
-                if let (Some(first), Some(last)) = (here.first(), here.last()) {
-                    let span = Span { first: *first, last: *last };
-                    let moments = moments.get(chunks::within(moments, span)).unwrap_or_default();
-                    found
-                        .extend(moments.iter().filter(|moment| here.binary_search(moment).is_ok()));
-                }
+        chunks::open(connection, *dataset, chunk, |moments, body| {
+            let within = chunks::within(moments, *span);
+            if let Some((sought, found)) = sought {
+                let first = span.first.max(chunk.span.first);
+                let last = span.last.min(chunk.span.last);
+                let from = sought.partition_point(|moment| *moment < first);
+                let here = sought.get(from..).unwrap_or_default().iter();
+                let here = here.take_while(|moment| **moment <= last);
+                found.extend(here.filter(|moment| moments.contains(**moment)));
             }
             let n_within = within.len();
             let wanted_rows = if is_wanted_only { out.wanted(n_within) } else { 0..n_within };
             let rows = within.start + wanted_rows.start..within.start + wanted_rows.end;
             let mut block = empty.clone();
-            match wanted {
-                _ if rows.is_empty() => {}
-                None => decode_into(&mut block, times, body, rows)?,
-                Some(wanted) => decode_columns(&mut block, times, body, rows, wanted)?,
+            if !rows.is_empty() {
+                moments.extend(&mut block.times, &rows);
+                decode_rest(&mut block, chunk.n, body, rows, *wanted)?;
             }
             Ok((block, n_within))
         })

@@ -7,7 +7,7 @@ use super::{StoreError, chunks};
 use crate::{
     block::{
         Block,
-        codec::{decode_into, encode},
+        codec::{decode_rest, encode},
     },
     query::{Order, Span},
 };
@@ -28,7 +28,8 @@ impl TailRow {
         dataset: DatasetId,
         block: &mut Block,
     ) -> Result<(), StoreError> {
-        decode_into(block, &[self.time], &self.body, 0..1)
+        block.times.push(self.time);
+        decode_rest(block, 1, &self.body, 0..1, None)
             .map_err(|source| StoreError::Damaged { dataset, source })
     }
 }
