@@ -6,7 +6,10 @@
 use std::{
     iter,
     path::Path,
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::{
+        LazyLock,
+        atomic::{AtomicUsize, Ordering},
+    },
     thread,
 };
 
@@ -24,6 +27,11 @@ const PARTS_PER_THREAD: usize = 3;
 
 /// Threads at most, the writer's among them.
 const THREADS_MAX: usize = 4;
+
+/// As many of them as there are processors. To ask takes 50 us and more, since files of the system
+/// tell it: too long for each row that comes late.
+static CORES: LazyLock<usize> =
+    LazyLock::new(|| thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX));
 
 /// What is folded: the stored rows of a dataset and those of `rows`, which win.
 #[derive(Debug, Clone, Copy)]
@@ -84,8 +92,7 @@ pub(super) fn shared<T: Send>(
     n_parts: usize,
     read: impl Fn(&Connection, usize) -> Result<T, StoreError> + Sync,
 ) -> Result<Vec<T>, StoreError> {
-    let n_cores = thread::available_parallelism().map_or(1, usize::from);
-    let n_threads = n_cores.min(THREADS_MAX).min(n_parts / PARTS_PER_THREAD).max(1);
+    let n_threads = (n_parts / PARTS_PER_THREAD).min(*CORES).max(1);
     let next = AtomicUsize::new(0);
     let mut taken: Vec<Option<T>> = iter::repeat_with(|| None).take(n_parts).collect();
     let path = connection.path().filter(|path| n_threads > 1 && !path.is_empty());
