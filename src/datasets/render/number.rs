@@ -90,8 +90,9 @@ fn set_whole(place: &mut [u8; 32], at: usize, number: u64) -> usize {
 
 #[inline]
 fn set<const N: usize>(place: &mut [u8; 32], at: usize, bytes: [u8; N]) {
-    if let Some(place) = place.get_mut(at..at + N) {
-        place.copy_from_slice(&bytes);
+    // As an array: a copy of a slice is a call, also where its length is known.
+    if let Some(place) = place.get_mut(at..).and_then(|rest| rest.first_chunk_mut()) {
+        *place = bytes;
     }
 }
 
