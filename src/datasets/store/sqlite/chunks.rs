@@ -108,6 +108,8 @@ pub(super) fn touching(
 ) -> Result<(), StoreError> {
     let ends = match order {
         Order::Ascending => (span.first.micros(), i64::MAX),
+        // Nothing is after the end of time.
+        Order::Descending if span.last == Timestamp::MAX => (span.first.micros(), i64::MAX),
         Order::Descending => {
             let last = ending_from(connection, strand, span.last)?;
             (span.first.micros(), last.map_or(i64::MAX, |last| last.span.last.micros()))
