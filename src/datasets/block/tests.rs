@@ -110,7 +110,12 @@ proptest! {
             let moments = Moments::read(&encoded.times, n).unwrap();
             let mut decoded = block.empty_like();
             decode_into(&mut decoded, &moments, &encoded.body, rows.clone()).unwrap();
-            prop_assert_eq!(exact(&decoded), exact(&block.part(rows.clone())));
+            let part = block.part(rows.clone());
+            prop_assert_eq!(exact(&decoded), exact(&part));
+            prop_assert_eq!((&decoded.times, &decoded.ids, &decoded.created), (&part.times, &part.ids, &part.created));
+            let mut behind = decoded.clone();
+            decode_into(&mut behind, &moments, &encoded.body, rows.clone()).unwrap();
+            prop_assert_eq!(exact(&behind.part(rows.len()..2 * rows.len())), exact(&part));
             let mut one = block.empty_like();
             decode_rest(&mut one, n, &encoded.body, rows.clone(), Some(&[1])).unwrap();
             prop_assert_eq!(&one.columns[1], &decoded.columns[1]);

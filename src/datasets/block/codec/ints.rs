@@ -21,10 +21,10 @@ const VARINT_MAX: usize = 10;
 /// Numbers whose bits are looked at together.
 const RUN: usize = 64;
 
-/// Bytes of such numbers where they are as wide as can be, which begin within one more.
-const WIDEST: usize = 1024;
+/// Bytes of a run of the widest numbers. Whatever the width, each number of a run begins within them.
+const WIDEST: usize = RUN * 8;
 
-/// Those, and what is read beyond the last number.
+/// Bytes of a run, and those behind it that are read with the last number.
 const WINDOW: usize = WIDEST + 16;
 
 /// Whether numbers may grow from one to the next, such as moments, or only spread, such as prices.
@@ -173,9 +173,9 @@ impl<'a> Packed<'a> {
         for place in [&mut packed.base, &mut packed.unit, &mut packed.step] {
             *place = varint(&mut reader)?;
         }
-        // Each has two bytes at least: a number of rows that is not true takes no memory.
+        // Each has two bytes at least: a number of rows that is not true takes little memory.
         let n_blocks = n.div_ceil(BLOCK);
-        packed.blocks.reserve_exact(n_blocks.min(bytes.len()));
+        packed.blocks.reserve_exact(n_blocks.min(bytes.len() / 2));
         for _ in 0..n_blocks {
             let [width] = reader.array()?;
             if width > 64 {
@@ -238,22 +238,19 @@ impl<'a> Packed<'a> {
             if wanted.is_empty() {
                 continue;
             }
-            let mut within = wanted.start - first..wanted.end - first;
-            // What is the same for the whole block comes first, so that the loop is short; and what
-            // the loop changes is its own, so that it stays in registers.
-            let mut line = self.line(least, first, within.start);
+            let within = wanted.start - first..wanted.end - first;
             let step = unit.wrapping_mul(self.step);
             if width == 0 {
+                let mut line = self.line(least, first, within.start);
                 to.extend(within.map(move |_| make(next(&mut line, step))));
                 continue;
             }
             let mask = u64::MAX >> (64 - width);
-            while !within.is_empty() {
-                let run = within.start..within.end.min(within.start + RUN);
-                within.start = run.end;
+            for start in within.clone().step_by(RUN) {
+                let run = start..within.end.min(start + RUN);
+                // What changes from one number to the next belongs to the loop, so that it stays in
+                // registers; and the window has a length that is known, so that nothing is checked.
                 let mut line = self.line(least, first, run.start);
-                // In a window of a known length there is no end that each number would have to be
-                // kept from.
                 let start = run.start * width / 8;
                 let bytes = data.get(start..(run.end * width).div_ceil(8)).unwrap_or_default();
                 if let Some(window) = window.get_mut(..bytes.len()) {
@@ -305,7 +302,7 @@ const fn next(line: &mut i64, step: i64) -> i64 {
     now
 }
 
-/// The eight bytes that come `after` so many others from the one of `bit` on.
+/// Eight bytes: those from so many bytes `after` the one that holds `bit` on.
 #[inline]
 fn word(window: &[u8; WINDOW], bit: usize, after: usize) -> u64 {
     // No bit is beyond the widest numbers: this only tells the compiler so.

@@ -369,13 +369,13 @@ pub(super) fn open_into(
                         if (frame.kind, *coding) != (1, 1) {
                             return Err(damaged("distances to a column of another coding"));
                         }
-                        let mut numbers = Vec::new();
+                        let mut numbers = Vec::with_capacity(rows.len());
                         match before.get(usize::from(column_idx)) {
                             Some(Series::Float(values)) if is_wanted(column_idx.into()) => {
+                                // They were read just now.
                                 let values = values.get(values.len() - rows.len()..);
                                 let values = values.unwrap_or_default().iter();
-                                let number = |value: &Option<f64>| value.map_or(0, ordered);
-                                numbers.extend(values.map(number));
+                                numbers.extend(values.map(|value| value.map_or(0, ordered)));
                             }
                             _ => ints::unpack(&mut numbers, payload, n, rows, |number| number)?,
                         }

@@ -176,21 +176,42 @@ pub(super) fn within(moments: &Moments<'_>, span: Span) -> Range<usize> {
     start..end.max(start)
 }
 
+/// The places of a chunk's rows that lie in `span`.
+pub(super) fn places(
+    connection: &Connection,
+    dataset: DatasetId,
+    chunk: Chunk,
+    span: Span,
+) -> Result<Range<usize>, StoreError> {
+    look(connection, dataset, chunk, |moments| within(moments, span))
+}
+
 /// The moments of a chunk's rows.
 pub(super) fn times(
     connection: &Connection,
     dataset: DatasetId,
     chunk: Chunk,
 ) -> Result<Vec<Timestamp>, StoreError> {
+    look(connection, dataset, chunk, |moments| {
+        let mut times = Vec::new();
+        moments.extend(&mut times, &(0..chunk.n));
+        times
+    })
+}
+
+/// Shows `read` the moments of a chunk.
+fn look<T>(
+    connection: &Connection,
+    dataset: DatasetId,
+    chunk: Chunk,
+    read: impl FnOnce(&Moments<'_>) -> T,
+) -> Result<T, StoreError> {
     let mut statement = connection.prepare_cached("SELECT times FROM chunks WHERE id = ?1")?;
     let mut rows = statement.query([chunk.id])?;
     let missing = || damaged(dataset)(DecodeError::MISSING);
     let row = rows.next()?.ok_or_else(missing)?;
     let bytes = row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?;
-    let moments = moments(chunk, bytes).map_err(damaged(dataset))?;
-    let mut times = Vec::new();
-    moments.extend(&mut times, &(0..chunk.n));
-    Ok(times)
+    Ok(read(&moments(chunk, bytes).map_err(damaged(dataset))?))
 }
 
 /// Shows `read` the moments of a chunk and its bytes.

@@ -100,15 +100,14 @@ impl Outline {
         if let Some(Entry { chunk, .. }) = entries.first()
             && chunk.span.first < span.first
         {
-            let times = chunks::times(connection, dataset, *chunk)?;
-            places.n_cut_first = to_u64(times.partition_point(|time| *time < span.first));
+            let here = chunks::places(connection, dataset, *chunk, span)?;
+            places.n_cut_first = to_u64(here.start);
         }
         if let Some(Entry { chunk, .. }) = entries.last()
             && chunk.span.last > span.last
         {
-            let times = chunks::times(connection, dataset, *chunk)?;
-            let n_left = times.partition_point(|time| *time <= span.last);
-            places.n_cut_last = to_u64(times.len() - n_left);
+            let here = chunks::places(connection, dataset, *chunk, span)?;
+            places.n_cut_last = to_u64(chunk.n - here.end);
         }
         Ok(places)
     }
