@@ -185,7 +185,9 @@ fn put_frame<T>(
 
 /// Adds `rows` of the block in `body`, at `moments`, to `block`.
 ///
-/// Columns that the dataset had not yet when the block was written have no values.
+/// Columns that the dataset had not yet when the block was written have no values. Where some columns
+/// are `wanted`, the others need not have values, nor the rows numbers and moments at which they were
+/// stored.
 ///
 /// # Errors
 /// [`DecodeError`] if the bytes are no block, or one of other columns. Then `block` is left in
@@ -195,14 +197,13 @@ pub(crate) fn decode_into(
     moments: &Moments<'_>,
     body: &[u8],
     rows: Range<usize>,
+    wanted: Option<&[usize]>,
 ) -> Result<(), DecodeError> {
     moments.extend(&mut block.times, &rows);
-    decode_rest(block, moments.len(), body, rows, None)
+    decode_rest(block, moments.len(), body, rows, wanted)
 }
 
-/// Adds `rows` of the `n_rows` in `body` as [`decode_into`] does, but for their moments. Where some
-/// columns are `wanted`, the others need not have values, nor the rows numbers and moments at which
-/// they were stored.
+/// Adds `rows` of the `n_rows` in `body` as [`decode_into`] does, but for their moments.
 ///
 /// # Errors
 /// As [`decode_into`].

@@ -69,7 +69,7 @@ proptest! {
         for encoded in forms(&block) {
             let moments = Moments::read(&encoded.times, block.len()).unwrap();
             let mut decoded = Block::new(&DTYPES);
-            decode_into(&mut decoded, &moments, &encoded.body, rows.clone()).unwrap();
+            decode_into(&mut decoded, &moments, &encoded.body, rows.clone(), None).unwrap();
             prop_assert_eq!(&decoded, &block.part(rows.clone()));
         }
     }
@@ -109,12 +109,12 @@ proptest! {
             let encoded = seal(&block, 0..n, packing);
             let moments = Moments::read(&encoded.times, n).unwrap();
             let mut decoded = block.empty_like();
-            decode_into(&mut decoded, &moments, &encoded.body, rows.clone()).unwrap();
+            decode_into(&mut decoded, &moments, &encoded.body, rows.clone(), None).unwrap();
             let part = block.part(rows.clone());
             prop_assert_eq!(exact(&decoded), exact(&part));
             prop_assert_eq!((&decoded.times, &decoded.ids, &decoded.created), (&part.times, &part.ids, &part.created));
             let mut behind = decoded.clone();
-            decode_into(&mut behind, &moments, &encoded.body, rows.clone()).unwrap();
+            decode_into(&mut behind, &moments, &encoded.body, rows.clone(), None).unwrap();
             prop_assert_eq!(exact(&behind.part(rows.len()..2 * rows.len())), exact(&part));
             let mut one = block.empty_like();
             decode_rest(&mut one, n, &encoded.body, rows.clone(), Some(&[1])).unwrap();
@@ -196,6 +196,6 @@ fn a_column_added_later_has_no_values_in_an_older_block() {
     let encoded = encode(&older, 0..1);
     let mut decoded = Block::new(&[Dtype::Float, Dtype::String]);
     let moments = Moments::read(&encoded.times, 1).unwrap();
-    decode_into(&mut decoded, &moments, &encoded.body, 0..1).unwrap();
+    decode_into(&mut decoded, &moments, &encoded.body, 0..1, None).unwrap();
     assert_eq!(decoded.row(0).unwrap().values, [Some(Value::Float(3.0)), None]);
 }

@@ -212,14 +212,12 @@ impl<'a> Packed<'a> {
             return Some(line);
         }
         let bit = within * width;
-        let mut window = [0; 16];
-        for (to, from) in window.iter_mut().zip(data.get(bit / 8..).unwrap_or_default()) {
+        let mut sixteen = [0; 16];
+        for (to, from) in sixteen.iter_mut().zip(data.get(bit / 8..).unwrap_or_default()) {
             *to = *from;
         }
-        let bits = u128::from_le_bytes(window) >> (bit % 8);
-        #[expect(clippy::cast_possible_truncation, reason = "a number has 64 bits at most")]
-        let bits = bits as u64 & u64::MAX >> (64 - width);
-        Some(line.wrapping_add(self.unit.wrapping_mul(bits.cast_signed())))
+        let above = bits_of(sixteen, bit % 8, width);
+        Some(line.wrapping_add(self.unit.wrapping_mul(above)))
     }
 
     /// Adds numbers `wanted` to `to`, as `make` makes them.
@@ -245,7 +243,6 @@ impl<'a> Packed<'a> {
                 to.extend(within.map(move |_| make(next(&mut line, step))));
                 continue;
             }
-            let mask = u64::MAX >> (64 - width);
             for start in within.clone().step_by(RUN) {
                 let run = start..within.end.min(start + RUN);
                 // What changes from one number to the next belongs to the loop, so that it stays in
@@ -257,24 +254,11 @@ impl<'a> Packed<'a> {
                     window.copy_from_slice(bytes);
                 }
                 let (window, mut bit) = (&window, run.start * width - start * 8);
-                if width <= 56 {
-                    to.extend(run.map(move |_| {
-                        let bits = word(window, bit, 0) >> (bit % 8) & mask;
-                        bit += width;
-                        let above = unit.wrapping_mul(bits.cast_signed());
-                        make(next(&mut line, step).wrapping_add(above))
-                    }));
-                } else {
-                    to.extend(run.map(move |_| {
-                        let [low, high] = [word(window, bit, 0), word(window, bit, 8)];
-                        let both = u128::from(low) | u128::from(high) << 64;
-                        #[expect(clippy::cast_possible_truncation, reason = "its lower half")]
-                        let bits = (both >> (bit % 8)) as u64 & mask;
-                        bit += width;
-                        let above = unit.wrapping_mul(bits.cast_signed());
-                        make(next(&mut line, step).wrapping_add(above))
-                    }));
-                }
+                to.extend(run.map(move |_| {
+                    let above = bits_of(sixteen(window, bit / 8), bit % 8, width);
+                    bit += width;
+                    make(next(&mut line, step).wrapping_add(unit.wrapping_mul(above)))
+                }));
             }
         }
     }
@@ -302,13 +286,21 @@ const fn next(line: &mut i64, step: i64) -> i64 {
     now
 }
 
-/// Eight bytes: those from so many bytes `after` the one that holds `bit` on.
+/// The bytes from `at` on that a number may be in.
 #[inline]
-fn word(window: &[u8; WINDOW], bit: usize, after: usize) -> u64 {
-    // No bit is beyond the widest numbers: this only tells the compiler so.
-    let at = bit / 8 % WIDEST + after;
-    let eight = window.get(at..).and_then(|rest| rest.first_chunk::<8>());
-    eight.map_or(0, |eight| u64::from_le_bytes(*eight))
+fn sixteen(window: &[u8; WINDOW], at: usize) -> [u8; 16] {
+    // No number begins beyond the widest ones: this only tells the compiler so.
+    let sixteen = window.get(at % WIDEST..).and_then(|rest| rest.first_chunk());
+    sixteen.copied().unwrap_or_default()
+}
+
+/// The number of `width` bits, which is not 0, that begins at bit `first` of the first byte.
+#[inline]
+fn bits_of(sixteen: [u8; 16], first: usize, width: usize) -> i64 {
+    let bits = u128::from_le_bytes(sixteen) >> first;
+    #[expect(clippy::cast_possible_truncation, reason = "a number has 64 bits at most")]
+    let bits = bits as u64 & u64::MAX >> (64 - width);
+    bits.cast_signed()
 }
 
 /// Writes a number in 1 to 10 bytes, few where it is near 0.

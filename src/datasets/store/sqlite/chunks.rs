@@ -247,7 +247,7 @@ pub(super) fn read(
 ) -> Result<Block, StoreError> {
     let mut block = empty;
     open(connection, strand.dataset, chunk, |moments, body| {
-        decode_into(&mut block, moments, body, 0..moments.len())
+        decode_into(&mut block, moments, body, 0..moments.len(), None)
     })?;
     Ok(block)
 }

@@ -12,7 +12,7 @@ use super::{
     tail::{self, Cursor, TailRow},
 };
 use crate::{
-    block::{Block, Rows, codec::decode_rest},
+    block::{Block, Rows, codec::decode_into},
     query::{Order, Span},
     store::{
         PAGE_TEXT_BYTES_MAX,
@@ -267,8 +267,7 @@ impl Walker<'_, '_, '_> {
             let rows = within.start + wanted_rows.start..within.start + wanted_rows.end;
             let mut block = empty.clone();
             if !rows.is_empty() {
-                moments.extend(&mut block.times, &rows);
-                decode_rest(&mut block, chunk.n, body, rows, *wanted)?;
+                decode_into(&mut block, moments, body, rows, *wanted)?;
             }
             Ok((block, n_within))
         })
