@@ -1,0 +1,237 @@
+//! Durable, atomic file writes: a file has its name only once all of it is on the disk.
+//!
+//! Every file that must survive a crash is written here: under a temporary name beside its own,
+//! which no other writer can have, with its mode from the start, synced, renamed, and the folder
+//! synced. SQLite's files are not: they have a log.
+
+use std::{
+    fs::{self, File},
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+};
+
+use tempfile::{Builder, NamedTempFile};
+
+/// How the temporary names begin. A process that is killed while it writes leaves such a file.
+pub const UNFINISHED_PREFIX: &str = ".unfinished-";
+
+/// Who may read a new file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileMode {
+    /// Its owner alone: mode 0600.
+    Private,
+    /// Everyone that the process's umask allows: mode 0666 without its bits.
+    Public,
+}
+
+/// Writes `content` to the file at `path`, and replaces one that is there. Blocks on the disk.
+///
+/// After a crash at any time the file has either its old content or `content`, whole. The folder
+/// must exist. Concurrent writers do not mix: the last one wins.
+///
+/// # Errors
+/// If the file cannot be written; then one that is there stays unchanged.
+pub fn write_atomic(path: &Path, content: &[u8], mode: FileMode) -> io::Result<()> {
+    written(path, content, mode)?.commit()
+}
+
+/// As [`write_atomic`], but never replaces a file: of concurrent writers one succeeds.
+///
+/// # Errors
+/// [`io::ErrorKind::AlreadyExists`] if there is a file; else as [`write_atomic`].
+pub fn write_new(path: &Path, content: &[u8], mode: FileMode) -> io::Result<()> {
+    written(path, content, mode)?.commit_new()
+}
+
+fn written(path: &Path, content: &[u8], mode: FileMode) -> io::Result<AtomicFile> {
+    let mut file = AtomicFile::create(path, mode)?;
+    file.file().write_all(content)?;
+    Ok(file)
+}
+
+/// A file that is written piece by piece, and gets its name by [`Self::commit`]. Dropped before, it
+/// is removed.
+#[derive(Debug)]
+pub struct AtomicFile {
+    draft: NamedTempFile,
+    path: PathBuf,
+}
+
+impl AtomicFile {
+    /// Creates an empty file that is to be called `path`, in the same folder.
+    ///
+    /// # Errors
+    /// If `path` names a folder or nothing, or the folder cannot be written to.
+    pub fn create(path: &Path, mode: FileMode) -> io::Result<Self> {
+        path.file_name().ok_or(io::ErrorKind::InvalidFilename)?;
+        if fs::metadata(path).is_ok_and(|metadata| metadata.is_dir()) {
+            return Err(io::ErrorKind::IsADirectory.into());
+        }
+        let mut builder = Builder::new();
+        builder.prefix(UNFINISHED_PREFIX);
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            let bits = match mode {
+                FileMode::Private => 0o600,
+                FileMode::Public => 0o666,
+            };
+            builder.permissions(fs::Permissions::from_mode(bits));
+        }
+        #[cfg(not(unix))]
+        let _ = mode;
+        Ok(Self { draft: builder.tempfile_in(folder_of(path))?, path: path.to_owned() })
+    }
+
+    /// The open file.
+    pub fn file(&mut self) -> &mut File {
+        self.draft.as_file_mut()
+    }
+
+    /// The path of the file until it has its name, for what writes to it by path.
+    #[must_use]
+    pub fn draft_path(&self) -> &Path {
+        self.draft.path()
+    }
+
+    /// Gives the file its name once all of it is on the disk, and replaces one that has it. Blocks
+    /// on the disk.
+    ///
+    /// # Errors
+    /// If it cannot be synced or renamed; then nothing is left of it.
+    pub fn commit(self) -> io::Result<()> {
+        self.draft.as_file().sync_all()?;
+        self.draft.persist(&self.path).map_err(|error| error.error)?;
+        sync_folder(folder_of(&self.path))
+    }
+
+    /// As [`Self::commit`], but never replaces a file.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::AlreadyExists`] if there is a file; else as [`Self::commit`].
+    pub fn commit_new(self) -> io::Result<()> {
+        self.draft.as_file().sync_all()?;
+        self.draft.persist_noclobber(&self.path).map_err(|error| error.error)?;
+        sync_folder(folder_of(&self.path))
+    }
+}
+
+fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
+
+/// Waits until the names in `folder` are on the disk, where the system can.
+fn sync_folder(folder: &Path) -> io::Result<()> {
+    #[cfg(unix)]
+    match File::open(folder)?.sync_all() {
+        // Some network and user-space filesystems cannot sync a folder.
+        Err(error)
+            if matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) => {
+        }
+        synced => synced?,
+    }
+    #[cfg(not(unix))]
+    let _ = folder;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::Barrier, thread};
+
+    use super::*;
+
+    #[cfg(unix)]
+    fn mode_of(path: &Path) -> u32 {
+        use std::os::unix::fs::PermissionsExt as _;
+        fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    #[cfg(unix)]
+    #[track_caller]
+    fn check_mode(path: &Path, want: u32) {
+        assert_eq!(mode_of(path), want, "{}", path.display());
+    }
+
+    fn names(folder: &Path) -> Vec<String> {
+        let names = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
+        names.map(|name| name.to_string_lossy().into_owned()).collect()
+    }
+
+    #[test]
+    fn a_file_is_replaced_whole_and_no_draft_is_left() {
+        let base = tempfile::tempdir().unwrap();
+        let path = base.path().join("state");
+        write_atomic(&path, b"a longer first", FileMode::Private).unwrap();
+        write_atomic(&path, b"second", FileMode::Private).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"second");
+        assert_eq!(names(base.path()), ["state"]);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_private_file_is_its_owners_alone_even_before_it_has_its_name() {
+        let base = tempfile::tempdir().unwrap();
+        let path = base.path().join("key");
+        fs::write(&path, "old").unwrap();
+        let file = AtomicFile::create(&path, FileMode::Private).unwrap();
+        check_mode(file.draft_path(), 0o600);
+        file.commit().unwrap();
+        check_mode(&path, 0o600);
+        write_atomic(&path, b"", FileMode::Public).unwrap();
+        let made = base.path().join("made by the system");
+        drop(File::create(&made).unwrap());
+        check_mode(&path, mode_of(&made));
+    }
+
+    #[test]
+    fn a_file_that_is_dropped_or_cannot_be_named_leaves_the_old_one() {
+        let base = tempfile::tempdir().unwrap();
+        let path = base.path().join("state");
+        fs::write(&path, "old").unwrap();
+        let mut file = AtomicFile::create(&path, FileMode::Private).unwrap();
+        file.file().write_all(b"half").unwrap();
+        drop(file);
+        let error = write_new(&path, b"new", FileMode::Private).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(fs::read(&path).unwrap(), b"old");
+        assert_eq!(names(base.path()), ["state"]);
+        for path in [base.path(), Path::new("/"), Path::new("..")] {
+            assert!(write_atomic(path, b"", FileMode::Private).is_err(), "{}", path.display());
+        }
+    }
+
+    #[test]
+    fn of_many_writers_at_once_one_makes_a_new_file_and_the_last_replaces_it() {
+        const N_WRITERS: u8 = 16;
+        let base = tempfile::tempdir().unwrap();
+        let (new, shared) = (base.path().join("new"), base.path().join("shared"));
+        let start = Barrier::new(N_WRITERS.into());
+        let write = |number: u8| {
+            let content = vec![number; 10_000];
+            start.wait();
+            write_atomic(&shared, &content, FileMode::Private).unwrap();
+            write_new(&new, &content, FileMode::Private).is_ok()
+        };
+        let n_new = thread::scope(|scope| {
+            let writers = (0..N_WRITERS).map(|number| {
+                scope.spawn({
+                    let write = &write;
+                    move || write(number)
+                })
+            });
+            let writers: Vec<_> = writers.collect();
+            let made = writers.into_iter().map(|writer| writer.join().unwrap());
+            made.filter(|is_made| *is_made).count()
+        });
+        assert_eq!(n_new, 1);
+        for path in [new, shared] {
+            let content = fs::read(&path).unwrap();
+            assert!(content.len() == 10_000 && content.iter().all(|it| *it == content[0]));
+        }
+        assert_eq!(names(base.path()).len(), 2);
+    }
+}
