@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr, time::Duration};
 
-use model::timestamp::Timestamp;
+use model::{text::is_unprintable, timestamp::Timestamp};
 use sha2::{Digest as _, Sha256};
 use wire::accounts::AccountBody;
 
@@ -256,7 +256,7 @@ impl AccountRecord {
 
 /// What a browser calls itself, without what is no text, and not too long.
 pub(crate) fn client(text: &str) -> String {
-    text.chars().filter(|letter| !letter.is_control()).take(CLIENT_CHARS_MAX).collect()
+    text.chars().filter(|letter| !is_unprintable(*letter)).take(CLIENT_CHARS_MAX).collect()
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use model::key::ApiKey;
+use model::{key::ApiKey, text::is_unprintable};
 use task::group::Group;
 use tokio::time::{Instant, sleep};
 use tracing::warn;
@@ -246,7 +246,7 @@ impl Accounts {
 fn fit(name: &str) -> Result<String, AccountsError> {
     let name = name.trim();
     let n_chars = name.chars().count();
-    if n_chars == 0 || n_chars > NAME_CHARS_MAX || name.chars().any(char::is_control) {
+    if n_chars == 0 || n_chars > NAME_CHARS_MAX || name.chars().any(is_unprintable) {
         return Err(AccountsError::Name);
     }
     Ok(name.to_owned())

@@ -48,7 +48,9 @@ const OPEN_PAUSE: Duration = Duration::from_millis(40);
 #[non_exhaustive]
 pub enum AccountsError {
     /// A key's name is empty, too long, or holds control characters.
-    #[error("take a key's name: 1 to {NAME_CHARS_MAX} characters, none of them a control one")]
+    #[error(
+        "take a key's name: 1 to {NAME_CHARS_MAX} characters, none of them control or invisible ones"
+    )]
     Name,
     /// The account has as many keys as it may.
     #[error("make another key: an account has at most {KEYS_MAX}; revoke one first")]

@@ -13,6 +13,7 @@ use accounts::KeyId;
 use model::{
     dataset::{Column, Dataset, DatasetId, Dtype},
     page::Limit,
+    text::is_unprintable,
 };
 
 use crate::{
@@ -300,9 +301,9 @@ pub(crate) fn check_columns(columns: &[(String, Dtype)]) -> Result<(), String> {
 }
 
 fn check_name(what: &str, name: &str) -> Result<(), String> {
-    if name.trim().is_empty() || name.len() > NAME_BYTES_MAX || name.chars().any(char::is_control) {
+    if name.trim().is_empty() || name.len() > NAME_BYTES_MAX || name.chars().any(is_unprintable) {
         return Err(format!(
-            "{what} must be 1 to {NAME_BYTES_MAX} bytes without control characters"
+            "{what} must be 1 to {NAME_BYTES_MAX} bytes without control or invisible characters"
         ));
     }
     Ok(())
@@ -311,6 +312,9 @@ fn check_name(what: &str, name: &str) -> Result<(), String> {
 fn check_text(what: &str, text: &str) -> Result<(), String> {
     if text.len() > TEXT_BYTES_MAX {
         return Err(format!("{what} must be at most {TEXT_BYTES_MAX} bytes"));
+    }
+    if text.chars().any(is_unprintable) {
+        return Err(format!("{what} must have no control or invisible characters"));
     }
     Ok(())
 }

@@ -8,6 +8,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use model::{
     node::Subgroup,
+    text::is_unprintable,
     topic::{Address, BlockHeight, SINGLE_LABEL, TopicId},
 };
 
@@ -219,8 +220,10 @@ pub enum TopicSettingsError {
         /// Which number.
         what: &'static str,
     },
-    /// A name or a reference that is empty or far too long.
-    #[error("set topic {id}: its {what} is empty or has more than {STRING_BYTES_MAX} bytes")]
+    /// A name or a reference that is empty, too long, or holds unprintable characters.
+    #[error(
+        "set topic {id}: its {what} is empty, has more than {STRING_BYTES_MAX} bytes, or has control or invisible characters"
+    )]
     Text {
         /// Which topic.
         id: TopicId,
@@ -321,7 +324,9 @@ impl Topic {
             ("function", predictor.map(|predictor| &predictor.function)),
             ("method", predictor.map(|predictor| &predictor.method)),
         ];
-        let is_unfit = |text: &String| text.is_empty() || text.len() > STRING_BYTES_MAX;
+        let is_unfit = |text: &String| {
+            text.is_empty() || text.len() > STRING_BYTES_MAX || text.chars().any(is_unprintable)
+        };
         let unfit = texts.into_iter().find(|(_, text)| text.is_some_and(is_unfit));
         unfit.map_or(Ok(()), |(what, _)| Err(TopicSettingsError::Text { id: self.id, what }))
     }

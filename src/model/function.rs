@@ -8,6 +8,7 @@ use cid::Cid;
 use multihash_codetable::{Code, MultihashDigest as _};
 
 use self::content::{Codec, ContentId};
+use crate::text::is_unprintable;
 
 /// How many hexadecimal digits a SHA-256 has.
 const HEX_DIGITS: usize = 64;
@@ -169,7 +170,7 @@ impl FromStr for Method {
     type Err = FunctionError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let unfit = |c: char| matches!(c, '/' | '\\' | ':') || c.is_control();
+        let unfit = |c: char| matches!(c, '/' | '\\' | ':') || is_unprintable(c);
         if matches!(text, "" | "." | "..")
             || text.len() > METHOD_BYTES_MAX
             || text.chars().any(unfit)

@@ -13,5 +13,6 @@ pub mod node;
 pub mod page;
 pub mod resolution;
 pub mod row;
+pub mod text;
 pub mod timestamp;
 pub mod topic;

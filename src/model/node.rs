@@ -2,6 +2,8 @@
 
 use std::{fmt, str::FromStr};
 
+use crate::text::is_unprintable;
+
 /// The group every node belongs to, as existing b7s nodes name it.
 pub const GENERAL_TOPIC: &str = "blockless/b7s/general";
 
@@ -124,7 +126,7 @@ impl FromStr for Subgroup {
     type Err = NameError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let unfit = |c: char| c.is_whitespace() || c.is_control();
+        let unfit = |c: char| c.is_whitespace() || is_unprintable(c);
         if text.is_empty() || text.len() > SUBGROUP_BYTES_MAX || text.chars().any(unfit) {
             return Err(NameError::Subgroup { text: shortened(text) });
         }

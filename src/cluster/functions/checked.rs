@@ -3,9 +3,12 @@
 use std::{path::Path, sync::Arc};
 
 use bytes::Bytes;
-use model::function::{
-    FunctionId, Method,
-    content::{Codec, ContentId},
+use model::{
+    function::{
+        FunctionId, Method,
+        content::{Codec, ContentId},
+    },
+    text::is_unprintable,
 };
 
 use super::{
@@ -224,7 +227,7 @@ fn named(
 
 /// A name that is short and has nothing that terminals act on.
 fn tidied(name: &str) -> String {
-    name.chars().filter(|c| !c.is_control()).take(NAME_CHARS_MAX).collect()
+    name.chars().filter(|letter| !is_unprintable(*letter)).take(NAME_CHARS_MAX).collect()
 }
 
 fn own_method(name: &str) -> Result<Method, ContentError> {

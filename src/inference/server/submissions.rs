@@ -10,7 +10,7 @@ use axum::{
     Json,
     extract::{Path, Request, State},
 };
-use model::topic::BlockHeight;
+use model::{text::is_unprintable, topic::BlockHeight};
 use web::extract::json;
 use wire::inference::network::{Accepted, SubmissionBody};
 
@@ -37,7 +37,7 @@ pub(super) async fn post(
     let body: SubmissionBody = json(request).await?;
     let settings = inference.topic(topic).ok_or(ReadError::UnknownTopic { topic })?;
     let is_name = |name: &String| {
-        (1..=MODEL_CHARS_MAX).contains(&name.chars().count()) && !name.chars().any(char::is_control)
+        (1..=MODEL_CHARS_MAX).contains(&name.chars().count()) && !name.chars().any(is_unprintable)
     };
     if body.model.as_ref().is_some_and(|model| !is_name(model)) {
         return Err(ApiError::Invalid(format!("model is 1 to {MODEL_CHARS_MAX} plain characters")));

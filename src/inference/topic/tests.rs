@@ -61,4 +61,6 @@ fn settings_that_do_not_fit_are_named() {
     assert_eq!(nan.check(), Err(TopicSettingsError::Range { id, what: "alpha_regret" }));
     let nameless = Topic { name: String::new(), ..market() };
     assert_eq!(nameless.check(), Err(TopicSettingsError::Text { id, what: "name" }));
+    let hidden = Topic { name: "price\u{202e}".to_owned(), ..nameless };
+    assert_eq!(hidden.check(), Err(TopicSettingsError::Text { id, what: "name" }));
 }

@@ -19,7 +19,7 @@ fn a_role_is_head_or_worker() {
 #[test]
 fn a_subgroup_has_no_spaces_and_an_end() {
     assert_eq!("gpu".parse::<Subgroup>().unwrap().as_str(), "gpu");
-    for text in ["", "a b", "a\n", &"x".repeat(129)] {
+    for text in ["", "a b", "a\n", "a\u{202e}", &"x".repeat(129)] {
         assert!(text.parse::<Subgroup>().is_err(), "{text:?}");
     }
 }

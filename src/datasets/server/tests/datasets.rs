@@ -73,6 +73,10 @@ async fn an_unfit_dataset_is_refused() {
         json!({"name": "b", "columns": [float("x"), float("x")]}),
         json!({"name": "b", "metadata": {"x": "y".repeat(20_000)}}),
         json!({"description": "no name"}),
+        json!({"name": "b\u{202e}"}),
+        json!({"name": "b", "description": "\u{1b}]52;c;aGk=\u{7}"}),
+        json!({"name": "b", "description": "of \u{200b}two"}),
+        json!({"name": "b", "metadata": {"x": "\u{9b}2J"}}),
     ] {
         let (status, answer) = service.post(&service.owner, "/api/datasets/", &body).await;
         assert_eq!(status, 400, "{body}");

@@ -1,0 +1,37 @@
+//! Which characters a name or a description may not hold.
+
+/// Whether `letter` acts on a terminal or on the letters beside it instead of being seen itself:
+/// C0 and C1 controls, zero-width characters, marks and overrides of the direction of writing, and
+/// the byte order mark.
+///
+/// Services refuse it in names and descriptions, and what prints text of others escapes it.
+#[must_use]
+pub fn is_unprintable(letter: char) -> bool {
+    letter.is_control()
+        || matches!(
+            letter,
+            '\u{200b}'..='\u{200f}'
+                | '\u{202a}'..='\u{202e}'
+                | '\u{2060}'..='\u{2069}'
+                | '\u{feff}'
+        )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_acts_on_a_terminal_or_on_its_neighbors_is_unprintable() {
+        let unprintable = "\0\u{1b}\n\t\u{7f}\u{80}\u{9b}\u{9f}\u{200b}\u{200d}\u{200f}\u{202a}\u{202e}\u{2060}\u{2066}\u{2069}\u{feff}";
+        for letter in unprintable.chars() {
+            assert!(is_unprintable(letter), "{letter:?}");
+        }
+        for letter in
+            " aé\u{a0}\u{200a}\u{2010}\u{2029}\u{202f}\u{205f}\u{206a}\u{301}\u{65e5}\u{1f980}"
+                .chars()
+        {
+            assert!(!is_unprintable(letter), "{letter:?}");
+        }
+    }
+}
