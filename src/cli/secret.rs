@@ -6,7 +6,6 @@
 
 use std::{
     fs, io,
-    io::Write as _,
     path::{Path, PathBuf},
     sync::mpsc,
     thread,
@@ -16,6 +15,10 @@ use std::{
 use ::tui::{profiles::KeyPlace, state::profiles::NO_PROFILE};
 use anyhow::{Context as _, bail};
 use model::key::ApiKey;
+use task::{
+    file::{FileMode, write_atomic},
+    private,
+};
 
 use crate::cli::config;
 
@@ -250,22 +253,12 @@ fn removed(path: &Path) -> anyhow::Result<bool> {
     }
 }
 
-/// Writes a file that its owner alone can read, whole or not at all.
+/// Writes a file that its owner alone can read, in a folder that is made if it is missing.
 fn write_private(path: &Path, text: &str) -> io::Result<()> {
     if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder)?;
+        private::folder(folder)?;
     }
-    let draft = path.with_extension("new");
-    let mut options = fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    // A draft that was left behind keeps its mode: it must not be written to.
-    fs::remove_file(&draft).ok();
-    let mut file = options.open(&draft)?;
-    writeln!(file, "{text}")?;
-    file.sync_all()?;
-    fs::rename(&draft, path)
+    write_atomic(path, format!("{text}\n").as_bytes(), FileMode::Private)
 }
 
 /// Refuses a file that others can read.

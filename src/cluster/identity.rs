@@ -1,15 +1,15 @@
 //! Who a node is: its Ed25519 key, kept in the key file format that every libp2p node reads.
 
 use std::{
-    fmt,
-    fs::{self, OpenOptions},
-    io::{self, Read as _, Write as _},
+    fmt, fs,
+    io::{self, Read as _},
     path::{Path, PathBuf},
 };
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use libp2p::identity::{DecodingError, Keypair, PublicKey, SigningError};
 use model::node::PeerId;
+use task::file::{FileMode, write_atomic, write_new};
 
 /// The longest key file read, in bytes. An Ed25519 one has 68; an RSA one, which is refused with its
 /// reason, a few thousand.
@@ -119,13 +119,7 @@ impl Identity {
             .keypair
             .to_protobuf_encoding()
             .map_err(|source| IdentityError::Encode { path: path.to_owned(), source })?;
-        let mut options = OpenOptions::new();
-        options.write(true).create_new(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        options
-            .open(path)
-            .and_then(|mut file| file.write_all(&encoded).and_then(|()| file.sync_all()))
+        write_new(path, &encoded, FileMode::Private)
             .map_err(|source| IdentityError::Write { path: path.to_owned(), source })
     }
 
@@ -175,7 +169,8 @@ impl Identity {
         ];
         for (name, content) in files {
             let path = dir.join(name);
-            fs::write(&path, content).map_err(|source| unwritten(&path, source))?;
+            write_atomic(&path, content, FileMode::Public)
+                .map_err(|source| unwritten(&path, source))?;
         }
         Ok(())
     }

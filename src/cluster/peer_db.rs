@@ -8,7 +8,7 @@
 use std::{
     collections::BTreeMap,
     fs::{self, File},
-    io::{self, Read as _, Write as _},
+    io::{self, Read as _},
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -17,7 +17,11 @@ use std::{
 use model::{node::PeerId, timestamp::Timestamp};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
-use task::{clock::Clock, group::Group};
+use task::{
+    clock::Clock,
+    file::{FileMode, write_atomic},
+    group::Group,
+};
 use tokio::time::{MissedTickBehavior, interval};
 use tracing::{debug, warn};
 
@@ -235,7 +239,7 @@ impl PeerDb {
             table.is_changed = false;
             encode(&table.records)?
         };
-        let written = replace(&self.path, &encoded);
+        let written = write_atomic(&self.path, &encoded, FileMode::Public);
         if written.is_err() {
             self.table.lock().is_changed = true;
         }
@@ -293,15 +297,6 @@ fn decode(bytes: &[u8], now: Timestamp) -> serde_json::Result<BTreeMap<PeerId, R
     }
     prune(&mut records, now);
     Ok(records)
-}
-
-/// Writes a file whole, in the place of an old one, which stays until the new one is on the disk.
-fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
-    let fresh = path.with_extension("json.new");
-    let mut file = File::create(&fresh)?;
-    file.write_all(content)?;
-    file.sync_all()?;
-    fs::rename(&fresh, path)
 }
 
 #[cfg(test)]

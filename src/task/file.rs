@@ -8,12 +8,17 @@ use std::{
     fs::{self, File},
     io::{self, Write as _},
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use tempfile::{Builder, NamedTempFile};
 
 /// How the temporary names begin. A process that is killed while it writes leaves such a file.
-pub const UNFINISHED_PREFIX: &str = ".unfinished-";
+pub const UNFINISHED_PREFIX: &str = ".triptych-unfinished-";
+
+/// An unfinished file that nobody wrote to for this long belongs to a process that was killed: a day
+/// is longer than any download stalls.
+const STALE_AFTER: Duration = Duration::from_hours(24);
 
 /// Who may read a new file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,6 +121,21 @@ impl AtomicFile {
     }
 }
 
+/// Removes the unfinished files in the folder of `path` that nobody wrote to for a day, as far as
+/// that is possible: what killed processes left must not fill the disk.
+pub fn remove_stale(path: &Path) {
+    let Ok(entries) = fs::read_dir(folder_of(path)) else { return };
+    for entry in entries.flatten() {
+        let is_unfinished =
+            entry.file_name().as_encoded_bytes().starts_with(UNFINISHED_PREFIX.as_bytes());
+        let modified = entry.metadata().and_then(|metadata| metadata.modified());
+        let is_stale = || modified.is_ok_and(|at| at.elapsed().is_ok_and(|it| it > STALE_AFTER));
+        if is_unfinished && is_stale() {
+            drop(fs::remove_file(entry.path()));
+        }
+    }
+}
+
 fn folder_of(path: &Path) -> &Path {
     match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -140,7 +160,7 @@ fn sync_folder(folder: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::{sync::Barrier, thread};
+    use std::{sync::Barrier, thread, time::SystemTime};
 
     use super::*;
 
@@ -202,6 +222,22 @@ mod tests {
         for path in [base.path(), Path::new("/"), Path::new("..")] {
             assert!(write_atomic(path, b"", FileMode::Private).is_err(), "{}", path.display());
         }
+    }
+
+    #[test]
+    fn unfinished_files_of_processes_that_are_long_dead_are_removed() {
+        let base = tempfile::tempdir().unwrap();
+        let path = base.path().join("copy");
+        let running = AtomicFile::create(&path, FileMode::Private).unwrap();
+        for name in [format!("{UNFINISHED_PREFIX}1"), ".old".to_owned()] {
+            let old = File::create(base.path().join(name)).unwrap();
+            old.set_modified(SystemTime::now() - 2 * STALE_AFTER).unwrap();
+        }
+        remove_stale(&path);
+        running.commit().unwrap();
+        let mut left = names(base.path());
+        left.sort();
+        assert_eq!(left, [".old", "copy"]);
     }
 
     #[test]

@@ -7,12 +7,13 @@
 use std::{
     backtrace::Backtrace,
     cell::{Cell, RefCell},
-    fs,
     io::{self, Write as _},
     panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind},
     path::{Path, PathBuf},
     sync::{Once, OnceLock},
 };
+
+use task::file::{FileMode, write_atomic};
 
 use crate::terminal;
 
@@ -73,7 +74,7 @@ fn report(panic: &PanicHookInfo<'_>) -> Option<PathBuf> {
     let trace = Backtrace::force_capture();
     let text = format!("triptych {version}\n{}\n\n{trace}\n", first_line(panic));
     // While the program breaks there is nobody to tell of a file that cannot be written.
-    fs::write(&path, text).ok()?;
+    write_atomic(&path, text.as_bytes(), FileMode::Private).ok()?;
     Some(path)
 }
 

@@ -13,7 +13,10 @@ use crossterm::event::{
     Event as TermEvent, EventStream, KeyEventKind, MouseButton, MouseEventKind,
 };
 use futures::{Stream, StreamExt as _};
-use task::clock::Clock;
+use task::{
+    clock::Clock,
+    file::{FileMode, write_atomic},
+};
 use tokio::{
     sync::mpsc,
     time::{Instant, sleep, sleep_until, timeout},
@@ -209,14 +212,12 @@ pub async fn run(options: TuiOptions) -> Result<(), RunError> {
     result
 }
 
-/// Writes `text` to `path`: all of it, or nothing.
+/// Writes `text` to `path`, in a folder that is made if it is missing.
 fn keep(path: &Path, text: &str) -> std::io::Result<()> {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder)?;
     }
-    let draft = path.with_extension("new");
-    std::fs::write(&draft, text)?;
-    std::fs::rename(&draft, path)
+    write_atomic(path, text.as_bytes(), FileMode::Private)
 }
 
 struct Loop {

@@ -309,7 +309,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_store_that_a_node_uses_is_not_touched() {
         let folder = tempfile::tempdir().unwrap();
-        let unfinished = folder.path().join(".unfinished-1");
+        let unfinished = folder.path().join(".triptych-unfinished-1");
         fs::write(&unfinished, b"").unwrap();
         let lock = place::locked(folder.path()).unwrap();
         let refused = format!("{:#}", Store::open(folder.path().to_owned()).await.unwrap_err());

@@ -1,8 +1,8 @@
 //! For whom the inference service signs, and by whom, from its flags.
 
 use std::{
-    fs::{self, OpenOptions},
-    io::{ErrorKind, Write as _},
+    fs,
+    io::ErrorKind,
     path::{Path, PathBuf},
 };
 
@@ -13,6 +13,7 @@ use ::inference::{
 use anyhow::{Context as _, anyhow, bail};
 use clap::Args;
 use model::topic::TopicId;
+use task::file::{FileMode, write_new};
 
 /// The consumer contract that the network's public examples name, on the test chain that its
 /// clients know.
@@ -63,25 +64,14 @@ fn read(path: &Path) -> anyhow::Result<Signer> {
 
 /// The key in the file at `path`, made now if there is none. Only its owner may read it.
 fn held(path: &Path) -> anyhow::Result<Signer> {
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let what = || format!("make the key {}", path.display());
     if path.exists() {
         return read(path);
     }
-    // Written whole before it has its name: whoever finds it finds all of it.
-    let draft = path.with_extension(format!("{}.new", std::process::id()));
-    // One that a process of the same number left, which was killed meanwhile.
-    drop(fs::remove_file(&draft));
-    let mut file = options.open(&draft).with_context(what)?;
     let drawn = (0..DRAWS).find_map(|_| Signer::random());
     let signer = drawn.ok_or_else(|| anyhow!("draw a key")).with_context(what)?;
-    let written = writeln!(file, "{}", signer.reveal()).and_then(|()| file.sync_all());
-    let named = written.and_then(|()| fs::hard_link(&draft, path));
-    fs::remove_file(&draft).with_context(what)?;
-    match named {
+    let text = format!("{}\n", signer.reveal());
+    match write_new(path, text.as_bytes(), FileMode::Private) {
         Ok(()) => Ok(signer),
         Err(error) if error.kind() == ErrorKind::AlreadyExists => read(path),
         Err(error) => Err(error).with_context(what),
@@ -133,21 +123,6 @@ mod tests {
         assert_eq!(held(&path).unwrap().account(), account);
         fs::write(&path, "no key").unwrap();
         assert!(held(&path).is_err());
-    }
-
-    /// A process that is killed while it makes the key leaves a draft, and no key that is not whole.
-    #[test]
-    fn what_a_killed_process_left_of_a_key_is_no_key_and_in_nobodys_way() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join(KEY_NAME);
-        for process in [std::process::id(), 1] {
-            fs::write(path.with_extension(format!("{process}.new")), "0x12").unwrap();
-        }
-        let made = held(&path).unwrap();
-        assert_eq!(fs::read_to_string(&path).unwrap().trim(), made.reveal().trim());
-        let names = fs::read_dir(folder.path()).unwrap().map(|it| it.unwrap().file_name());
-        let own = format!("{}.new", std::process::id());
-        assert!(!names.into_iter().any(|name| name.to_string_lossy().contains(&own)));
     }
 
     /// Many at once agree on one key, and none of them ever sees a part of it.

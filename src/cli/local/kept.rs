@@ -8,6 +8,7 @@ use std::{
 use ::tui::local::LocalNode;
 use anyhow::Context as _;
 use serde_json::{Value, json};
+use task::file::{FileMode, write_atomic};
 
 use crate::cli::{
     place::Claim,
@@ -65,7 +66,7 @@ impl Kept {
             "multiaddresses": self.facts.multiaddresses,
         });
         let path = self.folder.join(RECORD);
-        fs::write(&path, format!("{record:#}\n"))
+        write_atomic(&path, format!("{record:#}\n").as_bytes(), FileMode::Private)
             .with_context(|| format!("write {}", path.display()))
     }
 

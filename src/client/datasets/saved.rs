@@ -1,22 +1,15 @@
 //! A download as a file: it appears under its name when all of it is there.
 
-use std::{
-    ffi::OsString,
-    io,
-    path::{Path, PathBuf},
-};
+use std::{io, path::Path};
 
-use tokio::{
-    fs::{self, File},
-    io::AsyncWriteExt as _,
-};
+use task::file::{AtomicFile, FileMode, remove_stale};
+use tokio::{fs::File, io::AsyncWriteExt as _, task::spawn_blocking};
 
 /// A file that is removed unless it gets its name by [`Self::finish`].
 #[derive(Debug)]
 pub struct Unfinished {
     file: File,
-    beside: PathBuf,
-    path: PathBuf,
+    draft: AtomicFile,
 }
 
 impl Unfinished {
@@ -25,16 +18,14 @@ impl Unfinished {
     /// # Errors
     /// If `path` names a folder or nothing, or cannot be written.
     pub async fn create(path: &Path) -> io::Result<Self> {
-        let name = path.file_name().ok_or(io::ErrorKind::InvalidFilename)?;
-        if fs::metadata(path).await.is_ok_and(|there| there.is_dir()) {
-            return Err(io::ErrorKind::IsADirectory.into());
-        }
-        let mut beside = OsString::from(".");
-        beside.push(name);
-        beside.push(format!(".unfinished-{}", std::process::id()));
-        let beside = path.with_file_name(beside);
-        let file = File::create(&beside).await?;
-        Ok(Self { file, beside, path: path.to_owned() })
+        let path = path.to_owned();
+        let creating = move || {
+            remove_stale(&path);
+            let mut draft = AtomicFile::create(&path, FileMode::Public)?;
+            let file = File::from_std(draft.file().try_clone()?);
+            Ok(Self { file, draft })
+        };
+        spawn_blocking(creating).await?
     }
 
     /// Writes `bytes` after those before.
@@ -51,15 +42,8 @@ impl Unfinished {
     /// If it cannot be written to the end; then nothing is left of it.
     pub async fn finish(mut self) -> io::Result<()> {
         self.file.flush().await?;
-        self.file.sync_all().await?;
-        fs::rename(&self.beside, &self.path).await
-    }
-}
-
-impl Drop for Unfinished {
-    fn drop(&mut self) {
-        // One that has its name is there no more.
-        drop(std::fs::remove_file(&self.beside));
+        let draft = self.draft;
+        spawn_blocking(move || draft.commit()).await?
     }
 }
 

@@ -1,8 +1,7 @@
 //! The store's folder: reading, writing, deleting and scanning its files. Blocks.
 
 use std::{
-    fs::{self, File},
-    io::{self, Write as _},
+    fs, io,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -10,17 +9,14 @@ use std::{
 use bytes::Bytes;
 use model::function::{FunctionId, Method, content::Codec};
 use serde::{Deserialize, Serialize};
+use task::file::{FileMode, UNFINISHED_PREFIX, write_atomic};
 use tracing::warn;
-use uuid::Uuid;
 use wire::functions::FunctionBody;
 
 use super::{
     CAR_BYTES_MAX, FUNCTIONS_MAX, Function, FunctionsError, Kind,
     checked::{Checked, Label},
 };
-
-/// What the names of unfinished files begin with.
-const UNFINISHED: &str = ".unfinished-";
 
 /// The ending of records.
 const RECORD: &str = "json";
@@ -92,7 +88,7 @@ impl Files {
             let path = entry.map_err(failed("read folder", &self.folder))?.path();
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
             let ending = path.extension().and_then(|ending| ending.to_str());
-            if name.starts_with(UNFINISHED) {
+            if name.starts_with(UNFINISHED_PREFIX) {
                 fs::remove_file(&path).map_err(failed("delete", &path))?;
             } else if ending == Some(ADDRESS) {
                 let room = found.addresses.len() < FUNCTIONS_MAX;
@@ -116,7 +112,7 @@ impl Files {
     pub(super) fn write(&self, function: &Function, bytes: &[u8]) -> Result<(), FunctionsError> {
         let folder = self.folder_of(function.id);
         fs::create_dir_all(&folder).map_err(failed("make folder", &folder))?;
-        self.replace(&self.content_of(function), bytes)?;
+        replace(&self.content_of(function), bytes)?;
         let body = FunctionBody {
             name: function.name.clone(),
             function_id: function.id.to_string(),
@@ -125,7 +121,7 @@ impl Files {
         };
         let record = Record { body, unnamed: function.kind == Kind::Unnamed };
         let record = serde_json::to_vec(&record).unwrap_or_default();
-        self.replace(&self.record_of(function.id), &record)
+        replace(&self.record_of(function.id), &record)
     }
 
     /// Notes where a function was installed from, durably.
@@ -134,7 +130,7 @@ impl Files {
         let function_id = address.function.to_string();
         let record = AddressRecord { address: address.address.clone(), function_id };
         let record = serde_json::to_vec(&record).unwrap_or_default();
-        self.replace(&self.address_of(id), &record)
+        replace(&self.address_of(id), &record)
     }
 
     /// Deletes such a note; one that is not there is no error.
@@ -193,18 +189,6 @@ impl Files {
         }
     }
 
-    fn replace(&self, path: &Path, bytes: &[u8]) -> Result<(), FunctionsError> {
-        let unfinished = self.folder.join(format!("{UNFINISHED}{}", Uuid::new_v4()));
-        let written = File::create_new(&unfinished)
-            .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
-            .and_then(|()| fs::rename(&unfinished, path));
-        written.map_err(|source| {
-            // The next scan deletes it if this fails too.
-            drop(fs::remove_file(&unfinished));
-            failed("write", path)(source)
-        })
-    }
-
     fn record_of(&self, id: FunctionId) -> PathBuf {
         self.folder.join(format!("{id}.{RECORD}"))
     }
@@ -222,6 +206,10 @@ impl Files {
         let name = if is_block { function.method.as_str() } else { CAR };
         self.folder_of(function.id).join(name)
     }
+}
+
+fn replace(path: &Path, bytes: &[u8]) -> Result<(), FunctionsError> {
+    write_atomic(path, bytes, FileMode::Public).map_err(failed("write", path))
 }
 
 /// Returns the address that a record describes.

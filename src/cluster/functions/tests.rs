@@ -60,7 +60,7 @@ async fn a_damaged_function_is_removed_when_it_is_read_and_when_the_store_opens(
 
     let added = functions.add(method("m.wasm"), module(1)).await.unwrap();
     fs::write(&path, b"short").unwrap();
-    fs::write(dir.path().join("functions/.unfinished-1"), b"").unwrap();
+    fs::write(dir.path().join("functions/.triptych-unfinished-1"), b"").unwrap();
     assert_eq!(open(&dir).await.get(added.id), None);
     assert_eq!(fs::read_dir(dir.path().join("functions")).unwrap().count(), 0);
 }

@@ -29,6 +29,7 @@ use runtime::{
     run::{Asked, Ended, Finished, Limits, START},
 };
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+use task::file::{FileMode, write_atomic};
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _},
     process::{ChildStderr, ChildStdin, ChildStdout},
@@ -224,10 +225,8 @@ impl Inner {
         let key = (call.function, call.method.clone());
         let mut laid = self.laid.lock();
         if !laid.contains(&key) || !path.is_file() {
-            let temporary = folder.join(format!(".{}.new", call.method.as_str()));
             fs::create_dir_all(&folder)
-                .and_then(|()| fs::write(&temporary, &call.content))
-                .and_then(|()| fs::rename(&temporary, &path))
+                .and_then(|()| write_atomic(&path, &call.content, FileMode::Public))
                 .map_err(|source| ExternalError::Workspace { path: path.clone(), source })?;
             laid.insert(key);
         }

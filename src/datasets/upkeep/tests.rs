@@ -3,6 +3,7 @@
 use std::{fs, ops::ControlFlow};
 
 use rusqlite::Connection;
+use task::file::UNFINISHED_PREFIX;
 use tempfile::{TempDir, tempdir};
 
 use super::*;
@@ -139,7 +140,10 @@ async fn a_copy_is_made_while_the_store_is_in_use_and_put_back() {
     let store = SqliteStore::open(&path).unwrap();
     assert_eq!(n_rows(&store, id), 12_002);
     assert!(names(&store).iter().all(|name| !before.contains(name)), "another life");
-    assert!(!folder.path().join("datasets.sqlite.partial").exists());
+    let names = fs::read_dir(folder.path()).unwrap().map(|it| it.unwrap().file_name());
+    let is_draft =
+        |name: &std::ffi::OsString| name.to_string_lossy().starts_with(UNFINISHED_PREFIX);
+    assert_eq!(names.filter(is_draft).count(), 0);
 }
 
 #[tokio::test]

@@ -3,6 +3,8 @@
 use std::{collections::BTreeMap, io, path::Path, sync::Arc};
 
 use client::functions::Functions;
+use task::file::{FileMode, write_atomic};
+use tokio::task::spawn_blocking;
 
 use super::{Runner, absent, failure, innermost};
 use crate::{
@@ -118,15 +120,14 @@ async fn read(path: &Path) -> Result<BTreeMap<String, Preset>, Failure> {
     })
 }
 
-/// Writes the file whole or not at all.
 async fn write(path: &Path, list: &BTreeMap<String, Preset>) -> Result<(), Failure> {
     let done = async {
         if let Some(folder) = path.parent() {
             tokio::fs::create_dir_all(folder).await?;
         }
-        let unfinished = path.with_extension("new");
-        tokio::fs::write(&unfinished, presets::write(list)).await?;
-        tokio::fs::rename(&unfinished, path).await
+        let (path, text) = (path.to_owned(), presets::write(list));
+        let writing = move || write_atomic(&path, text.as_bytes(), FileMode::Private);
+        spawn_blocking(writing).await?
     };
     done.await.map_err(|error: io::Error| Failure {
         what: format!("save the presets in {}", path.display()),

@@ -13,6 +13,7 @@ use std::{
 use ::datasets::file::Place;
 use model::dataset::DatasetId;
 use serde_json::{Map, Value, json};
+use task::file::{FileMode, write_atomic};
 use tokio::time::Instant;
 
 use super::files::Sourced;
@@ -105,11 +106,11 @@ impl Kept {
     pub(super) fn write(&mut self) {
         self.written = Some(Instant::now());
         let Some(path) = &self.path else { return };
-        let beside = path.with_extension("new");
         let text = Value::Object(self.files.clone()).to_string();
         let folder = path.parent().map(fs::create_dir_all);
-        let written = folder.transpose().and_then(|_| fs::write(&beside, text));
-        if let Err(error) = written.and_then(|()| fs::rename(&beside, path)) {
+        let written =
+            folder.transpose().and_then(|_| write_atomic(path, text.as_bytes(), FileMode::Private));
+        if let Err(error) = written {
             tracing::debug!(%error, "how far the import is was not kept");
         }
     }

@@ -11,6 +11,7 @@ use std::{
 use anyhow::Context as _;
 use model::{dataset::DatasetId, timestamp::Timestamp};
 use serde_json::{Value, json};
+use task::file::{FileMode, write_atomic};
 
 use crate::cli::config::folders;
 
@@ -80,7 +81,6 @@ impl Folder {
         kept: &Kept,
     ) -> anyhow::Result<()> {
         let path = self.path(source);
-        let beside = path.with_extension("new");
         let text = json!({
             "target": target.get(),
             "start": kept.start.map(|moment| moment.to_string()),
@@ -88,8 +88,7 @@ impl Folder {
             "is_whole": kept.is_whole,
             "last_event_id": kept.last_event_id,
         });
-        let written = fs::write(&beside, text.to_string());
-        let written = written.and_then(|()| fs::rename(&beside, &path));
+        let written = write_atomic(&path, text.to_string().as_bytes(), FileMode::Private);
         written.with_context(|| format!("keep how far the copy is in {}", path.display()))
     }
 

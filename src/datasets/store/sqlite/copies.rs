@@ -9,7 +9,10 @@ use std::{
 };
 
 use rusqlite::{Connection, OpenFlags};
-use task::private;
+use task::{
+    file::{AtomicFile, FileMode, remove_stale},
+    private,
+};
 
 use super::{StoreError, opening, prepare, tables, verify};
 use crate::upkeep::{Report, UpkeepError, store};
@@ -28,6 +31,9 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
 fn open_lock(path: &Path) -> io::Result<File> {
     File::options().create(true).truncate(false).write(true).open(lock_path(path))
 }
+
+/// The endings of the files that SQLite keeps beside a database.
+const LOG_ENDINGS: [&str; 3] = ["-wal", "-shm", "-journal"];
 
 /// How often a lock is tried that another holds: for two seconds in all. A service that is just
 /// ending holds it for a moment, as does a process that was started from one that has the file open
@@ -60,31 +66,29 @@ pub(super) fn use_store(path: &Path) -> Result<File, StoreError> {
 
 /// Copies the store at `path` into the new file `to`.
 pub(crate) fn backup(path: &Path, to: &Path) -> Result<u64, UpkeepError> {
-    let partial = beside(to, ".partial");
-    let copied = copy(path, &partial).and_then(|n_bytes| {
-        moved(&partial, to)?;
-        Ok(n_bytes)
-    });
-    if copied.is_err() {
-        fs::remove_file(&partial).ok();
-    }
-    copied
+    let mut draft = create(to)?;
+    copy(path, draft.draft_path())?;
+    let metadata = draft.file().metadata().map_err(|source| file(to, source))?;
+    draft.commit_new().map_err(|source| file(to, source))?;
+    Ok(metadata.len())
 }
 
-fn copy(path: &Path, partial: &Path) -> Result<u64, UpkeepError> {
-    // One that a run before this left.
-    fs::remove_file(partial).ok();
-    // An empty file is one that is not there yet, but for its mode.
-    private::file(partial).map_err(|source| file(partial, source))?;
+/// Begins a file that is to be called `path`.
+fn create(path: &Path) -> Result<AtomicFile, UpkeepError> {
+    remove_stale(path);
+    AtomicFile::create(path, FileMode::Private).map_err(|source| file(path, source))
+}
+
+/// Copies the store at `path` into `draft`, which is empty: to the engine, one that is not there yet.
+fn copy(path: &Path, draft: &Path) -> Result<(), UpkeepError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let reading = || -> Result<(), StoreError> {
         let connection = Connection::open_with_flags(path, flags).map_err(opening)?;
         prepare(&connection).map_err(opening)?;
-        connection.execute("VACUUM INTO ?1", [partial.to_string_lossy()])?;
+        connection.execute("VACUUM INTO ?1", [draft.to_string_lossy()])?;
         Ok(())
     };
-    reading().map_err(|source| store(path, source))?;
-    synced(partial)
+    reading().map_err(|source| store(path, source))
 }
 
 /// Puts the copy `from` in the place of the store at `to`.
@@ -98,35 +102,33 @@ pub(crate) fn restore(from: &Path, to: &Path) -> Result<Report, UpkeepError> {
         Err(TryLockError::WouldBlock) => return Err(UpkeepError::InUse { path: to.to_owned() }),
         Err(TryLockError::Error(source)) => return Err(file(&lock_path(to), source)),
     }
-    let partial = beside(to, ".partial");
-    let restored = prepared(from, &partial).and_then(|report| {
-        synced(&partial)?;
-        for ending in ["-wal", "-shm"] {
-            let rest = beside(to, ending);
-            match fs::remove_file(&rest) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(file(&rest, error));
-                }
-                _ => {}
-            }
-        }
-        moved(&partial, to)?;
-        Ok(report)
-    });
-    if restored.is_err() {
-        for ending in ["", "-wal", "-shm", "-journal"] {
-            fs::remove_file(beside(&partial, ending)).ok();
+    let draft = create(to)?;
+    let prepared = prepared(from, draft.draft_path());
+    if prepared.is_err() {
+        for ending in LOG_ENDINGS {
+            fs::remove_file(beside(draft.draft_path(), ending)).ok();
         }
     }
-    restored
+    let report = prepared?;
+    for ending in LOG_ENDINGS {
+        let rest = beside(to, ending);
+        match fs::remove_file(&rest) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(file(&rest, error));
+            }
+            _ => {}
+        }
+    }
+    draft.commit().map_err(|source| file(to, source))?;
+    Ok(report)
 }
 
 /// Makes of the copy what is to be the store, and verifies it.
-fn prepared(from: &Path, partial: &Path) -> Result<Report, UpkeepError> {
+fn prepared(from: &Path, draft: &Path) -> Result<Report, UpkeepError> {
     // Through the engine, so that what is only in the log of a store is copied, too.
-    copy(from, partial)?;
+    copy(from, draft)?;
     let renewing = || -> Result<(), StoreError> {
-        let mut connection = Connection::open(partial).map_err(opening)?;
+        let mut connection = Connection::open(draft).map_err(opening)?;
         prepare(&connection).map_err(opening)?;
         tables::set_up(&mut connection)?;
         connection
@@ -135,7 +137,7 @@ fn prepared(from: &Path, partial: &Path) -> Result<Report, UpkeepError> {
         Ok(())
     };
     renewing().map_err(|source| store(from, source))?;
-    let report = verify::verify(partial, &mut |_| {}).map_err(|source| store(from, source))?;
+    let report = verify::verify(draft, &mut |_| {}).map_err(|source| store(from, source))?;
     match report.faults.first() {
         None => Ok(report),
         Some(first) => {
@@ -146,26 +148,4 @@ fn prepared(from: &Path, partial: &Path) -> Result<Report, UpkeepError> {
 
 fn file(path: &Path, source: io::Error) -> UpkeepError {
     UpkeepError::File { path: path.to_owned(), source }
-}
-
-/// Waits until a file is on the disk; its length.
-fn synced(path: &Path) -> Result<u64, UpkeepError> {
-    let sync = || {
-        let written = File::options().write(true).open(path)?;
-        written.sync_all()?;
-        Ok(written.metadata()?.len())
-    };
-    sync().map_err(|source| file(path, source))
-}
-
-/// Gives a file its name, for good.
-fn moved(from: &Path, to: &Path) -> Result<(), UpkeepError> {
-    let rename = || {
-        fs::rename(from, to)?;
-        match to.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            Some(folder) => File::open(folder)?.sync_all(),
-            None => Ok(()),
-        }
-    };
-    rename().map_err(|source| file(to, source))
 }
