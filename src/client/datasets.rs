@@ -111,6 +111,9 @@ pub struct RowsPage {
     pub rows: Rows,
     /// What to ask [`RowsQuery::after`] for the following page; none at the end of the data.
     pub next: Option<Timestamp>,
+    /// Rows that match the query on all pages; `None` where the service does not count, as for a
+    /// query with [`RowsQuery::after`].
+    pub count: Option<u64>,
 }
 
 /// What acquiring a tag came to.
@@ -208,16 +211,18 @@ impl Datasets {
         let pairs = query.pairs();
         let call = Call { query: &pairs, ..Call::get(paths::ROWS) };
         let body = self.transport.bytes(call, None::<&()>).await?;
-        let (rows, next) = if query.resolution == Resolution::Raw {
+        let (rows, next, count) = if query.resolution == Resolution::Raw {
             let page: Envelope<RawRowBody> = parse(&body, "a page of rows")?;
             let rows = page.results.into_iter().map(named).collect::<Result<Vec<_>, _>>()?;
-            (Rows::Raw(rows), page.next)
+            (Rows::Raw(rows), page.next, page.count)
         } else {
             let page: Envelope<BucketBody> = parse(&body, "a page of buckets")?;
-            (Rows::Buckets(convert(page.results, "a page of buckets")?), page.next)
+            let buckets = convert(page.results, "a page of buckets")?;
+            (Rows::Buckets(buckets), page.next, page.count)
         };
         let next = next.and_then(|_| rows.last_moment());
-        Ok(RowsPage { rows, next })
+        let count = u64::try_from(count).ok().filter(|_| query.after.is_none());
+        Ok(RowsPage { rows, next, count })
     }
 
     /// Reads the newest rows, newest first. Cancel-safe.

@@ -200,17 +200,18 @@ impl RowsQuery {
         self.bounds.start.is_some() && self.bounds.end.is_some()
     }
 
-    /// The moments that the query covers.
+    /// Returns the timestamps that the query covers.
     ///
-    /// An open query covers the widest span of its resolution that ends at `newest` or `now`,
-    /// whichever is earlier: a dataset that lags by a day still shows its newest rows. A cursor
-    /// takes the place of the bound it passes, so that following it never loses a row.
+    /// An open query covers the widest span of its resolution that ends at `window_end`, so that a
+    /// dataset that lags by a day still shows its newest rows; `None` is for a dataset without rows,
+    /// whose window ends now. A cursor takes the place of the bound it passes, so that following it
+    /// never loses a row.
     ///
     /// # Errors
     /// As [`Bounds::span`] and [`Bounds::check_cap`].
     pub(crate) fn span(
         &self,
-        newest: Option<Timestamp>,
+        window_end: Option<Timestamp>,
         now: Timestamp,
         caps: Caps,
     ) -> Result<Span, QueryError> {
@@ -219,7 +220,7 @@ impl RowsQuery {
         if self.is_open()
             && let Some(span_max) = caps.of(self.resolution)
         {
-            span.last = newest.unwrap_or(now).min(now);
+            span.last = window_end.unwrap_or(now);
             span.first = span.last - span_max + STEP;
         }
         match (self.position, self.order) {

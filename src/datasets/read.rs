@@ -26,7 +26,7 @@ use crate::{
         DatasetRef, Order, Position, QueryError, RowsQuery, Span, link,
         params::{LiveQuery, Params},
     },
-    store::{Sight, StoreError},
+    store::{Count, PageRead, Sight, StoreError},
     tag::{Seen, Tag},
 };
 
@@ -252,15 +252,37 @@ impl Datasets {
     }
 
     /// Where to find the page, and its tag.
-    fn wanted(&self, sight: &Sight, asked: &Asked) -> Result<Wanted, QueryError> {
+    fn wanted(&self, sight: &Sight, asked: &Asked) -> Result<Wanted, ReadError> {
         let Asked { query, params, .. } = asked;
-        let newest = sight.newest.filter(|_| query.is_open());
-        let span = query.span(newest, self.clock.now(), self.caps)?;
+        let now = self.clock.now();
+        let window_end = if query.is_open() { self.window_end(sight, now)? } else { None };
+        let span = query.span(window_end, now, self.caps)?;
         let names = sight.columns.iter().map(|column| column.name.as_str()).collect::<Vec<_>>();
         let (dataset, revision) = (sight.grant.dataset, sight.revision);
         let tag = query.is_closed().then(|| Tag::of((self.era, Tag::of(params), dataset, &names)));
         let (columns, params) = (Tag::of(&names), params.clone());
         Ok(Wanted { key: AnswerKey { dataset, columns, span, params }, revision, tag })
+    }
+
+    /// Returns the timestamp at which the window of an open query ends: that of the newest row that
+    /// is not in the future, else of the newest row. `None` if the dataset has no rows.
+    ///
+    /// One row with a wrong date in the future thus hides none of the others. Reads the store only
+    /// where the newest row is in the future.
+    fn window_end(&self, sight: &Sight, now: Timestamp) -> Result<Option<Timestamp>, StoreError> {
+        if sight.newest.is_none_or(|newest| newest <= now) {
+            return Ok(sight.newest);
+        }
+        let read = PageRead {
+            resolution: Resolution::Raw,
+            span: Span { first: Timestamp::MIN, last: now },
+            order: Order::Descending,
+            skip: 0,
+            limit: 1,
+            count: Count::Nothing,
+        };
+        let page = self.store.page(sight.grant.dataset, &read)?;
+        Ok(page.rows.moment(0).or(sight.newest))
     }
 
     /// Reads the newest rows of a dataset, newest first, and makes of them what `convert` makes.

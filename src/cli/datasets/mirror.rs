@@ -1,13 +1,14 @@
 //! `triptych datasets mirror`: datasets of another service of this API, copied and kept up to date.
 //!
-//! `fetch` takes rows of a range from the source, `copy` brings a dataset up to the newest row, `live`
-//! keeps it there, `kept` remembers how far each is. Rows have one place each, the moment, so that a
+//! `fetch` takes rows of a range from the source, `copy` brings a dataset up to the newest row, `verify`
+//! compares it with the source, `live` keeps it up to date, `kept` remembers how far each is. Rows have one place each, the moment, so that a
 //! row that comes twice is stored once; what is kept only says where to go on.
 
 mod copy;
 mod fetch;
 mod kept;
 mod live;
+mod verify;
 
 use std::{path::PathBuf, sync::Arc};
 

@@ -2,11 +2,10 @@
 
 use anyhow::Context as _;
 use clap::Args;
-use client::datasets::{NamedRow, Rows, RowsQuery};
+use client::datasets::NamedRow;
 use model::{
     dataset::{Column, Dataset},
     page::Limit,
-    resolution::Resolution,
 };
 use serde_json::json;
 use wire::datasets::{AccessBody, ColumnBody, DatasetBody, TagBody};
@@ -46,12 +45,9 @@ pub(super) async fn run(command: ShowCommand) -> anyhow::Result<()> {
     let service = command.reach.connect().await?;
     let dataset = find(&service, &command.dataset).await?;
     let id = dataset.id;
-    let query = RowsQuery::newest(id, Resolution::Raw, Limit::clamped(1));
     let reading = || format!("read what belongs to dataset {id}");
-    let newest = match service.rows(&query).await.with_context(reading)?.rows {
-        Rows::Raw(rows) => rows.into_iter().next(),
-        Rows::Buckets(_) => None,
-    };
+    let newest = service.newest(id, Limit::clamped(1)).await.with_context(reading)?;
+    let newest = newest.into_iter().next();
     let shown = Shown {
         columns: service.columns(id).await.with_context(reading)?,
         tags: service.dataset_tags(id).await.with_context(reading)?,

@@ -125,6 +125,56 @@ async fn a_copy_made_once_more_takes_late_and_corrected_rows_and_earlier_ones_if
     once(&[], 0);
 }
 
+#[tokio::test]
+async fn rows_dated_in_the_future_are_copied_and_shown() {
+    let pair = Pair::start();
+    let http = pair.source.http();
+    let bars = create(&http, "bars").await;
+    let mut rows: Vec<_> = (0..20).map(minute_row).collect();
+    rows.extend((2100..2103).map(
+        |year| json!({"timestamp": format!("{year}-01-01T00:00:00Z"), "values": {"close": 1.0}}),
+    ));
+    insert(&http, bars, &rows).await;
+    let page = http.get_ok(&format!("/api/rows/?dataset={bars}&limit=1&ordering=-timestamp")).await;
+    assert_eq!(page["results"][0]["timestamp"], timestamp(19), "{page}");
+    let said = pair.home.run(&Pair::arguments(&pair.source.address(), &["bars", "--once"]));
+    assert!(said.code == 0 && said.err.contains("bars is copied: 23 rows came"), "{said:?}");
+    assert_eq!(pair.target.rows("bars").await, pair.source.rows("bars").await);
+    let shown = pair.home.done(&["datasets", "show", "bars"]);
+    assert!(shown.contains("newest row   2102-01-01T00:00:00Z"), "{shown}");
+}
+
+/// The state says that all was copied, while the copy lost rows since.
+#[tokio::test]
+async fn a_copy_that_lacks_rows_is_completed_before_it_is_reported_as_copied() {
+    let pair = Pair::start();
+    let http = pair.source.http();
+    let texts = json!({"name": "texts", "columns": [{"name": "s", "dtype": "string"}]});
+    let (status, body) = http.post("/api/datasets/", &texts).await;
+    assert!(status.is_success(), "{body}");
+    let rows: Vec<_> = (0..50)
+        .map(|minute| json!({"timestamp": timestamp(minute * 600), "values": {"s": "a"}}))
+        .collect();
+    insert(&http, body["id"].as_i64().unwrap(), &rows).await;
+    let (url, state) = (pair.source.address(), pair.home.path("state"));
+    let arguments = Pair::arguments(&url, &["texts", "--once", "--state-dir", &state]);
+    let said = pair.home.run(&arguments);
+    assert!(said.code == 0 && said.err.contains("50 rows came"), "{said:?}");
+    let folder = std::fs::read_dir(&state).unwrap().next().unwrap().unwrap().path();
+    let file = std::fs::read_dir(folder).unwrap().next().unwrap().unwrap().path();
+    let kept = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, kept.replace("\"is_whole\":true", "\"is_whole\":false")).unwrap();
+    let span = format!("start={}&end={}", timestamp(600), timestamp(6_000));
+    let id = pair.home.done(&["datasets", "show", "texts", "--json"]);
+    let id: Value = serde_json::from_str(&id).unwrap();
+    let path = format!("/api/rows/?dataset={}&{span}", id["id"]);
+    let (status, body) = pair.target.http().delete(&path).await;
+    assert!(status.is_success(), "{status}: {body}");
+    let said = pair.home.run(&arguments);
+    assert!(said.code == 0 && said.err.contains("10 rows came"), "{said:?}");
+    assert_eq!(pair.target.rows("texts").await, pair.source.rows("texts").await);
+}
+
 /// What a killed mirror keeps is written here as it leaves it, since nobody can kill one at a row.
 #[tokio::test]
 async fn a_copy_that_was_killed_takes_rows_that_came_late_where_it_was_already() {

@@ -65,6 +65,11 @@ impl Http {
         json(path, self.ask(Method::PATCH, path, Some(body)).await)
     }
 
+    /// Returns status and body of the answer to `DELETE`, which must be JSON.
+    pub(crate) async fn delete(&self, path: &str) -> (StatusCode, Value) {
+        json(path, self.ask(Method::DELETE, path, None).await)
+    }
+
     /// Returns the status of the answer to `POST`, or why there is none.
     pub(crate) async fn try_post(
         &self,

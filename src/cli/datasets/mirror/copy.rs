@@ -49,13 +49,13 @@ pub(super) struct Copy {
     pub(super) mirror: Arc<Mirror>,
     /// As it is at the source.
     pub(super) dataset: Dataset,
-    target: DatasetId,
+    pub(super) target: DatasetId,
     columns: Vec<(String, Dtype)>,
     pub(super) kept: Kept,
 }
 
 /// What a copy has already.
-struct Held {
+pub(super) struct Held {
     /// The moment of its newest row.
     newest: Timestamp,
     /// How its rows are read, so that they compare with those of the source.
@@ -165,6 +165,7 @@ impl Copy {
                 n_rows += self.span(span, held.as_ref(), &mut progress).await?;
             }
         }
+        n_rows += self.verify(newest, &mut progress).await?;
         self.kept.is_whole = true;
         self.kept.done_until = self.kept.done_until.max(Some(newest));
         self.keep()?;
@@ -172,7 +173,7 @@ impl Copy {
     }
 
     /// Stores the rows of a span that the copy lacks; how many those were.
-    async fn span(
+    pub(super) async fn span(
         &mut self,
         (begin, newest): (Timestamp, Timestamp),
         held: Option<&Held>,
@@ -211,7 +212,7 @@ impl Copy {
 
     /// The parts of a span in which the days of the copy are not those of the source; all of it if
     /// the source has no days, as where no column is a number.
-    async fn apart(
+    pub(super) async fn apart(
         &self,
         (first, until): (Timestamp, Timestamp),
     ) -> anyhow::Result<Vec<(Timestamp, Timestamp)>> {
@@ -226,9 +227,9 @@ impl Copy {
     }
 
     /// What the copy holds; none where it has no rows.
-    async fn held(&self) -> anyhow::Result<Option<Held>> {
+    pub(super) async fn held(&self) -> anyhow::Result<Option<Held>> {
         let (target, id) = (&self.mirror.target, self.target);
-        let Some(newest) = first_of(target, newest_of(id)).await? else { return Ok(None) };
+        let Some(newest) = newest_timestamp(target, id).await? else { return Ok(None) };
         let mut plan = Plan::of_service(self.columns.iter().cloned());
         for (name, _) in columns(target, id).await? {
             if !self.columns.iter().any(|(known, _)| *known == name) {
@@ -304,17 +305,17 @@ impl Copy {
         self.mirror.folder.write(self.dataset.id, self.target, &self.kept)
     }
 
-    /// The moment of the newest row of the source.
+    /// Returns the timestamp of the newest row of the source, also if it is in the future.
     pub(super) async fn newest(&self) -> anyhow::Result<Option<Timestamp>> {
-        first_of(&self.mirror.source, newest_of(self.dataset.id)).await
+        newest_timestamp(&self.mirror.source, self.dataset.id).await
     }
 
     /// A moment that no row of the source is before.
-    async fn oldest(&self) -> anyhow::Result<Option<Timestamp>> {
+    pub(super) async fn oldest(&self) -> anyhow::Result<Option<Timestamp>> {
         let query = RowsQuery {
             start: Some(CALENDAR_BEGINS),
             order: Order::Ascending,
-            ..newest_of(self.dataset.id)
+            ..RowsQuery::newest(self.dataset.id, Resolution::Raw, Limit::clamped(1))
         };
         if let Ok(oldest) = first_of(&self.mirror.source, query).await {
             return Ok(oldest);
@@ -325,9 +326,14 @@ impl Copy {
     }
 }
 
-/// Asks for the newest row.
-fn newest_of(dataset: DatasetId) -> RowsQuery {
-    RowsQuery::newest(dataset, Resolution::Raw, Limit::clamped(1))
+/// Returns the timestamp of a dataset's newest row, also if it is in the future: a page without
+/// bounds ends now.
+async fn newest_timestamp(
+    service: &Datasets,
+    dataset: DatasetId,
+) -> anyhow::Result<Option<Timestamp>> {
+    let rows = patient(|| service.newest(dataset, Limit::clamped(1))).await;
+    Ok(rows.context("read the newest row")?.first().map(|row| row.timestamp))
 }
 
 /// The moment of the first row that is answered.
@@ -412,7 +418,10 @@ async fn columns(service: &Datasets, id: DatasetId) -> anyhow::Result<Vec<(Strin
 }
 
 /// The spans from `begin` to `newest`, each of at most [`CHUNK`], both ends included.
-fn chunks(begin: Timestamp, newest: Timestamp) -> impl Iterator<Item = (Timestamp, Timestamp)> {
+pub(super) fn chunks(
+    begin: Timestamp,
+    newest: Timestamp,
+) -> impl Iterator<Item = (Timestamp, Timestamp)> {
     let mut next = Some(begin).filter(|begin| *begin <= newest);
     std::iter::from_fn(move || {
         let start = next?;

@@ -404,3 +404,27 @@ async fn a_page_of_very_many_columns_has_fewer_rows() {
         (400 - n_rows, &Value::Null)
     );
 }
+
+#[tokio::test]
+async fn a_row_dated_in_the_future_does_not_hide_the_others() {
+    let service = Service::with_bars(3).await;
+    let newest = "/api/rows/?dataset=1&limit=2&ordering=-timestamp";
+    let insert = |timestamp: &str| json!({"dataset": 1, "rows": [{"timestamp": timestamp, "values": {"close": 7}}]});
+    let path = "/api/rows/bulk_insert/";
+    let (status, body) = service.post(&service.owner, path, &insert("2027-07-30T00:00:00Z")).await;
+    assert_eq!(status, 201, "{body}");
+    let page = service.get(&service.reader, newest).await.1;
+    assert_eq!(moments(&page), minutes([2, 1]));
+    assert_eq!(page["count"], 3);
+}
+
+#[tokio::test]
+async fn a_dataset_with_future_rows_alone_shows_them() {
+    let service = Service::with_bars(0).await;
+    let row = json!({"timestamp": "2027-07-30T00:00:00Z", "values": {"close": 7}});
+    let body = json!({"dataset": 1, "rows": [row]});
+    let (status, body) = service.post(&service.owner, "/api/rows/bulk_insert/", &body).await;
+    assert_eq!(status, 201, "{body}");
+    let page = service.get(&service.reader, "/api/rows/?dataset=1&limit=1").await.1;
+    assert_eq!(moments(&page), ["2027-07-30T00:00:00Z"]);
+}

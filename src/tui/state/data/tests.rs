@@ -54,7 +54,10 @@ fn answered(state: &mut State, effects: &[Effect], rows: Rows) -> Vec<Effect> {
         _ => None,
     });
     let query = query.expect("rows were asked for");
-    state.on(DataEvent::Rows { query, result: Ok(RowsPage { rows, next: None }) }, at(0))
+    state.on(
+        DataEvent::Rows { query, result: Ok(RowsPage { rows, next: None, count: None }) },
+        at(0),
+    )
 }
 
 /// As [`answered`], that late, with a row of that moment.
@@ -62,7 +65,7 @@ fn answered_at(state: &mut State, effects: &[Effect], second: i64) {
     for effect in effects {
         if let Effect::LoadRows(query) = effect {
             let rows = Rows::Raw(vec![row(second, 3.0)]);
-            let result = Ok(RowsPage { rows, next: None });
+            let result = Ok(RowsPage { rows, next: None, count: None });
             state.on(DataEvent::Rows { query: *query, result }, at(second));
         }
     }

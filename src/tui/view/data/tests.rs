@@ -102,7 +102,7 @@ fn query(effects: &[Effect]) -> crate::event::RowsQuery {
 
 fn give(state: &mut state::State, effects: &[Effect], rows: Rows) {
     let query = query(effects);
-    let page = RowsPage { rows, next: None };
+    let page = RowsPage { rows, next: None, count: None };
     state.data.on(DataEvent::Rows { query, result: Ok(page) }, now());
 }
 
@@ -197,7 +197,7 @@ fn with_table(mut state: state::State) -> state::State {
     while let Some(Effect::LoadTable(query)) = asked.first() {
         let is_wanted = |row: &&NamedRow| query.end.is_none_or(|end| row.timestamp <= end);
         let page: Vec<_> = rows.iter().filter(is_wanted).take(query.limit.get()).cloned().collect();
-        let result = Ok(RowsPage { rows: Rows::Raw(page), next: None });
+        let result = Ok(RowsPage { rows: Rows::Raw(page), next: None, count: None });
         asked = state.data.on(DataEvent::Table { query: *query, result }, now());
     }
     for _ in 0..8 {
@@ -406,7 +406,7 @@ proptest! {
         for key in keys {
             let asked = state.data.act(key, now());
             if let Some(Effect::LoadTable(query)) = asked.first() {
-                let result = Ok(RowsPage { rows: Rows::Raw(rows.clone()), next: None });
+                let result = Ok(RowsPage { rows: Rows::Raw(rows.clone()), next: None, count: None });
                 state.data.on(DataEvent::Table { query: *query, result }, now());
             }
         }

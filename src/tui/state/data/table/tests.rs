@@ -31,7 +31,11 @@ fn answer(rows: &[i64], query: RowsQuery, now: Timestamp) -> RowsPage {
             volume: 0.0,
             count: 1,
         });
-        return RowsPage { rows: Rows::Buckets(day.into_iter().collect()), next: None };
+        return RowsPage {
+            rows: Rows::Buckets(day.into_iter().collect()),
+            next: None,
+            count: None,
+        };
     }
     let end = query.end.unwrap_or(now);
     let start = query.start.unwrap_or(end - Duration::from_hours(24));
@@ -42,7 +46,7 @@ fn answer(rows: &[i64], query: RowsQuery, now: Timestamp) -> RowsPage {
         found.reverse();
     }
     found.truncate(query.limit.get());
-    RowsPage { rows: Rows::Raw(found), next: None }
+    RowsPage { rows: Rows::Raw(found), next: None, count: None }
 }
 
 /// Answers until nothing is asked for.
