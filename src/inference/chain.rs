@@ -1,15 +1,27 @@
 //! The local chain's clock: which block it is.
 //!
 //! Nothing is mined: a block is a stretch of time. Heights start at 1 and never go back, since
-//! nonces are heights and no nonce may be used twice.
+//! nonces are heights and no nonce may be used twice. While the program runs, heights follow the
+//! time that passes and not the date, which may be corrected by days. The date says how many blocks
+//! passed between two runs.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
+    time::Duration,
+};
 
 use model::{timestamp::Timestamp, topic::BlockHeight};
-use task::clock::Clock;
+use task::clock::{Clock, Stopwatch};
 
 /// The shortest block time taken. Epochs have at least a few blocks, and an answer takes a while.
 pub const BLOCK_TIME_MIN: Duration = Duration::from_millis(10);
+
+/// The shortest correction of the date that is reported, in microseconds. Less is what a loaded
+/// machine takes between two readings, or a clock that is slewed.
+const LEAP_MICROS_MIN: i64 = 2_000_000;
 
 /// When a chain's first block was, and how long each takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,11 +53,20 @@ impl Blocks {
     #[must_use]
     pub fn paced(&self, now: Timestamp, block_time: Duration) -> Self {
         let paced = Self { block_time: block_time.max(BLOCK_TIME_MIN), ..*self };
-        if paced == *self {
-            return *self;
-        }
-        let micros = now.micros().saturating_sub(paced.micros_before(self.height(now)));
-        Self { genesis: Timestamp::from_micros(micros), ..paced }
+        if paced == *self { paced } else { paced.rebased(now, self.height(now)) }
+    }
+
+    /// The same chain, whose height at `now` is at least `height`: where the date lies before that
+    /// block, the height goes on from it.
+    #[must_use]
+    pub fn at_least(&self, now: Timestamp, height: BlockHeight) -> Self {
+        if self.height(now) >= height { *self } else { self.rebased(now, height) }
+    }
+
+    /// The same chain, with block `height` beginning at `now`.
+    fn rebased(&self, now: Timestamp, height: BlockHeight) -> Self {
+        let micros = now.micros().saturating_sub(self.micros_before(height));
+        Self { genesis: Timestamp::from_micros(micros), ..*self }
     }
 
     /// How long all blocks before `height` take, in microseconds.
@@ -61,17 +82,32 @@ impl Blocks {
 pub struct Chain {
     clock: Clock,
     blocks: Blocks,
+    /// The date at which `stopwatch` was started.
+    started_at: Timestamp,
+    stopwatch: Stopwatch,
+    /// By how many microseconds the date has been corrected since, as of the last look.
+    corrected_micros: Arc<AtomicI64>,
+}
+
+/// A correction of the date while the program runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Leap {
+    /// By how much, in microseconds; below 0 if the date went back.
+    pub micros: i64,
+    /// The blocks by which the corrected date tells the same heights: what the next run goes on from.
+    pub blocks: Blocks,
 }
 
 impl Chain {
-    /// A chain whose blocks are told by `clock`.
-    pub const fn new(clock: Clock, blocks: Blocks) -> Self {
-        Self { clock, blocks }
+    /// A chain that has come to where `blocks` are at the date of `clock`.
+    pub fn new(clock: Clock, blocks: Blocks) -> Self {
+        let (started_at, stopwatch) = (clock.now(), clock.stopwatch());
+        Self { clock, blocks, started_at, stopwatch, corrected_micros: Arc::default() }
     }
 
     /// The height now.
     pub fn height(&self) -> BlockHeight {
-        self.blocks.height(self.clock.now())
+        self.blocks.height(self.time())
     }
 
     /// The date.
@@ -86,7 +122,22 @@ impl Chain {
 
     /// How long until block `height` begins; zero if it has.
     pub fn until(&self, height: BlockHeight) -> Duration {
-        self.blocks.began(height).since(self.clock.now())
+        self.blocks.began(height).since(self.time())
+    }
+
+    /// Returns the correction of the date since the last look, if it was one of two seconds or more.
+    pub fn take_leap(&self) -> Option<Leap> {
+        let corrected = self.clock.now().micros().saturating_sub(self.time().micros());
+        let before = self.corrected_micros.swap(corrected, Ordering::SeqCst);
+        let micros = corrected.saturating_sub(before);
+        let genesis = self.blocks.genesis.micros().saturating_add(corrected);
+        let blocks = Blocks { genesis: Timestamp::from_micros(genesis), ..self.blocks };
+        (micros.saturating_abs() >= LEAP_MICROS_MIN).then_some(Leap { micros, blocks })
+    }
+
+    /// The date as it would be without corrections since the start.
+    fn time(&self) -> Timestamp {
+        self.started_at + self.stopwatch.elapsed()
     }
 }
 
@@ -122,5 +173,28 @@ mod tests {
         assert_eq!(chain.until(4), Duration::from_secs(3));
         clock.advance(Duration::from_secs(10));
         assert_eq!((chain.height(), chain.until(4)), (11, Duration::ZERO));
+    }
+
+    #[test]
+    fn corrections_of_the_date_are_seen_once_and_change_no_height() {
+        let clock = Clock::manual(at(1000));
+        let chain = Chain::new(clock.clone(), Blocks::starting(at(0), Duration::from_secs(1)));
+        clock.advance(Duration::from_secs(10));
+        assert_eq!((chain.height(), chain.take_leap()), (1011, None));
+        for date in [10, 200_000] {
+            clock.set(at(date));
+            assert_eq!((chain.height(), chain.until(1012)), (1011, Duration::from_secs(1)));
+            let leap = chain.take_leap().unwrap();
+            assert_eq!(leap.blocks.height(at(date)), 1011, "the next run goes on from there");
+            assert_eq!(chain.take_leap(), None);
+        }
+    }
+
+    #[test]
+    fn a_date_before_the_newest_nonce_goes_on_from_it() {
+        let blocks = Blocks::starting(at(0), Duration::from_secs(1));
+        assert_eq!(blocks.at_least(at(100), 90), blocks);
+        let later = blocks.at_least(at(100), 5000);
+        assert_eq!([100, 101, 112].map(|s| later.height(at(s))), [5000, 5001, 5012]);
     }
 }

@@ -47,7 +47,7 @@ use tokio::{sync::watch, task::spawn_blocking, time::sleep};
 use tracing::{error, info, warn};
 
 use crate::{
-    chain::{Blocks, Chain},
+    chain::{Blocks, Chain, Leap},
     close::{CloseError, Standings, close},
     epoch::Progress,
     learned::Learned,
@@ -257,6 +257,21 @@ impl Inference {
         &self.shared.chain
     }
 
+    /// Logs a correction of the machine's clock since the last call, and has the next start go on
+    /// from the heights of this one.
+    ///
+    /// # Errors
+    /// [`InferenceError`] if the file fails.
+    pub async fn follow_clock(&self) -> Result<(), InferenceError> {
+        let Some(Leap { micros, blocks }) = self.chain().take_leap() else { return Ok(()) };
+        let (seconds, height) = (micros / 1_000_000, self.chain().height());
+        warn!(
+            seconds,
+            height, "the clock was moved by {seconds} seconds: heights go on from {height}"
+        );
+        self.with_store(move |shared| Ok(shared.store.put_blocks(blocks)?)).await
+    }
+
     /// Returns every topic with its clock and its actors, by number.
     ///
     /// # Errors
@@ -417,10 +432,15 @@ impl Shared {
     fn open(path: &Path, clock: Clock, options: &InferenceOptions) -> Result<Self, InferenceError> {
         let store = Store::open(path)?;
         let now = clock.now();
-        let blocks = match store.blocks()? {
+        let stored = match store.blocks()? {
             Some(blocks) => blocks.paced(now, options.block_time),
             None => Blocks::starting(now, options.block_time),
         };
+        let blocks = stored.at_least(now, store.newest_nonce()?.unwrap_or_default());
+        if blocks != stored {
+            let height = blocks.height(now);
+            warn!(height, "the clock is behind the newest epoch: heights go on from {height}");
+        }
         store.put_blocks(blocks)?;
         let kept = store.topics()?;
         for topic in &options.topics {

@@ -102,6 +102,7 @@ impl Runner {
         rows: &Arc<dyn Rows>,
         group: &Group,
     ) {
+        group.spawn("clock", follow_clock(inference.clone()));
         let (inference, tasks) = (inference.clone(), group.clone());
         let (runs, rows) = (Arc::clone(runs), Arc::clone(rows));
         let mut news = inference.news();
@@ -130,7 +131,8 @@ impl Runner {
             let height = self.inference.chain().height();
             self.tick().await;
             let next = height.saturating_add(1);
-            sleep(self.inference.chain().until(next).max(PAUSE_MIN)).await;
+            let chain = self.inference.chain();
+            sleep(chain.until(next).clamp(PAUSE_MIN, chain.block_time().max(PAUSE_MIN))).await;
         }
     }
 
@@ -352,6 +354,16 @@ impl Runner {
                 }
             }
         }
+    }
+}
+
+/// Looks at the machine's clock once in each block, until it is dropped.
+async fn follow_clock(inference: Inference) {
+    loop {
+        if let Err(error) = inference.follow_clock().await {
+            warn!(cause = chain(&error), "failed to keep how the clock was moved");
+        }
+        sleep(inference.chain().block_time().max(PAUSE_MIN)).await;
     }
 }
 

@@ -206,6 +206,19 @@ impl Store {
         })
     }
 
+    /// The newest epoch ever opened, of any topic.
+    ///
+    /// # Errors
+    /// As [`Self::blocks`].
+    pub fn newest_nonce(&self) -> Result<Option<BlockHeight>, StoreError> {
+        let newest: Option<i64> = self.reader.lock().query_row(
+            "SELECT max((SELECT max(nonce) FROM epochs WHERE topic_id = topics.id)) FROM topics",
+            [],
+            |row| row.get(0),
+        )?;
+        Ok(newest.map(height))
+    }
+
     /// Keeps `topic`, in place of the one with its number.
     ///
     /// # Errors

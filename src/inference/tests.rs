@@ -384,6 +384,52 @@ async fn payloads_are_taken_in_the_window_alone_and_once() {
     assert_eq!(stage.latest().await.inferer_values.len(), 2);
 }
 
+/// Corrects the date by `seconds`, which are below 0 to go back.
+fn correct(clock: &Clock, seconds: i64) {
+    clock.set(Timestamp::from_seconds(clock.now().seconds() + seconds));
+}
+
+/// How long epochs may take to go on after a correction of the clock: two of them.
+const TWO_EPOCHS: u32 = 24;
+
+const DAY_SECONDS: i64 = 86_400;
+
+#[tokio::test]
+async fn epochs_go_on_where_the_clock_is_set_right_by_a_day() {
+    for seconds in [-DAY_SECONDS, DAY_SECONDS] {
+        let mut stage = Stage::load().await;
+        stage.runner.tick().await;
+        stage.pass(30).await;
+        let before = stage.latest().await.nonce;
+        correct(&stage.clock, seconds);
+        stage.inference.follow_clock().await.unwrap();
+        stage.pass(TWO_EPOCHS).await;
+        let after = stage.latest().await.nonce;
+        assert!((before + 12..=before + 24).contains(&after), "{seconds}: {before}, {after}");
+        let mut stage = stage.killed_and_reopened().await;
+        stage.pass(TWO_EPOCHS).await;
+        let last = stage.latest().await.nonce;
+        assert!((after + 12..=after + 24).contains(&last), "{seconds}: {after}, {last}");
+    }
+}
+
+#[tokio::test]
+async fn epochs_go_on_after_a_clock_that_was_ahead_for_a_while_across_starts() {
+    let mut stage = Stage::load().await;
+    stage.runner.tick().await;
+    stage.pass(30).await;
+    // Nobody looks at the clock before the program ends.
+    correct(&stage.clock, 2 * DAY_SECONDS);
+    let mut stage = stage.killed_and_reopened().await;
+    stage.pass(TWO_EPOCHS).await;
+    let ahead = stage.latest().await.nonce;
+    correct(&stage.clock, -2 * DAY_SECONDS);
+    let mut stage = stage.killed_and_reopened().await;
+    stage.pass(TWO_EPOCHS).await;
+    let after = stage.latest().await.nonce;
+    assert!((ahead + 12..=ahead + 36).contains(&after), "{ahead}, {after}");
+}
+
 #[tokio::test]
 async fn heights_and_topics_outlast_the_program() {
     let stage = Stage::load().await;

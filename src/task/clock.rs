@@ -1,4 +1,4 @@
-//! The date, which tests own.
+//! The date and the time that passes, which tests own.
 
 use std::{
     fmt,
@@ -10,15 +10,33 @@ use std::{
 };
 
 use model::timestamp::Timestamp;
+use tokio::time::Instant;
 
-/// Tells the date. Intervals are measured with `tokio::time` instead.
+/// Tells the date, which may be corrected at any time, and measures time that passes with a
+/// [`Stopwatch`], which no correction changes.
 #[derive(Clone)]
 pub struct Clock(Source);
+
+/// Measures how much time passed since it was started, whatever became of the date.
+#[derive(Clone)]
+pub struct Stopwatch(Start);
 
 #[derive(Clone)]
 enum Source {
     System,
-    Manual(Arc<AtomicI64>),
+    Manual(Arc<ManualTime>),
+}
+
+#[derive(Clone)]
+enum Start {
+    System(Instant),
+    Manual { time: Arc<ManualTime>, started_micros: i64 },
+}
+
+/// The time of a manual clock, in microseconds.
+struct ManualTime {
+    date: AtomicI64,
+    passed: AtomicI64,
 }
 
 impl Clock {
@@ -31,7 +49,8 @@ impl Clock {
     /// A clock that stands at `moment` until it is moved with [`Self::advance`]. Clones share it.
     #[must_use]
     pub fn manual(moment: Timestamp) -> Self {
-        Self(Source::Manual(Arc::new(AtomicI64::new(moment.micros()))))
+        let date = AtomicI64::new(moment.micros());
+        Self(Source::Manual(Arc::new(ManualTime { date, passed: AtomicI64::new(0) })))
     }
 
     /// The date now.
@@ -42,16 +61,56 @@ impl Clock {
                 let elapsed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
                 Timestamp::default() + elapsed
             }
-            Source::Manual(micros) => Timestamp::from_micros(micros.load(Ordering::SeqCst)),
+            Source::Manual(time) => Timestamp::from_micros(time.date.load(Ordering::SeqCst)),
         }
     }
 
-    /// Moves a manual clock forward. The machine's clock is not ours to move: nothing happens.
+    /// Starts a stopwatch.
+    #[must_use]
+    pub fn stopwatch(&self) -> Stopwatch {
+        Stopwatch(match &self.0 {
+            Source::System => Start::System(Instant::now()),
+            Source::Manual(time) => {
+                let started_micros = time.passed.load(Ordering::SeqCst);
+                Start::Manual { time: Arc::clone(time), started_micros }
+            }
+        })
+    }
+
+    /// Lets time pass on a manual clock. The machine's clock is not ours to move: nothing happens.
     pub fn advance(&self, by: Duration) {
-        if let Source::Manual(micros) = &self.0 {
+        if let Source::Manual(time) = &self.0 {
             let by = i64::try_from(by.as_micros()).unwrap_or(i64::MAX);
-            micros.fetch_add(by, Ordering::SeqCst);
+            time.passed.fetch_add(by, Ordering::SeqCst);
+            time.date.fetch_add(by, Ordering::SeqCst);
         }
+    }
+
+    /// Corrects the date of a manual clock, while no time passes. Nothing happens to the machine's.
+    pub fn set(&self, date: Timestamp) {
+        if let Source::Manual(time) = &self.0 {
+            time.date.store(date.micros(), Ordering::SeqCst);
+        }
+    }
+}
+
+impl Stopwatch {
+    /// The time that passed since the start.
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
+        match &self.0 {
+            Start::System(started) => started.elapsed(),
+            Start::Manual { time, started_micros } => {
+                let passed = time.passed.load(Ordering::SeqCst).saturating_sub(*started_micros);
+                Duration::from_micros(u64::try_from(passed).unwrap_or_default())
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Stopwatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Stopwatch").field(&self.elapsed()).finish()
     }
 }
 
@@ -74,5 +133,15 @@ mod tests {
         let other = clock.clone();
         clock.advance(Duration::from_secs(5));
         assert_eq!(other.now(), Timestamp::from_seconds(105));
+    }
+
+    #[test]
+    fn a_correction_of_the_date_is_no_time_that_passed() {
+        let clock = Clock::manual(Timestamp::from_seconds(100));
+        let stopwatch = clock.stopwatch();
+        clock.advance(Duration::from_secs(5));
+        clock.set(Timestamp::from_seconds(10));
+        assert_eq!(stopwatch.elapsed(), Duration::from_secs(5));
+        assert_eq!(clock.now(), Timestamp::from_seconds(10));
     }
 }

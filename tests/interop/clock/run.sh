@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# Tests a built program while the machine's clock is moved under it:
+#     tests/interop/clock/run.sh path/to/triptych
+# Needs Python 3.11 or later and libfaketime, which is installed from Debian's packages if missing.
+set -euo pipefail
+program=$(realpath "${1:?give the path of the triptych program}")
+cd "$(dirname "$0")"
+find_library() { find /usr/lib /usr/local/lib -name libfaketimeMT.so.1 2>/dev/null | head -n 1; }
+library=$(find_library)
+if [[ -z $library ]]; then
+    as_root=()
+    [[ $EUID = 0 ]] || as_root=(sudo)
+    "${as_root[@]}" apt-get install --yes --no-install-recommends faketime >&2
+    library=$(find_library)
+fi
+exec python3 -B inference.py "$program" "${library:?install libfaketime}"
