@@ -25,7 +25,7 @@ mod stop;
 mod tui;
 mod up;
 
-use std::{ffi::OsString, io::Write as _, process::ExitCode};
+use std::{ffi::OsString, process::ExitCode};
 
 use ::tui::RunError;
 use anyhow::anyhow;
@@ -119,7 +119,7 @@ fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             // Help and version come this way, too.
             Ok(error) => error.exit(),
             Err(error) => {
-                tell(&error);
+                output::tell(&format!("cannot {error:#}"));
                 return ExitCode::from(MISUSED);
             }
         },
@@ -130,7 +130,7 @@ fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(code) => code,
         Err(error) if output::is_reader_gone(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            tell(&error);
+            output::tell(&format!("cannot {error:#}"));
             match error.downcast_ref::<RunError>() {
                 Some(RunError::NotATerminal | RunError::NoCursor) => ExitCode::from(MISUSED),
                 _ => ExitCode::FAILURE,
@@ -186,11 +186,6 @@ fn without_empty(command: clap::Command) -> clap::Command {
             },
         )
         .mut_subcommands(without_empty)
-}
-
-fn tell(error: &anyhow::Error) {
-    // Where standard error is closed there is nobody to tell.
-    drop(writeln!(std::io::stderr(), "triptych: cannot {error:#}"));
 }
 
 fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {

@@ -11,23 +11,24 @@ mod patience;
 mod report;
 mod run;
 
-use std::{io::Write as _, path::PathBuf, process::ExitCode};
+use std::{path::PathBuf, process::ExitCode};
 
 use anyhow::{Context as _, bail};
 use clap::{Args, Subcommand};
 use client::functions::CODE_OK;
 use cluster::functions::{Functions as Store, Upload};
+use model::escape::escape_line;
 use model::function::{FunctionId, Method};
 use wire::functions::{FunctionDetail, FunctionsResponse, InstallRequest};
 
+pub(crate) use self::held::HeadFlags;
 use self::{
     events::EventsCommand,
     held::HeldFlags,
     patience::patiently,
     run::{ResultCommand, RunCommand},
 };
-pub(crate) use self::{held::HeadFlags, report::plain};
-use crate::cli::output::PRINT;
+use crate::cli::output::{print, print_json, tell};
 
 /// Shown below the help of `function`.
 const EXAMPLES: &str = "\
@@ -219,7 +220,7 @@ async fn add(command: AddCommand) -> anyhow::Result<()> {
     }
     let held = held.open().await?;
     let added = held.add(upload).await?;
-    tell(&format!("added {} to {held}", plain(&added.name)));
+    tell(&format!("added {} to {held}", escape_line(&added.name)));
     print(&added.function_id)
 }
 
@@ -227,7 +228,7 @@ async fn list(command: ListCommand) -> anyhow::Result<()> {
     let held = command.held.open().await?;
     let functions = held.list().await?;
     if command.json {
-        return print(&serde_json::to_string(&FunctionsResponse { functions })?);
+        return print_json(&serde_json::to_string(&FunctionsResponse { functions })?);
     }
     if functions.is_empty() {
         tell(&format!("there are no functions in {held}"));
@@ -237,7 +238,7 @@ async fn list(command: ListCommand) -> anyhow::Result<()> {
         .iter()
         .map(|function| {
             let (id, bytes, method) = (&function.function_id, function.bytes, &function.method);
-            let (method, name) = (plain(method), plain(&function.name));
+            let (method, name) = (escape_line(method), escape_line(&function.name));
             format!("{id}  {bytes:>10}  {method}  {name}")
         })
         .collect();
@@ -248,7 +249,7 @@ async fn show(command: ShowCommand) -> anyhow::Result<()> {
     let held = command.held.open().await?;
     let detail = held.show(command.id).await?;
     if command.json {
-        return print(&serde_json::to_string(&detail)?);
+        return print_json(&serde_json::to_string(&detail)?);
     }
     print(&shown(&detail))
 }
@@ -257,15 +258,15 @@ async fn show(command: ShowCommand) -> anyhow::Result<()> {
 fn shown(detail: &FunctionDetail) -> String {
     let function = &detail.function;
     let mut lines = vec![
-        format!("id      {}", plain(&function.function_id)),
-        format!("name    {}", plain(&function.name)),
-        format!("method  {}", plain(&function.method)),
+        format!("id      {}", escape_line(&function.function_id)),
+        format!("name    {}", escape_line(&function.name)),
+        format!("method  {}", escape_line(&function.method)),
         format!("bytes   {}", function.bytes),
         "files:".to_owned(),
     ];
     lines.extend(detail.files.iter().map(|file| {
         let runs = if file.runs { "  runs" } else { "" };
-        format!("  {:>10}  {}{runs}", file.bytes, plain(&file.path))
+        format!("  {:>10}  {}{runs}", file.bytes, escape_line(&file.path))
     }));
     lines.join("\n")
 }
@@ -274,7 +275,7 @@ async fn cancel(command: CancelCommand) -> anyhow::Result<()> {
     let head = command.head.connect()?;
     let execution = head.cancel(&command.id).await;
     let execution = execution.with_context(|| format!("cancel execution {}", command.id))?;
-    print(&format!("execution {} is {}", command.id, plain(&execution.state)))
+    print(&format!("execution {} is {}", command.id, escape_line(&execution.state)))
 }
 
 async fn install(command: InstallCommand) -> anyhow::Result<()> {
@@ -303,18 +304,8 @@ async fn install(command: InstallCommand) -> anyhow::Result<()> {
 async fn remove(command: RemoveCommand) -> anyhow::Result<()> {
     let held = command.held.open().await?;
     let name = held.remove(command.id).await?;
-    tell(&format!("removed {} from {held}", plain(&name)));
+    tell(&format!("removed {} from {held}", escape_line(&name)));
     Ok(())
-}
-
-/// Writes a line to standard output.
-fn print(text: &str) -> anyhow::Result<()> {
-    writeln!(std::io::stdout(), "{text}").context(PRINT)
-}
-
-/// Says on standard error what was done. Where that is closed, nobody wants to know.
-fn tell(text: &str) {
-    drop(writeln!(std::io::stderr(), "triptych: {text}"));
 }
 
 #[cfg(test)]

@@ -343,7 +343,7 @@ fn print(text: &str) -> anyhow::Result<()> {
 }
 
 fn print_json(body: &impl Serialize) -> anyhow::Result<()> {
-    print(&serde_json::to_string(body).context("write JSON")?)
+    output::print_json(&serde_json::to_string(body).context("write JSON")?)
 }
 
 /// What a count of things is called.

@@ -9,13 +9,14 @@
 mod gathered;
 
 use std::{
+    borrow::Cow,
     fmt, fs,
     io::{self, Write},
     path::Path,
 };
 
 use anyhow::Context as _;
-use model::timestamp::Timestamp;
+use model::{escape::escape_json, timestamp::Timestamp};
 use serde::Serialize;
 use serde_json::Value;
 use task::{causes::chain, clock::Clock};
@@ -145,6 +146,7 @@ fn put_line(to: &mut Vec<u8>, level: Level, fields: &Fields, now: Timestamp) {
     };
     let millis = now.micros().div_euclid(1000).saturating_mul(1000);
     let time = Timestamp::from_micros(millis);
+    let start = to.len();
     to.extend_from_slice(b"{\"level\":\"");
     to.extend_from_slice(level.as_bytes());
     to.push(b'"');
@@ -153,6 +155,12 @@ fn put_line(to: &mut Vec<u8>, level: Level, fields: &Fields, now: Timestamp) {
     write!(to, ",\"time\":\"{time}\",\"message\":").unwrap_or_default();
     put_json(to, &fields.message);
     to.extend_from_slice(b"}\n");
+    // JSON leaves DEL, C1 and what turns text around as they are.
+    let escaped = to.get(start..).and_then(|line| str::from_utf8(line).ok()).map(escape_json);
+    if let Some(Cow::Owned(line)) = escaped {
+        to.truncate(start);
+        to.extend_from_slice(line.as_bytes());
+    }
 }
 
 fn put_json(to: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {

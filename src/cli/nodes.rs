@@ -1,13 +1,13 @@
 //! `triptych nodes`: the nodes of a cluster, as the head knows them.
 
-use std::{io::Write as _, time::Duration};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Args;
 use tokio::time::{MissedTickBehavior, interval};
 use wire::functions::{NodeBody, NodesResponse};
 
-use crate::cli::function::{HeadFlags, plain};
+use crate::cli::{function::HeadFlags, output};
 
 /// Shown below the help.
 pub(crate) const EXAMPLES: &str = "\
@@ -15,6 +15,10 @@ Examples:
   triptych nodes --head http://127.0.0.1:8080             one line a node
   triptych nodes --head http://127.0.0.1:8080 --json      as GET /api/v1/nodes answers it
   triptych nodes --every 5                                again each 5 seconds, until interrupted";
+
+/// Names of the columns: texts, then numbers from `SLOTS` to `FUNCTIONS`.
+const COLUMNS: [&str; 10] =
+    ["PEER", "ROLE", "GROUPS", "LINK", "SLOTS", "RUNS", "AGREE", "PING", "FUNCTIONS", "LAST SEEN"];
 
 /// Stands for what is not known.
 const NONE: &str = "-";
@@ -51,45 +55,16 @@ pub(crate) async fn run(command: NodesCommand) -> anyhow::Result<()> {
 }
 
 fn print(nodes: Vec<NodeBody>, is_json: bool) -> anyhow::Result<()> {
-    let mut out = std::io::stdout();
-    let text = if is_json {
-        serde_json::to_string(&NodesResponse { nodes })? + "\n"
-    } else {
-        text(&nodes)
-    };
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("print the nodes")
+    if is_json {
+        return output::print_json(&serde_json::to_string(&NodesResponse { nodes })?);
+    }
+    output::print(&text(&nodes))
 }
 
 /// A head of column names and a line for each node: names on the left, numbers on the right.
 fn text(nodes: &[NodeBody]) -> String {
-    let mut rows = vec![
-        [
-            "PEER",
-            "ROLE",
-            "GROUPS",
-            "LINK",
-            "SLOTS",
-            "RUNS",
-            "AGREE",
-            "PING",
-            "FUNCTIONS",
-            "LAST SEEN",
-        ]
-        .map(str::to_owned),
-    ];
-    rows.extend(nodes.iter().map(row));
-    let widths: Vec<usize> = (0..rows.first().map_or(0, |row| row.len()))
-        .map(|idx| rows.iter().filter_map(|row| row.get(idx)).map(String::len).max().unwrap_or(0))
-        .collect();
-    let is_number = |idx: usize| (4..9).contains(&idx);
-    let line = |row: &[String; 10]| {
-        let cells = row.iter().zip(&widths).enumerate();
-        let cells = cells.map(|(idx, (cell, width))| {
-            if is_number(idx) { format!("{cell:>width$}") } else { format!("{cell:<width$}") }
-        });
-        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned() + "\n"
-    };
-    rows.iter().map(line).collect()
+    let rows: Vec<Vec<String>> = nodes.iter().map(|node| row(node).to_vec()).collect();
+    output::table(&COLUMNS, &rows, &[4, 5, 6, 7, 8])
 }
 
 fn row(node: &NodeBody) -> [String; 10] {
@@ -101,16 +76,16 @@ fn row(node: &NodeBody) -> [String; 10] {
         (Some(n_slots), Some(n_free)) => format!("{n_free}/{n_slots}"),
     };
     [
-        plain(&node.peer_id).into(),
-        node.role.as_deref().map_or_else(none, |text| plain(text).into()),
-        plain(&groups).into(),
+        node.peer_id.clone(),
+        node.role.clone().unwrap_or_else(none),
+        groups,
         if node.connected { "up" } else { "down" }.to_owned(),
         slots,
         node.runs.to_string(),
         node.agreement_percent.map_or_else(none, |percent| format!("{percent:.0}%")),
         node.latency_ms.map_or_else(none, |ms| format!("{ms:.1}ms")),
         node.functions.len().to_string(),
-        node.last_seen.as_deref().map_or_else(none, |text| plain(text).into()),
+        node.last_seen.clone().unwrap_or_else(none),
     ]
 }
 
@@ -140,8 +115,14 @@ mod tests {
         let want = "\
 PEER          ROLE    GROUPS  LINK  SLOTS  RUNS  AGREE   PING  FUNCTIONS  LAST SEEN
 12D3KooWHead  head    *       up        -     0      -      -          0  -
-12D3KooWW     worker  gpu     down   8/10    41    97%  0.4ms          0  -
-";
+12D3KooWW     worker  gpu     down   8/10    41    97%  0.4ms          0  -";
         assert_eq!(text(&[head, worker]), want);
+    }
+    #[test]
+    fn names_that_others_chose_stay_in_their_cell() {
+        let subgroups = vec!["gpu\nfake\u{1b}[2J\u{202e}".to_owned()];
+        let text = text(&[NodeBody { subgroups, ..NodeBody::default() }]);
+        assert_eq!(text.lines().count(), 2, "{text}");
+        assert!(text.contains(r"gpu\nfake\u{1b}[2J\u{202e}"), "{text}");
     }
 }

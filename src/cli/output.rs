@@ -1,11 +1,15 @@
-//! Standard output and standard error of the commands.
+//! Standard output and standard error of the commands: the only place that writes to them.
+//!
+//! Text that came from elsewhere is part of most lines. What a terminal acts on is escaped in all
+//! of them, also where a pipe reads: its other end may be a terminal.
 
 use std::{
     fmt,
-    io::{self, Write as _},
+    io::{self, IsTerminal as _, Write as _},
 };
 
 use anyhow::Context as _;
+use model::escape::{escape_json, escape_line, escape_lines};
 
 /// What fails where standard output takes nothing.
 pub(super) const PRINT: Print = Print;
@@ -27,16 +31,23 @@ pub(super) fn is_reader_gone(error: &anyhow::Error) -> bool {
         && cause.is_some_and(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
 }
 
-/// Writes a line to standard output.
+/// Writes `text`, which may have several lines, and a line feed to standard output.
 ///
 /// # Errors
 /// Why it could not be written.
 pub(super) fn print(text: &str) -> anyhow::Result<()> {
-    let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.write_all(b"\n")).context(PRINT)
+    write(format!("{}\n", escape_lines(text)).as_bytes())
 }
 
-/// Writes bytes to standard output, to be read at once.
+/// Writes `json`, a serialized document, and a line feed to standard output.
+///
+/// # Errors
+/// As [`print`].
+pub(super) fn print_json(json: &str) -> anyhow::Result<()> {
+    write(format!("{}\n", escape_json(json)).as_bytes())
+}
+
+/// Writes bytes of this program's own to standard output, and flushes it.
 ///
 /// # Errors
 /// As [`print`].
@@ -45,9 +56,48 @@ pub(super) fn write(bytes: &[u8]) -> anyhow::Result<()> {
     out.write_all(bytes).and_then(|()| out.flush()).context(PRINT)
 }
 
-/// Says on standard error what happened. Where that is closed, nobody wants to know.
+/// Writes data that was asked for byte for byte to standard output: as they are into a pipe or a
+/// file, escaped on a terminal.
+///
+/// # Errors
+/// As [`print`].
+pub(super) fn write_data(bytes: &[u8]) -> anyhow::Result<()> {
+    if io::stdout().is_terminal() {
+        write(escape_lines(&String::from_utf8_lossy(bytes)).as_bytes())
+    } else {
+        write(bytes)
+    }
+}
+
+/// As [`write_data`], to standard error. Where that is closed, the data are lost.
+pub(super) fn write_data_to_stderr(bytes: &[u8]) {
+    let mut err = io::stderr();
+    drop(if err.is_terminal() {
+        err.write_all(escape_lines(&String::from_utf8_lossy(bytes)).as_bytes())
+    } else {
+        err.write_all(bytes)
+    });
+}
+
+/// Writes a message to standard error. Where that is closed, the message is lost.
 pub(super) fn tell(text: &str) {
-    drop(writeln!(io::stderr(), "triptych: {text}"));
+    drop(writeln!(io::stderr(), "triptych: {}", escape_lines(text)));
+}
+
+/// Writes a log line, a JSON object, to standard error. Where that is closed, the line is lost.
+pub(super) fn log_json(json: &str) {
+    drop(writeln!(io::stderr(), "{}", escape_json(json)));
+}
+
+/// Whether standard error is a terminal, on which [`redraw`] works.
+pub(super) fn can_redraw() -> bool {
+    io::stderr().is_terminal()
+}
+
+/// Replaces the current line of the terminal on standard error by `text`.
+pub(super) fn redraw(text: &str) {
+    let mut err = io::stderr();
+    drop(write!(err, "\r{}\x1b[K", escape_line(text)).and_then(|()| err.flush()));
 }
 
 /// What so many of what `one` names are called: `row` or `rows`.
@@ -56,20 +106,16 @@ pub(super) fn named(number: impl TryInto<u64>, one: &str) -> String {
     if is_one { one.to_owned() } else { format!("{one}s") }
 }
 
-/// Text of others with what a terminal would act on made visible.
-pub(super) fn plain(text: &str) -> String {
-    let shown = |letter: char| match letter {
-        '\u{20}'..='\u{7e}' | '\u{a0}'.. => vec![letter],
-        _ => letter.escape_default().collect(),
-    };
-    text.chars().flat_map(shown).collect()
-}
-
 /// Lines of columns, each as wide as its widest cell; numbers of `right` stand to the right.
+///
+/// Cells are escaped, so that each row is one line.
 pub(super) fn table(header: &[&str], rows: &[Vec<String>], right: &[usize]) -> String {
+    let escaped = |row: &Vec<String>| row.iter().map(|cell| escape_line(cell).into()).collect();
+    let rows: Vec<Vec<String>> = rows.iter().map(escaped).collect();
+    let header: Vec<String> = header.iter().map(|name| escape_line(name).into()).collect();
     let width = |idx: usize| {
-        let cells = rows.iter().filter_map(|row| row.get(idx)).map(|cell| cell.chars().count());
-        cells.chain(header.get(idx).map(|name| name.chars().count())).max().unwrap_or(0)
+        let cells = rows.iter().chain([&header]).filter_map(|row| row.get(idx));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
     };
     let widths: Vec<usize> = (0..header.len()).map(width).collect();
     let line = |cells: &[String]| {
@@ -78,7 +124,6 @@ pub(super) fn table(header: &[&str], rows: &[Vec<String>], right: &[usize]) -> S
         });
         cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
     };
-    let header: Vec<String> = header.iter().map(|&name| name.to_owned()).collect();
     let lines = std::iter::once(line(&header)).chain(rows.iter().map(|row| line(row)));
     lines.collect::<Vec<_>>().join("\n")
 }
@@ -104,7 +149,8 @@ mod tests {
     }
 
     #[test]
-    fn what_a_terminal_acts_on_is_shown_as_what_it_is() {
-        assert_eq!(plain("a\u{1b}[2Jé\n"), "a\\u{1b}[2Jé\\n");
+    fn a_cell_is_one_line() {
+        let rows = [vec!["a\nb\u{1b}[2J".to_owned(), "c".to_owned()]];
+        assert_eq!(table(&["x", "y"], &rows, &[]), "x              y\na\\nb\\u{1b}[2J  c");
     }
 }

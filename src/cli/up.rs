@@ -1,6 +1,6 @@
 //! `triptych up`: the local stack without a screen.
 
-use std::{io::Write as _, path::PathBuf};
+use std::path::PathBuf;
 
 use anyhow::Context as _;
 use clap::Args;
@@ -12,7 +12,7 @@ use tracing::Level;
 
 use crate::cli::{
     config::KEY_VARIABLE,
-    log,
+    log, output,
     place::Claim,
     stack::{self, FunctionInfo, NodeInfo, Ports, Ready, StackOptions, child::Line},
     stop,
@@ -124,40 +124,43 @@ async fn serve(
 fn announce(ready: &Ready, is_json: bool) -> anyhow::Result<()> {
     let Ready { head, datasets, inference, nodes, functions, .. } = ready;
     let api_key = ready.api_key.reveal();
-    let mut out = std::io::stdout();
     if is_json {
         let line = Announcement { head, datasets, inference, api_key, nodes, functions };
-        writeln!(out, "{}", serde_json::to_string(&line)?)?;
-        return Ok(());
+        return output::print_json(&serde_json::to_string(&line)?);
     }
-    writeln!(out, "head       {head}")?;
-    writeln!(out, "datasets   {datasets}")?;
-    writeln!(out, "inference  {inference}")?;
-    writeln!(out, "API key    {api_key}   (shown this once; the next start makes another)")?;
-    let Some(function) = functions.first() else { return Ok(()) };
-    let body = json!({
-        "function_id": function.function_id,
-        "method": function.method,
-        "config": {"number_of_nodes": 3},
-    });
-    let key = format!("-H \"X-API-Key: ${KEY_VARIABLE}\"");
-    writeln!(out, "\ntry   export {KEY_VARIABLE}=…")?;
-    writeln!(out, "      curl {head}/api/v1/functions/execute --json '{body}'")?;
-    writeln!(out, "      curl {key} {datasets}/datasets/")?;
-    writeln!(out, "      curl {key} {inference}/emissions/v10/latest_network_inferences/1")?;
-    writeln!(out, "      triptych --head {head} --datasets {datasets} --inference {inference}\n")?;
-    Ok(())
+    let mut lines = vec![
+        format!("head       {head}"),
+        format!("datasets   {datasets}"),
+        format!("inference  {inference}"),
+        format!("API key    {api_key}   (shown this once; the next start makes another)"),
+    ];
+    if let Some(function) = functions.first() {
+        let body = json!({
+            "function_id": function.function_id,
+            "method": function.method,
+            "config": {"number_of_nodes": 3},
+        });
+        let key = format!("-H \"X-API-Key: ${KEY_VARIABLE}\"");
+        lines.extend([
+            format!("\ntry   export {KEY_VARIABLE}=…"),
+            format!("      curl {head}/api/v1/functions/execute --json '{body}'"),
+            format!("      curl {key} {datasets}/datasets/"),
+            format!("      curl {key} {inference}/emissions/v10/latest_network_inferences/1"),
+            format!("      triptych --head {head} --datasets {datasets} --inference {inference}\n"),
+        ]);
+    }
+    output::print(&lines.join("\n"))
 }
 
 /// Prints the lines of all processes, each with its process's name, until there are no more.
 async fn print_lines(mut lines: mpsc::Receiver<Line>, is_json: bool) {
     while let Some(line) = lines.recv().await {
         let text = named(&line);
-        // Where nobody reads the output any more, the stack goes on.
         if is_json {
-            drop(writeln!(std::io::stderr(), "{text}"));
+            output::log_json(&text);
         } else {
-            drop(writeln!(std::io::stdout(), "{text}"));
+            // Where nobody reads the output any more, the stack goes on.
+            drop(output::print_json(&text));
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::{str::FromStr, time::Duration};
 
 use futures::StreamExt as _;
-use model::key::ApiKey;
+use model::{escape::escape_line, key::ApiKey};
 use reqwest::{
     Client, Method, RequestBuilder, Response, StatusCode, Url,
     header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER},
@@ -326,7 +326,7 @@ fn refusals_of(body: &[u8]) -> Vec<(usize, String)> {
     let rows =
         if details.is_array() { details } else { details.get("rows").cloned().unwrap_or_default() };
     let rows: Vec<RowRefusal> = serde_json::from_value(rows).unwrap_or_default();
-    rows.into_iter().map(|row| (row.row, row.reason)).collect()
+    rows.into_iter().map(|row| (row.row, escape_line(&row.reason).into())).collect()
 }
 
 /// What a service said without its name for the status behind it, which is told already.
@@ -344,7 +344,7 @@ fn message_of(body: &[u8]) -> Option<String> {
         Err(_) => String::from_utf8_lossy(body).into_owned(),
     };
     let text: String = text.trim().chars().take(MESSAGE_CHARS_MAX).collect();
-    (!text.is_empty()).then_some(text)
+    (!text.is_empty()).then(|| escape_line(&text).into())
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 
 pub mod bundle;
 pub mod dataset;
+pub mod escape;
 pub mod execution;
 pub mod function;
 pub mod key;

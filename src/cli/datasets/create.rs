@@ -8,7 +8,7 @@ use model::dataset::Dtype;
 use wire::datasets::{CreateColumn, CreateDataset, DatasetBody};
 
 use super::reach::{ReachFlags, pair};
-use crate::cli::output::print;
+use crate::cli::output::{print, print_json};
 
 /// The flags of `datasets create`.
 #[derive(Debug, Args)]
@@ -64,7 +64,7 @@ pub(super) async fn run(command: CreateCommand) -> anyhow::Result<()> {
     let creating = || format!("create dataset {}", command.name);
     let dataset = service.create(&body).await.with_context(creating)?;
     if command.json {
-        return print(&serde_json::to_string(&DatasetBody::from(dataset))?);
+        return print_json(&serde_json::to_string(&DatasetBody::from(dataset))?);
     }
     print(&dataset.id.to_string())
 }

@@ -2,10 +2,11 @@
 
 use anyhow::{Context as _, bail};
 use clap::Args;
+use model::escape::escape_line;
 use model::timestamp::Timestamp;
 
 use super::reach::{ReachFlags, find, moment};
-use crate::cli::output::{named, plain, tell};
+use crate::cli::output::{named, tell};
 
 /// The flags of `datasets delete`.
 #[derive(Debug, Args)]
@@ -32,7 +33,7 @@ pub(crate) struct DeleteCommand {
 pub(super) async fn run(command: DeleteCommand) -> anyhow::Result<()> {
     let service = command.reach.connect().await?;
     let dataset = find(&service, &command.dataset).await?;
-    let (id, name) = (dataset.id, plain(&dataset.name));
+    let (id, name) = (dataset.id, escape_line(&dataset.name));
     if !command.yes {
         bail!("delete from dataset {id}, {name}, unless it is meant: say so with --yes");
     }

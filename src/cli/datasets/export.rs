@@ -17,7 +17,8 @@ use super::{
     progress::{Done, Progress},
     reach::{ReachFlags, find, moment},
 };
-use crate::cli::output::{plain, write};
+use crate::cli::output::write_data;
+use model::escape::escape_line;
 
 /// Shown below the help of `datasets export`.
 pub(super) const EXAMPLES: &str = "\
@@ -119,7 +120,7 @@ pub(super) async fn run(command: ExportCommand) -> anyhow::Result<()> {
         end: command.end,
         output: format.name(),
     };
-    let name = plain(&dataset.name);
+    let name = escape_line(&dataset.name);
     let writing = || format!("write {}", path.display());
     let mut to = if path.as_os_str() == STDOUT {
         To::Stdout
@@ -191,7 +192,7 @@ enum To {
 impl To {
     async fn write(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
         match self {
-            Self::Stdout => write(bytes),
+            Self::Stdout => write_data(bytes),
             Self::File(file) => file.write(bytes).await.context("write the file"),
         }
     }

@@ -6,6 +6,7 @@ use client::{
     datasets::{Datasets, NamedRow},
     stream::unbroken::{self, Event, Had},
 };
+use model::escape::escape_line;
 use model::{
     dataset::DatasetId,
     page::{Limit, ROWS_MAX},
@@ -19,7 +20,7 @@ use super::{
     rows::{json_of, value_text},
 };
 use crate::cli::{
-    output::{plain, tell, write},
+    output::{print, print_json, tell},
     stop,
 };
 
@@ -141,7 +142,7 @@ struct Printer {
 
 impl Printer {
     fn print(&mut self, rows: &[NamedRow]) -> anyhow::Result<()> {
-        let mut lines = String::new();
+        let mut lines = Vec::new();
         for row in rows {
             if let Some(n_left) = &mut self.n_left {
                 if *n_left == 0 {
@@ -149,18 +150,23 @@ impl Printer {
                 }
                 *n_left -= 1;
             }
-            lines.push_str(&if self.is_text { text_of(row) } else { json_of(row) });
-            lines.push('\n');
+            lines.push(if self.is_text { text_of(row) } else { json_of(row) });
         }
-        if lines.is_empty() { Ok(()) } else { write(lines.as_bytes()) }
+        let lines = lines.join("\n");
+        match (lines.is_empty(), self.is_text) {
+            (true, _) => Ok(()),
+            (false, true) => print(&lines),
+            (false, false) => print_json(&lines),
+        }
     }
 }
 
 /// A row as a line for people: `2026-07-30T21:57:00Z  close 67431.22  volume 3.1`.
 fn text_of(row: &NamedRow) -> String {
     let values = row.values.iter();
-    let values =
-        values.map(|(name, value)| format!("  {} {}", plain(name), plain(&value_text(value))));
+    let values = values.map(|(name, value)| {
+        format!("  {} {}", escape_line(name), escape_line(&value_text(value)))
+    });
     row.timestamp.to_string() + &values.collect::<String>()
 }
 

@@ -7,7 +7,7 @@ use model::dataset::Dataset;
 use wire::datasets::DatasetBody;
 
 use super::reach::{ReachFlags, pair};
-use crate::cli::output::{plain, print, table, tell};
+use crate::cli::output::{print, print_json, table, tell};
 
 /// Datasets asked for in one page.
 const PAGE_DATASETS: usize = 250;
@@ -56,7 +56,7 @@ pub(super) async fn run(command: ListCommand) -> anyhow::Result<()> {
     let (datasets, n_more) = listed(&service, &wanted, command.limit).await?;
     if command.json {
         for dataset in datasets {
-            print(&serde_json::to_string(&DatasetBody::from(dataset))?)?;
+            print_json(&serde_json::to_string(&DatasetBody::from(dataset))?)?;
         }
         return Ok(());
     }
@@ -73,7 +73,7 @@ pub(super) async fn run(command: ListCommand) -> anyhow::Result<()> {
     }
     let row = |dataset: &Dataset| {
         let text: String = dataset.description.chars().take(DESCRIPTION_CHARS).collect();
-        vec![dataset.id.to_string(), plain(&dataset.name), plain(&text)]
+        vec![dataset.id.to_string(), dataset.name.clone(), text]
     };
     let rows: Vec<_> = datasets.iter().map(row).collect();
     print(&table(&["id", "name", "description"], &rows, &[0]))?;

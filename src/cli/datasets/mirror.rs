@@ -16,6 +16,7 @@ use anyhow::{Context as _, bail};
 use clap::Args;
 use client::datasets::{Acquired, Datasets};
 use futures::{StreamExt as _, stream};
+use model::escape::escape_line;
 use model::{
     dataset::{Dataset, PUBLIC_TAG},
     timestamp::Timestamp,
@@ -31,7 +32,7 @@ use super::{
     reach::{ReachFlags, connect, find, key_of, moment, pair},
 };
 use crate::cli::{
-    output::{named, plain, tell},
+    output::{named, tell},
     stop,
 };
 
@@ -223,7 +224,7 @@ impl Mirror {
         let (alive, mut all_ended) = mpsc::channel::<()>(1);
         stream::iter(datasets)
             .for_each_concurrent(self.n_parallel, |dataset| async {
-                let name = plain(&dataset.name);
+                let name = escape_line(&dataset.name).into_owned();
                 match self.copy(dataset, group).await {
                     Ok(Some((following, copy))) => {
                         let alive = alive.clone();

@@ -1,13 +1,10 @@
 //! How far a long command is: a line that changes on a terminal, and now and then a line elsewhere.
 
-use std::{
-    io::{self, IsTerminal as _, Write as _},
-    time::Duration,
-};
+use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::cli::output::{named, tell};
+use crate::cli::output::{can_redraw, named, redraw, tell};
 
 /// How often the line changes on a terminal: often enough to look alive.
 const REDRAW_EVERY: Duration = Duration::from_millis(100);
@@ -45,7 +42,7 @@ impl Progress {
             what: what.into(),
             began: Instant::now(),
             shown: None,
-            is_terminal: io::stderr().is_terminal(),
+            is_terminal: can_redraw(),
             n_rows_before: 0,
         }
     }
@@ -69,18 +66,13 @@ impl Progress {
         }
         self.shown = Some(now);
         let line = self.line(done);
-        // Where standard error is closed nobody wants to know.
-        drop(if self.is_terminal {
-            write!(io::stderr(), "\r{line}\x1b[K")
-        } else {
-            writeln!(io::stderr(), "triptych: {line}")
-        });
+        if self.is_terminal { redraw(&line) } else { tell(&line) }
     }
 
     /// Clears the line on a terminal, so that something else can be said.
     pub(super) fn clear(&mut self) {
         if self.is_terminal && self.shown.take().is_some() {
-            drop(write!(io::stderr(), "\r\x1b[K"));
+            redraw("");
         }
     }
 

@@ -18,6 +18,7 @@ use client::{
     },
     error::ClientError,
 };
+use model::escape::escape_line;
 use model::{
     dataset::{DatasetId, Dtype},
     page::{Limit, ROWS_MAX},
@@ -39,7 +40,7 @@ use super::{
     progress::{Done, Progress},
     reach::{ReachFlags, find, look_up, moment},
 };
-use crate::cli::output::{plain, tell, write};
+use crate::cli::output::{print_json, tell};
 
 /// Shown below the help of `datasets replay`.
 pub(super) const EXAMPLES: &str = "\
@@ -118,13 +119,13 @@ pub(super) async fn run(command: ReplayCommand) -> anyhow::Result<()> {
     };
     let mut sink = Sink::open(service, command.to.as_deref(), &columns).await?;
     let mut pace = Pace::new(command.speed, command.times, Clock::system().now());
-    let mut progress = Progress::new(format!("replaying {}", plain(&command.source)));
+    let mut progress = Progress::new(format!("replaying {}", escape_line(&command.source)));
     let replayed = replay(&mut batches, span, &mut pace, &mut sink, &mut progress).await;
     group.shutdown().await;
     progress.clear();
     let n_rows = replayed?;
     if command.to.is_some() {
-        progress.finish(n_rows, &format!("replayed {}", plain(&command.source)));
+        progress.finish(n_rows, &format!("replayed {}", escape_line(&command.source)));
     }
     Ok(())
 }
@@ -322,7 +323,7 @@ impl Sink {
             let body = CreateDataset { name: to.to_owned(), columns, ..CreateDataset::default() };
             let created = service.create(&body).await;
             let id = created.with_context(|| format!("create dataset {to}"))?.id;
-            tell(&format!("created dataset {id}, {}", plain(to)));
+            tell(&format!("created dataset {id}, {}", escape_line(to)));
             id
         };
         Ok(Self::Dataset { service, dataset, names })
@@ -340,7 +341,8 @@ impl Sink {
                 for row in rows.iter() {
                     lines.push(&mut text, row);
                 }
-                write(&text)?;
+                let text = String::from_utf8(text).context("write rows as JSON")?;
+                print_json(text.trim_end_matches('\n'))?;
             }
             Self::Dataset { service, dataset, names } => {
                 let body = InsertBody::of(*dataset, names, rows);

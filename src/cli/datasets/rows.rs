@@ -13,7 +13,7 @@ use serde_json::json;
 use wire::datasets::ValueBody;
 
 use super::reach::{ReachFlags, find, moment};
-use crate::cli::output::{plain, print, table};
+use crate::cli::output::{print, print_json, table};
 
 /// The flags of `datasets rows`.
 #[derive(Debug, Args)]
@@ -73,7 +73,7 @@ pub(super) async fn run(command: RowsCommand) -> anyhow::Result<()> {
         n_left = n_left.saturating_sub(lines.len());
         for line in lines {
             match line {
-                Line::Json(text) => print(&text)?,
+                Line::Json(text) => print_json(&text)?,
                 Line::Cells(line) => cells.push(line),
             }
         }
@@ -103,7 +103,7 @@ fn lines(rows: Rows, names: &[String], is_json: bool) -> Vec<Line> {
                     return Line::Json(json_of(&row));
                 }
                 let value = |name| row.values.get(name).map_or_else(String::new, value_text);
-                let values = names.iter().map(|name| plain(&value(name)));
+                let values = names.iter().map(value);
                 Line::Cells(std::iter::once(row.timestamp.to_string()).chain(values).collect())
             };
             rows.into_iter().map(line).collect()

@@ -5,6 +5,7 @@ use clap::Args;
 use client::datasets::NamedRow;
 use model::{
     dataset::{Column, Dataset},
+    escape::escape_line,
     page::Limit,
 };
 use serde_json::json;
@@ -14,7 +15,7 @@ use super::{
     reach::{ReachFlags, find},
     rows::value_text,
 };
-use crate::cli::output::{plain, print};
+use crate::cli::output::{print, print_json};
 
 /// The flags of `datasets show`.
 #[derive(Debug, Args)]
@@ -55,7 +56,7 @@ pub(super) async fn run(command: ShowCommand) -> anyhow::Result<()> {
         dataset,
         newest,
     };
-    print(&if command.json { shown.json() } else { shown.text() })
+    if command.json { print_json(&shown.json()) } else { print(&shown.text()) }
 }
 
 impl Shown {
@@ -76,13 +77,13 @@ impl Shown {
         let owner = if access.is_owner { "owner: read, write, tags" } else { "reader" };
         let mut lines = vec![
             format!("id           {}", dataset.id),
-            format!("name         {}", plain(&dataset.name)),
-            format!("description  {}", plain(&dataset.description)),
+            format!("name         {}", escape_line(&dataset.name)),
+            format!("description  {}", escape_line(&dataset.description)),
             format!("created      {}", dataset.created_at),
             format!("updated      {}", dataset.updated_at),
             format!("this key is  {owner}"),
         ];
-        let names: Vec<_> = tags.iter().map(|tag| plain(&tag.name)).collect();
+        let names: Vec<_> = tags.iter().map(|tag| escape_line(&tag.name)).collect();
         lines.push(format!(
             "tags         {}",
             if names.is_empty() { "none".to_owned() } else { names.join(", ") }
@@ -90,7 +91,10 @@ impl Shown {
         if !dataset.metadata.is_empty() {
             lines.push("metadata:".to_owned());
             let fields = dataset.metadata.iter();
-            lines.extend(fields.map(|(name, value)| format!("  {}={}", plain(name), plain(value))));
+            lines
+                .extend(fields.map(|(name, value)| {
+                    format!("  {}={}", escape_line(name), escape_line(value))
+                }));
         }
         match newest {
             None => lines.push("newest row   none".to_owned()),
@@ -99,8 +103,9 @@ impl Shown {
         lines.push("columns:".to_owned());
         lines.extend(columns.iter().map(|column| {
             let newest = newest.as_ref().and_then(|row| row.values.get(&column.name));
-            let newest = newest.map_or_else(String::new, |value| plain(&value_text(value)));
-            let (dtype, name) = (column.dtype, plain(&column.name));
+            let newest =
+                newest.map_or_else(String::new, |value| escape_line(&value_text(value)).into());
+            let (dtype, name) = (column.dtype, escape_line(&column.name));
             format!("  {dtype:<8} {name}  {newest}").trim_end().to_owned()
         }));
         lines.join("\n")

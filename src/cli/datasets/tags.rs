@@ -3,10 +3,11 @@
 use anyhow::Context as _;
 use clap::Args;
 use client::datasets::Acquired;
+use model::escape::escape_line;
 use wire::datasets::TagBody;
 
 use super::reach::{ReachFlags, find};
-use crate::cli::output::{plain, print, tell};
+use crate::cli::output::{print, print_json, tell};
 
 /// The flags of `datasets tags`.
 #[derive(Debug, Args)]
@@ -66,10 +67,10 @@ pub(super) async fn run(command: TagsCommand) -> anyhow::Result<()> {
     }
     for TagBody { name, is_public } in tags {
         if command.json {
-            print(&serde_json::to_string(&TagBody { name, is_public })?)?;
+            print_json(&serde_json::to_string(&TagBody { name, is_public })?)?;
         } else {
             let free = if is_public { "  any key may acquire it" } else { "" };
-            print(&format!("{}{free}", plain(&name)))?;
+            print(&format!("{}{free}", escape_line(&name)))?;
         }
     }
     Ok(())

@@ -5,12 +5,13 @@ use std::path::PathBuf;
 use ::datasets::upkeep::{self, Report};
 use anyhow::{Context as _, bail};
 use clap::Args;
+use model::escape::escape_line;
 use serde_json::json;
 use tokio::task::spawn_blocking;
 
 use super::progress::{Done, Progress, count};
 use crate::cli::{
-    output::{named, plain, print, tell},
+    output::{named, print, print_json, tell},
     place::Place,
 };
 
@@ -89,7 +90,8 @@ pub(super) async fn run(command: VerifyCommand) -> anyhow::Result<()> {
 }
 
 fn told(report: &Report, is_json: bool) -> anyhow::Result<()> {
-    let faults: Vec<String> = report.faults.iter().map(|fault| plain(&fault.to_string())).collect();
+    let faults: Vec<String> =
+        report.faults.iter().map(|fault| escape_line(&fault.to_string()).into()).collect();
     let Report { n_datasets, n_rows, n_buckets, n_faults, .. } = report;
     if is_json {
         let report = json!({
@@ -99,7 +101,7 @@ fn told(report: &Report, is_json: bool) -> anyhow::Result<()> {
             "faults": faults,
             "total_faults": n_faults,
         });
-        return print(&report.to_string());
+        return print_json(&report.to_string());
     }
     let (rows, buckets) = (count(*n_rows), count(*n_buckets));
     let (dataset, row, bucket) =

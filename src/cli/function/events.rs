@@ -1,20 +1,15 @@
 //! `triptych function events`: what happens in a cluster, line by line.
 
-use std::io::Write as _;
-
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use clap::Args;
 use client::executions::{ClusterStreamEvent, follow};
+use model::escape::escape_line;
 use task::group::Group;
 use tokio::sync::mpsc;
 use wire::executions::{ClusterEvent, ClusterEventKind};
 
-use super::{
-    PRINT,
-    held::{HeadFlags, NOT_FOUND},
-    report, tell,
-};
-use crate::cli::output::named;
+use super::held::{HeadFlags, NOT_FOUND};
+use crate::cli::output::{named, print, print_json, tell};
 
 /// Events that may wait to be printed. Full, the head waits, and cuts off who is far behind.
 const EVENTS_MAX: usize = 256;
@@ -42,7 +37,6 @@ pub(super) async fn events(command: EventsCommand) -> anyhow::Result<()> {
     let group = Group::default();
     let (sender, mut events) = mpsc::channel(EVENTS_MAX);
     group.spawn("follow", follow(head.clone(), sender));
-    let mut out = std::io::stdout();
     while let Some(event) = events.recv().await {
         let event = match event {
             ClusterStreamEvent::Connected => {
@@ -69,8 +63,11 @@ pub(super) async fn events(command: EventsCommand) -> anyhow::Result<()> {
         if !id.as_ref().is_none_or(is_its) {
             continue;
         }
-        let line = if json { serde_json::to_string(&event)? } else { line(&event) };
-        writeln!(out, "{line}").and_then(|()| out.flush()).context(PRINT)?;
+        if json {
+            print_json(&serde_json::to_string(&event)?)?;
+        } else {
+            print(&line(&event))?;
+        }
         let is_end =
             matches!(event.kind, ClusterEventKind::Done { .. } | ClusterEventKind::Canceled { .. });
         if id.is_some() && is_end {
@@ -119,7 +116,7 @@ fn line(event: &ClusterEvent) -> String {
         ClusterEventKind::Connected | ClusterEventKind::Heartbeat => event.kind.name().to_owned(),
     };
     let request = event.kind.request_id().unwrap_or("-");
-    report::plain(&format!("{}  {request}  {}", event.time, what.trim_end())).into()
+    escape_line(&format!("{}  {request}  {}", event.time, what.trim_end())).into()
 }
 
 #[cfg(test)]

@@ -1,8 +1,10 @@
 //! Waiting that says so: one plain line now and then, fit for a log and for a screen reader.
 
-use std::{io::Write as _, time::Duration};
+use std::time::Duration;
 
 use tokio::time::{Instant, interval_at};
+
+use crate::cli::output::tell;
 
 /// How long work may take before anything is said: what is shorter needs no explanation.
 const SILENT: Duration = Duration::from_secs(2);
@@ -12,8 +14,7 @@ const AGAIN_EVERY: Duration = Duration::from_secs(10);
 
 /// Awaits `work`. Where that takes long, says on standard error that it is `doing`.
 pub(super) async fn patiently<T>(doing: &str, work: impl Future<Output = T>) -> T {
-    // Where standard error is closed there is nobody to tell.
-    telling(doing, work, |line| drop(writeln!(std::io::stderr(), "{line}"))).await
+    telling(doing, work, |line| tell(&line)).await
 }
 
 async fn telling<T>(doing: &str, work: impl Future<Output = T>, mut tell: impl FnMut(String)) -> T {
@@ -24,7 +25,7 @@ async fn telling<T>(doing: &str, work: impl Future<Output = T>, mut tell: impl F
         tokio::select! {
             done = &mut work => return done,
             _ = again.tick() => {
-                tell(format!("triptych: {doing}, for {} s so far", began.elapsed().as_secs()));
+                tell(format!("{doing}, for {} s so far", began.elapsed().as_secs()));
             }
         }
     }
@@ -50,7 +51,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn long_work_is_told_of_and_short_work_is_not() {
         check(1, &[]).await;
-        let want = ["triptych: working, for 2 s so far", "triptych: working, for 12 s so far"];
+        let want = ["working, for 2 s so far", "working, for 12 s so far"];
         check(20, &want).await;
     }
 }

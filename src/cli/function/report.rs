@@ -1,7 +1,6 @@
 //! Replies as plain text: for people, screen readers and logs. No color, no boxes.
 
-use std::borrow::Cow;
-
+use model::escape::{escape_line, escape_lines};
 use wire::functions::{ExecuteResponse, ResultGroupBody};
 
 /// Returns a reply as text without a line feed at its end: what came of it, then the results, the
@@ -13,7 +12,7 @@ pub(super) fn text(response: &ExecuteResponse) -> String {
     let mut text = String::new();
     if !response.request_id.is_empty() {
         let n_peers = response.cluster.peers.len();
-        let (code, id) = (plain(&response.code), plain(&response.request_id));
+        let (code, id) = (escape_line(&response.code), escape_line(&response.request_id));
         line(&mut text, &format!("code {code}, request {id}, {}", nodes(n_peers)));
     }
     let n_groups = response.results.len();
@@ -24,7 +23,7 @@ pub(super) fn text(response: &ExecuteResponse) -> String {
         }
         line(&mut text, &headline((index + 1, n_groups), group, n_answers));
         for peer in &group.peers {
-            line(&mut text, &format!("node {}", plain(peer)));
+            line(&mut text, &format!("node {}", escape_line(peer)));
         }
         written(&mut text, "standard output", &group.result.stdout);
         written(&mut text, "standard error", &group.result.stderr);
@@ -46,29 +45,12 @@ pub(super) fn reason(code: &str, message: &str) -> String {
         "503" => "the head cannot serve it now",
         _ => "it failed",
     };
-    let code = plain(code);
+    let code = escape_line(code);
     if message.is_empty() {
         format!("code {code}, {meaning}")
     } else {
-        format!("code {code}, {}", plain(message))
+        format!("code {code}, {}", escape_line(message))
     }
-}
-
-/// Shows what terminals act on as what it is: others chose the text. Line feeds and tabs stay.
-pub(crate) fn plain(text: &str) -> Cow<'_, str> {
-    let acts = |letter: char| letter.is_control() && !matches!(letter, '\n' | '\t');
-    if !text.contains(acts) {
-        return Cow::Borrowed(text);
-    }
-    let mut shown = String::with_capacity(text.len());
-    for letter in text.chars() {
-        if acts(letter) {
-            shown.extend(letter.escape_unicode());
-        } else {
-            shown.push(letter);
-        }
-    }
-    Cow::Owned(shown)
 }
 
 fn headline((number, n_groups): (usize, usize), group: &ResultGroupBody, n_all: usize) -> String {
@@ -92,7 +74,7 @@ fn written(text: &mut String, name: &str, content: &str) {
         return line(text, &format!("{name}: none"));
     }
     line(text, &format!("{name}:"));
-    for part in plain(content).lines() {
+    for part in escape_lines(content).lines() {
         line(text, &format!("  {part}"));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{
     fs::File,
-    io::{Read as _, Write as _},
+    io::Read as _,
     path::{Path, PathBuf},
     process::ExitCode,
     time::Duration,
@@ -21,12 +21,12 @@ use wire::functions::{
 };
 
 use super::{
-    PRINT,
     held::{HeadFlags, HeldFlags, NOT_FOUND, known, upload},
     here, packed,
     patience::patiently,
-    print, report,
+    report,
 };
+use crate::cli::output::{print, print_json, write_data, write_data_to_stderr};
 
 /// Shown below the help of `function run`.
 pub(super) const EXAMPLES: &str = "\
@@ -294,7 +294,7 @@ fn input(path: &Path) -> anyhow::Result<String> {
 /// Prints a reply, and returns how the process is to exit.
 fn finish(what: &str, response: &ExecuteResponse, form: FormFlags) -> anyhow::Result<ExitCode> {
     if form.json {
-        print(&serde_json::to_string(response)?)?;
+        print_json(&serde_json::to_string(response)?)?;
     } else if form.raw {
         raw(response)?;
     } else {
@@ -310,10 +310,8 @@ fn finish(what: &str, response: &ExecuteResponse, form: FormFlags) -> anyhow::Re
 /// Passes on what the function wrote.
 fn raw(response: &ExecuteResponse) -> anyhow::Result<()> {
     let Some(group) = response.results.first() else { return Ok(()) };
-    let mut out = std::io::stdout();
-    out.write_all(group.result.stdout.as_bytes()).and_then(|()| out.flush()).context(PRINT)?;
-    // Where standard error is closed nobody wants it.
-    drop(std::io::stderr().write_all(group.result.stderr.as_bytes()));
+    write_data(group.result.stdout.as_bytes())?;
+    write_data_to_stderr(group.result.stderr.as_bytes());
     Ok(())
 }
 

@@ -4,7 +4,7 @@ use wire::functions::{
 };
 
 use super::{
-    report::{plain, reason, text},
+    report::{reason, text},
     shown,
 };
 
@@ -67,12 +67,6 @@ fn a_failure_says_why_also_where_the_head_does_not() {
     assert_eq!(reason("408", ""), "code 408, not enough nodes reported in time");
     assert_eq!(reason("408", "2 of 3 reported"), "code 408, 2 of 3 reported");
     assert_eq!(reason("999", ""), "code 999, it failed");
-}
-
-#[test]
-fn what_a_terminal_acts_on_is_shown_as_what_it_is() {
-    assert_eq!(plain("a\tb\nc é"), "a\tb\nc é");
-    assert_eq!(plain("\u{1b}[2Jx\r\u{9b}"), "\\u{1b}[2Jx\\u{d}\\u{9b}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     fs,
-    io::{self, IsTerminal as _, Write},
+    io::{self, Write},
     path::PathBuf,
     process::Stdio,
     sync::Arc,
@@ -22,6 +22,7 @@ use anyhow::{Context as _, bail};
 use async_trait::async_trait;
 use clap::Args;
 use client::{datasets::Datasets, transport::Transport};
+use model::escape::escape_line;
 use model::{
     timestamp::Timestamp,
     topic::{Address, TopicId},
@@ -30,7 +31,7 @@ use tokio::{io::AsyncWriteExt as _, process::Command, time::timeout};
 
 use super::services::Series;
 use crate::cli::{
-    output::{PRINT, named},
+    output::{self, can_redraw, named, print_json, redraw},
     secret,
 };
 
@@ -150,10 +151,10 @@ pub(crate) async fn run(command: BacktestCommand) -> anyhow::Result<()> {
     let rows = read(&series, &topic, earlier, command.to).await?;
     let n_rows = usize::try_from(n_rows).unwrap_or(usize::MAX);
     let backtest = Backtest { topic, models, every, n_rows };
-    let is_shown = io::stderr().is_terminal();
+    let is_shown = can_redraw();
     let report = backtest.run(&rows, command.from, |step| show(is_shown, step)).await;
     if is_shown {
-        eprint_line("");
+        redraw("");
     }
     print(&report.context("run the backtest")?, command.json)
 }
@@ -219,21 +220,10 @@ fn show(is_shown: bool, step: Step) {
     }
     let n_full = usize::try_from(percent / 4).unwrap_or_default().min(25);
     let bar = format!("{}{}", "#".repeat(n_full), ".".repeat(25 - n_full));
-    eprint_line(&format!(
-        "\r[{bar}] {percent:>3} %  {n_done} of {n_epochs} {}",
-        named(n_epochs, "epoch")
-    ));
-}
-
-fn eprint_line(text: &str) {
-    let mut err = io::stderr();
-    let end = if text.is_empty() { "\n" } else { "" };
-    // Where standard error is closed there is nobody to tell.
-    drop(write!(err, "{text}{end}").and_then(|()| err.flush()));
+    redraw(&format!("[{bar}] {percent:>3} %  {n_done} of {n_epochs} {}", named(n_epochs, "epoch")));
 }
 
 fn print(report: &Report, is_json: bool) -> anyhow::Result<()> {
-    let mut out = io::stdout();
     if is_json {
         let actor = |actor: &::inference::backtest::ActorResult| {
             serde_json::json!({
@@ -257,10 +247,11 @@ fn print(report: &Report, is_json: bool) -> anyhow::Result<()> {
             "failures": report.failures.iter().map(|(name, (n, _))| (name, n)).collect::<BTreeMap<_, _>>(),
             "actors": report.actors.iter().map(actor).collect::<Vec<_>>(),
         });
-        return writeln!(out, "{}", serde_json::to_string_pretty(&value)?).context(PRINT);
+        return print_json(&serde_json::to_string_pretty(&value)?);
     }
-    print_sums(&mut out, report).context(PRINT)?;
-    print_actors(&mut out, report).context(PRINT)
+    let mut text = Vec::new();
+    print_sums(&mut text, report).and_then(|()| print_actors(&mut text, report))?;
+    output::print(String::from_utf8(text)?.trim_end_matches('\n'))
 }
 
 fn print_sums(out: &mut impl Write, report: &Report) -> io::Result<()> {
@@ -279,7 +270,7 @@ fn print_sums(out: &mut impl Write, report: &Report) -> io::Result<()> {
         writeln!(out, "within the 95 % interval: {:.1} %", coverage * 100.0)?;
     }
     for (name, (n, why)) in &report.failures {
-        writeln!(out, "{name} predicted nothing {n} {}: {}", named(*n, "time"), plain(why))?;
+        writeln!(out, "{name} predicted nothing {n} {}: {}", named(*n, "time"), escape_line(why))?;
     }
     Ok(())
 }
@@ -297,7 +288,7 @@ fn print_actors(out: &mut impl Write, report: &Report) -> io::Result<()> {
     for actor in &report.actors {
         let role = if actor.is_forecaster { "forecaster" } else { "inferer" };
         let share = format!("{:.2} %", actor.share * 100.0);
-        let (name, n) = (plain(&actor.name), actor.n_epochs);
+        let (name, n) = (escape_line(&actor.name), actor.n_epochs);
         let (loss, regret, score) = (actor.mean_loss, actor.regret, actor.score);
         writeln!(
             out,
@@ -305,9 +296,4 @@ fn print_actors(out: &mut impl Write, report: &Report) -> io::Result<()> {
         )?;
     }
     Ok(())
-}
-
-/// Leaves out what terminals act on.
-fn plain(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control()).collect()
 }

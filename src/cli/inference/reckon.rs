@@ -1,19 +1,16 @@
 //! `triptych inference synthesize|losses|regrets`: single epochs reckoned from files.
 
-use std::{
-    fs,
-    io::{Read as _, Write as _},
-    path::PathBuf,
-};
+use std::{fs, io::Read as _, path::PathBuf};
 
 use ::inference::cases::{self, CaseError, Reckoned};
 use anyhow::Context as _;
 use clap::Args;
+use model::escape::escape_line;
 use serde::Serialize;
 use serde_json::{Value, json};
 use wire::inference::cases::{LossCase, Names, RegretCase, SynthesisCase, read};
 
-use crate::cli::output::PRINT;
+use crate::cli::output::{self, print_json, table};
 
 /// Shown below the help of the three commands.
 pub(super) const EXAMPLES: &str = "\
@@ -107,7 +104,7 @@ pub(crate) fn regrets(command: &ReckonCommand) -> anyhow::Result<()> {
 
 /// Names the case that failed.
 fn reckon<T>(idx: usize, name: &str, result: Result<T, CaseError>) -> anyhow::Result<T> {
-    result.with_context(|| format!("reckon case {} `{}`", idx + 1, plain(name)))
+    result.with_context(|| format!("reckon case {} `{}`", idx + 1, escape_line(name)))
 }
 
 /// The members of `result` that `expected` asks for, all without it, beside the case's name.
@@ -121,28 +118,26 @@ fn answer(name: &str, expected: Option<&Names>, result: &impl Serialize) -> anyh
 }
 
 fn print(command: &ReckonCommand, told: &[Value], tables: &str) -> anyhow::Result<()> {
-    let mut out = std::io::stdout();
     if command.explain {
-        return write!(out, "{tables}").context(PRINT);
+        return output::print(tables.trim_end_matches('\n'));
     }
-    let text = serde_json::to_string_pretty(&json!({ "cases": told }))?;
-    writeln!(out, "{text}").context(PRINT)
+    print_json(&serde_json::to_string_pretty(&json!({ "cases": told }))?)
 }
 
 /// Who counted for how much, and why.
 fn weights_table(name: &str, reckoned: &Reckoned) -> String {
     let heads = ["actor", "role", "regret", "regret/scale", "share", "value"];
-    let mut rows = vec![heads.map(str::to_owned).to_vec()];
+    let mut rows = Vec::new();
     for actor in &reckoned.actors {
         let regret = actor.regret.map_or("none".to_owned(), |regret| format!("{regret:.6}"));
         let scaled = actor.regret.zip(reckoned.scale).map(|(regret, scale)| regret / scale);
         rows.push(vec![
-            plain(&actor.name),
+            actor.name.clone(),
             if actor.is_forecaster { "forecaster" } else { "inferer" }.to_owned(),
             regret,
             scaled.map_or("none".to_owned(), |scaled| format!("{scaled:.4}")),
             format!("{:.2} %", actor.share * 100.0),
-            actor.value.as_ref().map_or("none".to_owned(), |value| plain(&value.0)),
+            actor.value.as_ref().map_or("none".to_owned(), |value| value.0.clone()),
         ]);
     }
     let result = &reckoned.result;
@@ -150,8 +145,8 @@ fn weights_table(name: &str, reckoned: &Reckoned) -> String {
         values.iter().map(|value| value.0.as_str()).collect::<Vec<_>>().join(" ")
     };
     let scale = reckoned.scale.map_or("none".to_owned(), |scale| scale.to_string());
-    let mut text = format!("{}\n", plain(name));
-    text.push_str(&columns(&rows));
+    let mut text = format!("{}\n", escape_line(name));
+    text.extend([table(&heads, &rows, &[]), "\n".to_owned()]);
     for (label, value) in [
         ("combined", first(&result.combined)),
         ("naive", first(&result.naive)),
@@ -166,17 +161,17 @@ fn weights_table(name: &str, reckoned: &Reckoned) -> String {
 
 /// Every number of `value`, one a line, under the path that leads to it.
 fn flat_table(name: &str, head: &str, value: &impl Serialize) -> anyhow::Result<String> {
-    let mut rows = vec![vec!["of".to_owned(), "actor".to_owned(), head.to_owned()]];
+    let mut rows = Vec::new();
     flatten(&mut Vec::new(), &serde_json::to_value(value)?, &mut rows);
-    let title = if name.is_empty() { String::new() } else { format!("{}\n", plain(name)) };
-    Ok(format!("{title}{}\n", columns(&rows)))
+    let title = if name.is_empty() { String::new() } else { format!("{}\n", escape_line(name)) };
+    Ok(format!("{title}{}\n\n", table(&["of", "actor", head], &rows, &[])))
 }
 
 fn flatten(path: &mut Vec<String>, value: &Value, rows: &mut Vec<Vec<String>>) {
     match value {
         Value::Object(members) => {
             for (name, value) in members {
-                path.push(plain(name));
+                path.push(name.clone());
                 flatten(path, value, rows);
                 path.pop();
             }
@@ -185,31 +180,8 @@ fn flatten(path: &mut Vec<String>, value: &Value, rows: &mut Vec<Vec<String>>) {
             let (last, before) = path.split_last().map_or(("", &[][..]), |(l, b)| (l.as_str(), b));
             let of = if before.is_empty() { last.to_owned() } else { before.join(" ") };
             let actor = if before.is_empty() { "" } else { last };
-            rows.push(vec![of, actor.to_owned(), plain(number)]);
+            rows.push(vec![of, actor.to_owned(), number.clone()]);
         }
         _ => {}
     }
-}
-
-/// `rows` in columns as wide as they need.
-fn columns(rows: &[Vec<String>]) -> String {
-    let n_columns = rows.first().map_or(0, Vec::len);
-    let width = |idx: usize| {
-        rows.iter().filter_map(|row| row.get(idx)).map(|cell| cell.chars().count()).max()
-    };
-    let widths: Vec<usize> = (0..n_columns).filter_map(width).collect();
-    let mut text = String::new();
-    for row in rows {
-        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
-        text.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
-        text.push('\n');
-    }
-    text
-}
-
-/// Shows what terminals act on as what it is: others may have chosen the text.
-fn plain(text: &str) -> String {
-    text.chars()
-        .map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() })
-        .collect()
 }

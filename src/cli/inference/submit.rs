@@ -1,6 +1,6 @@
 //! `triptych inference submit`: one payload for the epoch that is open.
 
-use std::{collections::BTreeMap, io::Write as _};
+use std::collections::BTreeMap;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
@@ -8,7 +8,7 @@ use model::topic::TopicId;
 use wire::inference::{cases::Decimal, network::SubmissionBody};
 
 use super::ServiceFlags;
-use crate::cli::output::PRINT;
+use crate::cli::output::print;
 
 /// Shown below the help of `submit`.
 pub(super) const EXAMPLES: &str = "\
@@ -51,7 +51,7 @@ pub(crate) async fn run(command: SubmitCommand) -> anyhow::Result<()> {
     let body = body(command.nonce, command.model, &command.values, &command.forecast)?;
     let accepted = service.submit(topic, &body).await.context("submit")?;
     let (nonce, worker) = (accepted.nonce, accepted.worker);
-    writeln!(std::io::stdout(), "topic {topic}, nonce {nonce}, as {worker}").context(PRINT)
+    print(&format!("topic {topic}, nonce {nonce}, as {worker}"))
 }
 
 fn body(

@@ -1,6 +1,6 @@
 //! `triptych inference topics`: topics of a running service.
 
-use std::{fs, io::Read as _, io::Write as _, path::Path, path::PathBuf};
+use std::{fs, io::Read as _, path::Path, path::PathBuf};
 
 use anyhow::Context as _;
 use clap::Subcommand;
@@ -9,7 +9,7 @@ use serde::Serialize;
 use wire::inference::{TopicList, network::TopicSettings};
 
 use super::ServiceFlags;
-use crate::cli::output::PRINT;
+use crate::cli::output::{self, print_json, table};
 
 /// Shown below the help of `topics create`.
 const EXAMPLES: &str = "\
@@ -114,24 +114,24 @@ fn settings(file: &Path) -> anyhow::Result<TopicSettings> {
 }
 
 fn print(value: &impl Serialize) -> anyhow::Result<()> {
-    let text = serde_json::to_string_pretty(value)?;
-    writeln!(std::io::stdout(), "{text}").context(PRINT)
+    print_json(&serde_json::to_string_pretty(value)?)
 }
 
 fn print_table(list: &TopicList) -> anyhow::Result<()> {
-    let mut out = std::io::stdout();
-    let (id, state, learned, actors) = ("topic", "state", "learned", "actors");
-    writeln!(out, "{id:>6}  {state:<7}  {learned:>7}  {actors:>6}  name").context(PRINT)?;
-    for topic in &list.topics {
-        let (id, learned, n_actors) = (topic.topic_id, topic.n_learned, topic.actors.len());
+    let rows = list.topics.iter().map(|topic| {
         let state = match (topic.is_paused, topic.close_height) {
             (true, _) => "paused",
             (false, Some(_)) => "open",
             (false, None) => "between",
         };
-        // Whoever created the topic chose its name.
-        let name: String = topic.name.chars().filter(|c| !c.is_control()).collect();
-        writeln!(out, "{id:>6}  {state:<7}  {learned:>7}  {n_actors:>6}  {name}").context(PRINT)?;
-    }
-    Ok(())
+        vec![
+            topic.topic_id.to_string(),
+            state.to_owned(),
+            topic.n_learned.to_string(),
+            topic.actors.len().to_string(),
+            topic.name.clone(),
+        ]
+    });
+    let rows: Vec<_> = rows.collect();
+    output::print(&table(&["topic", "state", "learned", "actors", "name"], &rows, &[0, 2, 3]))
 }

@@ -11,6 +11,7 @@ use client::{
         bundles::{self, BundleEvent},
     },
 };
+use model::escape::escape_line;
 use model::{
     bundle::{LabeledValue, WorkerValues},
     topic::{BlockHeight, TopicId},
@@ -22,7 +23,7 @@ use wire::inference::{LatestNetworkInferences, network::LatestBody};
 
 use super::ServiceFlags;
 use crate::cli::{
-    output::{plain, print, table, tell},
+    output::{print, print_json, table, tell},
     stop,
 };
 
@@ -89,7 +90,11 @@ pub(super) async fn show(command: ShowCommand) -> anyhow::Result<()> {
     let nonce = latest.bundle.nonce.to_string();
     let beside = service.latest_with_weights(topic).await.ok();
     let beside = beside.filter(|beside| beside.network_inferences.nonce == nonce);
-    if json { print(&json_of(&latest, beside)?) } else { print(&text_of(&latest, beside.as_ref())) }
+    if json {
+        print_json(&json_of(&latest, beside)?)
+    } else {
+        print(&text_of(&latest, beside.as_ref()))
+    }
 }
 
 /// Prints each new bundle.
@@ -197,7 +202,7 @@ impl Printer {
             return Ok(false);
         }
         if self.is_json {
-            print(&json_of(latest, None)?)?;
+            print_json(&json_of(latest, None)?)?;
         } else {
             print(&line_of(latest))?;
         }
@@ -228,7 +233,7 @@ fn line_of(latest: &Latest) -> String {
     let values = latest.bundle.combined_value.iter().map(|value| {
         let naive = of_label(&latest.bundle.naive_value, &value.label_name);
         let naive = naive.map_or_else(String::new, |naive| format!(" (naive {naive})"));
-        format!("{} {}{naive}", plain(&value.label_name), plain(&value.value))
+        format!("{} {}{naive}", escape_line(&value.label_name), escape_line(&value.value))
     });
     let values: Vec<_> = values.collect();
     format!("nonce {}  {}", latest.bundle.nonce, values.join("  "))
@@ -245,7 +250,7 @@ fn text_of(latest: &Latest, beside: Option<&LatestBody>) -> String {
     for interval in beside.iter().flat_map(|beside| &beside.confidence_intervals) {
         let points = interval.percentiles.iter().zip(&interval.values);
         let points: Vec<_> = points.map(|(at, value)| format!("p{at} {value}")).collect();
-        parts.push(plain(&format!("{}: {}", interval.label_name, points.join("  "))));
+        parts.push(escape_line(&format!("{}: {}", interval.label_name, points.join("  "))).into());
     }
     let weights: BTreeMap<&str, &str> = beside
         .iter()
@@ -262,7 +267,7 @@ fn text_of(latest: &Latest, beside: Option<&LatestBody>) -> String {
                 let weight = weights.get(worker.as_str()).map_or("-", |share| *share);
                 let without = without(latest, actor, &value.label_name).unwrap_or("-");
                 [worker.as_str(), role, &value.label_name, &value.value, without, weight]
-                    .map(plain)
+                    .map(str::to_owned)
                     .to_vec()
             }));
         }

@@ -1,5 +1,6 @@
 //! What a run came to: its result groups, the selected one's text, and how two of them differ.
 
+use model::escape::escape_line;
 use ratatui::{
     buffer::Buffer,
     layout::Rect,
@@ -215,12 +216,9 @@ fn gist(text: &str) -> String {
     printable(&words.join(" "))
 }
 
-/// `text` without what moves the cursor.
+/// `text` escaped, with its tabs as spaces.
 fn printable(text: &str) -> String {
-    text.chars()
-        .map(|letter| if letter == '\t' { ' ' } else { letter })
-        .filter(|letter| !letter.is_control())
-        .collect()
+    escape_line(&text.replace('\t', " ")).into()
 }
 
 /// Draws the text that is looked at; returns the rows that took.

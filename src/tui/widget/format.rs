@@ -5,7 +5,7 @@
 
 use std::{borrow::Cow, time::Duration};
 
-use model::timestamp::Timestamp;
+use model::{escape::escape_line, timestamp::Timestamp};
 use unicode_width::UnicodeWidthStr;
 
 /// What stands for a value that is not there.
@@ -222,19 +222,20 @@ pub fn short_address(address: &str) -> Cow<'_, str> {
     shorten(address, 7, 4)
 }
 
-/// Returns `text` cut to `width` columns, the last of them `…` if something is cut.
+/// Returns `text`, escaped, cut to `width` columns, the last of them `…` if something is cut.
 #[must_use]
 pub fn fit(text: &str, width: usize) -> Cow<'_, str> {
-    let is_plain = !text.chars().any(char::is_control);
-    if is_plain && text.width() <= width {
-        return Cow::Borrowed(text);
-    }
-    // Control characters take no cell. A text of marks without a width is cut by its length.
+    // A text of marks without a width is cut by its length, before what is cut is escaped.
     let n_max = width.saturating_mul(MARKS_MAX);
-    let mut kept: String = text.chars().filter(|c| !c.is_control()).take(n_max).collect();
-    if kept.width() <= width && text.chars().filter(|c| !c.is_control()).count() <= n_max {
-        return Cow::Owned(kept);
+    let (start, is_cut) = match text.char_indices().nth(n_max) {
+        Some((end, _)) => (text.get(..end).unwrap_or_default(), true),
+        None => (text, false),
+    };
+    let escaped = escape_line(start);
+    if !is_cut && escaped.width() <= width {
+        return escaped;
     }
+    let mut kept = escaped.into_owned();
     while kept.width() >= width && kept.pop().is_some() {}
     if width > 0 {
         kept.push('…');

@@ -1,10 +1,13 @@
 //! Writing single cells and texts, clipped to an area and to the buffer.
 
+use std::borrow::Cow;
+
+use model::escape::{escape_line, is_unsafe};
 use ratatui::{
     buffer::{Buffer, Cell},
     layout::{Position, Rect},
     style::{Modifier, Style},
-    text::Line,
+    text::{Line, Span},
 };
 
 /// The cell at column `x` and row `y` of `area`, counted from its corner; none if that is outside
@@ -30,7 +33,7 @@ pub fn put(buf: &mut Buffer, area: Rect, (x, y): (u16, u16), symbol: char, style
 /// Writes `text` from column `x` of row `y` of `area`, as much of it as fits, and returns the
 /// column after it.
 ///
-/// Control characters are left out, and wide ones take two columns or none.
+/// What a terminal acts on is escaped, and wide characters take two columns or none.
 pub fn text(buf: &mut Buffer, area: Rect, (x, y): (u16, u16), text: &str, style: Style) -> u16 {
     line(buf, area, (x, y), &Line::styled(text, style))
 }
@@ -39,6 +42,7 @@ pub fn text(buf: &mut Buffer, area: Rect, (x, y): (u16, u16), text: &str, style:
 pub fn line(buf: &mut Buffer, area: Rect, (x, y): (u16, u16), line: &Line<'_>) -> u16 {
     let inside = area.intersection(buf.area);
     let (left, top) = (area.x.saturating_add(x), area.y.saturating_add(y));
+    let line = &escaped(line);
     if !inside.contains(Position::new(left, top)) {
         return x;
     }
@@ -50,6 +54,15 @@ pub fn line(buf: &mut Buffer, area: Rect, (x, y): (u16, u16), line: &Line<'_>) -
     }
     let (end, _) = buf.set_line(left, top, line, inside.right().saturating_sub(left));
     end.saturating_sub(area.x)
+}
+
+/// Returns `line` with what a terminal acts on escaped: others may have chosen the text.
+fn escaped<'a>(line: &'a Line<'a>) -> Cow<'a, Line<'a>> {
+    if !line.spans.iter().any(|span| span.content.contains(is_unsafe)) {
+        return Cow::Borrowed(line);
+    }
+    let spans = line.spans.iter().map(|span| Span::styled(escape_line(&span.content), span.style));
+    Cow::Owned(Line { spans: spans.collect(), ..line.clone() })
 }
 
 /// As [`line()`]; what is cut at the edge is said to be.

@@ -11,14 +11,12 @@ use ::datasets::file::{
 use anyhow::{Context as _, bail};
 use client::datasets::Datasets;
 use model::dataset::{BAR_COLUMNS, Dataset, DatasetId, Dtype};
+use model::escape::escape_line;
 use tokio::task::spawn_blocking;
 use wire::datasets::CreateColumn;
 
 use super::{ColumnFlags, files::Sourced};
-use crate::cli::{
-    datasets::{create::AboutFlags, reach::look_up},
-    output::plain,
-};
+use crate::cli::datasets::{create::AboutFlags, reach::look_up};
 
 /// What is to be done with a file.
 pub(super) struct Planned {
@@ -131,7 +129,8 @@ fn check_names(flags: &ColumnFlags, surveyed: &Survey) -> anyhow::Result<()> {
     let named = flags.names.iter().map(|(field, _)| field).chain(&flags.leave_out);
     for name in named {
         if !is_there(name) {
-            let fields: Vec<_> = surveyed.fields.iter().map(|field| plain(&field.name)).collect();
+            let fields: Vec<_> =
+                surveyed.fields.iter().map(|field| escape_line(&field.name)).collect();
             bail!("find field {name} among {}", fields.join(", "));
         }
     }
@@ -142,7 +141,8 @@ fn check_names(flags: &ColumnFlags, surveyed: &Survey) -> anyhow::Result<()> {
 fn check_types(flags: &ColumnFlags, plan: &Plan) -> anyhow::Result<()> {
     for (column, _) in &flags.types {
         if !plan.columns().iter().any(|planned| planned.name == *column) {
-            let columns: Vec<_> = plan.names().iter().map(|name| plain(name)).collect();
+            let columns: Vec<_> =
+                plan.names().iter().map(|name| escape_line(name).into_owned()).collect();
             bail!("make column {column} of that type: the columns are {}", columns.join(", "));
         }
     }
@@ -159,26 +159,26 @@ impl Planned {
     pub(super) fn preview(&self, file: &Sourced) -> String {
         let (verb, name) = match &self.exists {
             Some((dataset, _)) => {
-                ("into dataset", format!("{}, {}", dataset.id, plain(&dataset.name)))
+                ("into dataset", format!("{}, {}", dataset.id, escape_line(&dataset.name)))
             }
-            None => ("into a new dataset", plain(&file.dataset)),
+            None => ("into a new dataset", escape_line(&file.dataset).into()),
         };
         let mut lines = vec![
             format!("{} goes {verb} {name}", file.shown()),
-            format!("  {:<8} {}", "moment", plain(&self.time)),
+            format!("  {:<8} {}", "moment", escape_line(&self.time)),
         ];
         for (field, idx, example) in &self.fields {
             let Some(column) = self.plan.columns().get(*idx) else { continue };
             let is_new = self.exists.as_ref().is_some_and(|(_, lacks)| lacks.contains(idx));
-            let mut line = format!("  {:<8} {}", column.dtype, plain(&column.name));
+            let mut line = format!("  {:<8} {}", column.dtype, escape_line(&column.name));
             if *field != column.name {
-                line = format!("{line}, from {}", plain(field));
+                line = format!("{line}, from {}", escape_line(field));
             }
             if is_new {
                 line.push_str(", a new column");
             }
             if let Some(example) = example {
-                line = format!("{line}: {}", plain(example));
+                line = format!("{line}: {}", escape_line(example));
             }
             lines.push(line);
         }

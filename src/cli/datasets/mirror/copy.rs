@@ -6,6 +6,7 @@ use ::datasets::file::plan::Plan;
 use anyhow::{Context as _, bail};
 use client::datasets::{Datasets, NamedRow, Order, Rows, RowsQuery, insert::InsertBody};
 use futures::{StreamExt as _, stream};
+use model::escape::escape_line;
 use model::{
     dataset::{Dataset, DatasetId, Dtype},
     page::Limit,
@@ -20,12 +21,9 @@ use super::{
     fetch::{Fetched, STEP, fetch},
     kept::Kept,
 };
-use crate::cli::{
-    datasets::{
-        progress::{Done, Progress},
-        replay::{patient, placed},
-    },
-    output::plain,
+use crate::cli::datasets::{
+    progress::{Done, Progress},
+    replay::{patient, placed},
 };
 
 /// The span of a download, as the public service's own clients have it.
@@ -109,7 +107,7 @@ impl Copy {
 
     /// Its name, for people.
     pub(super) fn name(&self) -> String {
-        plain(&self.dataset.name)
+        escape_line(&self.dataset.name).into()
     }
 
     /// Gives the target the columns that it lacks.

@@ -1,0 +1,113 @@
+//! Escapes for text from elsewhere: what a terminal acts on, or that reorders or hides other text.
+//!
+//! Escaped are the control characters of C0 and C1, DEL, and the invisible format characters that
+//! change the direction or the look of what surrounds them. A backslash stays, so that to escape
+//! twice changes nothing.
+
+use std::borrow::Cow;
+
+/// Returns whether a terminal may act on `letter`, or draw the text around it differently for it.
+#[must_use]
+pub fn is_unsafe(letter: char) -> bool {
+    letter.is_control()
+        || matches!(
+            letter,
+            '\u{61c}'
+                | '\u{200b}'..='\u{200f}'
+                | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{2069}'
+                | '\u{feff}'
+        )
+}
+
+/// Escapes one line of text, such as a name or a cell of a table: a line feed is `\n`, an ESC
+/// `\u{1b}`.
+#[must_use]
+pub fn escape_line(text: &str) -> Cow<'_, str> {
+    escape(text, |_| false, push_default)
+}
+
+/// Escapes text of several lines: as [`escape_line`], with its line feeds and tabs unchanged.
+#[must_use]
+pub fn escape_lines(text: &str) -> Cow<'_, str> {
+    escape(text, |letter| matches!(letter, '\n' | '\t'), push_default)
+}
+
+/// Escapes `json`, a serialized document, which keeps its meaning: DEL is `\u007f`.
+///
+/// Line feeds and tabs are unchanged: inside strings, serializers escape them.
+#[must_use]
+pub fn escape_json(json: &str) -> Cow<'_, str> {
+    // All that is unsafe is below U+10000, and so one unit of UTF-16.
+    let push_unit = |escaped: &mut String, letter: char| {
+        escaped.push_str("\\u");
+        let digits = [12, 8, 4, 0].map(|shift| (u32::from(letter) >> shift) & 0xf);
+        escaped.extend(digits.into_iter().filter_map(|digit| char::from_digit(digit, 16)));
+    };
+    escape(json, |letter| matches!(letter, '\n' | '\t'), push_unit)
+}
+
+fn push_default(escaped: &mut String, letter: char) {
+    escaped.extend(letter.escape_default());
+}
+
+fn escape(
+    text: &str,
+    is_kept: impl Fn(char) -> bool,
+    push_escaped: impl Fn(&mut String, char),
+) -> Cow<'_, str> {
+    let is_escaped = |letter: char| is_unsafe(letter) && !is_kept(letter);
+    if !text.contains(is_escaped) {
+        return Cow::Borrowed(text);
+    }
+    let mut escaped = String::with_capacity(text.len());
+    for letter in text.chars() {
+        if is_escaped(letter) {
+            push_escaped(&mut escaped, letter);
+        } else {
+            escaped.push(letter);
+        }
+    }
+    Cow::Owned(escaped)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_unsafe_character_is_escaped_and_no_other() {
+        let ranges = [
+            0x00..=0x1f,
+            0x7f..=0x9f,
+            0x61c..=0x61c,
+            0x200b..=0x200f,
+            0x2028..=0x202e,
+            0x2060..=0x2069,
+            0xfeff..=0xfeff,
+        ];
+        for letter in '\0'..=char::MAX {
+            let want = ranges.iter().any(|range| range.contains(&u32::from(letter)));
+            let text = letter.to_string();
+            assert_eq!(escape_line(&text) != text, want, "{}", letter.escape_unicode());
+            assert!(!escape_line(&text).contains(is_unsafe));
+        }
+    }
+
+    #[test]
+    fn a_line_shows_line_feeds_and_lines_keep_them() {
+        let text = "a\x1b]52;c;eA==\x07\tb\nC:\\d \u{202e}é\r";
+        let line = r"a\u{1b}]52;c;eA==\u{7}\tb\nC:\d \u{202e}é\r";
+        assert_eq!(escape_line(text), line);
+        assert_eq!(escape_line(line), line);
+        assert_eq!(escape_lines(text), "a\\u{1b}]52;c;eA==\\u{7}\tb\nC:\\d \\u{202e}é\\r");
+    }
+
+    #[test]
+    fn json_keeps_its_meaning() {
+        assert_eq!(
+            escape_json("{\n\"a\":\"\u{7f}\u{9b}\u{202e}é\"}"),
+            "{\n\"a\":\"\\u007f\\u009b\\u202eé\"}"
+        );
+    }
+}
