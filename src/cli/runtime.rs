@@ -5,8 +5,6 @@ use std::{ffi::OsString, path::PathBuf, process::ExitCode};
 
 use clap::Args;
 
-use crate::cli::config::compiled_folder;
-
 /// The name under which nodes look for a runtime. Called so, by a link say, the program is one.
 const RUNTIME_NAME: &str = "bls-runtime";
 
@@ -40,6 +38,6 @@ pub(crate) fn run(command: RuntimeCommand) -> ExitCode {
     let Ok(arguments) = arguments.collect::<Result<Vec<String>, _>>() else {
         return ExitCode::from(EXIT_OTHER);
     };
-    let code = ::runtime::bls::run(arguments, compiled_folder());
+    let code = ::runtime::bls::run(arguments);
     ExitCode::from(u8::try_from(code & EXIT_BITS).unwrap_or(EXIT_OTHER))
 }

@@ -10,13 +10,13 @@ use std::{
     env, fs,
     io::{self, Write as _},
     num::{NonZeroU32, ParseIntError},
-    path::PathBuf,
+    path::{Path, PathBuf},
     time::Duration,
 };
 
 use crate::{
     engine::{RunError, Runtime, RuntimeError, RuntimeOptions},
-    files::{Afterwards, Files},
+    files::{self, Afterwards, Files, FilesLimits},
     program::Program,
     run::{Asked, Ended, Limits, Run, START},
 };
@@ -29,6 +29,24 @@ pub const LIST_SEPARATOR: char = ';';
 
 /// The unit of `--limited-memory`: a page of WebAssembly.
 pub const PAGE_BYTES: usize = 64 * 1024;
+
+/// The flag that names a file of variables for the guest, as [`variables_text`] writes it. Ours: a
+/// node passes them so, since the environment of a process is also read by what runs in it, and its
+/// arguments by every user of the machine.
+pub const VARIABLES_FLAG: &str = "--variables";
+
+/// The flag that bounds the guest's folder, in MiB. Ours.
+pub const FILES_LIMIT_FLAG: &str = "--limited-files";
+
+/// The flag that names the folder of compiled code. Ours: no variable of the environment does, since
+/// whoever writes to that folder has code run here.
+pub const COMPILED_FOLDER_FLAG: &str = "--compiled-folder";
+
+/// A mebibyte is 2 to the power of this many bytes.
+pub const MIB_BITS: u32 = 20;
+
+/// What ends each variable in a file of them: the one byte that no variable holds.
+const VARIABLE_END: char = '\0';
 
 /// What the upstream ends with where the command line or the module is at fault.
 const EXIT_OTHER: i32 = 255;
@@ -53,6 +71,9 @@ Usage: runtime MODULE [OPTIONS] [-- ARGUMENTS...]
   --limited-memory PAGES   give it at most so many pages of 64 KiB
   --fs-root-path FOLDER    show it this folder as /
   --env NAME=VALUE         a variable of its environment, beside those that BLS_LIST_VARS lists
+  --variables FILE         a file of more of them, each NAME=VALUE and a zero byte
+  --limited-files MIB      let that folder hold at most so much, and 1000 files
+  --compiled-folder FOLDER keep compiled modules here, for this user's next runs
   --debug-info, --drivers-root-path FOLDER, --runtime-logger FILE, --permission URL
                            read and ignored
 ";
@@ -70,6 +91,12 @@ pub struct Command {
     pub fs_root: Option<PathBuf>,
     /// Its environment, beside what [`LIST_VARS`] lists.
     pub environment: BTreeMap<String, String>,
+    /// A file of more of it.
+    pub variables: Option<PathBuf>,
+    /// What its folder may hold. None: as much as the disk.
+    pub files_limits: Option<FilesLimits>,
+    /// Where compiled code is kept. None: nowhere.
+    pub compiled_folder: Option<PathBuf>,
     /// Its arguments.
     pub arguments: Vec<String>,
 }
@@ -120,6 +147,12 @@ pub enum CommandError {
 enum Failure {
     #[error("understand the command line")]
     Command(#[from] CommandError),
+    #[error("read the variables in {}", path.display())]
+    Variables {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
     #[error("read the module {}", module.display())]
     Module {
         module: PathBuf,
@@ -146,6 +179,9 @@ impl Command {
             asked: Asked::default(),
             fs_root: None,
             environment: BTreeMap::new(),
+            variables: None,
+            files_limits: None,
+            compiled_folder: None,
             arguments: Vec::new(),
         };
         while let Some(argument) = arguments.next() {
@@ -190,12 +226,16 @@ impl Command {
                 self.asked.memory_bytes = some(number(flag, value()?)?).map(pages);
             }
             "--env" => {
-                let value = value()?;
-                let (name, text) = value
-                    .split_once('=')
-                    .ok_or_else(|| CommandError::Variable { value: value.clone() })?;
-                self.environment.insert(name.to_owned(), text.to_owned());
+                let (name, text) = variable(&value()?)?;
+                self.environment.insert(name, text);
             }
+            VARIABLES_FLAG => self.variables = Some(PathBuf::from(value()?)),
+            FILES_LIMIT_FLAG => {
+                let bytes_max = number(flag, value()?)?.saturating_mul(1 << MIB_BITS);
+                let limits = FilesLimits { bytes_max, ..files::LIMITS_DEFAULT };
+                self.files_limits = Some(limits);
+            }
+            COMPILED_FOLDER_FLAG => self.compiled_folder = Some(PathBuf::from(value()?)),
             _ => return Err(CommandError::Unknown { flag: flag.to_owned() }),
         }
         Ok(())
@@ -208,13 +248,25 @@ pub fn pages(n_pages: u64) -> usize {
     usize::try_from(n_pages).unwrap_or(usize::MAX).saturating_mul(PAGE_BYTES)
 }
 
+/// The content of a file of variables, for [`VARIABLES_FLAG`]. Names hold no `=`, and neither names
+/// nor values a zero byte.
+#[must_use]
+pub fn variables_text(variables: &BTreeMap<String, String>) -> String {
+    let mut text = String::new();
+    for (name, value) in variables {
+        text.extend([name, "=", value]);
+        text.push(VARIABLE_END);
+    }
+    text
+}
+
 /// Does what the command line `arguments`, without the program's name, says, with this process's
 /// standard streams and those variables of its environment that [`LIST_VARS`] lists. Returns the
 /// code the process should exit with. Blocks; not for a thread that drives futures.
 ///
-/// Compiled code is kept in `compiled_folder`, if there is one.
-pub fn run(arguments: impl IntoIterator<Item = String>, compiled_folder: Option<PathBuf>) -> i32 {
-    let failure = match execute(arguments, compiled_folder) {
+/// Compiled code is kept where the command line says, and nowhere else.
+pub fn run(arguments: impl IntoIterator<Item = String>) -> i32 {
+    let failure = match execute(arguments) {
         Ok(code) => return code,
         Err(Failure::Command(CommandError::Help)) => {
             return if io::stdout().write_all(HELP.as_bytes()).is_ok() { 0 } else { EXIT_OTHER };
@@ -234,20 +286,22 @@ pub fn run(arguments: impl IntoIterator<Item = String>, compiled_folder: Option<
     }
 }
 
-fn execute(
-    arguments: impl IntoIterator<Item = String>,
-    compiled_folder: Option<PathBuf>,
-) -> Result<i32, Failure> {
+fn execute(arguments: impl IntoIterator<Item = String>) -> Result<i32, Failure> {
     let command = Command::parse(arguments)?;
     let module = fs::read(&command.module)
         .map_err(|source| Failure::Module { module: command.module.clone(), source })?;
+    let mut environment = listed(|name| env::var(name).ok());
+    if let Some(path) = &command.variables {
+        environment.extend(read_variables(path)?);
+    }
+    environment.extend(command.environment);
+    let compiled_folder = command.compiled_folder;
     let options = RuntimeOptions { compiled_folder, ..RuntimeOptions::for_runs(NonZeroU32::MIN) };
     let runtime = Runtime::new(options)?;
-    let mut environment = listed(|name| env::var(name).ok());
-    environment.extend(command.environment);
     let name = command.module.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let limits = command.files_limits;
     let files =
-        command.fs_root.map(|folder| Files { folder, afterwards: Afterwards::Keep, limits: None });
+        command.fs_root.map(|folder| Files { folder, afterwards: Afterwards::Keep, limits });
     let run = Run {
         name,
         entry: command.entry,
@@ -269,6 +323,21 @@ fn listed(variable: impl Fn(&str) -> Option<String>) -> BTreeMap<String, String>
     let names = variable(LIST_VARS).unwrap_or_default();
     let names = names.split(LIST_SEPARATOR).filter(|name| !name.is_empty());
     names.filter_map(|name| Some((name.to_owned(), variable(name)?))).collect()
+}
+
+/// Reads a file of variables.
+fn read_variables(path: &Path) -> Result<BTreeMap<String, String>, Failure> {
+    let text = fs::read_to_string(path)
+        .map_err(|source| Failure::Variables { path: path.to_owned(), source })?;
+    let variables = text.split_terminator(VARIABLE_END).map(variable);
+    Ok(variables.collect::<Result<_, CommandError>>()?)
+}
+
+/// Reads `NAME=VALUE`.
+fn variable(text: &str) -> Result<(String, String), CommandError> {
+    let (name, value) =
+        text.split_once('=').ok_or_else(|| CommandError::Variable { value: text.to_owned() })?;
+    Ok((name.to_owned(), value.to_owned()))
 }
 
 /// Writes to standard error. Where that is closed, nobody listens.

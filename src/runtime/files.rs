@@ -22,6 +22,11 @@ const COUNT_SHARE: u32 = 10;
 /// What a block of a file is measured in, whatever the disk's own blocks are.
 const BLOCK_BYTES: u64 = 512;
 
+/// What a guest's folder may hold unless its host says otherwise: the scratch files of a run, not a
+/// store.
+pub const LIMITS_DEFAULT: FilesLimits =
+    FilesLimits { n_files_max: 1000, bytes_max: 256 * 1024 * 1024 };
+
 /// A folder for one guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Files {

@@ -13,7 +13,7 @@ use model::function::Method;
 use runtime::{
     bls::pages,
     engine::{Runtime, RuntimeOptions},
-    files::{Afterwards, Files, FilesLimits},
+    files::{self, Afterwards, Files},
     program::Program,
     run::{Limits, Run, START},
 };
@@ -23,9 +23,6 @@ use wire::functions::{
 
 use super::{held::HeldFlags, patience::patiently, run::Target};
 use crate::cli::config::{compiled_folder, folders};
-
-/// What the function's folder may hold, as at a worker.
-const FILES_LIMITS: FilesLimits = FilesLimits { n_files_max: 1000, bytes_max: 256 * 1024 * 1024 };
 
 /// Runs `target` as `request` says, and returns the reply that a head would give: one result, of no
 /// peer.
@@ -60,7 +57,7 @@ pub(super) async fn run(
     let files = folder.map(|folder| Files {
         folder,
         afterwards: Afterwards::Remove,
-        limits: Some(FILES_LIMITS),
+        limits: Some(files::LIMITS_DEFAULT),
     });
     let run = Run {
         name: name.clone(),

@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use runtime::{
     bls::pages,
     engine::{RunError, Runtime, RuntimeError, RuntimeOptions},
-    files::{Afterwards, Files, FilesLimits},
+    files::{Afterwards, Files, LIMITS_DEFAULT},
     program::Program,
     run::{Asked, Finished, Limits, Run, START},
 };
@@ -36,9 +36,6 @@ use crate::{
 
 /// The variable that tells a function on which node it runs.
 const PEER_ID: &str = "PEER_ID";
-
-/// What an execution's folder may hold: the scratch files of a run, not a store.
-const FILES_LIMITS: FilesLimits = FilesLimits { n_files_max: 1000, bytes_max: 256 * 1024 * 1024 };
 
 /// How functions are run.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -99,10 +96,8 @@ pub(super) enum ExecutorError {
 impl ExecutorError {
     /// Whether it would fail so on every worker.
     pub(super) const fn is_final(&self) -> bool {
-        matches!(
-            self,
-            Self::Run(RunError::Program(_)) | Self::External(ExternalError::Variable { .. })
-        )
+        // A variable that another program may not have, a worker that runs functions itself takes.
+        matches!(self, Self::Run(RunError::Program(_)))
     }
 }
 
@@ -141,7 +136,7 @@ impl Executor {
                 let nowhere = || io::Error::new(io::ErrorKind::InvalidInput, "it has no workspace");
                 workspace
                     .ok_or_else(nowhere)
-                    .and_then(|workspace| External::new(&program, &workspace))
+                    .and_then(|workspace| External::new(&program, &workspace, compiled_folder))
                     .map(Host::External)
                     .map_err(|source| StartError::External { program, source })?
             }
@@ -250,7 +245,7 @@ fn files(workspace: &Path, request_id: &str, n_runs: &AtomicU64) -> Files {
     Files {
         folder: place::places(workspace).join(name),
         afterwards: Afterwards::Remove,
-        limits: Some(FILES_LIMITS),
+        limits: Some(LIMITS_DEFAULT),
     }
 }
 

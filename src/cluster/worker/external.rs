@@ -2,17 +2,25 @@
 //!
 //! The program is called as b7s calls `bls-runtime`: in the folder `<workspace>/t/<request>`, with
 //! the module's path, its flags, `--` and the arguments, with the request's variables and their
-//! names in `BLS_LIST_VARS`. What is not as in b7s: it gets nothing of this node's own environment,
-//! its time and output are limited, and it is killed, with all it started, when it exceeds them or
-//! when nobody waits for it any more. A log file is not passed on, since it would be the caller's
-//! choice of a file on this machine.
+//! names in `BLS_LIST_VARS`. What is not as in b7s: its environment is fixed but for the request's
+//! variables, whose names are checked (`environment.rs`); its time and output are limited, and it is
+//! killed, with all it started, when it exceeds them or when nobody waits for it any more. A log
+//! file is not passed on, since it would be the caller's choice of a file on this machine.
+//!
+//! Where the program is this one, called by another name, none of the request's variables is in its
+//! environment: it reads them from a file that a flag names, and other flags tell it where compiled
+//! code is kept and how much a folder may hold.
+
+mod environment;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    env,
     ffi::OsString,
-    fs, io,
+    fs,
+    io::{self, Write as _},
     os::unix::{
-        fs::PermissionsExt as _,
+        fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _},
         process::{CommandExt as _, ExitStatusExt as _},
     },
     path::{self, Path, PathBuf},
@@ -25,7 +33,11 @@ use bytes::Bytes;
 use model::function::{FunctionId, Method};
 use parking_lot::Mutex;
 use runtime::{
-    bls::{LIST_SEPARATOR, LIST_VARS, PAGE_BYTES},
+    bls::{
+        COMPILED_FOLDER_FLAG, FILES_LIMIT_FLAG, MIB_BITS, PAGE_BYTES, VARIABLES_FLAG,
+        variables_text,
+    },
+    files,
     run::{Asked, Ended, Finished, Limits, START},
 };
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
@@ -38,6 +50,7 @@ use tokio::{
 };
 use wait4::{ResUse, Wait4 as _};
 
+pub(super) use self::environment::VariableError;
 use super::place::Place;
 
 /// How much is read from a process at once.
@@ -50,11 +63,15 @@ const CLOSE_WITHIN: Duration = Duration::from_secs(2);
 /// The bits of a file's mode that let somebody execute it.
 const EXECUTABLE: u32 = 0o111;
 
+/// The mode of a file that its owner alone may read and write.
+const PRIVATE: u32 = 0o600;
+
 /// What is added to the number of a signal that ended a process, as shells do.
 const SIGNAL_CODE: i32 = 128;
 
-/// What the names of variables begin with that change how a program is loaded.
-const LOADER_PREFIXES: [&str; 2] = ["LD_", "DYLD_"];
+/// The file, in the folder of an execution, from which this program reads the request's variables.
+/// The function sees the folder beside it alone.
+const VARIABLES_FILE: &str = "variables";
 
 /// Longer than any node runs.
 const FOREVER: Duration = Duration::from_hours(24 * 365);
@@ -66,10 +83,19 @@ pub(super) struct External(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     program: PathBuf,
+    /// Set where the program is this one.
+    own: Option<Own>,
     workspace: PathBuf,
     /// The modules that lie in the workspace as files, written by this process. There are no more
     /// than functions kept.
     laid: Mutex<BTreeSet<(FunctionId, Method)>>,
+}
+
+/// What this program takes by flags that other runtimes do not have.
+#[derive(Debug)]
+struct Own {
+    /// Where compiled code is kept; none to compile a module for each run.
+    compiled_folder: Option<PathBuf>,
 }
 
 /// What is run, and how.
@@ -112,9 +138,9 @@ pub(super) enum ExternalError {
         #[source]
         source: io::Error,
     },
-    /// A variable that would not reach the function alone.
-    #[error("pass on the variable {name:?}")]
-    Variable { name: String },
+    /// A variable that the program itself would read.
+    #[error(transparent)]
+    Variable(#[from] VariableError),
     /// The program does not start.
     #[error("start {}", program.display())]
     Start {
@@ -162,12 +188,17 @@ struct Written {
 }
 
 impl External {
-    /// Takes the program at `program`, which makes its folders in `workspace`.
+    /// Takes the program at `program`, which makes its folders in `workspace`, and keeps compiled code
+    /// in `compiled_folder` if it is this program.
     ///
     /// # Errors
     /// The system's, if there is no such file, it may not be executed, or the workspace cannot be
     /// used.
-    pub(super) fn new(program: &Path, workspace: &Path) -> io::Result<Self> {
+    pub(super) fn new(
+        program: &Path,
+        workspace: &Path,
+        compiled_folder: Option<PathBuf>,
+    ) -> io::Result<Self> {
         // Links stay: a program may go by the name it is called by.
         let program = path::absolute(program)?;
         let about = fs::metadata(&program)?;
@@ -179,7 +210,8 @@ impl External {
         }
         fs::create_dir_all(workspace)?;
         let workspace = workspace.canonicalize()?;
-        Ok(Self(Arc::new(Inner { program, workspace, laid: Mutex::default() })))
+        let own = is_this_program(&about).then_some(Own { compiled_folder });
+        Ok(Self(Arc::new(Inner { program, own, workspace, laid: Mutex::default() })))
     }
 
     /// Runs a process to its end or its limits. Dropping it kills the process.
@@ -196,6 +228,7 @@ impl External {
 impl Inner {
     /// Starts a process in a folder of its own. Blocks.
     fn start(&self, call: &Call, has_stdin: bool) -> Result<Started, ExternalError> {
+        environment::check(&call.environment)?;
         let module = self.module(call)?;
         let place = Place::make(&self.workspace, &call.request_id)
             .map_err(|source| ExternalError::Workspace { path: self.workspace.clone(), source })?;
@@ -203,7 +236,15 @@ impl Inner {
         fs::create_dir(&files)
             .map_err(|source| ExternalError::Workspace { path: files.clone(), source })?;
         let mut command = Command::new(&self.program);
-        command.args(self.arguments(call, module, files)).env_clear().envs(environment(call)?);
+        command.args(self.arguments(call, module, files)).env_clear();
+        if self.own.is_some() {
+            let path = place.path().join(VARIABLES_FILE);
+            write_private(&path, &variables_text(&call.environment))
+                .map_err(|source| ExternalError::Workspace { path, source })?;
+            command.envs(environment::fixed());
+        } else {
+            command.envs(environment::with_listed(&call.environment));
+        }
         command.current_dir(place.path()).process_group(0);
         command.stdin(if has_stdin { Stdio::piped() } else { Stdio::null() });
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -254,6 +295,16 @@ impl Inner {
         }
         let n_pages = call.limits.memory_bytes / PAGE_BYTES;
         arguments.extend(["--limited-memory".into(), n_pages.to_string().into()]);
+        if let Some(Own { compiled_folder }) = &self.own {
+            arguments.extend([VARIABLES_FLAG.into(), VARIABLES_FILE.into()]);
+            arguments.extend([
+                FILES_LIMIT_FLAG.into(),
+                (files::LIMITS_DEFAULT.bytes_max >> MIB_BITS).to_string().into(),
+            ]);
+            if let Some(folder) = compiled_folder {
+                arguments.extend([COMPILED_FOLDER_FLAG.into(), folder.into()]);
+            }
+        }
         for permission in &call.permissions {
             arguments.extend(["--permission".into(), permission.into()]);
         }
@@ -263,19 +314,17 @@ impl Inner {
     }
 }
 
-/// The whole environment of a process: what the request gives, and the names of it.
-fn environment(call: &Call) -> Result<BTreeMap<String, String>, ExternalError> {
-    for (name, value) in &call.environment {
-        let is_loaders = LOADER_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
-        let is_unfit = name.is_empty() || name.contains(['=', '\0', LIST_SEPARATOR]);
-        if is_loaders || is_unfit || name == LIST_VARS || value.contains('\0') {
-            return Err(ExternalError::Variable { name: name.chars().take(80).collect() });
-        }
-    }
-    let names: Vec<&str> = call.environment.keys().map(String::as_str).collect();
-    let mut environment = call.environment.clone();
-    environment.insert(LIST_VARS.to_owned(), names.join(&LIST_SEPARATOR.to_string()));
-    Ok(environment)
+/// Whether a file is the program of this process, by whichever name it is called.
+fn is_this_program(about: &fs::Metadata) -> bool {
+    let own = env::current_exe().and_then(fs::metadata);
+    own.is_ok_and(|own| (own.dev(), own.ino()) == (about.dev(), about.ino()))
+}
+
+/// Writes a file that no other user may read.
+fn write_private(path: &Path, content: &str) -> io::Result<()> {
+    let mut options = fs::OpenOptions::new();
+    let mut file = options.write(true).create_new(true).mode(PRIVATE).open(path)?;
+    file.write_all(content.as_bytes())
 }
 
 /// Feeds a process and waits for it, as long as it keeps to its limits.

@@ -12,6 +12,9 @@ fn check(line: &str, change: impl FnOnce(&mut Command)) {
         asked: Asked::default(),
         fs_root: None,
         environment: BTreeMap::new(),
+        variables: None,
+        files_limits: None,
+        compiled_folder: None,
         arguments: Vec::new(),
     };
     change(&mut want);
@@ -51,6 +54,34 @@ fn values_may_follow_an_equals_sign() {
 }
 
 #[test]
+fn flags_of_ours_are_understood() {
+    let line = "m.wasm --variables v --limited-files 3 --compiled-folder /c/d";
+    check(line, |want| {
+        want.variables = Some("v".into());
+        want.files_limits = Some(FilesLimits { n_files_max: 1000, bytes_max: 3 * 1024 * 1024 });
+        want.compiled_folder = Some("/c/d".into());
+    });
+}
+
+#[test]
+fn a_file_of_variables_is_read_as_it_was_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("variables");
+    let variables = [("A", "1\n2"), ("B", ""), ("C", "x=y;$(id)")];
+    let variables: BTreeMap<_, _> =
+        variables.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+    for variables in [variables, BTreeMap::new()] {
+        fs::write(&path, variables_text(&variables)).unwrap();
+        assert_eq!(read_variables(&path).unwrap(), variables);
+    }
+    let exits = "(module (memory (export \"memory\") 1) (func (export \"_start\")))";
+    check_code(exits, &format!("--variables {}", path.display()), 0);
+    check_code(exits, "--variables /nonexistent", EXIT_OTHER);
+    fs::write(&path, "A\0").unwrap();
+    check_code(exits, &format!("--variables {}", path.display()), EXIT_OTHER);
+}
+
+#[test]
 fn what_is_not_understood_is_named() {
     for (line, want) in [
         ("", "find the module's file among the arguments"),
@@ -65,8 +96,8 @@ fn what_is_not_understood_is_named() {
 
 #[test]
 fn a_module_that_is_not_there_is_the_callers_fault() {
-    assert_eq!(run(["/nonexistent/m.wasm".to_owned()], None), EXIT_OTHER);
-    assert_eq!(run(["--fast".to_owned()], None), EXIT_OTHER);
+    assert_eq!(run(["/nonexistent/m.wasm".to_owned()]), EXIT_OTHER);
+    assert_eq!(run(["--fast".to_owned()]), EXIT_OTHER);
 }
 
 /// Runs the command line with the module in place of its first word, and checks its code.
@@ -77,7 +108,7 @@ fn check_code(module: &str, flags: &str, exit_code: i32) {
     fs::write(&path, wat::parse_str(module).unwrap()).unwrap();
     let words = flags.split_whitespace().map(str::to_owned);
     let line = [path.to_str().unwrap().to_owned()].into_iter().chain(words);
-    assert_eq!(run(line, None), exit_code, "{flags}");
+    assert_eq!(run(line), exit_code, "{flags}");
 }
 
 #[test]

@@ -1,6 +1,7 @@
-//! A worker that runs functions with another program: our own, in its role as bls-runtime.
+//! A worker that runs functions with another program: our own, in its role as bls-runtime, or a
+//! script around it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
@@ -10,21 +11,123 @@ use crate::support::{
     command::{Home, demo},
 };
 
-/// Writes a program that notes each call and then is `triptych runtime`.
-fn write_runtime(home: &Home) -> PathBuf {
-    let calls = home.path("calls");
-    // A worker passes on nothing of its own environment.
-    let script = format!(
-        "#!/bin/sh\necho \"$@\" >>'{calls}'\n\
-        XDG_CACHE_HOME='{CACHE}' exec '{TRIPTYCH}' runtime \"$@\"\n"
-    );
-    let path = PathBuf::from(home.write("runtime/wrapped", script.as_bytes()));
+/// Writes a script that is called as a runtime, and returns its path.
+fn write_script(home: &Home, body: &str) -> PathBuf {
+    let path = PathBuf::from(home.write("runtime/wrapped", body.as_bytes()));
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt as _;
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
     }
     path
+}
+
+/// Writes a program that notes each call and then is `triptych runtime`.
+fn write_runtime(home: &Home) -> PathBuf {
+    let calls = home.path("calls");
+    let script = format!(
+        "#!/bin/sh\necho \"$@\" >>'{calls}'\n\
+        exec '{TRIPTYCH}' runtime --compiled-folder '{CACHE}/compiled' \"$@\"\n"
+    );
+    write_script(home, &script)
+}
+
+/// A head, and a worker that runs functions with `program`.
+fn head_and_worker(program: &Path) -> (Node, Node) {
+    let (folder, name) = (program.parent().unwrap(), program.file_name().unwrap());
+    let (folder, name) = (folder.display().to_string(), name.to_str().unwrap());
+    let head = Node::head(&[]);
+    let worker = Node::worker(&head, &["--runtime-path", &folder, "--runtime-cli", name]);
+    (head, worker)
+}
+
+/// Runs hello with a variable, and returns the answer.
+fn run_with_variable(home: &Home, head: &Node, variable: &str) -> Value {
+    let rest_api = head.rest_api();
+    let hello = demo("hello.wasm");
+    let run = ["function", "run", &hello, "--head", &rest_api, "--json", "--env", variable];
+    serde_json::from_str(&home.run(&run).out).unwrap()
+}
+
+#[track_caller]
+fn check_refused(reply: &Value, name: &str) {
+    let message = reply["message"].as_str().unwrap_or_default();
+    assert_eq!(reply["code"], "500", "{name}: {reply}");
+    assert!(message.contains("pass on the variable") && message.contains(name), "{reply}");
+    assert_eq!(reply["results"], Value::Null, "{name}: {reply}");
+}
+
+/// A shell runs the command in `BASH_ENV` before the script.
+#[tokio::test]
+async fn no_variable_of_a_request_has_a_wrapper_run_a_command() {
+    let home = Home::new();
+    let pwned = home.path("pwned");
+    let script = format!(
+        "#!/bin/bash\nexec '{TRIPTYCH}' runtime --compiled-folder '{CACHE}/compiled' \"$@\"\n"
+    );
+    let (head, _worker) = head_and_worker(&write_script(&home, &script));
+    head.has_workers(1).await;
+    for name in ["BASH_ENV", "ENV", "PS4", "PROMPT_COMMAND", "BASH_FUNC_exec%%"] {
+        let reply = run_with_variable(&home, &head, &format!("{name}=$(id > {pwned})"));
+        check_refused(&reply, name);
+        assert!(!Path::new(&pwned).exists(), "{name} ran a command");
+    }
+    for name in [
+        "HOME",
+        "PATH",
+        "TMPDIR",
+        "IFS",
+        "SHELLOPTS",
+        "LD_PRELOAD",
+        "DYLD_INSERT_LIBRARIES",
+        "PYTHONPATH",
+        "PYTHONSTARTUP",
+        "NODE_OPTIONS",
+        "PERL5OPT",
+        "RUBYOPT",
+        "JAVA_TOOL_OPTIONS",
+        "GCONV_PATH",
+        "GLIBC_TUNABLES",
+        "LOCPATH",
+        "TRIPTYCH_REST_TOKEN",
+        "BLS_LIST_VARS",
+        "XDG_CACHE_HOME",
+        "XDG_CONFIG_HOME",
+        "A B",
+        "1A",
+        "A-B",
+    ] {
+        check_refused(&run_with_variable(&home, &head, &format!("{name}=/tmp")), name);
+    }
+    // In an answer to a person, a name is one line.
+    check_refused(&run_with_variable(&home, &head, "A\nB=1"), r"A\nB");
+    let reply = run_with_variable(&home, &head, "COLOR=$(id) `id`; id\nred");
+    let stdout = reply["results"][0]["result"]["stdout"].as_str().unwrap();
+    assert!(stdout.contains("environment: COLOR=$(id) `id`; id\nred"), "{reply}");
+}
+
+/// Whoever names the folder of compiled code has native code run.
+#[cfg(unix)]
+#[tokio::test]
+async fn no_variable_of_a_request_names_the_folder_of_compiled_code() {
+    let home = Home::new();
+    let program = PathBuf::from(home.path("bls-runtime"));
+    std::os::unix::fs::symlink(TRIPTYCH, &program).unwrap();
+    let (head, worker) = head_and_worker(&program);
+    head.has_workers(1).await;
+    let planted = home.path("planted");
+    for name in ["XDG_CACHE_HOME", "HOME"] {
+        check_refused(&run_with_variable(&home, &head, &format!("{name}={planted}")), name);
+    }
+    let reply = run_with_variable(&home, &head, "COLOR=blue");
+    let stdout = reply["results"][0]["result"]["stdout"].as_str().unwrap();
+    assert!(stdout.contains("environment: COLOR=blue\n"), "{reply}");
+    assert_eq!(reply["results"][0]["peers"][0], worker.id(), "{reply}");
+    assert!(!Path::new(&planted).exists());
+    // The program by itself takes none of the environment either.
+    let home = home.with("XDG_CACHE_HOME", &planted).with("HOME", &planted);
+    home.done(&["runtime", &demo("hello.wasm")]);
+    assert!(!Path::new(&planted).exists());
 }
 
 #[tokio::test]

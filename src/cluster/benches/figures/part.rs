@@ -32,7 +32,7 @@ use crate::{
 /// say so.
 pub(crate) const RUNTIME_NAME: &str = "bls-runtime";
 
-/// Where compiled functions are kept, beside the external runtime.
+/// Where compiled functions are kept.
 const COMPILED: &str = "compiled";
 
 /// Whether this program was started as the external runtime.
@@ -51,8 +51,7 @@ pub(crate) fn driver(part: Option<&str>) -> io::Result<Runtime> {
 
 /// Does what the command line of the external runtime says.
 pub(crate) fn runtime() -> ExitCode {
-    let compiled = own_path().with_file_name(COMPILED);
-    let code = runtime::bls::run(env::args().skip(1), Some(compiled));
+    let code = runtime::bls::run(env::args().skip(1));
     u8::try_from(code).map_or(ExitCode::FAILURE, ExitCode::from)
 }
 

@@ -28,7 +28,7 @@ impl Script {
         let program = root.path().join("bls-runtime");
         fs::write(&program, format!("#!/bin/sh\n{body}\n")).unwrap();
         fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).unwrap();
-        let external = External::new(&program, &root.path().join("work")).unwrap();
+        let external = External::new(&program, &root.path().join("work"), None).unwrap();
         Self { root, external }
     }
 
@@ -118,7 +118,7 @@ async fn it_is_called_by_the_name_of_a_link_to_it() {
     let mut script = Script::new("echo \"$0\"");
     let link = script.root.path().join("called-so");
     std::os::unix::fs::symlink("bls-runtime", &link).unwrap();
-    script.external = External::new(&link, &script.root.path().join("work")).unwrap();
+    script.external = External::new(&link, &script.root.path().join("work"), None).unwrap();
     let finished = finished(&script, call(LIMITS)).await;
     assert_eq!(text(&finished.stdout).trim_end(), link.display().to_string());
 }
@@ -129,32 +129,61 @@ fn what_may_not_be_executed_is_no_runtime() {
     let program = root.path().join("bls-runtime");
     fs::write(&program, "#!/bin/sh\n").unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o600)).unwrap();
-    let refused = External::new(&program, &root.path().join("work")).unwrap_err();
+    let refused = External::new(&program, &root.path().join("work"), None).unwrap_err();
     assert_eq!(refused.to_string(), "it is not executable");
 }
 
+/// Prints the folder, the environment and what is in the folder.
+const PRINT_ALL: &str = "pwd; env | sort | grep -v -e ^PWD= -e ^_= -e ^SHLVL=; ls";
+
+fn two_variables() -> BTreeMap<String, String> {
+    [("A", "1"), ("B", "x y")].map(|(name, value)| (name.to_owned(), value.to_owned())).into()
+}
+
 #[tokio::test]
-async fn it_sees_its_folder_and_of_the_environment_what_the_request_gives() {
-    let script =
-        Script::new("/bin/pwd; /usr/bin/env | /bin/sort | /bin/grep -v -e ^PWD= -e ^_=; ls");
-    let environment =
-        [("A", "1"), ("B", "x y")].map(|(name, value)| (name.to_owned(), value.to_owned()));
-    let call = Call { environment: environment.into(), ..call(LIMITS) };
+async fn its_environment_is_fixed_but_for_what_the_request_gives() {
+    let script = Script::new(PRINT_ALL);
+    let call = Call { environment: two_variables(), ..call(LIMITS) };
     let finished = finished(&script, call).await;
-    let want =
-        format!("{}/t/0a1b\nA=1\nB=x y\nBLS_LIST_VARS=A;B\nfs\n", script.workspace().display());
+    let want = format!(
+        "{}/t/0a1b\nA=1\nB=x y\nBLS_LIST_VARS=A;B\nLANG=C.UTF-8\n\
+        PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\nfs\n",
+        script.workspace().display()
+    );
     assert_eq!(text(&finished.stdout), want);
 }
 
 #[tokio::test]
-async fn a_variable_that_concerns_the_program_itself_is_refused() {
-    let script = Script::new("echo ran");
-    for name in ["LD_PRELOAD", "DYLD_INSERT_LIBRARIES", "BLS_LIST_VARS", "", "A=B", "A;B"] {
+async fn this_program_gets_the_variables_by_a_flag_and_not_in_its_environment() {
+    let mut script = Script::new(&format!(
+        "{PRINT_ALL}; stat -c %a variables; tr '\\0' '\\n' <variables; \
+        while [ $# -gt 0 ]; do case $1 in --variables|--limited-files|--compiled-folder) \
+        echo \"$1 $2\";; esac; shift; done"
+    ));
+    let inner = Arc::get_mut(&mut script.external.0).unwrap();
+    inner.own = Some(Own { compiled_folder: Some("/cache".into()) });
+    let call = Call { environment: two_variables(), ..call(LIMITS) };
+    let finished = finished(&script, call).await;
+    let want = format!(
+        "{}/t/0a1b\nLANG=C.UTF-8\n\
+        PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\nfs\nvariables\n\
+        600\nA=1\nB=x y\n--variables variables\n--limited-files 256\n\
+        --compiled-folder /cache\n",
+        script.workspace().display()
+    );
+    assert_eq!(text(&finished.stdout), want);
+}
+
+#[tokio::test]
+async fn a_variable_that_the_program_itself_would_read_is_refused_before_it_starts() {
+    let script = Script::new("echo ran >\"${0%/*}/ran\"");
+    for name in ["LD_PRELOAD", "BASH_ENV", "XDG_CACHE_HOME", "BLS_LIST_VARS", "", "A=B", "A;B"] {
         let environment = [(name.to_owned(), "x".to_owned())].into();
         let error = script.external.run(Call { environment, ..call(LIMITS) }).await.unwrap_err();
-        assert!(matches!(error, ExternalError::Variable { .. }), "{name}: {error:?}");
+        assert!(matches!(error, ExternalError::Variable(_)), "{name}: {error:?}");
     }
     script.check_clean().await;
+    assert!(!script.root.path().join("ran").exists());
 }
 
 #[tokio::test]
@@ -257,6 +286,6 @@ async fn runs_of_one_request_do_not_meet() {
 #[test]
 fn a_program_that_is_not_there_is_refused_at_start() {
     let root = tempfile::tempdir().unwrap();
-    assert!(External::new(&root.path().join("none"), root.path()).is_err());
-    assert!(External::new(root.path(), root.path()).is_err());
+    assert!(External::new(&root.path().join("none"), root.path(), None).is_err());
+    assert!(External::new(root.path(), root.path(), None).is_err());
 }
