@@ -207,7 +207,7 @@ pub struct WorkOrderResponse {
     /// What the run left behind.
     #[serde(default)]
     pub result: NodeResult,
-    /// Why there was no run. b7s knows the field and leaves it empty.
+    /// Why there was no run; empty where there was one. b7s knows the field and leaves it empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub error_message: String,
     /// Whether every node would refuse alike, so that it is of no use to ask another. Ours.
@@ -231,6 +231,23 @@ pub struct NodeResult {
     /// nothing outside of its consensus.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub signature: String,
+}
+
+/// The exit code of what did not run, as bls-runtime has it for what it cannot start.
+const EXIT_NOT_RUN: i32 = 255;
+
+impl NodeResult {
+    /// The result of a function that did not run, for `reason`: heads of b7s read nothing but the
+    /// result, and would take one that is empty for a success.
+    #[must_use]
+    pub fn not_run(code: Code, reason: &str) -> Self {
+        let result = OutcomeBody {
+            stdout: String::new(),
+            stderr: format!("runtime: failed to run the function: {reason}\n"),
+            exit_code: EXIT_NOT_RUN,
+        };
+        Self { code, result, ..Self::default() }
+    }
 }
 
 /// The content of `MsgExecute`: an execution request, of a client or of a head.

@@ -228,9 +228,9 @@ impl Refusal {
         WorkOrderResponse {
             request_id: request.clone(),
             code: self.code(),
+            result: NodeResult::not_run(self.code(), &reason),
             error_message: reason,
             is_final: self.is_final(),
-            ..WorkOrderResponse::default()
         }
     }
 

@@ -88,8 +88,8 @@ impl Head {
     }
 }
 
-/// Reads a worker's answer. A run that failed is a result too, told by its exit code; an answer that
-/// is neither a success nor a failed run says that there was no run.
+/// Reads a worker's answer. A run that failed is a result too, with its exit code. Without a run,
+/// workers of ours say why in the message, and those of b7s leave the result empty.
 pub(super) fn answer(
     response: WorkOrderResponse,
     signed: Signed,
@@ -97,7 +97,8 @@ pub(super) fn answer(
 ) -> Result<Answer, Failure> {
     let WorkOrderResponse { code, result, error_message, is_final, .. } = response;
     let code = if code.as_str().len() > CODE_BYTES_MAX { Code::ERROR } else { code };
-    if code != Code::OK && result.result.exit_code == 0 {
+    let has_run = error_message.is_empty() && result.result.exit_code != 0;
+    if code != Code::OK && !has_run {
         let refused = if is_final { Failure::Hopeless } else { Failure::Refused };
         return Err(refused(code, reason(&error_message)));
     }
@@ -147,6 +148,18 @@ mod tests {
             WorkOrderResponse { code: Code::ERROR, is_final: true, ..WorkOrderResponse::default() };
         let read = answer(response, Signed::No, SignaturePolicy::Required);
         assert_eq!(read, Err(Failure::Hopeless(Code::ERROR, String::new())));
+    }
+
+    #[test]
+    fn a_refusal_with_the_result_that_heads_of_b7s_read_is_no_result() {
+        let response = WorkOrderResponse {
+            code: Code::ERROR,
+            result: NodeResult::not_run(Code::ERROR, "no free slot"),
+            error_message: "no free slot".to_owned(),
+            ..WorkOrderResponse::default()
+        };
+        let want = Failure::Refused(Code::ERROR, "no free slot".to_owned());
+        assert_eq!(answer(response, Signed::No, SignaturePolicy::WhereGiven), Err(want));
     }
 
     #[test]

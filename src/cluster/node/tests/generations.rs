@@ -76,6 +76,46 @@ async fn a_head_of_either_generation_has_our_worker_run() {
     cluster.group.shutdown().await;
 }
 
+/// Heads of b7s take the result for what came of the run, and ignore the code around it.
+#[tokio::test]
+async fn what_did_not_run_is_no_success_to_a_head_of_either_generation() {
+    let cluster = Cluster::of(&[&[]]).await;
+    let worker = cluster.workers[0].peer_id().clone();
+    let functions = cluster.workers[0].functions();
+    let cannot_link =
+        r#"(module (import "blockless_http" "http_req" (func)) (func (export "_start")))"#;
+    let cannot_link = wat::parse_str(cannot_link).unwrap();
+    let cannot_link = functions.add("a.wasm".parse().unwrap(), cannot_link).await.unwrap();
+    let unknown =
+        crate::functions::Function { id: FunctionId::of_module(b"unknown"), ..cannot_link.clone() };
+    let (head, mut events) = cluster.stranger_of(&cluster.workers[0]).await;
+    let own_id = head.peer_id().to_string();
+    for (function, code, reason) in
+        [(cannot_link, "500", "blockless_http::http_req"), (unknown, "404", "get the function")]
+    {
+        for is_older in [false, true] {
+            let order = order(&function, "r1");
+            let sent = if is_older {
+                Message::Execute(Execute { order, from: own_id.clone(), ..Execute::default() })
+            } else {
+                Message::WorkOrder(order)
+            };
+            head.tell(&worker, WORK_PROTOCOL, &message(&sent)).await.unwrap();
+            let answer = told(&mut events).await;
+            assert_eq!(answer["code"], code, "{answer}");
+            let result =
+                if is_older { &answer["results"][worker.as_str()] } else { &answer["result"] };
+            assert_eq!(result["code"], code, "{answer}");
+            let outcome = &result["result"];
+            assert_eq!((&outcome["exit_code"], &outcome["stdout"]), (&json!(255), &json!("")));
+            let stderr = outcome["stderr"].as_str().unwrap();
+            let is_told = stderr.starts_with("runtime: failed to run the function: ");
+            assert!(is_told && stderr.contains(reason) && stderr.ends_with('\n'), "{answer}");
+        }
+    }
+    cluster.group.shutdown().await;
+}
+
 /// A worker of b7s: says yes to roll calls, and answers what it is asked to run in its generation.
 /// Sends the types of the messages it was told.
 async fn b7s_worker(
