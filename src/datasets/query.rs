@@ -98,6 +98,16 @@ pub(crate) enum QueryError {
     /// The dataset is not named.
     #[error("one of dataset or dataset_name is required")]
     NoDataset,
+    /// A parameter that the path does not have.
+    #[error("unknown parameter {name}{}", suggestion(*.nearest, .known))]
+    Unknown {
+        /// Its name.
+        name: String,
+        /// The known one that is spelt most like it; `None` if none is.
+        nearest: Option<&'static str>,
+        /// All that the path has.
+        known: &'static [&'static str],
+    },
     /// The dataset's number is no number.
     #[error("dataset must be a positive integer")]
     Dataset,
@@ -233,6 +243,14 @@ impl RowsQuery {
             }
         }
         Ok(span)
+    }
+}
+
+/// What to do about an unknown parameter.
+fn suggestion(nearest: Option<&str>, known: &[&str]) -> String {
+    match nearest {
+        Some(nearest) => format!("; did you mean {nearest}?"),
+        None => format!("; known are {}", known.join(", ")),
     }
 }
 

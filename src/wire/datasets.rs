@@ -327,6 +327,18 @@ pub const EVENT_HEARTBEAT: &str = "heartbeat";
 /// nobody knows any more what came after.
 pub const EVENT_RESET: &str = "reset";
 
+/// The name of a stream's last event, which says why the service ends the stream.
+pub const EVENT_END: &str = "end";
+
+/// The data of an `end` event.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct End {
+    /// The dataset.
+    pub dataset_id: i64,
+    /// Why, and what to do, for people.
+    pub reason: String,
+}
+
 /// The data of a `reset` event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reset {

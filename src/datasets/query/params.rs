@@ -8,6 +8,10 @@ use model::{
 
 use super::{Bounds, DatasetRef, Order, Position, QueryError, RowsQuery};
 
+/// How alike two names are of which one is suggested for the other, from 0 to 1: `strat` and `start`
+/// are alike by 0.95, `from` and `offset` by 0.47.
+const LIKE_MIN: f64 = 0.75;
+
 /// What rows are written as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Output {
@@ -103,6 +107,23 @@ impl Output {
 }
 
 impl Params {
+    /// Checks that each parameter is one of `known`. Names that begin with an underscore pass: with
+    /// them browsers keep caches from answering.
+    ///
+    /// # Errors
+    /// [`QueryError::Unknown`] for the first one that is not, since a misspelt bound would otherwise
+    /// be a bound that is not there.
+    pub(crate) fn check_names(self, known: &'static [&'static str]) -> Result<Self, QueryError> {
+        let is_known = |name: &str| name.starts_with('_') || known.contains(&name);
+        let Some((name, _)) = self.0.iter().find(|(name, _)| !is_known(name)) else {
+            return Ok(self);
+        };
+        let like = |known: &str| strsim::jaro_winkler(&name.to_lowercase(), known);
+        let nearest = known.iter().copied().max_by(|a, b| like(a).total_cmp(&like(b)));
+        let nearest = nearest.filter(|nearest| like(nearest) >= LIKE_MIN);
+        Err(QueryError::Unknown { name: name.clone(), nearest, known })
+    }
+
     /// The first value called `name`, if it is not empty.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         let found = self.0.iter().find(|(key, _)| key == name);

@@ -57,7 +57,7 @@ pub(super) fn put_float(to: &mut Vec<u8>, at: usize, number: f64) -> usize {
         #[expect(clippy::float_cmp, reason = "only the decimal that is meant comes back the same")]
         let is_decimal = (sum - WHOLE) / SCALE_FLOAT == size;
         if is_decimal && !(1..SCALED_FROM).contains(&scaled) {
-            return put_in(to, at, |place| set_decimal(place, number < 0.0, scaled));
+            return put_in(to, at, |place| set_decimal(place, number.is_sign_negative(), scaled));
         }
     }
     put_long(to, at, number)

@@ -26,6 +26,9 @@ use crate::{
 /// How many rows follow, where that is known before them.
 const ROW_COUNT: HeaderName = HeaderName::from_static("x-row-count");
 
+/// The parameters of a download, as document 2 lists them.
+const PARAMS: [&str; 6] = ["dataset", "dataset_name", "start", "end", "resolution", "output"];
+
 pub(super) async fn get(
     State(app): State<App>,
     Caller(key): Caller,
@@ -33,7 +36,7 @@ pub(super) async fn get(
     IfNoneMatch(seen): IfNoneMatch,
     uri: Uri,
 ) -> Result<Response, ApiError> {
-    let query = Params(web::extract::pairs(&uri)?).download()?;
+    let query = Params(web::extract::pairs(&uri)?).check_names(&PARAMS)?.download()?;
     let output = query.output;
     let coding = if output.is_text() { accepted.coding()? } else { Coding::Identity };
     let download = match app.datasets.download(key, Wanted { query, coding, seen }).await? {

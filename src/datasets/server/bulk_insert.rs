@@ -37,6 +37,7 @@ pub(super) async fn post(
 ) -> Result<Created<BulkInserted>, ApiError> {
     let (format, encoding) = (format(request.headers()), encoding(request.headers())?);
     let params = Params(web::extract::pairs(request.uri())?);
+    let params = params.check_names(&["dataset", "dataset_name"])?;
     let dataset = match format {
         Format::Json if params.get("dataset").or(params.get("dataset_name")).is_none() => None,
         _ => Some(params.dataset()?),

@@ -20,7 +20,7 @@ pub(super) async fn get(
     Caller(key): Caller,
     uri: Uri,
 ) -> Result<Json<Envelope<ColumnBody>>, ApiError> {
-    let params = Params(web::extract::pairs(&uri)?);
+    let params = Params(web::extract::pairs(&uri)?).check_names(&["dataset", "dataset_name"])?;
     let columns = app.datasets.columns(key, params.dataset()?).await?;
     Ok(Json(whole(columns.into_iter().map(Into::into).collect())))
 }

@@ -28,7 +28,7 @@ pub(super) async fn get(
     Caller(key): Caller,
     uri: Uri,
 ) -> Result<Json<Envelope<DatasetBody>>, ApiError> {
-    let params = Params(web::extract::pairs(&uri)?);
+    let params = Params(web::extract::pairs(&uri)?).check_names(&["search", "limit", "offset"])?;
     let filter = params.get("search").map_or(Filter::All, |text| Filter::Text(text.to_owned()));
     let (skip, limit) = (params.number("offset")?.unwrap_or(0), params.limit(ROWS_DEFAULT)?);
     let listed = app.datasets.list(key, filter, skip, limit).await?;

@@ -14,12 +14,15 @@ use crate::{
     render::document::Document,
 };
 
+/// The parameters of the newest rows: those of document 2, and `output`.
+const PARAMS: [&str; 6] = ["dataset", "dataset_name", "limit", "start", "end", "output"];
+
 pub(super) async fn get(
     State(app): State<App>,
     Caller(key): Caller,
     uri: Uri,
 ) -> Result<Response, ApiError> {
-    let query = Params(web::extract::pairs(&uri)?).live()?;
+    let query = Params(web::extract::pairs(&uri)?).check_names(&PARAMS)?.live()?;
     let output = query.output;
     let body = app.datasets.newest(key, query, move |page| body(page, output)).await?;
     let content_type = HeaderValue::from_static(output.content_type());

@@ -23,13 +23,29 @@ use crate::{
 /// About how long a row of a page is: seven columns of full precision have some more.
 const ROW_BYTES: usize = 320;
 
+/// The parameters of a page, as document 2 lists them.
+const PARAMS: [&str; 9] = [
+    "dataset",
+    "dataset_name",
+    "start",
+    "end",
+    "resolution",
+    "limit",
+    "offset",
+    "after",
+    "ordering",
+];
+
+/// The parameters of a deletion.
+const DELETE_PARAMS: [&str; 4] = ["dataset", "dataset_name", "start", "end"];
+
 pub(super) async fn get(
     State(app): State<App>,
     Caller(key): Caller,
     IfNoneMatch(seen): IfNoneMatch,
     uri: Uri,
 ) -> Result<Response, ApiError> {
-    let params = Params(web::extract::pairs(&uri)?);
+    let params = Params(web::extract::pairs(&uri)?).check_names(&PARAMS)?;
     let query = params.rows()?;
     let (body, tag) = match app.datasets.rows(key, Asked { query, params, seen }, body).await? {
         Read::Same(known) => return Ok(unchanged(&known)),
@@ -51,7 +67,7 @@ pub(super) async fn delete(
     Caller(key): Caller,
     uri: Uri,
 ) -> Result<Json<RowsDeleted>, ApiError> {
-    let params = Params(web::extract::pairs(&uri)?);
+    let params = Params(web::extract::pairs(&uri)?).check_names(&DELETE_PARAMS)?;
     let (which, bounds) = (params.dataset()?, params.bounds()?);
     let (Some(first), Some(last)) = (bounds.start, bounds.end) else {
         return Err(ApiError::Unfit("start and end are required".to_owned()));

@@ -22,7 +22,7 @@ use tokio::{
 };
 use tracing::{error, warn};
 use web::auth::NoKey;
-use wire::datasets::{Connected, EVENT_CONNECTED, EVENT_HEARTBEAT, Heartbeat};
+use wire::datasets::{Connected, EVENT_CONNECTED, EVENT_END, EVENT_HEARTBEAT, End, Heartbeat};
 
 use super::{App, Caller, error::ApiError};
 use crate::{
@@ -41,6 +41,9 @@ const LAST_EVENT_ID: &str = "last-event-id";
 /// The same as a parameter, for readers that cannot send headers.
 const LAST_EVENT_ID_PARAM: &str = "last_event_id";
 
+/// The parameters of a stream: those of document 2, and what a browser cannot send as headers.
+const PARAMS: [&str; 4] = ["dataset", "dataset_name", KEY_PARAM, LAST_EVENT_ID_PARAM];
+
 /// How long a reader should wait before it connects again.
 const RETRY: &[u8] = b"retry: 3000\n\n";
 
@@ -50,7 +53,7 @@ pub(super) async fn get(
     headers: HeaderMap,
     uri: Uri,
 ) -> Result<Response, ApiError> {
-    let params = Params(web::extract::pairs(&uri)?);
+    let params = Params(web::extract::pairs(&uri)?).check_names(&PARAMS)?;
     let key = match params.get(KEY_PARAM) {
         None => web::auth::api_key(&headers)?,
         Some(text) => text.parse().map_err(NoKey::Unreadable)?,
@@ -71,9 +74,13 @@ pub(super) async fn get(
     Ok((headers, Body::from_stream(body)).into_response())
 }
 
+/// Why a stream ends whose dataset is not its key's to see any more, or no longer exists.
+pub(super) const NO_ACCESS: &str = "the key may no longer read the dataset";
+
 /// The events of one reader, in their order.
 struct Events {
     first: Option<Bytes>,
+    has_ended: bool,
     following: Following,
     heartbeats: Interval,
     caller: KeyId,
@@ -99,41 +106,74 @@ impl Events {
         heartbeats.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let (gate, clock, group) = (app.gate.clone(), app.clock.clone(), app.group.clone());
         let (first, datasets) = (Some(first.into()), app.datasets.clone());
-        Self { first, following, heartbeats, caller, key, datasets, gate, clock, group }
+        Self {
+            first,
+            has_ended: false,
+            following,
+            heartbeats,
+            caller,
+            key,
+            datasets,
+            gate,
+            clock,
+            group,
+        }
     }
 
-    /// The next bytes to send; none at the end of the stream.
+    /// Returns the next bytes to send; `None` after the event that says why the stream ends.
     async fn next(&mut self) -> Option<Bytes> {
+        if self.has_ended {
+            return None;
+        }
         if let Some(first) = self.first.take() {
             return Some(first);
         }
+        match self.read_next().await {
+            Ok(bytes) => Some(bytes),
+            Err(reason) => {
+                self.has_ended = true;
+                let dataset_id = self.following.dataset.get();
+                Some(event(EVENT_END, &End { dataset_id, reason }).into())
+            }
+        }
+    }
+
+    /// Waits for rows or the time of a heartbeat.
+    ///
+    /// # Errors
+    /// Why the stream ends, for the reader.
+    async fn read_next(&mut self) -> Result<Bytes, String> {
         select! {
-            () = self.group.stopped() => None,
+            () = self.group.stopped() => Err("the service is stopping; connect again".to_owned()),
             _ = self.heartbeats.tick() => {
                 // A key that is revoked ends its streams, too. One that cannot be checked does not.
                 if let Ok(None) = self.gate.verify(&self.key).await {
-                    return None;
+                    return Err("the key is revoked".to_owned());
                 }
                 // Nor does it go on once its dataset is not the key's to see any more.
                 let which = DatasetRef::Id(self.following.dataset);
                 if let Ok(None) = self.datasets.grant(self.caller, which).await {
-                    return None;
+                    return Err(NO_ACCESS.to_owned());
                 }
                 let now = Timestamp::from_seconds(self.clock.now().seconds());
                 let heartbeat = Heartbeat { timestamp: now.to_string() };
-                Some(event(EVENT_HEARTBEAT, &heartbeat).into())
+                Ok(event(EVENT_HEARTBEAT, &heartbeat).into())
             }
             rows = self.following.next() => match rows {
-                Ok(rows) => rows,
+                Ok(Some(rows)) => Ok(rows),
+                Ok(None) => Err(NO_ACCESS.to_owned()),
                 Err(FollowEnd::CutOff(cut_off)) => {
                     let (id, lag_frames) = (self.following.dataset, cut_off.lag_frames);
                     warn!(dataset.id = %id, lag_frames, "cut off a slow stream of dataset {id}");
-                    None
+                    Err(format!(
+                        "the reader is {lag_frames} batches behind; connect again with the id of \
+                         the last event as Last-Event-ID to go on from there"
+                    ))
                 }
                 Err(broken) => {
                     let id = self.following.dataset;
                     error!(causes = chain(&broken), dataset.id = %id, "a stream broke");
-                    None
+                    Err("the service failed to read the rows that follow; connect again".to_owned())
                 }
             },
         }

@@ -264,9 +264,9 @@ async fn whatever_is_done_a_kept_page_is_what_would_be_read() {
         }
         for path in &paths {
             let kept = service.text(path).await.0;
-            let read = service.text(&format!("{path}&round={round}")).await.0;
-            let read = read.replace(&format!("\\u0026round={round}"), "");
-            assert_eq!(kept, read.replace(&format!("&round={round}"), ""), "{round}: {path}");
+            let read = service.text(&format!("{path}&_round={round}")).await.0;
+            let read = read.replace(&format!("_round={round}\\u0026"), "");
+            assert_eq!(kept, read.replace(&format!("_round={round}&"), ""), "{round}: {path}");
         }
     }
 }
@@ -313,7 +313,7 @@ async fn whatever_is_done_a_page_read_with_others_is_what_would_be_read() {
                 service.insert(vec![row]).await;
             }
             let page = service.get(&service.reader, &path).await.1;
-            let alone = service.get(&service.reader, &format!("{path}&zz={deed}")).await.1;
+            let alone = service.get(&service.reader, &format!("{path}&_={deed}")).await.1;
             assert_eq!(page["results"], alone["results"], "{round}: {path}");
             assert_eq!(page["next"].is_null(), alone["next"].is_null(), "{round}: {path}");
             next = page["next"].as_str().map(str::to_owned);
@@ -427,4 +427,49 @@ async fn a_dataset_with_future_rows_alone_shows_them() {
     assert_eq!(status, 201, "{body}");
     let page = service.get(&service.reader, "/api/rows/?dataset=1&limit=1").await.1;
     assert_eq!(moments(&page), ["2027-07-30T00:00:00Z"]);
+}
+
+#[tokio::test]
+async fn a_misspelt_parameter_is_refused_with_the_nearest_one() {
+    let service = Service::with_bars(1).await;
+    for (path, want) in [
+        (
+            "rows/?dataset=1&strat=2026-07-29T00:00:00Z",
+            "unknown parameter strat; did you mean start?: bad request",
+        ),
+        (
+            "rows/?dataset=1&Resolution=1h",
+            "unknown parameter Resolution; did you mean resolution?: bad request",
+        ),
+        (
+            "rows/?dataset_nam=btc",
+            "unknown parameter dataset_nam; did you mean dataset_name?: bad request",
+        ),
+        ("rows/live/?dataset=1&limt=3", "unknown parameter limt; did you mean limit?: bad request"),
+        (
+            "rows/bulk_download/?dataset=1&ouput=csv",
+            "unknown parameter ouput; did you mean output?: bad request",
+        ),
+        (
+            "columns/?dataset=1&x=2",
+            "unknown parameter x; known are dataset, dataset_name: bad request",
+        ),
+        ("datasets/?serch=btc", "unknown parameter serch; did you mean search?: bad request"),
+    ] {
+        let answer = service.get(&service.reader, &format!("/api/{path}")).await;
+        assert_eq!(answer, (400, refusal(want)), "{path}");
+    }
+    let (status, body) = service.get(&service.reader, "/api/rows/?dataset=1&_=1690000000").await;
+    assert_eq!(status, 200, "{body}");
+}
+
+#[tokio::test]
+async fn negative_zero_keeps_its_sign() {
+    let service = Service::with_bars(0).await;
+    let row = json!({"timestamp": FIRST, "values": {"close": -0.0}});
+    let body = json!({"dataset": 1, "rows": [row]});
+    let (status, body) = service.post(&service.owner, "/api/rows/bulk_insert/", &body).await;
+    assert_eq!(status, 201, "{body}");
+    let (text, _) = service.text("/api/rows/?dataset=1").await;
+    assert!(text.contains(r#""close":-0}"#), "{text}");
 }

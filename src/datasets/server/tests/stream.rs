@@ -5,6 +5,7 @@ use futures::StreamExt as _;
 
 use super::*;
 use crate::hub::LAG_FRAMES;
+use crate::server::stream::NO_ACCESS;
 
 const PATH: &str = "/api/rows/stream/?dataset=1";
 
@@ -50,6 +51,14 @@ impl Reader {
             let bytes = self.body.next().await?.unwrap();
             self.text.push_str(std::str::from_utf8(&bytes).unwrap());
         }
+    }
+
+    /// Reads the event that ends the stream, and returns the reason it gives.
+    async fn read_end(&mut self) -> String {
+        let (name, data) = self.next().await.unwrap();
+        assert_eq!(name, "end", "{data}");
+        assert_eq!(self.next().await, None);
+        data["reason"].as_str().unwrap().to_owned()
     }
 
     /// The next `n` events, all of rows, by the minute of their row.
@@ -106,9 +115,15 @@ async fn a_stream_ends_at_the_first_heartbeat_after_its_key_is_revoked() {
     assert_eq!(reader.next().await.unwrap().0, "data");
     assert_eq!(reader.next().await.unwrap().0, "heartbeat");
     service.accounts.renew_key("reader").await.unwrap();
-    while let Some((name, _)) = reader.next().await {
-        assert_eq!(name, "heartbeat");
-    }
+    let end = loop {
+        let (name, data) = reader.next().await.unwrap();
+        if name != "heartbeat" {
+            break (name, data);
+        }
+    };
+    let want = json!({"dataset_id": 1, "reason": "the key is revoked"});
+    assert_eq!(end, ("end".to_owned(), want));
+    assert_eq!(reader.next().await, None);
 }
 
 #[tokio::test]
@@ -118,7 +133,8 @@ async fn a_stream_ends_at_once_when_its_dataset_is_hidden_or_deleted() {
         let mut reader = resumed(&service, None).await;
         reader.minutes(1).await;
         assert_eq!(service.delete(&service.owner, path).await.0, 200);
-        assert_eq!(reader.next().await, None, "no heartbeat came, which is 30 seconds off");
+        // Before the first heartbeat, which is 30 seconds off.
+        assert_eq!(reader.read_end().await, NO_ACCESS);
     }
 }
 
@@ -137,7 +153,10 @@ async fn the_streams_of_a_key_end_at_once_when_a_tag_is_taken_from_it() {
     let mut behind = resumed(&service, None).await;
     let own = service.send(&service.owner, "GET", PATH, Body::empty()).await;
     assert_eq!(service.delete(&service.owner, &format!("{holders}2/")).await.0, 200);
-    assert_eq!((reader.next().await, behind.next().await), (None, None));
+    assert_eq!(
+        (reader.read_end().await.as_str(), behind.read_end().await.as_str()),
+        (NO_ACCESS, NO_ACCESS)
+    );
     service.insert(vec![json!({"timestamp": moment(1), "open": 1})]).await;
     let mut own =
         Reader { body: own.into_body().into_data_stream(), text: String::new(), last_id: None };
@@ -177,7 +196,8 @@ async fn a_reader_that_takes_nothing_is_cut_off() {
     for minute in 0..=LAG_FRAMES {
         service.insert(vec![bar(minute)]).await;
     }
-    assert_eq!(reader.next().await, None);
+    let reason = reader.read_end().await;
+    assert!(reason.contains("1 batches behind") && reason.contains("Last-Event-ID"), "{reason}");
 }
 
 #[tokio::test]
@@ -187,7 +207,7 @@ async fn streams_end_when_the_service_stops() {
     reader.next().await.unwrap();
     reader.minutes(1).await;
     service.group.stop();
-    assert_eq!(reader.next().await, None);
+    assert_eq!(reader.read_end().await, "the service is stopping; connect again");
 }
 
 #[tokio::test]

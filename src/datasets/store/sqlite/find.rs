@@ -28,6 +28,10 @@ const COUNTED_MAX: usize = 5000;
 /// a million matches that it does not see.
 const LOOKED_THROUGH_MAX: usize = 1000;
 
+/// Datasets whose texts are read to check that they have every word of a search, where no index
+/// tells: about 0.1 s.
+const CHECKED_MAX: usize = 20_000;
+
 /// Letters below which a text is looked up in pairs.
 const RUN_CHARS: usize = 3;
 
@@ -126,10 +130,11 @@ pub(super) fn list(
         }
         Filter::Text(text) => {
             let text = text.to_lowercase();
+            let text = text.trim();
             if seen.len() <= LOOKED_THROUGH_MAX {
-                look_through(connection, &seen, &text, (skip, limit))?
+                look_through(connection, &seen, text, (skip, limit))?
             } else {
-                look_up(connection, &seen, &text, (skip, limit))?
+                look_up(connection, &seen, text, (skip, limit))?
             }
         }
     };
@@ -168,10 +173,29 @@ impl Found {
 enum Rank {
     /// The name is the text, or begins with it; in the order of names.
     Prefix,
-    /// The name has it somewhere; in the order of numbers.
+    /// The name has every word; in the order of ids.
     Name,
-    /// The description has it; in the order of numbers.
+    /// The description has every word; in the order of ids.
     Description,
+    /// The name has some of the words and the description the others; in the order of ids.
+    Across,
+}
+
+/// Ranks a dataset whose name and description, both in lower case, are searched for the words of
+/// `text`; `None` if a word is in neither.
+fn rank(text: &str, name: &str, description: &str) -> Option<Rank> {
+    let mut words = text.split_whitespace();
+    if name.starts_with(text) {
+        Some(Rank::Prefix)
+    } else if words.clone().all(|word| name.contains(word)) {
+        Some(Rank::Name)
+    } else if words.clone().all(|word| description.contains(word)) {
+        Some(Rank::Description)
+    } else if words.all(|word| name.contains(word) || description.contains(word)) {
+        Some(Rank::Across)
+    } else {
+        None
+    }
 }
 
 /// Looks through all that a key sees.
@@ -188,12 +212,10 @@ fn look_through(
         let mut rows = statement.query([id])?;
         let Some(row) = rows.next()? else { continue };
         let (folded, description): (String, String) = (row.get(0)?, row.get(1)?);
-        if folded.starts_with(text) {
-            matches.push((Rank::Prefix, folded, id));
-        } else if folded.contains(text) {
-            matches.push((Rank::Name, String::new(), id));
-        } else if description.to_lowercase().contains(text) {
-            matches.push((Rank::Description, String::new(), id));
+        match rank(text, &folded, &description.to_lowercase()) {
+            Some(Rank::Prefix) => matches.push((Rank::Prefix, folded, id)),
+            Some(rank) => matches.push((rank, String::new(), id)),
+            None => {}
         }
     }
     matches.sort_unstable();
@@ -218,29 +240,61 @@ fn look_up(
         from: skip,
         until: skip.saturating_add(limit),
         end: skip.saturating_add(limit).saturating_add(COUNTED_MAX),
+        n_checked: 0,
     };
     let begins = "SELECT id FROM datasets WHERE folded >= ?1 AND folded < ?1 || char(1114111)
          ORDER BY folded, id";
-    let is_short = text.chars().count() < RUN_CHARS;
-    let (kind, phrase) = if is_short {
-        let mut gram = String::new();
-        push_hex(&mut gram, text);
-        ("grams", gram)
+    let words: Vec<&str> = text.split_whitespace().collect();
+    // Where there are long words, the short ones are checked in the texts.
+    let is_short = |word: &&str| word.chars().count() < RUN_CHARS;
+    let has_short = words.iter().any(is_short);
+    let (kind, phrases): (_, Vec<String>) = if words.iter().all(is_short) {
+        ("grams", words.iter().map(|word| gram_phrase(word)).collect())
     } else {
-        ("runs", text.replace('"', "\"\""))
+        let long = words.iter().filter(|word| !is_short(word));
+        ("runs", long.map(|word| format!("\"{}\"", word.replace('"', "\"\""))).collect())
     };
-    let phrase = format!("\"{phrase}\"");
     let within = |field: &str| {
         let index = format!("{field}_{kind}");
         format!("SELECT rowid FROM {index} WHERE {index} MATCH ?1")
     };
-    let is_whole = walk.take_all(connection, begins, text)?
-        // To an index a text ends at its first zero, and nothing is found by one.
-        && (text.contains('\0')
-            || (walk.take_all(connection, &within("name"), &phrase)?
-                && walk.take_all(connection, &within("description"), &phrase)?));
+    let checked = |rank| (has_short && kind == "runs").then_some((text, rank));
+    let all = phrases.join(" AND ");
+    let mut is_whole = walk.take_all(connection, begins, text, None)?;
+    // To an index a text ends at its first zero, and nothing is found by one.
+    if is_whole && !words.is_empty() && !text.contains('\0') {
+        is_whole = walk.take_all(connection, &within("name"), &all, checked(Rank::Name))?
+            && walk.take_all(
+                connection,
+                &within("description"),
+                &all,
+                checked(Rank::Description),
+            )?;
+        if is_whole && words.len() > 1 {
+            let any = phrases.join(" OR ");
+            is_whole =
+                walk.take_all(connection, &within("name"), &any, Some((text, Rank::Across)))?;
+        }
+    }
     let count = if is_whole { u64::try_from(walk.n_taken).ok() } else { None };
     Ok(Found { count, is_last: walk.n_taken <= walk.until, page: walk.page })
+}
+
+/// The phrase by which the index of letters and pairs is searched for a word of one or two letters.
+fn gram_phrase(word: &str) -> String {
+    let mut gram = String::new();
+    push_hex(&mut gram, word);
+    format!("\"{gram}\"")
+}
+
+/// Ranks the texts of a dataset as [`rank`] does.
+fn rank_of(connection: &Connection, id: i64, text: &str) -> Result<Option<Rank>, StoreError> {
+    let mut statement =
+        connection.prepare_cached("SELECT folded, description FROM datasets WHERE id = ?1")?;
+    let mut rows = statement.query([id])?;
+    let Some(row) = rows.next()? else { return Ok(None) };
+    let (folded, description): (String, String) = (row.get(0)?, row.get(1)?);
+    Ok(rank(text, &folded, &description.to_lowercase()))
 }
 
 /// A walk through matches, each of which counts once, in the first index that has it.
@@ -252,23 +306,36 @@ struct Walk<'a> {
     from: usize,
     until: usize,
     end: usize,
+    n_checked: usize,
 }
 
 impl Walk<'_> {
-    /// Takes what a statement finds; whether there is room for more.
+    /// Takes what a statement finds for `text`; whether there is room for more. With `checked`,
+    /// words and a rank, only the datasets that match the words at least as well.
     fn take_all(
         &mut self,
         connection: &Connection,
         sql: &str,
         text: &str,
+        checked: Option<(&str, Rank)>,
     ) -> Result<bool, StoreError> {
         let mut statement = connection.prepare_cached(sql)?;
         let mut rows = statement.query([text])?;
         while let Some(row) = rows.next()? {
             let id = row.get(0)?;
-            if !self.seen.has(id) || !self.taken.insert(id) {
+            if !self.seen.has(id) || self.taken.has(id) {
                 continue;
             }
+            if let Some((words, rank)) = checked {
+                self.n_checked += 1;
+                if self.n_checked > CHECKED_MAX {
+                    return Ok(false);
+                }
+                if rank_of(connection, id, words)?.is_none_or(|found| found > rank) {
+                    continue;
+                }
+            }
+            self.taken.insert(id);
             if (self.from..self.until).contains(&self.n_taken) {
                 self.page.push(id);
             }

@@ -19,7 +19,7 @@ use crate::{
     upkeep::{Fault, Progress, Report},
 };
 
-/// Days whose buckets are compared at a time.
+/// Days whose buckets are compared at a time; more where a chunk of rows spans more.
 const WINDOW_DAYS: u64 = 8;
 
 /// Complaints of the engine about its file that are reported.
@@ -141,7 +141,8 @@ impl Verifier<'_> {
         (self.progress)(Progress { n_done: self.n_done.min(self.n_all), n_all: self.n_all });
     }
 
-    /// Compares all buckets with what they are folded from, some days at a time.
+    /// Compares all buckets with what they are folded from: some days at a time, or a chunk of rows
+    /// where it spans more, so that the cost follows the rows and not the time they span.
     fn buckets(
         &mut self,
         dataset: DatasetId,
@@ -152,7 +153,7 @@ impl Verifier<'_> {
         let mut from = Timestamp::MIN;
         while let Some(next) = self.next(dataset, from)? {
             let first = Resolution::Day.bucket_start(next);
-            let end = first + Duration::from_hours(24 * WINDOW_DAYS);
+            let end = self.window_end(dataset, first)?;
             let window = Span { first, last: end - Duration::from_micros(1) };
             match self.window(dataset, fold, window, (rows, kept_from)) {
                 // The chunk is in the report already.
@@ -162,6 +163,16 @@ impl Verifier<'_> {
             from = end;
         }
         Ok(())
+    }
+
+    /// Returns where the window ends that begins at `first`, the start of a day.
+    fn window_end(&self, dataset: DatasetId, first: Timestamp) -> Result<Timestamp, StoreError> {
+        let end = first + Duration::from_hours(24 * WINDOW_DAYS);
+        let chunk = chunks::ending_from(self.connection, Strand::rows(dataset), first)?;
+        let chunk_end = chunk
+            .filter(|chunk| chunk.span.first < end)
+            .map(|chunk| Resolution::Day.bucket_start(chunk.span.last) + Duration::from_hours(24));
+        Ok(chunk_end.map_or(end, |chunk_end| chunk_end.max(end)))
     }
 
     /// The next moment at which there is a row or a bucket.

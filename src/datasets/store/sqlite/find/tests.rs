@@ -70,11 +70,19 @@ fn what_is_looked_up_is_what_a_plain_search_finds() {
         "42",
         "\0",
         "*",
+        "tiingo about",
+        "zz 42",
+        "tiingo été",
+        "t é 5",
+        "köln 1min",
+        "1min nothing",
+        "_ \"",
     ] {
         let text = text.to_lowercase();
+        let text = text.trim();
         for (skip, limit) in [(0, 100), (0, 5), (3, 4), (60, 10)] {
-            let found = look_up(&connection, &seen, &text, (skip, limit)).unwrap();
-            let plain = look_through(&connection, &seen, &text, (skip, limit)).unwrap();
+            let found = look_up(&connection, &seen, text, (skip, limit)).unwrap();
+            let plain = look_through(&connection, &seen, text, (skip, limit)).unwrap();
             assert_eq!(
                 (found.count, found.is_last, found.page),
                 (plain.count, plain.is_last, plain.page),
