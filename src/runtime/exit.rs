@@ -6,6 +6,7 @@ use wasmtime_wasi::I32Exit;
 use crate::{
     memory::{Denied, MemoryLimit},
     output::Written,
+    quota::FilesFull,
     run::{Ended, Limits, Trapped},
 };
 
@@ -16,8 +17,6 @@ pub(crate) enum Stop {
     Ended(wasmtime::Result<i32>),
     /// Its time was up.
     Deadline,
-    /// Its folder holds more than it may.
-    FilesFull,
 }
 
 /// How a guest ended, and with which code.
@@ -32,7 +31,6 @@ impl Exit {
     pub(crate) fn of(stop: &Stop, memory: &MemoryLimit, written: &Written) -> Self {
         let error = match stop {
             Stop::Deadline => return Self::by_runtime(Ended::TimedOut),
-            Stop::FilesFull => return Self::by_runtime(Ended::FilesFull),
             Stop::Ended(Ok(code)) => return Self::by_guest(*code, memory),
             Stop::Ended(Err(error)) => error,
         };
@@ -41,6 +39,9 @@ impl Exit {
         }
         if let Some(Trap::OutOfFuel) = error.downcast_ref() {
             return Self::by_runtime(Ended::OutOfFuel);
+        }
+        if error.downcast_ref::<FilesFull>().is_some() {
+            return Self::by_runtime(Ended::FilesFull);
         }
         if written.is_cut {
             return Self::by_runtime(Ended::OutputFull);

@@ -1,26 +1,12 @@
-//! The folder a guest sees as `/`, and how much it may hold.
-//!
-//! The host's calls keep a guest inside of its folder. What it leaves there is counted now and then
-//! while it runs, not at each call, so that a fast writer overshoots its limit by what a disk takes
-//! in a few hundredths of a second, and by one write of at most its memory's size.
+//! The folder a guest sees as `/`. The host's calls keep a guest inside of it, and `quota.rs` within
+//! its limits.
 
 use std::{
     fs, io,
-    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
-    time::Duration,
 };
 
-use tokio::time::{Instant, sleep};
-
-/// How long a guest writes before its folder is counted.
-const COUNT_EVERY: Duration = Duration::from_millis(10);
-
-/// The share of a guest's time that counting may take: large folders are counted less often.
-const COUNT_SHARE: u32 = 10;
-
-/// What a block of a file is measured in, whatever the disk's own blocks are.
-const BLOCK_BYTES: u64 = 512;
+use crate::quota::Quota;
 
 /// What a guest's folder may hold unless its host says otherwise: the scratch files of a run, not a
 /// store.
@@ -75,18 +61,9 @@ impl Folder {
         &self.0.folder
     }
 
-    /// Waits until it holds more than it may. Cancel-safe.
-    pub(crate) async fn overfull(&self) {
-        let Some(limits) = self.0.limits else { return std::future::pending().await };
-        let mut pause = COUNT_EVERY;
-        loop {
-            sleep(pause).await;
-            let began = Instant::now();
-            if is_overfull(&self.0.folder, limits) {
-                return;
-            }
-            pause = COUNT_EVERY.max(began.elapsed().saturating_mul(COUNT_SHARE));
-        }
+    /// Begins to count what it holds. None if it may hold as much as the disk.
+    pub(crate) fn quota(&self) -> Option<Quota> {
+        Quota::new(&self.0)
     }
 }
 
@@ -98,33 +75,6 @@ impl Drop for Folder {
             tracing::warn!(folder = %self.0.folder.display(), %error, "a guest's folder stays");
         }
     }
-}
-
-/// Whether `folder` holds more than it may. One that cannot be counted does, since its guest nested
-/// it too deep, but for what vanishes meanwhile.
-fn is_overfull(folder: &Path, limits: FilesLimits) -> bool {
-    let (mut n_files, mut bytes) = (0, 0_u64);
-    let mut folders = vec![folder.to_owned()];
-    while let Some(folder) = folders.pop() {
-        let entries = match fs::read_dir(&folder) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-            Err(_) => return true,
-        };
-        for entry in entries.flatten() {
-            // Of a link this is the link itself.
-            let Ok(metadata) = entry.metadata() else { continue };
-            n_files += 1;
-            bytes = bytes.saturating_add(metadata.blocks().saturating_mul(BLOCK_BYTES));
-            if n_files > limits.n_files_max || bytes > limits.bytes_max {
-                return true;
-            }
-            if metadata.is_dir() {
-                folders.push(entry.path());
-            }
-        }
-    }
-    false
 }
 
 /// Removes `folder` and all below it, however deep: no path here is longer than two steps, and no

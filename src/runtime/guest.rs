@@ -1,5 +1,8 @@
 //! One guest: the host it sees, and its run from start to end.
 
+pub(crate) mod commands;
+pub(crate) mod components;
+
 use std::{
     convert::Infallible,
     future::poll_fn,
@@ -15,9 +18,9 @@ use rustix::time::{ClockId, clock_gettime};
 use tokio::{sync::oneshot, time::Instant};
 use wasmtime::{Engine, InstancePre, Linker, Module, Store, component};
 use wasmtime_wasi::{
-    FsPerms, I32Exit, WasiCtxBuilder, WasiCtxView, WasiView,
-    p1::{self, WasiP1Ctx},
-    p2::{self, bindings::CommandPre, pipe::MemoryInputPipe},
+    FsPerms, WasiCtxBuilder, WasiCtxView, WasiView,
+    p1::WasiP1Ctx,
+    p2::{bindings::CommandPre, pipe::MemoryInputPipe},
 };
 
 use crate::{
@@ -27,11 +30,9 @@ use crate::{
     files::Folder,
     memory::MemoryLimit,
     output::{Output, Streams},
+    quota::Quota,
     run::{Finished, Limits, Run},
 };
-
-/// The module name that WASI preview 1 is imported from.
-const WASI: &str = "wasi_snapshot_preview1";
 
 /// What the names of WASI preview 2's interfaces of files begin with.
 const WASI_FILES: &str = "wasi:filesystem/";
@@ -44,6 +45,8 @@ const RESOURCES_MAX: usize = 64;
 pub(crate) struct Guest {
     wasi: WasiP1Ctx,
     memory: MemoryLimit,
+    /// What its files may take. None: as much as the disk, or it has none.
+    quota: Option<Quota>,
 }
 
 /// A program that is compiled and has its imports.
@@ -72,29 +75,6 @@ impl WasiView for Guest {
     fn ctx(&mut self) -> WasiCtxView<'_> {
         self.wasi.ctx()
     }
-}
-
-/// Offers a command WASI preview 1 and nothing else.
-///
-/// # Errors
-/// The engine's, which names the function that cannot be offered.
-pub(crate) fn offer_commands(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
-    p1::add_to_linker_async(linker, |guest| &mut guest.wasi)?;
-    // The library's own traps on codes above 125, which C's `exit(-1)` has.
-    linker.allow_shadowing(true);
-    linker.func_wrap(WASI, "proc_exit", |code: i32| -> wasmtime::Result<()> {
-        Err(I32Exit(code).into())
-    })?;
-    linker.allow_shadowing(false);
-    Ok(())
-}
-
-/// Offers a component WASI preview 2 and nothing else.
-///
-/// # Errors
-/// As [`offer_commands`].
-pub(crate) fn offer_components(linker: &mut component::Linker<Guest>) -> wasmtime::Result<()> {
-    p2::add_to_linker_async(linker)
 }
 
 impl Ready {
@@ -233,7 +213,8 @@ async fn run_until_stopped(
     let output = Output::new(streams, limits.output_bytes);
     let wasi = wasi(&mut run, folder.as_ref(), &output)
         .map_err(|error| RunError::Files { source: std::io::Error::other(error) })?;
-    let mut guest = Guest { wasi, memory: MemoryLimit::new(limits.memory_bytes) };
+    let quota = folder.as_ref().and_then(Folder::quota);
+    let mut guest = Guest { wasi, memory: MemoryLimit::new(limits.memory_bytes), quota };
     guest.ctx().table.set_max_capacity(RESOURCES_MAX);
     let mut store = Store::new(ready.engine(), guest);
     store.limiter(|guest| &mut guest.memory);
@@ -260,7 +241,6 @@ async fn run_until_stopped(
             _ = abandoned => return Ok(None),
             result = call => Stop::Ended(result),
             () = tokio::time::sleep(limits.wall) => Stop::Deadline,
-            () = overfull(folder.as_ref()) => Stop::FilesFull,
         }
     };
     let wall = started.elapsed();
@@ -291,14 +271,6 @@ fn finished(
         cpu_user: cpu,
         cpu_system: Duration::ZERO,
         memory_peak_bytes: memory.peak_bytes(),
-    }
-}
-
-/// Waits until the folder, if there is one, holds more than it may.
-async fn overfull(folder: Option<&Folder>) {
-    match folder {
-        Some(folder) => folder.overfull().await,
-        None => std::future::pending().await,
     }
 }
 

@@ -24,4 +24,5 @@ mod guest;
 mod machine;
 mod memory;
 mod output;
+mod quota;
 mod ticker;

@@ -79,9 +79,9 @@ impl Machine {
         config.cache(disk.as_ref().map(|disk| disk.cache()));
         let engine = Engine::new(&config).map_err(refused)?;
         let mut commands = Linker::new(&engine);
-        guest::offer_commands(&mut commands).map_err(refused)?;
+        guest::commands::offer(&mut commands).map_err(refused)?;
         let mut components = component::Linker::new(&engine);
-        guest::offer_components(&mut components).map_err(refused)?;
+        guest::components::offer(&mut components).map_err(refused)?;
         let ticker =
             Ticker::start(engine.clone()).map_err(|source| RuntimeError::Ticker { source })?;
         let kept =

@@ -14,6 +14,7 @@ mod demos;
 mod files;
 mod hostile;
 mod many;
+mod quota;
 
 /// Enough for any guest here that means well.
 const LIMITS: Limits = Limits {
@@ -52,9 +53,14 @@ fn command(body: &str) -> Program {
 }
 
 /// What the guests here import, by the name they call it.
-const IMPORTS: [(&str, &str, &str); 7] = [
+const IMPORTS: [(&str, &str, &str); 12] = [
     ("$exit", "proc_exit", "(param i32)"),
     ("$write", "fd_write", "(param i32 i32 i32 i32) (result i32)"),
+    ("$seek", "fd_seek", "(param i32 i64 i32 i32) (result i32)"),
+    ("$resize", "fd_filestat_set_size", "(param i32 i64) (result i32)"),
+    ("$put", "fd_pwrite", "(param i32 i32 i32 i64 i32) (result i32)"),
+    ("$unlink", "path_unlink_file", "(param i32 i32 i32) (result i32)"),
+    ("$rename", "path_rename", "(param i32 i32 i32 i32 i32 i32) (result i32)"),
     ("$close", "fd_close", "(param i32) (result i32)"),
     ("$mkdir", "path_create_directory", "(param i32 i32 i32) (result i32)"),
     ("$symlink", "path_symlink", "(param i32 i32 i32 i32 i32) (result i32)"),

@@ -1,6 +1,7 @@
 use std::os::unix::fs::symlink;
 
 use super::*;
+use crate::quota::count;
 
 const LIMITS: FilesLimits = FilesLimits { n_files_max: 5, bytes_max: 64 * 1024 };
 
@@ -10,7 +11,7 @@ fn check(fill: impl FnOnce(&Path), want_overfull: bool) {
     let folder = root.path().join("guest");
     fs::create_dir(&folder).unwrap();
     fill(&folder);
-    assert_eq!(is_overfull(&folder, LIMITS), want_overfull);
+    assert_eq!(count(&folder, &[], LIMITS).is_none(), want_overfull);
     remove(&folder).unwrap();
     assert_eq!(fs::read_dir(root.path()).unwrap().count(), 0);
 }

@@ -6,15 +6,15 @@ use super::*;
 use crate::files::{Afterwards, Files, FilesLimits};
 
 /// Little, so that it is soon too much.
-const FEW: FilesLimits = FilesLimits { n_files_max: 200, bytes_max: 4 * 1024 * 1024 };
+pub(super) const FEW: FilesLimits = FilesLimits { n_files_max: 200, bytes_max: 4 * 1024 * 1024 };
 
-fn with_files(folder: &Path, afterwards: Afterwards) -> Run {
+pub(super) fn with_files(folder: &Path, afterwards: Afterwards) -> Run {
     let files = Files { folder: folder.to_owned(), afterwards, limits: Some(FEW) };
     Run { files: Some(files), ..bare(LIMITS) }
 }
 
 /// Runs `program` in a folder under a new one, and checks how it ends and that nothing is left.
-async fn check(program: &Program, ended: Ended) -> Finished {
+pub(super) async fn check(program: &Program, ended: Ended) -> Finished {
     let root = tempfile::tempdir().unwrap();
     let run = with_files(&root.path().join("t/1/fs"), Afterwards::Remove);
     let finished = runtime(1).execute(program, run).await.unwrap();
@@ -36,7 +36,7 @@ fn opener(path: &str) -> Program {
 }
 
 /// Makes a file named after `$n` (four letters at address 0) and opens it, into `$fd`.
-const CREATE: &str = r"
+pub(super) const CREATE: &str = r"
     (func $name (param $n i32) (local $i i32)
         (loop $next
             (i32.store8 (local.get $i) (i32.add (i32.const 97) (i32.and (local.get $n) (i32.const 15))))
@@ -50,7 +50,7 @@ const CREATE: &str = r"
         (i32.load (i32.const 1000)))";
 
 /// A command with one page, [`CREATE`], and this body, which has a local `$n`.
-fn creator(body: &str) -> Program {
+pub(super) fn creator(body: &str) -> Program {
     module(&format!(
         "(memory (export \"memory\") 2) {CREATE} (func (export \"_start\") (local $n i32) {body})"
     ))

@@ -1,0 +1,156 @@
+//! Guests that try to have more on the disk than they may, by tricks.
+
+use std::{fs, os::unix::fs::MetadataExt as _};
+
+use super::{
+    files::{CREATE, FEW, check, creator, with_files},
+    *,
+};
+use crate::files::Afterwards;
+
+/// Writes 64 KiB of its memory to file `$to`, once per call: a vector at 500.
+const FILL: &str = "
+    (func $fill (param $to i32)
+        (i32.store (i32.const 500) (i32.const 0)) (i32.store (i32.const 504) (i32.const 65536))
+        (if (call $write (local.get $to) (i32.const 500) (i32.const 1) (i32.const 600))
+            (then unreachable)))
+    (func $remove (param $n i32)
+        (call $name (local.get $n))
+        (if (call $unlink (i32.const 3) (i32.const 0) (i32.const 4)) (then unreachable)))";
+
+/// A command with [`CREATE`], [`FILL`] and this body, which has the locals `$n`, `$m` and `$file`.
+fn writer(body: &str) -> Program {
+    module(&format!(
+        "(memory (export \"memory\") 2) {CREATE} {FILL}
+        (func (export \"_start\") (local $n i32) (local $m i32) (local $file i32) {body})"
+    ))
+}
+
+/// Does `body` until `$n`, which it counts, is `times`.
+fn repeat(times: u32, body: &str) -> String {
+    format!(
+        "(local.set $n (i32.const 0)) (loop $on {body} (local.set $n (i32.add (local.get $n) (i32.const 1)))
+        (br_if $on (i32.lt_u (local.get $n) (i32.const {times}))))"
+    )
+}
+
+/// Runs a command and the component made of it.
+async fn check_both(program: &Program, ended: Ended) {
+    check(program, ended).await;
+    check(&component(program), ended).await;
+}
+
+/// 64 times 64 KiB is all that a guest may have here.
+#[tokio::test]
+async fn a_file_without_a_name_counts_as_long_as_it_is_open() {
+    let opened = "(local.set $file (call $create (i32.const 0))) (call $remove (i32.const 0))";
+    let endless = format!("{opened} (loop $on (call $fill (local.get $file)) (br $on))");
+    check_both(&writer(&endless), Ended::FilesFull).await;
+    let many = repeat(30, &format!("{opened} {}", "(call $fill (local.get $file))".repeat(4)));
+    check_both(&writer(&many), Ended::FilesFull).await;
+    // Closed, it takes nothing any more.
+    let closed = "(drop (call $close (local.get $file)))";
+    let one = "(call $fill (local.get $file))".repeat(32);
+    check_both(&writer(&repeat(20, &format!("{opened} {one} {closed}"))), Ended::Exited).await;
+}
+
+#[tokio::test]
+async fn a_file_that_another_replaced_counts_as_long_as_it_is_open() {
+    // The names: 0 is "aaaa", 1 is "baaa". Renaming needs both, the second at address 8.
+    let body = repeat(
+        30,
+        "(local.set $file (call $create (i32.const 0)))
+        (call $fill (local.get $file)) (call $fill (local.get $file)) (call $fill (local.get $file))
+        (drop (call $close (call $create (i32.const 1))))
+        (call $name (i32.const 0)) (i64.store (i32.const 8) (i64.load (i32.const 0)))
+        (call $name (i32.const 1))
+        (if (call $rename (i32.const 3) (i32.const 0) (i32.const 4) (i32.const 3) (i32.const 8)
+            (i32.const 4)) (then unreachable))",
+    );
+    check_both(&writer(&body), Ended::FilesFull).await;
+}
+
+#[tokio::test]
+async fn what_is_written_in_place_again_and_again_is_counted_once() {
+    let again = "(if (call $seek (local.get $file) (i64.const 0) (i32.const 0) (i32.const 1000))
+        (then unreachable))";
+    let body = format!("{} {again}", "(call $fill (local.get $file))".repeat(48));
+    let program =
+        writer(&format!("(local.set $file (call $create (i32.const 0))) {}", repeat(20, &body)));
+    check_both(&program, Ended::Exited).await;
+}
+
+#[tokio::test]
+async fn a_byte_here_and_there_takes_what_the_disk_sets_aside() {
+    // One byte in every fourth cluster: of 4 MiB there are 1024 clusters.
+    let put = "(i32.store (i32.const 500) (i32.const 0)) (i32.store (i32.const 504) (i32.const 1))
+        (if (call $put (local.get $file) (i32.const 500) (i32.const 1)
+            (i64.mul (i64.extend_i32_u (local.get $n)) (i64.const 16384)) (i32.const 600))
+            (then unreachable))";
+    let program = |times| {
+        writer(&format!("(local.set $file (call $create (i32.const 0))) {}", repeat(times, put)))
+    };
+    check_both(&program(900), Ended::Exited).await;
+    check_both(&program(1100), Ended::FilesFull).await;
+}
+
+#[tokio::test]
+async fn a_hole_takes_nothing_until_it_is_filled() {
+    let sparse = "(local.set $file (call $create (i32.const 0)))
+        (if (call $resize (local.get $file) (i64.const 1073741824)) (then unreachable))
+        (if (call $resize (local.get $file) (i64.const 0)) (then unreachable))
+        (if (call $resize (local.get $file) (i64.const 1073741824)) (then unreachable))";
+    check_both(&writer(sparse), Ended::Exited).await;
+    let filled = format!("{sparse} (loop $on (call $fill (local.get $file)) (br $on))");
+    check_both(&writer(&filled), Ended::FilesFull).await;
+}
+
+#[tokio::test]
+async fn files_and_folders_that_come_and_go_are_no_more_than_there_are() {
+    let body = "(drop (call $close (call $create (i32.const 0)))) (call $remove (i32.const 0))";
+    check_both(&writer(&repeat(1000, body)), Ended::Exited).await;
+}
+
+/// The limit is passed by one write at most, and a write is 1 MiB at most, however much is asked for.
+#[tokio::test]
+async fn one_large_write_does_not_pass_the_limit_by_more_than_a_mebibyte() {
+    let program = module(&format!(
+        "(memory (export \"memory\") 192) {CREATE}
+        (func (export \"_start\") (local $file i32)
+            (local.set $file (call $create (i32.const 0)))
+            (i32.store (i32.const 500) (i32.const 65536))
+            (i32.store (i32.const 504) (i32.const 12000000))
+            (loop $on
+                (if (call $write (local.get $file) (i32.const 500) (i32.const 1) (i32.const 600))
+                    (then unreachable))
+                ;; As many as were written were asked for, as far as the guest can see.
+                (if (i32.ne (i32.load (i32.const 504)) (i32.const 12000000)) (then unreachable))
+                (if (i32.gt_u (i32.load (i32.const 600)) (i32.const 12000000)) (then unreachable))
+                (br $on)))"
+    ));
+    for program in [component(&program), program] {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("fs");
+        let run = with_files(&folder, Afterwards::Keep);
+        let finished = runtime(1).execute(&program, run).await.unwrap();
+        assert_eq!(finished.ended, Ended::FilesFull, "{}", text(&finished.stderr));
+        let kept: u64 = fs::read_dir(&folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().metadata().unwrap().blocks() * 512)
+            .sum();
+        let n_over = kept.saturating_sub(FEW.bytes_max);
+        assert!(kept > FEW.bytes_max && n_over <= 1024 * 1024 + 8192, "{n_over} bytes over");
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_file_is_not_charged() {
+    let program = creator(
+        "(i32.store (i32.const 500) (i32.const 0)) (i32.store (i32.const 504) (i32.const 100))
+        (drop (call $close (call $create (i32.const 0))))
+        (loop $on (drop (call $write (i32.const 1) (i32.const 500) (i32.const 1) (i32.const 600)))
+            (local.set $n (i32.add (local.get $n) (i32.const 1)))
+            (br_if $on (i32.lt_u (local.get $n) (i32.const 600))))",
+    );
+    check_both(&program, Ended::Exited).await;
+}

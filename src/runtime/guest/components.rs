@@ -1,0 +1,366 @@
+//! WASI preview 2 for components, where calls that add to a guest's files are charged to its quota.
+//! All but those calls is handed through to the library's own implementation.
+
+use bytes::Bytes;
+use wasmtime::component::{HasData, Linker, Resource};
+use wasmtime_wasi::{
+    async_trait,
+    filesystem::{Descriptor, WasiFilesystemCtxView, WasiFilesystemView as _},
+    p2::{
+        self, DynInputStream, DynOutputStream, FsError, FsResult, OutputStream, Pollable,
+        StreamError, StreamResult,
+        bindings::filesystem::types::{
+            self, Advice, DescriptorFlags, DescriptorStat, DescriptorType, DirectoryEntry,
+            DirectoryEntryStream, ErrorCode, Filesize, Host, HostDescriptor,
+            HostDirectoryEntryStream, MetadataHashValue, NewTimestamp, OpenFlags, PathFlags,
+        },
+    },
+};
+
+use super::Guest;
+use crate::quota::{FilesFull, Quota, WRITE_BYTES_MAX};
+
+/// The files of a guest, and what they may take.
+struct ChargedFiles<'a> {
+    files: WasiFilesystemCtxView<'a>,
+    quota: Option<&'a Quota>,
+}
+
+/// How [`ChargedFiles`] are found in a guest.
+struct HasChargedFiles;
+
+/// A stream into a file, whose bytes are charged.
+struct ChargedStream {
+    stream: DynOutputStream,
+    quota: Quota,
+}
+
+impl HasData for HasChargedFiles {
+    type Data<'a> = ChargedFiles<'a>;
+}
+
+/// Offers a component WASI preview 2 and nothing else.
+///
+/// # Errors
+/// The engine's, which names the function that cannot be offered.
+pub(crate) fn offer(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
+    p2::add_to_linker_async(linker)?;
+    linker.allow_shadowing(true);
+    types::add_to_linker::<Guest, HasChargedFiles>(linker, |guest| ChargedFiles {
+        files: guest.wasi.filesystem(),
+        quota: guest.quota.as_ref(),
+    })?;
+    linker.allow_shadowing(false);
+    Ok(())
+}
+
+impl ChargedFiles<'_> {
+    /// Charges what a call may have added, after it did.
+    fn charge(&self, charge: impl FnOnce(&Quota) -> Result<(), FilesFull>) -> FsResult<()> {
+        match self.quota {
+            Some(quota) => charge(quota).map_err(FsError::trap),
+            None => Ok(()),
+        }
+    }
+
+    /// Has what is written to a stream charged.
+    fn charged(
+        &mut self,
+        stream: Resource<DynOutputStream>,
+    ) -> FsResult<Resource<DynOutputStream>> {
+        let Some(quota) = self.quota else { return Ok(stream) };
+        let stream = self.files.table.delete(stream)?;
+        let stream: DynOutputStream = Box::new(ChargedStream { stream, quota: quota.clone() });
+        Ok(self.files.table.push(stream)?)
+    }
+}
+
+impl Host for ChargedFiles<'_> {
+    fn convert_error_code(&mut self, error: FsError) -> wasmtime::Result<ErrorCode> {
+        self.files.convert_error_code(error)
+    }
+
+    fn filesystem_error_code(
+        &mut self,
+        error: Resource<wasmtime::Error>,
+    ) -> wasmtime::Result<Option<ErrorCode>> {
+        self.files.filesystem_error_code(error)
+    }
+}
+
+impl HostDirectoryEntryStream for ChargedFiles<'_> {
+    async fn read_directory_entry(
+        &mut self,
+        stream: Resource<DirectoryEntryStream>,
+    ) -> FsResult<Option<DirectoryEntry>> {
+        self.files.read_directory_entry(stream).await
+    }
+
+    fn drop(&mut self, stream: Resource<DirectoryEntryStream>) -> wasmtime::Result<()> {
+        HostDirectoryEntryStream::drop(&mut self.files, stream)
+    }
+}
+
+impl HostDescriptor for ChargedFiles<'_> {
+    async fn set_size(&mut self, file: Resource<Descriptor>, size: Filesize) -> FsResult<()> {
+        self.files.set_size(file, size).await?;
+        self.charge(|quota| quota.wrote(size))
+    }
+
+    async fn write(
+        &mut self,
+        file: Resource<Descriptor>,
+        mut bytes: Vec<u8>,
+        at: Filesize,
+    ) -> FsResult<Filesize> {
+        if self.quota.is_some() {
+            bytes.truncate(usize::try_from(WRITE_BYTES_MAX).unwrap_or(usize::MAX));
+        }
+        let n_written = self.files.write(file, bytes, at).await?;
+        self.charge(|quota| quota.wrote(n_written))?;
+        Ok(n_written)
+    }
+
+    fn write_via_stream(
+        &mut self,
+        file: Resource<Descriptor>,
+        at: Filesize,
+    ) -> FsResult<Resource<DynOutputStream>> {
+        let stream = self.files.write_via_stream(file, at)?;
+        self.charged(stream)
+    }
+
+    fn append_via_stream(
+        &mut self,
+        file: Resource<Descriptor>,
+    ) -> FsResult<Resource<DynOutputStream>> {
+        let stream = self.files.append_via_stream(file)?;
+        self.charged(stream)
+    }
+
+    async fn open_at(
+        &mut self,
+        folder: Resource<Descriptor>,
+        lookup: PathFlags,
+        path: String,
+        how: OpenFlags,
+        flags: DescriptorFlags,
+    ) -> FsResult<Resource<Descriptor>> {
+        let opened = self.files.open_at(folder, lookup, path, how, flags).await?;
+        if let Some(quota) = self.quota {
+            quota.note_open(self.files.table);
+            if how.contains(OpenFlags::CREATE) {
+                quota.made().map_err(FsError::trap)?;
+            }
+        }
+        Ok(opened)
+    }
+
+    async fn create_directory_at(
+        &mut self,
+        folder: Resource<Descriptor>,
+        path: String,
+    ) -> FsResult<()> {
+        self.files.create_directory_at(folder, path).await?;
+        self.charge(Quota::made)
+    }
+
+    async fn symlink_at(
+        &mut self,
+        folder: Resource<Descriptor>,
+        target: String,
+        path: String,
+    ) -> FsResult<()> {
+        self.files.symlink_at(folder, target, path).await?;
+        self.charge(Quota::made)
+    }
+
+    async fn link_at(
+        &mut self,
+        folder: Resource<Descriptor>,
+        lookup: PathFlags,
+        path: String,
+        new_folder: Resource<Descriptor>,
+        new_path: String,
+    ) -> FsResult<()> {
+        self.files.link_at(folder, lookup, path, new_folder, new_path).await?;
+        self.charge(Quota::made)
+    }
+
+    async fn advise(
+        &mut self,
+        file: Resource<Descriptor>,
+        at: Filesize,
+        n_bytes: Filesize,
+        advice: Advice,
+    ) -> FsResult<()> {
+        self.files.advise(file, at, n_bytes, advice).await
+    }
+
+    async fn sync_data(&mut self, file: Resource<Descriptor>) -> FsResult<()> {
+        self.files.sync_data(file).await
+    }
+
+    async fn get_flags(&mut self, file: Resource<Descriptor>) -> FsResult<DescriptorFlags> {
+        self.files.get_flags(file).await
+    }
+
+    async fn get_type(&mut self, file: Resource<Descriptor>) -> FsResult<DescriptorType> {
+        self.files.get_type(file).await
+    }
+
+    async fn set_times(
+        &mut self,
+        file: Resource<Descriptor>,
+        accessed: NewTimestamp,
+        modified: NewTimestamp,
+    ) -> FsResult<()> {
+        self.files.set_times(file, accessed, modified).await
+    }
+
+    async fn read(
+        &mut self,
+        file: Resource<Descriptor>,
+        n_bytes: Filesize,
+        at: Filesize,
+    ) -> FsResult<(Vec<u8>, bool)> {
+        self.files.read(file, n_bytes, at).await
+    }
+
+    async fn read_directory(
+        &mut self,
+        folder: Resource<Descriptor>,
+    ) -> FsResult<Resource<DirectoryEntryStream>> {
+        self.files.read_directory(folder).await
+    }
+
+    async fn sync(&mut self, file: Resource<Descriptor>) -> FsResult<()> {
+        self.files.sync(file).await
+    }
+
+    async fn stat(&mut self, file: Resource<Descriptor>) -> FsResult<DescriptorStat> {
+        self.files.stat(file).await
+    }
+
+    async fn stat_at(
+        &mut self,
+        folder: Resource<Descriptor>,
+        lookup: PathFlags,
+        path: String,
+    ) -> FsResult<DescriptorStat> {
+        self.files.stat_at(folder, lookup, path).await
+    }
+
+    async fn set_times_at(
+        &mut self,
+        folder: Resource<Descriptor>,
+        lookup: PathFlags,
+        path: String,
+        accessed: NewTimestamp,
+        modified: NewTimestamp,
+    ) -> FsResult<()> {
+        self.files.set_times_at(folder, lookup, path, accessed, modified).await
+    }
+
+    fn drop(&mut self, file: Resource<Descriptor>) -> wasmtime::Result<()> {
+        HostDescriptor::drop(&mut self.files, file)
+    }
+
+    async fn readlink_at(
+        &mut self,
+        folder: Resource<Descriptor>,
+        path: String,
+    ) -> FsResult<String> {
+        self.files.readlink_at(folder, path).await
+    }
+
+    async fn remove_directory_at(
+        &mut self,
+        folder: Resource<Descriptor>,
+        path: String,
+    ) -> FsResult<()> {
+        self.files.remove_directory_at(folder, path).await
+    }
+
+    async fn rename_at(
+        &mut self,
+        folder: Resource<Descriptor>,
+        path: String,
+        new_folder: Resource<Descriptor>,
+        new_path: String,
+    ) -> FsResult<()> {
+        self.files.rename_at(folder, path, new_folder, new_path).await
+    }
+
+    async fn unlink_file_at(&mut self, folder: Resource<Descriptor>, path: String) -> FsResult<()> {
+        self.files.unlink_file_at(folder, path).await
+    }
+
+    fn read_via_stream(
+        &mut self,
+        file: Resource<Descriptor>,
+        at: Filesize,
+    ) -> FsResult<Resource<DynInputStream>> {
+        self.files.read_via_stream(file, at)
+    }
+
+    async fn is_same_object(
+        &mut self,
+        file: Resource<Descriptor>,
+        other: Resource<Descriptor>,
+    ) -> wasmtime::Result<bool> {
+        self.files.is_same_object(file, other).await
+    }
+
+    async fn metadata_hash(&mut self, file: Resource<Descriptor>) -> FsResult<MetadataHashValue> {
+        self.files.metadata_hash(file).await
+    }
+
+    async fn metadata_hash_at(
+        &mut self,
+        folder: Resource<Descriptor>,
+        lookup: PathFlags,
+        path: String,
+    ) -> FsResult<MetadataHashValue> {
+        self.files.metadata_hash_at(folder, lookup, path).await
+    }
+}
+
+impl ChargedStream {
+    fn charge(&self, bytes: &Bytes) -> StreamResult<()> {
+        let n_bytes = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+        self.quota.wrote(n_bytes).map_err(|full| StreamError::Trap(full.into()))
+    }
+}
+
+#[async_trait]
+impl OutputStream for ChargedStream {
+    fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
+        self.charge(&bytes)?;
+        self.stream.write(bytes)
+    }
+
+    fn flush(&mut self) -> StreamResult<()> {
+        self.stream.flush()
+    }
+
+    fn check_write(&mut self) -> StreamResult<usize> {
+        self.stream.check_write()
+    }
+
+    async fn blocking_write_and_flush(&mut self, bytes: Bytes) -> StreamResult<()> {
+        self.charge(&bytes)?;
+        self.stream.blocking_write_and_flush(bytes).await
+    }
+
+    async fn cancel(&mut self) {
+        self.stream.cancel().await;
+    }
+}
+
+#[async_trait]
+impl Pollable for ChargedStream {
+    async fn ready(&mut self) {
+        self.stream.ready().await;
+    }
+}
