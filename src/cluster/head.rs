@@ -1,10 +1,12 @@
 //! A head: finds workers for a function, has them run it, and groups what they return.
 //!
-//! One execution goes through `slots.rs` (workers known to be ready) or, where those do not suffice,
-//! `rollcall.rs` (who says it is), then `gather.rs` (work orders out by `dispatch.rs`, results in, spares
-//! in the place of those that fail) and `report.rs` (code and message). Replies of peers find their execution
-//! through `inbox.rs`; `executions.rs` remembers it. Absent on purpose: HTTP, which is `server.rs`.
+//! One execution goes through `slots.rs` (workers known to be ready, chosen by `placement.rs`, waited
+//! for in `queue.rs`) or, where those do not suffice, `rollcall.rs` (who says it is), then `gather.rs`
+//! (work orders out by `dispatch.rs`, results in, spares in the place of those that fail or take long)
+//! and `report.rs` (code and message). Replies of peers find their execution through `inbox.rs`;
+//! `executions.rs` remembers it. Absent on purpose: HTTP, which is `server.rs`.
 
+mod client;
 mod dispatch;
 mod events;
 mod executions;
@@ -14,6 +16,8 @@ mod inbox;
 mod install;
 mod lines;
 pub mod order;
+mod placement;
+mod queue;
 mod report;
 mod rollcall;
 pub mod server;
@@ -36,14 +40,16 @@ use task::{clock::Clock, group::Group};
 use tokio::{
     select,
     sync::{OwnedSemaphorePermit, Semaphore, broadcast},
-    time::{Instant, timeout},
+    time::{Instant, timeout, timeout_at},
 };
 use tracing::{info, warn};
 use uuid::Uuid;
 use web::metrics::Metrics;
 use wire::executions::{ClusterEvent, ClusterEventKind, ExecutionBody, Usage};
 
+pub use self::{client::Client, executions::Found, install::Installation};
 use self::{
+    client::{CLIENT_EXECUTIONS_MAX, ClientShare, ClientShares},
     events::Events,
     executions::{Cause, Executions, Track},
     gather::Chosen,
@@ -51,10 +57,10 @@ use self::{
     install::Installs,
     lines::Lines,
     order::{Order, Wanted},
+    queue::Position,
     rollcall::{Called, Roster},
-    slots::{Lease, Slots, Taken},
+    slots::{Lease, Slots, Taken, Want},
 };
-pub use self::{executions::Found, install::Installation};
 use crate::{
     functions::{Function, Functions},
     message::Code,
@@ -72,9 +78,6 @@ const EXECUTIONS_MAX: u32 = 256;
 
 /// How long executions that a stopping node ends may take to do so: they wait for nobody any more.
 const END_WITHIN: Duration = Duration::from_secs(1);
-
-/// What share of its roll call's time a request waits for slots alone, before others are looked for.
-const SLOTS_SHARE: u32 = 2;
 
 /// How a head is set up.
 #[derive(Debug, Clone)]
@@ -107,7 +110,7 @@ pub struct Execution {
     pub message: String,
     /// The distinct results, the most frequent first.
     pub groups: Vec<ResultGroup>,
-    /// The nodes that took part, in the order of their ids.
+    /// The nodes that answered, in the order of their ids.
     pub peers: Vec<PeerId>,
     /// What is known of each run beside its result.
     pub runs: BTreeMap<PeerId, RunFacts>,
@@ -146,9 +149,31 @@ pub enum Unavailable {
     /// As many as possible are under way.
     #[error("too many executions are under way; try again later")]
     Busy,
+    /// This client has as many under way as one may.
+    #[error(
+        "{CLIENT_EXECUTIONS_MAX} executions of this client are under way; wait until some have ended"
+    )]
+    ClientBusy,
     /// The node is stopping.
     #[error("the node is stopping")]
     Stopping,
+}
+
+/// An execution that was let in.
+#[derive(Debug)]
+struct Admission {
+    track: Track,
+    order: Order,
+    share: ClientShare,
+    _permit: OwnedSemaphorePermit,
+}
+
+/// Why nobody runs an order.
+#[derive(Debug)]
+struct Shortage {
+    roster: Roster,
+    /// Where the request waited for slots, if it did.
+    position: Option<Position>,
 }
 
 /// Handle to a head. Cheap to clone.
@@ -188,6 +213,7 @@ struct Inner {
     events: Events,
     executions: Executions,
     permits: Arc<Semaphore>,
+    shares: ClientShares,
     is_stopping: AtomicBool,
 }
 
@@ -212,20 +238,25 @@ impl Head {
             executions: Executions::new(events.clone()),
             events,
             permits: Arc::new(Semaphore::new(EXECUTIONS_MAX as usize)),
+            shares: ClientShares::default(),
             is_stopping: AtomicBool::new(false),
         }))
     }
 
-    /// Executes `order`, and returns how it went, also where it failed.
+    /// Executes `order` of `client`, and returns how it went, also where it failed.
     ///
-    /// Takes at most [`Order::roll_call_within`] and twice [`HeadOptions::answer_within`]. Dropping
+    /// Takes at most [`Order::wait_within`] and twice [`HeadOptions::answer_within`]. Dropping
     /// it cancels what workers of ours run for it.
     ///
     /// # Errors
     /// [`Unavailable`] if it was not started.
-    pub async fn execute(&self, order: Order) -> Result<Arc<Execution>, Unavailable> {
-        let (track, order, permit) = self.begun(order)?;
-        Ok(self.executed(track, order, permit).await)
+    pub async fn execute(
+        &self,
+        client: &Client,
+        order: Order,
+    ) -> Result<Arc<Execution>, Unavailable> {
+        let admission = self.admit(client, order)?;
+        Ok(self.run(admission).await)
     }
 
     /// Starts to execute `order`, and returns the request's id, by which [`Self::found`] tells how it
@@ -233,11 +264,11 @@ impl Head {
     ///
     /// # Errors
     /// [`Unavailable`] if it was not started.
-    pub fn execute_soon(&self, order: Order) -> Result<String, Unavailable> {
-        let (track, order, permit) = self.begun(order)?;
-        let (head, request_id) = (self.clone(), track.request_id().to_owned());
+    pub fn execute_soon(&self, client: &Client, order: Order) -> Result<String, Unavailable> {
+        let admission = self.admit(client, order)?;
+        let (head, request_id) = (self.clone(), admission.track.request_id().to_owned());
         self.0.group.spawn("execution", async move {
-            head.executed(track, order, permit).await;
+            head.run(admission).await;
         });
         Ok(request_id)
     }
@@ -351,27 +382,24 @@ impl Head {
         false
     }
 
-    fn begun(&self, order: Order) -> Result<(Track, Order, OwnedSemaphorePermit), Unavailable> {
+    fn admit(&self, client: &Client, order: Order) -> Result<Admission, Unavailable> {
         if self.0.is_stopping.load(Ordering::Relaxed) {
             return Err(Unavailable::Stopping);
         }
         let permits = Arc::clone(&self.0.permits);
+        let share = self.0.shares.take(client).ok_or(Unavailable::ClientBusy)?;
         let permit = permits.try_acquire_owned().map_err(|_| Unavailable::Busy)?;
         let request_id = Uuid::new_v4().to_string();
         let track = self.0.executions.begin(&request_id, &order, self.0.clock.now());
-        Ok((track, order, permit))
+        Ok(Admission { track, order, share, _permit: permit })
     }
 
-    async fn executed(
-        &self,
-        track: Track,
-        order: Order,
-        permit: OwnedSemaphorePermit,
-    ) -> Arc<Execution> {
+    async fn run(&self, admission: Admission) -> Arc<Execution> {
+        let Admission { track, order, share, _permit } = admission;
         let function = order.function.to_string();
         self.0.metrics.add(metrics::EXECUTIONS, &[&function, "none"]);
         let (execution, is_whole) = select! {
-            execution = self.outcome(&track, &order) => (execution, true),
+            execution = self.outcome(&track, &order, share.client()) => (execution, true),
             cause = track.canceled() => {
                 (Execution::cut_short(track.request_id().to_owned(), cause), false)
             }
@@ -381,19 +409,20 @@ impl Head {
         info!(request, function, cluster_size, responded, code, "received execution responses");
         self.0.metrics.add(metrics::ANSWERS, &[code]);
         self.0.metrics.took(metrics::EXECUTE_TIME, track.elapsed());
-        let execution = if is_whole { track.ended(execution) } else { track.cut_short(execution) };
-        drop(permit);
-        execution
+        if is_whole { track.ended(execution) } else { track.cut_short(execution) }
     }
 
-    async fn outcome(&self, track: &Track, order: &Order) -> Execution {
+    async fn outcome(&self, track: &Track, order: &Order, client: &Client) -> Execution {
         let request_id = track.request_id().to_owned();
         let mut inbox = self.0.inboxes.open(&request_id, order.function);
-        let chosen = match self.chosen(track, order, &mut inbox).await {
+        let chosen = match self.choose_workers(track, order, client, &mut inbox).await {
             Ok(chosen) => chosen,
-            Err(roster) => {
+            Err(Shortage { roster, position }) => {
                 let listening = self.0.peers.listening(rollcall::topic(order));
-                let message = report::too_few(order, &roster, &listening);
+                let message = match position {
+                    Some(position) => report::still_queued(order, &roster, position),
+                    None => report::too_few(order, &roster, &listening),
+                };
                 return Execution::failed(Code::TIMEOUT, request_id, message);
             }
         };
@@ -403,7 +432,7 @@ impl Head {
         if have < expected {
             info!(request = request_id, expected, have, "threshold condition not met");
         }
-        let peers = gathered.peers();
+        let peers = gathered.answers.keys().cloned().collect();
         let (mut runs, mut outcomes) = (BTreeMap::new(), Vec::new());
         for (peer, answer) in gathered.answers {
             let gather::Answer { outcome, usage, code, signature } = answer;
@@ -412,52 +441,60 @@ impl Head {
         }
         let groups = execution::group(outcomes);
         self.0.peers.ran(&groups);
+        self.0.slots.judge(&groups);
         Execution { code, request_id, message, groups, peers, runs }
     }
 
     /// Finds who is to run the order: workers that offer free slots, else by roll call.
-    async fn chosen(
+    async fn choose_workers(
         &self,
         track: &Track,
         order: &Order,
+        client: &Client,
         inbox: &mut Inbox,
-    ) -> Result<Chosen, Roster> {
-        let until = Instant::now() + order.roll_call_within;
+    ) -> Result<Chosen, Shortage> {
+        let end = Instant::now() + order.wait_within;
         let warm = |leases: Vec<Lease>| {
             track.is_warm();
             self.0.metrics.add(metrics::WARM, &[]);
             Chosen { leases, roster: Roster::new(order.nodes) }
         };
-        let waiting = match self.0.taken(order) {
+        match self.0.take_slots(order, client, false) {
             Taken::Now(leases) => return Ok(warm(leases)),
-            Taken::Later(mut coming) => {
-                let patience = order.roll_call_within / SLOTS_SHARE;
-                match timeout(patience, &mut coming).await {
-                    Ok(Ok(leases)) => return Ok(warm(leases)),
-                    Ok(Err(_)) => None,
-                    Err(_) => Some(coming),
+            Taken::Later(mut queued) => match timeout_at(end, queued.granted()).await {
+                Ok(Some(leases)) => return Ok(warm(leases)),
+                // There are too few of them now.
+                Ok(None) => {}
+                Err(_) => {
+                    let position = queued.position();
+                    return Err(Shortage { roster: Roster::new(order.nodes), position });
                 }
-            }
-            Taken::Unknown => None,
-        };
-        let mut roster = match rollcall::call(&self.0, track, order, (inbox, until), waiting).await
-        {
+            },
+            Taken::Unknown => {}
+        }
+        let called = rollcall::call(&self.0, track, order, client, inbox, end).await;
+        let (mut roster, position) = match called {
             Called::Granted(leases, roster) => return Ok(Chosen { leases, roster }),
-            Called::Reported(roster) => roster,
+            Called::Reported(roster, position) => (roster, position),
         };
-        let Some(peers) = roster.take_chosen() else { return Err(roster) };
-        let leases = peers.iter().map(|peer| self.0.slots.take_of(peer)).collect();
+        let slots = &self.0.slots;
+        let Some(peers) = roster.take_chosen(|peer| slots.weight_of(peer)) else {
+            return Err(Shortage { roster, position });
+        };
+        let leases = peers.iter().map(|peer| slots.take_of(peer, order.function)).collect();
         Ok(Chosen { leases, roster })
     }
 }
 
 impl Inner {
-    /// Takes slots for an order by what workers offer. What offers do not tell is asked for:
-    /// attributes, and who else there is.
-    fn taken(&self, order: &Order) -> Taken {
+    /// Takes slots for an order by what workers offer: of those that hold the function or, where they
+    /// `can_fetch` it, of all if this head holds it. What offers do not say is asked for: attributes,
+    /// and who else there is.
+    fn take_slots(&self, order: &Order, client: &Client, can_fetch: bool) -> Taken {
         match order.nodes {
             Wanted::Exactly(n) if order.attributes.is_none() => {
-                self.slots.take(order.want(n.get()))
+                let can_fetch = can_fetch && self.functions.get(order.function).is_some();
+                self.slots.take(client, Want { can_fetch, ..order.want(n.get()) })
             }
             _ => Taken::Unknown,
         }

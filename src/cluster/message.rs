@@ -56,6 +56,8 @@ pub struct Code(Cow<'static, str>);
 impl Code {
     /// It went well.
     pub const OK: Self = Self(Cow::Borrowed("200"));
+    /// A worker fetches the function, and will be ready then. Ours.
+    pub const PROCESSING: Self = Self(Cow::Borrowed("102"));
     /// A worker is ready for the work order.
     pub const ACCEPTED: Self = Self(Cow::Borrowed("202"));
     /// Nobody answered a work order.
@@ -282,7 +284,7 @@ pub struct ExecuteResponse {
     /// What each node left behind; of a worker, itself alone.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub results: BTreeMap<String, NodeResult>,
-    /// Who took part.
+    /// Who answered.
     #[serde(default)]
     pub cluster: ClusterBody,
     /// What went wrong.

@@ -208,6 +208,7 @@ impl Refusal {
     fn code(&self) -> Code {
         match self {
             Self::Missing | Self::Method { .. } | Self::Fetch(_) => Code::NOT_FOUND,
+            Self::Full { .. } => Code::UNAVAILABLE,
             _ => Code::ERROR,
         }
     }

@@ -163,7 +163,7 @@ pub struct ExecuteResponse {
     /// The distinct results, the most frequent first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub results: Vec<ResultGroupBody>,
-    /// Who took part.
+    /// Who answered.
     #[serde(default)]
     pub cluster: ClusterBody,
 }
@@ -193,7 +193,7 @@ pub struct OutcomeBody {
     pub exit_code: i32,
 }
 
-/// The peers that took part in an execution.
+/// The peers that answered in an execution.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct ClusterBody {
     /// Their ids.

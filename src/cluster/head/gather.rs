@@ -1,9 +1,10 @@
 //! Gathering: work orders to the chosen workers, and their results, with spares for those that fail.
 //!
-//! As many as were asked for run at one time. One that fails or misses its time is replaced, unless it
-//! says that no other would do better: by a
-//! worker that reported and was not chosen, by one that offers a free slot, or by whom another roll
-//! call finds. What a worker still runs when nobody waits for it any more is canceled.
+//! Each of as many seats as were asked for gets one answer. A worker that fails is replaced: by a
+//! worker that reported and was not chosen, by one that offers a free slot, or by one that another
+//! roll call finds. Where one takes much longer than workers usually do, a spare is asked too; the
+//! first answer takes the seat, and the other order is canceled. Two workers that say no other could
+//! run the order are believed. What a worker still runs when nobody waits for it is canceled.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -40,6 +41,16 @@ use crate::{
 /// nodes of b7s are.
 const IDENTIFIED_WITHIN: Duration = Duration::from_secs(1);
 
+/// How long after a spare was looked for in vain it is looked for again.
+const HEDGE_AGAIN_AFTER: Duration = Duration::from_millis(100);
+
+/// Workers that run an order for one seat at once: one stalled worker and a stalled spare are
+/// survived.
+const SEAT_ORDERS_MAX: usize = 3;
+
+/// How many workers must say that no other could run an order. One alone may lie.
+const FINAL_REFUSALS: usize = 2;
+
 /// Who is to run an order.
 #[derive(Debug)]
 pub(super) struct Chosen {
@@ -58,8 +69,6 @@ pub(super) struct Gathered {
     pub(super) failed: BTreeMap<PeerId, Failure>,
     /// Who failed and was replaced by a spare.
     pub(super) replaced: BTreeMap<PeerId, Failure>,
-    /// Whose answers were not waited for, since enough were in.
-    pub(super) spared: BTreeSet<PeerId>,
     /// Who was asked to take a place that stayed vacant, and why not.
     pub(super) refused: BTreeMap<PeerId, String>,
 }
@@ -85,6 +94,8 @@ pub(super) enum Failure {
     Hopeless(Code, String),
     /// It said nothing in its time.
     Silent,
+    /// A spare that was asked later answered first.
+    Overtaken,
     /// Its connection ended.
     Lost,
     /// Its result bears the signature of another, or of another result.
@@ -94,15 +105,6 @@ pub(super) enum Failure {
 }
 
 impl Gathered {
-    /// Those who took part: who answered or was not waited for, and who failed without a
-    /// replacement. By id.
-    pub(super) fn peers(&self) -> Vec<PeerId> {
-        let answered = self.answers.keys().chain(&self.spared);
-        let mut peers: Vec<PeerId> = answered.chain(self.failed.keys()).cloned().collect();
-        peers.sort();
-        peers
-    }
-
     /// The share of those who were to answer that did, 0 to 1.
     pub(super) fn share(&self) -> f64 {
         let count = |n: usize| f64::from(u32::try_from(n).unwrap_or(u32::MAX));
@@ -141,14 +143,17 @@ pub(super) async fn gather(
         open: BTreeMap::new(),
         ended_lines: BTreeSet::new(),
         given_up: BTreeSet::new(),
+        n_final_refusals: 0,
+        is_hedging: false,
+        hedge_after: head.0.slots.hedge_after(order.function),
         vacant: Vec::new(),
         calls: None,
         roster,
         gathered: Gathered::default(),
         end,
     };
-    for lease in leases {
-        work.order(lease);
+    for (seat, lease) in leases.into_iter().enumerate() {
+        work.order(lease, seat);
     }
     while let Some(deadline) = work.next_deadline() {
         let look_at = work.calls.as_ref().map_or(deadline, |calls| calls.look_at);
@@ -163,7 +168,8 @@ pub(super) async fn gather(
             break;
         }
     }
-    work.finished()
+    // Dropping the rest cancels what is open.
+    std::mem::take(&mut work.gathered)
 }
 
 /// Whether a work order was sent, and on which line, if on one.
@@ -183,10 +189,16 @@ struct Work<'a> {
     ended_lines: BTreeSet<u64>,
     /// Who failed in any way, and is not tried again.
     given_up: BTreeSet<PeerId>,
+    /// How many said that no other could run the order.
+    n_final_refusals: usize,
+    /// After how long without an answer a spare is asked too.
+    hedge_after: Duration,
     /// Who failed, and is replaced if a roll call finds somebody.
     vacant: Vec<Vacant>,
     /// That roll call.
     calls: Option<Calls>,
+    /// Whether it is for more spares, too.
+    is_hedging: bool,
     roster: Roster,
     gathered: Gathered,
     end: Instant,
@@ -195,6 +207,7 @@ struct Work<'a> {
 /// The place of a worker that failed.
 struct Vacant {
     peer: PeerId,
+    seat: usize,
     failure: Failure,
     /// Until when others may say that they take it.
     until: Instant,
@@ -202,8 +215,14 @@ struct Vacant {
 
 /// A work order that is not answered yet.
 struct Open {
+    /// Which of the answers asked for it is to be.
+    seat: usize,
+    /// When it was given.
+    since: Instant,
     /// Until when it may be.
     until: Instant,
+    /// When a spare is asked too; none where that is done or will not be.
+    hedge_at: Option<Instant>,
     /// On which line it was sent, if on one, once it was.
     line: Option<u64>,
     /// Given back when it is.
@@ -211,11 +230,14 @@ struct Open {
 }
 
 impl Work<'_> {
-    fn order(&mut self, lease: Lease) {
+    fn order(&mut self, lease: Lease, seat: usize) {
         let (head, peer) = (self.head.clone(), lease.peer().clone());
-        let until = self.end.min(Instant::now() + head.0.options.answer_within);
+        let since = Instant::now();
+        let until = self.end.min(since + head.0.options.answer_within);
+        let hedge_at = Some(since + self.hedge_after).filter(|at| *at < until);
         self.track.dispatched(&peer);
-        self.open.insert(peer.clone(), Open { until, line: None, _lease: lease });
+        let open = Open { seat, since, until, hedge_at, line: None, _lease: lease };
+        self.open.insert(peer.clone(), open);
         if head.0.peers.is_silent(&peer) {
             // One that has just connected: only on a line could it be told to end the run.
             let (order, request_id) = (self.order.clone(), self.track.request_id().to_owned());
@@ -242,7 +264,7 @@ impl Work<'_> {
 
     /// When to look next at those who are waited for; none if nobody is.
     fn next_deadline(&self) -> Option<Instant> {
-        let answer = self.open.values().map(|open| open.until).min();
+        let answer = self.open.values().map(|open| open.hedge_at.unwrap_or(open.until)).min();
         let vacancy = self.vacant.iter().map(|vacant| vacant.until).min();
         [answer, vacancy].into_iter().flatten().min()
     }
@@ -304,11 +326,52 @@ impl Work<'_> {
     }
 
     fn answered(&mut self, peer: PeerId, answer: Answer, signed: Signed) {
-        self.open.remove(&peer);
+        let Some(open) = self.open.remove(&peer) else { return };
+        let slots = &self.head.0.slots;
+        slots.answered(&peer, self.order.function, open.since.elapsed());
         let facts = (answer.usage, signed == Signed::Yes);
         self.track.answered(&peer, answer.outcome.exit_code, facts);
-        self.head.0.slots.holds(&peer, self.order.function);
         self.gathered.answers.insert(peer, answer);
+        for (rival, order) in self.open.extract_if(.., |_, other| other.seat == open.seat) {
+            self.head.cancel_at(&rival, self.track.request_id());
+            self.given_up.insert(rival.clone());
+            if order.since < open.since {
+                slots.silent(&rival);
+                self.track.replaced(&rival, &Failure::Overtaken.told());
+                self.gathered.replaced.insert(rival, Failure::Overtaken);
+            } else {
+                self.track.canceled_at(&rival);
+            }
+        }
+        let refused = self.gathered.replaced.iter();
+        let refuted = refused.filter(|(_, failure)| matches!(failure, Failure::Hopeless(..)));
+        for (liar, _) in refuted {
+            slots.silent(liar);
+        }
+    }
+
+    /// Asks a spare, too, for what `peer` takes so long to answer.
+    fn hedge(&mut self, peer: &PeerId, now: Instant) {
+        let Some(seat) = self.open.get(peer).map(|open| open.seat) else { return };
+        let n_orders = self.open.values().filter(|open| open.seat == seat).count();
+        let is_allowed = n_orders < SEAT_ORDERS_MAX;
+        let spare = if is_allowed { self.spare() } else { None };
+        if self.head.0.slots.has_never_answered(peer) {
+            // What was a spare may be no better: others may hold the function by then.
+            self.head.0.slots.silent(peer);
+            self.is_hedging = true;
+            self.call();
+        }
+        if let Some(open) = self.open.get_mut(peer) {
+            let is_repeated = is_allowed && spare.is_none();
+            open.hedge_at =
+                is_repeated.then_some(now + HEDGE_AGAIN_AFTER).filter(|at| *at < open.until);
+        }
+        if let Some(spare) = spare {
+            let request = self.track.request_id();
+            info!(request, %peer, spare = %spare.peer(), "a worker takes long: asked a spare too");
+            self.order(spare, seat);
+        }
     }
 
     async fn look(&mut self, now: Instant) {
@@ -318,6 +381,11 @@ impl Work<'_> {
             self.head.cancel_at(&peer, self.track.request_id());
             self.fail(&peer, Failure::Silent);
         }
+        let slow = self.open.iter().filter(|(_, open)| open.hedge_at.is_some_and(|at| at <= now));
+        let slow: Vec<PeerId> = slow.map(|(peer, _)| peer.clone()).collect();
+        for peer in &slow {
+            self.hedge(peer, now);
+        }
         self.give_up_vacancies(|vacant| vacant.until <= now);
         if let Some(calls) = &mut self.calls {
             calls.publish_if_due(&self.head.0).await;
@@ -326,44 +394,65 @@ impl Work<'_> {
 
     /// Gives up on `peer` if it is waited for, and has a spare take its place if there is one.
     fn fail(&mut self, peer: &PeerId, failure: Failure) {
-        if self.open.remove(peer).is_none() {
-            return;
-        }
+        let Some(Open { seat, .. }) = self.open.remove(peer) else { return };
         self.given_up.insert(peer.clone());
-        match &failure {
-            Failure::Refused(code, _) if *code == Code::NOT_FOUND => {
-                self.head.0.slots.lacks(peer, self.order.function);
-            }
-            Failure::Refused(..) => self.head.0.slots.full(peer),
-            _ => {}
-        }
+        self.demote(peer, &failure);
         let request = self.track.request_id();
         info!(request, %peer, ?failure, "a worker gave no result");
-        if matches!(failure, Failure::Hopeless(..)) {
-            self.track.failed(peer, &failure.told());
+        if self.open.values().any(|open| open.seat == seat) {
+            // A spare runs the order already.
+            self.track.replaced(peer, &failure.told());
+            self.gathered.replaced.insert(peer.clone(), failure);
+            return;
+        }
+        let is_final = matches!(failure, Failure::Hopeless(..));
+        self.n_final_refusals += usize::from(is_final);
+        let is_believed = is_final && self.n_final_refusals >= FINAL_REFUSALS;
+        if !is_believed && let Some(spare) = self.spare() {
+            return self.replace((peer.clone(), seat), failure, spare);
+        }
+        self.track.failed(peer, &failure.told());
+        if is_believed {
             self.gathered.failed.insert(peer.clone(), failure);
             return;
         }
-        if let Some(spare) = self.spare() {
-            return self.replace(peer.clone(), failure, spare);
-        }
-        self.track.failed(peer, &failure.told());
         let until = self.end.min(Instant::now() + self.order.roll_call_within);
-        self.vacant.push(Vacant { peer: peer.clone(), failure, until });
+        self.vacant.push(Vacant { peer: peer.clone(), seat, failure, until });
+        self.call();
+        self.fill();
+    }
+
+    /// Asks who else is ready.
+    fn call(&mut self) {
         if self.calls.is_none() {
             // Who refused before may be free by now.
             self.roster.refused.clear();
             self.track.calls(topic(self.order));
             self.calls = Some(Calls::new(&self.head.0, self.track, self.order));
         }
-        self.fill();
     }
 
-    fn replace(&mut self, peer: PeerId, failure: Failure, spare: Lease) {
+    /// Chooses a worker that failed less often from here on.
+    fn demote(&self, peer: &PeerId, failure: &Failure) {
+        let head = &self.head.0;
+        match failure {
+            Failure::Refused(code, _) if *code == Code::NOT_FOUND => {
+                head.slots.lacks(peer, self.order.function);
+            }
+            Failure::Refused(..) => head.slots.full(peer),
+            // Two that say so are believed, and one that is proved wrong is demoted then.
+            Failure::Hopeless(..) => {}
+            // One that is gone is forgotten.
+            _ if head.peers.is_connected(peer) => head.slots.silent(peer),
+            _ => {}
+        }
+    }
+
+    fn replace(&mut self, (peer, seat): (PeerId, usize), failure: Failure, spare: Lease) {
         info!(request = self.track.request_id(), %peer, spare = %spare.peer(), "a spare takes over");
         self.track.replaced(&peer, &failure.told());
         self.gathered.replaced.insert(peer, failure);
-        self.order(spare);
+        self.order(spare, seat);
     }
 
     /// Somebody who was not tried yet, while there is time.
@@ -375,7 +464,7 @@ impl Work<'_> {
         let slots = &self.head.0.slots;
         while let Some(peer) = self.roster.ready.pop_front() {
             if !tried.contains(&peer) {
-                return Some(slots.take_of(&peer));
+                return Some(slots.take_of(&peer, self.order.function));
             }
         }
         if self.order.attributes.is_some() {
@@ -395,11 +484,11 @@ impl Work<'_> {
         while !self.vacant.is_empty()
             && let Some(spare) = self.spare()
         {
-            let Vacant { peer, failure, .. } = self.vacant.remove(0);
-            self.replace(peer, failure, spare);
+            let Vacant { peer, seat, failure, .. } = self.vacant.remove(0);
+            self.replace((peer, seat), failure, spare);
         }
         if self.vacant.is_empty() {
-            self.calls = None;
+            self.calls.take_if(|_| !self.is_hedging);
             return;
         }
         let tried = self.tried();
@@ -414,7 +503,7 @@ impl Work<'_> {
     fn give_up_vacancies(&mut self, which: impl Fn(&Vacant) -> bool) {
         let given_up = self.vacant.extract_if(.., |vacant| which(vacant));
         self.gathered.failed.extend(given_up.map(|vacant| (vacant.peer, vacant.failure)));
-        if self.vacant.is_empty() && self.calls.take().is_some() {
+        if self.vacant.is_empty() && self.calls.take_if(|_| !self.is_hedging).is_some() {
             let refused =
                 self.roster.refused.iter().filter(|(peer, _)| !self.given_up.contains(*peer));
             let refused = refused.map(|(peer, reason)| (peer.clone(), reason.clone()));
@@ -425,13 +514,6 @@ impl Work<'_> {
     fn has_quorum(&self) -> bool {
         let quorum = self.order.quorum.filter(|_| !self.gathered.answers.is_empty());
         quorum.is_some_and(|n| self.gathered.n_equal() >= n.get())
-    }
-
-    fn finished(mut self) -> Gathered {
-        let gathered = std::mem::take(&mut self.gathered);
-        let spared = self.open.keys().cloned().collect();
-        // Dropping the rest cancels what is open.
-        Gathered { spared, ..gathered }
     }
 }
 
@@ -454,6 +536,7 @@ impl Failure {
             }
             Self::Refused(_, reason) | Self::Hopeless(_, reason) => format!("refused ({reason})"),
             Self::Silent => "did not answer in time".to_owned(),
+            Self::Overtaken => "took longer than usual, and a spare answered first".to_owned(),
             Self::Lost => "was lost".to_owned(),
             Self::Forged => "gave a result with a wrong signature".to_owned(),
             Self::Unsigned => "gave a result without a signature".to_owned(),
@@ -465,6 +548,6 @@ impl Order {
     /// The order as a wish for `n` slots.
     pub(super) fn want(&self, n: usize) -> Want {
         let subgroup = self.subgroup.as_ref().map(ToString::to_string);
-        Want { function: self.function, subgroup, n }
+        Want { function: self.function, subgroup, n, can_fetch: false }
     }
 }

@@ -1,6 +1,6 @@
 //! What peers say to a head: offers, reports, answers, and requests of clients on the network.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use model::node::PeerId;
 use tracing::{debug, warn};
@@ -9,7 +9,9 @@ use wire::{
     functions::{ClusterBody, ExecuteRequest},
 };
 
-use super::{Execution, Head, RunFacts, dispatch::reason, inbox::Reply, order::Order};
+use super::{
+    Execution, Head, RunFacts, client::Client, dispatch::reason, inbox::Reply, order::Order,
+};
 use crate::{
     message::{
         Code, Execute, ExecuteResponse, Message, NodeResult, Offer, RollCallResponse,
@@ -25,11 +27,15 @@ impl Head {
     pub(crate) fn reported(&self, peer: PeerId, response: RollCallResponse) {
         let RollCallResponse { code, function_id, request_id, message, from } = response;
         self.0.peers.answered_as(&peer, !from.is_empty());
-        let reply = if code == Code::ACCEPTED {
-            Reply::Ready(peer)
-        } else {
+        let told = || {
             let told = if message.is_empty() { format!("code {}", code.as_str()) } else { message };
-            Reply::Refused(peer, reason(&told))
+            reason(&told)
+        };
+        let reply = match &code {
+            code if *code == Code::ACCEPTED => Reply::Ready(peer),
+            code if *code == Code::PROCESSING => Reply::Fetching(peer),
+            code if *code == Code::UNAVAILABLE => Reply::Busy(peer, told()),
+            _ => Reply::Refused(peer, told()),
         };
         self.0.inboxes.put_for(&request_id, &function_id, reply);
     }
@@ -64,6 +70,11 @@ impl Head {
         }
     }
 
+    /// Takes note of the round trip to a peer.
+    pub(crate) fn pinged(&self, peer: &PeerId, round_trip: Duration) {
+        self.0.slots.pinged(peer, round_trip);
+    }
+
     /// Takes in that a peer is here.
     pub(crate) fn joined(&self, peer: &PeerId) {
         let peer_id = || peer.to_string();
@@ -90,9 +101,11 @@ impl Head {
             topic: Some(request.topic),
         };
         let execution = match Order::read(&asked) {
-            Ok(order) => self.execute(order).await.map_err(|unavailable| {
-                Execution::failed(Code::UNAVAILABLE, String::new(), unavailable.to_string())
-            }),
+            Ok(order) => {
+                self.execute(&Client::Peer(client.clone()), order).await.map_err(|unavailable| {
+                    Execution::failed(Code::UNAVAILABLE, String::new(), unavailable.to_string())
+                })
+            }
             Err(wrong) => {
                 let message = wrong.join("; ");
                 Err(Execution::failed(Code::INVALID, String::new(), message))

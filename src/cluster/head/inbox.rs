@@ -20,6 +20,10 @@ pub(super) enum Reply {
     Ready(PeerId),
     /// It is not, for a reason.
     Refused(PeerId, String),
+    /// It is not as long as it is busy, for a reason.
+    Busy(PeerId, String),
+    /// It fetches the function, and will be ready then.
+    Fetching(PeerId),
     /// It answered a work order; with what is known of its signature.
     Answered(PeerId, Box<WorkOrderResponse>, Signed),
     /// Its last connection is gone.

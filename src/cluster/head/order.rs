@@ -13,7 +13,11 @@ use wire::functions::{
 /// How long a head waits for workers to report unless the request says otherwise, as b7s does.
 pub const ROLL_CALL_WITHIN: Duration = Duration::from_secs(5);
 
-/// The longest a request may have a head wait for workers to report.
+/// How long a request waits for workers that are busy unless it says otherwise: longer than workers
+/// let functions run.
+pub const WAIT_WITHIN: Duration = Duration::from_secs(30);
+
+/// The longest a request may have a head wait for workers to report or to have a free slot.
 pub const ROLL_CALL_WITHIN_MAX: Duration = Duration::from_mins(1);
 
 /// The share of nodes that must answer unless the request says otherwise, as in b7s.
@@ -45,6 +49,8 @@ pub struct Order {
     pub subgroup: Option<Subgroup>,
     /// How long to wait for them to report.
     pub roll_call_within: Duration,
+    /// How long to wait for those that are busy.
+    pub wait_within: Duration,
     /// The share of them that must answer, above 0 and at most 1.
     pub threshold: f64,
     /// How many equal results are enough; none to wait for all.
@@ -97,6 +103,8 @@ impl Order {
         check_config(config, &mut wrong);
         check_texts(request, &mut wrong);
         let quorum = quorum(config.quorum, nodes, &mut wrong);
+        let asked_within = (config.timeout > 0)
+            .then(|| Duration::from_secs(config.timeout).min(ROLL_CALL_WITHIN_MAX));
         let threshold = config.threshold.filter(|share| *share > 0.0 && *share <= 1.0);
         match (function, method, nodes) {
             (Some(function), Some(method), Some(nodes)) if wrong.is_empty() => Ok(Self {
@@ -109,10 +117,8 @@ impl Order {
                 runtime: passed_on(config.runtime.clone().unwrap_or_default()),
                 nodes,
                 subgroup,
-                roll_call_within: match config.timeout {
-                    0 => ROLL_CALL_WITHIN,
-                    seconds => Duration::from_secs(seconds).min(ROLL_CALL_WITHIN_MAX),
-                },
+                roll_call_within: asked_within.unwrap_or(ROLL_CALL_WITHIN),
+                wait_within: asked_within.unwrap_or(WAIT_WITHIN),
                 threshold: threshold.unwrap_or(THRESHOLD_DEFAULT),
                 quorum,
                 attributes: config.attributes.clone(),

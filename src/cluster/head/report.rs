@@ -7,6 +7,7 @@ use model::node::PeerId;
 use super::{
     gather::{Failure, Gathered},
     order::{Order, Wanted},
+    queue::Position,
     rollcall::Roster,
 };
 use crate::message::Code;
@@ -35,12 +36,30 @@ pub(super) fn too_few(order: &Order, roster: &Roster, listening: &[PeerId]) -> S
         counted(listening.len(), "worker"),
         if listening.len() == 1 { "is" } else { "are" },
     );
-    if !roster.refused.is_empty() {
-        let refused = roster.refused.iter().map(|(peer, reason)| format!("{peer}: {reason}"));
-        let refused: Vec<String> = refused.collect();
-        message = format!("{message}; refused by {}", named(&refused));
+    if !roster.fetching.is_empty() {
+        message = format!("{message}; {} still fetching the function", roster.fetching.len());
     }
-    message
+    with_refusals(message, roster)
+}
+
+/// Says that all workers that could run the order were busy, and where it waited for them.
+pub(super) fn still_queued(order: &Order, roster: &Roster, position: Position) -> String {
+    let Position { number, n_waiting } = position;
+    let within = order.wait_within.as_secs_f64();
+    let message = format!(
+        "no worker was free within {within} s: the request was number {number} of {n_waiting} that \
+         wait for one; try again later, or with a longer timeout"
+    );
+    with_refusals(message, roster)
+}
+
+/// Adds who refused, if anyone did.
+fn with_refusals(message: String, roster: &Roster) -> String {
+    if roster.refused.is_empty() {
+        return message;
+    }
+    let refused = roster.refused.iter().map(|(peer, reason)| format!("{peer}: {reason}"));
+    format!("{message}; refused by {}", named(&refused.collect::<Vec<_>>()))
 }
 
 /// Returns the code of what was gathered, and what went wrong, if anything did.
@@ -84,7 +103,7 @@ fn of_none(gathered: &Gathered) -> Code {
         .values()
         .map(|failure| match failure {
             Failure::Refused(code, _) | Failure::Hopeless(code, _) => code.clone(),
-            Failure::Silent | Failure::Lost => Code::NO_CONTENT,
+            Failure::Silent | Failure::Overtaken | Failure::Lost => Code::NO_CONTENT,
             _ => Code::ERROR,
         })
         .collect();

@@ -8,17 +8,19 @@ use std::{
 use model::node::{GENERAL_TOPIC, PeerId, Subgroup};
 use tokio::{
     select,
-    sync::oneshot,
     time::{Instant, sleep_until},
 };
 use tracing::{info, warn};
 
 use super::{
     Inner,
+    client::Client,
     executions::Track,
     inbox::{Inbox, Reply},
     order::{Order, Wanted},
-    slots::{Lease, Taken},
+    placement::rank_reports,
+    queue::Position,
+    slots::{Lease, QueuedRequest, Taken},
 };
 use crate::{
     message::{Message, RollCall, json},
@@ -45,44 +47,100 @@ pub(super) struct Roster {
     pub(super) known: BTreeSet<PeerId>,
     /// Those who refused, and why.
     pub(super) refused: BTreeMap<PeerId, String>,
+    /// Those of them who did since they are busy.
+    pub(super) busy: BTreeSet<PeerId>,
+    /// Those who fetch the function, and will be ready then.
+    pub(super) fetching: BTreeSet<PeerId>,
 }
 
 impl Roster {
     pub(super) fn new(wanted: Wanted) -> Self {
-        Self { wanted, ready: VecDeque::new(), known: BTreeSet::new(), refused: BTreeMap::new() }
+        Self {
+            wanted,
+            ready: VecDeque::new(),
+            known: BTreeSet::new(),
+            refused: BTreeMap::new(),
+            busy: BTreeSet::new(),
+            fetching: BTreeSet::new(),
+        }
     }
 
     /// Takes note of a reply to the roll call.
     pub(super) fn note(&mut self, reply: Reply) {
         match reply {
             Reply::Ready(peer) => {
-                self.refused.remove(&peer);
+                self.forget(&peer);
                 if self.known.insert(peer.clone()) {
                     self.ready.push_back(peer);
                 }
             }
             Reply::Refused(peer, reason) => {
                 if !self.known.contains(&peer) {
+                    self.forget(&peer);
                     self.refused.insert(peer, reason);
+                }
+            }
+            Reply::Busy(peer, reason) => {
+                if !self.known.contains(&peer) {
+                    self.forget(&peer);
+                    self.busy.insert(peer.clone());
+                    self.refused.insert(peer, reason);
+                }
+            }
+            Reply::Fetching(peer) => {
+                if !self.known.contains(&peer) {
+                    self.forget(&peer);
+                    self.fetching.insert(peer);
                 }
             }
             Reply::Gone(peer) => {
                 self.ready.retain(|ready| *ready != peer);
                 self.known.remove(&peer);
-                self.refused.remove(&peer);
+                self.forget(&peer);
             }
             Reply::Answered(..) | Reply::LineEnded(..) => {}
         }
     }
 
-    /// Takes those who are to run the function, the first to report, if they are enough. The rest
-    /// stay ready as spares.
-    pub(super) fn take_chosen(&mut self) -> Option<Vec<PeerId>> {
+    /// Forgets what a peer that is not ready said.
+    fn forget(&mut self, peer: &PeerId) {
+        self.refused.remove(peer);
+        self.busy.remove(peer);
+        self.fetching.remove(peer);
+    }
+
+    /// Takes those who are to run the function, the first to report, if they are enough. Those with
+    /// too little `weight` come last, and those without any are left out where everyone is wanted.
+    /// The rest stay ready as spares.
+    pub(super) fn take_chosen(
+        &mut self,
+        weight: impl Fn(&PeerId) -> Option<u64>,
+    ) -> Option<Vec<PeerId>> {
+        rank_reports(self.ready.make_contiguous(), &weight);
         let n_chosen = match self.wanted {
             Wanted::Exactly(n) => n.get(),
-            Wanted::Everyone => self.ready.len().max(1),
+            Wanted::Everyone => {
+                self.ready.iter().filter(|peer| weight(peer).is_some()).count().max(1)
+            }
         };
         (n_chosen <= self.ready.len()).then(|| self.ready.drain(..n_chosen).collect())
+    }
+
+    /// Whether everyone of `listening` refused, and not for being busy.
+    fn is_refused_by_all(&self, listening: impl FnOnce() -> Vec<PeerId>) -> bool {
+        if self.refused.is_empty() || !self.busy.is_empty() || !self.fetching.is_empty() {
+            return false;
+        }
+        listening().iter().all(|peer| self.refused.contains_key(peer))
+    }
+
+    /// Whether enough would be ready, were none busy and had all got the function.
+    fn is_worth_waiting(&self) -> bool {
+        let n_coming = self.busy.len() + self.fetching.len();
+        match self.wanted {
+            Wanted::Exactly(n) => n_coming > 0 && self.ready.len() + n_coming >= n.get(),
+            Wanted::Everyone => self.ready.is_empty() && n_coming > 0,
+        }
     }
 
     /// Whether there is nobody to wait for: enough are ready, or everyone is wanted and all of
@@ -107,21 +165,24 @@ pub(super) fn topic(order: &Order) -> &str {
 /// Who is to run an order.
 #[derive(Debug)]
 pub(super) enum Called {
-    /// Those who reported: enough, or too few in the time there was.
-    Reported(Roster),
+    /// Those who reported: enough, or too few in the time there was, with the place in the queue
+    /// where it waited for slots.
+    Reported(Roster, Option<Position>),
     /// Those whose slots came free first, and who reported meanwhile.
     Granted(Vec<Lease>, Roster),
 }
 
-/// Publishes the roll call of a request, again and again, until enough have reported, or slots come
-/// free that are waited for or that workers meanwhile offer, or the time is up at `deadline`.
+/// Publishes the roll call of a request, again and again, until enough have reported, or workers
+/// offer free slots, or all have refused, or the time is up: the roll call's where too few could run
+/// the function, and that of waiting, at `end`, where enough could that are busy or fetch it.
 /// Cancel-safe.
 pub(super) async fn call(
     head: &Inner,
     track: &Track,
     order: &Order,
-    (inbox, deadline): (&mut Inbox, Instant),
-    mut waiting: Option<oneshot::Receiver<Vec<Lease>>>,
+    client: &Client,
+    inbox: &mut Inbox,
+    end: Instant,
 ) -> Called {
     let (request, topic) = (track.request_id(), topic(order));
     let function = order.function;
@@ -129,47 +190,61 @@ pub(super) async fn call(
     track.calls(topic);
     let mut roster = Roster::new(order.nodes);
     let mut calls = Calls::new(head, track, order);
+    let deadline = end.min(Instant::now() + order.roll_call_within);
+    let mut queued: Option<QueuedRequest> = None;
+    // Whoever holds the function reports at once. Others may fetch it from this head.
+    let mut can_fetch = false;
     loop {
-        if roster.is_filled(|| head.peers.listening(topic)) {
+        let listening = || head.peers.listening(topic);
+        if roster.is_filled(listening) {
             let peers = roster.ready.len();
             info!(request, peers, "enough peers reported for roll call");
-            return Called::Reported(roster);
+            return Called::Reported(roster, None);
         }
+        if queued.is_none() && roster.is_refused_by_all(listening) {
+            info!(request, refused = roster.refused.len(), "all peers refused");
+            return Called::Reported(roster, None);
+        }
+        let is_waiting = queued.is_some() || roster.is_worth_waiting();
         select! {
             biased;
-            Some(leases) = granted(&mut waiting) => return Called::Granted(leases, roster),
+            granted = grant(&mut queued) => match granted {
+                Some(leases) => return Called::Granted(leases, roster),
+                None => queued = None,
+            },
             reply = inbox.next() => {
                 if let Reply::Ready(peer) = &reply {
                     track.reported(peer);
                 }
                 roster.note(reply);
             }
-            () = sleep_until(deadline) => {
+            () = sleep_until(if is_waiting { end } else { deadline }) => {
                 let (ready, refused) = (roster.ready.len(), roster.refused.len());
                 info!(request, ready, refused, "roll call timed out");
-                return Called::Reported(roster);
+                return Called::Reported(roster, queued.and_then(|queued| queued.position()));
             }
             () = sleep_until(calls.look_at) => {
                 calls.publish_if_due(head).await;
                 // Whoever was full when it was asked, or learned the function since, offers slots.
-                if waiting.is_none() {
-                    match head.taken(order) {
+                if queued.is_none() {
+                    match head.take_slots(order, client, can_fetch) {
                         Taken::Now(leases) => return Called::Granted(leases, roster),
-                        Taken::Later(coming) => waiting = Some(coming),
+                        Taken::Later(request) => queued = Some(request),
                         Taken::Unknown => {}
                     }
                 }
+                can_fetch = true;
             }
         }
     }
 }
 
-/// Waits for slots, if they are waited for. Returns none once, if they will not come.
-async fn granted(waiting: &mut Option<oneshot::Receiver<Vec<Lease>>>) -> Option<Vec<Lease>> {
-    let Some(coming) = waiting else { return std::future::pending().await };
-    let granted = coming.await.ok();
-    *waiting = None;
-    granted
+/// Waits for slots, if they are waited for; none if they will not come. Cancel-safe.
+async fn grant(queued: &mut Option<QueuedRequest>) -> Option<Vec<Lease>> {
+    match queued {
+        Some(queued) => queued.granted().await,
+        None => std::future::pending().await,
+    }
 }
 
 /// The publishing of one roll call.
@@ -260,10 +335,10 @@ mod tests {
             roster.note(Reply::Ready(id(n)));
         }
         assert!(!roster.is_filled(Vec::new));
-        assert_eq!(roster.take_chosen(), None);
+        assert_eq!(roster.take_chosen(|_| Some(1)), None);
         roster.note(Reply::Ready(id(2)));
         roster.note(Reply::Ready(id(3)));
-        assert_eq!(roster.take_chosen(), Some(vec![id(1), id(2)]));
+        assert_eq!(roster.take_chosen(|_| Some(1)), Some(vec![id(1), id(2)]));
         roster.note(Reply::Ready(id(1)));
         assert_eq!(roster.ready, [id(3)], "a chosen one is no spare");
     }
@@ -273,11 +348,11 @@ mod tests {
         let mut roster = exactly(1);
         roster.note(Reply::Ready(id(1)));
         roster.note(Reply::Gone(id(1)));
-        assert_eq!(roster.take_chosen(), None);
+        assert_eq!(roster.take_chosen(|_| Some(1)), None);
         roster.note(Reply::Refused(id(2), "full".into()));
         assert_eq!(roster.refused.len(), 1);
         roster.note(Reply::Ready(id(2)));
-        assert_eq!((roster.refused.len(), roster.take_chosen()), (0, Some(vec![id(2)])));
+        assert_eq!((roster.refused.len(), roster.take_chosen(|_| Some(1))), (0, Some(vec![id(2)])));
     }
 
     #[test]
@@ -289,6 +364,6 @@ mod tests {
         assert!(!roster.is_filled(|| vec![id(1), id(2), id(3)]));
         roster.note(Reply::Ready(id(3)));
         assert!(roster.is_filled(|| vec![id(1), id(2), id(3)]));
-        assert_eq!(roster.take_chosen(), Some(vec![id(1), id(3)]));
+        assert_eq!(roster.take_chosen(|_| Some(1)), Some(vec![id(1), id(3)]));
     }
 }

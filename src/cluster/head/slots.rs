@@ -1,53 +1,66 @@
 //! Slots: which workers could run a function at once, by what they offer and what they run for us.
 //!
-//! A worker of ours tells the heads what it holds and how many slots are free, and tells it anew
-//! when that changes. As long as that is fresh, a head need not ask who is ready: it takes slots
-//! here, and gives them back when the answers are in. Where all that could run a function are taken,
-//! requests wait here in their order, longer than a function takes but far shorter than a roll call.
-//! Absent on purpose: nodes that offer nothing, which are found by roll call.
+//! A worker of ours sends the heads what it holds and how many slots are free, and again when that
+//! changes. As long as that is fresh, a head need not ask who is ready: it takes slots here, by the
+//! rules of `placement.rs`, and gives them back when the answers are in. Where all that could run a
+//! function are taken, requests wait here in the fair order of `queue.rs`. Absent on purpose: nodes
+//! that offer nothing, which are found by roll call.
+
+mod worker;
 
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{BTreeMap, BTreeSet},
+    hash::{BuildHasher as _, RandomState},
     sync::Arc,
     time::Duration,
 };
 
-use model::{
-    function::FunctionId,
-    node::{PeerId, SUBGROUP_BYTES_MAX},
-};
+use model::{execution::ResultGroup, function::FunctionId, node::PeerId};
 use parking_lot::Mutex;
-use tokio::{sync::oneshot, time::Instant};
+use tokio::{
+    select,
+    sync::oneshot,
+    time::{Instant, sleep},
+};
 
-use crate::message::Offer;
+use self::worker::{KnownOffer, Worker};
+use super::{
+    client::Client,
+    placement::{Candidate, HEDGE_AFTER_UNKNOWN, RunTime, choose, expect_completion, is_newcomer},
+    queue::{FairQueue, Position, Verdict},
+};
+use crate::{message::Offer, peers::PEERS_MAX};
 
-/// How long an offer counts. Workers repeat theirs each 10 s, so that one may be lost on its way.
-const FRESH_WITHIN: Duration = Duration::from_secs(25);
+/// Functions whose usual time is remembered.
+const FUNCTIONS_MAX: usize = 1024;
 
-/// How long a worker that said it is full is left alone: as long as it takes to offer anew.
-const FULL_FOR: Duration = Duration::from_secs(1);
+/// What is added to the completion of a worker that has to fetch the function first.
+const FETCH_TIME: Duration = Duration::from_millis(100);
 
-/// Functions remembered of one worker that it ran and does not offer.
-const LEARNED_MAX: usize = 256;
+/// How often a waiting request looks whether workers can be given to it that could not before: one
+/// was left alone for a while, or the fast ones turn out to be stalled.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// What is wanted: workers of one kind, and how many.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Want {
-    /// They hold this function.
+    /// They run this function.
     pub(super) function: FunctionId,
     /// They belong to this group, if any.
     pub(super) subgroup: Option<String>,
     /// So many of them.
     pub(super) n: usize,
+    /// Whether they may have to fetch it first.
+    pub(super) can_fetch: bool,
 }
 
-/// What became of a wish for slots.
+/// What [`Slots::take`] comes to.
 #[derive(Debug)]
 pub(super) enum Taken {
     /// These are taken.
     Now(Vec<Lease>),
-    /// There are as many workers, but they are busy for this head: the slots come, maybe.
-    Later(oneshot::Receiver<Vec<Lease>>),
+    /// There are as many workers, but they are busy for this head.
+    Later(QueuedRequest),
     /// There are not as many workers that are known to be fit.
     Unknown,
 }
@@ -56,6 +69,15 @@ pub(super) enum Taken {
 #[derive(Debug)]
 pub(super) struct Lease {
     peer: PeerId,
+    number: u64,
+    slots: Slots,
+}
+
+/// A request that waits for slots. Dropping it gives up its place.
+#[derive(Debug)]
+pub(super) struct QueuedRequest {
+    number: u64,
+    granted: oneshot::Receiver<Vec<Lease>>,
     slots: Slots,
 }
 
@@ -66,40 +88,23 @@ pub(super) struct Slots(Arc<Mutex<Table>>);
 #[derive(Debug, Default)]
 struct Table {
     workers: BTreeMap<PeerId, Worker>,
-    /// Whoever waits, the first to be served first. No more than executions under way.
-    waiting: VecDeque<Waiting>,
-    /// Counts what was taken, so that slots are taken in turn.
+    /// No more than executions under way.
+    queue: FairQueue<Client, Waiting>,
+    n_queued: usize,
+    /// How long workers usually take to answer, by function.
+    usual: BTreeMap<FunctionId, RunTime>,
+    /// Counts what was taken and what waited.
     turn: u64,
-}
-
-#[derive(Debug, Default)]
-struct Worker {
-    offer: Option<Known>,
-    /// Functions it has run for us, maybe under another id than that which it offers.
-    learned: BTreeSet<FunctionId>,
-    /// What we have it run.
-    n_taken: usize,
-    /// When it was chosen last.
-    turn: u64,
-    /// Until when it is left alone.
-    full_until: Option<Instant>,
-}
-
-/// What a worker offered last.
-#[derive(Debug)]
-struct Known {
-    functions: BTreeSet<FunctionId>,
-    subgroups: BTreeSet<String>,
-    n_slots: usize,
-    /// What it ran for others by then.
-    n_foreign: usize,
-    at: Instant,
+    /// Makes random numbers of turns.
+    random: RandomState,
 }
 
 #[derive(Debug)]
 struct Waiting {
+    number: u64,
     want: Want,
-    granted: oneshot::Sender<Vec<Lease>>,
+    /// None once it is served.
+    granted: Option<oneshot::Sender<Vec<Lease>>>,
 }
 
 impl Lease {
@@ -111,7 +116,24 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        self.slots.release(&self.peer);
+        self.slots.release(self);
+    }
+}
+
+impl QueuedRequest {
+    /// Waits for the slots; none if there are not as many fit workers any more. Cancel-safe.
+    pub(super) async fn granted(&mut self) -> Option<Vec<Lease>> {
+        loop {
+            select! {
+                granted = &mut self.granted => return granted.ok(),
+                () = sleep(LOOK_EVERY) => self.slots.grant(self.slots.0.lock()),
+            }
+        }
+    }
+
+    /// Where it waits.
+    pub(super) fn position(&self) -> Option<Position> {
+        self.slots.0.lock().queue.position(|waiting| waiting.number == self.number)
     }
 }
 
@@ -119,36 +141,52 @@ impl Slots {
     /// Takes note of what a worker offers.
     pub(super) fn offered(&self, peer: &PeerId, offer: &Offer, names_max: usize) {
         let mut table = self.0.lock();
-        let worker = table.worker(peer);
-        worker.offer = Some(Known {
-            functions: offer
-                .functions
-                .iter()
-                .take(names_max)
-                .filter_map(|f| f.parse().ok())
-                .collect(),
-            subgroups: offer
-                .subgroups
-                .iter()
-                .take(names_max)
-                .filter(|name| name.len() <= SUBGROUP_BYTES_MAX)
-                .cloned()
-                .collect(),
-            n_slots: offer.slots,
-            n_foreign: offer.slots.saturating_sub(offer.slots_free),
-            at: Instant::now(),
-        });
+        let known = KnownOffer::read(offer, names_max, Instant::now());
+        table.worker(peer).offer = Some(known);
         self.grant(table);
     }
 
-    /// Takes note that a worker holds a function, since it has just run it.
-    pub(super) fn holds(&self, peer: &PeerId, function: FunctionId) {
+    /// Takes note of the round trip to a worker.
+    pub(super) fn pinged(&self, peer: &PeerId, round_trip: Duration) {
+        if let Some(worker) = self.0.lock().workers.get_mut(peer) {
+            worker.round_trip = round_trip;
+        }
+    }
+
+    /// Takes note that a worker answered an order for `function`, `elapsed` after it was sent.
+    pub(super) fn answered(&self, peer: &PeerId, function: FunctionId, elapsed: Duration) {
         let mut table = self.0.lock();
-        let Some(worker) = table.workers.get_mut(peer) else { return };
-        let is_new =
-            worker.offer.as_ref().is_some_and(|known| !known.functions.contains(&function));
-        if is_new && worker.learned.insert(function) && worker.learned.len() > LEARNED_MAX {
-            worker.learned.pop_first();
+        let is_cold = table.worker(peer).note_answer(function, elapsed, Instant::now());
+        let usual = match table.usual.get(&function) {
+            None => RunTime::first(elapsed),
+            // A function is fetched and compiled once, which is not usual.
+            Some(usual) if is_cold => *usual,
+            Some(usual) => usual.after(elapsed),
+        };
+        table.usual.insert(function, usual);
+        if table.usual.len() > FUNCTIONS_MAX {
+            table.usual.pop_first();
+        }
+    }
+
+    /// Takes note of how answers of one execution compare. The majority is more than half by weight,
+    /// so that strangers, however many, do not outvote workers that are trusted.
+    pub(super) fn judge(&self, groups: &[ResultGroup]) {
+        let mut table = self.0.lock();
+        let weight = |peer: &PeerId| table.workers.get(peer).map_or(1, Worker::weight);
+        let weights: Vec<u64> =
+            groups.iter().map(|group| group.peers.iter().map(weight).sum()).collect();
+        let total: u64 = weights.iter().sum();
+        let majority = weights.iter().position(|weight| weight * 2 > total);
+        for (idx, group) in groups.iter().enumerate() {
+            let has_agreed = majority.map(|majority| majority == idx);
+            // One that answered alone agreed with nobody.
+            let has_agreed = has_agreed.filter(|agreed| !agreed || group.peers.len() > 1);
+            for peer in &group.peers {
+                if let Some(worker) = table.workers.get_mut(peer) {
+                    worker.judge(has_agreed);
+                }
+            }
         }
     }
 
@@ -165,53 +203,83 @@ impl Slots {
     /// Takes note that a worker has no slot free, since it has just said so: what it offered does not
     /// count for a while.
     pub(super) fn full(&self, peer: &PeerId) {
-        let mut table = self.0.lock();
-        if let Some(worker) = table.workers.get_mut(peer) {
-            worker.full_until = Some(Instant::now() + FULL_FOR);
+        if let Some(worker) = self.0.lock().workers.get_mut(peer) {
+            worker.note_full(Instant::now());
         }
+    }
+
+    /// Takes note that a worker did not answer an order, or with nothing of use: it is left alone for
+    /// a while.
+    pub(super) fn silent(&self, peer: &PeerId) {
+        self.0.lock().worker(peer).note_silence(Instant::now());
     }
 
     /// Forgets a worker that is gone.
     pub(super) fn lost(&self, peer: &PeerId) {
         let mut table = self.0.lock();
-        if let Some(worker) = table.workers.get_mut(peer) {
-            worker.offer = None;
-            worker.learned.clear();
-            if worker.n_taken == 0 {
-                table.workers.remove(peer);
-            }
+        if let Some(worker) = table.workers.remove(peer)
+            && !worker.running.is_empty()
+        {
+            table.workers.insert(peer.clone(), worker.forget());
         }
     }
 
-    /// Takes slots at once, if as many workers are known to be fit and free; waits for them, if
-    /// they are known to be fit.
-    pub(super) fn take(&self, want: Want) -> Taken {
+    /// Takes slots at once, if as many workers are known to be fit and free and nobody waits who
+    /// could have them; waits for them, if they are known to be fit.
+    pub(super) fn take(&self, client: &Client, want: Want) -> Taken {
         let mut table = self.0.lock();
-        if let Some(peers) = table.chosen(&want, &BTreeSet::new()) {
-            return Taken::Now(self.leases(&mut table, peers));
+        if table.queue.len() == 0
+            && let Some(peers) = table.choose_workers(&want)
+        {
+            return Taken::Now(self.leases(&mut table, peers, want.function));
         }
-        if table.n_fit(&want) < want.n {
+        if table.n_could_run(&want) < want.n {
             return Taken::Unknown;
         }
         let (granted, coming) = oneshot::channel();
-        // Those who gave up make room.
-        table.waiting.retain(|waiting| !waiting.granted.is_closed());
-        table.waiting.push_back(Waiting { want, granted });
-        Taken::Later(coming)
+        table.turn += 1;
+        let number = table.turn;
+        table.queue.push(client.clone(), Waiting { number, want, granted: Some(granted) });
+        self.grant(table);
+        let mut queued = QueuedRequest { number, granted: coming, slots: self.clone() };
+        match queued.granted.try_recv() {
+            Ok(leases) => Taken::Now(leases),
+            Err(_) => Taken::Later(queued),
+        }
     }
 
     /// Takes one slot at once, of a worker that is not in `but`.
     pub(super) fn take_spare(&self, want: &Want, but: &BTreeSet<PeerId>) -> Option<Lease> {
         let mut table = self.0.lock();
-        let peers = table.chosen(&Want { n: 1, ..want.clone() }, but)?;
-        self.leases(&mut table, peers).pop()
+        let want = Want { n: 1, ..want.clone() };
+        let spares = table.candidates(&want, Instant::now()).into_iter();
+        let spares = spares.filter(|(peer, spare)| spare.is_free && !but.contains(*peer)).collect();
+        let peers = table.draw(spares, 1)?;
+        self.leases(&mut table, peers, want.function).pop()
     }
 
     /// Takes a slot of `peer`, which said that it is ready, whatever is known of it.
-    pub(super) fn take_of(&self, peer: &PeerId) -> Lease {
+    pub(super) fn take_of(&self, peer: &PeerId, function: FunctionId) -> Lease {
         let mut table = self.0.lock();
-        table.take(peer);
-        Lease { peer: peer.clone(), slots: self.clone() }
+        Lease { peer: peer.clone(), number: table.take(peer, function), slots: self.clone() }
+    }
+
+    /// The chance with which `peer` is chosen; none while it is left alone, since it did not answer.
+    pub(super) fn weight_of(&self, peer: &PeerId) -> Option<u64> {
+        let table = self.0.lock();
+        let Some(worker) = table.workers.get(peer) else { return Some(1) };
+        (!worker.is_silent(Instant::now())).then(|| worker.weight())
+    }
+
+    /// Whether `peer` has given no answer yet.
+    pub(super) fn has_never_answered(&self, peer: &PeerId) -> bool {
+        self.0.lock().workers.get(peer).is_none_or(|worker| worker.weight() == 1)
+    }
+
+    /// After how long without an answer a spare is asked to run `function` too.
+    pub(super) fn hedge_after(&self, function: FunctionId) -> Duration {
+        let table = self.0.lock();
+        table.usual.get(&function).map_or(HEDGE_AFTER_UNKNOWN, |usual| usual.hedge_after())
     }
 
     /// How many slots `peer` has, and how many of them are free, if it offers any.
@@ -221,19 +289,20 @@ impl Slots {
         Some((worker.offer.as_ref()?.n_slots, worker.n_free()))
     }
 
-    fn leases(&self, table: &mut Table, peers: Vec<PeerId>) -> Vec<Lease> {
-        for peer in &peers {
-            table.take(peer);
-        }
-        peers.into_iter().map(|peer| Lease { peer, slots: self.clone() }).collect()
+    fn leases(&self, table: &mut Table, peers: Vec<PeerId>, function: FunctionId) -> Vec<Lease> {
+        let lease = |peer: PeerId| {
+            let number = table.take(&peer, function);
+            Lease { peer, number, slots: self.clone() }
+        };
+        peers.into_iter().map(lease).collect()
     }
 
-    fn release(&self, peer: &PeerId) {
+    fn release(&self, lease: &Lease) {
         let mut table = self.0.lock();
-        if let Some(worker) = table.workers.get_mut(peer) {
-            worker.n_taken = worker.n_taken.saturating_sub(1);
-            if worker.n_taken == 0 && worker.offer.is_none() {
-                table.workers.remove(peer);
+        if let Some(worker) = table.workers.get_mut(&lease.peer) {
+            worker.running.remove(&lease.number);
+            if worker.is_forgettable() {
+                table.workers.remove(&lease.peer);
             }
         }
         self.grant(table);
@@ -242,20 +311,30 @@ impl Slots {
     /// Serves those who wait and can be served. Takes the lock, since those who gave up meanwhile
     /// drop what they are granted, which takes it again.
     fn grant(&self, mut table: parking_lot::MutexGuard<'_, Table>) {
+        let mut queue = std::mem::take(&mut table.queue);
         let mut granted = Vec::new();
-        let mut idx = 0;
-        while let Some(waiting) = table.waiting.get(idx) {
-            if waiting.granted.is_closed() {
-                table.waiting.remove(idx);
-                continue;
+        let mut unmet: Vec<Want> = Vec::new();
+        table.n_queued = queue.len();
+        queue.serve(|waiting| {
+            if waiting.granted.as_ref().is_none_or(oneshot::Sender::is_closed) {
+                return Verdict::Dropped;
             }
-            let Some(peers) = table.chosen(&waiting.want, &BTreeSet::new()) else {
-                idx += 1;
-                continue;
+            if unmet.contains(&waiting.want) {
+                return Verdict::Waits;
+            }
+            if table.n_could_run(&waiting.want) < waiting.want.n {
+                return Verdict::Dropped;
+            }
+            let Some(peers) = table.choose_workers(&waiting.want) else {
+                unmet.push(waiting.want.clone());
+                return Verdict::Waits;
             };
-            let Some(waiting) = table.waiting.remove(idx) else { break };
-            granted.push((waiting.granted, self.leases(&mut table, peers)));
-        }
+            let leases = self.leases(&mut table, peers, waiting.want.function);
+            granted.extend(waiting.granted.take().map(|to| (to, leases)));
+            Verdict::Served
+        });
+        table.n_queued = queue.len();
+        table.queue = queue;
         drop(table);
         for (to, leases) in granted {
             drop(to.send(leases));
@@ -265,58 +344,74 @@ impl Slots {
 
 impl Table {
     fn worker(&mut self, peer: &PeerId) -> &mut Worker {
+        if self.workers.len() >= PEERS_MAX && !self.workers.contains_key(peer) {
+            self.workers.retain(|_, worker| worker.offer.is_some() || !worker.running.is_empty());
+        }
         self.workers.entry(peer.clone()).or_default()
     }
 
-    fn take(&mut self, peer: &PeerId) {
+    /// Takes a slot of `peer`, and returns the number of its lease.
+    fn take(&mut self, peer: &PeerId, function: FunctionId) -> u64 {
         self.turn += 1;
         let turn = self.turn;
         let worker = self.worker(peer);
-        worker.n_taken += 1;
-        worker.turn = turn;
+        worker.running.insert(turn, (function, Instant::now()));
+        worker.last_turn = turn;
+        turn
     }
 
-    /// The workers to take: those with most free slots, of equal ones those that wait longest.
-    fn chosen(&self, want: &Want, but: &BTreeSet<PeerId>) -> Option<Vec<PeerId>> {
-        let now = Instant::now();
-        let free = self.workers.iter().filter(|(peer, worker)| {
-            worker.n_free() > 0 && worker.is_fit(want, now) && !but.contains(*peer)
+    /// The workers to give a request to, as many as it wants; none if it had better wait.
+    fn choose_workers(&self, want: &Want) -> Option<Vec<PeerId>> {
+        self.draw(self.candidates(want, Instant::now()), want.n)
+    }
+
+    fn draw(&self, candidates: Vec<(&PeerId, Candidate)>, n: usize) -> Option<Vec<PeerId>> {
+        let (peers, candidates): (Vec<&PeerId>, Vec<Candidate>) = candidates.into_iter().unzip();
+        let mut n_drawn = 0_u64;
+        let chosen = choose(&candidates, n, || {
+            n_drawn += 1;
+            self.random.hash_one((self.turn, n_drawn))
+        })?;
+        Some(chosen.into_iter().filter_map(|idx| peers.get(idx).copied().cloned()).collect())
+    }
+
+    /// Those that could run what is wanted, now or soon.
+    fn candidates(&self, want: &Want, now: Instant) -> Vec<(&PeerId, Candidate)> {
+        let fit = self.workers.iter().filter(|(_, worker)| {
+            worker.is_fit(want, now) && (worker.n_free() > 0 || !worker.running.is_empty())
         });
-        let mut free: Vec<(&PeerId, &Worker)> = free.collect();
-        if free.len() < want.n {
-            return None;
-        }
-        free.sort_by_cached_key(|(_, worker)| (std::cmp::Reverse(worker.n_free()), worker.turn));
-        Some(free.into_iter().take(want.n).map(|(peer, _)| peer.clone()).collect())
+        let fit: Vec<(&PeerId, &Worker)> = fit.collect();
+        let heaviest = fit.iter().map(|(_, worker)| worker.weight()).max().unwrap_or_default();
+        let n_slots = |worker: &Worker| worker.offer.as_ref().map_or(0, |known| known.n_slots);
+        let n_slots_all: usize = fit.iter().map(|(_, worker)| n_slots(worker)).sum();
+        let usual = self.usual.get(&want.function).copied();
+        let candidates = fit.into_iter().map(|(peer, worker)| {
+            let is_newcomer = is_newcomer(worker.weight(), heaviest);
+            let n_free = if is_newcomer { worker.n_free_of_newcomer() } else { worker.n_free() };
+            // Those that wait are spread over all slots, once none is free.
+            let n_waiting =
+                if n_free > 0 { 0 } else { self.n_queued * n_slots(worker) / n_slots_all.max(1) };
+            let load = worker.load(want.function, n_waiting, now);
+            let fetch_time = if worker.has(want.function) { Duration::ZERO } else { FETCH_TIME };
+            let candidate = Candidate {
+                completion: expect_completion(load, usual) + fetch_time,
+                is_free: n_free > 0,
+                weight: worker.weight(),
+                last_turn: worker.last_turn,
+            };
+            (peer, candidate)
+        });
+        candidates.collect()
     }
 
-    fn n_fit(&self, want: &Want) -> usize {
+    /// How many could run what is wanted, once they have a free slot.
+    fn n_could_run(&self, want: &Want) -> usize {
         let now = Instant::now();
         self.workers
             .values()
-            .filter(|worker| worker.n_taken > 0 || worker.n_free() > 0)
-            .filter(|worker| worker.is_fit(want, now))
+            .filter(|worker| !worker.running.is_empty() || worker.n_free() > 0)
+            .filter(|worker| worker.could_run(want, now))
             .count()
-    }
-}
-
-impl Worker {
-    fn n_free(&self) -> usize {
-        let offered = self
-            .offer
-            .as_ref()
-            .map_or(0, |known| known.n_slots - known.n_foreign.min(known.n_slots));
-        offered.saturating_sub(self.n_taken)
-    }
-
-    fn is_fit(&self, want: &Want, now: Instant) -> bool {
-        self.offer.as_ref().is_some_and(|known| {
-            now - known.at < FRESH_WITHIN
-                && self.full_until.is_none_or(|until| until <= now)
-                && (known.functions.contains(&want.function)
-                    || self.learned.contains(&want.function))
-                && want.subgroup.as_ref().is_none_or(|name| known.subgroups.contains(name))
-        })
     }
 }
 

@@ -106,6 +106,11 @@ impl Dispatch {
                         head.joined(&peer);
                     }
                 }
+                Event::Pinged { peer, round_trip } => {
+                    if let Duty::Head(head) = &self.duty {
+                        head.pinged(&peer, round_trip);
+                    }
+                }
                 Event::Disconnected(peer) => {
                     if let Duty::Head(head) = &self.duty {
                         head.lost(&peer);

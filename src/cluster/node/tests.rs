@@ -3,13 +3,16 @@
 mod executions;
 mod functions;
 mod generations;
+mod liars;
 mod logs;
 mod offers;
 mod rest;
 mod safety;
 mod shutdown;
 mod spares;
+mod stalls;
 mod support;
+mod waiting;
 
 use model::{function::FunctionId, node::Role};
 use serde_json::{Value, json};

@@ -9,7 +9,7 @@ use wire::functions::AttributesBody;
 
 use super::{Refusal, Worker};
 use crate::{
-    message::{Code, Message, RollCall, RollCallResponse},
+    message::{Code, Message, OFFER_PROTOCOL, RollCall, RollCallResponse},
     metrics,
 };
 
@@ -107,9 +107,24 @@ impl Worker {
         if self.0.functions.get(id).is_none() {
             let request = &call.request_id;
             info!(function = %id, request, "roll call but function not installed, installing now");
+            self.tell_fetching(author, call).await;
         }
         self.fetched(author, id).await?;
         self.check_free()
+    }
+
+    /// Tells a head of ours that this node will be ready once it has fetched the function.
+    async fn tell_fetching(&self, author: &PeerId, call: &RollCall) {
+        if !self.0.peers.speaking(OFFER_PROTOCOL).contains(author) {
+            return;
+        }
+        let response = Message::RollCallResponse(RollCallResponse {
+            code: Code::PROCESSING,
+            function_id: call.function_id.clone(),
+            request_id: call.request_id.clone(),
+            ..RollCallResponse::default()
+        });
+        self.tell(author, &response).await;
     }
 
     fn check_free(&self) -> Result<(), Refusal> {

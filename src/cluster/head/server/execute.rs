@@ -9,13 +9,14 @@ use axum::{
     response::Response,
 };
 use model::node::PeerId;
+use web::address::{Addresses, Network};
 use wire::{
     functions::{ClusterBody, ExecuteRequest, ExecuteResponse},
     paths,
 };
 
 use super::{
-    super::{Execution, Head, order::Order},
+    super::{Client, Execution, Head, order::Order},
     answer,
     bodies::Bodies,
     error::{Refused, accepted},
@@ -31,20 +32,27 @@ pub(super) async fn execute(
     State(bodies): State<Bodies>,
     request: Request,
 ) -> Result<Response, Refused> {
+    let client = client(&request);
     let prefers_async = prefers_async(request.headers());
     let request: ExecuteRequest = bodies.read(request).await?;
     let order = Order::read(&request).map_err(Refused::Invalid)?;
     if !prefers_async && request.config.is_async != Some(true) {
-        let execution = head.execute(order).await.map_err(Refused::Unavailable)?;
+        let execution = head.execute(&client, order).await.map_err(Refused::Unavailable)?;
         return Ok(answer(&response(&execution)));
     }
-    let request_id = head.execute_soon(order).map_err(Refused::Unavailable)?;
+    let request_id = head.execute_soon(&client, order).map_err(Refused::Unavailable)?;
     let location = paths::EXECUTION.replace("{id}", &request_id);
     let mut response = accepted(&under_way(request_id));
     if let Ok(location) = HeaderValue::from_str(&location) {
         response.headers_mut().insert(header::LOCATION, location);
     }
     Ok(response)
+}
+
+/// Whose turn in the queue a request takes.
+fn client(request: &Request) -> Client {
+    let caller = Addresses::OfConnections.caller(request.headers(), request.extensions());
+    caller.map_or(Client::Program, |address| Client::Network(Network::of(address)))
 }
 
 fn prefers_async(headers: &HeaderMap) -> bool {

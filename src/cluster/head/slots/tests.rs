@@ -1,6 +1,9 @@
 use tokio::time::advance;
 
-use super::*;
+use super::{
+    worker::{FRESH_WITHIN, FULL_FOR, SILENT_FOR},
+    *,
+};
 
 fn id(n: u8) -> PeerId {
     format!("12D3KooWpeer{n}").parse().unwrap()
@@ -11,7 +14,7 @@ fn function() -> FunctionId {
 }
 
 fn want(n: usize) -> Want {
-    Want { function: function(), subgroup: None, n }
+    Want { function: function(), subgroup: None, n, can_fetch: false }
 }
 
 fn offer(slots: usize, slots_free: usize) -> Offer {
@@ -32,6 +35,10 @@ fn offered(offers: &[(usize, usize)]) -> Slots {
     slots
 }
 
+fn take(slots: &Slots, want: Want) -> Taken {
+    slots.take(&Client::Program, want)
+}
+
 fn peers(taken: &[Lease]) -> Vec<PeerId> {
     taken.iter().map(|lease| lease.peer().clone()).collect()
 }
@@ -45,71 +52,76 @@ fn now(taken: Taken) -> Vec<Lease> {
 #[tokio::test(start_paused = true)]
 async fn fresh_offers_are_taken_at_once_and_old_ones_not_at_all() {
     let slots = offered(&[(2, 2), (4, 4)]);
-    assert_eq!(peers(&now(slots.take(want(2)))), [id(2), id(1)]);
-    assert!(matches!(slots.take(want(3)), Taken::Unknown));
+    assert_eq!(now(take(&slots, want(2))).len(), 2);
+    assert!(matches!(take(&slots, want(3)), Taken::Unknown));
     advance(FRESH_WITHIN).await;
-    assert!(matches!(slots.take(want(1)), Taken::Unknown));
+    assert!(matches!(take(&slots, want(1)), Taken::Unknown));
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_function_and_the_group_must_fit() {
     let slots = offered(&[(2, 2)]);
     let other = Want { function: FunctionId::of_module(b"other"), ..want(1) };
-    assert!(matches!(slots.take(other.clone()), Taken::Unknown));
-    slots.holds(&id(1), other.function);
-    assert_eq!(now(slots.take(other.clone())).len(), 1);
+    assert!(matches!(take(&slots, other.clone()), Taken::Unknown));
+    slots.answered(&id(1), other.function, Duration::ZERO);
+    assert_eq!(now(take(&slots, other.clone())).len(), 1);
     slots.lacks(&id(1), other.function);
-    assert!(matches!(slots.take(other), Taken::Unknown));
+    assert!(matches!(take(&slots, other), Taken::Unknown));
     let grouped = |name: &str| Want { subgroup: Some(name.to_owned()), ..want(1) };
-    assert_eq!(now(slots.take(grouped("gpu"))).len(), 1);
-    assert!(matches!(slots.take(grouped("cpu")), Taken::Unknown));
+    assert_eq!(now(take(&slots, grouped("gpu"))).len(), 1);
+    assert!(matches!(take(&slots, grouped("cpu")), Taken::Unknown));
 }
 
 #[tokio::test(start_paused = true)]
-async fn workers_take_turns() {
+async fn idle_workers_share_the_work() {
     let slots = offered(&[(3, 3), (3, 3), (3, 3)]);
-    let leases: Vec<Lease> = (0..3).flat_map(|_| now(slots.take(want(1)))).collect();
-    assert_eq!(peers(&leases), [id(1), id(2), id(3)]);
+    let leases: Vec<Lease> = (0..9).flat_map(|_| now(take(&slots, want(1)))).collect();
+    assert_eq!(leases.len(), 9);
     drop(leases);
-    assert_eq!(peers(&now(slots.take(want(1)))), [id(1)]);
+    let mut counts = BTreeMap::new();
+    for _ in 0..300 {
+        let leases = now(take(&slots, want(1)));
+        *counts.entry(peers(&leases).remove(0)).or_insert(0) += 1;
+    }
+    assert!(counts.len() == 3 && counts.values().all(|n| *n >= 50), "{counts:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn who_finds_all_taken_waits_in_order_and_is_served() {
     let slots = offered(&[(1, 1)]);
-    let first = now(slots.take(want(1)));
+    let first = now(take(&slots, want(1)));
     let (Taken::Later(mut second), Taken::Later(mut third)) =
-        (slots.take(want(1)), slots.take(want(1)))
+        (take(&slots, want(1)), take(&slots, want(1)))
     else {
         panic!("the slot is taken");
     };
     drop(first);
-    let second = second.try_recv().unwrap();
-    assert!(third.try_recv().is_err(), "one slot, one lease");
+    let second = second.granted.try_recv().unwrap();
+    assert!(third.granted.try_recv().is_err(), "one slot, one lease");
     drop(second);
-    assert_eq!(peers(&third.try_recv().unwrap()), [id(1)]);
+    assert_eq!(peers(&third.granted.try_recv().unwrap()), [id(1)]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn who_gives_up_leaves_the_slot_to_the_next() {
     let slots = offered(&[(1, 1)]);
-    let first = now(slots.take(want(1)));
+    let first = now(take(&slots, want(1)));
     let (Taken::Later(second), Taken::Later(mut third)) =
-        (slots.take(want(1)), slots.take(want(1)))
+        (take(&slots, want(1)), take(&slots, want(1)))
     else {
         panic!("the slot is taken");
     };
     drop(second);
     drop(first);
-    assert_eq!(third.try_recv().unwrap().len(), 1);
+    assert_eq!(third.granted.try_recv().unwrap().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn slots_that_others_take_are_not_ours() {
     let slots = offered(&[(2, 1)]);
-    let _one = now(slots.take(want(1)));
+    let _one = now(take(&slots, want(1)));
     assert_eq!(slots.of(&id(1)), Some((2, 0)));
-    assert!(matches!(slots.take(want(1)), Taken::Later(_)));
+    assert!(matches!(take(&slots, want(1)), Taken::Later(_)));
     // What runs for us is not in the offer.
     slots.offered(&id(1), &offer(2, 2), 10);
     assert_eq!(slots.of(&id(1)), Some((2, 1)), "the other one has ended");
@@ -128,11 +140,54 @@ async fn a_worker_that_is_gone_or_says_no_is_not_chosen() {
     let slots = offered(&[(1, 1), (1, 1)]);
     slots.lost(&id(1));
     slots.full(&id(2));
-    assert!(matches!(slots.take(want(1)), Taken::Unknown));
-    advance(FULL_FOR).await;
-    assert_eq!(peers(&now(slots.take(want(1)))), [id(2)]);
-    let lease = slots.take_of(&id(3));
+    let Taken::Later(mut queued) = take(&slots, want(1)) else { panic!("it is full for now") };
+    let granted = queued.granted().await.unwrap();
+    assert_eq!(peers(&granted), [id(2)], "once it was left alone for {FULL_FOR:?}");
+    drop(granted);
+    let lease = slots.take_of(&id(3), function());
     drop(lease);
     assert!(slots.0.lock().workers.contains_key(&id(2)));
     assert!(!slots.0.lock().workers.contains_key(&id(3)), "nothing is kept of it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_worker_is_left_alone_longer_each_time_and_tried_by_one_order() {
+    let slots = offered(&[(9, 9)]);
+    slots.silent(&id(1));
+    assert!(matches!(take(&slots, want(1)), Taken::Unknown));
+    assert_eq!(slots.weight_of(&id(1)), None);
+    advance(SILENT_FOR).await;
+    let tried = now(take(&slots, want(1)));
+    assert!(matches!(take(&slots, want(1)), Taken::Unknown), "one order tries it");
+    drop(tried);
+    slots.silent(&id(1));
+    advance(SILENT_FOR).await;
+    assert!(matches!(take(&slots, want(1)), Taken::Unknown), "twice as long");
+    advance(SILENT_FOR).await;
+    drop(now(take(&slots, want(1))));
+    slots.answered(&id(1), function(), Duration::from_millis(1));
+    assert_eq!([now(take(&slots, want(1))), now(take(&slots, want(1)))].len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_more_slots_are_believed_than_a_head_can_use() {
+    let slots = offered(&[(1_000_000_000, 1_000_000_000)]);
+    assert_eq!(slots.of(&id(1)), Some((256, 256)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn clients_that_wait_take_turns() {
+    let slots = offered(&[(1, 1)]);
+    let network = |text: &str| Client::Network(web::address::Network::of(text.parse().unwrap()));
+    let first = now(slots.take(&network("10.0.0.1"), want(1)));
+    let mut greedy: Vec<QueuedRequest> = Vec::new();
+    for _ in 0..5 {
+        let Taken::Later(queued) = slots.take(&network("10.0.0.1"), want(1)) else { panic!() };
+        greedy.push(queued);
+    }
+    let Taken::Later(mut modest) = slots.take(&network("10.0.0.2"), want(1)) else { panic!() };
+    assert_eq!(modest.position(), Some(Position { number: 2, n_waiting: 6 }));
+    drop(first);
+    drop(greedy[0].granted.try_recv().unwrap());
+    assert!(modest.granted.try_recv().is_ok(), "the second turn is the other client's");
 }

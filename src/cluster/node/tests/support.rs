@@ -263,6 +263,19 @@ pub(super) async fn opened(
     stream
 }
 
+/// Sends a request of JSON on `stream`, and returns the whole answer.
+pub(super) async fn exchange(mut stream: TcpStream, line: &str, body: &str) -> String {
+    let n_bytes = body.len();
+    let request = format!(
+        "{line} HTTP/1.1\r\nhost: head\r\nconnection: close\r\n\
+         content-type: application/json\r\ncontent-length: {n_bytes}\r\n\r\n{body}"
+    );
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    answer
+}
+
 /// Sends a request with further headers, and returns the head of the answer and its body.
 pub(super) async fn raw(
     address: SocketAddr,

@@ -1,0 +1,103 @@
+//! A fair queue: each client's requests in their order, and clients in turn.
+
+use std::collections::VecDeque;
+
+/// Requests that wait, by client.
+#[derive(Debug)]
+pub(super) struct FairQueue<C, T> {
+    /// The client that was served longest ago first. None is empty.
+    lanes: VecDeque<Lane<C, T>>,
+}
+
+#[derive(Debug)]
+struct Lane<C, T> {
+    client: C,
+    requests: VecDeque<T>,
+}
+
+/// What happens to a request that is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It is served, and leaves; the next client has its turn.
+    Served,
+    /// It leaves without being served.
+    Dropped,
+    /// It waits on.
+    Waits,
+}
+
+/// Where a request waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Position {
+    /// The first one is number 1.
+    pub(super) number: usize,
+    /// How many wait.
+    pub(super) n_waiting: usize,
+}
+
+impl<C, T> Default for FairQueue<C, T> {
+    fn default() -> Self {
+        Self { lanes: VecDeque::new() }
+    }
+}
+
+impl<C: PartialEq, T> FairQueue<C, T> {
+    /// How many requests wait.
+    pub(super) fn len(&self) -> usize {
+        self.lanes.iter().map(|lane| lane.requests.len()).sum()
+    }
+
+    /// Adds a request of `client` behind its others.
+    pub(super) fn push(&mut self, client: C, request: T) {
+        if let Some(lane) = self.lanes.iter_mut().find(|lane| lane.client == client) {
+            lane.requests.push_back(request);
+        } else {
+            self.lanes.push_back(Lane { client, requests: [request].into() });
+        }
+    }
+
+    /// Shows requests to `look` in the order in which they are to be served, until none can be.
+    pub(super) fn serve(&mut self, mut look: impl FnMut(&mut T) -> Verdict) {
+        let mut lane_idx = 0;
+        while let Some(lane) = self.lanes.get_mut(lane_idx) {
+            let (mut request_idx, mut is_served) = (0, false);
+            while let Some(request) = lane.requests.get_mut(request_idx)
+                && !is_served
+            {
+                match look(request) {
+                    Verdict::Waits => request_idx += 1,
+                    Verdict::Dropped => drop(lane.requests.remove(request_idx)),
+                    Verdict::Served => {
+                        lane.requests.remove(request_idx);
+                        is_served = true;
+                    }
+                }
+            }
+            if !is_served && !lane.requests.is_empty() {
+                lane_idx += 1;
+                continue;
+            }
+            if let Some(lane) = self.lanes.remove(lane_idx)
+                && !lane.requests.is_empty()
+            {
+                self.lanes.push_back(lane);
+            }
+            lane_idx = if is_served { 0 } else { lane_idx };
+        }
+    }
+
+    /// Returns where the request waits that `is_meant` knows, if it does.
+    pub(super) fn position(&self, is_meant: impl Fn(&T) -> bool) -> Option<Position> {
+        let (own_lane, own_idx) = self.lanes.iter().enumerate().find_map(|(lane_idx, lane)| {
+            Some((lane_idx, lane.requests.iter().position(&is_meant)?))
+        })?;
+        let n_ahead = self.lanes.iter().enumerate().map(|(lane_idx, lane)| {
+            let n_rounds = own_idx + usize::from(lane_idx < own_lane);
+            lane.requests.len().min(n_rounds)
+        });
+        Some(Position { number: n_ahead.sum::<usize>() + 1, n_waiting: self.len() })
+    }
+}
+
+#[cfg(test)]
+mod tests;

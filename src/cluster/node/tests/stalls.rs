@@ -1,0 +1,157 @@
+//! Workers that answer, and then do not for a while; slow ones beside fast ones; many at once.
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use tokio::time::Instant;
+
+use super::{executions::*, *};
+use crate::message::{Offer, WorkOrderResponse};
+
+/// Adds a worker that answers as `hello` does until `n_answered` orders are answered, and then
+/// nothing. Returns its id.
+async fn falters_after(cluster: &Cluster, function: &str, n_answered: usize) -> PeerId {
+    let (network, mut events) = cluster.stranger().await;
+    let (head, id) = (cluster.head.peer_id().clone(), network.peer_id().clone());
+    let offer = Offer {
+        role: "worker".into(),
+        functions: vec![function.to_owned()],
+        slots: 10,
+        slots_free: 10,
+        ..Offer::default()
+    };
+    network.tell(&head, OFFER_PROTOCOL, &message(&offer)).await.unwrap();
+    let seen = cluster.head.head().unwrap();
+    until(WITHIN, || async { seen.slots_of(&id).ok_or("no offer") }).await.unwrap();
+    cluster.group.spawn("falters", async move {
+        let mut n_orders = 0;
+        while let Some(event) = events.recv().await {
+            let Event::Told { bytes, .. } = event else { continue };
+            let Ok(Message::WorkOrder(order)) = Message::read(&bytes) else { continue };
+            n_orders += 1;
+            if n_orders > n_answered {
+                continue;
+            }
+            let mut answer = WorkOrderResponse {
+                request_id: order.request_id,
+                code: Code::OK,
+                ..WorkOrderResponse::default()
+            };
+            answer.result.code = Code::OK;
+            answer.result.result.stdout = "hello\n".into();
+            let answer = message(&Message::WorkOrderResponse(answer));
+            network.tell(&head, WORK_PROTOCOL, &answer).await.unwrap();
+        }
+    });
+    id
+}
+
+#[tokio::test]
+async fn a_worker_that_stalls_costs_no_answer_and_little_time() {
+    let mut cluster = Cluster::of(&[]).await;
+    for _ in 0..4 {
+        cluster.add_worker(&[], LIMITS_DEFAULT, 10).await;
+    }
+    let hello = cluster.add("hello.wasm", HELLO).await;
+    cluster.execute(request(&hello, 4)).await;
+    offered(&cluster, &hello).await;
+    let stalled = falters_after(&cluster, &hello.id.to_string(), 6).await;
+    for _ in 0..3 {
+        // Then it is trusted as much as the others.
+        assert_eq!(cluster.execute(request(&hello, 5)).await["code"], "200");
+    }
+    let clients = (0..8).map(|_| async {
+        let mut longest = Duration::ZERO;
+        for _ in 0..25 {
+            let began = Instant::now();
+            let answer = cluster.execute(request(&hello, 3)).await;
+            longest = longest.max(began.elapsed());
+            assert_eq!(answer["code"], "200", "{answer}");
+            let peers = answer["results"][0]["peers"].as_array().unwrap();
+            assert_eq!(peers.len(), 3, "none is short, and none counts twice: {answer}");
+            assert_eq!(answer["cluster"]["peers"], answer["results"][0]["peers"]);
+        }
+        longest
+    });
+    let longest = futures::future::join_all(clients).await.into_iter().max().unwrap();
+    assert!(longest < Duration::from_secs(8), "{longest:?}");
+    let head = cluster.head.head().unwrap();
+    let parts = head.executions(1000).into_iter().flat_map(|execution| execution.peers);
+    let parts: Vec<_> = parts.filter(|part| part.peer_id == stalled.as_str()).collect();
+    let is_overtaken = |part: &&wire::executions::ExecutionPeerBody| part.state == "replaced";
+    assert!(parts.iter().any(|part| is_overtaken(&part)), "{} orders", parts.len());
+    cluster.group.shutdown().await;
+}
+
+/// Adds a worker of 64 slots whose runtime is a program that takes a fifth of a second.
+async fn add_slow_worker(cluster: &mut Cluster) {
+    let program = cluster.dir.path().join("slow-runtime");
+    std::fs::write(&program, "#!/bin/sh\nsleep 0.2\necho hello\n").unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let options = NodeOptions {
+        role: RoleOptions::Worker,
+        boot_nodes: vec![cluster.head.addresses()[0].parse().unwrap()],
+        connectivity: Connectivity::of(Role::Worker),
+        concurrency: NonZeroU32::new(64).unwrap(),
+        execution: ExecutionOptions {
+            workspace: Some(cluster.dir.path().join("workspace")),
+            external: Some(program),
+            ..ExecutionOptions::default()
+        },
+        ..head_options(cluster.dir.path().join("slow"), Identity::random(), 0)
+    };
+    let worker = Node::start(options, &cluster.group, Clock::system()).await.unwrap();
+    let id = worker.peer_id().clone();
+    cluster.workers.push(worker);
+    cluster.sees(&[id]).await;
+}
+
+/// How long 16 clients take for 40 executions each.
+async fn time_load(cluster: &Cluster, request: &Value) -> Duration {
+    let began = Instant::now();
+    let clients = (0..16).map(|_| async {
+        for _ in 0..40 {
+            assert_eq!(cluster.execute(request.clone()).await["code"], "200");
+        }
+    });
+    futures::future::join_all(clients).await;
+    began.elapsed()
+}
+
+#[tokio::test]
+async fn a_slow_worker_with_many_slots_slows_nobody_down() {
+    let mut cluster = Cluster::of(&[]).await;
+    for _ in 0..3 {
+        cluster.add_worker(&[], LIMITS_DEFAULT, 10).await;
+    }
+    let hello = cluster.add("hello.wasm", HELLO).await;
+    cluster.execute(request(&hello, 3)).await;
+    offered(&cluster, &hello).await;
+    let alone = request(&hello, 1);
+    time_load(&cluster, &alone).await;
+    let without = time_load(&cluster, &alone).await;
+    add_slow_worker(&mut cluster).await;
+    cluster.execute(request(&hello, 4)).await;
+    offered(&cluster, &hello).await;
+    // It is measured first.
+    time_load(&cluster, &alone).await;
+    let with = time_load(&cluster, &alone).await;
+    let ratio = without.as_secs_f64() / with.as_secs_f64();
+    println!("640 executions without {without:?}, with {with:?}: {ratio:.2}");
+    assert!(ratio > 0.4, "its share of the load would make it 0.1: {with:?}, without {without:?}");
+    cluster.group.shutdown().await;
+}
+
+#[tokio::test]
+async fn all_workers_that_have_just_joined_serve_the_first_call() {
+    const N_WORKERS: usize = 24;
+    let cluster = Cluster::of(&[&[] as &[&str]; N_WORKERS]).await;
+    let hello = cluster.add("hello.wasm", HELLO).await;
+    let mut asked = request(&hello, i64::try_from(N_WORKERS).unwrap());
+    asked["config"]["timeout"] = json!(0);
+    let began = Instant::now();
+    let answer = cluster.execute(asked).await;
+    println!("the first call on {N_WORKERS} workers took {:?}", began.elapsed());
+    assert_eq!(answer["code"], "200", "{answer}");
+    assert_eq!(answer["cluster"]["peers"], texts(&cluster.ids()));
+    cluster.group.shutdown().await;
+}

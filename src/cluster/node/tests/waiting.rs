@@ -1,0 +1,78 @@
+//! Requests that wait for busy workers, and clients that take turns.
+
+use tokio::{net::TcpSocket, time::Instant};
+
+use super::{executions::*, *};
+
+/// Executes from another address of this machine, and returns the body of the answer.
+async fn execute_from(address: &str, cluster: &Cluster, body: &Value) -> Value {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind(format!("{address}:0").parse().unwrap()).unwrap();
+    let stream = socket.connect(cluster.head.rest_address().unwrap()).await.unwrap();
+    let answer = exchange(stream, "POST /api/v1/functions/execute", &body.to_string()).await;
+    serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
+}
+
+/// A cluster of one worker whose two slots are taken by as many runs of a second as wait for them,
+/// all of one client.
+async fn crowded() -> (Cluster, Value) {
+    let mut cluster = Cluster::of(&[]).await;
+    let limits = Limits { wall: Duration::from_secs(1), ..LIMITS_DEFAULT };
+    cluster.add_worker(&[], limits, 2).await;
+    let spin = cluster.add("spin.wasm", SPIN).await;
+    cluster.execute(request(&spin, 1)).await;
+    offered(&cluster, &spin).await;
+    let mut request = request(&spin, 1);
+    request["config"]["timeout"] = json!(0);
+    (cluster, request)
+}
+
+#[tokio::test]
+async fn a_client_with_thirty_long_calls_keeps_no_other_waiting() {
+    let (cluster, request) = crowded().await;
+    let greedy = (0..30).map(|_| cluster.execute(request.clone()));
+    let modest = async {
+        busy(&cluster.workers[0]).await;
+        let began = Instant::now();
+        let answer = execute_from("127.0.0.2", &cluster, &request).await;
+        (answer, began.elapsed())
+    };
+    let (answers, (answer, took)) = tokio::join!(futures::future::join_all(greedy), modest);
+    assert_eq!(answer["code"], "200", "{answer}");
+    assert!(took < Duration::from_secs(8), "its turn came after {took:?}");
+    for answer in answers {
+        assert_eq!(answer["code"], "200", "each waits longer than 5 s: {answer}");
+    }
+    cluster.group.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_request_that_waited_in_vain_says_where() {
+    let (cluster, mut request) = crowded().await;
+    let filling = (0..6).map(|_| cluster.execute(request.clone()));
+    let filling = futures::future::join_all(filling);
+    request["config"]["timeout"] = json!(1);
+    let waiting = async {
+        busy(&cluster.workers[0]).await;
+        cluster.execute(request.clone()).await
+    };
+    let (_, answer) = tokio::join!(filling, waiting);
+    assert_eq!(answer["code"], "408", "{answer}");
+    let message = answer["message"].as_str().unwrap();
+    let number = message.strip_prefix("no worker was free within 1 s: the request was number ");
+    assert!(number.is_some_and(|rest| rest.contains("that wait for one")), "{message}");
+    cluster.group.shutdown().await;
+}
+
+#[tokio::test]
+async fn when_all_workers_have_refused_the_answer_comes_at_once() {
+    let cluster = Cluster::of(&[&[], &[]]).await;
+    // Nobody has it.
+    let cid = FunctionId::of_module(b"nowhere").to_string();
+    let mut asked = json!({"function_id": cid, "method": "m.wasm"});
+    asked["config"] = json!({"number_of_nodes": 1, "timeout": 60});
+    let answer = timeout(WITHIN, cluster.execute(asked)).await.expect("no wait of a minute");
+    assert_eq!(answer["code"], "408", "{answer}");
+    assert!(answer["message"].as_str().unwrap().contains("get the function"), "{answer}");
+    cluster.group.shutdown().await;
+}
