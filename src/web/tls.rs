@@ -4,12 +4,14 @@ use std::{io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use axum::serve::Listener;
 use rustls::{
-    ServerConfig,
+    CertificateError, RootCertStore, ServerConfig,
+    client::{verify_server_cert_signed_by_trust_anchor, verify_server_name},
     crypto::ring,
     pki_types::{
-        CertificateDer, PrivateKeyDer,
+        CertificateDer, PrivateKeyDer, ServerName, UnixTime,
         pem::{self, PemObject as _},
     },
+    server::ParsedCertificate,
 };
 use task::group::Group;
 use tokio::{
@@ -17,7 +19,7 @@ use tokio::{
     time::timeout,
 };
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
-use tracing::debug;
+use tracing::{debug, warn};
 
 use crate::serve::{Bounded, Connection, Headed};
 
@@ -29,6 +31,9 @@ const HANDSHAKES_MAX: usize = 256;
 
 /// Connections that wait to be served, their handshake done. When there are more, handshakes wait.
 const READY_CAPACITY: usize = 64;
+
+/// A name that no certificate is for, asked for to learn which names there are.
+const OTHER_NAME: &str = "name.invalid";
 
 /// Where a certificate and its key are, both as PEM.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,7 +73,7 @@ impl std::fmt::Debug for Tls {
 }
 
 impl Tls {
-    /// Reads a certificate and its key. Blocks shortly.
+    /// Reads a certificate and its key, and warns of one that every client refuses. Blocks shortly.
     ///
     /// # Errors
     /// [`TlsError`] if they cannot be read or used.
@@ -81,12 +86,57 @@ impl Tls {
             .and_then(Iterator::collect::<Result<Vec<_>, _>>)
             .map_err(unread(&files.certificate))?;
         let key = PrivateKeyDer::from_pem_file(&files.key).map_err(unread(&files.key))?;
+        if let Some(why) = refusal(&certificates) {
+            let path = files.certificate.display();
+            warn!("clients will refuse the certificate in {path}: {why}");
+        }
         let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()?
             .with_no_client_auth()
             .with_single_cert(certificates, key)?;
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Self(Arc::new(config)))
+    }
+}
+
+/// Returns why clients refuse these certificates, whatever they trust and whatever the server is
+/// called; none if they may accept them.
+fn refusal(certificates: &[CertificateDer<'_>]) -> Option<String> {
+    let (own, others) = certificates.split_first()?;
+    let parsed = match ParsedCertificate::try_from(own) {
+        Ok(parsed) => parsed,
+        Err(error) => return Some(error.to_string()),
+    };
+    // Without roots, a certificate that is fine by itself fails for its issuer alone.
+    let checked = verify_server_cert_signed_by_trust_anchor(
+        &parsed,
+        &RootCertStore::empty(),
+        others,
+        UnixTime::now(),
+        ring::default_provider().signature_verification_algorithms.all,
+    );
+    match checked {
+        Ok(()) | Err(rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {}
+        Err(error) if error.to_string().contains("CaUsedAsEndEntity") => {
+            return Some(
+                "it is that of an authority; make it one of a server, with openssl req -x509 by \
+                 -addext basicConstraints=critical,CA:FALSE"
+                    .to_owned(),
+            );
+        }
+        Err(error) => return Some(error.to_string()),
+    }
+    let other = ServerName::try_from(OTHER_NAME).ok()?;
+    match verify_server_name(&parsed, &other) {
+        Err(rustls::Error::InvalidCertificate(CertificateError::NotValidForNameContext {
+            presented,
+            ..
+        })) if presented.is_empty() => Some(
+            "it names no server; add its names, with openssl req by -addext \
+             subjectAltName=DNS:localhost,IP:127.0.0.1"
+                .to_owned(),
+        ),
+        _ => None,
     }
 }
 

@@ -1,7 +1,7 @@
 use std::path::Path;
 
 use axum::{Router, routing::get};
-use rustls::{ClientConfig, RootCertStore, pki_types::ServerName};
+use rustls::ClientConfig;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
@@ -58,6 +58,23 @@ async fn a_request_over_tls_is_answered_and_one_without_is_not() {
     assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("127.0.0.1"), "{answer}");
     drop(silent);
     group.shutdown().await;
+}
+
+#[test]
+fn certificates_that_every_client_refuses_are_told_from_others() {
+    let check = |name: &str, want: Option<&str>| {
+        let path = files().certificate.with_file_name(name);
+        let certificates: Vec<_> =
+            CertificateDer::pem_file_iter(path).unwrap().map(Result::unwrap).collect();
+        let why = refusal(&certificates);
+        assert_eq!(why.is_some(), want.is_some(), "{name}: {why:?}");
+        let (why, want) = (why.unwrap_or_default(), want.unwrap_or_default());
+        assert!(why.contains(want), "{name}: {why}");
+    };
+    check("certificate.pem", None);
+    check("authority.pem", Some("CA:FALSE"));
+    check("nameless.pem", Some("subjectAltName"));
+    check("expired.pem", Some("expired"));
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! A REST API that is served over TLS.
 
+use std::process::Command;
+
 use reqwest::{Certificate, Client};
 use serde_json::Value;
 
@@ -37,5 +39,33 @@ fn commands_use_a_head_over_tls_and_tell_what_they_lack() {
     let why = list(&stranger, &open.rest_api().replace("http://", "https://")).err;
     assert!(why.contains("perhaps the head is at http://"), "{why}");
     let said = list(&Home::new().with("SSL_CERT_FILE", &certificate), &secure);
+    assert_eq!(said.code, 0, "{said:?}");
+}
+
+/// The commands in the README that make a certificate.
+fn recipe() -> String {
+    let readme = std::fs::read_to_string(format!("{ROOT}/README.md")).unwrap();
+    let (_, recipe) = readme.split_once("```sh\nopenssl req -x509").unwrap();
+    format!("openssl req -x509{}", recipe.split("```").next().unwrap())
+}
+
+#[test]
+fn the_recipe_of_the_readme_makes_a_certificate_that_clients_accept() {
+    let recipe = recipe();
+    assert!(recipe.contains("CA:FALSE") && recipe.contains("subjectAltName"), "{recipe}");
+    let home = Home::new();
+    let (certificate, key) = (home.path("certificate.pem"), home.path("key.pem"));
+    let mut shell = Command::new("sh");
+    let folder = std::path::Path::new(&certificate).parent().unwrap();
+    let made = shell.args(["-ec", &recipe]).current_dir(folder).output().unwrap();
+    // A machine without openssl has the check above.
+    if made.status.code() == Some(127) {
+        return;
+    }
+    assert!(made.status.success(), "{made:?}");
+    let head = Node::head(&["--tls-certificate", &certificate, "--tls-key", &key]);
+    let secure = head.rest_api().replace("http://", "https://");
+    let said =
+        home.with("SSL_CERT_FILE", &certificate).run(&["function", "list", "--head", &secure]);
     assert_eq!(said.code, 0, "{said:?}");
 }
