@@ -144,15 +144,17 @@ fn put_line(to: &mut Vec<u8>, level: Level, fields: &Fields, now: Timestamp) {
         Level::DEBUG => "debug",
         Level::TRACE => "trace",
     };
-    let millis = now.micros().div_euclid(1000).saturating_mul(1000);
-    let time = Timestamp::from_micros(millis);
+    // The second, and its milliseconds in three digits whatever they are.
+    let second = Timestamp::from_seconds(now.seconds()).to_string();
+    let (second, millis) =
+        (second.trim_end_matches('Z'), now.micros().rem_euclid(1_000_000) / 1000);
     let start = to.len();
     to.extend_from_slice(b"{\"level\":\"");
     to.extend_from_slice(level.as_bytes());
     to.push(b'"');
     to.extend_from_slice(&fields.members);
     // Writing to memory cannot fail.
-    write!(to, ",\"time\":\"{time}\",\"message\":").unwrap_or_default();
+    write!(to, ",\"time\":\"{second}.{millis:03}Z\",\"message\":").unwrap_or_default();
     put_json(to, &fields.message);
     to.extend_from_slice(b"}\n");
     // JSON leaves DEL, C1 and what turns text around as they are.

@@ -13,6 +13,7 @@
 mod accounts;
 mod datasets;
 mod functions;
+mod hostile;
 mod inference;
 mod nodes;
 mod screen;

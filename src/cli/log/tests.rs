@@ -22,8 +22,14 @@ impl Write for Sink {
 /// Checks the line that `log` writes.
 #[track_caller]
 fn check(log: impl FnOnce(), want: &str) {
+    check_at("2026-07-30T21:57:00.512345Z", log, want);
+}
+
+/// Checks the line that `log` writes at `time`.
+#[track_caller]
+fn check_at(time: &str, log: impl FnOnce(), want: &str) {
     let sink = Sink::default();
-    let clock = Clock::manual("2026-07-30T21:57:00.512345Z".parse().unwrap());
+    let clock = Clock::manual(time.parse().unwrap());
     let (gathered, gathering) = Gathered::start(Box::new(sink.clone()), lost).unwrap();
     let lines = JsonLines { gathered, clock };
     tracing::subscriber::with_default(tracing_subscriber::registry().with(lines), log);
@@ -36,6 +42,27 @@ fn a_line_has_its_level_first_and_its_message_last() {
     check(
         || info!(role = "head", concurrency = 10, "starting node main loop"),
         r#"{"level":"info","role":"head","concurrency":10,"time":"2026-07-30T21:57:00.512Z","message":"starting node main loop"}"#,
+    );
+}
+
+#[test]
+fn times_have_the_same_number_of_digits() {
+    for (time, want) in [
+        ("2026-07-30T21:57:00Z", "2026-07-30T21:57:00.000Z"),
+        ("2026-07-30T21:57:00.5Z", "2026-07-30T21:57:00.500Z"),
+        ("2026-07-30T21:57:59.999999Z", "2026-07-30T21:57:59.999Z"),
+        ("1969-12-31T23:59:59.25Z", "1969-12-31T23:59:59.250Z"),
+    ] {
+        let line = format!(r#"{{"level":"info","time":"{want}","message":"x"}}"#);
+        check_at(time, || info!("x"), &line);
+    }
+}
+
+#[test]
+fn what_terminals_act_on_is_escaped_in_lines_and_stays_json() {
+    check(
+        || info!(peer = "\u{9b}31m", "a\u{1b}[2J\u{202e}b"),
+        r#"{"level":"info","peer":"\u009b31m","time":"2026-07-30T21:57:00.512Z","message":"a\u001b[2J\u202eb"}"#,
     );
 }
 

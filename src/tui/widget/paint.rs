@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use model::escape::{escape_line, is_unsafe};
+use model::{escape::escape_line, text::is_unprintable};
 use ratatui::{
     buffer::{Buffer, Cell},
     layout::{Position, Rect},
@@ -58,7 +58,7 @@ pub fn line(buf: &mut Buffer, area: Rect, (x, y): (u16, u16), line: &Line<'_>) -
 
 /// Returns `line` with what a terminal acts on escaped: others may have chosen the text.
 fn escaped<'a>(line: &'a Line<'a>) -> Cow<'a, Line<'a>> {
-    if !line.spans.iter().any(|span| span.content.contains(is_unsafe)) {
+    if !line.spans.iter().any(|span| span.content.contains(is_unprintable)) {
         return Cow::Borrowed(line);
     }
     let spans = line.spans.iter().map(|span| Span::styled(escape_line(&span.content), span.style));

@@ -1,0 +1,304 @@
+//! A service that answers with what terminals act on: no command passes any of it on.
+
+use std::{
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    net::{TcpListener, TcpStream},
+    thread,
+    time::Duration,
+};
+
+use model::text::is_unprintable;
+use serde_json::{Value, json};
+
+use crate::support::{
+    TRIPTYCH,
+    command::{Home, demo},
+    pty::{Place, Session},
+};
+
+/// How long a command may take in a terminal on a busy machine.
+const ENDS_WITHIN: Duration = Duration::from_mins(1);
+
+/// The size of the terminal: wide enough that the program wraps nothing.
+const SIZE: (u16, u16) = (200, 50);
+
+/// Clears the screen, writes the clipboard, sets the title, forges a line, turns text around.
+const HOSTILE: &str = "a\u{1b}[2J\u{1b}]52;c;cHduZWQ=\u{7}b\u{9b}31m\u{9d}0;t\u{9c}c\r\nd\u{202e}e\u{2066}f\u{200b}g\u{feff}h\u{7f}";
+
+/// A content id, so that commands get as far as asking.
+const CID: &str = "bafkreieturf3xfwhkeqy4taa2r46jqkdlajcuoe2zsqwebnr4tinyx4uoy";
+
+/// How the service answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Answers {
+    /// The shapes of the documents, each text a hostile one.
+    InShape,
+    /// An object that fits nothing.
+    OutOfShape,
+    /// A refusal of this status, its message as JSON.
+    Refusal(u16),
+    /// A refusal of this status whose body is no JSON.
+    Text(u16),
+}
+
+/// Serves `answers` to every request, on a free port; ends with the process.
+fn serve(answers: Answers) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            thread::spawn(move || answer(stream, answers));
+        }
+    });
+    address
+}
+
+/// Answers one request, and closes the connection.
+fn answer(stream: TcpStream, answers: Answers) -> Option<()> {
+    let mut reader = BufReader::new(stream.try_clone().ok()?);
+    let mut line = String::new();
+    reader.read_line(&mut line).ok()?;
+    let target = line.split_whitespace().nth(1)?.to_owned();
+    let mut n_bytes = 0;
+    loop {
+        let mut header = String::new();
+        reader.read_line(&mut header).ok()?;
+        let Some((name, value)) = header.split_once(':') else { break };
+        if name.eq_ignore_ascii_case("content-length") {
+            n_bytes = value.trim().parse().unwrap_or(0);
+        }
+    }
+    std::io::copy(&mut reader.take(n_bytes), &mut std::io::sink()).ok()?;
+    let path = target.split('?').next().unwrap_or_default();
+    let (status, body) = match answers {
+        Answers::InShape => (200, in_shape(path).to_string()),
+        Answers::OutOfShape => (200, json!({HOSTILE: HOSTILE, "code": [HOSTILE]}).to_string()),
+        Answers::Refusal(status) => {
+            (status, json!({"message": HOSTILE, "code": HOSTILE}).to_string())
+        }
+        Answers::Text(status) => (status, HOSTILE.to_owned()),
+    };
+    let is_text = matches!(answers, Answers::Text(_));
+    let kind = if is_text { "text/plain" } else { "application/json" };
+    let head = format!(
+        "HTTP/1.1 {status} X\r\ncontent-type: {kind}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+        body.len()
+    );
+    let mut stream = stream;
+    stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body.as_bytes())).ok()
+}
+
+/// The answer that the documents describe for `path`, with hostile texts.
+fn in_shape(path: &str) -> Value {
+    let time = "2026-07-30T21:57:00Z";
+    let page =
+        |results: Value| json!({"count": 1, "next": null, "previous": null, "results": results});
+    let dataset = json!({"id": 1, "name": HOSTILE, "description": HOSTILE,
+        "metadata": {HOSTILE: HOSTILE}, "created_at": time, "updated_at": time});
+    let function = json!({"name": HOSTILE, "function_id": HOSTILE, "method": HOSTILE, "bytes": 1});
+    let execution = json!({"code": "200", "message": HOSTILE, "request_id": HOSTILE, "state": HOSTILE,
+        "id": HOSTILE, "results": [{"result": {"stdout": HOSTILE, "stderr": HOSTILE, "exit_code": 0},
+            "peers": [HOSTILE], "frequency": 100.0}],
+        "cluster": {"peers": [HOSTILE]}});
+    let values = json!([{"label_id": 1, "label_name": HOSTILE, "value": "1.5"}]);
+    let bundle = json!({"topic_id": "1", "nonce": "120", "combined_value": values,
+        "inferer_values": [{"worker": "allo1aaa", "values": values}], "forecaster_values": [],
+        "naive_value": values, "one_out_inferer_values": []});
+    match path {
+        "/api/v1/nodes" => json!({"nodes": [{"peer_id": HOSTILE, "role": HOSTILE,
+            "subgroups": [HOSTILE], "addresses": [HOSTILE], "connected": true, "last_seen": HOSTILE,
+            "runs": 1, "agreed": 1, "functions": [HOSTILE]}]}),
+        "/api/v1/functions" => json!({"functions": [function]}),
+        "/api/datasets/" | "/api/datasets/search/" => page(json!([dataset])),
+        "/api/datasets/1/" => dataset,
+        "/api/columns/" => {
+            page(json!([{"id": 1, "dataset_id": 1, "name": HOSTILE, "dtype": "string",
+            "created_at": time}]))
+        }
+        "/api/rows/" => {
+            page(json!([{"id": 1, "dataset_id": 1, "timestamp": time, "created_at": time,
+            "values": {HOSTILE: HOSTILE}}]))
+        }
+        "/api/tags/" | "/api/datasets/1/tags/" => {
+            page(json!([{"name": HOSTILE, "is_public": true}]))
+        }
+        "/api/v1/topics" => json!({"block_height": 1, "block_time_ms": 1000, "topics": [{
+            "topic_id": 1, "name": HOSTILE, "topic_type": HOSTILE, "labels": [HOSTILE],
+            "dataset": HOSTILE, "column": HOSTILE, "subgroup": HOSTILE, "epoch_length": 1,
+            "worker_submission_window": 1, "ground_truth_lag": 1, "next_epoch_height": 1,
+            "close_height": null, "last_nonce": null, "n_learned": 1, "actors": [{
+                "worker": HOSTILE, "role": HOSTILE, "name": HOSTILE, "weight": 1.0, "regret": 1.0,
+                "loss": 1.0, "score": 1.0}]}]}),
+        "/api/v1/topics/1/submissions" => json!({"nonce": HOSTILE, "worker": HOSTILE}),
+        _ if path.starts_with("/api/v1/functions/bafk") => {
+            json!({"name": HOSTILE, "function_id": HOSTILE, "method": HOSTILE, "bytes": 1,
+                "files": [{"path": HOSTILE, "bytes": 1, "runs": true}]})
+        }
+        _ if path.starts_with("/api/v1/functions") || path.starts_with("/api/v1/executions") => {
+            execution
+        }
+        _ if path.contains("network_inferences") || path.ends_with("latest") => {
+            json!({"network_inferences": bundle, "inference_block_height": "131"})
+        }
+        _ => json!({"message": HOSTILE}),
+    }
+}
+
+/// Every command that asks a service, but for those that go on until they are interrupted.
+fn commands(home: &Home) -> Vec<Vec<String>> {
+    let topic = home.write(
+        "topic.json",
+        br#"{"metadata":"m","dataset":"d","column":"c","horizon_seconds":60}"#,
+    );
+    let rows = home.write("rows.csv", b"timestamp,close\n2026-07-30T21:57:00Z,1\n");
+    let module = demo("hello.wasm");
+    let lines = [
+        "nodes",
+        "nodes --json",
+        "function list",
+        "function list --json",
+        "function show CID",
+        "function show CID --json",
+        "function add MODULE",
+        "function run CID",
+        "function run CID --json",
+        "function run CID --method main.wasm",
+        "function run CID --async",
+        "function run MODULE --nodes 2",
+        "function result REQUEST",
+        "function result REQUEST --json",
+        "function cancel REQUEST",
+        "function install CID",
+        "function install http://example.com/manifest.json",
+        "function remove CID",
+        "datasets list",
+        "datasets list --json",
+        "datasets list --search x",
+        "datasets show 1",
+        "datasets show 1 --json",
+        "datasets show name",
+        "datasets rows 1",
+        "datasets rows 1 --json",
+        "datasets rows 1 --resolution 1h",
+        "datasets create name --column close",
+        "datasets create name --column close --json",
+        "datasets delete 1 --yes",
+        "datasets tags",
+        "datasets tags --json",
+        "datasets tags 1",
+        "datasets tags 1 --add x",
+        "datasets tags 1 --remove x",
+        "datasets tags --acquire x",
+        "datasets import ROWS",
+        "datasets import ROWS --dry-run",
+        "datasets export 1 -o out.csv",
+        "datasets export 1 -o out.json",
+        "datasets replay 1 --speed max",
+        "datasets follow 1 --last 1 --limit 1",
+        "datasets follow 1 --last 1 --limit 1 --text",
+        "inference show 1",
+        "inference show 1 --json",
+        "inference show 1 --outlier-resistant",
+        "inference topics list",
+        "inference topics list --json",
+        "inference topics create TOPIC",
+        "inference topics update 1 TOPIC",
+        "inference topics pause 1",
+        "inference topics resume 1",
+        "inference submit 1 42",
+    ];
+    let word = |word: &str| match word {
+        "CID" => CID.to_owned(),
+        "MODULE" => module.clone(),
+        "ROWS" => rows.clone(),
+        "TOPIC" => topic.clone(),
+        _ => word.to_owned(),
+    };
+    lines.iter().map(|line| line.split(' ').map(word).collect()).collect()
+}
+
+/// The environment in which every service is the one at `address`.
+fn environment(address: &str) -> [(&'static str, String); 4] {
+    [
+        ("TRIPTYCH_HEAD", address.to_owned()),
+        ("TRIPTYCH_DATASETS", format!("{address}/api")),
+        ("TRIPTYCH_INFERENCE", address.to_owned()),
+        ("TRIPTYCH_API_KEY", "UP-000000000000000000000000".to_owned()),
+    ]
+}
+
+/// Runs every command against a service that answers so, into pipes.
+#[track_caller]
+fn check(answers: Answers) {
+    let address = serve(answers);
+    let home = environment(&address)
+        .iter()
+        .fold(Home::new(), |home, (name, value)| home.with(name, value));
+    let mut raw = Vec::new();
+    for arguments in commands(&home) {
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let said = home.run(&arguments);
+        assert_ne!(said.code, 2, "the command line is right: {arguments:?}: {said:?}");
+        let is_raw = |letter: char| is_unprintable(letter) && letter != '\n';
+        if said.out.contains(is_raw) || said.err.contains(is_raw) {
+            raw.push(format!("{arguments:?}: {said:?}"));
+        }
+    }
+    assert!(raw.is_empty(), "{answers:?}: {} print raw:\n{}", raw.len(), raw.join("\n"));
+}
+
+#[test]
+fn answers_in_shape_are_escaped() {
+    check(Answers::InShape);
+}
+
+#[test]
+fn answers_out_of_shape_are_escaped() {
+    check(Answers::OutOfShape);
+}
+
+#[test]
+fn refusals_are_escaped() {
+    for answers in [Answers::Refusal(400), Answers::Refusal(404), Answers::Text(400)] {
+        check(answers);
+    }
+}
+
+#[test]
+fn a_terminal_is_sent_nothing_that_it_acts_on() {
+    for answers in [Answers::InShape, Answers::Text(400)] {
+        let address = serve(answers);
+        let variables = environment(&address);
+        let variables: Vec<(&str, &str)> =
+            variables.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        let home = Home::new();
+        for arguments in commands(&home).iter().chain([&raw_result()]) {
+            let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+            let place = Place { size: SIZE, environment: &variables, ..Place::default() };
+            let session = Session::start_in(&place, TRIPTYCH, &arguments);
+            session.wait_exit(ENDS_WITHIN);
+            let written = String::from_utf8(session.written()).unwrap();
+            // The line discipline makes CR LF of a line feed, and progress redraws its own line.
+            let written = written.replace("\r\n", "\n").replace("\x1b[K", "").replace('\r', "");
+            let raw = written.find(|letter: char| is_unprintable(letter) && letter != '\n');
+            assert_eq!(raw, None, "{answers:?} {arguments:?}: {written:?}");
+        }
+    }
+}
+
+#[test]
+fn what_goes_on_through_failures_tells_of_them_escaped() {
+    let address = serve(Answers::Text(500));
+    let home = environment(&address)
+        .iter()
+        .fold(Home::new(), |home, (name, value)| home.with(name, value));
+    for arguments in [&["function", "events"][..], &["inference", "watch", "1"]] {
+        let running = home.start(arguments);
+        running.tells(r"\u{1b}]52;c;cHduZWQ=\u{7}b\u{9b}31m");
+    }
+}
+
+/// What a function wrote, byte for byte: into a pipe alone.
+fn raw_result() -> Vec<String> {
+    ["function", "result", "REQUEST", "--raw"].map(str::to_owned).to_vec()
+}
