@@ -27,12 +27,38 @@ async function call(method, path, body) {
   throw new Error(text.charAt(0).toUpperCase() + text.slice(1) + '.');
 }
 
-function say(text) { $('alert').textContent = ''; $('status').textContent = text; }
-function warn(text) { $('status').textContent = ''; $('alert').textContent = text; }
+/** Text of users on one line: control and format characters, which hide or reorder others, escaped. */
+function plain(text) {
+  const unsafe = /[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g;
+  return text.replace(unsafe, (letter) => `\\u{${letter.charCodeAt(0).toString(16)}}`);
+}
+
+/** An element for text of users, whose direction changes nothing around it. */
+function name(text) {
+  const element = document.createElement('bdi');
+  element.textContent = plain(text);
+  return element;
+}
+
+function say(text) { $('alert').textContent = ''; $('status').textContent = plain(text); }
+function warn(text) { $('status').textContent = ''; $('alert').textContent = plain(text); }
+
+/**
+ * Puts the focus back to `element`, where what was done took it away: to the button that stands in
+ * its place now, else to the heading of its section.
+ */
+function refocus(element, heading) {
+  if (document.activeElement && document.activeElement !== document.body) return;
+  const again = element.dataset.at && document.querySelector(`[data-at="${element.dataset.at}"]`);
+  const places = [element, again, heading, ...document.querySelectorAll('#outside input')];
+  places.find((place) => place?.isConnected && place.checkVisibility())?.focus();
+}
 
 /** Runs what a button or form does; it cannot be pressed again meanwhile. */
 async function work(source, action) {
   const buttons = source.matches('button') ? [source] : [...source.querySelectorAll('button')];
+  const focused = source.contains(document.activeElement) ? document.activeElement : source;
+  const heading = source.closest('section')?.querySelector('h1, h2');
   buttons.forEach((button) => { button.disabled = true; });
   say('');
   try {
@@ -41,6 +67,7 @@ async function work(source, action) {
     warn(error.message);
   } finally {
     buttons.forEach((button) => { button.disabled = false; });
+    refocus(focused, heading);
   }
 }
 
@@ -60,7 +87,7 @@ function onClick(id, action) {
 function ask({ title, text, yes, danger = false, label = '', type = 'text', value = '' }) {
   const dialog = $('ask');
   const input = $('ask-input');
-  $('ask-title').textContent = title;
+  $('ask-title').textContent = plain(title);
   $('ask-text').textContent = text;
   $('ask-yes').textContent = yes;
   $('ask-yes').className = danger ? 'danger' : 'main';
@@ -94,19 +121,24 @@ function time(text) {
   return element;
 }
 
-function cell(content, className = '') {
+/** A cell of a row; narrow screens show `label` in front of it. */
+function cell(label, content, className = '') {
   const element = document.createElement('td');
+  element.setAttribute('role', 'cell');
   element.className = className;
+  element.dataset.label = label;
   element.append(content);
   return element;
 }
 
-function button(text, name, action, className = '') {
+/** A button that does something to `what`; `at` is the same for the one that takes its place. */
+function button(text, what, at, action, className = '') {
   const element = document.createElement('button');
   element.type = 'button';
+  element.dataset.at = at;
   element.textContent = text;
   element.className = className;
-  element.setAttribute('aria-label', `${text} ${name}`);
+  element.setAttribute('aria-label', `${text} ${plain(what)}`);
   element.addEventListener('click', () => work(element, action));
   return element;
 }
@@ -114,22 +146,23 @@ function button(text, name, action, className = '') {
 function keyRow(key) {
   const row = document.createElement('tr');
   row.dataset.id = key.id;
+  row.setAttribute('role', 'row');
   const isValid = key.state === 'valid';
   if (!isValid) row.className = 'gone';
   const state = document.createElement('span');
   state.className = key.state;
   state.textContent = key.state;
-  const actions = cell('', 'actions');
+  const actions = cell('', '', 'actions');
   if (isValid) {
     actions.append(
-      button('Rename', key.name, () => rename(key)),
-      button('Renew', key.name, () => renew(key)),
-      button('Revoke', key.name, () => revoke(key), 'danger'),
+      button('Rename', key.name, `rename-${key.id}`, () => rename(key)),
+      button('Renew', key.name, `renew-${key.id}`, () => renew(key)),
+      button('Revoke', key.name, `revoke-${key.id}`, () => revoke(key), 'danger'),
     );
   }
   row.append(
-    cell(key.name, 'name'), cell(key.prefix ? `${key.prefix}…` : 'UP-…', 'mono'), cell(state),
-    cell(time(key.created_at)), cell(time(key.last_used_at)), actions,
+    cell('Name', name(key.name), 'name'), cell('Begins with', key.prefix ? `${key.prefix}…` : 'UP-…', 'mono'),
+    cell('State', state), cell('Created', time(key.created_at)), cell('Last used', time(key.last_used_at)), actions,
   );
   return row;
 }
@@ -143,11 +176,11 @@ async function loadKeys() {
 }
 
 async function rename(key) {
-  const name = await ask({ title: 'Rename the key', text: '', yes: 'Rename', label: 'Name', value: key.name });
-  if (name === null) return;
-  await call('PATCH', `keys/${key.id}`, { name });
+  const to = await ask({ title: 'Rename the key', text: '', yes: 'Rename', label: 'Name', value: key.name });
+  if (to === null) return;
+  await call('PATCH', `keys/${key.id}`, { name: to });
   await loadKeys();
-  say(`The key is now called ${name}.`);
+  say(`The key is now called ${to}.`);
 }
 
 async function renew(key) {
@@ -177,7 +210,7 @@ async function revoke(key) {
 
 /** Shows a key this once. */
 function reveal(key) {
-  $('fresh-title').textContent = `The key ${key.name}`;
+  $('fresh-title').replaceChildren('The key ', name(key.name));
   $('fresh-key').value = key.api_key;
   $('try').textContent = `curl -H 'X-API-Key: ${key.api_key}' ${location.origin}/api/datasets/`;
   $('fresh').hidden = false;
@@ -196,11 +229,11 @@ async function loadSessions() {
     const element = document.createElement('li');
     const client = document.createElement('span');
     client.className = 'client';
-    client.textContent = session.client || 'a program without a name';
+    client.append(name(session.client || 'a program without a name'));
     const since = document.createElement('span');
     since.className = 'hint';
     since.append('since ', time(session.created_at));
-    const end = session.is_current ? 'this one' : button('End', `the session of ${session.client}`, async () => {
+    const end = session.is_current ? 'this one' : button('End', `the session of ${session.client}`, `end-${session.id}`, async () => {
       await call('DELETE', `sessions/${session.id}`);
       await loadSessions();
       say('The session is ended.');
@@ -223,9 +256,15 @@ async function show(account) {
   $('keys').replaceChildren();
   $('sessions').replaceChildren();
   if (!isIn) return;
-  $('who-name').textContent = account.name;
+  $('who-name').replaceChildren(name(account.name));
   $('password-user').value = account.name;
   await Promise.all([loadKeys(), loadSessions()]);
+}
+
+/** Shows the page of an account that was just logged in to, and moves the focus there. */
+async function enter(account) {
+  await show(account);
+  $('keys-title').focus();
 }
 
 /** Shows one of the two forms outside. */
@@ -238,8 +277,8 @@ function showForm(id) {
   $(`${id}-name`).focus();
 }
 
-onSubmit('log-in', async (fields) => show(await call('POST', 'log_in', fields)));
-onSubmit('sign-up', async (fields) => show(await call('POST', 'sign_up', fields)));
+onSubmit('log-in', async (fields) => enter(await call('POST', 'log_in', fields)));
+onSubmit('sign-up', async (fields) => enter(await call('POST', 'sign_up', fields)));
 onSubmit('create', async ({ name }, form) => {
   reveal(await call('POST', 'keys', { name }));
   form.reset();

@@ -65,7 +65,7 @@ pub fn page(document: &Value, document_url: &str) -> String {
         "<!doctype html><html lang=en><head><meta charset=utf-8>\
          <meta name=viewport content=\"width=device-width,initial-scale=1\">\
          <title>{title}</title><style>{STYLE}</style></head><body>\
-         <nav aria-label=Contents>{nav}</nav><main><header><h1>{title}</h1>\
+         <nav aria-label=Contents><details><summary>Contents</summary>{nav}</details></nav><main><header><h1>{title}</h1>\
          <p>Version {version} · <a href=\"{url}\">{url}</a></p>{about}</header>\
          {main}</main></body></html>\n",
         url = escaped(document_url),

@@ -41,6 +41,27 @@ async function picture(name, scheme = 'dark') {
   await browser.picture(join(pictures, `${name}-${scheme}.png`));
 }
 
+/** The contrast of two colors, as `rgb(…)`; both as expressions on the page. */
+const CONTRAST = `((a, b) => {
+  const light = (color) => {
+    const [r, g, b] = color.match(/[\\d.]+/g).map(Number)
+      .map((c) => (c / 255 <= 0.03928 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const [x, y] = [light(a), light(b)].sort((x, y) => y - x);
+  return (x + 0.05) / (y + 0.05);
+})`;
+
+/** Whether an element is within what the browser shows. */
+const inView = (id) => browser.value(`(() => {
+  const { top, bottom, height } = document.getElementById(${JSON.stringify(id)}).getBoundingClientRect();
+  return height > 0 && top >= 0 && bottom <= innerHeight;
+})()`);
+
+const focused = () => browser.value('document.activeElement.id || document.activeElement.dataset.at || document.activeElement.tagName');
+const focuses = (what) => until(`${what} has the focus`, async () => (await focused()) === what);
+const size = (width, height) => browser.send('Emulation.setDeviceMetricsOverride', { width, height, deviceScaleFactor: 1, mobile: width < 600 });
+
 /** A new key from the page, once the page shows another than `old`. */
 async function shown(old = '') {
   const key = await until('a key is shown', async () => {
@@ -69,6 +90,7 @@ const cases = {
     await browser.holds('!document.getElementById("inside").hidden');
     assert.equal(await browser.value('document.getElementById("who-name").textContent'), NAME);
     assert.equal(await browser.value('document.cookie'), '', 'no script reads the session');
+    await focuses('keys-title');
   },
 
   async 'a key is created, copied, shown once, and works'() {
@@ -108,6 +130,28 @@ const cases = {
     await browser.type('a bot');
     await browser.click('#ask-yes');
     await browser.holds(`!!${row('a bot')}`);
+    assert.match(await focused(), /^rename-/, 'the focus is where the dialog was opened');
+  },
+
+  async 'names turn nothing around and hide nothing'() {
+    const name = 'abc\u202edef\u200b';
+    const escaped = 'abc\\u{202e}def\\u{200b}';
+    // The service may refuse such a name; what it told before is shown all the same.
+    await browser.value(`(async () => {
+      const real = fetch;
+      fetch = async (...asked) => {
+        fetch = real;
+        const answer = await (await real(...asked)).json();
+        answer.keys[0].name = ${JSON.stringify(name)};
+        return new Response(JSON.stringify(answer), { headers: { 'content-type': 'application/json' } });
+      };
+      await loadKeys();
+    })()`);
+    assert.equal(await browser.value('document.querySelector("#keys bdi").textContent'), escaped);
+    const html = await browser.value('document.documentElement.outerHTML');
+    assert.ok(!/[\u200b-\u200f\u202a-\u202e\u2066-\u2069]/.test(html));
+    await browser.value('loadKeys()');
+    assert.equal(await browser.value('document.querySelectorAll("#who-name bdi").length'), 1);
   },
 
   async 'renewing gives another secret, and the old one opens nothing'() {
@@ -133,10 +177,12 @@ const cases = {
     await browser.holds('document.getElementById("ask").open');
     await browser.press('Escape');
     await browser.holds('!document.getElementById("ask").open');
+    await until('the button has the focus again', async () => /^revoke-/.test(await focused()));
     assert.equal(await opens(key), 200);
     await ask('Revoke', 'second');
     await browser.click('#ask-yes');
     await says('The key second is revoked.');
+    await focuses('keys-title');
     await until('the key is refused', async () => (await opens(key)) === 401);
     assert.equal(await browser.value(`${row('second')} === undefined`), true);
     await browser.click('#show-revoked');
@@ -161,6 +207,9 @@ const cases = {
     await browser.fill('#password-new', NEW_PASSWORD);
     await browser.press('Enter');
     await warns('The current password is wrong.');
+    assert.ok(await inView('alert'), 'the message is in view, however far down the form is');
+    await focuses('password-new');
+    await picture('wrong-password');
     await browser.fill('#password-current', PASSWORD);
     await browser.fill('#password-new', NEW_PASSWORD);
     await browser.click('#password button');
@@ -175,6 +224,12 @@ const cases = {
     await browser.fill('#log-in-password', PASSWORD);
     await browser.press('Enter');
     await warns('Log in: name or password is wrong.');
+    assert.ok(await inView('alert'));
+    await focuses('log-in-password');
+    await size(390, 420);
+    await browser.click('#log-in .main');
+    await until('the message is in view on a small screen', () => inView('alert'));
+    await size(1100, 900);
     await browser.fill('#log-in-password', NEW_PASSWORD);
     await browser.press('Enter');
     await browser.holds(`!!${row('a bot')}`);
@@ -230,6 +285,65 @@ const cases = {
     assert.deepEqual(wide, [360, 360]);
     await picture('narrow');
     await browser.send('Emulation.clearDeviceMetricsOverride');
+  },
+
+  async 'keys are cards on a narrow screen'() {
+    await size(390, 844);
+    const table = await browser.value(`(() => {
+      const wide = document.querySelector('.wide');
+      const button = document.querySelector('#keys button.danger').getBoundingClientRect();
+      const label = getComputedStyle(document.querySelector('#keys td:nth-child(4)'), '::before').content;
+      return [wide.scrollWidth <= wide.clientWidth, button.left >= 0 && button.right <= innerWidth, label];
+    })()`);
+    assert.deepEqual(table, [true, true, '"Created"']);
+    const { nodes } = await browser.send('Accessibility.getFullAXTree');
+    const roles = nodes.filter(({ ignored }) => !ignored).map(({ role }) => role?.value);
+    for (const role of ['table', 'row', 'cell', 'columnheader']) assert.ok(roles.includes(role), role);
+    await picture('cards');
+    await picture('cards', 'light');
+    await size(1100, 900);
+  },
+
+  async 'fields and buttons are seen by their borders'() {
+    for (const scheme of ['dark', 'light']) {
+      await browser.send('Emulation.setEmulatedMedia', { features: [{ name: 'prefers-color-scheme', value: scheme }] });
+      const weak = await browser.value(`(() => {
+        const contrast = ${CONTRAST};
+        const ground = (element) => {
+          for (let at = element.parentElement; at; at = at.parentElement) {
+            const color = getComputedStyle(at).backgroundColor;
+            if (!/, 0\\)$/.test(color)) return color;
+          }
+          return 'rgb(255, 255, 255)';
+        };
+        return [...document.querySelectorAll('input:not([type=checkbox]):not(.unseen), button:not(.link)')]
+          .filter((element) => element.type !== 'submit' || !element.matches('.main'))
+          .map((element) => [element.id || element.textContent, contrast(getComputedStyle(element).borderTopColor, ground(element))])
+          .filter(([, ratio]) => ratio < 3);
+      })()`);
+      assert.deepEqual(weak, [], scheme);
+    }
+  },
+
+  async 'the contents of the API are folded on a narrow screen alone'() {
+    const isShown = () => browser.value('document.querySelector("nav li a").checkVisibility({ contentVisibilityAuto: true })');
+    for (const path of ['/api/docs/', '/api/accounts/docs/']) {
+      await browser.send('Page.navigate', { url: base + path });
+      await browser.holds('!!document.querySelector("main section")');
+      assert.equal(await isShown(), true, `${path} is wide`);
+      await picture('docs-wide');
+      await size(390, 844);
+      assert.equal(await isShown(), false, `${path} is narrow`);
+      assert.deepEqual(await browser.value('[innerWidth, document.documentElement.scrollWidth]'), [390, 390]);
+      assert.ok(await browser.value('document.querySelector("h1").getBoundingClientRect().top < innerHeight / 2'), 'the text begins on the first screen');
+      await picture('docs-narrow');
+      await browser.click('summary');
+      assert.equal(await isShown(), true, 'it is unfolded');
+      await picture('docs-unfolded');
+      await size(1100, 900);
+    }
+    await browser.open(`${base}/portal`);
+    await browser.holds(`!!${row('a bot')}`);
   },
 
   async 'an operator closes sign-up while the service runs'() {
