@@ -5,8 +5,10 @@ mod print;
 
 use std::{env, fs, path::PathBuf};
 
+#[cfg(debug_assertions)]
+use ::tui::FaultInjection;
 use ::tui::{
-    Mishap, RunError, TuiOptions,
+    RunError, TuiOptions,
     keymap::Keymap,
     profiles::KeyPlace,
     state::{
@@ -62,18 +64,20 @@ pub(crate) struct TuiCommand {
     /// Leave the mouse to the terminal
     #[arg(long)]
     no_mouse: bool,
-    /// Break on purpose, on the Logs screen: in drawing it, or in taking in a key
-    #[arg(long, hide = true, value_name = "PLACE", value_parser = mishap)]
-    break_in: Option<Mishap>,
+    /// Panic on the Logs screen: in drawing it, or in taking in a key; in builds for tests alone
+    #[cfg(debug_assertions)]
+    #[arg(long, hide = true, value_name = "PLACE", value_parser = fault)]
+    break_in: Option<FaultInjection>,
     /// The folder of the local stack's state [default: the platform's folder for data]
     #[arg(long, env = "TRIPTYCH_DATA_DIR", value_name = "DIR")]
     data_dir: Option<PathBuf>,
 }
 
-fn mishap(text: &str) -> Result<Mishap, String> {
+#[cfg(debug_assertions)]
+fn fault(text: &str) -> Result<FaultInjection, String> {
     match text {
-        "view" => Ok(Mishap::View),
-        "update" => Ok(Mishap::Update),
+        "view" => Ok(FaultInjection::View),
+        "update" => Ok(FaultInjection::Update),
         _ => Err("view or update".to_owned()),
     }
 }
@@ -127,8 +131,8 @@ pub(crate) async fn run(command: TuiCommand) -> anyhow::Result<()> {
     let taste = Taste::read(command.theme)?;
     let session = if command.forget { None } else { session_file() };
     let last = session.as_deref().and_then(|path| fs::read_to_string(path).ok());
-    let last_profile = last.as_deref().and_then(session::profile);
-    let (chosen, mut profiles) = config::chosen(command.addresses, last_profile)?;
+    let (chosen, mut profiles) =
+        config::chosen(command.addresses, last.as_deref().and_then(session::profile))?;
     let listed = profiles::listed(&profiles);
     // With the key in the environment nothing else is looked at, and the services are asked at
     // once; else the keyring may take a while, which the first frame does not wait for.
@@ -150,11 +154,9 @@ pub(crate) async fn run(command: TuiCommand) -> anyhow::Result<()> {
     let key_place = matches!(start, Some(Start::Connect(_))).then_some(KeyPlace::Environment);
     let keeper = Keys::of_user().ok().map(|keys| Box::new(Keeper::new(profiles, keys)) as _);
     // The screen owns the terminal: its own log goes to a file, and without a home to none.
-    let log_folder = config::folders()
-        .ok()
-        .map(|folders| folders.state_dir().unwrap_or_else(|| folders.data_local_dir()).join("log"));
-    let logging = log_folder.as_deref().map(|folder| log::to_folder(folder, Level::INFO));
-    let logging = logging.transpose()?;
+    let log_folder = log_folder();
+    let logging =
+        log_folder.as_deref().map(|folder| log::to_folder(folder, Level::INFO)).transpose()?;
     let options = TuiOptions {
         start: start.unwrap_or(Start::Local),
         local: Some(Box::new(Local::new(command.data_dir))),
@@ -186,11 +188,18 @@ pub(crate) async fn run(command: TuiCommand) -> anyhow::Result<()> {
         is_far: env::var_os("SSH_TTY").is_some_and(|terminal| !terminal.is_empty()),
         clock: Clock::system(),
         reports: log_folder,
-        mishap: command.break_in,
+        #[cfg(debug_assertions)]
+        fault: command.break_in,
     };
     Box::pin(::tui::run(options)).await?;
     drop(logging);
     Ok(())
+}
+
+/// The folder of the screen's own log; none without a home.
+fn log_folder() -> Option<PathBuf> {
+    let folders = config::folders().ok()?;
+    Some(folders.state_dir().unwrap_or_else(|| folders.data_local_dir()).join("log"))
 }
 
 /// Returns the terminal's name (`TERM`), unless it only prints: then what prints is named.

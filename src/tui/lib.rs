@@ -24,7 +24,9 @@ pub mod update;
 mod view;
 pub mod widget;
 
-pub use run::{Mishap, RunError, TuiOptions, run};
+#[cfg(debug_assertions)]
+pub use run::FaultInjection;
+pub use run::{RunError, TuiOptions, run};
 
 #[cfg(test)]
 mod harness;

@@ -93,13 +93,15 @@ pub struct TuiOptions {
     pub clock: Clock,
     /// The folder of the report of a panic.
     pub reports: Option<PathBuf>,
-    /// A mistake made on purpose.
-    pub mishap: Option<Mishap>,
+    /// A panic on purpose; in builds for tests alone.
+    #[cfg(debug_assertions)]
+    pub fault: Option<FaultInjection>,
 }
 
-/// Where to panic, for those who want to see what comes of it.
+/// Where to panic on purpose, in builds for tests alone.
+#[cfg(debug_assertions)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mishap {
+pub enum FaultInjection {
     /// In drawing the Logs screen.
     View,
     /// In taking in a key, on the Logs screen.
@@ -185,7 +187,8 @@ pub async fn run(options: TuiOptions) -> Result<(), RunError> {
         signals,
         keys: EventStream::new(),
         replies: Replies::default(),
-        mishap: options.mishap,
+        #[cfg(debug_assertions)]
+        fault: options.fault,
         broken: None,
         is_pressed: false,
         echo_until: None,
@@ -232,7 +235,8 @@ struct Loop {
     signals: Signals,
     keys: EventStream,
     replies: Replies,
-    mishap: Option<Mishap>,
+    #[cfg(debug_assertions)]
+    fault: Option<FaultInjection>,
     /// The screen whose last frame broke.
     broken: Option<Screen>,
     /// Whether somebody pressed or clicked since the last frame.
@@ -402,8 +406,12 @@ impl Loop {
             .collect();
         for event in events {
             self.is_pressed |= matches!(event, Event::Key(_) | Event::Click(_) | Event::Wheel(..));
-            let is_wanted = matches!(event, Event::Key(_)) && self.state.screen == Screen::Logs;
-            break_if(is_wanted && self.mishap == Some(Mishap::Update));
+            #[cfg(debug_assertions)]
+            panic_if(
+                self.fault == Some(FaultInjection::Update)
+                    && matches!(event, Event::Key(_))
+                    && self.state.screen == Screen::Logs,
+            );
             let effects = update::update(&mut self.state, event);
             if matches!(self.perform(effects)?, Flow::End) {
                 return Ok(Flow::End);
@@ -466,10 +474,12 @@ impl Loop {
         let state = &self.state;
         let mut hits = Hits::default();
         let mut broken = None;
-        let mishap = self.mishap;
+        #[cfg(debug_assertions)]
+        let fault = self.fault;
         let drawn = self.terminal.draw(|area, buf| {
             let draw = || {
-                break_if(mishap == Some(Mishap::View) && state.screen == Screen::Logs);
+                #[cfg(debug_assertions)]
+                panic_if(fault == Some(FaultInjection::View) && state.screen == Screen::Logs);
                 view::draw(area, buf, state, &theme)
             };
             match guard::guarded(draw) {
@@ -499,8 +509,9 @@ impl Loop {
     }
 }
 
-/// Panics where that was asked for.
-fn break_if(is_wanted: bool) {
+/// Panics if a test asked for it.
+#[cfg(debug_assertions)]
+fn panic_if(is_wanted: bool) {
     assert!(!is_wanted, "a mistake on purpose");
 }
 

@@ -163,6 +163,7 @@ fn a_terminal_that_hangs_up_ends_it() {
 
 /// The report of a panic, which the screen must name.
 #[track_caller]
+#[cfg(debug_assertions)]
 fn assert_reported(session: &Session) {
     let report: PathBuf = session.home().path().join("state/triptych/log/panic.txt");
     let named = report.display().to_string();
@@ -174,6 +175,8 @@ fn assert_reported(session: &Session) {
     assert!(text.contains("a mistake on purpose, at "), "{text}");
 }
 
+// Builds for release cannot be told to panic.
+#[cfg(debug_assertions)]
 #[test]
 fn a_screen_that_breaks_is_replaced_by_why_and_the_others_go_on() {
     let session = open(Place::default(), &["--break-in", "view"]);
@@ -193,6 +196,8 @@ fn a_screen_that_breaks_is_replaced_by_why_and_the_others_go_on() {
     assert_reported(&session);
 }
 
+// Builds for release cannot be told to panic.
+#[cfg(debug_assertions)]
 #[test]
 fn a_program_that_breaks_gives_the_terminal_back_and_says_where_the_report_is() {
     let session = open(Place::default(), &["--break-in", "update"]);
