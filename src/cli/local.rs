@@ -30,6 +30,7 @@ use crate::cli::{
     stack::{
         self, KEY_FILE, Ports, Ready, StackOptions,
         child::{Line, Running, Start},
+        supervise::{Supervised, supervise},
     },
 };
 
@@ -39,17 +40,20 @@ const LINES_CAPACITY: usize = 1024;
 /// What stands before the names of nodes that were left running.
 const FOUND: &str = "kept-";
 
+/// A process, and its node if it is one.
+type Process = (Running, Option<LocalNode>);
+
 /// A local stack that the screen starts and stops, and nodes that it starts beside it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Local {
     data_dir: Option<PathBuf>,
     group: Group,
     /// Held while a process runs.
     claimed: Arc<Mutex<Option<Claim>>>,
-    processes: Mutex<Vec<(Running, Option<LocalNode>)>>,
+    processes: Arc<Mutex<Vec<Process>>>,
     /// The folder of each added node, by its name.
-    folders: Mutex<BTreeMap<String, PathBuf>>,
-    meter: Mutex<Meter>,
+    folders: Arc<Mutex<BTreeMap<String, PathBuf>>>,
+    meter: Arc<Mutex<Meter>>,
 }
 
 impl Local {
@@ -59,9 +63,9 @@ impl Local {
             data_dir,
             group: Group::default(),
             claimed: Arc::default(),
-            processes: Mutex::default(),
-            folders: Mutex::default(),
-            meter: Mutex::default(),
+            processes: Arc::default(),
+            folders: Arc::default(),
+            meter: Arc::default(),
         }
     }
 
@@ -98,8 +102,48 @@ impl Local {
         lines
     }
 
+    /// Restarts the process each time it ends unasked, and sends what happens to it.
     fn watch(&self, process: &Running, events: &mpsc::Sender<LocalEvent>) {
-        self.group.spawn("watch a process", tell_end(process.clone(), events.clone()));
+        let (name, events) = (Arc::clone(&process.process), events.clone());
+        let (local, sender, reported) = (self.clone(), events.clone(), Arc::clone(&name));
+        let report = move |happened| {
+            let (local, name, events) = (local.clone(), Arc::clone(&reported), sender.clone());
+            async move { local.report(&name, happened, &events).await }
+        };
+        let supervised =
+            supervise(process.clone(), self.group.clone(), self.lines_to(&events), report);
+        self.group.spawn("watch a process", async move {
+            let Some(ended) = supervised.await else { return };
+            let exited = LocalEvent::Exited { process: name.to_string(), code: ended.code };
+            // Where the screen is gone nobody waits for this.
+            drop(events.send(exited).await);
+        });
+    }
+
+    /// Sends what happened to the process called `name`, and holds the one that takes its place.
+    async fn report(&self, name: &str, happened: Supervised, events: &mpsc::Sender<LocalEvent>) {
+        let process = name.to_owned();
+        let event = match happened {
+            Supervised::Ended { ended, restart_in } => {
+                LocalEvent::Restarting { process, code: ended.code, restart_in }
+            }
+            Supervised::Failed { error, restart_in } => {
+                tracing::warn!("cannot {error:#}");
+                LocalEvent::Restarting { process, code: None, restart_in }
+            }
+            Supervised::Restarted(running) => {
+                let node = self.find(name).ok().and_then(|(_, node)| node);
+                let pid = running.pid;
+                let node = node.map(|node| LocalNode { pid, ..node });
+                if let Some(node) = &node {
+                    self.record(&running, node);
+                }
+                self.hold(running, node.clone());
+                node.map_or(LocalEvent::Service { name: process, pid }, LocalEvent::Node)
+            }
+        };
+        // Where the screen is gone nobody waits for this.
+        drop(events.send(event).await);
     }
 
     /// The folder of an added node called `name`, which is made.
@@ -229,7 +273,7 @@ impl Local {
         Ok(())
     }
 
-    fn find(&self, name: &str) -> anyhow::Result<(Running, Option<LocalNode>)> {
+    fn find(&self, name: &str) -> anyhow::Result<Process> {
         let processes = self.processes.lock();
         let found = processes.iter().find(|(process, _)| *process.process == *name).cloned();
         found.with_context(|| format!("find a process called {name}"))
@@ -373,14 +417,6 @@ impl LocalStack for Local {
         self.group.shutdown().await;
         self.claimed.lock().take();
     }
-}
-
-/// Says that a process ended by itself. Stopped with the group, it says nothing.
-async fn tell_end(process: Running, events: mpsc::Sender<LocalEvent>) {
-    let ended = process.ended().await;
-    let exited = LocalEvent::Exited { process: process.process.to_string(), code: ended.code };
-    // Where the screen is gone nobody wants to know.
-    drop(events.send(exited).await);
 }
 
 async fn pass_on(mut lines: mpsc::Receiver<Line>, events: mpsc::Sender<LocalEvent>) {

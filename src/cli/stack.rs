@@ -2,6 +2,7 @@
 //! this same program, on loopback, with state in one folder.
 
 pub(crate) mod child;
+pub(crate) mod supervise;
 
 use std::{env, fs, path::PathBuf, time::Duration};
 
@@ -181,13 +182,6 @@ pub(crate) async fn start(
         functions: functions(),
         processes,
     })
-}
-
-impl Ready {
-    /// Waits until a process of the stack ends, and tells which and how.
-    pub(crate) async fn first_end(&self) -> anyhow::Error {
-        first_end(&self.processes).await
-    }
 }
 
 impl Starter<'_> {

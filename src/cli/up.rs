@@ -1,6 +1,6 @@
 //! `triptych up`: the local stack without a screen.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::Arc};
 
 use anyhow::Context as _;
 use clap::Args;
@@ -8,13 +8,17 @@ use serde::Serialize;
 use serde_json::json;
 use task::group::Group;
 use tokio::sync::{mpsc, oneshot};
-use tracing::Level;
+use tracing::{Level, warn};
 
 use crate::cli::{
     config::KEY_VARIABLE,
     log, output,
     place::Claim,
-    stack::{self, FunctionInfo, NodeInfo, Ports, Ready, StackOptions, child::Line},
+    stack::{
+        self, FunctionInfo, NodeInfo, Ports, Ready, StackOptions,
+        child::Line,
+        supervise::{Supervised, supervise},
+    },
     stop,
 };
 
@@ -56,10 +60,10 @@ struct Announcement<'a> {
     functions: &'a [FunctionInfo],
 }
 
-/// Runs the local stack until it is asked to stop, or one of its processes ends.
+/// Runs the local stack until it is asked to stop; restarts processes of it that end.
 ///
 /// # Errors
-/// If the stack cannot be started, or a part of it ends by itself.
+/// If the stack cannot be started.
 pub(crate) async fn run(command: UpCommand) -> anyhow::Result<()> {
     let _log = log::to_stream(log::Output::Stderr, Level::WARN)?;
     let ports = Ports {
@@ -110,14 +114,40 @@ async fn serve(
     let asked = stop::asked(process.parent());
     tokio::pin!(asked);
     let ready = tokio::select! {
-        ready = stack::start(options, group, lines, |_| ()) => ready?,
+        ready = stack::start(options, group, lines.clone(), |_| ()) => ready?,
         asked = &mut asked => return asked,
     };
     announce(&ready, is_json).context("print where the stack is")?;
     drop(announced);
-    tokio::select! {
-        asked = &mut asked => asked,
-        error = ready.first_end() => Err(error),
+    for process in ready.processes {
+        let (name, lines) = (Arc::clone(&process.process), lines.clone());
+        let report = move |happened| {
+            log_restart(&name, happened);
+            std::future::ready(())
+        };
+        let processes = group.clone();
+        group.spawn("supervise", async move {
+            supervise(process, processes, lines, report).await;
+        });
+    }
+    drop(lines);
+    asked.await
+}
+
+/// Logs what happens to the process called `name`.
+fn log_restart(name: &str, happened: Supervised) {
+    match happened {
+        Supervised::Ended { ended, restart_in } => {
+            let (how, seconds) = (ended.text, restart_in.as_secs_f64());
+            warn!(process = name, "the {name} ended ({how}); it restarts in {seconds:.1} s");
+        }
+        Supervised::Restarted(process) => {
+            warn!(process = name, pid = process.pid, "the {name} restarted");
+        }
+        Supervised::Failed { error, restart_in } => {
+            let seconds = restart_in.as_secs_f64();
+            warn!(process = name, "cannot {error:#}; it is tried again in {seconds:.1} s");
+        }
     }
 }
 

@@ -5,6 +5,8 @@
 
 mod fields;
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use client::transport::Token;
 use model::{key::ApiKey, timestamp::Timestamp};
@@ -164,7 +166,16 @@ pub enum LocalEvent {
     },
     /// A process wrote a line to its log.
     Log(LocalLog),
-    /// A process ended by itself.
+    /// A process ended unasked, and is restarted: [`Self::Node`] or [`Self::Service`] follows.
+    Restarting {
+        /// Its name, as in [`LocalLog::process`].
+        process: String,
+        /// Its exit code; none where a signal ended it.
+        code: Option<i32>,
+        /// When it is restarted.
+        restart_in: Duration,
+    },
+    /// A process ended for good.
     Exited {
         /// Its name, as in [`LocalLog::process`].
         process: String,

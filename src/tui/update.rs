@@ -444,6 +444,9 @@ fn on_local(state: &mut State, event: LocalEvent) -> Vec<Effect> {
             state.logs.push(log);
             Vec::new()
         }
+        LocalEvent::Restarting { process, code, restart_in } => {
+            processes::restarting(state, &process, code, restart_in)
+        }
         LocalEvent::Exited { process, code } => processes::ended(state, &process, code),
     }
 }

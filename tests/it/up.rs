@@ -5,7 +5,12 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::support::{started::Started, wait};
+use crate::support::{
+    http::Http,
+    process::{self, Signal},
+    started::Started,
+    wait,
+};
 
 /// How long the stack may take to answer on a busy machine.
 const READY_WITHIN: Duration = Duration::from_mins(1);
@@ -33,4 +38,29 @@ fn addresses_and_one_key_come_first_and_log_lines_after() {
             assert!(line[member].is_string(), "{member}: {line}");
         }
     }
+}
+
+#[tokio::test]
+async fn a_process_that_dies_is_restarted_and_the_others_go_on() {
+    let folder = TempDir::new().unwrap();
+    let up = Started::start(&["up", "--json", "--data-dir", &folder.path().display().to_string()]);
+    let line: Value = serde_json::from_str(&up.first_line(READY_WITHIN)).unwrap();
+    let head = Http::new(line["head"].as_str().unwrap(), None);
+    let pid = |idx: usize| u32::try_from(line["nodes"][idx]["pid"].as_u64().unwrap()).unwrap();
+    let before = process::descendants(up.pid());
+    // The nodes are listed in the order of their start: the head, then the workers.
+    for (name, idx) in [("worker-1", 1), ("head", 0)] {
+        process::signal(pid(idx), Signal::Kill);
+        let restarted = up.line(&format!("the {name} restarted"), READY_WITHIN);
+        assert_ne!(restarted["pid"].as_u64(), Some(pid(idx).into()), "{restarted}");
+        let whole = task::wait::until(READY_WITHIN, || async {
+            let nodes = head.try_get("/api/v1/nodes").await?;
+            let is_up = |node: &&Value| node["connected"] == true && node["role"] == "worker";
+            let n_workers = nodes["nodes"].as_array().into_iter().flatten().filter(is_up).count();
+            if n_workers == 3 { Ok(()) } else { Err(nodes.to_string()) }
+        });
+        whole.await.unwrap();
+    }
+    let left = process::descendants(up.pid());
+    assert_eq!(before.intersection(&left).count(), before.len() - 2, "the others never stopped");
 }

@@ -101,6 +101,8 @@ pub(crate) struct Running {
     is_kept: Arc<AtomicBool>,
     /// Somebody wants it to end.
     is_asked: Arc<Notify>,
+    /// Whether somebody ever wanted that.
+    was_asked: Arc<AtomicBool>,
 }
 
 impl Start {
@@ -159,7 +161,8 @@ impl Start {
             is_kept: Arc::clone(&is_kept),
         };
         group.spawn_to_end("process", supervise(child, tell, ends));
-        Ok(Running { process: name(), pid, facts, start, is_kept, is_asked })
+        let was_asked = Arc::default();
+        Ok(Running { process: name(), pid, facts, start, is_kept, is_asked, was_asked })
     }
 
     /// Takes charge of process `pid`, which an earlier run of this program started so and left
@@ -182,7 +185,8 @@ impl Start {
         let ends = adopted::Ends { group: group.clone(), is_asked: Arc::clone(&is_asked) };
         group.spawn("adopted process", adopted::supervise((pid, folder), tell, ends));
         let is_kept = Arc::new(AtomicBool::new(true));
-        Running { process: Arc::clone(&start.process), pid, facts, start, is_kept, is_asked }
+        let (process, was_asked) = (Arc::clone(&start.process), Arc::default());
+        Running { process, pid, facts, start, is_kept, is_asked, was_asked }
     }
 }
 
@@ -214,8 +218,14 @@ impl Running {
 
     /// Has the process end, and waits until it has.
     pub(crate) async fn end(&self) -> Ended {
+        self.was_asked.store(true, Ordering::Release);
         self.is_asked.notify_one();
         self.ended().await
+    }
+
+    /// Whether somebody asked it to end.
+    pub(crate) fn was_asked(&self) -> bool {
+        self.was_asked.load(Ordering::Acquire)
     }
 
     /// Whether it has ended.

@@ -37,6 +37,8 @@ pub struct Stack {
     pub ready: LocalReady,
     /// Name of each process that ended, and its exit code.
     pub exited: BTreeMap<String, Option<i32>>,
+    /// Names of those that ended and are about to be restarted.
+    restarting: BTreeSet<String>,
     /// Names of those that were asked to end.
     pub stopping: BTreeSet<String>,
     /// When each was started.
@@ -60,6 +62,8 @@ pub struct Process {
     pub usage: Option<Usage>,
     /// Its exit code, if it ended.
     pub exited: Option<Option<i32>>,
+    /// Whether it ended and is about to be restarted.
+    pub is_restarting: bool,
     /// Whether it was asked to end.
     pub is_stopping: bool,
 }
@@ -92,6 +96,7 @@ impl Stack {
             }
             LocalEvent::Node(node) | LocalEvent::Found(node) => {
                 self.exited.remove(&node.name);
+                self.restarting.remove(&node.name);
                 self.stopping.remove(&node.name);
                 self.usage.remove(&node.name);
                 self.since.insert(node.name.clone(), now);
@@ -102,6 +107,7 @@ impl Stack {
             }
             LocalEvent::Service { name, pid } => {
                 self.exited.remove(name);
+                self.restarting.remove(name);
                 self.stopping.remove(name);
                 self.since.insert(name.clone(), now);
                 match self.ready.services.iter_mut().find(|(service, _)| service == name) {
@@ -109,8 +115,12 @@ impl Stack {
                     None => self.ready.services.push((name.clone(), *pid)),
                 }
             }
-            LocalEvent::Exited { process, code } => {
+            LocalEvent::Exited { process, code } | LocalEvent::Restarting { process, code, .. } => {
                 self.usage.remove(process);
+                match event {
+                    LocalEvent::Restarting { .. } => self.restarting.insert(process.clone()),
+                    _ => self.restarting.remove(process),
+                };
                 if self.exited.len() < EXITED_MAX {
                     self.exited.insert(process.clone(), *code);
                 }
@@ -129,6 +139,7 @@ impl Stack {
         self.ready.nodes.retain(|node| node.name != name);
         self.ready.services.retain(|(service, _)| service != name);
         self.exited.remove(name);
+        self.restarting.remove(name);
         self.stopping.remove(name);
     }
 
@@ -141,6 +152,7 @@ impl Stack {
             since: self.since.get(name).copied(),
             usage: self.usage.get(name).copied(),
             exited: self.exited.get(name).copied(),
+            is_restarting: self.restarting.contains(name),
             is_stopping: self.stopping.contains(name),
         };
         let nodes = self.ready.nodes.iter().map(|node| of(&node.name, node.pid, Some(node)));

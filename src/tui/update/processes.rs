@@ -1,5 +1,7 @@
 //! Local processes: started by a form, stopped, started again, ended by themselves.
 
+use std::time::Duration;
+
 use crate::{
     action::Action,
     event::{Effect, Event},
@@ -38,7 +40,13 @@ pub(super) fn act(state: &mut State, action: Action) -> Vec<Effect> {
                 let detail = "only those of this screen can be stopped".to_owned();
                 state.refuse("no local process is selected".to_owned(), detail);
             }
-            Some(process) if process.exited.is_some() => state.stack.forget(&process.name),
+            Some(process) if process.exited.is_some() => {
+                state.stack.forget(&process.name);
+                // One that is about to be restarted is not.
+                if process.is_restarting {
+                    return vec![Effect::StopProcess(process.name)];
+                }
+            }
             Some(_) => state.open(Overlay::ConfirmStop),
         },
         Action::StopNow => {
@@ -95,12 +103,37 @@ pub(super) fn started(state: &mut State, node: LocalNode) -> Vec<Effect> {
     }
 }
 
-/// A process ended.
-pub(super) fn ended(state: &mut State, name: &str, code: Option<i32>) -> Vec<Effect> {
-    let how = match code {
+/// A process ended unasked, and is about to be restarted.
+pub(super) fn restarting(
+    state: &mut State,
+    name: &str,
+    code: Option<i32>,
+    restart_in: Duration,
+) -> Vec<Effect> {
+    let log = state.keys.key_text(Layer::Global, Action::Show(Screen::Logs));
+    state.tell_failure(&Failure {
+        what: format!("keep {name} running"),
+        why: format!("it ended {}", ending(code)),
+        next: format!(
+            "it restarts in {:.1} s; its log ({log}) may tell why it ended",
+            restart_in.as_secs_f64()
+        ),
+        ..Failure::default()
+    });
+    super::load_nodes(state)
+}
+
+/// How a process ended, for people.
+fn ending(code: Option<i32>) -> String {
+    match code {
         Some(code) => format!("with code {code}"),
         None => "by a signal".to_owned(),
-    };
+    }
+}
+
+/// A process ended.
+pub(super) fn ended(state: &mut State, name: &str, code: Option<i32>) -> Vec<Effect> {
+    let how = ending(code);
     if state.stack.stopping.remove(name) {
         state.tell(format!("{name} stopped"), how);
     } else {

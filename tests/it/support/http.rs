@@ -55,6 +55,13 @@ impl Http {
         body
     }
 
+    /// Returns the body of the answer to `GET`, or why there is none.
+    pub(crate) async fn try_get(&self, path: &str) -> Result<Value, String> {
+        let sent = self.request(Method::GET, path).send().await;
+        let response = sent.map_err(|error| error.to_string())?;
+        response.json().await.map_err(|error| error.to_string())
+    }
+
     /// Returns status and body of the answer to `POST`, which must be JSON.
     pub(crate) async fn post(&self, path: &str, body: &Value) -> (StatusCode, Value) {
         json(path, self.ask(Method::POST, path, Some(body)).await)

@@ -107,6 +107,29 @@ fn a_process_that_ends_by_itself_is_a_failure_and_is_started_again() {
 }
 
 #[test]
+fn a_process_that_is_restarted_is_shown_as_such_until_it_runs() {
+    let mut screen = Harness::ready(160, 45);
+    let restarting = LocalEvent::Restarting {
+        process: "worker-2".to_owned(),
+        code: None,
+        restart_in: Duration::from_millis(400),
+    };
+    screen.take(Event::Local(restarting.clone()));
+    let shown = screen.shown();
+    for want in ["failed to keep worker-2 running", "it restarts in 0.4 s", "restarting"] {
+        assert!(shown.contains(want), "{want}: {shown}");
+    }
+    screen.state.notices.clear();
+    screen.take(Event::Local(LocalEvent::Node(node("worker-2", "worker", None))));
+    let shown = screen.shown();
+    assert!(shown.contains("worker-2 runs, pid 7") && !shown.contains("restarting"), "{shown}");
+    screen.take(Event::Local(restarting));
+    screen.asked();
+    screen.press("tab tab tab down down D");
+    assert_eq!(screen.asked(), [Effect::StopProcess("worker-2".to_owned())]);
+}
+
+#[test]
 fn a_node_of_others_cannot_be_stopped() {
     let mut screen = Harness::ready(160, 45);
     screen.state.stack.ready.nodes.clear();

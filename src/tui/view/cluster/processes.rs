@@ -115,6 +115,7 @@ fn cells(process: &Process, frame: Frame<'_>) -> Vec<Cell> {
     let picture = spinner::picture(state.now);
     let is_kept = process.node.as_ref().is_some_and(|node| node.is_kept);
     let (glyph, word, style) = match (process.exited, process.is_stopping) {
+        (Some(_), _) if process.is_restarting => (picture, "restarting".to_owned(), theme.warn),
         (Some(Some(0)), _) => ('–', "stopped".to_owned(), theme.muted),
         (Some(Some(code)), _) => ('✗', format!("exit {code}"), theme.down),
         (Some(None), _) => ('✗', "by a signal".to_owned(), theme.down),
