@@ -48,7 +48,9 @@ function warn(text) { $('status').textContent = ''; $('alert').textContent = pla
  * its place now, else to the heading of its section.
  */
 function refocus(element, heading) {
-  if (document.activeElement && document.activeElement !== document.body) return;
+  // A button of a dialog that was just closed may still have it.
+  const active = document.activeElement;
+  if (active && active !== document.body && active.checkVisibility()) return;
   const again = element.dataset.at && document.querySelector(`[data-at="${element.dataset.at}"]`);
   const places = [element, again, heading, ...document.querySelectorAll('#outside input')];
   places.find((place) => place?.isConnected && place.checkVisibility())?.focus();

@@ -158,10 +158,10 @@ export class Browser {
     await this.type(text);
   }
 
-  /** Saves a picture of the page as PNG. */
+  /** Saves a picture of the page as PNG; of a long one the start. */
   async picture(path) {
     const { cssContentSize: { width, height } } = await this.send('Page.getLayoutMetrics');
-    const clip = { x: 0, y: 0, width, height, scale: 1 };
+    const clip = { x: 0, y: 0, width, height: Math.min(height, 2_000), scale: 1 };
     const { data } = await this.send('Page.captureScreenshot', { clip, captureBeyondViewport: true });
     writeFileSync(path, Buffer.from(data, 'base64'));
   }
