@@ -113,6 +113,9 @@ fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     if let Some(command) = runtime::called(&arguments) {
         return runtime::run(command);
     }
+    if runtime::is_compiler(&arguments) {
+        return ::runtime::compiler::child::run();
+    }
     let cli = match screen_alone(&arguments).map_or_else(|| parsed(arguments), Ok) {
         Ok(cli) => cli,
         Err(error) => match error.downcast::<clap::Error>() {

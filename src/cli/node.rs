@@ -20,7 +20,7 @@ use cluster::{
     worker::{ExecutionOptions, LIMITS_DEFAULT},
 };
 use model::node::Role;
-use runtime::run::Limits;
+use runtime::{compiler::CompileIn, run::Limits};
 use task::{clock::Clock, group::Group};
 use tracing::warn;
 use web::tls::TlsFiles;
@@ -75,7 +75,7 @@ pub(crate) async fn run(command: NodeCommand) -> anyhow::Result<()> {
         sources: sources(command.functions),
         concurrency: command.runs.concurrency,
         limits: limits(&command.runs),
-        execution: execution(&command.runs, &state),
+        execution: execution(&command.runs, &state)?,
         work: work(command.head, command.runs),
     };
     for port in ports {
@@ -189,13 +189,14 @@ fn limits(flags: &RunFlags) -> Limits {
     Limits { wall: Duration::from_secs(flags.run_limit), memory_bytes, ..LIMITS_DEFAULT }
 }
 
-fn execution(flags: &RunFlags, state: &State) -> ExecutionOptions {
+fn execution(flags: &RunFlags, state: &State) -> anyhow::Result<ExecutionOptions> {
     let name = flags.runtime_cli.as_deref().unwrap_or(Path::new(RUNTIME_CLI));
-    ExecutionOptions {
+    Ok(ExecutionOptions {
         workspace: Some(state.workspace.clone()),
         compiled_folder: config::compiled_folder(),
+        compile_in: CompileIn::own_child().context("find this program's own file")?,
         external: flags.runtime_path.as_ref().map(|folder| folder.join(name)),
-    }
+    })
 }
 
 fn work(head: HeadFlags, runs: RunFlags) -> WorkOptions {

@@ -3,6 +3,7 @@
 
 use std::{ffi::OsString, path::PathBuf, process::ExitCode};
 
+use ::runtime::compiler::{CompileIn, child};
 use clap::Args;
 
 /// The name under which nodes look for a runtime. Called so, by a link say, the program is one.
@@ -31,6 +32,12 @@ pub(crate) fn called(arguments: &[OsString]) -> Option<RuntimeCommand> {
     is_runtime.then(|| RuntimeCommand { arguments: arguments.to_vec() })
 }
 
+/// Whether the program was called with `arguments`, its own name in front, to compile a program for
+/// another process of it.
+pub(crate) fn is_compiler(arguments: &[OsString]) -> bool {
+    matches!(arguments, [_, command] if command == child::COMMAND)
+}
+
 /// Runs a module on this thread, with the standard streams of this process, and returns the code to
 /// exit with: the module's own, or the one bls-runtime has for what went wrong.
 pub(crate) fn run(command: RuntimeCommand) -> ExitCode {
@@ -38,6 +45,7 @@ pub(crate) fn run(command: RuntimeCommand) -> ExitCode {
     let Ok(arguments) = arguments.collect::<Result<Vec<String>, _>>() else {
         return ExitCode::from(EXIT_OTHER);
     };
-    let code = ::runtime::bls::run(arguments);
+    let Ok(compile_in) = CompileIn::own_child() else { return ExitCode::from(EXIT_OTHER) };
+    let code = ::runtime::bls::run(arguments, compile_in);
     ExitCode::from(u8::try_from(code & EXIT_BITS).unwrap_or(EXIT_OTHER))
 }

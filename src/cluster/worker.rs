@@ -282,7 +282,7 @@ impl Worker {
     /// How many functions it runs at once, and how many more it could run now.
     #[must_use]
     pub fn slots(&self) -> (usize, usize) {
-        (self.0.n_slots.into(), self.0.slots.available_permits())
+        (self.0.n_slots.into(), self.0.slots.available_permits().min(self.0.executor.n_free()))
     }
 
     /// How many functions it runs at once, and how many of these are not taken by others than `head`:
@@ -293,8 +293,11 @@ impl Worker {
         let others = running.iter().filter(|(other, _)| *other != head).map(|(_, n)| n);
         let n_slots = usize::from(self.0.n_slots);
         let is_stopping = self.0.is_stopping.load(Ordering::Relaxed);
-        let n_others = if is_stopping { n_slots } else { others.sum() };
-        (n_slots, n_slots.saturating_sub(n_others))
+        let n_others: usize = if is_stopping { n_slots } else { others.sum() };
+        // What was given up on still takes its slot until it has ended.
+        let n_running: usize = running.values().sum();
+        let n_ending = n_slots.saturating_sub(self.0.executor.n_free()).saturating_sub(n_running);
+        (n_slots, n_slots.saturating_sub(n_others + n_ending))
     }
 
     /// Runs a work order of `head` and tells it the outcome in a message of the same generation.

@@ -15,6 +15,7 @@ use std::{
 };
 
 use crate::{
+    compiler::CompileIn,
     engine::{RunError, Runtime, RuntimeError, RuntimeOptions},
     files::{self, Afterwards, Files, FilesLimits},
     program::Program,
@@ -264,9 +265,10 @@ pub fn variables_text(variables: &BTreeMap<String, String>) -> String {
 /// standard streams and those variables of its environment that [`LIST_VARS`] lists. Returns the
 /// code the process should exit with. Blocks; not for a thread that drives futures.
 ///
-/// Compiled code is kept where the command line says, and nowhere else.
-pub fn run(arguments: impl IntoIterator<Item = String>) -> i32 {
-    let failure = match execute(arguments) {
+/// The module is compiled as `compile_in` says. Compiled code is kept where the command line says,
+/// and nowhere else.
+pub fn run(arguments: impl IntoIterator<Item = String>, compile_in: CompileIn) -> i32 {
+    let failure = match execute(arguments, compile_in) {
         Ok(code) => return code,
         Err(Failure::Command(CommandError::Help)) => {
             return if io::stdout().write_all(HELP.as_bytes()).is_ok() { 0 } else { EXIT_OTHER };
@@ -286,7 +288,10 @@ pub fn run(arguments: impl IntoIterator<Item = String>) -> i32 {
     }
 }
 
-fn execute(arguments: impl IntoIterator<Item = String>) -> Result<i32, Failure> {
+fn execute(
+    arguments: impl IntoIterator<Item = String>,
+    compile_in: CompileIn,
+) -> Result<i32, Failure> {
     let command = Command::parse(arguments)?;
     let module = fs::read(&command.module)
         .map_err(|source| Failure::Module { module: command.module.clone(), source })?;
@@ -296,7 +301,8 @@ fn execute(arguments: impl IntoIterator<Item = String>) -> Result<i32, Failure> 
     }
     environment.extend(command.environment);
     let compiled_folder = command.compiled_folder;
-    let options = RuntimeOptions { compiled_folder, ..RuntimeOptions::for_runs(NonZeroU32::MIN) };
+    let usual = RuntimeOptions::for_runs(NonZeroU32::MIN, compile_in);
+    let options = RuntimeOptions { compiled_folder, ..usual };
     let runtime = Runtime::new(options)?;
     let name = command.module.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let limits = command.files_limits;

@@ -1,62 +1,49 @@
 //! Compiled code on the disk, shared by all processes of one user on one machine.
 //!
-//! The engine has a cache of its own, the one safe way to hand it compiled code, but it runs
-//! whatever it finds there. So what is kept here are entries of our own, each with the hash of its
-//! bytes. An entry that matches its hash is laid into a folder that only this process uses, where
-//! the engine finds it; one that does not is removed, and the program is compiled anew. A folder
-//! that others may write to is not used at all.
+//! The engine runs whatever it loads, so each entry carries a tag under a key that lies beside them
+//! in a file only its owner may read. An entry without a valid tag for its own name is removed, and
+//! the program is compiled again. A folder that others may write to is not used at all.
 //!
 //! ```text
-//! <folder>/code/<program and engine>     hash, name in the engine's cache, compiled code
-//! <folder>/staging/<process>/modules/…   the engine's cache: empty but while a program is loaded
+//! <folder>/key                       the key, mode 0600
+//! <folder>/code/<program and engine> magic, tag, compiled code
 //! ```
 
 use std::{
-    collections::BTreeSet,
-    error::Error as StdError,
     fmt::Write as _,
-    fs::{self, DirBuilder, File},
+    fs::{self, File},
     hash::{DefaultHasher, Hash, Hasher},
-    io::{self, Read as _, Write as _},
-    os::unix::fs::{DirBuilderExt as _, MetadataExt as _},
+    io::{self, Read as _},
+    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
-    process,
-    sync::atomic::{AtomicU64, Ordering},
-    time::{Duration, SystemTime},
+    sync::atomic::{AtomicUsize, Ordering},
+    time::SystemTime,
 };
 
-use parking_lot::Mutex;
 use rustix::process::geteuid;
-use sha2::{Digest as _, Sha256};
-use wasmtime::{Cache, CacheConfig, Engine};
+use task::{
+    file::{FileMode, write_atomic, write_new},
+    private,
+};
+use wasmtime::Engine;
 
-use crate::program::Program;
+use crate::{
+    program::Program,
+    seal::{AuthenticCode, SealKey, TAG_BYTES},
+};
 
 /// What an entry begins with: what it is, and in which form.
-const MAGIC: &[u8] = b"triptych code 1\n";
+const MAGIC: &[u8] = b"triptych code 2\n";
 
 /// The most that the entries of one folder take. The code of a demo function takes some ten
 /// kilobytes, that of a large program several megabytes. What was used longest ago goes first.
 const BYTES_MAX: u64 = 512 * 1024 * 1024;
 
 /// The largest entry that is read: the code of the largest module accepted, and then some.
-const ENTRY_BYTES_MAX: u64 = 256 * 1024 * 1024;
+const ENTRY_BYTES_MAX: u64 = 257 * 1024 * 1024;
 
-/// How long the engine's own cleaning waits after the last one: it has nothing to clean, and would
-/// take what is not its own.
-const NEVER: Duration = Duration::from_hours(24 * 365);
-
-/// The file in which the engine looks for the time of its last cleaning.
-const CLEANED: &str = ".cleanup.wip-kept";
-
-/// Tries to remove the staging folder while the engine's own thread may still write into it.
-const REMOVALS_MAX: usize = 5;
-
-/// After so long without a change, what a process has left in its own folder is removed by others.
-const STALE_AFTER: Duration = Duration::from_hours(24);
-
-/// Tells the staging folders of one process apart.
-static N_OPENED: AtomicU64 = AtomicU64::new(0);
+/// The file of the key.
+const KEY: &str = "key";
 
 /// Why compiled code is not kept on the disk.
 #[derive(Debug, thiserror::Error)]
@@ -69,34 +56,22 @@ pub(crate) enum DiskError {
     },
     #[error("trust the folder {}, which others may write to", folder.display())]
     Shared { folder: PathBuf },
-    #[error("set up the engine's cache")]
-    Cache {
+    #[error("read the key {}", path.display())]
+    Key {
+        path: PathBuf,
         #[source]
-        source: Box<dyn StdError + Send + Sync>,
+        source: io::Error,
     },
+    #[error("trust the key {}: its mode is not 0600, or it is not this user's; remove it", path.display())]
+    KeyShared { path: PathBuf },
 }
 
 /// Entries in a folder.
 #[derive(Debug)]
 pub(crate) struct Disk {
     code: PathBuf,
-    staging: PathBuf,
-    cache: Cache,
-    /// Names in the staging folder that were laid there, not compiled.
-    staged: Mutex<BTreeSet<PathBuf>>,
-}
-
-/// One entry, checked.
-struct Entry {
-    /// Where the engine looks for it, below the staging folder.
-    name: PathBuf,
-    code: Vec<u8>,
-}
-
-/// An entry that lies in the staging folder until this is dropped.
-struct Staged<'a> {
-    disk: &'a Disk,
-    name: PathBuf,
+    key: SealKey,
+    n_found: AtomicUsize,
 }
 
 impl Disk {
@@ -106,62 +81,27 @@ impl Disk {
     /// [`DiskError`] if it cannot be used, or must not.
     pub(crate) fn open(folder: &Path) -> Result<Self, DiskError> {
         let failed = |source| DiskError::Folder { folder: folder.to_owned(), source };
-        let own = |path: &Path| DirBuilder::new().recursive(true).mode(0o700).create(path);
-        own(folder).map_err(failed)?;
+        private::folder(folder).map_err(failed)?;
         let metadata = fs::metadata(folder).map_err(failed)?;
         if metadata.uid() != geteuid().as_raw() || metadata.mode() & 0o022 != 0 {
             return Err(DiskError::Shared { folder: folder.to_owned() });
         }
         let code = folder.join("code");
-        let all_staging = folder.join("staging");
-        own(&code).map_err(failed)?;
-        own(&all_staging).map_err(failed)?;
-        remove_stale(&all_staging);
-        let staging = all_staging.join(unique());
-        own(&staging).map_err(failed)?;
-        // The engine wants its folder as the system spells it.
-        let staging = staging.canonicalize().map_err(failed)?;
-        File::create(staging.join(CLEANED)).map_err(failed)?;
-        let mut config = CacheConfig::new();
-        config.with_directory(&staging).with_cleanup_interval(NEVER);
-        let cache = Cache::new(config)
-            .map_err(|error| DiskError::Cache { source: error.into_boxed_dyn_error() })?;
-        Ok(Self { code, staging, cache, staged: Mutex::default() })
-    }
-
-    /// What the engine is given.
-    pub(crate) fn cache(&self) -> Cache {
-        self.cache.clone()
+        private::folder(&code).map_err(failed)?;
+        let key = open_key(&folder.join(KEY))?;
+        Ok(Self { code, key, n_found: AtomicUsize::new(0) })
     }
 
     /// How many programs were found here, and not compiled again.
     pub(crate) fn n_found(&self) -> usize {
-        self.cache.cache_hits()
+        self.n_found.load(Ordering::Relaxed)
     }
 
-    /// Compiles `program` with `compile`, which asks the engine's cache first, and keeps what was
-    /// compiled. A disk that fails costs time alone.
-    pub(crate) fn compiled<T, E>(
-        &self,
-        engine: &Engine,
-        program: &Program,
-        compile: impl FnOnce() -> Result<T, E>,
-    ) -> Result<T, E> {
-        let path = self.code.join(entry_name(engine, program));
-        let staged = self.find(&path);
-        let made = compile();
-        if made.is_ok()
-            && let Err(error) = self.keep(&path)
-        {
-            tracing::warn!(%error, "compiled code is not kept on the disk");
-        }
-        drop(staged);
-        made
-    }
-
-    /// Lays the entry at `path` where the engine finds it.
-    fn find(&self, path: &Path) -> Option<Staged<'_>> {
-        let bytes = match read(path) {
+    /// Returns the code of `program` for `engine`, if it is here and what this user put here.
+    pub(crate) fn find(&self, engine: &Engine, program: &Program) -> Option<AuthenticCode> {
+        let name = entry_name(engine, program);
+        let path = self.code.join(&name);
+        let bytes = match read(&path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
             Err(error) => {
@@ -169,117 +109,59 @@ impl Disk {
                 return None;
             }
         };
-        let Some(entry) = Entry::checked(&bytes) else {
+        let Some(code) = self.checked(&name, bytes) else {
             tracing::warn!(path = %path.display(), "compiled code was damaged; it is made again");
-            discard(path);
+            discard(&path);
             return None;
         };
-        // The folders' date tells which entries are in use.
-        if let Ok(file) = File::options().write(true).open(path)
+        // The dates tell which entries are in use.
+        if let Ok(file) = File::options().write(true).open(&path)
             && let Err(error) = file.set_modified(SystemTime::now())
         {
             tracing::debug!(%error, "compiled code keeps its old date");
         }
-        let place = self.staging.join(&entry.name);
-        self.staged.lock().insert(entry.name.clone());
-        let staged = Staged { disk: self, name: entry.name };
-        let laid = place.parent().map_or(Ok(()), fs::create_dir_all);
-        match laid.and_then(|()| fs::write(&place, &entry.code)) {
-            Ok(()) => Some(staged),
-            Err(error) => {
-                tracing::warn!(%error, "compiled code could not be laid out");
-                None
-            }
+        self.n_found.fetch_add(1, Ordering::Relaxed);
+        Some(code)
+    }
+
+    /// Keeps the code of `program` for `engine`. A disk that fails costs time alone.
+    pub(crate) fn keep(&self, engine: &Engine, program: &Program, code: &AuthenticCode) {
+        let name = entry_name(engine, program);
+        let bytes = self.entry(&name, code.bytes());
+        let kept = write_atomic(&self.code.join(name), &bytes, FileMode::Private)
+            .and_then(|()| shrink(&self.code, BYTES_MAX));
+        if let Err(error) = kept {
+            tracing::warn!(%error, "compiled code is not kept on the disk");
         }
     }
 
-    /// Moves what the engine compiled since into the entry at `path`. Where two programs were
-    /// compiled at the same moment, it is not known which is whose, and neither is kept.
-    fn keep(&self, path: &Path) -> io::Result<()> {
-        let staged = self.staged.lock();
-        let fresh: Vec<PathBuf> =
-            self.names()?.into_iter().filter(|name| !staged.contains(name)).collect();
-        let [name] = fresh.as_slice() else {
-            for name in &fresh {
-                discard(&self.staging.join(name));
-            }
-            return Ok(());
-        };
-        let code = fs::read(self.staging.join(name))?;
-        discard(&self.staging.join(name));
-        drop(staged);
-        let entry = Entry { name: name.clone(), code };
-        let (temporary, bytes) = (self.staging.join(unique()), entry.bytes());
-        let mut file = File::create_new(&temporary)?;
-        file.write_all(&bytes)?;
-        file.sync_all()?;
-        fs::rename(&temporary, path)?;
-        shrink(&self.code, BYTES_MAX)
+    fn entry(&self, name: &str, code: &[u8]) -> Vec<u8> {
+        [MAGIC, &self.key.tag(name.as_bytes(), code), code].concat()
     }
 
-    /// The compiled code in the staging folder: two folders down, under names without an ending.
-    fn names(&self) -> io::Result<Vec<PathBuf>> {
-        let mut names = Vec::new();
-        let Ok(folders) = fs::read_dir(self.staging.join("modules")) else { return Ok(names) };
-        for folder in folders {
-            for file in fs::read_dir(folder?.path())? {
-                let path = file?.path();
-                if path.extension().is_none()
-                    && let Ok(name) = path.strip_prefix(&self.staging)
-                {
-                    names.push(name.to_owned());
-                }
-            }
-        }
-        Ok(names)
+    /// Takes an entry for code. None if it is not as it was written under this name.
+    fn checked(&self, name: &str, bytes: Vec<u8>) -> Option<AuthenticCode> {
+        let tag = *bytes.strip_prefix(MAGIC)?.first_chunk::<TAG_BYTES>()?;
+        self.key.open(name.as_bytes(), &tag, bytes, MAGIC.len() + TAG_BYTES)
     }
 }
 
-impl Drop for Disk {
-    fn drop(&mut self) {
-        for _ in 0..REMOVALS_MAX {
-            match fs::remove_dir_all(&self.staging) {
-                Ok(()) => return,
-                Err(error) if error.kind() == io::ErrorKind::NotFound => return,
-                Err(error) => tracing::debug!(%error, "a staging folder stays"),
-            }
-        }
+/// Reads the key, which is made if it is not there. One that others could have read or written is
+/// not used.
+fn open_key(path: &Path) -> Result<SealKey, DiskError> {
+    let failed = |source| DiskError::Key { path: path.to_owned(), source };
+    match write_new(path, SealKey::random().bytes(), FileMode::Private) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(failed(error)),
+        _ => {}
     }
-}
-
-impl Drop for Staged<'_> {
-    fn drop(&mut self) {
-        discard(&self.disk.staging.join(&self.name));
-        self.disk.staged.lock().remove(&self.name);
+    let mut file = File::open(path).map_err(failed)?;
+    let metadata = file.metadata().map_err(failed)?;
+    if metadata.uid() != geteuid().as_raw() || metadata.mode() & 0o777 != 0o600 {
+        return Err(DiskError::KeyShared { path: path.to_owned() });
     }
-}
-
-impl Entry {
-    /// Reads an entry. None if it is not as it was written.
-    fn checked(bytes: &[u8]) -> Option<Self> {
-        let rest = bytes.strip_prefix(MAGIC)?;
-        let (hash, rest) = rest.split_first_chunk::<32>()?;
-        if *hash != *Sha256::digest(rest) {
-            return None;
-        }
-        let (length, rest) = rest.split_first_chunk::<2>()?;
-        let (name, code) = rest.split_at_checked(u16::from_le_bytes(*length).into())?;
-        let name = PathBuf::from(str::from_utf8(name).ok()?);
-        let is_plain =
-            name.components().all(|part| matches!(part, std::path::Component::Normal(_)));
-        is_plain.then(|| Self { name, code: code.to_vec() })
-    }
-
-    fn bytes(&self) -> Vec<u8> {
-        let name = self.name.to_string_lossy();
-        let length = u16::try_from(name.len()).unwrap_or(0).to_le_bytes();
-        let hash = Sha256::new()
-            .chain_update(length)
-            .chain_update(name.as_bytes())
-            .chain_update(&self.code)
-            .finalize();
-        [MAGIC, &hash, &length, name.as_bytes(), &self.code].concat()
-    }
+    let mut bytes = [0; TAG_BYTES];
+    file.read_exact(&mut bytes).map_err(failed)?;
+    Ok(SealKey::from_bytes(bytes))
 }
 
 /// The name of the entry of `program`, compiled by `engine` in its version and with its settings.
@@ -328,25 +210,6 @@ fn shrink(code: &Path, bytes_max: u64) -> io::Result<()> {
         bytes = bytes.saturating_sub(n_bytes);
     }
     Ok(())
-}
-
-/// A name that no other process and no other call uses.
-fn unique() -> String {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let n_opened = N_OPENED.fetch_add(1, Ordering::Relaxed);
-    format!("{}-{}-{n_opened}", process::id(), since.as_nanos())
-}
-
-/// Removes what processes that ended badly left behind.
-fn remove_stale(all_staging: &Path) {
-    let Ok(folders) = fs::read_dir(all_staging) else { return };
-    for folder in folders.flatten() {
-        let modified = folder.metadata().and_then(|metadata| metadata.modified());
-        let is_stale = modified.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > STALE_AFTER));
-        if is_stale && let Err(error) = fs::remove_dir_all(folder.path()) {
-            tracing::debug!(%error, "a stale folder stays");
-        }
-    }
 }
 
 #[cfg(test)]

@@ -7,12 +7,16 @@ use std::{
 
 use parking_lot::{Mutex, MutexGuard};
 use tokio::{
-    sync::{Semaphore, oneshot},
+    sync::{
+        Semaphore,
+        oneshot::{self, error::TryRecvError},
+    },
     task::{JoinError, spawn_blocking},
 };
 
 use crate::{
     cache::Capacity,
+    compiler::{CompileIn, Compiler},
     disk::Disk,
     driver::Begun,
     guest::{self, Abandoned, Ready},
@@ -32,6 +36,9 @@ const MODULE_BYTES_MAX: usize = 32 * 1024 * 1024;
 
 /// Compiled modules kept, by number and by size. Compiled code is some three times its module.
 const KEPT: Capacity = Capacity { n_values_max: 64, bytes_max: 256 * 1024 * 1024 };
+
+/// The most time a program has to be compiled in: longer than a head waits for it by default.
+const COMPILE_WITHIN: Duration = Duration::from_mins(1);
 
 /// Up to what it took last, of the processor's time, a program is begun on a thread that does other
 /// things: a tenth of what such a thread may then be held up.
@@ -61,6 +68,11 @@ pub struct RuntimeOptions {
     /// are given this folder. None: nowhere. A folder that cannot be used, or that other users
     /// may write to, is not used, with a warning in the log.
     pub compiled_folder: Option<PathBuf>,
+    /// Where programs are compiled.
+    pub compile_in: CompileIn,
+    /// How long compiling one program may take. The limits of a run apply only
+    /// afterwards.
+    pub compile_within: Duration,
 }
 
 /// Why there is no runtime.
@@ -95,12 +107,24 @@ pub enum ProgramError {
         /// What is accepted.
         n_bytes_max: usize,
     },
-    /// It is no valid module, or asks for more than a guest can have.
+    /// It is no valid module, or has more of something than is compiled.
     #[error("compile the module")]
     Compile {
-        /// The engine's reason.
+        /// The compiler's reason.
         #[source]
         source: Arc<dyn StdError + Send + Sync>,
+    },
+    /// Compiling it takes too long. For some minutes it is refused at once.
+    #[error("compile the module within {within:?}: make its functions smaller")]
+    CompileTime {
+        /// How long it may take.
+        within: Duration,
+    },
+    /// Compiling it takes too much memory. For some minutes it is refused at once.
+    #[error("compile the module in {n_bytes} bytes of address space: make its functions smaller")]
+    CompileMemory {
+        /// How much it may take.
+        n_bytes: u64,
     },
     /// It imports what WASI does not have, or is a component without `wasi:cli/run`.
     #[error("offer the module what it imports")]
@@ -145,6 +169,19 @@ pub enum RunError {
         #[source]
         source: Box<dyn StdError + Send + Sync>,
     },
+    /// The process that compiles could not be started, or failed.
+    #[error("start the compiler")]
+    Compiler {
+        /// What went wrong.
+        #[source]
+        source: Arc<io::Error>,
+    },
+    /// Others were compiled for all that time.
+    #[error("compile the module within {within:?}: the compilers were busy with others; try again")]
+    CompilersBusy {
+        /// How long compiling may take.
+        within: Duration,
+    },
     /// The thread that ran the guest panicked, or the program is shutting down.
     #[error("finish the run")]
     Lost {
@@ -157,7 +194,8 @@ pub enum RunError {
 struct Inner {
     options: RuntimeOptions,
     disk: Option<Arc<Disk>>,
-    machine: Machine,
+    compiler: Arc<Compiler>,
+    machine: Arc<Machine>,
     /// Set up by the first guest that has fuel.
     fueled: Mutex<Option<Arc<Machine>>>,
     places: Arc<Semaphore>,
@@ -176,9 +214,10 @@ pub struct Compilations {
 
 impl RuntimeOptions {
     /// The usual sizes for `runs_max` guests at once: a stack of 512 KiB, modules up to 32 MiB, 64
-    /// of them kept compiled in at most 256 MiB, none on the disk; a run up to 1 ms is short.
+    /// of them kept compiled in at most 256 MiB, none on the disk; compiling takes a minute at most;
+    /// a run up to 1 ms is short.
     #[must_use]
-    pub const fn for_runs(runs_max: NonZeroU32) -> Self {
+    pub const fn for_runs(runs_max: NonZeroU32, compile_in: CompileIn) -> Self {
         Self {
             runs_max,
             stack_bytes: STACK_BYTES,
@@ -187,6 +226,8 @@ impl RuntimeOptions {
             kept_bytes_max: KEPT.bytes_max,
             short_cpu: SHORT_CPU,
             compiled_folder: None,
+            compile_in,
+            compile_within: COMPILE_WITHIN,
         }
     }
 }
@@ -206,14 +247,24 @@ impl Runtime {
                 .ok()
         });
         let disk = disk.map(Arc::new);
+        let compiler = Compiler::new(options.compile_in.clone(), options.compile_within);
+        let compiler = Arc::new(compiler);
+        let machine = Machine::new(&options, Fuel::Free, disk.clone(), Arc::clone(&compiler))?;
         Ok(Self(Arc::new(Inner {
-            machine: Machine::new(&options, Fuel::Free, disk.clone())?,
+            machine: Arc::new(machine),
+            compiler,
             disk,
             fueled: Mutex::default(),
             places: Arc::new(Semaphore::new(usize::try_from(options.runs_max.get()).unwrap_or(1))),
             beginning: Mutex::default(),
             options,
         })))
+    }
+
+    /// How many more programs could run now. A place is free only once its guest, and the compiler it
+    /// waited for, are gone.
+    pub fn n_free(&self) -> usize {
+        self.0.places.available_permits()
     }
 
     /// How many programs were compiled so far, and how many needed not be.
@@ -248,10 +299,11 @@ impl Runtime {
     /// fails or breaks a limit is a [`Finished`] too.
     ///
     /// Waits for a place while `runs_max` guests run, however many callers wait already: bounding
-    /// those is up to them. A program is compiled on its first run, once however many ask; that is
-    /// not cut short. One whose last run was short begins on this thread, and leaves it after some
-    /// 10 ms at most; all others run on threads of their own. Cancel-safe: dropping the future ends the guest within some 10 ms. Needs a
-    /// tokio runtime around it.
+    /// those is up to them. A program is compiled on its first run, once however many ask. One whose
+    /// last run was short begins on this thread, and leaves it after some 10 ms at most; all others
+    /// run on threads of their own. Cancel-safe: dropping the future ends the guest within some 10 ms,
+    /// and its compiler, if nobody else waits for that, within some 20 ms; the place is taken until
+    /// then. Needs a tokio runtime around it.
     ///
     /// # Errors
     /// [`RunError::Program`] if the module cannot be run at all, otherwise if this host cannot.
@@ -294,11 +346,12 @@ impl Inner {
         program: &Program,
         run: Run,
         streams: Streams,
-        abandoned: Abandoned,
+        mut abandoned: Abandoned,
     ) -> Result<Finished, RunError> {
         let fueled = if run.limits.fuel.is_some() { Some(self.fueled()?) } else { None };
-        let machine = fueled.as_deref().unwrap_or(&self.machine);
-        let ready = machine.ready(program)?;
+        let machine = fueled.as_ref().unwrap_or(&self.machine);
+        let mut is_gone = || matches!(abandoned.try_recv(), Err(TryRecvError::Closed));
+        let ready = machine.ready(program, &mut is_gone)?;
         ready.check_entry(&run.entry)?;
         let _ticking = machine.tick();
         guest::run(&ready, run, streams, abandoned)?.ok_or(RunError::Lost { source: None })
@@ -321,7 +374,8 @@ impl Inner {
         if let Some(machine) = &*fueled {
             return Ok(Arc::clone(machine));
         }
-        let machine = Machine::new(&self.options, Fuel::Counted, self.disk.clone())
+        let compiler = Arc::clone(&self.compiler);
+        let machine = Machine::new(&self.options, Fuel::Counted, self.disk.clone(), compiler)
             .map_err(|error| RunError::Fuel { source: Box::new(error) })?;
         Ok(Arc::clone(fueled.insert(Arc::new(machine))))
     }

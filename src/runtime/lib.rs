@@ -5,12 +5,14 @@
 //! [`Run`](run::Run), and answers with a [`Finished`](run::Finished). A guest has no network, no
 //! files but those of a folder made for it, and no more of the host's environment than it is given;
 //! its time, memory, stack, output and files are limited, and it ends soon after the future that
-//! waits for it is dropped. [`bls`] is the command line of the upstream's runtime. Absent on
+//! waits for it is dropped. Programs are compiled in child processes, which have limits, too
+//! ([`compiler`]). [`bls`] is the command line of the upstream's runtime. Absent on
 //! purpose: where modules come from, and what a cluster makes of their results. Nothing outside
 //! this room names the engine.
 
 pub mod bench;
 pub mod bls;
+pub mod compiler;
 pub mod engine;
 pub mod files;
 pub mod program;
@@ -21,8 +23,11 @@ mod disk;
 mod driver;
 mod exit;
 mod guest;
+mod load;
 mod machine;
 mod memory;
 mod output;
+mod pending;
 mod quota;
+mod seal;
 mod ticker;

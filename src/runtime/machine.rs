@@ -10,17 +10,20 @@ use std::{
 };
 
 use wasmtime::{
-    Config, Enabled, Engine, InstanceAllocationStrategy, Linker, Module, PoolingAllocationConfig,
-    component::{self, Component},
+    Config, Enabled, Engine, InstanceAllocationStrategy, Linker, PoolingAllocationConfig, component,
 };
 
 use crate::{
     cache::{Cache, Capacity},
+    compiler::{CompileError, Compiler},
     disk::Disk,
-    engine::{ProgramError, RuntimeError, RuntimeOptions},
+    engine::{ProgramError, RunError, RuntimeError, RuntimeOptions},
     guest::{self, Guest, Ready},
+    load,
     memory::{INSTANCES_MAX, MEMORIES_MAX, TABLE_ELEMENTS_MAX, TABLES_MAX},
+    pending::{NoValue, Pending, Wanted},
     program::{Program, ProgramKey},
+    seal::AuthenticCode,
     ticker::{Ticker, Ticking},
 };
 
@@ -39,6 +42,9 @@ const MEMORY_KEPT_BYTES: usize = 256 * 1024;
 /// What is kept of a table, likewise.
 const TABLE_KEPT_BYTES: usize = 16 * 1024;
 
+/// How long a caller waits until the compiler has begun, beside what compiling may take.
+const TURN_WITHIN: Duration = Duration::from_secs(1);
+
 /// Whether an engine counts what a guest does. That makes each guest slower, so it is an engine of
 /// its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,12 +55,24 @@ pub(crate) enum Fuel {
     Free,
 }
 
+/// What an engine is set to, as far as compiled code depends on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Settings {
+    /// How deep a guest's calls may go.
+    pub(crate) stack_bytes: usize,
+    /// Whether guests have fuel.
+    pub(crate) fuel: Fuel,
+}
+
 /// An engine, what it offers to guests, and what it has compiled.
 pub(crate) struct Machine {
     engine: Engine,
+    settings: Settings,
     commands: Linker<Guest>,
     components: component::Linker<Guest>,
-    programs: Cache<ProgramKey, Arc<Ready>, ProgramError>,
+    programs: Cache<ProgramKey, Arc<Ready>>,
+    pending: Pending<ProgramKey, Result<Arc<Ready>, CompileError>>,
+    compiler: Arc<Compiler>,
     ticker: Ticker,
     disk: Option<Arc<Disk>>,
     module_bytes_max: usize,
@@ -63,7 +81,8 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// Sets up an engine that finds compiled code on `disk`, if there is one.
+    /// Sets up an engine that finds compiled code on `disk`, if there is one, and has `compiler`
+    /// compile the rest.
     ///
     /// # Errors
     /// [`RuntimeError`] if the engine or the system refuses.
@@ -71,12 +90,13 @@ impl Machine {
         options: &RuntimeOptions,
         fuel: Fuel,
         disk: Option<Arc<Disk>>,
+        compiler: Arc<Compiler>,
     ) -> Result<Self, RuntimeError> {
         let refused =
             |error: wasmtime::Error| RuntimeError::Engine { source: error.into_boxed_dyn_error() };
-        let mut config = config(options);
-        config.consume_fuel(fuel == Fuel::Counted);
-        config.cache(disk.as_ref().map(|disk| disk.cache()));
+        let settings = Settings { stack_bytes: options.stack_bytes, fuel };
+        let mut config = config(settings);
+        config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(options)));
         let engine = Engine::new(&config).map_err(refused)?;
         let mut commands = Linker::new(&engine);
         guest::commands::offer(&mut commands).map_err(refused)?;
@@ -88,9 +108,12 @@ impl Machine {
             Capacity { n_values_max: options.kept_modules_max, bytes_max: options.kept_bytes_max };
         Ok(Self {
             engine,
+            settings,
             commands,
             components,
             programs: Cache::new(kept),
+            pending: Pending::new(),
+            compiler,
             ticker,
             disk,
             module_bytes_max: options.module_bytes_max,
@@ -109,12 +132,37 @@ impl Machine {
         self.n_prepared.load(Ordering::Relaxed)
     }
 
-    /// Returns `program`, compiled: now, or once before. Blocks while it is compiled.
+    /// Returns `program`, compiled: now, or once before. Blocks while it is compiled, at the most
+    /// until soon after `is_gone` says that the caller is.
     ///
     /// # Errors
-    /// [`ProgramError`] if it cannot be run.
-    pub(crate) fn ready(&self, program: &Program) -> Result<Arc<Ready>, ProgramError> {
-        self.programs.get_or_make(program.key(), || self.prepare(program), |ready| ready.n_bytes())
+    /// [`RunError::Program`] if it cannot be run, others if this host cannot compile it now.
+    pub(crate) fn ready(
+        self: &Arc<Self>,
+        program: &Program,
+        is_gone: &mut dyn FnMut() -> bool,
+    ) -> Result<Arc<Ready>, RunError> {
+        if let Some(ready) = self.compiled_before(program) {
+            return Ok(ready);
+        }
+        let (n_bytes, n_bytes_max) = (program.bytes().len(), self.module_bytes_max);
+        if n_bytes > n_bytes_max {
+            return Err(ProgramError::TooLarge { n_bytes, n_bytes_max }.into());
+        }
+        let within = self.compiler.within();
+        let (machine, compiled) = (Arc::clone(self), program.clone());
+        let work = move |wanted: &Wanted<_>| machine.prepare(&compiled, wanted);
+        let within_all = within.saturating_add(TURN_WITHIN);
+        match self.pending.wait(program.key(), within_all, is_gone, work) {
+            Ok(Ok(ready)) => Ok(ready),
+            Ok(Err(CompileError::Program(error))) => Err(error.into()),
+            Ok(Err(CompileError::Child(source))) => Err(RunError::Compiler { source }),
+            Ok(Err(CompileError::Unwanted)) | Err(NoValue::GaveUp) => {
+                Err(RunError::CompilersBusy { within })
+            }
+            Err(NoValue::Panicked) => Err(RunError::Lost { source: None }),
+            Err(NoValue::Thread(source)) => Err(RunError::Compiler { source: Arc::new(source) }),
+        }
     }
 
     /// Returns `program` if it is compiled already.
@@ -122,38 +170,63 @@ impl Machine {
         self.programs.get(program.key())
     }
 
-    fn prepare(&self, program: &Program) -> Result<Arc<Ready>, ProgramError> {
-        let (n_bytes, n_bytes_max) = (program.bytes().len(), self.module_bytes_max);
-        if n_bytes > n_bytes_max {
-            return Err(ProgramError::TooLarge { n_bytes, n_bytes_max });
-        }
-        let import = |error| ProgramError::Import { source: shared(error) };
-        let ready = if program.is_component() {
-            let component = self.compiled(program, Component::from_binary)?;
-            Ready::component(&self.components, &component, self.short_cpu).map_err(import)?
-        } else {
-            let module = self.compiled(program, Module::from_binary)?;
-            Ready::command(&self.commands, &module, self.short_cpu).map_err(import)?
-        };
-        self.n_prepared.fetch_add(1, Ordering::Relaxed);
-        Ok(Arc::new(ready))
-    }
-
-    fn compiled<T>(
+    fn prepare(
         &self,
         program: &Program,
-        compile: impl FnOnce(&Engine, &[u8]) -> wasmtime::Result<T>,
-    ) -> Result<T, ProgramError> {
-        let compile = || compile(&self.engine, program.bytes());
-        let compiled = match &self.disk {
-            Some(disk) => disk.compiled(&self.engine, program, compile),
-            None => compile(),
+        wanted: &Wanted<Result<Arc<Ready>, CompileError>>,
+    ) -> Result<Arc<Ready>, CompileError> {
+        // Another caller may have had it compiled since this one looked.
+        if let Some(ready) = self.compiled_before(program) {
+            return Ok(ready);
+        }
+        let found = self.disk.as_ref().and_then(|disk| disk.find(&self.engine, program));
+        let code = match found {
+            Some(code) => code,
+            None => self.compile(program, wanted)?,
         };
-        compiled.map_err(|error| ProgramError::Compile { source: shared(error) })
+        let ready = Arc::new(self.link(program, &code).map_err(CompileError::Program)?);
+        self.n_prepared.fetch_add(1, Ordering::Relaxed);
+        self.programs.put(program.key(), Arc::clone(&ready), ready.n_bytes());
+        Ok(ready)
+    }
+
+    fn compile(
+        &self,
+        program: &Program,
+        wanted: &Wanted<Result<Arc<Ready>, CompileError>>,
+    ) -> Result<AuthenticCode, CompileError> {
+        let is_wanted = || wanted.is_wanted();
+        let code = self.compiler.compile(&self.engine, self.settings, program, &is_wanted)?;
+        if let Some(disk) = &self.disk {
+            disk.keep(&self.engine, program, &code);
+        }
+        Ok(code)
+    }
+
+    /// Loads compiled code and gives it its imports.
+    fn link(&self, program: &Program, code: &AuthenticCode) -> Result<Ready, ProgramError> {
+        let compile = |error| ProgramError::Compile { source: shared(error) };
+        let import = |error| ProgramError::Import { source: shared(error) };
+        if program.is_component() {
+            let component = load::component(&self.engine, code).map_err(compile)?;
+            Ready::component(&self.components, &component, self.short_cpu).map_err(import)
+        } else {
+            let module = load::module(&self.engine, code).map_err(compile)?;
+            Ready::command(&self.commands, &module, self.short_cpu).map_err(import)
+        }
     }
 }
 
-fn config(options: &RuntimeOptions) -> Config {
+/// Returns an engine that compiles for those with the same `settings`, and cannot run anything: it
+/// sets no addresses aside.
+///
+/// # Errors
+/// The engine's, if it refuses its settings.
+pub(crate) fn compiling_engine(settings: Settings) -> wasmtime::Result<Engine> {
+    Engine::new(&config(settings))
+}
+
+fn pool(options: &RuntimeOptions) -> PoolingAllocationConfig {
     let mut pool = PoolingAllocationConfig::new();
     let runs_max = options.runs_max.get();
     pool.total_core_instances(runs_max.saturating_mul(INSTANCES_MAX))
@@ -170,12 +243,18 @@ fn config(options: &RuntimeOptions) -> Config {
         .linear_memory_keep_resident(MEMORY_KEPT_BYTES)
         .table_keep_resident(TABLE_KEPT_BYTES)
         .pagemap_scan(Enabled::Auto);
+    pool
+}
+
+/// What compiled code depends on, the same in engines that run and in those that only compile.
+fn config(settings: Settings) -> Config {
+    let Settings { stack_bytes, fuel } = settings;
     let mut config = Config::new();
     config
-        .allocation_strategy(InstanceAllocationStrategy::Pooling(pool))
+        .consume_fuel(fuel == Fuel::Counted)
         .epoch_interruption(true)
-        .max_wasm_stack(options.stack_bytes)
-        .async_stack_size(options.stack_bytes.saturating_add(HOST_STACK_BYTES))
+        .max_wasm_stack(stack_bytes)
+        .async_stack_size(stack_bytes.saturating_add(HOST_STACK_BYTES))
         .wasm_backtrace_max_frames(None)
         // Results are compared between machines: a NaN has one spelling, SIMD one meaning.
         .cranelift_nan_canonicalization(true)

@@ -2,6 +2,7 @@
 //! handle functions.
 
 mod command;
+mod compile;
 mod execute;
 mod external;
 mod here;

@@ -12,6 +12,7 @@ use cluster::{functions::Functions, worker::LIMITS_DEFAULT};
 use model::function::Method;
 use runtime::{
     bls::pages,
+    compiler::CompileIn,
     engine::{Runtime, RuntimeOptions},
     files::{self, Afterwards, Files},
     program::Program,
@@ -68,9 +69,10 @@ pub(super) async fn run(
         files,
         limits: limits(&settings),
     };
+    let compile_in = CompileIn::own_child().context("find this program's own file")?;
     let options = RuntimeOptions {
         compiled_folder: compiled_folder(),
-        ..RuntimeOptions::for_runs(NonZeroU32::MIN)
+        ..RuntimeOptions::for_runs(NonZeroU32::MIN, compile_in)
     };
     let runtime = Runtime::new(options).context("set up the runtime")?;
     let finished = patiently(&format!("running {name}"), runtime.execute(&module, run)).await;

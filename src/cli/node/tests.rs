@@ -101,7 +101,7 @@ fn whom_a_node_hears_depends_on_its_role() {
 #[test]
 fn a_runtime_is_named_by_its_folder_and_its_file() {
     let (_folder, state) = state();
-    let external = |line: &[&str]| execution(&node(line).runs, &state).external;
+    let external = |line: &[&str]| execution(&node(line).runs, &state).unwrap().external;
     assert_eq!(external(&[]), None);
     assert_eq!(external(&["--runtime-path", "/opt"]), Some("/opt/bls-runtime".into()));
     let named = ["--runtime-path", "/opt", "--runtime-cli", "other"];

@@ -15,6 +15,7 @@ use model::{
 use parking_lot::Mutex;
 use runtime::{
     bls::pages,
+    compiler::CompileIn,
     engine::{RunError, Runtime, RuntimeError, RuntimeOptions},
     files::{Afterwards, Files, LIMITS_DEFAULT},
     program::Program,
@@ -37,6 +38,10 @@ use crate::{
 /// The variable that tells a function on which node it runs.
 const PEER_ID: &str = "PEER_ID";
 
+/// The least time a function has to be compiled in, however short the limit of runs is: the shortest
+/// that the command line takes.
+const COMPILE_WITHIN_MIN: Duration = Duration::from_secs(1);
+
 /// How functions are run.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ExecutionOptions {
@@ -46,6 +51,8 @@ pub struct ExecutionOptions {
     /// Where compiled functions are kept, which all nodes of one user may share. None: they are
     /// compiled again after each start.
     pub compiled_folder: Option<PathBuf>,
+    /// Where functions are compiled; in no other way than in a child where they come from others.
+    pub compile_in: CompileIn,
     /// The runtime that is a program of its own, to run functions in place of this process. It needs
     /// the workspace.
     pub external: Option<PathBuf>,
@@ -126,7 +133,7 @@ impl Executor {
         (concurrency, limits): (NonZeroU32, Limits),
         options: ExecutionOptions,
     ) -> Result<Self, StartError> {
-        let ExecutionOptions { workspace, compiled_folder, external } = options;
+        let ExecutionOptions { workspace, compiled_folder, compile_in, external } = options;
         if let Some(workspace) = &workspace {
             clear(workspace)
                 .map_err(|source| StartError::Workspace { workspace: workspace.clone(), source })?;
@@ -143,7 +150,9 @@ impl Executor {
             None => Host::Here {
                 runtime: Runtime::new(RuntimeOptions {
                     compiled_folder,
-                    ..RuntimeOptions::for_runs(concurrency)
+                    // A head waits no longer for the answer than for that of a run.
+                    compile_within: limits.wall.max(COMPILE_WITHIN_MIN),
+                    ..RuntimeOptions::for_runs(concurrency, compile_in)
                 })?,
                 programs: Mutex::new(Loaded::new()),
                 workspace,
@@ -213,6 +222,14 @@ impl Executor {
             }
         };
         Ok(Some(result(finished)))
+    }
+
+    /// How many more functions it could run now, as far as it bounds that.
+    pub(super) fn n_free(&self) -> usize {
+        match &self.host {
+            Host::Here { runtime, .. } => runtime.n_free(),
+            Host::External(_) => usize::MAX,
+        }
     }
 
     async fn program(

@@ -10,6 +10,7 @@ use std::{
 
 use runtime::{
     bench,
+    compiler::CompileIn,
     engine::{Runtime, RuntimeOptions},
     program::Program,
     run::{Limits, Run, START},
@@ -26,7 +27,7 @@ const THREADS: NonZeroUsize = NonZeroUsize::new(2).unwrap();
 const PERIOD: Duration = Duration::from_secs(3);
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let runtime = Runtime::new(RuntimeOptions::for_runs(RUNS_MAX))?;
+    let runtime = Runtime::new(RuntimeOptions::for_runs(RUNS_MAX, CompileIn::ThisProcess))?;
     let run = Run {
         name: "guest.wasm".to_owned(),
         entry: START.to_owned(),
@@ -47,7 +48,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     for how in ["compiled", "found compiled on the disk"] {
         let options = RuntimeOptions {
             compiled_folder: Some(folder.path().to_owned()),
-            ..RuntimeOptions::for_runs(RUNS_MAX)
+            ..RuntimeOptions::for_runs(RUNS_MAX, CompileIn::ThisProcess)
         };
         let fresh = Runtime::new(options)?;
         let program = Program::new(std::fs::read(hello)?);

@@ -96,8 +96,8 @@ fn what_is_not_understood_is_named() {
 
 #[test]
 fn a_module_that_is_not_there_is_the_callers_fault() {
-    assert_eq!(run(["/nonexistent/m.wasm".to_owned()]), EXIT_OTHER);
-    assert_eq!(run(["--fast".to_owned()]), EXIT_OTHER);
+    assert_eq!(run(["/nonexistent/m.wasm".to_owned()], CompileIn::ThisProcess), EXIT_OTHER);
+    assert_eq!(run(["--fast".to_owned()], CompileIn::ThisProcess), EXIT_OTHER);
 }
 
 /// Runs the command line with the module in place of its first word, and checks its code.
@@ -108,7 +108,7 @@ fn check_code(module: &str, flags: &str, exit_code: i32) {
     fs::write(&path, wat::parse_str(module).unwrap()).unwrap();
     let words = flags.split_whitespace().map(str::to_owned);
     let line = [path.to_str().unwrap().to_owned()].into_iter().chain(words);
-    assert_eq!(run(line), exit_code, "{flags}");
+    assert_eq!(run(line, CompileIn::ThisProcess), exit_code, "{flags}");
 }
 
 #[test]

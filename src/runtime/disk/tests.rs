@@ -1,25 +1,40 @@
+use std::{collections::BTreeSet, os::unix::fs::PermissionsExt as _, time::Duration};
+
 use super::*;
 
 #[test]
-fn an_entry_is_read_as_it_was_written_or_not_at_all() {
-    let entry = Entry { name: "modules/x/abc".into(), code: vec![7; 100] };
-    let bytes = entry.bytes();
-    let read = Entry::checked(&bytes).unwrap();
-    assert_eq!((read.name, read.code), (entry.name, entry.code));
+fn an_entry_is_read_as_it_was_written_under_its_name_or_not_at_all() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = Disk::open(folder.path()).unwrap();
+    let bytes = disk.entry("name", &[7; 100]);
+    assert_eq!(disk.checked("name", bytes.clone()).unwrap().bytes(), [7; 100]);
+    assert!(disk.checked("other", bytes.clone()).is_none());
     for byte_idx in 0..bytes.len() {
         let mut damaged = bytes.clone();
         damaged[byte_idx] ^= 1;
-        assert!(Entry::checked(&damaged).is_none(), "byte {byte_idx}");
-        assert!(Entry::checked(&bytes[..byte_idx]).is_none(), "first {byte_idx}");
+        assert!(disk.checked("name", damaged).is_none(), "byte {byte_idx}");
+        assert!(disk.checked("name", bytes[..byte_idx].to_vec()).is_none(), "first {byte_idx}");
     }
+    let again = Disk::open(folder.path()).unwrap();
+    assert!(again.checked("name", bytes.clone()).is_some(), "the key stays");
+    fs::remove_file(folder.path().join(KEY)).unwrap();
+    let rekeyed = Disk::open(folder.path()).unwrap();
+    assert!(rekeyed.checked("name", bytes).is_none(), "under another key");
 }
 
+/// A guest can write files, but not choose their mode: a key it wrote is not taken.
 #[test]
-fn an_entry_cannot_name_a_file_elsewhere() {
-    for name in ["../x", "/etc/x", "a/../../x"] {
-        let entry = Entry { name: name.into(), code: Vec::new() };
-        assert!(Entry::checked(&entry.bytes()).is_none(), "{name}");
+fn a_key_that_others_may_read_is_not_used() {
+    let folder = tempfile::tempdir().unwrap();
+    let key = folder.path().join(KEY);
+    fs::write(&key, [1; TAG_BYTES]).unwrap();
+    for mode in [0o644, 0o640, 0o666, 0o700] {
+        fs::set_permissions(&key, fs::Permissions::from_mode(mode)).unwrap();
+        let error = Disk::open(folder.path()).unwrap_err();
+        assert!(matches!(error, DiskError::KeyShared { .. }), "{mode:o}: {error}");
     }
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
+    Disk::open(folder.path()).unwrap();
 }
 
 #[test]

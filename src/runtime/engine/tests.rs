@@ -25,7 +25,11 @@ const LIMITS: Limits = Limits {
 };
 
 fn runtime(runs_max: u32) -> Runtime {
-    Runtime::new(RuntimeOptions::for_runs(NonZeroU32::new(runs_max).unwrap())).unwrap()
+    Runtime::new(RuntimeOptions::for_runs(
+        NonZeroU32::new(runs_max).unwrap(),
+        CompileIn::ThisProcess,
+    ))
+    .unwrap()
 }
 
 /// A guest that gets nothing but its name.

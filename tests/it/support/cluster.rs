@@ -52,6 +52,11 @@ impl Node {
         self.process.logged("created host", "id", WITHIN)
     }
 
+    /// Its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
     /// Its multiaddress.
     #[track_caller]
     pub(crate) fn address(&self) -> String {

@@ -47,6 +47,14 @@ pub(crate) fn is_running(pid: u32) -> bool {
     stat(pid).is_some_and(|stat| stat.state != "Z" && stat.state != "X")
 }
 
+/// Returns how much memory of the machine a process takes, in bytes.
+#[track_caller]
+pub(crate) fn memory_bytes(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
+}
+
 /// Returns how often each thread of a process went to sleep, to be woken by something, so far.
 pub(crate) fn sleeps(pid: u32) -> BTreeMap<PathBuf, u64> {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap();

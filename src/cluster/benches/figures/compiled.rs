@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, fmt::Write as _, num::NonZeroU32, time::Duratio
 
 use cluster::worker::LIMITS_DEFAULT;
 use runtime::{
+    compiler::CompileIn,
     engine::{Runtime, RuntimeOptions},
     program::Program,
     run::{Run, START},
@@ -52,7 +53,7 @@ pub(crate) fn module(seed: usize) -> Outcome<Vec<u8>> {
 
 /// How long a runtime of its own takes to compile and run `module`.
 pub(crate) fn compile_time(module: Vec<u8>) -> Outcome<Duration> {
-    let runtime = Runtime::new(RuntimeOptions::for_runs(NonZeroU32::MIN))?;
+    let runtime = Runtime::new(RuntimeOptions::for_runs(NonZeroU32::MIN, CompileIn::ThisProcess))?;
     let run = Run {
         name: "large.wasm".to_owned(),
         entry: START.to_owned(),

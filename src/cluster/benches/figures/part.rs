@@ -16,6 +16,7 @@ use cluster::{
     worker::{CONCURRENCY_DEFAULT, ExecutionOptions, LIMITS_DEFAULT},
 };
 use model::node::Role;
+use runtime::compiler::CompileIn;
 use task::{clock::Clock, group::Group};
 use tokio::{
     io::{AsyncBufReadExt as _, BufReader, stdin},
@@ -51,7 +52,7 @@ pub(crate) fn driver(part: Option<&str>) -> io::Result<Runtime> {
 
 /// Does what the command line of the external runtime says.
 pub(crate) fn runtime() -> ExitCode {
-    let code = runtime::bls::run(env::args().skip(1));
+    let code = runtime::bls::run(env::args().skip(1), CompileIn::ThisProcess);
     u8::try_from(code).map_or(ExitCode::FAILURE, ExitCode::from)
 }
 
@@ -107,6 +108,7 @@ fn options(role: RoleOptions) -> Outcome<NodeOptions> {
         execution: ExecutionOptions {
             workspace: Some(folder.join("workspace")),
             compiled_folder: Some(folder.join(COMPILED)),
+            compile_in: CompileIn::ThisProcess,
             external: env::var_os(RUNTIME).map(PathBuf::from),
         },
         work: WorkOptions::usual(),

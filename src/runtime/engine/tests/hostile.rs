@@ -232,8 +232,10 @@ async fn what_is_no_command_is_refused() {
 
 #[tokio::test]
 async fn a_module_larger_than_accepted_is_not_even_compiled() {
-    let options =
-        RuntimeOptions { module_bytes_max: 10, ..RuntimeOptions::for_runs(NonZeroU32::MIN) };
+    let options = RuntimeOptions {
+        module_bytes_max: 10,
+        ..RuntimeOptions::for_runs(NonZeroU32::MIN, CompileIn::ThisProcess)
+    };
     let outcome = Runtime::new(options).unwrap().execute(&Program::new([0; 11]), bare(TIGHT)).await;
     let error = outcome.unwrap_err();
     assert_eq!(error.to_string(), "take a module of 11 bytes, more than 10");

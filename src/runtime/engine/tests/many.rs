@@ -67,7 +67,10 @@ async fn a_guest_that_computes_does_not_hold_up_another() {
 #[tokio::test]
 async fn a_short_guest_runs_where_it_is_waited_for() {
     // However slow the machine is, a run is short; that one does not end within a tick may happen.
-    let options = RuntimeOptions { short_cpu: SOON, ..RuntimeOptions::for_runs(NonZeroU32::MIN) };
+    let options = RuntimeOptions {
+        short_cpu: SOON,
+        ..RuntimeOptions::for_runs(NonZeroU32::MIN, CompileIn::ThisProcess)
+    };
     let (runtime, nothing) = (Runtime::new(options).unwrap(), command(""));
     let is_at_once = async || {
         runtime.execute(&nothing, bare(LIMITS)).await.unwrap();

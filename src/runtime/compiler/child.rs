@@ -1,0 +1,155 @@
+//! The child process that compiles one program: its limits, its input and its output.
+//!
+//! ```text
+//! input    header (limits, settings, key), then the program until the end of the stream
+//! output   status byte, tag, then compiled code or the reason why there is none
+//! ```
+
+use std::{
+    io::{self, Read as _, Write as _},
+    process::ExitCode,
+};
+
+use rustix::process::{Resource, Rlimit, nice, setrlimit};
+
+use super::compile_bounded;
+use crate::{
+    machine::{self, Fuel, Settings},
+    program::Program,
+    seal::{SealKey, TAG_BYTES, Tag},
+};
+
+/// The argument that makes this program the child that compiles. Only its parent calls it.
+pub const COMMAND: &str = "compile-module";
+
+/// What the input begins with, so that nothing else is taken for it.
+const MAGIC: [u8; 8] = *b"compile1";
+
+/// The size of the header: magic, four numbers, and the key.
+pub(super) const HEADER_BYTES: usize = MAGIC.len() + 4 * size_of::<u64>() + TAG_BYTES;
+
+/// The size of what stands before the code or the reason: status and tag.
+pub(super) const PREFIX_BYTES: usize = 1 + TAG_BYTES;
+
+/// The longest reason told: a message of the compiler names one function and one offset.
+const REASON_BYTES_MAX: usize = 4 * 1024;
+
+/// How much the child yields to others: a cold start may be slow, what already runs may not.
+const NICENESS: i32 = 10;
+
+/// What a child is told before the program.
+#[derive(Clone)]
+pub(super) struct Header {
+    /// The most address space it may take, in bytes.
+    pub(super) address_space_bytes: u64,
+    /// The most processor time it may take, in seconds.
+    pub(super) cpu_s: u64,
+    /// What the engine is set to.
+    pub(super) settings: Settings,
+    /// What its output is authenticated with.
+    pub(super) key: SealKey,
+}
+
+/// How a compilation ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Status {
+    Compiled = 1,
+    Refused = 2,
+}
+
+impl Header {
+    pub(super) fn bytes(&self) -> Vec<u8> {
+        let number = |n: usize| u64::try_from(n).unwrap_or(u64::MAX).to_le_bytes();
+        let fuel = usize::from(self.settings.fuel == Fuel::Counted);
+        [
+            &MAGIC[..],
+            &self.address_space_bytes.to_le_bytes(),
+            &self.cpu_s.to_le_bytes(),
+            &number(self.settings.stack_bytes),
+            &number(fuel),
+            self.key.bytes(),
+        ]
+        .concat()
+    }
+
+    fn read(bytes: &[u8; HEADER_BYTES]) -> Option<Self> {
+        let (magic, rest) = bytes.split_first_chunk()?;
+        let (address_space_bytes, rest) = rest.split_first_chunk()?;
+        let (cpu_s, rest) = rest.split_first_chunk()?;
+        let (stack_bytes, rest) = rest.split_first_chunk()?;
+        let (fuel, key) = rest.split_first_chunk()?;
+        let fuel = if u64::from_le_bytes(*fuel) == 0 { Fuel::Free } else { Fuel::Counted };
+        let stack_bytes = usize::try_from(u64::from_le_bytes(*stack_bytes)).ok()?;
+        (*magic == MAGIC).then_some(Self {
+            address_space_bytes: u64::from_le_bytes(*address_space_bytes),
+            cpu_s: u64::from_le_bytes(*cpu_s),
+            settings: Settings { stack_bytes, fuel },
+            key: SealKey::from_bytes(key.try_into().ok()?),
+        })
+    }
+}
+
+impl Status {
+    pub(super) const fn of_byte(byte: u8) -> Option<Self> {
+        match byte {
+            1 => Some(Self::Compiled),
+            2 => Some(Self::Refused),
+            _ => None,
+        }
+    }
+
+    /// What a tag covers beside the output: this, and the program.
+    pub(super) fn context(self, program: &Program) -> Vec<u8> {
+        [&[self as u8][..], &program.key()].concat()
+    }
+}
+
+/// Compiles the program on standard input, for the parent that started this process. Blocks.
+///
+/// The exit code is a success where the output is whole, also where the program was refused.
+pub fn run() -> ExitCode {
+    // The parent sees a short output, and has nobody to tell the reason to.
+    if serve().is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn serve() -> io::Result<()> {
+    let mut input = io::stdin().lock();
+    let mut header = [0; HEADER_BYTES];
+    input.read_exact(&mut header)?;
+    let header = Header::read(&header).ok_or(io::ErrorKind::InvalidData)?;
+    limit(&header)?;
+    let mut program = Vec::new();
+    input.read_to_end(&mut program)?;
+    let program = Program::new(program);
+    let engine = machine::compiling_engine(header.settings).map_err(io::Error::other)?;
+    let (status, output) = match compile_bounded(&engine, &program) {
+        Ok(code) => (Status::Compiled, code),
+        Err(error) => {
+            let mut reason = format!("{error:#}");
+            reason.truncate(reason.floor_char_boundary(REASON_BYTES_MAX));
+            (Status::Refused, reason.into_bytes())
+        }
+    };
+    let tag: Tag = header.key.tag(&status.context(&program), &output);
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(&[status as u8])?;
+    stdout.write_all(&tag)?;
+    stdout.write_all(&output)?;
+    stdout.flush()
+}
+
+/// Takes on the limits, which nothing that runs in this process later can raise.
+fn limit(header: &Header) -> io::Result<()> {
+    let at_most = |n: u64| Rlimit { current: Some(n), maximum: Some(n) };
+    setrlimit(Resource::As, at_most(header.address_space_bytes))?;
+    // At the first the system ends it with a signal that tells the reason, at the second by force.
+    let cpu = Rlimit { current: Some(header.cpu_s), maximum: Some(header.cpu_s + 1) };
+    setrlimit(Resource::Cpu, cpu)?;
+    setrlimit(Resource::Core, at_most(0))?;
+    // It writes to no file.
+    setrlimit(Resource::Fsize, at_most(0))?;
+    nice(NICENESS)?;
+    #[cfg(target_os = "linux")]
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+    Ok(())
+}

@@ -1,0 +1,170 @@
+//! The parent's side of compiling in a child: starts it, feeds it, takes its output, and ends it.
+
+use std::{
+    io::{self, Read as _, Write as _},
+    num::NonZeroUsize,
+    os::unix::process::ExitStatusExt as _,
+    path::Path,
+    process::{Child, Command, ExitStatus, Stdio},
+    sync::{Arc, mpsc},
+    thread,
+    time::Duration,
+};
+
+use rustix::process::Signal;
+use tokio::time::Instant;
+
+use super::{
+    CompileError, WANTED_EVERY,
+    child::{COMMAND, Header, PREFIX_BYTES, Status},
+    refused,
+};
+use crate::{
+    engine::ProgramError,
+    machine::Settings,
+    program::Program,
+    seal::{AuthenticCode, SealKey, TAG_BYTES},
+};
+
+/// Threads of one child. Its memory grows with each.
+const THREADS_MAX: usize = 4;
+
+/// The address space of a child, beside what grows with its program: its own file and stacks, the
+/// arenas of its threads, and what a small program needs.
+const ADDRESS_SPACE_BYTES: u64 = 768 * 1024 * 1024;
+
+/// Address space for each byte of a program. The compiler holds all functions and all code at once.
+const ADDRESS_SPACE_BY_BYTE: u64 = 40;
+
+/// The most code taken of a child: that of the largest program, and then some.
+const CODE_BYTES_MAX: u64 = 256 * 1024 * 1024;
+
+/// The variable that tells the compiler how many threads to use.
+const THREADS_VARIABLE: &str = "RAYON_NUM_THREADS";
+
+/// Compiles `program` in a child of the program at `path`, for at most the time given, and while
+/// `is_wanted` says so. The child is gone when this returns.
+pub(super) fn compile(
+    path: &Path,
+    settings: Settings,
+    program: &Program,
+    (within, is_wanted): (Duration, &dyn Fn() -> bool),
+) -> Result<AuthenticCode, CompileError> {
+    let n_threads = thread::available_parallelism().map_or(1, NonZeroUsize::get).min(THREADS_MAX);
+    let n_bytes = u64::try_from(program.bytes().len()).unwrap_or(u64::MAX);
+    let address_space_bytes =
+        ADDRESS_SPACE_BYTES.saturating_add(n_bytes.saturating_mul(ADDRESS_SPACE_BY_BYTE));
+    let header = Header {
+        address_space_bytes,
+        // It is killed before it has used so much, unless this process has died.
+        cpu_s: within.as_secs().saturating_add(1).saturating_mul(n_threads as u64),
+        settings,
+        key: SealKey::random(),
+    };
+    let mut child = Command::new(path)
+        .arg(COMMAND)
+        .env_clear()
+        .env(THREADS_VARIABLE, n_threads.to_string())
+        .current_dir("/")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(failed)?;
+    let (status, output) = converse(&mut child, &header, program, (within, is_wanted))?;
+    if let Some(code) = read_output(&header, program, output)? {
+        return Ok(code);
+    }
+    Err(match status.signal().and_then(Signal::from_named_raw) {
+        Some(Signal::XCPU) => CompileError::Program(ProgramError::CompileTime { within }),
+        // What is out of memory aborts; what the system kills took the machine's.
+        Some(Signal::ABORT | Signal::KILL | Signal::SEGV | Signal::BUS) => {
+            let n_bytes = address_space_bytes;
+            CompileError::Program(ProgramError::CompileMemory { n_bytes })
+        }
+        _ => failed(io::Error::other(format!("the compiler ended with {status}"))),
+    })
+}
+
+/// Writes the child's input, reads its output, and waits for its end. It is killed where its time is
+/// up or it is not wanted any more.
+fn converse(
+    child: &mut Child,
+    header: &Header,
+    program: &Program,
+    (within, is_wanted): (Duration, &dyn Fn() -> bool),
+) -> Result<(ExitStatus, Vec<u8>), CompileError> {
+    let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
+    let started = Instant::now();
+    thread::scope(|scope| {
+        // Both end at the latest when the child has ended, and its ends of the pipes with it.
+        let write = move || {
+            let Some(mut stdin) = stdin else { return };
+            if let Err(error) =
+                stdin.write_all(&header.bytes()).and_then(|()| stdin.write_all(program.bytes()))
+            {
+                tracing::debug!(%error, "a compiler ended before it read its program");
+            }
+        };
+        let (sender, receiver) = mpsc::sync_channel(1);
+        let read = move || {
+            let mut output = Vec::new();
+            let bytes_max = CODE_BYTES_MAX + PREFIX_BYTES as u64;
+            let read = stdout.map(|stdout| stdout.take(bytes_max).read_to_end(&mut output));
+            // No receiver: the child was killed, and its output is of no use.
+            drop(sender.send(read.transpose().map(|_| output)));
+        };
+        let spawned = thread::Builder::new()
+            .spawn_scoped(scope, write)
+            .and_then(|_| thread::Builder::new().spawn_scoped(scope, read));
+        let result = match spawned {
+            Ok(_) => loop {
+                match receiver.recv_timeout(WANTED_EVERY) {
+                    Ok(output) => break output.map_err(failed),
+                    Err(mpsc::RecvTimeoutError::Disconnected) => {
+                        break Err(failed(io::ErrorKind::BrokenPipe.into()));
+                    }
+                    Err(mpsc::RecvTimeoutError::Timeout) if started.elapsed() >= within => {
+                        break Err(CompileError::Program(ProgramError::CompileTime { within }));
+                    }
+                    Err(mpsc::RecvTimeoutError::Timeout) if !is_wanted() => {
+                        break Err(CompileError::Unwanted);
+                    }
+                    Err(mpsc::RecvTimeoutError::Timeout) => {}
+                }
+            },
+            Err(error) => Err(failed(error)),
+        };
+        if result.is_err() {
+            // One that has ended by itself cannot be killed, which is as well.
+            drop(child.kill());
+        }
+        let status = child.wait().map_err(failed)?;
+        Ok((status, result?))
+    })
+}
+
+/// Takes the output of a child apart; none if it is cut short.
+fn read_output(
+    header: &Header,
+    program: &Program,
+    output: Vec<u8>,
+) -> Result<Option<AuthenticCode>, CompileError> {
+    let Some((status, rest)) = output.split_first() else { return Ok(None) };
+    let Some((tag, _)) = rest.split_first_chunk::<TAG_BYTES>() else { return Ok(None) };
+    let Some(status) = Status::of_byte(*status) else { return Ok(None) };
+    let tag = *tag;
+    let opened = header.key.open(&status.context(program), &tag, output, PREFIX_BYTES);
+    match (status, opened) {
+        (_, None) => Ok(None),
+        (Status::Compiled, Some(code)) => Ok(Some(code)),
+        (Status::Refused, Some(reason)) => {
+            let reason = String::from_utf8_lossy(reason.bytes()).into_owned();
+            Err(CompileError::Program(refused(reason)))
+        }
+    }
+}
+
+fn failed(error: io::Error) -> CompileError {
+    CompileError::Child(Arc::new(error))
+}

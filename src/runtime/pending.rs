@@ -1,0 +1,232 @@
+//! Work that several callers wait for: done once, on a thread of its own, while any of them waits.
+
+use std::{collections::HashMap, hash::Hash, io, sync::Arc, thread, time::Duration};
+
+use parking_lot::{Condvar, Mutex};
+use tokio::time::Instant;
+
+use crate::compiler::WANTED_EVERY;
+
+/// Work under way, by key.
+#[derive(Debug)]
+pub(crate) struct Pending<K, V> {
+    jobs: Arc<Mutex<HashMap<K, Arc<Job<V>>>>>,
+}
+
+/// Tells work whether anybody still waits for it.
+pub(crate) struct Wanted<V>(Arc<Job<V>>);
+
+/// Why a caller has no value.
+#[derive(Debug)]
+pub(crate) enum NoValue {
+    /// It gave up waiting.
+    GaveUp,
+    /// The work panicked.
+    Panicked,
+    /// The system refused a thread.
+    Thread(io::Error),
+}
+
+#[derive(Debug)]
+struct Job<V> {
+    state: Mutex<JobState<V>>,
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct JobState<V> {
+    progress: Progress<V>,
+    n_waiting: usize,
+}
+
+#[derive(Debug)]
+enum Progress<V> {
+    UnderWay,
+    Done(V),
+    Panicked,
+}
+
+/// Ends a job whatever becomes of its work.
+struct Ending<K: Eq + Hash, V> {
+    jobs: Arc<Mutex<HashMap<K, Arc<Job<V>>>>>,
+    key: K,
+    job: Arc<Job<V>>,
+    value: Option<V>,
+}
+
+impl<K, V> Pending<K, V>
+where
+    K: Eq + Hash + Copy + Send + 'static,
+    V: Clone + Send + 'static,
+{
+    pub(crate) fn new() -> Self {
+        Self { jobs: Arc::default() }
+    }
+
+    /// Returns the value of `key`: of the work under way, or of `work`, which is begun if there is
+    /// none. Blocks for at most `within`, and until soon after `is_gone` says that the caller is.
+    ///
+    /// The last caller who gives up waits until the work has noticed and ended.
+    ///
+    /// # Errors
+    /// [`NoValue`].
+    pub(crate) fn wait(
+        &self,
+        key: K,
+        within: Duration,
+        is_gone: &mut dyn FnMut() -> bool,
+        work: impl FnOnce(&Wanted<V>) -> V + Send + 'static,
+    ) -> Result<V, NoValue> {
+        let until = Instant::now().checked_add(within);
+        let job = self.join(key, work).map_err(NoValue::Thread)?;
+        let mut state = job.state.lock();
+        let mut has_given_up = false;
+        loop {
+            match &state.progress {
+                Progress::Done(value) => return Ok(value.clone()),
+                Progress::Panicked => return Err(NoValue::Panicked),
+                Progress::UnderWay => {}
+            }
+            let is_late = until.is_some_and(|until| Instant::now() >= until);
+            if !has_given_up && (is_late || is_gone()) {
+                has_given_up = true;
+                state.n_waiting -= 1;
+            }
+            // Others who wait keep the work going, and this caller need not stay.
+            if has_given_up && state.n_waiting > 0 {
+                return Err(NoValue::GaveUp);
+            }
+            job.changed.wait_for(&mut state, WANTED_EVERY);
+        }
+    }
+
+    fn join(
+        &self,
+        key: K,
+        work: impl FnOnce(&Wanted<V>) -> V + Send + 'static,
+    ) -> io::Result<Arc<Job<V>>> {
+        let mut jobs = self.jobs.lock();
+        // One that all have given up on ends soon, without a value for those who come now: they
+        // begin again beside it.
+        if let Some(job) = jobs.get(&key) {
+            let mut state = job.state.lock();
+            if state.n_waiting > 0 {
+                state.n_waiting += 1;
+                drop(state);
+                return Ok(Arc::clone(job));
+            }
+        }
+        let state = JobState { progress: Progress::UnderWay, n_waiting: 1 };
+        let job = Arc::new(Job { state: Mutex::new(state), changed: Condvar::new() });
+        let ending =
+            Ending { jobs: Arc::clone(&self.jobs), key, job: Arc::clone(&job), value: None };
+        let wanted = Wanted(Arc::clone(&job));
+        jobs.insert(key, Arc::clone(&job));
+        // Where the system refuses the thread, `ending` is dropped here and takes the lock.
+        drop(jobs);
+        thread::Builder::new().name("wasm-compile".to_owned()).spawn(move || {
+            let value = work(&wanted);
+            ending.end(value);
+        })?;
+        Ok(job)
+    }
+}
+
+impl<V> Wanted<V> {
+    /// Whether anybody waits.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.0.state.lock().n_waiting > 0
+    }
+}
+
+impl<K: Eq + Hash, V> Ending<K, V> {
+    fn end(mut self, value: V) {
+        self.value = Some(value);
+    }
+}
+
+impl<K: Eq + Hash, V> Drop for Ending<K, V> {
+    fn drop(&mut self) {
+        let mut jobs = self.jobs.lock();
+        if jobs.get(&self.key).is_some_and(|job| Arc::ptr_eq(job, &self.job)) {
+            jobs.remove(&self.key);
+        }
+        drop(jobs);
+        let progress = self.value.take().map_or(Progress::Panicked, Progress::Done);
+        self.job.state.lock().progress = progress;
+        self.job.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{
+        Barrier,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    };
+
+    use super::*;
+
+    /// Longer than any wait here.
+    const LONG: Duration = Duration::from_mins(1);
+
+    #[test]
+    fn many_who_ask_at_once_wait_for_one_maker() {
+        const N_THREADS: usize = 8;
+        let pending = Pending::<u8, usize>::new();
+        let (n_made, start) =
+            (Arc::new(AtomicUsize::new(0)), Arc::new(Barrier::new(N_THREADS + 1)));
+        let ask = || {
+            let (n_made, begin) = (Arc::clone(&n_made), Arc::clone(&start));
+            pending.wait(1, LONG, &mut || false, move |_| {
+                begin.wait();
+                n_made.fetch_add(1, Ordering::SeqCst)
+            })
+        };
+        // The maker waits until all the others have joined.
+        thread::scope(|scope| {
+            let threads: Vec<_> = (0..N_THREADS).map(|_| scope.spawn(ask)).collect();
+            let job = loop {
+                if let Some(job) = pending.jobs.lock().get(&1) {
+                    break Arc::clone(job);
+                }
+                thread::yield_now();
+            };
+            while job.state.lock().n_waiting < N_THREADS {
+                thread::yield_now();
+            }
+            (0..N_THREADS).for_each(|_| drop(scope.spawn(|| start.wait())));
+            for thread in threads {
+                assert_eq!(thread.join().unwrap().unwrap(), 0);
+            }
+        });
+        assert_eq!(n_made.load(Ordering::SeqCst), 1);
+        assert!(pending.jobs.lock().is_empty());
+    }
+
+    #[test]
+    fn work_that_all_have_given_up_on_ends_before_the_last_of_them_goes_on() {
+        let pending = Pending::<u8, ()>::new();
+        let has_ended = Arc::new(AtomicBool::new(false));
+        let ended = Arc::clone(&has_ended);
+        let work = move |wanted: &Wanted<()>| {
+            while wanted.is_wanted() {
+                thread::yield_now();
+            }
+            ended.store(true, Ordering::SeqCst);
+        };
+        let within = Duration::from_millis(50);
+        assert!(pending.wait(1, within, &mut || false, work).is_ok());
+        assert!(has_ended.load(Ordering::SeqCst));
+        let again = pending.wait(1, LONG, &mut || true, |wanted| while wanted.is_wanted() {});
+        assert!(again.is_ok(), "it has ended, and told so");
+    }
+
+    #[test]
+    fn work_that_panics_leaves_nobody_waiting() {
+        let pending = Pending::<u8, ()>::new();
+        let panics = pending.wait(1, LONG, &mut || false, |_| panic!("as expected here"));
+        assert!(matches!(panics, Err(NoValue::Panicked)));
+        assert!(pending.wait(1, LONG, &mut || false, |_| ()).is_ok());
+    }
+}

@@ -1,0 +1,119 @@
+//! Authentication of compiled code: only what carries a tag under a secret key is ever loaded.
+//!
+//! The tag is HMAC-SHA256 over the context (what the code was compiled from, and for which engine)
+//! and the code. One key stays in a file that only its owner may read, for entries of the disk; the
+//! others live for one compilation each, between this process and the child that compiles.
+
+use std::fmt;
+
+use hmac::{Hmac, Mac as _};
+use rand::Rng as _;
+use sha2::Sha256;
+
+/// The size of a key and of a tag in bytes: what SHA-256 gives.
+pub(crate) const TAG_BYTES: usize = 32;
+
+/// The block of SHA-256, in bytes.
+const BLOCK_BYTES: usize = 64;
+
+/// Proves that a holder of the key wrote some code for some context.
+pub(crate) type Tag = [u8; TAG_BYTES];
+
+/// A secret key.
+#[derive(Clone)]
+pub(crate) struct SealKey([u8; TAG_BYTES]);
+
+/// Compiled code that this process made, or whose tag it checked. Nothing else is loaded.
+pub(crate) struct AuthenticCode {
+    bytes: Vec<u8>,
+    /// Where the code begins in `bytes`.
+    start: usize,
+}
+
+impl fmt::Debug for SealKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SealKey(secret)")
+    }
+}
+
+impl SealKey {
+    /// Makes a key that nobody else knows.
+    pub(crate) fn random() -> Self {
+        let mut bytes = [0; TAG_BYTES];
+        rand::rng().fill_bytes(&mut bytes);
+        Self(bytes)
+    }
+
+    pub(crate) const fn from_bytes(bytes: [u8; TAG_BYTES]) -> Self {
+        Self(bytes)
+    }
+
+    pub(crate) const fn bytes(&self) -> &[u8; TAG_BYTES] {
+        &self.0
+    }
+
+    /// Returns the tag of `code` in `context`.
+    pub(crate) fn tag(&self, context: &[u8], code: &[u8]) -> Tag {
+        self.mac(context, code).finalize().into_bytes().into()
+    }
+
+    /// Takes the code that begins at `start` in `bytes` if `tag` is its tag in `context`.
+    pub(crate) fn open(
+        &self,
+        context: &[u8],
+        tag: &Tag,
+        bytes: Vec<u8>,
+        start: usize,
+    ) -> Option<AuthenticCode> {
+        let code = bytes.get(start..)?;
+        self.mac(context, code).verify_slice(tag).ok()?;
+        Some(AuthenticCode { bytes, start })
+    }
+
+    fn mac(&self, context: &[u8], code: &[u8]) -> Hmac<Sha256> {
+        // A key shorter than a block is filled up with zeros, by definition of the algorithm.
+        let mut block = [0; BLOCK_BYTES];
+        block[..TAG_BYTES].copy_from_slice(&self.0);
+        let mut mac = Hmac::<Sha256>::new(&block.into());
+        // The length in front keeps a context from running over into the code.
+        mac.update(&u64::try_from(context.len()).unwrap_or(u64::MAX).to_le_bytes());
+        mac.update(context);
+        mac.update(code);
+        mac
+    }
+}
+
+impl AuthenticCode {
+    /// Takes code that this process has compiled itself.
+    pub(crate) const fn compiled_here(bytes: Vec<u8>) -> Self {
+        Self { bytes, start: 0 }
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        self.bytes.get(self.start..).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(byte: u8) -> SealKey {
+        SealKey::from_bytes([byte; TAG_BYTES])
+    }
+
+    #[test]
+    fn code_opens_under_its_key_in_its_context_and_as_it_was_sealed() {
+        let tag = key(1).tag(b"hello", b"code");
+        let opens = |key: SealKey, context: &[u8], code: &[u8]| {
+            let bytes = [b"ab", code].concat();
+            key.open(context, &tag, bytes, 2).is_some_and(|opened| opened.bytes() == code)
+        };
+        assert!(opens(key(1), b"hello", b"code"));
+        assert!(!opens(key(2), b"hello", b"code"));
+        assert!(!opens(key(1), b"hell", b"ocode"));
+        assert!(!opens(key(1), b"other", b"code"));
+        assert!(!opens(key(1), b"hello", b"codf"));
+        assert!(!opens(key(1), b"hello", b"cod"));
+    }
+}
