@@ -267,6 +267,14 @@ impl Accounts {
         self.with_store(move |_, store| store.set_sign_up(sign_up)).await
     }
 
+    /// Closes sign-up, unless an operator ever said whether anyone may; returns whether it did.
+    ///
+    /// # Errors
+    /// [`AccountsError::Store`] if the file fails.
+    pub async fn close_sign_up_by_default(&self) -> Result<bool, AccountsError> {
+        self.with_store(|_, store| store.close_sign_up_by_default()).await
+    }
+
     /// The hash of the account's password, if that is `password`.
     async fn confirmed(
         &self,

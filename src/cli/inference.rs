@@ -12,15 +12,17 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use ::inference::{
     server::{InferenceService, ServiceOptions},
-    submission::KeyQuota,
+    submission::WorkerQuota,
     topic::demo_topics,
 };
+use accounts::Accounts;
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use client::{
     datasets::Datasets, functions::Functions, inference::Inference, transport::Transport,
 };
 use task::{clock::Clock, group::Group};
+use tracing::warn;
 
 use self::{
     backtest::BacktestCommand,
@@ -94,9 +96,10 @@ pub(crate) struct ServeCommand {
     block_time_ms: u64,
     #[command(flatten)]
     signing: SigningFlags,
-    /// Workers of one key that an epoch of a topic takes, 0 for no limit
-    #[arg(long, default_value_t = KeyQuota::USUAL.0, value_name = "N", help_heading = "Limits")]
-    workers_per_key: u32,
+    /// Workers that an epoch of a topic takes of one account under all its keys, or of one key of
+    /// the operator; 0 for no limit
+    #[arg(long, default_value_t = WorkerQuota::USUAL.0, value_name = "N", help_heading = "Limits")]
+    workers_per_account: u32,
     #[command(flatten)]
     gate: GateFlags,
     #[command(flatten)]
@@ -145,12 +148,27 @@ pub(crate) async fn run(command: InferenceCommand) -> anyhow::Result<()> {
     }
 }
 
+/// Has operators alone make accounts, unless they said otherwise: whoever has a key can submit, and
+/// what the service makes of submissions is signed.
+async fn close_sign_up(accounts: &Accounts) -> anyhow::Result<()> {
+    if accounts.close_sign_up_by_default().await.context("close sign-up")? {
+        warn!(
+            "sign-up at the portal is closed, since this service signs what accounts submit; \
+             `triptych keys sign-up open` opens it"
+        );
+    }
+    Ok(())
+}
+
 async fn serve(command: ServeCommand) -> anyhow::Result<()> {
     let _log = log::to_stream(log::Output::Stdout, command.process.log_level)?;
     let place = Place::services(command.data_dir)?;
     let clock = Clock::system();
     let group = Group::default();
-    let (gate, _) = command.gate.gate(&place, &clock, &group).await?;
+    let (gate, accounts) = command.gate.gate(&place, &clock, &group).await?;
+    if let Some(accounts) = accounts {
+        close_sign_up(&accounts).await?;
+    }
     let head = Transport::new(&command.head, None).context("use --head")?;
     let head = head.with_token(config::head_token()?);
     let key = secret::key(None).await?;
@@ -165,7 +183,7 @@ async fn serve(command: ServeCommand) -> anyhow::Result<()> {
         block_time: Duration::from_millis(command.block_time_ms),
         topics,
         consumers: command.signing.consumers(place.folder())?,
-        quota: KeyQuota(command.workers_per_key),
+        quota: WorkerQuota(command.workers_per_account),
     };
     InferenceService::start(options, runs, rows, &group, clock)
         .await

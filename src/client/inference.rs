@@ -4,7 +4,7 @@ pub mod bundles;
 
 use model::{
     bundle::Bundle,
-    topic::{BlockHeight, TopicId},
+    topic::{Address, BlockHeight, TopicId},
 };
 use reqwest::Method;
 use wire::{
@@ -187,6 +187,43 @@ impl Inference {
         let call = Call { method: Method::PUT, ..Call::get(&path) };
         let body: TopicResponse =
             self.transport.json_for(call, &TopicActive { active }, "a topic").await?;
+        Ok(body.topic)
+    }
+
+    /// Adds a worker to the whitelist of a topic that the key created.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] if it is another key's.
+    pub async fn add_to_whitelist(
+        &self,
+        topic: TopicId,
+        worker: &Address,
+    ) -> Result<TopicBody, ClientError> {
+        self.change_whitelist(Method::PUT, topic, worker).await
+    }
+
+    /// Takes a worker off the whitelist of a topic that the key created.
+    ///
+    /// # Errors
+    /// As for [`Self::add_to_whitelist`].
+    pub async fn remove_from_whitelist(
+        &self,
+        topic: TopicId,
+        worker: &Address,
+    ) -> Result<TopicBody, ClientError> {
+        self.change_whitelist(Method::DELETE, topic, worker).await
+    }
+
+    async fn change_whitelist(
+        &self,
+        method: Method,
+        topic: TopicId,
+        worker: &Address,
+    ) -> Result<TopicBody, ClientError> {
+        let path = self.path(paths::TOPIC_WHITELISTED, Some(topic));
+        let path = path.replace("{worker}", worker.as_str());
+        let call = Call { method, ..Call::get(&path) };
+        let body: TopicResponse = self.transport.json(call, "a topic").await?;
         Ok(body.topic)
     }
 

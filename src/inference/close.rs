@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use model::{
     bundle::{
-        Bundle, OneInForecaster, OneOutInfererForecaster, WithheldForecaster, WithheldInferer,
-        WorkerValues,
+        Bundle, LabeledValue, OneInForecaster, OneOutInfererForecaster, WithheldForecaster,
+        WithheldInferer, WorkerValues,
     },
     topic::{Address, BlockHeight},
 };
@@ -16,6 +16,7 @@ use crate::{
     learned::Learned,
     outlier::Baseline,
     regret::{Family, Standing},
+    selection::Withdrawn,
     submission::{Submission, decimal, with_labels},
     synthesis::{Epoch, Synthesis, SynthesisError, Values, interval::PERCENTILES, synthesize},
     topic::{Topic, TopicKind},
@@ -32,9 +33,24 @@ pub struct Closing {
     pub forecasts: Vec<Submission>,
     /// The bundle without outliers; none where there are none, or several labels.
     pub resistant: Option<Bundle>,
+    /// What is offered for signing, where that is not the combined value.
+    pub signed: Option<Signed>,
     /// Where the values of a topic with outliers were, this epoch included.
     pub baseline: Option<Baseline>,
     /// Where the values lie, for each label.
+    pub intervals: Vec<Interval>,
+    /// What the epoch does not keep of its submissions.
+    pub withdrawn: Withdrawn,
+    /// What is known after scores of actors that rest moved; none where none did.
+    pub moved_scores: Option<Learned>,
+}
+
+/// The combined value without inferences that are too far off, with its interval.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Signed {
+    /// The value.
+    pub value: Vec<LabeledValue>,
+    /// Where the values lie that it is combined of.
     pub intervals: Vec<Interval>,
 }
 
@@ -118,13 +134,25 @@ pub fn close(
     values.sort_by(|a, b| a.worker.cmp(&b.worker));
     let made = Made { topic, nonce, labels };
     let resists = labels.len() == 1 && topic.kind == TopicKind::Regression;
-    let kept = baseline.filter(|_| resists).and_then(|known| known.without_outliers(&inferences));
-    let resistant = kept.map(|kept| {
-        let own = values.iter().filter(|value| kept.contains_key(&value.worker)).cloned();
-        Ok::<_, CloseError>(made.bundle(own.collect(), &combine(&kept)?))
-    });
     let firsts: Vec<f64> = inferences.values().filter_map(|v| v.first()).copied().collect();
+    // The first median and spread are taken as they are.
+    let reference = baseline.or_else(|| Baseline::after(None, &firsts)).filter(|_| resists);
+    let resynthesize = |kept: &BTreeMap<Address, Values>| {
+        let own = values.iter().filter(|value| kept.contains_key(&value.worker)).cloned();
+        let synthesis = combine(kept)?;
+        let intervals = intervals(labels, &synthesis);
+        Ok::<_, CloseError>((made.bundle(own.collect(), &synthesis), intervals))
+    };
+    let kept = reference.and_then(|known| known.without_outliers(&inferences));
+    let resistant = kept.as_ref().map(resynthesize).transpose()?;
+    let signable = reference.and_then(|known| known.signable(&inferences));
+    let signed = match &signable {
+        signable if *signable == kept => resistant.clone(),
+        signable => signable.as_ref().map(resynthesize).transpose()?,
+    };
     Ok(Closing {
+        withdrawn: Withdrawn::default(),
+        moved_scores: None,
         intervals: intervals(labels, &synthesis),
         shares: Standing {
             inferer: synthesis.inferer_weights.clone(),
@@ -132,7 +160,9 @@ pub fn close(
         },
         bundle: made.bundle(values, &synthesis),
         forecasts,
-        resistant: resistant.transpose()?,
+        resistant: resistant.map(|(bundle, _)| bundle),
+        signed: signed
+            .map(|(bundle, intervals)| Signed { value: bundle.combined_value, intervals }),
         baseline: if resists { Baseline::after(baseline, &firsts) } else { baseline },
     })
 }

@@ -11,6 +11,7 @@ use crate::{
     loss::LossRule,
     regret::{Crowd, Family, Losses, Pace, Regrets, Standing, initial_regret, is_experienced},
     score,
+    sortition::quantile_score,
     statistics::moving_average,
     submission::numbers,
     synthesis::{Newcomers, weights::scale},
@@ -25,17 +26,17 @@ const LOSS_AVERAGE_ALPHA: f64 = 0.2;
 /// else are kept for each, so actors that come and go for good must not add up.
 const FORGOTTEN_AFTER_EPOCHS: u64 = 1000;
 
-/// The most inferers, and the most forecasters, that are remembered: twice as many as an epoch
-/// [takes](crate::store::SUBMISSIONS_MAX). One more and the one that stayed away longest is forgotten, so that who makes up a new
-/// name each epoch fills no file.
+/// The most inferers, and the most forecasters, that are remembered: more than an epoch
+/// [takes](crate::store::SUBMISSIONS_MAX). Past it those without a score are forgotten first, so
+/// that made-up names displace nobody.
 const KNOWN_MAX: usize = 2048;
 
 /// How often an actor took part, and when last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Experience {
-    /// In how many epochs that were learned from.
+    /// In how many epochs that were learned from; 0 of one that only ever rested.
     pub n_epochs: u32,
-    /// The last of them.
+    /// The last of them, or the last in which it rested if there is none.
     pub last_nonce: BlockHeight,
 }
 
@@ -60,10 +61,22 @@ pub struct Learned {
     pub scores: Standing,
     /// The moving average of each inferer's losses.
     pub loss_averages: Family,
+    /// What the scores of actors that rest move toward.
+    pub resting_targets: RestingTargets,
     /// The inferers' experience.
     pub inferers: BTreeMap<Address, Experience>,
     /// The forecasters' experience.
     pub forecasters: BTreeMap<Address, Experience>,
+}
+
+/// What the scores of actors that rest move toward: the topic's quantile of the newest scores of
+/// those that were active. None before the first lesson.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct RestingTargets {
+    /// Of inferers.
+    pub inferer: Option<f64>,
+    /// Of forecasters.
+    pub forecaster: Option<f64>,
 }
 
 /// A bundle holds a value that is no number, so it was not written by this program; or one so far
@@ -107,8 +120,18 @@ impl Learned {
         self.losses.forecaster.extend(losses.forecaster.clone());
         average(&mut self.loss_averages, &losses.inferer, LOSS_AVERAGE_ALPHA);
         let alpha = topic.judging.merit_sortition_alpha;
-        average(&mut self.scores.inferer, &score::inferers(&losses), alpha);
-        average(&mut self.scores.forecaster, &score::forecasters(&losses), alpha);
+        let (inferers, forecasters) = (score::inferers(&losses), score::forecasters(&losses));
+        average(&mut self.scores.inferer, &inferers, alpha);
+        average(&mut self.scores.forecaster, &forecasters, alpha);
+        let quantiles = topic.active_quantiles;
+        let targets = RestingTargets {
+            inferer: quantile_score(&inferers, quantiles.inferer),
+            forecaster: quantile_score(&forecasters, quantiles.forecaster),
+        };
+        self.resting_targets = RestingTargets {
+            inferer: targets.inferer.or(self.resting_targets.inferer),
+            forecaster: targets.forecaster.or(self.resting_targets.forecaster),
+        };
         self.settle(topic, bundle.nonce);
         Ok(losses)
     }
@@ -218,16 +241,17 @@ fn average(averages: &mut Family, newest: &Family, alpha: f64) {
     }
 }
 
-/// Takes out who was last seen before `oldest`, and of the others those past [`KNOWN_MAX`] that
-/// were seen longest ago.
+/// Takes out who was last seen before `oldest`, and of the others those past [`KNOWN_MAX`]: first
+/// those that were never scored, then those that were seen longest ago.
 fn forget(experience: &mut BTreeMap<Address, Experience>, oldest: BlockHeight) {
     experience.retain(|_, seen| seen.last_nonce >= oldest);
     let n_over = experience.len().saturating_sub(KNOWN_MAX);
     if n_over == 0 {
         return;
     }
-    let by_age = experience.iter().map(|(name, seen)| (seen.last_nonce, name.clone()));
-    let by_age: BTreeSet<(BlockHeight, Address)> = by_age.collect();
+    let age = |seen: &Experience| (seen.n_epochs > 0, seen.last_nonce);
+    let by_age = experience.iter().map(|(name, seen)| (age(seen), name.clone()));
+    let by_age: BTreeSet<_> = by_age.collect();
     for (_, name) in by_age.into_iter().take(n_over) {
         experience.remove(&name);
     }

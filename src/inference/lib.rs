@@ -1,7 +1,7 @@
 //! Document 3: a prediction network of one chain, from submissions to the values it serves.
 //!
 //! [`Inference`] is the façade: submit, close, learn, and read (its [`queries`] apart). What follows from what is plain
-//! functions of values: [`synthesis`] (weights and values), [`loss`], [`regret`] and [`score`],
+//! functions of values: [`sortition`] (whose values count), [`synthesis`] (weights and values), [`loss`], [`regret`] and [`score`],
 //! [`mod@close`] and [`learned`] (an epoch's end, and its lesson), [`epoch`] (what is due at a
 //! height). [`store`] keeps it, [`runner`] does what is due on time, [`server`] answers over HTTP. Absent on
 //! purpose: the cluster and the dataset service, which [`runs`] and [`rows`] stand for.
@@ -12,6 +12,7 @@ pub mod cases;
 pub mod chain;
 pub mod close;
 pub mod epoch;
+mod epoch_end;
 pub mod forecast;
 pub mod learned;
 pub mod loss;
@@ -24,8 +25,10 @@ pub mod rows;
 pub mod runner;
 pub mod runs;
 pub mod score;
+pub mod selection;
 pub mod server;
 pub mod signer;
+pub mod sortition;
 pub mod statistics;
 pub mod store;
 pub mod submission;
@@ -34,26 +37,28 @@ pub mod topic;
 pub mod topics;
 
 use std::{
-    collections::BTreeMap, fmt, panic::resume_unwind, path::Path, sync::Arc, time::Duration,
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    panic::resume_unwind,
+    path::Path,
+    sync::Arc,
+    time::Duration,
 };
 
-use model::{
-    bundle::Bundle,
-    topic::{Address, BlockHeight, TopicId},
-};
+use model::topic::{Address, BlockHeight, TopicId};
 use parking_lot::RwLock;
-use task::{causes::chain, clock::Clock};
+use task::clock::Clock;
 use tokio::{sync::watch, task::spawn_blocking, time::sleep};
-use tracing::{error, info, warn};
+use tracing::warn;
 
 use crate::{
     chain::{Blocks, Chain, Leap},
-    close::{CloseError, Standings, close},
     epoch::Progress,
+    epoch_end::{closing, lesson},
     learned::Learned,
-    store::{Bundles, Closable, Input, Lesson, Recent, Store, StoreError, Submitted},
-    submission::{Holding, Payload, PayloadError, Submission, with_labels},
-    synthesis::SynthesisError,
+    sortition::Record,
+    store::{Bundles, Closable, Input, Recent, Store, StoreError, Submitted},
+    submission::{Origin, Payload, PayloadError, Submission, Submitter, WorkerQuota},
     topic::{Topic, TopicSettingsError},
 };
 
@@ -132,8 +137,16 @@ pub enum SubmitError {
         /// Which.
         nonce: BlockHeight,
     },
-    /// The epoch holds as many payloads as it takes.
-    #[error("submit for nonce {nonce}: it has {} submissions", store::SUBMISSIONS_MAX)]
+    /// The topic does not take submissions of the worker.
+    #[error("submit to topic {topic} as {worker}: it is not on the topic's whitelist")]
+    NotWhitelisted {
+        /// The topic.
+        topic: TopicId,
+        /// Whose.
+        worker: Address,
+    },
+    /// The epoch holds as many payloads of such workers as it takes.
+    #[error("submit for nonce {nonce}: it has as many submissions as it takes")]
     Full {
         /// Which.
         nonce: BlockHeight,
@@ -144,9 +157,9 @@ pub enum SubmitError {
         /// Which.
         nonce: BlockHeight,
     },
-    /// The epoch holds as many workers of the key as it takes of one.
-    #[error("submit for nonce {nonce}: it has {n_max} workers of this key, the most of one")]
-    FullOfKey {
+    /// The epoch holds as many workers of the submitter as it takes of one.
+    #[error("submit for nonce {nonce}: it has {n_max} workers of this account, the most of one")]
+    FullOfSubmitter {
         /// Which.
         nonce: BlockHeight,
         /// How many.
@@ -197,6 +210,8 @@ struct Shared {
     chain: Chain,
     topics: RwLock<BTreeMap<TopicId, Arc<Topic>>>,
     latest: RwLock<Latest>,
+    /// The workers of each topic that were ever scored, once they were asked for.
+    scored: RwLock<BTreeMap<TopicId, Arc<BTreeSet<Address>>>>,
     news: watch::Sender<News>,
     /// Held while topics change, so that two do not get one number.
     changing: tokio::sync::Mutex<()>,
@@ -292,21 +307,23 @@ impl Inference {
         .await
     }
 
-    /// Takes `payload` from `sender`. On return it is durable.
+    /// Takes `payload` from `sender`, a worker of the network itself. On return it is durable.
     ///
     /// # Errors
     /// A [`SubmitError`] that says why it is not taken.
     pub async fn submit(&self, sender: Sender, payload: Payload) -> Result<(), SubmitError> {
-        self.submit_of(None, sender, payload).await
+        let Origin { submitter, quota, .. } = Origin::NETWORK;
+        self.submit_of(submitter, quota, sender, payload).await
     }
 
-    /// Takes `payload` likewise, counted among those of the key that `holding` names.
+    /// Takes `payload` likewise of a worker of `submitter`, who has `quota` of them in an epoch.
     ///
     /// # Errors
-    /// As [`Self::submit`], and [`SubmitError::FullOfKey`].
+    /// As [`Self::submit`].
     pub async fn submit_of(
         &self,
-        holding: Option<Holding>,
+        submitter: Submitter,
+        quota: WorkerQuota,
         sender: Sender,
         payload: Payload,
     ) -> Result<(), SubmitError> {
@@ -315,9 +332,21 @@ impl Inference {
         if !epoch::is_open(settings.timing, nonce, self.shared.chain.height()) {
             return Err(SubmitError::NotOpen { nonce });
         }
+        if submitter != Submitter::Network && !settings.whitelist.admits(&worker) {
+            return Err(SubmitError::NotWhitelisted { topic, worker });
+        }
         let submission = Submission::checked(&settings, worker, name, payload)?;
+        let is_trusted = submitter.is_operators() || settings.whitelist.is_enabled;
         let submitted = self.with_store(move |shared| {
-            Ok(shared.store.submit_of(holding, (topic, nonce), submission, shared.chain.now())?)
+            let record = if is_trusted {
+                Record::Trusted
+            } else if shared.scored(topic)?.contains(&submission.worker) {
+                Record::Scored
+            } else {
+                Record::Newcomer
+            };
+            let origin = Origin { submitter, quota, record };
+            Ok(shared.store.submit(topic, nonce, submission, origin, shared.chain.now())?)
         });
         match submitted.await? {
             Submitted::Taken => Ok(()),
@@ -325,9 +354,8 @@ impl Inference {
             Submitted::NotOpen => Err(SubmitError::NotOpen { nonce }),
             Submitted::Full => Err(SubmitError::Full { nonce }),
             Submitted::FullOfLabels => Err(SubmitError::FullOfLabels { nonce }),
-            Submitted::FullOfKey => {
-                let n_max = holding.map_or(0, |holding| holding.quota.0);
-                Err(SubmitError::FullOfKey { nonce, n_max })
+            Submitted::FullOfSubmitter => {
+                Err(SubmitError::FullOfSubmitter { nonce, n_max: quota.0 })
             }
         }
     }
@@ -353,7 +381,7 @@ impl Inference {
         let settings = self.known(topic)?;
         let closed = self.with_store(move |shared| {
             let at = shared.chain.now();
-            let make = move |closable: Closable| closing(&settings, nonce, &closable);
+            let make = move |closable: Closable| closing(&settings, nonce, closable);
             let closed = shared.store.close(topic, nonce, at, make)?;
             let mut latest = shared.latest.write();
             latest.n_closed += 1;
@@ -384,7 +412,9 @@ impl Inference {
             let learned = shared.store.learn(topic, nonce, move |bundle, learned| {
                 lesson(&settings, bundle, learned, input.zip(outcome))
             });
-            Ok(learned?)
+            let learned = learned?;
+            shared.scored.write().remove(&topic);
+            Ok(learned)
         });
         Ok(learned.await?)
     }
@@ -459,68 +489,23 @@ impl Shared {
             chain: Chain::new(clock, blocks),
             topics: RwLock::new(topics),
             latest: RwLock::default(),
+            scored: RwLock::default(),
             news: watch::Sender::new(News::default()),
             changing: tokio::sync::Mutex::default(),
         })
     }
-}
 
-/// The bundle of `submissions`, if they make one.
-fn closing(topic: &Topic, nonce: BlockHeight, closable: &Closable) -> Option<close::Closing> {
-    let id = topic.id;
-    let Closable { submissions, labels, learned, baseline } = closable;
-    let labels = if topic.takes_any_label() { labels } else { &topic.labels };
-    let standings = Standings { labels, learned, baseline: *baseline };
-    match close(topic, nonce, submissions, standings) {
-        Ok(closing) => {
-            let n_inferers = closing.bundle.inferer_values.len();
-            info!(topic.id = %id, nonce, n_inferers, "closed nonce {nonce} of topic {id}");
-            Some(closing)
+    /// The workers of `topic` that were ever scored. They are read once after each lesson.
+    fn scored(&self, topic: TopicId) -> Result<Arc<BTreeSet<Address>>, InferenceError> {
+        if let Some(scored) = self.scored.read().get(&topic) {
+            return Ok(Arc::clone(scored));
         }
-        Err(CloseError::Synthesis(SynthesisError::NoInferences)) => {
-            info!(topic.id = %id, nonce, "closed nonce {nonce} of topic {id} without inferences");
-            None
-        }
-        Err(error) => {
-            let cause = chain(&error);
-            error!(topic.id = %id, nonce, cause, "closed nonce {nonce} of topic {id} in vain");
-            None
-        }
-    }
-}
-
-/// What `bundle` teaches, if its outcome is known.
-fn lesson(
-    topic: &Topic,
-    bundle: &Bundle,
-    mut learned: Learned,
-    outcome: Option<(Input, f64)>,
-) -> Option<Lesson> {
-    let (id, nonce) = (topic.id, bundle.nonce);
-    let Some((input, after)) = outcome else {
-        warn!(topic.id = %id, nonce, "gave up on the truth of nonce {nonce} of topic {id}");
-        return None;
-    };
-    let labels: Vec<&str> =
-        bundle.combined_value.iter().map(|value| value.label_name.as_str()).collect();
-    let truth = topic.truth_of(&labels, input.value, after);
-    match learned.learn(topic, bundle, &truth) {
-        Ok(losses) => {
-            let (combined_loss, naive_loss) = (losses.combined, losses.naive);
-            info!(
-                topic.id = %id,
-                nonce,
-                combined_loss,
-                naive_loss,
-                "learned from nonce {nonce} of topic {id}"
-            );
-            Some(Lesson { truth: with_labels(&labels, &truth), losses, learned })
-        }
-        Err(error) => {
-            let cause = chain(&error);
-            error!(topic.id = %id, nonce, cause, "learned nothing from nonce {nonce} of {id}");
-            None
-        }
+        let learned = self.store.learned(topic)?;
+        let known = learned.inferers.into_iter().chain(learned.forecasters);
+        let scored = known.filter(|(_, seen)| seen.n_epochs > 0).map(|(name, _)| name);
+        let scored = Arc::new(scored.collect());
+        self.scored.write().insert(topic, Arc::clone(&scored));
+        Ok(scored)
     }
 }
 

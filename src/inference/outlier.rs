@@ -49,6 +49,21 @@ impl Baseline {
         knows && (value - self.median).abs() > THRESHOLD * self.spread
     }
 
+    /// Whether `value` is too far off to be signed: an outlier, or, where the values are all alike so
+    /// that none is an outlier, more than the median away from it.
+    #[must_use]
+    pub fn is_unsignable(&self, value: f64) -> bool {
+        if self.spread == 0.0 { self.is_far_off(value) } else { self.is_outlier(value) }
+    }
+
+    /// Whether `value` is both more than the median and more than [`THRESHOLD`] spreads away from it.
+    /// None is while median and spread are 0.
+    #[must_use]
+    pub fn is_far_off(&self, value: f64) -> bool {
+        let bound = (THRESHOLD * self.spread).max(self.median.abs());
+        bound > 0.0 && (value - self.median).abs() > bound
+    }
+
     /// Returns `inferences` without the outliers among them; none where there is no outlier, or
     /// nothing else. Only the first value of each is looked at.
     #[must_use]
@@ -56,8 +71,23 @@ impl Baseline {
         &self,
         inferences: &BTreeMap<Address, Values>,
     ) -> Option<BTreeMap<Address, Values>> {
-        let is_kept =
-            |values: &Values| values.first().is_some_and(|value| !self.is_outlier(*value));
+        Self::without(inferences, |value| self.is_outlier(value))
+    }
+
+    /// Returns `inferences` without [those](Self::is_unsignable) that are not signed; none likewise.
+    #[must_use]
+    pub fn signable(
+        &self,
+        inferences: &BTreeMap<Address, Values>,
+    ) -> Option<BTreeMap<Address, Values>> {
+        Self::without(inferences, |value| self.is_unsignable(value))
+    }
+
+    fn without(
+        inferences: &BTreeMap<Address, Values>,
+        is_left_out: impl Fn(f64) -> bool,
+    ) -> Option<BTreeMap<Address, Values>> {
+        let is_kept = |values: &Values| values.first().is_some_and(|value| !is_left_out(*value));
         let kept: BTreeMap<Address, Values> = inferences
             .iter()
             .filter(|(_, values)| is_kept(values))
@@ -95,6 +125,18 @@ mod tests {
         assert!(baseline.is_outlier(21.001) && baseline.is_outlier(-1.001));
         let kept = baseline.without_outliers(&inferences(&[9.0, 500.0, 11.0])).unwrap();
         assert_eq!(kept.into_values().flatten().collect::<Vec<_>>(), [9.0, 11.0]);
+    }
+
+    #[test]
+    fn where_values_are_alike_one_more_than_the_median_away_is_not_signed() {
+        let alike = Baseline { median: 4.3, spread: 0.0 };
+        assert!(!alike.is_outlier(1e6) && alike.is_unsignable(1e6) && alike.is_unsignable(-0.1));
+        assert!(!alike.is_unsignable(8.5));
+        let apart = Baseline { median: 4.3, spread: 0.1 };
+        assert!(apart.is_unsignable(5.5) && !apart.is_far_off(5.5) && apart.is_far_off(8.7));
+        assert_eq!(alike.signable(&inferences(&[4.3, 4.3, 1e6])).unwrap().len(), 2);
+        let nothing = Baseline { median: 0.0, spread: 0.0 };
+        assert!(!nothing.is_unsignable(1e6) && !nothing.is_far_off(1e6));
     }
 
     #[test]

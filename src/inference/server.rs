@@ -21,11 +21,12 @@ mod topic_epoch;
 mod topic_settings;
 mod topics;
 mod value;
+mod whitelist;
 
 use std::{io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use accounts::{
-    KeyId,
+    AccountId, KeyId,
     gate::{Admitted, Gate, GateWords},
 };
 use axum::{
@@ -51,7 +52,7 @@ use crate::{
     rows::Rows,
     runner::Runner,
     runs::Runs,
-    submission::KeyQuota,
+    submission::{Submitter, WorkerQuota},
     topic::Topic,
 };
 
@@ -76,8 +77,8 @@ pub struct ServiceOptions {
     pub topics: Vec<Topic>,
     /// For whom inferences are signed, and by whom.
     pub consumers: Consumers,
-    /// How many workers of one key an epoch takes.
-    pub quota: KeyQuota,
+    /// How many workers of one account, or of one key of the operator, an epoch takes.
+    pub quota: WorkerQuota,
 }
 
 /// Why the service did not start.
@@ -102,7 +103,7 @@ struct Service {
     /// The newest bundles as they are sent.
     bodies: Arc<emissions::Bodies>,
     consumers: Arc<Consumers>,
-    quota: KeyQuota,
+    quota: WorkerQuota,
     description: Arc<Description>,
     /// Endless answers end with it.
     group: Group,
@@ -112,11 +113,23 @@ struct Service {
 #[derive(Debug, Clone, Copy)]
 struct Holder {
     id: KeyId,
-    /// Whether it is an operator's, made by hand, and not of somebody who signed up.
-    is_operators: bool,
+    /// Whose it is; none for one that the operator made.
+    account: Option<AccountId>,
 }
 
 impl Holder {
+    const fn is_operators(self) -> bool {
+        self.account.is_none()
+    }
+
+    /// Whose submissions count together with those of this key.
+    fn submitter(self) -> Submitter {
+        self.account.map_or_else(
+            || Submitter::Key(self.id.get()),
+            |account| Submitter::Account(account.get()),
+        )
+    }
+
     /// The address that submits for the key, or for one of its models.
     fn address(self, model: Option<&str>) -> Result<Address, AddressError> {
         actor::of_key(self.id.get(), model)
@@ -135,7 +148,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Holder {
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Self::Rejection> {
         let admitted = parts.extensions.get::<Admitted>();
         admitted
-            .map(|Admitted(key)| Self { id: key.id, is_operators: key.account.is_none() })
+            .map(|Admitted(key)| Self { id: key.id, account: key.account })
             .ok_or(ApiError::UnknownKey)
     }
 }
@@ -178,7 +191,7 @@ impl InferenceService {
 pub fn router(
     inference: Inference,
     gate: &Gate,
-    (consumers, quota): (Consumers, KeyQuota),
+    (consumers, quota): (Consumers, WorkerQuota),
     group: &Group,
 ) -> Router {
     let service = Service {
@@ -202,6 +215,7 @@ pub fn router(
         .route(paths::TOPICS, get(topics::get).post(topic_settings::create))
         .route(paths::TOPIC_SETTINGS, put(topic_settings::update))
         .route(paths::TOPIC_ACTIVE, put(active::put))
+        .route(paths::TOPIC_WHITELISTED, put(whitelist::put).delete(whitelist::delete))
         .route(paths::TOPIC_SUBMISSIONS, post(submissions::post))
         .route(paths::TOPIC_LATEST, get(latest::get))
         .route(paths::TOPIC_VALUE, get(value::get))

@@ -5,11 +5,11 @@
 //! for [`crate::epoch`] to say. Nothing here is async: callers go to a blocking thread.
 
 mod grids;
-mod holdings;
 mod record;
 mod tables;
 mod turns;
 mod view;
+mod worker_quota;
 
 use std::{io, path::Path, sync::Arc, time::Duration};
 
@@ -23,18 +23,25 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension as _, params};
 use task::private;
 
 use self::turns::Turns;
-pub use self::view::{ActorView, Bundles, EpochView, Received, Recent};
+pub use self::{
+    view::{ActorView, Bundles, EpochView, Received, Recent},
+    worker_quota::{NEWCOMERS_MAX, SUBMISSIONS_MAX},
+};
 use crate::{
-    chain::Blocks, close::Closing, epoch::Progress, learned::Learned, outlier::Baseline,
-    regret::Losses, submission::Submission, topic::Topic,
+    chain::Blocks,
+    close::{Closing, Signed},
+    epoch::Progress,
+    learned::Learned,
+    outlier::Baseline,
+    regret::Losses,
+    selection::{Arrival, Withdrawn},
+    submission::Submission,
+    topic::Topic,
 };
 
 /// How many epochs of a topic are kept; older ones go when a newer one closes. At twelve seconds an
 /// epoch this is a day and a half, and some 50 MB.
 pub const EPOCHS_KEPT: u32 = 10_000;
-
-/// The most payloads taken for one nonce: far more than there are workers. One more is refused.
-pub const SUBMISSIONS_MAX: u32 = 1024;
 
 /// The most labels of one nonce where any is taken, by the chain's parameter
 /// `max_epoch_label_registry_size`.
@@ -70,9 +77,12 @@ pub enum StoreError {
     /// An epoch would have more than [`LABELS_MAX`] labels.
     #[error("keep more than {LABELS_MAX} labels of an epoch")]
     FullOfLabels,
-    /// A key would have more workers in an epoch than one may.
-    #[error("keep another worker of a key")]
-    FullOfKey,
+    /// An epoch would have more workers of a kind than it takes.
+    #[error("keep another worker of an epoch")]
+    Full,
+    /// A submitter would have more workers in an epoch than one may.
+    #[error("keep another worker of a submitter")]
+    FullOfSubmitter,
     /// A record is not what was written.
     #[error("read or write a record of the inference file")]
     Record(#[source] serde_json::Error),
@@ -93,12 +103,13 @@ pub enum Submitted {
     Repeated,
     /// No such epoch is open.
     NotOpen,
-    /// The epoch holds [`SUBMISSIONS_MAX`] payloads.
+    /// The epoch holds [`SUBMISSIONS_MAX`] payloads of such workers, or [`NEWCOMERS_MAX`] of
+    /// newcomers.
     Full,
     /// The epoch holds [`LABELS_MAX`] labels, and this payload would add to them.
     FullOfLabels,
-    /// The epoch holds as many workers of the key as it takes of one.
-    FullOfKey,
+    /// The epoch holds as many workers of the submitter as it takes of one.
+    FullOfSubmitter,
 }
 
 /// Where an epoch is in its life.
@@ -135,7 +146,7 @@ pub struct Lesson {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Closable {
     /// Its submissions, by worker.
-    pub submissions: Vec<Submission>,
+    pub arrivals: Vec<Arrival>,
     /// The labels that came, in the order of their ids; empty where the topic says them.
     pub labels: Vec<String>,
     /// What was learned before.
@@ -347,7 +358,7 @@ impl Store {
                 return Ok(false);
             }
             let closing = make(Closable {
-                submissions: view::submissions(write, topic, nonce)?,
+                arrivals: view::arrivals(write, topic, nonce)?,
                 labels: view::labels(write, topic, nonce)?,
                 learned: view::learned(write, topic)?,
                 baseline: view::baseline(write, topic)?,
@@ -419,42 +430,6 @@ impl Store {
     }
 }
 
-/// Takes a payload, unless something is in its way.
-fn take(
-    write: &Connection,
-    (topic, nonce): (TopicId, BlockHeight),
-    submission: &Submission,
-    at: Timestamp,
-) -> Result<Submitted, StoreError> {
-    if state(write, topic, nonce)? != Some(State::Open as i64) {
-        return Ok(Submitted::NotOpen);
-    }
-    let key = params![number(topic.get()), number(nonce)];
-    let count = "SELECT count(*) FROM submissions WHERE topic_id = ?1 AND nonce = ?2";
-    let n_taken: u32 = write.prepare_cached(count)?.query_row(key, |row| row.get(0))?;
-    if n_taken >= SUBMISSIONS_MAX {
-        return Ok(Submitted::Full);
-    }
-    if insert(write, (topic, nonce), submission, at)? == 0 {
-        return Ok(Submitted::Repeated);
-    }
-    // A label without an id is one that the topic does not name.
-    for value in submission.inference.iter().filter(|value| value.label_id == 0) {
-        write
-            .prepare_cached(
-                "INSERT OR IGNORE INTO labels (topic_id, nonce, label, label_id)
-                 SELECT ?1, ?2, ?3, 1 + count(*) FROM labels WHERE topic_id = ?1 AND nonce = ?2",
-            )?
-            .execute(params![number(topic.get()), number(nonce), value.label_name])?;
-    }
-    let count = "SELECT count(*) FROM labels WHERE topic_id = ?1 AND nonce = ?2";
-    let n_labels: u32 = write.prepare_cached(count)?.query_row(key, |row| row.get(0))?;
-    if n_labels > LABELS_MAX {
-        return Err(StoreError::FullOfLabels);
-    }
-    Ok(Submitted::Taken)
-}
-
 /// Keeps what closing an epoch gave.
 fn keep(
     write: &Connection,
@@ -462,15 +437,28 @@ fn keep(
     closing: Closing,
     at: Timestamp,
 ) -> Result<(), StoreError> {
-    let Closing { bundle, shares, forecasts, resistant, baseline, intervals } = closing;
+    let Closing { bundle, shares, forecasts, resistant, signed, baseline, intervals, .. } = closing;
+    withdraw(write, (topic, nonce), &closing.withdrawn)?;
     for forecast in &forecasts {
-        insert(write, (topic, nonce), forecast, at)?;
+        insert(write, (topic, nonce), forecast, true, at)?;
     }
     let id = number(topic.get());
+    if let Some(learned) = &closing.moved_scores {
+        write
+            .prepare_cached("UPDATE learned SET record = ?2 WHERE topic_id = ?1")?
+            .execute(params![id, record::write_learned(learned)?])?;
+    }
+    let (signed, signed_intervals) = match &signed {
+        Some(Signed { value, intervals }) => {
+            (Some(record::write_values(value)?), Some(record::write_intervals(intervals)?))
+        }
+        None => (None, None),
+    };
     write
         .prepare_cached(
-            "INSERT INTO bundles (topic_id, nonce, record, shares, intervals, resistant)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            "INSERT INTO bundles
+             (topic_id, nonce, record, shares, intervals, resistant, signed, signed_intervals)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
         )?
         .execute(params![
             id,
@@ -478,7 +466,9 @@ fn keep(
             record::write_bundle(bundle)?,
             record::write_standing(&shares)?,
             record::write_intervals(&intervals)?,
-            resistant.map(record::write_bundle).transpose()?
+            resistant.map(record::write_bundle).transpose()?,
+            signed,
+            signed_intervals
         ])?;
     if let Some(Baseline { median, spread }) = baseline {
         write
@@ -501,22 +491,54 @@ fn state(
     Ok(state.optional()?)
 }
 
+/// Takes out what actors submitted that rest, and the labels that came with nothing else.
+fn withdraw(
+    write: &Connection,
+    (topic, nonce): (TopicId, BlockHeight),
+    withdrawn: &Withdrawn,
+) -> Result<(), StoreError> {
+    let (topic, nonce) = (number(topic.get()), number(nonce));
+    let mut delete = write.prepare_cached(
+        "DELETE FROM submissions WHERE topic_id = ?1 AND nonce = ?2 AND worker = ?3",
+    )?;
+    let mut change = write.prepare_cached(
+        "UPDATE submissions SET record = ?4 WHERE topic_id = ?1 AND nonce = ?2 AND worker = ?3",
+    )?;
+    for rest in &withdrawn.submissions {
+        let worker = rest.worker.as_str();
+        if rest.is_empty() {
+            delete.execute(params![topic, nonce, worker])?;
+        } else {
+            change.execute(params![topic, nonce, worker, record::write_submission(rest)?])?;
+        }
+    }
+    let mut forget = write
+        .prepare_cached("DELETE FROM labels WHERE topic_id = ?1 AND nonce = ?2 AND label = ?3")?;
+    for label in &withdrawn.labels {
+        forget.execute(params![topic, nonce, label])?;
+    }
+    Ok(())
+}
+
 fn insert(
     write: &Connection,
     (topic, nonce): (TopicId, BlockHeight),
     submission: &Submission,
+    is_trusted: bool,
     at: Timestamp,
 ) -> Result<usize, StoreError> {
     let mut statement = write.prepare_cached(
-        "INSERT OR IGNORE INTO submissions (topic_id, nonce, worker, received_at, record)
-         VALUES (?1, ?2, ?3, ?4, ?5)",
+        "INSERT OR IGNORE INTO submissions
+         (topic_id, nonce, worker, received_at, record, trusted)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
     )?;
     Ok(statement.execute(params![
         number(topic.get()),
         number(nonce),
         submission.worker.as_str(),
         at.micros(),
-        record::write_submission(submission)?
+        record::write_submission(submission)?,
+        is_trusted
     ])?)
 }
 
@@ -531,7 +553,7 @@ fn drop_old(write: &Connection, topic: TopicId) -> Result<(), StoreError> {
         .query_row(params![id, EPOCHS_KEPT], |row| row.get(0))
         .optional()?;
     if let Some(nonce) = oldest_gone {
-        for table in ["epochs", "submissions", "bundles", "labels", "holdings"] {
+        for table in ["epochs", "submissions", "bundles", "labels", "counters"] {
             let statement = format!("DELETE FROM {table} WHERE topic_id = ?1 AND nonce <= ?2");
             write.execute(&statement, params![id, nonce])?;
         }

@@ -8,6 +8,7 @@ use model::{
 };
 
 use crate::{
+    sortition::Record,
     synthesis::Values,
     topic::{Topic, label},
 };
@@ -22,27 +23,62 @@ const NUMBER_MAX: f64 = 1e100;
 /// The most inferers a forecast may be about: as many as an epoch takes.
 pub const FORECAST_MAX: usize = 1024;
 
-/// How many workers of one API key an epoch takes; 0 is no limit.
+/// How many workers of one submitter an epoch takes; 0 is no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct KeyQuota(pub u32);
+pub struct WorkerQuota(pub u32);
 
-impl KeyQuota {
+impl WorkerQuota {
     /// A few models side by side, and far from all that an epoch takes.
     pub const USUAL: Self = Self(16);
 
-    /// Whether an epoch takes `n_workers` of one key.
+    /// Whether an epoch takes `n_workers` of one submitter.
     pub const fn allows(self, n_workers: u32) -> bool {
         self.0 == 0 || n_workers <= self.0
     }
 }
 
-/// The API key behind a worker.
+/// Whose submissions count together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Holding {
-    /// Its number.
-    pub key: i64,
-    /// How many workers it may have.
-    pub quota: KeyQuota,
+pub enum Submitter {
+    /// The network itself: the nodes that run the topic's predictor. They are not counted.
+    Network,
+    /// An API key that the operator made, by its number.
+    Key(i64),
+    /// Somebody who signed up, by the account's number: all their keys count together.
+    Account(i64),
+}
+
+impl Submitter {
+    /// Whether the operator submits.
+    pub const fn is_operators(self) -> bool {
+        matches!(self, Self::Network | Self::Key(_))
+    }
+
+    /// What its workers are counted under; none where they are not.
+    pub fn counter(self) -> Option<String> {
+        match self {
+            Self::Network => None,
+            Self::Key(key) => Some(format!("key:{key}")),
+            Self::Account(account) => Some(format!("account:{account}")),
+        }
+    }
+}
+
+/// Where a submission comes from: what it is counted under.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Origin {
+    /// Who submits.
+    pub submitter: Submitter,
+    /// How many workers the submitter may have.
+    pub quota: WorkerQuota,
+    /// What is known of the worker.
+    pub record: Record,
+}
+
+impl Origin {
+    /// A worker of the network itself.
+    pub const NETWORK: Self =
+        Self { submitter: Submitter::Network, quota: WorkerQuota(0), record: Record::Trusted };
 }
 
 /// What an actor hands in, as it came.
@@ -139,6 +175,11 @@ impl Submission {
         }
         let inference = if values.is_empty() { Vec::new() } else { labeled(topic, values)? };
         Ok(Self { worker, name, inference, forecast })
+    }
+
+    /// Whether it neither infers nor forecasts.
+    pub fn is_empty(&self) -> bool {
+        self.inference.is_empty() && self.forecast.is_empty()
     }
 
     /// The values as numbers, in the order of `labels`, each of those that is missing as `default`;

@@ -12,7 +12,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use model::{node::PeerId, timestamp::Timestamp};
+use model::{bundle::Bundle, node::PeerId, timestamp::Timestamp};
 use parking_lot::Mutex;
 use tempfile::TempDir;
 
@@ -448,5 +448,5 @@ async fn heights_and_topics_outlast_the_program() {
 #[test]
 fn every_cause_is_told() {
     let error = ReadError::Failed(InferenceError::Stopped);
-    assert_eq!(chain(&error), "read the network: finish before the program stopped");
+    assert_eq!(task::causes::chain(&error), "read the network: finish before the program stopped");
 }

@@ -4,7 +4,10 @@ mod demo;
 pub mod label;
 pub mod settings;
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use model::{
     node::Subgroup,
@@ -15,6 +18,8 @@ use model::{
 pub use self::demo::demo_topics;
 use crate::{
     loss::{LossMethod, LossRule},
+    sortition::{FORECASTERS_MAX_DEFAULT, INFERERS_MAX_DEFAULT},
+    store::SUBMISSIONS_MAX,
     synthesis::weights::{Generation, Params},
 };
 
@@ -32,6 +37,9 @@ const HORIZON_DAYS_MAX: u64 = 366;
 
 /// The most labels a topic may have, by the chain's parameters.
 pub const LABELS_MAX: usize = 256;
+
+/// The most workers that a topic's whitelist may have.
+pub const WHITELIST_MAX: usize = 2048;
 
 /// What a topic's values are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -130,8 +138,8 @@ pub struct Labeling {
     pub per_submission_max: u32,
 }
 
-/// The part of the actors that the chain would keep active, by the quantile of their scores. Here
-/// all who submit are.
+/// The quantiles of active actors' scores that the scores of those that rest move toward, and the
+/// share of an epoch's places that newcomers have at most (see [`crate::sortition`]).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ActiveQuantiles {
     /// Of inferers.
@@ -140,6 +148,24 @@ pub struct ActiveQuantiles {
     pub forecaster: f64,
     /// Of reputers.
     pub reputer: f64,
+}
+
+/// How many actors are active in an epoch at most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ActiveMax {
+    /// Inferers.
+    pub inferers: u32,
+    /// Forecasters, besides those that every topic has built in.
+    pub forecasters: u32,
+}
+
+/// Whose submissions a topic takes.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct WorkerWhitelist {
+    /// Whether those of `workers` alone are taken, besides those of the topic's predictor.
+    pub is_enabled: bool,
+    /// The workers that are listed.
+    pub workers: BTreeSet<Address>,
 }
 
 /// One topic.
@@ -160,8 +186,12 @@ pub struct Topic {
     pub creator: Option<Address>,
     /// Whether epochs open. A topic at rest still ends the ones that are open.
     pub is_active: bool,
-    /// Whom the chain would keep active.
+    /// What newcomers get of an epoch's places.
     pub active_quantiles: ActiveQuantiles,
+    /// How many places an epoch has.
+    pub active_max: ActiveMax,
+    /// Whose submissions are taken.
+    pub whitelist: WorkerWhitelist,
     /// How far the sum of a submission may be from 1; none where sums are free.
     pub unity_tolerance: Option<f64>,
     /// When.
@@ -339,6 +369,7 @@ impl Topic {
             return Err(TopicSettingsError::Floor { id: self.id });
         }
         let of_one = 0.0..=1.0;
+        let actors = 1..=SUBMISSIONS_MAX;
         let quantiles = self.active_quantiles;
         let threshold = match self.truth {
             Truth::Direction { threshold } => threshold,
@@ -354,6 +385,9 @@ impl Topic {
             ("active_inferer_quantile", of_one.contains(&quantiles.inferer)),
             ("active_forecaster_quantile", of_one.contains(&quantiles.forecaster)),
             ("active_reputer_quantile", of_one.contains(&quantiles.reputer)),
+            ("max_top_inferers_to_reward", actors.contains(&self.active_max.inferers)),
+            ("max_top_forecasters_to_reward", actors.contains(&self.active_max.forecasters)),
+            ("worker_whitelist", self.whitelist.workers.len() <= WHITELIST_MAX),
             ("label_default_value", self.labeling.default.is_finite()),
             ("unity_tolerance", self.unity_tolerance.is_none_or(|t| of_one.contains(&t))),
             ("max_labels_per_submission", self.labeling.per_submission_max > 0),
@@ -397,6 +431,19 @@ impl Labeling {
 impl ActiveQuantiles {
     /// As in the chain's examples.
     pub const USUAL: Self = Self { inferer: 0.25, forecaster: 0.25, reputer: 0.25 };
+}
+
+impl ActiveMax {
+    /// As the chain has it.
+    pub const USUAL: Self =
+        Self { inferers: INFERERS_MAX_DEFAULT, forecasters: FORECASTERS_MAX_DEFAULT };
+}
+
+impl WorkerWhitelist {
+    /// Whether submissions of `worker` are taken.
+    pub fn admits(&self, worker: &Address) -> bool {
+        !self.is_enabled || self.workers.contains(worker)
+    }
 }
 
 impl Judging {

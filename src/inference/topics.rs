@@ -58,6 +58,15 @@ pub enum TopicChangeError {
     Failed(#[from] InferenceError),
 }
 
+/// A change of a whitelist.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ListChange {
+    /// Adds a worker.
+    Add,
+    /// Takes it away.
+    Remove,
+}
+
 impl Inference {
     /// All topics, by number.
     pub fn topics(&self) -> Vec<Arc<Topic>> {
@@ -151,6 +160,28 @@ impl Inference {
         let _alone = self.shared.changing.lock().await;
         let before = self.owned(id, by)?;
         Ok(self.put_topic(Topic { is_active, ..before.as_ref().clone() }).await?)
+    }
+
+    /// Adds `worker` to the whitelist of topic `id` or takes it away, on behalf of `by`, who created
+    /// the topic. Whether the whitelist is enabled stays.
+    ///
+    /// # Errors
+    /// A [`TopicChangeError`] that says why not.
+    pub async fn change_whitelist(
+        &self,
+        id: TopicId,
+        worker: Address,
+        change: ListChange,
+        by: &Address,
+    ) -> Result<Arc<Topic>, TopicChangeError> {
+        let _alone = self.shared.changing.lock().await;
+        let mut topic = self.owned(id, by)?.as_ref().clone();
+        match change {
+            ListChange::Add => topic.whitelist.workers.insert(worker),
+            ListChange::Remove => topic.whitelist.workers.remove(&worker),
+        };
+        topic.check()?;
+        Ok(self.put_topic(topic).await?)
     }
 
     fn owned(&self, topic: TopicId, by: &Address) -> Result<Arc<Topic>, TopicChangeError> {

@@ -163,13 +163,13 @@ pub struct TopicBody {
     /// The share of the newest score in its moving average.
     #[serde(default)]
     pub merit_sortition_alpha: String,
-    /// The quantile of scores below which inferers would rest.
+    /// The quantile of active inferers' scores that the scores of resting ones move toward.
     #[serde(default)]
     pub active_inferer_quantile: String,
-    /// The quantile of scores below which forecasters would rest.
+    /// The quantile of active forecasters' scores that the scores of resting ones move toward.
     #[serde(default)]
     pub active_forecaster_quantile: String,
-    /// The quantile of scores below which reputers would rest.
+    /// The quantile of active reputers' scores that the scores of resting ones move toward.
     #[serde(default)]
     pub active_reputer_quantile: String,
     /// What it is about labels; none up to v9.

@@ -1,5 +1,6 @@
 //! Document 3 from outside: bundles of real predictions, epoch after epoch.
 
+mod active_set;
 mod backtest;
 mod latest_network_inferences;
 mod submissions;

@@ -238,6 +238,14 @@ impl Store {
         )
         .map(drop)
     }
+
+    /// Closes sign-up where nothing is said about it; whether it was so.
+    pub(crate) fn close_sign_up_by_default(&mut self) -> Result<bool, StoreError> {
+        self.change(
+            "INSERT OR IGNORE INTO settings (name, value) VALUES (?1, ?2)",
+            params![SIGN_UP, SignUp::Closed.as_str()],
+        )
+    }
 }
 
 fn account(row: &Row<'_>) -> rusqlite::Result<AccountRecord> {

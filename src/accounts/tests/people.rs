@@ -230,3 +230,14 @@ async fn sign_up_is_open_until_an_operator_closes_it_for_all() {
         assert_eq!(here.sign_up().await.unwrap(), sign_up);
     }
 }
+
+#[tokio::test]
+async fn sign_up_is_closed_by_default_where_no_operator_said_anything() {
+    let folder = tempdir().unwrap();
+    let accounts = open(&folder).await;
+    assert!(accounts.close_sign_up_by_default().await.unwrap());
+    assert_eq!(accounts.sign_up().await.unwrap(), SignUp::Closed);
+    accounts.set_sign_up(SignUp::Open).await.unwrap();
+    assert!(!accounts.close_sign_up_by_default().await.unwrap());
+    assert_eq!(accounts.sign_up().await.unwrap(), SignUp::Open);
+}

@@ -4,7 +4,7 @@ use std::{fs, io::Read as _, path::Path, path::PathBuf};
 
 use anyhow::Context as _;
 use clap::Subcommand;
-use model::topic::TopicId;
+use model::topic::{Address, TopicId};
 use serde::Serialize;
 use wire::inference::{TopicList, network::TopicSettings};
 
@@ -49,6 +49,27 @@ pub(crate) enum TopicsCommand {
         #[command(flatten)]
         service: ServiceFlags,
     },
+    /// Add a worker to the whitelist of a topic that your key created; the topic's setting
+    /// `enable_worker_whitelist` says whether others may submit
+    Allow {
+        /// The topic's number
+        topic: TopicId,
+        /// The worker's address, as `inference submit` prints it
+        #[arg(value_name = "ADDRESS")]
+        worker: Address,
+        #[command(flatten)]
+        service: ServiceFlags,
+    },
+    /// Take a worker off the whitelist of a topic that your key created
+    Disallow {
+        /// The topic's number
+        topic: TopicId,
+        /// The worker's address
+        #[arg(value_name = "ADDRESS")]
+        worker: Address,
+        #[command(flatten)]
+        service: ServiceFlags,
+    },
     /// Have no further epoch of a topic open
     Pause {
         /// The topic's number
@@ -90,6 +111,14 @@ pub(crate) async fn run(command: TopicsCommand) -> anyhow::Result<()> {
             let settings = settings(&file)?;
             let updated = service.service().await?.update_topic(topic, &settings).await;
             print(&updated.with_context(|| format!("update topic {topic}"))?)
+        }
+        TopicsCommand::Allow { topic, worker, service } => {
+            let changed = service.service().await?.add_to_whitelist(topic, &worker).await;
+            print(&changed.with_context(|| format!("add {worker} to topic {topic}"))?)
+        }
+        TopicsCommand::Disallow { topic, worker, service } => {
+            let changed = service.service().await?.remove_from_whitelist(topic, &worker).await;
+            print(&changed.with_context(|| format!("take {worker} off topic {topic}"))?)
         }
         TopicsCommand::Pause { topic, service } => {
             let paused = service.service().await?.set_active(topic, false).await;

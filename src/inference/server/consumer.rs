@@ -1,5 +1,5 @@
-//! `GET /v2/allora/consumer/{chain_id}?allora_topic_id=`: the newest combined value of a topic with
-//! its confidence interval, signed for the contract on a chain.
+//! `GET /v2/allora/consumer/{chain_id}?allora_topic_id=`: the newest combined value of a topic without
+//! inferences that are too far off, with its confidence interval, signed for the contract on a chain.
 
 use std::collections::BTreeMap;
 
@@ -18,6 +18,7 @@ use super::{
     error::{ApiError, ConsumerError, topic_id},
 };
 use crate::{
+    close::Signed,
     signer::{Amount, DECIMALS, Domain, SignedInference, Signer},
     submission::decimal,
     synthesis::interval::PERCENTILES,
@@ -66,11 +67,15 @@ pub(super) async fn signed(
         ApiError::NotFound(format!("chain not served, use one of: {}", served.join(", ")))
     })?;
     let bundles = service.inference.latest(topic).await?;
-    let [value] = bundles.bundle.combined_value.as_slice() else {
+    let (value, intervals) = match &bundles.signed {
+        Some(Signed { value, intervals }) => (value, intervals),
+        None => (&bundles.bundle.combined_value, &bundles.intervals),
+    };
+    let [value] = value.as_slice() else {
         let message = format!("topic {topic} has several labels, and a contract takes one number");
         return Err(ApiError::Invalid(message));
     };
-    let interval = bundles.intervals.first();
+    let interval = intervals.first();
     let values: Vec<String> =
         interval.map(|i| i.values.iter().copied().map(decimal).collect()).unwrap_or_default();
     let percentiles: Vec<String> =

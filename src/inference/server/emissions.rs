@@ -5,6 +5,7 @@ mod losses;
 mod scores;
 mod submissions;
 mod weights;
+mod whitelist;
 mod windows;
 
 use std::{str::FromStr, sync::Arc};
@@ -26,7 +27,12 @@ use crate::{Inference, ReadError, topic::Topic};
 
 /// Every query of the chain but the few that are older here.
 pub(super) fn router() -> Router<Service> {
-    Router::new().merge(of_bundles()).merge(of_losses()).merge(of_windows()).merge(of_scores())
+    Router::new()
+        .merge(of_bundles())
+        .merge(of_losses())
+        .merge(of_windows())
+        .merge(of_scores())
+        .merge(of_whitelist())
 }
 
 fn of_bundles() -> Router<Service> {
@@ -88,6 +94,16 @@ fn of_windows() -> Router<Service> {
         .route(of::LAST_WORKER_COMMIT, get(windows::last_worker_commit))
         .route(of::LAST_REPUTER_COMMIT, get(windows::last_reputer_commit))
         .route(of::REWARD_NONCE, get(windows::reward_nonce))
+}
+
+fn of_whitelist() -> Router<Service> {
+    use paths::whitelist as of;
+    Router::new()
+        .route(of::IS_ENABLED, get(whitelist::is_enabled))
+        .route(of::IS_WHITELISTED, get(whitelist::is_whitelisted))
+        .route(of::CAN_SUBMIT, get(whitelist::can_submit))
+        .route(of::ACTIVE_INFERERS, get(whitelist::active_inferers))
+        .route(of::ACTIVE_FORECASTERS, get(whitelist::active_forecasters))
 }
 
 fn of_scores() -> Router<Service> {

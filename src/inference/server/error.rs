@@ -102,7 +102,11 @@ impl From<SubmitError> for ApiError {
             }
             SubmitError::Full { .. }
             | SubmitError::FullOfLabels { .. }
-            | SubmitError::FullOfKey { .. } => Self::Exhausted(format!("cannot {error}")),
+            | SubmitError::FullOfSubmitter { .. } => Self::Exhausted(format!("cannot {error}")),
+            SubmitError::NotWhitelisted { topic, worker } => Self::Denied(format!(
+                "topic {topic} takes submissions of the workers on its whitelist alone, and {worker} \
+                 is not on it: ask who created the topic to add it"
+            )),
             SubmitError::Payload(error) => Self::Invalid(format!("cannot {error}")),
             SubmitError::Failed(error) => Self::broken(&error),
         }

@@ -64,7 +64,7 @@ use wire::{
 };
 
 use super::Service;
-use crate::submission::KeyQuota;
+use crate::submission::WorkerQuota;
 
 /// What the service is, at the head of its description. Its limits follow.
 const ABOUT: &str = "A prediction network on one machine: topics, the workers and forecasters that \
@@ -156,7 +156,7 @@ const UNSERVED: Answer = answer(
 #[derive(Debug)]
 pub(super) struct Description {
     limits: Limits,
-    quota: KeyQuota,
+    quota: WorkerQuota,
     written: OnceLock<Written>,
 }
 
@@ -169,7 +169,7 @@ struct Written {
 
 impl Description {
     /// The description of a service with these limits.
-    pub(super) const fn new(limits: Limits, quota: KeyQuota) -> Self {
+    pub(super) const fn new(limits: Limits, quota: WorkerQuota) -> Self {
         Self { limits, quota, written: OnceLock::new() }
     }
 
@@ -193,7 +193,7 @@ pub(super) async fn get(State(service): State<Service>) -> Response {
 }
 
 /// The description as a value.
-fn described(limits: Limits, quota: KeyQuota) -> Value {
+fn described(limits: Limits, quota: WorkerQuota) -> Value {
     Api {
         title: "Network inference service",
         version: env!("CARGO_PKG_VERSION"),
@@ -210,7 +210,7 @@ fn described(limits: Limits, quota: KeyQuota) -> Value {
 }
 
 /// What a key may do here, in words.
-fn told(limits: Limits, KeyQuota(n_workers): KeyQuota) -> String {
+fn told(limits: Limits, WorkerQuota(n_workers): WorkerQuota) -> String {
     let Limits { rate, burst, requests_per_day, bytes_per_day } = limits;
     let mut told = vec![match (rate, burst) {
         (0, _) => {
@@ -233,7 +233,9 @@ fn told(limits: Limits, KeyQuota(n_workers): KeyQuota) -> String {
             .to_owned(),
     );
     if n_workers > 0 {
-        told.push(format!("A key may have {n_workers} workers in an epoch of a topic."));
+        told.push(format!(
+            "An account may have {n_workers} workers in an epoch of a topic, under all its keys."
+        ));
     }
     told.join(" ")
 }
@@ -285,6 +287,11 @@ fn schemas() -> Map<String, Value> {
     written.subschema_for::<chain::Nonces<chain::ReputerNonce>>();
     written.subschema_for::<chain::WindowStatus>();
     written.subschema_for::<chain::LastCommit>();
+    written.subschema_for::<chain::IsTopicWorkerWhitelistEnabled>();
+    written.subschema_for::<chain::IsWhitelistedTopicWorker>();
+    written.subschema_for::<chain::CanSubmitWorkerPayload>();
+    written.subschema_for::<chain::ActiveInferers>();
+    written.subschema_for::<chain::ActiveForecasters>();
     written.subschema_for::<chain::RewardNonce>();
     written.subschema_for::<chain::ActiveTopics>();
     let mut schemas = read.take_definitions(true);

@@ -18,11 +18,7 @@ use super::{
     Holder, Service,
     error::{ApiError, topic_id},
 };
-use crate::{
-    Inference, ReadError, Sender, epoch,
-    submission::{Holding, Payload},
-    topic::Topic,
-};
+use crate::{Inference, ReadError, Sender, epoch, submission::Payload, topic::Topic};
 
 /// The longest name of a model, in characters.
 const MODEL_CHARS_MAX: usize = 64;
@@ -63,8 +59,8 @@ pub(super) async fn post(
     }
     let worker = holder.address(body.model.as_deref())?;
     let sender = Sender { topic, nonce, worker: worker.clone(), name: body.model };
-    let holding = Holding { key: holder.id.get(), quota: service.quota };
-    inference.submit_of(Some(holding), sender, Payload { values, forecast }).await?;
+    let payload = Payload { values, forecast };
+    inference.submit_of(holder.submitter(), service.quota, sender, payload).await?;
     Ok(Json(Accepted {
         topic_id: topic.get(),
         nonce,

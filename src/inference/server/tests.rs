@@ -1,5 +1,6 @@
 //! Every path, through the router.
 
+mod active;
 mod outside;
 mod queries;
 
@@ -44,7 +45,7 @@ impl Fixture {
         let inference = Inference::open(&path, clock.clone(), options).await.unwrap();
         let gate = Gate::new(accounts.clone(), gate, clock.clone());
         let group = Group::default();
-        let router = router(inference.clone(), &gate, (consumers(), KeyQuota(3)), &group);
+        let router = router(inference.clone(), &gate, (consumers(), WorkerQuota(3)), &group);
         Self { _folder: folder, accounts, clock, inference, router, group, key }
     }
 
@@ -265,7 +266,7 @@ async fn a_started_service_runs_its_epochs_by_itself() {
         block_time: Duration::from_millis(20),
         topics: demo_topics().unwrap().into_iter().take(1).collect(),
         consumers: consumers(),
-        quota: KeyQuota::USUAL,
+        quota: WorkerQuota::USUAL,
     };
     let group = Group::default();
     let (runs, rows) = crate::tests::fakes(&clock);

@@ -43,7 +43,7 @@ pub(super) async fn update(
 async fn described(request: Request, id: TopicId, holder: &Holder) -> Result<Topic, ApiError> {
     let settings: TopicSettings = json(request).await?;
     // Topics read datasets and run functions with the rights of the service itself.
-    if !holder.is_operators {
+    if !holder.is_operators() {
         return Err(ApiError::Denied("topics are made with an operator's key".to_owned()));
     }
     let topic = settings::topic(id, holder.address(None)?, settings);

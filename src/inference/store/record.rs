@@ -17,12 +17,13 @@ use wire::inference::{LabeledValueBody, LatestNetworkInferences};
 use super::{StoreError, grids};
 use crate::{
     close::Interval,
-    learned::{Experience, Learned},
+    learned::{Experience, Learned, RestingTargets},
     loss::LossRule,
     regret::{Family, Losses, Regrets, Standing, Versus},
     submission::Submission,
     topic::{
-        ActiveQuantiles, Judging, Labeling, Predictor, Source, Timing, Topic, TopicKind, Truth,
+        ActiveMax, ActiveQuantiles, Judging, Labeling, Predictor, Source, Timing, Topic, TopicKind,
+        Truth, WorkerWhitelist,
     },
 };
 
@@ -93,6 +94,8 @@ struct LearnedRecord {
     losses: StandingRecord,
     scores: StandingRecord,
     loss_averages: Numbers,
+    resting_target_inferer: Option<Exact>,
+    resting_target_forecaster: Option<Exact>,
     inferers: BTreeMap<String, ExperienceRecord>,
     forecasters: BTreeMap<String, ExperienceRecord>,
 }
@@ -158,6 +161,16 @@ struct RestRecord {
     creator: Option<String>,
     is_active: bool,
     active_quantiles: (f64, f64, f64),
+    #[serde(default)]
+    active_max: Option<(u32, u32)>,
+    #[serde(default)]
+    whitelist: WhitelistRecord,
+}
+
+#[derive(Default, Serialize, Deserialize)]
+struct WhitelistRecord {
+    is_enabled: bool,
+    workers: Vec<String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -255,6 +268,8 @@ pub(super) fn write_learned(learned: &Learned) -> Result<String, StoreError> {
         losses: (&learned.losses).into(),
         scores: (&learned.scores).into(),
         loss_averages: numbers(&learned.loss_averages),
+        resting_target_inferer: learned.resting_targets.inferer.map(Exact),
+        resting_target_forecaster: learned.resting_targets.forecaster.map(Exact),
         inferers: texts(&learned.inferers, experience),
         forecasters: texts(&learned.forecasters, experience),
     })
@@ -281,6 +296,10 @@ pub(super) fn read_learned(text: &str, grids: Option<&[u8]>) -> Result<Learned, 
         losses: record.losses.try_into()?,
         scores: record.scores.try_into()?,
         loss_averages: family(record.loss_averages)?,
+        resting_targets: RestingTargets {
+            inferer: record.resting_target_inferer.map(|Exact(number)| number),
+            forecaster: record.resting_target_forecaster.map(|Exact(number)| number),
+        },
         inferers: addresses(record.inferers, experience)?,
         forecasters: addresses(record.forecasters, experience)?,
     })
@@ -427,21 +446,16 @@ fn rest(topic: &Topic) -> RestRecord {
         creator: topic.creator.as_ref().map(ToString::to_string),
         is_active: topic.is_active,
         active_quantiles: (inferer, forecaster, reputer),
+        active_max: Some((topic.active_max.inferers, topic.active_max.forecasters)),
+        whitelist: WhitelistRecord {
+            is_enabled: topic.whitelist.is_enabled,
+            workers: topic.whitelist.workers.iter().map(ToString::to_string).collect(),
+        },
     }
 }
 
 pub(super) fn read_topic(text: &str) -> Result<Topic, StoreError> {
     let record: TopicRecord = read(text)?;
-    let predictor = |predictor: PredictorRecord| {
-        Ok::<_, StoreError>(Predictor {
-            function: predictor.function,
-            method: predictor.method,
-            subgroup: predictor.subgroup.as_deref().map(word).transpose()?,
-            n_nodes: predictor.n_nodes,
-            n_rows: predictor.n_rows,
-            env: predictor.env,
-        })
-    };
     let is_multi = record.labels != [SINGLE_LABEL];
     let rest = record.rest.unwrap_or(RestRecord {
         is_multi,
@@ -451,7 +465,12 @@ pub(super) fn read_topic(text: &str) -> Result<Topic, StoreError> {
         creator: None,
         is_active: true,
         active_quantiles: (0.25, 0.25, 0.25),
+        active_max: None,
+        whitelist: WhitelistRecord::default(),
     });
+    let active_max = rest
+        .active_max
+        .map_or(ActiveMax::USUAL, |(inferers, forecasters)| ActiveMax { inferers, forecasters });
     let (inferer, forecaster, reputer) = rest.active_quantiles;
     Ok(Topic {
         labeling: Labeling {
@@ -463,6 +482,8 @@ pub(super) fn read_topic(text: &str) -> Result<Topic, StoreError> {
         creator: rest.creator.as_deref().map(word).transpose()?,
         is_active: rest.is_active,
         active_quantiles: ActiveQuantiles { inferer, forecaster, reputer },
+        active_max,
+        whitelist: whitelist(&rest.whitelist)?,
         id: word(&record.id.to_string())?,
         name: record.name,
         kind: if record.is_classification {
@@ -501,4 +522,20 @@ pub(super) fn read_topic(text: &str) -> Result<Topic, StoreError> {
             .map_or(Truth::Value, |threshold| Truth::Direction { threshold }),
         predictor: record.predictor.map(predictor).transpose()?,
     })
+}
+
+fn predictor(record: PredictorRecord) -> Result<Predictor, StoreError> {
+    Ok(Predictor {
+        function: record.function,
+        method: record.method,
+        subgroup: record.subgroup.as_deref().map(word).transpose()?,
+        n_nodes: record.n_nodes,
+        n_rows: record.n_rows,
+        env: record.env,
+    })
+}
+
+fn whitelist(record: &WhitelistRecord) -> Result<WorkerWhitelist, StoreError> {
+    let workers = record.workers.iter().map(|worker| word(worker)).collect::<Result<_, _>>()?;
+    Ok(WorkerWhitelist { is_enabled: record.is_enabled, workers })
 }

@@ -23,8 +23,10 @@ const BUSY_WAIT: Duration = Duration::from_secs(5);
 /// where there were some. `baselines`: where a topic's values were. `labels`: the labels of an epoch
 /// whose topic names none, in the order in which they came. `learned`: what a topic has learned so
 /// far; `regrets` are those by pairs (see `grids`), which the record holds until the next lesson.
-/// `holdings`: how many workers of an API key submitted for an epoch.
-pub(super) const STEPS: [&str; 4] = [
+/// `counters`: how many of something an epoch has, by name (see `worker_quota`). `trusted` is 1 for a
+/// submission of the operator or of a whitelisted worker; `signed` is the value offered for signing
+/// and `signed_intervals` where it lies, null where they are those of the bundle.
+pub(super) const STEPS: [&str; 5] = [
     "
 CREATE TABLE chain (
     id INTEGER PRIMARY KEY CHECK (id = 1),
@@ -95,6 +97,19 @@ CREATE TABLE holdings (
 ",
     "
 ALTER TABLE learned ADD COLUMN regrets BLOB;
+",
+    "
+DROP TABLE holdings;
+CREATE TABLE counters (
+    topic_id INTEGER NOT NULL,
+    nonce INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    n INTEGER NOT NULL,
+    PRIMARY KEY (topic_id, nonce, name)
+) STRICT, WITHOUT ROWID;
+ALTER TABLE submissions ADD COLUMN trusted INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE bundles ADD COLUMN signed TEXT;
+ALTER TABLE bundles ADD COLUMN signed_intervals TEXT;
 ",
 ];
 

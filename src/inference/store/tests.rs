@@ -3,7 +3,9 @@ use model::topic::Address;
 use super::*;
 use crate::{
     close::{Standings, close},
-    submission::Payload,
+    epoch_end::closing,
+    sortition::Record,
+    submission::{Origin, Payload, Submitter, WorkerQuota},
     topic::demo_topics,
 };
 
@@ -33,14 +35,12 @@ fn epoch_of(store: &Store, topic: &Topic, nonce: BlockHeight, submissions: &[(&s
     assert!(store.open_epoch(topic.id, nonce, at(1)).unwrap());
     for (worker, value) in submissions {
         let submission = submission(topic, worker, value);
-        let submitted = store.submit(topic.id, nonce, submission, at(1)).unwrap();
+        let submitted = store.submit(topic.id, nonce, submission, Origin::NETWORK, at(1)).unwrap();
         assert_eq!(submitted, Submitted::Taken);
     }
     let settings = topic.clone();
     let closed = store.close(topic.id, nonce, at(2), move |closable| {
-        let Closable { submissions, learned, baseline, .. } = &closable;
-        let standings = Standings { labels: &settings.labels, learned, baseline: *baseline };
-        Some(close(&settings, nonce, submissions, standings).unwrap())
+        Some(closing(&settings, nonce, closable).unwrap())
     });
     assert!(closed.unwrap());
 }
@@ -158,7 +158,8 @@ fn an_epoch_closes_once_and_is_learned_from_once() {
     epoch(&store, &topic, 1);
     assert!(!store.open_epoch(topic.id, 1, at(5)).unwrap());
     assert!(!store.close(topic.id, 1, at(5), |_| panic!("it is closed")).unwrap());
-    let late = store.submit(topic.id, 1, submission(&topic, "c", "4"), at(5)).unwrap();
+    let late = submission(&topic, "c", "4");
+    let late = store.submit(topic.id, 1, late, Origin::NETWORK, at(5)).unwrap();
     assert_eq!(late, Submitted::NotOpen);
     assert!(learn(&store, &topic, 1));
     assert!(!learn(&store, &topic, 1));
@@ -225,4 +226,82 @@ fn the_file_and_its_folder_are_their_owners_alone() {
         let mode = std::fs::metadata(&path).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode, want, "{}", path.display());
     }
+}
+
+/// Submits as `worker` of an account, of which three workers are taken.
+fn submit_as(
+    store: &Store,
+    topic: &Topic,
+    account: i64,
+    record: Record,
+    worker: &str,
+) -> Submitted {
+    let submitter = Submitter::Account(account);
+    let origin = Origin { submitter, quota: WorkerQuota(3), record };
+    store.submit(topic.id, 1, submission(topic, worker, "1"), origin, at(1)).unwrap()
+}
+
+#[test]
+fn newcomers_leave_room_for_all_others_and_an_account_has_its_share() {
+    let (_folder, store, topic) = open();
+    store.open_epoch(topic.id, 1, at(1)).unwrap();
+    let newcomer = |idx: u32| {
+        let account = i64::from(idx / 3);
+        submit_as(&store, &topic, account, Record::Newcomer, &format!("new{idx}"))
+    };
+    for idx in 0..NEWCOMERS_MAX {
+        assert_eq!(newcomer(idx), Submitted::Taken);
+    }
+    assert_eq!(newcomer(NEWCOMERS_MAX), Submitted::Full);
+    assert_eq!(newcomer(0), Submitted::Repeated);
+    let scored = |name: &str| submit_as(&store, &topic, 9999, Record::Scored, name);
+    assert_eq!(["a", "b", "c"].map(scored), [Submitted::Taken; 3]);
+    assert_eq!(scored("d"), Submitted::FullOfSubmitter);
+    let own = submission(&topic, "own", "1");
+    let own = store.submit(topic.id, 1, own, Origin::NETWORK, at(1)).unwrap();
+    assert_eq!(own, Submitted::Taken);
+}
+
+#[test]
+fn what_rests_is_not_kept_and_comes_nearer() {
+    let (_folder, store, topic) = open();
+    for nonce in [1, 13] {
+        epoch(&store, &topic, nonce);
+        assert!(learn(&store, &topic, nonce));
+    }
+    let before = store.learned(topic.id).unwrap();
+    assert!(before.resting_targets.inferer.is_some());
+    store.open_epoch(topic.id, 25, at(1)).unwrap();
+    let origin = Origin {
+        submitter: Submitter::Account(1),
+        quota: WorkerQuota(0),
+        record: Record::Newcomer,
+    };
+    for (worker, value, origin) in [
+        ("far", "1000000", origin),
+        ("near1", "2", origin),
+        ("near2", "2", origin),
+        ("a", "1.50", Origin::NETWORK),
+        ("b", "3", Origin::NETWORK),
+    ] {
+        let submission = submission(&topic, worker, value);
+        let taken = store.submit(topic.id, 25, submission, origin, at(1)).unwrap();
+        assert_eq!(taken, Submitted::Taken);
+    }
+    let settings = topic.clone();
+    assert!(store.close(topic.id, 25, at(2), move |c| closing(&settings, 25, c)).unwrap());
+    let kept = store.submissions(topic.id, 25).unwrap();
+    let inferring = kept.iter().filter(|submission| !submission.inference.is_empty());
+    let names: Vec<_> = inferring.map(|submission| submission.worker.to_string()).collect();
+    assert_eq!(names, ["allo1a", "allo1b", "allo1near1"]);
+    let after = store.learned(topic.id).unwrap();
+    for name in ["allo1far", "allo1near2"] {
+        let name = name.parse().unwrap();
+        assert_eq!(
+            after.inferers.get(&name).map(|seen| (seen.n_epochs, seen.last_nonce)),
+            Some((0, 25))
+        );
+        assert!(after.scores.inferer.contains_key(&name));
+    }
+    assert_eq!((after.n_learned, &after.regrets), (before.n_learned, &before.regrets));
 }

@@ -11,10 +11,11 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::{Store, StoreError, number, record};
 use crate::{
-    close::Interval,
+    close::{Interval, Signed},
     learned::Learned,
     outlier::Baseline,
     regret::{Losses, Standing},
+    selection::Arrival,
     submission::Submission,
 };
 
@@ -64,6 +65,8 @@ pub struct Bundles {
     pub shares: Standing,
     /// Where the values lie, for each label; empty where there are no weights.
     pub intervals: Vec<Interval>,
+    /// What is offered for signing; none where it is the combined value with its interval.
+    pub signed: Option<Signed>,
     /// When the epoch closed.
     pub closed_at: Timestamp,
 }
@@ -89,7 +92,8 @@ impl Store {
     ) -> Result<Option<Bundles>, StoreError> {
         let reader = self.reader.lock();
         let mut statement = reader.prepare_cached(
-            "SELECT b.record, b.resistant, b.shares, b.intervals, e.closed_at
+            "SELECT b.record, b.resistant, b.shares, b.intervals, e.closed_at, b.signed,
+                    b.signed_intervals
              FROM bundles b JOIN epochs e ON e.topic_id = b.topic_id AND e.nonce = b.nonce
              WHERE b.topic_id = ?1 AND (?2 IS NULL OR b.nonce = ?2)
              ORDER BY b.nonce DESC LIMIT 1",
@@ -97,6 +101,14 @@ impl Store {
         let mut rows = statement.query(params![number(topic.get()), nonce.map(number)])?;
         let Some(row) = rows.next()? else { return Ok(None) };
         let (resistant, intervals): (Option<String>, Option<String>) = (row.get(1)?, row.get(3)?);
+        let signed: (Option<String>, Option<String>) = (row.get(5)?, row.get(6)?);
+        let signed = match signed {
+            (Some(value), Some(intervals)) => Some(Signed {
+                value: record::read_values(&value)?,
+                intervals: record::read_intervals(&intervals)?,
+            }),
+            _ => None,
+        };
         Ok(Some(Bundles {
             bundle: record::read_bundle(&row.get::<_, String>(0)?)?,
             resistant: resistant.as_deref().map(record::read_bundle).transpose()?,
@@ -106,6 +118,7 @@ impl Store {
                 .map(record::read_intervals)
                 .transpose()?
                 .unwrap_or_default(),
+            signed,
             closed_at: Timestamp::from_micros(row.get::<_, Option<i64>>(4)?.unwrap_or_default()),
         }))
     }
@@ -262,6 +275,29 @@ pub(super) fn submissions(
         record::read_submission(&worker, &text)
     })
     .collect()
+}
+
+/// The submissions of the epoch `nonce` by worker, with how they came.
+pub(super) fn arrivals(
+    connection: &Connection,
+    topic: TopicId,
+    nonce: BlockHeight,
+) -> Result<Vec<Arrival>, StoreError> {
+    let mut statement = connection.prepare_cached(
+        "SELECT worker, record, received_at, trusted FROM submissions
+         WHERE topic_id = ?1 AND nonce = ?2 ORDER BY worker",
+    )?;
+    let mut rows = statement.query(params![number(topic.get()), number(nonce)])?;
+    let mut arrivals = Vec::new();
+    while let Some(row) = rows.next()? {
+        let (worker, text): (String, String) = (row.get(0)?, row.get(1)?);
+        arrivals.push(Arrival {
+            submission: record::read_submission(&worker, &text)?,
+            received_at: Timestamp::from_micros(row.get(2)?),
+            is_trusted: row.get(3)?,
+        });
+    }
+    Ok(arrivals)
 }
 
 pub(super) fn learned(connection: &Connection, topic: TopicId) -> Result<Learned, StoreError> {

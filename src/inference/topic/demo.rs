@@ -8,7 +8,8 @@ use model::{
 };
 
 use super::{
-    ActiveQuantiles, Judging, Labeling, Predictor, Source, Timing, Topic, TopicKind, Truth,
+    ActiveMax, ActiveQuantiles, Judging, Labeling, Predictor, Source, Timing, Topic, TopicKind,
+    Truth, WorkerWhitelist,
 };
 use crate::loss::LossMethod;
 
@@ -73,6 +74,8 @@ pub fn demo_topics() -> Result<Vec<Topic>, NameError> {
         creator: None,
         is_active: true,
         active_quantiles: ActiveQuantiles::USUAL,
+        active_max: ActiveMax::USUAL,
+        whitelist: WorkerWhitelist::default(),
         unity_tolerance: None,
         timing: LOAD_TIMING,
         judging: judging(LOAD_LOSS_MIN),
@@ -95,9 +98,6 @@ pub fn demo_topics() -> Result<Vec<Topic>, NameError> {
         kind: TopicKind::Classification,
         labels: ["up", "down", "flat"].map(str::to_owned).to_vec(),
         labeling: Labeling::MULTI,
-        creator: None,
-        is_active: true,
-        active_quantiles: ActiveQuantiles::USUAL,
         unity_tolerance: Some(1e-6),
         timing: MARKET_TIMING,
         judging: judging(MARKET_LOSS_MIN),
@@ -115,6 +115,7 @@ pub fn demo_topics() -> Result<Vec<Topic>, NameError> {
             ("THRESHOLD", "0.001"),
             ("SEED", "market"),
         ])),
+        ..load(id)
     };
     let makers: [&dyn Fn(TopicId) -> Topic; 2] = [&load, &market];
     Ok(ids.zip(makers).map(|(id, make)| make(id)).collect())

@@ -9,8 +9,8 @@ use wire::inference::{
 };
 
 use super::{
-    ActiveQuantiles, Judging, Labeling, Predictor, Source, Timing, Topic, TopicKind, Truth,
-    label::canonical,
+    ActiveMax, ActiveQuantiles, Judging, Labeling, Predictor, Source, Timing, Topic, TopicKind,
+    Truth, WorkerWhitelist, label::canonical,
 };
 use crate::loss::LossMethod;
 
@@ -81,6 +81,8 @@ pub fn topic(
         is_active: true,
         unity_tolerance: settings.require_unity.then_some(tolerance),
         active_quantiles: quantiles(&settings)?,
+        active_max: active_max(&settings),
+        whitelist: whitelist(&settings)?,
         timing: Timing {
             epoch_length,
             worker_submission_window: settings
@@ -146,6 +148,23 @@ fn quantiles(settings: &TopicSettings) -> Result<ActiveQuantiles, SettingError> 
             settings.active_reputer_quantile.as_ref(),
             usual.reputer,
         )?,
+    })
+}
+
+fn active_max(settings: &TopicSettings) -> ActiveMax {
+    let usual = ActiveMax::USUAL;
+    ActiveMax {
+        inferers: settings.max_top_inferers_to_reward.unwrap_or(usual.inferers),
+        forecasters: settings.max_top_forecasters_to_reward.unwrap_or(usual.forecasters),
+    }
+}
+
+fn whitelist(settings: &TopicSettings) -> Result<WorkerWhitelist, SettingError> {
+    let unfit = SettingError { what: "worker_whitelist", want: "addresses such as allo1…" };
+    let workers = settings.worker_whitelist.iter().map(|worker| worker.parse());
+    Ok(WorkerWhitelist {
+        is_enabled: settings.enable_worker_whitelist,
+        workers: workers.collect::<Result<_, _>>().map_err(|_| unfit)?,
     })
 }
 
@@ -231,6 +250,7 @@ mod tests {
             (r#"{"loss_method":"rmse"}"#, "loss_method"),
             (r#"{"algorithm":"median"}"#, "algorithm"),
             (r#"{"epsilon":"little"}"#, "epsilon"),
+            (r#"{"worker_whitelist":["me"]}"#, "worker_whitelist"),
             (r#"{"output_arity":"multi","label_whitelist":["größe"]}"#, "label_whitelist"),
         ] {
             assert_eq!(check(settings).unwrap_err().what, what);

@@ -388,10 +388,45 @@ pub struct WindowStatus {
     pub next_window_end_block: String,
     /// Whether the address asked about ever took part.
     pub is_registered: bool,
-    /// Whether it may: always, if it is an address.
+    /// Whether its submissions are taken: it is on the whitelist, or that is not enabled.
     pub is_whitelisted: bool,
     /// Whether epochs open.
     pub is_topic_active: bool,
+}
+
+/// The answer to `is_topic_worker_whitelist_enabled/{topic_id}`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct IsTopicWorkerWhitelistEnabled {
+    /// Whether it takes submissions of the workers on its whitelist alone.
+    pub is_topic_worker_whitelist_enabled: bool,
+}
+
+/// The answer to `is_whitelisted_topic_worker/{topic_id}/{address}`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct IsWhitelistedTopicWorker {
+    /// Whether it is on the whitelist.
+    pub is_whitelisted_topic_worker: bool,
+}
+
+/// The answer to `can_submit_worker_payload/{topic_id}/{address}`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CanSubmitWorkerPayload {
+    /// Whether it may: it is on the whitelist, or that is not enabled.
+    pub can_submit_worker_payload: bool,
+}
+
+/// The answer to `active_inferers/{topic_id}`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ActiveInferers {
+    /// Their addresses.
+    pub inferers: Vec<String>,
+}
+
+/// The answer to `active_forecasters/{topic_id}`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ActiveForecasters {
+    /// Their addresses.
+    pub forecasters: Vec<String>,
 }
 
 /// When an actor's work was last taken.

@@ -33,6 +33,7 @@ pub struct PredictorSettings {
 /// A topic's settings. What is left out is as on most topics of the chain.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
+#[expect(clippy::struct_excessive_bools, reason = "the chain's message has them")]
 pub struct TopicSettings {
     /// What it predicts, for people.
     pub metadata: String,
@@ -70,12 +71,21 @@ pub struct TopicSettings {
     pub epsilon: Option<Decimal>,
     /// The share of the newest score in its moving average.
     pub merit_sortition_alpha: Option<Decimal>,
-    /// The quantile of scores below which inferers would rest.
+    /// The quantile of active inferers' scores that the scores of resting ones move toward, and the
+    /// share of the places that inferers without a score have at most.
     pub active_inferer_quantile: Option<Decimal>,
-    /// The quantile of scores below which forecasters would rest.
+    /// The same of forecasters.
     pub active_forecaster_quantile: Option<Decimal>,
-    /// The quantile of scores below which reputers would rest.
+    /// The same of reputers. There is one.
     pub active_reputer_quantile: Option<Decimal>,
+    /// How many inferers are active in an epoch at most: those with the best scores; 32 on the chain.
+    pub max_top_inferers_to_reward: Option<u32>,
+    /// How many forecasters are active in an epoch at most, besides the built-in ones; 6 on the chain.
+    pub max_top_forecasters_to_reward: Option<u32>,
+    /// Whether it takes submissions of the workers on its whitelist alone.
+    pub enable_worker_whitelist: bool,
+    /// The addresses of the workers on its whitelist.
+    pub worker_whitelist: Vec<String>,
     /// How many experienced actors set the regret of newcomers; 10 on the chain.
     pub min_experienced: Option<u32>,
     /// Blocks in an epoch.

@@ -159,3 +159,20 @@ pub mod scores {
     pub const FORECASTER_INCLUSIONS: &str =
         "/emissions/{version}/count_forecaster_inclusions_in_topic/{topic_id}/{address}";
 }
+
+/// Who may take part in a topic, and who did.
+pub mod whitelist {
+    /// Whether a topic takes submissions of listed workers alone.
+    pub const IS_ENABLED: &str =
+        "/emissions/{version}/is_topic_worker_whitelist_enabled/{topic_id}";
+    /// Whether a worker is on a topic's whitelist.
+    pub const IS_WHITELISTED: &str =
+        "/emissions/{version}/is_whitelisted_topic_worker/{topic_id}/{address}";
+    /// Whether a topic takes submissions of a worker.
+    pub const CAN_SUBMIT: &str =
+        "/emissions/{version}/can_submit_worker_payload/{topic_id}/{address}";
+    /// The active inferers of the newest epoch that closed.
+    pub const ACTIVE_INFERERS: &str = "/emissions/{version}/active_inferers/{topic_id}";
+    /// The active forecasters of the newest epoch that closed.
+    pub const ACTIVE_FORECASTERS: &str = "/emissions/{version}/active_forecasters/{topic_id}";
+}

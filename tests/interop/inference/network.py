@@ -60,7 +60,7 @@ class Network:
         command += ["--consumer", f"{CHAIN}={CONTRACT}", "--signer-key", str(key_file)]
         for price, topic in PRICES.items():
             command += ["--price", f"{price}={topic}"]
-        command += ["--unlimited-loopback", "--workers-per-key", "12"]
+        command += ["--unlimited-loopback", "--workers-per-account", "12"]
         log = open(self.folder / "inference.log", "a")
         environment = os.environ | {"TRIPTYCH_API_KEY": self.key}
         options = {"stdin": subprocess.DEVNULL, "env": environment}

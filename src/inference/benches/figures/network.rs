@@ -71,7 +71,7 @@ impl Network {
         let (_, key) = accounts.renew_key("figures").await?;
         let signer = Signer::from_bytes(&[7; 32]).ok_or("make a signer")?;
         let options = ServiceOptions {
-            quota: inference::submission::KeyQuota::USUAL,
+            quota: inference::submission::WorkerQuota::USUAL,
             listen: listen.to_owned(),
             store: folder.join("inference.db"),
             gate: Gate::new(accounts, GateOptions::UNLIMITED, clock.clone()),

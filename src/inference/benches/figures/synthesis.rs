@@ -221,7 +221,7 @@ fn keep(path: &Path, regrets: Regrets) -> Outcome<usize> {
         ..Default::default()
     };
     let submission = inference::submission::Submission::checked(&topic, worker, None, payload)?;
-    store.submit(topic.id, 1, submission, at)?;
+    store.submit(topic.id, 1, submission, inference::submission::Origin::NETWORK, at)?;
     let settings = topic.clone();
     store.close(topic.id, 1, at, move |closable| {
         let standings = inference::close::Standings {
@@ -229,7 +229,9 @@ fn keep(path: &Path, regrets: Regrets) -> Outcome<usize> {
             learned: &closable.learned,
             baseline: None,
         };
-        inference::close::close(&settings, 1, &closable.submissions, standings).ok()
+        let submissions = closable.arrivals.iter().map(|arrival| arrival.submission.clone());
+        let submissions: Vec<_> = submissions.collect();
+        inference::close::close(&settings, 1, &submissions, standings).ok()
     })?;
     let n_regrets = [&regrets.one_out_inferer, &regrets.one_out_forecaster]
         .into_iter()

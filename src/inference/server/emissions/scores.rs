@@ -8,7 +8,7 @@ use axum::{
 use model::topic::{Address, BlockHeight};
 use wire::inference::chain::{CountResponse, ScoreBody, ScoreResponse, Scores, ScoresAtBlock};
 
-use super::{Service, address, height, topic};
+use super::{Service, address, height, topic, whitelist::active};
 use crate::{
     learned::Experience,
     regret::{Family, Losses},
@@ -101,7 +101,8 @@ pub(super) async fn lowest_inferer(
 ) -> Result<Json<ScoreResponse>, ApiError> {
     let topic = topic(&service.inference, &version, &id)?;
     let learned = service.inference.learned(topic.id).await?;
-    lowest(&topic, &learned.scores.inferer, |name| learned.inferers.get(name))
+    let (inferers, _) = active(&service.inference, &topic).await?;
+    lowest(&topic, &inferers, &learned.scores.inferer, |name| learned.inferers.get(name))
 }
 
 pub(super) async fn lowest_forecaster(
@@ -110,7 +111,8 @@ pub(super) async fn lowest_forecaster(
 ) -> Result<Json<ScoreResponse>, ApiError> {
     let topic = topic(&service.inference, &version, &id)?;
     let learned = service.inference.learned(topic.id).await?;
-    lowest(&topic, &learned.scores.forecaster, |name| learned.forecasters.get(name))
+    let (_, forecasters) = active(&service.inference, &topic).await?;
+    lowest(&topic, &forecasters, &learned.scores.forecaster, |name| learned.forecasters.get(name))
 }
 
 pub(super) async fn lowest_reputer(
@@ -170,12 +172,15 @@ async fn at(
     Ok(Json(ScoresAtBlock { scores: Scores { scores } }))
 }
 
+/// The lowest average among `active` actors.
 fn lowest<'a>(
     topic: &Topic,
+    active: &[Address],
     scores: &Family,
     experience: impl Fn(&Address) -> Option<&'a Experience>,
 ) -> Result<Json<ScoreResponse>, ApiError> {
-    let lowest = scores.iter().min_by(|a, b| a.1.total_cmp(b.1));
+    let scores = active.iter().filter_map(|name| scores.get_key_value(name));
+    let lowest = scores.min_by(|a, b| a.1.total_cmp(b.1));
     let (name, score) = lowest.ok_or_else(|| no_scores(topic))?;
     let nonce = experience(name).map_or(0, |seen| seen.last_nonce);
     Ok(Json(ScoreResponse { score: body(topic, nonce, name, *score) }))

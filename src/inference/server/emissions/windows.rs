@@ -22,6 +22,7 @@ use crate::{
         error::{ApiError, served, topic_id},
         topic::body,
     },
+    sortition::{FORECASTERS_MAX_DEFAULT, INFERERS_MAX_DEFAULT},
     topic::{LABELS_MAX, STRING_BYTES_MAX, Timing, Topic, label::LABEL_BYTES_MAX},
 };
 
@@ -40,8 +41,8 @@ pub(super) async fn params(
         ("max_topic_label_whitelist_size", LABELS_MAX.to_string()),
         ("max_epoch_label_registry_size", crate::store::LABELS_MAX.to_string()),
         ("max_elements_per_forecast", crate::submission::FORECAST_MAX.to_string()),
-        ("max_top_inferers_to_reward", crate::store::SUBMISSIONS_MAX.to_string()),
-        ("max_top_forecasters_to_reward", crate::store::SUBMISSIONS_MAX.to_string()),
+        ("max_top_inferers_to_reward", INFERERS_MAX_DEFAULT.to_string()),
+        ("max_top_forecasters_to_reward", FORECASTERS_MAX_DEFAULT.to_string()),
         ("max_top_reputers_to_reward", "1".to_owned()),
         ("epsilon_safe_div", "0.0000001".to_owned()),
         ("inference_outlier_detection_threshold", outlier::THRESHOLD.to_string()),
@@ -172,7 +173,7 @@ pub(super) async fn worker_window_status(
         is_registered: address.as_ref().is_some_and(|name| {
             learned.inferers.contains_key(name) || learned.forecasters.contains_key(name)
         }),
-        is_whitelisted: address.is_some(),
+        is_whitelisted: address.is_some_and(|name| topic.whitelist.admits(&name)),
         is_topic_active: topic.is_active,
     }))
 }

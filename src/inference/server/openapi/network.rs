@@ -3,7 +3,7 @@
 use web::openapi::{Answer, Caller, Content, Operation, Parameter, answer, json_of, part, query};
 use wire::paths;
 
-use super::{MISSING, TOPIC, UNFIT};
+use super::{ADDRESS, MISSING, TOPIC, UNFIT};
 
 /// The answer to who may not.
 const DENIED: Answer = answer(
@@ -21,12 +21,15 @@ const SETTINGS: &str = "Needed are `metadata`, `dataset`, `column` and `horizon_
     out is as on most topics of the chain. Its truth is the column's value that many seconds after the \
     newest row there was when the epoch opened, looked for once `ground_truth_lag` blocks have passed.";
 
+/// A worker.
+const WORKER: Parameter = part("worker", ADDRESS, "The worker's address.");
+
 /// A label.
 const LABEL: Parameter =
     query("label", r#"{"type":"string"}"#, "The label, on a topic with several.");
 
 /// All of them, in the order in which they are told.
-pub(super) const OPERATIONS: [Operation; 10] = [
+pub(super) const OPERATIONS: [Operation; 12] = [
     reads(
         paths::TOPICS,
         "list_topics",
@@ -99,7 +102,10 @@ pub(super) const OPERATIONS: [Operation; 10] = [
     Operation {
         text: "One payload is taken for each address and epoch; what came first stays. The address is \
                that of the key, or of the key's `model`. A value is kept digit by digit: at most 64 \
-               characters, and 1e100. A forecast is of losses, in the unit of the topic's.",
+               characters, and 1e100. A forecast is of losses, in the unit of the topic's. What is kept \
+               counts if its actor is active when the window closes: the best by the moving average of \
+               their scores are, as many as the topic has places; actors without a score share a part \
+               of these, and those far from all others' values rest.",
         ..writes(
             ("post", paths::TOPIC_SUBMISSIONS, "submit"),
             "Submits an inference, a forecast or both for the epoch that is open. On the answer it is \
@@ -109,6 +115,11 @@ pub(super) const OPERATIONS: [Operation; 10] = [
             &[
                 answer("200", "It is kept", &[json_of("Accepted")]),
                 UNFIT,
+                answer(
+                    "403",
+                    "Code 7: the worker is not on the topic's whitelist",
+                    &[json_of("InferenceError")],
+                ),
                 MISSING,
                 answer(
                     "409",
@@ -118,7 +129,7 @@ pub(super) const OPERATIONS: [Operation; 10] = [
                 answer(
                     "429",
                     "Code 8: the key asked too often, which `Retry-After` tells from an epoch that has \
-                     all it takes, of this key or of all",
+                     all it takes, of this account or of all",
                     &[json_of("InferenceError")],
                 ),
             ],
@@ -149,6 +160,20 @@ pub(super) const OPERATIONS: [Operation; 10] = [
         "Has epochs of a topic that the key created open, or not.",
         &[TOPIC],
         &[json_of("TopicActive")],
+        &[OF_TOPIC, UNFIT, DENIED, MISSING],
+    ),
+    writes(
+        ("put", paths::TOPIC_WHITELISTED, "add_to_whitelist"),
+        "Adds a worker to the whitelist of a topic that the key created.",
+        &[TOPIC, WORKER],
+        &[],
+        &[OF_TOPIC, UNFIT, DENIED, MISSING],
+    ),
+    writes(
+        ("delete", paths::TOPIC_WHITELISTED, "remove_from_whitelist"),
+        "Takes a worker off the whitelist of a topic that the key created.",
+        &[TOPIC, WORKER],
+        &[],
         &[OF_TOPIC, UNFIT, DENIED, MISSING],
     ),
 ];

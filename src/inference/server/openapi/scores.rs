@@ -10,8 +10,9 @@ const SCORE: &str = "By how much the network would have lost more without the ac
     topic's losses.";
 
 /// What a moving average begins with.
-const AVERAGE: &str = "The topic's `merit_sortition_alpha` is the share of the newest score. 0 for who has \
-    none.";
+const AVERAGE: &str = "The topic's `merit_sortition_alpha` is the share of the newest score. In an epoch in \
+    which the actor submits and rests, it moves likewise toward the topic's quantile of the newest scores. \
+    0 for an actor without one.";
 
 /// All of them, in the order in which they are told.
 pub(super) const OPERATIONS: [Operation; 13] = [
@@ -91,7 +92,7 @@ pub(super) const OPERATIONS: [Operation; 13] = [
         "scores",
         of::LOWEST_INFERER,
         "current_lowest_inferer_score",
-        "The lowest moving average of an inferer.",
+        "The lowest moving average of an active inferer of the newest epoch that closed.",
         "",
         [TOPIC],
         "ScoreResponse"
@@ -100,7 +101,7 @@ pub(super) const OPERATIONS: [Operation; 13] = [
         "scores",
         of::LOWEST_FORECASTER,
         "current_lowest_forecaster_score",
-        "The lowest moving average of a forecaster.",
+        "The lowest moving average of an active forecaster of the newest epoch that closed.",
         "",
         [TOPIC],
         "ScoreResponse"

@@ -7,7 +7,7 @@ use super::*;
 const LIMITS: Limits = Limits { rate: 50, burst: 0, requests_per_day: 0, bytes_per_day: 0 };
 
 fn document() -> Value {
-    described(LIMITS, KeyQuota::USUAL)
+    described(LIMITS, WorkerQuota::USUAL)
 }
 
 /// The paths that the routers name, with their methods, as written there.
@@ -72,7 +72,7 @@ fn limits_are_told_as_they_are() {
         assert!(text.contains(want), "`{want}` is in {text}");
     }
     let none = Limits { rate: 0, requests_per_day: 9, bytes_per_day: 7, ..LIMITS };
-    let text = told(none, KeyQuota(0));
+    let text = told(none, WorkerQuota(0));
     for want in ["as often as it likes", "9 requests a day", "7 bytes of bodies"] {
         assert!(text.contains(want), "`{want}` is in {text}");
     }

@@ -1,9 +1,15 @@
 //! The operations that read topics and their windows, as the chain writes them.
 
-use web::openapi::{Operation, Parameter, query};
-use wire::paths::{self, emissions::windows as of};
+use web::openapi::{Operation, Parameter, part, query};
+use wire::paths::{
+    self,
+    emissions::{whitelist as who, windows as of},
+};
 
-use super::{HEIGHT, TOPIC};
+use super::{ADDRESS, HEIGHT, TOPIC};
+
+/// A worker.
+const WORKER: Parameter = part("address", ADDRESS, "The worker's address.");
 
 /// Who is asked about.
 const ASKED: Parameter = query(
@@ -13,7 +19,7 @@ const ASKED: Parameter = query(
 );
 
 /// All of them, in the order in which they are told.
-pub(super) const OPERATIONS: [Operation; 18] = [
+pub(super) const OPERATIONS: [Operation; 23] = [
     asks!(
         "windows",
         of::PARAMS,
@@ -175,5 +181,50 @@ pub(super) const OPERATIONS: [Operation; 18] = [
         "",
         [TOPIC],
         "RewardNonce"
+    ),
+    asks!(
+        "windows",
+        who::IS_ENABLED,
+        "is_topic_worker_whitelist_enabled",
+        "Whether a topic takes submissions of the workers on its whitelist alone.",
+        "",
+        [TOPIC],
+        "IsTopicWorkerWhitelistEnabled"
+    ),
+    asks!(
+        "windows",
+        who::IS_WHITELISTED,
+        "is_whitelisted_topic_worker",
+        "Whether a worker is on a topic's whitelist.",
+        "",
+        [TOPIC, WORKER],
+        "IsWhitelistedTopicWorker"
+    ),
+    asks!(
+        "windows",
+        who::CAN_SUBMIT,
+        "can_submit_worker_payload",
+        "Whether a topic takes submissions of a worker.",
+        "It does if the worker is on its whitelist, or that is not enabled.",
+        [TOPIC, WORKER],
+        "CanSubmitWorkerPayload"
+    ),
+    asks!(
+        "windows",
+        who::ACTIVE_INFERERS,
+        "active_inferers",
+        "The active inferers of the newest epoch that closed.",
+        "None before the first.",
+        [TOPIC],
+        "ActiveInferers"
+    ),
+    asks!(
+        "windows",
+        who::ACTIVE_FORECASTERS,
+        "active_forecasters",
+        "The active forecasters of the newest epoch that closed.",
+        "None before the first. Those that every topic has built in are among them.",
+        [TOPIC],
+        "ActiveForecasters"
     ),
 ];

@@ -66,7 +66,7 @@ async fn an_epoch_takes_so_many_workers_of_a_key_and_no_more() {
     for model in ["a", "b", "c"] {
         assert_eq!(fixture.put("POST", path, &submit(model)).await.0, 200);
     }
-    let message = "cannot submit for nonce 1: it has 3 workers of this key, the most of one";
+    let message = "cannot submit for nonce 1: it has 3 workers of this account, the most of one";
     Fixture::check(fixture.put("POST", path, &submit("d")).await, 429, 8, message);
     let again = "this worker has submitted for nonce 1 already";
     Fixture::check(fixture.put("POST", path, &submit("c")).await, 409, 6, again);

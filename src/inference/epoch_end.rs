@@ -1,0 +1,86 @@
+//! The end of an epoch in the inference file: closing it, and learning from it.
+
+use model::{bundle::Bundle, topic::BlockHeight};
+use task::causes::chain;
+use tracing::{error, info, warn};
+
+use crate::{
+    close::{CloseError, Closing, Standings, close},
+    learned::Learned,
+    selection::{Selection, select},
+    store::{Closable, Input, Lesson},
+    submission::with_labels,
+    synthesis::SynthesisError,
+    topic::Topic,
+};
+
+/// Closes the epoch `nonce` of `topic` with what its active actors submitted; none where that makes
+/// no bundle, which is logged.
+pub(crate) fn closing(topic: &Topic, nonce: BlockHeight, closable: Closable) -> Option<Closing> {
+    let id = topic.id;
+    let Closable { arrivals, labels, mut learned, baseline } = closable;
+    let n_arrivals = arrivals.len();
+    let scores = learned.scores.clone();
+    let Selection { active, labels, withdrawn } =
+        select(topic, nonce, arrivals, &labels, &mut learned);
+    let n_resting = n_arrivals - active.len();
+    let standings = Standings { labels: &labels, learned: &learned, baseline };
+    match close(topic, nonce, &active, standings) {
+        Ok(closing) => {
+            let n_inferers = closing.bundle.inferer_values.len();
+            info!(
+                topic.id = %id,
+                nonce,
+                n_inferers,
+                n_resting,
+                "closed nonce {nonce} of topic {id}"
+            );
+            let moved_scores = (learned.scores != scores).then_some(learned);
+            Some(Closing { withdrawn, moved_scores, ..closing })
+        }
+        Err(CloseError::Synthesis(SynthesisError::NoInferences)) => {
+            info!(topic.id = %id, nonce, "closed nonce {nonce} of topic {id} without inferences");
+            None
+        }
+        Err(error) => {
+            let cause = chain(&error);
+            error!(topic.id = %id, nonce, cause, "closed nonce {nonce} of topic {id} in vain");
+            None
+        }
+    }
+}
+
+/// What `bundle` teaches, if its outcome is known.
+pub(crate) fn lesson(
+    topic: &Topic,
+    bundle: &Bundle,
+    mut learned: Learned,
+    outcome: Option<(Input, f64)>,
+) -> Option<Lesson> {
+    let (id, nonce) = (topic.id, bundle.nonce);
+    let Some((input, after)) = outcome else {
+        warn!(topic.id = %id, nonce, "gave up on the truth of nonce {nonce} of topic {id}");
+        return None;
+    };
+    let labels: Vec<&str> =
+        bundle.combined_value.iter().map(|value| value.label_name.as_str()).collect();
+    let truth = topic.truth_of(&labels, input.value, after);
+    match learned.learn(topic, bundle, &truth) {
+        Ok(losses) => {
+            let (combined_loss, naive_loss) = (losses.combined, losses.naive);
+            info!(
+                topic.id = %id,
+                nonce,
+                combined_loss,
+                naive_loss,
+                "learned from nonce {nonce} of topic {id}"
+            );
+            Some(Lesson { truth: with_labels(&labels, &truth), losses, learned })
+        }
+        Err(error) => {
+            let cause = chain(&error);
+            error!(topic.id = %id, nonce, cause, "learned nothing from nonce {nonce} of {id}");
+            None
+        }
+    }
+}

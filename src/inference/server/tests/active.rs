@@ -1,0 +1,198 @@
+//! The active set: whose submissions count, and what an account alone cannot do.
+
+use accounts::{AccountId, Scope};
+
+use super::*;
+
+const SUBMISSIONS: &str = "/api/v1/topics/1/submissions";
+
+impl Fixture {
+    async fn account(&self, name: &str) -> AccountId {
+        let password = "correct horse".parse().unwrap();
+        self.accounts.add_account(name.parse().unwrap(), password).await.unwrap().id
+    }
+
+    async fn key_of(&self, account: AccountId) -> ApiKey {
+        self.accounts.create_key_of(account, "key").await.unwrap().1
+    }
+
+    /// Submits `value` with `key`, for its own address or for that of `model`.
+    async fn submit(&self, key: &ApiKey, model: Option<&str>, value: &str) -> (u16, Value) {
+        let mut body = json!({"value": value});
+        if let Some(model) = model {
+            body["model"] = json!(model);
+        }
+        let request = Request::post(SUBMISSIONS).header("x-api-key", key.reveal());
+        let request = request.body(Body::from(body.to_string())).unwrap();
+        let response = self.router.clone().oneshot(request).await.unwrap();
+        let status = response.status().as_u16();
+        let body = to_bytes(response.into_body(), 1 << 20).await.unwrap();
+        (status, serde_json::from_slice(&body).unwrap())
+    }
+
+    async fn open(&self) -> u64 {
+        let nonce = self.inference.chain().height();
+        assert!(self.inference.open_epoch("1".parse().unwrap(), nonce).await.unwrap());
+        let input = Input { at: self.clock.now(), value: 4.0 };
+        self.inference.put_input("1".parse().unwrap(), nonce, input).await.unwrap();
+        nonce
+    }
+
+    async fn close(&self, nonce: u64) {
+        assert!(self.inference.close("1".parse().unwrap(), nonce).await.unwrap());
+        self.clock.advance(Duration::from_secs(12));
+    }
+
+    async fn combined(&self) -> f64 {
+        let (_, body) = self.get(&format!("{LATEST}/1")).await;
+        number(&body["network_inferences"]["combined_value"][0]["value"])
+    }
+
+    async fn signed(&self) -> f64 {
+        let path = "/v2/allora/consumer/ethereum-11155111?allora_topic_id=1";
+        let (status, body) = self.get(path).await;
+        assert_eq!(status, 200, "{body}");
+        let data = &body["data"]["inference_data"];
+        for value in data["confidence_interval_values_normalized"].as_array().unwrap() {
+            assert!(number(value) < 10.0, "{data}");
+        }
+        number(&data["network_inference_normalized"])
+    }
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_str().unwrap().parse().unwrap()
+}
+
+#[track_caller]
+fn assert_near(value: f64, want: f64) {
+    assert!((value - want).abs() < 0.2, "{value} is near {want}");
+}
+
+#[tokio::test]
+async fn sixty_six_keys_of_one_account_shut_nobody_out_and_move_no_value() {
+    let fixture = Fixture::new().await;
+    let stranger = fixture.account("stranger").await;
+    let mut keys = Vec::new();
+    for _ in 0..66 {
+        keys.push(fixture.key_of(stranger).await);
+    }
+    for _ in 0..3 {
+        let nonce = fixture.open().await;
+        let mut statuses = Vec::new();
+        for key in &keys {
+            for model in [None, Some("a"), Some("b")] {
+                statuses.push(fixture.submit(key, model, "1000000").await.0);
+            }
+        }
+        assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 3, "of one account");
+        for (model, value) in [("a", "4.2"), ("b", "4.3"), ("c", "4.4")] {
+            let (status, body) = fixture.submit(&fixture.key, Some(model), value).await;
+            assert_eq!(status, 200, "{body}");
+        }
+        fixture.close(nonce).await;
+        assert_near(fixture.combined().await, 4.3);
+        assert_near(fixture.signed().await, 4.3);
+        assert!(fixture.inference.learn("1".parse().unwrap(), nonce, Some(4.3)).await.unwrap());
+    }
+    let (_, body) = fixture.get("/emissions/v10/active_inferers/1").await;
+    assert_eq!(body["inferers"].as_array().unwrap().len(), 3);
+    // Who rests has a score and no inclusion.
+    let (_, accepted) = {
+        let nonce = fixture.open().await;
+        let accepted = fixture.submit(&keys[0], None, "1000000").await;
+        fixture.submit(&fixture.key, None, "4.3").await;
+        fixture.close(nonce).await;
+        accepted
+    };
+    let worker = accepted["worker"].as_str().unwrap();
+    let (_, count) =
+        fixture.get(&format!("/emissions/v10/count_inferer_inclusions_in_topic/1/{worker}")).await;
+    assert_eq!(count, json!({"count": "0"}));
+}
+
+#[tokio::test]
+async fn one_submission_far_off_does_not_move_what_is_signed() {
+    for others in [["1", "2", "3", "4"], ["2.5", "2.5", "2.5", "2.5"]] {
+        let fixture = Fixture::new().await;
+        for key in ["c", "d"] {
+            fixture.accounts.create_key(key).await.unwrap();
+        }
+        let (_, far_off) = fixture.accounts.create_key("far off").await.unwrap();
+        let (_, other) = fixture.accounts.create_key("other").await.unwrap();
+        let nonce = fixture.open().await;
+        for (idx, value) in others.into_iter().enumerate() {
+            let key = if idx < 2 { &fixture.key } else { &other };
+            assert_eq!(fixture.submit(key, Some(&idx.to_string()), value).await.0, 200);
+        }
+        assert_eq!(fixture.submit(&far_off, None, "1000000").await.0, 200);
+        fixture.close(nonce).await;
+        // An operator's worker counts: the ordinary value is as the document has it.
+        assert_near(fixture.combined().await, 200_002.0);
+        assert_near(fixture.signed().await, 2.5);
+    }
+}
+
+#[tokio::test]
+async fn a_newcomer_near_the_others_has_a_place_and_is_scored() {
+    let fixture = Fixture::new().await;
+    let key = fixture.key_of(fixture.account("newcomer").await).await;
+    let nonce = fixture.open().await;
+    let (status, accepted) = fixture.submit(&key, None, "4.5").await;
+    assert_eq!(status, 200);
+    for (model, value) in [("a", "4.2"), ("b", "4.3"), ("c", "4.4")] {
+        fixture.submit(&fixture.key, Some(model), value).await;
+    }
+    fixture.close(nonce).await;
+    assert!(fixture.inference.learn("1".parse().unwrap(), nonce, Some(4.5)).await.unwrap());
+    let (_, body) = fixture.get("/emissions/v10/active_inferers/1").await;
+    assert!(body["inferers"].as_array().unwrap().contains(&accepted["worker"]), "{body}");
+    let worker = accepted["worker"].as_str().unwrap();
+    let (_, ema) = fixture.get(&format!("/emissions/v10/inferer_score_ema/1/{worker}")).await;
+    let (_, lowest) = fixture.get("/emissions/v10/current_lowest_inferer_score/1").await;
+    assert!(number(&ema["score"]["score"]) > number(&lowest["score"]["score"]), "{ema} {lowest}");
+}
+
+#[tokio::test]
+async fn a_topic_takes_the_workers_on_its_whitelist_alone_once_that_is_enabled() {
+    let fixture = Fixture::new().await;
+    let settings = json!({"metadata": "listed", "dataset": "machine_cpu", "column": "load_percent",
+        "horizon_seconds": 60, "enable_worker_whitelist": true, "max_top_inferers_to_reward": 2});
+    let (status, created) = fixture.put("POST", "/api/v1/topics", &settings).await;
+    assert_eq!((status, &created["topic"]["id"]), (200, &json!("3")), "{created}");
+    fixture.inference.open_epoch("3".parse().unwrap(), 1).await.unwrap();
+    let path = "/api/v1/topics/3/submissions";
+    let (status, refused) = fixture.put("POST", path, &json!({"value": "1"})).await;
+    assert_eq!((status, &refused["code"]), (403, &json!(7)));
+    let words = refused["message"].as_str().unwrap().split_whitespace();
+    let worker = words.into_iter().find(|word| word.starts_with("allo1")).unwrap().to_owned();
+    let whitelisted = format!("/api/v1/topics/3/whitelist/{worker}");
+    let asks = async |query: &str, member: &str| {
+        let (status, body) = fixture.get(&format!("/emissions/v10/{query}")).await;
+        assert_eq!(status, 200, "{body}");
+        body[member].as_bool().unwrap()
+    };
+    let window = format!("worker_submission_window_status/3?address={worker}");
+    assert!(!asks(&window, "is_whitelisted").await);
+    assert_eq!(fixture.put("PUT", &whitelisted, &json!({})).await.0, 200);
+    assert!(asks(&window, "is_whitelisted").await);
+    let enabled = "is_topic_worker_whitelist_enabled";
+    assert!(
+        asks(&format!("{enabled}/3"), enabled).await
+            && !asks(&format!("{enabled}/1"), enabled).await
+    );
+    for query in ["is_whitelisted_topic_worker", "can_submit_worker_payload"] {
+        assert!(asks(&format!("{query}/3/{worker}"), query).await);
+    }
+    assert_eq!(fixture.put("POST", path, &json!({"value": "1"})).await.0, 200);
+    assert_eq!(fixture.put("DELETE", &whitelisted, &json!({})).await.0, 200);
+    assert!(
+        !asks(&format!("can_submit_worker_payload/3/{worker}"), "can_submit_worker_payload").await
+    );
+    let keys = fixture.accounts.list_keys(Scope::All).await.unwrap();
+    assert_eq!(keys.len(), 1);
+    let (_, others) = fixture.accounts.create_key("other").await.unwrap();
+    let request = Request::put(&whitelisted).header("x-api-key", others.reveal());
+    let response = fixture.router.clone().oneshot(request.body(Body::empty()).unwrap()).await;
+    assert_eq!(response.unwrap().status(), StatusCode::FORBIDDEN);
+}

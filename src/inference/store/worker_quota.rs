@@ -1,0 +1,136 @@
+//! Takes payloads, and counts them in each epoch: those of each submitter, of each kind of worker,
+//! and the labels that came with them. A count is one row, however many there are.
+
+use model::{
+    timestamp::Timestamp,
+    topic::{BlockHeight, TopicId},
+};
+use rusqlite::{Connection, OptionalExtension as _, params};
+
+use super::{LABELS_MAX, State, Store, StoreError, Submitted, insert, number, state};
+use crate::{
+    sortition::Record,
+    submission::{Origin, Submission},
+};
+
+/// The most payloads of one kind of worker that are taken for one nonce: of scored ones, and of
+/// trusted ones. Far more than there are places.
+pub const SUBMISSIONS_MAX: u32 = 1024;
+
+/// The most payloads of newcomers that are taken for one nonce. They have counts of their own, so
+/// that they take the room of nobody else.
+pub const NEWCOMERS_MAX: u32 = 512;
+
+/// Counts the labels of an epoch.
+const LABELS: &str = "labels";
+
+impl Store {
+    /// Takes `submission` for the epoch `nonce`, if that is open and the worker's first for it.
+    ///
+    /// # Errors
+    /// As [`Store::blocks`].
+    pub fn submit(
+        &self,
+        topic: TopicId,
+        nonce: BlockHeight,
+        submission: Submission,
+        origin: Origin,
+        at: Timestamp,
+    ) -> Result<Submitted, StoreError> {
+        let taken = self.turns.write(move |write| {
+            let epoch = Epoch { write, topic, nonce };
+            epoch.take(&submission, origin, at)
+        });
+        match taken {
+            // They came as errors, so that the payload was not kept.
+            Err(StoreError::FullOfLabels) => Ok(Submitted::FullOfLabels),
+            Err(StoreError::Full) => Ok(Submitted::Full),
+            Err(StoreError::FullOfSubmitter) => Ok(Submitted::FullOfSubmitter),
+            submitted => submitted,
+        }
+    }
+}
+
+/// An epoch that is written to.
+struct Epoch<'a> {
+    write: &'a Connection,
+    topic: TopicId,
+    nonce: BlockHeight,
+}
+
+impl Epoch<'_> {
+    /// Takes a payload, unless something is in its way.
+    ///
+    /// # Errors
+    /// [`StoreError::Full`], [`StoreError::FullOfLabels`] or [`StoreError::FullOfSubmitter`] where
+    /// it is one too many, besides those of the file.
+    fn take(
+        &self,
+        submission: &Submission,
+        origin: Origin,
+        at: Timestamp,
+    ) -> Result<Submitted, StoreError> {
+        let key = (self.topic, self.nonce);
+        if state(self.write, self.topic, self.nonce)? != Some(State::Open as i64) {
+            return Ok(Submitted::NotOpen);
+        }
+        let is_trusted = origin.record == Record::Trusted;
+        if insert(self.write, key, submission, is_trusted, at)? == 0 {
+            return Ok(Submitted::Repeated);
+        }
+        self.add_labels(submission)?;
+        let (counter, n_max) = match origin.record {
+            Record::Newcomer => ("newcomers", NEWCOMERS_MAX),
+            Record::Scored => ("scored", SUBMISSIONS_MAX),
+            Record::Trusted => ("trusted", SUBMISSIONS_MAX),
+        };
+        if self.count(counter, 1)? > n_max {
+            return Err(StoreError::Full);
+        }
+        if let Some(counter) = origin.submitter.counter()
+            && !origin.quota.allows(self.count(&counter, 1)?)
+        {
+            return Err(StoreError::FullOfSubmitter);
+        }
+        Ok(Submitted::Taken)
+    }
+
+    /// Gives ids to labels that the topic does not name, in the order in which they come.
+    fn add_labels(&self, submission: &Submission) -> Result<(), StoreError> {
+        // A label without an id is one that the topic does not name.
+        let mut labels = submission.inference.iter().filter(|value| value.label_id == 0).peekable();
+        if labels.peek().is_none() {
+            return Ok(());
+        }
+        let (topic, nonce) = (number(self.topic.get()), number(self.nonce));
+        let n_before = self.counted(LABELS)?;
+        let mut n_labels = n_before;
+        let mut statement = self.write.prepare_cached(
+            "INSERT OR IGNORE INTO labels (topic_id, nonce, label, label_id)
+             VALUES (?1, ?2, ?3, ?4)",
+        )?;
+        for value in labels {
+            let added = statement.execute(params![topic, nonce, value.label_name, n_labels + 1])?;
+            n_labels += u32::from(added > 0);
+        }
+        if n_labels > LABELS_MAX {
+            return Err(StoreError::FullOfLabels);
+        }
+        self.count(LABELS, n_labels - n_before).map(drop)
+    }
+
+    /// Adds `n` to a counter of the epoch, and returns it.
+    fn count(&self, counter: &str, n: u32) -> Result<u32, StoreError> {
+        let statement = "INSERT INTO counters (topic_id, nonce, name, n) VALUES (?1, ?2, ?3, ?4)
+             ON CONFLICT DO UPDATE SET n = n + excluded.n RETURNING n";
+        let values = params![number(self.topic.get()), number(self.nonce), counter, n];
+        Ok(self.write.prepare_cached(statement)?.query_row(values, |row| row.get(0))?)
+    }
+
+    fn counted(&self, counter: &str) -> Result<u32, StoreError> {
+        let statement = "SELECT n FROM counters WHERE topic_id = ?1 AND nonce = ?2 AND name = ?3";
+        let values = params![number(self.topic.get()), number(self.nonce), counter];
+        let n = self.write.prepare_cached(statement)?.query_row(values, |row| row.get(0));
+        Ok(n.optional()?.unwrap_or_default())
+    }
+}
