@@ -478,7 +478,8 @@ impl Shared {
                 // Somebody else's by now.
                 Some(kept) if kept.creator.is_some() => {}
                 Some(kept) => {
-                    store.put_topic(&Topic { is_active: kept.is_active, ..topic.clone() })?;
+                    let topic = topic.clone().with_dataset_of(kept);
+                    store.put_topic(&Topic { is_active: kept.is_active, ..topic })?;
                 }
                 None => store.put_topic(topic)?,
             }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
-use model::timestamp::Timestamp;
+use model::{dataset::DatasetId, timestamp::Timestamp};
 use serde_json::{Map, Value};
 
 use crate::runs::Cause;
@@ -20,11 +20,17 @@ pub struct FlatRow {
 /// Reads rows of datasets.
 #[async_trait]
 pub trait Rows: Send + Sync {
-    /// Returns the newest rows of `dataset` (a name), at most `limit` of them, in any order.
+    /// Returns the number of the dataset called `name`.
+    ///
+    /// # Errors
+    /// A [`Cause`] if there is none, or it is not clear which of several is meant.
+    async fn find(&self, name: &str) -> Result<DatasetId, Cause>;
+
+    /// Returns the newest rows of `dataset`, at most `limit` of them, in any order.
     ///
     /// # Errors
     /// A [`Cause`] if the service refused or did not answer.
-    async fn newest(&self, dataset: &str, limit: u32) -> Result<Vec<FlatRow>, Cause>;
+    async fn newest(&self, dataset: DatasetId, limit: u32) -> Result<Vec<FlatRow>, Cause>;
 
     /// Returns the rows of `dataset` from `from` to `to`, both included: the earliest of them, at
     /// most `limit`.
@@ -33,7 +39,7 @@ pub trait Rows: Send + Sync {
     /// As [`Self::newest`].
     async fn between(
         &self,
-        dataset: &str,
+        dataset: DatasetId,
         (from, to): (Timestamp, Timestamp),
         limit: u32,
     ) -> Result<Vec<FlatRow>, Cause>;

@@ -5,7 +5,10 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use model::topic::{BlockHeight, TopicId};
+use model::{
+    dataset::DatasetId,
+    topic::{BlockHeight, TopicId},
+};
 use task::{causes::chain, group::Group};
 use tokio::time::{sleep, timeout};
 use tracing::{debug, info, warn};
@@ -53,6 +56,8 @@ impl std::fmt::Debug for Runner {
 /// Why an epoch's workers were not asked, or gave nothing.
 #[derive(Debug, thiserror::Error)]
 enum AskError {
+    #[error("find dataset {dataset}")]
+    Find { dataset: String, source: Cause },
     #[error("read rows of dataset {dataset}")]
     Rows { dataset: String, source: Cause },
     #[error("read rows of dataset {dataset} within {ROWS_WITHIN:?}")]
@@ -222,7 +227,8 @@ impl Runner {
         let from = input.at + source.horizon;
         let span = (from, from + source.horizon);
         // A few, since the first ones may lack the column.
-        let rows = self.in_time(self.rows.between(&source.dataset, span, 10)).await?;
+        let dataset = self.dataset().await?;
+        let rows = self.in_time(self.rows.between(dataset, span, 10)).await?;
         let values = rows.iter().filter(|row| row.timestamp >= from);
         let known =
             values.filter_map(|row| Some((row.timestamp, *row.values.get(&source.column)?)));
@@ -236,7 +242,8 @@ impl Runner {
             return false;
         };
         let ends = input.at + source.horizon + source.horizon;
-        let newest = self.in_time(self.rows.newest(&source.dataset, 1)).await.unwrap_or_default();
+        let Ok(dataset) = self.dataset().await else { return false };
+        let newest = self.in_time(self.rows.newest(dataset, 1)).await.unwrap_or_default();
         newest.iter().any(|row| row.timestamp > ends + source.horizon)
     }
 
@@ -244,7 +251,8 @@ impl Runner {
     async fn ask(&self, nonce: BlockHeight) -> Result<(), AskError> {
         let source = &self.topic.source;
         let n_rows = self.topic.predictor.as_ref().map_or(1, |predictor| predictor.n_rows);
-        let rows = self.in_time(self.rows.newest(&source.dataset, n_rows)).await?;
+        let dataset = self.dataset().await?;
+        let rows = self.in_time(self.rows.newest(dataset, n_rows)).await?;
         let with_column = rows.iter().filter_map(|row| {
             Some(Input { at: row.timestamp, value: *row.values.get(&source.column)? })
         });
@@ -327,6 +335,21 @@ impl Runner {
             name: Some(output.peer_id.to_string()),
         };
         Ok(self.inference.submit(sender, payload).await?)
+    }
+
+    /// The dataset that the topic reads: found by its name once, and then kept by its number.
+    async fn dataset(&self) -> Result<DatasetId, AskError> {
+        let source = &self.topic.source;
+        if let Some(dataset) = source.dataset_id {
+            return Ok(dataset);
+        }
+        let name = source.dataset.clone();
+        let dataset = timeout(ROWS_WITHIN, self.rows.find(&name))
+            .await
+            .map_err(|_| AskError::RowsLate { dataset: name.clone() })?
+            .map_err(|source| AskError::Find { dataset: name.clone(), source })?;
+        self.inference.put_dataset(self.topic.id, &name, dataset).await?;
+        Ok(dataset)
     }
 
     async fn in_time(

@@ -12,7 +12,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use model::{bundle::Bundle, node::PeerId, timestamp::Timestamp};
+use model::{bundle::Bundle, dataset::DatasetId, node::PeerId, timestamp::Timestamp};
 use parking_lot::Mutex;
 use tempfile::TempDir;
 
@@ -41,6 +41,8 @@ struct FakeRows {
     column: &'static str,
     /// How much faster its time goes than the clock's.
     speed: u32,
+    /// How often the dataset was looked for by name. Each time it is another one.
+    n_found: AtomicUsize,
 }
 
 fn peer(name: &str) -> PeerId {
@@ -99,14 +101,20 @@ impl FakeRows {
 
 #[async_trait]
 impl Rows for FakeRows {
-    async fn newest(&self, _: &str, limit: u32) -> Result<Vec<FlatRow>, Cause> {
+    async fn find(&self, _: &str) -> Result<DatasetId, Cause> {
+        let id = self.n_found.fetch_add(1, Ordering::SeqCst) + 1;
+        Ok(DatasetId::new(i64::try_from(id).unwrap()).unwrap())
+    }
+
+    async fn newest(&self, dataset: DatasetId, limit: u32) -> Result<Vec<FlatRow>, Cause> {
+        assert_eq!(dataset.get(), 1, "the first that was found");
         let newest = self.now();
         Ok((newest - i64::from(limit) + 1..=newest).rev().map(|idx| self.row(idx)).collect())
     }
 
     async fn between(
         &self,
-        _: &str,
+        _: DatasetId,
         (from, to): (Timestamp, Timestamp),
         limit: u32,
     ) -> Result<Vec<FlatRow>, Cause> {
@@ -119,7 +127,12 @@ impl Rows for FakeRows {
 
 /// A cluster and a dataset of the load, on `clock`.
 pub(crate) fn fakes(clock: &Clock) -> (Arc<dyn Runs>, Arc<dyn Rows>) {
-    let rows = FakeRows { clock: clock.clone(), column: "load_percent", speed: 1 };
+    let rows = FakeRows {
+        clock: clock.clone(),
+        column: "load_percent",
+        speed: 1,
+        n_found: AtomicUsize::default(),
+    };
     (Arc::new(FakeRuns::default()), Arc::new(rows))
 }
 
@@ -186,7 +199,8 @@ async fn open(
         InferenceOptions { block_time: Duration::from_secs(1), topics: vec![topic.clone()] };
     let inference =
         Inference::open(&folder.join("inference.sqlite"), clock.clone(), options).await.unwrap();
-    let rows = Arc::new(FakeRows { clock: clock.clone(), column, speed });
+    let n_found = AtomicUsize::default();
+    let rows = Arc::new(FakeRows { clock: clock.clone(), column, speed, n_found });
     let runs = Arc::<FakeRuns>::clone(runs);
     let runner = Runner::new(inference.clone(), Arc::new(topic), runs, rows);
     (inference, runner)
@@ -356,6 +370,20 @@ async fn an_epoch_whose_truth_never_comes_is_given_up() {
     assert!(!stage.inference.learn(id, 1, Some(50.0)).await.unwrap());
     let overview = stage.inference.overviews().await.unwrap().remove(0);
     assert_eq!((overview.progress.unlearned, overview.learned.n_learned), (vec![], 0));
+}
+
+#[tokio::test]
+async fn a_dataset_is_found_by_its_name_once_and_kept_by_its_number() {
+    let mut stage = Stage::load().await;
+    let number = |stage: &Stage| stage.inference.topics()[0].source.dataset_id.map(DatasetId::get);
+    assert_eq!(number(&stage), None);
+    stage.runner.tick().await;
+    stage.pass(24).await;
+    assert_eq!(number(&stage), Some(1));
+    // The program comes with the topic, which says no number.
+    let mut stage = stage.killed_and_reopened().await;
+    stage.pass(24).await;
+    assert_eq!(number(&stage), Some(1));
 }
 
 #[tokio::test]

@@ -10,6 +10,7 @@ use std::{
 };
 
 use model::{
+    dataset::DatasetId,
     node::Subgroup,
     text::is_unprintable,
     topic::{Address, BlockHeight, SINGLE_LABEL, TopicId},
@@ -88,6 +89,9 @@ pub struct Judging {
 pub struct Source {
     /// The dataset's name.
     pub dataset: String,
+    /// Its number; none until it was found by its name. From then on the topic reads that dataset,
+    /// whoever gives the name to another one.
+    pub dataset_id: Option<DatasetId>,
     /// The column that is predicted.
     pub column: String,
     /// How far ahead, in the time of the dataset, counted from the newest row there was when the
@@ -284,6 +288,16 @@ impl Topic {
     /// Whether it has one output only, under the label [`SINGLE_LABEL`].
     pub const fn is_single(&self) -> bool {
         !self.labeling.is_multi
+    }
+
+    /// The same topic with the number of the dataset of `before`, if it is to read one of that name
+    /// and says no number.
+    #[must_use]
+    pub fn with_dataset_of(mut self, before: &Self) -> Self {
+        if self.source.dataset_id.is_none() && self.source.dataset == before.source.dataset {
+            self.source.dataset_id = before.source.dataset_id;
+        }
+        self
     }
 
     /// Whether any label is taken.

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use model::topic::{Address, TopicId};
+use model::{
+    dataset::DatasetId,
+    topic::{Address, TopicId},
+};
 use tokio::sync::watch;
 
 use crate::{
@@ -121,7 +124,7 @@ impl Inference {
     ) -> Result<Arc<Topic>, TopicChangeError> {
         let _alone = self.shared.changing.lock().await;
         let before = self.owned(topic.id, by)?;
-        let topic = Topic { creator: before.creator.clone(), ..topic };
+        let topic = Topic { creator: before.creator.clone(), ..topic }.with_dataset_of(&before);
         topic.check()?;
         for (what, stays) in [
             ("the type", topic.kind == before.kind),
@@ -160,6 +163,27 @@ impl Inference {
         let _alone = self.shared.changing.lock().await;
         let before = self.owned(id, by)?;
         Ok(self.put_topic(Topic { is_active, ..before.as_ref().clone() }).await?)
+    }
+
+    /// Keeps `dataset` as the one that topic `id` reads, if it still reads the one called `name` and
+    /// no number is known.
+    ///
+    /// # Errors
+    /// [`InferenceError`] if the file fails.
+    pub async fn put_dataset(
+        &self,
+        id: TopicId,
+        name: &str,
+        dataset: DatasetId,
+    ) -> Result<(), InferenceError> {
+        let _alone = self.shared.changing.lock().await;
+        let Some(topic) = self.topic(id) else { return Ok(()) };
+        let mut topic = topic.as_ref().clone();
+        if topic.source.dataset != name || topic.source.dataset_id.is_some() {
+            return Ok(());
+        }
+        topic.source.dataset_id = Some(dataset);
+        self.put_topic(topic).await.map(drop)
     }
 
     /// Adds `worker` to the whitelist of topic `id` or takes it away, on behalf of `by`, who created

@@ -229,6 +229,9 @@ pub struct TopicSummary {
     pub labels: Vec<String>,
     /// The dataset it reads, which its truth comes from.
     pub dataset: String,
+    /// That dataset's number; null until it was found by its name.
+    #[serde(default)]
+    pub dataset_id: Option<i64>,
     /// The column it predicts.
     pub column: String,
     /// The subgroup whose workers infer.

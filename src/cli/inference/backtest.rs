@@ -192,11 +192,19 @@ async fn read(
     to: Timestamp,
 ) -> anyhow::Result<Vec<FlatRow>> {
     let dataset = &topic.source.dataset;
+    let id = match topic.source.dataset_id {
+        Some(id) => id,
+        None => series
+            .find(dataset)
+            .await
+            .map_err(anyhow::Error::from_boxed)
+            .with_context(|| format!("find {dataset}"))?,
+    };
     let mut by_moment: BTreeMap<Timestamp, FlatRow> = BTreeMap::new();
     let mut start = from;
     while start <= to {
         let end = (start + SPAN).min(to);
-        let page = series.between(dataset, (start, end), PAGE).await;
+        let page = series.between(id, (start, end), PAGE).await;
         let page = page.map_err(anyhow::Error::from_boxed);
         let page = page.with_context(|| format!("read rows of {dataset}"))?;
         let last = page.iter().map(|row| row.timestamp).max();

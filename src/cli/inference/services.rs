@@ -22,8 +22,9 @@ use wire::functions::{EnvVar, ExecuteConfig, ExecuteRequest, ExecuteResponse};
 /// the oldest knowledge is worth no more than the newest, and all of it is asked for again.
 const NAMES_MAX: usize = 4096;
 
-/// Datasets asked for by name: the exact one comes first, the others only contain the name.
-const NAMED_DATASETS: usize = 10;
+/// Datasets asked for by name: those of exactly that name come first, the others only contain it.
+/// So many of one name are told apart.
+const NAMED_DATASETS: usize = 100;
 
 /// The answer is not what was asked for.
 #[derive(Debug, thiserror::Error)]
@@ -37,6 +38,9 @@ enum AnswerError {
     /// No dataset of that name, or none that the key may see.
     #[error("find dataset `{name}`, or see it with this key")]
     Dataset { name: String },
+    /// Several datasets of that name, and not one of the key's own.
+    #[error("choose among the datasets called `{name}`: set dataset_id to one of {ids}")]
+    Datasets { name: String, ids: String },
 }
 
 /// A cluster behind its head.
@@ -108,47 +112,58 @@ impl Runs for Cluster {
 #[derive(Debug)]
 pub(crate) struct Series {
     service: Datasets,
-    known: Mutex<HashMap<String, DatasetId>>,
 }
 
 impl Series {
     /// The series of `service`.
-    pub(crate) fn new(service: Datasets) -> Self {
-        Self { service, known: Mutex::default() }
+    pub(crate) const fn new(service: Datasets) -> Self {
+        Self { service }
     }
+}
 
-    async fn dataset_id(&self, name: &str) -> Result<DatasetId, Cause> {
-        if let Some(id) = self.known.lock().get(name) {
-            return Ok(*id);
-        }
+#[async_trait]
+impl Rows for Series {
+    /// Of several datasets of one name the key's own is meant.
+    async fn find(&self, name: &str) -> Result<DatasetId, Cause> {
         let query = DatasetsQuery {
             search: name.to_owned(),
             limit: Some(NAMED_DATASETS),
             ..DatasetsQuery::default()
         };
         let page = self.service.list(&query).await?;
-        let found = page.datasets.into_iter().find(|dataset| dataset.name == name);
-        let id = found.ok_or_else(|| AnswerError::Dataset { name: name.to_owned() })?.id;
-        remember(&self.known, name.to_owned(), id);
-        Ok(id)
+        let named = page.datasets.into_iter().filter(|dataset| dataset.name == name);
+        let ids: Vec<DatasetId> = named.map(|dataset| dataset.id).collect();
+        if let [id] = ids[..] {
+            return Ok(id);
+        }
+        let mut own = Vec::new();
+        for id in &ids {
+            if self.service.access(*id, false).await?.is_owner {
+                own.push(*id);
+            }
+        }
+        match (own.as_slice(), ids.as_slice()) {
+            ([id], _) => Ok(*id),
+            (_, []) => Err(AnswerError::Dataset { name: name.to_owned() }.into()),
+            _ => {
+                let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
+                Err(AnswerError::Datasets { name: name.to_owned(), ids: ids.join(", ") }.into())
+            }
+        }
     }
-}
 
-#[async_trait]
-impl Rows for Series {
-    async fn newest(&self, dataset: &str, limit: u32) -> Result<Vec<FlatRow>, Cause> {
-        let id = self.dataset_id(dataset).await?;
-        Ok(flat(self.service.newest(id, rows_limit(limit)).await?))
+    async fn newest(&self, dataset: DatasetId, limit: u32) -> Result<Vec<FlatRow>, Cause> {
+        Ok(flat(self.service.newest(dataset, rows_limit(limit)).await?))
     }
 
     async fn between(
         &self,
-        dataset: &str,
+        dataset: DatasetId,
         (from, to): (Timestamp, Timestamp),
         limit: u32,
     ) -> Result<Vec<FlatRow>, Cause> {
         let query = RowsQuery {
-            dataset: self.dataset_id(dataset).await?,
+            dataset,
             resolution: Resolution::Raw,
             start: Some(from),
             end: Some(to),

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use axum::{Json, extract::State};
 use model::{
     bundle::WorkerValues,
+    dataset::DatasetId,
     topic::{Address, BlockHeight},
 };
 use wire::inference::{ActorSummary, TopicList, TopicSummary};
@@ -36,6 +37,7 @@ fn summary(overview: &Overview, height: BlockHeight) -> TopicSummary {
         topic_type: type_name(topic.kind).to_owned(),
         labels: topic.labels.clone(),
         dataset: topic.source.dataset.clone(),
+        dataset_id: topic.source.dataset_id.map(DatasetId::get),
         column: topic.source.column.clone(),
         subgroup: topic
             .predictor

@@ -6,6 +6,7 @@ use std::{collections::BTreeMap, str::FromStr, time::Duration};
 
 use model::{
     bundle::{Bundle, LabeledValue},
+    dataset::DatasetId,
     topic::{Address, SINGLE_LABEL},
 };
 use serde::{
@@ -143,6 +144,8 @@ struct TopicRecord {
     epsilon: f64,
     n_experienced_min: usize,
     dataset: String,
+    #[serde(default)]
+    dataset_id: Option<i64>,
     column: String,
     horizon_ms: u64,
     direction_threshold: Option<f64>,
@@ -417,6 +420,7 @@ pub(super) fn write_topic(topic: &Topic) -> Result<String, StoreError> {
         epsilon: judging.epsilon,
         n_experienced_min: judging.n_experienced_min,
         dataset: source.dataset.clone(),
+        dataset_id: source.dataset_id.map(DatasetId::get),
         column: source.column.clone(),
         horizon_ms: u64::try_from(source.horizon.as_millis()).unwrap_or(u64::MAX),
         direction_threshold: match topic.truth {
@@ -514,6 +518,7 @@ pub(super) fn read_topic(text: &str) -> Result<Topic, StoreError> {
         },
         source: Source {
             dataset: record.dataset,
+            dataset_id: record.dataset_id.and_then(DatasetId::new),
             column: record.column,
             horizon: Duration::from_millis(record.horizon_ms),
         },

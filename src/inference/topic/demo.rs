@@ -81,6 +81,7 @@ pub fn demo_topics() -> Result<Vec<Topic>, NameError> {
         judging: judging(LOAD_LOSS_MIN),
         source: Source {
             dataset: "machine_cpu".to_owned(),
+            dataset_id: None,
             column: "load_percent".to_owned(),
             horizon: LOAD_HORIZON,
         },
@@ -103,6 +104,7 @@ pub fn demo_topics() -> Result<Vec<Topic>, NameError> {
         judging: judging(MARKET_LOSS_MIN),
         source: Source {
             dataset: "synthetic_btcusd_1min".to_owned(),
+            dataset_id: None,
             column: "close".to_owned(),
             horizon: MARKET_HORIZON,
         },

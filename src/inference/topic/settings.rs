@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use model::topic::{Address, SINGLE_LABEL, TopicId};
+use model::{
+    dataset::DatasetId,
+    topic::{Address, SINGLE_LABEL, TopicId},
+};
 use wire::inference::{
     cases::Decimal,
     network::{PredictorSettings, TopicSettings},
@@ -98,6 +101,7 @@ pub fn topic(
             None => Truth::Value,
         },
         source: Source {
+            dataset_id: dataset_id(settings.dataset_id)?,
             dataset: settings.dataset,
             column: settings.column,
             horizon: Duration::from_secs(settings.horizon_seconds),
@@ -149,6 +153,11 @@ fn quantiles(settings: &TopicSettings) -> Result<ActiveQuantiles, SettingError> 
             usual.reputer,
         )?,
     })
+}
+
+fn dataset_id(number: Option<i64>) -> Result<Option<DatasetId>, SettingError> {
+    let unfit = SettingError { what: "dataset_id", want: "a dataset's number" };
+    number.map(|number| DatasetId::new(number).ok_or(unfit)).transpose()
 }
 
 fn active_max(settings: &TopicSettings) -> ActiveMax {

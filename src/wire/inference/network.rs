@@ -95,8 +95,10 @@ pub struct TopicSettings {
     /// Blocks from an epoch's start until its truth is asked for; the epoch's length where it does
     /// not say.
     pub ground_truth_lag: Option<u64>,
-    /// The dataset that truth comes from.
+    /// The name of the dataset that truth comes from.
     pub dataset: String,
+    /// Its number. Without it the dataset is found by its name once, and its number kept.
+    pub dataset_id: Option<i64>,
     /// Its column.
     pub column: String,
     /// How far ahead the column is predicted, in seconds of the dataset's time.

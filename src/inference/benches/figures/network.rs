@@ -13,9 +13,10 @@ use inference::{
     runs::{Cause, Job, PeerOutput, Runs},
     server::{Consumers, InferenceService, ServiceOptions},
     signer::Signer,
-    topic::{Topic, demo_topics},
+    store::SUBMISSIONS_MAX,
+    topic::{ActiveMax, Topic, demo_topics},
 };
-use model::{timestamp::Timestamp, topic::TopicId};
+use model::{dataset::DatasetId, timestamp::Timestamp, topic::TopicId};
 use task::{clock::Clock, group::Group};
 
 use crate::Outcome;
@@ -43,14 +44,18 @@ struct Constant;
 
 #[async_trait]
 impl Rows for Constant {
-    async fn newest(&self, _: &str, _: u32) -> Result<Vec<FlatRow>, Cause> {
+    async fn find(&self, _: &str) -> Result<DatasetId, Cause> {
+        DatasetId::new(1).ok_or_else(|| "find the dataset".into())
+    }
+
+    async fn newest(&self, _: DatasetId, _: u32) -> Result<Vec<FlatRow>, Cause> {
         let values = [("value".to_owned(), 1.0)].into();
         Ok(vec![FlatRow { timestamp: Clock::system().now(), values }])
     }
 
     async fn between(
         &self,
-        _: &str,
+        _: DatasetId,
         (from, _): (Timestamp, Timestamp),
         _: u32,
     ) -> Result<Vec<FlatRow>, Cause> {
@@ -92,6 +97,8 @@ pub(crate) fn topic(number: u64, epoch_length: u64) -> Outcome<Topic> {
     let mut topic = demo_topics()?.into_iter().next().ok_or("find the demo topic")?;
     topic.id = TopicId::new(number).ok_or("number a topic")?;
     topic.predictor = None;
+    // All that is submitted is combined.
+    topic.active_max = ActiveMax { inferers: SUBMISSIONS_MAX, forecasters: SUBMISSIONS_MAX };
     "value".clone_into(&mut topic.source.column);
     topic.timing.epoch_length = epoch_length;
     topic.timing.worker_submission_window = (epoch_length / 2).max(1);

@@ -56,6 +56,7 @@ fn summary(topic_id: u64, last_nonce: Option<u64>) -> TopicSummary {
         topic_type: "TOPIC_TYPE_REGRESSION".to_owned(),
         labels: vec!["y".to_owned()],
         dataset: "cpu".to_owned(),
+        dataset_id: None,
         column: "load".to_owned(),
         subgroup: None,
         is_paused: false,

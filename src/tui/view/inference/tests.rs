@@ -117,6 +117,7 @@ fn topic(topic_id: u64, name: &str, labels: &[&str]) -> TopicSummary {
         topic_type: "TOPIC_TYPE_REGRESSION".to_owned(),
         labels: labels.iter().map(|label| (*label).to_owned()).collect(),
         dataset: "cpu".to_owned(),
+        dataset_id: None,
         column: "load_percent".to_owned(),
         subgroup: Some("gpu".to_owned()),
         is_paused: false,
