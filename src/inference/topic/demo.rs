@@ -79,12 +79,7 @@ pub fn demo_topics() -> Result<Vec<Topic>, NameError> {
         unity_tolerance: None,
         timing: LOAD_TIMING,
         judging: judging(LOAD_LOSS_MIN),
-        source: Source {
-            dataset: "machine_cpu".to_owned(),
-            dataset_id: None,
-            column: "load_percent".to_owned(),
-            horizon: LOAD_HORIZON,
-        },
+        source: source("machine_cpu", "load_percent", LOAD_HORIZON),
         truth: Truth::Value,
         predictor: Some(predictor(&[
             ("MODEL", "ema"),
@@ -102,12 +97,7 @@ pub fn demo_topics() -> Result<Vec<Topic>, NameError> {
         unity_tolerance: Some(1e-6),
         timing: MARKET_TIMING,
         judging: judging(MARKET_LOSS_MIN),
-        source: Source {
-            dataset: "synthetic_btcusd_1min".to_owned(),
-            dataset_id: None,
-            column: "close".to_owned(),
-            horizon: MARKET_HORIZON,
-        },
+        source: source("synthetic_btcusd_1min", "close", MARKET_HORIZON),
         truth: Truth::Direction { threshold: MARKET_THRESHOLD },
         predictor: Some(predictor(&[
             ("MODEL", "drift"),
@@ -121,4 +111,9 @@ pub fn demo_topics() -> Result<Vec<Topic>, NameError> {
     };
     let makers: [&dyn Fn(TopicId) -> Topic; 2] = [&load, &market];
     Ok(ids.zip(makers).map(|(id, make)| make(id)).collect())
+}
+
+/// A column of the dataset of that name.
+fn source(dataset: &str, column: &str, horizon: Duration) -> Source {
+    Source { dataset: dataset.to_owned(), dataset_id: None, column: column.to_owned(), horizon }
 }
