@@ -20,8 +20,12 @@ UNSERVED = re.compile(
     r"stake|reward|whitelist|listening|quantile|fee_revenue|previous_topic_weight|total_topic_weight"
     r"|registered|can_|initial_.*_ema_score|node_info|get_total|multi_reputer|/worker/|/reputer/"
 )
-# Described, but no query of the chain's client.
-OURS = {"/emissions/{version}/network_inferences/{topic_id}"}
+# Described, but no query of the chain's client: ours, and two that its releases of today lack.
+OURS = {
+    "/emissions/{version}/network_inferences/{topic_id}",
+    "/emissions/{version}/active_inferers/{topic_id}",
+    "/emissions/{version}/active_forecasters/{topic_id}",
+}
 # What topics and parameters of the older version have no field for.
 NEWER = re.compile(
     r"^(topic|topics)\.(c_norm|topic_type|output_arity|require_unity|unity_tolerance|label_\w+|max_labels\w+)$"
