@@ -1,14 +1,34 @@
 //! Bars out of a seed: each a function of its minute alone.
 //!
-//! The logarithm of the price is a sum of smooth random curves, each twice as slow as the one before
-//! and about 1.4 times as high: over every stretch of time it wanders as a random walk does. The
-//! fast curves swell and shrink, which gives calm and wild hours.
+//! The logarithm of the price is a sum of smooth random curves, each of which takes a step every
+//! 2^octave minutes: noise of minutes, which swells and shrinks with the mood and the time of day,
+//! and a slow walk over months. Between them is what a model can learn: the market is in one of
+//! three regimes for hours at a time. In a trend it goes on as it went, in a range it returns to
+//! its mean, in a calm it does neither.
 
-/// Curves that a price is the sum of. The slowest takes 2^18 minutes, half a year, per step.
-const OCTAVES: u32 = 19;
+/// Curves of minutes, by octave: how high each is, in units of the volatility.
+const NOISE: [f64; 4] = [0.4, 0.3, 0.3, 0.3];
 
-/// The slowest of the curves that are scaled by the mood: up to about an hour.
-const MOODY_OCTAVES: u32 = 6;
+/// Curves that are there in a range, by octave and height: they turn within the half hour.
+const RANGE: [(u32, f64); 2] = [(4, 1.0), (5, 5.0)];
+
+/// Curves that are there in a trend, by octave and height: they go on for hours.
+const TREND: [(u32, f64); 2] = [(7, 20.0), (8, 30.0)];
+
+/// The curves of the slow walk. The slowest takes 2^18 minutes, half a year, per step.
+const SLOW_OCTAVES: std::ops::Range<u32> = 10..19;
+
+/// How high a slow curve is, as a part of the square root of its step: that of a random walk.
+const SLOW_HEIGHT: f64 = 0.55;
+
+/// Minutes for which a regime lasts: eight hours, so that a day has several.
+const REGIME_MINUTES: i64 = 480;
+
+/// Minutes at the end of a regime in which it turns into the next.
+const TURN_MINUTES: i64 = 60;
+
+/// Minutes of a day, over which the noise swells and shrinks once.
+const DAY_MINUTES: i64 = 1440;
 
 /// The longest that a late or corrected bar takes to arrive, in minutes.
 pub(super) const DELAY_MAX: i64 = 25;
@@ -59,6 +79,7 @@ pub(super) struct Bar {
 #[derive(Debug, Clone, Copy)]
 enum Draw {
     Price,
+    Regime,
     Mood,
     Upper,
     Lower,
@@ -69,6 +90,13 @@ enum Draw {
     Late,
     Corrected,
     Trades,
+}
+
+/// How much of a trend and of a range the market is in, each from 0 to 1; the rest is calm.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Regime {
+    trend: f64,
+    range: f64,
 }
 
 /// Makes the bars of one pair.
@@ -153,14 +181,47 @@ impl Generator {
 
     /// The price at the end of `minute`.
     fn price(&self, minute: i64) -> f64 {
-        let mood = self.mood(minute);
-        let mut sum = 0.0;
-        for octave in 0..OCTAVES {
-            let height = f64::from(1_u32 << octave).sqrt();
-            let scale = if octave < MOODY_OCTAVES { mood } else { 1.0 };
-            sum += height * scale * self.curve(Draw::Price, octave, minute);
+        let curve = |octave: u32| self.curve(Draw::Price, octave, minute);
+        let sum_of = |curves: &[(u32, f64)]| -> f64 {
+            curves.iter().map(|(octave, height)| height * curve(*octave)).sum()
+        };
+        let Regime { trend, range } = self.regime(minute);
+        let noise: f64 = (0..).zip(NOISE).map(|(octave, height)| height * curve(octave)).sum();
+        let slow: f64 = SLOW_OCTAVES
+            .map(|octave| SLOW_HEIGHT * f64::from(1_u32 << octave).sqrt() * curve(octave))
+            .sum();
+        let swell = self.mood(minute) * time_of_day(minute);
+        let sum = noise * swell + range * sum_of(&RANGE) + trend * sum_of(&TREND) + slow;
+        self.ticker.price * (self.ticker.volatility * sum).exp()
+    }
+
+    /// Which regime the market is in.
+    fn regime(&self, minute: i64) -> Regime {
+        let (at, within) = (minute.div_euclid(REGIME_MINUTES), minute.rem_euclid(REGIME_MINUTES));
+        let drawn = |at: i64| match self.draw(Draw::Regime, at) % 3 {
+            0 => Regime { trend: 1.0, range: 0.0 },
+            1 => Regime { trend: 0.0, range: 1.0 },
+            _ => Regime { trend: 0.0, range: 0.0 },
+        };
+        let (from, to) = (drawn(at), drawn(at + 1));
+        let turned = within - (REGIME_MINUTES - TURN_MINUTES);
+        let share = smooth(share_of(turned.max(0), TURN_MINUTES));
+        Regime {
+            trend: from.trend + (to.trend - from.trend) * share,
+            range: from.range + (to.range - from.range) * share,
         }
-        self.ticker.price * (self.ticker.volatility * 0.55 * sum).exp()
+    }
+
+    /// Whether the market is wholly in a trend from an hour before `minute` to an hour after.
+    #[cfg(test)]
+    pub(super) fn is_trending(&self, minute: i64) -> bool {
+        [minute - 60, minute + 60].iter().all(|minute| self.regime(*minute).trend >= 1.0)
+    }
+
+    /// Whether the market is wholly in a range from an hour before `minute` to an hour after.
+    #[cfg(test)]
+    pub(super) fn is_ranging(&self, minute: i64) -> bool {
+        [minute - 60, minute + 60].iter().all(|minute| self.regime(*minute).range >= 1.0)
     }
 
     /// How wild the market is, around 1.
@@ -178,11 +239,8 @@ impl Generator {
         if within == 0 {
             return knot(at);
         }
-        #[expect(clippy::cast_precision_loss, reason = "both are far below 2^53")]
-        let share = within as f64 / step as f64;
-        let smooth = share * share * (3.0 - 2.0 * share);
         let (from, to) = (knot(at), knot(at + 1));
-        from + (to - from) * smooth
+        from + (to - from) * smooth(share_of(within, step))
     }
 
     /// A number close to normally distributed: the sum of four even ones, of spread 1.
@@ -214,6 +272,22 @@ fn mistaken(bar: Bar) -> Bar {
         trades: (bar.trades * 0.6).ceil(),
         ..bar
     }
+}
+
+/// How much more or less noise there is at this time of the day than on its average.
+fn time_of_day(minute: i64) -> f64 {
+    let share = share_of(minute.rem_euclid(DAY_MINUTES), DAY_MINUTES);
+    1.0 + 0.5 * (std::f64::consts::TAU * (share - 0.3)).sin()
+}
+
+/// A step from 0 to 1 that begins and ends without a bend.
+fn smooth(share: f64) -> f64 {
+    share * share * (3.0 - 2.0 * share)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "minutes of a span are far below 2^53")]
+fn share_of(part: i64, whole: i64) -> f64 {
+    part as f64 / whole as f64
 }
 
 fn rounded(number: f64, decimals: i32) -> f64 {

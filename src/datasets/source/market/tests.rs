@@ -125,3 +125,24 @@ async fn history_is_written_time_runs_on_and_a_restart_goes_on() {
     let gaps = (now - 3000..now - 40).filter(|minute| minutes.binary_search(minute).is_err());
     assert!(gaps.into_iter().all(|minute| generator.is_missing(minute)));
 }
+
+/// How a move of 30 minutes goes on over the next 30: above 0 it goes on, below it returns.
+fn autocorrelation(generator: &Generator, regime: fn(&Generator, i64) -> bool) -> f64 {
+    let close = |minute: i64| generator.bar(minute).close.ln();
+    let (mut product, mut square) = (0.0, 0.0);
+    for minute in (0..200 * DAY).step_by(15).filter(|minute| regime(generator, *minute)) {
+        let before = close(minute) - close(minute - 30);
+        product += before * (close(minute + 30) - close(minute));
+        square += before * before;
+    }
+    product / square
+}
+
+#[test]
+fn moves_go_on_in_a_trend_and_return_in_a_range() {
+    let generator = generator();
+    let trend = autocorrelation(&generator, |market, minute| market.is_trending(minute));
+    assert!(trend > 0.5, "{trend}");
+    let range = autocorrelation(&generator, |market, minute| market.is_ranging(minute));
+    assert!(range < -0.2, "{range}");
+}
