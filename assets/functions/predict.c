@@ -14,6 +14,9 @@
 #define LABELS_MAX 3
 #define SHARES 1000000 /* probabilities are printed in whole millionths, so that they sum to 1 */
 #define FLOOR 0.02     /* the part of belief spread evenly: no label is called impossible */
+#define DAMPING 0.8    /* the part of a move that momentum expects to go on */
+#define RETURN 0.9     /* the part of the way to the mean that reversion expects */
+#define DAY_SECONDS 86400
 
 /* What makes one worker's model differ from another's. */
 struct character {
@@ -24,6 +27,7 @@ struct character {
 struct series {
     double *values; /* oldest first */
     size_t n_values;
+    long newest_second; /* of the newest row's day, in UTC; 0 where its time cannot be read */
 };
 
 struct point {
@@ -36,7 +40,20 @@ static const char *variable(const char *name, const char *otherwise) {
     return value == NULL || *value == '\0' ? otherwise : value;
 }
 
-/* 12 to 60 rows, and a smoothing of 0.1 to 0.6, by the hash of SEED and PEER_ID. */
+static double number_of(const char *name, const char *otherwise, double min, double max) {
+    const char *text = variable(name, otherwise);
+    char *end;
+    double number = strtod(text, &end);
+    if (*end != '\0' || !(number >= min && number <= max)) {
+        fprintf(stderr, "%s must be a number from %g to %g\n", name, min, max);
+        exit(1);
+    }
+    return number;
+}
+
+/*
+ * WINDOW rows, else 12 to 60, and a smoothing of 0.1 to 0.6, by the hash of SEED and PEER_ID.
+ */
 static struct character character(void) {
     uint64_t hash = hash_text(HASH_START, variable("SEED", ""));
     hash = hash_finish(hash_text(hash, variable("PEER_ID", "")));
@@ -44,6 +61,8 @@ static struct character character(void) {
         .window = WINDOW_MIN + (size_t)(hash % WINDOW_SPAN),
         .smoothing = 0.1 + 0.5 * (double)(hash >> 40) / (double)(1 << 24),
     };
+    double window = number_of("WINDOW", "0", 0, HORIZON_MAX);
+    if (window >= 2) chosen.window = (size_t)window;
     return chosen;
 }
 
@@ -78,6 +97,14 @@ static const char *column(const char *text) {
     return strndup(first.key, first.key_length);
 }
 
+/* The second of the day of an RFC 3339 text in UTC, such as 2026-01-01T10:20:30Z. */
+static long second_of_day(struct moment moment) {
+    int hour, minute, second;
+    if (moment.length < 19) return 0;
+    if (sscanf(moment.text + 11, "%2d:%2d:%2d", &hour, &minute, &second) != 3) return 0;
+    return hour * 3600L + minute * 60L + second;
+}
+
 static struct series read_series(void) {
     const char *text = read_all(), *rest = text, *line, *key = column(text);
     struct member member;
@@ -93,7 +120,11 @@ static struct series read_series(void) {
         exit(1);
     }
     qsort(points, n_points, sizeof *points, compare_moments);
-    struct series series = {.values = malloc(n_points * sizeof(double)), .n_values = n_points};
+    struct series series = {
+        .values = malloc(n_points * sizeof(double)),
+        .n_values = n_points,
+        .newest_second = second_of_day(points[n_points - 1].moment),
+    };
     if (series.values == NULL) fail("out of memory");
     for (size_t i = 0; i < n_points; i++) series.values[i] = points[i].value;
     return series;
@@ -130,17 +161,42 @@ static double trend(struct series series, double horizon) {
     return along == 0 ? height : height + up / along * (center + horizon);
 }
 
+/* A number close to normally distributed, which follows from SEED and the newest value alone. */
+static double luck(struct series series) {
+    char text[400];
+    uint64_t hash = hash_text(HASH_START, variable("SEED", ""));
+    hash = hash_finish(hash_text(hash, decimal(series.values[series.n_values - 1], text)));
+    double sum = 0;
+    for (int i = 0; i < 4; i++) sum += (double)(hash >> (16 * i) & 0xffff) / 65536;
+    return (sum - 2) * sqrt(3);
+}
+
+/* Without the newest STALE rows, as one whose feed lags; at least one row is left. */
+static struct series without_newest(struct series series, size_t n_rows) {
+    series.n_values -= n_rows < series.n_values ? n_rows : series.n_values - 1;
+    return series;
+}
+
 static double predict(struct series series, struct character character, double horizon) {
     const char *model = variable("MODEL", "ema");
-    struct series part = newest(series, character.window);
     double last = series.values[series.n_values - 1];
+    struct series known = without_newest(series, (size_t)number_of("STALE", "0", 0, HORIZON_MAX));
+    struct series part = newest(known, character.window);
+    if (strcmp(model, "momentum") == 0) {
+        return last + DAMPING * (trend(part, horizon) - trend(part, 0));
+    }
+    if (strcmp(model, "reversion") == 0) return last + RETURN * (mean(part) - last);
+    if (strcmp(model, "seasonal") == 0) return last;
     if (strcmp(model, "last") == 0) return last;
     if (strcmp(model, "mean") == 0) return mean(part);
-    if (strcmp(model, "ema") == 0) return ema(series, character.smoothing);
+    if (strcmp(model, "ema") == 0) return ema(known, character.smoothing);
     if (strcmp(model, "trend") == 0) return trend(part, horizon);
-    if (strcmp(model, "drift") != 0) fail("MODEL must be last, mean, drift, ema or trend");
+    if (strcmp(model, "drift") != 0) {
+        fail("MODEL must be last, mean, drift, ema, trend, momentum, reversion or seasonal");
+    }
     if (part.n_values < 2) return last;
-    return last + horizon * (last - part.values[0]) / (double)(part.n_values - 1);
+    double newest_known = part.values[part.n_values - 1];
+    return last + horizon * (newest_known - part.values[0]) / (double)(part.n_values - 1);
 }
 
 /* How far a value strays in `horizon` rows, as a part of itself: a random walk of its steps. */
@@ -162,15 +218,29 @@ static double below(double bound, double move, double noise) {
     return 0.5 * erfc((move - bound) / (noise * M_SQRT2));
 }
 
-static double number_of(const char *name, const char *otherwise, double min, double max) {
-    const char *text = variable(name, otherwise);
-    char *end;
-    double number = strtod(text, &end);
-    if (*end != '\0' || !(number >= min && number <= max)) {
-        fprintf(stderr, "%s must be a number from %g to %g\n", name, min, max);
-        exit(1);
+/* How far a value strayed in `horizon` rows, as a part of itself: the deviation of such moves. */
+static double noise_of_moves(struct series series, double horizon) {
+    size_t step = (size_t)horizon, n_moves = 0;
+    double squares = 0;
+    for (size_t i = step; i < series.n_values; i++) {
+        if (series.values[i - step] == 0) continue;
+        double move = (series.values[i] - series.values[i - step]) / fabs(series.values[i - step]);
+        squares += move * move;
+        n_moves++;
     }
-    return number;
+    return n_moves == 0 ? noise(series, horizon) : sqrt(squares / (double)n_moves);
+}
+
+/* The deviation of a prediction, as NOISE_OF and SPREAD say; by the time of day for `seasonal`. */
+static double spread(struct series series, struct character character, double horizon) {
+    int is_of_moves = strcmp(variable("NOISE_OF", "steps"), "moves") == 0;
+    double deviation = is_of_moves ? noise_of_moves(series, horizon)
+                                   : noise(newest(series, character.window), horizon);
+    if (strcmp(variable("MODEL", "ema"), "seasonal") == 0) {
+        double share = (double)series.newest_second / DAY_SECONDS - 0.3;
+        deviation *= 1 + 0.5 * sin(2 * M_PI * share);
+    }
+    return deviation * number_of("SPREAD", "1", 0.01, 100);
 }
 
 /* Splits `labels` at its commas into `names`. Each must be up, down or flat, and at most once. */
@@ -232,6 +302,8 @@ int main(void) {
     struct character chosen = character();
     struct series series = read_series();
     double predicted = predict(series, chosen, horizon), last = series.values[series.n_values - 1];
+    double deviation = spread(series, chosen, horizon);
+    predicted += number_of("LUCK", "0", 0, 100) * luck(series) * deviation * fabs(last);
     char *labels = getenv("LABELS"), text[400];
     if (!isfinite(predicted)) fail("the prediction is not a finite number");
     if (labels == NULL || *labels == '\0') {
@@ -239,6 +311,6 @@ int main(void) {
         return 0;
     }
     double move = last == 0 ? 0 : (predicted - last) / fabs(last);
-    print_classes(labels, move, noise(newest(series, chosen.window), horizon));
+    print_classes(labels, move, deviation);
     return 0;
 }

@@ -188,6 +188,32 @@ async fn each_model_predicts_by_its_rule() {
     check_close(predicted("MODEL=drift HORIZON=2").await, 105.5);
     let slope = 34.5 / 82.5; // Σ (x − 4.5)(y − mean) / Σ (x − 4.5)²
     check_close(predicted("MODEL=trend HORIZON=3").await, 102.25 + slope * 7.5);
+    let step = "MODEL=momentum HORIZON=3 WINDOW=2";
+    check_close(predicted(step).await, 104.5 + 0.8 * 3.0);
+    check_close(predicted(&format!("{step} STALE=1")).await, 104.5 + 0.8 * 1.5);
+    check_close(predicted("MODEL=reversion WINDOW=2").await, 104.5 - 0.9 * 0.5);
+    check_close(predicted("MODEL=seasonal").await, 104.5);
+}
+
+#[tokio::test]
+async fn a_deviation_follows_its_source_its_factor_and_the_time_of_day() {
+    let flat = async |settings: &str| {
+        let labels = format!("{settings} LABELS=up,down,flat THRESHOLD=0.01 HORIZON=2 WINDOW=10");
+        beliefs(&labels).await["flat"]
+    };
+    let usual = flat("MODEL=last").await;
+    assert!(flat("MODEL=last SPREAD=0.5").await > usual);
+    assert!(flat("MODEL=last SPREAD=2").await < usual);
+    assert_ne!(flat("MODEL=last NOISE_OF=moves").await, usual);
+    assert_ne!(flat("MODEL=seasonal").await, usual);
+}
+
+#[tokio::test]
+async fn luck_follows_from_the_seed() {
+    let lucky = async |seed: &str| predicted(&format!("MODEL=last LUCK=1 SEED={seed}")).await;
+    let first = lucky("a").await;
+    assert_eq!(first.to_bits(), lucky("a").await.to_bits());
+    assert!((first - lucky("b").await).abs() > 1e-9);
 }
 
 #[tokio::test]
@@ -226,7 +252,11 @@ async fn what_cannot_be_predicted_is_refused() {
     for (settings, stdin, want) in [
         ("", "", "no rows with a number on standard input"),
         ("VALUE=x", BARS, "no rows with a number in column x on standard input"),
-        ("MODEL=oracle", BARS, "MODEL must be last, mean, drift, ema or trend"),
+        (
+            "MODEL=oracle",
+            BARS,
+            "MODEL must be last, mean, drift, ema, trend, momentum, reversion or seasonal",
+        ),
         ("HORIZON=soon", BARS, "HORIZON must be a number from 1 to 100000"),
         ("LABELS=up,sideways", BARS, "LABELS must be some of up, down and flat, each once"),
     ] {
