@@ -141,8 +141,8 @@ fn autocorrelation(generator: &Generator, regime: fn(&Generator, i64) -> bool) -
 #[test]
 fn moves_go_on_in_a_trend_and_return_in_a_range() {
     let generator = generator();
-    let trend = autocorrelation(&generator, |market, minute| market.is_trending(minute));
+    let trend = autocorrelation(&generator, Generator::is_trending);
     assert!(trend > 0.5, "{trend}");
-    let range = autocorrelation(&generator, |market, minute| market.is_ranging(minute));
+    let range = autocorrelation(&generator, Generator::is_ranging);
     assert!(range < -0.2, "{range}");
 }
