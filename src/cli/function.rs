@@ -221,7 +221,7 @@ async fn add(command: AddCommand) -> anyhow::Result<()> {
     let held = held.open().await?;
     let added = held.add(upload).await?;
     tell(&format!("added {} to {held}", escape_line(&added.name)));
-    print(&added.function_id)
+    print(&escape_line(&added.function_id))
 }
 
 async fn list(command: ListCommand) -> anyhow::Result<()> {
@@ -237,8 +237,8 @@ async fn list(command: ListCommand) -> anyhow::Result<()> {
     let lines: Vec<String> = functions
         .iter()
         .map(|function| {
-            let (id, bytes, method) = (&function.function_id, function.bytes, &function.method);
-            let (method, name) = (escape_line(method), escape_line(&function.name));
+            let (id, bytes) = (escape_line(&function.function_id), function.bytes);
+            let (method, name) = (escape_line(&function.method), escape_line(&function.name));
             format!("{id}  {bytes:>10}  {method}  {name}")
         })
         .collect();

@@ -14,7 +14,10 @@ use client::{
     executions::CODE_UNDER_WAY,
     functions::{CODE_OK, Functions as Head},
 };
-use model::function::{FunctionId, Method};
+use model::{
+    escape::escape_line,
+    function::{FunctionId, Method},
+};
 use tokio::time::sleep;
 use wire::functions::{
     EnvVar, ExecuteConfig, ExecuteRequest, ExecuteResponse, Parameter, RuntimeConfig,
@@ -164,7 +167,8 @@ pub(super) async fn run(command: RunCommand) -> anyhow::Result<ExitCode> {
     let running = format!("waiting for results from {}", head.address());
     if command.is_async {
         let started = patiently(&running, head.execute_async(&request)).await;
-        print(&started.with_context(|| format!("start {}", command.target))?)?;
+        let id = started.with_context(|| format!("start {}", command.target))?;
+        print(&escape_line(&id))?;
         return Ok(ExitCode::SUCCESS);
     }
     let response = patiently(&running, head.execute(&request)).await;

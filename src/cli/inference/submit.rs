@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
-use model::topic::TopicId;
+use model::{escape::escape_line, topic::TopicId};
 use wire::inference::{cases::Decimal, network::SubmissionBody};
 
 use super::ServiceFlags;
@@ -50,7 +50,7 @@ pub(crate) async fn run(command: SubmitCommand) -> anyhow::Result<()> {
     let service = command.service.service().await?;
     let body = body(command.nonce, command.model, &command.values, &command.forecast)?;
     let accepted = service.submit(topic, &body).await.context("submit")?;
-    let (nonce, worker) = (accepted.nonce, accepted.worker);
+    let (nonce, worker) = (accepted.nonce, escape_line(&accepted.worker));
     print(&format!("topic {topic}, nonce {nonce}, as {worker}"))
 }
 
