@@ -223,7 +223,7 @@ impl Head {
     pub fn new(parts: HeadParts, options: HeadOptions) -> Self {
         let HeadParts { network, functions, peers, metrics, clock, group } = parts;
         let events = Events::new(clock.clone());
-        Self(Arc::new(Inner {
+        let head = Self(Arc::new(Inner {
             lines: Lines::new(network.clone(), group.clone()),
             network,
             peers,
@@ -240,7 +240,9 @@ impl Head {
             permits: Arc::new(Semaphore::new(EXECUTIONS_MAX as usize)),
             shares: ClientShares::default(),
             is_stopping: AtomicBool::new(false),
-        }))
+        }));
+        head.0.group.spawn("pings", head.clone().watch_workers());
+        head
     }
 
     /// Executes `order` of `client`, and returns how it went, also where it failed.

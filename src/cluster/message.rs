@@ -35,6 +35,10 @@ pub mod frame {
     pub const ANSWER: u8 = 2;
     /// From a head: the id of a request whose run is to end unanswered.
     pub const CANCEL: u8 = 3;
+    /// From a head: whether the worker is there. Empty.
+    pub const PING: u8 = 4;
+    /// From a worker: that it is. Empty.
+    pub const PONG: u8 = 5;
 }
 
 /// The protocol on which a node tells what it is and has: an [`Offer`]. Ours.

@@ -2,12 +2,17 @@
 //!
 //! Absent on purpose: who is given work, which is `gather.rs`.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use model::{execution::Outcome, node::PeerId};
+use tokio::time::sleep;
+use tracing::info;
 
 use super::{
     Head, SignaturePolicy,
     gather::{Answer, Failure},
+    inbox::Reply,
     order::Order,
 };
 use crate::{
@@ -19,6 +24,10 @@ use crate::{
     network::{SendError, line::Frame},
     peers::Way,
 };
+
+/// How often a worker that runs an order for as long is pinged: two missed pings are noticed long
+/// before an order's time is up, and a short stall of a busy machine is none.
+const PING_EVERY: Duration = Duration::from_secs(1);
 
 /// The longest part of a worker's reason that is passed on and remembered, in characters.
 const REASON_CHARS_MAX: usize = 400;
@@ -77,6 +86,25 @@ impl Head {
         let head = self.clone();
         let read = |peer, number, frames| async move { head.read_line(peer, number, frames).await };
         self.0.lines.send(peer, frame, read).await.map(Some)
+    }
+
+    /// Pings workers of ours that run an order for long, until it is dropped. One that misses two
+    /// pings is out until it answers, and spares are asked for what it runs.
+    pub(super) async fn watch_workers(self) {
+        loop {
+            sleep(PING_EVERY).await;
+            for peer in self.0.slots.slow_workers(PING_EVERY) {
+                if self.0.peers.way(&peer) != Way::Line {
+                    continue;
+                }
+                if self.0.slots.note_ping(&peer) {
+                    info!(%peer, "a worker missed two pings: it is given no work until it answers");
+                    self.0.inboxes.put_everywhere(|| Reply::Stalled(peer.clone()));
+                }
+                let ping = Frame { kind: frame::PING, content: Bytes::new() };
+                self.0.lines.send_soon(&peer, ping);
+            }
+        }
     }
 
     /// Has a worker of ours end the run of a request.

@@ -306,6 +306,7 @@ impl Work<'_> {
                 }
                 _ => {}
             },
+            Reply::Stalled(peer) => self.hedge(&peer, Instant::now()),
             Reply::Gone(peer) => {
                 if self.open.contains_key(&peer) {
                     // It may be back already, and have been given the work on its new connection.

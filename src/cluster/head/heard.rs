@@ -123,6 +123,9 @@ impl Head {
     /// Reads the answers on a worker's line until it ends.
     pub(super) async fn read_line(&self, peer: PeerId, number: u64, mut frames: Frames) {
         while let Some(frame) = frames.next().await {
+            if frame.kind == frame::PONG {
+                self.0.slots.note_pong(&peer);
+            }
             if frame.kind != frame::ANSWER {
                 continue;
             }

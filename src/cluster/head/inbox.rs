@@ -26,6 +26,8 @@ pub(super) enum Reply {
     Fetching(PeerId),
     /// It answered a work order; with what is known of its signature.
     Answered(PeerId, Box<WorkOrderResponse>, Signed),
+    /// It missed pings while it ran an order.
+    Stalled(PeerId),
     /// Its last connection is gone.
     Gone(PeerId),
     /// The line to it of this number has ended. There may be a newer one.

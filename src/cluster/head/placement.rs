@@ -126,6 +126,9 @@ pub(super) fn choose(
     mut draw: impl FnMut() -> u64,
 ) -> Option<Vec<usize>> {
     let mut pool = near_and_free(candidates, n)?;
+    if pool.len() == n {
+        return Some(pool);
+    }
     let heaviest = candidates.iter().map(|c| c.weight).max().unwrap_or_default();
     let rank = |idx: usize| {
         let candidate = candidates.get(idx);

@@ -214,6 +214,28 @@ impl Slots {
         self.0.lock().worker(peer).note_silence(Instant::now());
     }
 
+    /// Workers that run an order for longer than `age`, and those that have not answered a ping.
+    pub(super) fn slow_workers(&self, age: Duration) -> Vec<PeerId> {
+        let (now, table) = (Instant::now(), self.0.lock());
+        let slow = table.workers.iter().filter(|(_, worker)| worker.is_slow(age, now));
+        slow.map(|(peer, _)| peer.clone()).collect()
+    }
+
+    /// Takes note that a worker is pinged. Returns whether it has just missed too many.
+    pub(super) fn note_ping(&self, peer: &PeerId) -> bool {
+        self.0.lock().workers.get_mut(peer).is_some_and(Worker::note_ping)
+    }
+
+    /// Takes note that a worker answered a ping.
+    pub(super) fn note_pong(&self, peer: &PeerId) {
+        let mut table = self.0.lock();
+        if let Some(worker) = table.workers.get_mut(peer)
+            && worker.note_pong()
+        {
+            self.grant(table);
+        }
+    }
+
     /// Forgets a worker that is gone.
     pub(super) fn lost(&self, peer: &PeerId) {
         let mut table = self.0.lock();

@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use bytes::Bytes;
 use model::node::PeerId;
 use parking_lot::Mutex;
 use tokio::{
@@ -58,6 +59,12 @@ impl Worker {
                 Some(Frame { kind: frame::CANCEL, content }) => {
                     let canceled = String::from_utf8_lossy(&content);
                     drop(runs.lock().remove(canceled.as_ref()));
+                }
+                Some(Frame { kind: frame::PING, .. }) => {
+                    let pong = Frame { kind: frame::PONG, content: Bytes::new() };
+                    if line.send(pong).await.is_err() {
+                        break;
+                    }
                 }
                 Some(_) => {}
                 None => break,

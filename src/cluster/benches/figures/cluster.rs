@@ -98,6 +98,14 @@ impl Cluster {
         Ok(())
     }
 
+    /// Adds a worker of many slots that runs functions by `program`.
+    pub(crate) async fn grow_slow(&mut self, program: &Path) -> Outcome<()> {
+        let folder = self.folder.path().join("slow");
+        let worker = self.nodes.slow_worker(&folder, &self.boot, program).await?;
+        self.workers.push(worker);
+        Ok(())
+    }
+
     /// Kills worker `idx` as a crash would. The others move up until it is started anew.
     pub(crate) async fn kill(&mut self, idx: usize) -> Outcome<()> {
         self.workers.remove(idx).kill().await

@@ -86,7 +86,7 @@ pub(crate) async fn many(nodes: &Nodes) -> Outcome<Row> {
 
 /// How long requests took.
 #[derive(Default)]
-struct Latencies(Vec<Duration>);
+pub(crate) struct Latencies(pub(crate) Vec<Duration>);
 
 impl Latencies {
     async fn take(&mut self, client: &mut Client, request: &Request) -> Outcome<()> {
@@ -101,10 +101,12 @@ impl Latencies {
         self.at(50)
     }
 
-    fn at(&self, percent: usize) -> Duration {
+    /// The time within which so many percent of them were.
+    pub(crate) fn at(&self, percent: usize) -> Duration {
         let mut sorted = self.0.clone();
         sorted.sort();
-        sorted.get(sorted.len() * percent / 100).copied().unwrap_or_default()
+        let last = sorted.len().saturating_sub(1);
+        sorted.get((sorted.len() * percent / 100).min(last)).copied().unwrap_or_default()
     }
 }
 

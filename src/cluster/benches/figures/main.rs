@@ -14,6 +14,7 @@ mod idle;
 mod latency;
 mod nodes;
 mod part;
+mod pressure;
 mod process;
 mod rate;
 mod rows;

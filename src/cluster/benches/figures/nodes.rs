@@ -17,7 +17,7 @@ use tokio::{
 
 use crate::{
     Outcome,
-    process::{BOOT, FOLDER, PART, Process, RUNTIME},
+    process::{BOOT, FOLDER, PART, Process, RUNTIME, SLOTS},
 };
 
 /// The name of a node's key in its folder.
@@ -64,6 +64,33 @@ impl Nodes {
         }
     }
 
+    /// Starts a worker in `folder` with many slots, whose runtime is `program`.
+    pub(crate) async fn slow_worker(
+        &self,
+        folder: &Path,
+        boot: &str,
+        program: &Path,
+    ) -> Outcome<Process> {
+        match self {
+            Self::Own => {
+                let mut command = part("worker", folder)?;
+                command.env(BOOT, boot).env(RUNTIME, program).env(SLOTS, SLOW_SLOTS);
+                let mut worker = Process::spawn(command)?;
+                worker.line().await?;
+                Ok(worker)
+            }
+            Self::Of(node_program) => {
+                let mut command = node(node_program, folder)?;
+                let within = program.parent().ok_or("a program in no folder")?;
+                let name = program.file_name().ok_or("a program without a name")?;
+                command.args(["--role", "worker", "--boot-nodes", boot]);
+                command.args(["--concurrency", SLOW_SLOTS]);
+                command.arg("--runtime-path").arg(within).arg("--runtime-cli").arg(name);
+                Ok(started(command, folder).await?.0)
+            }
+        }
+    }
+
     /// Starts a worker in `folder` that has the head at `boot`, and `runtime` for an external
     /// runtime if there is one.
     pub(crate) async fn worker(
@@ -94,6 +121,9 @@ impl Nodes {
         }
     }
 }
+
+/// How many slots the slow worker has: more than the others together.
+pub(crate) const SLOW_SLOTS: &str = "64";
 
 /// The command of a part of this program.
 pub(crate) fn part(part: &str, folder: &Path) -> Outcome<Command> {

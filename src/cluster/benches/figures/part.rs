@@ -26,7 +26,7 @@ use tokio::{
 use crate::{
     Outcome,
     nodes::KEY,
-    process::{BOOT, FOLDER, RUNTIME},
+    process::{BOOT, FOLDER, RUNTIME, SLOTS},
 };
 
 /// The name under which this program is the external runtime: workers give it no variable that could
@@ -103,7 +103,10 @@ fn options(role: RoleOptions) -> Outcome<NodeOptions> {
         subgroups: Vec::new(),
         functions_dir: folder.join("functions"),
         sources: SourceOptions::peers_only(),
-        concurrency: CONCURRENCY_DEFAULT,
+        concurrency: match env::var(SLOTS) {
+            Ok(number) => number.parse()?,
+            Err(_) => CONCURRENCY_DEFAULT,
+        },
         limits: LIMITS_DEFAULT,
         execution: ExecutionOptions {
             workspace: Some(folder.join("workspace")),

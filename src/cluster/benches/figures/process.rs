@@ -19,6 +19,9 @@ pub(crate) const BOOT: &str = "FIGURES_BOOT";
 /// The variable that names the external runtime of a worker.
 pub(crate) const RUNTIME: &str = "FIGURES_RUNTIME";
 
+/// The variable that says how many functions a worker runs at once.
+pub(crate) const SLOTS: &str = "FIGURES_SLOTS";
+
 /// How long a part may take to say something. Fifty of them start at one time on two cores.
 const SAYS_WITHIN: Duration = Duration::from_mins(1);
 
@@ -77,9 +80,14 @@ impl Process {
         Ok(self.child.kill().await?)
     }
 
+    /// Its id, as the system has it.
+    pub(crate) fn pid(&self) -> Outcome<u32> {
+        Ok(self.child.id().ok_or("a process that has ended")?)
+    }
+
     /// What the process takes now, by the system's account.
     pub(crate) fn usage(&self) -> Outcome<Usage> {
-        let pid = self.child.id().ok_or("a process that has ended")?;
+        let pid = self.pid()?;
         let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
         let number = |name: &str| {
             let line = status.lines().find_map(|line| line.strip_prefix(name));

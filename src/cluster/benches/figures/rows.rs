@@ -6,10 +6,11 @@ use std::{
     time::Duration,
 };
 
-use crate::{Outcome, first_call, idle, latency, nodes::Nodes, rate, soak};
+use crate::{Outcome, first_call, idle, latency, nodes::Nodes, pressure, rate, soak};
 
 /// The figures, in the order of the table.
-const NAMES: [&str; 6] = ["one", "rate", "many", "first", "idle", "soak"];
+const NAMES: [&str; 9] =
+    ["one", "rate", "many", "first", "slow", "stopped", "joined", "idle", "soak"];
 
 /// How long the soak goes on unless told otherwise. The figure is 600 s.
 const SOAK_S_DEFAULT: u64 = 60;
@@ -73,6 +74,9 @@ pub(crate) async fn measure(arguments: impl Iterator<Item = String>) -> Outcome<
             "rate" => rate::both(nodes).await,
             "many" => latency::many(nodes).await,
             "first" => first_call::first_call(nodes).await,
+            "slow" => pressure::slow(nodes).await,
+            "stopped" => pressure::stopped(nodes).await,
+            "joined" => pressure::joined(nodes).await,
             "idle" => idle::idle(nodes).await,
             _ => soak::soak(nodes, asked.soak, &mut rows).await,
         };

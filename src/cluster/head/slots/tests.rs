@@ -170,6 +170,22 @@ async fn a_silent_worker_is_left_alone_longer_each_time_and_tried_by_one_order()
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_worker_that_misses_two_pings_is_out_until_it_answers() {
+    let slots = offered(&[(9, 9)]);
+    let running = now(take(&slots, want(1)));
+    assert_eq!(slots.slow_workers(Duration::from_secs(1)), []);
+    advance(Duration::from_secs(2)).await;
+    assert_eq!(slots.slow_workers(Duration::from_secs(1)), [id(1)]);
+    let missed: Vec<bool> = (0..4).map(|_| slots.note_ping(&id(1))).collect();
+    assert_eq!(missed, [false, false, true, false], "the third is sent after two were missed");
+    assert!(matches!(take(&slots, want(1)), Taken::Unknown));
+    drop(running);
+    assert_eq!(slots.slow_workers(Duration::from_secs(1)), [id(1)], "until it answers");
+    slots.note_pong(&id(1));
+    assert_eq!(now(take(&slots, want(1))).len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn no_more_slots_are_believed_than_a_head_can_use() {
     let slots = offered(&[(1_000_000_000, 1_000_000_000)]);
     assert_eq!(slots.of(&id(1)), Some((256, 256)));

@@ -49,6 +49,9 @@ const ANSWERS_MAX: u64 = 1024;
 /// A missing answer divides the weight by this.
 const SILENT_COST: u64 = 2;
 
+/// A worker that misses so many pings is out until it answers.
+const PINGS_MISSED_MAX: u32 = 2;
+
 /// What is known of a worker.
 #[derive(Debug, Default)]
 pub(super) struct Worker {
@@ -66,6 +69,8 @@ pub(super) struct Worker {
     n_answers: u64,
     full: Pause,
     silent: Pause,
+    /// Pings since its last answer.
+    n_pings: u32,
 }
 
 /// How long a worker took to answer orders for one function.
@@ -165,7 +170,23 @@ impl Worker {
     /// Whether it is left alone, since it did not answer. After that time, one order tries it.
     pub(super) fn is_silent(&self, now: Instant) -> bool {
         let is_tried = self.silent.n_in_row > 0 && !self.running.is_empty();
-        is_tried || !self.silent.is_over(now)
+        is_tried || !self.silent.is_over(now) || self.n_pings > PINGS_MISSED_MAX
+    }
+
+    /// Whether it runs an order for longer than `age`, or has not answered a ping.
+    pub(super) fn is_slow(&self, age: Duration, now: Instant) -> bool {
+        self.n_pings > 0 || self.running.values().any(|(_, since)| now - *since > age)
+    }
+
+    /// Takes note that it is pinged. Returns whether it has just missed too many.
+    pub(super) fn note_ping(&mut self) -> bool {
+        self.n_pings = self.n_pings.saturating_add(1);
+        self.n_pings == PINGS_MISSED_MAX + 1
+    }
+
+    /// Takes note that it answered a ping. Returns whether it had missed too many.
+    pub(super) fn note_pong(&mut self) -> bool {
+        std::mem::take(&mut self.n_pings) > PINGS_MISSED_MAX
     }
 
     /// Its load, for `function`, with `n_waiting` orders that wait for it.
@@ -191,7 +212,9 @@ impl Worker {
         elapsed: Duration,
         now: Instant,
     ) -> bool {
-        (self.full, self.silent) = (Pause::default(), Pause::default());
+        self.full = Pause::default();
+        self.silent = Pause::default();
+        self.n_pings = 0;
         let is_new = self.offer.as_ref().is_some_and(|known| !known.functions.contains(&function));
         if is_new && self.learned.insert(function) && self.learned.len() > FUNCTIONS_MAX {
             self.learned.pop_first();

@@ -122,6 +122,18 @@ async fn a_node_that_must_reach_its_boot_nodes_does_not_start_without_them() {
 }
 
 #[tokio::test]
+async fn a_worker_answers_pings_on_a_line() {
+    let cluster = Cluster::of(&[&[]]).await;
+    let worker = &cluster.workers[0];
+    let (head, _events) = cluster.stranger_of(worker).await;
+    let (line, mut frames) = head.line(worker.peer_id(), LINE_PROTOCOL).await.unwrap();
+    line.send(Frame { kind: frame::PING, content: "".into() }).await.unwrap();
+    let answer = timeout(WITHIN, frames.next()).await.unwrap().unwrap();
+    assert_eq!(answer.kind, frame::PONG);
+    cluster.group.shutdown().await;
+}
+
+#[tokio::test]
 async fn a_head_that_sends_nonsense_on_its_line_is_cut_off_and_work_goes_on() {
     let cluster = Cluster::of(&[&[]]).await;
     let worker = &cluster.workers[0];

@@ -1,0 +1,155 @@
+//! A slow worker beside fast ones, one that is stopped for a while, and many that have just joined.
+
+use std::{fs, os::unix::fs::PermissionsExt as _, time::Duration};
+
+use tokio::{
+    process::Command,
+    task::JoinSet,
+    time::{Instant, sleep, timeout_at},
+};
+
+use crate::{
+    Outcome,
+    cluster::{Cluster, Folder},
+    http::{Client, Request},
+    latency::Latencies,
+    nodes::Nodes,
+    part::RUNTIME_NAME,
+    rate::N_CONNECTIONS,
+    rows::{Row, note},
+};
+
+/// The slow worker's runtime: it takes as long as a program that starts an interpreter.
+const SLOW_RUNTIME: &str = "#!/bin/sh\nsleep 0.14\necho hello\n";
+/// Workers beside the slow one.
+const N_FAST: usize = 3;
+/// How long each rate is taken.
+const PERIOD: Duration = Duration::from_secs(8);
+/// How long before that does not count.
+const UNCOUNTED: Duration = Duration::from_secs(2);
+/// The share of the rate, and of the median, that a slow worker may cost.
+const SLOW_BAR: f64 = 0.9;
+
+/// Workers of the cluster in which one is stopped.
+const N_STOPPABLE: usize = 12;
+/// Workers that run each request there.
+const N_NODES: usize = 6;
+/// How long it is stopped.
+const STOPPED: Duration = Duration::from_secs(20);
+/// How long requests go on before and after.
+const AROUND: Duration = Duration::from_secs(3);
+/// The longest a request may take meanwhile.
+const STOPPED_BAR: Duration = Duration::from_secs(3);
+
+/// Workers that join at one time.
+const N_JOINED: usize = 200;
+/// How long the first call on all of them may take.
+const JOINED_BAR: Duration = Duration::from_secs(1);
+
+/// Compares the rate of three fast workers with theirs and that of a slow one with many slots.
+pub(crate) async fn slow(nodes: &Nodes) -> Outcome<Row> {
+    let folder = Folder::new()?;
+    let program = folder.path().join(RUNTIME_NAME);
+    fs::write(&program, SLOW_RUNTIME)?;
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755))?;
+    let mut cluster = Cluster::start(nodes, N_FAST).await?;
+    let on_all = cluster.hello(N_FAST).await?;
+    drop(cluster.warmed(&on_all).await?);
+    let hello = cluster.hello(1).await?;
+    let (without, p50_without) = load(&cluster, &hello).await?;
+    note(&format!("{N_FAST} fast workers: {without:.0}/s, p50 {p50_without:.1?}"))?;
+    cluster.grow_slow(&program).await?;
+    let on_all = cluster.hello(N_FAST + 1).await?;
+    drop(cluster.warmed(&on_all).await?);
+    let (with, p50_with) = load(&cluster, &hello).await?;
+    note(&format!("and a slow one: {with:.0}/s, p50 {p50_with:.1?}"))?;
+    let ratio = with / without;
+    let p50_ratio = p50_without.as_secs_f64() / p50_with.as_secs_f64();
+    let value = format!("{with:.0}/s / {without:.0}/s = {ratio:.2}, p50 {p50_ratio:.2}");
+    let is_passed = ratio >= SLOW_BAR && p50_ratio >= SLOW_BAR;
+    Ok(Row::new("executions/s with a slow worker / without", value, "0.9 at least", is_passed))
+}
+
+/// Stops one of twelve workers for a while, under load.
+pub(crate) async fn stopped(nodes: &Nodes) -> Outcome<Row> {
+    let cluster = Cluster::start(nodes, N_STOPPABLE).await?;
+    let on_all = cluster.hello(N_STOPPABLE).await?;
+    drop(cluster.warmed(&on_all).await?);
+    let hello = cluster.hello(N_NODES).await?;
+    let stopped = cluster.workers.first().ok_or("no worker")?;
+    let end = Instant::now() + AROUND + STOPPED + AROUND;
+    let clients = ask_until(&cluster, &hello, end).await?;
+    sleep(AROUND).await;
+    signal("-STOP", stopped.pid()?).await?;
+    sleep(STOPPED).await;
+    signal("-CONT", stopped.pid()?).await?;
+    let (latencies, n_short) = collect(clients).await?;
+    note(&format!("one of {N_STOPPABLE} workers stopped: {latencies}"))?;
+    let longest = latencies.at(100);
+    let value = format!("{longest:.1?}, {n_short} short");
+    let is_passed = longest <= STOPPED_BAR && n_short == 0;
+    Ok(Row::new("one of 12 workers stopped, longest", value, "3 s at most, 0 short", is_passed))
+}
+
+/// Runs hello on all of many workers that have just joined.
+pub(crate) async fn joined(nodes: &Nodes) -> Outcome<Row> {
+    let cluster = Cluster::start(nodes, N_JOINED).await?;
+    let hello = cluster.hello(N_JOINED).await?;
+    let mut client = Client::connect(cluster.rest).await?;
+    let began = Instant::now();
+    let answer = client.ask(&hello).await?;
+    let took = began.elapsed();
+    let is_good = answer.is_good(&hello);
+    let value = format!("{took:.2?}, code {}", answer.code);
+    let is_passed = is_good && took <= JOINED_BAR;
+    Ok(Row::new("first call on 200 workers", value, "code 200, 1 s at most", is_passed))
+}
+
+/// Executions a second on [`N_CONNECTIONS`] connections, and the median of how long they took.
+async fn load(cluster: &Cluster, request: &Request) -> Outcome<(f64, Duration)> {
+    collect(ask_until(cluster, request, Instant::now() + UNCOUNTED).await?).await?;
+    let clients = ask_until(cluster, request, Instant::now() + PERIOD).await?;
+    let (latencies, n_short) = collect(clients).await?;
+    if n_short > 0 {
+        return Err(format!("{n_short} answers were short").into());
+    }
+    Ok((f64::from(u32::try_from(latencies.0.len())?) / PERIOD.as_secs_f64(), latencies.at(50)))
+}
+
+type Clients = JoinSet<Outcome<(Latencies, usize)>>;
+
+/// Has clients ask on [`N_CONNECTIONS`] connections until `end`. Each returns how long its requests
+/// took, and how many answers were not whole.
+async fn ask_until(cluster: &Cluster, request: &Request, end: Instant) -> Outcome<Clients> {
+    let mut clients = JoinSet::new();
+    for _ in 0..N_CONNECTIONS {
+        let (mut client, request) = (Client::connect(cluster.rest).await?, request.clone());
+        clients.spawn(async move {
+            let (mut latencies, mut n_short) = (Latencies::default(), 0);
+            loop {
+                let began = Instant::now();
+                // One that is cut off by the end had longer than it may take before.
+                let Ok(answer) = timeout_at(end, client.ask(&request)).await else { break };
+                latencies.0.push(began.elapsed());
+                n_short += usize::from(!answer?.is_good(&request));
+            }
+            Ok((latencies, n_short))
+        });
+    }
+    Ok(clients)
+}
+
+async fn collect(mut clients: Clients) -> Outcome<(Latencies, usize)> {
+    let (mut all, mut n_short) = (Latencies::default(), 0);
+    while let Some(client) = clients.join_next().await {
+        let (latencies, n) = client??;
+        all.0.extend(latencies.0);
+        n_short += n;
+    }
+    Ok((all, n_short))
+}
+
+async fn signal(name: &str, pid: u32) -> Outcome<()> {
+    let status = Command::new("kill").arg(name).arg(pid.to_string()).status().await?;
+    if status.success() { Ok(()) } else { Err(format!("kill {name} {pid}: {status}").into()) }
+}
