@@ -192,6 +192,7 @@ fn without_empty(command: clap::Command) -> clap::Command {
 }
 
 fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
+    web::open_files::raise_limit();
     let done = match cli.command {
         None => block_on(tui::run(cli.screen)),
         Some(Command::Tui(command)) => block_on(tui::run(command)),

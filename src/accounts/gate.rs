@@ -28,6 +28,7 @@ use tokio::{sync::Semaphore, time::Instant};
 use web::{
     address::{Addresses, Network},
     auth::{NoKey, api_key},
+    local::HostNames,
     throttle::{Rate, Recent, Throttle, seconds},
 };
 
@@ -64,7 +65,7 @@ const REMAINING: HeaderName = HeaderName::from_static("ratelimit-remaining");
 const RESET: HeaderName = HeaderName::from_static("ratelimit-reset");
 
 /// How a gate is kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct GateOptions {
     /// The limits of keys that have none of their own.
     pub limits: Limits,
@@ -72,6 +73,8 @@ pub struct GateOptions {
     pub loopback: Loopback,
     /// Whose word on a caller's address is taken.
     pub addresses: Addresses,
+    /// The names under which the service is reached.
+    pub hosts: HostNames,
 }
 
 /// Whether limits hold for callers on this machine.
@@ -127,11 +130,15 @@ struct Shared {
 
 impl GateOptions {
     /// Lets in everyone with a good key, as often as they like: for tests and benches.
-    pub const UNLIMITED: Self = Self {
-        limits: Limits::NONE,
-        loopback: Loopback::Unlimited,
-        addresses: Addresses::OfConnections,
-    };
+    #[must_use]
+    pub fn unlimited() -> Self {
+        Self {
+            limits: Limits::NONE,
+            loopback: Loopback::Unlimited,
+            addresses: Addresses::OfConnections,
+            hosts: HostNames::default(),
+        }
+    }
 }
 
 impl Gate {
@@ -153,6 +160,13 @@ impl Gate {
     #[must_use]
     pub fn addresses(&self) -> Addresses {
         self.shared.options.addresses
+    }
+
+    /// The names under which the service is reached: what it allows without a key, it allows under
+    /// one of them.
+    #[must_use]
+    pub fn hosts(&self) -> &HostNames {
+        &self.shared.options.hosts
     }
 
     /// The limits of keys that have none of their own.
@@ -240,9 +254,8 @@ async fn pass(
     mut request: Request,
     next: Next,
 ) -> Response {
-    let GateOptions { addresses, loopback, .. } = gate.shared.options;
-    let is_unlimited = loopback == Loopback::Unlimited
-        && addresses.is_here(request.headers(), request.extensions());
+    let GateOptions { addresses, loopback, ref hosts, .. } = gate.shared.options;
+    let is_unlimited = loopback == Loopback::Unlimited && addresses.is_local(hosts, &request);
     let address = addresses.caller(request.headers(), request.extensions());
     let network = address.filter(|_| !is_unlimited).map(Network::of);
     let key = match gate.known(words.key(&request), network).await {

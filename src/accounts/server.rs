@@ -38,6 +38,7 @@ use tracing::info;
 use web::{
     address::{Addresses, Network},
     cookies::{self, Wire},
+    local::HostNames,
     origin,
     request::{RequestOptions, layered},
     serve::{BindError, bind, serve_by},
@@ -71,6 +72,8 @@ pub struct PortalOptions {
     pub addresses: Addresses,
     /// What services of other machines have to show that ask about keys; without it none may.
     pub token: Option<OperatorToken>,
+    /// The names under which the page is reached.
+    pub hosts: HostNames,
 }
 
 /// Where accounts are served alone.
@@ -146,6 +149,7 @@ pub async fn start(
 
 /// Every path of accounts, and the page: to be served beside others, or alone.
 pub fn router(accounts: Accounts, options: PortalOptions) -> Router {
+    let hosts = options.hosts.clone();
     let app = App { accounts, options, attempts: Arc::default() };
     let api = Router::new()
         .route(paths::ACCOUNTS_SIGN_UP, post(sign_up::post))
@@ -158,9 +162,14 @@ pub fn router(accounts: Accounts, options: PortalOptions) -> Router {
         .route(paths::ACCOUNTS_KEYS, get(keys::get).post(keys::post))
         .route(paths::ACCOUNTS_KEY, axum::routing::patch(key::patch).delete(key::delete))
         .route(paths::ACCOUNTS_KEY_RENEW, post(renew::post))
-        .route(paths::ACCOUNTS_VERIFY, post(verify::post))
         .route(paths::ACCOUNTS_OPENAPI, get(openapi::get))
         .route(paths::ACCOUNTS_DOCS, get(docs::get))
+        .method_not_allowed_fallback(async || ApiError::NoMethod)
+        .layer(from_fn_with_state(app.clone(), guarded))
+        .with_state(app.clone());
+    // It wants the operator's token, which no page of another site has.
+    let verify = Router::new()
+        .route(paths::ACCOUNTS_VERIFY, post(verify::post))
         .method_not_allowed_fallback(async || ApiError::NoMethod)
         .layer(from_fn_with_state(app.clone(), guarded))
         .with_state(app);
@@ -169,7 +178,8 @@ pub fn router(accounts: Accounts, options: PortalOptions) -> Router {
         .route(paths::PORTAL_STYLE, get(style::get))
         .route(paths::PORTAL_SCRIPT, get(script::get))
         .layer(from_fn(portal::fenced));
-    api.merge(page).layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+    let router = hosts.around(api.merge(page), error::refusal).merge(verify);
+    router.layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
 }
 
 /// Refuses what another site's page sends, and has no answer kept anywhere.

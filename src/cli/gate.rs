@@ -13,7 +13,10 @@ use axum::Router;
 use clap::Args;
 use client::transport::{Token, Transport};
 use task::{clock::Clock, group::Group};
-use web::address::Addresses;
+use web::{
+    address::Addresses,
+    local::{HostName, HostNames},
+};
 
 use crate::cli::place::Place;
 
@@ -42,6 +45,11 @@ pub(crate) struct GateFlags {
     /// but a proxy can reach
     #[arg(long, help_heading = "Limits")]
     behind_proxy: bool,
+    /// A name under which the service is reached, beside localhost and addresses. Requests without a
+    /// key (the portal, the health check) that name another host are refused: a web page may have
+    /// sent them
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    host_name: Vec<HostName>,
     /// Ask the service at this address what keys are good for, in the place of the accounts file
     /// here; the token for that comes from `TRIPTYCH_ACCOUNTS_TOKEN`
     #[arg(long, env = "TRIPTYCH_ACCOUNTS", value_name = "URL")]
@@ -77,8 +85,14 @@ impl GateFlags {
             },
             loopback: if self.unlimited_loopback { Loopback::Unlimited } else { Loopback::Limited },
             addresses: self.addresses(),
+            hosts: self.hosts(),
         };
         Ok((Gate::new(keys, options, clock.clone()), accounts))
+    }
+
+    /// The names under which the service is reached.
+    pub(crate) fn hosts(&self) -> HostNames {
+        self.host_name.iter().cloned().collect()
     }
 
     /// Whose word on a caller's address is taken.
@@ -102,7 +116,7 @@ pub(crate) struct PortalFlags {
 }
 
 impl PortalFlags {
-    /// What serves `accounts`: an API and a page.
+    /// What serves `accounts` under `hosts`: an API and a page.
     ///
     /// # Errors
     /// If the operator's token is unfit.
@@ -110,10 +124,11 @@ impl PortalFlags {
         &self,
         accounts: Accounts,
         addresses: Addresses,
+        hosts: HostNames,
     ) -> anyhow::Result<Router> {
         let token = token()?.map(|text| OperatorToken::new(&text)).transpose();
         let token = token.with_context(|| format!("use {TOKEN_VARIABLE}"))?;
-        let options = PortalOptions { sign_up: self.sign_up, addresses, token };
+        let options = PortalOptions { sign_up: self.sign_up, addresses, token, hosts };
         Ok(accounts::server::router(accounts, options))
     }
 }

@@ -17,6 +17,7 @@ use clap::{Args, Subcommand};
 use model::key::ApiKey;
 use serde::Serialize;
 use task::{clock::Clock, group::Group};
+use web::local::HostName;
 use wire::accounts::{KeyWithSecret, KeysBody, Secret};
 
 use self::{limits::LimitFlags, people::AccountCommand, stored::WhoseKey};
@@ -186,6 +187,10 @@ pub(crate) struct ServeCommand {
     /// but a proxy can reach
     #[arg(long)]
     behind_proxy: bool,
+    /// A name under which accounts are reached, beside localhost and addresses. Requests that name
+    /// another host are refused: a web page may have sent them
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    host_name: Vec<HostName>,
     #[command(flatten)]
     process: stop::ProcessFlags,
 }
@@ -322,7 +327,8 @@ async fn serve(command: ServeCommand) -> anyhow::Result<()> {
     let (group, accounts) = (Group::default(), command.file.made().await?);
     accounts.keep(&group);
     let addresses = crate::cli::gate::addresses(command.behind_proxy);
-    let router = command.portal.router(accounts, addresses)?;
+    let hosts = command.host_name.into_iter().collect();
+    let router = command.portal.router(accounts, addresses, hosts)?;
     let options = ServerOptions { listen: command.listen, addresses };
     server::start(options, router, &group).await.context("start serving accounts")?;
     let asked = stop::asked(command.process.parent()).await;

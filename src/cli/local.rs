@@ -469,7 +469,8 @@ fn describe(ready: Ready, running: &[Running]) -> LocalReady {
             datasets: Some(ready.datasets),
             inference: Some(ready.inference),
             api_key: Some(ready.api_key),
-            head_token: None,
+            // The head got it from the same environment, and did not start without understanding it.
+            head_token: crate::cli::config::head_token().ok().flatten(),
         },
         nodes: ready
             .nodes

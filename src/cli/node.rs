@@ -13,7 +13,7 @@ use std::{
 use anyhow::{Context as _, bail};
 use cluster::{
     functions::{Hosts, SourceOptions},
-    head::SignaturePolicy,
+    head::{SignaturePolicy, server::RestOptions},
     identity::Identity,
     network::{Advertised, ConnectionBounds, Connectivity, Heeded},
     node::{Node, NodeOptions, RoleOptions, WorkOptions},
@@ -202,7 +202,11 @@ fn execution(flags: &RunFlags, state: &State) -> anyhow::Result<ExecutionOptions
 fn work(head: HeadFlags, runs: RunFlags) -> WorkOptions {
     let tls = head.tls_certificate.zip(head.tls_key);
     WorkOptions {
-        rest_token: head.rest_token,
+        rest: RestOptions {
+            token: head.rest_token,
+            hosts: head.host_name.into_iter().collect(),
+            is_loopback_trusted: head.trust_loopback,
+        },
         rest_tls: tls.map(|(certificate, key)| TlsFiles { certificate, key }),
         metrics_api: runs.prometheus_address,
         signatures: if head.signed_results {

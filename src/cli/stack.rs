@@ -19,7 +19,7 @@ use tokio::sync::mpsc;
 use tracing::Level;
 
 use crate::cli::{
-    config::KEY_VARIABLE,
+    config::{self, KEY_VARIABLE},
     demo,
     place::{Claim, Place},
     stack::child::{Line, Running, Start},
@@ -288,7 +288,9 @@ fn functions() -> Vec<FunctionInfo> {
 
 /// Waits until the head answers and is connected to every one of `nodes`.
 async fn cluster_answers(head: &str, nodes: &[NodeInfo]) -> anyhow::Result<()> {
-    let head = Functions::new(Transport::new(head, None)?);
+    // The head has the token that the environment gives it.
+    let head = Transport::new(head, None)?.with_token(config::head_token()?);
+    let head = Functions::new(head);
     let answers = wait::until(READY_WITHIN, || async {
         let known = head.nodes().await.map_err(|error| error.to_string())?;
         let is_missing = |wanted: &&NodeInfo| {

@@ -19,6 +19,7 @@ use task::{clock::Clock, group::Group};
 use tokio::{net::TcpListener, time::timeout};
 use tracing::{info, warn};
 use web::{
+    local::HostNames,
     metrics::Metrics,
     serve::{BindError, bind, serve, serve_tls},
     tls::{Tls, TlsError, TlsFiles},
@@ -32,7 +33,7 @@ use crate::{
     functions::{Functions, FunctionsError, SourceOptions},
     head::{
         ANSWER_WITHIN, Head, SignaturePolicy,
-        server::{self, RestOptions, RestToken},
+        server::{self, RestOptions},
     },
     identity::Identity,
     message::{FUNCTION_PROTOCOL, LINE_PROTOCOL, OFFER_PROTOCOL, WORK_PROTOCOL},
@@ -86,8 +87,8 @@ pub struct NodeOptions {
 /// How a node does what it does.
 #[derive(Debug, Clone)]
 pub struct WorkOptions {
-    /// What requests to a head's REST API from other machines must bear; none for an open one.
-    pub rest_token: Option<RestToken>,
+    /// Who may use a head's REST API.
+    pub rest: RestOptions,
     /// What secures a head's REST API; none for plain HTTP.
     pub rest_tls: Option<TlsFiles>,
     /// The address on which a worker serves its counts, at `/metrics`; none for nowhere. A head
@@ -107,9 +108,9 @@ pub struct WorkOptions {
 impl WorkOptions {
     /// The usual way: an open API, results signed or not, 20 s, nothing declared, and 22 s to end.
     #[must_use]
-    pub const fn usual() -> Self {
+    pub fn usual() -> Self {
         Self {
-            rest_token: None,
+            rest: RestOptions::open(),
             rest_tls: None,
             metrics_api: None,
             signatures: SignaturePolicy::WhereGiven,
@@ -294,23 +295,24 @@ impl Node {
             clock,
             group: working.clone(),
         };
-        let (rest_token, drain_within) = (work.rest_token.clone(), work.drain_within);
+        let (rest, drain_within) = (work.rest.clone(), work.drain_within);
         let duty = match role {
             RoleOptions::Head { .. } => parts.head(subgroups.clone(), &work),
             RoleOptions::Worker => parts.worker(concurrency, limits, (execution, work))?,
         };
-        let role = duty.role().to_string();
-        count_node(&metrics, (network.peer_id(), &role), &subgroups);
+        let role = count_node(&metrics, (network.peer_id(), &duty), &subgroups);
         let identified = Arc::new(offers::Identified::default());
         let dispatch =
             Dispatch::new(&duty, &functions, (&peers, &metrics, &network), &identified, &working);
         working.spawn("dispatch", dispatch.run(events));
         let rest_address = match (&duty, listener) {
-            (Duty::Head(head), Some(listener)) => served(head, listener, rest_token, &serving),
+            (Duty::Head(head), Some(listener)) => served(head, listener, rest.clone(), &serving),
             _ => None,
         };
         let metrics_address = match (&duty, counting) {
-            (Duty::Worker(worker), Some(at)) => served_metrics(worker, at, &metrics, &serving),
+            (Duty::Worker(worker), Some(at)) => {
+                served_metrics(worker, at, &metrics, &rest.hosts, &serving)
+            }
             _ => rest_address,
         };
         info!(role, "node starting");
@@ -367,6 +369,7 @@ fn served_metrics(
     worker: &Worker,
     listener: TcpListener,
     metrics: &Metrics,
+    hosts: &HostNames,
     serving: &Group,
 ) -> Option<SocketAddr> {
     let address = listener.local_addr().ok();
@@ -375,7 +378,7 @@ fn served_metrics(
         metrics.set(metrics::SLOTS_FREE, &[], worker.slots().1);
         metrics.text()
     };
-    serve(listener, server::metrics_router(told), serving);
+    serve(listener, server::metrics_router(told, hosts), serving);
     address
 }
 
@@ -388,11 +391,18 @@ const fn open(role: &RoleOptions) -> &'static [&'static str] {
     }
 }
 
-fn count_node(metrics: &Metrics, (own_id, role): (&PeerId, &str), subgroups: &[Subgroup]) {
-    let labels = [own_id.as_str(), env!("CARGO_PKG_VERSION"), role];
+/// Counts the node itself, and returns its role.
+fn count_node(
+    metrics: &Metrics,
+    (own_id, duty): (&PeerId, &Duty),
+    subgroups: &[Subgroup],
+) -> String {
+    let role = duty.role().to_string();
+    let labels = [own_id.as_str(), env!("CARGO_PKG_VERSION"), &role];
     metrics.set(metrics::NODE_INFO, &labels, 1);
     let n_topics = u64::try_from(topics(subgroups).len()).unwrap_or(u64::MAX);
     metrics.add_n(metrics::TOPIC_SUBSCRIPTIONS, &[], n_topics);
+    role
 }
 
 fn log_host(network: &Network, n_boot_nodes: usize) {
@@ -409,12 +419,14 @@ fn log_host(network: &Network, n_boot_nodes: usize) {
 fn served(
     head: &Head,
     (listener, tls): (TcpListener, Option<Tls>),
-    token: Option<RestToken>,
+    rest: RestOptions,
     serving: &Group,
 ) -> Option<SocketAddr> {
     let address = listener.local_addr().ok();
-    let access = if token.is_some() { RestAccess::ByToken } else { RestAccess::Open };
-    let router = server::router(head.clone(), RestOptions { token }, serving);
+    let access = if rest.token.is_some() { RestAccess::ByToken } else { RestAccess::Open };
+    // A page whose name resolves to this address does not get past the certificate.
+    let hosts = if tls.is_some() { HostNames::any() } else { rest.hosts.clone() };
+    let router = server::router(head.clone(), RestOptions { hosts, ..rest }, serving);
     match tls {
         Some(tls) => serve_tls(listener, tls, router, serving),
         None => serve(listener, router, serving),

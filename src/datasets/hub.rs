@@ -22,9 +22,6 @@ pub(crate) const FRAME_ROWS: usize = 256;
 /// Bytes of a frame at most, but for its last row: as many as usual rows have.
 pub(crate) const FRAME_BYTES: usize = 80 * 1024;
 
-/// Readers of all datasets together. One more is refused, and may come again later.
-pub(crate) const READERS_MAX: usize = 10_000;
-
 /// Events ready to be sent, and the commit that made them.
 #[derive(Debug, Clone)]
 pub(crate) struct Frame {
@@ -53,8 +50,11 @@ enum Told {
 
 /// There are as many readers as the hub takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("follow more than {READERS_MAX} streams at once")]
-pub(crate) struct HubFull;
+#[error("follow another stream: {readers_max} are followed, and no more can be at once")]
+pub(crate) struct HubFull {
+    /// How many the hub takes.
+    pub(crate) readers_max: usize,
+}
 
 /// A reader fell too far behind, by so many frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -65,9 +65,11 @@ pub(crate) struct CutOff {
 }
 
 /// Handle to the hub. Cheap to clone; all clones are one hub.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct Hub {
     readers: Arc<Mutex<Readers>>,
+    /// Readers of all datasets together. One more is refused, and may come again later.
+    readers_max: usize,
 }
 
 #[derive(Debug, Default)]
@@ -94,18 +96,23 @@ pub(crate) struct Subscription {
 }
 
 impl Hub {
+    /// A hub of at most `readers_max` readers.
+    pub(crate) fn new(readers_max: usize) -> Self {
+        Self { readers: Arc::default(), readers_max }
+    }
+
     /// Follows a dataset, which `key` sees.
     ///
     /// # Errors
-    /// [`HubFull`] at [`READERS_MAX`].
+    /// [`HubFull`] if it has as many readers as it takes.
     pub(crate) fn subscribe(
         &self,
         dataset: DatasetId,
         key: KeyId,
     ) -> Result<Subscription, HubFull> {
         let mut readers = self.readers.lock();
-        if readers.n_readers >= READERS_MAX {
-            return Err(HubFull);
+        if readers.n_readers >= self.readers_max {
+            return Err(HubFull { readers_max: self.readers_max });
         }
         readers.n_readers += 1;
         let followed = readers.datasets.entry(dataset).or_insert_with(|| Followed {
@@ -227,7 +234,7 @@ mod tests {
 
     #[test]
     fn all_readers_get_each_frame_once_and_share_its_bytes() {
-        let hub = Hub::default();
+        let hub = Hub::new(3);
         let mut readers: Vec<_> = (0..3).map(|_| hub.subscribe(dataset(), KEY).unwrap()).collect();
         hub.publish(dataset(), || frame(7));
         hub.publish(DatasetId::new(2).unwrap(), || panic!("nobody follows it"));
@@ -240,7 +247,7 @@ mod tests {
 
     #[test]
     fn a_reader_that_lags_is_cut_off_alone() {
-        let hub = Hub::default();
+        let hub = Hub::new(3);
         let (mut slow, mut quick) =
             (hub.subscribe(dataset(), KEY).unwrap(), hub.subscribe(dataset(), KEY).unwrap());
         for revision in 0..=LAG_FRAMES as u64 {
@@ -252,7 +259,7 @@ mod tests {
 
     #[test]
     fn nothing_is_kept_for_a_dataset_that_nobody_follows() {
-        let hub = Hub::default();
+        let hub = Hub::new(3);
         let (one, two) =
             (hub.subscribe(dataset(), KEY).unwrap(), hub.subscribe(dataset(), KEY).unwrap());
         assert_eq!(hub.n_readers(dataset()), 2);
@@ -265,7 +272,7 @@ mod tests {
 
     #[test]
     fn readers_are_told_when_their_key_may_see_no_more() {
-        let hub = Hub::default();
+        let hub = Hub::new(3);
         let other = DatasetId::new(2).unwrap();
         let mut mine = hub.subscribe(dataset(), KEY).unwrap();
         let mut elsewhere = hub.subscribe(other, KEY).unwrap();
@@ -278,10 +285,9 @@ mod tests {
 
     #[test]
     fn there_is_a_last_reader() {
-        let hub = Hub::default();
-        let readers: Vec<_> =
-            (0..READERS_MAX).map(|_| hub.subscribe(dataset(), KEY).unwrap()).collect();
-        assert_eq!(hub.subscribe(dataset(), KEY).unwrap_err(), HubFull);
+        let hub = Hub::new(3);
+        let readers: Vec<_> = (0..3).map(|_| hub.subscribe(dataset(), KEY).unwrap()).collect();
+        assert_eq!(hub.subscribe(dataset(), KEY).unwrap_err(), HubFull { readers_max: 3 });
         drop(readers);
         hub.subscribe(dataset(), KEY).unwrap();
     }

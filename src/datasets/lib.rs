@@ -39,7 +39,7 @@ use model::resolution::Resolution;
 use parking_lot::Mutex;
 use task::{clock::Clock, group::Group};
 use tokio::{sync::Semaphore, task::spawn_blocking};
-use web::metrics::Metrics;
+use web::{metrics::Metrics, open_files::streams_max};
 
 use crate::{
     answers::Answers,
@@ -104,7 +104,7 @@ impl Datasets {
     pub(crate) fn new(store: Arc<dyn Store>, clock: Clock, group: &Group) -> Self {
         let downloads = Shares::new(DOWNLOADS_MAX, DOWNLOADS_OF_KEY_MAX);
         let catching_up = Arc::new(Semaphore::new(CATCHING_UP_MAX));
-        let (hub, pieces, group) = (Hub::default(), Pieces::none(), group.clone());
+        let (hub, pieces, group) = (Hub::new(streams_max()), Pieces::none(), group.clone());
         let answers = Answers::default();
         let [a, b, c, d, ..] = store.era().to_le_bytes();
         let era = u32::from_le_bytes([a, b, c, d]);

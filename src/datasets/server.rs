@@ -243,7 +243,8 @@ impl Deref for App {
 
 /// Every path of the service, with those of `portal` beside them, which the gate is not in front of.
 pub(crate) fn router(app: App, portal: Router) -> Router {
-    let (gate, counts) = (app.gate.clone(), app.datasets.counts());
+    let gate = app.gate.clone();
+    let counts = app.datasets.counts();
     let open = Router::new()
         .route(paths::HEALTH, get(health::get))
         .route(paths::METRICS, get(metrics::get))
@@ -252,6 +253,7 @@ pub(crate) fn router(app: App, portal: Router) -> Router {
         .method_not_allowed_fallback(async || ApiError::NoMethod)
         .layer(from_fn(compressed::compressed))
         .with_state(app.clone());
+    let open = gate.hosts().around(open, error::refusal);
     let keyed = Router::new()
         .route(paths::TAGS_ACQUIRE, post(acquire::post))
         .route(paths::TAGS, get(tags::get))

@@ -256,6 +256,14 @@ pub enum StoreError {
         #[source]
         source: DecodeError,
     },
+    /// Several datasets that the key sees have one name, and it owns none of them.
+    #[error("{} visible datasets are called {name}; name one by its id", datasets.len())]
+    SharedName {
+        /// The name.
+        name: String,
+        /// Which datasets, in the order of their numbers.
+        datasets: Vec<DatasetId>,
+    },
     /// The dataset is gone.
     #[error("find dataset {dataset}")]
     NoDataset {
@@ -383,7 +391,10 @@ pub(crate) trait Store: fmt::Debug + Send + Sync + 'static {
     fn owned(&self, owner: Option<KeyId>, name: &str) -> Result<Option<DatasetId>, StoreError>;
 
     /// What `key` may do with the dataset; none if it may not even see it. By a name that several
-    /// datasets have it means its own, else the first that it sees.
+    /// datasets have it means its own.
+    ///
+    /// # Errors
+    /// [`StoreError::SharedName`] if it owns none of that name and sees several.
     fn grant(&self, key: KeyId, which: &DatasetRef) -> Result<Option<Grant>, StoreError>;
 
     /// What `key` sees of the dataset; none if it may not even see it.
@@ -407,6 +418,9 @@ pub(crate) trait Store: fmt::Debug + Send + Sync + 'static {
 
     /// The columns of a dataset, in their order.
     fn columns(&self, dataset: DatasetId) -> Result<Vec<Column>, StoreError>;
+
+    /// The tags that `key` knows of, in alphabetical order: public ones, its own, and those it holds.
+    fn known_tags(&self, key: KeyId) -> Result<Vec<Tag>, StoreError>;
 
     /// The tag called `name`.
     fn tag(&self, name: &str) -> Result<Option<Tag>, StoreError>;

@@ -37,8 +37,10 @@ use axum::{
 };
 use model::topic::Address;
 use task::{clock::Clock, group::Group};
+use tokio::sync::Semaphore;
 use tracing::info;
 use web::{
+    open_files::streams_max,
     request::{RequestOptions, layered},
     serve::{BindError, bind, serve_by},
 };
@@ -105,6 +107,8 @@ struct Service {
     consumers: Arc<Consumers>,
     quota: WorkerQuota,
     description: Arc<Description>,
+    /// Room for endless answers.
+    streams: Arc<Semaphore>,
     /// Endless answers end with it.
     group: Group,
 }
@@ -200,6 +204,7 @@ pub fn router(
         consumers: Arc::new(consumers),
         quota,
         description: Arc::new(Description::new(gate.limits(), quota)),
+        streams: Arc::new(Semaphore::new(streams_max())),
         group: group.clone(),
     };
     let open = Router::new()
@@ -207,6 +212,7 @@ pub fn router(
         .route(paths::OPENAPI, get(openapi::get))
         .route(paths::DOCS, get(docs::get))
         .with_state(service.clone());
+    let open = gate.hosts().around(open, error::refusal);
     let keyed = Router::new()
         .route(paths::LATEST_NETWORK_INFERENCES, get(latest_network_inferences::get))
         .route(paths::TOPIC, get(topic::get))

@@ -7,7 +7,7 @@ use axum::{
     http::{Extensions, HeaderMap},
 };
 
-use crate::serve::Caller;
+use crate::{local::HostNames, serve::Caller};
 
 /// The header to which a proxy appends the address that it was asked from.
 const FORWARDED_FOR: &str = "x-forwarded-for";
@@ -44,15 +44,16 @@ impl Addresses {
         }
     }
 
-    /// Whether a request surely comes from this machine. Where the proxy's word cannot be read that
-    /// is not known, though the proxy itself may be here.
+    /// Whether a request surely comes from a program of this machine, by [`HostNames::is_local`] or
+    /// by the proxy's word. Where that cannot be read it is not known, though the proxy itself may
+    /// be on this machine.
     #[must_use]
-    pub fn is_here(self, headers: &HeaderMap, extensions: &Extensions) -> bool {
-        let address = match self {
-            Self::OfConnections => self.caller(headers, extensions),
-            Self::OfProxy => forwarded(headers),
-        };
-        address.is_some_and(|address| address.to_canonical().is_loopback())
+    pub fn is_local<B>(self, hosts: &HostNames, request: &axum::http::Request<B>) -> bool {
+        match self {
+            Self::OfConnections => hosts.is_local(request),
+            Self::OfProxy => forwarded(request.headers())
+                .is_some_and(|address| address.to_canonical().is_loopback()),
+        }
     }
 }
 

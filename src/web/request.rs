@@ -5,8 +5,11 @@ use std::{any::Any, time::Duration};
 use axum::{
     Router,
     extract::{DefaultBodyLimit, Request, State},
-    http::StatusCode,
-    middleware::{Next, from_fn, from_fn_with_state},
+    http::{
+        HeaderValue, StatusCode,
+        header::{CONNECTION, X_CONTENT_TYPE_OPTIONS},
+    },
+    middleware::{Next, from_fn, from_fn_with_state, map_response},
     response::Response,
 };
 use tokio::time::{Instant, timeout};
@@ -38,8 +41,9 @@ pub fn layered(router: Router, options: RequestOptions) -> Router {
         error!(cause, "a request handler panicked");
         (options.refuse)(StatusCode::INTERNAL_SERVER_ERROR, "internal error")
     };
-    // From the outside in. As one layer they are boxed once for each request, not four times.
+    // From the outside in. As one layer they are boxed once for each request, not for each of them.
     router.layer((
+        map_response(headed),
         from_fn(logged),
         CatchPanicLayer::custom(on_panic),
         from_fn_with_state(options, in_time),
@@ -52,6 +56,17 @@ async fn in_time(State(options): State<RequestOptions>, request: Request, next: 
         Ok(response) => response,
         Err(_) => (options.refuse)(StatusCode::GATEWAY_TIMEOUT, "no answer in time"),
     }
+}
+
+/// Keeps browsers from guessing what an answer is, and lets go of a connection whose request found
+/// no room: its place is free for another one.
+async fn headed(mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    if response.status() == StatusCode::SERVICE_UNAVAILABLE {
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    response
 }
 
 async fn logged(request: Request, next: Next) -> Response {

@@ -1,23 +1,21 @@
 //! Binding an address and serving a router on it until its group stops.
 
 mod bounded;
-mod headed;
+mod connection;
 mod shares;
 
-use std::{future::IntoFuture as _, io, net::SocketAddr, time::Duration};
+use std::{io, net::SocketAddr, time::Duration};
 
-use axum::{Router, extract::connect_info::Connected, serve::IncomingStream};
+use axum::{Router, serve::Listener};
 use task::group::Group;
-use tokio::{net::TcpListener, select, time::sleep};
-use tracing::{error, warn};
+use tokio::{net::TcpListener, select, task::JoinSet, time::sleep};
+use tracing::warn;
 
+pub(crate) use self::bounded::{Bounded, Connection};
 use self::shares::Shares;
-pub(crate) use self::{
-    bounded::{Bounded, Connection},
-    headed::Headed,
-};
 use crate::{
     address::Addresses,
+    open_files::connections_max,
     tls::{Tls, TlsListener},
 };
 
@@ -25,13 +23,9 @@ use crate::{
 /// short enough that stopping the program does not look like a hang.
 pub const DRAIN_MAX: Duration = Duration::from_secs(3);
 
-/// Connections of one service at a time. More wait to be accepted. Each takes a file descriptor, of
-/// which a process commonly may have some thousands, and a few kilobytes.
-const CONNECTIONS_MAX: usize = 4096;
-
-/// Those of them that one network may have: no two shut a service out, and an office behind one
-/// address has enough. This machine's own programs may have them all.
-const SHARE_MAX: usize = CONNECTIONS_MAX / 4;
+/// The part of all connections that one network may have: no two shut a service out, and an office
+/// behind one address has enough. This machine's own programs may have them all.
+const NETWORK_PART: usize = 4;
 
 /// An address could not be bound.
 #[derive(Debug, thiserror::Error)]
@@ -61,18 +55,6 @@ pub async fn bind(address: &str) -> Result<TcpListener, BindError> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Caller(pub SocketAddr);
 
-impl Connected<IncomingStream<'_, Bounded>> for Caller {
-    fn connect_info(stream: IncomingStream<'_, Bounded>) -> Self {
-        Self(*stream.remote_addr())
-    }
-}
-
-impl Connected<IncomingStream<'_, TlsListener>> for Caller {
-    fn connect_info(stream: IncomingStream<'_, TlsListener>) -> Self {
-        Self(*stream.remote_addr())
-    }
-}
-
 /// Serves `router` on `listener` in a task of `group`, until the group stops.
 ///
 /// Then no connection is taken any more, and requests under way have [`DRAIN_MAX`] to end. An
@@ -85,42 +67,49 @@ pub fn serve(listener: TcpListener, router: Router, group: &Group) {
 /// The same where `addresses` says who the callers are: behind a proxy all connections may be its
 /// own.
 pub fn serve_by(addresses: Addresses, listener: TcpListener, router: Router, group: &Group) {
-    let router = router.into_make_service_with_connect_info::<Caller>();
-    let asked = group.clone();
-    let shares = Shares::by(addresses, SHARE_MAX);
-    let serving = axum::serve(Bounded::new(listener, CONNECTIONS_MAX, shares), router)
-        .with_graceful_shutdown(async move { asked.stopped().await })
-        .into_future();
-    serve_until_stopped(serving, group);
+    let listener = bounded(listener, addresses);
+    group.spawn_to_end("http", serve_connections(listener, router, group.clone()));
 }
 
 /// As [`serve`], over TLS.
 pub fn serve_tls(listener: TcpListener, tls: Tls, router: Router, group: &Group) {
-    let router = router.into_make_service_with_connect_info::<Caller>();
-    let asked = group.clone();
-    let shares = Shares::by(Addresses::OfConnections, SHARE_MAX);
-    let listener = TlsListener::start(Bounded::new(listener, CONNECTIONS_MAX, shares), tls, group);
-    let serving = axum::serve(listener, router)
-        .with_graceful_shutdown(async move { asked.stopped().await })
-        .into_future();
-    serve_until_stopped(serving, group);
+    let listener = TlsListener::start(bounded(listener, Addresses::OfConnections), tls, group);
+    group.spawn_to_end("http", serve_connections(listener, router, group.clone()));
 }
 
-fn serve_until_stopped(
-    serving: impl Future<Output = io::Result<()>> + Send + 'static,
-    group: &Group,
-) {
-    let expired = group.clone();
-    group.spawn_to_end("http", async move {
+fn bounded(listener: TcpListener, addresses: Addresses) -> Bounded {
+    let n_places = connections_max();
+    let shares = Shares::by(addresses, (n_places / NETWORK_PART).max(1));
+    Bounded::new(listener, n_places, shares)
+}
+
+/// Serves the connections of `listener` until `group` stops, and then until they end or
+/// [`DRAIN_MAX`] is over.
+async fn serve_connections<L>(mut listener: L, router: Router, group: Group)
+where
+    L: Listener<Addr = SocketAddr>,
+    L::Io: 'static,
+{
+    let mut connections = JoinSet::new();
+    loop {
         select! {
-            ended = serving => if let Err(error) = ended {
-                error!(%error, "stopped serving HTTP");
-            },
-            () = async { expired.stopped().await; sleep(DRAIN_MAX).await } => {
-                warn!("cut off requests that did not end in {} s", DRAIN_MAX.as_secs());
+            (stream, address) = listener.accept() => {
+                let work = connection::serve(stream, Caller(address), router.clone(), group.clone());
+                connections.spawn(work);
             }
+            // Takes the ended ones out of the set; it has no part in this while it is empty.
+            Some(_) = connections.join_next() => {}
+            () = group.stopped() => break,
         }
-    });
+    }
+    drop(listener);
+    let ended = async { while connections.join_next().await.is_some() {} };
+    select! {
+        () = ended => {}
+        () = sleep(DRAIN_MAX) => {
+            warn!("cut off requests that did not end in {} s", DRAIN_MAX.as_secs());
+        }
+    }
 }
 
 #[cfg(test)]

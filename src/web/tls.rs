@@ -21,7 +21,7 @@ use tokio::{
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tracing::{debug, warn};
 
-use crate::serve::{Bounded, Connection, Headed};
+use crate::serve::{Bounded, Connection};
 
 /// How long a handshake may take: two round trips over the slowest of lines.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
@@ -158,12 +158,12 @@ impl TlsListener {
 }
 
 impl Listener for TlsListener {
-    type Io = Headed<TlsStream<Connection>>;
+    type Io = TlsStream<Connection>;
     type Addr = SocketAddr;
 
     async fn accept(&mut self) -> (Self::Io, Self::Addr) {
         match self.ready.recv().await {
-            Some((stream, address)) => (Headed::new(stream), address),
+            Some(accepted) => accepted,
             // Its group has stopped, and with it, soon, whoever waits here.
             None => std::future::pending().await,
         }

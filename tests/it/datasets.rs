@@ -7,6 +7,7 @@ mod follow;
 mod import;
 mod live;
 mod mirror;
+mod open_files;
 mod replay;
 mod rows;
 mod scenarios;

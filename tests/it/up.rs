@@ -6,6 +6,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::support::{
+    command::Home,
     http::Http,
     process::{self, Signal},
     started::Started,
@@ -63,4 +64,26 @@ async fn a_process_that_dies_is_restarted_and_the_others_go_on() {
     }
     let left = process::descendants(up.pid());
     assert_eq!(before.intersection(&left).count(), before.len() - 2, "the others never stopped");
+}
+
+#[tokio::test]
+async fn a_token_in_the_environment_guards_the_head_and_the_stack_bears_it() {
+    let (folder, token) = (TempDir::new().unwrap(), "correct-horse-battery");
+    let data_dir = folder.path().display().to_string();
+    let arguments = ["up", "--json", "--data-dir", &data_dir];
+    let up = Started::with_environment(&arguments, &[("TRIPTYCH_REST_TOKEN", token)]);
+    let line: Value = serde_json::from_str(&up.first_line(READY_WITHIN)).unwrap();
+    let head = line["head"].as_str().unwrap();
+    assert_eq!(Http::new(head, None).get("/api/v1/nodes").await.0, 401);
+    let owner = Home::new().with("TRIPTYCH_HEAD", head).with("TRIPTYCH_REST_TOKEN", token);
+    assert_eq!(owner.done(&["nodes"]).lines().count(), 5, "a heading and four nodes");
+    // The inference service asks the head with it: an epoch of the demo topics takes some seconds.
+    let inference = line["inference"].as_str().unwrap();
+    let inference = Http::new(inference, line["api_key"].as_str());
+    task::wait::until(READY_WITHIN, || async {
+        let (status, body) = inference.get("/api/v1/topics/1/latest").await;
+        if status == 200 { Ok(()) } else { Err(format!("{status}: {body}")) }
+    })
+    .await
+    .unwrap();
 }

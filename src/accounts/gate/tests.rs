@@ -60,11 +60,8 @@ fn words() -> GateWords {
 
 impl Fixture {
     async fn new(limits: Limits) -> Self {
-        let options = GateOptions {
-            limits,
-            loopback: Loopback::Limited,
-            addresses: Addresses::OfConnections,
-        };
+        let options =
+            GateOptions { limits, loopback: Loopback::Limited, ..GateOptions::unlimited() };
         Self::with(options).await
     }
 
@@ -101,7 +98,8 @@ impl Fixture {
         key: &str,
         body: Body,
     ) -> Seen {
-        let mut request = Request::builder().method(method).uri(path);
+        let mut request =
+            Request::builder().method(method).uri(path).header("host", "127.0.0.1:8081");
         if !key.is_empty() {
             request = request.header("x-api-key", key);
         }
@@ -235,11 +233,11 @@ async fn a_body_whose_length_is_not_told_counts_as_it_comes() {
 #[tokio::test(start_paused = true)]
 async fn behind_a_proxy_this_machine_is_what_the_proxy_says() {
     let options =
-        GateOptions { limits: RATE, loopback: Loopback::Unlimited, addresses: Addresses::OfProxy };
+        GateOptions { limits: RATE, addresses: Addresses::OfProxy, ..GateOptions::unlimited() };
     for (forwarded, want) in
         [("127.0.0.1", 200), ("nonsense", 429), ("", 429), ("127.0.0.1, 192.0.2.7", 429)]
     {
-        let fixture = Fixture::with(options).await;
+        let fixture = Fixture::with(options.clone()).await;
         let mut last = 0;
         for _ in 0..4 {
             let from = ("127.0.0.1:9", forwarded);
@@ -251,11 +249,7 @@ async fn behind_a_proxy_this_machine_is_what_the_proxy_says() {
 
 #[tokio::test(start_paused = true)]
 async fn this_machine_is_limited_unless_asked_otherwise() {
-    let options = GateOptions {
-        limits: RATE,
-        loopback: Loopback::Unlimited,
-        addresses: Addresses::OfConnections,
-    };
+    let options = GateOptions { limits: RATE, ..GateOptions::unlimited() };
     let free = Fixture::with(options).await;
     let limited = Fixture::new(RATE).await;
     for from in ["127.0.0.1:9", "[::1]:9", "[::ffff:127.0.0.1]:9"] {
@@ -324,7 +318,7 @@ async fn at_once(
     key: impl Fn(&Fixture, usize) -> String + Send + Sync,
 ) -> (Vec<u16>, u64) {
     let n_asked = Arc::new(AtomicU64::new(0));
-    let options = GateOptions { loopback: Loopback::Limited, ..GateOptions::UNLIMITED };
+    let options = GateOptions { loopback: Loopback::Limited, ..GateOptions::unlimited() };
     let slow = |accounts| Slow { accounts, n_asked: Arc::clone(&n_asked) };
     let fixture =
         Fixture::of(options, |accounts| Keys::Elsewhere(Remote::new(slow(accounts)))).await;

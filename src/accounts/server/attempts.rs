@@ -11,8 +11,9 @@ use web::{
 use super::error::ApiError;
 use crate::{AccountId, AccountName};
 
-/// Passwords tried for one account name, whether or not there is such an account: a person who has
-/// forgotten theirs gets that far, a guesser gets some three thousand a day.
+/// Passwords tried for one account name from one network, whether or not there is such an account: a
+/// person who has forgotten theirs gets that far, a guesser gets some three thousand a day. Counted
+/// by name alone, anybody could lock an owner out.
 const OF_NAME: Rate = Rate { every: Duration::from_secs(30), burst: 10 };
 
 /// Passwords tried from one network.
@@ -24,10 +25,13 @@ const SIGN_UPS: Rate = Rate { every: Duration::from_mins(1), burst: 10 };
 /// Changes that one account makes.
 const CHANGES: Rate = Rate { every: Duration::from_secs(1), burst: 60 };
 
+/// The hash of an account's name, and the network where its password is tried.
+type Target = ([u8; 32], Option<Network>);
+
 /// What was tried of late, in bounded memory.
 #[derive(Debug)]
 pub(super) struct Attempts {
-    names: Throttle<[u8; 32]>,
+    names: Throttle<Target>,
     networks: Throttle<Network>,
     sign_ups: Throttle<Network>,
     changes: Throttle<AccountId>,
@@ -54,12 +58,12 @@ impl Attempts {
         if let Some(network) = network {
             self.networks.take(network).map_err(|wait| ApiError::TooOften { wait })?;
         }
-        self.names.take(hash(name)).map(drop).map_err(|wait| ApiError::TooOften { wait })
+        self.names.take((hash(name), network)).map(drop).map_err(|wait| ApiError::TooOften { wait })
     }
 
-    /// Forgets the passwords tried for `name`: the right one was among them.
-    pub(super) fn right(&self, name: &AccountName) {
-        self.names.forgive(&hash(name));
+    /// Forgets the passwords tried for `name` from `network`: the right one was among them.
+    pub(super) fn right(&self, name: &AccountName, network: Option<Network>) {
+        self.names.forgive(&(hash(name), network));
     }
 
     /// Counts an account that is made.

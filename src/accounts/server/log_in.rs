@@ -26,7 +26,7 @@ pub(super) async fn post(
     };
     app.attempts.password(&name, network)?;
     let proven = app.accounts.authenticate(name.clone(), password).await?;
-    app.attempts.right(&name);
+    app.attempts.right(&name, network);
     let (begun, cookie) = app.logged_in(proven, &headers).await?;
     let mut response = Json(begun.account.body()).into_response();
     response.headers_mut().extend(cookie.map(|cookie| (SET_COOKIE, cookie)));

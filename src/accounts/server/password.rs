@@ -25,6 +25,6 @@ pub(super) async fn post(
         AccountsError::WrongPassword => ApiError::CurrentPassword,
         error => error.into(),
     })?;
-    app.attempts.right(&name);
+    app.attempts.right(&name, network);
     Ok(Json(DoneBody { n_done: changed.n_ended }))
 }

@@ -74,8 +74,9 @@ pub(crate) async fn run(command: ServeCommand) -> anyhow::Result<()> {
     let clock = Clock::system();
     let group = Group::default();
     let (gate, accounts) = command.gate.gate(&place, &clock, &group).await?;
-    let addresses = command.gate.addresses();
-    let portal = accounts.map(|accounts| command.portal.router(accounts, addresses)).transpose()?;
+    let (addresses, hosts) = (command.gate.addresses(), command.gate.hosts());
+    let portal = accounts.map(|accounts| command.portal.router(accounts, addresses, hosts));
+    let portal = portal.transpose()?;
     let options = DatasetsOptions {
         listen: command.listen,
         store_path: place.datasets(),

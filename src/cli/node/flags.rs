@@ -14,6 +14,7 @@ use cluster::{
     network::BootNode,
 };
 use model::node::{NameError, PeerId, Role, Subgroup};
+use web::local::HostName;
 
 use crate::cli::stop::ProcessFlags;
 
@@ -74,9 +75,18 @@ pub(crate) struct HeadFlags {
     /// Where the REST API is served; `:8080` means port 8080 on every interface, 0 any free port
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) rest_api: Option<String>,
-    /// What requests from other machines must bear; better told in the environment, where fewer see it
+    /// What requests must bear (`Authorization: Bearer TOKEN`), those of this machine's own programs
+    /// too; better given in the environment, where fewer see it
     #[arg(long, value_name = "TOKEN", env = TOKEN_VARIABLE, hide_env_values = true)]
     pub(crate) rest_token: Option<RestToken>,
+    /// Let programs of this machine do without the token. Not for a head that a proxy on this
+    /// machine passes requests on to
+    #[arg(long, requires = "rest_token")]
+    pub(crate) trust_loopback: bool,
+    /// A name under which the REST API or the metrics are reached, beside localhost and addresses.
+    /// Requests without the token that name another host are refused: a web page may have sent them
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) host_name: Vec<HostName>,
     /// Serve the REST API over TLS: the certificate, in PEM, followed by those that vouch for it
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub(crate) tls_certificate: Option<PathBuf>,

@@ -32,7 +32,10 @@ use axum::{
 };
 use serde::Serialize;
 use task::group::Group;
-use web::request::{RequestOptions, layered};
+use web::{
+    local::HostNames,
+    request::{RequestOptions, layered},
+};
 use wire::paths;
 
 pub use self::auth::{RestToken, RestTokenError};
@@ -53,8 +56,20 @@ const ANSWER_RESERVE: Duration = Duration::from_secs(10);
 /// How a REST API is served.
 #[derive(Debug, Clone)]
 pub struct RestOptions {
-    /// What requests from other machines must bear; none for an API that is open to them.
+    /// What requests must bear; none for an API that is open.
     pub token: Option<RestToken>,
+    /// The names under which the API is reached.
+    pub hosts: HostNames,
+    /// Whether programs of this machine need not bear the token.
+    pub is_loopback_trusted: bool,
+}
+
+impl RestOptions {
+    /// An API without a token, under any address and `localhost`.
+    #[must_use]
+    pub fn open() -> Self {
+        Self { token: None, hosts: HostNames::default(), is_loopback_trusted: false }
+    }
 }
 
 /// What handlers are given.
@@ -108,8 +123,11 @@ pub fn router(head: Head, options: RestOptions, group: &Group) -> Router {
     layered(router, options)
 }
 
-/// Returns the one route of a node that is no head: its counts, as `text` tells them.
-pub fn metrics_router(text: impl Fn() -> String + Clone + Send + Sync + 'static) -> Router {
+/// Returns the one route of a node that is no head, under `hosts`: its counts, as `text` tells them.
+pub fn metrics_router(
+    text: impl Fn() -> String + Clone + Send + Sync + 'static,
+    hosts: &HostNames,
+) -> Router {
     let route = get(async move || web::metrics::answer(text()));
     let router = Router::new()
         .route(paths::METRICS, route)
@@ -120,7 +138,7 @@ pub fn metrics_router(text: impl Fn() -> String + Clone + Send + Sync + 'static)
         answer_within: ANSWER_RESERVE,
         refuse: error::refuse,
     };
-    layered(router, options)
+    layered(hosts.around(router, error::refuse), options)
 }
 
 /// Answers HTTP 200 and a body of JSON and a line feed, as existing heads do.

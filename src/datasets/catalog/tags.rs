@@ -19,7 +19,8 @@ impl Datasets {
     /// Gives `key` the public tag `tag`.
     ///
     /// # Errors
-    /// [`CatalogError::TagHeld`], [`CatalogError::TagPrivate`] or [`CatalogError::TagUnknown`].
+    /// [`CatalogError::TagHeld`]; [`CatalogError::TagPrivate`] if it is the key's own;
+    /// [`CatalogError::TagUnknown`] if there is none, or a private one of another key.
     pub(crate) async fn acquire(&self, key: KeyId, tag: &str) -> Result<(), CatalogError> {
         // Clients acquire at every start: only the first time is there anything to write.
         let name = tag.to_owned();
@@ -30,9 +31,17 @@ impl Datasets {
         match acquired {
             Acquired::New => Ok(()),
             Acquired::Held => Err(CatalogError::TagHeld),
-            Acquired::Private => Err(CatalogError::TagPrivate),
+            Acquired::Private => {
+                self.own_tag(key, tag).await?;
+                Err(CatalogError::TagPrivate)
+            }
             Acquired::Unknown => Err(CatalogError::TagUnknown),
         }
+    }
+
+    /// The tags that `key` knows of, in alphabetical order: public ones, its own, and those it holds.
+    pub(crate) async fn known_tags(&self, key: KeyId) -> Result<Vec<Tag>, CatalogError> {
+        Ok(self.blocking(move |store| store.known_tags(key)).await?)
     }
 
     /// All tags, in alphabetical order.
@@ -40,7 +49,7 @@ impl Datasets {
         Ok(self.blocking(Store::tags).await?)
     }
 
-    /// The tags of a dataset, in alphabetical order.
+    /// The tags of a dataset, in alphabetical order: all to its owner, to others those they know of.
     ///
     /// # Errors
     /// [`CatalogError::NotFound`] if `key` does not see it.
@@ -52,7 +61,11 @@ impl Datasets {
         let found =
             self.blocking(move |store| match store.grant(key, &DatasetRef::Id(dataset))? {
                 Some(grant) => {
-                    let tags = store.dataset_tags(grant.dataset)?;
+                    let mut tags = store.dataset_tags(grant.dataset)?;
+                    tags.retain(|tag| {
+                        let is_known = tag.is_public || tag.owner == Some(key);
+                        is_known || grant.is_owner || grant.matching_tags.contains(&tag.name)
+                    });
                     // It may have been deleted meanwhile, and its tags with it.
                     store.revision(grant.dataset)?;
                     Ok(Some(tags))
@@ -148,15 +161,18 @@ impl Datasets {
         if held_it { Ok(()) } else { Err(CatalogError::KeyUnknown) }
     }
 
-    /// Checks that a tag is that of `key`. All tags are listed for all, so that it is no secret that
-    /// there is one of another key.
+    /// Checks that a tag is that of `key`. A private one of another key, unless `key` holds it, is
+    /// answered for as one that does not exist.
     async fn own_tag(&self, key: KeyId, tag: &str) -> Result<(), CatalogError> {
         let name = tag.to_owned();
-        let found = self.blocking(move |store| store.tag(&name)).await?;
-        match found {
-            None => Err(CatalogError::TagUnknown),
-            Some(found) if found.owner == Some(key) => Ok(()),
-            Some(_) => Err(CatalogError::TagForeign { tag: tag.to_owned() }),
+        let found = self.blocking(move |store| {
+            let acquired = store.acquirable(key, &name)?;
+            Ok((store.tag(&name)?, acquired))
+        });
+        match found.await? {
+            (Some(found), _) if found.owner == Some(key) => Ok(()),
+            (None, _) | (_, Acquired::Private | Acquired::Unknown) => Err(CatalogError::TagUnknown),
+            _ => Err(CatalogError::TagForeign { tag: tag.to_owned() }),
         }
     }
 }

@@ -11,6 +11,7 @@ use axum::{
     http::{HeaderValue, StatusCode, header::RETRY_AFTER},
     response::{IntoResponse, Response},
 };
+use serde_json::json;
 use task::causes::chain;
 use tracing::error;
 use web::{auth::NoKey, extract::Unreadable};
@@ -88,8 +89,18 @@ impl Public {
 impl ApiError {
     /// What the caller may know; none where the fault is ours.
     fn public(&self) -> Option<Public> {
-        if self.is_gone() {
-            return Some(Public::new(StatusCode::NOT_FOUND, "dataset not found"));
+        match self.store_error() {
+            // The dataset was deleted after the caller was found to see it.
+            Some(StoreError::NoDataset { .. }) => {
+                return Some(Public::new(StatusCode::NOT_FOUND, "dataset not found"));
+            }
+            Some(error @ StoreError::SharedName { datasets, .. }) => {
+                let ids: Vec<i64> = datasets.iter().map(|dataset| dataset.get()).collect();
+                let mut public = Public::new(StatusCode::CONFLICT, error);
+                public.details = Some(json!({"dataset_ids": ids}));
+                return Some(public);
+            }
+            _ => {}
         }
         let public = match self {
             Self::NoKey(NoKey::Missing) => Public::new(StatusCode::UNAUTHORIZED, "Missing API key"),
@@ -128,16 +139,16 @@ impl ApiError {
 }
 
 impl ApiError {
-    /// Whether the dataset was deleted after the caller was found to see it.
-    fn is_gone(&self) -> bool {
+    /// The store's error behind this one, if any.
+    fn store_error(&self) -> Option<&StoreError> {
         let mut cause: Option<&dyn Error> = Some(self);
         while let Some(error) = cause {
-            if let Some(StoreError::NoDataset { .. }) = error.downcast_ref() {
-                return true;
+            if let Some(error) = error.downcast_ref() {
+                return Some(error);
             }
             cause = error.source();
         }
-        false
+        None
     }
 }
 

@@ -1,4 +1,4 @@
-//! `GET /api/tags/`: every tag there is.
+//! `GET /api/tags/`: the tags that a key knows of.
 
 use axum::{Json, extract::State};
 use wire::datasets::{Envelope, TagBody};
@@ -8,9 +8,9 @@ use crate::catalog::Tag;
 
 pub(super) async fn get(
     State(app): State<App>,
-    _caller: Caller,
+    Caller(key): Caller,
 ) -> Result<Json<Envelope<TagBody>>, ApiError> {
-    Ok(Json(envelope(app.datasets.tags().await?)))
+    Ok(Json(envelope(app.datasets.known_tags(key).await?)))
 }
 
 /// Tags as a list of bodies.

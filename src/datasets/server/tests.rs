@@ -68,7 +68,7 @@ impl Service {
         let app = App::from(Shared {
             datasets: Datasets::new(Arc::new(store), clock.clone(), &group)
                 .reading(pieces, Caps::USUAL),
-            gate: Gate::new(accounts.clone(), GateOptions::UNLIMITED, clock.clone()),
+            gate: Gate::new(accounts.clone(), GateOptions::unlimited(), clock.clone()),
             clock: clock.clone(),
             group: group.clone(),
             heartbeat_every: HEARTBEAT_EVERY,
@@ -245,7 +245,7 @@ async fn the_service_serves_on_a_port_and_says_where() {
     let options = DatasetsOptions {
         listen: "127.0.0.1:0".to_owned(),
         store_path: folder.path().join("d.sqlite"),
-        gate: Gate::new(accounts, GateOptions::UNLIMITED, Clock::system()),
+        gate: Gate::new(accounts, GateOptions::unlimited(), Clock::system()),
         portal: None,
         load: None,
         market: None,

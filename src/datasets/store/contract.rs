@@ -167,6 +167,8 @@ async fn visibility(open: Open<'_>) {
     let both = [tag("members", false, Some(key(1))), tag("public", true, None)];
     assert_eq!(store.dataset_tags(id).unwrap(), both);
     assert_eq!(store.tags().unwrap(), both);
+    assert_eq!(store.known_tags(key(1)).unwrap(), both);
+    assert_eq!(store.known_tags(key(2)).unwrap(), both[1..]);
 }
 
 async fn listing(open: Open<'_>) {

@@ -320,6 +320,10 @@ impl Store for SqliteStore {
         self.readers.read(|connection| tags::holders(connection, tag))
     }
 
+    fn known_tags(&self, key: KeyId) -> Result<Vec<Tag>, StoreError> {
+        self.readers.read(|connection| tags::known(connection, key))
+    }
+
     fn tags(&self) -> Result<Vec<Tag>, StoreError> {
         self.readers.read(tags::all)
     }

@@ -6,7 +6,7 @@ use accounts::{
 };
 use axum::{
     Json,
-    http::StatusCode,
+    http::{StatusCode, header::RETRY_AFTER},
     response::{IntoResponse, Response},
 };
 use model::topic::TopicId;
@@ -24,6 +24,9 @@ use crate::{
     InferenceError, ReadError, SubmitError, actor::AddressError, signer::SignerError,
     topics::TopicChangeError,
 };
+
+/// Seconds after which a caller may come again where the service cannot answer now.
+const RETRY_AFTER_SECONDS: u32 = 5;
 
 /// What is told of what broke.
 const INTERNAL: &str = "internal error";
@@ -57,6 +60,8 @@ pub(super) enum ApiError {
     Denied(String),
     /// Too much is asked for, in words.
     Exhausted(String),
+    /// As many as possible follow topics.
+    TooManyReaders,
     /// Something broke, and was logged.
     Broken,
     /// The network has no answer.
@@ -203,6 +208,9 @@ impl ApiError {
                 respond(Code::Unavailable, "API keys cannot be checked now".to_owned())
             }
             Self::Accounts(error) => Self::broken(&error).told(),
+            Self::TooManyReaders => {
+                respond(Code::Unavailable, "too many follow topics; try again later".to_owned())
+            }
             Self::Version(version) => {
                 let served = EMISSIONS_VERSIONS.join(", ");
                 let message = format!("version {version} is not served, use one of: {served}");
@@ -265,6 +273,7 @@ pub(super) fn refused(refusal: Refusal) -> Response {
 pub(super) fn refusal(status: StatusCode, message: &'static str) -> Response {
     let code = match status {
         StatusCode::GATEWAY_TIMEOUT => Code::DeadlineExceeded,
+        StatusCode::FORBIDDEN => Code::PermissionDenied,
         _ => Code::Internal,
     };
     respond(code, message.to_owned())
@@ -272,7 +281,12 @@ pub(super) fn refusal(status: StatusCode, message: &'static str) -> Response {
 
 fn respond(code: Code, message: String) -> Response {
     let status = code.status();
-    (status, Json(Body { code: code as u32, message, details: Vec::new() })).into_response()
+    let body = Json(Body { code: code as u32, message, details: Vec::new() });
+    let mut response = (status, body).into_response();
+    if status == StatusCode::SERVICE_UNAVAILABLE {
+        response.headers_mut().insert(RETRY_AFTER, RETRY_AFTER_SECONDS.into());
+    }
+    response
 }
 
 /// Checks the version in a path.

@@ -3,7 +3,7 @@
 //! The newest bundle there is comes first, then each new one as an event `bundle` whose id is its
 //! nonce. A reader that is slow skips to the newest: a bundle it missed is in the history.
 
-use std::{convert::Infallible, time::Duration};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use axum::{
     extract::{Path, State},
@@ -11,7 +11,10 @@ use axum::{
 };
 use futures::stream::{Stream, unfold};
 use model::topic::{BlockHeight, TopicId};
-use tokio::{select, sync::watch};
+use tokio::{
+    select,
+    sync::{OwnedSemaphorePermit, watch},
+};
 use wire::inference::LatestNetworkInferences;
 
 use super::{
@@ -29,6 +32,7 @@ struct Reader {
     topic: TopicId,
     news: watch::Receiver<News>,
     seen: Option<BlockHeight>,
+    _permit: OwnedSemaphorePermit,
 }
 
 pub(super) async fn get(
@@ -39,9 +43,11 @@ pub(super) async fn get(
     if service.inference.topic(topic).is_none() {
         return Err(ReadError::UnknownTopic { topic }.into());
     }
+    let permit = Arc::clone(&service.streams).try_acquire_owned();
+    let permit = permit.map_err(|_| ApiError::TooManyReaders)?;
     let mut news = service.inference.news();
     news.mark_changed();
-    let reader = Reader { service, topic, news, seen: None };
+    let reader = Reader { service, topic, news, seen: None, _permit: permit };
     let events = unfold(reader, |mut reader| async move {
         let event = reader.next().await?;
         Some((Ok(event), reader))

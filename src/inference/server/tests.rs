@@ -30,7 +30,7 @@ struct Fixture {
 
 impl Fixture {
     async fn new() -> Self {
-        Self::behind(GateOptions::UNLIMITED).await
+        Self::behind(GateOptions::unlimited()).await
     }
 
     async fn behind(gate: GateOptions) -> Self {
@@ -262,7 +262,7 @@ async fn a_started_service_runs_its_epochs_by_itself() {
     let options = ServiceOptions {
         listen: "127.0.0.1:0".to_owned(),
         store: folder.path().join("inference.sqlite"),
-        gate: Gate::new(accounts, GateOptions::UNLIMITED, clock.clone()),
+        gate: Gate::new(accounts, GateOptions::unlimited(), clock.clone()),
         block_time: Duration::from_millis(20),
         topics: demo_topics().unwrap().into_iter().take(1).collect(),
         consumers: consumers(),

@@ -19,10 +19,7 @@ use tokio::{
 };
 use tracing::debug;
 
-use super::{
-    headed::Headed,
-    shares::{Share, Shares},
-};
+use super::shares::{Share, Shares};
 
 /// How long a connection may carry no byte either way. Longer than any answer takes and than a
 /// stream is silent; without it, clients that send nothing would hold every place for good.
@@ -79,12 +76,11 @@ impl Bounded {
 }
 
 impl Listener for Bounded {
-    type Io = Headed<Connection>;
+    type Io = Connection;
     type Addr = SocketAddr;
 
     async fn accept(&mut self) -> (Self::Io, SocketAddr) {
-        let (connection, address) = self.take().await;
-        (Headed::new(connection), address)
+        self.take().await
     }
 
     fn local_addr(&self) -> io::Result<SocketAddr> {

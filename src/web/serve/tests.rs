@@ -75,29 +75,53 @@ async fn a_connection_past_a_networks_share_is_closed_and_leaves_its_place() {
     listener.accept().await;
 }
 
-#[tokio::test]
-async fn a_connection_that_says_nothing_loses_its_place() {
+/// How long a connection lasts whose caller sent `bytes`, and then nothing; `n_answers` are read
+/// before the time is taken.
+async fn lasts(bytes: &[u8], n_answers: usize) -> Duration {
     let listener = bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let group = Group::default();
     serve(listener, Router::new().route("/", get(|| async { "here" })), &group);
-    let mut silent = TcpStream::connect(address).await.unwrap();
-    let mut halting = TcpStream::connect(address).await.unwrap();
-    halting.write_all(b"GET / HT").await.unwrap();
-    let mut asking = TcpStream::connect(address).await.unwrap();
-    asking.write_all(b"GET / HTTP/1.1\r\nhost: here\r\n\r\n").await.unwrap();
-    asking.readable().await.unwrap();
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(bytes).await.unwrap();
+    let mut answers = Vec::new();
+    while answers.windows(4).filter(|part| part == b"here").count() < n_answers {
+        stream.read_buf(&mut answers).await.unwrap();
+    }
     tokio::time::pause();
     let began = Instant::now();
-    let ends = async |stream: &mut TcpStream, within: Duration| {
-        drop(stream.read_to_end(&mut Vec::new()).await);
-        let waited = began.elapsed();
-        assert!(waited > within / 2 && waited < within * 2, "{waited:?}");
-    };
-    ends(&mut silent, headed::HEAD_WITHIN).await;
-    ends(&mut halting, headed::HEAD_WITHIN).await;
-    ends(&mut asking, bounded::SILENT_MAX).await;
+    drop(stream.read_to_end(&mut Vec::new()).await);
+    let lasted = began.elapsed();
+    tokio::time::resume();
     group.stop();
+    lasted
+}
+
+#[tokio::test]
+async fn each_request_of_a_connection_has_a_limited_time_to_arrive() {
+    let whole = "GET / HTTP/1.1\r\nhost: here\r\n\r\n";
+    let begun = "GET / HTTP/1.1\r\nhost: he";
+    for (sent, n_answers) in [
+        (String::new(), 0),
+        ("GET / HT".to_owned(), 0),
+        (begun.to_owned(), 0),
+        (whole.to_owned(), 1),
+        (format!("{whole}{begun}"), 1),
+        (format!("{whole}{whole}G"), 2),
+        ("PRI * HTTP/2.0\r\n".to_owned(), 0),
+    ] {
+        let lasted = lasts(sent.as_bytes(), n_answers).await;
+        let limit = connection::HEAD_WITHIN;
+        assert!(lasted > limit / 2 && lasted < limit * 2, "{sent:?}: {lasted:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_silent_http_2_connection_ends() {
+    let settings = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+    let sent = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".as_slice(), &settings].concat();
+    let lasted = lasts(&sent, 0).await;
+    assert!(lasted < bounded::SILENT_MAX / 2, "{lasted:?}");
 }
 
 #[tokio::test]

@@ -216,6 +216,12 @@ fn the_token_of_a_head_comes_from_the_environment() {
     let id = owner.done(&["function", "add", &module]);
     assert!(owner.done(&["function", "list"]).starts_with(id.trim()));
     owner.done(&["function", "remove", id.trim()]);
+    let near = Home::new().with("TRIPTYCH_HEAD", &head.rest_api());
+    let why = near.fails(&["function", "list"]);
+    assert!(why.contains("set TRIPTYCH_REST_TOKEN"), "programs of this machine bear it too: {why}");
+    near.with("TRIPTYCH_REST_TOKEN", token).done(&["nodes"]);
+    let trusting = Node::head(&["--rest-token", token, "--trust-loopback"]);
+    Home::new().with("TRIPTYCH_HEAD", &trusting.rest_api()).done(&["nodes"]);
     let none = owner.run(&["function", "list"]);
     assert!(none.out.is_empty() && !none.err.contains(token), "{none:?}");
 }

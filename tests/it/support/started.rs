@@ -47,9 +47,20 @@ impl Started {
         Self::with_environment(arguments, &[])
     }
 
+    /// Starts the program with `arguments`, and lets it open at most `n_files` files.
+    pub(crate) fn with_open_files(n_files: usize, arguments: &[&str]) -> Self {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("ulimit -n {n_files}; exec \"$0\" \"$@\""), TRIPTYCH]);
+        Self::spawn(shell, arguments, &[])
+    }
+
     /// Starts the program with `arguments` and more in its environment.
     pub(crate) fn with_environment(arguments: &[&str], environment: &[(&str, &str)]) -> Self {
-        let mut child = Command::new(TRIPTYCH)
+        Self::spawn(Command::new(TRIPTYCH), arguments, environment)
+    }
+
+    fn spawn(mut program: Command, arguments: &[&str], environment: &[(&str, &str)]) -> Self {
+        let mut child = program
             .args(arguments)
             .arg("--stop-with-stdin")
             .env_clear()

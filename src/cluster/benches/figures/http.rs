@@ -46,7 +46,7 @@ impl Request {
             "{{\"function_id\":\"{function}\",\"method\":\"{method}\",\"config\":{config}}}"
         );
         let head = format!(
-            "POST /api/v1/functions/execute HTTP/1.1\r\nhost: head\r\ncontent-type: \
+            "POST /api/v1/functions/execute HTTP/1.1\r\nhost: localhost\r\ncontent-type: \
              application/json\r\ncontent-length: {}\r\n\r\n",
             body.len()
         );
@@ -93,7 +93,7 @@ impl Client {
 
     /// Whether execution `id` went without a roll call.
     pub(crate) async fn is_warm(&mut self, id: &str) -> Outcome<bool> {
-        let asked = format!("GET /api/v1/executions/{id} HTTP/1.1\r\nhost: head\r\n\r\n");
+        let asked = format!("GET /api/v1/executions/{id} HTTP/1.1\r\nhost: localhost\r\n\r\n");
         let (status, body) = self.exchange(asked.as_bytes()).await?;
         if status != 200 {
             return Err(body.into());
@@ -104,7 +104,7 @@ impl Client {
     /// Gives the head a module, and returns the function's id.
     pub(crate) async fn upload(&mut self, name: &str, module: &[u8]) -> Outcome<String> {
         let head = format!(
-            "POST /api/v1/functions?method={name} HTTP/1.1\r\nhost: head\r\ncontent-type: \
+            "POST /api/v1/functions?method={name} HTTP/1.1\r\nhost: localhost\r\ncontent-type: \
              application/wasm\r\ncontent-length: {}\r\n\r\n",
             module.len()
         );

@@ -1,19 +1,19 @@
 //! Who may ask for what.
 //!
-//! With a token, requests from other machines must bear it, but for whether the head is well.
-//! Without one, they may do what document 1 gives them, and look; what else changes anything is for
-//! this machine alone. A request that a proxy passed on is one from another machine, and so is one
-//! that a page of another site had a browser of this machine send.
+//! With a token, every request must bear it, except the health check and, where the operator trusts
+//! them, programs of this machine. Without one, others may do what document 1 gives them, and read;
+//! every other change is for programs of this machine, as [`web::local`] tells them. Whatever is
+//! allowed without the token is allowed under a known host name only.
 
-use std::{fmt, net::IpAddr, str::FromStr};
+use std::{fmt, str::FromStr};
 
 use axum::{
-    extract::{ConnectInfo, Request, State},
-    http::{HeaderMap, HeaderValue, Method, Uri, header},
+    extract::{Request, State},
+    http::{HeaderMap, Method, Version, header},
     middleware::Next,
     response::{IntoResponse as _, Response},
 };
-use web::serve::Caller;
+use web::origin;
 use wire::paths;
 
 use super::{RestOptions, error::Refused};
@@ -23,9 +23,6 @@ const TOKEN_CHARS_MIN: usize = 8;
 
 /// The longest token taken, in characters. Headers have a bound.
 const TOKEN_CHARS_MAX: usize = 512;
-
-/// Headers that proxies add.
-const PASSED_ON: [&str; 3] = ["forwarded", "x-forwarded-for", "x-real-ip"];
 
 /// A secret that requests bear: `Authorization: Bearer <token>`.
 ///
@@ -63,63 +60,45 @@ impl fmt::Debug for RestToken {
     }
 }
 
-/// Lets a request through, if whoever sent it may.
+/// Lets a request through, if its sender may make it.
 pub(super) async fn checked(
     State(options): State<RestOptions>,
     request: Request,
     next: Next,
 ) -> Response {
-    let origin = Origin::of(&request);
-    match permitted(options.token.as_ref(), origin, &request) {
+    match permitted(&options, &request) {
         Ok(()) => next.run(request).await,
         Err(refused) => refused.into_response(),
     }
 }
 
-/// Where a request comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Origin {
-    ThisMachine,
-    Elsewhere,
-}
-
-impl Origin {
-    fn of(request: &Request) -> Self {
-        let peer = request.extensions().get::<ConnectInfo<Caller>>();
-        let is_near =
-            peer.is_some_and(|ConnectInfo(Caller(peer))| peer.ip().to_canonical().is_loopback());
-        let was_passed_on = PASSED_ON.iter().any(|name| request.headers().contains_key(*name));
-        let is_of_page =
-            request.headers().get_all(header::ORIGIN).iter().any(|page| !is_near_page(page));
-        if is_near && !was_passed_on && !is_of_page { Self::ThisMachine } else { Self::Elsewhere }
+fn permitted(options: &RestOptions, request: &Request) -> Result<(), Refused> {
+    let RestOptions { token, hosts, is_loopback_trusted } = options;
+    let (method, path) = (request.method(), request.uri().path());
+    if let Some(token) = token {
+        if bearer(request.headers()).is_some_and(|text| token.is(text)) {
+            return Ok(());
+        }
+        let is_health = path == paths::HEAD_HEALTH && hosts.is_known(request);
+        let is_trusted = *is_loopback_trusted && hosts.is_local(request);
+        return if is_health || is_trusted { Ok(()) } else { Err(Refused::Unauthorized) };
     }
-}
-
-/// Whether a page is one that this machine serves itself.
-fn is_near_page(origin: &HeaderValue) -> bool {
-    let page = origin.to_str().ok().and_then(|text| text.parse::<Uri>().ok());
-    let host = page.as_ref().and_then(Uri::host).unwrap_or_default();
-    let host = host.trim_start_matches('[').trim_end_matches(']');
-    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
-}
-
-fn permitted(token: Option<&RestToken>, origin: Origin, request: &Request) -> Result<(), Refused> {
-    let path = request.uri().path();
-    if origin == Origin::ThisMachine || path == paths::HEAD_HEALTH {
+    if !hosts.is_known(request) {
+        return Err(Refused::UnknownHost);
+    }
+    // HTTP/1.0 is what proxies speak that add no header of their own.
+    if hosts.is_local(request) && request.version() > Version::HTTP_10 {
         return Ok(());
     }
-    match token {
-        Some(token) if bearer(request.headers()).is_some_and(|text| token.is(text)) => Ok(()),
-        Some(_) => Err(Refused::Unauthorized),
-        None if is_open(request.method(), path) => Ok(()),
-        None => Err(Refused::NotFromHere),
-    }
+    let is_look = matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
+    // A page of another site cannot read the answer, but could have functions run.
+    let is_open = is_look || (is_open(path) && !origin::is_foreign(request.headers()));
+    if is_open { Ok(()) } else { Err(Refused::NotFromHere) }
 }
 
-/// Whether anybody may ask for it where there is no token: looking, and what document 1 has.
-fn is_open(method: &Method, path: &str) -> bool {
-    let by_document = [paths::FUNCTIONS_EXECUTE, paths::FUNCTIONS_INSTALL, paths::FUNCTIONS_RESULT];
-    matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS) || by_document.contains(&path)
+/// Whether document 1 lets anybody change something there, where there is no token.
+fn is_open(path: &str) -> bool {
+    [paths::FUNCTIONS_EXECUTE, paths::FUNCTIONS_INSTALL, paths::FUNCTIONS_RESULT].contains(&path)
 }
 
 fn bearer(headers: &HeaderMap) -> Option<&str> {
@@ -130,77 +109,116 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use axum::body::Body;
+    use axum::{body::Body, extract::ConnectInfo};
+    use web::{local::HostNames, serve::Caller};
 
     use super::*;
 
     const TOKEN: &str = "correct-horse";
+    const NEAR: &str = "127.0.0.1:1";
+    const FAR: &str = "10.0.0.9:1";
+    const HERE: (&str, &str) = ("host", "127.0.0.1:8080");
+    const OPEN: [&str; 3] =
+        [paths::FUNCTIONS_EXECUTE, paths::FUNCTIONS_INSTALL, paths::FUNCTIONS_RESULT];
 
-    fn request(method: &str, path: &str, headers: &[(&str, &str)]) -> Request {
+    fn options(token: Option<&str>) -> RestOptions {
+        let token = token.map(|text| text.parse().unwrap());
+        RestOptions { token, hosts: HostNames::default(), is_loopback_trusted: false }
+    }
+
+    fn trusting() -> RestOptions {
+        RestOptions { is_loopback_trusted: true, ..options(Some(TOKEN)) }
+    }
+
+    fn request(from: &str, what: &str, headers: &[(&str, &str)]) -> Request {
+        let (method, path) = what.split_once(' ').unwrap();
         let mut request = Request::builder().method(method).uri(path);
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        request.body(Body::empty()).unwrap()
+        let caller = Caller(from.parse().unwrap());
+        request.extension(ConnectInfo(caller)).body(Body::empty()).unwrap()
     }
 
     #[track_caller]
-    fn check(token: Option<&str>, origin: Origin, request: &Request, want: bool) {
-        let token: Option<RestToken> = token.map(|text| text.parse().unwrap());
-        assert_eq!(permitted(token.as_ref(), origin, request).is_ok(), want);
+    fn check(options: &RestOptions, request: &Request, want: bool) {
+        assert_eq!(permitted(options, request).is_ok(), want, "{request:?}");
     }
 
     #[test]
-    fn a_token_guards_all_but_health_from_elsewhere() {
-        use Origin::{Elsewhere, ThisMachine};
-        let bearing = |text: &str| {
+    fn a_token_guards_all_but_health() {
+        let guarded = options(Some(TOKEN));
+        for (text, want) in [
+            (TOKEN, true),
+            ("correct-horsf", false),
+            ("correct-hors", false),
+            ("correct-horses", false),
+        ] {
             let value = format!("Bearer {text}");
-            request("POST", paths::FUNCTIONS_EXECUTE, &[("authorization", &value)])
-        };
-        check(Some(TOKEN), Elsewhere, &bearing(TOKEN), true);
-        check(Some(TOKEN), Elsewhere, &bearing("correct-horsf"), false);
-        check(Some(TOKEN), Elsewhere, &bearing("correct-hors"), false);
-        check(Some(TOKEN), Elsewhere, &bearing("correct-horses"), false);
+            let what = format!("POST {}", paths::FUNCTIONS_EXECUTE);
+            for host in [HERE, ("host", "evil.example")] {
+                check(&guarded, &request(FAR, &what, &[host, ("authorization", &value)]), want);
+            }
+        }
         for path in [paths::NODES, paths::EVENTS, paths::METRICS, paths::FUNCTIONS_EXECUTE] {
-            check(Some(TOKEN), Elsewhere, &request("GET", path, &[]), false);
-            check(Some(TOKEN), ThisMachine, &request("GET", path, &[]), true);
+            let what = format!("GET {path}");
+            check(&guarded, &request(FAR, &what, &[HERE]), false);
+            check(&guarded, &request(NEAR, &what, &[HERE]), false);
+            check(&trusting(), &request(NEAR, &what, &[HERE]), true);
+            check(&trusting(), &request(NEAR, &what, &[("host", "evil.example")]), false);
+            check(&trusting(), &request(NEAR, &what, &[HERE, ("via", "1.1 proxy")]), false);
+            check(&trusting(), &request(FAR, &what, &[HERE]), false);
         }
-        check(Some(TOKEN), Elsewhere, &request("GET", paths::HEAD_HEALTH, &[]), true);
+        let health = format!("GET {}", paths::HEAD_HEALTH);
+        check(&guarded, &request(FAR, &health, &[HERE]), true);
+        check(&guarded, &request(FAR, &health, &[]), true);
+        check(&guarded, &request(FAR, &health, &[("host", "evil.example")]), false);
     }
 
     #[test]
-    fn without_a_token_others_execute_install_and_look_and_no_more() {
-        use Origin::{Elsewhere, ThisMachine};
-        for path in [paths::FUNCTIONS_EXECUTE, paths::FUNCTIONS_INSTALL, paths::FUNCTIONS_RESULT] {
-            check(None, Elsewhere, &request("POST", path, &[]), true);
+    fn without_a_token_others_execute_install_and_read_and_no_more() {
+        let open = options(None);
+        for path in OPEN {
+            check(&open, &request(FAR, &format!("POST {path}"), &[("host", "10.0.0.1")]), true);
         }
-        check(None, Elsewhere, &request("GET", "/api/v1/executions/x", &[]), true);
-        check(None, Elsewhere, &request("DELETE", "/api/v1/executions/x", &[]), false);
-        check(None, ThisMachine, &request("DELETE", "/api/v1/executions/x", &[]), true);
-        for (method, path) in [("POST", paths::FUNCTIONS), ("DELETE", "/api/v1/functions/x")] {
-            check(None, Elsewhere, &request(method, path, &[]), false);
-            check(Some(TOKEN), Elsewhere, &request(method, path, &[]), false);
-            check(None, ThisMachine, &request(method, path, &[]), true);
+        for (what, want) in [
+            ("GET /api/v1/executions/x", true),
+            ("DELETE /api/v1/executions/x", false),
+            ("POST /api/v1/functions", false),
+            ("DELETE /api/v1/functions/x", false),
+        ] {
+            check(&open, &request(FAR, what, &[HERE]), want);
+            check(&open, &request(NEAR, what, &[HERE]), true);
         }
     }
 
     #[test]
-    fn what_a_proxy_passed_on_or_a_page_sends_comes_from_elsewhere() {
-        let near = |headers: &[(&str, &str)]| {
-            let mut request = request("GET", "/", headers);
-            let caller = Caller("127.0.0.1:1".parse().unwrap());
-            request.extensions_mut().insert(ConnectInfo(caller));
-            Origin::of(&request)
-        };
-        assert_eq!(near(&[]), Origin::ThisMachine);
-        assert_eq!(near(&[("X-Forwarded-For", "10.0.0.1")]), Origin::Elsewhere);
-        assert_eq!(Origin::of(&request("GET", "/", &[])), Origin::Elsewhere);
-        for page in ["http://localhost:8080", "http://127.0.0.1", "http://[::1]:1"] {
-            assert_eq!(near(&[("origin", page)]), Origin::ThisMachine, "{page}");
+    fn a_proxy_that_says_nothing_of_itself_is_not_of_this_machine() {
+        let mut request = request(NEAR, "DELETE /api/v1/functions/x", &[HERE]);
+        *request.version_mut() = Version::HTTP_10;
+        check(&options(None), &request, false);
+        check(&options(Some(TOKEN)), &request, false);
+        check(&trusting(), &request, true);
+    }
+
+    #[test]
+    fn a_page_of_another_site_neither_changes_nor_runs_anything() {
+        let open = options(None);
+        let execute = format!("POST {}", paths::FUNCTIONS_EXECUTE);
+        let page = ("origin", "http://127.0.0.1:8081");
+        for what in [&execute, "DELETE /api/v1/functions/x"] {
+            check(&open, &request(NEAR, what, &[HERE, page]), false);
+            check(&open, &request(NEAR, what, &[HERE, ("sec-fetch-site", "cross-site")]), false);
+            check(&open, &request(NEAR, what, &[HERE, ("origin", "http://127.0.0.1:8080")]), true);
         }
-        for page in ["https://example.com", "http://localhost.example.com", "null", "\u{e9}"] {
-            assert_eq!(near(&[("origin", page)]), Origin::Elsewhere, "{page}");
+        let rebound = [("host", "evil.example:8080"), ("origin", "http://evil.example:8080")];
+        for what in [&execute, "GET /api/v1/nodes", "GET /metrics", "GET /api/v1/health"] {
+            check(&open, &request(NEAR, what, &rebound), false);
+            check(&open, &request(NEAR, what, &rebound[..1]), false);
         }
+        let named =
+            RestOptions { hosts: ["evil.example".parse().unwrap()].into_iter().collect(), ..open };
+        check(&named, &request(FAR, &execute, &rebound), true);
     }
 
     #[test]

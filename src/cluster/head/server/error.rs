@@ -8,7 +8,7 @@ use axum::{
 };
 use serde::Serialize;
 use tracing::error;
-use web::extract::Unreadable;
+use web::{extract::Unreadable, local::UNKNOWN_HOST};
 use wire::error::HeadError;
 
 use super::super::Unavailable;
@@ -51,6 +51,8 @@ pub(super) enum Refused {
     Unauthorized,
     /// Only this machine may, as there is no token.
     NotFromHere,
+    /// The request names a host that is none of the head's.
+    UnknownHost,
 }
 
 impl Refused {
@@ -70,7 +72,7 @@ impl Refused {
             | Self::TooManyUploads => StatusCode::SERVICE_UNAVAILABLE,
             Self::Install(_) => StatusCode::INTERNAL_SERVER_ERROR,
             Self::Unauthorized => StatusCode::UNAUTHORIZED,
-            Self::NotFromHere => StatusCode::FORBIDDEN,
+            Self::NotFromHere | Self::UnknownHost => StatusCode::FORBIDDEN,
         }
     }
 
@@ -100,6 +102,7 @@ impl Refused {
             Self::NotFromHere => {
                 "this is for the head's own machine, unless the head is given a token (--rest-token)".to_owned()
             }
+            Self::UnknownHost => UNKNOWN_HOST.to_owned(),
         }
     }
 }

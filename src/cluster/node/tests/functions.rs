@@ -86,7 +86,7 @@ async fn send_bytes(address: SocketAddr, line: &str, kind: &str, body: &[u8]) ->
     use tokio::io::AsyncWriteExt as _;
     let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
     let head = format!(
-        "{line} HTTP/1.1\r\nhost: head\r\nconnection: close\r\ncontent-type: {kind}\r\n\
+        "{line} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: {kind}\r\n\
          content-length: {}\r\n\r\n",
         body.len()
     );

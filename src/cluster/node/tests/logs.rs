@@ -246,7 +246,10 @@ async fn an_api_that_is_open_to_everybody_is_warned_of_once() {
         let (group, dir) = (Group::default(), tempfile::tempdir().unwrap());
         let options = NodeOptions {
             role: RoleOptions::Head { rest_api: ":0".to_owned() },
-            work: WorkOptions { rest_token: token, ..WorkOptions::usual() },
+            work: WorkOptions {
+                rest: RestOptions { token, ..RestOptions::open() },
+                ..WorkOptions::usual()
+            },
             ..head_options(dir.path().to_owned(), Identity::random(), 0)
         };
         let head = Node::start(options, &group, Clock::system()).await.unwrap();

@@ -1,8 +1,11 @@
 //! The parts of the REST API beside executing: results, executions, events, metrics and the token.
 
-use std::path::Path;
+use std::{net::SocketAddr, path::Path};
 
-use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
+    net::TcpStream,
+};
 
 use super::*;
 
@@ -114,29 +117,81 @@ async fn counts_and_a_description_are_served() {
     cluster.group.shutdown().await;
 }
 
-#[tokio::test]
-async fn a_token_keeps_other_machines_out() {
-    let work =
-        WorkOptions { rest_token: Some("correct-horse".parse().unwrap()), ..WorkOptions::usual() };
-    let cluster = Cluster::with(work).await;
-    let address = cluster.head.rest_address().unwrap();
-    let status = async |headers: &str, path: &str| {
-        let (head, _) = raw(address, &format!("GET {path}"), headers, "").await;
-        head.split(' ').nth(1).unwrap().parse::<u16>().unwrap()
-    };
-    let elsewhere = "x-forwarded-for: 10.0.0.1\r\n";
-    let bearing = |token: &str| format!("{elsewhere}authorization: Bearer {token}\r\n");
-    assert_eq!(status("", "/api/v1/nodes").await, 200);
-    assert_eq!(status(elsewhere, "/api/v1/nodes").await, 401);
-    assert_eq!(status(&bearing("wrong-horse"), "/api/v1/nodes").await, 401);
-    assert_eq!(status(&bearing("correct-horse"), "/api/v1/nodes").await, 200);
-    assert_eq!(status(elsewhere, "/api/v1/health").await, 200);
-    cluster.group.shutdown().await;
+/// The status of the answer to raw bytes.
+async fn status(address: SocketAddr, request: &str) -> u16 {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = [0; 12];
+    stream.read_exact(&mut answer).await.unwrap();
+    std::str::from_utf8(&answer).unwrap().split(' ').nth(1).unwrap().parse().unwrap()
+}
 
+#[tokio::test]
+async fn a_token_is_for_this_machine_too_unless_that_is_trusted() {
+    for is_loopback_trusted in [false, true] {
+        let token = Some("correct-horse".parse().unwrap());
+        let rest = RestOptions { token, is_loopback_trusted, ..RestOptions::open() };
+        let cluster = Cluster::with(WorkOptions { rest, ..WorkOptions::usual() }).await;
+        let address = cluster.head.rest_address().unwrap();
+        let near = if is_loopback_trusted { 200 } else { 401 };
+        let host = format!("host: {address}\r\n");
+        let bearing = |token: &str| format!("{host}authorization: Bearer {token}\r\n");
+        for (headers, want) in [
+            (host.clone(), near),
+            (format!("{host}x-forwarded-for: 10.0.0.1\r\n"), 401),
+            (format!("{host}origin: http://127.0.0.1:1\r\n"), 401),
+            ("host: evil.example\r\n".to_owned(), 401),
+            (bearing("wrong-horse"), near),
+            (bearing("correct-horse"), 200),
+        ] {
+            // A proxy that adds no header speaks HTTP/1.0.
+            for version in ["1.0", "1.1"] {
+                let head = format!("GET /api/v1/nodes HTTP/{version}\r\n{headers}");
+                let got = status(address, &format!("{head}connection: close\r\n\r\n")).await;
+                assert_eq!(got, want, "{is_loopback_trusted} {head}");
+            }
+        }
+        let delete = format!("DELETE /api/v1/functions/x HTTP/1.0\r\n{host}\r\n");
+        let want = if is_loopback_trusted { 404 } else { 401 };
+        assert_eq!(status(address, &delete).await, want);
+        let health = format!("GET /api/v1/health HTTP/1.0\r\n{host}\r\n");
+        assert_eq!(status(address, &health).await, 200);
+        cluster.group.shutdown().await;
+    }
+}
+
+#[tokio::test]
+async fn without_a_token_proxies_and_pages_change_nothing() {
     let cluster = Cluster::of(&[]).await;
     let address = cluster.head.rest_address().unwrap();
-    let (head, body) = raw(address, "DELETE /api/v1/executions/x", elsewhere, "").await;
+    let forwarded = "x-forwarded-for: 10.0.0.1\r\n";
+    let (head, body) = raw(address, "DELETE /api/v1/executions/x", forwarded, "").await;
     assert!(head.starts_with("HTTP/1.1 403") && body.contains("token"), "{head}{body}");
+    let host = format!("host: {address}\r\n");
+    let evil = "host: evil.example:8080\r\n";
+    for (line, headers, want) in [
+        ("DELETE /api/v1/functions/x HTTP/1.1", host.clone(), 404),
+        ("DELETE /api/v1/functions/x HTTP/1.0", host.clone(), 403),
+        ("DELETE /api/v1/functions/x HTTP/1.0", String::new(), 403),
+        (
+            "DELETE /api/v1/functions/x HTTP/1.1",
+            format!("{host}origin: http://localhost:1\r\n"),
+            403,
+        ),
+        (
+            "POST /api/v1/functions/execute HTTP/1.1",
+            format!("{host}origin: http://[::1]:1\r\n"),
+            403,
+        ),
+        ("POST /api/v1/functions/execute HTTP/1.1", evil.to_owned(), 403),
+        ("GET /api/v1/nodes HTTP/1.1", evil.to_owned(), 403),
+        ("GET /metrics HTTP/1.1", evil.to_owned(), 403),
+        ("GET /api/v1/functions HTTP/1.1", evil.to_owned(), 403),
+        ("GET /api/v1/nodes HTTP/1.0", String::new(), 200),
+    ] {
+        let request = format!("{line}\r\n{headers}connection: close\r\n\r\n");
+        assert_eq!(status(address, &request).await, want, "{request}");
+    }
     cluster.group.shutdown().await;
 }
 

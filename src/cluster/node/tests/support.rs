@@ -256,7 +256,7 @@ pub(super) async fn opened(
     let mut stream = TcpStream::connect(address).await.unwrap();
     let (length, kind) = (body.len(), content_type);
     let request = format!(
-        "{line} HTTP/1.1\r\nhost: head\r\nconnection: close\r\ncontent-type: {kind}\r\n\
+        "{line} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: {kind}\r\n\
          content-length: {length}\r\n\r\n{body}"
     );
     stream.write_all(request.as_bytes()).await.unwrap();
@@ -286,7 +286,7 @@ pub(super) async fn raw(
     let mut stream = TcpStream::connect(address).await.unwrap();
     let n_bytes = body.len();
     let request = format!(
-        "{line} HTTP/1.1\r\nhost: head\r\nconnection: close\r\ncontent-length: {n_bytes}\r\n\
+        "{line} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {n_bytes}\r\n\
          {headers}\r\n{body}"
     );
     stream.write_all(request.as_bytes()).await.unwrap();

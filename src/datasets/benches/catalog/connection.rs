@@ -36,7 +36,7 @@ impl Connection {
     fn send(&mut self, method: &str, key: &str, path: &str, body: &[u8]) -> Outcome<Vec<u8>> {
         let length = body.len();
         let mut request = format!(
-            "{method} {path} HTTP/1.1\r\nhost: bench\r\nx-api-key: {key}\r\n\
+            "{method} {path} HTTP/1.1\r\nhost: localhost\r\nx-api-key: {key}\r\n\
              content-length: {length}\r\n\r\n"
         )
         .into_bytes();

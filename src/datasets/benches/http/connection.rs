@@ -72,7 +72,7 @@ impl Request {
     /// Asks for `path` with further `headers`, each ended by a line's end.
     pub(crate) fn get_with(path: &str, key: &str, headers: &str) -> Self {
         let key = header(key);
-        let text = format!("GET {path} HTTP/1.1\r\nhost: bench\r\n{key}{headers}\r\n");
+        let text = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n{key}{headers}\r\n");
         Self { bytes: text.into_bytes() }
     }
 
@@ -85,7 +85,7 @@ impl Request {
     ) -> Self {
         let (key, body) = (header(key), body.as_ref());
         let head = format!(
-            "POST {path} HTTP/1.1\r\nhost: bench\r\n{key}content-type: {kind}\r\n\
+            "POST {path} HTTP/1.1\r\nhost: localhost\r\n{key}content-type: {kind}\r\n\
              content-length: {}\r\n\r\n",
             body.len()
         );

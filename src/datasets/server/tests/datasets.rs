@@ -109,6 +109,39 @@ async fn a_name_is_taken_among_ones_own_only() {
 }
 
 #[tokio::test]
+async fn a_name_that_several_strangers_use_is_answered_with_their_ids() {
+    let service = Service::start().await;
+    let body = json!({"name": "btc", "tags": ["public"]});
+    for key in [&service.owner, &service.reader] {
+        assert_eq!(service.post(key, "/api/datasets/", &body).await.0, 201);
+    }
+    let (_, third) = service.accounts.create_key("third").await.unwrap();
+    let (third, tag) = (third.reveal(), json!({"tag_name": "public"}));
+    assert_eq!(service.post(third, "/api/tags/acquire/", &tag).await.0, 200);
+    let want = json!({
+        "details": {"dataset_ids": [1, 2]},
+        "error": "2 visible datasets are called btc; name one by its id: conflict",
+    });
+    for path in [
+        "/api/columns/",
+        "/api/rows/",
+        "/api/rows/live/",
+        "/api/rows/stream/",
+        "/api/rows/bulk_download/",
+    ] {
+        let path = format!("{path}?dataset_name=btc");
+        assert_eq!(service.get(third, &path).await, (409, want.clone()), "{path}");
+        assert_eq!(service.send(&service.reader, "GET", &path, Body::empty()).await.status(), 200);
+    }
+    let insert = "/api/rows/bulk_insert/?dataset_name=btc";
+    assert_eq!(service.post(third, insert, &json!({"rows": []})).await, (409, want));
+    assert_eq!(service.get(third, "/api/columns/?dataset=2").await.0, 200);
+    // A dataset of one's own comes before those of others.
+    assert_eq!(service.post(third, "/api/datasets/", &json!({"name": "btc"})).await.0, 201);
+    assert_eq!(service.get(third, "/api/columns/?dataset_name=btc").await.0, 200);
+}
+
+#[tokio::test]
 async fn a_list_of_datasets_is_created_as_a_whole_or_not_at_all() {
     let service = Service::start().await;
     let path = "/api/datasets/";

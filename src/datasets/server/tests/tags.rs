@@ -14,8 +14,16 @@ async fn tags_are_listed_and_added_by_the_owner() {
     assert_eq!(service.post(&service.owner, path, &tag).await.0, 201);
     assert_eq!(service.post(&service.owner, path, &tag).await.0, 200);
     let both = json!({"count": 2, "next": null, "previous": null, "results": [members, public]});
-    assert_eq!(service.get(&service.reader, path).await, (200, both.clone()));
-    assert_eq!(service.get(&service.reader, "/api/tags/").await, (200, both));
+    let one = json!({"count": 1, "next": null, "previous": null, "results": [public]});
+    for path in [path, "/api/tags/"] {
+        assert_eq!(service.get(&service.owner, path).await, (200, both.clone()), "{path}");
+        assert_eq!(service.get(&service.reader, path).await, (200, one.clone()), "{path}");
+    }
+    let holder = json!({"key": 2});
+    assert_eq!(service.post(&service.owner, "/api/tags/members/holders/", &holder).await.0, 201);
+    for path in [path, "/api/tags/"] {
+        assert_eq!(service.get(&service.reader, path).await, (200, both.clone()), "{path}: given");
+    }
     let nothing = refusal("dataset not found");
     assert_eq!(service.get(&service.reader, "/api/datasets/9/tags/").await, (404, nothing.clone()));
     let answer = service.post(&service.owner, "/api/datasets/x/tags/", &tag).await;

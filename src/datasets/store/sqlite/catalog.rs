@@ -22,6 +22,10 @@ use crate::{
     store::{ColumnAdded, Created, Updated},
 };
 
+/// Datasets of one name that are told to a key that sees them: enough to choose from, and few to
+/// look through.
+const SHARED_MAX: usize = 20;
+
 /// Creates datasets, all or none.
 pub(super) fn create(
     connection: &Connection,
@@ -323,8 +327,8 @@ fn owner(connection: &Connection, id: DatasetId) -> Result<Option<KeyId>, StoreE
     Ok(owner.map(KeyId::new))
 }
 
-/// What `key` may do with the dataset, if it may see it. Of those with one name it means its own,
-/// else the first that it sees.
+/// What `key` may do with the dataset, if it may see it. Of those with one name it means its own;
+/// several of others are an error, since anybody may call a dataset as another one is called.
 pub(super) fn grant(
     connection: &Connection,
     key: KeyId,
@@ -346,12 +350,18 @@ pub(super) fn grant(
     let mut statement =
         connection.prepare_cached("SELECT id, 0 FROM datasets WHERE name = ?1 ORDER BY id")?;
     let mut rows = statement.query([name])?;
+    let mut grants = Vec::new();
     while let Some(row) = rows.next()? {
-        if let Some(grant) = grant_of(connection, key, row)? {
-            return Ok(Some(grant));
+        grants.extend(grant_of(connection, key, row)?);
+        if grants.len() >= SHARED_MAX {
+            break;
         }
     }
-    Ok(None)
+    if grants.len() > 1 {
+        let datasets = grants.into_iter().map(|grant| grant.dataset).collect();
+        return Err(StoreError::SharedName { name: name.clone(), datasets });
+    }
+    Ok(grants.pop())
 }
 
 /// What `key` may do with the dataset of a row of its number and whether the key owns it.

@@ -199,6 +199,17 @@ pub(super) fn all(connection: &Connection) -> Result<Vec<Tag>, StoreError> {
     Ok(tags.collect::<Result<_, _>>()?)
 }
 
+/// The tags that a key knows of, in alphabetical order: public ones, its own, and those it holds.
+pub(super) fn known(connection: &Connection, key: KeyId) -> Result<Vec<Tag>, StoreError> {
+    let mut statement = connection.prepare_cached(
+        "SELECT name, is_public, owner FROM tags
+         WHERE is_public OR owner = ?1 OR id IN (SELECT tag FROM key_tags WHERE key = ?1)
+         ORDER BY name",
+    )?;
+    let tags = statement.query_map([key.get()], tag_of)?;
+    Ok(tags.collect::<Result<_, _>>()?)
+}
+
 /// A dataset's tags, in alphabetical order.
 pub(super) fn of_dataset(
     connection: &Connection,

@@ -19,7 +19,7 @@ pub(crate) struct Client {
 pub(crate) fn request(method: &str, path: &str, key: &str, body: &str) -> Vec<u8> {
     let n_bytes = body.len();
     format!(
-        "{method} {path} HTTP/1.1\r\nhost: figures\r\nx-api-key: {key}\r\n\
+        "{method} {path} HTTP/1.1\r\nhost: localhost\r\nx-api-key: {key}\r\n\
          content-length: {n_bytes}\r\n\r\n{body}"
     )
     .into_bytes()

@@ -79,7 +79,7 @@ impl Network {
             quota: inference::submission::WorkerQuota::USUAL,
             listen: listen.to_owned(),
             store: folder.join("inference.db"),
-            gate: Gate::new(accounts, GateOptions::UNLIMITED, clock.clone()),
+            gate: Gate::new(accounts, GateOptions::unlimited(), clock.clone()),
             block_time,
             topics,
             consumers: Consumers { signer, chains: [].into(), prices: [].into() },

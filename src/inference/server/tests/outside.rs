@@ -3,7 +3,6 @@
 use accounts::gate::{Limits, Loopback};
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
 use futures::StreamExt as _;
-use web::address::Addresses;
 
 use super::*;
 
@@ -31,8 +30,7 @@ async fn the_description_and_its_page_need_no_key() {
 #[tokio::test(start_paused = true)]
 async fn who_asks_too_often_is_told_when_to_come_again() {
     let limits = Limits { rate: 1, burst: 2, requests_per_day: 0, bytes_per_day: 0 };
-    let gate =
-        GateOptions { limits, loopback: Loopback::Limited, addresses: Addresses::OfConnections };
+    let gate = GateOptions { limits, loopback: Loopback::Limited, ..GateOptions::unlimited() };
     let fixture = Fixture::behind(gate).await;
     let ask = || async {
         let request = Request::get("/api/v1/topics").header("x-api-key", fixture.key.reveal());
