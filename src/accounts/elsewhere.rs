@@ -103,6 +103,17 @@ impl Keys {
         }
     }
 
+    /// Whether the file takes writes, if it is here.
+    ///
+    /// # Errors
+    /// As [`Accounts::check_file`].
+    pub(crate) async fn check_file(&self) -> Result<(), AccountsError> {
+        match self {
+            Self::Here(accounts) => accounts.check_file().await,
+            Self::Elsewhere(_) => Ok(()),
+        }
+    }
+
     /// Whether the key was good a short while ago, as far as memory tells.
     pub(crate) fn is_remembered(&self, hash: &KeyHash) -> bool {
         match self {

@@ -183,6 +183,14 @@ impl Gate {
         self.shared.keys.verify(key).await
     }
 
+    /// Whether the accounts file takes writes, if it is on this machine.
+    ///
+    /// # Errors
+    /// As [`Accounts::check_file`](crate::Accounts::check_file).
+    pub async fn check_file(&self) -> Result<(), AccountsError> {
+        self.shared.keys.check_file().await
+    }
+
     /// Whether there is a key `id` that is not revoked.
     ///
     /// # Errors
@@ -304,7 +312,9 @@ impl GateWords {
     fn refused(&self, refusal: Refusal) -> Response {
         let (limit, retry_seconds) = match &refusal {
             Refusal::Limited(exceeded) => (exceeded.limit(), Some(seconds(exceeded.wait()))),
-            Refusal::Failed(AccountsError::Unreachable(_)) => (None, Some(UNKNOWN_RETRY_SECONDS)),
+            Refusal::Failed(AccountsError::Unreachable(_) | AccountsError::Replaced) => {
+                (None, Some(UNKNOWN_RETRY_SECONDS))
+            }
             Refusal::NoKey(_) | Refusal::KeyUnknown | Refusal::Failed(_) => (None, None),
         };
         let mut response = (self.refuse)(refusal);

@@ -26,6 +26,9 @@ pub const KEYS_MAX: u32 = 100;
 /// How often the file learns which keys were used, and lets go of sessions that have expired.
 const UPKEEP_EVERY: Duration = Duration::from_secs(30);
 
+/// How often the file is looked for where it was opened.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
 impl Accounts {
     /// Creates a key called `name` that belongs to no account, and returns its number and the
     /// secret, which nobody can read again. Names need not be unique. On return the key is durable.
@@ -224,15 +227,24 @@ impl Accounts {
         .await
     }
 
-    /// Does [`Self::upkeep`] every half a minute, and once more when `group` stops.
+    /// Does [`Self::upkeep`] every half a minute, and once more when `group` stops; and looks each
+    /// second whether the file is still in its place.
     pub fn keep(&self, group: &Group) {
         let (accounts, stopping) = (self.clone(), group.clone());
         group.spawn_to_end("upkeep of accounts", async move {
+            let mut last = Instant::now();
             while !stopping.is_stopped() {
                 tokio::select! {
-                    () = sleep(UPKEEP_EVERY) => {}
+                    () = sleep(LOOK_EVERY) => {}
                     () = stopping.stopped() => {}
                 }
+                if let Err(AccountsError::Replaced) = accounts.check_file().await {
+                    return;
+                }
+                if last.elapsed() < UPKEEP_EVERY && !stopping.is_stopped() {
+                    continue;
+                }
+                last = Instant::now();
                 if let Err(error) = accounts.upkeep().await {
                     let cause = task::causes::chain(&error);
                     warn!(cause, "the accounts file did not take when keys were last used");

@@ -17,10 +17,19 @@ mod people;
 pub mod server;
 mod store;
 
-use std::{error::Error, fmt, path::Path, sync::Arc, time::Duration};
+use std::{
+    error::Error,
+    fmt,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use parking_lot::Mutex;
-use task::clock::Clock;
+use task::{clock::Clock, database::DatabaseFiles};
 use tokio::{task::spawn_blocking, time::sleep};
 
 pub use crate::{
@@ -73,12 +82,26 @@ pub enum AccountsError {
     /// The machine that knows the keys does not answer.
     #[error("ask another machine about a key")]
     Unreachable(#[source] Box<dyn Error + Send + Sync>),
+    /// The disk is full. Reads go on.
+    #[error("write to the accounts file, whose disk is full; retry once there is space")]
+    Full,
+    /// The file was removed or replaced while it was open. Nothing more is written or read.
+    #[error(
+        "use the accounts file, which was removed or replaced while it was in use; restart the service"
+    )]
+    Replaced,
     /// The file failed.
     #[error("use the accounts file")]
     Store(#[source] StoreError),
     /// The program is stopping.
     #[error("finish before the program stopped")]
     Stopped,
+}
+
+impl From<StoreError> for AccountsError {
+    fn from(error: StoreError) -> Self {
+        if error.is_full() { Self::Full } else { Self::Store(error) }
+    }
 }
 
 /// Handle to the accounts file. Cheap to clone; all clones share their connections and one cache.
@@ -95,6 +118,18 @@ struct Shared {
     cache: Mutex<Cache>,
     passwords: Passwords,
     clock: Clock,
+    files: DatabaseFiles,
+    /// Whether the last write found no space.
+    is_full: AtomicBool,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        if !self.files.check() {
+            self.store.lock().keep_log();
+            self.reads.lock().keep_log();
+        }
+    }
 }
 
 impl fmt::Debug for Accounts {
@@ -114,9 +149,14 @@ impl Accounts {
     pub async fn open(path: impl AsRef<Path>, clock: Clock) -> Result<Self, AccountsError> {
         let path = path.as_ref().to_owned();
         let mut tries_left = OPEN_TRIES;
-        let (store, reads) = loop {
+        let (store, reads, files) = loop {
             let path = path.clone();
-            match blocking(move || Ok((Store::open(&path)?, Store::open(&path)?))).await {
+            let opening = move || {
+                let (store, reads) = (Store::open(&path)?, Store::open(&path)?);
+                let files = DatabaseFiles::of(&path).map_err(StoreError::Folder)?;
+                Ok((store, reads, files))
+            };
+            match blocking(opening).await {
                 Err(AccountsError::Store(error)) if error.is_busy() && tries_left > 0 => {
                     tries_left -= 1;
                     sleep(OPEN_PAUSE).await;
@@ -130,6 +170,8 @@ impl Accounts {
             cache: Mutex::default(),
             passwords: Passwords::new(),
             clock,
+            files,
+            is_full: AtomicBool::default(),
         };
         Ok(Self { shared: Arc::new(shared) })
     }
@@ -140,7 +182,13 @@ impl Accounts {
         work: impl FnOnce(&Shared, &Store) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, AccountsError> {
         let shared = Arc::clone(&self.shared);
-        blocking(move || work(&shared, &shared.reads.lock())).await
+        blocking(move || {
+            if !shared.files.is_intact() {
+                return Err(AccountsError::Replaced);
+            }
+            Ok(work(&shared, &shared.reads.lock())?)
+        })
+        .await
     }
 
     /// Runs `work` on a blocking thread while it alone writes.
@@ -149,7 +197,40 @@ impl Accounts {
         work: impl FnOnce(&Shared, &mut Store) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, AccountsError> {
         let shared = Arc::clone(&self.shared);
-        blocking(move || work(&shared, &mut shared.store.lock())).await
+        blocking(move || {
+            if !shared.files.is_intact() {
+                return Err(AccountsError::Replaced);
+            }
+            let done = work(&shared, &mut shared.store.lock()).map_err(AccountsError::from);
+            shared.is_full.store(matches!(done, Err(AccountsError::Full)), Ordering::Relaxed);
+            // What was written to a file that is not in its place is lost.
+            if !shared.files.check() {
+                return Err(AccountsError::Replaced);
+            }
+            done
+        })
+        .await
+    }
+
+    /// Lets the file grow to so many pages, as a full disk would.
+    #[cfg(test)]
+    pub(crate) async fn limit_pages(&self, n_pages: u32) {
+        let limited = self.with_store(move |_, store| store.limit_pages(n_pages));
+        limited.await.unwrap();
+    }
+
+    /// Whether the file takes writes: it is in its place, and there is space. Where there was none
+    /// of late, this tries a write.
+    ///
+    /// # Errors
+    /// Why it does not.
+    pub async fn check_file(&self) -> Result<(), AccountsError> {
+        if self.shared.is_full.load(Ordering::Relaxed) {
+            return self.with_store(|_, store| store.try_write()).await;
+        }
+        let shared = Arc::clone(&self.shared);
+        blocking(move || if shared.files.check() { Ok(()) } else { Err(AccountsError::Replaced) })
+            .await
     }
 
     /// The same for work that may change keys: what is remembered of them is forgotten.
@@ -167,10 +248,10 @@ impl Accounts {
 }
 
 async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
+    work: impl FnOnce() -> Result<T, AccountsError> + Send + 'static,
 ) -> Result<T, AccountsError> {
     match spawn_blocking(work).await {
-        Ok(result) => result.map_err(AccountsError::Store),
+        Ok(result) => result,
         Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
         Err(_) => Err(AccountsError::Stopped),
     }

@@ -6,8 +6,12 @@ mod tables;
 
 use std::{io, path::Path, time::Duration};
 
-use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior, config::DbConfig};
+use rusqlite::{
+    Connection, ErrorCode, Transaction, TransactionBehavior, config::DbConfig,
+    ffi::SQLITE_IOERR_SHMSIZE,
+};
 use task::private;
+use tracing::error;
 
 /// How long a writer waits for another process to finish its own write, which takes milliseconds.
 const BUSY_WAIT: Duration = Duration::from_secs(5);
@@ -42,6 +46,14 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// Whether there was no space on the disk, for what was written or for the index of the log.
+    pub(crate) fn is_full(&self) -> bool {
+        let (Self::Open(error) | Self::Statement(error)) = self else { return false };
+        error.sqlite_error().is_some_and(|error| {
+            error.code == ErrorCode::DiskFull || error.extended_code == SQLITE_IOERR_SHMSIZE
+        })
+    }
+
     /// Whether another process was at the file, so that trying again may help.
     pub(crate) fn is_busy(&self) -> bool {
         matches!(self, Self::Open(error) | Self::Statement(error)
@@ -68,6 +80,26 @@ impl Store {
         tables::set_up(&mut connection)?;
         connection.busy_timeout(BUSY_WAIT).map_err(StoreError::Open)?;
         Ok(Self { connection })
+    }
+
+    /// Writes something that changes nothing: whether the disk takes it.
+    pub(crate) fn try_write(&mut self) -> Result<(), StoreError> {
+        let version: i64 =
+            self.connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+        Ok(self.connection.pragma_update(None, "user_version", version)?)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn limit_pages(&self, n_pages: u32) -> Result<(), StoreError> {
+        Ok(self.connection.execute_batch(&format!("PRAGMA max_page_count = {n_pages}"))?)
+    }
+
+    /// Leaves the files beside the main one alone when this is closed: they belong to another.
+    pub(crate) fn keep_log(&self) {
+        let keep = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
+        if let Err(error) = self.connection.set_db_config(keep, true) {
+            error!(%error, "failed to close the accounts file without a checkpoint");
+        }
     }
 
     /// A number that changes when another connection changes the file.

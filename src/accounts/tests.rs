@@ -53,6 +53,23 @@ async fn the_file_is_its_owners_alone_also_one_that_was_not() {
 }
 
 #[tokio::test]
+async fn a_file_that_is_replaced_takes_no_more_keys() {
+    let folder = tempdir().unwrap();
+    let accounts = open(&folder).await;
+    accounts.create_key("a client").await.unwrap();
+    accounts.check_file().await.unwrap();
+    std::fs::remove_dir_all(folder.path().join("new")).unwrap();
+    for _ in 0..2 {
+        let refused = accounts.create_key("another").await;
+        assert!(matches!(refused, Err(AccountsError::Replaced)), "{refused:?}");
+    }
+    assert!(matches!(accounts.check_file().await, Err(AccountsError::Replaced)));
+    open(&folder).await.create_key("a client of the new file").await.unwrap();
+    drop(accounts);
+    assert_eq!(open(&folder).await.list().await.unwrap().len(), 1);
+}
+
+#[tokio::test]
 async fn the_file_holds_no_secret() {
     let folder = tempdir().unwrap();
     let (_, key) = open(&folder).await.create_key("a client").await.unwrap();

@@ -1,13 +1,13 @@
 //! Where state lives on this machine: one folder for services run by hand, one for each local stack.
 
 use std::{
-    fs::{File, OpenOptions, TryLockError},
+    fs::File,
     path::{Path, PathBuf},
 };
 
 use accounts::Accounts;
 use anyhow::{Context as _, bail};
-use task::{clock::Clock, private};
+use task::{clock::Clock, lock::try_lock, private};
 
 use crate::cli::config::folders;
 
@@ -155,19 +155,7 @@ fn services_folder(data_dir: Option<PathBuf>) -> anyhow::Result<PathBuf> {
 /// If the folder cannot be written to.
 pub(crate) fn locked(folder: &Path) -> anyhow::Result<Option<File>> {
     let path = folder.join(LOCK_NAME);
-    let lock = OpenOptions::new()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .open(&path)
-        .with_context(|| format!("open {}", path.display()))?;
-    match lock.try_lock() {
-        Ok(()) => Ok(Some(lock)),
-        Err(TryLockError::WouldBlock) => Ok(None),
-        Err(TryLockError::Error(error)) => {
-            Err(error).with_context(|| format!("lock {}", path.display()))
-        }
-    }
+    try_lock(&path).with_context(|| format!("lock {}", path.display()))
 }
 
 #[cfg(test)]

@@ -131,6 +131,15 @@ impl Datasets {
         Self { pieces, caps, ..self }
     }
 
+    /// Whether the store takes writes.
+    ///
+    /// # Errors
+    /// [`StoreError`] if not, or if it cannot be read.
+    pub(crate) async fn check(&self) -> Result<(), StoreError> {
+        self.store.check().await?;
+        self.blocking(Store::tags).await.map(drop)
+    }
+
     /// Runs `read` on a thread that may block.
     async fn blocking<T: Send + 'static>(
         &self,

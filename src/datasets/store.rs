@@ -222,8 +222,15 @@ pub enum StoreError {
         /// The only one this reads.
         known: i64,
     },
-    /// Another program is about to replace the store's file.
-    #[error("open the dataset store while a copy of it is being restored")]
+    /// Another process serves the store, or restores a copy of it.
+    #[error(
+        "open the dataset store, which another process has in use; stop that one, or name another folder"
+    )]
+    InUse,
+    /// The store's file was removed or replaced while it was open. Nothing more is written or read.
+    #[error(
+        "use the dataset store, whose file was removed or replaced while it was in use; restart the service"
+    )]
     Replaced,
     /// The disk is full. Nothing that was acknowledged is lost, and reads go on.
     #[error("write to the dataset store, whose disk is full; writes go on once there is space")]
@@ -442,6 +449,17 @@ pub(crate) trait Store: fmt::Debug + Send + Sync + 'static {
 
     /// The newest rows, at most `limit`, and the commit up to which they are complete.
     fn newest(&self, dataset: DatasetId, limit: usize) -> Result<Newest, StoreError>;
+
+    /// Whether the store takes writes: its file is in place, and there is space. Where there was none
+    /// of late, this tries a write.
+    ///
+    /// # Errors
+    /// Why it does not.
+    fn check(&self) -> BoxFuture<'_, Result<(), StoreError>>;
+
+    /// Lets the file grow to so many pages, as a full disk would.
+    #[cfg(test)]
+    fn limit_pages(&self, n_pages: u32) -> BoxFuture<'_, Result<(), StoreError>>;
 
     /// The number of this life of the store: row numbers of another one mean nothing here.
     fn era(&self) -> i64;

@@ -444,6 +444,14 @@ impl Inference {
         self.with_store(move |shared| Ok(shared.store.input(topic, nonce)?)).await
     }
 
+    /// Whether the network's file takes writes: it is in its place, and there is space.
+    ///
+    /// # Errors
+    /// [`InferenceError::Store`] if not.
+    pub async fn check_file(&self) -> Result<(), InferenceError> {
+        self.with_store(|shared| Ok(shared.store.check()?)).await
+    }
+
     fn known(&self, topic: TopicId) -> Result<Arc<Topic>, ReadError> {
         self.topic(topic).ok_or(ReadError::UnknownTopic { topic })
     }

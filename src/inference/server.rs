@@ -30,14 +30,14 @@ use accounts::{
     gate::{Admitted, Gate, GateWords},
 };
 use axum::{
-    Router,
+    Extension, Router,
     extract::{FromRef, FromRequestParts},
     http::request::Parts,
     routing::{get, post, put},
 };
 use model::topic::Address;
 use task::{clock::Clock, group::Group};
-use tokio::sync::Semaphore;
+use tokio::{sync::Semaphore, time::sleep};
 use tracing::info;
 use web::{
     open_files::streams_max,
@@ -54,12 +54,16 @@ use crate::{
     rows::Rows,
     runner::Runner,
     runs::Runs,
+    store::StoreError,
     submission::{Submitter, WorkerQuota},
     topic::Topic,
 };
 
 /// The longest body taken, in bytes: a forecast of every inferer that an epoch takes.
 const BODY_BYTES_MAX: usize = 256 * 1024;
+
+/// How often the network's file is looked for where it was opened.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// How long a handler may take. Each reads a little from a local file.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
@@ -186,8 +190,19 @@ impl InferenceService {
         let router = router(inference.clone(), &gate, (consumers, quota), group);
         serve_by(gate.addresses(), listener, router, group);
         Runner::start_all(&inference, &runs, &rows, group);
+        group.spawn("inference file", look_after(inference.clone()));
         info!(%address, "inference service listening");
         Ok(Self { address, inference })
+    }
+}
+
+/// Looks each second whether the network's file is in its place, which logs that it is not.
+async fn look_after(inference: Inference) {
+    while !matches!(
+        inference.check_file().await,
+        Err(InferenceError::Store(StoreError::Replaced) | InferenceError::Stopped)
+    ) {
+        sleep(LOOK_EVERY).await;
     }
 }
 
@@ -208,7 +223,7 @@ pub fn router(
         group: group.clone(),
     };
     let open = Router::new()
-        .route(paths::HEALTH, get(health::get))
+        .route(paths::HEALTH, get(health::get).layer(Extension(gate.clone())))
         .route(paths::OPENAPI, get(openapi::get))
         .route(paths::DOCS, get(docs::get))
         .with_state(service.clone());

@@ -4,6 +4,7 @@
 //! epoch either as it was or a whole step further. Absent on purpose: when to take a step, which is
 //! for [`crate::epoch`] to say. Nothing here is async: callers go to a blocking thread.
 
+mod error;
 mod grids;
 mod record;
 mod tables;
@@ -11,17 +12,19 @@ mod turns;
 mod view;
 mod worker_quota;
 
-use std::{io, path::Path, sync::Arc, time::Duration};
+use std::{ffi::OsString, fs::File, path::Path, sync::Arc, time::Duration};
 
 use model::{
     bundle::LabeledValue,
     timestamp::Timestamp,
     topic::{BlockHeight, TopicId},
 };
-use parking_lot::Mutex;
-use rusqlite::{Connection, ErrorCode, OptionalExtension as _, params};
-use task::private;
+use parking_lot::{Mutex, MutexGuard};
+use rusqlite::{Connection, OptionalExtension as _, config::DbConfig, params};
+use task::{database::DatabaseFiles, lock, private};
+use tracing::error;
 
+pub use self::error::StoreError;
 use self::turns::Turns;
 pub use self::{
     view::{ActorView, Bundles, EpochView, Received, Recent},
@@ -46,53 +49,6 @@ pub const EPOCHS_KEPT: u32 = 10_000;
 /// The most labels of one nonce where any is taken, by the chain's parameter
 /// `max_epoch_label_registry_size`.
 pub const LABELS_MAX: u32 = 32_768;
-
-/// Why the inference file failed.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum StoreError {
-    /// Its folder could not be made.
-    #[error("make the folder of the inference file")]
-    Folder(#[source] io::Error),
-    /// It could not be opened or set up.
-    #[error("open the inference file")]
-    Open(#[source] rusqlite::Error),
-    /// A newer version of the program wrote it.
-    #[error("read version {found} of the inference file, newer than {known}")]
-    Newer {
-        /// The file's version.
-        found: i64,
-        /// The newest this program knows.
-        known: i64,
-    },
-    /// A statement failed.
-    #[error("read or write the inference file")]
-    Statement(#[from] rusqlite::Error),
-    /// The changes of several callers were not kept.
-    #[error("commit to the inference file")]
-    Commit(#[source] Arc<rusqlite::Error>),
-    /// A change waited beside one that broke off, and was not made.
-    #[error("take a turn at the inference file")]
-    Aborted,
-    /// An epoch would have more than [`LABELS_MAX`] labels.
-    #[error("keep more than {LABELS_MAX} labels of an epoch")]
-    FullOfLabels,
-    /// An epoch would have more workers of a kind than it takes.
-    #[error("keep another worker of an epoch")]
-    Full,
-    /// A submitter would have more workers in an epoch than one may.
-    #[error("keep another worker of a submitter")]
-    FullOfSubmitter,
-    /// A record is not what was written.
-    #[error("read or write a record of the inference file")]
-    Record(#[source] serde_json::Error),
-    /// A word in a record is not one that was written.
-    #[error("read `{text}` in the inference file")]
-    Word {
-        /// The text, shortened.
-        text: String,
-    },
-}
 
 /// What became of a payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -160,13 +116,21 @@ pub struct Closable {
 pub struct Store {
     turns: Turns,
     reader: Mutex<Connection>,
+    files: Arc<DatabaseFiles>,
+    /// Keeps other processes from serving the file.
+    _in_use: File,
 }
 
-impl StoreError {
-    /// Whether another process was at the file, so that trying again may help.
-    pub fn is_busy(&self) -> bool {
-        matches!(self, Self::Open(error) | Self::Statement(error)
-            if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy))
+impl Drop for Store {
+    fn drop(&mut self) {
+        if !self.files.check() {
+            // Else the last to close removes what has the name of its log now.
+            let keep = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
+            let closed = self.turns.writer.lock().set_db_config(keep, true);
+            if let Err(error) = closed.and(self.reader.lock().set_db_config(keep, true)) {
+                error!(%error, "failed to close the inference file without a checkpoint");
+            }
+        }
     }
 }
 
@@ -179,10 +143,37 @@ impl Store {
         if let Some(folder) = path.parent() {
             private::folder(folder).map_err(StoreError::Folder)?;
         }
+        let mut lock = OsString::from(path);
+        lock.push(".lock");
+        let locked = lock::wait_for(Path::new(&lock)).map_err(StoreError::Folder)?;
+        let in_use = locked.ok_or(StoreError::InUse)?;
         private::file(path).map_err(StoreError::Folder)?;
         let mut writer = tables::connect(path)?;
         tables::set_up(&mut writer)?;
-        Ok(Self { turns: Turns::new(writer), reader: Mutex::new(tables::connect(path)?) })
+        let reader = Mutex::new(tables::connect(path)?);
+        let files = Arc::new(DatabaseFiles::of(path).map_err(StoreError::Folder)?);
+        let turns = Turns::new(writer, Arc::clone(&files));
+        Ok(Self { turns, reader, files, _in_use: in_use })
+    }
+
+    /// Whether the file takes writes: it is in its place, and there is space. Where there was none
+    /// of late, this tries a write.
+    ///
+    /// # Errors
+    /// Why it does not.
+    pub fn check(&self) -> Result<(), StoreError> {
+        if !self.files.check() {
+            return Err(StoreError::Replaced);
+        }
+        if self.turns.is_full() {
+            // Changes nothing, and is written all the same.
+            self.turns.write(|write| Ok(write.execute_batch("UPDATE chain SET id = id")?))?;
+        }
+        Ok(())
+    }
+
+    fn reader(&self) -> Result<MutexGuard<'_, Connection>, StoreError> {
+        if self.files.is_intact() { Ok(self.reader.lock()) } else { Err(StoreError::Replaced) }
     }
 
     /// The chain that the file holds, if it has begun.
@@ -190,7 +181,7 @@ impl Store {
     /// # Errors
     /// [`StoreError`] if the file fails; so with all that follow.
     pub fn blocks(&self) -> Result<Option<Blocks>, StoreError> {
-        let reader = self.reader.lock();
+        let reader = self.reader()?;
         let mut statement = reader.prepare_cached("SELECT genesis_at, block_micros FROM chain")?;
         let blocks = statement.query_row([], |row| {
             let micros: i64 = row.get(1)?;
@@ -222,7 +213,7 @@ impl Store {
     /// # Errors
     /// As [`Self::blocks`].
     pub fn newest_nonce(&self) -> Result<Option<BlockHeight>, StoreError> {
-        let newest: Option<i64> = self.reader.lock().query_row(
+        let newest: Option<i64> = self.reader()?.query_row(
             "SELECT max((SELECT max(nonce) FROM epochs WHERE topic_id = topics.id)) FROM topics",
             [],
             |row| row.get(0),
@@ -248,7 +239,7 @@ impl Store {
     /// # Errors
     /// As [`Self::blocks`].
     pub fn topics(&self) -> Result<Vec<Topic>, StoreError> {
-        let reader = self.reader.lock();
+        let reader = self.reader()?;
         let mut statement = reader.prepare_cached("SELECT record FROM topics ORDER BY id")?;
         let records = statement.query_map([], |row| row.get::<_, String>(0))?;
         records.map(|record| record::read_topic(&record?)).collect()
@@ -259,7 +250,7 @@ impl Store {
     /// # Errors
     /// As [`Self::blocks`].
     pub fn progress(&self, topic: TopicId) -> Result<Progress, StoreError> {
-        let reader = self.reader.lock();
+        let reader = self.reader()?;
         let id = number(topic.get());
         let last_nonce: Option<i64> = reader
             .prepare_cached("SELECT max(nonce) FROM epochs WHERE topic_id = ?1")?
@@ -328,7 +319,7 @@ impl Store {
     /// # Errors
     /// As [`Self::blocks`].
     pub fn input(&self, topic: TopicId, nonce: BlockHeight) -> Result<Option<Input>, StoreError> {
-        let reader = self.reader.lock();
+        let reader = self.reader()?;
         let mut statement = reader.prepare_cached(
             "SELECT input_at, input_value FROM epochs
              WHERE topic_id = ?1 AND nonce = ?2 AND input_at IS NOT NULL",

@@ -465,6 +465,8 @@ async fn heights_and_topics_outlast_the_program() {
     assert_eq!(stage.inference.chain().height(), 100);
     let path = stage.folder.path().join("inference.sqlite");
     let slower = InferenceOptions { block_time: Duration::from_secs(5), topics: vec![] };
+    // As if the program had ended.
+    fs::remove_file(stage.folder.path().join("inference.sqlite.lock")).unwrap();
     let reopened = Inference::open(&path, stage.clock.clone(), slower).await.unwrap();
     assert_eq!(reopened.chain().height(), 100);
     stage.clock.advance(Duration::from_secs(5));

@@ -3,12 +3,15 @@
 //! [`Group`](group::Group) owns tasks, [`Backoff`](backoff::Backoff) spaces retries,
 //! [`Clock`](clock::Clock) tells the date, [`wait`] waits for a condition with a deadline, [`causes`]
 //! tells why something failed, [`file`](mod@file) writes files durably, [`private`] keeps others out
-//! of what is kept. Absent on purpose: channels and actors, which belong to the rooms that need them.
+//! of what is kept, [`lock`] lets one process at a time use it, [`database`] notices when its files
+//! are replaced. Absent on purpose: channels and actors, which belong to the rooms that need them.
 
 pub mod backoff;
 pub mod causes;
 pub mod clock;
+pub mod database;
 pub mod file;
 pub mod group;
+pub mod lock;
 pub mod private;
 pub mod wait;

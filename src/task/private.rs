@@ -18,31 +18,31 @@ pub fn folder(path: &Path) -> io::Result<()> {
 /// Makes the file at `path` if it is missing, and keeps all but its owner out, also of one that is
 /// there. SQLite gives the files beside a database the database's mode.
 ///
+/// A file that is there is not opened: to close it would release the locks that SQLite has on it in
+/// this process, and another one would take the database for unused, and remove its log.
+///
 /// # Errors
 /// If it cannot be made, or its mode not be changed.
 pub fn file(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
     let mut options = fs::OpenOptions::new();
-    options.create(true).append(true);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
-        options.mode(0o600);
-        let file = match options.open(path) {
-            Ok(file) => file,
-            // What cannot be written cannot be given another mode. Whoever reads it goes on.
-            Err(error) if path.exists() && is_unwritable(&error) => return Ok(()),
-            Err(error) => return Err(error),
-        };
-        if file.metadata()?.permissions().mode() & 0o077 != 0 {
-            file.set_permissions(fs::Permissions::from_mode(0o600))?;
-        }
-        Ok(())
+    match options.create_new(true).append(true).mode(0o600).open(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        // A reader of a disk that cannot be written to goes on.
+        Err(error) if path.exists() && is_unwritable(&error) => {}
+        made => return made.map(drop),
     }
-    #[cfg(not(unix))]
-    options.open(path).map(drop)
+    let mut permissions = fs::metadata(path)?.permissions();
+    if permissions.mode() & 0o077 != 0 {
+        permissions.set_mode(0o600);
+        match fs::set_permissions(path, permissions) {
+            Err(error) if is_unwritable(&error) => {}
+            set => return set,
+        }
+    }
+    Ok(())
 }
 
-#[cfg(unix)]
 fn is_unwritable(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied)
 }

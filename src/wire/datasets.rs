@@ -287,11 +287,13 @@ pub struct AccessBody {
 /// The answer to `GET /health` of the dataset service.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HealthBody {
-    /// `healthy`, or `unhealthy` where the store does not answer.
+    /// `healthy`, or `unhealthy` where a file does not answer or take writes.
     pub status: String,
     /// RFC 3339.
     pub time: String,
-    /// `connected` or `disconnected`.
+    /// `connected`; else `disconnected`, `full` (the disk has no space; reads go on), or `replaced`
+    /// (the file was removed or replaced while it was in use; restart the service), with
+    /// `accounts: ` before it where it is so of the accounts file.
     pub database: String,
 }
 

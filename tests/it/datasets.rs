@@ -3,6 +3,7 @@
 mod bulk_insert;
 mod command;
 mod export;
+mod folder;
 mod follow;
 mod import;
 mod live;

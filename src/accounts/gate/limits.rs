@@ -124,10 +124,12 @@ impl Usage {
         n_bytes: u64,
     ) -> Result<Standing, Exceeded> {
         let day = date.seconds().div_euclid(DAY_SECONDS);
-        if day != self.day {
+        if day > self.day {
             // Answers still under way are counted to the day they began in.
             *self = Self { full_at: self.full_at, day, ..Self::default() };
         }
+        // A date that goes back, as when a clock is corrected, gives no second quota.
+        self.day = day;
         let left_of_day = DAY_SECONDS - date.seconds().rem_euclid(DAY_SECONDS);
         let wait = Duration::from_secs(left_of_day.unsigned_abs());
         let Limits { rate, requests_per_day, bytes_per_day, .. } = limits;

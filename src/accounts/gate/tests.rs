@@ -366,3 +366,21 @@ fn days_begin_at_midnight_even_before_1970() {
         assert_eq!(usage.admit(limits, (now, date), 0).is_ok(), is_let_in, "{moment}");
     }
 }
+
+#[test]
+fn a_date_that_goes_back_gives_no_second_quota() {
+    let limits = Limits { requests_per_day: 1, ..Limits::NONE };
+    let (mut usage, now) = (Usage::default(), Instant::now());
+    for (moment, is_let_in) in [
+        ("2026-09-21T12:00:00Z", true),
+        ("2026-09-20T12:00:00Z", false),
+        ("2026-09-20T13:00:00Z", false),
+        ("2026-09-21T12:00:00Z", true),
+        ("2026-09-23T12:00:00Z", true),
+        ("2026-09-21T12:00:00Z", false),
+        ("2026-09-22T12:00:00Z", true),
+    ] {
+        let date: Timestamp = moment.parse().unwrap();
+        assert_eq!(usage.admit(limits, (now, date), 0).is_ok(), is_let_in, "{moment}");
+    }
+}

@@ -74,7 +74,10 @@ impl ApiError {
                     AccountsError::WrongPassword => StatusCode::UNAUTHORIZED,
                     AccountsError::SignUpClosed => StatusCode::FORBIDDEN,
                     AccountsError::NameTaken | AccountsError::TooManyKeys => StatusCode::CONFLICT,
-                    AccountsError::Busy => StatusCode::SERVICE_UNAVAILABLE,
+                    AccountsError::Busy | AccountsError::Replaced => {
+                        StatusCode::SERVICE_UNAVAILABLE
+                    }
+                    AccountsError::Full => StatusCode::INSUFFICIENT_STORAGE,
                     _ => return None,
                 };
                 (status, error.to_string())

@@ -121,6 +121,25 @@ fn refusal(error: &str) -> Value {
 }
 
 #[tokio::test]
+async fn a_full_disk_is_a_507() {
+    let service = Service::with(Some(SignUp::Open)).await;
+    let mut browser = service.signed_up("late").await;
+    service.accounts.limit_pages(1).await;
+    let name = json!({"name": "k".repeat(90)});
+    let (status, body) = loop {
+        let (status, body) = browser.post("keys", &name).await;
+        if status != 201 {
+            break (status, body);
+        }
+    };
+    assert_eq!(status, 507, "{body}");
+    assert!(body["error"].as_str().unwrap().contains("disk is full"), "{body}");
+    service.accounts.limit_pages(1_000_000).await;
+    service.accounts.check_file().await.unwrap();
+    assert_eq!(browser.post("keys", &name).await.0, 201);
+}
+
+#[tokio::test]
 async fn signing_up_logs_in_and_logging_out_ends_that() {
     let service = Service::start().await;
     let mut browser = service.browser();

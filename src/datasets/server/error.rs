@@ -32,6 +32,12 @@ use crate::{
 /// Seconds after which a caller may come again where everything is taken.
 const RETRY_AFTER_SECONDS: u32 = 5;
 
+/// What the caller reads where the disk has no space.
+const FULL: &str = "the service's disk is full: nothing was stored; retry once there is space";
+
+/// What the caller reads where the store's file is not in its place.
+const REPLACED: &str = "the service's file was removed or replaced: nothing was stored";
+
 /// Why a request was refused or failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ApiError {
@@ -100,6 +106,12 @@ impl ApiError {
                 public.details = Some(json!({"dataset_ids": ids}));
                 return Some(public);
             }
+            Some(StoreError::Full) => {
+                return Some(Public::new(StatusCode::INSUFFICIENT_STORAGE, FULL));
+            }
+            Some(StoreError::Replaced) => {
+                return Some(Public::new(StatusCode::SERVICE_UNAVAILABLE, REPLACED));
+            }
             _ => {}
         }
         let public = match self {
@@ -130,6 +142,9 @@ impl ApiError {
             Self::Limited(exceeded) => Public::new(StatusCode::TOO_MANY_REQUESTS, exceeded),
             Self::Accounts(AccountsError::Unreachable(_)) => {
                 error!(causes = causes(self), "failed to {self}");
+                Public::new(StatusCode::SERVICE_UNAVAILABLE, "API keys cannot be checked now")
+            }
+            Self::Accounts(AccountsError::Replaced) => {
                 Public::new(StatusCode::SERVICE_UNAVAILABLE, "API keys cannot be checked now")
             }
             Self::Accounts(_) | Self::NotCompressed => return None,
@@ -253,6 +268,7 @@ fn body(status: StatusCode, text: &str, details: Option<serde_json::Value>) -> R
         StatusCode::PAYLOAD_TOO_LARGE => ": too large",
         StatusCode::TOO_MANY_REQUESTS => ": too many requests",
         StatusCode::SERVICE_UNAVAILABLE => ": unavailable",
+        StatusCode::INSUFFICIENT_STORAGE => ": insufficient storage",
         _ => "",
     };
     let error = format!("{text}{kind}");

@@ -1,14 +1,17 @@
-//! `GET /health`: whether the service and its store answer. Needs no key.
+//! `GET /health`: whether the service's files take writes and answer. Needs no key.
 
+use accounts::AccountsError;
 use axum::{
     Json,
     extract::State,
+    http::StatusCode,
     response::{IntoResponse as _, Response},
 };
 use web::answer::Unavailable;
 use wire::datasets::HealthBody;
 
 use super::App;
+use crate::store::StoreError;
 
 pub(super) async fn get(State(app): State<App>) -> Response {
     let time = app.clock.now().to_string();
@@ -17,8 +20,21 @@ pub(super) async fn get(State(app): State<App>) -> Response {
         time,
         database: database.to_owned(),
     };
-    match app.datasets.tags().await {
-        Ok(_) => Json(body("healthy", "connected")).into_response(),
-        Err(_) => Unavailable(body("unhealthy", "disconnected")).into_response(),
+    let state = match app.datasets.check().await {
+        Ok(()) => app.gate.check_file().await.err().map(|error| match error {
+            AccountsError::Full => "accounts: full",
+            AccountsError::Replaced => "accounts: replaced",
+            _ => "accounts: disconnected",
+        }),
+        Err(StoreError::Full) => Some("full"),
+        Err(StoreError::Replaced) => Some("replaced"),
+        Err(_) => Some("disconnected"),
+    };
+    match state {
+        None => Json(body("healthy", "connected")).into_response(),
+        Some(state) if state.ends_with("full") => {
+            (StatusCode::INSUFFICIENT_STORAGE, Json(body("unhealthy", state))).into_response()
+        }
+        Some(state) => Unavailable(body("unhealthy", state)).into_response(),
     }
 }

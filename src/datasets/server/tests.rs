@@ -170,6 +170,26 @@ fn refusal(error: &str) -> Value {
 }
 
 #[tokio::test]
+async fn a_full_disk_is_a_507_and_unhealthy_until_there_is_space() {
+    let service = Service::with_bars(1).await;
+    let store = &service.app.datasets.store;
+    store.limit_pages(1).await.unwrap();
+    let rows: Vec<_> = (0..50_000).map(bar).collect();
+    let body = json!({"dataset": 1, "rows": rows});
+    let (status, answer) = service.post(&service.owner, "/api/rows/bulk_insert/", &body).await;
+    assert_eq!(status, 507, "{answer}");
+    let text = answer["error"].as_str().unwrap();
+    assert!(text.contains("disk is full") && text.ends_with(": insufficient storage"), "{text}");
+    assert_eq!(service.get(&service.reader, "/api/datasets/1/").await.0, 200, "reads go on");
+    // A page of the file is rewritten, which takes no space.
+    let (status, health) = service.get("", "/health").await;
+    assert!([200, 507].contains(&status), "{health}");
+    store.limit_pages(1_000_000).await.unwrap();
+    assert_eq!(service.get("", "/health").await.0, 200);
+    assert_eq!(service.post(&service.owner, "/api/rows/bulk_insert/", &body).await.0, 201);
+}
+
+#[tokio::test]
 async fn every_path_needs_a_key_that_is_good() {
     let service = Service::with_bars(1).await;
     for path in [

@@ -24,7 +24,7 @@ mod tail;
 pub(crate) mod verify;
 mod writer;
 
-use std::{fs::File, path::Path, time::Duration};
+use std::{fs::File, path::Path, sync::Arc, time::Duration};
 
 use accounts::KeyId;
 use futures::future::{BoxFuture, FutureExt as _};
@@ -33,8 +33,8 @@ use model::{
     resolution::Resolution,
     timestamp::Timestamp,
 };
-use rusqlite::{Connection, ErrorCode, config::DbConfig};
-use task::private;
+use rusqlite::{Connection, ErrorCode, config::DbConfig, ffi::SQLITE_IOERR_SHMSIZE};
+use task::{database::DatabaseFiles, private};
 
 use self::{
     chores::Chores, chunks::Strand, folded::Page, outline::Outlines, readers::Readers,
@@ -69,7 +69,8 @@ pub(crate) struct SqliteStore {
     outlines: Outlines,
     /// See [`PieceId`](super::piece::PieceId).
     era: i64,
-    /// Keeps others from replacing the file.
+    files: Arc<DatabaseFiles>,
+    /// Keeps other processes from serving or replacing the file.
     _in_use: File,
 }
 
@@ -86,17 +87,20 @@ impl SqliteStore {
         prepare_to_write(&connection).map_err(opening)?;
         tables::set_up(&mut connection)?;
         let era = tables::era(&connection).map_err(opening)?;
-        let readers = Readers::open(path.to_owned())?;
-        let writer = Writer::start(connection)?;
-        let chores = Chores::start(writer.clone())?;
-        Ok(Self { writer, readers, chores, outlines: Outlines::default(), era, _in_use: in_use })
+        let files = DatabaseFiles::of(path).map_err(|source| StoreError::Open(Box::new(source)))?;
+        let files = Arc::new(files);
+        let readers = Readers::open(path.to_owned(), Arc::clone(&files))?;
+        let writer = Writer::start(connection, Arc::clone(&files))?;
+        let chores = Chores::start(writer.clone(), Arc::clone(&files))?;
+        let outlines = Outlines::default();
+        Ok(Self { writer, readers, chores, outlines, era, files, _in_use: in_use })
     }
 }
 
 impl From<rusqlite::Error> for StoreError {
     fn from(error: rusqlite::Error) -> Self {
         match error.sqlite_error_code() {
-            Some(ErrorCode::DiskFull) => Self::Full,
+            _ if is_full(&error) => Self::Full,
             Some(ErrorCode::ReadOnly) => Self::ReadOnly,
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
                 Self::Corrupt(Box::new(error))
@@ -104,6 +108,13 @@ impl From<rusqlite::Error> for StoreError {
             _ => Self::Statement(Box::new(error)),
         }
     }
+}
+
+/// Whether there was no space for what was to be written, or for the index of the log.
+fn is_full(error: &rusqlite::Error) -> bool {
+    error.sqlite_error().is_some_and(|error| {
+        error.code == ErrorCode::DiskFull || error.extended_code == SQLITE_IOERR_SHMSIZE
+    })
 }
 
 /// What a failure means while the store is being opened.
@@ -372,6 +383,29 @@ impl Store for SqliteStore {
             rows.reverse();
             Ok(Newest { rows, revision })
         })
+    }
+
+    fn check(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        async move {
+            if !self.files.check() {
+                return Err(StoreError::Replaced);
+            }
+            if self.writer.is_full() {
+                // Changes nothing, and is written all the same.
+                let sql = "UPDATE counters SET value = value WHERE name = 'era'";
+                let write = |connection: &Connection| Ok(connection.execute(sql, [])?);
+                self.writer.run(write, |_| {}).await?;
+            }
+            Ok(())
+        }
+        .boxed()
+    }
+
+    #[cfg(test)]
+    fn limit_pages(&self, n_pages: u32) -> BoxFuture<'_, Result<(), StoreError>> {
+        let sql = format!("PRAGMA max_page_count = {n_pages}");
+        let work = move |connection: &Connection| Ok(connection.execute_batch(&sql)?);
+        self.writer.run(work, |()| {}).boxed()
     }
 
     fn era(&self) -> i64 {

@@ -1,5 +1,7 @@
 //! Errors as the chain's gateway words them: `{"code":5,"message":"…","details":[]}`.
 
+use std::error::Error;
+
 use accounts::{
     AccountsError,
     gate::{Exceeded, Refusal},
@@ -22,7 +24,7 @@ use wire::{
 
 use crate::{
     InferenceError, ReadError, SubmitError, actor::AddressError, signer::SignerError,
-    topics::TopicChangeError,
+    store::StoreError, topics::TopicChangeError,
 };
 
 /// Seconds after which a caller may come again where the service cannot answer now.
@@ -64,11 +66,15 @@ pub(super) enum ApiError {
     TooManyReaders,
     /// Something broke, and was logged.
     Broken,
+    /// A file was removed or replaced.
+    Replaced,
+    /// The disk of a file is full.
+    Full,
     /// The network has no answer.
     Read(ReadError),
 }
 
-/// The gRPC codes that the gateway shows, by their numbers.
+/// The gRPC codes that the gateway shows.
 #[derive(Clone, Copy)]
 enum Code {
     InvalidArgument = 3,
@@ -81,6 +87,8 @@ enum Code {
     Internal = 13,
     Unavailable = 14,
     Unauthenticated = 16,
+    /// Ours: also 8 to the caller, with a status that says more than 429.
+    DiskFull,
 }
 
 impl From<ReadError> for ApiError {
@@ -185,7 +193,15 @@ impl IntoResponse for ApiError {
 
 impl ApiError {
     /// Logs what broke, which is not told.
-    pub(super) fn broken(error: &(dyn std::error::Error + 'static)) -> Self {
+    pub(super) fn broken(error: &(dyn Error + 'static)) -> Self {
+        let mut cause = Some(error);
+        while let Some(error) = cause {
+            match error.downcast_ref() {
+                Some(StoreError::DiskFull) => return Self::Full,
+                Some(StoreError::Replaced) => return Self::Replaced,
+                _ => cause = error.source(),
+            }
+        }
         error!(cause = chain(error), "failed to answer a request");
         Self::Broken
     }
@@ -207,6 +223,15 @@ impl ApiError {
                 error!(cause = chain(&error), "failed to check an API key");
                 respond(Code::Unavailable, "API keys cannot be checked now".to_owned())
             }
+            Self::Accounts(AccountsError::Full) | Self::Full => respond(
+                Code::DiskFull,
+                "the service's disk is full: nothing was stored; retry once there is space"
+                    .to_owned(),
+            ),
+            Self::Accounts(AccountsError::Replaced) | Self::Replaced => respond(
+                Code::Unavailable,
+                "the service's file was removed or replaced: nothing was stored".to_owned(),
+            ),
             Self::Accounts(error) => Self::broken(&error).told(),
             Self::TooManyReaders => {
                 respond(Code::Unavailable, "too many follow topics; try again later".to_owned())
@@ -241,6 +266,13 @@ impl ApiError {
 }
 
 impl Code {
+    const fn number(self) -> u32 {
+        match self {
+            Self::DiskFull => Self::ResourceExhausted as u32,
+            code => code as u32,
+        }
+    }
+
     /// The status that the gateway makes of it.
     const fn status(self) -> StatusCode {
         match self {
@@ -250,6 +282,7 @@ impl Code {
             Self::AlreadyExists => StatusCode::CONFLICT,
             Self::PermissionDenied => StatusCode::FORBIDDEN,
             Self::ResourceExhausted => StatusCode::TOO_MANY_REQUESTS,
+            Self::DiskFull => StatusCode::INSUFFICIENT_STORAGE,
             Self::Unimplemented => StatusCode::NOT_IMPLEMENTED,
             Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
             Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
@@ -281,7 +314,7 @@ pub(super) fn refusal(status: StatusCode, message: &'static str) -> Response {
 
 fn respond(code: Code, message: String) -> Response {
     let status = code.status();
-    let body = Json(Body { code: code as u32, message, details: Vec::new() });
+    let body = Json(Body { code: code.number(), message, details: Vec::new() });
     let mut response = (status, body).into_response();
     if status == StatusCode::SERVICE_UNAVAILABLE {
         response.headers_mut().insert(RETRY_AFTER, RETRY_AFTER_SECONDS.into());

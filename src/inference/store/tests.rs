@@ -143,6 +143,51 @@ fn regrets_of_the_first_files_are_read_and_kept_anew_by_the_next_lesson() {
 }
 
 #[test]
+fn a_full_disk_is_told_to_all_who_write_and_goes_by() {
+    let (_folder, store, topic) = open();
+    let limit = |n_pages: u32| {
+        let sql = format!("PRAGMA max_page_count = {n_pages}");
+        store.turns.writer.lock().execute_batch(&sql).unwrap();
+    };
+    limit(1);
+    let refused = (1..10_000).find_map(|nonce| store.open_epoch(topic.id, nonce, at(1)).err());
+    assert!(matches!(refused, Some(StoreError::DiskFull)), "{refused:?}");
+    let name = "x".repeat(90_000);
+    let put = |nonce| {
+        let id = TopicId::new(nonce).unwrap();
+        store.put_topic(&Topic { name: name.clone(), id, ..topic.clone() })
+    };
+    let put = &put;
+    std::thread::scope(|scope| {
+        let writers: Vec<_> = (2..10).map(|nonce| scope.spawn(move || put(nonce))).collect();
+        for writer in writers {
+            let refused = writer.join().unwrap();
+            assert!(matches!(refused, Err(StoreError::DiskFull)), "{refused:?}");
+        }
+    });
+    limit(1_000_000);
+    store.check().unwrap();
+    epoch(&store, &topic, 20_000);
+}
+
+#[test]
+fn a_file_is_opened_once_at_a_time_and_not_used_after_it_is_replaced() {
+    let (folder, store, topic) = open();
+    let path = folder.path().join("inference.sqlite");
+    epoch(&store, &topic, 1);
+    assert!(matches!(Store::open(&path), Err(StoreError::InUse)));
+    std::fs::remove_dir_all(folder.path()).unwrap();
+    assert!(matches!(store.put_topic(&topic), Err(StoreError::Replaced)));
+    assert!(matches!(store.check(), Err(StoreError::Replaced)));
+    assert!(matches!(store.topics(), Err(StoreError::Replaced)));
+    let fresh = Store::open(&path).unwrap();
+    epoch(&fresh, &topic, 7);
+    drop(store);
+    drop(fresh);
+    assert_eq!(Store::open(&path).unwrap().progress(topic.id).unwrap().last_nonce, Some(7));
+}
+
+#[test]
 fn regrets_cut_short_are_refused() {
     let (_folder, store, topic) = open();
     epoch(&store, &topic, 1);
@@ -206,6 +251,7 @@ fn old_epochs_go_with_all_that_belongs_to_them() {
 fn a_file_of_a_newer_program_is_refused() {
     let (folder, store, _) = open();
     store.turns.writer.lock().pragma_update(None, "user_version", 99).unwrap();
+    drop(store);
     let error = Store::open(&folder.path().join("inference.sqlite")).unwrap_err();
     assert!(matches!(error, StoreError::Newer { found: 99, .. }), "{error:?}");
 }

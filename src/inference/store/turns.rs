@@ -4,18 +4,58 @@
 //! makes everybody's changes that wait by then, each in a savepoint of its own, and commits once.
 //! A change that fails undoes itself alone; a commit that fails fails for all.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
 
 use parking_lot::Mutex;
 use rusqlite::{Connection, TransactionBehavior};
+use task::database::DatabaseFiles;
+use tracing::error;
 
 use super::StoreError;
 
-/// What tells a change's caller whether the commit that it is in was kept.
-type Told = Box<dyn FnOnce(Result<(), &Arc<rusqlite::Error>>) + Send>;
+/// Tells a change's caller whether the commit that it is in was kept.
+type Told = Box<dyn FnOnce(Result<(), &Failure>) + Send>;
 
-/// A change that waits for its turn.
-type Change = Box<dyn FnOnce(&Connection) -> Told + Send>;
+/// A change that waits for its turn; it is not made where there is no transaction for it.
+type Change = Box<dyn FnOnce(Result<&Connection, &Failure>) -> Made + Send>;
+
+/// A change that was tried.
+struct Made {
+    told: Told,
+    is_full: bool,
+}
+
+/// Why changes that were to be one transaction were not kept.
+#[derive(Debug, Clone)]
+enum Failure {
+    Full,
+    Replaced,
+    Aborted,
+    Commit(Arc<rusqlite::Error>),
+}
+
+impl From<rusqlite::Error> for Failure {
+    fn from(error: rusqlite::Error) -> Self {
+        match StoreError::from(error) {
+            StoreError::Statement(error) => Self::Commit(Arc::new(error)),
+            _ => Self::Full,
+        }
+    }
+}
+
+impl From<&Failure> for StoreError {
+    fn from(failure: &Failure) -> Self {
+        match failure {
+            Failure::Full => Self::DiskFull,
+            Failure::Replaced => Self::Replaced,
+            Failure::Aborted => Self::Aborted,
+            Failure::Commit(error) => Self::Commit(Arc::clone(error)),
+        }
+    }
+}
 
 /// Where a caller finds what came of its change.
 type Slot<T> = Arc<Mutex<Option<Result<T, StoreError>>>>;
@@ -25,6 +65,9 @@ type Slot<T> = Arc<Mutex<Option<Result<T, StoreError>>>>;
 pub(super) struct Turns {
     pub(super) writer: Mutex<Connection>,
     waiting: Mutex<Vec<Change>>,
+    files: Arc<DatabaseFiles>,
+    /// Whether the last commit found no space.
+    is_full: AtomicBool,
 }
 
 impl std::fmt::Debug for Turns {
@@ -34,9 +77,15 @@ impl std::fmt::Debug for Turns {
 }
 
 impl Turns {
-    /// Turns at `writer`.
-    pub(super) fn new(writer: Connection) -> Self {
-        Self { writer: Mutex::new(writer), waiting: Mutex::default() }
+    /// Turns at `writer`, which writes to `files`.
+    pub(super) fn new(writer: Connection, files: Arc<DatabaseFiles>) -> Self {
+        let (writer, waiting) = (Mutex::new(writer), Mutex::default());
+        Self { writer, waiting, files, is_full: AtomicBool::default() }
+    }
+
+    /// Whether the last commit found no space.
+    pub(super) fn is_full(&self) -> bool {
+        self.is_full.load(Ordering::Relaxed)
     }
 
     /// Makes `change`, and returns what it gave once it is durable.
@@ -53,10 +102,34 @@ impl Turns {
             return result;
         }
         let changes = std::mem::take(&mut *self.waiting.lock());
-        commit(&mut writer, changes);
+        self.commit(&mut writer, changes);
         drop(writer);
         let made = slot.lock().take();
         made.unwrap_or(Err(StoreError::Aborted))
+    }
+
+    /// Makes all of `changes` in one transaction, and tells each caller.
+    fn commit(&self, writer: &mut Connection, changes: Vec<Change>) {
+        let mut told = Vec::new();
+        let mut is_full = false;
+        let mut committed = if self.files.is_intact() {
+            transact(writer, changes, &mut told, &mut is_full)
+        } else {
+            told.extend(changes.into_iter().map(|change| change(Err(&Failure::Replaced)).told));
+            Err(Failure::Replaced)
+        };
+        is_full |= matches!(committed, Err(Failure::Full));
+        let was_full = self.is_full.swap(is_full, Ordering::Relaxed);
+        if is_full && !was_full {
+            error!("the disk of the inference file is full; writes go on once there is space");
+        }
+        // Nobody will ever read what was written to a file that is not in its place.
+        if committed.is_ok() && !self.files.check() {
+            committed = Err(Failure::Replaced);
+        }
+        for told in told {
+            told(committed.as_ref().copied());
+        }
     }
 }
 
@@ -67,11 +140,16 @@ fn in_savepoint<T: Send + 'static>(
 ) -> Change {
     let slot = Arc::clone(slot);
     Box::new(move |connection| {
-        let made = apart(connection, change);
-        Box::new(move |committed| {
-            let result = committed.map_err(|error| StoreError::Commit(Arc::clone(error)));
-            *slot.lock() = Some(result.and(made));
-        })
+        let made = match connection {
+            Ok(connection) => apart(connection, change),
+            Err(failure) => Err(failure.into()),
+        };
+        let is_full = matches!(made, Err(StoreError::DiskFull));
+        let told = move |committed: Result<(), &Failure>| {
+            let result = made.and_then(|made| committed.map(|()| made).map_err(StoreError::from));
+            *slot.lock() = Some(result);
+        };
+        Made { told: Box::new(told), is_full }
     })
 }
 
@@ -82,6 +160,10 @@ fn apart<T>(
     let step = |statement: &str| connection.prepare_cached(statement)?.execute([]).map(drop);
     step("SAVEPOINT change")?;
     let made = change(connection);
+    // When there is no space left, say, SQLite undoes the whole transaction and this with it.
+    if connection.is_autocommit() {
+        return made;
+    }
     if made.is_err() {
         step("ROLLBACK TO change")?;
     }
@@ -89,31 +171,30 @@ fn apart<T>(
     made
 }
 
-/// Makes all of `changes` in one transaction, and tells each caller.
-fn commit(writer: &mut Connection, changes: Vec<Change>) {
+fn transact(
+    writer: &mut Connection,
+    changes: Vec<Change>,
+    told: &mut Vec<Told>,
+    is_full: &mut bool,
+) -> Result<(), Failure> {
     // It takes its turn among the writers of other processes at once, not at its first write.
     let write = match writer.transaction_with_behavior(TransactionBehavior::Immediate) {
         Ok(write) => write,
         Err(error) => {
-            let error = Arc::new(error);
-            return tell(changes.into_iter().map(refused), Err(&error));
+            let failure = Failure::from(error);
+            told.extend(changes.into_iter().map(|change| change(Err(&failure)).told));
+            return Err(failure);
         }
     };
-    let told: Vec<Told> = changes.into_iter().map(|change| change(&write)).collect();
-    match write.commit() {
-        Ok(()) => tell(told.into_iter(), Ok(())),
-        Err(error) => tell(told.into_iter(), Err(&Arc::new(error))),
+    for change in changes {
+        // Without a transaction a change would be kept by itself, and then be said to have failed.
+        let failure = if *is_full { Failure::Full } else { Failure::Aborted };
+        let made = change(if write.is_autocommit() { Err(&failure) } else { Ok(&write) });
+        *is_full |= made.is_full;
+        told.push(made.told);
     }
-}
-
-/// A change that cannot even be tried. Its caller finds nothing in its slot, which is
-/// [`StoreError::Aborted`].
-fn refused(_change: Change) -> Told {
-    Box::new(|_| ())
-}
-
-fn tell(told: impl Iterator<Item = Told>, result: Result<(), &Arc<rusqlite::Error>>) {
-    for told in told {
-        told(result);
+    if write.is_autocommit() {
+        return Err(if *is_full { Failure::Full } else { Failure::Aborted });
     }
+    Ok(write.commit()?)
 }

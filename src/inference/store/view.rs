@@ -90,7 +90,7 @@ impl Store {
         topic: TopicId,
         nonce: Option<BlockHeight>,
     ) -> Result<Option<Bundles>, StoreError> {
-        let reader = self.reader.lock();
+        let reader = self.reader()?;
         let mut statement = reader.prepare_cached(
             "SELECT b.record, b.resistant, b.shares, b.intervals, e.closed_at, b.signed,
                     b.signed_intervals
@@ -129,7 +129,7 @@ impl Store {
     /// # Errors
     /// As [`Self::bundles`].
     pub fn labels(&self, topic: TopicId, nonce: BlockHeight) -> Result<Vec<String>, StoreError> {
-        labels(&self.reader.lock(), topic, nonce)
+        labels(&self.reader()?, topic, nonce)
     }
 
     /// The newest inference of `worker` for `topic`, if it ever submitted one.
@@ -141,7 +141,7 @@ impl Store {
         topic: TopicId,
         worker: &Address,
     ) -> Result<Option<Received>, StoreError> {
-        let reader = self.reader.lock();
+        let reader = self.reader()?;
         let mut statement = reader.prepare_cached(
             "SELECT nonce, record FROM submissions
              WHERE topic_id = ?1 AND worker = ?2 ORDER BY nonce DESC LIMIT 1",
@@ -163,7 +163,7 @@ impl Store {
         nonce: BlockHeight,
         limit: u32,
     ) -> Result<Vec<(BlockHeight, Losses)>, StoreError> {
-        let reader = self.reader.lock();
+        let reader = self.reader()?;
         let mut statement = reader.prepare_cached(
             "SELECT nonce, losses FROM epochs
              WHERE topic_id = ?1 AND nonce <= ?2 AND losses IS NOT NULL
@@ -183,7 +183,7 @@ impl Store {
     /// # Errors
     /// As [`Self::bundles`].
     pub fn recent(&self, topic: TopicId) -> Result<Option<Recent>, StoreError> {
-        let reader = self.reader.lock();
+        let reader = self.reader()?;
         let mut statement = reader.prepare_cached(
             "SELECT record, shares FROM bundles WHERE topic_id = ?1 ORDER BY nonce DESC LIMIT 1",
         )?;
@@ -205,7 +205,7 @@ impl Store {
     /// # Errors
     /// As [`Self::bundles`].
     pub fn learned(&self, topic: TopicId) -> Result<Learned, StoreError> {
-        learned(&self.reader.lock(), topic)
+        learned(&self.reader()?, topic)
     }
 
     /// The submissions of the epoch `nonce`, by worker.
@@ -217,7 +217,7 @@ impl Store {
         topic: TopicId,
         nonce: BlockHeight,
     ) -> Result<Vec<Submission>, StoreError> {
-        submissions(&self.reader.lock(), topic, nonce)
+        submissions(&self.reader()?, topic, nonce)
     }
 
     /// The newest `limit` epochs of `topic` with a nonce in `nonces` that have a bundle, oldest
@@ -231,7 +231,7 @@ impl Store {
         nonces: RangeInclusive<BlockHeight>,
         limit: u32,
     ) -> Result<Vec<EpochView>, StoreError> {
-        let reader = self.reader.lock();
+        let reader = self.reader()?;
         let mut statement = reader.prepare_cached(
             "SELECT e.opened_at, b.record, e.truth, e.combined_loss, e.naive_loss
              FROM bundles b JOIN epochs e ON e.topic_id = b.topic_id AND e.nonce = b.nonce

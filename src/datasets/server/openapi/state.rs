@@ -16,7 +16,8 @@ pub(super) const OPERATIONS: [Operation; 4] = [
         body: &[],
         answers: &[
             answer("200", "They do", &[json_of("HealthBody")]),
-            answer("503", "The store does not", &[json_of("HealthBody")]),
+            answer("503", "A file does not answer, or was removed", &[json_of("HealthBody")]),
+            answer("507", "The disk is full: reads go on", &[json_of("HealthBody")]),
         ],
         caller: Caller::Anybody,
     },

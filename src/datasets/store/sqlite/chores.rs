@@ -8,11 +8,13 @@ use std::{error::Error, sync::Arc, thread, time::Duration};
 
 use parking_lot::{Condvar, Mutex};
 use rusqlite::Connection;
+use task::database::DatabaseFiles;
 use tracing::warn;
 
 use super::{StoreError, delete, pack, writer::Writer};
 
-/// How often the thread looks for work of which nobody tells it. Rows grow old slowly.
+/// How often the thread looks for work of which nobody tells it, and whether the store's file is in
+/// place. Rows grow old slowly.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Jobs of others between two looks up to which the store is quiet. Then packing goes on until the
@@ -43,13 +45,13 @@ struct State {
 
 impl Chores {
     /// Starts the thread, which looks first at what an earlier run of the program left.
-    pub(super) fn start(writer: Writer) -> Result<Self, StoreError> {
+    pub(super) fn start(writer: Writer, files: Arc<DatabaseFiles>) -> Result<Self, StoreError> {
         let shared = Arc::new(Shared::default());
         shared.state.lock().is_due = true;
         let work = Arc::clone(&shared);
         thread::Builder::new()
             .name("datasets-chores".to_owned())
-            .spawn(move || run(&work, &writer))
+            .spawn(move || run(&work, &writer, &files))
             .map_err(StoreError::Thread)?;
         Ok(Self { shared })
     }
@@ -68,9 +70,12 @@ impl Drop for Chores {
     }
 }
 
-fn run(shared: &Shared, writer: &Writer) {
+fn run(shared: &Shared, writer: &Writer, files: &DatabaseFiles) {
     let mut seen = None;
     while shared.wait() {
+        if !files.check() {
+            return;
+        }
         let n_jobs = writer.n_jobs();
         // Nothing was written since all was done.
         if seen == Some(n_jobs) {

@@ -1,17 +1,15 @@
 //! Copies of a store: made while it is in use, and put in its place while it is not.
 
 use std::{
-    fs::{self, File, TryLockError},
+    fs::{self, File},
     io,
     path::{Path, PathBuf},
-    thread,
-    time::Duration,
 };
 
 use rusqlite::{Connection, OpenFlags};
 use task::{
     file::{AtomicFile, FileMode, remove_stale},
-    private,
+    lock, private,
 };
 
 use super::{StoreError, opening, prepare, tables, verify};
@@ -28,40 +26,13 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
     name.into()
 }
 
-fn open_lock(path: &Path) -> io::Result<File> {
-    File::options().create(true).truncate(false).write(true).open(lock_path(path))
-}
-
 /// The endings of the files that SQLite keeps beside a database.
 const LOG_ENDINGS: [&str; 3] = ["-wal", "-shm", "-journal"];
 
-/// How often a lock is tried that another holds: for two seconds in all. A service that is just
-/// ending holds it for a moment, as does a process that was started from one that has the file open
-/// and has not closed it yet.
-const LOCK_TRIES: u32 = 200;
-
-/// The pause between two tries.
-const LOCK_PAUSE: Duration = Duration::from_millis(10);
-
-/// Tries to lock until it succeeds, fails for good, or was tried often enough.
-fn patiently(lock: impl Fn() -> Result<(), TryLockError>) -> Result<(), TryLockError> {
-    for _ in 1..LOCK_TRIES {
-        match lock() {
-            Err(TryLockError::WouldBlock) => thread::park_timeout(LOCK_PAUSE),
-            done => return done,
-        }
-    }
-    lock()
-}
-
-/// Says that the store at `path` is in use, until the file is closed.
+/// Says that the store at `path` is in use by this process, until the file is closed.
 pub(super) fn use_store(path: &Path) -> Result<File, StoreError> {
-    let lock = open_lock(path).map_err(|source| StoreError::Open(Box::new(source)))?;
-    match patiently(|| lock.try_lock_shared()) {
-        Ok(()) => Ok(lock),
-        Err(TryLockError::WouldBlock) => Err(StoreError::Replaced),
-        Err(TryLockError::Error(source)) => Err(StoreError::Open(Box::new(source))),
-    }
+    let locked = lock::wait_for(&lock_path(path));
+    locked.map_err(|source| StoreError::Open(Box::new(source)))?.ok_or(StoreError::InUse)
 }
 
 /// Copies the store at `path` into the new file `to`.
@@ -96,12 +67,8 @@ pub(crate) fn restore(from: &Path, to: &Path) -> Result<Report, UpkeepError> {
     if let Some(folder) = to.parent() {
         private::folder(folder).map_err(|source| file(folder, source))?;
     }
-    let lock = open_lock(to).map_err(|source| file(&lock_path(to), source))?;
-    match patiently(|| lock.try_lock()) {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => return Err(UpkeepError::InUse { path: to.to_owned() }),
-        Err(TryLockError::Error(source)) => return Err(file(&lock_path(to), source)),
-    }
+    let locked = lock::wait_for(&lock_path(to)).map_err(|source| file(&lock_path(to), source))?;
+    let Some(_locked) = locked else { return Err(UpkeepError::InUse { path: to.to_owned() }) };
     let draft = create(to)?;
     let prepared = prepared(from, draft.draft_path());
     if prepared.is_err() {

@@ -1,9 +1,13 @@
 //! Connections for reading: a few, opened as needed, each used by one reader at a time.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use parking_lot::{Condvar, Mutex};
 use rusqlite::{Connection, OpenFlags};
+use task::database::DatabaseFiles;
 
 use super::{StoreError, opening, prepare};
 
@@ -15,6 +19,7 @@ pub(super) const CONNECTIONS_MAX: usize = 16;
 #[derive(Debug)]
 pub(super) struct Readers {
     path: PathBuf,
+    files: Arc<DatabaseFiles>,
     pool: Mutex<Pool>,
     returned: Condvar,
     /// Is asked for nothing but the version of the store, which each connection tells in numbers of
@@ -30,13 +35,16 @@ struct Pool {
 
 impl Readers {
     /// Reads the store at `path`, which is there. Blocks.
-    pub(super) fn open(path: PathBuf) -> Result<Self, StoreError> {
+    pub(super) fn open(path: PathBuf, files: Arc<DatabaseFiles>) -> Result<Self, StoreError> {
         let watch = Mutex::new(connect(&path)?);
-        Ok(Self { path, pool: Mutex::default(), returned: Condvar::new(), watch })
+        Ok(Self { path, files, pool: Mutex::default(), returned: Condvar::new(), watch })
     }
 
     /// A number that any commit changes; none if somebody else asks at this moment.
     pub(super) fn version(&self) -> Option<i64> {
+        if !self.files.is_intact() {
+            return None;
+        }
         let watch = self.watch.try_lock()?;
         let mut statement = watch.prepare_cached("PRAGMA data_version").ok()?;
         statement.query_row([], |row| row.get(0)).ok()
@@ -47,6 +55,9 @@ impl Readers {
         &self,
         read: impl FnOnce(&Connection) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
+        if !self.files.is_intact() {
+            return Err(StoreError::Replaced);
+        }
         let borrowed = Borrowed { connection: Some(self.take()?), readers: self };
         let Some(connection) = &borrowed.connection else { return Err(StoreError::Closed) };
         // As a transaction of the library, but kept ready: to read these two words anew each time
@@ -71,7 +82,10 @@ impl Readers {
             self.returned.wait(&mut pool);
         }
         drop(pool);
-        let opened = connect(&self.path);
+        // Another file of that name has other rows.
+        let opened = connect(&self.path).and_then(|connection| {
+            if self.files.check() { Ok(connection) } else { Err(StoreError::Replaced) }
+        });
         if opened.is_err() {
             self.pool.lock().n_open -= 1;
             self.returned.notify_one();

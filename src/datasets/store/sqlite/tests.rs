@@ -175,14 +175,7 @@ async fn a_full_disk_is_told_and_loses_nothing() {
     let path = folder.path().join("datasets.sqlite");
     let store = SqliteStore::open(&path).unwrap();
     let id = contract::create(&store, contract::new_dataset("full")).await;
-    let limit = |n_pages: &'static str| {
-        let sql = format!("PRAGMA max_page_count = {n_pages}");
-        store.writer.run(
-            move |connection| Ok(connection.query_row(&sql, [], |row| row.get::<_, i64>(0))?),
-            |_| {},
-        )
-    };
-    limit("120").await.unwrap();
+    store.limit_pages(120).await.unwrap();
     let mut want = BTreeMap::new();
     let refused = loop {
         let first = i64::try_from(want.len()).unwrap();
@@ -198,11 +191,34 @@ async fn a_full_disk_is_told_and_loses_nothing() {
     assert!(refused.to_string().contains("disk is full"), "{refused}");
     assert!(!want.is_empty());
     contract::compare(&store, id, &want, &[(3, 9, 0, 5_000)]);
-    limit("1000000").await.unwrap();
+    store.limit_pages(1_000_000).await.unwrap();
+    store.check().await.unwrap();
     contract::append(&store, id, contract::block([(-5, 1.0)])).await;
     want.insert(-5, 1.0);
     drop(store);
     contract::compare(&SqliteStore::open(&path).unwrap(), id, &want, &[]);
+}
+
+#[tokio::test]
+async fn a_store_is_opened_once_at_a_time_and_not_after_its_file_is_replaced() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("datasets.sqlite");
+    let store = SqliteStore::open(&path).unwrap();
+    let id = contract::create(&store, contract::new_dataset("kept")).await;
+    contract::append(&store, id, contract::block([(1, 1.0)])).await;
+    assert!(matches!(SqliteStore::open(&path), Err(StoreError::InUse)));
+    let copy = folder.path().join("copy");
+    crate::upkeep::backup(&path, &copy).unwrap();
+    contract::append(&store, id, contract::block((2..9_000).map(|n| (n, 1.0)))).await;
+    fs::rename(copy, &path).unwrap();
+    let block = contract::block([(9_999, 2.0)]);
+    let on_commit: OnCommit = Box::new(|_, _| panic!("it is not durable"));
+    let refused = store.append(id, block, Timestamp::from_seconds(1), on_commit).await;
+    assert!(matches!(refused, Err(StoreError::Replaced)), "{refused:?}");
+    assert!(matches!(store.check().await, Err(StoreError::Replaced)));
+    assert!(matches!(scanned(&store, id), Err(StoreError::Replaced)));
+    drop(store);
+    assert_eq!(scanned(&SqliteStore::open(&path).unwrap(), id).unwrap(), [1]);
 }
 
 #[tokio::test]

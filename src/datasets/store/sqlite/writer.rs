@@ -9,16 +9,17 @@ use std::{
     mem,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     thread,
 };
 
-use rusqlite::{Connection, ErrorCode, TransactionBehavior};
+use rusqlite::{Connection, ErrorCode, TransactionBehavior, config::DbConfig};
+use task::database::DatabaseFiles;
 use tokio::sync::{mpsc, oneshot};
-use tracing::error;
+use tracing::{error, info};
 
-use super::StoreError;
+use super::{StoreError, is_full};
 
 /// Jobs that wait for the writer. One more waits for a place: the writer is a step away from the
 /// disk, and pushing back is all that helps.
@@ -44,6 +45,7 @@ enum Turn<'a> {
 struct Ran {
     answer: Answer,
     has_failed: bool,
+    is_full: bool,
 }
 
 /// Tells whoever waits: with nothing if the commit holds, else with the reason.
@@ -54,13 +56,14 @@ type Answer = Box<dyn FnOnce(Result<(), Failure>)>;
 enum Failure {
     Full,
     ReadOnly,
+    Replaced,
     Other(String),
 }
 
 impl From<&rusqlite::Error> for Failure {
     fn from(error: &rusqlite::Error) -> Self {
         match error.sqlite_error_code() {
-            Some(ErrorCode::DiskFull) => Self::Full,
+            _ if is_full(error) => Self::Full,
             Some(ErrorCode::ReadOnly) => Self::ReadOnly,
             _ => Self::Other(error.to_string()),
         }
@@ -72,6 +75,7 @@ impl From<Failure> for StoreError {
         match failure {
             Failure::Full => Self::Full,
             Failure::ReadOnly => Self::ReadOnly,
+            Failure::Replaced => Self::Replaced,
             Failure::Other(reason) => Self::Commit { reason },
         }
     }
@@ -82,17 +86,31 @@ impl From<Failure> for StoreError {
 pub(super) struct Writer {
     jobs: mpsc::Sender<Job>,
     n_jobs: Arc<AtomicU64>,
+    is_full: Arc<AtomicBool>,
+}
+
+/// What the thread works on.
+struct Work {
+    connection: Connection,
+    files: Arc<DatabaseFiles>,
+    /// Whether the last commit found no space.
+    is_full: Arc<AtomicBool>,
 }
 
 impl Writer {
-    /// Starts the thread, which owns `connection`.
-    pub(super) fn start(connection: Connection) -> Result<Self, StoreError> {
+    /// Starts the thread, which owns `connection` to `files`.
+    pub(super) fn start(
+        connection: Connection,
+        files: Arc<DatabaseFiles>,
+    ) -> Result<Self, StoreError> {
         let (jobs, queue) = mpsc::channel(QUEUE_CAPACITY);
+        let is_full = Arc::<AtomicBool>::default();
+        let work = Work { connection, files, is_full: Arc::clone(&is_full) };
         thread::Builder::new()
             .name("datasets-writer".to_owned())
-            .spawn(move || run(connection, queue))
+            .spawn(move || work.run(queue))
             .map_err(StoreError::Thread)?;
-        Ok(Self { jobs, n_jobs: Arc::default() })
+        Ok(Self { jobs, n_jobs: Arc::default(), is_full })
     }
 
     /// Runs `work` in a transaction, and returns its result once that is durable. What it returns
@@ -127,6 +145,11 @@ impl Writer {
         self.n_jobs.load(Ordering::Relaxed)
     }
 
+    /// Whether the last commit found no space.
+    pub(super) fn is_full(&self) -> bool {
+        self.is_full.load(Ordering::Relaxed)
+    }
+
     /// A job, and where its result comes.
     fn job<T: Send + 'static>(
         work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
@@ -139,7 +162,7 @@ impl Writer {
                 Ok(Turn::Later(connection)) => in_savepoint(connection, work),
                 Err(failure) => Err(failure.into()),
             };
-            let has_failed = result.is_err();
+            let (has_failed, is_full) = (result.is_err(), matches!(result, Err(StoreError::Full)));
             let answer: Answer = Box::new(move |committed| {
                 let result = match (committed, result) {
                     (Ok(()), Ok(done)) => {
@@ -152,7 +175,7 @@ impl Writer {
                 // Whoever asked may be gone; the work is done all the same.
                 drop(sender.send(result));
             });
-            Ran { answer, has_failed }
+            Ran { answer, has_failed, is_full }
         });
         (job, receiver)
     }
@@ -175,26 +198,71 @@ fn in_savepoint<T>(
     result
 }
 
-fn run(mut connection: Connection, mut queue: mpsc::Receiver<Job>) {
-    let mut answers: Vec<Answer> = Vec::new();
-    while let Some(first) = queue.blocking_recv() {
-        let committed = commit(&mut connection, first, &mut queue, &mut answers);
-        if let Err(error) = &committed {
-            error!(%error, n_jobs = answers.len(), "a commit to the dataset store failed");
+impl Work {
+    fn run(mut self, mut queue: mpsc::Receiver<Job>) {
+        let mut answers: Vec<Answer> = Vec::new();
+        while let Some(first) = queue.blocking_recv() {
+            let committed = self.commit(first, &mut queue, &mut answers);
+            for answer in mem::take(&mut answers) {
+                answer(committed.clone());
+            }
         }
-        let committed = committed.map_err(|error| Failure::from(&error));
-        for answer in mem::take(&mut answers) {
-            answer(committed.clone());
+        if !self.files.check() {
+            // Else the last to close removes what has the name of its log now.
+            let keep = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
+            if let Err(error) = self.connection.set_db_config(keep, true) {
+                error!(%error, "failed to close the dataset store without a checkpoint");
+            }
+        }
+    }
+
+    /// Runs `first` and what waits behind it in one transaction. What is durable then is so in the
+    /// file that readers of the path will find.
+    fn commit(
+        &mut self,
+        first: Job,
+        queue: &mut mpsc::Receiver<Job>,
+        answers: &mut Vec<Answer>,
+    ) -> Result<(), Failure> {
+        if !self.files.is_intact() {
+            answers.push(first(Err(Failure::Replaced)).answer);
+            return Err(Failure::Replaced);
+        }
+        let mut is_full = false;
+        let committed = transact(&mut self.connection, first, queue, answers, &mut is_full);
+        let failure = committed.as_ref().err().map(Failure::from);
+        is_full |= matches!(failure, Some(Failure::Full));
+        let was_full = self.is_full.swap(is_full, Ordering::Relaxed);
+        match &committed {
+            _ if is_full => {
+                if !was_full {
+                    error!(
+                        "the disk of the dataset store is full; writes go on once there is space"
+                    );
+                }
+            }
+            Err(error) => {
+                error!(%error, n_jobs = answers.len(), "a commit to the dataset store failed");
+            }
+            Ok(()) if was_full => info!("the disk of the dataset store has space again"),
+            Ok(()) => {}
+        }
+        match failure {
+            // One job without space may undo the work of all.
+            Some(_) if is_full => Err(Failure::Full),
+            Some(failure) => Err(failure),
+            None if self.files.check() => Ok(()),
+            None => Err(Failure::Replaced),
         }
     }
 }
 
-/// Runs `first` and what waits behind it in one transaction.
-fn commit(
+fn transact(
     connection: &mut Connection,
     first: Job,
     queue: &mut mpsc::Receiver<Job>,
     answers: &mut Vec<Answer>,
+    is_full: &mut bool,
 ) -> rusqlite::Result<()> {
     let transaction = match connection.transaction_with_behavior(TransactionBehavior::Immediate) {
         Ok(transaction) => transaction,
@@ -205,6 +273,7 @@ fn commit(
         }
     };
     let ran = first(Ok(Turn::First(&transaction)));
+    *is_full |= ran.is_full;
     answers.push(ran.answer);
     // When there is no space left, say, SQLite has undone the whole transaction by itself.
     if ran.has_failed && !transaction.is_autocommit() {
@@ -215,7 +284,9 @@ fn commit(
         && answers.len() < JOBS_PER_COMMIT
         && let Ok(job) = queue.try_recv()
     {
-        answers.push(job(Ok(Turn::Later(&transaction))).answer);
+        let ran = job(Ok(Turn::Later(&transaction)));
+        *is_full |= ran.is_full;
+        answers.push(ran.answer);
     }
     transaction.commit()
 }

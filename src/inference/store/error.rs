@@ -1,0 +1,85 @@
+//! Why the inference file failed.
+
+use std::{io, sync::Arc};
+
+use rusqlite::{ErrorCode, ffi::SQLITE_IOERR_SHMSIZE};
+
+use super::LABELS_MAX;
+
+/// Why the inference file failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// Its folder could not be made.
+    #[error("make the folder of the inference file")]
+    Folder(#[source] io::Error),
+    /// It could not be opened or set up.
+    #[error("open the inference file")]
+    Open(#[source] rusqlite::Error),
+    /// A newer version of the program wrote it.
+    #[error("read version {found} of the inference file, newer than {known}")]
+    Newer {
+        /// The file's version.
+        found: i64,
+        /// The newest this program knows.
+        known: i64,
+    },
+    /// Another process serves the file.
+    #[error(
+        "open the inference file, which another process has in use; stop that one, or name another folder"
+    )]
+    InUse,
+    /// The file was removed or replaced while it was open. Nothing more is written or read.
+    #[error(
+        "use the inference file, which was removed or replaced while it was in use; restart the service"
+    )]
+    Replaced,
+    /// The disk is full. Reads go on.
+    #[error("write to the inference file, whose disk is full; writes go on once there is space")]
+    DiskFull,
+    /// A statement failed.
+    #[error("read or write the inference file")]
+    Statement(#[source] rusqlite::Error),
+    /// The changes of several callers were not kept.
+    #[error("commit to the inference file")]
+    Commit(#[source] Arc<rusqlite::Error>),
+    /// A change waited beside one that broke off, and was not made.
+    #[error("take a turn at the inference file")]
+    Aborted,
+    /// An epoch would have more than [`LABELS_MAX`] labels.
+    #[error("keep more than {LABELS_MAX} labels of an epoch")]
+    FullOfLabels,
+    /// An epoch would have more workers of a kind than it takes.
+    #[error("keep another worker of an epoch")]
+    Full,
+    /// A submitter would have more workers in an epoch than one may.
+    #[error("keep another worker of a submitter")]
+    FullOfSubmitter,
+    /// A record is not what was written.
+    #[error("read or write a record of the inference file")]
+    Record(#[source] serde_json::Error),
+    /// A word in a record is not one that was written.
+    #[error("read `{text}` in the inference file")]
+    Word {
+        /// The text, shortened.
+        text: String,
+    },
+}
+
+impl StoreError {
+    /// Whether another process was at the file, so that trying again may help.
+    pub fn is_busy(&self) -> bool {
+        matches!(self, Self::Open(error) | Self::Statement(error)
+            if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy))
+    }
+}
+
+impl From<rusqlite::Error> for StoreError {
+    fn from(error: rusqlite::Error) -> Self {
+        // There was no space for what was written, or for the index of the log.
+        let is_full = error.sqlite_error().is_some_and(|error| {
+            error.code == ErrorCode::DiskFull || error.extended_code == SQLITE_IOERR_SHMSIZE
+        });
+        if is_full { Self::DiskFull } else { Self::Statement(error) }
+    }
+}

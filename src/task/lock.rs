@@ -1,0 +1,70 @@
+//! Advisory locks: one process at a time uses a folder or a store.
+//!
+//! The system releases a lock when the process ends, however it ends.
+
+use std::{
+    fs::{File, OpenOptions, TryLockError},
+    io,
+    path::Path,
+    thread,
+    time::Duration,
+};
+
+/// How often [`wait_for`] tries: for two seconds in all. A service that is just ending still holds
+/// its lock, as does a child process between its fork and its exec.
+const TRIES: u32 = 200;
+
+/// The pause between two tries.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Locks the file at `path`, which is created if it is missing, until the returned file is closed.
+/// None if another process has it.
+///
+/// # Errors
+/// If the file cannot be created or locked.
+pub fn try_lock(path: &Path) -> io::Result<Option<File>> {
+    let mut options = OpenOptions::new();
+    options.create(true).truncate(false).write(true);
+    // Another user who can open it can lock it.
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let file = options.open(path)?;
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+/// As [`try_lock`], but waits up to two seconds for another process that is about to end. Blocks.
+///
+/// # Errors
+/// As [`try_lock`].
+pub fn wait_for(path: &Path) -> io::Result<Option<File>> {
+    for _ in 1..TRIES {
+        match try_lock(path)? {
+            None => thread::park_timeout(PAUSE),
+            locked => return Ok(locked),
+        }
+    }
+    try_lock(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_locked_once_at_a_time() {
+        let base = tempfile::tempdir().unwrap();
+        let path = base.path().join("lock");
+        let held = try_lock(&path).unwrap();
+        assert!(held.is_some());
+        assert!(try_lock(&path).unwrap().is_none());
+        let waiting = thread::scope(|scope| {
+            let waiting = scope.spawn(|| wait_for(&path).unwrap().is_some());
+            drop(held);
+            waiting.join().unwrap()
+        });
+        assert!(waiting);
+    }
+}

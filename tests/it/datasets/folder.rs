@@ -1,0 +1,129 @@
+//! A data folder that is deleted, replaced or used twice while a service runs on it.
+
+use std::{
+    fs,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+
+use super::{create, insert, minute_row};
+use crate::support::{command::Home, datasets::Service, http::Http, started::Started};
+
+/// Programs that insert at a time.
+const N_WRITERS: u32 = 4;
+
+/// Inserts a row at a time from `first` on until one is refused; returns the refusal. No insert that
+/// begins once `is_over` is acknowledged.
+async fn write_until_refused(
+    http: Http,
+    dataset: i64,
+    first: u32,
+    is_over: Arc<AtomicBool>,
+) -> (StatusCode, Value) {
+    for minute in first.. {
+        let was_over = is_over.load(Ordering::SeqCst);
+        let request = json!({"dataset": dataset, "rows": [minute_row(minute)]});
+        let (status, body) = http.post("/api/rows/bulk_insert/", &request).await;
+        if status != StatusCode::CREATED {
+            return (status, body);
+        }
+        assert!(!was_over, "a row was acknowledged that nobody will find");
+    }
+    unreachable!("a number ends")
+}
+
+/// Does `harm` to the folder while rows are inserted, and sees that no further ones are acknowledged.
+async fn check_refused_after(service: &Service, dataset: i64, harm: impl FnOnce()) {
+    let is_over = Arc::new(AtomicBool::new(false));
+    let mut writers = JoinSet::new();
+    for number in 1..=N_WRITERS {
+        let (http, is_over) = (service.http(), Arc::clone(&is_over));
+        writers.spawn(write_until_refused(http, dataset, 10_000 * number, is_over));
+    }
+    insert(&service.http(), dataset, &[minute_row(1)]).await;
+    harm();
+    is_over.store(true, Ordering::SeqCst);
+    while let Some(refusal) = writers.join_next().await {
+        let (status, body) = refusal.unwrap();
+        assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "{body}");
+    }
+    let (status, health) = service.http().get_json("/health").await;
+    assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "{health}");
+    assert_eq!(health["status"], "unhealthy", "{health}");
+}
+
+#[tokio::test]
+async fn a_folder_that_is_deleted_takes_no_more_rows() {
+    let service = Service::start();
+    let dataset = create(&service.http(), "gone").await;
+    let folder = service.data_dir();
+    check_refused_after(&service, dataset, || fs::remove_dir_all(folder).unwrap()).await;
+}
+
+#[tokio::test]
+async fn an_older_backup_moved_over_the_file_is_whole_at_the_next_start() {
+    let mut service = Service::start();
+    let home = service.home().with("TRIPTYCH_DATA_DIR", &service.data_dir());
+    let dataset = create(&service.http(), "kept").await;
+    insert(&service.http(), dataset, &(0..500).map(minute_row).collect::<Vec<_>>()).await;
+    let copy = format!("{}/copy", service.data_dir());
+    home.done(&["datasets", "backup", &copy]);
+    insert(&service.http(), dataset, &(500..5_000).map(minute_row).collect::<Vec<_>>()).await;
+    let store = format!("{}/datasets.db", service.data_dir());
+    check_refused_after(&service, dataset, || fs::rename(copy, store).unwrap()).await;
+    service.stop();
+    service.start_again();
+    assert_eq!(service.n_rows("kept").await, 500);
+    insert(&service.http(), dataset, &[minute_row(600)]).await;
+    let verified: Value =
+        serde_json::from_str(&home.done(&["datasets", "verify", "--json"])).unwrap();
+    assert_eq!((&verified["rows"], &verified["total_faults"]), (&json!(501), &json!(0)));
+}
+
+#[tokio::test]
+async fn a_folder_is_served_once_at_a_time() {
+    let mut service = Service::start();
+    let home = Home::new().with("TRIPTYCH_DATA_DIR", &service.data_dir());
+    let datasets = ["datasets", "serve", "--listen", "127.0.0.1:0"].as_slice();
+    let inference = ["inference", "serve", "--listen", "127.0.0.1:0"];
+    let nobody = ["--head", "http://127.0.0.1:1", "--datasets", "http://127.0.0.1:1/api"];
+    let inference = [inference, nobody].concat();
+    let data_dir = service.data_dir();
+    let first = Started::start(&[&inference[..], &["--data-dir", &data_dir]].concat());
+    first.logged("inference service listening", "address", Duration::from_mins(1));
+    for arguments in [datasets, &inference] {
+        let why = home.fails(arguments);
+        assert!(why.contains("which another process has in use"), "{why}");
+    }
+    first.kill();
+    let dataset = create(&service.http(), "kept").await;
+    insert(&service.http(), dataset, &[minute_row(1)]).await;
+    // One that is killed has it no more.
+    service.restart();
+    assert_eq!(service.n_rows("kept").await, 1);
+}
+
+/// A command that ends must not take the service for gone, and the log with it.
+#[tokio::test]
+async fn keys_made_beside_a_service_stay_known_to_it() {
+    let service = Service::start();
+    let home = Home::new().with("TRIPTYCH_DATA_DIR", &service.data_dir());
+    let log = format!("{}/accounts.db-wal", service.data_dir());
+    let inode = || std::os::unix::fs::MetadataExt::ino(&fs::metadata(&log).unwrap());
+    let before = inode();
+    for name in ["a", "b"] {
+        let key = home.done(&["keys", "create", name]).trim().to_owned();
+        assert_eq!(inode(), before);
+        let base = service.http().base().to_owned();
+        let (status, body) = Http::new(&base, Some(&key)).get("/api/datasets/").await;
+        assert_eq!(status, StatusCode::OK, "{body}");
+    }
+    assert_eq!(service.http().get("/health").await.0, StatusCode::OK);
+}
