@@ -239,7 +239,11 @@ async fn list(command: ListCommand) -> anyhow::Result<()> {
         .map(|function| {
             let (id, bytes) = (escape_line(&function.function_id), function.bytes);
             let (method, name) = (escape_line(&function.method), escape_line(&function.name));
-            format!("{id}  {bytes:>10}  {method}  {name}")
+            let by_manifest = match function.by_manifest.as_slice() {
+                [] => String::new(),
+                ids => format!("  by manifest: {}", escape_line(&ids.join(", "))),
+            };
+            format!("{id}  {bytes:>10}  {method}  {name}{by_manifest}")
         })
         .collect();
     print(&lines.join("\n"))

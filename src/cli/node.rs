@@ -178,6 +178,7 @@ fn sources(flags: FunctionFlags) -> SourceOptions {
     SourceOptions {
         gateways: flags.gateways.into_iter().filter_map(|flag| flag.0).collect(),
         hosts: if flags.allow_private_hosts { Hosts::Any } else { Hosts::Public },
+        requires_cid: flags.require_cid,
     }
 }
 

@@ -48,7 +48,7 @@ use self::{
     contents::Contents,
     dag::Dag,
     fetch::FETCHES_MAX,
-    files::{Address, Files},
+    files::{Files, InstallSource},
     loaded::Loaded,
     web::Web,
 };
@@ -86,13 +86,15 @@ pub struct SourceOptions {
     pub gateways: Vec<Gateway>,
     /// Which hosts addresses may name that others give: those of manifests and archives.
     pub hosts: Hosts,
+    /// Whether only what a CID proves is installed, and nothing by a manifest alone.
+    pub requires_cid: bool,
 }
 
 impl SourceOptions {
     /// No gateways, and addresses of public hosts only.
     #[must_use]
     pub const fn peers_only() -> Self {
-        Self { gateways: Vec::new(), hosts: Hosts::Public }
+        Self { gateways: Vec::new(), hosts: Hosts::Public, requires_cid: false }
     }
 }
 
@@ -127,12 +129,13 @@ struct Inner {
     /// Other ids of functions that are kept: of whole modules, and of the addresses they came from.
     aliases: RwLock<BTreeMap<FunctionId, FunctionId>>,
     /// The addresses functions were installed from, by their ids.
-    addresses: RwLock<BTreeMap<FunctionId, Address>>,
+    addresses: RwLock<BTreeMap<FunctionId, InstallSource>>,
     loaded: Mutex<Loaded<FunctionId, Contents>>,
     /// One lock for each function being fetched, so that it is fetched once.
     flights: Mutex<HashMap<FunctionId, Arc<tokio::sync::Mutex<()>>>>,
     fetches: Semaphore,
     gateways: Vec<Gateway>,
+    requires_cid: bool,
     web: Web,
 }
 
@@ -154,7 +157,7 @@ impl Functions {
         folder: PathBuf,
         sources: SourceOptions,
     ) -> Result<Self, FunctionsError> {
-        let SourceOptions { gateways, hosts } = sources;
+        let SourceOptions { gateways, hosts, requires_cid } = sources;
         let files = Files::new(folder);
         let scanning = files.clone();
         let found = blocking(move || scanning.scan()).await?;
@@ -169,6 +172,7 @@ impl Functions {
             flights: Mutex::new(HashMap::new()),
             fetches: Semaphore::new(FETCHES_MAX),
             gateways,
+            requires_cid,
             web: Web::new(hosts, trusted),
         }));
         for checked in found.functions {
@@ -297,6 +301,15 @@ impl Functions {
         self.0.kept.read().get(&self.resolved(id)).cloned()
     }
 
+    /// Returns the ids that function `id` was installed under by a manifest, which do not prove its
+    /// content.
+    #[must_use]
+    pub fn ids_by_manifest(&self, id: FunctionId) -> Vec<FunctionId> {
+        let addresses = self.0.addresses.read();
+        let from = addresses.values().filter(|address| address.function == id);
+        from.map(|address| address.id).collect()
+    }
+
     /// Returns the module that the function's own method names, checked, or none if the function is
     /// not kept or was damaged.
     ///
@@ -389,8 +402,8 @@ impl Functions {
         }
     }
 
-    fn enter_address(&self, address: Address) {
-        let id = FunctionId::of_address(&address.address);
+    fn enter_address(&self, address: InstallSource) {
+        let id = address.id;
         self.0.aliases.write().insert(id, address.function);
         self.0.addresses.write().insert(id, address);
     }

@@ -399,7 +399,7 @@ impl Worker {
         head: &PeerId,
         order: &WorkOrder,
     ) -> Result<WorkOrderResponse, Refusal> {
-        let id: FunctionId = order.function_id.parse()?;
+        let id = FunctionId::of_any_kind(&order.function_id)?;
         let wanted: Method = order.method.parse()?;
         let full = || Refusal::Full { n_slots: self.0.n_slots };
         if self.0.is_stopping.load(Ordering::Relaxed) {

@@ -13,13 +13,17 @@ use crate::text::is_unprintable;
 /// How many hexadecimal digits a SHA-256 has.
 const HEX_DIGITS: usize = 64;
 
+/// The longest chosen name taken, in bytes: as long as the hash in a content id may be.
+const NAME_BYTES_MAX: usize = 64;
+
 /// The longest method name taken, in bytes.
 const METHOD_BYTES_MAX: usize = 255;
 
 /// What identifies a function: the content id (CID) of its content.
 ///
-/// In clusters of b7s it may also be the SHA-256 of an address, for what was installed from there.
-/// Such an id says nothing of the content; [`Self::content`] tells the two apart.
+/// In clusters of b7s it may also be the SHA-256 of an address, or a name that a node chose, for
+/// what was installed by a manifest. Such an id proves nothing of the content; [`Self::content`]
+/// tells them apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FunctionId(Name);
 
@@ -27,6 +31,14 @@ pub struct FunctionId(Name);
 enum Name {
     Content(Cid),
     Address([u8; 32]),
+    Chosen(ChosenName),
+}
+
+/// A name that a node chose: `length` ASCII bytes, then zeros.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct ChosenName {
+    bytes: [u8; NAME_BYTES_MAX],
+    length: u8,
 }
 
 /// The name of the file inside a function that is to run, such as `hello.wasm`.
@@ -73,6 +85,17 @@ impl FunctionId {
         Self(Name::Address(digest))
     }
 
+    /// Reads an id of any kind: as [`FromStr`] does, and names that nodes chose for what they install
+    /// by a manifest, of ASCII letters, digits, `-`, `_` and `.`, a letter or digit first.
+    ///
+    /// # Errors
+    /// [`FunctionError::Id`] if the text is none of these.
+    pub fn of_any_kind(text: &str) -> Result<Self, FunctionError> {
+        text.parse().or_else(|error| {
+            ChosenName::new(text).map(|name| Self(Name::Chosen(name))).ok_or(error)
+        })
+    }
+
     /// Whether `bytes` are the content that this id names.
     ///
     /// False for content that is not a raw block hashed by SHA-256: such an id names a tree of
@@ -88,20 +111,44 @@ impl FunctionId {
     pub fn content(&self) -> Option<ContentId> {
         match &self.0 {
             Name::Content(cid) => ContentId::of_cid(cid),
-            Name::Address(_) => None,
+            Name::Address(_) | Name::Chosen(_) => None,
         }
     }
 
-    /// Whether this is an address's id.
+    /// Whether this is the SHA-256 of an address.
     #[must_use]
     pub const fn is_of_address(&self) -> bool {
         matches!(self.0, Name::Address(_))
+    }
+
+    /// Whether this is a CID, also of a codec or hash that [`Self::content`] does not know.
+    #[must_use]
+    pub const fn is_cid(&self) -> bool {
+        matches!(self.0, Name::Content(_))
     }
 
     /// Returns the version 1 id of the same content, which is how functions are kept.
     #[must_use]
     pub fn normalized(self) -> Self {
         self.content().map_or(self, Self::from)
+    }
+}
+
+impl ChosenName {
+    fn new(text: &str) -> Option<Self> {
+        let is_fit = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+        let starts_well = text.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric());
+        if !starts_well || !text.bytes().all(is_fit) {
+            return None;
+        }
+        let mut bytes = [0; NAME_BYTES_MAX];
+        bytes.get_mut(..text.len())?.copy_from_slice(text.as_bytes());
+        Some(Self { bytes, length: u8::try_from(text.len()).ok()? })
+    }
+
+    fn as_str(&self) -> &str {
+        let bytes = self.bytes.get(..usize::from(self.length)).unwrap_or_default();
+        str::from_utf8(bytes).unwrap_or_default()
     }
 }
 
@@ -116,6 +163,7 @@ impl fmt::Display for FunctionId {
         match &self.0 {
             Name::Content(cid) => cid.fmt(f),
             Name::Address(digest) => digest.iter().try_for_each(|byte| write!(f, "{byte:02x}")),
+            Name::Chosen(name) => f.write_str(name.as_str()),
         }
     }
 }

@@ -250,6 +250,7 @@ fn functions() -> Vec<FunctionBody> {
             function_id: FUNCTION_ID.to_owned(),
             method: format!("{name}.wasm"),
             bytes: 18_432,
+            by_manifest: Vec::new(),
         })
         .collect()
 }

@@ -384,7 +384,7 @@ fn on_nodes(
 /// A function of the local stack, as its head would list it.
 fn function(function: &LocalFunction) -> FunctionBody {
     let LocalFunction { name, function_id, method } = function.clone();
-    FunctionBody { name, function_id, method, bytes: 0 }
+    FunctionBody { name, function_id, method, bytes: 0, by_manifest: Vec::new() }
 }
 
 /// Takes in how a service is doing, and tells of it once if it went away or came back.

@@ -268,6 +268,9 @@ pub struct FunctionBody {
     pub method: String,
     /// Its size in bytes.
     pub bytes: u64,
+    /// Ids it was installed under by a manifest; unlike the content id, they prove nothing of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub by_manifest: Vec<String>,
 }
 
 /// The body of `POST /api/v1/functions/requests/result`.

@@ -299,6 +299,7 @@ fn body(function: Function) -> FunctionBody {
         function_id: function.id.to_string(),
         method: function.method.to_string(),
         bytes: function.size_bytes,
+        by_manifest: Vec::new(),
     }
 }
 

@@ -76,6 +76,7 @@ fn a_function_is_shown_with_its_files() {
         function_id: "bafy".to_owned(),
         method: "scale.wasm".to_owned(),
         bytes: 1100,
+        by_manifest: Vec::new(),
     };
     let file = |path: &str, bytes, runs| FileBody { path: path.to_owned(), bytes, runs };
     let files = vec![file("data/table", 1000, false), file("scale.wasm", 100, true)];

@@ -167,6 +167,9 @@ pub(crate) struct FunctionFlags {
     /// Let addresses that others give name hosts of this machine's own network too
     #[arg(long)]
     pub(crate) allow_private_hosts: bool,
+    /// Install nothing under an id that is no CID: only a CID proves what a manifest leads to
+    #[arg(long)]
+    pub(crate) require_cid: bool,
 }
 
 /// How functions are run.

@@ -119,7 +119,7 @@ impl Functions {
         if let Some(function) = self.get(id) {
             return Ok(function);
         }
-        if id.is_of_address() {
+        if !id.is_cid() {
             return Err(FetchError::NotInstalled { id });
         }
         let content = id.content().ok_or(FetchError::Unsupported { id })?;

@@ -42,13 +42,16 @@ struct Record {
 
 /// Where a function was installed from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Address {
+pub(super) struct InstallSource {
+    /// What it is called by: the SHA-256 of the address, or a name that the installer chose.
+    pub(super) id: FunctionId,
     pub(super) address: String,
     pub(super) function: FunctionId,
 }
 
 #[derive(Serialize, Deserialize)]
 struct AddressRecord {
+    id: String,
     address: String,
     function_id: String,
 }
@@ -57,7 +60,7 @@ struct AddressRecord {
 #[derive(Debug, Default)]
 pub(super) struct Found {
     pub(super) functions: Vec<Known>,
-    pub(super) addresses: Vec<Address>,
+    pub(super) addresses: Vec<InstallSource>,
 }
 
 /// A function that was checked, without its content.
@@ -118,6 +121,7 @@ impl Files {
             function_id: function.id.to_string(),
             method: function.method.to_string(),
             bytes: function.size_bytes,
+            by_manifest: Vec::new(),
         };
         let record = Record { body, unnamed: function.kind == Kind::Unnamed };
         let record = serde_json::to_vec(&record).unwrap_or_default();
@@ -125,10 +129,11 @@ impl Files {
     }
 
     /// Notes where a function was installed from, durably.
-    pub(super) fn write_address(&self, address: &Address) -> Result<(), FunctionsError> {
-        let id = FunctionId::of_address(&address.address);
+    pub(super) fn write_address(&self, address: &InstallSource) -> Result<(), FunctionsError> {
+        let id = address.id;
         let function_id = address.function.to_string();
-        let record = AddressRecord { address: address.address.clone(), function_id };
+        let record =
+            AddressRecord { id: id.to_string(), address: address.address.clone(), function_id };
         let record = serde_json::to_vec(&record).unwrap_or_default();
         replace(&self.address_of(id), &record)
     }
@@ -213,13 +218,14 @@ fn replace(path: &Path, bytes: &[u8]) -> Result<(), FunctionsError> {
 }
 
 /// Returns the address that a record describes.
-fn address(record: &Path) -> Option<Address> {
+fn address(record: &Path) -> Option<InstallSource> {
     let bytes = read_at_most(record, RECORD_BYTES_MAX).ok()?;
     let body: AddressRecord = serde_json::from_slice(&bytes).ok()?;
-    let id = FunctionId::of_address(&body.address).to_string();
-    let is_in_place = record.file_stem().and_then(|stem| stem.to_str()) == Some(id.as_str());
+    let id = FunctionId::of_any_kind(&body.id).ok()?;
+    let is_right = !id.is_of_address() || id == FunctionId::of_address(&body.address);
+    let is_in_place = record.file_stem().and_then(|stem| stem.to_str()) == Some(body.id.as_str());
     let function = body.function_id.parse().ok()?;
-    is_in_place.then_some(Address { address: body.address, function })
+    (is_right && is_in_place).then_some(InstallSource { id, address: body.address, function })
 }
 
 fn read_at_most(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {

@@ -2,11 +2,14 @@
 //!
 //! b7s installs from the address of a manifest, which names an archive and its SHA-256, and calls the
 //! function by the SHA-256 of that address. Here the files of the archive are packed as a folder,
-//! kept under its content id like any other, and found by the address's id, too. What such an id
-//! stands for cannot be proved, so peers are not asked for it: each node reads the address itself.
+//! kept under its content id like any other, and found by the address's id, too. An installer may
+//! also choose a name that is no CID. What such ids stand for cannot be proved, so peers are not asked
+//! for them: each node reads the address itself, and checks the archive against the manifest. Content
+//! that is installed from an address under a CID is checked against the CID.
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use model::{
     function::{FunctionError, FunctionId},
     node::PeerId,
@@ -19,10 +22,11 @@ use super::{
     archive::unpack,
     blocking,
     checked::{Checked, Label},
-    files::Address,
+    files::InstallSource,
     flight::Flight,
     gateway::GiveError,
     manifest::{self, Manifest},
+    pack::Entry,
     web::{Wanted, WebError},
 };
 use crate::{message::InstallFunction, network::Network};
@@ -43,6 +47,20 @@ pub enum InstallError {
     /// The id is one of an address, but not of the address given.
     #[error("match {id} with the address of the manifest")]
     Address {
+        /// The id.
+        id: FunctionId,
+    },
+    /// The id was installed from another address, which stays.
+    #[error("install {id} from another manifest than {address}: remove the function first")]
+    Taken {
+        /// The id.
+        id: FunctionId,
+        /// Where it was installed from.
+        address: String,
+    },
+    /// The id is no CID, and this node takes nothing else.
+    #[error("install {id}, which is no CID: this node runs with --require-cid")]
+    NoCid {
         /// The id.
         id: FunctionId,
     },
@@ -67,8 +85,10 @@ impl From<GiveError> for InstallError {
 }
 
 impl Functions {
-    /// Returns the function that `message` is to install: from one of `peers` or a gateway where it
-    /// has a content id, else from the address of its manifest. One that is kept is returned at once.
+    /// Returns the function that `message` is to install. One that is kept is returned at once.
+    ///
+    /// Under a CID it comes from the address of its manifest, or else from one of `peers` or a gateway,
+    /// and is checked against the CID; under any other id from the address alone.
     ///
     /// # Errors
     /// [`InstallError`] if it is nowhere to be had, or is not what it should be.
@@ -78,26 +98,47 @@ impl Functions {
         network: &Network,
         peers: &[PeerId],
     ) -> Result<Function, InstallError> {
-        let id: FunctionId = message.cid.parse()?;
-        if !id.is_of_address() {
-            return Ok(self.obtain(id, network, peers).await?);
-        }
-        if FunctionId::of_address(&message.manifest_url) != id {
+        let id = FunctionId::of_any_kind(&message.cid)?;
+        let address = message.manifest_url.as_str();
+        if id.is_of_address() && FunctionId::of_address(address) != id {
             return Err(InstallError::Address { id });
         }
-        self.install_from(&message.manifest_url).await
+        if !id.is_cid() {
+            return self.install_from(id, address).await;
+        }
+        // Heads that were given no address name this one, where most content is not.
+        let is_usual = address.is_empty() || address == usual_address(&message.cid);
+        if is_usual || self.get(id).is_some() {
+            return Ok(self.obtain(id, network, peers).await?);
+        }
+        match self.install_from(id, address).await {
+            Ok(function) => Ok(function),
+            // Other tools cut content into other blocks, which peers and gateways have.
+            Err(error) => self.obtain(id, network, peers).await.map_err(|_| error),
+        }
     }
 
-    /// Returns the function whose manifest is at `address`, read from there if it is not kept yet.
+    /// Returns function `id` of the manifest at `address`, read from there if it is not kept yet.
     ///
     /// # Errors
-    /// [`InstallError::Web`] if it cannot be read, [`InstallError::Keep`] if it is no function.
-    pub async fn install_from(&self, address: &str) -> Result<Function, InstallError> {
-        let id = FunctionId::of_address(address);
+    /// [`InstallError::Web`] if it cannot be read, [`InstallError::Keep`] if it is no function or not
+    /// what a CID names, [`InstallError::NoCid`] and [`InstallError::Taken`].
+    pub async fn install_from(
+        &self,
+        id: FunctionId,
+        address: &str,
+    ) -> Result<Function, InstallError> {
+        if self.0.requires_cid && !id.is_cid() {
+            return Err(InstallError::NoCid { id });
+        }
         let flight = Flight::join(self, id);
         let _turn = flight.lock.lock().await;
         if let Some(function) = self.get(id) {
-            return Ok(function);
+            let taken = self.0.addresses.read().get(&id).map(|taken| taken.address.clone());
+            return match taken {
+                Some(taken) if taken != address => Err(InstallError::Taken { id, address: taken }),
+                _ => Ok(function),
+            };
         }
         let wrong = || WebError::Address { text: address.chars().take(200).collect() };
         let url: Url = address.parse().map_err(|_| wrong())?;
@@ -111,31 +152,85 @@ impl Functions {
         let manifest = Manifest::read(&bytes).map_err(FunctionsError::from)?;
         let archive = manifest.archive_url(&url).map_err(FunctionsError::from)?;
         let archive = self.archive(archive.as_str(), manifest.block).await?;
-        let name = Some(manifest.name).filter(|name| !name.is_empty());
-        let label = Label { name, method: None };
-        let checked = blocking(move || {
-            let dag = unpack(&archive)?.packed()?;
-            Checked::of_dag(label, dag)
-        });
+        let package = Package { manifest, manifest_bytes: bytes, archive };
+        let checked =
+            blocking(move || if id.is_cid() { package.checked_as(id) } else { package.checked() });
         let function = self.keep(checked.await?).await?;
-        self.note_address(address, function.id).await?;
+        if !id.is_cid() {
+            self.note_address(id, address, function.id).await?;
+        }
         info!(function = %function.id, %id, "installed a function from an address");
         Ok(function)
     }
 
     async fn note_address(
         &self,
+        id: FunctionId,
         address: &str,
         function: FunctionId,
     ) -> Result<(), FunctionsError> {
         if self.0.addresses.read().len() >= FUNCTIONS_MAX {
             return Err(FunctionsError::Full);
         }
-        let address = Address { address: address.to_owned(), function };
+        let address = InstallSource { id, address: address.to_owned(), function };
         let (files, written) = (self.0.files.clone(), address.clone());
         blocking(move || files.write_address(&written)).await?;
         self.enter_address(address);
         Ok(())
+    }
+}
+
+/// Where b7s workers look for the manifest of the function `cid`.
+pub(crate) fn usual_address(cid: &str) -> String {
+    format!("https://{cid}.ipfs.w3s.link/manifest.json")
+}
+
+/// A manifest and its archive, which match.
+struct Package {
+    manifest: Manifest,
+    manifest_bytes: Bytes,
+    archive: Bytes,
+}
+
+impl Package {
+    /// Takes the files of the archive as a function.
+    fn checked(self) -> Result<Checked, FunctionsError> {
+        let dag = unpack(&self.archive)?.packed()?;
+        Checked::of_dag(self.label(), dag)
+    }
+
+    /// Takes what `id` names: the files of the archive, one module of them, or the folder of the
+    /// manifest with its archive.
+    fn checked_as(self, id: FunctionId) -> Result<Checked, FunctionsError> {
+        let id = id.normalized();
+        let files = unpack(&self.archive)?;
+        if let Entry::Folder(entries) = &files {
+            for (name, entry) in entries {
+                let (Entry::File(bytes), Ok(method)) = (entry, name.parse()) else { continue };
+                if let Ok(checked) = Checked::of_file(method, bytes)
+                    && (checked.function.id == id || checked.whole == Some(id))
+                {
+                    return Ok(checked);
+                }
+            }
+        }
+        let mut folder = Entry::folder();
+        folder.place(&[manifest::FILE_NAME], Entry::File(self.manifest_bytes.clone()))?;
+        if let Some(path) = self.manifest.archive_path() {
+            let path: Vec<&str> = path.split('/').collect();
+            folder.place(&path, Entry::File(self.archive.clone()))?;
+        }
+        for dag in [files.packed()?, folder.packed()?] {
+            if FunctionId::from(dag.root) == id {
+                return Checked::of_dag(self.label(), dag);
+            }
+        }
+        Err(FunctionsError::Mismatch { id, size_bytes: self.archive.len() })
+    }
+
+    fn label(&self) -> Label {
+        let name = Some(self.manifest.name.clone()).filter(|name| !name.is_empty());
+        Label { name, method: None }
     }
 }
 

@@ -102,7 +102,7 @@ impl Worker {
         if call.consensus != 0 {
             return Err(Refusal::Consensus);
         }
-        let id: FunctionId = call.function_id.parse()?;
+        let id = FunctionId::of_any_kind(&call.function_id)?;
         self.check_free()?;
         if self.0.functions.get(id).is_none() {
             let request = &call.request_id;

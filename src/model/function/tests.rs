@@ -23,6 +23,18 @@ fn what_is_no_content_id_is_refused() {
 }
 
 #[test]
+fn a_name_that_a_node_chose_is_an_id_where_it_may_be() {
+    let id = FunctionId::of_any_kind("whatever-cid").unwrap();
+    assert_eq!(id.to_string(), "whatever-cid");
+    assert!(!id.is_cid() && id.content().is_none());
+    for text in ["", "..", "-a", "a/b", "a b", "a\u{202e}", "../../etc/passwd", &"a".repeat(65)] {
+        assert!(FunctionId::of_any_kind(text).is_err(), "{text}");
+    }
+    let cid = FunctionId::of_module(b"hello world");
+    assert_eq!(FunctionId::of_any_kind(&cid.to_string()), Ok(cid));
+}
+
+#[test]
 fn a_method_is_one_file_name() {
     assert_eq!("hello.wasm".parse::<Method>().unwrap().as_str(), "hello.wasm");
     for text in ["", ".", "..", "a/b.wasm", "..\\a", "c:a", "a\0"] {

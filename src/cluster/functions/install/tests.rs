@@ -60,7 +60,7 @@ async fn reopened(dir: &TempDir) -> Functions {
 }
 
 fn any_host() -> SourceOptions {
-    SourceOptions { gateways: Vec::new(), hosts: Hosts::Any }
+    SourceOptions { gateways: Vec::new(), hosts: Hosts::Any, requires_cid: false }
 }
 
 fn manifest(address: &str, sum: &str) -> Bytes {
@@ -83,7 +83,7 @@ async fn a_function_is_installed_from_the_address_of_its_manifest() {
     ];
     let address = format!("{}/f/manifest.json", site(&group, files).await);
     let store = store(&dir, any_host()).await;
-    let function = store.install_from(&address).await.unwrap();
+    let function = store.install_from(FunctionId::of_address(&address), &address).await.unwrap();
     assert_eq!((function.name.as_str(), function.method.as_str()), ("greeter", "greet.wasm"));
     let id = FunctionId::of_address(&address);
     assert_eq!(store.get(id), Some(function.clone()), "found by the address, as b7s names it");
@@ -93,7 +93,11 @@ async fn a_function_is_installed_from_the_address_of_its_manifest() {
     assert_eq!(function.id, folder.packed().unwrap().root.into(), "named by its content");
 
     group.shutdown().await;
-    assert_eq!(store.install_from(&address).await.unwrap(), function, "kept, so not read again");
+    assert_eq!(
+        store.install_from(FunctionId::of_address(&address), &address).await.unwrap(),
+        function,
+        "kept, so not read again"
+    );
     let again = reopened(&dir).await;
     assert_eq!(again.get(id), Some(function.clone()), "also after a restart");
     assert_eq!(again.content(id).await.unwrap().unwrap(), content(1, 40));
@@ -122,16 +126,63 @@ async fn an_archive_that_is_not_what_the_manifest_says_is_refused() {
     ];
     let site = site(&group, files).await;
     let store = store(&dir, any_host()).await;
-    let install = async |path: &str| store.install_from(&format!("{site}/{path}")).await;
+    let install = async |path: &str| {
+        store
+            .install_from(
+                FunctionId::of_address(&format!("{site}/{path}")),
+                &format!("{site}/{path}"),
+            )
+            .await
+    };
     refused(install("wrong").await, "match the archive with its checksum");
     refused(install("none").await, "404");
     refused(install("link").await, "neither file nor folder");
     refused(install("text").await, "unpack the archive");
     refused(install("html").await, "read the manifest");
-    refused(store.install_from("file:///etc/passwd").await, "as an http or https address");
+    refused(
+        store
+            .install_from(FunctionId::of_address("file:///etc/passwd"), "file:///etc/passwd")
+            .await,
+        "as an http or https address",
+    );
     assert_eq!(store.list(), []);
     let public = Functions::open(dir.path().join("public")).await.unwrap();
-    refused(public.install_from(&site).await, "not a public host");
+    refused(public.install_from(FunctionId::of_address(&site), &site).await, "not a public host");
+}
+
+#[tokio::test]
+async fn a_name_that_is_no_cid_is_installed_by_the_manifest_unless_a_cid_is_required() {
+    let (group, dir) = (Group::default(), tempfile::tempdir().unwrap());
+    let archive = greeter();
+    let sum = sum(&archive);
+    let files = vec![
+        ("m", manifest("a.tar.gz", &sum)),
+        ("other", manifest("a.tar.gz", &sum)),
+        ("wrong", manifest("a.tar.gz", &super::super::archive::tests::sum(b"x"))),
+        ("a.tar.gz", archive),
+    ];
+    let site = site(&group, files).await;
+    let id = FunctionId::of_any_kind("whatever-cid").unwrap();
+    let kept = store(&dir, any_host()).await;
+    let wrong = kept.install_from(id, &format!("{site}/wrong")).await;
+    refused(wrong, "match the archive with its checksum");
+    let function = kept.install_from(id, &format!("{site}/m")).await.unwrap();
+    assert_eq!(kept.get(id), Some(function.clone()));
+    assert_eq!(kept.ids_by_manifest(function.id), [id]);
+    refused(kept.install_from(id, &format!("{site}/other")).await, "another manifest");
+    assert_eq!(reopened(&dir).await.get(id), Some(function.clone()), "also after a restart");
+
+    // A CID is checked against what the manifest leads to.
+    let proved = tempfile::tempdir().unwrap();
+    let proved = store(&proved, SourceOptions { requires_cid: true, ..any_host() }).await;
+    refused(proved.install_from(id, &format!("{site}/m")).await, "no CID");
+    let other = FunctionId::of_module(b"other");
+    refused(proved.install_from(other, &format!("{site}/m")).await, "match");
+    let same = proved.install_from(function.id, &format!("{site}/m")).await.unwrap();
+    let module = FunctionId::of_module(&content(1, 40));
+    assert_eq!((same.id, proved.ids_by_manifest(same.id)), (function.id, Vec::new()));
+    let alone = proved.install_from(module, &format!("{site}/m")).await.unwrap();
+    assert_eq!((alone.id, alone.method.as_str()), (module, "greet.wasm"));
 }
 
 /// A gateway that has some CARs, and counts its requests.
@@ -148,7 +199,7 @@ async fn gateway(group: &Group, cars: Vec<(String, Bytes)>, n: &Arc<AtomicUsize>
     };
     let router = Router::new().route("/ipfs/{id}", get(found));
     let gateway = serve(group, router).await.parse().unwrap();
-    SourceOptions { gateways: vec![gateway], hosts: Hosts::Public }
+    SourceOptions { gateways: vec![gateway], hosts: Hosts::Public, requires_cid: false }
 }
 
 /// A folder of a module and enough data for several blocks, as any tool may make it.

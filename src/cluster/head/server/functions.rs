@@ -37,7 +37,12 @@ struct Label {
 
 /// Answers the functions by name.
 pub(super) async fn functions(State(head): State<Head>) -> Response {
-    let functions = head.functions().into_iter().map(body).collect();
+    let listed = |function: Function| {
+        let by_manifest = head.store().ids_by_manifest(function.id);
+        let by_manifest = by_manifest.iter().map(ToString::to_string).collect();
+        FunctionBody { by_manifest, ..body(function) }
+    };
+    let functions = head.functions().into_iter().map(listed).collect();
     answer(&FunctionsResponse { functions })
 }
 
@@ -80,5 +85,6 @@ pub(super) fn body(function: Function) -> FunctionBody {
         function_id: function.id.to_string(),
         method: function.method.to_string(),
         bytes: function.size_bytes,
+        by_manifest: Vec::new(),
     }
 }

@@ -251,7 +251,7 @@ async fn a_function_is_installed_from_an_address_and_called_by_its_hash() {
         .route("/hello.tar.gz", get(async || archive));
     group.spawn("site", async move { axum::serve(listener, router).await.unwrap() });
 
-    let sources = SourceOptions { gateways: Vec::new(), hosts: Hosts::Any };
+    let sources = SourceOptions { gateways: Vec::new(), hosts: Hosts::Any, requires_cid: false };
     let options = |name: &str| NodeOptions {
         sources: sources.clone(),
         ..head_options(dir.path().join(name), Identity::random(), 0)

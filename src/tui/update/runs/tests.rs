@@ -131,6 +131,7 @@ fn a_module_of_this_machine_is_given_to_the_head_before_it_is_run() {
         function_id: FUNCTION_ID.to_owned(),
         method: "mine.wasm".to_owned(),
         bytes: 9,
+        by_manifest: Vec::new(),
     };
     screen.take(Event::FunctionAdded(Ok(function)));
     let asked = screen.asked();

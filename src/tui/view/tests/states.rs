@@ -136,6 +136,7 @@ fn crowd(width: u16, height: u16) -> Harness {
         function_id: crate::harness::FUNCTION_ID.to_owned(),
         method: format!("{name}.wasm"),
         bytes: 18_432,
+        by_manifest: Vec::new(),
     };
     for name in &NAMES {
         screen.take(Event::FunctionAdded(Ok(function(name))));

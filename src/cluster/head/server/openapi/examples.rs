@@ -176,6 +176,7 @@ fn function() -> FunctionBody {
         function_id: CID.to_owned(),
         method: "hello.wasm".to_owned(),
         bytes: 1234,
+        by_manifest: Vec::new(),
     }
 }
 
