@@ -20,7 +20,7 @@ use cluster::{
     worker::{ExecutionOptions, LIMITS_DEFAULT},
 };
 use model::node::Role;
-use runtime::{compiler::CompileIn, run::Limits};
+use runtime::{bls::MIB_BITS, compiler::CompileIn, run::Limits};
 use task::{clock::Clock, group::Group};
 use tracing::warn;
 use web::tls::TlsFiles;
@@ -187,7 +187,9 @@ fn limits(flags: &RunFlags) -> Limits {
         Ok(0) | Err(_) => LIMITS_DEFAULT.memory_bytes,
         Ok(kilobytes) => kilobytes * 1024,
     };
-    Limits { wall: Duration::from_secs(flags.run_limit), memory_bytes, ..LIMITS_DEFAULT }
+    let output_bytes = usize::try_from(flags.output_limit << MIB_BITS).unwrap_or(usize::MAX);
+    let wall = Duration::from_secs(flags.run_limit);
+    Limits { wall, memory_bytes, output_bytes, ..LIMITS_DEFAULT }
 }
 
 fn execution(flags: &RunFlags, state: &State) -> anyhow::Result<ExecutionOptions> {

@@ -63,12 +63,19 @@ use crate::{
     peer_db::PeerDb,
 };
 
-/// The longest message of one stream or one gossip read or sent, in bytes, as JSON. The REST API
-/// takes bodies a quarter shorter, so that what fits there fits here.
+/// The longest message of one stream or one gossip read, in bytes, as JSON, but for the answers of
+/// workers, which follow the limit of output. The REST API takes bodies a quarter shorter, so that
+/// what fits there fits here.
 pub const MESSAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// The longest gossip message, in bytes, as go-libp2p limits it.
 pub const GOSSIP_BYTES_MAX: usize = 1024 * 1024;
+
+/// How many messages of [`MESSAGE_BYTES_MAX`] have as many bytes together, one at least: long answers
+/// have as many times as long to arrive.
+fn n_messages(n_bytes: usize) -> u32 {
+    u32::try_from(n_bytes.div_ceil(MESSAGE_BYTES_MAX).max(1)).unwrap_or(u32::MAX)
+}
 
 /// Events that wait for their reader. When there are more, the swarm waits.
 const EVENTS_CAPACITY: usize = 1024;
@@ -167,6 +174,15 @@ pub enum Event {
         /// The message.
         bytes: Bytes,
     },
+    /// A peer told us something longer than it may be.
+    TooLong {
+        /// Who.
+        peer: PeerId,
+        /// On which protocol.
+        protocol: String,
+        /// How it begins.
+        start: Bytes,
+    },
     /// A peer asks us something and waits.
     Asked {
         /// Who.
@@ -210,6 +226,7 @@ pub struct Network {
     n_remembered: usize,
     guard: Guard,
     group: Group,
+    answer_bytes_max: usize,
 }
 
 impl Network {
@@ -270,6 +287,7 @@ impl Network {
             n_remembered: remembered.iter().map(|node| node.peer).collect::<BTreeSet<_>>().len(),
             guard: guard.clone(),
             group: group.clone(),
+            answer_bytes_max: connectivity.answer_bytes_max,
         };
         let (finder, found) = mpsc::channel(FOUND_CAPACITY);
         let actor = Actor {
@@ -291,7 +309,8 @@ impl Network {
             network.find_locally(options.address, local::GROUP, finder);
         }
         group.spawn("network", actor.run());
-        let (kinds, reading) = (Kinds { asked, lines }, (group.clone(), guard));
+        let kinds = Kinds { asked, lines, told_bytes_max: connectivity.answer_bytes_max };
+        let reading = (group.clone(), guard);
         group.spawn("streams", exchange::read_all(accepted, kinds, events, reading));
         Ok((network, happened))
     }
@@ -339,6 +358,13 @@ impl Network {
         Err(NetworkError::Unreached { peers, within })
     }
 
+    /// Takes note that a message of `peer` was too long: who sends many is cut off for a while.
+    pub fn blame_too_long(&self, peer: &PeerId) {
+        if let Ok(peer) = peer.as_str().parse() {
+            self.guard.offended(peer, Offense::TooLong);
+        }
+    }
+
     /// Takes note that a message of `peer` was malformed: who sends many is cut off for a while.
     pub fn blame(&self, peer: &PeerId) {
         if let Ok(peer) = peer.as_str().parse() {
@@ -370,7 +396,7 @@ impl Network {
     /// peer then discards.
     ///
     /// # Errors
-    /// [`SendError`] if it was not handed over within 5 s.
+    /// [`SendError`] if it was not handed over within 5 s for each 4 MiB.
     pub async fn tell(
         &self,
         peer: &PeerId,
@@ -384,9 +410,10 @@ impl Network {
                 .map_err(|source| SendError::Exchange { peer: peer.clone(), source })?;
             Ok(stream)
         };
-        let stream = timeout(SEND_WITHIN, telling)
+        let within = SEND_WITHIN * n_messages(bytes.len());
+        let stream = timeout(within, telling)
             .await
-            .map_err(|_| SendError::TimedOut { peer: peer.clone(), within: SEND_WITHIN })??;
+            .map_err(|_| SendError::TimedOut { peer: peer.clone(), within })??;
         // Not of that time: what was handed over is no failure, or an order would be given twice.
         exchange::linger(stream).await;
         Ok(())
@@ -428,7 +455,7 @@ impl Network {
         let opened = timeout(SEND_WITHIN, self.open(peer, protocol)).await;
         let stream = opened
             .map_err(|_| SendError::TimedOut { peer: peer.clone(), within: SEND_WITHIN })??;
-        Ok(line::line(stream, &self.group))
+        Ok(line::line(stream, self.answer_bytes_max, &self.group))
     }
 
     /// Finds nodes of the local network, and lets them find this one.

@@ -40,7 +40,7 @@ use crate::{
     metrics,
     network::{BootNode, Connectivity, Network, NetworkError, NetworkOptions, PublishError},
     peers::Peers,
-    worker::{ExecutionOptions, StartError, Worker},
+    worker::{ExecutionOptions, StartError, Worker, answer_bytes_max},
 };
 
 /// How long a stopping node waits for what runs: the longest run of a function, and its answer.
@@ -278,7 +278,7 @@ impl Node {
             asked: &[FUNCTION_PROTOCOL],
             lines: lines(&role),
             open: open(&role),
-            connectivity: options.connectivity,
+            connectivity: for_answers(options.connectivity, &role, limits),
             clock: clock.clone(),
         };
         // Bound before the network starts, so that a taken address leaves nothing half started.
@@ -333,6 +333,15 @@ impl Node {
         let addresses = (rest_address, metrics_address);
         Ok(Self { network, functions, duty, addresses, drain_within, serving, working })
     }
+}
+
+/// Lets a head take answers as long as its limit of output allows.
+fn for_answers(mut connectivity: Connectivity, role: &RoleOptions, limits: Limits) -> Connectivity {
+    if matches!(role, RoleOptions::Head { .. }) {
+        let bytes_max = answer_bytes_max(limits.output_bytes);
+        connectivity.answer_bytes_max = connectivity.answer_bytes_max.max(bytes_max);
+    }
+    connectivity
 }
 
 /// The protocols of lines that peers open: heads open them to workers.

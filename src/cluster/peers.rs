@@ -152,6 +152,7 @@ impl Peers {
             Event::Gossip { author: peer, .. }
             | Event::Told { peer, .. }
             | Event::Asked { peer, .. }
+            | Event::TooLong { peer, .. }
             | Event::Lined { peer, .. } => self.heard(peer),
         }
     }

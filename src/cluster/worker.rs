@@ -47,7 +47,7 @@ use crate::{
         WorkOrderResponse, json,
     },
     metrics,
-    network::{MESSAGE_BYTES_MAX, Network},
+    network::Network,
     peers::Peers,
 };
 
@@ -57,12 +57,12 @@ pub const CONCURRENCY_DEFAULT: NonZeroU32 = NonZeroU32::new(10).unwrap();
 
 /// What a function may use unless told otherwise. Its 18 s end 2 s before a head stops waiting for
 /// the answer, so that the head still hears that the time was up. 256 MiB hold any demo and most
-/// models. 1 MiB of output grows to at most [`MESSAGE_BYTES_MAX`] as JSON, unless most of it is
-/// control characters; then the head is told so.
+/// models. 16 MiB of output are far more than b7s clients print, and few enough that a head holds the
+/// answers of many workers.
 pub const LIMITS_DEFAULT: Limits = Limits {
     wall: Duration::from_secs(18),
     memory_bytes: 256 * 1024 * 1024,
-    output_bytes: 1024 * 1024,
+    output_bytes: 16 * 1024 * 1024,
     fuel: None,
 };
 
@@ -107,8 +107,17 @@ pub struct WorkerParts {
     pub group: Group,
 }
 
-/// What an answer takes beside the output, at most: ids, a signature and numbers.
-const ANSWER_RESERVE_BYTES: usize = 4 * 1024;
+/// What an answer takes beside the output, at most: ids, a signature, numbers, and why a run ended.
+const ANSWER_RESERVE_BYTES: usize = 64 * 1024;
+
+/// What a byte of output takes as JSON, at most: a control character is `\u001b`.
+const ESCAPED_BYTES: usize = 6;
+
+/// The longest answer, as JSON, of a worker whose functions write at most `output_bytes`.
+#[must_use]
+pub const fn answer_bytes_max(output_bytes: usize) -> usize {
+    output_bytes.saturating_mul(ESCAPED_BYTES).saturating_add(ANSWER_RESERVE_BYTES)
+}
 
 /// Which generation of b7s a message is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -175,8 +184,6 @@ enum Refusal {
     Method { has: Method, wanted: Method },
     #[error("run the function")]
     Run(#[from] ExecutorError),
-    #[error("the result has {n_bytes} bytes as a message, more than {MESSAGE_BYTES_MAX}")]
-    TooLong { n_bytes: usize },
 }
 
 /// A function that runs for a head, until this is dropped.
@@ -216,7 +223,7 @@ impl Refusal {
     /// Whether every worker would refuse alike: the request or the function is at fault.
     fn is_final(&self) -> bool {
         match self {
-            Self::Request(_) | Self::Method { .. } | Self::TooLong { .. } => true,
+            Self::Request(_) | Self::Method { .. } => true,
             Self::Run(error) => error.is_final(),
             _ => false,
         }
@@ -417,10 +424,6 @@ impl Worker {
         self.count(&order.function_id, &result);
         let (request, code) = (&order.request_id, result.code.clone());
         info!(function = %id, request, code = code.as_str(), "execution complete");
-        let n_bytes = escaped_bytes(&result.result.stdout) + escaped_bytes(&result.result.stderr);
-        if n_bytes + ANSWER_RESERVE_BYTES > MESSAGE_BYTES_MAX {
-            return Err(Refusal::TooLong { n_bytes });
-        }
         let result = result.sign((request, &order.function_id), &self.0.identity)?;
         let request_id = request.clone();
         Ok(WorkOrderResponse { request_id, code, result, ..WorkOrderResponse::default() })
@@ -468,14 +471,4 @@ impl Worker {
             warn!(%peer, %error, "an answer did not reach its head");
         }
     }
-}
-
-/// How many bytes a text has as JSON.
-fn escaped_bytes(text: &str) -> usize {
-    let bytes = text.bytes().map(|byte| match byte {
-        b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 0x08 | 0x0c => 2,
-        0..0x20 => 6,
-        _ => 1,
-    });
-    bytes.sum()
 }

@@ -8,3 +8,4 @@ mod external;
 mod here;
 mod install;
 mod keys;
+mod output;

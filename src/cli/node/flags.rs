@@ -185,6 +185,10 @@ pub(crate) struct RunFlags {
     /// The most memory a function may have, in kB [default: 262144, which are 256 MiB]
     #[arg(long, default_value_t = 0, hide_default_value = true, value_name = "KB", value_parser = clap::value_parser!(u64).range(0..=4_194_240))]
     pub(crate) memory_limit: u64,
+    /// The most a function may write to its output, both streams together. A head takes no more of
+    /// a worker either
+    #[arg(long, default_value_t = 16, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=256))]
+    pub(crate) output_limit: u64,
     /// Heads to obey, by their ids [default: all]
     #[arg(long, value_name = "PEER_ID", value_delimiter = ',', value_parser = whole_id)]
     pub(crate) obey: Vec<PeerId>,

@@ -92,6 +92,8 @@ pub(super) enum Failure {
     Refused(Code, String),
     /// It said why not, and that no other would either.
     Hopeless(Code, String),
+    /// It said more than this head takes.
+    TooLong,
     /// It said nothing in its time.
     Silent,
     /// A spare that was asked later answered first.
@@ -299,6 +301,7 @@ impl Work<'_> {
                     Err(failure) => self.fail(&peer, failure),
                 }
             }
+            Reply::TooLong(peer) => self.fail(&peer, Failure::TooLong),
             Reply::LineEnded(peer, number) => match self.open.get(&peer).map(|open| open.line) {
                 Some(Some(line)) if line == number => self.fail(&peer, Failure::Lost),
                 Some(None) => {
@@ -406,7 +409,7 @@ impl Work<'_> {
             self.gathered.replaced.insert(peer.clone(), failure);
             return;
         }
-        let is_final = matches!(failure, Failure::Hopeless(..));
+        let is_final = matches!(failure, Failure::Hopeless(..) | Failure::TooLong);
         self.n_final_refusals += usize::from(is_final);
         let is_believed = is_final && self.n_final_refusals >= FINAL_REFUSALS;
         if !is_believed && let Some(spare) = self.spare() {
@@ -536,6 +539,9 @@ impl Failure {
                 format!("refused with code {}", code.as_str())
             }
             Self::Refused(_, reason) | Self::Hopeless(_, reason) => format!("refused ({reason})"),
+            Self::TooLong => {
+                "gave more output than this head takes: raise its --output-limit".to_owned()
+            }
             Self::Silent => "did not answer in time".to_owned(),
             Self::Overtaken => "took longer than usual, and a spare answered first".to_owned(),
             Self::Lost => "was lost".to_owned(),

@@ -18,7 +18,7 @@ use crate::{
         WORK_PROTOCOL, WorkOrderResponse, frame, json,
     },
     metrics,
-    network::line::Frames,
+    network::line::{Frames, Incoming},
     peers::NAMES_MAX,
 };
 
@@ -46,6 +46,19 @@ impl Head {
         let Some(function_id) = self.0.inboxes.function_of(&request_id) else { return };
         let signed = response.result.signed_by(&peer, (&request_id, &function_id));
         self.0.inboxes.put(&request_id, Reply::Answered(peer, Box::new(response), signed));
+    }
+
+    /// Takes in how an answer begins that is longer than any may be: its request gets none of `peer`.
+    pub(crate) fn answered_too_long(&self, peer: &PeerId, start: &[u8]) {
+        let request_id = request_id_in(start);
+        if request_id.is_none_or(|id| self.0.inboxes.function_of(id).is_none()) {
+            self.0.network.blame_too_long(peer);
+        }
+        match request_id {
+            Some(request_id) => self.0.inboxes.put(request_id, Reply::TooLong(peer.clone())),
+            // Any of those that wait for this worker may be meant.
+            None => self.0.inboxes.put_everywhere(|| Reply::TooLong(peer.clone())),
+        }
     }
 
     /// Takes in the same of a worker of the older generation.
@@ -122,7 +135,14 @@ impl Head {
 
     /// Reads the answers on a worker's line until it ends.
     pub(super) async fn read_line(&self, peer: PeerId, number: u64, mut frames: Frames) {
-        while let Some(frame) = frames.next().await {
+        while let Some(incoming) = frames.next().await {
+            let frame = match incoming {
+                Incoming::Whole(frame) => frame,
+                Incoming::Cut(start) => {
+                    self.answered_too_long(&peer, &start.content);
+                    continue;
+                }
+            };
             if frame.kind == frame::PONG {
                 self.0.slots.note_pong(&peer);
             }
@@ -146,6 +166,14 @@ impl Head {
     pub(crate) fn line_ended(&self, peer: &PeerId, number: u64) {
         self.0.inboxes.put_everywhere(|| Reply::LineEnded(peer.clone(), number));
     }
+}
+
+/// Finds the request's id in the beginning of a message, where nodes of both generations write it.
+fn request_id_in(start: &[u8]) -> Option<&str> {
+    let text = str::from_utf8(start)
+        .or_else(|error| str::from_utf8(start.get(..error.valid_up_to()).unwrap_or_default()));
+    let (_, rest) = text.ok()?.split_once("\"request_id\":\"")?;
+    rest.split_once('"').map(|(id, _)| id)
 }
 
 /// An execution as a client on the network is told of it.

@@ -28,6 +28,8 @@ pub(super) enum Reply {
     Answered(PeerId, Box<WorkOrderResponse>, Signed),
     /// It missed pings while it ran an order.
     Stalled(PeerId),
+    /// It answered a work order at greater length than this head takes.
+    TooLong(PeerId),
     /// Its last connection is gone.
     Gone(PeerId),
     /// The line to it of this number has ended. There may be a newer one.

@@ -98,7 +98,7 @@ impl Roster {
                 self.known.remove(&peer);
                 self.forget(&peer);
             }
-            Reply::Answered(..) | Reply::LineEnded(..) | Reply::Stalled(_) => {}
+            Reply::Answered(..) | Reply::TooLong(_) | Reply::LineEnded(..) | Reply::Stalled(_) => {}
         }
     }
 

@@ -37,6 +37,9 @@ const READING_BYTES_MAX: u32 = 256 * 1024 * 1024;
 /// soon as it has; a b7s worker after it has run the order.
 const LINGER_WITHIN: Duration = Duration::from_secs(1);
 
+/// How much is told of a message that is too long: its type and the id of its request.
+pub(super) const START_BYTES: usize = 1024;
+
 /// How much is read at a time.
 const CHUNK_BYTES: usize = 16 * 1024;
 
@@ -61,6 +64,8 @@ pub enum ExchangeError {
     TooLong {
         /// How much was agreed.
         bytes_max: usize,
+        /// How it begins.
+        start: Bytes,
     },
 }
 
@@ -98,6 +103,8 @@ pub(super) struct Kinds {
     pub(super) asked: Vec<StreamProtocol>,
     /// Peers open a line.
     pub(super) lines: Vec<StreamProtocol>,
+    /// The longest message that a peer may tell, in bytes.
+    pub(super) told_bytes_max: usize,
 }
 
 /// Reads what peers send on the streams they opened, each stream in a task of `group`.
@@ -114,18 +121,20 @@ pub(super) async fn read_all(
             let Inbound { peer, protocol, stream, slot } = inbound;
             // Whoever takes it sees to it that no peer has many.
             drop(slot);
-            let (line, frames) = line::line(stream, &group);
+            let (line, frames) = line::line(stream, MESSAGE_BYTES_MAX, &group);
             let (peer, protocol) = (named(peer), protocol.to_string());
             // Without a reader the node is stopping.
             drop(events.send(Event::Lined { peer, protocol, line, frames }).await);
             continue;
         }
         let Ok(permit) = Arc::clone(&reading).acquire_owned().await else { return };
-        let (events, is_asked) = (events.clone(), kinds.asked.contains(&inbound.protocol));
+        let is_asked = kinds.asked.contains(&inbound.protocol);
+        let (events, told_bytes_max) =
+            (events.clone(), (!is_asked).then_some(kinds.told_bytes_max));
         let (guard, share) = (guard.clone(), Share::of(&budget));
         group.spawn("stream", async move {
             let peer = inbound.peer;
-            if let Err(error) = read_one(inbound, is_asked, share, &events).await {
+            if let Err(error) = read_one(inbound, told_bytes_max, share, &events).await {
                 debug!(%peer, %error, "dropped a message");
                 match error {
                     ExchangeError::Stalled { .. } => guard.offended(peer, Offense::Stalled),
@@ -140,14 +149,24 @@ pub(super) async fn read_all(
 
 async fn read_one(
     inbound: Inbound,
-    is_asked: bool,
+    told_bytes_max: Option<usize>,
     mut share: Share,
     events: &mpsc::Sender<Event>,
 ) -> Result<(), ExchangeError> {
     let Inbound { peer, protocol, mut stream, slot } = inbound;
     let (peer, protocol) = (named(peer), protocol.to_string());
     let late = |_| io::Error::from(io::ErrorKind::TimedOut);
-    let bytes = Bytes::from(read_timely(&mut stream, &mut share).await?);
+    let bytes_max = told_bytes_max.unwrap_or(MESSAGE_BYTES_MAX);
+    let read = match read_timely(&mut stream, bytes_max, &mut share).await {
+        Err(ExchangeError::TooLong { start, .. }) if told_bytes_max.is_some() => {
+            drop((stream, slot, share));
+            // Whoever waits for it need not wait any longer.
+            drop(events.send(Event::TooLong { peer, protocol, start }).await);
+            return Ok(());
+        }
+        read => read?,
+    };
+    let (bytes, is_asked) = (Bytes::from(read), told_bytes_max.is_none());
     if is_asked {
         let (answer, answered) = oneshot::channel();
         // Without a reader the node is stopping, and nobody will answer.
@@ -171,9 +190,10 @@ async fn read_one(
 /// Reads one message, as long as the other side keeps sending it.
 async fn read_timely(
     stream: &mut (impl AsyncRead + Unpin),
+    bytes_max: usize,
     share: &mut Share,
 ) -> Result<Vec<u8>, ExchangeError> {
-    let read = read(stream, Until::LineFeed, MESSAGE_BYTES_MAX, share);
+    let read = read(stream, Until::LineFeed, bytes_max, share);
     let stalled = |_| ExchangeError::Stalled { within: READ_WITHIN };
     timeout(READ_WITHIN, read).await.map_err(stalled)?
 }
@@ -233,7 +253,8 @@ async fn read(
         share.grow(n_read)?;
         message.extend_from_slice(piece.get(..line_end.unwrap_or(n_read)).unwrap_or_default());
         if message.len() > bytes_max {
-            return Err(ExchangeError::TooLong { bytes_max });
+            message.truncate(START_BYTES);
+            return Err(ExchangeError::TooLong { bytes_max, start: message.into() });
         }
         if n_read == 0 || line_end.is_some() {
             return Ok(message);
@@ -279,7 +300,7 @@ mod tests {
     async fn a_peer_that_stalls_is_given_up() {
         let begun = stream::iter([Ok::<_, io::Error>(b"{\"type\":".to_vec())]);
         let mut stalling = begun.chain(stream::pending()).into_async_read();
-        let given_up = read_timely(&mut stalling, &mut Share::none()).await;
+        let given_up = read_timely(&mut stalling, MESSAGE_BYTES_MAX, &mut Share::none()).await;
         assert!(matches!(given_up, Err(ExchangeError::Stalled { within: READ_WITHIN })));
     }
 

@@ -3,29 +3,29 @@
 //! A frame is its length as four bytes, big end first, one byte for its kind, and its content. What
 //! a line saves over a stream for each message is the agreement on a protocol, twice for a question
 //! and its answer. A task writes, so that whoever sends may be dropped at any time without leaving
-//! half a frame; frames that wait are written together. A line ends for both sides when either of
-//! them drops its last handle, fails, or breaks the bounds.
+//! half a frame; frames that wait are written together. Of a frame that is longer than its reader takes, the reader
+//! gets the beginning. A line ends for both sides when either of them drops its last handle or fails.
 
-use std::{fmt, io, time::Duration};
+use std::{fmt, io, mem, time::Duration};
 
 use bytes::Bytes;
 use futures::{
     AsyncRead, AsyncReadExt as _, AsyncWriteExt as _,
-    io::{BufReader, ReadHalf, WriteHalf},
+    io::{BufReader, ReadHalf, WriteHalf, copy, sink},
 };
 use libp2p::Stream;
 use task::group::Group;
 use tokio::{sync::mpsc, time::timeout};
 use tracing::debug;
 
-use super::MESSAGE_BYTES_MAX;
+use super::{exchange::START_BYTES, n_messages};
 
 /// Frames that wait to be written. When there are more, those who send wait: the orders of as many
 /// executions as a head has under way.
 const FRAMES_CAPACITY: usize = 256;
 
-/// How long frames may take to be written, and one that has begun to be read, before the line is
-/// given up: the longest over a line of 4 Mbit/s.
+/// How long frames may take to be written, and one that has begun to be read, for each
+/// [`MESSAGE_BYTES_MAX`](super::MESSAGE_BYTES_MAX) of it, before the line is given up: over a line of 4 Mbit/s.
 const FRAME_WITHIN: Duration = Duration::from_secs(10);
 
 /// How much is read at a time.
@@ -42,8 +42,17 @@ const HEADER_BYTES: usize = 5;
 pub struct Frame {
     /// What its content is.
     pub kind: u8,
-    /// The content, of at most [`MESSAGE_BYTES_MAX`] bytes.
+    /// The content.
     pub content: Bytes,
+}
+
+/// What comes on a line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Incoming {
+    /// A frame.
+    Whole(Frame),
+    /// How a frame begins that is longer than any may be. The rest is skipped.
+    Cut(Frame),
 }
 
 /// The sending end of a line. Cheap to clone.
@@ -55,6 +64,10 @@ pub struct Line {
 /// The reading end of a line.
 pub struct Frames {
     stream: BufReader<ReadHalf<Stream>>,
+    /// The longest content that is taken.
+    bytes_max: usize,
+    /// What is left of a frame that was cut.
+    to_skip: u64,
 }
 
 /// A line has ended.
@@ -62,13 +75,14 @@ pub struct Frames {
 #[error("send on a line that has ended")]
 pub struct Ended;
 
-/// Makes a line of a stream, with its writing task in `group`.
-pub(super) fn line(stream: Stream, group: &Group) -> (Line, Frames) {
+/// Makes a line of a stream, with its writing task in `group`. Frames with contents longer than
+/// `bytes_max` are cut.
+pub(super) fn line(stream: Stream, bytes_max: usize, group: &Group) -> (Line, Frames) {
     let (reading, writing) = stream.split();
     let (frames, waiting) = mpsc::channel(FRAMES_CAPACITY);
     group.spawn("line", write_all(writing, waiting));
     let stream = BufReader::with_capacity(READ_BYTES, reading);
-    (Line { frames }, Frames { stream })
+    (Line { frames }, Frames { stream, bytes_max, to_skip: 0 })
 }
 
 impl Line {
@@ -83,9 +97,9 @@ impl Line {
 
 impl Frames {
     /// Returns the next frame, or none when the line has ended. Not cancel-safe.
-    pub async fn next(&mut self) -> Option<Frame> {
-        match read(&mut self.stream).await {
-            Ok(frame) => frame,
+    pub async fn next(&mut self) -> Option<Incoming> {
+        match read(&mut self.stream, self.bytes_max, &mut self.to_skip).await {
+            Ok(incoming) => incoming,
             Err(error) => {
                 debug!(%error, "gave up a line");
                 None
@@ -100,32 +114,43 @@ impl fmt::Debug for Frames {
     }
 }
 
-/// Reads one frame, or none if the stream ends before it.
-async fn read(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<Frame>> {
+/// Reads one frame, or none if the stream ends before it. First skips what is left of the last.
+async fn read(
+    stream: &mut (impl AsyncRead + Unpin),
+    bytes_max: usize,
+    to_skip: &mut u64,
+) -> io::Result<Option<Incoming>> {
+    let skipped = usize::try_from(*to_skip).unwrap_or(usize::MAX);
+    let mut nowhere = sink();
+    let skip = copy((&mut *stream).take(mem::take(to_skip)), &mut nowhere);
+    let late = |_| io::Error::from(io::ErrorKind::TimedOut);
+    timeout(FRAME_WITHIN * n_messages(skipped), skip).await.map_err(late)??;
     let mut first = [0];
     if stream.read(&mut first).await? == 0 {
         return Ok(None);
     }
-    let frame = async {
-        let mut rest = [0; HEADER_BYTES - 1];
-        stream.read_exact(&mut rest).await?;
-        let ([a], [b, c, d, kind]) = (first, rest);
-        let n_bytes = u32::from_be_bytes([a, b, c, d]);
-        let n_bytes = usize::try_from(n_bytes).unwrap_or(usize::MAX);
-        if n_bytes > MESSAGE_BYTES_MAX {
-            let text = format!("a frame of {n_bytes} bytes is too long");
-            return Err(io::Error::new(io::ErrorKind::InvalidData, text));
-        }
+    let mut rest = [0; HEADER_BYTES - 1];
+    timeout(FRAME_WITHIN, stream.read_exact(&mut rest)).await.map_err(late)??;
+    let ([a], [b, c, d, kind]) = (first, rest);
+    let n_announced = u32::from_be_bytes([a, b, c, d]);
+    let n_announced = usize::try_from(n_announced).unwrap_or(usize::MAX);
+    let is_cut = n_announced > bytes_max;
+    let n_bytes = if is_cut { START_BYTES.min(n_announced) } else { n_announced };
+    let content = async {
         // Grows with what comes, not with what is announced.
         let mut content = Vec::with_capacity(n_bytes.min(READ_BYTES));
         let announced = u64::try_from(n_bytes).unwrap_or(u64::MAX);
         stream.take(announced).read_to_end(&mut content).await?;
-        if content.len() < n_bytes {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        Ok(Some(Frame { kind, content: content.into() }))
+        if content.len() < n_bytes { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(content) }
     };
-    timeout(FRAME_WITHIN, frame).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+    let content: io::Result<Vec<u8>> =
+        timeout(FRAME_WITHIN * n_messages(n_bytes), content).await.map_err(late)?;
+    let frame = Frame { kind, content: content?.into() };
+    if !is_cut {
+        return Ok(Some(Incoming::Whole(frame)));
+    }
+    *to_skip = u64::try_from(n_announced - n_bytes).unwrap_or(u64::MAX);
+    Ok(Some(Incoming::Cut(frame)))
 }
 
 /// Puts a frame behind what is to be written.
@@ -139,6 +164,8 @@ fn put(together: &mut Vec<u8>, frame: &Frame) {
 async fn write_all(mut stream: WriteHalf<Stream>, mut waiting: mpsc::Receiver<Frame>) {
     let (mut frames, mut together) = (Vec::new(), Vec::new());
     while waiting.recv_many(&mut frames, FRAMES_CAPACITY).await > 0 {
+        let n_bytes = frames.iter().map(|frame| frame.content.len()).sum();
+        let within = FRAME_WITHIN * n_messages(n_bytes);
         let writing = async {
             for frame in frames.drain(..) {
                 put(&mut together, &frame);
@@ -151,7 +178,7 @@ async fn write_all(mut stream: WriteHalf<Stream>, mut waiting: mpsc::Receiver<Fr
             together.clear();
             stream.flush().await
         };
-        match timeout(FRAME_WITHIN, writing).await {
+        match timeout(within, writing).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {
                 debug!(%error, "gave up a line");

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, path::PathBuf};
 
 use model::node::{PeerId, Role};
 
-use super::Advertised;
+use super::{Advertised, MESSAGE_BYTES_MAX};
 
 /// Whom a node is connected to, beside its boot nodes, and how they reach it.
 #[derive(Debug, Clone)]
@@ -27,6 +27,9 @@ pub struct Connectivity {
     pub must_reach_boot_nodes: bool,
     /// Whose gossip and messages are heard.
     pub heeded: Heeded,
+    /// The longest message that a peer may tell, and the longest frame on a line that this node
+    /// opened, in bytes.
+    pub answer_bytes_max: usize,
 }
 
 impl Connectivity {
@@ -46,6 +49,7 @@ impl Connectivity {
             is_dialing_back: true,
             must_reach_boot_nodes: false,
             heeded: Heeded::Everyone,
+            answer_bytes_max: MESSAGE_BYTES_MAX,
         }
     }
 }

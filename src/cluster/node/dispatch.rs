@@ -90,6 +90,12 @@ impl Dispatch {
                     self.gossiped(author, &bytes);
                 }
                 Event::Told { peer, protocol, bytes } => self.told(peer, &protocol, &bytes),
+                Event::TooLong { peer, protocol, start } => match &self.duty {
+                    Duty::Head(head) if protocol == WORK_PROTOCOL => {
+                        head.answered_too_long(&peer, &start);
+                    }
+                    _ => self.network.blame_too_long(&peer),
+                },
                 Event::Asked { peer, protocol, bytes, answer } if protocol == FUNCTION_PROTOCOL => {
                     self.asked(&peer, bytes, answer);
                 }

@@ -22,7 +22,7 @@ use super::{Refusal, Worker};
 use crate::{
     message::{LINE_PROTOCOL, WorkOrder, frame, json},
     metrics,
-    network::line::{Frame, Frames, Line},
+    network::line::{Frame, Frames, Incoming, Line},
 };
 
 /// Lines at once: far more heads than a worker has, and as many frames of 4 MiB at most that are being
@@ -53,20 +53,24 @@ impl Worker {
                 _ = &mut ended => None,
             };
             match frame {
-                Some(Frame { kind: frame::ORDER, content }) => {
+                Some(Incoming::Whole(Frame { kind: frame::ORDER, content })) => {
                     self.ordered(&head, &content, &line, &runs).await;
                 }
-                Some(Frame { kind: frame::CANCEL, content }) => {
+                Some(Incoming::Whole(Frame { kind: frame::CANCEL, content })) => {
                     let canceled = String::from_utf8_lossy(&content);
                     drop(runs.lock().remove(canceled.as_ref()));
                 }
-                Some(Frame { kind: frame::PING, .. }) => {
+                Some(Incoming::Whole(Frame { kind: frame::PING, .. })) => {
                     let pong = Frame { kind: frame::PONG, content: Bytes::new() };
                     if line.send(pong).await.is_err() {
                         break;
                     }
                 }
-                Some(_) => {}
+                Some(Incoming::Whole(_)) => {}
+                Some(Incoming::Cut(_)) => {
+                    self.0.network.blame_too_long(&head);
+                    break;
+                }
                 None => break,
             }
         }

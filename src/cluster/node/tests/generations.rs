@@ -185,6 +185,54 @@ async fn workers_of_either_generation_run_for_our_head() {
     }
 }
 
+/// Workers of b7s have no limit of output.
+#[tokio::test]
+async fn an_answer_of_b7s_that_is_too_long_is_an_error_at_once() {
+    let mut cluster = Cluster::of(&[]).await;
+    let (group, dir) = (Group::default(), tempfile::tempdir().unwrap());
+    let mut options = head_options(dir.path().join("head"), Identity::random(), 0);
+    options.limits.output_bytes = 1024;
+    cluster.head = Node::start(options, &group, Clock::system()).await.unwrap();
+    let hello = cluster.add("hello.wasm", HELLO).await;
+    let (network, mut events) = cluster.stranger().await;
+    let (head, peer) = (cluster.head.peer_id().clone(), network.peer_id().clone());
+    cluster.group.spawn("b7s worker", async move {
+        while let Some(event) = events.recv().await {
+            let (Event::Gossip { bytes, .. } | Event::Told { bytes, .. }) = event else { continue };
+            let answer = match Message::read(&bytes).unwrap() {
+                Message::RollCall(call) => Message::RollCallResponse(RollCallResponse {
+                    code: Code::ACCEPTED,
+                    function_id: call.function_id,
+                    request_id: call.request_id,
+                    ..RollCallResponse::default()
+                }),
+                Message::WorkOrder(order) => {
+                    let stdout = "x".repeat(5 * 1024 * 1024);
+                    let result = wire::functions::OutcomeBody { stdout, ..Default::default() };
+                    let result = NodeResult { code: Code::OK, result, ..NodeResult::default() };
+                    Message::WorkOrderResponse(crate::message::WorkOrderResponse {
+                        request_id: order.request_id,
+                        code: Code::OK,
+                        result,
+                        ..Default::default()
+                    })
+                }
+                _ => continue,
+            };
+            // The head does not read the rest.
+            drop(network.tell(&head, WORK_PROTOCOL, &message(&answer)).await);
+        }
+    });
+    let began = tokio::time::Instant::now();
+    let answer = cluster.execute(request(&hello, 1)).await;
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    assert_eq!(answer["code"], "500", "{answer}");
+    let told = answer["message"].as_str().unwrap();
+    assert!(told.contains(peer.as_str()) && told.contains("--output-limit"), "{answer}");
+    group.shutdown().await;
+    cluster.group.shutdown().await;
+}
+
 #[tokio::test]
 async fn a_client_on_the_network_executes_as_through_the_rest_api() {
     let cluster = Cluster::of(&[&[], &["gpu"]]).await;

@@ -1,0 +1,85 @@
+//! How much a function may write, and what comes of more.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::time::Instant;
+
+use crate::support::{cluster::Node, command::Home};
+
+/// What one write has.
+const WRITE_BYTES: usize = 64 * 1024;
+
+/// Much less than the 20 s that a head waits for an answer, and enough for a busy machine.
+const AT_ONCE: Duration = Duration::from_secs(10);
+
+/// Writes a module that writes so many MiB of `letter`s, and returns its path.
+fn writes(home: &Home, n_mib: usize, letter: char) -> String {
+    let n_writes = n_mib * 1024 * 1024 / WRITE_BYTES;
+    let module = wat::parse_str(format!(
+        r#"(module
+            (import "wasi_snapshot_preview1" "fd_write"
+                (func $write (param i32 i32 i32 i32) (result i32)))
+            (memory (export "memory") 2)
+            (func (export "_start") (local $n i32)
+                (memory.fill (i32.const 65536) (i32.const {}) (i32.const {WRITE_BYTES}))
+                (i32.store (i32.const 0) (i32.const 65536))
+                (i32.store (i32.const 4) (i32.const {WRITE_BYTES}))
+                (loop $on
+                    (if (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 8))
+                        (then unreachable))
+                    (local.set $n (i32.add (local.get $n) (i32.const 1)))
+                    (br_if $on (i32.lt_u (local.get $n) (i32.const {n_writes}))))))"#,
+        u32::from(letter)
+    ));
+    home.write(&format!("writes-{n_mib}-{}.wasm", u32::from(letter)), &module.unwrap())
+}
+
+fn run(home: &Home, head: &Node, path: &str) -> Value {
+    let rest_api = head.rest_api();
+    let said = home.run(&["function", "run", path, "--head", &rest_api, "--json"]);
+    serde_json::from_str(&said.out).unwrap_or_else(|error| panic!("{error}: {}", said.err))
+}
+
+#[tokio::test]
+async fn output_up_to_the_limit_arrives_whole() {
+    let home = Home::new();
+    let head = Node::head(&[]);
+    let worker = Node::worker(&head, &[]);
+    head.has_workers(1).await;
+    // The second is six times as long on its way.
+    for (letter, n_mib) in [('x', 16), ('\u{1b}', 2)] {
+        let reply = run(&home, &head, &writes(&home, n_mib, letter));
+        let result = &reply["results"][0]["result"];
+        assert_eq!((&reply["code"], &result["exit_code"]), (&"200".into(), &0.into()));
+        let stdout = result["stdout"].as_str().unwrap();
+        assert_eq!(stdout.len(), n_mib * 1024 * 1024);
+        assert!(stdout.chars().all(|c| c == letter));
+    }
+    let reply = run(&home, &head, &writes(&home, 17, 'x'));
+    let result = &reply["results"][0]["result"];
+    assert_eq!((&reply["code"], &result["exit_code"]), (&"200".into(), &255.into()));
+    let stderr = result["stderr"].as_str().unwrap();
+    assert_eq!(stderr, "runtime: output limit of 16777216 bytes reached\n");
+    drop(worker);
+}
+
+/// The worker's limit is higher than the head's.
+#[tokio::test]
+async fn an_answer_that_is_longer_than_a_head_takes_is_an_error_at_once() {
+    let home = Home::new();
+    let head = Node::head(&["--output-limit", "1"]);
+    let worker = Node::worker(&head, &["--output-limit", "32"]);
+    head.has_workers(1).await;
+    let (long, short) = (writes(&home, 8, 'x'), writes(&home, 1, 'x'));
+    for _ in 0..2 {
+        let began = Instant::now();
+        let reply = run(&home, &head, &long);
+        assert!(began.elapsed() < AT_ONCE, "{:?}", began.elapsed());
+        assert_eq!(reply["code"], "500", "{reply}");
+        let message = reply["message"].as_str().unwrap();
+        assert!(message.contains(&worker.id()) && message.contains("--output-limit"), "{reply}");
+        // What comes after it on the same line is heard.
+        assert_eq!(run(&home, &head, &short)["code"], "200");
+    }
+}
