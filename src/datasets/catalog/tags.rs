@@ -44,11 +44,6 @@ impl Datasets {
         Ok(self.blocking(move |store| store.known_tags(key)).await?)
     }
 
-    /// All tags, in alphabetical order.
-    pub(crate) async fn tags(&self) -> Result<Vec<Tag>, CatalogError> {
-        Ok(self.blocking(Store::tags).await?)
-    }
-
     /// The tags of a dataset, in alphabetical order: all to its owner, to others those they know of.
     ///
     /// # Errors

@@ -129,7 +129,8 @@ impl Store {
     /// # Errors
     /// As [`Self::bundles`].
     pub fn labels(&self, topic: TopicId, nonce: BlockHeight) -> Result<Vec<String>, StoreError> {
-        labels(&self.reader()?, topic, nonce)
+        let reader = self.reader()?;
+        labels(&reader, topic, nonce)
     }
 
     /// The newest inference of `worker` for `topic`, if it ever submitted one.
@@ -205,7 +206,8 @@ impl Store {
     /// # Errors
     /// As [`Self::bundles`].
     pub fn learned(&self, topic: TopicId) -> Result<Learned, StoreError> {
-        learned(&self.reader()?, topic)
+        let reader = self.reader()?;
+        learned(&reader, topic)
     }
 
     /// The submissions of the epoch `nonce`, by worker.
@@ -217,7 +219,8 @@ impl Store {
         topic: TopicId,
         nonce: BlockHeight,
     ) -> Result<Vec<Submission>, StoreError> {
-        submissions(&self.reader()?, topic, nonce)
+        let reader = self.reader()?;
+        submissions(&reader, topic, nonce)
     }
 
     /// The newest `limit` epochs of `topic` with a nonce in `nonces` that have a bundle, oldest
