@@ -12,7 +12,7 @@ use super::{CatalogError, FIELDS_MAX, Tag, check_name};
 use crate::{
     Datasets,
     query::DatasetRef,
-    store::{Acquired, Store, Tagged},
+    store::{Acquired, Tagged},
 };
 
 impl Datasets {
