@@ -348,7 +348,7 @@ impl Work<'_> {
             }
         }
         let refused = self.gathered.replaced.iter();
-        let refuted = refused.filter(|(_, failure)| matches!(failure, Failure::Hopeless(..)));
+        let refuted = refused.filter(|(_, failure)| failure.is_refuted_by_an_answer());
         for (liar, _) in refuted {
             slots.silent(liar);
         }
@@ -443,9 +443,10 @@ impl Work<'_> {
             Failure::Refused(code, _) if *code == Code::NOT_FOUND => {
                 head.slots.lacks(peer, self.order.function);
             }
-            Failure::Refused(..) => head.slots.full(peer),
-            // Two that say so are believed, and one that is proved wrong is demoted then.
-            Failure::Hopeless(..) => {}
+            Failure::Refused(code, _) if *code == Code::UNAVAILABLE => head.slots.full(peer),
+            // The request may be at fault, and then its client must not cost others their workers:
+            // a worker is demoted once another one has answered what it refused.
+            Failure::Refused(..) | Failure::Hopeless(..) => {}
             // One that is gone is forgotten.
             _ if head.peers.is_connected(peer) => head.slots.silent(peer),
             _ => {}
@@ -531,6 +532,15 @@ impl Drop for Work<'_> {
 }
 
 impl Failure {
+    /// Whether an answer of another worker to the same order shows that this one refused wrongly.
+    fn is_refuted_by_an_answer(&self) -> bool {
+        match self {
+            Self::Hopeless(..) => true,
+            Self::Refused(code, _) => *code == Code::ERROR,
+            _ => false,
+        }
+    }
+
     /// What happened, to stand after the peer's id.
     pub(super) fn told(&self) -> String {
         match self {

@@ -267,7 +267,7 @@ pub(super) async fn opened(
 pub(super) async fn exchange(mut stream: TcpStream, line: &str, body: &str) -> String {
     let n_bytes = body.len();
     let request = format!(
-        "{line} HTTP/1.1\r\nhost: head\r\nconnection: close\r\n\
+        "{line} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
          content-type: application/json\r\ncontent-length: {n_bytes}\r\n\r\n{body}"
     );
     stream.write_all(request.as_bytes()).await.unwrap();
