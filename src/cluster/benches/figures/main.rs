@@ -1,9 +1,8 @@
 //! Prints the figures of a cluster on loopback, each beside its bar: `figures [ROW]… [--soak-s N]
 //! [--program PATH]`.
 //!
-//! Head, workers, echo and the external runtime are this program, each in a process of its own. The
+//! Head, workers, echo and the external runtime are this program, each in a separate process. The
 //! load comes from here, over plain sockets, so that no client's cost is taken for the cluster's.
-//! What a guest alone costs is told by the bench `guests` of room `runtime`.
 
 mod cluster;
 mod compiled;
