@@ -106,7 +106,7 @@ pub fn close(
             Some((submission.worker.clone(), submission.values(labels, default)?))
         })
         .collect();
-    let forecasts = forecasts(topic, &inferences, learned)?;
+    let forecasts = forecasts(&inferences, learned)?;
     let expected: BTreeMap<Address, Family> = submissions
         .iter()
         .chain(&forecasts)
@@ -169,11 +169,10 @@ pub fn close(
 
 /// What the built-in forecasters expect, as submissions of theirs.
 fn forecasts(
-    topic: &Topic,
     inferences: &BTreeMap<Address, Values>,
     learned: &Learned,
 ) -> Result<Vec<Submission>, CloseError> {
-    let forecasts = built_in(topic, inferences, learned)?.into_iter();
+    let forecasts = built_in(inferences, learned)?.into_iter();
     let submission = |forecast: Forecast| Submission {
         worker: forecast.address,
         name: Some(format!("built-in: {}", forecast.name)),

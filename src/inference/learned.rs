@@ -8,6 +8,7 @@ use model::{
 };
 
 use crate::{
+    forecast::past::Past,
     loss::LossRule,
     regret::{Crowd, Family, Losses, Pace, Regrets, Standing, initial_regret, is_experienced},
     score,
@@ -18,9 +19,9 @@ use crate::{
     topic::Topic,
 };
 
-/// The share of the newest loss in the moving average that forecasts build on. Five epochs or so
-/// are remembered: long enough to see past luck, short enough to follow a change.
-const LOSS_AVERAGE_ALPHA: f64 = 0.2;
+/// The share of the newest loss in the moving average that forecasts build on. Twenty epochs or so
+/// are remembered: four times as long as regrets of the demo do, so that it tells something else.
+const LOSS_AVERAGE_ALPHA: f64 = 0.05;
 
 /// After this many epochs without a sign of it, an actor is forgotten. Regrets against everybody
 /// else are kept for each, so actors that come and go for good must not add up.
@@ -61,6 +62,8 @@ pub struct Learned {
     pub scores: Standing,
     /// The moving average of each inferer's losses.
     pub loss_averages: Family,
+    /// What inferers said and lost in past epochs, for the built-in forecasters.
+    pub past: Past,
     /// What the scores of actors that rest move toward.
     pub resting_targets: RestingTargets,
     /// The inferers' experience.
@@ -119,6 +122,10 @@ impl Learned {
         self.losses.inferer.extend(losses.inferer.clone());
         self.losses.forecaster.extend(losses.forecaster.clone());
         average(&mut self.loss_averages, &losses.inferer, LOSS_AVERAGE_ALPHA);
+        let inferences = bundle.inferer_values.iter();
+        let inferences =
+            inferences.filter_map(|one| Some((one.worker.clone(), numbers(&one.values)?)));
+        self.past.remember(&inferences.collect(), &losses.inferer);
         let alpha = topic.judging.merit_sortition_alpha;
         let (inferers, forecasters) = (score::inferers(&losses), score::forecasters(&losses));
         average(&mut self.scores.inferer, &inferers, alpha);

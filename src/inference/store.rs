@@ -6,6 +6,7 @@
 
 mod error;
 mod grids;
+mod past;
 mod record;
 mod tables;
 mod turns;
@@ -408,13 +409,14 @@ impl Store {
                 ])?;
             write
                 .prepare_cached(
-                    "INSERT OR REPLACE INTO learned (topic_id, record, regrets)
-                     VALUES (?1, ?2, ?3)",
+                    "INSERT OR REPLACE INTO learned (topic_id, record, regrets, past)
+                     VALUES (?1, ?2, ?3, ?4)",
                 )?
                 .execute(params![
                     id,
                     record::write_learned(&learned)?,
-                    grids::write(&learned.regrets)
+                    grids::write(&learned.regrets),
+                    past::write(&learned.past)
                 ])?;
             Ok(true)
         })

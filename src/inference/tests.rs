@@ -255,7 +255,7 @@ async fn losses_are_learned_after_the_lag_and_the_better_worker_comes_to_count()
 
     stage.pass(12 * 20).await;
     let bundle = stage.latest().await;
-    assert_eq!(bundle.forecaster_values.len(), 2);
+    assert_eq!(bundle.forecaster_values.len(), 3);
     let good = bundle.inferer_values.iter().map(|worker| number(&worker.values));
     let good = good.fold(f64::INFINITY, f64::min);
     assert!((number(&bundle.combined_value) - good).abs() < 1.0, "{bundle:?}");

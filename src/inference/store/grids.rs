@@ -49,8 +49,7 @@ pub(super) fn write(regrets: &Regrets) -> Vec<u8> {
     let mut bytes = vec![FORM];
     put_count(&mut bytes, places.len());
     for name in places.keys() {
-        put_count(&mut bytes, name.as_str().len());
-        bytes.extend(name.as_str().as_bytes());
+        put_name(&mut bytes, name);
     }
     let place = |name: &Address| places.get(name).copied().unwrap_or_default();
     for grid in grids {
@@ -89,15 +88,21 @@ fn put_rest(bytes: &mut Vec<u8>, rest: &[(usize, f64)], n_columns: usize) {
     }
 }
 
-fn put_count(bytes: &mut Vec<u8>, n: usize) {
+pub(super) fn put_count(bytes: &mut Vec<u8>, n: usize) {
     // Columns, rows and letters are counted in thousands.
     bytes.extend(u32::try_from(n).unwrap_or(u32::MAX).to_le_bytes());
+}
+
+pub(super) fn put_name(bytes: &mut Vec<u8>, name: &Address) {
+    put_count(bytes, name.as_str().len());
+    bytes.extend(name.as_str().as_bytes());
 }
 
 /// Puts the grids that `bytes` hold into `regrets`.
 pub(super) fn read(bytes: &[u8], regrets: &mut Regrets) -> Result<(), StoreError> {
     let unfit = || StoreError::Word { text: "a topic's regrets".to_owned() };
     let mut reader = Reader { bytes };
+    let [FORM] = reader.take(1).ok_or_else(unfit)? else { return Err(unfit()) };
     let names = reader.names().ok_or_else(unfit)?;
     let mut versus = || reader.versus(&names).ok_or_else(unfit);
     regrets.one_out_inferer = versus()?;
@@ -107,13 +112,12 @@ pub(super) fn read(bytes: &[u8], regrets: &mut Regrets) -> Result<(), StoreError
 }
 
 /// What is left to read.
-struct Reader<'b> {
-    bytes: &'b [u8],
+pub(super) struct Reader<'b> {
+    pub bytes: &'b [u8],
 }
 
 impl<'b> Reader<'b> {
-    fn names(&mut self) -> Option<Vec<Address>> {
-        let [FORM] = self.take(1)? else { return None };
+    pub(super) fn names(&mut self) -> Option<Vec<Address>> {
         let n_names = self.count()?;
         let mut names = Vec::new();
         for _ in 0..n_names {
@@ -150,25 +154,30 @@ impl<'b> Reader<'b> {
                 (0..n_pairs).map(|_| Some((self.count()?, self.number()?))).collect()
             }
             [DENSE] => {
-                let (numbers, rest) = self.take(n_columns.checked_mul(8)?)?.as_chunks::<8>();
-                let numbers = numbers.iter().map(|bytes| f64::from_le_bytes(*bytes)).enumerate();
-                rest.is_empty().then(|| numbers.filter(|(_, rest)| *rest != 0.0).collect())
+                let numbers = self.numbers(n_columns)?.into_iter().enumerate();
+                Some(numbers.filter(|(_, rest)| *rest != 0.0).collect())
             }
             _ => None,
         }
     }
 
-    fn take(&mut self, n_bytes: usize) -> Option<&'b [u8]> {
+    pub(super) fn take(&mut self, n_bytes: usize) -> Option<&'b [u8]> {
         let (taken, left) = self.bytes.split_at_checked(n_bytes)?;
         self.bytes = left;
         Some(taken)
     }
 
-    fn count(&mut self) -> Option<usize> {
+    pub(super) fn count(&mut self) -> Option<usize> {
         usize::try_from(u32::from_le_bytes(self.take(4)?.try_into().ok()?)).ok()
     }
 
-    fn number(&mut self) -> Option<f64> {
+    pub(super) fn number(&mut self) -> Option<f64> {
         Some(f64::from_le_bytes(self.take(8)?.try_into().ok()?))
+    }
+
+    /// The next `n` numbers.
+    pub(super) fn numbers(&mut self, n: usize) -> Option<Vec<f64>> {
+        let (numbers, rest) = self.take(n.checked_mul(8)?)?.as_chunks::<8>();
+        rest.is_empty().then(|| numbers.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect())
     }
 }

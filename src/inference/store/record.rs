@@ -15,9 +15,10 @@ use serde::{
 };
 use wire::inference::{LabeledValueBody, LatestNetworkInferences};
 
-use super::{StoreError, grids};
+use super::{StoreError, grids, past};
 use crate::{
     close::Interval,
+    forecast::past::Past,
     learned::{Experience, Learned, RestingTargets},
     loss::LossRule,
     regret::{Family, Losses, Regrets, Standing, Versus},
@@ -255,7 +256,7 @@ impl TryFrom<RegretsRecord> for Regrets {
     }
 }
 
-/// What was learned, but for the regrets that are kept as [grids].
+/// What was learned, but for the regrets that are kept as [grids], and [past epochs](past).
 pub(super) fn write_learned(learned: &Learned) -> Result<String, StoreError> {
     let experience = |seen: &Experience| ExperienceRecord {
         n_epochs: seen.n_epochs,
@@ -278,9 +279,13 @@ pub(super) fn write_learned(learned: &Learned) -> Result<String, StoreError> {
     })
 }
 
-/// What was learned, with the regrets in `grids`; a file that was not written to since it keeps
-/// them has none.
-pub(super) fn read_learned(text: &str, grids: Option<&[u8]>) -> Result<Learned, StoreError> {
+/// What was learned, with the regrets in `grids` and the past epochs in `past`; a file that was not
+/// written to since it keeps them has none.
+pub(super) fn read_learned(
+    text: &str,
+    grids: Option<&[u8]>,
+    past: Option<&[u8]>,
+) -> Result<Learned, StoreError> {
     let record: LearnedRecord = read(text)?;
     let mut regrets = record.regrets.try_into()?;
     if let Some(bytes) = grids {
@@ -299,6 +304,7 @@ pub(super) fn read_learned(text: &str, grids: Option<&[u8]>) -> Result<Learned, 
         losses: record.losses.try_into()?,
         scores: record.scores.try_into()?,
         loss_averages: family(record.loss_averages)?,
+        past: past.map_or_else(|| Ok(Past::default()), past::read)?,
         resting_targets: RestingTargets {
             inferer: record.resting_target_inferer.map(|Exact(number)| number),
             forecaster: record.resting_target_forecaster.map(|Exact(number)| number),

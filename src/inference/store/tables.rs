@@ -22,11 +22,12 @@ const BUSY_WAIT: Duration = Duration::from_secs(5);
 /// inferred, each actor's share in it, where the values lie, and what was inferred without outliers
 /// where there were some. `baselines`: where a topic's values were. `labels`: the labels of an epoch
 /// whose topic names none, in the order in which they came. `learned`: what a topic has learned so
-/// far; `regrets` are those by pairs (see `grids`), which the record holds until the next lesson.
+/// far; `regrets` are those by pairs (see `grids`), which the record holds until the next lesson, and
+/// `past` is what built-in forecasters remember.
 /// `counters`: how many of something an epoch has, by name (see `worker_quota`). `trusted` is 1 for a
 /// submission of the operator or of a whitelisted worker; `signed` is the value offered for signing
 /// and `signed_intervals` where it lies, null where they are those of the bundle.
-pub(super) const STEPS: [&str; 5] = [
+pub(super) const STEPS: [&str; 6] = [
     "
 CREATE TABLE chain (
     id INTEGER PRIMARY KEY CHECK (id = 1),
@@ -110,6 +111,9 @@ CREATE TABLE counters (
 ALTER TABLE submissions ADD COLUMN trusted INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE bundles ADD COLUMN signed TEXT;
 ALTER TABLE bundles ADD COLUMN signed_intervals TEXT;
+",
+    "
+ALTER TABLE learned ADD COLUMN past BLOB;
 ",
 ];
 

@@ -304,12 +304,13 @@ pub(super) fn arrivals(
 }
 
 pub(super) fn learned(connection: &Connection, topic: TopicId) -> Result<Learned, StoreError> {
-    let mut statement =
-        connection.prepare_cached("SELECT record, regrets FROM learned WHERE topic_id = ?1")?;
+    let mut statement = connection
+        .prepare_cached("SELECT record, regrets, past FROM learned WHERE topic_id = ?1")?;
     let mut rows = statement.query([number(topic.get())])?;
     let Some(row) = rows.next()? else { return Ok(Learned::default()) };
-    let (text, regrets): (String, Option<Vec<u8>>) = (row.get(0)?, row.get(1)?);
-    record::read_learned(&text, regrets.as_deref())
+    let text: String = row.get(0)?;
+    let (regrets, past): (Option<Vec<u8>>, Option<Vec<u8>>) = (row.get(1)?, row.get(2)?);
+    record::read_learned(&text, regrets.as_deref(), past.as_deref())
 }
 
 pub(super) fn bundle(
