@@ -23,7 +23,7 @@ use crate::{
     event::{DataEvent, Effect, Event, InferenceEvent, Timer},
     local::{Addresses, LocalEvent, LocalStack},
     profiles::Profiles,
-    state::{loadable::Failure, runs::RunId},
+    state::{loadable::Failure, runs::RunId, services::Service},
 };
 
 /// What only the loop can do.
@@ -45,6 +45,7 @@ pub(crate) enum Wish {
 /// never more calls than there are things on the screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Subject {
+    Probe(Service),
     Nodes,
     Functions,
     Profile,
@@ -182,6 +183,7 @@ impl Runner {
             | Effect::AddNode(_)
             | Effect::StopProcess(_)
             | Effect::RestartProcess(_)) => self.use_machine(effect),
+            Effect::Probe => self.probe(),
             Effect::CloseBundles => self.drop_call(Subject::Bundles),
             Effect::LoadTopics
             | Effect::LoadLatest { .. }
@@ -274,6 +276,23 @@ impl Runner {
             let _done = token.clone().drop_guard();
             token.run_until_cancelled(work).await;
         });
+    }
+
+    /// Asks each service whose address is known whether it serves.
+    fn probe(&mut self) {
+        let Clients { head, datasets, inference } = self.clients.clone();
+        if let Some(head) = head {
+            let call = calls::probe(Service::Head, async move { head.health().await });
+            self.call(Subject::Probe(Service::Head), call);
+        }
+        if let Some(datasets) = datasets {
+            let call = calls::probe(Service::Data, async move { datasets.health().await });
+            self.call(Subject::Probe(Service::Data), call);
+        }
+        if let Some(inference) = inference {
+            let call = calls::probe(Service::Inference, async move { inference.health().await });
+            self.call(Subject::Probe(Service::Inference), call);
+        }
     }
 
     fn call_head(&mut self, effect: Effect) {

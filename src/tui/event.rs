@@ -44,6 +44,7 @@ use crate::{
         execute::{Input, presets::Preset},
         loadable::Failure,
         runs::RunId,
+        services::Service,
     },
 };
 
@@ -81,6 +82,16 @@ pub enum Event {
     LocalFailed(Failure),
     /// The answer to [`Effect::LoadNodes`], and how long it took.
     Nodes(Result<Vec<NodeBody>, Failure>, Duration),
+    /// The answer to [`Effect::Probe`], one for each service whose address is known.
+    Probed {
+        /// Which service.
+        service: Service,
+        /// Whether it serves; none if no answer came within
+        /// [`PROBE_WITHIN`](crate::state::services::PROBE_WITHIN).
+        answer: Option<Result<(), Failure>>,
+        /// How long the answer took.
+        latency: Duration,
+    },
     /// The answer to [`Effect::LoadFunctions`].
     Functions(Result<Vec<FunctionBody>, Failure>),
     /// The head has taken a run, and calls it so.
@@ -358,6 +369,8 @@ pub enum Effect {
     },
     /// Forgets the key of a profile.
     ForgetKey(String),
+    /// Asks each service whether it serves.
+    Probe,
     /// Lists the head's nodes.
     LoadNodes,
     /// Lists the head's functions.
@@ -514,6 +527,8 @@ pub enum Effect {
 pub enum Timer {
     /// The next frame for the sake of ages, which nothing else asks for.
     Age,
+    /// The next probe of the services.
+    Probe,
     /// The next look at the head's nodes.
     Nodes,
     /// The next look at the list of datasets.

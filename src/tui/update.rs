@@ -1,5 +1,6 @@
 //! What becomes of the state when something happens. No I/O, no clock: effects ask for those.
 
+mod health;
 mod overlay;
 mod perform;
 mod processes;
@@ -10,6 +11,7 @@ use std::time::Duration;
 
 use wire::functions::{ExecuteResponse, FunctionBody, NodeBody};
 
+use self::health::{note, note_stream};
 use crate::{
     action::Action,
     event::{
@@ -23,7 +25,7 @@ use crate::{
         loadable::Failure,
         overlay::Overlay,
         runs::{Phase, RunId},
-        services::{Health, Service, Services},
+        services::{Health, PROBE_EVERY, Service},
         session, stack,
     },
     widget::format::counted,
@@ -117,6 +119,9 @@ pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
             Vec::new()
         }
         Event::Nodes(result, latency) => on_nodes(state, result, latency),
+        Event::Probed { service, answer, latency } => {
+            health::on_probe(state, service, answer.as_ref(), latency)
+        }
         Event::Functions(result) => {
             match result {
                 Ok(functions) => state.execute.form.know(functions),
@@ -158,7 +163,8 @@ pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
 fn urgency(state: &State, event: &Event) -> Dirty {
     let has_logs = state.screen != Screen::Data && state.screen != Screen::Inference;
     match event {
-        Event::Time(_) => Dirty::Clean,
+        // A probe soils the frame itself, if the service is not as it was.
+        Event::Time(_) | Event::Woke(Timer::Probe) | Event::Probed { .. } => Dirty::Clean,
         // What is not in view is not worth a frame.
         Event::Local(LocalEvent::Log(_)) if !has_logs => Dirty::Clean,
         Event::Data(_) if !matches!(state.screen, Screen::Data | Screen::Overview) => Dirty::Clean,
@@ -186,7 +192,10 @@ fn urgency(state: &State, event: &Event) -> Dirty {
 fn settled(state: &mut State, mut effects: Vec<Effect>) -> Vec<Effect> {
     let is_close = |effect: &Effect| matches!(effect, Effect::CloseStream { .. });
     if effects.iter().any(is_close) && !state.data.has_streams() {
-        state.services.stream_closed();
+        state.services.stream_closed(Service::Data);
+    }
+    if effects.contains(&Effect::CloseBundles) {
+        state.services.stream_closed(Service::Inference);
     }
     effects.extend(session::select(state));
     if let Some(wait) = state.notices.expire(state.now) {
@@ -294,6 +303,7 @@ fn woke(state: &mut State, timer: Timer) -> Vec<Effect> {
     let now = state.now;
     match timer {
         Timer::Nodes => load_nodes(state),
+        Timer::Probe => health::probe(state),
         Timer::Interrupt => {
             state.is_interrupted = false;
             Vec::new()
@@ -327,6 +337,8 @@ fn connect(state: &mut State, addresses: &Addresses) -> Vec<Effect> {
     if addresses.inference.is_some() {
         effects.extend(state.inference.connected(now));
     }
+    // What was asked for here is the first probe.
+    effects.push(Effect::Wake(Timer::Probe, PROBE_EVERY));
     effects
 }
 
@@ -385,33 +397,6 @@ fn on_nodes(
 fn function(function: &LocalFunction) -> FunctionBody {
     let LocalFunction { name, function_id, method } = function.clone();
     FunctionBody { name, function_id, method, bytes: 0, by_manifest: Vec::new() }
-}
-
-/// Takes in how a service is doing, and tells of it once if it went away or came back.
-fn note<T>(
-    state: &mut State,
-    service: Service,
-    result: &Result<T, Failure>,
-    latency: Option<Duration>,
-) {
-    let health = Services::health_by(result, latency, state.now);
-    note_health(state, service, health);
-}
-
-fn note_health(state: &mut State, service: Service, health: Health) {
-    let was_down = matches!(state.services.health(service), Health::Down { .. });
-    let failure = match &health {
-        Health::Down { why } => Some(why.clone()),
-        _ => None,
-    };
-    if !state.services.note(service, health) {
-        return;
-    }
-    match failure {
-        Some(failure) => state.tell_failure(&failure),
-        None if was_down => state.tell(format!("{} answers again", service.name()), String::new()),
-        None => {}
-    }
 }
 
 fn on_local(state: &mut State, event: LocalEvent) -> Vec<Effect> {
@@ -524,12 +509,10 @@ fn on_data(state: &mut State, event: DataEvent) -> Vec<Effect> {
             }
             Err(failure) => state.tell_failure(failure),
         },
-        DataEvent::Stream { news, .. } => match news {
-            StreamNews::Lost { why, .. } => {
-                note_health(state, Service::Data, Health::Down { why: why.clone() });
-            }
-            _ => note_health(state, Service::Data, Health::Live),
-        },
+        DataEvent::Stream { news: StreamNews::Lost { why, .. }, .. } => {
+            note_stream(state, Service::Data, Some(why));
+        }
+        DataEvent::Stream { .. } => note_stream(state, Service::Data, None),
     }
     let now = state.now;
     state.data.on(event, now)
@@ -544,12 +527,19 @@ fn on_inference(state: &mut State, event: InferenceEvent) -> Vec<Effect> {
         }
         InferenceEvent::Resistant { result, .. } => note(state, Service::Inference, result, None),
         InferenceEvent::Bundle { topic, news: BundleNews::Bundle(latest) } => {
+            note_stream(state, Service::Inference, None);
             state.overview.on_latest(*topic, &Ok(Latest::clone(latest)), state.now);
+        }
+        InferenceEvent::Bundle { news: BundleNews::Connected, .. } => {
+            note_stream(state, Service::Inference, None);
+        }
+        InferenceEvent::Bundle { news: BundleNews::Lost { why, .. }, .. } => {
+            note_stream(state, Service::Inference, Some(why));
         }
         // What not every service has says nothing of how it is doing.
         InferenceEvent::Confidence { .. }
         | InferenceEvent::PastBundles { .. }
-        | InferenceEvent::Bundle { .. } => {}
+        | InferenceEvent::Bundle { news: BundleNews::NotServed, .. } => {}
         InferenceEvent::History { topic, result } => {
             note(state, Service::Inference, result, None);
             if let Ok(history) = result {

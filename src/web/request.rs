@@ -14,7 +14,7 @@ use axum::{
 };
 use tokio::time::{Instant, timeout};
 use tower_http::catch_panic::CatchPanicLayer;
-use tracing::{error, info};
+use tracing::{debug, error, info};
 
 /// How requests of a service are bounded.
 #[derive(Debug, Clone, Copy)]
@@ -76,7 +76,12 @@ async fn logged(request: Request, next: Next) -> Response {
     let response = next.run(request).await;
     let status = response.status().as_u16();
     let elapsed_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-    info!(%method, path, status, elapsed_ms, "{method} {path} {status}");
+    // Screens and supervisors probe every few seconds; their probes are not worth a line each.
+    if path.ends_with("/health") && response.status().is_success() {
+        debug!(%method, path, status, elapsed_ms, "{method} {path} {status}");
+    } else {
+        info!(%method, path, status, elapsed_ms, "{method} {path} {status}");
+    }
     response
 }
 

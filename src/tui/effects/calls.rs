@@ -22,7 +22,10 @@ use tokio::{
 use super::{absent, failure};
 use crate::{
     event::{BundleNews, ClusterNews, DataEvent, Event, InferenceEvent, StreamNews},
-    state::loadable::Failure,
+    state::{
+        loadable::Failure,
+        services::{PROBE_WITHIN, Service},
+    },
 };
 
 /// Datasets in the list. Who has more searches.
@@ -59,6 +62,22 @@ pub(super) async fn pinned(service: Option<Datasets>, dataset: DatasetId) -> Dat
     let call = |service: Datasets| async move { service.dataset(dataset).await };
     let result = ask(service, &what, call).await.map(Box::new);
     DataEvent::Pinned { dataset, result }
+}
+
+/// Waits for `call`, which asks a service whether it serves, for at most [`PROBE_WITHIN`].
+pub(super) async fn probe(
+    service: Service,
+    call: impl Future<Output = Result<(), ClientError>> + Send,
+) -> Event {
+    let what = match service {
+        Service::Head => "reach the head",
+        Service::Data => "reach the dataset service",
+        Service::Inference => "reach the inference service",
+    };
+    let begun = Instant::now();
+    let answer = timeout_at(begun + PROBE_WITHIN, call).await.ok();
+    let answer = answer.map(|result| result.map_err(|error| failure(what, &error)));
+    Event::Probed { service, answer, latency: begun.elapsed() }
 }
 
 pub(super) async fn nodes(head: Option<Functions>) -> Event {

@@ -23,26 +23,39 @@ pub enum Health {
     /// No address is known.
     #[default]
     Absent,
-    /// An address is known, and no answer yet.
-    Asked,
-    /// It answers.
-    Up {
-        /// How long its last answer took, where that is measured.
+    /// An address is known, and no answer came: not yet, or not within [`PROBE_WITHIN`].
+    Unknown,
+    /// It answers, and no stream of it is open.
+    Idle {
+        /// How long its last answer took; none where that was not measured.
         latency: Option<Duration>,
     },
-    /// A stream of it is up.
+    /// A stream of it is open.
     Live,
+    /// It refuses the API key or the token.
+    Refused {
+        /// Why.
+        why: Failure,
+    },
     /// It asks to come back later.
     Limited {
         /// When.
         until: Timestamp,
     },
-    /// It does not answer, or refuses.
+    /// It cannot be reached, or fails.
     Down {
         /// Why.
         why: Failure,
     },
 }
+
+/// How often each service is probed. With [`PROBE_WITHIN`] it bounds how long the header can be
+/// wrong: a service that ends is seen after 2 s, one that hangs after 4 s.
+pub const PROBE_EVERY: Duration = Duration::from_secs(2);
+
+/// How long a probe waits for its answer: longer than a busy service takes, and short enough for
+/// the next probe to be on time.
+pub const PROBE_WITHIN: Duration = Duration::from_secs(2);
 
 /// The three services.
 #[derive(Debug, Clone, Default)]
@@ -91,7 +104,7 @@ impl Services {
     /// They are at `addresses` from now on.
     pub fn connect(&mut self, addresses: &Addresses) {
         let asked = |address: &Option<String>| match address {
-            Some(_) => Health::Asked,
+            Some(_) => Health::Unknown,
             None => Health::Absent,
         };
         self.head = asked(&addresses.head);
@@ -126,23 +139,27 @@ impl Services {
         }
     }
 
-    /// `service` is doing like this; returns whether that is news.
-    pub fn note(&mut self, service: Service, health: Health) -> bool {
-        let place = match service {
+    const fn place(&mut self, service: Service) -> &mut Health {
+        match service {
             Service::Head => &mut self.head,
             Service::Data => &mut self.data,
             Service::Inference => &mut self.inference,
-        };
+        }
+    }
+
+    /// `service` is doing like this; returns whether that is news.
+    pub fn note(&mut self, service: Service, health: Health) -> bool {
+        let place = self.place(service);
         // A single answer says nothing about a stream that is up.
-        if *place == Health::Live && matches!(health, Health::Up { .. }) {
+        if *place == Health::Live && matches!(health, Health::Idle { .. }) {
             return false;
         }
         let was = std::mem::discriminant(place);
         // An answer that was not timed leaves the last one that was, and so does one that took about
         // as long.
         let is_known = match (&health, &*place) {
-            (Health::Up { latency: None }, Health::Up { .. }) => true,
-            (Health::Up { latency: Some(new) }, Health::Up { latency: Some(old) }) => {
+            (Health::Idle { latency: None }, Health::Idle { .. }) => true,
+            (Health::Idle { latency: Some(new) }, Health::Idle { latency: Some(old) }) => {
                 is_about(new.as_secs_f64() * 1e3, old.as_secs_f64() * 1e3)
             }
             _ => false,
@@ -153,10 +170,30 @@ impl Services {
         was != std::mem::discriminant(place)
     }
 
-    /// No stream is open any more.
-    pub fn stream_closed(&mut self) {
-        if self.data == Health::Live {
-            self.data = Health::Up { latency: None };
+    /// No stream of `service` is open any more.
+    pub fn stream_closed(&mut self, service: Service) {
+        let place = self.place(service);
+        if *place == Health::Live {
+            *place = Health::Idle { latency: None };
+        }
+    }
+
+    /// What a probe says of `service`, whose answer needs no key; none without an answer in time.
+    ///
+    /// That it serves lifts neither a refused key nor a limit that still holds.
+    #[must_use]
+    pub fn health_by_probe(
+        &self,
+        service: Service,
+        answer: Option<&Result<(), Failure>>,
+        latency: Duration,
+        now: Timestamp,
+    ) -> Health {
+        let Some(result) = answer else { return Health::Unknown };
+        match (result, self.health(service)) {
+            (Ok(()), kept @ Health::Refused { .. }) => kept.clone(),
+            (Ok(()), kept @ Health::Limited { until }) if *until > now => kept.clone(),
+            _ => Self::health_by(result, Some(latency), now),
         }
     }
 
@@ -168,12 +205,13 @@ impl Services {
         now: Timestamp,
     ) -> Health {
         match result {
-            Ok(_) => Health::Up { latency },
+            Ok(_) => Health::Idle { latency },
             Err(why) => match (why.retry_after, why.status) {
                 (Some(wait), _) => Health::Limited { until: now + wait },
                 (None, Some(429)) => Health::Limited { until: now },
-                // Who refuses one thing serves another.
-                (None, Some(400 | 404 | 409)) => Health::Up { latency },
+                (None, Some(401 | 403)) => Health::Refused { why: why.clone() },
+                // A service that refuses one request serves others.
+                (None, Some(400 | 404 | 409)) => Health::Idle { latency },
                 _ => Health::Down { why: why.clone() },
             },
         }
@@ -193,18 +231,42 @@ mod tests {
     #[test]
     fn a_refusal_is_a_sign_of_life_and_a_limit_has_an_end() {
         let failure = Failure::default;
-        check(Failure { status: Some(404), ..failure() }, &Health::Up { latency: None });
+        check(Failure { status: Some(404), ..failure() }, &Health::Idle { latency: None });
         let limited =
             Failure { status: Some(429), retry_after: Some(Duration::from_secs(8)), ..failure() };
         check(limited, &Health::Limited { until: Timestamp::from_seconds(108) });
         check(failure(), &Health::Down { why: failure() });
+        let unauthorized = Failure { status: Some(401), ..failure() };
+        check(unauthorized.clone(), &Health::Refused { why: unauthorized });
+    }
+
+    #[test]
+    fn a_probe_that_needs_no_key_does_not_lift_a_refusal_or_a_limit() {
+        let now = Timestamp::from_seconds(100);
+        let why = || Failure { status: Some(401), ..Failure::default() };
+        let (refused, limited) = (Health::Refused { why: why() }, |until| Health::Limited {
+            until: Timestamp::from_seconds(until),
+        });
+        let idle = Health::Idle { latency: Some(Duration::from_millis(3)) };
+        let is_after = |before: &Health, answer: Option<&Result<(), Failure>>| {
+            let mut services = Services::default();
+            services.note(Service::Data, before.clone());
+            services.health_by_probe(Service::Data, answer, Duration::from_millis(3), now)
+        };
+        assert_eq!(is_after(&refused, Some(&Ok(()))), refused);
+        assert_eq!(is_after(&limited(101), Some(&Ok(()))), limited(101));
+        assert_eq!(is_after(&limited(99), Some(&Ok(()))), idle);
+        let down = Health::Down { why: Failure::default() };
+        assert_eq!(is_after(&down, Some(&Ok(()))), idle);
+        assert_eq!(is_after(&refused, Some(&Err(Failure::default()))), down);
+        assert_eq!(is_after(&Health::Live, None), Health::Unknown);
     }
 
     #[test]
     fn only_a_change_of_kind_is_news() {
         let mut services = Services::default();
         services.connect(&Addresses { head: Some(String::new()), ..Addresses::default() });
-        let up = |ms| Health::Up { latency: Some(Duration::from_millis(ms)) };
+        let up = |ms| Health::Idle { latency: Some(Duration::from_millis(ms)) };
         assert!(services.note(Service::Head, up(3)));
         assert!(!services.note(Service::Head, up(4)));
         assert_eq!(services.health(Service::Head), &up(3), "about as long");

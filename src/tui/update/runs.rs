@@ -2,7 +2,7 @@
 
 use wire::executions::ClusterEventKind;
 
-use super::perform::send_copy;
+use super::{health::note_stream, perform::send_copy};
 use crate::{
     action::Action,
     event::{ClusterNews, Effect, Event, RunOrder},
@@ -13,6 +13,7 @@ use crate::{
         execute::{Input, Pane, presets::Preset},
         loadable::Failure,
         overlay::{Overlay, copying::curl_of},
+        services::Service,
         stack,
     },
 };
@@ -57,15 +58,18 @@ pub(super) fn urgency(state: &State, news: &ClusterNews) -> Dirty {
             Screen::Cluster | Screen::Execute => Dirty::Data,
             _ => Dirty::Clean,
         },
-        ClusterNews::Happened(_) | ClusterNews::Connected | ClusterNews::Absent => Dirty::Clean,
-        ClusterNews::Lost(_) => Dirty::Data,
+        ClusterNews::Happened(_) | ClusterNews::Absent => Dirty::Clean,
+        ClusterNews::Connected | ClusterNews::Lost(_) => Dirty::Data,
     }
 }
 
 fn on_cluster(state: &mut State, news: ClusterNews) -> Vec<Effect> {
     let is_live = state.nodes.is_live;
     state.nodes.is_live = match news {
-        ClusterNews::Connected => true,
+        ClusterNews::Connected => {
+            note_stream(state, Service::Head, None);
+            true
+        }
         ClusterNews::Happened(event) => {
             state.runs.happened(&event, state.now);
             if let ClusterEventKind::PeerJoined { .. } | ClusterEventKind::PeerLeft { .. } =
@@ -80,6 +84,7 @@ fn on_cluster(state: &mut State, news: ClusterNews) -> Vec<Effect> {
                 let line = format!("failed to {}: {}", failure.what, failure.why);
                 state.logs.say(Level::Warn, state.now, line);
             }
+            note_stream(state, Service::Head, Some(&failure));
             false
         }
         ClusterNews::Absent => false,

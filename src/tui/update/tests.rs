@@ -372,7 +372,7 @@ fn the_header_says_live_while_a_stream_is_open_and_no_longer() {
     screen.take(news(StreamNews::Connected));
     assert_eq!(screen.state.services.health(Service::Data), &Health::Live);
     screen.press("1");
-    assert_eq!(screen.state.services.health(Service::Data), &Health::Up { latency: None });
+    assert_eq!(screen.state.services.health(Service::Data), &Health::Idle { latency: None });
     screen.take(news(StreamNews::Lost { why: failure(), retry_in: Duration::from_secs(1) }));
     assert!(screen.shown().contains("data ✗ down"), "{}", screen.shown());
 }

@@ -46,15 +46,16 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
         let place = Rect { x: area.x.saturating_add(from), width: x - from, ..area };
         hits.add(place, Target::Screen(screen));
     }
-    // In full where that fits, else in short.
-    let rights = [is_narrow, true].map(|is_short| {
-        let mut right = Line::from(health(state, theme, is_short));
-        let moment = moment(state, is_short);
-        if !moment.is_empty() {
-            right.push_span(Span::styled(format!("  {moment} "), theme.muted));
-        }
-        right
-    });
+    // In full where that fits, else without the time, else in short.
+    let rights =
+        [(is_narrow, true), (is_narrow, false), (true, true)].map(|(is_short, has_time)| {
+            let mut right = Line::from(health(state, theme, is_short));
+            let moment = moment(state, is_short);
+            if has_time && !moment.is_empty() {
+                right.push_span(Span::styled(format!("  {moment} "), theme.muted));
+            }
+            right
+        });
     let room = usize::from(area.width.saturating_sub(x));
     if let Some(right) = rights.iter().find(|right| room > right.width()) {
         paint::line_right(buf, area, 0, right);
@@ -95,12 +96,14 @@ fn health(state: &State, theme: &Theme, is_narrow: bool) -> Vec<Span<'static>> {
             let health = state.services.health(service);
             let (glyph, style) = match health {
                 Health::Absent => ('○', theme.faint),
-                Health::Asked => ('◌', theme.muted),
-                Health::Up { .. } | Health::Live => ('●', theme.up),
+                Health::Unknown => ('◌', theme.muted),
+                Health::Idle { .. } => ('◉', theme.up),
+                Health::Live => ('●', theme.up),
+                Health::Refused { .. } => ('⊘', theme.down),
                 Health::Limited { .. } => ('◐', theme.warn),
                 Health::Down { .. } => ('✗', theme.down),
             };
-            let note = note(health, state);
+            let note = note(service, state);
             if is_narrow {
                 let name = service.short_name();
                 return vec![
@@ -113,7 +116,11 @@ fn health(state: &State, theme: &Theme, is_narrow: bool) -> Vec<Span<'static>> {
                 Span::styled(format!("{glyph}"), style),
                 Span::styled(
                     if note.is_empty() { note } else { format!(" {note}") },
-                    if matches!(health, Health::Limited { .. }) { theme.warn } else { theme.muted },
+                    match health {
+                        Health::Limited { .. } => theme.warn,
+                        Health::Refused { .. } | Health::Down { .. } => theme.down,
+                        _ => theme.muted,
+                    },
                 ),
                 Span::raw(" "),
             ]
@@ -121,12 +128,20 @@ fn health(state: &State, theme: &Theme, is_narrow: bool) -> Vec<Span<'static>> {
         .collect()
 }
 
-fn note(health: &Health, state: &State) -> String {
-    match health {
+/// How `service` is doing, in a word or two, and what to do about a key that it refuses.
+fn note(service: Service, state: &State) -> String {
+    match state.services.health(service) {
         Health::Absent => "none".to_owned(),
-        Health::Asked => "asked".to_owned(),
-        Health::Up { latency: Some(latency) } => format!("{} ms", latency.as_millis().max(1)),
-        Health::Up { latency: None } => String::new(),
+        Health::Unknown => "unknown".to_owned(),
+        Health::Idle { latency: Some(latency) } => {
+            format!("idle {} ms", latency.as_millis().max(1))
+        }
+        Health::Idle { latency: None } => "idle".to_owned(),
+        Health::Refused { .. } if service == Service::Head => "refused".to_owned(),
+        Health::Refused { .. } => {
+            let key = state.keys.key_text(Layer::Global, Action::Profiles);
+            format!("refused · {key}")
+        }
         Health::Live => "live".to_owned(),
         Health::Limited { until } => {
             format!("429 · retry {}", format::age(until.since(state.now)))

@@ -225,11 +225,12 @@ fn draw_services(inside: Rect, buf: &mut Buffer, frame: Frame<'_>) {
         };
         let (glyph, style, words) = match state.services.health(service) {
             Health::Absent => ('○', theme.faint, String::new()),
-            Health::Asked => ('◌', theme.muted, "asked".to_owned()),
-            Health::Up { latency: Some(latency) } => {
-                ('●', theme.up, format!("{} ms", latency.as_millis().max(1)))
+            Health::Unknown => ('◌', theme.muted, "unknown".to_owned()),
+            Health::Idle { latency: Some(latency) } => {
+                ('◉', theme.up, format!("idle {} ms", latency.as_millis().max(1)))
             }
-            Health::Up { latency: None } => ('●', theme.up, "answers".to_owned()),
+            Health::Idle { latency: None } => ('◉', theme.up, "idle".to_owned()),
+            Health::Refused { why } => ('⊘', theme.down, format!("refused: {}", why.why)),
             Health::Live => ('●', theme.up, "live".to_owned()),
             Health::Limited { until } => {
                 ('◐', theme.warn, format!("retry {}", format::age(until.since(state.now))))

@@ -32,8 +32,13 @@ impl Service {
 
     /// Kills it and starts it again at the same address.
     pub(crate) fn restart(&mut self) {
-        self.started.take().unwrap().kill();
+        self.kill();
         self.start_again();
+    }
+
+    /// Kills it.
+    pub(crate) fn kill(&mut self) {
+        self.started.take().unwrap().kill();
     }
 
     /// Stops it.

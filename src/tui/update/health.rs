@@ -1,0 +1,102 @@
+//! The health of the services: by their answers, their streams, and probes that run on every screen.
+
+use std::time::Duration;
+
+use super::load_nodes;
+use crate::{
+    action::Action,
+    event::{Effect, Timer},
+    keymap::Layer,
+    state::{
+        Dirty, State,
+        loadable::Failure,
+        services::{Health, PROBE_EVERY, Service, Services},
+    },
+};
+
+/// Probes every service whose address is known, and again after [`PROBE_EVERY`].
+pub(super) fn probe(state: &State) -> Vec<Effect> {
+    if !state.services.is_any_known() {
+        return Vec::new();
+    }
+    vec![Effect::Probe, Effect::Wake(Timer::Probe, PROBE_EVERY)]
+}
+
+/// Takes in the outcome of a probe; `answer` is none if it did not come in time.
+pub(super) fn on_probe(
+    state: &mut State,
+    service: Service,
+    answer: Option<&Result<(), Failure>>,
+    latency: Duration,
+) -> Vec<Effect> {
+    let before = state.services.health(service).clone();
+    let health = state.services.health_by_probe(service, answer, latency, state.now);
+    note_health(state, service, health);
+    if *state.services.health(service) == before {
+        return Vec::new();
+    }
+    state.soil(Dirty::Data);
+    let is_back = matches!(before, Health::Down { .. }) && matches!(answer, Some(Ok(())));
+    if is_back { load_again(state, service) } else { Vec::new() }
+}
+
+/// Asks for what `service` lists: it is back, and its panes would say otherwise until their turn.
+fn load_again(state: &mut State, service: Service) -> Vec<Effect> {
+    match service {
+        Service::Head => {
+            let mut effects = load_nodes(state);
+            effects.push(Effect::LoadFunctions);
+            effects
+        }
+        Service::Data => state.data.list_anew(state.now),
+        Service::Inference => state.inference.list_anew(state.now),
+    }
+}
+
+/// Takes in how a service answered, and notifies once if it went away or came back.
+pub(super) fn note<T>(
+    state: &mut State,
+    service: Service,
+    result: &Result<T, Failure>,
+    latency: Option<Duration>,
+) {
+    let health = Services::health_by(result, latency, state.now);
+    note_health(state, service, health);
+}
+
+/// Takes in how a stream of `service` is doing: open, or lost for this reason.
+pub(super) fn note_stream(state: &mut State, service: Service, lost: Option<&Failure>) {
+    let health = match lost {
+        Some(why) => Services::health_by(&Err::<(), _>(why.clone()), None, state.now),
+        None => Health::Live,
+    };
+    note_health(state, service, health);
+}
+
+fn note_health(state: &mut State, service: Service, health: Health) {
+    let is_bad = |health: &Health| matches!(health, Health::Down { .. } | Health::Refused { .. });
+    let was_bad = is_bad(state.services.health(service));
+    let failure = match &health {
+        Health::Refused { why } => {
+            let key = state.keys.key_text(Layer::Global, Action::Profiles);
+            let next = match service {
+                Service::Head => why.next.clone(),
+                Service::Data | Service::Inference => format!("press {key} to enter a key"),
+            };
+            Some(Failure { next, ..why.clone() })
+        }
+        Health::Down { why } => Some(why.clone()),
+        _ => None,
+    };
+    let is_up = matches!(health, Health::Idle { .. } | Health::Live);
+    if !state.services.note(service, health) {
+        return;
+    }
+    match failure {
+        Some(failure) => state.tell_failure(&failure),
+        None if was_bad && is_up => {
+            state.tell(format!("{} answers again", service.name()), String::new());
+        }
+        None => {}
+    }
+}
