@@ -32,11 +32,24 @@ pub struct Line {
     pub log: LocalLog,
 }
 
+/// Lines for the rows of a pane.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Window<'a> {
+    /// The lines, oldest first.
+    pub lines: Vec<&'a Line>,
+    /// The index of the selected one; none while the newest are followed.
+    pub selected: Option<usize>,
+}
+
 /// What the Logs screen shows.
 #[derive(Debug)]
 pub struct State {
+    /// Sorted by time; lines of the same time in the order in which they came.
     lines: VecDeque<Line>,
     n_lines: u64,
+    /// While a line is selected, those from this number on are held back, so that what is read
+    /// does not move.
+    held_from: u64,
     /// The processes that wrote, in the order in which they first did.
     pub sources: Vec<String>,
     /// The least serious level shown.
@@ -47,13 +60,13 @@ pub struct State {
     pub filter: Field,
     /// What lines were to hold before that was taken back: to go from one to the next.
     pub search: String,
-    /// The last line in view; none to follow the newest.
-    pub anchor: Option<u64>,
+    /// The number of the selected line; none to follow the newest.
+    pub selected: Option<u64>,
     /// Whether long lines are broken.
     pub is_wrapped: bool,
     /// Whether times are shown.
     pub has_times: bool,
-    /// Whether all of the last line in view is shown below.
+    /// Whether all of the selected line is shown below.
     pub is_open: bool,
 }
 
@@ -62,12 +75,13 @@ impl Default for State {
         Self {
             lines: VecDeque::new(),
             n_lines: 0,
+            held_from: 0,
             sources: Vec::new(),
             level: Level::Info,
             source: None,
             filter: Field::default(),
             search: String::new(),
-            anchor: None,
+            selected: None,
             is_wrapped: false,
             has_times: true,
             is_open: false,
@@ -81,7 +95,9 @@ impl State {
         if !self.sources.contains(&log.process) && self.sources.len() < SOURCES_MAX {
             self.sources.push(log.process.clone());
         }
-        self.lines.push_back(Line { number: self.n_lines, log });
+        // Processes hand their lines over a little late, each in its own time.
+        let idx = self.lines.partition_point(|line| line.log.time <= log.time);
+        self.lines.insert(idx, Line { number: self.n_lines, log });
         self.n_lines += 1;
         if self.lines.len() > LINES_MAX {
             self.lines.pop_front();
@@ -122,15 +138,62 @@ impl State {
         tail
     }
 
-    /// The lines that pass the filters, newest first, from the last one in view on.
-    pub fn in_view(&self) -> impl Iterator<Item = &Line> {
-        self.upwards(self.anchor)
+    /// The lines that pass the filters for a pane of `height` rows, the selected one in the middle
+    /// where there are enough of them on both sides.
+    pub fn window(&self, height: usize) -> Window<'_> {
+        let (above, below) = self.around(height);
+        let n_below = below.len().min((height / 2).max(height.saturating_sub(above.len())));
+        let n_above = above.len().min(height - n_below);
+        let lines = above.into_iter().take(n_above).rev().chain(below.into_iter().take(n_below));
+        let selected = self.selected.map(|_| n_above.saturating_sub(1));
+        Window { lines: lines.collect(), selected }
     }
 
-    fn upwards(&self, from: Option<u64>) -> impl Iterator<Item = &Line> {
-        let is_past = move |line: &&Line| from.is_none_or(|from| line.number <= from);
-        let wanted = Wanted::of(self.filter.value());
-        self.lines.iter().rev().filter(is_past).filter(move |line| self.passes(line, &wanted))
+    /// The lines that pass the filters and are not held back, oldest first.
+    pub fn shown(&self) -> impl Iterator<Item = &Line> {
+        let wanted = self.wanted();
+        self.lines.iter().filter(move |line| self.is_shown(line, &wanted))
+    }
+
+    fn is_shown(&self, line: &Line, wanted: &Wanted) -> bool {
+        let is_held = self.selected.is_some() && line.number >= self.held_from;
+        !is_held && self.passes(line, wanted)
+    }
+
+    /// The selected line, else the newest one.
+    pub fn line(&self) -> Option<&Line> {
+        self.window(1).lines.first().copied()
+    }
+
+    /// How many lines are held back while one is selected, whatever the filters say.
+    pub fn n_held(&self) -> u64 {
+        self.selected.map_or(0, |_| self.n_lines - self.held_from)
+    }
+
+    /// Up to `n` lines from the selected one upwards, it being the first, and up to `n` below it,
+    /// the nearest first.
+    fn around(&self, n: usize) -> (Vec<&Line>, Vec<&Line>) {
+        let wanted = self.wanted();
+        let is_shown = |line: &&Line| self.is_shown(line, &wanted);
+        let at = self.place().map_or(self.lines.len(), |idx| idx + 1);
+        let above: Vec<_> = self.lines.range(..at).rev().filter(is_shown).take(n).collect();
+        let mut below = self.lines.range(at..).filter(is_shown);
+        // Of a selected line that the filters leave out, the next one is in the place.
+        let above = if above.is_empty() { below.next().into_iter().collect() } else { above };
+        (above, below.take(n).collect())
+    }
+
+    /// The index of the selected line: the oldest one if it gave way; none while following.
+    fn place(&self) -> Option<usize> {
+        let selected = self.selected?;
+        Some(self.lines.iter().rposition(|line| line.number == selected).unwrap_or(0))
+    }
+
+    fn select(&mut self, number: u64) {
+        if self.selected.is_none() || number >= self.held_from {
+            self.held_from = self.n_lines;
+        }
+        self.selected = Some(number);
     }
 
     /// What is looked for: what lines must hold, else what they had to before.
@@ -147,16 +210,18 @@ impl State {
         if searched == Wanted::default() {
             return;
         }
-        let Some(here) = self.in_view().next().map(|line| line.number) else { return };
+        let here = self.place().unwrap_or(self.lines.len().saturating_sub(1));
         let fits = |line: &&Line| self.passes(line, &wanted) && searched.is_in(&line.log);
         let found = if is_down {
-            let below = self.lines.iter().find(|line| line.number > here && fits(line));
+            let below = self.lines.iter().skip(here + 1).find(fits);
             below.or_else(|| self.lines.iter().find(fits))
         } else {
-            let above = self.lines.iter().rev().find(|line| line.number < here && fits(line));
+            let above = self.lines.iter().take(here).rev().find(fits);
             above.or_else(|| self.lines.iter().rev().find(fits))
         };
-        self.anchor = found.map(|line| line.number).or(self.anchor);
+        if let Some(number) = found.map(|line| line.number) {
+            self.select(number);
+        }
     }
 
     /// What lines must hold.
@@ -181,16 +246,16 @@ impl State {
             Action::HalfPageDown => self.move_down(page / 2),
             Action::First => {
                 let wanted = self.wanted();
-                let first = self.lines.iter().filter(|line| self.passes(line, &wanted)).nth(page);
-                self.anchor = first.map(|line| line.number);
-            }
-            Action::Last | Action::Follow => self.anchor = None,
-            Action::Pause => {
-                self.anchor = match self.anchor {
-                    Some(_) => None,
-                    None => self.lines.back().map(|line| line.number),
+                let first = self.lines.iter().find(|line| self.passes(line, &wanted));
+                if let Some(number) = first.map(|line| line.number) {
+                    self.select(number);
                 }
             }
+            Action::Last | Action::Follow => self.selected = None,
+            Action::Pause => match self.selected.take() {
+                Some(_) => {}
+                None => self.hold(),
+            },
             Action::LowerLevel => self.level = step(self.level, -1),
             Action::HigherLevel => self.level = step(self.level, 1),
             Action::NextSource => self.source = self.next_source(),
@@ -202,7 +267,7 @@ impl State {
             // What is read stays, so that lines that come do not change it.
             Action::Open => {
                 self.is_open = !self.is_open;
-                self.anchor = self.anchor.or_else(|| Some(self.in_view().next()?.number));
+                self.hold();
             }
             _ => {}
         }
@@ -218,13 +283,13 @@ impl State {
         }
         self.filter.leave()
             || self.source.take().is_some()
-            || self.anchor.take().is_some()
+            || self.selected.take().is_some()
             || !std::mem::take(&mut self.search).is_empty()
     }
 
-    /// The last line in view, as text.
+    /// The selected line, else the newest one, as text.
     pub fn selection(&self) -> Option<String> {
-        let log = &self.in_view().next()?.log;
+        let log = &self.line()?.log;
         let mut text = format!("{} {} {}", log.time, log.level.short(), log.process);
         text.extend([" ", log.message.as_str()]);
         for (name, value) in log.fields.pairs() {
@@ -233,21 +298,33 @@ impl State {
         Some(text)
     }
 
+    /// Selects the newest line, unless one is selected.
+    fn hold(&mut self) {
+        if let (None, Some(number)) = (self.selected, self.line().map(|line| line.number)) {
+            self.select(number);
+        }
+    }
+
     fn move_up(&mut self, n: usize) {
-        let above = self.upwards(self.anchor).nth(n.max(1));
-        if let Some(number) = above.map(|line| line.number) {
-            self.anchor = Some(number);
+        let (above, _) = self.around(n.max(1).saturating_add(1));
+        if let Some(number) = above.last().map(|line| line.number) {
+            self.select(number);
         }
     }
 
     fn move_down(&mut self, n: usize) {
-        let Some(anchor) = self.anchor else { return };
+        if self.selected.is_none() {
+            return;
+        }
+        let n = n.max(1);
+        if self.around(n).1.len() < n {
+            self.held_from = self.n_lines;
+        }
+        self.selected = self.around(n).1.last().map(|line| line.number).or(self.selected);
+        // At the end of all lines, the newest is followed again.
         let wanted = self.wanted();
-        let below = self.lines.iter();
-        let below = below.filter(|line| line.number > anchor && self.passes(line, &wanted));
-        let below = below.take(n.max(1)).last().map(|line| line.number);
-        let newest = self.upwards(None).next().map(|line| line.number);
-        self.anchor = below.filter(|_| below != newest);
+        let newest = self.lines.iter().rev().find(|line| self.passes(line, &wanted));
+        self.selected = self.selected.filter(|it| Some(*it) != newest.map(|line| line.number));
     }
 
     fn next_source(&self) -> Option<String> {
@@ -284,8 +361,14 @@ mod tests {
 
     #[track_caller]
     fn check(state: &State, want: &[&str]) {
-        let seen: Vec<_> = state.in_view().map(|line| line.log.message.as_str()).collect();
+        let seen = state.window(10).lines;
+        let seen: Vec<_> = seen.iter().rev().map(|line| line.log.message.as_str()).collect();
         assert_eq!(seen, want);
+    }
+
+    #[track_caller]
+    fn check_selected(state: &State, want: &str) {
+        assert_eq!(state.line().map(|line| line.log.message.as_str()), Some(want));
     }
 
     #[test]
@@ -310,7 +393,7 @@ mod tests {
         let names = ["a match", "b", "c", "d match", "e"];
         let mut state = logs(&names.map(|name| ("head", Level::Info, name)));
         state.act(Action::NextMatch, 10);
-        assert_eq!(state.anchor, None, "nothing was searched for");
+        assert_eq!(state.selected, None, "nothing was searched for");
         state.filter.set("match");
         check(&state, &["d match", "a match"]);
         assert!(state.back(), "the filter is taken back, and what it held is kept");
@@ -323,7 +406,8 @@ mod tests {
             (Action::NextMatch, "d match"),
         ] {
             state.act(action, 10);
-            assert_eq!(state.in_view().next().unwrap().log.message, first);
+            check_selected(&state, first);
+            check(&state, &["e", "d match", "c", "b", "a match"]);
         }
         assert!(state.back() && state.back() && !state.back(), "the place, then the search");
     }
@@ -344,13 +428,52 @@ mod tests {
     fn a_new_line_does_not_move_what_is_read_until_followed_again() {
         let mut state = logs(&[("head", Level::Info, "a"), ("head", Level::Info, "b")]);
         state.act(Action::Up, 10);
-        check(&state, &["a"]);
+        check_selected(&state, "a");
+        check(&state, &["b", "a"]);
         state.say(Level::Info, Timestamp::default(), "c".to_owned());
-        check(&state, &["a"]);
+        check(&state, &["b", "a"]);
+        assert_eq!(state.n_held(), 1);
         state.act(Action::Down, 10);
+        check_selected(&state, "b");
         check(&state, &["b", "a"]);
         state.act(Action::Follow, 10);
         check(&state, &["c", "b", "a"]);
+    }
+
+    #[test]
+    fn lines_below_the_selected_one_stay_in_view() {
+        let names = ["a", "b", "c", "d", "e", "f", "g"];
+        let mut state = logs(&names.map(|name| ("head", Level::Info, name)));
+        let seen = |state: &State| {
+            let window = state.window(3);
+            let text: String = window.lines.iter().map(|line| line.log.message.as_str()).collect();
+            (text, window.selected)
+        };
+        assert_eq!(seen(&state), ("efg".to_owned(), None));
+        state.act(Action::First, 3);
+        assert_eq!(seen(&state), ("abc".to_owned(), Some(0)));
+        state.act(Action::Down, 3);
+        assert_eq!(seen(&state), ("abc".to_owned(), Some(1)));
+        state.act(Action::Down, 3);
+        assert_eq!(seen(&state), ("bcd".to_owned(), Some(1)));
+        state.act(Action::Last, 3);
+        state.act(Action::Up, 3);
+        assert_eq!(seen(&state), ("efg".to_owned(), Some(1)));
+        for _ in names {
+            state.act(Action::Up, 3);
+        }
+        assert_eq!(seen(&state), ("abc".to_owned(), Some(0)));
+        state.act(Action::PageDown, 10);
+        assert_eq!(seen(&state), ("efg".to_owned(), None), "followed again");
+    }
+
+    #[test]
+    fn lines_that_come_late_stand_where_their_time_is() {
+        let mut state = State::default();
+        for (second, message) in [(1, "a"), (3, "c"), (2, "b"), (3, "d"), (0, "0")] {
+            state.say(Level::Info, Timestamp::from_seconds(second), message.to_owned());
+        }
+        check(&state, &["d", "c", "b", "a", "0"]);
     }
 
     #[test]

@@ -335,7 +335,7 @@ fn what_is_pointed_at_is_selected() {
     screen.take(Event::Click(Target::Screen(Screen::Logs)));
     assert_eq!(screen.state.screen, Screen::Logs);
     screen.take(Event::Wheel(Target::Pane(0), -3));
-    assert!(screen.state.logs.anchor.is_some());
+    assert!(screen.state.logs.selected.is_some());
 }
 
 #[test]

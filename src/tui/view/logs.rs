@@ -52,7 +52,7 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, _hits: &mut H
     if has_filter {
         execute::draw_search(filter, buf, theme, &logs.filter, "search…");
     }
-    let open = logs.in_view().next().filter(|_| logs.is_open);
+    let open = logs.line().filter(|_| logs.is_open);
     let Some(open) = open else {
         draw_lines(rest, buf, frame);
         return;
@@ -91,7 +91,11 @@ fn draw_fields(area: Rect, buf: &mut Buffer, log: &LocalLog, frame: Frame<'_>) {
 
 fn info(frame: Frame<'_>) -> String {
     let logs = &frame.state.logs;
-    let follow = if logs.anchor.is_none() { "follow ●" } else { "paused ○" };
+    let follow = match (logs.selected, logs.n_held()) {
+        (None, _) => "follow ●".to_owned(),
+        (Some(_), 0) => "paused ○".to_owned(),
+        (Some(_), n) => format!("paused ○ · {n} new"),
+    };
     let n_sources = match logs.source {
         Some(_) => "1".to_owned(),
         None => "all".to_owned(),
@@ -123,7 +127,7 @@ fn draw_sources(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     }
 }
 
-/// Draws the newest lines at the bottom, from there upwards.
+/// Draws lines around the selected one, else the newest ones.
 fn draw_lines(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let Frame { state, theme, .. } = frame;
     let look = LineLook {
@@ -132,8 +136,9 @@ fn draw_lines(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
         is_exact: true,
         has_whole_ids: state.logs.is_wrapped,
     };
-    let lines: Vec<_> = state.logs.in_view().take(area.height.into()).collect();
-    if lines.is_empty() {
+    let height = usize::from(area.height);
+    let window = state.logs.window(height);
+    if window.lines.is_empty() {
         let text = if state.logs.n_kept() == 0 {
             "No lines yet."
         } else {
@@ -145,34 +150,32 @@ fn draw_lines(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
         draw_empty(area, buf, theme, &[text.to_owned()]);
         return;
     }
-    if !state.logs.is_wrapped {
-        let n_lines = u16::try_from(lines.len()).unwrap_or(u16::MAX);
-        for (y, drawn) in (0..n_lines).rev().zip(&lines) {
-            draw_line(area, buf, (0, y), &lit(line(&drawn.log, state, theme, look), state, theme));
-        }
-        draw_cursor(area, buf, n_lines.saturating_sub(1), frame);
-        return;
-    }
     let mut rows: Vec<Line<'_>> = Vec::new();
-    for drawn in &lines {
+    // The rows of the selected line.
+    let mut marked = None;
+    for (idx, drawn) in window.lines.iter().enumerate() {
         let whole = lit(line(&drawn.log, state, theme, look), state, theme);
-        rows.extend(broken(whole, area.width).into_iter().rev());
-        if rows.len() >= area.height.into() {
-            break;
+        let first = rows.len();
+        if state.logs.is_wrapped {
+            rows.extend(broken(whole, area.width));
+        } else {
+            rows.push(whole);
+        }
+        if window.selected == Some(idx) {
+            marked = Some(first..rows.len());
         }
     }
-    rows.truncate(area.height.into());
-    let n_rows = u16::try_from(rows.len()).unwrap_or(u16::MAX);
-    for (y, row) in (0..n_rows).rev().zip(&rows) {
+    // Broken lines may take more rows than there are: the selected one is kept in the middle.
+    let n_over = rows.len().saturating_sub(height);
+    let top = marked.as_ref().map_or(n_over, |marked| {
+        let middle = usize::midpoint(marked.start, marked.end);
+        middle.saturating_sub(height / 2).min(n_over).min(marked.start)
+    });
+    for (y, (idx, row)) in (0..area.height).zip(rows.iter().enumerate().skip(top)) {
         draw_line(area, buf, (0, y), row);
-    }
-    draw_cursor(area, buf, n_rows.saturating_sub(1), frame);
-}
-
-/// Marks the last line in view, where that is one that was chosen.
-fn draw_cursor(area: Rect, buf: &mut Buffer, y: u16, frame: Frame<'_>) {
-    if frame.state.logs.anchor.is_some() {
-        paint::row_style(buf, area, y, frame.theme.sel);
+        if marked.as_ref().is_some_and(|marked| marked.contains(&idx)) {
+            paint::row_style(buf, area, y, theme.sel);
+        }
     }
 }
 

@@ -208,7 +208,7 @@ fn of_topic(state: &State) -> Option<Vec<(&'static str, String)>> {
 }
 
 fn of_line(state: &State) -> Option<Vec<(&'static str, String)>> {
-    let line = state.logs.in_view().next()?;
+    let line = state.logs.line()?;
     let table = Table::of_lines([&line.log]);
     Some(vec![
         ("text", state.logs.selection()?),

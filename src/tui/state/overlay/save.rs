@@ -67,12 +67,7 @@ impl Table {
     #[must_use]
     pub fn of(state: &State) -> Self {
         match state.screen {
-            Screen::Logs => {
-                let mut lines: Vec<&LocalLog> =
-                    state.logs.in_view().map(|line| &line.log).collect();
-                lines.reverse();
-                Self::of_lines(lines)
-            }
+            Screen::Logs => Self::of_lines(state.logs.shown().map(|line| &line.log)),
             Screen::Inference => {
                 Self::new(&["time", "label", "combined", "naive", "truth"], epochs(state))
             }
