@@ -86,7 +86,6 @@ pub fn start(state: &mut State, start: Start) -> Vec<Effect> {
 
 /// Takes in what happened, and returns what is to be done about it.
 pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
-    let now = state.now;
     let dirty = urgency(state, &event);
     state.soil(dirty);
     let effects = match event {
@@ -123,15 +122,7 @@ pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
             health::on_probe(state, service, answer.as_ref(), latency)
         }
         Event::Functions(result) => {
-            match result {
-                Ok(functions) => state.execute.form.know(functions),
-                Err(failure) if failure.status == Some(404) => {}
-                Err(failure) => state.logs.say(
-                    Level::Warn,
-                    now,
-                    format!("failed to {}: {}", failure.what, failure.why),
-                ),
-            }
+            learn_functions(state, result);
             Vec::new()
         }
         Event::Begun(..)
@@ -391,6 +382,18 @@ fn on_nodes(
         effects.push(Effect::LoadFunctions);
     }
     effects
+}
+
+/// Takes in the functions that the head lists; heads of other makes list none.
+fn learn_functions(state: &mut State, result: Result<Vec<FunctionBody>, Failure>) {
+    match result {
+        Ok(functions) => state.execute.form.know(functions),
+        Err(failure) if failure.status == Some(404) => {}
+        Err(failure) => {
+            let line = format!("failed to {}: {}", failure.what, failure.why);
+            state.logs.say(Level::Warn, state.now, line);
+        }
+    }
 }
 
 /// A function of the local stack, as its head would list it.
