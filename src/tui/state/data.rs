@@ -37,7 +37,7 @@ use self::{
 pub use self::{
     look::{Indicators, Kind},
     spark::{SPARK_VALUES, Spark},
-    stream::{Live, Status, fresh_for},
+    stream::{Live, Status, fresh_for, is_past},
 };
 use crate::{
     action::Action,
@@ -491,7 +491,7 @@ impl State {
     /// Whether seconds are counted: until a stream is tried again, or its service asked.
     pub fn is_counting(&self, now: Timestamp) -> bool {
         let mut streams = self.pins.iter().map(|pin| &pin.live).chain([&self.live]);
-        streams.any(|live| live.is_counting(now)) || self.limited_until.is_some_and(|at| at > now)
+        streams.any(Live::is_counting) || self.limited_until.is_some_and(|at| at > now)
     }
 
     /// The datasets found, in the order of the list.

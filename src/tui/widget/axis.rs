@@ -177,23 +177,34 @@ fn step_seconds(step: Duration) -> (i64, i64) {
 
 /// Returns the text of a tick at `moment` on an axis of these steps: the time of day, the date
 /// where the day is another than that of the tick before, or the month.
+///
+/// The first tick has the date beside its time where that is not the day of `now`, and the year
+/// where it is another one.
 #[must_use]
-pub fn time_label(moment: Timestamp, before: Option<Timestamp>, step: Duration) -> String {
+pub fn time_label(
+    moment: Timestamp,
+    before: Option<Timestamp>,
+    step: Duration,
+    now: Timestamp,
+) -> String {
     let civil = format::Civil::of(moment);
     let seconds = step.as_secs();
     if seconds >= 91 * 86_400 {
         return format!("{:04}-{:02}", civil.year, civil.month);
     }
-    let before = before.map(format::Civil::of);
-    let is_other_day =
-        before.is_none_or(|b| (b.year, b.month, b.day) != (civil.year, civil.month, civil.day));
     let is_first = before.is_none();
-    if seconds >= 86_400 || (is_other_day && !is_first) {
-        format!("{} {:02}", civil.month_name(), civil.day)
-    } else if seconds >= 60 {
-        format::hour_minute(moment)
+    let is_other_day = !format::is_same_day(moment, before.unwrap_or(now));
+    let is_other_year = format::Civil::of(now).year != civil.year;
+    let date = if is_first && is_other_year {
+        format::date(moment)
     } else {
-        format::clock(moment)
+        format!("{} {:02}", civil.month_name(), civil.day)
+    };
+    let time = if seconds >= 60 { format::hour_minute(moment) } else { format::clock(moment) };
+    match (seconds >= 86_400 || is_other_day, is_first && seconds < 86_400) {
+        (true, true) => format!("{date} {time}"),
+        (true, false) => date,
+        (false, _) => time,
     }
 }
 

@@ -69,6 +69,8 @@ pub struct Candles<'a> {
     pub body: Body,
     /// Lines behind them.
     pub overlays: &'a [Overlay<'a>],
+    /// The time, whose date the axis leaves out.
+    pub now: Timestamp,
     /// The candle under the crosshair.
     pub crosshair: Option<Timestamp>,
     /// The bucket that is not over yet, if it is the newest.
@@ -145,7 +147,7 @@ impl Candles<'_> {
             .filter(|(_, _, c)| c.is_finite())
             .flat_map(|(_, _, c)| [c.low, c.high, c.open, c.close]);
         let Some(scale) = Scale::over(bounds.chain(self.reached(seen())), MARGIN) else {
-            plot::time_axis(buf, layout.axis, &[], theme);
+            plot::time_axis(buf, layout.axis, &[], self.now, theme);
             return;
         };
         plot::grid(buf, &layout, scale, theme);
@@ -164,7 +166,7 @@ impl Candles<'_> {
         self.draw_volumes(seen().map(|(x, _, c)| (x, c)), &layout, buf, theme);
         let moments: Vec<_> =
             seen().map(|(x, _, candle)| (x + self.body.columns().0 / 2, candle.time)).collect();
-        plot::time_axis(buf, layout.axis, &moments, theme);
+        plot::time_axis(buf, layout.axis, &moments, self.now, theme);
         self.mark_open_bucket(&moments, &layout, buf, theme);
         if let Some(last) = self.candles.iter().rev().find(|candle| candle.is_finite()) {
             let style = if last.fell() { theme.down } else { theme.up };

@@ -327,6 +327,20 @@ pub fn hour_minute(moment: Timestamp) -> String {
     format!("{hour:02}:{minute:02}")
 }
 
+/// The time of day in UTC, after the date where that is not the day of `now`: `14:02:31`,
+/// `2025-11-03 14:02:31`.
+#[must_use]
+pub fn clock_as_of(time: Timestamp, now: Timestamp) -> String {
+    if is_same_day(time, now) { clock(time) } else { format!("{} {}", date(time), clock(time)) }
+}
+
+/// Whether both are of one day in UTC.
+#[must_use]
+pub fn is_same_day(one: Timestamp, other: Timestamp) -> bool {
+    const DAY_SECONDS: i64 = 86_400;
+    one.seconds().div_euclid(DAY_SECONDS) == other.seconds().div_euclid(DAY_SECONDS)
+}
+
 /// The date in UTC: `2026-07-30`.
 #[must_use]
 pub fn date(moment: Timestamp) -> String {

@@ -53,6 +53,8 @@ pub struct Lines<'a> {
     pub gap: Duration,
     /// Amounts at moments, drawn as bars below; empty for none.
     pub volumes: &'a [Point],
+    /// The time, whose date the axis leaves out.
+    pub now: Timestamp,
     /// The moment under the crosshair.
     pub crosshair: Option<Timestamp>,
     /// A value to mark beside the chart, and the color of the mark.
@@ -213,6 +215,6 @@ impl Lines<'_> {
         } else {
             (0..width).map(|x| (x, self.start + length * u32::from(x) / n_last)).collect()
         };
-        plot::time_axis(buf, layout.axis, &moments, theme);
+        plot::time_axis(buf, layout.axis, &moments, self.now, theme);
     }
 }

@@ -172,8 +172,14 @@ pub fn crosshair(buf: &mut Buffer, layout: &Layout, x: u16, theme: &Theme) {
 /// Draws the rule below a chart with a tick where a step of time begins, and its time.
 ///
 /// `moments` are the columns that have a time, from left to right. Steps are long enough for the
-/// times not to touch.
-pub fn time_axis(buf: &mut Buffer, axis: Rect, moments: &[(u16, Timestamp)], theme: &Theme) {
+/// times not to touch. Dates are shown where they are not that of `now`.
+pub fn time_axis(
+    buf: &mut Buffer,
+    axis: Rect,
+    moments: &[(u16, Timestamp)],
+    now: Timestamp,
+    theme: &Theme,
+) {
     for x in 0..axis.width {
         paint::put(buf, axis, (x, 0), '─', theme.border);
     }
@@ -193,7 +199,7 @@ pub fn time_axis(buf: &mut Buffer, axis: Rect, moments: &[(u16, Timestamp)], the
         // Where the step begins between this column and the one before, its beginning is told.
         let start = axis::step_start(*moment, step);
         let told = if moment.since(start) <= apart { start } else { *moment };
-        let label = axis::time_label(told, before, step);
+        let label = axis::time_label(told, before, step, now);
         let width = u16::try_from(label.len()).unwrap_or(u16::MAX);
         if x.saturating_add(width) > axis.width {
             continue;

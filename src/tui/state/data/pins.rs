@@ -61,10 +61,14 @@ pub struct Watched<'a> {
     pub told: Option<&'a Loadable<()>>,
 }
 
-/// What values are counted in, by what is told of a dataset: in short where everybody knows how.
-fn unit(metadata: &BTreeMap<String, String>) -> &str {
+/// The unit of shares.
+pub const PERCENT: &str = "%";
+
+/// What values are counted in, by the metadata of a dataset: in short where that is common.
+#[must_use]
+pub fn unit(metadata: &BTreeMap<String, String>) -> &str {
     match metadata.get("unit").map_or("", String::as_str) {
-        "percent" => "%",
+        "percent" => PERCENT,
         "bytes per second" => "B/s",
         "bytes" => "B",
         "seconds" => "s",

@@ -2,11 +2,7 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use model::{
-    page::{Limit, REPLAY_ROWS},
-    resolution::Resolution,
-    timestamp::Timestamp,
-};
+use model::{page::Limit, resolution::Resolution, timestamp::Timestamp};
 
 use super::{BUCKETS_AGAIN, State, TAPE_ROWS, spark};
 use crate::{
@@ -18,8 +14,18 @@ use crate::{
 /// Rows held back while paused. What is more is let go, and asked for again on going on.
 const HELD_ROWS_MAX: usize = 2_000;
 
-/// How long after its beginning a replay is told of: it comes at once, and may be short.
-const REPLAY_WITHIN: Duration = Duration::from_secs(2);
+/// How long after a stream opened its rows say nothing about their pace: it begins with the newest
+/// rows again.
+const REPEATED_WITHIN: Duration = Duration::from_secs(2);
+
+/// How long rows are watched before their pace is shown.
+const PACE_FROM: Duration = Duration::from_secs(2);
+
+/// Newest rows that are older than this are of the past, even where a dataset has one a day.
+const PAST_FROM: Duration = Duration::from_hours(48);
+
+/// The pace from which rows are a replay, and not only late.
+const REPLAY_PACE_MIN: f64 = 1.5;
 
 /// Tries whose waits are counted down: later ones are far apart, and go on for as long as it takes.
 const TRIES_COUNTED: u32 = 5;
@@ -32,13 +38,6 @@ pub enum Status {
     Closed,
     /// Asked for.
     Opening,
-    /// Up, and begins with the newest rows again.
-    Replay {
-        /// Since when.
-        since: Timestamp,
-        /// How many came.
-        n_rows: usize,
-    },
     /// Up.
     Up {
         /// When something was last heard.
@@ -62,6 +61,12 @@ pub struct Live {
     heard_at: Option<Timestamp>,
     /// When it last brought rows.
     rows_at: Option<Timestamp>,
+    /// When it was last opened.
+    opened_at: Option<Timestamp>,
+    /// The timestamp of the newest row.
+    newest_row: Option<Timestamp>,
+    /// When a row came from which on the pace is measured, and its timestamp.
+    pace_from: Option<(Timestamp, Timestamp)>,
     /// Tries since it was last up.
     n_tries: u32,
     /// Whether it was lost since rows were last read.
@@ -107,21 +112,16 @@ impl Live {
 
     /// Whether it is up.
     pub const fn is_up(&self) -> bool {
-        matches!(self.status, Status::Up { .. } | Status::Replay { .. })
+        matches!(self.status, Status::Up { .. })
     }
 
     /// Whether its note changes each second.
-    pub(super) fn is_counting(&self, now: Timestamp) -> bool {
-        match self.status {
-            // Until a frame was drawn after it.
-            Status::Replay { since, .. } => now.since(since) < REPLAY_WITHIN * 2,
-            Status::Lost { .. } => self.n_tries <= TRIES_COUNTED,
-            _ => false,
-        }
+    pub(super) const fn is_counting(&self) -> bool {
+        matches!(self.status, Status::Lost { .. }) && self.n_tries <= TRIES_COUNTED
     }
 
-    /// How it stands, in a few words: `live · 2s ago`, `replay 43/100`, `paused · 118 new`,
-    /// `stale 46s · reconnecting in 2s (3)`.
+    /// How it stands, in a few words: `live · 2s ago`, `replay 60× · 2025-11-03`,
+    /// `paused · 118 new`, `stale 46s · reconnecting in 2s (3)`.
     pub fn note(&self, now: Timestamp) -> String {
         if let Some(held) = &self.held {
             let new = format!("paused · {} new", format::count(held.n_rows as u64));
@@ -132,18 +132,16 @@ impl Live {
 
     /// As [`Self::note`], whether rows are held back or not.
     fn line(&self, now: Timestamp) -> String {
-        let live = |heard| format!("live · {}", format::ago(now.since(heard)));
         match &self.status {
             Status::Closed => "not followed".to_owned(),
             Status::Opening => "connecting".to_owned(),
-            Status::Replay { since, n_rows } if now.since(*since) < REPLAY_WITHIN => {
-                format!("replay {n_rows}/{REPLAY_ROWS}")
-            }
-            Status::Replay { since, .. } => live(self.heard_at.unwrap_or(*since)),
-            Status::Up { heard } => live(*heard),
+            Status::Up { heard } => match self.newest_row.filter(|row| is_past(*row, now)) {
+                Some(row) => self.past(row),
+                None => format!("live · {}", format::ago(now.since(*heard))),
+            },
             Status::Lost { retry_at, .. } => {
                 let left = retry_at.since(now).as_secs();
-                let again = if self.is_counting(now) {
+                let again = if self.is_counting() {
                     format!("reconnecting in {left}s ({})", self.n_tries)
                 } else {
                     "reconnecting".to_owned()
@@ -153,6 +151,36 @@ impl Live {
                     None => format!("never connected · {again}"),
                 }
             }
+        }
+    }
+
+    /// Rows of the past that come now: how fast, if that was measured, and of which day.
+    fn past(&self, newest_row: Timestamp) -> String {
+        let date = format::date(newest_row);
+        let (Some((at, row)), Some(rows_at)) = (self.pace_from, self.rows_at) else {
+            return format!("rows of {date}");
+        };
+        let took = rows_at.since(at);
+        let pace = newest_row.since(row).as_secs_f64() / took.as_secs_f64();
+        if took < PACE_FROM || pace < REPLAY_PACE_MIN {
+            return format!("rows of {date}");
+        }
+        format!("replay {}× · {date}", format::grouped(pace.round(), 0))
+    }
+
+    /// Takes in the newest timestamp of `rows`, and how fast it moves.
+    fn measure(&mut self, rows: &[NamedRow], now: Timestamp) {
+        let Some(newest) = rows.iter().map(|row| row.timestamp).max() else { return };
+        // A replay that begins again is another one.
+        if self.newest_row.is_some_and(|row| row.since(newest) > PAST_FROM) {
+            self.newest_row = None;
+            self.pace_from = None;
+        }
+        let newest = self.newest_row.map_or(newest, |row| row.max(newest));
+        self.newest_row = Some(newest);
+        let is_repeated = self.opened_at.is_none_or(|at| now.since(at) < REPEATED_WITHIN);
+        if self.pace_from.is_none() && !is_repeated {
+            self.pace_from = Some((now, newest));
         }
     }
 
@@ -166,18 +194,17 @@ impl Live {
         }
         self.heard_at = Some(now);
         self.n_tries = 0;
-        let is_first = matches!(self.status, Status::Opening | Status::Closed);
-        self.status = match (news, &self.status) {
-            (StreamNews::Connected, _) if is_first => Status::Replay { since: now, n_rows: 0 },
-            (StreamNews::Rows(rows), Status::Replay { since, n_rows })
-                if n_rows + rows.len() < REPLAY_ROWS =>
-            {
-                Status::Replay { since: *since, n_rows: n_rows + rows.len() }
+        self.status = Status::Up { heard: now };
+        match news {
+            StreamNews::Connected => {
+                self.opened_at = Some(now);
+                self.pace_from = None;
             }
-            _ => Status::Up { heard: now },
-        };
-        if matches!(news, StreamNews::Rows(_)) {
-            self.rows_at = Some(now);
+            StreamNews::Rows(rows) => {
+                self.rows_at = Some(now);
+                self.measure(rows, now);
+            }
+            _ => {}
         }
     }
 }
@@ -276,6 +303,12 @@ impl State {
             _ => Vec::new(),
         }
     }
+}
+
+/// Whether a newest row with this timestamp is of the past, although it may come now.
+#[must_use]
+pub fn is_past(newest_row: Timestamp, now: Timestamp) -> bool {
+    now.since(newest_row) > PAST_FROM
 }
 
 /// How long after its last row a dataset of this frequency is still called fresh.

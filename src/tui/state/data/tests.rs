@@ -177,16 +177,19 @@ fn a_lost_line_says_how_old_all_is_and_the_tries_and_comes_back_by_itself() {
 }
 
 #[test]
-fn a_replay_is_counted_until_it_is_over() {
+fn a_replay_of_the_past_is_not_live() {
     let (mut state, _) = opened();
     let mut hear = |news, second| {
         state.on(DataEvent::Stream { dataset: id(1), news }, at(second));
         state.live.note(at(second))
     };
-    hear(StreamNews::Connected, 0);
-    let rows = |n| StreamNews::Rows((0..n).map(|second| row(second, 1.0)).collect());
-    assert_eq!(hear(rows(43), 0), "replay 43/100");
-    assert_eq!(hear(rows(57), 1), "live · now");
+    let year = 365 * 86_400;
+    assert_eq!(hear(StreamNews::Connected, year), "live · now");
+    let rows = |second| StreamNews::Rows(vec![row(second, 1.0)]);
+    assert_eq!(hear(rows(0), year), "rows of 2023-11-14", "what was there before");
+    assert_eq!(hear(rows(600), year + 3), "rows of 2023-11-14", "the pace is not known yet");
+    assert_eq!(hear(rows(900), year + 8), "replay 60× · 2023-11-14");
+    assert_eq!(hear(rows(year + 9), year + 9), "live · now");
 }
 
 #[test]

@@ -20,6 +20,7 @@ use crate::{
             Indicators, Kind, Pane, State,
             chart::heikin,
             export::{Export, Range},
+            pins::{PERCENT, unit},
         },
         loadable::Loadable,
     },
@@ -212,6 +213,7 @@ fn draw_candles<'a>(area: Rect, buf: &mut Buffer, scene: Scene<'a>) -> &'a [Cand
         n_free: 0,
         body: state.zoom.density.body(),
         overlays: &[],
+        now: scene.now,
         crosshair: state.crosshair,
         open_bucket: open_bucket(scene),
         decimals: tape::decimals_for(all.iter().rev().take(64).map(|candle| candle.close)),
@@ -327,6 +329,7 @@ fn draw_line<'a>(area: Rect, buf: &mut Buffer, scene: Scene<'a>) -> &'a [Candle]
         end: last.time + apart * u32::try_from(n_free).unwrap_or(0),
         gap: apart.saturating_mul(MISSING),
         volumes: if volumes.iter().any(|point| point.value > 0.0) { &volumes } else { &[] },
+        now: scene.now,
         crosshair: state.crosshair,
         tag: Some((newest.close, tag)),
         decimals: tape::decimals_for(seen.iter().map(|candle| candle.close)),
@@ -372,7 +375,11 @@ fn draw_numbers(area: Rect, buf: &mut Buffer, seen: &[Candle], scene: Scene<'_>)
             style,
         ),
     ];
-    if percent.is_finite() {
+    let unit = scene.state.dataset().map_or("", |dataset| unit(&dataset.metadata));
+    // What is a share already moves by points.
+    if unit == PERCENT {
+        spans.push(Span::styled(" points", style));
+    } else if percent.is_finite() {
         spans.push(Span::styled(format!(" {}%", format::signed(percent, 2)), style));
     }
     let mut more = vec![
@@ -465,7 +472,7 @@ fn draw_readout(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
     let decimals =
         tape::decimals_for([candle.open, candle.high, candle.low, candle.close].into_iter());
     let time = match state.chart.resolution() {
-        Resolution::Raw => format::clock(candle.time),
+        Resolution::Raw => format::clock_as_of(candle.time, scene.now),
         Resolution::Day => format::date(candle.time),
         _ => format!("{} {}", format::date(candle.time), format::hour_minute(candle.time)),
     };

@@ -13,8 +13,8 @@ use crate::{
     action::Action,
     state::{
         data::{
-            SPARK_VALUES,
-            pins::{PIN_VALUES, Watched},
+            SPARK_VALUES, is_past,
+            pins::{PERCENT, PIN_VALUES, Watched},
         },
         loadable::Loadable,
     },
@@ -113,7 +113,11 @@ fn draw_card(area: Rect, buf: &mut Buffer, one: Watched<'_>, now: Timestamp, the
             None => "waiting for the service".to_owned(),
         },
         (Some(live), _) => live.note(now),
-        (None, Some(spark)) => format!("newest {}", format::ago(spark.age(now))),
+        (None, Some(spark)) => match spark.newest() {
+            Some((time, _)) if is_past(time, now) => format!("newest of {}", format::date(time)),
+            Some(_) => format!("newest {}", format::ago(spark.age(now))),
+            None => "no rows yet".to_owned(),
+        },
         (None, None) => "not read yet".to_owned(),
     };
     let bold = theme.text.add_modifier(Modifier::BOLD);
@@ -130,7 +134,7 @@ fn draw_card(area: Rect, buf: &mut Buffer, one: Watched<'_>, now: Timestamp, the
     let plot = Rect { y: area.y + 1, height: area.height.saturating_sub(2), ..area };
     // All that is kept of a dataset spans its card, as soon as that many have come.
     let n_kept = if one.live.is_some() { PIN_VALUES } else { SPARK_VALUES };
-    draw_spark(plot, buf, (&values, n_kept), theme);
+    draw_spark(plot, buf, Trace { values: &values, n_kept, unit: one.unit }, theme);
     let y = area.height.saturating_sub(1);
     if y == 0 {
         return;
@@ -142,6 +146,10 @@ fn draw_card(area: Rect, buf: &mut Buffer, one: Watched<'_>, now: Timestamp, the
     let percent = change.0 / change.1.abs() * 100.0;
     let moved = match change.0 {
         0.0 => "unchanged".to_owned(),
+        // What is a share already moves by points.
+        by if one.unit == PERCENT => {
+            format!("{} {} points", tape::arrow(by), format::signed(by, decimals))
+        }
         by if percent.is_finite() => {
             format!("{} {}%", tape::arrow(by), format::signed(percent, 2))
         }
@@ -160,11 +168,34 @@ fn draw_card(area: Rect, buf: &mut Buffer, one: Watched<'_>, now: Timestamp, the
     }
 }
 
-/// Draws values as a line of dots, the newest at the right end, where `n_kept` span it.
-fn draw_spark(area: Rect, buf: &mut Buffer, (values, n_kept): (&[f64], usize), theme: &Theme) {
+/// The values of a card.
+#[derive(Clone, Copy)]
+struct Trace<'a> {
+    /// Oldest first.
+    values: &'a [f64],
+    /// How many values span the card.
+    n_kept: usize,
+    /// What they are counted in.
+    unit: &'a str,
+}
+
+impl Trace<'_> {
+    /// The scale of `shown`: all of it for shares, which mean nothing without their ends.
+    fn scale(&self, shown: &[f64]) -> Option<Scale> {
+        let is_share = |value: &f64| (0.0..=100.0).contains(value);
+        if self.unit == PERCENT && shown.iter().all(is_share) {
+            return Scale::between(0.0, 100.0);
+        }
+        Scale::over(shown.iter().copied(), 0.0)
+    }
+}
+
+/// Draws values as a line of dots, the newest at the right end.
+fn draw_spark(area: Rect, buf: &mut Buffer, trace: Trace<'_>, theme: &Theme) {
+    let Trace { values, n_kept, .. } = trace;
     let n_dots = usize::from(area.width) * usize::from(braille::DOTS.0);
     let shown = values.get(values.len().saturating_sub(n_dots)..).unwrap_or(values);
-    let Some(scale) = Scale::over(shown.iter().copied(), 0.0) else { return };
+    let Some(scale) = trace.scale(shown) else { return };
     let mut layer = braille::Layer::new(area.width, area.height);
     let height = f64::from(area.height * braille::DOTS.1) - 1.0;
     let dots = |n: usize| f64::from(u32::try_from(n.saturating_sub(1)).unwrap_or(u32::MAX));

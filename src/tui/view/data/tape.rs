@@ -13,6 +13,13 @@ use crate::{
 /// Columns of a time of day, and a gap.
 const TIME_WIDTH: u16 = 10;
 
+/// The same with a date.
+const DATE_TIME_WIDTH: u16 = 21;
+
+/// The narrowest tape with dates beside its times; in a narrower one the title is the date of the
+/// newest row.
+const DATED_FROM: u16 = 44;
+
 /// Columns of what a number did, and the space before it.
 const ARROW_WIDTH: u16 = 2;
 
@@ -46,8 +53,11 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
     let shown: Vec<&NamedRow> = state.tape.iter().take(usize::from(body.height) + 1).collect();
     let main = Numbers::of(column, &shown);
     let main_width = main.width;
+    let is_today = shown.iter().all(|row| format::is_same_day(row.timestamp, scene.now));
+    let has_dates = !is_today && body.width >= DATED_FROM;
+    let time_width = if has_dates { DATE_TIME_WIDTH } else { TIME_WIDTH };
     let mut columns = vec![main];
-    let mut room = body.width.saturating_sub(TIME_WIDTH + main_width + ARROW_WIDTH);
+    let mut room = body.width.saturating_sub(time_width + main_width + ARROW_WIDTH);
     for name in other_columns(column, state.tape.front()) {
         let numbers = Numbers::of(name, &shown);
         let Some(left) = room.checked_sub(numbers.width + GAP) else { continue };
@@ -58,11 +68,18 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
     let n_gaps = u16::try_from(columns.len()).unwrap_or(1).saturating_sub(1).max(1);
     let air = GAP + room / n_gaps;
     let header = theme.muted.add_modifier(Modifier::BOLD);
-    paint::text(buf, body, (0, 0), "TIME", header);
+    let title = match shown.first() {
+        Some(newest) if !is_today && !has_dates => format::date(newest.timestamp),
+        _ => "TIME".to_owned(),
+    };
+    paint::text(buf, body, (0, 0), &title, header);
     for (y, row) in (1..body.height).zip(&shown) {
-        paint::text(buf, body, (0, y), &format::clock(row.timestamp), theme.muted);
+        let clock = format::clock(row.timestamp);
+        let time =
+            if has_dates { format!("{} {clock}", format::date(row.timestamp)) } else { clock };
+        paint::text(buf, body, (0, y), &time, theme.muted);
     }
-    let mut end = TIME_WIDTH;
+    let mut end = time_width;
     for (idx, numbers) in columns.iter().enumerate() {
         let is_main = idx == 0;
         end = match idx {

@@ -309,6 +309,7 @@ fn draw_past(area: Rect, buf: &mut Buffer, actor: &Actor, scene: Scene<'_>) {
         // Epochs it was silent in are few, as is all that is kept of them.
         gap: last.time.since(first.time),
         volumes: &[],
+        now: scene.now,
         crosshair: None,
         tag: Some((last.value, own)),
         decimals: scene.decimals(),

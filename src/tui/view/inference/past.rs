@@ -76,6 +76,7 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
         end: last.time,
         gap: gap(epochs),
         volumes: &[],
+        now: scene.now,
         crosshair: None,
         tag: newest,
         decimals: newest.map_or(0, |(value, _)| format::decimals_of(value)),

@@ -28,7 +28,8 @@ fn equal_values_get_a_range_around_them() {
 #[track_caller]
 fn check_label(moment: &str, before: Option<&str>, step_seconds: u64, want: &str) {
     let read = |text: &str| text.parse().unwrap();
-    let label = time_label(read(moment), before.map(read), Duration::from_secs(step_seconds));
+    let step = Duration::from_secs(step_seconds);
+    let label = time_label(read(moment), before.map(read), step, read("2026-07-30T12:00:00Z"));
     assert_eq!(label, want);
 }
 
@@ -39,6 +40,10 @@ fn times_are_told_as_finely_as_they_differ() {
     check_label("2026-07-31T00:00:00Z", Some("2026-07-30T23:00:00Z"), 3_600, "Jul 31");
     check_label("2026-07-31T00:00:00Z", Some("2026-07-30T00:00:00Z"), 86_400, "Jul 31");
     check_label("2026-07-31T00:00:00Z", None, 91 * 86_400, "2026-07");
+    check_label("2026-07-29T09:35:00Z", None, 3_600, "Jul 29 09:35");
+    check_label("2025-07-30T09:35:00Z", None, 3_600, "2025-07-30 09:35");
+    check_label("2025-07-30T00:00:00Z", None, 86_400, "2025-07-30");
+    check_label("2025-07-30T10:00:00Z", Some("2025-07-30T09:00:00Z"), 3_600, "10:00");
 }
 
 #[test]

@@ -98,6 +98,9 @@ fn moments_are_told_in_utc() {
     let moment: Timestamp = "2024-02-29T23:59:58Z".parse().unwrap();
     check(date(moment), "2024-02-29");
     check(clock(moment), "23:59:58");
+    check(clock_as_of(moment, moment + Duration::from_secs(1)), "23:59:58");
+    let dated = format!("{} 23:59:58", date(moment));
+    check(clock_as_of(moment, moment + Duration::from_secs(2)), &dated);
     check(hour_minute(moment), "23:59");
     check(date(Timestamp::from_seconds(-1)), "1969-12-31");
 }
