@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::{
-    io::{AsyncBufReadExt as _, BufReader},
+    io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
     time::timeout,
 };
 
@@ -45,6 +45,11 @@ impl LocalStack for Broken {
     }
 
     async fn pack(&self, path: &str) -> Result<Packed, LocalError> {
+        if path == "copy.wasm" {
+            let (name, function_id, method) = ("copy", "bafy", "copy.wasm");
+            let [name, function_id, method] = [name, function_id, method].map(str::to_owned);
+            return Ok(Packed { name, function_id, method, car: Vec::new() });
+        }
         Err(LocalError { what: format!("read {path}"), source: "no such file".into() })
     }
 
@@ -121,6 +126,28 @@ async fn a_head_is_shown_its_token_and_not_the_key_of_other_services() {
     assert!(head.contains(&"authorization: bearer correct-horse".to_owned()), "{head:?}");
     assert!(!head.iter().any(|line| line.contains("key")), "{head:?}");
     rig.runner.shutdown().await;
+}
+
+#[tokio::test]
+async fn content_that_the_head_holds_keeps_its_name() {
+    let mut rig = rig(Some(Arc::new(Broken)));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let head = format!("http://{}", listener.local_addr().unwrap());
+    rig.runner.perform(Effect::Connect(Addresses { head: Some(head), ..Addresses::default() }));
+    rig.runner.perform(Effect::AddFunction { path: "copy.wasm".to_owned() });
+    let (mut stream, _) = timeout(SOON, listener.accept()).await.unwrap().unwrap();
+    let (reader, mut writer) = stream.split();
+    let mut lines = BufReader::new(reader).lines();
+    let first = lines.next_line().await.unwrap().unwrap();
+    assert_eq!(first, "GET /api/v1/functions HTTP/1.1", "nothing is uploaded");
+    while lines.next_line().await.unwrap().is_some_and(|line| !line.is_empty()) {}
+    let held = r#"{"name": "hello", "function_id": "bafy", "method": "hello.wasm", "bytes": 9}"#;
+    let body = format!(r#"{{"functions": [{held}]}}"#);
+    let length = body.len();
+    let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n");
+    writer.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
+    let Event::FunctionAdded(Ok(function)) = rig.next().await else { panic!("a function") };
+    assert_eq!((&*function.name, &*function.method), ("hello", "hello.wasm"));
 }
 
 #[tokio::test]
