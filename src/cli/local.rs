@@ -18,7 +18,7 @@ use ::tui::local::{
 use anyhow::{Context as _, bail};
 use async_trait::async_trait;
 use cluster::{functions::Functions, identity::Identity};
-use model::timestamp::Timestamp;
+use model::{node::Role, timestamp::Timestamp};
 use parking_lot::Mutex;
 use serde_json::Value;
 use task::{clock::Clock, group::Group};
@@ -30,6 +30,7 @@ use crate::cli::{
     stack::{
         self, KEY_FILE, Ports, Ready, StackOptions,
         child::{Line, Running, Start},
+        members::Members,
         supervise::{Supervised, supervise},
     },
 };
@@ -159,6 +160,12 @@ impl Local {
         Ok(folder)
     }
 
+    /// The members of the stack whose folder is claimed.
+    fn members(&self) -> anyhow::Result<Members> {
+        let claimed = self.claimed.lock();
+        Ok(Members::of(&claimed.as_ref().context("claim a folder")?.place))
+    }
+
     /// The first name of its kind that no process has.
     fn free_name(&self, role: &str) -> String {
         let processes = self.processes.lock();
@@ -177,11 +184,21 @@ impl Local {
     ) -> anyhow::Result<()> {
         let name = self.free_name(&wish.role);
         let folder = self.folder(&name)?;
-        Identity::load_or_create(&folder.join(KEY_FILE)).context("prepare the node's identity")?;
+        let identity = Identity::load_or_create(&folder.join(KEY_FILE));
+        let identity = identity.context("prepare the node's identity")?;
+        let role: Role = wish.role.parse()?;
+        let members = self.members()?;
+        members.add(role, identity.peer_id())?;
+        let mut arguments = arguments(&wish, &folder);
+        if is_local(&wish) {
+            let named = wish.boot_nodes.iter().filter_map(|node| node.rsplit_once("/p2p/"));
+            let named: Vec<&str> = named.map(|(_, peer)| peer).collect();
+            arguments.extend(members.arguments(role, &named));
+        }
         let start = Start {
             process: name.into(),
             program: std::env::current_exe().context("find this program's own file")?,
-            arguments: arguments(&wish, &folder),
+            arguments,
             environment: Vec::new(),
             log: Some(folder.join(kept::LOG)),
             is_kept: wish.is_kept,
@@ -299,11 +316,15 @@ impl Local {
     }
 }
 
+/// Whether a node meets those of this machine alone.
+fn is_local(wish: &NodeWish) -> bool {
+    wish.boot_nodes.iter().all(|address| address.starts_with("/ip4/127."))
+}
+
 /// The arguments of a node with its state in `folder`.
 fn arguments(wish: &NodeWish, folder: &Path) -> Vec<String> {
-    // Nodes of this machine meet on loopback; whoever is to meet others listens to them.
-    let is_alone = wish.boot_nodes.iter().all(|address| address.starts_with("/ip4/127."));
-    let address = if is_alone { "127.0.0.1" } else { "0.0.0.0" };
+    // Nodes of this machine meet on loopback; those that are to meet others listen to them.
+    let address = if is_local(wish) { "127.0.0.1" } else { "0.0.0.0" };
     let mut arguments: Vec<String> = Vec::new();
     let mut add = |flag: &str, value: String| arguments.extend([flag.to_owned(), value]);
     add("--role", wish.role.clone());

@@ -1,6 +1,7 @@
 //! `triptych node`: a head or a worker of a function cluster.
 
 mod flags;
+mod heeded;
 pub(crate) mod layers;
 mod state;
 
@@ -15,7 +16,7 @@ use cluster::{
     functions::{Hosts, SourceOptions},
     head::{SignaturePolicy, server::RestOptions},
     identity::Identity,
-    network::{Advertised, ConnectionBounds, Connectivity, Heeded},
+    network::{Advertised, ConnectionBounds, Connectivity},
     node::{Node, NodeOptions, RoleOptions, WorkOptions},
     worker::{ExecutionOptions, LIMITS_DEFAULT},
 };
@@ -60,6 +61,8 @@ pub(crate) async fn run(command: NodeCommand) -> anyhow::Result<()> {
     let websocket = &command.network.websocket;
     let ports = [command.network.port, websocket.websocket_port];
     let ports = ports.into_iter().take(if websocket.websocket { 2 } else { 1 });
+    let heed = heeded::flags(command.role, &command.head, &command.runs)?;
+    let heeded = heeded::read(&heed).context("read the peers to heed")?;
     let options = NodeOptions {
         role: role(command.role, &command.head)?,
         identity,
@@ -68,7 +71,7 @@ pub(crate) async fn run(command: NodeCommand) -> anyhow::Result<()> {
         boot_nodes: command.boot_nodes,
         subgroups: command.topic,
         connectivity: Connectivity {
-            heeded: heeded(command.role, &command.head, &command.runs)?,
+            heeded: heeded.clone(),
             ..connectivity(command.role, &command.network, &state)?
         },
         functions_dir: state.functions.clone(),
@@ -83,8 +86,10 @@ pub(crate) async fn run(command: NodeCommand) -> anyhow::Result<()> {
     }
     let group = Group::default();
     let node = Node::start(options, &group, Clock::system()).await.context("start the node")?;
-    let asked = stop::asked(parent).await;
-    asked?;
+    tokio::select! {
+        asked = stop::asked(parent) => asked?,
+        () = heeded::follow(&node, heed, heeded) => {}
+    }
     tokio::select! {
         () = node.shutdown() => {}
         again = stop::asked(Parent::None) => {
@@ -156,22 +161,6 @@ fn advertised(flags: &NetworkFlags) -> anyhow::Result<Vec<Advertised>> {
         advertised.push(Advertised::websocket(host, port).context(told)?);
     }
     Ok(advertised)
-}
-
-/// Whom the node hears.
-fn heeded(role: Role, head: &HeadFlags, runs: &RunFlags) -> anyhow::Result<Heeded> {
-    let (own, (others, flag)) = match role {
-        Role::Head => {
-            (&head.accept, (&runs.obey, "--obey: it is for workers; a head has --accept"))
-        }
-        Role::Worker => {
-            (&runs.obey, (&head.accept, "--accept: it is for heads; a worker has --obey"))
-        }
-    };
-    if !others.is_empty() {
-        bail!("use {flag}");
-    }
-    Ok(own.iter().cloned().collect())
 }
 
 fn sources(flags: FunctionFlags) -> SourceOptions {

@@ -2,6 +2,7 @@
 //! this same program, on loopback, with state in one folder.
 
 pub(crate) mod child;
+pub(crate) mod members;
 pub(crate) mod supervise;
 
 use std::{env, fs, path::PathBuf, time::Duration};
@@ -22,7 +23,10 @@ use crate::cli::{
     config::{self, KEY_VARIABLE},
     demo,
     place::{Claim, Place},
-    stack::child::{Line, Running, Start},
+    stack::{
+        child::{Line, Running, Start},
+        members::Members,
+    },
 };
 
 /// The name of a stack's key among the accounts. Each start gives the key a new secret, since only
@@ -144,13 +148,14 @@ pub(crate) async fn start(
     progress("head and dataset service");
     let api_key = new_key(place).await?;
     prepare_nodes(place).await?;
+    let members = Members::of(place);
     let datasets = starter.datasets()?;
-    let head = starter.node(NODES[0], None)?;
+    let head = starter.node(NODES[0], &members, None)?;
     let boot_node = head.told(|facts| facts.multiaddresses.first().cloned()).await?;
     progress("workers");
     let mut nodes = vec![head.clone()];
     for node in NODES.into_iter().skip(1) {
-        nodes.push(starter.node(node, Some(&boot_node))?);
+        nodes.push(starter.node(node, &members, Some(&boot_node))?);
     }
     let base = |address: String| format!("http://{address}");
     let head_url = base(head.told(|facts| facts.address.clone()).await?);
@@ -208,6 +213,7 @@ impl Starter<'_> {
     fn node(
         &self,
         (name, role, subgroup): (&'static str, Role, Option<&'static str>),
+        members: &Members,
         boot_node: Option<&str>,
     ) -> anyhow::Result<Running> {
         let folder = self.options.claim.place.node(name);
@@ -217,6 +223,7 @@ impl Starter<'_> {
         arguments.extend(words(&["--private-key", &path(KEY_FILE)]));
         // Ports change from start to start: those of last time reach nobody.
         arguments.extend(words(&["--db", &folder.display().to_string(), "--no-dialback-peers"]));
+        arguments.extend(members.arguments(role, &[]));
         if let Some(boot_node) = boot_node {
             arguments.extend(words(&["--boot-nodes", boot_node]));
         }
@@ -260,12 +267,16 @@ async fn new_key(place: &Place) -> anyhow::Result<ApiKey> {
     Ok(key)
 }
 
-/// Gives every node its identity, which it keeps from start to start, and the head its functions.
+/// Gives every node its identity, which it keeps from start to start, and the head its functions. The
+/// nodes are members of the stack from here on.
 async fn prepare_nodes(place: &Place) -> anyhow::Result<()> {
-    for (name, ..) in NODES {
+    let members = Members::of(place);
+    for (name, role, _) in NODES {
         let folder = place.node(name);
         fs::create_dir_all(&folder).with_context(|| format!("make {}", folder.display()))?;
-        Identity::load_or_create(&folder.join(KEY_FILE)).context("prepare a node's identity")?;
+        let identity = Identity::load_or_create(&folder.join(KEY_FILE));
+        let identity = identity.context("prepare a node's identity")?;
+        members.add(role, identity.peer_id())?;
     }
     let folder = place.node(NODES[0].0).join(FUNCTIONS_FOLDER);
     let held = HeldFunctions::open(folder).await.context("open the head's functions")?;

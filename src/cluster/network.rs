@@ -9,17 +9,21 @@
 
 mod actor;
 mod address;
+mod budget;
 mod dialer;
 mod error;
 mod exchange;
 mod guard;
+mod handshake;
 pub mod line;
 mod local;
 mod options;
 mod rendezvous;
 mod resolve;
+mod site;
 mod streams;
 mod swarm;
+mod table;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -41,12 +45,13 @@ use tokio::{
 use tracing::warn;
 
 use self::{
-    actor::{Actor, Command},
+    actor::{Actor, Command, Neighbors},
     dialer::Dialer,
     exchange::Kinds,
     guard::{Allowances, Guard, Offense},
     line::{Frames, Line},
     rendezvous::Rendezvous,
+    site::Site,
     streams::Gate,
 };
 pub use self::{
@@ -252,7 +257,8 @@ impl Network {
         let (told, asked) = (protocols(options.told)?, protocols(options.asked)?);
         let lines = protocols(options.lines)?;
         let connectivity = options.connectivity;
-        let guard = Guard::new(connectivity.heeded.clone(), allowances);
+        let boot_nodes = options.boot_nodes.iter().map(|node| node.peer);
+        let guard = Guard::new(connectivity.heeded.clone(), boot_nodes, allowances);
         let gate = Gate {
             protocols: told.iter().chain(&asked).chain(&lines).cloned().collect(),
             open: protocols(options.open)?.into(),
@@ -265,12 +271,8 @@ impl Network {
         let advertised: Vec<Multiaddr> =
             connectivity.advertised.into_iter().map(|Advertised(address)| address).collect();
         let is_listening_told = advertised.is_empty();
-        for address in if is_listening_told { &listening } else { &advertised } {
-            swarm.add_external_address(address.clone());
-        }
-        for node in &options.boot_nodes {
-            swarm.behaviour_mut().limits.bypass_peer_id(&node.peer);
-        }
+        let told_addresses = if is_listening_told { &listening } else { &advertised };
+        swarm::name(&mut swarm, told_addresses, &guard);
         let db = opened(connectivity.peer_db, options.clock).await?;
         let remembered = match &db {
             Some(db) if connectivity.is_dialing_back => remembered(db, &options.identity),
@@ -301,6 +303,8 @@ impl Network {
             found,
             bounds: connectivity.connections,
             standing: BTreeMap::new(),
+            neighbors: Neighbors::default(),
+            next_look: Instant::now(),
             waiting: HashMap::new(),
             listening: Arc::clone(&network.listening),
             is_listening_told,
@@ -369,6 +373,68 @@ impl Network {
     pub fn blame(&self, peer: &PeerId) {
         if let Ok(peer) = peer.as_str().parse() {
             self.guard.offended(peer, Offense::Malformed);
+        }
+    }
+
+    /// Takes note that a message of connected `peer` could be read: under pressure, connections to
+    /// peers without one are closed first.
+    pub fn vouch(&self, peer: &PeerId) {
+        if let Ok(peer) = peer.as_str().parse() {
+            self.guard.vouch(peer);
+        }
+    }
+
+    /// Whether `peer` was named to this node: as a boot node, or as a peer that it heeds.
+    #[must_use]
+    pub fn knows_by_name(&self, peer: &PeerId) -> bool {
+        peer.as_str().parse().is_ok_and(|peer| self.guard.knows_by_name(peer))
+    }
+
+    /// Whether `peer` is heeded by name.
+    #[must_use]
+    pub fn trusts(&self, peer: &PeerId) -> bool {
+        peer.as_str().parse().is_ok_and(|peer| self.guard.trusts(peer))
+    }
+
+    /// Whether any peer was named to this node.
+    #[must_use]
+    pub fn has_names(&self) -> bool {
+        self.guard.has_names()
+    }
+
+    /// Whether messages of `peer` are heard.
+    #[must_use]
+    pub fn hears(&self, peer: &PeerId) -> bool {
+        peer.as_str().parse().is_ok_and(|peer| self.guard.hears(peer))
+    }
+
+    /// Whether every peer is heeded.
+    #[must_use]
+    pub fn heeds_everyone(&self) -> bool {
+        self.guard.heeds_everyone()
+    }
+
+    /// Whether peers on other machines may reach this node: it listens on, or advertises, an address
+    /// that is not of this machine alone.
+    #[must_use]
+    pub fn is_exposed(&self) -> bool {
+        let listening = self.listening.read();
+        self.advertised.iter().chain(&*listening).any(|at| Site::of(at) != Site::Loopback)
+    }
+
+    /// Replaces the set of peers that are heeded.
+    pub async fn heed(&self, heeded: Heeded) {
+        self.guard.heed(heeded);
+        let peers = self.guard.names();
+        // A network that has stopped keeps no places.
+        drop(self.commands.send(Command::Named { peers }).await);
+    }
+
+    /// Takes note that connected `peer` does the same as this node, which keeps but some of its kind.
+    pub fn neighbor(&self, peer: &PeerId) {
+        if let Ok(peer) = peer.as_str().parse() {
+            // Full, it is noted when the peer says so again.
+            drop(self.commands.try_send(Command::Neighbor { peer }));
         }
     }
 
@@ -455,7 +521,7 @@ impl Network {
         let opened = timeout(SEND_WITHIN, self.open(peer, protocol)).await;
         let stream = opened
             .map_err(|_| SendError::TimedOut { peer: peer.clone(), within: SEND_WITHIN })??;
-        Ok(line::line(stream, self.answer_bytes_max, &self.group))
+        Ok(line::line(stream, self.answer_bytes_max, &self.group, None))
     }
 
     /// Finds nodes of the local network, and lets them find this one.

@@ -2,6 +2,7 @@
 
 mod dispatch;
 mod duty;
+mod exposure;
 mod offers;
 
 use std::{
@@ -26,7 +27,7 @@ use web::{
 };
 
 use self::{
-    dispatch::Dispatch,
+    dispatch::{Clients, Dispatch},
     duty::{Duty, Parts},
 };
 use crate::{
@@ -38,7 +39,9 @@ use crate::{
     identity::Identity,
     message::{FUNCTION_PROTOCOL, LINE_PROTOCOL, OFFER_PROTOCOL, WORK_PROTOCOL},
     metrics,
-    network::{BootNode, Connectivity, Network, NetworkError, NetworkOptions, PublishError},
+    network::{
+        BootNode, Connectivity, Heeded, Network, NetworkError, NetworkOptions, PublishError,
+    },
     peers::Peers,
     worker::{ExecutionOptions, StartError, Worker, answer_bytes_max},
 };
@@ -228,6 +231,11 @@ impl Node {
         self.addresses.1
     }
 
+    /// Replaces the set of peers that it heeds.
+    pub async fn heed(&self, heeded: Heeded) {
+        self.network.heed(heeded).await;
+    }
+
     /// The head, if it is one.
     #[must_use]
     pub fn head(&self) -> Option<&Head> {
@@ -284,7 +292,7 @@ impl Node {
         // Bound before the network starts, so that a taken address leaves nothing half started.
         let (listener, counting) = (bound(&role, &work).await?, bound_metrics(&role, &work).await?);
         let (network, events) = Network::start(&working, network_options).await?;
-        log_host(&network, n_boot_nodes);
+        log_host(&network, n_boot_nodes, (&role, &work));
         let peers = Peers::new(clock.clone());
         let parts = Parts {
             network: network.clone(),
@@ -296,14 +304,15 @@ impl Node {
             group: working.clone(),
         };
         let (rest, drain_within) = (work.rest.clone(), work.drain_within);
+        let clients = Clients::of(&work);
         let duty = match role {
             RoleOptions::Head { .. } => parts.head(subgroups.clone(), &work),
             RoleOptions::Worker => parts.worker(concurrency, limits, (execution, work))?,
         };
         let role = count_node(&metrics, (network.peer_id(), &duty), &subgroups);
         let identified = Arc::new(offers::Identified::default());
-        let dispatch =
-            Dispatch::new(&duty, &functions, (&peers, &metrics, &network), &identified, &working);
+        let known = (&peers, &metrics, &network);
+        let dispatch = Dispatch::new(&duty, &functions, known, (&identified, clients), &working);
         working.spawn("dispatch", dispatch.run(events));
         let rest_address = match (&duty, listener) {
             (Duty::Head(head), Some(listener)) => served(head, listener, rest.clone(), &serving),
@@ -316,10 +325,7 @@ impl Node {
             _ => rest_address,
         };
         info!(role, "node starting");
-        subscribe(&network, &subgroups).await?;
-        if must_reach_boot_nodes {
-            network.reach_boot_nodes(REACH_WITHIN).await?;
-        }
+        join(&network, &subgroups, must_reach_boot_nodes).await?;
         let offers = offers::Offers {
             network: network.clone(),
             functions: functions.clone(),
@@ -414,7 +420,7 @@ fn count_node(
     role
 }
 
-fn log_host(network: &Network, n_boot_nodes: usize) {
+fn log_host(network: &Network, n_boot_nodes: usize, (role, work): (&RoleOptions, &WorkOptions)) {
     info!(
         id = network.peer_id().as_str(),
         addresses.json = json_text(&network.addresses()),
@@ -422,6 +428,7 @@ fn log_host(network: &Network, n_boot_nodes: usize) {
         dial_back_peers = network.n_remembered(),
         "created host"
     );
+    exposure::warn_of(network, role, work);
 }
 
 /// Serves a head's REST API, and returns where.
@@ -444,7 +451,12 @@ fn served(
     address
 }
 
-async fn subscribe(network: &Network, subgroups: &[Subgroup]) -> Result<(), NodeError> {
+/// Subscribes to the topics, and waits for a boot node if it must.
+async fn join(
+    network: &Network,
+    subgroups: &[Subgroup],
+    must_reach_boot_nodes: bool,
+) -> Result<(), NodeError> {
     let topics = topics(subgroups);
     for topic in &topics {
         let failed = |source| NodeError::Subscribe { topic: topic.clone(), source };
@@ -452,6 +464,9 @@ async fn subscribe(network: &Network, subgroups: &[Subgroup]) -> Result<(), Node
     }
     let listed = json_text(&topics);
     info!(component = "node", topics.json = listed, "topics node will subscribe to");
+    if must_reach_boot_nodes {
+        network.reach_boot_nodes(REACH_WITHIN).await?;
+    }
     Ok(())
 }
 

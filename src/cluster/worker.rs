@@ -11,6 +11,7 @@ mod install;
 mod line;
 mod place;
 mod rollcall;
+mod shares;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -38,7 +39,11 @@ use tracing::{debug, info, warn};
 use web::metrics::Metrics;
 
 pub use self::executor::{ExecutionOptions, StartError};
-use self::executor::{Executor, ExecutorError};
+use self::{
+    executor::{Executor, ExecutorError},
+    rollcall::CallLog,
+    shares::{Shares, Standing},
+};
 use crate::{
     functions::{FetchError, Functions, InstallError},
     identity::{Identity, SignError},
@@ -143,11 +148,9 @@ struct Inner {
     executor: Executor,
     attributes: BTreeMap<String, String>,
     n_slots: u16,
-    slots: Semaphore,
-    /// How many functions run, by the head they run for.
-    running: Mutex<BTreeMap<PeerId, usize>>,
+    slots: Shares,
     /// Work orders from their coming to their answer's going.
-    orders: Arc<Semaphore>,
+    orders: Shares,
     /// The heads' lines, each with what ends it.
     lines: Mutex<HashMap<PeerId, (u64, oneshot::Sender<()>)>>,
     /// Numbers the lines.
@@ -156,6 +159,7 @@ struct Inner {
     open_lines: Arc<Semaphore>,
     /// The roll calls being handled, by author and request.
     calls: Mutex<BTreeSet<(PeerId, String)>>,
+    call_log: Mutex<CallLog>,
     is_stopping: AtomicBool,
     /// Whether what runs is to end, since the node has waited for it long enough.
     is_cut_short: watch::Sender<bool>,
@@ -184,31 +188,6 @@ enum Refusal {
     Method { has: Method, wanted: Method },
     #[error("run the function")]
     Run(#[from] ExecutorError),
-}
-
-/// A function that runs for a head, until this is dropped.
-struct Running<'a> {
-    running: &'a Mutex<BTreeMap<PeerId, usize>>,
-    head: &'a PeerId,
-}
-
-impl<'a> Running<'a> {
-    fn of(running: &'a Mutex<BTreeMap<PeerId, usize>>, head: &'a PeerId) -> Self {
-        *running.lock().entry(head.clone()).or_default() += 1;
-        Self { running, head }
-    }
-}
-
-impl Drop for Running<'_> {
-    fn drop(&mut self) {
-        let mut running = self.running.lock();
-        if let Some(n_running) = running.get_mut(self.head) {
-            *n_running -= 1;
-            if *n_running == 0 {
-                running.remove(self.head);
-            }
-        }
-    }
 }
 
 impl Refusal {
@@ -242,9 +221,13 @@ impl Refusal {
         }
     }
 
-    /// The whole chain of causes as one text, for the head's user.
+    /// The reason as one text, for the head's user. Why a function could not be had is for this node's
+    /// log alone: it would tell any peer which hosts this node reaches.
     fn told(&self) -> String {
-        chain(self)
+        match self {
+            Self::Fetch(_) | Self::Install(_) | Self::Sign(_) => self.to_string(),
+            _ => chain(self),
+        }
     }
 }
 
@@ -268,13 +251,13 @@ impl Worker {
             group,
             attributes,
             n_slots,
-            slots: Semaphore::new(n_slots.into()),
-            running: Mutex::default(),
-            orders: Arc::new(Semaphore::new(n_orders)),
+            slots: Shares::of(n_slots.into()),
+            orders: Shares::of(n_orders),
             lines: Mutex::default(),
             n_lines: AtomicU64::new(0),
             open_lines: Arc::new(Semaphore::new(line::LINES_MAX as usize)),
             calls: Mutex::default(),
+            call_log: Mutex::default(),
             is_stopping: AtomicBool::new(false),
             is_cut_short: watch::Sender::new(false),
         })))
@@ -289,32 +272,46 @@ impl Worker {
     /// How many functions it runs at once, and how many more it could run now.
     #[must_use]
     pub fn slots(&self) -> (usize, usize) {
-        (self.0.n_slots.into(), self.0.slots.available_permits().min(self.0.executor.n_free()))
+        let (n_slots, n_free) = self.0.slots.places();
+        (n_slots, n_free.min(self.0.executor.n_free()))
     }
 
-    /// How many functions it runs at once, and how many of these are not taken by others than `head`:
-    /// none once it is stopping.
+    /// How many functions it runs at once for `head`, and how many of these slots are not taken by
+    /// others: none once it is stopping. It has none at all for a head that it does not obey.
     #[must_use]
     pub fn slots_for(&self, head: &PeerId) -> (usize, usize) {
-        let running = self.0.running.lock();
-        let others = running.iter().filter(|(other, _)| *other != head).map(|(_, n)| n);
-        let n_slots = usize::from(self.0.n_slots);
+        if !self.0.network.hears(head) {
+            return (0, 0);
+        }
+        let (n_slots, n_free) = self.0.slots.places_for(head, self.standing(head));
         let is_stopping = self.0.is_stopping.load(Ordering::Relaxed);
-        let n_others: usize = if is_stopping { n_slots } else { others.sum() };
         // What was given up on still takes its slot until it has ended.
-        let n_running: usize = running.values().sum();
-        let n_ending = n_slots.saturating_sub(self.0.executor.n_free()).saturating_sub(n_running);
-        (n_slots, n_slots.saturating_sub(n_others + n_ending))
+        let n_all = usize::from(self.0.n_slots);
+        let n_taken = n_all.saturating_sub(self.0.executor.n_free());
+        let n_ending = n_taken.saturating_sub(self.0.slots.n_held());
+        (n_slots, if is_stopping { 0 } else { n_free.saturating_sub(n_ending) })
+    }
+
+    /// How much of this worker `head` may take up.
+    fn standing(&self, head: &PeerId) -> Standing {
+        let network = &self.0.network;
+        if network.knows_by_name(head) {
+            Standing::Named
+        } else if network.has_names() {
+            Standing::Stranger
+        } else {
+            Standing::Unknown
+        }
     }
 
     /// Runs a work order of `head` and tells it the outcome in a message of the same generation.
     /// Dropping it ends the run.
     pub async fn work_order(&self, head: PeerId, order: WorkOrder, generation: Generation) {
         let request_id = order.request_id.clone();
-        let admitted = self.0.orders.try_acquire();
+        let admitted = self.0.orders.try_take(&head, self.standing(&head));
         let response = match &admitted {
-            Ok(_) => self.answer(&head, &order).await,
-            Err(_) => Refusal::Full { n_slots: self.0.n_slots }.answer(&head, &order),
+            Some(_) => self.answer(&head, &order).await,
+            None => Refusal::Full { n_slots: self.0.n_slots }.answer(&head, &order),
         };
         let own_id = self.0.network.peer_id().to_string();
         let message = match generation {
@@ -335,15 +332,14 @@ impl Worker {
     /// `within`. What has not is ended, and its head told. Returns whether all ended by itself.
     pub async fn drain(&self, within: Duration) -> bool {
         self.0.is_stopping.store(true, Ordering::Relaxed);
-        let n_running: usize = self.0.running.lock().values().sum();
+        let n_running = self.0.slots.n_held();
         if n_running > 0 {
             info!(component = "node", n_running, "waiting for the functions that run");
         }
-        let n_orders = u32::from(self.0.n_slots) + WAITING_MAX;
-        let is_done = timeout(within, self.0.orders.acquire_many(n_orders)).await.is_ok();
+        let is_done = timeout(within, self.0.orders.all_free()).await.is_ok();
         if !is_done {
             self.0.is_cut_short.send_replace(true);
-            drop(timeout(END_WITHIN, self.0.orders.acquire_many(n_orders)).await);
+            drop(timeout(END_WITHIN, self.0.orders.all_free()).await);
         }
         self.end_lines().await;
         is_done
@@ -412,9 +408,8 @@ impl Worker {
         if self.0.is_stopping.load(Ordering::Relaxed) {
             return Err(Refusal::Stopping);
         }
-        let slot = timeout(SLOT_WITHIN, self.0.slots.acquire()).await;
-        let _slot = slot.map_err(|_| full())?.map_err(|_| Refusal::Stopping)?;
-        let _running = Running::of(&self.0.running, head);
+        let slot = self.0.slots.take(head, self.standing(head), SLOT_WITHIN).await;
+        let _slot = slot.ok_or_else(full)?;
         debug!(request = order.request_id, function = %id, peer = %head, "execution begins");
         let mut is_cut_short = self.0.is_cut_short.subscribe();
         let result = select! {

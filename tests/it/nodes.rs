@@ -4,4 +4,5 @@ mod options;
 mod restart;
 mod stop;
 mod tls;
+mod trust;
 mod watched;

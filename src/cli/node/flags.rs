@@ -13,9 +13,10 @@ use cluster::{
     head::server::RestToken,
     network::BootNode,
 };
-use model::node::{NameError, PeerId, Role, Subgroup};
+use model::node::{Role, Subgroup};
 use web::local::HostName;
 
+use super::heeded::Heed;
 use crate::cli::stop::ProcessFlags;
 
 /// The environment variable that holds the token of a head's REST API.
@@ -93,10 +94,11 @@ pub(crate) struct HeadFlags {
     /// The certificate's private key, in PEM
     #[arg(long, value_name = "FILE", requires = "tls_certificate")]
     pub(crate) tls_key: Option<PathBuf>,
-    /// Workers to take, by their ids [default: all]
-    #[arg(long, value_name = "PEER_ID", value_delimiter = ',', value_parser = whole_id)]
-    pub(crate) accept: Vec<PeerId>,
-    /// Take signed results alone; workers of b7s sign none
+    /// Workers to take, and clients to execute for where there is a token, by their ids; @FILE for
+    /// those in a file, one per line, which is read again when it changes [default: all workers]
+    #[arg(long, value_name = "PEER_ID|@FILE", value_delimiter = ',')]
+    pub(crate) accept: Vec<Heed>,
+    /// Take signed results alone, whose worker is certain; workers of b7s sign none
     #[arg(long)]
     pub(crate) signed_results: bool,
 }
@@ -189,9 +191,10 @@ pub(crate) struct RunFlags {
     /// a worker either
     #[arg(long, default_value_t = 16, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=256))]
     pub(crate) output_limit: u64,
-    /// Heads to obey, by their ids [default: all]
-    #[arg(long, value_name = "PEER_ID", value_delimiter = ',', value_parser = whole_id)]
-    pub(crate) obey: Vec<PeerId>,
+    /// Heads to obey, by their ids; @FILE for those in a file, one per line, which is read again when
+    /// it changes [default: all; where there are --boot-nodes, all others share half of the slots]
+    #[arg(long, value_name = "PEER_ID|@FILE", value_delimiter = ',')]
+    pub(crate) obey: Vec<Heed>,
     /// What the worker declares of itself: requests may ask for workers that do
     #[arg(long, value_name = "NAME=VALUE", value_delimiter = ',')]
     pub(crate) attribute: Vec<Attribute>,
@@ -258,13 +261,6 @@ impl UnusedFlags {
         .into_iter()
         .filter_map(|(is_asked, text)| is_asked.then_some(text))
     }
-}
-
-/// Reads the id of a node. One that lost a letter would name nobody, and nobody would be heard.
-fn whole_id(text: &str) -> Result<PeerId, String> {
-    let id: PeerId = text.parse().map_err(|error: NameError| error.to_string())?;
-    let is_whole = format!("/ip4/127.0.0.1/tcp/1/p2p/{id}").parse::<BootNode>().is_ok();
-    is_whole.then_some(id).ok_or_else(|| "it is not whole: such ids begin with 12D3KooW".to_owned())
 }
 
 /// An IPFS gateway, or the word for none.

@@ -1,4 +1,7 @@
+use std::collections::BTreeSet;
+
 use clap::Parser;
+use cluster::network::Heeded;
 use tempfile::TempDir;
 
 use super::*;
@@ -88,12 +91,23 @@ fn whom_a_node_hears_depends_on_its_role() {
     let peer = Identity::random().peer_id().to_string();
     let heeded = |line: &[&str]| {
         let node = node(line);
-        heeded(node.role, &node.head, &node.runs).map_err(|error| error.to_string())
+        let flags = heeded::flags(node.role, &node.head, &node.runs);
+        flags.and_then(|flags| heeded::read(&flags)).map_err(|error| format!("{error:#}"))
     };
     let only = Heeded::from_iter([peer.parse().unwrap()]);
     assert_eq!(heeded(&[]).unwrap(), Heeded::Everyone);
     assert_eq!(heeded(&["--obey", &peer]).unwrap(), only);
     assert_eq!(heeded(&["--role", "head", "--accept", &peer]).unwrap(), only);
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("heads.txt");
+    let file = format!("@{}", path.display());
+    assert!(heeded(&["--obey", &file]).unwrap_err().contains("heads.txt"), "there is no file");
+    std::fs::write(&path, "# none yet\n\n").unwrap();
+    assert_eq!(heeded(&["--obey", &file]).unwrap(), Heeded::Only(BTreeSet::new()));
+    std::fs::write(&path, format!("# ours\n{peer}\n")).unwrap();
+    assert_eq!(heeded(&["--obey", &file]).unwrap(), only);
+    std::fs::write(&path, "\n12D3KooWshort\n").unwrap();
+    assert!(heeded(&["--obey", &file]).unwrap_err().contains("heads.txt:2"));
     assert!(heeded(&["--accept", &peer]).unwrap_err().contains("--obey"));
     assert!(heeded(&["--role", "head", "--obey", &peer]).unwrap_err().contains("--accept"));
 }

@@ -1,6 +1,7 @@
 //! The task that owns the swarm: takes commands and reports what happens. What it does by itself, now
-//! and then, is in [`upkeep`].
+//! and then, is in [`upkeep`], whom it parts with in [`pressure`].
 
+mod pressure;
 mod upkeep;
 
 use std::{
@@ -20,22 +21,26 @@ use libp2p::{
 use parking_lot::RwLock;
 use tokio::{
     sync::{mpsc, oneshot},
-    time::{Instant, MissedTickBehavior, interval},
+    time::{Instant, sleep_until},
 };
 use tracing::{debug, info};
 
+pub(super) use self::pressure::{Neighbors, Standing};
 use super::{
     BootNode, ConnectionBounds, Event, PublishError,
     dialer::Dialer,
-    guard::Guard,
+    guard::{GossipVerdict, Guard},
     rendezvous::Rendezvous,
     streams::{OpenError, Opened},
     swarm::{Behaviour, BehaviourEvent},
 };
 use crate::{identity::named, peer_db::PeerDb};
 
-/// How often the tables are looked at: whom to dial, whom to find, whom to cut off.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// How often the tables are looked at: whom to dial, whom to find. Each look wakes an idle node.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// How soon they are looked at after something changed that they depend on, and how often at most.
+const LOOK_SOON: Duration = Duration::from_millis(100);
 
 /// Streams that wait for a connection to a peer we never met. When there are more, they are refused.
 const WAITING_MAX: usize = 256;
@@ -51,6 +56,10 @@ pub(super) enum Command {
     Open { peer: PeerId, protocol: StreamProtocol, opened: Opened },
     /// Tell which boot nodes are not connected.
     Unreached { told: oneshot::Sender<Vec<PeerId>> },
+    /// Take note that a peer does the same as this node, which needs but some of its kind.
+    Neighbor { peer: PeerId },
+    /// Keep places for peers that are heeded by name from now on.
+    Named { peers: Vec<PeerId> },
 }
 
 /// The task's state.
@@ -66,7 +75,10 @@ pub(super) struct Actor {
     pub(super) found: mpsc::Receiver<BootNode>,
     pub(super) bounds: Option<ConnectionBounds>,
     /// The connections that stand, the oldest first.
-    pub(super) standing: BTreeMap<ConnectionId, PeerId>,
+    pub(super) standing: BTreeMap<ConnectionId, Standing>,
+    pub(super) neighbors: Neighbors,
+    /// When the tables are looked at next.
+    pub(super) next_look: Instant,
     /// Streams to peers that are being dialed for their sake.
     pub(super) waiting: HashMap<PeerId, Vec<(StreamProtocol, Opened)>>,
     pub(super) listening: Arc<RwLock<Vec<Multiaddr>>>,
@@ -77,8 +89,7 @@ pub(super) struct Actor {
 impl Actor {
     /// Runs until the last handle is dropped or nobody reads the events.
     pub(super) async fn run(mut self) {
-        let mut ticks = interval(LOOK_EVERY);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let guard = self.guard.clone();
         loop {
             let event = tokio::select! {
                 event = self.swarm.select_next_some() => self.noted(event),
@@ -87,7 +98,8 @@ impl Actor {
                     None => return,
                 },
                 Some(node) = self.found.recv() => { self.met(node); None }
-                _ = ticks.tick() => { self.look(); None }
+                () = guard.changed() => { self.look(); None }
+                () = sleep_until(self.next_look) => { self.look(); None }
             };
             if let Some(event) = event
                 && self.events.send(event).await.is_err()
@@ -97,11 +109,17 @@ impl Actor {
         }
     }
 
+    /// Has the tables looked at soon.
+    fn look_soon(&mut self) {
+        self.next_look = self.next_look.min(Instant::now() + LOOK_SOON);
+    }
+
     fn perform(&mut self, command: Command) {
         // Whoever asked may have given up; then nobody wants the outcome.
         match command {
             Command::Subscribe { topic, done } => {
                 self.rendezvous.join(&topic);
+                self.look_soon();
                 let gossip = &mut self.swarm.behaviour_mut().gossip;
                 let subscribed = gossip.subscribe(&IdentTopic::new(topic));
                 let outcome = subscribed.map(drop).map_err(|error| refused(&error));
@@ -120,6 +138,13 @@ impl Actor {
             }
             Command::Open { peer, protocol, opened } => self.open(peer, protocol, opened),
             Command::Unreached { told } => drop(told.send(self.dialer.unreached())),
+            Command::Neighbor { peer } => self.take_neighbor(peer),
+            Command::Named { peers } => {
+                let limits = &mut self.swarm.behaviour_mut().limits;
+                for peer in &peers {
+                    limits.bypass_peer_id(peer);
+                }
+            }
         }
     }
 
@@ -146,9 +171,11 @@ impl Actor {
                 num_established,
                 ..
             } => {
-                self.standing.insert(connection_id, peer_id);
+                let standing = Standing::of(peer_id, &endpoint);
+                let host = standing.host;
+                self.standing.insert(connection_id, standing);
                 self.reached(peer_id, &endpoint);
-                self.close_newest();
+                self.relieve(host);
                 if num_established.get() > 1 {
                     return None;
                 }
@@ -162,7 +189,10 @@ impl Actor {
                 if num_established > 0 {
                     return None;
                 }
+                self.guard.lost(peer_id);
                 self.dialer.lost(peer_id, Instant::now());
+                self.part_with(peer_id);
+                self.look_soon();
                 let cause = cause.map(|error| error.to_string());
                 info!(peer = %peer_id, cause, "peer disconnected");
                 Some(Event::Disconnected(named(peer_id)))
@@ -171,6 +201,7 @@ impl Actor {
                 debug!(%peer, %error, "failed to connect");
                 if !self.swarm.is_connected(&peer) {
                     self.dialer.failed(peer, Instant::now());
+                    self.look_soon();
                     // Dropped, they tell those who wait that no connection stands.
                     self.waiting.remove(&peer);
                 }
@@ -216,12 +247,13 @@ impl Actor {
     fn heard(&mut self, event: BehaviourEvent) -> Option<Event> {
         match event {
             BehaviourEvent::Gossip(event) => self.gossiped(event),
-            BehaviourEvent::Kad(event) => {
+            BehaviourEvent::Table(event) => {
                 self.routed(event);
                 None
             }
             BehaviourEvent::Identify(identify::Event::Received { peer_id, info, .. }) => {
                 self.introduced(peer_id, &info);
+                self.look_soon();
                 let peer = named(peer_id);
                 let address = |at: Multiaddr| match at.with_p2p(peer_id) {
                     Ok(at) | Err(at) => at.to_string(),
@@ -250,24 +282,22 @@ impl Actor {
     fn gossiped(&mut self, event: gossipsub::Event) -> Option<Event> {
         match event {
             gossipsub::Event::Message { propagation_source, message_id, message } => {
-                let is_admitted = self.guard.admits_gossip(propagation_source);
                 // Strict signing leaves no message without its author.
                 let author = message.source?;
-                let is_cut_off = self.guard.is_cut_off(author);
-                let gossip = &mut self.swarm.behaviour_mut().gossip;
-                let acceptance = if is_admitted && !is_cut_off {
-                    MessageAcceptance::Accept
-                } else {
-                    MessageAcceptance::Ignore
+                let verdict = self.guard.judge_gossip(author, propagation_source);
+                let acceptance = match verdict {
+                    GossipVerdict::Forward => MessageAcceptance::Accept,
+                    GossipVerdict::Keep | GossipVerdict::Ignore => MessageAcceptance::Ignore,
                 };
-                let is_accepted = matches!(acceptance, MessageAcceptance::Accept);
+                let gossip = &mut self.swarm.behaviour_mut().gossip;
                 gossip.report_message_validation_result(
                     &message_id,
                     &propagation_source,
                     acceptance,
                 );
                 // Passed on all the same: others may heed its author.
-                (is_accepted && self.guard.hears(author)).then(|| Event::Gossip {
+                let is_read = verdict != GossipVerdict::Ignore && self.guard.hears(author);
+                is_read.then(|| Event::Gossip {
                     author: named(author),
                     topic: message.topic.into_string(),
                     bytes: message.data.into(),

@@ -11,7 +11,10 @@ use libp2p::{Multiaddr, PeerId};
 use task::backoff::Backoff;
 use tokio::time::Instant;
 
-use super::BootNode;
+use super::{
+    BootNode,
+    guard::{Bucket, Rate},
+};
 
 /// The wait before the second try. Short, since a head that restarts is back in a second.
 const FIRST_WAIT: Duration = Duration::from_millis(250);
@@ -37,9 +40,17 @@ pub(super) const ADDRESSES_MAX: usize = 8;
 /// Peers dialed in one look at the table, ten times a second.
 const DUE_MAX: usize = 16;
 
+/// Peers dialed that came by themselves. They named the addresses, which may be of anybody: a few
+/// identities that come and go must not make this node dial somebody else's port all the time.
+const CAME_DIALS: Rate = Rate { burst: 64, per_second: 4 };
+
 /// The table.
 #[derive(Debug)]
-pub(super) struct Dialer(HashMap<PeerId, Entry>);
+pub(super) struct Dialer {
+    peers: HashMap<PeerId, Entry>,
+    /// Dials of peers that came by themselves, under addresses that they named.
+    came: Bucket,
+}
 
 /// A peer to be dialed, and where.
 #[derive(Debug, PartialEq)]
@@ -83,7 +94,7 @@ enum State {
 impl Dialer {
     /// All of `boot_nodes` and of the `remembered` ones, due at once.
     pub(super) fn new(boot_nodes: Vec<BootNode>, remembered: Vec<BootNode>, now: Instant) -> Self {
-        let mut dialer = Self(HashMap::new());
+        let mut dialer = Self { peers: HashMap::new(), came: Bucket::full(CAME_DIALS, now) };
         let boot_nodes = boot_nodes.into_iter().map(|node| (Tie::Boot, node));
         let remembered = remembered.into_iter().map(|node| (Tie::Remembered, node));
         for (tie, BootNode { peer, address }) in boot_nodes.chain(remembered) {
@@ -99,16 +110,17 @@ impl Dialer {
     pub(super) fn take_due(&mut self, now: Instant) -> Vec<Due> {
         let is_due = |entry: &Entry| matches!(entry.state, State::Due(at) if at <= now);
         let mut due: Vec<(Tie, PeerId)> = self
-            .0
+            .peers
             .iter()
             .filter(|(_, entry)| is_due(entry))
             .map(|(peer, entry)| (entry.tie, *peer))
             .collect();
         due.sort_unstable();
         due.truncate(DUE_MAX);
+        due.retain(|(tie, _)| *tie != Tie::Came || self.came.take(now));
         let mut taken = Vec::new();
         for (_, peer) in due {
-            if let Some(entry) = self.0.get_mut(&peer) {
+            if let Some(entry) = self.peers.get_mut(&peer) {
                 entry.state = State::Dialing;
                 taken.push(Due { peer, addresses: entry.addresses.clone() });
             }
@@ -130,7 +142,7 @@ impl Dialer {
 
     /// Notes where a connected peer says it listens.
     pub(super) fn named(&mut self, peer: PeerId, addresses: &[Multiaddr]) {
-        if let Some(entry) = self.0.get_mut(&peer) {
+        if let Some(entry) = self.peers.get_mut(&peer) {
             for address in addresses {
                 entry.learn(address.clone());
             }
@@ -139,7 +151,7 @@ impl Dialer {
 
     /// Notes that no connection to `peer` stands any more.
     pub(super) fn lost(&mut self, peer: PeerId, now: Instant) {
-        if let Some(entry) = self.0.get_mut(&peer) {
+        if let Some(entry) = self.peers.get_mut(&peer) {
             entry.lost = now;
             entry.state = State::Due(now + entry.backoff.next_wait());
         }
@@ -148,10 +160,10 @@ impl Dialer {
     /// Notes that `peer`, to which no connection stands, was not reached. Forgets it if no reason is
     /// left to try again.
     pub(super) fn failed(&mut self, peer: PeerId, now: Instant) {
-        let Some(entry) = self.0.get_mut(&peer) else { return };
+        let Some(entry) = self.peers.get_mut(&peer) else { return };
         let is_late = now - entry.lost >= LATELY;
         if is_late && entry.tie == Tie::Came || entry.addresses.is_empty() {
-            self.0.remove(&peer);
+            self.peers.remove(&peer);
             return;
         }
         let mut wait = entry.backoff.next_wait();
@@ -166,44 +178,53 @@ impl Dialer {
         if self.is_boot_node(peer) {
             self.lost(peer, now);
         } else {
-            self.0.remove(&peer);
+            self.peers.remove(&peer);
         }
+    }
+
+    /// When the next peer is due, if any is.
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        let due = self.peers.values().filter_map(|entry| match entry.state {
+            State::Due(at) => Some(at),
+            State::Dialing | State::Connected => None,
+        });
+        due.min()
     }
 
     /// Whether `peer` is in the table, and so is connected or will be dialed.
     pub(super) fn knows(&self, peer: PeerId) -> bool {
-        self.0.contains_key(&peer)
+        self.peers.contains_key(&peer)
     }
 
     /// Whether `peer` is a boot node.
     pub(super) fn is_boot_node(&self, peer: PeerId) -> bool {
-        self.0.get(&peer).is_some_and(|entry| entry.tie == Tie::Boot)
+        self.peers.get(&peer).is_some_and(|entry| entry.tie == Tie::Boot)
     }
 
     /// The boot nodes.
     pub(super) fn boot_nodes(&self) -> impl Iterator<Item = PeerId> {
-        self.0.iter().filter(|(_, entry)| entry.tie == Tie::Boot).map(|(peer, _)| *peer)
+        self.peers.iter().filter(|(_, entry)| entry.tie == Tie::Boot).map(|(peer, _)| *peer)
     }
 
     /// The boot nodes to which no connection stands.
     pub(super) fn unreached(&self) -> Vec<PeerId> {
         let is_meant = |entry: &Entry| entry.tie == Tie::Boot && entry.state != State::Connected;
-        self.0.iter().filter(|(_, entry)| is_meant(entry)).map(|(peer, _)| *peer).collect()
+        self.peers.iter().filter(|(_, entry)| is_meant(entry)).map(|(peer, _)| *peer).collect()
     }
 
     fn entry(&mut self, peer: PeerId, tie: Tie, state: State, now: Instant) -> Option<&mut Entry> {
-        let is_full = self.0.len() >= PEERS_MAX + self.boot_nodes().count();
-        if is_full && tie != Tie::Boot && !self.0.contains_key(&peer) {
+        let is_full = self.peers.len() >= PEERS_MAX + self.boot_nodes().count();
+        if is_full && tie != Tie::Boot && !self.peers.contains_key(&peer) {
             let lost = self
-                .0
+                .peers
                 .iter()
                 .filter(|(_, entry)| entry.tie != Tie::Boot && entry.state != State::Connected);
             let weakest = lost.max_by_key(|(_, entry)| (entry.tie, now - entry.lost))?;
             let weakest = *weakest.0;
-            self.0.remove(&weakest);
+            self.peers.remove(&weakest);
         }
         let made = || Entry { addresses: Vec::new(), tie, state, backoff: quick(), lost: now };
-        Some(self.0.entry(peer).or_insert_with(made))
+        Some(self.peers.entry(peer).or_insert_with(made))
     }
 }
 
@@ -334,15 +355,15 @@ mod tests {
         let (boot, reached) = (PeerId::random(), PeerId::random());
         let remembered = (0..PEERS_MAX + 10).map(|_| node(PeerId::random())).collect();
         let mut dialer = Dialer::new(vec![node(boot)], remembered, Instant::now());
-        assert_eq!(dialer.0.len(), PEERS_MAX + 1);
+        assert_eq!(dialer.peers.len(), PEERS_MAX + 1);
         dialer.connected(reached, Some(address(1)), Instant::now());
         dialer.lost(reached, Instant::now());
-        assert_eq!(dialer.0.len(), PEERS_MAX + 1);
+        assert_eq!(dialer.peers.len(), PEERS_MAX + 1);
         for _ in 0..2 * PEERS_MAX {
             dialer.connected(PeerId::random(), None, Instant::now());
         }
         assert!(dialer.is_boot_node(boot));
-        assert_eq!(dialer.0.len(), PEERS_MAX + 1);
+        assert_eq!(dialer.peers.len(), PEERS_MAX + 1);
         assert!(dialer.take_due(Instant::now()).len() <= DUE_MAX);
     }
 }

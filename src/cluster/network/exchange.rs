@@ -7,13 +7,14 @@ use futures::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use libp2p::{Stream, StreamProtocol};
 use task::group::Group;
 use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot},
+    sync::{Semaphore, mpsc, oneshot},
     time::timeout,
 };
 use tracing::debug;
 
 use super::{
     Event, MESSAGE_BYTES_MAX,
+    budget::{Budget, Share, WINDOW_BYTES},
     guard::{Guard, Offense},
     line,
     streams::Inbound,
@@ -26,12 +27,9 @@ const READ_WITHIN: Duration = Duration::from_secs(10);
 /// How long an answer may take to be made and sent. A module of the greatest size over a slow line.
 const ANSWER_WITHIN: Duration = Duration::from_mins(1);
 
-/// Streams of all peers that are read at one time. More wait in the queue of accepted streams.
-const READING_MAX: usize = 512;
-
-/// Bytes of messages that are being read from all peers at one time. A stream that would go past it
-/// is dropped: with [`READING_MAX`] streams of the greatest size it would be 2 GiB.
-const READING_BYTES_MAX: u32 = 256 * 1024 * 1024;
+/// Streams of all peers that are read at one time. More wait in the queue of accepted streams, each
+/// with a window of bytes that nobody counts, so there are as many as that queue is long.
+const READING_MAX: usize = 1024;
 
 /// How long a stream stays for the other side to read what was written. A node of ours closes it as
 /// soon as it has; a b7s worker after it has run the order.
@@ -40,7 +38,10 @@ const LINGER_WITHIN: Duration = Duration::from_secs(1);
 /// How much is told of a message that is too long: its type and the id of its request.
 pub(super) const START_BYTES: usize = 1024;
 
-/// How much is read at a time.
+/// How much is read at first. Most messages are shorter; what each stream holds from its start.
+const FIRST_BYTES: usize = 2 * 1024;
+
+/// How much is read at a time of a longer message.
 const CHUNK_BYTES: usize = 16 * 1024;
 
 /// What went wrong on a stream.
@@ -93,7 +94,7 @@ pub(super) async fn ask(
     stream.write_all(question).await?;
     stream.write_all(b"\n").await?;
     stream.close().await?;
-    read(&mut stream, Until::End, bytes_max, &mut Share::none()).await
+    read(&mut stream, Until::End, bytes_max, None).await
 }
 
 /// Which protocols are of which kind. On all others peers tell us one message.
@@ -115,13 +116,14 @@ pub(super) async fn read_all(
     (group, guard): (Group, Guard),
 ) {
     let reading = Arc::new(Semaphore::new(READING_MAX));
-    let budget = Arc::new(Semaphore::new(READING_BYTES_MAX as usize));
+    let budget = Budget::new(&guard);
     while let Some(inbound) = accepted.recv().await {
         if kinds.lines.contains(&inbound.protocol) {
             let Inbound { peer, protocol, stream, slot } = inbound;
             // Whoever takes it sees to it that no peer has many.
             drop(slot);
-            let (line, frames) = line::line(stream, MESSAGE_BYTES_MAX, &group);
+            let share = Some(budget.share(peer));
+            let (line, frames) = line::line(stream, MESSAGE_BYTES_MAX, &group, share);
             let (peer, protocol) = (named(peer), protocol.to_string());
             // Without a reader the node is stopping.
             drop(events.send(Event::Lined { peer, protocol, line, frames }).await);
@@ -131,7 +133,7 @@ pub(super) async fn read_all(
         let is_asked = kinds.asked.contains(&inbound.protocol);
         let (events, told_bytes_max) =
             (events.clone(), (!is_asked).then_some(kinds.told_bytes_max));
-        let (guard, share) = (guard.clone(), Share::of(&budget));
+        let (guard, share) = (guard.clone(), budget.share(inbound.peer));
         group.spawn("stream", async move {
             let peer = inbound.peer;
             if let Err(error) = read_one(inbound, told_bytes_max, share, &events).await {
@@ -193,40 +195,9 @@ async fn read_timely(
     bytes_max: usize,
     share: &mut Share,
 ) -> Result<Vec<u8>, ExchangeError> {
-    let read = read(stream, Until::LineFeed, bytes_max, share);
+    let read = read(stream, Until::LineFeed, bytes_max, Some(share));
     let stalled = |_| ExchangeError::Stalled { within: READ_WITHIN };
     timeout(READ_WITHIN, read).await.map_err(stalled)?
-}
-
-/// What one stream holds of the bytes that may be read at one time.
-struct Share {
-    budget: Option<Arc<Semaphore>>,
-    held: Option<OwnedSemaphorePermit>,
-}
-
-impl Share {
-    /// Nothing yet of `budget`.
-    fn of(budget: &Arc<Semaphore>) -> Self {
-        Self { budget: Some(Arc::clone(budget)), held: None }
-    }
-
-    /// No bound: whoever asked set one.
-    const fn none() -> Self {
-        Self { budget: None, held: None }
-    }
-
-    fn grow(&mut self, n_bytes: usize) -> Result<(), ExchangeError> {
-        let Some(budget) = &self.budget else { return Ok(()) };
-        let n_bytes = u32::try_from(n_bytes).map_err(|_| ExchangeError::Crowded)?;
-        let more = Arc::clone(budget)
-            .try_acquire_many_owned(n_bytes)
-            .map_err(|_| ExchangeError::Crowded)?;
-        match &mut self.held {
-            Some(held) => held.merge(more),
-            held @ None => *held = Some(more),
-        }
-        Ok(())
-    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -235,14 +206,15 @@ enum Until {
     End,
 }
 
+/// Reads a message into a buffer whose capacity `share` holds, if one is given.
 async fn read(
     stream: &mut (impl AsyncRead + Unpin),
     until: Until,
     bytes_max: usize,
-    share: &mut Share,
+    mut share: Option<&mut Share>,
 ) -> Result<Vec<u8>, ExchangeError> {
     let mut message = Vec::new();
-    let mut chunk = vec![0; CHUNK_BYTES];
+    let mut chunk = vec![0; FIRST_BYTES];
     loop {
         let n_read = stream.read(&mut chunk).await?;
         let piece = chunk.get(..n_read).unwrap_or_default();
@@ -250,71 +222,88 @@ async fn read(
             Until::LineFeed => piece.iter().position(|byte| *byte == b'\n'),
             Until::End => None,
         };
-        share.grow(n_read)?;
-        message.extend_from_slice(piece.get(..line_end.unwrap_or(n_read)).unwrap_or_default());
-        if message.len() > bytes_max {
+        let piece = piece.get(..line_end.unwrap_or(n_read)).unwrap_or_default();
+        let n_bytes = message.len() + piece.len();
+        if n_bytes > bytes_max {
+            message
+                .extend_from_slice(piece.get(..START_BYTES.min(piece.len())).unwrap_or_default());
             message.truncate(START_BYTES);
             return Err(ExchangeError::TooLong { bytes_max, start: message.into() });
         }
-        if n_read == 0 || line_end.is_some() {
+        let is_whole = n_read == 0 || line_end.is_some();
+        if n_bytes > message.capacity() {
+            let capacity =
+                if is_whole { n_bytes } else { n_bytes.max(2 * message.capacity()).min(bytes_max) };
+            let n_held = capacity + CHUNK_BYTES + WINDOW_BYTES;
+            if let Some(share) = &mut share
+                && !(is_whole && message.is_empty())
+            {
+                share.grow_to(n_held).map_err(|_| ExchangeError::Crowded)?;
+            }
+            message.reserve_exact(capacity - message.len());
+        }
+        message.extend_from_slice(piece);
+        if is_whole {
             return Ok(message);
         }
+        chunk.resize(CHUNK_BYTES, 0);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use futures::{StreamExt as _, TryStreamExt as _, io::Cursor, stream};
+    use libp2p::PeerId;
 
-    use super::*;
+    use super::{
+        super::{Heeded, guard::ALLOWANCES},
+        *,
+    };
 
     #[tokio::test]
     async fn a_message_ends_at_its_first_line_feed_or_with_the_stream() {
         for (sent, want) in [("{}", "{}"), ("{}\nrest", "{}"), ("", ""), ("\n", "")] {
-            let read = read(&mut Cursor::new(sent), Until::LineFeed, 100, &mut Share::none())
-                .await
-                .unwrap();
+            let read = read(&mut Cursor::new(sent), Until::LineFeed, 100, None).await.unwrap();
             assert_eq!(read, want.as_bytes(), "{sent:?}");
         }
-        let whole =
-            read(&mut Cursor::new("a\nb"), Until::End, 100, &mut Share::none()).await.unwrap();
+        let whole = read(&mut Cursor::new("a\nb"), Until::End, 100, None).await.unwrap();
         assert_eq!(whole, b"a\nb");
     }
 
     #[tokio::test]
     async fn a_message_that_is_too_long_is_refused() {
         let long = vec![b'x'; 3 * CHUNK_BYTES];
-        let refused =
-            read(&mut Cursor::new(&long), Until::LineFeed, 2 * CHUNK_BYTES, &mut Share::none())
-                .await;
+        let refused = read(&mut Cursor::new(&long), Until::LineFeed, 2 * CHUNK_BYTES, None).await;
         assert!(matches!(refused, Err(ExchangeError::TooLong { .. })));
         assert_eq!(
-            read(&mut Cursor::new(&long), Until::End, long.len(), &mut Share::none())
-                .await
-                .unwrap(),
+            read(&mut Cursor::new(&long), Until::End, long.len(), None).await.unwrap(),
             long
         );
+    }
+
+    fn budget() -> Budget {
+        Budget::new(&Guard::new(Heeded::Everyone, [], ALLOWANCES))
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_peer_that_stalls_is_given_up() {
         let begun = stream::iter([Ok::<_, io::Error>(b"{\"type\":".to_vec())]);
         let mut stalling = begun.chain(stream::pending()).into_async_read();
-        let given_up = read_timely(&mut stalling, MESSAGE_BYTES_MAX, &mut Share::none()).await;
+        let mut share = budget().share(PeerId::random());
+        let given_up = read_timely(&mut stalling, MESSAGE_BYTES_MAX, &mut share).await;
         assert!(matches!(given_up, Err(ExchangeError::Stalled { within: READ_WITHIN })));
     }
 
     #[tokio::test]
-    async fn all_that_is_being_read_is_bounded() {
-        let budget = Arc::new(Semaphore::new(CHUNK_BYTES));
-        let (mut first, mut second) = (Share::of(&budget), Share::of(&budget));
-        let sent = vec![b'x'; CHUNK_BYTES - 10];
-        read(&mut Cursor::new(&sent), Until::End, CHUNK_BYTES, &mut first).await.unwrap();
-        let crowded = read(&mut Cursor::new(&sent), Until::End, CHUNK_BYTES, &mut second).await;
-        assert!(matches!(crowded, Err(ExchangeError::Crowded)));
-        drop((first, second));
-        let mut third = Share::of(&budget);
-        read(&mut Cursor::new(&sent), Until::End, CHUNK_BYTES, &mut third).await.unwrap();
+    async fn what_is_allocated_for_a_message_is_counted() {
+        let budget = budget();
+        let mut share = budget.share(PeerId::random());
+        let sent = vec![b'x'; 3 * CHUNK_BYTES];
+        let mut message = Cursor::new(&sent);
+        let whole = read(&mut message, Until::End, sent.len(), Some(&mut share)).await.unwrap();
+        assert!(budget.n_bytes() >= whole.capacity() + WINDOW_BYTES, "{}", budget.n_bytes());
+        drop(share);
+        assert_eq!(budget.n_bytes(), 0);
     }
 
     proptest::proptest! {
@@ -322,7 +311,7 @@ mod tests {
         fn any_bytes_are_one_line_of_them(sent in proptest::collection::vec(proptest::num::u8::ANY, 0..300)) {
             let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
             let mut stream = Cursor::new(&sent);
-            let line = runtime.block_on(read(&mut stream, Until::LineFeed, 200, &mut Share::none()));
+            let line = runtime.block_on(read(&mut stream, Until::LineFeed, 200, None));
             let want = sent.split(|byte| *byte == b'\n').next().unwrap();
             match line {
                 Ok(line) => proptest::prop_assert_eq!(line, want),

@@ -18,7 +18,11 @@ use task::group::Group;
 use tokio::{sync::mpsc, time::timeout};
 use tracing::debug;
 
-use super::{exchange::START_BYTES, n_messages};
+use super::{
+    budget::{Share, WINDOW_BYTES},
+    exchange::START_BYTES,
+    n_messages,
+};
 
 /// Frames that wait to be written. When there are more, those who send wait: the orders of as many
 /// executions as a head has under way.
@@ -68,6 +72,8 @@ pub struct Frames {
     bytes_max: usize,
     /// What is left of a frame that was cut.
     to_skip: u64,
+    /// What the frame that is being read holds of the budget; none on a line that this node opened.
+    share: Option<Share>,
 }
 
 /// A line has ended.
@@ -77,12 +83,17 @@ pub struct Ended;
 
 /// Makes a line of a stream, with its writing task in `group`. Frames with contents longer than
 /// `bytes_max` are cut.
-pub(super) fn line(stream: Stream, bytes_max: usize, group: &Group) -> (Line, Frames) {
+pub(super) fn line(
+    stream: Stream,
+    bytes_max: usize,
+    group: &Group,
+    share: Option<Share>,
+) -> (Line, Frames) {
     let (reading, writing) = stream.split();
     let (frames, waiting) = mpsc::channel(FRAMES_CAPACITY);
     group.spawn("line", write_all(writing, waiting));
     let stream = BufReader::with_capacity(READ_BYTES, reading);
-    (Line { frames }, Frames { stream, bytes_max, to_skip: 0 })
+    (Line { frames }, Frames { stream, bytes_max, to_skip: 0, share })
 }
 
 impl Line {
@@ -98,7 +109,12 @@ impl Line {
 impl Frames {
     /// Returns the next frame, or none when the line has ended. Not cancel-safe.
     pub async fn next(&mut self) -> Option<Incoming> {
-        match read(&mut self.stream, self.bytes_max, &mut self.to_skip).await {
+        let share = self.share.as_mut();
+        let read = read(&mut self.stream, self.bytes_max, &mut self.to_skip, share).await;
+        if let Some(share) = &mut self.share {
+            share.clear();
+        }
+        match read {
             Ok(incoming) => incoming,
             Err(error) => {
                 debug!(%error, "gave up a line");
@@ -119,6 +135,7 @@ async fn read(
     stream: &mut (impl AsyncRead + Unpin),
     bytes_max: usize,
     to_skip: &mut u64,
+    share: Option<&mut Share>,
 ) -> io::Result<Option<Incoming>> {
     let skipped = usize::try_from(*to_skip).unwrap_or(usize::MAX);
     let mut nowhere = sink();
@@ -136,21 +153,38 @@ async fn read(
     let n_announced = usize::try_from(n_announced).unwrap_or(usize::MAX);
     let is_cut = n_announced > bytes_max;
     let n_bytes = if is_cut { START_BYTES.min(n_announced) } else { n_announced };
-    let content = async {
-        // Grows with what comes, not with what is announced.
-        let mut content = Vec::with_capacity(n_bytes.min(READ_BYTES));
-        let announced = u64::try_from(n_bytes).unwrap_or(u64::MAX);
-        stream.take(announced).read_to_end(&mut content).await?;
-        if content.len() < n_bytes { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(content) }
-    };
-    let content: io::Result<Vec<u8>> =
-        timeout(FRAME_WITHIN * n_messages(n_bytes), content).await.map_err(late)?;
-    let frame = Frame { kind, content: content?.into() };
+    let content = read_content(stream, n_bytes, share);
+    let content = timeout(FRAME_WITHIN * n_messages(n_bytes), content).await.map_err(late)??;
+    let frame = Frame { kind, content: content.into() };
     if !is_cut {
         return Ok(Some(Incoming::Whole(frame)));
     }
     *to_skip = u64::try_from(n_announced - n_bytes).unwrap_or(u64::MAX);
     Ok(Some(Incoming::Cut(frame)))
+}
+
+/// Reads `n_bytes` into a buffer that grows with what comes, not with what is announced.
+async fn read_content(
+    stream: &mut (impl AsyncRead + Unpin),
+    n_bytes: usize,
+    mut share: Option<&mut Share>,
+) -> io::Result<Vec<u8>> {
+    let mut content = Vec::new();
+    while content.len() < n_bytes {
+        let n_before = content.len();
+        let n_after = n_bytes.min((2 * n_before).max(READ_BYTES));
+        if let Some(share) = &mut share
+            && n_bytes > READ_BYTES
+        {
+            let crowded = |_| io::Error::new(io::ErrorKind::OutOfMemory, "too much is being read");
+            share.grow_to(n_after + WINDOW_BYTES).map_err(crowded)?;
+        }
+        content.reserve_exact(n_after - n_before);
+        content.resize(n_after, 0);
+        let rest = content.get_mut(n_before..).unwrap_or_default();
+        stream.read_exact(rest).await?;
+    }
+    Ok(content)
 }
 
 /// Puts a frame behind what is to be written.

@@ -54,9 +54,9 @@ impl Connectivity {
     }
 }
 
-/// Peers that a worker looks for on its topics, as many as b7s nodes do. A head needs all of them:
-/// see [`WANTED_PEERS_OF_HEAD`].
-pub const WANTED_PEERS: usize = 20;
+/// Peers that a worker looks for on its topics: enough for the gossip mesh and to fetch functions from.
+/// A head needs all of them: see [`WANTED_PEERS_OF_HEAD`].
+pub const WANTED_PEERS: usize = 16;
 
 /// Peers that a head looks for on its topics: as many workers as it is built for.
 pub const WANTED_PEERS_OF_HEAD: usize = 1024;
@@ -65,8 +65,9 @@ pub const WANTED_PEERS_OF_HEAD: usize = 1024;
 /// 192, which its users found to throttle heads.
 pub const CONNECTIONS: ConnectionBounds = ConnectionBounds { low: 2048, high: 2458 };
 
-/// How many connections a node keeps. Past `high`, the newest are closed until `low` are left; those
-/// to boot nodes and to peers that are heeded by name stay.
+/// How many connections a node keeps. Past `high`, some are closed until `low` are left: first those
+/// whose peer has not sent a message that could be read, then the newest. Those to boot nodes and to
+/// peers that are heeded by name stay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConnectionBounds {
     pub(super) low: u32,

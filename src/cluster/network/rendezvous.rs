@@ -16,12 +16,14 @@ use libp2p::{
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
-use super::dialer::ADDRESSES_MAX;
+use super::{WANTED_PEERS_OF_HEAD, dialer::ADDRESSES_MAX, site::Site};
 
 /// The protocol of the public table, which b7s nodes use too.
 pub(super) const PROTOCOL: &str = "/ipfs/kad/1.0.0";
 
-/// How often peers are looked for while there are too few, as b7s nodes do.
+/// How often peers are looked for while there are too few, as b7s nodes do. A worker waits twice as
+/// long after each look that found too few, until it loses a peer: in a large cluster, those that the
+/// table names first have no room for all others.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 
 /// How often they are looked for when there are enough, and how often the topic is provided anew:
@@ -48,15 +50,22 @@ pub(super) fn behaviour(own: PeerId) -> kad::Behaviour<MemoryStore> {
     config
         .set_record_filtering(kad::StoreInserts::FilterBoth)
         .set_query_timeout(QUERY_WITHIN)
-        .set_caching(kad::Caching::Disabled);
+        .set_caching(kad::Caching::Disabled)
+        // Topics are looked for; to fill the table beside that would connect every node to every other.
+        .set_periodic_bootstrap_interval(None);
     let store = MemoryStore::with_config(own, STORE);
     let mut kad = kad::Behaviour::with_config(own, store, config);
     kad.set_mode(Some(kad::Mode::Server));
     kad
 }
 
-/// Keeps what a peer provides, with a bounded number of addresses.
-pub(super) fn keep(kad: &mut kad::Behaviour<MemoryStore>, mut record: kad::ProviderRecord) {
+/// Keeps what a peer at `site` provides, with a bounded number of addresses.
+pub(super) fn keep(
+    kad: &mut kad::Behaviour<MemoryStore>,
+    mut record: kad::ProviderRecord,
+    site: Site,
+) {
+    record.addresses.retain(|address| site.may_name(address));
     record.addresses.truncate(ADDRESSES_MAX);
     // Full, the table keeps what it has, and the peer provides again later.
     drop(kad.store_mut().add_provider(record));
@@ -88,6 +97,10 @@ pub(super) struct Rendezvous {
     /// Whether a peer that keeps the table has come since the topics were last provided.
     is_table_new: bool,
     provided: Option<Instant>,
+    /// How long to wait until the next look while there are too few peers.
+    wait: Duration,
+    /// How many peers were connected at the last look.
+    n_peers: usize,
 }
 
 #[derive(Debug)]
@@ -100,7 +113,14 @@ struct Topic {
 impl Rendezvous {
     /// Looks for peers until there are `wanted`.
     pub(super) const fn new(wanted: usize) -> Self {
-        Self { topics: Vec::new(), wanted, is_table_new: false, provided: None }
+        Self {
+            topics: Vec::new(),
+            wanted,
+            is_table_new: false,
+            provided: None,
+            wait: LOOK_EVERY,
+            n_peers: 0,
+        }
     }
 
     /// Whether there is no rendezvous at all.
@@ -137,7 +157,11 @@ impl Rendezvous {
         let provided_before = |wait| self.provided.is_none_or(|at| now - at >= wait);
         let is_provided_again =
             provided_before(AGAIN_EVERY) || self.is_table_new && provided_before(LOOK_EVERY);
-        let wait = if self.wants(n_peers) { LOOK_EVERY } else { AGAIN_EVERY };
+        if n_peers < self.n_peers {
+            self.wait = LOOK_EVERY;
+        }
+        self.n_peers = n_peers;
+        let wait = if self.wants(n_peers) { self.wait } else { AGAIN_EVERY };
         let is_topic_due =
             |topic: &Topic| !topic.is_provided || topic.looked.is_none_or(|at| now - at >= wait);
         let is_due = is_provided_again || self.topics.iter().any(is_topic_due);
@@ -150,6 +174,10 @@ impl Rendezvous {
             self.provided = Some(now);
         }
         let mut steps = Vec::new();
+        let is_look_due = |topic: &Topic| topic.looked.is_some_and(|at| now - at >= wait);
+        if self.wanted < WANTED_PEERS_OF_HEAD && self.topics.iter().any(is_look_due) {
+            self.wait = (2 * self.wait).min(AGAIN_EVERY);
+        }
         for topic in &mut self.topics {
             if !topic.is_provided {
                 topic.is_provided = true;

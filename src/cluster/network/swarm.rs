@@ -6,12 +6,12 @@ use futures::StreamExt as _;
 use libp2p::{
     Multiaddr, PeerId, Swarm, SwarmBuilder, Transport as _, allow_block_list,
     connection_limits::{self, ConnectionLimits},
-    core::{muxing::StreamMuxerBox, transport::Boxed, upgrade::Version},
+    core::{muxing::StreamMuxerBox, upgrade::Version},
     gossipsub::{
         self, IdentityTransform, MaxCountSubscriptionFilter, MessageAuthenticity, MessageId,
         TopicHash, TopicSubscriptionFilter, ValidationMode,
     },
-    identify, identity, kad, noise, ping,
+    identify, identity, noise, ping,
     swarm::{NetworkBehaviour, SwarmEvent, behaviour::toggle::Toggle},
     yamux,
 };
@@ -20,9 +20,13 @@ use model::node::SUBGROUP_BYTES_MAX;
 use tokio::time::timeout;
 
 use super::{
-    Connectivity, GOSSIP_BYTES_MAX, NetworkError, rendezvous,
+    Connectivity, GOSSIP_BYTES_MAX, NetworkError,
+    guard::Guard,
+    handshake::Handshakes,
+    rendezvous,
     resolve::Resolve,
     streams::{self, Gate},
+    table::Table,
 };
 use crate::identity::Identity;
 
@@ -46,11 +50,9 @@ const CONNECTIONS_SPARE: u32 = 64;
 /// Connections to one peer: both may have dialed at once, and one may be dying.
 const CONNECTIONS_PER_PEER_MAX: u32 = 4;
 
-/// Connections that are being set up by others. More wait in the system's queue.
-const CONNECTIONS_PENDING_MAX: u32 = 256;
-
-/// Streams per connection that are still agreeing on a protocol.
-const NEGOTIATING_MAX: usize = 512;
+/// Streams per connection that are still agreeing on a protocol. Each may hold a window that no budget
+/// counts.
+const NEGOTIATING_MAX: usize = 128;
 
 /// The longest websocket frame, in bytes. Yamux writes frames of 256 KiB at most.
 const WEBSOCKET_FRAME_BYTES_MAX: usize = 2 * 1024 * 1024;
@@ -93,7 +95,7 @@ pub(super) struct Behaviour {
     ping: ping::Behaviour,
     identify: identify::Behaviour,
     pub(super) gossip: Gossip,
-    pub(super) kad: Toggle<kad::Behaviour<kad::store::MemoryStore>>,
+    pub(super) table: Toggle<Table>,
 }
 
 /// Builds the swarm of a node whose own protocols accept what `gate` lets in.
@@ -113,10 +115,11 @@ pub(super) fn built(
     Ok(swarm)
 }
 
-/// TCP, and websockets over it, to addresses and names; noise and yamux above.
+/// TCP, and websockets over it, to addresses and names; noise and yamux above, and few handshakes at
+/// one time.
 fn transport(
     keypair: &identity::Keypair,
-) -> Result<Boxed<(PeerId, StreamMuxerBox)>, Box<dyn std::error::Error + Send + Sync>> {
+) -> Result<Handshakes<(PeerId, StreamMuxerBox)>, Box<dyn std::error::Error + Send + Sync>> {
     let mut websocket = websocket::Config::new(Resolve::new());
     websocket.set_max_data_size(WEBSOCKET_FRAME_BYTES_MAX);
     let joined = websocket
@@ -126,7 +129,7 @@ fn transport(
         .multiplex(yamux::Config::default())
         .map(|(peer, muxer), _| (peer, StreamMuxerBox::new(muxer)))
         .boxed();
-    Ok(joined)
+    Ok(Handshakes::of(joined))
 }
 
 fn behaviour(
@@ -139,17 +142,20 @@ fn behaviour(
     let established = bounds.map(|bounds| bounds.high.saturating_add(CONNECTIONS_SPARE));
     let limits = ConnectionLimits::default()
         .with_max_established(established)
-        .with_max_established_per_peer(Some(CONNECTIONS_PER_PEER_MAX))
-        .with_max_pending_incoming(Some(CONNECTIONS_PENDING_MAX));
+        .with_max_established_per_peer(Some(CONNECTIONS_PER_PEER_MAX));
     let identify = identify::Config::new(PROTOCOL_FAMILY.to_owned(), keypair.public())
         .with_agent_version(AGENT.to_owned())
         .with_hide_listen_addrs(!connectivity.advertised.is_empty())
-        .with_push_listen_addr_updates(true);
+        .with_push_listen_addr_updates(true)
+        // What peers name is dialed by way of the dialer and the table alone, which bound it.
+        .with_cache_size(0);
     let gossip = gossipsub::ConfigBuilder::default()
         .validation_mode(ValidationMode::Strict)
         .max_transmit_size(GOSSIP_BYTES_MAX)
         .message_id_fn(message_id)
         .heartbeat_initial_delay(Duration::from_millis(100))
+        // No peer has this one dial others.
+        .prune_peers(0)
         // What a peer passes on past its allowance goes no further.
         .validate_messages()
         .build()?;
@@ -171,7 +177,9 @@ fn behaviour(
             ping::Config::new().with_interval(PING_EVERY).with_timeout(PING_WITHIN),
         ),
         streams: streams::Behaviour::new(gate),
-        kad: Toggle::from((connectivity.wanted_peers > 0).then(|| rendezvous::behaviour(own))),
+        table: Toggle::from(
+            (connectivity.wanted_peers > 0).then(|| Table::of(rendezvous::behaviour(own))),
+        ),
     })
 }
 
@@ -181,6 +189,16 @@ fn message_id(message: &gossipsub::Message) -> MessageId {
     let mut id = message.source.map(PeerId::to_bytes).unwrap_or_default();
     id.extend(message.sequence_number.unwrap_or_default().to_be_bytes());
     MessageId::from(id)
+}
+
+/// Tells peers of `addresses`, and keeps places for the peers that `guard` knows by name.
+pub(super) fn name(swarm: &mut Swarm<Behaviour>, addresses: &[Multiaddr], guard: &Guard) {
+    for address in addresses {
+        swarm.add_external_address(address.clone());
+    }
+    for peer in guard.names() {
+        swarm.behaviour_mut().limits.bypass_peer_id(&peer);
+    }
 }
 
 /// Listens on the `wanted` addresses, and returns all addresses that this came to, without the peer

@@ -1,3 +1,4 @@
+mod attacks;
 mod reach;
 mod safety;
 

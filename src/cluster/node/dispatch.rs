@@ -6,18 +6,18 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use model::node::PeerId;
+use model::node::{PeerId, Role};
 use task::group::Group;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tracing::{debug, warn};
 use web::metrics::Metrics;
 
-use super::{Duty, offers::Identified};
+use super::{Duty, WorkOptions, offers::Identified};
 use crate::{
     functions::Functions,
     message::{
-        FUNCTION_PROTOCOL, InstallFunction, Message, MessageError, OFFER_PROTOCOL, Offer,
-        WORK_PROTOCOL, WorkOrder,
+        Code, ExecuteResponse, FUNCTION_PROTOCOL, InstallFunction, Message, MessageError,
+        OFFER_PROTOCOL, Offer, WORK_PROTOCOL, WorkOrder, json,
     },
     metrics,
     network::{Answer, Event, Network},
@@ -40,6 +40,26 @@ const GIVING_MAX: usize = 16;
 /// function asks for it at once. More are told nothing, and ask another peer or later.
 const ASKING_MAX: usize = 512;
 
+/// What a client on the network that this head does not accept is answered.
+const NOT_ACCEPTED: &str =
+    "this head executes for clients that it accepts alone: use its REST API with its token";
+
+/// Whether a head executes what any peer asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Clients {
+    /// It does.
+    Everybody,
+    /// Its API needs a token, which messages between nodes cannot carry: it does so for peers that it
+    /// accepts by name.
+    Accepted,
+}
+
+impl Clients {
+    pub(super) const fn of(work: &WorkOptions) -> Self {
+        if work.rest.token.is_some() { Self::Accepted } else { Self::Everybody }
+    }
+}
+
 /// The dispatching task's state.
 pub(super) struct Dispatch {
     duty: Duty,
@@ -49,6 +69,7 @@ pub(super) struct Dispatch {
     network: Network,
     identified: Arc<Identified>,
     group: Group,
+    clients: Clients,
     calls: Arc<Semaphore>,
     orders: Arc<Semaphore>,
     installing: Arc<Semaphore>,
@@ -61,7 +82,7 @@ impl Dispatch {
         duty: &Duty,
         functions: &Functions,
         (peers, metrics, network): (&Peers, &Metrics, &Network),
-        identified: &Arc<Identified>,
+        (identified, clients): (&Arc<Identified>, Clients),
         group: &Group,
     ) -> Self {
         Self {
@@ -72,6 +93,7 @@ impl Dispatch {
             network: network.clone(),
             identified: Arc::clone(identified),
             group: group.clone(),
+            clients,
             calls: Arc::new(Semaphore::new(HANDLED_MAX)),
             orders: Arc::new(Semaphore::new(HANDLED_MAX)),
             installing: Arc::new(Semaphore::new(INSTALLING_MAX)),
@@ -151,6 +173,11 @@ impl Dispatch {
             }
             OFFER_PROTOCOL => match serde_json::from_slice::<Offer>(bytes) {
                 Ok(offer) => {
+                    self.network.vouch(&peer);
+                    let is_worker = offer.role.parse() == Ok(Role::Worker);
+                    if is_worker && self.duty.role() == Role::Worker {
+                        self.network.neighbor(&peer);
+                    }
                     self.peers.offered(&peer, &offer);
                     if let Duty::Head(head) = &self.duty {
                         head.offered(&peer, &offer);
@@ -177,6 +204,9 @@ impl Dispatch {
             (Duty::Head(head), Message::ExecuteResponse(response)) => {
                 head.executed_at(peer, response);
             }
+            (Duty::Head(_), Message::Execute(request)) if !self.serves(&peer) => {
+                self.refuse(peer, request.order.request_id);
+            }
             (Duty::Head(head), Message::Execute(request)) => {
                 let head = head.clone();
                 let work = async move { head.asked(peer, request).await };
@@ -194,6 +224,29 @@ impl Dispatch {
             }
             _ => debug!(%peer, "dropped a message that is not for this role"),
         }
+    }
+
+    /// Whether a head executes what `client` asks for.
+    fn serves(&self, client: &PeerId) -> bool {
+        self.clients == Clients::Everybody || self.network.trusts(client)
+    }
+
+    /// Tells `client` that nothing is executed for it.
+    fn refuse(&self, client: PeerId, request_id: String) {
+        debug!(peer = %client, "refused to execute for a peer that is not accepted");
+        let message = Message::ExecuteResponse(ExecuteResponse {
+            request_id,
+            code: Code::FORBIDDEN,
+            message: NOT_ACCEPTED.to_owned(),
+            from: self.network.peer_id().to_string(),
+            ..ExecuteResponse::default()
+        });
+        let network = self.network.clone();
+        self.start("refusal", &self.orders, async move {
+            if let Err(error) = network.tell(&client, WORK_PROTOCOL, &json(&message)).await {
+                debug!(peer = %client, %error, "a refusal did not reach its client");
+            }
+        });
     }
 
     fn order(&self, worker: &Worker, head: PeerId, order: WorkOrder, generation: Generation) {
@@ -214,6 +267,7 @@ impl Dispatch {
     fn read(&self, peer: &PeerId, bytes: &[u8]) -> Option<Message> {
         match Message::read(bytes) {
             Ok(message) => {
+                self.network.vouch(peer);
                 self.metrics.add(metrics::PROCESSED, &[message.kind()]);
                 self.metrics.add(metrics::PROCESSED_OK, &[message.kind()]);
                 Some(message)

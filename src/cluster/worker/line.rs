@@ -11,14 +11,10 @@ use std::{
 use bytes::Bytes;
 use model::node::PeerId;
 use parking_lot::Mutex;
-use tokio::{
-    select,
-    sync::{OwnedSemaphorePermit, oneshot},
-    time::timeout,
-};
+use tokio::{select, sync::oneshot, time::timeout};
 use tracing::{debug, info};
 
-use super::{Refusal, Worker};
+use super::{Refusal, Worker, shares::Held};
 use crate::{
     message::{LINE_PROTOCOL, WorkOrder, frame, json},
     metrics,
@@ -97,7 +93,7 @@ impl Worker {
                 return debug!(peer = %head, %error, "dropped a work order");
             }
         };
-        let Ok(permit) = Arc::clone(&self.0.orders).try_acquire_owned() else {
+        let Some(permit) = self.0.orders.try_take(head, self.standing(head)) else {
             let refusal = Refusal::Full { n_slots: self.0.n_slots };
             return self.send(line, json(&refusal.answer(head, &order))).await;
         };
@@ -108,12 +104,7 @@ impl Worker {
         self.0.group.spawn("work order", async move { worker.run(run, canceled, permit).await });
     }
 
-    async fn run(
-        &self,
-        run: OneRun,
-        canceled: oneshot::Receiver<()>,
-        permit: OwnedSemaphorePermit,
-    ) {
+    async fn run(&self, run: OneRun, canceled: oneshot::Receiver<()>, permit: Held) {
         let OneRun { head, order, line, runs } = run;
         let response = select! {
             response = self.answer(&head, &order) => Some(response),

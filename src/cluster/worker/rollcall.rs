@@ -1,9 +1,15 @@
 //! Answering roll calls: yes, or why not.
 
-use std::{collections::BTreeSet, sync::atomic::Ordering};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::atomic::Ordering,
+    time::Duration,
+};
 
 use model::{function::FunctionId, node::PeerId};
 use parking_lot::Mutex;
+use task::causes::chain;
+use tokio::time::Instant;
 use tracing::{debug, info};
 use wire::functions::AttributesBody;
 
@@ -17,6 +23,44 @@ use crate::{
 /// function is here.
 const CALLS_MAX: usize = 256;
 
+/// Roll calls of one author handled at once, where it was not named to this node: others find room.
+const CALLS_PER_AUTHOR_MAX: usize = 32;
+
+/// Roll calls for functions that are not here which one author has in the log within
+/// [`LOGGED_EVERY`]. Of more, their number is logged.
+const LOGGED_MAX: u64 = 16;
+
+/// See [`LOGGED_MAX`].
+const LOGGED_EVERY: Duration = Duration::from_secs(10);
+
+/// Authors whose roll calls are counted for the log. Past it, all counts start again.
+const AUTHORS_MAX: usize = 256;
+
+/// How many roll calls for functions that are not here are in the log, by author: anybody may name
+/// any number of functions that do not exist.
+#[derive(Debug, Default)]
+pub(super) struct CallLog {
+    authors: BTreeMap<PeerId, (Instant, u64)>,
+}
+
+impl CallLog {
+    /// Whether one more roll call of `author` is logged at `now`. Where the next ten seconds begin, also
+    /// returns how many were left out in the last.
+    fn admit(&mut self, author: &PeerId, now: Instant) -> (bool, u64) {
+        if self.authors.len() >= AUTHORS_MAX && !self.authors.contains_key(author) {
+            self.authors.clear();
+        }
+        let (began, n_calls) = self.authors.entry(author.clone()).or_insert((now, 0));
+        let mut n_left_out = 0;
+        if now - *began >= LOGGED_EVERY {
+            n_left_out = n_calls.saturating_sub(LOGGED_MAX);
+            (*began, *n_calls) = (now, 0);
+        }
+        *n_calls += 1;
+        (*n_calls <= LOGGED_MAX, n_left_out)
+    }
+}
+
 /// A roll call that is being handled. Published again meanwhile, it is not handled twice.
 struct Call<'a> {
     calls: &'a Mutex<BTreeSet<(PeerId, String)>>,
@@ -26,12 +70,15 @@ struct Call<'a> {
 impl<'a> Call<'a> {
     fn admitted(
         calls: &'a Mutex<BTreeSet<(PeerId, String)>>,
-        author: &PeerId,
+        (author, n_own_max): (&PeerId, usize),
         request_id: &str,
     ) -> Option<Self> {
         let call = (author.clone(), request_id.to_owned());
         let mut admitted = calls.lock();
-        let is_admitted = admitted.len() < CALLS_MAX && admitted.insert(call.clone());
+        let first = (author.clone(), String::new());
+        let n_own = admitted.range(first..).take_while(|(other, _)| other == author).count();
+        let is_admitted =
+            admitted.len() < CALLS_MAX && n_own < n_own_max && admitted.insert(call.clone());
         is_admitted.then(|| Self { calls, call })
     }
 }
@@ -47,26 +94,33 @@ impl Worker {
     /// this node does not declare is not answered. Cancel-safe.
     pub async fn roll_call(&self, author: PeerId, call: RollCall) {
         let RollCall { function_id, request_id, .. } = &call;
-        info!(function = function_id, request = request_id, peer = %author, "received roll call request");
+        let is_here = function_id.parse().is_ok_and(|id| self.0.functions.get(id).is_some());
+        let is_logged = is_here || self.admit_to_log(&author);
+        if is_logged {
+            info!(function = function_id, request = request_id, peer = %author, "received roll call request");
+        }
         self.0.metrics.add(metrics::ROLLCALLS_SEEN, &[function_id]);
         if !self.declares(call.attributes.as_ref()) {
             debug!(request = request_id, peer = %author, "ignored a roll call: this node is not meant");
             return;
         }
-        let call_admitted = Call::admitted(&self.0.calls, &author, request_id);
-        let is_here = function_id.parse().is_ok_and(|id| self.0.functions.get(id).is_some());
+        let is_named = self.0.network.knows_by_name(&author);
+        let n_own_max = if is_named { CALLS_MAX } else { CALLS_PER_AUTHOR_MAX };
+        let call_admitted = Call::admitted(&self.0.calls, (&author, n_own_max), request_id);
         if call_admitted.is_none() && !is_here {
             debug!(request = request_id, "ignored a roll call: it or too many are being handled");
             return;
         }
-        let (code, message) = match self.readied(&author, &call).await {
-            Ok(()) => (Code::ACCEPTED, String::new()),
-            Err(refusal) => (refusal.code(), refusal.told()),
+        let (code, message, reason) = match self.readied(&author, &call, is_logged).await {
+            Ok(()) => (Code::ACCEPTED, String::new(), String::new()),
+            Err(refusal) => (refusal.code(), refusal.told(), chain(&refusal)),
         };
-        info!(
-            function = function_id, request = request_id, peer = %author,
-            code = code.as_str(), reason = message, "reporting for roll call"
-        );
+        if is_logged {
+            info!(
+                function = function_id, request = request_id, peer = %author,
+                code = code.as_str(), reason, "reporting for roll call"
+            );
+        }
         if code == Code::ACCEPTED {
             self.0.metrics.add(metrics::ROLLCALLS_APPLIED, &[function_id]);
         }
@@ -98,19 +152,35 @@ impl Worker {
             && values.all(|value| self.0.attributes.get(&value.name) == Some(&value.value))
     }
 
-    async fn readied(&self, author: &PeerId, call: &RollCall) -> Result<(), Refusal> {
+    /// Whether one more roll call of `author` for a function that is not here is logged.
+    fn admit_to_log(&self, author: &PeerId) -> bool {
+        let (is_logged, n_left_out) = self.0.call_log.lock().admit(author, Instant::now());
+        if n_left_out > 0 {
+            info!(peer = %author, n_left_out, "left roll calls for unknown functions out of the log");
+        }
+        is_logged
+    }
+
+    async fn readied(
+        &self,
+        author: &PeerId,
+        call: &RollCall,
+        is_logged: bool,
+    ) -> Result<(), Refusal> {
         if call.consensus != 0 {
             return Err(Refusal::Consensus);
         }
         let id = FunctionId::of_any_kind(&call.function_id)?;
-        self.check_free()?;
+        self.check_free(author)?;
         if self.0.functions.get(id).is_none() {
             let request = &call.request_id;
-            info!(function = %id, request, "roll call but function not installed, installing now");
+            if is_logged {
+                info!(function = %id, request, "roll call but function not installed, installing now");
+            }
             self.tell_fetching(author, call).await;
         }
         self.fetched(author, id).await?;
-        self.check_free()
+        self.check_free(author)
     }
 
     /// Tells a head of ours that this node will be ready once it has fetched the function.
@@ -127,11 +197,11 @@ impl Worker {
         self.tell(author, &response).await;
     }
 
-    fn check_free(&self) -> Result<(), Refusal> {
+    fn check_free(&self, head: &PeerId) -> Result<(), Refusal> {
         if self.0.is_stopping.load(Ordering::Relaxed) {
             return Err(Refusal::Stopping);
         }
-        if self.0.slots.available_permits() == 0 {
+        if !self.0.slots.has_room(head, self.standing(head)) {
             return Err(Refusal::Full { n_slots: self.0.n_slots });
         }
         Ok(())
@@ -140,4 +210,25 @@ impl Worker {
 
 fn is_empty(list: &serde_json::Value) -> bool {
     list.is_null() || list.as_array().is_some_and(Vec::is_empty)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::identity::Identity;
+
+    #[tokio::test(start_paused = true)]
+    async fn roll_calls_of_one_author_are_left_out_of_the_log_and_counted() {
+        let mut log = CallLog::default();
+        let (noisy, quiet): (PeerId, PeerId) = ("noisy".parse().unwrap(), "quiet".parse().unwrap());
+        let n_logged = (0..1000).filter(|_| log.admit(&noisy, Instant::now()).0).count();
+        assert_eq!(n_logged, 16);
+        assert!(log.admit(&quiet, Instant::now()).0);
+        tokio::time::advance(LOGGED_EVERY).await;
+        assert_eq!(log.admit(&noisy, Instant::now()), (true, 984));
+        for _ in 0..2 * AUTHORS_MAX {
+            log.admit(Identity::random().peer_id(), Instant::now());
+        }
+        assert!(log.authors.len() <= AUTHORS_MAX);
+    }
 }

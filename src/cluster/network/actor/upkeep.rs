@@ -1,5 +1,5 @@
 //! What the network's task does by itself: dial whom the dialer names, look for peers of our topics,
-//! cut off who offends, and close connections that are too many.
+//! and cut off peers that offend.
 
 use libp2p::{
     PeerId, identify,
@@ -10,7 +10,7 @@ use libp2p::{
     },
 };
 use tokio::time::Instant;
-use tracing::{debug, info};
+use tracing::debug;
 
 use super::{
     super::{
@@ -18,14 +18,18 @@ use super::{
         dialer::{self, Due},
         rendezvous::{self, Step},
     },
-    Actor,
+    Actor, LOOK_EVERY, LOOK_SOON,
 };
 use crate::identity::named;
+
+/// Peers dialed of one answer of the table: as many as an honest one names.
+const PER_ANSWER_MAX: usize = 20;
 
 impl Actor {
     /// Looks at all tables.
     pub(super) fn look(&mut self) {
         let now = Instant::now();
+        self.next_look = now + LOOK_EVERY;
         let (fresh, over) = self.guard.take_changes();
         for peer in fresh {
             self.dialer.forget(peer, now);
@@ -50,8 +54,12 @@ impl Actor {
                 self.dialer.failed(peer, now);
             }
         }
+        if let Some(due) = self.dialer.next_due() {
+            self.next_look = self.next_look.min(due.max(now + LOOK_SOON));
+        }
         let n_peers = self.swarm.network_info().num_peers();
-        if let Some(kad) = self.swarm.behaviour_mut().kad.as_mut() {
+        if let Some(table) = self.swarm.behaviour_mut().table.as_mut() {
+            let kad = table.kad();
             let n_routed = || kad.kbuckets().map(|bucket| bucket.num_entries()).sum();
             for step in self.rendezvous.due(now, n_peers, n_routed) {
                 match step {
@@ -104,20 +112,21 @@ impl Actor {
 
     /// Takes note of what a peer says of itself.
     pub(super) fn introduced(&mut self, peer: PeerId, info: &identify::Info) {
+        let site = self.site_of(peer);
         let addresses: Vec<_> = info
             .listen_addrs
             .iter()
             .cloned()
             .map(dialer::without_peer)
-            .filter(address::is_dialable)
+            .filter(|address| address::is_dialable(address) && site.may_name(address))
             .take(dialer::ADDRESSES_MAX)
             .collect();
         self.dialer.named(peer, &addresses);
-        if let Some(kad) = self.swarm.behaviour_mut().kad.as_mut()
+        if let Some(table) = self.swarm.behaviour_mut().table.as_mut()
             && info.protocols.iter().any(|protocol| protocol.as_ref() == rendezvous::PROTOCOL)
         {
             for address in &addresses {
-                kad.add_address(&peer, address.clone());
+                table.kad().add_address(&peer, address.clone());
             }
             self.rendezvous.met();
         }
@@ -134,12 +143,13 @@ impl Actor {
                 result:
                     QueryResult::GetProviders(Ok(GetProvidersOk::FoundProviders { providers, .. })),
                 ..
-            } => providers.into_iter().for_each(|peer| self.invite(peer)),
+            } => providers.into_iter().take(PER_ANSWER_MAX).for_each(|peer| self.invite(peer)),
             kad::Event::InboundRequest {
                 request: InboundRequest::AddProvider { record: Some(record) },
             } => {
-                if let Some(kad) = self.swarm.behaviour_mut().kad.as_mut() {
-                    rendezvous::keep(kad, record);
+                let site = self.site_of(record.provider);
+                if let Some(table) = self.swarm.behaviour_mut().table.as_mut() {
+                    rendezvous::keep(table.kad(), record, site);
                 }
             }
             _ => {}
@@ -167,33 +177,6 @@ impl Actor {
         match self.swarm.dial(options) {
             Ok(()) => debug!(%peer, "dialing a peer of a topic of ours"),
             Err(error) => debug!(%peer, %error, "failed to dial a peer of a topic of ours"),
-        }
-    }
-
-    /// Closes the newest connections when there are too many.
-    pub(super) fn close_newest(&mut self) {
-        let Some(bounds) = self.bounds else { return };
-        let n_standing = self.standing.len();
-        if n_standing <= bounds.high as usize {
-            return;
-        }
-        let n_closed = n_standing.saturating_sub(bounds.low as usize);
-        let is_kept = |peer: PeerId| self.dialer.is_boot_node(peer) || self.guard.trusts(peer);
-        let newest: Vec<_> = self
-            .standing
-            .iter()
-            .rev()
-            .filter(|(_, peer)| !is_kept(**peer))
-            .map(|(connection, peer)| (*connection, *peer))
-            .take(n_closed)
-            .collect();
-        info!(connections = n_standing, "closed {} connections: too many stand", newest.len());
-        let now = Instant::now();
-        for (connection, peer) in newest {
-            self.standing.remove(&connection);
-            // Not to be dialed again at once.
-            self.dialer.forget(peer, now);
-            self.swarm.close_connection(connection);
         }
     }
 }

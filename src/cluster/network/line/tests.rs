@@ -13,7 +13,7 @@ fn written(frames: &[Frame]) -> Vec<u8> {
 
 /// Reads as a line does that takes contents of [`MESSAGE_BYTES_MAX`].
 async fn read(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<Frame>> {
-    let incoming = super::read(stream, MESSAGE_BYTES_MAX, &mut 0).await?;
+    let incoming = super::read(stream, MESSAGE_BYTES_MAX, &mut 0, None).await?;
     Ok(incoming.map(|incoming| match incoming {
         Incoming::Whole(frame) | Incoming::Cut(frame) => frame,
     }))
@@ -26,11 +26,11 @@ async fn a_frame_that_is_too_long_is_cut_and_those_after_it_are_not() {
     let mut stream = Cursor::new(written(&[long, short.clone()]));
     let mut to_skip = 0;
     let start = Frame { kind: 7, content: vec![b'x'; START_BYTES].into() };
-    let cut = super::read(&mut stream, 2000, &mut to_skip).await.unwrap();
+    let cut = super::read(&mut stream, 2000, &mut to_skip, None).await.unwrap();
     assert_eq!(cut, Some(Incoming::Cut(start)));
-    let whole = super::read(&mut stream, 2000, &mut to_skip).await.unwrap();
+    let whole = super::read(&mut stream, 2000, &mut to_skip, None).await.unwrap();
     assert_eq!(whole, Some(Incoming::Whole(short)));
-    assert_eq!(super::read(&mut stream, 2000, &mut to_skip).await.unwrap(), None);
+    assert_eq!(super::read(&mut stream, 2000, &mut to_skip, None).await.unwrap(), None);
 }
 
 #[tokio::test]

@@ -19,6 +19,7 @@ const FEW: Allowances = Allowances {
     streams: Rate { burst: 20, per_second: 0 },
     gossip: Rate { burst: 20, per_second: 0 },
     offenses: Rate { burst: 5, per_second: 0 },
+    ..ALLOWANCES
 };
 
 /// A node that allows its peers little, and the peers that it has.
@@ -194,7 +195,7 @@ async fn gossip_that_is_too_long_or_unsigned_is_dropped_and_its_sender_s_peers_a
         let mut guarded = Guarded::start(ALLOWANCES).await;
         let keys = Identity::random();
         let (inbound, _accepted) = mpsc::channel(1);
-        let guard = Guard::new(Heeded::Everyone, ALLOWANCES);
+        let guard = Guard::new(Heeded::Everyone, [], ALLOWANCES);
         let gate = Gate { protocols: [].into(), open: [].into(), guard, inbound };
         let mut swarm = swarm::built(&keys, gate, &Connectivity::of(Role::Worker)).unwrap();
         let config = gossipsub::ConfigBuilder::default()

@@ -2,11 +2,12 @@
 
 use super::*;
 use crate::{
-    message::{Offer, RollCall, frame},
+    message::{ExecuteResponse, Offer, RollCall, frame},
     network::{
         Heeded,
         line::{Frame, Incoming},
     },
+    node::server::RestToken,
 };
 
 fn only(peer: &PeerId) -> Heeded {
@@ -218,5 +219,86 @@ async fn a_name_that_is_no_group_s_is_no_topic() {
     let (bad, _at_bad) = cluster.stranger().await;
     assert!(bad.subscribe(&"x".repeat(300)).await.is_err());
     assert!(bad.subscribe(&"x".repeat(128)).await.is_ok());
+    cluster.group.shutdown().await;
+}
+
+/// Waits for the answer to an `MsgExecute`.
+async fn executed(events: &mut tokio::sync::mpsc::Receiver<Event>) -> ExecuteResponse {
+    loop {
+        let event = timeout(WITHIN, events.recv()).await.unwrap().unwrap();
+        if let Event::Told { bytes, .. } = event
+            && let Ok(Message::ExecuteResponse(response)) = Message::read(&bytes)
+        {
+            return response;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_head_with_a_token_executes_for_accepted_peers_alone() {
+    let friend = Identity::random();
+    let (group, dir) = (Group::default(), tempfile::tempdir().unwrap());
+    let token = "a-token-of-many-letters".parse().unwrap();
+    for (heeded, wanted) in [(Heeded::Everyone, "403"), (only(friend.peer_id()), "408")] {
+        let folder = dir.path().join(wanted);
+        let mut options = head_options(folder, Identity::random(), 0);
+        options.work.rest.token = Some(RestToken::clone(&token));
+        options.connectivity.heeded = heeded;
+        let head = Node::start(options, &group, Clock::system()).await.unwrap();
+        let client = NetworkOptions {
+            identity: friend.clone(),
+            address: std::net::Ipv4Addr::LOCALHOST.into(),
+            port: 0,
+            boot_nodes: vec![head.addresses()[0].parse().unwrap()],
+            told: &[WORK_PROTOCOL],
+            asked: &[],
+            lines: &[],
+            open: &[],
+            connectivity: Connectivity::of(Role::Worker),
+            clock: Clock::system(),
+        };
+        let stopping = group.child();
+        let (client, mut events) = Network::start(&stopping, client).await.unwrap();
+        client.reach_boot_nodes(WITHIN).await.unwrap();
+        let execute = json!({
+            "type": "MsgExecute", "request_id": "r1", "method": "m.wasm",
+            "function_id": FunctionId::of_module(b"nowhere").to_string(),
+            "config": {"timeout": 1},
+        });
+        client.tell(head.peer_id(), WORK_PROTOCOL, execute.to_string().as_bytes()).await.unwrap();
+        let response = executed(&mut events).await;
+        assert_eq!(response.code.as_str(), wanted, "{}", response.message);
+        stopping.shutdown().await;
+    }
+    group.shutdown().await;
+}
+
+#[tokio::test]
+async fn endless_runs_of_strangers_leave_slots_for_the_head_that_was_named() {
+    let mut cluster = Cluster::of(&[]).await;
+    let limits = Limits { wall: Duration::from_secs(8), ..LIMITS_DEFAULT };
+    cluster.add_worker(&[], limits, 4).await;
+    let (spin, hello) = (cluster.add("spin.wasm", SPIN).await, cluster.add("h.wasm", HELLO).await);
+    let worker = &cluster.workers[0];
+    let mut strangers = Vec::new();
+    for _ in 0..3 {
+        let (stranger, events) = cluster.stranger_of(worker).await;
+        for n in 0..150 {
+            let order = json!({
+                "type": "MsgWorkOrder", "request_id": format!("r{n}"), "config": {},
+                "function_id": spin.id.to_string(), "method": "spin.wasm",
+            });
+            let order = order.to_string();
+            stranger.tell(worker.peer_id(), WORK_PROTOCOL, order.as_bytes()).await.unwrap();
+        }
+        strangers.push((stranger, events));
+    }
+    busy(worker).await;
+    for _ in 0..10 {
+        let began = tokio::time::Instant::now();
+        let answer = cluster.execute(request(&hello, 1)).await;
+        assert_eq!(answer["code"], "200", "{answer}");
+        assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+    }
     cluster.group.shutdown().await;
 }

@@ -1,0 +1,80 @@
+//! The members of a local stack: its workers obey its heads alone, and its heads take its workers
+//! alone. Their ids are in two files that its nodes follow, so that nodes join while others run.
+
+use std::{
+    collections::BTreeSet,
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use anyhow::Context as _;
+use model::node::{PeerId, Role};
+use task::file::{FileMode, write_atomic};
+
+use crate::cli::place::Place;
+
+/// The files of ids, in the stack's folder.
+#[derive(Debug)]
+pub(crate) struct Members {
+    folder: PathBuf,
+}
+
+impl Members {
+    /// Those of the stack in `place`.
+    pub(crate) fn of(place: &Place) -> Self {
+        Self { folder: place.folder().to_owned() }
+    }
+
+    /// Makes `peer` a member. Both files are there from here on.
+    ///
+    /// # Errors
+    /// If a file cannot be read or written.
+    pub(crate) fn add(&self, role: Role, peer: &PeerId) -> anyhow::Result<()> {
+        for file in [Role::Head, Role::Worker] {
+            let path = self.path(file);
+            let known = read(&path).with_context(|| format!("read {}", path.display()))?;
+            let mut ids = known.clone().unwrap_or_default();
+            if file == role {
+                ids.insert(peer.to_string());
+            }
+            if Some(&ids) == known.as_ref() {
+                continue;
+            }
+            let mut text = ids.iter().cloned().collect::<Vec<String>>().join("\n");
+            text.push('\n');
+            let written = write_atomic(&path, text.as_bytes(), FileMode::Private);
+            written.with_context(|| format!("write {}", path.display()))?;
+        }
+        Ok(())
+    }
+
+    /// The arguments with which a node of `role` heeds the members, and the peers in `others`.
+    pub(crate) fn arguments(&self, role: Role, others: &[&str]) -> Vec<String> {
+        let (flag, heeded) = match role {
+            Role::Head => ("--accept", Role::Worker),
+            Role::Worker => ("--obey", Role::Head),
+        };
+        let file = format!("@{}", self.path(heeded).display());
+        let others = others.iter().map(|&peer| peer.to_owned());
+        [file].into_iter().chain(others).flat_map(|value| [flag.to_owned(), value]).collect()
+    }
+
+    fn path(&self, role: Role) -> PathBuf {
+        self.folder.join(match role {
+            Role::Head => "heads.txt",
+            Role::Worker => "workers.txt",
+        })
+    }
+}
+
+/// The ids in a file, or none if there is no such file.
+fn read(path: &Path) -> io::Result<Option<BTreeSet<String>>> {
+    match fs::read_to_string(path) {
+        Ok(text) => {
+            let ids = text.lines().filter(|line| !line.is_empty());
+            Ok(Some(ids.map(str::to_owned).collect()))
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}

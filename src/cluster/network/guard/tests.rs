@@ -1,0 +1,153 @@
+use super::*;
+
+const FEW: Allowances = Allowances {
+    streams: Rate { burst: 3, per_second: 1 },
+    gossip: Rate { burst: 6, per_second: 10 },
+    authored: Rate { burst: 4, per_second: 0 },
+    relayed: Rate { burst: 5, per_second: 0 },
+    entering: Rate { burst: 5, per_second: 0 },
+    passing: Rate { burst: 7, per_second: 0 },
+    offenses: Rate { burst: 4, per_second: 1 },
+    ..ALLOWANCES
+};
+
+fn guard(heeded: Heeded) -> Guard {
+    Guard::new(heeded, [], FEW)
+}
+
+/// How many of `n` messages of `author` from `relay` are passed on, kept and ignored.
+fn verdicts(guard: &Guard, author: PeerId, relay: PeerId, n: usize) -> [usize; 3] {
+    let mut counts = [0; 3];
+    for _ in 0..n {
+        let idx = match guard.judge_gossip(author, relay) {
+            GossipVerdict::Forward => 0,
+            GossipVerdict::Keep => 1,
+            GossipVerdict::Ignore => 2,
+        };
+        counts[idx] += 1;
+    }
+    counts
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_allowance_is_used_up_and_refills_for_each_peer_alone() {
+    let (guard, peer) = (guard(Heeded::Everyone), PeerId::random());
+    let admitted = |n: usize| (0..n).filter(|_| guard.admits_stream(peer)).count();
+    assert_eq!(admitted(5), 3);
+    assert!(guard.admits_stream(PeerId::random()), "it has its own");
+    tokio::time::advance(Duration::from_secs(2)).await;
+    assert_eq!(admitted(3), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn excess_of_a_relay_is_ignored_and_never_an_offense() {
+    let (guard, relay) = (guard(Heeded::Everyone), PeerId::random());
+    let authors: Vec<PeerId> = (0..4).map(|_| PeerId::random()).collect();
+    let mut n_forwarded = 0;
+    for author in authors {
+        n_forwarded += verdicts(&guard, author, relay, 100)[0];
+    }
+    assert_eq!(n_forwarded, 5, "what the relay may hand over");
+    assert_eq!((guard.is_cut_off(relay), guard.take_changes()), (false, (vec![], vec![])));
+    // What the relay writes itself has an allowance of its own.
+    assert_eq!(verdicts(&guard, relay, relay, 3)[2], 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_enters_and_what_passes_is_bounded_over_all_authors() {
+    let guard = guard(Heeded::Everyone);
+    let mut entered = [0; 3];
+    let mut passed = [0; 3];
+    for _ in 0..10 {
+        let author = PeerId::random();
+        for (sum, n) in entered.iter_mut().zip(verdicts(&guard, author, author, 2)) {
+            *sum += n;
+        }
+        for (sum, n) in passed.iter_mut().zip(verdicts(&guard, PeerId::random(), author, 2)) {
+            *sum += n;
+        }
+    }
+    assert_eq!(entered, [5, 15, 0], "all are read, few are passed on");
+    assert_eq!(passed, [7, 0, 13]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_author_that_publishes_too_much_is_cut_off() {
+    let (guard, author) = (guard(Heeded::Everyone), PeerId::random());
+    assert_eq!(verdicts(&guard, author, author, 20), [4, 2, 14]);
+    assert_eq!((guard.is_cut_off(author), guard.take_changes().0), (true, vec![author]));
+    assert_eq!(verdicts(&guard, author, PeerId::random(), 1), [0, 0, 1], "by others neither");
+}
+
+#[tokio::test(start_paused = true)]
+async fn boot_nodes_and_peers_heeded_by_name_are_never_cut_off() {
+    let (boot, friend) = (PeerId::random(), PeerId::random());
+    let guard = Guard::new([named(friend)].into_iter().collect(), [boot], FEW);
+    for peer in [boot, friend] {
+        (0..100).for_each(|_| guard.offended(peer, Offense::Malformed));
+        assert_eq!((guard.is_cut_off(peer), guard.take_changes()), (false, (vec![], vec![])));
+        assert!(guard.knows_by_name(peer) && guard.is_useful(peer));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_peer_that_offends_repeatedly_is_cut_off_once_and_for_a_while() {
+    let (guard, peer) = (guard(Heeded::Everyone), PeerId::random());
+    for _ in 0..4 {
+        guard.offended(peer, Offense::Malformed);
+    }
+    assert_eq!((guard.is_cut_off(peer), guard.take_changes()), (false, (vec![], vec![])));
+    for _ in 0..3 {
+        guard.offended(peer, Offense::Stalled);
+    }
+    assert_eq!((guard.is_cut_off(peer), guard.take_changes()), (true, (vec![peer], vec![])));
+    assert!(!guard.is_cut_off(PeerId::random()));
+    tokio::time::advance(CUT_OFF_FOR).await;
+    assert_eq!((guard.is_cut_off(peer), guard.take_changes()), (false, (vec![], vec![peer])));
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_offense_in_a_second_is_borne() {
+    let (guard, peer) = (guard(Heeded::Everyone), PeerId::random());
+    for _ in 0..1000 {
+        guard.offended(peer, Offense::TooLong);
+        tokio::time::advance(Duration::from_secs(1)).await;
+    }
+    assert!(!guard.is_cut_off(peer));
+}
+
+#[tokio::test]
+async fn only_named_peers_are_heard() {
+    let (friend, other) = (PeerId::random(), PeerId::random());
+    let only = guard([named(friend)].into_iter().collect());
+    assert_eq!((only.hears(friend), only.hears(other)), (true, false));
+    assert!(only.trusts(friend) && only.has_names());
+    only.heed([named(other)].into_iter().collect());
+    assert_eq!((only.hears(friend), only.hears(other)), (false, true));
+    let everyone = guard(std::iter::empty().collect());
+    assert_eq!((everyone.hears(other), everyone.trusts(other)), (true, false));
+    assert!(!everyone.has_names());
+}
+
+#[tokio::test(start_paused = true)]
+async fn accounts_are_bounded_and_the_one_used_longest_ago_is_dropped() {
+    let (guard, first) = (guard(Heeded::Everyone), PeerId::random());
+    let second = PeerId::random();
+    for peer in [first, second, first] {
+        guard.admits_stream(peer);
+    }
+    for _ in 0..PEERS_MAX.get() - 1 {
+        guard.admits_stream(PeerId::random());
+    }
+    let has = |peer| guard.state.lock().accounts.contains(&peer);
+    assert_eq!((has(first), has(second)), (true, false));
+    assert_eq!(guard.state.lock().accounts.len(), PEERS_MAX.get());
+    for _ in 0..CUT_OFF_MAX + 10 {
+        let peer = PeerId::random();
+        (0..6).for_each(|_| guard.offended(peer, Offense::Malformed));
+    }
+    let (fresh, over) = guard.take_changes();
+    assert_eq!((fresh.len(), over.len()), (CUT_OFF_MAX + 10, 10));
+    assert_eq!(over, fresh[..10], "the first are let in again");
+    assert_eq!(guard.state.lock().cut_off.len(), CUT_OFF_MAX);
+}

@@ -1,0 +1,227 @@
+//! Handshakes of connections that others open: how many at one time, and how long each may take.
+//!
+//! A socket that says nothing costs its owner nothing, so there may always be more of them than places.
+//! Where the places are taken, the newest handshake displaces the oldest one of the host that has the
+//! most: an honest peer is done in some round trips, and other hosts are never displaced by one that
+//! opens many.
+
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, HashMap},
+    io,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use futures::future::BoxFuture;
+use libp2p::{
+    Multiaddr, Transport,
+    core::transport::{Boxed, DialOpts, ListenerId, TransportError, TransportEvent},
+};
+use parking_lot::Mutex;
+use tokio::{sync::oneshot, time::timeout};
+
+use super::site::HostNetwork;
+
+/// Handshakes of one host at one time. Two hundred workers that start together on one machine queue
+/// for some milliseconds each.
+const PER_HOST_MAX: usize = 128;
+
+/// Handshakes at one time, of all hosts.
+const HANDSHAKES_MAX: usize = 512;
+
+/// How long a handshake may take: four round trips of a second, and some time of a busy machine.
+const HANDSHAKE_WITHIN: Duration = Duration::from_secs(5);
+
+/// A transport whose inbound handshakes are bounded.
+pub(super) struct Handshakes<O> {
+    inner: Boxed<O>,
+    pending: Arc<Mutex<Pending>>,
+}
+
+/// The handshakes that go on.
+#[derive(Debug, Default)]
+struct Pending {
+    n_begun: u64,
+    /// By host, the oldest first.
+    by_host: HashMap<HostNetwork, BTreeMap<u64, oneshot::Sender<()>>>,
+    n_open: usize,
+}
+
+/// A handshake's place. Given back when dropped.
+struct Place {
+    pending: Arc<Mutex<Pending>>,
+    host: HostNetwork,
+    number: u64,
+}
+
+impl Pending {
+    /// Takes a place for a handshake of `host`, which another one may have to leave. Returns its number
+    /// and what ends when it has to leave in turn.
+    fn begin(&mut self, host: HostNetwork) -> (u64, oneshot::Receiver<()>) {
+        let n_own = self.by_host.get(&host).map_or(0, BTreeMap::len);
+        let crowded = if n_own >= PER_HOST_MAX {
+            Some(host)
+        } else if self.n_open >= HANDSHAKES_MAX {
+            let begun = |own: &BTreeMap<u64, _>| Reverse(own.keys().next().copied());
+            let most = self.by_host.iter().max_by_key(|(_, own)| (own.len(), begun(own)));
+            most.map(|(host, _)| *host)
+        } else {
+            None
+        };
+        if let Some(crowded) = crowded {
+            let oldest = self.by_host.get(&crowded).and_then(|own| own.keys().next().copied());
+            if let Some(oldest) = oldest {
+                self.end(crowded, oldest);
+            }
+        }
+        self.n_begun += 1;
+        let (leave, left) = oneshot::channel();
+        self.by_host.entry(host).or_default().insert(self.n_begun, leave);
+        self.n_open += 1;
+        (self.n_begun, left)
+    }
+
+    /// Ends a handshake, which may have ended before.
+    fn end(&mut self, host: HostNetwork, number: u64) {
+        let Some(own) = self.by_host.get_mut(&host) else { return };
+        if own.remove(&number).is_some() {
+            self.n_open -= 1;
+        }
+        if own.is_empty() {
+            self.by_host.remove(&host);
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.pending.lock().end(self.host, self.number);
+    }
+}
+
+impl<O> Handshakes<O> {
+    pub(super) fn of(inner: Boxed<O>) -> Self {
+        Self { inner, pending: Arc::default() }
+    }
+}
+
+impl<O: Send + 'static> Handshakes<O> {
+    fn bounded(
+        &self,
+        address: &Multiaddr,
+        upgrade: <Boxed<O> as Transport>::ListenerUpgrade,
+    ) -> BoxFuture<'static, io::Result<O>> {
+        let host = HostNetwork::of(address);
+        let (number, left) = self.pending.lock().begin(host);
+        let place = Place { pending: Arc::clone(&self.pending), host, number };
+        Box::pin(async move {
+            let outcome = tokio::select! {
+                done = timeout(HANDSHAKE_WITHIN, upgrade) => done?,
+                _ = left => Err(io::Error::new(
+                    io::ErrorKind::ConnectionAborted,
+                    "too many handshakes of this host go on",
+                )),
+            };
+            drop(place);
+            outcome
+        })
+    }
+}
+
+impl<O: Send + 'static> Transport for Handshakes<O> {
+    type Output = O;
+    type Error = io::Error;
+    type ListenerUpgrade = BoxFuture<'static, io::Result<O>>;
+    type Dial = <Boxed<O> as Transport>::Dial;
+
+    fn listen_on(
+        &mut self,
+        id: ListenerId,
+        address: Multiaddr,
+    ) -> Result<(), TransportError<io::Error>> {
+        self.inner.listen_on(id, address)
+    }
+
+    fn remove_listener(&mut self, id: ListenerId) -> bool {
+        self.inner.remove_listener(id)
+    }
+
+    fn dial(
+        &mut self,
+        address: Multiaddr,
+        options: DialOpts,
+    ) -> Result<Self::Dial, TransportError<io::Error>> {
+        self.inner.dial(address, options)
+    }
+
+    fn poll(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<TransportEvent<Self::ListenerUpgrade, io::Error>> {
+        let event = Pin::new(&mut self.inner).poll(context);
+        event.map(|event| match event {
+            TransportEvent::Incoming { listener_id, upgrade, local_addr, send_back_addr } => {
+                let upgrade = self.bounded(&send_back_addr, upgrade);
+                TransportEvent::Incoming { listener_id, upgrade, local_addr, send_back_addr }
+            }
+            TransportEvent::NewAddress { listener_id, listen_addr } => {
+                TransportEvent::NewAddress { listener_id, listen_addr }
+            }
+            TransportEvent::AddressExpired { listener_id, listen_addr } => {
+                TransportEvent::AddressExpired { listener_id, listen_addr }
+            }
+            TransportEvent::ListenerClosed { listener_id, reason } => {
+                TransportEvent::ListenerClosed { listener_id, reason }
+            }
+            TransportEvent::ListenerError { listener_id, error } => {
+                TransportEvent::ListenerError { listener_id, error }
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host(n: usize) -> HostNetwork {
+        HostNetwork::of(&format!("/ip4/10.0.{}.{}/tcp/1", n / 256, n % 256).parse().unwrap())
+    }
+
+    #[test]
+    fn the_oldest_of_the_host_that_has_the_most_leaves() {
+        let mut pending = Pending::default();
+        let mut own: Vec<_> = (0..PER_HOST_MAX).map(|_| pending.begin(host(0)).1).collect();
+        let (_, mut newest) = pending.begin(host(0));
+        let mut has_left =
+            own.iter_mut().map(|left| left.try_recv().is_err_and(|error| is_closed(&error)));
+        assert!(has_left.next().unwrap() && !has_left.any(|left| left));
+        assert!(!newest.try_recv().is_err_and(|error| is_closed(&error)));
+        let mut others: Vec<_> =
+            (1..2 * HANDSHAKES_MAX).map(|n| pending.begin(host(n)).1).collect();
+        assert_eq!(pending.n_open, HANDSHAKES_MAX);
+        let n_left = own.iter_mut().map(is_gone).filter(|is_gone| *is_gone).count();
+        assert_eq!(n_left, PER_HOST_MAX, "the host with many gives way first");
+        assert!(others.iter_mut().rev().take(HANDSHAKES_MAX / 2).all(|left| !is_gone(left)));
+    }
+
+    fn is_closed(error: &oneshot::error::TryRecvError) -> bool {
+        *error == oneshot::error::TryRecvError::Closed
+    }
+
+    fn is_gone(left: &mut oneshot::Receiver<()>) -> bool {
+        left.try_recv().is_err_and(|error| is_closed(&error))
+    }
+
+    #[test]
+    fn a_place_is_given_back() {
+        let pending = Arc::new(Mutex::new(Pending::default()));
+        let (number, _left) = pending.lock().begin(host(1));
+        drop(Place { pending: Arc::clone(&pending), host: host(1), number });
+        let pending = pending.lock();
+        assert_eq!((pending.n_open, pending.by_host.len()), (0, 0));
+    }
+}

@@ -1,0 +1,119 @@
+//! Where an address is: on this machine, in a private network, or public. Values alone, no I/O.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use libp2p::{Multiaddr, multiaddr::Protocol};
+
+/// The prefix of an IPv6 address that one customer of a provider has, in bits.
+const PREFIX_V6: u32 = 64;
+
+/// How far an address reaches, from the nearest to the farthest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Site {
+    /// This machine.
+    Loopback,
+    /// A private or link-local network.
+    Private,
+    /// Everywhere. Names count as such: what they resolve to is not known yet.
+    Public,
+}
+
+impl Site {
+    /// Where `address` is.
+    pub(super) fn of(address: &Multiaddr) -> Self {
+        ip(address).map_or(Self::Public, Self::of_ip)
+    }
+
+    /// Where `ip` is.
+    pub(super) fn of_ip(ip: IpAddr) -> Self {
+        match ip.to_canonical() {
+            IpAddr::V4(ip) if ip.is_loopback() || ip.is_unspecified() => Self::Loopback,
+            IpAddr::V6(ip) if ip.is_loopback() || ip.is_unspecified() => Self::Loopback,
+            IpAddr::V4(ip) if is_private_v4(ip) => Self::Private,
+            IpAddr::V6(ip) if ip.is_unique_local() || ip.is_unicast_link_local() => Self::Private,
+            IpAddr::V4(_) | IpAddr::V6(_) => Self::Public,
+        }
+    }
+
+    /// Whether a peer at this site may name `address`: one that is not nearer to this node than the
+    /// peer itself. A stranger far away knows nothing of what is near, and would have this node dial
+    /// services of its own network.
+    pub(super) fn may_name(self, address: &Multiaddr) -> bool {
+        Self::of(address) >= self
+    }
+}
+
+fn is_private_v4(ip: Ipv4Addr) -> bool {
+    let [a, b, ..] = ip.octets();
+    // 100.64.0.0/10 is shared between customers of one provider, and the net of overlay networks.
+    ip.is_private() || ip.is_link_local() || (a == 100 && b & 0xc0 == 64)
+}
+
+/// The IP address in `address`, if it begins with one.
+pub(super) fn ip(address: &Multiaddr) -> Option<IpAddr> {
+    match address.iter().next()? {
+        Protocol::Ip4(ip) => Some(ip.into()),
+        Protocol::Ip6(ip) => Some(ip.into()),
+        _ => None,
+    }
+}
+
+/// The network of one host, whose connections are counted together: an IPv4 address, or an IPv6
+/// prefix of 64 bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct HostNetwork(IpAddr);
+
+impl HostNetwork {
+    /// The network of a peer at `address`; all addresses without an IP address count as one.
+    pub(super) fn of(address: &Multiaddr) -> Self {
+        let ip = ip(address).unwrap_or(Ipv4Addr::UNSPECIFIED.into()).to_canonical();
+        Self(match ip {
+            IpAddr::V4(ip) => ip.into(),
+            IpAddr::V6(ip) => Ipv6Addr::from_bits(ip.to_bits() >> PREFIX_V6 << PREFIX_V6).into(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(address: &str, want: Site) {
+        let address: Multiaddr = address.parse().unwrap();
+        assert_eq!(Site::of(&address), want, "{address}");
+    }
+
+    #[test]
+    fn addresses_are_here_near_or_far() {
+        check("/ip4/127.0.0.1/tcp/1", Site::Loopback);
+        check("/ip4/0.0.0.0/tcp/1", Site::Loopback);
+        check("/ip6/::1/tcp/1", Site::Loopback);
+        check("/ip6/::ffff:127.0.0.1/tcp/1", Site::Loopback);
+        check("/ip4/10.1.2.3/tcp/1", Site::Private);
+        check("/ip4/169.254.169.254/tcp/80", Site::Private);
+        check("/ip4/100.64.0.1/tcp/1", Site::Private);
+        check("/ip6/fd00::1/tcp/1", Site::Private);
+        check("/ip4/8.8.8.8/tcp/1", Site::Public);
+        check("/dns/example.com/tcp/1", Site::Public);
+    }
+
+    #[test]
+    fn a_peer_names_nothing_nearer_than_itself() {
+        let named = |site: Site, address: &str| site.may_name(&address.parse().unwrap());
+        assert!(named(Site::Loopback, "/ip4/127.0.0.1/tcp/1"));
+        assert!(named(Site::Private, "/ip4/10.0.0.1/tcp/1"));
+        assert!(!named(Site::Private, "/ip4/127.0.0.1/tcp/1"));
+        assert!(!named(Site::Public, "/ip4/10.0.0.1/tcp/1"));
+        assert!(named(Site::Public, "/ip4/8.8.8.8/tcp/1"));
+    }
+
+    #[test]
+    fn addresses_of_one_prefix_are_one_host() {
+        let of = |address: &str| HostNetwork::of(&address.parse().unwrap());
+        assert_eq!(of("/ip6/2001:db8::1/tcp/1"), of("/ip6/2001:db8::2/tcp/2"));
+        assert_ne!(of("/ip6/2001:db8::1/tcp/1"), of("/ip6/2001:db8:0:1::1/tcp/1"));
+        assert_eq!(of("/ip4/10.0.0.1/tcp/1"), of("/ip4/10.0.0.1/tcp/2"));
+        assert_ne!(of("/ip4/10.0.0.1/tcp/1"), of("/ip4/10.0.0.2/tcp/1"));
+    }
+}

@@ -1,0 +1,247 @@
+//! The Kademlia table of providers, and what peers that answer from it may have this node dial.
+//!
+//! Answers name peers and addresses that nobody has checked, as many as their author likes. Of one
+//! peer few addresses are dialed, of all so many each second, and those of this machine or a private
+//! network only while every connected peer is at least as near: the answers do not say which of them
+//! named an address.
+
+use std::{
+    collections::HashMap,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use libp2p::{
+    Multiaddr, PeerId,
+    core::{Endpoint, transport::PortUse},
+    kad::{self, store::MemoryStore},
+    swarm::{
+        ConnectionDenied, ConnectionId, FromSwarm, NetworkBehaviour, THandler, THandlerInEvent,
+        THandlerOutEvent, ToSwarm,
+    },
+};
+use tokio::time::Instant;
+
+use super::{
+    address,
+    guard::{Bucket, Rate},
+    site::Site,
+};
+
+/// Addresses dialed of one peer that the table names. An honest node has one or two.
+const PER_PEER_MAX: usize = 4;
+
+/// Addresses dialed because the table names them. A worker that joins looks for sixteen peers; a head
+/// that looks for hundreds is found by most of them itself.
+const DIALS: Rate = Rate { burst: 64, per_second: 16 };
+
+/// As many addresses are dialed as may be.
+#[derive(Debug, Clone, Copy, thiserror::Error)]
+#[error("dial more addresses that the table names")]
+struct TooManyDials;
+
+/// How long a peer that has no room for this node is not dialed: as long as between two looks of a
+/// node that has enough peers.
+const REST_FOR: Duration = Duration::from_mins(15);
+
+/// Peers that are left alone at one time. Past it, more are dialed again.
+const RESTING_MAX: usize = 1024;
+
+/// The peer had no room for this node lately.
+#[derive(Debug, Clone, Copy, thiserror::Error)]
+#[error("dial a peer that had no room lately")]
+struct Resting;
+
+/// The Kademlia behavior, bounded.
+pub(super) struct Table {
+    kad: kad::Behaviour<MemoryStore>,
+    dials: Bucket,
+    /// How many connections stand, by where the peer is.
+    sites: HashMap<ConnectionId, Site>,
+    /// Peers that are not dialed for a while, and until when.
+    resting: HashMap<PeerId, Instant>,
+}
+
+impl Table {
+    pub(super) fn of(kad: kad::Behaviour<MemoryStore>) -> Self {
+        Self {
+            kad,
+            dials: Bucket::full(DIALS, Instant::now()),
+            sites: HashMap::new(),
+            resting: HashMap::new(),
+        }
+    }
+
+    /// The behavior itself.
+    pub(super) const fn kad(&mut self) -> &mut kad::Behaviour<MemoryStore> {
+        &mut self.kad
+    }
+
+    /// Does not dial `peer` for a while.
+    pub(super) fn rest(&mut self, peer: PeerId) {
+        let now = Instant::now();
+        if self.resting.len() >= RESTING_MAX {
+            self.resting.retain(|_, until| *until > now);
+        }
+        if self.resting.len() < RESTING_MAX {
+            self.resting.insert(peer, now + REST_FOR);
+        }
+    }
+
+    fn is_resting(&self, peer: PeerId) -> bool {
+        self.resting.get(&peer).is_some_and(|until| *until > Instant::now())
+    }
+
+    /// Keeps the addresses that may be dialed.
+    fn choose(&self, addresses: Vec<Multiaddr>) -> Vec<Multiaddr> {
+        let farthest = self.sites.values().max().copied().unwrap_or(Site::Public);
+        let is_meant = |address: &Multiaddr| {
+            farthest.may_name(address)
+                && address::is_dialable(&super::dialer::without_peer(address.clone()))
+        };
+        addresses.into_iter().filter(is_meant).take(PER_PEER_MAX).collect()
+    }
+}
+
+impl NetworkBehaviour for Table {
+    type ConnectionHandler = <kad::Behaviour<MemoryStore> as NetworkBehaviour>::ConnectionHandler;
+    type ToSwarm = kad::Event;
+
+    fn handle_pending_inbound_connection(
+        &mut self,
+        connection: ConnectionId,
+        local: &Multiaddr,
+        remote: &Multiaddr,
+    ) -> Result<(), ConnectionDenied> {
+        self.kad.handle_pending_inbound_connection(connection, local, remote)
+    }
+
+    fn handle_established_inbound_connection(
+        &mut self,
+        connection: ConnectionId,
+        peer: PeerId,
+        local: &Multiaddr,
+        remote: &Multiaddr,
+    ) -> Result<THandler<Self>, ConnectionDenied> {
+        self.kad.handle_established_inbound_connection(connection, peer, local, remote)
+    }
+
+    fn handle_pending_outbound_connection(
+        &mut self,
+        connection: ConnectionId,
+        peer: Option<PeerId>,
+        addresses: &[Multiaddr],
+        role: Endpoint,
+    ) -> Result<Vec<Multiaddr>, ConnectionDenied> {
+        // Who dials knows where; nothing of the table is needed.
+        if !addresses.is_empty() {
+            return Ok(Vec::new());
+        }
+        if peer.is_some_and(|peer| self.is_resting(peer)) {
+            return Err(ConnectionDenied::new(Resting));
+        }
+        let named =
+            self.kad.handle_pending_outbound_connection(connection, peer, addresses, role)?;
+        let chosen = self.choose(named);
+        let n_dialed = u32::try_from(chosen.len()).unwrap_or(u32::MAX);
+        if !self.dials.take_n(n_dialed, Instant::now()) {
+            return Err(ConnectionDenied::new(TooManyDials));
+        }
+        Ok(chosen)
+    }
+
+    fn handle_established_outbound_connection(
+        &mut self,
+        connection: ConnectionId,
+        peer: PeerId,
+        address: &Multiaddr,
+        role: Endpoint,
+        port: PortUse,
+    ) -> Result<THandler<Self>, ConnectionDenied> {
+        self.kad.handle_established_outbound_connection(connection, peer, address, role, port)
+    }
+
+    fn on_swarm_event(&mut self, event: FromSwarm<'_>) {
+        match &event {
+            FromSwarm::ConnectionEstablished(established) => {
+                let site = Site::of(established.endpoint.get_remote_address());
+                self.sites.insert(established.connection_id, site);
+            }
+            FromSwarm::ConnectionClosed(closed) => {
+                self.sites.remove(&closed.connection_id);
+            }
+            _ => {}
+        }
+        self.kad.on_swarm_event(event);
+    }
+
+    fn on_connection_handler_event(
+        &mut self,
+        peer: PeerId,
+        connection: ConnectionId,
+        event: THandlerOutEvent<Self>,
+    ) {
+        self.kad.on_connection_handler_event(peer, connection, event);
+    }
+
+    fn poll(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<ToSwarm<Self::ToSwarm, THandlerInEvent<Self>>> {
+        self.kad.poll(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::rendezvous, *};
+
+    fn table() -> Table {
+        Table::of(rendezvous::behaviour(PeerId::random()))
+    }
+
+    fn addresses(texts: &[&str]) -> Vec<Multiaddr> {
+        texts.iter().map(|text| text.parse().unwrap()).collect()
+    }
+
+    fn dial(table: &mut Table, peer: PeerId) -> Option<usize> {
+        let connection = ConnectionId::new_unchecked(1);
+        let dialed =
+            table.handle_pending_outbound_connection(connection, Some(peer), &[], Endpoint::Dialer);
+        dialed.ok().map(|addresses| addresses.len())
+    }
+
+    #[tokio::test]
+    async fn near_addresses_are_dialed_only_while_every_peer_is_as_near() {
+        let mut table = table();
+        let named = ["/ip4/127.0.0.1/tcp/1", "/ip4/10.0.0.1/tcp/1", "/ip4/8.8.8.8/tcp/1"];
+        let n_chosen = |table: &Table| table.choose(addresses(&named)).len();
+        assert_eq!(n_chosen(&table), 1);
+        table.sites.insert(ConnectionId::new_unchecked(1), Site::Loopback);
+        assert_eq!(n_chosen(&table), 3);
+        table.sites.insert(ConnectionId::new_unchecked(2), Site::Private);
+        assert_eq!(n_chosen(&table), 2);
+        table.sites.insert(ConnectionId::new_unchecked(3), Site::Public);
+        assert_eq!(n_chosen(&table), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn dials_are_bounded_per_peer_and_per_second() {
+        let mut table = table();
+        table.sites.insert(ConnectionId::new_unchecked(1), Site::Loopback);
+        let peers: Vec<PeerId> = (0..200).map(|_| PeerId::random()).collect();
+        let mut n_dialed = 0;
+        for peer in &peers {
+            for port in 1..10 {
+                let address = format!("/ip4/127.0.0.1/tcp/{port}").parse().unwrap();
+                table.kad().add_address(peer, address);
+            }
+            n_dialed += dial(&mut table, *peer).unwrap_or_default();
+        }
+        assert_eq!(n_dialed, 64);
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert_eq!(dial(&mut table, peers[0]), Some(PER_PEER_MAX));
+        table.rest(peers[0]);
+        assert_eq!(dial(&mut table, peers[0]), None);
+    }
+}

@@ -1,0 +1,231 @@
+//! Attacks of strangers over real sockets, each beside a peer that behaves.
+
+use std::net::SocketAddr;
+
+use futures::{AsyncWriteExt as _, StreamExt as _, future::join_all};
+use libp2p::kad::{ProviderRecord, store::RecordStore as _};
+use tokio::net::{TcpListener, TcpStream};
+
+use super::{
+    super::{
+        guard::{ALLOWANCES, Rate},
+        rendezvous, swarm,
+    },
+    *,
+};
+
+fn socket(network: &Network) -> SocketAddr {
+    (Ipv4Addr::LOCALHOST, port(network)).into()
+}
+
+async fn guarded(group: &Group, allowances: Allowances, boot_nodes: Vec<BootNode>) -> Started {
+    Network::start_with(group, options(boot_nodes), allowances).await.unwrap()
+}
+
+#[tokio::test]
+async fn strangers_cannot_have_a_worker_cut_off_the_head_that_relays_them() {
+    // Each stranger stays within its own allowance; their sum is past that of one peer.
+    let allowances = Allowances {
+        gossip: Rate { burst: 40, per_second: 0 },
+        offenses: Rate { burst: 4, per_second: 0 },
+        ..ALLOWANCES
+    };
+    let group = Group::default();
+    // The head is no boot node of the worker: as such it would never be cut off.
+    let (worker, mut at_worker) = guarded(&group, allowances, vec![]).await;
+    worker.subscribe("general").await.unwrap();
+    let (head, mut at_head) = guarded(&group, allowances, vec![boot_node(&worker)]).await;
+    head.subscribe("general").await.unwrap();
+    joined(&mut at_worker, head.peer_id()).await;
+    joined(&mut at_head, worker.peer_id()).await;
+    let mut strangers = Vec::new();
+    for _ in 0..4 {
+        let (stranger, events) = node(&group, vec![boot_node(&head)]).await;
+        stranger.subscribe("general").await.unwrap();
+        joined(&mut at_head, stranger.peer_id()).await;
+        strangers.push((stranger, events));
+    }
+    for n in 0..30 {
+        for (stranger, _) in &strangers {
+            stranger.publish("general", format!("{n}").into_bytes()).await.unwrap();
+        }
+    }
+    for n in 0..8 {
+        head.publish("general", format!("roll call {n}").into_bytes()).await.unwrap();
+    }
+    let mut n_heard = 0;
+    while n_heard < 8 {
+        match timeout(WITHIN, at_worker.recv()).await.unwrap().unwrap() {
+            Event::Gossip { author, .. } if author == *head.peer_id() => n_heard += 1,
+            Event::Disconnected(peer) => assert_ne!(peer, *head.peer_id(), "it was cut off"),
+            _ => {}
+        }
+    }
+    group.shutdown().await;
+}
+
+#[tokio::test]
+async fn idle_sockets_keep_nobody_from_joining() {
+    let group = Group::default();
+    let (head, mut at_head) = node(&group, vec![]).await;
+    let mut idle = Vec::new();
+    for _ in 0..600 {
+        idle.push(TcpStream::connect(socket(&head)).await.unwrap());
+    }
+    let began = Instant::now();
+    let (worker, _at_worker) = node(&group, vec![boot_node(&head)]).await;
+    connected(&mut at_head, worker.peer_id()).await;
+    worker.tell(head.peer_id(), TOLD, b"here").await.unwrap();
+    assert_eq!(told(&mut at_head, worker.peer_id()).await, "here");
+    assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+    drop(idle);
+    group.shutdown().await;
+}
+
+#[tokio::test]
+async fn of_one_host_s_silent_peers_the_oldest_leave() {
+    let group = Group::default();
+    let (head, mut at_head) = node(&group, vec![]).await;
+    let (worker, _at_worker) = node(&group, vec![boot_node(&head)]).await;
+    connected(&mut at_head, worker.peer_id()).await;
+    head.vouch(worker.peer_id());
+    let mut silent = Vec::new();
+    for _ in 0..270 {
+        let (peer, events) = node(&group, vec![boot_node(&head)]).await;
+        silent.push((peer, events));
+    }
+    let mut n_connected = 0_usize;
+    let mut n_disconnected = 0_usize;
+    while n_disconnected < 14 {
+        match timeout(WITHIN, at_head.recv()).await.unwrap().unwrap() {
+            Event::Connected(_) => n_connected += 1,
+            Event::Disconnected(peer) => {
+                assert_ne!(peer, *worker.peer_id(), "it is of use");
+                n_disconnected += 1;
+            }
+            _ => {}
+        }
+    }
+    assert!(n_connected <= 270, "{n_connected}");
+    worker.tell(head.peer_id(), TOLD, b"here").await.unwrap();
+    assert_eq!(told(&mut at_head, worker.peer_id()).await, "here");
+    drop(silent);
+    group.shutdown().await;
+}
+
+#[tokio::test]
+async fn dripped_messages_are_bounded_and_whole_ones_arrive() {
+    let allowances = Allowances {
+        unfinished_bytes: 32 * 1024 * 1024,
+        offenses: Rate { burst: 20, per_second: 0 },
+        ..ALLOWANCES
+    };
+    let group = Group::default();
+    let (head, mut at_head) = guarded(&group, allowances, vec![]).await;
+    let (good, _at_good) = node(&group, vec![boot_node(&head)]).await;
+    connected(&mut at_head, good.peer_id()).await;
+    let (bad, mut at_bad) = node(&group, vec![boot_node(&head)]).await;
+    connected(&mut at_head, bad.peer_id()).await;
+    let drips = (0..120).map(|_| async {
+        let mut stream = bad.open(head.peer_id(), TOLD).await.ok()?;
+        for _ in 0..8 {
+            stream.write_all(&vec![b'x'; 32 * 1024]).await.ok()?;
+        }
+        stream.flush().await.ok()?;
+        Some(stream)
+    });
+    let (held, ()) = tokio::join!(join_all(drips), async {
+        for _ in 0..20 {
+            let long = vec![b'x'; 512 * 1024];
+            good.tell(head.peer_id(), TOLD, &long).await.unwrap();
+        }
+    });
+    disconnected(&mut at_bad, head.peer_id()).await;
+    good.tell(head.peer_id(), TOLD, b"good").await.unwrap();
+    let mut n_whole = 0;
+    loop {
+        let bytes = told(&mut at_head, good.peer_id()).await;
+        if bytes == "good" {
+            break;
+        }
+        n_whole += usize::from(bytes.len() == 512 * 1024);
+    }
+    assert_eq!(n_whole, 20, "all arrive");
+    drop(held);
+    group.shutdown().await;
+}
+
+#[tokio::test]
+async fn what_the_table_names_is_dialed_a_few_times_at_most() {
+    let group = Group::default();
+    let victim = TcpListener::bind("0.0.0.0:0").await.unwrap();
+    let victim_port = victim.local_addr().unwrap().port();
+    let keys = Identity::random();
+    let (inbound, _accepted) = mpsc::channel(1);
+    let guard = Guard::new(Heeded::Everyone, [], ALLOWANCES);
+    let gate = Gate { protocols: [].into(), open: [].into(), guard, inbound };
+    let mut liar = swarm::built(&keys, gate, &Connectivity::of(Role::Worker)).unwrap();
+    for n in 0..20_u8 {
+        let addresses = (1..=60).map(|m| {
+            let host = Ipv4Addr::new(127, 9, n, m);
+            Multiaddr::from(host).with(Protocol::Tcp(victim_port))
+        });
+        let record = ProviderRecord {
+            key: rendezvous::key("general"),
+            provider: libp2p::PeerId::random(),
+            expires: None,
+            addresses: addresses.collect(),
+        };
+        let table = liar.behaviour_mut().table.as_mut().unwrap();
+        table.kad().store_mut().add_provider(record).unwrap();
+    }
+    let any = [Multiaddr::from(Ipv4Addr::LOCALHOST).with(Protocol::Tcp(0))];
+    let listening = swarm::listen(&mut liar, &any).await.unwrap();
+    let boot: BootNode = format!("{}/p2p/{}", listening[0], keys.peer_id()).parse().unwrap();
+    group.spawn("liar", async move {
+        loop {
+            liar.select_next_some().await;
+        }
+    });
+    let connectivity = Connectivity::of(Role::Worker);
+    let worker = NetworkOptions { connectivity, ..options(vec![boot]) };
+    let (worker, mut at_worker) = Network::start(&group, worker).await.unwrap();
+    worker.subscribe("general").await.unwrap();
+    connected(&mut at_worker, keys.peer_id()).await;
+    let mut n_dials = 0;
+    // After the first dial, until none has come for a second.
+    let mut patience = WITHIN;
+    while timeout(patience, victim.accept()).await.is_ok() {
+        n_dials += 1;
+        patience = Duration::from_secs(1);
+        assert!(n_dials <= 100, "it is dialed again and again");
+    }
+    assert!(n_dials > 0, "the liar was asked");
+    // It serves a peer that behaves meanwhile.
+    let (good, _at_good) = node(&group, vec![boot_node(&worker)]).await;
+    connected(&mut at_worker, good.peer_id()).await;
+    good.tell(worker.peer_id(), TOLD, b"good").await.unwrap();
+    assert_eq!(told(&mut at_worker, good.peer_id()).await, "good");
+    group.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_worker_keeps_some_neighbors_and_no_more() {
+    let group = Group::default();
+    let (worker, mut at_worker) = node(&group, vec![]).await;
+    let mut neighbors = Vec::new();
+    for _ in 0..30 {
+        let (peer, events) = node(&group, vec![boot_node(&worker)]).await;
+        connected(&mut at_worker, peer.peer_id()).await;
+        neighbors.push((peer, events));
+    }
+    for (peer, _) in &neighbors {
+        worker.neighbor(peer.peer_id());
+    }
+    for (peer, _) in &neighbors[24..] {
+        disconnected(&mut at_worker, peer.peer_id()).await;
+    }
+    neighbors[0].0.tell(worker.peer_id(), TOLD, b"here").await.unwrap();
+    assert_eq!(told(&mut at_worker, neighbors[0].0.peer_id()).await, "here");
+    group.shutdown().await;
+}

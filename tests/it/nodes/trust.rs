@@ -1,0 +1,91 @@
+//! Whom nodes heed: strangers at a stack, files of peers, and what a node says of its exposure.
+
+use std::fs;
+
+use serde_json::{Value, json};
+use task::wait;
+
+use crate::support::{
+    cluster::{Node, WITHIN},
+    command::{Home, demo},
+    http::Http,
+    up::Up,
+};
+
+/// Executes on so many nodes, with two seconds to find them.
+async fn execute(head: &Http, (function_id, method): (&str, &str), n_nodes: usize) -> Value {
+    let config = json!({ "number_of_nodes": n_nodes, "timeout": 2 });
+    let body = json!({ "function_id": function_id, "method": method, "config": config });
+    head.post("/api/v1/functions/execute", &body).await.1
+}
+
+#[tokio::test]
+async fn a_stranger_gets_no_work_of_a_local_stack_and_gives_none() {
+    let up = Up::start();
+    let nodes = up.head().get_ok("/api/v1/nodes").await;
+    let nodes = nodes["nodes"].as_array().unwrap();
+    let address = |role: &str| {
+        let node = nodes.iter().find(|node| node["role"] == role).unwrap();
+        node["addresses"][0].as_str().unwrap().to_owned()
+    };
+    let (head, worker) = (address("head"), address("worker"));
+    let stranger = Node::with_environment(&["--boot-nodes", &head], &[]);
+    stranger.logged("peer connected");
+    let hello = up.function("hello");
+    let mut ids: Vec<Value> =
+        up.list("nodes").iter().skip(1).map(|node| node["peer_id"].clone()).collect();
+    ids.sort_by_key(Value::to_string);
+    for _ in 0..3 {
+        let reply = execute(&up.head(), hello, 3).await;
+        assert_eq!((&reply["code"], &reply["cluster"]["peers"]), (&json!("200"), &json!(ids)));
+    }
+    assert_eq!(execute(&up.head(), hello, 4).await["code"], "408");
+
+    stranger.kill();
+    // A head of its own at a worker of the stack has nobody to work for it.
+    let other = Node::head(&["--boot-nodes", &worker]);
+    other.logged("peer connected");
+    let home = Home::new();
+    let rest_api = other.rest_api();
+    let added = home.done(&["function", "add", &demo("hello.wasm"), "--head", &rest_api]);
+    let reply = execute(&Http::new(&rest_api, None), (added.trim(), "hello.wasm"), 1).await;
+    assert_eq!(reply["code"], "408", "{reply}");
+}
+
+#[tokio::test]
+async fn a_file_of_heads_is_followed_as_it_changes() {
+    let home = Home::new();
+    let heads = home.write("heads.txt", b"# none yet\n");
+    let head = Node::head(&[]);
+    let worker = Node::worker(&head, &["--obey", &format!("@{heads}")]);
+    // To a head that it ignores it offers no slots.
+    worker.logged("peer connected");
+    let rest_api = head.rest_api();
+    let added = home.done(&["function", "add", &demo("hello.wasm"), "--head", &rest_api]);
+    let http = Http::new(&rest_api, None);
+    let hello = (added.trim(), "hello.wasm");
+    assert_eq!(execute(&http, hello, 1).await["code"], "408");
+    fs::write(&heads, format!("{}\n", head.id())).unwrap();
+    let works = wait::until(WITHIN, || async {
+        let reply = execute(&http, hello, 1).await;
+        if reply["code"] == "200" { Ok(reply) } else { Err(reply) }
+    });
+    assert_eq!(works.await.unwrap()["cluster"]["peers"], json!([worker.id()]));
+}
+
+#[test]
+fn a_node_that_others_reach_says_what_anybody_can_do_to_it() {
+    let public = ["--dialback-address", "203.0.113.7", "--dialback-port", "9527"];
+    let worker = Node::with_environment(&public, &[]);
+    let line = worker.logged(
+        "every peer that reaches this worker can run functions on it: name the heads to obey with \
+         --obey PEER_ID, or listen on --address 127.0.0.1 alone",
+    );
+    assert_eq!(line["level"], "warn");
+    let head = Node::head(&public);
+    head.logged(
+        "every peer that reaches this head can join as a worker and answer with results of its own \
+         making: name the workers to take with --accept PEER_ID, and have results signed with \
+         --signed-results",
+    );
+}
