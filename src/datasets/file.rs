@@ -15,6 +15,7 @@ mod parquet;
 pub mod plan;
 mod source;
 pub mod survey;
+pub mod time_text;
 
 use std::{fmt, io, path::Path};
 
@@ -25,7 +26,7 @@ use self::{
     csv::CsvRecords,
     ndjson::NdjsonRecords,
     parquet::ParquetRecords,
-    plan::{Plan, Target},
+    plan::{Built, Plan, Target},
     source::{Input, Position},
 };
 
@@ -47,6 +48,8 @@ pub struct ReadOptions {
     pub format: Format,
     /// What separates the fields of CSV; none to find out from the header.
     pub delimiter: Option<u8>,
+    /// Whether the first record of CSV is a header; none to find out from what it holds.
+    pub has_header: Option<bool>,
 }
 
 /// A place in a file, just after a record.
@@ -65,6 +68,8 @@ pub struct PlacedRow {
     pub row: Row,
     /// Its place.
     pub place: Place,
+    /// Whether its timestamp was cut: the file has it finer than microseconds.
+    pub is_cut: bool,
 }
 
 /// A record that is no row, and why. Reading can go on after it.
@@ -101,14 +106,22 @@ pub enum FileError {
         /// What is wrong.
         what: String,
     },
+    /// The dates of its timestamps may be read in two ways.
+    #[error("read the dates of column {field}: {reason}")]
+    DateOrder {
+        /// Its column with the dates.
+        field: String,
+        /// An example, and which formats it may have.
+        reason: String,
+    },
     /// None of its columns holds moments.
-    #[error("find the column with the moments among {fields}: name it with --time")]
+    #[error("find the column with the timestamps among {fields}: name it with --time")]
     NoTime {
         /// Its columns.
         fields: String,
     },
     /// There is no column of the name that was given for the one with the moments.
-    #[error("find the column {named} with the moments among {fields}")]
+    #[error("find the column {named} with the timestamps among {fields}")]
     NoSuchTime {
         /// The name.
         named: String,
@@ -160,7 +173,7 @@ enum Records {
 impl Records {
     fn open(input: Input, options: ReadOptions, from: Place) -> Result<Self, FileError> {
         Ok(match options.format {
-            Format::Csv => Self::Csv(CsvRecords::open(input, options.delimiter, from.next)?),
+            Format::Csv => Self::Csv(CsvRecords::open(input, options, from.next)?),
             Format::Ndjson => Self::Ndjson(NdjsonRecords::open(input, from.next)?),
             Format::Parquet => {
                 Self::Parquet(Box::new(ParquetRecords::open(input.into_file()?, from.line)?))
@@ -246,7 +259,7 @@ impl Rows {
         match read {
             Ok(None) => Ok(None),
             Ok(Some(place)) => Ok(Some(match building.finish(plan) {
-                Ok(row) => Ok(PlacedRow { row, place }),
+                Ok(Built { row, is_cut }) => Ok(PlacedRow { row, place, is_cut }),
                 Err(reason) => Err(BadRow { line: place.line, reason }),
             })),
             Err(Stop::Bad(bad)) => Ok(Some(Err(bad))),

@@ -7,7 +7,11 @@ pub(super) mod send;
 
 use std::path::PathBuf;
 
-use ::datasets::file::{FileError, Format, moment::TimeUnit};
+use ::datasets::file::{
+    FileError, Format,
+    moment::TimeUnit,
+    time_text::{TimeFormat, TimeTexts, Zone},
+};
 use anyhow::{Context as _, bail};
 use clap::Args;
 use client::datasets::Datasets;
@@ -32,12 +36,14 @@ Examples:
   triptych datasets import trades.ndjson.gz --dataset trades --time when --map px=price
   triptych datasets import old.csv --leave-out note --type id=integer --skip-bad
   triptych datasets import candles/ --dataset 'kit_{symbol}'  a folder of symbol=…/dt=….parquet
+  triptych datasets import DAT_MT_EURUSD.csv --time-zone -05:00   HistData's, without a header
   zcat one.csv.gz | triptych datasets import - --format csv --dataset one --time timestamp \\
       --type close=float
 
-Files are CSV with a header, NDJSON (flat, or with timestamp and values) or Parquet; gzip is seen.
-Moments are RFC 3339, a date and time (UTC where it names no offset), or a number of seconds,
-milliseconds, microseconds or nanoseconds since 1970. Numbers become float columns, which is what
+Files are CSV, NDJSON (flat, or with timestamp and values) or Parquet; gzip is seen. Timestamps are
+RFC 3339, a date and time (in one field or two), a date such as 20260101, or a number of seconds,
+milliseconds, microseconds or nanoseconds since 1970. 01/02/2026 takes --time-format, since it is in
+January or in February; where texts name no offset, --time-zone says it. Numbers become float columns, which is what
 charts and buckets are made of, unless --type says otherwise or the file does (Parquet). Open, High,
 Low, Close and Volume become open, high, low, close and volume, which make candles.
 
@@ -61,6 +67,12 @@ pub(crate) struct ImportCommand {
     /// What separates the fields of CSV [default: whichever the header has most of]
     #[arg(long, value_name = "CHARACTER")]
     delimiter: Option<char>,
+    /// The first line of CSV is data: columns are column_1 and so on [default: if it is numbers]
+    #[arg(long, conflicts_with = "header")]
+    no_header: bool,
+    /// The first line of CSV has the names, though they look like numbers
+    #[arg(long)]
+    header: bool,
     #[command(flatten)]
     columns: ColumnFlags,
     /// Leave out rows that do not fit, and report them; otherwise the first one stops the import
@@ -90,9 +102,17 @@ struct ColumnFlags {
     /// The field with the moment [default: the one that is called like it, or holds moments]
     #[arg(long, value_name = "FIELD")]
     time: Option<String>,
-    /// What a number there counts since 1970: s, ms, us or ns [default: by its size]
+    /// What a number there counts since 1970: s, ms, us or ns; or date, for 20260101
+    /// [default: by its size]
     #[arg(long, value_name = "UNIT")]
     time_unit: Option<TimeUnit>,
+    /// How timestamps are written, as strptime has it: '%d/%m/%Y %H:%M'; where date and time are two
+    /// fields, a space is between them [default: RFC 3339 and what is nearly that]
+    #[arg(long, value_name = "FORMAT")]
+    time_format: Option<TimeFormat>,
+    /// The zone of timestamps without an offset: +02:00, or a name such as America/New_York
+    #[arg(long, value_name = "ZONE", default_value = "UTC", allow_hyphen_values = true)]
+    time_zone: Zone,
     /// Make this field that column
     #[arg(long = "map", value_name = "FIELD=COLUMN", value_parser = pair)]
     names: Vec<(String, String)>,
@@ -122,7 +142,8 @@ pub(super) async fn run(command: ImportCommand) -> anyhow::Result<()> {
         bail!("use the delimiter: it is one character of ASCII");
     }
     let service = command.reach.clone().connect().await?;
-    let reading = format!("{:?} {:?}", command.columns, command.delimiter);
+    let reading =
+        format!("{:?} {:?} {:?}", command.columns, command.delimiter, command.has_header());
     let mut kept = Kept::open((service.address(), &reading), &files, command.again);
     let (mut all, mut n_files) = (Outcome::default(), 0);
     for file in &files {
@@ -174,7 +195,7 @@ async fn import(
     file: &Sourced,
     kept: &mut Kept,
 ) -> anyhow::Result<Outcome> {
-    let options = file.read_options(command.delimiter);
+    let options = file.read_options(command.delimiter, command.has_header());
     let planned = columns::planned(service, &command.columns, file, options).await?;
     tell(&planned.preview(file));
     if command.dry_run {
@@ -205,6 +226,20 @@ async fn import(
     let outcome = send(target, (options, planned.plan), begun, notes).await?;
     kept.done(file, dataset);
     Ok(outcome)
+}
+
+impl ImportCommand {
+    /// What the flags say of a header; none: nothing.
+    fn has_header(&self) -> Option<bool> {
+        (self.header || self.no_header).then_some(self.header)
+    }
+}
+
+impl ColumnFlags {
+    /// How texts are read as timestamps.
+    fn texts(&self) -> TimeTexts {
+        TimeTexts { format: self.time_format.clone(), zone: self.time_zone.clone() }
+    }
 }
 
 fn is_empty(error: &anyhow::Error) -> bool {

@@ -8,6 +8,7 @@ use ::datasets::file::{
     FileError, Format, Place, PlacedRow, ReadOptions, Rows as FileRows,
     plan::{Plan, PlannedColumn},
     survey::survey,
+    time_text::TimeTexts,
 };
 use anyhow::{Context as _, anyhow, bail};
 use clap::Args;
@@ -173,13 +174,13 @@ async fn read_file(
     let Some(format) = Format::of_name(&path) else {
         bail!("see how {shown} is written: its name ends in neither .csv, .ndjson nor .parquet")
     };
-    let options = ReadOptions { format, delimiter: None };
+    let options = ReadOptions { format, delimiter: None, has_header: None };
     let surveyed = path.clone();
-    let survey = spawn_blocking(move || survey(&surveyed, options)).await?;
+    let survey = spawn_blocking(move || survey(&surveyed, options, &TimeTexts::default())).await?;
     let survey = survey.with_context(|| format!("read {shown}"))?;
-    let (time, unit) = survey.time(None).with_context(|| format!("read {shown}"))?;
-    let mut plan = Plan::new(time, unit);
-    for field in survey.fields.iter().filter(|field| field.name != time) {
+    let time = survey.time(None).with_context(|| format!("read {shown}"))?;
+    let mut plan = Plan::with_time(&time, TimeTexts::default());
+    for field in survey.fields.iter().filter(|field| !time.contains(&field.name)) {
         let column = PlannedColumn { name: field.name.clone(), dtype: field.dtype };
         plan.column(&field.name, column);
     }

@@ -102,23 +102,35 @@ impl Cell<'_> {
         }
     }
 
+    /// A date or a time of day as it is written; none where there is no value.
+    pub(super) fn plain_text(self) -> Option<String> {
+        match self {
+            _ if self.is_absent() => None,
+            Self::Integer(number) => Some(number.to_string()),
+            _ => self.text().map(|text| text.trim().to_owned()),
+        }
+    }
+
     /// It for people, shortened.
     pub(super) fn shown(self) -> String {
-        /// Enough to find it in the file.
-        const SHOWN_CHARS: usize = 40;
         match self {
             Self::Absent => "nothing".to_owned(),
             Self::Boolean(truth) => truth.to_string(),
             Self::Integer(number) => number.to_string(),
             Self::Float(number) => number.to_string(),
             Self::Moment(moment) => moment.to_string(),
-            Self::Text(text) | Self::Bare(text) => {
-                let end = if text.chars().count() > SHOWN_CHARS { "…" } else { "" };
-                let start: String = text.chars().take(SHOWN_CHARS).collect();
-                format!("`{}{end}`", start.escape_debug())
-            }
+            Self::Text(text) | Self::Bare(text) => format!("`{}`", shorten(text)),
         }
     }
+}
+
+/// The beginning of a text, enough to find it in the file, escaped.
+pub(super) fn shorten(text: &str) -> String {
+    /// A timestamp with all that it may have is shorter.
+    const SHOWN_CHARS: usize = 40;
+    let end = if text.chars().count() > SHOWN_CHARS { "…" } else { "" };
+    let start: String = text.chars().take(SHOWN_CHARS).collect();
+    format!("{}{end}", start.escape_debug())
 }
 
 fn whole(number: f64) -> Option<i64> {

@@ -8,9 +8,10 @@ use std::{
 use csv::{ByteRecord, Reader, ReaderBuilder, StringRecord};
 
 use super::{
-    BadRow, FileError, Place, Record, Stop, Take,
+    BadRow, FileError, Place, ReadOptions, Record, Stop, Take,
     cell::Cell,
     source::{Input, Position},
+    time_text::{TimeTexts, day_first, is_clock},
 };
 
 /// What may separate fields, the likeliest first.
@@ -33,18 +34,29 @@ pub(super) struct CsvRecords {
 impl CsvRecords {
     pub(super) fn open(
         input: Input,
-        delimiter: Option<u8>,
+        options: ReadOptions,
         from: Position,
     ) -> Result<Self, FileError> {
         let counter = input.counter();
         let is_stream = input.size_bytes().is_none();
         let reopened = if is_stream { None } else { Some(input.again()?) };
         let mut text = input.text(0)?;
-        let (header, rest) = header(&mut text)?;
-        let delimiter = delimiter.unwrap_or_else(|| likeliest(&header));
-        let fields = names(&header, delimiter)?;
-        let n_header = header.len() as u64;
-        let begin = Position { offset_bytes: n_header, line: count_lines(&header) };
+        let (first, rest) = header(&mut text)?;
+        let delimiter = options.delimiter.unwrap_or_else(|| likeliest(&first));
+        let (fields, begin) = match names(&first, delimiter, options.has_header)? {
+            Names::Header(fields) => {
+                let n_header = first.len() as u64;
+                (fields, Position { offset_bytes: n_header, line: count_lines(&first) })
+            }
+            Names::Numbered(fields) => {
+                let n_mark = if first.starts_with(BYTE_ORDER_MARK.as_bytes()) { 3 } else { 0 };
+                (fields, Position { offset_bytes: n_mark, line: 0 })
+            }
+        };
+        let n_header = begin.offset_bytes;
+        // Of a stream what was read is read again, unless it is the header.
+        let begin_at = usize::try_from(n_header).unwrap_or(usize::MAX);
+        let rest = [first.get(begin_at..).unwrap_or_default(), &rest].concat();
         let base = if from.offset_bytes > n_header { from } else { begin };
         let text: Box<dyn Read + Send> = match reopened {
             Some(input) => {
@@ -213,20 +225,40 @@ fn likeliest(header: &[u8]) -> u8 {
     counts.into_iter().max_by_key(|count| count.0).map_or(b',', |count| count.1)
 }
 
-fn names(header: &[u8], delimiter: u8) -> Result<Vec<String>, FileError> {
-    let header = header.strip_prefix(BYTE_ORDER_MARK.as_bytes()).unwrap_or(header);
+/// The names of the fields.
+enum Names {
+    /// The first record has them.
+    Header(Vec<String>),
+    /// The first record is data.
+    Numbered(Vec<String>),
+}
+
+/// The names of the fields by the first record, which `has_header` says is a header, or else what
+/// it holds.
+fn names(first: &[u8], delimiter: u8, has_header: Option<bool>) -> Result<Names, FileError> {
+    let first = first.strip_prefix(BYTE_ORDER_MARK.as_bytes()).unwrap_or(first);
     let mut builder = ReaderBuilder::new();
-    let mut reader = builder.has_headers(false).delimiter(delimiter).from_reader(header);
+    let mut reader = builder.has_headers(false).delimiter(delimiter).from_reader(first);
     let mut record = ByteRecord::new();
     reader.read_byte_record(&mut record).map_err(FileError::form)?;
     let names = StringRecord::from_byte_record(record)
         .map_err(|_| FileError::form("its header is not UTF-8"))?;
+    if names.is_empty() {
+        return Err(FileError::NoHeader);
+    }
+    let numbered = |idx: usize| format!("column_{}", idx + 1);
+    if !has_header.unwrap_or_else(|| !is_data(&names)) {
+        return Ok(Names::Numbered((0..names.len()).map(numbered).collect()));
+    }
     let mut fields: Vec<String> = Vec::new();
     let mut seen = HashSet::new();
     for (idx, name) in names.iter().enumerate() {
-        // What pandas writes for an index without a name.
-        let name = match name.trim() {
-            "" => format!("column_{}", idx + 1),
+        let name = name.trim();
+        // MetaTrader writes names as <DATE>.
+        let bare = name.strip_prefix('<').and_then(|name| name.strip_suffix('>'));
+        let name = match bare.unwrap_or(name) {
+            // What pandas writes for an index without a name.
+            "" => numbered(idx),
             name => name.to_owned(),
         };
         if !seen.insert(name.clone()) {
@@ -234,8 +266,19 @@ fn names(header: &[u8], delimiter: u8) -> Result<Vec<String>, FileError> {
         }
         fields.push(name);
     }
-    if fields.is_empty() {
-        return Err(FileError::NoHeader);
-    }
-    Ok(fields)
+    Ok(Names::Header(fields))
+}
+
+/// Whether a first record is data: it has nothing but numbers and times, or at least half of it are
+/// fractions, dates and times, which hardly anybody names columns by.
+fn is_data(record: &StringRecord) -> bool {
+    let texts = TimeTexts::default();
+    let is_number = |text: &str| Cell::Bare(text).float().is_some();
+    let is_plain = |text: &str| {
+        let is_time = texts.read(text).is_ok() || day_first(text).is_some();
+        is_time || is_clock(text, false) || text.contains('.') && is_number(text)
+    };
+    let n_plain = record.iter().filter(|text| is_plain(text)).count();
+    let n_numbers = record.iter().filter(|text| !is_plain(text) && is_number(text)).count();
+    n_plain + n_numbers == record.len() || n_plain * 2 >= record.len()
 }

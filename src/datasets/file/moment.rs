@@ -4,7 +4,10 @@ use std::str::FromStr;
 
 use model::timestamp::Timestamp;
 
-use super::cell::Cell;
+use super::{
+    cell::Cell,
+    time_text::{ReadTime, TimeTexts, digits},
+};
 
 /// Past these the number of seconds, milliseconds and microseconds since 1970 is read as the next
 /// finer unit: in each unit the year 5138, which is 1973 in the next.
@@ -21,11 +24,13 @@ pub enum TimeUnit {
     Micros,
     /// Nanoseconds, of which thousands are kept.
     Nanos,
+    /// Nothing: its digits are a date, as of 20260101, or a second, as of 20260101153000.
+    Date,
 }
 
 /// A text names no unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a unit of time is s, ms, us or ns")]
+#[error("a unit of time is s, ms, us or ns; or date, for 20260101")]
 pub struct UnitError;
 
 impl FromStr for TimeUnit {
@@ -37,16 +42,21 @@ impl FromStr for TimeUnit {
             "ms" => Ok(Self::Millis),
             "us" => Ok(Self::Micros),
             "ns" => Ok(Self::Nanos),
+            "date" => Ok(Self::Date),
             _ => Err(UnitError),
         }
     }
 }
 
 impl TimeUnit {
-    /// The unit in which `number` is a moment of our times.
+    /// The unit in which `number` is a timestamp of our times: a date where its digits are one, which
+    /// as seconds would be of 1970.
     #[must_use]
     pub fn of(number: f64) -> Self {
         let [seconds, millis, micros] = COARSE_MAX;
+        if Cell::Float(number).integer().and_then(digits).is_some() {
+            return Self::Date;
+        }
         match number.abs() {
             number if number < seconds => Self::Seconds,
             number if number < millis => Self::Millis,
@@ -55,58 +65,65 @@ impl TimeUnit {
         }
     }
 
-    /// The moment `number` units after 1970.
-    pub(super) fn moment(self, number: i64) -> Option<Timestamp> {
-        checked(match self {
-            Self::Seconds => number.checked_mul(1_000_000)?,
-            Self::Millis => number.checked_mul(1_000)?,
-            Self::Micros => number,
-            Self::Nanos => number.div_euclid(1_000),
-        })
+    /// The timestamp `number` units after 1970, or the date it is written as.
+    fn timestamp(self, number: i64, texts: &TimeTexts) -> Option<ReadTime> {
+        let at = match self {
+            Self::Seconds => checked(number.checked_mul(1_000_000)?),
+            Self::Millis => checked(number.checked_mul(1_000)?),
+            Self::Micros => checked(number),
+            Self::Nanos => checked(number.div_euclid(1_000)),
+            Self::Date => texts.read_digits(number),
+        };
+        Some(ReadTime { at: at?, is_cut: self == Self::Nanos && number % 1_000 != 0 })
     }
 
-    fn moment_of_float(self, number: f64) -> Option<Timestamp> {
+    fn timestamp_of_float(self, number: f64, texts: &TimeTexts) -> Option<ReadTime> {
         let micros = match self {
             Self::Seconds => number * 1e6,
             Self::Millis => number * 1e3,
             Self::Micros => number,
             Self::Nanos => number / 1e3,
+            Self::Date => return self.timestamp(Cell::Float(number).integer()?, texts),
         };
         #[expect(
             clippy::cast_possible_truncation,
             reason = "what is too large is held, and refused"
         )]
         let micros = micros.is_finite().then_some(micros.round() as i64);
-        checked(micros?)
+        Some(ReadTime { at: checked(micros?)?, is_cut: false })
     }
 }
 
-/// The moment that `cell` holds, a number of it counted in `unit` or, without one, in what its size
-/// tells.
+/// The timestamp that `cell` holds, a number of it counted in `unit` or, without one, in what its
+/// size tells. Texts, and with a format numbers too, are read as `texts` says.
 ///
 /// # Errors
 /// What is wrong with it.
-pub fn moment(cell: Cell<'_>, unit: Option<TimeUnit>) -> Result<Timestamp, String> {
+pub(super) fn timestamp(
+    cell: Cell<'_>,
+    unit: Option<TimeUnit>,
+    texts: &TimeTexts,
+) -> Result<ReadTime, String> {
     let in_unit = |number: f64| unit.unwrap_or_else(|| TimeUnit::of(number));
     let found = match cell {
-        Cell::Moment(moment) => Some(moment),
+        Cell::Moment(at) => Some(ReadTime { at, is_cut: false }),
+        Cell::Integer(number) if texts.format.is_some() => return texts.read(&number.to_string()),
         #[expect(clippy::cast_precision_loss, reason = "only its size is asked for")]
-        Cell::Integer(number) => in_unit(number as f64).moment(number),
-        Cell::Float(number) => in_unit(number).moment_of_float(number),
+        Cell::Integer(number) => in_unit(number as f64).timestamp(number, texts),
+        Cell::Float(number) => in_unit(number).timestamp_of_float(number, texts),
         Cell::Text(text) | Cell::Bare(text) => {
-            let text = text.trim();
-            let number: Option<f64> = text.parse().ok();
-            match number {
-                Some(number) => match text.parse() {
-                    Ok(whole) => in_unit(number).moment(whole),
-                    Err(_) => in_unit(number).moment_of_float(number),
+            let number: Option<f64> = text.trim().parse().ok();
+            match number.filter(|_| texts.format.is_none()) {
+                Some(number) => match text.trim().parse() {
+                    Ok(whole) => in_unit(number).timestamp(whole, texts),
+                    Err(_) => in_unit(number).timestamp_of_float(number, texts),
                 },
-                None => of_text(text),
+                None => return texts.read(text),
             }
         }
         Cell::Absent | Cell::Boolean(_) => None,
     };
-    found.ok_or_else(|| format!("{} is no moment", cell.shown()))
+    found.ok_or_else(|| format!("{} is no timestamp", cell.shown()))
 }
 
 /// What a number in `cell` is in size, if it is one.
@@ -115,20 +132,6 @@ pub(super) fn number(cell: Cell<'_>) -> Option<f64> {
         Cell::Text(text) => Cell::Bare(text).float(),
         cell => cell.float(),
     }
-}
-
-/// Reads a date, with or without a time, with or without an offset; without one it is UTC.
-fn of_text(text: &str) -> Option<Timestamp> {
-    /// The length of `2026-07-30`.
-    const DATE_CHARS: usize = 10;
-    if let Ok(moment) = text.parse() {
-        return Some(moment);
-    }
-    let text = text.strip_suffix("UTC").map_or(text, str::trim_end);
-    if text.len() == DATE_CHARS {
-        return format!("{text}T00:00:00Z").parse().ok();
-    }
-    format!("{text}Z").parse().ok()
 }
 
 fn checked(micros: i64) -> Option<Timestamp> {
@@ -142,7 +145,8 @@ mod tests {
 
     #[track_caller]
     fn check(cell: Cell<'_>, unit: Option<TimeUnit>, want: &str) {
-        let got = moment(cell, unit).map_or_else(|reason| reason, |moment| moment.to_string());
+        let got = timestamp(cell, unit, &TimeTexts::default());
+        let got = got.map_or_else(|reason| reason, |read| read.at.to_string());
         assert_eq!(got, want, "{cell:?}");
     }
 
@@ -156,6 +160,9 @@ mod tests {
         check(Cell::Integer(seconds * 1_000_000_000), None, want);
         check(Cell::Bare(&format!("{seconds}.5")), None, "2026-07-30T21:57:00.5Z");
         check(Cell::Integer(100), Some(TimeUnit::Millis), "1970-01-01T00:00:00.1Z");
+        check(Cell::Bare("20260101"), None, "2026-01-01T00:00:00Z");
+        check(Cell::Float(20_260_101_153_000.0), None, "2026-01-01T15:30:00Z");
+        check(Cell::Bare("20260101"), Some(TimeUnit::Seconds), "1970-08-23T11:48:21Z");
         check(Cell::Bare("-1"), None, "1969-12-31T23:59:59Z");
     }
 
@@ -172,7 +179,6 @@ mod tests {
             check(Cell::Bare(text), None, "2026-07-30T21:57:00Z");
         }
         check(Cell::Text("2026-07-30"), None, "2026-07-30T00:00:00Z");
-        check(Cell::Bare("30.07.2026"), None, "`30.07.2026` is no moment");
-        check(Cell::Bare("1e300"), None, "`1e300` is no moment");
+        check(Cell::Bare("1e300"), None, "`1e300` is no timestamp");
     }
 }

@@ -6,14 +6,18 @@ use model::{dataset::Dtype, row::Row, row::Value, timestamp::Timestamp};
 
 use super::{
     cell::Cell,
-    moment::{TimeUnit, moment},
+    moment::{TimeUnit, timestamp},
+    survey::TimeFields,
+    time_text::TimeTexts,
 };
 
 /// What becomes of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target {
-    /// It is the row's moment.
+    /// It is the row's timestamp, or its date where another field has the time of day.
     Time,
+    /// It is the time of day of the row's timestamp.
+    TimeOfDay,
     /// It is the value of the column at this place.
     Column(usize),
     /// Nothing.
@@ -37,13 +41,27 @@ pub struct Plan {
     by_field: HashMap<String, Target>,
     columns: Vec<PlannedColumn>,
     time_unit: Option<TimeUnit>,
+    time_texts: TimeTexts,
+    has_time_of_day: bool,
 }
 
 /// A row that is being put together.
 pub(super) struct Building {
     timestamp: Option<Timestamp>,
+    /// Whether the file has the timestamp finer than microseconds.
+    is_cut: bool,
+    /// The texts of the date and of the time of day, where they are two fields.
+    date: Option<String>,
+    time_of_day: Option<String>,
     values: Vec<Option<Value>>,
     wrong: Option<String>,
+}
+
+/// A row that was put together.
+pub(super) struct Built {
+    pub(super) row: Row,
+    /// Whether the file has its timestamp finer than microseconds.
+    pub(super) is_cut: bool,
 }
 
 impl Plan {
@@ -52,7 +70,18 @@ impl Plan {
     #[must_use]
     pub fn new(time: &str, time_unit: Option<TimeUnit>) -> Self {
         let by_field = HashMap::from([(time.to_owned(), Target::Time)]);
-        Self { by_field, columns: Vec::new(), time_unit }
+        Self { by_field, time_unit, ..Self::default() }
+    }
+
+    /// A plan that takes the timestamp from `time`, whose texts are read as `texts` says.
+    #[must_use]
+    pub fn with_time(time: &TimeFields, texts: TimeTexts) -> Self {
+        let mut plan = Self { time_texts: texts, ..Self::new(&time.name, time.unit) };
+        if let Some(field) = &time.time_of_day {
+            plan.by_field.insert(field.clone(), Target::TimeOfDay);
+            plan.has_time_of_day = true;
+        }
+        plan
     }
 
     /// The plan of a service's own rows, whose fields are called as their columns.
@@ -97,7 +126,7 @@ impl Plan {
         super::json::members(object, &mut |name, cell| {
             building.take(self, self.target(name), name, cell);
         })?;
-        building.finish(self)
+        building.finish(self).map(|built| built.row)
     }
 
     pub(super) fn target(&self, field: &str) -> Target {
@@ -106,7 +135,14 @@ impl Plan {
 
     pub(super) fn begin(&self) -> Building {
         let values = vec![None; self.columns.len()];
-        Building { timestamp: None, values, wrong: None }
+        Building {
+            timestamp: None,
+            is_cut: false,
+            date: None,
+            time_of_day: None,
+            values,
+            wrong: None,
+        }
     }
 }
 
@@ -118,7 +154,18 @@ impl Building {
         }
         let taken = match target {
             Target::LeftOut => Ok(()),
-            Target::Time => moment(cell, plan.time_unit).map(|at| self.timestamp = Some(at)),
+            Target::Time if plan.has_time_of_day => {
+                self.date = cell.plain_text();
+                Ok(())
+            }
+            Target::TimeOfDay => {
+                self.time_of_day = cell.plain_text();
+                Ok(())
+            }
+            Target::Time => timestamp(cell, plan.time_unit, &plan.time_texts).map(|read| {
+                self.timestamp = Some(read.at);
+                self.is_cut = read.is_cut;
+            }),
             Target::Unknown if cell.is_absent() => Ok(()),
             Target::Unknown => Err("the dataset has no such column, and none was planned".into()),
             Target::Column(idx) => match (plan.columns.get(idx), self.values.get_mut(idx)) {
@@ -129,11 +176,21 @@ impl Building {
         self.wrong = taken.err().map(|reason: String| format!("column {name}: {reason}"));
     }
 
-    pub(super) fn finish(self, _plan: &Plan) -> Result<Row, String> {
+    pub(super) fn finish(mut self, plan: &Plan) -> Result<Built, String> {
+        if plan.has_time_of_day && self.wrong.is_none() {
+            let (Some(date), Some(time)) = (&self.date, &self.time_of_day) else {
+                return Err("it lacks the date or the time of day".to_owned());
+            };
+            let read = plan.time_texts.read(&format!("{date} {time}"))?;
+            self.timestamp = Some(read.at);
+            self.is_cut = read.is_cut;
+        }
         match (self.wrong, self.timestamp) {
             (Some(wrong), _) => Err(wrong),
-            (None, None) => Err("it has no moment".to_owned()),
-            (None, Some(timestamp)) => Ok(Row { timestamp, values: self.values }),
+            (None, None) => Err("it has no timestamp".to_owned()),
+            (None, Some(timestamp)) => {
+                Ok(Built { row: Row { timestamp, values: self.values }, is_cut: self.is_cut })
+            }
         }
     }
 }

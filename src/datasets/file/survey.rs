@@ -7,8 +7,9 @@ use model::dataset::Dtype;
 use super::{
     BadRow, FileError, Format, Place, ReadOptions, Records, Stop,
     cell::Cell,
-    moment::{TimeUnit, moment, number},
+    moment::{TimeUnit, number, timestamp},
     source::Input,
+    time_text::{TimeTexts, day_first, is_clock, is_date},
 };
 
 /// Records looked at. More would say more of what a column holds, and take longer than a second.
@@ -29,12 +30,15 @@ const TIME_NAMES: [&str; 11] = [
     "open time",
 ];
 
+/// Names of the field with the time of day beside one with the date, in lower case.
+const CLOCK_NAMES: [&str; 3] = ["time", "time_of_day", "time of day"];
+
 /// Whole numbers of more than this do not fit a column of floats exactly.
 const EXACT_MAX: i64 = 1 << 53;
 
 /// Every unit, the coarsest first.
-const UNITS: [TimeUnit; 4] =
-    [TimeUnit::Seconds, TimeUnit::Millis, TimeUnit::Micros, TimeUnit::Nanos];
+const UNITS: [TimeUnit; 5] =
+    [TimeUnit::Seconds, TimeUnit::Millis, TimeUnit::Micros, TimeUnit::Nanos, TimeUnit::Date];
 
 /// What the beginning of a file holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,6 +47,27 @@ pub struct Survey {
     pub fields: Vec<Field>,
     /// How many records were looked at.
     pub n_records: usize,
+    /// Whether dates whose order is open were read in a format.
+    has_format: bool,
+}
+
+/// Which fields of a file hold the timestamp.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TimeFields {
+    /// The field with the timestamp, or with its date alone.
+    pub name: String,
+    /// The field with the time of day, where the other has the date alone.
+    pub time_of_day: Option<String>,
+    /// What its numbers count; none where it has texts.
+    pub unit: Option<TimeUnit>,
+}
+
+impl TimeFields {
+    /// Whether `field` is one of them.
+    #[must_use]
+    pub fn contains(&self, field: &str) -> bool {
+        self.name == field || self.time_of_day.as_deref() == Some(field)
+    }
 }
 
 /// A field of a file.
@@ -59,6 +84,18 @@ pub struct Field {
     moments: Moments,
     /// The unit of its numbers, if they are moments.
     unit: Option<TimeUnit>,
+    parts: Parts,
+}
+
+/// Whether a field holds parts of timestamps: at least nine in ten of its values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Parts {
+    /// Dates without a time.
+    is_date: bool,
+    /// Dates of which the day or the month is first.
+    is_day_first: bool,
+    /// Times of day.
+    is_clock: bool,
 }
 
 /// How many values of a field are moments. One that is none does not make another field the moment:
@@ -81,9 +118,13 @@ struct Seen {
     is_float: bool,
     n_values: usize,
     n_moments: usize,
+    /// How many are dates without a time, dates with the day or month first, and times of day.
+    n_dates: usize,
+    n_day_first: usize,
+    n_clocks: usize,
     whole: Whole,
     /// How many of its numbers are of the size of each unit.
-    units: [(TimeUnit, usize); 4],
+    units: [(TimeUnit, usize); 5],
 }
 
 /// What is known of a field as whole numbers.
@@ -100,27 +141,41 @@ impl Survey {
     /// what becomes of them.
     #[must_use]
     pub fn told(time: &str, fields: impl IntoIterator<Item = (String, Dtype)>) -> Self {
-        let field =
-            |(name, dtype), moments| Field { name, dtype, example: None, moments, unit: None };
+        let field = |(name, dtype), moments| {
+            let parts = Parts::default();
+            Field { name, dtype, example: None, moments, unit: None, parts }
+        };
         let time = field((time.to_owned(), Dtype::String), Moments::Most);
         let others = fields.into_iter().map(|told| field(told, Moments::Few));
-        Self { fields: std::iter::once(time).chain(others).collect(), n_records: 0 }
+        Self {
+            fields: std::iter::once(time).chain(others).collect(),
+            n_records: 0,
+            has_format: true,
+        }
     }
 
-    /// The field with the moment, and the unit of its numbers if they are such: `named`, or the one
-    /// that is called like it, or the first that holds hardly anything else.
+    /// The field with the timestamp: `named`, or the one that is called like it, or the first that
+    /// holds hardly anything else; one with dates alone together with one of times of day.
     ///
     /// # Errors
-    /// [`FileError::NoTime`], [`FileError::NoSuchTime`].
-    pub fn time(&self, named: Option<&str>) -> Result<(&str, Option<TimeUnit>), FileError> {
+    /// [`FileError::NoTime`], [`FileError::NoSuchTime`], [`FileError::DateOrder`].
+    pub fn time(&self, named: Option<&str>) -> Result<TimeFields, FileError> {
         let by_name =
             |name: &str| self.fields.iter().find(|field| field.name.eq_ignore_ascii_case(name));
-        let found = match named {
-            Some(named) => by_name(named),
-            None => TIME_NAMES
+        let is_time = |field: &&Field| field.moments >= Moments::Half || field.parts.is_day_first;
+        let pair = self.date_and_clock();
+        let is_clock = |field: &Field| pair.is_some_and(|(_, clock)| clock.name == field.name);
+        let found = match (named, pair) {
+            (Some(named), _) => by_name(named),
+            (None, None) => TIME_NAMES
                 .iter()
-                .find_map(|name| by_name(name).filter(|field| field.moments >= Moments::Half))
-                .or_else(|| self.fields.iter().find(|field| field.is_likely_time())),
+                .find_map(|name| by_name(name).filter(is_time))
+                .or_else(|| self.fields.iter().find(|field| field.is_likely_time()))
+                .or_else(|| self.fields.iter().find(|field| field.parts.is_day_first)),
+            (None, Some((date, _))) => {
+                let called = TIME_NAMES.iter().find_map(|name| by_name(name).filter(is_time));
+                Some(called.unwrap_or(date))
+            }
         };
         let none = || {
             let fields: Vec<_> = self.fields.iter().map(|field| field.name.as_str()).collect();
@@ -130,9 +185,47 @@ impl Survey {
                 None => FileError::NoTime { fields },
             }
         };
-        let field = found.ok_or_else(none)?;
-        Ok((&field.name, field.unit))
+        let found = found.ok_or_else(none)?;
+        let (field, clock) = match pair {
+            Some((date, clock)) if date.name == found.name || is_clock(found) => {
+                (date, Some(clock.name.clone()))
+            }
+            _ => (found, None),
+        };
+        if field.parts.is_day_first && !self.has_format {
+            return Err(self.date_order(field, clock.as_deref()));
+        }
+        Ok(TimeFields { name: field.name.clone(), time_of_day: clock, unit: field.unit })
     }
+
+    /// The field of dates alone and the one of times of day that belongs to it: called so, or just
+    /// after it.
+    fn date_and_clock(&self) -> Option<(&Field, &Field)> {
+        let (idx, date) = self.fields.iter().enumerate().find(|(_, field)| field.parts.is_date)?;
+        let called =
+            self.fields.iter().find(|field| field.parts.is_clock && is_called_clock(field));
+        let next = self.fields.get(idx + 1).filter(|field| field.parts.is_clock);
+        Some((date, called.or(next)?))
+    }
+
+    fn date_order(&self, field: &Field, clock: Option<&str>) -> FileError {
+        let example = |name: &str| {
+            let field = self.fields.iter().find(|field| field.name == name);
+            let example = field.and_then(|field| field.example.as_deref()).unwrap_or_default();
+            example.trim_matches('`').trim().to_owned()
+        };
+        let parts = [Some(field.name.as_str()), clock];
+        let text: Vec<_> = parts.into_iter().flatten().map(example).collect();
+        let reason = TimeTexts::default().read(&text.join(" ")).err();
+        FileError::DateOrder {
+            field: field.name.clone(),
+            reason: reason.unwrap_or_else(|| "pass --time-format".to_owned()),
+        }
+    }
+}
+
+fn is_called_clock(field: &Field) -> bool {
+    CLOCK_NAMES.iter().any(|name| field.name.eq_ignore_ascii_case(name))
 }
 
 impl Field {
@@ -152,7 +245,7 @@ impl Field {
 ///
 /// # Errors
 /// [`FileError`]; [`FileError::Empty`] if there are none.
-pub fn survey(path: &Path, options: ReadOptions) -> Result<Survey, FileError> {
+pub fn survey(path: &Path, options: ReadOptions, texts: &TimeTexts) -> Result<Survey, FileError> {
     let mut records = Records::open(Input::open(path)?, options, Place::default())?;
     let mut seen: Vec<Seen> = Vec::new();
     let (mut n_records, mut first_bad) = (0, None);
@@ -162,7 +255,7 @@ pub fn survey(path: &Path, options: ReadOptions) -> Result<Survey, FileError> {
                 seen.push(Seen::new(name));
             }
             if let Some(seen) = seen.get_mut(field) {
-                seen.look(cell);
+                seen.look(cell, texts);
             }
         });
         match read {
@@ -181,7 +274,7 @@ pub fn survey(path: &Path, options: ReadOptions) -> Result<Survey, FileError> {
     }
     let is_typed = options.format == Format::Parquet;
     let fields = seen.into_iter().map(|seen| seen.conclude(is_typed)).collect();
-    Ok(Survey { fields, n_records })
+    Ok(Survey { fields, n_records, has_format: texts.format.is_some() })
 }
 
 impl Seen {
@@ -193,12 +286,15 @@ impl Seen {
             is_float: true,
             n_values: 0,
             n_moments: 0,
+            n_dates: 0,
+            n_day_first: 0,
+            n_clocks: 0,
             whole: Whole { is_all: true, is_large: false, is_declared: true },
             units: UNITS.map(|unit| (unit, 0)),
         }
     }
 
-    fn look(&mut self, cell: Cell<'_>) {
+    fn look(&mut self, cell: Cell<'_>, texts: &TimeTexts) {
         if cell.is_absent() {
             return;
         }
@@ -210,7 +306,13 @@ impl Seen {
         self.whole.is_large |= cell.integer().is_some_and(|number| number.abs() > EXACT_MAX);
         self.whole.is_declared &= matches!(cell, Cell::Integer(_));
         self.n_values += 1;
-        self.n_moments += usize::from(moment(cell, None).is_ok());
+        self.n_moments += usize::from(timestamp(cell, None, texts).is_ok());
+        if let Some(text) = cell.plain_text() {
+            let is_called_so = CLOCK_NAMES.iter().any(|name| self.name.eq_ignore_ascii_case(name));
+            self.n_dates += usize::from(is_date(&text));
+            self.n_day_first += usize::from(day_first(&text).is_some());
+            self.n_clocks += usize::from(is_clock(&text, is_called_so));
+        }
         let unit = number(cell).map(TimeUnit::of);
         if let Some((_, n_of)) = self.units.iter_mut().find(|(of, _)| Some(*of) == unit) {
             *n_of += 1;
@@ -242,7 +344,14 @@ impl Seen {
             () if self.is_float => Dtype::Float,
             () => Dtype::String,
         };
+        let is_most = |n_of: usize| n_of > 0 && n_of * 10 >= self.n_values * 9;
+        let parts = Parts {
+            is_date: is_most(self.n_dates),
+            is_day_first: is_most(self.n_day_first),
+            is_clock: is_most(self.n_clocks),
+        };
         Field {
+            parts,
             moments: self.moments(),
             unit: self.unit(),
             name: self.name,

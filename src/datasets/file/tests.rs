@@ -2,7 +2,7 @@ use std::{io::Write as _, path::PathBuf};
 
 use model::{dataset::Dtype, row::Value, timestamp::Timestamp};
 
-use super::{plan::PlannedColumn, survey::survey, *};
+use super::{plan::PlannedColumn, survey::survey, time_text::TimeTexts, *};
 
 /// A file with `text` and the options for it.
 fn file(name: &str, text: &[u8]) -> (tempfile::TempDir, PathBuf, ReadOptions) {
@@ -10,15 +10,16 @@ fn file(name: &str, text: &[u8]) -> (tempfile::TempDir, PathBuf, ReadOptions) {
     let path = folder.path().join(name);
     std::fs::write(&path, text).unwrap();
     let format = Format::of_name(&path).unwrap();
-    (folder, path, ReadOptions { format, delimiter: None })
+    (folder, path, ReadOptions { format, delimiter: None, has_header: None })
 }
 
 /// A plan that makes a column of every field but the moment, as a survey of the file says.
 fn planned(path: &Path, options: ReadOptions) -> Plan {
-    let survey = survey(path, options).unwrap();
-    let (time, unit) = survey.time(None).unwrap();
-    let mut plan = Plan::new(time, unit);
-    for field in survey.fields.iter().filter(|field| field.name != time) {
+    let texts = TimeTexts::default();
+    let survey = survey(path, options, &texts).unwrap();
+    let time = survey.time(None).unwrap();
+    let mut plan = Plan::with_time(&time, texts);
+    for field in survey.fields.iter().filter(|field| !time.contains(&field.name)) {
         let column = PlannedColumn { name: field.name.clone(), dtype: field.dtype };
         plan.column(&field.name, column);
     }
@@ -31,7 +32,7 @@ fn all(path: &Path, options: ReadOptions, plan: Plan, from: Place) -> Vec<String
     let mut found = Vec::new();
     while let Some(row) = rows.next_row().unwrap() {
         found.push(match row {
-            Ok(PlacedRow { row, place }) => {
+            Ok(PlacedRow { row, place, .. }) => {
                 let values = row.values.iter().map(|value| match value {
                     None => "-".to_owned(),
                     Some(Value::Float(number)) => number.to_string(),
@@ -76,8 +77,8 @@ fn what_is_wrong_is_told_with_its_line_and_reading_goes_on() {
         "2: 2026-03-01T00:00:00Z 1",
         "3: bad: column close: `x` is no float",
         "4: bad: it has 1 fields where the header has 2",
-        "5: bad: column time: `never` is no moment",
-        "6: bad: column time: `` is no moment",
+        "5: bad: column time: `never` is no timestamp",
+        "6: bad: column time: `` is no timestamp",
         "7: 2026-03-05T00:00:00Z 4",
     ];
     assert_eq!(all(&path, options, plan, Place::default()), want);
@@ -94,7 +95,7 @@ fn ndjson_is_read_flat_and_with_values() {
         &[
             "1: 2026-03-01T00:00:00Z 1 -",
             "3: 2026-03-01T00:00:00Z 2.5 'x'",
-            "4: bad: it has no moment",
+            "4: bad: it has no timestamp",
             "5: bad: EOF while parsing an object",
         ],
     );
@@ -146,7 +147,8 @@ fn reading_goes_on_where_it_stopped() {
 }
 
 /// Of the files that pyarrow wrote.
-const PARQUET: ReadOptions = ReadOptions { format: Format::Parquet, delimiter: None };
+const PARQUET: ReadOptions =
+    ReadOptions { format: Format::Parquet, delimiter: None, has_header: None };
 
 /// A file that pyarrow wrote; `make.py` beside it says how.
 fn parquet(name: &str) -> PathBuf {
@@ -195,7 +197,7 @@ fn parquet_of_pyarrow_is_read_in_all_the_forms_it_has() {
 
 #[test]
 fn parquet_that_is_not_read_is_told_why() {
-    let error = |path: &Path| match survey(path, PARQUET) {
+    let error = |path: &Path| match survey(path, PARQUET, &TimeTexts::default()) {
         Ok(survey) => format!("{survey:?}"),
         Err(error) => error.to_string(),
     };
@@ -216,9 +218,9 @@ fn damaged_parquet_does_no_harm() {
         let mut damaged = whole.clone();
         damaged[at] ^= 0x55;
         let (_folder, path, options) = file("damaged.parquet", &damaged);
-        let Ok(survey) = survey(&path, options) else { continue };
-        let Ok((time, _)) = survey.time(None) else { continue };
-        let plan = Plan::new(time, None);
+        let Ok(survey) = survey(&path, options, &TimeTexts::default()) else { continue };
+        let Ok(time) = survey.time(None) else { continue };
+        let plan = Plan::with_time(&time, TimeTexts::default());
         let Ok(mut rows) = Rows::open(&path, options, plan, Place::default()) else { continue };
         while let Ok(Some(_)) = rows.next_row() {}
     }
@@ -229,9 +231,9 @@ fn the_moment_is_found_by_its_name_or_by_what_it_holds() {
     #[track_caller]
     fn check(text: &str, named: Option<&str>, want: &str) {
         let (_folder, path, options) = file("a.csv", text.as_bytes());
-        let survey = survey(&path, options).unwrap();
+        let survey = survey(&path, options, &TimeTexts::default()).unwrap();
         let found = match survey.time(named) {
-            Ok((name, _)) => name.to_owned(),
+            Ok(time) => time.name,
             Err(error) => error.to_string(),
         };
         assert_eq!(found, want);
@@ -241,9 +243,9 @@ fn the_moment_is_found_by_its_name_or_by_what_it_holds() {
     check("price,when\n7,1700000000000\n", None, "when");
     check("date,ts\nx,1700000000\n", None, "ts");
     check("a,b\n1,2\n", Some("B"), "b");
-    let none = "find the column with the moments among a, b: name it with --time";
+    let none = "find the column with the timestamps among a, b: name it with --time";
     check("a,b\n1,2\n", None, none);
-    check("a,b\n1,2\n", Some("c"), "find the column c with the moments among a, b");
+    check("a,b\n1,2\n", Some("c"), "find the column c with the timestamps among a, b");
     // Few that are none do not make it another column: reading tells of their rows.
     check("time,close,when\n2026-03-01,1,2026-03-01\nnever,2,2026-03-02\n", None, "time");
     let day = |day: u32| if day == 15 { "x".to_owned() } else { format!("2026-03-{day}") };
@@ -261,7 +263,7 @@ fn one_bad_moment_is_told_and_does_not_change_how_the_others_are_read() {
         &[
             "2: 2023-11-14T22:13:20Z 1",
             "3: 2023-11-14T22:14:20Z 2",
-            "4: bad: column time: `9999999999999999999` is no moment",
+            "4: bad: column time: `9999999999999999999` is no timestamp",
             "5: 2023-11-14T22:16:20Z 4",
         ],
     );
@@ -272,7 +274,11 @@ fn a_file_without_rows_is_empty_and_one_without_good_ones_is_told() {
     #[track_caller]
     fn check(name: &str, text: &str, want: &str) {
         let (_folder, path, options) = file(name, text.as_bytes());
-        assert_eq!(survey(&path, options).unwrap_err().to_string(), want, "{text:?}");
+        assert_eq!(
+            survey(&path, options, &TimeTexts::default()).unwrap_err().to_string(),
+            want,
+            "{text:?}"
+        );
     }
     for text in ["", "\n\n", "time,close\n", "time,close"] {
         check("a.csv", text, "find a row in it");
@@ -280,4 +286,71 @@ fn a_file_without_rows_is_empty_and_one_without_good_ones_is_told() {
     check("a.ndjson", "\n", "find a row in it");
     let want = "understand it: line 2: it has 1 fields where the header has 2";
     check("a.csv", "time,close\n2026-03-01\n", want);
+}
+
+#[test]
+fn a_date_and_a_time_of_day_are_one_timestamp() {
+    let want = ["2: 2026-01-02T09:30:00Z 1.5", "3: 2026-01-02T09:31:00Z 2"];
+    // Stooq, MetaTrader and its brackets, Stooq in bulk.
+    check("a.csv", "Date,Time,Open\n2026-01-02,09:30:00,1.5\n2026-01-02,09:31:00,2\n", &want);
+    check("a.tsv", "<DATE>\t<TIME>\t<OPEN>\n2026.01.02\t09:30\t1.5\n2026.01.02\t09:31\t2\n", &want);
+    check("a.csv", "DATE,TIME,OPEN\n20260102,093000,1.5\n20260102,093100,2\n", &want);
+    // A whole timestamp beside them is the better one.
+    check(
+        "a.csv",
+        "timestamp,Date,Time\n1700000000,2026-01-02,09:30\n",
+        &["2: 2023-11-14T22:13:20Z '2026-01-02' '09:30'"],
+    );
+}
+
+#[test]
+fn a_first_record_of_numbers_is_data() {
+    // HistData's two forms, Binance's klines, all without a header.
+    check(
+        "a.csv",
+        "20120201 000000;1.5;7\n20120201 000100;2;8\n",
+        &["1: 2012-02-01T00:00:00Z 1.5 7", "2: 2012-02-01T00:01:00Z 2 8"],
+    );
+    check(
+        "a.csv",
+        "\u{feff}2012.02.01,00:00,1.5\n2012.02.01,00:01,2\n",
+        &["1: 2012-02-01T00:00:00Z 1.5", "2: 2012-02-01T00:01:00Z 2"],
+    );
+    check("a.csv", "1700000000000,1.5,0\n", &["1: 2023-11-14T22:13:20Z 1.5 0"]);
+    let (_folder, path, options) = file("a.csv", b"x,1\n1700000000000,2\n");
+    let survey_as = |has_header| {
+        let options = ReadOptions { has_header, ..options };
+        let survey = survey(&path, options, &TimeTexts::default()).unwrap();
+        survey.fields.iter().map(|field| field.name.clone()).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(survey_as(None), "x 1");
+    assert_eq!(survey_as(Some(false)), "column_1 column_2");
+    let (_folder, path, options) =
+        file("a.csv", b"1700000000000,1.5\n1700000060000,2\n1700000120000,3\n1700000180000,4\n");
+    check_resumes(&path, options);
+}
+
+#[test]
+fn digits_of_a_date_are_one_and_others_a_number() {
+    check("a.csv", "date,x\n20260101,1\n", &["2: 2026-01-01T00:00:00Z 1"]);
+    check("a.ndjson", "{\"t\":20260101153000,\"x\":1}\n", &["1: 2026-01-01T15:30:00Z 1"]);
+}
+
+#[test]
+fn dates_whose_order_is_open_are_refused_with_the_formats() {
+    #[track_caller]
+    fn check(text: &str, want: &str) {
+        let (_folder, path, options) = file("a.csv", text.as_bytes());
+        let survey = survey(&path, options, &TimeTexts::default()).unwrap();
+        let error = survey.time(None).unwrap_err().to_string();
+        assert!(error.starts_with("read the dates of column") && error.contains(want), "{error}");
+    }
+    check("Date,Open\n01/02/2026,1\n", "--time-format '%d/%m/%Y' or '%m/%d/%Y'");
+    check("Day,Time,Open\n1.2.2026,9:30,1\n", "--time-format '%d.%m.%Y %H:%M' or");
+    let texts = TimeTexts { format: Some("%d/%m/%Y %H:%M".parse().unwrap()), ..Default::default() };
+    let (_folder, path, options) = file("a.csv", b"Date,Time,Open\n01/02/2026,09:30,1\n");
+    let survey = survey(&path, options, &texts).unwrap();
+    let mut plan = Plan::with_time(&survey.time(None).unwrap(), texts);
+    plan.column("Open", PlannedColumn { name: "open".to_owned(), dtype: Dtype::Float });
+    assert_eq!(all(&path, options, plan, Place::default()), ["2: 2026-02-01T09:30:00Z 1"]);
 }

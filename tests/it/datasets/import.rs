@@ -23,7 +23,7 @@ async fn a_csv_file_becomes_a_dataset() {
     for _ in 0..2 {
         let said = home.run(&arguments);
         assert_eq!((said.code, said.out.as_str()), (0, ""), "{said:?}");
-        for want in ["moment   Open Time", "float    price, from px: `1.5`", "imported btc.csv"] {
+        for want in ["time     Open Time", "float    price, from px: `1.5`", "imported btc.csv"] {
             assert!(said.err.contains(want), "`{want}`: {}", said.err);
         }
         let want = [
@@ -38,6 +38,26 @@ async fn a_csv_file_becomes_a_dataset() {
     let columns: Vec<_> = shown["columns"].as_array().unwrap().iter().collect();
     let dtypes: Vec<_> = columns.iter().map(|column| column["dtype"].as_str().unwrap()).collect();
     assert_eq!(dtypes, ["float", "string", "boolean"]);
+}
+
+#[tokio::test]
+async fn dates_and_times_in_two_fields_or_another_order_are_timestamps() {
+    let service = Service::start();
+    let home = service.home();
+    home.write("stooq.csv", b"Date,Time,Close\n20260301,000000,1\n20260301,000100,2\n");
+    let said = home.run(&["datasets", "import", "stooq.csv"]);
+    assert!(said.code == 0 && said.err.contains("time     Date and Time"), "{said:?}");
+    let want = |minute| json!({"timestamp": timestamp(minute), "close": minute + 1});
+    assert_eq!(service.rows("stooq").await, [want(0), want(1)]);
+
+    home.write("us.csv", b"02/28/2026 19:00,1\n02/28/2026 19:01,2\n");
+    let why = home.fails(&["datasets", "import", "us.csv"]);
+    assert!(why.contains("pass --time-format '%m/%d/%Y %H:%M'"), "{why}");
+    let flags = ["--time-format", "%m/%d/%Y %H:%M", "--time-zone", "-05:00", "--map"];
+    let arguments = [&["datasets", "import", "us.csv"][..], &flags, &["column_2=close"]].concat();
+    let said = home.run(&arguments);
+    assert!(said.code == 0 && said.err.contains("the first line is data"), "{said:?}");
+    assert_eq!(service.rows("us").await, [want(0), want(1)]);
 }
 
 #[tokio::test]
@@ -145,7 +165,7 @@ async fn one_bad_moment_is_told_with_its_line() {
     let text = format!("time,close,seen\n{first},1,{first}\nnever,2,{first}\n{third},3,{third}\n");
     home.write("a.csv", text.as_bytes());
     let said = home.run(&["datasets", "import", "a.csv"]);
-    let want = "a.csv:3: column time: `never` is no moment";
+    let want = "a.csv:3: column time: `never` is no timestamp";
     assert!(said.code == 1 && said.err.contains(want), "{said:?}");
     let said = home.run(&["datasets", "import", "a.csv", "--skip-bad"]);
     assert_eq!((said.code, service.n_rows("a").await), (0, 2), "{said:?}");
@@ -273,7 +293,10 @@ fn what_cannot_be_imported_is_told() {
             &["b.csv", "--type", "clsoe=integer"],
             "make column clsoe of that type: the columns are close",
         ),
-        (&["b.csv", "--time", "when"], "find the column when with the moments among time, close"),
+        (
+            &["b.csv", "--time", "when"],
+            "find the column when with the timestamps among time, close",
+        ),
         (&["notes"], "name it with --format"),
         (&["nowhere.csv"], "nowhere.csv"),
         (&["-", "--format", "csv", "--dataset", "x"], "--time"),

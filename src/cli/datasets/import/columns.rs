@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use ::datasets::file::{
     ReadOptions,
     plan::{Plan, PlannedColumn},
-    survey::{Field, Survey, survey},
+    survey::{Field, Survey, TimeFields, survey},
 };
 use anyhow::{Context as _, bail};
 use client::datasets::Datasets;
@@ -21,8 +21,10 @@ use crate::cli::datasets::{create::AboutFlags, reach::look_up};
 /// What is to be done with a file.
 pub(super) struct Planned {
     pub(super) plan: Plan,
-    /// The field with the moment.
-    time: String,
+    /// The fields with the timestamp.
+    time: TimeFields,
+    /// Whether columns have numbers for names, since the first record is data.
+    is_numbered: bool,
     /// Each field that becomes a column: its name, the column's place, and its first value.
     fields: Vec<(String, usize, Option<String>)>,
     /// The dataset and the columns it lacks; none where it is to be created.
@@ -44,7 +46,8 @@ pub(super) async fn planned(
     let surveyed = if file.is_stdin() {
         told(flags)?
     } else {
-        spawn_blocking(move || survey(&path, options)).await??
+        let texts = flags.texts();
+        spawn_blocking(move || survey(&path, options, &texts)).await??
     };
     let dataset = if file.is_named {
         look_up(service, &file.dataset).await?
@@ -58,11 +61,12 @@ pub(super) async fn planned(
             columns.into_iter().map(|column| (column.name, column.dtype)).collect()
         }
     };
-    let (time, unit) = surveyed.time(flags.time.as_deref())?;
-    let mut plan = Plan::new(time, flags.time_unit.or(unit));
+    let mut time = surveyed.time(flags.time.as_deref())?;
+    time.unit = flags.time_unit.or(time.unit);
+    let mut plan = Plan::with_time(&time, flags.texts());
     let (mut fields, mut lacks) = (Vec::new(), Vec::new());
     check_names(flags, &surveyed)?;
-    for field in surveyed.fields.iter().filter(|field| field.name != time) {
+    for field in surveyed.fields.iter().filter(|field| !time.contains(&field.name)) {
         // A part of the path says the same of every row.
         if flags.leave_out.contains(&field.name) || file.parts.contains_key(&field.name) {
             plan.leave_out(&field.name);
@@ -93,10 +97,11 @@ pub(super) async fn planned(
     }
     check_types(flags, &plan)?;
     if plan.columns().is_empty() {
-        bail!("find a column beside {time}: there would be nothing in the rows");
+        bail!("find a column beside {}: there would be nothing in the rows", time.name);
     }
     let exists = dataset.map(|dataset| (dataset, lacks));
-    Ok(Planned { time: time.to_owned(), plan, fields, exists })
+    let is_numbered = surveyed.fields.iter().all(|field| field.name.starts_with("column_"));
+    Ok(Planned { time, is_numbered, plan, fields, exists })
 }
 
 /// The column of bars that a field is, if it is called so in other letters: `Open` is `open`, as
@@ -165,8 +170,14 @@ impl Planned {
         };
         let mut lines = vec![
             format!("{} goes {verb} {name}", file.shown()),
-            format!("  {:<8} {}", "moment", escape_line(&self.time)),
+            format!("  {:<8} {}", "time", escape_line(&self.time.name)),
         ];
+        if let (Some(clock), Some(line)) = (&self.time.time_of_day, lines.last_mut()) {
+            line.push_str(&format!(" and {}", escape_line(clock)));
+        }
+        if self.is_numbered {
+            lines.push("  the first line is data: columns are named by their place".to_owned());
+        }
         for (field, idx, example) in &self.fields {
             let Some(column) = self.plan.columns().get(*idx) else { continue };
             let is_new = self.exists.as_ref().is_some_and(|(_, lacks)| lacks.contains(idx));

@@ -38,9 +38,13 @@ impl Sourced {
         self.path.as_os_str() == STDIN
     }
 
-    pub(super) fn read_options(&self, delimiter: Option<char>) -> ReadOptions {
+    pub(super) fn read_options(
+        &self,
+        delimiter: Option<char>,
+        has_header: Option<bool>,
+    ) -> ReadOptions {
         let delimiter = delimiter.and_then(|delimiter| u8::try_from(delimiter).ok());
-        ReadOptions { format: self.format, delimiter }
+        ReadOptions { format: self.format, delimiter, has_header }
     }
 }
 

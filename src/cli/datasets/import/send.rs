@@ -261,7 +261,7 @@ impl Reader {
             let mut ends = None;
             while rows.len() < n_rows_max && bad.len() < n_rows_max {
                 match self.rows.next_row() {
-                    Ok(Some(Ok(PlacedRow { row, place }))) => {
+                    Ok(Some(Ok(PlacedRow { row, place, .. }))) => {
                         rows.push(row);
                         lines.push(place.line);
                         self.at.n_rows += 1;
