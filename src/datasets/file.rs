@@ -11,6 +11,7 @@ mod csv;
 pub mod json;
 pub mod moment;
 mod ndjson;
+pub mod number_text;
 mod parquet;
 pub mod plan;
 mod source;
@@ -113,6 +114,17 @@ pub enum FileError {
         field: String,
         /// An example, and which formats it may have.
         reason: String,
+    },
+    /// Its numbers may be read in two ways.
+    #[error(
+        "read the numbers of column {field}: {example} is in thousands or a fraction: pass \
+             --decimal . or --decimal ,"
+    )]
+    DecimalMark {
+        /// Its column with the numbers.
+        field: String,
+        /// One of them.
+        example: String,
     },
     /// None of its columns holds moments.
     #[error("find the column with the timestamps among {fields}: name it with --time")]

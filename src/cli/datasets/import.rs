@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use ::datasets::file::{
     FileError, Format,
     moment::TimeUnit,
+    number_text::Decimal,
     time_text::{TimeFormat, TimeTexts, Zone},
 };
 use anyhow::{Context as _, bail};
@@ -119,6 +120,13 @@ struct ColumnFlags {
     /// The type of a column: float, integer, string or boolean
     #[arg(long = "type", value_name = "COLUMN=TYPE", value_parser = typed)]
     types: Vec<(String, Dtype)>,
+    /// The decimal mark of numbers in texts: . as in 1,234.5, or , as in 1.234,5 [default: seen]
+    #[arg(long, value_name = "MARK")]
+    decimal: Option<Decimal>,
+    /// A text that is no value, such as inf or ? [always: empty, null, NaN, NA, N/A, #N/A and None;
+    /// of numbers a dash, too]
+    #[arg(long = "null", value_name = "TEXT", allow_hyphen_values = true)]
+    nulls: Vec<String>,
     /// Leave this field out
     #[arg(long, value_name = "FIELD")]
     leave_out: Vec<String>,

@@ -179,7 +179,8 @@ async fn read_file(
     let survey = spawn_blocking(move || survey(&surveyed, options, &TimeTexts::default())).await?;
     let survey = survey.with_context(|| format!("read {shown}"))?;
     let time = survey.time(None).with_context(|| format!("read {shown}"))?;
-    let mut plan = Plan::with_time(&time, TimeTexts::default());
+    let decimal = survey.decimal().with_context(|| format!("read {shown}"))?;
+    let mut plan = Plan::with_time(&time, TimeTexts::default()).with_numbers(decimal, Vec::new());
     for field in survey.fields.iter().filter(|field| !time.contains(&field.name)) {
         let column = PlannedColumn { name: field.name.clone(), dtype: field.dtype };
         plan.column(&field.name, column);

@@ -2,8 +2,16 @@
 
 use model::{dataset::Dtype, row::Value, timestamp::Timestamp};
 
+use super::number_text::{Decimal, Telling, telling};
+
 /// Texts that stand for no value in files without types, as pandas reads them, too.
-const ABSENT: [&str; 9] = ["", "null", "NULL", "None", "NaN", "nan", "NA", "N/A", "<NA>"];
+const ABSENT: [&str; 15] = [
+    "", "null", "NULL", "None", "NaN", "nan", "-NaN", "-nan", "NA", "N/A", "n/a", "<NA>", "#N/A",
+    "#NA", "#N/A N/A",
+];
+
+/// Texts that stand for no number, but may be a text.
+const DASHES: [&str; 4] = ["-", "--", "–", "—"];
 
 /// Whole numbers up to this are exact as floating point numbers.
 const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
@@ -39,21 +47,47 @@ impl Cell<'_> {
         }
     }
 
-    /// The value of a column of `dtype`; none where there is no value.
+    /// Whether it stands for no number: a dash.
+    pub(super) fn is_dash(self) -> bool {
+        matches!(self, Self::Bare(text) if DASHES.contains(&text.trim()))
+    }
+
+    /// The value of a column of `dtype`; none where there is no value. A text is read as a value of
+    /// another type, its numbers with the mark `decimal`.
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn fit(self, dtype: Dtype) -> Result<Option<Value>, String> {
-        if self.is_absent() {
+    pub(super) fn fit(self, dtype: Dtype, decimal: Decimal) -> Result<Option<Value>, String> {
+        let cell = match self {
+            Self::Text(text) if dtype != Dtype::String => Self::Bare(text),
+            cell => cell,
+        };
+        if cell.is_absent() || dtype != Dtype::String && cell.is_dash() {
             return Ok(None);
         }
-        let value = match dtype {
-            Dtype::Float => self.float().map(Value::Float),
-            Dtype::Integer => self.integer().map(Value::Integer),
-            Dtype::Boolean => self.boolean().map(Value::Boolean),
-            Dtype::String => self.text().map(Value::String),
+        let value = match (dtype, cell) {
+            (Dtype::Float, Self::Bare(text)) => float_of(text, decimal).map(Value::Float),
+            (Dtype::Float, _) => cell.float().map(Value::Float),
+            (Dtype::Integer, Self::Bare(text)) => integer_of(text, decimal).map(Value::Integer),
+            (Dtype::Integer, _) => cell.integer().map(Value::Integer),
+            (Dtype::Boolean, _) => cell.boolean().map(Value::Boolean),
+            (Dtype::String, _) => cell.text().map(Value::String),
         };
         value.map(Some).ok_or_else(|| format!("{} is no {dtype}", self.shown()))
+    }
+
+    /// Whether it is written as a number, with either decimal mark or infinite.
+    pub(super) fn is_number(self) -> bool {
+        match self {
+            Self::Float(_) | Self::Integer(_) => true,
+            Self::Bare(text) => {
+                let is_float = text.trim().parse::<f64>().is_ok();
+                is_float
+                    || telling(text) != Telling::Nothing
+                    || float_of(text, Decimal::Point).is_some()
+            }
+            _ => false,
+        }
     }
 
     /// As a number.
@@ -62,7 +96,7 @@ impl Cell<'_> {
             Self::Float(number) => number,
             #[expect(clippy::cast_precision_loss, reason = "a column of floats holds no more")]
             Self::Integer(number) => number as f64,
-            Self::Bare(text) => text.trim().parse().ok()?,
+            Self::Bare(text) => return float_of(text, Decimal::Point),
             _ => return None,
         };
         number.is_finite().then_some(number)
@@ -73,10 +107,7 @@ impl Cell<'_> {
         match self {
             Self::Integer(number) => Some(number),
             Self::Float(number) => whole(number),
-            Self::Bare(text) => {
-                let text = text.trim();
-                text.parse().ok().or_else(|| whole(text.parse().ok()?))
-            }
+            Self::Bare(text) => integer_of(text, Decimal::Point),
             _ => None,
         }
     }
@@ -133,6 +164,24 @@ pub(super) fn shorten(text: &str) -> String {
     format!("{}{end}", start.escape_debug())
 }
 
+/// A finite number as a text has it: plain ones are parsed at once.
+fn float_of(text: &str, decimal: Decimal) -> Option<f64> {
+    let text = text.trim();
+    let plain = match decimal {
+        Decimal::Point => text.parse().ok(),
+        Decimal::Comma => None,
+    };
+    let number: f64 = match plain {
+        Some(number) => number,
+        None => decimal.plain(text)?.parse().ok()?,
+    };
+    number.is_finite().then_some(number)
+}
+
+fn integer_of(text: &str, decimal: Decimal) -> Option<i64> {
+    text.trim().parse().ok().or_else(|| whole(float_of(text, decimal)?))
+}
+
 fn whole(number: f64) -> Option<i64> {
     let is_whole = number.fract() == 0.0 && number.abs() <= EXACT_MAX;
     #[expect(clippy::cast_possible_truncation, reason = "it is whole and not too large")]
@@ -146,13 +195,19 @@ mod tests {
 
     #[track_caller]
     fn check(cell: Cell<'_>, dtype: Dtype, want: Result<Option<Value>, &str>) {
-        assert_eq!(cell.fit(dtype), want.map_err(str::to_owned));
+        assert_eq!(cell.fit(dtype, Decimal::Point), want.map_err(str::to_owned));
     }
 
     #[test]
     fn what_looks_like_a_value_of_the_column_is_one() {
         check(Cell::Bare(" 1.5 "), Dtype::Float, Ok(Some(Value::Float(1.5))));
         check(Cell::Bare("1e3"), Dtype::Integer, Ok(Some(Value::Integer(1000))));
+        check(Cell::Bare("1,234.5"), Dtype::Float, Ok(Some(Value::Float(1234.5))));
+        check(Cell::Text("1.5"), Dtype::Float, Ok(Some(Value::Float(1.5))));
+        check(Cell::Text("-"), Dtype::Integer, Ok(None));
+        check(Cell::Bare("-"), Dtype::String, Ok(Some(Value::String("-".to_owned()))));
+        let comma = Cell::Bare("1.234,5").fit(Dtype::Float, Decimal::Comma);
+        assert_eq!(comma, Ok(Some(Value::Float(1234.5))));
         check(Cell::Integer(7), Dtype::Float, Ok(Some(Value::Float(7.0))));
         check(Cell::Bare("TRUE"), Dtype::Boolean, Ok(Some(Value::Boolean(true))));
         check(Cell::Bare("1.5"), Dtype::String, Ok(Some(Value::String("1.5".to_owned()))));
@@ -169,7 +224,7 @@ mod tests {
     fn what_does_not_fit_is_told_as_it_stands_in_the_file() {
         check(Cell::Bare("abc"), Dtype::Float, Err("`abc` is no float"));
         check(Cell::Float(1.5), Dtype::Integer, Err("1.5 is no integer"));
-        check(Cell::Text("1"), Dtype::Float, Err("`1` is no float"));
+        check(Cell::Text("x"), Dtype::Float, Err("`x` is no float"));
         check(Cell::Bare("inf"), Dtype::Float, Err("`inf` is no float"));
         check(Cell::Integer(1), Dtype::String, Err("1 is no string"));
     }

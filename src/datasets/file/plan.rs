@@ -7,6 +7,7 @@ use model::{dataset::Dtype, row::Row, row::Value, timestamp::Timestamp};
 use super::{
     cell::Cell,
     moment::{TimeUnit, timestamp},
+    number_text::Decimal,
     survey::TimeFields,
     time_text::TimeTexts,
 };
@@ -43,6 +44,9 @@ pub struct Plan {
     time_unit: Option<TimeUnit>,
     time_texts: TimeTexts,
     has_time_of_day: bool,
+    decimal: Decimal,
+    /// Texts that are no value.
+    nulls: Vec<String>,
 }
 
 /// A row that is being put together.
@@ -92,6 +96,12 @@ impl Plan {
             plan.column(&name.clone(), PlannedColumn { name, dtype });
         }
         plan
+    }
+
+    /// Reads texts of numbers with the mark `decimal`, and those of `nulls` as no value.
+    #[must_use]
+    pub fn with_numbers(self, decimal: Decimal, nulls: Vec<String>) -> Self {
+        Self { decimal, nulls, ..self }
     }
 
     /// Makes `field` the next column.
@@ -152,6 +162,12 @@ impl Building {
         if self.wrong.is_some() {
             return;
         }
+        let cell = match cell {
+            Cell::Bare(text) | Cell::Text(text) if plan.nulls.iter().any(|null| null == text) => {
+                Cell::Absent
+            }
+            cell => cell,
+        };
         let taken = match target {
             Target::LeftOut => Ok(()),
             Target::Time if plan.has_time_of_day => {
@@ -169,7 +185,9 @@ impl Building {
             Target::Unknown if cell.is_absent() => Ok(()),
             Target::Unknown => Err("the dataset has no such column, and none was planned".into()),
             Target::Column(idx) => match (plan.columns.get(idx), self.values.get_mut(idx)) {
-                (Some(column), Some(value)) => cell.fit(column.dtype).map(|fit| *value = fit),
+                (Some(column), Some(value)) => {
+                    cell.fit(column.dtype, plan.decimal).map(|fit| *value = fit)
+                }
                 _ => Ok(()),
             },
         };

@@ -8,6 +8,7 @@ use super::{
     BadRow, FileError, Format, Place, ReadOptions, Records, Stop,
     cell::Cell,
     moment::{TimeUnit, number, timestamp},
+    number_text::{Decimal, Telling, telling},
     source::Input,
     time_text::{TimeTexts, day_first, is_clock, is_date},
 };
@@ -85,6 +86,18 @@ pub struct Field {
     /// The unit of its numbers, if they are moments.
     unit: Option<TimeUnit>,
     parts: Parts,
+    /// Whether its values are texts, each of them of a number.
+    pub has_number_texts: bool,
+    marks: Marks,
+}
+
+/// What the values of a field tell of the decimal mark.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct Marks {
+    n_points: usize,
+    n_commas: usize,
+    /// The first that is a number with either.
+    open: Option<String>,
 }
 
 /// Whether a field holds parts of timestamps: at least nine in ten of its values.
@@ -115,7 +128,11 @@ struct Seen {
     name: String,
     example: Option<String>,
     is_boolean: bool,
-    is_float: bool,
+    /// Values that are no number but may be a text.
+    n_dashes: usize,
+    n_numbers: usize,
+    n_number_texts: usize,
+    marks: Marks,
     n_values: usize,
     n_moments: usize,
     /// How many are dates without a time, dates with the day or month first, and times of day.
@@ -142,8 +159,18 @@ impl Survey {
     #[must_use]
     pub fn told(time: &str, fields: impl IntoIterator<Item = (String, Dtype)>) -> Self {
         let field = |(name, dtype), moments| {
-            let parts = Parts::default();
-            Field { name, dtype, example: None, moments, unit: None, parts }
+            let (parts, marks) = (Parts::default(), Marks::default());
+            let has_number_texts = false;
+            Field {
+                name,
+                dtype,
+                example: None,
+                moments,
+                unit: None,
+                parts,
+                has_number_texts,
+                marks,
+            }
         };
         let time = field((time.to_owned(), Dtype::String), Moments::Most);
         let others = fields.into_iter().map(|told| field(told, Moments::Few));
@@ -196,6 +223,26 @@ impl Survey {
             return Err(self.date_order(field, clock.as_deref()));
         }
         Ok(TimeFields { name: field.name.clone(), time_of_day: clock, unit: field.unit })
+    }
+
+    /// The decimal mark of the numbers.
+    ///
+    /// # Errors
+    /// [`FileError::DecimalMark`] if they are numbers with either.
+    pub fn decimal(&self) -> Result<Decimal, FileError> {
+        let numbers = || self.fields.iter().filter(|field| field.dtype != Dtype::String);
+        let n_points: usize = numbers().map(|field| field.marks.n_points).sum();
+        let n_commas: usize = numbers().map(|field| field.marks.n_commas).sum();
+        if n_commas > n_points {
+            return Ok(Decimal::Comma);
+        }
+        let open = numbers().find_map(|field| Some((field, field.marks.open.clone()?)));
+        match open {
+            Some((field, example)) if n_points == 0 => {
+                Err(FileError::DecimalMark { field: field.name.clone(), example })
+            }
+            _ => Ok(Decimal::Point),
+        }
     }
 
     /// The field of dates alone and the one of times of day that belongs to it: called so, or just
@@ -283,7 +330,10 @@ impl Seen {
             name: name.to_owned(),
             example: None,
             is_boolean: true,
-            is_float: true,
+            n_dashes: 0,
+            n_numbers: 0,
+            n_number_texts: 0,
+            marks: Marks::default(),
             n_values: 0,
             n_moments: 0,
             n_dates: 0,
@@ -298,11 +348,26 @@ impl Seen {
         if cell.is_absent() {
             return;
         }
+        if cell.is_dash() {
+            self.n_dashes += 1;
+            return;
+        }
         self.example.get_or_insert_with(|| cell.shown());
         self.is_boolean &= cell.boolean().is_some();
-        let float = cell.float();
-        self.is_float &= float.is_some();
-        self.whole.is_all &= cell.integer().is_some();
+        if cell.is_number() {
+            self.n_numbers += 1;
+            self.whole.is_all &= cell.integer().is_some();
+        }
+        self.n_number_texts +=
+            usize::from(matches!(cell, Cell::Text(text) if Cell::Bare(text).is_number()));
+        if let Cell::Bare(text) = cell {
+            match telling(text) {
+                Telling::Nothing => {}
+                Telling::One(Decimal::Point) => self.marks.n_points += 1,
+                Telling::One(Decimal::Comma) => self.marks.n_commas += 1,
+                Telling::Open => drop(self.marks.open.get_or_insert_with(|| cell.shown())),
+            }
+        }
         self.whole.is_large |= cell.integer().is_some_and(|number| number.abs() > EXACT_MAX);
         self.whole.is_declared &= matches!(cell, Cell::Integer(_));
         self.n_values += 1;
@@ -336,12 +401,15 @@ impl Seen {
 
     /// What it holds; `is_typed` says that the file itself tells whole numbers from others.
     fn conclude(self, is_typed: bool) -> Field {
+        // One that is none, among numbers, is told of by reading: a text would hide all of them.
+        let is_float = self.n_numbers > 0 && self.n_numbers * 2 >= self.n_values;
         let dtype = match () {
-            () if self.example.is_none() => Dtype::Float,
+            () if self.example.is_none() && self.n_dashes == 0 => Dtype::Float,
+            () if self.example.is_none() => Dtype::String,
             () if self.is_boolean => Dtype::Boolean,
             () if is_typed && self.whole.is_declared => Dtype::Integer,
-            () if self.is_float && self.whole.is_all && self.whole.is_large => Dtype::Integer,
-            () if self.is_float => Dtype::Float,
+            () if is_float && self.whole.is_all && self.whole.is_large => Dtype::Integer,
+            () if is_float => Dtype::Float,
             () => Dtype::String,
         };
         let is_most = |n_of: usize| n_of > 0 && n_of * 10 >= self.n_values * 9;
@@ -352,8 +420,10 @@ impl Seen {
         };
         Field {
             parts,
+            has_number_texts: self.n_values > 0 && self.n_number_texts == self.n_values,
             moments: self.moments(),
             unit: self.unit(),
+            marks: self.marks,
             name: self.name,
             dtype,
             example: self.example,

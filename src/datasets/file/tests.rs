@@ -18,7 +18,8 @@ fn planned(path: &Path, options: ReadOptions) -> Plan {
     let texts = TimeTexts::default();
     let survey = survey(path, options, &texts).unwrap();
     let time = survey.time(None).unwrap();
-    let mut plan = Plan::with_time(&time, texts);
+    let decimal = survey.decimal().unwrap();
+    let mut plan = Plan::with_time(&time, texts).with_numbers(decimal, Vec::new());
     for field in survey.fields.iter().filter(|field| !time.contains(&field.name)) {
         let column = PlannedColumn { name: field.name.clone(), dtype: field.dtype };
         plan.column(&field.name, column);
@@ -353,4 +354,40 @@ fn dates_whose_order_is_open_are_refused_with_the_formats() {
     let mut plan = Plan::with_time(&survey.time(None).unwrap(), texts);
     plan.column("Open", PlannedColumn { name: "open".to_owned(), dtype: Dtype::Float });
     assert_eq!(all(&path, options, plan, Place::default()), ["2: 2026-02-01T09:30:00Z 1"]);
+}
+
+#[test]
+fn a_column_of_numbers_stays_one_whatever_stands_among_them() {
+    check(
+        "a.csv",
+        "t,px\n2026-03-01,1.5\n2026-03-02,-\n2026-03-03,#N/A\n2026-03-04,inf\n\
+         2026-03-05,\"1,234.5\"\n2026-03-06,7\n",
+        &[
+            "2: 2026-03-01T00:00:00Z 1.5",
+            "3: 2026-03-02T00:00:00Z -",
+            "4: 2026-03-03T00:00:00Z -",
+            "5: bad: column px: `inf` is no float",
+            "6: 2026-03-05T00:00:00Z 1234.5",
+            "7: 2026-03-06T00:00:00Z 7",
+        ],
+    );
+    check(
+        "a.csv",
+        "t;px;n\n2026-03-01;1,5;1.234\n2026-03-02;2;-\n",
+        &["2: 2026-03-01T00:00:00Z 1.5 1234", "3: 2026-03-02T00:00:00Z 2 -"],
+    );
+    // A dash among texts is a text.
+    check(
+        "a.csv",
+        "t,note\n2026-03-01,-\n2026-03-02,a\n",
+        &["2: 2026-03-01T00:00:00Z '-'", "3: 2026-03-02T00:00:00Z 'a'"],
+    );
+}
+
+#[test]
+fn numbers_with_either_decimal_mark_are_not_guessed() {
+    let (_folder, path, options) = file("a.csv", b"t,px\n2026-03-01,\"1,234\"\n");
+    let survey = survey(&path, options, &TimeTexts::default()).unwrap();
+    let error = survey.decimal().unwrap_err().to_string();
+    assert!(error.contains("px: `1,234`") && error.contains("--decimal"), "{error}");
 }

@@ -61,6 +61,25 @@ async fn dates_and_times_in_two_fields_or_another_order_are_timestamps() {
 }
 
 #[tokio::test]
+async fn texts_of_numbers_become_numbers_where_a_type_or_a_null_says_so() {
+    let service = Service::start();
+    let home = service.home();
+    let line = |minute, open| format!("{{\"t\":\"{}\",\"open\":\"{open}\"}}\n", timestamp(minute));
+    home.write("a.ndjson", (line(0, "1.5") + &line(1, "inf")).as_bytes());
+    let said = home.run(&["datasets", "import", "a.ndjson", "--dry-run"]);
+    assert!(said.err.contains("--type open=float stores a number"), "{said:?}");
+    let arguments = ["datasets", "import", "a.ndjson", "--type", "open=float"];
+    let said = home.run(&arguments);
+    let want = "a.ndjson:2: column open: `inf` is no float";
+    assert!(said.code == 1 && said.err.contains(want) && said.err.contains("--null"), "{said:?}");
+    let said = home.run(&[&arguments[..], &["--null", "inf"]].concat());
+    assert_eq!(said.code, 0, "{said:?}");
+    let want =
+        [json!({"timestamp": timestamp(0), "open": 1.5}), json!({"timestamp": timestamp(1)})];
+    assert_eq!(service.rows("a").await, want);
+}
+
+#[tokio::test]
 async fn capitalized_bars_become_the_columns_that_buckets_are_made_of() {
     let service = Service::start();
     let home = service.home();

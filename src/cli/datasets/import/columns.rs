@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use ::datasets::file::{
     ReadOptions,
+    number_text::Decimal,
     plan::{Plan, PlannedColumn},
     survey::{Field, Survey, TimeFields, survey},
 };
@@ -23,6 +24,7 @@ pub(super) struct Planned {
     pub(super) plan: Plan,
     /// The fields with the timestamp.
     time: TimeFields,
+    decimal: Decimal,
     /// Whether columns have numbers for names, since the first record is data.
     is_numbered: bool,
     /// Each field that becomes a column: its name, the column's place, and its first value.
@@ -41,14 +43,7 @@ pub(super) async fn planned(
     file: &Sourced,
     options: ReadOptions,
 ) -> anyhow::Result<Planned> {
-    let path = file.path.clone();
-    // Standard input can be read once alone, and not to look at it.
-    let surveyed = if file.is_stdin() {
-        told(flags)?
-    } else {
-        let texts = flags.texts();
-        spawn_blocking(move || survey(&path, options, &texts)).await??
-    };
+    let surveyed = look_at(flags, file, options).await?;
     let dataset = if file.is_named {
         look_up(service, &file.dataset).await?
     } else {
@@ -63,7 +58,8 @@ pub(super) async fn planned(
     };
     let mut time = surveyed.time(flags.time.as_deref())?;
     time.unit = flags.time_unit.or(time.unit);
-    let mut plan = Plan::with_time(&time, flags.texts());
+    let decimal = flags.decimal.map_or_else(|| surveyed.decimal(), Ok)?;
+    let mut plan = Plan::with_time(&time, flags.texts()).with_numbers(decimal, flags.nulls.clone());
     let (mut fields, mut lacks) = (Vec::new(), Vec::new());
     check_names(flags, &surveyed)?;
     for field in surveyed.fields.iter().filter(|field| !time.contains(&field.name)) {
@@ -93,7 +89,13 @@ pub(super) async fn planned(
             lacks.push(idx);
         }
         plan.column(&field.name, PlannedColumn { name, dtype });
-        fields.push((field.name.clone(), idx, field.example.clone()));
+        let mut example = field.example.clone();
+        if let Some(example) = example.as_mut().filter(|_| is_unread_number(field, dtype)) {
+            let hint =
+                format!(", a text; --type {}=float stores a number", escape_line(&field.name));
+            example.push_str(&hint);
+        }
+        fields.push((field.name.clone(), idx, example));
     }
     check_types(flags, &plan)?;
     if plan.columns().is_empty() {
@@ -101,7 +103,25 @@ pub(super) async fn planned(
     }
     let exists = dataset.map(|dataset| (dataset, lacks));
     let is_numbered = surveyed.fields.iter().all(|field| field.name.starts_with("column_"));
-    Ok(Planned { time, is_numbered, plan, fields, exists })
+    Ok(Planned { time, decimal, is_numbered, plan, fields, exists })
+}
+
+/// Looks at a file, or takes what the flags say of standard input, which can be read only once.
+async fn look_at(
+    flags: &ColumnFlags,
+    file: &Sourced,
+    options: ReadOptions,
+) -> anyhow::Result<Survey> {
+    if file.is_stdin() {
+        return told(flags);
+    }
+    let (path, texts) = (file.path.clone(), flags.texts());
+    Ok(spawn_blocking(move || survey(&path, options, &texts)).await??)
+}
+
+/// Whether a column of texts is to be made of texts that are numbers.
+fn is_unread_number(field: &Field, dtype: Dtype) -> bool {
+    dtype == Dtype::String && field.has_number_texts
 }
 
 /// The column of bars that a field is, if it is called so in other letters: `Open` is `open`, as
@@ -174,6 +194,9 @@ impl Planned {
         ];
         if let (Some(clock), Some(line)) = (&self.time.time_of_day, lines.last_mut()) {
             line.push_str(&format!(" and {}", escape_line(clock)));
+        }
+        if self.decimal == Decimal::Comma {
+            lines.push("  numbers have a decimal comma: 1,5 is 1.5".to_owned());
         }
         if self.is_numbered {
             lines.push("  the first line is data: columns are named by their place".to_owned());

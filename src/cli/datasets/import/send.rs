@@ -39,7 +39,8 @@ const RETRY: (Duration, Duration) = (Duration::from_millis(250), Duration::from_
 const BAD_TOLD_MAX: u64 = 20;
 
 /// Said after the first row that does not fit.
-const SKIP_HINT: &str = " (correct it, or leave such rows out with --skip-bad)";
+const SKIP_HINT: &str = " (correct it; say with --type or --null how to read it; or leave \
+                         such rows out with --skip-bad)";
 
 /// How rows are sent.
 #[derive(Debug, Clone, Copy)]

@@ -1,0 +1,126 @@
+//! Texts of numbers with marks between thousands and either decimal mark.
+
+use std::str::FromStr;
+
+/// What separates thousands whichever the decimal mark is: spaces, of which two are no-break ones,
+/// and the apostrophe.
+const GROUP_MARKS: [char; 4] = [' ', '\u{a0}', '\u{202f}', '\''];
+
+/// What separates the fraction of a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Decimal {
+    /// 1,234.5
+    #[default]
+    Point,
+    /// 1.234,5
+    Comma,
+}
+
+/// A text is no decimal mark.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a decimal mark is . or ,")]
+pub struct DecimalError;
+
+impl FromStr for Decimal {
+    type Err = DecimalError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "." => Ok(Self::Point),
+            "," => Ok(Self::Comma),
+            _ => Err(DecimalError),
+        }
+    }
+}
+
+impl Decimal {
+    /// `text` without marks of thousands and with a decimal point; none if it is no number so.
+    pub(super) fn plain(self, text: &str) -> Option<String> {
+        let (mark, group) = match self {
+            Self::Point => ('.', ','),
+            Self::Comma => (',', '.'),
+        };
+        let sign = if text.starts_with('-') { "-" } else { "" };
+        let number = text.strip_prefix(['-', '+']).unwrap_or(text);
+        let (number, exponent) = match number.find(['e', 'E']) {
+            Some(at) => number.split_at_checked(at)?,
+            None => (number, ""),
+        };
+        let (whole, fraction) = number.split_once(mark).unwrap_or((number, ""));
+        let groups: Vec<_> =
+            whole.split(|letter| letter == group || GROUP_MARKS.contains(&letter)).collect();
+        let has_groups = groups.len() > 1;
+        let is_group = |(idx, part): (usize, &&str)| match idx {
+            0 => !has_groups || (1..=3).contains(&part.len()),
+            _ => part.len() == 3,
+        };
+        let digits = groups.concat() + fraction;
+        let is_number = groups.iter().enumerate().all(is_group)
+            && !digits.is_empty()
+            && digits.bytes().all(|digit| digit.is_ascii_digit());
+        let plain = is_number.then(|| format!("{sign}{}.{fraction}0{exponent}", groups.concat()));
+        plain.filter(|plain| plain.parse::<f64>().is_ok())
+    }
+}
+
+/// What a text tells of the decimal mark of its file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Telling {
+    /// Nothing: it has no mark, or is no number.
+    Nothing,
+    /// It is a number with this one alone.
+    One(Decimal),
+    /// It is a number with both, and not the same: `1,234`.
+    Open,
+}
+
+/// What `text` tells of the decimal mark. A point alone counts as one: `1.234` is hardly ever 1234
+/// in a file without commas.
+pub(super) fn telling(text: &str) -> Telling {
+    let text = text.trim();
+    match (Decimal::Point.plain(text), Decimal::Comma.plain(text)) {
+        (Some(_), None) if text.contains([',', '.']) => Telling::One(Decimal::Point),
+        (None, Some(_)) => Telling::One(Decimal::Comma),
+        (Some(_), Some(_)) if text.contains(',') => Telling::Open,
+        _ => Telling::Nothing,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, point: Option<f64>, comma: Option<f64>) {
+        let read = |decimal: Decimal| decimal.plain(text).map(|plain| plain.parse().unwrap());
+        assert_eq!((read(Decimal::Point), read(Decimal::Comma)), (point, comma), "{text}");
+    }
+
+    #[test]
+    fn marks_between_thousands_are_passed_over_where_they_stand_right() {
+        check("1,234.5", Some(1234.5), None);
+        check("-1.234,5", None, Some(-1234.5));
+        check("1,5", None, Some(1.5));
+        check("1.5", Some(1.5), None);
+        check("1,234", Some(1234.0), Some(1.234));
+        check("1 234 567", Some(1_234_567.0), Some(1_234_567.0));
+        check("+1.5e3", Some(1500.0), None);
+        for text in ["", "-", "1,23,456.0", ".", "1..2", "inf", "1e", "a"] {
+            assert!(!matches!(telling(text), Telling::One(_)), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_text_tells_the_mark_where_it_has_one_reading() {
+        let cases = [
+            ("1,234.5", Telling::One(Decimal::Point)),
+            ("1,5", Telling::One(Decimal::Comma)),
+            ("1,234", Telling::Open),
+            ("1.234", Telling::Nothing),
+            ("7", Telling::Nothing),
+        ];
+        for (text, want) in cases {
+            assert_eq!(telling(text), want, "{text}");
+        }
+    }
+}
