@@ -3,6 +3,7 @@
 mod columns;
 mod files;
 mod kept;
+mod report;
 pub(super) mod send;
 
 use std::path::PathBuf;
@@ -21,6 +22,7 @@ use model::dataset::Dtype;
 use self::{
     files::{Sourced, found},
     kept::Kept,
+    report::{Repeats, Report},
     send::{Limits, Notes, Target, send},
 };
 use super::{
@@ -28,7 +30,7 @@ use super::{
     progress::{Progress, count},
     reach::{ReachFlags, pair},
 };
-use crate::cli::output::{named, tell};
+use crate::cli::output::{named, print_json, tell};
 
 /// Shown below the help of `datasets import`.
 pub(super) const EXAMPLES: &str = "\
@@ -54,6 +56,7 @@ that does not fit ends the import with its line; --skip-bad leaves such rows out
 
 /// The flags of `datasets import`.
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(crate) struct ImportCommand {
     /// Files, or folders of them; `-` is standard input, whose columns --time and --type name
     #[arg(required = true, value_name = "FILE")]
@@ -68,7 +71,7 @@ pub(crate) struct ImportCommand {
     /// What separates the fields of CSV [default: whichever the header has most of]
     #[arg(long, value_name = "CHARACTER")]
     delimiter: Option<char>,
-    /// The first line of CSV is data: columns are column_1 and so on [default: if it is numbers]
+    /// The first line of CSV is data: columns are `column_1` and so on [default: if it is numbers]
     #[arg(long, conflicts_with = "header")]
     no_header: bool,
     /// The first line of CSV has the names, though they look like numbers
@@ -88,6 +91,9 @@ pub(crate) struct ImportCommand {
     /// Only tell what would be done
     #[arg(long)]
     dry_run: bool,
+    /// Print a JSON object for each file: rows read, stored, replaced, skipped and cut, with examples
+    #[arg(long)]
+    json: bool,
     /// Begin at the beginning, also where an earlier import was stopped
     #[arg(long)]
     again: bool,
@@ -111,7 +117,7 @@ struct ColumnFlags {
     /// fields, a space is between them [default: RFC 3339 and what is nearly that]
     #[arg(long, value_name = "FORMAT")]
     time_format: Option<TimeFormat>,
-    /// The zone of timestamps without an offset: +02:00, or a name such as America/New_York
+    /// The zone of timestamps without an offset: +02:00, or a name such as `America/New_York`
     #[arg(long, value_name = "ZONE", default_value = "UTC", allow_hyphen_values = true)]
     time_zone: Zone,
     /// Make this field that column
@@ -132,13 +138,6 @@ struct ColumnFlags {
     leave_out: Vec<String>,
 }
 
-/// What became of rows.
-#[derive(Debug, Clone, Copy, Default)]
-struct Outcome {
-    n_rows: u64,
-    n_bad: u64,
-}
-
 /// Imports.
 ///
 /// # Errors
@@ -153,17 +152,18 @@ pub(super) async fn run(command: ImportCommand) -> anyhow::Result<()> {
     let reading =
         format!("{:?} {:?} {:?}", command.columns, command.delimiter, command.has_header());
     let mut kept = Kept::open((service.address(), &reading), &files, command.again);
-    let (mut all, mut n_files) = (Outcome::default(), 0);
+    let (mut n_stored, mut n_skipped, mut n_files) = (0, 0, 0);
+    let mut repeats = Repeats::default();
     for file in &files {
-        let one = import(&command, &service, file, &mut kept).await;
+        let one = import(&command, &service, file, (&mut kept, &mut repeats)).await;
         // One of many that is empty is no reason to leave out those after it.
         if files.len() > 1 && one.as_ref().is_err_and(is_empty) {
             tell(&format!("{} has no rows, and is left out", file.shown()));
             continue;
         }
         let one = one.with_context(|| format!("import {}", file.shown()))?;
-        all.n_rows += one.n_rows;
-        all.n_bad += one.n_bad;
+        n_stored += one.n_stored();
+        n_skipped += one.skipped.n_rows;
         n_files += 1;
     }
     if command.dry_run {
@@ -181,17 +181,12 @@ pub(super) async fn run(command: ImportCommand) -> anyhow::Result<()> {
         );
     }
     if n_files > 1 {
-        tell(&format!(
-            "imported {n_files} files: {} {}",
-            count(all.n_rows),
-            named(all.n_rows, "row")
-        ));
+        tell(&format!("imported {n_files} files: {} {}", count(n_stored), named(n_stored, "row")));
     }
-    if all.n_bad > 0 {
+    if n_skipped > 0 {
         tell(&format!(
-            "left out {} {} not fit",
-            all.n_bad,
-            if all.n_bad == 1 { "row that does" } else { "rows that do" }
+            "left out {n_skipped} {} not fit",
+            if n_skipped == 1 { "row that does" } else { "rows that do" }
         ));
     }
     Ok(())
@@ -201,13 +196,13 @@ async fn import(
     command: &ImportCommand,
     service: &Datasets,
     file: &Sourced,
-    kept: &mut Kept,
-) -> anyhow::Result<Outcome> {
+    (kept, repeats): (&mut Kept, &mut Repeats),
+) -> anyhow::Result<Report> {
     let options = file.read_options(command.delimiter, command.has_header());
     let planned = columns::planned(service, &command.columns, file, options).await?;
     tell(&planned.preview(file));
     if command.dry_run {
-        return Ok(Outcome::default());
+        return Ok(Report::default());
     }
     let dataset = planned.dataset(service, &command.about, file).await?;
     // A dataset that was created just now has nothing of an earlier one with its number.
@@ -216,7 +211,7 @@ async fn import(
     }
     if kept.is_done(file, dataset) {
         tell(&format!("{} is stored already", file.shown()));
-        return Ok(Outcome::default());
+        return Ok(Report::default());
     }
     let begun = kept.begun(file, dataset);
     if begun.n_rows > 0 {
@@ -228,12 +223,16 @@ async fn import(
         n_in_flight: command.in_flight.max(1),
         skips_bad: command.skip_bad,
     };
-    let outcome = Outcome { n_rows: begun.n_rows, n_bad: 0 };
+    let report = Report::after(begun.n_rows);
     let target = Target { service, dataset, file, limits };
-    let notes = Notes { progress, kept: &mut *kept, outcome };
-    let outcome = send(target, (options, planned.plan), begun, notes).await?;
+    let notes = Notes { progress, kept: &mut *kept, report, repeats };
+    let report = send(target, (options, planned.plan), begun, notes).await?;
     kept.done(file, dataset);
-    Ok(outcome)
+    tell(&report.text(&file.shown()));
+    if command.json {
+        print_json(&report.json(&file.shown(), dataset).to_string())?;
+    }
+    Ok(report)
 }
 
 impl ImportCommand {

@@ -80,6 +80,36 @@ async fn texts_of_numbers_become_numbers_where_a_type_or_a_null_says_so() {
 }
 
 #[tokio::test]
+async fn rows_that_are_replaced_skipped_or_cut_are_counted_with_examples() {
+    let service = Service::start();
+    let home = service.home();
+    let nanos = |minute: u32| format!("{}.123456789Z", timestamp(minute).trim_end_matches('Z'));
+    let mut text = "time,close\n".to_owned();
+    for at in [timestamp(0), timestamp(0), timestamp(2), nanos(3), timestamp(2), "x".to_owned()] {
+        writeln!(text, "{at},1").unwrap();
+    }
+    home.write("a.csv", text.as_bytes());
+    let said = home.run(&["datasets", "import", "a.csv", "--skip-bad", "--json", "--batch", "2"]);
+    assert_eq!((said.code, service.n_rows("a").await), (0, 3), "{said:?}");
+    for want in [
+        "imported a.csv: 3 rows",
+        "a.csv: 6 rows read, 3 stored, 2 replaced by a later one of the same timestamp, 1 skipped",
+        "1 with a timestamp cut to microseconds: line 5",
+    ] {
+        assert!(said.err.contains(want), "`{want}`: {}", said.err);
+    }
+    let report: Value = serde_json::from_str(&said.out).unwrap();
+    let counts = ["read", "stored", "replaced", "skipped", "cut_to_microseconds"];
+    assert_eq!(counts.map(|name| report[name].as_u64().unwrap()), [6, 3, 2, 1, 1]);
+    let replaced = json!([
+        {"line": 3, "timestamp": timestamp(0)},
+        {"line": 6, "timestamp": timestamp(2)},
+    ]);
+    assert_eq!(report["examples"]["replaced"], replaced);
+    assert_eq!(report["examples"]["skipped"][0]["line"], 7);
+}
+
+#[tokio::test]
 async fn capitalized_bars_become_the_columns_that_buckets_are_made_of() {
     let service = Service::start();
     let home = service.home();

@@ -103,7 +103,7 @@ pub(super) async fn planned(
     }
     let exists = dataset.map(|dataset| (dataset, lacks));
     let is_numbered = surveyed.fields.iter().all(|field| field.name.starts_with("column_"));
-    Ok(Planned { time, decimal, is_numbered, plan, fields, exists })
+    Ok(Planned { plan, time, decimal, is_numbered, fields, exists })
 }
 
 /// Looks at a file, or takes what the flags say of standard input, which can be read only once.
@@ -188,13 +188,14 @@ impl Planned {
             }
             None => ("into a new dataset", escape_line(&file.dataset).into()),
         };
-        let mut lines = vec![
-            format!("{} goes {verb} {name}", file.shown()),
-            format!("  {:<8} {}", "time", escape_line(&self.time.name)),
-        ];
-        if let (Some(clock), Some(line)) = (&self.time.time_of_day, lines.last_mut()) {
-            line.push_str(&format!(" and {}", escape_line(clock)));
-        }
+        let time = match &self.time.time_of_day {
+            None => escape_line(&self.time.name).into_owned(),
+            Some(clock) => {
+                format!("{} and {}", escape_line(&self.time.name), escape_line(clock))
+            }
+        };
+        let mut lines =
+            vec![format!("{} goes {verb} {name}", file.shown()), format!("  {:<8} {time}", "time")];
         if self.decimal == Decimal::Comma {
             lines.push("  numbers have a decimal comma: 1,5 is 1.5".to_owned());
         }

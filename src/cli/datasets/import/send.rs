@@ -14,9 +14,9 @@ use task::backoff::Backoff;
 use tokio::{sync::mpsc, task::spawn_blocking, time::sleep};
 
 use super::{
-    Outcome,
     files::Sourced,
     kept::{Begun, Kept},
+    report::{Repeats, Report, TookRow},
 };
 use crate::cli::{
     datasets::progress::{Done, Progress},
@@ -53,8 +53,8 @@ pub(super) struct Limits {
 /// Rows that follow one another in a file.
 struct Batch {
     rows: Vec<Row>,
-    /// Where each begins.
-    lines: Vec<u64>,
+    /// Where each comes from.
+    origins: Vec<Origin>,
     names: Arc<[String]>,
     body: InsertBody,
     bad: Vec<BadRow>,
@@ -62,6 +62,15 @@ struct Batch {
     end: Begun,
     /// How much of the file is read.
     share: Option<f64>,
+}
+
+/// Where a row comes from.
+#[derive(Debug, Clone, Copy)]
+struct Origin {
+    /// The line it begins on.
+    line: u64,
+    /// Whether its timestamp was cut to microseconds.
+    is_cut: bool,
 }
 
 /// What reading comes to.
@@ -74,7 +83,7 @@ enum Read {
 
 /// A batch that is stored.
 struct Stored {
-    n_rows: u64,
+    rows: Vec<(Origin, Timestamp)>,
     bad: Vec<BadRow>,
     end: Begun,
     share: Option<f64>,
@@ -92,7 +101,8 @@ pub(super) struct Target<'a> {
 pub(super) struct Notes<'a> {
     pub(super) progress: Progress,
     pub(super) kept: &'a mut Kept,
-    pub(super) outcome: Outcome,
+    pub(super) report: Report,
+    pub(super) repeats: &'a mut Repeats,
 }
 
 /// Sends the rows of a file that come after `begun`.
@@ -105,7 +115,7 @@ pub(super) async fn send(
     (options, plan): (ReadOptions, Plan),
     begun: Begun,
     mut notes: Notes<'_>,
-) -> anyhow::Result<Outcome> {
+) -> anyhow::Result<Report> {
     let (sender, batches) = mpsc::channel(BATCHES_AHEAD);
     let (path, limits, dataset) = (target.file.path.clone(), target.limits, target.dataset);
     let reading = spawn_blocking(move || {
@@ -123,10 +133,11 @@ pub(super) async fn send(
     notes.progress.clear();
     notes.kept.write();
     reading.await?;
-    let n_rows = notes.outcome.n_rows;
+    let n_rows = notes.report.n_taken();
     sent.with_context(|| format!("go on after {n_rows} {}", named(n_rows, "row")))?;
-    notes.progress.finish(n_rows, &format!("imported {}", target.file.shown()));
-    Ok(notes.outcome)
+    let n_stored = notes.report.n_stored();
+    notes.progress.finish(n_stored, &format!("imported {}", target.file.shown()));
+    Ok(notes.report)
 }
 
 /// Sends batches, several at once where their rows follow one another: of two rows at one moment the
@@ -169,16 +180,16 @@ async fn pass_on(
 /// Stores a batch, again and again if need be. Rows that the service refuses are left out if that is
 /// wanted.
 async fn stored(target: &Target<'_>, batch: Batch) -> anyhow::Result<Stored> {
-    let Batch { mut rows, mut lines, names, mut body, mut bad, end, share } = batch;
+    let Batch { mut rows, mut origins, names, mut body, mut bad, end, share } = batch;
     let mut backoff = Backoff::new(RETRY.0, RETRY.1);
     while !rows.is_empty() {
         let Err(refused) = target.service.insert_body(&body).await else { break };
         match refused {
             ClientError::Rows { refusals, .. } => {
                 let refused = |idx: usize| refusals.iter().find(|(row_idx, _)| *row_idx == idx);
-                let told = lines.iter().enumerate().filter_map(|(idx, line)| {
+                let told = origins.iter().enumerate().filter_map(|(idx, origin)| {
                     let (_, reason) = refused(idx)?;
-                    Some(BadRow { line: *line, reason: reason.clone() })
+                    Some(BadRow { line: origin.line, reason: reason.clone() })
                 });
                 let told: Vec<_> = told.collect();
                 let Some(BadRow { line, reason }) = told.first() else {
@@ -191,7 +202,7 @@ async fn stored(target: &Target<'_>, batch: Batch) -> anyhow::Result<Stored> {
                 let mut idx = 0..;
                 rows.retain(|_| idx.next().is_some_and(|idx| refused(idx).is_none()));
                 let mut idx = 0..;
-                lines.retain(|_| idx.next().is_some_and(|idx| refused(idx).is_none()));
+                origins.retain(|_| idx.next().is_some_and(|idx| refused(idx).is_none()));
                 body = InsertBody::of(target.dataset, &names, &rows);
             }
             error if passes(&error) && backoff.n_tries() < TRIES_MAX => {
@@ -201,7 +212,8 @@ async fn stored(target: &Target<'_>, batch: Batch) -> anyhow::Result<Stored> {
             error => return Err(error).context("store the rows"),
         }
     }
-    Ok(Stored { n_rows: rows.len() as u64, bad, end, share })
+    let rows = origins.into_iter().zip(rows.iter().map(|row| row.timestamp)).collect();
+    Ok(Stored { rows, bad, end, share })
 }
 
 /// Whether what failed may do well a moment later.
@@ -216,20 +228,23 @@ pub(in crate::cli::datasets) fn passes(error: &ClientError) -> bool {
 
 impl Notes<'_> {
     fn acknowledge(&mut self, stored: Stored, target: &Target<'_>) {
-        self.outcome.n_rows += stored.n_rows;
+        for (Origin { line, is_cut }, at) in stored.rows {
+            let took = TookRow { dataset: target.dataset, is_cut };
+            self.report.took(line, at, self.repeats, took);
+        }
         for BadRow { line, reason } in stored.bad {
-            self.outcome.n_bad += 1;
-            if self.outcome.n_bad > BAD_TOLD_MAX {
+            self.report.skip(line, &reason);
+            if self.report.skipped.n_rows > BAD_TOLD_MAX {
                 continue;
             }
             self.progress.clear();
             tell(&format!("left out {}:{line}: {reason}", target.file.shown()));
-            if self.outcome.n_bad == BAD_TOLD_MAX {
+            if self.report.skipped.n_rows == BAD_TOLD_MAX {
                 tell("further rows that are left out are only counted");
             }
         }
         self.kept.note(target.file, target.dataset, stored.end);
-        self.progress.at(Done { n_rows: self.outcome.n_rows, share: stored.share });
+        self.progress.at(Done { n_rows: self.report.n_taken(), share: stored.share });
     }
 }
 
@@ -258,13 +273,13 @@ impl Reader {
         let n_values = self.names.len().max(1);
         let n_rows_max = self.limits.batch_rows.min(BATCH_VALUES_MAX / n_values).max(1);
         loop {
-            let (mut rows, mut lines, mut bad) = (Vec::new(), Vec::new(), Vec::new());
+            let (mut rows, mut origins, mut bad) = (Vec::new(), Vec::new(), Vec::new());
             let mut ends = None;
             while rows.len() < n_rows_max && bad.len() < n_rows_max {
                 match self.rows.next_row() {
-                    Ok(Some(Ok(PlacedRow { row, place, .. }))) => {
+                    Ok(Some(Ok(PlacedRow { row, place, is_cut }))) => {
                         rows.push(row);
-                        lines.push(place.line);
+                        origins.push(Origin { line: place.line, is_cut });
                         self.at.n_rows += 1;
                         self.at.place = place;
                     }
@@ -278,7 +293,7 @@ impl Reader {
                     break;
                 }
             }
-            if !self.hand_on((rows, lines), bad) {
+            if !self.hand_on((rows, origins), bad) {
                 return Ok(());
             }
             match ends {
@@ -294,7 +309,7 @@ impl Reader {
     }
 
     /// Hands on a batch; whether anybody takes it.
-    fn hand_on(&self, (rows, lines): (Vec<Row>, Vec<u64>), bad: Vec<BadRow>) -> bool {
+    fn hand_on(&self, (rows, origins): (Vec<Row>, Vec<Origin>), bad: Vec<BadRow>) -> bool {
         let (n_read, n_all) = self.rows.progress_bytes();
         #[expect(clippy::cast_precision_loss, reason = "a share for people")]
         let share = n_all.map(|n_all| n_read as f64 / n_all.max(1) as f64);
@@ -302,7 +317,7 @@ impl Reader {
             body: InsertBody::of(self.dataset, &self.names, &rows),
             names: Arc::clone(&self.names),
             rows,
-            lines,
+            origins,
             bad,
             end: self.at,
             share,
