@@ -313,7 +313,7 @@ impl Runtime {
         let inner = Arc::clone(&self.0);
         let work = if let Some((ready, alone)) = inner.short(program, &run) {
             let ticking = inner.machine.tick();
-            let begun = guest::begin(ready, run, abandoned)?;
+            let begun = guest::begin(ready, program.clone(), run, abandoned)?;
             drop(alone);
             let rest = match begun {
                 Begun::Ended(finished) => return finished?.ok_or(RunError::Lost { source: None }),
@@ -354,7 +354,7 @@ impl Inner {
         let ready = machine.ready(program, &mut is_gone)?;
         ready.check_entry(&run.entry)?;
         let _ticking = machine.tick();
-        guest::run(&ready, run, streams, abandoned)?.ok_or(RunError::Lost { source: None })
+        guest::run(&ready, program, run, streams, abandoned)?.ok_or(RunError::Lost { source: None })
     }
 
     /// Returns `program` if it may begin on a thread that drives futures, and what it holds while it

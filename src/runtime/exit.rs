@@ -19,6 +19,14 @@ pub(crate) enum Stop {
     Deadline,
 }
 
+impl Stop {
+    /// Returns the error of the host, if one ended the guest, and no trap of the guest's own code.
+    pub(crate) fn host_error(&self) -> Option<&wasmtime::Error> {
+        let Self::Ended(Err(error)) = self else { return None };
+        Some(error).filter(|error| error.downcast_ref::<Trap>().is_none())
+    }
+}
+
 /// How a guest ended, and with which code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Exit {
@@ -48,9 +56,6 @@ impl Exit {
         }
         if memory.denied().is_some() {
             return Self::by_runtime(Ended::OutOfMemory);
-        }
-        if error.downcast_ref::<Trap>().is_none() {
-            tracing::debug!("a guest failed outside of its own code: {error:#}");
         }
         Self::by_runtime(Ended::Trapped(trapped(error.downcast_ref())))
     }

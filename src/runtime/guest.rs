@@ -28,10 +28,12 @@ use crate::{
     engine::{ProgramError, RunError},
     exit::{Exit, Stop, reason},
     files::Folder,
+    host_call,
     memory::MemoryLimit,
     output::{Output, Streams},
+    program::Program,
     quota::Quota,
-    run::{Finished, Limits, Run},
+    run::{Ended, Finished, Limits, Run},
 };
 
 /// What the names of WASI preview 2's interfaces of files begin with.
@@ -39,7 +41,7 @@ const WASI_FILES: &str = "wasi:filesystem/";
 
 /// What a guest may have open at once, its standard streams among it: each open file is one of this
 /// process, which has some thousand for all.
-const RESOURCES_MAX: usize = 64;
+pub(crate) const RESOURCES_MAX: usize = 64;
 
 /// What the host holds for one guest.
 pub(crate) struct Guest {
@@ -175,11 +177,12 @@ impl Ready {
 /// [`RunError`], where the system refuses what the guest needs.
 pub(crate) fn run(
     ready: &Ready,
+    program: &Program,
     run: Run,
     streams: Streams,
     abandoned: Abandoned,
 ) -> Result<Option<Finished>, RunError> {
-    driver::block_on(run_until_stopped(ready, run, streams, abandoned))
+    driver::block_on(run_until_stopped(ready, program, run, streams, abandoned))
         .map_err(|source| RunError::Clock { source })?
 }
 
@@ -190,15 +193,18 @@ pub(crate) fn run(
 /// As [`run`].
 pub(crate) fn begin(
     ready: Arc<Ready>,
+    program: Program,
     run: Run,
     abandoned: Abandoned,
 ) -> Result<Begun<Result<Option<Finished>, RunError>>, RunError> {
-    let run = async move { run_until_stopped(&ready, run, Streams::Kept, abandoned).await };
+    let run =
+        async move { run_until_stopped(&ready, &program, run, Streams::Kept, abandoned).await };
     driver::begin(Box::pin(run)).map_err(|source| RunError::Clock { source })
 }
 
 async fn run_until_stopped(
     ready: &Ready,
+    program: &Program,
     mut run: Run,
     streams: Streams,
     abandoned: Abandoned,
@@ -245,18 +251,26 @@ async fn run_until_stopped(
     };
     let wall = started.elapsed();
     ready.was_short.store(cpu <= ready.short_cpu, Ordering::Relaxed);
-    Ok(Some(finished(&stop, &output, &store.data().memory, (limits, wall, cpu))))
+    Ok(Some(finished(&stop, program, &output, &store.data().memory, (limits, wall, cpu))))
 }
 
 fn finished(
     stop: &Stop,
+    program: &Program,
     output: &Output,
     memory: &MemoryLimit,
     (limits, wall, cpu): (Limits, Duration, Duration),
 ) -> Finished {
     let mut written = output.take();
     let exit = Exit::of(stop, memory, &written);
-    if let Some(reason) = reason(exit.ended, &limits, memory) {
+    let host_error = match exit.ended {
+        Ended::Trapped(_) => stop.host_error(),
+        _ => None,
+    };
+    let trap = host_error.map(|error| {
+        format!("runtime: trap in a host call: {}\n", host_call::describe(error, program.bytes()))
+    });
+    if let Some(reason) = trap.or_else(|| reason(exit.ended, &limits, memory)) {
         if written.stderr.last().is_some_and(|last| *last != b'\n') {
             written.stderr.push(b'\n');
         }

@@ -23,6 +23,7 @@ mod disk;
 mod driver;
 mod exit;
 mod guest;
+mod host_call;
 mod load;
 mod machine;
 mod memory;

@@ -2,6 +2,7 @@
 
 use std::{
     error::Error as StdError,
+    num::NonZeroUsize,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -255,7 +256,8 @@ fn config(settings: Settings) -> Config {
         .epoch_interruption(true)
         .max_wasm_stack(stack_bytes)
         .async_stack_size(stack_bytes.saturating_add(HOST_STACK_BYTES))
-        .wasm_backtrace_max_frames(None)
+        // The innermost frame tells which host call a guest failed in.
+        .wasm_backtrace_max_frames(Some(NonZeroUsize::MIN))
         // Results are compared between machines: a NaN has one spelling, SIMD one meaning.
         .cranelift_nan_canonicalization(true)
         .relaxed_simd_deterministic(true);

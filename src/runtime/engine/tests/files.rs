@@ -195,3 +195,28 @@ async fn a_guest_that_asks_for_no_files_gets_no_folder() {
     runtime(1).execute(&program, run).await.unwrap();
     assert!(!folder.exists());
 }
+
+/// Opens files until the host refuses one.
+const OPENS_ALL: &str = "(loop $on (drop (call $create (local.get $n)))
+    (local.set $n (i32.add (local.get $n) (i32.const 1))) (br $on))";
+
+#[tokio::test]
+async fn a_trap_in_a_host_call_names_the_call() {
+    let program = creator(OPENS_ALL);
+    let trapped = Ended::Trapped(Trapped::Other);
+    let too_many =
+        "runtime: trap in a host call: path_open: 64 files and streams are open already\n";
+    let finished = check(&program, trapped).await;
+    assert_eq!((text(&finished.stderr), finished.exit_code), (too_many, 255));
+    // Its adapter calls the host, by a table.
+    let finished = check(&component(&program), trapped).await;
+    let too_many = "runtime: trap in a host call: 64 files and streams are open already\n";
+    assert_eq!(text(&finished.stderr), too_many);
+    let program = module(
+        r#"(func (export "_start")
+        (drop (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 0))))"#,
+    );
+    let finished = check(&program, trapped).await;
+    let no_memory = "runtime: trap in a host call: fd_write: missing required memory export\n";
+    assert_eq!(text(&finished.stderr), no_memory);
+}
