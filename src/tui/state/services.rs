@@ -39,7 +39,9 @@ pub enum Health {
     },
     /// It asks to come back later.
     Limited {
-        /// When.
+        /// When it said so.
+        since: Timestamp,
+        /// When to come back.
         until: Timestamp,
     },
     /// It cannot be reached, or fails.
@@ -91,6 +93,10 @@ impl Service {
     }
 }
 
+/// How long ago the request of an answer that was not timed may have been sent: as long as the client
+/// waits for most.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(30);
+
 /// Whether two times of an answer, in milliseconds, tell the same: no two are equal, and the least
 /// difference would be worth a frame every other second.
 pub(crate) fn is_about(one_ms: f64, other_ms: f64) -> bool {
@@ -127,7 +133,7 @@ impl Services {
         let is_short = |until: Timestamp| until.since(now) <= COUNTED;
         [&self.head, &self.data, &self.inference]
             .into_iter()
-            .any(|health| matches!(health, Health::Limited { until } if is_short(*until)))
+            .any(|health| matches!(health, Health::Limited { until, .. } if is_short(*until)))
     }
 
     /// How `service` is doing.
@@ -147,11 +153,18 @@ impl Services {
         }
     }
 
-    /// `service` is doing like this; returns whether that is news.
-    pub fn note(&mut self, service: Service, health: Health) -> bool {
+    /// `service` is doing like this at `now`; returns whether that is news.
+    pub fn note(&mut self, service: Service, health: Health, now: Timestamp) -> bool {
         let place = self.place(service);
         // A single answer says nothing about a stream that is up.
         if *place == Health::Live && matches!(health, Health::Idle { .. }) {
+            return false;
+        }
+        // Nor does an answer to a request from before the refusal say that the limit is over.
+        if let (&Health::Limited { since, until }, Health::Idle { latency }) = (&*place, &health)
+            && now < until
+            && now.since(since) <= latency.unwrap_or(ANSWERED_WITHIN)
+        {
             return false;
         }
         let was = std::mem::discriminant(place);
@@ -192,7 +205,7 @@ impl Services {
         let Some(result) = answer else { return Health::Unknown };
         match (result, self.health(service)) {
             (Ok(()), kept @ Health::Refused { .. }) => kept.clone(),
-            (Ok(()), kept @ Health::Limited { until }) if *until > now => kept.clone(),
+            (Ok(()), kept @ Health::Limited { until, .. }) if *until > now => kept.clone(),
             _ => Self::health_by(result, Some(latency), now),
         }
     }
@@ -207,8 +220,8 @@ impl Services {
         match result {
             Ok(_) => Health::Idle { latency },
             Err(why) => match (why.retry_after, why.status) {
-                (Some(wait), _) => Health::Limited { until: now + wait },
-                (None, Some(429)) => Health::Limited { until: now },
+                (Some(wait), _) => Health::Limited { since: now, until: now + wait },
+                (None, Some(429)) => Health::Limited { since: now, until: now },
                 (None, Some(401 | 403)) => Health::Refused { why: why.clone() },
                 // A service that refuses one request serves others.
                 (None, Some(400 | 404 | 409)) => Health::Idle { latency },
@@ -234,7 +247,8 @@ mod tests {
         check(Failure { status: Some(404), ..failure() }, &Health::Idle { latency: None });
         let limited =
             Failure { status: Some(429), retry_after: Some(Duration::from_secs(8)), ..failure() };
-        check(limited, &Health::Limited { until: Timestamp::from_seconds(108) });
+        let since = Timestamp::from_seconds(100);
+        check(limited, &Health::Limited { since, until: Timestamp::from_seconds(108) });
         check(failure(), &Health::Down { why: failure() });
         let unauthorized = Failure { status: Some(401), ..failure() };
         check(unauthorized.clone(), &Health::Refused { why: unauthorized });
@@ -245,12 +259,13 @@ mod tests {
         let now = Timestamp::from_seconds(100);
         let why = || Failure { status: Some(401), ..Failure::default() };
         let (refused, limited) = (Health::Refused { why: why() }, |until| Health::Limited {
+            since: now,
             until: Timestamp::from_seconds(until),
         });
         let idle = Health::Idle { latency: Some(Duration::from_millis(3)) };
         let is_after = |before: &Health, answer: Option<&Result<(), Failure>>| {
             let mut services = Services::default();
-            services.note(Service::Data, before.clone());
+            services.note(Service::Data, before.clone(), now);
             services.health_by_probe(Service::Data, answer, Duration::from_millis(3), now)
         };
         assert_eq!(is_after(&refused, Some(&Ok(()))), refused);
@@ -267,11 +282,33 @@ mod tests {
         let mut services = Services::default();
         services.connect(&Addresses { head: Some(String::new()), ..Addresses::default() });
         let up = |ms| Health::Idle { latency: Some(Duration::from_millis(ms)) };
-        assert!(services.note(Service::Head, up(3)));
-        assert!(!services.note(Service::Head, up(4)));
+        let now = Timestamp::from_seconds(100);
+        assert!(services.note(Service::Head, up(3), now));
+        assert!(!services.note(Service::Head, up(4), now));
         assert_eq!(services.health(Service::Head), &up(3), "about as long");
-        assert!(!services.note(Service::Head, up(40)));
+        assert!(!services.note(Service::Head, up(40), now));
         assert_eq!(services.health(Service::Head), &up(40));
         assert_eq!(services.health(Service::Data), &Health::Absent);
+    }
+
+    #[test]
+    fn a_late_answer_does_not_end_a_limit() {
+        let at = Timestamp::from_seconds;
+        let limited = Health::Limited { since: at(100), until: at(1000) };
+        let (late, untimed) = (Some(Duration::from_secs(3)), None);
+        for (seconds, latency, is_over) in [
+            (102, late, false),
+            (104, late, true),
+            (101, untimed, false),
+            (131, untimed, true),
+            (1000, Some(Duration::from_mins(20)), true),
+        ] {
+            let mut services = Services::default();
+            services.note(Service::Inference, limited.clone(), at(100));
+            let is_news = services.note(Service::Inference, Health::Idle { latency }, at(seconds));
+            assert_eq!(is_news, is_over, "{seconds} s, {latency:?}");
+            let is_limited = services.health(Service::Inference) == &limited;
+            assert_eq!(is_limited, !is_over, "{seconds} s, {latency:?}");
+        }
     }
 }

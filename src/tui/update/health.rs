@@ -89,7 +89,7 @@ fn note_health(state: &mut State, service: Service, health: Health) {
         _ => None,
     };
     let is_up = matches!(health, Health::Idle { .. } | Health::Live);
-    if !state.services.note(service, health) {
+    if !state.services.note(service, health, state.now) {
         return;
     }
     match failure {

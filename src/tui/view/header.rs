@@ -143,7 +143,7 @@ fn note(service: Service, state: &State) -> String {
             format!("refused · {key}")
         }
         Health::Live => "live".to_owned(),
-        Health::Limited { until } => {
+        Health::Limited { until, .. } => {
             format!("429 · retry {}", format::age(until.since(state.now)))
         }
         Health::Down { .. } => "down".to_owned(),

@@ -232,7 +232,7 @@ fn draw_services(inside: Rect, buf: &mut Buffer, frame: Frame<'_>) {
             Health::Idle { latency: None } => ('◉', theme.up, "idle".to_owned()),
             Health::Refused { why } => ('⊘', theme.down, format!("refused: {}", why.why)),
             Health::Live => ('●', theme.up, "live".to_owned()),
-            Health::Limited { until } => {
+            Health::Limited { until, .. } => {
                 ('◐', theme.warn, format!("retry {}", format::age(until.since(state.now))))
             }
             Health::Down { why } => ('✗', theme.down, why.why.clone()),
