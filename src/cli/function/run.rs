@@ -36,6 +36,7 @@ pub(super) const EXAMPLES: &str = "\
 Examples:
   triptych function run hello.wasm -- one two            on this machine
   triptych function run hello.wasm --head URL --nodes 3  on three nodes, which get it from the head
+  triptych function run hello --head URL                 the function of this name there
   triptych function run CID --nodes all --subgroup gpu   on every node of a group that answers
   triptych function run CID --env COLOR=blue --stdin -   with a variable, and this command's input
   triptych function run CID --nodes 5 --quorum 3         answered as soon as three results are equal
@@ -64,8 +65,9 @@ const ASK_EVERY: Duration = Duration::from_millis(250);
 /// The flags of `function run`.
 #[derive(Debug, Args)]
 pub(super) struct RunCommand {
-    /// A content id, or the path of a module or folder, which a head is given first
-    #[arg(value_name = "CID_OR_PATH")]
+    /// A content id, the name of a function that is held, or the path of a module or folder, which
+    /// a head is given first
+    #[arg(value_name = "CID_OR_NAME_OR_PATH")]
     target: String,
     /// Arguments of the function
     #[arg(last = true, value_name = "ARGUMENT")]
@@ -152,7 +154,7 @@ pub(super) enum Target {
 /// # Errors
 /// If it cannot be run, or its answer is not a success.
 pub(super) async fn run(command: RunCommand) -> anyhow::Result<ExitCode> {
-    let target = target(&command.target)?;
+    let target = target(&command.target, &command.held).await?;
     let mut request = request(&command)?;
     let Some(head) = command.held.head()? else {
         if command.is_async || command.subgroup.is_some() || command.nodes != 1 {
@@ -240,14 +242,33 @@ async fn prepared(
     }
 }
 
-fn target(text: &str) -> anyhow::Result<Target> {
+/// Returns what `text` names: a content id, a path, or the name of a function that is held.
+async fn target(text: &str, held: &HeldFlags) -> anyhow::Result<Target> {
     if let Ok(id) = text.parse() {
         return Ok(Target::Kept(id));
     }
     if Path::new(text).exists() {
         return Ok(Target::Path(PathBuf::from(text)));
     }
-    bail!("find `{text}`: it is neither a content id (CID) nor a path that exists")
+    let held = held.clone().open().await?;
+    let functions = held.list().await.with_context(|| {
+        format!("find `{text}`, which is neither a content id (CID) nor a path that exists")
+    })?;
+    let named: Vec<_> = functions.into_iter().filter(|function| function.name == text).collect();
+    match named.as_slice() {
+        [function] => Ok(Target::Kept(function.function_id.parse()?)),
+        [] => bail!(
+            "find `{text}`: it is neither a content id (CID) nor a path that exists, and no \
+             function in {held} has this name"
+        ),
+        [_, ..] => {
+            let ids: Vec<&str> = named.iter().map(|function| &*function.function_id).collect();
+            bail!(
+                "choose a function called `{text}`: name one by its content id, {}",
+                ids.join(" or ")
+            )
+        }
+    }
 }
 
 /// What is asked of whoever runs it, but for the function.

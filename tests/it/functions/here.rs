@@ -49,6 +49,9 @@ fn a_function_that_is_kept_runs_by_its_id() {
     let id = home.done(&["function", "add", &demo("hello.wasm")]);
     let run = ["function", "run", id.trim(), "--raw"];
     assert_eq!(home.done(&run), "Hello from WebAssembly\n");
+    assert_eq!(home.done(&["function", "run", "hello", "--raw"]), "Hello from WebAssembly\n");
+    let why = home.fails(&["function", "run", "hullo"]);
+    assert!(why.contains("no function in the function store"), "{why}");
     let why = home.fails(&[&run[..], &["--method", "other.wasm"]].concat());
     assert!(why.contains("find other.wasm among what runs in function"), "{why}");
     // A folder has a file to run that its name tells, or the caller.
