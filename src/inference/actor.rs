@@ -3,7 +3,7 @@
 //! A node has a key pair, and its address is the hash of its public key that the chain's own
 //! software takes for keys of that kind. Nobody else here has one. An API key is a secret that both
 //! sides know, so what stands for its holder is a hash of a name, made from the key's number; so do
-//! the hashes that stand for built-in forecasters, datasets and the models of a backtest. None of
+//! the hashes that stand for built-in forecasters, datasets and models. None of
 //! those could sign for the chain, and no two kinds of names are alike.
 
 use bech32::{Bech32, Hrp};
@@ -85,7 +85,8 @@ pub fn of_key(key: i64, model: Option<&str>) -> Result<Address, AddressError> {
     }
 }
 
-/// Returns the address of the model `name` of a backtest, made likewise from `model:name`.
+/// Returns the address of the model `name` of a predictor or a backtest, made likewise from
+/// `model:name`.
 ///
 /// # Errors
 /// [`AddressError`], never in practice.

@@ -5,6 +5,7 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
+use futures::{StreamExt as _, stream};
 use model::{
     dataset::DatasetId,
     topic::{BlockHeight, TopicId},
@@ -21,11 +22,14 @@ use crate::{
     runs::{Cause, Job, Nodes, PeerOutput, Runs},
     store::Input,
     submission::Payload,
-    topic::{Predictor, Topic},
+    topic::{Predictor, PredictorModel, Topic},
 };
 
 /// The longest a worker's whole answer may be. A prediction is a line.
 const STDOUT_BYTES_MAX: usize = 64 * 1024;
+
+/// How many models of a topic run at once: as many as the local stack has workers, and one to spare.
+const MODELS_AT_ONCE: usize = 4;
 
 /// How long the dataset service has for a few rows. It answers in milliseconds or not at all.
 const ROWS_WITHIN: Duration = Duration::from_secs(5);
@@ -281,31 +285,88 @@ impl Runner {
             env: predictor.env.clone(),
             stdin: lines(rows),
         };
-        let closes_at = epoch::close_height(self.topic.timing, nonce);
-        let left = self.inference.chain().until(closes_at);
-        let outputs = timeout(left, self.runs.run(job))
-            .await
-            .map_err(|_| AskError::RunLate)?
-            .map_err(|source| AskError::Run { source })?;
-        let mut n_taken = 0;
-        for output in &outputs {
-            match self.hand_in(nonce, output).await {
-                Ok(()) | Err(HandInError::Submit(SubmitError::Repeated { .. })) => n_taken += 1,
-                Err(error) => {
-                    let (id, peer) = (self.topic.id, &output.peer_id);
-                    let cause = chain(&error);
-                    warn!(
-                        topic.id = %id,
-                        nonce,
-                        %peer,
-                        cause,
-                        "left out what {peer} said for nonce {nonce} of topic {id}"
-                    );
-                }
+        if predictor.models.is_empty() {
+            let outputs = self.run_in_time(nonce, job).await?;
+            let mut n_taken = 0;
+            for output in &outputs {
+                n_taken += usize::from(self.take(nonce, output, None).await);
+            }
+            let n_outputs = outputs.len();
+            return if n_taken > 0 { Ok(()) } else { Err(AskError::NoPrediction { n_outputs }) };
+        }
+        self.predict_by_models(nonce, predictor, job).await
+    }
+
+    /// Runs each model of `predictor` on one worker, a few at once. One that fails is left out while
+    /// others do not.
+    async fn predict_by_models(
+        &self,
+        nonce: BlockHeight,
+        predictor: &Predictor,
+        job: Job,
+    ) -> Result<(), AskError> {
+        let run = |model: &PredictorModel| {
+            let env = predictor.env_of(model);
+            let job = Job { n_nodes: Nodes::Exactly(1), env, ..job.clone() };
+            let name = model.name.clone();
+            async move {
+                let outputs = self.run_in_time(nonce, job).await?;
+                let output = outputs.first().ok_or(AskError::NoPrediction { n_outputs: 0 })?;
+                Ok::<_, AskError>(self.take(nonce, output, Some(&name)).await)
+            }
+        };
+        let running: Vec<_> = predictor.models.iter().map(run).collect();
+        let mut finished = stream::iter(running).buffer_unordered(MODELS_AT_ONCE);
+        let (mut n_taken, mut failure) = (0, None);
+        while let Some(taken) = finished.next().await {
+            match taken {
+                Ok(taken) => n_taken += usize::from(taken),
+                Err(error) => failure = Some(error),
             }
         }
-        let n_outputs = outputs.len();
-        if n_taken > 0 { Ok(()) } else { Err(AskError::NoPrediction { n_outputs }) }
+        let n_outputs = predictor.models.len();
+        match failure {
+            _ if n_taken == n_outputs => Ok(()),
+            Some(error) if n_taken == 0 => Err(error),
+            None if n_taken == 0 => Err(AskError::NoPrediction { n_outputs }),
+            failure => {
+                let (id, n_missing) = (self.topic.id, n_outputs - n_taken);
+                let cause = failure.as_ref().map(|error| chain(error));
+                debug!(topic.id = %id, nonce, cause, "{n_missing} models of topic {id} said nothing");
+                Ok(())
+            }
+        }
+    }
+
+    /// What `job` gives before the window of `nonce` closes.
+    async fn run_in_time(&self, nonce: BlockHeight, job: Job) -> Result<Vec<PeerOutput>, AskError> {
+        let closes_at = epoch::close_height(self.topic.timing, nonce);
+        let left = self.inference.chain().until(closes_at);
+        timeout(left, self.runs.run(job))
+            .await
+            .map_err(|_| AskError::RunLate)?
+            .map_err(|source| AskError::Run { source })
+    }
+
+    /// Takes what one worker said, for `model` if it ran one. Whether it is an inference of `nonce`;
+    /// what is not is logged.
+    async fn take(&self, nonce: BlockHeight, output: &PeerOutput, model: Option<&str>) -> bool {
+        match self.hand_in(nonce, output, model).await {
+            Ok(()) | Err(HandInError::Submit(SubmitError::Repeated { .. })) => true,
+            Err(error) => {
+                let (id, peer) = (self.topic.id, &output.peer_id);
+                let cause = chain(&error);
+                warn!(
+                    topic.id = %id,
+                    nonce,
+                    %peer,
+                    model,
+                    cause,
+                    "left out what {peer} said for nonce {nonce} of topic {id}"
+                );
+                false
+            }
+        }
     }
 
     /// How many workers to ask. In the second half of the window it is late to wait for all: better
@@ -319,8 +380,13 @@ impl Runner {
         }
     }
 
-    /// Takes what one worker said as its inference.
-    async fn hand_in(&self, nonce: BlockHeight, output: &PeerOutput) -> Result<(), HandInError> {
+    /// Takes what one worker said as its inference, or as that of `model`.
+    async fn hand_in(
+        &self,
+        nonce: BlockHeight,
+        output: &PeerOutput,
+        model: Option<&str>,
+    ) -> Result<(), HandInError> {
         if output.exit_code != 0 {
             return Err(HandInError::Exit { exit_code: output.exit_code });
         }
@@ -331,8 +397,11 @@ impl Runner {
         let sender = Sender {
             topic: self.topic.id,
             nonce,
-            worker: actor::of_peer(&output.peer_id)?,
-            name: Some(output.peer_id.to_string()),
+            worker: match model {
+                Some(model) => actor::of_model(model)?,
+                None => actor::of_peer(&output.peer_id)?,
+            },
+            name: Some(model.map_or_else(|| output.peer_id.to_string(), str::to_owned)),
         };
         Ok(self.inference.submit(sender, payload).await?)
     }

@@ -1,7 +1,7 @@
 //! Whole epochs on a manual clock, with a cluster and datasets made up for the tests.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs,
     path::Path,
     sync::{
@@ -146,7 +146,15 @@ struct Stage {
 }
 
 impl Stage {
-    async fn with_topic(topic: Topic, speed: u32) -> Self {
+    /// A network whose topic is predicted by two workers, whichever models it has otherwise.
+    async fn with_topic(mut topic: Topic, speed: u32) -> Self {
+        let predictor = topic.predictor.as_mut().unwrap();
+        predictor.models.clear();
+        predictor.n_nodes = 2;
+        Self::with_models(topic, speed).await
+    }
+
+    async fn with_models(topic: Topic, speed: u32) -> Self {
         let clock = Clock::manual(START);
         let folder = tempfile::tempdir().unwrap();
         let runs = Arc::new(FakeRuns::default());
@@ -155,7 +163,7 @@ impl Stage {
     }
 
     async fn load() -> Self {
-        Self::with_topic(demo_topics().unwrap().remove(0), 1).await
+        Self::with_topic(demo_topics().remove(0), 1).await
     }
 
     fn id(&self) -> TopicId {
@@ -233,8 +241,28 @@ async fn the_first_epoch_opens_at_once_and_is_served_when_its_window_is_over() {
     assert_eq!(bundle.one_out_inferer_values.len(), 2);
     assert_eq!(stage.runs.n_asked.load(Ordering::SeqCst), 1);
     let job = stage.runs.jobs.lock().remove(0);
-    assert_eq!((job.n_nodes, job.subgroup.unwrap().as_str()), (Nodes::Exactly(2), "gpu"));
+    assert_eq!((job.n_nodes, job.subgroup), (Nodes::Exactly(2), None));
     assert_eq!(read(&job.stdin, "load_percent").len(), 120);
+}
+
+#[tokio::test]
+async fn each_model_of_a_predictor_is_an_inferer_by_its_name() {
+    let mut stage = Stage::with_models(demo_topics().remove(0), 1).await;
+    let silent = Err("no workers".to_owned());
+    *stage.runs.answers.lock() = vec![silent, Ok(vec![output("bad", "no idea")])];
+    stage.runner.tick().await;
+    stage.pass(7).await;
+    let models = stage.inference.topics()[0].predictor.clone().unwrap().models;
+    assert_eq!(stage.runs.n_asked.load(Ordering::SeqCst), models.len(), "each is asked once");
+    let jobs = stage.runs.jobs.lock().clone();
+    assert!(jobs.iter().all(|job| job.n_nodes == Nodes::Exactly(1)));
+    let envs: BTreeSet<_> = jobs.iter().map(|job| job.env.clone()).collect();
+    assert_eq!(envs.len(), models.len(), "no model is a copy of another");
+    assert!(envs.iter().all(|env| env["VALUE"] == "load_percent" && env.contains_key("MODEL")));
+    let bundle = stage.latest().await;
+    let workers: BTreeSet<_> = bundle.inferer_values.iter().map(|one| one.worker.clone()).collect();
+    assert_eq!(workers.len(), models.len() - 2, "two of them said nothing fit");
+    assert!(workers.contains(&actor::of_model(&models[8].name).unwrap()));
 }
 
 #[tokio::test]
@@ -269,7 +297,7 @@ async fn losses_are_learned_after_the_lag_and_the_better_worker_comes_to_count()
 #[tokio::test]
 async fn a_direction_is_judged_in_the_time_of_its_dataset() {
     // A minute of the dataset passes each second, so half an hour ahead is known in 30 blocks.
-    let mut stage = Stage::with_topic(demo_topics().unwrap().remove(1), 60).await;
+    let mut stage = Stage::with_topic(demo_topics().remove(1), 60).await;
     stage.runner.tick().await;
     stage.pass(60).await;
     let history = stage.inference.history(stage.id(), 0..=BlockHeight::MAX, 10).await.unwrap();
@@ -460,7 +488,7 @@ async fn epochs_go_on_after_a_clock_that_was_ahead_for_a_while_across_starts() {
 
 #[tokio::test]
 async fn heights_and_topics_outlast_the_program() {
-    let stage = Stage::load().await;
+    let stage = Stage::with_models(demo_topics().remove(0), 1).await;
     stage.clock.advance(Duration::from_secs(99));
     assert_eq!(stage.inference.chain().height(), 100);
     let path = stage.folder.path().join("inference.sqlite");
@@ -472,7 +500,7 @@ async fn heights_and_topics_outlast_the_program() {
     stage.clock.advance(Duration::from_secs(5));
     assert_eq!(reopened.chain().height(), 101);
     let topics: Vec<Topic> = reopened.topics().iter().map(|topic| topic.as_ref().clone()).collect();
-    assert_eq!(topics, demo_topics().unwrap()[..1]);
+    assert_eq!(topics, demo_topics()[..1]);
 }
 
 #[test]

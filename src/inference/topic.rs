@@ -39,6 +39,9 @@ const HORIZON_DAYS_MAX: u64 = 366;
 /// The most labels a topic may have, by the chain's parameters.
 pub const LABELS_MAX: usize = 256;
 
+/// The most models of one predictor: each costs an execution in every epoch.
+const MODELS_MAX: usize = 64;
+
 /// The most workers that a topic's whitelist may have.
 pub const WHITELIST_MAX: usize = 2048;
 
@@ -127,6 +130,36 @@ pub struct Predictor {
     pub n_rows: u32,
     /// Their environment.
     pub env: BTreeMap<String, String>,
+    /// The models it stands for, each run on one worker. Without any, each worker that runs it is an
+    /// inferer.
+    pub models: Vec<PredictorModel>,
+}
+
+/// A model that a predictor stands for: an inferer by its name, whichever worker runs it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PredictorModel {
+    /// Its name, which no other model of the topic has.
+    pub name: String,
+    /// Its environment, besides that of the predictor.
+    pub env: BTreeMap<String, String>,
+}
+
+impl Predictor {
+    /// The environment of `model`: its own, and that of the predictor.
+    pub fn env_of(&self, model: &PredictorModel) -> BTreeMap<String, String> {
+        let mut env = self.env.clone();
+        env.extend(model.env.clone());
+        env
+    }
+
+    /// Whether its models have names, each its own, and are few enough.
+    fn has_fit_models(&self) -> bool {
+        let names: BTreeSet<&str> = self.models.iter().map(|model| model.name.as_str()).collect();
+        let is_fit = |name: &&str| {
+            !name.is_empty() && name.len() <= STRING_BYTES_MAX && !name.chars().any(is_unprintable)
+        };
+        names.len() == self.models.len() && names.len() <= MODELS_MAX && names.iter().all(is_fit)
+    }
 }
 
 /// Which labels a topic takes, and how.
@@ -407,6 +440,7 @@ impl Topic {
             ("max_labels_per_submission", self.labeling.per_submission_max > 0),
             ("threshold", of_one.contains(&threshold)),
             ("horizon", days < HORIZON_DAYS_MAX),
+            ("models", self.predictor.as_ref().is_none_or(Predictor::has_fit_models)),
         ];
         let unfit = is_fit.into_iter().find(|(_, is_fit)| !is_fit);
         unfit.map_or(Ok(()), |(what, _)| Err(TopicSettingsError::Range { id: self.id, what }))

@@ -162,7 +162,7 @@ pub(crate) async fn run(command: BacktestCommand) -> anyhow::Result<()> {
 fn topic(text: &str) -> anyhow::Result<Topic> {
     if let Some(number) = text.strip_prefix("demo:") {
         let number: TopicId = number.parse().context("use the demo topic")?;
-        let topics = demo_topics().context("name the demo topics")?;
+        let topics = demo_topics();
         let found = topics.into_iter().find(|topic| topic.id == number);
         return found.with_context(|| format!("find {text}: there are demo:1 and demo:2"));
     }

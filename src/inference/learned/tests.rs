@@ -9,7 +9,7 @@ use crate::{
 };
 
 fn load() -> Topic {
-    demo_topics().unwrap().remove(0)
+    demo_topics().remove(0)
 }
 
 fn standings<'a>(topic: &'a Topic, learned: &'a Learned) -> Standings<'a> {

@@ -24,8 +24,8 @@ use crate::{
     regret::{Family, Losses, Regrets, Standing, Versus},
     submission::Submission,
     topic::{
-        ActiveMax, ActiveQuantiles, Judging, Labeling, Predictor, Source, Timing, Topic, TopicKind,
-        Truth, WorkerWhitelist,
+        ActiveMax, ActiveQuantiles, Judging, Labeling, Predictor, PredictorModel, Source, Timing,
+        Topic, TopicKind, Truth, WorkerWhitelist,
     },
 };
 
@@ -122,6 +122,9 @@ struct PredictorRecord {
     n_nodes: u32,
     n_rows: u32,
     env: BTreeMap<String, String>,
+    /// Names and environments.
+    #[serde(default)]
+    models: Vec<(String, BTreeMap<String, String>)>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -440,6 +443,9 @@ pub(super) fn write_topic(topic: &Topic) -> Result<String, StoreError> {
             n_nodes: predictor.n_nodes,
             n_rows: predictor.n_rows,
             env: predictor.env.clone(),
+            models: (predictor.models.iter())
+                .map(|model| (model.name.clone(), model.env.clone()))
+                .collect(),
         }),
         rest: Some(rest(topic)),
     })
@@ -543,6 +549,9 @@ fn predictor(record: PredictorRecord) -> Result<Predictor, StoreError> {
         n_nodes: record.n_nodes,
         n_rows: record.n_rows,
         env: record.env,
+        models: (record.models.into_iter())
+            .map(|(name, env)| PredictorModel { name, env })
+            .collect(),
     })
 }
 

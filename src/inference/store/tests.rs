@@ -16,7 +16,7 @@ fn at(seconds: i64) -> Timestamp {
 fn open() -> (tempfile::TempDir, Store, Topic) {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(&folder.path().join("inference.sqlite")).unwrap();
-    (folder, store, demo_topics().unwrap().remove(0))
+    (folder, store, demo_topics().remove(0))
 }
 
 fn submission(topic: &Topic, worker: &str, value: &str) -> Submission {
@@ -59,10 +59,10 @@ fn learn(store: &Store, topic: &Topic, nonce: BlockHeight) -> bool {
 #[test]
 fn topics_read_back_as_they_were() {
     let (_folder, store, _) = open();
-    for topic in demo_topics().unwrap() {
+    for topic in demo_topics() {
         store.put_topic(&topic).unwrap();
     }
-    assert_eq!(store.topics().unwrap(), demo_topics().unwrap());
+    assert_eq!(store.topics().unwrap(), demo_topics());
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn regrets_of_the_first_files_are_read_and_kept_anew_by_the_next_lesson() {
     first.execute(insert, [record]).unwrap();
     drop(first);
     let store = Store::open(&path).unwrap();
-    let topic = demo_topics().unwrap().remove(0);
+    let topic = demo_topics().remove(0);
     let [a, b, f] = ["a", "b", "f"].map(|n| format!("allo1{n}").parse::<Address>().unwrap());
     let regrets = store.learned(topic.id).unwrap().regrets;
     assert_eq!(regrets.ordinary.inferer[&a].to_bits(), 0.5_f64.to_bits());

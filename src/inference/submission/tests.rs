@@ -11,7 +11,7 @@ fn payload(values: &[(&str, &str)]) -> Payload {
 /// Checks what a payload for the load (topic 0) or the market (topic 1) becomes.
 #[track_caller]
 fn check(topic_idx: usize, values: &[(&str, &str)], want: Result<&[&str], PayloadError>) {
-    let topic = &demo_topics().unwrap()[topic_idx];
+    let topic = &demo_topics()[topic_idx];
     let worker: Address = "allo1worker".parse().unwrap();
     let got = Submission::checked(topic, worker, None, payload(values)).map(|submission| {
         assert!(submission.inference.iter().map(|v| &v.label_name).eq(&topic.labels));

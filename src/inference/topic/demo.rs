@@ -1,15 +1,12 @@
 //! The topics of the local stack: one on the machine's own load, one on the synthetic market.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
-use model::{
-    node::{NameError, Subgroup},
-    topic::{SINGLE_LABEL, TopicId},
-};
+use model::topic::{SINGLE_LABEL, TopicId};
 
 use super::{
-    ActiveMax, ActiveQuantiles, Judging, Labeling, Predictor, Source, Timing, Topic, TopicKind,
-    Truth, WorkerWhitelist,
+    ActiveMax, ActiveQuantiles, Judging, Labeling, Predictor, PredictorModel, Source, Timing,
+    Topic, TopicKind, Truth, WorkerWhitelist,
 };
 use crate::loss::LossMethod;
 
@@ -40,29 +37,55 @@ const MARKET_LOSS_MIN: f64 = 0.01;
 /// How many rows a predictor reads: more than the longest window any of them looks back on.
 const N_ROWS: u32 = 120;
 
-/// How many workers of the local stack are in the subgroup.
-const N_NODES: u32 = 2;
+/// What infers the load: names, and variables of the function `predict`. Some follow what goes on,
+/// some expect it to end, some look back further than others, one is lucky at best and one late.
+const LOAD_MODELS: [(&str, &str); 9] = [
+    ("persistence", "MODEL=last"),
+    ("average 30 s", "MODEL=mean WINDOW=30"),
+    ("average 2 min", "MODEL=mean WINDOW=120"),
+    ("smoothed", "MODEL=ema SEED=load"),
+    ("momentum 20 s", "MODEL=momentum WINDOW=20"),
+    ("momentum 2 min", "MODEL=momentum WINDOW=120"),
+    ("reversion 1 min", "MODEL=reversion WINDOW=60"),
+    ("noisy", "MODEL=mean WINDOW=60 LUCK=0.5 SEED=load"),
+    ("stale", "MODEL=mean WINDOW=20 STALE=80"),
+];
+
+/// What infers the market's direction, likewise. The specialists are sure of themselves, and right
+/// in one regime only.
+const MARKET_MODELS: [(&str, &str); 11] = [
+    ("persistence", "MODEL=last WINDOW=120"),
+    ("momentum 15 min", "MODEL=momentum WINDOW=15 NOISE_OF=moves"),
+    ("momentum 1 h", "MODEL=momentum WINDOW=60 NOISE_OF=moves SPREAD=0.8"),
+    ("reversion 40 min", "MODEL=reversion WINDOW=40 NOISE_OF=moves SPREAD=0.6"),
+    ("reversion 2 h", "MODEL=reversion WINDOW=120 NOISE_OF=moves SPREAD=0.8"),
+    ("volatility-scaled", "MODEL=last NOISE_OF=moves"),
+    ("seasonal", "MODEL=seasonal WINDOW=120"),
+    ("noisy", "MODEL=momentum WINDOW=30 NOISE_OF=moves LUCK=1 SEED=market"),
+    ("stale", "MODEL=momentum WINDOW=60 STALE=45 NOISE_OF=moves SPREAD=0.8"),
+    ("trend specialist", "MODEL=momentum WINDOW=45 NOISE_OF=moves SPREAD=0.35"),
+    ("range specialist", "MODEL=reversion WINDOW=25 NOISE_OF=moves SPREAD=0.35"),
+];
 
 /// The two topics of the local stack.
 ///
 /// Their actors are few, so two experienced ones are enough to set the regret of newcomers.
-///
-/// # Errors
-/// Never: the one name in them is fit.
-pub fn demo_topics() -> Result<Vec<Topic>, NameError> {
-    let subgroup: Subgroup = "gpu".parse()?;
+pub fn demo_topics() -> Vec<Topic> {
     let judging = |floor| Judging {
         alpha_regret: 0.2,
         n_experienced_min: 2,
         ..Judging::usual(LossMethod::Mse, floor)
     };
-    let predictor = |env: &[(&str, &str)]| Predictor {
+    let predictor = |env: &str, models: &[(&str, &str)]| Predictor {
         function: "predict".to_owned(),
         method: "predict.wasm".to_owned(),
-        subgroup: Some(subgroup.clone()),
-        n_nodes: N_NODES,
+        subgroup: None,
+        n_nodes: 1,
         n_rows: N_ROWS,
-        env: env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
+        env: variables(env),
+        models: (models.iter())
+            .map(|(name, env)| PredictorModel { name: (*name).to_owned(), env: variables(env) })
+            .collect(),
     };
     let ids = [1, 2].into_iter().filter_map(TopicId::new);
     let load = |id| Topic {
@@ -81,12 +104,7 @@ pub fn demo_topics() -> Result<Vec<Topic>, NameError> {
         judging: judging(LOAD_LOSS_MIN),
         source: source("machine_cpu", "load_percent", LOAD_HORIZON),
         truth: Truth::Value,
-        predictor: Some(predictor(&[
-            ("MODEL", "ema"),
-            ("VALUE", "load_percent"),
-            ("HORIZON", "60"),
-            ("SEED", "load"),
-        ])),
+        predictor: Some(predictor("VALUE=load_percent HORIZON=60", &LOAD_MODELS)),
     };
     let market = |id| Topic {
         id,
@@ -99,18 +117,20 @@ pub fn demo_topics() -> Result<Vec<Topic>, NameError> {
         judging: judging(MARKET_LOSS_MIN),
         source: source("synthetic_btcusd_1min", "close", MARKET_HORIZON),
         truth: Truth::Direction { threshold: MARKET_THRESHOLD },
-        predictor: Some(predictor(&[
-            ("MODEL", "drift"),
-            ("VALUE", "close"),
-            ("HORIZON", "30"),
-            ("LABELS", "up,down,flat"),
-            ("THRESHOLD", "0.001"),
-            ("SEED", "market"),
-        ])),
+        predictor: Some(predictor(
+            "VALUE=close HORIZON=30 LABELS=up,down,flat THRESHOLD=0.001",
+            &MARKET_MODELS,
+        )),
         ..load(id)
     };
     let makers: [&dyn Fn(TopicId) -> Topic; 2] = [&load, &market];
-    Ok(ids.zip(makers).map(|(id, make)| make(id)).collect())
+    ids.zip(makers).map(|(id, make)| make(id)).collect()
+}
+
+/// The variables of a text such as `MODEL=last WINDOW=120`.
+fn variables(text: &str) -> BTreeMap<String, String> {
+    let pairs = text.split_whitespace().filter_map(|word| word.split_once('='));
+    pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
 /// A column of the dataset of that name.

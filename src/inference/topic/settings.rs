@@ -12,8 +12,8 @@ use wire::inference::{
 };
 
 use super::{
-    ActiveMax, ActiveQuantiles, Judging, Labeling, Predictor, Source, Timing, Topic, TopicKind,
-    Truth, WorkerWhitelist, label::canonical,
+    ActiveMax, ActiveQuantiles, Judging, Labeling, Predictor, PredictorModel, Source, Timing,
+    Topic, TopicKind, Truth, WorkerWhitelist, label::canonical,
 };
 use crate::loss::LossMethod;
 
@@ -187,6 +187,9 @@ fn predictor(settings: PredictorSettings) -> Result<Predictor, SettingError> {
         n_nodes: settings.n_nodes.unwrap_or(1).max(1),
         n_rows: settings.n_rows.unwrap_or(N_ROWS_DEFAULT).max(1),
         env: settings.env,
+        models: (settings.models.into_iter())
+            .map(|model| PredictorModel { name: model.name, env: model.env })
+            .collect(),
     })
 }
 

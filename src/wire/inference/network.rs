@@ -28,6 +28,20 @@ pub struct PredictorSettings {
     /// Their environment.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
+    /// The models the function stands for; without any, each worker that runs it is an inferer.
+    #[serde(default)]
+    pub models: Vec<PredictorModelSettings>,
+}
+
+/// A model that a predictor stands for: an inferer by its name, whichever worker runs it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PredictorModelSettings {
+    /// Its name, which no other model of the topic has.
+    pub name: String,
+    /// Its environment, besides that of the predictor.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
 }
 
 /// A topic's settings. What is left out is as on most topics of the chain.

@@ -94,7 +94,7 @@ impl Network {
 
 /// Topic `number`, whose epochs are `epoch_length` blocks long and close after half of that.
 pub(crate) fn topic(number: u64, epoch_length: u64) -> Outcome<Topic> {
-    let mut topic = demo_topics()?.into_iter().next().ok_or("find the demo topic")?;
+    let mut topic = demo_topics().into_iter().next().ok_or("find the demo topic")?;
     topic.id = TopicId::new(number).ok_or("number a topic")?;
     topic.predictor = None;
     // All that is submitted is combined.
