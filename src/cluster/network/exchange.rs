@@ -184,6 +184,10 @@ async fn read_one(
     } else {
         timeout(READ_WITHIN, stream.close()).await.map_err(late)??;
         drop(slot);
+        if bytes.is_empty() {
+            // Its connection was closed before it wrote: no fault of the peer.
+            return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+        }
         drop(events.send(Event::Told { peer, protocol, bytes }).await);
     }
     Ok(())

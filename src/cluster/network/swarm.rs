@@ -178,7 +178,8 @@ fn behaviour(
         ),
         streams: streams::Behaviour::new(gate),
         table: Toggle::from(
-            (connectivity.wanted_peers > 0).then(|| Table::of(rendezvous::behaviour(own))),
+            (connectivity.wanted_peers > 0)
+                .then(|| Table::of(rendezvous::behaviour(own), connectivity.wanted_peers)),
         ),
     })
 }

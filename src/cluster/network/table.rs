@@ -3,7 +3,8 @@
 //! Answers name peers and addresses that nobody has checked, as many as their author likes. Of one
 //! peer few addresses are dialed, of all so many each second, and those of this machine or a private
 //! network only while every connected peer is at least as near: the answers do not say which of them
-//! named an address.
+//! named an address. A node with enough connections asks those peers alone: a query by itself would
+//! dial the nearest twenty, and so, sooner or later, every node.
 
 use std::{
     collections::HashMap,
@@ -52,10 +53,19 @@ const RESTING_MAX: usize = 1024;
 #[error("dial a peer that had no room lately")]
 struct Resting;
 
+/// The node has enough connections.
+#[derive(Debug, Clone, Copy, thiserror::Error)]
+#[error("dial a peer for a query while enough are connected")]
+struct Enough;
+
 /// The Kademlia behavior, bounded.
 pub(super) struct Table {
     kad: kad::Behaviour<MemoryStore>,
     dials: Bucket,
+    /// From how many connections on no query dials.
+    n_enough: usize,
+    /// The connection that a query asks for, until it is dialed.
+    queried: Option<ConnectionId>,
     /// How many connections stand, by where the peer is.
     sites: HashMap<ConnectionId, Site>,
     /// Peers that are not dialed for a while, and until when.
@@ -63,10 +73,12 @@ pub(super) struct Table {
 }
 
 impl Table {
-    pub(super) fn of(kad: kad::Behaviour<MemoryStore>) -> Self {
+    pub(super) fn of(kad: kad::Behaviour<MemoryStore>, n_enough: usize) -> Self {
         Self {
             kad,
             dials: Bucket::full(DIALS, Instant::now()),
+            n_enough,
+            queried: None,
             sites: HashMap::new(),
             resting: HashMap::new(),
         }
@@ -137,6 +149,9 @@ impl NetworkBehaviour for Table {
         if !addresses.is_empty() {
             return Ok(Vec::new());
         }
+        if self.queried.take() == Some(connection) && self.sites.len() >= self.n_enough {
+            return Err(ConnectionDenied::new(Enough));
+        }
         if peer.is_some_and(|peer| self.is_resting(peer)) {
             return Err(ConnectionDenied::new(Resting));
         }
@@ -188,7 +203,11 @@ impl NetworkBehaviour for Table {
         &mut self,
         context: &mut Context<'_>,
     ) -> Poll<ToSwarm<Self::ToSwarm, THandlerInEvent<Self>>> {
-        self.kad.poll(context)
+        let polled = self.kad.poll(context);
+        if let Poll::Ready(ToSwarm::Dial { opts }) = &polled {
+            self.queried = Some(opts.connection_id());
+        }
+        polled
     }
 }
 
@@ -197,7 +216,7 @@ mod tests {
     use super::{super::rendezvous, *};
 
     fn table() -> Table {
-        Table::of(rendezvous::behaviour(PeerId::random()))
+        Table::of(rendezvous::behaviour(PeerId::random()), 2)
     }
 
     fn addresses(texts: &[&str]) -> Vec<Multiaddr> {
@@ -241,6 +260,12 @@ mod tests {
         assert_eq!(n_dialed, 64);
         tokio::time::advance(Duration::from_secs(1)).await;
         assert_eq!(dial(&mut table, peers[0]), Some(PER_PEER_MAX));
+        table.queried = Some(ConnectionId::new_unchecked(1));
+        assert_eq!(dial(&mut table, peers[1]), Some(PER_PEER_MAX), "too few are connected");
+        table.sites.insert(ConnectionId::new_unchecked(2), Site::Loopback);
+        table.queried = Some(ConnectionId::new_unchecked(1));
+        assert_eq!(dial(&mut table, peers[1]), None, "a query");
+        assert_eq!(dial(&mut table, peers[1]), Some(PER_PEER_MAX), "another reason");
         table.rest(peers[0]);
         assert_eq!(dial(&mut table, peers[0]), None);
     }
