@@ -7,6 +7,7 @@
 //! everything about services; who sends the rows somewhere does that.
 
 pub mod cell;
+mod compression;
 mod csv;
 pub mod json;
 pub mod moment;
@@ -294,13 +295,27 @@ impl Place {
     }
 }
 
+/// The name of a dataset that the file at `path` makes: without its endings.
+#[must_use]
+pub fn stem(path: &Path) -> Option<&str> {
+    let name = compression::strip_ending(path.file_name()?.to_str()?);
+    Some(name.rsplit_once('.').map_or(name, |(stem, _)| stem))
+}
+
 impl Format {
-    /// How a file of this name is written, by its ending; one of `.gz` is compressed and counts for
-    /// nothing.
+    /// How the file at `path` is written, by its ending; by that of the data file in it, if it is an
+    /// archive whose own name does not say.
+    #[must_use]
+    pub fn of_file(path: &Path) -> Option<Self> {
+        let inside = || Self::of_name(Path::new(&compression::name_in_archive(path)?));
+        Self::of_name(path).or_else(inside)
+    }
+
+    /// How a file of this name is written, by its ending; one of compression counts for nothing.
     #[must_use]
     pub fn of_name(path: &Path) -> Option<Self> {
         let name = path.file_name()?.to_str()?.to_lowercase();
-        let name = name.strip_suffix(".gz").unwrap_or(&name);
+        let name = compression::strip_ending(&name);
         let (_, ending) = name.rsplit_once('.')?;
         match ending {
             "csv" | "tsv" | "txt" => Some(Self::Csv),

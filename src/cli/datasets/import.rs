@@ -43,10 +43,11 @@ Examples:
   zcat one.csv.gz | triptych datasets import - --format csv --dataset one --time timestamp \\
       --type close=float
 
-Files are CSV, NDJSON (flat, or with timestamp and values) or Parquet; gzip is seen. Timestamps are
-RFC 3339, a date and time (in one field or two), a date such as 20260101, or a number of seconds,
-milliseconds, microseconds or nanoseconds since 1970. 01/02/2026 takes --time-format, since it is in
-January or in February; where texts name no offset, --time-zone says it. Numbers become float columns, which is what
+Files are CSV, NDJSON (flat, or with timestamp and values) or Parquet. Compression is seen: gzip,
+zst, bz2, xz, and zip with one such file. Timestamps are RFC 3339, a date and time (in one field or
+two), a date such as 20260101, or a number of seconds, milliseconds, microseconds or nanoseconds
+since 1970. 01/02/2026 takes --time-format, since it is in January or in February; where texts name
+no offset, --time-zone says it. Numbers become float columns, which is what
 charts and buckets are made of, unless --type says otherwise or the file does (Parquet). Open, High,
 Low, Close and Volume become open, high, low, close and volume, which make candles.
 

@@ -10,10 +10,7 @@ use std::{
     },
 };
 
-use flate2::read::MultiGzDecoder;
-
-/// What a gzip file begins with.
-const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
+use super::compression::Compression;
 
 /// Bytes read from a disk at a time: enough that calls cost nothing.
 const BUFFER_BYTES: usize = 256 * 1024;
@@ -47,7 +44,7 @@ impl Counter {
 /// An opened file, or standard input.
 pub(super) enum Input {
     Plain(File, u64, Counter),
-    Gzip(File, u64, Counter),
+    Compressed(Compression, File, u64, Counter),
     Stdin(Counter),
 }
 
@@ -59,26 +56,24 @@ impl Input {
         }
         let mut file = File::open(path)?;
         let size_bytes = file.metadata()?.len();
-        let mut magic = [0; GZIP_MAGIC.len()];
-        let is_gzip = match file.read_exact(&mut magic) {
-            Ok(()) => magic == GZIP_MAGIC,
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => false,
-            Err(error) => return Err(error),
-        };
-        file.rewind()?;
-        let kind = if is_gzip { Self::Gzip } else { Self::Plain };
-        Ok(kind(file, size_bytes, counter))
+        Ok(match Compression::of_file(&mut file)? {
+            None => Self::Plain(file, size_bytes, counter),
+            Some(compression) => Self::Compressed(compression, file, size_bytes, counter),
+        })
     }
 
     pub(super) fn counter(&self) -> Counter {
-        let (Self::Plain(.., counter) | Self::Gzip(.., counter) | Self::Stdin(counter)) = self;
+        let (Self::Plain(.., counter) | Self::Compressed(.., counter) | Self::Stdin(counter)) =
+            self;
         counter.clone()
     }
 
     /// Bytes on the disk, where there are any.
     pub(super) const fn size_bytes(&self) -> Option<u64> {
         match self {
-            Self::Plain(_, size_bytes, _) | Self::Gzip(_, size_bytes, _) => Some(*size_bytes),
+            Self::Plain(_, size_bytes, _) | Self::Compressed(_, _, size_bytes, _) => {
+                Some(*size_bytes)
+            }
             Self::Stdin(_) => None,
         }
     }
@@ -89,8 +84,8 @@ impl Input {
             Self::Plain(file, size, counter) => {
                 Self::Plain(file.try_clone()?, *size, counter.clone())
             }
-            Self::Gzip(file, size, counter) => {
-                Self::Gzip(file.try_clone()?, *size, counter.clone())
+            Self::Compressed(compression, file, size, counter) => {
+                Self::Compressed(*compression, file.try_clone()?, *size, counter.clone())
             }
             Self::Stdin(counter) => Self::Stdin(counter.clone()),
         })
@@ -100,7 +95,9 @@ impl Input {
     pub(super) fn into_file(self) -> io::Result<File> {
         match self {
             Self::Plain(file, ..) => Ok(file),
-            Self::Gzip(..) => Err(io::Error::other("Parquet is compressed inside, not as a file")),
+            Self::Compressed(..) => {
+                Err(io::Error::other("Parquet is compressed inside, not as a file"))
+            }
             Self::Stdin(_) => Err(io::Error::other("Parquet is read from a file, not a stream")),
         }
     }
@@ -113,12 +110,13 @@ impl Input {
                 counter.0.store(offset_bytes, Ordering::Relaxed);
                 Ok(Box::new(BufReader::with_capacity(BUFFER_BYTES, Counted { file, counter })))
             }
-            Self::Gzip(mut file, _, counter) => {
+            Self::Compressed(compression, mut file, _, counter) => {
                 file.rewind()?;
-                let file = BufReader::with_capacity(BUFFER_BYTES, Counted { file, counter });
-                let mut text = MultiGzDecoder::new(file);
+                let counted = Counted { file: file.try_clone()?, counter };
+                let compressed = BufReader::with_capacity(BUFFER_BYTES, counted);
+                let mut text = compression.text(&mut file, compressed)?;
                 io::copy(&mut text.by_ref().take(offset_bytes), &mut io::sink())?;
-                Ok(Box::new(text))
+                Ok(text)
             }
             Self::Stdin(counter) => Ok(Box::new(Counted { file: io::stdin(), counter })),
         }

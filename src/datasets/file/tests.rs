@@ -391,3 +391,33 @@ fn numbers_with_either_decimal_mark_are_not_guessed() {
     let error = survey.decimal().unwrap_err().to_string();
     assert!(error.contains("px: `1,234`") && error.contains("--decimal"), "{error}");
 }
+
+/// Data that `gzip`, `zstd`, `bzip2`, `xz` and `zip` wrote of the same CSV.
+#[test]
+fn files_of_all_compressions_are_read_and_resumed() {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/datasets/compressed");
+    let want = [
+        "2: 2026-03-01T00:00:00Z 1",
+        "3: 2026-03-02T00:00:00Z 2",
+        "4: 2026-03-03T00:00:00Z 3",
+        "5: 2026-03-04T00:00:00Z 4",
+    ];
+    for name in ["a.csv.gz", "a.csv.zst", "a.csv.bz2", "a.csv.xz", "a.zip", "stored.zip"] {
+        let path = data.join(name);
+        let format = Format::of_file(&path).unwrap();
+        let options = ReadOptions { format, delimiter: None, has_header: None };
+        assert_eq!(all(&path, options, planned(&path, options), Place::default()), want, "{name}");
+        check_resumes(&path, options);
+    }
+    let error = |name: &str| {
+        let options = ReadOptions { format: Format::Csv, delimiter: None, has_header: None };
+        let error = survey(&data.join(name), options, &TimeTexts::default()).unwrap_err();
+        std::error::Error::source(&error).unwrap().to_string()
+    };
+    assert!(
+        error("two.zip").contains("several files, unpack it: a.csv, b.csv"),
+        "{}",
+        error("two.zip")
+    );
+    assert!(error("damaged.zip").contains("damaged"), "{}", error("damaged.zip"));
+}

@@ -6,7 +6,7 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-use ::datasets::file::{Format, ReadOptions};
+use ::datasets::file::{self, Format, ReadOptions};
 use anyhow::{Context as _, bail};
 
 /// The path that means standard input.
@@ -87,7 +87,7 @@ fn walk(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) -> anyhow::Result
     for path in paths {
         if path.is_dir() {
             walk(&path, depth + 1, files)?;
-        } else if Format::of_name(&path).is_some() && !is_hidden(&path) {
+        } else if !is_hidden(&path) && Format::of_file(&path).is_some() {
             files.push(path);
         }
     }
@@ -105,7 +105,7 @@ fn sourced(
     format: Option<Format>,
 ) -> anyhow::Result<Sourced> {
     let shown = path.display();
-    let format = format.or_else(|| Format::of_name(&path));
+    let format = format.or_else(|| Format::of_file(&path));
     let Some(format) = format else {
         bail!("see how {shown} is written: name it with --format csv, ndjson or parquet")
     };
@@ -144,9 +144,7 @@ fn parts(path: &Path) -> BTreeMap<String, String> {
 
 /// The name without its endings; none of standard input.
 fn stem(path: &Path) -> Option<String> {
-    let name = path.file_name()?.to_str()?;
-    let name = name.strip_suffix(".gz").unwrap_or(name);
-    let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
+    let stem = file::stem(path)?;
     (!stem.is_empty() && stem != STDIN).then(|| stem.to_owned())
 }
 
