@@ -54,7 +54,10 @@ use crate::{
 };
 pub use crate::{
     server::{DatasetsOptions, DatasetsService, HEARTBEAT_EVERY, MetadataFilters, StartError},
-    source::{load::LoadOptions, market::MarketOptions},
+    source::{
+        load::LoadOptions,
+        market::{MarketOptions, synthetic_closes, synthetic_loads},
+    },
 };
 
 /// Every operation on datasets. Cheap to clone; all clones share one store.

@@ -18,14 +18,16 @@ use model::{bundle::Bundle, timestamp::Timestamp, topic::Address};
 pub use self::baseline::baselines;
 use crate::{
     close::{CloseError, Standings, close},
-    learned::{BundleError, Learned},
+    learned::{self, BundleError, Learned},
+    loss::LossRule,
     outlier::Baseline,
     regret::Family,
     rows::FlatRow,
     runs::Cause,
+    statistics::count,
     submission::{Payload, Submission},
-    synthesis::{SynthesisError, interval::PERCENTILES},
-    topic::Topic,
+    synthesis::{SynthesisError, Values, interval::PERCENTILES},
+    topic::{Topic, Truth},
 };
 
 /// What one worker of a model predicts.
@@ -114,12 +116,26 @@ pub struct ActorResult {
     pub n_epochs: u32,
     /// The mean of its losses.
     pub mean_loss: f64,
+    /// The mean of its losses, none of them as a logarithm.
+    pub mean_plain_loss: f64,
     /// Its share in the last combined value.
     pub share: f64,
     /// Its regret in the end.
     pub regret: f64,
     /// The moving average of its scores in the end.
     pub score: f64,
+}
+
+/// Mean losses over the epochs that were learned from, none of them as a logarithm.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct PlainLosses {
+    /// Of the combined value.
+    pub combined: f64,
+    /// Of the naive value.
+    pub naive: f64,
+    /// Of one that knows nothing of the rows: the same belief in each direction, or the mean of the
+    /// values that had come true by then.
+    pub uninformed: f64,
 }
 
 /// What a backtest came to.
@@ -137,6 +153,8 @@ pub struct Report {
     pub combined_loss: f64,
     /// The mean loss of the naive value.
     pub naive_loss: f64,
+    /// Mean losses, none of them as a logarithm.
+    pub plain: PlainLosses,
     /// How often the truth lay between the outer percentiles, 0 to 1; none for several labels.
     pub coverage: Option<f64>,
     /// The actors: inferers first, the best first.
@@ -149,13 +167,25 @@ struct Pending {
     before: f64,
     bundle: Bundle,
     interval: Option<(f64, f64)>,
+    /// What one would say that knows nothing of the rows.
+    uninformed: Values,
+}
+
+/// Sums over the epochs of one actor.
+#[derive(Default)]
+struct ActorSums {
+    loss: f64,
+    plain_loss: f64,
+    n_epochs: u32,
 }
 
 /// Sums over epochs.
 #[derive(Default)]
 struct Sums {
     report: Report,
-    losses: BTreeMap<(bool, Address), (f64, u32)>,
+    losses: BTreeMap<(bool, Address), ActorSums>,
+    /// The values that came true; none of a topic of directions.
+    truths: f64,
     names: BTreeMap<Address, String>,
     shares: (Family, Family),
     n_within: u64,
@@ -203,7 +233,8 @@ impl Backtest {
             let newest = seen.last().and_then(|row| Some((row, *row.values.get(column)?)));
             if let (Some((bundle, interval)), Some((row, before))) = (closed, newest) {
                 let due = row.timestamp + self.topic.source.horizon;
-                pending.push_back(Pending { due, before, bundle, interval });
+                let uninformed = self.uninformed(&bundle, before, &sums);
+                pending.push_back(Pending { due, before, bundle, interval, uninformed });
             }
             progress(Step { n_done: n_done + 1, n_epochs });
             at = at + self.every;
@@ -275,6 +306,16 @@ impl Backtest {
         Ok(Some((closing.bundle, outer)))
     }
 
+    /// What one would say of an epoch that knows nothing of its rows; before any value came true,
+    /// that is the newest one.
+    fn uninformed(&self, bundle: &Bundle, before: f64, sums: &Sums) -> Values {
+        let n_labels = bundle.combined_value.len();
+        match self.topic.truth {
+            Truth::Direction { .. } => vec![1.0 / count(n_labels.max(1)); n_labels],
+            Truth::Value => vec![mean(sums.truths, sums.report.n_learned).unwrap_or(before)],
+        }
+    }
+
     /// Learns from an epoch, if the rows reach its truth.
     fn learn(
         &self,
@@ -301,10 +342,21 @@ impl Backtest {
             sums.n_intervals += 1;
             sums.n_within += u64::from((low..=high).contains(after));
         }
-        for (is_forecaster, family) in [(false, &losses.inferer), (true, &losses.forecaster)] {
+        let rule = LossRule { allow_negative: true, ..self.topic.judging.loss };
+        let plain = learned::losses(rule, &epoch.bundle, &truth)?;
+        sums.truths += truth.first().copied().unwrap_or_default();
+        sums.report.plain.combined += plain.combined;
+        sums.report.plain.naive += plain.naive;
+        sums.report.plain.uninformed += rule.loss(&epoch.uninformed, &truth);
+        for (is_forecaster, family, plain) in [
+            (false, &losses.inferer, &plain.inferer),
+            (true, &losses.forecaster, &plain.forecaster),
+        ] {
             for (name, loss) in family {
                 let sum = sums.losses.entry((is_forecaster, name.clone())).or_default();
-                *sum = (sum.0 + loss, sum.1 + 1);
+                sum.loss += loss;
+                sum.plain_loss += plain.get(name).copied().unwrap_or_default();
+                sum.n_epochs += 1;
             }
         }
         Ok(())
@@ -319,15 +371,18 @@ impl Sums {
 
     fn report(self, learned: &Learned) -> Report {
         let mut report = self.report;
-        #[expect(clippy::cast_precision_loss, reason = "epochs are far fewer than 2^52")]
-        let part = |sum: f64, n: u64| if n == 0 { 0.0 } else { sum / n as f64 };
+        let part = |sum: f64, n: u64| mean(sum, n).unwrap_or_default();
         report.combined_loss = part(report.combined_loss, report.n_learned);
         report.naive_loss = part(report.naive_loss, report.n_learned);
+        let PlainLosses { combined, naive, uninformed } = report.plain;
+        let [combined, naive, uninformed] =
+            [combined, naive, uninformed].map(|sum| part(sum, report.n_learned));
+        report.plain = PlainLosses { combined, naive, uninformed };
         #[expect(clippy::cast_precision_loss, reason = "as above")]
         let n_within = self.n_within as f64;
         report.coverage = (self.n_intervals > 0).then(|| part(n_within, self.n_intervals));
         let of = |family: &Family, name: &Address| family.get(name).copied().unwrap_or_default();
-        for ((is_forecaster, worker), (sum, n)) in self.losses {
+        for ((is_forecaster, worker), sums) in self.losses {
             let (shares, regrets, scores) = if is_forecaster {
                 let regrets = &learned.regrets.ordinary.forecaster;
                 (&self.shares.1, regrets, &learned.scores.forecaster)
@@ -338,8 +393,9 @@ impl Sums {
             report.actors.push(ActorResult {
                 name: self.names.get(&worker).cloned().unwrap_or_default(),
                 is_forecaster,
-                n_epochs: n,
-                mean_loss: sum / f64::from(n.max(1)),
+                n_epochs: sums.n_epochs,
+                mean_loss: part(sums.loss, sums.n_epochs.into()),
+                mean_plain_loss: part(sums.plain_loss, sums.n_epochs.into()),
                 share: of(shares, &worker),
                 regret: of(regrets, &worker),
                 score: of(scores, &worker),
@@ -351,6 +407,12 @@ impl Sums {
         });
         report
     }
+}
+
+/// The mean of `n` numbers with that sum; none of none.
+#[expect(clippy::cast_precision_loss, reason = "epochs are far fewer than 2^52")]
+fn mean(sum: f64, n: u64) -> Option<f64> {
+    (n > 0).then(|| sum / n as f64)
 }
 
 /// The labels of an epoch: those that the topic names, or those that came, in their order.

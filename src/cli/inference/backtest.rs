@@ -1,5 +1,7 @@
 //! `triptych inference backtest`: how models would have fared in a topic over a dataset's past.
 
+mod demo;
+
 use std::{
     collections::BTreeMap,
     fs,
@@ -29,6 +31,7 @@ use model::{
 };
 use tokio::{io::AsyncWriteExt as _, process::Command, time::timeout};
 
+use self::demo::DemoSize;
 use super::services::Series;
 use crate::cli::{
     output::{self, can_redraw, named, print_json, redraw},
@@ -52,23 +55,34 @@ pub(super) const EXAMPLES: &str = "\
 Examples:
   triptych inference backtest topic.json --from 2026-07-01T00:00:00Z --to 2026-07-02T00:00:00Z
   triptych inference backtest demo:1 --from … --to … --model 'mine=python3 model.py'
+  triptych inference backtest demo --seeds 20 --epochs 300 --json
 
 The file is that of `inference topics create`; demo:1 and demo:2 are the topics of the local stack.
 A model is a command. For each epoch it reads the rows up to then from standard input, one JSON
 object a line, and prints {\"value\":\"42.5\"} or {\"values\":{\"up\":\"0.5\",…}}. The baselines last,
-mean and drift run beside it.";
+mean and drift run beside it.
+
+demo runs both topics of the local stack with its own models over synthetic rows of many seeds, without
+any service: a line of mean losses for each seed and topic, not as logarithms. With --json it is
+{\"topic\",\"seed\",\"epochs\",\"loss\":{\"combined\",\"naive\",\"uninformed\"},\"actors\":[{\"name\",\"role\",\"loss\"}]}.";
 
 /// The flags of `inference backtest`.
 #[derive(Debug, Args)]
 pub(crate) struct BacktestCommand {
-    /// The topic's settings in a file, or demo:1 or demo:2
+    /// The topic's settings in a file, demo:1, demo:2, or demo for both over synthetic rows
     topic: String,
     /// The first moment that is predicted from, such as 2026-07-01T00:00:00Z
-    #[arg(long, value_name = "MOMENT")]
-    from: Timestamp,
+    #[arg(long, value_name = "MOMENT", required_unless_present = "seeds", requires = "to")]
+    from: Option<Timestamp>,
     /// The last moment of the rows
-    #[arg(long, value_name = "MOMENT")]
-    to: Timestamp,
+    #[arg(long, value_name = "MOMENT", requires = "from")]
+    to: Option<Timestamp>,
+    /// How many seeds demo runs over, from 1 on
+    #[arg(long, value_name = "N", conflicts_with_all = ["from", "to", "models"], value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    seeds: Option<u64>,
+    /// How many epochs demo learns from with each seed
+    #[arg(long, value_name = "N", default_value_t = 300, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    epochs: u32,
     /// Seconds of the dataset's time between two epochs
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
     every: u64,
@@ -131,8 +145,16 @@ impl Model for Program {
 /// # Errors
 /// If the topic or a model is unfit, or the dataset service fails.
 pub(crate) async fn run(command: BacktestCommand) -> anyhow::Result<()> {
-    if command.from >= command.to {
-        bail!("use --from {}: it is not before --to {}", command.from, command.to);
+    if let Some(n_seeds) = command.seeds {
+        if command.topic != "demo" {
+            bail!("use --seeds with {}: it is for demo alone", command.topic);
+        }
+        let size = DemoSize { n_seeds, n_epochs: command.epochs };
+        return demo::run(size, command.json).await;
+    }
+    let (from, to) = command.from.zip(command.to).context("find --from and --to")?;
+    if from >= to {
+        bail!("use --from {from}: it is not before --to {to}");
     }
     let topic = topic(&command.topic)?;
     topic.check().context("use the topic")?;
@@ -147,12 +169,12 @@ pub(crate) async fn run(command: BacktestCommand) -> anyhow::Result<()> {
     let series = Series::new(Datasets::new(transport.context("use --datasets")?));
     let n_rows = topic.predictor.as_ref().map_or(N_ROWS, |predictor| predictor.n_rows);
     let every = Duration::from_secs(command.every);
-    let earlier = command.from - every.saturating_mul(n_rows);
-    let rows = read(&series, &topic, earlier, command.to).await?;
+    let earlier = from - every.saturating_mul(n_rows);
+    let rows = read(&series, &topic, earlier, to).await?;
     let n_rows = usize::try_from(n_rows).unwrap_or(usize::MAX);
     let backtest = Backtest { topic, models, every, n_rows };
     let is_shown = can_redraw();
-    let report = backtest.run(&rows, command.from, |step| show(is_shown, step)).await;
+    let report = backtest.run(&rows, from, |step| show(is_shown, step)).await;
     if is_shown {
         redraw("");
     }
@@ -160,6 +182,9 @@ pub(crate) async fn run(command: BacktestCommand) -> anyhow::Result<()> {
 }
 
 fn topic(text: &str) -> anyhow::Result<Topic> {
+    if text == "demo" {
+        bail!("use demo without --seeds: pass --seeds 20, or name demo:1 or demo:2");
+    }
     if let Some(number) = text.strip_prefix("demo:") {
         let number: TopicId = number.parse().context("use the demo topic")?;
         let topics = demo_topics();

@@ -7,7 +7,7 @@
 
 mod generator;
 
-use std::{error::Error, time::Duration};
+use std::{error::Error, ops::Range, time::Duration};
 
 use futures::future::join_all;
 use model::timestamp::Timestamp;
@@ -65,6 +65,22 @@ const TICKERS: [Ticker; 4] = [
 struct Pair {
     feed: Feed,
     generator: Generator,
+}
+
+/// The closes of the first pair of a market of `seed`, each with its minute since 1970; a minute
+/// that never arrives has none.
+pub fn synthetic_closes(seed: u64, minutes: Range<i64>) -> Vec<(i64, f64)> {
+    let [ticker, ..] = TICKERS;
+    let generator = Generator::new(ticker, seed);
+    let arrives = minutes.filter(|minute| !generator.is_missing(*minute));
+    arrives.map(|minute| (minute, generator.bar(minute).close)).collect()
+}
+
+/// The load of a synthetic machine of `seed` in percent, each with its second since 1970.
+pub fn synthetic_loads(seed: u64, seconds: Range<i64>) -> Vec<(i64, f64)> {
+    let [ticker, ..] = TICKERS;
+    let generator = Generator::new(Ticker { name: "load", ..ticker }, seed);
+    seconds.map(|second| (second, generator.load(second))).collect()
 }
 
 /// Writes history and then bar after bar, until dropped.

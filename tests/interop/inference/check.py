@@ -4,6 +4,7 @@ Starts a network on loopback, lets it learn, and lets each check loose on it.
 """
 
 import consumer
+import demo
 import description
 import queries
 import sdk
@@ -13,6 +14,7 @@ from checks import run  # isort: skip (`network` tells where it is)
 
 CHECKS = {
     "consumer": consumer.check,
+    "demo": demo.check,
     "queries": queries.check,
     "sdk": sdk.check,
     # Goes last: it writes what it likes.

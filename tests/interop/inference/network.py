@@ -33,6 +33,7 @@ class Network:
     """An inference service beside a dataset service, fed by threads until it is closed."""
 
     def __init__(self, program):
+        self.program = program
         self.datasets = Service(program)
         self.datasets.start()
         self.key = self.datasets.owner

@@ -1,5 +1,7 @@
 //! `triptych inference backtest`: a command as a model, over rows of the past.
 
+use std::collections::BTreeSet;
+
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 
@@ -66,4 +68,36 @@ async fn a_model_that_knows_better_than_the_baselines_comes_out_first() {
     assert!(backwards.contains("it is not before --to"), "{backwards}");
     let unnamed = home.fails(&[&ARGUMENTS[..], &["--model", "cat"]].concat());
     assert!(unnamed.contains("it is a name = a command"), "{unnamed}");
+}
+
+/// Seeds and epochs here; `tests/interop/inference/run.sh` runs 20 seeds of 300 epochs.
+const DEMO_SIZE: (usize, u64) = (4, 300);
+
+#[test]
+fn the_demo_network_beats_its_naive_value_and_knowing_nothing() {
+    let (n_seeds, n_epochs) = DEMO_SIZE;
+    let (seeds, epochs) = (n_seeds.to_string(), n_epochs.to_string());
+    let demo = ["inference", "backtest", "demo", "--seeds", &seeds, "--epochs", &epochs, "--json"];
+    let told = Home::new().done(&demo);
+    let lines: Vec<Value> = told.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), 2 * n_seeds, "{told}");
+    let loss = |line: &Value, name: &str| line["loss"][name].as_f64().unwrap();
+    for topic in [1, 2] {
+        let of_topic = || lines.iter().filter(|line| line["topic"] == topic);
+        let wins = of_topic().filter(|line| {
+            let combined = loss(line, "combined");
+            combined < loss(line, "naive") && combined < loss(line, "uninformed")
+        });
+        // The load is close to its naive value with few seeds: how often it wins is left to all of them.
+        assert!(topic == 1 || wins.count() >= n_seeds - 1, "topic {topic}: {told}");
+        for line in of_topic() {
+            assert_eq!(line["epochs"], n_epochs);
+            let actors = line["actors"].as_array().unwrap();
+            let is = |role: &str| actors.iter().filter(|actor| actor["role"] == role).count();
+            assert!((8..=12).contains(&is("inferer")) && (3..=4).contains(&is("forecaster")));
+            let losses: BTreeSet<u64> =
+                actors.iter().map(|actor| actor["loss"].as_f64().unwrap().to_bits()).collect();
+            assert_eq!(losses.len(), actors.len(), "an actor is a copy of another: {line}");
+        }
+    }
 }

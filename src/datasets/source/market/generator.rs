@@ -6,6 +6,8 @@
 //! three regimes for hours at a time. In a trend it goes on as it went, in a range it returns to
 //! its mean, in a calm it does neither.
 
+mod load;
+
 /// Curves of minutes, by octave: how high each is, in units of the volatility.
 const NOISE: [f64; 4] = [0.4, 0.3, 0.3, 0.3];
 

@@ -1,0 +1,212 @@
+//! `triptych inference backtest demo`: the topics of the local stack over synthetic rows of many
+//! seeds, by the models that the stack's workers run.
+
+use std::{num::NonZeroU32, sync::Arc, thread::available_parallelism, time::Duration};
+
+use ::inference::{
+    actor,
+    backtest::{Backtest, Model, Prediction, Report},
+    prediction,
+    rows::{FlatRow, lines},
+    runs::Cause,
+    topic::{Predictor, Topic, Truth, demo_topics},
+};
+use anyhow::Context as _;
+use async_trait::async_trait;
+use cluster::worker::LIMITS_DEFAULT;
+use datasets::{synthetic_closes, synthetic_loads};
+use futures::{StreamExt as _, executor::block_on, stream};
+use model::timestamp::Timestamp;
+use runtime::{
+    compiler::CompileIn,
+    engine::{Runtime, RuntimeOptions},
+    program::Program,
+    run::{Run, START},
+};
+use serde_json::{Value, json};
+use tokio::task::spawn_blocking;
+
+use crate::cli::{
+    config::compiled_folder,
+    demo,
+    output::{self, can_redraw, redraw},
+};
+
+/// Seconds since 1970 at which synthetic rows begin: the start of 2026, at midnight.
+const START_SECONDS: i64 = 1_767_225_600;
+
+/// Rows from one epoch to the next: the epochs of both topics are twelve blocks long, and a row
+/// comes with each block.
+const EPOCH_ROWS: u32 = 12;
+
+/// Rows beyond the last truth, since a row may be missing. Fewer than an epoch has.
+const SPARE_ROWS: u32 = 5;
+
+/// How many seeds and epochs there are.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct DemoSize {
+    /// Seeds, from 1 on.
+    pub(super) n_seeds: u64,
+    /// Epochs that are learned from.
+    pub(super) n_epochs: u32,
+}
+
+/// One topic over the rows of one seed.
+struct Trial {
+    topic: Topic,
+    seed: u64,
+    n_epochs: u32,
+    guest: Guest,
+}
+
+/// The models of a predictor, run in this process.
+#[derive(Clone)]
+struct Guest {
+    runtime: Runtime,
+    program: Program,
+    predictor: Arc<Predictor>,
+}
+
+#[async_trait]
+impl Model for Guest {
+    fn name(&self) -> &str {
+        &self.predictor.function
+    }
+
+    async fn predict(&self, rows: &[FlatRow]) -> Result<Vec<Prediction>, Cause> {
+        let stdin = lines(rows).into_bytes();
+        let mut predictions = Vec::new();
+        for model in &self.predictor.models {
+            let run = Run {
+                name: self.predictor.method.clone(),
+                entry: START.to_owned(),
+                arguments: Vec::new(),
+                environment: self.predictor.env_of(model),
+                stdin: stdin.clone(),
+                files: None,
+                limits: LIMITS_DEFAULT,
+            };
+            let finished = self.runtime.execute_here(&self.program, run)?;
+            if finished.exit_code != 0 {
+                return Err(String::from_utf8_lossy(&finished.stderr).trim().into());
+            }
+            predictions.push(Prediction {
+                worker: actor::of_model(&model.name)?,
+                name: model.name.clone(),
+                values: prediction::parse(&String::from_utf8_lossy(&finished.stdout))?,
+            });
+        }
+        Ok(predictions)
+    }
+}
+
+/// Runs both topics over the rows of each seed, several at once, and prints a line for each, in
+/// their order: JSON if `is_json`.
+///
+/// # Errors
+/// If a predictor cannot be run, or an epoch cannot be combined.
+pub(super) async fn run(size: DemoSize, is_json: bool) -> anyhow::Result<()> {
+    let n_threads = available_parallelism().map_or(1, usize::from);
+    let runs_max = u32::try_from(n_threads).ok().and_then(NonZeroU32::new);
+    let compile_in = CompileIn::own_child().context("find this program's own file")?;
+    let options = RuntimeOptions {
+        compiled_folder: compiled_folder(),
+        ..RuntimeOptions::for_runs(runs_max.unwrap_or(NonZeroU32::MIN), compile_in)
+    };
+    let runtime = Runtime::new(options).context("set up the runtime")?;
+    let mut trials = Vec::new();
+    for seed in 1..=size.n_seeds {
+        for topic in demo_topics() {
+            let predictor = topic.predictor.clone().context("find the topic's predictor")?;
+            let function = demo::FUNCTIONS.iter().find(|f| f.name == predictor.function);
+            let function = function.context("find the predictor's function")?;
+            let program = Program::new(function.module);
+            let guest = Guest { runtime: runtime.clone(), program, predictor: predictor.into() };
+            trials.push(Trial { topic, seed, n_epochs: size.n_epochs, guest });
+        }
+    }
+    let n_trials = trials.len();
+    // Nothing in a trial waits, so a thread has it to its end.
+    let start = |trial: Trial| spawn_blocking(move || block_on(trial.run()));
+    let mut finished = stream::iter(trials.into_iter().map(start)).buffered(n_threads);
+    let mut n_finished = 0;
+    if !is_json {
+        output::print("topic  seed  epochs    combined       naive  uninformed")?;
+    }
+    while let Some(line) = finished.next().await {
+        let line = line.context("run a backtest")??;
+        n_finished += 1;
+        if can_redraw() {
+            redraw("");
+        }
+        output::print(&if is_json { line.to_string() } else { row(&line) })?;
+        if can_redraw() && n_finished < n_trials {
+            redraw(&format!("{n_finished} of {n_trials}"));
+        }
+    }
+    Ok(())
+}
+
+impl Trial {
+    async fn run(self) -> anyhow::Result<Value> {
+        let Self { topic, seed, n_epochs, guest } = self;
+        let step = if topic.truth == Truth::Value { 1 } else { 60 };
+        let horizon_rows = u32::try_from(topic.source.horizon.as_secs() / step)?;
+        let n_first = guest.predictor.n_rows;
+        let n_rows = n_first + (n_epochs - 1) * EPOCH_ROWS + horizon_rows + SPARE_ROWS;
+        let step = i64::try_from(step)?;
+        let first = START_SECONDS / step;
+        let span = first..first + i64::from(n_rows);
+        let values = match topic.truth {
+            Truth::Value => synthetic_loads(seed, span),
+            Truth::Direction { .. } => synthetic_closes(seed, span),
+        };
+        let row = |(at, value): (i64, f64)| FlatRow {
+            timestamp: Timestamp::from_seconds(at * step),
+            values: [(topic.source.column.clone(), value)].into(),
+        };
+        let rows: Vec<FlatRow> = values.into_iter().map(row).collect();
+        let from = Timestamp::from_seconds((first + i64::from(n_first) - 1) * step);
+        let backtest = Backtest {
+            topic: topic.clone(),
+            models: vec![Arc::new(guest)],
+            every: Duration::from_secs(u64::from(EPOCH_ROWS) * step.unsigned_abs()),
+            n_rows: usize::try_from(n_first)?,
+        };
+        let report = backtest.run(&rows, from, |_| ()).await.context("run the backtest")?;
+        if let Some((name, (_, why))) = report.failures.first_key_value() {
+            anyhow::bail!("run {name} for topic {} and seed {seed}: {why}", topic.id);
+        }
+        Ok(line(&topic, seed, &report))
+    }
+}
+
+fn line(topic: &Topic, seed: u64, report: &Report) -> Value {
+    let actors = report.actors.iter().map(|actor| {
+        json!({
+            "name": actor.name,
+            "role": if actor.is_forecaster { "forecaster" } else { "inferer" },
+            "loss": actor.mean_plain_loss,
+        })
+    });
+    json!({
+        "topic": topic.id.get(),
+        "seed": seed,
+        "epochs": report.n_learned,
+        "loss": {
+            "combined": report.plain.combined,
+            "naive": report.plain.naive,
+            "uninformed": report.plain.uninformed,
+        },
+        "actors": actors.collect::<Vec<_>>(),
+    })
+}
+
+/// A line for people: mean losses without actors.
+fn row(line: &Value) -> String {
+    let loss = |name: &str| line["loss"][name].as_f64().unwrap_or_default();
+    let (combined, naive, uninformed) = (loss("combined"), loss("naive"), loss("uninformed"));
+    let [topic, seed, epochs] =
+        ["topic", "seed", "epochs"].map(|name| line[name].as_u64().unwrap_or_default());
+    format!("{topic:>5} {seed:>5} {epochs:>7} {combined:>11.6} {naive:>11.6} {uninformed:>11.6}")
+}
