@@ -49,7 +49,7 @@ use wire::executions::{ClusterEvent, ClusterEventKind, ExecutionBody, Usage};
 
 pub use self::{client::Client, executions::Found, install::Installation};
 use self::{
-    client::{CLIENT_EXECUTIONS_MAX, ClientShare, ClientShares},
+    client::{ClientShare, ClientShares, NoShare},
     events::Events,
     executions::{Cause, Executions, Track},
     gather::Chosen,
@@ -73,8 +73,9 @@ use crate::{
 /// worker that misses it is replaced by a spare, which has as long.
 pub const ANSWER_WITHIN: Duration = Duration::from_secs(20);
 
-/// Executions under way at once. More are refused: each may hold a body and its results in memory.
-const EXECUTIONS_MAX: u32 = 256;
+/// Executions under way at once, of which a client alone may have half. More are refused: each may
+/// hold a body and its results in memory.
+const EXECUTIONS_MAX: u32 = 512;
 
 /// How long executions that a stopping node ends may take to do so: they wait for nobody any more.
 const END_WITHIN: Duration = Duration::from_secs(1);
@@ -151,7 +152,7 @@ pub enum Unavailable {
     Busy,
     /// This client has as many under way as one may.
     #[error(
-        "{CLIENT_EXECUTIONS_MAX} executions of this client are under way; wait until some have ended"
+        "as many executions of this client are under way as it may have; wait until some have ended"
     )]
     ClientBusy,
     /// The node is stopping.
@@ -238,7 +239,7 @@ impl Head {
             executions: Executions::new(events.clone()),
             events,
             permits: Arc::new(Semaphore::new(EXECUTIONS_MAX as usize)),
-            shares: ClientShares::default(),
+            shares: ClientShares::new(EXECUTIONS_MAX as usize),
             is_stopping: AtomicBool::new(false),
         }));
         head.0.group.spawn("pings", head.clone().watch_workers());
@@ -389,7 +390,10 @@ impl Head {
             return Err(Unavailable::Stopping);
         }
         let permits = Arc::clone(&self.0.permits);
-        let share = self.0.shares.take(client).ok_or(Unavailable::ClientBusy)?;
+        let share = self.0.shares.take(client).map_err(|why| match why {
+            NoShare::ClientFull => Unavailable::ClientBusy,
+            NoShare::HeadFull => Unavailable::Busy,
+        })?;
         let permit = permits.try_acquire_owned().map_err(|_| Unavailable::Busy)?;
         let request_id = Uuid::new_v4().to_string();
         let track = self.0.executions.begin(&request_id, &order, self.0.clock.now());

@@ -25,13 +25,14 @@ pub fn escape_lines(text: &str) -> Cow<'_, str> {
 /// Line feeds and tabs are unchanged: inside strings, serializers escape them.
 #[must_use]
 pub fn escape_json(json: &str) -> Cow<'_, str> {
-    // All that is unprintable is below U+10000, and so one unit of UTF-16.
-    let push_unit = |escaped: &mut String, letter: char| {
-        escaped.push_str("\\u");
-        let digits = [12, 8, 4, 0].map(|shift| (u32::from(letter) >> shift) & 0xf);
-        escaped.extend(digits.into_iter().filter_map(|digit| char::from_digit(digit, 16)));
+    let push_units = |escaped: &mut String, letter: char| {
+        for unit in letter.encode_utf16(&mut [0; 2]) {
+            escaped.push_str("\\u");
+            let digits = [12, 8, 4, 0].map(|shift| (u32::from(*unit) >> shift) & 0xf);
+            escaped.extend(digits.into_iter().filter_map(|digit| char::from_digit(digit, 16)));
+        }
     };
-    escape(json, |letter| matches!(letter, '\n' | '\t'), push_unit)
+    escape(json, |letter| matches!(letter, '\n' | '\t'), push_units)
 }
 
 fn push_default(escaped: &mut String, letter: char) {
@@ -67,10 +68,14 @@ mod tests {
         let ranges = [
             0x00..=0x1f,
             0x7f..=0x9f,
+            0x61c..=0x61c,
+            0x180e..=0x180e,
             0x200b..=0x200f,
-            0x202a..=0x202e,
+            0x2028..=0x202e,
             0x2060..=0x2069,
             0xfeff..=0xfeff,
+            0xfff9..=0xfffb,
+            0xe0000..=0xe007f,
         ];
         for letter in '\0'..=char::MAX {
             let want = ranges.iter().any(|range| range.contains(&u32::from(letter)));

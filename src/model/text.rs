@@ -1,8 +1,8 @@
 //! Which characters a name or a description may not hold.
 
 /// Whether `letter` acts on a terminal or on the letters beside it instead of being seen itself:
-/// C0 and C1 controls, zero-width characters, marks and overrides of the direction of writing, and
-/// the byte order mark.
+/// C0 and C1 controls, zero-width characters, separators of lines, marks and overrides of the
+/// direction of writing, tags and annotations, and the byte order mark.
 ///
 /// Services refuse it in names and descriptions, and what prints text of others escapes it.
 #[must_use]
@@ -10,10 +10,14 @@ pub fn is_unprintable(letter: char) -> bool {
     letter.is_control()
         || matches!(
             letter,
-            '\u{200b}'..='\u{200f}'
-                | '\u{202a}'..='\u{202e}'
+            '\u{61c}'
+                | '\u{180e}'
+                | '\u{200b}'..='\u{200f}'
+                | '\u{2028}'..='\u{202e}'
                 | '\u{2060}'..='\u{2069}'
                 | '\u{feff}'
+                | '\u{fff9}'..='\u{fffb}'
+                | '\u{e0000}'..='\u{e007f}'
         )
 }
 
@@ -23,13 +27,12 @@ mod tests {
 
     #[test]
     fn what_acts_on_a_terminal_or_on_its_neighbors_is_unprintable() {
-        let unprintable = "\0\u{1b}\n\t\u{7f}\u{80}\u{9b}\u{9f}\u{200b}\u{200d}\u{200f}\u{202a}\u{202e}\u{2060}\u{2066}\u{2069}\u{feff}";
+        let unprintable = "\0\u{1b}\n\t\u{7f}\u{80}\u{9b}\u{9f}\u{200b}\u{200d}\u{200f}\u{202a}\u{202e}\u{2060}\u{2066}\u{2069}\u{feff}\u{61c}\u{2028}\u{fff9}\u{e0041}";
         for letter in unprintable.chars() {
             assert!(is_unprintable(letter), "{letter:?}");
         }
         for letter in
-            " aé\u{a0}\u{200a}\u{2010}\u{2029}\u{202f}\u{205f}\u{206a}\u{301}\u{65e5}\u{1f980}"
-                .chars()
+            " aé\u{a0}\u{200a}\u{2010}\u{202f}\u{205f}\u{206a}\u{301}\u{65e5}\u{1f980}".chars()
         {
             assert!(!is_unprintable(letter), "{letter:?}");
         }

@@ -11,7 +11,7 @@ use axum::{
     Router,
     extract::{ConnectInfo, Request},
     http::{
-        HeaderMap, StatusCode,
+        HeaderMap, StatusCode, Version,
         header::{FORWARDED, HOST, VIA},
         uri::Authority,
     },
@@ -24,8 +24,15 @@ use crate::{origin, serve::Caller};
 /// The beginning of the headers in which proxies pass on where a request came from.
 const FORWARDED_PREFIX: &str = "x-forwarded-";
 
-/// The same of nginx.
-const REAL_IP: &str = "x-real-ip";
+/// Headers in which proxies and networks in front of services name the client.
+const CLIENT_HEADERS: [&str; 6] = [
+    "x-real-ip",
+    "x-client-ip",
+    "x-cluster-client-ip",
+    "true-client-ip",
+    "cf-connecting-ip",
+    "x_forwarded_for",
+];
 
 /// The longest name of a host, by RFC 1035.
 const NAME_BYTES_MAX: usize = 253;
@@ -88,13 +95,14 @@ impl HostNames {
 
     /// Whether a request surely comes from a program of this machine, or from a page of this very
     /// service: over loopback, to a loopback host or a configured name, from no page of another
-    /// origin, and passed on by no proxy.
+    /// origin, and passed on by no proxy. HTTP/1.0 is what proxies speak that add no header.
     #[must_use]
     pub fn is_local<B>(&self, request: &axum::http::Request<B>) -> bool {
         let peer = request.extensions().get::<ConnectInfo<Caller>>();
         let is_near = |ConnectInfo(Caller(peer)): &ConnectInfo<Caller>| is_loopback(peer.ip());
         let mut hosts = hosts(request).peekable();
         peer.is_some_and(is_near)
+            && request.version() > Version::HTTP_10
             && hosts.peek().is_some()
             && hosts.all(|host| host.is_some_and(|host| self.is_own(&host)))
             && !origin::is_foreign(request.headers())
@@ -141,7 +149,18 @@ impl HostNames {
 fn hosts<B>(request: &axum::http::Request<B>) -> impl Iterator<Item = Option<Authority>> {
     let of_header = |value: &axum::http::HeaderValue| value.to_str().ok()?.parse().ok();
     let of_headers = request.headers().get_all(HOST).iter().map(of_header);
-    request.uri().authority().cloned().map(Some).into_iter().chain(of_headers)
+    let all = request.uri().authority().cloned().map(Some).into_iter().chain(of_headers);
+    all.map(|host| host.filter(is_plain))
+}
+
+/// Whether a host is a name or an address and a port at most: no user, no brackets around what is
+/// no IPv6 address, and a port that is one.
+fn is_plain(host: &Authority) -> bool {
+    let (text, name) = (host.as_str(), host.host());
+    let is_bracketed = name.starts_with('[');
+    !text.contains('@')
+        && (text.len() == name.len() || host.port_u16().is_some())
+        && is_bracketed == address(host).is_some_and(|address| address.is_ipv6())
 }
 
 fn address(host: &Authority) -> Option<IpAddr> {
@@ -156,7 +175,8 @@ fn is_loopback(address: IpAddr) -> bool {
 
 /// Whether a proxy says that it passed the request on.
 fn is_passed_on(headers: &HeaderMap) -> bool {
-    let is_of_proxy = |name: &str| name == REAL_IP || name.starts_with(FORWARDED_PREFIX);
+    let is_of_proxy =
+        |name: &str| CLIENT_HEADERS.contains(&name) || name.starts_with(FORWARDED_PREFIX);
     headers.contains_key(FORWARDED)
         || headers.contains_key(VIA)
         || headers.keys().any(|name| is_of_proxy(name.as_str()))

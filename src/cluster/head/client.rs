@@ -1,13 +1,13 @@
 //! Clients: whose requests wait in turn, and how many of them one may have under way.
+//!
+//! A client may have as many as it leaves free for others, so that each new client finds room: it
+//! takes nine addresses, and not two, to fill a head.
 
 use std::{collections::HashMap, sync::Arc};
 
 use model::node::PeerId;
 use parking_lot::Mutex;
 use web::address::Network;
-
-/// Executions of one client at once: the rest of `EXECUTIONS_MAX` is for others.
-pub(super) const CLIENT_EXECUTIONS_MAX: usize = 224;
 
 /// Who asks for an execution. A head has one token, so that bearing it tells nobody apart.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -21,8 +21,21 @@ pub enum Client {
 }
 
 /// How many executions each client has under way. Cheap to clone; all clones share one table.
-#[derive(Debug, Clone, Default)]
-pub(super) struct ClientShares(Arc<Mutex<HashMap<Client, usize>>>);
+#[derive(Debug, Clone)]
+pub(super) struct ClientShares {
+    counts: Arc<Mutex<HashMap<Client, usize>>>,
+    /// Executions of all clients at once.
+    n_max: usize,
+}
+
+/// Why a client gets no further execution.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NoShare {
+    /// The client has as many as it may.
+    ClientFull,
+    /// Other clients have nearly all.
+    HeadFull,
+}
 
 /// One execution of a client, until this is dropped.
 #[derive(Debug)]
@@ -32,15 +45,24 @@ pub(super) struct ClientShare {
 }
 
 impl ClientShares {
-    /// Counts an execution of `client`; none if it has as many as it may.
-    pub(super) fn take(&self, client: &Client) -> Option<ClientShare> {
-        let mut counts = self.0.lock();
-        let n_taken = counts.entry(client.clone()).or_default();
-        if *n_taken >= CLIENT_EXECUTIONS_MAX {
-            return None;
+    /// Makes a table for at most `n_max` executions at once.
+    pub(super) fn new(n_max: usize) -> Self {
+        Self { counts: Arc::default(), n_max }
+    }
+
+    /// Counts an execution of `client`, which may have half of what others leave.
+    ///
+    /// # Errors
+    /// [`NoShare`] says whether the client itself has as many as it may.
+    pub(super) fn take(&self, client: &Client) -> Result<ClientShare, NoShare> {
+        let mut counts = self.counts.lock();
+        let n_own = counts.get(client).copied().unwrap_or_default();
+        let n_others = counts.values().sum::<usize>() - n_own;
+        if n_own >= self.n_max.saturating_sub(n_others) / 2 {
+            return Err(if n_own > 0 { NoShare::ClientFull } else { NoShare::HeadFull });
         }
-        *n_taken += 1;
-        Some(ClientShare { client: client.clone(), shares: self.clone() })
+        counts.insert(client.clone(), n_own + 1);
+        Ok(ClientShare { client: client.clone(), shares: self.clone() })
     }
 }
 
@@ -53,7 +75,7 @@ impl ClientShare {
 
 impl Drop for ClientShare {
     fn drop(&mut self) {
-        let mut counts = self.shares.0.lock();
+        let mut counts = self.shares.counts.lock();
         if let Some(n_taken) = counts.get_mut(&self.client) {
             *n_taken = n_taken.saturating_sub(1);
             if *n_taken == 0 {

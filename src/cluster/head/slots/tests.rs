@@ -1,3 +1,5 @@
+use std::collections::VecDeque;
+
 use tokio::time::advance;
 
 use super::{
@@ -206,4 +208,33 @@ async fn clients_that_wait_take_turns() {
     drop(first);
     drop(greedy[0].granted.try_recv().unwrap());
     assert!(modest.granted.try_recv().is_ok(), "the second turn is the other client's");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_for_two_workers_is_not_overtaken_without_end() {
+    let slots = offered(&[(1, 1), (1, 1)]);
+    let network = |text: &str| Client::Network(web::address::Network::of(text.parse().unwrap()));
+    let mut running: VecDeque<Lease> = now(slots.take(&network("10.0.0.1"), want(2))).into();
+    let Taken::Later(mut both) = slots.take(&network("10.0.0.2"), want(2)) else { panic!() };
+    let mut waiting: VecDeque<QueuedRequest> = VecDeque::new();
+    for n_overtaken in 0..2 * OVERTAKEN_MAX {
+        while waiting.len() < 4 {
+            let taken = slots.take(&network("10.0.0.1"), want(1));
+            let Taken::Later(queued) = taken else { panic!("{taken:?}") };
+            waiting.push_back(queued);
+        }
+        drop(running.pop_front());
+        if both.granted.try_recv().is_ok() {
+            assert!(n_overtaken > OVERTAKEN_MAX / 2, "others had their turns: {n_overtaken}");
+            return;
+        }
+        waiting.retain_mut(|queued| match queued.granted.try_recv() {
+            Ok(leases) => {
+                running.extend(leases);
+                false
+            }
+            Err(_) => true,
+        });
+    }
+    panic!("it waits as long as others want one worker each");
 }

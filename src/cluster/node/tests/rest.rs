@@ -145,15 +145,15 @@ async fn a_token_is_for_this_machine_too_unless_that_is_trusted() {
             (bearing("correct-horse"), 200),
         ] {
             // A proxy that adds no header speaks HTTP/1.0.
-            for version in ["1.0", "1.1"] {
+            let over_proxy = if headers.contains("correct-horse") { want } else { 401 };
+            for (version, want) in [("1.0", over_proxy), ("1.1", want)] {
                 let head = format!("GET /api/v1/nodes HTTP/{version}\r\n{headers}");
                 let got = status(address, &format!("{head}connection: close\r\n\r\n")).await;
                 assert_eq!(got, want, "{is_loopback_trusted} {head}");
             }
         }
         let delete = format!("DELETE /api/v1/functions/x HTTP/1.0\r\n{host}\r\n");
-        let want = if is_loopback_trusted { 404 } else { 401 };
-        assert_eq!(status(address, &delete).await, want);
+        assert_eq!(status(address, &delete).await, 401);
         let health = format!("GET /api/v1/health HTTP/1.0\r\n{host}\r\n");
         assert_eq!(status(address, &health).await, 200);
         cluster.group.shutdown().await;
@@ -242,12 +242,13 @@ async fn executions_under_way_are_bounded_listed_and_canceled() {
     let (order, head) = (order.unwrap(), cluster.head.head().unwrap());
     let mut ids = Vec::new();
     let client = |peer: &str| crate::head::Client::Peer(peer.parse().unwrap());
-    for (peer, n_let_in) in [("12D3KooWpeer1", 224), ("12D3KooWpeer2", 32)] {
+    for (peer, n_let_in) in (1..).zip([256, 128, 64, 32, 16, 8, 4, 2, 1]) {
         let n_before = ids.len();
-        while let Ok(id) = head.execute_soon(&client(peer), order.clone()) {
+        while let Ok(id) = head.execute_soon(&client(&format!("12D3KooWpeer{peer}")), order.clone())
+        {
             ids.push(id);
         }
-        assert_eq!(ids.len() - n_before, n_let_in, "one client leaves room for others");
+        assert_eq!(ids.len() - n_before, n_let_in, "a client leaves room for others");
     }
     let (status, answer) = post(address, &asked.to_string()).await;
     let busy = "too many executions are under way; try again later";
@@ -259,7 +260,7 @@ async fn executions_under_way_are_bounded_listed_and_canceled() {
         .iter()
         .map(|execution| execution["request_id"].as_str().unwrap())
         .collect();
-    assert_eq!(listed, [ids[255].as_str(), ids[254].as_str()], "the newest first");
+    assert_eq!(listed, [ids[510].as_str(), ids[509].as_str()], "the newest first");
     assert_eq!(list["executions"][0]["state"], "waiting");
     assert_eq!(get(address, "/api/v1/executions?limit=x").await.0, 400);
     for id in &ids {

@@ -62,6 +62,12 @@ const REFUSED_NAMES: &[&str] = &[
     "LANGUAGE",
     // What interpreters read.
     "CLASSPATH",
+    "GOCOVERDIR",
+    "SSLKEYLOGFILE",
+    "SHLVL",
+    "UID",
+    "EUID",
+    "OPTIND",
     "GODEBUG",
     "GOTRACEBACK",
     "TCLLIBPATH",
@@ -74,12 +80,16 @@ const REFUSED_PREFIXES: &[&str] = &[
     "B7S_",
     "BASH",
     "BLS_",
+    "BUN_",
     "COMPLUS_",
     "CORECLR_",
     "CURL_",
+    "DENO_",
+    "DOCKER_",
     "DOTNET_",
     "DYLD_",
     "GCONV_",
+    "GHC",
     "GIT_",
     "GLIBC_",
     "JAVA",
@@ -88,6 +98,7 @@ const REFUSED_PREFIXES: &[&str] = &[
     "LC_",
     "LD_",
     "LUA_",
+    "MAKE",
     "MALLOC_",
     "MONO_",
     "NODE_",
@@ -96,6 +107,8 @@ const REFUSED_PREFIXES: &[&str] = &[
     "PERL",
     "PHP",
     "PYTHON",
+    "RAYON_",
+    "R_PROFILE",
     "RESOLV_",
     "RUBY",
     "RUST_",
@@ -110,8 +123,12 @@ const REFUSED_PREFIXES: &[&str] = &[
     "_JAVA",
 ];
 
-/// How the names of variables end that name a proxy, in capital letters.
-const PROXY_SUFFIX: &str = "_PROXY";
+/// How refused names end: those of proxies, and of options, folders and programs that many a tool
+/// reads, such as `TAR_OPTIONS`, with which `tar` runs a command.
+const REFUSED_SUFFIXES: &[&str] = &[
+    "_PROXY", "_OPTIONS", "FLAGS", "OPTS", "_PATH", "_HOME", "_DIR", "_FILE", "_CONF", "_CONFIG",
+    "PAGER", "LIBPATH", "_MODULES", "RUNPARAM",
+];
 
 /// The longest part of a refused name that an error repeats, in characters.
 const SHOWN_CHARS_MAX: usize = 80;
@@ -189,8 +206,8 @@ fn is_plain(name: &str) -> bool {
 /// Whether a program may read a variable of this name by itself. Most such names are of capital
 /// letters; those of proxies are read in both.
 fn is_refused(name: &str) -> bool {
-    let is_proxy = name.to_ascii_uppercase().ends_with(PROXY_SUFFIX);
-    is_proxy
+    let upper = name.to_ascii_uppercase();
+    REFUSED_SUFFIXES.iter().any(|suffix| upper.ends_with(suffix))
         || REFUSED_NAMES.contains(&name)
         || REFUSED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
