@@ -3,11 +3,14 @@
 //! Compiling takes time and memory that a few bytes of a module can make large, and it cannot be
 //! interrupted. So each program is compiled by a child: this same program, called with
 //! [`child::COMMAND`], which limits itself before it reads the program (see `child.rs`), and which
-//! is killed when its time is up or nobody waits for it any more. Few children run at once. A
-//! program that took too much is remembered for a while, and refused at once.
+//! is killed when its time is up or nobody waits for it any more. Few children run at once, and
+//! programs that look costly leave one of their places to small ones. A program that took too much
+//! by itself is remembered for a while, and refused at once.
 
 mod bounds;
 pub mod child;
+mod cpu;
+mod permits;
 mod process;
 
 use std::{
@@ -15,19 +18,17 @@ use std::{
     time::Duration,
 };
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 use wasmtime::Engine;
 
+use self::permits::{CompilePermits, CompileSize};
 use crate::{
     engine::ProgramError,
     machine::Settings,
     program::{Program, ProgramKey},
     seal::AuthenticCode,
 };
-
-/// Children that compile at once. Each takes several processors and up to some gigabytes.
-const CHILDREN_MAX: usize = 4;
 
 /// How often a wait looks whether it is still of use.
 pub(crate) const WANTED_EVERY: Duration = Duration::from_millis(20);
@@ -38,6 +39,10 @@ const REFUSED_FOR: Duration = Duration::from_mins(10);
 
 /// Programs that are remembered as having taken too much. The one noted longest ago goes first.
 const REFUSED_MAX: usize = 1024;
+
+/// The largest program that may count as small, its data included. Larger ones are not walked in
+/// this process.
+const SMALL_PROGRAM_BYTES_MAX: usize = 1024 * 1024;
 
 /// Where programs are compiled.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -76,6 +81,8 @@ pub(crate) enum CompileError {
     Program(ProgramError),
     /// The child could not be started, or did not work.
     Child(Arc<io::Error>),
+    /// Its time was up, most of which the processors spent on other work.
+    Busy,
     /// Nobody waited for it any more.
     Unwanted,
 }
@@ -85,8 +92,7 @@ pub(crate) enum CompileError {
 pub(crate) struct Compiler {
     place: CompileIn,
     within: Duration,
-    n_running: Mutex<usize>,
-    ended: Condvar,
+    permits: CompilePermits,
     refused: Mutex<VecDeque<Refused>>,
 }
 
@@ -98,19 +104,10 @@ struct Refused {
     at: Instant,
 }
 
-/// A place among those that compile, until this is dropped.
-struct Permit<'a>(&'a Compiler);
-
 impl Compiler {
     /// Compiles in `place`, each program within `within`.
     pub(crate) fn new(place: CompileIn, within: Duration) -> Self {
-        Self {
-            place,
-            within,
-            n_running: Mutex::default(),
-            ended: Condvar::new(),
-            refused: Mutex::default(),
-        }
+        Self { place, within, permits: CompilePermits::default(), refused: Mutex::default() }
     }
 
     /// How long a program may take.
@@ -133,7 +130,8 @@ impl Compiler {
         if let Some(error) = self.refusal(program) {
             return Err(CompileError::Program(error));
         }
-        let _permit = self.permit(is_wanted).ok_or(CompileError::Unwanted)?;
+        let size = compile_size(program);
+        let _permit = self.permits.acquire(size, is_wanted).ok_or(CompileError::Unwanted)?;
         match &self.place {
             CompileIn::ThisProcess => compile_bounded(engine, program)
                 .map(AuthenticCode::compiled_here)
@@ -167,25 +165,17 @@ impl Compiler {
         let (program, error) = (program.key(), error.clone());
         refused.push_back(Refused { program, error, at: Instant::now() });
     }
-
-    /// Waits for a place; none once it is not wanted any more.
-    fn permit(&self, is_wanted: &dyn Fn() -> bool) -> Option<Permit<'_>> {
-        let mut n_running = self.n_running.lock();
-        while *n_running >= CHILDREN_MAX {
-            self.ended.wait_for(&mut n_running, WANTED_EVERY);
-            if !is_wanted() {
-                return None;
-            }
-        }
-        *n_running += 1;
-        Some(Permit(self))
-    }
 }
 
-impl Drop for Permit<'_> {
-    fn drop(&mut self) {
-        *self.0.n_running.lock() -= 1;
-        self.0.ended.notify_one();
+/// How much `program` is expected to cost to compile.
+fn compile_size(program: &Program) -> CompileSize {
+    if program.bytes().len() > SMALL_PROGRAM_BYTES_MAX {
+        return CompileSize::Large;
+    }
+    match bounds::check(program.bytes()) {
+        Ok(cost) if !cost.is_small() => CompileSize::Large,
+        // One beyond the bounds is refused at once.
+        Ok(_) | Err(_) => CompileSize::Small,
     }
 }
 
@@ -220,5 +210,35 @@ mod tests {
         assert!(compiler.refusal(&program(0)).is_none());
         assert!(compiler.refusal(&program(1)).is_some());
         assert!(compiler.refusal(&program(REFUSED_MAX)).is_some());
+    }
+
+    /// How a compilation ends whose child runs this shell script.
+    #[cfg(target_os = "linux")]
+    fn compile_with(script: &str) -> (CompileError, bool) {
+        use std::{fs, os::unix::fs::PermissionsExt as _};
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("compiler");
+        fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).unwrap();
+        let compiler =
+            Compiler::new(CompileIn::Child { program: path }, Duration::from_millis(100));
+        let settings = Settings { stack_bytes: 1 << 19, fuel: crate::machine::Fuel::Free };
+        let engine = crate::machine::compiling_engine(settings).unwrap();
+        let program = Program::new(*b"\0asm\x01\0\0\0");
+        let error = compiler.compile(&engine, settings, &program, &|| true).err().unwrap();
+        (error, compiler.refusal(&program).is_some())
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn only_programs_that_used_up_their_own_limits_are_remembered() {
+        let (error, is_remembered) = compile_with("exec /bin/sleep 60");
+        assert!(matches!(error, CompileError::Busy) && !is_remembered, "{error:?}");
+        let (error, is_remembered) = compile_with("kill -KILL $$");
+        assert!(matches!(error, CompileError::Child(_)) && !is_remembered, "{error:?}");
+        for signal in ["XCPU", "ABRT"] {
+            let (error, is_remembered) = compile_with(&format!("kill -{signal} $$"));
+            assert!(matches!(error, CompileError::Program(_)) && is_remembered, "{error:?}");
+        }
     }
 }

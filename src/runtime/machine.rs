@@ -158,7 +158,7 @@ impl Machine {
             Ok(Ok(ready)) => Ok(ready),
             Ok(Err(CompileError::Program(error))) => Err(error.into()),
             Ok(Err(CompileError::Child(source))) => Err(RunError::Compiler { source }),
-            Ok(Err(CompileError::Unwanted)) | Err(NoValue::GaveUp) => {
+            Ok(Err(CompileError::Unwanted | CompileError::Busy)) | Err(NoValue::GaveUp) => {
                 Err(RunError::CompilersBusy { within })
             }
             Err(NoValue::Panicked) => Err(RunError::Lost { source: None }),

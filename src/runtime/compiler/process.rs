@@ -17,6 +17,7 @@ use tokio::time::Instant;
 use super::{
     CompileError, WANTED_EVERY,
     child::{COMMAND, Header, PREFIX_BYTES, Status},
+    cpu::CpuUse,
     refused,
 };
 use crate::{
@@ -77,11 +78,12 @@ pub(super) fn compile(
     }
     Err(match status.signal().and_then(Signal::from_named_raw) {
         Some(Signal::XCPU) => CompileError::Program(ProgramError::CompileTime { within }),
-        // What is out of memory aborts; what the system kills took the machine's.
-        Some(Signal::ABORT | Signal::KILL | Signal::SEGV | Signal::BUS) => {
+        // What exceeds its own address space aborts.
+        Some(Signal::ABORT | Signal::SEGV) => {
             let n_bytes = address_space_bytes;
             CompileError::Program(ProgramError::CompileMemory { n_bytes })
         }
+        // The system kills a process where the whole machine is out of memory.
         _ => failed(io::Error::other(format!("the compiler ended with {status}"))),
     })
 }
@@ -125,7 +127,7 @@ fn converse(
                         break Err(failed(io::ErrorKind::BrokenPipe.into()));
                     }
                     Err(mpsc::RecvTimeoutError::Timeout) if started.elapsed() >= within => {
-                        break Err(CompileError::Program(ProgramError::CompileTime { within }));
+                        break Err(late(child, within));
                     }
                     Err(mpsc::RecvTimeoutError::Timeout) if !is_wanted() => {
                         break Err(CompileError::Unwanted);
@@ -142,6 +144,17 @@ fn converse(
         let status = child.wait().map_err(failed)?;
         Ok((status, result?))
     })
+}
+
+/// The error of a child that is not done in time: the program's own only if the child had the
+/// processors for most of that time.
+fn late(child: &Child, within: Duration) -> CompileError {
+    match CpuUse::of_process(child.id()) {
+        Some(cpu) if cpu.is_most_of(within) => {
+            CompileError::Program(ProgramError::CompileTime { within })
+        }
+        _ => CompileError::Busy,
+    }
 }
 
 /// Takes the output of a child apart; none if it is cut short.
