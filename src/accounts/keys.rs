@@ -222,7 +222,7 @@ impl Accounts {
             if !used.is_empty() {
                 store.note_used(&used, now)?;
             }
-            store.sweep_sessions(now).map(drop)
+            store.sweep_sessions(shared.sweep_date.lock().read()).map(drop)
         })
         .await
     }

@@ -29,7 +29,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use task::{clock::Clock, database::DatabaseFiles};
+use task::{clock::Clock, database::DatabaseFiles, steady_date::SteadyDate};
 use tokio::{task::spawn_blocking, time::sleep};
 
 pub use crate::{
@@ -51,6 +51,9 @@ const OPEN_TRIES: u32 = 50;
 /// The pause between two tries to open. A try itself waits for a hundredth of a second: with
 /// [`OPEN_TRIES`] this is some seconds in all, far more than setting up takes.
 const OPEN_PAUSE: Duration = Duration::from_millis(40);
+
+/// How long a leap of the clock holds before sessions are deleted by its date.
+const SWEEP_HOLD: Duration = Duration::from_hours(1);
 
 /// Why an operation on accounts failed.
 #[derive(Debug, thiserror::Error)]
@@ -118,6 +121,8 @@ struct Shared {
     cache: Mutex<Cache>,
     passwords: Passwords,
     clock: Clock,
+    /// The date by which expired sessions are deleted.
+    sweep_date: Mutex<SteadyDate>,
     files: DatabaseFiles,
     /// Whether the last write found no space.
     is_full: AtomicBool,
@@ -149,12 +154,13 @@ impl Accounts {
     pub async fn open(path: impl AsRef<Path>, clock: Clock) -> Result<Self, AccountsError> {
         let path = path.as_ref().to_owned();
         let mut tries_left = OPEN_TRIES;
-        let (store, reads, files) = loop {
+        let (store, reads, files, newest) = loop {
             let path = path.clone();
             let opening = move || {
                 let (store, reads) = (Store::open(&path)?, Store::open(&path)?);
                 let files = DatabaseFiles::of(&path).map_err(StoreError::Folder)?;
-                Ok((store, reads, files))
+                let newest = reads.newest_session()?;
+                Ok((store, reads, files, newest))
             };
             match blocking(opening).await {
                 Err(AccountsError::Store(error)) if error.is_busy() && tries_left > 0 => {
@@ -164,11 +170,13 @@ impl Accounts {
                 opened => break opened?,
             }
         };
+        let start = newest.unwrap_or_else(|| clock.now());
         let shared = Shared {
             store: Mutex::new(store),
             reads: Mutex::new(reads),
             cache: Mutex::default(),
             passwords: Passwords::new(),
+            sweep_date: Mutex::new(SteadyDate::new(clock.clone(), start, SWEEP_HOLD)),
             clock,
             files,
             is_full: AtomicBool::default(),

@@ -21,6 +21,7 @@ use task::{
     clock::Clock,
     file::{FileMode, write_atomic},
     group::Group,
+    steady_date::SteadyDate,
 };
 use tokio::time::{MissedTickBehavior, interval};
 use tracing::{debug, warn};
@@ -40,6 +41,9 @@ const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
 /// How long a peer that was not seen is remembered.
 const KEPT_FOR: Duration = Duration::from_hours(24 * 30);
+
+/// How long a leap of the clock holds before peers are forgotten by its date.
+const FORGET_HOLD: Duration = Duration::from_hours(1);
 
 /// How often changes are written. What is lost when the machine fails is that much news of peers.
 const WRITE_EVERY: Duration = Duration::from_secs(5);
@@ -100,12 +104,13 @@ pub enum PeerDbError {
 pub struct PeerDb {
     path: Arc<Path>,
     table: Arc<Mutex<Table>>,
-    clock: Clock,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Table {
     records: BTreeMap<PeerId, Record>,
+    /// The date by which peers are seen and forgotten.
+    date: SteadyDate,
     is_changed: bool,
 }
 
@@ -132,8 +137,11 @@ impl PeerDb {
             Err(error) if error.kind() == io::ErrorKind::NotFound => BTreeMap::new(),
             Err(error) => return Err(failed(error)),
         };
-        let table = Table { records, is_changed: false };
-        Ok(Self { path: path.into(), table: Arc::new(Mutex::new(table)), clock })
+        let last_seen = records.values().map(|record| record.last_seen).max();
+        let last_seen = last_seen.map_or_else(|| clock.now(), Timestamp::from_micros);
+        let date = SteadyDate::new(clock, last_seen, FORGET_HOLD);
+        let table = Table { records, date, is_changed: false };
+        Ok(Self { path: path.into(), table: Arc::new(Mutex::new(table)) })
     }
 
     /// Writes changes to the disk from now on, in a task of `group`, and once more when it stops.
@@ -192,8 +200,9 @@ impl PeerDb {
         let mut addresses = addresses;
         addresses.retain(|address| address.len() <= ADDRESS_BYTES_MAX);
         let Some(first) = addresses.first().cloned() else { return };
-        let now = self.clock.now();
         let mut table = self.table.lock();
+        // Not the clock's: a time of the future would let go of all others at the next start.
+        let now = table.date.read();
         let known = table.records.remove(peer);
         let record = match known {
             // What worked stays in front of what is said.
@@ -233,6 +242,8 @@ impl PeerDb {
     fn write(&self) -> io::Result<()> {
         let encoded = {
             let mut table = self.table.lock();
+            // A leap of the clock is seen here, where no peer comes.
+            table.date.read();
             if !table.is_changed {
                 return Ok(());
             }
@@ -295,7 +306,9 @@ fn decode(bytes: &[u8], now: Timestamp) -> serde_json::Result<BTreeMap<PeerId, R
             records.insert(peer, record);
         }
     }
-    prune(&mut records, now);
+    // The clock may be wrong now: the time since a peer was last seen is not counted yet.
+    let last_seen = records.values().map(|record| record.last_seen).max();
+    prune(&mut records, last_seen.map_or(now, Timestamp::from_micros));
     Ok(records)
 }
 

@@ -210,6 +210,14 @@ impl Store {
         Ok(u64::try_from(n_ended).unwrap_or(u64::MAX))
     }
 
+    /// When the newest session began; `None` if there is no session.
+    pub(crate) fn newest_session(&self) -> Result<Option<Timestamp>, StoreError> {
+        let mut statement =
+            self.connection.prepare_cached("SELECT max(created_at) FROM sessions")?;
+        let newest: Option<i64> = statement.query_row([], |row| row.get(0))?;
+        Ok(newest.map(Timestamp::from_micros))
+    }
+
     /// Lets go of sessions that have expired; whether there were any.
     pub(crate) fn sweep_sessions(&mut self, now: Timestamp) -> Result<bool, StoreError> {
         let is_any = self

@@ -72,6 +72,22 @@ async fn a_session_lasts_until_it_is_ended_or_expires() {
 }
 
 #[tokio::test]
+async fn a_leap_of_the_clock_ends_no_session() {
+    let (clock, folder) = (clock(), tempdir().unwrap());
+    let leap = SESSION_LASTS + Duration::from_hours(48);
+    let path = folder.path().join("accounts.sqlite");
+    let accounts = Accounts::open(&path, clock.clone()).await.unwrap();
+    let proven = ada(&accounts).await;
+    let (_, token) = log_in(&accounts, &proven).await;
+    clock.set(clock.now() + leap);
+    accounts.upkeep().await.unwrap();
+    let reopened = Accounts::open(&path, clock.clone()).await.unwrap();
+    reopened.upkeep().await.unwrap();
+    clock.set(clock.now() - leap);
+    assert!(accounts.session(&token).await.unwrap().is_some());
+}
+
+#[tokio::test]
 async fn the_oldest_session_makes_room() {
     let folder = tempdir().unwrap();
     let accounts = open(&folder).await;

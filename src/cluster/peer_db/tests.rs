@@ -72,6 +72,29 @@ fn a_hundred_are_remembered_and_those_who_were_reached_stay_longest() {
 }
 
 #[test]
+fn a_leap_of_the_clock_forgets_no_peer() {
+    let (dir, clock) = (tempdir().unwrap(), clock());
+    let leap = KEPT_FOR + Duration::from_hours(48);
+    let db = PeerDb::open(dir.path(), clock.clone()).unwrap();
+    db.reached(&id(1), ADDRESS.into());
+    clock.set(clock.now() + leap);
+    db.reached(&id(2), ADDRESS.into());
+    db.write().unwrap();
+    assert_eq!(db.n_peers(), 2);
+    clock.set(clock.now() - leap);
+    db.reached(&id(3), ADDRESS.into());
+    db.write().unwrap();
+    clock.set(clock.now() + leap);
+    let db = PeerDb::open(dir.path(), clock.clone()).unwrap();
+    assert_eq!(db.n_peers(), 3);
+    db.reached(&id(3), ADDRESS.into());
+    assert_eq!(db.n_peers(), 3);
+    clock.advance(FORGET_HOLD);
+    db.reached(&id(3), ADDRESS.into());
+    assert_eq!(db.n_peers(), 1, "the date has held");
+}
+
+#[test]
 fn what_peers_say_is_bounded() {
     let dir = tempdir().unwrap();
     let db = opened(dir.path());

@@ -1,10 +1,10 @@
 //! The machine's own load, measured each second: processor, memory, network, disk.
 
-use std::{collections::BTreeMap, error::Error, time::Duration};
+use std::{collections::BTreeMap, error::Error, mem, time::Duration};
 
 use model::timestamp::Timestamp;
 use sysinfo::{Disks, Networks, System};
-use task::clock::Clock;
+use task::{clock::Clock, steady_date::SteadyDate};
 use tokio::{
     task::spawn_blocking,
     time::{Instant, MissedTickBehavior, interval},
@@ -19,6 +19,14 @@ const PRUNE_EVERY: u32 = 60;
 
 /// Old rows let go at a time: more than come in meanwhile, and few enough to be quick.
 const PRUNE_ROWS: usize = 4096;
+
+/// How long a leap of the clock holds before rows have its date. A clock that is set right after its
+/// start waits that long; one that blips is back by then.
+const ROW_HOLD: Duration = Duration::from_mins(1);
+
+/// How long a leap of the clock holds before rows are deleted by its date: time for a person to
+/// notice. Rows of one more hour are of no weight.
+const PRUNE_HOLD: Duration = Duration::from_hours(1);
 
 /// How to measure the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,26 +108,12 @@ type Measurement = [Vec<Option<f64>>; 4];
 
 /// Measures and appends until dropped.
 pub(crate) async fn run(datasets: Datasets, options: LoadOptions, clock: Clock) {
-    let mut feeds = Vec::new();
-    for description in DATASETS {
-        match Feed::open(&datasets, description).await {
-            Ok(feed) => feeds.push(feed),
-            Err(error) => {
-                warn!(
-                    error = &error as &dyn Error,
-                    "the machine's load is not measured: {}", description.name
-                );
-                return;
-            }
-        }
-    }
+    let Some(mut store) = LoadStore::open(&datasets, options.keep, &clock).await else { return };
     info!("the machine's load is measured every {:?}", options.every);
     let mut ticks = interval(options.every.max(Duration::from_millis(1)));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ticks.tick().await;
     let mut meter = Meter::new(Instant::now());
-    let mut last = None;
-    let mut n_stored = 0_u32;
     loop {
         ticks.tick().await;
         let now = Instant::now();
@@ -132,35 +126,125 @@ pub(crate) async fn run(datasets: Datasets, options: LoadOptions, clock: Clock) 
             return;
         };
         meter = used;
-        let moment = Timestamp::from_seconds(clock.now().seconds());
-        if last.replace(moment) == Some(moment) {
-            continue;
+        store.put(measurement).await;
+    }
+}
+
+/// Stores measurements, and deletes old ones.
+struct LoadStore {
+    feeds: Vec<Feed>,
+    keep: Duration,
+    row_date: SteadyDate,
+    prune_date: SteadyDate,
+    last: Option<Timestamp>,
+    n_stored: u32,
+    clock_leaps: Condition,
+    append_fails: Condition,
+    prune_fails: Condition,
+}
+
+impl LoadStore {
+    /// Opens the datasets; `None`, with a log line, if one cannot be used.
+    async fn open(datasets: &Datasets, keep: Duration, clock: &Clock) -> Option<Self> {
+        let mut feeds = Vec::new();
+        let mut newest = None;
+        for description in DATASETS {
+            let opened = async {
+                let feed = Feed::open(datasets, description).await?;
+                let row = feed.newest().await?;
+                Ok::<_, CatalogError>((feed, row))
+            };
+            match opened.await {
+                Ok((feed, row)) => {
+                    newest = newest.max(row);
+                    feeds.push(feed);
+                }
+                Err(error) => {
+                    warn!(
+                        error = &error as &dyn Error,
+                        "the machine's load is not measured: {}", description.name
+                    );
+                    return None;
+                }
+            }
         }
-        append(&feeds, moment, measurement).await;
-        n_stored = n_stored.wrapping_add(1);
-        if n_stored.is_multiple_of(PRUNE_EVERY)
-            && let Err(error) = prune(&feeds, moment - options.keep).await
-        {
-            warn!(error = &error as &dyn Error, "old measurements were not let go");
+        let now = clock.now();
+        Some(Self {
+            feeds,
+            keep,
+            row_date: SteadyDate::new(clock.clone(), now, ROW_HOLD),
+            prune_date: SteadyDate::new(clock.clone(), newest.unwrap_or(now), PRUNE_HOLD),
+            last: None,
+            n_stored: 0,
+            clock_leaps: Condition::default(),
+            append_fails: Condition::default(),
+            prune_fails: Condition::default(),
+        })
+    }
+
+    /// Stores a measurement of now, unless the clock just leapt ahead: readers would take a row of
+    /// the future for the newest.
+    async fn put(&mut self, measurement: Measurement) {
+        let prune_date = self.prune_date.read();
+        let row_date = self.row_date.read();
+        let lead = self.row_date.lead();
+        match self.clock_leaps.change(lead.is_some()) {
+            Some(true) => warn!(
+                ?lead,
+                "the clock leapt ahead: no load is stored until it is set back or {ROW_HOLD:?} pass"
+            ),
+            Some(false) => info!("the machine's load is stored again"),
+            None => {}
+        }
+        let timestamp = Timestamp::from_seconds(row_date.seconds());
+        if lead.is_some() || self.last.replace(timestamp) == Some(timestamp) {
+            return;
+        }
+        self.append(timestamp, measurement).await;
+        self.n_stored = self.n_stored.wrapping_add(1);
+        if self.n_stored.is_multiple_of(PRUNE_EVERY) {
+            self.prune(prune_date - self.keep).await;
+        }
+    }
+
+    async fn append(&mut self, timestamp: Timestamp, measurement: Measurement) {
+        let rows = self.feeds.iter().zip(measurement);
+        let appends = rows.map(|(feed, numbers)| feed.append([(timestamp, numbers)]));
+        let results = futures::future::join_all(appends).await;
+        let error = results.into_iter().find_map(Result::err);
+        match (self.append_fails.change(error.is_some()), error) {
+            (Some(true), Some(error)) => {
+                warn!(error = &error as &dyn Error, "failed to store the machine's load");
+            }
+            (Some(false), _) => info!("the machine's load is stored again"),
+            _ => {}
+        }
+    }
+
+    async fn prune(&mut self, before: Timestamp) {
+        let mut pruned = Ok(0);
+        for feed in &self.feeds {
+            pruned = pruned.and(feed.prune(before, PRUNE_ROWS).await);
+        }
+        match (self.prune_fails.change(pruned.is_err()), pruned) {
+            (Some(true), Err(error)) => {
+                warn!(error = &error as &dyn Error, "failed to delete old measurements");
+            }
+            (Some(false), _) => info!("old measurements are deleted again"),
+            _ => {}
         }
     }
 }
 
-async fn append(feeds: &[Feed], moment: Timestamp, measurement: Measurement) {
-    let rows = feeds.iter().zip(measurement);
-    let appends = rows.map(|(feed, numbers)| feed.append([(moment, numbers)]));
-    for result in futures::future::join_all(appends).await {
-        if let Err(error) = result {
-            warn!(error = &error as &dyn Error, "a measurement was not stored");
-        }
-    }
-}
+/// Whether something is so, for one log line each time that changes.
+#[derive(Debug, Default)]
+struct Condition(bool);
 
-async fn prune(feeds: &[Feed], before: Timestamp) -> Result<(), CatalogError> {
-    for feed in feeds {
-        feed.prune(before, PRUNE_ROWS).await?;
+impl Condition {
+    /// Sets the condition; `None` if that is no change.
+    fn change(&mut self, is_so: bool) -> Option<bool> {
+        (mem::replace(&mut self.0, is_so) != is_so).then_some(is_so)
     }
-    Ok(())
 }
 
 /// Reads the machine's counters. What it cannot read it leaves out.

@@ -13,4 +13,5 @@ if [[ -z $library ]]; then
     "${as_root[@]}" apt-get install --yes --no-install-recommends faketime >&2
     library=$(find_library)
 fi
-exec python3 -B inference.py "$program" "${library:?install libfaketime}"
+python3 -B inference.py "$program" "${library:?install libfaketime}"
+python3 -B datasets.py "$program" "$library"

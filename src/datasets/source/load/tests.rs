@@ -74,3 +74,67 @@ async fn each_dataset_gets_a_row_a_tick_and_lets_go_of_old_ones() {
     task::wait::until(Duration::from_secs(20), pruned).await.unwrap();
     group.shutdown().await;
 }
+
+/// The seconds of all rows of `machine_cpu`, in order.
+async fn seconds_of_rows(datasets: &Datasets) -> Vec<i64> {
+    let read = datasets.blocking(|store| {
+        let mut seconds = Vec::new();
+        let which = DatasetRef::Name("machine_cpu".to_owned());
+        let Some(cpu) = store.dataset(&which)? else { return Ok(seconds) };
+        let all = crate::query::Span { first: Timestamp::MIN, last: Timestamp::MAX };
+        store.scan(cpu.id, Resolution::Raw, all, &mut |rows| {
+            if let crate::block::Rows::Raw(block) = rows {
+                seconds.extend(block.times.iter().map(|time| time.seconds()));
+            }
+            std::ops::ControlFlow::Continue(())
+        })?;
+        Ok(seconds)
+    });
+    read.await.unwrap()
+}
+
+async fn put_seconds(store: &mut LoadStore, clock: &Clock, n_seconds: u32) {
+    for _ in 0..n_seconds {
+        clock.advance(Duration::from_secs(1));
+        store
+            .put([vec![Some(1.0); 3], vec![Some(1.0); 3], vec![Some(1.0); 2], vec![None; 3]])
+            .await;
+    }
+}
+
+#[tokio::test]
+async fn a_leap_of_the_clock_costs_no_rows() {
+    const START: i64 = 1_800_000_000;
+    let folder = tempdir().unwrap();
+    let store = SqliteStore::open(&folder.path().join("datasets.sqlite")).unwrap();
+    let clock = Clock::manual(Timestamp::from_seconds(START));
+    let group = Group::default();
+    let datasets = Datasets::new(Arc::new(store), clock.clone(), &group);
+    let keep = Duration::from_hours(24);
+    let leap = Duration::from_hours(48);
+    let mut store = LoadStore::open(&datasets, keep, &clock).await.unwrap();
+    put_seconds(&mut store, &clock, 130).await;
+    clock.set(clock.now() + leap);
+    put_seconds(&mut store, &clock, 59).await;
+    clock.set(clock.now() - leap);
+    put_seconds(&mut store, &clock, 130).await;
+    let rows = seconds_of_rows(&datasets).await;
+    assert!(
+        rows.iter().copied().eq((1..=130).chain(190..320).map(|second| START + second)),
+        "{rows:?}"
+    );
+
+    // Started ahead of its time, it stores rows, and does not delete by that date.
+    clock.set(clock.now() + leap);
+    let mut store = LoadStore::open(&datasets, keep, &clock).await.unwrap();
+    put_seconds(&mut store, &clock, 130).await;
+    clock.set(clock.now() - leap);
+    put_seconds(&mut store, &clock, 130).await;
+    assert_eq!(seconds_of_rows(&datasets).await.len(), rows.len() + 260);
+
+    // A leap that holds is the date.
+    clock.set(clock.now() + leap);
+    put_seconds(&mut store, &clock, 61).await;
+    assert_eq!(seconds_of_rows(&datasets).await.last(), Some(&clock.now().seconds()));
+    group.shutdown().await;
+}
