@@ -33,6 +33,7 @@ mod web;
 
 use std::{
     collections::{BTreeMap, HashMap},
+    fs,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -351,6 +352,31 @@ impl Functions {
             is_method: contents::is_runnable(file),
         });
         Ok(Some(files.collect()))
+    }
+
+    /// Writes the files of function `id`, which is a folder, into the folder `to`. Returns whether it
+    /// is kept and whole.
+    ///
+    /// # Errors
+    /// [`FunctionsError::Files`] if they cannot be read or written.
+    pub(crate) async fn write_to(
+        &self,
+        id: FunctionId,
+        to: PathBuf,
+    ) -> Result<bool, FunctionsError> {
+        let Some(contents) = self.contents(id).await? else { return Ok(false) };
+        blocking(move || {
+            for file in contents.folder().unwrap_or_default() {
+                // The parts of the path were checked with the content: none leads elsewhere.
+                let path = to.join(&file.path);
+                let folder = path.parent().unwrap_or(&to);
+                fs::create_dir_all(folder)
+                    .and_then(|()| fs::write(&path, &file.bytes))
+                    .map_err(files::failed("write", &path))?;
+            }
+            Ok(true)
+        })
+        .await
     }
 
     /// Returns function `id` ready to be handed to a head, or none if it is not kept or was damaged.

@@ -7,6 +7,7 @@
 
 mod executor;
 mod external;
+mod function_dir;
 mod install;
 mod line;
 mod place;

@@ -39,6 +39,9 @@ pub const VARIABLES_FLAG: &str = "--variables";
 /// The flag that bounds the guest's folder, in MiB. Ours.
 pub const FILES_LIMIT_FLAG: &str = "--limited-files";
 
+/// The flag that names the folder of the function's own files. Ours, as the two around it.
+pub const FUNCTION_FILES_FLAG: &str = "--function-files";
+
 /// The flag that names the folder of compiled code. Ours: no variable of the environment does, since
 /// whoever writes to that folder has code run here.
 pub const COMPILED_FOLDER_FLAG: &str = "--compiled-folder";
@@ -73,6 +76,8 @@ Usage: runtime MODULE [OPTIONS] [-- ARGUMENTS...]
   --fs-root-path FOLDER    show it this folder as /
   --env NAME=VALUE         a variable of its environment, beside those that BLS_LIST_VARS lists
   --variables FILE         a file of more of them, each NAME=VALUE and a zero byte
+  --function-files FOLDER  show it this folder as /function, read-only, beside the one of
+                           --fs-root-path
   --limited-files MIB      let that folder hold at most so much, and 1000 files
   --compiled-folder FOLDER keep compiled modules here, for this user's next runs
   --debug-info, --drivers-root-path FOLDER, --runtime-logger FILE, --permission URL
@@ -90,6 +95,8 @@ pub struct Command {
     pub asked: Asked,
     /// The folder it sees as `/`.
     pub fs_root: Option<PathBuf>,
+    /// The folder it sees as `/function`.
+    pub function_files: Option<PathBuf>,
     /// Its environment, beside what [`LIST_VARS`] lists.
     pub environment: BTreeMap<String, String>,
     /// A file of more of it.
@@ -179,6 +186,7 @@ impl Command {
             entry: START.to_owned(),
             asked: Asked::default(),
             fs_root: None,
+            function_files: None,
             environment: BTreeMap::new(),
             variables: None,
             files_limits: None,
@@ -230,6 +238,7 @@ impl Command {
                 let (name, text) = variable(&value()?)?;
                 self.environment.insert(name, text);
             }
+            FUNCTION_FILES_FLAG => self.function_files = Some(PathBuf::from(value()?)),
             VARIABLES_FLAG => self.variables = Some(PathBuf::from(value()?)),
             FILES_LIMIT_FLAG => {
                 let bytes_max = number(flag, value()?)?.saturating_mul(1 << MIB_BITS);
@@ -306,8 +315,13 @@ fn execute(
     let runtime = Runtime::new(options)?;
     let name = command.module.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let limits = command.files_limits;
-    let files =
-        command.fs_root.map(|folder| Files { folder, afterwards: Afterwards::Keep, limits });
+    let function = command.function_files;
+    let files = command.fs_root.map(|folder| Files {
+        folder,
+        afterwards: Afterwards::Keep,
+        limits,
+        function,
+    });
     let run = Run {
         name,
         entry: command.entry,

@@ -13,6 +13,9 @@ use crate::quota::Quota;
 pub const LIMITS_DEFAULT: FilesLimits =
     FilesLimits { n_files_max: 1000, bytes_max: 256 * 1024 * 1024 };
 
+/// Where a guest sees the files that its function consists of.
+pub const FUNCTION_DIR: &str = "/function";
+
 /// A folder for one guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Files {
@@ -22,6 +25,9 @@ pub struct Files {
     pub afterwards: Afterwards,
     /// How much it may hold. None: as much as the disk.
     pub limits: Option<FilesLimits>,
+    /// The folder of the function's own files, which the guest sees as [`FUNCTION_DIR`] and cannot
+    /// change. None: it has none but its module.
+    pub function: Option<PathBuf>,
 }
 
 /// What becomes of a guest's folder once the guest has ended.
@@ -59,6 +65,11 @@ impl Folder {
     /// Where it is.
     pub(crate) fn path(&self) -> &Path {
         &self.0.folder
+    }
+
+    /// Where the function's own files are.
+    pub(crate) fn function(&self) -> Option<&Path> {
+        self.0.function.as_deref()
     }
 
     /// Begins to count what it holds. None if it may hold as much as the disk.

@@ -27,7 +27,7 @@ use crate::{
     driver::{self, Begun},
     engine::{ProgramError, RunError},
     exit::{Exit, Stop, reason},
-    files::Folder,
+    files::{FUNCTION_DIR, Folder},
     host_call,
     memory::MemoryLimit,
     output::{Output, Streams},
@@ -306,6 +306,9 @@ fn wasi(run: &mut Run, folder: Option<&Folder>, output: &Output) -> wasmtime::Re
         // must not block it, or no deadline would be seen.
         wasi.allow_blocking_current_thread(true);
         wasi.preopened_dir(folder.path(), "/", FsPerms::ReadWrite)?;
+        if let Some(function) = folder.function() {
+            wasi.preopened_dir(function, FUNCTION_DIR, FsPerms::ReadOnly)?;
+        }
         wasi.allow_blocking_current_thread(false);
     }
     Ok(wasi.build_p1())

@@ -5,6 +5,7 @@ mod command;
 mod compile;
 mod execute;
 mod external;
+mod files;
 mod here;
 mod install;
 mod keys;

@@ -59,6 +59,7 @@ pub(super) async fn run(
         folder,
         afterwards: Afterwards::Remove,
         limits: Some(files::LIMITS_DEFAULT),
+        function: None,
     });
     let run = Run {
         name: name.clone(),

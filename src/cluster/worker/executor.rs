@@ -28,10 +28,11 @@ use wire::{
 
 use super::{
     external::{Call, External, ExternalError},
+    function_dir::FunctionDirs,
     place,
 };
 use crate::{
-    functions::{Function, Functions, FunctionsError, loaded::Loaded},
+    functions::{Function, Functions, FunctionsError, Kind, loaded::Loaded},
     message::{Code, NodeResult, WorkOrder},
 };
 
@@ -113,6 +114,8 @@ pub(super) struct Executor {
     functions: Functions,
     host: Host,
     limits: Limits,
+    /// None without a workspace.
+    function_dirs: Option<FunctionDirs>,
 }
 
 /// What runs them.
@@ -134,10 +137,17 @@ impl Executor {
         options: ExecutionOptions,
     ) -> Result<Self, StartError> {
         let ExecutionOptions { workspace, compiled_folder, compile_in, external } = options;
-        if let Some(workspace) = &workspace {
-            clear(workspace)
-                .map_err(|source| StartError::Workspace { workspace: workspace.clone(), source })?;
-        }
+        let function_dirs = match &workspace {
+            Some(workspace) => {
+                let cleared = clear(workspace).and_then(|()| workspace.canonicalize());
+                let path = cleared.map_err(|source| StartError::Workspace {
+                    workspace: workspace.clone(),
+                    source,
+                })?;
+                Some(FunctionDirs::new(path))
+            }
+            None => None,
+        };
         let host = match external {
             Some(program) => {
                 let nowhere = || io::Error::new(io::ErrorKind::InvalidInput, "it has no workspace");
@@ -159,7 +169,7 @@ impl Executor {
                 n_runs: AtomicU64::new(0),
             },
         };
-        Ok(Self { functions, host, limits })
+        Ok(Self { functions, host, limits, function_dirs })
     }
 
     /// Runs `function` as `order` says, on the node `peer_id`. Returns what it left behind, or none
@@ -181,14 +191,16 @@ impl Executor {
         let limits = self.limits.lowered(asked);
         let stdin = order.config.stdin.clone().map(String::into_bytes);
         let entry = if settings.entry.is_empty() { START.to_owned() } else { settings.entry };
+        let function_dir = self.function_dir(function).await?;
         let finished = match &self.host {
             Host::Here { runtime, workspace, n_runs, .. } => {
                 let Some(program) = self.program(function.id, method).await? else {
                     return Ok(None);
                 };
-                let files = workspace
-                    .as_deref()
-                    .map(|workspace| files(workspace, &order.request_id, n_runs));
+                let files = workspace.as_deref().map(|workspace| Files {
+                    function: function_dir,
+                    ..files(workspace, &order.request_id, n_runs)
+                });
                 let run = Run {
                     name: order.method.clone(),
                     entry,
@@ -209,6 +221,7 @@ impl Executor {
                     function: function.id,
                     method,
                     content,
+                    function_dir,
                     entry,
                     has_debug_info: settings.debug_info,
                     permissions: order.config.permissions.clone().unwrap_or_default(),
@@ -229,6 +242,14 @@ impl Executor {
         match &self.host {
             Host::Here { runtime, .. } => runtime.n_free(),
             Host::External(_) => usize::MAX,
+        }
+    }
+
+    /// Returns the folder of the function's files, if it is more than a module.
+    async fn function_dir(&self, function: &Function) -> Result<Option<PathBuf>, FunctionsError> {
+        match (&function.kind, &self.function_dirs) {
+            (Kind::Folder(_), Some(dirs)) => dirs.get(&self.functions, function.id).await,
+            _ => Ok(None),
         }
     }
 
@@ -263,6 +284,7 @@ fn files(workspace: &Path, request_id: &str, n_runs: &AtomicU64) -> Files {
         folder: place::places(workspace).join(name),
         afterwards: Afterwards::Remove,
         limits: Some(LIMITS_DEFAULT),
+        function: None,
     }
 }
 

@@ -34,8 +34,8 @@ use model::function::{FunctionId, Method};
 use parking_lot::Mutex;
 use runtime::{
     bls::{
-        COMPILED_FOLDER_FLAG, FILES_LIMIT_FLAG, MIB_BITS, PAGE_BYTES, VARIABLES_FLAG,
-        variables_text,
+        COMPILED_FOLDER_FLAG, FILES_LIMIT_FLAG, FUNCTION_FILES_FLAG, MIB_BITS, PAGE_BYTES,
+        VARIABLES_FLAG, variables_text,
     },
     files,
     run::{Asked, Ended, Finished, Limits, START},
@@ -109,6 +109,8 @@ pub(super) struct Call {
     pub(super) method: Method,
     /// The module.
     pub(super) content: Bytes,
+    /// The folder with all files of the function, the module among them; none if that is all.
+    pub(super) function_dir: Option<PathBuf>,
     /// The exported function to start at.
     pub(super) entry: String,
     /// Whether to keep debug information.
@@ -261,6 +263,9 @@ impl Inner {
 
     /// Sees to it that the module lies in a file, and returns its path. Blocks.
     fn module(&self, call: &Call) -> Result<PathBuf, ExternalError> {
+        if let Some(folder) = &call.function_dir {
+            return Ok(folder.join(call.method.as_str()));
+        }
         let folder = self.workspace.join(call.function.to_string());
         let path = folder.join(call.method.as_str());
         let key = (call.function, call.method.clone());
@@ -301,6 +306,9 @@ impl Inner {
                 FILES_LIMIT_FLAG.into(),
                 (files::LIMITS_DEFAULT.bytes_max >> MIB_BITS).to_string().into(),
             ]);
+            if let Some(folder) = &call.function_dir {
+                arguments.extend([FUNCTION_FILES_FLAG.into(), folder.into()]);
+            }
             if let Some(folder) = compiled_folder {
                 arguments.extend([COMPILED_FOLDER_FLAG.into(), folder.into()]);
             }

@@ -11,6 +11,7 @@ fn check(line: &str, change: impl FnOnce(&mut Command)) {
         entry: "_start".into(),
         asked: Asked::default(),
         fs_root: None,
+        function_files: None,
         environment: BTreeMap::new(),
         variables: None,
         files_limits: None,

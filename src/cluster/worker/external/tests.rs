@@ -67,6 +67,7 @@ fn call(limits: Limits) -> Call {
         function: FunctionId::of_module(b"module"),
         method: "m.wasm".parse().unwrap(),
         content: Bytes::from_static(b"module"),
+        function_dir: None,
         entry: START.to_owned(),
         has_debug_info: false,
         permissions: Vec::new(),

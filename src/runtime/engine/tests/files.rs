@@ -9,7 +9,7 @@ use crate::files::{Afterwards, Files, FilesLimits};
 pub(super) const FEW: FilesLimits = FilesLimits { n_files_max: 200, bytes_max: 4 * 1024 * 1024 };
 
 pub(super) fn with_files(folder: &Path, afterwards: Afterwards) -> Run {
-    let files = Files { folder: folder.to_owned(), afterwards, limits: Some(FEW) };
+    let files = Files { folder: folder.to_owned(), afterwards, limits: Some(FEW), function: None };
     Run { files: Some(files), ..bare(LIMITS) }
 }
 

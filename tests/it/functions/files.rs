@@ -1,0 +1,93 @@
+//! What functions read and write through the calls of their host.
+
+use serde_json::Value;
+
+use crate::support::{TRIPTYCH, cluster::Node, command::Home};
+
+/// A module of `body` that imports what the guests here call.
+fn module(body: &str) -> Vec<u8> {
+    wat::parse_str(format!(
+        r#"(module
+            (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))
+            (import "wasi_snapshot_preview1" "fd_prestat_dir_name"
+                (func $name (param i32 i32 i32) (result i32)))
+            (import "wasi_snapshot_preview1" "fd_read"
+                (func $read (param i32 i32 i32 i32) (result i32)))
+            (import "wasi_snapshot_preview1" "fd_write"
+                (func $write (param i32 i32 i32 i32) (result i32)))
+            (import "wasi_snapshot_preview1" "path_open" (func $open
+                (param i32 i32 i32 i32 i32 i64 i64 i32 i32) (result i32)))
+            {body})"#
+    ))
+    .unwrap()
+}
+
+/// Prints the name of its second folder and `data/words.txt` in it, and tries to change that folder:
+/// it ends with another code than 0 if it cannot read, or can write.
+const READS_ITS_FILES: &str = r#"
+    (memory (export "memory") 1)
+    (data (i32.const 0) "data/words.txt") (data (i32.const 100) "new")
+    (func $fail_if (param i32 i32) (if (local.get 0) (then (call $exit (local.get 1)))))
+    (func $open_file (param $path i32) (param $n i32) (param $how i32) (param $rights i64)
+        (result i32)
+        (call $open (i32.const 4) (i32.const 0) (local.get $path) (local.get $n) (local.get $how)
+            (local.get $rights) (i64.const 0) (i32.const 0) (i32.const 200)))
+    (func (export "_start")
+        (call $fail_if (call $name (i32.const 4) (i32.const 1000) (i32.const 9)) (i32.const 90))
+        (call $fail_if (call $open_file (i32.const 0) (i32.const 14) (i32.const 0) (i64.const 2))
+            (i32.const 91))
+        (i32.store (i32.const 300) (i32.const 1009)) (i32.store (i32.const 304) (i32.const 64))
+        (call $fail_if (call $read (i32.load (i32.const 200)) (i32.const 300) (i32.const 1)
+            (i32.const 308)) (i32.const 92))
+        (i32.store (i32.const 300) (i32.const 1000))
+        (i32.store (i32.const 304) (i32.add (i32.const 9) (i32.load (i32.const 308))))
+        (drop (call $write (i32.const 1) (i32.const 300) (i32.const 1) (i32.const 308)))
+        (call $fail_if (i32.eqz (call $open_file (i32.const 0) (i32.const 14) (i32.const 0)
+            (i64.const 64))) (i32.const 93))
+        (call $fail_if (i32.eqz (call $open_file (i32.const 100) (i32.const 3) (i32.const 1)
+            (i64.const 64))) (i32.const 94)))"#;
+
+/// Runs the function at `path` on two workers, one of which runs functions in a program of their
+/// own, and returns their common result.
+async fn run_on_both(home: &Home, path: &str) -> Value {
+    let program = home.path("bls-runtime");
+    std::os::unix::fs::symlink(TRIPTYCH, &program).unwrap();
+    let folder = std::path::Path::new(&program).parent().unwrap().display().to_string();
+    let head = Node::head(&[]);
+    let _inside = Node::worker(&head, &[]);
+    let runtime = ["--runtime-path", &folder, "--runtime-cli", "bls-runtime"];
+    let _outside = Node::worker(&head, &runtime);
+    head.has_workers(2).await;
+    let rest_api = head.rest_api();
+    let run = ["function", "run", path, "--head", &rest_api, "--nodes", "2", "--json"];
+    let said = home.run(&run);
+    let reply: Value = serde_json::from_str(&said.out).unwrap();
+    let groups = reply["results"].as_array().unwrap();
+    let [group] = groups.as_slice() else { panic!("one group: {reply}") };
+    assert_eq!(group["peers"].as_array().unwrap().len(), 2, "{reply}");
+    group["result"].clone()
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_folder_function_reads_its_own_files_and_cannot_change_them() {
+    let home = Home::new();
+    home.write("words/words.wasm", &module(READS_ITS_FILES));
+    home.write("words/data/words.txt", b": some words\n");
+    let result = run_on_both(&home, "words").await;
+    assert_eq!(result["stdout"], "/function: some words\n", "{result}");
+    assert_eq!(result["exit_code"], 0, "{result}");
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_trap_in_a_host_call_is_told_over_the_wire() {
+    let home = Home::new();
+    let body = r#"(func (export "_start")
+        (drop (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 0))))"#;
+    let path = home.write("no-memory.wasm", &module(body));
+    let result = run_on_both(&home, &path).await;
+    let want = "runtime: trap in a host call: fd_write: missing required memory export\n";
+    assert_eq!(result["stderr"], want, "{result}");
+    assert_eq!(result["exit_code"], 255, "{result}");
+}
