@@ -181,7 +181,14 @@ impl Held {
     pub(super) async fn list(&self) -> anyhow::Result<Vec<FunctionBody>> {
         match self {
             Self::Head(head) => head.functions().await.context("list the functions of the head"),
-            Self::Here(store) => Ok(store.functions.list().into_iter().map(body).collect()),
+            Self::Here(store) => {
+                let listed = |function: Function| {
+                    let ids = store.functions.ids_by_manifest(function.id);
+                    let by_manifest = ids.iter().map(ToString::to_string).collect();
+                    FunctionBody { by_manifest, ..body(function) }
+                };
+                Ok(store.functions.list().into_iter().map(listed).collect())
+            }
         }
     }
 
