@@ -71,10 +71,10 @@ async fn a_model_that_knows_better_than_the_baselines_comes_out_first() {
 }
 
 /// Seeds and epochs here; `tests/interop/inference/run.sh` runs 20 seeds of 300 epochs.
-const DEMO_SIZE: (usize, u64) = (4, 300);
+const DEMO_SIZE: (usize, u64) = (3, 300);
 
 #[test]
-fn the_demo_network_beats_its_naive_value_and_knowing_nothing() {
+fn the_demo_networks_beat_knowing_nothing_and_the_market_its_naive_value() {
     let (n_seeds, n_epochs) = DEMO_SIZE;
     let (seeds, epochs) = (n_seeds.to_string(), n_epochs.to_string());
     let demo = ["inference", "backtest", "demo", "--seeds", &seeds, "--epochs", &epochs, "--json"];
@@ -84,12 +84,12 @@ fn the_demo_network_beats_its_naive_value_and_knowing_nothing() {
     let loss = |line: &Value, name: &str| line["loss"][name].as_f64().unwrap();
     for topic in [1, 2] {
         let of_topic = || lines.iter().filter(|line| line["topic"] == topic);
-        let wins = of_topic().filter(|line| {
-            let combined = loss(line, "combined");
-            combined < loss(line, "naive") && combined < loss(line, "uninformed")
-        });
-        // The load is close to its naive value with few seeds: how often it wins is left to all of them.
-        assert!(topic == 1 || wins.count() >= n_seeds - 1, "topic {topic}: {told}");
+        for line in of_topic() {
+            assert!(loss(line, "combined") < loss(line, "uninformed"), "{line}");
+        }
+        let n_wins = of_topic().filter(|line| loss(line, "combined") < loss(line, "naive")).count();
+        // On the load, combined is close to naive: it is below in most seeds, and not in each few.
+        assert!(topic == 1 || n_wins >= n_seeds - 1, "topic {topic}: {told}");
         for line in of_topic() {
             assert_eq!(line["epochs"], n_epochs);
             let actors = line["actors"].as_array().unwrap();
