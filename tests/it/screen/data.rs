@@ -47,12 +47,17 @@ fn open(service: &Service) -> Session {
     session
 }
 
+/// The column of the screen from which the table of rows stands on a wide one.
+const TABLE_FROM: usize = 57;
+
 /// The moments in the table of rows, from the top down.
 fn moments(screen: &Screen) -> Vec<String> {
     let text = text(screen);
     let row = |line: &str| {
-        let start = line.find("2026-03-01 ")?;
-        line.get(start..start + 19).map(str::to_owned)
+        // The tape to the left of it holds dates, too.
+        let table: String = line.chars().skip(TABLE_FROM).collect();
+        let start = table.find("2026-03-01 ")?;
+        table.get(start..start + 19).map(str::to_owned)
     };
     // Facts tell dates, too, but no times.
     text.lines().filter_map(row).filter(|moment| moment.ends_with(":00")).collect()
@@ -77,7 +82,7 @@ async fn a_stream_that_drops_comes_back_and_repeats_and_misses_no_row() {
     let dataset = create(&service.http()).await;
     insert(&service.http(), &dataset, 0..200).await;
     let session = open(&service);
-    session.wait_text("live · ", SHOWN_WITHIN);
+    session.wait_text("rows of 2026-03-01", SHOWN_WITHIN);
     session.press("#");
     wait_unbroken(&session, 199);
 
@@ -90,7 +95,7 @@ async fn a_stream_that_drops_comes_back_and_repeats_and_misses_no_row() {
     service.start_again();
     // More than the replay holds, while the screen may not be back yet.
     insert(&service.http(), &dataset, 203..420).await;
-    session.wait_text("live · ", SHOWN_WITHIN);
+    session.wait_text("rows of 2026-03-01", SHOWN_WITHIN);
     wait_unbroken(&session, 419);
 
     insert(&service.http(), &dataset, 420..425).await;
@@ -124,6 +129,6 @@ async fn a_service_that_asks_to_wait_is_left_alone_and_then_asked_again() {
     session.wait_text("429 · retry", SHOWN_WITHIN);
     session.wait_for("rows all the same", SHOWN_WITHIN, |screen| {
         let text = text(screen);
-        (text.contains("live · ") && text.contains("00:49:00")).then_some(())
+        (text.contains("rows of 2026-03-01") && text.contains("00:49:00")).then_some(())
     });
 }

@@ -76,6 +76,6 @@ async fn services_that_tell_nothing_new_are_followed_in_silence() {
     session.wait_text(worker.id().get(..6).unwrap(), SHOWN_WITHIN);
     wait_still(&session);
     session.press("3");
-    session.wait_text("live · ", SHOWN_WITHIN);
+    session.wait_text("rows of 2026-03-01", SHOWN_WITHIN);
     wait_still(&session);
 }
