@@ -45,7 +45,10 @@ use tokio::{
 use tracing::{info, warn};
 use uuid::Uuid;
 use web::metrics::Metrics;
-use wire::executions::{ClusterEvent, ClusterEventKind, ExecutionBody, Usage};
+use wire::{
+    executions::{ClusterEvent, ClusterEventKind, ExecutionBody, Usage},
+    functions::ExecuteRequest,
+};
 
 pub use self::{client::Client, executions::Found, install::Installation};
 use self::{
@@ -244,6 +247,14 @@ impl Head {
         }));
         head.0.group.spawn("pings", head.clone().watch_workers());
         head
+    }
+
+    /// Checks a request, and returns the order in it.
+    ///
+    /// # Errors
+    /// As [`Order::read`].
+    pub fn read_order(&self, request: &ExecuteRequest) -> Result<Order, Vec<String>> {
+        Order::read(request, |id| self.0.functions.get(id).is_some())
     }
 
     /// Executes `order` of `client`, and returns how it went, also where it failed.

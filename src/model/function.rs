@@ -121,6 +121,12 @@ impl FunctionId {
         matches!(self.0, Name::Address(_))
     }
 
+    /// Whether this is a name that a node chose.
+    #[must_use]
+    pub const fn is_chosen(&self) -> bool {
+        matches!(self.0, Name::Chosen(_))
+    }
+
     /// Whether this is a CID, also of a codec or hash that [`Self::content`] does not know.
     #[must_use]
     pub const fn is_cid(&self) -> bool {

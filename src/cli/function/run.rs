@@ -20,7 +20,7 @@ use model::{
 };
 use tokio::time::sleep;
 use wire::functions::{
-    EnvVar, ExecuteConfig, ExecuteRequest, ExecuteResponse, Parameter, RuntimeConfig,
+    EnvVar, ExecuteConfig, ExecuteRequest, ExecuteResponse, FunctionBody, Parameter, RuntimeConfig,
 };
 
 use super::{
@@ -254,7 +254,10 @@ async fn target(text: &str, held: &HeldFlags) -> anyhow::Result<Target> {
     let functions = held.list().await.with_context(|| {
         format!("find `{text}`, which is neither a content id (CID) nor a path that exists")
     })?;
-    let named: Vec<_> = functions.into_iter().filter(|function| function.name == text).collect();
+    let is_called = |function: &FunctionBody| {
+        function.name == text || function.by_manifest.iter().any(|id| id == text)
+    };
+    let named: Vec<_> = functions.into_iter().filter(is_called).collect();
     match named.as_slice() {
         [function] => Ok(Target::Kept(function.function_id.parse()?)),
         [] => bail!(

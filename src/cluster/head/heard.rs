@@ -9,9 +9,7 @@ use wire::{
     functions::{ClusterBody, ExecuteRequest},
 };
 
-use super::{
-    Execution, Head, RunFacts, client::Client, dispatch::reason, inbox::Reply, order::Order,
-};
+use super::{Execution, Head, RunFacts, client::Client, dispatch::reason, inbox::Reply};
 use crate::{
     message::{
         Code, Execute, ExecuteResponse, Message, NodeResult, Offer, RollCallResponse,
@@ -113,7 +111,7 @@ impl Head {
             subgroup: Some(request.subgroup),
             topic: Some(request.topic),
         };
-        let execution = match Order::read(&asked) {
+        let execution = match self.read_order(&asked) {
             Ok(order) => {
                 self.execute(&Client::Peer(client.clone()), order).await.map_err(|unavailable| {
                     Execution::failed(Code::UNAVAILABLE, String::new(), unavailable.to_string())

@@ -39,3 +39,16 @@ async fn nodes_read_no_address_of_their_own_network_unless_told_to() {
     let why = home.fails(&["function", "install", &manifest]);
     assert!(why.contains(&format!("install {manifest}: code ")), "{why}");
 }
+
+#[tokio::test]
+async fn nodes_that_require_a_cid_install_nothing_under_another_id() {
+    let manifest = format!("{}/manifest.json", shelf::of("install"));
+    let flags = ["--allow-private-hosts", "--require-cid"];
+    let head = Node::head(&flags);
+    let _worker = Node::worker(&head, &flags);
+    head.has_workers(1).await;
+    let home = Home::new().with("TRIPTYCH_HEAD", &head.rest_api());
+    let why = home.fails(&["function", "install", &manifest]);
+    assert!(why.contains("which is no CID: this node runs with --require-cid"), "{why}");
+    assert_eq!(home.run(&["function", "list"]).out, "", "nothing was kept");
+}

@@ -7,7 +7,7 @@ fn function_id() -> String {
 }
 
 fn ordered(body: &Value) -> Result<Order, Vec<String>> {
-    Order::read(&serde_json::from_value(body.clone()).unwrap())
+    Order::read(&serde_json::from_value(body.clone()).unwrap(), |_| false)
 }
 
 fn configured(config: &Value) -> Result<Order, Vec<String>> {
@@ -34,6 +34,21 @@ fn numbers_of_nodes() {
 fn the_general_topic_is_no_subgroup() {
     let request = json!({"function_id": function_id(), "method": "m", "topic": GENERAL_TOPIC});
     assert_eq!(ordered(&request).unwrap().subgroup, None);
+}
+
+#[test]
+fn a_name_that_is_no_cid_is_taken_if_the_head_holds_a_function_by_it() {
+    let request = json!({"function_id": "whatever-cid", "method": "m.wasm"});
+    let held = FunctionId::of_any_kind("whatever-cid").unwrap();
+    let read = |is_held: &dyn Fn(FunctionId) -> bool| {
+        Order::read(&serde_json::from_value(request.clone()).unwrap(), is_held)
+    };
+    assert_eq!(read(&|id| id == held).unwrap().function, held);
+    let wrong = read(&|_| false).unwrap_err();
+    assert!(
+        wrong[0].starts_with("function ID: `whatever-cid` is no content id (CID)"),
+        "{wrong:?}"
+    );
 }
 
 #[test]

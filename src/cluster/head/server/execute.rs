@@ -16,7 +16,7 @@ use wire::{
 };
 
 use super::{
-    super::{Client, Execution, Head, order::Order},
+    super::{Client, Execution, Head},
     answer,
     bodies::Bodies,
     error::{Refused, accepted},
@@ -35,7 +35,7 @@ pub(super) async fn execute(
     let client = client(&request);
     let prefers_async = prefers_async(request.headers());
     let request: ExecuteRequest = bodies.read(request).await?;
-    let order = Order::read(&request).map_err(Refused::Invalid)?;
+    let order = head.read_order(&request).map_err(Refused::Invalid)?;
     if !prefers_async && request.config.is_async != Some(true) {
         let execution = head.execute(&client, order).await.map_err(Refused::Unavailable)?;
         return Ok(answer(&response(&execution)));

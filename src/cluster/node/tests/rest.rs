@@ -238,8 +238,8 @@ async fn executions_under_way_are_bounded_listed_and_canceled() {
     let address = cluster.head.rest_address().unwrap();
     let mut asked = request(&hello, 1);
     asked["config"]["timeout"] = json!(60);
-    let order = crate::head::order::Order::read(&serde_json::from_value(asked.clone()).unwrap());
-    let (order, head) = (order.unwrap(), cluster.head.head().unwrap());
+    let head = cluster.head.head().unwrap();
+    let order = head.read_order(&serde_json::from_value(asked.clone()).unwrap()).unwrap();
     let mut ids = Vec::new();
     let client = |peer: &str| crate::head::Client::Peer(peer.parse().unwrap());
     for (peer, n_let_in) in (1..).zip([256, 128, 64, 32, 16, 8, 4, 2, 1]) {

@@ -241,11 +241,18 @@ fn draw_functions(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
         let mark = if is_it { "▸" } else { " " };
         paint::text(buf, place, (0, y), mark, theme.focus);
         let x = paint::text(buf, place, (2, y), &format::left(&function.name, 20), style) + 1;
-        let id = format::short_cid(&function.function_id);
-        let x = paint::text(buf, place, (x, y), &id, theme.muted) + 2;
-        if function.bytes > 0 {
-            let size = format::right(&format::bytes(function.bytes), 9);
-            paint::text(buf, place, (x, y), &size, theme.muted);
+        if function.by_manifest.is_empty() {
+            let id = format::short_cid(&function.function_id);
+            let x = paint::text(buf, place, (x, y), &id, theme.muted) + 2;
+            if function.bytes > 0 {
+                let size = format::right(&format::bytes(function.bytes), 9);
+                paint::text(buf, place, (x, y), &size, theme.muted);
+            }
+        } else {
+            // Ids that prove nothing of the content, in place of the one that does.
+            let ids = format!("by manifest: {}", function.by_manifest.join(", "));
+            let room = usize::from(place.width.saturating_sub(x));
+            paint::text(buf, place, (x, y), &format::fit(&ids, room), theme.warn);
         }
     }
 }

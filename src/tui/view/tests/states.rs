@@ -118,6 +118,18 @@ const NAMES: [&str; 2] = [
     "a_function_whose_name_has_as_many_letters_as_one_of_them_may_have",
 ];
 
+#[test]
+fn the_list_of_functions_names_ids_by_manifest() {
+    let mut screen = Harness::ready(160, 45);
+    let mut functions = screen.state.execute.form.functions.clone();
+    functions[1].by_manifest = vec!["whatever-cid".to_owned()];
+    screen.state.execute.form.know(functions);
+    screen.press("e ctrl-u");
+    screen.type_text("hel");
+    let shown = screen.shown();
+    assert!(shown.contains("by manifest: whatever"), "{shown}");
+}
+
 /// Twelve nodes, three of which came to results of their own, under long names.
 fn crowd(width: u16, height: u16) -> Harness {
     let mut screen = Harness::ready(width, height);

@@ -24,6 +24,7 @@ impl Form {
             FormField::FunctionId => match text.parse::<FunctionId>() {
                 _ if text.is_empty() => Check::Unfit("a content id (CID) is needed".to_owned()),
                 Ok(_) => Check::Fit(self.earlier_runs(known)),
+                Err(_) if self.is_held_by_manifest(text) => Check::Fit(self.earlier_runs(known)),
                 Err(_) => Check::Unfit("no content id (CID), such as bafkrei…".to_owned()),
             },
             FormField::Method => match text.parse::<Method>() {
@@ -48,6 +49,11 @@ impl Form {
             FormField::Timeout => check_seconds(text, "the head waits so long for workers"),
             FormField::RunLimit => check_seconds(text, "up to each node's own limit"),
         }
+    }
+
+    fn is_held_by_manifest(&self, id: &str) -> bool {
+        let ids = self.functions.iter().flat_map(|function| &function.by_manifest);
+        { ids }.any(|held| held == id)
     }
 
     fn check_stdin(&self) -> Check {
