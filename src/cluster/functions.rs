@@ -41,7 +41,10 @@ use std::{
 use bytes::Bytes;
 use model::function::{FunctionId, Method};
 use parking_lot::{Mutex, RwLock};
-use tokio::{sync::Semaphore, task::spawn_blocking};
+use tokio::{
+    sync::{Notify, Semaphore},
+    task::spawn_blocking,
+};
 use tracing::{info, warn};
 
 use self::{
@@ -138,6 +141,8 @@ struct Inner {
     gateways: Vec<Gateway>,
     requires_cid: bool,
     web: Web,
+    /// Rung when a function is kept or forgotten.
+    changed: Notify,
 }
 
 impl Functions {
@@ -175,6 +180,7 @@ impl Functions {
             gateways,
             requires_cid,
             web: Web::new(hosts, trusted),
+            changed: Notify::new(),
         }));
         for checked in found.functions {
             store.enter(&checked.function, checked.whole);
@@ -278,6 +284,7 @@ impl Functions {
             gone
         };
         self.0.loaded.lock().forget(&id);
+        self.0.changed.notify_one();
         let files = self.0.files.clone();
         blocking(move || {
             addresses.into_iter().try_for_each(|address| files.delete_address(address))?;
@@ -293,6 +300,11 @@ impl Functions {
         let mut functions: Vec<Function> = self.0.kept.read().values().cloned().collect();
         functions.sort_by(|a, b| (&a.name, a.id).cmp(&(&b.name, b.id)));
         functions
+    }
+
+    /// Waits until a function is kept or forgotten, for one caller. Cancel-safe.
+    pub(crate) async fn changed(&self) {
+        self.0.changed.notified().await;
     }
 
     /// Returns the function `id` if it is kept. It may have another id of its own: that of its tree,
@@ -423,6 +435,7 @@ impl Functions {
 
     fn enter(&self, function: &Function, whole: Option<FunctionId>) {
         self.0.kept.write().insert(function.id, function.clone());
+        self.0.changed.notify_one();
         if let Some(whole) = whole.filter(|whole| *whole != function.id) {
             self.0.aliases.write().insert(whole, function.id);
         }

@@ -234,6 +234,9 @@ impl Node {
     /// Replaces the set of peers that it heeds.
     pub async fn heed(&self, heeded: Heeded) {
         self.network.heed(heeded).await;
+        if let Duty::Worker(worker) = &self.duty {
+            worker.heeds_others();
+        }
     }
 
     /// The head, if it is one.

@@ -33,7 +33,7 @@ use runtime::run::Limits;
 use task::{causes::chain, group::Group};
 use tokio::{
     select,
-    sync::{Semaphore, oneshot, watch},
+    sync::{Notify, Semaphore, oneshot, watch},
     time::{Instant, timeout},
 };
 use tracing::{debug, info, warn};
@@ -162,6 +162,8 @@ struct Inner {
     calls: Mutex<BTreeSet<(PeerId, String)>>,
     call_log: Mutex<CallLog>,
     is_stopping: AtomicBool,
+    /// Rung when its slots are for other heads than before, or for none.
+    changed: Notify,
     /// Whether what runs is to end, since the node has waited for it long enough.
     is_cut_short: watch::Sender<bool>,
 }
@@ -260,6 +262,7 @@ impl Worker {
             calls: Mutex::default(),
             call_log: Mutex::default(),
             is_stopping: AtomicBool::new(false),
+            changed: Notify::new(),
             is_cut_short: watch::Sender::new(false),
         })))
     }
@@ -291,6 +294,26 @@ impl Worker {
         let n_taken = n_all.saturating_sub(self.0.executor.n_free());
         let n_ending = n_taken.saturating_sub(self.0.slots.n_held());
         (n_slots, if is_stopping { 0 } else { n_free.saturating_sub(n_ending) })
+    }
+
+    /// Whether a slot is taken, so that its release is to be looked for.
+    pub(crate) fn is_busy(&self) -> bool {
+        let (n_slots, n_free) = self.slots();
+        n_free < n_slots
+    }
+
+    /// Waits until a slot is taken, or what heads may have of them changes; for one caller.
+    /// Cancel-safe.
+    pub(crate) async fn slots_changed(&self) {
+        select! {
+            () = self.0.slots.taken() => {}
+            () = self.0.changed.notified() => {}
+        }
+    }
+
+    /// Takes note that other heads may have its slots than before.
+    pub(crate) fn heeds_others(&self) {
+        self.0.changed.notify_one();
     }
 
     /// How much of this worker `head` may take up.
@@ -333,6 +356,7 @@ impl Worker {
     /// `within`. What has not is ended, and its head told. Returns whether all ended by itself.
     pub async fn drain(&self, within: Duration) -> bool {
         self.0.is_stopping.store(true, Ordering::Relaxed);
+        self.0.changed.notify_one();
         let n_running = self.0.slots.n_held();
         if n_running > 0 {
             info!(component = "node", n_running, "waiting for the functions that run");

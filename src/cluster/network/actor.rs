@@ -36,8 +36,9 @@ use super::{
 };
 use crate::{identity::named, peer_db::PeerDb};
 
-/// How often the tables are looked at: whom to dial, whom to find. Each look wakes an idle node.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How often the tables are looked at where nothing changes: whom to find, who is no longer cut off.
+/// Whom to dial is looked at when it is due. Each look wakes an idle node.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// How soon they are looked at after something changed that they depend on, and how often at most.
 const LOOK_SOON: Duration = Duration::from_millis(100);

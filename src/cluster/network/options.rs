@@ -1,6 +1,6 @@
 //! Whom a node is connected to, beside its boot nodes, and how they reach it.
 
-use std::{collections::BTreeSet, path::PathBuf};
+use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 
 use model::node::{PeerId, Role};
 
@@ -25,6 +25,9 @@ pub struct Connectivity {
     pub is_dialing_back: bool,
     /// Whether the node fails to start unless every boot node is reached.
     pub must_reach_boot_nodes: bool,
+    /// How often each peer is pinged. A machine that vanished without closing its connections is
+    /// noticed after two pings that are not answered.
+    pub ping_every: Duration,
     /// Whose gossip and messages are heard.
     pub heeded: Heeded,
     /// The longest message that a peer may tell, and the longest frame on a line that this node
@@ -48,11 +51,23 @@ impl Connectivity {
             peer_db: None,
             is_dialing_back: true,
             must_reach_boot_nodes: false,
+            ping_every: match role {
+                Role::Head => PING_EVERY_OF_HEAD,
+                Role::Worker => PING_EVERY,
+            },
             heeded: Heeded::Everyone,
             answer_bytes_max: MESSAGE_BYTES_MAX,
         }
     }
 }
+
+/// How often a worker pings its peers. Heads ping it more often, and a neighbor that vanished costs
+/// nothing but a place; pings between neighbors were most of what idle workers spent.
+const PING_EVERY: Duration = Duration::from_mins(1);
+
+/// How often a head pings its workers, whose round trips it places work by. One that runs an order for
+/// long is pinged each second on its line besides.
+const PING_EVERY_OF_HEAD: Duration = Duration::from_secs(15);
 
 /// Peers that a worker looks for on its topics: enough for the gossip mesh and to fetch functions from.
 /// A head needs all of them: see [`WANTED_PEERS_OF_HEAD`].

@@ -36,13 +36,17 @@ const AGENT: &str = concat!("triptych/", env!("CARGO_PKG_VERSION"));
 /// The protocol family that identify names; the one go-libp2p names.
 const PROTOCOL_FAMILY: &str = "ipfs/0.1.0";
 
-/// How often each peer is pinged. A machine that vanished without a word is noticed after this and
-/// [`PING_WITHIN`]; half as long is twice the chatter, which fifty workers, each connected to all
-/// others, spend more on than on anything else while they are idle.
-const PING_EVERY: Duration = Duration::from_secs(15);
-
 /// How long a peer has to answer a ping before its connection is given up.
 const PING_WITHIN: Duration = Duration::from_secs(10);
+
+/// How often gossip repairs its mesh and names recent messages to peers outside it. Messages are
+/// published and passed on at once, and joins change the mesh at once; each heartbeat wakes an idle
+/// node, and at one a second two hundred of them did little else.
+const HEARTBEAT_EVERY: Duration = Duration::from_secs(3);
+
+/// How many heartbeats a message is kept for peers that ask for it: as many as messages are named to
+/// peers for, which takes about as much memory as five heartbeats of a second each.
+const HISTORY_HEARTBEATS: usize = 3;
 
 /// Connections above the most that are kept, so that a new one is taken in before another is closed.
 const CONNECTIONS_SPARE: u32 = 64;
@@ -154,6 +158,8 @@ fn behaviour(
         .max_transmit_size(GOSSIP_BYTES_MAX)
         .message_id_fn(message_id)
         .heartbeat_initial_delay(Duration::from_millis(100))
+        .heartbeat_interval(HEARTBEAT_EVERY)
+        .history_length(HISTORY_HEARTBEATS)
         // No peer has this one dial others.
         .prune_peers(0)
         // What a peer passes on past its allowance goes no further.
@@ -174,7 +180,7 @@ fn behaviour(
         )?,
         identify: identify::Behaviour::new(identify),
         ping: ping::Behaviour::new(
-            ping::Config::new().with_interval(PING_EVERY).with_timeout(PING_WITHIN),
+            ping::Config::new().with_interval(connectivity.ping_every).with_timeout(PING_WITHIN),
         ),
         streams: streams::Behaviour::new(gate),
         table: Toggle::from(

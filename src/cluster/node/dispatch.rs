@@ -178,7 +178,12 @@ impl Dispatch {
                     if is_worker && self.duty.role() == Role::Worker {
                         self.network.neighbor(&peer);
                     }
+                    let was_worker = self.peers.is_worker(&peer);
                     self.peers.offered(&peer, &offer);
+                    if is_worker && !was_worker && self.duty.role() == Role::Worker {
+                        // It may have been told of slots, as a head is.
+                        self.identified.add(peer.clone());
+                    }
                     if let Duty::Head(head) = &self.duty {
                         head.offered(&peer, &offer);
                     }

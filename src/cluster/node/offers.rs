@@ -11,8 +11,9 @@ use futures::{StreamExt as _, stream};
 use model::node::{PeerId, Subgroup};
 use parking_lot::Mutex;
 use tokio::{
+    select,
     sync::Notify,
-    time::{Instant, timeout},
+    time::{Instant, sleep, sleep_until},
 };
 use tracing::debug;
 
@@ -24,11 +25,13 @@ use crate::{
     peers::Peers,
 };
 
-/// How often the offer is looked at for changes.
+/// How long after a change the offer is told, and how often while the node is busy: free slots change
+/// with each run.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// How often an unchanged offer is told again, so that one that was lost is made good.
-const AGAIN_AFTER: Duration = Duration::from_secs(10);
+/// How often an unchanged offer is told again, so that one that was lost is made good. Heads believe
+/// an offer for more than twice as long.
+const AGAIN_AFTER: Duration = Duration::from_secs(30);
 
 /// How often a worker is told again, to which others are but places where functions may be had:
 /// workers are many, and all of them tell each other.
@@ -40,7 +43,7 @@ const TELLING_MAX: usize = 32;
 /// Functions named in one offer.
 const NAMED_MAX: usize = 256;
 
-/// Peers that have said what they speak, since the offering task last looked. It may know them from
+/// Peers that have said what they speak, or that they are workers, since the offering task last looked. It may know them from
 /// before: one that went and came back in between has forgotten what it was told.
 #[derive(Debug, Default)]
 pub(super) struct Identified {
@@ -80,11 +83,11 @@ impl Offers {
             let speaking = self.peers.speaking(OFFER_PROTOCOL);
             told.retain(|peer, _| speaking.contains(peer) && !new.contains(peer));
             let due = speaking.into_iter().filter_map(|peer| {
-                let is_worker = self.peers.is_worker(&peer);
-                let (offer, again_after) = if is_worker {
-                    (offer.clone(), AGAIN_AFTER_TO_WORKERS)
+                let again_after = self.again_after(&peer);
+                let offer = if self.peers.is_worker(&peer) {
+                    offer.clone()
                 } else {
-                    (self.offer_for(&peer, &offer), AGAIN_AFTER)
+                    self.offer_for(&peer, &offer)
                 };
                 let is_known = told
                     .get(&peer)
@@ -96,11 +99,55 @@ impl Offers {
                 .map(|(peer, offer)| self.tell(peer, offer))
                 .buffer_unordered(TELLING_MAX)
                 .collect::<Vec<Option<(PeerId, Offer)>>>();
-            for (peer, offer) in reached.await.into_iter().flatten() {
-                told.insert(peer, (offer, now));
+            let mut is_settled = !self.is_busy();
+            for reached in reached.await {
+                match reached {
+                    Some((peer, offer)) => drop(told.insert(peer, (offer, now))),
+                    None => is_settled = false,
+                }
             }
-            // Rung or not, it is time for the next look.
-            drop(timeout(LOOK_EVERY, self.identified.bell.notified()).await);
+            let next = if is_settled { self.next_due(&told, now) } else { now + LOOK_EVERY };
+            self.wait_for_change(next).await;
+        }
+    }
+
+    /// Whether the offer may change without notice.
+    fn is_busy(&self) -> bool {
+        match &self.duty {
+            Duty::Head(_) => false,
+            Duty::Worker(worker) => worker.is_busy(),
+        }
+    }
+
+    /// When the first of the peers that were `told` is told again.
+    fn next_due(&self, told: &BTreeMap<PeerId, (Offer, Instant)>, now: Instant) -> Instant {
+        let next = told.iter().map(|(peer, (_, at))| *at + self.again_after(peer));
+        next.min().unwrap_or(now + AGAIN_AFTER)
+    }
+
+    /// How long an unchanged offer is not told to `peer` again.
+    fn again_after(&self, peer: &PeerId) -> Duration {
+        if self.peers.is_worker(peer) { AGAIN_AFTER_TO_WORKERS } else { AGAIN_AFTER }
+    }
+
+    /// Waits until a peer is to be told at once, until shortly after the offer may have changed, or until
+    /// `end`.
+    async fn wait_for_change(&self, end: Instant) {
+        let changed = async {
+            match &self.duty {
+                Duty::Head(_) => self.functions.changed().await,
+                Duty::Worker(worker) => select! {
+                    () = self.functions.changed() => {}
+                    () = worker.slots_changed() => {}
+                },
+            }
+            // What changes often is told once a second.
+            sleep(LOOK_EVERY).await;
+        };
+        select! {
+            () = self.identified.bell.notified() => {}
+            () = changed => {}
+            () = sleep_until(end) => {}
         }
     }
 

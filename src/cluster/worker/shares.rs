@@ -13,7 +13,7 @@ use std::{
 use model::node::PeerId;
 use parking_lot::Mutex;
 use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore},
+    sync::{Notify, OwnedSemaphorePermit, Semaphore},
     time::timeout,
 };
 
@@ -37,6 +37,8 @@ pub(super) struct Shares {
     /// The part of each head that was not named, as long as it holds any of it or waits.
     heads: Mutex<BTreeMap<PeerId, Weak<Semaphore>>>,
     holders: Arc<Mutex<BTreeMap<PeerId, usize>>>,
+    /// Rung when a place is taken.
+    taken: Notify,
 }
 
 /// A place that a head holds. Given back when dropped.
@@ -57,6 +59,7 @@ impl Shares {
             strangers: Arc::new(Semaphore::new(part_of(Standing::Stranger, n_places))),
             heads: Mutex::default(),
             holders: Arc::default(),
+            taken: Notify::new(),
         }
     }
 
@@ -116,6 +119,11 @@ impl Shares {
         Some(self.held(head, permits, own))
     }
 
+    /// Waits until a place is taken, for one caller. Cancel-safe.
+    pub(super) async fn taken(&self) {
+        self.taken.notified().await;
+    }
+
     /// Waits until nobody holds a place. Cancel-safe.
     pub(super) async fn all_free(&self) {
         let n_places = u32::try_from(self.n_places).unwrap_or(u32::MAX);
@@ -151,6 +159,7 @@ impl Shares {
         own: Option<Arc<Semaphore>>,
     ) -> Held {
         *self.holders.lock().entry(head.clone()).or_default() += 1;
+        self.taken.notify_one();
         let holders = Arc::clone(&self.holders);
         Held { head: head.clone(), holders, _permits: permits, _own: own }
     }

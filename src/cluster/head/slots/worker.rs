@@ -17,8 +17,8 @@ use crate::message::Offer;
 /// The most slots believed of one worker: a head has no more executions under way.
 const SLOTS_BELIEVED_MAX: usize = 256;
 
-/// How long an offer counts. Workers repeat theirs each 10 s, so that one may be lost on its way.
-pub(super) const FRESH_WITHIN: Duration = Duration::from_secs(25);
+/// How long an offer counts. Workers repeat theirs each 30 s, so that one may be lost on its way.
+pub(super) const FRESH_WITHIN: Duration = Duration::from_secs(75);
 
 /// How long a worker that said it is full is left alone, doubled each time it says so again: as long
 /// as it takes to offer again.

@@ -1,19 +1,23 @@
 //! Offers: what a node tells whom of itself.
 
-use std::net::Ipv4Addr;
+use std::{collections::BTreeSet, net::Ipv4Addr};
+
+use tokio::{
+    sync::mpsc,
+    time::{Instant, timeout_at},
+};
 
 use super::*;
-use crate::message::Offer;
+use crate::{message::Offer, network::Event};
 
-#[tokio::test]
-async fn a_worker_tells_heads_of_its_slots_and_workers_of_what_it_holds_alone() {
-    let cluster = Cluster::of(&[&[]]).await;
-    let worker = &cluster.workers[0];
+/// A peer of all workers that does not say what it is.
+async fn observer(cluster: &Cluster) -> (Network, mpsc::Receiver<Event>) {
+    let workers = cluster.workers.iter();
     let options = NetworkOptions {
         identity: Identity::random(),
         address: Ipv4Addr::LOCALHOST.into(),
         port: 0,
-        boot_nodes: vec![worker.addresses()[0].parse().unwrap()],
+        boot_nodes: workers.map(|worker| worker.addresses()[0].parse().unwrap()).collect(),
         told: &[OFFER_PROTOCOL],
         asked: &[],
         lines: &[],
@@ -21,7 +25,40 @@ async fn a_worker_tells_heads_of_its_slots_and_workers_of_what_it_holds_alone() 
         connectivity: Connectivity::of(Role::Worker),
         clock: Clock::system(),
     };
-    let (network, mut events) = Network::start(&cluster.group, options).await.unwrap();
+    Network::start(&cluster.group, options).await.unwrap()
+}
+
+#[tokio::test]
+async fn an_idle_mesh_sends_little() {
+    let cluster = Cluster::of(&[&[], &[], &[]]).await;
+    let (_network, mut events) = observer(&cluster).await;
+    let mut seen = BTreeSet::new();
+    while seen.len() < cluster.workers.len() {
+        if let Event::Told { peer, .. } = events.recv().await.unwrap()
+            && cluster.workers.iter().any(|worker| *worker.peer_id() == peer)
+        {
+            seen.insert(peer);
+        }
+    }
+    tokio::time::pause();
+    let end = Instant::now() + Duration::from_mins(1);
+    let mut n_offers = 0;
+    while let Ok(event) = timeout_at(end, events.recv()).await {
+        n_offers += usize::from(matches!(event, Some(Event::Told { .. })));
+    }
+    tokio::time::resume();
+    // A worker repeats its offer twice a minute to one that may be a head, and the head once.
+    assert!(n_offers <= 8, "{n_offers} offers in a minute");
+    // Pings have a clock that tests cannot move.
+    assert!(Connectivity::of(Role::Worker).ping_every >= Duration::from_secs(30));
+    cluster.group.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_worker_tells_heads_of_its_slots_and_workers_of_what_it_holds_alone() {
+    let cluster = Cluster::of(&[&[]]).await;
+    let worker = &cluster.workers[0];
+    let (network, mut events) = observer(&cluster).await;
     let mut offer = async || loop {
         if let Event::Told { peer, bytes, .. } = events.recv().await.unwrap()
             && peer == *worker.peer_id()
