@@ -167,6 +167,7 @@ impl Datasets {
 fn block_of(columns: &[Column], rows: Vec<Row>) -> Result<Block, Refusals> {
     let mut refusals = Refusals::default();
     for (row_idx, row) in rows.iter().enumerate() {
+        let columns = columns.iter().map(|column| (column.name.as_str(), column.dtype));
         if let Err(reason) = check_row(columns, row) {
             refusals.n_rows += 1;
             if refusals.first.len() < REFUSALS_MAX {
@@ -197,7 +198,14 @@ fn block_of(columns: &[Column], rows: Vec<Row>) -> Result<Block, Refusals> {
     Ok(block)
 }
 
-fn check_row(columns: &[Column], row: &Row) -> Result<(), String> {
+/// Checks that a row fits a dataset with these columns.
+///
+/// # Errors
+/// What is wrong with it.
+pub(crate) fn check_row<'a>(
+    columns: impl ExactSizeIterator<Item = (&'a str, Dtype)>,
+    row: &Row,
+) -> Result<(), String> {
     if row.timestamp < EARLIEST {
         return Err("timestamp is before the year 0".to_owned());
     }
@@ -207,8 +215,8 @@ fn check_row(columns: &[Column], row: &Row) -> Result<(), String> {
     if row.values.len() != columns.len() {
         return Err(format!("{} values for {} columns", row.values.len(), columns.len()));
     }
-    for (column, value) in columns.iter().zip(&row.values) {
-        let fits = match (column.dtype, value) {
+    for ((name, dtype), value) in columns.zip(&row.values) {
+        let fits = match (dtype, value) {
             (_, None)
             | (Dtype::Float | Dtype::Integer, Some(Value::Integer(_)))
             | (Dtype::Boolean, Some(Value::Boolean(_))) => true,
@@ -217,7 +225,7 @@ fn check_row(columns: &[Column], row: &Row) -> Result<(), String> {
             _ => false,
         };
         if !fits {
-            return Err(format!("{} must be {}", column.name, kind(column.dtype)));
+            return Err(format!("{name} must be {}", kind(dtype)));
         }
     }
     let length = |value: &Value| if let Value::String(text) = value { text.len() } else { 0 };

@@ -13,7 +13,7 @@ pub mod json;
 pub mod moment;
 mod ndjson;
 pub mod number_text;
-mod parquet;
+pub(crate) mod parquet;
 pub mod plan;
 mod source;
 pub mod survey;
@@ -23,11 +23,13 @@ use std::{fmt, io, path::Path};
 
 use model::row::Row;
 
+use crate::append::check_row;
+
 use self::{
     cell::Cell,
     csv::CsvRecords,
     ndjson::NdjsonRecords,
-    parquet::ParquetRecords,
+    parquet::{ParquetRecords, ParquetSource},
     plan::{Built, Plan, Target},
     source::{Input, Position},
 };
@@ -174,7 +176,7 @@ impl From<io::Error> for Stop {
 }
 
 /// Takes a field of a record: its place among all fields, its name, and what it holds.
-type Take<'a> = &'a mut dyn FnMut(usize, &str, Cell<'_>);
+pub(crate) type Take<'a> = &'a mut dyn FnMut(usize, &str, Cell<'_>);
 
 /// The records of a file.
 enum Records {
@@ -184,12 +186,19 @@ enum Records {
 }
 
 impl Records {
-    fn open(input: Input, options: ReadOptions, from: Place) -> Result<Self, FileError> {
+    /// Opens the records after `from`. Of Parquet only the fields that are `wanted` are read.
+    fn open(
+        input: Input,
+        options: ReadOptions,
+        from: Place,
+        wanted: &dyn Fn(&str) -> bool,
+    ) -> Result<Self, FileError> {
         Ok(match options.format {
             Format::Csv => Self::Csv(CsvRecords::open(input, options, from.next)?),
             Format::Ndjson => Self::Ndjson(NdjsonRecords::open(input, from.next)?),
             Format::Parquet => {
-                Self::Parquet(Box::new(ParquetRecords::open(input.into_file()?, from.line)?))
+                let source = ParquetSource::of_file(input.into_file()?);
+                Self::Parquet(Box::new(ParquetRecords::open(source, from.line, wanted)?))
             }
         })
     }
@@ -233,7 +242,8 @@ impl Rows {
     ) -> Result<Self, FileError> {
         let input = Input::open(path)?;
         let (read_bytes, size_bytes) = (input.counter(), input.size_bytes());
-        let records = Records::open(input, options, from)?;
+        let wanted = |field: &str| plan.target(field) != Target::LeftOut;
+        let records = Records::open(input, options, from, &wanted)?;
         Ok(Self { records, plan, targets: Vec::new(), read_bytes, size_bytes })
     }
 
@@ -279,6 +289,32 @@ impl Rows {
             Err(Stop::File(error)) => Err(error),
         }
     }
+}
+
+/// Reads a Parquet file from `from` to its end without keeping its rows, and returns the first row
+/// that does not fit. Files of text are not read beforehand: they may be streams.
+///
+/// # Errors
+/// [`FileError`] if the file is damaged anywhere.
+pub fn judge(
+    path: &Path,
+    options: ReadOptions,
+    plan: &Plan,
+    from: Place,
+) -> Result<Option<BadRow>, FileError> {
+    if options.format != Format::Parquet {
+        return Ok(None);
+    }
+    let mut rows = Rows::open(path, options, plan.clone(), from)?;
+    let mut first_bad = None;
+    while let Some(read) = rows.next_row()? {
+        let checked = read.and_then(|PlacedRow { row, place, .. }| {
+            let columns = plan.columns().iter().map(|column| (column.name.as_str(), column.dtype));
+            check_row(columns, &row).map_err(|reason| BadRow { line: place.line, reason })
+        });
+        first_bad = first_bad.or(checked.err());
+    }
+    Ok(first_bad)
 }
 
 impl Place {

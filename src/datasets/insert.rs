@@ -1,4 +1,4 @@
-//! Rows that callers send, as JSON, NDJSON or CSV: read straight into columns, without anything in
+//! Rows that callers send, as JSON, NDJSON, CSV or Parquet: read straight into columns, without anything in
 //! between, and checked on the way.
 //!
 //! A batch is one transaction, all or nothing. One that is sent again, say because its answer got
@@ -13,11 +13,12 @@
 //!
 //! A null, or an empty field of a CSV, is no value, as if it were left out. A row whose column does
 //! not exist is refused; but the first rows of a dataset without columns make them, in the order in
-//! which they are named: numbers are floats.
+//! which they are named: numbers are floats, unless Parquet says that they are whole.
 
 mod csv;
 mod intake;
 mod json;
+mod parquet;
 mod plain;
 
 use accounts::KeyId;
@@ -26,7 +27,7 @@ use model::dataset::{Column, DatasetId, Dtype};
 use wire::datasets::BulkInsertText;
 
 use self::intake::Intake;
-pub(crate) use self::plain::Encoding;
+pub(crate) use self::{parquet::MAGIC as PARQUET_MAGIC, plain::Encoding};
 use crate::{
     Datasets,
     append::AppendError,
@@ -46,6 +47,8 @@ pub(crate) enum Format {
     Ndjson,
     /// A header, and a row in each line after it.
     Csv,
+    /// Columns with their types, whatever else the body is said to be: Parquet tells itself.
+    Parquet,
 }
 
 /// Rows as they were sent.
@@ -112,28 +115,13 @@ impl Datasets {
 
 fn read(store: &dyn Store, key: KeyId, batch: &Batch) -> Result<Reading, AppendError> {
     let body = plain::plain(batch.encoding, &batch.body, batch.bytes_max)?;
-    let text = std::str::from_utf8(&body).map_err(|error| AppendError::Unreadable {
-        what: format!("it is no UTF-8 from byte {} on", error.valid_up_to()),
-    })?;
-    let (dataset, rows) = match batch.format {
-        Format::Json => {
-            // The parser would take a list for the object's members in their order.
-            if text.trim_ascii_start().starts_with('[') {
-                let what = "as JSON: expected an object".to_owned();
-                return Err(AppendError::Unreadable { what });
-            }
-            let body: BulkInsertText<'_> = serde_json::from_str(text)
-                .map_err(|error| AppendError::Unreadable { what: format!("as JSON: {error}") })?;
-            let named = match body.dataset {
-                Some(number) => {
-                    let id = DatasetId::new(number).ok_or(AppendError::NotFound)?;
-                    Some(DatasetRef::Id(id))
-                }
-                None => batch.dataset.clone(),
-            };
-            (named, body.rows.get())
-        }
-        Format::Ndjson | Format::Csv => (batch.dataset.clone(), text),
+    let is_parquet = batch.format == Format::Parquet || body.starts_with(PARQUET_MAGIC);
+    let format = if is_parquet { Format::Parquet } else { batch.format };
+    let text = if is_parquet { "" } else { utf8(&body)? };
+    let (dataset, rows) = if format == Format::Json {
+        json_body(text, batch.dataset.as_ref())?
+    } else {
+        (batch.dataset.clone(), text)
     };
     let dataset = dataset.ok_or_else(|| AppendError::Unreadable {
         what: "it does not name its dataset".to_owned(),
@@ -143,14 +131,43 @@ fn read(store: &dyn Store, key: KeyId, batch: &Batch) -> Result<Reading, AppendE
         return Err(AppendError::NotOwner);
     }
     let mut intake = Intake::new(&columns);
-    match batch.format {
+    match format {
         Format::Json => json::list(&mut intake, rows)?,
         Format::Ndjson => json::lines(&mut intake, rows)?,
         Format::Csv => csv::records(&mut intake, rows)?,
+        Format::Parquet => parquet::records(&mut intake, body, batch.bytes_max)?,
     }
     let (new_columns, block) = intake.finish()?;
     check_columns(&new_columns).map_err(|what| AppendError::Columns { what })?;
     Ok(Reading { dataset: grant.dataset, columns, block, new_columns })
+}
+
+fn utf8(body: &[u8]) -> Result<&str, AppendError> {
+    std::str::from_utf8(body).map_err(|error| AppendError::Unreadable {
+        what: format!("it is no UTF-8 from byte {} on", error.valid_up_to()),
+    })
+}
+
+/// The dataset that a JSON body names, or else the query, and its list of rows.
+fn json_body<'a>(
+    text: &'a str,
+    dataset: Option<&DatasetRef>,
+) -> Result<(Option<DatasetRef>, &'a str), AppendError> {
+    // The parser would take a list for the object's members in their order.
+    if text.trim_ascii_start().starts_with('[') {
+        let what = "as JSON: expected an object".to_owned();
+        return Err(AppendError::Unreadable { what });
+    }
+    let body: BulkInsertText<'_> = serde_json::from_str(text)
+        .map_err(|error| AppendError::Unreadable { what: format!("as JSON: {error}") })?;
+    let named = match body.dataset {
+        Some(number) => {
+            let id = DatasetId::new(number).ok_or(AppendError::NotFound)?;
+            Some(DatasetRef::Id(id))
+        }
+        None => dataset.cloned(),
+    };
+    Ok((named, body.rows.get()))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Reading the API key of a request. Whether the key is any good is for `accounts` to say.
 
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, header::AUTHORIZATION};
 use model::key::{ApiKey, KeyError};
 use wire::paths::API_KEY_HEADER;
 
@@ -16,13 +16,27 @@ pub enum NoKey {
     Unreadable(#[source] KeyError),
 }
 
-/// Returns the key in the `X-API-Key` header, however its letters are cased.
+/// The scheme of a key in the `Authorization` header, by RFC 6750: what tools that read files over
+/// HTTP can send.
+const BEARER: &str = "Bearer ";
+
+/// Returns the key in the `X-API-Key` header, however its letters are cased, or else in
+/// `Authorization: Bearer`. Other schemes of `Authorization` are for somebody else.
 ///
 /// # Errors
-/// [`NoKey::Missing`] without the header, [`NoKey::Unreadable`] if it holds no key.
+/// [`NoKey::Missing`] without either, [`NoKey::Unreadable`] if it holds no key.
 pub fn api_key(headers: &HeaderMap) -> Result<ApiKey, NoKey> {
-    let header = headers.get(API_KEY_HEADER).ok_or(NoKey::Missing)?;
-    let text = header.to_str().map_err(|_| NoKey::Unreadable(KeyError))?;
+    let text = match (headers.get(API_KEY_HEADER), headers.get(AUTHORIZATION)) {
+        (Some(key), _) => key.to_str().map_err(|_| NoKey::Unreadable(KeyError))?,
+        (None, Some(authorization)) => {
+            let text = authorization.to_str().unwrap_or_default();
+            match text.split_at_checked(BEARER.len()) {
+                Some((scheme, key)) if scheme.eq_ignore_ascii_case(BEARER) => key,
+                _ => return Err(NoKey::Missing),
+            }
+        }
+        (None, None) => return Err(NoKey::Missing),
+    };
     if text.trim().is_empty() {
         return Err(NoKey::Missing);
     }
@@ -49,6 +63,19 @@ mod tests {
         check("X-API-Key", key, Ok(key));
         check("x-api-key", key, Ok(key));
         check("X-Api-KEY", key, Ok(key));
+    }
+
+    #[test]
+    fn a_bearer_token_is_a_key_and_other_schemes_are_none() {
+        let key = "UP-0123456789abcdef01234567";
+        check("Authorization", &format!("Bearer {key}"), Ok(key));
+        check("authorization", &format!("bearer {key}"), Ok(key));
+        check("Authorization", "Bearer let me in", Err(NoKey::Unreadable(KeyError)));
+        check("Authorization", "Basic dTpw", Err(NoKey::Missing));
+        let [header, bearer] =
+            [key, "Bearer UP-000000000000000000000000"].map(HeaderValue::from_static);
+        let both = [(API_KEY_HEADER.parse().unwrap(), header), (AUTHORIZATION, bearer)];
+        assert_eq!(api_key(&HeaderMap::from_iter(both)).unwrap().reveal(), key);
     }
 
     #[test]

@@ -51,6 +51,9 @@ no offset, --time-zone says it. Numbers become float columns, which is what
 charts and buckets are made of, unless --type says otherwise or the file does (Parquet). Open, High,
 Low, Close and Volume become open, high, low, close and volume, which make candles.
 
+A Parquet file is read to its end before its first row is stored, so that one with a value that does
+not fit stores nothing. Its lists, structs and bytes make no columns: --leave-out each of them.
+
 A row at a moment that the dataset has replaces the one there, so nothing is ever in twice. Stopped
 or killed, the same command goes on where it was, if the files have not changed meanwhile. A row
 that does not fit ends the import with its line; --skip-bad leaves such rows out and says which.";

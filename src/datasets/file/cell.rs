@@ -31,11 +31,45 @@ pub enum Cell<'a> {
     Text(&'a str),
     /// A text of a file without types: whatever it looks like.
     Bare(&'a str),
-    /// A moment of a file with types.
-    Moment(Timestamp),
+    /// A timestamp or a date of a file with types.
+    Time(TypedTime),
+    /// A whole number of more than 64 bits with a sign.
+    Large(i128),
+    /// Something that no column holds, and why.
+    Unfit(&'a str),
+}
+
+/// A timestamp or a date of a file with types.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TypedTime {
+    /// It, in UTC if it is in no time zone.
+    pub at: Timestamp,
+    /// Whether the file has it finer than microseconds.
+    pub is_cut: bool,
+    /// The zone it is written in.
+    pub zone: WrittenZone,
+}
+
+/// The time zone that a timestamp is written in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WrittenZone {
+    /// UTC.
+    Utc,
+    /// None: whoever reads it has to say.
+    None,
+    /// None, and it is a date without a time.
+    Date,
 }
 
 impl Cell<'_> {
+    /// How long its text is; 0 if it is none.
+    pub(crate) const fn text_bytes(self) -> usize {
+        match self {
+            Self::Text(text) | Self::Bare(text) => text.len(),
+            _ => 0,
+        }
+    }
+
     /// Whether it is no value.
     #[must_use]
     pub fn is_absent(self) -> bool {
@@ -66,6 +100,10 @@ impl Cell<'_> {
             return Ok(None);
         }
         let value = match (dtype, cell) {
+            (_, Self::Unfit(reason)) => return Err(reason.to_owned()),
+            (Dtype::Integer, Self::Large(number)) => {
+                return Err(format!("{number} is beyond the integers, which have 64 bits"));
+            }
             (Dtype::Float, Self::Bare(text)) => float_of(text, decimal).map(Value::Float),
             (Dtype::Float, _) => cell.float().map(Value::Float),
             (Dtype::Integer, Self::Bare(text)) => integer_of(text, decimal).map(Value::Integer),
@@ -79,7 +117,7 @@ impl Cell<'_> {
     /// Whether it is written as a number, with either decimal mark or infinite.
     pub(super) fn is_number(self) -> bool {
         match self {
-            Self::Float(_) | Self::Integer(_) => true,
+            Self::Float(_) | Self::Integer(_) | Self::Large(_) => true,
             Self::Bare(text) => {
                 let is_float = text.trim().parse::<f64>().is_ok();
                 is_float
@@ -96,6 +134,8 @@ impl Cell<'_> {
             Self::Float(number) => number,
             #[expect(clippy::cast_precision_loss, reason = "a column of floats holds no more")]
             Self::Integer(number) => number as f64,
+            #[expect(clippy::cast_precision_loss, reason = "a column of floats holds no more")]
+            Self::Large(number) => number as f64,
             Self::Bare(text) => return float_of(text, Decimal::Point),
             _ => return None,
         };
@@ -128,7 +168,10 @@ impl Cell<'_> {
     fn text(self) -> Option<String> {
         match self {
             Self::Text(text) | Self::Bare(text) => Some(text.to_owned()),
-            Self::Moment(moment) => Some(moment.to_string()),
+            Self::Time(time) if time.zone == WrittenZone::Date => {
+                Some(time.at.to_string().split('T').next().unwrap_or_default().to_owned())
+            }
+            Self::Time(time) => Some(time.at.to_string()),
             _ => None,
         }
     }
@@ -149,7 +192,9 @@ impl Cell<'_> {
             Self::Boolean(truth) => truth.to_string(),
             Self::Integer(number) => number.to_string(),
             Self::Float(number) => number.to_string(),
-            Self::Moment(moment) => moment.to_string(),
+            Self::Time(_) => self.text().unwrap_or_default(),
+            Self::Large(number) => number.to_string(),
+            Self::Unfit(reason) => reason.to_owned(),
             Self::Text(text) | Self::Bare(text) => format!("`{}`", shorten(text)),
         }
     }

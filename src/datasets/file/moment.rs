@@ -106,7 +106,7 @@ pub(super) fn timestamp(
 ) -> Result<ReadTime, String> {
     let in_unit = |number: f64| unit.unwrap_or_else(|| TimeUnit::of(number));
     let found = match cell {
-        Cell::Moment(at) => Some(ReadTime { at, is_cut: false }),
+        Cell::Time(time) => return texts.resolve(time),
         Cell::Integer(number) if texts.format.is_some() => return texts.read(&number.to_string()),
         #[expect(clippy::cast_precision_loss, reason = "only its size is asked for")]
         Cell::Integer(number) => in_unit(number as f64).timestamp(number, texts),
@@ -121,7 +121,8 @@ pub(super) fn timestamp(
                 None => return texts.read(text),
             }
         }
-        Cell::Absent | Cell::Boolean(_) => None,
+        Cell::Unfit(reason) => return Err(reason.to_owned()),
+        Cell::Absent | Cell::Boolean(_) | Cell::Large(_) => None,
     };
     found.ok_or_else(|| format!("{} is no timestamp", cell.shown()))
 }

@@ -1,132 +1,196 @@
-//! Records of Apache Parquet without nesting, as pandas and pyarrow write them.
+//! Records of Apache Parquet, decoded by the `parquet` crate a batch of each wanted column at a time.
 //!
-//! Read here are both versions of pages; plain values, dictionaries and runs; no compression,
-//! Snappy, gzip and Zstandard. What else a file may have is told by name. One page of each column is
-//! uncompressed at a time.
+//! All codecs but LZO and all encodings are read. A column that no dataset could have (a list, a
+//! struct, bytes, an interval) is unfit by its name, and the others are read all the same.
 
-mod codec;
-mod page;
-mod schema;
-mod thrift;
+mod column;
+mod kind;
+mod source;
 
-use std::{
-    fs::File,
-    io::{Read as _, Seek as _, SeekFrom},
+use std::{collections::HashSet, sync::Arc};
+
+use ::parquet::{
+    column::reader::get_column_reader,
+    file::{
+        metadata::{ParquetMetaData, RowGroupMetaData},
+        serialized_reader::SerializedPageReader,
+    },
 };
 
+pub(crate) use self::source::ParquetSource;
 use self::{
-    page::ColumnReader,
-    schema::{RowGroup, Schema},
+    column::ColumnBatch,
+    kind::Kind,
+    source::{CheckedPages, catch},
 };
-use super::{FileError, Place, Record, Stop, Take};
+use super::{FileError, Place, Record, Take, cell::Cell};
 
-/// What a file begins and ends with.
-const MAGIC: [u8; 4] = *b"PAR1";
-
-/// The most bytes of metadata, and of a column in a row group: writers make groups of a million rows
-/// or fewer.
-const PART_BYTES_MAX: usize = 1024 * 1024 * 1024;
-
-pub(super) struct ParquetRecords {
-    file: File,
-    schema: Schema,
-    /// The group to read next.
+/// The records of a file from some row on.
+pub(crate) struct ParquetRecords {
+    source: Arc<ParquetSource>,
+    metadata: ParquetMetaData,
+    fields: Vec<Field>,
+    /// The row group to read next.
     next_group: usize,
-    columns: Vec<ColumnReader>,
-    n_left_in_group: u64,
+    n_left_in_group: usize,
     row: u64,
 }
 
+/// A column at the top of the file's schema that is wanted.
+struct Field {
+    /// Its place among all columns at the top.
+    place: usize,
+    name: String,
+    content: Content,
+}
+
+enum Content {
+    /// A column of values: its place among all that the file stores, and what they mean.
+    Values { leaf: usize, kind: Kind, batch: Option<Box<ColumnBatch>> },
+    /// One that no dataset could have, and why.
+    Unfit(String),
+}
+
 impl ParquetRecords {
-    /// Opens the rows after the first `n_skipped`.
-    pub(super) fn open(mut file: File, n_skipped: u64) -> Result<Self, FileError> {
-        let schema = Schema::of(&metadata(&mut file)?)?;
-        if schema.columns.is_empty() {
-            return Err(FileError::NoHeader);
-        }
+    /// Opens the rows after the first `n_skipped`, of each the columns that are `wanted`.
+    ///
+    /// # Errors
+    /// [`FileError`] if it is no Parquet file, has no columns, or two of one name.
+    pub(crate) fn open(
+        source: ParquetSource,
+        n_skipped: u64,
+        wanted: &dyn Fn(&str) -> bool,
+    ) -> Result<Self, FileError> {
+        let metadata = source.read_metadata().map_err(FileError::form)?;
+        let fields = fields(&metadata, wanted)?;
+        let source = Arc::new(source);
         let mut records =
-            Self { file, schema, next_group: 0, columns: Vec::new(), n_left_in_group: 0, row: 0 };
-        while let Some(group) = records.schema.groups.get(records.next_group)
-            && records.row + group.n_rows <= n_skipped
+            Self { source, metadata, fields, next_group: 0, n_left_in_group: 0, row: 0 };
+        while let Some(group) = records.metadata.row_groups().get(records.next_group)
+            && records.row + u64::try_from(group.num_rows()).unwrap_or(0) <= n_skipped
         {
-            records.row += group.n_rows;
+            records.row += u64::try_from(group.num_rows()).unwrap_or(0);
             records.next_group += 1;
         }
         while records.row < n_skipped {
-            match records.next(&mut |_, _, _| {}) {
-                Ok(Some(_)) => {}
-                Ok(None) => break,
-                Err(Stop::File(error)) => return Err(error),
-                Err(Stop::Bad(bad)) => return Err(FileError::form(bad.reason)),
+            if records.next_record(&mut |_, _, _| {})?.is_none() {
+                break;
             }
         }
         Ok(records)
     }
 
-    /// About how much of a file of `size_bytes` is read.
-    pub(super) fn progress(&self, size_bytes: u64) -> u64 {
-        let n_rows: u64 = self.schema.groups.iter().map(|group| group.n_rows).sum();
-        let share = u128::from(size_bytes) * u128::from(self.row) / u128::from(n_rows.max(1));
-        u64::try_from(share).unwrap_or(size_bytes)
+    /// How many rows the file has, by its own word.
+    pub(crate) fn n_rows(&self) -> u64 {
+        let n_rows = |group: &RowGroupMetaData| u64::try_from(group.num_rows()).unwrap_or(0);
+        self.metadata.row_groups().iter().map(n_rows).sum()
     }
 
+    /// Whether reading ended because the pages are larger than somebody may send.
+    pub(crate) fn is_exceeded(&self) -> bool {
+        self.source.is_exceeded()
+    }
+
+    /// About how much of a file of `size_bytes` is read.
+    pub(super) fn progress(&self, size_bytes: u64) -> u64 {
+        let share = u128::from(size_bytes) * u128::from(self.row);
+        u64::try_from(share / u128::from(self.n_rows().max(1))).unwrap_or(size_bytes)
+    }
+
+    /// Hands the fields of the next row to `take`; none at the end.
     pub(super) fn next(&mut self, take: Take<'_>) -> Record {
+        Ok(self.next_record(take)?)
+    }
+
+    /// As [`Self::next`]; no row is bad by itself.
+    ///
+    /// # Errors
+    /// [`FileError`] if a column does not decode.
+    pub(crate) fn next_record(&mut self, take: Take<'_>) -> Result<Option<Place>, FileError> {
         while self.n_left_in_group == 0 {
-            let Some(group) = self.schema.groups.get(self.next_group).cloned() else {
+            let Some(group) = self.metadata.row_groups().get(self.next_group) else {
                 return Ok(None);
             };
+            for field in &mut self.fields {
+                field.begin(&self.source, group);
+            }
             self.next_group += 1;
-            self.begin(&group)?;
+            self.n_left_in_group = usize::try_from(group.num_rows()).unwrap_or(0);
         }
         self.n_left_in_group -= 1;
         self.row += 1;
-        let columns = self.columns.iter_mut().zip(&self.schema.columns);
-        for (field, (column, schema)) in columns.enumerate() {
-            let cell = column
-                .next(schema)
-                .map_err(|what| FileError::form(format!("column {}: {what}", schema.name)))?;
-            take(field, &schema.name, cell);
+        for Field { place, name, content } in &mut self.fields {
+            let cell = match content {
+                Content::Unfit(reason) => Cell::Unfit(reason),
+                Content::Values { kind, batch: Some(batch), .. } => {
+                    let cell = batch.next_cell(*kind);
+                    cell.map_err(|what| FileError::form(format!("column {name}: {what}")))?
+                }
+                Content::Values { batch: None, .. } => Cell::Absent,
+            };
+            take(*place, name, cell);
         }
         Ok(Some(Place { line: self.row, ..Place::default() }))
     }
+}
 
-    fn begin(&mut self, group: &RowGroup) -> Result<(), FileError> {
-        self.columns.clear();
-        for chunk in &group.chunks {
-            let bytes = part(&mut self.file, chunk.offset_bytes, chunk.size_bytes)?;
-            self.columns.push(ColumnReader::new(bytes, *chunk));
+impl Field {
+    /// Opens the column's pages in a row group.
+    fn begin(&mut self, source: &Arc<ParquetSource>, group: &RowGroupMetaData) {
+        let Content::Values { leaf, batch, .. } = &mut self.content else { return };
+        let n_rows = usize::try_from(group.num_rows()).unwrap_or(0);
+        let column = group.column(*leaf);
+        let opened = source.check_codec(column.compression()).and_then(|()| {
+            let pages = Arc::clone(source);
+            let pages = catch(|| SerializedPageReader::new(pages, column, n_rows, None))?;
+            let descriptor = column.column_descr_ptr();
+            let has_levels = descriptor.max_def_level() > 0;
+            let pages = Box::new(CheckedPages { pages, n_rows, has_levels });
+            Ok(Box::new(ColumnBatch::new(get_column_reader(descriptor, pages))))
+        });
+        match opened {
+            Ok(opened) => *batch = Some(opened),
+            Err(reason) => self.content = Content::Unfit(reason),
         }
-        self.n_left_in_group = group.n_rows;
-        Ok(())
     }
 }
 
-/// The metadata at the end of a file, with its length behind it.
-fn metadata(file: &mut File) -> Result<Vec<u8>, FileError> {
-    /// The length of the metadata, and what a file ends with.
-    const TAIL_BYTES: usize = 8;
-    let refuse = || FileError::form("it is not a whole Parquet file");
-    let size_bytes = file.seek(SeekFrom::End(0))?;
-    let tail_at = size_bytes.checked_sub(TAIL_BYTES as u64).ok_or_else(refuse)?;
-    let tail = part(file, tail_at, TAIL_BYTES)?;
-    let (length, magic) = tail.split_at(tail.len() - MAGIC.len());
-    let length = length.try_into().map(u32::from_le_bytes).map_err(|_| refuse())?;
-    if magic != MAGIC {
-        return Err(refuse());
-    }
-    let metadata_at = tail_at.checked_sub(length.into()).ok_or_else(refuse)?;
-    part(file, metadata_at, length as usize)
+/// What is wrong with bytes that are not what they claim to be.
+fn damaged() -> String {
+    "it is damaged".to_owned()
 }
 
-fn part(file: &mut File, offset_bytes: u64, size_bytes: usize) -> Result<Vec<u8>, FileError> {
-    if size_bytes > PART_BYTES_MAX {
-        return Err(FileError::form("its columns are too long, or it is damaged"));
+/// The wanted columns at the top of the schema.
+fn fields(
+    metadata: &ParquetMetaData,
+    wanted: &dyn Fn(&str) -> bool,
+) -> Result<Vec<Field>, FileError> {
+    let schema = metadata.file_metadata().schema_descr();
+    let columns = schema.root_schema().get_fields();
+    if columns.is_empty() {
+        return Err(FileError::NoHeader);
     }
-    file.seek(SeekFrom::Start(offset_bytes))?;
-    let mut bytes = Vec::new();
-    file.take(size_bytes as u64).read_to_end(&mut bytes)?;
-    if bytes.len() < size_bytes {
-        return Err(FileError::form("it is not whole"));
+    if metadata.row_groups().iter().any(|group| group.num_columns() != schema.num_columns()) {
+        return Err(FileError::form(damaged()));
     }
-    Ok(bytes)
+    let mut names = HashSet::new();
+    let mut fields = Vec::new();
+    for (place, column) in columns.iter().enumerate() {
+        let name = column.name();
+        if !names.insert(name) {
+            return Err(FileError::NamedTwice { name: name.to_owned() });
+        }
+        if !wanted(name) {
+            continue;
+        }
+        let leaf =
+            (0..schema.num_columns()).find(|leaf| schema.get_column_root_idx(*leaf) == place);
+        let content = match (Kind::of(column), leaf) {
+            (Ok(kind), Some(leaf)) => Content::Values { leaf, kind, batch: None },
+            (Ok(_), None) => return Err(FileError::form(damaged())),
+            (Err(reason), _) => Content::Unfit(reason),
+        };
+        fields.push(Field { place, name: name.to_owned(), content });
+    }
+    Ok(fields)
 }

@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use model::{dataset::Dtype, row::Row, row::Value, timestamp::Timestamp};
 
 use super::{
-    cell::Cell,
+    cell::{Cell, TypedTime, WrittenZone},
     moment::{TimeUnit, timestamp},
     number_text::Decimal,
     survey::TimeFields,
-    time_text::TimeTexts,
+    time_text::{ReadTime, TimeTexts},
 };
 
 /// What becomes of a field.
@@ -180,18 +180,29 @@ impl Building {
             }
             Target::Time => timestamp(cell, plan.time_unit, &plan.time_texts).map(|read| {
                 self.timestamp = Some(read.at);
-                self.is_cut = read.is_cut;
+                self.is_cut |= read.is_cut;
             }),
             Target::Unknown if cell.is_absent() => Ok(()),
             Target::Unknown => Err("the dataset has no such column, and none was planned".into()),
-            Target::Column(idx) => match (plan.columns.get(idx), self.values.get_mut(idx)) {
-                (Some(column), Some(value)) => {
-                    cell.fit(column.dtype, plan.decimal).map(|fit| *value = fit)
-                }
-                _ => Ok(()),
-            },
+            Target::Column(idx) => self.take_value(plan, idx, cell),
         };
         self.wrong = taken.err().map(|reason: String| format!("column {name}: {reason}"));
+    }
+
+    fn take_value(&mut self, plan: &Plan, idx: usize, cell: Cell<'_>) -> Result<(), String> {
+        let (Some(column), Some(value)) = (plan.columns.get(idx), self.values.get_mut(idx)) else {
+            return Ok(());
+        };
+        let cell = match cell {
+            Cell::Time(time) if time.zone != WrittenZone::Date => {
+                let ReadTime { at, is_cut } = plan.time_texts.resolve(time)?;
+                self.is_cut |= is_cut;
+                Cell::Time(TypedTime { at, is_cut, zone: WrittenZone::Utc })
+            }
+            cell => cell,
+        };
+        *value = cell.fit(column.dtype, plan.decimal)?;
+        Ok(())
     }
 
     pub(super) fn finish(mut self, plan: &Plan) -> Result<Built, String> {

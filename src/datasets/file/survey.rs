@@ -88,6 +88,8 @@ pub struct Field {
     parts: Parts,
     /// Whether its values are texts, each of them of a number.
     pub has_number_texts: bool,
+    /// Why no column can be made of it, as of lists; none if one can.
+    pub unfit: Option<String>,
     marks: Marks,
 }
 
@@ -133,6 +135,7 @@ struct Seen {
     n_numbers: usize,
     n_number_texts: usize,
     marks: Marks,
+    unfit: Option<String>,
     n_values: usize,
     n_moments: usize,
     /// How many are dates without a time, dates with the day or month first, and times of day.
@@ -169,6 +172,7 @@ impl Survey {
                 unit: None,
                 parts,
                 has_number_texts,
+                unfit: None,
                 marks,
             }
         };
@@ -293,7 +297,7 @@ impl Field {
 /// # Errors
 /// [`FileError`]; [`FileError::Empty`] if there are none.
 pub fn survey(path: &Path, options: ReadOptions, texts: &TimeTexts) -> Result<Survey, FileError> {
-    let mut records = Records::open(Input::open(path)?, options, Place::default())?;
+    let mut records = Records::open(Input::open(path)?, options, Place::default(), &|_| true)?;
     let mut seen: Vec<Seen> = Vec::new();
     let (mut n_records, mut first_bad) = (0, None);
     for _ in 0..SURVEYED_RECORDS {
@@ -334,6 +338,7 @@ impl Seen {
             n_numbers: 0,
             n_number_texts: 0,
             marks: Marks::default(),
+            unfit: None,
             n_values: 0,
             n_moments: 0,
             n_dates: 0,
@@ -350,6 +355,10 @@ impl Seen {
         }
         if cell.is_dash() {
             self.n_dashes += 1;
+            return;
+        }
+        if let Cell::Unfit(reason) = cell {
+            self.unfit.get_or_insert_with(|| reason.to_owned());
             return;
         }
         self.example.get_or_insert_with(|| cell.shown());
@@ -369,7 +378,7 @@ impl Seen {
             }
         }
         self.whole.is_large |= cell.integer().is_some_and(|number| number.abs() > EXACT_MAX);
-        self.whole.is_declared &= matches!(cell, Cell::Integer(_));
+        self.whole.is_declared &= matches!(cell, Cell::Integer(_) | Cell::Large(_));
         self.n_values += 1;
         self.n_moments += usize::from(timestamp(cell, None, texts).is_ok());
         if let Some(text) = cell.plain_text() {
@@ -423,6 +432,8 @@ impl Seen {
             has_number_texts: self.n_values > 0 && self.n_number_texts == self.n_values,
             moments: self.moments(),
             unit: self.unit(),
+            // One value that is unfit is for reading to report.
+            unfit: self.unfit.filter(|_| self.n_values == 0),
             marks: self.marks,
             name: self.name,
             dtype,

@@ -194,21 +194,54 @@ fn parquet_of_pyarrow_is_read_in_all_the_forms_it_has() {
         check_parquet(name, &columns);
     }
     check_parquet("required", &["n"]);
+    check_parquet("delta", &["n"]);
 }
 
 #[test]
 fn parquet_that_is_not_read_is_told_why() {
-    let error = |path: &Path| match survey(path, PARQUET, &TimeTexts::default()) {
-        Ok(survey) => format!("{survey:?}"),
-        Err(error) => error.to_string(),
-    };
-    let nested = error(&parquet("nested"));
-    assert!(nested.contains("column a is nested"), "{nested}");
-    let delta = error(&parquet("delta"));
-    assert!(delta.contains("column n: it is written in an encoding"), "{delta}");
+    let nested = survey(&parquet("nested"), PARQUET, &TimeTexts::default()).unwrap();
+    let unfit = nested.fields[0].unfit.as_deref();
+    assert_eq!(unfit, Some("it holds lists, which no column of a dataset holds"));
     let whole = std::fs::read(parquet("default")).unwrap();
-    let (_folder, path, _) = file("cut.parquet", &whole[..whole.len() - 1]);
-    assert!(error(&path).contains("not a whole Parquet file"), "{}", error(&path));
+    for end in [0, 3, 8, whole.len() - 1] {
+        let (_folder, path, _) = file("cut.parquet", &whole[..end]);
+        let error = survey(&path, PARQUET, &TimeTexts::default()).unwrap_err();
+        assert!(matches!(error, FileError::Form { .. }), "{error}");
+    }
+}
+
+/// A value that does not fit is found before any row is stored, and a column that is left out is not
+/// read.
+#[test]
+fn parquet_is_judged_as_a_whole_and_only_what_is_wanted_is_read() {
+    let path = parquet("default");
+    let plan = planned(&path, PARQUET);
+    assert_eq!(judge(&path, PARQUET, &plan, Place::default()).unwrap(), None);
+    let mut plan = Plan::new("open_time", None);
+    plan.column("name", PlannedColumn { name: "name".to_owned(), dtype: Dtype::Integer });
+    plan.leave_out("n");
+    for field in ["open", "small", "flag", "none"] {
+        plan.leave_out(field);
+    }
+    let bad = judge(&path, PARQUET, &plan, Place::default()).unwrap().unwrap();
+    assert_eq!((bad.line, bad.reason.as_str()), (1, "column name: `a` is no integer"));
+    // All of the column `n` is overwritten; without it the file is as good as before.
+    let whole = std::fs::read(&path).unwrap();
+    let metadata = ::parquet::file::metadata::ParquetMetaDataReader::new()
+        .parse_and_finish(&bytes::Bytes::from(whole.clone()))
+        .unwrap();
+    let (begin, length) = metadata.row_group(0).column(2).byte_range();
+    let (begin, length) = (usize::try_from(begin).unwrap(), usize::try_from(length).unwrap());
+    let mut damaged = whole;
+    damaged[begin..begin + length].fill(0);
+    let (_folder, path, options) = file("damaged.parquet", &damaged);
+    let mut plan = plan.clone();
+    plan.leave_out("name");
+    plan.column("flag", PlannedColumn { name: "flag".to_owned(), dtype: Dtype::Boolean });
+    assert_eq!(judge(&path, options, &plan, Place::default()).unwrap(), None);
+    plan.column("n", PlannedColumn { name: "n".to_owned(), dtype: Dtype::Integer });
+    let error = judge(&path, options, &plan, Place::default()).unwrap_err().to_string();
+    assert_eq!(error, "understand it: column n: it is damaged");
 }
 
 /// A damaged file is an error or other rows, and never a panic.

@@ -11,6 +11,8 @@ use jiff::{
 };
 use model::timestamp::Timestamp;
 
+use super::cell::{TypedTime, WrittenZone};
+
 /// Digits of a fraction of a second that are stored: microseconds.
 const FRACTION_DIGITS: usize = 6;
 
@@ -130,6 +132,21 @@ impl TimeTexts {
         };
         let at = at.map_err(|reason| format!("`{text}`: {reason}"))?;
         Ok(ReadTime { at, is_cut: is_finer(text) })
+    }
+
+    /// The timestamp of a file with types: in the time zone where it is written in none.
+    ///
+    /// # Errors
+    /// If clocks are set so that it is never or twice in the zone.
+    pub(super) fn resolve(&self, time: TypedTime) -> Result<ReadTime, String> {
+        let TypedTime { at, is_cut, zone } = time;
+        if zone == WrittenZone::Utc || self.zone == Zone::default() {
+            return Ok(ReadTime { at, is_cut });
+        }
+        let civil = jiff::Timestamp::from_microsecond(at.micros());
+        let civil = civil.map_err(|error| error.to_string())?.to_zoned(TimeZone::UTC).datetime();
+        let at = self.zone.timestamp(civil).map_err(|reason| format!("{civil}: {reason}"))?;
+        Ok(ReadTime { at, is_cut })
     }
 
     fn read_format(&self, format: &TimeFormat, text: &str) -> Result<ReadTime, String> {

@@ -15,6 +15,7 @@ use crate::{
     },
     block::{Block, Series},
     catalog::COLUMNS_MAX,
+    file::cell::Cell,
     render::TIMESTAMP,
 };
 
@@ -22,7 +23,7 @@ use crate::{
 const WHOLE_FLOAT_MAX: f64 = 9_007_199_254_740_992.0;
 
 /// A value as it was written.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) enum Written<'a> {
     /// Digits, by the grammar of JSON.
     Number(&'a str),
@@ -36,6 +37,10 @@ pub(super) enum Written<'a> {
     Field(Cow<'a, str>),
     /// A list or an object.
     Nested,
+    /// A whole number of a body with types.
+    Whole(i64),
+    /// Any number of a body with types.
+    Float(f64),
 }
 
 /// A column being filled.
@@ -121,18 +126,51 @@ impl Intake {
         let (Written::Text(text) | Written::Field(text)) = written else {
             return self.refuse(Some(TIMESTAMP), "must be a text, RFC 3339");
         };
-        match text.parse() {
+        match text.parse::<Timestamp>() {
             // What is later than a moment can be is not read as one.
             Err(_) if text.starts_with("9999-12-3") => {
                 self.refuse(Some(TIMESTAMP), TOO_LATE_REASON);
             }
-            Ok(moment) if moment >= TOO_LATE => self.refuse(Some(TIMESTAMP), TOO_LATE_REASON),
             Err(_) => self.refuse(Some(TIMESTAMP), "must be RFC 3339"),
-            Ok(moment) if moment < EARLIEST => {
-                self.refuse(Some(TIMESTAMP), "must not be before the year 0");
+            Ok(at) => self.set_timestamp(at),
+        }
+    }
+
+    fn set_timestamp(&mut self, at: Timestamp) {
+        match at {
+            _ if at >= TOO_LATE => self.refuse(Some(TIMESTAMP), TOO_LATE_REASON),
+            _ if at < EARLIEST => self.refuse(Some(TIMESTAMP), "must not be before the year 0"),
+            _ if self.moment.is_some() => self.refuse(Some(TIMESTAMP), "is there twice"),
+            _ => self.moment = Some(at),
+        }
+    }
+
+    /// Takes the row's timestamp out of a body with types.
+    pub(super) fn typed_timestamp(&mut self, cell: Cell<'_>) {
+        match cell {
+            Cell::Absent => {}
+            Cell::Time(time) => self.set_timestamp(time.at),
+            Cell::Text(text) => self.moment(&Written::Text(Cow::Borrowed(text))),
+            Cell::Unfit(reason) => self.refuse(Some(TIMESTAMP), reason),
+            _ => self.refuse(Some(TIMESTAMP), "must be a timestamp, or a text as of RFC 3339"),
+        }
+    }
+
+    /// Takes a value of the row out of a body with types. What is not a number is no value.
+    pub(super) fn typed_value(&mut self, name: &str, cell: Cell<'_>) {
+        match cell {
+            Cell::Absent => self.value(name, Written::Null),
+            Cell::Float(number) if number.is_nan() => self.value(name, Written::Null),
+            Cell::Float(number) => self.value(name, Written::Float(number)),
+            Cell::Integer(number) => self.value(name, Written::Whole(number)),
+            #[expect(clippy::cast_precision_loss, reason = "a column of floats holds no more")]
+            Cell::Large(number) => self.value(name, Written::Float(number as f64)),
+            Cell::Boolean(truth) => self.value(name, Written::Truth(truth)),
+            Cell::Text(text) | Cell::Bare(text) => {
+                self.value(name, Written::Text(Cow::Borrowed(text)));
             }
-            Ok(_) if self.moment.is_some() => self.refuse(Some(TIMESTAMP), "is there twice"),
-            Ok(moment) => self.moment = Some(moment),
+            Cell::Time(time) => self.value(name, Written::Text(Cow::Owned(time.at.to_string()))),
+            Cell::Unfit(reason) => self.refuse(Some(name), reason),
         }
     }
 
@@ -229,7 +267,8 @@ impl Intake {
             return None;
         }
         let dtype = match written {
-            Written::Number(_) => Dtype::Float,
+            Written::Number(_) | Written::Float(_) => Dtype::Float,
+            Written::Whole(_) => Dtype::Integer,
             Written::Truth(_) => Dtype::Boolean,
             Written::Field(text) if finite(text).is_some() => Dtype::Float,
             Written::Field(text) if truth(text).is_some() => Dtype::Boolean,
@@ -271,6 +310,13 @@ fn value(dtype: Dtype, written: Written<'_>) -> Option<Value> {
     Some(match (dtype, written) {
         (Dtype::Float, Written::Number(text)) => Value::Float(finite(text)?),
         (Dtype::Float, Written::Field(text)) => Value::Float(finite(&text)?),
+        #[expect(clippy::cast_precision_loss, reason = "a column of floats holds no more")]
+        (Dtype::Float, Written::Whole(number)) => Value::Float(number as f64),
+        (Dtype::Float, Written::Float(number)) => {
+            Value::Float(Some(number).filter(|number| number.is_finite())?)
+        }
+        (Dtype::Integer, Written::Whole(number)) => Value::Integer(number),
+        (Dtype::Integer, Written::Float(number)) => Value::Integer(exact(number)?),
         (Dtype::Integer, Written::Number(text)) => Value::Integer(whole(text)?),
         (Dtype::Integer, Written::Field(text)) => Value::Integer(whole(&text)?),
         (Dtype::Boolean, Written::Truth(truth)) => Value::Boolean(truth),
@@ -293,7 +339,11 @@ fn whole(text: &str) -> Option<i64> {
     if let Ok(number) = text.parse() {
         return Some(number);
     }
-    let number = finite(text)?;
+    exact(finite(text)?)
+}
+
+/// A float that is whole, if floats hold each whole number around it.
+fn exact(number: f64) -> Option<i64> {
     let is_exact = number.fract() == 0.0 && number.abs() <= WHOLE_FLOAT_MAX;
     #[expect(clippy::cast_possible_truncation, reason = "it is whole and within range")]
     is_exact.then_some(number as i64)

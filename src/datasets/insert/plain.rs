@@ -1,7 +1,8 @@
 //! Bodies that were sent compressed.
 
-use std::{borrow::Cow, io::Read};
+use std::io::Read;
 
+use bytes::Bytes;
 use flate2::read::MultiGzDecoder;
 
 use crate::append::AppendError;
@@ -20,13 +21,13 @@ pub(crate) enum Encoding {
 /// The body as it was before it was compressed, at most `bytes_max` long.
 pub(super) fn plain(
     encoding: Encoding,
-    body: &[u8],
+    body: &Bytes,
     bytes_max: usize,
-) -> Result<Cow<'_, [u8]>, AppendError> {
+) -> Result<Bytes, AppendError> {
     let read = match encoding {
-        Encoding::Identity => return Ok(Cow::Borrowed(body)),
-        Encoding::Gzip => read_all(MultiGzDecoder::new(body), bytes_max),
-        Encoding::Zstd => zstd::stream::read::Decoder::with_buffer(body)
+        Encoding::Identity => return Ok(body.clone()),
+        Encoding::Gzip => read_all(MultiGzDecoder::new(&**body), bytes_max),
+        Encoding::Zstd => zstd::stream::read::Decoder::with_buffer(&**body)
             .and_then(|decoder| read_all(decoder, bytes_max)),
     };
     let plain = read.map_err(|error| AppendError::Unreadable {
@@ -35,7 +36,7 @@ pub(super) fn plain(
     if plain.len() > bytes_max {
         return Err(AppendError::TooLarge);
     }
-    Ok(Cow::Owned(plain))
+    Ok(plain.into())
 }
 
 /// Reads to the end, or one byte more than `bytes_max`: a few bytes can decompress to terabytes.

@@ -37,6 +37,7 @@ fn take(format: Format, columns: &[Column], text: &str) -> Result<Taken, AppendE
         Format::Json => json::list(&mut intake, text)?,
         Format::Ndjson => json::lines(&mut intake, text)?,
         Format::Csv => csv::records(&mut intake, text)?,
+        Format::Parquet => unreachable!("Parquet is no text"),
     }
     let (made, block) = intake.finish()?;
     Ok((made, block.rows()))
@@ -276,14 +277,54 @@ fn bodies_are_decompressed_up_to_a_length() {
         (Encoding::Gzip, [gzip.as_slice(), &gzip].concat().as_slice()),
         (Encoding::Zstd, zstd.as_slice()),
     ] {
-        let got = plain::plain(encoding, body, 1 << 20).unwrap();
+        let body = Bytes::copy_from_slice(body);
+        let got = plain::plain(encoding, &body, 1 << 20).unwrap();
         assert!(got.starts_with(text.as_bytes()) && got.len().is_multiple_of(text.len()));
         if encoding != Encoding::Identity {
-            let refused = plain::plain(encoding, body, text.len() - 1).unwrap_err();
+            let refused = plain::plain(encoding, &body, text.len() - 1).unwrap_err();
             assert!(matches!(refused, AppendError::TooLarge), "{refused:?}");
-            let broken = plain::plain(encoding, &body[..body.len() - 5], 1 << 20);
+            let broken = plain::plain(encoding, &body.slice(..body.len() - 5), 1 << 20);
             let is_told = matches!(broken, Err(AppendError::Unreadable { .. }));
             assert!(is_told, "{encoding:?} {:?}", broken.map(|body| body.len()));
+        }
+    }
+}
+
+/// A file that pyarrow wrote, as `file/tests.rs` reads it.
+fn pyarrow(name: &str) -> Bytes {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/datasets/parquet");
+    std::fs::read(format!("{folder}/{name}.parquet")).unwrap().into()
+}
+
+#[test]
+fn parquet_needs_a_timestamp_and_the_columns_of_the_dataset() {
+    let take = |columns: &[Column], bytes_max| {
+        let mut intake = Intake::new(columns);
+        parquet::records(&mut intake, pyarrow("zstd-v2"), bytes_max)?;
+        intake.finish()
+    };
+    let Err(AppendError::Rows(refusals)) = take(&all_kinds(), 1 << 20) else { panic!("taken") };
+    assert_eq!(refusals.n_rows, 50);
+    let reasons: Vec<_> = refusals.first.iter().filter_map(|one| one.column.as_deref()).collect();
+    assert_eq!(reasons[..3], ["open_time", "open", "n"]);
+    assert!(matches!(take(&[], 1 << 10), Err(AppendError::TooLarge)));
+    // The crate does not bound what gzip makes of a page.
+    let mut intake = Intake::new(&[]);
+    parquet::records(&mut intake, pyarrow("gzip-groups"), 1 << 20).unwrap();
+    let Err(AppendError::Rows(refusals)) = intake.finish() else { panic!("taken") };
+    let reason = &refusals.first[0].reason;
+    assert_eq!(reason, "it is compressed by gzip; write it with snappy, zstd or none");
+}
+
+/// Whatever bytes somebody sends, they are refused or rows, and never a panic or a halt.
+#[test]
+fn damaged_parquet_is_refused() {
+    for name in ["zstd-v2", "plain-pages", "snappy-v2"] {
+        let whole = pyarrow(name);
+        for at in (0..whole.len()).step_by(2) {
+            let mut damaged = whole.to_vec();
+            damaged[at] ^= 0xff;
+            drop(parquet::records(&mut Intake::new(&[]), damaged.into(), 1 << 20));
         }
     }
 }

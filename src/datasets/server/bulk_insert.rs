@@ -1,8 +1,8 @@
 //! `POST /api/rows/bulk_insert/`: rows are stored, all or none.
 //!
-//! The content type says what the body is: JSON, NDJSON or CSV; JSON if it says anything else. The
-//! content encoding may be gzip or zstd. NDJSON and CSV have their dataset in the query, and JSON
-//! may.
+//! The content type says what the body is: JSON, NDJSON, CSV or Parquet; JSON if it says anything
+//! else, unless the body begins as Parquet does. The content encoding may be gzip or zstd. All but
+//! JSON have their dataset in the query, and JSON may.
 
 use axum::{
     body::HttpBody as _,
@@ -18,7 +18,7 @@ use wire::datasets::BulkInserted;
 use super::{App, BODY_BYTES_MAX, Caller, arriving, error::ApiError};
 use crate::{
     append::AppendError,
-    insert::{Batch, Encoding, Format},
+    insert::{Batch, Encoding, Format, PARQUET_MAGIC},
     query::params::Params,
 };
 
@@ -50,11 +50,11 @@ pub(super) async fn post(
     }
     let mut arrived = arriving::whole(request.into_body(), app.inserts.of(key)).await?;
     let body = arrived.bytes.clone();
-    let bytes_max = match encoding {
-        Encoding::Identity => BODY_BYTES_MAX,
-        Encoding::Gzip | Encoding::Zstd => BODY_BYTES_MAX.min(body.len() * UNPACKED_TIMES),
-    };
-    if encoding != Encoding::Identity {
+    // The pages of Parquet are compressed in themselves.
+    let is_packed = encoding != Encoding::Identity || body.starts_with(PARQUET_MAGIC);
+    let mut bytes_max = BODY_BYTES_MAX;
+    if is_packed {
+        bytes_max = bytes_max.min(body.len() * UNPACKED_TIMES);
         arrived.make_room(bytes_max).await?;
     }
     let batch = Batch { dataset, format, encoding, body, bytes_max };
@@ -79,6 +79,7 @@ fn format(headers: &HeaderMap) -> Format {
         | "application/jsonl"
         | "application/x-jsonlines" => Format::Ndjson,
         "text/csv" => Format::Csv,
+        "application/vnd.apache.parquet" => Format::Parquet,
         _ => Format::Json,
     }
 }

@@ -31,7 +31,7 @@ use wire::{
 const ABOUT: &str = "Time series behind tags: discover datasets, read rows or buckets page by page, \
     download a range in one answer, follow new rows as server-sent events, and insert rows, which are \
     durable and in every bucket before the answer.\n\n\
-    Send the API key in the header `X-API-Key`. A dataset that a key may not see is to it one that \
+    Send the API key in the header `X-API-Key`, or as `Authorization: Bearer`. A dataset that a key may not see is to it one that \
     does not exist. Moments are RFC 3339 and UTC. Every list is an envelope whose `next` is the \
     address of the following page, and null at the end of the data; `count` never tells the end.";
 

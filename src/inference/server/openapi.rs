@@ -71,7 +71,7 @@ const ABOUT: &str = "A prediction network on one machine: topics, the workers an
     submit to them epoch by epoch, what the network makes of it, and what came true. It answers the \
     queries of the chain's gateway in the chain's own shapes, the consumer API with signed values, \
     and some questions that the chain does not answer.\n\n\
-    Send the API key in the header `x-api-key`, in any letter case. Heights, nonces, lags and windows \
+    Send the API key in the header `x-api-key`, in any letter case, or as `Authorization: Bearer`. Heights, nonces, lags and windows \
     count blocks of the local chain; a nonce is the height at which an epoch opened. As on the chain, \
     whole numbers of 64 bits and decimals are texts. Losses are base-10 logarithms, unless the topic \
     allows negative ones.\n\n\

@@ -6,6 +6,7 @@ Starts the service on loopback with rows of its own making, and lets each check 
 import compressed
 import formats
 import kit
+import parquet_import
 import rows
 import schema
 import stream
@@ -15,6 +16,7 @@ from service import Service
 CHECKS = {
     "kit": kit.check,
     "formats": formats.check,
+    "parquet_import": parquet_import.check,
     "compressed": compressed.check,
     "stream": stream.check,
     "schema": schema.check,

@@ -62,6 +62,7 @@ pub(super) async fn planned(
     let mut plan = Plan::with_time(&time, flags.texts()).with_numbers(decimal, flags.nulls.clone());
     let (mut fields, mut lacks) = (Vec::new(), Vec::new());
     check_names(flags, &surveyed)?;
+    check_fit(flags, &surveyed)?;
     for field in surveyed.fields.iter().filter(|field| !time.contains(&field.name)) {
         // A part of the path says the same of every row.
         if flags.leave_out.contains(&field.name) || file.parts.contains_key(&field.name) {
@@ -160,6 +161,20 @@ fn check_names(flags: &ColumnFlags, surveyed: &Survey) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Checks that each field can be a column, or is left out.
+fn check_fit(flags: &ColumnFlags, surveyed: &Survey) -> anyhow::Result<()> {
+    let kept = surveyed.fields.iter().filter(|field| !flags.leave_out.contains(&field.name));
+    let unfit = kept.filter_map(|field| Some((escape_line(&field.name), field.unfit.as_ref()?)));
+    let unfit: Vec<_> = unfit
+        .map(|(name, reason)| format!("column {name}: {reason}; pass --leave-out {name}"))
+        .collect();
+    if unfit.is_empty() {
+        Ok(())
+    } else {
+        bail!("make columns of all fields: {}", unfit.join(". "))
+    }
 }
 
 /// Checks that the flags tell the types of columns that there are.

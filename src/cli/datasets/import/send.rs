@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use ::datasets::file::{BadRow, FileError, PlacedRow, ReadOptions, Rows, plan::Plan};
+use ::datasets::file::{BadRow, FileError, PlacedRow, ReadOptions, Rows, judge, plan::Plan};
 use anyhow::{Context as _, anyhow, bail};
 use client::{
     datasets::{Datasets, insert::InsertBody},
@@ -120,8 +120,13 @@ pub(super) async fn send(
     let (path, limits, dataset) = (target.file.path.clone(), target.limits, target.dataset);
     let reading = spawn_blocking(move || {
         let names: Arc<[String]> = plan.names().into();
-        let opened = Rows::open(&path, options, plan, begun.place);
-        let read = opened.and_then(|rows| {
+        let judged = judge(&path, options, &plan, begun.place);
+        let read = judged.and_then(|first_bad| {
+            if let Some(bad) = first_bad.filter(|_| !limits.skips_bad) {
+                drop(sender.blocking_send(Read::Bad(bad)));
+                return Ok(());
+            }
+            let rows = Rows::open(&path, options, plan, begun.place)?;
             Reader { rows, names, dataset, limits, at: begun, sender: sender.clone() }.run()
         });
         if let Err(error) = read {

@@ -9,10 +9,11 @@ use super::{
 };
 
 /// The forms of rows to be inserted.
-const INSERT: [Content; 3] = [
+const INSERT: [Content; 4] = [
     json_of("BulkInsert"),
     Content { kind: "application/x-ndjson", schema: "Text" },
     Content { kind: "text/csv", schema: "Text" },
+    Content { kind: "application/vnd.apache.parquet", schema: "Bytes" },
 ];
 
 /// How a body is compressed.
@@ -168,8 +169,9 @@ pub(super) const OPERATIONS: [Operation; 11] = [
         text: "A row at an existing moment replaces it, so that a batch may be sent again. When the \
                answer comes the rows and their buckets are durable, and those who follow have \
                them.\n\nNDJSON has a row in each line, flat or as in JSON; CSV has a header line \
-               that names `timestamp` and columns. Both have their dataset in the query. Refused \
-               rows are told in `details`: how many, and what is wrong with the first of them.\n\nA \
+               that names `timestamp` and columns; Parquet has them as columns, its timestamps in UTC \
+               where they name no zone, compressed with snappy, zstd, lz4_raw or not at all. All \
+               three have their dataset in the query. Refused rows are told in `details`: how many, and what is wrong with the first of them.\n\nA \
                row is at a moment of the years 0 to 9999, up to 9999-12-29. A text has at most \
                10 000 bytes, all texts of a row have at most 16 384.",
         parameters: &[BY_ID, BY_NAME, CODING],

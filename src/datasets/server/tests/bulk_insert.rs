@@ -280,6 +280,34 @@ async fn a_body_that_is_not_what_it_says_is_refused() {
 }
 
 #[tokio::test]
+async fn parquet_is_inserted_by_its_type_or_by_how_it_begins() {
+    let service = Service::with_bars(5).await;
+    let path = "/api/rows/bulk_download/?dataset=1&output=parquet";
+    let download = service.send(&service.owner, "GET", path, Body::empty()).await;
+    let file = to_bytes(download.into_body(), usize::MAX).await.unwrap().to_vec();
+    service.post(&service.owner, "/api/datasets/", &json!({"name": "copy"})).await;
+    let parquet = ("Content-Type", "application/vnd.apache.parquet");
+    for headers in [&[][..], &[parquet]] {
+        let answer = send(&service, "?dataset=2", headers, file.clone()).await;
+        assert_eq!(answer, (201, json!({"inserted": 5})), "{headers:?}");
+    }
+    let values = async |id: i64| {
+        let path = format!("/api/rows/?dataset={id}");
+        let (_, page) = service.get(&service.owner, &path).await;
+        let rows = page["results"].as_array().unwrap().clone();
+        rows.iter().map(|row| (row["timestamp"].clone(), row["values"].clone())).collect::<Vec<_>>()
+    };
+    assert_eq!(values(2).await, values(1).await);
+    let (status, answer) = send(&service, "", &[parquet], file.clone()).await;
+    assert_eq!(
+        (status, &answer["error"]),
+        (400, &json!("one of dataset or dataset_name is required: bad request"))
+    );
+    let (status, answer) = send(&service, "?dataset=2", &[parquet], file[..99].to_vec()).await;
+    assert!(status == 400 && answer["error"].as_str().unwrap().contains("as Parquet"), "{answer}");
+}
+
+#[tokio::test]
 async fn first_rows_of_two_at_once_make_columns_once() {
     let service = Service::start().await;
     service.post(&service.owner, "/api/datasets/", &json!({"name": "bare"})).await;

@@ -1,0 +1,119 @@
+//! What the values of a Parquet column mean, as far as a column of a dataset can hold them.
+
+use ::parquet::{
+    basic::{ConvertedType, LogicalType, Repetition, TimeUnit, Type as Physical},
+    schema::types::Type,
+};
+
+/// The most digits of a decimal that is read: those of 128 bits.
+const DECIMAL_DIGITS_MAX: i32 = 38;
+
+/// What values mean.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// What they are: true or false, whole numbers, others, or texts.
+    Plain,
+    /// Whole numbers without a sign.
+    Unsigned,
+    /// Numbers of 16 bits.
+    Half,
+    /// Whole numbers of this many digits behind the point.
+    Decimal { n_decimals: u32 },
+    /// Days since 1970, in no time zone.
+    Date,
+    /// Time since 1970; in no time zone if not in UTC.
+    Timestamp { unit: TimeUnit, is_utc: bool },
+    /// Time since midnight.
+    TimeOfDay(TimeUnit),
+    /// 16 bytes, written with hyphens.
+    Uuid,
+}
+
+impl Kind {
+    /// What the values of a column at the top of a schema mean.
+    ///
+    /// # Errors
+    /// Why no dataset could have such a column.
+    pub(super) fn of(column: &Type) -> Result<Self, String> {
+        let basic = column.get_basic_info();
+        let none = |what: &str| Err(format!("it holds {what}, which no column of a dataset holds"));
+        if column.is_group() {
+            return match (basic.logical_type_ref(), basic.converted_type()) {
+                (Some(LogicalType::List), _) | (_, ConvertedType::LIST) => none("lists"),
+                (Some(LogicalType::Map), _) | (_, ConvertedType::MAP) => none("maps"),
+                _ => none("nested values"),
+            };
+        }
+        if basic.has_repetition() && basic.repetition() == Repetition::REPEATED {
+            return none("lists");
+        }
+        let of_logical = basic.logical_type_ref().and_then(|logical| of_logical(logical, column));
+        let kind = match of_logical {
+            Some(kind) => kind,
+            None => of_converted(basic.converted_type(), column),
+        };
+        match (column.get_physical_type(), kind) {
+            (_, Err(what)) => none(what),
+            (Physical::FIXED_LEN_BYTE_ARRAY, Ok(Self::Plain)) => none("bytes"),
+            (_, Ok(kind)) => Ok(kind),
+        }
+    }
+}
+
+/// What the logical type says; none if it is not known here.
+fn of_logical(logical: &LogicalType, column: &Type) -> Option<Result<Kind, &'static str>> {
+    Some(match logical {
+        LogicalType::Decimal(_) => decimal(column),
+        LogicalType::Date => Ok(Kind::Date),
+        LogicalType::Time(time) => Ok(Kind::TimeOfDay(time.unit)),
+        LogicalType::Timestamp(timestamp) => {
+            Ok(Kind::Timestamp { unit: timestamp.unit, is_utc: timestamp.is_adjusted_to_u_t_c })
+        }
+        LogicalType::Integer(integer) if !integer.is_signed => Ok(Kind::Unsigned),
+        LogicalType::Integer(_)
+        | LogicalType::String
+        | LogicalType::Enum
+        | LogicalType::Json
+        | LogicalType::Unknown => Ok(Kind::Plain),
+        LogicalType::Uuid => Ok(Kind::Uuid),
+        LogicalType::Float16 => Ok(Kind::Half),
+        LogicalType::Bson => Err("BSON"),
+        LogicalType::Variant(_) => Err("values of several types"),
+        LogicalType::Geometry(_) | LogicalType::Geography(_) => Err("shapes"),
+        LogicalType::File => Err("files"),
+        LogicalType::List | LogicalType::Map => Err("lists"),
+        LogicalType::_Unknown { .. } => return None,
+    })
+}
+
+/// What the older way of saying it says. Its timestamps are in UTC.
+fn of_converted(converted: ConvertedType, column: &Type) -> Result<Kind, &'static str> {
+    match converted {
+        ConvertedType::DECIMAL => decimal(column),
+        ConvertedType::DATE => Ok(Kind::Date),
+        ConvertedType::TIME_MILLIS => Ok(Kind::TimeOfDay(TimeUnit::MILLIS)),
+        ConvertedType::TIME_MICROS => Ok(Kind::TimeOfDay(TimeUnit::MICROS)),
+        ConvertedType::TIMESTAMP_MILLIS => {
+            Ok(Kind::Timestamp { unit: TimeUnit::MILLIS, is_utc: true })
+        }
+        ConvertedType::TIMESTAMP_MICROS => {
+            Ok(Kind::Timestamp { unit: TimeUnit::MICROS, is_utc: true })
+        }
+        ConvertedType::UINT_8
+        | ConvertedType::UINT_16
+        | ConvertedType::UINT_32
+        | ConvertedType::UINT_64 => Ok(Kind::Unsigned),
+        ConvertedType::BSON => Err("BSON"),
+        ConvertedType::INTERVAL => Err("intervals"),
+        _ => Ok(Kind::Plain),
+    }
+}
+
+fn decimal(column: &Type) -> Result<Kind, &'static str> {
+    if column.get_precision() > DECIMAL_DIGITS_MAX {
+        return Err("decimals of more than 38 digits");
+    }
+    u32::try_from(column.get_scale())
+        .map(|n_decimals| Kind::Decimal { n_decimals })
+        .map_err(|_| "decimals of a negative scale")
+}
