@@ -15,7 +15,6 @@
 #define SHARES 1000000 /* probabilities are printed in whole millionths, so that they sum to 1 */
 #define FLOOR 0.02     /* the part of belief spread evenly: no label is called impossible */
 #define DAMPING 0.8    /* the part of a move that momentum expects to go on */
-#define RETURN 0.9     /* the part of the way to the mean that reversion expects */
 #define DAY_SECONDS 86400
 
 /* What makes one worker's model differ from another's. */
@@ -185,7 +184,9 @@ static double predict(struct series series, struct character character, double h
     if (strcmp(model, "momentum") == 0) {
         return last + DAMPING * (trend(part, horizon) - trend(part, 0));
     }
-    if (strcmp(model, "reversion") == 0) return last + RETURN * (mean(part) - last);
+    if (strcmp(model, "reversion") == 0) {
+        return last + number_of("RETURN", "0.9", 0, 1) * (mean(part) - last);
+    }
     if (strcmp(model, "seasonal") == 0) return last;
     if (strcmp(model, "last") == 0) return last;
     if (strcmp(model, "mean") == 0) return mean(part);
@@ -199,17 +200,14 @@ static double predict(struct series series, struct character character, double h
     return last + horizon * (newest_known - part.values[0]) / (double)(part.n_values - 1);
 }
 
-/* How far a value strays in `horizon` rows, as a part of itself: a random walk of its steps. */
+/* How far a value strays in `horizon` rows: a random walk of its steps. */
 static double noise(struct series series, double horizon) {
     double squares = 0;
-    size_t n_steps = 0;
     for (size_t i = 1; i < series.n_values; i++) {
-        if (series.values[i - 1] == 0) continue;
-        double step = (series.values[i] - series.values[i - 1]) / fabs(series.values[i - 1]);
+        double step = series.values[i] - series.values[i - 1];
         squares += step * step;
-        n_steps++;
     }
-    return n_steps == 0 ? 0 : sqrt(squares / (double)n_steps * horizon);
+    return series.n_values < 2 ? 0 : sqrt(squares / (double)(series.n_values - 1) * horizon);
 }
 
 /* The probability that a move of mean `move` and deviation `noise` ends below `bound`. */
@@ -218,17 +216,16 @@ static double below(double bound, double move, double noise) {
     return 0.5 * erfc((move - bound) / (noise * M_SQRT2));
 }
 
-/* How far a value strayed in `horizon` rows, as a part of itself: the deviation of such moves. */
+/* How far a value strayed in `horizon` rows: the deviation of such moves. */
 static double noise_of_moves(struct series series, double horizon) {
-    size_t step = (size_t)horizon, n_moves = 0;
+    size_t step = (size_t)horizon;
     double squares = 0;
+    if (series.n_values <= step) return noise(series, horizon);
     for (size_t i = step; i < series.n_values; i++) {
-        if (series.values[i - step] == 0) continue;
-        double move = (series.values[i] - series.values[i - step]) / fabs(series.values[i - step]);
+        double move = series.values[i] - series.values[i - step];
         squares += move * move;
-        n_moves++;
     }
-    return n_moves == 0 ? noise(series, horizon) : sqrt(squares / (double)n_moves);
+    return sqrt(squares / (double)(series.n_values - step));
 }
 
 /* The deviation of a prediction, as NOISE_OF and SPREAD say; by the time of day for `seasonal`. */
@@ -303,14 +300,18 @@ int main(void) {
     struct series series = read_series();
     double predicted = predict(series, chosen, horizon), last = series.values[series.n_values - 1];
     double deviation = spread(series, chosen, horizon);
-    predicted += number_of("LUCK", "0", 0, 100) * luck(series) * deviation * fabs(last);
+    predicted += number_of("LUCK", "0", 0, 100) * luck(series) * deviation;
     char *labels = getenv("LABELS"), text[400];
     if (!isfinite(predicted)) fail("the prediction is not a finite number");
     if (labels == NULL || *labels == '\0') {
         printf("{\"value\":\"%s\"}\n", decimal(predicted, text));
         return 0;
     }
-    double move = last == 0 ? 0 : (predicted - last) / fabs(last);
-    print_classes(labels, move, deviation);
+    double size = fabs(last);
+    if (size == 0) {
+        print_classes(labels, 0, 0);
+    } else {
+        print_classes(labels, (predicted - last) / size, deviation / size);
+    }
     return 0;
 }

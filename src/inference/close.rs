@@ -14,6 +14,7 @@ use crate::{
     actor::AddressError,
     forecast::{Forecast, built_in},
     learned::Learned,
+    loss::LossRule,
     outlier::Baseline,
     regret::{Family, Standing},
     selection::Withdrawn,
@@ -106,7 +107,7 @@ pub fn close(
             Some((submission.worker.clone(), submission.values(labels, default)?))
         })
         .collect();
-    let forecasts = forecasts(&inferences, learned)?;
+    let forecasts = forecasts(&inferences, learned, topic.judging.loss)?;
     let expected: BTreeMap<Address, Family> = submissions
         .iter()
         .chain(&forecasts)
@@ -171,8 +172,9 @@ pub fn close(
 fn forecasts(
     inferences: &BTreeMap<Address, Values>,
     learned: &Learned,
+    rule: LossRule,
 ) -> Result<Vec<Submission>, CloseError> {
-    let forecasts = built_in(inferences, learned)?.into_iter();
+    let forecasts = built_in(inferences, learned, rule)?.into_iter();
     let submission = |forecast: Forecast| Submission {
         worker: forecast.address,
         name: Some(format!("built-in: {}", forecast.name)),

@@ -21,7 +21,7 @@ use crate::{
 
 /// The share of the newest loss in the moving average that forecasts build on. Twenty epochs or so
 /// are remembered: four times as long as regrets of the demo do, so that it tells something else.
-const LOSS_AVERAGE_ALPHA: f64 = 0.05;
+pub(crate) const LOSS_AVERAGE_ALPHA: f64 = 0.05;
 
 /// After this many epochs without a sign of it, an actor is forgotten. Regrets against everybody
 /// else are kept for each, so actors that come and go for good must not add up.

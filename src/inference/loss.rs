@@ -56,9 +56,18 @@ impl LossRule {
         if self.allow_negative { loss } else { loss.max(self.floor).log10() }
     }
 
-    /// Returns what two losses of this rule add up to, as a loss of this rule.
-    pub fn sum(&self, a: f64, b: f64) -> f64 {
-        if self.allow_negative { a + b } else { (10.0_f64.powf(a) + 10.0_f64.powf(b)).log10() }
+    /// Returns a loss of this rule before its logarithm, where it takes one.
+    pub fn plain(&self, loss: f64) -> f64 {
+        if self.allow_negative { loss } else { 10.0_f64.powf(loss) }
+    }
+
+    /// Returns a plain loss as this rule counts it: the reverse of [`Self::plain`]. Always finite.
+    pub fn of_plain(&self, plain: f64) -> f64 {
+        if self.allow_negative {
+            plain.clamp(f64::MIN, f64::MAX)
+        } else {
+            plain.clamp(self.floor, f64::MAX).log10()
+        }
     }
 }
 

@@ -262,7 +262,7 @@ async fn each_model_of_a_predictor_is_an_inferer_by_its_name() {
     let bundle = stage.latest().await;
     let workers: BTreeSet<_> = bundle.inferer_values.iter().map(|one| one.worker.clone()).collect();
     assert_eq!(workers.len(), models.len() - 2, "two of them said nothing fit");
-    assert!(workers.contains(&actor::of_model(&models[8].name).unwrap()));
+    assert!(workers.contains(&actor::of_model(&models[7].name).unwrap()));
 }
 
 #[tokio::test]
@@ -283,7 +283,7 @@ async fn losses_are_learned_after_the_lag_and_the_better_worker_comes_to_count()
 
     stage.pass(12 * 20).await;
     let bundle = stage.latest().await;
-    assert_eq!(bundle.forecaster_values.len(), 3);
+    assert_eq!(bundle.forecaster_values.len(), 4);
     let good = bundle.inferer_values.iter().map(|worker| number(&worker.values));
     let good = good.fold(f64::INFINITY, f64::min);
     assert!((number(&bundle.combined_value) - good).abs() < 1.0, "{bundle:?}");

@@ -10,7 +10,7 @@ use std::{
 
 use model::topic::Address;
 
-use crate::{regret::Family, statistics::median, synthesis::Values};
+use crate::{loss::LossRule, regret::Family, statistics::median, synthesis::Values};
 
 /// The most epochs that are remembered: enough to have seen each state of a source several times,
 /// and few enough to forget what no longer holds.
@@ -37,15 +37,26 @@ pub struct PastEpoch {
     pub offsets: Vec<f64>,
 }
 
-/// What one inferer did in one past epoch.
+/// An inferer that is present and has past losses.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Judged<'p> {
+    /// Its address.
+    pub name: &'p Address,
+    /// How far it is from the crowd today, label by label.
+    pub offset: &'p [f64],
+    /// The past epochs that it took part in, with as many labels as today, oldest first.
+    pub samples: Vec<Sample<'p>>,
+}
+
+/// One inferer in one past epoch.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Sample<'p> {
     /// The epoch's place, oldest first.
     pub epoch_idx: usize,
     /// How far the inferer was from the crowd, label by label.
     pub offset: &'p [f64],
-    /// What it lost.
-    pub loss: f64,
+    /// Its loss, never a logarithm.
+    pub plain_loss: f64,
 }
 
 impl Past {
@@ -99,15 +110,29 @@ impl Past {
         n_bytes
     }
 
-    /// What `name` did in each epoch with `n_labels` labels that it took part in, oldest first.
-    pub(super) fn samples(&self, name: &Address, n_labels: usize) -> Vec<Sample<'_>> {
+    /// The inferers of `offsets`, in order, that have past losses by `rule`.
+    pub(super) fn judged<'p>(
+        &'p self,
+        offsets: &'p BTreeMap<Address, Values>,
+        rule: LossRule,
+    ) -> Vec<Judged<'p>> {
+        let all = offsets.iter().map(|(name, offset)| {
+            let samples = self.samples(name, offset.len(), rule);
+            Judged { name, offset, samples }
+        });
+        all.filter(|one| !one.samples.is_empty()).collect()
+    }
+
+    /// The epochs with `n_labels` labels that `name` took part in, oldest first.
+    fn samples(&self, name: &Address, n_labels: usize, rule: LossRule) -> Vec<Sample<'_>> {
         let epochs = self.epochs.iter().enumerate();
         let comparable = epochs.filter(|(_, epoch)| epoch.n_labels() == n_labels);
         comparable
             .filter_map(|(epoch_idx, epoch)| {
                 let place = epoch.names.binary_search(name).ok()?;
                 let offset = epoch.offsets.get(place * n_labels..(place + 1) * n_labels)?;
-                Some(Sample { epoch_idx, offset, loss: *epoch.losses.get(place)? })
+                let plain_loss = rule.plain(*epoch.losses.get(place)?);
+                Some(Sample { epoch_idx, offset, plain_loss })
             })
             .collect()
     }

@@ -1,10 +1,6 @@
 //! The forecaster `similar`: what inferers lost in the past epochs that were most like today.
 
-use std::collections::BTreeMap;
-
-use model::topic::Address;
-
-use super::past::{Past, Sample};
+use super::past::{Judged, Past, Sample};
 use crate::{
     regret::Family,
     statistics::{count, deviation},
@@ -27,15 +23,11 @@ struct Unlikeness {
     n_inferers: usize,
 }
 
-/// The loss that each inferer of `offsets` had on average in the [`N_SIMILAR`] past epochs whose
-/// offsets were closest to these, each measured by its usual spread, drawn a little to its mean.
-pub(super) fn expect(past: &Past, offsets: &BTreeMap<Address, Values>) -> Family {
-    let samples: Vec<(&Address, &Values, Vec<Sample<'_>>)> = offsets
-        .iter()
-        .map(|(name, offset)| (name, offset, past.samples(name, offset.len())))
-        .collect();
+/// The plain loss that each of `judged` had on average in the [`N_SIMILAR`] past epochs whose offsets
+/// were closest to these, each measured by its usual spread, drawn a little to its mean.
+pub(super) fn expect(past: &Past, judged: &[Judged<'_>]) -> Family {
     let mut unlike = vec![Unlikeness::default(); past.epochs().len()];
-    for (_, offset, samples) in &samples {
+    for Judged { offset, samples, .. } in judged {
         let spreads = spreads(samples, offset.len());
         for sample in samples {
             let pairs = sample.offset.iter().zip(offset.iter()).zip(&spreads);
@@ -58,16 +50,15 @@ pub(super) fn expect(past: &Past, offsets: &BTreeMap<Address, Values>) -> Family
         }
     }
     let loss = |samples: &[Sample<'_>]| {
-        let all = samples.iter().map(|sample| sample.loss);
+        let all = samples.iter().map(|sample| sample.plain_loss);
         let mean = all.sum::<f64>() / count(samples.len());
         let similar =
             samples.iter().filter(|s| is_similar.get(s.epoch_idx).copied().unwrap_or(false));
         let n_similar = similar.clone().count();
-        let sum: f64 = similar.map(|sample| sample.loss).sum();
+        let sum: f64 = similar.map(|sample| sample.plain_loss).sum();
         (sum + MEAN_COUNTS * mean) / (count(n_similar) + MEAN_COUNTS)
     };
-    let judged = samples.into_iter().filter(|(_, _, samples)| !samples.is_empty());
-    judged.map(|(name, _, samples)| (name.clone(), loss(&samples))).collect()
+    judged.iter().map(|one| (one.name.clone(), loss(&one.samples))).collect()
 }
 
 /// How far an inferer's offsets usually stray, label by label.

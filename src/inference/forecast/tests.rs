@@ -1,5 +1,11 @@
 use super::*;
-use crate::forecast::past::Past;
+use crate::{forecast::past::Past, loss::LossMethod};
+
+/// Losses as they are, so that those below stay readable.
+const PLAIN: LossRule = LossRule { method: LossMethod::Mse, allow_negative: true, floor: 0.01 };
+
+/// As the demo's topics count them.
+const LOGARITHMS: LossRule = LossRule { allow_negative: false, ..PLAIN };
 
 fn name(name: &str) -> Address {
     format!("allo1{name}").parse().unwrap()
@@ -28,22 +34,51 @@ fn learned(n_epochs: u32) -> Learned {
 
 #[track_caller]
 fn forecast(forecaster: &str, learned: &Learned, said: [f64; 4]) -> Family {
-    let forecasts = built_in(&inferences(said), learned).unwrap();
+    let forecasts = built_in(&inferences(said), learned, PLAIN).unwrap();
     forecasts.into_iter().find(|forecast| forecast.name == forecaster).unwrap().losses
 }
 
 #[test]
 fn nothing_is_expected_before_the_first_lesson() {
-    assert_eq!(built_in(&inferences([1.0; 4]), &Learned::default()), Ok(vec![]));
+    for rule in [PLAIN, LOGARITHMS] {
+        assert_eq!(built_in(&inferences([1.0; 4]), &Learned::default(), rule), Ok(vec![]));
+    }
 }
 
 #[test]
 fn an_inferer_that_was_never_judged_is_left_out() {
     let mut said = inferences([10.0, 9.0, 11.0, 10.0]);
     said.insert(name("new"), vec![10.0]);
-    for forecast in built_in(&said, &learned(30)).unwrap() {
+    let forecasts = built_in(&said, &learned(30), LOGARITHMS).unwrap();
+    assert_eq!(forecasts.iter().map(|f| f.name).collect::<Vec<_>>(), [STEADY, MEAN, SIMILAR, WARY]);
+    for forecast in forecasts {
         assert_eq!(forecast.losses.len(), 4, "{forecast:?}");
     }
+}
+
+#[test]
+fn mean_minds_rare_great_errors_where_losses_are_logarithms() {
+    // `a` is very close nine times out of ten and far off once; `b` is always somewhat off.
+    let mut learned = Learned::default();
+    for epoch in 0..200_u32 {
+        let losses = [if epoch % 10 == 0 { 2.0 } else { -2.0 }, 0.0, 0.0, 0.0];
+        let losses: Family = ["a", "b", "c", "d"].map(name).into_iter().zip(losses).collect();
+        learned.past.remember(&inferences([0.0; 4]), &losses);
+        for (name, loss) in losses {
+            let average = learned.loss_averages.get(&name).copied();
+            let average = moving_average(average, loss, LOSS_AVERAGE_ALPHA);
+            learned.loss_averages.insert(name, average);
+        }
+    }
+    let forecasts = built_in(&inferences([0.0; 4]), &learned, LOGARITHMS).unwrap();
+    let of = |forecaster: &str| &forecasts.iter().find(|f| f.name == forecaster).unwrap().losses;
+    assert!(of(STEADY)[&name("a")] < of(STEADY)[&name("b")], "{forecasts:?}");
+    for forecaster in [MEAN, SIMILAR, WARY] {
+        let losses = of(forecaster);
+        assert!(losses[&name("a")] > losses[&name("b")] + 0.5, "{forecaster}: {losses:?}");
+    }
+    let plain = built_in(&inferences([0.0; 4]), &learned, PLAIN).unwrap();
+    assert!(plain.iter().all(|f| f.name != MEAN), "it equals {STEADY}: {plain:?}");
 }
 
 #[test]
@@ -77,11 +112,13 @@ fn wary_learns_what_distance_from_the_others_costs() {
 fn forecasts_are_numbers_whatever_was_said() {
     let mut learned = learned(12);
     let said = [f64::MAX, f64::MIN, 1e300, 0.0];
-    let losses = ["a", "b", "c", "d"].map(|n| (name(n), 300.0)).into();
+    let losses = ["a", "b", "c", "d"].map(|n| (name(n), 308.0)).into();
     learned.past.remember(&inferences(said), &losses);
     for said in [said, [0.0; 4]] {
-        for forecast in built_in(&inferences(said), &learned).unwrap() {
-            assert!(forecast.losses.values().all(|loss| loss.is_finite()), "{forecast:?}");
+        for rule in [PLAIN, LOGARITHMS] {
+            for forecast in built_in(&inferences(said), &learned, rule).unwrap() {
+                assert!(forecast.losses.values().all(|loss| loss.is_finite()), "{forecast:?}");
+            }
         }
     }
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use model::topic::Address;
 
-use super::past::{Past, Sample, distance};
+use super::past::{Judged, Past, Sample, distance};
 use crate::{
     regret::Family,
     statistics::{count, deviation},
@@ -42,8 +42,13 @@ impl Scale {
     }
 }
 
-/// The loss of each inferer of `offsets` by the line through its past losses.
-pub(super) fn expect(past: &Past, offsets: &BTreeMap<Address, Values>) -> Family {
+/// The plain loss of each of `judged` by the line through its past ones, where all inferers are as
+/// far from the crowd as `offsets`.
+pub(super) fn expect(
+    past: &Past,
+    offsets: &BTreeMap<Address, Values>,
+    judged: &[Judged<'_>],
+) -> Family {
     let mean_distance = |offsets: &mut dyn Iterator<Item = &[f64]>| {
         let distances: Vec<f64> = offsets.map(distance).collect();
         distances.iter().sum::<f64>() / count(distances.len().max(1))
@@ -53,15 +58,10 @@ pub(super) fn expect(past: &Past, offsets: &BTreeMap<Address, Values>) -> Family
         .epochs()
         .map(|epoch| mean_distance(&mut epoch.offsets.chunks(epoch.n_labels().max(1))))
         .collect();
-    let mut losses = Family::new();
-    for (name, offset) in offsets {
-        let samples = past.samples(name, offset.len());
-        if !samples.is_empty() {
-            let today = [distance(offset), all_today];
-            losses.insert(name.clone(), loss(&samples, &all, today));
-        }
-    }
-    losses
+    let expected = |one: &Judged<'_>| {
+        (one.name.clone(), loss(&one.samples, &all, [distance(one.offset), all_today]))
+    };
+    judged.iter().map(expected).collect()
 }
 
 /// The loss at the distances `today`, by a ridge regression of the losses of `samples` on their own
@@ -70,12 +70,12 @@ fn loss(samples: &[Sample<'_>], all: &[f64], today: [f64; 2]) -> f64 {
     let own: Vec<f64> = samples.iter().map(|sample| distance(sample.offset)).collect();
     let others = samples.iter().map(|s| all.get(s.epoch_idx).copied().unwrap_or_default());
     let others: Vec<f64> = others.collect();
-    let mean = samples.iter().map(|sample| sample.loss).sum::<f64>() / count(samples.len());
+    let mean = samples.iter().map(|sample| sample.plain_loss).sum::<f64>() / count(samples.len());
     let (own_scale, others_scale) = (Scale::of(&own), Scale::of(&others));
     let (mut xx, mut xy, mut yy, mut xl, mut yl) = (RIDGE, 0.0, RIDGE, 0.0, 0.0);
     for ((own, others), sample) in own.iter().zip(&others).zip(samples) {
         let (x, y) = (own_scale.measure(*own), others_scale.measure(*others));
-        let loss = sample.loss - mean;
+        let loss = sample.plain_loss - mean;
         xx += x * x;
         xy += x * y;
         yy += y * y;

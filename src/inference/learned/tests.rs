@@ -66,10 +66,10 @@ fn who_is_right_comes_to_weigh_more() {
 #[test]
 fn forecasters_take_part_once_there_are_losses() {
     let bundle = bundle_after(2);
-    assert_eq!(bundle.forecaster_values.len(), 3);
-    assert_eq!(bundle.one_out_forecaster_values.len(), 3);
-    assert_eq!(bundle.one_in_forecaster_values.len(), 3);
-    assert_eq!(bundle.one_out_inferer_forecaster_values.len(), 6);
+    assert_eq!(bundle.forecaster_values.len(), 4);
+    assert_eq!(bundle.one_out_forecaster_values.len(), 4);
+    assert_eq!(bundle.one_in_forecaster_values.len(), 4);
+    assert_eq!(bundle.one_out_inferer_forecaster_values.len(), 8);
 }
 
 #[test]

@@ -175,7 +175,7 @@ async fn the_latest_bundle_of_a_single_output_has_no_forecaster_arrays() {
     let own = json!({"worker": "allo1a", "values": [
         {"label_id": 1, "label_name": "y", "value": "51.20"}]});
     assert_eq!(bundle["inferer_values"][0], own);
-    assert_eq!(bundle["forecaster_values"].as_array().unwrap().len(), 3);
+    assert_eq!(bundle["forecaster_values"].as_array().unwrap().len(), 4);
     assert_eq!(bundle["one_out_inferer_values"].as_array().unwrap().len(), 2);
     for name in ["out_forecaster", "in_forecaster", "out_inferer_forecaster"] {
         assert_eq!(bundle[format!("one_{name}_values")], json!([]));
@@ -198,7 +198,7 @@ async fn a_classification_has_every_label_and_every_array() {
         [(&json!(1), &json!("up")), (&json!(2), &json!("down")), (&json!(3), &json!("flat"))]
     );
     assert_eq!(bundle["inferer_values"][1]["values"][0]["value"], "0");
-    for (name, n) in [("out_forecaster", 3), ("in_forecaster", 3), ("out_inferer_forecaster", 6)] {
+    for (name, n) in [("out_forecaster", 4), ("in_forecaster", 4), ("out_inferer_forecaster", 8)] {
         assert_eq!(bundle[format!("one_{name}_values")].as_array().unwrap().len(), n, "{name}");
     }
 }
@@ -230,7 +230,10 @@ async fn the_list_of_topics_tells_clock_and_actors() {
     assert_eq!((&topic["last_nonce"], &topic["n_learned"]), (&json!(13), &json!(2)));
     let actors = topic["actors"].as_array().unwrap();
     let roles: Vec<_> = actors.iter().map(|actor| actor["role"].as_str().unwrap()).collect();
-    assert_eq!(roles, ["inferer", "inferer", "forecaster", "forecaster", "forecaster"]);
+    assert_eq!(
+        roles,
+        ["inferer", "inferer", "forecaster", "forecaster", "forecaster", "forecaster"]
+    );
     assert_eq!((&actors[0]["worker"], &actors[0]["name"]), (&json!("allo1a"), &json!("peer")));
     assert!(actors[2]["name"].as_str().unwrap().starts_with("built-in: "));
     assert!(actors[0]["weight"].as_f64() > actors[1]["weight"].as_f64());
@@ -279,7 +282,7 @@ async fn a_started_service_runs_its_epochs_by_itself() {
     };
     let history = task::wait::until(Duration::from_secs(20), two_epochs).await.unwrap();
     assert!(history[0].bundle.nonce < history[1].bundle.nonce);
-    assert!(history.iter().all(|epoch| epoch.bundle.inferer_values.len() == 9));
+    assert!(history.iter().all(|epoch| epoch.bundle.inferer_values.len() == 8));
     group.shutdown().await;
 }
 

@@ -37,16 +37,16 @@ const MARKET_LOSS_MIN: f64 = 0.01;
 /// How many rows a predictor reads: more than the longest window any of them looks back on.
 const N_ROWS: u32 = 120;
 
-/// What infers the load: names, and variables of the function `predict`. Some follow what goes on,
-/// some expect it to end, some look back further than others, one is lucky at best and one late.
-const LOAD_MODELS: [(&str, &str); 9] = [
+/// What infers the load: names, and variables of the function `predict`. Averages are right while
+/// work comes and goes, momentum while it swells, persistence in between; one is lucky at best, and
+/// one late.
+const LOAD_MODELS: [(&str, &str); 8] = [
     ("persistence", "MODEL=last"),
     ("average 30 s", "MODEL=mean WINDOW=30"),
     ("average 2 min", "MODEL=mean WINDOW=120"),
-    ("smoothed", "MODEL=ema SEED=load"),
-    ("momentum 20 s", "MODEL=momentum WINDOW=20"),
+    ("momentum 1 min", "MODEL=momentum WINDOW=60"),
     ("momentum 2 min", "MODEL=momentum WINDOW=120"),
-    ("reversion 1 min", "MODEL=reversion WINDOW=60"),
+    ("half reversion", "MODEL=reversion WINDOW=60 RETURN=0.5"),
     ("noisy", "MODEL=mean WINDOW=60 LUCK=0.5 SEED=load"),
     ("stale", "MODEL=mean WINDOW=20 STALE=80"),
 ];

@@ -1,11 +1,11 @@
-"""The demo's topics over synthetic rows of many seeds: both beat knowing nothing, the market its naive value."""
+"""The demo's topics over synthetic rows of many seeds: both beat their naive value and knowing nothing."""
 
 import json
 import subprocess
 
 N_SEEDS = 20
 N_EPOCHS = 300
-WINS_MIN = 18
+WINS_MIN = 19
 
 
 def check(network):
@@ -18,10 +18,8 @@ def check(network):
         assert len(of_topic) == N_SEEDS, text
         losses = [line["loss"] for line in of_topic]
         wins = sum(loss["combined"] < min(loss["naive"], loss["uninformed"]) for loss in losses)
-        assert all(loss["combined"] < loss["uninformed"] for loss in losses), f"topic {topic}: {losses}"
-        # The load's naive value is close: wins are shown there, and held to the bar on the market.
         print(f"topic {topic}: combined wins {wins} of {N_SEEDS}")
-        assert topic == 1 or wins >= WINS_MIN, f"topic {topic}: combined wins {wins} of {N_SEEDS}: {losses}"
+        assert wins >= WINS_MIN, f"topic {topic}: combined wins {wins} of {N_SEEDS}: {losses}"
         for line in of_topic:
             assert line["epochs"] == N_EPOCHS, line
             actors = {actor["loss"] for actor in line["actors"]}

@@ -74,30 +74,29 @@ async fn a_model_that_knows_better_than_the_baselines_comes_out_first() {
 const DEMO_SIZE: (usize, u64) = (3, 300);
 
 #[test]
-fn the_demo_networks_beat_knowing_nothing_and_the_market_its_naive_value() {
+fn the_demo_networks_beat_their_naive_values_and_knowing_nothing() {
     let (n_seeds, n_epochs) = DEMO_SIZE;
     let (seeds, epochs) = (n_seeds.to_string(), n_epochs.to_string());
     let demo = ["inference", "backtest", "demo", "--seeds", &seeds, "--epochs", &epochs, "--json"];
     let told = Home::new().done(&demo);
     let lines: Vec<Value> = told.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(lines.len(), 2 * n_seeds, "{told}");
-    let loss = |line: &Value, name: &str| line["loss"][name].as_f64().unwrap();
-    for topic in [1, 2] {
-        let of_topic = || lines.iter().filter(|line| line["topic"] == topic);
-        for line in of_topic() {
-            assert!(loss(line, "combined") < loss(line, "uninformed"), "{line}");
-        }
-        let n_wins = of_topic().filter(|line| loss(line, "combined") < loss(line, "naive")).count();
-        // On the load, combined is close to naive: it is below in most seeds, and not in each few.
-        assert!(topic == 1 || n_wins >= n_seeds - 1, "topic {topic}: {told}");
-        for line in of_topic() {
-            assert_eq!(line["epochs"], n_epochs);
-            let actors = line["actors"].as_array().unwrap();
-            let is = |role: &str| actors.iter().filter(|actor| actor["role"] == role).count();
-            assert!((8..=12).contains(&is("inferer")) && (3..=4).contains(&is("forecaster")));
-            let losses: BTreeSet<u64> =
-                actors.iter().map(|actor| actor["loss"].as_f64().unwrap().to_bits()).collect();
-            assert_eq!(losses.len(), actors.len(), "an actor is a copy of another: {line}");
-        }
+    let order: Vec<_> = lines.iter().map(|line| (&line["seed"], &line["topic"])).collect();
+    let want: Vec<Value> =
+        (1..=n_seeds).flat_map(|seed| [json!([seed, 1]), json!([seed, 2])]).collect();
+    assert_eq!(json!(order), json!(want), "{told}");
+    for line in lines {
+        let loss = |name: &str| line["loss"][name].as_f64().unwrap();
+        assert!(loss("combined") < loss("naive").min(loss("uninformed")), "{line}");
+        assert_eq!(line["epochs"], n_epochs);
+        let actors = line["actors"].as_array().unwrap();
+        let is = |role: &str| actors.iter().filter(|actor| actor["role"] == role).count();
+        assert!((8..=12).contains(&is("inferer")) && (3..=4).contains(&is("forecaster")), "{line}");
+        let losses: BTreeSet<u64> =
+            actors.iter().map(|actor| actor["loss"].as_f64().unwrap().to_bits()).collect();
+        assert_eq!(losses.len(), actors.len(), "an actor is a copy of another: {line}");
+        // Skill differs, and is sensible: the worst inferer is not far out of the others' range.
+        let inferers = actors.iter().filter(|actor| actor["role"] == "inferer");
+        let worst = inferers.filter_map(|actor| actor["loss"].as_f64()).fold(0.0, f64::max);
+        assert!(worst < 5.0 * loss("naive"), "{line}");
     }
 }

@@ -11,8 +11,9 @@ mod load;
 /// Curves of minutes, by octave: how high each is, in units of the volatility.
 const NOISE: [f64; 4] = [0.4, 0.3, 0.3, 0.3];
 
-/// Curves that are there in a range, by octave and height: they turn within the half hour.
-const RANGE: [(u32, f64); 2] = [(4, 1.0), (5, 5.0)];
+/// Curves that are there in a range, by octave and height: they turn every few minutes, so that the
+/// mean of the last forty shows what they return to.
+const RANGE: [(u32, f64); 1] = [(3, 5.0)];
 
 /// Curves that are there in a trend, by octave and height: they go on for hours.
 const TREND: [(u32, f64); 2] = [(7, 20.0), (8, 30.0)];
@@ -23,11 +24,8 @@ const SLOW_OCTAVES: std::ops::Range<u32> = 10..19;
 /// How high a slow curve is, as a part of the square root of its step: that of a random walk.
 const SLOW_HEIGHT: f64 = 0.55;
 
-/// Minutes for which a regime lasts: eight hours, so that a day has several.
-const REGIME_MINUTES: i64 = 480;
-
-/// Minutes at the end of a regime in which it turns into the next.
-const TURN_MINUTES: i64 = 60;
+/// Regimes of eight hours, so that a day has several.
+const SPELL: Spell = Spell { length: 480, turn: 60 };
 
 /// Minutes of a day, over which the noise swells and shrinks once.
 const DAY_MINUTES: i64 = 1440;
@@ -92,6 +90,15 @@ enum Draw {
     Late,
     Corrected,
     Trades,
+}
+
+/// How long regimes last, in the steps of the series: minutes of a price, seconds of a load.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Spell {
+    /// From the start of one regime to that of the next.
+    length: i64,
+    /// How much of its end turns into the next.
+    turn: i64,
 }
 
 /// How much of a trend and of a range the market is in, each from 0 to 1; the rest is calm.
@@ -187,7 +194,7 @@ impl Generator {
         let sum_of = |curves: &[(u32, f64)]| -> f64 {
             curves.iter().map(|(octave, height)| height * curve(*octave)).sum()
         };
-        let Regime { trend, range } = self.regime(minute);
+        let Regime { trend, range } = self.regime(SPELL, minute);
         let noise: f64 = (0..).zip(NOISE).map(|(octave, height)| height * curve(octave)).sum();
         let slow: f64 = SLOW_OCTAVES
             .map(|octave| SLOW_HEIGHT * f64::from(1_u32 << octave).sqrt() * curve(octave))
@@ -197,17 +204,18 @@ impl Generator {
         self.ticker.price * (self.ticker.volatility * sum).exp()
     }
 
-    /// Which regime the market is in.
-    fn regime(&self, minute: i64) -> Regime {
-        let (at, within) = (minute.div_euclid(REGIME_MINUTES), minute.rem_euclid(REGIME_MINUTES));
+    /// The regime at `step`, where each lasts for a `spell`.
+    fn regime(&self, spell: Spell, step: i64) -> Regime {
+        let Spell { length, turn } = spell;
+        let at = step.div_euclid(length);
         let drawn = |at: i64| match self.draw(Draw::Regime, at) % 3 {
             0 => Regime { trend: 1.0, range: 0.0 },
             1 => Regime { trend: 0.0, range: 1.0 },
             _ => Regime { trend: 0.0, range: 0.0 },
         };
         let (from, to) = (drawn(at), drawn(at + 1));
-        let turned = within - (REGIME_MINUTES - TURN_MINUTES);
-        let share = smooth(share_of(turned.max(0), TURN_MINUTES));
+        let turned = step.rem_euclid(length) - (length - turn);
+        let share = smooth(share_of(turned.max(0), turn));
         Regime {
             trend: from.trend + (to.trend - from.trend) * share,
             range: from.range + (to.range - from.range) * share,
@@ -217,13 +225,13 @@ impl Generator {
     /// Whether the market is wholly in a trend from an hour before `minute` to an hour after.
     #[cfg(test)]
     pub(super) fn is_trending(&self, minute: i64) -> bool {
-        [minute - 60, minute + 60].iter().all(|minute| self.regime(*minute).trend >= 1.0)
+        [minute - 60, minute + 60].iter().all(|minute| self.regime(SPELL, *minute).trend >= 1.0)
     }
 
     /// Whether the market is wholly in a range from an hour before `minute` to an hour after.
     #[cfg(test)]
     pub(super) fn is_ranging(&self, minute: i64) -> bool {
-        [minute - 60, minute + 60].iter().all(|minute| self.regime(*minute).range >= 1.0)
+        [minute - 60, minute + 60].iter().all(|minute| self.regime(SPELL, *minute).range >= 1.0)
     }
 
     /// How wild the market is, around 1.

@@ -103,7 +103,7 @@ async fn queries_agree_with_each_other() {
     let full = get("latest_network_inferences/1?leave_out=all").await;
     assert_eq!(
         full["network_inferences"]["one_out_forecaster_values"].as_array().unwrap().len(),
-        3
+        4
     );
     let inferences = get("inferences/1/13").await;
     let own = &inferences["inferences"]["inferences"][0];

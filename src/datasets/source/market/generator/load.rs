@@ -2,7 +2,7 @@
 
 use std::f64::consts::TAU;
 
-use super::{Draw, Generator, Regime};
+use super::{Draw, Generator, Regime, Spell};
 
 /// The load around which it wanders, in percent.
 const LEVEL: f64 = 40.0;
@@ -21,7 +21,10 @@ const ALWAYS: [(u32, f64); 3] = [(0, 0.7), (9, 14.0), (10, 14.0)];
 const BURSTS: [(u32, f64); 1] = [(6, 5.0)];
 
 /// Short work that comes and goes, in the regime that is a range in a market.
-const FLICKER: [(u32, f64); 1] = [(4, 10.0)];
+const FLICKER: [(u32, f64); 1] = [(4, 7.0)];
+
+/// Regimes of four minutes: an hour has seen each of them several times.
+const SPELL: Spell = Spell { length: 240, turn: 30 };
 
 impl Generator {
     /// The load at `second`, 0 to 100 percent.
@@ -31,8 +34,7 @@ impl Generator {
                 |(octave, height): &(u32, f64)| height * self.curve(Draw::Price, *octave, second);
             curves.iter().map(part).sum()
         };
-        // Regimes are as long in seconds as a market's are in minutes.
-        let Regime { trend, range } = self.regime(second);
+        let Regime { trend, range } = self.regime(SPELL, second);
         let day = DAY_HEIGHT * (TAU * super::share_of(second, 1) / DAY_SECONDS).sin();
         let moved = sum_of(&ALWAYS) + trend * sum_of(&BURSTS) + range * sum_of(&FLICKER);
         (LEVEL + day + moved).clamp(0.0, 100.0)
