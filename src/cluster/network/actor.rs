@@ -191,7 +191,10 @@ impl Actor {
                     return None;
                 }
                 self.guard.lost(peer_id);
-                self.dialer.lost(peer_id, Instant::now());
+                let is_refused = self.dialer.lost(peer_id, Instant::now());
+                if is_refused && !self.guard.knows_by_name(peer_id) {
+                    self.leave_alone(peer_id);
+                }
                 self.part_with(peer_id);
                 self.look_soon();
                 let cause = cause.map(|error| error.to_string());

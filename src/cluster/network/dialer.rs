@@ -34,6 +34,14 @@ const LONGEST_WAIT_LATER: Duration = Duration::from_mins(1);
 /// restarts finds them all by their own dialing.
 const PEERS_MAX: usize = 256;
 
+/// A connection that ends sooner was most likely refused: the peer has no room for this node, and says
+/// so by closing it. A peer that restarts cannot be reached between two connections that short.
+const BRIEF: Duration = Duration::from_secs(10);
+
+/// Brief connections in a row after which a peer is not dialed any more. A cluster of two hundred that
+/// started together dialed those who had no room four hundred times a second.
+const N_BRIEF_MAX: u32 = 2;
+
 /// Addresses kept of one peer.
 pub(super) const ADDRESSES_MAX: usize = 8;
 
@@ -65,7 +73,10 @@ struct Entry {
     tie: Tie,
     state: State,
     backoff: Backoff,
+    connected: Instant,
     lost: Instant,
+    /// Brief connections in a row.
+    n_brief: u32,
 }
 
 /// Why a peer is dialed, from the strongest reason to the weakest.
@@ -132,6 +143,9 @@ impl Dialer {
     pub(super) fn connected(&mut self, peer: PeerId, address: Option<Multiaddr>, now: Instant) {
         let tie = if address.is_some() { Tie::Reached } else { Tie::Came };
         let Some(entry) = self.entry(peer, tie, State::Connected, now) else { return };
+        if entry.state != State::Connected {
+            entry.connected = now;
+        }
         entry.state = State::Connected;
         entry.tie = entry.tie.min(tie);
         entry.backoff = quick();
@@ -149,12 +163,17 @@ impl Dialer {
         }
     }
 
-    /// Notes that no connection to `peer` stands any more.
-    pub(super) fn lost(&mut self, peer: PeerId, now: Instant) {
-        if let Some(entry) = self.peers.get_mut(&peer) {
-            entry.lost = now;
-            entry.state = State::Due(now + entry.backoff.next_wait());
+    /// Notes that no connection to `peer` stands any more. Returns whether the peer keeps refusing this
+    /// node, and is better left alone.
+    pub(super) fn lost(&mut self, peer: PeerId, now: Instant) -> bool {
+        let Some(entry) = self.peers.get_mut(&peer) else { return false };
+        if entry.state == State::Connected {
+            let is_brief = now - entry.connected < BRIEF;
+            entry.n_brief = if is_brief { entry.n_brief + 1 } else { 0 };
         }
+        entry.lost = now;
+        entry.state = State::Due(now + entry.backoff.next_wait());
+        entry.tie != Tie::Boot && entry.n_brief >= N_BRIEF_MAX
     }
 
     /// Notes that `peer`, to which no connection stands, was not reached. Forgets it if no reason is
@@ -223,7 +242,15 @@ impl Dialer {
             let weakest = *weakest.0;
             self.peers.remove(&weakest);
         }
-        let made = || Entry { addresses: Vec::new(), tie, state, backoff: quick(), lost: now };
+        let made = || Entry {
+            addresses: Vec::new(),
+            tie,
+            state,
+            backoff: quick(),
+            connected: now,
+            lost: now,
+            n_brief: 0,
+        };
         Some(self.peers.entry(peer).or_insert_with(made))
     }
 }
@@ -330,6 +357,24 @@ mod tests {
         dialer.lost(peer, Instant::now());
         pass(LONGEST_WAIT).await;
         assert_eq!(due(&mut dialer), 1, "lost lately");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_peer_that_closes_each_connection_at_once_is_left_alone_but_not_a_boot_node() {
+        let (boot, full) = (PeerId::random(), PeerId::random());
+        let mut dialer = Dialer::new(vec![node(boot)], vec![], Instant::now());
+        let mut end_after = |peer, lasted| {
+            dialer.connected(peer, Some(address(1)), Instant::now());
+            let lost = Instant::now() + lasted;
+            dialer.lost(peer, lost)
+        };
+        assert!(!end_after(full, Duration::ZERO), "it may have restarted");
+        assert!(!end_after(full, BRIEF), "it had room");
+        assert!(!end_after(full, Duration::ZERO));
+        assert!(end_after(full, Duration::ZERO));
+        for _ in 0..10 {
+            assert!(!end_after(boot, Duration::ZERO));
+        }
     }
 
     #[tokio::test(start_paused = true)]

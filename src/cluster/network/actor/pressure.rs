@@ -164,7 +164,7 @@ impl Actor {
     }
 
     /// Does not dial `peer` for a while, whatever the table says.
-    fn leave_alone(&mut self, peer: PeerId) {
+    pub(super) fn leave_alone(&mut self, peer: PeerId) {
         self.dialer.forget(peer, Instant::now());
         if let Some(table) = self.swarm.behaviour_mut().table.as_mut() {
             table.rest(peer);
