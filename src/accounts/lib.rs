@@ -17,19 +17,15 @@ mod people;
 pub mod server;
 mod store;
 
-use std::{
-    error::Error,
-    fmt,
-    path::Path,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::{error::Error, fmt, path::Path, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
-use task::{clock::Clock, database::DatabaseFiles, steady_date::SteadyDate};
+use task::{
+    clock::Clock,
+    database::DatabaseFiles,
+    space::{CHANGE_BYTES, SpaceWatch},
+    steady_date::SteadyDate,
+};
 use tokio::{task::spawn_blocking, time::sleep};
 
 pub use crate::{
@@ -124,8 +120,7 @@ struct Shared {
     /// The date by which expired sessions are deleted.
     sweep_date: Mutex<SteadyDate>,
     files: DatabaseFiles,
-    /// Whether the last write found no space.
-    is_full: AtomicBool,
+    space: SpaceWatch,
 }
 
 impl Drop for Shared {
@@ -154,6 +149,7 @@ impl Accounts {
     pub async fn open(path: impl AsRef<Path>, clock: Clock) -> Result<Self, AccountsError> {
         let path = path.as_ref().to_owned();
         let mut tries_left = OPEN_TRIES;
+        let space = SpaceWatch::new(&path);
         let (store, reads, files, newest) = loop {
             let path = path.clone();
             let opening = move || {
@@ -179,7 +175,7 @@ impl Accounts {
             sweep_date: Mutex::new(SteadyDate::new(clock.clone(), start, SWEEP_HOLD)),
             clock,
             files,
-            is_full: AtomicBool::default(),
+            space,
         };
         Ok(Self { shared: Arc::new(shared) })
     }
@@ -210,7 +206,11 @@ impl Accounts {
                 return Err(AccountsError::Replaced);
             }
             let done = work(&shared, &mut shared.store.lock()).map_err(AccountsError::from);
-            shared.is_full.store(matches!(done, Err(AccountsError::Full)), Ordering::Relaxed);
+            match &done {
+                Err(AccountsError::Full) => shared.space.refuse(CHANGE_BYTES),
+                Ok(_) => shared.space.accept(CHANGE_BYTES),
+                Err(_) => false,
+            };
             // What was written to a file that is not in its place is lost.
             if !shared.files.check() {
                 return Err(AccountsError::Replaced);
@@ -227,14 +227,15 @@ impl Accounts {
         limited.await.unwrap();
     }
 
-    /// Whether the file takes writes: it is in its place, and there is space. Where there was none
-    /// of late, this tries a write.
+    /// Whether the file takes writes: it is in its place, and there is space. Where a write found
+    /// none, this tries another one of its size from time to time.
     ///
     /// # Errors
     /// Why it does not.
     pub async fn check_file(&self) -> Result<(), AccountsError> {
-        if self.shared.is_full.load(Ordering::Relaxed) {
-            return self.with_store(|_, store| store.try_write()).await;
+        if self.shared.space.is_full() {
+            let n_bytes = self.shared.space.next_trial().ok_or(AccountsError::Full)?;
+            return self.with_store(move |_, store| store.try_write(n_bytes)).await;
         }
         let shared = Arc::clone(&self.shared);
         blocking(move || if shared.files.check() { Ok(()) } else { Err(AccountsError::Replaced) })

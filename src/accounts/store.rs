@@ -6,11 +6,8 @@ mod tables;
 
 use std::{io, path::Path, time::Duration};
 
-use rusqlite::{
-    Connection, ErrorCode, Transaction, TransactionBehavior, config::DbConfig,
-    ffi::SQLITE_IOERR_SHMSIZE,
-};
-use task::private;
+use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior, config::DbConfig};
+use task::{private, space};
 use tracing::error;
 
 /// How long a writer waits for another process to finish its own write, which takes milliseconds.
@@ -46,12 +43,10 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Whether there was no space on the disk, for what was written or for the index of the log.
+    /// Whether there was no space on the disk for what was written.
     pub(crate) fn is_full(&self) -> bool {
         let (Self::Open(error) | Self::Statement(error)) = self else { return false };
-        error.sqlite_error().is_some_and(|error| {
-            error.code == ErrorCode::DiskFull || error.extended_code == SQLITE_IOERR_SHMSIZE
-        })
+        error.sqlite_error().is_some_and(|error| space::is_sqlite_no_space(error.extended_code))
     }
 
     /// Whether another process was at the file, so that trying again may help.
@@ -82,11 +77,10 @@ impl Store {
         Ok(Self { connection })
     }
 
-    /// Writes something that changes nothing: whether the disk takes it.
-    pub(crate) fn try_write(&mut self) -> Result<(), StoreError> {
-        let version: i64 =
-            self.connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
-        Ok(self.connection.pragma_update(None, "user_version", version)?)
+    /// Writes `n_bytes` that mean nothing, and removes them: whether the disk takes them.
+    pub(crate) fn try_write(&mut self, n_bytes: u64) -> Result<(), StoreError> {
+        self.connection.execute_batch(&space::write_trial_sql(n_bytes))?;
+        Ok(self.connection.execute_batch(space::DROP_TRIAL_SQL)?)
     }
 
     #[cfg(test)]

@@ -223,6 +223,12 @@ impl Block {
         self.columns.iter_mut().for_each(|series| series.reserve(n));
     }
 
+    /// Bytes of its rows before they are packed.
+    pub(crate) fn n_bytes(&self) -> usize {
+        let row = (3 + self.columns.len()) * size_of::<i64>();
+        self.len() * row + self.text_bytes()
+    }
+
     /// Bytes of all texts in it.
     pub(crate) fn text_bytes(&self) -> usize {
         let texts = self.columns.iter().filter_map(Series::texts).flatten();

@@ -450,8 +450,8 @@ pub(crate) trait Store: fmt::Debug + Send + Sync + 'static {
     /// The newest rows, at most `limit`, and the commit up to which they are complete.
     fn newest(&self, dataset: DatasetId, limit: usize) -> Result<Newest, StoreError>;
 
-    /// Whether the store takes writes: its file is in place, and there is space. Where there was none
-    /// of late, this tries a write.
+    /// Whether the store takes writes: its file is in place, and there is space. Where a write found
+    /// none, this tries another one of its size from time to time.
     ///
     /// # Errors
     /// Why it does not.

@@ -456,6 +456,12 @@ impl Inference {
         self.topic(topic).ok_or(ReadError::UnknownTopic { topic })
     }
 
+    /// Lets the file grow to so many pages, as a full disk would.
+    #[cfg(test)]
+    pub(crate) fn limit_pages(&self, n_pages: u32) {
+        self.shared.store.limit_pages(n_pages);
+    }
+
     /// Runs `work` on a blocking thread.
     async fn with_store<T: Send + 'static>(
         &self,

@@ -22,7 +22,11 @@ use model::{
 };
 use parking_lot::{Mutex, MutexGuard};
 use rusqlite::{Connection, OptionalExtension as _, config::DbConfig, params};
-use task::{database::DatabaseFiles, lock, private};
+use task::{
+    database::DatabaseFiles,
+    lock, private,
+    space::{self, SpaceWatch},
+};
 use tracing::error;
 
 pub use self::error::StoreError;
@@ -42,6 +46,10 @@ use crate::{
     submission::Submission,
     topic::Topic,
 };
+
+/// About what the end of an epoch of 1 000 inferers and 50 forecasters writes. A disk with less free
+/// than this is about to be full, whatever the topic.
+const EPOCH_BYTES: u64 = 20 << 20;
 
 /// How many epochs of a topic are kept; older ones go when a newer one closes. At twelve seconds an
 /// epoch this is a day and a half, and some 50 MB.
@@ -153,12 +161,12 @@ impl Store {
         tables::set_up(&mut writer)?;
         let reader = Mutex::new(tables::connect(path)?);
         let files = Arc::new(DatabaseFiles::of(path).map_err(StoreError::Folder)?);
-        let turns = Turns::new(writer, Arc::clone(&files));
+        let turns = Turns::new(writer, Arc::clone(&files), SpaceWatch::new(path));
         Ok(Self { turns, reader, files, _in_use: in_use })
     }
 
-    /// Whether the file takes writes: it is in its place, and there is space. Where there was none
-    /// of late, this tries a write.
+    /// Whether the file takes writes: it is in its place, and there is space. Where a write found
+    /// none, this tries another one of its size from time to time.
     ///
     /// # Errors
     /// Why it does not.
@@ -166,11 +174,20 @@ impl Store {
         if !self.files.check() {
             return Err(StoreError::Replaced);
         }
-        if self.turns.is_full() {
-            // Changes nothing, and is written all the same.
-            self.turns.write(|write| Ok(write.execute_batch("UPDATE chain SET id = id")?))?;
+        if self.turns.space().is_full() {
+            let n_bytes = self.turns.space().next_trial().ok_or(StoreError::DiskFull)?;
+            let sql = space::write_trial_sql(n_bytes);
+            self.turns.write_sized(n_bytes, move |write| Ok(write.execute_batch(&sql)?))?;
+            self.turns.write(|write| Ok(write.execute_batch(space::DROP_TRIAL_SQL)?))?;
         }
         Ok(())
+    }
+
+    /// Lets the file grow to so many pages, as a full disk would.
+    #[cfg(test)]
+    pub(crate) fn limit_pages(&self, n_pages: u32) {
+        let sql = format!("PRAGMA max_page_count = {n_pages}");
+        self.turns.writer.lock().execute_batch(&sql).unwrap();
     }
 
     fn reader(&self) -> Result<MutexGuard<'_, Connection>, StoreError> {
@@ -345,7 +362,7 @@ impl Store {
         at: Timestamp,
         make: impl FnOnce(Closable) -> Option<Closing> + Send + 'static,
     ) -> Result<bool, StoreError> {
-        self.turns.write(move |write| {
+        self.turns.write_sized(EPOCH_BYTES, move |write| {
             if state(write, topic, nonce)? != Some(State::Open as i64) {
                 return Ok(false);
             }
@@ -381,7 +398,7 @@ impl Store {
         nonce: BlockHeight,
         teach: impl FnOnce(&model::bundle::Bundle, Learned) -> Option<Lesson> + Send + 'static,
     ) -> Result<bool, StoreError> {
-        self.turns.write(move |write| {
+        self.turns.write_sized(EPOCH_BYTES, move |write| {
             if state(write, topic, nonce)? != Some(State::Closed as i64) {
                 return Ok(false);
             }

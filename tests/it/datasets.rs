@@ -8,6 +8,7 @@ mod follow;
 mod import;
 mod live;
 mod mirror;
+mod no_space;
 mod open_files;
 mod replay;
 mod rows;

@@ -134,8 +134,10 @@ async fn a_full_disk_is_a_507() {
     };
     assert_eq!(status, 507, "{body}");
     assert!(body["error"].as_str().unwrap().contains("disk is full"), "{body}");
+    service.accounts.check_file().await.unwrap_err();
     service.accounts.limit_pages(1_000_000).await;
-    service.accounts.check_file().await.unwrap();
+    let takes_writes = async || service.accounts.check_file().await;
+    task::wait::until(Duration::from_mins(1), takes_writes).await.unwrap();
     assert_eq!(browser.post("keys", &name).await.0, 201);
 }
 

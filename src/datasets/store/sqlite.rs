@@ -33,8 +33,12 @@ use model::{
     resolution::Resolution,
     timestamp::Timestamp,
 };
-use rusqlite::{Connection, ErrorCode, config::DbConfig, ffi::SQLITE_IOERR_SHMSIZE};
-use task::{database::DatabaseFiles, private};
+use rusqlite::{Connection, ErrorCode, config::DbConfig};
+use task::{
+    database::DatabaseFiles,
+    private,
+    space::{self, SpaceWatch},
+};
 
 use self::{
     chores::Chores, chunks::Strand, folded::Page, outline::Outlines, readers::Readers,
@@ -90,7 +94,7 @@ impl SqliteStore {
         let files = DatabaseFiles::of(path).map_err(|source| StoreError::Open(Box::new(source)))?;
         let files = Arc::new(files);
         let readers = Readers::open(path.to_owned(), Arc::clone(&files))?;
-        let writer = Writer::start(connection, Arc::clone(&files))?;
+        let writer = Writer::start(connection, Arc::clone(&files), SpaceWatch::new(path))?;
         let chores = Chores::start(writer.clone(), Arc::clone(&files))?;
         let outlines = Outlines::default();
         Ok(Self { writer, readers, chores, outlines, era, files, _in_use: in_use })
@@ -110,11 +114,9 @@ impl From<rusqlite::Error> for StoreError {
     }
 }
 
-/// Whether there was no space for what was to be written, or for the index of the log.
+/// Whether there was no space for what was to be written.
 fn is_full(error: &rusqlite::Error) -> bool {
-    error.sqlite_error().is_some_and(|error| {
-        error.code == ErrorCode::DiskFull || error.extended_code == SQLITE_IOERR_SHMSIZE
-    })
+    error.sqlite_error().is_some_and(|error| space::is_sqlite_no_space(error.extended_code))
 }
 
 /// What a failure means while the store is being opened.
@@ -229,12 +231,13 @@ impl Store for SqliteStore {
         now: Timestamp,
         on_commit: OnCommit,
     ) -> BoxFuture<'_, Result<Appended, StoreError>> {
+        let n_bytes = u64::try_from(rows.n_bytes()).unwrap_or(u64::MAX);
         let work = move |connection: &Connection| {
             let appended = append::append(connection, dataset, &mut rows, now)?;
             Ok((appended, rows))
         };
         let on_commit = move |(appended, rows): &(Appended, Block)| on_commit(appended, rows);
-        async move { Ok(self.writer.run(work, on_commit).await?.0) }.boxed()
+        async move { Ok(self.writer.run_sized(n_bytes, work, on_commit).await?.0) }.boxed()
     }
 
     fn prune(
@@ -390,11 +393,14 @@ impl Store for SqliteStore {
             if !self.files.check() {
                 return Err(StoreError::Replaced);
             }
-            if self.writer.is_full() {
-                // Changes nothing, and is written all the same.
-                let sql = "UPDATE counters SET value = value WHERE name = 'era'";
-                let write = |connection: &Connection| Ok(connection.execute(sql, [])?);
-                self.writer.run(write, |_| {}).await?;
+            if self.writer.space().is_full() {
+                let n_bytes = self.writer.space().next_trial().ok_or(StoreError::Full)?;
+                let sql = space::write_trial_sql(n_bytes);
+                let write = move |connection: &Connection| Ok(connection.execute_batch(&sql)?);
+                self.writer.run_sized(n_bytes, write, |()| {}).await?;
+                let drop_trial =
+                    |connection: &Connection| Ok(connection.execute_batch(space::DROP_TRIAL_SQL)?);
+                self.writer.run(drop_trial, |()| {}).await?;
             }
             Ok(())
         }

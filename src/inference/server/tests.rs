@@ -4,6 +4,8 @@ mod active;
 mod outside;
 mod queries;
 
+use std::collections::BTreeMap;
+
 use accounts::{Accounts, gate::GateOptions};
 use axum::{
     body::{Body, to_bytes},
@@ -135,6 +137,31 @@ async fn a_key_is_asked_for_everywhere_but_at_the_health_check() {
         let header = Some((name, fixture.key.reveal()));
         assert_eq!(fixture.send("GET", "/api/v1/topics", header).await.0, 200);
     }
+}
+
+#[tokio::test]
+async fn a_full_disk_is_a_507_and_unhealthy_until_there_is_space() {
+    let fixture = Fixture::new().await;
+    fixture.inference.open_epoch("1".parse().unwrap(), 1).await.unwrap();
+    fixture.inference.limit_pages(1);
+    // More than a page of the file.
+    let forecast: BTreeMap<_, _> = (0..400).map(|n| (format!("allo1a{n}"), "1.5")).collect();
+    let body = json!({"model": "a", "forecast": forecast});
+    let path = "/api/v1/topics/1/submissions";
+    let (status, refused) = fixture.put("POST", path, &body).await;
+    assert_eq!(status, 507, "{refused}");
+    assert!(refused["message"].as_str().unwrap().contains("disk is full"), "{refused}");
+    assert_eq!(fixture.get("/api/v1/topics").await.0, 200, "reads go on");
+    for _ in 0..3 {
+        assert_eq!(fixture.send("GET", "/health", None).await.0, 507);
+    }
+    fixture.inference.limit_pages(1_000_000);
+    let healthy = async || match fixture.send("GET", "/health", None).await {
+        (200, _) => Ok(()),
+        answer => Err(answer),
+    };
+    task::wait::until(Duration::from_mins(1), healthy).await.unwrap();
+    assert_eq!(fixture.put("POST", path, &body).await.0, 200);
 }
 
 #[tokio::test]

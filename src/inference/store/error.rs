@@ -2,7 +2,8 @@
 
 use std::{io, sync::Arc};
 
-use rusqlite::{ErrorCode, ffi::SQLITE_IOERR_SHMSIZE};
+use rusqlite::ErrorCode;
+use task::space;
 
 use super::LABELS_MAX;
 
@@ -76,10 +77,11 @@ impl StoreError {
 
 impl From<rusqlite::Error> for StoreError {
     fn from(error: rusqlite::Error) -> Self {
-        // There was no space for what was written, or for the index of the log.
-        let is_full = error.sqlite_error().is_some_and(|error| {
-            error.code == ErrorCode::DiskFull || error.extended_code == SQLITE_IOERR_SHMSIZE
-        });
-        if is_full { Self::DiskFull } else { Self::Statement(error) }
+        let code = error.sqlite_error().map(|error| error.extended_code);
+        if code.is_some_and(space::is_sqlite_no_space) {
+            Self::DiskFull
+        } else {
+            Self::Statement(error)
+        }
     }
 }

@@ -4,15 +4,15 @@
 //! makes everybody's changes that wait by then, each in a savepoint of its own, and commits once.
 //! A change that fails undoes itself alone; a commit that fails fails for all.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
-};
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 use rusqlite::{Connection, TransactionBehavior};
-use task::database::DatabaseFiles;
-use tracing::error;
+use task::{
+    database::DatabaseFiles,
+    space::{CHANGE_BYTES, SpaceWatch},
+};
+use tracing::{error, info};
 
 use super::StoreError;
 
@@ -26,6 +26,27 @@ type Change = Box<dyn FnOnce(Result<&Connection, &Failure>) -> Made + Send>;
 struct Made {
     told: Told,
     is_full: bool,
+    /// About how many bytes it writes.
+    n_bytes: u64,
+}
+
+/// What the changes of one commit came to.
+#[derive(Debug, Default)]
+struct Written {
+    /// Whether one of them found no space.
+    is_full: bool,
+    /// Bytes of all of them.
+    n_bytes: u64,
+    /// Bytes of the largest.
+    n_bytes_largest: u64,
+}
+
+impl Written {
+    fn add(&mut self, made: &Made) {
+        self.is_full |= made.is_full;
+        self.n_bytes = self.n_bytes.saturating_add(made.n_bytes);
+        self.n_bytes_largest = self.n_bytes_largest.max(made.n_bytes);
+    }
 }
 
 /// Why changes that were to be one transaction were not kept.
@@ -66,8 +87,7 @@ pub(super) struct Turns {
     pub(super) writer: Mutex<Connection>,
     waiting: Mutex<Vec<Change>>,
     files: Arc<DatabaseFiles>,
-    /// Whether the last commit found no space.
-    is_full: AtomicBool,
+    space: SpaceWatch,
 }
 
 impl std::fmt::Debug for Turns {
@@ -78,14 +98,13 @@ impl std::fmt::Debug for Turns {
 
 impl Turns {
     /// Turns at `writer`, which writes to `files`.
-    pub(super) fn new(writer: Connection, files: Arc<DatabaseFiles>) -> Self {
-        let (writer, waiting) = (Mutex::new(writer), Mutex::default());
-        Self { writer, waiting, files, is_full: AtomicBool::default() }
+    pub(super) fn new(writer: Connection, files: Arc<DatabaseFiles>, space: SpaceWatch) -> Self {
+        Self { writer: Mutex::new(writer), waiting: Mutex::default(), files, space }
     }
 
-    /// Whether the last commit found no space.
-    pub(super) fn is_full(&self) -> bool {
-        self.is_full.load(Ordering::Relaxed)
+    /// Whether there is space for what is written.
+    pub(super) const fn space(&self) -> &SpaceWatch {
+        &self.space
     }
 
     /// Makes `change`, and returns what it gave once it is durable.
@@ -93,8 +112,17 @@ impl Turns {
         &self,
         change: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
+        self.write_sized(CHANGE_BYTES, change)
+    }
+
+    /// As [`Self::write`], for a change that writes about `n_bytes`.
+    pub(super) fn write_sized<T: Send + 'static>(
+        &self,
+        n_bytes: u64,
+        change: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
         let slot: Slot<T> = Slot::default();
-        self.waiting.lock().push(in_savepoint(change, &slot));
+        self.waiting.lock().push(in_savepoint(n_bytes, change, &slot));
         let mut writer = self.writer.lock();
         // Whoever had the writer before may have made this change with its own.
         let made = slot.lock().take();
@@ -111,17 +139,19 @@ impl Turns {
     /// Makes all of `changes` in one transaction, and tells each caller.
     fn commit(&self, writer: &mut Connection, changes: Vec<Change>) {
         let mut told = Vec::new();
-        let mut is_full = false;
+        let mut written = Written::default();
         let mut committed = if self.files.is_intact() {
-            transact(writer, changes, &mut told, &mut is_full)
+            transact(writer, changes, &mut told, &mut written)
         } else {
             told.extend(changes.into_iter().map(|change| change(Err(&Failure::Replaced)).told));
             Err(Failure::Replaced)
         };
-        is_full |= matches!(committed, Err(Failure::Full));
-        let was_full = self.is_full.swap(is_full, Ordering::Relaxed);
-        if is_full && !was_full {
-            error!("the disk of the inference file is full; writes go on once there is space");
+        if written.is_full || matches!(committed, Err(Failure::Full)) {
+            if self.space.refuse(written.n_bytes_largest) {
+                error!("the disk of the inference file is full; writes go on once there is space");
+            }
+        } else if committed.is_ok() && self.space.accept(written.n_bytes) {
+            info!("the disk of the inference file has space again");
         }
         // Nobody will ever read what was written to a file that is not in its place.
         if committed.is_ok() && !self.files.check() {
@@ -135,6 +165,7 @@ impl Turns {
 
 /// Wraps `change` so that it undoes itself where it fails, and fills `slot` once it is durable.
 fn in_savepoint<T: Send + 'static>(
+    n_bytes: u64,
     change: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     slot: &Slot<T>,
 ) -> Change {
@@ -149,7 +180,7 @@ fn in_savepoint<T: Send + 'static>(
             let result = made.and_then(|made| committed.map(|()| made).map_err(StoreError::from));
             *slot.lock() = Some(result);
         };
-        Made { told: Box::new(told), is_full }
+        Made { told: Box::new(told), is_full, n_bytes }
     })
 }
 
@@ -175,26 +206,30 @@ fn transact(
     writer: &mut Connection,
     changes: Vec<Change>,
     told: &mut Vec<Told>,
-    is_full: &mut bool,
+    written: &mut Written,
 ) -> Result<(), Failure> {
     // It takes its turn among the writers of other processes at once, not at its first write.
     let write = match writer.transaction_with_behavior(TransactionBehavior::Immediate) {
         Ok(write) => write,
         Err(error) => {
             let failure = Failure::from(error);
-            told.extend(changes.into_iter().map(|change| change(Err(&failure)).told));
+            for change in changes {
+                let made = change(Err(&failure));
+                written.add(&made);
+                told.push(made.told);
+            }
             return Err(failure);
         }
     };
     for change in changes {
         // Without a transaction a change would be kept by itself, and then be said to have failed.
-        let failure = if *is_full { Failure::Full } else { Failure::Aborted };
+        let failure = if written.is_full { Failure::Full } else { Failure::Aborted };
         let made = change(if write.is_autocommit() { Err(&failure) } else { Ok(&write) });
-        *is_full |= made.is_full;
+        written.add(&made);
         told.push(made.told);
     }
     if write.is_autocommit() {
-        return Err(if *is_full { Failure::Full } else { Failure::Aborted });
+        return Err(if written.is_full { Failure::Full } else { Failure::Aborted });
     }
     Ok(write.commit()?)
 }

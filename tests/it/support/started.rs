@@ -49,8 +49,13 @@ impl Started {
 
     /// Starts the program with `arguments`, and lets it open at most `n_files` files.
     pub(crate) fn with_open_files(n_files: usize, arguments: &[&str]) -> Self {
+        Self::after(&format!("ulimit -n {n_files}"), arguments)
+    }
+
+    /// Starts the program with `arguments` in a shell that has run `limits`.
+    pub(crate) fn after(limits: &str, arguments: &[&str]) -> Self {
         let mut shell = Command::new("sh");
-        shell.args(["-c", &format!("ulimit -n {n_files}; exec \"$0\" \"$@\""), TRIPTYCH]);
+        shell.args(["-c", &format!("{limits}; exec \"$0\" \"$@\""), TRIPTYCH]);
         Self::spawn(shell, arguments, &[])
     }
 

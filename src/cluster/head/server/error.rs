@@ -1,12 +1,11 @@
 //! Refusals: which status and words each gets.
 
-use std::io::ErrorKind;
-
 use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
 use serde::Serialize;
+use task::space;
 use tracing::error;
 use web::{extract::Unreadable, local::UNKNOWN_HOST};
 use wire::error::HeadError;
@@ -159,8 +158,7 @@ fn function_message(error: &FunctionsError) -> String {
 }
 
 fn is_disk_full(error: &FunctionsError) -> bool {
-    let full = ErrorKind::StorageFull;
-    matches!(error, FunctionsError::Files { source, .. } if source.kind() == full)
+    matches!(error, FunctionsError::Files { source, .. } if space::is_no_space(source))
 }
 
 fn unpacked(reason: &str) -> String {
@@ -176,7 +174,7 @@ fn listed(reasons: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::io;
+    use std::io::{self, ErrorKind};
 
     use super::*;
 

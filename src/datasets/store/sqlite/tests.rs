@@ -191,10 +191,17 @@ async fn a_full_disk_is_told_and_loses_nothing() {
     assert!(refused.to_string().contains("disk is full"), "{refused}");
     assert!(!want.is_empty());
     contract::compare(&store, id, &want, &[(3, 9, 0, 5_000)]);
-    store.limit_pages(1_000_000).await.unwrap();
-    store.check().await.unwrap();
+    // What is smaller than what was refused fits, and proves nothing.
     contract::append(&store, id, contract::block([(-5, 1.0)])).await;
     want.insert(-5, 1.0);
+    let checked = store.check().await;
+    assert!(matches!(checked, Err(StoreError::Full)), "{checked:?}");
+    store.limit_pages(1_000_000).await.unwrap();
+    let first = i64::try_from(want.len()).unwrap();
+    let rows = (first..first + 700).map(|n| (n, 1.0 / 3.0));
+    contract::append(&store, id, contract::block(rows.clone())).await;
+    want.extend(rows);
+    store.check().await.unwrap();
     drop(store);
     contract::compare(&SqliteStore::open(&path).unwrap(), id, &want, &[]);
 }

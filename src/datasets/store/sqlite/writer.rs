@@ -9,13 +9,16 @@ use std::{
     mem,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
     thread,
 };
 
 use rusqlite::{Connection, ErrorCode, TransactionBehavior, config::DbConfig};
-use task::database::DatabaseFiles;
+use task::{
+    database::DatabaseFiles,
+    space::{CHANGE_BYTES, SpaceWatch},
+};
 use tokio::sync::{mpsc, oneshot};
 use tracing::{error, info};
 
@@ -46,6 +49,27 @@ struct Ran {
     answer: Answer,
     has_failed: bool,
     is_full: bool,
+    /// About how many bytes it writes.
+    n_bytes: u64,
+}
+
+/// What the jobs of one commit came to.
+#[derive(Debug, Default)]
+struct Written {
+    /// Whether one of them found no space.
+    is_full: bool,
+    /// Bytes of all of them.
+    n_bytes: u64,
+    /// Bytes of the largest.
+    n_bytes_largest: u64,
+}
+
+impl Written {
+    fn add(&mut self, ran: &Ran) {
+        self.is_full |= ran.is_full;
+        self.n_bytes = self.n_bytes.saturating_add(ran.n_bytes);
+        self.n_bytes_largest = self.n_bytes_largest.max(ran.n_bytes);
+    }
 }
 
 /// Tells whoever waits: with nothing if the commit holds, else with the reason.
@@ -86,15 +110,14 @@ impl From<Failure> for StoreError {
 pub(super) struct Writer {
     jobs: mpsc::Sender<Job>,
     n_jobs: Arc<AtomicU64>,
-    is_full: Arc<AtomicBool>,
+    space: Arc<SpaceWatch>,
 }
 
 /// What the thread works on.
 struct Work {
     connection: Connection,
     files: Arc<DatabaseFiles>,
-    /// Whether the last commit found no space.
-    is_full: Arc<AtomicBool>,
+    space: Arc<SpaceWatch>,
 }
 
 impl Writer {
@@ -102,15 +125,16 @@ impl Writer {
     pub(super) fn start(
         connection: Connection,
         files: Arc<DatabaseFiles>,
+        space: SpaceWatch,
     ) -> Result<Self, StoreError> {
         let (jobs, queue) = mpsc::channel(QUEUE_CAPACITY);
-        let is_full = Arc::<AtomicBool>::default();
-        let work = Work { connection, files, is_full: Arc::clone(&is_full) };
+        let space = Arc::new(space);
+        let work = Work { connection, files, space: Arc::clone(&space) };
         thread::Builder::new()
             .name("datasets-writer".to_owned())
             .spawn(move || work.run(queue))
             .map_err(StoreError::Thread)?;
-        Ok(Self { jobs, n_jobs: Arc::default(), is_full })
+        Ok(Self { jobs, n_jobs: Arc::default(), space })
     }
 
     /// Runs `work` in a transaction, and returns its result once that is durable. What it returns
@@ -123,18 +147,28 @@ impl Writer {
         work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
         on_commit: impl FnOnce(&T) + Send + 'static,
     ) -> Result<T, StoreError> {
-        let (job, receiver) = Self::job(work, on_commit);
+        self.run_sized(CHANGE_BYTES, work, on_commit).await
+    }
+
+    /// As [`Self::run`], for work that writes about `n_bytes`.
+    pub(super) async fn run_sized<T: Send + 'static>(
+        &self,
+        n_bytes: u64,
+        work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+        on_commit: impl FnOnce(&T) + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let (job, receiver) = Self::job(n_bytes, work, on_commit);
         self.n_jobs.fetch_add(1, Ordering::Relaxed);
         self.jobs.send(job).await.map_err(|_| StoreError::Closed)?;
         receiver.await.map_err(|_| StoreError::Closed)?
     }
 
-    /// As [`Self::run`], for a thread that may block.
+    /// As [`Self::run`], for a thread that may block, and work that may turn out to write nothing.
     pub(super) fn run_blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let (job, receiver) = Self::job(work, |_| {});
+        let (job, receiver) = Self::job(0, work, |_| {});
         self.n_jobs.fetch_add(1, Ordering::Relaxed);
         self.jobs.blocking_send(job).map_err(|_| StoreError::Closed)?;
         receiver.blocking_recv().map_err(|_| StoreError::Closed)?
@@ -145,13 +179,14 @@ impl Writer {
         self.n_jobs.load(Ordering::Relaxed)
     }
 
-    /// Whether the last commit found no space.
-    pub(super) fn is_full(&self) -> bool {
-        self.is_full.load(Ordering::Relaxed)
+    /// Whether there is space for what is written.
+    pub(super) fn space(&self) -> &SpaceWatch {
+        &self.space
     }
 
     /// A job, and where its result comes.
     fn job<T: Send + 'static>(
+        n_bytes: u64,
         work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
         on_commit: impl FnOnce(&T) + Send + 'static,
     ) -> (Job, oneshot::Receiver<Result<T, StoreError>>) {
@@ -175,7 +210,7 @@ impl Writer {
                 // Whoever asked may be gone; the work is done all the same.
                 drop(sender.send(result));
             });
-            Ran { answer, has_failed, is_full }
+            Ran { answer, has_failed, is_full, n_bytes }
         });
         (job, receiver)
     }
@@ -228,14 +263,13 @@ impl Work {
             answers.push(first(Err(Failure::Replaced)).answer);
             return Err(Failure::Replaced);
         }
-        let mut is_full = false;
-        let committed = transact(&mut self.connection, first, queue, answers, &mut is_full);
+        let mut written = Written::default();
+        let committed = transact(&mut self.connection, first, queue, answers, &mut written);
         let failure = committed.as_ref().err().map(Failure::from);
-        is_full |= matches!(failure, Some(Failure::Full));
-        let was_full = self.is_full.swap(is_full, Ordering::Relaxed);
+        written.is_full |= matches!(failure, Some(Failure::Full));
         match &committed {
-            _ if is_full => {
-                if !was_full {
+            _ if written.is_full => {
+                if self.space.refuse(written.n_bytes_largest) {
                     error!(
                         "the disk of the dataset store is full; writes go on once there is space"
                     );
@@ -244,12 +278,15 @@ impl Work {
             Err(error) => {
                 error!(%error, n_jobs = answers.len(), "a commit to the dataset store failed");
             }
-            Ok(()) if was_full => info!("the disk of the dataset store has space again"),
-            Ok(()) => {}
+            Ok(()) => {
+                if self.space.accept(written.n_bytes) {
+                    info!("the disk of the dataset store has space again");
+                }
+            }
         }
         match failure {
             // One job without space may undo the work of all.
-            Some(_) if is_full => Err(Failure::Full),
+            Some(_) if written.is_full => Err(Failure::Full),
             Some(failure) => Err(failure),
             None if self.files.check() => Ok(()),
             None => Err(Failure::Replaced),
@@ -262,18 +299,20 @@ fn transact(
     first: Job,
     queue: &mut mpsc::Receiver<Job>,
     answers: &mut Vec<Answer>,
-    is_full: &mut bool,
+    written: &mut Written,
 ) -> rusqlite::Result<()> {
     let transaction = match connection.transaction_with_behavior(TransactionBehavior::Immediate) {
         Ok(transaction) => transaction,
         Err(error) => {
             // Outside a transaction each statement would commit by itself: the job must not run.
-            answers.push(first(Err(Failure::from(&error))).answer);
+            let ran = first(Err(Failure::from(&error)));
+            written.add(&ran);
+            answers.push(ran.answer);
             return Err(error);
         }
     };
     let ran = first(Ok(Turn::First(&transaction)));
-    *is_full |= ran.is_full;
+    written.add(&ran);
     answers.push(ran.answer);
     // When there is no space left, say, SQLite has undone the whole transaction by itself.
     if ran.has_failed && !transaction.is_autocommit() {
@@ -285,7 +324,7 @@ fn transact(
         && let Ok(job) = queue.try_recv()
     {
         let ran = job(Ok(Turn::Later(&transaction)));
-        *is_full |= ran.is_full;
+        written.add(&ran);
         answers.push(ran.answer);
     }
     transaction.commit()

@@ -1,0 +1,71 @@
+//! A service whose files may not grow, as on a full disk.
+
+use std::time::Duration;
+
+use model::timestamp::Timestamp;
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::{COLUMNS, create};
+use crate::support::{command::Home, http::Http, started::Started};
+
+/// How long anything may take where other tests and a compiler share two processors.
+const WITHIN: Duration = Duration::from_mins(1);
+
+/// Rows in one request: a few hundred kilobytes of the file.
+const ROWS: u32 = 5_000;
+
+fn row(second: u32) -> Value {
+    let value = f64::from(second).sin();
+    let values = COLUMNS.map(|column| (column.to_owned(), json!(value)));
+    let timestamp = Timestamp::from_seconds(1_770_000_000 + i64::from(second));
+    json!({"timestamp": timestamp.to_string(), "values": serde_json::Map::from_iter(values)})
+}
+
+/// The `request_idx`-th request's rows.
+fn rows(dataset: i64, request_idx: u32) -> Value {
+    let seconds = request_idx * ROWS..(request_idx + 1) * ROWS;
+    json!({"dataset": dataset, "rows": seconds.map(row).collect::<Vec<_>>()})
+}
+
+#[tokio::test]
+async fn a_service_without_space_is_unhealthy_until_what_it_refused_fits() {
+    let folder = TempDir::new().unwrap();
+    let data_dir = folder.path().display().to_string();
+    let key = Home::new().done(&["keys", "create", "it", "--data-dir", &data_dir]);
+    let arguments = ["datasets", "serve", "--listen", "127.0.0.1:0", "--data-dir", &data_dir];
+    // Some megabytes for each file. A write beyond that fails in place of ending the process.
+    let service = Started::after("trap '' XFSZ; ulimit -S -f 6000", &arguments);
+    let address = service.logged("dataset service listening", "address", WITHIN);
+    let http = Http::new(&format!("http://{address}"), Some(key.trim()));
+    let dataset = create(&http, "btc").await;
+    let mut n_stored = 0;
+    let (status, refused) = loop {
+        let answer = http.post("/api/rows/bulk_insert/", &rows(dataset, n_stored)).await;
+        if !answer.0.is_success() || n_stored > 200 {
+            break answer;
+        }
+        n_stored += 1;
+    };
+    assert_eq!(status, 507, "{refused}");
+    // A row may fit, and proves nothing.
+    let row = json!({"dataset": dataset, "rows": [row(0)]});
+    http.post("/api/rows/bulk_insert/", &row).await;
+    for _ in 0..3 {
+        let (status, health) = http.get_json("/health").await;
+        assert_eq!((status.as_u16(), &health["database"]), (507, &json!("full")), "{health}");
+    }
+    let pid = Pid::from_raw(service.pid().try_into().unwrap());
+    prlimit(pid, Resource::Fsize, Rlimit { current: None, maximum: None }).unwrap();
+    let healthy = async || match http.get_json("/health").await {
+        (status, _) if status.is_success() => Ok(()),
+        answer => Err(answer),
+    };
+    task::wait::until(WITHIN, healthy).await.unwrap();
+    let (status, _) = http.post("/api/rows/bulk_insert/", &rows(dataset, n_stored)).await;
+    assert_eq!(status, 201);
+    let path = format!("/api/rows/bulk_download/?dataset={dataset}&output=csv");
+    let (_, csv) = http.get(&path).await;
+    assert_eq!(csv.lines().count() - 1, usize::try_from((n_stored + 1) * ROWS).unwrap());
+}
