@@ -136,12 +136,9 @@ pub(crate) enum CatalogError {
     /// There is no such tag.
     #[error("tag not found")]
     TagUnknown,
-    /// The tag is another key's.
-    #[error("tag belongs to another key: {tag}")]
-    TagForeign {
-        /// The tag.
-        tag: String,
-    },
+    /// The tag is nobody's to give.
+    #[error("tag is public: any key can acquire it")]
+    TagPublic,
     /// There is no such key.
     #[error("key not found")]
     KeyUnknown,
@@ -173,8 +170,7 @@ impl Datasets {
     /// Creates datasets, all or none; they are returned in the order asked for.
     ///
     /// # Errors
-    /// [`CatalogError::Unfit`] by the limits above, [`CatalogError::NameTaken`],
-    /// [`CatalogError::TagForeign`].
+    /// [`CatalogError::Unfit`] by the limits above, [`CatalogError::NameTaken`].
     pub(crate) async fn create_all(
         &self,
         new: Vec<NewDataset>,
@@ -189,7 +185,6 @@ impl Datasets {
         match self.store.create(new, self.clock.now()).await? {
             Created::New(datasets) => Ok(datasets),
             Created::NameTaken { name } => Err(CatalogError::NameTaken { name }),
-            Created::TagForeign { tag } => Err(CatalogError::TagForeign { tag }),
         }
     }
 

@@ -67,7 +67,7 @@ impl Figures {
         }
         match self.store.create(vec![new], Timestamp::from_seconds(0)).await? {
             Created::New(made) => made.first().map(|made| made.id).ok_or(StoreError::Closed),
-            Created::NameTaken { .. } | Created::TagForeign { .. } => Err(StoreError::Closed),
+            Created::NameTaken { .. } => Err(StoreError::Closed),
         }
     }
 

@@ -41,11 +41,6 @@ pub(crate) enum Created {
         /// The name.
         name: String,
     },
-    /// A tag is another key's, which has not given it to the owner.
-    TagForeign {
-        /// The tag.
-        tag: String,
-    },
 }
 
 /// What became of changing a dataset.
@@ -70,17 +65,6 @@ pub(crate) enum ColumnAdded {
     TooMany,
     /// The dataset has rows, whose buckets would be made of other columns.
     Refolds,
-}
-
-/// What became of giving a dataset a tag.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Tagged {
-    /// It has it now.
-    New,
-    /// It had it before.
-    There,
-    /// The tag is another key's, which has not given it to the dataset's owner.
-    Foreign,
 }
 
 /// What became of acquiring a tag.
@@ -322,10 +306,9 @@ pub(crate) trait Store: fmt::Debug + Send + Sync + 'static {
         now: Timestamp,
     ) -> BoxFuture<'_, Result<(), StoreError>>;
 
-    /// Lets the holders of `tag` read the dataset. A tag that does not exist yet is created, private
-    /// and of the dataset's owner.
-    fn add_tag(&self, dataset: DatasetId, tag: String)
-    -> BoxFuture<'_, Result<Tagged, StoreError>>;
+    /// Lets the holders of `tag` read the dataset; whether it did not have the tag. The name means a
+    /// public tag, else the private one of the dataset's owner, which is created if there is none.
+    fn add_tag(&self, dataset: DatasetId, tag: String) -> BoxFuture<'_, Result<bool, StoreError>>;
 
     /// Takes a tag from a dataset; whether it had it.
     fn remove_tag(
@@ -334,11 +317,21 @@ pub(crate) trait Store: fmt::Debug + Send + Sync + 'static {
         tag: String,
     ) -> BoxFuture<'_, Result<bool, StoreError>>;
 
-    /// Gives `key` a tag, whatever kind it is; whether it did not hold it.
-    fn give_tag(&self, key: KeyId, tag: String) -> BoxFuture<'_, Result<bool, StoreError>>;
+    /// Gives `key` the tag that `owner` calls `tag`; whether it did not hold it.
+    fn give_tag(
+        &self,
+        owner: KeyId,
+        tag: String,
+        key: KeyId,
+    ) -> BoxFuture<'_, Result<bool, StoreError>>;
 
-    /// Takes a tag from `key`; whether it held it.
-    fn take_tag(&self, key: KeyId, tag: String) -> BoxFuture<'_, Result<bool, StoreError>>;
+    /// Takes the tag that `owner` calls `tag` from `key`; whether it held it.
+    fn take_tag(
+        &self,
+        owner: KeyId,
+        tag: String,
+        key: KeyId,
+    ) -> BoxFuture<'_, Result<bool, StoreError>>;
 
     /// Gives `key` a public tag that it does not hold yet.
     fn acquire(&self, key: KeyId, tag: String) -> BoxFuture<'_, Result<Acquired, StoreError>>;
@@ -429,11 +422,11 @@ pub(crate) trait Store: fmt::Debug + Send + Sync + 'static {
     /// The tags that `key` knows of, in alphabetical order: public ones, its own, and those it holds.
     fn known_tags(&self, key: KeyId) -> Result<Vec<Tag>, StoreError>;
 
-    /// The tag called `name`.
-    fn tag(&self, name: &str) -> Result<Option<Tag>, StoreError>;
+    /// Whether there is a tag that `key` calls `name`.
+    fn owns_tag(&self, key: KeyId, name: &str) -> Result<bool, StoreError>;
 
-    /// The keys that hold a tag, in the order of their numbers.
-    fn holders(&self, tag: &str) -> Result<Vec<KeyId>, StoreError>;
+    /// The keys that hold the tag that `owner` calls `tag`, in the order of their numbers.
+    fn holders(&self, owner: KeyId, tag: &str) -> Result<Vec<KeyId>, StoreError>;
 
     /// All tags, in alphabetical order.
     fn tags(&self) -> Result<Vec<Tag>, StoreError>;

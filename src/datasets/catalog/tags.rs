@@ -1,26 +1,22 @@
 //! Tags: putting them on datasets, acquiring them, and giving them to others.
 //!
-//! `public` is the service's, and any key may acquire it. Any other tag belongs to the key that put
-//! it on a dataset first, and is private: its owner gives it to other keys and takes it back. Only a
-//! key that holds it, besides the owner, may put it on datasets of its own, which share them with
-//! all who hold it.
+//! `public` is the service's, and any key may acquire it. Any other name that a key puts on its
+//! datasets means a private tag of that key, which gives it to other keys and takes it back. Others
+//! may use the name for tags of their own: nobody learns of a tag by its name, and no dataset is
+//! shared with the holders of another key's tag.
 
 use accounts::KeyId;
-use model::dataset::DatasetId;
+use model::dataset::{DatasetId, PUBLIC_TAG};
 
 use super::{CatalogError, FIELDS_MAX, Tag, check_name};
-use crate::{
-    Datasets,
-    query::DatasetRef,
-    store::{Acquired, Tagged},
-};
+use crate::{Datasets, query::DatasetRef, store::Acquired};
 
 impl Datasets {
     /// Gives `key` the public tag `tag`.
     ///
     /// # Errors
     /// [`CatalogError::TagHeld`]; [`CatalogError::TagPrivate`] if it is the key's own;
-    /// [`CatalogError::TagUnknown`] if there is none, or a private one of another key.
+    /// [`CatalogError::TagUnknown`] if there is none, or only private ones of other keys.
     pub(crate) async fn acquire(&self, key: KeyId, tag: &str) -> Result<(), CatalogError> {
         // Clients acquire at every start: only the first time is there anything to write.
         let name = tag.to_owned();
@@ -31,17 +27,17 @@ impl Datasets {
         match acquired {
             Acquired::New => Ok(()),
             Acquired::Held => Err(CatalogError::TagHeld),
-            Acquired::Private => {
-                self.own_tag(key, tag).await?;
-                Err(CatalogError::TagPrivate)
-            }
+            Acquired::Private => Err(CatalogError::TagPrivate),
             Acquired::Unknown => Err(CatalogError::TagUnknown),
         }
     }
 
-    /// The tags that `key` knows of, in alphabetical order: public ones, its own, and those it holds.
+    /// The tags that `key` knows of, in alphabetical order, each name once: public ones, its own, and
+    /// those it holds.
     pub(crate) async fn known_tags(&self, key: KeyId) -> Result<Vec<Tag>, CatalogError> {
-        Ok(self.blocking(move |store| store.known_tags(key)).await?)
+        let mut tags = self.blocking(move |store| store.known_tags(key)).await?;
+        tags.dedup_by(|next, tag| next.name == tag.name);
+        Ok(tags)
     }
 
     /// The tags of a dataset, in alphabetical order: all to its owner, to others those they know of.
@@ -73,8 +69,7 @@ impl Datasets {
     /// Lets the holders of `tag` read the dataset; whether it did not have the tag.
     ///
     /// # Errors
-    /// [`CatalogError::NotFound`], [`CatalogError::NotOwner`], [`CatalogError::Unfit`] or
-    /// [`CatalogError::TagForeign`].
+    /// [`CatalogError::NotFound`], [`CatalogError::NotOwner`] or [`CatalogError::Unfit`].
     pub(crate) async fn add_tag(
         &self,
         key: KeyId,
@@ -91,11 +86,7 @@ impl Datasets {
             let what = format!("a dataset has at most {FIELDS_MAX} tags");
             return Err(CatalogError::Unfit { what });
         }
-        match self.store.add_tag(dataset, tag.to_owned()).await? {
-            Tagged::New => Ok(true),
-            Tagged::There => Ok(false),
-            Tagged::Foreign => Err(CatalogError::TagForeign { tag: tag.to_owned() }),
-        }
+        Ok(self.store.add_tag(dataset, tag.to_owned()).await?)
     }
 
     /// Takes a tag from a dataset. Its holders do not see the dataset any more, unless by another, and
@@ -119,11 +110,11 @@ impl Datasets {
     /// The keys that hold a tag of `key`, in the order of their numbers.
     ///
     /// # Errors
-    /// [`CatalogError::TagUnknown`] or [`CatalogError::TagForeign`].
+    /// [`CatalogError::TagUnknown`], or [`CatalogError::TagPublic`] of one that nobody owns.
     pub(crate) async fn holders(&self, key: KeyId, tag: &str) -> Result<Vec<KeyId>, CatalogError> {
         self.own_tag(key, tag).await?;
         let tag = tag.to_owned();
-        Ok(self.blocking(move |store| store.holders(&tag)).await?)
+        Ok(self.blocking(move |store| store.holders(key, &tag)).await?)
     }
 
     /// Gives a tag of `key` to `other`, a key that there is; whether it did not hold it.
@@ -137,7 +128,7 @@ impl Datasets {
         other: KeyId,
     ) -> Result<bool, CatalogError> {
         self.own_tag(key, tag).await?;
-        Ok(self.store.give_tag(other, tag.to_owned()).await?)
+        Ok(self.store.give_tag(key, tag.to_owned(), other).await?)
     }
 
     /// Takes a tag of `key` from `other`, whose streams end where it sees no more.
@@ -151,23 +142,18 @@ impl Datasets {
         other: KeyId,
     ) -> Result<(), CatalogError> {
         self.own_tag(key, tag).await?;
-        let held_it = self.store.take_tag(other, tag.to_owned()).await?;
+        let held_it = self.store.take_tag(key, tag.to_owned(), other).await?;
         self.hub.hidden_from(other);
         if held_it { Ok(()) } else { Err(CatalogError::KeyUnknown) }
     }
 
-    /// Checks that a tag is that of `key`. A private one of another key, unless `key` holds it, is
-    /// answered for as one that does not exist.
+    /// Checks that `key` has a tag of this name.
     async fn own_tag(&self, key: KeyId, tag: &str) -> Result<(), CatalogError> {
-        let name = tag.to_owned();
-        let found = self.blocking(move |store| {
-            let acquired = store.acquirable(key, &name)?;
-            Ok((store.tag(&name)?, acquired))
-        });
-        match found.await? {
-            (Some(found), _) if found.owner == Some(key) => Ok(()),
-            (None, _) | (_, Acquired::Private | Acquired::Unknown) => Err(CatalogError::TagUnknown),
-            _ => Err(CatalogError::TagForeign { tag: tag.to_owned() }),
+        if tag == PUBLIC_TAG {
+            return Err(CatalogError::TagPublic);
         }
+        let tag = tag.to_owned();
+        let is_own = self.blocking(move |store| store.owns_tag(key, &tag)).await?;
+        if is_own { Ok(()) } else { Err(CatalogError::TagUnknown) }
     }
 }

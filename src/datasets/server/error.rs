@@ -172,7 +172,7 @@ fn catalog_status(error: &CatalogError) -> Option<StatusCode> {
         CatalogError::NotFound | CatalogError::TagUnknown | CatalogError::KeyUnknown => {
             StatusCode::NOT_FOUND
         }
-        CatalogError::NotOwner | CatalogError::TagPrivate | CatalogError::TagForeign { .. } => {
+        CatalogError::NotOwner | CatalogError::TagPrivate | CatalogError::TagPublic => {
             StatusCode::FORBIDDEN
         }
         CatalogError::NameTaken { .. }

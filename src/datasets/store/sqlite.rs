@@ -46,7 +46,7 @@ use self::{
 };
 use super::{
     Acquired, Appended, ColumnAdded, Count, Created, Newest, OnCommit, PageOfRows, PageRead, Sight,
-    Since, Store, StoreError, Tagged, Updated, piece::VisitPiece,
+    Since, Store, StoreError, Updated, piece::VisitPiece,
 };
 use crate::{
     block::{Block, Rows},
@@ -191,11 +191,7 @@ impl Store for SqliteStore {
         self.writer.run(work, |()| {}).boxed()
     }
 
-    fn add_tag(
-        &self,
-        dataset: DatasetId,
-        tag: String,
-    ) -> BoxFuture<'_, Result<Tagged, StoreError>> {
+    fn add_tag(&self, dataset: DatasetId, tag: String) -> BoxFuture<'_, Result<bool, StoreError>> {
         let work = move |connection: &Connection| tags::add(connection, dataset, &tag);
         self.writer.run(work, |_| {}).boxed()
     }
@@ -209,13 +205,23 @@ impl Store for SqliteStore {
         self.writer.run(work, |_| {}).boxed()
     }
 
-    fn give_tag(&self, key: KeyId, tag: String) -> BoxFuture<'_, Result<bool, StoreError>> {
-        let work = move |connection: &Connection| tags::give(connection, key, &tag);
+    fn give_tag(
+        &self,
+        owner: KeyId,
+        tag: String,
+        key: KeyId,
+    ) -> BoxFuture<'_, Result<bool, StoreError>> {
+        let work = move |connection: &Connection| tags::give(connection, owner, &tag, key);
         self.writer.run(work, |_| {}).boxed()
     }
 
-    fn take_tag(&self, key: KeyId, tag: String) -> BoxFuture<'_, Result<bool, StoreError>> {
-        let work = move |connection: &Connection| tags::take(connection, key, &tag);
+    fn take_tag(
+        &self,
+        owner: KeyId,
+        tag: String,
+        key: KeyId,
+    ) -> BoxFuture<'_, Result<bool, StoreError>> {
+        let work = move |connection: &Connection| tags::take(connection, owner, &tag, key);
         self.writer.run(work, |_| {}).boxed()
     }
 
@@ -326,12 +332,12 @@ impl Store for SqliteStore {
         self.readers.read(|connection| catalog::columns(connection, dataset))
     }
 
-    fn tag(&self, name: &str) -> Result<Option<Tag>, StoreError> {
-        self.readers.read(|connection| tags::find(connection, name))
+    fn owns_tag(&self, key: KeyId, name: &str) -> Result<bool, StoreError> {
+        self.readers.read(|connection| tags::is_own(connection, key, name))
     }
 
-    fn holders(&self, tag: &str) -> Result<Vec<KeyId>, StoreError> {
-        self.readers.read(|connection| tags::holders(connection, tag))
+    fn holders(&self, owner: KeyId, tag: &str) -> Result<Vec<KeyId>, StoreError> {
+        self.readers.read(|connection| tags::holders(connection, owner, tag))
     }
 
     fn known_tags(&self, key: KeyId) -> Result<Vec<Tag>, StoreError> {

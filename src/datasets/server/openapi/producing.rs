@@ -109,7 +109,7 @@ pub(super) const OPERATIONS: [Operation; 11] = [
         path: paths::DATASET_TAGS,
         id: "add_dataset_tag",
         group: "producing",
-        summary: "Lets the holders of a tag read a dataset that the key owns.",
+        summary: "Lets the holders of a tag read a dataset that the key owns. A name that is not public means a private tag of the key itself, whatever others call theirs.",
         text: "",
         parameters: &[ID],
         body: &[json_of("TagName")],

@@ -44,8 +44,11 @@ async fn only_the_owner_of_a_tag_gives_it_and_only_to_keys_there_are() {
     assert_eq!(service.get(&service.reader, PATH).await, hidden);
     assert_eq!(service.delete(&service.reader, &format!("{PATH}2/")).await, hidden);
     assert_eq!(service.post(&service.owner, PATH, &body).await.0, 201);
-    let foreign = (403, refusal("tag belongs to another key: members: forbidden"));
-    assert_eq!(service.get(&service.reader, PATH).await, foreign, "it holds it, and knows");
+    assert_eq!(
+        service.get(&service.reader, PATH).await,
+        hidden,
+        "it holds it, and does not own it"
+    );
     let unknown = (404, refusal("key not found"));
     assert_eq!(service.post(&service.owner, PATH, &json!({"key": 3})).await, unknown);
     assert_eq!(service.delete(&service.owner, &format!("{PATH}x/")).await, unknown);
@@ -56,17 +59,39 @@ async fn only_the_owner_of_a_tag_gives_it_and_only_to_keys_there_are() {
 }
 
 #[tokio::test]
-async fn a_tag_of_another_key_is_no_way_to_its_holders() {
+async fn a_name_that_another_key_uses_is_free_and_tells_nothing() {
     let service = with_members().await;
-    let foreign = (403, refusal("tag belongs to another key: members: forbidden"));
-    let body = json!({"name": "b", "tags": ["members"]});
-    assert_eq!(service.post(&service.reader, "/api/datasets/", &body).await, foreign);
-    assert_eq!(service.post(&service.reader, "/api/datasets/", &json!({"name": "b"})).await.0, 201);
-    let tag = json!({"tag_name": "members"});
-    assert_eq!(service.post(&service.reader, "/api/datasets/2/tags/", &tag).await, foreign);
-    assert_eq!(service.post(&service.owner, PATH, &json!({"key": 2})).await.0, 201);
-    assert_eq!(service.post(&service.reader, "/api/datasets/2/tags/", &tag).await.0, 201);
-    assert_eq!(service.get(&service.owner, "/api/datasets/2/").await.0, 404, "it does not hold it");
     assert_eq!(service.post(&service.owner, PATH, &json!({"key": 1})).await.0, 201);
-    assert_eq!(service.get(&service.owner, "/api/datasets/2/").await.0, 200);
+    let create = async |name: &str, tag: &str| {
+        let body = json!({"name": name, "tags": [tag]});
+        let (status, mut made) = service.post(&service.reader, "/api/datasets/", &body).await;
+        let id = made["id"].take();
+        made["name"].take();
+        made.as_object_mut().unwrap().retain(|member, _| !member.ends_with("_at"));
+        (status, id, made)
+    };
+    let (used, other) = (create("b", "members").await, create("c", "unused").await);
+    assert_eq!(used.0, 201);
+    assert_eq!((used.0, &used.2), (other.0, &other.2), "a name in use is like any other");
+    for tag in ["members", "unused"] {
+        let add = json!({"tag_name": tag});
+        let path = format!("/api/datasets/{}/tags/", other.1);
+        let want = if tag == "unused" { 200 } else { 201 };
+        assert_eq!(service.post(&service.reader, &path, &add).await.0, want, "{tag}");
+    }
+    for id in [used.1, other.1] {
+        let path = format!("/api/datasets/{id}/");
+        assert_eq!(service.get(&service.owner, &path).await.0, 404, "it holds its own alone");
+    }
+    // Both have holders of their own.
+    let nobody = json!({"count": 0, "next": null, "previous": null, "results": []});
+    assert_eq!(service.get(&service.reader, PATH).await, (200, nobody));
+    assert_eq!(service.post(&service.owner, PATH, &json!({"key": 2})).await.0, 201);
+    let (_, tags) = service.get(&service.reader, "/api/tags/").await;
+    let names: Vec<_> =
+        tags["results"].as_array().unwrap().iter().map(|tag| &tag["name"]).collect();
+    assert_eq!(names, ["members", "public", "unused"], "each name once");
+    let path = "/api/datasets/2/tags/members/";
+    assert_eq!(service.delete(&service.reader, path).await.0, 200);
+    assert_eq!(service.get(&service.reader, "/api/datasets/1/").await.0, 200);
 }

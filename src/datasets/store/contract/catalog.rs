@@ -59,8 +59,8 @@ enum Step {
     Rename { nth: usize },
     Tag { nth: usize, tag: usize },
     Untag { nth: usize, tag: usize },
-    Give { key: i64, tag: usize },
-    Take { key: i64, tag: usize },
+    Give { owner: i64, key: i64, tag: usize },
+    Take { owner: i64, key: i64, tag: usize },
     Delete { nth: usize },
 }
 
@@ -72,8 +72,10 @@ fn step() -> impl Strategy<Value = Step> {
         2 => nth.clone().prop_map(|nth| Step::Rename { nth }),
         2 => (nth.clone(), tags.clone()).prop_map(|(nth, tag)| Step::Tag { nth, tag }),
         1 => (nth.clone(), tags.clone()).prop_map(|(nth, tag)| Step::Untag { nth, tag }),
-        3 => (keys.clone(), tags.clone()).prop_map(|(key, tag)| Step::Give { key, tag }),
-        1 => (keys, tags).prop_map(|(key, tag)| Step::Take { key, tag }),
+        3 => (keys.clone(), keys.clone(), tags.clone())
+            .prop_map(|(owner, key, tag)| Step::Give { owner, key, tag }),
+        1 => (keys.clone(), keys, tags)
+            .prop_map(|(owner, key, tag)| Step::Take { owner, key, tag }),
         1 => nth.prop_map(|nth| Step::Delete { nth }),
     ]
 }
@@ -93,9 +95,10 @@ struct Model {
     /// Tells this run's names and tags from those of others in the same store.
     run: usize,
     datasets: Vec<Plain>,
-    /// The key that put a tag on a dataset first.
-    tag_owners: BTreeMap<usize, i64>,
-    held: BTreeSet<(i64, usize)>,
+    /// The tags that there are, by owner and number.
+    tags: BTreeSet<(i64, usize)>,
+    /// Keys, and the tags that they hold.
+    held: BTreeSet<(i64, i64, usize)>,
     n_named: usize,
 }
 
@@ -109,13 +112,9 @@ impl Model {
         format!("Run{}_{}", self.run, self.n_named)
     }
 
-    fn may_use(&self, key: i64, tag: usize) -> bool {
-        let owner = self.tag_owners.get(&tag);
-        owner.is_none_or(|owner| *owner == key) || self.held.contains(&(key, tag))
-    }
-
     fn sees(&self, key: i64, dataset: &Plain) -> bool {
-        dataset.owner == key || dataset.tags.iter().any(|tag| self.held.contains(&(key, *tag)))
+        let owner = dataset.owner;
+        owner == key || dataset.tags.iter().any(|tag| self.held.contains(&(key, owner, *tag)))
     }
 
     async fn take(&mut self, store: &dyn Store, step: Step) {
@@ -130,13 +129,9 @@ impl Model {
             }
             Step::Tag { nth, tag } => {
                 let Some(dataset) = self.datasets.get(nth) else { return };
-                let (id, owner) = (dataset.id, dataset.owner);
-                let tagged = store.add_tag(id, self.tag(tag)).await.unwrap();
-                assert_eq!(tagged == Tagged::Foreign, !self.may_use(owner, tag));
-                if tagged != Tagged::Foreign {
-                    self.tag_owners.entry(tag).or_insert(owner);
-                    assert_eq!(self.datasets[nth].tags.insert(tag), tagged == Tagged::New);
-                }
+                self.tags.insert((dataset.owner, tag));
+                let is_new = store.add_tag(dataset.id, self.tag(tag)).await.unwrap();
+                assert_eq!(self.datasets[nth].tags.insert(tag), is_new);
             }
             Step::Untag { nth, tag } => {
                 let name = self.tag(tag);
@@ -144,18 +139,22 @@ impl Model {
                 let had_it = store.remove_tag(dataset.id, name).await.unwrap();
                 assert_eq!(had_it, dataset.tags.remove(&tag));
             }
-            Step::Give { key: number, tag } if self.tag_owners.contains_key(&tag) => {
-                let is_new = store.give_tag(key(number), self.tag(tag)).await.unwrap();
-                assert_eq!(is_new, self.held.insert((number, tag)));
+            Step::Give { owner, key: number, tag } => {
+                let name = self.tag(tag);
+                let is_there = self.tags.contains(&(owner, tag));
+                assert_eq!(store.owns_tag(key(owner), &name).unwrap(), is_there);
+                let is_new = store.give_tag(key(owner), name, key(number)).await.unwrap();
+                assert_eq!(is_new, is_there && self.held.insert((number, owner, tag)));
             }
-            Step::Take { key: number, tag } => {
-                let held_it = store.take_tag(key(number), self.tag(tag)).await.unwrap();
-                assert_eq!(held_it, self.held.remove(&(number, tag)));
+            Step::Take { owner, key: number, tag } => {
+                let name = self.tag(tag);
+                let held_it = store.take_tag(key(owner), name, key(number)).await.unwrap();
+                assert_eq!(held_it, self.held.remove(&(number, owner, tag)));
             }
             Step::Delete { nth } if nth < self.datasets.len() => {
                 assert!(store.delete(self.datasets.remove(nth).id).await.unwrap());
             }
-            Step::Give { .. } | Step::Delete { .. } => {}
+            Step::Delete { .. } => {}
         }
     }
 
@@ -166,17 +165,10 @@ impl Model {
             tags: tags.iter().map(|tag| self.tag(*tag)).collect(),
             ..new_dataset(&name)
         };
-        let may = tags.iter().all(|tag| self.may_use(owner, *tag));
-        match store.create(vec![new], now()).await.unwrap() {
-            Created::New(made) => {
-                assert!(may, "a tag of another key");
-                for tag in &tags {
-                    self.tag_owners.entry(*tag).or_insert(owner);
-                }
-                self.datasets.push(Plain { id: made[0].id, owner, name, tags });
-            }
-            refused => assert!(!may, "{refused:?}"),
-        }
+        let made = store.create(vec![new], now()).await.unwrap();
+        let Created::New(made) = made else { panic!("{made:?}") };
+        self.tags.extend(tags.iter().map(|tag| (owner, *tag)));
+        self.datasets.push(Plain { id: made[0].id, owner, name, tags });
     }
 
     /// Checks what each key finds by each way there is.

@@ -39,17 +39,12 @@ pub(super) fn create(
         if !is_first || owned(connection, new.owner, &new.name)?.is_some() {
             return Ok(Created::NameTaken { name: new.name.clone() });
         }
-        for tag in &new.tags {
-            if tags::is_foreign(connection, new.owner, tag)? {
-                return Ok(Created::TagForeign { tag: tag.clone() });
-            }
-        }
     }
     let mut created = Vec::with_capacity(all.len());
     let mut terms: BTreeMap<Term<'_>, Vec<DatasetId>> = BTreeMap::new();
     for new in all {
         let dataset = insert(connection, new, now)?;
-        let of_tags = new.tags.iter().map(|tag| Term::Tag(tag));
+        let of_tags = tags::ids_of_dataset(connection, dataset.id)?.into_iter().map(Term::Tag);
         let of_fields = new.metadata.iter().map(|(field, value)| Term::Field(field, value));
         for term in new.owner.map(Term::Owner).into_iter().chain(of_tags).chain(of_fields) {
             terms.entry(term).or_default().push(dataset.id);
@@ -164,8 +159,8 @@ pub(super) fn forget(connection: &Connection, id: DatasetId) -> Result<bool, Sto
     if let Some(owner) = owner(connection, id)? {
         postings::remove(connection, &Term::Owner(owner), id)?;
     }
-    for tag in tags::of_dataset(connection, id)? {
-        postings::remove(connection, &Term::Tag(&tag.name), id)?;
+    for tag in tags::ids_of_dataset(connection, id)? {
+        postings::remove(connection, &Term::Tag(tag), id)?;
     }
     forget_metadata(connection, id, &dataset.metadata)?;
     Texts::of(&dataset).remove(connection, id)?;
@@ -205,8 +200,8 @@ pub(super) fn index_all(connection: &Connection) -> Result<(), StoreError> {
         if let Some(owner) = owner {
             postings::add(connection, &Term::Owner(KeyId::new(owner)), &[id])?;
         }
-        for tag in tags::of_dataset(connection, id)? {
-            postings::add(connection, &Term::Tag(&tag.name), &[id])?;
+        for tag in tags::ids_of_dataset(connection, id)? {
+            postings::add(connection, &Term::Tag(tag), &[id])?;
         }
         for (field, value) in &dataset.metadata {
             postings::add(connection, &Term::Field(field, value), &[id])?;

@@ -150,7 +150,7 @@ pub(super) fn list(
 fn visible(connection: &Connection, key: KeyId) -> Result<Ids, StoreError> {
     let held = tags::held(connection, key)?;
     let mut terms = vec![Term::Owner(key)];
-    terms.extend(held.iter().map(|tag| Term::Tag(tag)));
+    terms.extend(held.into_iter().map(Term::Tag));
     postings::any_of(connection, &terms)
 }
 

@@ -30,8 +30,8 @@ const TERM_SHIFT: u32 = 20;
 pub(super) enum Term<'a> {
     /// They belong to this key.
     Owner(KeyId),
-    /// They carry this tag.
-    Tag(&'a str),
+    /// They carry the tag of this number.
+    Tag(i64),
     /// This metadata field has this value.
     Field(&'a str, &'a str),
 }
@@ -51,7 +51,7 @@ impl Term<'_> {
     fn key(&self) -> (i64, String, &str) {
         match *self {
             Self::Owner(key) => (1, key.get().to_string(), ""),
-            Self::Tag(tag) => (2, tag.to_owned(), ""),
+            Self::Tag(tag) => (4, tag.to_string(), ""),
             Self::Field(field, value) => (3, field.to_owned(), value),
         }
     }

@@ -17,7 +17,8 @@ use model::dataset::PUBLIC_TAG;
 /// - `metadata`: one row for each field of a dataset.
 /// - `columns`: `ordinal` is a column's place in the dataset, from 0 without gaps.
 /// - `tags`, `dataset_tags`, `key_tags`: a key sees the datasets that share a tag with it. A tag's
-///   `owner` is the key that first used it, and gives it to others.
+///   `owner` is the key that uses it for its datasets, and gives it to others. A name is unique among
+///   its owner's.
 /// - `terms`, `postings`: which datasets an owner, a tag or a metadata field has, as sets (see
 ///   `postings.rs`).
 /// - `name_runs`, `description_runs`: names and descriptions in lower case, by runs of three
@@ -43,7 +44,7 @@ use model::dataset::PUBLIC_TAG;
 ///   at the same moments.
 /// - `doomed`: datasets that are deleted, as far as anyone sees, and of which some `chunks`, `tail`
 ///   or `buckets` are still there.
-const STEPS: [&str; 5] = [FIRST, SECOND, THIRD, ROW_NUMBERS, LAYOUT];
+const STEPS: [&str; 6] = [FIRST, SECOND, THIRD, ROW_NUMBERS, LAYOUT, OWN_TAGS];
 
 /// The tables of version 1.
 pub(super) const FIRST: &str = "
@@ -264,6 +265,23 @@ ALTER TABLE progress ADD COLUMN layout INTEGER NOT NULL DEFAULT 0;
 CREATE TRIGGER chunks_removed AFTER DELETE ON chunks BEGIN
     UPDATE progress SET layout = layout + 1 WHERE dataset = old.dataset;
 END;
+";
+
+/// Version 6 has tags whose names are unique for their owner alone, so that nobody learns by a name of
+/// a tag of another key. What is found by a tag is found by its number.
+const OWN_TAGS: &str = "
+CREATE TABLE owned_tags (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    name TEXT NOT NULL,
+    is_public INTEGER NOT NULL,
+    owner INTEGER
+) STRICT;
+INSERT INTO owned_tags SELECT id, name, is_public, owner FROM tags;
+UPDATE terms SET kind = 4, name = (SELECT CAST(id AS TEXT) FROM tags WHERE tags.name = terms.name)
+WHERE kind = 2;
+DROP TABLE tags;
+ALTER TABLE owned_tags RENAME TO tags;
+CREATE UNIQUE INDEX tags_name ON tags (name, ifnull(owner, 0));
 ";
 
 /// Whether the store is of this program's version, which nothing that only reads can bring it to.

@@ -8,71 +8,60 @@ use super::{
     StoreError,
     postings::{self, Term},
 };
-use crate::{
-    catalog::Tag,
-    store::{Acquired, Tagged},
-};
+use crate::{catalog::Tag, store::Acquired};
 
-/// Whether a tag is one that `key` may not put on its datasets: private, and neither its own nor one
-/// that it holds.
-pub(super) fn is_foreign(
-    connection: &Connection,
-    key: Option<KeyId>,
-    tag: &str,
-) -> Result<bool, StoreError> {
-    let Some(Tag { is_public: false, owner, .. }) = find(connection, tag)? else {
-        return Ok(false);
-    };
-    if owner == key {
-        return Ok(false);
-    }
-    Ok(match key {
-        Some(key) => acquirable(connection, key, tag)? != Acquired::Held,
-        None => true,
-    })
-}
-
-/// Gives a dataset a tag that is not foreign to its owner.
+/// Gives a dataset the public tag called `tag`, or its owner's own one; whether it did not have it.
 pub(super) fn add(
     connection: &Connection,
     dataset: DatasetId,
     tag: &str,
-) -> Result<Tagged, StoreError> {
+) -> Result<bool, StoreError> {
     let mut statement = connection.prepare_cached("SELECT owner FROM datasets WHERE id = ?1")?;
     let owner: Option<Option<i64>> =
         statement.query_row([dataset.get()], |row| row.get(0)).optional()?;
     let owner = owner.ok_or(StoreError::NoDataset { dataset })?.map(KeyId::new);
-    if is_foreign(connection, owner, tag)? {
-        return Ok(Tagged::Foreign);
-    }
-    if !attach(connection, dataset, owner, tag)? {
-        return Ok(Tagged::There);
-    }
-    postings::add(connection, &Term::Tag(tag), &[dataset])?;
-    Ok(Tagged::New)
+    let Some(added) = attach(connection, dataset, owner, tag)? else { return Ok(false) };
+    postings::add(connection, &Term::Tag(added), &[dataset])?;
+    Ok(true)
 }
 
-/// Gives a dataset of `owner` a tag, which is created private, and the owner's, if there is none of
-/// this name. The posting is left to the caller.
+/// Gives a dataset of `owner` a tag: the public one of this name, or the owner's own, which is
+/// created if there is none. Returns its number, unless the dataset had it. The posting is left to
+/// the caller.
 pub(super) fn attach(
     connection: &Connection,
     dataset: DatasetId,
     owner: Option<KeyId>,
-    tag: &str,
-) -> Result<bool, StoreError> {
-    connection
-        .prepare_cached(
-            "INSERT INTO tags (name, is_public, owner) VALUES (?1, 0, ?2)
-             ON CONFLICT (name) DO NOTHING",
-        )?
-        .execute(params![tag, owner.map(KeyId::get)])?;
+    name: &str,
+) -> Result<Option<i64>, StoreError> {
+    let tag = match usable(connection, owner, name)? {
+        Some(tag) => tag,
+        None => connection
+            .prepare_cached(
+                "INSERT INTO tags (name, is_public, owner) VALUES (?1, 0, ?2) RETURNING id",
+            )?
+            .query_row(params![name, owner.map(KeyId::get)], |row| row.get(0))?,
+    };
     let n_added = connection
         .prepare_cached(
-            "INSERT INTO dataset_tags (dataset, tag)
-             SELECT ?1, id FROM tags WHERE name = ?2 ON CONFLICT DO NOTHING",
+            "INSERT INTO dataset_tags (dataset, tag) VALUES (?1, ?2) ON CONFLICT DO NOTHING",
         )?
         .execute(params![dataset.get(), tag])?;
-    Ok(n_added > 0)
+    Ok((n_added > 0).then_some(tag))
+}
+
+/// The tag that `name` means to a key that puts it on a dataset: the public one, or its own.
+fn usable(
+    connection: &Connection,
+    key: Option<KeyId>,
+    name: &str,
+) -> Result<Option<i64>, StoreError> {
+    let mut statement = connection.prepare_cached(
+        "SELECT id FROM tags WHERE name = ?1 AND (is_public OR ifnull(owner, 0) = ?2)
+         ORDER BY is_public DESC LIMIT 1",
+    )?;
+    let key = key.map_or(0, KeyId::get);
+    Ok(statement.query_row(params![name, key], |row| row.get(0)).optional()?)
 }
 
 /// Takes a tag from a dataset; whether it had it. The tag stays, with its holders.
@@ -81,16 +70,16 @@ pub(super) fn remove(
     dataset: DatasetId,
     tag: &str,
 ) -> Result<bool, StoreError> {
-    let n_removed = connection
-        .prepare_cached(
-            "DELETE FROM dataset_tags
-             WHERE dataset = ?1 AND tag = (SELECT id FROM tags WHERE name = ?2)",
-        )?
-        .execute(params![dataset.get(), tag])?;
-    if n_removed > 0 {
-        postings::remove(connection, &Term::Tag(tag), dataset)?;
+    let mut statement = connection.prepare_cached(
+        "DELETE FROM dataset_tags
+         WHERE dataset = ?1 AND tag IN (SELECT id FROM tags WHERE name = ?2) RETURNING tag",
+    )?;
+    let removed = statement.query_map(params![dataset.get(), tag], |row| row.get(0))?;
+    let removed: Vec<i64> = removed.collect::<Result<_, _>>()?;
+    for tag in &removed {
+        postings::remove(connection, &Term::Tag(*tag), dataset)?;
     }
-    Ok(n_removed > 0)
+    Ok(!removed.is_empty())
 }
 
 /// What acquiring `tag` would come to, without doing it.
@@ -99,9 +88,11 @@ pub(super) fn acquirable(
     key: KeyId,
     tag: &str,
 ) -> Result<Acquired, StoreError> {
+    // Names are each owner's own: private tags that the key neither owns nor holds are not there.
     let mut statement = connection.prepare_cached(
-        "SELECT is_public, EXISTS (SELECT 1 FROM key_tags WHERE key = ?2 AND tag = tags.id)
-         FROM tags WHERE name = ?1",
+        "SELECT is_public, id IN (SELECT tag FROM key_tags WHERE key = ?2) AS is_held
+         FROM tags WHERE name = ?1 AND (is_public OR owner = ?2 OR is_held)
+         ORDER BY is_public DESC, is_held DESC LIMIT 1",
     )?;
     let found = statement
         .query_row(params![tag, key.get()], |row| Ok((row.get(0)?, row.get(1)?)))
@@ -122,49 +113,66 @@ pub(super) fn acquire(
 ) -> Result<Acquired, StoreError> {
     let acquired = acquirable(connection, key, tag)?;
     if acquired == Acquired::New {
-        give(connection, key, tag)?;
+        connection
+            .prepare_cached(
+                "INSERT INTO key_tags (key, tag) SELECT ?1, id FROM tags
+                 WHERE name = ?2 AND is_public ON CONFLICT DO NOTHING",
+            )?
+            .execute(params![key.get(), tag])?;
     }
     Ok(acquired)
 }
 
-/// Gives a key a tag, of whatever kind; whether it did not hold it.
-pub(super) fn give(connection: &Connection, key: KeyId, tag: &str) -> Result<bool, StoreError> {
+/// Gives `key` the tag that `owner` calls `tag`; whether it did not hold it.
+pub(super) fn give(
+    connection: &Connection,
+    owner: KeyId,
+    tag: &str,
+    key: KeyId,
+) -> Result<bool, StoreError> {
     let n_given = connection
         .prepare_cached(
-            "INSERT INTO key_tags (key, tag) SELECT ?1, id FROM tags WHERE name = ?2
-             ON CONFLICT DO NOTHING",
+            "INSERT INTO key_tags (key, tag) SELECT ?1, id FROM tags
+             WHERE name = ?2 AND owner = ?3 ON CONFLICT DO NOTHING",
         )?
-        .execute(params![key.get(), tag])?;
+        .execute(params![key.get(), tag, owner.get()])?;
     Ok(n_given > 0)
 }
 
-/// Takes a tag from a key; whether it held it.
-pub(super) fn take(connection: &Connection, key: KeyId, tag: &str) -> Result<bool, StoreError> {
+/// Takes the tag that `owner` calls `tag` from `key`; whether it held it.
+pub(super) fn take(
+    connection: &Connection,
+    owner: KeyId,
+    tag: &str,
+    key: KeyId,
+) -> Result<bool, StoreError> {
     let n_taken = connection
         .prepare_cached(
             "DELETE FROM key_tags
-             WHERE key = ?1 AND tag = (SELECT id FROM tags WHERE name = ?2)",
+             WHERE key = ?1 AND tag = (SELECT id FROM tags WHERE name = ?2 AND owner = ?3)",
         )?
-        .execute(params![key.get(), tag])?;
+        .execute(params![key.get(), tag, owner.get()])?;
     Ok(n_taken > 0)
 }
 
-/// The keys that hold a tag, in the order of their numbers.
-pub(super) fn holders(connection: &Connection, tag: &str) -> Result<Vec<KeyId>, StoreError> {
+/// The keys that hold the tag that `owner` calls `tag`, in the order of their numbers.
+pub(super) fn holders(
+    connection: &Connection,
+    owner: KeyId,
+    tag: &str,
+) -> Result<Vec<KeyId>, StoreError> {
     let mut statement = connection.prepare_cached(
         "SELECT kt.key FROM key_tags kt JOIN tags t ON t.id = kt.tag
-         WHERE t.name = ?1 ORDER BY kt.key",
+         WHERE t.name = ?1 AND t.owner = ?2 ORDER BY kt.key",
     )?;
-    let holders = statement.query_map([tag], |row| Ok(KeyId::new(row.get(0)?)))?;
+    let holders =
+        statement.query_map(params![tag, owner.get()], |row| Ok(KeyId::new(row.get(0)?)))?;
     Ok(holders.collect::<Result<_, _>>()?)
 }
 
-/// The tags that a key holds, in alphabetical order.
-pub(super) fn held(connection: &Connection, key: KeyId) -> Result<Vec<String>, StoreError> {
-    let mut statement = connection.prepare_cached(
-        "SELECT t.name FROM key_tags kt JOIN tags t ON t.id = kt.tag
-         WHERE kt.key = ?1 ORDER BY t.name",
-    )?;
+/// The numbers of the tags that a key holds.
+pub(super) fn held(connection: &Connection, key: KeyId) -> Result<Vec<i64>, StoreError> {
+    let mut statement = connection.prepare_cached("SELECT tag FROM key_tags WHERE key = ?1")?;
     let held = statement.query_map([key.get()], |row| row.get(0))?;
     Ok(held.collect::<Result<_, _>>()?)
 }
@@ -184,27 +192,32 @@ pub(super) fn shared(
     Ok(shared.collect::<Result<_, _>>()?)
 }
 
-/// The tag called `name`.
-pub(super) fn find(connection: &Connection, name: &str) -> Result<Option<Tag>, StoreError> {
+/// Whether there is a tag that `owner` calls `name`.
+pub(super) fn is_own(
+    connection: &Connection,
+    owner: KeyId,
+    name: &str,
+) -> Result<bool, StoreError> {
     let mut statement =
-        connection.prepare_cached("SELECT name, is_public, owner FROM tags WHERE name = ?1")?;
-    Ok(statement.query_row([name], tag_of).optional()?)
+        connection.prepare_cached("SELECT 1 FROM tags WHERE name = ?1 AND owner = ?2")?;
+    Ok(statement.exists(params![name, owner.get()])?)
 }
 
 /// All tags, in alphabetical order.
 pub(super) fn all(connection: &Connection) -> Result<Vec<Tag>, StoreError> {
     let mut statement =
-        connection.prepare_cached("SELECT name, is_public, owner FROM tags ORDER BY name")?;
+        connection.prepare_cached("SELECT name, is_public, owner FROM tags ORDER BY name, id")?;
     let tags = statement.query_map([], tag_of)?;
     Ok(tags.collect::<Result<_, _>>()?)
 }
 
-/// The tags that a key knows of, in alphabetical order: public ones, its own, and those it holds.
+/// The tags that a key knows of, in alphabetical order: public ones, its own, and those it holds,
+/// of which several may have one name.
 pub(super) fn known(connection: &Connection, key: KeyId) -> Result<Vec<Tag>, StoreError> {
     let mut statement = connection.prepare_cached(
         "SELECT name, is_public, owner FROM tags
          WHERE is_public OR owner = ?1 OR id IN (SELECT tag FROM key_tags WHERE key = ?1)
-         ORDER BY name",
+         ORDER BY name, id",
     )?;
     let tags = statement.query_map([key.get()], tag_of)?;
     Ok(tags.collect::<Result<_, _>>()?)
@@ -220,6 +233,17 @@ pub(super) fn of_dataset(
          WHERE dt.dataset = ?1 ORDER BY t.name",
     )?;
     let tags = statement.query_map([dataset.get()], tag_of)?;
+    Ok(tags.collect::<Result<_, _>>()?)
+}
+
+/// The numbers of a dataset's tags.
+pub(super) fn ids_of_dataset(
+    connection: &Connection,
+    dataset: DatasetId,
+) -> Result<Vec<i64>, StoreError> {
+    let mut statement =
+        connection.prepare_cached("SELECT tag FROM dataset_tags WHERE dataset = ?1")?;
+    let tags = statement.query_map([dataset.get()], |row| row.get(0))?;
     Ok(tags.collect::<Result<_, _>>()?)
 }
 

@@ -70,7 +70,8 @@ async fn a_store_of_the_first_version_is_brought_up_with_all_it_has() {
     assert_eq!(found(owner, &Filter::All), [3]);
     let unit = Filter::Metadata(vec![("unit".to_owned(), "K".to_owned())]);
     assert_eq!(found(owner, &unit), [3]);
-    assert_eq!(store.tag("members").unwrap().unwrap().owner, Some(owner));
+    assert!(store.owns_tag(owner, "members").unwrap());
+    assert_eq!(found(member, &Filter::All), [3]);
     let own = store.owned(None, "own").unwrap();
     assert_eq!(own, DatasetId::new(5));
     // The service's own name is no key's.
