@@ -6,7 +6,7 @@
 pub(crate) mod load;
 pub(crate) mod market;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use model::{
     dataset::{Column, DatasetId, Dtype, PUBLIC_TAG},
@@ -19,6 +19,10 @@ use crate::{
     append::AppendError,
     catalog::{CatalogError, NewDataset},
 };
+
+/// How long a leap of the clock holds before rows have its date. A clock that is set right after its
+/// start waits that long; one that blips is back by then.
+const ROW_HOLD: Duration = Duration::from_mins(1);
 
 /// A dataset of the service's own, as its source describes it.
 #[derive(Debug, Clone, Copy)]

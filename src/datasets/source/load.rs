@@ -11,7 +11,7 @@ use tokio::{
 };
 use tracing::{info, warn};
 
-use super::{Description, Feed};
+use super::{Description, Feed, ROW_HOLD};
 use crate::{Datasets, catalog::CatalogError, rollup::VALUE_COLUMN};
 
 /// Measurements between two times that old rows are let go.
@@ -19,10 +19,6 @@ const PRUNE_EVERY: u32 = 60;
 
 /// Old rows let go at a time: more than come in meanwhile, and few enough to be quick.
 const PRUNE_ROWS: usize = 4096;
-
-/// How long a leap of the clock holds before rows have its date. A clock that is set right after its
-/// start waits that long; one that blips is back by then.
-const ROW_HOLD: Duration = Duration::from_mins(1);
 
 /// How long a leap of the clock holds before rows are deleted by its date: time for a person to
 /// notice. Rows of one more hour are of no weight.

@@ -11,12 +11,12 @@ use std::{error::Error, ops::Range, time::Duration};
 
 use futures::future::join_all;
 use model::timestamp::Timestamp;
-use task::clock::Clock;
+use task::{clock::Clock, steady_date::SteadyDate};
 use tokio::time::{MissedTickBehavior, interval, sleep};
 use tracing::{debug, info, warn};
 
 use self::generator::{Bar, Generator, Ticker};
-use super::{Description, Feed};
+use super::{Description, Feed, ROW_HOLD};
 use crate::Datasets;
 
 /// Minutes of history in one append: eight chunks.
@@ -98,7 +98,8 @@ pub(crate) async fn run(datasets: Datasets, options: MarketOptions, clock: Clock
             }
         }
     }
-    let now = minute_of(clock.now());
+    let mut date = SteadyDate::new(clock.clone(), clock.now(), ROW_HOLD);
+    let now = minute_of(date.read());
     let lag = minutes_in(options.lag);
     let begin = now - lag - minutes_in(options.history);
     let mut next = resume(&pairs).await.map_or(begin, |minute| minute + 1);
@@ -117,9 +118,9 @@ pub(crate) async fn run(datasets: Datasets, options: MarketOptions, clock: Clock
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        // A bar is there when its minute is over.
-        let present = minute_of(clock.now());
-        if next < present {
+        // A bar is there when its minute is over, by a date that no leap of the clock moves ahead.
+        let present = minute_of(date.read());
+        if next < present && date.lead().is_none() {
             append(&pairs, next, next + 1).await;
             next += 1;
         }

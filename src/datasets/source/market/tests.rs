@@ -126,6 +126,39 @@ async fn history_is_written_time_runs_on_and_a_restart_goes_on() {
     assert!(gaps.into_iter().all(|minute| generator.is_missing(minute)));
 }
 
+#[tokio::test]
+async fn a_leap_of_the_clock_makes_no_bars_of_the_future() {
+    let folder = tempdir().unwrap();
+    let store = SqliteStore::open(&folder.path().join("datasets.sqlite")).unwrap();
+    let clock = Clock::manual(Timestamp::from_seconds(1_800_000_000));
+    let now = minute_of(clock.now());
+    let datasets = Datasets::new(Arc::new(store), clock.clone(), &Group::default());
+    let (lag, history) = (Duration::from_mins(5), Duration::from_hours(1));
+    let options = MarketOptions { seed: 7, lag, history, speed: 60_000 };
+    let group = Group::default();
+    group.spawn("market", run(datasets.clone(), options, clock.clone()));
+    let newest = async || rows_of(&datasets, "synthetic_eurusd_1min").await.last().copied();
+    let is_at = async |minute: i64| {
+        let seen = async || match newest().await {
+            newest if newest >= Some(minute) => Ok(()),
+            newest => Err(newest),
+        };
+        task::wait::until(Duration::from_mins(1), seen).await.unwrap();
+    };
+    is_at(now - 3).await;
+    clock.set(clock.now() + Duration::from_hours(48));
+    // Many ticks, each a bar if there were one to write.
+    let mut ticks = interval(Duration::from_millis(1));
+    for _ in 0..100 {
+        ticks.tick().await;
+    }
+    clock.set(clock.now() - Duration::from_hours(48));
+    clock.advance(Duration::from_mins(10));
+    is_at(now + 6).await;
+    assert!(newest().await < Some(now + 10), "no bar is of a minute that is not over");
+    group.shutdown().await;
+}
+
 /// How a move of 30 minutes goes on over the next 30: above 0 it goes on, below it returns.
 fn autocorrelation(generator: &Generator, regime: fn(&Generator, i64) -> bool) -> f64 {
     let close = |minute: i64| generator.bar(minute).close.ln();

@@ -120,13 +120,16 @@ impl Model {
                 let before = before / 300 * 300;
                 let finest = self.finest();
                 if store.prune(id, at(before), 3000).await.unwrap() > 0 {
-                    self.kept_from = self.kept_from.max(Some(before));
+                    // How many rows go is the engine's choice; those after the bound stay.
+                    let left = rows_of(store, id);
+                    let is_gone = |second: &i64| *second < before && !left.contains_key(second);
+                    let newest_gone = self.rows.keys().copied().rfind(is_gone).unwrap();
+                    self.rows.retain(|second, _| !is_gone(second));
+                    let bucket_end = newest_gone / 300 * 300 + 300;
+                    self.kept_from = self.kept_from.max(Some(bucket_end.min(before)));
                     let kept_from = at(self.kept_from.unwrap());
                     let old = finest.into_iter().filter(|bucket| bucket.timestamp < kept_from);
                     self.frozen = old.map(|bucket| (bucket.timestamp, bucket)).collect();
-                    // How many rows go is the engine's choice; those after the bound stay.
-                    let left = rows_of(store, id);
-                    self.rows.retain(|second, _| *second >= before || left.contains_key(second));
                 }
             }
             Deed::Settle | Deed::Reopen => {}

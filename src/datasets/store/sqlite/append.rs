@@ -122,15 +122,21 @@ pub(super) fn prune(
     let mut progress = progress(connection, dataset)?;
     // Whole buckets only: what is left of one could not be folded again.
     let before = Resolution::FiveMinutes.bucket_start(before);
-    let mut n_gone = chunks::remove_before(connection, Strand::rows(dataset), before, limit_rows)?;
+    let (mut n_gone, in_chunks) =
+        chunks::remove_before(connection, Strand::rows(dataset), before, limit_rows)?;
     // Rows of the tail that lie over a chunk go when it does, not before.
     let left = chunks::ending_from(connection, Strand::rows(dataset), Timestamp::MIN)?;
     let bound = left.map_or(before, |left| left.span.first.min(before));
     let old = Span { first: Timestamp::MIN, last: Timestamp::from_micros(bound.micros() - 1) };
     let empty = Block::new(&catalog::dtypes(connection, dataset)?);
-    n_gone += tail::take(connection, dataset, old, usize::MAX, empty)?.len();
-    if n_gone > 0 {
-        progress.kept_from = progress.kept_from.max(Some(before));
+    let in_tail = tail::take(connection, dataset, old, usize::MAX, empty)?;
+    n_gone += in_tail.len();
+    if let Some(newest_gone) = in_chunks.max(in_tail.times.last().copied()) {
+        // Up to the end of the last bucket that lost a row, and not up to `before`: the date that it
+        // follows from may be wrong, and rows of the right one come after that.
+        let bucket = Resolution::FiveMinutes.bucket_start(newest_gone);
+        let end = bucket + Resolution::FiveMinutes.bucket().unwrap_or_default();
+        progress.kept_from = progress.kept_from.max(Some(end.min(before)));
         progress.revision += 1;
         progress.newest = newest(connection, dataset)?;
         save(connection, dataset, &progress)?;

@@ -446,9 +446,9 @@ pub(super) fn remove_before(
     strand: Strand,
     moment: Timestamp,
     limit_rows: usize,
-) -> Result<usize, StoreError> {
+) -> Result<(usize, Option<Timestamp>), StoreError> {
     let span = Span { first: Timestamp::MIN, last: moment };
-    let mut old = Vec::new();
+    let mut old: Vec<Chunk> = Vec::new();
     let mut n_rows = 0;
     touching(connection, strand, span, Order::Ascending, &mut |chunk| {
         if chunk.span.last >= moment || n_rows >= limit_rows {
@@ -458,10 +458,11 @@ pub(super) fn remove_before(
         old.push(chunk);
         Ok(true)
     })?;
+    let newest = old.last().map(|chunk| chunk.span.last);
     for chunk in old {
         remove(connection, chunk)?;
     }
-    Ok(n_rows)
+    Ok((n_rows, newest))
 }
 
 fn remove(connection: &Connection, chunk: Chunk) -> Result<(), StoreError> {
