@@ -1,7 +1,7 @@
 //! The gate in front of a service: lets in requests with a good key, as often as they may.
 //!
-//! Each key has a rate and, where the operator says so, so many requests and bytes a day. Callers
-//! without a good key are limited by their network, before anybody looks their key up. What is
+//! The keys of an account together have a rate and, where the operator says so, so many requests and
+//! bytes a day; so has a key that belongs to no account or has limits of its own. Callers without a good key are limited by their network, before anybody looks their key up. What is
 //! counted is kept in memory, per service: a restart begins anew.
 
 mod counted;
@@ -39,8 +39,9 @@ use self::{
 };
 use crate::{
     AccountsError,
+    account::AccountId,
     elsewhere::Keys,
-    key::{KeyHash, KeyId, Verified},
+    key::{KeyHash, KeyId, KeyLimits, Verified},
 };
 
 /// What a network may send without a good key: enough for a program that is being set up, too little
@@ -67,7 +68,7 @@ const RESET: HeaderName = HeaderName::from_static("ratelimit-reset");
 /// How a gate is kept.
 #[derive(Debug, Clone)]
 pub struct GateOptions {
-    /// The limits of keys that have none of their own.
+    /// The limits of an account, and of a key that belongs to none.
     pub limits: Limits,
     /// Whether they hold for callers on this machine, too.
     pub loopback: Loopback,
@@ -123,9 +124,27 @@ struct Shared {
     keys: Keys,
     options: GateOptions,
     clock: Clock,
-    usage: Mutex<Recent<KeyId, Usage>>,
+    usage: Mutex<Recent<Consumer, Usage>>,
     strangers: Throttle<Network>,
     lookups: Semaphore,
+}
+
+/// Who is counted as one: making more keys gives an account no more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Consumer {
+    /// An account, with its keys that have no limits of their own.
+    Account(AccountId),
+    /// A key that belongs to no account, or has limits of its own.
+    Key(KeyId),
+}
+
+impl Consumer {
+    fn of(key: &Verified) -> Self {
+        match key.account {
+            Some(account) if key.limits == KeyLimits::default() => Self::Account(account),
+            _ => Self::Key(key.id),
+        }
+    }
 }
 
 impl GateOptions {
@@ -169,7 +188,7 @@ impl Gate {
         &self.shared.options.hosts
     }
 
-    /// The limits of keys that have none of their own.
+    /// The limits of an account, and of a key that belongs to none.
     #[must_use]
     pub fn limits(&self) -> Limits {
         self.shared.options.limits
@@ -249,11 +268,15 @@ impl Gate {
         }
     }
 
-    /// Counts a request of `key`, whose body has `n_bytes`, if it may have another one.
+    /// Counts a request with `key`, whose body has `n_bytes`, if there may be another one.
     fn count(&self, key: &Verified, n_bytes: u64) -> Result<Standing, Exceeded> {
         let limits = self.shared.options.limits.with(key.limits);
         let now = (Instant::now(), self.shared.clock.now());
-        self.shared.usage.lock().entry(key.id, Usage::default).admit(limits, now, n_bytes)
+        self.shared
+            .usage
+            .lock()
+            .entry(Consumer::of(key), Usage::default)
+            .admit(limits, now, n_bytes)
     }
 }
 

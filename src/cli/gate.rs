@@ -1,4 +1,4 @@
-//! The flags of services that ask for API keys: how often a key may ask, and who knows the keys.
+//! The flags of services that ask for API keys: how often a caller may ask, and who knows the keys.
 
 use std::error::Error;
 
@@ -26,16 +26,17 @@ pub(crate) const TOKEN_VARIABLE: &str = "TRIPTYCH_ACCOUNTS_TOKEN";
 /// The flags of the gate in front of a service.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct GateFlags {
-    /// Requests in a second that a key may make over time, 0 for no limit
+    /// Requests in a second that an account may make over time with all its keys, or a key that
+    /// belongs to none; 0 for no limit
     #[arg(long, default_value_t = 1000, value_name = "N", help_heading = "Limits")]
     rate: u32,
-    /// Requests that a key may make at once before the rate holds, 0 for a second's worth
+    /// Requests that it may make at once before the rate holds, 0 for a second's worth
     #[arg(long, default_value_t = 2000, value_name = "N", help_heading = "Limits")]
     burst: u32,
-    /// Requests that a key may make in a day of UTC, 0 for no limit
+    /// Requests that it may make in a day of UTC, 0 for no limit
     #[arg(long, default_value_t = 0, value_name = "N", help_heading = "Limits")]
     requests_per_day: u64,
-    /// Bytes of bodies, both ways, that a key may have in a day of UTC, 0 for no limit
+    /// Bytes of bodies, both ways, that it may have in a day of UTC, 0 for no limit
     #[arg(long, default_value_t = 0, value_name = "N", help_heading = "Limits")]
     bytes_per_day: u64,
     /// Limit nobody who asks from this machine

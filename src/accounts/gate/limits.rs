@@ -1,4 +1,4 @@
-//! What a key may do, and what it did: plain values, without a clock.
+//! What an account or a key may do, and what it did: plain values, without a clock.
 
 use std::{
     sync::{
@@ -17,7 +17,7 @@ use crate::key::KeyLimits;
 /// Seconds in a day of UTC.
 const DAY_SECONDS: i64 = 24 * 60 * 60;
 
-/// What a key may do. 0 is no limit.
+/// What an account or a key may do. 0 is no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Requests in a second, over time.
@@ -30,7 +30,7 @@ pub struct Limits {
     pub bytes_per_day: u64,
 }
 
-/// What a key did of late.
+/// What an account or a key did recently.
 #[derive(Debug, Default)]
 pub(super) struct Usage {
     /// When its whole burst is free again.
@@ -41,7 +41,7 @@ pub(super) struct Usage {
     n_bytes: Arc<AtomicU64>,
 }
 
-/// How a key stands after a request that may be.
+/// What is left after a request that was let in.
 #[derive(Debug)]
 pub(super) struct Standing {
     /// The limit of which least is left, if there is any.

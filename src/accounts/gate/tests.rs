@@ -175,6 +175,34 @@ async fn a_key_has_its_rate_and_is_told_what_is_left() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_keys_of_an_account_count_together() {
+    let limits = Limits { requests_per_day: 3, ..Limits::NONE };
+    for limits in [RATE, limits] {
+        let fixture = Fixture::new(limits).await;
+        let mut keys = Vec::new();
+        for name in ["alice", "bob"] {
+            let name = name.parse().unwrap();
+            let password = "correct horse".parse().unwrap();
+            let account = fixture.accounts.add_account(name, password).await.unwrap().id;
+            for number in 0..3 {
+                let name = format!("key {number}");
+                keys.push(fixture.accounts.create_key_of(account, &name).await.unwrap());
+            }
+        }
+        let get =
+            async |idx: usize| fixture.send(FAR, "GET", "/", keys[idx].1.reveal()).await.status;
+        assert_eq!([get(0).await, get(1).await, get(2).await], [200; 3]);
+        assert_eq!([get(0).await, get(1).await, get(2).await], [429; 3], "each key is refused");
+        assert_eq!(get(3).await, 200, "another account's");
+        assert_eq!(fixture.get(FAR).await.status, 200, "no account's");
+        // What the operator gave a key is that key's alone.
+        let own = KeyLimits { rate: Some(0), requests_per_day: Some(0), ..KeyLimits::default() };
+        assert!(fixture.accounts.set_limits(keys[0].0, own).await.unwrap());
+        assert_eq!([get(0).await, get(0).await, get(1).await], [200, 200, 429]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_keys_own_limits_hold_in_the_place_of_the_services() {
     let fixture = Fixture::new(RATE).await;
     let own = KeyLimits { rate: Some(1), burst: Some(1), ..KeyLimits::default() };

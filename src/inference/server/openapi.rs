@@ -209,23 +209,26 @@ fn described(limits: Limits, quota: WorkerQuota) -> Value {
     .described()
 }
 
-/// What a key may do here, in words.
+/// What keys may do here, in words.
 fn told(limits: Limits, WorkerQuota(n_workers): WorkerQuota) -> String {
     let Limits { rate, burst, requests_per_day, bytes_per_day } = limits;
     let mut told = vec![match (rate, burst) {
         (0, _) => {
-            "A key may ask as often as it likes, unless it has a limit of its own.".to_owned()
+            "Keys may ask as often as they like, unless they have limits of their own.".to_owned()
         }
         (rate, burst) => format!(
-            "A key may make {rate} requests a second, {} at once, unless it has a limit of its own.",
+            "The keys of an account may make {rate} requests a second together, {} at once; a key \
+             with limits of its own has those.",
             if burst == 0 { rate } else { burst }
         ),
     }];
     if requests_per_day > 0 {
-        told.push(format!("It may make {requests_per_day} requests a day of UTC."));
+        told.push(format!("They may make {requests_per_day} requests a day of UTC."));
     }
     if bytes_per_day > 0 {
-        told.push(format!("It may have {bytes_per_day} bytes of bodies a day of UTC, both ways."));
+        told.push(format!(
+            "They may have {bytes_per_day} bytes of bodies a day of UTC, both ways."
+        ));
     }
     told.push(
         "More is a 429 with code 8 and `Retry-After` in seconds; the headers `RateLimit-Limit`, \

@@ -68,12 +68,14 @@ fn operations_have_names_of_their_own_groups_that_are_told_and_schemas_that_are_
 #[test]
 fn limits_are_told_as_they_are() {
     let text = document()["info"]["description"].as_str().unwrap().to_owned();
-    for want in ["50 requests a second, 50 at once", "16 workers in an epoch", "`Retry-After`"] {
+    for want in
+        ["50 requests a second together, 50 at once", "16 workers in an epoch", "`Retry-After`"]
+    {
         assert!(text.contains(want), "`{want}` is in {text}");
     }
     let none = Limits { rate: 0, requests_per_day: 9, bytes_per_day: 7, ..LIMITS };
     let text = told(none, WorkerQuota(0));
-    for want in ["as often as it likes", "9 requests a day", "7 bytes of bodies"] {
+    for want in ["as often as they like", "9 requests a day", "7 bytes of bodies"] {
         assert!(text.contains(want), "`{want}` is in {text}");
     }
     assert!(!text.contains("workers"));

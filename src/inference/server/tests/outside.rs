@@ -51,7 +51,7 @@ async fn who_asks_too_often_is_told_when_to_come_again() {
     assert_eq!(ask().await.status(), StatusCode::OK);
     let (_, document) = fixture.send("GET", "/api/openapi.json", None).await;
     let told = document["info"]["description"].as_str().unwrap();
-    assert!(told.contains("1 requests a second, 2 at once"), "{told}");
+    assert!(told.contains("1 requests a second together, 2 at once"), "{told}");
 }
 
 #[tokio::test]
