@@ -182,6 +182,27 @@ impl Runner {
         if let Some(nonce) = newest.filter(is_unasked) {
             self.ask_and_log(nonce).await;
         }
+        self.find_dataset().await;
+    }
+
+    /// Keeps the number of the dataset that has the topic's name for it, as soon as the topic is there:
+    /// another dataset may get the name later.
+    async fn find_dataset(&mut self) {
+        let id = self.topic.id;
+        if self.topic.source.dataset_id.is_some() {
+            return;
+        }
+        match self.dataset().await {
+            Ok(_) => {
+                if let Some(topic) = self.inference.topic(id) {
+                    self.topic = topic;
+                }
+            }
+            // An epoch that asks for it says so.
+            Err(error) => {
+                debug!(topic.id = %id, cause = chain(&error), "no dataset yet for topic {id}");
+            }
+        }
     }
 
     async fn open(&self, nonce: BlockHeight, n_skipped: u64) -> Result<(), ReadError> {

@@ -228,6 +228,14 @@ fn value(text: &str) -> Payload {
 }
 
 #[tokio::test]
+async fn a_topic_keeps_its_dataset_before_its_first_epoch() {
+    let topic = Topic { is_active: false, ..demo_topics().remove(0) };
+    let mut stage = Stage::with_topic(topic, 1).await;
+    stage.runner.tick().await;
+    assert_eq!(stage.inference.topics()[0].source.dataset_id, DatasetId::new(1));
+}
+
+#[tokio::test]
 async fn the_first_epoch_opens_at_once_and_is_served_when_its_window_is_over() {
     let mut stage = Stage::load().await;
     stage.runner.tick().await;
