@@ -11,6 +11,7 @@
 )]
 
 mod accounts;
+mod answers;
 mod datasets;
 mod functions;
 mod hostile;

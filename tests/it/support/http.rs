@@ -62,6 +62,13 @@ impl Http {
         response.json().await.map_err(|error| error.to_string())
     }
 
+    /// Returns the answer to a request with a body of JSON, whatever it is.
+    pub(crate) async fn send(&self, method: &str, path: &str, body: &str) -> reqwest::Response {
+        let request = self.request(method.parse().unwrap(), path);
+        let request = request.header("content-type", "application/json").body(body.to_owned());
+        request.send().await.unwrap()
+    }
+
     /// Returns status and body of the answer to `POST`, which must be JSON.
     pub(crate) async fn post(&self, path: &str, body: &Value) -> (StatusCode, Value) {
         json(path, self.ask(Method::POST, path, Some(body)).await)
