@@ -5,7 +5,9 @@
 //! synced. SQLite's files are not: they have a log.
 
 use std::{
+    fmt,
     fs::{self, File},
+    hash::{DefaultHasher, Hash as _, Hasher as _},
     io::{self, Write as _},
     path::{Path, PathBuf},
     time::Duration,
@@ -13,11 +15,12 @@ use std::{
 
 use tempfile::{Builder, NamedTempFile};
 
-/// How the temporary names begin. A process that is killed while it writes leaves such a file.
+/// How the temporary names begin. A process that is killed while it writes leaves such a file. After
+/// this come the writer's [`WriterId`] and random letters.
 pub const UNFINISHED_PREFIX: &str = ".triptych-unfinished-";
 
-/// An unfinished file that nobody wrote to for this long belongs to a process that was killed: a day
-/// is longer than any download stalls.
+/// An unfinished file that nobody wrote to for this long belongs to a process that was killed, whoever
+/// wrote it: a day is longer than any download stalls.
 const STALE_AFTER: Duration = Duration::from_hours(24);
 
 /// Who may read a new file.
@@ -73,7 +76,8 @@ impl AtomicFile {
             return Err(io::ErrorKind::IsADirectory.into());
         }
         let mut builder = Builder::new();
-        builder.prefix(UNFINISHED_PREFIX);
+        let prefix = format!("{UNFINISHED_PREFIX}{}-", WriterId::own());
+        builder.prefix(&prefix);
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt as _;
@@ -121,19 +125,82 @@ impl AtomicFile {
     }
 }
 
-/// Removes the unfinished files in the folder of `path` that nobody wrote to for a day, as far as
-/// that is possible: what killed processes left must not fill the disk.
+/// Removes the unfinished files in the folder of `path` whose writer has ended, or that nobody wrote
+/// to for a day, as far as that is possible: what killed processes left must not fill the disk.
 pub fn remove_stale(path: &Path) {
     let Ok(entries) = fs::read_dir(folder_of(path)) else { return };
     for entry in entries.flatten() {
-        let is_unfinished =
-            entry.file_name().as_encoded_bytes().starts_with(UNFINISHED_PREFIX.as_bytes());
+        let name = entry.file_name();
+        let Some(rest) = name.to_str().and_then(|name| name.strip_prefix(UNFINISHED_PREFIX)) else {
+            continue;
+        };
         let modified = entry.metadata().and_then(|metadata| metadata.modified());
         let is_stale = || modified.is_ok_and(|at| at.elapsed().is_ok_and(|it| it > STALE_AFTER));
-        if is_unfinished && is_stale() {
+        if WriterId::has_ended(rest) || is_stale() {
             drop(fs::remove_file(entry.path()));
         }
     }
+}
+
+/// Which process writes a file: its number, and where that number counts. A folder may be shared by
+/// machines and by containers, whose processes have the same numbers.
+#[derive(Debug)]
+struct WriterId {
+    scope: u64,
+    process: i32,
+}
+
+impl WriterId {
+    fn own() -> Self {
+        Self {
+            scope: process_scope(),
+            process: i32::try_from(std::process::id()).unwrap_or_default(),
+        }
+    }
+
+    /// Whether the name of an unfinished file, without its prefix, is of a process that is known to
+    /// have ended: one that counted where this one does.
+    fn has_ended(name: &str) -> bool {
+        let mut parts = name.split('-');
+        let scope = parts.next().and_then(|text| u64::from_str_radix(text, 16).ok());
+        let process = parts.next().and_then(|text| text.parse().ok());
+        let (Some(scope), Some(process)) = (scope, process) else { return false };
+        scope != 0 && scope == process_scope() && !is_running(process)
+    }
+}
+
+impl fmt::Display for WriterId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}-{}", self.scope, self.process)
+    }
+}
+
+/// A number of this start of the machine and this container; 0 where none is known.
+#[cfg(target_os = "linux")]
+fn process_scope() -> u64 {
+    let boot = fs::read("/proc/sys/kernel/random/boot_id");
+    let processes = fs::read_link("/proc/self/ns/pid");
+    let (Ok(boot), Ok(processes)) = (boot, processes) else { return 0 };
+    let mut hasher = DefaultHasher::new();
+    (boot, processes).hash(&mut hasher);
+    hasher.finish()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn process_scope() -> u64 {
+    0
+}
+
+#[cfg(unix)]
+fn is_running(process: i32) -> bool {
+    let found = rustix::process::Pid::from_raw(process).map(rustix::process::test_kill_process);
+    // Any other error is of one that is there and belongs to somebody else.
+    found != Some(Err(rustix::io::Errno::SRCH))
+}
+
+#[cfg(not(unix))]
+fn is_running(_process: i32) -> bool {
+    true
 }
 
 fn folder_of(path: &Path) -> &Path {
@@ -234,6 +301,16 @@ mod tests {
             old.set_modified(SystemTime::now() - 2 * STALE_AFTER).unwrap();
         }
         remove_stale(&path);
+        let ended = std::process::Command::new("true").spawn().unwrap();
+        let process = ended.id().try_into().unwrap();
+        drop(ended.wait_with_output());
+        let name = format!("{UNFINISHED_PREFIX}{}-x", WriterId { process, ..WriterId::own() });
+        fs::write(base.path().join(name), b"").unwrap();
+        // Of another machine, which alone knows whether it still runs.
+        let other = format!("{UNFINISHED_PREFIX}{}-x", WriterId { scope: 1, process });
+        fs::write(base.path().join(&other), b"").unwrap();
+        remove_stale(&path);
+        fs::remove_file(base.path().join(other)).unwrap();
         running.commit().unwrap();
         let mut left = names(base.path());
         left.sort();

@@ -36,6 +36,7 @@ use model::{
 use rusqlite::{Connection, ErrorCode, config::DbConfig};
 use task::{
     database::DatabaseFiles,
+    file::remove_stale,
     private,
     space::{self, SpaceWatch},
 };
@@ -85,6 +86,8 @@ impl SqliteStore {
             private::folder(folder).map_err(StoreError::Folder)?;
         }
         private::file(path).map_err(StoreError::Folder)?;
+        // A backup beside the store may have been killed.
+        remove_stale(path);
         let in_use = copies::use_store(path)?;
         let mut connection = Connection::open(path).map_err(opening)?;
         prepare(&connection).map_err(opening)?;
