@@ -3,7 +3,10 @@
 use bytes::Bytes;
 
 use super::*;
-use crate::message::{Execute, ExecuteResponse, NodeResult, RollCall, WorkOrder};
+use crate::{
+    message::{Execute, ExecuteResponse, NodeResult, RollCall, WorkOrder},
+    worker::Generation,
+};
 
 async fn told(events: &mut tokio::sync::mpsc::Receiver<Event>) -> Value {
     let told = async {
@@ -23,6 +26,24 @@ fn order(function: &crate::functions::Function, request_id: &str) -> WorkOrder {
         request_id: request_id.to_owned(),
         ..WorkOrder::default()
     }
+}
+
+/// Has `worker` run `function`, by a message of one generation.
+async fn send_order(
+    head: &Network,
+    worker: &PeerId,
+    function: &crate::functions::Function,
+    generation: Generation,
+) {
+    let order = order(function, "r1");
+    let sent = match generation {
+        Generation::Later => Message::WorkOrder(order),
+        Generation::Older => {
+            let from = head.peer_id().to_string();
+            Message::Execute(Execute { order, from, ..Execute::default() })
+        }
+    };
+    head.tell(worker, WORK_PROTOCOL, &message(&sent)).await.unwrap();
 }
 
 #[tokio::test]
@@ -54,13 +75,8 @@ async fn a_head_of_either_generation_has_our_worker_run() {
             want["from"] = json!(worker.as_str());
         }
         assert_eq!(report, want);
-        let order = order(&hello, "r1");
-        let sent = if is_older {
-            Message::Execute(Execute { order, from: own_id.clone(), ..Execute::default() })
-        } else {
-            Message::WorkOrder(order)
-        };
-        head.tell(&worker, WORK_PROTOCOL, &message(&sent)).await.unwrap();
+        let generation = if is_older { Generation::Older } else { Generation::Later };
+        send_order(&head, &worker, &hello, generation).await;
         let answer = told(&mut events).await;
         assert_eq!((&answer["request_id"], &answer["code"]), (&json!("r1"), &json!("200")));
         let outcome = json!({"stdout": "hello\n", "stderr": "", "exit_code": 0});
@@ -89,22 +105,17 @@ async fn what_did_not_run_is_no_success_to_a_head_of_either_generation() {
     let unknown =
         crate::functions::Function { id: FunctionId::of_module(b"unknown"), ..cannot_link.clone() };
     let (head, mut events) = cluster.stranger_of(&cluster.workers[0]).await;
-    let own_id = head.peer_id().to_string();
     for (function, code, reason) in
         [(cannot_link, "500", "blockless_http::http_req"), (unknown, "404", "get the function")]
     {
-        for is_older in [false, true] {
-            let order = order(&function, "r1");
-            let sent = if is_older {
-                Message::Execute(Execute { order, from: own_id.clone(), ..Execute::default() })
-            } else {
-                Message::WorkOrder(order)
-            };
-            head.tell(&worker, WORK_PROTOCOL, &message(&sent)).await.unwrap();
+        for generation in [Generation::Later, Generation::Older] {
+            send_order(&head, &worker, &function, generation).await;
             let answer = told(&mut events).await;
             assert_eq!(answer["code"], code, "{answer}");
-            let result =
-                if is_older { &answer["results"][worker.as_str()] } else { &answer["result"] };
+            let result = match generation {
+                Generation::Later => &answer["result"],
+                Generation::Older => &answer["results"][worker.as_str()],
+            };
             assert_eq!(result["code"], code, "{answer}");
             let outcome = &result["result"];
             assert_eq!((&outcome["exit_code"], &outcome["stdout"]), (&json!(255), &json!("")));
