@@ -1,38 +1,41 @@
 //! One connection: its requests, their time limits, and its end.
 
 use std::{
-    pin::pin,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    convert::Infallible,
+    pin::{Pin, pin},
+    sync::Arc,
+    task::{Context, Poll},
     time::Duration,
 };
 
 use axum::{
     Router,
-    body::Body,
-    extract::{ConnectInfo, Request},
+    body::{Body, Bytes, HttpBody},
+    extract::ConnectInfo,
 };
-use hyper::body::Incoming;
+use hyper::{
+    Request, Version,
+    body::{Frame, Incoming, SizeHint},
+    service::service_fn,
+};
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
     server::conn::auto::Builder,
-    service::TowerToHyperService,
 };
+use parking_lot::Mutex;
 use task::group::Group;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     select,
-    time::sleep,
+    time::{Instant, sleep},
 };
 use tower::ServiceExt as _;
 use tracing::debug;
 
 use super::Caller;
 
-/// How long the head of each request may take, and so how long a connection may be idle before it:
-/// some round trips over the slowest of lines.
+/// How long the head of each request may take, and so how long a connection may be idle before it,
+/// also one of HTTP/2 that answers pings: some round trips over the slowest of lines.
 pub(super) const HEAD_WITHIN: Duration = Duration::from_secs(30);
 
 /// How often an HTTP/2 connection is asked for a sign of life, and how long the answer may take.
@@ -44,13 +47,17 @@ pub(super) async fn serve<S>(stream: S, caller: Caller, router: Router, group: G
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let has_begun = Arc::new(AtomicBool::new(false));
-    let noted = Arc::clone(&has_begun);
-    let service = router.map_request(move |request: hyper::Request<Incoming>| -> Request {
-        noted.store(true, Ordering::Relaxed);
+    let activity = Activity::default();
+    let noted = activity.clone();
+    let service = service_fn(move |request: Request<Incoming>| {
+        let under_way = noted.begin(request.version());
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(ConnectInfo(caller));
-        request
+        let answer = router.clone().oneshot(request);
+        async move {
+            let response = answer.await?;
+            Ok::<_, Infallible>(response.map(|body| Body::new(NotedBody { body, under_way })))
+        }
     });
     let mut builder = Builder::new(TokioExecutor::new());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_WITHIN);
@@ -59,11 +66,9 @@ where
         .timer(TokioTimer::new())
         .keep_alive_interval(PING_EVERY)
         .keep_alive_timeout(PING_EVERY);
-    let service = TowerToHyperService::new(service);
     let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
-    // Until the first bytes tell HTTP/1 from HTTP/2, neither's limits hold.
-    let mut first = pin!(sleep(HEAD_WITHIN));
-    let (mut is_first_due, mut is_stopping) = (true, false);
+    let mut idle_check = pin!(sleep(HEAD_WITHIN));
+    let (mut is_checked, mut is_stopping) = (true, false);
     loop {
         select! {
             ended = connection.as_mut() => {
@@ -72,16 +77,108 @@ where
                 }
                 return;
             }
-            () = first.as_mut(), if is_first_due => {
-                if !has_begun.load(Ordering::Relaxed) {
-                    return;
+            () = idle_check.as_mut(), if is_checked => match activity.check() {
+                // Until the first bytes tell HTTP/1 from HTTP/2, neither's limits hold.
+                Idle::NeverUsed => return,
+                Idle::Http1 => is_checked = false,
+                Idle::Until(next) => idle_check.as_mut().reset(next),
+                Idle::Over => {
+                    connection.as_mut().graceful_shutdown();
+                    is_checked = false;
                 }
-                is_first_due = false;
-            }
+            },
             () = group.stopped(), if !is_stopping => {
                 connection.as_mut().graceful_shutdown();
                 is_stopping = true;
             }
         }
+    }
+}
+
+/// The requests of one connection. Cheap to clone; all clones share one count.
+#[derive(Debug, Clone, Default)]
+struct Activity(Arc<Mutex<Requests>>);
+
+#[derive(Debug, Default)]
+struct Requests {
+    n_under_way: usize,
+    /// That of the last request; none before the first.
+    version: Option<Version>,
+    /// When the last answer ended.
+    idle_since: Option<Instant>,
+}
+
+/// Whether a connection has been idle for too long.
+#[derive(Debug)]
+enum Idle {
+    /// No request has come.
+    NeverUsed,
+    /// The time limit of heads bounds it.
+    Http1,
+    /// Not yet: to be checked again at this time.
+    Until(Instant),
+    /// It has.
+    Over,
+}
+
+/// A request under way, until its answer has been sent and this is dropped.
+#[derive(Debug)]
+struct UnderWay(Activity);
+
+/// The body of an answer, until which the request is under way.
+struct NotedBody {
+    body: Body,
+    #[expect(dead_code, reason = "held until the body is dropped")]
+    under_way: UnderWay,
+}
+
+impl Activity {
+    fn begin(&self, version: Version) -> UnderWay {
+        let mut requests = self.0.lock();
+        requests.n_under_way += 1;
+        requests.version = Some(version);
+        drop(requests);
+        UnderWay(self.clone())
+    }
+
+    fn check(&self) -> Idle {
+        let requests = self.0.lock();
+        let now = Instant::now();
+        let idle_until = requests.idle_since.unwrap_or(now) + HEAD_WITHIN;
+        match requests.version {
+            None => Idle::NeverUsed,
+            Some(version) if version != Version::HTTP_2 => Idle::Http1,
+            Some(_) if requests.n_under_way > 0 => Idle::Until(now + HEAD_WITHIN),
+            Some(_) if idle_until > now => Idle::Until(idle_until),
+            Some(_) => Idle::Over,
+        }
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        let mut requests = self.0.0.lock();
+        requests.n_under_way -= 1;
+        requests.idle_since = Some(Instant::now());
+    }
+}
+
+impl HttpBody for NotedBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }

@@ -124,6 +124,50 @@ async fn a_silent_http_2_connection_ends() {
     assert!(lasted < bounded::SILENT_MAX / 2, "{lasted:?}");
 }
 
+/// Reads one frame of HTTP/2: its type, its flags and its content. None at the end.
+async fn read_frame(stream: &mut TcpStream) -> Option<(u8, u8, Vec<u8>)> {
+    let mut head = [0; 9];
+    stream.read_exact(&mut head).await.ok()?;
+    let [a, b, c, kind, flags, ..] = head;
+    let mut content = vec![0; u32::from_be_bytes([0, a, b, c]) as usize];
+    stream.read_exact(&mut content).await.ok()?;
+    Some((kind, flags, content))
+}
+
+#[tokio::test]
+async fn an_idle_http_2_connection_that_answers_pings_ends() {
+    const DATA: u8 = 0;
+    const PING: u8 = 6;
+    const ACK: u8 = 1;
+    let listener = bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let group = Group::default();
+    serve(listener, Router::new().route("/", get(|| async { "here" })), &group);
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let settings = [0, 0, 0, 4, 0, 0, 0, 0, 0].as_slice();
+    // GET, http, / and the authority `here`, as the first stream, whole.
+    let request = [0, 0, 9, 1, 5, 0, 0, 0, 1, 0x82, 0x86, 0x84, 0x41, 4, b'h', b'e', b'r', b'e'];
+    let sent = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", settings, &request].concat();
+    stream.write_all(&sent).await.unwrap();
+    let mut answered = None;
+    let until_end = async {
+        while let Some((kind, flags, content)) = read_frame(&mut stream).await {
+            if kind == DATA && content == b"here" {
+                tokio::time::pause();
+                answered = Some(Instant::now());
+            } else if kind == PING && flags != ACK {
+                let pong = [&[0, 0, 8, PING, ACK, 0, 0, 0, 0], content.as_slice()].concat();
+                stream.write_all(&pong).await.unwrap();
+            }
+        }
+    };
+    let ended = tokio::time::timeout(connection::HEAD_WITHIN * 10, until_end).await;
+    let lasted = answered.unwrap().elapsed();
+    assert!(ended.is_ok() && lasted < connection::HEAD_WITHIN * 2, "{lasted:?}");
+    tokio::time::resume();
+    group.stop();
+}
+
 #[tokio::test]
 async fn a_request_that_never_ends_does_not_hold_up_the_stop_for_long() {
     let listener = bind("127.0.0.1:0").await.unwrap();
