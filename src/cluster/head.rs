@@ -25,6 +25,7 @@ mod slots;
 
 use std::{
     collections::BTreeMap,
+    hash::{BuildHasher as _, RandomState},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -218,6 +219,8 @@ struct Inner {
     executions: Executions,
     permits: Arc<Semaphore>,
     shares: ClientShares,
+    /// Makes tags of clients that say nothing of their addresses.
+    client_tags: RandomState,
     is_stopping: AtomicBool,
 }
 
@@ -243,6 +246,7 @@ impl Head {
             events,
             permits: Arc::new(Semaphore::new(EXECUTIONS_MAX as usize)),
             shares: ClientShares::new(EXECUTIONS_MAX as usize),
+            client_tags: RandomState::new(),
             is_stopping: AtomicBool::new(false),
         }));
         head.0.group.spawn("pings", head.clone().watch_workers());
@@ -407,6 +411,8 @@ impl Head {
         })?;
         let permit = permits.try_acquire_owned().map_err(|_| Unavailable::Busy)?;
         let request_id = Uuid::new_v4().to_string();
+        let client_tag = format!("{:x}", self.0.client_tags.hash_one(client));
+        let order = Order { client_tag, ..order };
         let track = self.0.executions.begin(&request_id, &order, self.0.clock.now());
         Ok(Admission { track, order, share, _permit: permit })
     }

@@ -199,6 +199,9 @@ pub struct WorkOrder {
     /// When the request came, RFC 3339.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub timestamp: String,
+    /// Whose request it is, as digits that mean nothing outside the head. Ours.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub client: String,
 }
 
 /// The content of `MsgWorkOrderResponse`.

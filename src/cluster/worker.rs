@@ -125,6 +125,9 @@ pub const fn answer_bytes_max(output_bytes: usize) -> usize {
     output_bytes.saturating_mul(ESCAPED_BYTES).saturating_add(ANSWER_RESERVE_BYTES)
 }
 
+/// The longest tag of a client that is told apart, in characters: the digits of 64 bits.
+const CLIENT_TAG_MAX: usize = 16;
+
 /// Which generation of b7s a message is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Generation {
@@ -473,12 +476,20 @@ impl Worker {
             if !function.runs(wanted) {
                 return Err(Refusal::Method { has: function.method, wanted: wanted.clone() });
             }
-            let peer_id = self.0.network.peer_id();
-            if let Some(result) = self.0.executor.run(&function, order, peer_id).await? {
+            let (client, peer_id) = (self.client_of(head, order), self.0.network.peer_id());
+            if let Some(result) = self.0.executor.run(&function, order, client, peer_id).await? {
                 return Ok(result);
             }
         }
         Err(Refusal::Missing)
+    }
+
+    /// Whose compilations those of an order count among: its client's, as far as `head` was named to this
+    /// node, and otherwise the head's, which could invent any number of clients.
+    fn client_of(&self, head: &PeerId, order: &WorkOrder) -> Arc<str> {
+        let tag = if self.standing(head) == Standing::Named { order.client.as_str() } else { "" };
+        let tag: String = tag.chars().take(CLIENT_TAG_MAX).collect();
+        format!("{head} {tag}").into()
     }
 
     async fn tell(&self, peer: &PeerId, message: &Message) {

@@ -330,6 +330,7 @@ fn execute(
         stdin: Vec::new(),
         files,
         limits: LIMITS.lowered(command.asked),
+        client: std::sync::Arc::default(),
     };
     let finished = runtime.execute_attached(&Program::new(module), run)?;
     if finished.ended != Ended::Exited {

@@ -3,8 +3,8 @@
 //! Compiling takes time and memory that a few bytes of a module can make large, and it cannot be
 //! interrupted. So each program is compiled by a child: this same program, called with
 //! [`child::COMMAND`], which limits itself before it reads the program (see `child.rs`), and which
-//! is killed when its time is up or nobody waits for it any more. Few children run at once, and
-//! programs that look costly leave one of their places to small ones. A program that took too much
+//! is killed when its time is up or nobody waits for it any more. Few children run at once:
+//! programs that look costly leave one of their places to small ones, and each client one to others. A program that took too much
 //! by itself is remembered for a while, and refused at once.
 
 mod bounds;
@@ -22,7 +22,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 use wasmtime::Engine;
 
-use self::permits::{CompilePermits, CompileSize};
+use self::permits::{Compilation, CompilePermits, CompileSize, Record};
 use crate::{
     engine::ProgramError,
     machine::Settings,
@@ -100,6 +100,8 @@ pub(crate) struct Compiler {
 #[derive(Debug)]
 struct Refused {
     program: ProgramKey,
+    /// Who had it compiled.
+    client: Arc<str>,
     error: ProgramError,
     at: Instant,
 }
@@ -115,8 +117,9 @@ impl Compiler {
         self.within
     }
 
-    /// Returns the code of `program` for `engine`, which has these `settings`. Blocks until it is
-    /// compiled, until its time is up, or soon after `is_wanted` says no; the child is gone by then.
+    /// Returns the code of `program` for `engine`, which has these `settings`, on behalf of `client`.
+    /// Blocks until it is compiled, until its time is up, or soon after `is_wanted` says no; the child
+    /// is gone by then.
     ///
     /// # Errors
     /// [`CompileError`], of which the program's own are the same on every host of this kind.
@@ -125,13 +128,18 @@ impl Compiler {
         engine: &Engine,
         settings: Settings,
         program: &Program,
+        client: &Arc<str>,
         is_wanted: &dyn Fn() -> bool,
     ) -> Result<AuthenticCode, CompileError> {
         if let Some(error) = self.refusal(program) {
             return Err(CompileError::Program(error));
         }
-        let size = compile_size(program);
-        let _permit = self.permits.acquire(size, is_wanted).ok_or(CompileError::Unwanted)?;
+        let compilation = Compilation {
+            client: Arc::clone(client),
+            size: compile_size(program),
+            record: self.record_of(client),
+        };
+        let _permit = self.permits.acquire(compilation, is_wanted).ok_or(CompileError::Unwanted)?;
         match &self.place {
             CompileIn::ThisProcess => compile_bounded(engine, program)
                 .map(AuthenticCode::compiled_here)
@@ -142,7 +150,7 @@ impl Compiler {
                     error @ (ProgramError::CompileTime { .. } | ProgramError::CompileMemory { .. }),
                 )) = &compiled
                 {
-                    self.note_refusal(program, error);
+                    self.note_refusal(program, client, error);
                 }
                 compiled
             }
@@ -157,13 +165,25 @@ impl Compiler {
         found.map(|refused| refused.error.clone())
     }
 
-    fn note_refusal(&self, program: &Program, error: &ProgramError) {
+    /// Whether a program of `client` took too much lately.
+    fn record_of(&self, client: &Arc<str>) -> Record {
+        let mut refused = self.refused.lock();
+        refused.retain(|refused| refused.at.elapsed() < REFUSED_FOR);
+        let is_suspect = refused.iter().any(|refused| refused.client == *client);
+        if is_suspect { Record::Suspect } else { Record::Clean }
+    }
+
+    fn note_refusal(&self, program: &Program, client: &Arc<str>, error: &ProgramError) {
         let mut refused = self.refused.lock();
         if refused.len() >= REFUSED_MAX {
             refused.pop_front();
         }
-        let (program, error) = (program.key(), error.clone());
-        refused.push_back(Refused { program, error, at: Instant::now() });
+        refused.push_back(Refused {
+            program: program.key(),
+            client: Arc::clone(client),
+            error: error.clone(),
+            at: Instant::now(),
+        });
     }
 }
 
@@ -205,11 +225,13 @@ mod tests {
         let program = |number: usize| Program::new(number.to_le_bytes());
         let error = ProgramError::CompileTime { within: Duration::from_secs(1) };
         for number in 0..=REFUSED_MAX {
-            compiler.note_refusal(&program(number), &error);
+            compiler.note_refusal(&program(number), &"client".into(), &error);
         }
         assert!(compiler.refusal(&program(0)).is_none());
         assert!(compiler.refusal(&program(1)).is_some());
         assert!(compiler.refusal(&program(REFUSED_MAX)).is_some());
+        assert_eq!(compiler.record_of(&"client".into()), Record::Suspect);
+        assert_eq!(compiler.record_of(&"other".into()), Record::Clean);
     }
 
     /// How a compilation ends whose child runs this shell script.
@@ -225,7 +247,9 @@ mod tests {
         let settings = Settings { stack_bytes: 1 << 19, fuel: crate::machine::Fuel::Free };
         let engine = crate::machine::compiling_engine(settings).unwrap();
         let program = Program::new(*b"\0asm\x01\0\0\0");
-        let error = compiler.compile(&engine, settings, &program, &|| true).err().unwrap();
+        let client = "client".into();
+        let compiled = compiler.compile(&engine, settings, &program, &client, &|| true);
+        let error = compiled.err().unwrap();
         (error, compiler.refusal(&program).is_some())
     }
 

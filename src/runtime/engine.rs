@@ -351,7 +351,7 @@ impl Inner {
         let fueled = if run.limits.fuel.is_some() { Some(self.fueled()?) } else { None };
         let machine = fueled.as_ref().unwrap_or(&self.machine);
         let mut is_gone = || matches!(abandoned.try_recv(), Err(TryRecvError::Closed));
-        let ready = machine.ready(program, &mut is_gone)?;
+        let ready = machine.ready(program, &run.client, &mut is_gone)?;
         ready.check_entry(&run.entry)?;
         let _ticking = machine.tick();
         guest::run(&ready, program, run, streams, abandoned)?.ok_or(RunError::Lost { source: None })

@@ -133,7 +133,7 @@ impl Machine {
         self.n_prepared.load(Ordering::Relaxed)
     }
 
-    /// Returns `program`, compiled: now, or once before. Blocks while it is compiled, at the most
+    /// Returns `program`, compiled: now on behalf of `client`, or once before. Blocks while it is compiled, at the most
     /// until soon after `is_gone` says that the caller is.
     ///
     /// # Errors
@@ -141,6 +141,7 @@ impl Machine {
     pub(crate) fn ready(
         self: &Arc<Self>,
         program: &Program,
+        client: &Arc<str>,
         is_gone: &mut dyn FnMut() -> bool,
     ) -> Result<Arc<Ready>, RunError> {
         if let Some(ready) = self.compiled_before(program) {
@@ -151,8 +152,8 @@ impl Machine {
             return Err(ProgramError::TooLarge { n_bytes, n_bytes_max }.into());
         }
         let within = self.compiler.within();
-        let (machine, compiled) = (Arc::clone(self), program.clone());
-        let work = move |wanted: &Wanted<_>| machine.prepare(&compiled, wanted);
+        let (machine, compiled, client) = (Arc::clone(self), program.clone(), Arc::clone(client));
+        let work = move |wanted: &Wanted<_>| machine.prepare(&compiled, &client, wanted);
         let within_all = within.saturating_add(TURN_WITHIN);
         match self.pending.wait(program.key(), within_all, is_gone, work) {
             Ok(Ok(ready)) => Ok(ready),
@@ -174,6 +175,7 @@ impl Machine {
     fn prepare(
         &self,
         program: &Program,
+        client: &Arc<str>,
         wanted: &Wanted<Result<Arc<Ready>, CompileError>>,
     ) -> Result<Arc<Ready>, CompileError> {
         // Another caller may have had it compiled since this one looked.
@@ -183,7 +185,7 @@ impl Machine {
         let found = self.disk.as_ref().and_then(|disk| disk.find(&self.engine, program));
         let code = match found {
             Some(code) => code,
-            None => self.compile(program, wanted)?,
+            None => self.compile(program, client, wanted)?,
         };
         let ready = Arc::new(self.link(program, &code).map_err(CompileError::Program)?);
         self.n_prepared.fetch_add(1, Ordering::Relaxed);
@@ -194,10 +196,12 @@ impl Machine {
     fn compile(
         &self,
         program: &Program,
+        client: &Arc<str>,
         wanted: &Wanted<Result<Arc<Ready>, CompileError>>,
     ) -> Result<AuthenticCode, CompileError> {
         let is_wanted = || wanted.is_wanted();
-        let code = self.compiler.compile(&self.engine, self.settings, program, &is_wanted)?;
+        let (engine, settings) = (&self.engine, self.settings);
+        let code = self.compiler.compile(engine, settings, program, client, &is_wanted)?;
         if let Some(disk) = &self.disk {
             disk.keep(&self.engine, program, &code);
         }

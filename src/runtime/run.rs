@@ -1,6 +1,6 @@
 //! One execution: what goes in, what bounds it, and what comes out.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use crate::files::Files;
 
@@ -25,6 +25,9 @@ pub struct Run {
     pub files: Option<Files>,
     /// What the guest may use.
     pub limits: Limits,
+    /// Who has it run: the programs of one client are compiled few at a time. Empty where there are no
+    /// clients.
+    pub client: Arc<str>,
 }
 
 /// What a guest may use. Its stack is bounded for all guests, by

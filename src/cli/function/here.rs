@@ -3,6 +3,7 @@
 use std::{
     num::NonZeroU32,
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
@@ -69,6 +70,7 @@ pub(super) async fn run(
         stdin: config.stdin.clone().unwrap_or_default().into_bytes(),
         files,
         limits: limits(&settings),
+        client: Arc::default(),
     };
     let compile_in = CompileIn::own_child().context("find this program's own file")?;
     let options = RuntimeOptions {

@@ -50,9 +50,10 @@ impl Order {
             config: self.config(),
             request_id: request_id.to_owned(),
             timestamp: head.0.clock.now().to_string(),
+            client: String::new(),
         };
         match way {
-            Way::Line => json(&order),
+            Way::Line => json(&WorkOrder { client: self.client_tag.clone(), ..order }),
             Way::Later => json(&Message::WorkOrder(order)),
             Way::Older => {
                 let from = head.0.network.peer_id().to_string();

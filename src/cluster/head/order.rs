@@ -57,6 +57,9 @@ pub struct Order {
     pub quorum: Option<NonZeroUsize>,
     /// What they must declare, in the terms of b7s.
     pub attributes: Option<AttributesBody>,
+    /// Tells workers of ours which orders are of one client, and nothing else of it. Empty until the
+    /// head has let the request in.
+    pub(super) client_tag: String,
 }
 
 /// How many nodes are to run a function.
@@ -136,6 +139,7 @@ impl Order {
                 threshold: threshold.unwrap_or(THRESHOLD_DEFAULT),
                 quorum,
                 attributes: config.attributes.clone(),
+                client_tag: String::new(),
             }),
             _ => Err(wrong),
         }

@@ -49,12 +49,13 @@ fn a_work_order_is_a_flat_execution_request() {
             },
             request_id: "r".into(),
             timestamp: "2026-07-30T21:57:00Z".into(),
+            client: "c".into(),
         }),
         &json!({
             "type": "MsgWorkOrder", "function_id": "bafy", "method": "m.wasm",
             "parameters": [{"value": "a"}],
             "config": {"number_of_nodes": 2, "stdin": "in", "env_vars": [{"name": "K", "value": "v"}]},
-            "request_id": "r", "timestamp": "2026-07-30T21:57:00Z",
+            "request_id": "r", "timestamp": "2026-07-30T21:57:00Z", "client": "c",
         }),
     );
 }

@@ -4,7 +4,10 @@ use std::{
     io,
     num::NonZeroU32,
     path::{Path, PathBuf},
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -172,12 +175,13 @@ impl Executor {
         Ok(Self { functions, host, limits, function_dirs })
     }
 
-    /// Runs `function` as `order` says, on the node `peer_id`. Returns what it left behind, or none
+    /// Runs `function` as `order` says, for `client`, on the node `peer_id`. Returns what it left behind, or none
     /// if its content is not here any more. Dropping it ends the run.
     pub(super) async fn run(
         &self,
         function: &Function,
         order: &WorkOrder,
+        client: Arc<str>,
         peer_id: &PeerId,
     ) -> Result<Option<NodeResult>, ExecutorError> {
         let method = order.method.parse().unwrap_or_else(|_| function.method.clone());
@@ -209,6 +213,7 @@ impl Executor {
                     stdin: stdin.unwrap_or_default(),
                     files,
                     limits,
+                    client,
                 };
                 runtime.execute(&program, run).await?
             }

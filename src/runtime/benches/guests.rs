@@ -41,6 +41,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             output_bytes: 1024 * 1024,
             fuel: None,
         },
+        client: std::sync::Arc::default(),
     };
     let hello = concat!(env!("CARGO_MANIFEST_DIR"), "/../../assets/functions/hello.wasm");
     let mut stdout = io::stdout().lock();

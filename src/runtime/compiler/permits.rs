@@ -1,17 +1,25 @@
-//! Permits to compile, first come first served, with one kept for small programs.
+//! Permits to compile: a share for each client, clients in turn, and one permit kept for small
+//! programs.
 
-use std::collections::VecDeque;
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+};
 
 use parking_lot::{Condvar, Mutex};
 
 use super::WANTED_EVERY;
 
-/// Children that compile at once. Each takes several processors and up to some gigabytes.
+/// Children that compile at once. Each takes several processors and up to some gigabytes. One client
+/// has all but one of them at most.
 const CHILDREN_MAX: usize = 4;
 
 /// Of these, children that compile large programs: one permit is left for small programs, which
 /// take a fraction of a second.
 const LARGE_MAX: usize = CHILDREN_MAX - 1;
+
+/// Of these, children of one client: it leaves one to the next client, which need not wait for it.
+const LARGE_OF_CLIENT_MAX: usize = LARGE_MAX - 1;
 
 /// How much a program is expected to cost to compile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,7 +28,25 @@ pub(super) enum CompileSize {
     Large,
 }
 
-/// The permits, and the queues of threads that wait for them.
+/// How a client's programs have compiled lately.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Record {
+    /// All of them in time.
+    Clean,
+    /// One took too much: large programs of this client are compiled one at a time.
+    Suspect,
+}
+
+/// What a permit is asked for.
+#[derive(Debug, Clone)]
+pub(super) struct Compilation {
+    /// Who has it compiled.
+    pub(super) client: Arc<str>,
+    pub(super) size: CompileSize,
+    pub(super) record: Record,
+}
+
+/// The permits, and the threads that wait for them.
 #[derive(Debug, Default)]
 pub(super) struct CompilePermits {
     state: Mutex<State>,
@@ -29,50 +55,48 @@ pub(super) struct CompilePermits {
 
 #[derive(Debug, Default)]
 struct State {
-    small: Queue,
-    large: Queue,
+    running: Vec<Compilation>,
+    /// In the order of their tickets.
+    waiting: VecDeque<(u64, Compilation)>,
+    /// The last ticket of each client that has anything running or waiting.
+    last_served: HashMap<Arc<str>, u64>,
     next_ticket: u64,
-}
-
-/// The programs of one size.
-#[derive(Debug, Default)]
-struct Queue {
-    n_running: usize,
-    /// One ticket per waiting thread, the first to be served in front.
-    waiting: VecDeque<u64>,
 }
 
 /// Allows compiling one program, until it is dropped.
 #[derive(Debug)]
 pub(super) struct CompilePermit<'a> {
     permits: &'a CompilePermits,
-    size: CompileSize,
+    compilation: Compilation,
 }
 
 impl CompilePermits {
-    /// Blocks until a permit is free and no earlier program of this size waits. `None` once
-    /// `is_wanted` returns false.
+    /// Blocks until a permit is free and it is the client's turn. `None` once `is_wanted` returns
+    /// false.
     pub(super) fn acquire(
         &self,
-        size: CompileSize,
+        compilation: Compilation,
         is_wanted: &dyn Fn() -> bool,
     ) -> Option<CompilePermit<'_>> {
         let mut state = self.state.lock();
         let ticket = state.next_ticket;
         state.next_ticket += 1;
-        state.queue(size).waiting.push_back(ticket);
+        state.waiting.push_back((ticket, compilation.clone()));
         loop {
-            let has_permit = state.has_free(size);
-            let queue = state.queue(size);
-            if has_permit && queue.waiting.front() == Some(&ticket) {
-                queue.waiting.pop_front();
-                queue.n_running += 1;
+            if state.has_free(compilation.size) && state.next(compilation.size) == Some(ticket) {
+                state.leave(ticket);
+                // Tickets count requests, which come later than those that are served.
+                let now = state.next_ticket;
+                state.last_served.insert(Arc::clone(&compilation.client), now);
+                state.next_ticket += 1;
+                state.running.push(compilation.clone());
                 self.changed.notify_all();
-                return Some(CompilePermit { permits: self, size });
+                return Some(CompilePermit { permits: self, compilation });
             }
             self.changed.wait_for(&mut state, WANTED_EVERY);
             if !is_wanted() {
-                state.queue(size).waiting.retain(|waiting| *waiting != ticket);
+                state.leave(ticket);
+                state.forget_idle();
                 self.changed.notify_all();
                 return None;
             }
@@ -81,27 +105,75 @@ impl CompilePermits {
 }
 
 impl State {
-    const fn queue(&mut self, size: CompileSize) -> &mut Queue {
-        match size {
-            CompileSize::Small => &mut self.small,
-            CompileSize::Large => &mut self.large,
-        }
+    /// Small programs use any free permit while no large one could, and otherwise only their own.
+    fn has_free(&self, size: CompileSize) -> bool {
+        self.running.len() < CHILDREN_MAX
+            && match size {
+                CompileSize::Small => {
+                    self.n_running(CompileSize::Small) == 0
+                        || self.next(CompileSize::Large).is_none()
+                }
+                CompileSize::Large => self.n_running(CompileSize::Large) < LARGE_MAX,
+            }
     }
 
-    /// Small programs use any free permit while no large one waits, and otherwise only their own.
-    fn has_free(&self, size: CompileSize) -> bool {
-        let is_any_free = self.small.n_running + self.large.n_running < CHILDREN_MAX;
-        is_any_free
-            && match size {
-                CompileSize::Small => self.small.n_running == 0 || self.large.waiting.is_empty(),
-                CompileSize::Large => self.large.n_running < LARGE_MAX,
-            }
+    fn n_running(&self, size: CompileSize) -> usize {
+        self.running.iter().filter(|running| running.size == size).count()
+    }
+
+    /// The ticket that is served next: of a client that has least running, among these of the one
+    /// that was served longest ago. `None` if no client may have one more.
+    fn next(&self, size: CompileSize) -> Option<u64> {
+        let of_size = self.waiting.iter().filter(|(_, waiting)| waiting.size == size);
+        let eligible = of_size.filter(|(_, waiting)| self.may_have_more(waiting));
+        let first = eligible.min_by_key(|(ticket, waiting)| {
+            let n_own = self.of_client(&waiting.client).count();
+            (n_own, self.last_served.get(&waiting.client).copied(), *ticket)
+        });
+        first.map(|(ticket, _)| *ticket)
+    }
+
+    fn may_have_more(&self, compilation: &Compilation) -> bool {
+        let n_own = self.of_client(&compilation.client).count();
+        let own = self.of_client(&compilation.client);
+        let n_large = own.filter(|running| running.size == CompileSize::Large).count();
+        let n_large_max = match compilation.record {
+            Record::Clean => LARGE_OF_CLIENT_MAX,
+            Record::Suspect => 1,
+        };
+        n_own + 1 < CHILDREN_MAX
+            && (compilation.size == CompileSize::Small || n_large < n_large_max)
+    }
+
+    fn of_client(&self, client: &Arc<str>) -> impl Iterator<Item = &Compilation> {
+        self.running.iter().filter(move |running| running.client == *client)
+    }
+
+    fn leave(&mut self, ticket: u64) {
+        self.waiting.retain(|(waiting, _)| *waiting != ticket);
+    }
+
+    fn forget_idle(&mut self) {
+        let Self { running, waiting, last_served, .. } = self;
+        last_served.retain(|client, _| {
+            running
+                .iter()
+                .chain(waiting.iter().map(|(_, waiting)| waiting))
+                .any(|compilation| compilation.client == *client)
+        });
     }
 }
 
 impl Drop for CompilePermit<'_> {
     fn drop(&mut self) {
-        self.permits.state.lock().queue(self.size).n_running -= 1;
+        let mut state = self.permits.state.lock();
+        let (client, size) = (&self.compilation.client, self.compilation.size);
+        let own = |running: &Compilation| running.client == *client && running.size == size;
+        if let Some(idx) = state.running.iter().position(own) {
+            state.running.swap_remove(idx);
+        }
+        state.forget_idle();
+        drop(state);
         self.permits.changed.notify_all();
     }
 }
@@ -112,41 +184,94 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn a_small_program_compiles_beside_any_number_of_large_ones() {
-        let permits = CompilePermits::default();
-        let acquire = |size| permits.acquire(size, &|| false);
-        let large: Vec<_> = (0..9).filter_map(|_| acquire(CompileSize::Large)).collect();
-        assert_eq!(large.len(), LARGE_MAX);
-        let small = acquire(CompileSize::Small);
-        assert!(small.is_some());
-        assert!(acquire(CompileSize::Small).is_none());
-        drop(large);
-        assert!(acquire(CompileSize::Small).is_some());
+    fn of(client: &str, size: CompileSize) -> Compilation {
+        Compilation { client: client.into(), size, record: Record::Clean }
+    }
+
+    fn try_take<'a>(
+        permits: &'a CompilePermits,
+        client: &str,
+        size: CompileSize,
+    ) -> Option<CompilePermit<'a>> {
+        permits.acquire(of(client, size), &|| false)
     }
 
     #[test]
-    fn large_programs_are_served_in_their_order_and_before_more_small_ones() {
+    fn a_small_program_compiles_beside_any_number_of_large_ones() {
         let permits = CompilePermits::default();
-        let acquire = |size| permits.acquire(size, &|| false);
-        let mut small: Vec<_> = (0..9).filter_map(|_| acquire(CompileSize::Small)).collect();
-        assert_eq!(small.len(), CHILDREN_MAX);
+        let large: Vec<_> =
+            (0..9).filter_map(|n| try_take(&permits, &n.to_string(), CompileSize::Large)).collect();
+        assert_eq!(large.len(), LARGE_MAX);
+        let small = try_take(&permits, "a", CompileSize::Small);
+        assert!(small.is_some());
+        assert!(try_take(&permits, "a", CompileSize::Small).is_none());
+        drop(large);
+        assert!(try_take(&permits, "a", CompileSize::Small).is_some());
+    }
+
+    #[test]
+    fn one_client_leaves_a_permit_of_each_size_to_others() {
+        let permits = CompilePermits::default();
+        let take = |client: &str, size| try_take(&permits, client, size);
+        let mut own: Vec<_> = (0..9).filter_map(|_| take("bombs", CompileSize::Large)).collect();
+        assert_eq!(own.len(), LARGE_OF_CLIENT_MAX);
+        own.extend((0..9).filter_map(|_| take("bombs", CompileSize::Small)));
+        assert_eq!(own.len(), CHILDREN_MAX - 1);
+        assert!(take("other", CompileSize::Large).is_some());
+        drop(own);
+        let suspect = || Compilation { record: Record::Suspect, ..of("bombs", CompileSize::Large) };
+        let first = permits.acquire(suspect(), &|| false);
+        assert!(first.is_some() && permits.acquire(suspect(), &|| false).is_none());
+        drop(first);
+        assert!(permits.state.lock().last_served.is_empty(), "nothing is kept of idle clients");
+    }
+
+    /// The order in which large programs of these clients are served, one after the other.
+    fn served(clients: &[&'static str]) -> Vec<&'static str> {
+        let permits = CompilePermits::default();
+        let taken = |n: usize| try_take(&permits, &format!("before {n}"), CompileSize::Large);
+        let mut before: Vec<_> = (0..LARGE_MAX).map(|n| taken(n).unwrap()).collect();
         let (sender, receiver) = mpsc::channel();
         thread::scope(|scope| {
-            for number in 0..5 {
+            for (number, client) in clients.iter().enumerate() {
                 let (permits, sender) = (&permits, sender.clone());
                 scope.spawn(move || {
-                    let permit = permits.acquire(CompileSize::Large, &|| true);
-                    sender.send(number).unwrap();
+                    let permit = permits.acquire(of(client, CompileSize::Large), &|| true);
+                    sender.send(*client).unwrap();
                     drop(permit);
                 });
-                while permits.state.lock().large.waiting.len() <= number {
+                while permits.state.lock().waiting.len() <= number {
                     thread::yield_now();
                 }
             }
-            // Room for one: they are served one after the other.
-            small.pop();
-            assert_eq!(receiver.iter().take(5).collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
+            // Room for one.
+            before.pop();
+            receiver.iter().take(clients.len()).collect()
+        })
+    }
+
+    #[test]
+    fn large_programs_of_a_client_are_served_in_their_order_and_clients_in_turn() {
+        assert_eq!(served(&["a"; 3]), ["a"; 3]);
+        assert_eq!(served(&["a", "a", "a", "a", "b"])[..2], ["a", "b"]);
+    }
+
+    #[test]
+    fn a_large_program_is_served_before_more_small_ones() {
+        let permits = CompilePermits::default();
+        let take = |client: &str, size| try_take(&permits, client, size);
+        let small: Vec<_> =
+            (0..9).filter_map(|n| take(&n.to_string(), CompileSize::Small)).collect();
+        assert_eq!(small.len(), CHILDREN_MAX);
+        thread::scope(|scope| {
+            let large = scope.spawn(|| permits.acquire(of("b", CompileSize::Large), &|| true));
+            while permits.state.lock().waiting.is_empty() {
+                thread::yield_now();
+            }
+            let mut small = small;
+            small.truncate(2);
+            drop(small);
+            assert!(large.join().unwrap().is_some());
         });
     }
 }

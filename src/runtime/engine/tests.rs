@@ -42,6 +42,7 @@ fn bare(limits: Limits) -> Run {
         stdin: Vec::new(),
         files: None,
         limits,
+        client: Arc::default(),
     }
 }
 

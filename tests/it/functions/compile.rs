@@ -31,9 +31,10 @@ struct Pair {
 }
 
 impl Pair {
-    async fn start() -> Self {
-        let node = Node::head(&["--run-limit", &RUN_LIMIT_S.to_string()]);
-        let limits = ["--concurrency", "1", "--run-limit", "3", "--memory-limit", "65536"];
+    async fn start(run_limit_s: u64) -> Self {
+        let limit = run_limit_s.to_string();
+        let node = Node::head(&["--run-limit", &limit]);
+        let limits = ["--concurrency", "1", "--run-limit", &limit, "--memory-limit", "65536"];
         let worker = Node::worker(&node, &limits);
         node.has_workers(1).await;
         let home = Home::new().with("TRIPTYCH_HEAD", &node.rest_api());
@@ -90,7 +91,7 @@ fn crowd(n_functions: usize) -> Vec<u8> {
 
 #[tokio::test]
 async fn a_module_that_compiles_too_long_holds_its_slot_and_no_longer_than_the_run_limit() {
-    let pair = Pair::start().await;
+    let pair = Pair::start(RUN_LIMIT_S).await;
     let hello = pair.add(&demo("hello.wasm"), "hello.wasm");
     let first = pair.execute(&hello).await;
     assert_eq!(first["code"], "200", "{first}");
@@ -124,8 +125,27 @@ async fn a_module_that_compiles_too_long_holds_its_slot_and_no_longer_than_the_r
 }
 
 #[tokio::test]
+async fn a_module_that_used_up_its_time_is_refused_at_once_the_next_time() {
+    let pair = Pair::start(1).await;
+    // One function, which takes one processor for longer than a second.
+    let bomb = pair.add(&pair.home.write("bomb.wasm", &bomb(1, 19)), "bomb.wasm");
+    // While others have the processors, that is not the module's fault, and it is tried again.
+    let used_up = async || {
+        let refused = pair.execute(&bomb).await.to_string();
+        assert!(refused.contains("compile the module within 1s"), "{refused}");
+        if refused.contains("make its functions smaller") { Ok(()) } else { Err(refused) }
+    };
+    wait::until(WITHIN, used_up).await.unwrap();
+    let began = Instant::now();
+    let refused = pair.execute(&bomb).await.to_string();
+    assert!(refused.contains("make its functions smaller"), "{refused}");
+    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+    assert!(process::descendants(pair.worker.pid()).is_empty());
+}
+
+#[tokio::test]
 async fn modules_beyond_the_bounds_are_refused_at_once_and_leave_nothing_in_memory() {
-    let pair = Pair::start().await;
+    let pair = Pair::start(RUN_LIMIT_S).await;
     let hello = pair.add(&demo("hello.wasm"), "hello.wasm");
     assert_eq!(pair.execute(&hello).await["code"], "200");
     let before = process::memory_bytes(pair.worker.pid());

@@ -85,6 +85,7 @@ impl Model for Guest {
                 stdin: stdin.clone(),
                 files: None,
                 limits: LIMITS_DEFAULT,
+                client: Arc::default(),
             };
             let finished = self.runtime.execute_here(&self.program, run)?;
             if finished.exit_code != 0 {

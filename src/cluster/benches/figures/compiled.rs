@@ -62,6 +62,7 @@ pub(crate) fn compile_time(module: Vec<u8>) -> Outcome<Duration> {
         stdin: Vec::new(),
         files: None,
         limits: LIMITS_DEFAULT,
+        client: std::sync::Arc::default(),
     };
     let began = Instant::now();
     let finished = runtime.execute_here(&Program::new(module), run)?;

@@ -61,7 +61,11 @@ impl Bench {
             ..WorkOrder::default()
         };
         let identity = Identity::random();
-        Ok(self.executor.run(&self.function, &order, identity.peer_id()).await?.unwrap())
+        Ok(self
+            .executor
+            .run(&self.function, &order, Arc::default(), identity.peer_id())
+            .await?
+            .unwrap())
     }
 }
 

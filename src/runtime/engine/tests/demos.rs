@@ -36,6 +36,7 @@ async fn finished(name: &str, arguments: &[&str], settings: &str, stdin: &str) -
         stdin: stdin.as_bytes().to_owned(),
         files: None,
         limits: LIMITS,
+        client: Arc::default(),
     };
     RUNTIME.execute(&demo(name), run).await.unwrap()
 }
