@@ -113,6 +113,17 @@ pub struct FileInfo {
     pub is_method: bool,
 }
 
+/// A module of this machine that is kept nowhere.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LocalModule {
+    /// What it is called.
+    pub method: Method,
+    /// The module; none if the folder has none of that name.
+    pub module: Option<Bytes>,
+    /// Whether it is one file of a folder.
+    pub is_folder: bool,
+}
+
 /// A function in the form in which it is handed to a head.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Upload {
@@ -246,15 +257,17 @@ impl Functions {
         blocking(move || Checked::of_path(&path).map(Checked::upload)).await
     }
 
-    /// Returns the module at `path`, or of the folder there the one that `method` names, and what it
-    /// is called; none in place of a module that is not there. Nothing is kept.
+    /// Returns the module at `path`, or of the folder there the one that `method` names. Nothing is
+    /// kept. The files of a folder are written into the folder `files_to`, if it is given, as a worker
+    /// lays them out.
     ///
     /// # Errors
-    /// As [`Self::add_path`].
+    /// As [`Self::add_path`], and [`FunctionsError::Files`] if the files cannot be written.
     pub async fn module_at(
         path: &Path,
         method: Option<Method>,
-    ) -> Result<(Method, Option<Bytes>), FunctionsError> {
+        files_to: Option<PathBuf>,
+    ) -> Result<LocalModule, FunctionsError> {
         let path = path.to_owned();
         blocking(move || {
             let checked = Checked::of_path(&path)?;
@@ -263,7 +276,10 @@ impl Functions {
             // A module that stands alone goes by any name.
             let name = if is_folder { &method } else { &checked.function.method };
             let module = checked.contents.module(name);
-            Ok((method, module))
+            if let Some(to) = files_to {
+                write_files(&checked.contents, &to)?;
+            }
+            Ok(LocalModule { method, module, is_folder })
         })
         .await
     }
@@ -371,24 +387,9 @@ impl Functions {
     ///
     /// # Errors
     /// [`FunctionsError::Files`] if they cannot be read or written.
-    pub(crate) async fn write_to(
-        &self,
-        id: FunctionId,
-        to: PathBuf,
-    ) -> Result<bool, FunctionsError> {
+    pub async fn write_to(&self, id: FunctionId, to: PathBuf) -> Result<bool, FunctionsError> {
         let Some(contents) = self.contents(id).await? else { return Ok(false) };
-        blocking(move || {
-            for file in contents.folder().unwrap_or_default() {
-                // The parts of the path were checked with the content: none leads elsewhere.
-                let path = to.join(&file.path);
-                let folder = path.parent().unwrap_or(&to);
-                fs::create_dir_all(folder)
-                    .and_then(|()| fs::write(&path, &file.bytes))
-                    .map_err(files::failed("write", &path))?;
-            }
-            Ok(true)
-        })
-        .await
+        blocking(move || write_files(&contents, &to).map(|()| true)).await
     }
 
     /// Returns function `id` ready to be handed to a head, or none if it is not kept or was damaged.
@@ -462,6 +463,19 @@ impl Functions {
         let bytes: u64 = others().map(|other| other.kept_bytes).sum();
         others().count() < FUNCTIONS_MAX && bytes + function.kept_bytes <= STORE_BYTES_MAX
     }
+}
+
+/// Writes the files of a folder into the folder `to`; none of a function that is one module.
+fn write_files(contents: &Contents, to: &Path) -> Result<(), FunctionsError> {
+    for file in contents.folder().unwrap_or_default() {
+        // The parts of the path were checked with the content: none leads elsewhere.
+        let path = to.join(&file.path);
+        let folder = path.parent().unwrap_or(to);
+        fs::create_dir_all(folder)
+            .and_then(|()| fs::write(&path, &file.bytes))
+            .map_err(files::failed("write", &path))?;
+    }
+    Ok(())
 }
 
 /// Does work on files or much content away from the tasks that wait for it.

@@ -1,6 +1,7 @@
 //! Running a function in this process, with what a worker would let it have.
 
 use std::{
+    fs,
     num::NonZeroU32,
     path::{Path, PathBuf},
     sync::Arc,
@@ -9,7 +10,10 @@ use std::{
 
 use anyhow::{Context as _, bail};
 use client::functions::CODE_OK;
-use cluster::{functions::Functions, worker::LIMITS_DEFAULT};
+use cluster::{
+    functions::{Functions, Kind, LocalModule},
+    worker::LIMITS_DEFAULT,
+};
 use model::function::Method;
 use runtime::{
     bls::pages,
@@ -37,8 +41,11 @@ pub(super) async fn run(
     request: &ExecuteRequest,
     held: HeldFlags,
 ) -> anyhow::Result<ExecuteResponse> {
-    let (name, module) = match target {
-        Target::Path(path) => of_path(&path, method).await?,
+    let scratch = scratch();
+    let function_dir = scratch.as_deref().map(|folder| FunctionDir(folder.join("function")));
+    let function_path = function_dir.as_ref().map(|dir| dir.0.clone());
+    let (name, module, is_folder) = match target {
+        Target::Path(path) => of_path(&path, method, function_path.clone()).await?,
         Target::Kept(id) => {
             let store = held.store().await?;
             let Some(function) = store.functions.get(id) else {
@@ -50,17 +57,21 @@ pub(super) async fn run(
             }
             let module = store.functions.module(id, &method).await.context("read a function")?;
             let module = module.with_context(|| format!("find {method} in function {id}"))?;
-            (method.to_string(), Program::new(module.as_ref()))
+            let is_folder = matches!(function.kind, Kind::Folder(_));
+            if let Some(to) = function_path.clone().filter(|_| is_folder) {
+                let written = store.functions.write_to(id, to).await;
+                written.with_context(|| format!("lay out the files of function {id}"))?;
+            }
+            (method.to_string(), Program::new(module.as_ref()), is_folder)
         }
     };
     let config = &request.config;
     let settings = config.runtime.clone().unwrap_or_default();
-    let folder = scratch();
-    let files = folder.map(|folder| Files {
-        folder,
+    let files = scratch.map(|folder| Files {
+        folder: folder.join("files"),
         afterwards: Afterwards::Remove,
         limits: Some(files::LIMITS_DEFAULT),
-        function: None,
+        function: function_path.filter(|_| is_folder),
     });
     let run = Run {
         name: name.clone(),
@@ -93,13 +104,19 @@ pub(super) async fn run(
     })
 }
 
-/// Reads the module at `path`, or the one of the folder there.
-async fn of_path(path: &Path, method: Option<Method>) -> anyhow::Result<(String, Program)> {
+/// Reads the module at `path`, or the one of the folder there, whose files it writes to `files_to`.
+/// Returns its name, what runs, and whether it is of a folder.
+async fn of_path(
+    path: &Path,
+    method: Option<Method>,
+    files_to: Option<PathBuf>,
+) -> anyhow::Result<(String, Program, bool)> {
     let shown = path.display();
-    let module = Functions::module_at(path, method).await;
-    let (method, module) = module.with_context(|| format!("take {shown} as a function"))?;
+    let found = Functions::module_at(path, method, files_to).await;
+    let LocalModule { method, module, is_folder } =
+        found.with_context(|| format!("take {shown} as a function"))?;
     let module = module.with_context(|| format!("find {method} in {shown}"))?;
-    Ok((method.to_string(), Program::new(module.as_ref())))
+    Ok((method.to_string(), Program::new(module.as_ref()), is_folder))
 }
 
 /// What a function may use: as much as at a worker, unless told otherwise.
@@ -110,6 +127,23 @@ fn limits(settings: &RuntimeConfig) -> Limits {
         memory_bytes: told(settings.limited_memory_pages)
             .map_or(LIMITS_DEFAULT.memory_bytes, pages),
         ..LIMITS_DEFAULT
+    }
+}
+
+/// The files of a function, in a folder that is removed, with the one around it if that is empty then,
+/// when this is dropped.
+struct FunctionDir(PathBuf);
+
+impl Drop for FunctionDir {
+    fn drop(&mut self) {
+        // A function that is one module has no files.
+        if self.0.exists()
+            && let Err(error) = files::remove(&self.0)
+        {
+            tracing::warn!(folder = %self.0.display(), %error, "a function's folder stays");
+        }
+        // Another run of this process may use it.
+        drop(self.0.parent().map(fs::remove_dir));
     }
 }
 

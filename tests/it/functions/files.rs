@@ -79,6 +79,23 @@ async fn a_folder_function_reads_its_own_files_and_cannot_change_them() {
     assert_eq!(result["exit_code"], 0, "{result}");
 }
 
+#[test]
+fn a_folder_function_reads_its_own_files_without_a_head_too() {
+    let home = Home::new();
+    let cache = home.path("cache");
+    let home = home.with("XDG_CACHE_HOME", &cache);
+    home.write("words/words.wasm", &module(READS_ITS_FILES));
+    home.write("words/data/words.txt", b": some words\n");
+    let wants = |run: &str| {
+        assert_eq!(home.done(&["function", "run", run, "--raw"]), "/function: some words\n");
+    };
+    wants("words");
+    let id = home.done(&["function", "add", "words"]);
+    wants(id.split_whitespace().next().unwrap());
+    let runs = std::path::Path::new(&cache).join("triptych/runs");
+    assert!(runs.read_dir().unwrap().next().is_none(), "nothing is left of the runs");
+}
+
 #[cfg(unix)]
 #[tokio::test]
 async fn a_trap_in_a_host_call_is_told_over_the_wire() {
