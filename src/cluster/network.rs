@@ -34,7 +34,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use libp2p::{Multiaddr, StreamProtocol, multiaddr::Protocol};
+use libp2p::{Multiaddr, StreamProtocol};
 use model::node::PeerId;
 use parking_lot::RwLock;
 use task::{clock::Clock, group::Group, wait::until};
@@ -51,6 +51,7 @@ use self::{
     guard::{Allowances, Guard, Offense},
     line::{Frames, Line},
     rendezvous::Rendezvous,
+    resolve::Names,
     site::Site,
     streams::Gate,
 };
@@ -265,8 +266,9 @@ impl Network {
             guard: guard.clone(),
             inbound,
         };
-        let mut swarm = swarm::built(&options.identity, gate, &connectivity)?;
-        let wanted = listened_on(options.address, options.port, connectivity.websocket)?;
+        let names = Names::of(options.boot_nodes.iter().map(|node| &node.address));
+        let mut swarm = swarm::built(&options.identity, gate, &connectivity, &names)?;
+        let wanted = swarm::listened_on(options.address, options.port, connectivity.websocket)?;
         let listening = swarm::listen(&mut swarm, &wanted).await?;
         let advertised: Vec<Multiaddr> =
             connectivity.advertised.into_iter().map(|Advertised(address)| address).collect();
@@ -303,6 +305,7 @@ impl Network {
             found,
             bounds: connectivity.connections,
             standing: BTreeMap::new(),
+            names,
             neighbors: Neighbors::default(),
             next_look: Instant::now(),
             waiting: HashMap::new(),
@@ -554,20 +557,6 @@ impl Network {
     async fn command(&self, command: Command) -> Result<(), PublishError> {
         self.commands.send(command).await.map_err(|_| PublishError::Stopped)
     }
-}
-
-/// The addresses to listen on.
-fn listened_on(
-    address: IpAddr,
-    port: u16,
-    websocket: Option<u16>,
-) -> Result<Vec<Multiaddr>, NetworkError> {
-    if port != 0 && websocket == Some(port) {
-        return Err(NetworkError::SamePort { port });
-    }
-    let at = |port| Multiaddr::from(address).with(Protocol::Tcp(port));
-    let websocket = websocket.map(|port| at(port).with(Protocol::Ws("/".into())));
-    Ok(std::iter::once(at(port)).chain(websocket).collect())
 }
 
 /// Opens the peer store, if there is to be one.

@@ -31,6 +31,7 @@ use super::{
     dialer::Dialer,
     guard::{GossipVerdict, Guard},
     rendezvous::Rendezvous,
+    resolve::Names,
     streams::{OpenError, Opened},
     swarm::{Behaviour, BehaviourEvent},
 };
@@ -77,6 +78,7 @@ pub(super) struct Actor {
     pub(super) bounds: Option<ConnectionBounds>,
     /// The connections that stand, the oldest first.
     pub(super) standing: BTreeMap<ConnectionId, Standing>,
+    pub(super) names: Names,
     pub(super) neighbors: Neighbors,
     /// When the tables are looked at next.
     pub(super) next_look: Instant,
@@ -172,9 +174,10 @@ impl Actor {
                 num_established,
                 ..
             } => {
-                let standing = Standing::of(peer_id, &endpoint);
+                let standing = Standing::of(peer_id, &endpoint, &self.names);
                 let host = standing.host;
                 self.standing.insert(connection_id, standing);
+                self.note_farthest_peer();
                 self.reached(peer_id, &endpoint);
                 self.relieve(host);
                 if num_established.get() > 1 {
@@ -187,6 +190,7 @@ impl Actor {
                 peer_id, connection_id, num_established, cause, ..
             } => {
                 self.standing.remove(&connection_id);
+                self.note_farthest_peer();
                 if num_established > 0 {
                     return None;
                 }

@@ -1,10 +1,14 @@
 //! TCP to hosts that have a name: the system's resolver is asked while an address is dialed.
 //!
-//! libp2p's own resolver brings a whole DNS client. Absent on purpose: `/dnsaddr`, which needs one.
+//! A name that this node was not given itself is dialed where it leads only if a peer as near as the
+//! farthest connected one could have named that address: a stranger's name may lead to services of
+//! this machine or its network. libp2p's own resolver brings a whole DNS client. Absent on purpose:
+//! `/dnsaddr`, which needs one.
 
 use std::{
+    collections::BTreeMap,
     io,
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
@@ -20,16 +24,67 @@ use libp2p::{
 use parking_lot::Mutex;
 use tokio::net::lookup_host;
 
+use super::site::Site;
+
 /// Addresses of one name that are tried, one after the other.
 const TRIED_MAX: usize = 4;
 
 /// The TCP transport that also dials `/dns`, `/dns4` and `/dns6`.
 #[derive(Clone)]
-pub(super) struct Resolve(Arc<Mutex<tcp::tokio::Transport>>);
+pub(super) struct Resolve {
+    tcp: Arc<Mutex<tcp::tokio::Transport>>,
+    names: Names,
+}
+
+/// Where names may lead. Cheap to clone; all clones share it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Names(Arc<Mutex<KnownNames>>);
+
+#[derive(Debug, Default)]
+struct KnownNames {
+    /// The hosts that were named to this node, and where each led last; none before it is dialed.
+    own: BTreeMap<String, Option<Site>>,
+    /// The nearest site to which other names may lead; none for public addresses alone.
+    nearest: Option<Site>,
+}
+
+impl Names {
+    /// The hosts in `addresses`, which were named to this node, may be anywhere.
+    pub(super) fn of<'a>(addresses: impl IntoIterator<Item = &'a Multiaddr>) -> Self {
+        let hosts = addresses.into_iter().filter_map(host_name).map(|host| (host, None));
+        Self(Arc::new(Mutex::new(KnownNames { own: hosts.collect(), nearest: None })))
+    }
+
+    /// Where `address` is, which was dialed or from which a peer came.
+    pub(super) fn site_of(&self, address: &Multiaddr) -> Site {
+        let led_to =
+            host_name(address).and_then(|host| self.0.lock().own.get(&host).copied().flatten());
+        led_to.unwrap_or_else(|| Site::of(address))
+    }
+
+    /// Takes note of where the farthest connected peer is, if any is connected.
+    pub(super) fn set_farthest_peer(&self, site: Option<Site>) {
+        self.0.lock().nearest = site;
+    }
+
+    /// Whether `host`, which leads to `ip`, may be dialed there.
+    fn admits(&self, host: &str, ip: IpAddr) -> bool {
+        let (site, mut names) = (Site::of_ip(ip), self.0.lock());
+        let nearest = names.nearest.unwrap_or(Site::Public);
+        match names.own.get_mut(host) {
+            Some(led_to) => {
+                *led_to = Some(site);
+                true
+            }
+            None => site >= nearest,
+        }
+    }
+}
 
 impl Resolve {
-    pub(super) fn new() -> Self {
-        Self(Arc::new(Mutex::new(tcp::tokio::Transport::new(tcp::Config::default()))))
+    pub(super) fn new(names: Names) -> Self {
+        let tcp = tcp::tokio::Transport::new(tcp::Config::default());
+        Self { tcp: Arc::new(Mutex::new(tcp)), names }
     }
 }
 
@@ -44,11 +99,11 @@ impl Transport for Resolve {
         id: ListenerId,
         address: Multiaddr,
     ) -> Result<(), TransportError<io::Error>> {
-        self.0.lock().listen_on(id, address)
+        self.tcp.lock().listen_on(id, address)
     }
 
     fn remove_listener(&mut self, id: ListenerId) -> bool {
-        self.0.lock().remove_listener(id)
+        self.tcp.lock().remove_listener(id)
     }
 
     fn dial(
@@ -57,13 +112,20 @@ impl Transport for Resolve {
         options: DialOpts,
     ) -> Result<Self::Dial, TransportError<io::Error>> {
         let Some(named) = Named::of(&address) else {
-            return Ok(self.0.lock().dial(address, options)?.boxed());
+            return Ok(self.tcp.lock().dial(address, options)?.boxed());
         };
-        let tcp = Arc::clone(&self.0);
+        let (tcp, names) = (Arc::clone(&self.tcp), self.names.clone());
         Ok(async move {
             let found = lookup_host((named.host.as_str(), named.port)).await?;
             let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no such address");
             for at in found.filter(|at| named.is_meant(at)).take(TRIED_MAX) {
+                if !names.admits(&named.host, at.ip()) {
+                    last = io::Error::new(
+                        io::ErrorKind::PermissionDenied,
+                        "the name leads nearer to this node than its peers are",
+                    );
+                    continue;
+                }
                 let address = Multiaddr::from(at.ip()).with(Protocol::Tcp(at.port()));
                 let dialing = tcp.lock().dial(address, options);
                 match dialing {
@@ -84,7 +146,17 @@ impl Transport for Resolve {
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<TransportEvent<Self::ListenerUpgrade, io::Error>> {
-        Pin::new(&mut *self.0.lock()).poll(context)
+        Pin::new(&mut *self.tcp.lock()).poll(context)
+    }
+}
+
+/// The name that `address` begins with, also one of a websocket.
+fn host_name(address: &Multiaddr) -> Option<String> {
+    match address.iter().next()? {
+        Protocol::Dns(host) | Protocol::Dns4(host) | Protocol::Dns6(host) => {
+            Some(host.into_owned())
+        }
+        _ => None,
     }
 }
 
@@ -130,7 +202,35 @@ impl Named {
 
 #[cfg(test)]
 mod tests {
+    use libp2p::core::{Endpoint, transport::PortUse};
+    use tokio::net::TcpListener;
+
     use super::*;
+
+    #[tokio::test]
+    async fn a_name_that_others_tell_leads_no_nearer_than_their_addresses_may() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let address: Multiaddr = format!("/dns4/localhost/tcp/{port}").parse().unwrap();
+        let dial = async |names: &Names| {
+            let options = DialOpts { role: Endpoint::Dialer, port_use: PortUse::New };
+            Resolve::new(names.clone()).dial(address.clone(), options).unwrap().await.map(|_| ())
+        };
+        let of_others = Names::default();
+        for (farthest, is_dialed) in [
+            (None, false),
+            (Some(Site::Public), false),
+            (Some(Site::Private), false),
+            (Some(Site::Loopback), true),
+        ] {
+            of_others.set_farthest_peer(farthest);
+            assert_eq!(dial(&of_others).await.is_ok(), is_dialed, "{farthest:?}");
+        }
+        let own = Names::of([&address]);
+        assert_eq!(own.site_of(&address), Site::Public, "it is not known yet");
+        dial(&own).await.unwrap();
+        assert_eq!(own.site_of(&address), Site::Loopback);
+    }
 
     #[test]
     fn a_name_is_told_from_a_number_and_keeps_its_family() {

@@ -1,6 +1,6 @@
 //! Putting the swarm together: the one file whose generics are slow to compile.
 
-use std::{collections::BTreeSet, io, time::Duration};
+use std::{collections::BTreeSet, io, iter, net::IpAddr, time::Duration};
 
 use futures::StreamExt as _;
 use libp2p::{
@@ -11,7 +11,9 @@ use libp2p::{
         self, IdentityTransform, MaxCountSubscriptionFilter, MessageAuthenticity, MessageId,
         TopicHash, TopicSubscriptionFilter, ValidationMode,
     },
-    identify, identity, noise, ping,
+    identify, identity,
+    multiaddr::Protocol,
+    noise, ping,
     swarm::{NetworkBehaviour, SwarmEvent, behaviour::toggle::Toggle},
     yamux,
 };
@@ -24,7 +26,7 @@ use super::{
     guard::Guard,
     handshake::Handshakes,
     rendezvous,
-    resolve::Resolve,
+    resolve::{Names, Resolve},
     streams::{self, Gate},
     table::Table,
 };
@@ -102,15 +104,17 @@ pub(super) struct Behaviour {
     pub(super) table: Toggle<Table>,
 }
 
-/// Builds the swarm of a node whose own protocols accept what `gate` lets in.
+/// Builds the swarm of a node whose own protocols accept what `gate` lets in, and which dials hosts by
+/// `names`.
 pub(super) fn built(
     identity: &Identity,
     gate: Gate,
     connectivity: &Connectivity,
+    names: &Names,
 ) -> Result<Swarm<Behaviour>, NetworkError> {
     let swarm = SwarmBuilder::with_existing_identity(identity.keypair().clone())
         .with_tokio()
-        .with_other_transport(transport)
+        .with_other_transport(|keypair| transport(keypair, names))
         .map_err(|error| NetworkError::Setup(Box::new(error)))?
         .with_behaviour(|keypair| behaviour(keypair, gate, connectivity))
         .map_err(|error| NetworkError::Setup(Box::new(error)))?
@@ -123,11 +127,12 @@ pub(super) fn built(
 /// one time.
 fn transport(
     keypair: &identity::Keypair,
+    names: &Names,
 ) -> Result<Handshakes<(PeerId, StreamMuxerBox)>, Box<dyn std::error::Error + Send + Sync>> {
-    let mut websocket = websocket::Config::new(Resolve::new());
+    let mut websocket = websocket::Config::new(Resolve::new(names.clone()));
     websocket.set_max_data_size(WEBSOCKET_FRAME_BYTES_MAX);
     let joined = websocket
-        .or_transport(Resolve::new())
+        .or_transport(Resolve::new(names.clone()))
         .upgrade(Version::V1Lazy)
         .authenticate(noise::Config::new(keypair)?)
         .multiplex(yamux::Config::default())
@@ -208,6 +213,20 @@ pub(super) fn name(swarm: &mut Swarm<Behaviour>, addresses: &[Multiaddr], guard:
     }
 }
 
+/// The addresses to listen on.
+pub(super) fn listened_on(
+    address: IpAddr,
+    port: u16,
+    websocket: Option<u16>,
+) -> Result<Vec<Multiaddr>, NetworkError> {
+    if port != 0 && websocket == Some(port) {
+        return Err(NetworkError::SamePort { port });
+    }
+    let at = |port| Multiaddr::from(address).with(Protocol::Tcp(port));
+    let websocket = websocket.map(|port| at(port).with(Protocol::Ws("/".into())));
+    Ok(iter::once(at(port)).chain(websocket).collect())
+}
+
 /// Listens on the `wanted` addresses, and returns all addresses that this came to, without the peer
 /// id.
 pub(super) async fn listen(
@@ -260,7 +279,7 @@ pub(super) async fn listen(
 }
 
 fn is_unspecified(address: &Multiaddr) -> bool {
-    use libp2p::multiaddr::Protocol::{Ip4, Ip6};
+    use Protocol::{Ip4, Ip6};
     address.iter().any(|part| match part {
         Ip4(ip) => ip.is_unspecified(),
         Ip6(ip) => ip.is_unspecified(),

@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use task::causes::chain;
 use tokio::time::Instant;
 use tracing::{debug, info};
+use web::metrics::OTHER;
 use wire::functions::AttributesBody;
 
 use super::{Refusal, Worker};
@@ -94,12 +95,15 @@ impl Worker {
     /// this node does not declare is not answered. Cancel-safe.
     pub async fn roll_call(&self, author: PeerId, call: RollCall) {
         let RollCall { function_id, request_id, .. } = &call;
-        let is_here = function_id.parse().is_ok_and(|id| self.0.functions.get(id).is_some());
+        let id = FunctionId::of_any_kind(function_id);
+        let is_here = id.is_ok_and(|id| self.0.functions.get(id).is_some());
         let is_logged = is_here || self.admit_to_log(&author);
         if is_logged {
             info!(function = function_id, request = request_id, peer = %author, "received roll call request");
         }
-        self.0.metrics.add(metrics::ROLLCALLS_SEEN, &[function_id]);
+        // Names that anybody makes up are counted together.
+        let counted_as = if is_here { function_id } else { OTHER };
+        self.0.metrics.add(metrics::ROLLCALLS_SEEN, &[counted_as]);
         if !self.declares(call.attributes.as_ref()) {
             debug!(request = request_id, peer = %author, "ignored a roll call: this node is not meant");
             return;

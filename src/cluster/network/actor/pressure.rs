@@ -7,7 +7,10 @@ use tokio::time::Instant;
 use tracing::{debug, info};
 
 use super::{
-    super::site::{HostNetwork, Site},
+    super::{
+        resolve::Names,
+        site::{HostNetwork, Site},
+    },
     Actor,
 };
 
@@ -34,12 +37,12 @@ pub(in super::super) struct Standing {
 }
 
 impl Standing {
-    pub(in super::super) fn of(peer: PeerId, endpoint: &ConnectedPoint) -> Self {
+    pub(in super::super) fn of(peer: PeerId, endpoint: &ConnectedPoint, names: &Names) -> Self {
         let address = endpoint.get_remote_address();
         Self {
             peer,
             host: HostNetwork::of(address),
-            site: Site::of(address),
+            site: names.site_of(address),
             is_inbound: endpoint.is_listener(),
         }
     }
@@ -65,6 +68,11 @@ impl Actor {
     pub(super) fn site_of(&self, peer: PeerId) -> Site {
         let own = self.standing.values().filter(|standing| standing.peer == peer);
         own.map(|standing| standing.site).max().unwrap_or(Site::Public)
+    }
+
+    /// Takes note of where the farthest peer is: names that others tell may lead as near.
+    pub(super) fn note_farthest_peer(&self) {
+        self.names.set_farthest_peer(self.standing.values().map(|standing| standing.site).max());
     }
 
     /// Closes connections where too many stand: of `host`, from which the newest one comes, or of all.

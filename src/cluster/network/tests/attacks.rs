@@ -3,7 +3,10 @@
 use std::net::SocketAddr;
 
 use futures::{AsyncWriteExt as _, StreamExt as _, future::join_all};
-use libp2p::kad::{ProviderRecord, store::RecordStore as _};
+use libp2p::{
+    kad::{ProviderRecord, store::RecordStore as _},
+    multiaddr::Protocol,
+};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::{
@@ -164,7 +167,8 @@ async fn what_the_table_names_is_dialed_a_few_times_at_most() {
     let (inbound, _accepted) = mpsc::channel(1);
     let guard = Guard::new(Heeded::Everyone, [], ALLOWANCES);
     let gate = Gate { protocols: [].into(), open: [].into(), guard, inbound };
-    let mut liar = swarm::built(&keys, gate, &Connectivity::of(Role::Worker)).unwrap();
+    let mut liar =
+        swarm::built(&keys, gate, &Connectivity::of(Role::Worker), &Names::default()).unwrap();
     for n in 0..20_u8 {
         let addresses = (1..=60).map(|m| {
             let host = Ipv4Addr::new(127, 9, n, m);

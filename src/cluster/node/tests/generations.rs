@@ -127,6 +127,29 @@ async fn what_did_not_run_is_no_success_to_a_head_of_either_generation() {
     cluster.group.shutdown().await;
 }
 
+#[tokio::test]
+async fn functions_that_anybody_makes_up_are_counted_together() {
+    let mut cluster = Cluster::of(&[]).await;
+    let work = WorkOptions { metrics_api: Some("127.0.0.1:0".into()), ..WorkOptions::usual() };
+    cluster.add_worker_with(&[], (LIMITS_DEFAULT, 4), work).await;
+    let (head, mut events) = cluster.stranger_of(&cluster.workers[0]).await;
+    for n in 0..3 {
+        let call = RollCall {
+            function_id: format!("made-up-{n}"),
+            request_id: format!("r{n}"),
+            ..RollCall::default()
+        };
+        let call = message(&Message::RollCall(call));
+        until(WITHIN, || head.publish(GENERAL_TOPIC, call.clone())).await.unwrap();
+        told(&mut events).await;
+    }
+    let counts = counts(&cluster.workers[0]).await;
+    let line = "b7s_node_rollcalls_seen{function=\"other\"} 3";
+    assert!(counts.lines().any(|counted| counted == line), "{counts}");
+    assert!(!counts.contains("made-up"), "{counts}");
+    cluster.group.shutdown().await;
+}
+
 /// A worker of b7s: says yes to roll calls, and answers what it is asked to run in its generation.
 /// Sends the types of the messages it was told.
 async fn b7s_worker(
