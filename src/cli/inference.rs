@@ -7,6 +7,7 @@ mod signing;
 mod submit;
 mod topics;
 mod watch;
+mod work;
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -32,6 +33,7 @@ use self::{
     submit::SubmitCommand,
     topics::TopicsCommand,
     watch::{ShowCommand, WatchCommand},
+    work::WorkCommand,
 };
 use crate::cli::{
     config::{self, AddressFlags},
@@ -60,6 +62,9 @@ pub(crate) enum InferenceCommand {
     /// Submit an inference or a forecast for the epoch that is open
     #[command(after_help = submit::EXAMPLES)]
     Submit(SubmitCommand),
+    /// Have a program of any language infer or forecast in each epoch of a topic
+    #[command(after_help = work::EXAMPLES)]
+    Work(WorkCommand),
     /// See how models would have fared in a topic over a dataset's past
     #[command(after_help = backtest::EXAMPLES)]
     Backtest(BacktestCommand),
@@ -141,6 +146,7 @@ pub(crate) async fn run(command: InferenceCommand) -> anyhow::Result<()> {
         InferenceCommand::Watch(command) => watch::watch(command).await,
         InferenceCommand::Topics(command) => topics::run(command).await,
         InferenceCommand::Submit(command) => submit::run(command).await,
+        InferenceCommand::Work(command) => work::run(command).await,
         InferenceCommand::Backtest(command) => backtest::run(command).await,
         InferenceCommand::Synthesize(command) => reckon::synthesize(&command),
         InferenceCommand::Losses(command) => reckon::losses(&command),

@@ -11,6 +11,7 @@ use wire::{
     inference::{
         LatestNetworkInferences, NetworkInferences, NextTopicId, TopicBody, TopicHistory,
         TopicList, TopicResponse,
+        chain::WindowStatus,
         network::{
             Accepted, LatestBody, NetworkInferencesPage, ScalarBody, SubmissionBody, TopicActive,
             TopicSettings,
@@ -225,6 +226,15 @@ impl Inference {
         let call = Call { method, ..Call::get(&path) };
         let body: TopicResponse = self.transport.json(call, "a topic").await?;
         Ok(body.topic)
+    }
+
+    /// Returns where the submission window of a topic stands. Cancel-safe.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] with status 404 if there is no such topic.
+    pub async fn worker_window(&self, topic: TopicId) -> Result<WindowStatus, ClientError> {
+        let path = self.path(paths::emissions::windows::WORKER_WINDOW_STATUS, Some(topic));
+        self.transport.json(Call::get(&path), "a topic's submission window").await
     }
 
     /// Submits for an epoch; the open one where `submission` does not say. On return it is kept.

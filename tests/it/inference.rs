@@ -5,3 +5,4 @@ mod backtest;
 mod latest_network_inferences;
 mod submissions;
 mod synthesize;
+mod work;

@@ -48,7 +48,7 @@ const PAGE: u32 = 10_000;
 const SPAN: Duration = Duration::from_hours(24);
 
 /// How many rows a model sees where the topic does not say.
-const N_ROWS: u32 = 120;
+pub(super) const N_ROWS: u32 = 120;
 
 /// Shown below the help.
 pub(super) const EXAMPLES: &str = "\

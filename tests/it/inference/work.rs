@@ -1,0 +1,129 @@
+//! `triptych inference work`: programs as workers of a topic, over real sockets.
+
+use std::time::Duration;
+
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+use task::wait;
+
+use crate::support::{command::Home, process, up::Up};
+
+/// How long a few epochs of twelve blocks may take.
+const EPOCHS_WITHIN: Duration = Duration::from_mins(2);
+
+/// Answers with the newest load.
+const NEWEST: &str = r#"tail -n 1 | sed 's/.*"load_percent":\([0-9.]*\).*/{"value":"\1"}/'"#;
+
+/// A topic of its own, and a home whose commands find the services.
+fn topic(up: &Up) -> (Home, String) {
+    let home = Home::new()
+        .with("TRIPTYCH_API_KEY", up.text("api_key"))
+        .with("TRIPTYCH_INFERENCE", up.text("inference"))
+        .with("TRIPTYCH_DATASETS", up.text("datasets"));
+    let settings = json!({"metadata": "programs", "dataset": "machine_cpu",
+        "column": "load_percent", "horizon_seconds": 60, "ground_truth_lag": 60});
+    home.write("topic.json", settings.to_string().as_bytes());
+    let created = home.done(&["inference", "topics", "create", "topic.json"]);
+    let created: Value = serde_json::from_str(&created).unwrap();
+    let id = created["id"].as_str().unwrap().to_owned();
+    (home, id)
+}
+
+/// The arguments of a worker with a name of its own.
+fn work<'a>(topic: &'a str, model: &'a str, command: &'a str) -> Vec<&'a str> {
+    vec!["inference", "work", topic, "--model", model, "--command", command, "--json"]
+}
+
+fn lines(out: &str) -> Vec<Value> {
+    out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[tokio::test]
+async fn a_program_infers_epoch_after_epoch_and_is_in_the_bundle() {
+    let up = Up::shared();
+    let (home, id) = topic(&up);
+    let out = home.done(&[work(&id, "newest", NEWEST), vec!["--limit", "2"]].concat());
+    let [first, second] = &lines(&out)[..] else { panic!("{out}") };
+    assert_ne!(first["nonce"], second["nonce"], "{out}");
+    let (worker, nonce) = (&first["worker"], &first["nonce"]);
+    let http = up.inference();
+    let path = format!("/emissions/v10/network_inferences/{id}/last_inference/{nonce}");
+    let look = || async {
+        match http.get_json(&path).await {
+            (StatusCode::OK, body) => Ok(body),
+            other => Err(other),
+        }
+    };
+    let body = wait::until(EPOCHS_WITHIN, look).await.unwrap();
+    let own = &body["network_inferences"]["inferer_values"][0];
+    assert_eq!(&own["worker"], worker, "{body}");
+    assert_eq!(own["values"][0]["value"], first["values"]["y"], "{body}");
+}
+
+#[test]
+fn a_program_that_fails_is_started_again_until_it_answers() {
+    let up = Up::shared();
+    let (home, id) = topic(&up);
+    // It fails the first time, with an error on standard error.
+    let marker = home.path("marker");
+    let fails =
+        format!("[ -e {marker} ] || {{ touch {marker}; echo no luck >&2; exit 3; }}; {NEWEST}");
+    let said = home.run(&[work(&id, "unlucky", &fails), vec!["--limit", "1"]].concat());
+    assert_eq!((said.code, lines(&said.out).len()), (0, 1), "{said:?}");
+    let why = "the program ended with exit code 3; its last error line: no luck; tried again in";
+    assert!(said.err.contains("program: no luck") && said.err.contains(why), "{said:?}");
+}
+
+#[test]
+fn a_program_that_keeps_running_answers_line_by_line_and_is_restarted() {
+    let up = Up::shared();
+    let (home, id) = topic(&up);
+    // It says how often it was started, and ends after two answers.
+    let starts = home.path("starts");
+    let twice = format!(
+        "echo x >> {starts}; for i in 1 2; do read -r epoch; \
+         echo \"$epoch\" | sed 's/.*\"nonce\":\\([0-9]*\\).*/{{\"value\":\\1}}/'; done"
+    );
+    let arguments = [work(&id, "large", &twice), vec!["--limit", "3", "--keep-running"]].concat();
+    let said = home.run(&arguments);
+    assert_eq!(said.code, 0, "{said:?}");
+    let submitted = lines(&said.out);
+    let own: Vec<Value> = submitted.iter().map(|line| json!(line["nonce"].to_string())).collect();
+    let values: Vec<&Value> = submitted.iter().map(|line| &line["values"]["y"]).collect();
+    assert_eq!((values, own.len()), (own.iter().collect(), 3), "{said:?}");
+    assert_eq!(std::fs::read_to_string(&starts).unwrap(), "x\nx\n", "{said:?}");
+}
+
+#[test]
+fn a_silent_program_is_killed_with_what_it_started_and_a_loud_one_too() {
+    let up = Up::shared();
+    let (home, id) = topic(&up);
+    let started = home.path("started");
+    let sleeps = format!("echo $$ >> {started}; sleep 600 & echo $! >> {started}; wait");
+    let slow = [work(&id, "slow", &sleeps), vec!["--time-limit", "1"]].concat();
+    let running = home.start(&slow);
+    running.tells("the program did not answer within 1.0 s");
+    assert_eq!(running.interrupt(), Some(0));
+    let started = std::fs::read_to_string(&started).unwrap();
+    let started: Vec<u32> = started.lines().map(|pid| pid.parse().unwrap()).collect();
+    assert!(started.len() >= 2, "{started:?}");
+    process::wait_gone(started, process::GONE_WITHIN);
+
+    let running = home.start(&work(&id, "loud", "yes | tr -d '\\n'"));
+    running.tells("printed 1048576 bytes and more");
+}
+
+#[test]
+fn what_cannot_work_is_refused_in_plain_words() {
+    let up = Up::shared();
+    let (home, id) = topic(&up);
+    let unknown = home.fails(&work("4711", "any", NEWEST));
+    assert!(unknown.contains("find topic 4711: there are 1, 2, "), "{unknown}");
+    let running = home.start(&work(&id, "absent", "/no/such/model"));
+    running.tells("the command cannot be run (exit code 127)");
+    let running = home.start(&work(&id, "wordy", "echo hello"));
+    running.tells("read the program's answer `hello`");
+    let keyless = home.with("TRIPTYCH_API_KEY", "UP-000000000000000000000000");
+    let refused = keyless.fails(&work(&id, "keyless", NEWEST));
+    assert!(refused.contains("read the topics"), "{refused}");
+}
