@@ -2,6 +2,7 @@
 
 mod backtest;
 mod reckon;
+mod retention;
 mod services;
 mod signing;
 mod submit;
@@ -28,6 +29,7 @@ use tracing::warn;
 use self::{
     backtest::BacktestCommand,
     reckon::ReckonCommand,
+    retention::RetentionFlags,
     services::{Cluster, Series},
     signing::SigningFlags,
     submit::SubmitCommand,
@@ -56,7 +58,7 @@ pub(crate) enum InferenceCommand {
     /// Print each new bundle of a topic
     #[command(after_help = watch::EXAMPLES)]
     Watch(WatchCommand),
-    /// List, create, update, pause and resume topics
+    /// List, create, update, pause, resume and delete topics
     #[command(subcommand)]
     Topics(TopicsCommand),
     /// Submit an inference or a forecast for the epoch that is open
@@ -101,6 +103,8 @@ pub(crate) struct ServeCommand {
     block_time_ms: u64,
     #[command(flatten)]
     signing: SigningFlags,
+    #[command(flatten)]
+    retention: RetentionFlags,
     /// Workers that an epoch of a topic takes of one account under all its keys, or of one key of
     /// the operator; 0 for no limit
     #[arg(long, default_value_t = WorkerQuota::USUAL.0, value_name = "N", help_heading = "Limits")]
@@ -187,6 +191,7 @@ async fn serve(command: ServeCommand) -> anyhow::Result<()> {
         store: place.inference(),
         gate,
         block_time: Duration::from_millis(command.block_time_ms),
+        retention: command.retention.retention(),
         topics,
         consumers: command.signing.consumers(place.folder())?,
         quota: WorkerQuota(command.workers_per_account),

@@ -179,6 +179,15 @@ impl Inference {
         Ok(body.topic)
     }
 
+    /// Deletes a topic that the key created, with all its epochs, for good.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] if it is another key's.
+    pub async fn delete_topic(&self, topic: TopicId) -> Result<(), ClientError> {
+        let path = self.path(paths::TOPIC_SETTINGS, Some(topic));
+        self.transport.bytes(Call::delete(&path), None::<&()>).await.map(|_| ())
+    }
+
     /// Has the epochs of a topic that the key created open or not.
     ///
     /// # Errors

@@ -13,7 +13,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use model::{bundle::Bundle, timestamp::Timestamp, topic::Address};
+use model::{timestamp::Timestamp, topic::Address};
 
 pub use self::baseline::baselines;
 use crate::{
@@ -21,6 +21,7 @@ use crate::{
     learned::{self, BundleError, Learned},
     loss::LossRule,
     outlier::Baseline,
+    pairs::FullBundle,
     regret::Family,
     rows::FlatRow,
     runs::Cause,
@@ -165,7 +166,7 @@ pub struct Report {
 struct Pending {
     due: Timestamp,
     before: f64,
-    bundle: Bundle,
+    bundle: FullBundle,
     interval: Option<(f64, f64)>,
     /// What one would say that knows nothing of the rows.
     uninformed: Values,
@@ -282,7 +283,7 @@ impl Backtest {
         learned: &Learned,
         baseline: &mut Option<Baseline>,
         sums: &mut Sums,
-    ) -> Result<Option<(Bundle, Option<(f64, f64)>)>, BacktestError> {
+    ) -> Result<Option<(FullBundle, Option<(f64, f64)>)>, BacktestError> {
         let labels = labels(&self.topic, submissions);
         let standings = Standings { labels: &labels, learned, baseline: *baseline };
         let closing = match close(&self.topic, nonce, submissions, standings) {
@@ -308,7 +309,7 @@ impl Backtest {
 
     /// What one would say of an epoch that knows nothing of its rows; before any value came true,
     /// that is the newest one.
-    fn uninformed(&self, bundle: &Bundle, before: f64, sums: &Sums) -> Values {
+    fn uninformed(&self, bundle: &FullBundle, before: f64, sums: &Sums) -> Values {
         let n_labels = bundle.combined_value.len();
         match self.topic.truth {
             Truth::Direction { .. } => vec![1.0 / count(n_labels.max(1)); n_labels],

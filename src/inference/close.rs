@@ -1,11 +1,10 @@
 //! Closing an epoch: from what was submitted to the bundle that is served.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use model::{
     bundle::{
-        Bundle, LabeledValue, OneInForecaster, OneOutInfererForecaster, WithheldForecaster,
-        WithheldInferer, WorkerValues,
+        Bundle, LabeledValue, OneInForecaster, WithheldForecaster, WithheldInferer, WorkerValues,
     },
     topic::{Address, BlockHeight},
 };
@@ -16,6 +15,7 @@ use crate::{
     learned::Learned,
     loss::LossRule,
     outlier::Baseline,
+    pairs::FullBundle,
     regret::{Family, Standing},
     selection::Withdrawn,
     submission::{Submission, decimal, with_labels},
@@ -27,13 +27,13 @@ use crate::{
 #[derive(Debug, Clone, PartialEq)]
 pub struct Closing {
     /// The bundle.
-    pub bundle: Bundle,
+    pub bundle: FullBundle,
     /// Each actor's share in the combined value.
     pub shares: Standing,
     /// What the built-in forecasters expected, as submissions of theirs.
     pub forecasts: Vec<Submission>,
     /// The bundle without outliers; none where there are none, or several labels.
-    pub resistant: Option<Bundle>,
+    pub resistant: Option<FullBundle>,
     /// What is offered for signing, where that is not the combined value.
     pub signed: Option<Signed>,
     /// Where the values of a topic with outliers were, this epoch included.
@@ -43,7 +43,7 @@ pub struct Closing {
     /// What the epoch does not keep of its submissions.
     pub withdrawn: Withdrawn,
     /// What is known after scores of actors that rest moved; none where none did.
-    pub moved_scores: Option<Learned>,
+    pub moved_scores: Option<Arc<Learned>>,
 }
 
 /// The combined value without inferences that are too far off, with its interval.
@@ -162,8 +162,10 @@ pub fn close(
         bundle: made.bundle(values, &synthesis),
         forecasts,
         resistant: resistant.map(|(bundle, _)| bundle),
-        signed: signed
-            .map(|(bundle, intervals)| Signed { value: bundle.combined_value, intervals }),
+        signed: signed.map(|(resistant, intervals)| Signed {
+            value: resistant.bundle.combined_value,
+            intervals,
+        }),
         baseline: if resists { Baseline::after(baseline, &firsts) } else { baseline },
     })
 }
@@ -179,7 +181,7 @@ fn forecasts(
         worker: forecast.address,
         name: Some(format!("built-in: {}", forecast.name)),
         inference: Vec::new(),
-        forecast: texts(&forecast.losses),
+        forecast: Arc::new(texts(&forecast.losses)),
     };
     Ok(forecasts.map(submission).collect())
 }
@@ -199,25 +201,15 @@ struct Made<'a> {
 }
 
 impl Made<'_> {
-    fn bundle(&self, inferer_values: Vec<WorkerValues>, synthesis: &Synthesis) -> Bundle {
+    fn bundle(&self, inferer_values: Vec<WorkerValues>, synthesis: &Synthesis) -> FullBundle {
         let labeled = |values: &Values| with_labels(self.labels, values);
-        let mut one_out_inferer_forecaster_values = Vec::new();
-        for (forecaster, by_inferer) in &synthesis.one_out_inferer_forecaster {
-            for (withheld_inferer, values) in by_inferer {
-                one_out_inferer_forecaster_values.push(OneOutInfererForecaster {
-                    forecaster: forecaster.clone(),
-                    withheld_inferer: withheld_inferer.clone(),
-                    combined_inference: labeled(values),
-                });
-            }
-        }
         // One inference alone is the answer: digit by digit.
         let alone = match inferer_values.as_slice() {
             [only] => Some(only.values.clone()),
             _ => None,
         };
         let combined = |values| alone.clone().unwrap_or_else(|| labeled(values));
-        Bundle {
+        let bundle = Bundle {
             topic_id: self.topic.id,
             nonce: self.nonce,
             combined_value: combined(&synthesis.combined),
@@ -239,8 +231,10 @@ impl Made<'_> {
             one_in_forecaster_values: each(&synthesis.one_in_forecaster, |name, values| {
                 OneInForecaster { forecaster: name, combined_inference: labeled(values) }
             }),
-            one_out_inferer_forecaster_values,
-        }
+            one_out_inferer_forecaster_values: Vec::new(),
+        };
+        let without_inferer = Arc::new(synthesis.one_out_inferer_forecaster.clone());
+        FullBundle { bundle, without_inferer }
     }
 }
 

@@ -1,12 +1,15 @@
 //! The end of an epoch in the inference file: closing it, and learning from it.
 
-use model::{bundle::Bundle, topic::BlockHeight};
+use std::sync::Arc;
+
+use model::topic::BlockHeight;
 use task::causes::chain;
 use tracing::{error, info, warn};
 
 use crate::{
     close::{CloseError, Closing, Standings, close},
     learned::Learned,
+    pairs::FullBundle,
     selection::{Selection, select},
     store::{Closable, Input, Lesson},
     submission::with_labels,
@@ -18,9 +21,9 @@ use crate::{
 /// no bundle, which is logged.
 pub(crate) fn closing(topic: &Topic, nonce: BlockHeight, closable: Closable) -> Option<Closing> {
     let id = topic.id;
-    let Closable { arrivals, labels, mut learned, baseline } = closable;
+    let Closable { arrivals, labels, learned: known, baseline } = closable;
     let n_arrivals = arrivals.len();
-    let scores = learned.scores.clone();
+    let mut learned = Arc::clone(&known);
     let Selection { active, labels, withdrawn } =
         select(topic, nonce, arrivals, &labels, &mut learned);
     let n_resting = n_arrivals - active.len();
@@ -35,7 +38,7 @@ pub(crate) fn closing(topic: &Topic, nonce: BlockHeight, closable: Closable) -> 
                 n_resting,
                 "closed nonce {nonce} of topic {id}"
             );
-            let moved_scores = (learned.scores != scores).then_some(learned);
+            let moved_scores = (!Arc::ptr_eq(&learned, &known)).then_some(learned);
             Some(Closing { withdrawn, moved_scores, ..closing })
         }
         Err(CloseError::Synthesis(SynthesisError::NoInferences)) => {
@@ -53,8 +56,8 @@ pub(crate) fn closing(topic: &Topic, nonce: BlockHeight, closable: Closable) -> 
 /// What `bundle` teaches, if its outcome is known.
 pub(crate) fn lesson(
     topic: &Topic,
-    bundle: &Bundle,
-    mut learned: Learned,
+    bundle: &FullBundle,
+    learned: &Learned,
     outcome: Option<(Input, f64)>,
 ) -> Option<Lesson> {
     let (id, nonce) = (topic.id, bundle.nonce);
@@ -65,6 +68,7 @@ pub(crate) fn lesson(
     let labels: Vec<&str> =
         bundle.combined_value.iter().map(|value| value.label_name.as_str()).collect();
     let truth = topic.truth_of(&labels, input.value, after);
+    let mut learned = learned.clone();
     match learned.learn(topic, bundle, &truth) {
         Ok(losses) => {
             let (combined_loss, naive_loss) = (losses.combined, losses.naive);

@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use model::{
-    bundle::{Bundle, LabeledValue},
+    bundle::LabeledValue,
     topic::{Address, BlockHeight},
 };
 
 use crate::{
     forecast::past::Past,
     loss::LossRule,
+    pairs::FullBundle,
     regret::{Crowd, Family, Losses, Pace, Regrets, Standing, initial_regret, is_experienced},
     score,
     sortition::quantile_score,
@@ -31,6 +32,10 @@ const FORGOTTEN_AFTER_EPOCHS: u64 = 1000;
 /// [takes](crate::store::SUBMISSIONS_MAX). Past it those without a score are forgotten first, so
 /// that made-up names displace nobody.
 const KNOWN_MAX: usize = 2048;
+
+/// About how many bytes of memory an actor takes in all that is known of it, besides pairs: its name
+/// and a number in a dozen maps.
+const ACTOR_BYTES: usize = 1024;
 
 /// How often an actor took part, and when last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,6 +106,19 @@ impl Learned {
         }
     }
 
+    /// Whether `name` took part in an epoch that was learned from, in either role.
+    pub fn is_scored(&self, name: &Address) -> bool {
+        let seen = [self.inferers.get(name), self.forecasters.get(name)];
+        seen.into_iter().flatten().any(|seen| seen.n_epochs > 0)
+    }
+
+    /// About how many bytes it takes in memory.
+    pub fn n_bytes(&self) -> usize {
+        let n_actors = self.inferers.len() + self.forecasters.len();
+        let past = self.past.epochs().map(|epoch| epoch.losses.len() + epoch.offsets.len());
+        n_actors * ACTOR_BYTES + self.regrets.n_bytes() + 8 * past.sum::<usize>()
+    }
+
     /// Learns that `truth` came true where the network inferred `bundle`, and returns the losses.
     ///
     /// # Errors
@@ -108,7 +126,7 @@ impl Learned {
     pub fn learn(
         &mut self,
         topic: &Topic,
-        bundle: &Bundle,
+        bundle: &FullBundle,
         truth: &[f64],
     ) -> Result<Losses, BundleError> {
         let losses = losses(topic.judging.loss, bundle, truth)?;
@@ -180,16 +198,13 @@ impl Learned {
 ///
 /// # Errors
 /// [`BundleError`] if a value or its loss is no number.
-pub fn losses(rule: LossRule, bundle: &Bundle, truth: &[f64]) -> Result<Losses, BundleError> {
-    let loss = |values: &[LabeledValue]| {
-        let loss = rule.loss(&numbers(values).ok_or(BundleError)?, truth);
+pub fn losses(rule: LossRule, bundle: &FullBundle, truth: &[f64]) -> Result<Losses, BundleError> {
+    let of_numbers = |values: &[f64]| {
+        let loss = rule.loss(values, truth);
         if loss.is_finite() { Ok(loss) } else { Err(BundleError) }
     };
-    let mut without: BTreeMap<Address, Family> = BTreeMap::new();
-    for implied in &bundle.one_out_inferer_forecaster_values {
-        let of_forecaster = without.entry(implied.forecaster.clone()).or_default();
-        of_forecaster.insert(implied.withheld_inferer.clone(), loss(&implied.combined_inference)?);
-    }
+    let loss =
+        |values: &[LabeledValue]| numbers(values).ok_or(BundleError).and_then(|v| of_numbers(&v));
     let each =
         |actor: &model::bundle::WorkerValues| Ok((actor.worker.clone(), loss(&actor.values)?));
     Ok(Losses {
@@ -212,7 +227,7 @@ pub fn losses(rule: LossRule, bundle: &Bundle, truth: &[f64]) -> Result<Losses, 
             .iter()
             .map(|one| Ok((one.forecaster.clone(), loss(&one.combined_inference)?)))
             .collect::<Result<_, _>>()?,
-        one_out_inferer_forecaster: without,
+        one_out_inferer_forecaster: bundle.without_inferer.by_row(of_numbers)?,
     })
 }
 

@@ -8,6 +8,7 @@
 
 pub mod actor;
 pub mod backtest;
+mod cache;
 pub mod cases;
 pub mod chain;
 pub mod close;
@@ -17,10 +18,13 @@ pub mod forecast;
 pub mod learned;
 pub mod loss;
 pub mod outlier;
+pub mod overview;
+pub mod pairs;
 pub mod prediction;
 pub mod queries;
 pub mod regret;
 pub mod reputer;
+pub mod retention;
 pub mod rows;
 pub mod runner;
 pub mod runs;
@@ -37,12 +41,7 @@ pub mod topic;
 pub mod topics;
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt,
-    panic::resume_unwind,
-    path::Path,
-    sync::Arc,
-    time::Duration,
+    collections::BTreeMap, fmt, panic::resume_unwind, path::Path, sync::Arc, time::Duration,
 };
 
 use model::topic::{Address, BlockHeight, TopicId};
@@ -52,12 +51,12 @@ use tokio::{sync::watch, task::spawn_blocking, time::sleep};
 use tracing::warn;
 
 use crate::{
+    cache::Cache,
     chain::{Blocks, Chain, Leap},
-    epoch::Progress,
     epoch_end::{closing, lesson},
-    learned::Learned,
+    retention::Retention,
     sortition::Record,
-    store::{Bundles, Closable, Input, Recent, Store, StoreError, Submitted},
+    store::{Closable, CloseOptions, Input, Known, Store, StoreError, Submitted},
     submission::{Origin, Payload, PayloadError, Submission, Submitter, WorkerQuota},
     topic::{Topic, TopicSettingsError},
 };
@@ -74,6 +73,8 @@ const OPEN_PAUSE: Duration = Duration::from_millis(20);
 pub struct InferenceOptions {
     /// How long a block takes, at least [`chain::BLOCK_TIME_MIN`].
     pub block_time: Duration,
+    /// What a topic keeps of its epochs where it does not say itself.
+    pub retention: Retention,
     /// The topics to have. One in the file with the same number is replaced, unless a key created
     /// it, and stays at rest where it was; others stay.
     pub topics: Vec<Topic>,
@@ -186,19 +187,6 @@ pub struct Sender {
     pub name: Option<String>,
 }
 
-/// A topic, where its clock stands, and who takes part.
-#[derive(Debug, Clone)]
-pub struct Overview {
-    /// Its settings.
-    pub topic: Arc<Topic>,
-    /// Its epochs.
-    pub progress: Progress,
-    /// Its newest bundle and actors, if it has one.
-    pub recent: Option<Recent>,
-    /// What it has learned.
-    pub learned: Learned,
-}
-
 /// Handle to a network. Cheap to clone; all clones share one file and one chain.
 #[derive(Clone)]
 pub struct Inference {
@@ -208,21 +196,14 @@ pub struct Inference {
 struct Shared {
     store: Store,
     chain: Chain,
+    retention: Retention,
     topics: RwLock<BTreeMap<TopicId, Arc<Topic>>>,
-    latest: RwLock<Latest>,
-    /// The workers of each topic that were ever scored, once they were asked for.
-    scored: RwLock<BTreeMap<TopicId, Arc<BTreeSet<Address>>>>,
+    /// The highest number of a deleted topic.
+    newest_deleted: RwLock<Option<TopicId>>,
+    cache: Cache,
     news: watch::Sender<News>,
     /// Held while topics change, so that two do not get one number.
     changing: tokio::sync::Mutex<()>,
-}
-
-/// The newest bundles of topics, once they were asked for.
-#[derive(Default)]
-struct Latest {
-    /// How often an epoch closed: what was read before is not kept after.
-    n_closed: u64,
-    bundles: BTreeMap<TopicId, Arc<Bundles>>,
 }
 
 /// What happened last in a network, for who waits for it.
@@ -287,26 +268,6 @@ impl Inference {
         self.with_store(move |shared| Ok(shared.store.put_blocks(blocks)?)).await
     }
 
-    /// Returns every topic with its clock and its actors, by number.
-    ///
-    /// # Errors
-    /// [`InferenceError`] if the file fails.
-    pub async fn overviews(&self) -> Result<Vec<Overview>, InferenceError> {
-        self.with_store(|shared| {
-            let topics: Vec<Arc<Topic>> = shared.topics.read().values().map(Arc::clone).collect();
-            let overview = |topic: Arc<Topic>| {
-                Ok(Overview {
-                    progress: shared.store.progress(topic.id)?,
-                    recent: shared.store.recent(topic.id)?,
-                    learned: shared.store.learned(topic.id)?,
-                    topic,
-                })
-            };
-            topics.into_iter().map(overview).collect()
-        })
-        .await
-    }
-
     /// Takes `payload` from `sender`, a worker of the network itself. On return it is durable.
     ///
     /// # Errors
@@ -340,7 +301,7 @@ impl Inference {
         let submitted = self.with_store(move |shared| {
             let record = if is_trusted {
                 Record::Trusted
-            } else if shared.scored(topic)?.contains(&submission.worker) {
+            } else if shared.known(topic)?.learned.is_scored(&submission.worker) {
                 Record::Scored
             } else {
                 Record::Newcomer
@@ -367,7 +328,9 @@ impl Inference {
     pub async fn open_epoch(&self, topic: TopicId, nonce: BlockHeight) -> Result<bool, ReadError> {
         self.known(topic)?;
         let opened = self.with_store(move |shared| {
-            Ok(shared.store.open_epoch(topic, nonce, shared.chain.now())?)
+            let opened = shared.store.open_epoch(topic, nonce, shared.chain.now())?;
+            shared.cache.change(topic, |entry| entry.progress = None);
+            Ok(opened)
         });
         Ok(opened.await?)
     }
@@ -380,13 +343,16 @@ impl Inference {
     pub async fn close(&self, topic: TopicId, nonce: BlockHeight) -> Result<bool, ReadError> {
         let settings = self.known(topic)?;
         let closed = self.with_store(move |shared| {
-            let at = shared.chain.now();
+            let options = CloseOptions {
+                at: shared.chain.now(),
+                retention: shared.retention_of(&settings),
+                known: shared.cache.get(topic).known,
+            };
             let make = move |closable: Closable| closing(&settings, nonce, closable);
-            let closed = shared.store.close(topic, nonce, at, make)?;
-            let mut latest = shared.latest.write();
-            latest.n_closed += 1;
-            latest.bundles.remove(&topic);
-            Ok(closed)
+            let closed = shared.store.close(topic, nonce, options, make)?;
+            let was_open = closed.is_some();
+            shared.cache.change(topic, |entry| entry.close(closed));
+            Ok(was_open)
         });
         let closed = closed.await?;
         if closed {
@@ -409,12 +375,14 @@ impl Inference {
         let settings = self.known(topic)?;
         let learned = self.with_store(move |shared| {
             let input = shared.store.input(topic, nonce)?;
-            let learned = shared.store.learn(topic, nonce, move |bundle, learned| {
+            let known = shared.cache.get(topic).known;
+            let learned = shared.store.learn(topic, nonce, known, move |bundle, learned| {
                 lesson(&settings, bundle, learned, input.zip(outcome))
             });
             let learned = learned?;
-            shared.scored.write().remove(&topic);
-            Ok(learned)
+            let was_closed = learned.is_some();
+            shared.cache.change(topic, |entry| entry.learn(learned));
+            Ok(was_closed)
         });
         Ok(learned.await?)
     }
@@ -498,29 +466,39 @@ impl Shared {
                 None => store.put_topic(topic)?,
             }
         }
+        let newest_deleted = RwLock::new(store.newest_deleted()?);
         let topics = store.topics()?.into_iter().map(|topic| (topic.id, Arc::new(topic))).collect();
         Ok(Self {
             store,
             chain: Chain::new(clock, blocks),
+            retention: options.retention,
             topics: RwLock::new(topics),
-            latest: RwLock::default(),
-            scored: RwLock::default(),
+            newest_deleted,
+            cache: Cache::default(),
             news: watch::Sender::new(News::default()),
             changing: tokio::sync::Mutex::default(),
         })
     }
 
-    /// The workers of `topic` that were ever scored. They are read once after each lesson.
-    fn scored(&self, topic: TopicId) -> Result<Arc<BTreeSet<Address>>, InferenceError> {
-        if let Some(scored) = self.scored.read().get(&topic) {
-            return Ok(Arc::clone(scored));
+    /// What `topic` has learned, from memory where that is what it still is.
+    fn known(&self, topic: TopicId) -> Result<Known, InferenceError> {
+        if let Some(known) = self.cache.get(topic).known {
+            return Ok(known);
         }
-        let learned = self.store.learned(topic)?;
-        let known = learned.inferers.into_iter().chain(learned.forecasters);
-        let scored = known.filter(|(_, seen)| seen.n_epochs > 0).map(|(name, _)| name);
-        let scored = Arc::new(scored.collect());
-        self.scored.write().insert(topic, Arc::clone(&scored));
-        Ok(scored)
+        let _turn = self.cache.load();
+        let entry = self.cache.get(topic);
+        if let Some(known) = entry.known {
+            return Ok(known);
+        }
+        let known = self.store.learned(topic, None)?;
+        self.cache.keep(topic, &entry, |entry| entry.known = Some(known.clone()));
+        Ok(known)
+    }
+
+    /// What `topic` keeps of its epochs.
+    fn retention_of(&self, topic: &Topic) -> Retention {
+        let _ = topic;
+        self.retention
     }
 }
 

@@ -5,7 +5,7 @@ use std::{ops::RangeInclusive, sync::Arc};
 use model::topic::{Address, BlockHeight, TopicId};
 
 use crate::{
-    Inference, ReadError,
+    Inference, InferenceError, ReadError, Shared,
     epoch::Progress,
     learned::Learned,
     regret::{Family, Losses, Standing, Versus},
@@ -14,10 +14,6 @@ use crate::{
     synthesis::weights::{normalized, weights},
     topic::Topic,
 };
-
-/// How many epochs back the newest one is looked for in which two actors met. Longer ago, the regret
-/// of one against the other is told with the older of their last epochs.
-const MET_WITHIN_EPOCHS: u32 = 100;
 
 /// A regret, and the epoch it was learned from last.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -58,20 +54,11 @@ impl Inference {
     /// [`ReadError::Failed`].
     pub async fn latest(&self, topic: TopicId) -> Result<Arc<Bundles>, ReadError> {
         self.known(topic)?;
-        let (n_closed, held) = {
-            let latest = self.shared.latest.read();
-            (latest.n_closed, latest.bundles.get(&topic).map(Arc::clone))
-        };
-        if let Some(bundles) = held {
+        if let Some(bundles) = self.shared.cache.get(topic).bundles {
             return Ok(bundles);
         }
-        let found = self.with_store(move |shared| Ok(shared.store.bundles(topic, None)?)).await?;
-        let bundles = Arc::new(found.ok_or(ReadError::NoBundle { topic })?);
-        let mut latest = self.shared.latest.write();
-        if latest.n_closed == n_closed {
-            latest.bundles.insert(topic, Arc::clone(&bundles));
-        }
-        Ok(bundles)
+        let found = self.with_store(move |shared| shared.load_newest(topic)).await?;
+        found.ok_or(ReadError::NoBundle { topic })
     }
 
     /// Returns the bundle of the epoch `nonce` of `topic`.
@@ -112,16 +99,55 @@ impl Inference {
     /// [`ReadError::UnknownTopic`] or [`ReadError::Failed`].
     pub async fn progress(&self, topic: TopicId) -> Result<Progress, ReadError> {
         self.known(topic)?;
-        Ok(self.with_store(move |shared| Ok(shared.store.progress(topic)?)).await?)
+        Ok(self.epochs_of(topic).await?.as_ref().clone())
+    }
+
+    /// Where the epochs of `topic` stand.
+    pub(crate) async fn epochs_of(&self, topic: TopicId) -> Result<Arc<Progress>, InferenceError> {
+        if let Some(progress) = self.shared.cache.get(topic).progress {
+            return Ok(progress);
+        }
+        self.with_store(move |shared| shared.load_progress(topic)).await
     }
 
     /// Returns what `topic` has learned.
     ///
     /// # Errors
     /// [`ReadError::UnknownTopic`] or [`ReadError::Failed`].
-    pub async fn learned(&self, topic: TopicId) -> Result<Learned, ReadError> {
+    pub async fn learned(&self, topic: TopicId) -> Result<Arc<Learned>, ReadError> {
         self.known(topic)?;
-        Ok(self.with_store(move |shared| Ok(shared.store.learned(topic)?)).await?)
+        if let Some(known) = self.shared.cache.get(topic).known {
+            return Ok(known.learned);
+        }
+        Ok(self.with_store(move |shared| shared.known(topic)).await?.learned)
+    }
+
+    /// Returns who forecast in the epoch `nonce` of `topic`, by address.
+    ///
+    /// # Errors
+    /// [`ReadError::UnknownTopic`] or [`ReadError::Failed`].
+    pub async fn forecasting(
+        &self,
+        topic: TopicId,
+        nonce: BlockHeight,
+    ) -> Result<Vec<Address>, ReadError> {
+        self.known(topic)?;
+        Ok(self.with_store(move |shared| Ok(shared.store.forecasting(topic, nonce)?)).await?)
+    }
+
+    /// Returns the nonces of the newest `limit` epochs of `topic` in `nonces` that have a bundle,
+    /// oldest first.
+    ///
+    /// # Errors
+    /// [`ReadError::UnknownTopic`] or [`ReadError::Failed`].
+    pub async fn nonces(
+        &self,
+        topic: TopicId,
+        nonces: RangeInclusive<BlockHeight>,
+        limit: u32,
+    ) -> Result<Vec<BlockHeight>, ReadError> {
+        self.known(topic)?;
+        Ok(self.with_store(move |shared| Ok(shared.store.nonces(topic, nonces, limit)?)).await?)
     }
 
     /// Returns what was submitted for the epoch `nonce` of `topic`, by worker: under all labels of
@@ -192,21 +218,34 @@ impl Inference {
         };
         let inferer = |name| learned.inferers.get(name).map_or(0, |seen| seen.last_nonce);
         let forecaster = |name| learned.forecasters.get(name).map_or(0, |seen| seen.last_nonce);
-        let bound = match of {
-            RegretOf::Inferer(name) | RegretOf::Naive(name) => inferer(name),
-            RegretOf::Forecaster(name) => forecaster(name),
-            RegretOf::OneOutInfererInferer(out, name) => inferer(out).min(inferer(name)),
-            RegretOf::OneOutInfererForecaster(out, name) => inferer(out).min(forecaster(name)),
-            RegretOf::OneOutForecasterInferer(out, name) => forecaster(out).min(inferer(name)),
-            RegretOf::OneOutForecasterForecaster(out, name) => {
-                forecaster(out).min(forecaster(name))
+        let (a, b) = match of {
+            RegretOf::Inferer(name) | RegretOf::Naive(name) => {
+                return Ok(TimedRegret { nonce: inferer(name), regret });
             }
-            RegretOf::OneInForecaster(with, name) if with == name => forecaster(with),
-            RegretOf::OneInForecaster(with, name) => forecaster(with).min(inferer(name)),
+            RegretOf::Forecaster(name) => {
+                return Ok(TimedRegret { nonce: forecaster(name), regret });
+            }
+            RegretOf::OneInForecaster(with, name) if with == name => {
+                return Ok(TimedRegret { nonce: forecaster(with), regret });
+            }
+            RegretOf::OneOutInfererInferer(out, name) => {
+                ((out, inferer(out)), (name, inferer(name)))
+            }
+            RegretOf::OneOutInfererForecaster(out, name) => {
+                ((out, inferer(out)), (name, forecaster(name)))
+            }
+            RegretOf::OneOutForecasterForecaster(out, name) => {
+                ((out, forecaster(out)), (name, forecaster(name)))
+            }
+            RegretOf::OneOutForecasterInferer(out, name) | RegretOf::OneInForecaster(out, name) => {
+                ((out, forecaster(out)), (name, inferer(name)))
+            }
         };
-        let losses = self.losses_until(topic, bound, MET_WITHIN_EPOCHS).await?;
-        let met = losses.iter().find(|(_, losses)| have_met(losses, of));
-        Ok(TimedRegret { nonce: met.map_or(bound, |(nonce, _)| *nonce), regret })
+        let bound = a.1.min(b.1);
+        let pair = [a.0.clone(), b.0.clone()];
+        let met = self
+            .with_store(move |shared| Ok(shared.store.met(topic, bound, [&pair[0], &pair[1]])?));
+        Ok(TimedRegret { nonce: met.await?.unwrap_or(bound), regret })
     }
 
     /// Returns each actor's share by the regrets that were learned last: of those who took part in
@@ -218,6 +257,28 @@ impl Inference {
         let settings = self.known(topic)?;
         let learned = self.learned(topic).await?;
         Ok(shares(&settings, &learned))
+    }
+}
+
+impl Shared {
+    fn load_newest(&self, topic: TopicId) -> Result<Option<Arc<Bundles>>, InferenceError> {
+        let _turn = self.cache.load();
+        let entry = self.cache.get(topic);
+        if entry.bundles.is_some() {
+            return Ok(entry.bundles);
+        }
+        let Some(bundles) = self.store.bundles(topic, None)?.map(Arc::new) else {
+            return Ok(None);
+        };
+        self.cache.keep(topic, &entry, |entry| entry.bundles = Some(Arc::clone(&bundles)));
+        Ok(Some(bundles))
+    }
+
+    fn load_progress(&self, topic: TopicId) -> Result<Arc<Progress>, InferenceError> {
+        let entry = self.cache.get(topic);
+        let progress = Arc::new(self.store.progress(topic)?);
+        self.cache.keep(topic, &entry, |entry| entry.progress = Some(Arc::clone(&progress)));
+        Ok(progress)
     }
 }
 
@@ -266,23 +327,6 @@ fn regret(learned: &Learned, of: RegretOf<'_>) -> Option<f64> {
         RegretOf::OneOutInfererInferer(out, name)
         | RegretOf::OneOutForecasterInferer(out, name)
         | RegretOf::OneInForecaster(out, name) => inferer.get(out, name),
-    }
-}
-
-/// Whether all that a regret is about took part in the epoch with `losses`.
-fn have_met(losses: &Losses, of: RegretOf<'_>) -> bool {
-    let inferer = |name| losses.inferer.contains_key(name);
-    let forecaster = |name| losses.forecaster.contains_key(name);
-    match of {
-        RegretOf::Inferer(name) | RegretOf::Naive(name) => inferer(name),
-        RegretOf::Forecaster(name) => forecaster(name),
-        RegretOf::OneOutInfererInferer(out, name) => inferer(out) && inferer(name),
-        RegretOf::OneOutInfererForecaster(out, name) => inferer(out) && forecaster(name),
-        RegretOf::OneOutForecasterInferer(out, name) => forecaster(out) && inferer(name),
-        RegretOf::OneOutForecasterForecaster(out, name) => forecaster(out) && forecaster(name),
-        RegretOf::OneInForecaster(with, name) => {
-            forecaster(with) && (with == name || inferer(name))
-        }
     }
 }
 

@@ -96,6 +96,13 @@ impl Regrets {
         self.ordinary.inferer.is_empty() && self.ordinary.forecaster.is_empty()
     }
 
+    /// About how many bytes of memory the regrets of pairs take.
+    pub fn n_bytes(&self) -> usize {
+        let all = [&self.one_out_inferer, &self.one_out_forecaster, &self.one_in_forecaster];
+        let grids = all.into_iter().flat_map(|versus| [&versus.inferer, &versus.forecaster]);
+        grids.map(Grid::n_bytes).sum()
+    }
+
     /// Forgets the inferers and the forecasters that are not to be kept: each as one of its own, and
     /// as one left out or let in.
     pub fn retain(&mut self, infers: impl Fn(&Address) -> bool, casts: impl Fn(&Address) -> bool) {

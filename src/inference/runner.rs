@@ -119,6 +119,9 @@ impl Runner {
             let mut started = BTreeSet::new();
             loop {
                 news.mark_unchanged();
+                if let Err(error) = inference.drop_leftovers().await {
+                    warn!(cause = chain(&error), "failed to drop epochs of deleted topics");
+                }
                 for topic in inference.topics() {
                     if started.insert(topic.id) {
                         let (runs, rows) = (Arc::clone(&runs), Arc::clone(&rows));
@@ -133,10 +136,10 @@ impl Runner {
         });
     }
 
-    /// Does what is due at each block, until it is dropped. Cancel-safe: what was not done is still
+    /// Does what is due at each block, until its topic is deleted or it is dropped. Cancel-safe: what was not done is still
     /// due at the next start.
     async fn run(mut self) {
-        loop {
+        while self.inference.topic(self.topic.id).is_some() {
             let height = self.inference.chain().height();
             self.tick().await;
             let next = height.saturating_add(1);

@@ -3,7 +3,10 @@
 //! The rule is [`crate::sortition`]'s. Here is what it is asked with, and what follows: submissions
 //! of actors that rest are withdrawn, and their scores move.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use model::{
     timestamp::Timestamp,
@@ -68,7 +71,7 @@ pub fn select(
     nonce: BlockHeight,
     arrivals: Vec<Arrival>,
     labels: &[String],
-    learned: &mut Learned,
+    learned: &mut Arc<Learned>,
 ) -> Selection {
     let (active_max, quantiles) = (topic.active_max, topic.active_quantiles);
     let inferers = Role {
@@ -91,12 +94,14 @@ pub fn select(
     let resting_forecasters = forecasters.resting(&arrivals, &forecasting);
     let alpha = topic.judging.merit_sortition_alpha;
     let targets = learned.resting_targets;
-    if let Some(target) = targets.inferer {
+    if let Some(target) = targets.inferer.filter(|_| !resting_inferers.is_empty()) {
+        let learned = Arc::make_mut(learned);
         rest(&mut learned.inferers, resting_inferers, nonce, |name, score| {
             learned.scores.inferer.insert(name, resting_score(score, target, alpha));
         });
     }
-    if let Some(target) = targets.forecaster {
+    if let Some(target) = targets.forecaster.filter(|_| !resting_forecasters.is_empty()) {
+        let learned = Arc::make_mut(learned);
         rest(&mut learned.forecasters, resting_forecasters, nonce, |name, score| {
             learned.scores.forecaster.insert(name, resting_score(score, target, alpha));
         });
@@ -108,9 +113,9 @@ pub fn select(
             Vec::new()
         },
         forecast: if forecasting.contains(&submission.worker) {
-            submission.forecast.clone()
+            Arc::clone(&submission.forecast)
         } else {
-            BTreeMap::new()
+            Arc::default()
         },
         ..submission.clone()
     })

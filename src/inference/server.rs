@@ -1,6 +1,7 @@
 //! Document 3 over HTTP: one file per path, errors in one place.
 
 mod active;
+mod bundle_body;
 mod consumer;
 mod consumer_price;
 mod consumer_topics;
@@ -51,6 +52,7 @@ use self::{error::ApiError, openapi::Description};
 use crate::{
     Inference, InferenceError, InferenceOptions,
     actor::{self, AddressError},
+    retention::Retention,
     rows::Rows,
     runner::Runner,
     runs::Runs,
@@ -79,6 +81,8 @@ pub struct ServiceOptions {
     pub gate: Gate,
     /// How long a block of the local chain takes.
     pub block_time: Duration,
+    /// What a topic keeps of its epochs where it does not say itself.
+    pub retention: Retention,
     /// The topics to have beside those in the file.
     pub topics: Vec<Topic>,
     /// For whom inferences are signed, and by whom.
@@ -182,8 +186,9 @@ impl InferenceService {
         group: &Group,
         clock: Clock,
     ) -> Result<Self, StartError> {
-        let ServiceOptions { listen, store, gate, block_time, topics, consumers, quota } = options;
-        let network = InferenceOptions { block_time, topics };
+        let ServiceOptions { listen, store, gate, block_time, retention, topics, consumers, quota } =
+            options;
+        let network = InferenceOptions { block_time, retention, topics };
         let inference = Inference::open(&store, clock, network).await?;
         let listener = bind(&listen).await?;
         let address = listener.local_addr().map_err(StartError::Address)?;
@@ -234,7 +239,7 @@ pub fn router(
         .route(paths::NEXT_TOPIC_ID, get(next_topic_id::get))
         .route(paths::NETWORK_INFERENCES, get(network_inferences::get))
         .route(paths::TOPICS, get(topics::get).post(topic_settings::create))
-        .route(paths::TOPIC_SETTINGS, put(topic_settings::update))
+        .route(paths::TOPIC_SETTINGS, put(topic_settings::update).delete(topic_settings::delete))
         .route(paths::TOPIC_ACTIVE, put(active::put))
         .route(paths::TOPIC_WHITELISTED, put(whitelist::put).delete(whitelist::delete))
         .route(paths::TOPIC_SUBMISSIONS, post(submissions::post))

@@ -4,10 +4,14 @@
 //! epoch either as it was or a whole step further. Absent on purpose: when to take a step, which is
 //! for [`crate::epoch`] to say. Nothing here is async: callers go to a blocking thread.
 
+mod digest;
+mod epochs;
 mod error;
 mod grids;
+mod pairs;
 mod past;
 mod record;
+mod retention;
 mod tables;
 mod turns;
 mod view;
@@ -32,19 +36,15 @@ use tracing::error;
 pub use self::error::StoreError;
 use self::turns::Turns;
 pub use self::{
-    view::{ActorView, Bundles, EpochView, Received, Recent},
+    digest::ActorDigest,
+    epochs::{CloseOptions, Known},
+    retention::Holdings,
+    view::{Bundles, EpochView, Received},
     worker_quota::{NEWCOMERS_MAX, SUBMISSIONS_MAX},
 };
 use crate::{
-    chain::Blocks,
-    close::{Closing, Signed},
-    epoch::Progress,
-    learned::Learned,
-    outlier::Baseline,
-    regret::Losses,
-    selection::{Arrival, Withdrawn},
-    submission::Submission,
-    topic::Topic,
+    chain::Blocks, epoch::Progress, learned::Learned, outlier::Baseline, regret::Losses,
+    selection::Arrival, submission::Submission, topic::Topic,
 };
 
 /// About what the end of an epoch of 1 000 inferers and 50 forecasters writes. A disk with less free
@@ -115,7 +115,7 @@ pub struct Closable {
     /// The labels that came, in the order of their ids; empty where the topic says them.
     pub labels: Vec<String>,
     /// What was learned before.
-    pub learned: Learned,
+    pub learned: Arc<Learned>,
     /// Where values were before.
     pub baseline: Option<Baseline>,
 }
@@ -219,7 +219,9 @@ impl Store {
         let micros = i64::try_from(blocks.block_time.as_micros()).unwrap_or(i64::MAX);
         self.turns.write(move |write| {
             write.execute(
-                "INSERT OR REPLACE INTO chain (id, genesis_at, block_micros) VALUES (1, ?1, ?2)",
+                "INSERT INTO chain (id, genesis_at, block_micros) VALUES (1, ?1, ?2)
+                 ON CONFLICT DO UPDATE SET
+                    genesis_at = excluded.genesis_at, block_micros = excluded.block_micros",
                 params![blocks.genesis.micros(), micros],
             )?;
             Ok(())
@@ -250,6 +252,41 @@ impl Store {
             write.prepare_cached(statement)?.execute(params![id, record])?;
             Ok(())
         })
+    }
+
+    /// Deletes `topic` with what it has learned. Its epochs are left to [`Self::drop_leftovers`].
+    ///
+    /// # Errors
+    /// As [`Self::blocks`].
+    pub fn delete_topic(&self, topic: TopicId) -> Result<(), StoreError> {
+        self.turns.write(move |write| {
+            let id = number(topic.get());
+            write.execute("UPDATE chain SET newest_deleted = max(newest_deleted, ?1)", [id])?;
+            write.execute("DELETE FROM topics WHERE id = ?1", [id])?;
+            for table in ["learned", "baselines", "holdings"] {
+                write.execute(&format!("DELETE FROM {table} WHERE topic_id = ?1"), [id])?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Drops a few epochs of deleted topics: so many that others wait little for their turn. Whether
+    /// some may be left.
+    ///
+    /// # Errors
+    /// As [`Self::blocks`].
+    pub fn drop_leftovers(&self) -> Result<bool, StoreError> {
+        self.turns.write(retention::drop_leftovers)
+    }
+
+    /// The highest number of a deleted topic; none where there never was one.
+    ///
+    /// # Errors
+    /// As [`Self::blocks`].
+    pub fn newest_deleted(&self) -> Result<Option<TopicId>, StoreError> {
+        let reader = self.reader()?;
+        let newest = reader.query_row("SELECT newest_deleted FROM chain", [], |row| row.get(0));
+        Ok(newest.optional()?.and_then(|number: i64| TopicId::new(height(number))))
     }
 
     /// All topics, by number.
@@ -347,147 +384,6 @@ impl Store {
         });
         Ok(input.optional()?)
     }
-
-    /// Closes the epoch `nonce` with what `make` makes of its submissions and of all that was
-    /// learned; without a bundle where it makes nothing. Whether it was open.
-    ///
-    /// No submission is taken between the reading and the closing.
-    ///
-    /// # Errors
-    /// As [`Self::blocks`].
-    pub fn close(
-        &self,
-        topic: TopicId,
-        nonce: BlockHeight,
-        at: Timestamp,
-        make: impl FnOnce(Closable) -> Option<Closing> + Send + 'static,
-    ) -> Result<bool, StoreError> {
-        self.turns.write_sized(EPOCH_BYTES, move |write| {
-            if state(write, topic, nonce)? != Some(State::Open as i64) {
-                return Ok(false);
-            }
-            let closing = make(Closable {
-                arrivals: view::arrivals(write, topic, nonce)?,
-                labels: view::labels(write, topic, nonce)?,
-                learned: view::learned(write, topic)?,
-                baseline: view::baseline(write, topic)?,
-            });
-            let next = if closing.is_some() { State::Closed } else { State::Empty };
-            write
-                .prepare_cached(
-                    "UPDATE epochs SET state = ?3, closed_at = ?4
-                     WHERE topic_id = ?1 AND nonce = ?2",
-                )?
-                .execute(params![number(topic.get()), number(nonce), next as i64, at.micros()])?;
-            if let Some(closing) = closing {
-                keep(write, (topic, nonce), closing, at)?;
-            }
-            drop_old(write, topic)?;
-            Ok(true)
-        })
-    }
-
-    /// Learns from the epoch `nonce` what `teach` makes of its bundle and of all that was learned
-    /// before; gives it up where it makes nothing. Whether it was closed and not learned from.
-    ///
-    /// # Errors
-    /// As [`Self::blocks`].
-    pub fn learn(
-        &self,
-        topic: TopicId,
-        nonce: BlockHeight,
-        teach: impl FnOnce(&model::bundle::Bundle, Learned) -> Option<Lesson> + Send + 'static,
-    ) -> Result<bool, StoreError> {
-        self.turns.write_sized(EPOCH_BYTES, move |write| {
-            if state(write, topic, nonce)? != Some(State::Closed as i64) {
-                return Ok(false);
-            }
-            let id = number(topic.get());
-            let bundle = view::bundle(write, topic, nonce)?;
-            let learned = view::learned(write, topic)?;
-            let lesson = bundle.and_then(|bundle| teach(&bundle, learned));
-            let next = if lesson.is_some() { State::Learned } else { State::GivenUp };
-            write
-                .prepare_cached("UPDATE epochs SET state = ?3 WHERE topic_id = ?1 AND nonce = ?2")?
-                .execute(params![id, number(nonce), next as i64])?;
-            let Some(Lesson { truth, losses, learned }) = lesson else { return Ok(true) };
-            write
-                .prepare_cached(
-                    "UPDATE epochs SET truth = ?3, combined_loss = ?4, naive_loss = ?5, losses = ?6
-                     WHERE topic_id = ?1 AND nonce = ?2",
-                )?
-                .execute(params![
-                    id,
-                    number(nonce),
-                    record::write_values(&truth)?,
-                    losses.combined,
-                    losses.naive,
-                    record::write_losses(&losses)?
-                ])?;
-            write
-                .prepare_cached(
-                    "INSERT OR REPLACE INTO learned (topic_id, record, regrets, past)
-                     VALUES (?1, ?2, ?3, ?4)",
-                )?
-                .execute(params![
-                    id,
-                    record::write_learned(&learned)?,
-                    grids::write(&learned.regrets),
-                    past::write(&learned.past)
-                ])?;
-            Ok(true)
-        })
-    }
-}
-
-/// Keeps what closing an epoch gave.
-fn keep(
-    write: &Connection,
-    (topic, nonce): (TopicId, BlockHeight),
-    closing: Closing,
-    at: Timestamp,
-) -> Result<(), StoreError> {
-    let Closing { bundle, shares, forecasts, resistant, signed, baseline, intervals, .. } = closing;
-    withdraw(write, (topic, nonce), &closing.withdrawn)?;
-    for forecast in &forecasts {
-        insert(write, (topic, nonce), forecast, true, at)?;
-    }
-    let id = number(topic.get());
-    if let Some(learned) = &closing.moved_scores {
-        write
-            .prepare_cached("UPDATE learned SET record = ?2 WHERE topic_id = ?1")?
-            .execute(params![id, record::write_learned(learned)?])?;
-    }
-    let (signed, signed_intervals) = match &signed {
-        Some(Signed { value, intervals }) => {
-            (Some(record::write_values(value)?), Some(record::write_intervals(intervals)?))
-        }
-        None => (None, None),
-    };
-    write
-        .prepare_cached(
-            "INSERT INTO bundles
-             (topic_id, nonce, record, shares, intervals, resistant, signed, signed_intervals)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-        )?
-        .execute(params![
-            id,
-            number(nonce),
-            record::write_bundle(bundle)?,
-            record::write_standing(&shares)?,
-            record::write_intervals(&intervals)?,
-            resistant.map(record::write_bundle).transpose()?,
-            signed,
-            signed_intervals
-        ])?;
-    if let Some(Baseline { median, spread }) = baseline {
-        write
-            .prepare_cached(
-                "INSERT OR REPLACE INTO baselines (topic_id, median, spread) VALUES (?1, ?2, ?3)",
-            )?
-            .execute(params![id, median, spread])?;
-    }
-    Ok(())
 }
 
 fn state(
@@ -501,35 +397,6 @@ fn state(
     Ok(state.optional()?)
 }
 
-/// Takes out what actors submitted that rest, and the labels that came with nothing else.
-fn withdraw(
-    write: &Connection,
-    (topic, nonce): (TopicId, BlockHeight),
-    withdrawn: &Withdrawn,
-) -> Result<(), StoreError> {
-    let (topic, nonce) = (number(topic.get()), number(nonce));
-    let mut delete = write.prepare_cached(
-        "DELETE FROM submissions WHERE topic_id = ?1 AND nonce = ?2 AND worker = ?3",
-    )?;
-    let mut change = write.prepare_cached(
-        "UPDATE submissions SET record = ?4 WHERE topic_id = ?1 AND nonce = ?2 AND worker = ?3",
-    )?;
-    for rest in &withdrawn.submissions {
-        let worker = rest.worker.as_str();
-        if rest.is_empty() {
-            delete.execute(params![topic, nonce, worker])?;
-        } else {
-            change.execute(params![topic, nonce, worker, record::write_submission(rest)?])?;
-        }
-    }
-    let mut forget = write
-        .prepare_cached("DELETE FROM labels WHERE topic_id = ?1 AND nonce = ?2 AND label = ?3")?;
-    for label in &withdrawn.labels {
-        forget.execute(params![topic, nonce, label])?;
-    }
-    Ok(())
-}
-
 fn insert(
     write: &Connection,
     (topic, nonce): (TopicId, BlockHeight),
@@ -537,38 +404,21 @@ fn insert(
     is_trusted: bool,
     at: Timestamp,
 ) -> Result<usize, StoreError> {
+    let (own, forecast) = record::write_submission(submission)?;
     let mut statement = write.prepare_cached(
         "INSERT OR IGNORE INTO submissions
-         (topic_id, nonce, worker, received_at, record, trusted)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+         (topic_id, nonce, worker, received_at, record, trusted, forecast)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
     )?;
     Ok(statement.execute(params![
         number(topic.get()),
         number(nonce),
         submission.worker.as_str(),
         at.micros(),
-        record::write_submission(submission)?,
-        is_trusted
+        own,
+        is_trusted,
+        forecast
     ])?)
-}
-
-/// Drops the epochs of `topic` past the newest [`EPOCHS_KEPT`], and what belongs to them. Those
-/// that are open or to be learned from are always among the newest.
-fn drop_old(write: &Connection, topic: TopicId) -> Result<(), StoreError> {
-    let id = number(topic.get());
-    let oldest_gone: Option<i64> = write
-        .prepare_cached(
-            "SELECT nonce FROM epochs WHERE topic_id = ?1 ORDER BY nonce DESC LIMIT 1 OFFSET ?2",
-        )?
-        .query_row(params![id, EPOCHS_KEPT], |row| row.get(0))
-        .optional()?;
-    if let Some(nonce) = oldest_gone {
-        for table in ["epochs", "submissions", "bundles", "labels", "counters"] {
-            let statement = format!("DELETE FROM {table} WHERE topic_id = ?1 AND nonce <= ?2");
-            write.execute(&statement, params![id, nonce])?;
-        }
-    }
-    Ok(())
 }
 
 /// A topic's number or a height as SQLite keeps it.

@@ -1,6 +1,6 @@
 //! Submissions: what an actor hands in for one epoch, checked against its topic.
 
-use std::{cmp::Ordering, collections::BTreeMap};
+use std::{cmp::Ordering, collections::BTreeMap, sync::Arc};
 
 use model::{
     bundle::LabeledValue,
@@ -100,8 +100,9 @@ pub struct Submission {
     /// One value for each label of the topic, in its order, as the texts that came; on a topic that
     /// takes any label those that came alone, without ids. Empty if it does not infer.
     pub inference: Vec<LabeledValue>,
-    /// The losses it expects, by inferer, as the texts that came.
-    pub forecast: BTreeMap<Address, String>,
+    /// The losses it expects, by inferer, as the texts that came. Shared, since there may be a
+    /// thousand.
+    pub forecast: Arc<BTreeMap<Address, String>>,
 }
 
 /// Why a payload is unfit for its topic.
@@ -174,7 +175,7 @@ impl Submission {
             number(text)?;
         }
         let inference = if values.is_empty() { Vec::new() } else { labeled(topic, values)? };
-        Ok(Self { worker, name, inference, forecast })
+        Ok(Self { worker, name, inference, forecast: Arc::new(forecast) })
     }
 
     /// Whether it neither infers nor forecasts.

@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 use model::topic::Address;
 
 use crate::{
+    pairs::PairValues,
     regret::{Regrets, Standing},
     synthesis::{
         combine::{Table, named},
@@ -68,8 +69,8 @@ pub struct Synthesis {
     pub one_out_forecaster: BTreeMap<Address, Values>,
     /// The inferers with each forecaster alone. Empty with fewer than two.
     pub one_in_forecaster: BTreeMap<Address, Values>,
-    /// What each forecaster implies without each inferer in turn, by forecaster.
-    pub one_out_inferer_forecaster: BTreeMap<Address, BTreeMap<Address, Values>>,
+    /// What each forecaster (row) implies without each inferer (column) in turn.
+    pub one_out_inferer_forecaster: PairValues,
     /// Each inferer's share in the combined value. All shares sum to 1 with the forecasters'.
     pub inferer_weights: BTreeMap<Address, f64>,
     /// Each forecaster's share in the combined value.

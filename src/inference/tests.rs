@@ -12,12 +12,13 @@ use std::{
 };
 
 use async_trait::async_trait;
-use model::{bundle::Bundle, dataset::DatasetId, node::PeerId, timestamp::Timestamp};
+use model::{dataset::DatasetId, node::PeerId, timestamp::Timestamp};
 use parking_lot::Mutex;
 use tempfile::TempDir;
 
 use super::*;
 use crate::{
+    pairs::FullBundle,
     rows::{FlatRow, Rows},
     runner::Runner,
     runs::{Cause, Job, Nodes, PeerOutput, Runs},
@@ -178,7 +179,7 @@ impl Stage {
         }
     }
 
-    async fn latest(&self) -> Bundle {
+    async fn latest(&self) -> FullBundle {
         self.inference.latest(self.id()).await.unwrap().bundle.clone()
     }
 
@@ -203,8 +204,11 @@ async fn open(
     runs: &Arc<FakeRuns>,
 ) -> (Inference, Runner) {
     let column = if topic.is_single() { "load_percent" } else { "close" };
-    let options =
-        InferenceOptions { block_time: Duration::from_secs(1), topics: vec![topic.clone()] };
+    let options = InferenceOptions {
+        block_time: Duration::from_secs(1),
+        retention: Retention::USUAL,
+        topics: vec![topic.clone()],
+    };
     let inference =
         Inference::open(&folder.join("inference.sqlite"), clock.clone(), options).await.unwrap();
     let n_found = AtomicUsize::default();
@@ -279,7 +283,7 @@ async fn losses_are_learned_after_the_lag_and_the_better_worker_comes_to_count()
     stage.runner.tick().await;
     stage.pass(59).await;
     let history = stage.inference.history(stage.id(), 0..=BlockHeight::MAX, 10).await.unwrap();
-    assert_eq!(history.iter().map(|e| e.bundle.nonce).collect::<Vec<_>>(), [1, 13, 25, 37, 49]);
+    assert_eq!(history.iter().map(|e| e.nonce).collect::<Vec<_>>(), [1, 13, 25, 37, 49]);
     assert!(history.iter().all(|epoch| epoch.truth.is_empty()));
     stage.pass(1).await;
     let history = stage.inference.history(stage.id(), 0..=BlockHeight::MAX, 10).await.unwrap();
@@ -296,9 +300,8 @@ async fn losses_are_learned_after_the_lag_and_the_better_worker_comes_to_count()
     let good = good.fold(f64::INFINITY, f64::min);
     assert!((number(&bundle.combined_value) - good).abs() < 1.0, "{bundle:?}");
     let overview = stage.inference.overviews().await.unwrap().remove(0);
-    assert_eq!(overview.learned.n_learned, 21);
-    let shares = overview.recent.unwrap().shares;
-    let sum: f64 = shares.inferer.values().chain(shares.forecaster.values()).sum();
+    assert_eq!(overview.actors.n_learned, 21);
+    let sum: f64 = overview.actors.actors.iter().map(|actor| actor.weight.unwrap()).sum();
     assert!((sum - 1.0).abs() < 1e-9);
 }
 
@@ -312,8 +315,7 @@ async fn a_direction_is_judged_in_the_time_of_its_dataset() {
     let truth: Vec<_> = history[0].truth.iter().map(|value| value.value.as_str()).collect();
     // From 50 to 50 + 1800 / 1000: up by more than a thousandth.
     assert_eq!(truth, ["1", "0", "0"]);
-    let sum: f64 =
-        history[0].bundle.combined_value.iter().map(|v| v.value.parse::<f64>().unwrap()).sum();
+    let sum: f64 = history[0].combined_value.iter().map(|v| v.value.parse::<f64>().unwrap()).sum();
     assert!((sum - 1.0).abs() < 1e-9);
     let brier: f64 = 0.5_f64.powi(2) + 0.2_f64.powi(2) + 0.3_f64.powi(2);
     assert!((history[0].combined_loss.unwrap() - brier.log10()).abs() < 1e-9);
@@ -405,7 +407,8 @@ async fn an_epoch_whose_truth_never_comes_is_given_up() {
     assert!(stage.inference.learn(id, 1, None).await.unwrap());
     assert!(!stage.inference.learn(id, 1, Some(50.0)).await.unwrap());
     let overview = stage.inference.overviews().await.unwrap().remove(0);
-    assert_eq!((overview.progress.unlearned, overview.learned.n_learned), (vec![], 0));
+    let unlearned = overview.progress.unlearned.clone();
+    assert_eq!((unlearned, overview.actors.n_learned), (vec![], 0));
 }
 
 #[tokio::test]
@@ -500,7 +503,11 @@ async fn heights_and_topics_outlast_the_program() {
     stage.clock.advance(Duration::from_secs(99));
     assert_eq!(stage.inference.chain().height(), 100);
     let path = stage.folder.path().join("inference.sqlite");
-    let slower = InferenceOptions { block_time: Duration::from_secs(5), topics: vec![] };
+    let slower = InferenceOptions {
+        block_time: Duration::from_secs(5),
+        retention: Retention::USUAL,
+        topics: vec![],
+    };
     // As if the program had ended.
     fs::remove_file(stage.folder.path().join("inference.sqlite.lock")).unwrap();
     let reopened = Inference::open(&path, stage.clock.clone(), slower).await.unwrap();

@@ -1,4 +1,4 @@
-//! Topics that change while the network runs: created, replaced, put to rest and woken.
+//! Topics that change while the network runs: created, replaced, paused, resumed and deleted.
 
 use std::sync::Arc;
 
@@ -34,8 +34,10 @@ pub enum TopicChangeError {
         topic: TopicId,
     },
     /// Somebody else created it.
-    #[error("change topic {topic}, which another key created")]
+    #[error("change topic {topic}, which {} created", if *.is_built_in { "the program" } else { "another key" })]
     NotYours {
+        /// Whether the program came with it.
+        is_built_in: bool,
         /// Which.
         topic: TopicId,
     },
@@ -81,9 +83,10 @@ impl Inference {
         self.shared.topics.read().get(&id).map(Arc::clone)
     }
 
-    /// The number that the next topic gets.
+    /// The number that the next topic gets: higher than that of any topic before, deleted or not.
     pub fn next_topic_id(&self) -> TopicId {
-        let highest = self.shared.topics.read().keys().next_back().map_or(0, |id| id.get());
+        let newest = self.shared.topics.read().keys().next_back().copied();
+        let highest = newest.max(*self.shared.newest_deleted.read()).map_or(0, TopicId::get);
         TopicId::new(highest.saturating_add(1)).unwrap_or(TopicId::FIRST)
     }
 
@@ -150,6 +153,33 @@ impl Inference {
         Ok(self.put_topic(topic).await?)
     }
 
+    /// Deletes topic `id` on behalf of `by`, who created it. On return it is gone for good; the space
+    /// of its epochs is free for others some time later.
+    ///
+    /// # Errors
+    /// A [`TopicChangeError`] that says why not.
+    pub async fn delete_topic(&self, id: TopicId, by: &Address) -> Result<(), TopicChangeError> {
+        let _alone = self.shared.changing.lock().await;
+        self.owned(id, by)?;
+        self.with_store(move |shared| Ok(shared.store.delete_topic(id)?)).await?;
+        let mut newest_deleted = self.shared.newest_deleted.write();
+        *newest_deleted = (*newest_deleted).max(Some(id));
+        drop(newest_deleted);
+        self.shared.topics.write().remove(&id);
+        self.shared.cache.forget(id);
+        self.shared.news.send_modify(|news| news.n_changes += 1);
+        Ok(())
+    }
+
+    /// Drops the epochs of deleted topics. Cancel-safe: what is left goes at the next call.
+    ///
+    /// # Errors
+    /// [`InferenceError`] if the file fails.
+    pub async fn drop_leftovers(&self) -> Result<(), InferenceError> {
+        while self.with_store(|shared| Ok(shared.store.drop_leftovers()?)).await? {}
+        Ok(())
+    }
+
     /// Has the epochs of topic `id` open or not, on behalf of `by`, who created it.
     ///
     /// # Errors
@@ -213,11 +243,11 @@ impl Inference {
         if before.creator.as_ref() == Some(by) {
             Ok(before)
         } else {
-            Err(TopicChangeError::NotYours { topic })
+            Err(TopicChangeError::NotYours { topic, is_built_in: before.creator.is_none() })
         }
     }
 
-    async fn put_topic(&self, topic: Topic) -> Result<Arc<Topic>, InferenceError> {
+    pub(crate) async fn put_topic(&self, topic: Topic) -> Result<Arc<Topic>, InferenceError> {
         let topic = Arc::new(topic);
         let kept = Arc::clone(&topic);
         self.with_store(move |shared| Ok(shared.store.put_topic(&kept)?)).await?;

@@ -1,6 +1,6 @@
 //! Topics: what a prediction network predicts, when, and under which labels.
 
-use std::{fmt, str::FromStr};
+use std::{fmt, str::FromStr, sync::Arc};
 
 /// The label of a topic with a single output, by document 3.
 pub const SINGLE_LABEL: &str = "y";
@@ -12,9 +12,10 @@ pub struct TopicId(u64);
 /// A height of the chain: the number of a block.
 pub type BlockHeight = u64;
 
-/// The address of an actor of the network: a bech32 text with the prefix `allo`.
+/// The address of an actor of the network: a bech32 text with the prefix `allo`. Cheap to clone: an
+/// epoch names each of its actors thousands of times.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Address(String);
+pub struct Address(Arc<str>);
 
 /// Why a text is no topic number or address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -92,7 +93,7 @@ impl FromStr for Address {
                     && rest.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
             });
         if is_fit {
-            Ok(Self(text.to_owned()))
+            Ok(Self(text.into()))
         } else {
             Err(TopicError::Address { text: text.chars().take(90).collect() })
         }

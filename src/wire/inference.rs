@@ -247,6 +247,9 @@ pub struct TopicSummary {
     pub ground_truth_lag: u64,
     /// The height at which the next epoch opens; now, where none has opened yet.
     pub next_epoch_height: u64,
+    /// The nonce that takes submissions now; none where none is open.
+    #[serde(default)]
+    pub open_nonce: Option<u64>,
     /// The height at which the open epoch closes; none where none is open.
     pub close_height: Option<u64>,
     /// The nonce of the newest bundle, if there is one.

@@ -70,6 +70,13 @@ pub(crate) enum TopicsCommand {
         #[command(flatten)]
         service: ServiceFlags,
     },
+    /// Delete a topic that your key created, with all its epochs, for good
+    Delete {
+        /// The topic's number
+        topic: TopicId,
+        #[command(flatten)]
+        service: ServiceFlags,
+    },
     /// Have no further epoch of a topic open
     Pause {
         /// The topic's number
@@ -119,6 +126,11 @@ pub(crate) async fn run(command: TopicsCommand) -> anyhow::Result<()> {
         TopicsCommand::Disallow { topic, worker, service } => {
             let changed = service.service().await?.remove_from_whitelist(topic, &worker).await;
             print(&changed.with_context(|| format!("take {worker} off topic {topic}"))?)
+        }
+        TopicsCommand::Delete { topic, service } => {
+            let deleted = service.service().await?.delete_topic(topic).await;
+            deleted.with_context(|| format!("delete topic {topic}"))?;
+            output::print(&format!("deleted topic {topic}"))
         }
         TopicsCommand::Pause { topic, service } => {
             let paused = service.service().await?.set_active(topic, false).await;

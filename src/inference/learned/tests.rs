@@ -35,13 +35,13 @@ fn after(n_epochs: u64) -> Learned {
     learned
 }
 
-fn bundle_after(n_epochs: u64) -> Bundle {
+fn bundle_after(n_epochs: u64) -> FullBundle {
     let topic = load();
     let submissions = [submission(&topic, "good", 51.0), submission(&topic, "bad", 40.0)];
     close(&topic, 1_000_000, &submissions, standings(&topic, &after(n_epochs))).unwrap().bundle
 }
 
-fn combined(bundle: &Bundle) -> f64 {
+fn combined(bundle: &FullBundle) -> f64 {
     bundle.combined_value[0].value.parse().unwrap()
 }
 
@@ -69,7 +69,7 @@ fn forecasters_take_part_once_there_are_losses() {
     assert_eq!(bundle.forecaster_values.len(), 4);
     assert_eq!(bundle.one_out_forecaster_values.len(), 4);
     assert_eq!(bundle.one_in_forecaster_values.len(), 4);
-    assert_eq!(bundle.one_out_inferer_forecaster_values.len(), 8);
+    assert_eq!(bundle.without_inferer.numbers().len(), 8);
 }
 
 #[test]

@@ -75,6 +75,14 @@ impl Grid {
         grid
     }
 
+    /// About how many bytes of memory it takes.
+    pub fn n_bytes(&self) -> usize {
+        let n_rests: usize = self.rows.iter().map(|row| row.rest.len()).sum();
+        size_of::<Row>() * self.rows.len()
+            + size_of::<Column>() * self.columns.len()
+            + size_of::<(usize, f64)>() * n_rests
+    }
+
     /// The rows, by name.
     pub fn rows(&self) -> &[Row] {
         &self.rows

@@ -136,9 +136,13 @@ impl From<TopicChangeError> for ApiError {
     fn from(error: TopicChangeError) -> Self {
         match error {
             TopicChangeError::Unknown { topic } => Self::Read(ReadError::UnknownTopic { topic }),
-            TopicChangeError::NotYours { topic } => {
+            TopicChangeError::NotYours { topic, is_built_in: false } => {
                 Self::Denied(format!("another key created topic {topic}"))
             }
+            TopicChangeError::NotYours { topic, is_built_in: true } => Self::Denied(format!(
+                "topic {topic} came with the program, and no key can change it: start the service \
+                 without --demo to be without it"
+            )),
             TopicChangeError::Unfit(error) => Self::Invalid(format!("cannot {error}")),
             TopicChangeError::Fixed { .. } | TopicChangeError::WindowOpen { .. } => {
                 Self::Invalid(format!("cannot {error}"))

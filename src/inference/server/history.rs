@@ -40,24 +40,19 @@ fn limit(uri: &Uri) -> Result<u32, ApiError> {
 }
 
 fn epoch(view: EpochView) -> HistoryEpoch {
-    let EpochView { opened_at, bundle, truth, combined_loss, naive_loss } = view;
     HistoryEpoch {
-        nonce: bundle.nonce,
-        opened_at: opened_at.to_string(),
-        n_inferers: count(bundle.inferer_values.len()),
-        n_forecasters: count(bundle.forecaster_values.len()),
-        combined_value: bodies(bundle.combined_value),
-        naive_value: bodies(bundle.naive_value),
-        truth: bodies(truth),
-        combined_loss,
-        naive_loss,
+        nonce: view.nonce,
+        opened_at: view.opened_at.to_string(),
+        n_inferers: view.n_inferers,
+        n_forecasters: view.n_forecasters,
+        combined_value: bodies(view.combined_value),
+        naive_value: bodies(view.naive_value),
+        truth: bodies(view.truth),
+        combined_loss: view.combined_loss,
+        naive_loss: view.naive_loss,
     }
 }
 
 fn bodies(values: Vec<LabeledValue>) -> Vec<LabeledValueBody> {
     values.into_iter().map(Into::into).collect()
-}
-
-fn count(n: usize) -> u64 {
-    u64::try_from(n).unwrap_or(u64::MAX)
 }

@@ -2,15 +2,18 @@
 //! chain no longer tells: each actor's weight, and confidence intervals.
 
 use axum::{
-    Json,
     extract::{Path, State},
+    response::Response,
 };
 use wire::inference::{
     LatestNetworkInferences,
     network::{IntervalBody, LatestBody, WeightsBody},
 };
 
-use super::error::{ApiError, topic_id};
+use super::{
+    bundle_body::{self, PairBody},
+    error::{ApiError, topic_id},
+};
 use crate::{
     Inference,
     close::Interval,
@@ -22,16 +25,17 @@ use crate::{
 pub(super) async fn get(
     State(inference): State<Inference>,
     Path(topic): Path<String>,
-) -> Result<Json<LatestBody>, ApiError> {
+) -> Result<Response, ApiError> {
     let bundles = inference.latest(topic_id(&topic)?).await?;
-    let bundle = LatestNetworkInferences::from(bundles.bundle.clone());
-    Ok(Json(LatestBody {
+    let bundle = LatestNetworkInferences::from(bundles.bundle.bundle.clone());
+    let head = LatestBody {
         network_inferences: bundle.network_inferences,
         weights: weights(&bundles.shares),
         confidence_intervals: intervals(&bundles.intervals),
         has_outliers: bundles.resistant.is_some(),
         closed_at: bundles.closed_at.to_string(),
-    }))
+    };
+    bundle_body::answer(&head, PairBody::of(&bundles.bundle, false))
 }
 
 pub(super) fn weights(shares: &Standing) -> WeightsBody {

@@ -1,22 +1,31 @@
 //! `GET /emissions/{version}/network_inferences/{topic_id}?from=&to=&limit=`: a topic's past bundles,
-//! page by page from the newest. Ours: the chain tells one at a time.
+//! page by page from the newest. Ours: the chain tells one at a time. A page is read while it is sent, one
+//! bundle after the other.
+
+use std::{future::ready, io, iter::once};
 
 use axum::{
-    Json,
+    body::{Body, Bytes},
     extract::{Path, State},
     http::Uri,
+    response::Response,
 };
-use model::topic::BlockHeight;
+use futures::{StreamExt as _, stream};
+use model::topic::{BlockHeight, TopicId};
 use wire::inference::{LatestNetworkInferences, network::NetworkInferencesPage};
 
 use super::{
+    bundle_body::{PairBody, Pieces, json, pieces},
     emissions::in_query,
     error::{ApiError, served, topic_id},
 };
-use crate::Inference;
+use crate::{Inference, ReadError};
 
 /// How many bundles a page has where the request does not say.
 const LIMIT_DEFAULT: u64 = 100;
+
+/// Where a page has its bundles.
+const PLACE: &str = "\"network_inferences\":[";
 
 /// The most bundles of a page.
 const LIMIT_MAX: u64 = 1000;
@@ -25,7 +34,7 @@ pub(super) async fn get(
     State(inference): State<Inference>,
     Path((version, topic)): Path<(String, String)>,
     uri: Uri,
-) -> Result<Json<NetworkInferencesPage>, ApiError> {
+) -> Result<Response, ApiError> {
     served(&version)?;
     let topic = topic_id(&topic)?;
     let from = number(&uri, "from", 0)?;
@@ -33,14 +42,50 @@ pub(super) async fn get(
     let limit = number(&uri, "limit", LIMIT_DEFAULT)?.clamp(1, LIMIT_MAX);
     let limit = u32::try_from(limit).unwrap_or(u32::MAX);
     // One more than asked for says whether there is another page.
-    let mut epochs = inference.history(topic, from..=to, limit.saturating_add(1)).await?;
-    let is_more = epochs.len() > usize::try_from(limit).unwrap_or(usize::MAX);
-    let next = is_more.then(|| epochs.remove(0)).map(|older| older.bundle.nonce.to_string());
-    let bundles = epochs.into_iter().map(|epoch| LatestNetworkInferences::from(epoch.bundle));
-    Ok(Json(NetworkInferencesPage {
-        network_inferences: bundles.map(|body| body.network_inferences).collect(),
-        next_to: next,
-    }))
+    let mut nonces = inference.nonces(topic, from..=to, limit.saturating_add(1)).await?;
+    let is_more = nonces.len() > usize::try_from(limit).unwrap_or(usize::MAX);
+    let next_to = is_more.then(|| nonces.remove(0)).map(|older| older.to_string());
+    let page = NetworkInferencesPage { network_inferences: Vec::new(), next_to };
+    let page = serde_json::to_string(&page).map_err(|error| ApiError::broken(&error))?;
+    let (head, tail) = page.split_at(page.find(PLACE).unwrap_or_default() + PLACE.len());
+    let (head, tail) = (Bytes::from(head.to_owned()), Bytes::from(tail.to_owned()));
+    let bundles = stream::unfold((nonces.into_iter(), true), move |(mut nonces, is_first)| {
+        let inference = inference.clone();
+        async move {
+            loop {
+                match bundle(&inference, topic, nonces.next()?, is_first).await {
+                    Ok(None) => {}
+                    Ok(Some(pieces)) => return Some((stream::iter(pieces), (nonces, false))),
+                    Err(error) => {
+                        let broken: Pieces = Box::new(once(Err(error)));
+                        return Some((stream::iter(broken), (Vec::new().into_iter(), false)));
+                    }
+                }
+            }
+        }
+    });
+    let ends = |piece: Bytes| stream::once(ready(Ok::<_, io::Error>(piece)));
+    let body = ends(head).chain(bundles.flatten()).chain(ends(tail));
+    Ok(json(Body::from_stream(body)))
+}
+
+/// One bundle of a page; none where it is no longer kept.
+async fn bundle(
+    inference: &Inference,
+    topic: TopicId,
+    nonce: BlockHeight,
+    is_first: bool,
+) -> io::Result<Option<Pieces>> {
+    let bundles = match inference.bundle_at(topic, nonce).await {
+        Ok(bundles) => bundles,
+        Err(ReadError::NoBundle { .. }) => return Ok(None),
+        Err(error) => return Err(io::Error::other(error)),
+    };
+    let pairs = PairBody::of(&bundles.bundle, false);
+    let body = LatestNetworkInferences::from(bundles.bundle.bundle).network_inferences;
+    let pieces = pieces(&body, pairs).map_err(|_| io::Error::other("write a bundle"))?;
+    let comma = (!is_first).then(|| Ok(Bytes::from_static(b",")));
+    Ok(Some(Box::new(comma.into_iter().chain(pieces))))
 }
 
 fn number(uri: &Uri, name: &'static str, default: u64) -> Result<u64, ApiError> {

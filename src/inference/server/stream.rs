@@ -3,22 +3,29 @@
 //! The newest bundle there is comes first, then each new one as an event `bundle` whose id is its
 //! nonce. A reader that is slow skips to the newest: a bundle it missed is in the history.
 
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::{iter::once, sync::Arc, time::Duration};
 
 use axum::{
+    body::{Body, Bytes},
     extract::{Path, State},
-    response::sse::{Event, KeepAlive, Sse},
+    http::header,
+    response::{IntoResponse as _, Response},
 };
-use futures::stream::{Stream, unfold};
+use futures::{
+    StreamExt as _,
+    stream::{self, unfold},
+};
 use model::topic::{BlockHeight, TopicId};
 use tokio::{
     select,
     sync::{OwnedSemaphorePermit, watch},
+    time::sleep,
 };
 use wire::inference::LatestNetworkInferences;
 
 use super::{
     Service,
+    bundle_body::{PairBody, Pieces, pieces, whole},
     error::{ApiError, topic_id},
 };
 use crate::{News, ReadError};
@@ -38,7 +45,7 @@ struct Reader {
 pub(super) async fn get(
     State(service): State<Service>,
     Path(topic): Path<String>,
-) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, ApiError> {
+) -> Result<Response, ApiError> {
     let topic = topic_id(&topic)?;
     if service.inference.topic(topic).is_none() {
         return Err(ReadError::UnknownTopic { topic }.into());
@@ -50,16 +57,21 @@ pub(super) async fn get(
     let reader = Reader { service, topic, news, seen: None, _permit: permit };
     let events = unfold(reader, |mut reader| async move {
         let event = reader.next().await?;
-        Some((Ok(event), reader))
+        Some((stream::iter(event), reader))
     });
-    Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(HEARTBEAT_EVERY)))
+    let headers =
+        [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-cache")];
+    Ok((headers, Body::from_stream(events.flatten())).into_response())
 }
 
 impl Reader {
-    /// The next event; none once the service stops.
-    async fn next(&mut self) -> Option<Event> {
+    /// The next event, or a comment where there is no news: piece by piece, its data in one line. None once the service stops.
+    async fn next(&mut self) -> Option<Pieces> {
         loop {
             select! {
+                () = sleep(HEARTBEAT_EVERY) => {
+                    return Some(Box::new(once(Ok(Bytes::from_static(b":\n\n")))));
+                }
                 () = self.service.group.stopped() => return None,
                 changed = self.news.changed() => changed.ok()?,
             }
@@ -69,11 +81,16 @@ impl Reader {
             if self.seen.replace(nonce) == Some(nonce) {
                 continue;
             }
-            let body = LatestNetworkInferences::from(bundles.bundle.clone());
-            let event = Event::default().event("bundle").id(nonce.to_string());
-            if let Ok(event) = event.json_data(body) {
+            let pairs = PairBody::of(&bundles.bundle, false);
+            let body = LatestNetworkInferences::from(bundles.bundle.bundle.clone());
+            let is_long = pairs.is_long();
+            let Ok(data) = pieces(&body, pairs) else { continue };
+            let start = once(Ok(format!("event: bundle\nid: {nonce}\ndata: ").into()));
+            let event: Pieces = Box::new(start.chain(data).chain(once(Ok("\n\n".into()))));
+            if is_long {
                 return Some(event);
             }
+            return whole(event).ok().map(|event| Box::new(once(Ok(event))) as Pieces);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Every path, through the router.
 
 mod active;
+mod large;
 mod outside;
 mod queries;
 
@@ -21,7 +22,7 @@ use super::*;
 use crate::{Sender, signer::Domain, store::Input, submission::Payload, topic::demo_topics};
 
 struct Fixture {
-    _folder: TempDir,
+    folder: TempDir,
     accounts: Accounts,
     clock: Clock,
     inference: Inference,
@@ -41,14 +42,17 @@ impl Fixture {
         let accounts =
             Accounts::open(folder.path().join("accounts.sqlite"), clock.clone()).await.unwrap();
         let (_, key) = accounts.create_key("test").await.unwrap();
-        let options =
-            InferenceOptions { block_time: Duration::from_secs(1), topics: demo_topics() };
+        let options = InferenceOptions {
+            block_time: Duration::from_secs(1),
+            retention: Retention::USUAL,
+            topics: demo_topics(),
+        };
         let path = folder.path().join("inference.sqlite");
         let inference = Inference::open(&path, clock.clone(), options).await.unwrap();
         let gate = Gate::new(accounts.clone(), gate, clock.clone());
         let group = Group::default();
         let router = router(inference.clone(), &gate, (consumers(), WorkerQuota(3)), &group);
-        Self { _folder: folder, accounts, clock, inference, router, group, key }
+        Self { folder, accounts, clock, inference, router, group, key }
     }
 
     async fn send(&self, method: &str, path: &str, header: Option<(&str, &str)>) -> (u16, Value) {
@@ -59,7 +63,7 @@ impl Fixture {
         let request = request.body(Body::empty()).unwrap();
         let response = self.router.clone().oneshot(request).await.unwrap();
         let status = response.status().as_u16();
-        let body = to_bytes(response.into_body(), 1 << 20).await.unwrap();
+        let body = to_bytes(response.into_body(), 1 << 24).await.unwrap();
         let body =
             if body.is_empty() { Value::Null } else { serde_json::from_slice(&body).unwrap() };
         (status, body)
@@ -72,7 +76,7 @@ impl Fixture {
         let request = request.body(Body::from(body.to_string())).unwrap();
         let response = self.router.clone().oneshot(request).await.unwrap();
         let status = response.status().as_u16();
-        let body = to_bytes(response.into_body(), 1 << 20).await.unwrap();
+        let body = to_bytes(response.into_body(), 1 << 24).await.unwrap();
         (status, serde_json::from_slice(&body).unwrap())
     }
 
@@ -294,6 +298,7 @@ async fn a_started_service_runs_its_epochs_by_itself() {
         store: folder.path().join("inference.sqlite"),
         gate: Gate::new(accounts, GateOptions::unlimited(), clock.clone()),
         block_time: Duration::from_millis(20),
+        retention: Retention::USUAL,
         topics: demo_topics().into_iter().take(1).collect(),
         consumers: consumers(),
         quota: WorkerQuota::USUAL,
@@ -308,8 +313,8 @@ async fn a_started_service_runs_its_epochs_by_itself() {
         if history.len() >= 2 { Ok(history) } else { Err(history.len()) }
     };
     let history = task::wait::until(Duration::from_secs(20), two_epochs).await.unwrap();
-    assert!(history[0].bundle.nonce < history[1].bundle.nonce);
-    assert!(history.iter().all(|epoch| epoch.bundle.inferer_values.len() == 8));
+    assert!(history[0].nonce < history[1].nonce);
+    assert!(history.iter().all(|epoch| epoch.n_inferers == 8));
     group.shutdown().await;
 }
 

@@ -2,12 +2,13 @@
 //! of it: submissions and weights, truth, losses and scores.
 
 use axum::{
-    Json,
     extract::{Path, State},
+    response::Response,
 };
 use wire::inference::{LatestNetworkInferences, network::EpochBody};
 
 use super::{
+    bundle_body::{self, PairBody},
     emissions::{loss_body, read},
     error::{ApiError, topic_id},
     latest::{intervals, weights},
@@ -17,7 +18,7 @@ use crate::{Inference, ReadError, regret::Family, score, submission::decimal};
 pub(super) async fn get(
     State(inference): State<Inference>,
     Path((topic, nonce)): Path<(String, String)>,
-) -> Result<Json<EpochBody>, ApiError> {
+) -> Result<Response, ApiError> {
     let (topic, nonce) = (topic_id(&topic)?, read("nonce", &nonce)?);
     let settings = inference.topic(topic).ok_or(ReadError::UnknownTopic { topic })?;
     let bundles = inference.bundle_at(topic, nonce).await?;
@@ -29,8 +30,9 @@ pub(super) async fn get(
     };
     let scores = losses.as_ref().map(|l| (score::inferers(l), score::forecasters(l)));
     let (inferers, forecasters) = scores.unwrap_or_default();
-    let bundle = LatestNetworkInferences::from(bundles.bundle);
-    Ok(Json(EpochBody {
+    let pairs = PairBody::of(&bundles.bundle, false);
+    let bundle = LatestNetworkInferences::from(bundles.bundle.bundle);
+    let head = EpochBody {
         network_inferences: bundle.network_inferences,
         weights: weights(&bundles.shares),
         confidence_intervals: intervals(&bundles.intervals),
@@ -43,5 +45,6 @@ pub(super) async fn get(
         losses: losses.map(|losses| loss_body(&settings, nonce, "", &losses)),
         inferer_scores: texts(inferers),
         forecaster_scores: texts(forecasters),
-    }))
+    };
+    bundle_body::answer(&head, pairs)
 }

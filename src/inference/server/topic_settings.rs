@@ -1,9 +1,11 @@
-//! `POST /api/v1/topics` and `PUT /api/v1/topics/{topic_id}`: creates a topic, or replaces the
-//! settings of one that the same key created. Both answer with the topic as the chain writes it.
+//! `POST /api/v1/topics`, `PUT` and `DELETE /api/v1/topics/{topic_id}`: creates a topic, and replaces
+//! or deletes one that the same key created. The first two answer with the topic as the chain writes
+//! it.
 
 use axum::{
     Json,
     extract::{Path, Request, State},
+    http::StatusCode,
 };
 use model::topic::TopicId;
 use web::extract::json;
@@ -38,6 +40,15 @@ pub(super) async fn update(
     let described = described(request, topic_id(&topic)?, &holder).await?;
     let updated = inference.update_topic(described, &holder.address(None)?).await?;
     topic::answer(&inference, &updated).await
+}
+
+pub(super) async fn delete(
+    State(inference): State<Inference>,
+    Path(topic): Path<String>,
+    holder: Holder,
+) -> Result<StatusCode, ApiError> {
+    inference.delete_topic(topic_id(&topic)?, &holder.address(None)?).await?;
+    Ok(StatusCode::NO_CONTENT)
 }
 
 async fn described(request: Request, id: TopicId, holder: &Holder) -> Result<Topic, ApiError> {

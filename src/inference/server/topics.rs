@@ -1,20 +1,13 @@
 //! `GET /api/v1/topics`: every topic with its clock and its actors. Ours, for who watches it.
 
-use std::collections::BTreeMap;
-
 use axum::{Json, extract::State};
-use model::{
-    bundle::WorkerValues,
-    dataset::DatasetId,
-    topic::{Address, BlockHeight},
-};
+use model::{dataset::DatasetId, topic::BlockHeight};
 use wire::inference::{ActorSummary, TopicList, TopicSummary};
 
 use super::{error::ApiError, topic::type_name};
 use crate::{
-    Inference, Overview, epoch,
-    regret::Family,
-    store::{ActorView, Recent},
+    Inference, epoch,
+    overview::{ActorView, Overview},
 };
 
 pub(super) async fn get(State(inference): State<Inference>) -> Result<Json<TopicList>, ApiError> {
@@ -28,9 +21,9 @@ pub(super) async fn get(State(inference): State<Inference>) -> Result<Json<Topic
 }
 
 fn summary(overview: &Overview, height: BlockHeight) -> TopicSummary {
-    let Overview { topic, progress, recent, learned } = overview;
+    let Overview { topic, progress, actors } = overview;
     let timing = topic.timing;
-    let open = progress.open.last();
+    let open = progress.open.last().copied();
     TopicSummary {
         topic_id: topic.id.get(),
         name: topic.name.clone(),
@@ -49,54 +42,22 @@ fn summary(overview: &Overview, height: BlockHeight) -> TopicSummary {
         worker_submission_window: timing.worker_submission_window,
         ground_truth_lag: timing.ground_truth_lag,
         next_epoch_height: epoch::next_nonce(timing, progress.last_nonce, height),
-        close_height: open.map(|nonce| epoch::close_height(timing, *nonce)),
-        last_nonce: recent.as_ref().map(|recent| recent.bundle.nonce),
-        n_learned: learned.n_learned,
-        actors: recent.as_ref().map(|recent| actors(overview, recent)).unwrap_or_default(),
+        open_nonce: open,
+        close_height: open.map(|nonce| epoch::close_height(timing, nonce)),
+        last_nonce: actors.last_nonce,
+        n_learned: actors.n_learned,
+        actors: actors.actors.iter().map(actor).collect(),
     }
 }
 
-/// What is known of one role's actors, by address.
-struct Known<'a> {
-    role: &'static str,
-    shares: &'a Family,
-    regrets: &'a Family,
-    losses: &'a Family,
-    scores: &'a Family,
-}
-
-fn actors(overview: &Overview, recent: &Recent) -> Vec<ActorSummary> {
-    let learned = &overview.learned;
-    let names: BTreeMap<&Address, &ActorView> =
-        recent.actors.iter().map(|actor| (&actor.worker, actor)).collect();
-    let inferers = Known {
-        role: "inferer",
-        shares: &recent.shares.inferer,
-        regrets: &learned.regrets.ordinary.inferer,
-        losses: &learned.losses.inferer,
-        scores: &learned.scores.inferer,
-    };
-    let forecasters = Known {
-        role: "forecaster",
-        shares: &recent.shares.forecaster,
-        regrets: &learned.regrets.ordinary.forecaster,
-        losses: &learned.losses.forecaster,
-        scores: &learned.scores.forecaster,
-    };
-    let actor = |known: &Known<'_>, values: &WorkerValues| {
-        let worker = &values.worker;
-        ActorSummary {
-            worker: worker.to_string(),
-            role: known.role.to_owned(),
-            name: names.get(worker).and_then(|actor| actor.name.clone()),
-            weight: known.shares.get(worker).copied(),
-            regret: known.regrets.get(worker).copied(),
-            loss: known.losses.get(worker).copied(),
-            score: known.scores.get(worker).copied(),
-        }
-    };
-    let bundle = &recent.bundle;
-    let inferers = bundle.inferer_values.iter().map(|values| actor(&inferers, values));
-    let forecasters = bundle.forecaster_values.iter().map(|values| actor(&forecasters, values));
-    inferers.chain(forecasters).collect()
+fn actor(view: &ActorView) -> ActorSummary {
+    ActorSummary {
+        worker: view.worker.to_string(),
+        role: if view.is_forecaster { "forecaster" } else { "inferer" }.to_owned(),
+        name: view.name.clone(),
+        weight: view.weight,
+        regret: view.regret,
+        loss: view.loss,
+        score: view.score,
+    }
 }

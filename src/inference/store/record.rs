@@ -2,7 +2,7 @@
 //!
 //! Only additions are made here: a member that an older file lacks has a default.
 
-use std::{collections::BTreeMap, str::FromStr, time::Duration};
+use std::{collections::BTreeMap, str::FromStr, sync::Arc, time::Duration};
 
 use model::{
     bundle::{Bundle, LabeledValue},
@@ -15,12 +15,13 @@ use serde::{
 };
 use wire::inference::{LabeledValueBody, LatestNetworkInferences};
 
-use super::{StoreError, grids, past};
+use super::{StoreError, grids, pairs, past};
 use crate::{
     close::Interval,
     forecast::past::Past,
     learned::{Experience, Learned, RestingTargets},
     loss::LossRule,
+    pairs::PairValues,
     regret::{Family, Losses, Regrets, Standing, Versus},
     submission::Submission,
     topic::{
@@ -54,7 +55,32 @@ impl<'de> Deserialize<'de> for Exact {
 struct SubmissionRecord {
     name: Option<String>,
     inference: Vec<LabeledValueBody>,
-    forecast: BTreeMap<String, String>,
+}
+
+/// What a list of epochs shows of a bundle.
+#[derive(Serialize, Deserialize)]
+pub(super) struct SummaryRecord {
+    pub combined_value: Vec<LabeledValueBody>,
+    pub naive_value: Vec<LabeledValueBody>,
+    pub n_inferers: u64,
+    pub n_forecasters: u64,
+}
+
+/// The actors of a bundle, which are read without their values.
+#[derive(Deserialize)]
+struct BundleActors {
+    network_inferences: ActorLists,
+}
+
+#[derive(Deserialize)]
+struct ActorLists {
+    inferer_values: Vec<ActorRecord>,
+    forecaster_values: Vec<ActorRecord>,
+}
+
+#[derive(Deserialize)]
+struct ActorRecord {
+    worker: String,
 }
 
 #[derive(Default, Serialize, Deserialize)]
@@ -111,7 +137,6 @@ struct LossesRecord {
     one_out_inferer: Numbers,
     one_out_forecaster: Numbers,
     one_in_forecaster: Numbers,
-    one_out_inferer_forecaster: BTreeMap<String, Numbers>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -197,7 +222,7 @@ fn read<T: DeserializeOwned>(text: &str) -> Result<T, StoreError> {
 }
 
 /// The word that `text` is.
-fn word<T: FromStr>(text: &str) -> Result<T, StoreError> {
+pub(super) fn word<T: FromStr>(text: &str) -> Result<T, StoreError> {
     text.parse().map_err(|_| StoreError::Word { text: text.chars().take(90).collect() })
 }
 
@@ -326,11 +351,17 @@ pub(super) fn write_losses(losses: &Losses) -> Result<String, StoreError> {
         one_out_inferer: numbers(&losses.one_out_inferer),
         one_out_forecaster: numbers(&losses.one_out_forecaster),
         one_in_forecaster: numbers(&losses.one_in_forecaster),
-        one_out_inferer_forecaster: texts(&losses.one_out_inferer_forecaster, numbers),
     })
 }
 
-pub(super) fn read_losses(text: &str) -> Result<Losses, StoreError> {
+/// The losses of pairs of `losses`; none of none.
+pub(super) fn write_pairs(losses: &Losses) -> Option<Vec<u8>> {
+    pairs::write(&PairValues::of_families(&losses.one_out_inferer_forecaster))
+}
+
+/// The losses in `text`, with those of pairs in `bytes`.
+pub(super) fn read_losses(text: &str, bytes: Option<&[u8]>) -> Result<Losses, StoreError> {
+    let number = |list: &[f64]| list.first().copied().ok_or_else(no_list);
     let record: LossesRecord = read(text)?;
     Ok(Losses {
         combined: record.combined.0,
@@ -340,7 +371,7 @@ pub(super) fn read_losses(text: &str) -> Result<Losses, StoreError> {
         one_out_inferer: family(record.one_out_inferer)?,
         one_out_forecaster: family(record.one_out_forecaster)?,
         one_in_forecaster: family(record.one_in_forecaster)?,
-        one_out_inferer_forecaster: addresses(record.one_out_inferer_forecaster, family)?,
+        one_out_inferer_forecaster: pairs::read(bytes)?.by_row(number)?,
     })
 }
 
@@ -369,22 +400,67 @@ pub(super) fn read_standing(text: &str) -> Result<Standing, StoreError> {
     read::<StandingRecord>(text)?.try_into()
 }
 
-pub(super) fn write_submission(submission: &Submission) -> Result<String, StoreError> {
-    write(&SubmissionRecord {
-        name: submission.name.clone(),
-        inference: submission.inference.iter().cloned().map(Into::into).collect(),
-        forecast: texts(&submission.forecast, String::clone),
-    })
+fn no_list() -> StoreError {
+    StoreError::Word { text: "an epoch's losses of pairs".to_owned() }
 }
 
-pub(super) fn read_submission(worker: &str, text: &str) -> Result<Submission, StoreError> {
+/// What `submission` infers, and what it forecasts if it does.
+pub(super) fn write_submission(
+    submission: &Submission,
+) -> Result<(String, Option<String>), StoreError> {
+    let own = write(&SubmissionRecord {
+        name: submission.name.clone(),
+        inference: submission.inference.iter().cloned().map(Into::into).collect(),
+    })?;
+    let forecast: BTreeMap<&str, &String> =
+        submission.forecast.iter().map(|(name, loss)| (name.as_str(), loss)).collect();
+    let forecast = (!forecast.is_empty()).then(|| write(&forecast)).transpose()?;
+    Ok((own, forecast))
+}
+
+pub(super) fn read_submission(
+    worker: &str,
+    text: &str,
+    forecast: Option<&str>,
+) -> Result<Submission, StoreError> {
     let record: SubmissionRecord = read(text)?;
+    let forecast: BTreeMap<String, String> = forecast.map(read).transpose()?.unwrap_or_default();
     Ok(Submission {
         worker: word(worker)?,
         name: record.name,
         inference: record.inference.into_iter().map(Into::into).collect(),
-        forecast: addresses(record.forecast, Ok)?,
+        forecast: Arc::new(addresses(forecast, Ok)?),
     })
+}
+
+/// Who a submission in `text` says it is from.
+pub(super) fn read_name(text: &str) -> Result<Option<String>, StoreError> {
+    Ok(read::<SubmissionRecord>(text)?.name)
+}
+
+pub(super) fn write_summary(bundle: &Bundle) -> Result<String, StoreError> {
+    let bodies = |values: &[LabeledValue]| values.iter().cloned().map(Into::into).collect();
+    let count = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
+    write(&SummaryRecord {
+        combined_value: bodies(&bundle.combined_value),
+        naive_value: bodies(&bundle.naive_value),
+        n_inferers: count(bundle.inferer_values.len()),
+        n_forecasters: count(bundle.forecaster_values.len()),
+    })
+}
+
+pub(super) fn read_summary(text: &str) -> Result<SummaryRecord, StoreError> {
+    read(text)
+}
+
+/// The inferers and the forecasters of the bundle in `text`.
+pub(super) fn read_actors(text: &str) -> Result<[Vec<Address>; 2], StoreError> {
+    let ActorLists { inferer_values, forecaster_values } =
+        read::<BundleActors>(text)?.network_inferences;
+    let names = |actors: Vec<ActorRecord>| {
+        actors.iter().map(|actor| word(&actor.worker)).collect::<Result<_, _>>()
+    };
+    Ok([names(inferer_values)?, names(forecaster_values)?])
 }
 
 /// A bundle is kept in the form it is served in, with everything filled that a client may ask for.

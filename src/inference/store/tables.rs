@@ -27,7 +27,12 @@ const BUSY_WAIT: Duration = Duration::from_secs(5);
 /// `counters`: how many of something an epoch has, by name (see `worker_quota`). `trusted` is 1 for a
 /// submission of the operator or of a whitelisted worker; `signed` is the value offered for signing
 /// and `signed_intervals` where it lies, null where they are those of the bundle.
-pub(super) const STEPS: [&str; 6] = [
+/// `newest_deleted` is the highest number of a deleted topic: no other topic gets it.
+/// `forecast` are the losses that a submission expects, null where it expects none. `pairs` are values of pairs of actors (see `pairs`). `summary` is what a list of epochs shows of a
+/// bundle; `n_bytes` what the epoch takes, counted once it is closed (see `retention`); `is_thin` is 1
+/// where an old epoch keeps no values of pairs and no forecasts any more. `holdings` are the sums of a
+/// topic's epochs. `stamp` changes with every write of what a topic has learned.
+pub(super) const STEPS: [&str; 7] = [
     "
 CREATE TABLE chain (
     id INTEGER PRIMARY KEY CHECK (id = 1),
@@ -114,6 +119,61 @@ ALTER TABLE bundles ADD COLUMN signed_intervals TEXT;
 ",
     "
 ALTER TABLE learned ADD COLUMN past BLOB;
+",
+    "
+ALTER TABLE chain ADD COLUMN newest_deleted INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE submissions ADD COLUMN forecast TEXT;
+UPDATE submissions SET forecast = json_extract(record, '$.forecast')
+    WHERE json_extract(record, '$.forecast') <> '{}';
+UPDATE submissions SET record = json_remove(record, '$.forecast');
+ALTER TABLE bundles ADD COLUMN pairs BLOB;
+ALTER TABLE bundles ADD COLUMN resistant_pairs BLOB;
+CREATE TABLE losses (
+    topic_id INTEGER NOT NULL,
+    nonce INTEGER NOT NULL,
+    record TEXT NOT NULL,
+    pairs BLOB,
+    PRIMARY KEY (topic_id, nonce)
+) STRICT;
+INSERT INTO losses (topic_id, nonce, record)
+    SELECT topic_id, nonce, losses FROM epochs WHERE losses IS NOT NULL;
+ALTER TABLE epochs DROP COLUMN losses;
+ALTER TABLE epochs ADD COLUMN summary TEXT;
+ALTER TABLE epochs ADD COLUMN n_bytes INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE epochs ADD COLUMN is_thin INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX epochs_to_thin ON epochs (topic_id, nonce) WHERE is_thin = 0 AND state > 1;
+UPDATE epochs SET summary = (
+    SELECT json_object(
+        'combined_value', json_extract(record, '$.network_inferences.combined_value'),
+        'naive_value', json_extract(record, '$.network_inferences.naive_value'),
+        'n_inferers', json_array_length(record, '$.network_inferences.inferer_values'),
+        'n_forecasters', json_array_length(record, '$.network_inferences.forecaster_values'))
+    FROM bundles WHERE bundles.topic_id = epochs.topic_id AND bundles.nonce = epochs.nonce);
+UPDATE epochs SET n_bytes = 5000
+    + coalesce((SELECT sum(octet_length(record) + coalesce(octet_length(forecast), 0) + 500)
+                FROM submissions s WHERE s.topic_id = epochs.topic_id AND s.nonce = epochs.nonce), 0)
+    + coalesce((SELECT octet_length(record) + octet_length(shares) + coalesce(octet_length(resistant), 0)
+                FROM bundles b WHERE b.topic_id = epochs.topic_id AND b.nonce = epochs.nonce), 0)
+    + coalesce((SELECT octet_length(record)
+                FROM losses l WHERE l.topic_id = epochs.topic_id AND l.nonce = epochs.nonce), 0);
+CREATE TABLE holdings (
+    topic_id INTEGER PRIMARY KEY,
+    n_epochs INTEGER NOT NULL,
+    n_bytes INTEGER NOT NULL,
+    n_full_bytes INTEGER NOT NULL
+) STRICT;
+INSERT INTO holdings
+    SELECT topic_id, count(*), sum(n_bytes), sum(n_bytes) FROM epochs WHERE state > 0 GROUP BY topic_id;
+CREATE TABLE learned_next (
+    topic_id INTEGER PRIMARY KEY,
+    stamp INTEGER NOT NULL,
+    record TEXT NOT NULL,
+    regrets BLOB,
+    past BLOB
+) STRICT;
+INSERT INTO learned_next SELECT topic_id, 1, record, regrets, past FROM learned;
+DROP TABLE learned;
+ALTER TABLE learned_next RENAME TO learned;
 ",
 ];
 

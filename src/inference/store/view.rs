@@ -1,31 +1,42 @@
 //! What the inference file is asked for: bundles, history, and who takes part.
 
-use std::ops::RangeInclusive;
+use std::{ops::RangeInclusive, sync::Arc};
 
 use model::{
-    bundle::{Bundle, LabeledValue},
+    bundle::LabeledValue,
     timestamp::Timestamp,
     topic::{Address, BlockHeight, TopicId},
 };
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use super::{Store, StoreError, number, record};
+use super::{Known, Store, StoreError, number, pairs, record};
 use crate::{
     close::{Interval, Signed},
-    learned::Learned,
     outlier::Baseline,
+    pairs::FullBundle,
     regret::{Losses, Standing},
     selection::Arrival,
     submission::Submission,
 };
 
-/// A past epoch that has a bundle.
+/// About how many bytes of memory a labelled value takes: two texts, an id, and its share of a list.
+const VALUE_BYTES: usize = 128;
+
+/// A past epoch that has a bundle, as a list shows it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EpochView {
+    /// The block at which it opened.
+    pub nonce: BlockHeight,
     /// When it opened.
     pub opened_at: Timestamp,
     /// What was inferred.
-    pub bundle: Bundle,
+    pub combined_value: Vec<LabeledValue>,
+    /// What was inferred from inferers alone.
+    pub naive_value: Vec<LabeledValue>,
+    /// How many inferers took part.
+    pub n_inferers: u64,
+    /// How many forecasters took part.
+    pub n_forecasters: u64,
     /// What came true; empty until it is known.
     pub truth: Vec<LabeledValue>,
     /// The combined value's loss, once known.
@@ -34,33 +45,13 @@ pub struct EpochView {
     pub naive_loss: Option<f64>,
 }
 
-/// One who took part in the newest bundle.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ActorView {
-    /// Its address.
-    pub worker: Address,
-    /// Who is behind it, where that is known.
-    pub name: Option<String>,
-}
-
-/// The newest bundle of a topic, and what is known about its actors.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Recent {
-    /// The bundle.
-    pub bundle: Bundle,
-    /// Each actor's share in the combined value.
-    pub shares: Standing,
-    /// Who submitted for it.
-    pub actors: Vec<ActorView>,
-}
-
 /// All that was inferred in one epoch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bundles {
     /// What is served.
-    pub bundle: Bundle,
+    pub bundle: FullBundle,
     /// The same without outliers; none where there were none.
-    pub resistant: Option<Bundle>,
+    pub resistant: Option<FullBundle>,
     /// Each actor's share in the combined value.
     pub shares: Standing,
     /// Where the values lie, for each label; empty where there are no weights.
@@ -69,6 +60,18 @@ pub struct Bundles {
     pub signed: Option<Signed>,
     /// When the epoch closed.
     pub closed_at: Timestamp,
+}
+
+impl Bundles {
+    /// About how many bytes of memory it takes.
+    pub(crate) fn n_bytes(&self) -> usize {
+        let full = |bundle: &FullBundle| {
+            let n_lists = bundle.inferer_values.len() + bundle.one_out_inferer_values.len();
+            let n_values = n_lists * bundle.combined_value.len();
+            n_values * VALUE_BYTES + size_of_val(bundle.without_inferer.numbers())
+        };
+        full(&self.bundle) + self.resistant.as_ref().map_or(0, full)
+    }
 }
 
 /// One payload as it was received.
@@ -93,7 +96,7 @@ impl Store {
         let reader = self.reader()?;
         let mut statement = reader.prepare_cached(
             "SELECT b.record, b.resistant, b.shares, b.intervals, e.closed_at, b.signed,
-                    b.signed_intervals
+                    b.signed_intervals, b.pairs, b.resistant_pairs
              FROM bundles b JOIN epochs e ON e.topic_id = b.topic_id AND e.nonce = b.nonce
              WHERE b.topic_id = ?1 AND (?2 IS NULL OR b.nonce = ?2)
              ORDER BY b.nonce DESC LIMIT 1",
@@ -109,9 +112,17 @@ impl Store {
             }),
             _ => None,
         };
+        let full = |record: &str, pairs: Option<Vec<u8>>| {
+            let bundle = record::read_bundle(record)?;
+            Ok::<_, StoreError>(FullBundle {
+                bundle,
+                without_inferer: Arc::new(pairs::read(pairs.as_deref())?),
+            })
+        };
+        let resistant_pairs = row.get(8)?;
         Ok(Some(Bundles {
-            bundle: record::read_bundle(&row.get::<_, String>(0)?)?,
-            resistant: resistant.as_deref().map(record::read_bundle).transpose()?,
+            bundle: full(&row.get::<_, String>(0)?, row.get(7)?)?,
+            resistant: resistant.map(|record| full(&record, resistant_pairs)).transpose()?,
             shares: record::read_standing(&row.get::<_, String>(2)?)?,
             intervals: intervals
                 .as_deref()
@@ -144,12 +155,13 @@ impl Store {
     ) -> Result<Option<Received>, StoreError> {
         let reader = self.reader()?;
         let mut statement = reader.prepare_cached(
-            "SELECT nonce, record FROM submissions
+            "SELECT nonce, record, forecast FROM submissions
              WHERE topic_id = ?1 AND worker = ?2 ORDER BY nonce DESC LIMIT 1",
         )?;
         let mut rows = statement.query(params![number(topic.get()), worker.as_str()])?;
         let Some(row) = rows.next()? else { return Ok(None) };
-        let submission = record::read_submission(worker.as_str(), &row.get::<_, String>(1)?)?;
+        let (own, forecast): (String, Option<String>) = (row.get(1)?, row.get(2)?);
+        let submission = record::read_submission(worker.as_str(), &own, forecast.as_deref())?;
         Ok(Some(Received { nonce: super::height(row.get(0)?), submission }))
     }
 
@@ -166,48 +178,98 @@ impl Store {
     ) -> Result<Vec<(BlockHeight, Losses)>, StoreError> {
         let reader = self.reader()?;
         let mut statement = reader.prepare_cached(
-            "SELECT nonce, losses FROM epochs
-             WHERE topic_id = ?1 AND nonce <= ?2 AND losses IS NOT NULL
+            "SELECT nonce, record, pairs FROM losses WHERE topic_id = ?1 AND nonce <= ?2
              ORDER BY nonce DESC LIMIT ?3",
         )?;
         let mut rows = statement.query(params![number(topic.get()), number(nonce), limit])?;
         let mut epochs = Vec::new();
         while let Some(row) = rows.next()? {
-            let losses = record::read_losses(&row.get::<_, String>(1)?)?;
+            let pairs: Option<Vec<u8>> = row.get(2)?;
+            let losses = record::read_losses(&row.get::<_, String>(1)?, pairs.as_deref())?;
             epochs.push((super::height(row.get(0)?), losses));
         }
         Ok(epochs)
     }
 
-    /// The newest bundle of `topic` with its actors, if it has one.
+    /// The newest epoch up to `nonce` that was learned from and in which both of `pair` submitted;
+    /// none where there is none.
     ///
     /// # Errors
     /// As [`Self::bundles`].
-    pub fn recent(&self, topic: TopicId) -> Result<Option<Recent>, StoreError> {
+    pub fn met(
+        &self,
+        topic: TopicId,
+        nonce: BlockHeight,
+        pair: [&Address; 2],
+    ) -> Result<Option<BlockHeight>, StoreError> {
         let reader = self.reader()?;
         let mut statement = reader.prepare_cached(
-            "SELECT record, shares FROM bundles WHERE topic_id = ?1 ORDER BY nonce DESC LIMIT 1",
+            "SELECT a.nonce FROM submissions a
+             WHERE a.topic_id = ?1 AND a.worker = ?2 AND a.nonce <= ?4
+               AND EXISTS (SELECT 1 FROM submissions b
+                           WHERE b.topic_id = ?1 AND b.nonce = a.nonce AND b.worker = ?3)
+               AND EXISTS (SELECT 1 FROM epochs e
+                           WHERE e.topic_id = ?1 AND e.nonce = a.nonce AND e.state = 3)
+             ORDER BY a.nonce DESC LIMIT 1",
         )?;
-        let texts: Option<(String, String)> = statement
-            .query_row([number(topic.get())], |row| Ok((row.get(0)?, row.get(1)?)))
-            .optional()?;
-        let Some((bundle, shares)) = texts else { return Ok(None) };
-        let bundle = record::read_bundle(&bundle)?;
-        let submissions = submissions(&reader, topic, bundle.nonce)?;
-        let actors = submissions
-            .into_iter()
-            .map(|submission| ActorView { worker: submission.worker, name: submission.name })
-            .collect();
-        Ok(Some(Recent { bundle, shares: record::read_standing(&shares)?, actors }))
+        let [one, other] = pair.map(Address::as_str);
+        let values = params![number(topic.get()), one, other, number(nonce)];
+        let met: Option<i64> = statement.query_row(values, |row| row.get(0)).optional()?;
+        Ok(met.map(super::height))
     }
 
-    /// What `topic` has learned.
+    /// Who forecast in the epoch `nonce`, by address.
     ///
     /// # Errors
     /// As [`Self::bundles`].
-    pub fn learned(&self, topic: TopicId) -> Result<Learned, StoreError> {
+    pub fn forecasting(
+        &self,
+        topic: TopicId,
+        nonce: BlockHeight,
+    ) -> Result<Vec<Address>, StoreError> {
         let reader = self.reader()?;
-        learned(&reader, topic)
+        let mut statement = reader.prepare_cached(
+            "SELECT worker FROM submissions
+             WHERE topic_id = ?1 AND nonce = ?2 AND forecast IS NOT NULL ORDER BY worker",
+        )?;
+        let names = statement.query_map(params![number(topic.get()), number(nonce)], |row| {
+            row.get::<_, String>(0)
+        })?;
+        names.map(|name| record::word(&name?)).collect()
+    }
+
+    /// The nonces of the newest `limit` epochs of `topic` in `nonces` that have a bundle, oldest
+    /// first.
+    ///
+    /// # Errors
+    /// As [`Self::bundles`].
+    pub fn nonces(
+        &self,
+        topic: TopicId,
+        nonces: RangeInclusive<BlockHeight>,
+        limit: u32,
+    ) -> Result<Vec<BlockHeight>, StoreError> {
+        let reader = self.reader()?;
+        let mut statement = reader.prepare_cached(
+            "SELECT nonce FROM bundles WHERE topic_id = ?1 AND nonce BETWEEN ?2 AND ?3
+             ORDER BY nonce DESC LIMIT ?4",
+        )?;
+        let (from, to) = (number(*nonces.start()), number(*nonces.end()));
+        let found = statement
+            .query_map(params![number(topic.get()), from, to, limit], |row| row.get::<_, i64>(0))?;
+        let mut found: Vec<BlockHeight> =
+            found.map(|nonce| nonce.map(super::height)).collect::<Result<_, _>>()?;
+        found.reverse();
+        Ok(found)
+    }
+
+    /// What `topic` has learned; `known` where that is what it still is.
+    ///
+    /// # Errors
+    /// As [`Self::bundles`].
+    pub fn learned(&self, topic: TopicId, known: Option<&Known>) -> Result<Known, StoreError> {
+        let reader = self.reader()?;
+        learned(&reader, topic, known)
     }
 
     /// The submissions of the epoch `nonce`, by worker.
@@ -236,25 +298,27 @@ impl Store {
     ) -> Result<Vec<EpochView>, StoreError> {
         let reader = self.reader()?;
         let mut statement = reader.prepare_cached(
-            "SELECT e.opened_at, b.record, e.truth, e.combined_loss, e.naive_loss
-             FROM bundles b JOIN epochs e ON e.topic_id = b.topic_id AND e.nonce = b.nonce
-             WHERE b.topic_id = ?1 AND b.nonce BETWEEN ?2 AND ?3
-             ORDER BY b.nonce DESC LIMIT ?4",
+            "SELECT nonce, opened_at, summary, truth, combined_loss, naive_loss FROM epochs
+             WHERE topic_id = ?1 AND nonce BETWEEN ?2 AND ?3 AND summary IS NOT NULL
+             ORDER BY nonce DESC LIMIT ?4",
         )?;
         let (from, to) = (number(*nonces.start()), number(*nonces.end()));
         let mut rows = statement.query(params![number(topic.get()), from, to, limit])?;
         let mut epochs = Vec::new();
         while let Some(row) = rows.next()? {
-            let truth: Option<String> = row.get(2)?;
+            let truth: Option<String> = row.get(3)?;
+            let truth = truth.as_deref().map(record::read_values).transpose()?;
+            let summary = record::read_summary(&row.get::<_, String>(2)?)?;
             epochs.push(EpochView {
-                opened_at: Timestamp::from_micros(row.get(0)?),
-                bundle: record::read_bundle(&row.get::<_, String>(1)?)?,
-                truth: truth
-                    .map(|text| record::read_values(&text))
-                    .transpose()?
-                    .unwrap_or_default(),
-                combined_loss: row.get(3)?,
-                naive_loss: row.get(4)?,
+                nonce: super::height(row.get(0)?),
+                opened_at: Timestamp::from_micros(row.get(1)?),
+                combined_value: summary.combined_value.into_iter().map(Into::into).collect(),
+                naive_value: summary.naive_value.into_iter().map(Into::into).collect(),
+                n_inferers: summary.n_inferers,
+                n_forecasters: summary.n_forecasters,
+                truth: truth.unwrap_or_default(),
+                combined_loss: row.get(4)?,
+                naive_loss: row.get(5)?,
             });
         }
         epochs.reverse();
@@ -268,14 +332,15 @@ pub(super) fn submissions(
     nonce: BlockHeight,
 ) -> Result<Vec<Submission>, StoreError> {
     let mut statement = connection.prepare_cached(
-        "SELECT worker, record FROM submissions WHERE topic_id = ?1 AND nonce = ?2 ORDER BY worker",
+        "SELECT worker, record, forecast FROM submissions
+         WHERE topic_id = ?1 AND nonce = ?2 ORDER BY worker",
     )?;
     let rows = statement.query_map(params![number(topic.get()), number(nonce)], |row| {
-        Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?))
+        Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?, row.get::<_, Option<String>>(2)?))
     })?;
     rows.map(|row| {
-        let (worker, text) = row?;
-        record::read_submission(&worker, &text)
+        let (worker, text, forecast) = row?;
+        record::read_submission(&worker, &text, forecast.as_deref())
     })
     .collect()
 }
@@ -287,15 +352,16 @@ pub(super) fn arrivals(
     nonce: BlockHeight,
 ) -> Result<Vec<Arrival>, StoreError> {
     let mut statement = connection.prepare_cached(
-        "SELECT worker, record, received_at, trusted FROM submissions
+        "SELECT worker, record, received_at, trusted, forecast FROM submissions
          WHERE topic_id = ?1 AND nonce = ?2 ORDER BY worker",
     )?;
     let mut rows = statement.query(params![number(topic.get()), number(nonce)])?;
     let mut arrivals = Vec::new();
     while let Some(row) = rows.next()? {
         let (worker, text): (String, String) = (row.get(0)?, row.get(1)?);
+        let forecast: Option<String> = row.get(4)?;
         arrivals.push(Arrival {
-            submission: record::read_submission(&worker, &text)?,
+            submission: record::read_submission(&worker, &text, forecast.as_deref())?,
             received_at: Timestamp::from_micros(row.get(2)?),
             is_trusted: row.get(3)?,
         });
@@ -303,27 +369,47 @@ pub(super) fn arrivals(
     Ok(arrivals)
 }
 
-pub(super) fn learned(connection: &Connection, topic: TopicId) -> Result<Learned, StoreError> {
+/// What `topic` has learned; `known` where that is what it still is, which costs nothing.
+pub(super) fn learned(
+    connection: &Connection,
+    topic: TopicId,
+    known: Option<&Known>,
+) -> Result<Known, StoreError> {
+    let id = number(topic.get());
+    let stamp: Option<i64> = connection
+        .prepare_cached("SELECT stamp FROM learned WHERE topic_id = ?1")?
+        .query_row([id], |row| row.get(0))
+        .optional()?;
+    let stamp = stamp.unwrap_or_default();
+    if let Some(known) = known.filter(|known| known.stamp == stamp) {
+        return Ok(known.clone());
+    }
     let mut statement = connection
         .prepare_cached("SELECT record, regrets, past FROM learned WHERE topic_id = ?1")?;
-    let mut rows = statement.query([number(topic.get())])?;
-    let Some(row) = rows.next()? else { return Ok(Learned::default()) };
+    let mut rows = statement.query([id])?;
+    let Some(row) = rows.next()? else { return Ok(Known { stamp, learned: Arc::default() }) };
     let text: String = row.get(0)?;
     let (regrets, past): (Option<Vec<u8>>, Option<Vec<u8>>) = (row.get(1)?, row.get(2)?);
-    record::read_learned(&text, regrets.as_deref(), past.as_deref())
+    let learned = record::read_learned(&text, regrets.as_deref(), past.as_deref())?;
+    Ok(Known { stamp, learned: Arc::new(learned) })
 }
 
 pub(super) fn bundle(
     connection: &Connection,
     topic: TopicId,
     nonce: BlockHeight,
-) -> Result<Option<Bundle>, StoreError> {
+) -> Result<Option<FullBundle>, StoreError> {
     let mut statement = connection
-        .prepare_cached("SELECT record FROM bundles WHERE topic_id = ?1 AND nonce = ?2")?;
-    let text: Option<String> = statement
-        .query_row(params![number(topic.get()), number(nonce)], |row| row.get(0))
+        .prepare_cached("SELECT record, pairs FROM bundles WHERE topic_id = ?1 AND nonce = ?2")?;
+    let found: Option<(String, Option<Vec<u8>>)> = statement
+        .query_row(params![number(topic.get()), number(nonce)], |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })
         .optional()?;
-    text.map(|text| record::read_bundle(&text)).transpose()
+    let Some((text, pairs)) = found else { return Ok(None) };
+    let bundle = record::read_bundle(&text)?;
+    let without_inferer = Arc::new(pairs::read(pairs.as_deref())?);
+    Ok(Some(FullBundle { bundle, without_inferer }))
 }
 
 pub(super) fn labels(

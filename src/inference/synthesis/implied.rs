@@ -9,7 +9,7 @@ use super::{
     combine::{dot, walk},
     weights::weights,
 };
-use crate::statistics::median;
+use crate::{pairs::PairValues, statistics::median};
 
 /// Where less than this part of all weight is left without an inferer, what is left is weighed
 /// anew: against the best of the rest, since beside a much better one it has lost its digits.
@@ -82,16 +82,14 @@ impl Implied {
         self.forecasters.iter().map(named).collect()
     }
 
-    /// What each implies without each inferer, by their names.
-    pub fn by_withheld_inferer(&self) -> BTreeMap<Address, BTreeMap<Address, Values>> {
-        let named = |forecaster: &Forecaster| {
-            let known =
-                self.inferers.iter().enumerate().filter_map(|(idx, name)| {
-                    Some((name.clone(), forecaster.without(idx)?.to_vec()))
-                });
-            (forecaster.name.clone(), known.collect())
-        };
-        self.forecasters.iter().map(named).collect()
+    /// What each implies without each inferer.
+    pub fn by_withheld_inferer(&self) -> PairValues {
+        let Some(first) = self.forecasters.first() else { return PairValues::default() };
+        let rows = self.forecasters.iter().map(|forecaster| forecaster.name.clone()).collect();
+        let numbers = self.forecasters.iter().flat_map(|forecaster| &forecaster.without).copied();
+        let pairs =
+            PairValues::new(rows, self.inferers.clone(), first.value.len(), numbers.collect());
+        pairs.unwrap_or_default()
     }
 }
 

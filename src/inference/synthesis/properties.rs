@@ -143,22 +143,24 @@ prop_compose! {
 }
 
 /// Every computed value of `synthesis`, in a fixed order.
-fn all(synthesis: &Synthesis) -> Vec<&Values> {
+fn all(synthesis: &Synthesis) -> Vec<&[f64]> {
     let families = [
         &synthesis.implied,
         &synthesis.one_out_inferer,
         &synthesis.one_out_forecaster,
         &synthesis.one_in_forecaster,
     ];
-    let without = synthesis.one_out_inferer_forecaster.values().flat_map(BTreeMap::values);
+    let without = (0..synthesis.one_out_inferer_forecaster.rows().len())
+        .flat_map(|row_idx| synthesis.one_out_inferer_forecaster.row(row_idx).map(|(_, v)| v));
     [&synthesis.combined, &synthesis.naive]
         .into_iter()
         .chain(families.into_iter().flat_map(BTreeMap::values))
+        .map(Vec::as_slice)
         .chain(without)
         .collect()
 }
 
-fn are_close(a: &Values, b: &Values) -> bool {
+fn are_close(a: &[f64], b: &[f64]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| (a - b).abs() <= 1e-9 * (1.0 + a.abs()))
 }
 

@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use inference::{Inference, pairs::FullBundle};
 use model::topic::TopicId;
 use tokio::time::{Instant, sleep};
 
@@ -111,10 +112,8 @@ async fn remember(folder: &Path, seen: &mut BTreeMap<u64, String>) -> Outcome<()
     let copy = copied(folder)?;
     // Blocks that last for ever: what is due stays undone.
     let network = Network::start(copy.path(), "127.0.0.1:0", LASTING, vec![resting()?]).await?;
-    let history = network.inference.history(TopicId::FIRST, 0..=u64::MAX, 100_000).await?;
-    for epoch in history {
-        let bundle = format!("{:?}", epoch.bundle);
-        seen.entry(epoch.bundle.nonce).or_insert(bundle);
+    for (nonce, bundle) in bundles(&network.inference).await? {
+        seen.entry(nonce).or_insert(format!("{bundle:?}"));
     }
     network.group.shutdown().await;
     Ok(())
@@ -154,15 +153,14 @@ async fn judge(
     let inference = &network.inference;
     let (mut n_lost, mut n_twice, mut n_skipped) = (0, 0, 0);
     let progress = inference.progress(TopicId::FIRST).await?;
-    let history = inference.history(TopicId::FIRST, 0..=u64::MAX, 100_000).await?;
+    let bundles = bundles(inference).await?;
     for (nonce, workers) in acknowledged {
         let kept = inference.submissions(TopicId::FIRST, *nonce).await?;
         let kept: BTreeSet<String> = kept.into_iter().map(|s| s.worker.to_string()).collect();
         n_lost += workers.difference(&kept).count();
-        let bundle = history.iter().find(|epoch| epoch.bundle.nonce == *nonce);
-        match bundle {
-            Some(epoch) => {
-                let inferers = epoch.bundle.inferer_values.iter();
+        match bundles.get(nonce) {
+            Some(bundle) => {
+                let inferers = bundle.inferer_values.iter();
                 let inferers: BTreeSet<String> = inferers.map(|w| w.worker.to_string()).collect();
                 n_lost += workers.difference(&inferers).count();
             }
@@ -170,12 +168,21 @@ async fn judge(
             None => {}
         }
     }
-    for epoch in &history {
-        let bundle = format!("{:?}", epoch.bundle);
-        n_twice += usize::from(seen.get(&epoch.bundle.nonce).is_some_and(|seen| *seen != bundle));
+    for (nonce, bundle) in &bundles {
+        let bundle = format!("{bundle:?}");
+        n_twice += usize::from(seen.get(nonce).is_some_and(|seen| *seen != bundle));
     }
     network.group.shutdown().await;
     Ok((n_lost, n_twice, n_skipped))
+}
+
+/// Every bundle there is.
+async fn bundles(inference: &Inference) -> Outcome<BTreeMap<u64, FullBundle>> {
+    let mut bundles = BTreeMap::new();
+    for nonce in inference.nonces(TopicId::FIRST, 0..=u64::MAX, 100_000).await? {
+        bundles.insert(nonce, inference.bundle_at(TopicId::FIRST, nonce).await?.bundle);
+    }
+    Ok(bundles)
 }
 
 fn number(body: &[u8], name: &str) -> Outcome<u64> {

@@ -9,6 +9,7 @@ use accounts::{
 use async_trait::async_trait;
 use inference::{
     Inference,
+    retention::Retention,
     rows::{FlatRow, Rows},
     runs::{Cause, Job, PeerOutput, Runs},
     server::{Consumers, InferenceService, ServiceOptions},
@@ -81,6 +82,7 @@ impl Network {
             store: folder.join("inference.db"),
             gate: Gate::new(accounts, GateOptions::unlimited(), clock.clone()),
             block_time,
+            retention: Retention::USUAL,
             topics,
             consumers: Consumers { signer, chains: [].into(), prices: [].into() },
         };

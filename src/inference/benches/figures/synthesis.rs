@@ -7,7 +7,8 @@ use inference::{
     learned::Learned,
     loss::{LossMethod, LossRule},
     regret::{Family, Losses, Pace, Regrets},
-    store::{Lesson, Store},
+    retention::Retention,
+    store::{CloseOptions, Lesson, Store},
     synthesis::{
         Epoch, Newcomers, Values, synthesize,
         weights::{Generation, Params},
@@ -202,7 +203,7 @@ fn kept(size: Size) -> Outcome<()> {
     let n_bytes = u32::try_from(n_bytes)?;
     let store = Store::open(&path)?;
     let began = Instant::now();
-    black_box(store.learned(model::topic::TopicId::FIRST)?);
+    black_box(store.learned(model::topic::TopicId::FIRST, None)?);
     let took = began.elapsed().as_secs_f64() * 1e3;
     let what = format!("learned by as many, {:?} away: kept", size.away);
     let a_regret = f64::from(n_bytes) / of(n_regrets);
@@ -223,7 +224,8 @@ fn keep(path: &Path, regrets: Regrets) -> Outcome<usize> {
     let submission = inference::submission::Submission::checked(&topic, worker, None, payload)?;
     store.submit(topic.id, 1, submission, inference::submission::Origin::NETWORK, at)?;
     let settings = topic.clone();
-    store.close(topic.id, 1, at, move |closable| {
+    let options = CloseOptions { at, retention: Retention::USUAL, known: None };
+    store.close(topic.id, 1, options, move |closable| {
         let standings = inference::close::Standings {
             labels: &settings.labels,
             learned: &closable.learned,
@@ -239,10 +241,10 @@ fn keep(path: &Path, regrets: Regrets) -> Outcome<usize> {
         .flat_map(|versus| [&versus.inferer, &versus.forecaster])
         .map(|grid| grid.rows().len() * grid.columns().len())
         .sum();
-    store.learn(topic.id, 1, move |bundle, learned| {
+    store.learn(topic.id, 1, None, move |bundle, learned| {
         let rule = LossRule { method: LossMethod::Mse, allow_negative: false, floor: 1e-3 };
         let losses = inference::learned::losses(rule, bundle, &[1.0]).ok()?;
-        Some(Lesson { truth: Vec::new(), losses, learned: Learned { regrets, ..learned } })
+        Some(Lesson { truth: Vec::new(), losses, learned: Learned { regrets, ..learned.clone() } })
     })?;
     Ok(n_regrets)
 }

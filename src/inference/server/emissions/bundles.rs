@@ -8,11 +8,10 @@
 use std::{collections::HashMap, sync::Arc};
 
 use axum::{
-    Json,
     body::Bytes,
     extract::{Path, State},
-    http::{Uri, header},
-    response::{IntoResponse, Response},
+    http::Uri,
+    response::Response,
 };
 use model::{
     bundle::Bundle,
@@ -30,7 +29,11 @@ use wire::{
 
 use super::{Service, height, in_query, no_form, topic};
 use crate::{
-    server::error::ApiError,
+    pairs::FullBundle,
+    server::{
+        bundle_body::{self, PairBody},
+        error::ApiError,
+    },
     store::Bundles,
     topic::{Topic, TopicKind},
 };
@@ -49,28 +52,43 @@ struct Form {
 /// A body, and the nonce of the bundle it was written from.
 type Written = (BlockHeight, Bytes);
 
-/// The newest bundles as they are sent. At most one for each topic and form.
+/// The newest bundles as they are sent, but for long ones. At most one for each topic and form.
 #[derive(Debug, Default)]
 pub(in crate::server) struct Bodies(RwLock<HashMap<(TopicId, Form), Written>>);
 
 impl Bodies {
-    fn of(&self, topic: &Topic, form: Form, bundles: &Bundles) -> Result<Bytes, ApiError> {
+    fn of(&self, topic: &Topic, form: Form, bundles: &Bundles) -> Result<Response, ApiError> {
         let (key, nonce) = ((topic.id, form), bundles.bundle.nonce);
         let held = self.0.read().get(&key).filter(|(of, _)| *of == nonce).map(|(_, b)| b.clone());
         if let Some(body) = held {
-            return Ok(body);
+            return Ok(bundle_body::json(body));
         }
         let bundle = chosen(topic, form, bundles);
-        let body = if form.is_old {
-            json(&LatestNetworkInferencesV9 {
+        let pairs = PairBody::of(&bundle, form.is_old);
+        if form.is_old {
+            let head = LatestNetworkInferencesV9 {
                 inference_block_height: nonce.to_string(),
-                network_inferences: single(topic, bundle)?,
-            })
-        } else {
-            json(&LatestNetworkInferences::from(bundle))
-        }?;
+                network_inferences: single(topic, bundle.bundle)?,
+            };
+            return self.keep(key, nonce, &head, pairs);
+        }
+        self.keep(key, nonce, &LatestNetworkInferences::from(bundle.bundle), pairs)
+    }
+
+    /// Answers with `head` and `pairs`, and keeps that where it is short.
+    fn keep(
+        &self,
+        key: (TopicId, Form),
+        nonce: BlockHeight,
+        head: &impl Serialize,
+        pairs: PairBody,
+    ) -> Result<Response, ApiError> {
+        if pairs.is_long() {
+            return bundle_body::answer(head, pairs);
+        }
+        let body = bundle_body::whole(bundle_body::pieces(head, pairs)?)?;
         self.0.write().insert(key, (nonce, body.clone()));
-        Ok(body)
+        Ok(bundle_body::json(body))
     }
 }
 
@@ -116,8 +134,7 @@ async fn newest(
     let topic = topic(&service.inference, version, id)?;
     let form = form(&topic, version, uri, is_resistant)?;
     let bundles = service.inference.latest(topic.id).await?;
-    let body = service.bodies.of(&topic, form, &bundles)?;
-    Ok(([(header::CONTENT_TYPE, "application/json")], body).into_response())
+    service.bodies.of(&topic, form, &bundles)
 }
 
 async fn older(
@@ -130,12 +147,13 @@ async fn older(
     let form = form(&topic, version, uri, is_resistant)?;
     let bundles = service.inference.bundle_at(topic.id, height(nonce)?).await?;
     let bundle = chosen(&topic, form, &bundles);
+    let pairs = PairBody::of(&bundle, form.is_old);
     if form.is_old {
-        let network_inferences = single(&topic, bundle)?;
-        return Ok(Json(NetworkInferencesAtBlock { network_inferences }).into_response());
+        let network_inferences = single(&topic, bundle.bundle)?;
+        return bundle_body::answer(&NetworkInferencesAtBlock { network_inferences }, pairs);
     }
-    let network_inferences = LatestNetworkInferences::from(bundle).network_inferences;
-    Ok(Json(NetworkInferencesAtBlock { network_inferences }).into_response())
+    let network_inferences = LatestNetworkInferences::from(bundle.bundle).network_inferences;
+    bundle_body::answer(&NetworkInferencesAtBlock { network_inferences }, pairs)
 }
 
 fn form(
@@ -162,21 +180,19 @@ fn form(
 }
 
 /// The bundle that `form` asks for.
-fn chosen(topic: &Topic, form: Form, bundles: &Bundles) -> Bundle {
+fn chosen(topic: &Topic, form: Form, bundles: &Bundles) -> FullBundle {
     let resistant = bundles.resistant.as_ref().filter(|_| form.is_resistant);
-    let mut bundle = resistant.unwrap_or(&bundles.bundle).clone();
+    let FullBundle { mut bundle, mut without_inferer } =
+        resistant.unwrap_or(&bundles.bundle).clone();
     if topic.is_single() && !form.is_full {
+        without_inferer = Arc::default();
         bundle.one_out_forecaster_values.clear();
         bundle.one_in_forecaster_values.clear();
         bundle.one_out_inferer_forecaster_values.clear();
     }
-    bundle
+    FullBundle { bundle, without_inferer }
 }
 
 fn single(topic: &Topic, bundle: Bundle) -> Result<ValueBundle, ApiError> {
     bundle.try_into().map_err(|_| no_form(topic))
-}
-
-fn json(body: &impl Serialize) -> Result<Bytes, ApiError> {
-    serde_json::to_vec(body).map(Bytes::from).map_err(|error| ApiError::broken(&error))
 }

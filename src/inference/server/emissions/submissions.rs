@@ -54,8 +54,11 @@ pub(super) async fn forecasts(
             forecaster: submission.worker.to_string(),
             forecast_elements: submission
                 .forecast
-                .into_iter()
-                .map(|(name, value)| ForecastElement { inferer: name.to_string(), value })
+                .iter()
+                .map(|(name, value)| ForecastElement {
+                    inferer: name.to_string(),
+                    value: value.clone(),
+                })
                 .collect(),
             extra_data: None,
         })

@@ -71,9 +71,7 @@ pub(super) async fn active(
     };
     let nonce = bundles.bundle.nonce;
     let inferers = bundles.bundle.inferer_values.iter().map(|own| own.worker.clone()).collect();
-    let submissions = inference.submissions(topic.id, nonce).await?.into_iter();
-    let forecasting = submissions.filter(|submission| !submission.forecast.is_empty());
-    Ok((inferers, forecasting.map(|submission| submission.worker).collect()))
+    Ok((inferers, inference.forecasting(topic.id, nonce).await?))
 }
 
 fn texts(names: &[Address]) -> Vec<String> {

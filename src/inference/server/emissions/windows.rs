@@ -213,12 +213,12 @@ pub(super) async fn last_worker_commit(
     Path((version, id)): Path<(String, String)>,
 ) -> Result<Json<LastCommit>, ApiError> {
     let topic = topic(&service.inference, &version, &id)?;
-    let newest = service.inference.history(topic.id, 0..=BlockHeight::MAX, 1).await?;
+    let newest = service.inference.nonces(topic.id, 0..=BlockHeight::MAX, 1).await?;
     let commit = |nonce| Commit {
         block_height: epoch::close_height(topic.timing, nonce).to_string(),
         nonce: Nonce::at(nonce),
     };
-    Ok(Json(LastCommit { last_commit: newest.last().map(|epoch| commit(epoch.bundle.nonce)) }))
+    Ok(Json(LastCommit { last_commit: newest.last().copied().map(commit) }))
 }
 
 pub(super) async fn last_reputer_commit(

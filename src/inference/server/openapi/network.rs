@@ -29,7 +29,7 @@ const LABEL: Parameter =
     query("label", r#"{"type":"string"}"#, "The label, on a topic with several.");
 
 /// All of them, in the order in which they are told.
-pub(super) const OPERATIONS: [Operation; 12] = [
+pub(super) const OPERATIONS: [Operation; 13] = [
     reads(
         paths::TOPICS,
         "list_topics",
@@ -153,6 +153,16 @@ pub(super) const OPERATIONS: [Operation; 12] = [
             &[TOPIC],
             &[json_of("TopicSettings")],
             &[OF_TOPIC, UNFIT, DENIED, MISSING],
+        )
+    },
+    Operation {
+        text: "Its epochs go with it, and its number is not given to another topic.",
+        ..writes(
+            ("delete", paths::TOPIC_SETTINGS, "delete_topic"),
+            "Deletes a topic that the key created.",
+            &[TOPIC],
+            &[],
+            &[answer("204", "It is gone", &[]), UNFIT, DENIED, MISSING],
         )
     },
     writes(

@@ -255,7 +255,9 @@ async fn topics_are_created_changed_and_put_to_rest_by_their_key_alone() {
     let (_, active) = fixture.get("/emissions/v10/is_topic_active/3").await;
     assert_eq!(active, json!({"is_active": false}));
     let others = fixture.put("PUT", "/api/v1/topics/1/active", &rest).await;
-    Fixture::check(others, 403, 7, "another key created topic 1");
+    let built_in = "topic 1 came with the program, and no key can change it: start the service \
+                    without --demo to be without it";
+    Fixture::check(others, 403, 7, built_in);
     let unfit = json!({"metadata": "x", "dataset": "d", "column": "c", "ground_truth_lag": 1});
     let (status, body) = fixture.put("POST", "/api/v1/topics", &unfit).await;
     assert_eq!(status, 400);

@@ -1,0 +1,150 @@
+//! Bodies with bundles: values of pairs are written while they are sent, row by row, so that a bundle
+//! of a thousand inferers and fifty forecasters, which is 16 MB as JSON, never is in memory whole.
+
+use std::{io, iter::once, sync::Arc};
+
+use axum::{
+    body::{Body, Bytes},
+    http::header,
+    response::{IntoResponse, Response},
+};
+use futures::stream;
+use model::topic::Address;
+use serde::Serialize;
+use wire::inference::{
+    LabeledValueBody, OneOutInfererForecasterBody,
+    chain::{OneOutInfererForecasterValues, WorkerValue},
+};
+
+use super::error::ApiError;
+use crate::{
+    pairs::{FullBundle, PairValues},
+    submission::decimal,
+};
+
+/// Where a body has values of pairs.
+const PLACE: &str = "\"one_out_inferer_forecaster_values\":[";
+
+/// The most numbers of pairs that are written before anything is sent: less than a megabyte of JSON.
+/// Such a body has a length.
+const NUMBERS_AT_ONCE: usize = 4096;
+
+/// A body, piece by piece.
+pub(super) type Pieces = Box<dyn Iterator<Item = io::Result<Bytes>> + Send>;
+
+/// The values of pairs of a bundle, and how they are written.
+#[derive(Debug, Clone)]
+pub(super) struct PairBody {
+    pairs: Arc<PairValues>,
+    /// Ids and names.
+    labels: Vec<(u32, String)>,
+    /// Whether they are one number for each, as up to v9.
+    is_old: bool,
+}
+
+impl PairBody {
+    /// Those of `bundle`.
+    pub(super) fn of(bundle: &FullBundle, is_old: bool) -> Self {
+        let labels = bundle.combined_value.iter();
+        let labels = labels.map(|value| (value.label_id, value.label_name.clone()));
+        Self { pairs: Arc::clone(&bundle.without_inferer), labels: labels.collect(), is_old }
+    }
+
+    /// Whether the body is long: then it is sent piece by piece, without a length.
+    pub(super) fn is_long(&self) -> bool {
+        self.pairs.numbers().len() > NUMBERS_AT_ONCE
+    }
+
+    /// The pairs of the row `row_idx`; `is_first` where no row before it has any.
+    fn row(&self, row_idx: usize, is_first: bool) -> serde_json::Result<Vec<u8>> {
+        let Some(forecaster) = self.pairs.rows().get(row_idx) else { return Ok(Vec::new()) };
+        let mut bytes = Vec::new();
+        if self.is_old {
+            let value = |(worker, list): (&Address, &[f64])| WorkerValue {
+                worker: worker.to_string(),
+                value: list.first().copied().map(decimal).unwrap_or_default(),
+            };
+            let row = OneOutInfererForecasterValues {
+                forecaster: forecaster.to_string(),
+                one_out_inferer_values: self.pairs.row(row_idx).map(value).collect(),
+            };
+            put(&mut bytes, is_first, &row)?;
+            return Ok(bytes);
+        }
+        for (idx, (inferer, list)) in self.pairs.row(row_idx).enumerate() {
+            let values = self.labels.iter().zip(list);
+            let pair = OneOutInfererForecasterBody {
+                forecaster: forecaster.to_string(),
+                withheld_inferer: inferer.to_string(),
+                combined_inference: values
+                    .map(|((label_id, label_name), value)| LabeledValueBody {
+                        label_id: *label_id,
+                        label_name: label_name.clone(),
+                        value: decimal(*value),
+                    })
+                    .collect(),
+            };
+            put(&mut bytes, is_first && idx == 0, &pair)?;
+        }
+        Ok(bytes)
+    }
+}
+
+/// Writes an element of a list.
+fn put(bytes: &mut Vec<u8>, is_first: bool, element: &impl Serialize) -> serde_json::Result<()> {
+    if !is_first {
+        bytes.push(b',');
+    }
+    serde_json::to_writer(bytes, element)
+}
+
+/// Returns `head` as JSON, piece by piece, with `pairs` in its first list of such values.
+///
+/// # Errors
+/// [`ApiError`] if `head` cannot be written.
+pub(super) fn pieces(head: &impl Serialize, pairs: PairBody) -> Result<Pieces, ApiError> {
+    let head = serde_json::to_string(head).map_err(|error| ApiError::broken(&error))?;
+    Ok(with_pairs(head, pairs))
+}
+
+fn with_pairs(mut before: String, pairs: PairBody) -> Pieces {
+    let place = before.find(PLACE).map_or(before.len(), |idx| idx + PLACE.len());
+    let after = before.split_off(place);
+    let mut is_first = true;
+    let rows = (0..pairs.pairs.rows().len()).map(move |row_idx| {
+        let row = pairs.row(row_idx, is_first)?;
+        is_first &= row.is_empty();
+        Ok(Bytes::from(row))
+    });
+    Box::new(once(Ok(before.into())).chain(rows).chain(once(Ok(after.into()))))
+}
+
+/// Answers with `head` as JSON, and `pairs` in it.
+///
+/// # Errors
+/// As [`pieces`].
+pub(super) fn answer(head: &impl Serialize, pairs: PairBody) -> Result<Response, ApiError> {
+    let is_long = pairs.is_long();
+    let pieces = pieces(head, pairs)?;
+    if is_long {
+        return Ok(json(Body::from_stream(stream::iter(pieces))));
+    }
+    whole(pieces).map(json)
+}
+
+/// All of `pieces` in one.
+///
+/// # Errors
+/// [`ApiError`] if one cannot be written.
+pub(super) fn whole(pieces: Pieces) -> Result<Bytes, ApiError> {
+    let mut bytes = Vec::new();
+    for piece in pieces {
+        bytes.extend_from_slice(&piece.map_err(|error| ApiError::broken(&error))?);
+    }
+    Ok(bytes.into())
+}
+
+/// An answer whose body is JSON.
+pub(super) fn json(body: impl Into<Body>) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], body.into()).into_response()
+}

@@ -1,0 +1,130 @@
+//! Topics of many actors: what queries read, and how long answers are sent.
+
+use std::collections::BTreeMap;
+
+use super::*;
+
+/// Inferers and forecasters of the large topic: so many that their pairs are sent piece by piece.
+const N_INFERERS: usize = 120;
+const N_FORECASTERS: usize = 40;
+
+fn address(role: &str, idx: usize) -> Address {
+    format!("allo1{role}{idx:03}").parse().unwrap()
+}
+
+/// Runs an epoch of topic 1 with forecasts of everybody about everybody, and learns from it.
+async fn epoch(fixture: &Fixture, n_inferers: usize, n_forecasters: usize) {
+    let topic = "1".parse().unwrap();
+    let nonce = fixture.inference.chain().height();
+    assert!(fixture.inference.open_epoch(topic, nonce).await.unwrap());
+    let input = Input { at: fixture.clock.now(), value: 50.0 };
+    fixture.inference.put_input(topic, nonce, input).await.unwrap();
+    let submit = async |worker: Address, payload: Payload| {
+        let sender = Sender { topic, nonce, worker, name: None };
+        fixture.inference.submit(sender, payload).await.unwrap();
+    };
+    for idx in 0..n_inferers {
+        let values = vec![("y".to_owned(), format!("5{}.{idx}", idx % 3))];
+        submit(address("inf", idx), Payload { values, ..Payload::default() }).await;
+    }
+    for idx in 0..n_forecasters {
+        let loss = |of: usize| (address("inf", of), format!("-0.{}", (of + idx) % 7));
+        let forecast: BTreeMap<Address, String> = (0..n_inferers).map(loss).collect();
+        submit(address("for", idx), Payload { forecast, ..Payload::default() }).await;
+    }
+    assert!(fixture.inference.close(topic, nonce).await.unwrap());
+    assert!(fixture.inference.learn(topic, nonce, Some(51.0)).await.unwrap());
+    fixture.clock.advance(Duration::from_secs(12));
+}
+
+/// A fixture whose topic 1 takes all actors of a large epoch.
+async fn large() -> Fixture {
+    let fixture = Fixture::new().await;
+    let topic = fixture.inference.topic("1".parse().unwrap()).unwrap();
+    let active_max = crate::topic::ActiveMax { inferers: 1000, forecasters: 1000 };
+    fixture.inference.put_topic(Topic { active_max, ..topic.as_ref().clone() }).await.unwrap();
+    fixture
+}
+
+#[tokio::test]
+async fn queries_read_what_they_return_and_nothing_else() {
+    let fixture = Fixture::new().await;
+    for _ in 0..3 {
+        epoch(&fixture, 3, 2).await;
+    }
+    let paths = [
+        "/api/v1/topics",
+        "/api/v1/topics/1/history",
+        "/emissions/v10/latest_regret_stdnorm/1",
+        "/emissions/v10/inferer_network_regret/1/allo1inf000",
+        "/emissions/v10/one_out_inferer_inferer_network_regret?topic_id=1\
+            &one_out_inferer=allo1inf000&inferer=allo1inf001",
+        "/emissions/v10/topic_last_worker_commit_info/1",
+        "/emissions/v10/inferer_score_ema/1/allo1inf000",
+    ];
+    let mut before = Vec::new();
+    for path in paths {
+        before.push(fixture.get(path).await);
+    }
+    // Whoever reads one of these now fails.
+    let file = rusqlite::Connection::open(fixture.folder.path().join("inference.sqlite")).unwrap();
+    for statement in ["UPDATE bundles SET record = '?'", "UPDATE learned SET record = '?'"] {
+        file.execute(statement, []).unwrap();
+    }
+    for (path, before) in paths.iter().zip(before) {
+        assert_eq!(before.0, 200, "{path}: {}", before.1);
+        assert_eq!(fixture.get(path).await, before, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_long_bundle_is_sent_piece_by_piece_and_is_whole() {
+    let fixture = large().await;
+    for _ in 0..2 {
+        epoch(&fixture, N_INFERERS, N_FORECASTERS).await;
+    }
+    for version in ["v10", "v9"] {
+        let path = format!("/emissions/{version}/latest_network_inferences/1?leave_out=all");
+        let request = Request::builder().uri(&path).header("x-api-key", fixture.key.reveal());
+        let request = request.body(Body::empty()).unwrap();
+        let response = fixture.router.clone().oneshot(request).await.unwrap();
+        assert!(response.headers().get("content-length").is_none(), "{path}");
+        let body = to_bytes(response.into_body(), 1 << 24).await.unwrap();
+        let body: Value = serde_json::from_slice(&body).unwrap();
+        let bundle = &body["network_inferences"];
+        let values = bundle["one_out_inferer_forecaster_values"].as_array().unwrap();
+        // With those that are built in.
+        let n_rows = bundle["forecaster_values"].as_array().unwrap().len();
+        assert!(n_rows > N_FORECASTERS, "{path}");
+        let n_values = if version == "v9" { n_rows } else { n_rows * N_INFERERS };
+        assert_eq!(values.len(), n_values, "{path}");
+        let (_, at) = fixture
+            .get(&format!(
+                "/emissions/{version}/network_inferences/1/last_inference/13?leave_out=all"
+            ))
+            .await;
+        assert_eq!(at["network_inferences"], *bundle, "{path}");
+    }
+    let (_, page) = fixture.get("/emissions/v10/network_inferences/1").await;
+    let page = page["network_inferences"].as_array().unwrap();
+    let nonces: Vec<_> = page.iter().map(|bundle| bundle["nonce"].as_str().unwrap()).collect();
+    assert_eq!(nonces, ["1", "13"]);
+}
+
+#[tokio::test]
+async fn a_deleted_topic_is_gone_and_its_number_is_not_used_again() {
+    let fixture = Fixture::new().await;
+    let settings = json!({"metadata": "load", "dataset": "machine_cpu", "column": "load_percent",
+        "horizon_seconds": 60});
+    let (status, created) = fixture.put("POST", "/api/v1/topics", &settings).await;
+    assert_eq!((status, &created["topic"]["id"]), (200, &json!("3")));
+    let key = || Some(("x-api-key", fixture.key.reveal()));
+    let built_in = fixture.send("DELETE", "/api/v1/topics/1", key()).await;
+    assert_eq!(built_in.0, 403, "{}", built_in.1);
+    assert_eq!(fixture.send("DELETE", "/api/v1/topics/3", key()).await, (204, Value::Null));
+    assert_eq!(fixture.get("/emissions/v10/topics/3").await.0, 404);
+    assert_eq!(fixture.send("DELETE", "/api/v1/topics/3", key()).await.0, 404);
+    fixture.inference.drop_leftovers().await.unwrap();
+    let (_, created) = fixture.put("POST", "/api/v1/topics", &settings).await;
+    assert_eq!(created["topic"]["id"], "4");
+}

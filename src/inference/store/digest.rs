@@ -1,0 +1,56 @@
+//! Who took part in a topic's newest bundle, read without the values.
+
+use std::collections::BTreeMap;
+
+use model::topic::{Address, BlockHeight, TopicId};
+use rusqlite::{OptionalExtension as _, params};
+
+use super::{Store, StoreError, height, number, record};
+use crate::regret::Standing;
+
+/// Who took part in a bundle.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ActorDigest {
+    /// The epoch.
+    pub nonce: BlockHeight,
+    /// The inferers, by address.
+    pub inferers: Vec<Address>,
+    /// The forecasters that imply something, by address.
+    pub forecasters: Vec<Address>,
+    /// Each actor's share in the combined value.
+    pub shares: Standing,
+    /// Who is behind an address, where that is known.
+    pub names: BTreeMap<Address, String>,
+}
+
+impl Store {
+    /// Who took part in the newest bundle of `topic`, if it has one.
+    ///
+    /// # Errors
+    /// As [`Store::blocks`].
+    pub fn actors(&self, topic: TopicId) -> Result<Option<ActorDigest>, StoreError> {
+        let reader = self.reader()?;
+        let id = number(topic.get());
+        let found: Option<(i64, String, String)> = reader
+            .prepare_cached(
+                "SELECT nonce, record, shares FROM bundles WHERE topic_id = ?1
+                 ORDER BY nonce DESC LIMIT 1",
+            )?
+            .query_row([id], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+            .optional()?;
+        let Some((nonce, bundle, shares)) = found else { return Ok(None) };
+        let [inferers, forecasters] = record::read_actors(&bundle)?;
+        let mut statement = reader.prepare_cached(
+            "SELECT worker, record FROM submissions WHERE topic_id = ?1 AND nonce = ?2",
+        )?;
+        let mut rows = statement.query(params![id, nonce])?;
+        let mut names = BTreeMap::new();
+        while let Some(row) = rows.next()? {
+            if let Some(name) = record::read_name(&row.get::<_, String>(1)?)? {
+                names.insert(record::word(&row.get::<_, String>(0)?)?, name);
+            }
+        }
+        let shares = record::read_standing(&shares)?;
+        Ok(Some(ActorDigest { nonce: height(nonce), inferers, forecasters, shares, names }))
+    }
+}

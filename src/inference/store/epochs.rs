@@ -1,0 +1,268 @@
+//! The end of epochs: closing them, and learning from them, each in one transaction.
+
+use std::sync::Arc;
+
+use model::{
+    timestamp::Timestamp,
+    topic::{BlockHeight, TopicId},
+};
+use rusqlite::{Connection, params};
+
+use super::{
+    Closable, EPOCH_BYTES, Lesson, State, Store, StoreError, grids, insert, number, pairs, past, record,
+    retention, state, view,
+};
+use crate::{
+    close::{Closing, Signed},
+    learned::Learned,
+    outlier::Baseline,
+    pairs::FullBundle,
+    retention::Retention,
+    selection::Withdrawn,
+};
+
+/// What a topic had learned when it was read.
+#[derive(Debug, Clone)]
+pub struct Known {
+    /// Which write it was read after; 0 before the first.
+    pub stamp: i64,
+    /// What was learned.
+    pub learned: Arc<Learned>,
+}
+
+/// How an epoch is closed.
+#[derive(Debug, Clone)]
+pub struct CloseOptions {
+    /// When.
+    pub at: Timestamp,
+    /// What the topic keeps of its epochs.
+    pub retention: Retention,
+    /// What was read before; read again where it is none, or old.
+    pub known: Option<Known>,
+}
+
+impl Store {
+    /// Closes the epoch `nonce` with what `make` makes of its submissions and of all that was
+    /// learned; without a bundle where it makes nothing. Returns what is learned then, or none where
+    /// the epoch was not open.
+    ///
+    /// No submission is taken between the reading and the closing.
+    ///
+    /// # Errors
+    /// As [`Self::blocks`].
+    pub fn close(
+        &self,
+        topic: TopicId,
+        nonce: BlockHeight,
+        options: CloseOptions,
+        make: impl FnOnce(Closable) -> Option<Closing> + Send + 'static,
+    ) -> Result<Option<Known>, StoreError> {
+        self.turns.write_sized(EPOCH_BYTES, move |write| {
+            if state(write, topic, nonce)? != Some(State::Open as i64) {
+                return Ok(None);
+            }
+            let CloseOptions { at, retention, known } = options;
+            let mut known = view::learned(write, topic, known.as_ref())?;
+            let closing = make(Closable {
+                arrivals: view::arrivals(write, topic, nonce)?,
+                labels: view::labels(write, topic, nonce)?,
+                learned: Arc::clone(&known.learned),
+                baseline: view::baseline(write, topic)?,
+            });
+            let next = if closing.is_some() { State::Closed } else { State::Empty };
+            let summary = closing.as_ref().map(|closing| record::write_summary(&closing.bundle));
+            write
+                .prepare_cached(
+                    "UPDATE epochs SET state = ?3, closed_at = ?4, summary = ?5
+                     WHERE topic_id = ?1 AND nonce = ?2",
+                )?
+                .execute(params![
+                    number(topic.get()),
+                    number(nonce),
+                    next as i64,
+                    at.micros(),
+                    summary.transpose()?
+                ])?;
+            if let Some(closing) = closing {
+                if let Some(moved) = &closing.moved_scores {
+                    known = keep_moved(write, topic, moved, &known)?;
+                }
+                keep(write, (topic, nonce), closing, at)?;
+            }
+            retention::count_closed(write, topic, nonce)?;
+            retention::apply(write, topic, retention, at)?;
+            Ok(Some(known))
+        })
+    }
+
+    /// Learns from the epoch `nonce` what `teach` makes of its bundle and of all that was learned
+    /// before; gives it up where it makes nothing. `known` is what was read before. Returns what is
+    /// learned then, or none where the epoch was not closed or was learned from.
+    ///
+    /// # Errors
+    /// As [`Self::blocks`].
+    pub fn learn(
+        &self,
+        topic: TopicId,
+        nonce: BlockHeight,
+        known: Option<Known>,
+        teach: impl FnOnce(&FullBundle, &Learned) -> Option<Lesson> + Send + 'static,
+    ) -> Result<Option<Known>, StoreError> {
+        self.turns.write_sized(EPOCH_BYTES, move |write| {
+            if state(write, topic, nonce)? != Some(State::Closed as i64) {
+                return Ok(None);
+            }
+            let bundle = view::bundle(write, topic, nonce)?;
+            let known = view::learned(write, topic, known.as_ref())?;
+            let lesson = bundle.and_then(|bundle| teach(&bundle, &known.learned));
+            let next = if lesson.is_some() { State::Learned } else { State::GivenUp };
+            write
+                .prepare_cached("UPDATE epochs SET state = ?3 WHERE topic_id = ?1 AND nonce = ?2")?
+                .execute(params![number(topic.get()), number(nonce), next as i64])?;
+            let Some(lesson) = lesson else { return Ok(Some(known)) };
+            put_losses(write, (topic, nonce), &lesson)?;
+            retention::recount(write, topic, nonce)?;
+            put_learned(write, topic, lesson.learned, &known).map(Some)
+        })
+    }
+}
+
+/// Keeps what an epoch came to.
+fn put_losses(
+    write: &Connection,
+    (topic, nonce): (TopicId, BlockHeight),
+    lesson: &Lesson,
+) -> Result<(), StoreError> {
+    let Lesson { truth, losses, .. } = lesson;
+    let (id, nonce) = (number(topic.get()), number(nonce));
+    write
+        .prepare_cached(
+            "UPDATE epochs SET truth = ?3, combined_loss = ?4, naive_loss = ?5
+             WHERE topic_id = ?1 AND nonce = ?2",
+        )?
+        .execute(params![id, nonce, record::write_values(truth)?, losses.combined, losses.naive])?;
+    write
+        .prepare_cached(
+            "INSERT OR REPLACE INTO losses (topic_id, nonce, record, pairs)
+             VALUES (?1, ?2, ?3, ?4)",
+        )?
+        .execute(params![id, nonce, record::write_losses(losses)?, record::write_pairs(losses)])?;
+    Ok(())
+}
+
+/// Keeps `learned` in place of `before`.
+fn put_learned(
+    write: &Connection,
+    topic: TopicId,
+    learned: Learned,
+    before: &Known,
+) -> Result<Known, StoreError> {
+    let stamp = before.stamp.saturating_add(1);
+    write
+        .prepare_cached(
+            "INSERT OR REPLACE INTO learned (topic_id, stamp, record, regrets, past)
+             VALUES (?1, ?2, ?3, ?4, ?5)",
+        )?
+        .execute(params![
+            number(topic.get()),
+            stamp,
+            record::write_learned(&learned)?,
+            grids::write(&learned.regrets),
+            past::write(&learned.past)
+        ])?;
+    Ok(Known { stamp, learned: Arc::new(learned) })
+}
+
+/// Keeps the scores of `moved`, which are all that differs from `before`.
+fn keep_moved(
+    write: &Connection,
+    topic: TopicId,
+    moved: &Arc<Learned>,
+    before: &Known,
+) -> Result<Known, StoreError> {
+    let stamp = before.stamp.saturating_add(1);
+    write
+        .prepare_cached("UPDATE learned SET stamp = ?2, record = ?3 WHERE topic_id = ?1")?
+        .execute(params![number(topic.get()), stamp, record::write_learned(moved)?])?;
+    Ok(Known { stamp, learned: Arc::clone(moved) })
+}
+
+/// Keeps what closing an epoch gave.
+fn keep(
+    write: &Connection,
+    (topic, nonce): (TopicId, BlockHeight),
+    closing: Closing,
+    at: Timestamp,
+) -> Result<(), StoreError> {
+    let Closing { bundle, shares, forecasts, resistant, signed, baseline, intervals, .. } = closing;
+    withdraw(write, (topic, nonce), &closing.withdrawn)?;
+    for forecast in &forecasts {
+        insert(write, (topic, nonce), forecast, true, at)?;
+    }
+    let id = number(topic.get());
+    let (signed, signed_intervals) = match &signed {
+        Some(Signed { value, intervals }) => {
+            (Some(record::write_values(value)?), Some(record::write_intervals(intervals)?))
+        }
+        None => (None, None),
+    };
+    let resistant_pairs = resistant.as_ref().and_then(|r| pairs::write(&r.without_inferer));
+    write
+        .prepare_cached(
+            "INSERT INTO bundles
+             (topic_id, nonce, record, shares, intervals, resistant, signed, signed_intervals,
+              pairs, resistant_pairs)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+        )?
+        .execute(params![
+            id,
+            number(nonce),
+            record::write_bundle(bundle.bundle)?,
+            record::write_standing(&shares)?,
+            record::write_intervals(&intervals)?,
+            resistant.map(|resistant| record::write_bundle(resistant.bundle)).transpose()?,
+            signed,
+            signed_intervals,
+            pairs::write(&bundle.without_inferer),
+            resistant_pairs
+        ])?;
+    if let Some(Baseline { median, spread }) = baseline {
+        write
+            .prepare_cached(
+                "INSERT OR REPLACE INTO baselines (topic_id, median, spread) VALUES (?1, ?2, ?3)",
+            )?
+            .execute(params![id, median, spread])?;
+    }
+    Ok(())
+}
+
+/// Takes out what actors submitted that rest, and the labels that came with nothing else.
+fn withdraw(
+    write: &Connection,
+    (topic, nonce): (TopicId, BlockHeight),
+    withdrawn: &Withdrawn,
+) -> Result<(), StoreError> {
+    let (topic, nonce) = (number(topic.get()), number(nonce));
+    let mut delete = write.prepare_cached(
+        "DELETE FROM submissions WHERE topic_id = ?1 AND nonce = ?2 AND worker = ?3",
+    )?;
+    let mut change = write.prepare_cached(
+        "UPDATE submissions SET record = ?4, forecast = ?5
+         WHERE topic_id = ?1 AND nonce = ?2 AND worker = ?3",
+    )?;
+    for rest in &withdrawn.submissions {
+        let worker = rest.worker.as_str();
+        if rest.is_empty() {
+            delete.execute(params![topic, nonce, worker])?;
+        } else {
+            let (own, forecast) = record::write_submission(rest)?;
+            change.execute(params![topic, nonce, worker, own, forecast])?;
+        }
+    }
+    let mut forget = write
+        .prepare_cached("DELETE FROM labels WHERE topic_id = ?1 AND nonce = ?2 AND label = ?3")?;
+    for label in &withdrawn.labels {
+        forget.execute(params![topic, nonce, label])?;
+    }
+    Ok(())
+}

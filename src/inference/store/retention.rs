@@ -1,0 +1,215 @@
+//! What each topic's epochs take in the inference file, and how they stay within its limits.
+//!
+//! An epoch is counted once it is closed, and again when it changes. Sums are kept by topic, so that
+//! an epoch that closes costs the same however many there are.
+
+use model::{
+    timestamp::Timestamp,
+    topic::{BlockHeight, TopicId},
+};
+use rusqlite::{Connection, OptionalExtension as _, params};
+
+use super::{EPOCHS_KEPT, Store, StoreError, height, number};
+use crate::retention::Retention;
+
+/// The most epochs that are thinned, and the most that are dropped, when one closes: where a limit
+/// was lowered far, the file catches up epoch by epoch, and none closes late for it.
+const AT_ONCE: u32 = 16;
+
+/// The bytes of the epoch `?2` of topic `?1`. What is long has pages of its own, the last of which is
+/// half empty; what is short is in pages that are two thirds full, beside an index of the workers.
+const N_BYTES: &str = "
+    coalesce((SELECT sum((octet_length(record) + 150) * 3 / 2
+                         + coalesce(octet_length(forecast) + 4096, 0))
+              FROM submissions WHERE topic_id = ?1 AND nonce = ?2), 0)
+    + coalesce((SELECT octet_length(record) + octet_length(shares) + 4096
+                       + coalesce(octet_length(resistant), 0) + coalesce(octet_length(intervals), 0)
+                       + coalesce(octet_length(signed), 0)
+                       + coalesce(octet_length(signed_intervals), 0)
+                       + coalesce(octet_length(pairs), 0)
+                       + coalesce(octet_length(resistant_pairs), 0)
+                FROM bundles WHERE topic_id = ?1 AND nonce = ?2), 0)
+    + coalesce((SELECT octet_length(record) + coalesce(octet_length(pairs), 0) + 4096
+                FROM losses WHERE topic_id = ?1 AND nonce = ?2), 0)
+    + coalesce((SELECT sum(octet_length(label) + 60) FROM labels
+                WHERE topic_id = ?1 AND nonce = ?2), 0)
+    + 500";
+
+/// What a topic's closed epochs take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Holdings {
+    /// How many epochs there are.
+    pub n_epochs: u64,
+    /// Their bytes.
+    pub n_bytes: u64,
+    /// The bytes of those that keep everything.
+    pub n_full_bytes: u64,
+    /// The oldest epoch; none without epochs.
+    pub oldest: Option<BlockHeight>,
+    /// The oldest epoch that keeps everything.
+    pub oldest_full: Option<BlockHeight>,
+}
+
+impl Store {
+    /// What the closed epochs of `topic` take.
+    ///
+    /// # Errors
+    /// As [`Store::blocks`].
+    pub fn holdings(&self, topic: TopicId) -> Result<Holdings, StoreError> {
+        let reader = self.reader()?;
+        let nonce = |statement: &str| -> Result<Option<i64>, StoreError> {
+            let mut statement = reader.prepare_cached(statement)?;
+            Ok(statement.query_row([number(topic.get())], |row| row.get(0))?)
+        };
+        let oldest = nonce("SELECT min(nonce) FROM epochs WHERE topic_id = ?1")?;
+        let full = nonce(
+            "SELECT min(nonce) FROM epochs WHERE topic_id = ?1 AND is_thin = 0 AND state > 1",
+        )?;
+        let holdings = sums(&reader, topic)?;
+        Ok(Holdings { oldest: oldest.map(height), oldest_full: full.map(height), ..holdings })
+    }
+}
+
+fn sums(connection: &Connection, topic: TopicId) -> Result<Holdings, StoreError> {
+    let mut statement = connection.prepare_cached(
+        "SELECT n_epochs, n_bytes, n_full_bytes FROM holdings WHERE topic_id = ?1",
+    )?;
+    let sums = statement.query_row([number(topic.get())], |row| {
+        Ok(Holdings {
+            n_epochs: height(row.get(0)?),
+            n_bytes: height(row.get(1)?),
+            n_full_bytes: height(row.get(2)?),
+            ..Holdings::default()
+        })
+    });
+    Ok(sums.optional()?.unwrap_or_default())
+}
+
+/// Counts the epoch `nonce`, which has closed.
+pub(super) fn count_closed(
+    write: &Connection,
+    topic: TopicId,
+    nonce: BlockHeight,
+) -> Result<(), StoreError> {
+    add(write, topic, [1, 0, 0])?;
+    recount(write, topic, nonce)
+}
+
+/// Counts what the epoch `nonce` takes now, in place of what it took before.
+pub(super) fn recount(
+    write: &Connection,
+    topic: TopicId,
+    nonce: BlockHeight,
+) -> Result<(), StoreError> {
+    let key = params![number(topic.get()), number(nonce)];
+    let (before, is_thin): (i64, bool) = write
+        .prepare_cached("SELECT n_bytes, is_thin FROM epochs WHERE topic_id = ?1 AND nonce = ?2")?
+        .query_row(key, |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let statement = format!(
+        "UPDATE epochs SET n_bytes = {N_BYTES} WHERE topic_id = ?1 AND nonce = ?2 RETURNING n_bytes"
+    );
+    let now: i64 = write.prepare_cached(&statement)?.query_row(key, |row| row.get(0))?;
+    let more = now - before;
+    add(write, topic, [0, more, if is_thin { 0 } else { more }])
+}
+
+fn add(write: &Connection, topic: TopicId, counts: [i64; 3]) -> Result<(), StoreError> {
+    let [n_epochs, n_bytes, n_full_bytes] = counts;
+    write
+        .prepare_cached(
+            "INSERT INTO holdings (topic_id, n_epochs, n_bytes, n_full_bytes)
+             VALUES (?1, ?2, ?3, ?4)
+             ON CONFLICT DO UPDATE SET n_epochs = n_epochs + excluded.n_epochs,
+                n_bytes = n_bytes + excluded.n_bytes,
+                n_full_bytes = n_full_bytes + excluded.n_full_bytes",
+        )?
+        .execute(params![number(topic.get()), n_epochs, n_bytes, n_full_bytes])?;
+    Ok(())
+}
+
+/// Brings the closed epochs of `topic` within `retention`, and within [`EPOCHS_KEPT`]: a few of them.
+/// An epoch that is open, or the newest one, always stays.
+pub(super) fn apply(
+    write: &Connection,
+    topic: TopicId,
+    retention: Retention,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    for _ in 0..AT_ONCE {
+        let sums = sums(write, topic)?;
+        if sums.n_full_bytes <= retention.full_bytes() || !thin_oldest(write, topic)? {
+            break;
+        }
+    }
+    let bytes_max = i64::try_from(retention.bytes).unwrap_or(i64::MAX);
+    let age_max = retention.age.and_then(|age| i64::try_from(age.as_micros()).ok());
+    let opened_from = age_max.map_or(i64::MIN, |age| now.micros().saturating_sub(age));
+    for _ in 0..AT_ONCE {
+        let mut statement = write.prepare_cached(
+            "SELECT e.nonce, e.n_bytes, e.is_thin FROM epochs e, holdings h
+             WHERE e.topic_id = ?1 AND h.topic_id = ?1 AND e.state > 0
+               AND e.nonce = (SELECT min(nonce) FROM epochs WHERE topic_id = ?1)
+               AND e.nonce < (SELECT max(nonce) FROM epochs WHERE topic_id = ?1)
+               AND (h.n_bytes > ?2 OR h.n_epochs > ?3 OR e.opened_at < ?4)",
+        )?;
+        let values = params![number(topic.get()), bytes_max, EPOCHS_KEPT, opened_from];
+        let oldest: Option<(i64, i64, bool)> = statement
+            .query_row(values, |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+            .optional()?;
+        let Some((nonce, n_bytes, is_thin)) = oldest else { break };
+        drop_epoch(write, topic, nonce)?;
+        add(write, topic, [-1, -n_bytes, if is_thin { 0 } else { -n_bytes }])?;
+    }
+    Ok(())
+}
+
+/// Drops the epoch `nonce` and all that belongs to it.
+fn drop_epoch(write: &Connection, topic: TopicId, nonce: i64) -> Result<(), StoreError> {
+    for table in ["epochs", "submissions", "bundles", "losses", "labels", "counters"] {
+        let statement = format!("DELETE FROM {table} WHERE topic_id = ?1 AND nonce = ?2");
+        write.prepare_cached(&statement)?.execute(params![number(topic.get()), nonce])?;
+    }
+    Ok(())
+}
+
+/// Takes values of pairs and forecasts out of the oldest epoch that has them and is done with.
+/// Whether there is one.
+fn thin_oldest(write: &Connection, topic: TopicId) -> Result<bool, StoreError> {
+    let id = number(topic.get());
+    let oldest: Option<i64> = write
+        .prepare_cached(
+            "SELECT min(nonce) FROM epochs WHERE topic_id = ?1 AND is_thin = 0 AND state > 1",
+        )?
+        .query_row([id], |row| row.get(0))?;
+    let Some(nonce) = oldest else { return Ok(false) };
+    let n_bytes: i64 = write
+        .prepare_cached(
+            "UPDATE epochs SET is_thin = 1 WHERE topic_id = ?1 AND nonce = ?2 RETURNING n_bytes",
+        )?
+        .query_row(params![id, nonce], |row| row.get(0))?;
+    add(write, topic, [0, 0, -n_bytes])?;
+    for statement in [
+        "UPDATE bundles SET pairs = NULL, resistant_pairs = NULL WHERE topic_id = ?1 AND nonce = ?2",
+        "UPDATE losses SET pairs = NULL WHERE topic_id = ?1 AND nonce = ?2",
+        "UPDATE submissions SET forecast = '{}'
+         WHERE topic_id = ?1 AND nonce = ?2 AND forecast IS NOT NULL",
+    ] {
+        write.prepare_cached(statement)?.execute(params![id, nonce])?;
+    }
+    recount(write, topic, height(nonce))?;
+    Ok(true)
+}
+
+/// Drops a few epochs of topics that are no more. Whether some may be left.
+pub(super) fn drop_leftovers(write: &Connection) -> Result<bool, StoreError> {
+    let mut statement = write.prepare_cached(
+        "SELECT topic_id, nonce FROM epochs WHERE topic_id NOT IN (SELECT id FROM topics) LIMIT ?1",
+    )?;
+    let keys = statement.query_map([AT_ONCE], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let keys: Vec<(i64, i64)> = keys.collect::<Result<_, _>>()?;
+    for (topic, nonce) in &keys {
+        let topic = TopicId::new(height(*topic)).unwrap_or(TopicId::FIRST);
+        drop_epoch(write, topic, *nonce)?;
+    }
+    Ok(!keys.is_empty())
+}
