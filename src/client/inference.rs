@@ -14,7 +14,7 @@ use wire::{
         chain::WindowStatus,
         network::{
             Accepted, LatestBody, NetworkInferencesPage, ScalarBody, SubmissionBody, TopicActive,
-            TopicSettings,
+            TopicHealth, TopicSettings,
         },
     },
     paths,
@@ -281,6 +281,15 @@ impl Inference {
         let query: Vec<_> = label.map(|label| ("label", label.to_owned())).into_iter().collect();
         let call = Call { query: &query, ..Call::get(&path) };
         self.transport.json(call, "the newest value of a topic").await
+    }
+
+    /// Returns whether a topic works, why not, and what it keeps. Cancel-safe.
+    ///
+    /// # Errors
+    /// As for [`Self::latest`].
+    pub async fn topic_health(&self, topic: TopicId) -> Result<TopicHealth, ClientError> {
+        let path = self.path(paths::TOPIC_HEALTH, Some(topic));
+        self.transport.json(Call::get(&path), "the health of a topic").await
     }
 
     /// Returns if the service serves. Needs no key. Cancel-safe.

@@ -107,7 +107,11 @@ pub fn close(
             Some((submission.worker.clone(), submission.values(labels, default)?))
         })
         .collect();
-    let forecasts = forecasts(&inferences, learned, topic.judging.loss)?;
+    let forecasts = if topic.has_built_in_forecasters {
+        forecasts(&inferences, learned, topic.judging.loss)?
+    } else {
+        Vec::new()
+    };
     let expected: BTreeMap<Address, Family> = submissions
         .iter()
         .chain(&forecasts)

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use model::topic::BlockHeight;
 use task::causes::chain;
-use tracing::{error, info, warn};
+use tracing::{debug, error, info};
 
 use crate::{
     close::{CloseError, Closing, Standings, close},
@@ -42,7 +42,7 @@ pub(crate) fn closing(topic: &Topic, nonce: BlockHeight, closable: Closable) -> 
             Some(Closing { withdrawn, moved_scores, ..closing })
         }
         Err(CloseError::Synthesis(SynthesisError::NoInferences)) => {
-            info!(topic.id = %id, nonce, "closed nonce {nonce} of topic {id} without inferences");
+            debug!(topic.id = %id, nonce, "closed nonce {nonce} of topic {id} without inferences");
             None
         }
         Err(error) => {
@@ -62,7 +62,7 @@ pub(crate) fn lesson(
 ) -> Option<Lesson> {
     let (id, nonce) = (topic.id, bundle.nonce);
     let Some((input, after)) = outcome else {
-        warn!(topic.id = %id, nonce, "gave up on the truth of nonce {nonce} of topic {id}");
+        debug!(topic.id = %id, nonce, "gave up on the truth of nonce {nonce} of topic {id}");
         return None;
     };
     let labels: Vec<&str> =

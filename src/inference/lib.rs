@@ -12,6 +12,7 @@ mod cache;
 pub mod cases;
 pub mod chain;
 pub mod close;
+pub mod condition;
 pub mod epoch;
 mod epoch_end;
 pub mod forecast;
@@ -53,12 +54,13 @@ use tracing::warn;
 use crate::{
     cache::Cache,
     chain::{Blocks, Chain, Leap},
+    condition::Conditions,
     epoch_end::{closing, lesson},
-    retention::Retention,
+    retention::{DAY, Retention},
     sortition::Record,
-    store::{Closable, CloseOptions, Input, Known, Store, StoreError, Submitted},
+    store::{Closable, CloseOptions, Holdings, Input, Known, Store, StoreError, Submitted},
     submission::{Origin, Payload, PayloadError, Submission, Submitter, WorkerQuota},
-    topic::{Topic, TopicSettingsError},
+    topic::{Keep, Topic, TopicSettingsError},
 };
 
 /// How often opening tries again while another process sets up the same file.
@@ -201,6 +203,7 @@ struct Shared {
     /// The highest number of a deleted topic.
     newest_deleted: RwLock<Option<TopicId>>,
     cache: Cache,
+    conditions: Conditions,
     news: watch::Sender<News>,
     /// Held while topics change, so that two do not get one number.
     changing: tokio::sync::Mutex<()>,
@@ -412,6 +415,19 @@ impl Inference {
         self.with_store(move |shared| Ok(shared.store.input(topic, nonce)?)).await
     }
 
+    /// What `topic` keeps of its epochs.
+    pub fn retention_of(&self, topic: &Topic) -> Retention {
+        self.shared.retention_of(topic)
+    }
+
+    /// What the closed epochs of `topic` take.
+    ///
+    /// # Errors
+    /// [`InferenceError`] if the file fails.
+    pub async fn holdings(&self, topic: TopicId) -> Result<Holdings, InferenceError> {
+        self.with_store(move |shared| Ok(shared.store.holdings(topic)?)).await
+    }
+
     /// Whether the network's file takes writes: it is in its place, and there is space.
     ///
     /// # Errors
@@ -475,6 +491,7 @@ impl Shared {
             topics: RwLock::new(topics),
             newest_deleted,
             cache: Cache::default(),
+            conditions: Conditions::default(),
             news: watch::Sender::new(News::default()),
             changing: tokio::sync::Mutex::default(),
         })
@@ -497,8 +514,11 @@ impl Shared {
 
     /// What `topic` keeps of its epochs.
     fn retention_of(&self, topic: &Topic) -> Retention {
-        let _ = topic;
-        self.retention
+        let Keep { bytes, days } = topic.keep;
+        Retention {
+            bytes: bytes.unwrap_or(self.retention.bytes),
+            age: days.map(|days| DAY * days).or(self.retention.age),
+        }
     }
 }
 

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+/// A day.
+pub const DAY: Duration = Duration::from_hours(24);
+
 /// Limits of a topic's past epochs. The oldest epochs go first; before that, those past half of the
 /// bytes lose what takes most room: values of pairs of actors, and forecasts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

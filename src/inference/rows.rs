@@ -17,6 +17,37 @@ pub struct FlatRow {
     pub values: BTreeMap<String, f64>,
 }
 
+/// A column of a dataset.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DatasetColumn {
+    /// Its name.
+    pub name: String,
+    /// Whether its values are numbers.
+    pub is_numeric: bool,
+}
+
+/// What there is of a dataset.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Described {
+    /// It exists.
+    Found {
+        /// Its number.
+        id: DatasetId,
+        /// Its columns.
+        columns: Vec<DatasetColumn>,
+    },
+    /// There is none of that name.
+    Missing {
+        /// Some that there are.
+        others: Vec<String>,
+    },
+    /// Several have that name.
+    Ambiguous {
+        /// Their numbers.
+        ids: Vec<String>,
+    },
+}
+
 /// Reads rows of datasets.
 #[async_trait]
 pub trait Rows: Send + Sync {
@@ -25,6 +56,12 @@ pub trait Rows: Send + Sync {
     /// # Errors
     /// A [`Cause`] if there is none, or it is not clear which of several is meant.
     async fn find(&self, name: &str) -> Result<DatasetId, Cause>;
+
+    /// Returns what there is of the dataset `id`, or of the one called `name`.
+    ///
+    /// # Errors
+    /// As [`Self::newest`].
+    async fn describe(&self, name: &str, id: Option<DatasetId>) -> Result<Described, Cause>;
 
     /// Returns the newest rows of `dataset`, at most `limit` of them, in any order.
     ///

@@ -6,16 +6,14 @@
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use futures::{StreamExt as _, stream};
-use model::{
-    dataset::DatasetId,
-    topic::{BlockHeight, TopicId},
-};
+use model::{dataset::DatasetId, topic::BlockHeight};
 use task::{causes::chain, group::Group};
 use tokio::time::{sleep, timeout};
-use tracing::{debug, info, warn};
+use tracing::{debug, warn};
 
 use crate::{
     Inference, ReadError, Sender, SubmitError, actor,
+    condition::Failing,
     epoch::{self, Care, Step, due},
     prediction,
     rows::{FlatRow, Rows, lines},
@@ -32,7 +30,7 @@ const STDOUT_BYTES_MAX: usize = 64 * 1024;
 const MODELS_AT_ONCE: usize = 4;
 
 /// How long the dataset service has for a few rows. It answers in milliseconds or not at all.
-const ROWS_WITHIN: Duration = Duration::from_secs(5);
+pub(crate) const ROWS_WITHIN: Duration = Duration::from_secs(5);
 
 /// The shortest pause between two looks at the chain, so that a clock that stands still does not
 /// keep a task busy.
@@ -47,8 +45,6 @@ pub struct Runner {
     rows: Arc<dyn Rows>,
     /// The newest epoch whose workers answered.
     asked: Option<BlockHeight>,
-    /// The newest epoch for which asking failed once: further failures are not worth a warning.
-    failed: Option<BlockHeight>,
 }
 
 impl std::fmt::Debug for Runner {
@@ -101,7 +97,7 @@ impl Runner {
         runs: Arc<dyn Runs>,
         rows: Arc<dyn Rows>,
     ) -> Self {
-        Self { inference, topic, runs, rows, asked: None, failed: None }
+        Self { inference, topic, runs, rows, asked: None }
     }
 
     /// Starts a task in `group` for each topic of `inference`, and for each that is created later.
@@ -157,7 +153,7 @@ impl Runner {
         let height = self.inference.chain().height();
         let progress = match self.inference.progress(id).await {
             Ok(progress) => progress,
-            Err(error) => return log_failed(id, "see what is due", &error),
+            Err(error) => return self.file_failed("see what is due", &error),
         };
         let Topic { timing, source, is_active, .. } = self.topic.as_ref();
         let block_time = self.inference.chain().block_time();
@@ -165,20 +161,25 @@ impl Runner {
         let care = Care { timing: *timing, patience, opens: *is_active };
         for step in due(care, &progress, height) {
             let (what, done) = match step {
-                Step::Close { nonce } => ("close", self.inference.close(id, nonce).await.map(drop)),
-                Step::Learn { nonce, is_last_try } => {
-                    ("learn", self.learn(nonce, is_last_try).await)
+                Step::Close { nonce } => {
+                    ("close an epoch", self.inference.close(id, nonce).await.map(drop))
                 }
-                Step::Open { nonce, n_skipped } => ("open", self.open(nonce, n_skipped).await),
+                Step::Learn { nonce, is_last_try } => {
+                    ("learn from an epoch", self.learn(nonce, is_last_try).await)
+                }
+                Step::Open { nonce, n_skipped } => {
+                    ("open an epoch", self.open(nonce, n_skipped).await)
+                }
             };
             if let Err(error) = done {
-                return log_failed(id, what, &error);
+                return self.file_failed(what, &error);
             }
         }
         let newest = match self.inference.progress(id).await {
             Ok(progress) => progress.open.last().copied(),
-            Err(error) => return log_failed(id, "see what is open", &error),
+            Err(error) => return self.file_failed("see what is open", &error),
         };
+        self.inference.works(id, Failing::File);
         let is_unasked = |nonce: &BlockHeight| {
             self.asked != Some(*nonce) && epoch::is_open(self.topic.timing, *nonce, height)
         };
@@ -208,6 +209,11 @@ impl Runner {
         }
     }
 
+    fn file_failed(&self, what: &'static str, error: &ReadError) {
+        let reason = format!("cannot {what}: {}", chain(error));
+        self.inference.fails(self.topic.id, Failing::File, reason);
+    }
+
     async fn open(&self, nonce: BlockHeight, n_skipped: u64) -> Result<(), ReadError> {
         let id = self.topic.id;
         if n_skipped > 0 {
@@ -228,17 +234,20 @@ impl Runner {
             None => return self.inference.learn(id, nonce, None).await.map(drop),
         };
         match outcome {
-            Ok(outcome) if outcome.is_some() || is_last_try => {
-                self.inference.learn(id, nonce, outcome).await.map(drop)
+            Ok(Some(outcome)) => {
+                self.inference.works(id, Failing::Truth);
+                self.inference.learn(id, nonce, Some(outcome)).await.map(drop)
             }
-            // The dataset went on without it: it will not come.
-            Ok(_) if self.is_past(nonce).await => {
+            // Or the dataset went on without it: it will not come.
+            Ok(None) if is_last_try || self.is_past(nonce).await => {
+                let column = &self.topic.source.column;
+                let reason = format!("no row with column {column} came in time for nonce {nonce}");
+                self.inference.fails(id, Failing::Truth, reason);
                 self.inference.learn(id, nonce, None).await.map(drop)
             }
-            Ok(_) => Ok(()),
+            Ok(None) => Ok(()),
             Err(error) => {
-                let cause = chain(&error);
-                debug!(topic.id = %id, nonce, cause, "no truth yet for nonce {nonce} of topic {id}");
+                self.inference.fails(id, Failing::Truth, chain(&error));
                 if is_last_try {
                     self.inference.learn(id, nonce, None).await.map(drop)
                 } else {
@@ -316,6 +325,9 @@ impl Runner {
                 n_taken += usize::from(self.take(nonce, output, None).await);
             }
             let n_outputs = outputs.len();
+            if n_taken == n_outputs {
+                self.inference.works(self.topic.id, Failing::Outputs);
+            }
             return if n_taken > 0 { Ok(()) } else { Err(AskError::NoPrediction { n_outputs }) };
         }
         self.predict_by_models(nonce, predictor, job).await
@@ -350,7 +362,10 @@ impl Runner {
         }
         let n_outputs = predictor.models.len();
         match failure {
-            _ if n_taken == n_outputs => Ok(()),
+            _ if n_taken == n_outputs => {
+                self.inference.works(self.topic.id, Failing::Outputs);
+                Ok(())
+            }
             Some(error) if n_taken == 0 => Err(error),
             None if n_taken == 0 => Err(AskError::NoPrediction { n_outputs }),
             failure => {
@@ -380,14 +395,9 @@ impl Runner {
             Err(error) => {
                 let (id, peer) = (self.topic.id, &output.peer_id);
                 let cause = chain(&error);
-                warn!(
-                    topic.id = %id,
-                    nonce,
-                    %peer,
-                    model,
-                    cause,
-                    "left out what {peer} said for nonce {nonce} of topic {id}"
-                );
+                let who =
+                    model.map_or_else(|| peer.to_string(), |model| format!("{model} on {peer}"));
+                self.inference.fails(id, Failing::Outputs, format!("left out {who}: {cause}"));
                 false
             }
         }
@@ -459,16 +469,11 @@ impl Runner {
     async fn ask_and_log(&mut self, nonce: BlockHeight) {
         let id = self.topic.id;
         match self.ask(nonce).await {
-            Ok(()) => self.asked = Some(nonce),
-            Err(error) => {
-                let cause = chain(&error);
-                if self.failed.replace(nonce) == Some(nonce) {
-                    debug!(topic.id = %id, nonce, cause, "asked again in vain for nonce {nonce}");
-                } else {
-                    // An epoch that closes with nothing is warned of then.
-                    info!(topic.id = %id, nonce, cause, "no inference for topic {id} yet, asking again");
-                }
+            Ok(()) => {
+                self.asked = Some(nonce);
+                self.inference.works(id, Failing::Inferring);
             }
+            Err(error) => self.inference.fails(id, Failing::Inferring, chain(&error)),
         }
     }
 }
@@ -481,8 +486,4 @@ async fn follow_clock(inference: Inference) {
         }
         sleep(inference.chain().block_time().max(PAUSE_MIN)).await;
     }
-}
-
-fn log_failed(id: TopicId, what: &'static str, error: &ReadError) {
-    warn!(topic.id = %id, cause = chain(error), "failed to {what} an epoch of topic {id}");
 }

@@ -15,16 +15,18 @@ mod latest_network_inferences;
 mod network_inferences;
 mod next_topic_id;
 mod openapi;
+mod source;
 mod stream;
 mod submissions;
 mod topic;
 mod topic_epoch;
+mod topic_health;
 mod topic_settings;
 mod topics;
 mod value;
 mod whitelist;
 
-use std::{io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::{fmt, io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use accounts::{
     AccountId, KeyId,
@@ -110,6 +112,8 @@ pub enum StartError {
 #[derive(Debug, Clone)]
 struct Service {
     inference: Inference,
+    /// Where topics read.
+    rows: SharedRows,
     /// The newest bundles as they are sent.
     bodies: Arc<emissions::Bodies>,
     consumers: Arc<Consumers>,
@@ -119,6 +123,16 @@ struct Service {
     streams: Arc<Semaphore>,
     /// Endless answers end with it.
     group: Group,
+}
+
+/// The dataset service, of which nothing is printed.
+#[derive(Clone)]
+struct SharedRows(Arc<dyn Rows>);
+
+impl fmt::Debug for SharedRows {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SharedRows").finish_non_exhaustive()
+    }
 }
 
 /// Who holds the key of a request.
@@ -192,7 +206,7 @@ impl InferenceService {
         let inference = Inference::open(&store, clock, network).await?;
         let listener = bind(&listen).await?;
         let address = listener.local_addr().map_err(StartError::Address)?;
-        let router = router(inference.clone(), &gate, (consumers, quota), group);
+        let router = router(inference.clone(), Arc::clone(&rows), &gate, (consumers, quota), group);
         serve_by(gate.addresses(), listener, router, group);
         Runner::start_all(&inference, &runs, &rows, group);
         group.spawn("inference file", look_after(inference.clone()));
@@ -214,12 +228,14 @@ async fn look_after(inference: Inference) {
 /// Every path of the service. All but the health check and the description ask for an API key.
 pub fn router(
     inference: Inference,
+    rows: Arc<dyn Rows>,
     gate: &Gate,
     (consumers, quota): (Consumers, WorkerQuota),
     group: &Group,
 ) -> Router {
     let service = Service {
         inference,
+        rows: SharedRows(rows),
         bodies: Arc::default(),
         consumers: Arc::new(consumers),
         quota,
@@ -240,6 +256,7 @@ pub fn router(
         .route(paths::NETWORK_INFERENCES, get(network_inferences::get))
         .route(paths::TOPICS, get(topics::get).post(topic_settings::create))
         .route(paths::TOPIC_SETTINGS, put(topic_settings::update).delete(topic_settings::delete))
+        .route(paths::TOPIC_HEALTH, get(topic_health::get))
         .route(paths::TOPIC_ACTIVE, put(active::put))
         .route(paths::TOPIC_WHITELISTED, put(whitelist::put).delete(whitelist::delete))
         .route(paths::TOPIC_SUBMISSIONS, post(submissions::post))

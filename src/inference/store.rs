@@ -13,6 +13,7 @@ mod past;
 mod record;
 mod retention;
 mod tables;
+mod topic_record;
 mod turns;
 mod view;
 mod worker_quota;
@@ -246,7 +247,7 @@ impl Store {
     /// # Errors
     /// As [`Self::blocks`].
     pub fn put_topic(&self, topic: &Topic) -> Result<(), StoreError> {
-        let (id, record) = (number(topic.id.get()), record::write_topic(topic)?);
+        let (id, record) = (number(topic.id.get()), topic_record::write_topic(topic)?);
         self.turns.write(move |write| {
             let statement = "INSERT OR REPLACE INTO topics (id, record) VALUES (?1, ?2)";
             write.prepare_cached(statement)?.execute(params![id, record])?;
@@ -297,7 +298,7 @@ impl Store {
         let reader = self.reader()?;
         let mut statement = reader.prepare_cached("SELECT record FROM topics ORDER BY id")?;
         let records = statement.query_map([], |row| row.get::<_, String>(0))?;
-        records.map(|record| record::read_topic(&record?)).collect()
+        records.map(|record| topic_record::read_topic(&record?)).collect()
     }
 
     /// Where `topic` stands.

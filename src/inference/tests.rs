@@ -19,7 +19,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::{
     pairs::FullBundle,
-    rows::{FlatRow, Rows},
+    rows::{DatasetColumn, Described, FlatRow, Rows},
     runner::Runner,
     runs::{Cause, Job, Nodes, PeerOutput, Runs},
     topic::demo_topics,
@@ -105,6 +105,16 @@ impl Rows for FakeRows {
     async fn find(&self, _: &str) -> Result<DatasetId, Cause> {
         let id = self.n_found.fetch_add(1, Ordering::SeqCst) + 1;
         Ok(DatasetId::new(i64::try_from(id).unwrap()).unwrap())
+    }
+
+    async fn describe(&self, name: &str, _: Option<DatasetId>) -> Result<Described, Cause> {
+        let columns = [(self.column, true), ("close", true), ("comment", false)];
+        let columns =
+            columns.map(|(name, is_numeric)| DatasetColumn { name: name.to_owned(), is_numeric });
+        match name {
+            "nowhere" => Ok(Described::Missing { others: vec!["machine_cpu".to_owned()] }),
+            _ => Ok(Described::Found { id: DatasetId::new(1).unwrap(), columns: columns.into() }),
+        }
     }
 
     async fn newest(&self, dataset: DatasetId, limit: u32) -> Result<Vec<FlatRow>, Cause> {

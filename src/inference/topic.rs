@@ -6,6 +6,7 @@ pub mod settings;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    ops::RangeInclusive,
     time::Duration,
 };
 
@@ -19,6 +20,7 @@ use model::{
 pub use self::demo::demo_topics;
 use crate::{
     loss::{LossMethod, LossRule},
+    retention::{DAY, Retention},
     sortition::{FORECASTERS_MAX_DEFAULT, INFERERS_MAX_DEFAULT},
     store::SUBMISSIONS_MAX,
     synthesis::weights::{Generation, Params},
@@ -34,7 +36,13 @@ const LABELS_PER_SUBMISSION_MAX: u32 = 256;
 pub const STRING_BYTES_MAX: usize = 255;
 
 /// The farthest a topic may look ahead: further than any dataset of a laptop reaches back.
-const HORIZON_DAYS_MAX: u64 = 366;
+const HORIZON_DAYS_MAX: u32 = 366;
+
+/// The shortest epoch, by the chain's parameter `min_epoch_length`.
+pub const EPOCH_LENGTH_MIN: BlockHeight = 12;
+
+/// How sharply the best may be preferred, by the chain's rules as of v0.17.
+const P_NORM_RANGE: RangeInclusive<f64> = 2.5..=4.5;
 
 /// The most labels a topic may have, by the chain's parameters.
 pub const LABELS_MAX: usize = 256;
@@ -196,6 +204,15 @@ pub struct ActiveMax {
     pub forecasters: u32,
 }
 
+/// What a topic keeps of its past epochs; none where the service's own setting counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Keep {
+    /// The most bytes of them.
+    pub bytes: Option<u64>,
+    /// The most days.
+    pub days: Option<u32>,
+}
+
 /// Whose submissions a topic takes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct WorkerWhitelist {
@@ -229,6 +246,12 @@ pub struct Topic {
     pub active_max: ActiveMax,
     /// Whose submissions are taken.
     pub whitelist: WorkerWhitelist,
+    /// What is kept of its past.
+    pub keep: Keep,
+    /// Whether settings may be out of the chain's ranges.
+    pub is_experimental: bool,
+    /// Whether the built-in forecasters take part.
+    pub has_built_in_forecasters: bool,
     /// How far the sum of a submission may be from 1; none where sums are free.
     pub unity_tolerance: Option<f64>,
     /// When.
@@ -276,6 +299,22 @@ pub enum TopicSettingsError {
     /// Several outputs, and one column to judge them by.
     #[error("set topic {id}: the value of a column is the truth of one label only")]
     Truth {
+        /// Which topic.
+        id: TopicId,
+    },
+    /// A number that no topic of the chain has.
+    #[error("set topic {id}: its {what} is {range} on the chain; `experimental` allows others")]
+    ChainRange {
+        /// Which topic.
+        id: TopicId,
+        /// Which number.
+        what: &'static str,
+        /// The range.
+        range: String,
+    },
+    /// Nothing is ahead, or too far.
+    #[error("set topic {id}: its horizon is from 1 second to {HORIZON_DAYS_MAX} days")]
+    Horizon {
         /// Which topic.
         id: TopicId,
     },
@@ -388,8 +427,28 @@ impl Topic {
             Truth::Value if self.labels.len() != 1 => return Err(TopicSettingsError::Truth { id }),
             _ => {}
         }
+        let horizon = self.source.horizon;
+        if horizon < Duration::from_secs(1) || horizon > DAY * HORIZON_DAYS_MAX {
+            return Err(TopicSettingsError::Horizon { id });
+        }
         self.check_texts()?;
+        self.check_ranges()?;
         self.check_numbers()
+    }
+
+    /// Refuses what no topic of the chain has, unless the topic is experimental.
+    fn check_ranges(&self) -> Result<(), TopicSettingsError> {
+        let unfit = |what, range| Err(TopicSettingsError::ChainRange { id: self.id, what, range });
+        let (least, most) = (P_NORM_RANGE.start(), P_NORM_RANGE.end());
+        if self.is_experimental {
+            Ok(())
+        } else if self.timing.epoch_length < EPOCH_LENGTH_MIN {
+            unfit("epoch_length", format!("at least {EPOCH_LENGTH_MIN} blocks"))
+        } else if !P_NORM_RANGE.contains(&self.judging.p_norm) {
+            unfit("p_norm", format!("from {least} to {most}"))
+        } else {
+            Ok(())
+        }
     }
 
     fn check_texts(&self) -> Result<(), TopicSettingsError> {
@@ -422,7 +481,6 @@ impl Topic {
             Truth::Direction { threshold } => threshold,
             Truth::Value => 0.0,
         };
-        let days = self.source.horizon.as_secs() / 86_400;
         let is_fit = [
             ("p_norm", (0.1..=100.0).contains(&p_norm)),
             ("c_norm", (-100.0..=100.0).contains(&c_norm)),
@@ -439,7 +497,8 @@ impl Topic {
             ("unity_tolerance", self.unity_tolerance.is_none_or(|t| of_one.contains(&t))),
             ("max_labels_per_submission", self.labeling.per_submission_max > 0),
             ("threshold", of_one.contains(&threshold)),
-            ("horizon", days < HORIZON_DAYS_MAX),
+            ("keep_bytes", self.keep.bytes.is_none_or(|bytes| bytes >= Retention::BYTES_MIN)),
+            ("keep_days", self.keep.days.is_none_or(|days| days > 0)),
             ("models", self.predictor.as_ref().is_none_or(Predictor::has_fit_models)),
         ];
         let unfit = is_fit.into_iter().find(|(_, is_fit)| !is_fit);

@@ -167,6 +167,7 @@ impl Inference {
         drop(newest_deleted);
         self.shared.topics.write().remove(&id);
         self.shared.cache.forget(id);
+        self.forget_problems(id);
         self.shared.news.send_modify(|news| news.n_changes += 1);
         Ok(())
     }

@@ -239,6 +239,9 @@ pub struct TopicSummary {
     /// Whether it rests: no epoch opens.
     #[serde(default)]
     pub is_paused: bool,
+    /// What it fails to do now, and why; none where it works.
+    #[serde(default)]
+    pub problem: Option<String>,
     /// Blocks in an epoch.
     pub epoch_length: u64,
     /// Blocks in which workers may submit.

@@ -114,6 +114,8 @@ pub const TOPICS: &str = "/api/v1/topics";
 pub const TOPIC_SETTINGS: &str = "/api/v1/topics/{topic_id}";
 /// Whether a topic's epochs open, to change.
 pub const TOPIC_ACTIVE: &str = "/api/v1/topics/{topic_id}/active";
+/// Whether a topic works, and what it keeps.
+pub const TOPIC_HEALTH: &str = "/api/v1/topics/{topic_id}/health";
 /// One worker of a topic's whitelist, to add or to take away.
 pub const TOPIC_WHITELISTED: &str = "/api/v1/topics/{topic_id}/whitelist/{worker}";
 /// Takes a worker's payload for an epoch.

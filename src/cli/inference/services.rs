@@ -3,16 +3,20 @@
 use std::collections::HashMap;
 
 use ::inference::{
-    rows::{FlatRow, Rows},
+    rows::{DatasetColumn, Described, FlatRow, Rows},
     runs::{Cause, Job, PeerOutput, Runs},
 };
 use async_trait::async_trait;
 use client::{
     datasets::{Datasets, DatasetsQuery, NamedRow, Order, Rows as PageRows, RowsQuery},
+    error::ClientError,
     functions::{CODE_OK, Functions},
 };
 use model::{
-    dataset::DatasetId, function::FunctionId, page::Limit, resolution::Resolution,
+    dataset::{Column, DatasetId, Dtype},
+    function::FunctionId,
+    page::Limit,
+    resolution::Resolution,
     timestamp::Timestamp,
 };
 use parking_lot::Mutex;
@@ -25,6 +29,9 @@ const NAMES_MAX: usize = 4096;
 /// Datasets asked for by name: those of exactly that name come first, the others only contain it.
 /// So many of one name are told apart.
 const NAMED_DATASETS: usize = 100;
+
+/// How many datasets are named to a caller who asks for one that does not exist.
+const SHOWN_NAMES: usize = 20;
 
 /// The answer is not what was asked for.
 #[derive(Debug, thiserror::Error)]
@@ -119,12 +126,9 @@ impl Series {
     pub(crate) const fn new(service: Datasets) -> Self {
         Self { service }
     }
-}
 
-#[async_trait]
-impl Rows for Series {
-    /// Of several datasets of one name the key's own is meant.
-    async fn find(&self, name: &str) -> Result<DatasetId, Cause> {
+    /// The datasets called `name`; of several the key's own one, if there is one.
+    async fn named(&self, name: &str) -> Result<Vec<DatasetId>, Cause> {
         let query = DatasetsQuery {
             search: name.to_owned(),
             limit: Some(NAMED_DATASETS),
@@ -133,8 +137,8 @@ impl Rows for Series {
         let page = self.service.list(&query).await?;
         let named = page.datasets.into_iter().filter(|dataset| dataset.name == name);
         let ids: Vec<DatasetId> = named.map(|dataset| dataset.id).collect();
-        if let [id] = ids[..] {
-            return Ok(id);
+        if ids.len() < 2 {
+            return Ok(ids);
         }
         let mut own = Vec::new();
         for id in &ids {
@@ -142,14 +146,56 @@ impl Rows for Series {
                 own.push(*id);
             }
         }
-        match (own.as_slice(), ids.as_slice()) {
-            ([id], _) => Ok(*id),
-            (_, []) => Err(AnswerError::Dataset { name: name.to_owned() }.into()),
+        Ok(if own.len() == 1 { own } else { ids })
+    }
+
+    /// Names of some datasets that the key may see.
+    async fn some_names(&self) -> Result<Vec<String>, Cause> {
+        let query = DatasetsQuery { limit: Some(SHOWN_NAMES), ..DatasetsQuery::default() };
+        let page = self.service.list(&query).await?;
+        Ok(page.datasets.into_iter().map(|dataset| dataset.name).collect())
+    }
+}
+
+#[async_trait]
+impl Rows for Series {
+    async fn find(&self, name: &str) -> Result<DatasetId, Cause> {
+        let ids = self.named(name).await?;
+        match ids.as_slice() {
+            [id] => Ok(*id),
+            [] => Err(AnswerError::Dataset { name: name.to_owned() }.into()),
             _ => {
                 let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
                 Err(AnswerError::Datasets { name: name.to_owned(), ids: ids.join(", ") }.into())
             }
         }
+    }
+
+    async fn describe(&self, name: &str, id: Option<DatasetId>) -> Result<Described, Cause> {
+        let id = match id {
+            Some(id) => id,
+            None => match self.named(name).await?.as_slice() {
+                [id] => *id,
+                [] => return Ok(Described::Missing { others: self.some_names().await? }),
+                ids => {
+                    return Ok(Described::Ambiguous {
+                        ids: ids.iter().map(ToString::to_string).collect(),
+                    });
+                }
+            },
+        };
+        let columns = match self.service.columns(id).await {
+            Ok(columns) => columns,
+            Err(ClientError::Refused { status: 403 | 404, .. }) => {
+                return Ok(Described::Missing { others: self.some_names().await? });
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let column = |column: Column| DatasetColumn {
+            is_numeric: matches!(column.dtype, Dtype::Integer | Dtype::Float),
+            name: column.name,
+        };
+        Ok(Described::Found { id, columns: columns.into_iter().map(column).collect() })
     }
 
     async fn newest(&self, dataset: DatasetId, limit: u32) -> Result<Vec<FlatRow>, Cause> {

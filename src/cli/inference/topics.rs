@@ -24,7 +24,8 @@ Only metadata, dataset, column and horizon_seconds are needed. A direction_thres
 /// The subcommands of `inference topics`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum TopicsCommand {
-    /// List the topics: number, state, epochs learned, actors, name
+    /// List the topics: number, state with the nonce that is open, the height at which it closes,
+    /// epochs learned, actors, name
     List {
         /// Print JSON
         #[arg(long)]
@@ -67,6 +68,13 @@ pub(crate) enum TopicsCommand {
         /// The worker's address
         #[arg(value_name = "ADDRESS")]
         worker: Address,
+        #[command(flatten)]
+        service: ServiceFlags,
+    },
+    /// Print whether a topic works, why not, and what it keeps of its past
+    Health {
+        /// The topic's number
+        topic: TopicId,
         #[command(flatten)]
         service: ServiceFlags,
     },
@@ -127,6 +135,10 @@ pub(crate) async fn run(command: TopicsCommand) -> anyhow::Result<()> {
             let changed = service.service().await?.remove_from_whitelist(topic, &worker).await;
             print(&changed.with_context(|| format!("take {worker} off topic {topic}"))?)
         }
+        TopicsCommand::Health { topic, service } => {
+            let health = service.service().await?.topic_health(topic).await;
+            print(&health.with_context(|| format!("read the health of topic {topic}"))?)
+        }
         TopicsCommand::Delete { topic, service } => {
             let deleted = service.service().await?.delete_topic(topic).await;
             deleted.with_context(|| format!("delete topic {topic}"))?;
@@ -160,19 +172,26 @@ fn print(value: &impl Serialize) -> anyhow::Result<()> {
 
 fn print_table(list: &TopicList) -> anyhow::Result<()> {
     let rows = list.topics.iter().map(|topic| {
-        let state = match (topic.is_paused, topic.close_height) {
-            (true, _) => "paused",
-            (false, Some(_)) => "open",
-            (false, None) => "between",
+        let state = match (topic.is_paused, &topic.problem, topic.open_nonce) {
+            (true, ..) => "paused".to_owned(),
+            (false, Some(_), _) => "failing".to_owned(),
+            (false, None, Some(nonce)) => format!("open {nonce}"),
+            (false, None, None) => "between".to_owned(),
         };
+        let closes = topic.close_height.map(|height| height.to_string()).unwrap_or_default();
         vec![
             topic.topic_id.to_string(),
-            state.to_owned(),
+            state,
+            closes,
             topic.n_learned.to_string(),
             topic.actors.len().to_string(),
             topic.name.clone(),
         ]
     });
     let rows: Vec<_> = rows.collect();
-    output::print(&table(&["topic", "state", "learned", "actors", "name"], &rows, &[0, 2, 3]))
+    output::print(&table(
+        &["topic", "state", "closes at", "learned", "actors", "name"],
+        &rows,
+        &[0, 2, 3, 4],
+    ))
 }

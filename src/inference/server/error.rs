@@ -60,8 +60,10 @@ pub(super) enum ApiError {
     Exists(String),
     /// The key may not, in words.
     Denied(String),
-    /// Too much is asked for, in words.
-    Exhausted(String),
+    /// There are as many as may be, and waiting does not help: in words.
+    TooMany(String),
+    /// Whether it can be served depends on another service that does not answer, in words.
+    Unchecked(String),
     /// As many as possible follow topics.
     TooManyReaders,
     /// Something broke, and was logged.
@@ -83,6 +85,7 @@ enum Code {
     AlreadyExists = 6,
     PermissionDenied = 7,
     ResourceExhausted = 8,
+    Aborted = 10,
     Unimplemented = 12,
     Internal = 13,
     Unavailable = 14,
@@ -115,7 +118,7 @@ impl From<SubmitError> for ApiError {
             }
             SubmitError::Full { .. }
             | SubmitError::FullOfLabels { .. }
-            | SubmitError::FullOfSubmitter { .. } => Self::Exhausted(format!("cannot {error}")),
+            | SubmitError::FullOfSubmitter { .. } => Self::TooMany(format!("cannot {error}")),
             SubmitError::NotWhitelisted { topic, worker } => Self::Denied(format!(
                 "topic {topic} takes submissions of the workers on its whitelist alone, and {worker} \
                  is not on it: ask who created the topic to add it"
@@ -147,7 +150,7 @@ impl From<TopicChangeError> for ApiError {
             TopicChangeError::Fixed { .. } | TopicChangeError::WindowOpen { .. } => {
                 Self::Invalid(format!("cannot {error}"))
             }
-            TopicChangeError::TooMany => Self::Exhausted(format!("cannot {error}")),
+            TopicChangeError::TooMany => Self::TooMany(format!("cannot {error}")),
             TopicChangeError::Failed(error) => Self::broken(&error),
         }
     }
@@ -255,7 +258,8 @@ impl ApiError {
             Self::NotFound(message) => respond(Code::NotFound, message),
             Self::Exists(message) => respond(Code::AlreadyExists, message),
             Self::Denied(message) => respond(Code::PermissionDenied, message),
-            Self::Exhausted(message) => respond(Code::ResourceExhausted, message),
+            Self::TooMany(message) => respond(Code::Aborted, message),
+            Self::Unchecked(message) => respond(Code::Unavailable, message),
             Self::Broken => respond(Code::Internal, INTERNAL.to_owned()),
             Self::Read(ReadError::UnknownTopic { topic }) => {
                 respond(Code::NotFound, not_found(topic))
@@ -283,7 +287,7 @@ impl Code {
             Self::InvalidArgument => StatusCode::BAD_REQUEST,
             Self::DeadlineExceeded => StatusCode::GATEWAY_TIMEOUT,
             Self::NotFound => StatusCode::NOT_FOUND,
-            Self::AlreadyExists => StatusCode::CONFLICT,
+            Self::AlreadyExists | Self::Aborted => StatusCode::CONFLICT,
             Self::PermissionDenied => StatusCode::FORBIDDEN,
             Self::ResourceExhausted => StatusCode::TOO_MANY_REQUESTS,
             Self::DiskFull => StatusCode::INSUFFICIENT_STORAGE,

@@ -1,15 +1,18 @@
-//! `GET /health`: whether the service's files answer and take writes. Needs no key.
+//! `GET /health`: whether the service's files answer and take writes, and which topics fail. Needs no
+//! key.
+
+use std::sync::Arc;
 
 use accounts::gate::Gate;
 use axum::{
-    Extension,
+    Extension, Json,
     extract::State,
-    http::StatusCode,
     response::{IntoResponse as _, Response},
 };
+use wire::inference::network::ServiceHealth;
 
 use super::error::ApiError;
-use crate::Inference;
+use crate::{Inference, topic::Topic};
 
 pub(super) async fn get(
     State(inference): State<Inference>,
@@ -21,5 +24,8 @@ pub(super) async fn get(
     if let Err(error) = gate.check_file().await {
         return ApiError::Accounts(error).into_response();
     }
-    StatusCode::OK.into_response()
+    let fails = |topic: &Arc<Topic>| topic.is_active && !inference.problems(topic.id).is_empty();
+    let topics = inference.topics().into_iter();
+    let failing_topics = topics.filter(fails).map(|topic| topic.id.get()).collect();
+    Json(ServiceHealth { failing_topics }).into_response()
 }

@@ -56,8 +56,8 @@ use wire::{
         TopicResponse, chain,
         consumer::{ConsumerTopics, Envelope, SignedInference},
         network::{
-            Accepted, EpochBody, LatestBody, NetworkInferencesPage, ScalarBody, SubmissionBody,
-            TopicActive, TopicSettings,
+            Accepted, EpochBody, LatestBody, NetworkInferencesPage, ScalarBody, ServiceHealth,
+            SubmissionBody, TopicActive, TopicHealth, TopicSettings,
         },
     },
     paths::{API_KEY_HEADER, OPENAPI},
@@ -261,6 +261,8 @@ fn schemas() -> Map<String, Value> {
     written.subschema_for::<NextTopicId>();
     written.subschema_for::<ScalarBody>();
     written.subschema_for::<TopicHistory>();
+    written.subschema_for::<TopicHealth>();
+    written.subschema_for::<ServiceHealth>();
     written.subschema_for::<TopicList>();
     written.subschema_for::<TopicResponse>();
     written.subschema_for::<chain::LatestNetworkInferencesV9>();

@@ -4,6 +4,7 @@ mod active;
 mod large;
 mod outside;
 mod queries;
+mod refusals;
 
 use std::collections::BTreeMap;
 
@@ -22,7 +23,7 @@ use super::*;
 use crate::{Sender, signer::Domain, store::Input, submission::Payload, topic::demo_topics};
 
 struct Fixture {
-    folder: TempDir,
+    _folder: TempDir,
     accounts: Accounts,
     clock: Clock,
     inference: Inference,
@@ -51,8 +52,9 @@ impl Fixture {
         let inference = Inference::open(&path, clock.clone(), options).await.unwrap();
         let gate = Gate::new(accounts.clone(), gate, clock.clone());
         let group = Group::default();
-        let router = router(inference.clone(), &gate, (consumers(), WorkerQuota(3)), &group);
-        Self { folder, accounts, clock, inference, router, group, key }
+        let (_, rows) = crate::tests::fakes(&clock);
+        let router = router(inference.clone(), rows, &gate, (consumers(), WorkerQuota(3)), &group);
+        Self { _folder: folder, accounts, clock, inference, router, group, key }
     }
 
     async fn send(&self, method: &str, path: &str, header: Option<(&str, &str)>) -> (u16, Value) {

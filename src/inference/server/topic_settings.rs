@@ -12,32 +12,37 @@ use web::extract::json;
 use wire::inference::{TopicResponse, network::TopicSettings};
 
 use super::{
-    Holder,
+    Holder, Service,
     error::{ApiError, topic_id},
-    topic,
+    source, topic,
 };
 use crate::{
     Inference,
     topic::{Topic, settings},
+    topics::TopicChangeError,
 };
 
 pub(super) async fn create(
-    State(inference): State<Inference>,
+    State(service): State<Service>,
     holder: Holder,
     request: Request,
 ) -> Result<Json<TopicResponse>, ApiError> {
-    let described = described(request, TopicId::FIRST, &holder).await?;
+    let inference = service.inference;
+    let described = described(request, inference.next_topic_id(), &holder).await?;
+    source::check(&service.rows.0, &described).await?;
     let created = inference.create_topic(described).await?;
     topic::answer(&inference, &created).await
 }
 
 pub(super) async fn update(
-    State(inference): State<Inference>,
+    State(service): State<Service>,
     Path(topic): Path<String>,
     holder: Holder,
     request: Request,
 ) -> Result<Json<TopicResponse>, ApiError> {
+    let inference = service.inference;
     let described = described(request, topic_id(&topic)?, &holder).await?;
+    source::check(&service.rows.0, &described).await?;
     let updated = inference.update_topic(described, &holder.address(None)?).await?;
     topic::answer(&inference, &updated).await
 }
@@ -58,5 +63,7 @@ async fn described(request: Request, id: TopicId, holder: &Holder) -> Result<Top
         return Err(ApiError::Denied("topics are made with an operator's key".to_owned()));
     }
     let topic = settings::topic(id, holder.address(None)?, settings);
-    topic.map_err(|error| ApiError::Invalid(error.to_string()))
+    let topic = topic.map_err(|error| ApiError::Invalid(error.to_string()))?;
+    topic.check().map_err(TopicChangeError::from)?;
+    Ok(topic)
 }

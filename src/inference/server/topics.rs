@@ -15,12 +15,16 @@ pub(super) async fn get(State(inference): State<Inference>) -> Result<Json<Topic
     let block_height = inference.chain().height();
     let block_time_ms =
         u64::try_from(inference.chain().block_time().as_millis()).unwrap_or(u64::MAX);
-    let summary = |overview: &Overview| summary(overview, block_height);
+    let summary = |overview: &Overview| {
+        let problems = inference.problems(overview.topic.id).into_iter();
+        let problem = problems.map(|p| format!("it fails to {}: {}", p.failing.text(), p.reason));
+        summary(overview, block_height, problem.reduce(|all, next| format!("{all}; {next}")))
+    };
     let topics = overviews.iter().map(summary).collect();
     Ok(Json(TopicList { block_height, block_time_ms, topics }))
 }
 
-fn summary(overview: &Overview, height: BlockHeight) -> TopicSummary {
+fn summary(overview: &Overview, height: BlockHeight, problem: Option<String>) -> TopicSummary {
     let Overview { topic, progress, actors } = overview;
     let timing = topic.timing;
     let open = progress.open.last().copied();
@@ -38,6 +42,7 @@ fn summary(overview: &Overview, height: BlockHeight) -> TopicSummary {
             .and_then(|predictor| predictor.subgroup.as_ref())
             .map(ToString::to_string),
         is_paused: !topic.is_active,
+        problem,
         epoch_length: timing.epoch_length,
         worker_submission_window: timing.worker_submission_window,
         ground_truth_lag: timing.ground_truth_lag,

@@ -19,6 +19,13 @@ fn at_two() -> CloseOptions {
     CloseOptions { at: at(2), retention: Retention::USUAL, known: None }
 }
 
+impl Store {
+    /// Runs `statements`, whatever they do to the file.
+    pub(crate) fn execute(&self, statements: &str) {
+        self.turns.writer.lock().execute_batch(statements).unwrap();
+    }
+}
+
 fn open() -> (tempfile::TempDir, Store, Topic) {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(&folder.path().join("inference.sqlite")).unwrap();

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use model::topic::{SINGLE_LABEL, TopicId};
 
 use super::{
-    ActiveMax, ActiveQuantiles, Judging, Labeling, Predictor, PredictorModel, Source, Timing,
+    ActiveMax, ActiveQuantiles, Judging, Keep, Labeling, Predictor, PredictorModel, Source, Timing,
     Topic, TopicKind, Truth, WorkerWhitelist,
 };
 use crate::loss::LossMethod;
@@ -99,6 +99,9 @@ pub fn demo_topics() -> Vec<Topic> {
         active_quantiles: ActiveQuantiles::USUAL,
         active_max: ActiveMax::USUAL,
         whitelist: WorkerWhitelist::default(),
+        keep: Keep::default(),
+        is_experimental: false,
+        has_built_in_forecasters: true,
         unity_tolerance: None,
         timing: LOAD_TIMING,
         judging: judging(LOAD_LOSS_MIN),

@@ -12,13 +12,10 @@ use wire::inference::{
 };
 
 use super::{
-    ActiveMax, ActiveQuantiles, Judging, Labeling, Predictor, PredictorModel, Source, Timing,
-    Topic, TopicKind, Truth, WorkerWhitelist, label::canonical,
+    ActiveMax, ActiveQuantiles, EPOCH_LENGTH_MIN, Judging, Keep, Labeling, Predictor,
+    PredictorModel, Source, Timing, Topic, TopicKind, Truth, WorkerWhitelist, label::canonical,
 };
 use crate::loss::LossMethod;
-
-/// Blocks in an epoch where settings do not say: the shortest that the chain allows.
-const EPOCH_LENGTH_DEFAULT: u64 = 12;
 
 /// The least loss that is told from none where settings do not say.
 const LOSS_FLOOR_DEFAULT: f64 = 1e-12;
@@ -71,7 +68,7 @@ pub fn topic(
     let tolerance =
         number("unity_tolerance", settings.unity_tolerance.as_ref(), UNITY_TOLERANCE_DEFAULT)?;
     let threshold = settings.direction_threshold.as_ref();
-    let epoch_length = settings.epoch_length.unwrap_or(EPOCH_LENGTH_DEFAULT);
+    let epoch_length = settings.epoch_length.unwrap_or(EPOCH_LENGTH_MIN);
     let unknown = SettingError { what: "loss_method", want: "mse, mae, huber, logcosh or ce" };
     let loss_method = settings.loss_method.as_deref().unwrap_or("mse");
     let loss_method: LossMethod = loss_method.parse().map_err(|_| unknown)?;
@@ -86,6 +83,9 @@ pub fn topic(
         active_quantiles: quantiles(&settings)?,
         active_max: active_max(&settings),
         whitelist: whitelist(&settings)?,
+        keep: Keep { bytes: settings.keep_bytes, days: settings.keep_days },
+        is_experimental: settings.experimental,
+        has_built_in_forecasters: settings.built_in_forecasters.unwrap_or(true),
         timing: Timing {
             epoch_length,
             worker_submission_window: settings

@@ -121,6 +121,64 @@ pub struct TopicSettings {
     pub direction_threshold: Option<Decimal>,
     /// Who infers by itself; nobody without.
     pub predictor: Option<PredictorSettings>,
+    /// Whether the forecasters that every topic has built in take part; true without.
+    pub built_in_forecasters: Option<bool>,
+    /// The most bytes of past epochs that are kept, at least 1000000; as the service says without.
+    pub keep_bytes: Option<u64>,
+    /// The most days that an epoch is kept; as the service says without.
+    pub keep_days: Option<u32>,
+    /// Whether settings may be out of the chain's ranges: an `epoch_length` below 12, a `p_norm`
+    /// outside 2.5 to 4.5.
+    pub experimental: bool,
+}
+
+/// Whether a topic works, and what it keeps.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TopicHealth {
+    /// Its number.
+    pub topic_id: u64,
+    /// `working`, `failing` or `paused`.
+    pub state: String,
+    /// What it fails to do.
+    pub problems: Vec<ProblemBody>,
+    /// What it keeps of its past epochs.
+    pub retention: RetentionBody,
+}
+
+/// Something that a topic fails to do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ProblemBody {
+    /// What.
+    pub failing: String,
+    /// Why, as of the last time.
+    pub reason: String,
+    /// Since when.
+    pub since: String,
+}
+
+/// What a topic keeps of its past epochs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RetentionBody {
+    /// The most bytes of closed epochs. Past half of it, the oldest ones lose forecasts and
+    /// `one_out_inferer_forecaster_values`.
+    pub keep_bytes: u64,
+    /// The most days; null for no limit.
+    pub keep_days: Option<u64>,
+    /// Closed epochs that are kept.
+    pub n_epochs: u64,
+    /// About how many bytes they take.
+    pub n_bytes: u64,
+    /// The oldest epoch, a number as text; null without one.
+    pub oldest_nonce: Option<String>,
+    /// The oldest epoch that has everything; null without one.
+    pub oldest_full_nonce: Option<String>,
+}
+
+/// Whether the service serves, and which topics fail. What they fail to do is for callers with a key.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ServiceHealth {
+    /// Topics that fail to do something now: `/api/v1/topics/{topic_id}/health` says what and why.
+    pub failing_topics: Vec<u64>,
 }
 
 /// Whether a topic's epochs open.

@@ -26,6 +26,19 @@ pub(crate) fn request(method: &str, path: &str, key: &str, body: &str) -> Vec<u8
 }
 
 impl Client {
+    /// Sends `request`, and returns the bytes of an answer that comes piece by piece.
+    pub(crate) async fn drain(&mut self, request: &[u8]) -> Outcome<u64> {
+        self.stream.write_all(request).await?;
+        let mut n_bytes = 0;
+        loop {
+            self.received.clear();
+            n_bytes += u64::try_from(self.stream.read_buf(&mut self.received).await?)?;
+            if self.received.is_empty() || self.received.ends_with(b"\r\n0\r\n\r\n") {
+                return Ok(n_bytes);
+            }
+        }
+    }
+
     pub(crate) async fn connect(address: SocketAddr) -> Outcome<Self> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;

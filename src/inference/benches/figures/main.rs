@@ -1,10 +1,11 @@
 //! Prints the figures of a prediction network, each beside its bar: `figures [ROW]…`, where a row is
-//! `synthesis`, `requests`, `submissions`, `topics` or `crashes`.
+//! `synthesis`, `requests`, `submissions`, `topics`, `large` or `crashes`.
 //!
 //! The service of `crashes` is this program in a process of its own, so that it can be killed.
 
 mod crashes;
 mod http;
+mod large;
 mod network;
 mod requests;
 mod rows;

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use inference::{
     Inference,
     retention::Retention,
-    rows::{FlatRow, Rows},
+    rows::{DatasetColumn, Described, FlatRow, Rows},
     runs::{Cause, Job, PeerOutput, Runs},
     server::{Consumers, InferenceService, ServiceOptions},
     signer::Signer,
@@ -47,6 +47,11 @@ struct Constant;
 impl Rows for Constant {
     async fn find(&self, _: &str) -> Result<DatasetId, Cause> {
         DatasetId::new(1).ok_or_else(|| "find the dataset".into())
+    }
+
+    async fn describe(&self, name: &str, _: Option<DatasetId>) -> Result<Described, Cause> {
+        let columns = vec![DatasetColumn { name: "value".to_owned(), is_numeric: true }];
+        Ok(Described::Found { id: self.find(name).await?, columns })
     }
 
     async fn newest(&self, _: DatasetId, _: u32) -> Result<Vec<FlatRow>, Cause> {

@@ -4,10 +4,10 @@ use std::io::Write as _;
 
 use tokio::runtime::Runtime;
 
-use crate::{Outcome, crashes, requests, synthesis, topics};
+use crate::{Outcome, crashes, large, requests, synthesis, topics};
 
 /// The rows, in the order in which they are taken.
-const ROWS: [&str; 5] = ["synthesis", "requests", "submissions", "topics", "crashes"];
+const ROWS: [&str; 6] = ["synthesis", "requests", "submissions", "topics", "large", "crashes"];
 
 /// Takes the rows that `arguments` name, or all.
 pub(crate) fn measure(runtime: &Runtime, arguments: impl Iterator<Item = String>) -> Outcome<()> {
@@ -18,6 +18,7 @@ pub(crate) fn measure(runtime: &Runtime, arguments: impl Iterator<Item = String>
             "requests" => runtime.block_on(requests::latest())?,
             "submissions" => runtime.block_on(requests::submissions())?,
             "topics" => runtime.block_on(topics::measure())?,
+            "large" => runtime.block_on(large::measure())?,
             _ => runtime.block_on(crashes::measure())?,
         }
     }

@@ -54,10 +54,10 @@ struct Owned {
 }
 
 /// Numbers that look random and are the same each time.
-struct Numbers(u64);
+pub(crate) struct Numbers(pub u64);
 
 impl Numbers {
-    fn next(&mut self) -> f64 {
+    pub(crate) fn next(&mut self) -> f64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         #[expect(clippy::cast_precision_loss, reason = "53 bits fit")]
         let unit = (self.0 >> 11) as f64 / (1_u64 << 53) as f64;

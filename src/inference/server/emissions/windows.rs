@@ -23,7 +23,9 @@ use crate::{
         topic::body,
     },
     sortition::{FORECASTERS_MAX_DEFAULT, INFERERS_MAX_DEFAULT},
-    topic::{LABELS_MAX, STRING_BYTES_MAX, Timing, Topic, label::LABEL_BYTES_MAX},
+    topic::{
+        EPOCH_LENGTH_MIN, LABELS_MAX, STRING_BYTES_MAX, Timing, Topic, label::LABEL_BYTES_MAX,
+    },
 };
 
 /// The chain's parameters by name. Those that this network takes are its own; the others are what
@@ -35,7 +37,7 @@ pub(super) async fn params(
     served(&version)?;
     let known = [
         ("version", "0.17.0".to_owned()),
-        ("min_epoch_length", "12".to_owned()),
+        ("min_epoch_length", EPOCH_LENGTH_MIN.to_string()),
         ("max_string_length", STRING_BYTES_MAX.to_string()),
         ("max_canonical_label_byte_length", LABEL_BYTES_MAX.to_string()),
         ("max_topic_label_whitelist_size", LABELS_MAX.to_string()),

@@ -12,13 +12,28 @@ const DENIED: Answer = answer(
     &[json_of("InferenceError")],
 );
 
+/// The answer to one topic too many.
+const TOO_MANY: Answer = answer(
+    "409",
+    "Code 10: there are as many topics as may be, of this key or in all",
+    &[json_of("InferenceError")],
+);
+
+/// The answer where the dataset service is away.
+const UNCHECKED: Answer = answer(
+    "503",
+    "Code 14: the dataset service did not answer, so that the dataset cannot be checked",
+    &[json_of("InferenceError")],
+);
+
 /// The answer with a topic.
 const OF_TOPIC: Answer =
     answer("200", "The topic, as the chain writes it", &[json_of("TopicResponse")]);
 
 /// What is left out of settings.
 const SETTINGS: &str = "Needed are `metadata`, `dataset`, `column` and `horizon_seconds`; what else is left \
-    out is as on most topics of the chain. Its truth is the column's value that many seconds after the \
+    out is as on most topics of the chain. The dataset, the column and rows less than a horizon apart \
+    have to be there. Its truth is the column's value that many seconds after the \
     newest row there was when the epoch opened, looked for once `ground_truth_lag` blocks have passed.";
 
 /// A worker.
@@ -29,7 +44,7 @@ const LABEL: Parameter =
     query("label", r#"{"type":"string"}"#, "The label, on a topic with several.");
 
 /// All of them, in the order in which they are told.
-pub(super) const OPERATIONS: [Operation; 13] = [
+pub(super) const OPERATIONS: [Operation; 14] = [
     reads(
         paths::TOPICS,
         "list_topics",
@@ -123,12 +138,7 @@ pub(super) const OPERATIONS: [Operation; 13] = [
                 MISSING,
                 answer(
                     "409",
-                    "Code 6: this worker has submitted for this nonce already",
-                    &[json_of("InferenceError")],
-                ),
-                answer(
-                    "429",
-                    "Code 8: the key asked too often, which `Retry-After` tells from an epoch that has \
+                    "Code 6: this worker has submitted for this nonce already; code 10: the epoch has \
                      all it takes, of this account or of all",
                     &[json_of("InferenceError")],
                 ),
@@ -142,7 +152,7 @@ pub(super) const OPERATIONS: [Operation; 13] = [
             "Creates a topic, which belongs to the key. Its first epoch opens with the next block.",
             &[],
             &[json_of("TopicSettings")],
-            &[OF_TOPIC, UNFIT, DENIED],
+            &[OF_TOPIC, UNFIT, DENIED, TOO_MANY, UNCHECKED],
         )
     },
     Operation {
@@ -152,9 +162,16 @@ pub(super) const OPERATIONS: [Operation; 13] = [
             "Replaces all settings of a topic that the key created. Type, arity, unity and case stay.",
             &[TOPIC],
             &[json_of("TopicSettings")],
-            &[OF_TOPIC, UNFIT, DENIED, MISSING],
+            &[OF_TOPIC, UNFIT, DENIED, MISSING, UNCHECKED],
         )
     },
+    reads(
+        paths::TOPIC_HEALTH,
+        "topic_health",
+        "Whether a topic works, why not, and what it keeps of its past.",
+        &[TOPIC],
+        &[answer("200", "Its health", &[json_of("TopicHealth")]), UNFIT, MISSING],
+    ),
     Operation {
         text: "Its epochs go with it, and its number is not given to another topic.",
         ..writes(

@@ -9,7 +9,7 @@ pub(super) const OPERATIONS: [Operation; 3] = [
         paths::HEALTH,
         "health",
         "Whether the service answers.",
-        &[answer("200", "It does", &[])],
+        &[answer("200", "It does", &[json_of("ServiceHealth")])],
     ),
     tells(
         paths::OPENAPI,

@@ -67,10 +67,8 @@ async fn queries_read_what_they_return_and_nothing_else() {
         before.push(fixture.get(path).await);
     }
     // Whoever reads one of these now fails.
-    let file = rusqlite::Connection::open(fixture.folder.path().join("inference.sqlite")).unwrap();
-    for statement in ["UPDATE bundles SET record = '?'", "UPDATE learned SET record = '?'"] {
-        file.execute(statement, []).unwrap();
-    }
+    let spoil = "UPDATE bundles SET record = '?'; UPDATE learned SET record = '?'";
+    fixture.inference.shared.store.execute(spoil);
     for (path, before) in paths.iter().zip(before) {
         assert_eq!(before.0, 200, "{path}: {}", before.1);
         assert_eq!(fixture.get(path).await, before, "{path}");

@@ -65,7 +65,7 @@ async fn an_epoch_takes_so_many_workers_of_a_key_and_no_more() {
         assert_eq!(fixture.put("POST", path, &submit(model)).await.0, 200);
     }
     let message = "cannot submit for nonce 1: it has 3 workers of this account, the most of one";
-    Fixture::check(fixture.put("POST", path, &submit("d")).await, 429, 8, message);
+    Fixture::check(fixture.put("POST", path, &submit("d")).await, 409, 10, message);
     let again = "this worker has submitted for nonce 1 already";
     Fixture::check(fixture.put("POST", path, &submit("c")).await, 409, 6, again);
     // Another key, another epoch and another topic have places of their own.
@@ -82,7 +82,7 @@ async fn an_epoch_takes_so_many_workers_of_a_key_and_no_more() {
 }
 
 /// The lines of the next event of `stream`, in which nothing else comes.
-async fn event<E: std::fmt::Debug>(
+async fn event<E: fmt::Debug>(
     stream: &mut (impl futures::Stream<Item = Result<axum::body::Bytes, E>> + Unpin),
 ) -> Vec<String> {
     let bytes = stream.next().await.unwrap().unwrap();

@@ -64,6 +64,7 @@ fn summary(topic_id: u64, last_nonce: Option<u64>) -> TopicSummary {
         worker_submission_window: 4,
         ground_truth_lag: 10,
         next_epoch_height: 110,
+        problem: None,
         open_nonce: None,
         close_height: None,
         last_nonce,

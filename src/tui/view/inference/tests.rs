@@ -125,6 +125,7 @@ fn topic(topic_id: u64, name: &str, labels: &[&str]) -> TopicSummary {
         worker_submission_window: 4,
         ground_truth_lag: 10,
         next_epoch_height: 4_812_383,
+        problem: None,
         open_nonce: (topic_id == 1).then_some(4_812_375),
         close_height: (topic_id == 1).then_some(4_812_381),
         last_nonce: Some(4_812_370),

@@ -1,0 +1,191 @@
+//! A topic of a thousand inferers and fifty forecasters: what the end of an epoch costs, what queries
+//! take, and what is kept in memory and on the disk.
+
+use std::{collections::BTreeMap, fs, path::Path, time::Duration};
+
+use inference::{Inference, Sender, actor, store::Input, submission::Payload};
+use model::topic::{Address, BlockHeight, TopicId};
+use rustix::time::{ClockId, clock_gettime};
+use tokio::{
+    task::JoinSet,
+    time::{Instant, sleep},
+};
+
+use crate::{
+    Outcome,
+    http::{Client, request},
+    network::{Network, topic},
+    rows::print,
+    synthesis::Numbers,
+};
+
+/// Inferers of the size that has bars.
+const N_INFERERS: usize = 1000;
+
+/// Forecasters of it, each of which forecasts every inferer.
+const N_FORECASTERS: usize = 50;
+
+/// Epochs after which the topic's past is larger than [`LIMIT`] many times over.
+const N_EPOCHS: u64 = 16;
+
+/// The bytes that the topic keeps, less than of six whole epochs.
+const LIMIT: u64 = 25_000_000;
+
+/// A block, each of which begins an epoch.
+const BLOCK_TIME: Duration = Duration::from_millis(50);
+
+/// Blocks of an epoch: none ends by itself.
+const EPOCH_LENGTH: u64 = 1_000_000;
+
+/// How often each query is asked.
+const N_READS: usize = 200;
+
+pub(crate) async fn measure() -> Outcome<()> {
+    let folder = tempfile::tempdir()?;
+    let mut topic = topic(1, EPOCH_LENGTH)?;
+    topic.is_active = false;
+    topic.keep.bytes = Some(LIMIT);
+    let network = Network::start(folder.path(), "127.0.0.1:0", BLOCK_TIME, vec![topic]).await?;
+    let inference = &network.inference;
+    let mut numbers = Numbers(7);
+    let (mut closings, mut lessons) = (Vec::new(), Vec::new());
+    let mut epoch_bytes = 0;
+    for nonce in 1..=N_EPOCHS {
+        sleep(inference.chain().until(nonce)).await;
+        submit(inference, nonce, &mut numbers).await?;
+        let began = cpu();
+        inference.close(TopicId::FIRST, nonce).await?;
+        closings.push(cpu().saturating_sub(began));
+        let began = cpu();
+        inference.learn(TopicId::FIRST, nonce, Some(3000.1)).await?;
+        lessons.push(cpu().saturating_sub(began));
+        if nonce == 3 {
+            epoch_bytes = inference.holdings(TopicId::FIRST).await?.n_bytes / nonce;
+        }
+    }
+    // The first epochs have no forecasters that imply anything.
+    let what = format!("close of an epoch, {N_INFERERS} x {N_FORECASTERS}, durable, CPU");
+    print(&what, &milliseconds(closings.split_off(4)), "80 ms")?;
+    print("lesson of such an epoch, durable, CPU", &milliseconds(lessons.split_off(4)), "none")?;
+    let figure = format!(
+        "{:.1} MB; {:.1} MB an epoch",
+        megabytes(file_bytes(folder.path())?),
+        megabytes(epoch_bytes)
+    );
+    let bar = format!("{:.1} MB", megabytes(LIMIT + LIMIT / 5));
+    print(&format!("disk after {N_EPOCHS} such epochs"), &figure, &bar)?;
+    reads(&network).await?;
+    network.group.shutdown().await;
+    Ok(())
+}
+
+/// Submits for everybody.
+async fn submit(inference: &Inference, nonce: BlockHeight, numbers: &mut Numbers) -> Outcome<()> {
+    let topic = TopicId::FIRST;
+    inference.open_epoch(topic, nonce).await?;
+    let input = Input { at: inference.chain().now(), value: 3000.0 };
+    inference.put_input(topic, nonce, input).await?;
+    let mut sending = JoinSet::new();
+    let mut send = |worker: Address, payload: Payload| {
+        let inference = inference.clone();
+        let sender = Sender { topic, nonce, worker, name: Some("model".to_owned()) };
+        sending.spawn(async move { inference.submit(sender, payload).await });
+    };
+    let inferers = (0..N_INFERERS)
+        .map(|idx| actor::of_model(&format!("inferer {idx}")))
+        .collect::<Result<Vec<_>, _>>()?;
+    for worker in &inferers {
+        let values = vec![("y".to_owned(), format!("{}", 3000.0 + numbers.next()))];
+        send(worker.clone(), Payload { values, ..Payload::default() });
+    }
+    for idx in 0..N_FORECASTERS {
+        let losses = inferers.iter().map(|name| (name.clone(), format!("{}", numbers.next())));
+        let forecast: BTreeMap<Address, String> = losses.collect();
+        let worker = actor::of_model(&format!("forecaster {idx}"))?;
+        send(worker, Payload { forecast, ..Payload::default() });
+    }
+    while let Some(sent) = sending.join_next().await {
+        sent??;
+    }
+    Ok(())
+}
+
+/// Takes what queries cost.
+async fn reads(network: &Network) -> Outcome<()> {
+    let inferer = actor::of_model("inferer 0")?;
+    let paths = [
+        "/api/v1/topics".to_owned(),
+        "/emissions/v10/latest_regret_stdnorm/1".to_owned(),
+        format!("/emissions/v10/inferer_network_regret/1/{inferer}"),
+        "/emissions/v10/latest_network_inferences/1".to_owned(),
+        "/api/v1/topics/1/history".to_owned(),
+    ];
+    let before = resident()?;
+    for path in paths {
+        let mut client = Client::connect(network.address).await?;
+        let asked = request("GET", &path, &network.key, "");
+        let mut took = Vec::new();
+        for _ in 0..N_READS {
+            let began = Instant::now();
+            let (status, body) = client.ask(&asked).await?;
+            if status != 200 {
+                return Err(format!("{path}: {}", String::from_utf8_lossy(&body)).into());
+            }
+            took.push(began.elapsed());
+        }
+        let path = path.replace(inferer.as_str(), "…");
+        let bar = if path.contains("latest_network") || path.contains("history") {
+            "none"
+        } else {
+            "1 ms"
+        };
+        print(&format!("GET {path}"), &milliseconds(took), bar)?;
+    }
+    let more = resident()?.saturating_sub(before);
+    let what = format!("memory after {N_READS} of each");
+    print(&what, &format!("{:.0} MB more", megabytes(more)), "200 MB")?;
+    let began = Instant::now();
+    let path = "/emissions/v10/latest_network_inferences/1?leave_out=all";
+    let mut client = Client::connect(network.address).await?;
+    let n_bytes = client.drain(&request("GET", path, &network.key, "")).await?;
+    let figure = format!("{:.1} MB in {:.0} ms", megabytes(n_bytes), ms(began.elapsed()));
+    print("GET …?leave_out=all", &figure, "none")?;
+    let more = resident()?.saturating_sub(before);
+    print("memory after it", &format!("{:.0} MB more", megabytes(more)), "200 MB")
+}
+
+/// The median and the longest of `took`.
+fn milliseconds(mut took: Vec<Duration>) -> String {
+    took.sort();
+    let [median, longest] = [took.get(took.len() / 2), took.last()];
+    let [median, longest] = [median, longest].map(|took| ms(took.copied().unwrap_or_default()));
+    format!("{median:.2} ms, at most {longest:.2}")
+}
+
+fn ms(took: Duration) -> f64 {
+    took.as_secs_f64() * 1e3
+}
+
+#[expect(clippy::cast_precision_loss, reason = "for people")]
+fn megabytes(n_bytes: u64) -> f64 {
+    n_bytes as f64 / 1e6
+}
+
+/// The processor time of this program so far.
+fn cpu() -> Duration {
+    Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).unwrap_or_default()
+}
+
+/// The bytes of this program that are in memory.
+fn resident() -> Outcome<u64> {
+    let status = fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kilobytes: u64 = line.ok_or("find VmRSS")?.trim().trim_end_matches(" kB").parse()?;
+    Ok(kilobytes * 1024)
+}
+
+/// The bytes of the network's file, and of what is written ahead of it.
+fn file_bytes(folder: &Path) -> Outcome<u64> {
+    let size = |name: &str| Ok::<_, std::io::Error>(fs::metadata(folder.join(name))?.len());
+    Ok(size("inference.db")? + size("inference.db-wal")?)
+}

@@ -1,0 +1,104 @@
+//! What keeps topics from working, as their runners find it.
+//!
+//! A problem is logged when it begins and when it is over, however often it is met in between.
+
+use std::collections::BTreeMap;
+
+use model::{timestamp::Timestamp, topic::TopicId};
+use parking_lot::Mutex;
+use tracing::{debug, info, warn};
+
+use crate::Inference;
+
+/// What a topic fails to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Failing {
+    /// Reading rows and running its predictor.
+    Inferring,
+    /// Taking what workers of its predictor say.
+    Outputs,
+    /// Finding out what came true.
+    Truth,
+    /// Reading or writing the inference file.
+    File,
+}
+
+/// Something that a topic fails to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// What.
+    pub failing: Failing,
+    /// Why, as of the last time.
+    pub reason: String,
+    /// Since when.
+    pub since: Timestamp,
+}
+
+/// The problems of each topic that has some.
+#[derive(Debug, Default)]
+pub(crate) struct Conditions(Mutex<BTreeMap<TopicId, Problems>>);
+
+/// Problems by what fails: why, and since when.
+type Problems = BTreeMap<Failing, (String, Timestamp)>;
+
+impl Failing {
+    /// What fails, as the end of "topic 1 fails to".
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Inferring => "infer",
+            Self::Outputs => "take some outputs of its predictor",
+            Self::Truth => "learn what came true",
+            Self::File => "use the inference file",
+        }
+    }
+}
+
+impl Inference {
+    /// What `topic` fails to do now.
+    pub fn problems(&self, topic: TopicId) -> Vec<Problem> {
+        let conditions = self.shared.conditions.0.lock();
+        let problems = conditions.get(&topic).into_iter().flatten();
+        let problem = |(failing, (reason, since)): (&Failing, &(String, Timestamp))| Problem {
+            failing: *failing,
+            reason: reason.clone(),
+            since: *since,
+        };
+        problems.map(problem).collect()
+    }
+
+    /// Notes that `topic` fails to do something because of `reason`, and logs it where that is new.
+    pub(crate) fn fails(&self, topic: TopicId, failing: Failing, reason: String) {
+        let now = self.chain().now();
+        let mut conditions = self.shared.conditions.0.lock();
+        let problems = conditions.entry(topic).or_default();
+        let what = failing.text();
+        if let Some(known) = problems.get_mut(&failing) {
+            debug!(topic.id = %topic, cause = reason, "topic {topic} still fails to {what}");
+            known.0 = reason;
+            return;
+        }
+        warn!(topic.id = %topic, cause = reason, "topic {topic} fails to {what}");
+        problems.insert(failing, (reason, now));
+    }
+
+    /// Notes that `topic` does something, and logs it where it failed to.
+    pub(crate) fn works(&self, topic: TopicId, failing: Failing) {
+        let mut conditions = self.shared.conditions.0.lock();
+        let Some(problems) = conditions.get_mut(&topic) else { return };
+        if problems.remove(&failing).is_some() {
+            let what = failing.text();
+            info!(topic.id = %topic, "topic {topic} does {what} again");
+        }
+        if problems.is_empty() {
+            conditions.remove(&topic);
+        }
+    }
+
+    /// Forgets the problems of `topic`.
+    pub(crate) fn forget_problems(&self, topic: TopicId) {
+        self.shared.conditions.0.lock().remove(&topic);
+    }
+}
+
+#[cfg(test)]
+mod tests;

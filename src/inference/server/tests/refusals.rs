@@ -1,0 +1,115 @@
+//! Topics that cannot work: refused when they are created, and explained when they stop.
+
+use super::*;
+use crate::condition::Failing;
+
+/// Settings of a topic that works, but for `changes`.
+fn settings(changes: &Value) -> Value {
+    let mut settings = json!({"metadata": "load", "dataset": "machine_cpu",
+        "column": "load_percent", "horizon_seconds": 60});
+    for (name, value) in changes.as_object().unwrap() {
+        settings[name] = value.clone();
+    }
+    settings
+}
+
+async fn create(fixture: &Fixture, changes: &Value) -> (u16, Value) {
+    fixture.put("POST", "/api/v1/topics", &settings(changes)).await
+}
+
+#[tokio::test]
+async fn a_topic_that_cannot_work_is_refused_with_what_exists() {
+    let fixture = Fixture::new().await;
+    for (changes, message) in [
+        (
+            json!({"dataset": "nowhere"}),
+            "there is no dataset nowhere that this service's key may read; it may read machine_cpu",
+        ),
+        (
+            json!({"column": "open"}),
+            "dataset machine_cpu has no column open; columns of numbers are load_percent, close",
+        ),
+        (
+            json!({"column": "comment"}),
+            "column comment of dataset machine_cpu does not hold numbers; columns of numbers are \
+             load_percent, close",
+        ),
+        (
+            json!({"horizon_seconds": 0}),
+            "cannot set topic 3: its horizon is from 1 second to 366 days",
+        ),
+        (
+            json!({"epoch_length": 5, "worker_submission_window": 2}),
+            "cannot set topic 3: its epoch_length is at least 12 blocks on the chain; \
+             `experimental` allows others",
+        ),
+        (
+            json!({"p_norm": "9"}),
+            "cannot set topic 3: its p_norm is from 2.5 to 4.5 on the chain; `experimental` allows \
+             others",
+        ),
+        (json!({"keep_bytes": 10}), "cannot set topic 3: keep_bytes is out of range"),
+    ] {
+        Fixture::check(create(&fixture, &changes).await, 400, 3, message);
+    }
+    let odd = json!({"epoch_length": 5, "worker_submission_window": 2, "ground_truth_lag": 5,
+        "p_norm": "9", "experimental": true, "keep_bytes": 5_000_000, "keep_days": 3,
+        "built_in_forecasters": false});
+    let (status, created) = create(&fixture, &odd).await;
+    assert_eq!((status, &created["topic"]["epoch_length"]), (200, &json!("5")), "{created}");
+    let (_, health) = fixture.get("/api/v1/topics/3/health").await;
+    let retention = &health["retention"];
+    assert_eq!(retention["keep_bytes"], 5_000_000);
+    assert_eq!((&retention["keep_days"], &retention["n_epochs"]), (&json!(3), &json!(0)));
+}
+
+#[tokio::test]
+async fn a_topic_that_stops_working_says_why_until_it_works_again() {
+    let fixture = Fixture::new().await;
+    let topic = "1".parse().unwrap();
+    let (_, health) = fixture.get("/api/v1/topics/1/health").await;
+    assert_eq!((&health["state"], &health["problems"]), (&json!("working"), &json!([])));
+    for reason in ["no rows", "still no rows"] {
+        fixture.inference.fails(topic, Failing::Inferring, reason.to_owned());
+    }
+    let (_, health) = fixture.get("/api/v1/topics/1/health").await;
+    assert_eq!(health["state"], "failing");
+    let problem = json!({"failing": "infer", "reason": "still no rows",
+        "since": "2027-01-15T08:00:00Z"});
+    assert_eq!(health["problems"], json!([problem]));
+    let (_, list) = fixture.get("/api/v1/topics").await;
+    assert_eq!(list["topics"][0]["problem"], "it fails to infer: still no rows");
+    let (status, all) = fixture.send("GET", "/health", None).await;
+    assert_eq!((status, all), (200, json!({"failing_topics": [1]})));
+    fixture.inference.works(topic, Failing::Inferring);
+    let (_, health) = fixture.get("/api/v1/topics/1/health").await;
+    assert_eq!(health["state"], "working");
+    assert_eq!(fixture.get("/api/v1/topics/9/health").await.0, 404);
+}
+
+#[tokio::test]
+async fn old_epochs_are_thinned_and_then_dropped_within_a_topics_bytes() {
+    let fixture = Fixture::new().await;
+    let small = json!({"keep_bytes": 1_000_000});
+    let (status, created) = create(&fixture, &small).await;
+    assert_eq!(status, 200, "{created}");
+    for _ in 0..160 {
+        fixture.epoch(3, [&[("y", "51.20")], &[("y", "55")]], 50.0).await;
+    }
+    let (_, health) = fixture.get("/api/v1/topics/3/health").await;
+    let retention = &health["retention"];
+    let number = |name: &str| -> u64 { retention[name].as_str().unwrap().parse().unwrap() };
+    assert!(retention["n_bytes"].as_u64().unwrap() <= 1_000_000, "{retention}");
+    assert!(retention["n_epochs"].as_u64().unwrap() < 160, "{retention}");
+    let (oldest, full) = (number("oldest_nonce"), number("oldest_full_nonce"));
+    assert!(1 < oldest && oldest < full, "{retention}");
+    let path =
+        |nonce| format!("/emissions/v10/network_inferences/3/last_inference/{nonce}?leave_out=all");
+    let n_pairs = |bundle: &Value| {
+        bundle["network_inferences"]["one_out_inferer_forecaster_values"].as_array().unwrap().len()
+    };
+    let (_, thin) = fixture.get(&path(oldest)).await;
+    let (_, whole) = fixture.get(&path(full)).await;
+    assert_eq!((n_pairs(&thin), n_pairs(&whole)), (0, 8));
+    assert_eq!(fixture.get(&path(oldest - 12)).await.0, 404);
+}

@@ -1,0 +1,49 @@
+//! `GET /api/v1/topics/{topic_id}/health`: whether a topic works, why not, and what it keeps.
+
+use axum::{
+    Json,
+    extract::{Path, State},
+};
+use model::topic::BlockHeight;
+use wire::inference::network::{ProblemBody, RetentionBody, TopicHealth};
+
+use super::error::{ApiError, topic_id};
+use crate::{Inference, ReadError, condition::Problem, retention::DAY};
+
+pub(super) async fn get(
+    State(inference): State<Inference>,
+    Path(topic): Path<String>,
+) -> Result<Json<TopicHealth>, ApiError> {
+    let id = topic_id(&topic)?;
+    let topic = inference.topic(id).ok_or(ReadError::UnknownTopic { topic: id })?;
+    let problems = inference.problems(id);
+    let retention = inference.retention_of(&topic);
+    let holdings = inference.holdings(id).await?;
+    let state = match (topic.is_active, problems.is_empty()) {
+        (false, _) => "paused",
+        (true, true) => "working",
+        (true, false) => "failing",
+    };
+    let height = |nonce: Option<BlockHeight>| nonce.map(|nonce| nonce.to_string());
+    Ok(Json(TopicHealth {
+        topic_id: id.get(),
+        state: state.to_owned(),
+        problems: problems.into_iter().map(problem).collect(),
+        retention: RetentionBody {
+            keep_bytes: retention.bytes,
+            keep_days: retention.age.map(|age| age.as_secs() / DAY.as_secs()),
+            n_epochs: holdings.n_epochs,
+            n_bytes: holdings.n_bytes,
+            oldest_nonce: height(holdings.oldest),
+            oldest_full_nonce: height(holdings.oldest_full),
+        },
+    }))
+}
+
+fn problem(problem: Problem) -> ProblemBody {
+    ProblemBody {
+        failing: problem.failing.text().to_owned(),
+        reason: problem.reason,
+        since: problem.since.to_string(),
+    }
+}
