@@ -13,7 +13,6 @@ use crate::{
     actor::AddressError,
     forecast::{Forecast, built_in},
     learned::Learned,
-    loss::LossRule,
     outlier::Baseline,
     pairs::FullBundle,
     regret::{Family, Standing},
@@ -107,11 +106,7 @@ pub fn close(
             Some((submission.worker.clone(), submission.values(labels, default)?))
         })
         .collect();
-    let forecasts = if topic.has_built_in_forecasters {
-        forecasts(&inferences, learned, topic.judging.loss)?
-    } else {
-        Vec::new()
-    };
+    let forecasts = forecasts(&inferences, learned, topic)?;
     let expected: BTreeMap<Address, Family> = submissions
         .iter()
         .chain(&forecasts)
@@ -174,13 +169,16 @@ pub fn close(
     })
 }
 
-/// What the built-in forecasters expect, as submissions of theirs.
+/// What the built-in forecasters of `topic` expect, as submissions of theirs.
 fn forecasts(
     inferences: &BTreeMap<Address, Values>,
     learned: &Learned,
-    rule: LossRule,
+    topic: &Topic,
 ) -> Result<Vec<Submission>, CloseError> {
-    let forecasts = built_in(inferences, learned, rule)?.into_iter();
+    if !topic.has_built_in_forecasters {
+        return Ok(Vec::new());
+    }
+    let forecasts = built_in(inferences, learned, topic.judging.loss)?.into_iter();
     let submission = |forecast: Forecast| Submission {
         worker: forecast.address,
         name: Some(format!("built-in: {}", forecast.name)),

@@ -58,7 +58,7 @@ use crate::{
     epoch_end::{closing, lesson},
     retention::{DAY, Retention},
     sortition::Record,
-    store::{Closable, CloseOptions, Holdings, Input, Known, Store, StoreError, Submitted},
+    store::{Closable, EndOptions, Holdings, Input, Known, Store, StoreError, Submitted},
     submission::{Origin, Payload, PayloadError, Submission, Submitter, WorkerQuota},
     topic::{Keep, Topic, TopicSettingsError},
 };
@@ -346,11 +346,7 @@ impl Inference {
     pub async fn close(&self, topic: TopicId, nonce: BlockHeight) -> Result<bool, ReadError> {
         let settings = self.known(topic)?;
         let closed = self.with_store(move |shared| {
-            let options = CloseOptions {
-                at: shared.chain.now(),
-                retention: shared.retention_of(&settings),
-                known: shared.cache.get(topic).known,
-            };
+            let options = shared.end_options(&settings);
             let make = move |closable: Closable| closing(&settings, nonce, closable);
             let closed = shared.store.close(topic, nonce, options, make)?;
             let was_open = closed.is_some();
@@ -378,8 +374,8 @@ impl Inference {
         let settings = self.known(topic)?;
         let learned = self.with_store(move |shared| {
             let input = shared.store.input(topic, nonce)?;
-            let known = shared.cache.get(topic).known;
-            let learned = shared.store.learn(topic, nonce, known, move |bundle, learned| {
+            let options = shared.end_options(&settings);
+            let learned = shared.store.learn(topic, nonce, options, move |bundle, learned| {
                 lesson(&settings, bundle, learned, input.zip(outcome))
             });
             let learned = learned?;
@@ -510,6 +506,12 @@ impl Shared {
         let known = self.store.learned(topic, None)?;
         self.cache.keep(topic, &entry, |entry| entry.known = Some(known.clone()));
         Ok(known)
+    }
+
+    /// How an epoch of `topic` ends now.
+    fn end_options(&self, topic: &Topic) -> EndOptions {
+        let (at, retention) = (self.chain.now(), self.retention_of(topic));
+        EndOptions { at, retention, known: self.cache.get(topic.id).known }
     }
 
     /// What `topic` keeps of its epochs.

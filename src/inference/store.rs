@@ -38,7 +38,7 @@ pub use self::error::StoreError;
 use self::turns::Turns;
 pub use self::{
     digest::ActorDigest,
-    epochs::{CloseOptions, Known},
+    epochs::{EndOptions, Known},
     retention::Holdings,
     view::{Bundles, EpochView, Received},
     worker_quota::{NEWCOMERS_MAX, SUBMISSIONS_MAX},

@@ -9,8 +9,8 @@ use model::{
 use rusqlite::{Connection, params};
 
 use super::{
-    Closable, EPOCH_BYTES, Lesson, State, Store, StoreError, grids, insert, number, pairs, past, record,
-    retention, state, view,
+    Closable, EPOCH_BYTES, Lesson, State, Store, StoreError, grids, insert, number, pairs, past,
+    record, retention, state, view,
 };
 use crate::{
     close::{Closing, Signed},
@@ -30,9 +30,9 @@ pub struct Known {
     pub learned: Arc<Learned>,
 }
 
-/// How an epoch is closed.
+/// How an epoch is closed, or learned from.
 #[derive(Debug, Clone)]
-pub struct CloseOptions {
+pub struct EndOptions {
     /// When.
     pub at: Timestamp,
     /// What the topic keeps of its epochs.
@@ -54,14 +54,14 @@ impl Store {
         &self,
         topic: TopicId,
         nonce: BlockHeight,
-        options: CloseOptions,
+        options: EndOptions,
         make: impl FnOnce(Closable) -> Option<Closing> + Send + 'static,
     ) -> Result<Option<Known>, StoreError> {
         self.turns.write_sized(EPOCH_BYTES, move |write| {
             if state(write, topic, nonce)? != Some(State::Open as i64) {
                 return Ok(None);
             }
-            let CloseOptions { at, retention, known } = options;
+            let EndOptions { at, retention, known } = options;
             let mut known = view::learned(write, topic, known.as_ref())?;
             let closing = make(Closable {
                 arrivals: view::arrivals(write, topic, nonce)?,
@@ -96,8 +96,7 @@ impl Store {
     }
 
     /// Learns from the epoch `nonce` what `teach` makes of its bundle and of all that was learned
-    /// before; gives it up where it makes nothing. `known` is what was read before. Returns what is
-    /// learned then, or none where the epoch was not closed or was learned from.
+    /// before; gives it up where it makes nothing. Returns what is learned then, or none where the epoch was not closed or was learned from.
     ///
     /// # Errors
     /// As [`Self::blocks`].
@@ -105,13 +104,14 @@ impl Store {
         &self,
         topic: TopicId,
         nonce: BlockHeight,
-        known: Option<Known>,
+        options: EndOptions,
         teach: impl FnOnce(&FullBundle, &Learned) -> Option<Lesson> + Send + 'static,
     ) -> Result<Option<Known>, StoreError> {
         self.turns.write_sized(EPOCH_BYTES, move |write| {
             if state(write, topic, nonce)? != Some(State::Closed as i64) {
                 return Ok(None);
             }
+            let EndOptions { at, retention, known } = options;
             let bundle = view::bundle(write, topic, nonce)?;
             let known = view::learned(write, topic, known.as_ref())?;
             let lesson = bundle.and_then(|bundle| teach(&bundle, &known.learned));
@@ -122,6 +122,7 @@ impl Store {
             let Some(lesson) = lesson else { return Ok(Some(known)) };
             put_losses(write, (topic, nonce), &lesson)?;
             retention::recount(write, topic, nonce)?;
+            retention::apply(write, topic, retention, at)?;
             put_learned(write, topic, lesson.learned, &known).map(Some)
         })
     }

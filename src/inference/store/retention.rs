@@ -20,7 +20,8 @@ const AT_ONCE: u32 = 16;
 /// half empty; what is short is in pages that are two thirds full, beside an index of the workers.
 const N_BYTES: &str = "
     coalesce((SELECT sum((octet_length(record) + 150) * 3 / 2
-                         + coalesce(octet_length(forecast) + 4096, 0))
+                         + coalesce(octet_length(forecast)
+                                    + iif(octet_length(forecast) > 900, 4096, 0), 0))
               FROM submissions WHERE topic_id = ?1 AND nonce = ?2), 0)
     + coalesce((SELECT octet_length(record) + octet_length(shares) + 4096
                        + coalesce(octet_length(resistant), 0) + coalesce(octet_length(intervals), 0)

@@ -15,8 +15,8 @@ fn at(seconds: i64) -> Timestamp {
     Timestamp::from_seconds(seconds)
 }
 
-fn at_two() -> CloseOptions {
-    CloseOptions { at: at(2), retention: Retention::USUAL, known: None }
+fn at_two() -> EndOptions {
+    EndOptions { at: at(2), retention: Retention::USUAL, known: None }
 }
 
 impl Store {
@@ -67,7 +67,7 @@ fn learn(store: &Store, topic: &Topic, nonce: BlockHeight) -> bool {
         let truth = crate::submission::with_labels(&settings.labels, &[2.0]);
         Some(Lesson { truth, losses, learned })
     };
-    store.learn(topic.id, nonce, None, teach).unwrap().is_some()
+    store.learn(topic.id, nonce, at_two(), teach).unwrap().is_some()
 }
 
 #[test]
@@ -177,12 +177,9 @@ fn a_full_disk_is_told_to_all_who_write_and_goes_by() {
     });
     let mut is_closed = Err(StoreError::DiskFull);
     for nonce in 20_000..20_100 {
-        is_closed = store.close(topic.id, nonce, at(2), |_| None);
+        is_closed = store.close(topic.id, nonce, at_two(), |_| None);
     }
-    assert!(
-        matches!(is_closed, Ok(false)),
-        "it changes nothing, and needs no space: {is_closed:?}"
-    );
+    assert!(matches!(is_closed, Ok(None)), "it changes nothing, and needs no space: {is_closed:?}");
     store.limit_pages(1_000_000);
     store.check().unwrap();
     epoch(&store, &topic, 30_000);

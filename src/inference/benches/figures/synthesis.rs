@@ -8,7 +8,7 @@ use inference::{
     loss::{LossMethod, LossRule},
     regret::{Family, Losses, Pace, Regrets},
     retention::Retention,
-    store::{CloseOptions, Lesson, Store},
+    store::{EndOptions, Lesson, Store},
     synthesis::{
         Epoch, Newcomers, Values, synthesize,
         weights::{Generation, Params},
@@ -224,8 +224,8 @@ fn keep(path: &Path, regrets: Regrets) -> Outcome<usize> {
     let submission = inference::submission::Submission::checked(&topic, worker, None, payload)?;
     store.submit(topic.id, 1, submission, inference::submission::Origin::NETWORK, at)?;
     let settings = topic.clone();
-    let options = CloseOptions { at, retention: Retention::USUAL, known: None };
-    store.close(topic.id, 1, options, move |closable| {
+    let options = EndOptions { at, retention: Retention::USUAL, known: None };
+    store.close(topic.id, 1, options.clone(), move |closable| {
         let standings = inference::close::Standings {
             labels: &settings.labels,
             learned: &closable.learned,
@@ -241,7 +241,7 @@ fn keep(path: &Path, regrets: Regrets) -> Outcome<usize> {
         .flat_map(|versus| [&versus.inferer, &versus.forecaster])
         .map(|grid| grid.rows().len() * grid.columns().len())
         .sum();
-    store.learn(topic.id, 1, None, move |bundle, learned| {
+    store.learn(topic.id, 1, options, move |bundle, learned| {
         let rule = LossRule { method: LossMethod::Mse, allow_negative: false, floor: 1e-3 };
         let losses = inference::learned::losses(rule, bundle, &[1.0]).ok()?;
         Some(Lesson { truth: Vec::new(), losses, learned: Learned { regrets, ..learned.clone() } })
