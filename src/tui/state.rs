@@ -348,13 +348,28 @@ impl State {
 
     /// Tells of something that failed: a notice, and a line of the log.
     pub fn tell_failure(&mut self, failure: &Failure) {
+        self.tell_failure_beside(&[], failure);
+    }
+
+    /// As [`Self::tell_failure`], but shows no notice where the screen in view is one of `screens`:
+    /// a pane of these says the same.
+    pub fn tell_failure_beside(&mut self, screens: &[Screen], failure: &Failure) {
         let text = format!("failed to {}", failure.what);
         let detail = match (failure.why.as_str(), failure.next.as_str()) {
             (why, "") => why.to_owned(),
             (why, next) => format!("{why}; {next}"),
         };
         self.logs.say(Level::Warn, self.now, format!("{text}: {}", failure.why));
-        self.notices.add(Level::Error, text, detail, self.now);
+        self.notify(screens, Level::Error, text, detail);
+    }
+
+    /// Shows a notice, or only keeps it where the screen in view is one of `screens`.
+    fn notify(&mut self, screens: &[Screen], level: Level, text: String, detail: String) {
+        if screens.contains(&self.screen) && self.overlays.is_empty() {
+            self.notices.record(level, text, detail, self.now);
+        } else {
+            self.notices.add(level, text, detail, self.now);
+        }
     }
 
     /// Tells why nothing was done: a notice, and a line of the log.
@@ -366,9 +381,15 @@ impl State {
 
     /// Tells of something that went well: a notice, and a line of the log.
     pub fn tell(&mut self, text: String, detail: String) {
+        self.tell_beside(&[], text, detail);
+    }
+
+    /// As [`Self::tell`], but shows no notice where the screen in view is one of `screens`: a pane
+    /// of these says the same.
+    pub fn tell_beside(&mut self, screens: &[Screen], text: String, detail: String) {
         let line = if detail.is_empty() { text.clone() } else { format!("{text}: {detail}") };
         self.logs.say(Level::Info, self.now, line);
-        self.notices.add(Level::Info, text, detail, self.now);
+        self.notify(screens, Level::Info, text, detail);
     }
 }
 

@@ -40,6 +40,12 @@ pub(crate) const NODES_SELDOM: Duration = Duration::from_secs(15);
 /// How often the topics are listed again while the Overview is in view: new ones are rare.
 const TOPICS_LISTED_EVERY: Duration = Duration::from_mins(1);
 
+/// The screens whose panes say what a run came to.
+const RUN_SCREENS: &[Screen] = &[Screen::Cluster, Screen::Execute];
+
+/// The screens whose panes list the local processes.
+const PROCESS_SCREENS: &[Screen] = &[Screen::Cluster, Screen::Overview];
+
 /// How long a second `^C` is waited for.
 pub(crate) const INTERRUPT_WITHIN: Duration = Duration::from_secs(2);
 
@@ -114,7 +120,8 @@ pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
         Event::Local(event) => on_local(state, event),
         Event::LocalFailed(failure) => {
             state.stack.phase = stack::Phase::Failed(failure.clone());
-            state.tell_failure(&failure);
+            let screens = if state.stack.has_processes() { &[] } else { PROCESS_SCREENS };
+            state.tell_failure_beside(screens, &failure);
             Vec::new()
         }
         Event::Nodes(result, latency) => on_nodes(state, result, latency),
@@ -244,7 +251,7 @@ fn click(state: &mut State, target: Target) -> Vec<Effect> {
         state.close();
     }
     match target {
-        Target::Screen(screen) => perform::show(state, screen),
+        Target::Screen(screen) => perform::perform(state, Action::Show(screen)),
         Target::Action(action) => perform::perform(state, action),
         Target::Pane(_) | Target::Row { .. } => match overlay::click(state, target) {
             Some(effects) => effects,
@@ -413,7 +420,8 @@ fn on_local(state: &mut State, event: LocalEvent) -> Vec<Effect> {
             Vec::new()
         }
         LocalEvent::Service { name, pid } => {
-            state.tell(format!("{name} runs, pid {pid}"), String::new());
+            let text = format!("{name} runs, pid {pid}");
+            state.tell_beside(PROCESS_SCREENS, text, String::new());
             Vec::new()
         }
         LocalEvent::Starting { what } => {
@@ -422,7 +430,7 @@ fn on_local(state: &mut State, event: LocalEvent) -> Vec<Effect> {
         }
         LocalEvent::Ready(ready) => {
             if let Some(summary) = state.stack.summary() {
-                state.tell("local stack".to_owned(), summary);
+                state.tell_beside(PROCESS_SCREENS, "local stack".to_owned(), summary);
             }
             state.execute.form.know(ready.functions.iter().map(function).collect());
             connect(state, &ready.addresses)
@@ -455,21 +463,15 @@ fn on_executed(
     }
     let Some(run) = state.runs.get(id) else { return Vec::new() };
     let took = crate::widget::format::elapsed(run.elapsed(now));
-    let is_in_view = matches!(state.screen, Screen::Cluster | Screen::Execute);
     match run.phase.clone() {
         Phase::Done(response) => {
             let n_groups = response.results.len();
             let n_peers = response.cluster.peers.len();
             let text = format!("run {} done in {took}", id.0);
             let (peers, groups) = (counted(n_peers, "peer"), counted(n_groups, "distinct result"));
-            let detail = format!("{peers}, {groups}");
-            if is_in_view {
-                state.logs.say(Level::Info, now, format!("{text}: {detail}"));
-            } else {
-                state.tell(text, detail);
-            }
+            state.tell_beside(RUN_SCREENS, text, format!("{peers}, {groups}"));
         }
-        Phase::Failed(failure) => state.tell_failure(&failure),
+        Phase::Failed(failure) => state.tell_failure_beside(RUN_SCREENS, &failure),
         Phase::Waiting | Phase::Cancelled => {}
     }
     // Counts of runs and agreement are worth a fresh look.

@@ -120,7 +120,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, state: &State, theme: &Theme) -
         return hits;
     };
     let frame = Frame { state, theme, tier };
-    let [top, middle, bottom] = rows(area);
+    let [top, middle, bottom] = rows(area, footer::height(frame, area.width));
     match state.screen {
         Screen::Cluster => cluster::draw(middle, buf, frame, &mut hits),
         Screen::Execute => execute::draw(middle, buf, frame, &mut hits),
@@ -133,7 +133,6 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, state: &State, theme: &Theme) -
     // After the overlay, which leaves nothing of the screen to be pointed at.
     header::draw(top, buf, frame, &mut hits);
     footer::draw(bottom, buf, frame, &mut hits);
-    notices::draw(middle, buf, frame);
     if let Some(Overlay::Jump(typed)) = state.overlays.last() {
         overlay::jump::draw(buf, theme, &hits, typed);
     }
@@ -151,7 +150,7 @@ pub(crate) fn draw_broken(
 ) {
     theme.clear(area, buf);
     let frame = Frame { state, theme, tier: Tier::of(area).unwrap_or(Tier::Small) };
-    let [top, middle, bottom] = rows(area);
+    let [top, middle, bottom] = rows(area, footer::height(frame, area.width));
     header::draw(top, buf, frame, &mut Hits::default());
     footer::draw(bottom, buf, frame, &mut Hits::default());
     let name = state.screen.name();
@@ -163,17 +162,14 @@ pub(crate) fn draw_broken(
     draw_empty(inside, buf, theme, &lines);
 }
 
-/// The first row, all between, and the last row.
-fn rows(area: Rect) -> [Rect; 3] {
-    let middle = area.height.saturating_sub(2);
+/// The first row, all between, and the last `n_last` rows.
+fn rows(area: Rect, n_last: u16) -> [Rect; 3] {
+    let bottom = area.height.saturating_sub(1).min(n_last);
+    let middle = area.height.saturating_sub(1 + bottom);
     [
         Rect { height: area.height.min(1), ..area },
         Rect { y: area.y.saturating_add(1), height: middle, ..area },
-        Rect {
-            y: area.bottom().saturating_sub(1),
-            height: area.height.saturating_sub(1).min(1),
-            ..area
-        },
+        Rect { y: area.bottom().saturating_sub(bottom), height: bottom, ..area },
     ]
 }
 
@@ -221,7 +217,7 @@ pub(crate) fn draw_empty(area: Rect, buf: &mut Buffer, theme: &Theme, lines: &[S
 fn draw_too_small(area: Rect, buf: &mut Buffer, state: &State, theme: &Theme) {
     let (width, height) = SIZE_MIN;
     let note = format!("{width}×{height} needed, {}×{} now", area.width, area.height);
-    let [top, _, bottom] = rows(area);
+    let [top, _, bottom] = rows(area, 1);
     header::draw_health(top, buf, state, theme);
     let middle = centered(area, area.width, 1);
     let note_width = u16::try_from(note.chars().count()).unwrap_or(u16::MAX);

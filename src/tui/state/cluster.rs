@@ -158,7 +158,8 @@ impl State {
         let wanted = self.filter.value().to_ascii_lowercase();
         let passes = |node: &Node| {
             let role = node.role.as_deref().unwrap_or_default();
-            [node.peer_id.as_str(), role, &node.group_text()]
+            let name = node.process.as_ref().map_or("", |(name, _)| name.as_str());
+            [node.peer_id.as_str(), role, &node.group_text(), name]
                 .into_iter()
                 .any(|text| text.to_ascii_lowercase().contains(&wanted))
         };

@@ -46,14 +46,24 @@ impl Notices {
         let shown_for = if level >= Level::Warn { BAD_SHOWN_FOR } else { SHOWN_FOR };
         self.list.retain(|notice| notice.text != text);
         let notice = Notice { level, text, detail, at: now, until: now + shown_for };
-        if self.past.len() >= PAST_MAX {
-            self.past.pop_back();
-        }
-        self.past.push_front(notice.clone());
+        self.keep(notice.clone());
         self.list.push_back(notice);
         while self.list.len() > NOTICES_MAX {
             self.list.pop_front();
         }
+    }
+
+    /// Keeps a notice to be read later without showing it: a pane in view says the same.
+    pub fn record(&mut self, level: Level, text: String, detail: String, now: Timestamp) {
+        self.list.retain(|notice| notice.text != text);
+        self.keep(Notice { level, text, detail, at: now, until: now });
+    }
+
+    fn keep(&mut self, notice: Notice) {
+        if self.past.len() >= PAST_MAX {
+            self.past.pop_back();
+        }
+        self.past.push_front(notice);
     }
 
     /// Drops those that were shown long enough; returns when to look again.

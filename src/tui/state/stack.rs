@@ -1,12 +1,16 @@
 //! The local stack: what is being started, what runs, what ended.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use model::timestamp::Timestamp;
 
 use crate::{
     local::{LocalEvent, LocalNode, LocalReady, Usage},
     state::loadable::Failure,
+    widget::format,
 };
 
 /// The most names of ended processes kept; a stack has a handful.
@@ -180,6 +184,14 @@ impl Stack {
     /// The local process of a node.
     pub fn node(&self, peer_id: &str) -> Option<&LocalNode> {
         self.ready.nodes.iter().find(|node| node.peer_id == peer_id)
+    }
+
+    /// What the screen calls a node: its process's name, or its peer id in short.
+    pub fn node_name<'a>(&'a self, peer_id: &'a str) -> Cow<'a, str> {
+        match self.node(peer_id) {
+            Some(node) => Cow::Borrowed(&node.name),
+            None => format::short_peer(peer_id),
+        }
     }
 
     /// What is being started now.

@@ -8,7 +8,7 @@ use crate::{
     event::{Effect, Timer},
     keymap::Layer,
     state::{
-        Dirty, State,
+        Dirty, Screen, State,
         loadable::Failure,
         services::{Health, PROBE_EVERY, Service, Services},
     },
@@ -73,6 +73,20 @@ pub(super) fn note_stream(state: &mut State, service: Service, lost: Option<&Fai
     note_health(state, service, health);
 }
 
+/// The screens with a pane that says why `service` fails: those whose list of it is empty.
+fn screens_that_say(state: &State, service: Service) -> &'static [Screen] {
+    match service {
+        Service::Head if state.nodes.all(&state.stack).is_empty() => {
+            &[Screen::Cluster, Screen::Overview]
+        }
+        Service::Data if state.data.datasets.value().is_none() => &[Screen::Data, Screen::Overview],
+        Service::Inference if state.inference.topics.value().is_none() => {
+            &[Screen::Inference, Screen::Overview]
+        }
+        _ => &[],
+    }
+}
+
 fn note_health(state: &mut State, service: Service, health: Health) {
     let is_bad = |health: &Health| matches!(health, Health::Down { .. } | Health::Refused { .. });
     let was_bad = is_bad(state.services.health(service));
@@ -93,7 +107,7 @@ fn note_health(state: &mut State, service: Service, health: Health) {
         return;
     }
     match failure {
-        Some(failure) => state.tell_failure(&failure),
+        Some(failure) => state.tell_failure_beside(screens_that_say(state, service), &failure),
         None if was_bad && is_up => {
             state.tell(format!("{} answers again", service.name()), String::new());
         }

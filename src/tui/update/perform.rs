@@ -25,6 +25,11 @@ pub(super) fn perform(state: &mut State, action: Action) -> Vec<Effect> {
         state.is_interrupted = false;
     }
     match action {
+        Action::Show(Screen::Execute) => {
+            let effects = show(state, Screen::Execute);
+            state.execute.focus = Pane::Form;
+            effects
+        }
         Action::Show(screen) => show(state, screen),
         Action::Help | Action::Palette | Action::Themes | Action::Notices | Action::Profiles => {
             overlay::toggle(state, action);

@@ -91,7 +91,8 @@ pub(super) fn restart(state: &mut State) -> Vec<Effect> {
 /// A node was started.
 pub(super) fn started(state: &mut State, node: LocalNode) -> Vec<Effect> {
     let detail = if node.is_kept { "keeps running when the screen is closed" } else { "" };
-    state.tell(format!("{} runs, pid {}", node.name, node.pid), detail.to_owned());
+    let text = format!("{} runs, pid {}", node.name, node.pid);
+    state.tell_beside(super::PROCESS_SCREENS, text, detail.to_owned());
     let is_head_wanted = state.services.addresses.head.is_none();
     match node.rest_api {
         Some(head) if is_head_wanted => {
@@ -135,7 +136,7 @@ fn ending(code: Option<i32>) -> String {
 pub(super) fn ended(state: &mut State, name: &str, code: Option<i32>) -> Vec<Effect> {
     let how = ending(code);
     if state.stack.stopping.remove(name) {
-        state.tell(format!("{name} stopped"), how);
+        state.tell_beside(super::PROCESS_SCREENS, format!("{name} stopped"), how);
     } else {
         let log = state.keys.key_text(Layer::Global, Action::Show(Screen::Logs));
         let again = state.keys.key_text(Layer::Cluster, Action::Again);

@@ -198,7 +198,7 @@ fn send(state: &mut State, request: wire::functions::ExecuteRequest, input: Inpu
     if state.services.addresses.head.is_none() {
         let failure = no_head(state);
         state.runs.finish(id, Err(failure.clone()), state.now);
-        state.tell_failure(&failure);
+        state.tell_failure_beside(super::RUN_SCREENS, &failure);
         return Vec::new();
     }
     // A head that lists its nodes is one that tells of its executions, too.

@@ -14,12 +14,13 @@ pub(super) mod adding;
 mod nodes;
 pub(super) mod processes;
 mod runs;
+pub(super) mod start;
 
 use ratatui::{buffer::Buffer, layout::Rect};
 
 use super::{
-    Frame, Tier, draw_empty, execute::peers, focus_if, hits::Hits, logs, results, spinner,
-    split_columns, split_rows,
+    Frame, Tier, execute::peers, focus_if, hits::Hits, logs, results, spinner, split_columns,
+    split_rows,
 };
 use crate::{
     action::Action,
@@ -55,6 +56,10 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
         split_rows(right, nudge.right_row(right.height * 36 / 100, right.height));
     draw_pane(Pane::Nodes, top_left, buf, frame, hits);
     draw_pane(Pane::Processes, bottom_left, buf, frame, hits);
+    if is_fresh(frame) {
+        start::draw(right, buf, frame, hits);
+        return;
+    }
     draw_pane(Pane::Runs, top_right, buf, frame, hits);
     draw_pane(Pane::Groups, bottom_right, buf, frame, hits);
 }
@@ -72,10 +77,16 @@ fn draw_activity(left: Rect, buf: &mut Buffer, frame: Frame<'_>) -> [Rect; 2] {
     [top, bottom]
 }
 
+/// Whether nothing was run yet.
+fn is_fresh(frame: Frame<'_>) -> bool {
+    frame.state.runs.newest().is_none()
+}
+
 fn draw_pane(pane: Pane, area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     hits.add(area, Target::Pane(pane.number()));
     match pane {
         Pane::Nodes => nodes::draw(area, buf, frame, hits),
+        Pane::Runs | Pane::Groups if is_fresh(frame) => start::draw(area, buf, frame, hits),
         Pane::Runs => runs::draw(area, buf, frame, hits),
         Pane::Groups => draw_groups(area, buf, frame, hits),
         Pane::Processes => processes::draw(area, buf, frame, hits),
@@ -120,10 +131,6 @@ fn draw_groups(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) 
             peers::draw(place, buf, frame, run);
         }
         results::draw(inside, buf, frame, (run, state.cluster.look, pane), hits);
-    } else {
-        let lines =
-            ["What peers answer stands here,".to_owned(), "equal answers in one group.".to_owned()];
-        draw_empty(inside, buf, theme, &lines);
     }
 }
 

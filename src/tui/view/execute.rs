@@ -12,7 +12,7 @@ use ratatui::{
 };
 
 use super::{
-    Frame, Tier, draw_empty, focus_if,
+    Frame, Tier, cluster, focus_if,
     hits::Hits,
     logs::{self, LineLook},
     results, spinner, split_columns, split_rows,
@@ -76,8 +76,15 @@ fn draw_results(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits)
     let inside = pane::padded(frame_of_pane.draw(area, buf, theme));
     let Some(run) = run else {
         let key = frame.key(Layer::Form, Action::Run);
-        let lines = ["Nothing was run yet.".to_owned(), format!("{key} runs what the form says.")];
-        draw_empty(inside, buf, theme, &lines);
+        let name = state.execute.form.meant().map_or("what the form says", |it| it.name.as_str());
+        let mut line = Line::from(Span::styled(key, theme.key));
+        line.push_span(Span::styled(
+            format!(" runs {name}; what peers answer stands here"),
+            theme.text,
+        ));
+        paint::line(buf, inside, (0, 1), &line);
+        let [_, rest] = split_rows(inside, 3);
+        cluster::start::draw_functions(rest, buf, frame);
         return;
     };
     draw_phases(inside, buf, frame, run);

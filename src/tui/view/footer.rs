@@ -1,4 +1,5 @@
-//! The last line: the keys that do something now, and what goes on in the background.
+//! The last line: the keys that do something now, and what goes on in the background. A notice takes
+//! the place of the keys while it shows, and rows above where it needs them.
 
 use ratatui::{
     buffer::Buffer,
@@ -6,53 +7,158 @@ use ratatui::{
     text::{Line, Span},
 };
 
-use super::{Frame, hits::Hits, spinner};
+use super::{Frame, hits::Hits, notices, spinner};
 use crate::{
     action::Action,
     event::Target,
-    keymap::{Chord, Layer},
+    keymap::{Bound, Chord, Layer},
+    state::{Screen, State, cluster, execute},
     widget::paint,
 };
 
-/// Draws the footer into the one row of `area`.
+/// The most keys that share a hint: one for each direction.
+const KEYS_MAX: usize = 2;
+
+/// The rows that the footer needs on a screen of `width` columns.
+pub(super) fn height(frame: Frame<'_>, width: u16) -> u16 {
+    let n_lines = notices::lines(frame, width, right_width(frame)).len();
+    u16::try_from(n_lines).unwrap_or(u16::MAX).max(1)
+}
+
+/// Draws the footer into `area`, which is as high as [`height`] says.
 pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     let theme = frame.theme;
     buf.set_style(area, theme.bar);
-    let right = right(frame);
-    let width = u16::try_from(right.width()).unwrap_or(u16::MAX);
-    let room = Rect { width: area.width.saturating_sub(width + 2), ..area };
-    paint::line_right(buf, area, 0, &right);
-
+    let last = Rect {
+        y: area.y.saturating_add(area.height.saturating_sub(1)),
+        height: area.height.min(1),
+        ..area
+    };
+    paint::line_right(buf, last, 0, &right(frame));
     let state = frame.state;
+    let room = Rect { width: last.width.saturating_sub(right_width(frame)), ..last };
     if !state.pending.is_empty() {
         let presses: Vec<String> = state.pending.iter().map(Chord::to_string).collect();
         paint::text(buf, room, (1, 0), &format!("{} …", presses.join(" ")), theme.key);
         return;
     }
-    let mut x = 1;
-    let layers = state.layers();
-    if layers.contains(&Layer::List) {
-        x = paint::text(buf, room, (x, 0), "↑↓", theme.key);
-        x = paint::text(buf, room, (x + 1, 0), "move", theme.muted) + 2;
+    let notice = notices::lines(frame, area.width, right_width(frame));
+    if notice.is_empty() {
+        draw_keys(room, buf, frame, hits);
+    } else {
+        notices::draw(area, buf, frame, &notice);
     }
-    let mut hinted: Vec<&str> = Vec::new();
-    for binding in state.keys.in_force(layers) {
-        if binding.hint.is_empty() || hinted.contains(&binding.hint) {
-            continue;
-        }
-        let key = binding.first_key_text();
-        let needed = key.chars().count() + 1 + binding.hint.chars().count();
-        if usize::from(room.width.saturating_sub(x)) < needed {
+}
+
+/// The keys that share a hint.
+struct Hint<'a> {
+    words: &'static str,
+    bindings: Vec<&'a Bound>,
+}
+
+fn draw_keys(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
+    let (state, theme) = (frame.state, frame.theme);
+    let layers = state.layers();
+    let mut x = 1;
+    if layers.contains(&Layer::List) {
+        x = paint::text(buf, area, (x, 0), "↑↓", theme.key);
+        x = paint::text(buf, area, (x + 1, 0), "move", theme.muted) + 2;
+    }
+    for hint in hints(state, layers) {
+        let keys: Vec<String> = hint.bindings.iter().map(|it| it.first_key_text()).collect();
+        let keys_width: usize = keys.iter().map(|key| key.chars().count() + 1).sum();
+        let needed = keys_width + hint.words.chars().count();
+        if usize::from(area.width.saturating_sub(x)) < needed {
             break;
         }
-        hinted.push(binding.hint);
+        for (key, binding) in keys.iter().zip(&hint.bindings) {
+            let from = x;
+            x = paint::text(buf, area, (x, 0), key, theme.key) + 1;
+            let place = Rect { x: area.x.saturating_add(from), width: x - from, ..area };
+            hits.add(place, Target::Action(binding.action));
+        }
         let from = x;
-        x = paint::text(buf, room, (x, 0), &key, theme.key);
-        x = paint::text(buf, room, (x + 1, 0), binding.hint, theme.muted);
-        let place = Rect { x: area.x.saturating_add(from), width: x - from, ..area };
-        hits.add(place, Target::Action(binding.action));
+        x = paint::text(buf, area, (x, 0), hint.words, theme.muted);
+        if let Some(binding) = hint.bindings.last() {
+            let place = Rect { x: area.x.saturating_add(from), width: x - from, ..area };
+            hits.add(place, Target::Action(binding.action));
+        }
         x += 2;
     }
+}
+
+/// The hints of the keys in force, in the table's order; keys of one hint are together.
+fn hints<'a>(state: &'a State, layers: &[Layer]) -> Vec<Hint<'a>> {
+    let mut hints: Vec<Hint<'a>> = Vec::new();
+    for binding in state.keys.in_force(layers) {
+        let words = words(binding, state);
+        if words.is_empty() || binding.sequences.is_empty() {
+            continue;
+        }
+        match hints.iter_mut().find(|hint| hint.words == words) {
+            Some(hint) if hint.bindings.len() < KEYS_MAX => hint.bindings.push(binding),
+            Some(_) => {}
+            None => hints.push(Hint { words, bindings: vec![binding] }),
+        }
+    }
+    hints
+}
+
+/// What `binding` does as things are now; empty where it does nothing worth a hint.
+fn words(binding: &Bound, state: &State) -> &'static str {
+    let is_paused = match state.screen {
+        Screen::Data => state.data.live.is_paused(),
+        Screen::Logs => state.logs.selected.is_some(),
+        Screen::Inference => state.inference.is_paused,
+        _ => false,
+    };
+    let data = &state.data;
+    let is_table = state.screen == Screen::Data && data.is_table;
+    let results = || {
+        let run = match state.screen {
+            Screen::Cluster => state.cluster.selected_run(&state.runs),
+            _ => state.execute.selected_run(&state.runs),
+        };
+        run.and_then(|run| run.response())
+    };
+    let is_diff = match state.screen {
+        Screen::Cluster => state.cluster.look.is_diff,
+        _ => state.execute.look.is_diff,
+    };
+    match binding.action {
+        Action::Zoom if state.is_zoomed => "unzoom",
+        Action::Pause if is_paused => "resume",
+        Action::Open if binding.layer == Layer::Edit && data.export.path.is_edited() => "write",
+        Action::Open if state.screen == Screen::Cluster && binding.layer == Layer::Cluster => {
+            if state.cluster.focus == cluster::Pane::Runs {
+                "results"
+            } else {
+                binding.hint
+            }
+        }
+        Action::Diff if is_diff => "output",
+        Action::Diff if results().is_none_or(|response| response.results.len() < 2) => "",
+        Action::NextOutput if results().is_none() => "",
+        Action::Again | Action::CopyCurl | Action::OlderRun | Action::NewerRun
+            if state.screen == Screen::Execute
+                && state.execute.focus == execute::Pane::Results
+                && state.runs.newest().is_none() =>
+        {
+            ""
+        }
+        Action::RowsTable if is_table => "chart",
+        Action::Earlier | Action::Later if is_table => "columns",
+        Action::NextChart | Action::Indicators | Action::ZoomIn | Action::ZoomOut if is_table => "",
+        Action::Follow if state.screen == Screen::Data && data.crosshair.is_none() && !is_table => {
+            ""
+        }
+        Action::Follow if state.screen == Screen::Logs && !is_paused => "",
+        _ => binding.hint,
+    }
+}
+
+fn right_width(frame: Frame<'_>) -> u16 {
+    u16::try_from(right(frame).width()).unwrap_or(u16::MAX).saturating_add(2)
 }
 
 fn right(frame: Frame<'_>) -> Line<'static> {

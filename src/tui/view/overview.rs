@@ -268,8 +268,11 @@ fn draw_runs(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     let of = Pane::new("Runs").info(info).focus(focus_if(focused(frame) == RUNS));
     let inside = pane::padded(of.draw(area, buf, theme));
     if state.runs.iter().len() == 0 {
-        let key = frame.key(Layer::Global, Action::OpenForm);
-        draw_empty(inside, buf, theme, &[format!("No run yet: {key} opens the form.")]);
+        let (form, run) =
+            (frame.key(Layer::Global, Action::OpenForm), frame.key(Layer::Form, Action::Run));
+        let name = state.execute.form.meant().map_or("a function", |it| it.name.as_str());
+        let words = format!("No run yet: {form}, then {run}, runs {name}.");
+        draw_empty(inside, buf, theme, &[words]);
     }
     for (row, run) in state.runs.iter().take(RUNS_MAX.min(inside.height.into())).enumerate() {
         let y = u16::try_from(row).unwrap_or(u16::MAX);

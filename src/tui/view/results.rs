@@ -101,7 +101,8 @@ fn draw_groups(
     }
     let without = without_result(response);
     if !without.is_empty() {
-        let peers: Vec<_> = without.iter().map(|peer| format::short_peer(peer)).collect();
+        let stack = &frame.state.stack;
+        let peers: Vec<_> = without.iter().map(|peer| stack.node_name(peer)).collect();
         let line = format!("no result: {}", peers.join(" "));
         let room = usize::from(area.width.saturating_sub(2));
         paint::text(buf, area, (2, y), &format::fit(&line, room), theme.warn);
@@ -198,7 +199,8 @@ fn draw_group(
         Span::styled(gist(text), theme.muted),
     ]);
     paint::line_cut(buf, area, (BAR_WIDTH + 3, 0), &line);
-    let peers: Vec<_> = group.peers.iter().map(|peer| format::short_peer(peer)).collect();
+    let stack = &frame.state.stack;
+    let peers: Vec<_> = group.peers.iter().map(|peer| stack.node_name(peer)).collect();
     let room = usize::from(area.width.saturating_sub(2));
     paint::text(buf, area, (2, 1), &format::fit(&peers.join(" "), room), theme.muted);
 }

@@ -88,7 +88,9 @@ fn a_worker_is_added_runs_a_module_of_this_machine_and_is_stopped() {
     session.press("tab tab tab down down down down D");
     session.wait_text("Stop worker-4", SHOWN_WITHIN);
     session.press("y");
-    session.wait_text("worker-4 stopped", SHOWN_WITHIN);
+    session.wait_for("worker-4 is stopped", SHOWN_WITHIN, |screen| {
+        row(screen, &["worker-4", " stopped"])
+    });
     process::wait_gone(added, GONE_WITHIN);
 
     session.press("R");

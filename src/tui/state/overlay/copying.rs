@@ -244,13 +244,14 @@ mod tests {
         let mut screen = Harness::ready(160, 45);
         screen.state.services.addresses.head_token = Some("correct-horse".parse().unwrap());
         screen.run_split();
-        assert_eq!(copied(&mut screen, "2", 0), REQUEST_ID);
-        assert_eq!(copied(&mut screen, "2", 1), FUNCTION_ID);
-        let json: serde_json::Value = serde_json::from_str(&copied(&mut screen, "2", 2)).unwrap();
+        assert_eq!(copied(&mut screen, "2 esc", 0), REQUEST_ID);
+        assert_eq!(copied(&mut screen, "2 esc", 1), FUNCTION_ID);
+        let json: serde_json::Value =
+            serde_json::from_str(&copied(&mut screen, "2 esc", 2)).unwrap();
         assert_eq!(json["request_id"], REQUEST_ID);
-        let csv = copied(&mut screen, "2", 3);
+        let csv = copied(&mut screen, "2 esc", 3);
         assert!(csv.starts_with("frequency,peers,exit_code,stdout,stderr\n66."), "{csv}");
-        let curl = copied(&mut screen, "2", 4);
+        let curl = copied(&mut screen, "2 esc", 4);
         assert!(curl.starts_with("curl -X POST http://127.0.0.1:41233/api/v1/"), "{curl}");
         assert!(curl.contains("Bearer $API_KEY") && !curl.contains("correct-horse"), "{curl}");
     }

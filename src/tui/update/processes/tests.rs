@@ -42,7 +42,7 @@ fn a_worker_is_added_with_the_heads_address_filled_in() {
     );
     assert!(wish.boot_nodes[0].starts_with("/ip4/127.0.0.1/tcp/39510/"), "{wish:?}");
     screen.take(Event::Local(LocalEvent::Node(node("worker-4", "worker", None))));
-    assert!(screen.shown().contains("worker-4 runs, pid 7"), "{}", screen.shown());
+    assert!(screen.shown().contains("● worker-4"), "{}", screen.shown());
     assert!(screen.asked().contains(&Effect::LoadNodes));
 }
 
@@ -86,7 +86,9 @@ fn a_process_is_stopped_only_when_that_is_meant() {
     let exited = LocalEvent::Exited { process: "worker-1".to_owned(), code: Some(0) };
     screen.take(Event::Local(exited));
     let shown = screen.shown();
-    assert!(shown.contains("worker-1 stopped") && !shown.contains("failed to"), "{shown}");
+    let row = shown.lines().find(|line| line.contains("– worker-1"));
+    assert!(row.is_some_and(|row| row.contains(" stopped")), "{shown}");
+    assert!(!shown.contains("failed to"), "{shown}");
     screen.press("D");
     let names: Vec<String> =
         screen.state.stack.processes().into_iter().map(|process| process.name).collect();
@@ -122,7 +124,9 @@ fn a_process_that_is_restarted_is_shown_as_such_until_it_runs() {
     screen.state.notices.clear();
     screen.take(Event::Local(LocalEvent::Node(node("worker-2", "worker", None))));
     let shown = screen.shown();
-    assert!(shown.contains("worker-2 runs, pid 7") && !shown.contains("restarting"), "{shown}");
+    let row = shown.lines().find(|line| line.contains("● worker-2") && line.contains(" 7 "));
+    assert!(row.is_some_and(|row| row.contains("running")), "{shown}");
+    assert!(!shown.contains("restarting"), "{shown}");
     screen.take(Event::Local(restarting));
     screen.asked();
     screen.press("tab tab tab down down D");

@@ -55,9 +55,11 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, nodes: &[Node
     for (node, values) in workers.iter().zip(&all).take(n_fit) {
         let [row, below] = split_rows(rest, ROWS);
         rest = below;
-        paint::text(buf, row, (0, 0), &format::short_peer(&node.peer_id), theme.text);
-        let group = match node.process.as_ref().map(|(name, _)| name) {
-            Some(name) => format!("{name} · {}", node.group_text()),
+        paint::text(buf, row, (0, 0), &state.stack.node_name(&node.peer_id), theme.text);
+        let group = match &node.process {
+            Some(_) => {
+                format!("{} · {}", format::shorten(&node.peer_id, 4, 6), node.group_text())
+            }
             None => node.group_text(),
         };
         let room = usize::from(NAME_WIDTH - 2);

@@ -33,8 +33,11 @@ use crate::{
 /// Rows of the detail, its rule included.
 const DETAIL_HEIGHT: u16 = 8;
 
-/// The place of the peer ids.
-const PEER: usize = 1;
+/// The title of the nodes' names, which only nodes of this machine have.
+const NAME: &str = "NODE";
+
+/// The title of the peer ids.
+const PEER: &str = "PEER";
 
 /// The least letters of a peer id: peers begin alike, and are told apart by their ends.
 const PEER_WIDTH_MIN: u16 = 10;
@@ -42,13 +45,17 @@ const PEER_WIDTH_MIN: u16 = 10;
 /// The most.
 const PEER_WIDTH_MAX: u16 = 19;
 
+/// The widest column of names: a longer one would leave no room for the rest.
+const NAME_WIDTH_MAX: u16 = 14;
+
 /// The columns that a narrow table leaves out, the first one first; the detail below has them, too.
 const LEFT_OUT: [&str; 4] = ["ORIGIN", "SLOTS", "PING", "LAST"];
 
 /// The columns.
-const COLUMNS: [Column; 10] = [
+const COLUMNS: [Column; 11] = [
     Column { title: "", width: 1, side: Side::Left },
-    Column { title: "PEER", width: 19, side: Side::Left },
+    Column { title: NAME, width: 8, side: Side::Left },
+    Column { title: PEER, width: 19, side: Side::Left },
     Column { title: "ROLE", width: 6, side: Side::Left },
     Column { title: "ORIGIN", width: 6, side: Side::Left },
     Column { title: "GROUP", width: 7, side: Side::Left },
@@ -85,7 +92,7 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     let [filter, rows] = split_rows(upper, u16::from(has_filter));
     draw_filter(filter, buf, frame);
 
-    let (columns, peer_width) = columns(rows.width);
+    let (columns, peer_width) = columns(rows.width, &nodes);
     let table = Table {
         columns: &columns,
         n_rows: nodes.len(),
@@ -101,7 +108,7 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     let Some(node) = nodes.get(selected) else { return };
     if has_detail {
         let y = lower.y.saturating_sub(area.y);
-        let title = format::short_peer(&node.peer_id).into_owned();
+        let title = frame.state.stack.node_name(&node.peer_id).into_owned();
         let area = area.intersection(buf.area);
         pane::divider(buf, area, y, title, (focus, theme));
         let [_, lower] = split_rows(lower, 1);
@@ -112,11 +119,18 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
 }
 
 /// The columns that fit into `width`, and the width of the peer ids among them.
-fn columns(width: u16) -> (Vec<Column>, usize) {
+fn columns(width: u16, nodes: &[Node]) -> (Vec<Column>, usize) {
     let mut columns = COLUMNS.to_vec();
+    let names = nodes.iter().filter_map(|node| node.process.as_ref());
+    let name_width = names.map(|(name, _)| name.chars().count()).max();
+    let name_width = name_width.and_then(|width| u16::try_from(width).ok());
+    columns.retain(|column| column.title != NAME || name_width.is_some());
+    if let Some(column) = columns.iter_mut().find(|column| column.title == NAME) {
+        column.width = name_width.unwrap_or_default().clamp(column.width, NAME_WIDTH_MAX);
+    }
     let needed = |columns: &[Column]| {
-        let others = columns.iter().enumerate().filter(|(idx, _)| *idx != PEER);
-        let others: u16 = others.map(|(_, column)| column.width + 1).sum();
+        let others = columns.iter().filter(|column| column.title != PEER);
+        let others: u16 = others.map(|column| column.width + 1).sum();
         width.saturating_sub(others)
     };
     let mut left_out = LEFT_OUT.into_iter();
@@ -126,7 +140,7 @@ fn columns(width: u16) -> (Vec<Column>, usize) {
         columns.retain(|column| column.title != title);
     }
     let peer_width = needed(&columns).clamp(PEER_WIDTH_MIN, PEER_WIDTH_MAX);
-    if let Some(column) = columns.get_mut(PEER) {
+    if let Some(column) = columns.iter_mut().find(|column| column.title == PEER) {
         column.width = peer_width;
     }
     (columns, peer_width.into())
@@ -179,6 +193,10 @@ fn cells(node: &Node, frame: Frame<'_>, peer_width: usize) -> Vec<Cell> {
     };
     vec![
         (glyph.to_string(), glyph_style),
+        match &node.process {
+            Some((name, _)) => (name.clone(), theme.accent2),
+            None => (NONE.to_owned(), theme.muted),
+        },
         // Peers begin alike, and are told apart by their ends.
         (format::shorten(&node.peer_id, peer_width.saturating_sub(7), 6).into_owned(), theme.text),
         (role.to_owned(), role_style),
@@ -310,15 +328,16 @@ fn short_address(address: &str) -> String {
 fn draw_short_detail(area: Rect, buf: &mut Buffer, frame: Frame<'_>, node: &Node) {
     let theme = frame.theme;
     let mut line = Line::from(Span::styled(
-        format!(
-            "{} {}",
-            node.role.as_deref().unwrap_or("node"),
-            format::shorten(&node.peer_id, 4, 6)
-        ),
+        match &node.process {
+            Some((name, _)) => name.clone(),
+            None => node.role.clone().unwrap_or_else(|| "node".to_owned()),
+        },
         theme.text,
     ));
-    if let Some((name, pid)) = &node.process {
-        line.push_span(Span::styled(format!(" · {name} · pid {pid}"), theme.muted));
+    let peer = format::shorten(&node.peer_id, 4, 6);
+    line.push_span(Span::styled(format!(" · {peer}"), theme.muted));
+    if let Some((_, pid)) = &node.process {
+        line.push_span(Span::styled(format!(" · pid {pid}"), theme.muted));
     }
     let groups = match node.subgroups.as_deref() {
         None => "groups not known".to_owned(),

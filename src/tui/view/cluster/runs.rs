@@ -4,14 +4,12 @@ use ratatui::{buffer::Buffer, layout::Rect};
 
 use super::is_focused;
 use crate::{
-    action::Action,
-    keymap::Layer,
     state::{
         cluster::Pane,
         runs::{Phase, Run},
     },
     view::{
-        Frame, draw_empty, focus_if,
+        Frame, focus_if,
         hits::Hits,
         logs, results, spinner,
         table::{Cell, Column, Side, Table},
@@ -51,15 +49,6 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
         .info(format!("{} this session", state.runs.n_started()))
         .focus(focus_if(is_focused(Pane::Runs, frame)));
     let inside = pane::padded(frame_of_pane.draw(area, buf, theme));
-    if runs.is_empty() {
-        let keys = format!(
-            "{} opens the form, {} runs it.",
-            frame.key(Layer::Cluster, Action::OpenForm),
-            frame.key(Layer::Form, Action::Run)
-        );
-        draw_empty(inside, buf, theme, &["No run yet in this session.".to_owned(), keys]);
-        return;
-    }
     let selected = state.cluster.selected_run(&state.runs).map(|run| run.id);
     let mut columns = COLUMNS.to_vec();
     let is_wide = inside.width >= WIDE_FROM;

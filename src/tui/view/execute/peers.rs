@@ -29,8 +29,8 @@ use crate::{
 /// The columns.
 const COLUMNS: [Column; 7] = [
     Column { title: "", width: 1, side: Side::Left },
+    Column { title: "NODE", width: 9, side: Side::Left },
     Column { title: "PEER", width: 19, side: Side::Left },
-    Column { title: "WHERE", width: 9, side: Side::Left },
     Column { title: "STATE", width: 12, side: Side::Left },
     Column { title: "TIME", width: 9, side: Side::Right },
     Column { title: "MEMORY", width: 8, side: Side::Right },
@@ -123,8 +123,8 @@ fn cells(part: &Part, run: &Run, frame: Frame<'_>) -> Vec<Cell> {
     };
     vec![
         (glyph.to_string(), style),
-        (format::short_peer(&part.peer_id).into_owned(), theme.text),
         (place, place_style),
+        (format::short_peer(&part.peer_id).into_owned(), theme.text),
         (word, style),
         (took, theme.text),
         (memory, theme.muted),

@@ -299,7 +299,7 @@ fn hints_name_the_keys_that_a_file_of_keys_has_changed() {
         }
     };
     let processes = "─ a add  X stop  9 logs ╯";
-    shown(&mut screen, "1", &["9 Logs", processes, "alt-e opens the form, ^G runs it."]);
+    shown(&mut screen, "1", &["9 Logs", processes, "alt-e then ^G "]);
     shown(&mut screen, "0", &["alt-n all of them"]);
     shown(&mut screen, "P", &["⏎ use  K enter its key  D forget its key"]);
     shown(&mut screen, "esc T", &["space takes it  esc goes back"]);

@@ -1,0 +1,137 @@
+//! The first minute: what a newcomer sees before and after the first run, and what notices leave in
+//! view.
+
+use ratatui::layout::Position;
+
+use super::*;
+
+/// The share of rows that say nothing in the part of the screen between header and footer.
+fn empty_share(screen: &Harness) -> f64 {
+    let shown = screen.shown();
+    let rows: Vec<&str> = shown.lines().skip(1).collect();
+    let is_empty = |row: &&&str| row.chars().filter(|it| it.is_alphanumeric()).count() < 4;
+    #[expect(clippy::cast_precision_loss, reason = "a screen has few rows")]
+    let share = rows.iter().filter(is_empty).count() as f64 / rows.len() as f64;
+    share
+}
+
+#[test]
+fn the_first_screen_says_what_to_do_and_is_not_half_empty() {
+    for (width, height) in [(160, 45), (80, 24)] {
+        let starting = Harness::starting(width, height);
+        let mut ready = Harness::ready(width, height);
+        ready.state.notices.clear();
+        for screen in [starting, ready] {
+            let shown = screen.shown();
+            for wanted in ["Start here", "e then ^R", "run ", "the keys of the screen"] {
+                assert!(shown.contains(wanted), "`{wanted}` is in:\n{shown}");
+            }
+            let is_ready = screen.state.stack.has_processes();
+            let share = empty_share(&screen);
+            assert!(!is_ready || share < 0.35, "{share:.2} of the rows are empty:\n{shown}");
+        }
+    }
+    let mut screen = Harness::ready(160, 45);
+    screen.run_split();
+    screen.press("1");
+    assert!(!screen.shown().contains("Start here"), "after a run its results stand there");
+}
+
+#[test]
+fn the_key_of_the_execute_screen_goes_to_the_form() {
+    let mut screen = Harness::ready(160, 45);
+    screen.run_split();
+    screen.press("1 2");
+    assert_eq!(screen.state.execute.focus, crate::state::execute::Pane::Form);
+    screen.press("esc 3");
+    screen.take(Event::Click(Target::Screen(Screen::Execute)));
+    assert_eq!(screen.state.execute.focus, crate::state::execute::Pane::Form);
+}
+
+#[test]
+fn nodes_of_this_machine_have_names_wherever_they_stand() {
+    for (width, height) in [(160, 45), (80, 24)] {
+        let mut screen = Harness::ready(width, height);
+        screen.state.notices.clear();
+        assert!(screen.shown().contains("worker-2 12D"), "{}", screen.shown());
+        screen.run_split();
+        assert!(screen.shown().contains("worker-1 worker-2"), "{}", screen.shown());
+        screen.press("1 / w o r k e r - 2 enter");
+        let shown = screen.shown();
+        assert!(shown.contains("● worker-2") && shown.contains(" 1 · 1 local"), "{shown}");
+    }
+}
+
+/// What stands between the header and the footer.
+fn middle(screen: &Harness) -> Vec<String> {
+    let buffer = screen.drawn(theme::Name::Dark);
+    let (width, height) = (buffer.area.width, buffer.area.height);
+    let cell = |x, y| buffer.cell(Position::new(x, y)).unwrap().symbol().to_owned();
+    (1..height - 1).map(|y| (0..width).map(|x| cell(x, y)).collect()).collect()
+}
+
+#[test]
+fn a_notice_covers_no_figure() {
+    for (width, height) in [(160, 45), (80, 24)] {
+        let mut screen = Harness::ready(width, height);
+        screen.run_split();
+        screen.state.notices.clear();
+        let before = middle(&screen);
+        screen.state.tell("preset \"mean x3\" saved".to_owned(), String::new());
+        assert!(screen.shown().lines().last().unwrap().contains("✓ preset"), "{}", screen.shown());
+        assert_eq!(middle(&screen), before);
+        // A long one takes rows of its own; the panes are whole above it.
+        let why = "connection refused; ".repeat(12);
+        screen.state.tell_failure(&Failure { what: "wait".to_owned(), why, ..Failure::default() });
+        let shown = screen.shown();
+        let lines: Vec<&str> = shown.lines().collect();
+        let end = lines.iter().rposition(|line| line.contains('╰')).unwrap();
+        let notice = lines.iter().position(|line| line.contains("✗ failed to wait")).unwrap();
+        assert_eq!(notice, end + 1, "{shown}");
+    }
+}
+
+#[test]
+fn what_a_pane_says_is_no_notice_besides() {
+    let screen = Harness::ready(160, 45);
+    assert!(!screen.shown().contains("✓ local stack"), "the processes say what runs");
+    let n_past = screen.state.notices.past().len();
+    assert!(n_past > 0, "it is kept to be read");
+    let failure = Failure {
+        what: "list the nodes".to_owned(),
+        why: "connection refused".to_owned(),
+        ..Failure::default()
+    };
+    for (key, n_notices) in [("1", 0), ("3", 1)] {
+        let mut screen = Harness::starting(160, 45);
+        screen.take(Event::Local(LocalEvent::Ready(crate::local::LocalReady::default())));
+        screen.state.services.addresses.head = Some("http://10.0.0.5:8080".to_owned());
+        screen.state.notices.clear();
+        screen.press(key);
+        screen.take(Event::Nodes(Err(failure.clone()), Duration::ZERO));
+        assert_eq!(screen.state.notices.iter().count(), n_notices, "screen {key}");
+    }
+}
+
+#[test]
+fn hints_name_both_keys_and_follow_the_mode() {
+    let mut screen = Harness::ready(160, 45);
+    let footer = |screen: &Harness| screen.shown().lines().last().unwrap().to_owned();
+    screen.press("3");
+    assert!(footer(&screen).contains(", . resolution"), "{}", footer(&screen));
+    assert!(footer(&screen).contains("+ - zoom in/out"), "{}", footer(&screen));
+    screen.press("#");
+    assert!(footer(&screen).contains("# chart"), "{}", footer(&screen));
+    assert!(!footer(&screen).contains("indicators"), "{}", footer(&screen));
+    screen.press("5 z");
+    assert!(footer(&screen).contains("z unzoom"), "{}", footer(&screen));
+    screen.press("z");
+    assert!(footer(&screen).contains(", . level"), "{}", footer(&screen));
+    screen.press("space");
+    assert!(footer(&screen).contains("space resume"), "{}", footer(&screen));
+    screen.press("1");
+    assert!(!footer(&screen).contains("diff groups"), "{}", footer(&screen));
+    screen.run_split();
+    assert!(footer(&screen).contains("d diff groups"), "{}", footer(&screen));
+    assert!(footer(&screen).contains(", . older/newer"), "{}", footer(&screen));
+}
