@@ -164,6 +164,8 @@ pub enum Action {
     Indicators,
     /// Acquires the public tag.
     AcquireTag,
+    /// Charts the next column of numbers.
+    NextColumn,
     /// Shows rows as numbers.
     RowsTable,
     /// Edits the one field of metadata that the list is filtered by.
@@ -334,6 +336,7 @@ impl Action {
             Self::NextChart => "candles / line / heikin",
             Self::Indicators => "averages / exponential / bands / none",
             Self::AcquireTag => "acquire the tag public",
+            Self::NextColumn => "chart the next column",
             Self::RowsTable => "rows as a table",
             Self::MetadataFilter => "filter by one field of metadata",
             Self::Pin => "pin / unpin",

@@ -25,6 +25,7 @@ pub mod stack;
 use std::time::Duration;
 
 use model::timestamp::Timestamp;
+use wire::inference::TopicSummary;
 
 use self::{
     cluster::Known,
@@ -280,6 +281,15 @@ impl State {
             self.logs.say(Level::Warn, self.now, format!("theme {}: {line}", own.name));
         }
         self.notices.add(Level::Warn, text, detail, self.now);
+    }
+
+    /// What the values of `topic` are counted in, as its dataset says; empty where that is not known,
+    /// and for labels, whose values are probabilities.
+    pub fn unit_of(&self, topic: Option<&TopicSummary>) -> &str {
+        let Some(topic) = topic.filter(|topic| topic.labels.len() < 2) else { return "" };
+        let mut list = self.data.list().iter();
+        let dataset = list.find(|dataset| dataset.name == topic.dataset);
+        dataset.map_or("", |dataset| data::pins::unit(&dataset.metadata))
     }
 
     /// What the Cluster and the Execute screen look at but do not own.

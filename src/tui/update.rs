@@ -203,6 +203,14 @@ fn settled(state: &mut State, mut effects: Vec<Effect>) -> Vec<Effect> {
 }
 
 fn press(state: &mut State, chord: Chord) -> Vec<Effect> {
+    let is_passing = std::mem::take(&mut state.execute.is_passing);
+    if is_passing
+        && state.layers().contains(&Layer::Form)
+        && let Resolved::Action(action @ Action::Show(_)) =
+            state.keys.resolve(&[Layer::Global], &[], chord)
+    {
+        return perform::perform(state, action);
+    }
     let layers = state.layers();
     let pending = std::mem::take(&mut state.pending);
     match state.keys.resolve(layers, &pending, chord) {

@@ -103,6 +103,7 @@ pub const TABLE: &[Binding] = &[
     bind(Layer::Data, &["."], Action::Finer, "resolution"),
     bind(Layer::Data, &["c"], Action::NextChart, "chart"),
     bind(Layer::Data, &["i"], Action::Indicators, "indicators"),
+    bind(Layer::Data, &["v"], Action::NextColumn, "column"),
     bind(Layer::Data, &["f"], Action::Follow, "follow"),
     bind(Layer::Data, &["space"], Action::Pause, "pause"),
     bind(Layer::Data, &["/"], Action::Filter, "search"),

@@ -6,6 +6,7 @@
 //! held back.
 
 pub mod chart;
+mod columns;
 mod crosshair;
 pub mod export;
 pub mod filter;
@@ -112,6 +113,8 @@ pub struct State {
     pub selected: Option<DatasetId>,
     /// Its columns.
     pub columns: Loadable<Vec<Column>>,
+    /// The column charted of each dataset where another than its usual one was chosen.
+    chosen_columns: BTreeMap<DatasetId, String>,
     /// Whether its rows are there.
     pub rows: Loadable<()>,
     /// Its candles.
@@ -170,6 +173,7 @@ impl Default for State {
             pane: Pane::default(),
             selected: None,
             columns: Loadable::Idle,
+            chosen_columns: BTreeMap::new(),
             rows: Loadable::Idle,
             chart: Chart::new(Zoom::START.resolution),
             zoom: Zoom::START,
@@ -358,15 +362,16 @@ impl State {
             }
             Action::Pause => return self.pause(now),
             Action::ZoomIn => {
-                return self.take_zoom(self.zoom.closer(self.is_line(), self.resolutions), now);
+                return self.take_zoom(self.zoom.closer(self.is_line(), self.resolutions()), now);
             }
             Action::ZoomOut => {
-                return self.take_zoom(self.zoom.out(self.is_line(), self.resolutions), now);
+                return self.take_zoom(self.zoom.out(self.is_line(), self.resolutions()), now);
             }
-            Action::Coarser => return self.take_zoom(self.zoom.coarser(self.resolutions), now),
-            Action::Finer => return self.take_zoom(self.zoom.finer(self.resolutions), now),
+            Action::Coarser => return self.take_zoom(self.zoom.coarser(self.resolutions()), now),
+            Action::Finer => return self.take_zoom(self.zoom.finer(self.resolutions()), now),
             Action::NextChart => self.kind = self.kind.next(),
             Action::Indicators => self.indicators = self.indicators.next(),
+            Action::NextColumn => return self.next_column(now),
             Action::RowsTable => return self.toggle_table(now),
             Action::Pin => return self.toggle_pin(now),
             Action::Export => return self.export(),
@@ -507,6 +512,9 @@ impl State {
     /// The shape of the dataset that is charted, as far as its columns are known.
     pub fn shape(&self) -> Option<Shape> {
         let dataset = self.dataset()?;
+        if let Some(column) = self.chosen_column() {
+            return Some(Shape::Value(column.clone()));
+        }
         match self.columns.value() {
             Some(columns) => Some(Shape::of(&dataset.metadata, columns)),
             None => self.tape.front().map(|row| Shape::guess(&dataset.metadata, row)),

@@ -42,6 +42,9 @@ pub struct State {
     pub look: Look,
     /// The forms that are kept.
     pub presets: Presets,
+    /// Whether nothing was pressed since a key of the screens led to the form: further such keys lead
+    /// on, and are no text.
+    pub is_passing: bool,
     /// Whether the head is being given a module of this machine.
     pub is_adding: bool,
     /// Whether that module is to be run then.

@@ -7,7 +7,10 @@ use std::{
     time::Duration,
 };
 
-use model::{timestamp::Timestamp, topic::TopicId};
+use model::{
+    timestamp::Timestamp,
+    topic::{BlockHeight, TopicId},
+};
 use wire::inference::{HistoryEpoch, TopicHistory};
 
 use super::{
@@ -42,8 +45,9 @@ const VALUES_MAX: usize = 120;
 pub struct Topic {
     /// Its newest bundle.
     pub latest: Loadable<Latest>,
-    /// The combined values of its first label since the screen was opened, oldest first.
-    pub values: VecDeque<f64>,
+    /// The combined values of its first label since the screen was opened, by the epoch's nonce,
+    /// oldest first.
+    pub values: VecDeque<(BlockHeight, f64)>,
 }
 
 /// What the Overview screen shows.
@@ -55,6 +59,24 @@ pub struct State {
     pub row: usize,
     /// What each topic last came to.
     pub topics: BTreeMap<TopicId, Topic>,
+}
+
+impl Topic {
+    /// The values, oldest first, and none in the place of epochs that were not seen: at most one
+    /// such place for a stretch.
+    pub fn values_and_gaps(&self) -> Vec<Option<f64>> {
+        let pairs = || self.values.iter().zip(self.values.iter().skip(1));
+        let step = pairs().map(|((one, _), (next, _))| next.saturating_sub(*one)).min();
+        let mut all: Vec<Option<f64>> =
+            self.values.front().map(|it| Some(it.1)).into_iter().collect();
+        for ((one, _), (next, value)) in pairs() {
+            if Some(next.saturating_sub(*one)) > step {
+                all.push(None);
+            }
+            all.push(Some(*value));
+        }
+        all
+    }
 }
 
 impl State {
@@ -90,8 +112,10 @@ impl State {
     pub fn on_history(&mut self, topic: TopicId, history: &TopicHistory) {
         let Some(known) = self.topics.get_mut(&topic) else { return };
         let epochs = &history.epochs;
-        let value = |epoch: &HistoryEpoch| past::number(&epoch.combined_value.first()?.value);
-        let mut values: VecDeque<f64> = epochs.iter().filter_map(value).collect();
+        let value = |epoch: &HistoryEpoch| {
+            Some((epoch.nonce, past::number(&epoch.combined_value.first()?.value)?))
+        };
+        let mut values: VecDeque<(BlockHeight, f64)> = epochs.iter().filter_map(value).collect();
         if values.is_empty() {
             return;
         }
@@ -110,13 +134,14 @@ impl State {
         let before = nonce(&known.latest);
         known.latest.settle(result.clone(), now);
         let newest = known.latest.value().and_then(|latest| latest.bundle.combined_value.first());
-        if let Some(value) = newest.and_then(|value| value.value.parse().ok())
-            && nonce(&known.latest) != before
+        if let Some(value) = newest.and_then(|value| past::number(&value.value))
+            && let Some(nonce) = nonce(&known.latest)
+            && Some(nonce) != before
         {
             if known.values.len() >= VALUES_MAX {
                 known.values.pop_front();
             }
-            known.values.push_back(value);
+            known.values.push_back((nonce, value));
         }
     }
 

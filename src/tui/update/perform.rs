@@ -25,11 +25,7 @@ pub(super) fn perform(state: &mut State, action: Action) -> Vec<Effect> {
         state.is_interrupted = false;
     }
     match action {
-        Action::Show(Screen::Execute) => {
-            let effects = show(state, Screen::Execute);
-            state.execute.focus = Pane::Form;
-            effects
-        }
+        Action::Show(Screen::Execute) => pass_by_form(state),
         Action::Show(screen) => show(state, screen),
         Action::Help | Action::Palette | Action::Themes | Action::Notices | Action::Profiles => {
             overlay::toggle(state, action);
@@ -91,6 +87,14 @@ pub(super) fn perform(state: &mut State, action: Action) -> Vec<Effect> {
         Action::Again => again(state),
         _ => in_view(state, action),
     }
+}
+
+/// Brings the form into view with the keys on it, until another screen's key is pressed at once.
+fn pass_by_form(state: &mut State) -> Vec<Effect> {
+    let effects = show(state, Screen::Execute);
+    state.execute.focus = Pane::Form;
+    state.execute.is_passing = true;
+    effects
 }
 
 /// Brings a screen into view, with nothing over it.

@@ -33,6 +33,7 @@ use super::{Frame, hits::Hits, spinner};
 use crate::{
     event::Target,
     state::{
+        data::pins::PERCENT,
         inference::{
             Pane, State,
             actors::{Actor, Role},
@@ -43,7 +44,10 @@ use crate::{
     },
     theme::Theme,
     widget::{
-        format, note,
+        axis::Scale,
+        format,
+        line::Point,
+        note,
         pane::{self, Focus, padded},
         strip::Strip,
     },
@@ -56,6 +60,8 @@ pub(super) struct Scene<'a> {
     actors: &'a [Actor],
     now: Timestamp,
     theme: &'a Theme,
+    /// What the topic's values are counted in, as its dataset says; empty where that is not known.
+    unit: &'a str,
 }
 
 /// Where the panes are; one without cells is not shown.
@@ -72,7 +78,8 @@ struct Places {
 pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     let state = &frame.state.inference;
     let actors = state.actors();
-    let scene = Scene { state, actors: &actors, now: frame.state.now, theme: frame.theme };
+    let unit = frame.state.unit_of(state.topic());
+    let scene = Scene { state, actors: &actors, now: frame.state.now, theme: frame.theme, unit };
     let places = Places::of(area, scene, frame.state.is_zoomed, frame.state.nudge());
     for (pane, place) in [
         (Pane::Topics, places.topics),
@@ -100,10 +107,26 @@ impl Scene<'_> {
 
     /// The places that tell the values in view apart.
     fn decimals(&self) -> usize {
-        let values = self.actors.iter().filter_map(|actor| actor.value);
-        let highest =
-            values.filter(|value| value.is_finite()).fold(0.0, |high: f64, v| high.max(v.abs()));
-        format::decimals_of(highest)
+        let label = self.state.label();
+        let bundle = self.state.latest.value().map(|latest| &latest.bundle);
+        let named = bundle.into_iter().flat_map(|bundle| {
+            [of_label(&bundle.combined_value, label), of_label(&bundle.naive_value, label)]
+        });
+        let actors = self.actors.iter().filter_map(|actor| actor.value);
+        format::decimals_for(actors.chain(named.flatten()))
+    }
+
+    /// Whether the topic in view is counted in percent: differences are points then.
+    fn is_percent(&self) -> bool {
+        self.unit == PERCENT
+    }
+
+    /// The whole scale of shares, where all of `lines` are shares.
+    fn share_scale(&self, lines: [&[Point]; 3]) -> Option<Scale> {
+        let values = lines.into_iter().flatten().map(|point| point.value);
+        let mut values = values.filter(|value| value.is_finite());
+        let is_share = self.is_percent() && values.all(|value| (0.0..=100.0).contains(&value));
+        Scale::between(0.0, 100.0).filter(|_| is_share)
     }
 
     /// Why the service has nothing to show, or that it was not asked yet, in the middle of an area.

@@ -388,6 +388,30 @@ fn draw_topics(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) 
     }
 }
 
+/// How old a topic's value is, in its own terms: since its epoch opened. Only where the service does
+/// not say what a block takes, since the value came.
+fn topic_note(topic: &Topic, frame: Frame<'_>) -> String {
+    let state = frame.state;
+    let came = topic.latest.note(state.now);
+    let Some(latest) = topic.latest.value() else { return came };
+    let nonce = latest.bundle.nonce;
+    let epoch = format!("epoch {}", format::count(nonce));
+    if topic.latest.failure().is_some() {
+        return format!("{epoch} · {came}");
+    }
+    let block_time_ms = state.inference.topics.value().map(|list| list.block_time_ms);
+    let age_ms =
+        state.inference.height(state.now).zip(block_time_ms).map(|(height, block_time_ms)| {
+            height.saturating_sub(nonce).saturating_mul(block_time_ms)
+        });
+    match age_ms {
+        Some(age_ms) => {
+            format!("{epoch} · opened {}", format::ago(Duration::from_millis(age_ms)))
+        }
+        None => format!("{epoch} · {came}"),
+    }
+}
+
 fn draw_topic(
     area: Rect,
     buf: &mut Buffer,
@@ -396,7 +420,7 @@ fn draw_topic(
 ) {
     let theme = frame.theme;
     let bold = theme.text.add_modifier(Modifier::BOLD);
-    let note = topic.map_or_else(String::new, |topic| topic.latest.note(frame.state.now));
+    let note = topic.map_or_else(String::new, |topic| topic_note(topic, frame));
     let room = usize::from(area.width).saturating_sub(note.chars().count() + 2);
     paint::text(buf, area, (0, 0), &format::fit(title, room), bold);
     let Some(topic) = topic else { return };
@@ -410,9 +434,9 @@ fn draw_topic(
     };
     let mut line = Line::default();
     let number = |value: &str| value.parse().unwrap_or(f64::NAN);
-    let sizes = latest.bundle.combined_value.iter().map(|value| number(&value.value).abs());
+    let values = latest.bundle.combined_value.iter().map(|value| number(&value.value));
     // The same for all labels, so that they can be compared.
-    let decimals = format::decimals_of(sizes.fold(0.0, f64::max));
+    let decimals = format::decimals_for(values);
     for value in latest.bundle.combined_value.iter().take(4) {
         let number = format::grouped(number(&value.value), decimals);
         if latest.bundle.combined_value.len() > 1 {
@@ -428,7 +452,7 @@ fn draw_topic(
     let actors = format!("{inferers} · {forecasters}");
     line.push_span(Span::styled(actors, theme.muted));
     paint::line_cut(buf, area, (2, 1), &line);
-    let values: Vec<Option<f64>> = topic.values.iter().copied().map(Some).collect();
+    let values = topic.values_and_gaps();
     let width = SPARK_WIDTH.min(
         area.width
             .saturating_sub(u16::try_from(line.width()).unwrap_or(u16::MAX).saturating_add(4)),

@@ -1,7 +1,8 @@
 //! Candles: what a value did in each bucket, with volumes below and averages behind.
 //!
 //! The newest candle is on the right. Buckets without a row leave their place free; a longer
-//! silence shrinks to one dotted column, so that the chart shows what there is to see.
+//! silence shrinks to one dotted column with its length, so that the chart shows what there is to
+//! see, and does not hide that time passed.
 
 use std::time::Duration;
 
@@ -59,7 +60,7 @@ pub struct Overlay<'a> {
 pub struct Candles<'a> {
     /// The candles, oldest first.
     pub candles: &'a [Candle],
-    /// How long a bucket is; none if the candles have no steady distance.
+    /// How long a bucket is, or how far apart rows usually are; none for places by number alone.
     pub bucket: Option<Duration>,
     /// How many of the newest are scrolled out on the right.
     pub n_newer: usize,
@@ -77,7 +78,13 @@ pub struct Candles<'a> {
     pub open_bucket: Option<Timestamp>,
     /// The places of the values.
     pub decimals: usize,
+    /// The ends of the scale where they are given, as of shares; else it follows the candles.
+    pub scale: Option<Scale>,
 }
+
+/// The most of the candles' height that the lines behind them may add at each end. A line further
+/// away is cut: the scale is the candles'.
+const REACH: f64 = 0.15;
 
 /// This many empty buckets in a row are left free; more shrink to one dotted column.
 const EMPTY_MAX: u64 = 3;
@@ -120,7 +127,8 @@ impl Body {
 #[derive(Debug, Clone, Copy)]
 enum Place<'a> {
     Candle(usize, &'a Candle),
-    Silence,
+    /// So long.
+    Silence(Duration),
 }
 
 impl Candles<'_> {
@@ -140,13 +148,14 @@ impl Candles<'_> {
         let seen = || {
             places.iter().filter_map(|(x, place)| match place {
                 Place::Candle(idx, candle) => Some((*x, *idx, *candle)),
-                Place::Silence => None,
+                Place::Silence(_) => None,
             })
         };
         let bounds = seen()
             .filter(|(_, _, c)| c.is_finite())
             .flat_map(|(_, _, c)| [c.low, c.high, c.open, c.close]);
-        let Some(scale) = Scale::over(bounds.chain(self.reached(seen())), MARGIN) else {
+        let over = || Scale::over(bounds.chain(self.reached(seen())), MARGIN);
+        let Some(scale) = self.scale.or_else(over) else {
             plot::time_axis(buf, layout.axis, &[], self.now, theme);
             return;
         };
@@ -167,6 +176,12 @@ impl Candles<'_> {
         let moments: Vec<_> =
             seen().map(|(x, _, candle)| (x + self.body.columns().0 / 2, candle.time)).collect();
         plot::time_axis(buf, layout.axis, &moments, self.now, theme);
+        for (x, place) in &places {
+            if matches!(place, Place::Silence(_)) {
+                let center = self.body.columns().0 / 2;
+                paint::put(buf, layout.axis, (x + center, 0), plot::GAP, theme.muted);
+            }
+        }
         self.mark_open_bucket(&moments, &layout, buf, theme);
         if let Some(last) = self.candles.iter().rev().find(|candle| candle.is_finite()) {
             let style = if last.fell() { theme.down } else { theme.up };
@@ -174,8 +189,8 @@ impl Candles<'_> {
         }
     }
 
-    /// How far down and up the lines behind the candles `seen` go. Where a line is far from them, it
-    /// is out of the chart, and takes no room: the candles keep at least half of it.
+    /// How far down and up the lines behind the candles `seen` go, as far as they are within
+    /// [`REACH`] of them.
     fn reached<'a>(
         &self,
         seen: impl Iterator<Item = (u16, usize, &'a Candle)> + Clone,
@@ -185,7 +200,7 @@ impl Candles<'_> {
             .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), (.., c)| {
                 (low.min(c.low).min(c.high), high.max(c.high).max(c.low))
             });
-        let room = (high - low) / 2.0;
+        let room = (high - low) * REACH;
         if !room.is_finite() {
             return Vec::new();
         }
@@ -222,7 +237,8 @@ impl Candles<'_> {
             };
             let Some(left) = x.checked_sub(n_free * pitch) else { break };
             if silence {
-                places.push((left + pitch, Place::Silence));
+                let length = newer.map_or(Duration::ZERO, |newer| newer.time.since(candle.time));
+                places.push((left + pitch, Place::Silence(length)));
             }
             places.push((left, Place::Candle(idx, candle)));
             newer = Some(candle);
@@ -248,10 +264,9 @@ impl Candles<'_> {
         theme: &Theme,
     ) {
         let center = self.body.columns().0 / 2;
-        for (x, _) in places.iter().filter(|(_, place)| matches!(place, Place::Silence)) {
-            for row in 0..layout.plot.height {
-                paint::put(buf, layout.plot, (x + center, row), '╎', theme.faint);
-            }
+        for (x, place) in places {
+            let Place::Silence(length) = place else { continue };
+            plot::gap(buf, layout, x + center, *length, theme);
         }
     }
 

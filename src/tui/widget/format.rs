@@ -29,13 +29,7 @@ pub fn grouped(value: f64, decimals: usize) -> String {
     if !whole.bytes().all(|byte| byte.is_ascii_digit()) {
         return plain;
     }
-    let mut text = String::from(sign);
-    for (idx, digit) in whole.chars().enumerate() {
-        if idx > 0 && (whole.len() - idx).is_multiple_of(3) {
-            text.push(' ');
-        }
-        text.push(digit);
-    }
+    let mut text = format!("{sign}{}", group(whole));
     if !fraction.is_empty() {
         text.push('.');
         text.push_str(fraction);
@@ -80,6 +74,48 @@ pub fn decimals_of(value: f64) -> usize {
     }
 }
 
+/// The places that these values have, at most as many as tell values of their size apart; more
+/// where they differ by so little that they would read the same.
+#[must_use]
+pub fn decimals_for(values: impl IntoIterator<Item = f64>) -> usize {
+    let (mut lowest, mut highest) = (f64::INFINITY, f64::NEG_INFINITY);
+    let (mut size, mut decimals) = (0.0_f64, 0);
+    for value in values.into_iter().filter(|value| value.is_finite()) {
+        (lowest, highest) = (lowest.min(value), highest.max(value));
+        size = size.max(value.abs());
+        decimals = decimals.max(places(value));
+    }
+    let decimals = decimals.min(decimals_of(size));
+    if highest > lowest && fixed(lowest, decimals) == fixed(highest, decimals) {
+        // Two digits of the difference.
+        let places = super::paint::cells(1.0 - (highest - lowest).log10().floor(), u16::MAX);
+        return usize::from(places).clamp(decimals, DECIMALS_MAX);
+    }
+    decimals
+}
+
+/// The places a decimal number was written with, as far as a float remembers them.
+fn places(value: f64) -> usize {
+    let is_told = |decimals: &u8| {
+        let scaled = value * 10_f64.powi(i32::from(*decimals));
+        (scaled - scaled.round()).abs() <= scaled.abs() * 1e-9
+    };
+    (0..8).find(is_told).unwrap_or(8).into()
+}
+
+/// What `write` makes of `value`, such as [`grouped`] or [`signed`]; a number that is not zero, and
+/// would read as zero, is written as a power of ten: `-6e-8`.
+#[must_use]
+pub fn telling(value: f64, decimals: usize, write: impl Fn(f64, usize) -> String) -> String {
+    let text = write(value, decimals);
+    let is_zero = !text.bytes().any(|byte| matches!(byte, b'1'..=b'9')) && value.is_finite();
+    if is_zero && value != 0.0 {
+        let sign = if write(1.0, 0).starts_with('+') && value > 0.0 { "+" } else { "" };
+        return format!("{sign}{value:.0e}");
+    }
+    text
+}
+
 /// Returns `value` to four digits with a letter for thousands: `412.8`, `31.07`, `4.812M`.
 #[must_use]
 pub fn compact(value: f64) -> String {
@@ -98,13 +134,31 @@ pub fn compact(value: f64) -> String {
         size if size >= 10.0 => 2,
         _ => 3,
     };
-    format!("{}{letter}", fixed(scaled, decimals))
+    format!("{}{letter}", grouped(scaled, decimals))
+}
+
+/// Returns `value` in at most `width` columns: in full where it fits, else to four digits.
+#[must_use]
+pub fn short(value: f64, decimals: usize, width: usize) -> String {
+    let full = telling(value, decimals, grouped);
+    if full.chars().count() <= width { full } else { compact(value) }
 }
 
 /// Returns a count with its thousands apart: `4 812 377`.
 #[must_use]
 pub fn count(number: u64) -> String {
-    let digits = number.to_string();
+    group(&number.to_string())
+}
+
+/// Returns a whole number with its thousands apart: `-4 812 377`.
+#[must_use]
+pub fn whole(number: i64) -> String {
+    let sign = if number < 0 { "-" } else { "" };
+    format!("{sign}{}", count(number.unsigned_abs()))
+}
+
+/// Sets the thousands of `digits` apart.
+fn group(digits: &str) -> String {
     let mut text = String::new();
     for (idx, digit) in digits.chars().enumerate() {
         if idx > 0 && (digits.len() - idx).is_multiple_of(3) {

@@ -30,13 +30,15 @@ pub struct Line<'a> {
     pub style: Style,
     /// Whether the area below is tinted.
     pub is_filled: bool,
+    /// Whether it only goes with others, as an average does: the scale is not made for it.
+    pub is_guide: bool,
 }
 
 impl<'a> Line<'a> {
     /// A line without a tint below.
     #[must_use]
     pub const fn new(points: &'a [Point], style: Style) -> Self {
-        Self { points, style, is_filled: false }
+        Self { points, style, is_filled: false, is_guide: false }
     }
 }
 
@@ -61,6 +63,8 @@ pub struct Lines<'a> {
     pub tag: Option<(f64, Style)>,
     /// The places of the values.
     pub decimals: usize,
+    /// The ends of the scale where they are given, as of shares; else it follows the lines.
+    pub scale: Option<Scale>,
 }
 
 /// The air above the highest and below the lowest point, of the height of all.
@@ -91,13 +95,12 @@ impl Lines<'_> {
         let layout = Layout::of(area, self.needs());
         let plot = layout.plot;
         self.draw_times(&layout, buf, theme);
-        let seen = self.lines.iter().flat_map(|line| line.points);
-        let Some(scale) =
-            Scale::over(seen.filter(|point| self.shows(point.time)).map(|p| p.value), MARGIN)
-        else {
-            return;
-        };
+        let measured = self.lines.iter().filter(|line| !line.is_guide);
+        let seen = measured.flat_map(|line| line.points);
+        let seen = seen.filter(|point| self.shows(point.time)).map(|point| point.value);
+        let Some(scale) = self.scale.or_else(|| Scale::over(seen, MARGIN)) else { return };
         plot::grid(buf, &layout, scale, theme);
+        self.draw_gaps(&layout, buf, theme);
         if let Some(x) = self.crosshair.and_then(|moment| self.column(moment, plot.width)) {
             plot::crosshair(buf, &layout, x, theme);
         }
@@ -122,6 +125,33 @@ impl Lines<'_> {
         self.draw_volumes(&layout, buf, theme);
         if let Some((value, style)) = self.tag {
             plot::tag(buf, &layout, scale, (value, self.decimals), theme.tag(style));
+        }
+    }
+
+    /// Marks where the front line is broken, if that is wide enough to be seen.
+    fn draw_gaps(&self, layout: &Layout, buf: &mut Buffer, theme: &Theme) {
+        /// The columns between the ends of the line from which on a mark stands apart from both.
+        const WIDE_FROM: u16 = 3;
+        let Some(front) = self.lines.iter().rfind(|line| !line.is_guide) else { return };
+        let mut before: Option<&Point> = None;
+        let mut is_broken = false;
+        for point in front.points {
+            if !point.value.is_finite() {
+                is_broken = true;
+                continue;
+            }
+            if let Some(before) = before {
+                let length = point.time.since(before.time);
+                let x = |time| self.column(time, layout.plot.width);
+                if (is_broken || length > self.gap)
+                    && let (Some(from), Some(to)) = (x(before.time), x(point.time))
+                    && to.saturating_sub(from) >= WIDE_FROM
+                {
+                    plot::gap(buf, layout, u16::midpoint(from, to), length, theme);
+                }
+            }
+            before = Some(point);
+            is_broken = false;
         }
     }
 

@@ -22,6 +22,9 @@ use crate::theme::Theme;
 /// The dots of a grid line.
 pub const GRID: char = '┈';
 
+/// The line of a gap in time.
+pub const GAP: char = '╎';
+
 /// The line a crosshair is drawn with.
 pub const CROSSHAIR: char = '┊';
 
@@ -157,6 +160,19 @@ pub fn bar(buf: &mut Buffer, area: Rect, x: u16, share: f64, style: Style) {
         let symbol = BARS.get(usize::from(here)).copied().unwrap_or('█');
         paint::put(buf, area, (x, row), symbol, style);
         eighths -= here;
+    }
+}
+
+/// Marks column `x` as a gap of this length: a dotted line, and the length beside its top.
+pub fn gap(buf: &mut Buffer, layout: &Layout, x: u16, length: Duration, theme: &Theme) {
+    let plot = layout.plot;
+    for row in 0..plot.height {
+        paint::put(buf, plot, (x, row), GAP, theme.faint);
+    }
+    let text = format::age(length);
+    let width = u16::try_from(text.len()).unwrap_or(u16::MAX);
+    if x.saturating_add(width) < plot.width {
+        paint::text(buf, plot, (x + 1, 0), &text, theme.muted);
     }
 }
 

@@ -76,6 +76,7 @@ fn draw_candles(width: u16, height: u16, candles: &[Candle], body: Body, theme: 
         crosshair: candles.iter().rev().nth(9).map(|candle| candle.time),
         open_bucket: candles.last().map(|candle| candle.time),
         decimals: 1,
+        scale: None,
     };
     chart.draw(buf.area, &mut buf, theme);
     buf
@@ -134,6 +135,7 @@ fn draw_lines(width: u16, height: u16, candles: &[Candle]) -> Buffer {
         crosshair: None,
         tag: last.map(|point| (point.value, theme.up)),
         decimals: 1,
+        scale: None,
     }
     .draw(buf.area, &mut buf, &theme);
     buf
@@ -336,6 +338,7 @@ proptest! {
             crosshair: candles.first().map(|c| c.time),
             open_bucket: candles.last().map(|c| c.time),
             decimals,
+            scale: None,
         };
         chart.draw(area, &mut buf, &theme);
         prop_assert!(is_untouched_outside(&buf, area));
@@ -363,6 +366,7 @@ proptest! {
             crosshair: points.first().map(|p| p.time),
             tag: points.last().map(|p| (p.value, theme.up)),
             decimals: 2,
+            scale: None,
         }
         .draw(area, &mut buf, &theme);
         prop_assert!(is_untouched_outside(&buf, area));
@@ -409,4 +413,74 @@ proptest! {
         prop_assert!(is_untouched_outside(&buf, area));
         prop_assert!(padded(inside).width <= inside.width);
     }
+}
+
+#[test]
+fn an_average_far_away_does_not_set_the_scale() {
+    let candles = walk(60, 7);
+    let theme = dark();
+    let far: Vec<_> = points(&candles)
+        .into_iter()
+        .map(|point| Point { value: point.value * 10.0, ..point })
+        .collect();
+    let one = points(&candles);
+    let draw = |is_guide| {
+        let mut buf = canvas(60, 16, &theme);
+        let guide = line::Line { is_guide, ..line::Line::new(&far, theme.muted) };
+        Lines {
+            lines: &[guide, line::Line::new(&one, theme.series(1))],
+            start: candles[0].time,
+            end: candles[59].time,
+            gap: Duration::MAX,
+            volumes: &[],
+            now: candles[0].time,
+            crosshair: None,
+            tag: None,
+            decimals: 1,
+            scale: None,
+        }
+        .draw(buf.area, &mut buf, &theme);
+        shot::text(&buf)
+    };
+    let mut alone = canvas(60, 16, &theme);
+    let labels = |text: &str| {
+        let ends = text.lines().filter_map(|line| line.rsplit_once("  "));
+        ends.map(|(_, label)| label.to_owned()).collect::<Vec<_>>()
+    };
+    Lines {
+        lines: &[line::Line::new(&one, theme.series(1))],
+        start: candles[0].time,
+        end: candles[59].time,
+        gap: Duration::MAX,
+        volumes: &[],
+        now: candles[0].time,
+        crosshair: None,
+        tag: None,
+        decimals: 1,
+        scale: None,
+    }
+    .draw(alone.area, &mut alone, &theme);
+    assert_eq!(labels(&draw(true)), labels(&shot::text(&alone)));
+    assert_ne!(labels(&draw(false)), labels(&shot::text(&alone)), "a series of its own does");
+    // Candles keep all but a little of their height, too.
+    let mut chart = canvas(60, 16, &theme);
+    let averages: Vec<_> = far.iter().map(|point| Some(point.value)).collect();
+    let plain = Candles {
+        candles: &candles,
+        bucket: Some(Duration::from_mins(5)),
+        n_newer: 0,
+        n_free: 0,
+        body: Body::Dense,
+        overlays: &[],
+        now: candles[0].time,
+        crosshair: None,
+        open_bucket: None,
+        decimals: 1,
+        scale: None,
+    };
+    plain.draw(chart.area, &mut chart, &theme);
+    let before = labels(&shot::text(&chart));
+    let overlays = [Overlay { values: &averages, style: theme.muted }];
+    Candles { overlays: &overlays, ..plain }.draw(chart.area, &mut chart, &theme);
+    assert_eq!(labels(&shot::text(&chart)), before);
 }

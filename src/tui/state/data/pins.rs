@@ -67,7 +67,12 @@ pub const PERCENT: &str = "%";
 /// What values are counted in, by the metadata of a dataset: in short where that is common.
 #[must_use]
 pub fn unit(metadata: &BTreeMap<String, String>) -> &str {
-    match metadata.get("unit").map_or("", String::as_str) {
+    unit_in_short(metadata.get("unit").map_or("", String::as_str))
+}
+
+/// A unit in short where that is common.
+pub(super) fn unit_in_short(unit: &str) -> &str {
+    match unit {
         "percent" => PERCENT,
         "bytes per second" => "B/s",
         "bytes" => "B",

@@ -39,6 +39,13 @@ impl Spark {
         self.values.iter().map(|(_, value)| *value)
     }
 
+    /// The time from the oldest value to the newest.
+    #[must_use]
+    pub fn length(&self) -> Duration {
+        let ends = self.values.front().zip(self.values.back());
+        ends.map_or(Duration::ZERO, |((first, _), (last, _))| last.since(*first))
+    }
+
     /// The newest moment and value.
     #[must_use]
     pub fn newest(&self) -> Option<(Timestamp, f64)> {

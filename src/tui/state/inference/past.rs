@@ -43,6 +43,27 @@ impl Past {
         self.epochs.values()
     }
 
+    /// The epochs, oldest first, and none in the place of each stretch that was not seen.
+    pub fn epochs_and_gaps(&self) -> Vec<Option<&Epoch>> {
+        let step = self.step();
+        let mut before = None;
+        let mut all = Vec::with_capacity(self.epochs.len());
+        for (nonce, epoch) in &self.epochs {
+            if before.is_some_and(|before| nonce.saturating_sub(before) > step) {
+                all.push(None);
+            }
+            all.push(Some(epoch));
+            before = Some(*nonce);
+        }
+        all
+    }
+
+    /// The blocks between two epochs that follow one another.
+    fn step(&self) -> BlockHeight {
+        let nonces = self.epochs.keys().zip(self.epochs.keys().skip(1));
+        nonces.map(|(one, next)| next.saturating_sub(*one)).min().unwrap_or(BlockHeight::MAX)
+    }
+
     /// How many there are.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -63,12 +84,24 @@ impl Past {
         self.values.values().map(of).collect()
     }
 
-    /// The same with when, as far as that is known.
+    /// The same with when, as far as that is known; not a number where it said nothing, and in the
+    /// place of epochs that were not seen.
     pub fn told_by(&self, worker: &Address, label: &str) -> Vec<(Timestamp, f64)> {
-        let of = |(nonce, actors): (&BlockHeight, &BTreeMap<Address, BTreeMap<String, f64>>)| {
-            Some((self.epochs.get(nonce)?.time, *actors.get(worker)?.get(label)?))
-        };
-        self.values.iter().filter_map(of).collect()
+        let step = self.step();
+        let mut before: Option<(BlockHeight, Timestamp)> = None;
+        let mut told = Vec::new();
+        for (nonce, actors) in &self.values {
+            let Some(epoch) = self.epochs.get(nonce) else { continue };
+            if let Some((before, time)) = before
+                && nonce.saturating_sub(before) > step
+            {
+                told.push((time, f64::NAN));
+            }
+            let value = actors.get(worker).and_then(|values| values.get(label)).copied();
+            told.push((epoch.time, value.unwrap_or(f64::NAN)));
+            before = Some((*nonce, epoch.time));
+        }
+        told
     }
 
     /// Takes what the actors of a bundle said.

@@ -69,8 +69,10 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, nodes: &[Node
         Sparkline { values, floor: Floor::Zero, style }.draw_to(highest, place, buf);
         let a_minute = state.nodes.activity(&node.peer_id).and_then(|one| one.a_minute(state.now));
         // In the first minute nobody knows how many a minute are.
-        let text =
-            a_minute.map_or_else(|| format!("{} in all", node.n_runs), |n| format!("{n}/min"));
+        let text = a_minute.map_or_else(
+            || format!("{} in all", format::count(node.n_runs)),
+            |n| format!("{}/min", format::count(n)),
+        );
         let style = if a_minute > Some(0) { theme.text } else { theme.muted };
         paint::text_before(buf, row, (row.width, 1), &text, style);
     }

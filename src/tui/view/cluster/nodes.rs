@@ -185,7 +185,7 @@ fn cells(node: &Node, frame: Frame<'_>, peer_width: usize) -> Vec<Cell> {
         Origin::Seen => ("seen", theme.muted),
     };
     let is_head = role == "head";
-    let runs = if is_head { NONE.to_owned() } else { node.n_runs.to_string() };
+    let runs = if is_head { NONE.to_owned() } else { format::count(node.n_runs) };
     let (agree, agree_style) = match node.agree_percent() {
         None => (NONE.to_owned(), theme.muted),
         Some(percent) if percent < 90.0 => (format!("{percent:.0}%"), theme.warn),
@@ -311,7 +311,7 @@ fn draw_detail(area: Rect, buf: &mut Buffer, frame: Frame<'_>, node: &Node) {
             let style = if percent < 90.0 { theme.warn } else { theme.up };
             share::bar(buf, bar.intersection(area), percent / 100.0, style, theme);
             let runs = format::counted(node.n_runs, "run");
-            let text = format!("{} of {} in the largest group", node.n_agreed, runs);
+            let text = format!("{} of {runs} in the largest group", format::count(node.n_agreed));
             paint::text(buf, area, (41, y), &text, theme.muted);
         }
     }

@@ -20,12 +20,13 @@ use crate::{
             Indicators, Kind, Pane, State,
             chart::heikin,
             export::{Export, Range},
-            pins::{PERCENT, unit},
+            pins::PERCENT,
         },
         loadable::Loadable,
     },
     theme::Theme,
     widget::{
+        axis::Scale,
         candles::{Candle, Candles, Overlay},
         format,
         line::{self, Lines, Point},
@@ -208,7 +209,7 @@ fn draw_candles<'a>(area: Rect, buf: &mut Buffer, scene: Scene<'a>) -> &'a [Cand
     let all = state.chart.candles();
     let mut chart = Candles {
         candles: all,
-        bucket: state.chart.resolution().bucket(),
+        bucket: Some(apart(newest_of(all), state.chart.resolution())),
         n_newer: 0,
         n_free: 0,
         body: state.zoom.density.body(),
@@ -216,7 +217,8 @@ fn draw_candles<'a>(area: Rect, buf: &mut Buffer, scene: Scene<'a>) -> &'a [Cand
         now: scene.now,
         crosshair: state.crosshair,
         open_bucket: open_bucket(scene),
-        decimals: tape::decimals_for(all.iter().rev().take(64).map(|candle| candle.close)),
+        decimals: format::decimals_for(all.iter().rev().take(64).map(|candle| candle.close)),
+        scale: None,
     };
     let n_shown = chart.capacity(area.width).max(1);
     chart.n_newer = n_newer(scene, n_shown);
@@ -234,8 +236,25 @@ fn draw_candles<'a>(area: Rect, buf: &mut Buffer, scene: Scene<'a>) -> &'a [Cand
         .rev()
         .collect();
     chart.overlays = &overlays;
+    let seen = all.get(end.saturating_sub(n_shown)..end).unwrap_or(&[]);
+    chart.scale = share_scale(scene, seen);
     chart.draw(area, buf, theme);
-    all.get(end.saturating_sub(n_shown)..end).unwrap_or(&[])
+    seen
+}
+
+/// Rows whose distance is looked at to know what is usual.
+const APART_ROWS: usize = 512;
+
+/// The newest of `candles`, enough to know how far apart they usually are.
+fn newest_of(candles: &[Candle]) -> &[Candle] {
+    candles.get(candles.len().saturating_sub(APART_ROWS)..).unwrap_or(candles)
+}
+
+/// The whole scale of shares, from 0 to 100, where the dataset is counted in percent.
+fn share_scale(scene: Scene<'_>, seen: &[Candle]) -> Option<Scale> {
+    let is_share = |candle: &Candle| candle.low >= 0.0 && candle.high <= 100.0;
+    let is_percent = scene.state.unit() == PERCENT && seen.iter().all(is_share);
+    Scale::between(0.0, 100.0).filter(|_| is_percent)
 }
 
 /// An indicator: what it is called, and a value for each candle.
@@ -317,9 +336,9 @@ fn draw_line<'a>(area: Rect, buf: &mut Buffer, scene: Scene<'a>) -> &'a [Candle]
         })
         .collect();
     let mut lines: Vec<_> =
-        paths.iter().rev().map(|(points, style)| line::Line::new(points, *style)).collect();
+        paths.iter().rev().map(|(points, style)| guide(points, *style)).collect();
     lines.push(line::Line { is_filled: true, ..line::Line::new(&points, theme.series(0)) });
-    let apart = apart(seen, state.chart.resolution());
+    let apart = apart(newest_of(seen), state.chart.resolution());
     let newest = all.last().unwrap_or(last);
     let change = newest.close - first.close;
     let tag = if change < 0.0 { theme.down } else { theme.up };
@@ -332,10 +351,16 @@ fn draw_line<'a>(area: Rect, buf: &mut Buffer, scene: Scene<'a>) -> &'a [Candle]
         now: scene.now,
         crosshair: state.crosshair,
         tag: Some((newest.close, tag)),
-        decimals: tape::decimals_for(seen.iter().map(|candle| candle.close)),
+        decimals: format::decimals_for(seen.iter().map(|candle| candle.close)),
+        scale: share_scale(scene, seen),
     }
     .draw(area, buf, theme);
     seen
+}
+
+/// A line of an indicator.
+fn guide(points: &[Point], style: Style) -> line::Line<'_> {
+    line::Line { is_guide: true, ..line::Line::new(points, style) }
 }
 
 /// The usual distance of rows.
@@ -356,7 +381,7 @@ fn draw_numbers(area: Rect, buf: &mut Buffer, seen: &[Candle], scene: Scene<'_>)
     let theme = scene.theme;
     let newest = scene.state.chart.nth_newest(0);
     let (Some(first), Some(newest)) = (seen.first(), newest) else { return };
-    let decimals = tape::decimals_for(seen.iter().map(|candle| candle.close));
+    let decimals = format::decimals_for(seen.iter().map(|candle| candle.close));
     let change = newest.close - first.open;
     let percent = change / first.open.abs() * 100.0;
     let high = seen.iter().map(|candle| candle.high).fold(f64::NEG_INFINITY, f64::max);
@@ -365,17 +390,20 @@ fn draw_numbers(area: Rect, buf: &mut Buffer, seen: &[Candle], scene: Scene<'_>)
     let style = theme.signed(change);
     let label = |text: &'static str| Span::styled(text, theme.muted);
     let number = |value: f64| Span::styled(format::grouped(value, decimals), theme.text);
+    let unit = scene.state.unit();
+    let column = scene.state.shape().and_then(|shape| shape.value_column().map(str::to_owned));
     let mut spans = vec![
+        Span::styled(column.map_or_else(String::new, |column| format!("{column} ")), theme.muted),
         Span::styled(
             format::grouped(newest.close, decimals),
             theme.text.add_modifier(Modifier::BOLD),
         ),
+        Span::styled(if unit.is_empty() { String::new() } else { format!(" {unit}") }, theme.muted),
         Span::styled(
             format!(" {} {}", tape::arrow(change), format::signed(change, decimals)),
             style,
         ),
     ];
-    let unit = scene.state.dataset().map_or("", |dataset| unit(&dataset.metadata));
     // What is a share already moves by points.
     if unit == PERCENT {
         spans.push(Span::styled(" points", style));
@@ -452,7 +480,7 @@ fn draw_choices(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
 /// The resolutions to choose from, with or without how far back each goes.
 fn resolutions(state: &State, has_caps: bool, pick: impl Fn(bool) -> Style) -> Vec<Span<'static>> {
     let mut spans = Vec::new();
-    for resolution in state.resolutions.iter().copied() {
+    for resolution in state.resolutions().iter().copied() {
         let cap = match resolution.span_max().map(|span| span.as_secs() / 3_600) {
             None => "∞".to_owned(),
             Some(hours @ 0..48) => format!("{hours}h"),
@@ -469,8 +497,7 @@ fn resolutions(state: &State, has_caps: bool, pick: impl Fn(bool) -> Style) -> V
 fn draw_readout(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
     let (state, theme) = (scene.state, scene.theme);
     let Some(candle) = state.crosshair.and_then(|time| state.candle_at(time)) else { return };
-    let decimals =
-        tape::decimals_for([candle.open, candle.high, candle.low, candle.close].into_iter());
+    let decimals = format::decimals_for([candle.open, candle.high, candle.low, candle.close]);
     let time = match state.chart.resolution() {
         Resolution::Raw => format::clock_as_of(candle.time, scene.now),
         Resolution::Day => format::date(candle.time),

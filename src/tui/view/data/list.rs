@@ -11,7 +11,7 @@ use ratatui::{
 };
 use unicode_width::UnicodeWidthStr;
 
-use super::{Scene, tape::decimals_for};
+use super::Scene;
 use crate::{
     action::Action,
     state::{
@@ -242,16 +242,10 @@ fn draw_row(row: Rect, buf: &mut Buffer, dataset: &Dataset, columns: Columns, sc
     }
     if let Some((_, value)) = newest.filter(|_| columns.last > 0) {
         let before = spark.values().rev().nth(1).unwrap_or(value);
-        let decimals = decimals_for(spark.values());
-        let text = short_value(value, decimals, columns.last.into());
+        let decimals = format::decimals_for(spark.values());
+        let text = format::short(value, decimals, columns.last.into());
         paint::text_before(buf, row, (row.width, 0), &text, theme.signed(value - before));
     }
-}
-
-/// A value in at most `width` columns: in full where it fits, else to four digits.
-fn short_value(value: f64, decimals: usize, width: usize) -> String {
-    let full = format::grouped(value, decimals);
-    if full.chars().count() <= width { full } else { format::compact(value) }
 }
 
 fn draw_nothing(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {

@@ -13,7 +13,7 @@ use crate::{
     action::Action,
     state::{
         data::{
-            SPARK_VALUES, is_past,
+            SPARK_VALUES, Spark, is_past,
             pins::{PERCENT, PIN_VALUES, Watched},
         },
         loadable::Loadable,
@@ -32,6 +32,9 @@ const CARD: (u16, u16) = (34, 4);
 
 /// The tallest card: a line of a few values says no more when it is taller.
 const CARD_HEIGHT_MAX: u16 = 20;
+
+/// The columns of a number at an end of a scale.
+const ENDS_WIDTH: usize = 9;
 
 /// The lowest line of values with a tint below.
 const WASH_FROM: u16 = 3;
@@ -98,7 +101,7 @@ fn draw_card(area: Rect, buf: &mut Buffer, one: Watched<'_>, now: Timestamp, the
         return;
     }
     let values: Vec<f64> = one.spark.map(|spark| spark.values().collect()).unwrap_or_default();
-    let decimals = tape::decimals_for(values.iter().copied());
+    let decimals = format::decimals_for(values.iter().copied());
     let (first, last) = (values.first().copied(), values.last().copied());
     let untold = one.told.filter(|told| told.value().is_none());
     let (dot, dot_style) = match one.live {
@@ -134,7 +137,7 @@ fn draw_card(area: Rect, buf: &mut Buffer, one: Watched<'_>, now: Timestamp, the
     let plot = Rect { y: area.y + 1, height: area.height.saturating_sub(2), ..area };
     // All that is kept of a dataset spans its card, as soon as that many have come.
     let n_kept = if one.live.is_some() { PIN_VALUES } else { SPARK_VALUES };
-    draw_spark(plot, buf, Trace { values: &values, n_kept, unit: one.unit }, theme);
+    draw_spark(plot, buf, &Trace { values: &values, n_kept, unit: one.unit }, theme);
     let y = area.height.saturating_sub(1);
     if y == 0 {
         return;
@@ -156,8 +159,9 @@ fn draw_card(area: Rect, buf: &mut Buffer, one: Watched<'_>, now: Timestamp, the
         by => format!("{} {}", tape::arrow(by), format::signed(by, decimals)),
     };
     let style = if change.0 == 0.0 { theme.muted } else { theme.signed(change.0) };
-    // Over how many values is left out where there is no room.
-    let over = format!(" over {}", format::counted(values.len(), "value"));
+    // Over how long is left out where there is no room.
+    let length = one.spark.map(Spark::length).unwrap_or_default();
+    let over = format!(" over {}", format::span(length));
     let room = usize::from(area.width).saturating_sub(note.width() + 2);
     let mut line = Line::from(Span::styled(moved, style));
     if line.width() + over.width() <= room {
@@ -180,22 +184,49 @@ struct Trace<'a> {
 }
 
 impl Trace<'_> {
-    /// The scale of `shown`: all of it for shares, which mean nothing without their ends.
-    fn scale(&self, shown: &[f64]) -> Option<Scale> {
-        let is_share = |value: &f64| (0.0..=100.0).contains(value);
-        if self.unit == PERCENT && shown.iter().all(is_share) {
+    /// Whether all values are shares.
+    fn is_share(&self) -> bool {
+        self.unit == PERCENT && self.values.iter().all(|value| (0.0..=100.0).contains(value))
+    }
+
+    /// The scale: all of it for shares, which mean nothing without their ends.
+    fn scale(&self) -> Option<Scale> {
+        if self.is_share() {
             return Scale::between(0.0, 100.0);
         }
-        Scale::over(shown.iter().copied(), 0.0)
+        Scale::over(self.values.iter().copied(), 0.0)
     }
 }
 
+/// Draws the ends of the scale of values at the right of `area`; returns what is left for them, or
+/// none if there are no values.
+fn draw_ends(area: Rect, buf: &mut Buffer, trace: &Trace<'_>, theme: &Theme) -> Option<Rect> {
+    /// The least columns for a line beside its scale.
+    const LINE_MIN: u16 = 20;
+    let scale = trace.scale()?;
+    let is_flat = trace.values.iter().all(|value| Some(value) == trace.values.first());
+    if area.height < 2 || (is_flat && trace.unit != PERCENT) {
+        return Some(area);
+    }
+    let decimals = format::decimals_for(trace.values.iter().copied());
+    let decimals = if trace.is_share() { 0 } else { decimals };
+    let text = |value| format::short(value, decimals, ENDS_WIDTH);
+    let (high, low) = (text(scale.high()), text(scale.low()));
+    let width = u16::try_from(high.width().max(low.width())).unwrap_or(u16::MAX) + 1;
+    let rest = area.width.checked_sub(width).filter(|rest| *rest >= LINE_MIN);
+    let Some(rest) = rest else { return Some(area) };
+    paint::text_before(buf, area, (area.width, 0), &high, theme.muted);
+    paint::text_before(buf, area, (area.width, area.height - 1), &low, theme.muted);
+    Some(Rect { width: rest, ..area })
+}
+
 /// Draws values as a line of dots, the newest at the right end.
-fn draw_spark(area: Rect, buf: &mut Buffer, trace: Trace<'_>, theme: &Theme) {
-    let Trace { values, n_kept, .. } = trace;
+fn draw_spark(area: Rect, buf: &mut Buffer, trace: &Trace<'_>, theme: &Theme) {
+    let Trace { values, n_kept, .. } = *trace;
+    let Some(area) = draw_ends(area, buf, trace, theme) else { return };
     let n_dots = usize::from(area.width) * usize::from(braille::DOTS.0);
     let shown = values.get(values.len().saturating_sub(n_dots)..).unwrap_or(values);
-    let Some(scale) = trace.scale(shown) else { return };
+    let Some(scale) = trace.scale() else { return };
     let mut layer = braille::Layer::new(area.width, area.height);
     let height = f64::from(area.height * braille::DOTS.1) - 1.0;
     let dots = |n: usize| f64::from(u32::try_from(n.saturating_sub(1)).unwrap_or(u32::MAX));

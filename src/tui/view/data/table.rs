@@ -6,7 +6,7 @@ use model::row::Value;
 use ratatui::{buffer::Buffer, layout::Rect, style::Modifier};
 use unicode_width::UnicodeWidthStr;
 
-use super::{Scene, tape::decimals_for};
+use super::Scene;
 use crate::{
     state::data::table::{Table, TableRow},
     widget::{format, note, paint},
@@ -43,7 +43,7 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) -> Vec<(usize
     }
     for (idx, name) in table.columns.iter().enumerate().skip(table.n_hidden) {
         let cells = || shown.iter().map(|row| row.cells.get(idx).and_then(Option::as_ref));
-        let decimals = decimals_for(cells().flatten().filter_map(Value::as_f64));
+        let decimals = format::decimals_for(cells().flatten().filter_map(Value::as_f64));
         let texts: Vec<_> = cells().map(|value| cell_text(value, decimals)).collect();
         let title = format::fit(name, TEXT_MAX).to_uppercase();
         let width = texts.iter().map(|text| text.width()).chain([title.width()]).max();
@@ -92,8 +92,8 @@ fn cell_text(value: Option<&Value>, decimals: usize) -> Cow<'_, str> {
         None => format::NONE.into(),
         Some(Value::String(text)) => format::fit(text, TEXT_MAX),
         Some(Value::Boolean(truth)) => truth.to_string().into(),
-        Some(Value::Integer(number)) => number.to_string().into(),
-        Some(Value::Float(number)) => format::grouped(*number, decimals).into(),
+        Some(Value::Integer(number)) => format::whole(*number).into(),
+        Some(Value::Float(number)) => format::telling(*number, decimals, format::grouped).into(),
     }
 }
 

@@ -116,7 +116,7 @@ impl<'a> Numbers<'a> {
     fn of(name: &'a str, rows: &[&NamedRow]) -> Self {
         let value = |row: &&NamedRow| row.values.get(name).and_then(Value::as_f64);
         let values: Vec<_> = rows.iter().map(value).collect();
-        let decimals = decimals_for(values.iter().copied().flatten());
+        let decimals = format::decimals_for(values.iter().copied().flatten());
         let mut numbers = Self { name, values, decimals, width: 0 };
         let widest = numbers.values.iter().map(|value| numbers.text(*value).chars().count()).max();
         let width = widest.unwrap_or(0).max(name.len().min(TITLE_MAX));
@@ -127,7 +127,7 @@ impl<'a> Numbers<'a> {
     /// A number to the places of its column, or to four digits where that would be long.
     fn text(&self, value: Option<f64>) -> String {
         let Some(value) = value else { return format::NONE.to_owned() };
-        let text = format::grouped(value, self.decimals);
+        let text = format::telling(value, self.decimals, format::grouped);
         if text.chars().count() > NUMBER_MAX { format::compact(value) } else { text }
     }
 }
@@ -141,25 +141,6 @@ pub(super) fn arrow(change: f64) -> char {
     } else {
         '·'
     }
-}
-
-/// The places that these values have, at most as many as tell values of their size apart.
-pub(super) fn decimals_for(values: impl Iterator<Item = f64>) -> usize {
-    let (mut highest, mut decimals) = (0.0_f64, 0);
-    for value in values.filter(|value| value.is_finite()) {
-        highest = highest.max(value.abs());
-        decimals = decimals.max(places(value));
-    }
-    decimals.min(format::decimals_of(highest))
-}
-
-/// The places a decimal number was written with, as far as a float remembers them.
-fn places(value: f64) -> usize {
-    let is_told = |decimals: &u8| {
-        let scaled = value * 10_f64.powi(i32::from(*decimals));
-        (scaled - scaled.round()).abs() <= scaled.abs() * 1e-9
-    };
-    (0..8).find(is_told).unwrap_or(8).into()
 }
 
 /// The other numbers of a row, the volume before the rest by name.

@@ -415,3 +415,51 @@ proptest! {
         drawn(&state, width, height, theme::Name::Dark);
     }
 }
+
+/// The text of the screen.
+fn text(state: &state::State, width: u16, height: u16) -> String {
+    shot::text(&drawn(state, width, height, theme::Name::Dark))
+}
+
+#[test]
+fn a_gap_between_raw_rows_is_marked_with_its_length() {
+    let mut rows = bars(60, 3, 67_000.0);
+    for row in rows.iter_mut().take(30) {
+        row.timestamp = row.timestamp - Duration::from_hours(6);
+    }
+    let mut state = opened("synthetic-btc");
+    let effects = state.data.act(Action::Refresh, now());
+    assert!(!text(&state, 160, 43).contains('╎'));
+    state.data.chart = state::data::chart::Chart::new(Resolution::Raw);
+    give(&mut state, &effects, newest_first(rows));
+    let shown = text(&state, 160, 43);
+    assert!(shown.contains("╎6h"), "{shown}");
+}
+
+#[test]
+fn a_chart_of_percent_is_scaled_from_0_to_100() {
+    let mut state = opened("cpu");
+    let state::loadable::Loadable::Ready { value: page, .. } = &mut state.data.datasets else {
+        panic!("the list is there");
+    };
+    let unit = ("unit".to_owned(), "percent".to_owned());
+    page.datasets.iter_mut().find(|it| it.name == "cpu").unwrap().metadata.extend([unit]);
+    let shown = text(&state, 160, 43);
+    let axis = |label: &str| shown.lines().any(|line| line.ends_with(&format!(" {label} ││")));
+    assert!(axis("20") && axis("80"), "{shown}");
+    assert!(shown.contains("load_percent ") && shown.contains(" % "), "name and unit:\n{shown}");
+}
+
+#[test]
+fn another_column_is_charted_with_its_name() {
+    let mut state = opened("cpu");
+    assert!(text(&state, 160, 43).contains("load_percent "));
+    let effects = state.data.act(Action::NextColumn, now());
+    give(&mut state, &effects, newest_first(loads(300, 9)));
+    let shown = text(&state, 160, 43);
+    assert!(shown.contains("n_cores 2 "), "a constant has no decimals:\n{shown}");
+    state.data.act(Action::Coarser, now());
+    assert_eq!(state.data.chart.resolution(), Resolution::Raw, "buckets are of the usual column");
+    state.data.act(Action::NextColumn, now());
+    assert!(state.data.shape().unwrap().value_column() == Some("load_percent"));
+}

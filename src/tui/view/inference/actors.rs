@@ -1,6 +1,6 @@
 //! Who takes part: what each says, how far that is from the combined value, and what it changes.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use ratatui::{
     buffer::Buffer,
@@ -9,7 +9,7 @@ use ratatui::{
     text::{Line, Span},
 };
 
-use super::{super::split_rows, Scene};
+use super::{super::split_rows, Scene, past::points};
 use crate::{
     state::inference::{
         Pane,
@@ -212,7 +212,8 @@ fn details(actor: &Actor, detail: Detail, decimals: usize) -> [String; 2] {
     let or_none = |text: Option<String>| text.unwrap_or_else(|| format::NONE.to_owned());
     let value =
         |value: Option<f64>| or_none(value.map(|value| in_width(value, decimals, format::grouped)));
-    let learned = |value: Option<f64>| or_none(value.map(|value| format::fixed(value, 4)));
+    let learned =
+        |value: Option<f64>| or_none(value.map(|value| format::telling(value, 4, format::grouped)));
     match detail {
         Detail::Influence => [
             or_none(actor.influence.map(|it| in_width(it, decimals + 1, format::signed))),
@@ -234,7 +235,10 @@ fn draw_facts(area: Rect, buf: &mut Buffer, y: u16, scene: Scene<'_>) {
         .topic()
         .and_then(|topic| topic.actors.iter().find(|known| known.worker == actor.worker.as_str()));
     let number = |value: Option<f64>| {
-        value.map_or_else(|| format::NONE.to_owned(), |value| format::fixed(value, 4))
+        value.map_or_else(
+            || format::NONE.to_owned(),
+            |value| format::telling(value, 4, format::grouped),
+        )
     };
     let role = match actor.role {
         Role::Inferer => "inferer",
@@ -279,18 +283,21 @@ fn draw_past(area: Rect, buf: &mut Buffer, actor: &Actor, scene: Scene<'_>) {
         .into_iter()
         .map(|(time, value)| Point { time, value })
         .collect();
-    let (Some(first), Some(last)) = (told.first(), told.last()) else { return };
-    let line = |of: fn(&Epoch) -> &BTreeMap<String, f64>| -> Vec<Point> {
-        let epochs = past.epochs().filter(|epoch| (first.time..=last.time).contains(&epoch.time));
-        let point =
-            |epoch: &Epoch| Some(Point { time: epoch.time, value: *of(epoch).get(state.label())? });
-        epochs.filter_map(point).collect()
+    let is_told = |point: &&Point| point.value.is_finite();
+    let (Some(first), Some(last)) = (told.iter().find(is_told), told.iter().rfind(is_told)) else {
+        return;
     };
+    let all = past.epochs_and_gaps();
+    let line =
+        |of: fn(&Epoch) -> &BTreeMap<String, f64>| points(&all, first.time, state.label(), of);
     let (combined, truth) = (line(|epoch| &epoch.combined), line(|epoch| &epoch.truth));
     let own = if actor.role == Role::Forecaster { theme.series(3) } else { theme.series(0) };
     let legend = Line::from(vec![
         Span::styled("●", own),
-        Span::styled(format!(" said in {}  ", format::counted(told.len(), "epoch")), theme.muted),
+        Span::styled(
+            format!(" said in {}  ", format::counted(told.iter().filter(is_told).count(), "epoch")),
+            theme.muted,
+        ),
         Span::styled("◆", theme.series(1)),
         Span::styled(" combined  ", theme.muted),
         Span::styled("─", theme.up),
@@ -306,19 +313,20 @@ fn draw_past(area: Rect, buf: &mut Buffer, actor: &Actor, scene: Scene<'_>) {
         ],
         start: first.time,
         end: last.time,
-        // Epochs it was silent in are few, as is all that is kept of them.
-        gap: last.time.since(first.time),
+        // A line ends where the actor was silent, or an epoch is missing.
+        gap: Duration::MAX,
         volumes: &[],
         now: scene.now,
         crosshair: None,
         tag: Some((last.value, own)),
         decimals: scene.decimals(),
+        scale: scene.share_scale([&told, &combined, &truth]),
     }
     .draw(chart, buf, theme);
 }
 
 /// A number in as many columns as there are, to four digits where it is longer.
 fn in_width(value: f64, decimals: usize, write: impl Fn(f64, usize) -> String) -> String {
-    let text = write(value, decimals);
+    let text = format::telling(value, decimals, write);
     if text.chars().count() <= usize::from(NUMBER) { text } else { format::compact(value) }
 }

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use model::timestamp::Timestamp;
 use ratatui::{
     buffer::Buffer,
     layout::Rect,
@@ -53,19 +54,15 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
         note::centered(buf, body, &[("no epoch yet", theme.muted)]);
         return;
     };
-    let line = |of: fn(&Epoch) -> &BTreeMap<String, f64>| -> Vec<Point> {
-        let value = |epoch: &&Epoch| of(epoch).get(label).copied();
-        let points = epochs
-            .iter()
-            .filter_map(|epoch| Some(Point { time: epoch.time, value: value(epoch)? }));
-        points.collect()
-    };
+    let all = state.past().map_or_else(Vec::new, Past::epochs_and_gaps);
+    let line = |of: fn(&Epoch) -> &BTreeMap<String, f64>| points(&all, first.time, label, of);
     let combined = line(|epoch| &epoch.combined);
     let naive = line(|epoch| &epoch.naive);
     let truth = line(|epoch| &epoch.truth);
     let error_height = if body.height >= 12 { ERROR_HEIGHT } else { 0 };
     let chart = Rect { height: body.height - error_height, ..body };
-    let newest = combined.last().map(|point| (point.value, theme.series(1)));
+    let newest = combined.iter().rfind(|point| point.value.is_finite());
+    let newest = newest.map(|point| (point.value, theme.series(1)));
     Lines {
         lines: &[
             line::Line::new(&naive, theme.muted),
@@ -74,18 +71,42 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
         ],
         start: first.time,
         end: last.time,
-        gap: gap(epochs),
+        // A line ends where an epoch is missing, however short that is.
+        gap: Duration::MAX,
         volumes: &[],
         now: scene.now,
         crosshair: None,
         tag: newest,
-        decimals: newest.map_or(0, |(value, _)| format::decimals_of(value)),
+        decimals: format::decimals_for(combined.iter().map(|point| point.value)),
+        scale: scene.share_scale([&combined, &naive, &truth]),
     }
     .draw(chart, buf, theme);
     if error_height > 0 {
         let row = Rect { y: body.bottom() - 1, height: 1, ..body };
         draw_difference(row, buf, &combined, &naive, scene);
     }
+}
+
+/// The values of `label` from `start` on, not a number where there is none, and in the place of
+/// epochs that were not seen.
+pub(super) fn points(
+    all: &[Option<&Epoch>],
+    start: Timestamp,
+    label: &str,
+    of: impl Fn(&Epoch) -> &BTreeMap<String, f64>,
+) -> Vec<Point> {
+    let mut points: Vec<Point> = Vec::new();
+    for epoch in all {
+        match epoch {
+            Some(epoch) if epoch.time < start => {}
+            Some(epoch) => {
+                let value = of(epoch).get(label).copied().unwrap_or(f64::NAN);
+                points.push(Point { time: epoch.time, value });
+            }
+            None => points.extend(points.last().map(|it| Point { value: f64::NAN, ..*it })),
+        }
+    }
+    points
 }
 
 /// The epochs since the last long silence, if they are enough for a line by themselves; else all.

@@ -138,7 +138,10 @@ fn figures(scene: Scene<'_>) -> Vec<Figure> {
     let naive = of_label(&latest.bundle.naive_value, label);
     let decimals = scene.decimals();
     let number = |value: Option<f64>| {
-        value.map_or_else(|| format::NONE.to_owned(), |value| format::grouped(value, decimals))
+        value.map_or_else(
+            || format::NONE.to_owned(),
+            |value| format::telling(value, decimals, format::grouped),
+        )
     };
     let above = combined.zip(naive).map(|(combined, naive)| combined - naive);
     let of_role = |role| scene.actors.iter().filter(move |actor| actor.role == role);
@@ -147,8 +150,8 @@ fn figures(scene: Scene<'_>) -> Vec<Figure> {
     let forecasters: Vec<_> = of_role(Role::Forecaster).filter_map(|actor| actor.value).collect();
     let quartiles = Quartiles::of(&inferers);
     let spread = quartiles.map(|q| q.upper - q.lower);
-    let share = spread.zip(combined).map(|(spread, combined)| spread / combined.abs() * 100.0);
-    let share = share.filter(|share| share.is_finite());
+    // Shares differ by points.
+    let points = if scene.is_percent() { " points" } else { "" };
     let reach = Quartiles::of(&forecasters).map(|q| (q.upper - q.lower) / 2.0);
     let bold = Modifier::BOLD;
     let mut figures = vec![
@@ -157,7 +160,7 @@ fn figures(scene: Scene<'_>) -> Vec<Figure> {
             value: number(combined),
             style: theme.series(1).add_modifier(bold),
             remark: above.map_or_else(String::new, |above| {
-                format!("{} vs naive", format::signed(above, decimals))
+                format!("{}{points} vs naive", format::telling(above, decimals, format::signed))
             }),
         },
         Figure {
@@ -170,7 +173,7 @@ fn figures(scene: Scene<'_>) -> Vec<Figure> {
             name: "spread p25–p75",
             value: number(spread),
             style: theme.series(0).add_modifier(bold),
-            remark: share.map_or_else(String::new, |share| format!("{share:.2} % of combined")),
+            remark: spread_remark(spread, combined, scene),
         },
         Figure {
             name: "● inferers",
@@ -194,6 +197,16 @@ fn figures(scene: Scene<'_>) -> Vec<Figure> {
     figures.extend(interval(scene, decimals));
     figures.extend(moved(scene, decimals));
     figures
+}
+
+/// How much of the combined value the spread is; of shares no share is told.
+fn spread_remark(spread: Option<f64>, combined: Option<f64>, scene: Scene<'_>) -> String {
+    if scene.is_percent() {
+        return "points".to_owned();
+    }
+    let share = spread.zip(combined).map(|(spread, combined)| spread / combined.abs() * 100.0);
+    let share = share.filter(|share| share.is_finite());
+    share.map_or_else(String::new, |share| format!("{share:.2} % of combined"))
 }
 
 /// Where the values lie, counted by their weights.
@@ -220,9 +233,12 @@ fn moved(scene: Scene<'_>, decimals: usize) -> Option<Figure> {
     let change = newest - oldest;
     Some(Figure {
         name: "moved",
-        value: format::signed(change, decimals),
+        value: format::telling(change, decimals, format::signed),
         style: scene.theme.signed(change).add_modifier(Modifier::BOLD),
-        remark: format!("over {}", format::span(newest_at.since(oldest_at))),
+        remark: {
+            let points = if scene.is_percent() { "points " } else { "" };
+            format!("{points}over {}", format::span(newest_at.since(oldest_at)))
+        },
     })
 }
 

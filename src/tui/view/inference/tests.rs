@@ -344,3 +344,85 @@ proptest! {
         drawn(&state, width, height, theme::Name::Dark);
     }
 }
+
+/// The bottom row of dots of the chart of past epochs, from the newest epoch of `state` back.
+fn past_with(nonces: impl Iterator<Item = u64>) -> state::State {
+    let mut state = opened(1);
+    let epochs = nonces.map(|nonce| HistoryEpoch {
+        nonce,
+        opened_at: (now() - Duration::from_secs(5 * (4_812_370 - nonce))).to_string(),
+        combined_value: bodies(&[("y", 1.0)]),
+        naive_value: bodies(&[("y", 1.0)]),
+        truth: Vec::new(),
+        combined_loss: None,
+        naive_loss: None,
+        n_inferers: 12,
+        n_forecasters: 4,
+    });
+    let history = TopicHistory { topic_id: 1, epochs: epochs.collect() };
+    state.inference = State::default();
+    state.inference.show(now());
+    state.inference.connected(now());
+    let topics = vec![topic(1, "processor load in a minute", &["y"])];
+    let list = TopicList { block_height: 4_812_377, block_time_ms: 5_000, topics };
+    state.inference.on(InferenceEvent::Topics(Ok(list)), now());
+    state.inference.on(InferenceEvent::History { topic: id(1), result: Ok(history) }, now());
+    state
+}
+
+#[test]
+fn no_line_crosses_epochs_that_were_not_seen() {
+    let nonces = || (0..12).map(|idx| 4_812_250 + idx * 10);
+    let whole = shot::text(&drawn(&past_with(nonces()), 160, 43, theme::Name::Dark));
+    assert!(!whole.contains('╎'), "{whole}");
+    let some = nonces().filter(|nonce| !(4_812_290..=4_812_310).contains(nonce));
+    let broken = shot::text(&drawn(&past_with(some), 160, 43, theme::Name::Dark));
+    assert!(broken.contains('╎') && broken.contains("3m"), "{broken}");
+}
+
+#[test]
+fn a_difference_that_is_not_zero_does_not_read_as_zero() {
+    let mut state = opened(1);
+    let mut latest = latest(1, 4_812_370, &[("y", 42.0)]);
+    for actor in latest.bundle.inferer_values.iter_mut().chain(&mut latest.bundle.forecaster_values)
+    {
+        actor.values = labeled(&[("y", 42.0)]);
+    }
+    latest.bundle.naive_value = labeled(&[("y", 42.0)]);
+    let same = InferenceEvent::Latest { topic: id(1), result: Ok(latest.clone()) };
+    state.inference.on(same, now());
+    let shown = shot::text(&drawn(&state, 160, 43, theme::Name::Dark));
+    assert!(shown.contains(" 42  ") && !shown.contains(" 42.000 "), "{shown}");
+    latest.bundle.nonce += 10;
+    latest.bundle.naive_value = labeled(&[("y", 42.000_000_06)]);
+    state.inference.on(InferenceEvent::Latest { topic: id(1), result: Ok(latest) }, now());
+    let shown = shot::text(&drawn(&state, 160, 43, theme::Name::Dark));
+    assert!(shown.contains("-0.00000006") || shown.contains("-6e-8"), "{shown}");
+}
+
+#[test]
+fn a_topic_in_percent_differs_by_points_on_a_whole_scale() {
+    let mut state = opened(1);
+    let metadata = [("unit".to_owned(), "percent".to_owned())].into();
+    let dataset = model::dataset::Dataset {
+        id: model::dataset::DatasetId::new(1).unwrap(),
+        name: "cpu".to_owned(),
+        description: String::new(),
+        metadata,
+        created_at: now(),
+        updated_at: now(),
+    };
+    let page = crate::event::DatasetsPage {
+        n_datasets: Some(1),
+        datasets: vec![dataset],
+        has_more: false,
+    };
+    state.data.datasets.settle(Ok(page), now());
+    let mut latest = latest(1, 4_812_370, &[("y", 40.0)]);
+    for (idx, actor) in (0..).zip(&mut latest.bundle.inferer_values) {
+        actor.values = labeled(&[("y", 38.0 + 0.5 * f64::from(idx))]);
+    }
+    state.inference.on(InferenceEvent::Latest { topic: id(1), result: Ok(latest) }, now());
+    let shown = shot::text(&drawn(&state, 160, 43, theme::Name::Dark));
+    assert!(shown.contains("points vs naive") && !shown.contains("% of combined"), "{shown}");
+}

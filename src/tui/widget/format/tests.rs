@@ -47,7 +47,7 @@ fn volumes_keep_four_digits() {
     check(compact(31.071), "31.07");
     check(compact(0.288), "0.288");
     check(compact(4_812_377.0), "4.812M");
-    check(compact(9_999.0), "9999");
+    check(compact(9_999.0), "9 999");
     check(compact(12_345.0), "12.35k");
 }
 
@@ -129,4 +129,28 @@ proptest! {
         }
         prop_assert!(decimals_of(value) <= DECIMALS_MAX);
     }
+}
+
+#[test]
+fn decimals_tell_values_apart_and_are_no_more_than_that() {
+    #[track_caller]
+    fn check(values: &[f64], want: usize) {
+        assert_eq!(decimals_for(values.iter().copied()), want, "{values:?}");
+    }
+    check(&[42.0; 5], 0);
+    check(&[52_499.7, 52_520.01], 2);
+    check(&[-0.000_000_06], 8);
+    check(&[100.377_622_377_6, 99.928], 3);
+    check(&[100.000_000_1, 100.000_000_3], 8);
+    check(&[f64::NAN], 0);
+    check(&[], 0);
+}
+
+#[test]
+fn what_is_not_zero_does_not_read_as_zero() {
+    check(telling(-6e-8, 3, grouped), "-6e-8");
+    check(telling(6e-8, 3, signed), "+6e-8");
+    check(telling(0.0, 3, signed), "0.000");
+    check(telling(1_234.5, 1, signed), "+1 234.5");
+    check(whole(-4_812_377), "-4 812 377");
 }
