@@ -120,6 +120,14 @@ pub enum Action {
     Remove,
     /// Shows stdout, stderr, or the whole answer.
     NextOutput,
+    /// Shows JSON a member a line, or as it was written.
+    Pretty,
+    /// Moves the output to the left.
+    OutputLeft,
+    /// Moves the output to the right.
+    OutputRight,
+    /// Shows the output in the program that `PAGER` names.
+    OpenPager,
     /// Marks a result group, for others to be compared with it.
     Mark,
     /// Shows how two result groups differ.
@@ -317,6 +325,10 @@ impl Action {
             Self::SavePreset => "save as a preset",
             Self::Remove => "remove",
             Self::NextOutput => "stdout / stderr / raw JSON",
+            Self::Pretty => "JSON a member a line / as written",
+            Self::OutputLeft => "output to the left",
+            Self::OutputRight => "output to the right",
+            Self::OpenPager => "output in $PAGER",
             Self::Mark => "mark the group to compare with",
             Self::Diff => "compare two result groups",
             Self::NextField => "next field",

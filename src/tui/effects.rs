@@ -3,6 +3,7 @@
 mod calls;
 mod export;
 mod machine;
+mod pager;
 mod profiles;
 mod run;
 mod timers;
@@ -33,6 +34,8 @@ pub(crate) enum Wish {
     Copy(String),
     /// Take the mouse, or give it back.
     CaptureMouse(bool),
+    /// Show a text in a pager.
+    Page(String),
     /// Draw everything anew.
     Redraw,
     /// Stop until the shell brings us back.
@@ -158,10 +161,11 @@ impl Runner {
             Effect::Cancel(id, request_id) => self.cancel(id, request_id),
             Effect::CloseStream { dataset } => self.drop_call(Subject::Stream(dataset)),
             Effect::DropTable => self.drop_call(Subject::Table),
-            Effect::Save { path, text, n_rows } => {
+            Effect::Page(text) => return Some(Wish::Page(text)),
+            Effect::Save { path, text, what } => {
                 let events = self.events.clone();
                 self.tasks.spawn("save", async move {
-                    let saved = export::save(&path, &text).await.map(|()| n_rows);
+                    let saved = export::save(&path, &text).await.map(|()| what);
                     events.send(Event::Saved(path, saved)).await.ok();
                 });
             }
@@ -195,6 +199,15 @@ impl Runner {
             effect => self.call_datasets(effect),
         }
         None
+    }
+
+    /// Starts the pager with `text`, and returns at once: [`Event::Paged`] tells of its end.
+    pub(crate) fn page(&self, text: String) {
+        let events = self.events.clone();
+        self.tasks.spawn("pager", async move {
+            let paged = pager::show(&text).await;
+            events.send(Event::Paged(paged)).await.ok();
+        });
     }
 
     /// Drops every call and waits until it is gone.

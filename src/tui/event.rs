@@ -116,8 +116,10 @@ pub enum Event {
     Usage(Vec<(String, Usage)>),
     /// A local process could not be started or stopped.
     ProcessFailed(Failure),
-    /// The answer to [`Effect::Save`]: where to, and how many rows.
-    Saved(PathBuf, Result<usize, Failure>),
+    /// The answer to [`Effect::Save`]: where to, and how many rows or lines.
+    Saved(PathBuf, Result<String, Failure>),
+    /// The answer to [`Effect::Page`]: the pager has ended, and the terminal is free.
+    Paged(Result<(), Failure>),
     /// For the Data screen.
     Data(DataEvent),
     /// For the Inference screen.
@@ -448,8 +450,8 @@ pub enum Effect {
         path: PathBuf,
         /// What.
         text: String,
-        /// How many rows that is.
-        n_rows: usize,
+        /// How much that is, for people: `12 rows`.
+        what: String,
     },
     /// Gives up the export that is under way.
     DropExport,
@@ -514,6 +516,8 @@ pub enum Effect {
     Copy(String),
     /// Takes the mouse from the terminal, or gives it back.
     CaptureMouse(bool),
+    /// Shows a text in the program that `PAGER` names, which has the terminal until it ends.
+    Page(String),
     /// Draws everything anew.
     Redraw,
     /// Stops the program until the shell brings it back.

@@ -191,6 +191,7 @@ pub async fn run(options: TuiOptions) -> Result<(), RunError> {
         fault: options.fault,
         broken: None,
         is_pressed: false,
+        is_paging: false,
         echo_until: None,
         inbox,
         local_inbox,
@@ -241,6 +242,8 @@ struct Loop {
     broken: Option<Screen>,
     /// Whether somebody pressed or clicked since the last frame.
     is_pressed: bool,
+    /// Whether a pager has the terminal.
+    is_paging: bool,
     /// Until when a signal to stop is the one by which we stopped the job.
     echo_until: Option<Instant>,
     inbox: mpsc::Receiver<Event>,
@@ -303,7 +306,7 @@ impl Loop {
     /// Draws a frame if one is due, and shows anything new.
     fn draw_what_is_due(&mut self) -> Result<(), RunError> {
         let now = Instant::now();
-        if !self.pacer.is_due(now) {
+        if self.is_paging || !self.pacer.is_due(now) {
             return Ok(());
         }
         // What broke is tried again when somebody does something about it.
@@ -339,17 +342,21 @@ impl Loop {
         tokio::select! {
             biased;
             signal = self.signals.next() => Next::Signal(signal),
-            event = self.keys.next() => Next::Term(event),
+            event = self.keys.next(), if !self.is_paging => Next::Term(event),
             Some(event) = self.inbox.recv() => Next::Event(event),
             Some(event) = self.local_inbox.recv() => Next::Event(Event::Local(event)),
             () = sleep_until(timer.unwrap_or_else(Instant::now)), if timer.is_some() => Next::Timer,
-            () = sleep_until(frame.unwrap_or_else(Instant::now)), if frame.is_some() => Next::Frame,
+            () = sleep_until(frame.unwrap_or_else(Instant::now)), if frame.is_some() && !self.is_paging => {
+                Next::Frame
+            }
         }
     }
 
     /// What else is there already.
     async fn ready(&mut self) -> Option<Next> {
-        if let Some(event) = ready_of(&mut self.keys).await {
+        if !self.is_paging
+            && let Some(event) = ready_of(&mut self.keys).await
+        {
             return Some(Next::Term(event));
         }
         if let Ok(event) = self.inbox.try_recv() {
@@ -371,12 +378,26 @@ impl Loop {
 
     fn take(&mut self, next: Next) -> Result<Flow, RunError> {
         let event = match next {
-            Next::Event(event) => event,
+            Next::Event(event) => {
+                if matches!(event, Event::Paged(_)) {
+                    self.is_paging = false;
+                    self.terminal.reopen().map_err(RunError::Terminal)?;
+                }
+                event
+            }
             Next::Term(Some(Ok(event))) => return self.take_term(event),
             Next::Term(Some(Err(error))) => return Err(RunError::Terminal(error)),
             // The terminal is gone, and nobody can see or quit the screen any more.
             Next::Term(None) => return Ok(Flow::End),
-            Next::Signal(Signal::Terminate) => Event::Terminate,
+            // A pager answers these itself.
+            Next::Signal(Signal::Interrupt | Signal::Continue) if self.is_paging => {
+                return Ok(Flow::On);
+            }
+            Next::Signal(Signal::Stop) if self.is_paging => {
+                Terminal::stop_below().map_err(RunError::Terminal)?;
+                return Ok(Flow::On);
+            }
+            Next::Signal(Signal::Terminate | Signal::Interrupt) => Event::Terminate,
             Next::Signal(Signal::Stop) => {
                 let is_echo = self.echo_until.take().is_some_and(|until| Instant::now() < until);
                 return if is_echo { Ok(Flow::On) } else { self.perform(vec![Effect::Suspend]) };
@@ -455,6 +476,13 @@ impl Loop {
             match self.runner.perform(effect) {
                 None => {}
                 Some(Wish::Quit) => return Ok(Flow::End),
+                Some(Wish::Page(text)) => {
+                    self.terminal.lend();
+                    // One that nobody polls reads no keys, and the one before ends here.
+                    self.keys = EventStream::new();
+                    self.is_paging = true;
+                    self.runner.page(text);
+                }
                 Some(wish) => {
                     self.terminal.grant(&wish).map_err(RunError::Terminal)?;
                     if matches!(wish, Wish::Suspend) {

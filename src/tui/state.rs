@@ -144,6 +144,8 @@ pub struct State {
     pub notices: Notices,
     /// The Cluster screen.
     pub cluster: cluster::State,
+    /// What is searched for in the output of a run.
+    pub output_search: Field,
     /// The Execute screen.
     pub execute: execute::State,
     /// The Data screen.
@@ -218,11 +220,16 @@ impl State {
 
     /// The text that letters go to.
     pub fn field(&mut self) -> Option<&mut Field> {
+        let is_form = self.screen == Screen::Execute && self.execute.focus == Pane::Form;
+        let is_output_searched = self.is_output_searched() && !is_form;
         match self.overlays.last_mut() {
             Some(Overlay::AddNode) => return self.cluster.adding.field(),
             Some(Overlay::PresetName) => return Some(&mut self.execute.presets.name),
             Some(overlay) => return overlay.field(),
             None => {}
+        }
+        if is_output_searched {
+            return Some(&mut self.output_search);
         }
         match self.screen {
             Screen::Cluster => Some(&mut self.cluster.filter).filter(|filter| filter.is_edited()),
@@ -235,11 +242,17 @@ impl State {
 
     fn is_filter_edited(&self) -> bool {
         match self.screen {
-            Screen::Cluster => self.cluster.filter.is_edited(),
+            Screen::Cluster => self.cluster.filter.is_edited() || self.is_output_searched(),
             Screen::Logs => self.logs.filter.is_edited(),
             Screen::Data => self.data.is_edited(),
-            Screen::Execute | Screen::Inference | Screen::Overview => false,
+            Screen::Execute => self.execute.focus == Pane::Results && self.is_output_searched(),
+            Screen::Inference | Screen::Overview => false,
         }
+    }
+
+    /// Whether letters go to the search in the output of a run, on a screen that has one.
+    fn is_output_searched(&self) -> bool {
+        matches!(self.screen, Screen::Cluster | Screen::Execute) && self.output_search.is_edited()
     }
 
     /// Lays `overlay` over all there is.

@@ -155,8 +155,19 @@ impl Terminal {
                 job::stop()?;
                 self.reopen()
             }
-            Wish::Quit => Ok(()),
+            Wish::Quit | Wish::Page(_) => Ok(()),
         }
+    }
+
+    /// Gives the terminal to another program, until [`Self::reopen`].
+    #[expect(clippy::unused_self, reason = "of this terminal, of which there is one")]
+    pub(crate) fn lend(&mut self) {
+        give_back();
+    }
+
+    /// Stops this program while another one of its job has the terminal, and stops by itself.
+    pub(crate) fn stop_below() -> io::Result<()> {
+        job::stop_this()
     }
 
     /// Takes the terminal again, after the shell had it.
@@ -232,6 +243,8 @@ fn write_out(bytes: &[u8]) -> io::Result<()> {
 pub(crate) enum Signal {
     /// End.
     Terminate,
+    /// As [`Self::Terminate`], from the keyboard of a terminal that is not in raw mode.
+    Interrupt,
     /// Stop until told to carry on.
     Stop,
     /// Carry on after a stop.
@@ -267,7 +280,7 @@ impl Signals {
     pub(crate) async fn next(&mut self) -> Signal {
         tokio::select! {
             _ = self.terminate.recv() => Signal::Terminate,
-            _ = self.interrupt.recv() => Signal::Terminate,
+            _ = self.interrupt.recv() => Signal::Interrupt,
             _ = self.hang_up.recv() => Signal::Terminate,
             _ = self.stop.recv() => Signal::Stop,
             _ = self.carry_on.recv() => Signal::Continue,

@@ -1,6 +1,7 @@
 //! What becomes of the state when something happens. No I/O, no clock: effects ask for those.
 
 mod health;
+mod output;
 mod overlay;
 mod perform;
 mod processes;
@@ -140,12 +141,13 @@ pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
         | Event::Presets(_)
         | Event::PresetsNotSaved(_) => runs::on(state, event),
         Event::Usage(_) | Event::ProcessFailed(_) => processes::on(state, event),
-        Event::Saved(path, Ok(n_rows)) => {
+        Event::Paged(Ok(())) => Vec::new(),
+        Event::Saved(path, Ok(what)) => {
             let text = format!("saved to {}", path.display());
-            state.tell(text, counted(n_rows, "row"));
+            state.tell(text, what);
             Vec::new()
         }
-        Event::Saved(_, Err(failure)) => {
+        Event::Saved(_, Err(failure)) | Event::Paged(Err(failure)) => {
             state.tell_failure(&failure);
             Vec::new()
         }
@@ -181,6 +183,7 @@ fn urgency(state: &State, event: &Event) -> Dirty {
         | Event::Background(_)
         | Event::Focused(true)
         | Event::Profile(_)
+        | Event::Paged(_)
         | Event::Executed(..) => Dirty::Input,
         _ => Dirty::Data,
     }
@@ -246,6 +249,10 @@ fn edited(state: &mut State) -> Vec<Effect> {
     }
     match state.screen {
         Screen::Data => state.data.edited(state.now),
+        Screen::Cluster | Screen::Execute if state.output_search.is_edited() => {
+            output::search(state);
+            Vec::new()
+        }
         Screen::Execute if state.overlays.is_empty() => {
             state.execute.form.edited();
             Vec::new()

@@ -17,6 +17,7 @@ pub(crate) mod hits;
 mod inference;
 mod logs;
 mod notices;
+mod output;
 mod overlay;
 mod overview;
 mod results;

@@ -238,7 +238,7 @@ impl State {
     /// A run was started: it is the one to look at.
     pub fn started(&mut self, id: RunId) {
         self.run = Some(id);
-        self.look = Look { output: self.look.output, ..Look::default() };
+        self.look = self.look.of_another();
     }
 
     /// What `y` copies.

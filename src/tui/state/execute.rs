@@ -105,7 +105,7 @@ impl State {
     pub fn started(&mut self, id: RunId) {
         self.run = Some(id);
         self.focus = Pane::Results;
-        self.look = Look { output: self.look.output, ..Look::default() };
+        self.look = self.look.of_another();
     }
 
     /// Looks at the run `by` places older.

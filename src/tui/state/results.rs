@@ -1,7 +1,10 @@
 //! What is looked at among the results of a run: a group, one of its outputs, a comparison.
 
+pub mod text;
+
 use wire::functions::{ExecuteResponse, ResultGroupBody};
 
+use self::text::Position;
 use crate::action::Action;
 
 /// One of the texts that a group left behind.
@@ -16,9 +19,6 @@ pub enum Output {
     Json,
 }
 
-/// The most lines that can be scrolled to. A result of a megabyte has fewer.
-const LINES_MAX: usize = 1_000_000;
-
 /// What is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Look {
@@ -26,8 +26,16 @@ pub struct Look {
     pub group_idx: usize,
     /// The text shown, once one was chosen; until then the one that says something.
     pub output: Option<Output>,
-    /// The first line shown.
-    pub scroll: usize,
+    /// The part of the text that is shown.
+    pub position: Position,
+    /// Columns of the text hidden on the left.
+    pub n_hidden: usize,
+    /// Whether long lines are broken, or cut.
+    pub is_wrapped: bool,
+    /// Whether JSON is shown as it was written, and not a member a line.
+    pub is_raw: bool,
+    /// The line that was found last.
+    pub found: Option<usize>,
     /// Whether the selected group is compared with another.
     pub is_diff: bool,
     /// The group that is marked to be compared with.
@@ -45,6 +53,16 @@ impl Output {
             Self::Stdout => "stdout",
             Self::Stderr => "stderr",
             Self::Json => "raw JSON",
+        }
+    }
+
+    /// The part that a file's name has of it.
+    #[must_use]
+    pub const fn file_name(self) -> &'static str {
+        match self {
+            Self::Stdout => "stdout",
+            Self::Stderr => "stderr",
+            Self::Json => "response",
         }
     }
 
@@ -69,15 +87,41 @@ impl Look {
         if action == Action::NextOutput {
             let shown = response.map_or(Output::default(), |response| self.output(response));
             self.output = Some(shown.next());
-            self.scroll = 0;
+            self.show_start();
             return true;
         }
-        self.act(action, response.map_or(0, |response| response.results.len()), page)
+        let n_lines = response.map_or(0, |response| self.n_lines(response));
+        self.act(action, response.map_or(0, |response| response.results.len()), (n_lines, page))
     }
 
-    /// Takes an action, where there are `n_groups` groups and a page has `page` lines; whether it
-    /// was one of its own.
-    fn act(&mut self, action: Action, n_groups: usize, page: usize) -> bool {
+    /// What is looked at of another run: the same text, set in the same way, from its start.
+    #[must_use]
+    pub fn of_another(self) -> Self {
+        let Self { output, is_wrapped, is_raw, .. } = self;
+        Self { output, is_wrapped, is_raw, ..Self::default() }
+    }
+
+    /// The lines of what is in view: the text, or the comparison.
+    fn n_lines(self, response: &ExecuteResponse) -> usize {
+        let n_groups = response.results.len();
+        let (first, second) = self.compared(n_groups);
+        match (response.results.get(first), response.results.get(second)) {
+            (Some(one), Some(other)) if self.is_diff && n_groups > 1 => {
+                diff(&one.result.stdout, &other.result.stdout).changes.len()
+            }
+            _ => self.shown_text(response).0.lines().count(),
+        }
+    }
+
+    const fn show_start(&mut self) {
+        self.position = Position::FromTop(0);
+        self.n_hidden = 0;
+        self.found = None;
+    }
+
+    /// Takes an action, where there are `n_groups` groups, and `n_lines` lines of which a page has
+    /// `page`; whether it was one of its own.
+    fn act(&mut self, action: Action, n_groups: usize, (n_lines, page): (usize, usize)) -> bool {
         let last = n_groups.saturating_sub(1);
         let half = (page / 2).max(1);
         match action {
@@ -85,18 +129,28 @@ impl Look {
                 let here = self.group_idx.min(last);
                 self.marked = (n_groups > 1 && self.marked != Some(here)).then_some(here);
             }
-            Action::Diff => self.is_diff = !self.is_diff && n_groups > 1,
+            Action::Diff => {
+                self.is_diff = !self.is_diff && n_groups > 1;
+                self.show_start();
+            }
             // With a single group there is nothing to choose, so the text moves instead.
-            Action::Down if n_groups < 2 => self.scroll_by(1),
-            Action::Up if n_groups < 2 => self.scroll = self.scroll.saturating_sub(1),
-            Action::Down => self.select((self.group_idx + 1).min(last)),
-            Action::Up => self.select(self.group_idx.saturating_sub(1)),
-            Action::First => self.scroll = 0,
-            Action::PageDown => self.scroll_by(page.max(1)),
-            Action::PageUp => self.scroll = self.scroll.saturating_sub(page.max(1)),
-            Action::HalfPageDown => self.scroll_by(half),
-            Action::HalfPageUp => self.scroll = self.scroll.saturating_sub(half),
-            _ => return false,
+            Action::Down if n_groups > 1 => self.select((self.group_idx + 1).min(last)),
+            Action::Up if n_groups > 1 => self.select(self.group_idx.saturating_sub(1)),
+            Action::First => self.show_start(),
+            Action::Last => self.position = Position::FromEnd(0),
+            _ => {
+                let page = page.max(1);
+                let by = match action {
+                    Action::Down => 1,
+                    Action::Up => -1,
+                    Action::PageDown => page.cast_signed(),
+                    Action::PageUp => -page.cast_signed(),
+                    Action::HalfPageDown => half.cast_signed(),
+                    Action::HalfPageUp => -half.cast_signed(),
+                    _ => return false,
+                };
+                self.position = self.position.moved(by, n_lines, page);
+            }
         }
         true
     }
@@ -104,7 +158,7 @@ impl Look {
     /// Selects a group and shows its text from the start.
     pub const fn select(&mut self, group_idx: usize) {
         if self.group_idx != group_idx {
-            self.scroll = 0;
+            self.show_start();
         }
         self.group_idx = group_idx;
     }
@@ -144,8 +198,16 @@ impl Look {
         }
     }
 
-    fn scroll_by(&mut self, n_lines: usize) {
-        self.scroll = (self.scroll + n_lines).min(LINES_MAX);
+    /// The text shown as it is set, and whether that is as JSON, a member a line.
+    pub fn shown_text(self, response: &ExecuteResponse) -> (String, bool) {
+        let text = self.text(response);
+        if self.output(response) == Output::Json {
+            return (text, true);
+        }
+        match text::pretty(&text).filter(|_| !self.is_raw) {
+            Some(pretty) => (pretty, true),
+            None => (text, false),
+        }
     }
 }
 
@@ -161,11 +223,26 @@ pub enum Change<'a> {
 }
 
 /// The most lines of either text that are compared; the cost is their product.
-const DIFF_LINES_MAX: usize = 400;
+pub const DIFF_LINES_MAX: usize = 400;
 
-/// Compares two texts line by line, by their longest common subsequence.
+/// A comparison of two texts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Comparison<'a> {
+    /// Line by line.
+    pub changes: Vec<Change<'a>>,
+    /// Lines of the first and of the second that were not compared, behind those that were.
+    pub n_left_out: (usize, usize),
+}
+
+/// Compares two texts line by line, by their longest common subsequence, up to [`DIFF_LINES_MAX`].
 #[must_use]
-pub fn diff<'a>(before: &'a str, after: &'a str) -> Vec<Change<'a>> {
+pub fn diff<'a>(before: &'a str, after: &'a str) -> Comparison<'a> {
+    let n_left_out = |text: &str| text.lines().count().saturating_sub(DIFF_LINES_MAX);
+    let n_left_out = (n_left_out(before), n_left_out(after));
+    Comparison { changes: changes(before, after), n_left_out }
+}
+
+fn changes<'a>(before: &'a str, after: &'a str) -> Vec<Change<'a>> {
     let old: Vec<&str> = before.lines().take(DIFF_LINES_MAX).collect();
     let new: Vec<&str> = after.lines().take(DIFF_LINES_MAX).collect();
     // longest[i][j]: lines in common from i and j on.
@@ -215,12 +292,12 @@ mod tests {
     #[test]
     fn a_changed_line_is_removed_and_added() {
         assert_eq!(
-            diff("a\nb\nc", "a\nx\nc"),
+            diff("a\nb\nc", "a\nx\nc").changes,
             [Change::Same("a"), Change::Removed("b"), Change::Added("x"), Change::Same("c")]
         );
-        assert_eq!(diff("", "x"), [Change::Added("x")]);
-        assert_eq!(diff("x", ""), [Change::Removed("x")]);
-        assert_eq!(diff("", ""), []);
+        assert_eq!(diff("", "x").changes, [Change::Added("x")]);
+        assert_eq!(diff("x", "").changes, [Change::Removed("x")]);
+        assert_eq!(diff("", "").changes, []);
     }
 
     #[test]
@@ -240,12 +317,12 @@ mod tests {
         let mut look = Look::default();
         assert_eq!(look.compared(4), (0, 1));
         for action in [Action::Down, Action::Mark, Action::Down, Action::Down, Action::Diff] {
-            look.act(action, 4, 10);
+            look.act(action, 4, (50, 10));
         }
         assert_eq!((look.is_diff, look.compared(4)), (true, (1, 3)));
         look.select(1);
         assert_eq!(look.compared(4), (1, 2), "itself says nothing");
-        look.act(Action::Mark, 4, 10);
+        look.act(Action::Mark, 4, (50, 10));
         look.select(3);
         assert_eq!((look.marked, look.compared(4)), (None, (3, 0)));
     }
@@ -253,12 +330,12 @@ mod tests {
     #[test]
     fn groups_are_chosen_and_a_single_one_scrolls() {
         let mut look = Look::default();
-        look.act(Action::Down, 3, 10);
-        look.act(Action::Down, 3, 10);
-        look.act(Action::Down, 3, 10);
-        assert_eq!((look.group_idx, look.scroll), (2, 0));
+        look.act(Action::Down, 3, (50, 10));
+        look.act(Action::Down, 3, (50, 10));
+        look.act(Action::Down, 3, (50, 10));
+        assert_eq!((look.group_idx, look.position), (2, Position::FromTop(0)));
         let mut look = Look::default();
-        look.act(Action::Down, 1, 10);
-        assert_eq!((look.group_idx, look.scroll), (0, 1));
+        look.act(Action::Down, 1, (50, 10));
+        assert_eq!((look.group_idx, look.position), (0, Position::FromTop(1)));
     }
 }

@@ -4,6 +4,11 @@ use std::{io, process::Command};
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, getpid, kill_process, waitid};
 
+/// Stops this process alone; returns once it is continued.
+pub(super) fn stop_this() -> io::Result<()> {
+    Ok(kill_process(getpid(), Signal::STOP)?)
+}
+
 /// Stops all processes of the job, this one last; returns once it is continued, or at once where
 /// nobody could continue it.
 ///

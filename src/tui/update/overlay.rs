@@ -24,6 +24,7 @@ use crate::{
             themes::Themes,
         },
     },
+    widget::format::counted,
 };
 
 /// Opens the overlay that `action` is for, or closes it where it is on top.
@@ -194,10 +195,16 @@ fn save(state: &mut State) -> Vec<Effect> {
     if path.is_empty() {
         return Vec::new();
     }
+    let text = form.text.clone();
     state.close();
-    let table = Table::of(state);
-    let (text, n_rows) = (table.text(is_json), table.rows.len());
-    vec![Effect::Save { path: path.into(), text, n_rows }]
+    let (text, what) = if let Some(text) = text {
+        let n_lines = counted(text.lines().count(), "line");
+        (text, n_lines)
+    } else {
+        let table = Table::of(state);
+        (table.text(is_json), counted(table.rows.len(), "row"))
+    };
+    vec![Effect::Save { path: path.into(), text, what }]
 }
 
 /// Takes an action on the Overview screen, whose rows lead to where the palette's do.

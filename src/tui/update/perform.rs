@@ -12,7 +12,9 @@ use crate::{
         overlay::{Overlay, copying::Copying, save::Save},
         runs::RunId,
     },
-    update::{INTERRUPT_WITHIN, load_nodes, load_overview, overlay, point, processes, runs},
+    update::{
+        INTERRUPT_WITHIN, load_nodes, load_overview, output, overlay, point, processes, runs,
+    },
     widget::format::counted,
 };
 
@@ -162,6 +164,9 @@ fn in_view(state: &mut State, action: Action) -> Vec<Effect> {
     {
         return effects;
     }
+    if let Some(effects) = output::act(state, action) {
+        return effects;
+    }
     let State { nodes, stack, runs, cluster, execute, .. } = state;
     let known = Known { nodes, stack, runs, page };
     match state.screen {
@@ -191,6 +196,9 @@ fn back(state: &mut State) -> bool {
     }
     if state.is_zoomed && !is_typed {
         state.is_zoomed = false;
+        return true;
+    }
+    if state.is_output_focused() && state.output_search.leave() {
         return true;
     }
     match state.screen {

@@ -12,7 +12,7 @@ use crate::{
     action::Action,
     event::Target,
     keymap::{Bound, Chord, Layer},
-    state::{Screen, State, cluster, execute},
+    state::{Screen, State, cluster},
     widget::paint,
 };
 
@@ -113,46 +113,74 @@ fn words(binding: &Bound, state: &State) -> &'static str {
         _ => false,
     };
     let data = &state.data;
-    let is_table = state.screen == Screen::Data && data.is_table;
-    let results = || {
-        let run = match state.screen {
-            Screen::Cluster => state.cluster.selected_run(&state.runs),
-            _ => state.execute.selected_run(&state.runs),
-        };
-        run.and_then(|run| run.response())
-    };
-    let is_diff = match state.screen {
-        Screen::Cluster => state.cluster.look.is_diff,
-        _ => state.execute.look.is_diff,
-    };
-    match binding.action {
-        Action::Zoom if state.is_zoomed => "unzoom",
-        Action::Pause if is_paused => "resume",
-        Action::Open if binding.layer == Layer::Edit && data.export.path.is_edited() => "write",
-        Action::Open if state.screen == Screen::Cluster && binding.layer == Layer::Cluster => {
-            if state.cluster.focus == cluster::Pane::Runs {
-                "results"
-            } else {
-                binding.hint
-            }
+    let is_table = data.is_table;
+    match (state.screen, binding.action) {
+        (_, Action::Zoom) if state.is_zoomed => "unzoom",
+        (_, Action::Pause) if is_paused => "resume",
+        (_, Action::Open) if binding.layer == Layer::Edit && data.export.path.is_edited() => {
+            "write"
         }
-        Action::Diff if is_diff => "output",
-        Action::Diff if results().is_none_or(|response| response.results.len() < 2) => "",
-        Action::NextOutput if results().is_none() => "",
-        Action::Again | Action::CopyCurl | Action::OlderRun | Action::NewerRun
-            if state.screen == Screen::Execute
-                && state.execute.focus == execute::Pane::Results
-                && state.runs.newest().is_none() =>
+        (Screen::Cluster | Screen::Execute, _) if binding.layer != Layer::Edit => {
+            result_words(binding, state)
+        }
+        (Screen::Data, Action::RowsTable) if is_table => "chart",
+        (Screen::Data, Action::Earlier | Action::Later) if is_table => "columns",
+        (
+            Screen::Data,
+            Action::NextChart
+            | Action::Indicators
+            | Action::ZoomIn
+            | Action::ZoomOut
+            | Action::NextColumn,
+        ) if is_table => "",
+        (Screen::Data, Action::Follow) if data.crosshair.is_none() && !is_table => "",
+        (Screen::Logs, Action::Follow) if !is_paused => "",
+        (Screen::Logs, Action::NextMatch | Action::PreviousMatch)
+            if state.logs.filter.value().is_empty() =>
         {
             ""
         }
-        Action::RowsTable if is_table => "chart",
-        Action::Earlier | Action::Later if is_table => "columns",
-        Action::NextChart | Action::Indicators | Action::ZoomIn | Action::ZoomOut if is_table => "",
-        Action::Follow if state.screen == Screen::Data && data.crosshair.is_none() && !is_table => {
+        _ => binding.hint,
+    }
+}
+
+/// As [`words`], on a screen with the results of a run.
+fn result_words(binding: &Bound, state: &State) -> &'static str {
+    let is_cluster = state.screen == Screen::Cluster;
+    let (run, look) = if is_cluster {
+        (state.cluster.selected_run(&state.runs), state.cluster.look)
+    } else {
+        (state.execute.selected_run(&state.runs), state.execute.look)
+    };
+    let response = run.and_then(|run| run.response());
+    // Keys that move or change the text do so where it has the keys.
+    let is_read =
+        response.is_some() && (!is_cluster || state.cluster.focus == cluster::Pane::Groups);
+    let is_searched = !state.output_search.value().is_empty();
+    match binding.action {
+        Action::Open if is_cluster && state.cluster.focus == cluster::Pane::Runs => "results",
+        Action::Diff if look.is_diff => "output",
+        Action::Diff if response.is_none_or(|response| response.results.len() < 2) => "",
+        Action::NextOutput if response.is_none() => "",
+        Action::Filter if is_read => "search",
+        Action::Filter if !is_cluster => "",
+        Action::NextMatch | Action::PreviousMatch if !(is_read && is_searched) => "",
+        Action::Wrap if is_read && look.is_wrapped => "cut",
+        Action::OutputLeft
+        | Action::OutputRight
+        | Action::Wrap
+        | Action::Pretty
+        | Action::Export
+        | Action::OpenPager
+            if !is_read =>
+        {
             ""
         }
-        Action::Follow if state.screen == Screen::Logs && !is_paused => "",
+        Action::Again | Action::CopyCurl | Action::OlderRun | Action::NewerRun
+            if !is_cluster && run.is_none() =>
+        {
+            ""
+        }
         _ => binding.hint,
     }
 }

@@ -1,6 +1,5 @@
 //! What a run came to: its result groups, the selected one's text, and how two of them differ.
 
-use model::escape::escape_line;
 use ratatui::{
     buffer::Buffer,
     layout::Rect,
@@ -9,12 +8,18 @@ use ratatui::{
 };
 use wire::functions::{ExecuteResponse, ResultGroupBody};
 
-use super::{Frame, hits::Hits, split_rows, wrap::wrapped};
+use super::{
+    Frame,
+    hits::Hits,
+    output::{self, printable},
+    split_rows,
+    wrap::wrapped,
+};
 use crate::{
     event::Target,
     state::{
         loadable::Failure,
-        results::{self, Change, Look, Output},
+        results::{self, Change, DIFF_LINES_MAX, Look, text::Position},
         runs::{Phase, Run},
     },
     theme::Theme,
@@ -29,9 +34,6 @@ const GIST_CHARS_MAX: usize = 400;
 
 /// The least rows for how one group differs from another: a title, a line gone, and one come.
 const DIFF_ROWS_MIN: u16 = 3;
-
-/// The most lines of a text that are looked through for those in view.
-const TEXT_LINES_MAX: usize = 200_000;
 
 /// Draws what `run` came to.
 pub(super) fn draw(
@@ -115,9 +117,9 @@ fn draw_groups(
             (response.results.get(first), response.results.get(second))
     {
         let numbers = (first + 1, second + 1);
-        draw_diff(below, buf, frame, (numbers, look.scroll, group, other));
+        draw_diff(below, buf, frame, (numbers, look.position, group, other));
     } else {
-        let height = draw_text(below, buf, frame, (response, look));
+        let height = output::draw(below, buf, frame, (response, look));
         let [_, mut below] = split_rows(below, height + 1);
         let Some(group) = response.results.get(selected) else { return };
         // Where there is room left, how the others differ from it.
@@ -127,7 +129,7 @@ fn draw_groups(
                 break;
             }
             let numbers = (selected + 1, idx + 1);
-            let height = draw_diff(below, buf, frame, (numbers, 0, group, other));
+            let height = draw_diff(below, buf, frame, (numbers, Position::default(), group, other));
             [_, below] = split_rows(below, height + 1);
         }
     }
@@ -200,7 +202,8 @@ fn draw_group(
     ]);
     paint::line_cut(buf, area, (BAR_WIDTH + 3, 0), &line);
     let stack = &frame.state.stack;
-    let peers: Vec<_> = group.peers.iter().map(|peer| stack.node_name(peer)).collect();
+    let mut peers: Vec<_> = group.peers.iter().map(|peer| stack.node_name(peer)).collect();
+    peers.sort_unstable();
     let room = usize::from(area.width.saturating_sub(2));
     paint::text(buf, area, (2, 1), &format::fit(&peers.join(" "), room), theme.muted);
 }
@@ -218,61 +221,39 @@ fn gist(text: &str) -> String {
     printable(&words.join(" "))
 }
 
-/// `text` escaped, with its tabs as spaces.
-fn printable(text: &str) -> String {
-    escape_line(&text.replace('\t', " ")).into()
-}
-
-/// Draws the text that is looked at; returns the rows that took.
-fn draw_text(
-    area: Rect,
-    buf: &mut Buffer,
-    frame: Frame<'_>,
-    (response, look): (&ExecuteResponse, Look),
-) -> u16 {
-    let theme = frame.theme;
-    let mut x = 0;
-    let shown = look.output(response);
-    for output in Output::ALL {
-        let style = if output == shown {
-            theme.text.add_modifier(Modifier::BOLD | Modifier::UNDERLINED)
-        } else {
-            theme.muted
-        };
-        x = paint::text(buf, area, (x, 0), output.name(), style) + 2;
-    }
-    let text = look.text(response);
-    if text.is_empty() {
-        paint::text(buf, area, (2, 1), "empty", theme.muted);
-        return 2;
-    }
-    let height = usize::from(area.height.saturating_sub(1));
-    let n_lines = text.lines().take(TEXT_LINES_MAX).count();
-    // The last line stays in view, however far was scrolled.
-    let first = look.scroll.min(n_lines.saturating_sub(height.max(1)));
-    let width = n_lines.to_string().len();
-    for (y, (number, line)) in (1..area.height).zip(text.lines().enumerate().skip(first)) {
-        let number = format!("{:>width$} ", number + 1);
-        let x = paint::text(buf, area, (0, y), &number, theme.faint);
-        let room = usize::from(area.width.saturating_sub(x));
-        paint::text(buf, area, (x, y), &format::fit(&printable(line), room), theme.text);
-    }
-    u16::try_from(n_lines - first).unwrap_or(u16::MAX).saturating_add(1).min(area.height)
-}
-
-/// Draws how a group's text differs from another's; returns the rows that took.
+/// Draws how a group's text differs from another's, and where that stops; returns the rows that took.
 fn draw_diff(
     area: Rect,
     buf: &mut Buffer,
     frame: Frame<'_>,
-    (numbers, scroll, group, other): ((usize, usize), usize, &ResultGroupBody, &ResultGroupBody),
+    (numbers, position, group, other): (
+        (usize, usize),
+        Position,
+        &ResultGroupBody,
+        &ResultGroupBody,
+    ),
 ) -> u16 {
     let theme = frame.theme;
     let title = format!("group {} ▸ group {}", numbers.0, numbers.1);
-    paint::text(buf, area, (0, 0), &title, theme.muted);
-    let changes = results::diff(&group.result.stdout, &other.result.stdout);
-    let first = scroll.min(changes.len().saturating_sub(1));
-    for (y, change) in (1..area.height).zip(changes.iter().skip(first)) {
+    let end = paint::text(buf, area, (0, 0), &title, theme.muted);
+    let comparison = results::diff(&group.result.stdout, &other.result.stdout);
+    let changes = &comparison.changes;
+    let stop = match comparison.n_left_out {
+        (0, 0) => None,
+        (before, after) => Some(format!(
+            "compared up to line {DIFF_LINES_MAX}: {before} more of group {}, {after} more of group {} are not",
+            numbers.0, numbers.1
+        )),
+    };
+    let n_fit = usize::from(area.height.saturating_sub(1 + u16::from(stop.is_some())));
+    let first = position.first(changes.len(), n_fit);
+    let n_below = changes.len().saturating_sub(first + n_fit);
+    if n_below > 0 || first > 0 {
+        let more = format!("  {} below · {} above", format::counted(n_below, "line"), first);
+        paint::text(buf, area, (end, 0), &more, theme.warn);
+    }
+    let mut y = 1;
+    for change in changes.iter().skip(first).take(n_fit) {
         let (mark, text, style) = match change {
             Change::Same(text) => (' ', text, theme.muted),
             Change::Removed(text) => ('-', text, theme.down),
@@ -280,6 +261,11 @@ fn draw_diff(
         };
         let line = format!("{mark} {}", printable(text));
         paint::text(buf, area, (0, y), &format::fit(&line, area.width.into()), style);
+        y += 1;
     }
-    u16::try_from(changes.len() - first).unwrap_or(u16::MAX).saturating_add(1).min(area.height)
+    if let Some(stop) = stop {
+        paint::text(buf, area, (0, y), &format::fit(&stop, area.width.into()), theme.warn);
+        y += 1;
+    }
+    y.min(area.height)
 }

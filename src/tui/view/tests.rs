@@ -1,4 +1,5 @@
 mod first;
+mod output;
 mod sizes;
 mod states;
 

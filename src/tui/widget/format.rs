@@ -62,6 +62,14 @@ pub fn signed(value: f64, decimals: usize) -> String {
     if is_above || value == f64::INFINITY { format!("+{text}") } else { text }
 }
 
+/// A change in percent with two places, or with as many as show that it is one: `+0.51`, `-0.0004`.
+#[must_use]
+pub fn percent(value: f64) -> String {
+    let places =
+        (2..=6).find(|places| signed(value, *places).contains(|it| ('1'..='9').contains(&it)));
+    signed(value, places.unwrap_or(2))
+}
+
 /// How many places show a number of this size to about seven digits: 2 for 67 431, 4 for 1.08.
 #[must_use]
 pub fn decimals_of(value: f64) -> usize {

@@ -8,11 +8,14 @@ use super::{CHART_LEFT, N_PROCESSES, N_SIZES, PAINT_WITHIN, SHOWN_WITHIN, wait_g
 use crate::support::{
     TUI,
     process::{self, GONE_WITHIN},
-    pty::{Session, WIDE, text},
+    pty::{Place, Session, WIDE, text},
 };
 
 /// How long the value of a topic may stay the same: an epoch takes twelve seconds.
 const CHANGED_WITHIN: Duration = Duration::from_mins(1);
+
+/// A pager that shows what it was given, changed, until a key.
+const PAGER: &str = "sed s/Hello/Paged/; read key < /dev/tty";
 
 /// How long a newcomer looks at the first screen before he leaves.
 const FIRST_WITHIN: Duration = Duration::from_secs(5);
@@ -22,7 +25,8 @@ const QUITS_WITHIN: Duration = Duration::from_secs(5);
 
 #[test]
 fn a_newcomer_sees_everything_live_and_leaves_nothing_behind() {
-    let session = Session::start(TUI, &[], WIDE);
+    let place = Place { environment: &[("PAGER", PAGER)], ..Place::default() };
+    let session = Session::start_in(&place, TUI, &[]);
     session.wait_text("1 Cluster", PAINT_WITHIN);
     // What to do is said at once, whatever is still starting.
     session.wait_text("e then ^R", FIRST_WITHIN);
@@ -58,6 +62,11 @@ fn execute(session: &Session) {
     assert!(shown.contains("Hello from WebAssembly"), "{shown}");
     assert!(shown.contains("worker-1 worker-2 worker-3"), "the group names them:\n{shown}");
     // The result has the keys now: letters are no text of the form.
+    session.wait_text("edit form", SHOWN_WITHIN);
+    // A pager has the terminal until it ends.
+    session.press("|");
+    session.wait_text("Paged from WebAssembly", SHOWN_WITHIN);
+    session.press("enter");
     session.wait_text("edit form", SHOWN_WITHIN);
 }
 

@@ -15,6 +15,8 @@ use crate::{
 pub struct Save {
     /// Where to, as it is typed.
     pub path: Field,
+    /// What to write, as it is; none for the table in view.
+    pub text: Option<String>,
 }
 
 /// A table to be written.
@@ -38,7 +40,15 @@ impl Save {
         };
         let mut path = Field::new(&name);
         path.edit();
-        Some(Self { path })
+        Some(Self { path, text: None })
+    }
+
+    /// The form for a text, with a name suggested.
+    #[must_use]
+    pub fn of_text(name: &str, text: String) -> Self {
+        let mut path = Field::new(name);
+        path.edit();
+        Self { path, text: Some(text) }
     }
 
     /// Whether the path's ending asks for JSON; it is CSV otherwise.
@@ -167,10 +177,10 @@ mod tests {
         screen.asked();
         screen.press("enter");
         let asked = screen.asked();
-        let [Effect::Save { path, text, n_rows }] = asked.as_slice() else { panic!("{asked:?}") };
-        assert_eq!((path.to_str(), *n_rows), (Some("lost.csv"), 1));
+        let [Effect::Save { path, text, what }] = asked.as_slice() else { panic!("{asked:?}") };
+        assert_eq!((path.to_str(), what.as_str()), (Some("lost.csv"), "1 row"));
         assert!(text.starts_with("time,level,source") && text.contains("lost the head"), "{text}");
-        screen.take(Event::Saved(path.clone(), Ok(*n_rows)));
+        screen.take(Event::Saved(path.clone(), Ok(what.clone())));
         assert!(screen.shown().contains("saved to lost.csv"), "{}", screen.shown());
     }
 }

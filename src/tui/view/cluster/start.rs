@@ -147,12 +147,9 @@ fn steps(frame: Frame<'_>) -> Vec<Step> {
     }
     if has(Service::Inference) || is_starting {
         let topics = state.inference.topics.value().map_or(&[][..], |list| &list.topics);
-        let words = match topics {
-            [] => "see what the network infers, and from whom".to_owned(),
-            [one] => format!("see what the network infers: {}", one.name),
-            [one, other, ..] => {
-                format!("see what the network infers: {}, {}", one.name, other.name)
-            }
+        let words = match topics.len() {
+            0 => "see what the network infers, and from whom".to_owned(),
+            n => format!("see what the network infers of {}", format::counted(n, "topic")),
         };
         steps.push(global(Action::Show(Screen::Inference), words));
     }

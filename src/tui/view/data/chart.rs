@@ -408,7 +408,7 @@ fn draw_numbers(area: Rect, buf: &mut Buffer, seen: &[Candle], scene: Scene<'_>)
     if unit == PERCENT {
         spans.push(Span::styled(" points", style));
     } else if percent.is_finite() {
-        spans.push(Span::styled(format!(" {}%", format::signed(percent, 2)), style));
+        spans.push(Span::styled(format!(" {}%", format::percent(percent)), style));
     }
     let mut more = vec![
         [label("   O "), number(first.open)],

@@ -154,7 +154,7 @@ fn draw_card(area: Rect, buf: &mut Buffer, one: Watched<'_>, now: Timestamp, the
             format!("{} {} points", tape::arrow(by), format::signed(by, decimals))
         }
         by if percent.is_finite() => {
-            format!("{} {}%", tape::arrow(by), format::signed(percent, 2))
+            format!("{} {}%", tape::arrow(by), format::percent(percent))
         }
         by => format!("{} {}", tape::arrow(by), format::signed(by, decimals)),
     };

@@ -19,7 +19,11 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, save: &Save, 
     let place = centered(area, WIDTH.min(area.width.saturating_sub(2)), 6);
     let inside = raise(place, buf, frame, Pane::new("Save what is in view"), hits);
     draw_asked(inside, buf, theme, "file", &save.path);
-    let form = if save.is_json() { "JSON" } else { "CSV; called .json it is JSON" };
+    let form = match &save.text {
+        Some(_) => "it is shown",
+        None if save.is_json() => "JSON",
+        None => "CSV; called .json it is JSON",
+    };
     let key = frame.key(Layer::Save, Action::Open);
     paint::text(buf, inside, (0, 3), &format!("{key} writes it as {form}"), theme.muted);
 }

@@ -151,6 +151,9 @@ fn what_is_not_zero_does_not_read_as_zero() {
     check(telling(-6e-8, 3, grouped), "-6e-8");
     check(telling(6e-8, 3, signed), "+6e-8");
     check(telling(0.0, 3, signed), "0.000");
+    check(percent(0.514), "+0.51");
+    check(percent(-0.000_4), "-0.0004");
+    check(percent(0.0), "0.00");
     check(telling(1_234.5, 1, signed), "+1 234.5");
     check(whole(-4_812_377), "-4 812 377");
 }

@@ -1,0 +1,137 @@
+//! How a text that a group left behind is read: from which line on, how far to the right, and where
+//! something is found in it.
+
+use std::ops::Range;
+
+use serde_json::Value;
+
+/// The longest text that is set as JSON: a longer one would take longer than a frame may.
+const PRETTY_BYTES_MAX: usize = 256 * 1024;
+
+/// Columns that a step to the side moves a text.
+const STEP_COLUMNS: isize = 8;
+
+/// The most columns a text is moved to the side.
+const COLUMNS_MAX: usize = 1_000_000;
+
+/// Which part of a text is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Position {
+    /// From this line on, counted from 0.
+    FromTop(usize),
+    /// So that this many lines are below: 0 shows the end.
+    FromEnd(usize),
+}
+
+impl Default for Position {
+    fn default() -> Self {
+        Self::FromTop(0)
+    }
+}
+
+impl Position {
+    /// The first line shown of `n_lines` where `n_fit` fit: the last line stays in view.
+    #[must_use]
+    pub fn first(self, n_lines: usize, n_fit: usize) -> usize {
+        let last = n_lines.saturating_sub(n_fit.max(1));
+        match self {
+            Self::FromTop(line) => line.min(last),
+            Self::FromEnd(n_below) => last.saturating_sub(n_below),
+        }
+    }
+
+    /// The position `by` lines further, in a text of `n_lines` of which about `page` are in view.
+    #[must_use]
+    pub fn moved(self, by: isize, n_lines: usize, page: usize) -> Self {
+        match self {
+            Self::FromTop(line) => {
+                // Beyond the end nothing moves, so the way back begins at the end.
+                let line = if by < 0 { line.min(n_lines.saturating_sub(page)) } else { line };
+                Self::FromTop(line.saturating_add_signed(by).min(n_lines.saturating_sub(1)))
+            }
+            Self::FromEnd(n_below) => {
+                Self::FromEnd(n_below.saturating_add_signed(by.saturating_neg()).min(n_lines))
+            }
+        }
+    }
+}
+
+/// The columns hidden on the left, `by` steps further to the right.
+#[must_use]
+pub fn shifted(n_hidden: usize, by: isize) -> usize {
+    n_hidden.saturating_add_signed(by.saturating_mul(STEP_COLUMNS)).min(COLUMNS_MAX)
+}
+
+/// `text` set as JSON, if it is an object or a list and not too long.
+#[must_use]
+pub fn pretty(text: &str) -> Option<String> {
+    let text = text.trim();
+    if text.len() > PRETTY_BYTES_MAX || !text.starts_with(['{', '[']) {
+        return None;
+    }
+    let value: Value = serde_json::from_str(text).ok()?;
+    serde_json::to_string_pretty(&value).ok()
+}
+
+/// The parts of `line` that are `wanted` in any case of its letters, as ranges of bytes.
+#[must_use]
+pub fn matches(line: &str, wanted: &str) -> Vec<Range<usize>> {
+    if wanted.is_empty() {
+        return Vec::new();
+    }
+    // ASCII alone, so that places are the same.
+    let (line, wanted) = (line.to_ascii_lowercase(), wanted.to_ascii_lowercase());
+    line.match_indices(&wanted).map(|(start, part)| start..start + part.len()).collect()
+}
+
+/// The line of `text` that holds `wanted` and is the next after `from`, or before it; around the end.
+#[must_use]
+pub fn find(text: &str, wanted: &str, from: Option<usize>, is_forward: bool) -> Option<usize> {
+    let found: Vec<usize> = (0..)
+        .zip(text.lines())
+        .filter(|(_, line)| !matches(line, wanted).is_empty())
+        .map(|(idx, _)| idx)
+        .collect();
+    let next = match (from, is_forward) {
+        (None, true) => found.first(),
+        (None, false) => found.last(),
+        (Some(from), true) => found.iter().find(|line| **line > from).or(found.first()),
+        (Some(from), false) => found.iter().rfind(|line| **line < from).or(found.last()),
+    };
+    next.copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_is_reached_and_left_again_at_once() {
+        let end = Position::FromEnd(0);
+        assert_eq!(end.first(100, 10), 90);
+        assert_eq!(end.moved(-1, 100, 10).first(100, 10), 89);
+        assert_eq!(end.moved(5, 100, 10), end);
+        let beyond = Position::FromTop(0).moved(1_000, 100, 10);
+        assert_eq!(beyond.first(100, 10), 90);
+        assert_eq!(beyond.moved(-1, 100, 10).first(100, 10), 89, "no dead presses");
+        assert_eq!(Position::FromTop(3).first(2, 10), 0);
+    }
+
+    #[test]
+    fn json_is_set_and_other_text_is_not() {
+        assert_eq!(pretty("{\"a\":[1]}").as_deref(), Some("{\n  \"a\": [\n    1\n  ]\n}"));
+        assert_eq!(pretty("12"), None);
+        assert_eq!(pretty("{not json}"), None);
+    }
+
+    #[test]
+    fn searches_go_around_the_end_in_both_directions() {
+        let text = "Mean 1\nx\nmean 2";
+        assert_eq!(find(text, "mean", None, true), Some(0));
+        assert_eq!(find(text, "mean", Some(0), true), Some(2));
+        assert_eq!(find(text, "mean", Some(2), true), Some(0));
+        assert_eq!(find(text, "mean", Some(0), false), Some(2));
+        assert_eq!(find(text, "nowhere", None, true), None);
+        assert_eq!(matches("a Mean, a mean", "mean"), [2..6, 10..14]);
+    }
+}

@@ -1,0 +1,252 @@
+//! The text that a result group left behind: its lines, wrapped or cut, with what is searched for lit
+//! and a scrollbar.
+
+use model::escape::escape_line;
+use ratatui::{
+    buffer::Buffer,
+    layout::Rect,
+    style::{Modifier, Style},
+    text::{Line, Span},
+};
+use unicode_width::UnicodeWidthChar as _;
+use wire::functions::ExecuteResponse;
+
+use super::{Frame, execute::draw_search};
+use crate::{
+    state::results::{Look, Output, text},
+    widget::{format, paint},
+};
+
+/// The most lines of a text that are looked through for those in view.
+const TEXT_LINES_MAX: usize = 200_000;
+
+/// The most letters of a line that are looked at: more than fill a screen.
+const LINE_CHARS_MAX: usize = 64 * 1024;
+
+/// The columns of the field of a search.
+const SEARCH_WIDTH: u16 = 24;
+
+/// Draws the text that is looked at; returns the rows that took.
+pub(super) fn draw(
+    area: Rect,
+    buf: &mut Buffer,
+    frame: Frame<'_>,
+    (response, look): (&ExecuteResponse, Look),
+) -> u16 {
+    let theme = frame.theme;
+    let (text, is_pretty) = look.shown_text(response);
+    let lines: Vec<&str> = text.lines().take(TEXT_LINES_MAX).collect();
+    let end = draw_tabs(area, buf, frame, (response, look, is_pretty));
+    if lines.is_empty() {
+        paint::text(buf, area, (2, 1), "empty", theme.muted);
+        return 2;
+    }
+    let height = usize::from(area.height.saturating_sub(1));
+    let number_width = lines.len().to_string().len() + 1;
+    let room = usize::from(area.width).saturating_sub(number_width + 1).max(1);
+    let rows_of = |line: &str| if look.is_wrapped { cut(line, room).len() } else { 1 };
+    let first = first_line(&lines, look, height, rows_of);
+    draw_note(area, buf, frame, (first, lines.len(), end));
+    let wanted = frame.state.output_search.value();
+    let mut y = 1;
+    let mut n_seen = 0;
+    for (number, line) in (first + 1..).zip(lines.iter().skip(first)) {
+        if y >= area.height {
+            break;
+        }
+        n_seen += 1;
+        let lit = lit(line, wanted, frame);
+        let parts =
+            if look.is_wrapped { wrap(&lit, room) } else { vec![shift(&lit, look.n_hidden, room)] };
+        let label = format!("{number:>width$} ", width = number_width - 1);
+        for (idx, part) in parts.iter().enumerate() {
+            if y >= area.height {
+                break;
+            }
+            let x = u16::try_from(number_width).unwrap_or(u16::MAX);
+            let label = if idx == 0 { label.as_str() } else { "" };
+            paint::text(buf, area, (0, y), label, theme.faint);
+            paint::line(buf, area, (x, y), part);
+            if look.found == Some(number - 1) {
+                paint::row_style(buf, area, y, theme.sel);
+            }
+            y += 1;
+        }
+    }
+    draw_scrollbar(area, buf, frame, (first, n_seen, lines.len()));
+    y.min(area.height)
+}
+
+/// Draws the names of the texts, the one shown lit; returns the column after them.
+fn draw_tabs(
+    area: Rect,
+    buf: &mut Buffer,
+    frame: Frame<'_>,
+    (response, look, is_pretty): (&ExecuteResponse, Look, bool),
+) -> u16 {
+    let theme = frame.theme;
+    let shown = look.output(response);
+    let mut x = 0;
+    for output in Output::ALL {
+        let is_shown = output == shown;
+        let style = if is_shown {
+            theme.text.add_modifier(Modifier::BOLD | Modifier::UNDERLINED)
+        } else {
+            theme.muted
+        };
+        x = paint::text(buf, area, (x, 0), output.name(), style);
+        if is_shown && is_pretty && output != Output::Json {
+            x = paint::text(buf, area, (x, 0), " as JSON", theme.muted);
+        }
+        x += 2;
+    }
+    let search = &frame.state.output_search;
+    if search.is_edited() || !search.value().is_empty() {
+        let width = SEARCH_WIDTH.min(area.width.saturating_sub(x));
+        let place = Rect { x: area.x.saturating_add(x), width, height: area.height.min(1), ..area };
+        draw_search(place, buf, theme, search, "search…");
+        x += width;
+    }
+    x
+}
+
+/// Writes which lines are in view, where not all are and there is room.
+fn draw_note(
+    area: Rect,
+    buf: &mut Buffer,
+    frame: Frame<'_>,
+    (first, n_lines, end): (usize, usize, u16),
+) {
+    let height = usize::from(area.height.saturating_sub(1));
+    if n_lines <= height {
+        return;
+    }
+    let n = |number: usize| format::count(u64::try_from(number).unwrap_or(u64::MAX));
+    let note = format!("line {} of {}", n(first + 1), n(n_lines));
+    if end + 1 + u16::try_from(note.len()).unwrap_or(u16::MAX) < area.width {
+        paint::text_before(buf, area, (area.width, 0), &note, frame.theme.muted);
+    }
+}
+
+/// The first line to be shown, so that the rows of those from it on fill `height` as far as there are
+/// lines.
+fn first_line(lines: &[&str], look: Look, height: usize, rows_of: impl Fn(&str) -> usize) -> usize {
+    let mut n_rows = 0;
+    let fits = lines.iter().rev().take_while(|line| {
+        n_rows += rows_of(line);
+        n_rows <= height
+    });
+    look.position.first(lines.len(), fits.count())
+}
+
+/// A thumb at the right edge where there is more than fits.
+fn draw_scrollbar(
+    area: Rect,
+    buf: &mut Buffer,
+    frame: Frame<'_>,
+    (first, n_seen, n_lines): (usize, usize, usize),
+) {
+    let height = area.height.saturating_sub(1);
+    let Some(x) = area.width.checked_sub(1).filter(|_| n_seen < n_lines && height > 1) else {
+        return;
+    };
+    #[expect(clippy::cast_precision_loss, reason = "a share of a few rows")]
+    let share = |n: usize| n as f64 / n_lines.max(1) as f64 * f64::from(height);
+    let length = paint::cells(share(n_seen), height).max(1);
+    let start = paint::cells_down(share(first), height - length);
+    let start = if first + n_seen >= n_lines { height - length } else { start };
+    for y in 0..height {
+        let is_thumb = (start..start + length).contains(&y);
+        let style = if is_thumb { frame.theme.muted } else { frame.theme.faint };
+        paint::put(buf, area, (x, y + 1), if is_thumb { '█' } else { '│' }, style);
+    }
+}
+
+/// A text without what a terminal acts on, its tabs as spaces.
+pub(super) fn printable(text: &str) -> String {
+    escape_line(&text.replace('\t', " ")).into()
+}
+
+/// A line with what is searched for lit.
+fn lit(line: &str, wanted: &str, frame: Frame<'_>) -> Line<'static> {
+    let theme = frame.theme;
+    let end = line.char_indices().nth(LINE_CHARS_MAX).map_or(line.len(), |(end, _)| end);
+    let line = line.get(..end).unwrap_or(line);
+    let found = theme.warn.add_modifier(Modifier::BOLD | Modifier::UNDERLINED);
+    let mut spans = Vec::new();
+    let mut from = 0;
+    for range in text::matches(line, wanted) {
+        let part = |range: std::ops::Range<usize>| printable(line.get(range).unwrap_or_default());
+        spans.push(Span::styled(part(from..range.start), theme.text));
+        spans.push(Span::styled(part(range.clone()), found));
+        from = range.end;
+    }
+    spans.push(Span::styled(printable(line.get(from..).unwrap_or_default()), theme.text));
+    Line::from(spans)
+}
+
+/// The letters of a line with their styles and columns.
+fn letters<'a>(line: &'a Line<'_>) -> impl Iterator<Item = (char, Style, usize)> + 'a {
+    line.spans.iter().flat_map(|span| {
+        span.content.chars().map(|letter| (letter, span.style, letter.width().unwrap_or(0)))
+    })
+}
+
+/// Breaks `line` after each `width` columns.
+fn wrap(line: &Line<'_>, width: usize) -> Vec<Line<'static>> {
+    let mut parts = vec![Line::default()];
+    let mut column = 0;
+    for (letter, style, columns) in letters(line) {
+        if column + columns > width && column > 0 {
+            parts.push(Line::default());
+            column = 0;
+        }
+        if let Some(part) = parts.last_mut() {
+            push(part, letter, style);
+        }
+        column += columns;
+    }
+    parts
+}
+
+/// The rows that `line` takes where it is broken after each `width` columns.
+fn cut(line: &str, width: usize) -> Vec<Line<'static>> {
+    let end = line.char_indices().nth(LINE_CHARS_MAX).map_or(line.len(), |(end, _)| end);
+    wrap(&Line::raw(printable(line.get(..end).unwrap_or(line))), width)
+}
+
+/// The part of `line` from column `n_hidden` on, as much as fits `width`; `…` where something is cut.
+fn shift(line: &Line<'_>, n_hidden: usize, width: usize) -> Line<'static> {
+    let mut shown = Line::default();
+    let mut column = 0;
+    for (letter, style, columns) in letters(line) {
+        let at = column;
+        column += columns;
+        if at < n_hidden {
+            continue;
+        }
+        if column - n_hidden > width {
+            while shown.width() + 1 > width && pop(&mut shown) {}
+            push(&mut shown, '…', style);
+            break;
+        }
+        push(&mut shown, letter, style);
+    }
+    shown
+}
+
+fn push(line: &mut Line<'static>, letter: char, style: Style) {
+    match line.spans.last_mut().filter(|span| span.style == style) {
+        Some(span) => span.content.to_mut().push(letter),
+        None => line.push_span(Span::styled(letter.to_string(), style)),
+    }
+}
+
+/// Takes the last letter of a line away; whether there was one.
+fn pop(line: &mut Line<'static>) -> bool {
+    let Some(last) = line.spans.last_mut() else { return false };
+    if last.content.to_mut().pop().is_none() || last.content.is_empty() {
+        line.spans.pop();
+    }
+    true
+}

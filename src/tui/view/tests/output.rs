@@ -1,0 +1,121 @@
+//! The output of a run: read line by line, sideways, wrapped, searched, saved, paged through.
+
+use super::*;
+use crate::{
+    event::Effect,
+    harness::{failed_response, split_response},
+};
+
+/// The screen with a run whose single group printed `stdout`, at 160×45.
+fn printed(stdout: &str) -> Harness {
+    let mut response = failed_response();
+    response.results[0].result.stdout = stdout.to_owned();
+    let mut screen = Harness::ready(160, 45);
+    screen.press("e ctrl-r");
+    let id = screen.state.runs.newest().unwrap().id;
+    screen.take(Event::Executed(id, Ok(Box::new(response))));
+    screen.state.notices.clear();
+    screen
+}
+
+fn lines(n: usize) -> String {
+    (1..=n).map(|number| format!("line number {number}")).collect::<Vec<_>>().join("\n")
+}
+
+#[track_caller]
+fn check_shown(screen: &Harness, wanted: &[&str], unwanted: &[&str]) {
+    let shown = screen.shown();
+    for text in wanted {
+        assert!(shown.contains(text), "`{text}` is in:\n{shown}");
+    }
+    for text in unwanted {
+        assert!(!shown.contains(text), "`{text}` is not in:\n{shown}");
+    }
+}
+
+#[test]
+fn the_end_of_an_output_is_a_key_away_and_left_by_the_next() {
+    for (screen, leave) in [("2 esc", "2 esc"), ("1 tab tab", "1")] {
+        for key in ["end", "G"] {
+            let mut output = printed(&lines(300));
+            output.press(screen);
+            check_shown(
+                &output,
+                &["  1 line number 1 ", "line 1 of 300", "█"],
+                &["line number 300"],
+            );
+            output.press(key);
+            check_shown(&output, &["line number 300"], &["  1 line number 1 "]);
+            output.press("up");
+            check_shown(&output, &["line number 299"], &["line number 300"]);
+            output.press("home");
+            check_shown(&output, &["  1 line number 1 "], &["line number 299"]);
+            output.press(leave);
+        }
+    }
+}
+
+#[test]
+fn long_lines_are_wrapped_or_moved_to_the_side() {
+    let mut screen =
+        printed(&format!("start {} middle {} the end\n", "a".repeat(90), "b".repeat(90)));
+    check_shown(&screen, &["1 start aaa"], &["the end", "middle"]);
+    screen.press("w");
+    check_shown(&screen, &["1 start aaa", "middle", "the end"], &[]);
+    screen.press("w right right right right right right right right right right right right");
+    check_shown(&screen, &["middle"], &["1 start aaa"]);
+    screen.press("left left left left left left left left left left left left");
+    check_shown(&screen, &["1 start aaa"], &["middle"]);
+}
+
+#[test]
+fn an_output_is_searched_in_both_directions() {
+    let mut screen = printed(&lines(300));
+    screen.press("/");
+    screen.type_text("number 17");
+    check_shown(&screen, &["⌕ number 17", "line number 17 "], &[]);
+    screen.press("enter n");
+    check_shown(&screen, &["line number 170"], &[]);
+    screen.press("N");
+    check_shown(&screen, &["line number 17 "], &["line number 170"]);
+    screen.press("esc");
+    check_shown(&screen, &["line number 17 "], &["⌕ number"]);
+}
+
+#[test]
+fn json_is_set_a_member_a_line_and_as_it_was_written() {
+    let mut screen = printed("{\"mean\":67431.22,\"n\":288}");
+    check_shown(&screen, &["stdout as JSON", "1 {", "2   \"mean\": 67431.22,"], &[]);
+    screen.press("p");
+    check_shown(&screen, &["1 {\"mean\":67431.22,\"n\":288}"], &["as JSON"]);
+}
+
+#[test]
+fn an_output_is_saved_and_paged_through() {
+    let mut screen = printed("one\ntwo\n");
+    screen.press("x");
+    check_shown(&screen, &["run-1-stdout.txt", "writes it as it is shown"], &[]);
+    screen.asked();
+    screen.press("enter");
+    let asked = screen.asked();
+    let [Effect::Save { text, what, .. }] = asked.as_slice() else { panic!("{asked:?}") };
+    assert_eq!((text.as_str(), what.as_str()), ("one\ntwo\n", "2 lines"));
+    screen.press("|");
+    assert_eq!(screen.asked(), [Effect::Page("one\ntwo\n".to_owned())]);
+}
+
+#[test]
+fn a_comparison_says_where_it_stops() {
+    let mut response = split_response();
+    response.results[0].result.stdout = lines(900);
+    response.results[1].result.stdout = lines(450);
+    let mut screen = Harness::ready(160, 45);
+    screen.press("e ctrl-r");
+    let id = screen.state.runs.newest().unwrap().id;
+    screen.take(Event::Executed(id, Ok(Box::new(response))));
+    screen.press("d");
+    let stop = "compared up to line 400: 500 more of group 1, 50 more of group 2 are not";
+    check_shown(&screen, &["group 1 ▸ group 2", stop, "lines below"], &[]);
+    screen.press("G");
+    check_shown(&screen, &["line number 400", stop], &["line number 200"]);
+}
