@@ -19,6 +19,7 @@ mod holders;
 mod live;
 mod metrics;
 mod openapi;
+mod root;
 mod rows;
 mod search;
 mod stream;
@@ -44,6 +45,7 @@ use task::{clock::Clock, group::Group};
 use tracing::{info, warn};
 use web::{
     answer::Created,
+    cors::{ReaderSites, readable_by},
     metrics::requests::counted,
     request::{RequestOptions, layered},
     serve::{BindError, bind, serve_by},
@@ -101,6 +103,8 @@ pub struct DatasetsOptions {
     pub heartbeat_every: Duration,
     /// How many metadata filters a search takes.
     pub metadata_filters: MetadataFilters,
+    /// Sites whose pages may read answers with a key; none if empty.
+    pub reader_sites: Vec<ReaderSites>,
 }
 
 /// How many metadata filters a search takes.
@@ -179,7 +183,8 @@ impl DatasetsService {
             metadata_filters: options.metadata_filters,
         });
         let addresses = app.gate.addresses();
-        serve_by(addresses, listener, router(app, options.portal.unwrap_or_default()), group);
+        let router = router(app, options.portal, &options.reader_sites);
+        serve_by(addresses, listener, router, group);
         info!(%address, "dataset service listening");
         Ok(Self { address })
     }
@@ -242,10 +247,13 @@ impl Deref for App {
 }
 
 /// Every path of the service, with those of `portal` beside them, which the gate is not in front of.
-pub(crate) fn router(app: App, portal: Router) -> Router {
+/// Pages of `sites` may read the answers of the others.
+pub(crate) fn router(app: App, portal: Option<Router>, sites: &[ReaderSites]) -> Router {
     let gate = app.gate.clone();
     let counts = app.datasets.counts();
+    let has_portal = portal.is_some();
     let open = Router::new()
+        .route(paths::ROOT, get(async move || root::answer(has_portal)))
         .route(paths::HEALTH, get(health::get))
         .route(paths::METRICS, get(metrics::get))
         .route(paths::OPENAPI, get(openapi::get))
@@ -291,7 +299,8 @@ pub(crate) fn router(app: App, portal: Router) -> Router {
         refuse: error::refused,
         key_in_query: Some((paths::ROWS_STREAM, stream::KEY_PARAM)),
     };
-    let router = gate.around(keyed, words).merge(open).merge(portal);
+    let read = readable_by(gate.around(keyed, words).merge(open), sites);
+    let router = read.merge(portal.unwrap_or_default());
     counted(layered(router, options), counts)
 }
 

@@ -11,6 +11,7 @@ pub mod address;
 pub mod answer;
 pub mod auth;
 pub mod cookies;
+pub mod cors;
 pub mod extract;
 pub mod local;
 pub mod metrics;

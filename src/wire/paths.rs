@@ -63,6 +63,8 @@ pub const ACCESS_CHECK: &str = "/api/access/check/";
 pub const OPENAPI: &str = "/api/openapi.json";
 /// The same as a page for people. Needs no key.
 pub const DOCS: &str = "/api/docs/";
+/// Links to what a service has for people. Needs no key.
+pub const ROOT: &str = "/";
 /// Says that a service serves. Needs no key.
 pub const HEALTH: &str = "/health";
 

@@ -9,6 +9,7 @@ use ::datasets::{
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use task::{clock::Clock, group::Group};
+use web::cors::ReaderSites;
 
 use crate::cli::{
     gate::{GateFlags, PortalFlags},
@@ -38,6 +39,10 @@ pub(crate) struct ServeCommand {
     /// How many metadata filters a search takes: the documented one, or any number
     #[arg(long, value_enum, default_value = "one", value_name = "NUMBER")]
     metadata_filters: Filters,
+    /// Let web pages of this origin read with a key, such as `https://example.com`; `*` for every
+    /// origin. May be repeated
+    #[arg(long, value_name = "ORIGIN", help_heading = "Browsers")]
+    cors: Vec<ReaderSites>,
     #[command(flatten)]
     gate: GateFlags,
     #[command(flatten)]
@@ -91,6 +96,7 @@ pub(crate) async fn run(command: ServeCommand) -> anyhow::Result<()> {
         },
         heartbeat_every: HEARTBEAT_EVERY,
         metadata_filters: command.metadata_filters.into(),
+        reader_sites: command.cors,
     };
     DatasetsService::start(options, &group, clock).await.context("start the dataset service")?;
     let asked = stop::asked(command.process.parent()).await;

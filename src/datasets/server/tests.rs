@@ -3,6 +3,7 @@
 //! Each path's tests are in the file named after it.
 
 mod acquire;
+mod browsers;
 mod bulk_download;
 mod bulk_insert;
 mod check;
@@ -75,7 +76,7 @@ impl Service {
             inserts: arriving::room(),
             metadata_filters: MetadataFilters::One,
         });
-        let router = router(app.clone(), Router::new());
+        let router = router(app.clone(), None, &[]);
         Self { app, accounts, router, clock, group, owner, reader, folder }
     }
 
@@ -281,6 +282,7 @@ async fn the_service_serves_on_a_port_and_says_where() {
         reads: ReadOptions::USUAL,
         heartbeat_every: HEARTBEAT_EVERY,
         metadata_filters: MetadataFilters::One,
+        reader_sites: Vec::new(),
     };
     let group = Group::default();
     let service = DatasetsService::start(options, &group, Clock::system()).await.unwrap();

@@ -34,6 +34,7 @@ const SERVERS: [(&str, &[&str]); 4] = [
     (
         "src/datasets/server",
         &[
+            "/",
             "/api/tags/",
             "/api/datasets/",
             "/api/columns/",
@@ -56,6 +57,11 @@ fn endpoints() -> Vec<(String, String)> {
         url.starts_with('/').then(|| (name.to_owned(), url.to_owned()))
     });
     constants.collect()
+}
+
+/// Whether `url` begins with `start`, which at the root is all of it.
+fn begins(url: &str, start: &str) -> bool {
+    if start == "/" { url == start } else { url.starts_with(start) }
 }
 
 /// The names a handler's file may have: the last fixed segment, in the singular where it stands
@@ -82,7 +88,7 @@ fn every_url_names_its_handler() {
         let names = names(constant, url);
         let servers: Vec<_> = SERVERS
             .iter()
-            .filter(|(_, starts)| starts.iter().any(|start| url.starts_with(start)))
+            .filter(|(_, starts)| starts.iter().any(|start| begins(url, start)))
             .collect();
         assert!(!servers.is_empty(), "{url} belongs to a server");
         let is_lost = |folder: &str| {

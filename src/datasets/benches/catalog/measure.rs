@@ -99,6 +99,7 @@ async fn serve(folder: &Path, group: &Group) -> Outcome<(SocketAddr, Keys)> {
         reads: ReadOptions::USUAL,
         heartbeat_every: HEARTBEAT_EVERY,
         metadata_filters: MetadataFilters::All,
+        reader_sites: Vec::new(),
     };
     let service = DatasetsService::start(options, group, clock).await?;
     Ok((service.address(), keys))

@@ -4,7 +4,7 @@ use web::openapi::{Caller, Content, Operation, answer, json_of};
 use wire::paths;
 
 /// All of them, in the order in which they are told.
-pub(super) const OPERATIONS: [Operation; 4] = [
+pub(super) const OPERATIONS: [Operation; 5] = [
     Operation {
         method: "get",
         path: paths::HEALTH,
@@ -51,6 +51,18 @@ pub(super) const OPERATIONS: [Operation; 4] = [
         id: "docs",
         group: "service",
         summary: "This description as a page for people.",
+        text: "",
+        parameters: &[],
+        body: &[],
+        answers: &[answer("200", "A page", &[Content { kind: "text/html", schema: "Text" }])],
+        caller: Caller::Anybody,
+    },
+    Operation {
+        method: "get",
+        path: paths::ROOT,
+        id: "root",
+        group: "service",
+        summary: "Links to the pages for people: the portal and this description.",
         text: "",
         parameters: &[],
         body: &[],

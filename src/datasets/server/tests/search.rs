@@ -1,7 +1,6 @@
 //! `GET /api/datasets/search/`
 
 use super::*;
-use axum::Router;
 
 #[tokio::test]
 async fn one_metadata_field_is_matched_exactly() {
@@ -29,7 +28,7 @@ async fn two_filters_are_one_too_many() {
 async fn several_filters_are_taken_where_the_operator_allows_it() {
     let mut service = Service::with_bars(0).await;
     Arc::make_mut(&mut service.app.0).metadata_filters = MetadataFilters::All;
-    service.router = router(service.app.clone(), Router::new());
+    service.router = router(service.app.clone(), None, &[]);
     let path = "/api/datasets/search/?source=test&ticker=btcusd";
     assert_eq!(service.get(&service.reader, path).await.1["count"], 1);
     let path = "/api/datasets/search/?source=test&ticker=ethusd";

@@ -1,0 +1,137 @@
+//! Answers that pages of other sites may read, where an operator allows it.
+//!
+//! Browsers keep an answer from the page of another site unless its headers say otherwise. Pages
+//! that are allowed to read send an API key in a header; cookies are never allowed, and no method
+//! that changes anything.
+
+use std::{str::FromStr, time::Duration};
+
+use axum::{
+    Router,
+    http::{HeaderName, HeaderValue, Method, Uri, header},
+};
+use tower_http::cors::{AllowOrigin, CorsLayer};
+use wire::paths::{API_KEY_HEADER, LAST_EVENT_ID_HEADER, ROW_COUNT_HEADER};
+
+/// How long a browser may remember what a page may send: Chromium remembers two hours at most.
+const REMEMBERED: Duration = Duration::from_hours(2);
+
+/// Headers of answers that scripts may read, beside those that they always may.
+const SHOWN: [HeaderName; 10] = [
+    header::ACCEPT_RANGES,
+    header::CONTENT_DISPOSITION,
+    header::CONTENT_LENGTH,
+    header::CONTENT_RANGE,
+    header::ETAG,
+    header::RETRY_AFTER,
+    HeaderName::from_static("ratelimit-limit"),
+    HeaderName::from_static("ratelimit-remaining"),
+    HeaderName::from_static("ratelimit-reset"),
+    HeaderName::from_static(ROW_COUNT_HEADER),
+];
+
+/// Headers that a script may send.
+const TAKEN: [HeaderName; 5] = [
+    header::AUTHORIZATION,
+    header::IF_NONE_MATCH,
+    header::RANGE,
+    HeaderName::from_static(API_KEY_HEADER),
+    HeaderName::from_static(LAST_EVENT_ID_HEADER),
+];
+
+/// Sites whose pages may read answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ReaderSites {
+    /// Every site.
+    Any,
+    /// The site of this origin, such as `https://example.com`.
+    Origin(HeaderValue),
+}
+
+/// A text is no origin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "give `*` or an origin such as https://example.com or http://localhost:3000, without a path"
+)]
+pub struct ReaderSitesError;
+
+impl FromStr for ReaderSites {
+    type Err = ReaderSitesError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == "*" {
+            return Ok(Self::Any);
+        }
+        // Browsers send origins in lower case.
+        let text = text.to_ascii_lowercase();
+        let uri: Uri = text.parse().map_err(|_| ReaderSitesError)?;
+        let (Some(scheme @ ("http" | "https")), Some(authority)) =
+            (uri.scheme_str(), uri.authority())
+        else {
+            return Err(ReaderSitesError);
+        };
+        if authority.as_str().contains(['@', '*']) || text != format!("{scheme}://{authority}") {
+            return Err(ReaderSitesError);
+        }
+        text.parse().map(Self::Origin).map_err(|_| ReaderSitesError)
+    }
+}
+
+/// Lets pages of `sites` read the answers of `router`; of none, if the list is empty.
+pub fn readable_by(router: Router, sites: &[ReaderSites]) -> Router {
+    if sites.is_empty() {
+        return router;
+    }
+    let mut origins = Vec::new();
+    for site in sites {
+        match site {
+            ReaderSites::Any => return router.layer(layer(AllowOrigin::any())),
+            ReaderSites::Origin(origin) => origins.push(origin.clone()),
+        }
+    }
+    router.layer(layer(AllowOrigin::list(origins)))
+}
+
+fn layer(origins: AllowOrigin) -> CorsLayer {
+    CorsLayer::new()
+        .allow_origin(origins)
+        .allow_methods([Method::GET, Method::HEAD])
+        .allow_headers(TAKEN)
+        .expose_headers(SHOWN)
+        .max_age(REMEMBERED)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, want: Option<&str>) {
+        let got = text.parse::<ReaderSites>().ok();
+        let want = want.map(|text| ReaderSites::Origin(HeaderValue::from_str(text).unwrap()));
+        assert_eq!(got, want, "{text}");
+    }
+
+    #[test]
+    fn an_origin_is_what_browsers_send() {
+        assert_eq!("*".parse(), Ok(ReaderSites::Any));
+        check("https://Example.com", Some("https://example.com"));
+        check("http://localhost:3000", Some("http://localhost:3000"));
+        check("http://[::1]:3000", Some("http://[::1]:3000"));
+        for text in [
+            "",
+            "example.com",
+            "https://",
+            "https://example.com/",
+            "https://example.com/path",
+            "https://example.com?x",
+            "https://a@example.com",
+            "ftp://example.com",
+            "https://*.example.com",
+            "null",
+            "https://exa mple.com",
+        ] {
+            check(text, None);
+        }
+    }
+}
