@@ -15,11 +15,15 @@ use crate::{
     metrics,
     query::Span,
     render::Writer,
-    store::{Appended, OnCommit, StoreError},
+    store::{AppendMode, Appended, OnCommit, StoreError},
 };
 
 /// Rows of one append at most: they are one transaction, and are held in memory.
 pub(crate) const ROWS_MAX: usize = 100_000;
+
+/// Rows that are merged at once at most. Each may have to be read from a chunk of its own first, some
+/// 50 µs, while others wait to write.
+const MERGED_MAX: usize = 10_000;
 
 /// Refused rows that an answer lists at most.
 pub(crate) const REFUSALS_MAX: usize = 20;
@@ -76,6 +80,9 @@ pub(crate) enum AppendError {
     /// There are more rows than one append takes.
     #[error("at most {ROWS_MAX} rows can be inserted at once")]
     TooMany,
+    /// There are more rows than are merged at once.
+    #[error("at most {MERGED_MAX} rows can be merged at once")]
+    TooManyMerged,
     /// Some rows do not fit.
     #[error("rows do not fit the dataset")]
     Rows(Refusals),
@@ -147,6 +154,23 @@ impl Datasets {
         columns: &[Column],
         block: Block,
     ) -> Result<Appended, AppendError> {
+        self.append_by(AppendMode::Replace, dataset, columns, block).await
+    }
+
+    /// As [`Self::append_block`], where `mode` says what a row does to an existing one.
+    ///
+    /// # Errors
+    /// As [`Self::append_block`], and [`AppendError::TooManyMerged`].
+    pub(crate) async fn append_by(
+        &self,
+        mode: AppendMode,
+        dataset: DatasetId,
+        columns: &[Column],
+        block: Block,
+    ) -> Result<Appended, AppendError> {
+        if mode == AppendMode::Merge && block.len() > MERGED_MAX {
+            return Err(AppendError::TooManyMerged);
+        }
         let (hub, era, answers) = (self.hub.clone(), self.era, self.answers.clone());
         let mut writer = Writer::new(dataset, columns);
         let on_commit: OnCommit = Box::new(move |appended, rows| {
@@ -156,7 +180,8 @@ impl Datasets {
             hub.publish(dataset, || frames(&mut writer, rows, appended.revision, era));
         });
         let began = Instant::now();
-        let appended = self.store.append(dataset, block, self.clock.now(), on_commit).await?;
+        let appended =
+            self.store.append_by(mode, dataset, block, self.clock.now(), on_commit).await?;
         self.metrics.took(metrics::COMMIT, began.elapsed());
         self.metrics.add_n(metrics::ROWS_IN, &[], appended.n_rows);
         Ok(appended)

@@ -168,6 +168,18 @@ impl Series {
         }
     }
 
+    /// Gives row `row_idx` the value of row `from_idx` of `from`, if it has none.
+    fn fill(&mut self, row_idx: usize, from: &Self, from_idx: usize) {
+        match (self, from) {
+            (Self::Float(to), Self::Float(from)) => fill(to, row_idx, from, from_idx),
+            (Self::Integer(to), Self::Integer(from)) => fill(to, row_idx, from, from_idx),
+            (Self::String(to), Self::String(from)) => fill(to, row_idx, from, from_idx),
+            (Self::Boolean(to), Self::Boolean(from)) => fill(to, row_idx, from, from_idx),
+            // A dataset's column never changes its type, so that this cannot be.
+            _ => {}
+        }
+    }
+
     fn truncate(&mut self, n: usize) {
         match self {
             Self::Float(values) => values.truncate(n),
@@ -184,6 +196,12 @@ impl Series {
             Self::String(values) => values.reverse(),
             Self::Boolean(values) => values.reverse(),
         }
+    }
+}
+
+fn fill<T: Clone>(to: &mut [Option<T>], row_idx: usize, from: &[Option<T>], from_idx: usize) {
+    if let (Some(to @ None), Some(Some(value))) = (to.get_mut(row_idx), from.get(from_idx)) {
+        *to = Some(value.clone());
     }
 }
 
@@ -308,6 +326,32 @@ impl Block {
         }
         merged.extend_from(self, under_idx..self.len());
         merged
+    }
+
+    /// Gives each row the values that it lacks and the row of `under` at its timestamp has. Both are
+    /// blocks of one dataset; columns that were added since this one was made are taken over.
+    pub(crate) fn fill(&mut self, under: &Self) {
+        for series in under.columns.iter().skip(self.columns.len()) {
+            let mut missing = Series::new(series.dtype());
+            missing.push_missing(self.len());
+            self.columns.push(missing);
+        }
+        let mut under_idx = 0;
+        for row_idx in 0..self.len() {
+            let Some(timestamp) = self.times.get(row_idx).copied() else { return };
+            let later = under.times.get(under_idx..).unwrap_or_default();
+            under_idx += later.partition_point(|time| *time < timestamp);
+            if under.times.get(under_idx) == Some(&timestamp) {
+                self.fill_row(row_idx, under, under_idx);
+            }
+        }
+    }
+
+    /// Gives row `row_idx` the values that it lacks and row `from_idx` of `from` has.
+    pub(crate) fn fill_row(&mut self, row_idx: usize, from: &Self, from_idx: usize) {
+        for (series, from) in self.columns.iter_mut().zip(&from.columns) {
+            series.fill(row_idx, from, from_idx);
+        }
     }
 
     /// Row `row_idx`, if there is one.

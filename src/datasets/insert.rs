@@ -35,7 +35,7 @@ use crate::{
     block::Block,
     catalog::check_columns,
     query::DatasetRef,
-    store::{Appended, Sight, Store},
+    store::{AppendMode, Appended, Sight, Store},
 };
 
 /// What rows are written as.
@@ -56,6 +56,8 @@ pub(crate) enum Format {
 pub(crate) struct Batch {
     /// The dataset, where the body does not say.
     pub(crate) dataset: Option<DatasetRef>,
+    /// What its rows do to those that are stored.
+    pub(crate) mode: AppendMode,
     /// What the body is.
     pub(crate) format: Format,
     /// How it is compressed.
@@ -77,7 +79,8 @@ struct Reading {
 }
 
 impl Datasets {
-    /// Appends rows to a dataset that `key` owns. A row at an existing moment replaces it.
+    /// Appends rows to a dataset that `key` owns. A row at an existing moment replaces it, or is merged
+    /// with it.
     ///
     /// On return the rows and their buckets are durable, and those who follow the dataset have them.
     /// Dropping the future does not undo an append under way.
@@ -85,9 +88,10 @@ impl Datasets {
     /// # Errors
     /// [`AppendError`]; then nothing is stored.
     pub(crate) async fn insert(&self, key: KeyId, batch: Batch) -> Result<Appended, AppendError> {
+        let mode = batch.mode;
         let reading = self.read_batch(key, batch.clone()).await?;
         if reading.new_columns.is_empty() {
-            return self.append_block(reading.dataset, &reading.columns, reading.block).await;
+            return self.append_by(mode, reading.dataset, &reading.columns, reading.block).await;
         }
         let Reading { dataset, new_columns, block, .. } = reading;
         self.store.add_columns(dataset, new_columns.clone(), self.clock.now()).await?;
@@ -98,11 +102,11 @@ impl Datasets {
                 .zip(&new_columns)
                 .all(|(column, (name, dtype))| (&column.name, column.dtype) == (name, *dtype));
         if is_as_read {
-            return self.append_block(dataset, &columns, block).await;
+            return self.append_by(mode, dataset, &columns, block).await;
         }
         // Someone else made columns at the same time: these are what the rows have to fit.
         let reading = self.read_batch(key, batch).await?;
-        self.append_block(dataset, &reading.columns, reading.block).await
+        self.append_by(mode, dataset, &reading.columns, reading.block).await
     }
 
     /// Reads a batch. The longest takes half a second, which a thread that serves others does not
@@ -137,7 +141,7 @@ fn read(store: &dyn Store, key: KeyId, batch: &Batch) -> Result<Reading, AppendE
         Format::Csv => csv::records(&mut intake, rows)?,
         Format::Parquet => parquet::records(&mut intake, body, batch.bytes_max)?,
     }
-    let (new_columns, block) = intake.finish()?;
+    let (new_columns, block) = intake.finish(batch.mode)?;
     check_columns(&new_columns).map_err(|what| AppendError::Columns { what })?;
     Ok(Reading { dataset: grant.dataset, columns, block, new_columns })
 }

@@ -156,6 +156,15 @@ pub(crate) struct Since {
     pub(crate) revision: u64,
 }
 
+/// What a row does to one that is stored at the same timestamp.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AppendMode {
+    /// It takes its place.
+    Replace,
+    /// It gives it new values, in the columns in which it has some itself.
+    Merge,
+}
+
 /// What an append left.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Appended {
@@ -343,6 +352,18 @@ pub(crate) trait Store: fmt::Debug + Send + Sync + 'static {
     /// filled in here.
     fn append(
         &self,
+        dataset: DatasetId,
+        rows: Block,
+        now: Timestamp,
+        on_commit: OnCommit,
+    ) -> BoxFuture<'_, Result<Appended, StoreError>> {
+        self.append_by(AppendMode::Replace, dataset, rows, now, on_commit)
+    }
+
+    /// As [`Self::append`], where `mode` says what a row does to one at the same timestamp.
+    fn append_by(
+        &self,
+        mode: AppendMode,
         dataset: DatasetId,
         rows: Block,
         now: Timestamp,

@@ -17,6 +17,7 @@ use crate::{
     catalog::COLUMNS_MAX,
     file::cell::Cell,
     render::TIMESTAMP,
+    store::AppendMode,
 };
 
 /// The largest whole number up to which a float holds each one: 2^53.
@@ -289,7 +290,10 @@ impl Intake {
     ///
     /// # Errors
     /// [`AppendError::Rows`] if any was refused.
-    pub(super) fn finish(self) -> Result<(Vec<(String, Dtype)>, Block), AppendError> {
+    pub(super) fn finish(
+        self,
+        mode: AppendMode,
+    ) -> Result<(Vec<(String, Dtype)>, Block), AppendError> {
         if self.refusals.n_rows > 0 {
             return Err(AppendError::Rows(self.refusals));
         }
@@ -298,7 +302,7 @@ impl Intake {
             series.push_missing(self.n_rows - slot.n_filled);
         }
         if !self.is_sorted {
-            block = sorted(&block);
+            block = sorted(&block, mode);
         }
         let made = if self.makes_columns { self.slots } else { Vec::new() };
         Ok((made.into_iter().map(|slot| (slot.name, slot.dtype)).collect(), block))
@@ -357,15 +361,18 @@ fn truth(text: &str) -> Option<bool> {
     }
 }
 
-/// The rows in order; of those at one moment the last one that came.
-fn sorted(block: &Block) -> Block {
+/// The rows in order; of those at one moment the last one that came, with values of those before it
+/// where they are merged.
+fn sorted(block: &Block, mode: AppendMode) -> Block {
     let mut order: Vec<(Timestamp, usize)> = block.times.iter().copied().zip(0..).collect();
     order.sort_unstable();
     let mut sorted = block.empty_like();
-    let mut order = order.into_iter().peekable();
-    while let Some((moment, row_idx)) = order.next() {
-        if order.peek().is_none_or(|(next, _)| *next != moment) {
-            sorted.extend_from(block, row_idx..row_idx + 1);
+    for rows in order.chunk_by(|(before, _), (next, _)| before == next) {
+        let Some(((_, last), earlier)) = rows.split_last() else { continue };
+        sorted.extend_from(block, *last..last + 1);
+        if mode == AppendMode::Merge {
+            let at = sorted.len() - 1;
+            earlier.iter().rev().for_each(|(_, row_idx)| sorted.fill_row(at, block, *row_idx));
         }
     }
     sorted

@@ -39,7 +39,7 @@ fn take(format: Format, columns: &[Column], text: &str) -> Result<Taken, AppendE
         Format::Csv => csv::records(&mut intake, text)?,
         Format::Parquet => unreachable!("Parquet is no text"),
     }
-    let (made, block) = intake.finish()?;
+    let (made, block) = intake.finish(AppendMode::Replace)?;
     Ok((made, block.rows()))
 }
 
@@ -301,7 +301,7 @@ fn parquet_needs_a_timestamp_and_the_columns_of_the_dataset() {
     let take = |columns: &[Column], bytes_max| {
         let mut intake = Intake::new(columns);
         parquet::records(&mut intake, pyarrow("zstd-v2"), bytes_max)?;
-        intake.finish()
+        intake.finish(AppendMode::Replace)
     };
     let Err(AppendError::Rows(refusals)) = take(&all_kinds(), 1 << 20) else { panic!("taken") };
     assert_eq!(refusals.n_rows, 50);
@@ -311,7 +311,9 @@ fn parquet_needs_a_timestamp_and_the_columns_of_the_dataset() {
     // The crate does not bound what gzip makes of a page.
     let mut intake = Intake::new(&[]);
     parquet::records(&mut intake, pyarrow("gzip-groups"), 1 << 20).unwrap();
-    let Err(AppendError::Rows(refusals)) = intake.finish() else { panic!("taken") };
+    let Err(AppendError::Rows(refusals)) = intake.finish(AppendMode::Replace) else {
+        panic!("taken")
+    };
     let reason = &refusals.first[0].reason;
     assert_eq!(reason, "it is compressed by gzip; write it with snappy, zstd or none");
 }

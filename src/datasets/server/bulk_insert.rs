@@ -20,6 +20,7 @@ use crate::{
     append::AppendError,
     insert::{Batch, Encoding, Format, PARQUET_MAGIC},
     query::params::Params,
+    store::AppendMode,
 };
 
 /// The longest body that is taken before it is known whether its key owns the dataset. Asking takes
@@ -37,7 +38,12 @@ pub(super) async fn post(
 ) -> Result<Created<BulkInserted>, ApiError> {
     let (format, encoding) = (format(request.headers()), encoding(request.headers())?);
     let params = Params(web::extract::pairs(request.uri())?);
-    let params = params.check_names(&["dataset", "dataset_name"])?;
+    let params = params.check_names(&["dataset", "dataset_name", "mode"])?;
+    let mode = match params.get("mode") {
+        None | Some("replace") => AppendMode::Replace,
+        Some("merge") => AppendMode::Merge,
+        Some(_) => return Err(ApiError::Unfit("mode must be replace or merge".to_owned())),
+    };
     let dataset = match format {
         Format::Json if params.get("dataset").or(params.get("dataset_name")).is_none() => None,
         _ => Some(params.dataset()?),
@@ -57,7 +63,7 @@ pub(super) async fn post(
         bytes_max = bytes_max.min(body.len() * UNPACKED_TIMES);
         arrived.make_room(bytes_max).await?;
     }
-    let batch = Batch { dataset, format, encoding, body, bytes_max };
+    let batch = Batch { dataset, mode, format, encoding, body, bytes_max };
     let appended = match app.datasets.insert(key, batch.clone()).await {
         // It may be one that shrinks more.
         Err(AppendError::TooLarge) if bytes_max < BODY_BYTES_MAX => {

@@ -205,7 +205,9 @@ fn append_public(error: &AppendError) -> Option<Public> {
     let status = match error {
         AppendError::NotFound => StatusCode::NOT_FOUND,
         AppendError::NotOwner => StatusCode::FORBIDDEN,
-        AppendError::TooMany | AppendError::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+        AppendError::TooMany | AppendError::TooManyMerged | AppendError::TooLarge => {
+            StatusCode::PAYLOAD_TOO_LARGE
+        }
         AppendError::Columns { .. }
         | AppendError::LetGo { .. }
         | AppendError::Unreadable { .. } => StatusCode::BAD_REQUEST,

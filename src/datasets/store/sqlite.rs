@@ -46,8 +46,8 @@ use self::{
     writer::Writer,
 };
 use super::{
-    Acquired, Appended, ColumnAdded, Count, Created, Newest, OnCommit, PageOfRows, PageRead, Sight,
-    Since, Store, StoreError, Updated, piece::VisitPiece,
+    Acquired, AppendMode, Appended, ColumnAdded, Count, Created, Newest, OnCommit, PageOfRows,
+    PageRead, Sight, Since, Store, StoreError, Updated, piece::VisitPiece,
 };
 use crate::{
     block::{Block, Rows},
@@ -233,8 +233,9 @@ impl Store for SqliteStore {
         self.writer.run(work, |_| {}).boxed()
     }
 
-    fn append(
+    fn append_by(
         &self,
+        mode: AppendMode,
         dataset: DatasetId,
         mut rows: Block,
         now: Timestamp,
@@ -242,7 +243,10 @@ impl Store for SqliteStore {
     ) -> BoxFuture<'_, Result<Appended, StoreError>> {
         let n_bytes = u64::try_from(rows.n_bytes()).unwrap_or(u64::MAX);
         let work = move |connection: &Connection| {
-            let appended = append::append(connection, dataset, &mut rows, now)?;
+            let appended = match mode {
+                AppendMode::Replace => append::append(connection, dataset, &mut rows, now)?,
+                AppendMode::Merge => append::merge(connection, dataset, &mut rows, now)?,
+            };
             Ok((appended, rows))
         };
         let on_commit = move |(appended, rows): &(Appended, Block)| on_commit(appended, rows);

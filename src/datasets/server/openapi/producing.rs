@@ -23,6 +23,14 @@ const CODING: Parameter = header(
     "How the body is compressed, if it is.",
 );
 
+/// What a row does to one that is stored.
+const MODE: Parameter = query(
+    "mode",
+    r#"{"type":"string","enum":["replace","merge"]}"#,
+    "What a row does to the one at its timestamp: replaces it, or, for at most 10 000 rows, changes the \
+     columns that it names and no others.",
+);
+
 /// The number of a key.
 const KEY: Parameter =
     part("key", r#"{"type":"integer","format":"int64"}"#, "The key's number, which is no secret.");
@@ -166,7 +174,8 @@ pub(super) const OPERATIONS: [Operation; 11] = [
         id: "insert_rows",
         group: "producing",
         summary: "Inserts rows into a dataset that the key owns: all of them, or none.",
-        text: "A row at an existing moment replaces it, so that a batch may be sent again. When the \
+        text: "A row at an existing moment replaces it, so that a batch may be sent again; with \
+               `mode=merge` the values that it leaves out stay as they are. When the \
                answer comes the rows and their buckets are durable, and those who follow have \
                them.\n\nNDJSON has a row in each line, flat or as in JSON; CSV has a header line \
                that names `timestamp` and columns; Parquet has them as columns, its timestamps in UTC \
@@ -174,7 +183,7 @@ pub(super) const OPERATIONS: [Operation; 11] = [
                three have their dataset in the query. Refused rows are told in `details`: how many, and what is wrong with the first of them.\n\nA \
                row is at a moment of the years 0 to 9999, up to 9999-12-29. A text has at most \
                10 000 bytes, all texts of a row have at most 16 384.",
-        parameters: &[BY_ID, BY_NAME, CODING],
+        parameters: &[BY_ID, BY_NAME, MODE, CODING],
         body: &INSERT,
         answers: &[answer("201", "How many rows are stored", &[json_of("BulkInserted")])],
         caller: Caller::Key,

@@ -35,6 +35,64 @@ async fn late_rows_and_corrections_are_in_the_buckets_at_once() {
 }
 
 #[tokio::test]
+async fn a_merged_row_changes_the_columns_that_it_names() {
+    let service = Service::with_bars(0).await;
+    // So many that they are in chunks, with later ones and a late one that are not.
+    service.insert((0..3_000).map(|n| bar(n * 2)).collect()).await;
+    service.insert(vec![bar(6_001), bar(7)]).await;
+    let part = |minute, values| json!({"timestamp": moment(minute), "values": values});
+    let rows = json!([
+        part(6_001, json!({"high": 9_999})),
+        part(4, json!({"volume": 50})),
+        part(7, json!({"close": null, "low": -5})),
+        part(4, json!({"low": -7})),
+        part(4, json!({"volume": 60})),
+        part(5, json!({"open": 1, "close": 2})),
+    ]);
+    let path = format!("{PATH}?mode=merge");
+    let body = json!({"dataset": 1, "rows": rows});
+    let answer = service.post(&service.owner, &path, &body).await;
+    assert_eq!(answer, (201, json!({"inserted": 4})));
+    let row = async |minute: usize| {
+        let at = moment(minute);
+        let path = format!("/api/rows/?dataset=1&start={at}&end={at}");
+        let (_, page) = service.get(&service.reader, &path).await;
+        assert_eq!(page["count"], 1, "{page}");
+        page["results"][0]["values"].clone()
+    };
+    let with = |minute: usize, changes: &[(&str, i64)]| {
+        let mut values = bar(minute)["values"].take();
+        for (column, value) in changes {
+            values[*column] = json!(value);
+        }
+        values
+    };
+    let same = |got: &Value, want: &Value| {
+        let numbers = |row: &Value| -> Vec<(String, f64)> {
+            let columns = row.as_object().unwrap().iter();
+            columns.map(|(name, value)| (name.clone(), value.as_f64().unwrap())).collect()
+        };
+        assert_eq!(numbers(got), numbers(want));
+    };
+    same(&row(6_001).await, &with(6_001, &[("high", 9_999)]));
+    same(&row(4).await, &with(4, &[("volume", 60), ("low", -7)]));
+    same(&row(7).await, &with(7, &[("low", -5)]));
+    same(&row(5).await, &json!({"open": 1, "close": 2}));
+    same(&row(6).await, &with(6, &[]));
+    let (_, page) = service.get(&service.reader, "/api/rows/?dataset=1&resolution=5m&start=2026-07-29T00:00:00Z&end=2026-07-29T00:05:00Z").await;
+    assert_eq!(page["results"][0]["low"], -7, "buckets follow: {page}");
+    // Without the mode a row is what it is.
+    service.insert(vec![part(4, json!({"low": 1}))]).await;
+    same(&row(4).await, &json!({"low": 1}));
+    let refused = service.post(&service.owner, &format!("{PATH}?mode=add"), &body).await;
+    assert_eq!(refused, (400, refusal("mode must be replace or merge: bad request")));
+    let many: Vec<_> = (0..10_001).map(|n| part(n, json!({"low": 1}))).collect();
+    let body = json!({"dataset": 1, "rows": many});
+    let (status, _) = service.post(&service.owner, &path, &body).await;
+    assert_eq!(status, 413);
+}
+
+#[tokio::test]
 async fn a_batch_is_stored_as_a_whole_or_not_at_all() {
     let service = Service::with_bars(1).await;
     let rows = json!([bar(1), {"timestamp": moment(2), "values": {"nothing": 1, "open": "high"}}]);

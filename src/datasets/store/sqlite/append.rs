@@ -14,7 +14,12 @@ use super::{
     chunks::{self, CHUNK_ROWS, CHUNK_ROWS_MIN, Strand},
     scan, tail,
 };
-use crate::{block::Block, query::Span, rollup::Fold, store::Appended};
+use crate::{
+    block::Block,
+    query::{Order, Span},
+    rollup::Fold,
+    store::Appended,
+};
 
 /// Late rows in the tail of a dataset from which on they are laid over their chunks while nobody
 /// writes. A read takes them all into account, so they cost reads little and spare writers much. The
@@ -110,6 +115,26 @@ pub(super) fn append(
     save(connection, dataset, &progress)?;
     touch(connection, dataset, now)?;
     Ok(Appended { n_rows, revision: progress.revision })
+}
+
+/// As [`append`], of rows that lack values: where a row is stored at the same timestamp, its values
+/// stay in the columns in which the new one has none.
+pub(super) fn merge(
+    connection: &Connection,
+    dataset: DatasetId,
+    rows: &mut Block,
+    now: Timestamp,
+) -> Result<Appended, StoreError> {
+    let mut row_idx = 0;
+    while let (Some(first), Some(last)) = (rows.times.get(row_idx), rows.times.last()) {
+        // What lies between the rows is read only as far as a chunk goes.
+        let span = Span { first: *first, last: *last };
+        let under = scan::page(connection, dataset, span, Order::Ascending, (0, CHUNK_ROWS))?;
+        let Some(read_until) = under.times.last() else { break };
+        rows.fill(&under);
+        row_idx = rows.first_after(*read_until);
+    }
+    append(connection, dataset, rows, now)
 }
 
 /// Lets go of rows before `before`, at most about `limit_rows`.
