@@ -20,6 +20,7 @@ use crate::{
     Datasets,
     query::DatasetRef,
     render::TIMESTAMP,
+    retention::Retention,
     store::{Created, StoreError},
 };
 
@@ -274,7 +275,7 @@ fn check_metadata(metadata: &BTreeMap<String, String>) -> Result<(), String> {
         check_name("a metadata field", field)?;
         check_text("a metadata value", value)?;
     }
-    Ok(())
+    Retention::of(metadata).map(drop)
 }
 
 /// Checks columns to be created; what is wrong with them.

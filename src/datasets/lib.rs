@@ -25,6 +25,7 @@ mod pieces;
 mod query;
 mod read;
 mod render;
+mod retention;
 mod rollup;
 mod server;
 mod shares;

@@ -60,6 +60,7 @@ use crate::{
     Datasets, ReadOptions, aside,
     pieces::Pieces,
     query::Caps,
+    retention,
     shares::Shares,
     source::{
         load::{self, LoadOptions},
@@ -173,6 +174,7 @@ impl DatasetsService {
         if let Some(market) = options.market {
             group.spawn("market", market::run(datasets.clone(), market, clock.clone()));
         }
+        group.spawn("retention", retention::run(datasets.clone(), clock.clone()));
         let app = App::from(Shared {
             datasets,
             gate: options.gate,

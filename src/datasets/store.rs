@@ -13,8 +13,7 @@ pub(crate) mod sqlite;
 pub(crate) mod contract;
 
 #[cfg(test)]
-use std::ops::ControlFlow;
-use std::{error::Error, fmt, io};
+use std::{collections::BTreeMap, error::Error, fmt, io, ops::ControlFlow};
 
 use accounts::KeyId;
 use futures::future::BoxFuture;
@@ -451,6 +450,20 @@ pub(crate) trait Store: fmt::Debug + Send + Sync + 'static {
 
     /// All tags, in alphabetical order.
     fn tags(&self) -> Result<Vec<Tag>, StoreError>;
+
+    /// The datasets whose metadata say how much they keep, with those of their fields that do.
+    fn retentions(&self) -> Result<Vec<(DatasetId, BTreeMap<String, String>)>, StoreError>;
+
+    /// The timestamp from which on the newest rows of a dataset have about `n_bytes` in chunks, of which
+    /// the newest one always counts as within; `None` if all have no more.
+    fn newest_within(
+        &self,
+        dataset: DatasetId,
+        n_bytes: u64,
+    ) -> Result<Option<Timestamp>, StoreError>;
+
+    /// When a dataset last changed; `None` if there is none.
+    fn newest_change(&self) -> Result<Option<Timestamp>, StoreError>;
 
     /// The tags of a dataset, in alphabetical order.
     fn dataset_tags(&self, dataset: DatasetId) -> Result<Vec<Tag>, StoreError>;

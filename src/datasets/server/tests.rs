@@ -13,6 +13,7 @@ mod holders;
 mod live;
 mod metrics;
 mod openapi;
+mod retention;
 mod roles;
 mod rows;
 mod search;

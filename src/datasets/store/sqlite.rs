@@ -24,7 +24,7 @@ mod tail;
 pub(crate) mod verify;
 mod writer;
 
-use std::{fs::File, path::Path, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fs::File, path::Path, sync::Arc, time::Duration};
 
 use accounts::KeyId;
 use futures::future::{BoxFuture, FutureExt as _};
@@ -353,6 +353,23 @@ impl Store for SqliteStore {
 
     fn tags(&self) -> Result<Vec<Tag>, StoreError> {
         self.readers.read(tags::all)
+    }
+
+    fn retentions(&self) -> Result<Vec<(DatasetId, BTreeMap<String, String>)>, StoreError> {
+        self.readers.read(catalog::retentions)
+    }
+
+    fn newest_within(
+        &self,
+        dataset: DatasetId,
+        n_bytes: u64,
+    ) -> Result<Option<Timestamp>, StoreError> {
+        let strand = Strand::rows(dataset);
+        self.readers.read(|connection| chunks::newest_within(connection, strand, n_bytes))
+    }
+
+    fn newest_change(&self) -> Result<Option<Timestamp>, StoreError> {
+        self.readers.read(catalog::newest_change)
     }
 
     fn dataset_tags(&self, dataset: DatasetId) -> Result<Vec<Tag>, StoreError> {

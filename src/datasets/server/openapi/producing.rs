@@ -58,7 +58,9 @@ pub(super) const OPERATIONS: [Operation; 11] = [
         group: "producing",
         summary: "Creates a dataset, which the key owns; or several, all or none.",
         text: "A name is taken once among those of its owner. Tags that do not exist yet are \
-               created, private, and belong to the key.",
+               created, private, and belong to the key.\n\nOf the metadata, `keep_days` and \
+               `keep_bytes` say how much of the rows is kept: older ones are deleted, about a \
+               thousand at a time, while their buckets stay.",
         parameters: &[],
         body: &[json_of("CreateDatasets")],
         answers: &[answer("201", "What is new", &[json_of("CreatedDatasets")])],

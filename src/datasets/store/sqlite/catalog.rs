@@ -382,6 +382,34 @@ pub(super) fn metadata(
     Ok(fields.collect::<Result<_, _>>()?)
 }
 
+/// The datasets that say how much they keep, with the fields of their metadata that do. The index
+/// `metadata_keep` is for these fields.
+pub(super) fn retentions(
+    connection: &Connection,
+) -> Result<Vec<(DatasetId, BTreeMap<String, String>)>, StoreError> {
+    let mut statement = connection.prepare_cached(
+        "SELECT dataset, field, value FROM metadata
+         WHERE field IN ('keep_days', 'keep_bytes') ORDER BY dataset",
+    )?;
+    let mut rows = statement.query([])?;
+    let mut found: Vec<(DatasetId, BTreeMap<String, String>)> = Vec::new();
+    while let Some(row) = rows.next()? {
+        let (dataset, field, value) = (dataset_id(row)?, row.get(1)?, row.get(2)?);
+        match found.last_mut() {
+            Some((last, fields)) if *last == dataset => drop(fields.insert(field, value)),
+            _ => found.push((dataset, BTreeMap::from([(field, value)]))),
+        }
+    }
+    Ok(found)
+}
+
+/// When a dataset last changed.
+pub(super) fn newest_change(connection: &Connection) -> Result<Option<Timestamp>, StoreError> {
+    let newest: Option<i64> =
+        connection.query_row("SELECT max(updated_at) FROM datasets", [], |row| row.get(0))?;
+    Ok(newest.map(Timestamp::from_micros))
+}
+
 /// A dataset's columns, in their order.
 pub(super) fn columns(
     connection: &Connection,

@@ -465,6 +465,32 @@ pub(super) fn remove_before(
     Ok((n_rows, newest))
 }
 
+/// The end of the five minutes in which the last chunk ends that is not among the newest of `n_bytes`
+/// together: rows are let go up to such an end.
+pub(super) fn newest_within(
+    connection: &Connection,
+    strand: Strand,
+    n_bytes: u64,
+) -> Result<Option<Timestamp>, StoreError> {
+    let mut statement = connection.prepare_cached(
+        "SELECT t_last, length(times) + length(body) FROM chunks
+         WHERE dataset = ?1 AND resolution = ?2 ORDER BY t_last DESC",
+    )?;
+    let mut rows = statement.query(params![strand.dataset.get(), code(strand.resolution)])?;
+    let mut n_newest = 0_u64;
+    let mut is_newest = true;
+    while let Some(row) = rows.next()? {
+        n_newest = n_newest.saturating_add(row.get(1)?);
+        if n_newest > n_bytes && !is_newest {
+            let finest = Resolution::FiveMinutes;
+            let last = finest.bucket_start(Timestamp::from_micros(row.get(0)?));
+            return Ok(Some(last + finest.bucket().unwrap_or_default()));
+        }
+        is_newest = false;
+    }
+    Ok(None)
+}
+
 fn remove(connection: &Connection, chunk: Chunk) -> Result<(), StoreError> {
     connection.prepare_cached("DELETE FROM chunks WHERE id = ?1")?.execute([chunk.id])?;
     Ok(())

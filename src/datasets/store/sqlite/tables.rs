@@ -44,7 +44,7 @@ use model::dataset::PUBLIC_TAG;
 ///   at the same moments.
 /// - `doomed`: datasets that are deleted, as far as anyone sees, and of which some `chunks`, `tail`
 ///   or `buckets` are still there.
-const STEPS: [&str; 6] = [FIRST, SECOND, THIRD, ROW_NUMBERS, LAYOUT, OWN_TAGS];
+const STEPS: [&str; 7] = [FIRST, SECOND, THIRD, ROW_NUMBERS, LAYOUT, OWN_TAGS, RETENTION];
 
 /// The tables of version 1.
 pub(super) const FIRST: &str = "
@@ -282,6 +282,12 @@ WHERE kind = 2;
 DROP TABLE tags;
 ALTER TABLE owned_tags RENAME TO tags;
 CREATE UNIQUE INDEX tags_name ON tags (name, ifnull(owner, 0));
+";
+
+/// Version 7 finds the datasets that say how much they keep among a million.
+const RETENTION: &str = "
+CREATE INDEX metadata_keep ON metadata (dataset, field)
+WHERE field IN ('keep_days', 'keep_bytes');
 ";
 
 /// Whether the store is of this program's version, which nothing that only reads can bring it to.

@@ -1,0 +1,113 @@
+//! Retention: deletes old rows of the datasets whose metadata say how much they keep.
+//!
+//! `keep_days` counts from the date, `keep_bytes` from the newest row. Rows go in whole chunks of about
+//! a thousand; buckets stay. Rows from before those that were deleted are no longer taken.
+
+use std::{collections::BTreeMap, error::Error, time::Duration};
+
+use model::{dataset::DatasetId, timestamp::Timestamp};
+use task::{clock::Clock, steady_date::SteadyDate};
+use tokio::time::{MissedTickBehavior, interval};
+use tracing::{debug, warn};
+
+use crate::{Datasets, store::StoreError};
+
+/// The metadata field that says for how many days rows are kept.
+pub(crate) const KEEP_DAYS: &str = "keep_days";
+
+/// The metadata field that says how many bytes of rows are kept, as they are stored.
+pub(crate) const KEEP_BYTES: &str = "keep_bytes";
+
+/// Between two looks for old rows: what is kept for days is not kept to the minute.
+const LOOK_EVERY: Duration = Duration::from_mins(5);
+
+/// How long a leap of the clock holds before rows are deleted by its date: time for a person to
+/// notice.
+const LEAP_HOLD: Duration = Duration::from_hours(1);
+
+/// Rows deleted at a time, while others wait to write.
+const PRUNE_ROWS: usize = 8192;
+
+/// The longest that rows are kept by a number of days: a hundred years.
+const DAYS_MAX: u32 = 36_525;
+
+/// How much a dataset keeps; what is `None` is no limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Retention {
+    pub(crate) age: Option<Duration>,
+    pub(crate) n_bytes: Option<u64>,
+}
+
+impl Retention {
+    /// Reads it from metadata.
+    ///
+    /// # Errors
+    /// What a field must be.
+    pub(crate) fn of(metadata: &BTreeMap<String, String>) -> Result<Self, String> {
+        let age = match metadata.get(KEEP_DAYS).map(|text| text.parse()) {
+            None => None,
+            Some(Ok(days @ 1..=DAYS_MAX)) => Some(Duration::from_hours(u64::from(days) * 24)),
+            Some(_) => return Err(format!("{KEEP_DAYS} must be 1 to {DAYS_MAX}")),
+        };
+        let n_bytes = match metadata.get(KEEP_BYTES).map(|text| text.parse::<u64>()) {
+            None => None,
+            Some(Ok(n_bytes @ 1..)) => Some(n_bytes),
+            Some(_) => return Err(format!("{KEEP_BYTES} must be a whole number from 1")),
+        };
+        Ok(Self { age, n_bytes })
+    }
+}
+
+/// Deletes old rows from time to time, until dropped.
+pub(crate) async fn run(datasets: Datasets, clock: Clock) {
+    // A service that is started while the clock is wrong deletes nothing by it either.
+    let changed = datasets.blocking(|store| store.newest_change()).await;
+    let start = changed.ok().flatten().unwrap_or_else(|| clock.now());
+    let mut date = SteadyDate::new(clock, start, LEAP_HOLD);
+    let mut looks = interval(LOOK_EVERY);
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        looks.tick().await;
+        match delete_old(&datasets, date.read()).await {
+            Ok(0) => {}
+            Ok(n_rows) => debug!(n_rows, "deleted {n_rows} rows that are no longer kept"),
+            // Nothing is lost: they are looked for again.
+            Err(error) => warn!(error = &error as &dyn Error, "failed to delete old rows"),
+        }
+    }
+}
+
+/// Deletes the rows that are older than their datasets keep them at `date`; how many that were.
+pub(crate) async fn delete_old(datasets: &Datasets, date: Timestamp) -> Result<u64, StoreError> {
+    let mut n_rows = 0;
+    for (dataset, metadata) in datasets.blocking(|store| store.retentions()).await? {
+        // It was checked when it was set.
+        let Retention { age, n_bytes } = Retention::of(&metadata).unwrap_or_default();
+        let by_size = match n_bytes {
+            Some(n_bytes) => {
+                datasets.blocking(move |store| store.newest_within(dataset, n_bytes)).await?
+            }
+            None => None,
+        };
+        if let Some(before) = age.map(|age| date - age).max(by_size) {
+            n_rows += prune(datasets, dataset, before).await?;
+        }
+    }
+    Ok(n_rows)
+}
+
+async fn prune(
+    datasets: &Datasets,
+    dataset: DatasetId,
+    before: Timestamp,
+) -> Result<u64, StoreError> {
+    let mut n_rows = 0;
+    loop {
+        match datasets.store.prune(dataset, before, PRUNE_ROWS).await {
+            // It was deleted meanwhile.
+            Ok(0) | Err(StoreError::NoDataset { .. }) => return Ok(n_rows),
+            Ok(n_gone) => n_rows += n_gone,
+            Err(error) => return Err(error),
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Metadata that say how much of the rows is kept.
+
+use super::*;
+use crate::retention::delete_old;
+
+/// Minutes of rows: two chunks.
+const MINUTES: usize = 2_400;
+
+async fn first_minute(service: &Service) -> Value {
+    let (_, page) = service
+        .get(
+            &service.owner,
+            "/api/rows/?dataset=1&limit=1&ordering=timestamp&start=2026-07-01T00:00:00Z",
+        )
+        .await;
+    page["results"][0]["timestamp"].clone()
+}
+
+async fn service_with(metadata: &Value) -> Service {
+    let service = Service::with_bars(0).await;
+    service.insert((0..MINUTES).map(bar).collect()).await;
+    let change = json!({"metadata": metadata});
+    let (status, body) = service.call(&service.owner, "PATCH", "/api/datasets/1/", &change).await;
+    assert_eq!(status, 200, "{body}");
+    service
+}
+
+#[tokio::test]
+async fn rows_of_before_the_days_that_are_kept_go_and_buckets_stay() {
+    let service = service_with(&json!({"keep_days": "1"})).await;
+    let (_, buckets) = service.get(&service.owner, "/api/rows/?dataset=1&resolution=1h").await;
+    let date = service.clock.now();
+    assert_eq!(delete_old(&service.app.datasets, date).await.unwrap(), 1_200, "a whole chunk");
+    assert_eq!(first_minute(&service).await, json!(moment(1_200)));
+    assert_eq!(delete_old(&service.app.datasets, date).await.unwrap(), 0);
+    let (_, after) = service.get(&service.owner, "/api/rows/?dataset=1&resolution=1h").await;
+    assert_eq!(after["results"], buckets["results"]);
+    let old = json!({"dataset": 1, "rows": [bar(3)]});
+    let (status, refused) = service.post(&service.owner, "/api/rows/bulk_insert/", &old).await;
+    assert_eq!(status, 400, "{refused}");
+}
+
+#[tokio::test]
+async fn rows_beyond_the_bytes_that_are_kept_go_and_the_newest_stay() {
+    let service = service_with(&json!({"keep_bytes": "1"})).await;
+    let n_gone = delete_old(&service.app.datasets, service.clock.now()).await.unwrap();
+    assert!((1_024..2_400).contains(&n_gone), "{n_gone}");
+    assert_eq!(first_minute(&service).await, json!(moment(n_gone.try_into().unwrap())));
+    let service = service_with(&json!({"keep_bytes": "1000000"})).await;
+    let date = service.clock.now();
+    assert_eq!(delete_old(&service.app.datasets, date).await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn retention_that_means_nothing_is_refused() {
+    let service = Service::with_bars(1).await;
+    for (field, value) in
+        [("keep_days", "0"), ("keep_days", "a week"), ("keep_bytes", "-1"), ("keep_bytes", "1 GB")]
+    {
+        let change = json!({"metadata": {field: value}});
+        let (status, body) =
+            service.call(&service.owner, "PATCH", "/api/datasets/1/", &change).await;
+        assert_eq!(status, 400, "{field}={value}");
+        assert!(body["error"].as_str().unwrap().starts_with(field), "{body}");
+    }
+}
