@@ -128,6 +128,9 @@ pub(crate) enum CatalogError {
     /// The dataset has rows, whose buckets would be made of other columns.
     #[error("the dataset has rows, and its buckets would be made of other columns")]
     Refolds,
+    /// The dataset has no column of this name.
+    #[error("column not found")]
+    ColumnUnknown,
     /// The key holds the tag.
     #[error("tag already acquired")]
     TagHeld,

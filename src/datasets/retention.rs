@@ -10,7 +10,10 @@ use task::{clock::Clock, steady_date::SteadyDate};
 use tokio::time::{MissedTickBehavior, interval};
 use tracing::{debug, warn};
 
-use crate::{Datasets, store::StoreError};
+use crate::{
+    Datasets,
+    store::{Store, StoreError},
+};
 
 /// The metadata field that says for how many days rows are kept.
 pub(crate) const KEEP_DAYS: &str = "keep_days";
@@ -61,7 +64,7 @@ impl Retention {
 /// Deletes old rows from time to time, until dropped.
 pub(crate) async fn run(datasets: Datasets, clock: Clock) {
     // A service that is started while the clock is wrong deletes nothing by it either.
-    let changed = datasets.blocking(|store| store.newest_change()).await;
+    let changed = datasets.blocking(Store::newest_change).await;
     let start = changed.ok().flatten().unwrap_or_else(|| clock.now());
     let mut date = SteadyDate::new(clock, start, LEAP_HOLD);
     let mut looks = interval(LOOK_EVERY);
@@ -80,7 +83,7 @@ pub(crate) async fn run(datasets: Datasets, clock: Clock) {
 /// Deletes the rows that are older than their datasets keep them at `date`; how many that were.
 pub(crate) async fn delete_old(datasets: &Datasets, date: Timestamp) -> Result<u64, StoreError> {
     let mut n_rows = 0;
-    for (dataset, metadata) in datasets.blocking(|store| store.retentions()).await? {
+    for (dataset, metadata) in datasets.blocking(Store::retentions).await? {
         // It was checked when it was set.
         let Retention { age, n_bytes } = Retention::of(&metadata).unwrap_or_default();
         let by_size = match n_bytes {

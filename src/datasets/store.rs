@@ -13,7 +13,8 @@ pub(crate) mod sqlite;
 pub(crate) mod contract;
 
 #[cfg(test)]
-use std::{collections::BTreeMap, error::Error, fmt, io, ops::ControlFlow};
+use std::ops::ControlFlow;
+use std::{collections::BTreeMap, error::Error, fmt, io};
 
 use accounts::KeyId;
 use futures::future::BoxFuture;
@@ -62,6 +63,19 @@ pub(crate) enum ColumnAdded {
     Exists,
     /// There are as many as there can be.
     TooMany,
+    /// The dataset has rows, whose buckets would be made of other columns.
+    Refolds,
+}
+
+/// The outcome of renaming a column.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ColumnRenamed {
+    /// It has the new name.
+    Done(Column),
+    /// There is no such column.
+    Unknown,
+    /// Another one has the new name.
+    Exists,
     /// The dataset has rows, whose buckets would be made of other columns.
     Refolds,
 }
@@ -154,6 +168,9 @@ pub(crate) struct Since {
     /// The last commit that all of them include.
     pub(crate) revision: u64,
 }
+
+/// A dataset, and fields of its metadata.
+pub(crate) type DatasetFields = (DatasetId, BTreeMap<String, String>);
 
 /// What a row does to one that is stored at the same timestamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -314,6 +331,15 @@ pub(crate) trait Store: fmt::Debug + Send + Sync + 'static {
         now: Timestamp,
     ) -> BoxFuture<'_, Result<(), StoreError>>;
 
+    /// Renames a column.
+    fn rename_column(
+        &self,
+        dataset: DatasetId,
+        name: String,
+        new_name: String,
+        now: Timestamp,
+    ) -> BoxFuture<'_, Result<ColumnRenamed, StoreError>>;
+
     /// Lets the holders of `tag` read the dataset; whether it did not have the tag. The name means a
     /// public tag, else the private one of the dataset's owner, which is created if there is none.
     fn add_tag(&self, dataset: DatasetId, tag: String) -> BoxFuture<'_, Result<bool, StoreError>>;
@@ -452,7 +478,7 @@ pub(crate) trait Store: fmt::Debug + Send + Sync + 'static {
     fn tags(&self) -> Result<Vec<Tag>, StoreError>;
 
     /// The datasets whose metadata say how much they keep, with those of their fields that do.
-    fn retentions(&self) -> Result<Vec<(DatasetId, BTreeMap<String, String>)>, StoreError>;
+    fn retentions(&self) -> Result<Vec<DatasetFields>, StoreError>;
 
     /// The timestamp from which on the newest rows of a dataset have about `n_bytes` in chunks, of which
     /// the newest one always counts as within; `None` if all have no more.

@@ -105,6 +105,21 @@ pub struct AddColumn {
     pub dtype: String,
 }
 
+/// The body of `PATCH /api/columns/`, which names its dataset by number or by name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RenameColumn {
+    /// The dataset.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dataset: Option<i64>,
+    /// The dataset's name, where its number is not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dataset_name: Option<String>,
+    /// The column's name.
+    pub name: String,
+    /// The name that it gets.
+    pub new_name: String,
+}
+
 /// A column of a dataset to be created.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CreateColumn {

@@ -12,7 +12,7 @@ use super::{COLUMNS_MAX, CatalogError, check_columns, check_metadata, check_name
 use crate::{
     Datasets,
     query::{DatasetRef, Span},
-    store::{ColumnAdded, Updated},
+    store::{ColumnAdded, ColumnRenamed, Updated},
 };
 
 /// What is to become of a dataset; what is none stays.
@@ -120,6 +120,29 @@ impl Datasets {
                 Err(unfit(format!("a dataset has at most {COLUMNS_MAX} columns")))
             }
             ColumnAdded::Refolds => Err(CatalogError::Refolds),
+        }
+    }
+
+    /// Renames a column of a dataset that `key` owns, and returns what it is now.
+    ///
+    /// # Errors
+    /// As [`Self::add_column`], and [`CatalogError::ColumnUnknown`].
+    pub(crate) async fn rename_column(
+        &self,
+        key: KeyId,
+        which: DatasetRef,
+        name: String,
+        new_name: String,
+    ) -> Result<Column, CatalogError> {
+        let dataset = self.own(key, which).await?;
+        // Its type stays: any one will do here.
+        check_columns(&[(new_name.clone(), Dtype::Float)])
+            .map_err(|what| CatalogError::Unfit { what })?;
+        match self.store.rename_column(dataset, name, new_name, self.clock.now()).await? {
+            ColumnRenamed::Done(column) => Ok(column),
+            ColumnRenamed::Unknown => Err(CatalogError::ColumnUnknown),
+            ColumnRenamed::Exists => Err(CatalogError::ColumnTaken),
+            ColumnRenamed::Refolds => Err(CatalogError::Refolds),
         }
     }
 

@@ -1,4 +1,4 @@
-//! `/api/columns/`: the columns of a dataset, and one more.
+//! `/api/columns/`: the columns of a dataset, one more, and another name for one.
 
 use axum::{
     Json,
@@ -7,7 +7,7 @@ use axum::{
 };
 use model::dataset::{DatasetId, Dtype};
 use web::answer::Created;
-use wire::datasets::{AddColumn, ColumnBody, Envelope};
+use wire::datasets::{AddColumn, ColumnBody, Envelope, RenameColumn};
 
 use super::{App, Caller, error::ApiError, whole};
 use crate::{
@@ -31,13 +31,30 @@ pub(super) async fn post(
     request: Request,
 ) -> Result<Created<ColumnBody>, ApiError> {
     let AddColumn { dataset, dataset_name, name, dtype } = web::extract::json(request).await?;
-    let which = match (dataset, dataset_name) {
-        (Some(number), _) => DatasetRef::Id(DatasetId::new(number).ok_or(CatalogError::NotFound)?),
-        (None, Some(name)) => DatasetRef::Name(name),
-        (None, None) => return Err(QueryError::NoDataset.into()),
-    };
+    let which = named(dataset, dataset_name)?;
     let dtype = dtype_of(&name, &dtype)?;
     Ok(Created(app.datasets.add_column(key, which, (name, dtype)).await?.into()))
+}
+
+pub(super) async fn patch(
+    State(app): State<App>,
+    Caller(key): Caller,
+    request: Request,
+) -> Result<Json<ColumnBody>, ApiError> {
+    let body: RenameColumn = web::extract::json(request).await?;
+    let which = named(body.dataset, body.dataset_name)?;
+    Ok(Json(app.datasets.rename_column(key, which, body.name, body.new_name).await?.into()))
+}
+
+/// The dataset that a body names by its number, or else by its name.
+fn named(number: Option<i64>, name: Option<String>) -> Result<DatasetRef, ApiError> {
+    match (number, name) {
+        (Some(number), _) => {
+            Ok(DatasetRef::Id(DatasetId::new(number).ok_or(CatalogError::NotFound)?))
+        }
+        (None, Some(name)) => Ok(DatasetRef::Name(name)),
+        (None, None) => Err(QueryError::NoDataset.into()),
+    }
 }
 
 /// The type that a column is to have.

@@ -169,9 +169,10 @@ impl ApiError {
 
 fn catalog_status(error: &CatalogError) -> Option<StatusCode> {
     Some(match error {
-        CatalogError::NotFound | CatalogError::TagUnknown | CatalogError::KeyUnknown => {
-            StatusCode::NOT_FOUND
-        }
+        CatalogError::NotFound
+        | CatalogError::ColumnUnknown
+        | CatalogError::TagUnknown
+        | CatalogError::KeyUnknown => StatusCode::NOT_FOUND,
         CatalogError::NotOwner | CatalogError::TagPrivate | CatalogError::TagPublic => {
             StatusCode::FORBIDDEN
         }

@@ -22,7 +22,7 @@ use wire::{
     datasets::{
         AccessBody, AccessCheck, AddColumn, BucketBody, BulkInsert, BulkInserted, ColumnBody,
         CreateDataset, DatasetBody, Envelope, FlatRow, HealthBody, HolderBody, MessageBody,
-        RawRowBody, ReplaceDataset, RowsDeleted, TagBody, TagName, UpdateDataset,
+        RawRowBody, RenameColumn, ReplaceDataset, RowsDeleted, TagBody, TagName, UpdateDataset,
     },
     error::{DatasetsError, KeyError},
 };
@@ -84,6 +84,7 @@ fn schemas() -> Map<String, Value> {
     let mut read = settings().for_deserialize().into_generator();
     read.subschema_for::<AccessCheck>();
     read.subschema_for::<AddColumn>();
+    read.subschema_for::<RenameColumn>();
     read.subschema_for::<BulkInsert>();
     read.subschema_for::<CreateDataset>();
     read.subschema_for::<HolderBody>();

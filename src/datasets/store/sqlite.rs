@@ -24,7 +24,7 @@ mod tail;
 pub(crate) mod verify;
 mod writer;
 
-use std::{collections::BTreeMap, fs::File, path::Path, sync::Arc, time::Duration};
+use std::{fs::File, path::Path, sync::Arc, time::Duration};
 
 use accounts::KeyId;
 use futures::future::{BoxFuture, FutureExt as _};
@@ -46,8 +46,9 @@ use self::{
     writer::Writer,
 };
 use super::{
-    Acquired, AppendMode, Appended, ColumnAdded, Count, Created, Newest, OnCommit, PageOfRows,
-    PageRead, Sight, Since, Store, StoreError, Updated, piece::VisitPiece,
+    Acquired, AppendMode, Appended, ColumnAdded, ColumnRenamed, Count, Created, DatasetFields,
+    Newest, OnCommit, PageOfRows, PageRead, Sight, Since, Store, StoreError, Updated,
+    piece::VisitPiece,
 };
 use crate::{
     block::{Block, Rows},
@@ -192,6 +193,21 @@ impl Store for SqliteStore {
         let work =
             move |connection: &Connection| catalog::add_columns(connection, dataset, &columns, now);
         self.writer.run(work, |()| {}).boxed()
+    }
+
+    fn rename_column(
+        &self,
+        dataset: DatasetId,
+        name: String,
+        new_name: String,
+        now: Timestamp,
+    ) -> BoxFuture<'_, Result<ColumnRenamed, StoreError>> {
+        let work = move |connection: &Connection| {
+            let renamed = catalog::rename_column(connection, dataset, &name, &new_name)?;
+            append::touch(connection, dataset, now)?;
+            Ok(renamed)
+        };
+        self.writer.run(work, |_| {}).boxed()
     }
 
     fn add_tag(&self, dataset: DatasetId, tag: String) -> BoxFuture<'_, Result<bool, StoreError>> {
@@ -355,7 +371,7 @@ impl Store for SqliteStore {
         self.readers.read(tags::all)
     }
 
-    fn retentions(&self) -> Result<Vec<(DatasetId, BTreeMap<String, String>)>, StoreError> {
+    fn retentions(&self) -> Result<Vec<DatasetFields>, StoreError> {
         self.readers.read(catalog::retentions)
     }
 

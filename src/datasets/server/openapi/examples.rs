@@ -4,7 +4,7 @@ use model::dataset::BAR_COLUMNS;
 use serde_json::{Value, json};
 
 /// All of them, each with the name of its schema.
-pub(super) fn all() -> [(&'static str, Value); 15] {
+pub(super) fn all() -> [(&'static str, Value); 16] {
     let metadata = json!({
         "frequency": "1min", "provider": "forge-data-provider", "source": "tiingo", "ticker": "btcusd",
     });
@@ -32,6 +32,7 @@ pub(super) fn all() -> [(&'static str, Value); 15] {
         ("TagName", json!({"tag_name": "public"})),
         ("TagBody", json!({"name": "public", "is_public": true})),
         ("AddColumn", json!({"dataset": 3, "name": "vwap", "dtype": "float"})),
+        ("RenameColumn", json!({"dataset": 3, "name": "vwap", "new_name": "average"})),
         ("UpdateDataset", json!({"metadata": {"provider": null, "source": "tiingo"}})),
         ("HolderBody", json!({"key": 7})),
         ("AccessCheck", json!({"dataset_id": 3, "require_write": false})),

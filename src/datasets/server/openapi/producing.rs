@@ -50,7 +50,7 @@ const SPAN: [Parameter; 2] = [
 ];
 
 /// All of them, in the order in which they are told.
-pub(super) const OPERATIONS: [Operation; 11] = [
+pub(super) const OPERATIONS: [Operation; 12] = [
     Operation {
         method: "post",
         path: paths::DATASETS,
@@ -112,6 +112,18 @@ pub(super) const OPERATIONS: [Operation; 11] = [
         parameters: &[],
         body: &[json_of("AddColumn")],
         answers: &[answer("201", "The new column", &[json_of("ColumnBody")])],
+        caller: Caller::Key,
+    },
+    Operation {
+        method: "patch",
+        path: paths::COLUMNS,
+        id: "rename_column",
+        group: "producing",
+        summary: "Renames a column of a dataset that the key owns, with the values it has.",
+        text: "",
+        parameters: &[],
+        body: &[json_of("RenameColumn")],
+        answers: &[answer("200", "The column", &[json_of("ColumnBody")])],
         caller: Caller::Key,
     },
     Operation {

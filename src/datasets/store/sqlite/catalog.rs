@@ -19,7 +19,7 @@ use crate::{
     catalog::{COLUMNS_MAX, Grant, NewDataset, change::Change},
     query::DatasetRef,
     rollup::Fold,
-    store::{ColumnAdded, Created, Updated},
+    store::{ColumnAdded, ColumnRenamed, Created, DatasetFields, Updated},
 };
 
 /// Datasets of one name that are told to a key that sees them: enough to choose from, and few to
@@ -258,6 +258,34 @@ pub(super) fn add_column(
     new.into_iter().next_back().map(ColumnAdded::New).ok_or(StoreError::NoDataset { dataset })
 }
 
+/// Renames a column, if the buckets that are there stay those that its rows fold into.
+pub(super) fn rename_column(
+    connection: &Connection,
+    dataset: DatasetId,
+    name: &str,
+    new_name: &str,
+) -> Result<ColumnRenamed, StoreError> {
+    let old = columns(connection, dataset)?;
+    let Some(place) = old.iter().position(|column| column.name == name) else {
+        return Ok(ColumnRenamed::Unknown);
+    };
+    if old.iter().any(|column| column.name == new_name) {
+        return Ok(ColumnRenamed::Exists);
+    }
+    let mut new = old.clone();
+    let Some(column) = new.get_mut(place) else { return Ok(ColumnRenamed::Unknown) };
+    new_name.clone_into(&mut column.name);
+    let renamed = column.clone();
+    let metadata = metadata(connection, dataset)?;
+    if Fold::of(&old, &metadata) != Fold::of(&new, &metadata) && has_rows(connection, dataset)? {
+        return Ok(ColumnRenamed::Refolds);
+    }
+    connection
+        .prepare_cached("UPDATE columns SET name = ?3 WHERE dataset = ?1 AND name = ?2")?
+        .execute(params![dataset.get(), name, new_name])?;
+    Ok(ColumnRenamed::Done(renamed))
+}
+
 /// Whether rows that lack what `new` takes beyond `old` fold into the same buckets by both.
 fn continues(old: Fold, new: Fold) -> bool {
     match (old, new) {
@@ -384,15 +412,13 @@ pub(super) fn metadata(
 
 /// The datasets that say how much they keep, with the fields of their metadata that do. The index
 /// `metadata_keep` is for these fields.
-pub(super) fn retentions(
-    connection: &Connection,
-) -> Result<Vec<(DatasetId, BTreeMap<String, String>)>, StoreError> {
+pub(super) fn retentions(connection: &Connection) -> Result<Vec<DatasetFields>, StoreError> {
     let mut statement = connection.prepare_cached(
         "SELECT dataset, field, value FROM metadata
          WHERE field IN ('keep_days', 'keep_bytes') ORDER BY dataset",
     )?;
     let mut rows = statement.query([])?;
-    let mut found: Vec<(DatasetId, BTreeMap<String, String>)> = Vec::new();
+    let mut found: Vec<DatasetFields> = Vec::new();
     while let Some(row) = rows.next()? {
         let (dataset, field, value) = (dataset_id(row)?, row.get(1)?, row.get(2)?);
         match found.last_mut() {
