@@ -40,7 +40,7 @@ use self::{
 use crate::cli::{
     config::{self, AddressFlags},
     gate::GateFlags,
-    log,
+    log, output,
     place::Place,
     secret, stop,
 };
@@ -58,6 +58,8 @@ pub(crate) enum InferenceCommand {
     /// Print each new bundle of a topic
     #[command(after_help = watch::EXAMPLES)]
     Watch(WatchCommand),
+    /// Print the address of the account that signs values for contracts
+    Signer(ServiceFlags),
     /// List, create, update, pause, resume and delete topics
     #[command(subcommand)]
     Topics(TopicsCommand),
@@ -148,6 +150,10 @@ pub(crate) async fn run(command: InferenceCommand) -> anyhow::Result<()> {
         InferenceCommand::Serve(command) => serve(command).await,
         InferenceCommand::Show(command) => watch::show(command).await,
         InferenceCommand::Watch(command) => watch::watch(command).await,
+        InferenceCommand::Signer(service) => {
+            let signer = service.service().await?.signer().await.context("ask who signs")?;
+            output::print(&signer.address)
+        }
         InferenceCommand::Topics(command) => topics::run(command).await,
         InferenceCommand::Submit(command) => submit::run(command).await,
         InferenceCommand::Work(command) => work::run(command).await,

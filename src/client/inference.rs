@@ -13,8 +13,8 @@ use wire::{
         TopicList, TopicResponse,
         chain::WindowStatus,
         network::{
-            Accepted, LatestBody, NetworkInferencesPage, ScalarBody, SubmissionBody, TopicActive,
-            TopicHealth, TopicSettings,
+            Accepted, LatestBody, NetworkInferencesPage, ScalarBody, SignerBody, SubmissionBody,
+            TopicActive, TopicHealth, TopicSettings,
         },
     },
     paths,
@@ -281,6 +281,14 @@ impl Inference {
         let query: Vec<_> = label.map(|label| ("label", label.to_owned())).into_iter().collect();
         let call = Call { query: &query, ..Call::get(&path) };
         self.transport.json(call, "the newest value of a topic").await
+    }
+
+    /// Returns the account that signs values for contracts. Cancel-safe.
+    ///
+    /// # Errors
+    /// As for [`Self::topics`].
+    pub async fn signer(&self) -> Result<SignerBody, ClientError> {
+        self.transport.json(Call::get(paths::SIGNER), "who signs").await
     }
 
     /// Returns whether a topic works, why not, and what it keeps. Cancel-safe.

@@ -6,7 +6,7 @@
 //! the hashes that stand for built-in forecasters, datasets and models. None of
 //! those could sign for the chain, and no two kinds of names are alike.
 
-use bech32::{Bech32, Hrp};
+use bech32::{Bech32, Hrp, primitives::decode::CheckedHrpstring};
 use model::{node::PeerId, topic::Address};
 use ripemd::{Digest as _, Ripemd160};
 use sha2::{Digest as _, Sha256};
@@ -92,6 +92,28 @@ pub fn of_key(key: i64, model: Option<&str>) -> Result<Address, AddressError> {
 /// [`AddressError`], never in practice.
 pub fn of_model(name: &str) -> Result<Address, AddressError> {
     of_text(&format!("model:{name}"))
+}
+
+/// Why a text is no address of this chain.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{text}` is no address: it is `allo1` and 38 letters and digits, the last six of which check the rest"
+)]
+pub struct UnknownAddressError {
+    /// The text, shortened.
+    text: String,
+}
+
+/// Returns the address that `text` is, with a checksum that fits: not one with a typing error.
+///
+/// # Errors
+/// [`UnknownAddressError`] if it is none.
+pub fn checked(text: &str) -> Result<Address, UnknownAddressError> {
+    let is_ours = CheckedHrpstring::new::<Bech32>(text).is_ok_and(|address| {
+        address.hrp().as_str() == PREFIX && address.byte_iter().len() == ADDRESS_BYTES
+    });
+    let address = text.parse().ok().filter(|_| is_ours);
+    address.ok_or_else(|| UnknownAddressError { text: text.chars().take(96).collect() })
 }
 
 fn of_text(text: &str) -> Result<Address, AddressError> {

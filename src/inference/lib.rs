@@ -59,7 +59,7 @@ use crate::{
     retention::{DAY, Retention},
     sortition::Record,
     store::{Closable, EndOptions, Holdings, Input, Known, Store, StoreError, Submitted},
-    submission::{Origin, Payload, PayloadError, Submission, Submitter, WorkerQuota},
+    submission::{Origin, Payload, PayloadError, Submission, Submitter},
     topic::{Keep, Topic, TopicSettingsError},
 };
 
@@ -276,22 +276,22 @@ impl Inference {
     /// # Errors
     /// A [`SubmitError`] that says why it is not taken.
     pub async fn submit(&self, sender: Sender, payload: Payload) -> Result<(), SubmitError> {
-        let Origin { submitter, quota, .. } = Origin::NETWORK;
-        self.submit_of(submitter, quota, sender, payload).await
+        self.submit_of(Origin::NETWORK, sender, payload).await
     }
 
-    /// Takes `payload` likewise of a worker of `submitter`, who has `quota` of them in an epoch.
+    /// Takes `payload` likewise from `origin`, or only checks whether it would be taken. What is known
+    /// of the worker is found out here.
     ///
     /// # Errors
     /// As [`Self::submit`].
     pub async fn submit_of(
         &self,
-        submitter: Submitter,
-        quota: WorkerQuota,
+        origin: Origin,
         sender: Sender,
         payload: Payload,
     ) -> Result<(), SubmitError> {
         let Sender { topic, nonce, worker, name } = sender;
+        let Origin { submitter, quota, .. } = origin;
         let settings = self.topic(topic).ok_or(SubmitError::UnknownTopic { topic })?;
         if !epoch::is_open(settings.timing, nonce, self.shared.chain.height()) {
             return Err(SubmitError::NotOpen { nonce });
@@ -309,7 +309,7 @@ impl Inference {
             } else {
                 Record::Newcomer
             };
-            let origin = Origin { submitter, quota, record };
+            let origin = Origin { record, ..origin };
             Ok(shared.store.submit(topic, nonce, submission, origin, shared.chain.now())?)
         });
         match submitted.await? {

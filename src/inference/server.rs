@@ -15,6 +15,7 @@ mod latest_network_inferences;
 mod network_inferences;
 mod next_topic_id;
 mod openapi;
+mod signer;
 mod source;
 mod stream;
 mod submissions;
@@ -204,13 +205,14 @@ impl InferenceService {
             options;
         let network = InferenceOptions { block_time, retention, topics };
         let inference = Inference::open(&store, clock, network).await?;
+        let signer = consumers.signer.account();
         let listener = bind(&listen).await?;
         let address = listener.local_addr().map_err(StartError::Address)?;
         let router = router(inference.clone(), Arc::clone(&rows), &gate, (consumers, quota), group);
         serve_by(gate.addresses(), listener, router, group);
         Runner::start_all(&inference, &runs, &rows, group);
         group.spawn("inference file", look_after(inference.clone()));
-        info!(%address, "inference service listening");
+        info!(%address, %signer, "inference service listening");
         Ok(Self { address, inference })
     }
 }
@@ -256,6 +258,7 @@ pub fn router(
         .route(paths::NETWORK_INFERENCES, get(network_inferences::get))
         .route(paths::TOPICS, get(topics::get).post(topic_settings::create))
         .route(paths::TOPIC_SETTINGS, put(topic_settings::update).delete(topic_settings::delete))
+        .route(paths::SIGNER, get(signer::get))
         .route(paths::TOPIC_HEALTH, get(topic_health::get))
         .route(paths::TOPIC_ACTIVE, put(active::put))
         .route(paths::TOPIC_WHITELISTED, put(whitelist::put).delete(whitelist::delete))

@@ -73,12 +73,18 @@ pub struct Origin {
     pub quota: WorkerQuota,
     /// What is known of the worker.
     pub record: Record,
+    /// Whether it is checked, and not kept.
+    pub is_dry_run: bool,
 }
 
 impl Origin {
     /// A worker of the network itself.
-    pub const NETWORK: Self =
-        Self { submitter: Submitter::Network, quota: WorkerQuota(0), record: Record::Trusted };
+    pub const NETWORK: Self = Self {
+        submitter: Submitter::Network,
+        quota: WorkerQuota(0),
+        record: Record::Trusted,
+        is_dry_run: false,
+    };
 }
 
 /// What an actor hands in, as it came.

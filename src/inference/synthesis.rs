@@ -157,7 +157,8 @@ fn intervals(table: &Table<'_>, shares: &[f64]) -> Vec<Values> {
 }
 
 /// The one scale of everything in `epoch`: the stored one, or that of the ordinary regrets of all
-/// who take part. None where each quantity takes its own.
+/// who take part. None where each quantity takes its own: so where nobody has a regret yet, as in a
+/// forecast by itself.
 fn common_scale(epoch: &Epoch<'_>) -> Option<f64> {
     let Generation::MadV017 = epoch.params.generation else { return None };
     let Newcomers::WithRegret(newcomer) = epoch.newcomers else { return None };
@@ -165,11 +166,11 @@ fn common_scale(epoch: &Epoch<'_>) -> Option<f64> {
     let of_inferers = epoch.inferences.keys().map(|name| inferer.get(name));
     let of_forecasters = epoch.forecasts.keys().map(|name| forecaster.get(name));
     let own = || {
-        let known = of_inferers.chain(of_forecasters);
-        let regrets: Vec<f64> = known.map(|regret| *regret.unwrap_or(&newcomer)).collect();
-        scale(&regrets, epoch.params)
+        let known: Vec<Option<&f64>> = of_inferers.chain(of_forecasters).collect();
+        let regrets: Vec<f64> = known.iter().map(|regret| *regret.unwrap_or(&newcomer)).collect();
+        known.iter().any(Option::is_some).then(|| scale(&regrets, epoch.params))
     };
-    Some(epoch.params.common_scale().unwrap_or_else(own))
+    epoch.params.common_scale().or_else(own)
 }
 
 fn check_even(epoch: &Epoch<'_>) -> Result<(), SynthesisError> {

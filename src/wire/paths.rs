@@ -116,6 +116,8 @@ pub const TOPICS: &str = "/api/v1/topics";
 pub const TOPIC_SETTINGS: &str = "/api/v1/topics/{topic_id}";
 /// Whether a topic's epochs open, to change.
 pub const TOPIC_ACTIVE: &str = "/api/v1/topics/{topic_id}/active";
+/// The account that signs values for contracts.
+pub const SIGNER: &str = "/api/v1/signer";
 /// Whether a topic works, and what it keeps.
 pub const TOPIC_HEALTH: &str = "/api/v1/topics/{topic_id}/health";
 /// One worker of a topic's whitelist, to add or to take away.

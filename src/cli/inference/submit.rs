@@ -37,6 +37,9 @@ pub(crate) struct SubmitCommand {
     /// The epoch [default: the one that is open]
     #[arg(long, value_name = "HEIGHT")]
     nonce: Option<u64>,
+    /// Only check whether it would be taken
+    #[arg(long)]
+    dry_run: bool,
     #[command(flatten)]
     service: ServiceFlags,
 }
@@ -48,10 +51,14 @@ pub(crate) struct SubmitCommand {
 pub(crate) async fn run(command: SubmitCommand) -> anyhow::Result<()> {
     let topic = command.topic;
     let service = command.service.service().await?;
-    let body = body(command.nonce, command.model, &command.values, &command.forecast)?;
+    let body = SubmissionBody {
+        dry_run: command.dry_run,
+        ..body(command.nonce, command.model, &command.values, &command.forecast)?
+    };
     let accepted = service.submit(topic, &body).await.context("submit")?;
     let (nonce, worker) = (accepted.nonce, escape_line(&accepted.worker));
-    print(&format!("topic {topic}, nonce {nonce}, as {worker}"))
+    let what = if command.dry_run { "would be taken: " } else { "" };
+    print(&format!("{what}topic {topic}, nonce {nonce}, as {worker}"))
 }
 
 fn body(
@@ -84,6 +91,7 @@ fn body(
         value,
         values: labeled,
         forecast: forecast.iter().map(expected).collect::<Result<_, _>>()?,
+        dry_run: false,
     })
 }
 

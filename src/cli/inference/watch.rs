@@ -73,7 +73,7 @@ pub(crate) struct WatchCommand {
     service: ServiceFlags,
 }
 
-/// Prints the newest bundle: its values, and each actor's with its influence and weight.
+/// Prints the newest bundle: its values, and each actor's with its name, influence and weight.
 ///
 /// # Errors
 /// If there is no such topic, or no bundle yet.
@@ -85,16 +85,32 @@ pub(super) async fn show(command: ShowCommand) -> anyhow::Result<()> {
     } else {
         service.latest(topic).await
     };
-    let latest = latest.with_context(|| format!("read topic {topic}"))?;
+    let mut latest = latest.with_context(|| format!("read topic {topic}"))?;
     // Not every service tells weights, and those of another bundle say nothing of this one.
     let nonce = latest.bundle.nonce.to_string();
     let beside = service.latest_with_weights(topic).await.ok();
     let beside = beside.filter(|beside| beside.network_inferences.nonce == nonce);
+    if let Some(beside) = beside.as_ref().filter(|_| !outlier_resistant) {
+        // It has every array, with what each forecaster changes.
+        let whole = LatestNetworkInferences {
+            network_inferences: beside.network_inferences.clone(),
+            inference_block_height: nonce,
+        };
+        latest.bundle = whole.try_into().unwrap_or(latest.bundle);
+    }
     if json {
         print_json(&json_of(&latest, beside)?)
     } else {
-        print(&text_of(&latest, beside.as_ref()))
+        print(&text_of(&latest, beside.as_ref(), &names(&service, topic).await))
     }
+}
+
+/// Who is behind each address of a topic, where the service says so.
+async fn names(service: &Inference, topic: TopicId) -> BTreeMap<String, String> {
+    let Ok(list) = service.topics().await else { return BTreeMap::new() };
+    let topics = list.topics.into_iter().filter(|summary| summary.topic_id == topic.get());
+    let actors = topics.flat_map(|summary| summary.actors);
+    actors.filter_map(|actor| Some((actor.worker, actor.name?))).collect()
 }
 
 /// Prints each new bundle.
@@ -239,7 +255,11 @@ fn line_of(latest: &Latest) -> String {
     format!("nonce {}  {}", latest.bundle.nonce, values.join("  "))
 }
 
-fn text_of(latest: &Latest, beside: Option<&LatestBody>) -> String {
+fn text_of(
+    latest: &Latest,
+    beside: Option<&LatestBody>,
+    names: &BTreeMap<String, String>,
+) -> String {
     let bundle = &latest.bundle;
     let mut parts = vec![format!(
         "topic {}  {}  height {}",
@@ -266,16 +286,17 @@ fn text_of(latest: &Latest, beside: Option<&LatestBody>) -> String {
                 let worker = actor.worker.to_string();
                 let weight = weights.get(worker.as_str()).map_or("-", |share| *share);
                 let without = without(latest, actor, &value.label_name).unwrap_or("-");
-                [worker.as_str(), role, &value.label_name, &value.value, without, weight]
+                let name = names.get(&worker).map_or("-", String::as_str);
+                [worker.as_str(), name, role, &value.label_name, &value.value, without, weight]
                     .map(str::to_owned)
                     .to_vec()
             }));
         }
     }
     parts.push(table(
-        &["worker", "role", "label", "value", "without", "weight"],
+        &["worker", "name", "role", "label", "value", "without", "weight"],
         &rows,
-        &[3, 4, 5],
+        &[4, 5, 6],
     ));
     parts.join("\n")
 }
@@ -319,9 +340,10 @@ mod tests {
         let latest = latest();
         assert_eq!(line_of(&latest), "nonce 120  y 10.5 (naive 10)");
         let want = "topic 1  nonce 120  y 10.5 (naive 10)  height 131\n\
-                    worker    role     label  value  without  weight\n\
-                    allo1aaa  inferer  y       9.25       11       -";
-        assert_eq!(text_of(&latest, None), want);
+                    worker    name  role     label  value  without  weight\n\
+                    allo1aaa  mine  inferer  y       9.25       11       -";
+        let names = [("allo1aaa".to_owned(), "mine".to_owned())].into();
+        assert_eq!(text_of(&latest, None, &names), want);
         let json: serde_json::Value =
             serde_json::from_str(&json_of(&latest, None).unwrap()).unwrap();
         assert_eq!(json["network_inferences"]["combined_value"][0]["value"], "10.5");

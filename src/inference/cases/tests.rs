@@ -131,6 +131,30 @@ fn one_inference_alone_is_the_answer_digit_by_digit() {
     assert!(result.one_out_inferer.is_empty() && result.confidence_interval_values.is_empty());
 }
 
+/// The numbers are those of upstream's own test of v0.17.
+#[test]
+fn without_any_regret_each_forecast_takes_a_scale_of_its_own() {
+    let text = r#"{"cases":[{"params":{"epsilon_topic":"1e-4","p_norm":"2.0"},
+        "inferences":{"worker0":["1"],"worker1":["2"]}, "previous_network_loss_log10":"0.5",
+        "forecasted_losses_log10":{"forecaster0":{"worker0":"3","worker1":"4"}}},
+        {"params":{"epsilon_topic":"1e-4","p_norm":"2.0"},
+        "inferences":{"worker0":["1"],"worker1":["2"],"worker2":["3"]},
+        "previous_network_loss_log10":"0.5", "forecasted_losses_log10":{
+            "worker0":{"worker0":"1","worker1":"2","worker2":"3"},
+            "worker1":{"worker0":"4","worker1":"5","worker2":"6"}}}]}"#;
+    let cases: Vec<SynthesisCase> = read(text).unwrap();
+    let implied: Vec<f64> = cases
+        .iter()
+        .flat_map(|case| synthesized(case).unwrap().result.forecast_implied.into_values())
+        .map(|values| values[0].0.parse().unwrap())
+        .collect();
+    let wanted = [1.063_129_668_414_686, 1.317_025_398_914_865, 1.297_477_844_022_704];
+    for (got, want) in implied.iter().zip(wanted) {
+        assert!((got - want).abs() < 1e-4, "{got} {want}");
+    }
+    assert_eq!(implied.len(), wanted.len());
+}
+
 #[test]
 fn what_is_unfit_is_named() {
     let error = |text: &str| {

@@ -57,7 +57,7 @@ use wire::{
         consumer::{ConsumerTopics, Envelope, SignedInference},
         network::{
             Accepted, EpochBody, LatestBody, NetworkInferencesPage, ScalarBody, ServiceHealth,
-            SubmissionBody, TopicActive, TopicHealth, TopicSettings,
+            SignerBody, SubmissionBody, TopicActive, TopicHealth, TopicSettings,
         },
     },
     paths::{API_KEY_HEADER, OPENAPI},
@@ -263,6 +263,7 @@ fn schemas() -> Map<String, Value> {
     written.subschema_for::<TopicHistory>();
     written.subschema_for::<TopicHealth>();
     written.subschema_for::<ServiceHealth>();
+    written.subschema_for::<SignerBody>();
     written.subschema_for::<TopicList>();
     written.subschema_for::<TopicResponse>();
     written.subschema_for::<chain::LatestNetworkInferencesV9>();

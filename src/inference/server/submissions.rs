@@ -1,7 +1,7 @@
 //! `POST /api/v1/topics/{topic_id}/submissions`: takes a worker's payload for an epoch. On the answer
 //! it is durable.
 //!
-//! A payload counts for the address of the key that sends it. A key that names `model` has an
+//! With `dry_run` it is only checked. A payload counts for the address of the key that sends it. A key that names `model` has an
 //! address for each name, so that it can run several workers.
 
 use std::collections::BTreeMap;
@@ -18,7 +18,12 @@ use super::{
     Holder, Service,
     error::{ApiError, topic_id},
 };
-use crate::{Inference, ReadError, Sender, epoch, submission::Payload, topic::Topic};
+use crate::{
+    Inference, ReadError, Sender, actor, epoch,
+    sortition::Record,
+    submission::{Origin, Payload},
+    topic::Topic,
+};
 
 /// The longest name of a model, in characters.
 const MODEL_CHARS_MAX: usize = 64;
@@ -51,20 +56,25 @@ pub(super) async fn post(
     let values: Vec<(String, String)> = body.labeled().collect();
     let mut forecast = BTreeMap::new();
     for (inferer, loss) in body.forecast {
-        let inferer = inferer.parse().map_err(|_| ApiError::Mismatch {
-            parameter: "forecast",
-            reason: format!("{:?} is no address", inferer.chars().take(96).collect::<String>()),
-        })?;
+        let inferer = actor::checked(&inferer)
+            .map_err(|why| ApiError::Mismatch { parameter: "forecast", reason: why.to_string() })?;
         forecast.insert(inferer, loss.0);
     }
     let worker = holder.address(body.model.as_deref())?;
     let sender = Sender { topic, nonce, worker: worker.clone(), name: body.model };
     let payload = Payload { values, forecast };
-    inference.submit_of(holder.submitter(), service.quota, sender, payload).await?;
+    let origin = Origin {
+        submitter: holder.submitter(),
+        quota: service.quota,
+        record: Record::Newcomer,
+        is_dry_run: body.dry_run,
+    };
+    inference.submit_of(origin, sender, payload).await?;
     Ok(Json(Accepted {
         topic_id: topic.get(),
         nonce,
         worker: worker.to_string(),
+        dry_run: body.dry_run,
         window_end_block: epoch::close_height(settings.timing, nonce).saturating_sub(1),
     }))
 }

@@ -13,7 +13,7 @@ use super::{
     error::{ApiError, topic_id},
     topic,
 };
-use crate::{Inference, topics::ListChange};
+use crate::{Inference, actor, topics::ListChange};
 
 pub(super) async fn put(
     State(inference): State<Inference>,
@@ -37,7 +37,12 @@ async fn change(
     holder: Holder,
     change: ListChange,
 ) -> Result<Json<TopicResponse>, ApiError> {
-    let (id, worker) = (topic_id(&path.0)?, read("worker", &path.1)?);
+    let id = topic_id(&path.0)?;
+    let worker = match change {
+        ListChange::Add => actor::checked(&path.1)
+            .map_err(|why| ApiError::Mismatch { parameter: "worker", reason: why.to_string() })?,
+        ListChange::Remove => read("worker", &path.1)?,
+    };
     let changed = inference.change_whitelist(id, worker, change, &holder.address(None)?).await?;
     topic::answer(&inference, &changed).await
 }

@@ -53,6 +53,9 @@ pub enum StoreError {
     /// An epoch would have more workers of a kind than it takes.
     #[error("keep another worker of an epoch")]
     Full,
+    /// Nothing is to be kept.
+    #[error("keep what is only checked")]
+    DryRun,
     /// A submitter would have more workers in an epoch than one may.
     #[error("keep another worker of a submitter")]
     FullOfSubmitter,

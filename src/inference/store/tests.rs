@@ -301,7 +301,7 @@ fn submit_as(
     worker: &str,
 ) -> Submitted {
     let submitter = Submitter::Account(account);
-    let origin = Origin { submitter, quota: WorkerQuota(3), record };
+    let origin = Origin { submitter, quota: WorkerQuota(3), record, is_dry_run: false };
     store.submit(topic.id, 1, submission(topic, worker, "1"), origin, at(1)).unwrap()
 }
 
@@ -340,6 +340,7 @@ fn what_rests_is_not_kept_and_comes_nearer() {
         submitter: Submitter::Account(1),
         quota: WorkerQuota(0),
         record: Record::Newcomer,
+        is_dry_run: false,
     };
     for (worker, value, origin) in [
         ("far", "1000000", origin),

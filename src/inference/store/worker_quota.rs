@@ -46,6 +46,7 @@ impl Store {
             Err(StoreError::FullOfLabels) => Ok(Submitted::FullOfLabels),
             Err(StoreError::Full) => Ok(Submitted::Full),
             Err(StoreError::FullOfSubmitter) => Ok(Submitted::FullOfSubmitter),
+            Err(StoreError::DryRun) => Ok(Submitted::Taken),
             submitted => submitted,
         }
     }
@@ -63,7 +64,7 @@ impl Epoch<'_> {
     ///
     /// # Errors
     /// [`StoreError::Full`], [`StoreError::FullOfLabels`] or [`StoreError::FullOfSubmitter`] where
-    /// it is one too many, besides those of the file.
+    /// it is one too many, [`StoreError::DryRun`] where it would be taken; besides those of the file.
     fn take(
         &self,
         submission: &Submission,
@@ -91,6 +92,9 @@ impl Epoch<'_> {
             && !origin.quota.allows(self.count(&counter, 1)?)
         {
             return Err(StoreError::FullOfSubmitter);
+        }
+        if origin.is_dry_run {
+            return Err(StoreError::DryRun);
         }
         Ok(Submitted::Taken)
     }

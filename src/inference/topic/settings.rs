@@ -15,7 +15,7 @@ use super::{
     ActiveMax, ActiveQuantiles, EPOCH_LENGTH_MIN, Judging, Keep, Labeling, Predictor,
     PredictorModel, Source, Timing, Topic, TopicKind, Truth, WorkerWhitelist, label::canonical,
 };
-use crate::loss::LossMethod;
+use crate::{actor, loss::LossMethod};
 
 /// The least loss that is told from none where settings do not say.
 const LOSS_FLOOR_DEFAULT: f64 = 1e-12;
@@ -169,8 +169,11 @@ fn active_max(settings: &TopicSettings) -> ActiveMax {
 }
 
 fn whitelist(settings: &TopicSettings) -> Result<WorkerWhitelist, SettingError> {
-    let unfit = SettingError { what: "worker_whitelist", want: "addresses such as allo1…" };
-    let workers = settings.worker_whitelist.iter().map(|worker| worker.parse());
+    let unfit = SettingError {
+        what: "worker_whitelist",
+        want: "addresses such as allo1…, with a checksum that fits",
+    };
+    let workers = settings.worker_whitelist.iter().map(|worker| actor::checked(worker));
     Ok(WorkerWhitelist {
         is_enabled: settings.enable_worker_whitelist,
         workers: workers.collect::<Result<_, _>>().map_err(|_| unfit)?,

@@ -208,6 +208,9 @@ pub struct SubmissionBody {
     /// The losses it expects of inferers, by address.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub forecast: BTreeMap<String, Decimal>,
+    /// Whether it is only checked: nothing is kept.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub dry_run: bool,
 }
 
 impl SubmissionBody {
@@ -227,8 +230,20 @@ pub struct Accepted {
     pub nonce: u64,
     /// The address that it counts for.
     pub worker: String,
+    /// Whether it was only checked, and would be kept.
+    #[serde(default)]
+    pub dry_run: bool,
     /// The last block of the window.
     pub window_end_block: u64,
+}
+
+/// Who signs values for contracts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SignerBody {
+    /// The address of the account that signs, `0x…`.
+    pub address: String,
+    /// The contract that checks its values, by the name of each chain that is served.
+    pub contracts: BTreeMap<String, String>,
 }
 
 /// Where the values of a label lie, counted by their weights.

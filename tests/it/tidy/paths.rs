@@ -25,6 +25,7 @@ const SERVERS: [(&str, &[&str]); 4] = [
         &[
             "/emissions/",
             "/api/v1/topics",
+            "/api/v1/signer",
             "/v2/allora/",
             "/api/openapi.json",
             "/api/docs/",

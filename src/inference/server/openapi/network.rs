@@ -44,7 +44,7 @@ const LABEL: Parameter =
     query("label", r#"{"type":"string"}"#, "The label, on a topic with several.");
 
 /// All of them, in the order in which they are told.
-pub(super) const OPERATIONS: [Operation; 14] = [
+pub(super) const OPERATIONS: [Operation; 15] = [
     reads(
         paths::TOPICS,
         "list_topics",
@@ -165,6 +165,13 @@ pub(super) const OPERATIONS: [Operation; 14] = [
             &[OF_TOPIC, UNFIT, DENIED, MISSING, UNCHECKED],
         )
     },
+    reads(
+        paths::SIGNER,
+        "signer",
+        "The account that signs values for contracts.",
+        &[],
+        &[answer("200", "The account", &[json_of("SignerBody")])],
+    ),
     reads(
         paths::TOPIC_HEALTH,
         "topic_health",

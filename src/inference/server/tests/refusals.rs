@@ -113,3 +113,56 @@ async fn old_epochs_are_thinned_and_then_dropped_within_a_topics_bytes() {
     assert_eq!((n_pairs(&thin), n_pairs(&whole)), (0, 8));
     assert_eq!(fixture.get(&path(oldest - 12)).await.0, 404);
 }
+
+#[tokio::test]
+async fn a_dry_run_is_checked_like_a_submission_and_keeps_nothing() {
+    let fixture = Fixture::new().await;
+    fixture.inference.open_epoch("1".parse().unwrap(), 1).await.unwrap();
+    let path = "/api/v1/topics/1/submissions";
+    let dry = json!({"value": "1.5", "dry_run": true});
+    for _ in 0..2 {
+        let (status, body) = fixture.put("POST", path, &dry).await;
+        assert_eq!((status, &body["dry_run"], &body["nonce"]), (200, &json!(true), &json!(1)));
+    }
+    assert_eq!(fixture.put("POST", path, &json!({"value": "x", "dry_run": true})).await.0, 400);
+    assert_eq!(fixture.put("POST", path, &json!({"value": "1.5"})).await.0, 200);
+    let message = "this worker has submitted for nonce 1 already";
+    Fixture::check(fixture.put("POST", path, &dry).await, 409, 6, message);
+    let (_, list) = fixture.get("/api/v1/topics").await;
+    assert_eq!(
+        (&list["topics"][0]["open_nonce"], &list["topics"][0]["close_height"]),
+        (&json!(1), &json!(8))
+    );
+}
+
+#[tokio::test]
+async fn an_address_with_a_typing_error_is_refused() {
+    let fixture = Fixture::new().await;
+    let address = actor::of_model("mine").unwrap();
+    let (start, end) = address.as_str().split_at(10);
+    let wrong =
+        format!("{start}{}{}", if end.starts_with('q') { "p" } else { "q" }, end.split_at(1).1);
+    let (status, body) = create(&fixture, &json!({"worker_whitelist": [&wrong]})).await;
+    assert_eq!(status, 400, "{body}");
+    let (status, created) =
+        create(&fixture, &json!({"worker_whitelist": [address.as_str()]})).await;
+    assert_eq!(status, 200, "{created}");
+    fixture.inference.open_epoch("3".parse().unwrap(), 1).await.unwrap();
+    for (name, want) in [(wrong.as_str(), 400), (address.as_str(), 200)] {
+        let path = format!("/api/v1/topics/3/whitelist/{name}");
+        let (status, body) = fixture.put("PUT", &path, &Value::Null).await;
+        assert_eq!(status, want, "{body}");
+        let forecast = json!({"model": name.get(..9), "forecast": {name: "-1"}});
+        let (status, body) = fixture.put("POST", "/api/v1/topics/3/submissions", &forecast).await;
+        assert_eq!(status, want, "{body}");
+    }
+}
+
+#[tokio::test]
+async fn who_signs_is_served() {
+    let fixture = Fixture::new().await;
+    let signer = consumers().signer.account().to_string();
+    let (status, body) = fixture.get("/api/v1/signer").await;
+    assert_eq!((status, &body["address"]), (200, &json!(signer)));
+    assert!(body["contracts"]["ethereum-11155111"].as_str().unwrap().starts_with("0x"));
+}
