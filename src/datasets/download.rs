@@ -1,7 +1,10 @@
 //! A whole range of rows in one answer, streamed as it is read.
 //!
 //! A thread reads the range, as it is at one moment, writes it in the format asked for, compresses
-//! it, and hands it on in pieces. Memory stays the same however long the range is.
+//! it, and hands it on in pieces. Memory stays the same however long the range is. Files that are
+//! read in parts are in [`spool`].
+
+pub(crate) mod spool;
 
 use std::{
     error::Error,
@@ -17,7 +20,7 @@ use std::{
 use accounts::KeyId;
 use bytes::Bytes;
 use model::{
-    dataset::{Column, DatasetId, Dtype},
+    dataset::{Column, Dataset, DatasetId, Dtype},
     resolution::Resolution,
 };
 use task::group::Group;
@@ -132,6 +135,21 @@ enum Start {
 }
 
 impl Datasets {
+    async fn find_source(&self, key: KeyId, query: &DownloadQuery) -> Result<Source, ReadError> {
+        let span = query.bounds.span(query.resolution)?;
+        let which = query.dataset.clone();
+        let found = self.blocking(move |store| {
+            let Some(grant) = store.grant(key, &which)? else { return Ok(None) };
+            let found = store.dataset(&DatasetRef::Id(grant.dataset))?;
+            let columns = store.columns(grant.dataset)?;
+            Ok(found.map(|dataset| (dataset, columns)))
+        });
+        let (dataset, columns) = found.await?.ok_or(ReadError::NotFound)?;
+        let range = Range { dataset: dataset.id, resolution: query.resolution, span };
+        let form = Tag::of((self.era, dataset.id, names_of(&columns), query.output));
+        Ok(Source { dataset, columns, range, form })
+    }
+
     /// Starts reading a whole range, as it is at this moment. Dropping the body ends it.
     ///
     /// # Errors
@@ -142,15 +160,7 @@ impl Datasets {
         wanted: Wanted,
     ) -> Result<Downloaded, ReadError> {
         let Wanted { query, coding, seen } = wanted;
-        let span = query.bounds.span(query.resolution)?;
-        let which = query.dataset.clone();
-        let found = self.blocking(move |store| {
-            let Some(grant) = store.grant(key, &which)? else { return Ok(None) };
-            let found = store.dataset(&DatasetRef::Id(grant.dataset))?;
-            let columns = store.columns(grant.dataset)?;
-            Ok(found.map(|dataset| (dataset, columns)))
-        });
-        let (dataset, columns) = found.await?.ok_or(ReadError::NotFound)?;
+        let Source { dataset, columns, range, form } = self.find_source(key, &query).await?;
         let place = self.downloads.try_take(key).ok_or(ReadError::Busy)?;
         let (sender, queue) = mpsc::channel(PIECES_MAX);
         let (started, start) = oneshot::channel();
@@ -162,10 +172,8 @@ impl Datasets {
             runtime: Handle::current(),
             group: self.group.clone(),
         };
-        let dataset = dataset.id;
-        let form = Tag::of((self.era, dataset, names_of(&columns), query.output));
         let sink = Sink {
-            document: Document::new(query.output, dataset, &columns, query.resolution),
+            document: Document::new(query.output, dataset.id, &columns, query.resolution),
             encoder: Encoder::new(coding),
             plain: Vec::new(),
             kept: self.pieces.clone(),
@@ -173,7 +181,6 @@ impl Datasets {
             form,
             out,
         };
-        let range = Range { dataset, resolution: query.resolution, span };
         let (store, is_done) = (Arc::clone(&self.store), Arc::clone(&is_whole));
         let work = move || {
             let begin = Begin { seen, form, started: Some(started) };
@@ -193,6 +200,15 @@ impl Datasets {
             }
         }
     }
+}
+
+/// What a download reads.
+struct Source {
+    dataset: Dataset,
+    columns: Vec<Column>,
+    range: Range,
+    /// What its bytes depend on beside the rows.
+    form: Tag,
 }
 
 /// All that the rows of a file depend on beside the rows themselves.

@@ -44,7 +44,7 @@ use web::{metrics::Metrics, open_files::streams_max};
 
 use crate::{
     answers::Answers,
-    download::{DOWNLOADS_MAX, DOWNLOADS_OF_KEY_MAX},
+    download::{DOWNLOADS_MAX, DOWNLOADS_OF_KEY_MAX, spool::Spool},
     follow::CATCHING_UP_MAX,
     hub::Hub,
     pieces::Pieces,
@@ -73,6 +73,7 @@ pub(crate) struct Datasets {
     clock: Clock,
     downloads: Shares,
     pieces: Pieces,
+    spool: Spool,
     answers: Answers,
     /// Held while a page is read where it is asked for: never do all threads wait for the disk.
     pace: Arc<Mutex<Pace>>,
@@ -119,6 +120,7 @@ impl Datasets {
             clock,
             downloads,
             pieces,
+            spool: Spool::default(),
             answers,
             pace: Arc::default(),
             caps,

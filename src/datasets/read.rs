@@ -3,7 +3,7 @@
 mod pace;
 mod stretch;
 
-use std::sync::Arc;
+use std::{io, sync::Arc};
 
 use accounts::KeyId;
 use bytes::Bytes;
@@ -56,6 +56,9 @@ pub(crate) enum ReadError {
     /// The store failed.
     #[error("read rows")]
     Store(#[from] StoreError),
+    /// The disk failed that keeps files while callers read parts of them.
+    #[error("keep the file for reading in parts")]
+    Spool(#[source] io::Error),
 }
 
 /// Where the page after this one begins.

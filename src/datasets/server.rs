@@ -6,6 +6,7 @@ mod acquire;
 mod arriving;
 mod bulk_download;
 mod bulk_insert;
+mod byte_range;
 mod check;
 mod columns;
 mod compressed;

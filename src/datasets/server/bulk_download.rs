@@ -1,26 +1,27 @@
-//! `GET /api/rows/bulk_download/`: a whole range in one answer, streamed as it is read.
+//! `GET /api/rows/bulk_download/`: a whole range in one answer, streamed as it is read; of Parquet
+//! also parts of the file, and by `HEAD` its length.
 
 use axum::{
     body::Body,
-    extract::State,
+    extract::{Request, State},
     http::{
-        HeaderName, HeaderValue, Uri,
-        header::{ACCEPT_RANGES, CONTENT_DISPOSITION, CONTENT_TYPE},
+        HeaderName, HeaderValue, Method,
+        header::{ACCEPT_RANGES, CONTENT_DISPOSITION, CONTENT_TYPE, RANGE},
     },
     response::{IntoResponse as _, Response},
 };
 use futures::stream;
 
 use super::{
-    App, Caller,
+    App, Caller, byte_range,
     compressed::{Accepted, label},
     error::ApiError,
     unchanged::{IfNoneMatch, set_tag, unchanged},
 };
 use crate::{
     coding::Coding,
-    download::{Downloaded, Wanted},
-    query::params::Params,
+    download::{Download, Downloaded, Facts, Wanted},
+    query::params::{Output, Params},
 };
 
 /// How many rows follow, where that is known before them.
@@ -34,29 +35,54 @@ pub(super) async fn get(
     Caller(key): Caller,
     accepted: Accepted,
     IfNoneMatch(seen): IfNoneMatch,
-    uri: Uri,
+    request: Request,
 ) -> Result<Response, ApiError> {
-    let query = Params(web::extract::pairs(&uri)?).check_names(&PARAMS)?.download()?;
+    let query = Params(web::extract::pairs(request.uri())?).check_names(&PARAMS)?.download()?;
     let output = query.output;
     let coding = if output.is_text() { accepted.coding()? } else { Coding::Identity };
+    let is_part = request.method() == Method::HEAD || request.headers().contains_key(RANGE);
+    if output == Output::Parquet && is_part {
+        let file = app.datasets.whole_file(key, query).await?;
+        if let Some(known) = file.facts.and_then(|facts| seen.find(facts.tag)) {
+            return Ok(unchanged(&known));
+        }
+        let about = About { output, coding, file_name: file.file_name.clone(), facts: file.facts };
+        return Ok(about.describe(byte_range::answer(file, request.headers())));
+    }
     let download = match app.datasets.download(key, Wanted { query, coding, seen }).await? {
         Downloaded::Same(known) => return Ok(unchanged(&known)),
         Downloaded::New(download) => download,
     };
-    let body = stream::unfold(download.body, async |mut body| Some((body.next().await?, body)));
-    let mut response = Body::from_stream(body).into_response();
-    let headers = response.headers_mut();
-    // Its length is not known before its end. Who wants a part asks for it by `start` and `end`.
-    headers.insert(ACCEPT_RANGES, HeaderValue::from_static("none"));
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(output.content_type()));
-    let disposition = format!("attachment; filename=\"{}\"", download.file_name);
-    if let Ok(disposition) = HeaderValue::try_from(disposition) {
-        headers.insert(CONTENT_DISPOSITION, disposition);
+    let Download { body, file_name, facts } = download;
+    let body = stream::unfold(body, async |mut body| Some((body.next().await?, body)));
+    let about = About { output, coding, file_name, facts };
+    Ok(about.describe(Body::from_stream(body).into_response()))
+}
+
+/// What the headers of an answer say of it.
+struct About {
+    output: Output,
+    coding: Coding,
+    file_name: String,
+    facts: Option<Facts>,
+}
+
+impl About {
+    fn describe(self, mut response: Response) -> Response {
+        let headers = response.headers_mut();
+        // The length of text is not known before its end: `start` and `end` ask for a part.
+        let ranges = if self.output == Output::Parquet { "bytes" } else { "none" };
+        headers.insert(ACCEPT_RANGES, HeaderValue::from_static(ranges));
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(self.output.content_type()));
+        let disposition = format!("attachment; filename=\"{}\"", self.file_name);
+        if let Ok(disposition) = HeaderValue::try_from(disposition) {
+            headers.insert(CONTENT_DISPOSITION, disposition);
+        }
+        if let Some(facts) = self.facts {
+            set_tag(headers, facts.tag, self.coding);
+            headers.insert(ROW_COUNT, HeaderValue::from(facts.n_rows));
+        }
+        label(headers, self.coding);
+        response
     }
-    if let Some(facts) = download.facts {
-        set_tag(headers, facts.tag, coding);
-        headers.insert(ROW_COUNT, HeaderValue::from(facts.n_rows));
-    }
-    label(headers, coding);
-    Ok(response)
 }

@@ -190,7 +190,7 @@ fn read_status(error: &ReadError) -> Option<StatusCode> {
         ReadError::NotFound => StatusCode::NOT_FOUND,
         ReadError::Query(_) => StatusCode::BAD_REQUEST,
         ReadError::Busy => StatusCode::SERVICE_UNAVAILABLE,
-        ReadError::Store(_) => return None,
+        ReadError::Store(_) | ReadError::Spool(_) => return None,
     })
 }
 

@@ -7,6 +7,7 @@ import compressed
 import formats
 import kit
 import parquet_import
+import parquet_scan
 import rows
 import schema
 import stream
@@ -17,6 +18,7 @@ CHECKS = {
     "kit": kit.check,
     "formats": formats.check,
     "parquet_import": parquet_import.check,
+    "parquet_scan": parquet_scan.check,
     "compressed": compressed.check,
     "stream": stream.check,
     "schema": schema.check,

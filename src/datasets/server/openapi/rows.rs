@@ -97,8 +97,10 @@ pub(super) const OPERATIONS: [Operation; 4] = [
         summary: "Reads a whole range in one answer, as it is at one moment.",
         text: "The range has no limit, and the answer is sent as it is read. An answer that breaks \
                off before its end says so by the connection: it is never shorter than it claims. \
-               There are no ranges of bytes: ask for a part by `start` and `end`. A key has four \
-               downloads at a time.",
+               Of Parquet, `Range` reads a part of the file and `HEAD` its length, so that tools that scan \
+               files over HTTP read what they need; name `end` where rows still come, for a file \
+               that stays the same. Of text there are no ranges of bytes: ask for a part by `start` \
+               and `end`. A key has four downloads at a time.",
         parameters: &[
             BY_ID,
             BY_NAME,
@@ -112,7 +114,10 @@ pub(super) const OPERATIONS: [Operation; 4] = [
             ),
         ],
         body: &[],
-        answers: &[answer("200", "All rows, oldest first", &DOWNLOAD)],
+        answers: &[
+            answer("200", "All rows, oldest first", &DOWNLOAD),
+            answer("206", "The bytes of Parquet that `Range` asks for", &DOWNLOAD),
+        ],
         caller: Caller::Key,
     },
     Operation {

@@ -203,3 +203,43 @@ async fn a_download_has_a_name_and_its_columns_come_in_two_formats() {
         assert_eq!(headers["content-disposition"], name);
     }
 }
+
+/// Tools that scan Parquet over HTTP ask for its length and then for parts of it.
+#[tokio::test]
+async fn parquet_is_read_in_parts_of_a_known_length() {
+    let service = Service::with_bars(300).await;
+    let path = "/api/rows/bulk_download/?dataset=1&output=parquet";
+    let ask = async |method: &str, headers: &[(&str, &str)]| {
+        let mut request = Request::builder().method(method).uri(path);
+        let bearer = format!("Bearer {}", service.owner);
+        for (name, value) in headers.iter().chain(&[("Authorization", bearer.as_str())]) {
+            request = request.header(*name, *value);
+        }
+        let response = service.router.clone().oneshot(request.body(Body::empty()).unwrap()).await;
+        let (parts, body) = response.unwrap().into_parts();
+        let header = move |name: &str| parts.headers[name].to_str().unwrap().to_owned();
+        (parts.status.as_u16(), header, to_bytes(body, usize::MAX).await.unwrap())
+    };
+    let (status, header, whole) = ask("GET", &[]).await;
+    assert!(status == 200 && whole.starts_with(b"PAR1") && header("accept-ranges") == "bytes");
+    let (status, header, body) = ask("HEAD", &[]).await;
+    assert_eq!((status, body.len()), (200, 0));
+    assert_eq!(header("content-length"), whole.len().to_string());
+    let tag = header("etag");
+    let n = whole.len();
+    for (range, part) in [("bytes=0-3", 0..4), ("bytes=-8", n - 8..n), ("bytes=4-", 4..n)] {
+        let (status, header, body) = ask("GET", &[("Range", range), ("If-Range", &tag)]).await;
+        assert_eq!((status, &body), (206, &whole.slice(part.clone())), "{range}");
+        let want = format!("bytes {}-{}/{n}", part.start, part.end - 1);
+        assert_eq!((header("content-range"), header("etag")), (want, tag.clone()));
+    }
+    let (status, header, _) = ask("GET", &[("Range", &format!("bytes={n}-"))]).await;
+    assert_eq!((status, header("content-range")), (416, format!("bytes */{n}")));
+    let other = [("Range", "bytes=0-3"), ("If-Range", "\"other\"")];
+    let (status, _, body) = ask("GET", &other).await;
+    assert_eq!((status, body), (200, whole));
+    // Rows that come make it another file.
+    service.insert(vec![bar(300)]).await;
+    let (_, header, _) = ask("HEAD", &[]).await;
+    assert_ne!(header("etag"), tag);
+}

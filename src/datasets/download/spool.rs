@@ -1,0 +1,151 @@
+//! Whole files of rows, kept while callers read parts of them.
+//!
+//! A reader of Parquet asks for the end of a file first, and then for the pages that it needs, dozens
+//! of times. The file is written once, to a place on the disk without a name, so that nothing is left
+//! of it when the service ends or is killed.
+
+use std::{fs::File, io, num::NonZeroUsize, os::unix::fs::FileExt as _, sync::Arc};
+
+use accounts::KeyId;
+use bytes::Bytes;
+use lru::LruCache;
+use parking_lot::Mutex;
+use tokio::{fs::File as AsyncFile, io::AsyncWriteExt as _, sync::OnceCell};
+
+use super::{Downloaded, Facts, Source, Wanted};
+use crate::{
+    Datasets, aside,
+    coding::Coding,
+    query::params::DownloadQuery,
+    read::ReadError,
+    store::StoreError,
+    tag::{Seen, Tag},
+};
+
+/// Bytes of files kept: those of some fifty million rows. The one that was read longest ago goes first.
+const FILES_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
+
+/// Files kept at most: each holds one of the process's open files.
+const FILES_MAX: NonZeroUsize = NonZeroUsize::MIN.saturating_add(63);
+
+/// Bytes read at a time for a caller.
+pub(crate) const PART_BYTES: usize = 256 * 1024;
+
+/// A whole file of rows.
+#[derive(Debug, Clone)]
+pub(crate) struct SpooledFile {
+    /// How to call it.
+    pub(crate) file_name: String,
+    /// What is known of its rows; none if they changed while it was begun.
+    pub(crate) facts: Option<Facts>,
+    pub(crate) size_bytes: u64,
+    file: Arc<File>,
+}
+
+/// Files that are kept, by what they hold. Clones share them.
+#[derive(Debug, Clone)]
+pub(crate) struct Spool {
+    files: Arc<Mutex<LruCache<Tag, Arc<OnceCell<SpooledFile>>>>>,
+}
+
+impl Default for Spool {
+    fn default() -> Self {
+        Self { files: Arc::new(Mutex::new(LruCache::new(FILES_MAX))) }
+    }
+}
+
+impl Spool {
+    /// The place of the file with this tag, where it is written once, by whoever comes first.
+    fn place(&self, tag: Tag) -> Arc<OnceCell<SpooledFile>> {
+        Arc::clone(self.files.lock().get_or_insert(tag, Arc::default))
+    }
+
+    /// Forgets files that are more than may be kept, but for the newest. Callers that read one still
+    /// have it.
+    fn trim(&self) {
+        let mut files = self.files.lock();
+        let size = |file: &Arc<OnceCell<SpooledFile>>| file.get().map_or(0, |file| file.size_bytes);
+        let mut n_bytes: u64 = files.iter().map(|(_, file)| size(file)).sum();
+        while n_bytes > FILES_BYTES_MAX
+            && files.len() > 1
+            && let Some((_, file)) = files.pop_lru()
+        {
+            n_bytes -= size(&file);
+        }
+    }
+}
+
+impl SpooledFile {
+    /// Reads at most [`PART_BYTES`] of the bytes from `begin` to before `end`.
+    ///
+    /// # Errors
+    /// If the disk fails.
+    pub(crate) async fn read(&self, begin: u64, end: u64) -> io::Result<Bytes> {
+        let file = Arc::clone(&self.file);
+        let length = usize::try_from(end - begin).unwrap_or(usize::MAX).min(PART_BYTES);
+        let read = aside(move || {
+            let mut part = vec![0; length];
+            file.read_exact_at(&mut part, begin).map(|()| Bytes::from(part))
+        });
+        read.await.map_err(io::Error::other)?
+    }
+}
+
+impl Datasets {
+    /// The whole file of a range, of a known length. One that was read before is kept if its rows are
+    /// still the same.
+    ///
+    /// # Errors
+    /// As [`Self::download`], and if the disk fails.
+    pub(crate) async fn whole_file(
+        &self,
+        key: KeyId,
+        query: DownloadQuery,
+    ) -> Result<SpooledFile, ReadError> {
+        let Source { range, form, .. } = self.find_source(key, &query).await?;
+        let tag = self.blocking(move |store| {
+            let revision = store.revision(range.dataset)?;
+            range.facts(store, revision, form).map(|facts| facts.tag)
+        });
+        let tag = tag.await?;
+        let place = self.spool.place(tag);
+        let file = place.get_or_try_init(|| self.write_file(key, query)).await.cloned();
+        let has_tag = |file: &SpooledFile| file.facts.is_some_and(|facts| facts.tag == tag);
+        // Rows came while it was begun: it is what was asked for, and not what others will.
+        if !file.as_ref().is_ok_and(has_tag) {
+            self.spool.files.lock().pop(&tag);
+        }
+        self.spool.trim();
+        file
+    }
+
+    async fn write_file(&self, key: KeyId, query: DownloadQuery) -> Result<SpooledFile, ReadError> {
+        let wanted = Wanted { query, coding: Coding::Identity, seen: Seen::default() };
+        let Downloaded::New(mut download) = self.download(key, wanted).await? else {
+            return Err(ReadError::Busy);
+        };
+        let folder = self.file.as_ref().and_then(|path| path.parent().map(ToOwned::to_owned));
+        let file = aside(move || match folder {
+            Some(folder) => tempfile::tempfile_in(folder),
+            None => tempfile::tempfile(),
+        });
+        let file = file.await?.map_err(failed)?;
+        let mut to = AsyncFile::from_std(file.try_clone().map_err(failed)?);
+        let mut size_bytes = 0;
+        while let Some(part) = download.body.next().await {
+            let part = part.map_err(|_| ReadError::Store(StoreError::Closed))?;
+            to.write_all(&part).await.map_err(failed)?;
+            size_bytes += part.len() as u64;
+        }
+        to.flush().await.map_err(failed)?;
+        let (file_name, facts) = (download.file_name, download.facts);
+        Ok(SpooledFile { file_name, facts, size_bytes, file: Arc::new(file) })
+    }
+}
+
+fn failed(error: io::Error) -> ReadError {
+    if error.kind() == io::ErrorKind::StorageFull {
+        return ReadError::Store(StoreError::Full);
+    }
+    ReadError::Spool(error)
+}
