@@ -139,7 +139,10 @@ fn read(store: &dyn Store, key: KeyId, batch: &Batch) -> Result<Reading, AppendE
         Format::Json => json::list(&mut intake, rows)?,
         Format::Ndjson => json::lines(&mut intake, rows)?,
         Format::Csv => csv::records(&mut intake, rows)?,
-        Format::Parquet => parquet::records(&mut intake, body, batch.bytes_max)?,
+        Format::Parquet => {
+            intake = intake.with_types();
+            parquet::records(&mut intake, body, batch.bytes_max)?;
+        }
     }
     let (new_columns, block) = intake.finish(batch.mode)?;
     check_columns(&new_columns).map_err(|what| AppendError::Columns { what })?;

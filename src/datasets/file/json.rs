@@ -1,8 +1,8 @@
 //! A row as a JSON object: flat, or with its values in a member of their own.
 
-use std::fmt;
+use std::{borrow::Cow, fmt};
 
-use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use super::cell::Cell;
 
@@ -13,6 +13,9 @@ const VALUES: &str = "values";
 /// row may well have such a column.
 const ADDED: [&str; 3] = ["id", "dataset_id", "created_at"];
 
+/// Takes a member of a row: its name and what it holds.
+pub(crate) type TakeMember<'a> = &'a mut dyn FnMut(&str, Cell<'_>);
+
 /// Hands the members of a row's object to `take`: those of its member `values`, if that is an
 /// object, in its place.
 ///
@@ -20,15 +23,15 @@ const ADDED: [&str; 3] = ["id", "dataset_id", "created_at"];
 /// What is wrong with the text.
 pub fn members(object: &[u8], take: &mut dyn FnMut(&str, Cell<'_>)) -> Result<(), String> {
     // Members of a row with values of its own come before they are known to be no values.
-    let is_nested = memchr_values(object);
+    let skips_added = has_values(object);
     let mut json = serde_json::Deserializer::from_slice(object);
-    let members = Members { take, is_nested };
+    let members = Members { take, level: Level::Row { skips_added } };
     members.deserialize(&mut json).and_then(|()| json.end()).map_err(|error| shown(&error))
 }
 
 /// Whether a member called `values` may hold an object. A text in the row that looks the same only
 /// costs a second look.
-fn memchr_values(object: &[u8]) -> bool {
+fn has_values(object: &[u8]) -> bool {
     let name = format!("\"{VALUES}\"");
     let places = object.windows(name.len()).enumerate();
     let mut found = places.filter(|(_, part)| *part == name.as_bytes());
@@ -38,16 +41,29 @@ fn memchr_values(object: &[u8]) -> bool {
     })
 }
 
-/// An error without the line, which is always the first.
-fn shown(error: &serde_json::Error) -> String {
+/// What is wrong with a text, without the line, which is always the first.
+pub(crate) fn shown(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let end = text.rfind(" at line ").unwrap_or(text.len());
     text.get(..end).unwrap_or(&text).to_owned()
 }
 
-struct Members<'a> {
-    take: &'a mut dyn FnMut(&str, Cell<'_>),
-    is_nested: bool,
+/// Hands the members of an object to a closure.
+pub(crate) struct Members<'a> {
+    pub(crate) take: TakeMember<'a>,
+    pub(crate) level: Level,
+}
+
+/// Which object it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Level {
+    /// A row.
+    Row {
+        /// Whether members that services add are left out.
+        skips_added: bool,
+    },
+    /// The values of a row.
+    Values,
 }
 
 impl<'de> DeserializeSeed<'de> for Members<'_> {
@@ -66,32 +82,53 @@ impl<'de> Visitor<'de> for Members<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        while let Some(name) = map.next_key::<Name>()? {
-            let name = name.0.as_str();
-            if self.is_nested && name == VALUES {
-                map.next_value_seed(Members { take: &mut *self.take, is_nested: false })?;
-            } else if self.is_nested && ADDED.contains(&name) {
-                map.next_value::<IgnoredAny>()?;
-            } else {
-                map.next_value_seed(Value { name, take: &mut *self.take })?;
+        while let Some(name) = map.next_key_seed(Name)? {
+            match self.level {
+                Level::Row { skips_added: true } if ADDED.contains(&&*name) => {
+                    map.next_value::<IgnoredAny>()?;
+                }
+                level => {
+                    let has_values = name == VALUES && level != Level::Values;
+                    map.next_value_seed(Value { name: &name, take: &mut *self.take, has_values })?;
+                }
             }
         }
         Ok(())
     }
 }
 
-/// A member's name. Most are short, and allocated once a member: a tenth of what parsing costs.
-struct Name(String);
+/// Reads a member's name, out of the text itself unless something is escaped in it.
+struct Name;
 
-impl<'de> serde::Deserialize<'de> for Name {
-    fn deserialize<D: Deserializer<'de>>(json: D) -> Result<Self, D::Error> {
-        String::deserialize(json).map(Self)
+impl<'de> DeserializeSeed<'de> for Name {
+    type Value = Cow<'de, str>;
+
+    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<Self::Value, D::Error> {
+        json.deserialize_str(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Name {
+    type Value = Cow<'de, str>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a member's name")
+    }
+
+    fn visit_borrowed_str<E>(self, name: &'de str) -> Result<Self::Value, E> {
+        Ok(Cow::Borrowed(name))
+    }
+
+    fn visit_str<E>(self, name: &str) -> Result<Self::Value, E> {
+        Ok(Cow::Owned(name.to_owned()))
     }
 }
 
 struct Value<'a> {
     name: &'a str,
-    take: &'a mut dyn FnMut(&str, Cell<'_>),
+    take: TakeMember<'a>,
+    /// Whether an object holds the row's values.
+    has_values: bool,
 }
 
 impl<'de> DeserializeSeed<'de> for Value<'_> {
@@ -142,12 +179,19 @@ impl<'de> Visitor<'de> for Value<'_> {
         Ok(())
     }
 
-    fn visit_seq<A: serde::de::SeqAccess<'de>>(self, _: A) -> Result<(), A::Error> {
-        Err(A::Error::custom(format_args!("`{}` is a list, which no column holds", self.name)))
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        while list.next_element::<IgnoredAny>()?.is_some() {}
+        (self.take)(self.name, Cell::Unfit("it is a list, which no column holds"));
+        Ok(())
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, _: A) -> Result<(), A::Error> {
-        Err(A::Error::custom(format_args!("`{}` is an object, which no column holds", self.name)))
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        if self.has_values {
+            return Members { take: self.take, level: Level::Values }.visit_map(map);
+        }
+        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        (self.take)(self.name, Cell::Unfit("it is an object, which no column holds"));
+        Ok(())
     }
 }
 
@@ -179,8 +223,11 @@ mod tests {
 
     #[test]
     fn what_no_column_holds_is_told_with_its_name() {
-        check(r#"{"a":[1]}"#, Err("`a` is a list, which no column holds"));
-        check(r#"{"a":{"b":1}}"#, Err("`a` is an object, which no column holds"));
+        let list = Cell::Unfit("it is a list, which no column holds");
+        let object = Cell::Unfit("it is an object, which no column holds");
+        check(r#"{"a":[1,{"b":2}],"b":1}"#, Ok(&[("a", list), ("b", Cell::Integer(1))]));
+        check(r#"{"a":{"b":1,"values":{}}}"#, Ok(&[("a", object)]));
+        check(r#"{"values":{"values":{}}}"#, Ok(&[("values", object)]));
         check("[1]", Err("invalid type: sequence, expected an object with the values of a row"));
         check("{\"a\":1} x", Err("trailing characters"));
         check(r#"{"a":"#, Err("EOF while parsing a value"));

@@ -26,8 +26,6 @@ const WHOLE_FLOAT_MAX: f64 = 9_007_199_254_740_992.0;
 /// A value as it was written.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Written<'a> {
-    /// Digits, by the grammar of JSON.
-    Number(&'a str),
     /// A text.
     Text(Cow<'a, str>),
     /// True or false.
@@ -36,11 +34,9 @@ pub(super) enum Written<'a> {
     Null,
     /// A field of a CSV, not empty, which may be anything.
     Field(Cow<'a, str>),
-    /// A list or an object.
-    Nested,
-    /// A whole number of a body with types.
+    /// A whole number.
     Whole(i64),
-    /// Any number of a body with types.
+    /// Any number.
     Float(f64),
 }
 
@@ -62,6 +58,8 @@ pub(super) struct Intake {
     places: HashMap<String, usize>,
     /// Whether columns are made of what is named.
     makes_columns: bool,
+    /// The type of columns made of whole numbers.
+    whole_dtype: Dtype,
     block: Block,
     /// Rows begun, those that were refused included.
     n_rows: usize,
@@ -92,6 +90,7 @@ impl Intake {
             slots: columns.iter().enumerate().map(slot).collect(),
             places: names.zip(0..).collect(),
             makes_columns: columns.is_empty(),
+            whole_dtype: Dtype::Float,
             block: Block::new(&dtypes),
             n_rows: 0,
             moment: None,
@@ -102,6 +101,11 @@ impl Intake {
             first: 0,
             refusals: Refusals::default(),
         }
+    }
+
+    /// The same for rows of a body that says which numbers are whole: columns of them are.
+    pub(super) fn with_types(self) -> Self {
+        Self { whole_dtype: Dtype::Integer, ..self }
     }
 
     /// Whether a column of this name is there or will be made.
@@ -146,18 +150,18 @@ impl Intake {
         }
     }
 
-    /// Takes the row's timestamp out of a body with types.
+    /// Takes the row's timestamp.
     pub(super) fn typed_timestamp(&mut self, cell: Cell<'_>) {
         match cell {
             Cell::Absent => {}
             Cell::Time(time) => self.set_timestamp(time.at),
             Cell::Text(text) => self.moment(&Written::Text(Cow::Borrowed(text))),
             Cell::Unfit(reason) => self.refuse(Some(TIMESTAMP), reason),
-            _ => self.refuse(Some(TIMESTAMP), "must be a timestamp, or a text as of RFC 3339"),
+            _ => self.refuse(Some(TIMESTAMP), "must be a text, RFC 3339"),
         }
     }
 
-    /// Takes a value of the row out of a body with types. What is not a number is no value.
+    /// Takes a value of the row. One that is not a number (NaN) is no value.
     pub(super) fn typed_value(&mut self, name: &str, cell: Cell<'_>) {
         match cell {
             Cell::Absent => self.value(name, Written::Null),
@@ -268,16 +272,13 @@ impl Intake {
             return None;
         }
         let dtype = match written {
-            Written::Number(_) | Written::Float(_) => Dtype::Float,
-            Written::Whole(_) => Dtype::Integer,
+            Written::Whole(_) => self.whole_dtype,
+            Written::Float(_) => Dtype::Float,
             Written::Truth(_) => Dtype::Boolean,
             Written::Field(text) if finite(text).is_some() => Dtype::Float,
             Written::Field(text) if truth(text).is_some() => Dtype::Boolean,
             Written::Text(_) | Written::Field(_) => Dtype::String,
-            Written::Null | Written::Nested => {
-                self.refuse(Some(name), "must be a number, a text, true or false");
-                return None;
-            }
+            Written::Null => return None,
         };
         let place = self.slots.len();
         self.slots.push(Slot { name: name.to_owned(), dtype, n_filled: 0, next: place + 1 });
@@ -312,7 +313,6 @@ impl Intake {
 /// The value that is written, as one of a column; none if it is none.
 fn value(dtype: Dtype, written: Written<'_>) -> Option<Value> {
     Some(match (dtype, written) {
-        (Dtype::Float, Written::Number(text)) => Value::Float(finite(text)?),
         (Dtype::Float, Written::Field(text)) => Value::Float(finite(&text)?),
         #[expect(clippy::cast_precision_loss, reason = "a column of floats holds no more")]
         (Dtype::Float, Written::Whole(number)) => Value::Float(number as f64),
@@ -321,7 +321,6 @@ fn value(dtype: Dtype, written: Written<'_>) -> Option<Value> {
         }
         (Dtype::Integer, Written::Whole(number)) => Value::Integer(number),
         (Dtype::Integer, Written::Float(number)) => Value::Integer(exact(number)?),
-        (Dtype::Integer, Written::Number(text)) => Value::Integer(whole(text)?),
         (Dtype::Integer, Written::Field(text)) => Value::Integer(whole(&text)?),
         (Dtype::Boolean, Written::Truth(truth)) => Value::Boolean(truth),
         (Dtype::Boolean, Written::Field(text)) => Value::Boolean(truth(&text)?),

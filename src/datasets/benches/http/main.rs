@@ -8,11 +8,13 @@
 
 mod connection;
 mod download;
+mod formats;
 mod ingest;
 mod market;
 mod memory;
 mod page;
 mod peers;
+mod postgres;
 mod program;
 mod rows;
 mod stored;

@@ -34,15 +34,34 @@ impl Market {
         lines
     }
 
+    /// The next `n_rows` as lines of CSV without a header.
+    pub(crate) fn csv(&mut self, n_rows: usize) -> String {
+        let mut lines = String::with_capacity(n_rows * 120);
+        for _ in 0..n_rows {
+            let (at, values) = self.bar();
+            let [open, high, low, close, volume, notional, trades] = values;
+            // Writing to memory cannot fail.
+            writeln!(lines, "{at},{open},{high},{low},{close},{volume},{notional},{trades}")
+                .unwrap_or_default();
+        }
+        lines
+    }
+
+    /// The next `n_rows` as columns: microseconds since 1970, and the values of each column.
+    pub(crate) fn columns(&mut self, n_rows: usize) -> (Vec<i64>, [Vec<f64>; 7]) {
+        let (mut times, mut columns) = (Vec::with_capacity(n_rows), <[Vec<f64>; 7]>::default());
+        for _ in 0..n_rows {
+            let (at, values) = self.bar();
+            times.push(at.micros());
+            for (column, value) in columns.iter_mut().zip(values) {
+                column.push(value);
+            }
+        }
+        (times, columns)
+    }
+
     fn push_line(&mut self, to: &mut String) {
-        let open = self.close;
-        let close = (open * (1.0 + (self.random() - 0.5) * 0.002) * 100.0).round() / 100.0;
-        let high = ((open.max(close) * (1.0 + self.random() * 0.0005)) * 100.0).round() / 100.0;
-        let low = ((open.min(close) * (1.0 - self.random() * 0.0005)) * 100.0).round() / 100.0;
-        let volume = (self.random() * 40.0 * 1e8).round() / 1e8;
-        let notional = volume * (open + close) / 2.0;
-        let trades = (self.random() * 900.0).round();
-        let at = moment(self.minute);
+        let (at, [open, high, low, close, volume, notional, trades]) = self.bar();
         // Writing to memory cannot fail.
         writeln!(
             to,
@@ -51,8 +70,21 @@ impl Market {
              \"trades_done\":{trades}}}"
         )
         .unwrap_or_default();
+    }
+
+    /// The next bar: when, and its values in the order of [`COLUMNS`].
+    fn bar(&mut self) -> (Timestamp, [f64; 7]) {
+        let open = self.close;
+        let close = (open * (1.0 + (self.random() - 0.5) * 0.002) * 100.0).round() / 100.0;
+        let high = ((open.max(close) * (1.0 + self.random() * 0.0005)) * 100.0).round() / 100.0;
+        let low = ((open.min(close) * (1.0 - self.random() * 0.0005)) * 100.0).round() / 100.0;
+        let volume = (self.random() * 40.0 * 1e8).round() / 1e8;
+        let notional = volume * (open + close) / 2.0;
+        let trades = (self.random() * 900.0).round();
+        let at = moment(self.minute);
         self.close = if (1_000.0..1_000_000.0).contains(&close) { close } else { 64_000.0 };
         self.minute += 1;
+        (at, [open, high, low, close, volume, notional, trades])
     }
 
     /// A number from 0 to 1, 53 bits of it random.

@@ -8,14 +8,14 @@ use std::{
 };
 
 use crate::{
-    Outcome, download, ingest, page, peers,
+    Outcome, download, formats, ingest, page, peers,
     program::{Bench, Loaded},
     stored, stream, writers,
 };
 
 /// The figures, in the order in which they are taken: reads are of what is packed, and alone.
-const NAMES: [&str; 8] =
-    ["insert", "disk", "open", "page", "download", "gzip", "writers", "stream"];
+const NAMES: [&str; 9] =
+    ["insert", "disk", "open", "page", "download", "gzip", "formats", "writers", "stream"];
 
 /// Rows of the large dataset unless told otherwise, by the issue.
 const ROWS_DEFAULT: usize = 5_000_000;
@@ -143,6 +143,7 @@ async fn take(asked: &Asked, rows: &mut Vec<Row>, rates: &mut Rates) -> Outcome<
     for name in NAMES.iter().skip(1).filter(|name| asked.wants(name)) {
         note(&format!("== {name}"))?;
         let taken = match *name {
+            "formats" => formats::all(&bench, asked).await,
             "writers" => writers::both(&bench).await,
             "page" => page::against_memory(&bench, &loaded).await,
             "stream" => stream::all(&bench).await,

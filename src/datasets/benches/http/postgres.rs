@@ -1,0 +1,166 @@
+//! `PostgreSQL` beside the service: `COPY` of plain rows, one client, on the same machine in the same run.
+
+use std::{
+    fs,
+    net::{Ipv4Addr, SocketAddr, TcpListener},
+    os::unix::fs::{MetadataExt as _, chown},
+    process::Stdio,
+    time::Duration,
+};
+
+use tempfile::TempDir;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+    process::{Child, Command},
+    time::{Instant, sleep},
+};
+
+use crate::{
+    Outcome,
+    market::{COLUMNS, Market},
+    rows::Asked,
+};
+
+/// Who runs the server where the bench runs as root, which `PostgreSQL` refuses: nobody.
+const NOBODY: u32 = 65_534;
+
+/// How long the server may take to start.
+const WITHIN: Duration = Duration::from_secs(30);
+
+/// Rows of a part of the data: about what a client sends at a time.
+const PART_ROWS: usize = 1_000;
+
+/// A server with a folder of its own.
+struct Server {
+    running: Child,
+    address: SocketAddr,
+    _folder: TempDir,
+}
+
+/// Rows a second of one `COPY` of `n_rows` bars into a table without an index, and into one whose
+/// timestamps are its key; none if there is no `PostgreSQL`.
+pub(crate) async fn copy(asked: &Asked, n_rows: usize) -> Outcome<Option<[f64; 2]>> {
+    if Command::new("initdb").arg("--version").stdout(Stdio::null()).status().await.is_err() {
+        return Ok(None);
+    }
+    let mut server = Server::start(asked).await?;
+    let mut market = Market::new();
+    let mut parts = Vec::new();
+    for _ in 0..n_rows.div_ceil(PART_ROWS) {
+        parts.push(market.csv(PART_ROWS));
+    }
+    let columns: Vec<_> = COLUMNS.iter().map(|name| format!("{name} double precision")).collect();
+    let mut rates = [0.0; 2];
+    for (rate, (table, key)) in rates.iter_mut().zip([("plain", ""), ("keyed", " PRIMARY KEY")]) {
+        let mut session = Session::open(server.address).await?;
+        let create = format!("CREATE TABLE {table} (ts timestamptz{key}, {})", columns.join(", "));
+        session.run(&create).await?;
+        let began = Instant::now();
+        session.copy(&format!("COPY {table} FROM STDIN (FORMAT csv)"), &parts).await?;
+        *rate = crate::rows::per_second(parts.len() * PART_ROWS, began.elapsed());
+    }
+    server.running.kill().await?;
+    Ok(Some(rates))
+}
+
+impl Server {
+    async fn start(asked: &Asked) -> Outcome<Self> {
+        let folder = match &asked.folder {
+            Some(within) => TempDir::new_in(within)?,
+            None => TempDir::new()?,
+        };
+        let is_root = fs::metadata("/proc/self")?.uid() == 0;
+        if is_root {
+            chown(folder.path(), Some(NOBODY), Some(NOBODY))?;
+        }
+        let command = |program: &str| {
+            let mut command = Command::new(program);
+            command.stdout(Stdio::null()).stderr(Stdio::null()).current_dir("/");
+            if is_root {
+                command.uid(NOBODY).gid(NOBODY);
+            }
+            command
+        };
+        let data = folder.path().join("data");
+        let made = command("initdb")
+            .args(["--auth", "trust", "--username", "bench", "--encoding", "UTF8", "--pgdata"])
+            .arg(&data)
+            .status()
+            .await?;
+        if !made.success() {
+            return Err(format!("initdb ended with {made}").into());
+        }
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let address = listener.local_addr()?;
+        drop(listener);
+        let mut running = command("postgres");
+        running.arg("-D").arg(&data).args(["-h", "127.0.0.1", "-p", &address.port().to_string()]);
+        running.arg("-k").arg(folder.path()).kill_on_drop(true);
+        let server = Self { running: running.spawn()?, address, _folder: folder };
+        let began = Instant::now();
+        while Session::open(address).await.is_err() {
+            if began.elapsed() > WITHIN {
+                return Err("PostgreSQL did not start".into());
+            }
+            sleep(Duration::from_millis(20)).await;
+        }
+        Ok(server)
+    }
+}
+
+/// A connection, by version 3 of the protocol.
+struct Session {
+    stream: TcpStream,
+}
+
+impl Session {
+    async fn open(address: SocketAddr) -> Outcome<Self> {
+        let mut session = Self { stream: TcpStream::connect(address).await? };
+        let mut start = 196_608_u32.to_be_bytes().to_vec();
+        start.extend_from_slice(b"user\0bench\0database\0postgres\0\0");
+        let length = u32::try_from(start.len() + 4)?;
+        session.stream.write_all(&length.to_be_bytes()).await?;
+        session.stream.write_all(&start).await?;
+        session.await_kind(b'Z').await?;
+        Ok(session)
+    }
+
+    /// Runs a statement without rows.
+    async fn run(&mut self, statement: &str) -> Outcome<()> {
+        self.send(b'Q', &[statement.as_bytes(), b"\0"].concat()).await?;
+        self.await_kind(b'Z').await
+    }
+
+    async fn copy(&mut self, statement: &str, parts: &[String]) -> Outcome<()> {
+        self.send(b'Q', &[statement.as_bytes(), b"\0"].concat()).await?;
+        self.await_kind(b'G').await?;
+        for part in parts {
+            self.send(b'd', part.as_bytes()).await?;
+        }
+        self.send(b'c', b"").await?;
+        self.await_kind(b'Z').await
+    }
+
+    async fn send(&mut self, kind: u8, body: &[u8]) -> Outcome<()> {
+        let length = u32::try_from(body.len() + 4)?.to_be_bytes();
+        self.stream.write_all(&[&[kind], length.as_slice(), body].concat()).await?;
+        Ok(())
+    }
+
+    /// Reads messages up to one of this kind.
+    async fn await_kind(&mut self, kind: u8) -> Outcome<()> {
+        loop {
+            let found = self.stream.read_u8().await?;
+            let length = usize::try_from(self.stream.read_u32().await?)?.saturating_sub(4);
+            let mut body = vec![0; length];
+            self.stream.read_exact(&mut body).await?;
+            if found == b'E' {
+                return Err(String::from_utf8_lossy(&body).replace('\0', " ").into());
+            }
+            if found == kind {
+                return Ok(());
+            }
+        }
+    }
+}
