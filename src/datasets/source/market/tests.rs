@@ -149,13 +149,13 @@ async fn a_leap_of_the_clock_makes_no_bars_of_the_future() {
     clock.set(clock.now() + Duration::from_hours(48));
     // Many ticks, each a bar if there were one to write.
     let mut ticks = interval(Duration::from_millis(1));
-    for _ in 0..100 {
+    for _ in 0..300 {
         ticks.tick().await;
     }
+    assert!(newest().await < Some(now), "no bar is of a minute that is not over");
     clock.set(clock.now() - Duration::from_hours(48));
     clock.advance(Duration::from_mins(10));
     is_at(now + 6).await;
-    assert!(newest().await < Some(now + 10), "no bar is of a minute that is not over");
     group.shutdown().await;
 }
 
