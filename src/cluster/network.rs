@@ -18,6 +18,7 @@ mod handshake;
 pub mod line;
 mod local;
 mod options;
+mod providers;
 mod rendezvous;
 mod resolve;
 mod site;

@@ -8,15 +8,12 @@ use std::time::Duration;
 
 use libp2p::{
     PeerId,
-    kad::{
-        self, RecordKey,
-        store::{MemoryStore, MemoryStoreConfig, RecordStore as _},
-    },
+    kad::{self, RecordKey, store::RecordStore as _},
 };
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
-use super::{WANTED_PEERS_OF_HEAD, dialer::ADDRESSES_MAX, site::Site};
+use super::{WANTED_PEERS_OF_HEAD, dialer::ADDRESSES_MAX, providers::ProviderStore, site::Site};
 
 /// The protocol of the public table, which b7s nodes use too.
 pub(super) const PROTOCOL: &str = "/ipfs/kad/1.0.0";
@@ -33,19 +30,11 @@ const AGAIN_EVERY: Duration = Duration::from_mins(15);
 /// Topics that are looked after. A node of ours has its subgroups and the general one.
 const TOPICS_MAX: usize = 256;
 
-/// Topics of all peers whose providers are kept here, and providers of each: the table's own bounds.
-const STORE: MemoryStoreConfig = MemoryStoreConfig {
-    max_records: 0,
-    max_value_bytes: 0,
-    max_provided_keys: 1024,
-    max_providers_per_key: 20,
-};
-
 /// How long a query may take.
 const QUERY_WITHIN: Duration = Duration::from_secs(20);
 
 /// Returns the Kademlia behavior: a server of providers alone, since nothing here needs records.
-pub(super) fn behaviour(own: PeerId) -> kad::Behaviour<MemoryStore> {
+pub(super) fn behaviour(own: PeerId) -> kad::Behaviour<ProviderStore> {
     let mut config = kad::Config::new(libp2p::StreamProtocol::new(PROTOCOL));
     config
         .set_record_filtering(kad::StoreInserts::FilterBoth)
@@ -53,15 +42,14 @@ pub(super) fn behaviour(own: PeerId) -> kad::Behaviour<MemoryStore> {
         .set_caching(kad::Caching::Disabled)
         // Topics are looked for; to fill the table beside that would connect every node to every other.
         .set_periodic_bootstrap_interval(None);
-    let store = MemoryStore::with_config(own, STORE);
-    let mut kad = kad::Behaviour::with_config(own, store, config);
+    let mut kad = kad::Behaviour::with_config(own, ProviderStore::new(own), config);
     kad.set_mode(Some(kad::Mode::Server));
     kad
 }
 
 /// Keeps what a peer at `site` provides, with a bounded number of addresses.
 pub(super) fn keep(
-    kad: &mut kad::Behaviour<MemoryStore>,
+    kad: &mut kad::Behaviour<ProviderStore>,
     mut record: kad::ProviderRecord,
     site: Site,
 ) {
@@ -101,6 +89,8 @@ pub(super) struct Rendezvous {
     wait: Duration,
     /// How many peers were connected at the last look.
     n_peers: usize,
+    /// How many peers may still be dialed of those that the last look finds.
+    n_invitations: usize,
 }
 
 #[derive(Debug)]
@@ -120,6 +110,7 @@ impl Rendezvous {
             provided: None,
             wait: LOOK_EVERY,
             n_peers: 0,
+            n_invitations: 0,
         }
     }
 
@@ -141,9 +132,20 @@ impl Rendezvous {
         self.is_table_new = true;
     }
 
-    /// Whether a provider that was found is wanted while `n_peers` are connected.
-    pub(super) const fn wants(&self, n_peers: usize) -> bool {
+    /// Whether more peers are wanted while `n_peers` are connected.
+    const fn wants(&self, n_peers: usize) -> bool {
         n_peers < self.wanted
+    }
+
+    /// Whether a provider that was found is to be dialed while `n_peers` are connected, which counts it
+    /// as invited. A look dials half of the wanted peers: where many nodes start together, the others
+    /// come by themselves, and would find no room if each node had dialed all it wants.
+    pub(super) const fn invite(&mut self, n_peers: usize) -> bool {
+        let is_wanted = self.wants(n_peers) && self.n_invitations > 0;
+        if is_wanted {
+            self.n_invitations -= 1;
+        }
+        is_wanted
     }
 
     /// Returns what to do at `now`, while `n_peers` are connected and the table has `n_routed` peers.
@@ -185,6 +187,7 @@ impl Rendezvous {
             }
             if topic.looked.is_none_or(|at| now - at >= wait) {
                 topic.looked = Some(now);
+                self.n_invitations = self.wanted.div_ceil(2);
                 steps.push(Step::Look(topic.key.clone()));
             }
         }

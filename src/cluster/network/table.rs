@@ -15,7 +15,7 @@ use std::{
 use libp2p::{
     Multiaddr, PeerId,
     core::{Endpoint, transport::PortUse},
-    kad::{self, store::MemoryStore},
+    kad,
     swarm::{
         ConnectionDenied, ConnectionId, FromSwarm, NetworkBehaviour, THandler, THandlerInEvent,
         THandlerOutEvent, ToSwarm,
@@ -26,6 +26,7 @@ use tokio::time::Instant;
 use super::{
     address,
     guard::{Bucket, Rate},
+    providers::ProviderStore,
     site::Site,
 };
 
@@ -45,6 +46,11 @@ struct TooManyDials;
 /// node that has enough peers.
 const REST_FOR: Duration = Duration::from_mins(15);
 
+/// How long after its first connection a node asks the peers that it has alone. Those that start with
+/// it find it meanwhile; queries that dialed would have all of them dial the same twenty peers, the
+/// nearest to the topic.
+const YOUNG_FOR: Duration = Duration::from_secs(15);
+
 /// Peers that are left alone at one time. Past it, more are dialed again.
 const RESTING_MAX: usize = 1024;
 
@@ -60,10 +66,12 @@ struct Enough;
 
 /// The Kademlia behavior, bounded.
 pub(super) struct Table {
-    kad: kad::Behaviour<MemoryStore>,
+    kad: kad::Behaviour<ProviderStore>,
     dials: Bucket,
     /// From how many connections on no query dials.
     n_enough: usize,
+    /// Until when no query dials, once a connection stands.
+    young_until: Option<Instant>,
     /// The connection that a query asks for, until it is dialed.
     queried: Option<ConnectionId>,
     /// How many connections stand, by where the peer is.
@@ -73,11 +81,12 @@ pub(super) struct Table {
 }
 
 impl Table {
-    pub(super) fn of(kad: kad::Behaviour<MemoryStore>, n_enough: usize) -> Self {
+    pub(super) fn of(kad: kad::Behaviour<ProviderStore>, n_enough: usize) -> Self {
         Self {
             kad,
             dials: Bucket::full(DIALS, Instant::now()),
             n_enough,
+            young_until: None,
             queried: None,
             sites: HashMap::new(),
             resting: HashMap::new(),
@@ -85,7 +94,7 @@ impl Table {
     }
 
     /// The behavior itself.
-    pub(super) const fn kad(&mut self) -> &mut kad::Behaviour<MemoryStore> {
+    pub(super) const fn kad(&mut self) -> &mut kad::Behaviour<ProviderStore> {
         &mut self.kad
     }
 
@@ -98,6 +107,12 @@ impl Table {
         if self.resting.len() < RESTING_MAX {
             self.resting.insert(peer, now + REST_FOR);
         }
+    }
+
+    /// Whether a query may dial now.
+    fn may_query_dial(&self) -> bool {
+        let is_young = self.young_until.is_some_and(|until| until > Instant::now());
+        self.sites.is_empty() || !is_young && self.sites.len() < self.n_enough
     }
 
     fn is_resting(&self, peer: PeerId) -> bool {
@@ -116,7 +131,7 @@ impl Table {
 }
 
 impl NetworkBehaviour for Table {
-    type ConnectionHandler = <kad::Behaviour<MemoryStore> as NetworkBehaviour>::ConnectionHandler;
+    type ConnectionHandler = <kad::Behaviour<ProviderStore> as NetworkBehaviour>::ConnectionHandler;
     type ToSwarm = kad::Event;
 
     fn handle_pending_inbound_connection(
@@ -149,7 +164,7 @@ impl NetworkBehaviour for Table {
         if !addresses.is_empty() {
             return Ok(Vec::new());
         }
-        if self.queried.take() == Some(connection) && self.sites.len() >= self.n_enough {
+        if self.queried.take() == Some(connection) && !self.may_query_dial() {
             return Err(ConnectionDenied::new(Enough));
         }
         if peer.is_some_and(|peer| self.is_resting(peer)) {
@@ -181,6 +196,7 @@ impl NetworkBehaviour for Table {
             FromSwarm::ConnectionEstablished(established) => {
                 let site = Site::of(established.endpoint.get_remote_address());
                 self.sites.insert(established.connection_id, site);
+                self.young_until.get_or_insert_with(|| Instant::now() + YOUNG_FOR);
             }
             FromSwarm::ConnectionClosed(closed) => {
                 self.sites.remove(&closed.connection_id);
@@ -260,6 +276,10 @@ mod tests {
         assert_eq!(n_dialed, 64);
         tokio::time::advance(Duration::from_secs(1)).await;
         assert_eq!(dial(&mut table, peers[0]), Some(PER_PEER_MAX));
+        table.young_until = Some(Instant::now() + YOUNG_FOR);
+        table.queried = Some(ConnectionId::new_unchecked(1));
+        assert_eq!(dial(&mut table, peers[1]), None, "those that started with it come first");
+        tokio::time::advance(YOUNG_FOR).await;
         table.queried = Some(ConnectionId::new_unchecked(1));
         assert_eq!(dial(&mut table, peers[1]), Some(PER_PEER_MAX), "too few are connected");
         table.sites.insert(ConnectionId::new_unchecked(2), Site::Loopback);

@@ -161,12 +161,11 @@ impl Actor {
         // One answer of the table names many peers: those that are being dialed count.
         let network = self.swarm.network_info();
         let n_dialed = network.connection_counters().num_pending_outgoing() as usize;
-        let is_wanted = self.rendezvous.wants(network.num_peers() + n_dialed)
-            && peer != *self.swarm.local_peer_id()
+        let is_stranger = peer != *self.swarm.local_peer_id()
             && !self.swarm.is_connected(&peer)
             && !self.dialer.knows(peer)
             && !self.guard.is_cut_off(peer);
-        if !is_wanted {
+        if !is_stranger || !self.rendezvous.invite(network.num_peers() + n_dialed) {
             return;
         }
         // Its addresses are known to the query that found it, which is still there.
