@@ -28,6 +28,7 @@ use super::{
     executions::Track,
     inbox::{Inbox, Reply},
     order::Order,
+    placement::{NEWCOMER_WAIT_MAX, Trust},
     rollcall::{Calls, Roster, topic},
     slots::{Lease, Want},
 };
@@ -356,10 +357,17 @@ impl Work<'_> {
 
     /// Asks a spare, too, for what `peer` takes so long to answer.
     fn hedge(&mut self, peer: &PeerId, now: Instant) {
-        let Some(seat) = self.open.get(peer).map(|open| open.seat) else { return };
+        let Some((seat, since)) = self.open.get(peer).map(|open| (open.seat, open.since)) else {
+            return;
+        };
         let n_orders = self.open.values().filter(|open| open.seat == seat).count();
         let is_allowed = n_orders < SEAT_ORDERS_MAX;
-        let spare = if is_allowed { self.spare() } else { None };
+        let trust = if now - since < NEWCOMER_WAIT_MAX && !self.head.0.slots.is_newcomer(peer) {
+            Trust::Earned
+        } else {
+            Trust::Any
+        };
+        let spare = if is_allowed { self.spare(trust) } else { None };
         if self.head.0.slots.has_never_answered(peer) {
             // What was a spare may be no better: others may hold the function by then.
             self.head.0.slots.silent(peer);
@@ -412,7 +420,7 @@ impl Work<'_> {
         let is_final = matches!(failure, Failure::Hopeless(..) | Failure::TooLong);
         self.n_final_refusals += usize::from(is_final);
         let is_believed = is_final && self.n_final_refusals >= FINAL_REFUSALS;
-        if !is_believed && let Some(spare) = self.spare() {
+        if !is_believed && let Some(spare) = self.spare(Trust::Any) {
             return self.replace((peer.clone(), seat), failure, spare);
         }
         self.track.failed(peer, &failure.told());
@@ -460,22 +468,24 @@ impl Work<'_> {
         self.order(spare, seat);
     }
 
-    /// Somebody who was not tried yet, while there is time.
-    fn spare(&mut self) -> Option<Lease> {
+    /// A worker of this trust that was not tried yet, while there is time.
+    fn spare(&mut self, trust: Trust) -> Option<Lease> {
         if self.end <= Instant::now() {
             return None;
         }
         let tried = self.tried();
         let slots = &self.head.0.slots;
-        while let Some(peer) = self.roster.ready.pop_front() {
-            if !tried.contains(&peer) {
-                return Some(slots.take_of(&peer, self.order.function));
-            }
+        let is_meant = |peer: &PeerId| trust == Trust::Any || !slots.is_newcomer(peer);
+        self.roster.ready.retain(|peer| !tried.contains(peer));
+        if let Some(idx) = self.roster.ready.iter().position(is_meant)
+            && let Some(peer) = self.roster.ready.remove(idx)
+        {
+            return Some(slots.take_of(&peer, self.order.function));
         }
         if self.order.attributes.is_some() {
             return None;
         }
-        slots.take_spare(&self.order.want(1), &tried)
+        slots.take_spare(&self.order.want(1), &tried, trust)
     }
 
     fn tried(&self) -> BTreeSet<PeerId> {
@@ -487,7 +497,7 @@ impl Work<'_> {
     /// could report have been heard.
     fn fill(&mut self) {
         while !self.vacant.is_empty()
-            && let Some(spare) = self.spare()
+            && let Some(spare) = self.spare(Trust::Any)
         {
             let Vacant { peer, seat, failure, .. } = self.vacant.remove(0);
             self.replace((peer, seat), failure, spare);

@@ -28,7 +28,7 @@ const NEWCOMER_SHARE: u64 = 4;
 const NEWCOMER_FACTOR: u32 = 8;
 
 /// The same where they are expected to take so much longer: nobody waits that long for trust.
-const NEWCOMER_WAIT_MAX: Duration = Duration::from_secs(1);
+pub(super) const NEWCOMER_WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// How fast a measurement loses its weight: in this time, half of what it differs from the usual. A
 /// slow worker is tried again after some of these.
@@ -46,6 +46,15 @@ pub(super) const HEDGE_AFTER_MIN: Duration = Duration::from_millis(300);
 
 /// After how long a spare is asked where nobody has run the function yet. Most functions are faster.
 pub(super) const HEDGE_AFTER_UNKNOWN: Duration = Duration::from_secs(2);
+
+/// Which workers a spare is looked for among.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Trust {
+    /// Those that have served about as long as the best.
+    Earned,
+    /// All.
+    Any,
+}
 
 /// Moving averages of how long orders took, as TCP keeps them of round trips (RFC 6298).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

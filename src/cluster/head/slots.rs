@@ -26,7 +26,9 @@ use tokio::{
 use self::worker::{KnownOffer, Worker};
 use super::{
     client::Client,
-    placement::{Candidate, HEDGE_AFTER_UNKNOWN, RunTime, choose, expect_completion, is_newcomer},
+    placement::{
+        Candidate, HEDGE_AFTER_UNKNOWN, RunTime, Trust, choose, expect_completion, is_newcomer,
+    },
     queue::{FairQueue, Position, Verdict},
 };
 use crate::{message::Offer, peers::PEERS_MAX};
@@ -280,12 +282,22 @@ impl Slots {
         }
     }
 
-    /// Takes one slot at once, of a worker that is not in `but`.
-    pub(super) fn take_spare(&self, want: &Want, but: &BTreeSet<PeerId>) -> Option<Lease> {
+    /// Takes one slot at once, of a worker of this trust that is not in `but`.
+    pub(super) fn take_spare(
+        &self,
+        want: &Want,
+        but: &BTreeSet<PeerId>,
+        trust: Trust,
+    ) -> Option<Lease> {
         let mut table = self.0.lock();
         let want = Want { n: 1, ..want.clone() };
         let spares = table.candidates(&want, Instant::now()).into_iter();
-        let spares = spares.filter(|(peer, spare)| spare.is_free && !but.contains(*peer)).collect();
+        let heaviest = table.heaviest();
+        let is_meant =
+            |spare: &Candidate| trust == Trust::Any || !is_newcomer(spare.weight, heaviest);
+        let spares = spares
+            .filter(|(peer, spare)| spare.is_free && !but.contains(*peer) && is_meant(spare))
+            .collect();
         let peers = table.draw(spares, 1)?;
         self.leases(&mut table, peers, want.function).pop()
     }
@@ -301,6 +313,13 @@ impl Slots {
         let table = self.0.lock();
         let Some(worker) = table.workers.get(peer) else { return Some(1) };
         (!worker.is_silent(Instant::now())).then(|| worker.weight())
+    }
+
+    /// Whether `peer` has served much less than others.
+    pub(super) fn is_newcomer(&self, peer: &PeerId) -> bool {
+        let table = self.0.lock();
+        let weight = table.workers.get(peer).map_or(1, Worker::weight);
+        is_newcomer(weight, table.heaviest())
     }
 
     /// Whether `peer` has given no answer yet.
@@ -387,6 +406,11 @@ impl Table {
             self.workers.retain(|_, worker| worker.offer.is_some() || !worker.running.is_empty());
         }
         self.workers.entry(peer.clone()).or_default()
+    }
+
+    /// The largest weight of a worker.
+    fn heaviest(&self) -> u64 {
+        self.workers.values().map(Worker::weight).max().unwrap_or_default()
     }
 
     /// Takes a slot of `peer`, and returns the number of its lease.

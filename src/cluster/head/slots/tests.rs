@@ -1,5 +1,6 @@
 use std::collections::VecDeque;
 
+use model::execution::{Outcome, group};
 use tokio::time::advance;
 
 use super::{
@@ -130,11 +131,23 @@ async fn slots_that_others_take_are_not_ours() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_spare_for_a_trusted_worker_is_one_too_at_first() {
+    let slots = offered(&[(2, 2), (2, 2), (2, 2)]);
+    let outcome = Outcome::default();
+    let groups = group([(id(1), outcome.clone()), (id(2), outcome)]);
+    (0..40).for_each(|_| slots.judge(&groups));
+    let (one, two): (BTreeSet<PeerId>, _) = ([id(1)].into(), [id(1), id(2)].into());
+    assert_eq!(slots.take_spare(&want(1), &one, Trust::Earned).unwrap().peer(), &id(2));
+    assert!(slots.take_spare(&want(1), &two, Trust::Earned).is_none());
+    assert_eq!(slots.take_spare(&want(1), &two, Trust::Any).unwrap().peer(), &id(3));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_spare_is_another_one() {
     let slots = offered(&[(2, 2), (2, 2)]);
     let but: BTreeSet<PeerId> = [id(1)].into();
-    assert_eq!(slots.take_spare(&want(1), &but).unwrap().peer(), &id(2));
-    assert!(slots.take_spare(&want(1), &[id(1), id(2)].into()).is_none());
+    assert_eq!(slots.take_spare(&want(1), &but, Trust::Any).unwrap().peer(), &id(2));
+    assert!(slots.take_spare(&want(1), &[id(1), id(2)].into(), Trust::Any).is_none());
 }
 
 #[tokio::test(start_paused = true)]
