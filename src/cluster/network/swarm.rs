@@ -60,6 +60,9 @@ const CONNECTIONS_PER_PEER_MAX: u32 = 4;
 /// counts.
 const NEGOTIATING_MAX: usize = 128;
 
+/// Streams of one connection: those that negotiate, as many that tell and ask, and as many of ours.
+const STREAMS_MAX: usize = 3 * NEGOTIATING_MAX;
+
 /// The longest websocket frame, in bytes. Yamux writes frames of 256 KiB at most.
 const WEBSOCKET_FRAME_BYTES_MAX: usize = 2 * 1024 * 1024;
 
@@ -135,10 +138,18 @@ fn transport(
         .or_transport(Resolve::new(names.clone()))
         .upgrade(Version::V1Lazy)
         .authenticate(noise::Config::new(keypair)?)
-        .multiplex(yamux::Config::default())
+        .multiplex(multiplexer())
         .map(|(peer, muxer), _| (peer, StreamMuxerBox::new(muxer)))
         .boxed();
     Ok(Handshakes::of(joined))
+}
+
+/// The multiplexer, with a bound on the streams of a connection, each of which may hold a window of
+/// 256 KiB before anybody reads it.
+fn multiplexer() -> yamux::Config {
+    let mut config = yamux::Config::default();
+    config.set_max_num_streams(STREAMS_MAX);
+    config
 }
 
 fn behaviour(

@@ -1,6 +1,6 @@
 //! Attacks of strangers over real sockets, each beside a peer that behaves.
 
-use std::net::SocketAddr;
+use std::{collections::BTreeSet, net::SocketAddr};
 
 use futures::{AsyncWriteExt as _, StreamExt as _, future::join_all};
 use libp2p::{
@@ -226,9 +226,13 @@ async fn a_worker_keeps_some_neighbors_and_no_more() {
     for (peer, _) in &neighbors {
         worker.neighbor(peer.peer_id());
     }
-    for (peer, _) in &neighbors[24..] {
-        disconnected(&mut at_worker, peer.peer_id()).await;
+    let mut staying: BTreeSet<&PeerId> = neighbors.iter().map(|(peer, _)| peer.peer_id()).collect();
+    while staying.len() > 24 {
+        let lost = |event| if let Event::Disconnected(peer) = event { Some(peer) } else { None };
+        let lost = next(&mut at_worker, lost).await;
+        staying.remove(&lost);
     }
+    assert!(neighbors[..24].iter().all(|(peer, _)| staying.contains(peer.peer_id())));
     neighbors[0].0.tell(worker.peer_id(), TOLD, b"here").await.unwrap();
     assert_eq!(told(&mut at_worker, neighbors[0].0.peer_id()).await, "here");
     group.shutdown().await;
