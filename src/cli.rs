@@ -19,6 +19,7 @@ mod place;
 mod profiles;
 mod runtime;
 mod secret;
+mod services;
 mod shell;
 mod stack;
 mod stop;
@@ -75,6 +76,9 @@ enum Command {
     Tui(tui::TuiCommand),
     /// Run the local stack without a screen
     Up(up::UpCommand),
+    /// Print the addresses and the key of the local stack that runs, as variables of a shell
+    #[command(after_help = stack::record::EXAMPLES)]
+    Env,
     /// Run a head or a worker of a function cluster
     Node(node::NodeCommand),
     /// List the nodes of a cluster, as its head knows them
@@ -197,6 +201,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         None => block_on(tui::run(cli.screen)),
         Some(Command::Tui(command)) => block_on(tui::run(command)),
         Some(Command::Up(command)) => block_on(up::run(command)),
+        Some(Command::Env) => stack::record::print(),
         Some(Command::Node(command)) if command.role == Role::Worker => {
             block_on_one_thread(node::run(command))
         }

@@ -90,8 +90,8 @@ pub enum AccountsError {
     )]
     Replaced,
     /// The file failed.
-    #[error("use the accounts file")]
-    Store(#[source] StoreError),
+    #[error(transparent)]
+    Store(StoreError),
     /// The program is stopping.
     #[error("finish before the program stopped")]
     Stopped,

@@ -118,7 +118,7 @@ struct CallerNetwork(Option<Network>);
 #[non_exhaustive]
 pub enum StartError {
     /// The address is not to be had.
-    #[error("bind the address of accounts")]
+    #[error(transparent)]
     Bind(#[from] BindError),
     /// The address is not known.
     #[error("learn the address of accounts")]

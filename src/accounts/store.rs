@@ -6,8 +6,8 @@ mod tables;
 
 use std::{io, path::Path, time::Duration};
 
-use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior, config::DbConfig};
-use task::{private, space};
+use rusqlite::{Connection, Transaction, TransactionBehavior, config::DbConfig};
+use task::{database::DatabaseFault, private, space};
 use tracing::error;
 
 /// How long a writer waits for another process to finish its own write, which takes milliseconds.
@@ -28,7 +28,7 @@ pub enum StoreError {
     Folder(#[source] io::Error),
     /// It could not be opened or set up.
     #[error("open the accounts file")]
-    Open(#[source] rusqlite::Error),
+    Open(#[source] DatabaseFault),
     /// A newer version of the program wrote it.
     #[error("read version {found} of the accounts file, newer than {known}")]
     Newer {
@@ -39,20 +39,37 @@ pub enum StoreError {
     },
     /// A statement failed.
     #[error("read or write accounts and keys")]
-    Statement(#[from] rusqlite::Error),
+    Statement(#[source] DatabaseFault),
 }
 
 impl StoreError {
     /// Whether there was no space on the disk for what was written.
     pub(crate) fn is_full(&self) -> bool {
-        let (Self::Open(error) | Self::Statement(error)) = self else { return false };
-        error.sqlite_error().is_some_and(|error| space::is_sqlite_no_space(error.extended_code))
+        matches!(self, Self::Open(fault) | Self::Statement(fault) if fault.is_full())
     }
 
     /// Whether another process was at the file, so that trying again may help.
     pub(crate) fn is_busy(&self) -> bool {
-        matches!(self, Self::Open(error) | Self::Statement(error)
-            if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy))
+        matches!(self, Self::Open(fault) | Self::Statement(fault) if fault.is_busy())
+    }
+}
+
+impl From<rusqlite::Error> for StoreError {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Statement(fault(&error))
+    }
+}
+
+/// What `error` says.
+fn fault(error: &rusqlite::Error) -> DatabaseFault {
+    DatabaseFault::new(error.sqlite_error().map(|it| it.extended_code), error.to_string())
+}
+
+/// What a failure means while the file is being opened.
+fn opening(error: rusqlite::Error) -> StoreError {
+    match StoreError::from(error) {
+        StoreError::Statement(fault) => StoreError::Open(fault),
+        known => known,
     }
 }
 
@@ -68,12 +85,12 @@ impl Store {
             private::folder(folder).map_err(StoreError::Folder)?;
         }
         private::file(path).map_err(StoreError::Folder)?;
-        let mut connection = Connection::open(path).map_err(StoreError::Open)?;
+        let mut connection = Connection::open(path).map_err(opening)?;
         // Whoever opens tries again, and does so only so often.
-        connection.busy_timeout(OPEN_BUSY_WAIT).map_err(StoreError::Open)?;
-        prepare(&connection).map_err(StoreError::Open)?;
+        connection.busy_timeout(OPEN_BUSY_WAIT).map_err(opening)?;
+        prepare(&connection).map_err(opening)?;
         tables::set_up(&mut connection)?;
-        connection.busy_timeout(BUSY_WAIT).map_err(StoreError::Open)?;
+        connection.busy_timeout(BUSY_WAIT).map_err(opening)?;
         Ok(Self { connection })
     }
 

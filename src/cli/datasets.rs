@@ -13,7 +13,7 @@ mod import;
 mod list;
 mod mirror;
 mod progress;
-mod reach;
+pub(crate) mod reach;
 mod replay;
 mod restore;
 mod rows;

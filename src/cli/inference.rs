@@ -38,15 +38,14 @@ use self::{
     work::WorkCommand,
 };
 use crate::cli::{
-    config::{self, AddressFlags},
+    config::{self, AddressFlags, KEY_VARIABLE},
     gate::GateFlags,
     log, output,
     place::Place,
-    secret, stop,
+    secret,
+    services::{INFERENCE_ADDRESS, KeyFlag, Services},
+    stop,
 };
-
-/// Where `inference serve` serves unless told otherwise.
-const USUAL_ADDRESS: &str = "http://127.0.0.1:8082";
 
 /// The subcommands of `inference`.
 #[derive(Debug, Subcommand)]
@@ -120,24 +119,24 @@ pub(crate) struct ServeCommand {
 /// Which inference service is meant.
 #[derive(Debug, Args)]
 pub(crate) struct ServiceFlags {
-    /// The inference service; its key comes from `TRIPTYCH_API_KEY` or where `keys store` keeps it
-    /// [default: the profile's, else that of `inference serve` on this machine]
+    /// The inference service's address [default: the profile's, else that of the local stack that
+    /// runs, else that of `inference serve` on this machine]
     #[arg(long, env = "TRIPTYCH_INFERENCE", value_name = "URL")]
     inference: Option<String>,
     /// The profile of the configuration file to take the address from
     #[arg(long, env = "TRIPTYCH_PROFILE", value_name = "NAME")]
     profile: Option<String>,
+    #[command(flatten)]
+    key: KeyFlag,
 }
 
 impl ServiceFlags {
     async fn service(self) -> anyhow::Result<Inference> {
-        let Self { inference, profile } = self;
+        let Self { inference, profile, key } = self;
         let flags = AddressFlags { inference, profile, ..AddressFlags::default() };
-        let (chosen, _) = config::chosen(flags, None)?;
-        let (name, address) = chosen.map_or((None, None), |it| (it.name, it.profile.inference));
-        let key = secret::key(name.as_deref()).await?;
-        let transport = Transport::new(address.as_deref().unwrap_or(USUAL_ADDRESS), key);
-        Ok(Inference::new(transport.context("use --inference")?))
+        let Services { profile, key } = Services::choose(flags, key).await?;
+        let address = profile.inference.as_deref().unwrap_or(INFERENCE_ADDRESS);
+        Ok(Inference::new(Transport::new(address, key).context("use --inference")?))
     }
 }
 
@@ -188,6 +187,13 @@ async fn serve(command: ServeCommand) -> anyhow::Result<()> {
     let head = Transport::new(&command.head, None).context("use --head")?;
     let head = head.with_token(config::head_token()?);
     let key = secret::key(None).await?;
+    if key.is_none() {
+        warn!(
+            "there is no API key for the dataset service at {}, so that its topics get no rows: set \
+             {KEY_VARIABLE}, or keep a key with `triptych keys store`, and start again",
+            command.datasets
+        );
+    }
     let datasets = Transport::new(&command.datasets, key).context("use --datasets")?;
     let runs = Arc::new(Cluster::new(Functions::new(head)));
     let rows = Arc::new(Series::new(Datasets::new(datasets)));

@@ -8,6 +8,7 @@ mod table;
 
 use std::path::PathBuf;
 
+use ::tui::state::profiles::NO_PROFILE;
 use accounts::{
     AccountName, Accounts, KeyId, Scope, SignUp,
     server::{self, ServerOptions},
@@ -26,6 +27,7 @@ use crate::cli::{
     log,
     output::{self, tell},
     place::Place,
+    stack::record::RunningStack,
     stop,
 };
 
@@ -65,6 +67,10 @@ pub(crate) enum KeysCommand {
         /// The account it is to belong to [default: none; operators alone manage it]
         #[arg(long, value_name = "NAME")]
         account: Option<AccountName>,
+        /// Keep it for the commands and services of this user, as `keys store` does, in place of
+        /// printing it
+        #[arg(long, conflicts_with = "json")]
+        store: bool,
         #[command(flatten)]
         file: KeysFile,
         #[command(flatten)]
@@ -229,8 +235,13 @@ impl OneKey {
 /// If the accounts file fails, or there is no such key or account.
 pub(crate) async fn run(command: KeysCommand) -> anyhow::Result<()> {
     match command {
-        KeysCommand::Create { name, account, file, form } => {
-            create(&file.made().await?, &name, account, form).await
+        KeysCommand::Create { name, account, store, file, form } => {
+            let place = Place::services(file.data_dir)?;
+            let accounts = place.accounts(Clock::system()).await?;
+            let keep = if store { Keep::Stored } else { Keep::Printed(form) };
+            create(&accounts, &name, account, keep).await?;
+            tell(&scope_text(&place));
+            Ok(())
         }
         KeysCommand::List { account, file, form } => list(&file.open().await?, account, form).await,
         KeysCommand::Rename { key, name, file } => {
@@ -274,18 +285,45 @@ async fn switch(accounts: &Accounts, sign_up: Option<SignUp>) -> anyhow::Result<
     Ok(())
 }
 
+/// Where a new key goes.
+#[derive(Debug, Clone, Copy)]
+enum Keep {
+    /// To standard output.
+    Printed(Form),
+    /// To where commands of this user find it.
+    Stored,
+}
+
 async fn create(
     accounts: &Accounts,
     name: &str,
     account: Option<AccountName>,
-    form: Form,
+    keep: Keep,
 ) -> anyhow::Result<()> {
     let created = match account {
         None => accounts.create_key(name).await,
         Some(account) => accounts.create_key_of(people::id(accounts, account).await?, name).await,
     };
     let (id, secret) = created.context("create a key")?;
-    print_secret(accounts, id, &secret, form).await
+    match keep {
+        Keep::Printed(form) => print_secret(accounts, id, &secret, form).await,
+        Keep::Stored => stored::keep(NO_PROFILE, &secret),
+    }
+}
+
+/// Which services a new key of `place` is for, and which it is not for.
+fn scope_text(place: &Place) -> String {
+    let folder = place.folder().display();
+    let services = format!(
+        "the key is for `datasets serve` and `inference serve` with their data in {folder}"
+    );
+    match RunningStack::find().and_then(|stack| stack.profile.datasets) {
+        None => services,
+        Some(datasets) => format!(
+            "{services}, not for the local stack that runs at {datasets}: commands find the key of \
+             that one by themselves where no other is configured"
+        ),
+    }
 }
 
 async fn list(accounts: &Accounts, account: Option<AccountName>, form: Form) -> anyhow::Result<()> {

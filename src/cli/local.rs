@@ -28,7 +28,7 @@ use self::{kept::Kept, usage::Meter};
 use crate::cli::{
     place::Claim,
     stack::{
-        self, KEY_FILE, Ports, Ready, StackOptions,
+        self, KEY_FILE, Ports, Progress, Ready, StackOptions,
         child::{Line, Running, Start},
         members::Members,
         supervise::{Supervised, supervise},
@@ -77,9 +77,15 @@ impl Local {
             log_level: tracing::Level::INFO,
         };
         let lines = self.lines_to(events);
-        let progress = |what: &str| {
+        let progress = |progress: Progress<'_>| {
+            let what = match progress {
+                Progress::Starting(what) => what.to_owned(),
+                Progress::Delayed { since, awaited } => {
+                    format!("{awaited} (for {} s)", since.as_secs())
+                }
+            };
             // A full queue holds newer news than this.
-            drop(events.try_send(LocalEvent::Starting { what: what.to_owned() }));
+            drop(events.try_send(LocalEvent::Starting { what }));
         };
         let started = stack::start(&options, &self.group, lines, progress).await;
         *self.claimed.lock() = Some(options.claim);

@@ -24,7 +24,7 @@ use model::node::Role;
 use runtime::{bls::MIB_BITS, compiler::CompileIn, run::Limits};
 use task::{clock::Clock, group::Group};
 use tracing::warn;
-use web::tls::TlsFiles;
+use web::{serve::BindError, tls::TlsFiles};
 
 pub(crate) use self::flags::{NodeCommand, TOKEN_VARIABLE};
 use self::{
@@ -107,8 +107,9 @@ fn free(address: IpAddr, port: u16) -> anyhow::Result<()> {
     if port == 0 {
         return Ok(());
     }
-    let heard = TcpListener::bind((address, port));
-    heard.map(drop).with_context(|| format!("listen on {}", SocketAddr::new(address, port)))
+    let address = SocketAddr::new(address, port);
+    TcpListener::bind(address).map_err(|source| BindError::new(&address.to_string(), source))?;
+    Ok(())
 }
 
 fn role(role: Role, head: &HeadFlags) -> anyhow::Result<RoleOptions> {

@@ -3,20 +3,26 @@
 
 pub(crate) mod child;
 pub(crate) mod members;
+pub(crate) mod record;
 pub(crate) mod supervise;
 
 use std::{env, fs, path::PathBuf, time::Duration};
 
 use anyhow::{Context as _, anyhow};
 use client::{
-    datasets::Datasets, functions::Functions, inference::Inference, transport::Transport,
+    datasets::Datasets, error::ClientError, functions::Functions, inference::Inference,
+    transport::Transport,
 };
 use cluster::{functions::Functions as HeldFunctions, identity::Identity};
 use futures::future::select_all;
 use model::{dataset::PUBLIC_TAG, key::ApiKey, node::Role};
+use parking_lot::Mutex;
 use serde::Serialize;
-use task::{clock::Clock, group::Group, wait};
-use tokio::sync::mpsc;
+use task::{causes::chain, clock::Clock, group::Group, wait};
+use tokio::{
+    sync::mpsc,
+    time::{Instant, interval_at},
+};
 use tracing::Level;
 
 use crate::cli::{
@@ -44,6 +50,9 @@ const UNLIMITED: &str = "--unlimited-loopback";
 
 /// The longest wait for the stack to answer. A first start on a loaded machine takes a few seconds.
 const READY_WITHIN: Duration = Duration::from_mins(1);
+
+/// How often it is said what a stack that is starting waits for. Most start within a few seconds.
+const DELAY_REPORT_EVERY: Duration = Duration::from_secs(10);
 
 /// The nodes of the stack: name, role, subgroup.
 const NODES: [(&str, Role, Option<&str>); 4] = [
@@ -121,17 +130,62 @@ pub(crate) struct FunctionInfo {
     pub(crate) method: String,
 }
 
+/// How far the start of a stack is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Progress<'a> {
+    /// These parts are being started.
+    Starting(&'a str),
+    /// It takes longer than usual.
+    Delayed {
+        /// The time since the start.
+        since: Duration,
+        /// What has not happened yet.
+        awaited: &'a str,
+    },
+}
+
+/// What a start waits for, in words for people.
+#[derive(Debug, Default)]
+struct Awaited(Mutex<String>);
+
+impl Awaited {
+    fn set(&self, what: impl Into<String>) {
+        *self.0.lock() = what.into();
+    }
+
+    /// Waits for `work`, and reports what it waits for every [`DELAY_REPORT_EVERY`].
+    async fn reported<T>(
+        &self,
+        work: impl Future<Output = T>,
+        progress: impl Fn(Progress<'_>),
+    ) -> T {
+        tokio::pin!(work);
+        let started = Instant::now();
+        let mut reports = interval_at(started + DELAY_REPORT_EVERY, DELAY_REPORT_EVERY);
+        loop {
+            tokio::select! {
+                done = &mut work => return done,
+                _ = reports.tick() => {
+                    let awaited = self.0.lock().clone();
+                    progress(Progress::Delayed { since: started.elapsed(), awaited: &awaited });
+                }
+            }
+        }
+    }
+}
+
 /// What starting a stack needs at every step.
 struct Starter<'a> {
     program: PathBuf,
     options: &'a StackOptions,
     group: &'a Group,
     lines: mpsc::Sender<Line>,
+    awaited: &'a Awaited,
 }
 
 /// Starts a stack whose processes end with `group`, and waits until all of it answers.
 ///
-/// `lines` gets what the processes log, `progress` what is being started.
+/// `lines` gets what the processes log, `progress` what is being started and what is waited for.
 ///
 /// # Errors
 /// If a process cannot be started or ends, or the stack does not answer within a minute.
@@ -139,57 +193,62 @@ pub(crate) async fn start(
     options: &StackOptions,
     group: &Group,
     lines: mpsc::Sender<Line>,
-    progress: impl Fn(&str) + Sync,
+    progress: impl Fn(Progress<'_>) + Sync,
 ) -> anyhow::Result<Ready> {
     let program = env::current_exe().context("find this program's own file")?;
-    let starter = Starter { program, options, group, lines };
-    let place = &options.claim.place;
-
-    progress("head and dataset service");
-    let api_key = new_key(place).await?;
-    prepare_nodes(place).await?;
-    let members = Members::of(place);
-    let datasets = starter.datasets()?;
-    let head = starter.node(NODES[0], &members, None)?;
-    let boot_node = head.told(|facts| facts.multiaddresses.first().cloned()).await?;
-    progress("workers");
-    let mut nodes = vec![head.clone()];
-    for node in NODES.into_iter().skip(1) {
-        nodes.push(starter.node(node, &members, Some(&boot_node))?);
-    }
-    let base = |address: String| format!("http://{address}");
-    let head_url = base(head.told(|facts| facts.address.clone()).await?);
-    let datasets_url = base(datasets.told(|facts| facts.address.clone()).await?) + "/api";
-    let mut infos = Vec::new();
-    for (running, (name, role, subgroup)) in nodes.iter().zip(NODES) {
-        infos.push(NodeInfo {
-            name,
-            peer_id: running.told(|facts| facts.peer_id.clone()).await?,
-            role: role.to_string(),
-            subgroup: subgroup.map(str::to_owned),
-            pid: running.pid,
-        });
-    }
-    // The first epoch opens with the inference service and asks the workers at once.
-    let mut processes: Vec<Running> = nodes.into_iter().chain([datasets]).collect();
-    or_first_end(&processes, cluster_answers(&head_url, &infos)).await?;
-    progress("inference service");
-    let inference = starter.inference(&head_url, &datasets_url, &api_key)?;
-    let inference_url = base(inference.told(|facts| facts.address.clone()).await?);
-    processes.push(inference);
-    or_first_end(&processes, services_answer(&datasets_url, &inference_url, &api_key)).await?;
-    Ok(Ready {
-        head: head_url,
-        datasets: datasets_url,
-        inference: inference_url,
-        api_key,
-        nodes: infos,
-        functions: functions(),
-        processes,
-    })
+    let folder = options.claim.place.folder();
+    record::remove(folder);
+    let awaited = Awaited::default();
+    let starter = Starter { program, options, group, lines, awaited: &awaited };
+    let ready = awaited.reported(starter.run(&progress), &progress).await?;
+    record::write(folder, &ready)?;
+    Ok(ready)
 }
-
 impl Starter<'_> {
+    /// Starts all parts, each once those it needs answer.
+    async fn run(&self, progress: &(impl Fn(Progress<'_>) + Sync)) -> anyhow::Result<Ready> {
+        let (place, awaited) = (&self.options.claim.place, self.awaited);
+        progress(Progress::Starting("head and dataset service"));
+        awaited.set(format!("the accounts in {}", place.folder().display()));
+        let api_key = new_key(place).await?;
+        prepare_nodes(place).await?;
+        let members = Members::of(place);
+        let datasets = self.datasets()?;
+        let head = self.node(NODES[0], &members, None)?;
+        awaited.set("the head to listen");
+        let boot_node = head.told(|facts| facts.multiaddresses.first().cloned()).await?;
+        progress(Progress::Starting("workers"));
+        let mut nodes = vec![head.clone()];
+        for node in NODES.into_iter().skip(1) {
+            nodes.push(self.node(node, &members, Some(&boot_node))?);
+        }
+        let base = |address: String| format!("http://{address}");
+        let head_url = base(head.told(|facts| facts.address.clone()).await?);
+        awaited.set("the dataset service to listen");
+        let datasets_url = base(datasets.told(|facts| facts.address.clone()).await?) + "/api";
+        awaited.set("the workers to listen");
+        let infos = node_infos(&nodes).await?;
+        // The first epoch opens with the inference service and asks the workers at once.
+        let mut processes: Vec<Running> = nodes.into_iter().chain([datasets]).collect();
+        or_first_end(&processes, cluster_answers(&head_url, &infos, awaited)).await?;
+        progress(Progress::Starting("inference service"));
+        let inference = self.inference(&head_url, &datasets_url, &api_key)?;
+        awaited.set("the inference service to listen");
+        let inference_url = base(inference.told(|facts| facts.address.clone()).await?);
+        processes.push(inference);
+        let services = (datasets_url.as_str(), inference_url.as_str());
+        or_first_end(&processes, services_answer(services, &api_key, awaited)).await?;
+        Ok(Ready {
+            head: head_url,
+            datasets: datasets_url,
+            inference: inference_url,
+            api_key,
+            nodes: infos,
+            functions: functions(),
+            processes,
+        })
+    }
+
     fn start(
         &self,
         process: &'static str,
@@ -256,6 +315,21 @@ impl Starter<'_> {
     }
 }
 
+/// What the nodes say of themselves, once each does.
+async fn node_infos(nodes: &[Running]) -> anyhow::Result<Vec<NodeInfo>> {
+    let mut infos = Vec::new();
+    for (running, (name, role, subgroup)) in nodes.iter().zip(NODES) {
+        infos.push(NodeInfo {
+            name,
+            peer_id: running.told(|facts| facts.peer_id.clone()).await?,
+            role: role.to_string(),
+            subgroup: subgroup.map(str::to_owned),
+            pid: running.pid,
+        });
+    }
+    Ok(infos)
+}
+
 fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|&word| word.to_owned()).collect()
 }
@@ -298,17 +372,24 @@ fn functions() -> Vec<FunctionInfo> {
 }
 
 /// Waits until the head answers and is connected to every one of `nodes`.
-async fn cluster_answers(head: &str, nodes: &[NodeInfo]) -> anyhow::Result<()> {
+async fn cluster_answers(head: &str, nodes: &[NodeInfo], awaited: &Awaited) -> anyhow::Result<()> {
+    awaited.set(format!("the head to answer at {head}"));
     // The head has the token that the environment gives it.
     let head = Transport::new(head, None)?.with_token(config::head_token()?);
     let head = Functions::new(head);
     let answers = wait::until(READY_WITHIN, || async {
-        let known = head.nodes().await.map_err(|error| error.to_string())?;
+        let known = head.nodes().await.map_err(|error| {
+            awaited.set(format!("the head to answer: cannot {}", chain(&error)));
+            error.to_string()
+        })?;
         let is_missing = |wanted: &&NodeInfo| {
             !known.iter().any(|node| node.connected && node.peer_id == wanted.peer_id)
         };
         match nodes.iter().find(is_missing) {
-            Some(missing) => Err(format!("{} is not connected to the head", missing.name)),
+            Some(missing) => {
+                awaited.set(format!("{} to connect to the head", missing.name));
+                Err(format!("{} is not connected to the head", missing.name))
+            }
             None => Ok(()),
         }
     });
@@ -316,12 +397,22 @@ async fn cluster_answers(head: &str, nodes: &[NodeInfo]) -> anyhow::Result<()> {
 }
 
 /// Waits until the services answer, and lets the key of this start see what is public.
-async fn services_answer(datasets: &str, inference: &str, key: &ApiKey) -> anyhow::Result<()> {
+async fn services_answer(
+    addresses: (&str, &str),
+    key: &ApiKey,
+    awaited: &Awaited,
+) -> anyhow::Result<()> {
+    let (datasets, inference) = addresses;
+    awaited.set(format!("the services to answer at {datasets} and {inference}"));
     let datasets = Datasets::new(Transport::new(datasets, Some(key.clone()))?);
     let inference = Inference::new(Transport::new(inference, Some(key.clone()))?);
     let answers = wait::until(READY_WITHIN, || async {
-        datasets.acquire_tag(PUBLIC_TAG).await.map_err(|error| error.to_string())?;
-        inference.health().await.map_err(|error| error.to_string())
+        let report = |service: &str, error: &ClientError| {
+            awaited.set(format!("the {service} service to answer: cannot {}", chain(error)));
+            error.to_string()
+        };
+        datasets.acquire_tag(PUBLIC_TAG).await.map_err(|error| report("dataset", &error))?;
+        inference.health().await.map_err(|error| report("inference", &error))
     });
     answers.await.context("reach the services")
 }
@@ -342,4 +433,27 @@ async fn first_end(processes: &[Running]) -> anyhow::Error {
     let ends = processes.iter().map(|process| Box::pin(process.ended()));
     let (ended, index, _) = select_all(ends).await;
     anyhow!("keep the local stack up: the {} ended ({})", processes[index].process, ended.text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_start_that_takes_long_says_what_it_waits_for() {
+        let awaited = Awaited::default();
+        let said = Mutex::new(Vec::new());
+        let work = async {
+            awaited.set("the head to listen");
+            tokio::time::sleep(Duration::from_secs(15)).await;
+            awaited.set("worker-2 to connect to the head");
+            tokio::time::sleep(Duration::from_secs(10)).await;
+        };
+        let progress = |progress: Progress<'_>| said.lock().push(format!("{progress:?}"));
+        awaited.reported(work, progress).await;
+        let said = said.into_inner();
+        assert_eq!(said.len(), 2, "{said:?}");
+        assert!(said[0].contains("10s") && said[0].contains("the head to listen"), "{said:?}");
+        assert!(said[1].contains("20s") && said[1].contains("worker-2"), "{said:?}");
+    }
 }

@@ -4,6 +4,7 @@ use std::io::Read as _;
 
 use anyhow::Context as _;
 use clap::Args;
+use task::process::ignores_hangup;
 use tokio::sync::oneshot;
 use tracing::{Level, info};
 
@@ -57,11 +58,18 @@ async fn signal() -> anyhow::Result<&'static str> {
     let listen = |kind| signal(kind).context("listen to signals");
     let mut interrupt = listen(SignalKind::interrupt())?;
     let mut terminate = listen(SignalKind::terminate())?;
-    let mut hangup = listen(SignalKind::hangup())?;
+    // Under nohup a service outlives its terminal. Listening would end that.
+    let mut hangup = if ignores_hangup() { None } else { Some(listen(SignalKind::hangup())?) };
+    let hung_up = async {
+        match &mut hangup {
+            Some(hangup) => hangup.recv().await,
+            None => std::future::pending().await,
+        }
+    };
     Ok(tokio::select! {
         _ = interrupt.recv() => "SIGINT",
         _ = terminate.recv() => "SIGTERM",
-        _ = hangup.recv() => "SIGHUP",
+        _ = hung_up => "SIGHUP",
     })
 }
 

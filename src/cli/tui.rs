@@ -23,7 +23,7 @@ use ::tui::{
     update::Start,
     widget::symbols::Symbols,
 };
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use clap::Args;
 use task::clock::Clock;
 use tracing::Level;
@@ -89,7 +89,9 @@ const AUTO: &str = "auto";
 struct Taste {
     keys: Keymap,
     themes: Vec<&'static Own>,
-    theme: Option<theme::Name>,
+    /// Why files of themes cannot be used, none of which is asked for.
+    theme_faults: Vec<String>,
+    theme: theme::Opening,
     options: ScreenOptions,
 }
 
@@ -99,24 +101,40 @@ impl Taste {
         let options = config::screen()?;
         let folder = config::folders().ok().map(|folders| folders.config_dir().to_owned());
         let keys = folder.as_deref().map(own::keys).transpose()?.unwrap_or_default();
-        let themes = folder.as_deref().map(own::themes).transpose()?.unwrap_or_default();
+        let own::Themes { themes, faults } =
+            folder.as_deref().map(own::themes).transpose()?.unwrap_or_default();
         let flagged = flag.map(|name| (name, "--theme".to_owned()));
-        let named = flagged.or_else(|| options.theme.clone()).filter(|(name, _)| name != AUTO);
-        let theme = named.map(|(name, place)| {
-            let found = theme::Name::among(&name, &themes);
-            found.with_context(|| {
-                let all = theme::Name::ALL
-                    .into_iter()
-                    .chain(themes.iter().map(|it| theme::Name::Own(it)));
-                let all: Vec<String> = all.map(|name| name.to_string()).collect();
-                format!(
-                    "use {place}: there is no theme `{name}`; there are {AUTO}, {}",
-                    all.join(", ")
-                )
-            })
-        });
-        Ok(Self { keys, theme: theme.transpose()?, themes, options })
+        let theme = match flagged.or_else(|| options.theme.clone()) {
+            None => theme::Opening::Session,
+            Some((name, _)) if name == AUTO => theme::Opening::Given(None),
+            Some((name, place)) => {
+                theme::Opening::Given(Some(find(&name, &place, &themes, &faults)?))
+            }
+        };
+        let theme_faults = faults.into_iter().map(|fault| fault.why).collect();
+        Ok(Self { keys, themes, theme_faults, theme, options })
     }
+}
+
+/// Finds the theme called `name`, which is asked for at `place`.
+///
+/// # Errors
+/// If there is none, or its file cannot be used.
+fn find(
+    name: &str,
+    place: &str,
+    themes: &[&'static Own],
+    faults: &[own::ThemeFault],
+) -> anyhow::Result<theme::Name> {
+    if let Some(fault) = faults.iter().find(|fault| fault.name == name) {
+        bail!("{}", fault.why);
+    }
+    theme::Name::among(name, themes).with_context(|| {
+        let all = theme::Name::ALL.into_iter().chain(themes.iter().map(|it| theme::Name::Own(it)));
+        let all: Vec<String> = all.map(|name| name.to_string()).collect();
+        let all = all.join(", ");
+        format!("use {place}: there is no theme `{name}`; there are {AUTO}, {all}")
+    })
 }
 
 /// Opens the screen and returns when it is closed.
@@ -172,6 +190,7 @@ pub(crate) async fn run(command: TuiCommand) -> anyhow::Result<()> {
         session,
         theme: taste.theme,
         own_themes: taste.themes,
+        theme_faults: taste.theme_faults,
         keys: taste.keys,
         symbols: command
             .symbols

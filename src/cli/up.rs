@@ -1,6 +1,9 @@
 //! `triptych up`: the local stack without a screen.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use anyhow::Context as _;
 use clap::Args;
@@ -11,11 +14,10 @@ use tokio::sync::{mpsc, oneshot};
 use tracing::{Level, warn};
 
 use crate::cli::{
-    config::KEY_VARIABLE,
     log, output,
     place::Claim,
     stack::{
-        self, FunctionInfo, NodeInfo, Ports, Ready, StackOptions,
+        self, FunctionInfo, NodeInfo, Ports, Progress, Ready, StackOptions,
         child::Line,
         supervise::{Supervised, supervise},
     },
@@ -72,7 +74,7 @@ pub(crate) async fn run(command: UpCommand) -> anyhow::Result<()> {
         inference: command.inference_port,
     };
     let options = StackOptions {
-        claim: Claim::stack(command.data_dir)?,
+        claim: Claim::stack(command.data_dir.clone())?,
         ports,
         log_level: command.process.log_level,
     };
@@ -87,7 +89,8 @@ pub(crate) async fn run(command: UpCommand) -> anyhow::Result<()> {
         }
         print_lines(heard, command.json).await;
     });
-    let output = Output { lines, announced, is_json: command.json };
+    let data_dir = command.data_dir.as_deref();
+    let output = Output { lines, announced, is_json: command.json, data_dir };
     let result = serve(&options, &group, output, &command.process).await;
     group.shutdown().await;
     printing.shutdown().await;
@@ -95,29 +98,31 @@ pub(crate) async fn run(command: UpCommand) -> anyhow::Result<()> {
 }
 
 /// Where what the stack says goes.
-struct Output {
+struct Output<'a> {
     /// Log lines of the processes.
     lines: mpsc::Sender<Line>,
     /// Told, or dropped, when log lines may be printed.
     announced: oneshot::Sender<()>,
     /// Whether the announcement is one line of JSON.
     is_json: bool,
+    /// The folder that was named for the stack's state.
+    data_dir: Option<&'a Path>,
 }
 
 async fn serve(
     options: &StackOptions,
     group: &Group,
-    output: Output,
+    output: Output<'_>,
     process: &stop::ProcessFlags,
 ) -> anyhow::Result<()> {
-    let Output { lines, announced, is_json } = output;
+    let Output { lines, announced, is_json, data_dir } = output;
     let asked = stop::asked(process.parent());
     tokio::pin!(asked);
     let ready = tokio::select! {
-        ready = stack::start(options, group, lines.clone(), |_| ()) => ready?,
+        ready = stack::start(options, group, lines.clone(), say_delay) => ready?,
         asked = &mut asked => return asked,
     };
-    announce(&ready, is_json).context("print where the stack is")?;
+    announce(&ready, is_json, data_dir).context("print where the stack is")?;
     drop(announced);
     for process in ready.processes {
         let (name, lines) = (Arc::clone(&process.process), lines.clone());
@@ -132,6 +137,16 @@ async fn serve(
     }
     drop(lines);
     asked.await
+}
+
+/// Says what a stack waits for that takes long to start.
+fn say_delay(progress: Progress<'_>) {
+    if let Progress::Delayed { since, awaited } = progress {
+        let seconds = since.as_secs();
+        output::tell(&format!(
+            "the local stack is not up after {seconds} s: waiting for {awaited}"
+        ));
+    }
 }
 
 /// Logs what happens to the process called `name`.
@@ -151,7 +166,7 @@ fn log_restart(name: &str, happened: Supervised) {
     }
 }
 
-fn announce(ready: &Ready, is_json: bool) -> anyhow::Result<()> {
+fn announce(ready: &Ready, is_json: bool, data_dir: Option<&Path>) -> anyhow::Result<()> {
     let Ready { head, datasets, inference, nodes, functions, .. } = ready;
     let api_key = ready.api_key.reveal();
     if is_json {
@@ -164,21 +179,21 @@ fn announce(ready: &Ready, is_json: bool) -> anyhow::Result<()> {
         format!("inference  {inference}"),
         format!("API key    {api_key}   (shown this once; the next start makes another)"),
     ];
-    if let Some(function) = functions.first() {
-        let body = json!({
-            "function_id": function.function_id,
-            "method": function.method,
-            "config": {"number_of_nodes": 3},
-        });
-        let key = format!("-H \"X-API-Key: ${KEY_VARIABLE}\"");
-        lines.extend([
-            format!("\ntry   export {KEY_VARIABLE}=…"),
-            format!("      curl {head}/api/v1/functions/execute --json '{body}'"),
-            format!("      curl {key} {datasets}/datasets/"),
-            format!("      curl {key} {inference}/emissions/v10/latest_network_inferences/1"),
-            format!("      triptych --head {head} --datasets {datasets} --inference {inference}\n"),
-        ]);
+    lines.push(
+        "\ntry   # in another terminal, whose commands find this stack by themselves".to_owned(),
+    );
+    if let Some(folder) = data_dir {
+        lines.push(format!("      export TRIPTYCH_DATA_DIR={}", folder.display()));
     }
+    if let Some(function) = functions.first() {
+        lines.push(format!("      triptych function run {} --nodes 3", function.name));
+    }
+    lines.extend([
+        "      triptych datasets list".to_owned(),
+        "      triptych inference show 1".to_owned(),
+        "      eval \"$(triptych env)\"; curl -H \"X-API-Key: $KEY\" $DATASETS/datasets/\n"
+            .to_owned(),
+    ]);
     output::print(&lines.join("\n"))
 }
 

@@ -1,6 +1,6 @@
 //! HTTP to one service: its address, the API key, deadlines, and bounded answers.
 
-use std::{str::FromStr, time::Duration};
+use std::{net::IpAddr, str::FromStr, time::Duration};
 
 use futures::StreamExt as _;
 use model::{escape::escape_line, key::ApiKey};
@@ -133,6 +133,10 @@ impl Transport {
             .connect_timeout(CONNECT_WITHIN)
             .tcp_nodelay(true)
             .user_agent("triptych");
+        if is_loopback(&url) {
+            // A proxy of the environment is for other machines, and does not reach this one.
+            builder = builder.no_proxy();
+        }
         if url.scheme() == "http" {
             // No certificate is ever looked at; reading those of the machine takes a while.
             builder = builder.tls_certs_only([]);
@@ -284,6 +288,16 @@ impl Transport {
         } else {
             ClientError::Reach { address, source: source.without_url() }
         }
+    }
+}
+
+/// Whether `url` names this machine by a loopback address or as `localhost`.
+fn is_loopback(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default();
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    match address {
+        Ok(address) => address.to_canonical().is_loopback(),
+        Err(_) => host == "localhost" || host.ends_with(".localhost"),
     }
 }
 

@@ -133,7 +133,7 @@ pub enum StartError {
         source: StoreError,
     },
     /// The address is not to be had.
-    #[error("bind the dataset service")]
+    #[error(transparent)]
     Bind(#[from] BindError),
     /// The address is not known.
     #[error("learn the address of the dataset service")]

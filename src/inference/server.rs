@@ -102,7 +102,7 @@ pub enum StartError {
     #[error("open the network")]
     Open(#[from] InferenceError),
     /// The address is not to be had.
-    #[error("listen")]
+    #[error(transparent)]
     Bind(#[from] BindError),
     /// The address cannot be told.
     #[error("tell the address listened on")]

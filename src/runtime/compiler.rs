@@ -14,8 +14,7 @@ mod permits;
 mod process;
 
 use std::{
-    collections::VecDeque, env, error::Error as StdError, io, path::PathBuf, sync::Arc,
-    time::Duration,
+    collections::VecDeque, error::Error as StdError, io, path::PathBuf, sync::Arc, time::Duration,
 };
 
 use parking_lot::Mutex;
@@ -65,12 +64,7 @@ impl CompileIn {
     /// # Errors
     /// If the system does not tell which file that is.
     pub fn own_child() -> io::Result<Self> {
-        let program = if cfg!(target_os = "linux") {
-            PathBuf::from("/proc/self/exe")
-        } else {
-            env::current_exe()?
-        };
-        Ok(Self::Child { program })
+        Ok(Self::Child { program: task::process::own_program()? })
     }
 }
 
@@ -244,7 +238,11 @@ mod tests {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).unwrap();
         let compiler =
             Compiler::new(CompileIn::Child { program: path }, Duration::from_millis(100));
-        let settings = Settings { stack_bytes: 1 << 19, fuel: crate::machine::Fuel::Free };
+        let settings = Settings {
+            stack_bytes: 1 << 19,
+            fuel: crate::machine::Fuel::Free,
+            memory: crate::machine::MemoryPlace::Reserved,
+        };
         let engine = crate::machine::compiling_engine(settings).unwrap();
         let program = Program::new(*b"\0asm\x01\0\0\0");
         let client = "client".into();

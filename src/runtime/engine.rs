@@ -233,7 +233,8 @@ impl RuntimeOptions {
 }
 
 impl Runtime {
-    /// Sets up an engine. It sets aside 8 GiB of addresses, not of memory, for each run at once.
+    /// Sets up an engine. It sets aside 8 GiB of addresses, not of memory, for each run at once; where
+    /// a limit of the system keeps it from that, guests get memory as they ask for it, and are slower.
     ///
     /// # Errors
     /// [`RuntimeError`] if the engine or the system refuses.

@@ -63,6 +63,19 @@ pub(crate) struct Settings {
     pub(crate) stack_bytes: usize,
     /// Whether guests have fuel.
     pub(crate) fuel: Fuel,
+    /// Where memories of guests are.
+    pub(crate) memory: MemoryPlace,
+}
+
+/// Where an engine has the memories of its guests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MemoryPlace {
+    /// In address space that is set aside at the start, all that a guest could name: the processor
+    /// checks its accesses.
+    Reserved,
+    /// In memory that is asked for when a guest starts or grows: its code checks its accesses, which
+    /// makes it slower. For a process whose address space is limited, as by `ulimit -v`.
+    OnDemand,
 }
 
 /// An engine, what it offers to guests, and what it has compiled.
@@ -95,10 +108,16 @@ impl Machine {
     ) -> Result<Self, RuntimeError> {
         let refused =
             |error: wasmtime::Error| RuntimeError::Engine { source: error.into_boxed_dyn_error() };
-        let settings = Settings { stack_bytes: options.stack_bytes, fuel };
-        let mut config = config(settings);
-        config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(options)));
-        let engine = Engine::new(&config).map_err(refused)?;
+        let settings =
+            Settings { stack_bytes: options.stack_bytes, fuel, memory: MemoryPlace::Reserved };
+        let (engine, settings) = match running_engine(settings, options) {
+            Ok(engine) => (engine, settings),
+            Err(error) => {
+                tracing::debug!(cause = %format!("{error:#}"), "no address space is set aside");
+                let settings = Settings { memory: MemoryPlace::OnDemand, ..settings };
+                (running_engine(settings, options).map_err(refused)?, settings)
+            }
+        };
         let mut commands = Linker::new(&engine);
         guest::commands::offer(&mut commands).map_err(refused)?;
         let mut components = component::Linker::new(&engine);
@@ -222,6 +241,18 @@ impl Machine {
     }
 }
 
+/// Returns an engine that runs guests.
+///
+/// # Errors
+/// The engine's, if it refuses its settings, or there is too little address space.
+fn running_engine(settings: Settings, options: &RuntimeOptions) -> wasmtime::Result<Engine> {
+    let mut config = config(settings);
+    if settings.memory == MemoryPlace::Reserved {
+        config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(options)));
+    }
+    Engine::new(&config)
+}
+
 /// Returns an engine that compiles for those with the same `settings`, and cannot run anything: it
 /// sets no addresses aside.
 ///
@@ -253,8 +284,11 @@ fn pool(options: &RuntimeOptions) -> PoolingAllocationConfig {
 
 /// What compiled code depends on, the same in engines that run and in those that only compile.
 fn config(settings: Settings) -> Config {
-    let Settings { stack_bytes, fuel } = settings;
+    let Settings { stack_bytes, fuel, memory } = settings;
     let mut config = Config::new();
+    if memory == MemoryPlace::OnDemand {
+        config.memory_reservation(0).memory_reservation_for_growth(0).memory_guard_size(0);
+    }
     config
         .consume_fuel(fuel == Fuel::Counted)
         .epoch_interruption(true)

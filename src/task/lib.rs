@@ -5,7 +5,8 @@
 //! of it that do not hold, [`wait`] waits for a condition with a deadline, [`causes`]
 //! tells why something failed, [`file`](mod@file) writes files durably, [`private`] keeps others out
 //! of what is kept, [`lock`] lets one process at a time use it, [`database`] notices when its files
-//! are replaced, [`space`] when there is no room for them. Absent on purpose: channels and actors, which belong to the rooms that need them.
+//! are replaced, [`space`] when there is no room for them, [`process`] reads what the system says
+//! about processes. Absent on purpose: channels and actors, which belong to the rooms that need them.
 
 pub mod backoff;
 pub mod causes;
@@ -15,6 +16,7 @@ pub mod file;
 pub mod group;
 pub mod lock;
 pub mod private;
+pub mod process;
 pub mod space;
 pub mod steady_date;
 pub mod wait;

@@ -67,10 +67,12 @@ pub struct TuiOptions {
     pub local: Option<Box<dyn LocalStack>>,
     /// The file in which forms are kept under a name.
     pub presets: Option<PathBuf>,
-    /// The theme; none for the one that suits the terminal's background.
-    pub theme: Option<theme::Name>,
+    /// The theme.
+    pub theme: theme::Opening,
     /// The themes of a person's own.
     pub own_themes: Vec<&'static theme::own::Own>,
+    /// Why other themes of a person's own cannot be used, a text for each of their files.
+    pub theme_faults: Vec<String>,
     /// What every key does.
     pub keys: Keymap,
     /// What charts and marks are drawn with.
@@ -160,7 +162,7 @@ pub async fn run(options: TuiOptions) -> Result<(), RunError> {
         now: clock.now(),
         changed_at: clock.now(),
         size: terminal.size(),
-        theme,
+        opening_theme: theme,
         has_mouse,
         profiles: options.profiles,
         own_themes: options.own_themes,
@@ -168,11 +170,9 @@ pub async fn run(options: TuiOptions) -> Result<(), RunError> {
         symbols: options.symbols,
         ..State::default()
     };
-    if let Some(text) =
-        options.session.as_deref().and_then(|path| std::fs::read_to_string(path).ok())
-    {
-        session::take_up(&mut state, &text);
-    }
+    let last = options.session.as_deref().and_then(|path| std::fs::read_to_string(path).ok());
+    session::take_up(&mut state, &last.unwrap_or_default());
+    state.tell_of_theme_faults(&options.theme_faults);
     let mut screen = Loop {
         state,
         depth,

@@ -102,6 +102,10 @@ pub struct State {
     pub is_zoomed: bool,
     /// The theme chosen by hand; none for the one that suits the terminal.
     pub theme: Option<theme::Name>,
+    /// The theme of this start.
+    pub opening_theme: theme::Opening,
+    /// The theme of the last session; none for the one that suits the terminal.
+    pub session_theme: Option<theme::Name>,
     /// The themes of a person's own.
     pub own_themes: Vec<&'static theme::own::Own>,
     /// What charts and marks are drawn with.
@@ -303,6 +307,25 @@ impl State {
         let mut list = self.data.list().iter();
         let dataset = list.find(|dataset| dataset.name == topic.dataset);
         dataset.map_or("", |dataset| data::pins::unit(&dataset.metadata))
+    }
+
+    /// Says which themes of a person's own cannot be used.
+    pub fn tell_of_theme_faults(&mut self, faults: &[String]) {
+        let Some(first) = faults.first() else { return };
+        for fault in faults {
+            self.logs.say(Level::Warn, self.now, format!("cannot {fault}"));
+        }
+        let detail = first.lines().next().unwrap_or_default().to_owned();
+        self.notices.add(Level::Warn, "a theme cannot be used".to_owned(), detail, self.now);
+    }
+
+    /// The theme that the session keeps: not one that was given for this start alone.
+    #[must_use]
+    pub fn kept_theme(&self) -> Option<theme::Name> {
+        match self.opening_theme {
+            theme::Opening::Given(given) if given == self.theme => self.session_theme,
+            _ => self.theme,
+        }
     }
 
     /// What the Cluster and the Execute screen look at but do not own.

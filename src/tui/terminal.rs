@@ -263,16 +263,14 @@ pub(crate) struct Signals {
 impl Signals {
     /// Listens from now on.
     pub(crate) fn listen() -> io::Result<Self> {
-        /// `SIGCONT` on Linux; tokio has no name for it.
-        const CONTINUE: i32 = 18;
-        /// `SIGTSTP` on Linux.
-        const STOP: i32 = 20;
+        // Their numbers differ between systems.
+        let kind = |signal: rustix::process::Signal| SignalKind::from_raw(signal.as_raw());
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
             hang_up: signal(SignalKind::hangup())?,
-            stop: signal(SignalKind::from_raw(STOP))?,
-            carry_on: signal(SignalKind::from_raw(CONTINUE))?,
+            stop: signal(kind(rustix::process::Signal::TSTP))?,
+            carry_on: signal(kind(rustix::process::Signal::CONT))?,
         })
     }
 

@@ -113,6 +113,17 @@ pub struct Theme {
     pub fill_down: Fill,
 }
 
+/// Which theme the screen opens with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Opening {
+    /// That of the last session, else the one that suits the terminal.
+    #[default]
+    Session,
+    /// This one; none for the one that suits the terminal. It is for this start alone: the session
+    /// keeps the theme it had, unless another is chosen on the screen.
+    Given(Option<Name>),
+}
+
 impl Name {
     /// Every theme of the program, in the order a picker offers them.
     pub const ALL: [Self; 6] =

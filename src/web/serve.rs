@@ -4,7 +4,11 @@ mod bounded;
 mod connection;
 mod shares;
 
-use std::{io, net::SocketAddr, time::Duration};
+use std::{
+    io::{self, ErrorKind},
+    net::SocketAddr,
+    time::Duration,
+};
 
 use axum::{Router, serve::Listener};
 use task::group::Group;
@@ -29,31 +33,97 @@ const NETWORK_PART: usize = 4;
 
 /// An address could not be bound.
 #[derive(Debug, thiserror::Error)]
-#[error("listen on `{address}`")]
-pub struct BindError {
-    /// The address asked for.
-    pub address: String,
-    /// Why not.
-    #[source]
-    pub source: io::Error,
+#[non_exhaustive]
+pub enum BindError {
+    /// Another socket listens there.
+    #[error(
+        "listen on {address}: another program uses this port; stop that program, or choose another \
+         port"
+    )]
+    InUse {
+        /// The address asked for.
+        address: String,
+    },
+    /// The address is not one of this machine's.
+    #[error("listen on {address}: this machine does not have this address")]
+    NotOurs {
+        /// The address asked for.
+        address: String,
+    },
+    /// Ports below 1024 are for privileged users on most systems.
+    #[error("listen on {address}: this user may not use this port; choose one above 1023")]
+    Denied {
+        /// The address asked for.
+        address: String,
+    },
+    /// The text is no address.
+    #[error("read `{address}` as an address to listen on, such as 127.0.0.1:8080 or :8080")]
+    Unreadable {
+        /// The address asked for.
+        address: String,
+    },
+    /// The system refused for another reason.
+    #[error("listen on {address}")]
+    Refused {
+        /// The address asked for.
+        address: String,
+        /// The system's reason.
+        #[source]
+        source: io::Error,
+    },
 }
 
-/// Binds `address`: `127.0.0.1:0` for a free port, `:8080` for a port on every interface.
+impl BindError {
+    /// That `source` kept a socket from listening on `address`.
+    #[must_use]
+    pub fn new(address: &str, source: io::Error) -> Self {
+        let address = address.to_owned();
+        match source.kind() {
+            ErrorKind::AddrInUse => Self::InUse { address },
+            ErrorKind::AddrNotAvailable => Self::NotOurs { address },
+            ErrorKind::PermissionDenied => Self::Denied { address },
+            ErrorKind::InvalidInput => Self::Unreadable { address },
+            _ => Self::Refused { address, source },
+        }
+    }
+}
+
+/// Binds `address`: `127.0.0.1:0` for a free port, `:8080` for a port on every interface, of IPv6
+/// and of IPv4.
 ///
 /// # Errors
 /// [`BindError`] if the text is no address, or the address is taken or not ours.
 pub async fn bind(address: &str) -> Result<TcpListener, BindError> {
     let bound = if address.starts_with(':') {
-        TcpListener::bind(format!("0.0.0.0{address}")).await
+        // One socket of IPv6 takes the connections of IPv4, too.
+        match TcpListener::bind(format!("[::]{address}")).await {
+            Err(error) if may_lack_ipv6(&error) => {
+                TcpListener::bind(format!("0.0.0.0{address}")).await
+            }
+            bound => bound,
+        }
     } else {
         TcpListener::bind(address).await
     };
-    bound.map_err(|source| BindError { address: address.to_owned(), source })
+    bound.map_err(|source| BindError::new(address, source))
+}
+
+/// Whether a port of IPv6 may have been refused since the machine has IPv4 alone.
+fn may_lack_ipv6(error: &io::Error) -> bool {
+    use ErrorKind::{AddrInUse, InvalidInput, PermissionDenied};
+    !matches!(error.kind(), AddrInUse | InvalidInput | PermissionDenied)
 }
 
 /// Where a request came from, as handlers get it: `ConnectInfo<Caller>`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Caller(pub SocketAddr);
+
+impl Caller {
+    /// The caller at `address`. A socket of IPv6 shows callers of IPv4 as `::ffff:10.0.0.5`.
+    fn at(address: SocketAddr) -> Self {
+        Self(SocketAddr::new(address.ip().to_canonical(), address.port()))
+    }
+}
 
 /// Serves `router` on `listener` in a task of `group`, until the group stops.
 ///
@@ -94,7 +164,8 @@ where
     loop {
         select! {
             (stream, address) = listener.accept() => {
-                let work = connection::serve(stream, Caller(address), router.clone(), group.clone());
+                let caller = Caller::at(address);
+                let work = connection::serve(stream, caller, router.clone(), group.clone());
                 connections.spawn(work);
             }
             // Takes the ended ones out of the set; it has no part in this while it is empty.

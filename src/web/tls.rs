@@ -1,6 +1,12 @@
 //! TLS: certificates from files, and handshakes beside the acceptance of further connections.
 
-use std::{io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    io,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use axum::serve::Listener;
 use rustls::{
@@ -48,18 +54,87 @@ pub struct TlsFiles {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TlsError {
-    /// A file could not be read, or does not hold what it should.
+    /// A file could not be read.
     #[error("read {path}", path = path.display())]
     Read {
         /// Which file.
         path: PathBuf,
         /// Why not.
         #[source]
-        source: pem::Error,
+        source: io::Error,
     },
-    /// Certificate and key do not go together, or are of no use.
-    #[error("use the certificate and its key")]
-    Unfit(#[from] rustls::Error),
+    /// A file holds nothing of what it is to hold, as far as that can be read.
+    #[error(
+        "find a {item} in {path}: the file has none as PEM, which begins with `-----BEGIN {label}`",
+        path = path.display(),
+        label = item.to_uppercase()
+    )]
+    Missing {
+        /// Which file.
+        path: PathBuf,
+        /// `certificate` or `private key`.
+        item: &'static str,
+    },
+    /// A file holds what is no certificate or key.
+    #[error("use the {item} in {path}, which is damaged", path = path.display())]
+    Damaged {
+        /// Which file.
+        path: PathBuf,
+        /// `certificate` or `private key`.
+        item: &'static str,
+    },
+    /// The key is that of another certificate.
+    #[error(
+        "use the certificate in {certificate} with the key in {key}: they do not belong together",
+        certificate = files.certificate.display(),
+        key = files.key.display()
+    )]
+    Mismatch {
+        /// Both files.
+        files: TlsFiles,
+    },
+    /// TLS refused certificate and key for another reason.
+    #[error(
+        "use the certificate in {certificate} with the key in {key}",
+        certificate = files.certificate.display(),
+        key = files.key.display()
+    )]
+    Unfit {
+        /// Both files.
+        files: TlsFiles,
+        /// Why not.
+        #[source]
+        source: rustls::Error,
+    },
+}
+
+/// What errors call the content of a file of certificates.
+const CERTIFICATE: &str = "certificate";
+
+/// What errors call the content of a file of a key.
+const KEY: &str = "private key";
+
+impl TlsError {
+    /// That `item` could not be had out of `path`.
+    fn of_file(path: &Path, item: &'static str, source: pem::Error) -> Self {
+        let path = path.to_owned();
+        match source {
+            pem::Error::Io(source) => Self::Read { path, source },
+            pem::Error::NoItemsFound => Self::Missing { path, item },
+            _ => Self::Damaged { path, item },
+        }
+    }
+
+    /// That TLS refused what is in `files`.
+    fn of_pair(files: &TlsFiles, source: rustls::Error) -> Self {
+        match source {
+            rustls::Error::InconsistentKeys(_) => Self::Mismatch { files: files.clone() },
+            rustls::Error::InvalidCertificate(CertificateError::BadEncoding) => {
+                Self::Damaged { path: files.certificate.clone(), item: CERTIFICATE }
+            }
+            source => Self::Unfit { files: files.clone(), source },
+        }
+    }
 }
 
 /// What connections are secured with. Cheap to clone.
@@ -78,22 +153,21 @@ impl Tls {
     /// # Errors
     /// [`TlsError`] if they cannot be read or used.
     pub fn read(files: &TlsFiles) -> Result<Self, TlsError> {
-        let unread = |path: &PathBuf| {
-            let path = path.clone();
-            move |source| TlsError::Read { path, source }
-        };
         let certificates = CertificateDer::pem_file_iter(&files.certificate)
             .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-            .map_err(unread(&files.certificate))?;
-        let key = PrivateKeyDer::from_pem_file(&files.key).map_err(unread(&files.key))?;
-        if let Some(why) = refusal(&certificates) {
+            .and_then(|all| if all.is_empty() { Err(pem::Error::NoItemsFound) } else { Ok(all) })
+            .map_err(|source| TlsError::of_file(&files.certificate, CERTIFICATE, source))?;
+        let key = PrivateKeyDer::from_pem_file(&files.key)
+            .map_err(|source| TlsError::of_file(&files.key, KEY, source))?;
+        let refused_later = refusal(&certificates);
+        let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .and_then(|config| config.with_no_client_auth().with_single_cert(certificates, key))
+            .map_err(|source| TlsError::of_pair(files, source))?;
+        if let Some(why) = refused_later {
             let path = files.certificate.display();
             warn!("clients will refuse the certificate in {path}: {why}");
         }
-        let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_safe_default_protocol_versions()?
-            .with_no_client_auth()
-            .with_single_cert(certificates, key)?;
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Self(Arc::new(config)))
     }

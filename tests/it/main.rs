@@ -18,6 +18,7 @@ mod hostile;
 mod inference;
 mod nodes;
 mod screen;
+mod startup;
 mod support;
 mod tidy;
 mod up;

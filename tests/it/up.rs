@@ -87,3 +87,25 @@ async fn a_token_in_the_environment_guards_the_head_and_the_stack_bears_it() {
     .await
     .unwrap();
 }
+
+#[test]
+fn commands_of_the_same_user_find_the_stack_and_its_key_by_themselves() {
+    let home = Home::new().with("TRIPTYCH_KEYRING", "off");
+    let folder = home.path("");
+    let environment = [("HOME", folder.as_str()), ("TRIPTYCH_KEYRING", "off")];
+    let up = Started::with_environment(&["up", "--json"], &environment);
+    let line: Value = serde_json::from_str(&up.first_line(READY_WITHIN)).unwrap();
+    assert_eq!(home.done(&["nodes"]).lines().count(), 5, "a heading and four nodes");
+    assert!(home.done(&["datasets", "list"]).contains("machine_cpu"));
+    assert!(home.done(&["inference", "topics", "list"]).lines().count() >= 2);
+    let said = home.run(&["keys", "create", "me"]);
+    let datasets = line["datasets"].as_str().unwrap();
+    assert!(said.err.contains(&format!("not for the local stack that runs at {datasets}")));
+    // A key that is configured is for other services than the stack's.
+    let key = home.done(&["keys", "create", "me"]);
+    let home = home.with("TRIPTYCH_API_KEY", key.trim());
+    assert!(home.fails(&["datasets", "list"]).contains("http://127.0.0.1:8081"));
+    drop(up);
+    let home = home.with("TRIPTYCH_API_KEY", "");
+    assert!(home.fails(&["nodes"]).contains("find a head to ask"));
+}

@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, TransactionBehavior};
 
-use super::StoreError;
+use super::{StoreError, opening};
 
 /// The steps from each version of the file to the next. The file's version, kept in SQLite's
 /// `user_version`, is the number of steps taken. Moments are microseconds since 1970.
@@ -56,26 +56,23 @@ CREATE INDEX keys_of_account ON keys (account, id);",
 /// Brings the file to this program's version, in one transaction.
 pub(super) fn set_up(connection: &mut Connection) -> Result<(), StoreError> {
     let known = i64::try_from(STEPS.len()).unwrap_or(i64::MAX);
-    let found: i64 = connection
-        .pragma_query_value(None, "user_version", |row| row.get(0))
-        .map_err(StoreError::Open)?;
+    let found: i64 =
+        connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(opening)?;
     // Opening writes nothing where there is nothing to do, and waits for no writer.
     if found == known {
         return Ok(());
     }
-    let write = connection
-        .transaction_with_behavior(TransactionBehavior::Immediate)
-        .map_err(StoreError::Open)?;
-    let found: i64 = write
-        .pragma_query_value(None, "user_version", |row| row.get(0))
-        .map_err(StoreError::Open)?;
+    let write =
+        connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(opening)?;
+    let found: i64 =
+        write.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(opening)?;
     let n_taken = usize::try_from(found).unwrap_or(usize::MAX);
     let Some(steps) = STEPS.get(n_taken..) else {
         return Err(StoreError::Newer { found, known });
     };
     for step in steps {
-        write.execute_batch(step).map_err(StoreError::Open)?;
+        write.execute_batch(step).map_err(opening)?;
     }
-    write.pragma_update(None, "user_version", known).map_err(StoreError::Open)?;
-    write.commit().map_err(StoreError::Open)
+    write.pragma_update(None, "user_version", known).map_err(opening)?;
+    write.commit().map_err(opening)
 }

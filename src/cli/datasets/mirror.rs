@@ -29,11 +29,11 @@ use self::{copy::Copy, kept::Folder, live::Following};
 use super::{
     list::{Wanted, listed},
     progress::count,
-    reach::{ReachFlags, connect, find, key_of, moment, pair},
+    reach::{ReachFlags, connect, find, moment, pair},
 };
 use crate::cli::{
     output::{named, tell},
-    stop,
+    services, stop,
 };
 
 /// Shown below the help of `datasets mirror`.
@@ -177,7 +177,7 @@ pub(super) async fn run(command: MirrorCommand) -> anyhow::Result<()> {
 /// The service to copy from.
 fn source(command: &MirrorCommand) -> anyhow::Result<Datasets> {
     let key = if let Some(path) = &command.source_key_file {
-        key_of(path)?
+        services::key_of(path)?
     } else {
         let text = std::env::var(SOURCE_KEY_VARIABLE).ok().filter(|text| !text.is_empty());
         let Some(text) = text else {

@@ -1,7 +1,5 @@
 //! Which service is meant, which key goes with it, and which dataset.
 
-use std::{fs, path::Path, path::PathBuf};
-
 use anyhow::{Context as _, bail};
 use clap::Args;
 use client::{datasets::Datasets, transport::Transport};
@@ -12,12 +10,9 @@ use model::{
 };
 
 use crate::cli::{
-    config::{self, AddressFlags, KEY_VARIABLE},
-    secret,
+    config::{AddressFlags, KEY_VARIABLE},
+    services::{DATASETS_ADDRESS, KeyFlag, Services},
 };
-
-/// Where `datasets serve` serves unless told otherwise.
-const USUAL_ADDRESS: &str = "http://127.0.0.1:8081/api";
 
 /// What a service answers where there is no such dataset, or none for the key.
 pub(super) const NOT_FOUND: u16 = 404;
@@ -25,17 +20,16 @@ pub(super) const NOT_FOUND: u16 = 404;
 /// Which service.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Which service")]
-pub(super) struct ReachFlags {
+pub(crate) struct ReachFlags {
     /// The dataset service's address, ending in `/api` [default: the profile's, else
-    /// that of `datasets serve` on this machine]
+    /// that of the local stack that runs, else that of `datasets serve` on this machine]
     #[arg(long, env = "TRIPTYCH_DATASETS", value_name = "URL")]
     datasets: Option<String>,
     /// The profile of the configuration file to take the address from
     #[arg(long, env = "TRIPTYCH_PROFILE", value_name = "NAME")]
     profile: Option<String>,
-    /// Read the API key from this file, not from `TRIPTYCH_API_KEY` or where `keys store` keeps it
-    #[arg(long, env = "TRIPTYCH_API_KEY_FILE", value_name = "FILE")]
-    key_file: Option<PathBuf>,
+    #[command(flatten)]
+    key: KeyFlag,
 }
 
 impl ReachFlags {
@@ -43,22 +37,17 @@ impl ReachFlags {
     ///
     /// # Errors
     /// If they name none that could be one, or there is no key.
-    pub(super) async fn connect(self) -> anyhow::Result<Datasets> {
-        let Self { datasets, profile, key_file } = self;
+    pub(crate) async fn connect(self) -> anyhow::Result<Datasets> {
+        let Self { datasets, profile, key } = self;
         let flags = AddressFlags { datasets, profile, ..AddressFlags::default() };
-        let (chosen, _) = config::chosen(flags, None)?;
-        let (name, address) = chosen.map_or((None, None), |it| (it.name, it.profile.datasets));
-        let key = match key_file {
-            Some(path) => Some(key_of(&path)?),
-            None => secret::key(name.as_deref()).await?,
-        };
+        let Services { profile, key } = Services::choose(flags, key).await?;
         let Some(key) = key else {
             bail!(
                 "use the dataset service without a key: `triptych keys store` keeps one, or set \
                  {KEY_VARIABLE}, or name --key-file"
             )
         };
-        connect(address.as_deref().unwrap_or(USUAL_ADDRESS), key)
+        connect(profile.datasets.as_deref().unwrap_or(DATASETS_ADDRESS), key)
     }
 }
 
@@ -69,16 +58,6 @@ impl ReachFlags {
 pub(super) fn connect(address: &str, key: ApiKey) -> anyhow::Result<Datasets> {
     let transport = Transport::new(address, Some(key)).context("use the dataset service")?;
     Ok(Datasets::new(transport))
-}
-
-/// The key in the file at `path`.
-///
-/// # Errors
-/// If there is none. What is there is not repeated.
-pub(super) fn key_of(path: &Path) -> anyhow::Result<ApiKey> {
-    let shown = path.display();
-    let text = fs::read_to_string(path).with_context(|| format!("read the API key in {shown}"))?;
-    text.trim().parse().with_context(|| format!("use the API key in {shown}"))
 }
 
 /// The dataset called `name`, or of that number.
@@ -119,7 +98,7 @@ pub(super) async fn look_up(service: &Datasets, name: &str) -> anyhow::Result<Op
 ///
 /// # Errors
 /// If it is none.
-pub(super) fn moment(text: &str) -> Result<Timestamp, String> {
+pub(crate) fn moment(text: &str) -> Result<Timestamp, String> {
     let midnight = || format!("{text}T00:00:00Z").parse();
     text.parse().or_else(|_| midnight()).map_err(|_| {
         "a moment is RFC 3339, such as 2026-07-30T21:57:00Z, or a date such as 2026-07-30".into()

@@ -19,6 +19,7 @@ use super::patience::patiently;
 use crate::cli::{
     config::{self, AddressFlags},
     place,
+    stack::record::RunningStack,
 };
 
 /// The environment variable that names the head where no flag does.
@@ -41,7 +42,8 @@ const WHERE: &str = "Where functions are";
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = WHERE)]
 pub(crate) struct HeadFlags {
-    /// The head of the cluster, such as `http://127.0.0.1:8080` [default: that of `TRIPTYCH_HEAD`]
+    /// The head of the cluster, such as `http://127.0.0.1:8080` [default: that of `TRIPTYCH_HEAD`,
+    /// else the profile's, else that of the local stack that runs]
     #[arg(long, value_name = "URL")]
     head: Option<String>,
     /// The profile of the configuration file to take the head from [default: `TRIPTYCH_PROFILE`]
@@ -98,7 +100,11 @@ impl HeadFlags {
         let head = self.head.or_else(|| variable(HEAD_VARIABLE));
         let profile = self.profile.or_else(|| variable(PROFILE_VARIABLE));
         let flags = AddressFlags { head, profile, ..AddressFlags::default() };
-        Ok(config::profile(flags)?.and_then(|profile| profile.head))
+        let profile = match config::profile(flags)? {
+            None => RunningStack::find().map(|stack| stack.profile),
+            profile => profile,
+        };
+        Ok(profile.and_then(|profile| profile.head))
     }
 }
 

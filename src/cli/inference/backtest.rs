@@ -23,7 +23,6 @@ use ::inference::{
 use anyhow::{Context as _, bail};
 use async_trait::async_trait;
 use clap::Args;
-use client::{datasets::Datasets, transport::Transport};
 use model::escape::escape_line;
 use model::{
     timestamp::Timestamp,
@@ -34,8 +33,8 @@ use tokio::{io::AsyncWriteExt as _, process::Command, time::timeout};
 use self::demo::DemoSize;
 use super::services::Series;
 use crate::cli::{
+    datasets::reach::{ReachFlags, moment},
     output::{self, can_redraw, named, print_json, redraw},
-    secret,
 };
 
 /// How long a command may take for one prediction.
@@ -71,11 +70,11 @@ any service: a line of mean losses for each seed and topic, not as logarithms. W
 pub(crate) struct BacktestCommand {
     /// The topic's settings in a file, demo:1, demo:2, or demo for both over synthetic rows
     topic: String,
-    /// The first moment that is predicted from, such as 2026-07-01T00:00:00Z
-    #[arg(long, value_name = "MOMENT", required_unless_present = "seeds", requires = "to")]
+    /// The first time that is predicted from: RFC 3339, or a date
+    #[arg(long, value_name = "TIME", value_parser = moment, required_unless_present = "seeds", requires = "to")]
     from: Option<Timestamp>,
-    /// The last moment of the rows
-    #[arg(long, value_name = "MOMENT", requires = "from")]
+    /// The last time of the rows: RFC 3339, or a date
+    #[arg(long, value_name = "TIME", value_parser = moment, requires = "from")]
     to: Option<Timestamp>,
     /// How many seeds demo runs over, from 1 on
     #[arg(long, value_name = "N", conflicts_with_all = ["from", "to", "models"], value_parser = clap::value_parser!(u64).range(1..=10_000))]
@@ -95,15 +94,8 @@ pub(crate) struct BacktestCommand {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// The dataset service, ending in /api; its key comes from `TRIPTYCH_API_KEY` or where
-    /// `keys store` keeps it
-    #[arg(
-        long,
-        env = "TRIPTYCH_DATASETS",
-        value_name = "URL",
-        default_value = "http://127.0.0.1:8081/api"
-    )]
-    datasets: String,
+    #[command(flatten)]
+    reach: ReachFlags,
 }
 
 /// A command as a model.
@@ -165,8 +157,7 @@ pub(crate) async fn run(command: BacktestCommand) -> anyhow::Result<()> {
     if !command.no_baselines {
         models.extend(baselines(&topic));
     }
-    let transport = Transport::new(&command.datasets, secret::key(None).await?);
-    let series = Series::new(Datasets::new(transport.context("use --datasets")?));
+    let series = Series::new(command.reach.connect().await?);
     let n_rows = topic.predictor.as_ref().map_or(N_ROWS, |predictor| predictor.n_rows);
     let every = Duration::from_secs(command.every);
     let earlier = from - every.saturating_mul(n_rows);

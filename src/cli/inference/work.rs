@@ -23,15 +23,13 @@ use wire::inference::{
 };
 
 use self::program::Program;
-use super::{USUAL_ADDRESS, services::Series};
+use super::services::Series;
 use crate::cli::{
-    config::{self, AddressFlags},
+    config::AddressFlags,
     output::{print, print_json, tell},
-    secret, stop,
+    services::{DATASETS_ADDRESS, INFERENCE_ADDRESS, Services},
+    stop,
 };
-
-/// Where the dataset service is unless told otherwise: that of the local stack.
-const USUAL_DATASETS: &str = "http://127.0.0.1:8081/api";
 
 /// The first pause after a failure: several tries fit into a window of seconds.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
@@ -144,12 +142,10 @@ pub(crate) async fn run(mut command: WorkCommand) -> anyhow::Result<()> {
         datasets: command.datasets.take(),
         ..AddressFlags::default()
     };
-    let (chosen, _) = config::chosen(flags, None)?;
-    let (name, profile) = chosen.map_or_else(Default::default, |it| (it.name, it.profile));
-    let key = secret::key(name.as_deref()).await?;
-    let address = profile.inference.as_deref().unwrap_or(USUAL_ADDRESS);
+    let Services { profile, key } = Services::choose(flags, command.service.key.clone()).await?;
+    let address = profile.inference.as_deref().unwrap_or(INFERENCE_ADDRESS);
     let inference = Transport::new(address, key.clone()).context("use --inference")?;
-    let address = profile.datasets.as_deref().unwrap_or(USUAL_DATASETS);
+    let address = profile.datasets.as_deref().unwrap_or(DATASETS_ADDRESS);
     let datasets = Transport::new(address, key).context("use --datasets")?;
     let group = Group::default();
     let mut worker = Worker {

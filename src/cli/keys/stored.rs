@@ -5,6 +5,7 @@ use std::io::IsTerminal as _;
 use ::tui::state::profiles::NO_PROFILE;
 use anyhow::Context as _;
 use clap::Args;
+use model::key::ApiKey;
 
 use crate::cli::{config::KEY_VARIABLE, password, secret::Keys};
 
@@ -35,9 +36,15 @@ pub(crate) struct WhoseKey {
 /// If what is typed is no key, or nothing keeps it.
 pub(super) fn store(whose: &WhoseKey) -> anyhow::Result<()> {
     let text = password::secret("API key: ")?;
-    let key = text.trim().parse().context("keep the key")?;
-    let kept = Keys::of_user()?.keep(&whose.profile, &key)?;
-    let profile = &whose.profile;
+    keep(&whose.profile, &text.trim().parse().context("keep the key")?)
+}
+
+/// Keeps `key` for `profile`, and says where.
+///
+/// # Errors
+/// If nothing keeps it.
+pub(super) fn keep(profile: &str, key: &ApiKey) -> anyhow::Result<()> {
+    let kept = Keys::of_user()?.keep(profile, key)?;
     let note = kept.note.map_or_else(String::new, |note| format!(" ({note})"));
     super::print(&format!("the key of {profile} is {}{note}", kept.place))
 }

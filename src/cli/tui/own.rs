@@ -53,25 +53,50 @@ pub(super) fn keys(folder: &Path) -> anyhow::Result<Keymap> {
     })
 }
 
-/// Returns the themes in `folder`, by name. They stay as long as the program.
+/// The themes of a folder.
+#[derive(Debug, Default)]
+pub(super) struct Themes {
+    /// Those that can be used, by name. They stay as long as the program.
+    pub(super) themes: Vec<&'static Own>,
+    /// The others.
+    pub(super) faults: Vec<ThemeFault>,
+}
+
+/// A file of a theme that cannot be used.
+#[derive(Debug)]
+pub(super) struct ThemeFault {
+    /// The theme's name.
+    pub(super) name: String,
+    /// Every fault with its line, after "cannot".
+    pub(super) why: String,
+}
+
+/// Returns the themes in `folder`.
 ///
 /// # Errors
-/// As [`keys`], of the first file that cannot be followed.
-pub(super) fn themes(folder: &Path) -> anyhow::Result<Vec<&'static Own>> {
+/// If the folder cannot be listed.
+pub(super) fn themes(folder: &Path) -> anyhow::Result<Themes> {
     let folder = folder.join(THEMES_FOLDER);
     let listed = match fs::read_dir(&folder) {
         Ok(listed) => listed,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Themes::default()),
         Err(error) => return Err(error).with_context(|| format!("list {}", folder.display())),
     };
     let mut paths: Vec<PathBuf> = listed.filter_map(|entry| Some(entry.ok()?.path())).collect();
     paths.retain(|path| path.extension().is_some_and(|ending| ending == "toml"));
     paths.sort();
-    paths.iter().map(|path| theme(path)).collect()
+    let mut all = Themes::default();
+    for path in paths {
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        match theme(&path, &name) {
+            Ok(own) => all.themes.push(own),
+            Err(error) => all.faults.push(ThemeFault { name, why: format!("{error:#}") }),
+        }
+    }
+    Ok(all)
 }
 
-fn theme(path: &Path) -> anyhow::Result<&'static Own> {
-    let name = path.file_stem().unwrap_or_default().to_string_lossy();
+fn theme(path: &Path, name: &str) -> anyhow::Result<&'static Own> {
     if name.parse::<::tui::theme::Name>().is_ok() || name == super::AUTO {
         bail!(
             "use {}: a theme is called `{name}` already; give the file another name",
@@ -82,7 +107,7 @@ fn theme(path: &Path) -> anyhow::Result<&'static Own> {
     let entries = entries(path, &text)?;
     let tokens: Vec<_> =
         entries.iter().map(|entry| (entry.name.clone(), entry.value.clone())).collect();
-    let own = Own::read(&name, &tokens).or_else(|faults| {
+    let own = Own::read(name, &tokens).or_else(|faults| {
         let faults = faults.into_iter().map(|fault| (fault.token, fault.why));
         refuse(path, &entries, faults, "`triptych tui --print-theme` prints all there is")
     });
@@ -178,19 +203,23 @@ mod tests {
     #[test]
     fn themes_are_read_by_name_or_refused_by_line() {
         let folder = tempfile::tempdir().unwrap();
-        assert_eq!(themes(folder.path()).unwrap().len(), 0, "no folder");
+        assert!(themes(folder.path()).unwrap().themes.is_empty(), "no folder");
         let place = folder.path().join(THEMES_FOLDER);
         fs::create_dir(&place).unwrap();
         fs::write(place.join("dusk.toml"), "base = \"light\"\nfocus = \"#112233\"\n").unwrap();
         fs::write(place.join("notes.txt"), "no theme").unwrap();
-        let read = themes(folder.path()).unwrap();
+        let read = themes(folder.path()).unwrap().themes;
         assert_eq!(read.iter().map(|own| own.name.as_str()).collect::<Vec<_>>(), ["dusk"]);
-        fs::write(place.join("dusk.toml"), "\nfocus = \"#1122\"\n").unwrap();
-        let error = themes(folder.path()).unwrap_err().to_string();
-        assert!(error.contains("dusk.toml:2: `#1122` is no color"), "{error}");
-        fs::write(place.join("dusk.toml"), "").unwrap();
+        fs::write(place.join("night.toml"), "\nfocus = \"#1122\"\n").unwrap();
         fs::write(place.join("dark.toml"), "").unwrap();
-        let error = themes(folder.path()).unwrap_err().to_string();
-        assert!(error.contains("`dark` already"), "{error}");
+        let Themes { themes, faults } = themes(folder.path()).unwrap();
+        assert_eq!(themes.len(), 1, "the others are no fault of this one");
+        let [dark, night] = faults.as_slice() else { panic!("{faults:?}") };
+        assert!(night.why.contains("night.toml:2: `#1122` is no color"), "{night:?}");
+        assert!(dark.why.contains("`dark` already"), "{dark:?}");
+        assert_eq!((dark.name.as_str(), night.name.as_str()), ("dark", "night"));
+        assert!(super::super::find("dusk", "--theme", &themes, &faults).is_ok());
+        let refused = super::super::find("night", "--theme", &themes, &faults).unwrap_err();
+        assert!(refused.to_string().contains("night.toml:2"), "{refused}");
     }
 }

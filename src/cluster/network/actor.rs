@@ -208,7 +208,7 @@ impl Actor {
             SwarmEvent::OutgoingConnectionError { peer_id: Some(peer), error, .. } => {
                 debug!(%peer, %error, "failed to connect");
                 if !self.swarm.is_connected(&peer) {
-                    self.dialer.failed(peer, Instant::now());
+                    self.failed(peer, &error);
                     self.look_soon();
                     // Dropped, they tell those who wait that no connection stands.
                     self.waiting.remove(&peer);

@@ -29,6 +29,13 @@ const LATELY: Duration = Duration::from_mins(10);
 /// The longest wait between tries of all others.
 const LONGEST_WAIT_LATER: Duration = Duration::from_mins(1);
 
+/// The wait before a second failure to reach a boot node is reported. The first is at once: what is
+/// misspelt is corrected by whoever just started the node.
+const FIRST_REPORT_WAIT: Duration = Duration::from_secs(10);
+
+/// The longest wait between reports. A log of months is not to consist of them.
+const LONGEST_REPORT_WAIT: Duration = Duration::from_mins(30);
+
 /// Peers, beside the boot nodes, that are kept in the table. Past it, the one that was lost longest
 /// ago is forgotten; while all are connected, a new one is not taken in. A head whose every worker
 /// restarts finds them all by their own dialing.
@@ -77,6 +84,9 @@ struct Entry {
     lost: Instant,
     /// Brief connections in a row.
     n_brief: u32,
+    /// When the next failure to reach it is reported, if it is a boot node.
+    report_at: Instant,
+    report_backoff: Backoff,
 }
 
 /// Why a peer is dialed, from the strongest reason to the weakest.
@@ -149,6 +159,7 @@ impl Dialer {
         entry.state = State::Connected;
         entry.tie = entry.tie.min(tie);
         entry.backoff = quick();
+        (entry.report_at, entry.report_backoff) = (now, report_backoff());
         if let Some(address) = address {
             entry.prefer(address);
         }
@@ -190,6 +201,18 @@ impl Dialer {
             wait = Backoff::new(LONGEST_WAIT_LATER, LONGEST_WAIT_LATER).next_wait();
         }
         entry.state = State::Due(now + wait);
+    }
+
+    /// Returns the address of boot node `peer` if a failure to reach it at `now` is to be reported: the
+    /// first one since it was connected, then less and less often.
+    pub(super) fn take_report(&mut self, peer: PeerId, now: Instant) -> Option<Multiaddr> {
+        let entry = self.peers.get_mut(&peer)?;
+        if entry.tie != Tie::Boot || now < entry.report_at {
+            return None;
+        }
+        entry.report_at = now + entry.report_backoff.next_wait();
+        let address = entry.addresses.first()?.clone();
+        Some(address.with(libp2p::multiaddr::Protocol::P2p(peer)))
     }
 
     /// Forgets `peer`, unless it is a boot node: that one waits as after a failure.
@@ -250,6 +273,8 @@ impl Dialer {
             connected: now,
             lost: now,
             n_brief: 0,
+            report_at: now,
+            report_backoff: report_backoff(),
         };
         Some(self.peers.entry(peer).or_insert_with(made))
     }
@@ -275,6 +300,10 @@ impl Entry {
 
 const fn quick() -> Backoff {
     Backoff::new(FIRST_WAIT, LONGEST_WAIT)
+}
+
+const fn report_backoff() -> Backoff {
+    Backoff::new(FIRST_REPORT_WAIT, LONGEST_REPORT_WAIT)
 }
 
 /// Returns `address` without the peer it may end in.
@@ -318,6 +347,24 @@ mod tests {
             assert_eq!(due(&mut dialer), 0, "it waits");
             pass(LONGEST_WAIT).await;
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_boot_node_that_is_not_reached_is_reported_at_once_and_then_ever_less_often() {
+        let peer = PeerId::random();
+        let mut dialer = Dialer::new(vec![node(peer)], vec![], Instant::now());
+        let mut n_reports = 0;
+        let address = dialer.take_report(peer, Instant::now()).unwrap();
+        assert_eq!(address.to_string(), format!("/ip4/127.0.0.1/tcp/1/p2p/{peer}"));
+        for _ in 0..3600 {
+            pass(Duration::from_secs(1)).await;
+            n_reports += usize::from(dialer.take_report(peer, Instant::now()).is_some());
+        }
+        assert!((5..20).contains(&n_reports), "{n_reports} in an hour");
+        dialer.connected(peer, None, Instant::now());
+        dialer.lost(peer, Instant::now());
+        assert!(dialer.take_report(peer, Instant::now()).is_some(), "it had been connected");
+        assert_eq!(dialer.take_report(PeerId::random(), Instant::now()), None);
     }
 
     #[tokio::test(start_paused = true)]

@@ -33,9 +33,9 @@ use model::{
     resolution::Resolution,
     timestamp::Timestamp,
 };
-use rusqlite::{Connection, ErrorCode, config::DbConfig};
+use rusqlite::{Connection, config::DbConfig};
 use task::{
-    database::DatabaseFiles,
+    database::{DatabaseFault, DatabaseFiles},
     file::remove_stale,
     private,
     space::{self, SpaceWatch},
@@ -107,20 +107,22 @@ impl SqliteStore {
 
 impl From<rusqlite::Error> for StoreError {
     fn from(error: rusqlite::Error) -> Self {
-        match error.sqlite_error_code() {
-            _ if is_full(&error) => Self::Full,
-            Some(ErrorCode::ReadOnly) => Self::ReadOnly,
-            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
-                Self::Corrupt(Box::new(error))
-            }
-            _ => Self::Statement(Box::new(error)),
+        let fault = fault(&error);
+        if fault.is_full() {
+            Self::Full
+        } else if fault.is_read_only() {
+            Self::ReadOnly
+        } else if fault.is_damaged() {
+            Self::Corrupt(Box::new(fault))
+        } else {
+            Self::Statement(Box::new(fault))
         }
     }
 }
 
-/// Whether there was no space for what was to be written.
-fn is_full(error: &rusqlite::Error) -> bool {
-    error.sqlite_error().is_some_and(|error| space::is_sqlite_no_space(error.extended_code))
+/// What `error` says.
+fn fault(error: &rusqlite::Error) -> DatabaseFault {
+    DatabaseFault::new(error.sqlite_error().map(|it| it.extended_code), error.to_string())
 }
 
 /// What a failure means while the store is being opened.

@@ -1,9 +1,8 @@
 //! Why the inference file failed.
 
-use std::{io, sync::Arc};
+use std::io;
 
-use rusqlite::ErrorCode;
-use task::space;
+use task::database::DatabaseFault;
 
 use super::LABELS_MAX;
 
@@ -16,7 +15,7 @@ pub enum StoreError {
     Folder(#[source] io::Error),
     /// It could not be opened or set up.
     #[error("open the inference file")]
-    Open(#[source] rusqlite::Error),
+    Open(#[source] DatabaseFault),
     /// A newer version of the program wrote it.
     #[error("read version {found} of the inference file, newer than {known}")]
     Newer {
@@ -40,10 +39,10 @@ pub enum StoreError {
     DiskFull,
     /// A statement failed.
     #[error("read or write the inference file")]
-    Statement(#[source] rusqlite::Error),
+    Statement(#[source] DatabaseFault),
     /// The changes of several callers were not kept.
     #[error("commit to the inference file")]
-    Commit(#[source] Arc<rusqlite::Error>),
+    Commit(#[source] DatabaseFault),
     /// A change waited beside one that broke off, and was not made.
     #[error("take a turn at the inference file")]
     Aborted,
@@ -73,18 +72,26 @@ pub enum StoreError {
 impl StoreError {
     /// Whether another process was at the file, so that trying again may help.
     pub fn is_busy(&self) -> bool {
-        matches!(self, Self::Open(error) | Self::Statement(error)
-            if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy))
+        matches!(self, Self::Open(fault) | Self::Statement(fault) if fault.is_busy())
     }
 }
 
 impl From<rusqlite::Error> for StoreError {
     fn from(error: rusqlite::Error) -> Self {
-        let code = error.sqlite_error().map(|error| error.extended_code);
-        if code.is_some_and(space::is_sqlite_no_space) {
-            Self::DiskFull
-        } else {
-            Self::Statement(error)
-        }
+        let fault = fault(&error);
+        if fault.is_full() { Self::DiskFull } else { Self::Statement(fault) }
+    }
+}
+
+/// What `error` says.
+fn fault(error: &rusqlite::Error) -> DatabaseFault {
+    DatabaseFault::new(error.sqlite_error().map(|it| it.extended_code), error.to_string())
+}
+
+/// What a failure means while the file is being opened.
+pub(super) fn opening(error: rusqlite::Error) -> StoreError {
+    match StoreError::from(error) {
+        StoreError::Statement(fault) => StoreError::Open(fault),
+        known => known,
     }
 }

@@ -4,7 +4,7 @@ use std::{path::Path, time::Duration};
 
 use rusqlite::{Connection, TransactionBehavior};
 
-use super::StoreError;
+use super::{StoreError, error::opening};
 
 /// How long a writer waits for another process to finish its own write, which takes milliseconds.
 const BUSY_WAIT: Duration = Duration::from_secs(5);
@@ -179,32 +179,30 @@ ALTER TABLE learned_next RENAME TO learned;
 
 /// A connection that waits for its turn and writes through to the disk.
 pub(super) fn connect(path: &Path) -> Result<Connection, StoreError> {
-    let connection = Connection::open(path).map_err(StoreError::Open)?;
+    let connection = Connection::open(path).map_err(opening)?;
     let prepare = || {
         connection.busy_timeout(BUSY_WAIT)?;
         connection.pragma_update(None, "journal_mode", "wal")?;
         connection.pragma_update(None, "synchronous", "full")
     };
-    prepare().map_err(StoreError::Open)?;
+    prepare().map_err(opening)?;
     Ok(connection)
 }
 
 /// Brings the file to this program's version, in one transaction.
 pub(super) fn set_up(connection: &mut Connection) -> Result<(), StoreError> {
-    let write = connection
-        .transaction_with_behavior(TransactionBehavior::Immediate)
-        .map_err(StoreError::Open)?;
-    let found: i64 = write
-        .pragma_query_value(None, "user_version", |row| row.get(0))
-        .map_err(StoreError::Open)?;
+    let write =
+        connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(opening)?;
+    let found: i64 =
+        write.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(opening)?;
     let known = i64::try_from(STEPS.len()).unwrap_or(i64::MAX);
     let n_taken = usize::try_from(found).unwrap_or(usize::MAX);
     let Some(steps) = STEPS.get(n_taken..) else {
         return Err(StoreError::Newer { found, known });
     };
     for step in steps {
-        write.execute_batch(step).map_err(StoreError::Open)?;
+        write.execute_batch(step).map_err(opening)?;
     }
-    write.pragma_update(None, "user_version", known).map_err(StoreError::Open)?;
-    write.commit().map_err(StoreError::Open)
+    write.pragma_update(None, "user_version", known).map_err(opening)?;
+    write.commit().map_err(opening)
 }

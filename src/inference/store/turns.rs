@@ -9,7 +9,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use rusqlite::{Connection, TransactionBehavior};
 use task::{
-    database::DatabaseFiles,
+    database::{DatabaseFault, DatabaseFiles},
     space::{CHANGE_BYTES, SpaceWatch},
 };
 use tracing::{error, info};
@@ -55,13 +55,13 @@ enum Failure {
     Full,
     Replaced,
     Aborted,
-    Commit(Arc<rusqlite::Error>),
+    Commit(DatabaseFault),
 }
 
 impl From<rusqlite::Error> for Failure {
     fn from(error: rusqlite::Error) -> Self {
         match StoreError::from(error) {
-            StoreError::Statement(error) => Self::Commit(Arc::new(error)),
+            StoreError::Statement(error) => Self::Commit(error),
             _ => Self::Full,
         }
     }
@@ -73,7 +73,7 @@ impl From<&Failure> for StoreError {
             Failure::Full => Self::DiskFull,
             Failure::Replaced => Self::Replaced,
             Failure::Aborted => Self::Aborted,
-            Failure::Commit(error) => Self::Commit(Arc::clone(error)),
+            Failure::Commit(error) => Self::Commit(error.clone()),
         }
     }
 }

@@ -14,7 +14,7 @@ use rustix::process::{Resource, Rlimit, nice, setrlimit};
 
 use super::compile_bounded;
 use crate::{
-    machine::{self, Fuel, Settings},
+    machine::{self, Fuel, MemoryPlace, Settings},
     program::Program,
     seal::{SealKey, TAG_BYTES, Tag},
 };
@@ -25,8 +25,8 @@ pub const COMMAND: &str = "compile-module";
 /// What the input begins with, so that nothing else is taken for it.
 const MAGIC: [u8; 8] = *b"compile1";
 
-/// The size of the header: magic, four numbers, and the key.
-pub(super) const HEADER_BYTES: usize = MAGIC.len() + 4 * size_of::<u64>() + TAG_BYTES;
+/// The size of the header: magic, five numbers, and the key.
+pub(super) const HEADER_BYTES: usize = MAGIC.len() + 5 * size_of::<u64>() + TAG_BYTES;
 
 /// The size of what stands before the code or the reason: status and tag.
 pub(super) const PREFIX_BYTES: usize = 1 + TAG_BYTES;
@@ -61,12 +61,14 @@ impl Header {
     pub(super) fn bytes(&self) -> Vec<u8> {
         let number = |n: usize| u64::try_from(n).unwrap_or(u64::MAX).to_le_bytes();
         let fuel = usize::from(self.settings.fuel == Fuel::Counted);
+        let memory = usize::from(self.settings.memory == MemoryPlace::OnDemand);
         [
             &MAGIC[..],
             &self.address_space_bytes.to_le_bytes(),
             &self.cpu_s.to_le_bytes(),
             &number(self.settings.stack_bytes),
             &number(fuel),
+            &number(memory),
             self.key.bytes(),
         ]
         .concat()
@@ -77,13 +79,16 @@ impl Header {
         let (address_space_bytes, rest) = rest.split_first_chunk()?;
         let (cpu_s, rest) = rest.split_first_chunk()?;
         let (stack_bytes, rest) = rest.split_first_chunk()?;
-        let (fuel, key) = rest.split_first_chunk()?;
+        let (fuel, rest) = rest.split_first_chunk()?;
+        let (memory, key) = rest.split_first_chunk()?;
+        let is_on_demand = u64::from_le_bytes(*memory) != 0;
+        let memory = if is_on_demand { MemoryPlace::OnDemand } else { MemoryPlace::Reserved };
         let fuel = if u64::from_le_bytes(*fuel) == 0 { Fuel::Free } else { Fuel::Counted };
         let stack_bytes = usize::try_from(u64::from_le_bytes(*stack_bytes)).ok()?;
         (*magic == MAGIC).then_some(Self {
             address_space_bytes: u64::from_le_bytes(*address_space_bytes),
             cpu_s: u64::from_le_bytes(*cpu_s),
-            settings: Settings { stack_bytes, fuel },
+            settings: Settings { stack_bytes, fuel, memory },
             key: SealKey::from_bytes(key.try_into().ok()?),
         })
     }

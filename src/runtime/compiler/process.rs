@@ -17,8 +17,7 @@ use tokio::time::Instant;
 use super::{
     CompileError, WANTED_EVERY,
     child::{COMMAND, Header, PREFIX_BYTES, Status},
-    cpu::CpuUse,
-    refused,
+    cpu, refused,
 };
 use crate::{
     engine::ProgramError,
@@ -149,8 +148,8 @@ fn converse(
 /// The error of a child that is not done in time: the program's own only if the child had the
 /// processors for most of that time.
 fn late(child: &Child, within: Duration) -> CompileError {
-    match CpuUse::of_process(child.id()) {
-        Some(cpu) if cpu.is_most_of(within) => {
+    match task::process::thread_times(child.id()) {
+        Some(times) if cpu::is_most_of(times, within) => {
             CompileError::Program(ProgramError::CompileTime { within })
         }
         _ => CompileError::Busy,

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{Screen, State, layout::Nudge};
 use crate::{
     event::{Effect, Target},
-    theme::Name,
+    theme::{Name, Opening},
 };
 
 /// What was selected, until the services have listed it.
@@ -36,7 +36,7 @@ pub fn text(state: &State) -> String {
     let pins = state.data.pins.iter().map(|pin| json!([pin.dataset.get(), pin.name]));
     let session = json!({
         "screen": state.screen.name(),
-        "theme": state.theme.map(|theme| theme.to_string()),
+        "theme": state.kept_theme().map(|theme| theme.to_string()),
         "background": state.background,
         "mouse": state.has_mouse,
         "panes": nudges,
@@ -49,15 +49,21 @@ pub fn text(state: &State) -> String {
     format!("{session:#}\n")
 }
 
-/// Has `state` take up the session in `text`, as far as it is one.
+/// Has `state` take up the session in `text`, as far as it is one, and the theme of this start.
 pub fn take_up(state: &mut State, text: &str) {
+    if let Opening::Given(theme) = state.opening_theme {
+        state.theme = theme;
+    }
     let Ok(session) = serde_json::from_str::<Value>(text) else { return };
     let screen = session["screen"].as_str();
     if let Some(screen) = Screen::ALL.into_iter().find(|known| Some(known.name()) == screen) {
         state.screen = screen;
     }
     if let Some(theme) = session["theme"].as_str() {
-        state.theme = state.theme.or_else(|| Name::among(theme, &state.own_themes));
+        state.session_theme = Name::among(theme, &state.own_themes);
+        if state.opening_theme == Opening::Session {
+            state.theme = state.theme.or(state.session_theme);
+        }
     }
     let parts = session["background"].as_array().map_or(&[][..], Vec::as_slice);
     let mut parts = parts.iter().filter_map(|part| u8::try_from(part.as_u64()?).ok());
@@ -152,6 +158,20 @@ mod tests {
         assert_eq!(state.wanted, left.state.wanted);
         assert_eq!(super::text(&state), text);
         assert!(text.contains("heat"), "{text}");
+    }
+
+    #[test]
+    fn a_theme_given_for_one_start_is_not_kept() {
+        let mut state =
+            State { opening_theme: Opening::Given(Some(Name::Mono)), ..State::default() };
+        take_up(&mut state, "{\"theme\": \"light\"}");
+        assert_eq!(state.theme, Some(Name::Mono));
+        assert!(text(&state).contains("\"theme\": \"light\""), "{}", text(&state));
+        state.theme = Some(Name::Cvd);
+        assert!(text(&state).contains("\"theme\": \"cvd\""), "it was chosen on the screen");
+        state.opening_theme = Opening::Given(None);
+        state.theme = None;
+        assert!(text(&state).contains("\"theme\": \"light\""), "--theme auto");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! A server on a real port, asked over a plain connection.
 
-use axum::routing::get;
+use axum::{extract::ConnectInfo, routing::get};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
@@ -19,7 +19,40 @@ async fn an_address_without_a_host_means_every_interface() {
     assert!(bind(":0").await.unwrap().local_addr().unwrap().ip().is_unspecified());
     assert!(bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().ip().is_loopback());
     let error = bind("nowhere").await.unwrap_err();
-    assert_eq!(error.to_string(), "listen on `nowhere`");
+    assert!(matches!(error, BindError::Unreadable { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_port_alone_is_served_over_ipv6_and_over_ipv4_and_callers_have_plain_addresses() {
+    let listener = bind(":0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let group = Group::default();
+    let caller =
+        |ConnectInfo(caller): ConnectInfo<Caller>| async move { caller.0.ip().to_string() };
+    serve(listener, Router::new().route("/", get(caller)), &group);
+    for host in ["127.0.0.1", "::1"] {
+        let mut stream = TcpStream::connect((host, port)).await.unwrap();
+        ask(&mut stream, "/").await;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.ends_with(&format!("\r\n\r\n{host}")), "{answer}");
+    }
+    group.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_port_in_use_is_one_sentence_that_says_what_to_do() {
+    let listener = bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let error = bind(&address).await.unwrap_err();
+    assert!(std::error::Error::source(&error).is_none());
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "listen on {address}: another program uses this port; stop that program, or choose \
+             another port"
+        )
+    );
 }
 
 #[tokio::test]

@@ -86,3 +86,35 @@ fn files_that_hold_no_certificate_or_key_are_named() {
     let error = Tls::read(&missing).unwrap_err();
     assert_eq!(error.to_string(), "read /nowhere/key.pem");
 }
+
+#[test]
+fn files_that_cannot_be_used_are_named_in_one_sentence() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    let good = files();
+    let empty = write("empty.pem", "");
+    let damaged =
+        write("damaged.pem", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n");
+    let other_key = write(
+        "other.pem",
+        "-----BEGIN PRIVATE KEY-----\nMIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgpiyp4jsZXJ6xf7VT\n\
+         dz7r+kPIraxtk7XKplyDieLeDSmhRANCAAT/60Vwh9Un8j5rLJJbt/q8ccb7T+Qf\n\
+         qqUb6i1sMl9EGEFWGREBhohIp/9CYM2Tbc/PbmluiQJU/n4Hj5EN/5fg\n-----END PRIVATE KEY-----\n",
+    );
+    let check = |certificate: &Path, key: &Path, want: &str| {
+        let files = TlsFiles { certificate: certificate.to_owned(), key: key.to_owned() };
+        let error = Tls::read(&files).unwrap_err();
+        assert!(std::error::Error::source(&error).is_none(), "{error:?}");
+        assert!(error.to_string().contains(want), "{error}");
+    };
+    check(&empty, &good.key, "empty.pem: the file has none as PEM");
+    check(&good.key, &good.key, "find a certificate in");
+    check(&good.certificate, &good.certificate, "find a private key in");
+    check(&damaged, &good.key, "use the certificate in");
+    check(&damaged, &good.key, "damaged.pem, which is damaged");
+    check(&good.certificate, &other_key, "do not belong together");
+}

@@ -59,6 +59,13 @@ impl Started {
         Self::spawn(shell, arguments, &[])
     }
 
+    /// Starts the program with `arguments` as `nohup` does: the signal of a lost terminal is ignored.
+    pub(crate) fn without_hangup(arguments: &[&str]) -> Self {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "trap '' HUP; exec \"$0\" \"$@\"", TRIPTYCH]);
+        Self::spawn(shell, arguments, &[])
+    }
+
     /// Starts the program with `arguments` and more in its environment.
     pub(crate) fn with_environment(arguments: &[&str], environment: &[(&str, &str)]) -> Self {
         Self::spawn(Command::new(TRIPTYCH), arguments, environment)

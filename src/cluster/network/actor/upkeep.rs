@@ -10,7 +10,7 @@ use libp2p::{
     },
 };
 use tokio::time::Instant;
-use tracing::debug;
+use tracing::{debug, warn};
 
 use super::{
     super::{
@@ -51,7 +51,7 @@ impl Actor {
                 .build();
             if let Err(error) = self.swarm.dial(options) {
                 debug!(%peer, %error, "failed to dial a peer");
-                self.dialer.failed(peer, now);
+                self.failed(peer, &error);
             }
         }
         if let Some(due) = self.dialer.next_due() {
@@ -73,6 +73,20 @@ impl Actor {
                     }
                 }
             }
+        }
+    }
+
+    /// Notes that `peer` was not reached, and reports it if it is a boot node.
+    pub(super) fn failed(&mut self, peer: PeerId, error: &DialError) {
+        let now = Instant::now();
+        self.dialer.failed(peer, now);
+        if matches!(error, DialError::DialPeerConditionFalse(_)) {
+            // It is being dialed for another reason.
+            return;
+        }
+        if let Some(address) = self.dialer.take_report(peer, now) {
+            let reason = reason(error);
+            warn!(%address, reason, "cannot reach boot node {address}: {reason}; it is tried again");
         }
     }
 
@@ -177,5 +191,23 @@ impl Actor {
             Ok(()) => debug!(%peer, "dialing a peer of a topic of ours"),
             Err(error) => debug!(%peer, %error, "failed to dial a peer of a topic of ours"),
         }
+    }
+}
+
+/// Why a dial failed, for people: the innermost cause of the last try.
+fn reason(error: &DialError) -> String {
+    match error {
+        DialError::WrongPeerId { obtained, .. } => {
+            format!("the node there is {obtained}; correct the id at the end of the address")
+        }
+        DialError::LocalPeerId { .. } => "the address is this node's own".to_owned(),
+        DialError::Transport(tries) => {
+            let last = tries.last().map(|(_, error)| error as &dyn std::error::Error);
+            let innermost = last.and_then(|error| {
+                std::iter::successors(Some(error), |error| error.source()).last()
+            });
+            innermost.map_or_else(|| error.to_string(), ToString::to_string)
+        }
+        _ => error.to_string(),
     }
 }

@@ -14,7 +14,7 @@ use std::{
     thread,
 };
 
-use rusqlite::{Connection, ErrorCode, TransactionBehavior, config::DbConfig};
+use rusqlite::{Connection, TransactionBehavior, config::DbConfig};
 use task::{
     database::DatabaseFiles,
     space::{CHANGE_BYTES, SpaceWatch},
@@ -22,7 +22,7 @@ use task::{
 use tokio::sync::{mpsc, oneshot};
 use tracing::{error, info};
 
-use super::{StoreError, is_full};
+use super::{StoreError, fault};
 
 /// Jobs that wait for the writer. One more waits for a place: the writer is a step away from the
 /// disk, and pushing back is all that helps.
@@ -86,10 +86,13 @@ enum Failure {
 
 impl From<&rusqlite::Error> for Failure {
     fn from(error: &rusqlite::Error) -> Self {
-        match error.sqlite_error_code() {
-            _ if is_full(error) => Self::Full,
-            Some(ErrorCode::ReadOnly) => Self::ReadOnly,
-            _ => Self::Other(error.to_string()),
+        let fault = fault(error);
+        if fault.is_full() {
+            Self::Full
+        } else if fault.is_read_only() {
+            Self::ReadOnly
+        } else {
+            Self::Other(fault.to_string())
         }
     }
 }

@@ -1,0 +1,72 @@
+//! Which services a command means, and which key goes with them.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::Context as _;
+use clap::Args;
+use model::key::ApiKey;
+
+use crate::cli::{
+    config::{self, AddressFlags, Profile},
+    secret,
+    stack::record::RunningStack,
+};
+
+/// Where `datasets serve` serves unless told otherwise.
+pub(crate) const DATASETS_ADDRESS: &str = "http://127.0.0.1:8081/api";
+
+/// Where `inference serve` serves unless told otherwise.
+pub(crate) const INFERENCE_ADDRESS: &str = "http://127.0.0.1:8082";
+
+/// Where the API key is.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct KeyFlag {
+    /// Read the API key from this file, not from `TRIPTYCH_API_KEY` or where `keys store` keeps it
+    #[arg(long, env = "TRIPTYCH_API_KEY_FILE", value_name = "FILE")]
+    pub(crate) key_file: Option<PathBuf>,
+}
+
+/// The services that are meant, and the key that goes with them.
+#[derive(Debug)]
+pub(crate) struct Services {
+    /// Their addresses; none for those that nothing names.
+    pub(crate) profile: Profile,
+    /// The key; none if there is none.
+    pub(crate) key: Option<ApiKey>,
+}
+
+impl Services {
+    /// Those of `flags` and of the profile in use; where neither an address nor a key is configured,
+    /// those of the local stack that runs.
+    ///
+    /// # Errors
+    /// If the configuration or the key is unfit.
+    pub(crate) async fn choose(flags: AddressFlags, key: KeyFlag) -> anyhow::Result<Self> {
+        let (chosen, _) = config::chosen(flags, None)?;
+        let name = chosen.as_ref().and_then(|chosen| chosen.name.as_deref());
+        let key = match key.key_file {
+            Some(path) => Some(key_of(&path)?),
+            None => secret::key(name).await?,
+        };
+        if chosen.is_none()
+            && key.is_none()
+            && let Some(stack) = RunningStack::find()
+        {
+            return Ok(Self { profile: stack.profile, key: Some(stack.api_key) });
+        }
+        Ok(Self { profile: chosen.map(|chosen| chosen.profile).unwrap_or_default(), key })
+    }
+}
+
+/// The key in the file at `path`.
+///
+/// # Errors
+/// If there is none. What is there is not repeated.
+pub(crate) fn key_of(path: &Path) -> anyhow::Result<ApiKey> {
+    let shown = path.display();
+    let text = fs::read_to_string(path).with_context(|| format!("read the API key in {shown}"))?;
+    text.trim().parse().with_context(|| format!("use the API key in {shown}"))
+}

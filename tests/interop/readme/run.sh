@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# Runs the code blocks of README.md in order with a built program, in an empty home:
+#     tests/interop/readme/run.sh path/to/triptych
+# Needs Python 3.11 or later, and curl, jq and openssl, which are installed from Debian's packages if
+# they are missing. Where the system allows it, the blocks run in a
+# network of their own, so that the ports they name are free.
+set -euo pipefail
+program=$(realpath "${1:?give the path of the triptych program}")
+cd "$(dirname "$0")"
+for tool in curl jq openssl; do
+    command -v "$tool" >/dev/null && continue
+    as_root=()
+    [[ $EUID = 0 ]] || as_root=(sudo)
+    "${as_root[@]}" apt-get install --yes --no-install-recommends "$tool" >&2
+done
+alone=(unshare --user --map-root-user --net)
+if command -v ip >/dev/null && "${alone[@]}" ip link set lo up 2>/dev/null; then
+    exec "${alone[@]}" bash -c 'ip link set lo up && exec python3 -B blocks.py "$0"' "$program"
+fi
+exec python3 -B blocks.py "$program"

@@ -1,0 +1,113 @@
+//! What a newcomer meets first: surroundings that hinder a start, and what the program says of them.
+
+use std::path::PathBuf;
+
+use tempfile::TempDir;
+
+use crate::support::{
+    TRIPTYCH,
+    cluster::{Node, WITHIN},
+    command::{Home, demo},
+    http::Http,
+    process::{self, Signal},
+    started::Started,
+};
+
+/// A port on which nobody listens: the system gives it to nobody by itself.
+const DEAD: &str = "/ip4/127.0.0.1/tcp/9";
+
+#[test]
+fn a_proxy_of_the_environment_does_not_stand_before_this_machine() {
+    let folder = TempDir::new().unwrap();
+    let arguments = ["up", "--json", "--data-dir", &folder.path().display().to_string()];
+    let proxy = ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"];
+    let environment = proxy.map(|name| (name, "http://127.0.0.1:9"));
+    let up = Started::with_environment(&arguments, &environment);
+    assert!(up.first_line(WITHIN).contains("\"head\":\"http://127.0.0.1:"));
+}
+
+#[tokio::test]
+async fn a_service_started_by_nohup_outlives_its_terminal() {
+    let folder = TempDir::new().unwrap();
+    let data_dir = folder.path().display().to_string();
+    let arguments = ["datasets", "serve", "--listen", "127.0.0.1:0", "--data-dir", &data_dir];
+    for is_nohup in [true, false] {
+        let start = if is_nohup { Started::without_hangup } else { Started::start };
+        let mut service = start(&arguments);
+        let address = service.logged("dataset service listening", "address", WITHIN);
+        process::signal(service.pid(), Signal::HangUp);
+        if is_nohup {
+            let http = Http::new(&format!("http://{address}"), None);
+            assert_eq!(http.get("/health").await.0, 200);
+        } else {
+            assert_eq!(service.line("stopping", WITHIN)["reason"], "SIGHUP");
+        }
+        assert!(service.stop());
+    }
+}
+
+#[test]
+fn a_worker_says_at_once_that_it_cannot_reach_its_boot_node_and_why() {
+    let head = Node::head(&[]);
+    let dead = format!("{DEAD}/p2p/{}", head.id());
+    let worker = Node::with_environment(&["--boot-nodes", &dead], &[]);
+    let reason = "Connection refused (os error 111)";
+    worker.logged(&format!("cannot reach boot node {dead}: {reason}; it is tried again"));
+
+    let other = worker.id();
+    let address = head.address();
+    let (place, id) = address.rsplit_once('/').unwrap();
+    let wrong = format!("{place}/{other}");
+    let worker = Node::with_environment(&["--boot-nodes", &wrong], &[]);
+    let reason = format!("the node there is {id}; correct the id at the end of the address");
+    worker.logged(&format!("cannot reach boot node {wrong}: {reason}; it is tried again"));
+}
+
+#[test]
+fn an_inference_service_without_a_key_says_so_at_its_start() {
+    let home = Home::new();
+    let (data_dir, datasets) = (home.path("data"), "http://127.0.0.1:9/api");
+    let mut arguments = vec!["inference", "serve", "--listen", "127.0.0.1:0"];
+    arguments.extend(["--data-dir", &data_dir, "--head", "http://127.0.0.1:9"]);
+    arguments.extend(["--datasets", datasets]);
+    let environment = [("HOME", home.path("")), ("TRIPTYCH_KEYRING", "off".to_owned())];
+    let environment = environment.each_ref().map(|(name, value)| (*name, value.as_str()));
+    let service = Started::with_environment(&arguments, &environment);
+    service.line(
+        "there is no API key for the dataset service at http://127.0.0.1:9/api, so that its topics \
+         get no rows: set TRIPTYCH_API_KEY, or keep a key with `triptych keys store`, and start again",
+        WITHIN,
+    );
+}
+
+#[test]
+fn a_function_runs_where_the_address_space_is_limited() {
+    let shell = Home::new().calling(PathBuf::from("sh"));
+    let limited = format!("ulimit -v 3000000; exec {TRIPTYCH} function run {}", demo("hello.wasm"));
+    let said = shell.run(&["-c", &limited]);
+    assert_eq!(said.code, 0, "{said:?}");
+    assert!(said.out.contains("Hello from WebAssembly"), "{said:?}");
+}
+
+#[test]
+fn what_keeps_a_service_from_starting_is_one_plain_sentence() {
+    let home = Home::new();
+    home.write("junk/accounts.db", &b"this is not a database. ".repeat(50));
+    let error = home.fails(&["keys", "list", "--data-dir", &home.path("junk")]);
+    assert!(error.ends_with("open the accounts file: the file is not a database\n"), "{error}");
+
+    let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = other.local_addr().unwrap().to_string();
+    let said = home.run(&["datasets", "serve", "--listen", &address, "--data-dir", "services"]);
+    let want = format!(
+        "triptych: cannot start the dataset service: listen on {address}: another program uses this \
+         port; stop that program, or choose another port\n"
+    );
+    assert_eq!((said.code, said.err), (1, want));
+
+    home.write("empty.pem", b"");
+    let mut head = vec!["node", "--role", "head", "--rest-api", "127.0.0.1:0", "--db", "db"];
+    head.extend(["--tls-certificate", "empty.pem", "--tls-key", "empty.pem"]);
+    let error = home.fails(&head);
+    assert!(error.contains("find a certificate in empty.pem: the file has none"), "{error}");
+}
