@@ -1,6 +1,7 @@
 //! What becomes of overlays: opened, moved in, and left by doing what was pointed at.
 
 use model::timestamp::Timestamp;
+use wire::functions::FunctionBody;
 
 use super::{
     perform::{perform, send_copy, show},
@@ -254,6 +255,16 @@ fn reach(state: &mut State, goal: Goal) -> Vec<Effect> {
             state.cluster.filter.leave();
             state.cluster.node = Some(peer_id);
             state.cluster.focus = cluster::Pane::Nodes;
+            effects
+        }
+        Goal::Function(id, method) => {
+            let effects = show(state, Screen::Execute);
+            state.execute.focus = Pane::Form;
+            let functions = state.execute.form.functions.iter();
+            let is_it = |it: &&FunctionBody| (&it.function_id, &it.method) == (&id, &method);
+            if let Some(function) = functions.clone().find(is_it).cloned() {
+                state.execute.form.added(&function);
+            }
             effects
         }
         Goal::Run(id) => {

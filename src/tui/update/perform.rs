@@ -7,7 +7,7 @@ use crate::{
     state::{
         Screen, State,
         cluster::{self, Known},
-        execute::Pane,
+        execute::{FormField, Pane},
         loadable::Failure,
         overlay::{Overlay, copying::Copying, save::Save},
         runs::RunId,
@@ -160,8 +160,12 @@ fn in_view(state: &mut State, action: Action) -> Vec<Effect> {
     }
     if action == Action::NextField
         && state.screen == Screen::Execute
+        && state.execute.form.focused() == FormField::Function
+        && !state.execute.is_adding
         && let Some(effects) = runs::give_file(state)
     {
+        // The key goes on while the head is given the file.
+        state.execute.form.move_focus(1);
         return effects;
     }
     if let Some(effects) = output::act(state, action) {

@@ -146,7 +146,13 @@ fn on_added(
     let is_run = std::mem::take(&mut state.execute.is_run_next);
     match result {
         Ok(function) => {
-            state.execute.form.added(&function);
+            let form = &mut state.execute.form;
+            let stem =
+                |path: &str| Some(std::path::Path::new(path).file_stem()?.to_str()?.to_owned());
+            if let Some(name) = form.file().and_then(stem) {
+                form.also_named(&function.function_id, &name);
+            }
+            form.added(&function);
             state.tell(format!("the head holds {}", function.name), function.function_id);
             let mut effects = vec![Effect::LoadFunctions];
             if is_run {

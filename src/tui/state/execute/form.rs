@@ -1,6 +1,9 @@
 //! The form: its fields, what is wrong with them, and the request they make.
 
 mod checks;
+mod names;
+
+use std::collections::BTreeMap;
 
 use model::function::FunctionId;
 use wire::functions::{
@@ -79,8 +82,10 @@ pub struct Place {
 /// The form.
 #[derive(Debug, Clone)]
 pub struct Form {
-    /// The functions the head holds.
+    /// The functions the head holds, each content once.
     pub functions: Vec<FunctionBody>,
+    /// Names of content beside the one the head lists, by its id.
+    other_names: BTreeMap<String, Vec<String>>,
     /// Names of datasets, offered as input.
     pub datasets: Vec<String>,
     /// Where standard input comes from.
@@ -96,6 +101,7 @@ impl Default for Form {
     fn default() -> Self {
         let mut form = Self {
             functions: Vec::new(),
+            other_names: BTreeMap::new(),
             datasets: Vec::new(),
             source: Source::Typed,
             is_open: false,
@@ -196,7 +202,9 @@ impl Form {
             FormField::Function => {
                 self.is_filled = true;
                 self.is_open = true;
-                let named = self.functions.iter().position(|function| function.name == text);
+                let has_name =
+                    |function: &FunctionBody| self.names_of(function).any(|name| name == text);
+                let named = self.functions.iter().position(has_name);
                 let with_id = || self.functions.iter().position(|it| it.function_id == text);
                 if let Some(idx) = named.or_else(with_id) {
                     let FunctionBody { function_id, method, .. } = self.functions[idx].clone();
@@ -210,6 +218,7 @@ impl Form {
                 let name = self.function().map(|(_, function)| function.name.clone());
                 self.set(FormField::Function, &name.unwrap_or_default());
             }
+            FormField::Stdin => self.is_open = self.source == Source::Rows,
             _ => {}
         }
     }
@@ -217,14 +226,16 @@ impl Form {
     /// The path of a module of this machine that the head is to be given first.
     pub fn file(&self) -> Option<&str> {
         let text = self.text(FormField::Function).trim();
-        let is_known = self.functions.iter().any(|function| function.name == text);
+        let is_known = self.functions.iter().any(|it| self.names_of(it).any(|name| name == text));
         (is_path(text) && !is_known).then_some(text)
     }
 
     /// The head was given a function: the form means it from now on.
     pub fn added(&mut self, function: &FunctionBody) {
         if !self.functions.contains(function) {
-            self.functions.push(function.clone());
+            let mut functions = std::mem::take(&mut self.functions);
+            functions.push(function.clone());
+            self.functions = self.merge_names(functions);
             self.functions.sort();
         }
         self.set(FormField::Function, &function.name);
@@ -237,7 +248,8 @@ impl Form {
     pub fn meant(&self) -> Option<&FunctionBody> {
         let text = self.text(FormField::Function).trim();
         let (_, function) = self.function()?;
-        let is_it = text.is_empty() || function.name == text || function.function_id == text;
+        let is_named = self.names_of(function).any(|name| name == text);
+        let is_it = text.is_empty() || is_named || function.function_id == text;
         is_it.then_some(function)
     }
 
@@ -247,15 +259,19 @@ impl Form {
         let text = self.text(FormField::Function).trim().to_lowercase();
         let meant = self.meant();
         let holds = |function: &&FunctionBody| {
-            meant.is_some() || function.name.to_lowercase().contains(&text)
+            meant.is_some()
+                || self.names_of(function).any(|name| name.to_lowercase().contains(&text))
         };
         let found: Vec<&FunctionBody> = self.functions.iter().filter(holds).collect();
         let idx = meant.and_then(|meant| found.iter().position(|function| *function == meant));
         (found, idx)
     }
 
-    /// Goes `by` fields on, or back, around the end.
+    /// Goes `by` fields on, or back, around the end; on from a name, that is completed.
     pub fn move_focus(&mut self, by: isize) {
+        if by > 0 {
+            self.complete();
+        }
         let n = FormField::ALL.len();
         let next = (self.focus + n).saturating_add_signed(by) % n;
         self.focus_on(next);
@@ -272,7 +288,7 @@ impl Form {
 
     /// The head holds these functions. The first is filled in if the form is still as it was.
     pub fn know(&mut self, functions: Vec<FunctionBody>) {
-        self.functions = functions;
+        self.functions = self.merge_names(functions);
         if !self.is_filled && self.text(FormField::FunctionId).is_empty() {
             let hello = self.functions.iter().position(|function| function.name == "hello");
             self.take_function(hello.unwrap_or(0));
@@ -319,15 +335,7 @@ impl Form {
                     self.set(FormField::Stdin, &format!("{dataset} {WINDOW_FIRST}"));
                 }
             }
-            FormField::Stdin if self.source == Source::Rows && !self.datasets.is_empty() => {
-                let text = self.text(FormField::Stdin).trim().to_owned();
-                let (now, window) = text.rsplit_once(' ').unwrap_or((&text, WINDOW_FIRST));
-                let n = self.datasets.len();
-                let idx = self.datasets.iter().position(|name| name == now);
-                let idx = idx.map_or(0, |idx| (idx + n).saturating_add_signed(by) % n);
-                let text = format!("{} {window}", self.datasets[idx]);
-                self.set(FormField::Stdin, &text);
-            }
+            FormField::Stdin if !self.dataset_matches().0.is_empty() => self.choose_dataset(by),
             FormField::Timeout | FormField::RunLimit => {
                 let field = self.focused();
                 let number = self.text(field).trim().parse().unwrap_or(0_u64);

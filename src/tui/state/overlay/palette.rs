@@ -30,6 +30,8 @@ pub enum Kind {
     Node,
     /// A topic.
     Topic,
+    /// A function.
+    Function,
 }
 
 /// What choosing an entry does.
@@ -47,6 +49,8 @@ pub enum Goal {
     Run(RunId),
     /// Shows a topic.
     Topic(TopicId),
+    /// Fills the form with a function: its content id and its method.
+    Function(String, String),
 }
 
 /// Something that can be found.
@@ -90,7 +94,8 @@ pub struct Palette {
 
 impl Kind {
     /// All, in the order of the list.
-    pub const ALL: [Self; 5] = [Self::Command, Self::Dataset, Self::Run, Self::Node, Self::Topic];
+    pub const ALL: [Self; 6] =
+        [Self::Command, Self::Dataset, Self::Function, Self::Run, Self::Node, Self::Topic];
 
     /// The letter that leaves this kind only.
     #[must_use]
@@ -101,6 +106,7 @@ impl Kind {
             Self::Run => '#',
             Self::Node => '!',
             Self::Topic => '$',
+            Self::Function => '%',
         }
     }
 
@@ -113,6 +119,7 @@ impl Kind {
             Self::Run => "runs",
             Self::Node => "nodes",
             Self::Topic => "topics",
+            Self::Function => "functions",
         }
     }
 }

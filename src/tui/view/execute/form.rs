@@ -70,13 +70,16 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
         let n_fit = usize::from(inside.height.saturating_sub(y + 2)).max(1);
         crate::view::table::first_row(focus.unwrap_or(0), LINES.len(), n_fit)
     };
-    let mut function_y = None;
+    let (mut function_y, mut stdin_y) = (None, None);
     for fields in LINES.iter().skip(first) {
         if y >= inside.height {
             break;
         }
         if fields.contains(&FormField::Function) {
             function_y = Some(y);
+        }
+        if fields.contains(&FormField::Stdin) {
+            stdin_y = Some(y);
         }
         y = draw_line(inside, buf, frame, (fields, y, is_roomy, known), hits);
     }
@@ -91,8 +94,17 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     if is_open {
         draw_recent(below, buf, frame);
     }
-    if let Some(y) = function_y.filter(|_| is_focused && state.execute.form.is_open) {
-        draw_functions(split_rows(inside, y + 1)[1], buf, frame);
+    if !(is_focused && state.execute.form.is_open) {
+        return;
+    }
+    match (focused, function_y, stdin_y) {
+        (FormField::Function, Some(y), _) => {
+            draw_functions(split_rows(inside, y + 1)[1], buf, frame);
+        }
+        (FormField::Stdin, _, Some(y)) => {
+            draw_datasets(split_rows(inside, y + 1)[1], buf, frame);
+        }
+        _ => {}
     }
 }
 
@@ -240,7 +252,8 @@ fn draw_functions(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
         let style = if is_it { theme.focus.add_modifier(Modifier::BOLD) } else { theme.text };
         let mark = if is_it { "▸" } else { " " };
         paint::text(buf, place, (0, y), mark, theme.focus);
-        let x = paint::text(buf, place, (2, y), &format::left(&function.name, 20), style) + 1;
+        let names: Vec<&str> = state.execute.form.names_of(function).collect();
+        let x = paint::text(buf, place, (2, y), &format::left(&names.join(" · "), 20), style) + 1;
         if function.by_manifest.is_empty() {
             let id = format::short_cid(&function.function_id);
             let x = paint::text(buf, place, (x, y), &id, theme.muted) + 2;
@@ -254,6 +267,28 @@ fn draw_functions(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
             let room = usize::from(place.width.saturating_sub(x));
             paint::text(buf, place, (x, y), &format::fit(&ids, room), theme.warn);
         }
+    }
+}
+
+/// Lists the datasets whose names hold what is typed.
+fn draw_datasets(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
+    let Frame { state, theme, .. } = frame;
+    let (found, selected) = state.execute.form.dataset_matches();
+    let height = u16::try_from(found.len()).unwrap_or(u16::MAX).min(FUNCTIONS_MAX);
+    let x = area.x.saturating_add(SOURCE_WIDTH);
+    let width = area.right().saturating_sub(x).saturating_sub(3);
+    let place = Rect { x, width, height, ..area }.intersection(area);
+    theme.clear(place, buf);
+    buf.set_style(place, theme.sel);
+    let rows = usize::from(place.height);
+    let first = crate::view::table::first_row(selected.unwrap_or(0), found.len(), rows);
+    for (y, (idx, name)) in (0..place.height).zip(found.iter().enumerate().skip(first)) {
+        let is_it = selected == Some(idx);
+        let style = if is_it { theme.focus.add_modifier(Modifier::BOLD) } else { theme.text };
+        let mark = if is_it { "▸" } else { " " };
+        paint::text(buf, place, (0, y), mark, theme.focus);
+        let room = usize::from(place.width.saturating_sub(2));
+        paint::text(buf, place, (2, y), &format::fit(name, room), style);
     }
 }
 

@@ -65,7 +65,10 @@ impl Form {
             Ok(Input::Rows { dataset, .. })
                 if !self.datasets.is_empty() && !self.datasets.contains(&dataset) =>
             {
-                Check::Doubtful(format!("no dataset \"{dataset}\" is listed"))
+                match self.dataset_matches().0.len() {
+                    0 => Check::Doubtful(format!("no dataset \"{dataset}\" is listed")),
+                    n => Check::Doubtful(format!("{n} have this in their name: ↓ takes one")),
+                }
             }
             Ok(Input::Rows { .. }) => {
                 Check::Fit("the newest rows, a JSON object a line; ↑↓ another dataset".to_owned())

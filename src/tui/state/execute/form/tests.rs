@@ -1,5 +1,8 @@
 use super::*;
-use crate::harness::{FUNCTION_ID, Harness};
+use crate::{
+    event::Effect,
+    harness::{FUNCTION_ID, Harness},
+};
 
 /// What is said about `text` in `field`.
 fn said(field: FormField, text: &str) -> Check {
@@ -108,4 +111,53 @@ fn a_request_comes_back_as_the_form_that_made_it() {
     let mut other = Form::default();
     other.fill(&request, &Input::Typed);
     assert_eq!(other.preview(), request);
+}
+
+#[test]
+fn content_has_one_entry_with_several_names() {
+    let mut screen = Harness::ready(160, 45);
+    let form = &mut screen.state.execute.form;
+    let hello = form.functions.iter().find(|it| it.name == "hello").unwrap().clone();
+    let copy = FunctionBody { name: "copy".to_owned(), ..hello.clone() };
+    form.know(vec![hello.clone(), copy.clone()]);
+    assert_eq!(form.functions, std::slice::from_ref(&hello));
+    assert_eq!(form.names_of(&hello).collect::<Vec<_>>(), ["hello", "copy"]);
+    // The head's answer to a file that it holds already is its own entry.
+    form.added(&copy);
+    assert_eq!(form.functions.len(), 1);
+    screen.press("e ctrl-u c o p y");
+    let form = &screen.state.execute.form;
+    assert_eq!(form.meant(), Some(&hello), "any of its names means it");
+    assert!(screen.shown().contains("hello · copy"), "{}", screen.shown());
+}
+
+#[test]
+fn a_dataset_is_found_by_a_part_of_its_name_and_completed() {
+    let mut screen = Harness::ready(160, 45);
+    let form = &mut screen.state.execute.form;
+    form.know_datasets(["btc_usd", "eth_usd", "cpu"].map(str::to_owned).into_iter());
+    screen.press("e tab tab tab tab tab tab tab down down tab ctrl-u");
+    screen.type_text("usd");
+    let shown = screen.shown();
+    let listed = |name: &str| shown.lines().any(|line| line.contains(&format!("  {name} ")));
+    assert!(listed("btc_usd") && listed("eth_usd") && !listed("cpu"), "{shown}");
+    screen.press("down down");
+    assert_eq!(screen.state.execute.form.text(FormField::Stdin), "eth_usd 24h");
+    screen.press("ctrl-u c p tab");
+    assert_eq!(screen.state.execute.form.text(FormField::Stdin), "cpu 24h");
+}
+
+#[test]
+fn tab_goes_on_while_a_file_is_added() {
+    let mut screen = Harness::ready(160, 45);
+    screen.press("e ctrl-u");
+    screen.type_text("./a.wasm");
+    screen.asked();
+    screen.press("tab");
+    assert_eq!(screen.asked(), [Effect::AddFunction { path: "./a.wasm".to_owned() }]);
+    assert_eq!(screen.state.execute.form.focused(), FormField::FunctionId);
+    screen.press("tab");
+    assert_eq!((screen.asked(), screen.state.execute.form.focused()), (vec![], FormField::Method));
+    screen.press("shift-tab shift-tab tab");
+    assert_eq!(screen.asked(), [], "it is under way");
 }

@@ -22,6 +22,7 @@ pub fn entries(state: &State) -> Vec<Entry> {
         goal: Goal::Theme(name),
     }));
     entries.extend(datasets(state));
+    entries.extend(functions(state));
     entries.extend(nodes(state));
     entries.extend(runs(state));
     entries.extend(topics(state));
@@ -112,15 +113,33 @@ fn datasets(state: &State) -> impl Iterator<Item = Entry> + '_ {
     })
 }
 
+fn functions(state: &State) -> impl Iterator<Item = Entry> + '_ {
+    let form = &state.execute.form;
+    form.functions.iter().map(|function| {
+        let names: Vec<&str> = form.names_of(function).collect();
+        let (id, method) = (function.function_id.clone(), function.method.clone());
+        Entry {
+            kind: Kind::Function,
+            group: "function".to_owned(),
+            text: names.join(" · "),
+            detail: format!("{} {method}", format::short_cid(&id)),
+            keys: String::new(),
+            goal: Goal::Function(id, method),
+        }
+    })
+}
+
 fn nodes(state: &State) -> impl Iterator<Item = Entry> + '_ {
     state.nodes.all(&state.stack).into_iter().map(|node| {
-        let name = node.process.as_ref().map_or("", |(name, _)| name.as_str());
         let role = node.role.as_deref().unwrap_or_default();
-        let detail = [name, role, &node.group_text()].join(" ");
+        let (text, detail) = match &node.process {
+            Some((name, _)) => (name.clone(), [&node.peer_id, role, &node.group_text()].join(" ")),
+            None => (node.peer_id.clone(), [role, &node.group_text()].join(" ")),
+        };
         Entry {
             kind: Kind::Node,
             group: "node".to_owned(),
-            text: node.peer_id.clone(),
+            text,
             detail: detail.trim().to_owned(),
             keys: String::new(),
             goal: Goal::Node(node.peer_id),

@@ -21,7 +21,9 @@ fn a_few_letters_find_commands_screens_nodes_and_runs() {
     check("resol coa", "Data Coarser resolution ,");
     check("logs", "View Logs 5");
     check("h-contrast", "Theme high-contrast T");
-    check("!worker-2", &format!("node {}", crate::harness::PEERS[2]));
+    check("!worker-2", "node worker-2");
+    check(&format!("!{}", crate::harness::PEERS[2]), "node worker-2");
+    check("%mean", "function mean");
     check("#hello 2 result", "run 1 hello.wasm");
     check("zzzz", "");
 }
