@@ -2,6 +2,7 @@
 //!
 //! `anyhow` is used here and nowhere else: an error that reaches this place is told to a person.
 
+mod addresses;
 mod config;
 mod datasets;
 mod demo;
@@ -113,7 +114,7 @@ pub fn main() -> ExitCode {
 }
 
 fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let arguments = addresses::behind_command(arguments.into_iter().collect());
     if let Some(command) = runtime::called(&arguments) {
         return runtime::run(command);
     }

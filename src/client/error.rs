@@ -36,7 +36,7 @@ pub enum ClientError {
         within: Duration,
     },
     /// The service asks to come back later (429, or 503 with a date to return).
-    #[error("be served now: {message}")]
+    #[error("the service asks to wait: {message}")]
     Limited {
         /// What the service said.
         message: String,
@@ -44,7 +44,7 @@ pub enum ClientError {
         retry_after: Option<Duration>,
     },
     /// The service refused.
-    #[error("be served ({status}): {message}")]
+    #[error("the service answers {status}: {message}")]
     Refused {
         /// The HTTP status.
         status: u16,

@@ -196,7 +196,7 @@ fn commands(home: &Home) -> Vec<Vec<String>> {
         "datasets export 1 -o out.json",
         "datasets replay 1 --speed max",
         "datasets follow 1 --last 1 --limit 1",
-        "datasets follow 1 --last 1 --limit 1 --text",
+        "datasets follow 1 --last 1 --limit 1 --json",
         "inference show 1",
         "inference show 1 --json",
         "inference show 1 --outlier-resistant",

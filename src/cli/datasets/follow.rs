@@ -28,8 +28,7 @@ use crate::cli::{
 pub(super) const EXAMPLES: &str = "\
 Examples:
   triptych datasets follow btcusd                      the last ten rows, then each new one
-  triptych datasets follow btcusd --last 0 | jq .close
-  triptych datasets watch btcusd --text                the same for people and screen readers
+  triptych datasets follow btcusd --last 0 --json | jq .close
   triptych datasets follow btcusd --since 2026-07-30   every row since then, and each new one
 
 A line that is lost comes back by itself, and goes on where it was: no row is left out or printed
@@ -49,9 +48,9 @@ pub(crate) struct FollowCommand {
     /// Begin with the rows from this moment on
     #[arg(long, value_name = "MOMENT", value_parser = moment)]
     since: Option<Timestamp>,
-    /// Print text for people, not JSON
+    /// Print each row as a line of JSON
     #[arg(long)]
-    text: bool,
+    json: bool,
     /// End after this many rows
     #[arg(long, value_name = "NUMBER")]
     limit: Option<u64>,
@@ -66,7 +65,7 @@ pub(crate) struct FollowCommand {
 pub(super) async fn run(command: FollowCommand) -> anyhow::Result<()> {
     let service = command.reach.connect().await?;
     let dataset = find(&service, &command.dataset).await?.id;
-    let mut printer = Printer { n_left: command.limit, is_text: command.text };
+    let mut printer = Printer { n_left: command.limit, is_json: command.json };
     let newest = match command.since {
         Some(since) => Some(since - std::time::Duration::from_micros(1)),
         None => begin(&service, dataset, command.last, &mut printer).await?,
@@ -137,7 +136,7 @@ async fn printed(events: &mut mpsc::Receiver<Event>, printer: &mut Printer) -> a
 /// Prints rows, as many as are wanted.
 struct Printer {
     n_left: Option<u64>,
-    is_text: bool,
+    is_json: bool,
 }
 
 impl Printer {
@@ -150,13 +149,13 @@ impl Printer {
                 }
                 *n_left -= 1;
             }
-            lines.push(if self.is_text { text_of(row) } else { json_of(row) });
+            lines.push(if self.is_json { json_of(row) } else { text_of(row) });
         }
         let lines = lines.join("\n");
-        match (lines.is_empty(), self.is_text) {
+        match (lines.is_empty(), self.is_json) {
             (true, _) => Ok(()),
-            (false, true) => print(&lines),
-            (false, false) => print_json(&lines),
+            (false, true) => print_json(&lines),
+            (false, false) => print(&lines),
         }
     }
 }

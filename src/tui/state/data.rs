@@ -21,7 +21,7 @@ pub mod table;
 pub mod zoom;
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     time::Duration,
 };
 
@@ -113,6 +113,8 @@ pub struct State {
     pub selected: Option<DatasetId>,
     /// Its columns.
     pub columns: Loadable<Vec<Column>>,
+    /// Columns of rows that were not among those, and were asked for since.
+    new_columns: BTreeSet<String>,
     /// The column charted of each dataset where another than its usual one was chosen.
     chosen_columns: BTreeMap<DatasetId, String>,
     /// Whether its rows are there.
@@ -173,6 +175,7 @@ impl Default for State {
             pane: Pane::default(),
             selected: None,
             columns: Loadable::Idle,
+            new_columns: BTreeSet::new(),
             chosen_columns: BTreeMap::new(),
             rows: Loadable::Idle,
             chart: Chart::new(Zoom::START.resolution),
@@ -346,6 +349,7 @@ impl State {
                 self.rows.forgive();
                 let mut effects = self.load_datasets(now);
                 effects.extend(self.load_rows(now));
+                effects.extend(self.selected.map(|dataset| Effect::LoadColumns { dataset }));
                 effects.extend(self.table.clear());
                 effects.extend(self.load_table(now));
                 return effects;
@@ -507,23 +511,6 @@ impl State {
     /// The dataset that is charted, if it is in the list.
     pub fn dataset(&self) -> Option<&Dataset> {
         self.list().iter().find(|dataset| Some(dataset.id) == self.selected)
-    }
-
-    /// The shape of the dataset that is charted, as far as its columns are known.
-    pub fn shape(&self) -> Option<Shape> {
-        let dataset = self.dataset()?;
-        if let Some(column) = self.chosen_column() {
-            return Some(Shape::Value(column.clone()));
-        }
-        match self.columns.value() {
-            Some(columns) => Some(Shape::of(&dataset.metadata, columns)),
-            None => self.tape.front().map(|row| Shape::guess(&dataset.metadata, row)),
-        }
-    }
-
-    /// As [`Self::shape`]; of a dataset of which no row is there yet, by the first of its rows.
-    fn shape_of(&self, row: Option<&NamedRow>) -> Option<Shape> {
-        self.shape().or_else(|| Some(Shape::guess(&self.dataset()?.metadata, row?)))
     }
 
     /// Whether the chart is a line: by choice, or because rows of one value have no candles.

@@ -221,7 +221,7 @@ fn no_head(state: &State) -> Failure {
         let cluster = key(Layer::Global, Action::Show(Screen::Cluster));
         let add = key(Layer::Cluster, Action::AddNode);
         let next = format!("name one with --head, or start one ({cluster}, then {add})");
-        ("no head is known", next)
+        ("cannot find a head to ask", next)
     };
     let (what, why) = ("run the function".to_owned(), why.to_owned());
     Failure { what, why, next, ..Failure::default() }

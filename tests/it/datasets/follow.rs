@@ -27,7 +27,7 @@ async fn rows_are_printed_once_each_through_a_restart_with_many_new_ones() {
     let rows = |minutes: std::ops::Range<u32>| minutes.map(minute_row).collect::<Vec<_>>();
     insert(&service.http(), dataset, &rows(0..120)).await;
 
-    let running = home.start(&["datasets", "follow", "live", "--last", "5"]);
+    let running = home.start(&["datasets", "follow", "live", "--json", "--last", "5"]);
     assert_eq!(moments(&running.lines(5)), wanted(115..120));
     insert(&service.http(), dataset, &rows(120..123)).await;
     assert_eq!(moments(&running.lines(8)), wanted(115..123));
@@ -48,14 +48,15 @@ async fn it_begins_where_it_is_told_to_and_ends_when_it_is_enough() {
     let rows: Vec<_> = (0..1000).map(minute_row).collect();
     insert(&service.http(), dataset, &rows).await;
     let since = timestamp(300);
-    let arguments = ["datasets", "follow", "live", "--since", &since, "--limit", "650"];
+    let arguments = ["datasets", "follow", "live", "--json", "--since", &since, "--limit", "650"];
     let out = home.done(&arguments);
     let lines: Vec<_> = out.lines().map(str::to_owned).collect();
     assert_eq!(moments(&lines), wanted(300..950));
     let first: Value = serde_json::from_str(&lines[0]).unwrap();
     assert_eq!(first["close"].as_f64(), minute_row(300)["values"]["close"].as_f64());
     // Nobody reads on: that is no failure.
-    let (line, code) = home.first_line_only(&["datasets", "follow", "live", "--since", &since]);
+    let (line, code) =
+        home.first_line_only(&["datasets", "follow", "live", "--json", "--since", &since]);
     assert_eq!((moments(&[line]), code), (wanted([300]), Some(0)));
 }
 

@@ -27,8 +27,8 @@ const N_WORKERS: usize = 3;
 /// Datasets of the local stack.
 const N_DATASETS: usize = 8;
 
-/// What a card of the Overview says once its line is whole.
-const WHOLE_LINE: &str = "over 64 values";
+/// How a card of the Overview begins what it says of its newest value.
+const NEWEST: &str = "newest ";
 
 /// The size of the PNG beside that of the drawing: a cell has whole pixels then,
 /// 10 by 22, and no seams.
@@ -60,7 +60,7 @@ fn shoot(session: &Session, name: &str) {
 fn learned(screen: &Screen) -> Option<u32> {
     let text = text(screen);
     let row =
-        text.lines().find_map(|line| line.split_once(" 1  processor load")?.1.split_once(" gpu "));
+        text.lines().find_map(|line| line.split_once(" 1  processor load")?.1.split_once(" * "));
     row?.1.split_whitespace().next()?.parse().ok()
 }
 
@@ -180,7 +180,9 @@ fn show_data(session: &Session) {
     session.press("3");
     session.wait_for("a live chart", SHOWN_WITHIN, |screen| {
         let text = text(screen);
-        let is_live = text.lines().nth(1)?.contains(" live · ");
+        // The market is a replay, of which the date shows.
+        let title = text.lines().nth(1)?;
+        let is_live = ["replay ", "rows of "].iter().any(|words| title.contains(words));
         (is_live && text.contains(" vol")).then_some(())
     });
 }
@@ -199,8 +201,10 @@ fn shoot_overview(session: &Session) {
     session.press("0");
     session.wait_for("all values", GROWN_WITHIN, |screen| {
         let text = text(screen);
-        // Those that are pinned have more values.
-        let n_whole = text.matches(WHOLE_LINE).count() + text.matches("live ·").count();
+        // Those that are pinned have a stream.
+        let streams = ["live ·", "rows of", "replay "];
+        let n_streams: usize = streams.iter().map(|words| text.matches(words).count()).sum();
+        let n_whole = text.matches(NEWEST).count() + n_streams;
         let is_known = text.contains("MiB") && text.contains(" forecasters");
         (n_whole >= N_DATASETS && is_known).then_some(())
     });

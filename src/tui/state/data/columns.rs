@@ -7,9 +7,22 @@ use model::{
 };
 
 use super::{State, chart::Chart, pins, sample::Shape, zoom::Zoom};
-use crate::event::Effect;
+use crate::event::{Effect, NamedRow};
 
 impl State {
+    /// Whether `rows` have a value in a column that was added since the columns were read, and that
+    /// these were not read again for.
+    pub(super) fn has_new_column(&mut self, rows: &[NamedRow]) -> bool {
+        let Some(columns) = self.columns.value() else { return false };
+        let is_known = |name: &&String| columns.iter().any(|column| column.name == **name);
+        let names = rows.iter().flat_map(|row| row.values.keys());
+        let new: Vec<String> = names.filter(|name| !is_known(name)).cloned().collect();
+        // One that the service does not list is not asked for with each row.
+        let n_before = self.new_columns.len();
+        self.new_columns.extend(new);
+        self.new_columns.len() > n_before
+    }
+
     /// The column chosen of the dataset that is charted; none for its usual one.
     pub(super) fn chosen_column(&self) -> Option<&String> {
         self.chosen_columns.get(&self.selected?)
@@ -59,5 +72,22 @@ impl State {
         self.chart = Chart::new(self.zoom.resolution);
         self.crosshair = None;
         self.load_rows(now).into_iter().collect()
+    }
+
+    /// The shape of the dataset that is charted, as far as its columns are known.
+    pub fn shape(&self) -> Option<Shape> {
+        let dataset = self.dataset()?;
+        if let Some(column) = self.chosen_column() {
+            return Some(Shape::Value(column.clone()));
+        }
+        match self.columns.value() {
+            Some(columns) => Some(Shape::of(&dataset.metadata, columns)),
+            None => self.tape.front().map(|row| Shape::guess(&dataset.metadata, row)),
+        }
+    }
+
+    /// As [`Self::shape`]; of a dataset of which no row is there yet, by the first of its rows.
+    pub(super) fn shape_of(&self, row: Option<&NamedRow>) -> Option<Shape> {
+        self.shape().or_else(|| Some(Shape::guess(&self.dataset()?.metadata, row?)))
     }
 }

@@ -97,6 +97,7 @@ impl State {
         self.crosshair = None;
         self.tape.clear();
         self.columns = Loadable::Idle;
+        self.new_columns.clear();
         self.columns.begin(now);
         self.rows = Loadable::Idle;
         self.tags = Loadable::Idle;

@@ -280,6 +280,7 @@ impl State {
         let shape = self.shape_of(rows.first());
         let samples = rows.iter().filter_map(|row| shape.as_ref()?.sample(row));
         let samples: Vec<Candle> = samples.collect();
+        let has_new_column = self.has_new_column(&rows);
         self.table.take_live(&rows);
         for row in rows {
             spark::put_newest(&mut self.tape, row, TAPE_ROWS);
@@ -289,7 +290,12 @@ impl State {
         self.chart.take_rows(samples);
         let newest = self.chart.nth_newest(0).map(|candle| candle.time);
         let is_over = newest_before.is_some() && newest > newest_before;
-        self.load_again(is_over)
+        let mut effects = self.load_again(is_over);
+        if has_new_column && let Some(dataset) = self.selected {
+            self.columns.begin(now);
+            effects.push(Effect::LoadColumns { dataset });
+        }
+        effects
     }
 
     /// Asks for the newest buckets again if one is over, and nothing else is under way.

@@ -282,7 +282,7 @@ fn values_that_grew_old_out_of_view_are_read_at_once_and_those_of_streams_never(
     state.hide();
     state.glance(true);
     // Twelve of them are seen; the pinned one is not read, and those out of sight are neither.
-    let mut read = std::collections::BTreeSet::new();
+    let mut read = BTreeSet::new();
     let mut now = 10;
     for _ in 0..12 {
         let effects = state.woke(Timer::Rows, at(now));
@@ -516,8 +516,12 @@ fn a_failed_refresh_keeps_what_was_there() {
     let (mut state, effects) = opened();
     answered(&mut state, &effects, Rows::Raw(vec![row(1, 1.0)]));
     let asked = state.act(Action::Refresh, at(5));
-    let Some(Effect::LoadRows(query)) = asked.last() else { panic!("{asked:?}") };
-    state.on(DataEvent::Rows { query: *query, result: Err(Failure::default()) }, at(6));
+    let query = asked.iter().find_map(|effect| match effect {
+        Effect::LoadRows(query) => Some(*query),
+        _ => None,
+    });
+    let query = query.unwrap_or_else(|| panic!("{asked:?}"));
+    state.on(DataEvent::Rows { query, result: Err(Failure::default()) }, at(6));
     assert_eq!((closes(&state), state.rows.note(at(9)).as_str()), (vec![1.0], "stale 9s"));
 }
 

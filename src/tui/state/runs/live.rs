@@ -65,6 +65,8 @@ pub struct Live {
     pub parts: Vec<Part>,
     /// Whether the head looks for workers.
     pub is_calling: bool,
+    /// Whether the run has ended: who is heard of later came too late.
+    is_over: bool,
 }
 
 /// What was told of executions that nobody here has asked for, or not yet heard of.
@@ -117,7 +119,10 @@ impl Live {
                 let stage = Stage::Failed { reason: reason.clone(), is_replaced: *replaced };
                 self.end(peer_id, stage, now);
             }
-            ClusterEventKind::Done { .. } => self.is_calling = false,
+            ClusterEventKind::Done { .. } => {
+                self.is_calling = false;
+                self.spare_unsent();
+            }
             ClusterEventKind::Canceled { .. } => self.cancel(now),
             _ => {}
         }
@@ -156,11 +161,25 @@ impl Live {
             part.usage = told.usage;
         }
         self.is_calling = false;
+        if matches!(body.state.as_str(), "done" | "canceled") {
+            self.spare_unsent();
+        }
+    }
+
+    /// Those that reported, or fetch the function, and were given nothing are spare: the run has
+    /// ended without them.
+    fn spare_unsent(&mut self) {
+        self.is_over = true;
+        let is_open = |part: &&mut Part| !part.stage.is_over() && part.sent_at.is_none();
+        for part in self.parts.iter_mut().filter(is_open) {
+            part.stage = Stage::Spare;
+        }
     }
 
     /// Nobody wants the run any more.
     pub fn cancel(&mut self, now: Timestamp) {
         self.is_calling = false;
+        self.is_over = true;
         for part in self.parts.iter_mut().filter(|part| !part.stage.is_over()) {
             part.stage = Stage::Cancelled;
             part.took = part.sent_at.map(|sent_at| now.since(sent_at));
@@ -170,6 +189,7 @@ impl Live {
     /// The run ended without a word of those who have not answered.
     pub fn lose(&mut self) {
         self.is_calling = false;
+        self.is_over = true;
         for part in self.parts.iter_mut().filter(|part| !part.stage.is_over()) {
             part.stage = if part.sent_at.is_none() { Stage::Spare } else { Stage::Unknown };
         }
@@ -188,7 +208,7 @@ impl Live {
             self.parts.truncate(PARTS_MAX);
             self.parts.push(Part {
                 peer_id: peer_id.to_owned(),
-                stage: Stage::Ready,
+                stage: if self.is_over { Stage::Spare } else { Stage::Ready },
                 since: now,
                 took: None,
                 usage: None,

@@ -7,7 +7,7 @@ use crate::{
     event::Target,
     keymap::Layer,
     state::cluster::adding::AddField,
-    view::{Frame, centered, execute::draw_field, hits::Hits},
+    view::{Frame, centered, execute::draw_field, hits::Hits, wrap::wrapped},
     widget::{
         format, paint,
         pane::{self, Focus},
@@ -105,7 +105,11 @@ fn draw_one(
     }
     if is_roomy {
         let (note, style) = note(frame, field);
-        paint::text(buf, area, (LABEL_WIDTH + 2, y + 1), &note, style);
+        let room = area.width.saturating_sub(LABEL_WIDTH + 2);
+        // There is a row for it; a longer one goes on below, over the gap.
+        for (y, line) in (y + 1..).zip(wrapped(&note, room).iter().take(2)) {
+            paint::text(buf, area, (LABEL_WIDTH + 2, y), line, style);
+        }
     }
 }
 

@@ -463,3 +463,21 @@ fn another_column_is_charted_with_its_name() {
     state.data.act(Action::NextColumn, now());
     assert!(state.data.shape().unwrap().value_column() == Some("load_percent"));
 }
+
+#[test]
+fn a_new_column_is_read_as_soon_as_a_row_has_it() {
+    let mut state = opened("cpu");
+    let dataset = state.data.selected.unwrap();
+    let stream = |rows| DataEvent::Stream { dataset, news: StreamNews::Rows(rows) };
+    let asked = |effects: &[Effect]| {
+        effects.iter().filter(|it| matches!(it, Effect::LoadColumns { .. })).count()
+    };
+    let mut row = loads(1, 5).remove(0);
+    row.timestamp = now();
+    assert_eq!(asked(&state.data.on(stream(vec![row.clone()]), now())), 0);
+    row.values.insert("iowait".to_owned(), Value::Float(1.5));
+    assert_eq!(asked(&state.data.on(stream(vec![row.clone()]), now())), 1);
+    assert_eq!(asked(&state.data.on(stream(vec![row]), now())), 0, "they are being read");
+    let effects = state.data.act(Action::Refresh, now());
+    assert_eq!(asked(&effects), 1, "or when a person asks");
+}

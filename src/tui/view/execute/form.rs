@@ -20,7 +20,9 @@ use crate::{
         stack,
     },
     theme::Theme,
-    view::{Frame, Tier, focus_if, hits::Hits, logs, results, split_columns, split_rows},
+    view::{
+        Frame, Tier, focus_if, hits::Hits, logs, results, split_columns, split_rows, wrap::wrapped,
+    },
     widget::{format, paint, pane},
 };
 
@@ -35,6 +37,9 @@ const FUNCTIONS_MAX: u16 = 8;
 
 /// Columns of the word that says where standard input comes from, and of its label.
 const SOURCE_WIDTH: u16 = LABEL_WIDTH + 12;
+
+/// The most rows of what is wrong with a field.
+const NOTE_ROWS_MAX: usize = 4;
 
 /// The fields, line by line.
 const LINES: [&[FormField]; 8] = [
@@ -163,9 +168,19 @@ fn draw_line(
     let gap = u16::from(is_roomy && area.height > 40);
     match note {
         Some((rank, text, style)) if is_roomy || rank > 1 => {
-            let room = usize::from(area.width.saturating_sub(LABEL_WIDTH + 2));
-            paint::text(buf, area, (LABEL_WIDTH + 2, y + 1), &format::fit(&text, room), style);
-            y + 2 + gap
+            let room = area.width.saturating_sub(LABEL_WIDTH + 2);
+            // What is wrong is said in whole; what only explains a field may be cut.
+            let lines = if rank > 1 {
+                wrapped(&text, room)
+            } else {
+                vec![format::fit(&text, room.into()).into_owned()]
+            };
+            let mut y = y + 1;
+            for line in lines.iter().take(NOTE_ROWS_MAX) {
+                paint::text(buf, area, (LABEL_WIDTH + 2, y), line, style);
+                y += 1;
+            }
+            y + gap
         }
         _ => y + 1 + u16::from(is_roomy) + gap,
     }

@@ -140,3 +140,17 @@ fn hints_name_both_keys_and_follow_the_mode() {
     assert!(footer(&screen).contains("d diff groups"), "{}", footer(&screen));
     assert!(footer(&screen).contains(", . older/newer"), "{}", footer(&screen));
 }
+
+#[test]
+fn what_is_wrong_with_a_field_is_said_in_whole() {
+    for (width, height) in [(160, 45), (80, 24), (60, 16)] {
+        let mut screen = Harness::ready(width, height);
+        screen.press("e tab tab tab tab tab tab");
+        screen.type_text(&format!("A={} no-equals-sign-{}", "x".repeat(8), "y".repeat(60)));
+        screen.press("tab shift-tab");
+        let shown: String = screen.shown().split_whitespace().collect();
+        let shown = shown.replace(['│', '╭', '╰', '─'], "");
+        let wanted = format!("`no-equals-sign-{}`isnoNAME=value", "y".repeat(60));
+        assert!(shown.contains(&wanted), "{}", screen.shown());
+    }
+}

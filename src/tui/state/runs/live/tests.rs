@@ -105,3 +105,28 @@ fn what_comes_before_its_execution_is_known_is_kept_for_it() {
     }
     assert_eq!(early.0.len(), EARLY_MAX);
 }
+
+#[test]
+fn who_loses_the_race_does_not_stay_fetching() {
+    let reported = |peer: &str| ClusterEventKind::Reported {
+        request_id: "r".to_owned(),
+        peer_id: peer.to_owned(),
+    };
+    let mut live = Live::default();
+    live.take(&reported(PEER), at(0));
+    live.take(&reported("two"), at(0));
+    live.fetching("two", at(1));
+    live.take(&dispatched(), at(2));
+    let body = serde_json::json!({
+        "request_id": "r", "state": "done", "function_id": "bafy", "method": "a.wasm",
+        "number_of_nodes": 1, "started_at": "1970-01-01T00:01:40Z", "elapsed_ms": 30.0,
+    });
+    live.settle(&serde_json::from_value(body).unwrap());
+    live.fetching("three", at(40));
+    let stage = |peer: &str| {
+        let part = live.parts.iter().find(|part| part.peer_id == peer);
+        part.map(|part| part.stage.clone())
+    };
+    assert_eq!(stage("two"), Some(Stage::Spare));
+    assert_eq!(stage("three"), Some(Stage::Spare), "who is heard of later came too late");
+}
