@@ -92,8 +92,8 @@ pub enum Loopback {
 pub struct GateWords {
     /// Words a refusal. The gate adds headers.
     pub refuse: fn(Refusal) -> Response,
-    /// Where the key may be in the query, if anywhere: the path, and the parameter.
-    pub key_in_query: Option<(&'static str, &'static str)>,
+    /// Where the key may be in the query: paths, each with its parameter.
+    pub key_in_query: &'static [(&'static str, &'static str)],
 }
 
 /// Why a request is not let in.
@@ -322,8 +322,8 @@ async fn pass(
 impl GateWords {
     /// The key that a request shows.
     fn key(&self, request: &Request) -> Result<ApiKey, NoKey> {
-        if let Some((path, parameter)) = self.key_in_query
-            && request.uri().path() == path
+        let path = request.uri().path();
+        if let Some((_, parameter)) = self.key_in_query.iter().find(|(of, _)| *of == path)
             && let Ok(pairs) = web::extract::pairs(request.uri())
             && let Some((_, text)) = pairs.into_iter().find(|(name, _)| name == parameter)
         {

@@ -219,6 +219,11 @@ async fn pieces(options: &DatasetsOptions) -> Pieces {
     }
 }
 
+/// Where callers that send no headers show their key: browsers that follow events, and polars, which
+/// scans files over HTTP.
+const KEY_IN_QUERY: [(&str, &str); 2] =
+    [(paths::ROWS_STREAM, stream::KEY_PARAM), (paths::ROWS_BULK_DOWNLOAD, stream::KEY_PARAM)];
+
 /// What every handler has. Each request clones it some times.
 #[derive(Debug, Clone)]
 pub(crate) struct App(Arc<Shared>);
@@ -298,10 +303,7 @@ pub(crate) fn router(app: App, portal: Option<Router>, sites: &[ReaderSites]) ->
         answer_within: ANSWER_WITHIN,
         refuse: error::refusal,
     };
-    let words = GateWords {
-        refuse: error::refused,
-        key_in_query: Some((paths::ROWS_STREAM, stream::KEY_PARAM)),
-    };
+    let words = GateWords { refuse: error::refused, key_in_query: &KEY_IN_QUERY };
     let read = readable_by(gate.around(keyed, words).merge(open), sites);
     let router = read.merge(portal.unwrap_or_default());
     counted(layered(router, options), counts)

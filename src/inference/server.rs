@@ -275,7 +275,7 @@ pub fn router(
         .fallback(not_implemented)
         .method_not_allowed_fallback(not_implemented)
         .with_state(service);
-    let words = GateWords { refuse: error::refused, key_in_query: None };
+    let words = GateWords { refuse: error::refused, key_in_query: &[] };
     let router = open.merge(gate.around(keyed, words));
     let refuse = error::refusal;
     layered(

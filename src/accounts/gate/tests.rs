@@ -55,7 +55,7 @@ fn words() -> GateWords {
             }
         }
     }
-    GateWords { refuse, key_in_query: Some(("/stream", "api_key")) }
+    GateWords { refuse, key_in_query: &[("/stream", "api_key")] }
 }
 
 impl Fixture {

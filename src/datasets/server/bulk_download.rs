@@ -16,6 +16,7 @@ use super::{
     App, Caller, byte_range,
     compressed::{Accepted, label},
     error::ApiError,
+    stream::KEY_PARAM,
     unchanged::{IfNoneMatch, set_tag, unchanged},
 };
 use crate::{
@@ -27,8 +28,9 @@ use crate::{
 /// How many rows follow, where that is known before them.
 const ROW_COUNT: HeaderName = HeaderName::from_static("x-row-count");
 
-/// The parameters of a download, as document 2 lists them.
-const PARAMS: [&str; 6] = ["dataset", "dataset_name", "start", "end", "resolution", "output"];
+/// The parameters of a download, as document 2 lists them, and the key of callers without headers.
+const PARAMS: [&str; 7] =
+    ["dataset", "dataset_name", "start", "end", "resolution", "output", KEY_PARAM];
 
 pub(super) async fn get(
     State(app): State<App>,

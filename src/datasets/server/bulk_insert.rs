@@ -31,6 +31,12 @@ const UNASKED_BYTES_MAX: u64 = 64 * 1024;
 /// more.
 const UNPACKED_TIMES: usize = 16;
 
+/// The same of a body of Parquet, whose pages are packed numbers before they are compressed.
+const PAGES_TIMES: usize = 4;
+
+/// Room for any small body of Parquet: a dictionary writes many texts in a few bytes.
+const PAGES_BYTES_MIN: usize = 1024 * 1024;
+
 pub(super) async fn post(
     State(app): State<App>,
     Caller(key): Caller,
@@ -57,12 +63,15 @@ pub(super) async fn post(
     let mut arrived = arriving::whole(request.into_body(), app.inserts.of(key)).await?;
     let body = arrived.bytes.clone();
     // The pages of Parquet are compressed in themselves.
-    let is_packed = encoding != Encoding::Identity || body.starts_with(PARQUET_MAGIC);
-    let mut bytes_max = BODY_BYTES_MAX;
-    if is_packed {
-        bytes_max = bytes_max.min(body.len() * UNPACKED_TIMES);
-        arrived.make_room(bytes_max).await?;
-    }
+    let bytes_max = match encoding {
+        Encoding::Gzip | Encoding::Zstd => body.len() * UNPACKED_TIMES,
+        Encoding::Identity if body.starts_with(PARQUET_MAGIC) => {
+            PAGES_BYTES_MIN.max(body.len() * PAGES_TIMES)
+        }
+        Encoding::Identity => body.len(),
+    };
+    let bytes_max = bytes_max.min(BODY_BYTES_MAX);
+    arrived.make_room(bytes_max).await?;
     let batch = Batch { dataset, mode, format, encoding, body, bytes_max };
     let appended = match app.datasets.insert(key, batch.clone()).await {
         // It may be one that shrinks more.

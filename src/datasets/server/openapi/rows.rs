@@ -14,6 +14,13 @@ pub(super) const BY_ID: Parameter = query(
 pub(super) const BY_NAME: Parameter =
     query("dataset_name", r#"{"type":"string","minLength":1}"#, "The dataset's name.");
 
+/// The key of a caller without headers.
+const KEY: Parameter = query(
+    "api_key",
+    r#"{"type":"string","pattern":"^UP-[0-9a-f]{24}$"}"#,
+    "The key, for callers that send no headers: a browser's `EventSource`, or polars.",
+);
+
 /// Since when.
 const START: Parameter = query(
     "start",
@@ -112,6 +119,7 @@ pub(super) const OPERATIONS: [Operation; 4] = [
                 r#"{"type":"string","enum":["json","csv","ndjson","parquet","arrow"],"default":"json"}"#,
                 "The form of the answer.",
             ),
+            KEY,
         ],
         body: &[],
         answers: &[
@@ -155,15 +163,7 @@ pub(super) const OPERATIONS: [Operation; 4] = [
         text: "First `connected`, then the newest 100 rows as `data`, oldest first, then each new row \
                as it is inserted, and a `heartbeat` every 30 seconds. Where heartbeats stop, the \
                connection is gone.",
-        parameters: &[
-            BY_ID,
-            BY_NAME,
-            query(
-                "api_key",
-                r#"{"type":"string","pattern":"^UP-[0-9a-f]{24}$"}"#,
-                "The key, for a browser's `EventSource`, which sends no headers.",
-            ),
-        ],
+        parameters: &[BY_ID, BY_NAME, KEY],
         body: &[],
         answers: &[answer(
             "200",
