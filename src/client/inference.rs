@@ -11,10 +11,11 @@ use wire::{
     inference::{
         LatestNetworkInferences, NetworkInferences, NextTopicId, TopicBody, TopicHistory,
         TopicList, TopicResponse,
+        cases::Decimal,
         chain::WindowStatus,
         network::{
-            Accepted, LatestBody, NetworkInferencesPage, ScalarBody, SignerBody, SubmissionBody,
-            TopicActive, TopicHealth, TopicSettings,
+            Accepted, LatestBody, NetworkInferencesPage, RelearnBody, RelearnedBody, ScalarBody,
+            SignerBody, SubmissionBody, TopicActive, TopicHealth, TopicSettings,
         },
     },
     paths,
@@ -186,6 +187,21 @@ impl Inference {
     pub async fn delete_topic(&self, topic: TopicId) -> Result<(), ClientError> {
         let path = self.path(paths::TOPIC_SETTINGS, Some(topic));
         self.transport.bytes(Call::delete(&path), None::<&()>).await.map(|_| ())
+    }
+
+    /// Has a topic that the key created read the truth of its epochs from `from` on again, and learn
+    /// from them again. Dropped, it may or may not be done.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] if it is another key's, or not all is kept from there on.
+    pub async fn relearn(
+        &self,
+        topic: TopicId,
+        from: BlockHeight,
+    ) -> Result<RelearnedBody, ClientError> {
+        let path = self.path(paths::TOPIC_RELEARN, Some(topic));
+        let body = RelearnBody { from_nonce: Decimal(from.to_string()) };
+        self.transport.json_for(Call::post(&path), &body, "what a topic learned again").await
     }
 
     /// Has the epochs of a topic that the key created open or not.

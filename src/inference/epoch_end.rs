@@ -8,8 +8,9 @@ use tracing::{debug, error, info};
 
 use crate::{
     close::{CloseError, Closing, Standings, close},
-    learned::Learned,
+    learned::{BundleError, Learned},
     pairs::FullBundle,
+    regret::Losses,
     selection::{Selection, select},
     store::{Closable, Input, Lesson},
     submission::with_labels,
@@ -68,18 +69,17 @@ pub(crate) fn lesson(
     let labels: Vec<&str> =
         bundle.combined_value.iter().map(|value| value.label_name.as_str()).collect();
     let truth = topic.truth_of(&labels, input.value, after);
-    let mut learned = learned.clone();
-    match learned.learn(topic, bundle, &truth) {
-        Ok(losses) => {
-            let (combined_loss, naive_loss) = (losses.combined, losses.naive);
+    match lesson_of(topic, bundle, learned, &truth) {
+        Ok(lesson) => {
+            let Losses { combined, naive, .. } = &lesson.losses;
             info!(
                 topic.id = %id,
                 nonce,
-                combined_loss,
-                naive_loss,
+                combined_loss = combined,
+                naive_loss = naive,
                 "learned from nonce {nonce} of topic {id}"
             );
-            Some(Lesson { truth: with_labels(&labels, &truth), losses, learned })
+            Some(lesson)
         }
         Err(error) => {
             let cause = chain(&error);
@@ -87,4 +87,18 @@ pub(crate) fn lesson(
             None
         }
     }
+}
+
+/// What `bundle` teaches where `truth` came true.
+pub(crate) fn lesson_of(
+    topic: &Topic,
+    bundle: &FullBundle,
+    learned: &Learned,
+    truth: &[f64],
+) -> Result<Lesson, BundleError> {
+    let labels: Vec<&str> =
+        bundle.combined_value.iter().map(|value| value.label_name.as_str()).collect();
+    let mut learned = learned.clone();
+    let losses = learned.learn(topic, bundle, truth)?;
+    Ok(Lesson { truth: with_labels(&labels, truth), losses, learned })
 }

@@ -24,6 +24,7 @@ pub mod pairs;
 pub mod prediction;
 pub mod queries;
 pub mod regret;
+pub mod relearn;
 pub mod reputer;
 pub mod retention;
 pub mod rows;

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use model::{dataset::DatasetId, timestamp::Timestamp};
 use serde_json::{Map, Value};
 
-use crate::runs::Cause;
+use crate::{runs::Cause, topic::Source};
 
 /// One row: a moment, and the number in each column that has one.
 #[derive(Debug, Clone, PartialEq)]
@@ -80,6 +80,27 @@ pub trait Rows: Send + Sync {
         (from, to): (Timestamp, Timestamp),
         limit: u32,
     ) -> Result<Vec<FlatRow>, Cause>;
+}
+
+/// How many rows are read to find one with the column: the first ones may lack it.
+const TRUTH_ROWS: u32 = 10;
+
+/// Returns what the column of `source` came to a horizon after `at`: in the first row there or after,
+/// since a row may be missing. None while there is no such row.
+///
+/// # Errors
+/// As [`Rows::between`].
+pub async fn truth_after(
+    rows: &dyn Rows,
+    dataset: DatasetId,
+    source: &Source,
+    at: Timestamp,
+) -> Result<Option<f64>, Cause> {
+    let from = at + source.horizon;
+    let rows = rows.between(dataset, (from, from + source.horizon), TRUTH_ROWS).await?;
+    let values = rows.iter().filter(|row| row.timestamp >= from);
+    let known = values.filter_map(|row| Some((row.timestamp, *row.values.get(&source.column)?)));
+    Ok(known.min_by_key(|(at, _)| *at).map(|(_, value)| value))
 }
 
 /// The text a predictor reads: one flat JSON object a line, oldest row first.

@@ -16,7 +16,7 @@ use crate::{
     condition::Failing,
     epoch::{self, Care, Step, due},
     prediction,
-    rows::{FlatRow, Rows, lines},
+    rows::{FlatRow, Rows, lines, truth_after},
     runs::{Cause, Job, Nodes, PeerOutput, Runs},
     store::Input,
     submission::Payload,
@@ -260,16 +260,9 @@ impl Runner {
     /// The value of the topic's column at its horizon after `input`: that of the first row there or
     /// after, since a row may be missing. None while there is no such row.
     async fn outcome(&self, input: Input) -> Result<Option<f64>, AskError> {
-        let source = &self.topic.source;
-        let from = input.at + source.horizon;
-        let span = (from, from + source.horizon);
-        // A few, since the first ones may lack the column.
         let dataset = self.dataset().await?;
-        let rows = self.in_time(self.rows.between(dataset, span, 10)).await?;
-        let values = rows.iter().filter(|row| row.timestamp >= from);
-        let known =
-            values.filter_map(|row| Some((row.timestamp, *row.values.get(&source.column)?)));
-        Ok(known.min_by_key(|(at, _)| *at).map(|(_, value)| value))
+        let truth = truth_after(self.rows.as_ref(), dataset, &self.topic.source, input.at);
+        self.in_time(truth).await
     }
 
     /// Whether the dataset is well past the time in which the truth of `nonce` would have been.
@@ -455,10 +448,10 @@ impl Runner {
         Ok(dataset)
     }
 
-    async fn in_time(
+    async fn in_time<T>(
         &self,
-        answer: impl Future<Output = Result<Vec<FlatRow>, Cause>> + Send,
-    ) -> Result<Vec<FlatRow>, AskError> {
+        answer: impl Future<Output = Result<T, Cause>> + Send,
+    ) -> Result<T, AskError> {
         let dataset = || self.topic.source.dataset.clone();
         timeout(ROWS_WITHIN, answer)
             .await

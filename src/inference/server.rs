@@ -15,6 +15,7 @@ mod latest_network_inferences;
 mod network_inferences;
 mod next_topic_id;
 mod openapi;
+mod relearn;
 mod signer;
 mod source;
 mod stream;
@@ -260,6 +261,7 @@ pub fn router(
         .route(paths::TOPIC_SETTINGS, put(topic_settings::update).delete(topic_settings::delete))
         .route(paths::SIGNER, get(signer::get))
         .route(paths::TOPIC_HEALTH, get(topic_health::get))
+        .route(paths::TOPIC_RELEARN, post(relearn::post))
         .route(paths::TOPIC_ACTIVE, put(active::put))
         .route(paths::TOPIC_WHITELISTED, put(whitelist::put).delete(whitelist::delete))
         .route(paths::TOPIC_SUBMISSIONS, post(submissions::post))

@@ -11,6 +11,7 @@ mod grids;
 mod pairs;
 mod past;
 mod record;
+mod relearn;
 mod retention;
 mod tables;
 mod topic_record;
@@ -39,6 +40,7 @@ use self::turns::Turns;
 pub use self::{
     digest::ActorDigest,
     epochs::{EndOptions, Known},
+    relearn::{PastLesson, Relearnable, Relearned},
     retention::Holdings,
     view::{Bundles, EpochView, Received},
     worker_quota::{NEWCOMERS_MAX, SUBMISSIONS_MAX},
@@ -264,7 +266,7 @@ impl Store {
             let id = number(topic.get());
             write.execute("UPDATE chain SET newest_deleted = max(newest_deleted, ?1)", [id])?;
             write.execute("DELETE FROM topics WHERE id = ?1", [id])?;
-            for table in ["learned", "baselines", "holdings"] {
+            for table in ["learned", "baselines", "holdings", "snapshots"] {
                 write.execute(&format!("DELETE FROM {table} WHERE topic_id = ?1"), [id])?;
             }
             Ok(())

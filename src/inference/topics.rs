@@ -239,7 +239,11 @@ impl Inference {
         Ok(self.put_topic(topic).await?)
     }
 
-    fn owned(&self, topic: TopicId, by: &Address) -> Result<Arc<Topic>, TopicChangeError> {
+    pub(crate) fn owned(
+        &self,
+        topic: TopicId,
+        by: &Address,
+    ) -> Result<Arc<Topic>, TopicChangeError> {
         let before = self.topic(topic).ok_or(TopicChangeError::Unknown { topic })?;
         if before.creator.as_ref() == Some(by) {
             Ok(before)

@@ -120,6 +120,8 @@ pub const TOPIC_ACTIVE: &str = "/api/v1/topics/{topic_id}/active";
 pub const SIGNER: &str = "/api/v1/signer";
 /// Whether a topic works, and what it keeps.
 pub const TOPIC_HEALTH: &str = "/api/v1/topics/{topic_id}/health";
+/// Has a topic learn again from past epochs.
+pub const TOPIC_RELEARN: &str = "/api/v1/topics/{topic_id}/relearn";
 /// One worker of a topic's whitelist, to add or to take away.
 pub const TOPIC_WHITELISTED: &str = "/api/v1/topics/{topic_id}/whitelist/{worker}";
 /// Takes a worker's payload for an epoch.

@@ -6,7 +6,10 @@ use anyhow::Context as _;
 use clap::Subcommand;
 use model::topic::{Address, TopicId};
 use serde::Serialize;
-use wire::inference::{TopicList, network::TopicSettings};
+use wire::inference::{
+    TopicList,
+    network::{RelearnedBody, TopicSettings},
+};
 
 use super::ServiceFlags;
 use crate::cli::output::{self, print_json, table};
@@ -78,6 +81,17 @@ pub(crate) enum TopicsCommand {
         #[command(flatten)]
         service: ServiceFlags,
     },
+    /// Read the truth of past epochs of a topic that your key created again, after rows were corrected,
+    /// and learn from them again
+    Relearn {
+        /// The topic's number
+        topic: TopicId,
+        /// The first epoch to read again
+        #[arg(long, value_name = "HEIGHT")]
+        from: u64,
+        #[command(flatten)]
+        service: ServiceFlags,
+    },
     /// Delete a topic that your key created, with all its epochs, for good
     Delete {
         /// The topic's number
@@ -138,6 +152,15 @@ pub(crate) async fn run(command: TopicsCommand) -> anyhow::Result<()> {
         TopicsCommand::Health { topic, service } => {
             let health = service.service().await?.topic_health(topic).await;
             print(&health.with_context(|| format!("read the health of topic {topic}"))?)
+        }
+        TopicsCommand::Relearn { topic, from, service } => {
+            let relearned = service.service().await?.relearn(topic, from).await;
+            let RelearnedBody { n_epochs, n_changed } =
+                relearned.with_context(|| format!("have topic {topic} learn again"))?;
+            output::print(&format!(
+                "learned from {n_epochs} epochs of topic {topic} again; {n_changed} came to another \
+                 truth"
+            ))
         }
         TopicsCommand::Delete { topic, service } => {
             let deleted = service.service().await?.delete_topic(topic).await;

@@ -56,8 +56,9 @@ use wire::{
         TopicResponse, chain,
         consumer::{ConsumerTopics, Envelope, SignedInference},
         network::{
-            Accepted, EpochBody, LatestBody, NetworkInferencesPage, ScalarBody, ServiceHealth,
-            SignerBody, SubmissionBody, TopicActive, TopicHealth, TopicSettings,
+            Accepted, EpochBody, LatestBody, NetworkInferencesPage, RelearnBody, RelearnedBody,
+            ScalarBody, ServiceHealth, SignerBody, SubmissionBody, TopicActive, TopicHealth,
+            TopicSettings,
         },
     },
     paths::{API_KEY_HEADER, OPENAPI},
@@ -247,6 +248,7 @@ fn told(limits: Limits, WorkerQuota(n_workers): WorkerQuota) -> String {
 fn schemas() -> Map<String, Value> {
     let mut read = settings().for_deserialize().into_generator();
     read.subschema_for::<SubmissionBody>();
+    read.subschema_for::<RelearnBody>();
     read.subschema_for::<TopicActive>();
     read.subschema_for::<TopicSettings>();
     let mut written = settings().for_serialize().into_generator();
@@ -262,6 +264,7 @@ fn schemas() -> Map<String, Value> {
     written.subschema_for::<ScalarBody>();
     written.subschema_for::<TopicHistory>();
     written.subschema_for::<TopicHealth>();
+    written.subschema_for::<RelearnedBody>();
     written.subschema_for::<ServiceHealth>();
     written.subschema_for::<SignerBody>();
     written.subschema_for::<TopicList>();

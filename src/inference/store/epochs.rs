@@ -10,7 +10,7 @@ use rusqlite::{Connection, params};
 
 use super::{
     Closable, EPOCH_BYTES, Lesson, State, Store, StoreError, grids, insert, number, pairs, past,
-    record, retention, state, view,
+    record, relearn, retention, state, view,
 };
 use crate::{
     close::{Closing, Signed},
@@ -120,6 +120,7 @@ impl Store {
                 .prepare_cached("UPDATE epochs SET state = ?3 WHERE topic_id = ?1 AND nonce = ?2")?
                 .execute(params![number(topic.get()), number(nonce), next as i64])?;
             let Some(lesson) = lesson else { return Ok(Some(known)) };
+            relearn::take_snapshot(write, topic, nonce, &known.learned)?;
             put_losses(write, (topic, nonce), &lesson)?;
             retention::recount(write, topic, nonce)?;
             retention::apply(write, topic, retention, at)?;
@@ -152,7 +153,7 @@ fn put_losses(
 }
 
 /// Keeps `learned` in place of `before`.
-fn put_learned(
+pub(super) fn put_learned(
     write: &Connection,
     topic: TopicId,
     learned: Learned,

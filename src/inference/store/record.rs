@@ -2,16 +2,13 @@
 //!
 //! Only additions are made here: a member that an older file lacks has a default.
 
-use std::{collections::BTreeMap, str::FromStr, sync::Arc};
+use std::{collections::BTreeMap, fmt, str::FromStr, sync::Arc};
 
 use model::{
     bundle::{Bundle, LabeledValue},
     topic::Address,
 };
-use serde::{
-    Deserialize, Deserializer, Serialize, Serializer,
-    de::{self, DeserializeOwned},
-};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use wire::inference::{LabeledValueBody, LatestNetworkInferences};
 
 use super::{StoreError, grids, pairs, past};
@@ -49,6 +46,34 @@ impl<'de> Deserialize<'de> for Exact {
 struct SubmissionRecord {
     name: Option<String>,
     inference: Vec<LabeledValueBody>,
+}
+
+/// Losses by address, in the order in which they are written, which is theirs.
+#[derive(Default)]
+struct ForecastRecord<'t>(Vec<(&'t str, String)>);
+
+impl<'de: 't, 't> Deserialize<'de> for ForecastRecord<'t> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(ForecastVisitor)
+    }
+}
+
+struct ForecastVisitor;
+
+impl<'de> de::Visitor<'de> for ForecastVisitor {
+    type Value = ForecastRecord<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("losses by address")
+    }
+
+    fn visit_map<M: de::MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
+        let mut losses = Vec::new();
+        while let Some(entry) = map.next_entry()? {
+            losses.push(entry);
+        }
+        Ok(ForecastRecord(losses))
+    }
 }
 
 /// What a list of epochs shows of a bundle.
@@ -145,7 +170,7 @@ pub(super) fn write(record: &impl Serialize) -> Result<String, StoreError> {
 }
 
 /// The record in `text`.
-pub(super) fn read<T: DeserializeOwned>(text: &str) -> Result<T, StoreError> {
+pub(super) fn read<'t, T: Deserialize<'t>>(text: &'t str) -> Result<T, StoreError> {
     serde_json::from_str(text).map_err(StoreError::Record)
 }
 
@@ -352,12 +377,13 @@ pub(super) fn read_submission(
     forecast: Option<&str>,
 ) -> Result<Submission, StoreError> {
     let record: SubmissionRecord = read(text)?;
-    let forecast: BTreeMap<String, String> = forecast.map(read).transpose()?.unwrap_or_default();
+    let forecast: ForecastRecord<'_> = forecast.map(read).transpose()?.unwrap_or_default();
+    let forecast = forecast.0.into_iter().map(|(name, loss)| Ok((word(name)?, loss)));
     Ok(Submission {
         worker: word(worker)?,
         name: record.name,
         inference: record.inference.into_iter().map(Into::into).collect(),
-        forecast: Arc::new(addresses(forecast, Ok)?),
+        forecast: Arc::new(forecast.collect::<Result<_, StoreError>>()?),
     })
 }
 

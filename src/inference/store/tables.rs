@@ -31,7 +31,7 @@ const BUSY_WAIT: Duration = Duration::from_secs(5);
 /// `forecast` are the losses that a submission expects, null where it expects none. `pairs` are values of pairs of actors (see `pairs`). `summary` is what a list of epochs shows of a
 /// bundle; `n_bytes` what the epoch takes, counted once it is closed (see `retention`); `is_thin` is 1
 /// where an old epoch keeps no values of pairs and no forecasts any more. `holdings` are the sums of a
-/// topic's epochs. `stamp` changes with every write of what a topic has learned.
+/// topic's epochs. `snapshots` are what a topic had learned before some of its epochs. `stamp` changes with every write of what a topic has learned.
 pub(super) const STEPS: [&str; 7] = [
     "
 CREATE TABLE chain (
@@ -174,6 +174,14 @@ CREATE TABLE learned_next (
 INSERT INTO learned_next SELECT topic_id, 1, record, regrets, past FROM learned;
 DROP TABLE learned;
 ALTER TABLE learned_next RENAME TO learned;
+CREATE TABLE snapshots (
+    topic_id INTEGER NOT NULL,
+    nonce INTEGER NOT NULL,
+    record TEXT NOT NULL,
+    regrets BLOB,
+    past BLOB,
+    PRIMARY KEY (topic_id, nonce)
+) STRICT;
 ",
 ];
 

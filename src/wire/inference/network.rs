@@ -132,6 +132,23 @@ pub struct TopicSettings {
     pub experimental: bool,
 }
 
+/// From which epoch on a topic learns again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RelearnBody {
+    /// The first epoch whose truth is read again: a height, as a number or a text.
+    pub from_nonce: Decimal,
+}
+
+/// What came of learning again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RelearnedBody {
+    /// How many epochs were learned from again; some before the first are among them.
+    pub n_epochs: u64,
+    /// How many of them came to another truth.
+    pub n_changed: u64,
+}
+
 /// Whether a topic works, and what it keeps.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TopicHealth {

@@ -44,7 +44,7 @@ const LABEL: Parameter =
     query("label", r#"{"type":"string"}"#, "The label, on a topic with several.");
 
 /// All of them, in the order in which they are told.
-pub(super) const OPERATIONS: [Operation; 15] = [
+pub(super) const OPERATIONS: [Operation; 16] = [
     reads(
         paths::TOPICS,
         "list_topics",
@@ -179,6 +179,29 @@ pub(super) const OPERATIONS: [Operation; 15] = [
         &[TOPIC],
         &[answer("200", "Its health", &[json_of("TopicHealth")]), UNFIT, MISSING],
     ),
+    Operation {
+        text: "The truth of past epochs is read again from the dataset, and regrets, scores and losses \
+               follow from it. Bundles stay as they were served. \
+               Epochs that were thinned cannot be learned from again.",
+        ..writes(
+            ("post", paths::TOPIC_RELEARN, "relearn"),
+            "Has a topic that the key created learn again from past epochs, after corrections.",
+            &[TOPIC],
+            &[json_of("RelearnBody")],
+            &[
+                answer("200", "What came of it", &[json_of("RelearnedBody")]),
+                UNFIT,
+                DENIED,
+                MISSING,
+                answer(
+                    "409",
+                    "Code 10: not all is kept from there on",
+                    &[json_of("InferenceError")],
+                ),
+                UNCHECKED,
+            ],
+        )
+    },
     Operation {
         text: "Its epochs go with it, and its number is not given to another topic.",
         ..writes(

@@ -166,3 +166,39 @@ async fn who_signs_is_served() {
     assert_eq!((status, &body["address"]), (200, &json!(signer)));
     assert!(body["contracts"]["ethereum-11155111"].as_str().unwrap().starts_with("0x"));
 }
+
+#[tokio::test]
+async fn a_topic_learns_again_from_corrected_rows_as_if_they_had_been_right() {
+    let values: [&[(&str, &str)]; 2] = [&[("y", "51.20")], &[("y", "55")]];
+    let path = "/api/v1/topics/3/relearn";
+    let learned_of = async |wrong: f64| {
+        let fixture = Fixture::new().await;
+        assert_eq!(create(&fixture, &json!({})).await.0, 200);
+        // The dataset comes to say this of each, the last one after a correction.
+        for outcome in [50.06, 50.072, 50.084 + wrong] {
+            fixture.epoch(3, values, outcome).await;
+        }
+        fixture.clock.advance(Duration::from_mins(5));
+        fixture
+    };
+    let (right, wrong) = (learned_of(0.0).await, learned_of(5.0).await);
+    let regret = "/emissions/v10/inferer_network_regret/3/allo1a";
+    assert_ne!(right.get(regret).await, wrong.get(regret).await);
+    let (status, body) = wrong.put("POST", path, &json!({"from_nonce": "25"})).await;
+    assert_eq!((status, body), (200, json!({"n_epochs": 3, "n_changed": 1})));
+    for query in [
+        regret,
+        "/emissions/v10/latest_regret_stdnorm/3",
+        "/emissions/v10/network_loss/3/25",
+        "/emissions/v10/inferer_score_ema/3/allo1b",
+        "/api/v1/topics/3/history",
+    ] {
+        assert_eq!(right.get(query).await, wrong.get(query).await, "{query}");
+    }
+    let (status, body) = wrong.put("POST", path, &json!({"from_nonce": 1})).await;
+    assert_eq!((status, body), (200, json!({"n_epochs": 3, "n_changed": 0})));
+    let early = wrong.put("POST", path, &json!({"from_nonce": 0})).await;
+    Fixture::check(early, 409, 10, "cannot learn again from before nonce 1");
+    let others = wrong.put("POST", "/api/v1/topics/1/relearn", &json!({"from_nonce": 1})).await;
+    assert_eq!(others.0, 403);
+}

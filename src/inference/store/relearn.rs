@@ -1,0 +1,230 @@
+//! Learning again from epochs whose truth was corrected.
+//!
+//! What a topic had learned is kept from time to time, before an epoch is learned from. From there
+//! the epochs are learned from again, each with its own bundle: what was served stays as it is.
+
+use model::{
+    bundle::LabeledValue,
+    timestamp::Timestamp,
+    topic::{BlockHeight, TopicId},
+};
+use rusqlite::{Connection, params};
+
+use super::{
+    EPOCH_BYTES, Input, Known, Lesson, State, Store, StoreError, epochs::put_learned, grids,
+    height, number, past, record, retention, view,
+};
+use crate::{learned::Learned, pairs::FullBundle};
+
+/// How many lessons lie between two snapshots: learning again goes through that many more at most.
+const SNAPSHOT_EVERY: u64 = 32;
+
+/// The most snapshots of a topic: about a thousand lessons can be learned again.
+const SNAPSHOTS_MAX: u32 = 32;
+
+/// An epoch that was learned from, or given up.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PastLesson {
+    /// The block at which it opened.
+    pub nonce: BlockHeight,
+    /// What it was asked with; none where it was not.
+    pub input: Option<Input>,
+    /// What came true as far as was known; empty where it was given up.
+    pub truth: Vec<LabeledValue>,
+}
+
+/// What can be learned again.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Relearnable {
+    /// What was known before the first of the lessons.
+    pub before: Learned,
+    /// The lessons since, oldest first.
+    pub lessons: Vec<PastLesson>,
+}
+
+/// An epoch that was learned from again, as it is kept.
+#[derive(Debug)]
+pub struct Relearned {
+    nonce: BlockHeight,
+    truth: String,
+    combined_loss: f64,
+    naive_loss: f64,
+    record: String,
+    pairs: Option<Vec<u8>>,
+}
+
+impl Relearned {
+    /// The epoch `nonce` with what `lesson` makes of it.
+    ///
+    /// # Errors
+    /// [`StoreError`] if it cannot be written.
+    pub fn new(nonce: BlockHeight, lesson: &Lesson) -> Result<Self, StoreError> {
+        Ok(Self {
+            nonce,
+            truth: record::write_values(&lesson.truth)?,
+            combined_loss: lesson.losses.combined,
+            naive_loss: lesson.losses.naive,
+            record: record::write_losses(&lesson.losses)?,
+            pairs: record::write_pairs(&lesson.losses),
+        })
+    }
+}
+
+impl Store {
+    /// What can be learned again of `topic` from the epoch `from` on, with some lessons before it; none
+    /// where it is not kept what was known by then.
+    ///
+    /// # Errors
+    /// As [`Store::blocks`].
+    pub fn relearnable(
+        &self,
+        topic: TopicId,
+        from: BlockHeight,
+    ) -> Result<Option<Relearnable>, StoreError> {
+        let reader = self.reader()?;
+        let id = number(topic.get());
+        let mut statement = reader.prepare_cached(
+            "SELECT nonce, record, regrets, past FROM snapshots
+             WHERE topic_id = ?1 AND nonce <= ?2 ORDER BY nonce DESC LIMIT 1",
+        )?;
+        let mut rows = statement.query(params![id, number(from)])?;
+        let Some(row) = rows.next()? else { return Ok(None) };
+        let (first, text): (i64, String) = (row.get(0)?, row.get(1)?);
+        let (regrets, past): (Option<Vec<u8>>, Option<Vec<u8>>) = (row.get(2)?, row.get(3)?);
+        let before = record::read_learned(&text, regrets.as_deref(), past.as_deref())?;
+        let mut statement = reader.prepare_cached(
+            "SELECT nonce, input_at, input_value, truth FROM epochs
+             WHERE topic_id = ?1 AND nonce >= ?2 AND state IN (3, 4) AND is_thin = 0
+             ORDER BY nonce",
+        )?;
+        let mut rows = statement.query([id, first])?;
+        let mut lessons = Vec::new();
+        while let Some(row) = rows.next()? {
+            let (at, value): (Option<i64>, Option<f64>) = (row.get(1)?, row.get(2)?);
+            let input = |(at, value)| Input { at: Timestamp::from_micros(at), value };
+            let truth: Option<String> = row.get(3)?;
+            lessons.push(PastLesson {
+                nonce: height(row.get(0)?),
+                input: at.zip(value).map(input),
+                truth: truth.as_deref().map(record::read_values).transpose()?.unwrap_or_default(),
+            });
+        }
+        Ok(Some(Relearnable { before, lessons }))
+    }
+
+    /// The first epoch of `topic` from which can be learned again; none where there is none.
+    ///
+    /// # Errors
+    /// As [`Store::blocks`].
+    pub fn relearnable_from(&self, topic: TopicId) -> Result<Option<BlockHeight>, StoreError> {
+        let reader = self.reader()?;
+        let first: Option<i64> = reader
+            .prepare_cached("SELECT min(nonce) FROM snapshots WHERE topic_id = ?1")?
+            .query_row([number(topic.get())], |row| row.get(0))?;
+        Ok(first.map(height))
+    }
+
+    /// The bundle of the epoch `nonce`, if it has one.
+    ///
+    /// # Errors
+    /// As [`Store::blocks`].
+    pub fn bundle(
+        &self,
+        topic: TopicId,
+        nonce: BlockHeight,
+    ) -> Result<Option<FullBundle>, StoreError> {
+        let reader = self.reader()?;
+        view::bundle(&reader, topic, nonce)
+    }
+
+    /// Keeps `learned`, and the `epochs` it was learned from, in place of what was learned before.
+    /// Returns none, and keeps nothing, where something was learned since the write `stamp`.
+    ///
+    /// # Errors
+    /// As [`Store::blocks`].
+    pub fn put_relearned(
+        &self,
+        topic: TopicId,
+        stamp: i64,
+        learned: Learned,
+        epochs: Vec<Relearned>,
+    ) -> Result<Option<Known>, StoreError> {
+        self.turns.write_sized(EPOCH_BYTES, move |write| {
+            let known = view::learned(write, topic, None)?;
+            if known.stamp != stamp {
+                return Ok(None);
+            }
+            for epoch in &epochs {
+                put(write, topic, epoch)?;
+                retention::recount(write, topic, epoch.nonce)?;
+            }
+            if let Some(first) = epochs.first() {
+                // They are of what was known wrongly.
+                write
+                    .prepare_cached("DELETE FROM snapshots WHERE topic_id = ?1 AND nonce > ?2")?
+                    .execute(params![number(topic.get()), number(first.nonce)])?;
+            }
+            put_learned(write, topic, learned, &known).map(Some)
+        })
+    }
+}
+
+fn put(write: &Connection, topic: TopicId, epoch: &Relearned) -> Result<(), StoreError> {
+    let (id, nonce) = (number(topic.get()), number(epoch.nonce));
+    write
+        .prepare_cached(
+            "UPDATE epochs SET state = ?3, truth = ?4, combined_loss = ?5, naive_loss = ?6
+             WHERE topic_id = ?1 AND nonce = ?2",
+        )?
+        .execute(params![
+            id,
+            nonce,
+            State::Learned as i64,
+            epoch.truth,
+            epoch.combined_loss,
+            epoch.naive_loss
+        ])?;
+    write
+        .prepare_cached(
+            "INSERT OR REPLACE INTO losses (topic_id, nonce, record, pairs)
+             VALUES (?1, ?2, ?3, ?4)",
+        )?
+        .execute(params![id, nonce, epoch.record, epoch.pairs])?;
+    Ok(())
+}
+
+/// Keeps what was `learned` before the epoch `nonce`, if it is time to.
+pub(super) fn take_snapshot(
+    write: &Connection,
+    topic: TopicId,
+    nonce: BlockHeight,
+    learned: &Learned,
+) -> Result<(), StoreError> {
+    if !learned.n_learned.is_multiple_of(SNAPSHOT_EVERY) {
+        return Ok(());
+    }
+    let id = number(topic.get());
+    write
+        .prepare_cached(
+            "INSERT OR REPLACE INTO snapshots (topic_id, nonce, record, regrets, past)
+             VALUES (?1, ?2, ?3, ?4, ?5)",
+        )?
+        .execute(params![
+            id,
+            number(nonce),
+            record::write_learned(learned)?,
+            grids::write(&learned.regrets),
+            past::write(&learned.past)
+        ])?;
+    // Without its values of pairs an epoch cannot be learned from again.
+    write
+        .prepare_cached(
+            "DELETE FROM snapshots WHERE topic_id = ?1 AND (
+                nonce < (SELECT min(nonce) FROM epochs
+                         WHERE topic_id = ?1 AND is_thin = 0 AND state > 1)
+                OR nonce <= (SELECT nonce FROM snapshots WHERE topic_id = ?1
+                             ORDER BY nonce DESC LIMIT 1 OFFSET ?2))",
+        )?
+        .execute(params![id, SNAPSHOTS_MAX])?;
+    Ok(())
+}
