@@ -57,6 +57,7 @@ const FENCES: &[Fence] = &[
         only: &[
             "src/datasets/store/sqlite/tables.rs",
             "src/datasets/benches/figures/peer.rs",
+            "src/datasets/benches/http/postgres.rs",
             "src/accounts/store/tables.rs",
             "src/inference/store/tables.rs",
             "src/task/space.rs", // a table that is dropped at once
