@@ -1,6 +1,7 @@
 //! `triptych inference`: serve a prediction network, and reckon single epochs of one.
 
 mod backtest;
+mod leaderboard;
 mod reckon;
 mod retention;
 mod services;
@@ -28,6 +29,7 @@ use tracing::warn;
 
 use self::{
     backtest::BacktestCommand,
+    leaderboard::LeaderboardCommand,
     reckon::ReckonCommand,
     retention::RetentionFlags,
     services::{Cluster, Series},
@@ -54,6 +56,8 @@ pub(crate) enum InferenceCommand {
     Serve(ServeCommand),
     /// Print a topic's newest bundle: values, actors, what each changes, weights
     Show(ShowCommand),
+    /// Print a topic's actors by their mean loss, and what its values lost
+    Leaderboard(LeaderboardCommand),
     /// Print each new bundle of a topic
     #[command(after_help = watch::EXAMPLES)]
     Watch(WatchCommand),
@@ -148,6 +152,7 @@ pub(crate) async fn run(command: InferenceCommand) -> anyhow::Result<()> {
     match command {
         InferenceCommand::Serve(command) => serve(command).await,
         InferenceCommand::Show(command) => watch::show(command).await,
+        InferenceCommand::Leaderboard(command) => leaderboard::run(command).await,
         InferenceCommand::Watch(command) => watch::watch(command).await,
         InferenceCommand::Signer(service) => {
             let signer = service.service().await?.signer().await.context("ask who signs")?;

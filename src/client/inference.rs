@@ -13,6 +13,7 @@ use wire::{
         TopicList, TopicResponse,
         cases::Decimal,
         chain::WindowStatus,
+        leaderboard::Leaderboard,
         network::{
             Accepted, LatestBody, NetworkInferencesPage, RelearnBody, RelearnedBody, ScalarBody,
             SignerBody, SubmissionBody, TopicActive, TopicHealth, TopicSettings,
@@ -153,6 +154,21 @@ impl Inference {
         let query = [("limit", limit.to_string())];
         let call = Call { query: &query, ..Call::get(&path) };
         self.transport.json(call, "a topic's past epochs").await
+    }
+
+    /// Returns who did how well in the newest `n_epochs` of a topic. Cancel-safe.
+    ///
+    /// # Errors
+    /// As for [`Self::topics`].
+    pub async fn leaderboard(
+        &self,
+        topic: TopicId,
+        n_epochs: u32,
+    ) -> Result<Leaderboard, ClientError> {
+        let path = self.path(paths::TOPIC_LEADERBOARD, Some(topic));
+        let query = [("epochs", n_epochs.to_string())];
+        let call = Call { query: &query, ..Call::get(&path) };
+        self.transport.json(call, "a topic's leaderboard").await
     }
 
     /// Creates a topic, which belongs to the key that asks. Dropped, it may or may not be there.

@@ -16,6 +16,7 @@ pub mod condition;
 pub mod epoch;
 mod epoch_end;
 pub mod forecast;
+pub mod leaderboard;
 pub mod learned;
 pub mod loss;
 pub mod outlier;

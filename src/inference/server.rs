@@ -12,6 +12,7 @@ mod health;
 mod history;
 mod latest;
 mod latest_network_inferences;
+mod leaderboard;
 mod network_inferences;
 mod next_topic_id;
 mod openapi;
@@ -273,6 +274,7 @@ pub fn router(
         .route(paths::CONSUMER_PRICE, get(consumer_price::get))
         .route(paths::CONSUMER_TOPICS, get(consumer_topics::get))
         .route(paths::TOPIC_HISTORY, get(history::get))
+        .route(paths::TOPIC_LEADERBOARD, get(leaderboard::get))
         .merge(emissions::router())
         .fallback(not_implemented)
         .method_not_allowed_fallback(not_implemented)

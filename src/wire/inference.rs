@@ -4,6 +4,7 @@
 pub mod cases;
 pub mod chain;
 pub mod consumer;
+pub mod leaderboard;
 pub mod network;
 
 use model::{

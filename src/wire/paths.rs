@@ -142,6 +142,8 @@ pub const CONSUMER_PRICE: &str = "/v2/allora/consumer/price/{chain_id}/{asset}/{
 pub const CONSUMER_TOPICS: &str = "/v2/allora/{network}/topics";
 /// A topic's newest past epochs, oldest first; `?limit=` of them.
 pub const TOPIC_HISTORY: &str = "/api/v1/topics/{topic_id}/history";
+/// A topic's actors by their mean loss, and the losses of its values; `?epochs=` to average.
+pub const TOPIC_LEADERBOARD: &str = "/api/v1/topics/{topic_id}/leaderboard";
 
 /// The header that carries an API key. Header names are case-insensitive.
 pub const API_KEY_HEADER: &str = "x-api-key";

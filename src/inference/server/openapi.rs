@@ -55,6 +55,7 @@ use wire::{
         LatestNetworkInferences, NetworkInferences, NextTopicId, TopicHistory, TopicList,
         TopicResponse, chain,
         consumer::{ConsumerTopics, Envelope, SignedInference},
+        leaderboard::Leaderboard,
         network::{
             Accepted, EpochBody, LatestBody, NetworkInferencesPage, RelearnBody, RelearnedBody,
             ScalarBody, ServiceHealth, SignerBody, SubmissionBody, TopicActive, TopicHealth,
@@ -263,6 +264,7 @@ fn schemas() -> Map<String, Value> {
     written.subschema_for::<NextTopicId>();
     written.subschema_for::<ScalarBody>();
     written.subschema_for::<TopicHistory>();
+    written.subschema_for::<Leaderboard>();
     written.subschema_for::<TopicHealth>();
     written.subschema_for::<RelearnedBody>();
     written.subschema_for::<ServiceHealth>();

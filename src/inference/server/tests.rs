@@ -291,6 +291,41 @@ async fn history_is_oldest_first_with_truth_and_losses() {
 }
 
 #[tokio::test]
+async fn the_leaderboard_ranks_actors_by_plain_losses_and_knows_the_baseline() {
+    let fixture = Fixture::new().await;
+    let (_, body) = fixture.get("/api/v1/topics/1/leaderboard").await;
+    assert_eq!(body, json!({"topic_id": 1, "epochs": [], "actors": []}));
+    for outcome in [50.0, 51.0, 52.0] {
+        fixture.epoch(1, [&[("y", "51")], &[("y", "55")]], outcome).await;
+    }
+    let (_, body) = fixture.get("/api/v1/topics/1/leaderboard").await;
+    let actors = body["actors"].as_array().unwrap();
+    let of = |worker: &str| actors.iter().find(|actor| actor["worker"] == worker).unwrap();
+    let near = |value: &Value, want: f64| (value.as_f64().unwrap() - want).abs() < 1e-9;
+    // Squared errors of 1, 0 (which counts as 0.01) and 1; and of 5, 4 and 3.
+    assert!(near(&of("allo1a")["mean_loss"], 2.01 / 3.0), "{body}");
+    assert!(near(&of("allo1b")["mean_loss"], 50.0 / 3.0), "{body}");
+    assert_eq!((&of("allo1a")["name"], &of("allo1a")["n_epochs"]), (&json!("peer"), &json!(3)));
+    let losses: Vec<f64> = actors.iter().map(|a| a["mean_loss"].as_f64().unwrap()).collect();
+    assert!(losses.is_sorted() && actors.iter().any(|a| a["role"] == "forecaster"), "{body}");
+    let epochs = body["epochs"].as_array().unwrap();
+    let uninformed: Vec<&Value> = epochs.iter().map(|epoch| &epoch["uninformed"]).collect();
+    assert_eq!(uninformed, [&json!(null), &json!(1.0), &json!(2.25)]);
+    // The first bundle is the mean of both.
+    assert!(near(&epochs[0]["combined"], 9.0) && near(&epochs[0]["naive"], 9.0), "{body}");
+
+    let (_, body) = fixture.get("/api/v1/topics/1/leaderboard?epochs=1").await;
+    assert_eq!(body["epochs"].as_array().unwrap().len(), 1);
+    assert!(near(&body["epochs"][0]["uninformed"], 2.25), "{body}");
+    for unfit in ["0", "501", "some"] {
+        let (status, _) =
+            fixture.get(&format!("/api/v1/topics/1/leaderboard?epochs={unfit}")).await;
+        assert_eq!(status, 400, "{unfit}");
+    }
+    assert_eq!(fixture.get("/api/v1/topics/9/leaderboard").await.0, 404);
+}
+
+#[tokio::test]
 async fn a_started_service_runs_its_epochs_by_itself() {
     let folder = tempfile::tempdir().unwrap();
     let clock = Clock::system();

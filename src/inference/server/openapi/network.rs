@@ -44,7 +44,7 @@ const LABEL: Parameter =
     query("label", r#"{"type":"string"}"#, "The label, on a topic with several.");
 
 /// All of them, in the order in which they are told.
-pub(super) const OPERATIONS: [Operation; 16] = [
+pub(super) const OPERATIONS: [Operation; 17] = [
     reads(
         paths::TOPICS,
         "list_topics",
@@ -99,6 +99,21 @@ pub(super) const OPERATIONS: [Operation; 16] = [
             ),
         ],
         &[answer("200", "Epochs", &[json_of("TopicHistory")]), UNFIT, MISSING],
+    ),
+    reads(
+        paths::TOPIC_LEADERBOARD,
+        "leaderboard",
+        "A topic's actors by their mean loss, and the losses of its values beside a baseline.",
+        &[
+            TOPIC,
+            query(
+                "epochs",
+                r#"{"type":"integer","minimum":1,"maximum":500,"default":100}"#,
+                "The newest epochs that were learned from to take means of; fewer of a topic with \
+                 many actors.",
+            ),
+        ],
+        &[answer("200", "Actors and losses", &[json_of("Leaderboard")]), UNFIT, MISSING],
     ),
     reads(
         paths::TOPIC_EPOCH,
