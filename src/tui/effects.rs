@@ -71,6 +71,7 @@ enum Subject {
     PastBundles(TopicId),
     Bundles,
     History(TopicId),
+    Leaderboard(TopicId),
 }
 
 /// The services, as far as their addresses are known.
@@ -195,6 +196,7 @@ impl Runner {
             | Effect::LoadConfidence { .. }
             | Effect::LoadPastBundles { .. }
             | Effect::OpenBundles { .. }
+            | Effect::LoadLeaderboard { .. }
             | Effect::LoadHistory { .. } => self.call_inference(&effect),
             effect => self.call_datasets(effect),
         }
@@ -404,6 +406,10 @@ impl Runner {
             Effect::OpenBundles { topic } => {
                 let stream = calls::bundles(inference, topic, self.events.clone());
                 self.begin(Subject::Bundles, stream);
+            }
+            Effect::LoadLeaderboard { topic } => {
+                let call = calls::leaderboard(inference, topic);
+                self.call(Subject::Leaderboard(topic), async move { event(call.await) });
             }
             Effect::LoadHistory { topic, limit } => {
                 let call = calls::history(inference, topic, limit);

@@ -25,7 +25,7 @@ use model::{
 use wire::{
     executions::{ClusterEvent, ExecutionBody},
     functions::{ExecuteRequest, ExecuteResponse, FunctionBody, NodeBody},
-    inference::{TopicHistory, TopicList, network::LatestBody},
+    inference::{TopicHistory, TopicList, leaderboard::Leaderboard, network::LatestBody},
 };
 
 pub use client::{
@@ -349,6 +349,13 @@ pub enum InferenceEvent {
         /// Its past epochs.
         result: Result<TopicHistory, Failure>,
     },
+    /// The answer to [`Effect::LoadLeaderboard`].
+    Leaderboard {
+        /// Of which topic.
+        topic: topic::TopicId,
+        /// Its actors by their losses.
+        result: Result<Leaderboard, Failure>,
+    },
 }
 
 /// All that can be asked for.
@@ -501,6 +508,11 @@ pub enum Effect {
     },
     /// Follows no topic's bundles.
     CloseBundles,
+    /// Reads who did how well in a topic.
+    LoadLeaderboard {
+        /// Which.
+        topic: topic::TopicId,
+    },
     /// Reads a topic's past epochs.
     LoadHistory {
         /// Which.

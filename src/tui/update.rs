@@ -559,6 +559,7 @@ fn on_inference(state: &mut State, event: InferenceEvent) -> Vec<Effect> {
         // What not every service has says nothing of how it is doing.
         InferenceEvent::Confidence { .. }
         | InferenceEvent::PastBundles { .. }
+        | InferenceEvent::Leaderboard { .. }
         | InferenceEvent::Bundle { news: BundleNews::NotServed, .. } => {}
         InferenceEvent::History { topic, result } => {
             note(state, Service::Inference, result, None);

@@ -34,6 +34,10 @@ const DATASETS_MAX: usize = 250;
 /// News of a stream on their way to the loop. Full, the stream waits, and its server in turn.
 const NEWS_MAX: usize = 16;
 
+/// Epochs that a leaderboard's means are of: twenty minutes of the shortest ones, and more than a
+/// chart has columns.
+const LEADERBOARD_EPOCHS: u32 = 100;
+
 /// Rows are told of at most this often: a burst wakes the loop 20 times a second, not a thousand.
 const BATCH_EVERY: Duration = Duration::from_millis(50);
 
@@ -295,6 +299,13 @@ pub(super) async fn bundles(
         }
     };
     tokio::join!(bundles::follow(service, topic, sender), tell);
+}
+
+pub(super) async fn leaderboard(service: Option<Inference>, topic: TopicId) -> InferenceEvent {
+    let what = format!("read the leaderboard of topic {topic}");
+    let read =
+        |service: Inference| async move { service.leaderboard(topic, LEADERBOARD_EPOCHS).await };
+    InferenceEvent::Leaderboard { topic, result: ask(service, &what, read).await }
 }
 
 pub(super) async fn history(

@@ -16,7 +16,7 @@ use model::{
     timestamp::Timestamp,
     topic::{Address, BlockHeight, SINGLE_LABEL, TopicId},
 };
-use wire::inference::{TopicList, TopicSummary};
+use wire::inference::{TopicList, TopicSummary, leaderboard::Leaderboard};
 
 pub use self::watch::Feed;
 use self::{
@@ -60,6 +60,8 @@ pub enum Pane {
     Distribution,
     /// The past.
     Past,
+    /// The losses of the network's values.
+    Losses,
 }
 
 /// What the Inference screen shows.
@@ -98,6 +100,10 @@ pub struct State {
     pub confidence: Option<Confidence>,
     /// Whether the service does not serve that.
     lacks_confidence: bool,
+    /// Who did how well in the topic in view; none before the first answer.
+    pub leaderboard: Option<Leaderboard>,
+    /// Whether the service does not serve that.
+    lacks_leaderboard: bool,
     /// How the stream of bundles stands.
     pub feed: Feed,
     /// How often the service is asked, where that was chosen.
@@ -156,6 +162,10 @@ impl State {
                 self.on_confidence(result, now);
                 Vec::new()
             }
+            InferenceEvent::Leaderboard { topic, result } if Some(topic) == self.selected => {
+                self.on_leaderboard(result, now);
+                Vec::new()
+            }
             InferenceEvent::Bundle { topic, news } if Some(topic) == self.selected => {
                 self.on_bundle(topic, news, now)
             }
@@ -180,6 +190,7 @@ impl State {
             InferenceEvent::Latest { .. }
             | InferenceEvent::Resistant { .. }
             | InferenceEvent::Confidence { .. }
+            | InferenceEvent::Leaderboard { .. }
             | InferenceEvent::Bundle { .. } => Vec::new(),
         }
     }
@@ -219,7 +230,7 @@ impl State {
             Action::AskLess => return self.change_every(1),
             Action::AskMore => return self.change_every(-1),
             Action::NextPane => self.pane = self.pane.next(),
-            Action::PreviousPane => self.pane = self.pane.next().next().next(),
+            Action::PreviousPane => self.pane = self.pane.previous(),
             Action::Up => return self.move_by(-1, now),
             Action::Down => return self.move_by(1, now),
             Action::HalfPageUp => return self.move_by(-(PAGE_ROWS.cast_signed() / 2), now),
@@ -253,7 +264,7 @@ impl State {
                 self.actor = self.actors().into_iter().nth(row).map(|actor| actor.worker);
                 Vec::new()
             }
-            Pane::Distribution | Pane::Past => Vec::new(),
+            Pane::Distribution | Pane::Past | Pane::Losses => Vec::new(),
         }
     }
 
@@ -311,7 +322,11 @@ impl State {
         // Weights of another bundle say nothing of this one.
         let nonce = latest.bundle.nonce;
         let confidence = self.confidence.as_ref().filter(|beside| beside.nonce == nonce);
-        let known = actors::Known { topic: self.topic(), confidence };
+        let known = actors::Known {
+            topic: self.topic(),
+            confidence,
+            leaderboard: self.leaderboard.as_ref(),
+        };
         actors::actors(&latest.bundle, known, self.label(), order)
     }
 
@@ -435,6 +450,7 @@ impl State {
         self.label = None;
         self.actor = None;
         self.confidence = None;
+        self.leaderboard = None;
         let mut effects = self.load_latest(now);
         effects.extend(topic.map(|topic| Effect::LoadPastBundles { topic, limit: PAST_BUNDLES }));
         effects.extend(self.open_feed());
@@ -478,7 +494,18 @@ impl Pane {
             Self::Topics => Self::Actors,
             Self::Actors => Self::Distribution,
             Self::Distribution => Self::Past,
-            Self::Past => Self::Topics,
+            Self::Past => Self::Losses,
+            Self::Losses => Self::Topics,
+        }
+    }
+
+    const fn previous(self) -> Self {
+        match self {
+            Self::Topics => Self::Losses,
+            Self::Actors => Self::Topics,
+            Self::Distribution => Self::Actors,
+            Self::Past => Self::Distribution,
+            Self::Losses => Self::Past,
         }
     }
 
@@ -493,7 +520,8 @@ impl Pane {
             0 => Self::Topics,
             1 => Self::Actors,
             2 => Self::Distribution,
-            _ => Self::Past,
+            3 => Self::Past,
+            _ => Self::Losses,
         }
     }
 }

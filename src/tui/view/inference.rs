@@ -7,7 +7,10 @@
 //! ╭─ Distribution ─────────────────────────── ● inferer ◆ combined … ────╮
 //! ╰──────────────────────────────────────────────────────────────────────╯
 //! ╭─ Actors ──────────────────── sort … ╮╭─ Combined over time ──────────╮
-//! │ who, what, and how far off          ││ and naive, and what came true │
+//! │ who, what, and how far off:         ││ and naive, and what came true │
+//! │ the least mean loss first           │╰───────────────────────────────╯
+//! │                                     │╭─ Cumulative loss ─────────────╮
+//! │                                     ││ combined, naive, a baseline   │
 //! │                                     │╰───────────────────────────────╯
 //! │                                     │╭─ Topics ──────────────────────╮
 //! ╰─────────────────────────────────────╯╰───────────────────────────────╯
@@ -17,6 +20,7 @@
 //! `hits`, in the numbers that `state/inference.rs` knows.
 
 mod actors;
+mod losses;
 mod past;
 mod summary;
 mod topics;
@@ -53,6 +57,9 @@ use crate::{
     },
 };
 
+/// The rows from which on there is room for two charts above one another.
+const TWO_CHARTS_FROM: u16 = 16;
+
 /// What the parts of this screen draw from.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Scene<'a> {
@@ -71,6 +78,7 @@ struct Places {
     distribution: Rect,
     actors: Rect,
     past: Rect,
+    losses: Rect,
     topics: Rect,
 }
 
@@ -86,6 +94,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
         (Pane::Actors, places.actors),
         (Pane::Distribution, places.distribution),
         (Pane::Past, places.past),
+        (Pane::Losses, places.losses),
     ] {
         hits.add(place, Target::Pane(pane.number()));
     }
@@ -95,6 +104,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
         hits.add(place, Target::Row { pane: Pane::Actors.number(), row });
     }
     past::draw(places.past, buf, scene);
+    losses::draw(places.losses, buf, scene);
     for (row, place) in topics::draw(places.topics, buf, scene) {
         hits.add(place, Target::Row { pane: Pane::Topics.number(), row });
     }
@@ -158,6 +168,7 @@ impl Places {
             Pane::Actors => Self { actors: place, ..Self::default() },
             Pane::Distribution => Self { distribution: place, ..Self::default() },
             Pane::Past => Self { past: place, ..Self::default() },
+            Pane::Losses => Self { losses: place, ..Self::default() },
         };
         if is_zoomed {
             return only(area);
@@ -176,6 +187,7 @@ impl Places {
             let places = match lower {
                 Pane::Topics => Self { topics: rest, ..Self::default() },
                 Pane::Past => Self { past: rest, ..Self::default() },
+                Pane::Losses => Self { losses: rest, ..Self::default() },
                 Pane::Actors | Pane::Distribution => Self { actors: rest, ..Self::default() },
             };
             return Self { summary, distribution, ..places };
@@ -189,7 +201,16 @@ impl Places {
             right,
             nudge.right_row(right.height.saturating_sub(topics_height), right.height),
         );
-        Self { summary, distribution, actors, past, topics }
+        // With little room, the chart that keys go to is the one that is shown.
+        let (past, losses) = if past.height >= TWO_CHARTS_FROM {
+            let [past, losses] = super::split_rows(past, past.height / 2);
+            (past, losses)
+        } else if pane == Pane::Past {
+            (past, Rect::default())
+        } else {
+            (Rect::default(), past)
+        };
+        Self { summary, distribution, actors, past, losses, topics }
     }
 }
 

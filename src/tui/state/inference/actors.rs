@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use model::{bundle::Bundle, topic::Address};
-use wire::inference::{ActorSummary, TopicSummary};
+use wire::inference::{ActorSummary, TopicSummary, leaderboard::Leaderboard};
 
 use super::{confidence::Confidence, past};
 use crate::widget::stats;
@@ -40,6 +40,10 @@ pub struct Actor {
     pub without: Option<f64>,
     /// A forecaster's value combined with the inferers', without other forecasters.
     pub alone: Option<f64>,
+    /// Its place by its mean loss, from 1 on.
+    pub rank: Option<usize>,
+    /// The mean of its losses over recent epochs, not as a logarithm.
+    pub mean_loss: Option<f64>,
     /// Its newest loss.
     pub loss: Option<f64>,
     /// The moving average of its scores.
@@ -53,13 +57,17 @@ pub struct Known<'a> {
     pub topic: Option<&'a TopicSummary>,
     /// What the service says beside this bundle.
     pub confidence: Option<&'a Confidence>,
+    /// Who did how well.
+    pub leaderboard: Option<&'a Leaderboard>,
 }
 
 /// What is shown of each actor beside its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Detail {
-    /// By how much it changes the combined value, and its weight.
+    /// Its mean loss over recent epochs, and its weight.
     #[default]
+    MeanLoss,
+    /// By how much it changes the combined value, and its weight.
     Influence,
     /// What the others combine to without it, and a forecaster alone.
     LeaveOuts,
@@ -72,9 +80,10 @@ impl Detail {
     #[must_use]
     pub const fn next(self) -> Self {
         match self {
+            Self::MeanLoss => Self::Influence,
             Self::Influence => Self::LeaveOuts,
             Self::LeaveOuts => Self::Learned,
-            Self::Learned => Self::Influence,
+            Self::Learned => Self::MeanLoss,
         }
     }
 
@@ -82,6 +91,7 @@ impl Detail {
     #[must_use]
     pub const fn titles(self) -> [&'static str; 2] {
         match self {
+            Self::MeanLoss => ["MEAN LOSS", "WEIGHT"],
             Self::Influence => ["INFLUENCE", "WEIGHT"],
             Self::LeaveOuts => ["WITHOUT", "ALONE"],
             Self::Learned => ["LOSS", "SCORE"],
@@ -92,8 +102,10 @@ impl Detail {
 /// What actors are sorted by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Sort {
-    /// How much leaving it out would change.
+    /// Its mean loss over recent epochs, the least first: inferers among forecasters.
     #[default]
+    MeanLoss,
+    /// How much leaving it out would change.
     Influence,
     /// How far its value is from the combined one.
     Delta,
@@ -110,11 +122,12 @@ impl Sort {
     #[must_use]
     pub const fn next(self) -> Self {
         match self {
+            Self::MeanLoss => Self::Influence,
             Self::Influence => Self::Delta,
             Self::Delta => Self::Value,
             Self::Value => Self::Weight,
             Self::Weight => Self::Worker,
-            Self::Worker => Self::Influence,
+            Self::Worker => Self::MeanLoss,
         }
     }
 
@@ -122,6 +135,7 @@ impl Sort {
     #[must_use]
     pub const fn title(self) -> &'static str {
         match self {
+            Self::MeanLoss => "MEAN LOSS",
             Self::Influence => "INFLUENCE",
             Self::Delta => "Δ COMBINED",
             Self::Value => "VALUE",
@@ -130,10 +144,11 @@ impl Sort {
         }
     }
 
-    /// The order of two actors: greatest first, those without a number last.
+    /// The order of two actors: greatest first, or least loss first; those without a number last.
     fn compare(self, one: &Actor, other: &Actor) -> Ordering {
         let size = |actor: &Actor| {
             let number = match self {
+                Self::MeanLoss => actor.mean_loss.map(|loss| -loss),
                 Self::Influence => actor.influence.map(f64::abs),
                 Self::Delta => actor.delta.map(f64::abs),
                 Self::Value => actor.value,
@@ -142,7 +157,13 @@ impl Sort {
             };
             number.unwrap_or(f64::NEG_INFINITY)
         };
-        size(other).total_cmp(&size(one)).then_with(|| one.worker.cmp(&other.worker))
+        let order = size(other).total_cmp(&size(one));
+        let order = match self {
+            // Before anybody has a mean loss.
+            Self::MeanLoss => order.then_with(|| Self::Influence.compare(one, other)),
+            _ => order,
+        };
+        order.then_with(|| one.worker.cmp(&other.worker))
     }
 }
 
@@ -150,11 +171,20 @@ impl Sort {
 #[must_use]
 pub fn actors(
     bundle: &Bundle,
-    Known { topic, confidence }: Known<'_>,
+    known_beside: Known<'_>,
     label: &str,
     (sort, is_reversed): (Sort, bool),
 ) -> Vec<Actor> {
+    let Known { topic, confidence, leaderboard } = known_beside;
     let combined = past::of_label(&bundle.combined_value, label);
+    let rank_of = |worker: &Address, role| {
+        let role = match role {
+            Role::Inferer => "inferer",
+            Role::Forecaster => "forecaster",
+        };
+        let mut ranked = leaderboard?.actors.iter().enumerate();
+        ranked.find(|(_, actor)| actor.worker == worker.as_str() && actor.role == role)
+    };
     let known = |worker: &Address| {
         topic.and_then(|topic| topic.actors.iter().find(|actor| actor.worker == worker.as_str()))
     };
@@ -163,6 +193,7 @@ pub fn actors(
             known(worker).cloned().unwrap_or_else(nobody);
         let beside = confidence.and_then(|beside| beside.weights.get(worker.as_str()).copied());
         let without = without(bundle, worker, role, label);
+        let ranked = rank_of(worker, role);
         Actor {
             worker: worker.clone(),
             name,
@@ -174,6 +205,8 @@ pub fn actors(
             weight: beside.or(weight),
             without,
             alone: alone(bundle, worker, role, label),
+            rank: ranked.map(|(idx, _)| idx + 1),
+            mean_loss: ranked.map(|(_, actor)| actor.mean_loss),
             loss,
             score,
         }
@@ -197,6 +230,14 @@ pub fn actors(
         }
     }
     inferers.extend(forecasters);
+    if sort == Sort::MeanLoss {
+        // A stable sort: actors without a mean loss stay with those of their role.
+        inferers.sort_by(|one, other| {
+            let losses = [one, other].map(|actor| actor.mean_loss.unwrap_or(f64::INFINITY));
+            let order = losses[0].total_cmp(&losses[1]);
+            if is_reversed { order.reverse() } else { order }
+        });
+    }
     inferers
 }
 

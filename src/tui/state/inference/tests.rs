@@ -1,5 +1,7 @@
 use model::bundle::{Bundle, LabeledValue, WithheldInferer, WorkerValues};
-use wire::inference::{ActorSummary, HistoryEpoch, LabeledValueBody, TopicHistory};
+use wire::inference::{
+    ActorSummary, HistoryEpoch, LabeledValueBody, TopicHistory, leaderboard::RankedActor,
+};
 
 use super::{actors::Role, *};
 use crate::event::BundleNews;
@@ -125,6 +127,32 @@ fn actors_are_sorted_by_what_leaving_them_out_changes() {
     assert_eq!((actors[2].influence, actors[3].role), (None, Role::Forecaster));
     state.act(Action::Reverse, at(0));
     assert_eq!(shown(&state), ["allo1ccc", "allo1aaa", "allo1bbb", "allo1fff"]);
+}
+
+#[test]
+fn actors_are_ranked_by_mean_loss_whatever_their_role() {
+    let mut state = opened();
+    let ranked = |worker: &str, role: &str, mean_loss| RankedActor {
+        worker: worker.to_owned(),
+        role: role.to_owned(),
+        name: None,
+        n_epochs: 3,
+        mean_loss,
+    };
+    let actors = vec![
+        ranked("allo1ccc", "inferer", 1.0),
+        ranked("allo1fff", "forecaster", 2.0),
+        ranked("allo1aaa", "inferer", 3.0),
+    ];
+    let board = |topic_id| Leaderboard { topic_id, epochs: Vec::new(), actors: actors.clone() };
+    state.on(InferenceEvent::Leaderboard { topic: id(2), result: Ok(board(2)) }, at(0));
+    assert_eq!(state.leaderboard, None, "another topic's");
+    state.on(InferenceEvent::Leaderboard { topic: id(1), result: Ok(board(1)) }, at(0));
+    let shown: Vec<_> = state.actors().iter().map(|a| (a.worker.to_string(), a.rank)).collect();
+    let want =
+        [("allo1ccc", Some(1)), ("allo1fff", Some(2)), ("allo1aaa", Some(3)), ("allo1bbb", None)];
+    assert_eq!(shown, want.map(|(worker, rank)| (worker.to_owned(), rank)));
+    assert_eq!(state.actors()[2].mean_loss, Some(3.0));
 }
 
 #[test]

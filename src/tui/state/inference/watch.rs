@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use model::{timestamp::Timestamp, topic::TopicId};
 
-use wire::inference::network::LatestBody;
+use wire::inference::{leaderboard::Leaderboard, network::LatestBody};
 
 use super::{HISTORY_EPOCHS, LATEST_EVERY, State, TOPICS_EVERY, confidence::Confidence};
 use crate::{
@@ -105,7 +105,8 @@ impl State {
     pub(super) fn load_beside(&self, topic: TopicId) -> Vec<Effect> {
         let history = Effect::LoadHistory { topic, limit: HISTORY_EPOCHS };
         let confidence = (!self.lacks_confidence).then_some(Effect::LoadConfidence { topic });
-        [history].into_iter().chain(confidence).collect()
+        let leaderboard = (!self.lacks_leaderboard).then_some(Effect::LoadLeaderboard { topic });
+        [history].into_iter().chain(confidence).chain(leaderboard).collect()
     }
 
     /// Takes the bundles without outliers, or with them.
@@ -125,6 +126,17 @@ impl State {
             // A topic without a bundle has none of this either; then the path may be there.
             Err(why) => {
                 self.lacks_confidence = self.latest.value().is_some() && is_absent(&why);
+                self.note_limit(&why, now);
+            }
+        }
+    }
+
+    /// Who did how well is known, or is not served.
+    pub(super) fn on_leaderboard(&mut self, result: Result<Leaderboard, Failure>, now: Timestamp) {
+        match result {
+            Ok(leaderboard) => self.leaderboard = Some(leaderboard),
+            Err(why) => {
+                self.lacks_leaderboard = self.latest.value().is_some() && is_absent(&why);
                 self.note_limit(&why, now);
             }
         }

@@ -9,11 +9,11 @@ use ratatui::{
     text::{Line, Span},
 };
 
-use super::{super::split_rows, Scene, past::points};
+use super::{super::split_rows, Scene, losses::loss_text, past::points};
 use crate::{
     state::inference::{
         Pane,
-        actors::{Actor, Detail, Role},
+        actors::{Actor, Detail, Role, Sort},
         past::Epoch,
     },
     widget::{
@@ -52,7 +52,7 @@ struct Columns {
 
 impl Columns {
     fn of(width: u16) -> Self {
-        let name = if width >= 84 { 18 } else { 12 };
+        let name = if width >= 84 { 21 } else { 16 };
         let (first, second, past) = match width {
             0..60 => (0, 0, 0),
             60..72 => (NUMBER, 0, 0),
@@ -81,7 +81,8 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) -> Vec<(usize
     }
     let (state, theme) = (scene.state, scene.theme);
     let arrow = if state.is_reversed { '▴' } else { '▾' };
-    let inside = pane::Pane::new("Actors")
+    let is_ranked = state.sort == Sort::MeanLoss && state.leaderboard.is_some();
+    let inside = pane::Pane::new(if is_ranked { "Leaderboard" } else { "Actors" })
         .info(format!("{} · sort {} {arrow}", scene.actors.len(), state.sort.title()))
         .focus(scene.focus(Pane::Actors))
         .draw(area, buf, theme);
@@ -170,6 +171,10 @@ fn draw_row(
         Some(name) => name.as_str().into(),
         None => format::short_address(actor.worker.as_str()),
     };
+    let name = match actor.rank.filter(|_| scene.state.detail == Detail::MeanLoss) {
+        Some(rank) => format!("{rank:>2} {name}"),
+        None => name.into_owned(),
+    };
     paint::text(buf, row, (2, 0), &format::fit(&name, columns.name.into()), style);
     if let Some(value) = actor.value {
         let text = in_width(value, decimals, format::grouped);
@@ -214,10 +219,14 @@ fn details(actor: &Actor, detail: Detail, decimals: usize) -> [String; 2] {
         |value: Option<f64>| or_none(value.map(|value| in_width(value, decimals, format::grouped)));
     let learned =
         |value: Option<f64>| or_none(value.map(|value| format::telling(value, 4, format::grouped)));
+    let weight = || or_none(actor.weight.map(|weight| format!("{:.1}%", weight * 100.0)));
     match detail {
+        Detail::MeanLoss => {
+            [or_none(actor.mean_loss.map(|loss| loss_text(loss, NUMBER.into()))), weight()]
+        }
         Detail::Influence => [
             or_none(actor.influence.map(|it| in_width(it, decimals + 1, format::signed))),
-            or_none(actor.weight.map(|weight| format!("{:.1}%", weight * 100.0))),
+            weight(),
         ],
         Detail::LeaveOuts => [value(actor.without), value(actor.alone)],
         Detail::Learned => [learned(actor.loss), learned(actor.score)],
@@ -255,7 +264,7 @@ fn draw_facts(area: Rect, buf: &mut Buffer, y: u16, scene: Scene<'_>) {
         [("role", role.to_owned()), ("weight", weight.unwrap_or_else(|| format::NONE.to_owned()))],
         [("value", value), ("regret", number(known.and_then(|known| known.regret)))],
         [
-            ("loss", number(known.and_then(|known| known.loss))),
+            ("mean loss", number(actor.mean_loss)),
             ("score", number(known.and_then(|known| known.score))),
         ],
     ];

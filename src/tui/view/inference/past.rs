@@ -123,12 +123,16 @@ fn since_silence<'a>(epochs: &'a [&'a Epoch]) -> &'a [&'a Epoch] {
 
 /// The distance of epochs from which on a line is broken.
 fn gap(epochs: &[&Epoch]) -> Duration {
+    gap_of(epochs.iter().map(|epoch| epoch.time))
+}
+
+/// The same of epochs at `times`, oldest first.
+pub(super) fn gap_of(times: impl Iterator<Item = Timestamp>) -> Duration {
     /// Epochs missing before a line is broken.
     const MISSING: u32 = 5;
-    let mut apart: Vec<_> = epochs
-        .windows(2)
-        .filter_map(|pair| Some(pair.last()?.time.since(pair.first()?.time)))
-        .collect();
+    let times: Vec<Timestamp> = times.collect();
+    let mut apart: Vec<_> =
+        times.windows(2).filter_map(|pair| Some(pair.last()?.since(*pair.first()?))).collect();
     apart.sort_unstable();
     apart.get(apart.len() / 2).copied().unwrap_or_default().saturating_mul(MISSING)
 }

@@ -7,6 +7,7 @@ use model::{
 use proptest::prelude::*;
 use wire::inference::{
     ActorSummary, HistoryEpoch, LabeledValueBody, TopicHistory, TopicList, TopicSummary,
+    leaderboard::{EpochLosses, Leaderboard, RankedActor},
 };
 
 use super::*;
@@ -134,6 +135,32 @@ fn topic(topic_id: u64, name: &str, labels: &[&str]) -> TopicSummary {
     }
 }
 
+/// Losses of a hundred epochs, and mean losses of all actors but one.
+fn leaderboard(topic_id: u64) -> Leaderboard {
+    let epoch = |idx: u32| {
+        let naive = 40.0 + 25.0 * (f64::from(idx) * 0.7).sin();
+        EpochLosses {
+            nonce: 4_811_000 + u64::from(idx) * 10,
+            opened_at: (now() - Duration::from_secs(50) * (121 - idx)).to_string(),
+            combined: naive * 0.92,
+            naive,
+            uninformed: (idx > 0).then_some(naive * 1.6),
+        }
+    };
+    let actor = |(idx, ((worker, _), role)): (u32, (&(&str, f64), &str))| RankedActor {
+        worker: (*worker).to_owned(),
+        role: role.to_owned(),
+        name: None,
+        n_epochs: 100,
+        mean_loss: 31.25 + f64::from(idx * 7 % 15) * 4.5,
+    };
+    let inferers = ACTORS.iter().skip(1).map(|actor| (actor, "inferer"));
+    let forecasters = FORECASTERS.iter().map(|actor| (actor, "forecaster"));
+    let mut actors: Vec<_> = (0..).zip(inferers.chain(forecasters)).map(actor).collect();
+    actors.sort_by(|a, b| a.mean_loss.total_cmp(&b.mean_loss));
+    Leaderboard { topic_id, epochs: (0..100).map(epoch).collect(), actors }
+}
+
 /// The screen with two topics, the `selected` one with its bundle and its past.
 fn opened(selected: u64) -> state::State {
     let mut state =
@@ -176,6 +203,8 @@ fn opened(selected: u64) -> state::State {
     });
     let history = TopicHistory { topic_id: selected, epochs: epochs.collect() };
     state.inference.on(InferenceEvent::History { topic: id(selected), result: Ok(history) }, then);
+    let result = Ok(leaderboard(selected));
+    state.inference.on(InferenceEvent::Leaderboard { topic: id(selected), result }, then);
     let result = Ok(latest(selected, 4_812_370, labels));
     state.inference.on(InferenceEvent::Latest { topic: id(selected), result }, then);
     state.inference.act(Action::Down, now());
@@ -246,6 +275,7 @@ fn each_state_at_three_sizes() {
 #[test]
 fn leave_outs_and_losses_take_the_place_of_influence() {
     let mut state = opened(1);
+    state.inference.act(Action::LeaveOuts, now());
     state.inference.act(Action::LeaveOuts, now());
     let text = |state: &state::State| shot::text(&drawn(state, 160, 43, theme::Name::Dark));
     assert!(text(&state).contains("WITHOUT") && text(&state).contains("ALONE"));
