@@ -23,6 +23,10 @@ pub(super) const PROTOCOL: &str = "/ipfs/kad/1.0.0";
 /// table names first have no room for all others.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 
+/// How long after the first look the next one comes. Nodes that start together look before the others
+/// have told the table of themselves.
+const FIRST_LOOK_AGAIN: Duration = Duration::from_secs(2);
+
 /// How often they are looked for when there are enough, and how often the topic is provided anew:
 /// who keeps the record may have restarted. It would be kept for a day.
 const AGAIN_EVERY: Duration = Duration::from_mins(15);
@@ -108,7 +112,7 @@ impl Rendezvous {
             wanted,
             is_table_new: false,
             provided: None,
-            wait: LOOK_EVERY,
+            wait: FIRST_LOOK_AGAIN,
             n_peers: 0,
             n_invitations: 0,
         }
@@ -148,6 +152,12 @@ impl Rendezvous {
         is_wanted
     }
 
+    /// When topics are next looked for, if nothing changes meanwhile.
+    pub(super) fn next_look(&self) -> Option<Instant> {
+        let wait = if self.wants(self.n_peers) { self.wait } else { AGAIN_EVERY };
+        self.topics.iter().filter_map(|topic| topic.looked).map(|at| at + wait).min()
+    }
+
     /// Returns what to do at `now`, while `n_peers` are connected and the table has `n_routed` peers.
     /// Those are counted where it matters alone, since that takes long.
     pub(super) fn due(
@@ -160,7 +170,7 @@ impl Rendezvous {
         let is_provided_again =
             provided_before(AGAIN_EVERY) || self.is_table_new && provided_before(LOOK_EVERY);
         if n_peers < self.n_peers {
-            self.wait = LOOK_EVERY;
+            self.wait = self.wait.min(LOOK_EVERY);
         }
         self.n_peers = n_peers;
         let wait = if self.wants(n_peers) { self.wait } else { AGAIN_EVERY };
@@ -177,8 +187,9 @@ impl Rendezvous {
         }
         let mut steps = Vec::new();
         let is_look_due = |topic: &Topic| topic.looked.is_some_and(|at| now - at >= wait);
-        if self.wanted < WANTED_PEERS_OF_HEAD && self.topics.iter().any(is_look_due) {
-            self.wait = (2 * self.wait).min(AGAIN_EVERY);
+        if self.topics.iter().any(is_look_due) {
+            let is_head = self.wanted >= WANTED_PEERS_OF_HEAD;
+            self.wait = (2 * self.wait).min(if is_head { LOOK_EVERY } else { AGAIN_EVERY });
         }
         for topic in &mut self.topics {
             if !topic.is_provided {

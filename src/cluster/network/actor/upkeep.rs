@@ -54,9 +54,6 @@ impl Actor {
                 self.failed(peer, &error);
             }
         }
-        if let Some(due) = self.dialer.next_due() {
-            self.next_look = self.next_look.min(due.max(now + LOOK_SOON));
-        }
         let n_peers = self.swarm.network_info().num_peers();
         if let Some(table) = self.swarm.behaviour_mut().table.as_mut() {
             let kad = table.kad();
@@ -73,6 +70,11 @@ impl Actor {
                     }
                 }
             }
+        }
+        // One that is overdue has nobody to ask, and waits for a peer.
+        let look = self.rendezvous.next_look().filter(|at| *at > now);
+        if let Some(due) = self.dialer.next_due().into_iter().chain(look).min() {
+            self.next_look = self.next_look.min(due.max(now + LOOK_SOON));
         }
     }
 
