@@ -58,6 +58,7 @@ const FENCES: &[Fence] = &[
             "src/datasets/store/sqlite/tables.rs",
             "src/datasets/benches/figures/peer.rs",
             "src/datasets/benches/http/postgres.rs",
+            "src/datasets/benches/http/postgres.rs",
             "src/accounts/store/tables.rs",
             "src/inference/store/tables.rs",
             "src/task/space.rs", // a table that is dropped at once
