@@ -66,11 +66,11 @@ impl Topic {
     /// such place for a stretch.
     pub fn values_and_gaps(&self) -> Vec<Option<f64>> {
         let pairs = || self.values.iter().zip(self.values.iter().skip(1));
-        let step = pairs().map(|((one, _), (next, _))| next.saturating_sub(*one)).min();
+        let step = past::step_max(self.values.iter().map(|(nonce, _)| *nonce));
         let mut all: Vec<Option<f64>> =
             self.values.front().map(|it| Some(it.1)).into_iter().collect();
         for ((one, _), (next, value)) in pairs() {
-            if Some(next.saturating_sub(*one)) > step {
+            if next.saturating_sub(*one) > step {
                 all.push(None);
             }
             all.push(Some(*value));
@@ -217,6 +217,14 @@ mod tests {
             state.act(*action, n_rows);
         }
         assert_eq!((state.row, state.pane(n_rows)), want);
+    }
+
+    #[test]
+    fn a_line_of_values_has_a_gap_where_epochs_are_missing_and_not_where_one_is_late() {
+        let mut topic = Topic::default();
+        topic.values.extend([1, 13, 26, 37, 73, 85].map(|nonce| (nonce, 1.0)));
+        let is_gap: Vec<bool> = topic.values_and_gaps().iter().map(Option::is_none).collect();
+        assert_eq!(is_gap, [false, false, false, false, true, false, false]);
     }
 
     #[test]

@@ -206,7 +206,9 @@ fn shoot_overview(session: &Session) {
         let n_streams: usize = streams.iter().map(|words| text.matches(words).count()).sum();
         let n_whole = text.matches(NEWEST).count() + n_streams;
         let is_known = text.contains("MiB") && text.contains(" forecasters");
-        (n_whole >= N_DATASETS && is_known).then_some(())
+        // What was not in view is read in turn.
+        let is_fresh = !text.contains("m ago");
+        (n_whole >= N_DATASETS && is_known && is_fresh).then_some(())
     });
     shoot(session, "overview");
 }

@@ -58,10 +58,9 @@ impl Past {
         all
     }
 
-    /// The blocks between two epochs that follow one another.
+    /// The most blocks between two epochs that follow one another.
     fn step(&self) -> BlockHeight {
-        let nonces = self.epochs.keys().zip(self.epochs.keys().skip(1));
-        nonces.map(|(one, next)| next.saturating_sub(*one)).min().unwrap_or(BlockHeight::MAX)
+        step_max(self.epochs.keys().copied())
     }
 
     /// How many there are.
@@ -141,6 +140,17 @@ impl Past {
             self.epochs.pop_first();
         }
     }
+}
+
+/// The most blocks between two of `nonces`, in rising order, with no epoch missing in between: half
+/// more than is usual, for epochs open a block early or late. No limit where fewer than two are known.
+pub fn step_max(nonces: impl Iterator<Item = BlockHeight> + Clone) -> BlockHeight {
+    let pairs = nonces.clone().zip(nonces.skip(1));
+    let mut steps: Vec<BlockHeight> = pairs.map(|(one, next)| next.saturating_sub(one)).collect();
+    steps.sort_unstable();
+    // The lower middle, so that of two steps the longer one is the gap.
+    let usual = steps.get(steps.len().saturating_sub(1) / 2);
+    usual.map_or(BlockHeight::MAX, |usual| usual.saturating_add(usual / 2))
 }
 
 /// The number of a decimal text.
