@@ -24,6 +24,10 @@ const PACE_FROM: Duration = Duration::from_secs(2);
 /// Newest rows that are older than this are of the past, even where a dataset has one a day.
 const PAST_FROM: Duration = Duration::from_hours(48);
 
+/// How long a pace is measured at the least before an older one is forgotten: a source that catches up
+/// first and then keeps pace is not told by what it caught up with.
+const PACE_WINDOW: Duration = Duration::from_secs(20);
+
 /// The pace from which rows are a replay, and not only late.
 const REPLAY_PACE_MIN: f64 = 1.5;
 
@@ -67,6 +71,8 @@ pub struct Live {
     newest_row: Option<Timestamp>,
     /// When a row came from which on the pace is measured, and its timestamp.
     pace_from: Option<(Timestamp, Timestamp)>,
+    /// The same of a later row, from which on it is measured after [`PACE_WINDOW`].
+    pace_next: Option<(Timestamp, Timestamp)>,
     /// Tries since it was last up.
     n_tries: u32,
     /// Whether it was lost since rows were last read.
@@ -174,13 +180,23 @@ impl Live {
         // A replay that begins again is another one.
         if self.newest_row.is_some_and(|row| row.since(newest) > PAST_FROM) {
             self.newest_row = None;
-            self.pace_from = None;
+            (self.pace_from, self.pace_next) = (None, None);
         }
         let newest = self.newest_row.map_or(newest, |row| row.max(newest));
         self.newest_row = Some(newest);
         let is_repeated = self.opened_at.is_none_or(|at| now.since(at) < REPEATED_WITHIN);
-        if self.pace_from.is_none() && !is_repeated {
-            self.pace_from = Some((now, newest));
+        if is_repeated {
+            return;
+        }
+        match self.pace_next {
+            None => {
+                self.pace_from = Some((now, newest));
+                self.pace_next = self.pace_from;
+            }
+            Some((at, _)) if now.since(at) >= PACE_WINDOW => {
+                self.pace_from = self.pace_next.replace((now, newest));
+            }
+            Some(_) => {}
         }
     }
 
@@ -198,7 +214,7 @@ impl Live {
         match news {
             StreamNews::Connected => {
                 self.opened_at = Some(now);
-                self.pace_from = None;
+                (self.pace_from, self.pace_next) = (None, None);
             }
             StreamNews::Rows(rows) => {
                 self.rows_at = Some(now);

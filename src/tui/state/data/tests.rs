@@ -562,3 +562,23 @@ fn a_dataset_is_fresh_for_some_times_its_frequency() {
     assert_eq!(fresh_for(Some("often")), Duration::from_mins(3));
     assert_eq!(fresh_for(None), Duration::from_mins(3));
 }
+
+#[test]
+fn a_pace_is_that_of_now_and_not_of_what_was_caught_up_with() {
+    let mut live = Live::default();
+    let year = 365 * 24 * 3_600;
+    let mut hear = |news: StreamNews, second: i64| {
+        live.hear(&news, at(year + second));
+        live.note(at(year + second))
+    };
+    hear(StreamNews::Connected, 0);
+    // A month in a few seconds, then a minute each second.
+    let row = |second: i64| StreamNews::Rows(vec![row(second, 1.0)]);
+    hear(row(0), 5);
+    assert!(hear(row(2_592_000), 10).starts_with("replay 518 400×"));
+    let mut note = String::new();
+    for second in 11..=60 {
+        note = hear(row(2_592_000 + (second - 10) * 60), second);
+    }
+    assert!(note.starts_with("replay 60×"), "{note}");
+}
