@@ -3,11 +3,13 @@
 //! `anyhow` is used here and nowhere else: an error that reaches this place is told to a person.
 
 mod addresses;
+mod completion;
 mod config;
 mod datasets;
 mod demo;
 mod function;
 mod gate;
+mod help;
 mod inference;
 mod keys;
 mod local;
@@ -27,7 +29,7 @@ mod stop;
 mod tui;
 mod up;
 
-use std::{ffi::OsString, process::ExitCode};
+use std::{ffi::OsString, path::PathBuf, process::ExitCode};
 
 use ::tui::RunError;
 use anyhow::anyhow;
@@ -103,8 +105,12 @@ enum Command {
         /// Which shell
         shell: clap_complete::Shell,
     },
-    /// Print the manual, for man
-    Man,
+    /// Print the manual, for man: a page for each command
+    Man {
+        /// Write each page to a file of its own in this folder
+        #[arg(long, short, value_name = "DIR")]
+        output: Option<PathBuf>,
+    },
 }
 
 /// Runs the program with the process's own arguments.
@@ -121,6 +127,7 @@ fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     if runtime::is_compiler(&arguments) {
         return ::runtime::compiler::child::run();
     }
+    completion::answer();
     let cli = match screen_alone(&arguments).map_or_else(|| parsed(arguments), Ok) {
         Ok(cli) => cli,
         Err(error) => match error.downcast::<clap::Error>() {
@@ -159,7 +166,8 @@ fn screen_alone(arguments: &[OsString]) -> Option<Cli> {
 
 /// Understands the command line, and what else tells of options.
 fn parsed(arguments: Vec<OsString>) -> anyhow::Result<Cli> {
-    let command = Cli::command().mut_subcommand(NODE, node::layers::with_switches);
+    let command = help::with_endings(Cli::command());
+    let command = command.mut_subcommand(NODE, node::layers::with_switches);
     let mut command = without_empty(command);
     let given = command.try_get_matches_from_mut(&arguments)?;
     let node = command.find_subcommand(NODE).zip(given.subcommand_matches(NODE));
@@ -213,8 +221,10 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Datasets(command)) => block_on(datasets::run(command)),
         Some(Command::Inference(command)) => block_on(inference::run(command)),
         Some(Command::Keys(command)) => block_on(keys::run(command)),
-        Some(Command::Completions { shell }) => shell::completions(Cli::command(), shell),
-        Some(Command::Man) => shell::manual(Cli::command()),
+        Some(Command::Completions { shell }) => shell::completions(shell),
+        Some(Command::Man { output }) => {
+            shell::manual(help::with_endings(Cli::command()), output.as_deref())
+        }
     };
     done.map(|()| ExitCode::SUCCESS)
 }

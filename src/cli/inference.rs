@@ -45,7 +45,7 @@ use crate::cli::{
     log, output,
     place::Place,
     secret,
-    services::{INFERENCE_ADDRESS, KeyFlag, Services},
+    services::{INFERENCE_ADDRESS, KeyFlag, Services, key_of},
     stop,
 };
 
@@ -96,10 +96,11 @@ pub(crate) struct ServeCommand {
     /// The head whose workers run the topics' predictors
     #[arg(long, env = "TRIPTYCH_HEAD", value_name = "URL")]
     head: String,
-    /// The dataset service that the topics read, ending in /api; its key comes from
-    /// `TRIPTYCH_API_KEY` or where `keys store` keeps it
+    /// The dataset service that the topics read, ending in /api
     #[arg(long, env = "TRIPTYCH_DATASETS", value_name = "URL")]
     datasets: String,
+    #[command(flatten)]
+    key: KeyFlag,
     /// Have the two demo topics: the machine's load, and the synthetic market's direction
     #[arg(long)]
     demo: bool,
@@ -191,7 +192,10 @@ async fn serve(command: ServeCommand) -> anyhow::Result<()> {
     }
     let head = Transport::new(&command.head, None).context("use --head")?;
     let head = head.with_token(config::head_token()?);
-    let key = secret::key(None).await?;
+    let key = match &command.key.key_file {
+        Some(path) => Some(key_of(path)?),
+        None => secret::key(None).await?,
+    };
     if key.is_none() {
         warn!(
             "there is no API key for the dataset service at {}, so that its topics get no rows: set \

@@ -14,10 +14,10 @@ pub(crate) struct DeleteCommand {
     /// The dataset's number or name
     dataset: String,
     /// Only its rows from this moment on
-    #[arg(long, value_name = "MOMENT", value_parser = moment, requires = "end")]
+    #[arg(long, value_name = "TIME", value_parser = moment, requires = "end")]
     start: Option<Timestamp>,
     /// Only its rows up to this moment
-    #[arg(long, value_name = "MOMENT", value_parser = moment, requires = "start")]
+    #[arg(long, value_name = "TIME", value_parser = moment, requires = "start")]
     end: Option<Timestamp>,
     /// Mean it: there is no way back
     #[arg(long)]

@@ -47,10 +47,10 @@ pub(crate) struct ExportCommand {
     #[arg(long, value_name = "FORMAT")]
     format: Option<Format>,
     /// Not before this moment
-    #[arg(long, value_name = "MOMENT", value_parser = moment)]
+    #[arg(long, value_name = "TIME", value_parser = moment)]
     start: Option<Timestamp>,
     /// Not after this moment; buckets start before it
-    #[arg(long, value_name = "MOMENT", value_parser = moment)]
+    #[arg(long, value_name = "TIME", value_parser = moment)]
     end: Option<Timestamp>,
     /// How coarse: raw, 5m, 1h, 1d, and others that the service keeps
     #[arg(long, default_value = "raw", value_name = "RESOLUTION")]

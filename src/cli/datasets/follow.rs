@@ -43,16 +43,16 @@ pub(crate) struct FollowCommand {
     /// The dataset's number or name
     dataset: String,
     /// Begin with this many of the newest rows
-    #[arg(long, default_value_t = 10, value_name = "NUMBER", conflicts_with = "since")]
+    #[arg(long, default_value_t = 10, value_name = "N", conflicts_with = "since")]
     last: usize,
     /// Begin with the rows from this moment on
-    #[arg(long, value_name = "MOMENT", value_parser = moment)]
+    #[arg(long, value_name = "TIME", value_parser = moment)]
     since: Option<Timestamp>,
     /// Print each row as a line of JSON
     #[arg(long)]
     json: bool,
     /// End after this many rows
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "N")]
     limit: Option<u64>,
     #[command(flatten)]
     reach: ReachFlags,

@@ -87,10 +87,10 @@ pub(crate) struct ImportCommand {
     #[arg(long)]
     skip_bad: bool,
     /// Rows sent at a time
-    #[arg(long, default_value_t = 5_000, value_name = "NUMBER")]
+    #[arg(long, default_value_t = 5_000, value_name = "N")]
     batch: usize,
     /// Batches that may be under way at once, where their rows follow one another
-    #[arg(long, default_value_t = 2, value_name = "NUMBER")]
+    #[arg(long, default_value_t = 2, value_name = "N")]
     in_flight: usize,
     /// Only tell what would be done
     #[arg(long)]

@@ -25,7 +25,7 @@ pub(crate) struct ListCommand {
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
     field: Option<(String, String)>,
     /// At most this many
-    #[arg(long, default_value_t = 100, value_name = "NUMBER")]
+    #[arg(long, default_value_t = 100, value_name = "N")]
     limit: usize,
     /// Print each as a line of JSON, as the service answers it
     #[arg(long)]

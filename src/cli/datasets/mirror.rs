@@ -74,7 +74,7 @@ pub(crate) struct MirrorCommand {
     #[arg(long, value_name = "TAG")]
     tag: Option<String>,
     /// At most this many
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "N")]
     limit: Option<usize>,
     /// Put this before the names of the copies
     #[arg(long, value_name = "TEXT", default_value = "")]
@@ -83,13 +83,13 @@ pub(crate) struct MirrorCommand {
     #[arg(long = "give-tag", value_name = "TAG")]
     give_tags: Vec<String>,
     /// Not the rows before this moment
-    #[arg(long, value_name = "MOMENT", value_parser = moment)]
+    #[arg(long, value_name = "TIME", value_parser = moment)]
     start: Option<Timestamp>,
     /// End when all rows that there are now are copied
     #[arg(long)]
     once: bool,
     /// Downloads at a time
-    #[arg(long, default_value_t = 4, value_name = "NUMBER")]
+    #[arg(long, default_value_t = 4, value_name = "N")]
     parallel: usize,
     /// Read the source's key from this file, not from `TRIPTYCH_SOURCE_API_KEY`
     #[arg(long, value_name = "FILE")]

@@ -82,10 +82,10 @@ pub(crate) struct ReplayCommand {
     #[arg(long, default_value = "now", value_name = "TIMES")]
     times: Times,
     /// Begin at this moment of history
-    #[arg(long, value_name = "MOMENT", value_parser = moment)]
+    #[arg(long, value_name = "TIME", value_parser = moment)]
     start: Option<Timestamp>,
     /// End after this moment of history
-    #[arg(long, value_name = "MOMENT", value_parser = moment)]
+    #[arg(long, value_name = "TIME", value_parser = moment)]
     end: Option<Timestamp>,
     #[command(flatten)]
     reach: ReachFlags,

@@ -21,16 +21,16 @@ pub(crate) struct RowsCommand {
     /// The dataset's number or name
     dataset: String,
     /// Not before this moment
-    #[arg(long, value_name = "MOMENT", value_parser = moment)]
+    #[arg(long, value_name = "TIME", value_parser = moment)]
     start: Option<Timestamp>,
     /// Not after this moment; buckets start before it
-    #[arg(long, value_name = "MOMENT", value_parser = moment)]
+    #[arg(long, value_name = "TIME", value_parser = moment)]
     end: Option<Timestamp>,
     /// How coarse: raw, 5m, 1h, 1d, and others that the service keeps
     #[arg(long, default_value = "raw", value_name = "RESOLUTION")]
     resolution: Resolution,
     /// At most this many
-    #[arg(long, default_value_t = 20, value_name = "NUMBER")]
+    #[arg(long, default_value_t = 20, value_name = "N")]
     limit: usize,
     /// The oldest first
     #[arg(long)]

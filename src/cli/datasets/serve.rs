@@ -37,7 +37,7 @@ pub(crate) struct ServeCommand {
     #[arg(long, default_value_t = 1024, value_name = "MIB")]
     piece_cache_mib: u32,
     /// How many metadata filters a search takes: the documented one, or any number
-    #[arg(long, value_enum, default_value = "one", value_name = "NUMBER")]
+    #[arg(long, value_enum, default_value = "one", value_name = "N")]
     metadata_filters: Filters,
     /// Let web pages of this origin read with a key, such as `https://example.com`; `*` for every
     /// origin. May be repeated

@@ -67,7 +67,7 @@ pub(crate) struct WatchCommand {
     #[arg(long, default_value_t = 15, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     every: u64,
     /// End after this many bundles
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "N")]
     limit: Option<u64>,
     #[command(flatten)]
     service: ServiceFlags,

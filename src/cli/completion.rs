@@ -1,0 +1,176 @@
+//! Values that shells complete: those of fixed lists, and what the services have. A shell asks this
+//! program itself each time, by an environment variable.
+
+use std::{env, time::Duration};
+
+use ::tui::theme;
+use clap::{Arg, Command, CommandFactory as _};
+use clap_complete::{
+    CompleteEnv,
+    engine::{ArgValueCandidates, CompletionCandidate},
+};
+use client::{
+    datasets::{Datasets, DatasetsQuery},
+    functions::Functions,
+    inference::Inference,
+    transport::Transport,
+};
+use tokio::time::timeout;
+
+use crate::cli::{
+    config::{self, AddressFlags},
+    help,
+    services::{DATASETS_ADDRESS, INFERENCE_ADDRESS, KeyFlag, Services},
+};
+
+/// The variable by which a shell asks.
+pub(super) const VARIABLE: &str = "TRIPTYCH_COMPLETE";
+
+/// The longest wait for a service's answer: somebody holds the tab key.
+const WITHIN: Duration = Duration::from_millis(700);
+
+/// The most names offered.
+const NAMES_MAX: usize = 200;
+
+/// Formats of files of rows.
+const FORMATS: &[&str] = &["csv", "ndjson", "json", "parquet", "arrow"];
+
+/// Resolutions of buckets.
+const RESOLUTIONS: &[&str] = &["raw", "5m", "15m", "1h", "4h", "1d"];
+
+/// Levels of log lines.
+const LEVELS: &[&str] = &["error", "warn", "info", "debug", "trace"];
+
+/// Answers a shell that asks for completions, and ends the process; returns where none asks.
+pub(super) fn answer() {
+    // Most starts are no question: the commands are not even built for them.
+    if env::var_os(VARIABLE).is_some() {
+        CompleteEnv::with_factory(command).var(VARIABLE).complete();
+    }
+}
+
+/// The commands with candidates for their values, and without what is hidden.
+fn command() -> Command {
+    with_candidates(help::with_endings(super::Cli::command()))
+}
+
+fn with_candidates(command: Command) -> Command {
+    command.mut_args(with_values).mut_subcommands(with_candidates)
+}
+
+fn with_values(argument: Arg) -> Arg {
+    let value = argument.get_value_names().and_then(<[_]>::first).map(ToString::to_string);
+    let value = value.unwrap_or_default();
+    let candidates = match (argument.get_id().as_str(), value.as_str()) {
+        ("theme" | "print_theme", _) => ArgValueCandidates::new(themes),
+        ("role", _) => listed(&["head", "worker"]),
+        ("symbols", _) => listed(&["braille", "blocks", "ascii"]),
+        ("format", _) => listed(FORMATS),
+        ("profile", _) => ArgValueCandidates::new(profiles),
+        (_, "RESOLUTION") => listed(RESOLUTIONS),
+        (_, "LEVEL") => listed(LEVELS),
+        (_, "open|closed") => listed(&["open", "closed"]),
+        (_, "DATASET") => ArgValueCandidates::new(datasets),
+        ("topic", "TOPIC") => ArgValueCandidates::new(topics),
+        (_, "CID" | "CID_OR_NAME_OR_PATH" | "CID_OR_NAME") => ArgValueCandidates::new(functions),
+        _ => return argument,
+    };
+    argument.add(candidates)
+}
+
+fn listed(values: &'static [&'static str]) -> ArgValueCandidates {
+    ArgValueCandidates::new(move || offer(values.iter().map(ToString::to_string)))
+}
+
+fn offer(values: impl Iterator<Item = String>) -> Vec<CompletionCandidate> {
+    values.take(NAMES_MAX).map(CompletionCandidate::new).collect()
+}
+
+fn themes() -> Vec<CompletionCandidate> {
+    let names = theme::Name::ALL.into_iter().map(|name| name.to_string());
+    offer(std::iter::once("auto".to_owned()).chain(names))
+}
+
+fn profiles() -> Vec<CompletionCandidate> {
+    let known = config::chosen(AddressFlags::default(), None);
+    offer(known.map(|(_, profiles)| profiles).unwrap_or_default().into_keys())
+}
+
+fn datasets() -> Vec<CompletionCandidate> {
+    offer(asked(async |services: Services| {
+        let address = services.profile.datasets.unwrap_or_else(|| DATASETS_ADDRESS.to_owned());
+        let service = Datasets::new(Transport::new(&address, services.key).ok()?);
+        let page = service.list(&DatasetsQuery::default()).await.ok()?;
+        Some(page.datasets.into_iter().map(|dataset| dataset.name).collect())
+    }))
+}
+
+fn topics() -> Vec<CompletionCandidate> {
+    offer(asked(async |services: Services| {
+        let address = services.profile.inference.unwrap_or_else(|| INFERENCE_ADDRESS.to_owned());
+        let service = Inference::new(Transport::new(&address, services.key).ok()?);
+        let topics = service.topics().await.ok()?.topics;
+        Some(topics.into_iter().map(|topic| topic.topic_id.to_string()).collect())
+    }))
+}
+
+fn functions() -> Vec<CompletionCandidate> {
+    offer(asked(async |services: Services| {
+        let head = Transport::new(&services.profile.head?, None).ok()?;
+        let head = Functions::new(head.with_token(config::head_token().ok()?));
+        let listed = head.functions().await.ok()?;
+        Some(listed.into_iter().map(|function| function.name).collect())
+    }))
+}
+
+/// Asks the services that the environment, the profile or a stack that runs names; nothing where
+/// they do not answer in time.
+fn asked(ask: impl AsyncFnOnce(Services) -> Option<Vec<String>>) -> impl Iterator<Item = String> {
+    let variable = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
+    let flags = AddressFlags {
+        head: variable("TRIPTYCH_HEAD"),
+        datasets: variable("TRIPTYCH_DATASETS"),
+        inference: variable("TRIPTYCH_INFERENCE"),
+        profile: variable("TRIPTYCH_PROFILE"),
+    };
+    let work = async {
+        let services = Services::choose(flags, KeyFlag::default()).await.ok()?;
+        ask(services).await
+    };
+    let names = super::block_on_one_thread(async { Ok(timeout(WITHIN, work).await) });
+    let names = names.ok().and_then(Result::ok).flatten().unwrap_or_default();
+    names.into_iter()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is offered after these words, the last of which is completed.
+    fn offered(words: &[&str]) -> Vec<String> {
+        let words: Vec<_> = words.iter().map(Into::into).collect();
+        let last = words.len() - 1;
+        let all = clap_complete::engine::complete(&mut command(), words, last, None).unwrap();
+        let value = |it: &CompletionCandidate| it.get_value().to_string_lossy().into_owned();
+        all.iter().filter(|it| !it.is_hide_set()).map(value).collect()
+    }
+
+    #[test]
+    fn values_of_fixed_lists_are_offered() {
+        assert_eq!(offered(&["triptych", "node", "--role", ""]), ["head", "worker"]);
+        assert!(offered(&["triptych", "--theme", "l"]).contains(&"light".to_owned()));
+        assert!(offered(&["triptych", "keys", "sign-up", ""]).contains(&"closed".to_owned()));
+        let formats = offered(&["triptych", "datasets", "export", "x", "--format", "p"]);
+        assert_eq!(formats, ["parquet"]);
+    }
+
+    #[test]
+    fn what_is_hidden_is_not_offered() {
+        for words in [["triptych", "--"].as_slice(), &["triptych", "up", "--"]] {
+            let all = offered(words);
+            assert!(!all.is_empty());
+            let is_hidden = |it: &String| it.contains("stop-with-stdin") || it.contains("break-in");
+            assert!(!all.iter().any(is_hidden), "{all:?}");
+        }
+    }
+}
