@@ -42,6 +42,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("function remove", "triptych function remove CID"),
     ("function result", "triptych function result REQUEST --wait"),
     ("function show", "triptych function show CID"),
+    ("inference leaderboard", "triptych inference leaderboard 1"),
     ("inference losses", "triptych inference losses reports.json"),
     ("inference regrets", "triptych inference regrets losses.json"),
     (
