@@ -7,7 +7,6 @@
 use std::{
     ffi::OsString,
     fs, io,
-    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
     sync::atomic::{AtomicBool, Ordering},
 };
@@ -117,8 +116,7 @@ pub struct DatabaseFiles {
 #[derive(Debug)]
 struct OpenFile {
     path: PathBuf,
-    device: u64,
-    inode: u64,
+    identity: (u64, u64),
 }
 
 impl DatabaseFiles {
@@ -181,18 +179,31 @@ impl DatabaseFiles {
 impl OpenFile {
     fn at(path: PathBuf) -> io::Result<Self> {
         let metadata = fs::metadata(&path)?;
-        Ok(Self { path, device: metadata.dev(), inode: metadata.ino() })
+        Ok(Self { path, identity: identity(&metadata) })
     }
 
     fn is_in_place(&self) -> bool {
         match fs::metadata(&self.path) {
-            Ok(metadata) => (metadata.dev(), metadata.ino()) == (self.device, self.inode),
+            Ok(metadata) => identity(&metadata) == self.identity,
             // Any other error says nothing about the file, such as that of a network that is down.
             Err(error) => {
                 !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
             }
         }
     }
+}
+
+/// What tells a file from another one under its name: device and inode.
+#[cfg(unix)]
+fn identity(metadata: &fs::Metadata) -> (u64, u64) {
+    use std::os::unix::fs::MetadataExt as _;
+    (metadata.dev(), metadata.ino())
+}
+
+/// Where files have no inodes, one that is open cannot be replaced.
+#[cfg(not(unix))]
+const fn identity(_: &fs::Metadata) -> (u64, u64) {
+    (0, 0)
 }
 
 fn beside(path: &Path, ending: &str) -> PathBuf {
