@@ -26,6 +26,7 @@ pub fn try_lock(path: &Path) -> io::Result<Option<File>> {
     let mut options = OpenOptions::new();
     options.create(true).truncate(false).write(true);
     // Another user who can open it can lock it.
+    #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let file = options.open(path)?;
     match file.try_lock() {

@@ -23,6 +23,7 @@ pub fn folder(path: &Path) -> io::Result<()> {
 ///
 /// # Errors
 /// If it cannot be made, or its mode not be changed.
+#[cfg(unix)]
 pub fn file(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
     let mut options = fs::OpenOptions::new();
@@ -43,6 +44,16 @@ pub fn file(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// Where files have no modes, a file cannot be kept from other users.
+///
+/// # Errors
+/// [`io::ErrorKind::Unsupported`], always.
+#[cfg(not(unix))]
+pub fn file(_: &Path) -> io::Result<()> {
+    Err(io::Error::new(io::ErrorKind::Unsupported, "private files need a Unix system"))
+}
+
+#[cfg(unix)]
 fn is_unwritable(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied)
 }
