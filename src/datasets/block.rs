@@ -8,7 +8,7 @@ pub(crate) mod codec;
 use std::ops::Range;
 
 use model::{
-    dataset::Dtype,
+    dataset::{Column, Dtype},
     row::{Bucket, Value},
     timestamp::Timestamp,
 };
@@ -351,6 +351,17 @@ impl Block {
     pub(crate) fn fill_row(&mut self, row_idx: usize, from: &Self, from_idx: usize) {
         for (series, from) in self.columns.iter_mut().zip(&from.columns) {
             series.fill(row_idx, from, from_idx);
+        }
+    }
+
+    /// Drops the values in those of the dataset's `columns` that were deleted.
+    pub(crate) fn clear_columns(&mut self, columns: &[Column]) {
+        let n_rows = self.len();
+        for (series, column) in self.columns.iter_mut().zip(columns) {
+            if column.is_deleted() {
+                *series = Series::new(column.dtype);
+                series.push_missing(n_rows);
+            }
         }
     }
 

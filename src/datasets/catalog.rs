@@ -128,6 +128,12 @@ pub(crate) enum CatalogError {
     /// The dataset has rows, whose buckets would be made of other columns.
     #[error("the dataset has rows, and its buckets would be made of other columns")]
     Refolds,
+    /// The dataset has rows, whose buckets depend on the column.
+    #[error("the dataset has rows, and its buckets are made of column {name}")]
+    ColumnUsed {
+        /// The column.
+        name: String,
+    },
     /// The dataset has no column of this name.
     #[error("column not found")]
     ColumnUnknown,
@@ -229,7 +235,9 @@ impl Datasets {
         which: DatasetRef,
     ) -> Result<Vec<Column>, CatalogError> {
         let seen = self.blocking(move |store| store.sight(key, &which)).await?;
-        seen.map(|sight| sight.columns).ok_or(CatalogError::NotFound)
+        let mut columns = seen.ok_or(CatalogError::NotFound)?.columns;
+        columns.retain(|column| !column.is_deleted());
+        Ok(columns)
     }
 
     /// What `key` may do with the dataset; none if it does not see it.

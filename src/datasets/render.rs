@@ -42,7 +42,10 @@ pub(crate) struct Writer {
     dataset: DatasetId,
     /// What is between the number of a row of a page and its moment.
     place: Phrase,
+    /// The names of the columns, in their order; of a deleted one an empty name.
     names: Vec<String>,
+    /// The places of the columns that are not deleted.
+    shown: Vec<usize>,
     /// `,"name":` for each column, in their order.
     keys: Vec<Phrase>,
     /// The members of a flat row in alphabetical order: a column's place, or none for the moment.
@@ -91,8 +94,10 @@ impl Writer {
             key.push(b':');
             Phrase::of(&key)
         });
+        let shown = columns.iter().enumerate().filter(|(_, column)| !column.is_deleted());
+        let shown: Vec<usize> = shown.map(|(idx, _)| idx).collect();
         let mut flat: Vec<Option<usize>> =
-            std::iter::once(None).chain((0..names.len()).map(Some)).collect();
+            std::iter::once(None).chain(shown.iter().copied().map(Some)).collect();
         flat.sort_by_key(|place| {
             place.and_then(|idx| names.get(idx)).map_or(TIMESTAMP, |name| name)
         });
@@ -104,6 +109,7 @@ impl Writer {
             moments: Moments::default(),
             created: Created::default(),
             names,
+            shown,
         }
     }
 
@@ -203,8 +209,10 @@ impl Writer {
         let at = self.moments.put_bare(to, at, moment(&block.times, row_idx));
         let start = self.created.put(to, at, moment(&block.created, row_idx));
         let mut at = start;
-        for (key, series) in self.keys.iter().zip(&block.columns) {
-            at = put_member(to, at, key, series, row_idx);
+        for idx in &self.shown {
+            if let (Some(key), Some(series)) = (self.keys.get(*idx), block.columns.get(*idx)) {
+                at = put_member(to, at, key, series, row_idx);
+            }
         }
         let at = put_object(to, start, at);
         put(to, at, b"}")
@@ -237,7 +245,7 @@ impl Writer {
             return to.extend_from_slice(BUCKETS_HEADER);
         }
         to.extend_from_slice(TIMESTAMP.as_bytes());
-        for name in &self.names {
+        for name in self.shown.iter().filter_map(|idx| self.names.get(*idx)) {
             to.push(b',');
             push_cell(to, name);
         }
@@ -266,9 +274,11 @@ impl Writer {
     /// A row as a line of CSV.
     fn put_csv_row(&mut self, to: &mut Vec<u8>, at: usize, block: &Block, row_idx: usize) -> usize {
         let mut at = self.moments.put_bare(to, at, moment(&block.times, row_idx));
-        for series in &block.columns {
+        for idx in &self.shown {
             at = put(to, at, b",");
-            at = put_cell(to, at, series, row_idx);
+            if let Some(series) = block.columns.get(*idx) {
+                at = put_cell(to, at, series, row_idx);
+            }
         }
         put(to, at, b"\n")
     }

@@ -42,10 +42,11 @@ impl Fold {
     /// How a dataset with these columns and metadata folds: as bars if it has `open`, `high`, `low`
     /// and `close`; else by the column that [`VALUE_COLUMN`] names, else by its first float column.
     pub(crate) fn of(columns: &[Column], metadata: &BTreeMap<String, String>) -> Self {
-        let is_number = |column: &&Column| matches!(column.dtype, Dtype::Float | Dtype::Integer);
-        let named = |name: &str| {
-            columns.iter().position(|column| column.name == name && is_number(&column))
+        let is_number = |column: &Column| {
+            matches!(column.dtype, Dtype::Float | Dtype::Integer) && !column.is_deleted()
         };
+        let named =
+            |name: &str| columns.iter().position(|column| column.name == name && is_number(column));
         let [open, high, low, close, volume] = BAR_COLUMNS.map(named);
         if let [Some(open), Some(high), Some(low), Some(close)] = [open, high, low, close] {
             return Self::Bars { prices: [open, high, low, close], volume };
@@ -53,7 +54,10 @@ impl Fold {
         metadata
             .get(VALUE_COLUMN)
             .and_then(|name| named(name))
-            .or_else(|| columns.iter().position(|column| column.dtype == Dtype::Float))
+            .or_else(|| {
+                let is_float = |column: &Column| column.dtype == Dtype::Float && is_number(column);
+                columns.iter().position(is_float)
+            })
             .map_or(Self::Nothing, |value| Self::Value {
                 value,
                 volume: volume.filter(|volume| *volume != value),

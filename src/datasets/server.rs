@@ -283,7 +283,10 @@ pub(crate) fn router(app: App, portal: Option<Router>, sites: &[ReaderSites]) ->
         )
         .route(paths::DATASET_TAGS, get(dataset_tags::get).post(dataset_tags::post))
         .route(paths::DATASET_TAG, delete(dataset_tags::delete))
-        .route(paths::COLUMNS, get(columns::get).post(columns::post).patch(columns::patch))
+        .route(
+            paths::COLUMNS,
+            get(columns::get).post(columns::post).patch(columns::patch).delete(columns::delete),
+        )
         .route(paths::ROWS, get(rows::get).delete(rows::delete))
         .route(
             paths::ROWS_BULK_INSERT,

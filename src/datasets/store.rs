@@ -80,6 +80,17 @@ pub(crate) enum ColumnRenamed {
     Refolds,
 }
 
+/// The outcome of deleting a column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ColumnDeleted {
+    /// It is deleted.
+    Done,
+    /// There is no such column.
+    Unknown,
+    /// The dataset has rows, whose buckets depend on it.
+    Refolds,
+}
+
 /// What became of acquiring a tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Acquired {
@@ -136,7 +147,7 @@ pub(crate) struct PageOfRows {
 pub(crate) struct Sight {
     /// What it may do with it.
     pub(crate) grant: Grant,
-    /// Its columns, in their order.
+    /// Its columns, in their order, with the deleted ones.
     pub(crate) columns: Vec<Column>,
     /// The number of its last commit.
     pub(crate) revision: u64,
@@ -339,6 +350,14 @@ pub(crate) trait Store: fmt::Debug + Send + Sync + 'static {
         new_name: String,
         now: Timestamp,
     ) -> BoxFuture<'_, Result<ColumnRenamed, StoreError>>;
+
+    /// Deletes a column. Rows keep their values in it until their chunks are packed.
+    fn delete_column(
+        &self,
+        dataset: DatasetId,
+        name: String,
+        now: Timestamp,
+    ) -> BoxFuture<'_, Result<ColumnDeleted, StoreError>>;
 
     /// Lets the holders of `tag` read the dataset; whether it did not have the tag. The name means a
     /// public tag, else the private one of the dataset's owner, which is created if there is none.

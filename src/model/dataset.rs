@@ -51,7 +51,7 @@ pub struct Column {
     pub id: i64,
     /// The dataset it belongs to.
     pub dataset_id: DatasetId,
-    /// Its name, unique in its dataset.
+    /// Its name, unique in its dataset. Empty for a deleted column, which keeps its place.
     pub name: String,
     /// What its values are.
     pub dtype: Dtype,
@@ -88,6 +88,14 @@ impl DatasetId {
     #[must_use]
     pub const fn get(self) -> i64 {
         self.0
+    }
+}
+
+impl Column {
+    /// Whether it was deleted: no reader sees it, and no writer fills it.
+    #[must_use]
+    pub const fn is_deleted(&self) -> bool {
+        self.name.is_empty()
     }
 }
 

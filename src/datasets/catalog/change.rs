@@ -12,7 +12,8 @@ use super::{COLUMNS_MAX, CatalogError, check_columns, check_metadata, check_name
 use crate::{
     Datasets,
     query::{DatasetRef, Span},
-    store::{ColumnAdded, ColumnRenamed, Updated},
+    render::TIMESTAMP,
+    store::{ColumnAdded, ColumnDeleted, ColumnRenamed, Updated},
 };
 
 /// What is to become of a dataset; what is none stays.
@@ -117,7 +118,8 @@ impl Datasets {
             ColumnAdded::New(column) => Ok(column),
             ColumnAdded::Exists => Err(CatalogError::ColumnTaken),
             ColumnAdded::TooMany => {
-                Err(unfit(format!("a dataset has at most {COLUMNS_MAX} columns")))
+                let what = "with the deleted ones, which keep their places";
+                Err(unfit(format!("a dataset has at most {COLUMNS_MAX} columns, {what}")))
             }
             ColumnAdded::Refolds => Err(CatalogError::Refolds),
         }
@@ -143,6 +145,29 @@ impl Datasets {
             ColumnRenamed::Unknown => Err(CatalogError::ColumnUnknown),
             ColumnRenamed::Exists => Err(CatalogError::ColumnTaken),
             ColumnRenamed::Refolds => Err(CatalogError::Refolds),
+        }
+    }
+
+    /// Deletes a column of a dataset that `key` owns, with its values.
+    ///
+    /// # Errors
+    /// [`CatalogError::NotFound`], [`CatalogError::NotOwner`], [`CatalogError::ColumnUnknown`];
+    /// [`CatalogError::Unfit`] for the timestamp; [`CatalogError::ColumnUsed`] if the buckets of
+    /// stored rows depend on it.
+    pub(crate) async fn delete_column(
+        &self,
+        key: KeyId,
+        which: DatasetRef,
+        name: String,
+    ) -> Result<(), CatalogError> {
+        let dataset = self.own(key, which).await?;
+        if name == TIMESTAMP {
+            return Err(CatalogError::Unfit { what: format!("the {TIMESTAMP} cannot be deleted") });
+        }
+        match self.store.delete_column(dataset, name.clone(), self.clock.now()).await? {
+            ColumnDeleted::Done => Ok(()),
+            ColumnDeleted::Unknown => Err(CatalogError::ColumnUnknown),
+            ColumnDeleted::Refolds => Err(CatalogError::ColumnUsed { name }),
         }
     }
 

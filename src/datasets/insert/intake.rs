@@ -85,10 +85,10 @@ impl Intake {
             next: idx + 1,
         };
         let dtypes: Vec<Dtype> = columns.iter().map(|column| column.dtype).collect();
-        let names = columns.iter().map(|column| column.name.clone());
+        let places = columns.iter().enumerate().filter(|(_, column)| !column.is_deleted());
         Self {
             slots: columns.iter().enumerate().map(slot).collect(),
-            places: names.zip(0..).collect(),
+            places: places.map(|(idx, column)| (column.name.clone(), idx)).collect(),
             makes_columns: columns.is_empty(),
             whole_dtype: Dtype::Float,
             block: Block::new(&dtypes),
@@ -245,7 +245,8 @@ impl Intake {
     fn place(&mut self, name: &str, written: &Written<'_>) -> Option<usize> {
         let last = self.last.and_then(|last| self.slots.get(last));
         let guess = last.map_or(self.first, |last| last.next);
-        if self.slots.get(guess).is_some_and(|slot| slot.name == name) {
+        // The slot of a deleted column has no name.
+        if self.slots.get(guess).is_some_and(|slot| slot.name == name && !name.is_empty()) {
             self.last = Some(guess);
             return Some(guess);
         }

@@ -17,6 +17,7 @@ use crate::{
 /// A column of a file, apart from the moments, which every file has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Field {
+    /// Empty for a deleted column, which no file shows.
     pub(super) name: String,
     pub(super) dtype: Dtype,
     /// Whether some rows may have no value.
@@ -52,11 +53,13 @@ impl Document {
             }
             Output::Arrow => {
                 let fields = fields(columns, is_bucketed);
-                Form::Arrow(Batched::new(&fields, arrow::Stream::new(fields.clone())))
+                let file = arrow::Stream::new(shown(&fields));
+                Form::Arrow(Batched::new(fields, file))
             }
             Output::Parquet => {
                 let fields = fields(columns, is_bucketed);
-                Form::Parquet(Batched::new(&fields, parquet::File::new(fields.clone())))
+                let file = parquet::File::new(shown(&fields));
+                Form::Parquet(Batched::new(fields, file))
             }
         };
         Self { form }
@@ -151,6 +154,10 @@ fn fields(columns: &[Column], is_bucketed: bool) -> Vec<Field> {
     columns.iter().map(field).collect()
 }
 
+fn shown(fields: &[Field]) -> Vec<Field> {
+    fields.iter().filter(|field| !field.name.is_empty()).cloned().collect()
+}
+
 #[derive(Debug)]
 struct Text {
     writer: Writer,
@@ -174,13 +181,15 @@ impl Text {
 #[derive(Debug)]
 struct Batched<F> {
     file: F,
+    /// One for each column of the rows.
+    fields: Vec<Field>,
     waiting: Block,
 }
 
 impl<F> Batched<F> {
-    fn new(fields: &[Field], file: F) -> Self {
+    fn new(fields: Vec<Field>, file: F) -> Self {
         let dtypes: Vec<Dtype> = fields.iter().map(|field| field.dtype).collect();
-        Self { file, waiting: Block::new(&dtypes) }
+        Self { file, fields, waiting: Block::new(&dtypes) }
     }
 
     fn rows(&mut self, rows: &Rows, enough: usize, mut write: impl FnMut(&mut F, &Block)) {
@@ -206,7 +215,9 @@ impl<F> Batched<F> {
     fn rest(&mut self, mut write: impl FnMut(&mut F, &Block)) {
         if !self.waiting.is_empty() {
             let empty = self.waiting.empty_like();
-            let block = std::mem::replace(&mut self.waiting, empty);
+            let mut block = std::mem::replace(&mut self.waiting, empty);
+            let mut fields = self.fields.iter();
+            block.columns.retain(|_| fields.next().is_some_and(|field| !field.name.is_empty()));
             write(&mut self.file, &block);
         }
     }

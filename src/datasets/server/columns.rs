@@ -1,4 +1,4 @@
-//! `/api/columns/`: the columns of a dataset, one more, and another name for one.
+//! `/api/columns/`: the columns of a dataset, one more, another name for one, and one less.
 
 use axum::{
     Json,
@@ -7,7 +7,7 @@ use axum::{
 };
 use model::dataset::{DatasetId, Dtype};
 use web::answer::Created;
-use wire::datasets::{AddColumn, ColumnBody, Envelope, RenameColumn};
+use wire::datasets::{AddColumn, ColumnBody, Envelope, MessageBody, RenameColumn};
 
 use super::{App, Caller, error::ApiError, whole};
 use crate::{
@@ -44,6 +44,18 @@ pub(super) async fn patch(
     let body: RenameColumn = web::extract::json(request).await?;
     let which = named(body.dataset, body.dataset_name)?;
     Ok(Json(app.datasets.rename_column(key, which, body.name, body.new_name).await?.into()))
+}
+
+pub(super) async fn delete(
+    State(app): State<App>,
+    Caller(key): Caller,
+    uri: Uri,
+) -> Result<Json<MessageBody>, ApiError> {
+    let params = Params(web::extract::pairs(&uri)?);
+    let params = params.check_names(&["dataset", "dataset_name", "name"])?;
+    let name = params.get("name").ok_or_else(|| ApiError::Unfit("name is required".to_owned()))?;
+    app.datasets.delete_column(key, params.dataset()?, name.to_owned()).await?;
+    Ok(Json(MessageBody { message: "Column deleted successfully".to_owned() }))
 }
 
 /// The dataset that a body names by its number, or else by its name.

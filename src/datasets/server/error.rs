@@ -179,6 +179,7 @@ fn catalog_status(error: &CatalogError) -> Option<StatusCode> {
         CatalogError::NameTaken { .. }
         | CatalogError::ColumnTaken
         | CatalogError::Refolds
+        | CatalogError::ColumnUsed { .. }
         | CatalogError::TagHeld => StatusCode::CONFLICT,
         CatalogError::Unfit { .. } => StatusCode::BAD_REQUEST,
         CatalogError::Store(_) => return None,

@@ -20,7 +20,7 @@ mod search;
 mod stream;
 mod tags;
 
-use std::{sync::Arc, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use accounts::{Accounts, gate::GateOptions};
 use axum::{
@@ -61,22 +61,20 @@ impl Service {
         let clock = Clock::manual(NOW.parse().unwrap());
         let accounts =
             Accounts::open(folder.path().join("accounts.sqlite"), clock.clone()).await.unwrap();
-        let store = SqliteStore::open(&folder.path().join("datasets.sqlite")).unwrap();
         let (_, owner) = accounts.create_key("owner").await.unwrap();
         let (_, reader) = accounts.create_key("reader").await.unwrap();
         let (owner, reader) = (owner.reveal().to_owned(), reader.reveal().to_owned());
-        let group = Group::default();
-        let pieces = Pieces::open(&folder.path().join("pieces"), 1 << 20).unwrap();
-        let app = App::from(Shared {
-            datasets: Datasets::new(Arc::new(store), clock.clone(), &group)
-                .reading(pieces, Caps::USUAL),
-            gate: Gate::new(accounts.clone(), GateOptions::unlimited(), clock.clone()),
-            clock: clock.clone(),
-            group: group.clone(),
-            heartbeat_every: HEARTBEAT_EVERY,
-            inserts: arriving::room(),
-            metadata_filters: MetadataFilters::One,
-        });
+        let (app, group) = open_app(folder.path(), &accounts, &clock);
+        let router = router(app.clone(), None, &[]);
+        Self { app, accounts, router, clock, group, owner, reader, folder }
+    }
+
+    /// The service after it was stopped and started again.
+    async fn restart(self) -> Self {
+        let Self { app, accounts, router: old, clock, group, owner, reader, folder } = self;
+        group.shutdown().await;
+        drop((app, old));
+        let (app, group) = open_app(folder.path(), &accounts, &clock);
         let router = router(app.clone(), None, &[]);
         Self { app, accounts, router, clock, group, owner, reader, folder }
     }
@@ -145,6 +143,24 @@ impl Service {
         let body = to_bytes(response.into_body(), usize::MAX).await.unwrap();
         (String::from_utf8(body.to_vec()).unwrap(), content_type)
     }
+}
+
+/// Opens the store in `folder`, and what serves it.
+fn open_app(folder: &Path, accounts: &Accounts, clock: &Clock) -> (App, Group) {
+    let store = SqliteStore::open(&folder.join("datasets.sqlite")).unwrap();
+    let group = Group::default();
+    let pieces = Pieces::open(&folder.join("pieces"), 1 << 20).unwrap();
+    let app = App::from(Shared {
+        datasets: Datasets::new(Arc::new(store), clock.clone(), &group)
+            .reading(pieces, Caps::USUAL),
+        gate: Gate::new(accounts.clone(), GateOptions::unlimited(), clock.clone()),
+        clock: clock.clone(),
+        group: group.clone(),
+        heartbeat_every: HEARTBEAT_EVERY,
+        inserts: arriving::room(),
+        metadata_filters: MetadataFilters::One,
+    });
+    (app, group)
 }
 
 async fn json_of(response: Response) -> (u16, Value) {

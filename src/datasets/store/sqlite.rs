@@ -46,9 +46,9 @@ use self::{
     writer::Writer,
 };
 use super::{
-    Acquired, AppendMode, Appended, ColumnAdded, ColumnRenamed, Count, Created, DatasetFields,
-    Newest, OnCommit, PageOfRows, PageRead, Sight, Since, Store, StoreError, Updated,
-    piece::VisitPiece,
+    Acquired, AppendMode, Appended, ColumnAdded, ColumnDeleted, ColumnRenamed, Count, Created,
+    DatasetFields, Newest, OnCommit, PageOfRows, PageRead, Sight, Since, Store, StoreError,
+    Updated, piece::VisitPiece,
 };
 use crate::{
     block::{Block, Rows},
@@ -208,6 +208,22 @@ impl Store for SqliteStore {
             let renamed = catalog::rename_column(connection, dataset, &name, &new_name)?;
             append::touch(connection, dataset, now)?;
             Ok(renamed)
+        };
+        self.writer.run(work, |_| {}).boxed()
+    }
+
+    fn delete_column(
+        &self,
+        dataset: DatasetId,
+        name: String,
+        now: Timestamp,
+    ) -> BoxFuture<'_, Result<ColumnDeleted, StoreError>> {
+        let work = move |connection: &Connection| {
+            let deleted = catalog::delete_column(connection, dataset, &name)?;
+            if deleted == ColumnDeleted::Done {
+                append::touch(connection, dataset, now)?;
+            }
+            Ok(deleted)
         };
         self.writer.run(work, |_| {}).boxed()
     }

@@ -97,14 +97,14 @@ fn columns_of_every_type_are_files_that_others_read() {
 #[test]
 fn rows_are_written_in_batches_of_one_length() {
     let n = 3 * arrow::BATCH_ROWS + 1;
-    let mut batched = Batched::new(&fields(&columns(), false), Vec::new());
+    let mut batched = Batched::new(fields(&columns(), false), Vec::new());
     for start in (0..n).step_by(1000) {
         let rows = Rows::Raw(block(start..n.min(start + 1000)));
         batched.rows(&rows, arrow::BATCH_ROWS, |lengths, block| lengths.push(block.len()));
     }
     batched.rest(|lengths, block| lengths.push(block.len()));
     assert_eq!(batched.file, [arrow::BATCH_ROWS, arrow::BATCH_ROWS, arrow::BATCH_ROWS, 1]);
-    let mut batched = Batched::new(&fields(&columns(), false), Vec::new());
+    let mut batched = Batched::new(fields(&columns(), false), Vec::new());
     batched.rows(&Rows::Raw(block(0..25)), 10, |lengths, block| lengths.push(block.len()));
     assert_eq!((batched.file, batched.waiting.len()), (vec![10, 10], 5));
 }

@@ -35,6 +35,10 @@ const MODE: Parameter = query(
 const KEY: Parameter =
     part("key", r#"{"type":"integer","format":"int64"}"#, "The key's number, which is no secret.");
 
+/// The column to be deleted.
+const COLUMN: Parameter =
+    query("name", r#"{"type":"string","x-required":true}"#, "The column's name.");
+
 /// The bounds of rows to be deleted.
 const SPAN: [Parameter; 2] = [
     query(
@@ -50,7 +54,7 @@ const SPAN: [Parameter; 2] = [
 ];
 
 /// All of them, in the order in which they are told.
-pub(super) const OPERATIONS: [Operation; 12] = [
+pub(super) const OPERATIONS: [Operation; 13] = [
     Operation {
         method: "post",
         path: paths::DATASETS,
@@ -124,6 +128,19 @@ pub(super) const OPERATIONS: [Operation; 12] = [
         parameters: &[],
         body: &[json_of("RenameColumn")],
         answers: &[answer("200", "The column", &[json_of("ColumnBody")])],
+        caller: Caller::Key,
+    },
+    Operation {
+        method: "delete",
+        path: paths::COLUMNS,
+        id: "delete_column",
+        group: "producing",
+        summary: "Deletes a column of a dataset that the key owns, with its values.",
+        text: "A new column may have its name, and is empty. A column that the buckets of stored \
+               rows are made of is not deleted: 409.",
+        parameters: &[BY_ID, BY_NAME, COLUMN],
+        body: &[],
+        answers: &[answer("200", "It is deleted", &[json_of("MessageBody")])],
         caller: Caller::Key,
     },
     Operation {

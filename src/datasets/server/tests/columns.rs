@@ -1,6 +1,15 @@
 //! `/api/columns/`
 
+use futures::StreamExt as _;
+use model::resolution::Resolution;
+use parquet::file::reader::{FileReader as _, SerializedFileReader};
+
 use super::*;
+use crate::{
+    block::{Rows, Series},
+    query::{Order, Span},
+    store::{Count, PageRead, Store},
+};
 
 #[tokio::test]
 async fn columns_are_listed_in_their_order() {
@@ -91,4 +100,164 @@ async fn a_column_is_renamed_with_its_values() {
     }
     let refused = patch(&service.reader, &rename("average", "x")).await;
     assert_eq!(refused.0, 403);
+}
+
+#[tokio::test]
+async fn a_deleted_column_is_shown_to_nobody_and_its_name_is_free() {
+    let service = Service::with_bars(0).await;
+    add_column(&service, "vwap", "float").await;
+    add_column(&service, "note", "string").await;
+    // Enough for chunks, and some more.
+    service.insert((0..2_500).map(|minute| noted(minute, "vwap", 7.5)).collect()).await;
+    let refused = service.delete(&service.reader, "/api/columns/?dataset=1&name=vwap").await;
+    assert_eq!(refused.0, 403);
+    for (name, want) in [
+        ("none", (404, "column not found")),
+        ("", (400, "name is required: bad request")),
+        ("timestamp", (400, "the timestamp cannot be deleted: bad request")),
+        (
+            "close",
+            (409, "the dataset has rows, and its buckets are made of column close: conflict"),
+        ),
+        (
+            "volume",
+            (409, "the dataset has rows, and its buckets are made of column volume: conflict"),
+        ),
+    ] {
+        assert_eq!(delete_column(&service, name).await, (want.0, refusal(want.1)), "{name}");
+    }
+    // Everything that is kept for readers has the column.
+    check_vwap(&service, 2_499, Some("7.5")).await;
+    let want = json!({"message": "Column deleted successfully"});
+    assert_eq!(delete_column(&service, "vwap").await, (200, want));
+    check_vwap(&service, 2_499, None).await;
+    assert_eq!(delete_column(&service, "vwap").await, (404, refusal("column not found")));
+    let rename = json!({"dataset": 1, "name": "", "new_name": "vwap"});
+    let answer = service.call(&service.owner, "PATCH", "/api/columns/", &rename).await;
+    assert_eq!(answer, (404, refusal("column not found")));
+    let (_, columns) = service.get(&service.reader, "/api/columns/?dataset=1").await;
+    assert_eq!(columns["count"], 6, "{columns}");
+    for name in ["vwap", ""] {
+        let body = json!({"dataset": 1, "rows": [noted(2_500, name, 1.0)]});
+        let answer = service.post(&service.owner, "/api/rows/bulk_insert/", &body).await;
+        assert_eq!(answer.1["details"]["rows"][0]["reason"], "there is no such column");
+    }
+
+    let store = Arc::clone(&service.app.datasets.store);
+    assert!(stored_in_sixth(&*store).contains(&Some(7.5)));
+    store.settle().await.unwrap();
+    let stored = stored_in_sixth(&*store);
+    assert!(!stored.contains(&Some(7.5)), "packed chunks have no values of it");
+    drop(store);
+
+    // A new column of the name is empty, of a type of its own, and takes values.
+    let column = add_column(&service, "vwap", "integer").await;
+    assert_eq!((&column["id"], &column["dtype"]), (&json!(8), &json!("integer")));
+    check_vwap(&service, 2_499, Some("")).await;
+    service.insert(vec![noted(2_500, "vwap", 9.0)]).await;
+    check_vwap(&service, 2_500, Some("9")).await;
+    let body = json!({"dataset": 1, "rows": [
+        {"timestamp": moment(2_400), "values": {"vwap": 4}},
+    ]});
+    let answer = service.post(&service.owner, "/api/rows/bulk_insert/?mode=merge", &body).await;
+    assert_eq!(answer, (201, json!({"inserted": 1})));
+    let service = service.restart().await;
+    for (minute, vwap) in [(2_499, ""), (2_500, "9"), (2_400, "4"), (0, "")] {
+        check_vwap(&service, minute, Some(vwap)).await;
+    }
+    assert_eq!(delete_column(&service, "vwap").await.0, 200);
+    check_vwap(&service, 2_500, None).await;
+}
+
+async fn add_column(service: &Service, name: &str, dtype: &str) -> Value {
+    let body = json!({"dataset": 1, "name": name, "dtype": dtype});
+    let (status, column) = service.post(&service.owner, "/api/columns/", &body).await;
+    assert_eq!(status, 201, "{column}");
+    column
+}
+
+async fn delete_column(service: &Service, name: &str) -> (u16, Value) {
+    service.delete(&service.owner, &format!("/api/columns/?dataset=1&name={name}")).await
+}
+
+/// A bar with a note, and a value in another column.
+fn noted(minute: usize, name: &str, value: f64) -> Value {
+    let mut row = bar(minute);
+    row["values"]["note"] = json!(format!("n{minute}"));
+    row["values"][name] = json!(value);
+    row
+}
+
+/// The values that the store has in the sixth column of the first rows.
+fn stored_in_sixth(store: &dyn Store) -> Vec<Option<f64>> {
+    let span = Span { first: Timestamp::MIN, last: Timestamp::MAX };
+    let read = PageRead {
+        resolution: Resolution::Raw,
+        span,
+        order: Order::Ascending,
+        skip: 0,
+        limit: 1_000,
+        count: Count::Nothing,
+    };
+    let page = store.page("1".parse().unwrap(), &read).unwrap();
+    let Rows::Raw(block) = page.rows else { panic!("buckets") };
+    let Series::Float(values) = &block.columns[5] else { panic!("not floats") };
+    values.clone()
+}
+
+/// Checks what readers see of the row at `minute`: what it has in the column `vwap`, nothing in an
+/// empty text, and no such column without one.
+async fn check_vwap(service: &Service, minute: usize, vwap: Option<&str>) {
+    let (at, value) = (moment(minute), vwap.filter(|value| !value.is_empty()));
+    let check_json = |row: &Value| {
+        let found = row.get("vwap").map(Value::to_string);
+        assert_eq!(found.as_deref(), value, "{row}");
+        assert_eq!(row["note"], format!("n{minute}"), "{row}");
+        assert_eq!(row.get(""), None, "{row}");
+    };
+    let all = format!("/api/rows/?dataset=1&start={}&end={}&limit=1", moment(1_000), moment(2_399));
+    let (_, all) = service.get(&service.reader, &all).await;
+    assert_eq!(all["count"], 1_400, "{all}");
+    let range = format!("dataset=1&start={at}&end={at}");
+    let (_, page) = service.get(&service.reader, &format!("/api/rows/?{range}")).await;
+    assert_eq!(page["count"], 1, "{page}");
+    check_json(&page["results"][0]["values"]);
+
+    let download = format!("/api/rows/bulk_download/?{range}&output=");
+    let (ndjson, _) = service.text(&format!("{download}ndjson")).await;
+    check_json(&serde_json::from_str(ndjson.trim_end()).unwrap());
+    let (csv, _) = service.text(&format!("{download}csv")).await;
+    let (header, line) = csv.trim_end().split_once('\n').unwrap();
+    let header: Vec<_> = header.split(',').collect();
+    let line: Vec<_> = line.split(',').collect();
+    let cell = |name| header.iter().position(|column| *column == name).map(|idx| line[idx]);
+    assert_eq!((cell("vwap"), line.len()), (vwap, header.len()), "{csv}");
+    assert_eq!(cell("note"), Some(format!("n{minute}").as_str()), "{csv}");
+
+    let path = format!("{download}parquet");
+    let response = service.send(&service.reader, "GET", &path, Body::empty()).await;
+    let file = to_bytes(response.into_body(), usize::MAX).await.unwrap();
+    let file = SerializedFileReader::new(file).unwrap();
+    let row = file.get_row_iter(None).unwrap().next().unwrap().unwrap();
+    let column = |name| row.get_column_iter().find(|column| column.0 == name);
+    let cell = column("vwap").map(|column| column.1.to_string());
+    let want = vwap.map(|value| if value.is_empty() { "null" } else { value });
+    assert_eq!((cell.as_deref(), row.len()), (want, header.len()), "{row}");
+    assert_eq!(column("note").unwrap().1.to_string(), format!("\"n{minute}\""), "{row}");
+
+    // A stream replays the newest rows.
+    if minute >= 2_499 {
+        let path = "/api/rows/stream/?dataset=1";
+        let response = service.send(&service.reader, "GET", path, Body::empty()).await;
+        let (mut stream, mut text) = (response.into_body().into_data_stream(), String::new());
+        let row = loop {
+            text.push_str(std::str::from_utf8(&stream.next().await.unwrap().unwrap()).unwrap());
+            let data = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+            let mut rows = data.filter_map(|line| line.strip_prefix("data: "));
+            if let Some(row) = rows.find(|row| row.contains(&at)) {
+                break serde_json::from_str(row).unwrap();
+            }
+        };
+        check_json(&row);
+    }
 }

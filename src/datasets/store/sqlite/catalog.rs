@@ -19,12 +19,16 @@ use crate::{
     catalog::{COLUMNS_MAX, Grant, NewDataset, change::Change},
     query::DatasetRef,
     rollup::Fold,
-    store::{ColumnAdded, ColumnRenamed, Created, DatasetFields, Updated},
+    store::{ColumnAdded, ColumnDeleted, ColumnRenamed, Created, DatasetFields, Updated},
 };
 
 /// Datasets of one name that are told to a key that sees them: enough to choose from, and few to
 /// look through.
 const SHARED_MAX: usize = 20;
+
+/// What the stored name of a deleted column starts with. No other name contains it, as a control
+/// character.
+const DELETED: char = '\t';
 
 /// Creates datasets, all or none.
 pub(super) fn create(
@@ -266,9 +270,7 @@ pub(super) fn rename_column(
     new_name: &str,
 ) -> Result<ColumnRenamed, StoreError> {
     let old = columns(connection, dataset)?;
-    let Some(place) = old.iter().position(|column| column.name == name) else {
-        return Ok(ColumnRenamed::Unknown);
-    };
+    let Some(place) = find_column(&old, name) else { return Ok(ColumnRenamed::Unknown) };
     if old.iter().any(|column| column.name == new_name) {
         return Ok(ColumnRenamed::Exists);
     }
@@ -284,6 +286,36 @@ pub(super) fn rename_column(
         .prepare_cached("UPDATE columns SET name = ?3 WHERE dataset = ?1 AND name = ?2")?
         .execute(params![dataset.get(), name, new_name])?;
     Ok(ColumnRenamed::Done(renamed))
+}
+
+/// Deletes a column, if the buckets of stored rows do not depend on it. It keeps its place, since
+/// chunks hold columns by their places.
+pub(super) fn delete_column(
+    connection: &Connection,
+    dataset: DatasetId,
+    name: &str,
+) -> Result<ColumnDeleted, StoreError> {
+    let old = columns(connection, dataset)?;
+    let Some(place) = find_column(&old, name) else { return Ok(ColumnDeleted::Unknown) };
+    let mut new = old.clone();
+    if let Some(column) = new.get_mut(place) {
+        column.name.clear();
+    }
+    let metadata = metadata(connection, dataset)?;
+    if Fold::of(&old, &metadata) != Fold::of(&new, &metadata) && has_rows(connection, dataset)? {
+        return Ok(ColumnDeleted::Refolds);
+    }
+    connection
+        .prepare_cached(
+            "UPDATE columns SET name = char(9) || ordinal WHERE dataset = ?1 AND name = ?2",
+        )?
+        .execute(params![dataset.get(), name])?;
+    Ok(ColumnDeleted::Done)
+}
+
+/// The place of the column called `name`.
+fn find_column(columns: &[Column], name: &str) -> Option<usize> {
+    columns.iter().position(|column| !column.is_deleted() && column.name == name)
 }
 
 /// Whether rows that lack what `new` takes beyond `old` fold into the same buckets by both.
@@ -436,7 +468,7 @@ pub(super) fn newest_change(connection: &Connection) -> Result<Option<Timestamp>
     Ok(newest.map(Timestamp::from_micros))
 }
 
-/// A dataset's columns, in their order.
+/// A dataset's columns, in their order, with the deleted ones.
 pub(super) fn columns(
     connection: &Connection,
     dataset: DatasetId,
@@ -445,10 +477,11 @@ pub(super) fn columns(
         "SELECT id, name, dtype, created_at FROM columns WHERE dataset = ?1 ORDER BY ordinal",
     )?;
     let columns = statement.query_map([dataset.get()], |row| {
+        let name: String = row.get(1)?;
         Ok(Column {
             id: row.get(0)?,
             dataset_id: dataset,
-            name: row.get(1)?,
+            name: if name.starts_with(DELETED) { String::new() } else { name },
             dtype: dtype(row, 2)?,
             created_at: Timestamp::from_micros(row.get(3)?),
         })

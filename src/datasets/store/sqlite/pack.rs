@@ -6,7 +6,7 @@ use rusqlite::Connection;
 use tracing::error;
 
 use super::{
-    StoreError, append, buckets,
+    StoreError, append, buckets, catalog,
     chunks::{self, Chunk, Strand},
     scan,
 };
@@ -43,7 +43,8 @@ pub(super) fn step(connection: &Connection, n_hot: i64) -> Result<bool, StoreErr
 
 fn packed(connection: &Connection, dataset: DatasetId, chunk: Chunk) -> Result<(), StoreError> {
     let empty = scan::empty(connection, dataset)?;
-    let rows = chunks::read(connection, Strand::rows(dataset), chunk, empty)?;
+    let mut rows = chunks::read(connection, Strand::rows(dataset), chunk, empty)?;
+    rows.clear_columns(&catalog::columns(connection, dataset)?);
     chunks::pack(connection, chunk, &rows)?;
     for resolution in buckets::SETTLED {
         let before = resolution.bucket_start(chunk.span.first);

@@ -15,7 +15,8 @@ use model::dataset::PUBLIC_TAG;
 /// - `datasets`: the catalogue. `owner` is a key, null for the service's own. A name is unique among
 ///   its owner's. `folded` is the name in lower case.
 /// - `metadata`: one row for each field of a dataset.
-/// - `columns`: `ordinal` is a column's place in the dataset, from 0 without gaps.
+/// - `columns`: `ordinal` is a column's place in the dataset, from 0 without gaps. The name of a
+///   deleted column starts with a tab, which no other name contains.
 /// - `tags`, `dataset_tags`, `key_tags`: a key sees the datasets that share a tag with it. A tag's
 ///   `owner` is the key that uses it for its datasets, and gives it to others. A name is unique among
 ///   its owner's.
