@@ -7,17 +7,19 @@
 //! ```text
 //! <folder>/key                       the key, mode 0600
 //! <folder>/code/<program and engine> magic, tag, compiled code
+//! <folder>/turn-<number>             empty; locked by who compiles a program of this number
 //! ```
 
 use std::{
     fmt::Write as _,
-    fs::{self, File},
+    fs::{self, File, TryLockError},
     hash::{DefaultHasher, Hash, Hasher},
     io::{self, Read as _},
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
     sync::atomic::{AtomicUsize, Ordering},
-    time::SystemTime,
+    thread,
+    time::{Duration, SystemTime},
 };
 
 use rustix::process::geteuid;
@@ -25,9 +27,11 @@ use task::{
     file::{FileMode, write_atomic, write_new},
     private,
 };
+use tokio::time::Instant;
 use wasmtime::Engine;
 
 use crate::{
+    compiler::WANTED_EVERY,
     program::Program,
     seal::{AuthenticCode, SealKey, TAG_BYTES},
 };
@@ -41,6 +45,10 @@ const BYTES_MAX: u64 = 512 * 1024 * 1024;
 
 /// The largest entry that is read: the code of the largest module accepted, and then some.
 const ENTRY_BYTES_MAX: u64 = 257 * 1024 * 1024;
+
+/// Files whose locks tell other processes what is being compiled. Two programs that share one wait for
+/// each other in vain at times, as long as compiling takes.
+const N_TURNS: u64 = 64;
 
 /// The file of the key.
 const KEY: &str = "key";
@@ -69,6 +77,7 @@ pub(crate) enum DiskError {
 /// Entries in a folder.
 #[derive(Debug)]
 pub(crate) struct Disk {
+    folder: PathBuf,
     code: PathBuf,
     key: SealKey,
     n_found: AtomicUsize,
@@ -89,7 +98,7 @@ impl Disk {
         let code = folder.join("code");
         private::folder(&code).map_err(failed)?;
         let key = open_key(&folder.join(KEY))?;
-        Ok(Self { code, key, n_found: AtomicUsize::new(0) })
+        Ok(Self { folder: folder.to_owned(), code, key, n_found: AtomicUsize::new(0) })
     }
 
     /// How many programs were found here, and not compiled again.
@@ -122,6 +131,41 @@ impl Disk {
         }
         self.n_found.fetch_add(1, Ordering::Relaxed);
         Some(code)
+    }
+
+    /// As [`Self::find`], but while another process compiles `program`, waits for its code: `patience`
+    /// at most, and while `is_wanted` says so. Otherwise returns the turn to compile it, which others
+    /// wait for while it is held; none where they do not learn of it. Blocks.
+    pub(crate) fn find_or_take_turn(
+        &self,
+        engine: &Engine,
+        program: &Program,
+        patience: Duration,
+        is_wanted: &dyn Fn() -> bool,
+    ) -> Result<AuthenticCode, Option<File>> {
+        if let Some(code) = self.find(engine, program) {
+            return Ok(code);
+        }
+        let mut hasher = DefaultHasher::new();
+        program.key().hash(&mut hasher);
+        let path = self.folder.join(format!("turn-{}", hasher.finish() % N_TURNS));
+        let opened = File::options().create(true).truncate(false).write(true).open(&path);
+        let turn = opened.inspect_err(|error| {
+            tracing::debug!(path = %path.display(), %error, "others do not learn what is compiled");
+        });
+        let Ok(turn) = turn else { return Err(None) };
+        let started = Instant::now();
+        while let Err(TryLockError::WouldBlock) = turn.try_lock() {
+            if started.elapsed() >= patience || !is_wanted() {
+                return Err(None);
+            }
+            thread::park_timeout(WANTED_EVERY);
+            if let Some(code) = self.find(engine, program) {
+                return Ok(code);
+            }
+        }
+        // It may have been compiled between the look and the lock.
+        self.find(engine, program).ok_or(Some(turn))
     }
 
     /// Keeps the code of `program` for `engine`. A disk that fails costs time alone.

@@ -201,10 +201,14 @@ impl Machine {
         if let Some(ready) = self.compiled_before(program) {
             return Ok(ready);
         }
-        let found = self.disk.as_ref().and_then(|disk| disk.find(&self.engine, program));
-        let code = match found {
-            Some(code) => code,
-            None => self.compile(program, client, wanted)?,
+        // One that another process compiles is waited for half of the time that compiling may take.
+        let patience = self.compiler.within() / 2;
+        let found = self.disk.as_ref().map(|disk| {
+            disk.find_or_take_turn(&self.engine, program, patience, &|| wanted.is_wanted())
+        });
+        let code = match found.unwrap_or(Err(None)) {
+            Ok(code) => code,
+            Err(_turn) => self.compile(program, client, wanted)?,
         };
         let ready = Arc::new(self.link(program, &code).map_err(CompileError::Program)?);
         self.n_prepared.fetch_add(1, Ordering::Relaxed);

@@ -57,3 +57,27 @@ fn entries_used_longest_ago_go_first() {
     assert_eq!(left(119), BTreeSet::from(["used", "new"].map(str::to_owned)));
     assert_eq!(left(50), BTreeSet::from(["used".to_owned()]));
 }
+
+/// Two processes have a folder open each; here, two values of one process stand for them.
+#[test]
+fn what_another_process_compiles_is_waited_for_and_not_compiled_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let (one, other) = (Disk::open(folder.path()).unwrap(), Disk::open(folder.path()).unwrap());
+    let engine = Engine::default();
+    let program = Program::new(wat::parse_str("(module)").unwrap());
+    let long = Duration::from_mins(1);
+    let turn = one.find_or_take_turn(&engine, &program, long, &|| true).err().unwrap();
+    assert!(turn.is_some());
+    let soon = other.find_or_take_turn(&engine, &program, Duration::ZERO, &|| true);
+    assert!(matches!(soon, Err(None)), "no patience");
+    let unwanted = other.find_or_take_turn(&engine, &program, long, &|| false);
+    assert!(matches!(unwanted, Err(None)));
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| other.find_or_take_turn(&engine, &program, long, &|| true));
+        let code = engine.precompile_module(program.bytes()).unwrap();
+        one.keep(&engine, &program, &AuthenticCode::compiled_here(code));
+        assert!(waiting.join().unwrap().is_ok());
+    });
+    drop(turn);
+    assert!(one.find_or_take_turn(&engine, &program, long, &|| true).is_ok());
+}
