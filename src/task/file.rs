@@ -16,7 +16,7 @@ use std::{
 use tempfile::{Builder, NamedTempFile};
 
 /// How the temporary names begin. A process that is killed while it writes leaves such a file. After
-/// this come the writer's [`WriterId`] and random letters.
+/// this come the id of the writer and random letters.
 pub const UNFINISHED_PREFIX: &str = ".triptych-unfinished-";
 
 /// An unfinished file that nobody wrote to for this long belongs to a process that was killed, whoever
