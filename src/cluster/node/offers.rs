@@ -37,6 +37,10 @@ const AGAIN_AFTER: Duration = Duration::from_secs(30);
 /// workers are many, and all of them tell each other.
 const AGAIN_AFTER_TO_WORKERS: Duration = Duration::from_mins(1);
 
+/// How long after a worker was told it is told of a change. Two hundred workers that run a function for
+/// the first time would all tell their neighbors of it at once, while the first call still runs.
+const CHANGE_AFTER_TO_WORKERS: Duration = Duration::from_secs(10);
+
 /// Peers that are told at once.
 const TELLING_MAX: usize = 32;
 
@@ -83,7 +87,6 @@ impl Offers {
             let speaking = self.peers.speaking(OFFER_PROTOCOL);
             told.retain(|peer, _| speaking.contains(peer) && !new.contains(peer));
             let due = speaking.into_iter().filter_map(|peer| {
-                let again_after = self.again_after(&peer);
                 let offer = if self.peers.is_worker(&peer) {
                     offer.clone()
                 } else {
@@ -91,7 +94,7 @@ impl Offers {
                 };
                 let is_known = told
                     .get(&peer)
-                    .is_some_and(|(last, at)| *last == offer && now - *at < again_after);
+                    .is_some_and(|(last, at)| now < *at + self.wait_before(&peer, *last == offer));
                 (!is_known).then_some((peer, offer))
             });
             let due: Vec<(PeerId, Offer)> = due.collect();
@@ -106,7 +109,8 @@ impl Offers {
                     None => is_settled = false,
                 }
             }
-            let next = if is_settled { self.next_due(&told, now) } else { now + LOOK_EVERY };
+            let next =
+                if is_settled { self.next_due(&told, &offer, now) } else { now + LOOK_EVERY };
             self.wait_for_change(next).await;
         }
     }
@@ -119,15 +123,29 @@ impl Offers {
         }
     }
 
-    /// When the first of the peers that were `told` is told again.
-    fn next_due(&self, told: &BTreeMap<PeerId, (Offer, Instant)>, now: Instant) -> Instant {
-        let next = told.iter().map(|(peer, (_, at))| *at + self.again_after(peer));
+    /// When the first of the peers that were `told` is told again, where `offer` is what there is.
+    fn next_due(
+        &self,
+        told: &BTreeMap<PeerId, (Offer, Instant)>,
+        offer: &Offer,
+        now: Instant,
+    ) -> Instant {
+        let next = told.iter().map(|(peer, (last, at))| {
+            // Heads were told of every change just now.
+            let is_same = last == offer || !self.peers.is_worker(peer);
+            *at + self.wait_before(peer, is_same)
+        });
         next.min().unwrap_or(now + AGAIN_AFTER)
     }
 
-    /// How long an unchanged offer is not told to `peer` again.
-    fn again_after(&self, peer: &PeerId) -> Duration {
-        if self.peers.is_worker(peer) { AGAIN_AFTER_TO_WORKERS } else { AGAIN_AFTER }
+    /// How long after `peer` was told it is told again: the same offer, or another one.
+    fn wait_before(&self, peer: &PeerId, is_same: bool) -> Duration {
+        match (self.peers.is_worker(peer), is_same) {
+            (true, true) => AGAIN_AFTER_TO_WORKERS,
+            (true, false) => CHANGE_AFTER_TO_WORKERS,
+            (false, true) => AGAIN_AFTER,
+            (false, false) => Duration::ZERO,
+        }
     }
 
     /// Waits until a peer is to be told at once, until shortly after the offer may have changed, or until

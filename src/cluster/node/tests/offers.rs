@@ -80,3 +80,37 @@ async fn a_worker_tells_heads_of_its_slots_and_workers_of_what_it_holds_alone() 
     assert_eq!((told.slots_free, told.functions), (0, vec![hello.unwrap().id.to_string()]));
     cluster.group.shutdown().await;
 }
+
+#[tokio::test]
+async fn a_worker_is_told_of_changes_together() {
+    let cluster = Cluster::of(&[&[]]).await;
+    let worker = &cluster.workers[0];
+    let (network, mut events) = observer(&cluster).await;
+    let mut n_slots = async || loop {
+        if let Event::Told { peer, bytes, .. } = events.recv().await.unwrap()
+            && peer == *worker.peer_id()
+        {
+            return serde_json::from_slice::<Offer>(&bytes).unwrap().slots;
+        }
+    };
+    n_slots().await;
+    let own = Offer { role: "worker".into(), ..Offer::default() };
+    network.tell(worker.peer_id(), OFFER_PROTOCOL, &message(&own)).await.unwrap();
+    while n_slots().await > 0 {}
+    tokio::time::pause();
+    let mut n_offers = 0;
+    for n in 0..5 {
+        let module = wat::parse_str(format!("(module (memory {n}))")).unwrap();
+        let name = format!("module-{n}.wasm").parse().unwrap();
+        worker.functions().add(name, module).await.unwrap();
+        let end = Instant::now() + Duration::from_millis(1_500);
+        while let Ok(event) = timeout_at(end, events.recv()).await {
+            let of_worker = |peer: &PeerId| peer == worker.peer_id();
+            n_offers +=
+                usize::from(matches!(event, Some(Event::Told { peer, .. }) if of_worker(&peer)));
+        }
+    }
+    tokio::time::resume();
+    assert!(n_offers <= 1, "{n_offers} offers of five changes in 8 s");
+    cluster.group.shutdown().await;
+}
