@@ -32,7 +32,7 @@ async fn a_service_started_by_nohup_outlives_its_terminal() {
     let data_dir = folder.path().display().to_string();
     let arguments = ["datasets", "serve", "--listen", "127.0.0.1:0", "--data-dir", &data_dir];
     for is_nohup in [true, false] {
-        let start = if is_nohup { Started::without_hangup } else { Started::start };
+        let start = if is_nohup { Started::without_hangup } else { Started::with_hangup };
         let mut service = start(&arguments);
         let address = service.logged("dataset service listening", "address", WITHIN);
         process::signal(service.pid(), Signal::HangUp);

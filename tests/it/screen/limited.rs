@@ -66,7 +66,7 @@ async fn a_quota_that_is_used_up_is_told_over_the_last_good_values() {
     infer(&datasets, &base).await;
     assert!(service.stop(), "the service ends well");
     // Enough for the topic and its values, and for some looks at what is new.
-    let (_service, _) = serve(&datasets, &address, &["--requests-per-day", "9"]);
+    let (_service, _) = serve(&datasets, &address, &["--requests-per-day", "7"]);
 
     let environment = [("TRIPTYCH_API_KEY", datasets.key())];
     let place = Place { environment: &environment, ..Place::default() };

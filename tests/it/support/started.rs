@@ -66,6 +66,16 @@ impl Started {
         Self::spawn(shell, arguments, &[])
     }
 
+    /// Starts the program with `arguments` as a terminal does, also where the tests run by `nohup`.
+    pub(crate) fn with_hangup(arguments: &[&str]) -> Self {
+        let mut env = Command::new("env");
+        if cfg!(target_os = "linux") {
+            env.arg("--default-signal=HUP");
+        }
+        env.arg(TRIPTYCH);
+        Self::spawn(env, arguments, &[])
+    }
+
     /// Starts the program with `arguments` and more in its environment.
     pub(crate) fn with_environment(arguments: &[&str], environment: &[(&str, &str)]) -> Self {
         Self::spawn(Command::new(TRIPTYCH), arguments, environment)
