@@ -27,6 +27,10 @@ const LOOK_EVERY: Duration = Duration::from_secs(10);
 /// have told the table of themselves.
 const FIRST_LOOK_AGAIN: Duration = Duration::from_secs(2);
 
+/// A look dials this part of the wanted peers. Each connection costs both nodes some milliseconds, and
+/// two hundred workers that all dialed half of theirs at once were busy with it for ten seconds.
+const INVITED_SHARE: usize = 8;
+
 /// How often they are looked for when there are enough, and how often the topic is provided anew:
 /// who keeps the record may have restarted. It would be kept for a day.
 const AGAIN_EVERY: Duration = Duration::from_mins(15);
@@ -142,7 +146,7 @@ impl Rendezvous {
     }
 
     /// Whether a provider that was found is to be dialed while `n_peers` are connected, which counts it
-    /// as invited. A look dials half of the wanted peers: where many nodes start together, the others
+    /// as invited. A look dials a part of the wanted peers: where many nodes start together, the others
     /// come by themselves, and would find no room if each node had dialed all it wants.
     pub(super) const fn invite(&mut self, n_peers: usize) -> bool {
         let is_wanted = self.wants(n_peers) && self.n_invitations > 0;
@@ -198,7 +202,7 @@ impl Rendezvous {
             }
             if topic.looked.is_none_or(|at| now - at >= wait) {
                 topic.looked = Some(now);
-                self.n_invitations = self.wanted.div_ceil(2);
+                self.n_invitations = self.wanted.div_ceil(INVITED_SHARE);
                 steps.push(Step::Look(topic.key.clone()));
             }
         }
