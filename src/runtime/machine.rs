@@ -152,8 +152,8 @@ impl Machine {
         self.n_prepared.load(Ordering::Relaxed)
     }
 
-    /// Returns `program`, compiled: now on behalf of `client`, or once before. Blocks while it is compiled, at the most
-    /// until soon after `is_gone` says that the caller is.
+    /// Returns `program`, compiled: now on behalf of `client`, or once before. Blocks while it is
+    /// compiled, at the most until soon after `is_gone` says that the caller is.
     ///
     /// # Errors
     /// [`RunError::Program`] if it cannot be run, others if this host cannot compile it now.

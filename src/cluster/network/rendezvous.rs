@@ -156,9 +156,14 @@ impl Rendezvous {
         is_wanted
     }
 
+    /// How long after a look for a topic the next one comes.
+    const fn look_wait(&self) -> Duration {
+        if self.wants(self.n_peers) { self.wait } else { AGAIN_EVERY }
+    }
+
     /// When topics are next looked for, if nothing changes meanwhile.
     pub(super) fn next_look(&self) -> Option<Instant> {
-        let wait = if self.wants(self.n_peers) { self.wait } else { AGAIN_EVERY };
+        let wait = self.look_wait();
         self.topics.iter().filter_map(|topic| topic.looked).map(|at| at + wait).min()
     }
 
@@ -177,7 +182,7 @@ impl Rendezvous {
             self.wait = self.wait.min(LOOK_EVERY);
         }
         self.n_peers = n_peers;
-        let wait = if self.wants(n_peers) { self.wait } else { AGAIN_EVERY };
+        let wait = self.look_wait();
         let is_topic_due =
             |topic: &Topic| !topic.is_provided || topic.looked.is_none_or(|at| now - at >= wait);
         let is_due = is_provided_again || self.topics.iter().any(is_topic_due);

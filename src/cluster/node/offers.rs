@@ -47,8 +47,9 @@ const TELLING_MAX: usize = 32;
 /// Functions named in one offer.
 const NAMED_MAX: usize = 256;
 
-/// Peers that have said what they speak, or that they are workers, since the offering task last looked. It may know them from
-/// before: one that went and came back in between has forgotten what it was told.
+/// Peers that have said what they speak, or that they are workers, since the offering task last
+/// looked. It may know them from before: one that went and came back in between has forgotten what it
+/// was told.
 #[derive(Debug, Default)]
 pub(super) struct Identified {
     peers: Mutex<BTreeSet<PeerId>>,

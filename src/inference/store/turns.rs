@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use rusqlite::{Connection, TransactionBehavior};
 use task::{
     database::{DatabaseFault, DatabaseFiles},
-    space::{CHANGE_BYTES, SpaceWatch},
+    space::{CHANGE_BYTES, CommitSize, SpaceWatch},
 };
 use tracing::{error, info};
 
@@ -28,25 +28,6 @@ struct Made {
     is_full: bool,
     /// About how many bytes it writes.
     n_bytes: u64,
-}
-
-/// What the changes of one commit came to.
-#[derive(Debug, Default)]
-struct Written {
-    /// Whether one of them found no space.
-    is_full: bool,
-    /// Bytes of all of them.
-    n_bytes: u64,
-    /// Bytes of the largest.
-    n_bytes_largest: u64,
-}
-
-impl Written {
-    fn add(&mut self, made: &Made) {
-        self.is_full |= made.is_full;
-        self.n_bytes = self.n_bytes.saturating_add(made.n_bytes);
-        self.n_bytes_largest = self.n_bytes_largest.max(made.n_bytes);
-    }
 }
 
 /// Why changes that were to be one transaction were not kept.
@@ -139,7 +120,7 @@ impl Turns {
     /// Makes all of `changes` in one transaction, and tells each caller.
     fn commit(&self, writer: &mut Connection, changes: Vec<Change>) {
         let mut told = Vec::new();
-        let mut written = Written::default();
+        let mut written = CommitSize::default();
         let mut committed = if self.files.is_intact() {
             transact(writer, changes, &mut told, &mut written)
         } else {
@@ -206,7 +187,7 @@ fn transact(
     writer: &mut Connection,
     changes: Vec<Change>,
     told: &mut Vec<Told>,
-    written: &mut Written,
+    written: &mut CommitSize,
 ) -> Result<(), Failure> {
     // It takes its turn among the writers of other processes at once, not at its first write.
     let write = match writer.transaction_with_behavior(TransactionBehavior::Immediate) {
@@ -215,7 +196,7 @@ fn transact(
             let failure = Failure::from(error);
             for change in changes {
                 let made = change(Err(&failure));
-                written.add(&made);
+                written.add(made.n_bytes, made.is_full);
                 told.push(made.told);
             }
             return Err(failure);
@@ -225,7 +206,7 @@ fn transact(
         // Without a transaction a change would be kept by itself, and then be said to have failed.
         let failure = if written.is_full { Failure::Full } else { Failure::Aborted };
         let made = change(if write.is_autocommit() { Err(&failure) } else { Ok(&write) });
-        written.add(&made);
+        written.add(made.n_bytes, made.is_full);
         told.push(made.told);
     }
     if write.is_autocommit() {

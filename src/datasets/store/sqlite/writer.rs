@@ -17,7 +17,7 @@ use std::{
 use rusqlite::{Connection, TransactionBehavior, config::DbConfig};
 use task::{
     database::DatabaseFiles,
-    space::{CHANGE_BYTES, SpaceWatch},
+    space::{CHANGE_BYTES, CommitSize, SpaceWatch},
 };
 use tokio::sync::{mpsc, oneshot};
 use tracing::{error, info};
@@ -51,25 +51,6 @@ struct Ran {
     is_full: bool,
     /// About how many bytes it writes.
     n_bytes: u64,
-}
-
-/// What the jobs of one commit came to.
-#[derive(Debug, Default)]
-struct Written {
-    /// Whether one of them found no space.
-    is_full: bool,
-    /// Bytes of all of them.
-    n_bytes: u64,
-    /// Bytes of the largest.
-    n_bytes_largest: u64,
-}
-
-impl Written {
-    fn add(&mut self, ran: &Ran) {
-        self.is_full |= ran.is_full;
-        self.n_bytes = self.n_bytes.saturating_add(ran.n_bytes);
-        self.n_bytes_largest = self.n_bytes_largest.max(ran.n_bytes);
-    }
 }
 
 /// Tells whoever waits: with nothing if the commit holds, else with the reason.
@@ -266,7 +247,7 @@ impl Work {
             answers.push(first(Err(Failure::Replaced)).answer);
             return Err(Failure::Replaced);
         }
-        let mut written = Written::default();
+        let mut written = CommitSize::default();
         let committed = transact(&mut self.connection, first, queue, answers, &mut written);
         let failure = committed.as_ref().err().map(Failure::from);
         written.is_full |= matches!(failure, Some(Failure::Full));
@@ -302,20 +283,20 @@ fn transact(
     first: Job,
     queue: &mut mpsc::Receiver<Job>,
     answers: &mut Vec<Answer>,
-    written: &mut Written,
+    written: &mut CommitSize,
 ) -> rusqlite::Result<()> {
     let transaction = match connection.transaction_with_behavior(TransactionBehavior::Immediate) {
         Ok(transaction) => transaction,
         Err(error) => {
             // Outside a transaction each statement would commit by itself: the job must not run.
             let ran = first(Err(Failure::from(&error)));
-            written.add(&ran);
+            written.add(ran.n_bytes, ran.is_full);
             answers.push(ran.answer);
             return Err(error);
         }
     };
     let ran = first(Ok(Turn::First(&transaction)));
-    written.add(&ran);
+    written.add(ran.n_bytes, ran.is_full);
     answers.push(ran.answer);
     // When there is no space left, say, SQLite has undone the whole transaction by itself.
     if ran.has_failed && !transaction.is_autocommit() {
@@ -327,7 +308,7 @@ fn transact(
         && let Ok(job) = queue.try_recv()
     {
         let ran = job(Ok(Turn::Later(&transaction)));
-        written.add(&ran);
+        written.add(ran.n_bytes, ran.is_full);
         answers.push(ran.answer);
     }
     transaction.commit()
