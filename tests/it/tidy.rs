@@ -4,6 +4,7 @@
 //! the reason. What clippy, rustc and the manifests can check is not repeated here.
 
 mod paths;
+mod plain;
 mod sources;
 mod words;
 
