@@ -27,7 +27,8 @@
 //! | [`web`] | serving HTTP: limits, keys, refusals | `wire`, `task` |
 //! | [`accounts`] | people, API keys, the gate in front of the services, the page at `/portal` | `web` |
 //! | [`runtime`] | a WebAssembly function, contained | nobody |
-//! | [`cluster`] | document 1: nodes, head, worker, functions | `runtime`, `web` |
+//! | [`content`] | a function, named: content ids, blocks, archives, gateways | `wire`, `task` |
+//! | [`cluster`] | document 1: nodes, head, worker | `runtime`, `content`, `web` |
 //! | [`datasets`] | document 2: store, buckets, streams, sources | `accounts`, `web` |
 //! | [`inference`] | document 3: synthesis, epochs, bundles | `accounts`, `web` |
 //! | [`client`] | calling all three, as a library | `wire`, `task` |

@@ -16,7 +16,7 @@ use std::{path::PathBuf, process::ExitCode};
 use anyhow::{Context as _, bail};
 use clap::{Args, Subcommand};
 use client::functions::CODE_OK;
-use cluster::functions::{Functions as Store, Upload};
+use content::{Functions as Store, Upload};
 use model::escape::escape_line;
 use model::function::{FunctionId, Method};
 use wire::functions::{FunctionDetail, FunctionsResponse, InstallRequest};
@@ -209,7 +209,7 @@ async fn add(command: AddCommand) -> anyhow::Result<()> {
     let mut upload = packed(&path).await?;
     let function = &mut upload.function;
     if let Some(method) = method {
-        if function.runs(&method) || matches!(function.kind, cluster::functions::Kind::Module) {
+        if function.runs(&method) || matches!(function.kind, content::Kind::Module) {
             function.method = method;
         } else {
             bail!("find {method} among the modules at the top of {}", path.display());

@@ -17,7 +17,8 @@ use ::tui::local::{
 };
 use anyhow::{Context as _, bail};
 use async_trait::async_trait;
-use cluster::{functions::Functions, identity::Identity};
+use cluster::identity::Identity;
+use content::Functions;
 use model::{node::Role, timestamp::Timestamp};
 use parking_lot::Mutex;
 use serde_json::Value;

@@ -13,13 +13,13 @@ use std::{
 
 use anyhow::{Context as _, bail};
 use cluster::{
-    functions::{Hosts, SourceOptions},
     head::{SignaturePolicy, server::RestOptions},
     identity::Identity,
     network::{Advertised, ConnectionBounds, Connectivity},
     node::{Node, NodeOptions, RoleOptions, WorkOptions},
     worker::{ExecutionOptions, LIMITS_DEFAULT},
 };
+use content::{Hosts, SourceOptions};
 use model::node::Role;
 use runtime::{bls::MIB_BITS, compiler::CompileIn, run::Limits};
 use task::{clock::Clock, group::Group};

@@ -13,7 +13,8 @@ use client::{
     datasets::Datasets, error::ClientError, functions::Functions, inference::Inference,
     transport::Transport,
 };
-use cluster::{functions::Functions as HeldFunctions, identity::Identity};
+use cluster::identity::Identity;
+use content::Functions as HeldFunctions;
 use futures::future::select_all;
 use model::{dataset::PUBLIC_TAG, key::ApiKey, node::Role};
 use parking_lot::Mutex;

@@ -66,12 +66,12 @@ use self::{
     slots::{Lease, Slots, Taken, Want},
 };
 use crate::{
-    functions::{Function, Functions},
     message::Code,
     metrics,
     network::Network,
     peers::{Peer, Peers},
 };
+use content::{Function, Functions};
 
 /// How long one worker has to answer a work order unless the operator says otherwise, as in b7s. A
 /// worker that misses it is replaced by a spare, which has as long.

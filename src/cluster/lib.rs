@@ -1,13 +1,13 @@
 //! Document 1: a cluster of nodes that execute functions.
 //!
-//! [`node::Node`] joins the parts: [`network`] (libp2p stays inside), [`functions`] (the store of
-//! modules by content id), and a role, [`head::Head`] or [`worker::Worker`]. [`message`] holds what
+//! [`node::Node`] joins the parts: [`network`] (libp2p stays inside), [`content`] (the store of
+//! functions by content id), and a role, [`head::Head`] or [`worker::Worker`]. [`message`] holds what
 //! nodes say to one another, [`metrics`] what it counts,
 //! [`peers`] what a node knows of the others,
 //! [`peer_db`] what it still knows after a restart. Absent on purpose: command
 //! lines and configuration, and what a function's results mean.
 
-pub mod functions;
+mod function_peers;
 pub mod head;
 pub mod identity;
 pub mod message;

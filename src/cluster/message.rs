@@ -44,10 +44,6 @@ pub mod frame {
 /// The protocol on which a node tells what it is and has: an [`Offer`]. Ours.
 pub const OFFER_PROTOCOL: &str = "/triptych/offer/1.0.0";
 
-/// The protocol on which a node asks for a function's content: the content id as a line, answered
-/// by a [`FunctionHead`] as a line and the content. Ours.
-pub const FUNCTION_PROTOCOL: &str = "/triptych/function/1.0.0";
-
 /// The longest id of a function or a request that is taken, in bytes. All that there are have a
 /// quarter of it; they are logged, remembered and sent back.
 const ID_BYTES_MAX: usize = 256;
@@ -342,30 +338,6 @@ pub struct Offer {
     /// How many of these are not taken by others than whoever is told.
     #[serde(default)]
     pub slots_free: usize,
-}
-
-/// The line before a function's content. Ours.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FunctionHead {
-    /// The content follows.
-    Here {
-        /// The name of the file; empty where nobody told it.
-        method: String,
-        /// How many bytes follow.
-        bytes: u64,
-    },
-    /// The blocks of a function that is more than one follow, as a CAR.
-    Car {
-        /// What people call it.
-        name: String,
-        /// The name of the file to run; empty where nobody told it.
-        method: String,
-        /// How many bytes follow.
-        bytes: u64,
-    },
-    /// It is not here, or cannot be sent now.
-    Missing,
 }
 
 /// Why a message was dropped.

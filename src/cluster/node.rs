@@ -31,13 +31,12 @@ use self::{
     duty::{Duty, Parts},
 };
 use crate::{
-    functions::{Functions, FunctionsError, SourceOptions},
     head::{
         ANSWER_WITHIN, Head, SignaturePolicy,
         server::{self, RestOptions},
     },
     identity::Identity,
-    message::{FUNCTION_PROTOCOL, LINE_PROTOCOL, OFFER_PROTOCOL, WORK_PROTOCOL},
+    message::{LINE_PROTOCOL, OFFER_PROTOCOL, WORK_PROTOCOL},
     metrics,
     network::{
         BootNode, Connectivity, Heeded, Network, NetworkError, NetworkOptions, PublishError,
@@ -45,6 +44,7 @@ use crate::{
     peers::Peers,
     worker::{ExecutionOptions, StartError, Worker, answer_bytes_max},
 };
+use content::{FUNCTION_PROTOCOL, Functions, FunctionsError, SourceOptions};
 
 /// How long a stopping node waits for what runs: the longest run of a function, and its answer.
 const DRAIN_WITHIN: Duration = Duration::from_secs(22);

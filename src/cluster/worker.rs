@@ -46,16 +46,17 @@ use self::{
     shares::{Shares, Standing},
 };
 use crate::{
-    functions::{FetchError, Functions, InstallError},
+    function_peers::FunctionPeers,
     identity::{Identity, SignError},
     message::{
-        Code, ExecuteResponse, FUNCTION_PROTOCOL, Message, NodeResult, WORK_PROTOCOL, WorkOrder,
-        WorkOrderResponse, json,
+        Code, ExecuteResponse, Message, NodeResult, WORK_PROTOCOL, WorkOrder, WorkOrderResponse,
+        json,
     },
     metrics,
     network::Network,
     peers::Peers,
 };
+use content::{FUNCTION_PROTOCOL, FetchError, Functions, InstallError};
 
 /// Functions that a node runs at once unless told otherwise, by document 1. More than 65535 count as
 /// so many.
@@ -394,7 +395,8 @@ impl Worker {
         let asked = self.sources(author, id);
         let (began, metrics) = (Instant::now(), &self.0.metrics);
         metrics.add(metrics::INSTALLED, &[]);
-        let obtained = self.0.functions.obtain(id, &self.0.network, &asked).await;
+        let peers = FunctionPeers { network: &self.0.network, peers: &asked };
+        let obtained = self.0.functions.obtain(id, &peers).await;
         metrics.took(metrics::INSTALL_TIME, began.elapsed());
         match &obtained {
             Ok(function) => {

@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context as _, bail};
 use clap::Args;
 use client::{functions::Functions as Head, transport::Transport};
-use cluster::functions::{Function, Functions, Upload};
+use content::{Function, Functions, Upload};
 use model::function::FunctionId;
 use task::wait;
 use wire::functions::{FileBody, FunctionBody, FunctionDetail};

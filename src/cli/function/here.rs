@@ -10,10 +10,8 @@ use std::{
 
 use anyhow::{Context as _, bail};
 use client::functions::CODE_OK;
-use cluster::{
-    functions::{Functions, Kind, LocalModule},
-    worker::LIMITS_DEFAULT,
-};
+use cluster::worker::LIMITS_DEFAULT;
+use content::{Functions, Kind, LocalModule};
 use model::function::Method;
 use runtime::{
     bls::pages,

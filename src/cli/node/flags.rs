@@ -8,11 +8,8 @@ use std::{
 };
 
 use clap::Args;
-use cluster::{
-    functions::{GATEWAYS_DEFAULT, Gateway},
-    head::server::RestToken,
-    network::BootNode,
-};
+use cluster::{head::server::RestToken, network::BootNode};
+use content::{GATEWAYS_DEFAULT, Gateway};
 use model::node::{Role, Subgroup};
 use web::local::HostName;
 

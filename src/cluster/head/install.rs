@@ -16,11 +16,12 @@ use tracing::{debug, warn};
 
 use super::{Head, dispatch::reason, report::named};
 use crate::{
-    functions::{Function, InstallError},
-    message::{Code, FUNCTION_PROTOCOL, InstallFunction, InstallFunctionResponse, Message, json},
+    function_peers::FunctionPeers,
+    message::{Code, InstallFunction, InstallFunctionResponse, Message, json},
     metrics,
     network::PublishError,
 };
+use content::{FUNCTION_PROTOCOL, Function, InstallError};
 
 /// How long a request to install waits for the first node that has the function, the head among
 /// them. The older generation of b7s waits as long for the message to leave.
@@ -156,7 +157,9 @@ impl Head {
             let id = FunctionId::of_any_kind(&function.cid);
             let was_here = id.is_ok_and(|id| head.0.functions.get(id).is_some());
             let peers = head.0.peers.speaking(FUNCTION_PROTOCOL);
-            let got = head.0.functions.install(&function, &head.0.network, &peers).await;
+            let peers = FunctionPeers { network: &head.0.network, peers: &peers };
+            let (cid, address) = (&function.cid, &function.manifest_url);
+            let got = head.0.functions.install(cid, address, &peers).await;
             match &got {
                 Ok(_) if !was_here => {
                     if let Err(error) = head.publish_install(function, &topic).await {

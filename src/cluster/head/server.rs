@@ -44,7 +44,7 @@ use self::{
     error::Refused,
 };
 use super::{Head, order::ROLL_CALL_WITHIN_MAX};
-use crate::functions::CAR_BYTES_MAX;
+use content::CAR_BYTES_MAX;
 
 /// The longest request body taken, in bytes: a quarter below the longest message between nodes, since
 /// a work order carries what the body carried and a little more.

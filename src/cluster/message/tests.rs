@@ -190,7 +190,6 @@ proptest::proptest! {
     fn any_bytes_are_a_message_or_an_error(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..300)) {
         drop(Message::read(&bytes));
         drop(serde_json::from_slice::<Offer>(&bytes));
-        drop(serde_json::from_slice::<FunctionHead>(&bytes));
         drop(WorkOrder::read(&bytes));
         drop(serde_json::from_slice::<WorkOrderResponse>(&bytes));
     }

@@ -14,16 +14,16 @@ use web::metrics::Metrics;
 
 use super::{Duty, WorkOptions, offers::Identified};
 use crate::{
-    functions::Functions,
     message::{
-        Code, ExecuteResponse, FUNCTION_PROTOCOL, InstallFunction, Message, MessageError,
-        OFFER_PROTOCOL, Offer, WORK_PROTOCOL, WorkOrder, json,
+        Code, ExecuteResponse, InstallFunction, Message, MessageError, OFFER_PROTOCOL, Offer,
+        WORK_PROTOCOL, WorkOrder, json,
     },
     metrics,
     network::{Answer, Event, Network},
     peers::Peers,
     worker::{Generation, Worker},
 };
+use content::{FUNCTION_PROTOCOL, Functions};
 
 /// Roll calls, and apart from them work orders, handled at once, waiting ones among them. More are
 /// dropped, and their heads time out. More than a worker admits, so that it can say no.
@@ -303,7 +303,7 @@ impl Dispatch {
             let Ok(_permit) = giving.acquire().await else { return };
             let found = functions.answer(&question).await;
             // Whoever asked may be gone.
-            drop(answer.send(found));
+            drop(answer.send(found.into()));
             drop(place);
         });
     }

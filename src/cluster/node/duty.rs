@@ -9,13 +9,13 @@ use web::metrics::Metrics;
 
 use super::WorkOptions;
 use crate::{
-    functions::Functions,
     head::{Head, HeadOptions, HeadParts},
     identity::Identity,
     network::Network,
     peers::Peers,
     worker::{ExecutionOptions, StartError, Worker, WorkerOptions, WorkerParts},
 };
+use content::Functions;
 
 /// What a node does.
 #[derive(Debug, Clone)]

@@ -19,11 +19,11 @@ use tracing::debug;
 
 use super::Duty;
 use crate::{
-    functions::Functions,
     message::{OFFER_PROTOCOL, Offer, json},
     network::Network,
     peers::Peers,
 };
+use content::Functions;
 
 /// How long after a change the offer is told, and how often while the node is busy: free slots change
 /// with each run.

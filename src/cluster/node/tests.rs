@@ -14,6 +14,7 @@ mod stalls;
 mod support;
 mod waiting;
 
+use content::AnswerHead;
 use model::{function::FunctionId, node::Role};
 use serde_json::{Value, json};
 use task::wait::until;
@@ -21,7 +22,8 @@ use task::wait::until;
 use self::support::*;
 use super::*;
 use crate::{
-    message::{Code, FunctionHead, Message, RollCallResponse, json as message},
+    function_peers::FunctionPeers,
+    message::{Code, Message, RollCallResponse, json as message},
     network::{Answer, Event},
     worker::LIMITS_DEFAULT,
 };
@@ -287,8 +289,7 @@ async fn content_that_does_not_match_its_id_is_refused_and_the_next_peer_asked()
         while let Some(event) = asked.recv().await {
             if let Event::Asked { answer, .. } = event {
                 let content = b"\0asm other content".as_slice();
-                let head = FunctionHead::Here { method: "hello.wasm".into(), bytes: 18 };
-                let head = [message(&head), b"\n".to_vec()].concat().into();
+                let head = AnswerHead::Here { method: "hello.wasm".into(), bytes: 18 }.to_line();
                 answer.send(Answer { head, content: content.into() }).unwrap();
                 lied.send(()).await.unwrap();
             }
@@ -297,10 +298,11 @@ async fn content_that_does_not_match_its_id_is_refused_and_the_next_peer_asked()
     let dir = tempfile::tempdir().unwrap();
     let functions = Functions::open(dir.path().to_owned()).await.unwrap();
     let peers = [liar.peer_id().clone(), cluster.head.peer_id().clone()];
-    let fails = functions.obtain(hello.id, &fetcher, &peers[..1]).await;
+    let from = |peers| FunctionPeers { network: &fetcher, peers };
+    let fails = functions.obtain(hello.id, &from(&peers[..1])).await;
     assert!(fails.is_err() && functions.list().is_empty(), "{fails:?}");
     assert_eq!(lies.recv().await, Some(()));
-    assert_eq!(functions.obtain(hello.id, &fetcher, &peers).await.unwrap(), hello);
+    assert_eq!(functions.obtain(hello.id, &from(&peers)).await.unwrap(), hello);
     assert_eq!(lies.recv().await, Some(()), "the liar was asked first again");
     cluster.group.shutdown().await;
 }

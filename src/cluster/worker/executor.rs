@@ -34,10 +34,8 @@ use super::{
     function_dir::FunctionDirs,
     place,
 };
-use crate::{
-    functions::{Function, Functions, FunctionsError, Kind, loaded::Loaded},
-    message::{Code, NodeResult, WorkOrder},
-};
+use crate::message::{Code, NodeResult, WorkOrder};
+use content::{Function, Functions, FunctionsError, Kind, loaded::Loaded};
 
 /// The variable that tells a function on which node it runs.
 const PEER_ID: &str = "PEER_ID";
@@ -167,7 +165,7 @@ impl Executor {
                     compile_within: limits.wall.max(COMPILE_WITHIN_MIN),
                     ..RuntimeOptions::for_runs(concurrency, compile_in)
                 })?,
-                programs: Mutex::new(Loaded::new()),
+                programs: Mutex::new(Loaded::default()),
                 workspace,
                 n_runs: AtomicU64::new(0),
             },

@@ -6,7 +6,7 @@ use model::function::FunctionId;
 use runtime::files;
 use tokio::sync::Mutex;
 
-use crate::functions::{Functions, FunctionsError};
+use content::{Functions, FunctionsError};
 
 /// The folders that this process has written. There are no more than functions that are folders.
 #[derive(Debug)]

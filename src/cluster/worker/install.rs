@@ -5,9 +5,11 @@ use tracing::{info, warn};
 
 use super::{Refusal, Worker};
 use crate::{
-    message::{Code, FUNCTION_PROTOCOL, InstallFunction, InstallFunctionResponse, Message},
+    function_peers::FunctionPeers,
+    message::{Code, InstallFunction, InstallFunctionResponse, Message},
     metrics,
 };
+use content::FUNCTION_PROTOCOL;
 
 /// What b7s workers answer where all went well.
 const INSTALLED: &str = "installed";
@@ -20,7 +22,9 @@ impl Worker {
         let mut peers = self.0.peers.speaking(FUNCTION_PROTOCOL);
         // Whoever wants it installed most likely has it.
         peers.sort_by_key(|peer| *peer != author);
-        let got = self.0.functions.install(&install, &self.0.network, &peers).await;
+        let peers = FunctionPeers { network: &self.0.network, peers: &peers };
+        let (cid, address) = (&install.cid, &install.manifest_url);
+        let got = self.0.functions.install(cid, address, &peers).await;
         let (code, message) = match got.map_err(Refusal::from) {
             Ok(function) => {
                 self.0.metrics.add(metrics::INSTALLED_OK, &[]);

@@ -107,8 +107,8 @@ const FENCES: &[Fence] = &[
             "src/accounts/server",
             "src/accounts/gate/tests.rs",
             "src/cluster/head/server",
-            "src/cluster/functions/web",
-            "src/cluster/functions/install/tests.rs",
+            "src/content/web",
+            "src/content/install/tests.rs",
             "src/datasets/server",
             "src/inference/server",
         ],
@@ -117,11 +117,12 @@ const FENCES: &[Fence] = &[
 ];
 
 /// Where types may derive serde's traits: the JSON of the documents, and what is stored or sent.
-const SERDE: [&str; 11] = [
+const SERDE: [&str; 12] = [
     "src/wire/",
     "src/cluster/message",
-    "src/cluster/functions/files.rs",
-    "src/cluster/functions/manifest.rs",
+    "src/content/files.rs",
+    "src/content/manifest.rs",
+    "src/content/peers.rs",
     "src/cluster/head/server",
     "src/cluster/peer_db.rs",
     "src/inference/store",

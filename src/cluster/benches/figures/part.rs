@@ -9,12 +9,12 @@ use std::{
 };
 
 use cluster::{
-    functions::SourceOptions,
     identity::Identity,
     network::Connectivity,
     node::{Node, NodeOptions, RoleOptions, WorkOptions},
     worker::{CONCURRENCY_DEFAULT, ExecutionOptions, LIMITS_DEFAULT},
 };
+use content::SourceOptions;
 use model::node::Role;
 use runtime::compiler::CompileIn;
 use task::{clock::Clock, group::Group};

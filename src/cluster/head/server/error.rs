@@ -4,6 +4,7 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
+use content::FunctionsError;
 use serde::Serialize;
 use task::space;
 use tracing::error;
@@ -11,7 +12,7 @@ use web::{extract::Unreadable, local::UNKNOWN_HOST};
 use wire::error::HeadError;
 
 use super::super::Unavailable;
-use crate::{functions::FunctionsError, network::PublishError};
+use crate::network::PublishError;
 
 /// Why a request was not accepted.
 #[derive(Debug)]

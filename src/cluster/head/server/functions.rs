@@ -15,7 +15,7 @@ use web::extract::{self, Unreadable};
 use wire::functions::{FunctionBody, FunctionsResponse};
 
 use super::{super::Head, answer, error::Refused};
-use crate::functions::Function;
+use content::Function;
 
 /// How long a function may take to arrive: 68 MiB over a line of 10 Mbit/s.
 const UPLOAD_WITHIN: Duration = Duration::from_mins(1);

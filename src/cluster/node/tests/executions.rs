@@ -86,7 +86,7 @@ pub(super) async fn known(cluster: &Cluster, request_id: &Value) -> Value {
 }
 
 /// Waits until the head has heard that all workers hold `function`.
-pub(super) async fn offered(cluster: &Cluster, function: &crate::functions::Function) {
+pub(super) async fn offered(cluster: &Cluster, function: &content::Function) {
     let head = cluster.head.head().unwrap();
     let id = function.id;
     until(WITHIN, || async {

@@ -14,10 +14,10 @@ use super::{
     support::{get as got, *},
 };
 use crate::{
-    functions::{Function, Hosts},
     message::{InstallFunctionResponse, Message, json as message},
     network::Event,
 };
+use content::{Function, Hosts};
 use serde_json::{Value, json};
 use task::wait::until;
 

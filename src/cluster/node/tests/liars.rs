@@ -6,7 +6,7 @@ use super::{executions::*, *};
 const SLOTS: u32 = 10;
 
 /// A cluster of three workers that have answered for a while, and the function they answered for.
-async fn experienced() -> (Cluster, crate::functions::Function) {
+async fn experienced() -> (Cluster, content::Function) {
     let mut cluster = Cluster::of(&[]).await;
     for _ in 0..3 {
         cluster.add_worker(&[], LIMITS_DEFAULT, SLOTS).await;

@@ -14,10 +14,10 @@ use tokio::{
 
 use super::super::*;
 use crate::{
-    functions::{Function, SourceOptions},
     network::Event,
     worker::{CONCURRENCY_DEFAULT, LIMITS_DEFAULT},
 };
+use content::{FUNCTION_PROTOCOL, Function, SourceOptions};
 
 /// How long anything may take. Generous: the machine may be busy.
 pub(super) const WITHIN: Duration = Duration::from_secs(20);

@@ -4,7 +4,7 @@ use super::{
     super::pack::{self, CUT},
     *,
 };
-use crate::functions::dag::{Dag, Tree};
+use crate::dag::{Dag, Tree};
 
 /// A folder of two files as `@ipld/car` 5 (npm) writes it: `a.wasm` and `b.txt`.
 const SMALL: &str = "3aa265726f6f747381d82a58250001701220cf7ec72458945815115296044cc23687a06533f8f\

@@ -24,10 +24,11 @@ mod files;
 mod flight;
 mod gateway;
 mod install;
-pub(crate) mod loaded;
+pub mod loaded;
 mod local;
 mod manifest;
 mod pack;
+mod peers;
 mod varint;
 mod web;
 
@@ -61,7 +62,8 @@ pub use self::{
     error::{ContentError, FunctionsError},
     fetch::FetchError,
     gateway::{GATEWAYS_DEFAULT, Gateway, GatewayError},
-    install::InstallError,
+    install::{InstallError, usual_address},
+    peers::{Answer, AnswerHead, AnswerLimits, AskError, FUNCTION_PROTOCOL, Peers},
     web::{Hosts, WebError},
 };
 
@@ -185,7 +187,7 @@ impl Functions {
             kept: RwLock::default(),
             aliases: RwLock::default(),
             addresses: RwLock::default(),
-            loaded: Mutex::new(Loaded::new()),
+            loaded: Mutex::new(Loaded::default()),
             flights: Mutex::new(HashMap::new()),
             fetches: Semaphore::new(FETCHES_MAX),
             gateways,
@@ -319,7 +321,7 @@ impl Functions {
     }
 
     /// Waits until a function is kept or forgotten, for one caller. Cancel-safe.
-    pub(crate) async fn changed(&self) {
+    pub async fn changed(&self) {
         self.0.changed.notified().await;
     }
 

@@ -8,7 +8,7 @@ const LOADED_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// Content by what names it, in whatever form its user needs, with the order of its last use.
 #[derive(Debug)]
-pub(crate) struct Loaded<K, C> {
+pub struct Loaded<K, C> {
     contents: BTreeMap<K, Entry<C>>,
     n_uses: u64,
     n_bytes: usize,
@@ -21,14 +21,15 @@ struct Entry<C> {
     used: u64,
 }
 
-impl<K: Ord + Clone, C: Clone> Loaded<K, C> {
-    /// Holds nothing yet.
-    pub(crate) const fn new() -> Self {
+impl<K, C> Default for Loaded<K, C> {
+    fn default() -> Self {
         Self { contents: BTreeMap::new(), n_uses: 0, n_bytes: 0 }
     }
+}
 
+impl<K: Ord + Clone, C: Clone> Loaded<K, C> {
     /// Returns the content that `key` names if it is held.
-    pub(crate) fn get(&mut self, key: &K) -> Option<C> {
+    pub fn get(&mut self, key: &K) -> Option<C> {
         let entry = self.contents.get_mut(key)?;
         self.n_uses += 1;
         entry.used = self.n_uses;
@@ -37,7 +38,7 @@ impl<K: Ord + Clone, C: Clone> Loaded<K, C> {
 
     /// Holds the content that `key` names, `n_bytes` long, letting go of others where there is no
     /// room.
-    pub(crate) fn put(&mut self, key: K, content: C, n_bytes: usize) {
+    pub fn put(&mut self, key: K, content: C, n_bytes: usize) {
         self.forget(&key);
         if n_bytes > LOADED_BYTES_MAX {
             return;
@@ -53,7 +54,7 @@ impl<K: Ord + Clone, C: Clone> Loaded<K, C> {
     }
 
     /// Lets go of the content that `key` names.
-    pub(crate) fn forget(&mut self, key: &K) {
+    pub fn forget(&mut self, key: &K) {
         if let Some(entry) = self.contents.remove(key) {
             self.n_bytes -= entry.n_bytes;
         }
@@ -70,7 +71,7 @@ mod tests {
     fn what_was_used_longest_ago_goes_first() {
         let third = LOADED_BYTES_MAX / 3;
         let ids: Vec<FunctionId> = (0..4_u8).map(|n| FunctionId::of_module(&[n])).collect();
-        let mut loaded = Loaded::new();
+        let mut loaded = Loaded::default();
         for id in &ids[..3] {
             loaded.put(*id, (), third);
         }

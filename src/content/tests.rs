@@ -1,14 +1,26 @@
 use std::fs;
 
-use model::node::Role;
-use task::{clock::Clock, group::Group};
+use model::node::PeerId;
 use tempfile::TempDir;
 
 use super::{fetch::FetchError, flight::Flight, pack::tests::content, *};
-use crate::{
-    identity::Identity,
-    network::{Connectivity, Network, NetworkOptions},
-};
+/// A network with nobody on it.
+struct NoPeers;
+
+impl Peers for NoPeers {
+    fn peers(&self) -> &[PeerId] {
+        &[]
+    }
+
+    async fn ask(
+        &self,
+        peer: &PeerId,
+        _question: &[u8],
+        _limits: AnswerLimits,
+    ) -> Result<Vec<u8>, AskError> {
+        Err(format!("{peer} is not there").into())
+    }
+}
 
 fn module(n: u8) -> Vec<u8> {
     [b"\0asm\x01\0\0\0".as_slice(), &[n]].concat()
@@ -204,26 +216,13 @@ async fn a_store_that_is_full_keeps_no_more() {
 
 #[tokio::test]
 async fn a_turn_to_fetch_is_not_waited_for_for_ever() {
-    let (group, dir) = (Group::default(), tempfile::tempdir().unwrap());
-    let options = NetworkOptions {
-        identity: Identity::random(),
-        address: std::net::Ipv4Addr::LOCALHOST.into(),
-        port: 0,
-        boot_nodes: vec![],
-        told: &[],
-        asked: &[],
-        lines: &[],
-        open: &[],
-        connectivity: Connectivity::of(Role::Worker),
-        clock: Clock::system(),
-    };
-    let (network, _events) = Network::start(&group, options).await.unwrap();
+    let dir = tempfile::tempdir().unwrap();
     let functions = open(&dir).await;
     let id = FunctionId::of_module(b"missing");
     let flight = Flight::join(&functions, id);
     let _turn = flight.lock.lock().await;
     tokio::time::pause();
-    let got = functions.obtain(id, &network, &[]).await;
+    let got = functions.obtain(id, &NoPeers).await;
     assert!(matches!(got, Err(FetchError::TimedOut { .. })), "{got:?}");
 }
 

@@ -16,14 +16,11 @@ use task::causes::chain;
 use tokio::{sync::SemaphorePermit, time::timeout};
 use tracing::{debug, info, warn};
 
-use super::{
+use crate::{
     CAR_BYTES_MAX, Function, Functions, FunctionsError, Kind, blocking,
     checked::{Checked, Label},
     flight::Flight,
-};
-use crate::{
-    message::{FUNCTION_PROTOCOL, FunctionHead, json},
-    network::{Answer, Network, SendError},
+    peers::{Answer, AnswerHead, AnswerLimits, AskError, Peers},
 };
 
 /// How long one peer has to send a function: 64 MiB over a line of 40 Mbit/s.
@@ -93,7 +90,7 @@ pub enum FetchError {
 #[derive(Debug, thiserror::Error)]
 enum GiveError {
     #[error("ask for a function")]
-    Ask(#[source] SendError),
+    Ask(#[source] AskError),
     #[error("read an answer that is no function")]
     Malformed,
     #[error("get a function that the peer does not have")]
@@ -109,12 +106,7 @@ impl Functions {
     ///
     /// # Errors
     /// [`FetchError`] if nobody gives it or it cannot be kept.
-    pub async fn obtain(
-        &self,
-        id: FunctionId,
-        network: &Network,
-        peers: &[PeerId],
-    ) -> Result<Function, FetchError> {
+    pub async fn obtain(&self, id: FunctionId, peers: &impl Peers) -> Result<Function, FetchError> {
         let id = id.normalized();
         if let Some(function) = self.get(id) {
             return Ok(function);
@@ -128,7 +120,7 @@ impl Functions {
             let _turn = flight.lock.lock().await;
             match self.get(id) {
                 Some(function) => Ok(function),
-                None => self.fetch(content, network, peers).await,
+                None => self.fetch(content, peers).await,
             }
         };
         timeout(FETCH_WITHIN, fetching).await.map_err(|_| FetchError::TimedOut { id })?
@@ -142,9 +134,10 @@ impl Functions {
 
     /// Returns what to answer a peer that asks for a function.
     pub async fn answer(&self, question: &[u8]) -> Answer {
-        self.found(question)
-            .await
-            .unwrap_or_else(|| Answer { head: line(&FunctionHead::Missing), content: Bytes::new() })
+        self.found(question).await.unwrap_or_else(|| Answer {
+            head: AnswerHead::Missing.to_line(),
+            content: Bytes::new(),
+        })
     }
 
     async fn found(&self, question: &[u8]) -> Option<Answer> {
@@ -169,22 +162,18 @@ impl Functions {
             _ => function.method.to_string(),
         };
         let head = if is_block {
-            FunctionHead::Here { method, bytes }
+            AnswerHead::Here { method, bytes }
         } else {
-            FunctionHead::Car { name: function.name, method, bytes }
+            AnswerHead::Car { name: function.name, method, bytes }
         };
-        Some(Answer { head: line(&head), content })
+        Some(Answer { head: head.to_line(), content })
     }
 
-    async fn fetch(
-        &self,
-        id: ContentId,
-        network: &Network,
-        peers: &[PeerId],
-    ) -> Result<Function, FetchError> {
+    async fn fetch(&self, id: ContentId, peers: &impl Peers) -> Result<Function, FetchError> {
         let _fetch = self.fetch_permit().await;
-        for peer in peers.iter().take(PEERS_MAX) {
-            match given(id, network, peer).await {
+        let to_ask = peers.peers();
+        for peer in to_ask.iter().take(PEERS_MAX) {
+            match given(id, peers, peer).await {
                 Ok(checked) => {
                     let function = self.keep(checked).await;
                     info!(function = %id, %peer, "fetched a function from a peer");
@@ -200,7 +189,7 @@ impl Functions {
         if let Some(checked) = self.given_by_gateways(id).await {
             return self.keep(checked).await.map_err(FetchError::Keep);
         }
-        let (n_peers, n_gateways) = (peers.len().min(PEERS_MAX), self.n_gateways());
+        let (n_peers, n_gateways) = (to_ask.len().min(PEERS_MAX), self.n_gateways());
         Err(match (n_peers, n_gateways) {
             (0, 0) => FetchError::NoPeer,
             (_, 0) => FetchError::Nowhere { id: id.into(), n_peers },
@@ -209,13 +198,10 @@ impl Functions {
     }
 }
 
-async fn given(id: ContentId, network: &Network, peer: &PeerId) -> Result<Checked, GiveError> {
-    let bounds = (CAR_BYTES_MAX + HEAD_BYTES_MAX, PEER_WITHIN);
+async fn given(id: ContentId, peers: &impl Peers, peer: &PeerId) -> Result<Checked, GiveError> {
+    let limits = AnswerLimits { bytes_max: CAR_BYTES_MAX + HEAD_BYTES_MAX, within: PEER_WITHIN };
     let question = id.to_string();
-    let answer = network
-        .ask(peer, FUNCTION_PROTOCOL, question.as_bytes(), bounds)
-        .await
-        .map_err(GiveError::Ask)?;
+    let answer = peers.ask(peer, question.as_bytes(), limits).await.map_err(GiveError::Ask)?;
     let (label, content) = read(id, &answer.into())?;
     blocking(move || Checked::of_kept(id, label, content)).await.map_err(GiveError::Refused)
 }
@@ -227,9 +213,9 @@ fn read(id: ContentId, answer: &Bytes) -> Result<(Label, Bytes), GiveError> {
     let content = answer.slice_ref(rest.get(1..).unwrap_or_default());
     let head = serde_json::from_slice(head).map_err(|_| GiveError::Malformed)?;
     let (name, method, bytes) = match (head, id.codec()) {
-        (FunctionHead::Missing, _) => return Err(GiveError::Missing),
-        (FunctionHead::Here { method, bytes }, Codec::Raw) => (None, method, bytes),
-        (FunctionHead::Car { name, method, bytes }, Codec::DagPb) => (Some(name), method, bytes),
+        (AnswerHead::Missing, _) => return Err(GiveError::Missing),
+        (AnswerHead::Here { method, bytes }, Codec::Raw) => (None, method, bytes),
+        (AnswerHead::Car { name, method, bytes }, Codec::DagPb) => (Some(name), method, bytes),
         _ => return Err(GiveError::Malformed),
     };
     if u64::try_from(content.len()) != Ok(bytes) {
@@ -239,12 +225,6 @@ fn read(id: ContentId, answer: &Bytes) -> Result<(Label, Bytes), GiveError> {
     let method = method.map(|method| method.parse::<Method>()).transpose();
     let method = method.map_err(|_| GiveError::Malformed)?;
     Ok((Label { name, method }, content))
-}
-
-fn line(head: &FunctionHead) -> Bytes {
-    let mut line = json(head);
-    line.push(b'\n');
-    line.into()
 }
 
 #[cfg(test)]
@@ -264,23 +244,23 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(codec: Codec, head: &FunctionHead, content: &[u8], is_read: bool) {
+    fn check(codec: Codec, head: &AnswerHead, content: &[u8], is_read: bool) {
         let id = ContentId::of_block(codec, content);
-        let answer = [line(head).as_ref(), content].concat();
+        let answer = [head.to_line().as_ref(), content].concat();
         assert_eq!(read(id, &answer.into()).is_ok(), is_read, "{head:?}");
     }
 
     #[test]
     fn an_answer_is_of_the_kind_that_was_asked_for_and_as_long_as_it_says() {
-        let here = |method: &str, bytes| FunctionHead::Here { method: method.into(), bytes };
+        let here = |method: &str, bytes| AnswerHead::Here { method: method.into(), bytes };
         check(Codec::Raw, &here("a.wasm", 2), b"ab", true);
         check(Codec::Raw, &here("", 2), b"ab", true);
         check(Codec::Raw, &here("a/b", 2), b"ab", false);
         check(Codec::Raw, &here("a.wasm", 3), b"ab", false);
         check(Codec::DagPb, &here("a.wasm", 2), b"ab", false);
-        let car = FunctionHead::Car { name: "n".into(), method: "a.wasm".into(), bytes: 2 };
+        let car = AnswerHead::Car { name: "n".into(), method: "a.wasm".into(), bytes: 2 };
         check(Codec::DagPb, &car, b"ab", true);
         check(Codec::Raw, &car, b"ab", false);
-        check(Codec::Raw, &FunctionHead::Missing, b"", false);
+        check(Codec::Raw, &AnswerHead::Missing, b"", false);
     }
 }

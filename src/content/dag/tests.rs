@@ -1,5 +1,5 @@
 use super::*;
-use crate::functions::dag_pb::{write_directory, write_file};
+use crate::dag_pb::{write_directory, write_file};
 
 fn put(blocks: &mut Blocks, codec: Codec, block: impl Into<Bytes>) -> ContentId {
     let block = block.into();

@@ -10,10 +10,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use model::{
-    function::{FunctionError, FunctionId},
-    node::PeerId,
-};
+use model::function::{FunctionError, FunctionId};
 use reqwest::Url;
 use tracing::info;
 
@@ -27,9 +24,9 @@ use super::{
     gateway::GiveError,
     manifest::{self, Manifest},
     pack::Entry,
+    peers::Peers,
     web::{Wanted, WebError},
 };
-use crate::{message::InstallFunction, network::Network};
 
 /// The longest address taken, in bytes.
 const ADDRESS_BYTES_MAX: usize = 2048;
@@ -85,7 +82,7 @@ impl From<GiveError> for InstallError {
 }
 
 impl Functions {
-    /// Returns the function that `message` is to install. One that is kept is returned at once.
+    /// Returns function `id`, whose manifest is at `address`. One that is kept is returned at once.
     ///
     /// Under a CID it comes from the address of its manifest, or else from one of `peers` or a gateway,
     /// and is checked against the CID; under any other id from the address alone.
@@ -94,12 +91,12 @@ impl Functions {
     /// [`InstallError`] if it is nowhere to be had, or is not what it should be.
     pub async fn install(
         &self,
-        message: &InstallFunction,
-        network: &Network,
-        peers: &[PeerId],
+        id: &str,
+        address: &str,
+        peers: &impl Peers,
     ) -> Result<Function, InstallError> {
-        let id = FunctionId::of_any_kind(&message.cid)?;
-        let address = message.manifest_url.as_str();
+        let cid = id;
+        let id = FunctionId::of_any_kind(cid)?;
         if id.is_of_address() && FunctionId::of_address(address) != id {
             return Err(InstallError::Address { id });
         }
@@ -107,14 +104,14 @@ impl Functions {
             return self.install_from(id, address).await;
         }
         // Heads that were given no address name this one, where most content is not.
-        let is_usual = address.is_empty() || address == usual_address(&message.cid);
+        let is_usual = address.is_empty() || address == usual_address(cid);
         if is_usual || self.get(id).is_some() {
-            return Ok(self.obtain(id, network, peers).await?);
+            return Ok(self.obtain(id, peers).await?);
         }
         match self.install_from(id, address).await {
             Ok(function) => Ok(function),
             // Other tools cut content into other blocks, which peers and gateways have.
-            Err(error) => self.obtain(id, network, peers).await.map_err(|_| error),
+            Err(error) => self.obtain(id, peers).await.map_err(|_| error),
         }
     }
 
@@ -181,7 +178,8 @@ impl Functions {
 }
 
 /// Where b7s workers look for the manifest of the function `cid`.
-pub(crate) fn usual_address(cid: &str) -> String {
+#[must_use]
+pub fn usual_address(cid: &str) -> String {
     format!("https://{cid}.ipfs.w3s.link/manifest.json")
 }
 

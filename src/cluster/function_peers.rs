@@ -1,0 +1,37 @@
+//! Functions fetched from peers over this network, and given to them.
+
+use content::{AnswerLimits, AskError, Peers};
+use model::node::PeerId;
+
+use crate::network::{Answer, Network};
+
+/// Peers that may have a function, and the network to ask them over.
+pub(crate) struct FunctionPeers<'a> {
+    pub(crate) network: &'a Network,
+    pub(crate) peers: &'a [PeerId],
+}
+
+impl Peers for FunctionPeers<'_> {
+    fn peers(&self) -> &[PeerId] {
+        self.peers
+    }
+
+    async fn ask(
+        &self,
+        peer: &PeerId,
+        question: &[u8],
+        limits: AnswerLimits,
+    ) -> Result<Vec<u8>, AskError> {
+        let AnswerLimits { bytes_max, within } = limits;
+        Ok(self
+            .network
+            .ask(peer, content::FUNCTION_PROTOCOL, question, (bytes_max, within))
+            .await?)
+    }
+}
+
+impl From<content::Answer> for Answer {
+    fn from(answer: content::Answer) -> Self {
+        Self { head: answer.head, content: answer.content }
+    }
+}
