@@ -200,7 +200,7 @@ async fn acted(action: Action) -> anyhow::Result<ExitCode> {
 /// Packs the module or folder at `path`.
 async fn packed(path: &std::path::Path) -> anyhow::Result<Upload> {
     let reading = format!("reading {}", path.display());
-    let packed = patiently(&reading, Store::packed(path)).await;
+    let packed = patiently(&reading, Store::pack_path(path)).await;
     packed.with_context(|| format!("take {} as a function", path.display()))
 }
 

@@ -424,7 +424,7 @@ impl LocalStack for Local {
             if !Path::new(path).exists() {
                 bail!("no such file or folder");
             }
-            Ok(Functions::packed(Path::new(path)).await?)
+            Ok(Functions::pack_path(Path::new(path)).await?)
         };
         let upload = packing.await.map_err(failed(format!("read {path} as a function")))?;
         let function = upload.function;

@@ -8,7 +8,7 @@ use tar::{Archive, EntryType};
 use super::{
     FUNCTION_BYTES_MAX,
     dag::FILES_MAX,
-    error::{ContentError, shortened},
+    error::{ContentError, shorten},
     pack::Entry,
 };
 
@@ -52,7 +52,7 @@ pub(super) fn unpack(archive: &[u8]) -> Result<Entry, ContentError> {
 
 /// Returns the parts of a path, which may begin with `./`.
 fn parts(path: &[u8]) -> Result<Vec<&str>, ContentError> {
-    let wrong = || ContentError::Path { path: shortened(&String::from_utf8_lossy(path)) };
+    let wrong = || ContentError::Path { path: shorten(&String::from_utf8_lossy(path)) };
     let path = str::from_utf8(path).map_err(|_| wrong())?;
     if path.starts_with('/') {
         return Err(wrong());

@@ -21,16 +21,15 @@ use super::{
 /// The files of a function. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Contents {
-    files: Files,
-    /// What people call it, where its manifest says so.
+    files: ContentFiles,
+    /// The name in the manifest, if there is one.
     name: Option<String>,
     /// The archive's block, where it is beside the tree.
     archive: Option<ContentId>,
 }
 
 #[derive(Debug, Clone)]
-enum Files {
-    /// One module.
+enum ContentFiles {
     Module(Bytes),
     /// A folder; what was unpacked comes after what was there.
     Folder(Arc<[File]>),
@@ -42,7 +41,7 @@ impl Contents {
         if !is_module(&bytes) {
             return Err(ContentError::NoModule { n_files: 1 });
         }
-        Ok(Self { files: Files::Module(bytes), name: None, archive: None })
+        Ok(Self { files: ContentFiles::Module(bytes), name: None, archive: None })
     }
 
     /// Takes the files of a tree, and those of its archive if it is a package.
@@ -56,24 +55,24 @@ impl Contents {
         let is_plain = files.iter().any(is_runnable);
         if let Some(manifest) = found.filter(|_| !is_plain) {
             let manifest = Manifest::read(&manifest.bytes)?;
-            let (bytes, beside) = packaged(&manifest, &files, dag)?;
+            let (bytes, beside) = find_archive(&manifest, &files, dag)?;
             archive = beside;
             name = Some(manifest.name).filter(|name| !name.is_empty());
-            listed(&unpack(&bytes)?, &mut files);
+            append_files(&unpack(&bytes)?, &mut files);
         }
         if !files.iter().any(is_runnable) {
             return Err(ContentError::NoModule { n_files: files.len() });
         }
-        Ok(Self { files: Files::Folder(files.into()), name, archive })
+        Ok(Self { files: ContentFiles::Folder(files.into()), name, archive })
     }
 
     /// Returns the module that `method` names. A function of one file has it under any name.
     pub(crate) fn module(&self, method: &Method) -> Option<Bytes> {
         match &self.files {
-            Files::Module(bytes) => Some(bytes.clone()),
-            Files::Folder(files) => {
-                let named = |file: &&File| file.path == method.as_str() && is_runnable(file);
-                files.iter().find(named).map(|file| file.bytes.clone())
+            ContentFiles::Module(bytes) => Some(bytes.clone()),
+            ContentFiles::Folder(files) => {
+                let is_method = |file: &&File| file.path == method.as_str() && is_runnable(file);
+                files.iter().find(is_method).map(|file| file.bytes.clone())
             }
         }
     }
@@ -81,8 +80,8 @@ impl Contents {
     /// Returns the files of a folder; none if it is one module.
     pub(super) fn folder(&self) -> Option<&[File]> {
         match &self.files {
-            Files::Module(_) => None,
-            Files::Folder(files) => Some(files),
+            ContentFiles::Module(_) => None,
+            ContentFiles::Folder(files) => Some(files),
         }
     }
 
@@ -99,8 +98,8 @@ impl Contents {
     /// How many bytes all its files have.
     pub(super) fn size_bytes(&self) -> usize {
         match &self.files {
-            Files::Module(bytes) => bytes.len(),
-            Files::Folder(files) => files.iter().map(|file| file.bytes.len()).sum(),
+            ContentFiles::Module(bytes) => bytes.len(),
+            ContentFiles::Folder(files) => files.iter().map(|file| file.bytes.len()).sum(),
         }
     }
 }
@@ -116,7 +115,7 @@ pub(super) fn is_runnable(file: &File) -> bool {
 }
 
 /// Returns the archive that a manifest names, and its block if it is beside the tree.
-fn packaged(
+fn find_archive(
     manifest: &Manifest,
     files: &[File],
     dag: &Dag,
@@ -136,7 +135,7 @@ fn packaged(
 }
 
 /// Appends the files of `entry` to `files`, but those that are there already.
-fn listed(entry: &Entry, files: &mut Vec<File>) {
+fn append_files(entry: &Entry, files: &mut Vec<File>) {
     let known: BTreeSet<String> = files.iter().map(|file| file.path.clone()).collect();
     let mut waiting = vec![(String::new(), entry)];
     while let Some((path, entry)) = waiting.pop() {

@@ -11,7 +11,7 @@ use model::function::{
 use super::{
     FUNCTION_BYTES_MAX, car,
     dag_pb::{self, Link, Node},
-    error::{ContentError, shortened},
+    error::{ContentError, shorten},
 };
 
 /// The most files of one function. Directories of so many, with names of usual length, are one node
@@ -43,7 +43,6 @@ pub(super) struct Dag {
 /// What a tree of blocks stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Tree {
-    /// One file.
     File(Bytes),
     /// The files of a folder, in the order of their paths' parts.
     Folder(Vec<File>),
@@ -54,7 +53,6 @@ pub(super) enum Tree {
 pub(crate) struct File {
     /// Where it is, with `/` between the parts.
     pub(crate) path: String,
-    /// Its content.
     pub(crate) bytes: Bytes,
 }
 
@@ -75,22 +73,22 @@ impl Dag {
         }
     }
 
-    /// Returns the files it stands for.
+    /// Returns the file or folder that the blocks stand for.
     pub(super) fn tree(&self) -> Result<Tree, ContentError> {
-        self.walked().map(|(tree, _)| tree)
+        self.walk().map(|(tree, _)| tree)
     }
 
     /// Writes the tree as a CAR, each block before those it links to, and `extra` last: always the
     /// same bytes for the same tree.
     pub(super) fn car(&self, extra: Option<ContentId>) -> Result<Bytes, ContentError> {
-        let (_, walk) = self.walked()?;
+        let (_, walk) = self.walk()?;
         let further = extra.filter(|id| !walk.reached.contains(id));
         let ids = walk.order.into_iter().chain(further);
         let blocks = ids.filter_map(|id| self.blocks.get(&id).map(|block| (id, block)));
         Ok(car::write(self.root, blocks))
     }
 
-    fn walked(&self) -> Result<(Tree, Walk<'_>), ContentError> {
+    fn walk(&self) -> Result<(Tree, Walk<'_>), ContentError> {
         let mut walk = Walk {
             blocks: &self.blocks,
             visits_left: VISITS_MAX,
@@ -129,7 +127,7 @@ impl Walk<'_> {
                 if at.is_empty() { link.name.clone() } else { format!("{at}/{}", link.name) };
             check_name(&link.name)?;
             if !names.insert(&link.name) {
-                return Err(ContentError::Twice { path: shortened(&path) });
+                return Err(ContentError::Twice { path: shorten(&path) });
             }
             match self.node(link.id)? {
                 Node::Directory(links) => {
@@ -197,7 +195,7 @@ impl Walk<'_> {
 
 /// Checks that a name is one part of a path that stays in its folder.
 pub(super) fn check_name(name: &str) -> Result<(), ContentError> {
-    let wrong = |_| ContentError::Path { path: shortened(name) };
+    let wrong = |_| ContentError::Path { path: shorten(name) };
     name.parse::<Method>().map(drop).map_err(wrong)
 }
 

@@ -36,7 +36,7 @@ const WIRE_BYTES: u64 = 2;
 /// A node that was read.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Node {
-    /// A directory.
+    /// The entries, in the order of the block.
     Directory(Vec<Link>),
     /// A file or a piece of one: its own bytes come before those of the links.
     File {

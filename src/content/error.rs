@@ -28,7 +28,7 @@ pub enum FunctionsError {
     /// The content is not what its id names.
     #[error("match {size_bytes} bytes of content with {id}")]
     Mismatch {
-        /// The id.
+        /// The id that the content was claimed to have.
         id: FunctionId,
         /// How long the content is.
         size_bytes: usize,
@@ -54,36 +54,36 @@ pub enum FunctionsError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ContentError {
-    /// The bytes are not in the format they should be in.
+    /// The bytes are not in the expected format.
     #[error("read {what}")]
     Malformed {
-        /// Which format.
+        /// The format that was expected.
         what: &'static str,
     },
     /// A block's bytes are not those that its id names.
     #[error("match the bytes of a block with {id}")]
     Mismatch {
-        /// The id.
+        /// The id that the block was claimed to have.
         id: ContentId,
     },
     /// A block that another one links to is not there.
     #[error("find block {id}")]
     Missing {
-        /// The id.
+        /// The id that the link names.
         id: ContentId,
     },
-    /// There is something that functions may not have.
+    /// The content has a part that functions may not have.
     #[error("accept {what}, which functions may not have")]
     Unsupported {
-        /// What.
+        /// The part of the content that is refused, with its article.
         what: &'static str,
     },
-    /// There is more than is taken.
+    /// The content exceeds a limit.
     #[error("take more than {max} {what}")]
     TooMuch {
-        /// Of what.
+        /// What was counted, in the plural.
         what: &'static str,
-        /// How much is taken.
+        /// The most of it that is taken.
         max: usize,
     },
     /// A file's path leaves its folder, or has a name that is none.
@@ -113,7 +113,7 @@ pub enum ContentError {
     /// The manifest names an archive that is not part of the content.
     #[error("find the archive at {address}")]
     ArchiveElsewhere {
-        /// Its address.
+        /// The archive's address in the manifest.
         address: String,
         /// Its SHA-256, as the id of a block.
         block: ContentId,
@@ -124,6 +124,6 @@ pub enum ContentError {
 }
 
 /// Shortens a text of others for an error.
-pub(super) fn shortened(text: &str) -> String {
+pub(super) fn shorten(text: &str) -> String {
     text.chars().take(120).collect()
 }

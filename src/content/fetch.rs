@@ -18,9 +18,9 @@ use tracing::{debug, info, warn};
 
 use crate::{
     CAR_BYTES_MAX, Function, Functions, FunctionsError, Kind, blocking,
-    checked::{Checked, Label},
     flight::Flight,
     peers::{Answer, AnswerHead, AnswerLimits, AskError, Peers},
+    verify::{NameHints, VerifiedFunction},
 };
 
 /// How long one peer has to send a function: 64 MiB over a line of 40 Mbit/s.
@@ -48,7 +48,7 @@ pub enum FetchError {
     /// None of the peers asked had it.
     #[error("find {id} at any of {n_peers} peers")]
     Nowhere {
-        /// What was asked for.
+        /// The function that was asked for.
         id: FunctionId,
         /// How many were asked.
         n_peers: usize,
@@ -56,7 +56,7 @@ pub enum FetchError {
     /// Neither a peer nor a gateway had it.
     #[error("find {id} at any of {n_peers} peers and {n_gateways} gateways")]
     NowhereElse {
-        /// What was asked for.
+        /// The function that was asked for.
         id: FunctionId,
         /// How many peers were asked.
         n_peers: usize,
@@ -66,19 +66,19 @@ pub enum FetchError {
     /// The id is that of an address, from which the function is yet to be installed.
     #[error("find {id}, which is to be installed from its address first")]
     NotInstalled {
-        /// What was asked for.
+        /// The function that was asked for.
         id: FunctionId,
     },
     /// The id is a CID of another kind than functions have.
     #[error("fetch {id}, which is not the id of a raw or dag-pb block by SHA-256")]
     Unsupported {
-        /// What was asked for.
+        /// The function that was asked for.
         id: FunctionId,
     },
     /// It took too long.
     #[error("fetch {id} in time")]
     TimedOut {
-        /// What was asked for.
+        /// The function that was asked for.
         id: FunctionId,
     },
     /// It could not be kept.
@@ -134,13 +134,13 @@ impl Functions {
 
     /// Returns what to answer a peer that asks for a function.
     pub async fn answer(&self, question: &[u8]) -> Answer {
-        self.found(question).await.unwrap_or_else(|| Answer {
+        self.read_for_peer(question).await.unwrap_or_else(|| Answer {
             head: AnswerHead::Missing.to_line(),
             content: Bytes::new(),
         })
     }
 
-    async fn found(&self, question: &[u8]) -> Option<Answer> {
+    async fn read_for_peer(&self, question: &[u8]) -> Option<Answer> {
         let id: FunctionId = str::from_utf8(question).ok()?.trim().parse().ok()?;
         let function = self.get(id)?;
         let is_block = id.content().is_some_and(|id| id.codec() == Codec::Raw);
@@ -173,7 +173,7 @@ impl Functions {
         let _fetch = self.fetch_permit().await;
         let to_ask = peers.peers();
         for peer in to_ask.iter().take(PEERS_MAX) {
-            match given(id, peers, peer).await {
+            match fetch_from_peer(id, peers, peer).await {
                 Ok(checked) => {
                     let function = self.keep(checked).await;
                     info!(function = %id, %peer, "fetched a function from a peer");
@@ -186,7 +186,7 @@ impl Functions {
                 Err(error) => debug!(function = %id, %peer, %error, "got no function from a peer"),
             }
         }
-        if let Some(checked) = self.given_by_gateways(id).await {
+        if let Some(checked) = self.fetch_from_gateways(id).await {
             return self.keep(checked).await.map_err(FetchError::Keep);
         }
         let (n_peers, n_gateways) = (to_ask.len().min(PEERS_MAX), self.n_gateways());
@@ -198,16 +198,22 @@ impl Functions {
     }
 }
 
-async fn given(id: ContentId, peers: &impl Peers, peer: &PeerId) -> Result<Checked, GiveError> {
+async fn fetch_from_peer(
+    id: ContentId,
+    peers: &impl Peers,
+    peer: &PeerId,
+) -> Result<VerifiedFunction, GiveError> {
     let limits = AnswerLimits { bytes_max: CAR_BYTES_MAX + HEAD_BYTES_MAX, within: PEER_WITHIN };
     let question = id.to_string();
     let answer = peers.ask(peer, question.as_bytes(), limits).await.map_err(GiveError::Ask)?;
     let (label, content) = read(id, &answer.into())?;
-    blocking(move || Checked::of_kept(id, label, content)).await.map_err(GiveError::Refused)
+    blocking(move || VerifiedFunction::of_kept(id, label, content))
+        .await
+        .map_err(GiveError::Refused)
 }
 
-/// Reads an answer: what is said of a function, and its content, not checked yet.
-fn read(id: ContentId, answer: &Bytes) -> Result<(Label, Bytes), GiveError> {
+/// Reads an answer: the names of a function, and its content, which is not verified yet.
+fn read(id: ContentId, answer: &Bytes) -> Result<(NameHints, Bytes), GiveError> {
     let at = answer.iter().take(HEAD_BYTES_MAX).position(|byte| *byte == b'\n');
     let (head, rest) = at.and_then(|at| answer.split_at_checked(at)).ok_or(GiveError::Malformed)?;
     let content = answer.slice_ref(rest.get(1..).unwrap_or_default());
@@ -224,7 +230,7 @@ fn read(id: ContentId, answer: &Bytes) -> Result<(Label, Bytes), GiveError> {
     let method = Some(method).filter(|method| !method.is_empty());
     let method = method.map(|method| method.parse::<Method>()).transpose();
     let method = method.map_err(|_| GiveError::Malformed)?;
-    Ok((Label { name, method }, content))
+    Ok((NameHints { name, method }, content))
 }
 
 #[cfg(test)]

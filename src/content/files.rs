@@ -15,7 +15,7 @@ use wire::functions::FunctionBody;
 
 use super::{
     CAR_BYTES_MAX, FUNCTIONS_MAX, Function, FunctionsError, Kind,
-    checked::{Checked, Label},
+    verify::{NameHints, VerifiedFunction},
 };
 
 /// The ending of records.
@@ -30,12 +30,12 @@ const RECORD_BYTES_MAX: u64 = 4096;
 /// The file that holds the blocks of a function that is not one block.
 const CAR: &str = "content.car";
 
-/// What a record says beside what is told to others.
+/// A function's record on disk: what is served about it, and what is not.
 #[derive(Serialize, Deserialize)]
-struct Record {
+struct FunctionRecord {
     #[serde(flatten)]
     body: FunctionBody,
-    /// Whether the method was made up here.
+    /// Whether the module came without a file name.
     #[serde(default)]
     unnamed: bool,
 }
@@ -56,46 +56,47 @@ struct AddressRecord {
     function_id: String,
 }
 
-/// What is in the folder.
+/// What a scan of the folder found.
 #[derive(Debug, Default)]
-pub(super) struct Found {
-    pub(super) functions: Vec<Known>,
+pub(super) struct ScanResult {
+    pub(super) functions: Vec<ScannedFunction>,
     pub(super) addresses: Vec<InstallSource>,
 }
 
 /// A function that was checked, without its content.
 #[derive(Debug)]
-pub(super) struct Known {
+pub(super) struct ScannedFunction {
     pub(super) function: Function,
     pub(super) whole: Option<FunctionId>,
 }
 
-/// The folder.
+/// The store's folder. Cheap to clone.
 #[derive(Debug, Clone)]
-pub(super) struct Files {
+pub(super) struct FunctionFiles {
     folder: Arc<Path>,
 }
 
-impl Files {
+impl FunctionFiles {
     pub(super) fn new(folder: PathBuf) -> Self {
         Self { folder: folder.into() }
     }
 
     /// Returns every function whose content is whole; removes those whose is not, and what a crash
     /// left unfinished.
-    pub(super) fn scan(&self) -> Result<Found, FunctionsError> {
-        fs::create_dir_all(&self.folder).map_err(failed("make folder", &self.folder))?;
-        let entries = fs::read_dir(&self.folder).map_err(failed("read folder", &self.folder))?;
-        let mut found = Found::default();
+    pub(super) fn scan(&self) -> Result<ScanResult, FunctionsError> {
+        fs::create_dir_all(&self.folder).map_err(file_error("make folder", &self.folder))?;
+        let entries =
+            fs::read_dir(&self.folder).map_err(file_error("read folder", &self.folder))?;
+        let mut found = ScanResult::default();
         for entry in entries {
-            let path = entry.map_err(failed("read folder", &self.folder))?.path();
+            let path = entry.map_err(file_error("read folder", &self.folder))?.path();
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
             let ending = path.extension().and_then(|ending| ending.to_str());
             if name.starts_with(UNFINISHED_PREFIX) {
-                fs::remove_file(&path).map_err(failed("delete", &path))?;
+                fs::remove_file(&path).map_err(file_error("delete", &path))?;
             } else if ending == Some(ADDRESS) {
                 let room = found.addresses.len() < FUNCTIONS_MAX;
-                found.addresses.extend(address(&path).filter(|_| room));
+                found.addresses.extend(read_address(&path).filter(|_| room));
             } else if ending == Some(RECORD) {
                 match self.checked(&path) {
                     Some(known) if found.functions.len() < FUNCTIONS_MAX => {
@@ -114,7 +115,7 @@ impl Files {
     /// Puts a function in place, durably: its content, then its record.
     pub(super) fn write(&self, function: &Function, bytes: &[u8]) -> Result<(), FunctionsError> {
         let folder = self.folder_of(function.id);
-        fs::create_dir_all(&folder).map_err(failed("make folder", &folder))?;
+        fs::create_dir_all(&folder).map_err(file_error("make folder", &folder))?;
         replace(&self.content_of(function), bytes)?;
         let body = FunctionBody {
             name: function.name.clone(),
@@ -123,7 +124,7 @@ impl Files {
             bytes: function.size_bytes,
             by_manifest: Vec::new(),
         };
-        let record = Record { body, unnamed: function.kind == Kind::Unnamed };
+        let record = FunctionRecord { body, unnamed: function.kind == Kind::Unnamed };
         let record = serde_json::to_vec(&record).unwrap_or_default();
         replace(&self.record_of(function.id), &record)
     }
@@ -141,35 +142,38 @@ impl Files {
     /// Deletes such a note; one that is not there is no error.
     pub(super) fn delete_address(&self, id: FunctionId) -> Result<(), FunctionsError> {
         let path = self.address_of(id);
-        absent_or(fs::remove_file(&path)).map_err(failed("delete", &path))
+        ignore_absent(fs::remove_file(&path)).map_err(file_error("delete", &path))
     }
 
     /// Returns a function with its content, or none if that is damaged or gone.
-    pub(super) fn read(&self, function: &Function) -> Result<Option<Checked>, FunctionsError> {
+    pub(super) fn read(
+        &self,
+        function: &Function,
+    ) -> Result<Option<VerifiedFunction>, FunctionsError> {
         let path = self.content_of(function);
         let bytes = match read_at_most(&path, CAR_BYTES_MAX as u64) {
             Ok(bytes) => Bytes::from(bytes),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(source) => return Err(failed("read", &path)(source)),
+            Err(source) => return Err(file_error("read", &path)(source)),
         };
         let is_named = function.kind != Kind::Unnamed;
         let method = Some(function.method.clone()).filter(|_| is_named);
-        let label = Label { name: Some(function.name.clone()), method };
-        let checked = function.id.content().map(|id| Checked::of_kept(id, label, bytes));
+        let label = NameHints { name: Some(function.name.clone()), method };
+        let checked = function.id.content().map(|id| VerifiedFunction::of_kept(id, label, bytes));
         Ok(checked.and_then(Result::ok).filter(|checked| checked.function.id == function.id))
     }
 
     /// Deletes a function; one that is not there is no error.
     pub(super) fn delete(&self, id: FunctionId) -> Result<(), FunctionsError> {
         let (record, folder) = (self.record_of(id), self.folder_of(id));
-        absent_or(fs::remove_file(&record)).map_err(failed("delete", &record))?;
-        absent_or(fs::remove_dir_all(&folder)).map_err(failed("delete", &folder))
+        ignore_absent(fs::remove_file(&record)).map_err(file_error("delete", &record))?;
+        ignore_absent(fs::remove_dir_all(&folder)).map_err(file_error("delete", &folder))
     }
 
     /// Returns the function that a record describes, if its content is whole.
-    fn checked(&self, record: &Path) -> Option<Known> {
+    fn checked(&self, record: &Path) -> Option<ScannedFunction> {
         let bytes = read_at_most(record, RECORD_BYTES_MAX).ok()?;
-        let Record { body, unnamed } = serde_json::from_slice(&bytes).ok()?;
+        let FunctionRecord { body, unnamed } = serde_json::from_slice(&bytes).ok()?;
         let function = Function {
             id: body.function_id.parse().ok()?,
             method: body.method.parse::<Method>().ok()?,
@@ -179,9 +183,9 @@ impl Files {
             kind: if unnamed { Kind::Unnamed } else { Kind::Module },
         };
         let is_in_place = record == self.record_of(function.id);
-        let Checked { function: read, whole, .. } = self.read(&function).ok().flatten()?;
+        let VerifiedFunction { function: read, whole, .. } = self.read(&function).ok().flatten()?;
         let is_whole = read.size_bytes == function.size_bytes;
-        (is_in_place && is_whole).then_some(Known { function: read, whole })
+        (is_in_place && is_whole).then_some(ScannedFunction { function: read, whole })
     }
 
     /// Deletes what a record that is not good names by its file name.
@@ -190,7 +194,7 @@ impl Files {
         let id = record.file_stem().and_then(|stem| stem.to_str());
         match id.and_then(|id| id.parse::<FunctionId>().ok()) {
             Some(id) => self.delete(id),
-            None => fs::remove_file(record).map_err(failed("delete", record)),
+            None => fs::remove_file(record).map_err(file_error("delete", record)),
         }
     }
 
@@ -214,11 +218,11 @@ impl Files {
 }
 
 fn replace(path: &Path, bytes: &[u8]) -> Result<(), FunctionsError> {
-    write_atomic(path, bytes, FileMode::Public).map_err(failed("write", path))
+    write_atomic(path, bytes, FileMode::Public).map_err(file_error("write", path))
 }
 
 /// Returns the address that a record describes.
-fn address(record: &Path) -> Option<InstallSource> {
+fn read_address(record: &Path) -> Option<InstallSource> {
     let bytes = read_at_most(record, RECORD_BYTES_MAX).ok()?;
     let body: AddressRecord = serde_json::from_slice(&bytes).ok()?;
     let id = FunctionId::of_any_kind(&body.id).ok()?;
@@ -235,12 +239,15 @@ fn read_at_most(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     fs::read(path)
 }
 
-fn absent_or(done: io::Result<()>) -> io::Result<()> {
+fn ignore_absent(done: io::Result<()>) -> io::Result<()> {
     done.or_else(|error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) })
 }
 
 /// Words a failed step on a file or folder.
-pub(super) fn failed(step: &'static str, path: &Path) -> impl FnOnce(io::Error) -> FunctionsError {
+pub(super) fn file_error(
+    step: &'static str,
+    path: &Path,
+) -> impl FnOnce(io::Error) -> FunctionsError {
     let path = path.to_owned();
     move |source| FunctionsError::Files { step, path, source }
 }

@@ -11,13 +11,13 @@ use tracing::{debug, info, warn};
 
 use super::{
     CAR_BYTES_MAX, Functions, FunctionsError, blocking,
-    checked::{Checked, Label},
     dag::{Blocks, Dag},
     error::ContentError,
-    web::{Wanted, WebError},
+    http::{ReadLimits, WebError},
+    verify::{NameHints, VerifiedFunction},
 };
 
-/// Gateways that serve CARs to anybody, to be asked unless told otherwise.
+/// The gateways asked by default: they serve CARs to anybody.
 pub const GATEWAYS_DEFAULT: [&str; 3] =
     ["https://trustless-gateway.link", "https://ipfs.io", "https://dweb.link"];
 
@@ -30,7 +30,7 @@ const GATEWAY_WITHIN: Duration = Duration::from_secs(20);
 /// How long an archive that a manifest names may take.
 const ARCHIVE_WITHIN: Duration = Duration::from_secs(45);
 
-/// What a gateway is asked for.
+/// The media type that a gateway is asked for.
 const CAR_TYPE: &str = "application/vnd.ipld.car; version=1; order=dfs; dups=n";
 
 /// An IPFS gateway: `https://<host>`, below which is `/ipfs/<content id>`.
@@ -48,7 +48,7 @@ pub struct GatewayError {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum GiveError {
     #[error("ask a gateway")]
-    Web(#[from] WebError),
+    WebReader(#[from] WebError),
     #[error("take its blocks")]
     Content(#[from] FunctionsError),
 }
@@ -90,15 +90,15 @@ impl fmt::Display for Gateway {
 }
 
 impl Functions {
-    /// Whether there is a gateway to be asked.
+    /// Returns how many gateways are asked for one function.
     pub(super) fn n_gateways(&self) -> usize {
         self.0.gateways.len().min(GATEWAYS_MAX)
     }
 
     /// Returns a function from the first gateway that gives it whole.
-    pub(super) async fn given_by_gateways(&self, id: ContentId) -> Option<Checked> {
+    pub(super) async fn fetch_from_gateways(&self, id: ContentId) -> Option<VerifiedFunction> {
         for gateway in self.0.gateways.iter().take(GATEWAYS_MAX) {
-            match self.given_by_gateway(gateway, id).await {
+            match self.fetch_from_gateway(gateway, id).await {
                 Ok(checked) => {
                     info!(function = %id, %gateway, "fetched a function from a gateway");
                     return Some(checked);
@@ -107,7 +107,7 @@ impl Functions {
                     let reason = chain(&error);
                     warn!(function = %id, %gateway, reason, "refused what a gateway gave");
                 }
-                Err(GiveError::Web(error)) => {
+                Err(GiveError::WebReader(error)) => {
                     let reason = chain(&error);
                     debug!(function = %id, %gateway, reason, "got no function from a gateway");
                 }
@@ -116,29 +116,30 @@ impl Functions {
         None
     }
 
-    async fn given_by_gateway(
+    async fn fetch_from_gateway(
         &self,
         gateway: &Gateway,
         id: ContentId,
-    ) -> Result<Checked, GiveError> {
-        let wanted = Wanted { accept: CAR_TYPE, bytes_max: CAR_BYTES_MAX, within: GATEWAY_WITHIN };
+    ) -> Result<VerifiedFunction, GiveError> {
+        let wanted =
+            ReadLimits { accept: CAR_TYPE, bytes_max: CAR_BYTES_MAX, within: GATEWAY_WITHIN };
         let car = self.0.web.read(&gateway.car_url(id), wanted).await?;
         let dag = blocking(move || Ok(Dag::read(id, &car)?)).await?;
         let blocks = dag.blocks.clone();
-        let checked = blocking(move || Checked::of_dag(Label::default(), dag)).await;
+        let checked = blocking(move || VerifiedFunction::of_dag(NameHints::default(), dag)).await;
         match checked {
             Err(FunctionsError::Content(ContentError::ArchiveElsewhere { address, block })) => {
-                let archive = self.archive(&address, block).await?;
+                let archive = self.fetch_archive(&address, block).await?;
                 let blocks: Blocks = blocks.into_iter().chain([(block, archive)]).collect();
                 let dag = Dag { root: id, blocks };
-                Ok(blocking(move || Checked::of_dag(Label::default(), dag)).await?)
+                Ok(blocking(move || VerifiedFunction::of_dag(NameHints::default(), dag)).await?)
             }
             checked => Ok(checked?),
         }
     }
 
     /// Returns the archive at an address, if it is the one that its block's id names.
-    pub(super) async fn archive(
+    pub(super) async fn fetch_archive(
         &self,
         address: &str,
         block: ContentId,
@@ -146,7 +147,7 @@ impl Functions {
         let wrong = |_| WebError::Address { text: address.chars().take(200).collect() };
         let url: Url = address.parse().map_err(wrong)?;
         let bytes_max = super::FUNCTION_BYTES_MAX;
-        let wanted = Wanted { accept: "*/*", bytes_max, within: ARCHIVE_WITHIN };
+        let wanted = ReadLimits { accept: "*/*", bytes_max, within: ARCHIVE_WITHIN };
         let archive = self.0.web.read(&url, wanted).await?;
         let checking = archive.clone();
         let is_right = blocking(move || Ok(block.names(&checking))).await?;

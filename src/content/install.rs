@@ -18,14 +18,14 @@ use super::{
     FUNCTIONS_MAX, FetchError, Function, Functions, FunctionsError,
     archive::unpack,
     blocking,
-    checked::{Checked, Label},
     files::InstallSource,
     flight::Flight,
     gateway::GiveError,
+    http::{ReadLimits, WebError},
     manifest::{self, Manifest},
     pack::Entry,
     peers::Peers,
-    web::{Wanted, WebError},
+    verify::{NameHints, VerifiedFunction},
 };
 
 /// The longest address taken, in bytes.
@@ -44,13 +44,13 @@ pub enum InstallError {
     /// The id is one of an address, but not of the address given.
     #[error("match {id} with the address of the manifest")]
     Address {
-        /// The id.
+        /// The id in the request.
         id: FunctionId,
     },
     /// The id was installed from another address, which stays.
     #[error("install {id} from another manifest than {address}: remove the function first")]
     Taken {
-        /// The id.
+        /// The id in the request.
         id: FunctionId,
         /// Where it was installed from.
         address: String,
@@ -58,15 +58,15 @@ pub enum InstallError {
     /// The id is no CID, and this node takes nothing else.
     #[error("install {id}, which is no CID: this node runs with --require-cid")]
     NoCid {
-        /// The id.
+        /// The id in the request.
         id: FunctionId,
     },
-    /// Nobody gave it.
+    /// No peer and no gateway gave it.
     #[error("get the function")]
     Fetch(#[from] FetchError),
     /// The manifest or its archive could not be read.
     #[error("read from the web")]
-    Web(#[from] WebError),
+    WebReader(#[from] WebError),
     /// The content is no function, or could not be kept.
     #[error("keep the function")]
     Keep(#[from] FunctionsError),
@@ -75,7 +75,7 @@ pub enum InstallError {
 impl From<GiveError> for InstallError {
     fn from(error: GiveError) -> Self {
         match error {
-            GiveError::Web(error) => Self::Web(error),
+            GiveError::WebReader(error) => Self::WebReader(error),
             GiveError::Content(error) => Self::Keep(error),
         }
     }
@@ -144,11 +144,12 @@ impl Functions {
         }
         let _fetch = self.fetch_permit().await;
         let bytes_max = manifest::BYTES_MAX;
-        let wanted = Wanted { accept: "application/json, */*", bytes_max, within: MANIFEST_WITHIN };
+        let wanted =
+            ReadLimits { accept: "application/json, */*", bytes_max, within: MANIFEST_WITHIN };
         let bytes = self.0.web.read(&url, wanted).await?;
         let manifest = Manifest::read(&bytes).map_err(FunctionsError::from)?;
         let archive = manifest.archive_url(&url).map_err(FunctionsError::from)?;
-        let archive = self.archive(archive.as_str(), manifest.block).await?;
+        let archive = self.fetch_archive(archive.as_str(), manifest.block).await?;
         let package = Package { manifest, manifest_bytes: bytes, archive };
         let checked =
             blocking(move || if id.is_cid() { package.checked_as(id) } else { package.checked() });
@@ -192,20 +193,20 @@ struct Package {
 
 impl Package {
     /// Takes the files of the archive as a function.
-    fn checked(self) -> Result<Checked, FunctionsError> {
-        let dag = unpack(&self.archive)?.packed()?;
-        Checked::of_dag(self.label(), dag)
+    fn checked(self) -> Result<VerifiedFunction, FunctionsError> {
+        let dag = unpack(&self.archive)?.to_dag()?;
+        VerifiedFunction::of_dag(self.label(), dag)
     }
 
     /// Takes what `id` names: the files of the archive, one module of them, or the folder of the
     /// manifest with its archive.
-    fn checked_as(self, id: FunctionId) -> Result<Checked, FunctionsError> {
+    fn checked_as(self, id: FunctionId) -> Result<VerifiedFunction, FunctionsError> {
         let id = id.normalized();
         let files = unpack(&self.archive)?;
         if let Entry::Folder(entries) = &files {
             for (name, entry) in entries {
                 let (Entry::File(bytes), Ok(method)) = (entry, name.parse()) else { continue };
-                if let Ok(checked) = Checked::of_file(method, bytes)
+                if let Ok(checked) = VerifiedFunction::of_file(method, bytes)
                     && (checked.function.id == id || checked.whole == Some(id))
                 {
                     return Ok(checked);
@@ -218,17 +219,17 @@ impl Package {
             let path: Vec<&str> = path.split('/').collect();
             folder.place(&path, Entry::File(self.archive.clone()))?;
         }
-        for dag in [files.packed()?, folder.packed()?] {
+        for dag in [files.to_dag()?, folder.to_dag()?] {
             if FunctionId::from(dag.root) == id {
-                return Checked::of_dag(self.label(), dag);
+                return VerifiedFunction::of_dag(self.label(), dag);
             }
         }
         Err(FunctionsError::Mismatch { id, size_bytes: self.archive.len() })
     }
 
-    fn label(&self) -> Label {
+    fn label(&self) -> NameHints {
         let name = Some(self.manifest.name.clone()).filter(|name| !name.is_empty());
-        Label { name, method: None }
+        NameHints { name, method: None }
     }
 }
 

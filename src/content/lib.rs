@@ -14,7 +14,6 @@
 
 mod archive;
 mod car;
-mod checked;
 mod contents;
 mod dag;
 mod dag_pb;
@@ -23,14 +22,15 @@ mod fetch;
 mod files;
 mod flight;
 mod gateway;
+mod http;
 mod install;
 pub mod loaded;
-mod local;
 mod manifest;
 mod pack;
 mod peers;
+mod read_path;
 mod varint;
-mod web;
+mod verify;
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -49,22 +49,22 @@ use tokio::{
 use tracing::{info, warn};
 
 use self::{
-    checked::{Checked, Label},
     contents::Contents,
     dag::Dag,
     fetch::FETCHES_MAX,
-    files::{Files, InstallSource},
+    files::{FunctionFiles, InstallSource},
+    http::WebReader,
     loaded::Loaded,
-    web::Web,
+    verify::VerifiedFunction,
 };
 pub use self::{
-    checked::{Function, Kind},
     error::{ContentError, FunctionsError},
     fetch::FetchError,
     gateway::{GATEWAYS_DEFAULT, Gateway, GatewayError},
+    http::{Hosts, WebError},
     install::{InstallError, usual_address},
     peers::{Answer, AnswerHead, AnswerLimits, AskError, FUNCTION_PROTOCOL, Peers},
-    web::{Hosts, WebError},
+    verify::{Function, Kind, NameHints},
 };
 
 /// The largest content kept, in bytes. Interpreters compiled to WebAssembly have some 30 MiB.
@@ -141,7 +141,7 @@ pub struct Functions(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    files: Files,
+    files: FunctionFiles,
     kept: RwLock<BTreeMap<FunctionId, Function>>,
     /// Other ids of functions that are kept: of whole modules, and of the addresses they came from.
     aliases: RwLock<BTreeMap<FunctionId, FunctionId>>,
@@ -153,7 +153,7 @@ struct Inner {
     fetches: Semaphore,
     gateways: Vec<Gateway>,
     requires_cid: bool,
-    web: Web,
+    web: WebReader,
     /// Rung when a function is kept or forgotten.
     changed: Notify,
 }
@@ -168,7 +168,7 @@ impl Functions {
         Self::open_with(folder, SourceOptions::peers_only()).await
     }
 
-    /// The same, with further sources.
+    /// Opens the store as [`Self::open`] does, with further sources.
     ///
     /// # Errors
     /// As [`Self::open`].
@@ -177,7 +177,7 @@ impl Functions {
         sources: SourceOptions,
     ) -> Result<Self, FunctionsError> {
         let SourceOptions { gateways, hosts, requires_cid } = sources;
-        let files = Files::new(folder);
+        let files = FunctionFiles::new(folder);
         let scanning = files.clone();
         let found = blocking(move || scanning.scan()).await?;
         info!(functions = found.functions.len(), "opened the function store");
@@ -192,7 +192,7 @@ impl Functions {
             fetches: Semaphore::new(FETCHES_MAX),
             gateways,
             requires_cid,
-            web: Web::new(hosts, trusted),
+            web: WebReader::new(hosts, trusted),
             changed: Notify::new(),
         }));
         for checked in found.functions {
@@ -216,7 +216,7 @@ impl Functions {
         bytes: impl Into<Arc<[u8]>>,
     ) -> Result<Function, FunctionsError> {
         let bytes = Bytes::from_owner(bytes.into());
-        let checked = blocking(move || Checked::of_file(method, &bytes)).await?;
+        let checked = blocking(move || VerifiedFunction::of_file(method, &bytes)).await?;
         self.keep(checked).await
     }
 
@@ -227,25 +227,20 @@ impl Functions {
     /// As [`Self::add`], and [`FunctionsError::Content`] for what functions may not hold.
     pub async fn add_path(&self, path: &Path) -> Result<Function, FunctionsError> {
         let path = path.to_owned();
-        let checked = blocking(move || Checked::of_path(&path)).await?;
+        let checked = blocking(move || VerifiedFunction::of_path(&path)).await?;
         self.keep(checked).await
     }
 
-    /// Keeps the function whose blocks are in `car`, which has one root, and returns it. It is called
-    /// `name`, and where it is one module, its file `method`; either may be empty.
+    /// Keeps the function whose blocks are in `car`, which has one root, and returns it. `names` are
+    /// hints; a name that is missing is taken from the content.
     ///
     /// # Errors
     /// [`FunctionsError::Content`] if the blocks do not prove a function, and as [`Self::add`].
-    pub async fn add_car(
-        &self,
-        (name, method): (&str, Option<Method>),
-        car: Bytes,
-    ) -> Result<Function, FunctionsError> {
-        let name = Some(name.to_owned()).filter(|name| !name.is_empty());
-        let label = Label { name, method };
+    pub async fn add_car(&self, names: NameHints, car: Bytes) -> Result<Function, FunctionsError> {
+        let label = NameHints { name: names.name.filter(|name| !name.is_empty()), ..names };
         let checked = blocking(move || {
             let dag = Dag::read_any(&car)?;
-            Checked::of_dag(label, dag)
+            VerifiedFunction::of_dag(label, dag)
         });
         self.keep(checked.await?).await
     }
@@ -254,9 +249,9 @@ impl Functions {
     ///
     /// # Errors
     /// As [`Self::add_path`].
-    pub async fn packed(path: &Path) -> Result<Upload, FunctionsError> {
+    pub async fn pack_path(path: &Path) -> Result<Upload, FunctionsError> {
         let path = path.to_owned();
-        blocking(move || Checked::of_path(&path).map(Checked::upload)).await
+        blocking(move || VerifiedFunction::of_path(&path).map(VerifiedFunction::upload)).await
     }
 
     /// Returns the module at `path`, or of the folder there the one that `method` names. Nothing is
@@ -265,14 +260,14 @@ impl Functions {
     ///
     /// # Errors
     /// As [`Self::add_path`], and [`FunctionsError::Files`] if the files cannot be written.
-    pub async fn module_at(
+    pub async fn read_module(
         path: &Path,
         method: Option<Method>,
         files_to: Option<PathBuf>,
     ) -> Result<LocalModule, FunctionsError> {
         let path = path.to_owned();
         blocking(move || {
-            let checked = Checked::of_path(&path)?;
+            let checked = VerifiedFunction::of_path(&path)?;
             let is_folder = checked.contents.folder().is_some();
             let method = method.unwrap_or_else(|| checked.function.method.clone());
             // A module that stands alone goes by any name.
@@ -291,7 +286,7 @@ impl Functions {
     /// # Errors
     /// [`FunctionsError::Files`] if its content cannot be deleted.
     pub async fn remove(&self, id: FunctionId) -> Result<bool, FunctionsError> {
-        let id = self.resolved(id);
+        let id = self.resolve_id(id);
         let was_kept = self.0.kept.write().remove(&id).is_some();
         self.0.aliases.write().retain(|_, function| *function != id);
         let addresses: Vec<FunctionId> = {
@@ -329,7 +324,7 @@ impl Functions {
     /// where `id` is that of the whole module or of the address it came from.
     #[must_use]
     pub fn get(&self, id: FunctionId) -> Option<Function> {
-        self.0.kept.read().get(&self.resolved(id)).cloned()
+        self.0.kept.read().get(&self.resolve_id(id)).cloned()
     }
 
     /// Returns the ids that function `id` was installed under by a manifest, which do not prove its
@@ -399,11 +394,11 @@ impl Functions {
     /// # Errors
     /// [`FunctionsError::Files`] if it cannot be read.
     pub async fn upload(&self, id: FunctionId) -> Result<Option<Upload>, FunctionsError> {
-        Ok(self.read(id).await?.map(Checked::upload))
+        Ok(self.read(id).await?.map(VerifiedFunction::upload))
     }
 
     async fn contents(&self, id: FunctionId) -> Result<Option<Contents>, FunctionsError> {
-        let id = self.resolved(id);
+        let id = self.resolve_id(id);
         if let Some(contents) = self.0.loaded.lock().get(&id) {
             return Ok(Some(contents));
         }
@@ -414,7 +409,7 @@ impl Functions {
     }
 
     /// Reads a function from disk. One that is damaged is removed.
-    async fn read(&self, id: FunctionId) -> Result<Option<Checked>, FunctionsError> {
+    async fn read(&self, id: FunctionId) -> Result<Option<VerifiedFunction>, FunctionsError> {
         let Some(function) = self.get(id) else { return Ok(None) };
         let (files, reading) = (self.0.files.clone(), function.clone());
         let read = blocking(move || files.read(&reading)).await?;
@@ -425,7 +420,7 @@ impl Functions {
         Ok(read)
     }
 
-    async fn keep(&self, checked: Checked) -> Result<Function, FunctionsError> {
+    async fn keep(&self, checked: VerifiedFunction) -> Result<Function, FunctionsError> {
         if !self.has_room_for(&checked.function) {
             return Err(FunctionsError::Full);
         }
@@ -451,7 +446,7 @@ impl Functions {
     }
 
     /// The id under which a function is kept.
-    fn resolved(&self, id: FunctionId) -> FunctionId {
+    fn resolve_id(&self, id: FunctionId) -> FunctionId {
         let id = id.normalized();
         if self.0.kept.read().contains_key(&id) {
             return id;
@@ -475,7 +470,7 @@ fn write_files(contents: &Contents, to: &Path) -> Result<(), FunctionsError> {
         let folder = path.parent().unwrap_or(to);
         fs::create_dir_all(folder)
             .and_then(|()| fs::write(&path, &file.bytes))
-            .map_err(files::failed("write", &path))?;
+            .map_err(files::file_error("write", &path))?;
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use model::function::content::{Codec, ContentId};
 use reqwest::Url;
 use serde::Deserialize;
 
-use super::error::{ContentError, shortened};
+use super::error::{ContentError, shorten};
 
 /// The name that manifests have within folders and archives.
 pub(super) const FILE_NAME: &str = "manifest.json";
@@ -27,14 +27,14 @@ pub(super) struct Manifest {
 }
 
 #[derive(Deserialize)]
-struct Body {
+struct ManifestBody {
     name: Option<String>,
-    deployment: Option<Place>,
-    runtime: Option<Place>,
+    deployment: Option<ArchivePlace>,
+    runtime: Option<ArchivePlace>,
 }
 
 #[derive(Deserialize)]
-struct Place {
+struct ArchivePlace {
     #[serde(alias = "uri")]
     url: Option<String>,
     checksum: Option<String>,
@@ -46,11 +46,12 @@ impl Manifest {
         if bytes.len() > BYTES_MAX {
             return Err(ContentError::TooMuch { what: "bytes of a manifest", max: BYTES_MAX });
         }
-        let body: Body = serde_json::from_slice(bytes).map_err(ContentError::Manifest)?;
-        let named = |place: &Place| place.url.as_ref().is_some_and(|url| !url.is_empty());
+        let body: ManifestBody = serde_json::from_slice(bytes).map_err(ContentError::Manifest)?;
+        let has_address =
+            |place: &ArchivePlace| place.url.as_ref().is_some_and(|url| !url.is_empty());
         let places = [body.runtime, body.deployment].into_iter().flatten();
         let missing = || ContentError::Malformed { what: "the archive's address in the manifest" };
-        let place = places.into_iter().find(named).ok_or_else(missing)?;
+        let place = places.into_iter().find(has_address).ok_or_else(missing)?;
         Ok(Self {
             name: body.name.unwrap_or_default(),
             archive: place.url.unwrap_or_default(),
@@ -60,7 +61,7 @@ impl Manifest {
 
     /// Returns the archive's address. One without a host takes the manifest's.
     pub(super) fn archive_url(&self, manifest: &Url) -> Result<Url, ContentError> {
-        let wrong = |_| ContentError::Path { path: shortened(&self.archive) };
+        let wrong = |_| ContentError::Path { path: shorten(&self.archive) };
         match self.archive.parse::<Url>() {
             Ok(url) => Ok(url),
             Err(_) => manifest

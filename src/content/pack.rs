@@ -8,10 +8,10 @@ use model::function::content::{Codec, ContentId};
 use super::{
     dag::{Blocks, DEPTH_MAX, Dag, FILES_MAX, check_name},
     dag_pb::{self, Link},
-    error::{ContentError, shortened},
+    error::{ContentError, shorten},
 };
 
-/// How files are cut, unless told otherwise, by IPFS tools.
+/// How IPFS tools cut files by default.
 pub(super) const CUT: Cut = Cut { piece_bytes: 256 * 1024, links_max: 174 };
 
 /// From which size on, in bytes of names and ids, IPFS tools put a directory in shards.
@@ -29,19 +29,18 @@ pub(super) struct Cut {
 /// A file or folder to be packed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Entry {
-    /// A file.
     File(Bytes),
-    /// A folder, by name.
+    /// The entries by name.
     Folder(BTreeMap<String, Entry>),
 }
 
 /// A subtree that was packed.
 #[derive(Debug, Clone, Copy)]
-struct Packed {
+struct Subtree {
     id: ContentId,
-    /// The size of all its blocks.
+    /// The size of all blocks of the subtree.
     tree_bytes: u64,
-    /// The size of the file it stands for.
+    /// The size of the file that the subtree stands for; 0 for a folder.
     file_bytes: u64,
 }
 
@@ -53,7 +52,7 @@ impl Entry {
 
     /// Places `entry` at `path`, whose parts are checked, and makes the folders on its way.
     pub(super) fn place(&mut self, path: &[&str], entry: Self) -> Result<(), ContentError> {
-        let twice = || ContentError::Twice { path: shortened(&path.join("/")) };
+        let twice = || ContentError::Twice { path: shorten(&path.join("/")) };
         if path.len() > DEPTH_MAX {
             return Err(ContentError::TooMuch { what: "folders deep", max: DEPTH_MAX });
         }
@@ -76,8 +75,8 @@ impl Entry {
         }
     }
 
-    /// Packs it.
-    pub(super) fn packed(&self) -> Result<Dag, ContentError> {
+    /// Cuts the files into blocks and links them to a tree.
+    pub(super) fn to_dag(&self) -> Result<Dag, ContentError> {
         let mut blocks = Blocks::new();
         let mut files_left = FILES_MAX;
         let root = pack(self, &mut files_left, &mut blocks)?.id;
@@ -96,7 +95,7 @@ fn pack(
     entry: &Entry,
     files_left: &mut usize,
     blocks: &mut Blocks,
-) -> Result<Packed, ContentError> {
+) -> Result<Subtree, ContentError> {
     // Folders count, too: they are entries of others.
     let too_many = ContentError::TooMuch { what: "files and folders", max: FILES_MAX };
     *files_left = files_left.checked_sub(1).ok_or(too_many)?;
@@ -107,7 +106,7 @@ fn pack(
     let mut links = Vec::with_capacity(entries.len());
     let mut directory_bytes = 0;
     for (name, entry) in entries {
-        let Packed { id, tree_bytes, .. } = pack(entry, files_left, blocks)?;
+        let Subtree { id, tree_bytes, .. } = pack(entry, files_left, blocks)?;
         directory_bytes += name.len() + id.bytes().len();
         links.push(Link { id, name: name.clone(), tree_bytes });
     }
@@ -115,18 +114,18 @@ fn pack(
         let max = DIRECTORY_BYTES_MAX;
         return Err(ContentError::TooMuch { what: "bytes of names in a directory", max });
     }
-    let below = links.iter().map(|link| link.tree_bytes).sum();
-    Ok(put_node(dag_pb::write_directory(&links), (below, 0), blocks))
+    let tree_bytes = links.iter().map(|link| link.tree_bytes).sum();
+    Ok(put_node(dag_pb::write_directory(&links), &Below { tree_bytes, file_bytes: 0 }, blocks))
 }
 
-fn pack_file(bytes: &Bytes, cut: Cut, blocks: &mut Blocks) -> Packed {
-    let mut level: Vec<Packed> = bytes
+fn pack_file(bytes: &Bytes, cut: Cut, blocks: &mut Blocks) -> Subtree {
+    let mut level: Vec<Subtree> = bytes
         .chunks(cut.piece_bytes)
         .map(|piece| {
             let id = ContentId::of_block(Codec::Raw, piece);
             blocks.insert(id, bytes.slice_ref(piece));
             let n_bytes = piece.len() as u64;
-            Packed { id, tree_bytes: n_bytes, file_bytes: n_bytes }
+            Subtree { id, tree_bytes: n_bytes, file_bytes: n_bytes }
         })
         .collect();
     while level.len() > 1 {
@@ -135,24 +134,31 @@ fn pack_file(bytes: &Bytes, cut: Cut, blocks: &mut Blocks) -> Packed {
     level.pop().unwrap_or_else(|| {
         let id = ContentId::of_block(Codec::Raw, b"");
         blocks.insert(id, Bytes::new());
-        Packed { id, tree_bytes: 0, file_bytes: 0 }
+        Subtree { id, tree_bytes: 0, file_bytes: 0 }
     })
 }
 
-fn join(pieces: &[Packed], blocks: &mut Blocks) -> Packed {
+fn join(pieces: &[Subtree], blocks: &mut Blocks) -> Subtree {
     let link =
-        |piece: &Packed| Link { id: piece.id, name: String::new(), tree_bytes: piece.tree_bytes };
+        |piece: &Subtree| Link { id: piece.id, name: String::new(), tree_bytes: piece.tree_bytes };
     let links: Vec<Link> = pieces.iter().map(link).collect();
     let sizes: Vec<u64> = pieces.iter().map(|piece| piece.file_bytes).collect();
-    let below = pieces.iter().map(|piece| piece.tree_bytes).sum();
-    put_node(dag_pb::write_file(&links, &sizes), (below, sizes.iter().sum()), blocks)
+    let tree_bytes = pieces.iter().map(|piece| piece.tree_bytes).sum();
+    let below = Below { tree_bytes, file_bytes: sizes.iter().sum() };
+    put_node(dag_pb::write_file(&links, &sizes), &below, blocks)
 }
 
-fn put_node(block: Vec<u8>, (below, file_bytes): (u64, u64), blocks: &mut Blocks) -> Packed {
+/// Sizes of all that a node links to.
+struct Below {
+    tree_bytes: u64,
+    file_bytes: u64,
+}
+
+fn put_node(block: Vec<u8>, below: &Below, blocks: &mut Blocks) -> Subtree {
     let id = ContentId::of_block(Codec::DagPb, &block);
-    let tree_bytes = below + block.len() as u64;
+    let tree_bytes = below.tree_bytes + block.len() as u64;
     blocks.insert(id, block.into());
-    Packed { id, tree_bytes, file_bytes }
+    Subtree { id, tree_bytes, file_bytes: below.file_bytes }
 }
 
 #[cfg(test)]

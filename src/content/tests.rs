@@ -89,7 +89,7 @@ async fn content_of_another_id_is_never_kept() {
     let dir = tempfile::tempdir().unwrap();
     let functions = open(&dir).await;
     let id = FunctionId::of_module(&module(1)).content().unwrap();
-    let refused = Checked::of_kept(id, Label::default(), module(2).into());
+    let refused = VerifiedFunction::of_kept(id, NameHints::default(), module(2).into());
     assert!(matches!(refused, Err(FunctionsError::Mismatch { .. })), "{refused:?}");
     assert_eq!(functions.list(), vec![]);
 }
@@ -130,7 +130,10 @@ async fn a_module_of_several_blocks_answers_to_the_id_of_its_tree_and_of_one_blo
     let elsewhere = tempfile::tempdir().unwrap();
     let other = open(&elsewhere).await;
     let id = whole.content().unwrap();
-    let kept = other.keep(Checked::of_kept(id, Label::default(), bytes).unwrap()).await.unwrap();
+    let kept = other
+        .keep(VerifiedFunction::of_kept(id, NameHints::default(), bytes).unwrap())
+        .await
+        .unwrap();
     assert_eq!((kept.id, kept.kind), (whole, Kind::Unnamed));
 }
 
@@ -180,9 +183,12 @@ async fn a_function_is_handed_over_whole() {
     let module = dir.path().join("one.wasm");
     fs::write(&module, content(4, 64)).unwrap();
     for path in [write_folder(&dir), module] {
-        let upload = Functions::packed(&path).await.unwrap();
+        let upload = Functions::pack_path(&path).await.unwrap();
         let method = Some(upload.function.method.clone());
-        let added = functions.add_car((&upload.function.name, method), upload.car).await.unwrap();
+        let added = functions
+            .add_car(NameHints { name: Some(upload.function.name.clone()), method }, upload.car)
+            .await
+            .unwrap();
         assert_eq!(added, upload.function);
         let again = functions.upload(added.id).await.unwrap().unwrap();
         assert_eq!(again.function, added);
@@ -194,7 +200,7 @@ async fn a_function_without_a_file_name_runs_under_any_and_takes_the_first_it_is
     let dir = tempfile::tempdir().unwrap();
     let functions = open(&dir).await;
     let id = FunctionId::of_module(&module(1)).content().unwrap();
-    let checked = Checked::of_kept(id, Label::default(), module(1).into()).unwrap();
+    let checked = VerifiedFunction::of_kept(id, NameHints::default(), module(1).into()).unwrap();
     functions.keep(checked).await.unwrap();
     let unnamed = open(&dir).await.get(id.into()).unwrap();
     assert!(unnamed.runs(&method("any.wasm")) && unnamed.kind == Kind::Unnamed);

@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context as _, bail};
 use clap::Args;
 use client::{functions::Functions as Head, transport::Transport};
-use content::{Function, Functions, Upload};
+use content::{Function, Functions, NameHints, Upload};
 use model::function::FunctionId;
 use task::wait;
 use wire::functions::{FileBody, FunctionBody, FunctionDetail};
@@ -174,7 +174,10 @@ impl Held {
             Self::Head(head) => self::upload(head, upload).await,
             Self::Here(store) => {
                 let Upload { function: Function { name, method, .. }, car } = upload;
-                let added = store.functions.add_car((&name, Some(method)), car).await;
+                let added = store
+                    .functions
+                    .add_car(NameHints { name: Some(name.clone()), method: Some(method) }, car)
+                    .await;
                 Ok(body(added.with_context(|| format!("keep {name}"))?))
             }
         }

@@ -110,7 +110,7 @@ async fn of_path(
     files_to: Option<PathBuf>,
 ) -> anyhow::Result<(String, Program, bool)> {
     let shown = path.display();
-    let found = Functions::module_at(path, method, files_to).await;
+    let found = Functions::read_module(path, method, files_to).await;
     let LocalModule { method, module, is_folder } =
         found.with_context(|| format!("take {shown} as a function"))?;
     let module = module.with_context(|| format!("find {method} in {shown}"))?;

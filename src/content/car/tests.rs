@@ -33,7 +33,7 @@ fn a_car_of_another_tool_is_read() {
 
 #[test]
 fn a_car_is_read_back_and_written_the_same_whatever_its_order() {
-    let dag = pack::tests::tree().packed().unwrap();
+    let dag = pack::tests::tree().to_dag().unwrap();
     let car = dag.car(None).unwrap();
     assert_eq!(Dag::read_any(&car).unwrap(), dag);
     let other = write(dag.root, dag.blocks.iter().rev().map(|(id, block)| (*id, block)));

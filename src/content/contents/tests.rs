@@ -21,7 +21,7 @@ fn package(archive: &[u8], address: &str, files: &[(&str, &[u8])]) -> Dag {
     for (path, bytes) in files {
         folder.place(&[path], Entry::File(bytes.to_vec().into())).unwrap();
     }
-    folder.packed().unwrap()
+    folder.to_dag().unwrap()
 }
 
 fn greeter() -> Vec<u8> {
@@ -72,7 +72,7 @@ fn a_folder_needs_a_module_at_its_top() {
     let mut folder = Entry::folder();
     folder.place(&["a.txt"], Entry::File(b"a".as_slice().into())).unwrap();
     folder.place(&["in", "b.wasm"], Entry::File(b"\0asm".as_slice().into())).unwrap();
-    let error = Contents::of_dag(&folder.packed().unwrap()).unwrap_err();
+    let error = Contents::of_dag(&folder.to_dag().unwrap()).unwrap_err();
     assert_eq!(error.to_string(), "find a WebAssembly module among 2 files");
 }
 

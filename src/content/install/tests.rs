@@ -90,7 +90,7 @@ async fn a_function_is_installed_from_the_address_of_its_manifest() {
     let mut folder = Entry::folder();
     folder.place(&["greet.wasm"], Entry::File(content(1, 40))).unwrap();
     folder.place(&["x"], Entry::File(Bytes::from_static(b"x"))).unwrap();
-    assert_eq!(function.id, folder.packed().unwrap().root.into(), "named by its content");
+    assert_eq!(function.id, folder.to_dag().unwrap().root.into(), "named by its content");
 
     group.shutdown().await;
     assert_eq!(
@@ -208,7 +208,7 @@ async fn folder(dir: &TempDir) -> Upload {
     std::fs::create_dir_all(path.join("data")).unwrap();
     std::fs::write(path.join("counter.wasm"), content(1, 300 * 1024)).unwrap();
     std::fs::write(path.join("data/table"), content(2, 100)).unwrap();
-    Functions::packed(&path).await.unwrap()
+    Functions::pack_path(&path).await.unwrap()
 }
 
 #[tokio::test]
@@ -228,13 +228,13 @@ async fn a_function_comes_from_the_first_gateway_that_proves_it() {
         sources.gateways.extend(gateway(&group, cars, &n).await.gateways);
     }
     let store = store(&dir, sources).await;
-    let checked = store.given_by_gateways(function.id.content().unwrap()).await.unwrap();
+    let checked = store.fetch_from_gateways(function.id.content().unwrap()).await.unwrap();
     let kept = store.keep(checked).await.unwrap();
     assert_eq!((kept.id, n.load(Ordering::Relaxed)), (function.id, 4));
     assert!(matches!(&kept.kind, Kind::Folder(methods) if methods.len() == 1));
     assert_eq!(store.content(kept.id).await.unwrap().unwrap(), content(1, 300 * 1024));
     let absent = ContentId::of_block(Codec::Raw, b"absent");
-    assert!(store.given_by_gateways(absent).await.is_none());
+    assert!(store.fetch_from_gateways(absent).await.is_none());
 }
 
 #[tokio::test]
@@ -245,19 +245,19 @@ async fn a_package_on_a_gateway_may_have_its_archive_elsewhere() {
     let mut package = Entry::folder();
     let manifest = manifest(&format!("{site}/away.tar.gz"), &sum(&archive));
     package.place(&["manifest.json"], Entry::File(manifest)).unwrap();
-    let dag = package.packed().unwrap();
+    let dag = package.to_dag().unwrap();
     let car = dag.car(None).unwrap();
     let cars = vec![(dag.root.to_string(), car)];
     let sources = gateway(&group, cars, &Arc::default()).await;
     // The archive's host is the gateway's here, so it may be asked.
     let store = store(&dir, sources).await;
-    let function = store.keep(store.given_by_gateways(dag.root).await.unwrap()).await.unwrap();
+    let function = store.keep(store.fetch_from_gateways(dag.root).await.unwrap()).await.unwrap();
     assert_eq!((function.id.content().unwrap(), function.name.as_str()), (dag.root, "greeter"));
     assert_eq!(store.content(function.id).await.unwrap().unwrap(), content(1, 40));
     let upload = store.upload(function.id).await.unwrap().unwrap();
     let elsewhere = tempfile::tempdir().unwrap();
     let other = Functions::open(elsewhere.path().join("functions")).await.unwrap();
-    let given = other.add_car(("", None), upload.car).await.unwrap();
+    let given = other.add_car(NameHints::default(), upload.car).await.unwrap();
     assert_eq!(given.id, function.id, "it is handed on with its archive");
 }
 

@@ -65,7 +65,7 @@ fn files_of_more_links_than_a_node_has_are_trees_as_those_of_ipfs_tools() {
 
 #[test]
 fn a_folder_has_the_id_that_ipfs_tools_give_it() {
-    let dag = tree().packed().unwrap();
+    let dag = tree().to_dag().unwrap();
     let want = "bafybeifucago7woaoqlv4efvrkngfdhjir2px5et4xrrr65irb63hyvilu";
     assert_eq!(dag.root.to_string(), want);
     let Tree::Folder(files) = dag.tree().unwrap() else { panic!("a folder") };

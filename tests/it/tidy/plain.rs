@@ -13,7 +13,6 @@ const PENDING: &[&str] = &[
     "src/cli",
     "src/client/",
     "src/cluster/",
-    "src/content/",
     "src/datasets/",
     "src/inference/",
     "src/model/",

@@ -107,7 +107,7 @@ const FENCES: &[Fence] = &[
             "src/accounts/server",
             "src/accounts/gate/tests.rs",
             "src/cluster/head/server",
-            "src/content/web",
+            "src/content/http",
             "src/content/install/tests.rs",
             "src/datasets/server",
             "src/inference/server",

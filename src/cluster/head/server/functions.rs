@@ -15,7 +15,7 @@ use web::extract::{self, Unreadable};
 use wire::functions::{FunctionBody, FunctionsResponse};
 
 use super::{super::Head, answer, error::Refused};
-use content::Function;
+use content::{Function, NameHints};
 
 /// How long a function may take to arrive: 68 MiB over a line of 10 Mbit/s.
 const UPLOAD_WITHIN: Duration = Duration::from_mins(1);
@@ -60,7 +60,10 @@ pub(super) async fn upload(
     let bytes = timeout(UPLOAD_WITHIN, extract::bytes(request)).await;
     let bytes = bytes.unwrap_or(Err(Unreadable::Broken)).map_err(Refused::Unreadable)?;
     let added = match (kind.as_str(), method) {
-        (CAR, method) => head.store().add_car((&name, method), bytes).await,
+        (CAR, method) => {
+            let names = NameHints { name: Some(name), method };
+            head.store().add_car(names, bytes).await
+        }
         (WASM, Some(method)) => head.store().add(method, bytes.to_vec()).await,
         (WASM, None) => return Err(invalid("method is required: ?method=<file>.wasm".to_owned())),
         _ => return Err(invalid(format!("content type must be {CAR} or {WASM}"))),

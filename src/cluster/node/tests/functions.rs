@@ -105,7 +105,7 @@ async fn a_function_is_uploaded_shown_run_and_removed() {
     let address = cluster.head.rest_address().unwrap();
     let path = cluster.dir.path().join("greetings");
     write_folder(&path);
-    let upload = Functions::packed(&path).await.unwrap();
+    let upload = Functions::pack_path(&path).await.unwrap();
     let id = upload.function.id.to_string();
     // Far more than a request to execute may have.
     let car = "application/vnd.ipld.car";

@@ -15,9 +15,9 @@ use super::{
     CAR_BYTES_MAX, FUNCTION_BYTES_MAX, FunctionsError, Upload, car,
     contents::{Contents, is_module, is_runnable},
     dag::Dag,
-    error::{ContentError, shortened},
-    local,
+    error::{ContentError, shorten},
     pack::{self, CUT, Entry},
+    read_path,
 };
 
 /// The longest name of a function, in characters. As long as file names are.
@@ -26,7 +26,7 @@ pub(super) const NAME_CHARS_MAX: usize = 255;
 /// The most modules at the top of one function: their names are held in memory.
 const METHODS_MAX: usize = 64;
 
-/// What a module is called whose file name nobody told.
+/// The file name of a module that came without one.
 const UNNAMED: &str = "module.wasm";
 
 /// A function that is kept.
@@ -69,16 +69,18 @@ impl Function {
     }
 }
 
-/// What is said about a function, which its content does not prove.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Label {
-    pub(super) name: Option<String>,
-    pub(super) method: Option<Method>,
+/// Names of a function that came with it. Its content does not prove them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NameHints {
+    /// The name that people call the function by.
+    pub name: Option<String>,
+    /// The file to run, in a folder; the file's own name where the function is one module.
+    pub method: Option<Method>,
 }
 
 /// A function and its content.
 #[derive(Debug)]
-pub(super) struct Checked {
+pub(super) struct VerifiedFunction {
     pub(super) function: Function,
     /// The content as it is kept: a module that is one block, or a CAR.
     pub(super) bytes: Bytes,
@@ -87,19 +89,19 @@ pub(super) struct Checked {
     pub(super) whole: Option<FunctionId>,
 }
 
-impl Checked {
+impl VerifiedFunction {
     /// Packs the module or folder at `path`. Blocks.
     pub(super) fn of_path(path: &Path) -> Result<Self, FunctionsError> {
         let name = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let name = name.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
-        match local::read(path)? {
+        match read_path::read(path)? {
             Entry::File(bytes) => {
-                let wrong = |_| ContentError::Path { path: shortened(&name) };
+                let wrong = |_| ContentError::Path { path: shorten(&name) };
                 Self::of_file(name.parse().map_err(wrong)?, &bytes)
             }
             folder @ Entry::Folder(_) => {
-                let label = Label { name: Some(name), method: None };
-                Self::of_dag(label, folder.packed()?)
+                let label = NameHints { name: Some(name), method: None };
+                Self::of_dag(label, folder.to_dag()?)
             }
         }
     }
@@ -112,12 +114,12 @@ impl Checked {
         if bytes.len() > FUNCTION_BYTES_MAX {
             return Err(FunctionsError::TooLarge { size_bytes: bytes.len() });
         }
-        let label = Label { name: None, method: Some(method) };
+        let label = NameHints { name: None, method: Some(method) };
         Self::of_dag(label, pack::file(bytes, CUT))
     }
 
     /// Takes a tree of blocks, each of which was checked.
-    pub(super) fn of_dag(label: Label, mut dag: Dag) -> Result<Self, FunctionsError> {
+    pub(super) fn of_dag(label: NameHints, mut dag: Dag) -> Result<Self, FunctionsError> {
         if dag.root.codec() == Codec::Raw {
             let missing = ContentError::Missing { id: dag.root };
             let bytes = dag.blocks.remove(&dag.root).ok_or(missing)?;
@@ -131,7 +133,7 @@ impl Checked {
     /// Takes one block as a module, if it is what `id` names.
     pub(super) fn of_block(
         id: ContentId,
-        label: Label,
+        label: NameHints,
         bytes: Bytes,
     ) -> Result<Self, FunctionsError> {
         let size_bytes = bytes.len();
@@ -148,7 +150,7 @@ impl Checked {
     /// Takes content in the form in which it is kept and given.
     pub(super) fn of_kept(
         id: ContentId,
-        label: Label,
+        label: NameHints,
         bytes: Bytes,
     ) -> Result<Self, FunctionsError> {
         match id.codec() {
@@ -168,14 +170,14 @@ impl Checked {
 
     fn new(
         id: ContentId,
-        label: Label,
+        label: NameHints,
         bytes: Bytes,
         contents: Contents,
     ) -> Result<Self, FunctionsError> {
         if bytes.len() > CAR_BYTES_MAX {
             return Err(FunctionsError::TooLarge { size_bytes: bytes.len() });
         }
-        let (name, method, kind) = named(id, label, &contents)?;
+        let (name, method, kind) = choose_names(id, label, &contents)?;
         let whole = contents.module(&method).filter(|_| contents.folder().is_none());
         let function = Function {
             id: id.into(),
@@ -191,27 +193,28 @@ impl Checked {
 }
 
 /// What a function is called, which of its files is run, and its kind.
-fn named(
+fn choose_names(
     id: ContentId,
-    label: Label,
+    label: NameHints,
     contents: &Contents,
 ) -> Result<(String, Method, Kind), ContentError> {
-    let label = Label { name: label.name.map(|name| tidied(&name)), ..label };
+    let label = NameHints { name: label.name.map(|name| tidy_name(&name)), ..label };
     let Some(files) = contents.folder() else {
         let kind = if label.method.is_some() { Kind::Module } else { Kind::Unnamed };
         let method = match label.method {
             Some(method) => method,
-            None => own_method(UNNAMED)?,
+            None => parse_method(UNNAMED)?,
         };
         let stem = method.as_str().rsplit_once('.').map_or(method.as_str(), |(stem, _)| stem);
         return Ok((label.name.unwrap_or_else(|| stem.to_owned()), method, kind));
     };
-    let methods = files.iter().filter(|file| is_runnable(file)).map(|file| own_method(&file.path));
+    let methods =
+        files.iter().filter(|file| is_runnable(file)).map(|file| parse_method(&file.path));
     let methods: Vec<Method> = methods.collect::<Result<_, _>>()?;
     if methods.len() > METHODS_MAX {
         return Err(ContentError::TooMuch { what: "modules", max: METHODS_MAX });
     }
-    let name = label.name.or_else(|| contents.name().map(tidied));
+    let name = label.name.or_else(|| contents.name().map(tidy_name));
     let of_name = name.as_ref().map(|name| format!("{name}.wasm"));
     let preferred = [label.method.map(|method| method.to_string()), of_name];
     let chosen = preferred
@@ -226,10 +229,10 @@ fn named(
 }
 
 /// A name that is short and has nothing that terminals act on.
-fn tidied(name: &str) -> String {
+fn tidy_name(name: &str) -> String {
     name.chars().filter(|letter| !is_unprintable(*letter)).take(NAME_CHARS_MAX).collect()
 }
 
-fn own_method(name: &str) -> Result<Method, ContentError> {
-    name.parse().map_err(|_| ContentError::Path { path: shortened(name) })
+fn parse_method(name: &str) -> Result<Method, ContentError> {
+    name.parse().map_err(|_| ContentError::Path { path: shorten(name) })
 }

@@ -40,7 +40,8 @@ fn addresses_of_one_s_own_network_are_not_public() {
     }
 }
 
-const WANTED: Wanted = Wanted { accept: "*/*", bytes_max: 10, within: Duration::from_secs(10) };
+const WANTED: ReadLimits =
+    ReadLimits { accept: "*/*", bytes_max: 10, within: Duration::from_secs(10) };
 
 async fn served(group: &Group) -> Url {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -61,18 +62,18 @@ async fn only_hosts_that_may_be_asked_are_asked_also_after_a_redirect() {
     let group = Group::default();
     let base = served(&group).await;
     let at = |path: &str| base.join(path).unwrap();
-    let public = Web::new(Hosts::Public, BTreeSet::new());
+    let public = WebReader::new(Hosts::Public, BTreeSet::new());
     let refused = public.read(&at("short"), WANTED).await;
     assert!(matches!(refused, Err(WebError::Private { .. })), "{refused:?}");
     let named = at("short").as_str().replace("127.0.0.1", "localhost");
     let refused = public.read(&named.parse().unwrap(), WANTED).await;
     assert!(matches!(refused, Err(WebError::Reach { .. })), "{refused:?}");
 
-    let trusting = Web::new(Hosts::Public, BTreeSet::from(["127.0.0.1".to_owned()]));
+    let trusting = WebReader::new(Hosts::Public, BTreeSet::from(["127.0.0.1".to_owned()]));
     assert_eq!(trusting.read(&at("short"), WANTED).await.unwrap(), "0123456789");
     let refused = trusting.read(&at("away"), WANTED).await;
     assert!(matches!(refused, Err(WebError::Reach { .. })), "{refused:?}");
-    let any = Web::new(Hosts::Any, BTreeSet::new());
+    let any = WebReader::new(Hosts::Any, BTreeSet::new());
     assert_eq!(any.read(&at("away"), WANTED).await.unwrap(), "0123456789");
 }
 
@@ -80,7 +81,7 @@ async fn only_hosts_that_may_be_asked_are_asked_also_after_a_redirect() {
 async fn answers_that_are_too_long_or_missing_or_go_round_are_refused() {
     let group = Group::default();
     let base = served(&group).await;
-    let any = Web::new(Hosts::Any, BTreeSet::new());
+    let any = WebReader::new(Hosts::Any, BTreeSet::new());
     let read = async |path: &str| any.read(&base.join(path).unwrap(), WANTED).await.unwrap_err();
     assert!(matches!(read("long").await, WebError::TooLong { bytes_max: 10, .. }));
     let missing = read("missing").await;

@@ -2,8 +2,8 @@
 //! that may be asked.
 //!
 //! Addresses of manifests come from others, who could have a node ask hosts of its own network for
-//! them. So such addresses must lead to public hosts, unless the operator allows any: the numbers a
-//! name stands for are looked at as the connection is made, and again at every redirect.
+//! them. So such addresses must lead to public hosts, unless the operator allows any: the IP addresses
+//! of a name are checked as the connection is made, and again at every redirect.
 
 use std::{
     collections::BTreeSet,
@@ -51,16 +51,16 @@ pub enum WebError {
     /// The host is not a public one.
     #[error("ask {host}, which is not a public host")]
     Private {
-        /// The host.
+        /// The host's name or number.
         host: String,
     },
-    /// The machine lacks what HTTP needs.
+    /// The HTTP client could not be built.
     #[error("prepare HTTP")]
     Prepare(#[source] reqwest::Error),
     /// The host was not reached, or the connection broke.
     #[error("reach {host}")]
     Reach {
-        /// The host.
+        /// The host's name or number.
         host: String,
         /// What went wrong.
         #[source]
@@ -69,7 +69,7 @@ pub enum WebError {
     /// The host refused.
     #[error("get more than status {status} from {host}")]
     Status {
-        /// The host.
+        /// The host's name or number.
         host: String,
         /// What it answered.
         status: StatusCode,
@@ -77,7 +77,7 @@ pub enum WebError {
     /// The answer is longer than is taken.
     #[error("take more than {bytes_max} bytes from {host}")]
     TooLong {
-        /// The host.
+        /// The host's name or number.
         host: String,
         /// How much is taken.
         bytes_max: usize,
@@ -85,16 +85,16 @@ pub enum WebError {
     /// It took too long.
     #[error("read all from {host} within {within:?}")]
     TimedOut {
-        /// The host.
+        /// The host's name or number.
         host: String,
         /// How long it was given.
         within: Duration,
     },
 }
 
-/// What is read, and how much of it.
+/// What to ask for, and how much of an answer to take.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Wanted {
+pub(super) struct ReadLimits {
     /// The media type asked for.
     pub(super) accept: &'static str,
     /// The most bytes taken.
@@ -103,30 +103,30 @@ pub(super) struct Wanted {
     pub(super) within: Duration,
 }
 
-/// A way to the web. Connects to nobody, and reads no certificates, before it is used.
+/// An HTTP reader with limits. It loads certificates at its first use.
 #[derive(Debug)]
-pub(super) struct Web {
-    rule: Rule,
+pub(super) struct WebReader {
+    rule: HostRule,
     client: OnceCell<Client>,
 }
 
 /// Which hosts may be asked.
 #[derive(Debug, Clone)]
-struct Rule {
+struct HostRule {
     hosts: Hosts,
     /// Hosts that the operator named.
     trusted: Arc<BTreeSet<String>>,
 }
 
-impl Web {
-    /// A way to `hosts`, and to those in `trusted`, wherever they are.
+impl WebReader {
+    /// Returns a reader of `hosts`, and of those in `trusted`, even if these are not public.
     pub(super) fn new(hosts: Hosts, trusted: BTreeSet<String>) -> Self {
-        let rule = Rule { hosts, trusted: Arc::new(trusted) };
+        let rule = HostRule { hosts, trusted: Arc::new(trusted) };
         Self { rule, client: OnceCell::new() }
     }
 
     /// Returns what is at `url`, whole. Cancel-safe.
-    pub(super) async fn read(&self, url: &Url, wanted: Wanted) -> Result<Bytes, WebError> {
+    pub(super) async fn read(&self, url: &Url, wanted: ReadLimits) -> Result<Bytes, WebError> {
         self.rule.check(url)?;
         let host = url.host_str().unwrap_or_default().to_owned();
         let client = self.client.get_or_try_init(async || self.rule.client()).await?;
@@ -136,7 +136,12 @@ impl Web {
     }
 }
 
-async fn read(client: &Client, url: &Url, host: &str, wanted: Wanted) -> Result<Bytes, WebError> {
+async fn read(
+    client: &Client,
+    url: &Url,
+    host: &str,
+    wanted: ReadLimits,
+) -> Result<Bytes, WebError> {
     let reach = |error: reqwest::Error| WebError::Reach {
         host: host.to_owned(),
         source: error.without_url(),
@@ -161,7 +166,7 @@ async fn read(client: &Client, url: &Url, host: &str, wanted: Wanted) -> Result<
     Ok(whole.into())
 }
 
-impl Rule {
+impl HostRule {
     fn client(&self) -> Result<Client, WebError> {
         if rustls::crypto::CryptoProvider::get_default().is_none()
             && rustls::crypto::ring::default_provider().install_default().is_err()
@@ -169,7 +174,7 @@ impl Rule {
             tracing::debug!("another thread installed a provider of cryptography first");
         }
         let rule = self.clone();
-        let redirects = Policy::custom(move |attempt| rule.redirected(attempt));
+        let redirects = Policy::custom(move |attempt| rule.follow_redirect(attempt));
         Client::builder()
             .redirect(redirects)
             // A proxy would look names up itself, past the check of what they stand for.
@@ -182,7 +187,7 @@ impl Rule {
             .map_err(WebError::Prepare)
     }
 
-    fn redirected(&self, attempt: Attempt<'_>) -> reqwest::redirect::Action {
+    fn follow_redirect(&self, attempt: Attempt<'_>) -> reqwest::redirect::Action {
         if attempt.previous().len() > REDIRECTS_MAX {
             return attempt.error("too many redirects");
         }
@@ -192,7 +197,7 @@ impl Rule {
         }
     }
 
-    /// Checks what an address itself tells. Names are looked up later, by [`Resolver`].
+    /// Checks the URL alone. Names are resolved later, by [`Resolver`].
     fn check(&self, url: &Url) -> Result<(), WebError> {
         let wrong = || WebError::Address { text: url.as_str().chars().take(200).collect() };
         let host = url.host_str().ok_or_else(wrong)?;
@@ -212,8 +217,8 @@ impl Rule {
     }
 }
 
-/// Looks names up, and leaves out numbers that may not be asked.
-struct Resolver(Rule);
+/// Resolves names, and drops addresses that may not be asked.
+struct Resolver(HostRule);
 
 impl Resolve for Resolver {
     fn resolve(&self, name: Name) -> Resolving {

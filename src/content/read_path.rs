@@ -9,8 +9,8 @@ use std::{
 use super::{
     FUNCTION_BYTES_MAX, FunctionsError,
     dag::{DEPTH_MAX, FILES_MAX},
-    error::{ContentError, shortened},
-    files::failed,
+    error::{ContentError, shorten},
+    files::file_error,
     pack::Entry,
 };
 
@@ -23,7 +23,7 @@ struct Budget {
 /// Reads the file or folder at `path`. As `ipfs add -r` does, it leaves out what is hidden, which is
 /// whatever has a name that begins with a dot.
 pub(super) fn read(path: &Path) -> Result<Entry, FunctionsError> {
-    let metadata = fs::metadata(path).map_err(failed("read", path))?;
+    let metadata = fs::metadata(path).map_err(file_error("read", path))?;
     let mut budget = Budget { bytes: FUNCTION_BYTES_MAX, entries: FILES_MAX };
     if metadata.is_dir() {
         folder(path, DEPTH_MAX, &mut budget)
@@ -38,17 +38,17 @@ fn folder(path: &Path, depth: usize, budget: &mut Budget) -> Result<Entry, Funct
     let too_deep = ContentError::TooMuch { what: "folders deep", max: DEPTH_MAX };
     let depth = depth.checked_sub(1).ok_or(too_deep)?;
     let mut folder = Entry::folder();
-    for entry in fs::read_dir(path).map_err(failed("read folder", path))? {
-        let entry = entry.map_err(failed("read folder", path))?;
+    for entry in fs::read_dir(path).map_err(file_error("read folder", path))? {
+        let entry = entry.map_err(file_error("read folder", path))?;
         let (path, name) = (entry.path(), entry.file_name());
-        let wrong = || ContentError::Path { path: shortened(&name.to_string_lossy()) };
+        let wrong = || ContentError::Path { path: shorten(&name.to_string_lossy()) };
         let name = name.to_str().ok_or_else(wrong)?;
         if name.starts_with('.') {
             continue;
         }
         let too_many = ContentError::TooMuch { what: "files and folders", max: FILES_MAX };
         budget.entries = budget.entries.checked_sub(1).ok_or(too_many)?;
-        let kind = entry.file_type().map_err(failed("read", &path))?;
+        let kind = entry.file_type().map_err(file_error("read", &path))?;
         let inner = if kind.is_dir() {
             self::folder(&path, depth, budget)?
         } else if kind.is_file() {
@@ -63,7 +63,7 @@ fn folder(path: &Path, depth: usize, budget: &mut Budget) -> Result<Entry, Funct
 }
 
 fn file(path: &Path, budget: &mut Budget) -> Result<Entry, FunctionsError> {
-    let bytes = read_at_most(path, budget.bytes).map_err(failed("read", path))?;
+    let bytes = read_at_most(path, budget.bytes).map_err(file_error("read", path))?;
     let too_large = ContentError::TooMuch { what: "bytes", max: FUNCTION_BYTES_MAX };
     budget.bytes = budget.bytes.checked_sub(bytes.len()).ok_or(too_large)?;
     Ok(Entry::File(bytes.into()))
