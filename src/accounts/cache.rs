@@ -5,9 +5,10 @@ use std::{
     time::Duration,
 };
 
+use model::key::KeyId;
 use tokio::time::Instant;
 
-use crate::key::{KeyHash, KeyId, Verified};
+use crate::key::{KeyHash, Verified};
 
 /// Keys remembered at a time. One more empties the cache, which fills again from the file; a key
 /// takes some 150 bytes.

@@ -3,7 +3,7 @@
 use std::{error::Error, fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use model::key::ApiKey;
+use model::key::{ApiKey, KeyId};
 use parking_lot::Mutex;
 use tokio::{
     sync::Semaphore,
@@ -13,7 +13,7 @@ use web::throttle::Recent;
 
 use crate::{
     Accounts, AccountsError,
-    key::{KeyHash, KeyId, Verified},
+    key::{KeyHash, Verified},
 };
 
 /// How long an answer of the other machine holds. A key that is revoked there opens this service

@@ -21,7 +21,7 @@ use axum::{
     response::Response,
 };
 use http_body::Body as _;
-use model::key::ApiKey;
+use model::key::{ApiKey, KeyId};
 use parking_lot::Mutex;
 use task::clock::Clock;
 use tokio::{sync::Semaphore, time::Instant};
@@ -41,7 +41,7 @@ use crate::{
     AccountsError,
     account::AccountId,
     elsewhere::Keys,
-    key::{KeyHash, KeyId, KeyLimits, Verified},
+    key::{KeyHash, KeyLimits, Verified},
 };
 
 /// What a network may send without a good key: enough for a program that is being set up, too little

@@ -2,7 +2,10 @@
 
 use std::{fmt, str::FromStr};
 
-use model::{key::ApiKey, timestamp::Timestamp};
+use model::{
+    key::{ApiKey, KeyId},
+    timestamp::Timestamp,
+};
 use sha2::{Digest as _, Sha256};
 use wire::accounts::{KeyBody, LimitsBody, VerifiedBody};
 
@@ -11,10 +14,6 @@ use crate::account::AccountId;
 /// How much of a key is kept to be recognized by: the prefix that all have, and four digits. Eighty
 /// unknown bits remain.
 const SHOWN_CHARS: usize = 7;
-
-/// A key's number. Never used again after the key is revoked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct KeyId(i64);
 
 /// A key, without its secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,26 +77,6 @@ pub struct KeyHash([u8; 32]);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("read the hash of a key, which is 64 hexadecimal digits")]
 pub struct KeyHashError;
-
-impl KeyId {
-    /// The key numbered `number`, which came from [`Self::get`].
-    #[must_use]
-    pub const fn new(number: i64) -> Self {
-        Self(number)
-    }
-
-    /// The number.
-    #[must_use]
-    pub const fn get(self) -> i64 {
-        self.0
-    }
-}
-
-impl fmt::Display for KeyId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
 
 impl Scope {
     pub(crate) fn account(self) -> Option<i64> {

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use model::{key::ApiKey, text::is_unprintable};
+use model::{
+    key::{ApiKey, KeyId},
+    text::is_unprintable,
+};
 use task::group::Group;
 use tokio::time::{Instant, sleep};
 use tracing::warn;
@@ -10,7 +13,7 @@ use tracing::warn;
 use crate::{
     Accounts, AccountsError,
     account::AccountId,
-    key::{KeyHash, KeyId, KeyLimits, KeyRecord, Scope, Verified, beginning},
+    key::{KeyHash, KeyLimits, KeyRecord, Scope, Verified, beginning},
     store::keys::{Inserted, NewKey},
 };
 

@@ -34,7 +34,7 @@ pub use crate::{
         SESSION_LASTS, SessionId, SessionRecord, SessionToken, SignUp, SignUpError,
     },
     elsewhere::{Ask, Keys, Remote},
-    key::{KeyHash, KeyHashError, KeyId, KeyLimits, KeyRecord, Scope, Verified},
+    key::{KeyHash, KeyHashError, KeyLimits, KeyRecord, Scope, Verified},
     keys::{KEYS_MAX, LISTED_MAX, NAME_CHARS_MAX},
     people::{LoggedIn, PasswordChanged, Proven},
     store::StoreError,

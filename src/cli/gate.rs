@@ -3,7 +3,7 @@
 use std::error::Error;
 
 use accounts::{
-    Accounts, Ask, KeyHash, KeyId, Keys, Remote, SignUp, Verified,
+    Accounts, Ask, KeyHash, Keys, Remote, SignUp, Verified,
     gate::{Gate, GateOptions, Limits, Loopback},
     server::{OperatorToken, PortalOptions},
 };
@@ -12,6 +12,7 @@ use async_trait::async_trait;
 use axum::Router;
 use clap::Args;
 use client::transport::{Token, Transport};
+use model::key::KeyId;
 use task::{clock::Clock, group::Group};
 use web::{
     address::Addresses,

@@ -10,12 +10,12 @@ use std::path::PathBuf;
 
 use ::tui::state::profiles::NO_PROFILE;
 use accounts::{
-    AccountName, Accounts, KeyId, Scope, SignUp,
+    AccountName, Accounts, Scope, SignUp,
     server::{self, ServerOptions},
 };
 use anyhow::{Context as _, bail};
 use clap::{Args, Subcommand};
-use model::key::ApiKey;
+use model::key::{ApiKey, KeyId};
 use serde::Serialize;
 use task::{clock::Clock, group::Group};
 use web::local::HostName;

@@ -12,9 +12,8 @@ use std::{
     sync::Arc,
 };
 
-use accounts::KeyId;
 use bytes::Bytes;
-use model::dataset::DatasetId;
+use model::{dataset::DatasetId, key::KeyId};
 use parking_lot::Mutex;
 
 use self::commits::Commits;

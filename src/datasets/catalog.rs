@@ -9,9 +9,9 @@ mod tags;
 
 use std::collections::BTreeMap;
 
-use accounts::KeyId;
 use model::{
     dataset::{Column, Dataset, DatasetId, Dtype},
+    key::KeyId,
     page::Limit,
     text::is_unprintable,
 };

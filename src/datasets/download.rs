@@ -17,17 +17,20 @@ use std::{
     time::Duration,
 };
 
-use accounts::KeyId;
 use bytes::Bytes;
 use model::{
     dataset::{Column, Dataset, DatasetId, Dtype},
+    key::KeyId,
     resolution::Resolution,
 };
 use task::group::Group;
 use tokio::{
     runtime::Handle,
     select,
-    sync::{mpsc, mpsc::error::SendTimeoutError, oneshot},
+    sync::{
+        mpsc::{self, error::SendTimeoutError},
+        oneshot,
+    },
     task::spawn_blocking,
 };
 use tracing::{error, warn};

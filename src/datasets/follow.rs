@@ -8,9 +8,8 @@
 
 use std::io::Write as _;
 
-use accounts::KeyId;
 use bytes::Bytes;
-use model::{dataset::DatasetId, page::REPLAY_ROWS};
+use model::{dataset::DatasetId, key::KeyId, page::REPLAY_ROWS};
 use serde::Serialize;
 use wire::datasets::{EVENT_DATA, EVENT_RESET, Reset};
 

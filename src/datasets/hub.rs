@@ -6,9 +6,8 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use accounts::KeyId;
 use bytes::Bytes;
-use model::dataset::DatasetId;
+use model::{dataset::DatasetId, key::KeyId};
 use parking_lot::Mutex;
 use tokio::sync::broadcast::{self, error::RecvError};
 

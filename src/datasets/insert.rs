@@ -21,9 +21,11 @@ mod json;
 mod parquet;
 mod plain;
 
-use accounts::KeyId;
 use bytes::Bytes;
-use model::dataset::{Column, DatasetId, Dtype};
+use model::{
+    dataset::{Column, DatasetId, Dtype},
+    key::KeyId,
+};
 use wire::datasets::BulkInsertText;
 
 use self::intake::Intake;

@@ -5,10 +5,10 @@ mod stretch;
 
 use std::{io, sync::Arc};
 
-use accounts::KeyId;
 use bytes::Bytes;
 use model::{
     dataset::{Column, DatasetId, Dtype},
+    key::KeyId,
     resolution::Resolution,
     timestamp::Timestamp,
 };

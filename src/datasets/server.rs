@@ -29,10 +29,7 @@ mod unchanged;
 
 use std::{io, net::SocketAddr, ops::Deref, path::PathBuf, sync::Arc, time::Duration};
 
-use accounts::{
-    KeyId,
-    gate::{Admitted, Gate, GateWords},
-};
+use accounts::gate::{Admitted, Gate, GateWords};
 use axum::{
     Json, Router,
     extract::{DefaultBodyLimit, FromRequestParts, Path},
@@ -41,6 +38,7 @@ use axum::{
     response::{IntoResponse as _, Response},
     routing::{delete, get, post},
 };
+use model::key::KeyId;
 use serde::de::DeserializeOwned;
 use task::{clock::Clock, group::Group};
 use tracing::{info, warn};

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use accounts::KeyId;
+use model::key::KeyId;
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 

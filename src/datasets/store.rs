@@ -12,14 +12,12 @@ pub(crate) mod sqlite;
 #[cfg(test)]
 pub(crate) mod contract;
 
-#[cfg(test)]
-use std::ops::ControlFlow;
-use std::{collections::BTreeMap, error::Error, fmt, io};
+use std::{collections::BTreeMap, error::Error, fmt, io, ops::ControlFlow};
 
-use accounts::KeyId;
 use futures::future::BoxFuture;
 use model::{
     dataset::{Column, Dataset, DatasetId, Dtype},
+    key::KeyId,
     resolution::Resolution,
     timestamp::Timestamp,
 };

@@ -32,7 +32,7 @@ mod whitelist;
 use std::{fmt, io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use accounts::{
-    AccountId, KeyId,
+    AccountId,
     gate::{Admitted, Gate, GateWords},
 };
 use axum::{
@@ -41,7 +41,7 @@ use axum::{
     http::request::Parts,
     routing::{get, post, put},
 };
-use model::topic::Address;
+use model::{key::KeyId, topic::Address};
 use task::{clock::Clock, group::Group};
 use tokio::{sync::Semaphore, time::sleep};
 use tracing::info;

@@ -1,4 +1,5 @@
-//! API keys: the secret that opens the dataset and the inference service.
+//! API keys: the secret that opens the dataset and the inference service, and the number that
+//! services know a key by.
 
 use std::{fmt, str::FromStr};
 
@@ -20,6 +21,10 @@ pub struct ApiKey(String);
 #[error("read an API key, which is UP- and 24 hexadecimal digits")]
 pub struct KeyError;
 
+/// A key's number. Never used again after the key is revoked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct KeyId(i64);
+
 impl ApiKey {
     /// Makes a key of 12 random bytes.
     #[must_use]
@@ -33,6 +38,26 @@ impl ApiKey {
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0
+    }
+}
+
+impl KeyId {
+    /// The key numbered `number`, which came from [`Self::get`].
+    #[must_use]
+    pub const fn new(number: i64) -> Self {
+        Self(number)
+    }
+
+    /// The number.
+    #[must_use]
+    pub const fn get(self) -> i64 {
+        self.0
+    }
+}
+
+impl fmt::Display for KeyId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
     }
 }
 

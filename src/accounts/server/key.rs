@@ -4,10 +4,11 @@ use axum::{
     Json,
     extract::{Path, Request, State},
 };
+use model::key::KeyId;
 use wire::accounts::{DoneBody, KeyBody, KeyName};
 
 use super::{App, SignedIn, error::ApiError};
-use crate::{KeyId, Scope};
+use crate::Scope;
 
 pub(super) async fn patch(
     State(app): State<App>,

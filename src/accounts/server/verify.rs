@@ -5,10 +5,10 @@ use axum::{
     extract::{Request, State},
     http::{HeaderMap, header::AUTHORIZATION},
 };
+use model::key::KeyId;
 use wire::accounts::{VerifiedBody, VerifyRequest, VerifyResponse};
 
 use super::{App, CallerNetwork, error::ApiError};
-use crate::KeyId;
 
 pub(super) async fn post(
     State(app): State<App>,

@@ -2,13 +2,13 @@
 
 use std::collections::HashSet;
 
-use model::timestamp::Timestamp;
+use model::{key::KeyId, timestamp::Timestamp};
 use rusqlite::{OptionalExtension as _, Row, params};
 
 use super::{Store, StoreError};
 use crate::{
     account::AccountId,
-    key::{KeyHash, KeyId, KeyLimits, KeyRecord, Scope, Verified},
+    key::{KeyHash, KeyLimits, KeyRecord, Scope, Verified},
 };
 
 /// A key that is to be in the file.

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use accounts::KeyId;
 use model::{
     dataset::{Column, Dataset, Dtype},
+    key::KeyId,
     timestamp::Timestamp,
 };
 

@@ -5,8 +5,10 @@
 //! may use the name for tags of their own: nobody learns of a tag by its name, and no dataset is
 //! shared with the holders of another key's tag.
 
-use accounts::KeyId;
-use model::dataset::{DatasetId, PUBLIC_TAG};
+use model::{
+    dataset::{DatasetId, PUBLIC_TAG},
+    key::KeyId,
+};
 
 use super::{CatalogError, FIELDS_MAX, Tag, check_name};
 use crate::{Datasets, query::DatasetRef, store::Acquired};

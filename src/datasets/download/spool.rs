@@ -6,9 +6,9 @@
 
 use std::{fs::File, io, num::NonZeroUsize, os::unix::fs::FileExt as _, sync::Arc};
 
-use accounts::KeyId;
 use bytes::Bytes;
 use lru::LruCache;
+use model::key::KeyId;
 use parking_lot::Mutex;
 use tokio::{fs::File as AsyncFile, io::AsyncWriteExt as _, sync::OnceCell};
 

@@ -1,13 +1,12 @@
 //! `/api/datasets/`: the datasets a key sees, and new ones: an object makes one, a list all or none.
 
-use accounts::KeyId;
 use axum::{
     Json,
     extract::{Request, State},
     http::Uri,
     response::{IntoResponse as _, Response},
 };
-use model::page::ROWS_DEFAULT;
+use model::{key::KeyId, page::ROWS_DEFAULT};
 use web::answer::Created;
 use wire::{
     datasets::{CreateColumn, CreateDataset, DatasetBody, Envelope},

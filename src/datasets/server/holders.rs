@@ -1,11 +1,11 @@
 //! `/api/tags/{tag_name}/holders/`: the keys that hold a tag, given and taken by its owner.
 
-use accounts::KeyId;
 use axum::{
     Json,
     extract::{Request, State},
     response::Response,
 };
+use model::key::KeyId;
 use wire::datasets::{Envelope, HolderBody, MessageBody};
 
 use super::{App, Caller, Open, added, error::ApiError, whole};

@@ -2,7 +2,7 @@
 
 use std::{convert::Infallible, time::Duration};
 
-use accounts::{KeyId, gate::Gate};
+use accounts::gate::Gate;
 use axum::{
     body::Body,
     extract::State,
@@ -14,7 +14,10 @@ use axum::{
 };
 use bytes::Bytes;
 use futures::stream;
-use model::{key::ApiKey, timestamp::Timestamp};
+use model::{
+    key::{ApiKey, KeyId},
+    timestamp::Timestamp,
+};
 use task::{causes::chain, clock::Clock, group::Group};
 use tokio::{
     select,

@@ -26,10 +26,10 @@ mod writer;
 
 use std::{fs::File, path::Path, sync::Arc, time::Duration};
 
-use accounts::KeyId;
 use futures::future::{BoxFuture, FutureExt as _};
 use model::{
     dataset::{Column, Dataset, DatasetId, Dtype},
+    key::KeyId,
     resolution::Resolution,
     timestamp::Timestamp,
 };

@@ -1,7 +1,7 @@
 //! `POST /api/rows/bulk_insert/`
 
-use accounts::KeyId;
 use futures::StreamExt as _;
+use model::key::KeyId;
 
 use super::*;
 use crate::shares::Share;

@@ -1,6 +1,6 @@
 //! `GET /api/rows/`
 
-use accounts::KeyId;
+use model::key::KeyId;
 
 use super::*;
 use crate::query::DatasetRef;

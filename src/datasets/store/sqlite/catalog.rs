@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use accounts::KeyId;
 use model::{
     dataset::{Column, Dataset, DatasetId, Dtype},
+    key::KeyId,
     timestamp::Timestamp,
 };
 use rusqlite::{Connection, OptionalExtension as _, Row, params, types::Type};

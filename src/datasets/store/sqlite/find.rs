@@ -6,8 +6,10 @@
 
 use std::collections::BTreeSet;
 
-use accounts::KeyId;
-use model::dataset::{Dataset, DatasetId};
+use model::{
+    dataset::{Dataset, DatasetId},
+    key::KeyId,
+};
 use rusqlite::{Connection, params};
 
 use super::{

@@ -7,8 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use accounts::KeyId;
-use model::dataset::DatasetId;
+use model::{dataset::DatasetId, key::KeyId};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::StoreError;

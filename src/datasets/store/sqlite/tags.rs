@@ -1,7 +1,6 @@
 //! Tags in their tables: which datasets have them, which keys hold them, and whose they are.
 
-use accounts::KeyId;
-use model::dataset::DatasetId;
+use model::{dataset::DatasetId, key::KeyId};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::{
