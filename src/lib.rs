@@ -24,12 +24,14 @@
 //! | [`model`] | words: values and rules of the three documents | nobody |
 //! | [`wire`] | shapes: the JSON of the documents, and every path | `model` |
 //! | [`task`] | groups of tasks, backoff, the clock, waiting | `model` |
+//! | [`tsdb`] | rows, kept: chunks and their codec, buckets, the catalog | `model`, `task` |
+//! | [`formats`] | rows, written: CSV, NDJSON, JSON, Parquet, Arrow, in and out | `model` |
 //! | [`web`] | serving HTTP: limits, keys, refusals | `wire`, `task` |
 //! | [`accounts`] | people, API keys, the gate in front of the services, the page at `/portal` | `web` |
 //! | [`runtime`] | a WebAssembly function, contained | nobody |
 //! | [`content`] | a function, named: content ids, blocks, archives, gateways | `wire`, `task` |
 //! | [`cluster`] | document 1: nodes, head, worker | `runtime`, `content`, `web` |
-//! | [`datasets`] | document 2: store, buckets, streams, sources | `accounts`, `web` |
+//! | [`datasets`] | document 2: catalog, queries, streams, sources | `tsdb`, `formats`, `accounts` |
 //! | [`inference`] | document 3: synthesis, epochs, bundles | `accounts`, `web` |
 //! | [`client`] | calling all three, as a library | `wire`, `task` |
 //! | [`tui`] | the screen | `client` |

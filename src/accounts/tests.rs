@@ -3,7 +3,10 @@
 mod elsewhere;
 mod people;
 
-use model::{key::ApiKey, timestamp::Timestamp};
+use model::{
+    key::{ApiKey, KeyId},
+    timestamp::Timestamp,
+};
 use rusqlite::Connection;
 use tempfile::{TempDir, tempdir};
 

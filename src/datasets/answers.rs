@@ -15,13 +15,10 @@ use std::{
 use bytes::Bytes;
 use model::{dataset::DatasetId, key::KeyId};
 use parking_lot::Mutex;
+use tsdb::{catalog::DatasetRef, span::Span, store::Sight};
 
 use self::commits::Commits;
-use crate::{
-    query::{DatasetRef, Span, params::Params},
-    store::Sight,
-    tag::Tag,
-};
+use crate::{query::params::Params, tag::Tag};
 
 /// Bytes of pages that are kept at most: some four hundred of 250 rows.
 const BYTES_MAX: usize = 32 * 1024 * 1024;

@@ -10,19 +10,17 @@ mod tags;
 use std::collections::BTreeMap;
 
 use model::{
-    dataset::{Column, Dataset, DatasetId, Dtype},
+    dataset::{Column, Dataset, DatasetId, Dtype, TIMESTAMP},
     key::KeyId,
     page::Limit,
     text::is_unprintable,
 };
-
-use crate::{
-    Datasets,
-    query::DatasetRef,
-    render::TIMESTAMP,
-    retention::Retention,
+use tsdb::{
+    catalog::{COLUMNS_MAX, DatasetRef, Filter, Grant, Listed, NewDataset},
     store::{Created, StoreError},
 };
+
+use crate::{Datasets, retention::Retention};
 
 /// The longest name of a dataset, column, tag or metadata field, in bytes. Names are in every row.
 pub(crate) const NAME_BYTES_MAX: usize = 200;
@@ -30,75 +28,11 @@ pub(crate) const NAME_BYTES_MAX: usize = 200;
 /// The longest description or metadata value, in bytes. They are in every listing.
 pub(crate) const TEXT_BYTES_MAX: usize = 10_000;
 
-/// Columns of a dataset at most: a row is still read in one go.
-pub(crate) const COLUMNS_MAX: usize = 256;
-
 /// Metadata fields, and tags, of a dataset at most.
 pub(crate) const FIELDS_MAX: usize = 64;
 
 /// Datasets created in one go at most: they are one transaction.
 pub(crate) const CREATED_MAX: usize = 1000;
-
-/// A dataset to be created.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct NewDataset {
-    /// Its name, unique among its owner's.
-    pub(crate) name: String,
-    /// What it is.
-    pub(crate) description: String,
-    /// Free-form facts.
-    pub(crate) metadata: BTreeMap<String, String>,
-    /// Its columns' names and types.
-    pub(crate) columns: Vec<(String, Dtype)>,
-    /// Tags whose holders may read it.
-    pub(crate) tags: Vec<String>,
-    /// The key that may write it; none for the service itself.
-    pub(crate) owner: Option<KeyId>,
-}
-
-/// A tag.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Tag {
-    /// Its name.
-    pub(crate) name: String,
-    /// Whether any key may acquire it.
-    pub(crate) is_public: bool,
-    /// The key that first put it on a dataset, which may give it to others; none for the service's.
-    pub(crate) owner: Option<KeyId>,
-}
-
-/// What a key may do with a dataset.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Grant {
-    /// Which dataset.
-    pub(crate) dataset: DatasetId,
-    /// Whether the key owns it, and so may write it.
-    pub(crate) is_owner: bool,
-    /// The tags that the key and the dataset share, in alphabetical order.
-    pub(crate) matching_tags: Vec<String>,
-}
-
-/// Which datasets of a listing are asked for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Filter {
-    /// Every one.
-    All,
-    /// Those whose name or description holds this text, in any case; the best match first.
-    Text(String),
-    /// Those with all of these metadata fields at these values.
-    Metadata(Vec<(String, String)>),
-}
-
-/// A page of a listing.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Listed {
-    /// How many match in all; none if they are too many to be counted in time.
-    pub(crate) count: Option<u64>,
-    /// Whether none comes after this page.
-    pub(crate) is_last: bool,
-    /// This page.
-    pub(crate) datasets: Vec<Dataset>,
-}
 
 /// Why an operation on the catalogue was refused or failed.
 #[derive(Debug, thiserror::Error)]

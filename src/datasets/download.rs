@@ -18,7 +18,12 @@ use std::{
 };
 
 use bytes::Bytes;
+use formats::{
+    content_coding::{Coding, Encoder, pack},
+    write::document::Document,
+};
 use model::{
+    block::Rows,
     dataset::{Column, Dataset, DatasetId, Dtype},
     key::KeyId,
     resolution::Resolution,
@@ -34,18 +39,18 @@ use tokio::{
     task::spawn_blocking,
 };
 use tracing::{error, warn};
+use tsdb::{
+    catalog::DatasetRef,
+    span::{Order, Span},
+    store::{Count, PageRead, Store, StoreError, piece::Piece},
+};
 use web::metrics::Metrics;
 
 use crate::{
-    Datasets,
-    block::Rows,
-    coding::{Coding, Encoder, pack},
-    metrics,
+    Datasets, metrics,
     pieces::{PieceKey, Pieces},
-    query::{DatasetRef, Order, Span, params::DownloadQuery},
+    query::params::DownloadQuery,
     read::ReadError,
-    render::document::Document,
-    store::{Count, PageRead, Store, StoreError, piece::Piece},
     tag::{Seen, Tag},
 };
 

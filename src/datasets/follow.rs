@@ -9,18 +9,19 @@
 use std::io::Write as _;
 
 use bytes::Bytes;
-use model::{dataset::DatasetId, key::KeyId, page::REPLAY_ROWS};
+use formats::write::{Writer, row_bytes_max};
+use model::{block::Block, dataset::DatasetId, key::KeyId, page::REPLAY_ROWS};
 use serde::Serialize;
+use tsdb::{
+    catalog::DatasetRef,
+    store::{Sight, StoreError},
+};
 use wire::datasets::{EVENT_DATA, EVENT_RESET, Reset};
 
 use crate::{
     Datasets,
-    block::Block,
     catalog::CatalogError,
     hub::{CutOff, FRAME_BYTES, FRAME_ROWS, Frame, HubFull, News, Subscription},
-    query::DatasetRef,
-    render::{Writer, row_bytes_max},
-    store::{Sight, StoreError},
 };
 
 /// Rows that a reader has missed which are read at a time: a few megabytes of events.

@@ -23,22 +23,19 @@ mod plain;
 
 use bytes::Bytes;
 use model::{
+    block::Block,
     dataset::{Column, DatasetId, Dtype},
     key::KeyId,
+};
+use tsdb::{
+    catalog::DatasetRef,
+    store::{AppendMode, Appended, Sight, Store},
 };
 use wire::datasets::BulkInsertText;
 
 use self::intake::Intake;
 pub(crate) use self::{parquet::MAGIC as PARQUET_MAGIC, plain::Encoding};
-use crate::{
-    Datasets,
-    append::AppendError,
-    aside,
-    block::Block,
-    catalog::check_columns,
-    query::DatasetRef,
-    store::{AppendMode, Appended, Sight, Store},
-};
+use crate::{Datasets, append::AppendError, aside, catalog::check_columns};
 
 /// What rows are written as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,22 +1,15 @@
 //! Document 2: the dataset service. Time series behind tags, read by page, by range or live.
 //!
 //! [`DatasetsService`] starts all of it. Inside, the façade `Datasets` is every operation without
-//! HTTP; `server/` is one file for each path of it; `query`, `rollup`, `render` and `block` are the
-//! rules, as plain functions of values; `store/` keeps rows and the buckets made of them; `hub`
-//! takes new rows to those who follow; `coding` compresses what is sent, and `pieces` keeps what was
-//! compressed; `source/` makes live data. [`mod@file`] reads rows in files, for whoever sends them here;
-//! [`upkeep`] looks after the store's file. Absent on purpose: how keys are
-//! made and kept, which is `accounts`.
+//! HTTP; `server/` is one file for each path of it; `query` is the rules of a request, as plain
+//! functions of values; `hub` takes new rows to those who follow; `pieces` keeps what was compressed
+//! of downloads; `source/` makes live data. Rows are kept by room `tsdb`, and written and read by
+//! room `formats`. Absent on purpose: how keys are made and kept, which is `accounts`.
 
 mod answers;
 mod append;
-mod block;
 mod catalog;
-mod coding;
 mod download;
-#[cfg(feature = "figures")]
-pub mod figures;
-pub mod file;
 mod follow;
 mod hub;
 mod insert;
@@ -24,15 +17,11 @@ mod metrics;
 mod pieces;
 mod query;
 mod read;
-mod render;
 mod retention;
-mod rollup;
 mod server;
 mod shares;
 mod source;
-mod store;
 mod tag;
-pub mod upkeep;
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -40,6 +29,7 @@ use model::resolution::Resolution;
 use parking_lot::Mutex;
 use task::{clock::Clock, group::Group};
 use tokio::{sync::Semaphore, task::spawn_blocking};
+use tsdb::store::{Store, StoreError};
 use web::{metrics::Metrics, open_files::streams_max};
 
 use crate::{
@@ -51,7 +41,6 @@ use crate::{
     query::Caps,
     read::Pace,
     shares::Shares,
-    store::{Store, StoreError},
 };
 pub use crate::{
     server::{DatasetsOptions, DatasetsService, HEARTBEAT_EVERY, MetadataFilters, StartError},

@@ -2,9 +2,10 @@
 
 use std::{fs, path::Path, sync::Arc};
 
+use tsdb::store::StoreError;
 use web::metrics::{Metrics, counter, gauge, histogram, process, requests};
 
-use crate::{Datasets, aside, store::StoreError};
+use crate::{Datasets, aside};
 
 /// What every name begins with.
 const PREFIX: &str = "triptych_datasets_";

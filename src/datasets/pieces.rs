@@ -14,14 +14,12 @@ use std::{
     sync::Arc,
 };
 
+use formats::content_coding::{Coding, Packed};
 use parking_lot::Mutex;
 use tracing::warn;
+use tsdb::store::piece::PieceId;
 
-use crate::{
-    coding::{Coding, Packed},
-    store::piece::PieceId,
-    tag::Tag,
-};
+use crate::tag::Tag;
 
 /// Pieces that are known at most: a few megabytes of memory, and enough for 5 GB of usual ones.
 const PIECES_MAX: usize = 65_536;

@@ -9,10 +9,13 @@ pub(crate) mod params;
 use std::time::Duration;
 
 use model::{
-    dataset::DatasetId,
     page::Limit,
     resolution::{Resolution, ResolutionError},
     timestamp::{Timestamp, TimestampError},
+};
+use tsdb::{
+    catalog::DatasetRef,
+    span::{Order, Span},
 };
 
 /// How much wider than allowed a span may be. Clients compute both ends at two instants, so that a
@@ -22,24 +25,6 @@ pub(crate) const SPAN_SLACK: Duration = Duration::from_mins(1);
 /// The smallest step of a timestamp.
 const STEP: Duration = Duration::from_micros(1);
 
-/// How a request names a dataset.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) enum DatasetRef {
-    /// By its number.
-    Id(DatasetId),
-    /// By its name.
-    Name(String),
-}
-
-/// Which rows come first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Order {
-    /// The oldest.
-    Ascending,
-    /// The newest.
-    Descending,
-}
-
 /// The bounds that a request gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Bounds {
@@ -47,15 +32,6 @@ pub(crate) struct Bounds {
     pub(crate) start: Option<Timestamp>,
     /// The last moment of raw rows; the moment before which a bucket starts.
     pub(crate) end: Option<Timestamp>,
-}
-
-/// Moments from `first` to `last`, both of them included.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Span {
-    /// The earliest.
-    pub(crate) first: Timestamp,
-    /// The latest.
-    pub(crate) last: Timestamp,
 }
 
 /// Where a page begins.

@@ -7,26 +7,29 @@ use std::{io, sync::Arc};
 
 use bytes::Bytes;
 use model::{
+    block::Rows,
     dataset::{Column, DatasetId, Dtype},
     key::KeyId,
     resolution::Resolution,
     timestamp::Timestamp,
 };
 use tokio::{runtime::Handle, task::block_in_place, time::Instant};
+use tsdb::{
+    catalog::DatasetRef,
+    span::{Order, Span},
+    store::{Count, PageRead, Sight, StoreError},
+};
 
 pub(crate) use self::pace::Pace;
 use self::stretch::Stretch;
 use crate::{
     Datasets,
     answers::{Answer, AnswerKey},
-    aside,
-    block::Rows,
-    metrics,
+    aside, metrics,
     query::{
-        DatasetRef, Order, Position, QueryError, RowsQuery, Span, link,
+        Position, QueryError, RowsQuery, link,
         params::{LiveQuery, Params},
     },
-    store::{Count, PageRead, Sight, StoreError},
     tag::{Seen, Tag},
 };
 

@@ -9,11 +9,9 @@ use model::{dataset::DatasetId, timestamp::Timestamp};
 use task::{clock::Clock, steady_date::SteadyDate};
 use tokio::time::{MissedTickBehavior, interval};
 use tracing::{debug, warn};
+use tsdb::store::{Store, StoreError};
 
-use crate::{
-    Datasets,
-    store::{Store, StoreError},
-};
+use crate::Datasets;
 
 /// The metadata field that says for how many days rows are kept.
 pub(crate) const KEEP_DAYS: &str = "keep_days";

@@ -42,6 +42,7 @@ use model::key::KeyId;
 use serde::de::DeserializeOwned;
 use task::{clock::Clock, group::Group};
 use tracing::{info, warn};
+use tsdb::store::{StoreError, sqlite::SqliteStore};
 use web::{
     answer::Created,
     cors::{ReaderSites, readable_by},
@@ -65,7 +66,6 @@ use crate::{
         load::{self, LoadOptions},
         market::{self, MarketOptions},
     },
-    store::{StoreError, sqlite::SqliteStore},
 };
 
 /// The longest request body taken: an insert of 100 000 rows of seven columns has about half of it.

@@ -13,12 +13,9 @@ use model::{
     row::{Row, Value},
     timestamp::Timestamp,
 };
+use tsdb::catalog::NewDataset;
 
-use crate::{
-    Datasets,
-    append::AppendError,
-    catalog::{CatalogError, NewDataset},
-};
+use crate::{Datasets, append::AppendError, catalog::CatalogError};
 
 /// How long a leap of the clock holds before rows have its date. A clock that is set right after its
 /// start waits that long; one that blips is back by then.

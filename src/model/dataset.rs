@@ -10,6 +10,9 @@ pub const PUBLIC_TAG: &str = "public";
 /// The columns of a dataset whose rows are bars, as document 2 calls them: buckets are made of them.
 pub const BAR_COLUMNS: [&str; 5] = ["open", "high", "low", "close", "volume"];
 
+/// The name of the member of a flat row that says when. No column may have it.
+pub const TIMESTAMP: &str = "timestamp";
+
 /// A dataset's number. Positive, and never used again after the dataset is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DatasetId(i64);

@@ -1,6 +1,25 @@
 //! Rows and buckets: what a dataset holds at a moment, and what an interval folds into.
 
-use crate::timestamp::Timestamp;
+use crate::{dataset::Dtype, timestamp::Timestamp};
+
+/// The earliest moment of a row: the first that is written with a year of four digits.
+pub const EARLIEST: Timestamp = Timestamp::from_seconds(-62_167_219_200);
+
+/// The first moment that no row may be at. Behind this day moments come to an end, and one that a
+/// reader asks for up to "the end of the year 9999" is to be before that.
+pub const TOO_LATE: Timestamp = Timestamp::from_seconds(253_402_128_000);
+
+/// What is wrong with a row at [`TOO_LATE`] or later.
+pub const TOO_LATE_REASON: &str = "must not be after 9999-12-29";
+
+/// The longest text of a row, in bytes.
+pub const VALUE_BYTES_MAX: usize = 10_000;
+
+/// Bytes of all texts of a row at most: rows are read by the hundred.
+pub const ROW_TEXT_BYTES_MAX: usize = 16 * 1024;
+
+/// What is wrong with a row of more.
+pub const ROW_TEXT_REASON: &str = "all texts of a row must be at most 16384 bytes";
 
 /// One value of a row.
 #[derive(Debug, Clone, PartialEq)]
@@ -53,5 +72,52 @@ impl Value {
             Self::Integer(number) => Some(*number as f64),
             Self::String(_) | Self::Boolean(_) => None,
         }
+    }
+}
+
+/// Checks that a row fits a dataset with these columns.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn check_row<'a>(
+    columns: impl ExactSizeIterator<Item = (&'a str, Dtype)>,
+    row: &Row,
+) -> Result<(), String> {
+    if row.timestamp < EARLIEST {
+        return Err("timestamp is before the year 0".to_owned());
+    }
+    if row.timestamp >= TOO_LATE {
+        return Err(format!("timestamp {TOO_LATE_REASON}"));
+    }
+    if row.values.len() != columns.len() {
+        return Err(format!("{} values for {} columns", row.values.len(), columns.len()));
+    }
+    for ((name, dtype), value) in columns.zip(&row.values) {
+        let fits = match (dtype, value) {
+            (_, None)
+            | (Dtype::Float | Dtype::Integer, Some(Value::Integer(_)))
+            | (Dtype::Boolean, Some(Value::Boolean(_))) => true,
+            (Dtype::Float, Some(Value::Float(number))) => number.is_finite(),
+            (Dtype::String, Some(Value::String(text))) => text.len() <= VALUE_BYTES_MAX,
+            _ => false,
+        };
+        if !fits {
+            return Err(format!("{name} must be {}", kind(dtype)));
+        }
+    }
+    let length = |value: &Value| if let Value::String(text) = value { text.len() } else { 0 };
+    if row.values.iter().flatten().map(length).sum::<usize>() > ROW_TEXT_BYTES_MAX {
+        return Err(ROW_TEXT_REASON.to_owned());
+    }
+    Ok(())
+}
+
+/// What a value of a column must be, in words.
+pub const fn kind(dtype: Dtype) -> &'static str {
+    match dtype {
+        Dtype::Float => "a number",
+        Dtype::Integer => "a whole number of 64 bits",
+        Dtype::String => "a text of at most 10000 bytes",
+        Dtype::Boolean => "true or false",
     }
 }

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use ::datasets::upkeep;
 use anyhow::Context as _;
 use clap::Args;
 use tokio::task::spawn_blocking;
+use tsdb::admin;
 
 use super::verify::StoreFlags;
 use crate::cli::output::tell;
@@ -34,7 +34,7 @@ pub(crate) struct BackupCommand {
 pub(super) async fn run(command: BackupCommand) -> anyhow::Result<()> {
     let (path, to) = (command.store.path()?, command.to);
     let told = format!("copied {} to {}", path.display(), to.display());
-    let n_bytes = spawn_blocking(move || upkeep::backup(&path, &to)).await?;
+    let n_bytes = spawn_blocking(move || admin::backup(&path, &to)).await?;
     tell(&format!("{told}: {} bytes", n_bytes.context("back up")?));
     Ok(())
 }

@@ -8,15 +8,15 @@ pub(super) mod send;
 
 use std::path::PathBuf;
 
-use ::datasets::file::{
+use anyhow::{Context as _, bail};
+use clap::Args;
+use client::datasets::Datasets;
+use formats::read::{
     FileError, Format,
     moment::TimeUnit,
     number_text::Decimal,
     time_text::{TimeFormat, TimeTexts, Zone},
 };
-use anyhow::{Context as _, bail};
-use clap::Args;
-use client::datasets::Datasets;
 use model::dataset::Dtype;
 
 use self::{

@@ -4,12 +4,6 @@ mod pace;
 
 use std::{path::PathBuf, time::Duration};
 
-use ::datasets::file::{
-    FileError, Format, Place, PlacedRow, ReadOptions, Rows as FileRows,
-    plan::{Plan, PlannedColumn},
-    survey::survey,
-    time_text::TimeTexts,
-};
 use anyhow::{Context as _, anyhow, bail};
 use clap::Args;
 use client::{
@@ -19,9 +13,15 @@ use client::{
     },
     error::ClientError,
 };
-use model::escape::escape_line;
+use formats::read::{
+    FileError, Format, Place, PlacedRow, ReadOptions, Rows as FileRows,
+    plan::{Plan, PlannedColumn},
+    survey::survey,
+    time_text::TimeTexts,
+};
 use model::{
     dataset::{DatasetId, Dtype},
+    escape::escape_line,
     page::{Limit, ROWS_MAX},
     resolution::Resolution,
     row::Row,

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use ::datasets::upkeep;
 use anyhow::{Context as _, bail};
 use clap::Args;
 use tokio::task::spawn_blocking;
+use tsdb::admin;
 
 use super::{progress::count, verify::StoreFlags};
 use crate::cli::output::{named, tell};
@@ -40,7 +40,7 @@ pub(super) async fn run(command: RestoreCommand) -> anyhow::Result<()> {
         bail!("replace {} unless it is meant: say so with --yes", path.display());
     }
     let told = format!("restored {} to {}", from.display(), path.display());
-    let report = spawn_blocking(move || upkeep::restore(&from, &path)).await?;
+    let report = spawn_blocking(move || admin::restore(&from, &path)).await?;
     let report = report.context("restore")?;
     let (n_datasets, n_rows) = (report.n_datasets, report.n_rows);
     let (dataset, row) = (named(n_datasets, "dataset"), named(n_rows, "row"));

@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
-use ::datasets::upkeep::{self, Report};
 use anyhow::{Context as _, bail};
 use clap::Args;
 use model::escape::escape_line;
 use serde_json::json;
 use tokio::task::spawn_blocking;
+use tsdb::admin::{self, Report};
 
 use super::progress::{Done, Progress, count};
 use crate::cli::{
@@ -67,7 +67,7 @@ pub(super) async fn run(command: VerifyCommand) -> anyhow::Result<()> {
     let shown = path.display().to_string();
     let mut progress = Progress::new(format!("verifying {shown}"));
     let (report, progress) = spawn_blocking(move || {
-        let report = upkeep::verify(&path, &mut |done| {
+        let report = admin::verify(&path, &mut |done| {
             // Each row is looked at twice.
             #[expect(clippy::cast_precision_loss, reason = "a share for people")]
             let share = Some(done.n_done as f64 / done.n_all.max(1) as f64);

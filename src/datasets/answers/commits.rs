@@ -7,8 +7,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use model::dataset::DatasetId;
-
-use crate::query::Span;
+use tsdb::span::Span;
 
 /// Commits of a dataset that are told apart. Older ones are taken together, so that what is kept of
 /// their newest rows is read again once in a while.

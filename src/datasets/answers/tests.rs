@@ -78,7 +78,7 @@ fn what_a_key_sees_holds_until_the_store_changes() {
     let answers = Answers::default();
     let dataset = DatasetId::new(1).unwrap();
     let who = (KeyId::new(1), DatasetRef::Id(dataset));
-    let grant = crate::catalog::Grant { dataset, is_owner: true, matching_tags: Vec::new() };
+    let grant = tsdb::catalog::Grant { dataset, is_owner: true, matching_tags: Vec::new() };
     let sight = Sight { grant, columns: Vec::new(), revision: 3, newest: None };
     answers.saw(4, who.clone(), Arc::new(sight));
     assert_eq!(answers.sight(4, &who).unwrap().revision, 3);

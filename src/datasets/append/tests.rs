@@ -1,5 +1,10 @@
 //! Which rows fit, and in which order they end up.
 
+use model::{
+    dataset::Dtype,
+    row::{VALUE_BYTES_MAX, Value},
+};
+
 use super::*;
 
 fn columns(dtypes: &[(&str, Dtype)]) -> Vec<Column> {

@@ -1,78 +1,19 @@
 //! Changing and deleting what is there: a dataset's name and description, its columns, its rows.
 
-use std::collections::BTreeMap;
-
 use model::{
-    dataset::{Column, Dataset, Dtype},
+    dataset::{Column, Dataset, Dtype, TIMESTAMP},
     key::KeyId,
     timestamp::Timestamp,
 };
-
-use super::{COLUMNS_MAX, CatalogError, check_columns, check_metadata, check_name, check_text};
-use crate::{
-    Datasets,
-    query::{DatasetRef, Span},
-    render::TIMESTAMP,
+use tsdb::{
+    catalog::DatasetRef,
+    catalog::{COLUMNS_MAX, Change},
+    span::Span,
     store::{ColumnAdded, ColumnDeleted, ColumnRenamed, Updated},
 };
 
-/// What is to become of a dataset; what is none stays.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Change {
-    /// Its new name.
-    pub(crate) name: Option<String>,
-    /// Its new description.
-    pub(crate) description: Option<String>,
-    /// Its metadata.
-    pub(crate) metadata: MetadataChange,
-}
-
-/// What is to become of a dataset's metadata.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum MetadataChange {
-    /// These fields get these values, or go where there is none; the others stay.
-    Merge(BTreeMap<String, Option<String>>),
-    /// These are all there are.
-    Replace(BTreeMap<String, String>),
-}
-
-impl Default for MetadataChange {
-    fn default() -> Self {
-        Self::Merge(BTreeMap::new())
-    }
-}
-
-impl Change {
-    /// Makes of a dataset what it is to become.
-    pub(crate) fn apply(&self, dataset: &mut Dataset) {
-        if let Some(name) = &self.name {
-            dataset.name.clone_from(name);
-        }
-        if let Some(description) = &self.description {
-            dataset.description.clone_from(description);
-        }
-        match &self.metadata {
-            MetadataChange::Replace(metadata) => dataset.metadata.clone_from(metadata),
-            MetadataChange::Merge(fields) => {
-                for (field, value) in fields {
-                    match value {
-                        Some(value) => dataset.metadata.insert(field.clone(), value.clone()),
-                        None => dataset.metadata.remove(field),
-                    };
-                }
-            }
-        }
-    }
-
-    /// What is wrong with what this makes of `dataset`.
-    fn check(&self, dataset: &Dataset) -> Result<(), String> {
-        let mut changed = dataset.clone();
-        self.apply(&mut changed);
-        check_name("name", &changed.name)?;
-        check_text("description", &changed.description)?;
-        check_metadata(&changed.metadata)
-    }
-}
+use super::{CatalogError, check_columns, check_metadata, check_name, check_text};
+use crate::Datasets;
 
 impl Datasets {
     /// Changes a dataset that `key` owns, and returns what it is now.
@@ -90,7 +31,7 @@ impl Datasets {
         let dataset = self.own(key, which).await?;
         let found = self.blocking(move |store| store.dataset(&DatasetRef::Id(dataset))).await?;
         let found = found.ok_or(CatalogError::NotFound)?;
-        change.check(&found).map_err(|what| CatalogError::Unfit { what })?;
+        check_change(&change, &found).map_err(|what| CatalogError::Unfit { what })?;
         let name = change.name.clone().unwrap_or_default();
         match self.store.update(dataset, change, self.clock.now()).await? {
             Updated::Done(dataset) => Ok(dataset),
@@ -197,4 +138,13 @@ impl Datasets {
         let span = Span { first, last };
         Ok(self.store.delete_rows(dataset, span, self.clock.now()).await?)
     }
+}
+
+/// Checks what `change` makes of `dataset`; what is wrong with it.
+fn check_change(change: &Change, dataset: &Dataset) -> Result<(), String> {
+    let mut changed = dataset.clone();
+    change.apply(&mut changed);
+    check_name("name", &changed.name)?;
+    check_text("description", &changed.description)?;
+    check_metadata(&changed.metadata)
 }

@@ -9,9 +9,13 @@ use model::{
     dataset::{DatasetId, PUBLIC_TAG},
     key::KeyId,
 };
+use tsdb::{
+    catalog::{DatasetRef, Tag},
+    store::Acquired,
+};
 
-use super::{CatalogError, FIELDS_MAX, Tag, check_name};
-use crate::{Datasets, query::DatasetRef, store::Acquired};
+use super::{CatalogError, FIELDS_MAX, check_name};
+use crate::Datasets;
 
 impl Datasets {
     /// Gives `key` the public tag `tag`.

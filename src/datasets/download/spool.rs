@@ -7,18 +7,18 @@
 use std::{fs::File, io, num::NonZeroUsize, os::unix::fs::FileExt as _, sync::Arc};
 
 use bytes::Bytes;
+use formats::content_coding::Coding;
 use lru::LruCache;
 use model::key::KeyId;
 use parking_lot::Mutex;
 use tokio::{fs::File as AsyncFile, io::AsyncWriteExt as _, sync::OnceCell};
+use tsdb::store::StoreError;
 
 use super::{Downloaded, Facts, Source, Wanted};
 use crate::{
     Datasets, aside,
-    coding::Coding,
     query::params::DownloadQuery,
     read::ReadError,
-    store::StoreError,
     tag::{Seen, Tag},
 };
 

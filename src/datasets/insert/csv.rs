@@ -5,8 +5,10 @@
 
 use std::borrow::Cow;
 
+use model::dataset::TIMESTAMP;
+
 use super::intake::{Intake, Written};
-use crate::{append::AppendError, render::TIMESTAMP};
+use crate::append::AppendError;
 
 /// A field: its text, and whether it was in quotes.
 type Field<'a> = (Cow<'a, str>, bool);

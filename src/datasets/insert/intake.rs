@@ -2,23 +2,19 @@
 
 use std::{borrow::Cow, collections::HashMap};
 
+use formats::read::cell::Cell;
 use model::{
-    dataset::{Column, Dtype},
-    row::Value,
+    block::{Block, Series},
+    dataset::{Column, Dtype, TIMESTAMP},
+    row::{
+        EARLIEST, ROW_TEXT_BYTES_MAX, ROW_TEXT_REASON, TOO_LATE, TOO_LATE_REASON, VALUE_BYTES_MAX,
+        Value, kind,
+    },
     timestamp::Timestamp,
 };
+use tsdb::{catalog::COLUMNS_MAX, store::AppendMode};
 
-use crate::{
-    append::{
-        AppendError, EARLIEST, REFUSALS_MAX, ROW_TEXT_BYTES_MAX, ROW_TEXT_REASON, ROWS_MAX,
-        Refusal, Refusals, TOO_LATE, TOO_LATE_REASON, VALUE_BYTES_MAX, kind,
-    },
-    block::{Block, Series},
-    catalog::COLUMNS_MAX,
-    file::cell::Cell,
-    render::TIMESTAMP,
-    store::AppendMode,
-};
+use crate::append::{AppendError, REFUSALS_MAX, ROWS_MAX, Refusal, Refusals};
 
 /// The largest whole number up to which a float holds each one: 2^53.
 const WHOLE_FLOAT_MAX: f64 = 9_007_199_254_740_992.0;

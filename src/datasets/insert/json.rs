@@ -6,19 +6,17 @@
 
 use std::fmt;
 
+use formats::read::{
+    cell::Cell,
+    json::{Level, Members, shown},
+};
+use model::dataset::TIMESTAMP;
 use serde::de::{
     DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor,
 };
 
 use super::intake::Intake;
-use crate::{
-    append::AppendError,
-    file::{
-        cell::Cell,
-        json::{Level, Members, shown},
-    },
-    render::TIMESTAMP,
-};
+use crate::append::AppendError;
 
 /// Takes a list of rows, which is known to be JSON.
 pub(super) fn list(intake: &mut Intake, text: &str) -> Result<(), AppendError> {

@@ -4,13 +4,11 @@
 //! it is decompressed.
 
 use bytes::Bytes;
+use formats::read::parquet::{ParquetRecords, ParquetSource};
+use model::dataset::TIMESTAMP;
 
 use super::intake::Intake;
-use crate::{
-    append::{AppendError, ROWS_MAX},
-    file::parquet::{ParquetRecords, ParquetSource},
-    render::TIMESTAMP,
-};
+use crate::append::{AppendError, ROWS_MAX};
 
 /// What a Parquet file begins with.
 pub(crate) const MAGIC: &[u8] = b"PAR1";

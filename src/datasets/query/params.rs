@@ -1,31 +1,18 @@
 //! The parameters of a request, read into what they mean.
 
+use formats::write::Output;
 use model::{
     page::{LIVE_ROWS_DEFAULT, Limit, ROWS_DEFAULT},
     resolution::Resolution,
     timestamp::Timestamp,
 };
+use tsdb::{catalog::DatasetRef, span::Order};
 
-use super::{Bounds, DatasetRef, Order, Position, QueryError, RowsQuery};
+use super::{Bounds, Position, QueryError, RowsQuery};
 
 /// How alike two names are of which one is suggested for the other, from 0 to 1: `strat` and `start`
 /// are alike by 0.95, `from` and `offset` by 0.47.
 const LIKE_MIN: f64 = 0.75;
-
-/// What rows are written as.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Output {
-    /// An array of flat rows.
-    Json,
-    /// A header, and a line for each row.
-    Csv,
-    /// A flat row on each line.
-    Ndjson,
-    /// A Parquet file.
-    Parquet,
-    /// An Arrow IPC stream.
-    Arrow,
-}
 
 /// A query for a whole range in one answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,47 +50,6 @@ fn end_of_time(text: &str) -> Option<Timestamp> {
     let rest = text.strip_prefix("9999-12-31")?;
     let earlier: Result<Timestamp, _> = format!("9999-12-29{rest}").parse();
     earlier.is_ok().then_some(Timestamp::MAX)
-}
-
-impl Output {
-    /// All there are, in the order in which an error names them.
-    const ALL: [Self; 5] = [Self::Json, Self::Csv, Self::Ndjson, Self::Parquet, Self::Arrow];
-
-    /// Its name in a query.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Json => "json",
-            Self::Csv => "csv",
-            Self::Ndjson => "ndjson",
-            Self::Parquet => "parquet",
-            Self::Arrow => "arrow",
-        }
-    }
-
-    /// How the names of its files end.
-    pub(crate) const fn extension(self) -> &'static str {
-        match self {
-            // As the format's registration has it.
-            Self::Arrow => "arrows",
-            _ => self.name(),
-        }
-    }
-
-    /// Its media type.
-    pub(crate) const fn content_type(self) -> &'static str {
-        match self {
-            Self::Json => "application/json",
-            Self::Csv => "text/csv; charset=utf-8",
-            Self::Ndjson => "application/x-ndjson",
-            Self::Parquet => "application/vnd.apache.parquet",
-            Self::Arrow => "application/vnd.apache.arrow.stream",
-        }
-    }
-
-    /// Whether it is text, which gets much shorter when it is compressed.
-    pub(crate) const fn is_text(self) -> bool {
-        matches!(self, Self::Json | Self::Csv | Self::Ndjson)
-    }
 }
 
 impl Params {

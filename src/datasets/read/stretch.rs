@@ -1,14 +1,17 @@
 //! Rows that are read in one go and cut into pages, one after the other.
 
-use model::dataset::Column;
-
-use super::{Next, RowsPage};
-use crate::{
+use formats::write::{bare_row_bytes, text_bytes};
+use model::{
     block::{Block, Rows},
-    query::{Order, Position, RowsQuery, Span},
-    render::{bare_row_bytes, text_bytes},
+    dataset::Column,
+};
+use tsdb::{
+    span::{Order, Span},
     store::{Count, PAGE_TEXT_BYTES_MAX, PageRead, Sight, Store, StoreError},
 };
+
+use super::{Next, RowsPage};
+use crate::query::{Position, RowsQuery};
 
 /// Values of a page at most, those that are not there included: 10 000 rows of 64 columns. A page of
 /// more columns has fewer rows.

@@ -10,6 +10,7 @@ use axum::{
     },
     response::{IntoResponse as _, Response},
 };
+use formats::{content_coding::Coding, write::Output};
 use futures::stream;
 
 use super::{
@@ -20,9 +21,8 @@ use super::{
     unchanged::{IfNoneMatch, set_tag, unchanged},
 };
 use crate::{
-    coding::Coding,
     download::{Download, Downloaded, Facts, Wanted},
-    query::params::{Output, Params},
+    query::params::Params,
 };
 
 /// How many rows follow, where that is known before them.

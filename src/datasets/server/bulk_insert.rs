@@ -12,6 +12,7 @@ use axum::{
         header::{CONTENT_ENCODING, CONTENT_TYPE},
     },
 };
+use tsdb::store::AppendMode;
 use web::answer::Created;
 use wire::datasets::BulkInserted;
 
@@ -20,7 +21,6 @@ use crate::{
     append::AppendError,
     insert::{Batch, Encoding, Format, PARQUET_MAGIC},
     query::params::Params,
-    store::AppendMode,
 };
 
 /// The longest body that is taken before it is known whether its key owns the dataset. Asking takes

@@ -5,10 +5,10 @@ use axum::{
     extract::{Request, State},
 };
 use model::dataset::DatasetId;
+use tsdb::catalog::DatasetRef;
 use wire::datasets::{AccessBody, AccessCheck};
 
 use super::{App, Caller, error::ApiError};
-use crate::query::DatasetRef;
 
 pub(super) async fn post(
     State(app): State<App>,

@@ -6,13 +6,14 @@ use axum::{
     http::Uri,
 };
 use model::dataset::{DatasetId, Dtype};
+use tsdb::catalog::DatasetRef;
 use web::answer::Created;
 use wire::datasets::{AddColumn, ColumnBody, Envelope, MessageBody, RenameColumn};
 
 use super::{App, Caller, error::ApiError, whole};
 use crate::{
     catalog::CatalogError,
-    query::{DatasetRef, QueryError, params::Params},
+    query::{QueryError, params::Params},
 };
 
 pub(super) async fn get(

@@ -15,9 +15,10 @@ use axum::{
     middleware::Next,
     response::{IntoResponse as _, Response},
 };
+use formats::content_coding::Coding;
 
 use super::error::ApiError;
-use crate::{aside, coding::Coding};
+use crate::aside;
 
 /// The shortest body that is compressed. Below this a packet or two is all there is to gain.
 const BYTES_MIN: u64 = 4 * 1024;
@@ -102,7 +103,7 @@ async fn with_coding(response: Response, coding: Coding) -> Response {
     let Ok(plain) = to_bytes(body, usize::MAX).await else {
         return ApiError::NotCompressed.into_response();
     };
-    let packed = aside(move || crate::coding::whole(coding, &plain)).await;
+    let packed = aside(move || formats::content_coding::whole(coding, &plain)).await;
     let Ok(Ok(packed)) = packed else { return ApiError::NotCompressed.into_response() };
     parts.headers.remove(CONTENT_LENGTH);
     tag(&mut parts.headers, coding);

@@ -4,16 +4,11 @@ use axum::{
     Json,
     extract::{Request, State},
 };
+use tsdb::catalog::{Change, DatasetRef, MetadataChange};
 use wire::datasets::{DatasetBody, MessageBody, ReplaceDataset, UpdateDataset};
 
 use super::{App, Caller, Open, error::ApiError};
-use crate::{
-    catalog::{
-        CatalogError,
-        change::{Change, MetadataChange},
-    },
-    query::DatasetRef,
-};
+use crate::catalog::CatalogError;
 
 pub(super) async fn get(
     State(app): State<App>,

@@ -7,10 +7,11 @@ use axum::{
     response::Response,
 };
 use model::dataset::DatasetId;
+use tsdb::catalog::DatasetRef;
 use wire::datasets::{Envelope, MessageBody, TagBody, TagName};
 
 use super::{App, Caller, Open, added, error::ApiError, tags::envelope};
-use crate::{catalog::CatalogError, query::DatasetRef};
+use crate::catalog::CatalogError;
 
 pub(super) async fn get(
     State(app): State<App>,

@@ -7,6 +7,7 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use model::{key::KeyId, page::ROWS_DEFAULT};
+use tsdb::catalog::{Filter, Listed, NewDataset};
 use web::answer::Created;
 use wire::{
     datasets::{CreateColumn, CreateDataset, DatasetBody, Envelope},
@@ -14,10 +15,7 @@ use wire::{
 };
 
 use super::{App, Caller, columns::dtype_of, error::ApiError, whole};
-use crate::{
-    catalog::{Filter, Listed, NewDataset},
-    query::{link, params::Params},
-};
+use crate::query::{link, params::Params};
 
 /// The count of matches that are too many to be counted in time, as document 2 has it for rows.
 const NOT_COUNTED: i64 = -1;

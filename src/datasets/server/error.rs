@@ -14,6 +14,7 @@ use axum::{
 use serde_json::json;
 use task::causes::chain;
 use tracing::error;
+use tsdb::store::StoreError;
 use web::{auth::NoKey, extract::Unreadable};
 use wire::{
     datasets::{RowRefusal, RowRefusals},
@@ -26,7 +27,6 @@ use crate::{
     follow::FollowError,
     query::QueryError,
     read::ReadError,
-    store::StoreError,
 };
 
 /// Seconds after which a caller may come again where everything is taken.

@@ -7,11 +7,11 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse as _, Response},
 };
+use tsdb::store::StoreError;
 use web::answer::Unavailable;
 use wire::datasets::HealthBody;
 
 use super::App;
-use crate::store::StoreError;
 
 pub(super) async fn get(State(app): State<App>) -> Response {
     let time = app.clock.now().to_string();

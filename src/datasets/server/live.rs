@@ -5,14 +5,11 @@ use axum::{
     http::{HeaderValue, Uri, header::CONTENT_TYPE},
     response::{IntoResponse as _, Response},
 };
+use formats::write::{Output, document::Document};
 use model::resolution::Resolution;
 
 use super::{App, Caller, error::ApiError};
-use crate::{
-    query::params::{Output, Params},
-    read::RowsPage,
-    render::document::Document,
-};
+use crate::{query::params::Params, read::RowsPage};
 
 /// The parameters of the newest rows: those of document 2, and `output`.
 const PARAMS: [&str; 6] = ["dataset", "dataset_name", "limit", "start", "end", "output"];

@@ -6,6 +6,10 @@ use axum::{
     http::{HeaderValue, Uri, header::CONTENT_TYPE},
     response::{IntoResponse as _, Response},
 };
+use formats::{
+    content_coding::Coding,
+    write::{Writer, push_envelope},
+};
 use wire::{datasets::RowsDeleted, paths::ROWS};
 
 use super::{
@@ -14,10 +18,8 @@ use super::{
     unchanged::{IfNoneMatch, set_tag, unchanged},
 };
 use crate::{
-    coding::Coding,
     query::{link, params::Params},
     read::{Asked, Next, Read, RowsPage},
-    render::{Writer, push_envelope},
 };
 
 /// About how long a row of a page is: seven columns of full precision have some more.

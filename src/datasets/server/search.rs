@@ -3,16 +3,14 @@
 
 use axum::{Json, extract::State, http::Uri};
 use model::page::ROWS_DEFAULT;
+use tsdb::catalog::Filter;
 use wire::{
     datasets::{DatasetBody, Envelope},
     paths::DATASETS_SEARCH,
 };
 
 use super::{App, Caller, MetadataFilters, datasets::envelope, error::ApiError};
-use crate::{
-    catalog::{FIELDS_MAX, Filter},
-    query::params::Params,
-};
+use crate::{catalog::FIELDS_MAX, query::params::Params};
 
 pub(super) async fn get(
     State(app): State<App>,

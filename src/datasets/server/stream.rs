@@ -24,6 +24,7 @@ use tokio::{
     time::{Instant, Interval, MissedTickBehavior, interval_at},
 };
 use tracing::{error, warn};
+use tsdb::catalog::DatasetRef;
 use web::auth::NoKey;
 use wire::datasets::{Connected, EVENT_CONNECTED, EVENT_END, EVENT_HEARTBEAT, End, Heartbeat};
 
@@ -31,7 +32,7 @@ use super::{App, Caller, error::ApiError};
 use crate::{
     Datasets,
     follow::{Cursor, FollowEnd, Following, From, event},
-    query::{DatasetRef, params::Params},
+    query::params::Params,
 };
 
 /// The parameter that may carry the key, on this path alone: a browser's `EventSource` cannot send

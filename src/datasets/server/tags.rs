@@ -1,10 +1,10 @@
 //! `GET /api/tags/`: the tags that a key knows of.
 
 use axum::{Json, extract::State};
+use tsdb::catalog::Tag;
 use wire::datasets::{Envelope, TagBody};
 
 use super::{App, Caller, error::ApiError, whole};
-use crate::catalog::Tag;
 
 pub(super) async fn get(
     State(app): State<App>,

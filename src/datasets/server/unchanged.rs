@@ -9,12 +9,10 @@ use axum::{
     },
     response::{IntoResponse as _, Response},
 };
+use formats::content_coding::Coding;
 
 use super::error::ApiError;
-use crate::{
-    coding::Coding,
-    tag::{Seen, Tag},
-};
+use crate::tag::{Seen, Tag};
 
 /// The tags that a caller sends along.
 #[derive(Debug)]

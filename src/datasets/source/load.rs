@@ -10,9 +10,10 @@ use tokio::{
     time::{Instant, MissedTickBehavior, interval},
 };
 use tracing::{info, warn};
+use tsdb::catalog::VALUE_COLUMN;
 
 use super::{Description, Feed, ROW_HOLD};
-use crate::{Datasets, catalog::CatalogError, rollup::VALUE_COLUMN};
+use crate::{Datasets, catalog::CatalogError};
 
 /// Measurements between two times that old rows are let go.
 const PRUNE_EVERY: u32 = 60;

@@ -40,14 +40,12 @@ const FENCES: &[Fence] = &[
         word: "rusqlite",
         within: "src/",
         only: &[
-            "src/datasets/store",
-            "src/datasets/upkeep/tests.rs",
-            "src/datasets/benches/figures",
+            "src/tsdb/store",
+            "src/tsdb/admin/tests.rs",
+            "src/tsdb/benches/figures",
             "src/accounts/store",
             "src/accounts/tests",
             "src/inference/store",
-            "src/datasets/benches/figures",
-            "src/datasets/upkeep/tests.rs",
         ],
         why: "a store's engine stays inside the store",
     },
@@ -55,8 +53,8 @@ const FENCES: &[Fence] = &[
         word: "CREATE TABLE",
         within: "src/",
         only: &[
-            "src/datasets/store/sqlite/tables.rs",
-            "src/datasets/benches/figures/peer.rs",
+            "src/tsdb/store/sqlite/tables.rs",
+            "src/tsdb/benches/figures/peer.rs",
             "src/datasets/benches/http/postgres.rs",
             "src/datasets/benches/http/postgres.rs",
             "src/accounts/store/tables.rs",
@@ -117,7 +115,7 @@ const FENCES: &[Fence] = &[
 ];
 
 /// Where types may derive serde's traits: the JSON of the documents, and what is stored or sent.
-const SERDE: [&str; 12] = [
+const SERDE: [&str; 11] = [
     "src/wire/",
     "src/cluster/message",
     "src/content/files.rs",
@@ -126,7 +124,6 @@ const SERDE: [&str; 12] = [
     "src/cluster/head/server",
     "src/cluster/peer_db.rs",
     "src/inference/store",
-    "src/datasets/store",
     "src/cli/config.rs",
     // The line of `up --json`, which scripts rely on and no other program of ours reads.
     "src/cli/up.rs",

@@ -3,16 +3,18 @@
 
 use std::collections::BTreeMap;
 
-use ::datasets::file::{
+use anyhow::{Context as _, bail};
+use client::datasets::Datasets;
+use formats::read::{
     ReadOptions,
     number_text::Decimal,
     plan::{Plan, PlannedColumn},
     survey::{Field, Survey, TimeFields, survey},
 };
-use anyhow::{Context as _, bail};
-use client::datasets::Datasets;
-use model::dataset::{BAR_COLUMNS, Dataset, DatasetId, Dtype};
-use model::escape::escape_line;
+use model::{
+    dataset::{BAR_COLUMNS, Dataset, DatasetId, Dtype},
+    escape::escape_line,
+};
 use tokio::task::spawn_blocking;
 use wire::datasets::CreateColumn;
 

@@ -6,8 +6,8 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-use ::datasets::file::{self, Format, ReadOptions};
 use anyhow::{Context as _, bail};
+use formats::read::{self, Format, ReadOptions};
 
 /// The path that means standard input.
 const STDIN: &str = "-";
@@ -144,7 +144,7 @@ fn parts(path: &Path) -> BTreeMap<String, String> {
 
 /// The name without its endings; none of standard input.
 fn stem(path: &Path) -> Option<String> {
-    let stem = file::stem(path)?;
+    let stem = read::stem(path)?;
     (!stem.is_empty() && stem != STDIN).then(|| stem.to_owned())
 }
 

@@ -10,7 +10,7 @@ use std::{
     time::{Duration, UNIX_EPOCH},
 };
 
-use ::datasets::file::Place;
+use formats::read::Place;
 use model::dataset::DatasetId;
 use serde_json::{Map, Value, json};
 use task::file::{FileMode, write_atomic};

@@ -2,12 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use ::datasets::file::{BadRow, FileError, PlacedRow, ReadOptions, Rows, judge, plan::Plan};
 use anyhow::{Context as _, anyhow, bail};
 use client::{
     datasets::{Datasets, insert::InsertBody},
     error::ClientError,
 };
+use formats::read::{BadRow, FileError, PlacedRow, ReadOptions, Rows, judge, plan::Plan};
 use futures::{StreamExt as _, stream::FuturesOrdered};
 use model::{dataset::DatasetId, row::Row, timestamp::Timestamp};
 use task::backoff::Backoff;

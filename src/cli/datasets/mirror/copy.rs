@@ -2,13 +2,13 @@
 
 use std::{sync::Arc, time::Duration};
 
-use ::datasets::file::plan::Plan;
 use anyhow::{Context as _, bail};
 use client::datasets::{Datasets, NamedRow, Order, Rows, RowsQuery, insert::InsertBody};
+use formats::read::plan::Plan;
 use futures::{StreamExt as _, stream};
-use model::escape::escape_line;
 use model::{
     dataset::{Dataset, DatasetId, Dtype},
+    escape::escape_line,
     page::Limit,
     resolution::Resolution,
     row::{Bucket, Row},

@@ -4,7 +4,6 @@
 
 use std::time::Duration;
 
-use ::datasets::file::plan::Plan;
 use anyhow::{Context as _, anyhow, bail};
 use client::{
     datasets::{
@@ -14,6 +13,7 @@ use client::{
     },
     error::ClientError,
 };
+use formats::read::plan::Plan;
 use model::{dataset::DatasetId, resolution::Resolution, row::Row, timestamp::Timestamp};
 use task::backoff::Backoff;
 use tokio::time::sleep;

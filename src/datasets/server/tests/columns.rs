@@ -1,15 +1,17 @@
 //! `/api/columns/`
 
 use futures::StreamExt as _;
-use model::resolution::Resolution;
-use parquet::file::reader::{FileReader as _, SerializedFileReader};
-
-use super::*;
-use crate::{
+use model::{
     block::{Rows, Series},
-    query::{Order, Span},
+    resolution::Resolution,
+};
+use parquet::file::reader::{FileReader as _, SerializedFileReader};
+use tsdb::{
+    span::{Order, Span},
     store::{Count, PageRead, Store},
 };
+
+use super::*;
 
 #[tokio::test]
 async fn columns_are_listed_in_their_order() {

@@ -1,9 +1,9 @@
 //! `GET /api/rows/`
 
 use model::key::KeyId;
+use tsdb::catalog::DatasetRef;
 
 use super::*;
-use crate::query::DatasetRef;
 
 async fn page(service: &Service, query: &str) -> Value {
     let (status, body) = service.get(&service.reader, &format!("/api/rows/?{query}")).await;

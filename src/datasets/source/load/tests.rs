@@ -2,12 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use model::{page::Limit, resolution::Resolution};
+use model::{block::Rows, page::Limit, resolution::Resolution};
 use task::group::Group;
 use tempfile::tempdir;
+use tsdb::{catalog::DatasetRef, span::Span, store::sqlite::SqliteStore};
 
 use super::*;
-use crate::{query::DatasetRef, store::sqlite::SqliteStore};
 
 #[tokio::test]
 async fn each_dataset_gets_a_row_a_tick_and_lets_go_of_old_ones() {
@@ -56,12 +56,12 @@ async fn each_dataset_gets_a_row_a_tick_and_lets_go_of_old_ones() {
             let first = datasets
                 .blocking(move |store| {
                     let mut first = None;
-                    let all = crate::query::Span { first: Timestamp::MIN, last: Timestamp::MAX };
-                    store.scan(cpu.id, Resolution::Raw, all, &mut |piece| {
-                        if let crate::block::Rows::Raw(block) = piece {
+                    let all = Span { first: Timestamp::MIN, last: Timestamp::MAX };
+                    store.pieces(cpu.id, Resolution::Raw, all, &mut |piece| {
+                        if let Rows::Raw(block) = piece.rows()? {
                             first = first.or(block.times.first().copied());
                         }
-                        std::ops::ControlFlow::Continue(())
+                        Ok(std::ops::ControlFlow::Continue(()))
                     })?;
                     Ok(first)
                 })
@@ -81,12 +81,12 @@ async fn seconds_of_rows(datasets: &Datasets) -> Vec<i64> {
         let mut seconds = Vec::new();
         let which = DatasetRef::Name("machine_cpu".to_owned());
         let Some(cpu) = store.dataset(&which)? else { return Ok(seconds) };
-        let all = crate::query::Span { first: Timestamp::MIN, last: Timestamp::MAX };
-        store.scan(cpu.id, Resolution::Raw, all, &mut |rows| {
-            if let crate::block::Rows::Raw(block) = rows {
+        let all = Span { first: Timestamp::MIN, last: Timestamp::MAX };
+        store.pieces(cpu.id, Resolution::Raw, all, &mut |piece| {
+            if let Rows::Raw(block) = piece.rows()? {
                 seconds.extend(block.times.iter().map(|time| time.seconds()));
             }
-            std::ops::ControlFlow::Continue(())
+            Ok(std::ops::ControlFlow::Continue(()))
         })?;
         Ok(seconds)
     });

@@ -5,16 +5,12 @@ use std::{
     sync::Arc,
 };
 
-use model::resolution::Resolution;
+use model::{block::Rows, resolution::Resolution};
 use task::group::Group;
 use tempfile::tempdir;
+use tsdb::{catalog::DatasetRef, span::Span, store::sqlite::SqliteStore};
 
 use super::{generator::DELAY_MAX, *};
-use crate::{
-    block::Rows,
-    query::{DatasetRef, Span},
-    store::sqlite::SqliteStore,
-};
 
 const DAY: i64 = 1440;
 
@@ -80,11 +76,11 @@ async fn rows_of(datasets: &Datasets, name: &str) -> Vec<i64> {
         let mut minutes = Vec::new();
         let Some(dataset) = store.dataset(&which)? else { return Ok(minutes) };
         let all = Span { first: Timestamp::MIN, last: Timestamp::MAX };
-        store.scan(dataset.id, Resolution::Raw, all, &mut |piece| {
-            if let Rows::Raw(block) = piece {
+        store.pieces(dataset.id, Resolution::Raw, all, &mut |piece| {
+            if let Rows::Raw(block) = piece.rows()? {
                 minutes.extend(block.times.into_iter().map(minute_of));
             }
-            std::ops::ControlFlow::Continue(())
+            Ok(std::ops::ControlFlow::Continue(()))
         })?;
         Ok(minutes)
     });

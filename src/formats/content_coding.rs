@@ -1,0 +1,231 @@
+//! Content codings: what a body is compressed with, and bodies put together of compressed pieces.
+//!
+//! A piece is compressed on its own, so that it can be kept and sent again. With gzip all pieces
+//! make one member: each is raw deflate that ends at a byte, in front of them is the header, behind
+//! them the end mark and the sum of all. Several members would be allowed, but curl stops at the
+//! first. With zstd each piece is a frame, and every client reads on.
+
+use std::io;
+
+use crc32fast::Hasher;
+use flate2::{Compress, Compression, FlushCompress, Status};
+
+/// The header of a gzip member: deflate, no name, no time, made anywhere.
+const GZIP_HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff];
+
+/// An empty last block of deflate.
+const DEFLATE_END: [u8; 2] = [3, 0];
+
+/// How hard gzip tries. Numbers hardly get shorter with more.
+const GZIP_LEVEL: u32 = 1;
+
+/// How hard zstd tries, likewise.
+const ZSTD_LEVEL: i32 = 1;
+
+/// A way to compress a body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Coding {
+    /// Not at all.
+    Identity,
+    /// The one that every client reads.
+    Gzip,
+    /// Quicker.
+    Zstd,
+}
+
+/// A piece of a body, compressed, and what has to be known to put it into one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Packed {
+    /// Without what stands before and behind the pieces of a body.
+    pub bytes: Vec<u8>,
+    /// The CRC-32 of what it unpacks to.
+    pub sum: u32,
+    /// The length of what it unpacks to.
+    pub plain_bytes: u64,
+}
+
+impl Coding {
+    /// The coding that `accept`, the value of `Accept-Encoding`, likes best; none if it takes
+    /// nothing that we have.
+    ///
+    /// Codings that it does not name are not used, though `*` would allow it: who names nothing may
+    /// know nothing. Where it likes both alike, zstd is quicker.
+    pub fn negotiate(accept: Option<&str>) -> Option<Self> {
+        let Some(accept) = accept else { return Some(Self::Identity) };
+        let (mut gzip, mut zstd, mut identity, mut others) = (None, None, None, None);
+        for choice in accept.split(',') {
+            let (name, weight) = choice.split_once(';').unwrap_or((choice, ""));
+            let place = match name.trim().to_ascii_lowercase().as_str() {
+                "gzip" | "x-gzip" => &mut gzip,
+                "zstd" => &mut zstd,
+                "identity" => &mut identity,
+                "*" => &mut others,
+                _ => continue,
+            };
+            *place = Some(weight_of(weight));
+        }
+        let plain = identity.or(others);
+        // One that is not named is still taken, though after all that are.
+        let choices = [(zstd, Self::Zstd), (gzip, Self::Gzip), (plain, Self::Identity)];
+        let best = choices
+            .into_iter()
+            .filter_map(|(weight, coding)| Some((weight.filter(|weight| *weight > 0)?, coding)))
+            .rev()
+            .max_by_key(|(weight, _)| *weight);
+        match best {
+            Some((_, coding)) => Some(coding),
+            None if plain == Some(0) => None,
+            None => Some(Self::Identity),
+        }
+    }
+
+    /// Its name in headers; none if it does nothing.
+    pub const fn name(self) -> Option<&'static str> {
+        match self {
+            Self::Identity => None,
+            Self::Gzip => Some("gzip"),
+            Self::Zstd => Some("zstd"),
+        }
+    }
+}
+
+/// The weight of a coding in thousandths: `q=0.5` is 500, nothing 1000, nonsense 0.
+fn weight_of(text: &str) -> u16 {
+    let text = text.trim();
+    if text.is_empty() {
+        return 1000;
+    }
+    let number = text.split_once('=').filter(|(name, _)| name.trim().eq_ignore_ascii_case("q"));
+    let weight = number.and_then(|(_, number)| number.trim().parse::<f32>().ok());
+    let weight = weight.filter(|weight| (0.0..=1.0).contains(weight)).unwrap_or(0.0);
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is 0 to 1000")]
+    let thousandths = (weight * 1000.0).round() as u16;
+    thousandths
+}
+
+/// Puts a body together of pieces.
+#[derive(Debug)]
+pub struct Encoder {
+    coding: Coding,
+    sum: Hasher,
+}
+
+impl Encoder {
+    /// A body of which nothing is written yet.
+    #[must_use]
+    pub fn new(coding: Coding) -> Self {
+        Self { coding, sum: Hasher::new() }
+    }
+
+    /// What the body is compressed with.
+    pub const fn coding(&self) -> Coding {
+        self.coding
+    }
+
+    /// Writes what stands before the first piece.
+    pub fn begin(&self, to: &mut Vec<u8>) {
+        if self.coding == Coding::Gzip {
+            to.extend_from_slice(&GZIP_HEADER);
+        }
+    }
+
+    /// Writes `plain`, compressed.
+    ///
+    /// # Errors
+    /// As [`pack`].
+    pub fn push(&mut self, to: &mut Vec<u8>, plain: &[u8]) -> io::Result<()> {
+        if self.coding == Coding::Identity {
+            to.extend_from_slice(plain);
+        } else if !plain.is_empty() {
+            self.push_packed(to, &pack(self.coding, plain)?);
+        }
+        Ok(())
+    }
+
+    /// Writes a few bytes between pieces.
+    ///
+    /// # Errors
+    /// As [`pack`].
+    pub fn glue(&mut self, to: &mut Vec<u8>, plain: &[u8]) -> io::Result<()> {
+        match u16::try_from(plain.len()) {
+            Ok(length) if self.coding == Coding::Gzip && length > 0 => {
+                // A block that is stored as it is.
+                to.push(0);
+                to.extend_from_slice(&length.to_le_bytes());
+                to.extend_from_slice(&(!length).to_le_bytes());
+                to.extend_from_slice(plain);
+                self.sum.update(plain);
+                Ok(())
+            }
+            _ => self.push(to, plain),
+        }
+    }
+
+    /// Writes a piece that [`pack`] made with the same coding.
+    pub fn push_packed(&mut self, to: &mut Vec<u8>, packed: &Packed) {
+        to.extend_from_slice(&packed.bytes);
+        self.sum.combine(&Hasher::new_with_initial_len(packed.sum, packed.plain_bytes));
+    }
+
+    /// Writes what stands behind the last piece. The length that it holds shows a body that lacks
+    /// some.
+    pub fn end(&self, to: &mut Vec<u8>) {
+        if self.coding == Coding::Gzip {
+            let [length @ .., _, _, _, _] = self.sum.total_len().to_le_bytes();
+            to.extend_from_slice(&DEFLATE_END);
+            to.extend_from_slice(&self.sum.clone().finalize().to_le_bytes());
+            to.extend_from_slice(&length);
+        }
+    }
+}
+
+/// Compresses `plain` as a piece.
+///
+/// # Errors
+/// If the compressor fails, which it does for want of memory alone.
+pub fn pack(coding: Coding, plain: &[u8]) -> io::Result<Packed> {
+    let bytes = match coding {
+        Coding::Identity => plain.to_vec(),
+        Coding::Gzip => deflated(plain)?,
+        Coding::Zstd => zstd::bulk::compress(plain, ZSTD_LEVEL)?,
+    };
+    let plain_bytes = u64::try_from(plain.len()).unwrap_or(u64::MAX);
+    Ok(Packed { bytes, sum: crc32fast::hash(plain), plain_bytes })
+}
+
+/// Compresses a whole body at once.
+///
+/// # Errors
+/// As [`pack`].
+pub fn whole(coding: Coding, plain: &[u8]) -> io::Result<Vec<u8>> {
+    let mut encoder = Encoder::new(coding);
+    let mut body = Vec::new();
+    encoder.begin(&mut body);
+    encoder.push(&mut body, plain)?;
+    encoder.end(&mut body);
+    Ok(body)
+}
+
+/// Raw deflate that ends at a byte and is not the last of its member.
+fn deflated(plain: &[u8]) -> io::Result<Vec<u8>> {
+    let mut deflate = Compress::new(Compression::new(GZIP_LEVEL), false);
+    let mut bytes = Vec::with_capacity(plain.len() / 2 + 64);
+    loop {
+        let n_in = usize::try_from(deflate.total_in()).unwrap_or(usize::MAX);
+        let rest = plain.get(n_in..).unwrap_or_default();
+        let status = deflate
+            .compress_vec(rest, &mut bytes, FlushCompress::Full)
+            .map_err(io::Error::other)?;
+        let is_taken = usize::try_from(deflate.total_in()).is_ok_and(|n_in| n_in == plain.len());
+        if is_taken && bytes.len() < bytes.capacity() {
+            return Ok(bytes);
+        }
+        if status == Status::BufError && bytes.len() < bytes.capacity() {
+            return Err(io::Error::other("deflate stands still"));
+        }
+        bytes.reserve(bytes.capacity() / 2 + 64);
+    }
+}
+
+#[cfg(test)]
+mod tests;

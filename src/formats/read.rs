@@ -1,0 +1,364 @@
+//! Rows in files: CSV, NDJSON and Parquet, read one by one, each with the place it stands at.
+//!
+//! [`survey`](survey::survey) looks at the beginning of a file and says which field holds the
+//! moment and what the others are; a [`Plan`] says what becomes of each; [`Rows`] reads
+//! the rows that the plan makes, from the beginning or from where an earlier reading stopped. What
+//! is wrong with a row is told with its line, and reading can go on after it. Absent on purpose:
+//! everything about services; who sends the rows somewhere does that.
+
+pub mod cell;
+mod compression;
+mod csv;
+pub mod json;
+pub mod moment;
+mod ndjson;
+pub mod number_text;
+pub mod parquet;
+pub mod plan;
+mod source;
+pub mod survey;
+pub mod time_text;
+
+use std::{fmt, io, path::Path};
+
+use model::row::{Row, check_row};
+
+use self::{
+    cell::Cell,
+    csv::CsvRecords,
+    ndjson::NdjsonRecords,
+    parquet::{ParquetRecords, ParquetSource},
+    plan::{Built, Plan, Target},
+    source::{Input, Position},
+};
+
+/// How rows are written in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// A header, and a line for each row, by RFC 4180 or nearly so.
+    Csv,
+    /// A JSON object in each line.
+    Ndjson,
+    /// Apache Parquet without nesting.
+    Parquet,
+}
+
+/// What to know of a file before it is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReadOptions {
+    /// How it is written.
+    pub format: Format,
+    /// What separates the fields of CSV; none to find out from the header.
+    pub delimiter: Option<u8>,
+    /// Whether the first record of CSV is a header; none to find out from what it holds.
+    pub has_header: Option<bool>,
+}
+
+/// A place in a file, just after a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Place {
+    /// The line that the record begins on, from 1; of Parquet the row.
+    pub line: u64,
+    /// Where in the text the next record begins, and on which line. Not of Parquet.
+    next: Position,
+}
+
+/// A row and its place.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlacedRow {
+    /// The row.
+    pub row: Row,
+    /// Its place.
+    pub place: Place,
+    /// Whether its timestamp was cut: the file has it finer than microseconds.
+    pub is_cut: bool,
+}
+
+/// A record that is no row, and why. Reading can go on after it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BadRow {
+    /// The line it begins on, from 1; of Parquet the row.
+    pub line: u64,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+/// Why a file cannot be read, or not any further.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FileError {
+    /// It does not open, or breaks off.
+    #[error("read it")]
+    Read(#[from] io::Error),
+    /// It has no header.
+    #[error("find a header with the names of its columns")]
+    NoHeader,
+    /// It has no rows.
+    #[error("find a row in it")]
+    Empty,
+    /// Two of its columns have one name.
+    #[error("tell its columns apart: two are called `{name}`")]
+    NamedTwice {
+        /// The name.
+        name: String,
+    },
+    /// It is not written as its name says, or in a way that is not read here.
+    #[error("understand it: {what}")]
+    Form {
+        /// What is wrong.
+        what: String,
+    },
+    /// The dates of its timestamps may be read in two ways.
+    #[error("read the dates of column {field}: {reason}")]
+    DateOrder {
+        /// Its column with the dates.
+        field: String,
+        /// An example, and which formats it may have.
+        reason: String,
+    },
+    /// Its numbers may be read in two ways.
+    #[error(
+        "read the numbers of column {field}: {example} is in thousands or a fraction: pass \
+             --decimal . or --decimal ,"
+    )]
+    DecimalMark {
+        /// Its column with the numbers.
+        field: String,
+        /// One of them.
+        example: String,
+    },
+    /// None of its columns holds moments.
+    #[error("find the column with the timestamps among {fields}: name it with --time")]
+    NoTime {
+        /// Its columns.
+        fields: String,
+    },
+    /// There is no column of the name that was given for the one with the moments.
+    #[error("find the column {named} with the timestamps among {fields}")]
+    NoSuchTime {
+        /// The name.
+        named: String,
+        /// Its columns.
+        fields: String,
+    },
+}
+
+impl FileError {
+    /// What is wrong with how the file is written.
+    fn form(what: impl fmt::Display) -> Self {
+        Self::Form { what: what.to_string() }
+    }
+}
+
+/// What reading a record came to.
+type Record = Result<Option<Place>, Stop>;
+
+/// Why a record was not read.
+enum Stop {
+    /// It is no row.
+    Bad(BadRow),
+    /// There is no going on.
+    File(FileError),
+}
+
+impl From<FileError> for Stop {
+    fn from(error: FileError) -> Self {
+        Self::File(error)
+    }
+}
+
+impl From<io::Error> for Stop {
+    fn from(error: io::Error) -> Self {
+        Self::File(error.into())
+    }
+}
+
+/// Takes a field of a record: its place among all fields, its name, and what it holds.
+pub(crate) type Take<'a> = &'a mut dyn FnMut(usize, &str, Cell<'_>);
+
+/// The records of a file.
+enum Records {
+    Csv(CsvRecords),
+    Ndjson(NdjsonRecords),
+    Parquet(Box<ParquetRecords>),
+}
+
+impl Records {
+    /// Opens the records after `from`. Of Parquet only the fields that are `wanted` are read.
+    fn open(
+        input: Input,
+        options: ReadOptions,
+        from: Place,
+        wanted: &dyn Fn(&str) -> bool,
+    ) -> Result<Self, FileError> {
+        Ok(match options.format {
+            Format::Csv => Self::Csv(CsvRecords::open(input, options, from.next)?),
+            Format::Ndjson => Self::Ndjson(NdjsonRecords::open(input, from.next)?),
+            Format::Parquet => {
+                let source = ParquetSource::of_file(input.into_file()?);
+                Self::Parquet(Box::new(ParquetRecords::open(source, from.line, wanted)?))
+            }
+        })
+    }
+
+    /// Hands the fields of the next record to `take`; none at the end.
+    fn next(&mut self, take: Take<'_>) -> Record {
+        match self {
+            Self::Csv(records) => records.next(take),
+            Self::Ndjson(records) => records.next(take),
+            Self::Parquet(records) => records.next(take),
+        }
+    }
+}
+
+/// The rows of a file.
+pub struct Rows {
+    records: Records,
+    plan: Plan,
+    /// What becomes of each field seen so far.
+    targets: Vec<Target>,
+    read_bytes: source::Counter,
+    size_bytes: Option<u64>,
+}
+
+impl fmt::Debug for Rows {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rows").field("plan", &self.plan).finish_non_exhaustive()
+    }
+}
+
+impl Rows {
+    /// Opens the rows that `plan` makes of the file at `path`, those after `from`.
+    ///
+    /// # Errors
+    /// [`FileError`].
+    pub fn open(
+        path: &Path,
+        options: ReadOptions,
+        plan: Plan,
+        from: Place,
+    ) -> Result<Self, FileError> {
+        let input = Input::open(path)?;
+        let (read_bytes, size_bytes) = (input.counter(), input.size_bytes());
+        let wanted = |field: &str| plan.target(field) != Target::LeftOut;
+        let records = Records::open(input, options, from, &wanted)?;
+        Ok(Self { records, plan, targets: Vec::new(), read_bytes, size_bytes })
+    }
+
+    /// The columns of the rows, in the order of their values.
+    #[must_use]
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// How much of the file has been read, and how much there is where that is known.
+    #[must_use]
+    pub fn progress_bytes(&self) -> (u64, Option<u64>) {
+        if let Records::Parquet(records) = &self.records {
+            return (records.progress(self.size_bytes.unwrap_or(0)), self.size_bytes);
+        }
+        (self.read_bytes.get(), self.size_bytes)
+    }
+
+    /// The next row; none at the end of the file.
+    ///
+    /// # Errors
+    /// [`FileError`]; then there are no more.
+    pub fn next_row(&mut self) -> Result<Option<Result<PlacedRow, BadRow>>, FileError> {
+        let (plan, targets) = (&self.plan, &mut self.targets);
+        let mut building = plan.begin();
+        let read = self.records.next(&mut |field, name, cell| {
+            if field >= targets.len() {
+                targets.resize(field + 1, Target::Unknown);
+            }
+            let Some(target) = targets.get_mut(field) else { return };
+            if *target == Target::Unknown {
+                *target = plan.target(name);
+            }
+            building.take(plan, *target, name, cell);
+        });
+        match read {
+            Ok(None) => Ok(None),
+            Ok(Some(place)) => Ok(Some(match building.finish(plan) {
+                Ok(Built { row, is_cut }) => Ok(PlacedRow { row, place, is_cut }),
+                Err(reason) => Err(BadRow { line: place.line, reason }),
+            })),
+            Err(Stop::Bad(bad)) => Ok(Some(Err(bad))),
+            Err(Stop::File(error)) => Err(error),
+        }
+    }
+}
+
+/// Reads a Parquet file from `from` to its end without keeping its rows, and returns the first row
+/// that does not fit. Files of text are not read beforehand: they may be streams.
+///
+/// # Errors
+/// [`FileError`] if the file is damaged anywhere.
+pub fn judge(
+    path: &Path,
+    options: ReadOptions,
+    plan: &Plan,
+    from: Place,
+) -> Result<Option<BadRow>, FileError> {
+    if options.format != Format::Parquet {
+        return Ok(None);
+    }
+    let mut rows = Rows::open(path, options, plan.clone(), from)?;
+    let mut first_bad = None;
+    while let Some(read) = rows.next_row()? {
+        let checked = read.and_then(|PlacedRow { row, place, .. }| {
+            let columns = plan.columns().iter().map(|column| (column.name.as_str(), column.dtype));
+            check_row(columns, &row).map_err(|reason| BadRow { line: place.line, reason })
+        });
+        first_bad = first_bad.or(checked.err());
+    }
+    Ok(first_bad)
+}
+
+impl Place {
+    /// The place as numbers that can be kept: line, and where the next record begins.
+    #[must_use]
+    pub const fn to_numbers(self) -> [u64; 3] {
+        [self.line, self.next.offset_bytes, self.next.line]
+    }
+
+    /// The place of such numbers.
+    #[must_use]
+    pub const fn of_numbers([line, offset_bytes, next_line]: [u64; 3]) -> Self {
+        Self { line, next: Position { offset_bytes, line: next_line } }
+    }
+}
+
+/// The name of a dataset that the file at `path` makes: without its endings.
+#[must_use]
+pub fn stem(path: &Path) -> Option<&str> {
+    let name = compression::strip_ending(path.file_name()?.to_str()?);
+    Some(name.rsplit_once('.').map_or(name, |(stem, _)| stem))
+}
+
+impl Format {
+    /// How the file at `path` is written, by its ending; by that of the data file in it, if it is an
+    /// archive whose own name does not say.
+    #[must_use]
+    pub fn of_file(path: &Path) -> Option<Self> {
+        let inside = || Self::of_name(Path::new(&compression::name_in_archive(path)?));
+        Self::of_name(path).or_else(inside)
+    }
+
+    /// How a file of this name is written, by its ending; one of compression counts for nothing.
+    #[must_use]
+    pub fn of_name(path: &Path) -> Option<Self> {
+        let name = path.file_name()?.to_str()?.to_lowercase();
+        let name = compression::strip_ending(&name);
+        let (_, ending) = name.rsplit_once('.')?;
+        match ending {
+            "csv" | "tsv" | "txt" => Some(Self::Csv),
+            "ndjson" | "jsonl" | "json" => Some(Self::Ndjson),
+            "parquet" | "pq" => Some(Self::Parquet),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,276 @@
+//! What a field of a record holds, and how it fits a column.
+
+use model::{dataset::Dtype, row::Value, timestamp::Timestamp};
+
+use super::number_text::{Decimal, Telling, telling};
+
+/// Texts that stand for no value in files without types, as pandas reads them, too.
+const ABSENT: [&str; 15] = [
+    "", "null", "NULL", "None", "NaN", "nan", "-NaN", "-nan", "NA", "N/A", "n/a", "<NA>", "#N/A",
+    "#NA", "#N/A N/A",
+];
+
+/// Texts that stand for no number, but may be a text.
+const DASHES: [&str; 4] = ["-", "--", "–", "—"];
+
+/// Whole numbers up to this are exact as floating point numbers.
+const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
+
+/// What a field of a record holds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Cell<'a> {
+    /// Nothing.
+    Absent,
+    /// True or false.
+    Boolean(bool),
+    /// A whole number.
+    Integer(i64),
+    /// Any number.
+    Float(f64),
+    /// A text that is one.
+    Text(&'a str),
+    /// A text of a file without types: whatever it looks like.
+    Bare(&'a str),
+    /// A timestamp or a date of a file with types.
+    Time(TypedTime),
+    /// A whole number of more than 64 bits with a sign.
+    Large(i128),
+    /// Something that no column holds, and why.
+    Unfit(&'a str),
+}
+
+/// A timestamp or a date of a file with types.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TypedTime {
+    /// It, in UTC if it is in no time zone.
+    pub at: Timestamp,
+    /// Whether the file has it finer than microseconds.
+    pub is_cut: bool,
+    /// The zone it is written in.
+    pub zone: WrittenZone,
+}
+
+/// The time zone that a timestamp is written in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WrittenZone {
+    /// UTC.
+    Utc,
+    /// None: whoever reads it has to say.
+    None,
+    /// None, and it is a date without a time.
+    Date,
+}
+
+impl Cell<'_> {
+    /// How long its text is; 0 if it is none.
+    pub const fn text_bytes(self) -> usize {
+        match self {
+            Self::Text(text) | Self::Bare(text) => text.len(),
+            _ => 0,
+        }
+    }
+
+    /// Whether it is no value.
+    #[must_use]
+    pub fn is_absent(self) -> bool {
+        match self {
+            Self::Absent => true,
+            Self::Float(number) => number.is_nan(),
+            Self::Bare(text) => ABSENT.contains(&text.trim()),
+            _ => false,
+        }
+    }
+
+    /// Whether it stands for no number: a dash.
+    pub(super) fn is_dash(self) -> bool {
+        matches!(self, Self::Bare(text) if DASHES.contains(&text.trim()))
+    }
+
+    /// The value of a column of `dtype`; none where there is no value. A text is read as a value of
+    /// another type, its numbers with the mark `decimal`.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(super) fn fit(self, dtype: Dtype, decimal: Decimal) -> Result<Option<Value>, String> {
+        let cell = match self {
+            Self::Text(text) if dtype != Dtype::String => Self::Bare(text),
+            cell => cell,
+        };
+        if cell.is_absent() || dtype != Dtype::String && cell.is_dash() {
+            return Ok(None);
+        }
+        let value = match (dtype, cell) {
+            (_, Self::Unfit(reason)) => return Err(reason.to_owned()),
+            (Dtype::Integer, Self::Large(number)) => {
+                return Err(format!("{number} is beyond the integers, which have 64 bits"));
+            }
+            (Dtype::Float, Self::Bare(text)) => float_of(text, decimal).map(Value::Float),
+            (Dtype::Float, _) => cell.float().map(Value::Float),
+            (Dtype::Integer, Self::Bare(text)) => integer_of(text, decimal).map(Value::Integer),
+            (Dtype::Integer, _) => cell.integer().map(Value::Integer),
+            (Dtype::Boolean, _) => cell.boolean().map(Value::Boolean),
+            (Dtype::String, _) => cell.text().map(Value::String),
+        };
+        value.map(Some).ok_or_else(|| format!("{} is no {dtype}", self.shown()))
+    }
+
+    /// Whether it is written as a number, with either decimal mark or infinite.
+    pub(super) fn is_number(self) -> bool {
+        match self {
+            Self::Float(_) | Self::Integer(_) | Self::Large(_) => true,
+            Self::Bare(text) => {
+                let is_float = text.trim().parse::<f64>().is_ok();
+                is_float
+                    || telling(text) != Telling::Nothing
+                    || float_of(text, Decimal::Point).is_some()
+            }
+            _ => false,
+        }
+    }
+
+    /// As a number.
+    pub(super) fn float(self) -> Option<f64> {
+        let number = match self {
+            Self::Float(number) => number,
+            #[expect(clippy::cast_precision_loss, reason = "a column of floats holds no more")]
+            Self::Integer(number) => number as f64,
+            #[expect(clippy::cast_precision_loss, reason = "a column of floats holds no more")]
+            Self::Large(number) => number as f64,
+            Self::Bare(text) => return float_of(text, Decimal::Point),
+            _ => return None,
+        };
+        number.is_finite().then_some(number)
+    }
+
+    /// As a whole number.
+    pub(super) fn integer(self) -> Option<i64> {
+        match self {
+            Self::Integer(number) => Some(number),
+            Self::Float(number) => whole(number),
+            Self::Bare(text) => integer_of(text, Decimal::Point),
+            _ => None,
+        }
+    }
+
+    /// As true or false.
+    pub(super) fn boolean(self) -> Option<bool> {
+        match self {
+            Self::Boolean(truth) => Some(truth),
+            Self::Bare(text) => match text.trim() {
+                "true" | "True" | "TRUE" => Some(true),
+                "false" | "False" | "FALSE" => Some(false),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    fn text(self) -> Option<String> {
+        match self {
+            Self::Text(text) | Self::Bare(text) => Some(text.to_owned()),
+            Self::Time(time) if time.zone == WrittenZone::Date => {
+                Some(time.at.to_string().split('T').next().unwrap_or_default().to_owned())
+            }
+            Self::Time(time) => Some(time.at.to_string()),
+            _ => None,
+        }
+    }
+
+    /// A date or a time of day as it is written; none where there is no value.
+    pub(super) fn plain_text(self) -> Option<String> {
+        match self {
+            _ if self.is_absent() => None,
+            Self::Integer(number) => Some(number.to_string()),
+            _ => self.text().map(|text| text.trim().to_owned()),
+        }
+    }
+
+    /// It for people, shortened.
+    pub(super) fn shown(self) -> String {
+        match self {
+            Self::Absent => "nothing".to_owned(),
+            Self::Boolean(truth) => truth.to_string(),
+            Self::Integer(number) => number.to_string(),
+            Self::Float(number) => number.to_string(),
+            Self::Time(_) => self.text().unwrap_or_default(),
+            Self::Large(number) => number.to_string(),
+            Self::Unfit(reason) => reason.to_owned(),
+            Self::Text(text) | Self::Bare(text) => format!("`{}`", shorten(text)),
+        }
+    }
+}
+
+/// The beginning of a text, enough to find it in the file, escaped.
+pub(super) fn shorten(text: &str) -> String {
+    /// A timestamp with all that it may have is shorter.
+    const SHOWN_CHARS: usize = 40;
+    let end = if text.chars().count() > SHOWN_CHARS { "…" } else { "" };
+    let start: String = text.chars().take(SHOWN_CHARS).collect();
+    format!("{}{end}", start.escape_debug())
+}
+
+/// A finite number as a text has it: plain ones are parsed at once.
+fn float_of(text: &str, decimal: Decimal) -> Option<f64> {
+    let text = text.trim();
+    let plain = match decimal {
+        Decimal::Point => text.parse().ok(),
+        Decimal::Comma => None,
+    };
+    let number: f64 = match plain {
+        Some(number) => number,
+        None => decimal.plain(text)?.parse().ok()?,
+    };
+    number.is_finite().then_some(number)
+}
+
+fn integer_of(text: &str, decimal: Decimal) -> Option<i64> {
+    text.trim().parse().ok().or_else(|| whole(float_of(text, decimal)?))
+}
+
+fn whole(number: f64) -> Option<i64> {
+    let is_whole = number.fract() == 0.0 && number.abs() <= EXACT_MAX;
+    #[expect(clippy::cast_possible_truncation, reason = "it is whole and not too large")]
+    let whole = is_whole.then_some(number as i64);
+    whole
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(cell: Cell<'_>, dtype: Dtype, want: Result<Option<Value>, &str>) {
+        assert_eq!(cell.fit(dtype, Decimal::Point), want.map_err(str::to_owned));
+    }
+
+    #[test]
+    fn what_looks_like_a_value_of_the_column_is_one() {
+        check(Cell::Bare(" 1.5 "), Dtype::Float, Ok(Some(Value::Float(1.5))));
+        check(Cell::Bare("1e3"), Dtype::Integer, Ok(Some(Value::Integer(1000))));
+        check(Cell::Bare("1,234.5"), Dtype::Float, Ok(Some(Value::Float(1234.5))));
+        check(Cell::Text("1.5"), Dtype::Float, Ok(Some(Value::Float(1.5))));
+        check(Cell::Text("-"), Dtype::Integer, Ok(None));
+        check(Cell::Bare("-"), Dtype::String, Ok(Some(Value::String("-".to_owned()))));
+        let comma = Cell::Bare("1.234,5").fit(Dtype::Float, Decimal::Comma);
+        assert_eq!(comma, Ok(Some(Value::Float(1234.5))));
+        check(Cell::Integer(7), Dtype::Float, Ok(Some(Value::Float(7.0))));
+        check(Cell::Bare("TRUE"), Dtype::Boolean, Ok(Some(Value::Boolean(true))));
+        check(Cell::Bare("1.5"), Dtype::String, Ok(Some(Value::String("1.5".to_owned()))));
+    }
+
+    #[test]
+    fn no_value_is_no_error() {
+        for absent in [Cell::Absent, Cell::Bare(""), Cell::Bare("NaN"), Cell::Float(f64::NAN)] {
+            check(absent, Dtype::Integer, Ok(None));
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_told_as_it_stands_in_the_file() {
+        check(Cell::Bare("abc"), Dtype::Float, Err("`abc` is no float"));
+        check(Cell::Float(1.5), Dtype::Integer, Err("1.5 is no integer"));
+        check(Cell::Text("x"), Dtype::Float, Err("`x` is no float"));
+        check(Cell::Bare("inf"), Dtype::Float, Err("`inf` is no float"));
+        check(Cell::Integer(1), Dtype::String, Err("1 is no string"));
+    }
+}

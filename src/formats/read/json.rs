@@ -1,0 +1,243 @@
+//! A row as a JSON object: flat, or with its values in a member of their own.
+
+use std::{borrow::Cow, fmt};
+
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+
+use super::cell::Cell;
+
+/// The member that holds a row's values where it is not flat.
+const VALUES: &str = "values";
+
+/// Members of a row that services add, which are no values of it. Only where it is not flat: a flat
+/// row may well have such a column.
+const ADDED: [&str; 3] = ["id", "dataset_id", "created_at"];
+
+/// Takes a member of a row: its name and what it holds.
+pub type TakeMember<'a> = &'a mut dyn FnMut(&str, Cell<'_>);
+
+/// Hands the members of a row's object to `take`: those of its member `values`, if that is an
+/// object, in its place.
+///
+/// # Errors
+/// What is wrong with the text.
+pub fn members(object: &[u8], take: &mut dyn FnMut(&str, Cell<'_>)) -> Result<(), String> {
+    // Members of a row with values of its own come before they are known to be no values.
+    let skips_added = has_values(object);
+    let mut json = serde_json::Deserializer::from_slice(object);
+    let members = Members { take, level: Level::Row { skips_added } };
+    members.deserialize(&mut json).and_then(|()| json.end()).map_err(|error| shown(&error))
+}
+
+/// Whether a member called `values` may hold an object. A text in the row that looks the same only
+/// costs a second look.
+fn has_values(object: &[u8]) -> bool {
+    let name = format!("\"{VALUES}\"");
+    let places = object.windows(name.len()).enumerate();
+    let mut found = places.filter(|(_, part)| *part == name.as_bytes());
+    found.any(|(at, _)| {
+        let rest = object.get(at + name.len()..).unwrap_or_default().trim_ascii_start();
+        rest.strip_prefix(b":").is_some_and(|rest| rest.trim_ascii_start().starts_with(b"{"))
+    })
+}
+
+/// What is wrong with a text, without the line, which is always the first.
+pub fn shown(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let end = text.rfind(" at line ").unwrap_or(text.len());
+    text.get(..end).unwrap_or(&text).to_owned()
+}
+
+/// Hands the members of an object to a closure.
+pub struct Members<'a> {
+    /// Called for each member, in their order.
+    pub take: TakeMember<'a>,
+    /// Whether it is a row, or the object with a row's values.
+    pub level: Level,
+}
+
+/// Which object it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Level {
+    /// A row.
+    Row {
+        /// Whether members that services add are left out.
+        skips_added: bool,
+    },
+    /// The values of a row.
+    Values,
+}
+
+impl fmt::Debug for Members<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Members").field("level", &self.level).finish_non_exhaustive()
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Members<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<(), D::Error> {
+        json.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Members<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object with the values of a row")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some(name) = map.next_key_seed(Name)? {
+            match self.level {
+                Level::Row { skips_added: true } if ADDED.contains(&&*name) => {
+                    map.next_value::<IgnoredAny>()?;
+                }
+                level => {
+                    let has_values = name == VALUES && level != Level::Values;
+                    map.next_value_seed(Value { name: &name, take: &mut *self.take, has_values })?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Reads a member's name, out of the text itself unless something is escaped in it.
+struct Name;
+
+impl<'de> DeserializeSeed<'de> for Name {
+    type Value = Cow<'de, str>;
+
+    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<Self::Value, D::Error> {
+        json.deserialize_str(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Name {
+    type Value = Cow<'de, str>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a member's name")
+    }
+
+    fn visit_borrowed_str<E>(self, name: &'de str) -> Result<Self::Value, E> {
+        Ok(Cow::Borrowed(name))
+    }
+
+    fn visit_str<E>(self, name: &str) -> Result<Self::Value, E> {
+        Ok(Cow::Owned(name.to_owned()))
+    }
+}
+
+struct Value<'a> {
+    name: &'a str,
+    take: TakeMember<'a>,
+    /// Whether an object holds the row's values.
+    has_values: bool,
+}
+
+impl<'de> DeserializeSeed<'de> for Value<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<(), D::Error> {
+        json.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Value<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a number, a text, true, false or null in `{}`", self.name)
+    }
+
+    fn visit_bool<E>(self, truth: bool) -> Result<(), E> {
+        (self.take)(self.name, Cell::Boolean(truth));
+        Ok(())
+    }
+
+    fn visit_i64<E>(self, number: i64) -> Result<(), E> {
+        (self.take)(self.name, Cell::Integer(number));
+        Ok(())
+    }
+
+    fn visit_u64<E: serde::de::Error>(self, number: u64) -> Result<(), E> {
+        match i64::try_from(number) {
+            Ok(number) => self.visit_i64(number),
+            #[expect(clippy::cast_precision_loss, reason = "it is no whole number of a column")]
+            Err(_) => self.visit_f64(number as f64),
+        }
+    }
+
+    fn visit_f64<E>(self, number: f64) -> Result<(), E> {
+        (self.take)(self.name, Cell::Float(number));
+        Ok(())
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<(), E> {
+        (self.take)(self.name, Cell::Text(text));
+        Ok(())
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        (self.take)(self.name, Cell::Absent);
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        while list.next_element::<IgnoredAny>()?.is_some() {}
+        (self.take)(self.name, Cell::Unfit("it is a list, which no column holds"));
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        if self.has_values {
+            return Members { take: self.take, level: Level::Values }.visit_map(map);
+        }
+        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        (self.take)(self.name, Cell::Unfit("it is an object, which no column holds"));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(object: &str, want: Result<&[(&str, Cell<'_>)], &str>) {
+        let mut found = Vec::new();
+        let read = members(object.as_bytes(), &mut |name, cell| {
+            found.push(format!("{name}={cell:?}"));
+        });
+        let want = want.map(|want| {
+            want.iter().map(|(name, cell)| format!("{name}={cell:?}")).collect::<Vec<_>>()
+        });
+        assert_eq!(read.map(|()| found), want.map_err(str::to_owned));
+    }
+
+    #[test]
+    fn flat_rows_and_rows_with_values_are_the_same() {
+        let want = [("timestamp", Cell::Text("t")), ("a", Cell::Integer(1)), ("b", Cell::Absent)];
+        check(r#"{"timestamp":"t","a":1,"b":null}"#, Ok(&want));
+        check(r#"{"id":7,"dataset_id":3,"timestamp":"t","values":{"a":1,"b":null}}"#, Ok(&want));
+        // A column may be called so.
+        let column = [("values", Cell::Float(1.5)), ("id", Cell::Boolean(true))];
+        check(r#"{"values":1.5,"id":true}"#, Ok(&column));
+    }
+
+    #[test]
+    fn what_no_column_holds_is_told_with_its_name() {
+        let list = Cell::Unfit("it is a list, which no column holds");
+        let object = Cell::Unfit("it is an object, which no column holds");
+        check(r#"{"a":[1,{"b":2}],"b":1}"#, Ok(&[("a", list), ("b", Cell::Integer(1))]));
+        check(r#"{"a":{"b":1,"values":{}}}"#, Ok(&[("a", object)]));
+        check(r#"{"values":{"values":{}}}"#, Ok(&[("values", object)]));
+        check("[1]", Err("invalid type: sequence, expected an object with the values of a row"));
+        check("{\"a\":1} x", Err("trailing characters"));
+        check(r#"{"a":"#, Err("EOF while parsing a value"));
+    }
+}

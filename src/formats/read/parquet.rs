@@ -1,0 +1,202 @@
+//! Records of Apache Parquet, decoded by the `parquet` crate a batch of each wanted column at a time.
+//!
+//! All codecs but LZO and all encodings are read. A column that no dataset could have (a list, a
+//! struct, bytes, an interval) is unfit by its name, and the others are read all the same.
+
+mod column;
+mod kind;
+mod source;
+
+use std::{collections::HashSet, fmt, sync::Arc};
+
+use ::parquet::{
+    column::reader::get_column_reader,
+    file::{
+        metadata::{ParquetMetaData, RowGroupMetaData},
+        serialized_reader::SerializedPageReader,
+    },
+};
+
+pub use self::source::ParquetSource;
+use self::{
+    column::ColumnBatch,
+    kind::Kind,
+    source::{CheckedPages, catch},
+};
+use super::{FileError, Place, Record, Take, cell::Cell};
+
+/// The records of a file from some row on.
+pub struct ParquetRecords {
+    source: Arc<ParquetSource>,
+    metadata: ParquetMetaData,
+    fields: Vec<Field>,
+    /// The row group to read next.
+    next_group: usize,
+    n_left_in_group: usize,
+    row: u64,
+}
+
+/// A column at the top of the file's schema that is wanted.
+struct Field {
+    /// Its place among all columns at the top.
+    place: usize,
+    name: String,
+    content: Content,
+}
+
+enum Content {
+    /// A column of values: its place among all that the file stores, and what they mean.
+    Values { leaf: usize, kind: Kind, batch: Option<Box<ColumnBatch>> },
+    /// One that no dataset could have, and why.
+    Unfit(String),
+}
+
+impl fmt::Debug for ParquetRecords {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ParquetRecords").field("row", &self.row).finish_non_exhaustive()
+    }
+}
+
+impl ParquetRecords {
+    /// Opens the rows after the first `n_skipped`, of each the columns that are `wanted`.
+    ///
+    /// # Errors
+    /// [`FileError`] if it is no Parquet file, has no columns, or two of one name.
+    pub fn open(
+        source: ParquetSource,
+        n_skipped: u64,
+        wanted: &dyn Fn(&str) -> bool,
+    ) -> Result<Self, FileError> {
+        let metadata = source.read_metadata().map_err(FileError::form)?;
+        let fields = fields(&metadata, wanted)?;
+        let source = Arc::new(source);
+        let mut records =
+            Self { source, metadata, fields, next_group: 0, n_left_in_group: 0, row: 0 };
+        while let Some(group) = records.metadata.row_groups().get(records.next_group)
+            && records.row + u64::try_from(group.num_rows()).unwrap_or(0) <= n_skipped
+        {
+            records.row += u64::try_from(group.num_rows()).unwrap_or(0);
+            records.next_group += 1;
+        }
+        while records.row < n_skipped {
+            if records.next_record(&mut |_, _, _| {})?.is_none() {
+                break;
+            }
+        }
+        Ok(records)
+    }
+
+    /// How many rows the file has, by its own word.
+    pub fn n_rows(&self) -> u64 {
+        let n_rows = |group: &RowGroupMetaData| u64::try_from(group.num_rows()).unwrap_or(0);
+        self.metadata.row_groups().iter().map(n_rows).sum()
+    }
+
+    /// Whether reading ended because the pages are larger than somebody may send.
+    pub fn is_exceeded(&self) -> bool {
+        self.source.is_exceeded()
+    }
+
+    /// About how much of a file of `size_bytes` is read.
+    pub(super) fn progress(&self, size_bytes: u64) -> u64 {
+        let share = u128::from(size_bytes) * u128::from(self.row);
+        u64::try_from(share / u128::from(self.n_rows().max(1))).unwrap_or(size_bytes)
+    }
+
+    /// Hands the fields of the next row to `take`; none at the end.
+    pub(super) fn next(&mut self, take: Take<'_>) -> Record {
+        Ok(self.next_record(take)?)
+    }
+
+    /// As [`Self::next`]; no row is bad by itself.
+    ///
+    /// # Errors
+    /// [`FileError`] if a column does not decode.
+    pub fn next_record(&mut self, take: Take<'_>) -> Result<Option<Place>, FileError> {
+        while self.n_left_in_group == 0 {
+            let Some(group) = self.metadata.row_groups().get(self.next_group) else {
+                return Ok(None);
+            };
+            for field in &mut self.fields {
+                field.begin(&self.source, group);
+            }
+            self.next_group += 1;
+            self.n_left_in_group = usize::try_from(group.num_rows()).unwrap_or(0);
+        }
+        self.n_left_in_group -= 1;
+        self.row += 1;
+        for Field { place, name, content } in &mut self.fields {
+            let cell = match content {
+                Content::Unfit(reason) => Cell::Unfit(reason),
+                Content::Values { kind, batch: Some(batch), .. } => {
+                    let cell = batch.next_cell(*kind);
+                    cell.map_err(|what| FileError::form(format!("column {name}: {what}")))?
+                }
+                Content::Values { batch: None, .. } => Cell::Absent,
+            };
+            take(*place, name, cell);
+        }
+        Ok(Some(Place { line: self.row, ..Place::default() }))
+    }
+}
+
+impl Field {
+    /// Opens the column's pages in a row group.
+    fn begin(&mut self, source: &Arc<ParquetSource>, group: &RowGroupMetaData) {
+        let Content::Values { leaf, batch, .. } = &mut self.content else { return };
+        let n_rows = usize::try_from(group.num_rows()).unwrap_or(0);
+        let column = group.column(*leaf);
+        let opened = source.check_codec(column.compression()).and_then(|()| {
+            let pages = Arc::clone(source);
+            let pages = catch(|| SerializedPageReader::new(pages, column, n_rows, None))?;
+            let descriptor = column.column_descr_ptr();
+            let has_levels = descriptor.max_def_level() > 0;
+            let pages = Box::new(CheckedPages { pages, n_rows, has_levels });
+            Ok(Box::new(ColumnBatch::new(get_column_reader(descriptor, pages))))
+        });
+        match opened {
+            Ok(opened) => *batch = Some(opened),
+            Err(reason) => self.content = Content::Unfit(reason),
+        }
+    }
+}
+
+/// What is wrong with bytes that are not what they claim to be.
+fn damaged() -> String {
+    "it is damaged".to_owned()
+}
+
+/// The wanted columns at the top of the schema.
+fn fields(
+    metadata: &ParquetMetaData,
+    wanted: &dyn Fn(&str) -> bool,
+) -> Result<Vec<Field>, FileError> {
+    let schema = metadata.file_metadata().schema_descr();
+    let columns = schema.root_schema().get_fields();
+    if columns.is_empty() {
+        return Err(FileError::NoHeader);
+    }
+    if metadata.row_groups().iter().any(|group| group.num_columns() != schema.num_columns()) {
+        return Err(FileError::form(damaged()));
+    }
+    let mut names = HashSet::new();
+    let mut fields = Vec::new();
+    for (place, column) in columns.iter().enumerate() {
+        let name = column.name();
+        if !names.insert(name) {
+            return Err(FileError::NamedTwice { name: name.to_owned() });
+        }
+        if !wanted(name) {
+            continue;
+        }
+        let leaf =
+            (0..schema.num_columns()).find(|leaf| schema.get_column_root_idx(*leaf) == place);
+        let content = match (Kind::of(column), leaf) {
+            (Ok(kind), Some(leaf)) => Content::Values { leaf, kind, batch: None },
+            (Ok(_), None) => return Err(FileError::form(damaged())),
+            (Err(reason), _) => Content::Unfit(reason),
+        };
+        fields.push(Field { place, name: name.to_owned(), content });
+    }
+    Ok(fields)
+}

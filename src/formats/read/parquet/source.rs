@@ -1,0 +1,283 @@
+//! The bytes of a Parquet file, and a look at each page before it is decoded.
+//!
+//! The `parquet` crate takes a file at its word: it allocates what a page claims to hold, and panics
+//! on some damage. What a page claims is checked here first, and a panic is damage.
+
+use std::{
+    fs::File,
+    io::{Chain, Cursor, Read},
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+};
+
+use ::parquet::{
+    basic::{Compression, Encoding},
+    column::page::{Page, PageMetadata, PageReader},
+    errors::{ParquetError, Result as ParquetResult},
+    file::{
+        metadata::{ParquetMetaData, ParquetMetaDataReader},
+        reader::{ChunkReader, Length},
+    },
+};
+use bytes::Bytes;
+
+use super::damaged;
+
+/// The longest page: writers make pages of about a megabyte.
+const PAGE_BYTES_MAX: u64 = 256 * 1024 * 1024;
+
+/// Bytes at the beginning of a page that hold its length: a type and a number, of five bytes at
+/// most, each with a byte in front.
+const HEAD_BYTES: u64 = 12;
+
+/// What Thrift's compact protocol puts in front of 32 bits that are the next field.
+const NEXT_I32: u8 = 0x15;
+
+/// The bytes of a file.
+#[derive(Debug)]
+pub struct ParquetSource {
+    bytes: Storage,
+    /// Bytes of pages, decompressed, that may still be decoded; none if it is a file of one's own.
+    left_bytes: Option<AtomicU64>,
+    /// Whether there were more.
+    is_exceeded: AtomicBool,
+}
+
+#[derive(Debug)]
+enum Storage {
+    Disk(File),
+    Memory(Bytes),
+}
+
+/// Calls the crate; what it refuses or panics at is damage.
+///
+/// # Errors
+/// What is wrong, for people.
+pub(super) fn catch<T>(call: impl FnOnce() -> ParquetResult<T>) -> Result<T, String> {
+    match catch_unwind(AssertUnwindSafe(call)) {
+        Ok(Ok(value)) => Ok(value),
+        Ok(Err(ParquetError::General(what) | ParquetError::EOF(what))) => Err(what),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err(damaged()),
+    }
+}
+
+impl ParquetSource {
+    /// A file of one's own.
+    pub const fn of_file(file: File) -> Self {
+        let is_exceeded = AtomicBool::new(false);
+        Self { bytes: Storage::Disk(file), left_bytes: None, is_exceeded }
+    }
+
+    /// A body that somebody sent, whose pages are at most `bytes_max` once they are decompressed.
+    pub const fn of_body(body: Bytes, bytes_max: u64) -> Self {
+        let left_bytes = Some(AtomicU64::new(bytes_max));
+        Self { bytes: Storage::Memory(body), left_bytes, is_exceeded: AtomicBool::new(false) }
+    }
+
+    /// Reads what the end of the file says of it.
+    ///
+    /// # Errors
+    /// If it is no Parquet file, is encrypted, or is damaged.
+    pub(super) fn read_metadata(&self) -> Result<ParquetMetaData, String> {
+        let reader = ParquetMetaDataReader::new();
+        catch(|| match &self.bytes {
+            Storage::Disk(file) => reader.parse_and_finish(file),
+            Storage::Memory(bytes) => reader.parse_and_finish(bytes),
+        })
+    }
+
+    pub(super) fn is_exceeded(&self) -> bool {
+        self.is_exceeded.load(Ordering::Relaxed)
+    }
+
+    /// Checks that a column compressed by `codec` is read. Of what somebody sent only codecs are
+    /// that never write more than a page's length: the crate does not bound the others.
+    ///
+    /// # Errors
+    /// What to compress it with.
+    pub(super) fn check_codec(&self, codec: Compression) -> Result<(), String> {
+        let name = match codec {
+            Compression::LZO => "LZO",
+            Compression::GZIP(_) if self.left_bytes.is_some() => "gzip",
+            Compression::BROTLI(_) if self.left_bytes.is_some() => "brotli",
+            Compression::LZ4 if self.left_bytes.is_some() => "LZ4 of Hadoop",
+            _ => return Ok(()),
+        };
+        Err(format!("it is compressed by {name}; write it with snappy, zstd or none"))
+    }
+
+    /// Counts the page that begins with `head`.
+    fn count_page(&self, head: &[u8]) -> ParquetResult<()> {
+        let page_bytes = page_bytes(head).ok_or_else(|| ParquetError::General(damaged()))?;
+        let has_room = self.left_bytes.as_ref().is_none_or(|left| {
+            let take = |left: u64| left.checked_sub(page_bytes);
+            left.try_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
+        });
+        if has_room && page_bytes <= PAGE_BYTES_MAX {
+            return Ok(());
+        }
+        self.is_exceeded.store(true, Ordering::Relaxed);
+        Err(ParquetError::General(format!("a page of {page_bytes} bytes is too large")))
+    }
+}
+
+impl Length for ParquetSource {
+    fn len(&self) -> u64 {
+        match &self.bytes {
+            Storage::Disk(file) => Length::len(file),
+            Storage::Memory(bytes) => Length::len(bytes),
+        }
+    }
+}
+
+impl ChunkReader for ParquetSource {
+    type T = Chain<Cursor<Vec<u8>>, Box<dyn Read>>;
+
+    /// The crate reads the header of each page so, and nothing else.
+    fn get_read(&self, start: u64) -> ParquetResult<Self::T> {
+        let mut read: Box<dyn Read> = match &self.bytes {
+            Storage::Disk(file) => Box::new(file.get_read(start)?),
+            Storage::Memory(bytes) => Box::new(bytes.get_read(start)?),
+        };
+        let mut head = Vec::new();
+        read.by_ref().take(HEAD_BYTES).read_to_end(&mut head)?;
+        self.count_page(&head)?;
+        Ok(Cursor::new(head).chain(read))
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> ParquetResult<Bytes> {
+        let end = start.checked_add(length as u64);
+        if end.is_none_or(|end| end > Length::len(self)) {
+            return Err(ParquetError::EOF("it is not whole".to_owned()));
+        }
+        match &self.bytes {
+            Storage::Disk(file) => file.get_bytes(start, length),
+            Storage::Memory(bytes) => bytes.get_bytes(start, length),
+        }
+    }
+}
+
+/// How long the page that begins with `head` is, decompressed: the second number of its header.
+fn page_bytes(head: &[u8]) -> Option<u64> {
+    let mut rest = head;
+    let mut zigzag = 0;
+    for _ in 0..2 {
+        let (mark, after) = rest.split_first()?;
+        rest = after;
+        zigzag = varint(&mut rest).filter(|_| *mark == NEXT_I32)?;
+    }
+    (zigzag & 1 == 0).then_some(zigzag >> 1)
+}
+
+/// A number of seven bits in each byte, the lowest first.
+fn varint(rest: &mut &[u8]) -> Option<u64> {
+    let mut number = 0;
+    for shift in (0..64).step_by(7) {
+        let (byte, after) = rest.split_first()?;
+        *rest = after;
+        number |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Some(number);
+        }
+    }
+    None
+}
+
+/// The pages of a column, each checked to hold as many values as it claims before they are decoded.
+pub(super) struct CheckedPages<P> {
+    pub(super) pages: P,
+    /// Rows of its row group.
+    pub(super) n_rows: usize,
+    /// Whether pages begin with levels that say which rows have a value.
+    pub(super) has_levels: bool,
+}
+
+impl<P> CheckedPages<P> {
+    fn is_sound(&self, page: &Page) -> bool {
+        let n_values = page.num_values() as usize;
+        match page {
+            // Even a boolean takes a bit.
+            Page::DictionaryPage { buf, .. } => n_values <= buf.len().saturating_mul(8),
+            Page::DataPage { buf, encoding, .. } => {
+                let n_levels = buf.first_chunk().map_or(0, |length| u32::from_le_bytes(*length));
+                let begin = if self.has_levels { n_levels as usize + 4 } else { 0 };
+                n_values <= self.n_rows && has_sound_lengths(*encoding, buf.get(begin..), n_values)
+            }
+            Page::DataPageV2 {
+                buf, encoding, def_levels_byte_len, rep_levels_byte_len, ..
+            } => {
+                let begin = *def_levels_byte_len as usize + *rep_levels_byte_len as usize;
+                n_values <= self.n_rows && has_sound_lengths(*encoding, buf.get(begin..), n_values)
+            }
+        }
+    }
+}
+
+impl<P: PageReader> Iterator for CheckedPages<P> {
+    type Item = ParquetResult<Page>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.get_next_page().transpose()
+    }
+}
+
+impl<P: PageReader> PageReader for CheckedPages<P> {
+    fn get_next_page(&mut self) -> ParquetResult<Option<Page>> {
+        let page = self.pages.get_next_page()?;
+        if page.as_ref().is_some_and(|page| !self.is_sound(page)) {
+            return Err(ParquetError::General(damaged()));
+        }
+        Ok(page)
+    }
+
+    fn peek_next_page(&mut self) -> ParquetResult<Option<PageMetadata>> {
+        self.pages.peek_next_page()
+    }
+
+    fn skip_next_page(&mut self) -> ParquetResult<()> {
+        self.pages.skip_next_page()
+    }
+}
+
+/// Whether texts written by their lengths are no more than `n_values`: the crate makes room for as
+/// many as the lengths claim to be.
+fn has_sound_lengths(encoding: Encoding, values: Option<&[u8]>, n_values: usize) -> bool {
+    let Some(values) = values else { return false };
+    let is_few = |n_lengths: u64| n_lengths <= n_values as u64;
+    match encoding {
+        _ if values.is_empty() => true,
+        Encoding::DELTA_LENGTH_BYTE_ARRAY => {
+            delta_packed(values).is_some_and(|(n_lengths, _)| is_few(n_lengths))
+        }
+        Encoding::DELTA_BYTE_ARRAY => delta_packed(values)
+            .filter(|(n_prefixes, _)| is_few(*n_prefixes))
+            .and_then(|(_, suffixes)| delta_packed(suffixes))
+            .is_some_and(|(n_suffixes, _)| is_few(n_suffixes)),
+        _ => true,
+    }
+}
+
+/// How many numbers there are at the beginning of `bytes`, packed as differences, and what follows
+/// them. None: they are damaged.
+fn delta_packed(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    let mut rest = bytes;
+    let [n_block, n_parts, n_numbers, _first] =
+        [varint(&mut rest)?, varint(&mut rest)?, varint(&mut rest)?, varint(&mut rest)?];
+    let n_parts = usize::try_from(n_parts).ok()?;
+    let n_part =
+        usize::try_from(n_block).ok()?.checked_div(n_parts).filter(|n_part| *n_part > 0)?;
+    let mut n_left = usize::try_from(n_numbers).ok()?.saturating_sub(1);
+    while n_left > 0 {
+        varint(&mut rest)?;
+        let (widths, after) = rest.split_at_checked(n_parts)?;
+        rest = after;
+        for width in widths {
+            if n_left > 0 {
+                rest = rest.get(usize::from(*width).checked_mul(n_part)? / 8..)?;
+                n_left = n_left.saturating_sub(n_part);
+            }
+        }
+    }
+    Some((n_numbers, rest))
+}

@@ -1,0 +1,480 @@
+//! Rows as text: JSON in the three forms of document 2, and CSV.
+//!
+//! Written by hand because a bulk download spends nearly all its time here, and because the numbers
+//! are to look as the upstream (in Go) prints them. Bodies without rows go through `wire`. Whole
+//! files of rows, also in the formats that hold columns, are in [`document`].
+
+mod arrow;
+pub mod document;
+mod number;
+mod parquet;
+mod text;
+
+use model::{
+    block::{Block, Rows, Series},
+    dataset::{Column, DatasetId, Dtype, TIMESTAMP},
+    row::{Bucket, ROW_TEXT_BYTES_MAX},
+    timestamp::Timestamp,
+};
+
+use number::{Moments, put_float, put_integer};
+use text::{Phrase, end, put, put_with};
+
+/// About how long a row is beside its values, at most.
+const ROW_BYTES: usize = 160;
+
+/// The longest number, and what stands around a name and a value.
+const VALUE_BYTES: usize = 30;
+
+/// The header of buckets as CSV, by document 2.
+const BUCKETS_HEADER: &[u8] = b"timestamp,open,high,low,close,volume,count\n";
+
+/// What rows are written as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Output {
+    /// An array of flat rows.
+    Json,
+    /// A header, and a line for each row.
+    Csv,
+    /// A flat row on each line.
+    Ndjson,
+    /// A Parquet file.
+    Parquet,
+    /// An Arrow IPC stream.
+    Arrow,
+}
+
+/// Writes the rows of one dataset.
+#[derive(Debug, Clone)]
+pub struct Writer {
+    dataset: DatasetId,
+    /// What is between the number of a row of a page and its moment.
+    place: Phrase,
+    /// The names of the columns, in their order; of a deleted one an empty name.
+    names: Vec<String>,
+    /// The places of the columns that are not deleted.
+    shown: Vec<usize>,
+    /// `,"name":` for each column, in their order.
+    keys: Vec<Phrase>,
+    /// The members of a flat row in alphabetical order: a column's place, or none for the moment.
+    flat: Vec<Option<usize>>,
+    moments: Moments,
+    created: Created,
+}
+
+impl Output {
+    /// All there are, in the order in which an error names them.
+    pub const ALL: [Self; 5] = [Self::Json, Self::Csv, Self::Ndjson, Self::Parquet, Self::Arrow];
+
+    /// Its name in a query.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Json => "json",
+            Self::Csv => "csv",
+            Self::Ndjson => "ndjson",
+            Self::Parquet => "parquet",
+            Self::Arrow => "arrow",
+        }
+    }
+
+    /// How the names of its files end.
+    pub const fn extension(self) -> &'static str {
+        match self {
+            // As the format's registration has it.
+            Self::Arrow => "arrows",
+            _ => self.name(),
+        }
+    }
+
+    /// Its media type.
+    pub const fn content_type(self) -> &'static str {
+        match self {
+            Self::Json => "application/json",
+            Self::Csv => "text/csv; charset=utf-8",
+            Self::Ndjson => "application/x-ndjson",
+            Self::Parquet => "application/vnd.apache.parquet",
+            Self::Arrow => "application/vnd.apache.arrow.stream",
+        }
+    }
+
+    /// Whether it is text, which gets much shorter when it is compressed.
+    pub const fn is_text(self) -> bool {
+        matches!(self, Self::Json | Self::Csv | Self::Ndjson)
+    }
+}
+
+/// What is between the moment of a row of a page and its values. Rows are seldom created on the day
+/// that they are about, and often many at one moment.
+#[derive(Debug, Clone, Default)]
+struct Created {
+    moments: Moments,
+    /// The moment that was asked for last.
+    moment: Option<Timestamp>,
+    text: Vec<u8>,
+    phrase: Phrase,
+}
+
+impl Created {
+    #[inline]
+    fn put(&mut self, to: &mut Vec<u8>, at: usize, moment: Timestamp) -> usize {
+        if self.moment != Some(moment) {
+            self.begin(moment);
+        }
+        self.phrase.put(to, at)
+    }
+
+    fn begin(&mut self, moment: Timestamp) {
+        let text = &mut self.text;
+        let at = put(text, 0, b"\",\"created_at\":");
+        let at = self.moments.put(text, at, moment);
+        let at = put(text, at, b",\"values\":");
+        end(text, at);
+        self.phrase.set(text);
+        self.moment = Some(moment);
+    }
+}
+
+impl Writer {
+    /// A writer of rows of `dataset`, whose columns are these, the deleted ones included.
+    #[must_use]
+    pub fn new(dataset: DatasetId, columns: &[Column]) -> Self {
+        let names: Vec<String> = columns.iter().map(|column| column.name.clone()).collect();
+        let keys = names.iter().map(|name| {
+            let mut key = vec![b','];
+            push_text(&mut key, name);
+            key.push(b':');
+            Phrase::of(&key)
+        });
+        let shown = columns.iter().enumerate().filter(|(_, column)| !column.is_deleted());
+        let shown: Vec<usize> = shown.map(|(idx, _)| idx).collect();
+        let mut flat: Vec<Option<usize>> =
+            std::iter::once(None).chain(shown.iter().copied().map(Some)).collect();
+        flat.sort_by_key(|place| {
+            place.and_then(|idx| names.get(idx)).map_or(TIMESTAMP, |name| name)
+        });
+        Self {
+            dataset,
+            place: Phrase::of(format!(",\"dataset_id\":{dataset},\"timestamp\":\"").as_bytes()),
+            keys: keys.collect(),
+            flat,
+            moments: Moments::default(),
+            created: Created::default(),
+            names,
+            shown,
+        }
+    }
+
+    /// A flat row, without a line end: `{"close":…,"timestamp":"…"}`, keys sorted, members without
+    /// a value left out.
+    pub fn flat_row(&mut self, to: &mut Vec<u8>, block: &Block, row_idx: usize) {
+        let at = self.put_flat_row(to, to.len(), block, row_idx);
+        end(to, at);
+    }
+
+    /// The moment of a row, without quotes.
+    pub fn moment(&mut self, to: &mut Vec<u8>, block: &Block, row_idx: usize) {
+        let at = self.moments.put_bare(to, to.len(), moment(&block.times, row_idx));
+        end(to, at);
+    }
+
+    /// The rows of a page, with commas between them.
+    pub fn page(&mut self, to: &mut Vec<u8>, rows: &Rows) {
+        let mut at = to.len();
+        for row_idx in 0..rows.len() {
+            if row_idx > 0 {
+                at = put(to, at, b",");
+            }
+            at = match rows {
+                Rows::Raw(block) => self.put_page_row(to, at, block, row_idx),
+                Rows::Buckets(buckets) => match buckets.get(row_idx) {
+                    Some(bucket) => self.put_page_bucket(to, at, bucket),
+                    None => at,
+                },
+            };
+        }
+        end(to, at);
+    }
+
+    /// Rows as they stand in the middle of a file of text.
+    pub fn file_rows(&mut self, to: &mut Vec<u8>, rows: &Rows, output: Output) {
+        let mut at = to.len();
+        for row_idx in 0..rows.len() {
+            if row_idx > 0 && output == Output::Json {
+                at = put(to, at, b",");
+            }
+            at = match (rows, output) {
+                (Rows::Raw(block), Output::Csv) => self.put_csv_row(to, at, block, row_idx),
+                (Rows::Raw(block), _) => self.put_flat_row(to, at, block, row_idx),
+                (Rows::Buckets(buckets), _) => match (buckets.get(row_idx), output) {
+                    (Some(bucket), Output::Csv) => self.put_csv_bucket(to, at, bucket),
+                    (Some(bucket), _) => self.put_flat_bucket(to, at, bucket),
+                    (None, _) => at,
+                },
+            };
+            if output == Output::Ndjson {
+                at = put(to, at, b"\n");
+            }
+        }
+        end(to, at);
+    }
+
+    /// A flat row.
+    #[inline]
+    fn put_flat_row(
+        &mut self,
+        to: &mut Vec<u8>,
+        start: usize,
+        block: &Block,
+        row_idx: usize,
+    ) -> usize {
+        let mut at = start;
+        for place in &self.flat {
+            match place {
+                None => {
+                    at = put(to, at, b",\"timestamp\":");
+                    at = self.moments.put(to, at, moment(&block.times, row_idx));
+                }
+                Some(idx) => {
+                    if let (Some(key), Some(series)) =
+                        (self.keys.get(*idx), block.columns.get(*idx))
+                    {
+                        at = put_member(to, at, key, series, row_idx);
+                    }
+                }
+            }
+        }
+        put_object(to, start, at)
+    }
+
+    /// A row of a page: its number, dataset, moments, and its values in the order of the columns.
+    fn put_page_row(
+        &mut self,
+        to: &mut Vec<u8>,
+        at: usize,
+        block: &Block,
+        row_idx: usize,
+    ) -> usize {
+        let at = put(to, at, b"{\"id\":");
+        let at = put_integer(to, at, block.ids.get(row_idx).copied().unwrap_or_default());
+        let at = self.place.put(to, at);
+        let at = self.moments.put_bare(to, at, moment(&block.times, row_idx));
+        let start = self.created.put(to, at, moment(&block.created, row_idx));
+        let mut at = start;
+        for idx in &self.shown {
+            if let (Some(key), Some(series)) = (self.keys.get(*idx), block.columns.get(*idx)) {
+                at = put_member(to, at, key, series, row_idx);
+            }
+        }
+        let at = put_object(to, start, at);
+        put(to, at, b"}")
+    }
+
+    /// A bucket of a page.
+    fn put_page_bucket(&mut self, to: &mut Vec<u8>, at: usize, bucket: &Bucket) -> usize {
+        let at = put(to, at, b"{\"dataset_id\":");
+        let at = put_integer(to, at, self.dataset.get());
+        let at = put(to, at, b",\"timestamp\":");
+        let at = self.moments.put(to, at, bucket.timestamp);
+        let at = put(to, at, b",\"open\":");
+        let at = put_float(to, at, bucket.open);
+        let at = put(to, at, b",\"high\":");
+        let at = put_float(to, at, bucket.high);
+        let at = put(to, at, b",\"low\":");
+        let at = put_float(to, at, bucket.low);
+        let at = put(to, at, b",\"close\":");
+        let at = put_float(to, at, bucket.close);
+        let at = put(to, at, b",\"volume\":");
+        let at = put_float(to, at, bucket.volume);
+        let at = put(to, at, b",\"count\":");
+        let at = put_count(to, at, bucket.count);
+        put(to, at, b"}")
+    }
+
+    /// The first line of a CSV file.
+    pub fn csv_header(&self, to: &mut Vec<u8>, is_bucketed: bool) {
+        if is_bucketed {
+            return to.extend_from_slice(BUCKETS_HEADER);
+        }
+        to.extend_from_slice(TIMESTAMP.as_bytes());
+        for name in self.shown.iter().filter_map(|idx| self.names.get(*idx)) {
+            to.push(b',');
+            push_cell(to, name);
+        }
+        to.push(b'\n');
+    }
+
+    /// A bucket in the form of a flat row.
+    fn put_flat_bucket(&mut self, to: &mut Vec<u8>, at: usize, bucket: &Bucket) -> usize {
+        let at = put(to, at, b"{\"close\":");
+        let at = put_float(to, at, bucket.close);
+        let at = put(to, at, b",\"count\":");
+        let at = put_count(to, at, bucket.count);
+        let at = put(to, at, b",\"high\":");
+        let at = put_float(to, at, bucket.high);
+        let at = put(to, at, b",\"low\":");
+        let at = put_float(to, at, bucket.low);
+        let at = put(to, at, b",\"open\":");
+        let at = put_float(to, at, bucket.open);
+        let at = put(to, at, b",\"timestamp\":");
+        let at = self.moments.put(to, at, bucket.timestamp);
+        let at = put(to, at, b",\"volume\":");
+        let at = put_float(to, at, bucket.volume);
+        put(to, at, b"}")
+    }
+
+    /// A row as a line of CSV.
+    fn put_csv_row(&mut self, to: &mut Vec<u8>, at: usize, block: &Block, row_idx: usize) -> usize {
+        let mut at = self.moments.put_bare(to, at, moment(&block.times, row_idx));
+        for idx in &self.shown {
+            at = put(to, at, b",");
+            if let Some(series) = block.columns.get(*idx) {
+                at = put_cell(to, at, series, row_idx);
+            }
+        }
+        put(to, at, b"\n")
+    }
+
+    /// A bucket as a line of CSV.
+    fn put_csv_bucket(&mut self, to: &mut Vec<u8>, at: usize, bucket: &Bucket) -> usize {
+        let mut at = self.moments.put_bare(to, at, bucket.timestamp);
+        for number in [bucket.open, bucket.high, bucket.low, bucket.close, bucket.volume] {
+            at = put(to, at, b",");
+            at = put_float(to, at, number);
+        }
+        let at = put(to, at, b",");
+        let at = put_count(to, at, bucket.count);
+        put(to, at, b"\n")
+    }
+}
+
+/// The envelope of a page up to its results.
+pub fn push_envelope(to: &mut Vec<u8>, count: i64, next: Option<&str>) {
+    to.extend_from_slice(b"{\"count\":");
+    to.extend_from_slice(itoa::Buffer::new().format(count).as_bytes());
+    to.extend_from_slice(b",\"next\":");
+    match next {
+        Some(link) => push_text(to, link),
+        None => to.extend_from_slice(b"null"),
+    }
+    to.extend_from_slice(b",\"previous\":null,\"results\":[");
+}
+
+fn moment(moments: &[Timestamp], row_idx: usize) -> Timestamp {
+    moments.get(row_idx).copied().unwrap_or_default()
+}
+
+fn put_count(to: &mut Vec<u8>, at: usize, count: u64) -> usize {
+    put_integer(to, at, i64::try_from(count).unwrap_or(i64::MAX))
+}
+
+/// Makes an object of the members from `start` to `at`, each of which begins with a comma.
+#[inline]
+fn put_object(to: &mut Vec<u8>, start: usize, at: usize) -> usize {
+    put(to, start, b"{");
+    put(to, at.max(start + 1), b"}")
+}
+
+/// The value of a row as a member of an object, if there is one.
+#[inline]
+fn put_member(to: &mut Vec<u8>, at: usize, key: &Phrase, series: &Series, row_idx: usize) -> usize {
+    match series {
+        Series::Float(values) => match values.get(row_idx) {
+            Some(Some(number)) => {
+                let at = key.put(to, at);
+                put_float(to, at, *number)
+            }
+            _ => at,
+        },
+        Series::Integer(values) => match values.get(row_idx) {
+            Some(Some(number)) => {
+                let at = key.put(to, at);
+                put_integer(to, at, *number)
+            }
+            _ => at,
+        },
+        Series::Boolean(values) => match values.get(row_idx) {
+            Some(Some(truth)) => {
+                let at = key.put(to, at);
+                put_truth(to, at, *truth)
+            }
+            _ => at,
+        },
+        Series::String(values) => match values.get(row_idx) {
+            Some(Some(text)) => {
+                let at = key.put(to, at);
+                put_with(to, at, |to| push_text(to, text))
+            }
+            _ => at,
+        },
+    }
+}
+
+/// The value of a row as a cell, if there is one.
+#[inline]
+fn put_cell(to: &mut Vec<u8>, at: usize, series: &Series, row_idx: usize) -> usize {
+    match series {
+        Series::Float(values) => match values.get(row_idx) {
+            Some(Some(number)) => put_float(to, at, *number),
+            _ => at,
+        },
+        Series::Integer(values) => match values.get(row_idx) {
+            Some(Some(number)) => put_integer(to, at, *number),
+            _ => at,
+        },
+        Series::Boolean(values) => match values.get(row_idx) {
+            Some(Some(truth)) => put_truth(to, at, *truth),
+            _ => at,
+        },
+        Series::String(values) => match values.get(row_idx) {
+            Some(Some(text)) => put_with(to, at, |to| push_cell(to, text)),
+            _ => at,
+        },
+    }
+}
+
+fn put_truth(to: &mut Vec<u8>, at: usize, truth: bool) -> usize {
+    if truth { put(to, at, b"true") } else { put(to, at, b"false") }
+}
+
+/// About how long a row of these columns is as JSON at most.
+pub fn row_bytes_max(columns: &[Column]) -> usize {
+    let has_texts = columns.iter().any(|column| column.dtype == Dtype::String);
+    bare_row_bytes(columns) + if has_texts { ROW_TEXT_BYTES_MAX } else { 0 }
+}
+
+/// The same without its texts.
+pub fn bare_row_bytes(columns: &[Column]) -> usize {
+    let names = columns.iter().map(|column| text_bytes(&column.name) + VALUE_BYTES);
+    ROW_BYTES + names.sum::<usize>()
+}
+
+/// How long `text` is as a JSON string, without its quotes.
+pub fn text_bytes(text: &str) -> usize {
+    let length = |byte: u8| match byte {
+        b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 8 | 12 => 2,
+        0..=0x1f => 6,
+        _ => 1,
+    };
+    text.bytes().map(length).sum()
+}
+
+/// A JSON string.
+pub fn push_text(to: &mut Vec<u8>, text: &str) {
+    // Writing a string to memory cannot fail.
+    serde_json::to_writer(to, text).unwrap_or_default();
+}
+
+/// A cell of CSV by RFC 4180: in quotes where it has to be.
+fn push_cell(to: &mut Vec<u8>, text: &str) {
+    // An empty text is told from a missing one by its quotes.
+    if text.is_empty() || text.contains(['"', ',', '\n', '\r']) {
+        to.push(b'"');
+        to.extend_from_slice(text.replace('"', "\"\"").as_bytes());
+        to.push(b'"');
+    } else {
+        to.extend_from_slice(text.as_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,245 @@
+//! A whole file of rows, begun, continued and ended, in each of the formats of a download.
+//!
+//! Memory stays bounded however long the file is: text is written row by row, columns in batches.
+
+use model::{
+    block::{Block, Rows, Series},
+    dataset::{BAR_COLUMNS, Column, DatasetId, Dtype},
+    resolution::Resolution,
+    row::Bucket,
+};
+
+use super::{Output, Writer, arrow, parquet};
+
+/// A column of a file, apart from the moments, which every file has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Field {
+    /// Empty for a deleted column, which no file shows.
+    pub(super) name: String,
+    pub(super) dtype: Dtype,
+    /// Whether some rows may have no value.
+    pub(super) is_nullable: bool,
+}
+
+/// A file of rows being written.
+#[derive(Debug)]
+pub struct Document {
+    form: Form,
+}
+
+#[derive(Debug)]
+enum Form {
+    Text(Box<Text>),
+    Arrow(Batched<arrow::Stream>),
+    Parquet(Batched<parquet::File>),
+}
+
+impl Document {
+    /// A file of rows of `dataset`, or of its buckets at `resolution`.
+    pub fn new(
+        output: Output,
+        dataset: DatasetId,
+        columns: &[Column],
+        resolution: Resolution,
+    ) -> Self {
+        let is_bucketed = resolution.bucket().is_some();
+        let form = match output {
+            Output::Json | Output::Ndjson | Output::Csv => {
+                let writer = Writer::new(dataset, columns);
+                Form::Text(Box::new(Text { writer, output, is_bucketed, has_rows: false }))
+            }
+            Output::Arrow => {
+                let fields = fields(columns, is_bucketed);
+                let file = arrow::Stream::new(shown(&fields));
+                Form::Arrow(Batched::new(fields, file))
+            }
+            Output::Parquet => {
+                let fields = fields(columns, is_bucketed);
+                let file = parquet::File::new(shown(&fields));
+                Form::Parquet(Batched::new(fields, file))
+            }
+        };
+        Self { form }
+    }
+
+    /// Writes what stands before the first row.
+    pub fn begin(&mut self, to: &mut Vec<u8>) {
+        match &mut self.form {
+            Form::Text(text) => match text.output {
+                Output::Json => to.push(b'['),
+                Output::Csv => text.writer.csv_header(to, text.is_bucketed),
+                _ => {}
+            },
+            Form::Arrow(batched) => batched.file.begin(to),
+            Form::Parquet(batched) => batched.file.begin(to),
+        }
+    }
+
+    /// Writes rows, or keeps them until there are enough for a batch.
+    pub fn rows(&mut self, to: &mut Vec<u8>, rows: &Rows) {
+        match &mut self.form {
+            Form::Text(text) => {
+                if !is_empty(rows) {
+                    to.extend_from_slice(text.joint());
+                    text.bare(to, rows);
+                }
+            }
+            Form::Arrow(batched) => {
+                batched.rows(rows, arrow::BATCH_ROWS, |_, block| arrow::Stream::batch(to, block));
+            }
+            Form::Parquet(batched) => {
+                batched.rows(rows, parquet::GROUP_ROWS, |file, block| file.group(to, block));
+            }
+        }
+    }
+
+    /// Writes what is left, and what stands after the last row.
+    pub fn end(&mut self, to: &mut Vec<u8>) {
+        match &mut self.form {
+            Form::Text(text) if text.output == Output::Json => to.push(b']'),
+            Form::Text(_) => {}
+            Form::Arrow(batched) => {
+                batched.rest(|_, block| arrow::Stream::batch(to, block));
+                arrow::Stream::end(to);
+            }
+            Form::Parquet(batched) => {
+                batched.rest(|file, block| file.group(to, block));
+                batched.file.end(to);
+            }
+        }
+    }
+
+    /// Takes account of rows that are written elsewhere, by [`Self::bare`], and says what stands
+    /// between them and those before; none if this format cannot be put together of pieces.
+    pub fn joint(&mut self) -> Option<&'static [u8]> {
+        match &mut self.form {
+            Form::Text(text) => Some(text.joint()),
+            Form::Arrow(_) | Form::Parquet(_) => None,
+        }
+    }
+
+    /// Writes rows as they stand in the middle of the file, whatever is before them.
+    pub fn bare(&mut self, to: &mut Vec<u8>, rows: &Rows) {
+        if let Form::Text(text) = &mut self.form {
+            text.bare(to, rows);
+        }
+    }
+}
+
+fn is_empty(rows: &Rows) -> bool {
+    match rows {
+        Rows::Raw(block) => block.is_empty(),
+        Rows::Buckets(buckets) => buckets.is_empty(),
+    }
+}
+
+fn fields(columns: &[Column], is_bucketed: bool) -> Vec<Field> {
+    if is_bucketed {
+        let field = |(name, dtype): (&str, Dtype)| Field {
+            name: name.to_owned(),
+            dtype,
+            is_nullable: false,
+        };
+        let floats = BAR_COLUMNS.map(|name| (name, Dtype::Float));
+        return floats.into_iter().chain([("count", Dtype::Integer)]).map(field).collect();
+    }
+    let field = |column: &Column| Field {
+        name: column.name.clone(),
+        dtype: column.dtype,
+        is_nullable: true,
+    };
+    columns.iter().map(field).collect()
+}
+
+fn shown(fields: &[Field]) -> Vec<Field> {
+    fields.iter().filter(|field| !field.name.is_empty()).cloned().collect()
+}
+
+#[derive(Debug)]
+struct Text {
+    writer: Writer,
+    output: Output,
+    is_bucketed: bool,
+    has_rows: bool,
+}
+
+impl Text {
+    fn joint(&mut self) -> &'static [u8] {
+        let is_first = !std::mem::replace(&mut self.has_rows, true);
+        if is_first || self.output != Output::Json { b"" } else { b"," }
+    }
+
+    fn bare(&mut self, to: &mut Vec<u8>, rows: &Rows) {
+        self.writer.file_rows(to, rows, self.output);
+    }
+}
+
+/// A format that takes rows in batches, and the rows that wait for the next one.
+#[derive(Debug)]
+struct Batched<F> {
+    file: F,
+    /// One for each column of the rows.
+    fields: Vec<Field>,
+    waiting: Block,
+}
+
+impl<F> Batched<F> {
+    fn new(fields: Vec<Field>, file: F) -> Self {
+        let dtypes: Vec<Dtype> = fields.iter().map(|field| field.dtype).collect();
+        Self { file, fields, waiting: Block::new(&dtypes) }
+    }
+
+    fn rows(&mut self, rows: &Rows, enough: usize, mut write: impl FnMut(&mut F, &Block)) {
+        let buckets;
+        let block = match rows {
+            Rows::Raw(block) => block,
+            Rows::Buckets(found) => {
+                buckets = block_of(found);
+                &buckets
+            }
+        };
+        let mut from = 0;
+        while from < block.len() {
+            let until = block.len().min(from + enough - self.waiting.len().min(enough - 1));
+            self.waiting.extend_from(block, from..until);
+            from = until;
+            if self.waiting.len() >= enough {
+                self.rest(&mut write);
+            }
+        }
+    }
+
+    fn rest(&mut self, mut write: impl FnMut(&mut F, &Block)) {
+        if !self.waiting.is_empty() {
+            let empty = self.waiting.empty_like();
+            let mut block = std::mem::replace(&mut self.waiting, empty);
+            let mut fields = self.fields.iter();
+            block.columns.retain(|_| fields.next().is_some_and(|field| !field.name.is_empty()));
+            write(&mut self.file, &block);
+        }
+    }
+}
+
+/// Buckets as a block of six columns.
+fn block_of(buckets: &[Bucket]) -> Block {
+    let series = |number: fn(&Bucket) -> f64| {
+        Series::Float(buckets.iter().map(|bucket| Some(number(bucket))).collect())
+    };
+    let counts = buckets.iter().map(|bucket| i64::try_from(bucket.count).ok());
+    Block {
+        times: buckets.iter().map(|bucket| bucket.timestamp).collect(),
+        ids: Vec::new(),
+        created: Vec::new(),
+        columns: vec![
+            series(|bucket| bucket.open),
+            series(|bucket| bucket.high),
+            series(|bucket| bucket.low),
+            series(|bucket| bucket.close),
+            series(|bucket| bucket.volume),
+            Series::Integer(counts.collect()),
+        ],
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,200 @@
+//! Rows as a Parquet file, written by the `parquet` crate: groups of rows, each column in pages that
+//! are compressed with zstd, with statistics, and an index of the pages by timestamp.
+//!
+//! Readers that look for a range of time, or over HTTP for parts of a file, read the pages that they
+//! need alone.
+
+use std::sync::Arc;
+
+use ::parquet::{
+    basic::{
+        Compression, Encoding, LogicalType, Repetition, TimeUnit, Type as Physical, ZstdLevel,
+    },
+    column::writer::ColumnWriter,
+    data_type::{ByteArray, Int64Type},
+    errors::Result as ParquetResult,
+    file::{
+        metadata::SortingColumn,
+        properties::{EnabledStatistics, WriterProperties},
+        writer::SerializedFileWriter,
+    },
+    schema::types::{ColumnPath, Type},
+};
+use model::{
+    block::{Block, Series},
+    dataset::{Dtype, TIMESTAMP},
+};
+
+use super::document::Field;
+
+/// Rows of a group: four megabytes of seven columns, and some eighty groups for five million rows.
+pub(super) const GROUP_ROWS: usize = 65_536;
+
+/// Rows of a page: what a reader decompresses for a single one. A group has eight.
+const PAGE_ROWS: usize = 8_192;
+
+/// A file being written.
+pub(super) struct File {
+    fields: Vec<Field>,
+    /// None before the beginning and after the end.
+    writer: Option<Box<SerializedFileWriter<Vec<u8>>>>,
+}
+
+impl std::fmt::Debug for File {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("File").field("fields", &self.fields).finish_non_exhaustive()
+    }
+}
+
+impl File {
+    pub(super) const fn new(fields: Vec<Field>) -> Self {
+        Self { fields, writer: None }
+    }
+
+    pub(super) fn begin(&mut self, to: &mut Vec<u8>) {
+        self.writer = Some(Box::new(written(open(&self.fields))));
+        self.hand_on(to);
+    }
+
+    /// Writes a group of rows.
+    pub(super) fn group(&mut self, to: &mut Vec<u8>, block: &Block) {
+        if let Some(writer) = &mut self.writer {
+            written(write_group(writer, &self.fields, block));
+        }
+        self.hand_on(to);
+    }
+
+    /// Writes the description of all there is, without which the file is not whole.
+    pub(super) fn end(&mut self, to: &mut Vec<u8>) {
+        if let Some(writer) = &mut self.writer {
+            written(writer.finish());
+        }
+        self.hand_on(to);
+        self.writer = None;
+    }
+
+    /// Moves what is written to `to`.
+    fn hand_on(&mut self, to: &mut Vec<u8>) {
+        if let Some(writer) = &mut self.writer {
+            written(writer.flush().map_err(Into::into));
+            to.append(writer.inner_mut());
+        }
+    }
+}
+
+#[expect(clippy::expect_used, reason = "memory takes every write, and the rows fit their schema")]
+fn written<T>(result: ParquetResult<T>) -> T {
+    result.expect("rows are written as Parquet")
+}
+
+fn open(fields: &[Field]) -> ParquetResult<SerializedFileWriter<Vec<u8>>> {
+    let mut columns = vec![Arc::new(timestamp()?)];
+    for field in fields {
+        columns.push(Arc::new(column(field)?));
+    }
+    let schema = Type::group_type_builder("rows").with_fields(columns).build()?;
+    let at = ColumnPath::from(vec![TIMESTAMP.to_owned()]);
+    let mut properties = WriterProperties::builder()
+        .set_created_by(concat!("triptych ", env!("CARGO_PKG_VERSION")).to_owned())
+        // Quicker than it is sent.
+        .set_compression(Compression::ZSTD(ZstdLevel::default()))
+        .set_dictionary_enabled(false)
+        .set_data_page_row_count_limit(PAGE_ROWS)
+        .set_write_batch_size(PAGE_ROWS)
+        .set_statistics_enabled(EnabledStatistics::Chunk)
+        .set_column_statistics_enabled(at.clone(), EnabledStatistics::Page)
+        .set_column_encoding(at, Encoding::DELTA_BINARY_PACKED)
+        .set_sorting_columns(Some(vec![SortingColumn {
+            column_idx: 0,
+            descending: false,
+            nulls_first: false,
+        }]));
+    for field in fields.iter().filter(|field| field.dtype == Dtype::String) {
+        let path = ColumnPath::from(vec![field.name.clone()]);
+        properties = properties.set_column_dictionary_enabled(path, true);
+    }
+    SerializedFileWriter::new(Vec::new(), Arc::new(schema), Arc::new(properties.build()))
+}
+
+fn timestamp() -> ParquetResult<Type> {
+    Type::primitive_type_builder(TIMESTAMP, Physical::INT64)
+        .with_repetition(Repetition::REQUIRED)
+        .with_logical_type(Some(LogicalType::timestamp(true, TimeUnit::MICROS)))
+        .build()
+}
+
+fn column(field: &Field) -> ParquetResult<Type> {
+    let (physical, logical) = match field.dtype {
+        Dtype::Boolean => (Physical::BOOLEAN, None),
+        Dtype::Integer => (Physical::INT64, None),
+        Dtype::Float => (Physical::DOUBLE, None),
+        Dtype::String => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
+    };
+    let repetition = if field.is_nullable { Repetition::OPTIONAL } else { Repetition::REQUIRED };
+    Type::primitive_type_builder(&field.name, physical)
+        .with_repetition(repetition)
+        .with_logical_type(logical)
+        .build()
+}
+
+fn write_group(
+    writer: &mut SerializedFileWriter<Vec<u8>>,
+    fields: &[Field],
+    block: &Block,
+) -> ParquetResult<()> {
+    let mut group = writer.next_row_group()?;
+    if let Some(mut column) = group.next_column()? {
+        let times: Vec<i64> = block.times.iter().map(|time| time.micros()).collect();
+        column.typed::<Int64Type>().write_batch(&times, None, None)?;
+        column.close()?;
+    }
+    for (field, series) in fields.iter().zip(&block.columns) {
+        let Some(mut column) = group.next_column()? else { break };
+        let levels = field.is_nullable.then(|| levels(series));
+        write_series(column.untyped(), series, levels.as_deref())?;
+        column.close()?;
+    }
+    group.close().map(drop)
+}
+
+/// For each row whether it has a value: 1 or 0.
+fn levels(series: &Series) -> Vec<i16> {
+    fn of<T>(values: &[Option<T>]) -> Vec<i16> {
+        values.iter().map(|value| i16::from(value.is_some())).collect()
+    }
+    match series {
+        Series::Float(values) => of(values),
+        Series::Integer(values) => of(values),
+        Series::Boolean(values) => of(values),
+        Series::String(values) => of(values),
+    }
+}
+
+fn write_series(
+    column: &mut ColumnWriter<'_>,
+    series: &Series,
+    levels: Option<&[i16]>,
+) -> ParquetResult<()> {
+    match (column, series) {
+        (ColumnWriter::DoubleColumnWriter(column), Series::Float(values)) => {
+            let values: Vec<f64> = values.iter().flatten().copied().collect();
+            column.write_batch(&values, levels, None)
+        }
+        (ColumnWriter::Int64ColumnWriter(column), Series::Integer(values)) => {
+            let values: Vec<i64> = values.iter().flatten().copied().collect();
+            column.write_batch(&values, levels, None)
+        }
+        (ColumnWriter::BoolColumnWriter(column), Series::Boolean(values)) => {
+            let values: Vec<bool> = values.iter().flatten().copied().collect();
+            column.write_batch(&values, levels, None)
+        }
+        (ColumnWriter::ByteArrayColumnWriter(column), Series::String(values)) => {
+            let values: Vec<ByteArray> =
+                values.iter().flatten().map(|text| (&**text).into()).collect();
+            column.write_batch(&values, levels, None)
+        }
+        // A file's columns are those of its fields, whose types the rows have.
+        _ => Ok(0),
+    }
+    .map(drop)
+}

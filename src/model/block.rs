@@ -1,0 +1,393 @@
+//! Rows side by side: a block holds a run of rows of one dataset, column by column.
+//!
+//! What a store keeps, merges and hands out. Rows are in the order of their timestamps unless the
+//! name of an operation says otherwise. How a block becomes bytes is the store's matter.
+
+use std::ops::Range;
+
+use crate::{
+    dataset::{Column, Dtype},
+    row::{Bucket, Row, Value},
+    timestamp::Timestamp,
+};
+
+/// The values of one column, one place for each row; none where the row has no value.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Series {
+    /// Of a column of floats.
+    Float(Vec<Option<f64>>),
+    /// Of a column of integers.
+    Integer(Vec<Option<i64>>),
+    /// Of a column of strings.
+    String(Vec<Option<Box<str>>>),
+    /// Of a column of booleans.
+    Boolean(Vec<Option<bool>>),
+}
+
+/// A run of rows of one dataset. All lists have one place for each row.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Block {
+    /// When.
+    pub times: Vec<Timestamp>,
+    /// The rows' numbers, unique in a service.
+    pub ids: Vec<i64>,
+    /// When each row was stored.
+    pub created: Vec<Timestamp>,
+    /// One series for each column of the dataset, in its order.
+    pub columns: Vec<Series>,
+}
+
+/// Rows or buckets.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Rows {
+    /// Rows as they were ingested.
+    Raw(Block),
+    /// Buckets.
+    Buckets(Vec<Bucket>),
+}
+
+impl Rows {
+    /// How many rows or buckets there are.
+    pub const fn len(&self) -> usize {
+        match self {
+            Self::Raw(block) => block.len(),
+            Self::Buckets(buckets) => buckets.len(),
+        }
+    }
+
+    /// Whether there are none.
+    pub const fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The timestamp of a row or bucket.
+    pub fn moment(&self, row_idx: usize) -> Option<Timestamp> {
+        match self {
+            Self::Raw(block) => block.times.get(row_idx).copied(),
+            Self::Buckets(buckets) => buckets.get(row_idx).map(|bucket| bucket.timestamp),
+        }
+    }
+
+    /// The first `n`, or as many as there are, which are taken from here.
+    #[must_use]
+    pub fn take(&mut self, n: usize) -> Self {
+        match self {
+            Self::Raw(block) => Self::Raw(block.take(n)),
+            Self::Buckets(buckets) => {
+                Self::Buckets(buckets.drain(..n.min(buckets.len())).collect())
+            }
+        }
+    }
+}
+
+impl Series {
+    /// A series without rows, of a column of this type.
+    #[must_use]
+    pub const fn new(dtype: Dtype) -> Self {
+        match dtype {
+            Dtype::Float => Self::Float(Vec::new()),
+            Dtype::Integer => Self::Integer(Vec::new()),
+            Dtype::String => Self::String(Vec::new()),
+            Dtype::Boolean => Self::Boolean(Vec::new()),
+        }
+    }
+
+    /// The type of its column.
+    pub const fn dtype(&self) -> Dtype {
+        match self {
+            Self::Float(_) => Dtype::Float,
+            Self::Integer(_) => Dtype::Integer,
+            Self::String(_) => Dtype::String,
+            Self::Boolean(_) => Dtype::Boolean,
+        }
+    }
+
+    /// The value of row `row_idx` as a number, where it is one.
+    pub fn number(&self, row_idx: usize) -> Option<f64> {
+        match self {
+            Self::Float(values) => *values.get(row_idx)?,
+            Self::Integer(values) => (*values.get(row_idx)?).map(Value::Integer)?.as_f64(),
+            Self::String(_) | Self::Boolean(_) => None,
+        }
+    }
+
+    /// The texts, if it is of a column of them.
+    pub fn texts(&self) -> Option<&[Option<Box<str>>]> {
+        match self {
+            Self::String(texts) => Some(texts),
+            Self::Float(_) | Self::Integer(_) | Self::Boolean(_) => None,
+        }
+    }
+
+    /// Adds `value`; none if it is of another type. A whole number is a float, too.
+    pub fn push(&mut self, value: Value) -> Option<()> {
+        match (self, value) {
+            (Self::Float(values), value @ (Value::Float(_) | Value::Integer(_))) => {
+                values.push(value.as_f64());
+            }
+            (Self::Integer(values), Value::Integer(number)) => values.push(Some(number)),
+            (Self::String(values), Value::String(text)) => values.push(Some(text.into())),
+            (Self::Boolean(values), Value::Boolean(truth)) => values.push(Some(truth)),
+            _ => return None,
+        }
+        Some(())
+    }
+
+    /// Adds `n` rows without a value.
+    pub fn push_missing(&mut self, n: usize) {
+        match self {
+            Self::Float(values) => values.extend(std::iter::repeat_n(None, n)),
+            Self::Integer(values) => values.extend(std::iter::repeat_n(None, n)),
+            Self::String(values) => values.extend(std::iter::repeat_n(None, n)),
+            Self::Boolean(values) => values.extend(std::iter::repeat_n(None, n)),
+        }
+    }
+
+    fn get(&self, row_idx: usize) -> Option<Value> {
+        match self {
+            Self::Float(values) => values.get(row_idx)?.map(Value::Float),
+            Self::Integer(values) => values.get(row_idx)?.map(Value::Integer),
+            Self::String(values) => {
+                values.get(row_idx)?.as_deref().map(|t| Value::String(t.into()))
+            }
+            Self::Boolean(values) => values.get(row_idx)?.map(Value::Boolean),
+        }
+    }
+
+    fn reserve(&mut self, n: usize) {
+        match self {
+            Self::Float(values) => values.reserve(n),
+            Self::Integer(values) => values.reserve(n),
+            Self::String(values) => values.reserve(n),
+            Self::Boolean(values) => values.reserve(n),
+        }
+    }
+
+    fn extend_from(&mut self, other: &Self, rows: Range<usize>) {
+        let n = rows.len();
+        match (&mut *self, other) {
+            (Self::Float(to), Self::Float(from)) => extend(to, from, rows),
+            (Self::Integer(to), Self::Integer(from)) => extend(to, from, rows),
+            (Self::String(to), Self::String(from)) => extend(to, from, rows),
+            (Self::Boolean(to), Self::Boolean(from)) => extend(to, from, rows),
+            // A dataset's column never changes its type, so that this cannot be.
+            _ => self.push_missing(n),
+        }
+    }
+
+    /// Gives row `row_idx` the value of row `from_idx` of `from`, if it has none.
+    fn fill(&mut self, row_idx: usize, from: &Self, from_idx: usize) {
+        match (self, from) {
+            (Self::Float(to), Self::Float(from)) => fill(to, row_idx, from, from_idx),
+            (Self::Integer(to), Self::Integer(from)) => fill(to, row_idx, from, from_idx),
+            (Self::String(to), Self::String(from)) => fill(to, row_idx, from, from_idx),
+            (Self::Boolean(to), Self::Boolean(from)) => fill(to, row_idx, from, from_idx),
+            // A dataset's column never changes its type, so that this cannot be.
+            _ => {}
+        }
+    }
+
+    fn truncate(&mut self, n: usize) {
+        match self {
+            Self::Float(values) => values.truncate(n),
+            Self::Integer(values) => values.truncate(n),
+            Self::String(values) => values.truncate(n),
+            Self::Boolean(values) => values.truncate(n),
+        }
+    }
+
+    fn reverse(&mut self) {
+        match self {
+            Self::Float(values) => values.reverse(),
+            Self::Integer(values) => values.reverse(),
+            Self::String(values) => values.reverse(),
+            Self::Boolean(values) => values.reverse(),
+        }
+    }
+}
+
+fn fill<T: Clone>(to: &mut [Option<T>], row_idx: usize, from: &[Option<T>], from_idx: usize) {
+    if let (Some(to @ None), Some(Some(value))) = (to.get_mut(row_idx), from.get(from_idx)) {
+        *to = Some(value.clone());
+    }
+}
+
+fn extend<T: Clone>(to: &mut Vec<T>, from: &[T], rows: Range<usize>) {
+    to.extend_from_slice(from.get(rows).unwrap_or_default());
+}
+
+impl Block {
+    /// A block without rows, for a dataset with columns of these types.
+    #[must_use]
+    pub fn new(dtypes: &[Dtype]) -> Self {
+        Self {
+            times: Vec::new(),
+            ids: Vec::new(),
+            created: Vec::new(),
+            columns: dtypes.iter().copied().map(Series::new).collect(),
+        }
+    }
+
+    /// A block without rows, for the dataset of this one.
+    #[must_use]
+    pub fn empty_like(&self) -> Self {
+        Self::new(&self.columns.iter().map(Series::dtype).collect::<Vec<_>>())
+    }
+
+    /// The number of rows.
+    pub const fn len(&self) -> usize {
+        self.times.len()
+    }
+
+    /// Whether it has no rows.
+    pub const fn is_empty(&self) -> bool {
+        self.times.is_empty()
+    }
+
+    /// Makes place for `n` more rows.
+    fn reserve(&mut self, n: usize) {
+        self.times.reserve(n);
+        self.ids.reserve(n);
+        self.created.reserve(n);
+        self.columns.iter_mut().for_each(|series| series.reserve(n));
+    }
+
+    /// Bytes of its rows before they are packed.
+    pub fn n_bytes(&self) -> usize {
+        let row = (3 + self.columns.len()) * size_of::<i64>();
+        self.len() * row + self.text_bytes()
+    }
+
+    /// Bytes of all texts in it.
+    pub fn text_bytes(&self) -> usize {
+        let texts = self.columns.iter().filter_map(Series::texts).flatten();
+        texts.flatten().map(|text| text.len()).sum()
+    }
+
+    /// Adds rows of `other`, a block of the same dataset.
+    pub fn extend_from(&mut self, other: &Self, rows: Range<usize>) {
+        extend(&mut self.times, &other.times, rows.clone());
+        extend(&mut self.ids, &other.ids, rows.clone());
+        extend(&mut self.created, &other.created, rows.clone());
+        for (column_idx, to) in self.columns.iter_mut().enumerate() {
+            match other.columns.get(column_idx) {
+                Some(from) => to.extend_from(from, rows.clone()),
+                None => to.push_missing(rows.len()),
+            }
+        }
+    }
+
+    /// The rows of a range as a block of their own.
+    #[must_use]
+    pub fn part(&self, rows: Range<usize>) -> Self {
+        let mut part = self.empty_like();
+        part.extend_from(self, rows);
+        part
+    }
+
+    /// Leaves the first `n` rows.
+    pub fn truncate(&mut self, n: usize) {
+        self.times.truncate(n);
+        self.ids.truncate(n);
+        self.created.truncate(n);
+        self.columns.iter_mut().for_each(|series| series.truncate(n));
+    }
+
+    /// The first `n` rows, or as many as there are, which are taken from here.
+    #[must_use]
+    pub fn take(&mut self, n: usize) -> Self {
+        let n = n.min(self.len());
+        let rest = self.part(n..self.len());
+        let mut taken = std::mem::replace(self, rest);
+        taken.truncate(n);
+        taken
+    }
+
+    /// Turns the order of the rows around.
+    pub fn reverse(&mut self) {
+        self.times.reverse();
+        self.ids.reverse();
+        self.created.reverse();
+        self.columns.iter_mut().for_each(Series::reverse);
+    }
+
+    /// The place of the first row that is not before `moment`.
+    pub fn first_not_before(&self, moment: Timestamp) -> usize {
+        self.times.partition_point(|time| *time < moment)
+    }
+
+    /// The place of the first row after `moment`.
+    pub fn first_after(&self, moment: Timestamp) -> usize {
+        self.times.partition_point(|time| *time <= moment)
+    }
+
+    /// The rows of both in order; where both have a row at one moment, that of `over`.
+    #[must_use]
+    pub fn merged(&self, over: &Self) -> Self {
+        let mut merged = self.empty_like();
+        merged.reserve(self.len() + over.len());
+        let (mut under_idx, mut over_idx) = (0, 0);
+        while let Some(moment) = over.times.get(over_idx) {
+            // Runs are copied whole: a few late rows over a long block cost a few copies.
+            let under_end = self.first_not_before(*moment);
+            merged.extend_from(self, under_idx..under_end.max(under_idx));
+            under_idx = self.first_after(*moment).max(under_idx);
+            let until = self.times.get(under_idx);
+            let over_end = until.map_or(over.len(), |until| over.first_not_before(*until));
+            let over_end = over_end.max(over_idx + 1);
+            merged.extend_from(over, over_idx..over_end);
+            over_idx = over_end;
+        }
+        merged.extend_from(self, under_idx..self.len());
+        merged
+    }
+
+    /// Gives each row the values that it lacks and the row of `under` at its timestamp has. Both are
+    /// blocks of one dataset; columns that were added since this one was made are taken over.
+    pub fn fill(&mut self, under: &Self) {
+        for series in under.columns.iter().skip(self.columns.len()) {
+            let mut missing = Series::new(series.dtype());
+            missing.push_missing(self.len());
+            self.columns.push(missing);
+        }
+        let mut under_idx = 0;
+        for row_idx in 0..self.len() {
+            let Some(timestamp) = self.times.get(row_idx).copied() else { return };
+            let later = under.times.get(under_idx..).unwrap_or_default();
+            under_idx += later.partition_point(|time| *time < timestamp);
+            if under.times.get(under_idx) == Some(&timestamp) {
+                self.fill_row(row_idx, under, under_idx);
+            }
+        }
+    }
+
+    /// Gives row `row_idx` the values that it lacks and row `from_idx` of `from` has.
+    pub fn fill_row(&mut self, row_idx: usize, from: &Self, from_idx: usize) {
+        for (series, from) in self.columns.iter_mut().zip(&from.columns) {
+            series.fill(row_idx, from, from_idx);
+        }
+    }
+
+    /// Drops the values in those of the dataset's `columns` that were deleted.
+    pub fn clear_columns(&mut self, columns: &[Column]) {
+        let n_rows = self.len();
+        for (series, column) in self.columns.iter_mut().zip(columns) {
+            if column.is_deleted() {
+                *series = Series::new(column.dtype);
+                series.push_missing(n_rows);
+            }
+        }
+    }
+
+    /// Row `row_idx`, if there is one.
+    pub fn row(&self, row_idx: usize) -> Option<Row> {
+        let timestamp = *self.times.get(row_idx)?;
+        let values = self.columns.iter().map(|series| series.get(row_idx)).collect();
+        Some(Row { timestamp, values })
+    }
+
+    /// All rows.
+    pub fn rows(&self) -> Vec<Row> {
+        (0..self.len()).filter_map(|row_idx| self.row(row_idx)).collect()
+    }
+}

@@ -1,0 +1,161 @@
+//! A store is verified, copied and put back.
+
+use std::{fs, ops::ControlFlow};
+
+use model::block::Rows;
+use rusqlite::Connection;
+use task::file::UNFINISHED_PREFIX;
+use tempfile::{TempDir, tempdir};
+
+use super::*;
+use crate::{
+    span::Span,
+    store::{
+        Store,
+        contract::{append, block, create, new_dataset},
+        sqlite::SqliteStore,
+    },
+};
+
+/// A store with rows in chunks, packed and not, and in the tail, late ones among them.
+async fn store_in(folder: &TempDir) -> (PathBuf, DatasetId) {
+    let path = folder.path().join("datasets.sqlite");
+    let store = SqliteStore::open(&path).unwrap();
+    let id = create(&store, new_dataset("kept")).await;
+    append(&store, id, block((0..9_000).map(|n| (n * 60, 1.5)))).await;
+    store.settle().await.unwrap();
+    append(&store, id, block((9_000..12_000).map(|n| (n * 60, 2.5)))).await;
+    append(&store, id, block([(61, 7.0), (120, 8.0), (900_000, 9.0)])).await;
+    (path, id)
+}
+
+fn verified(path: &Path) -> Report {
+    let mut last = None;
+    let report = verify(path, &mut |progress| {
+        assert!(progress.n_done <= progress.n_all);
+        last = Some(progress);
+    });
+    assert!(last.is_some());
+    report.unwrap()
+}
+
+fn n_rows(store: &dyn Store, id: DatasetId) -> usize {
+    let mut n_rows = 0;
+    let all = Span { first: Timestamp::MIN, last: Timestamp::MAX };
+    store
+        .scan(id, Resolution::Raw, all, &mut |piece| {
+            if let Rows::Raw(block) = piece {
+                n_rows += block.len();
+            }
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    n_rows
+}
+
+/// Does something to the file behind the store's back; the faults that makes.
+#[track_caller]
+fn faults_after(path: &Path, sql: &str) -> Vec<String> {
+    let connection = Connection::open(path).unwrap();
+    assert!(connection.execute(sql, []).unwrap() > 0, "{sql}");
+    drop(connection);
+    let report = verified(path);
+    assert!(!report.is_sound());
+    report.faults.iter().map(ToString::to_string).collect()
+}
+
+#[tokio::test]
+async fn a_store_as_it_was_written_is_sound() {
+    let folder = tempdir().unwrap();
+    let (path, _) = store_in(&folder).await;
+    let report = verified(&path);
+    assert_eq!(report.faults, []);
+    assert_eq!((report.n_datasets, report.n_rows), (1, 12_002));
+    assert!(report.n_buckets > 2600, "{}", report.n_buckets);
+}
+
+#[tokio::test]
+async fn a_changed_bucket_is_found() {
+    let folder = tempdir().unwrap();
+    let (path, _) = store_in(&folder).await;
+    let sql = "UPDATE buckets SET high = 99 WHERE resolution = 300 AND t = 0";
+    let faults = faults_after(&path, sql);
+    let [five_minutes, hour] = &faults[..] else { panic!("{faults:?}") };
+    assert!(five_minutes.contains("the 5m bucket at 1970-01-01T00:00:00Z is"), "{five_minutes}");
+    assert!(hour.contains("the 1h bucket"), "an hour is compared with its buckets: {hour}");
+}
+
+#[tokio::test]
+async fn a_damaged_piece_is_found_and_costs_no_other() {
+    let folder = tempdir().unwrap();
+    let (path, id) = store_in(&folder).await;
+    let flipped =
+        "UPDATE chunks SET body = CAST(substr(body, 1, 700) || x'55' || substr(body, 702) AS BLOB)
+                   WHERE id = (SELECT min(id) FROM chunks WHERE t_first > 0)";
+    let faults = faults_after(&path, flipped);
+    assert_eq!(faults.len(), 1, "{faults:?}");
+    assert!(faults[0].contains("its checksum is not that of its bytes"), "{}", faults[0]);
+
+    let store = SqliteStore::open(&path).unwrap();
+    let all = Span { first: Timestamp::MIN, last: Timestamp::MAX };
+    let scanned = store.scan(id, Resolution::Raw, all, &mut |_| ControlFlow::Continue(()));
+    let said = scanned.unwrap_err().to_string();
+    assert!(said.contains("damaged piece of dataset 1"), "{said}");
+    let beside = Span { first: Timestamp::from_seconds(400_000), last: Timestamp::MAX };
+    store.scan(id, Resolution::Raw, beside, &mut |_| ControlFlow::Continue(())).unwrap();
+    append(&store, id, block([(800_000, 1.0)])).await;
+    assert_eq!(store.newest(id, 2).unwrap().rows.len(), 2);
+}
+
+#[tokio::test]
+async fn a_copy_is_made_while_the_store_is_in_use_and_put_back() {
+    let folder = tempdir().unwrap();
+    let (path, id) = store_in(&folder).await;
+    let store = SqliteStore::open(&path).unwrap();
+    let copy = folder.path().join("copy.sqlite");
+    let n_bytes = backup(&path, &copy).unwrap();
+    assert_eq!(n_bytes, fs::metadata(&copy).unwrap().len());
+    assert!(matches!(backup(&path, &copy), Err(UpkeepError::Exists { .. })));
+    assert!(verified(&copy).is_sound());
+
+    append(&store, id, block([(1_000_000, 1.0)])).await;
+    let refused = restore(&copy, &path).unwrap_err();
+    assert!(matches!(refused, UpkeepError::InUse { .. }), "{refused}");
+    assert_eq!(n_rows(&store, id), 12_003);
+    let names = |store: &SqliteStore| {
+        let mut names = Vec::new();
+        let all = Span { first: Timestamp::MIN, last: Timestamp::MAX };
+        store
+            .pieces(id, Resolution::Raw, all, &mut |piece| {
+                names.extend(piece.identity);
+                Ok(ControlFlow::Continue(()))
+            })
+            .unwrap();
+        names
+    };
+    let before = names(&store);
+    drop(store);
+
+    assert!(restore(&copy, &path).unwrap().is_sound());
+    let store = SqliteStore::open(&path).unwrap();
+    assert_eq!(n_rows(&store, id), 12_002);
+    assert!(names(&store).iter().all(|name| !before.contains(name)), "another life");
+    let names = fs::read_dir(folder.path()).unwrap().map(|it| it.unwrap().file_name());
+    let is_draft =
+        |name: &std::ffi::OsString| name.to_string_lossy().starts_with(UNFINISHED_PREFIX);
+    assert_eq!(names.filter(is_draft).count(), 0);
+}
+
+#[tokio::test]
+async fn a_copy_with_faults_is_not_put_back() {
+    let folder = tempdir().unwrap();
+    let (path, id) = store_in(&folder).await;
+    let copy = folder.path().join("copy.sqlite");
+    backup(&path, &copy).unwrap();
+    faults_after(&copy, "DELETE FROM buckets WHERE resolution = 86400 AND t = 0");
+    let refused = restore(&copy, &path).unwrap_err();
+    assert!(refused.to_string().contains("the 1d bucket at 1970-01-01"), "{refused}");
+    assert_eq!(n_rows(&SqliteStore::open(&path).unwrap(), id), 12_002);
+    let missing = restore(&folder.path().join("none"), &path);
+    assert!(matches!(missing, Err(UpkeepError::Missing { .. })));
+}

@@ -1,0 +1,279 @@
+//! Prints the figures of the store, each beside its bar: `figures [--rows N] [--folder PATH]
+//! [--peer-rows N] [--peers PYTHON] [--parts PART,PART]`, of which the parts are `ingest`, `writers`,
+//! `reads`, `packed` and `late`. A Python that has `duckdb` and `chdb` adds those to `ingest`.
+//!
+//! One dataset of one-minute bars with full mantissas, as hard to pack as real ones; batches of 1000,
+//! each on the disk before the next. Rows in SQLite, with buckets kept by upserts, are the yardstick.
+//! How long the disk takes to keep a batch is printed beside what waits for it.
+
+#[path = "figures/bars.rs"]
+mod bars;
+#[path = "figures/disk.rs"]
+mod disk;
+#[path = "figures/peer.rs"]
+mod peer;
+#[path = "figures/rivals.rs"]
+mod rivals;
+#[path = "figures/store.rs"]
+mod store;
+#[path = "figures/table.rs"]
+mod table;
+
+use std::{
+    env,
+    error::Error,
+    fs,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::Duration,
+};
+
+use model::dataset::DatasetId;
+use tokio::time::Instant;
+
+use self::{
+    bars::{Bars, START, random},
+    store::{Bar, Figures, Page},
+    table::Table,
+};
+
+/// What a figure comes to, or what kept it from being taken.
+type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
+
+/// Rows of a batch.
+const BATCH: usize = 1000;
+
+/// Reads of one kind, of which the median counts.
+const READS: usize = 2000;
+
+/// Writers at once, each of a dataset of its own.
+const WRITERS: usize = 8;
+
+struct Asked {
+    n_rows: usize,
+    n_peer_rows: usize,
+    folder: Option<PathBuf>,
+    peers: Option<PathBuf>,
+    /// What is measured; all if it is empty. Rows are ingested in any case.
+    parts: Vec<String>,
+}
+
+impl Asked {
+    fn wants(&self, part: &str) -> bool {
+        self.parts.is_empty() || self.parts.iter().any(|wanted| wanted == part)
+    }
+}
+
+fn main() -> Outcome<ExitCode> {
+    let asked = asked(env::args().skip(1))?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let folder = tempfile::tempdir()?;
+    let path = asked.folder.clone().unwrap_or_else(|| folder.path().to_owned());
+    fs::create_dir_all(&path)?;
+    let mut table = Table::default();
+    runtime.block_on(measure(&asked, &path, &mut table))?;
+    table.print()
+}
+
+fn asked(mut arguments: impl Iterator<Item = String>) -> Outcome<Asked> {
+    let mut asked = Asked {
+        n_rows: 5_000_000,
+        n_peer_rows: 1_000_000,
+        folder: None,
+        peers: None,
+        parts: Vec::new(),
+    };
+    while let Some(argument) = arguments.next() {
+        let mut value = || arguments.next().ok_or(format!("{argument} takes a value"));
+        match argument.as_str() {
+            // Cargo says so to every bench.
+            "--bench" => {}
+            "--rows" => asked.n_rows = value()?.parse()?,
+            "--peer-rows" => asked.n_peer_rows = value()?.parse()?,
+            "--folder" => asked.folder = Some(value()?.into()),
+            "--peers" => asked.peers = Some(value()?.into()),
+            "--parts" => asked.parts = value()?.split(',').map(str::to_owned).collect(),
+            _ => return Err(format!("{argument} is not known").into()),
+        }
+    }
+    Ok(asked)
+}
+
+async fn measure(asked: &Asked, folder: &Path, table: &mut Table) -> Outcome<()> {
+    let n = asked.n_rows;
+    let path = folder.join("figures.sqlite");
+    for store in ["figures", "writers", "peer"] {
+        for ending in ["", "-wal", "-shm"] {
+            fs::remove_file(folder.join(format!("{store}.sqlite{ending}"))).ok();
+        }
+    }
+    let store = Figures::open(&path)?;
+    let id = store.create("btcusd_1min").await?;
+    let rate = ingest(&store, id, n, Bars::new()).await?;
+    table.at_least("ingest, batches of 1000", rate / 1e6, 0.7, "M rows/s");
+    if let Some(seconds) = disk::writer_seconds() {
+        let batches = to_f64(n) / to_f64(BATCH);
+        table.say("processor time of the writer", seconds / batches * 1e6, "us a batch");
+    }
+    if asked.wants("ingest") {
+        let sync = disk::sync(folder)?;
+        table.say("the disk, to keep what a batch writes", sync * 1e6, "us");
+        let peer = peer::ingest(&folder.join("peer.sqlite"), asked.n_peer_rows)?;
+        table.say("ingest in SQLite rows with buckets", peer / 1e6, "M rows/s");
+        table.at_least("ingest over SQLite rows", rate / peer, 2.0, "x");
+    }
+    if let Some(python) = asked.peers.as_deref().filter(|_| asked.wants("ingest")) {
+        for rival in rivals::ingest(python, folder, asked.n_peer_rows)? {
+            let rivals::Rival { peer, what, rate: theirs } = rival;
+            table.say(&format!("{what}, {peer}"), theirs / 1e6, "M rows/s");
+            let name = format!("ingest over {peer}, {what}");
+            match (peer.as_str(), what.as_str()) {
+                ("duckdb", "ingest with buckets") => {
+                    table.at_least(&name, rate / theirs, 5.0, "x");
+                }
+                _ => table.say(&name, rate / theirs, "x"),
+            }
+        }
+    }
+    if asked.wants("writers") {
+        let rate = writers(&folder.join("writers.sqlite"), n / 5).await?;
+        let name = format!("ingest by {WRITERS} writers at once");
+        table.at_least(&name, rate / 1e6, 0.7, "M rows/s");
+    }
+    if asked.wants("reads") {
+        reads(&store, id, n, "fresh", table)?;
+    }
+    let store =
+        if asked.wants("packed") { packed(store, &path, id, n, table).await? } else { store };
+    if asked.wants("late") { late(&store, id, n, table).await } else { Ok(()) }
+}
+
+/// Packs all rows, and reads them then; the store, opened anew.
+async fn packed(
+    store: Figures,
+    path: &Path,
+    id: DatasetId,
+    n: usize,
+    table: &mut Table,
+) -> Outcome<Figures> {
+    let start = Instant::now();
+    store.settle().await?;
+    table.say("packing all rows", start.elapsed().as_secs_f64(), "s");
+    drop(store);
+    close(path)?;
+    let n_bytes = usize::try_from(fs::metadata(path)?.len())?;
+    table.at_most("disk, cold data packed", to_f64(n_bytes) / to_f64(n), 45.0, "bytes a row");
+    let start = Instant::now();
+    let store = Figures::open(path)?;
+    store.page(id, Page::Newest, 1)?;
+    table.at_most("open", start.elapsed().as_secs_f64() * 1e3, 1000.0, "ms");
+    reads(&store, id, n, "packed", table)?;
+    Ok(store)
+}
+
+/// Rows a second of several writers at once, who share commits.
+async fn writers(path: &Path, n: usize) -> Outcome<f64> {
+    let store = Figures::open(path)?;
+    let mut ids = Vec::new();
+    for writer in 0..WRITERS {
+        ids.push(store.create(&format!("writer_{writer}")).await?);
+    }
+    // The bars are made before the clock starts: the writers share one thread.
+    let mut bars = Bars::new();
+    let batches: Vec<Vec<Bar>> =
+        (0..n / WRITERS / BATCH).map(|_| bars.by_ref().take(BATCH).collect()).collect();
+    let start = Instant::now();
+    futures::future::try_join_all(ids.into_iter().map(async |id| {
+        for batch in &batches {
+            store.append(id, batch).await?;
+        }
+        Outcome::Ok(())
+    }))
+    .await?;
+    Ok(to_f64(batches.len() * BATCH * WRITERS) / start.elapsed().as_secs_f64())
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a figure to be read")]
+fn to_f64(number: usize) -> f64 {
+    number as f64
+}
+
+/// Waits until the file of a closed store holds everything.
+fn close(path: &Path) -> Outcome<()> {
+    let connection = rusqlite::Connection::open(path)?;
+    connection.busy_timeout(Duration::from_secs(10))?;
+    connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
+    Ok(())
+}
+
+async fn ingest(store: &Figures, id: DatasetId, n: usize, mut bars: Bars) -> Outcome<f64> {
+    let mut taken = Duration::ZERO;
+    let mut left = n;
+    while left > 0 {
+        let batch: Vec<Bar> = bars.by_ref().take(BATCH.min(left)).collect();
+        left -= batch.len();
+        let start = Instant::now();
+        store.append(id, &batch).await?;
+        taken += start.elapsed();
+    }
+    Ok(to_f64(n) / taken.as_secs_f64())
+}
+
+fn reads(store: &Figures, id: DatasetId, n: usize, what: &str, table: &mut Table) -> Outcome<()> {
+    let n_minutes = i64::try_from(n)?;
+    let mut draw = random(7);
+    let mut some_minute = || START + draw(n_minutes.unsigned_abs()).cast_signed() * 9 / 10;
+    let cursor = median(READS, || store.page(id, Page::After(some_minute()), 250).map(|_| ()))?;
+    table.at_most(&format!("page of 250 by cursor, {what}"), cursor * 1e6, 60.0, "us");
+    let newest = median(READS, || store.page(id, Page::Newest, 100).map(|_| ()))?;
+    table.at_most(&format!("newest 100, {what}"), newest * 1e6, 20.0, "us");
+    let middle = Page::Offset(u64::try_from(n / 2)?);
+    let offset = median(READS / 10, || store.page(id, middle, 250).map(|_| ()))?;
+    let name = format!("offset page and count in the middle, {what}, over cursor");
+    table.at_most(&name, offset / cursor, 5.0, "x");
+    let start = Instant::now();
+    let (n_read, _) = store.scan(id)?;
+    let rate = to_f64(n_read) / start.elapsed().as_secs_f64();
+    table.at_least(&format!("scan, {what}"), rate / 1e6, 2.0, "M rows/s");
+    Ok(())
+}
+
+/// Late rows: a thousand in one day, and all over the years.
+async fn late(store: &Figures, id: DatasetId, n: usize, table: &mut Table) -> Outcome<()> {
+    let n_minutes = u64::try_from(n)?;
+    let mut draw = random(11);
+    for (what, bar_ms, span) in [("in one day", 5.0, 1440), ("all over", 20.0, n_minutes)] {
+        let mut taken = Vec::new();
+        for _ in 0..5 {
+            let from = draw((n_minutes - span).max(1));
+            let mut minutes: Vec<u64> = (0..4 * BATCH).map(|_| from + draw(span)).collect();
+            minutes.sort_unstable();
+            minutes.dedup();
+            let step = minutes.len().div_ceil(BATCH).max(1);
+            let minutes = minutes.iter().step_by(step).take(BATCH);
+            let mut bars = Bars::new();
+            let late: Vec<Bar> = minutes
+                .filter_map(|minute| Some((START + minute.cast_signed(), bars.next()?.1)))
+                .collect();
+            let start = Instant::now();
+            store.append(id, &late).await?;
+            taken.push(start.elapsed().as_secs_f64());
+        }
+        taken.sort_unstable_by(f64::total_cmp);
+        let median = taken.get(taken.len() / 2).copied().unwrap_or_default();
+        table.at_most(&format!("1000 late rows {what}"), median * 1e3, bar_ms, "ms");
+    }
+    Ok(())
+}
+
+/// The median of how many seconds `work` takes.
+fn median<E>(times: usize, mut work: impl FnMut() -> Result<(), E>) -> Result<f64, E> {
+    let mut taken = Vec::with_capacity(times);
+    for _ in 0..times {
+        let start = Instant::now();
+        work()?;
+        taken.push(start.elapsed().as_secs_f64());
+    }
+    taken.sort_unstable_by(f64::total_cmp);
+    Ok(taken.get(taken.len() / 2).copied().unwrap_or_default())
+}

@@ -1,0 +1,153 @@
+//! The store as its bench sees it: rows of seven numbers in, and how long reads of them take.
+
+use std::{ops::ControlFlow, path::Path};
+
+use model::{
+    block::{Block, Rows, Series},
+    dataset::{DatasetId, Dtype},
+    resolution::Resolution,
+    timestamp::Timestamp,
+};
+
+use tsdb::{
+    catalog::{DatasetRef, NewDataset},
+    span::{Order, Span},
+    store::{Count, Created, PageRead, Store as _, StoreError, sqlite::SqliteStore},
+};
+
+/// The columns of a bar, as document 2 shows them.
+const COLUMNS: [&str; 7] =
+    ["open", "high", "low", "close", "volume", "volume_notional", "trades_done"];
+
+/// A row: the minute since 1970, and a number for each column.
+pub(crate) type Bar = (i64, [f64; 7]);
+
+/// The embedded store.
+#[derive(Debug)]
+pub(crate) struct Figures {
+    store: SqliteStore,
+}
+
+/// Which page of rows is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Page {
+    /// After this minute.
+    After(i64),
+    /// The newest.
+    Newest,
+    /// After this many rows, with the number of all.
+    Offset(u64),
+}
+
+impl Figures {
+    /// Opens the store.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub(crate) fn open(path: &Path) -> Result<Self, StoreError> {
+        Ok(Self { store: SqliteStore::open(path)? })
+    }
+
+    /// Creates a dataset, or finds it.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub(crate) async fn create(&self, name: &str) -> Result<DatasetId, StoreError> {
+        let new = NewDataset {
+            name: name.to_owned(),
+            description: String::new(),
+            metadata: std::collections::BTreeMap::new(),
+            columns: COLUMNS.map(|column| (column.to_owned(), Dtype::Float)).to_vec(),
+            tags: Vec::new(),
+            owner: None,
+        };
+        let which = DatasetRef::Name(name.to_owned());
+        if let Some(found) = self.store.dataset(&which)? {
+            return Ok(found.id);
+        }
+        match self.store.create(vec![new], Timestamp::from_seconds(0)).await? {
+            Created::New(made) => made.first().map(|made| made.id).ok_or(StoreError::Closed),
+            Created::NameTaken { .. } => Err(StoreError::Closed),
+        }
+    }
+
+    /// Appends bars in the order of their minutes, durably.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub(crate) async fn append(&self, dataset: DatasetId, bars: &[Bar]) -> Result<(), StoreError> {
+        let mut block = Block::new(&[Dtype::Float; 7]);
+        block.times = bars.iter().map(|(minute, _)| at(*minute)).collect();
+        for (idx, series) in block.columns.iter_mut().enumerate() {
+            let values = bars.iter().map(|(_, values)| values.get(idx).copied());
+            *series = Series::Float(values.collect());
+        }
+        // A live row is stored within a second of its end.
+        let now = block.times.last().copied().unwrap_or_default();
+        self.store.append(dataset, block, now, Box::new(|_, _| ())).await?;
+        Ok(())
+    }
+
+    /// Reads a page; how many rows it has, and how many there are if it counts.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub(crate) fn page(
+        &self,
+        dataset: DatasetId,
+        page: Page,
+        limit: usize,
+    ) -> Result<(usize, u64), StoreError> {
+        let (first, order, skip, count) = match page {
+            Page::After(minute) => (
+                Timestamp::from_micros(at(minute).micros() + 1),
+                Order::Ascending,
+                0,
+                Count::Nothing,
+            ),
+            Page::Newest => (Timestamp::MIN, Order::Descending, 0, Count::Nothing),
+            Page::Offset(skip) => (Timestamp::MIN, Order::Ascending, skip, Count::All),
+        };
+        let span = Span { first, last: Timestamp::MAX };
+        let read = PageRead { resolution: Resolution::Raw, span, order, skip, limit, count };
+        let read = self.store.page(dataset, &read)?;
+        let n_rows = match read.rows {
+            Rows::Raw(block) => block.len(),
+            Rows::Buckets(buckets) => buckets.len(),
+        };
+        Ok((n_rows, read.count.unwrap_or_default()))
+    }
+
+    /// Reads all rows; how many there are, and the sum of their numbers.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub(crate) fn scan(&self, dataset: DatasetId) -> Result<(usize, f64), StoreError> {
+        let (mut n_rows, mut sum) = (0, 0.0);
+        let span = Span { first: Timestamp::MIN, last: Timestamp::MAX };
+        self.store.pieces(dataset, Resolution::Raw, span, &mut |piece| {
+            if let Rows::Raw(block) = piece.rows()? {
+                n_rows += block.len();
+                for series in &block.columns {
+                    if let Series::Float(values) = series {
+                        sum += values.iter().flatten().sum::<f64>();
+                    }
+                }
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok((n_rows, sum))
+    }
+
+    /// Makes all that is old small, now.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub(crate) async fn settle(&self) -> Result<(), StoreError> {
+        self.store.settle().await
+    }
+}
+
+fn at(minute: i64) -> Timestamp {
+    Timestamp::from_seconds(minute.saturating_mul(60))
+}

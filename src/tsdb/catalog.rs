@@ -1,0 +1,133 @@
+//! The catalog's values: datasets to be created and changed, tags, and what a key may do.
+
+use std::collections::BTreeMap;
+
+use model::{
+    dataset::{Dataset, DatasetId, Dtype},
+    key::KeyId,
+};
+
+/// Columns of a dataset at most: a row is still read in one go.
+pub const COLUMNS_MAX: usize = 256;
+
+/// The metadata field that names the column to be folded where there is no `open` to `close`.
+pub const VALUE_COLUMN: &str = "value_column";
+
+/// How a request names a dataset.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum DatasetRef {
+    /// By its number.
+    Id(DatasetId),
+    /// By its name.
+    Name(String),
+}
+
+/// A dataset to be created.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewDataset {
+    /// Its name, unique among its owner's.
+    pub name: String,
+    /// What it is.
+    pub description: String,
+    /// Free-form facts.
+    pub metadata: BTreeMap<String, String>,
+    /// Its columns' names and types.
+    pub columns: Vec<(String, Dtype)>,
+    /// Tags whose holders may read it.
+    pub tags: Vec<String>,
+    /// The key that may write it; none for the service itself.
+    pub owner: Option<KeyId>,
+}
+
+/// A tag.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tag {
+    /// Its name.
+    pub name: String,
+    /// Whether any key may acquire it.
+    pub is_public: bool,
+    /// The key that first put it on a dataset, which may give it to others; none for the service's.
+    pub owner: Option<KeyId>,
+}
+
+/// What a key may do with a dataset.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Grant {
+    /// Which dataset.
+    pub dataset: DatasetId,
+    /// Whether the key owns it, and so may write it.
+    pub is_owner: bool,
+    /// The tags that the key and the dataset share, in alphabetical order.
+    pub matching_tags: Vec<String>,
+}
+
+/// Which datasets of a listing are asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Filter {
+    /// Every one.
+    All,
+    /// Those whose name or description holds this text, in any case; the best match first.
+    Text(String),
+    /// Those with all of these metadata fields at these values.
+    Metadata(Vec<(String, String)>),
+}
+
+/// A page of a listing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listed {
+    /// How many match in all; none if they are too many to be counted in time.
+    pub count: Option<u64>,
+    /// Whether none comes after this page.
+    pub is_last: bool,
+    /// This page.
+    pub datasets: Vec<Dataset>,
+}
+
+/// What is to become of a dataset; what is none stays.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Change {
+    /// Its new name.
+    pub name: Option<String>,
+    /// Its new description.
+    pub description: Option<String>,
+    /// Its metadata.
+    pub metadata: MetadataChange,
+}
+
+/// What is to become of a dataset's metadata.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MetadataChange {
+    /// These fields get these values, or go where there is none; the others stay.
+    Merge(BTreeMap<String, Option<String>>),
+    /// These are all there are.
+    Replace(BTreeMap<String, String>),
+}
+
+impl Default for MetadataChange {
+    fn default() -> Self {
+        Self::Merge(BTreeMap::new())
+    }
+}
+
+impl Change {
+    /// Makes of a dataset what it is to become.
+    pub fn apply(&self, dataset: &mut Dataset) {
+        if let Some(name) = &self.name {
+            dataset.name.clone_from(name);
+        }
+        if let Some(description) = &self.description {
+            dataset.description.clone_from(description);
+        }
+        match &self.metadata {
+            MetadataChange::Replace(metadata) => dataset.metadata.clone_from(metadata),
+            MetadataChange::Merge(fields) => {
+                for (field, value) in fields {
+                    match value {
+                        Some(value) => dataset.metadata.insert(field.clone(), value.clone()),
+                        None => dataset.metadata.remove(field),
+                    };
+                }
+            }
+        }
+    }
+}

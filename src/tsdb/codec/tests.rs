@@ -1,0 +1,201 @@
+//! Blocks merge and survive being bytes.
+
+use proptest::prelude::*;
+
+use model::row::{Row, Value};
+
+use super::*;
+
+const DTYPES: [Dtype; 4] = [Dtype::Float, Dtype::Integer, Dtype::String, Dtype::Boolean];
+
+fn row() -> impl Strategy<Value = (i64, [Option<Value>; 4])> {
+    let float = prop::option::of((-1e9_f64..1e9).prop_map(Value::Float));
+    let integer = prop::option::of(any::<i64>().prop_map(Value::Integer));
+    let string = prop::option::of("[a-zé\"]{0,5}".prop_map(Value::String));
+    let boolean = prop::option::of(any::<bool>().prop_map(Value::Boolean));
+    (0..200_i64, (float, integer, string, boolean).prop_map(|(f, i, s, b)| [f, i, s, b]))
+}
+
+/// A block of rows in order, one at a moment.
+fn block() -> impl Strategy<Value = Block> {
+    prop::collection::btree_map(0..200_i64, row(), 0..40).prop_map(|rows| {
+        let mut block = Block::new(&DTYPES);
+        for (second, (id, values)) in rows {
+            block.times.push(Timestamp::from_seconds(second));
+            block.ids.push(id);
+            block.created.push(Timestamp::from_micros(id * 7));
+            for (series, value) in block.columns.iter_mut().zip(values) {
+                match value {
+                    Some(value) => series.push(value).unwrap(),
+                    None => series.push_missing(1),
+                }
+            }
+        }
+        block
+    })
+}
+
+/// All ways in which a block is written.
+fn forms(block: &Block) -> [Encoded; 3] {
+    let all = 0..block.len();
+    [
+        encode(block, all.clone()),
+        seal(block, all.clone(), Packing::Quick),
+        seal(block, all, Packing::Small),
+    ]
+}
+
+/// All floats by their bits, so that the two zeros differ.
+fn exact(block: &Block) -> Vec<Vec<Option<u64>>> {
+    let bits = |series: &Series| match series {
+        Series::Float(values) => values.iter().map(|value| value.map(f64::to_bits)).collect(),
+        Series::Integer(values) => {
+            values.iter().map(|value| value.map(i64::cast_unsigned)).collect()
+        }
+        _ => Vec::new(),
+    };
+    block.columns.iter().map(bits).collect()
+}
+
+fn rows_of(block: &Block) -> Vec<(i64, Row)> {
+    block.ids.iter().copied().zip(block.rows()).collect()
+}
+
+proptest! {
+    #[test]
+    fn any_part_of_a_block_survives_being_bytes(block in block(), a in 0..40_usize, b in 0..40_usize) {
+        let (a, b) = (a.min(block.len()), b.min(block.len()));
+        let rows = a.min(b)..a.max(b);
+        for encoded in forms(&block) {
+            let moments = Moments::read(&encoded.times, block.len()).unwrap();
+            let mut decoded = Block::new(&DTYPES);
+            decode_into(&mut decoded, &moments, &encoded.body, rows.clone(), None).unwrap();
+            prop_assert_eq!(&decoded, &block.part(rows.clone()));
+        }
+    }
+
+    #[test]
+    fn any_numbers_survive_being_packed(
+        kind in 0..6_u8,
+        values in prop::collection::vec(any::<i64>(), 1..700),
+        a in any::<prop::sample::Index>(),
+        b in any::<prop::sample::Index>(),
+    ) {
+        let n = values.len();
+        let floats: Vec<Option<f64>> = values.iter().zip(0_i32..).map(|(value, idx)| match kind {
+            0 => Some(f64::from_bits(value.cast_unsigned())).filter(|value| value.is_finite()),
+            1 => Some(f64::from(i32::try_from(value % 1_000_000).unwrap()) / 100.0),
+            2 => Some(100.0 + f64::from(i32::try_from(value % 1000).unwrap()).sin()),
+            3 => Some(-0.0),
+            4 => (value % 3 != 0).then(|| f64::from(idx) * 1e-9),
+            _ => Some(f64::from(idx).powi(7) * if value % 2 == 0 { -1.0 } else { 1.0 }),
+        }).collect();
+        let mut block = Block::new(&[Dtype::Float, Dtype::Float, Dtype::Integer]);
+        let micros = |value: &i64| value % 377_000_000_000_000_000;
+        let mut times: Vec<i64> = if kind % 2 == 0 { (0..).step_by(60).take(n).collect() } else { values.iter().map(micros).collect() };
+        times.sort_unstable();
+        block.times = times.iter().map(|micros| Timestamp::from_micros(*micros)).collect();
+        block.ids = match kind {
+            1 => vec![values[0]; n],
+            2 => (0..).take(n).map(|idx: i64| values[0].wrapping_add(idx * 3)).collect(),
+            _ => values.clone(),
+        };
+        block.created = values.iter().map(|value| Timestamp::from_micros(micros(value))).collect();
+        let near = floats.iter().map(|value| value.map(|value| value * 1.001)).collect();
+        block.columns = vec![Series::Float(floats), Series::Float(near), Series::Integer(values.into_iter().map(Some).collect())];
+        let (a, b) = (a.index(n), b.index(n));
+        let rows = a.min(b)..a.max(b);
+        for packing in [Packing::Quick, Packing::Small] {
+            let encoded = seal(&block, 0..n, packing);
+            let moments = Moments::read(&encoded.times, n).unwrap();
+            let mut decoded = block.empty_like();
+            decode_into(&mut decoded, &moments, &encoded.body, rows.clone(), None).unwrap();
+            let part = block.part(rows.clone());
+            prop_assert_eq!(exact(&decoded), exact(&part));
+            prop_assert_eq!((&decoded.times, &decoded.ids, &decoded.created), (&part.times, &part.ids, &part.created));
+            let mut behind = decoded.clone();
+            decode_into(&mut behind, &moments, &encoded.body, rows.clone(), None).unwrap();
+            prop_assert_eq!(exact(&behind.part(rows.len()..2 * rows.len())), exact(&part));
+            let mut one = block.empty_like();
+            decode_rest(&mut one, n, &encoded.body, rows.clone(), Some(&[1])).unwrap();
+            prop_assert_eq!(&one.columns[1], &decoded.columns[1]);
+            prop_assert!(one.columns[0].number(0).is_none());
+        }
+    }
+
+    #[test]
+    fn moments_are_found_one_by_one(
+        mut micros in prop::collection::vec(-377_000_000_000_000_000..253_000_000_000_000_000_i64, 1..700),
+        even in any::<bool>(),
+        plain in any::<bool>(),
+        sought in any::<prop::sample::Index>(),
+    ) {
+        let n = micros.len();
+        if even {
+            micros = (micros[0]..).step_by(60_000_000).take(n).collect();
+        }
+        micros.sort_unstable();
+        let mut block = Block::new(&[]);
+        block.times = micros.into_iter().map(Timestamp::from_micros).collect();
+        block.ids = vec![0; n];
+        block.created = vec![Timestamp::default(); n];
+        let encoded = if plain { encode(&block, 0..n) } else { seal(&block, 0..n, Packing::Small) };
+        let moments = Moments::read(&encoded.times, n).unwrap();
+        let mut all = Vec::new();
+        moments.extend(&mut all, &(0..n));
+        prop_assert_eq!(&all, &block.times);
+        let each: Vec<Timestamp> = (0..n).filter_map(|idx| moments.get(idx)).collect();
+        prop_assert_eq!(&each, &block.times);
+        prop_assert!(moments.get(n).is_none());
+        let there = block.times[sought.index(n)];
+        for moment in [-1, 0, 1].map(|step| Timestamp::from_micros(there.micros() + step)) {
+            prop_assert_eq!(moments.contains(moment), block.times.contains(&moment));
+            let before = moments.partition_point(|other| other < moment);
+            prop_assert_eq!(before, block.times.partition_point(|other| *other < moment));
+        }
+    }
+
+    #[test]
+    fn broken_bytes_are_refused_and_never_panic(block in block(), cut in any::<prop::sample::Index>(), flip in any::<u8>()) {
+        for (form, mut encoded) in forms(&block).into_iter().enumerate() {
+            let at = cut.index(encoded.body.len());
+            let mut decoded = Block::new(&DTYPES);
+            let n = block.len();
+            prop_assert!(decode_rest(&mut decoded, n, &encoded.body[..at], 0..n, None).is_err());
+            encoded.body[at] ^= flip;
+            let mut decoded = Block::new(&DTYPES);
+            let read = decode_rest(&mut decoded, n, &encoded.body, 0..n, None);
+            // Only sealed blocks can tell that a value was changed.
+            prop_assert!(form == 0 || flip == 0 || read.is_err());
+            let at = cut.index(encoded.times.len().max(1));
+            if let Some(byte) = encoded.times.get_mut(at) {
+                *byte ^= flip;
+                let read = Moments::read(&encoded.times, n);
+                prop_assert!(form == 0 || flip == 0 || read.is_err());
+            }
+        }
+    }
+
+    #[test]
+    fn merging_lets_the_upper_row_win(under in block(), over in block()) {
+        let merged = under.merged(&over);
+        let mut want: std::collections::BTreeMap<_, _> = rows_of(&under)
+            .into_iter().map(|row| (row.1.timestamp, row)).collect();
+        want.extend(rows_of(&over).into_iter().map(|row| (row.1.timestamp, row)));
+        prop_assert_eq!(rows_of(&merged), want.into_values().collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn a_column_added_later_has_no_values_in_an_older_block() {
+    let mut older = Block::new(&[Dtype::Float]);
+    older.times.push(Timestamp::from_seconds(1));
+    older.ids.push(1);
+    older.created.push(Timestamp::from_seconds(2));
+    older.columns[0].push(Value::Integer(3)).unwrap();
+    let encoded = encode(&older, 0..1);
+    let mut decoded = Block::new(&[Dtype::Float, Dtype::String]);
+    let moments = Moments::read(&encoded.times, 1).unwrap();
+    decode_into(&mut decoded, &moments, &encoded.body, 0..1, None).unwrap();
+    assert_eq!(decoded.row(0).unwrap().values, [Some(Value::Float(3.0)), None]);
+}

@@ -1,0 +1,235 @@
+//! Folding rows into buckets, and buckets into longer ones.
+//!
+//! Every fold goes through its rows in the order of their moments, never in the order of their
+//! arrival, so that a sum of floats does not depend on who came late. Nothing here knows a store.
+
+use std::{collections::BTreeMap, ops::Range};
+
+use crate::catalog::VALUE_COLUMN;
+use model::{
+    block::{Block, Series},
+    dataset::{BAR_COLUMNS, Column, Dtype},
+    resolution::Resolution,
+    row::Bucket,
+    timestamp::Timestamp,
+};
+
+/// Which columns of a dataset, by their place, go into its buckets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fold {
+    /// Rows are bars themselves.
+    Bars {
+        /// The place of `open`, `high`, `low` and `close`.
+        prices: [usize; 4],
+        /// The place of `volume`.
+        volume: Option<usize>,
+    },
+    /// Rows hold one value that matters.
+    Value {
+        /// Its place.
+        value: usize,
+        /// The place of `volume`.
+        volume: Option<usize>,
+    },
+    /// Nothing in the rows is a number: there are no buckets.
+    Nothing,
+}
+
+impl Fold {
+    /// How a dataset with these columns and metadata folds: as bars if it has `open`, `high`, `low`
+    /// and `close`; else by the column that [`VALUE_COLUMN`] names, else by its first float column.
+    pub(crate) fn of(columns: &[Column], metadata: &BTreeMap<String, String>) -> Self {
+        let is_number = |column: &Column| {
+            matches!(column.dtype, Dtype::Float | Dtype::Integer) && !column.is_deleted()
+        };
+        let named =
+            |name: &str| columns.iter().position(|column| column.name == name && is_number(column));
+        let [open, high, low, close, volume] = BAR_COLUMNS.map(named);
+        if let [Some(open), Some(high), Some(low), Some(close)] = [open, high, low, close] {
+            return Self::Bars { prices: [open, high, low, close], volume };
+        }
+        metadata
+            .get(VALUE_COLUMN)
+            .and_then(|name| named(name))
+            .or_else(|| {
+                let is_float = |column: &Column| column.dtype == Dtype::Float && is_number(column);
+                columns.iter().position(is_float)
+            })
+            .map_or(Self::Nothing, |value| Self::Value {
+                value,
+                volume: volume.filter(|volume| *volume != value),
+            })
+    }
+
+    /// The places of the columns that it needs.
+    pub(crate) fn columns(self) -> Vec<usize> {
+        match self {
+            Self::Nothing => Vec::new(),
+            Self::Value { value, volume } => [Some(value), volume].into_iter().flatten().collect(),
+            Self::Bars { prices, volume } => prices.into_iter().chain(volume).collect(),
+        }
+    }
+
+    /// Folds the rows of `block` into buckets of `resolution`, in order, going on from `last`.
+    ///
+    /// `last` is the bucket so far that the first rows may still belong to.
+    pub(crate) fn buckets(
+        self,
+        block: &Block,
+        resolution: Resolution,
+        last: Option<Bucket>,
+    ) -> Vec<Bucket> {
+        let mut folding = Folding::new(self, resolution, last);
+        folding.add(block, None);
+        folding.buckets
+    }
+}
+
+/// Buckets on the way: rows are added in the order of their moments.
+pub(crate) struct Folding {
+    fold: Fold,
+    resolution: Resolution,
+    buckets: Vec<Bucket>,
+    /// What the bucket of the last row starts with, and the moments that it holds.
+    here: (Timestamp, Range<i64>),
+}
+
+impl Folding {
+    pub(crate) fn new(fold: Fold, resolution: Resolution, last: Option<Bucket>) -> Self {
+        let here = (Timestamp::default(), 0..0);
+        Self { fold, resolution, buckets: last.into_iter().collect(), here }
+    }
+
+    /// The buckets.
+    pub(crate) fn finish(self) -> Vec<Bucket> {
+        self.buckets
+    }
+
+    /// Adds the rows of `under` and those rows of a block of `over`, which win.
+    pub(crate) fn add(&mut self, under: &Block, over: Option<(&Block, Range<usize>)>) {
+        let Some(samples) = Samples::of(self.fold, under) else { return };
+        let Some((over, rows)) = over else {
+            for (row_idx, moment) in under.times.iter().enumerate() {
+                self.add_row(&samples, row_idx, *moment);
+            }
+            return;
+        };
+        let Some(over_samples) = Samples::of(self.fold, over) else { return };
+        let moments = over.times.get(rows.clone()).unwrap_or_default();
+        let mut left = rows.zip(moments).peekable();
+        for (row_idx, moment) in under.times.iter().enumerate() {
+            while let Some((over_idx, earlier)) = left.next_if(|(_, time)| *time < moment) {
+                self.add_row(&over_samples, over_idx, *earlier);
+            }
+            match left.next_if(|(_, time)| *time == moment) {
+                Some((over_idx, _)) => self.add_row(&over_samples, over_idx, *moment),
+                None => self.add_row(&samples, row_idx, *moment),
+            }
+        }
+        for (over_idx, moment) in left {
+            self.add_row(&over_samples, over_idx, *moment);
+        }
+    }
+
+    fn add_row(&mut self, samples: &Samples<'_>, row_idx: usize, moment: Timestamp) {
+        if !self.here.1.contains(&moment.micros()) {
+            let length = self.resolution.bucket().unwrap_or_default();
+            let length = i64::try_from(length.as_micros()).unwrap_or(i64::MAX).max(1);
+            let first = moment.micros().div_euclid(length).saturating_mul(length);
+            self.here = (self.resolution.bucket_start(moment), first..first.saturating_add(length));
+        }
+        let Some(sample) = samples.at(row_idx, self.here.0) else { return };
+        match self.buckets.last_mut() {
+            Some(bucket) if bucket.timestamp == sample.timestamp => {
+                join(bucket, &sample);
+            }
+            _ => self.buckets.push(sample),
+        }
+    }
+}
+
+/// What a fold needs of a block, found once for all of its rows.
+struct Samples<'a> {
+    prices: [Numbers<'a>; 4],
+    volume: Numbers<'a>,
+}
+
+/// The numbers of a column, if there is one.
+enum Numbers<'a> {
+    None,
+    Floats(&'a [Option<f64>]),
+    Others(&'a Series),
+}
+
+impl<'a> Samples<'a> {
+    /// None if there is nothing to fold.
+    fn of(fold: Fold, block: &'a Block) -> Option<Self> {
+        let numbers = |place: usize| match block.columns.get(place) {
+            None => Numbers::None,
+            Some(Series::Float(values)) => Numbers::Floats(values),
+            Some(others) => Numbers::Others(others),
+        };
+        let (prices, volume) = match fold {
+            Fold::Nothing => return None,
+            // A value is a bar that never moved.
+            Fold::Value { value, volume } => ([value; 4], volume),
+            Fold::Bars { prices, volume } => (prices, volume),
+        };
+        Some(Self { prices: prices.map(numbers), volume: volume.map_or(Numbers::None, numbers) })
+    }
+
+    /// Row `row_idx` as a bucket of its own, at the moment `start`; none if it has no number.
+    ///
+    /// A bar that lacks one of its prices takes the nearest other one.
+    #[inline]
+    fn at(&self, row_idx: usize, start: Timestamp) -> Option<Bucket> {
+        let [open, high, low, close] = &self.prices;
+        let (open, high) = (open.at(row_idx), high.at(row_idx));
+        let (low, close) = (low.at(row_idx), close.at(row_idx));
+        let open_or = open.or(close).or(high).or(low)?;
+        let close_or = close.unwrap_or(open_or);
+        Some(Bucket {
+            timestamp: start,
+            open: open_or,
+            high: high.unwrap_or_else(|| open_or.max(close_or)),
+            low: low.unwrap_or_else(|| open_or.min(close_or)),
+            close: close_or,
+            volume: self.volume.at(row_idx).unwrap_or(0.0),
+            count: 1,
+        })
+    }
+}
+
+impl Numbers<'_> {
+    #[inline]
+    fn at(&self, row_idx: usize) -> Option<f64> {
+        match self {
+            Self::None => None,
+            Self::Floats(values) => *values.get(row_idx)?,
+            Self::Others(series) => series.number(row_idx),
+        }
+    }
+}
+
+/// Folds buckets, in order, into one that starts at `start`; none if there are none.
+pub(crate) fn coarser(start: Timestamp, finer: impl IntoIterator<Item = Bucket>) -> Option<Bucket> {
+    let mut finer = finer.into_iter();
+    let mut whole = Bucket { timestamp: start, ..finer.next()? };
+    for later in finer {
+        join(&mut whole, &later);
+    }
+    Some(whole)
+}
+
+/// Adds what comes `later` to a bucket.
+#[inline]
+fn join(bucket: &mut Bucket, later: &Bucket) {
+    bucket.high = bucket.high.max(later.high);
+    bucket.low = bucket.low.min(later.low);
+    bucket.close = later.close;
+    bucket.volume += later.volume;
+    bucket.count = bucket.count.saturating_add(later.count);
+}
+
+#[cfg(test)]
+mod tests;

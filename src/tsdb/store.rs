@@ -1,0 +1,577 @@
+//! What a store of datasets promises, whatever engine keeps it.
+//!
+//! Writes are durable when they return, and rows are committed together with the buckets they
+//! change. Reads see one moment of the store each and never wait for a writer. Reads block their
+//! thread, so that callers take them to one that may block.
+//!
+//! The engine is in a folder of its own; the promises are tested once, against the trait.
+
+pub mod piece;
+pub mod sqlite;
+
+#[cfg(test)]
+pub(crate) mod contract;
+
+#[cfg(test)]
+use std::ops::ControlFlow;
+use std::{collections::BTreeMap, error::Error, fmt, io};
+
+use futures::future::BoxFuture;
+use model::{
+    block::{Block, Rows},
+    dataset::{Column, Dataset, DatasetId, Dtype},
+    key::KeyId,
+    resolution::Resolution,
+    timestamp::Timestamp,
+};
+
+use self::piece::VisitPiece;
+use crate::{
+    catalog::{Change, DatasetRef, Filter, Grant, Listed, NewDataset, Tag},
+    codec::DecodeError,
+    span::{Order, Span},
+};
+
+/// What became of creating datasets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Created {
+    /// They are there, in the order asked for.
+    New(Vec<Dataset>),
+    /// The owner has one of this name already, or is to get two.
+    NameTaken {
+        /// The name.
+        name: String,
+    },
+}
+
+/// What became of changing a dataset.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Updated {
+    /// It is so now.
+    Done(Dataset),
+    /// Its owner has another of this name.
+    NameTaken,
+    /// It has rows, whose buckets would be made of other columns.
+    Refolds,
+}
+
+/// What became of adding a column.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ColumnAdded {
+    /// It is there.
+    New(Column),
+    /// There is one of this name.
+    Exists,
+    /// There are as many as there can be.
+    TooMany,
+    /// The dataset has rows, whose buckets would be made of other columns.
+    Refolds,
+}
+
+/// The outcome of renaming a column.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ColumnRenamed {
+    /// It has the new name.
+    Done(Column),
+    /// There is no such column.
+    Unknown,
+    /// Another one has the new name.
+    Exists,
+    /// The dataset has rows, whose buckets would be made of other columns.
+    Refolds,
+}
+
+/// The outcome of deleting a column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ColumnDeleted {
+    /// It is deleted.
+    Done,
+    /// There is no such column.
+    Unknown,
+    /// The dataset has rows, whose buckets depend on it.
+    Refolds,
+}
+
+/// What became of acquiring a tag.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Acquired {
+    /// The key now holds it.
+    New,
+    /// The key held it before.
+    Held,
+    /// The tag is given by its owner, not taken.
+    Private,
+    /// There is no such tag.
+    Unknown,
+}
+
+/// A page of rows or buckets to be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PageRead {
+    /// How coarse.
+    pub resolution: Resolution,
+    /// From when to when.
+    pub span: Span,
+    /// Which come first.
+    pub order: Order,
+    /// How many to leave out first.
+    pub skip: u64,
+    /// How many at most.
+    pub limit: usize,
+    /// Whether all that match are counted.
+    pub count: Count,
+}
+
+/// Whether all that match are counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Count {
+    /// They are.
+    All,
+    /// They are not.
+    Nothing,
+}
+
+/// A page.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PageOfRows {
+    /// How many match in all, if that was asked for.
+    pub count: Option<u64>,
+    /// The rows, in the order asked for. There are fewer than asked for, though more match, where
+    /// their text is longer than [`PAGE_TEXT_BYTES_MAX`].
+    pub rows: Rows,
+    /// The last commit they include.
+    pub revision: u64,
+}
+
+/// What a key sees of a dataset, at one moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sight {
+    /// What it may do with it.
+    pub grant: Grant,
+    /// Its columns, in their order, with the deleted ones.
+    pub columns: Vec<Column>,
+    /// The number of its last commit.
+    pub revision: u64,
+    /// The moment of its newest row.
+    pub newest: Option<Timestamp>,
+}
+
+/// Bytes of text in the rows of a page at most, give or take those of a chunk. Ten thousand rows of
+/// as much text as a row may have would take ten times as much memory.
+pub const PAGE_TEXT_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// The newest rows of a dataset.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Newest {
+    /// The rows, oldest first.
+    pub rows: Block,
+    /// The last commit they include.
+    pub revision: u64,
+}
+
+/// Rows committed after a certain one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Since {
+    /// The rows in the order of their numbers, which is that of their commits. A row that was
+    /// replaced since is not among them, the one that replaced it is.
+    pub rows: Block,
+    /// Whether these are all there are.
+    pub is_all: bool,
+    /// The last commit that all of them include.
+    pub revision: u64,
+}
+
+/// A dataset, and fields of its metadata.
+pub type DatasetFields = (DatasetId, BTreeMap<String, String>);
+
+/// What a row does to one that is stored at the same timestamp.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AppendMode {
+    /// It takes its place.
+    Replace,
+    /// It gives it new values, in the columns in which it has some itself.
+    Merge,
+}
+
+/// What an append left.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Appended {
+    /// Rows stored, those that replaced another included.
+    pub n_rows: u64,
+    /// The number of the commit, which counts up in each dataset from 1.
+    pub revision: u64,
+}
+
+/// Called once, in the order of commits, when rows are durable and before their append returns.
+pub type OnCommit = Box<dyn FnOnce(&Appended, &Block) + Send>;
+
+/// Takes pieces of rows as they are read, and says whether to go on.
+#[cfg(test)]
+pub(crate) type Visit<'a> = &'a mut dyn FnMut(Rows) -> ControlFlow<()>;
+
+/// What an engine says when it fails.
+pub type Cause = Box<dyn Error + Send + Sync>;
+
+/// Why a store failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// The store's folder could not be made.
+    #[error("make the folder of the dataset store")]
+    Folder(#[source] io::Error),
+    /// The store could not be opened.
+    #[error("open the dataset store")]
+    Open(#[source] Cause),
+    /// Its writing thread could not be started.
+    #[error("start the writer of the dataset store")]
+    Thread(#[source] io::Error),
+    /// A newer version of the program wrote it.
+    #[error("read version {found} of the dataset store, newer than {known}")]
+    Newer {
+        /// The store's version.
+        found: i64,
+        /// The newest this program knows.
+        known: i64,
+    },
+    /// An older version of the program wrote it. A service that opens it brings it to this one.
+    #[error(
+        "read version {found} of the dataset store, older than {known}; serve it once to bring it up to date"
+    )]
+    Older {
+        /// The store's version.
+        found: i64,
+        /// The only one this reads.
+        known: i64,
+    },
+    /// Another process serves the store, or restores a copy of it.
+    #[error(
+        "open the dataset store, which another process has in use; stop that one, or name another folder"
+    )]
+    InUse,
+    /// The store's file was removed or replaced while it was open. Nothing more is written or read.
+    #[error(
+        "use the dataset store, whose file was removed or replaced while it was in use; restart the service"
+    )]
+    Replaced,
+    /// The disk is full. Nothing that was acknowledged is lost, and reads go on.
+    #[error("write to the dataset store, whose disk is full; writes go on once there is space")]
+    Full,
+    /// The file may not be written. Reads go on.
+    #[error(
+        "write to the dataset store, whose file or disk is read-only; remount it, or give this user the right to write"
+    )]
+    ReadOnly,
+    /// The file itself is damaged, so that its engine cannot find its way in it.
+    #[error(
+        "find a way in the dataset store, whose file is damaged; verify it, and restore a backup"
+    )]
+    Corrupt(#[source] Cause),
+    /// A statement failed.
+    #[error("read or write the dataset store")]
+    Statement(#[source] Cause),
+    /// What was written could not be made durable. Nothing of it is kept.
+    #[error("commit to the dataset store: {reason}")]
+    Commit {
+        /// Why, as text: several writers may share one commit.
+        reason: String,
+    },
+    /// What is stored is not what was written.
+    #[error("read a damaged piece of dataset {dataset}")]
+    Damaged {
+        /// Which dataset.
+        dataset: DatasetId,
+        /// What is wrong.
+        #[source]
+        source: DecodeError,
+    },
+    /// Several datasets that the key sees have one name, and it owns none of them.
+    #[error("{} visible datasets are called {name}; name one by its id", datasets.len())]
+    SharedName {
+        /// The name.
+        name: String,
+        /// Which datasets, in the order of their numbers.
+        datasets: Vec<DatasetId>,
+    },
+    /// The dataset is gone.
+    #[error("find dataset {dataset}")]
+    NoDataset {
+        /// Which.
+        dataset: DatasetId,
+    },
+    /// A row is older than what the dataset still keeps.
+    #[error("take rows from before {kept_from}, which the dataset has let go")]
+    LetGo {
+        /// The earliest moment it keeps.
+        kept_from: Timestamp,
+    },
+    /// The store is closed, or the program is stopping.
+    #[error("reach the dataset store, which is closed")]
+    Closed,
+}
+
+/// A store of datasets, their rows and buckets, and who may see them.
+///
+/// Every operation fails with [`StoreError`] if the engine does; an operation's own docs name the
+/// errors that it adds.
+#[expect(clippy::missing_errors_doc, reason = "the docs of the trait say it once")]
+pub trait Store: fmt::Debug + Send + Sync + 'static {
+    /// Creates datasets at `now`, all or none. Tags that do not exist yet are created, private and
+    /// the owner's.
+    fn create(
+        &self,
+        datasets: Vec<NewDataset>,
+        now: Timestamp,
+    ) -> BoxFuture<'_, Result<Created, StoreError>>;
+
+    /// Changes what a dataset is called and described by, at `now`.
+    fn update(
+        &self,
+        dataset: DatasetId,
+        change: Change,
+        now: Timestamp,
+    ) -> BoxFuture<'_, Result<Updated, StoreError>>;
+
+    /// Adds a column, after the others, at `now`.
+    fn add_column(
+        &self,
+        dataset: DatasetId,
+        column: (String, Dtype),
+        now: Timestamp,
+    ) -> BoxFuture<'_, Result<ColumnAdded, StoreError>>;
+
+    /// Adds columns that the dataset does not have yet.
+    fn add_columns(
+        &self,
+        dataset: DatasetId,
+        columns: Vec<(String, Dtype)>,
+        now: Timestamp,
+    ) -> BoxFuture<'_, Result<(), StoreError>>;
+
+    /// Renames a column.
+    fn rename_column(
+        &self,
+        dataset: DatasetId,
+        name: String,
+        new_name: String,
+        now: Timestamp,
+    ) -> BoxFuture<'_, Result<ColumnRenamed, StoreError>>;
+
+    /// Deletes a column. Rows keep their values in it until their chunks are packed.
+    fn delete_column(
+        &self,
+        dataset: DatasetId,
+        name: String,
+        now: Timestamp,
+    ) -> BoxFuture<'_, Result<ColumnDeleted, StoreError>>;
+
+    /// Lets the holders of `tag` read the dataset; whether it did not have the tag. The name means a
+    /// public tag, else the private one of the dataset's owner, which is created if there is none.
+    fn add_tag(&self, dataset: DatasetId, tag: String) -> BoxFuture<'_, Result<bool, StoreError>>;
+
+    /// Takes a tag from a dataset; whether it had it.
+    fn remove_tag(
+        &self,
+        dataset: DatasetId,
+        tag: String,
+    ) -> BoxFuture<'_, Result<bool, StoreError>>;
+
+    /// Gives `key` the tag that `owner` calls `tag`; whether it did not hold it.
+    fn give_tag(
+        &self,
+        owner: KeyId,
+        tag: String,
+        key: KeyId,
+    ) -> BoxFuture<'_, Result<bool, StoreError>>;
+
+    /// Takes the tag that `owner` calls `tag` from `key`; whether it held it.
+    fn take_tag(
+        &self,
+        owner: KeyId,
+        tag: String,
+        key: KeyId,
+    ) -> BoxFuture<'_, Result<bool, StoreError>>;
+
+    /// Gives `key` a public tag that it does not hold yet.
+    fn acquire(&self, key: KeyId, tag: String) -> BoxFuture<'_, Result<Acquired, StoreError>>;
+
+    /// Stores rows at `now`, in the order of their moments and one at a moment, and the buckets
+    /// they change, in one commit.
+    ///
+    /// A row at an existing moment replaces it. The numbers and creation moments in `rows` are
+    /// filled in here.
+    fn append(
+        &self,
+        dataset: DatasetId,
+        rows: Block,
+        now: Timestamp,
+        on_commit: OnCommit,
+    ) -> BoxFuture<'_, Result<Appended, StoreError>> {
+        self.append_by(AppendMode::Replace, dataset, rows, now, on_commit)
+    }
+
+    /// As [`Self::append`], where `mode` says what a row does to one at the same timestamp.
+    fn append_by(
+        &self,
+        mode: AppendMode,
+        dataset: DatasetId,
+        rows: Block,
+        now: Timestamp,
+        on_commit: OnCommit,
+    ) -> BoxFuture<'_, Result<Appended, StoreError>>;
+
+    /// Lets go of rows before `before`, at most about `limit_rows` of them; how many that were, those
+    /// counted that others replaced.
+    ///
+    /// Buckets stay. Later appends before that moment, rounded down to five minutes, are refused.
+    fn prune(
+        &self,
+        dataset: DatasetId,
+        before: Timestamp,
+        limit_rows: usize,
+    ) -> BoxFuture<'_, Result<u64, StoreError>>;
+
+    /// Deletes the rows of `span` at `now`, and what they are in buckets, in one commit; how many
+    /// rows that were.
+    ///
+    /// Buckets without rows are gone, too. Those of rows that were let go before stay unless the
+    /// span covers them whole.
+    fn delete_rows(
+        &self,
+        dataset: DatasetId,
+        span: Span,
+        now: Timestamp,
+    ) -> BoxFuture<'_, Result<u64, StoreError>>;
+
+    /// Deletes a dataset with all it has; whether there was one.
+    ///
+    /// Nobody sees it any more when this returns. The space of its rows is freed bit by bit after
+    /// that, also when the store is opened anew.
+    fn delete(&self, dataset: DatasetId) -> BoxFuture<'_, Result<bool, StoreError>>;
+
+    /// Does at once what the store else does bit by bit while nobody waits: frees the space of what
+    /// was deleted, and makes old rows and buckets small.
+    fn settle(&self) -> BoxFuture<'_, Result<(), StoreError>>;
+
+    /// The dataset, whoever may see it. Of those with one name it is the service's own, else the
+    /// first.
+    fn dataset(&self, which: &DatasetRef) -> Result<Option<Dataset>, StoreError>;
+
+    /// The dataset that `owner` calls `name`; without an owner that of the service's own.
+    fn owned(&self, owner: Option<KeyId>, name: &str) -> Result<Option<DatasetId>, StoreError>;
+
+    /// What `key` may do with the dataset; none if it may not even see it. By a name that several
+    /// datasets have it means its own.
+    ///
+    /// # Errors
+    /// [`StoreError::SharedName`] if it owns none of that name and sees several.
+    fn grant(&self, key: KeyId, which: &DatasetRef) -> Result<Option<Grant>, StoreError>;
+
+    /// What `key` sees of the dataset; none if it may not even see it.
+    fn sight(&self, key: KeyId, which: &DatasetRef) -> Result<Option<Sight>, StoreError>;
+
+    /// A number that any commit to the store changes, whoever makes it; none where it takes more
+    /// than a look at memory to tell. What was read after the number was told holds until it changes.
+    fn version(&self) -> Option<i64>;
+
+    /// What [`Self::acquire`] would come to. Costs no write.
+    fn acquirable(&self, key: KeyId, tag: &str) -> Result<Acquired, StoreError>;
+
+    /// The datasets that `key` may see.
+    fn list(
+        &self,
+        key: KeyId,
+        filter: &Filter,
+        skip: u64,
+        limit: usize,
+    ) -> Result<Listed, StoreError>;
+
+    /// The columns of a dataset, in their order.
+    fn columns(&self, dataset: DatasetId) -> Result<Vec<Column>, StoreError>;
+
+    /// The tags that `key` knows of, in alphabetical order: public ones, its own, and those it holds.
+    fn known_tags(&self, key: KeyId) -> Result<Vec<Tag>, StoreError>;
+
+    /// Whether there is a tag that `key` calls `name`.
+    fn owns_tag(&self, key: KeyId, name: &str) -> Result<bool, StoreError>;
+
+    /// The keys that hold the tag that `owner` calls `tag`, in the order of their numbers.
+    fn holders(&self, owner: KeyId, tag: &str) -> Result<Vec<KeyId>, StoreError>;
+
+    /// All tags, in alphabetical order.
+    fn tags(&self) -> Result<Vec<Tag>, StoreError>;
+
+    /// The datasets whose metadata say how much they keep, with those of their fields that do.
+    fn retentions(&self) -> Result<Vec<DatasetFields>, StoreError>;
+
+    /// The timestamp from which on the newest rows of a dataset have about `n_bytes` in chunks, of which
+    /// the newest one always counts as within; `None` if all have no more.
+    fn newest_within(
+        &self,
+        dataset: DatasetId,
+        n_bytes: u64,
+    ) -> Result<Option<Timestamp>, StoreError>;
+
+    /// When a dataset last changed; `None` if there is none.
+    fn newest_change(&self) -> Result<Option<Timestamp>, StoreError>;
+
+    /// The tags of a dataset, in alphabetical order.
+    fn dataset_tags(&self, dataset: DatasetId) -> Result<Vec<Tag>, StoreError>;
+
+    /// The moment of a dataset's newest row.
+    fn newest_moment(&self, dataset: DatasetId) -> Result<Option<Timestamp>, StoreError>;
+
+    /// A page of rows or buckets, and their number.
+    fn page(&self, dataset: DatasetId, read: &PageRead) -> Result<PageOfRows, StoreError>;
+
+    /// The newest rows, at most `limit`, and the commit up to which they are complete.
+    fn newest(&self, dataset: DatasetId, limit: usize) -> Result<Newest, StoreError>;
+
+    /// Whether the store takes writes: its file is in place, and there is space. Where a write found
+    /// none, this tries another one of its size from time to time.
+    ///
+    /// # Errors
+    /// Why it does not.
+    fn check(&self) -> BoxFuture<'_, Result<(), StoreError>>;
+
+    /// Lets the file grow to so many pages, as a full disk would.
+    #[cfg(any(test, feature = "faults"))]
+    fn limit_pages(&self, n_pages: u32) -> BoxFuture<'_, Result<(), StoreError>>;
+
+    /// The number of this life of the store: row numbers of another one mean nothing here.
+    fn era(&self) -> i64;
+
+    /// The rows with numbers above `after`, at most `limit`; none if there was no such row, or if it
+    /// is too far back.
+    fn since(
+        &self,
+        dataset: DatasetId,
+        after: i64,
+        limit: usize,
+    ) -> Result<Option<Since>, StoreError>;
+
+    /// The number of a dataset's last commit. It counts up whenever rows come, change or go.
+    fn revision(&self, dataset: DatasetId) -> Result<u64, StoreError>;
+
+    /// Shows `visit` all rows or buckets of a span, oldest first, piece by piece, as they are at
+    /// one moment. A piece is read when it is asked for its rows, so that one who knows its
+    /// [`identity`](Piece::identity) can do without.
+    fn pieces(
+        &self,
+        dataset: DatasetId,
+        resolution: Resolution,
+        span: Span,
+        visit: VisitPiece<'_>,
+    ) -> Result<(), StoreError>;
+
+    /// As [`Self::pieces`], for one who reads every piece.
+    #[cfg(test)]
+    fn scan(
+        &self,
+        dataset: DatasetId,
+        resolution: Resolution,
+        span: Span,
+        visit: Visit<'_>,
+    ) -> Result<(), StoreError> {
+        self.pieces(dataset, resolution, span, &mut |piece| Ok(visit(piece.rows()?)))
+    }
+}

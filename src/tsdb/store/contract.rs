@@ -1,0 +1,473 @@
+//! What every store must hold, tested against the trait.
+//!
+//! An engine calls [`check_all`], [`random::check`] and [`catalog::check_random_sharing`] with a way
+//! to open itself anew on the same files.
+
+pub(crate) mod catalog;
+pub(crate) mod random;
+
+use std::collections::BTreeMap;
+
+use model::{
+    block::Series,
+    row::{Bucket, Value},
+    timestamp::Timestamp,
+};
+
+use super::{piece::Piece, *};
+use crate::rollup::{Fold, coarser};
+
+/// Opens the store on the files it had before.
+pub(crate) type Open<'a> = &'a (dyn Fn() -> Box<dyn Store> + Sync);
+
+/// A page to be read: rows to skip, rows at most, first second, seconds covered.
+pub(crate) type Read = (u64, usize, i64, i64);
+
+const ALL: Span = Span { first: Timestamp::MIN, last: Timestamp::MAX };
+
+fn now() -> Timestamp {
+    Timestamp::from_seconds(1_800_000_000)
+}
+
+fn key(number: i64) -> KeyId {
+    KeyId::new(number)
+}
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_seconds(second)
+}
+
+pub(crate) fn new_dataset(name: &str) -> NewDataset {
+    NewDataset {
+        name: name.to_owned(),
+        description: format!("About {name}"),
+        metadata: BTreeMap::from([("ticker".to_owned(), name.to_uppercase())]),
+        columns: vec![("value".to_owned(), Dtype::Float)],
+        tags: Vec::new(),
+        owner: Some(key(1)),
+    }
+}
+
+pub(crate) async fn create(store: &dyn Store, dataset: NewDataset) -> DatasetId {
+    let created = store.create(vec![dataset], now()).await.unwrap();
+    let Created::New(datasets) = created else { panic!("{created:?}") };
+    datasets[0].id
+}
+
+/// A block of rows of one value each, in order.
+pub(crate) fn block(rows: impl IntoIterator<Item = (i64, f64)>) -> Block {
+    let rows: BTreeMap<i64, f64> = rows.into_iter().collect();
+    let mut block = Block::new(&[Dtype::Float]);
+    for (second, value) in rows {
+        block.times.push(at(second));
+        block.columns[0].push(Value::Float(value)).unwrap();
+    }
+    block
+}
+
+pub(crate) async fn append(store: &dyn Store, dataset: DatasetId, rows: Block) -> Appended {
+    store.append(dataset, rows, now(), Box::new(|_, _| ())).await.unwrap()
+}
+
+fn values(rows: &Block) -> Vec<(i64, f64)> {
+    let Series::Float(values) = &rows.columns[0] else { panic!("not floats") };
+    rows.times.iter().zip(values).map(|(time, value)| (time.seconds(), value.unwrap())).collect()
+}
+
+fn read(resolution: Resolution, order: Order, skip: u64, limit: usize) -> PageRead {
+    PageRead { resolution, span: ALL, order, skip, limit, count: Count::All }
+}
+
+fn raw_page(store: &dyn Store, dataset: DatasetId, read: &PageRead) -> (u64, Vec<(i64, f64)>) {
+    let page = store.page(dataset, read).unwrap();
+    let Rows::Raw(block) = page.rows else { panic!("not rows") };
+    assert!(block.ids.len() == block.len() && block.created.len() == block.len());
+    (page.count.unwrap(), values(&block))
+}
+
+/// How many rows there are, and the seconds of `limit` of them after the first `skip`.
+pub(crate) fn seconds_of_page(
+    store: &dyn Store,
+    dataset: DatasetId,
+    skip: u64,
+    limit: usize,
+) -> (u64, Vec<i64>) {
+    let (count, rows) =
+        raw_page(store, dataset, &read(Resolution::Raw, Order::Ascending, skip, limit));
+    (count, rows.into_iter().map(|(second, _)| second).collect())
+}
+
+fn buckets(store: &dyn Store, dataset: DatasetId, resolution: Resolution) -> Vec<Bucket> {
+    let read = read(resolution, Order::Ascending, 0, usize::MAX);
+    match store.page(dataset, &read).unwrap().rows {
+        Rows::Buckets(buckets) => buckets,
+        Rows::Raw(_) => panic!("not buckets"),
+    }
+}
+
+/// Checks all but the appends at random.
+pub(crate) async fn check_all(open: Open<'_>) {
+    catalogue(open).await;
+    visibility(open).await;
+    listing(open).await;
+    commits(open).await;
+    long_appends(open).await;
+    pieces(open).await;
+    letting_go(open).await;
+    deleting_rows(open).await;
+    deleting_a_dataset(open).await;
+    catalog::changing(open).await;
+}
+
+async fn catalogue(open: Open<'_>) {
+    let store = open();
+    let id = create(&*store, new_dataset("catalogue")).await;
+    let again = store.create(vec![new_dataset("catalogue")], now()).await.unwrap();
+    assert_eq!(again, Created::NameTaken { name: "catalogue".to_owned() });
+    let more = vec![("value".to_owned(), Dtype::Float), ("note".to_owned(), Dtype::String)];
+    store.add_columns(id, more, now()).await.unwrap();
+    drop(store);
+    let store = open();
+    let dataset = store.dataset(&DatasetRef::Name("catalogue".to_owned())).unwrap().unwrap();
+    assert_eq!((dataset.id, dataset.description.as_str()), (id, "About catalogue"));
+    assert_eq!(dataset.metadata.get("ticker").unwrap(), "CATALOGUE");
+    assert_eq!(store.dataset(&DatasetRef::Id(id)).unwrap().unwrap(), dataset);
+    let columns = store.columns(id).unwrap();
+    let names: Vec<_> = columns.iter().map(|column| (column.name.as_str(), column.dtype)).collect();
+    assert_eq!(names, [("value", Dtype::Float), ("note", Dtype::String)]);
+}
+
+async fn visibility(open: Open<'_>) {
+    let store = open();
+    let id = create(&*store, new_dataset("visibility")).await;
+    let which = DatasetRef::Id(id);
+    let grant = store.grant(key(1), &which).unwrap().unwrap();
+    assert!(grant.is_owner && grant.matching_tags.is_empty());
+    assert_eq!(store.grant(key(2), &which).unwrap(), None);
+    assert_eq!(store.grant(key(2), &DatasetRef::Name("nothing".to_owned())).unwrap(), None);
+
+    assert!(store.add_tag(id, "public".to_owned()).await.unwrap());
+    assert!(!store.add_tag(id, "public".to_owned()).await.unwrap());
+    assert!(store.add_tag(id, "members".to_owned()).await.unwrap());
+    assert_eq!(store.grant(key(2), &which).unwrap(), None, "it has to acquire the tag first");
+    for (tag, want) in [
+        ("public", Acquired::New),
+        ("public", Acquired::Held),
+        ("members", Acquired::Unknown),
+        ("nothing", Acquired::Unknown),
+    ] {
+        assert_eq!(store.acquirable(key(2), tag).unwrap(), want, "{tag}");
+        assert_eq!(store.acquire(key(2), tag.to_owned()).await.unwrap(), want, "{tag}");
+    }
+    assert_eq!(store.acquirable(key(1), "members").unwrap(), Acquired::Private);
+    let grant = store.grant(key(2), &which).unwrap().unwrap();
+    assert_eq!((grant.is_owner, grant.matching_tags), (false, vec!["public".to_owned()]));
+    let tag = |name: &str, is_public, owner| Tag { name: name.to_owned(), is_public, owner };
+    let both = [tag("members", false, Some(key(1))), tag("public", true, None)];
+    assert_eq!(store.dataset_tags(id).unwrap(), both);
+    assert_eq!(store.tags().unwrap(), both);
+    assert_eq!(store.known_tags(key(1)).unwrap(), both);
+    assert_eq!(store.known_tags(key(2)).unwrap(), both[1..]);
+}
+
+async fn listing(open: Open<'_>) {
+    let store = open();
+    let owner = Some(key(50));
+    for name in
+        ["pair_btcusd_1min", "other_btcusd_1min", "btcusd_1min", "btcusd_1min_50%", "eurusd"]
+    {
+        create(&*store, NewDataset { owner, ..new_dataset(name) }).await;
+    }
+    let list = |filter: &Filter, skip, limit| {
+        let listed = store.list(key(50), filter, skip, limit).unwrap();
+        let names = listed.datasets.into_iter().map(|dataset| dataset.name).collect::<Vec<_>>();
+        (listed.count.unwrap(), names)
+    };
+    let all = list(&Filter::All, 1, 2);
+    assert_eq!(all, (5, vec!["other_btcusd_1min".to_owned(), "btcusd_1min".to_owned()]));
+    let text = |text: &str| Filter::Text(text.to_owned());
+    let (count, best) = list(&text("BTCUSD_1min"), 0, 9);
+    assert_eq!(count, 4);
+    let want = ["btcusd_1min", "btcusd_1min_50%", "pair_btcusd_1min", "other_btcusd_1min"];
+    assert_eq!(best, want, "exact, then at the start, then within");
+    assert_eq!(list(&text("50%"), 0, 9).1, ["btcusd_1min_50%"]);
+    assert_eq!(list(&text("about eur"), 0, 9).1, ["eurusd"], "the description, too");
+    let field = Filter::Metadata(vec![("ticker".to_owned(), "EURUSD".to_owned())]);
+    assert_eq!(list(&field, 0, 9), (1, vec!["eurusd".to_owned()]));
+    assert_eq!(store.list(key(51), &Filter::All, 0, 9).unwrap().count, Some(0));
+}
+
+async fn commits(open: Open<'_>) {
+    let store = open();
+    let id = create(&*store, new_dataset("commits")).await;
+    let (sender, receiver) = std::sync::mpsc::sync_channel(9);
+    for revision in 1..=3_i64 {
+        let sender = sender.clone();
+        let seen: OnCommit = Box::new(move |appended, rows| {
+            sender.send((appended.revision, rows.ids.clone())).unwrap();
+        });
+        let rows = block([(revision, 1.0), (revision + 1, 2.0)]);
+        let appended = store.append(id, rows, now(), seen).await.unwrap();
+        assert_eq!((appended.n_rows, appended.revision), (2, u64::try_from(revision).unwrap()));
+        let (seen_revision, ids) = receiver.try_recv().expect("called before the append returns");
+        assert_eq!((seen_revision, ids.len()), (appended.revision, 2));
+    }
+    assert_eq!(store.newest_moment(id).unwrap(), Some(at(4)));
+    let newest = store.newest(id, 3).unwrap();
+    assert_eq!((values(&newest.rows), newest.revision), (vec![(2, 1.0), (3, 1.0), (4, 2.0)], 3));
+    drop(store);
+    let store = open();
+    assert_eq!(store.newest(id, 9).unwrap().rows.len(), 4);
+    assert_eq!(append(&*store, id, block([(9, 9.0)])).await.revision, 4);
+    let gone = DatasetId::new(999).unwrap();
+    let refused = store.append(gone, block([(1, 1.0)]), now(), Box::new(|_, _| ())).await;
+    assert!(matches!(refused, Err(StoreError::NoDataset { .. })), "{refused:?}");
+}
+
+async fn long_appends(open: Open<'_>) {
+    let store = open();
+    let id = create(&*store, new_dataset("long")).await;
+    let minute = |n: i64| (n * 60, f64::from(i32::try_from(n % 100).unwrap()));
+    append(&*store, id, block((0..5000).map(minute))).await;
+    append(&*store, id, block((5000..5100).map(minute))).await;
+    append(&*store, id, block((5100..12_000).map(minute))).await;
+    let (count, page) = raw_page(&*store, id, &read(Resolution::Raw, Order::Ascending, 6000, 3));
+    assert_eq!((count, page), (12_000, (6000..6003).map(minute).collect()));
+    let (_, page) = raw_page(&*store, id, &read(Resolution::Raw, Order::Descending, 6000, 3));
+    assert_eq!(page, (5997..6000).rev().map(minute).collect::<Vec<_>>());
+    let mut scanned = Vec::new();
+    let half = Span { first: at(60 * 1000), last: at(60 * 7000) };
+    store
+        .scan(id, Resolution::Raw, half, &mut |piece| {
+            let Rows::Raw(block) = piece else { panic!("not rows") };
+            scanned.extend(values(&block));
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    assert_eq!(scanned, (1000..=7000).map(minute).collect::<Vec<_>>());
+    let mut n_pieces = 0;
+    let visit = &mut |_| {
+        n_pieces += 1;
+        ControlFlow::Break(())
+    };
+    store.scan(id, Resolution::Raw, ALL, visit).unwrap();
+    assert_eq!(n_pieces, 1, "a scan ends where it is told to");
+    let mut n_buckets = 0;
+    let visit = &mut |piece| {
+        let Rows::Buckets(piece) = piece else { panic!("not buckets") };
+        n_buckets += piece.len();
+        ControlFlow::Continue(())
+    };
+    store.scan(id, Resolution::FiveMinutes, ALL, visit).unwrap();
+    assert_eq!(n_buckets, 2400);
+}
+
+async fn pieces(open: Open<'_>) {
+    let store = open();
+    let id = create(&*store, new_dataset("pieces")).await;
+    let minute = |n: i64| (n * 60, 1.0);
+    append(&*store, id, block((0..5000).map(minute))).await;
+    append(&*store, id, block((5000..5010).map(minute))).await;
+    let names = |store: &dyn Store, span: Span| {
+        let (mut names, mut n_rows) = (Vec::new(), 0);
+        let visit = &mut |piece: Piece<'_>| {
+            n_rows += piece.n_rows;
+            let (name, n) = (piece.identity, piece.n_rows);
+            if n_rows % 2 == 0 || name.is_none() {
+                let Rows::Raw(block) = piece.rows()? else { panic!("not rows") };
+                assert_eq!(block.len(), n);
+            }
+            names.extend(name);
+            Ok(ControlFlow::Continue(()))
+        };
+        store.pieces(id, Resolution::Raw, span, visit).unwrap();
+        (names, n_rows)
+    };
+    let (all, n_rows) = names(&*store, ALL);
+    assert!(all.len() >= 4 && n_rows == 5010, "{all:?} {n_rows}");
+    let (part, n_rows) = names(&*store, Span { first: at(60), last: at(60 * 4900) });
+    assert_eq!((part.iter().all(|name| all.contains(name)), n_rows), (true, 4900));
+    assert!(part.len() < all.len(), "pieces at the ends are not whole");
+    // A late row takes the name of one piece away, and no other.
+    append(&*store, id, block([(61, 2.0), (5011 * 60, 1.0)])).await;
+    let (left, n_rows) = names(&*store, ALL);
+    assert_eq!((&left[..], n_rows), (&all[1..], 5012));
+    drop(store);
+    assert_eq!(names(&*open(), ALL).0, left, "names outlive a run of the program");
+}
+
+async fn letting_go(open: Open<'_>) {
+    let store = open();
+    let id = create(&*store, new_dataset("short")).await;
+    append(&*store, id, block((0..3000).map(|second| (second, 1.0)))).await;
+    append(&*store, id, block((3000..3500).map(|second| (second, 1.0)))).await;
+    let before = buckets(&*store, id, Resolution::FiveMinutes);
+    let n_gone = store.prune(id, at(2500), 99_999).await.unwrap();
+    assert!((1000..=2400).contains(&n_gone), "most of them, whole chunks at a time: {n_gone}");
+    let (count, page) = raw_page(&*store, id, &read(Resolution::Raw, Order::Ascending, 0, 1));
+    assert_eq!((count, page), (3500 - n_gone, vec![(n_gone.cast_signed(), 1.0)]));
+    assert_eq!(buckets(&*store, id, Resolution::FiveMinutes), before, "buckets stay");
+    let gone = n_gone.cast_signed() - 1;
+    let refused = store.append(id, block([(gone, 1.0)]), now(), Box::new(|_, _| ())).await;
+    assert!(matches!(refused, Err(StoreError::LetGo { .. })), "{refused:?}");
+    append(&*store, id, block([(2400, 1.0)])).await;
+    assert_eq!(buckets(&*store, id, Resolution::FiveMinutes), before);
+    let n_left = store.prune(id, at(99_999), 99_999).await.unwrap();
+    assert_eq!(n_left, 3501 - n_gone, "the replaced row, too");
+    assert_eq!(store.newest_moment(id).unwrap(), None);
+    // The date of that was wrong, and is right again: rows of the next five minutes are taken.
+    append(&*store, id, block([(3_600, 1.0)])).await;
+    assert_eq!(store.newest_moment(id).unwrap(), Some(at(3_600)));
+}
+
+async fn deleting_rows(open: Open<'_>) {
+    let store = open();
+    let id = create(&*store, new_dataset("cut")).await;
+    let mut want: BTreeMap<i64, f64> = (0..6000).map(|n| (n * 20, 1.5)).collect();
+    append(&*store, id, block(want.clone())).await;
+    // Late ones in the tail, of which some replace others.
+    let late: BTreeMap<i64, f64> = (0..40).map(|n| (n * 1010 + 7, 2.5)).chain([(0, 9.0)]).collect();
+    append(&*store, id, block(late.clone())).await;
+    want.extend(late);
+    let whole = store.newest(id, 1).unwrap().revision;
+    for (n, (first, last)) in
+        (1..).zip([(50, 70), (41, 41), (4_000, 60_001), (0, 0), (119_000, 999_999), (5, 4)])
+    {
+        let span = Span { first: at(first), last: at(last) };
+        let n_gone = store.delete_rows(id, span, now()).await.unwrap();
+        let before = want.len();
+        want.retain(|second, _| !(first..=last).contains(second));
+        assert_eq!(n_gone, u64::try_from(before - want.len()).unwrap(), "{first} to {last}");
+        compare(&*store, id, &want, &[(0, 100, 3_900, 60_000), (9, 9, 0, 120_000)]);
+        let newest = store.newest(id, 1).unwrap();
+        assert_eq!(newest.revision, if first > last { whole + n - 1 } else { whole + n });
+    }
+    let newest = want.keys().last().copied().map(at);
+    assert_eq!(store.newest_moment(id).unwrap(), newest);
+    append(&*store, id, block([(10, 3.0), (130_000, 4.0)])).await;
+    want.extend([(10, 3.0), (130_000, 4.0)]);
+    compare(&*store, id, &want, &[]);
+    assert_eq!(store.delete_rows(id, ALL, now()).await.unwrap(), want.len() as u64);
+    compare(&*store, id, &BTreeMap::new(), &[]);
+    assert_eq!(store.newest_moment(id).unwrap(), None);
+
+    // Buckets of rows that were let go stay, unless they are covered whole.
+    append(&*store, id, block((0..3000).map(|second| (second, 1.0)))).await;
+    store.prune(id, at(2100), 99_999).await.unwrap();
+    let before = buckets(&*store, id, Resolution::FiveMinutes);
+    let span = Span { first: at(310), last: at(1_200) };
+    assert_eq!(store.delete_rows(id, span, now()).await.unwrap(), 0);
+    let left = buckets(&*store, id, Resolution::FiveMinutes);
+    assert_eq!(left, [&before[..2], &before[4..]].concat());
+}
+
+async fn deleting_a_dataset(open: Open<'_>) {
+    let store = open();
+    let id = create(&*store, new_dataset("deleted")).await;
+    append(&*store, id, block((0..3000).map(|second| (second, 1.0)))).await;
+    append(&*store, id, block([(7, 2.0)])).await;
+    store.add_tag(id, "public".to_owned()).await.unwrap();
+    let other = create(&*store, new_dataset("left alone")).await;
+    append(&*store, other, block([(1, 1.0)])).await;
+
+    assert!(store.delete(id).await.unwrap());
+    assert!(!store.delete(id).await.unwrap(), "it is gone already");
+    assert_eq!(store.dataset(&DatasetRef::Id(id)).unwrap(), None);
+    assert_eq!(store.grant(key(1), &DatasetRef::Id(id)).unwrap(), None);
+    assert_eq!(store.newest_moment(id).unwrap(), None);
+    let page = store.page(id, &read(Resolution::Raw, Order::Ascending, 0, 9));
+    assert!(matches!(page, Err(StoreError::NoDataset { .. })), "{page:?}");
+    let late = store.append(id, block([(1, 1.0)]), now(), Box::new(|_, _| ())).await;
+    assert!(matches!(late, Err(StoreError::NoDataset { .. })), "{late:?}");
+
+    let again = create(&*store, new_dataset("deleted")).await;
+    assert!(again > other, "a number is never used again");
+    compare(&*store, again, &BTreeMap::new(), &[]);
+    compare(&*store, other, &BTreeMap::from([(1, 1.0)]), &[]);
+}
+
+/// Checks that a dataset holds exactly these rows, and the buckets made of them.
+pub(crate) fn compare(store: &dyn Store, id: DatasetId, want: &BTreeMap<i64, f64>, reads: &[Read]) {
+    let rows: Vec<(i64, f64)> = want.iter().map(|(second, value)| (*second, *value)).collect();
+    let all = read(Resolution::Raw, Order::Ascending, 0, usize::MAX);
+    let (count, page) = raw_page(store, id, &all);
+    assert_eq!((count, &page), (u64::try_from(rows.len()).unwrap(), &rows));
+    for (skip, limit, start, length) in reads {
+        let span = Span { first: at(*start), last: at(start + length) };
+        let within: Vec<_> =
+            want.range(*start..=start + length).map(|(second, value)| (*second, *value)).collect();
+        for order in [Order::Ascending, Order::Descending] {
+            let read = PageRead { span, ..read(Resolution::Raw, order, *skip, *limit) };
+            let (count, page) = raw_page(store, id, &read);
+            let mut want = within.clone();
+            if order == Order::Descending {
+                want.reverse();
+            }
+            let skip = usize::try_from(*skip).unwrap();
+            let want: Vec<_> = want.into_iter().skip(skip).take(*limit).collect();
+            assert_eq!((count, page), (u64::try_from(within.len()).unwrap(), want));
+        }
+    }
+    let fold = Fold::Value { value: 0, volume: None };
+    compare_all_buckets(
+        store,
+        id,
+        &fold.buckets(&block(rows), Resolution::FiveMinutes, None),
+        reads,
+    );
+}
+
+/// Checks the buckets of all resolutions, given the finest.
+fn compare_all_buckets(store: &dyn Store, id: DatasetId, finest: &[Bucket], reads: &[Read]) {
+    let mut plain: BTreeMap<Resolution, Vec<Bucket>> = BTreeMap::new();
+    for resolution in Resolution::BUCKETED {
+        let want: Vec<Bucket> = match plain.get(&resolution.folded_from().unwrap()) {
+            None => finest.to_vec(),
+            Some(finer) => {
+                let start = |bucket: &Bucket| resolution.bucket_start(bucket.timestamp);
+                let runs = finer.chunk_by(|a, b| start(a) == start(b));
+                runs.map(|run| coarser(start(&run[0]), run.to_vec()).unwrap()).collect()
+            }
+        };
+        compare_buckets(store, id, resolution, &want, reads);
+        plain.insert(resolution, want);
+    }
+}
+
+fn compare_buckets(
+    store: &dyn Store,
+    id: DatasetId,
+    resolution: Resolution,
+    want: &[Bucket],
+    reads: &[Read],
+) {
+    assert_eq!(buckets(store, id, resolution), want, "{resolution}");
+    for (skip, limit, start, length) in reads {
+        let (skip, limit) = (skip % 50, limit % 50);
+        let span = Span { first: at(*start), last: at(start + length) };
+        for order in [Order::Ascending, Order::Descending] {
+            let read = PageRead { span, ..read(resolution, order, skip, limit) };
+            let page = store.page(id, &read).unwrap();
+            let is_within =
+                |bucket: &&Bucket| span.first <= bucket.timestamp && bucket.timestamp <= span.last;
+            let mut want: Vec<Bucket> = want.iter().filter(is_within).copied().collect();
+            assert_eq!(page.count, Some(u64::try_from(want.len()).unwrap()), "{resolution}");
+            if order == Order::Descending {
+                want.reverse();
+            }
+            let skip = usize::try_from(skip).unwrap();
+            want = want.into_iter().skip(skip).take(limit).collect();
+            assert_eq!(page.rows, Rows::Buckets(want), "{resolution} {read:?}");
+        }
+        let mut scanned = Vec::new();
+        let visit = &mut |piece| {
+            let Rows::Buckets(piece) = piece else { panic!("not buckets") };
+            scanned.extend(piece);
+            ControlFlow::Continue(())
+        };
+        store.scan(id, resolution, span, visit).unwrap();
+        let within =
+            |bucket: &&Bucket| span.first <= bucket.timestamp && bucket.timestamp <= span.last;
+        assert_eq!(scanned, want.iter().filter(within).copied().collect::<Vec<_>>());
+    }
+}

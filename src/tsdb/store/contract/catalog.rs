@@ -1,0 +1,225 @@
+//! What a catalogue must hold: changes are whole, and each key finds what it may see and no more.
+
+use std::collections::BTreeSet;
+
+use proptest::{
+    prelude::*,
+    test_runner::{Config, TestRunner},
+};
+
+use super::*;
+use crate::catalog::{Change, MetadataChange};
+
+pub(super) async fn changing(open: Open<'_>) {
+    let store = open();
+    let id = create(&*store, new_dataset("changing")).await;
+    let other = create(&*store, new_dataset("changing_other")).await;
+    let named = |name: &str| Change { name: Some(name.to_owned()), ..Change::default() };
+    let taken = store.update(id, named("changing_other"), now()).await.unwrap();
+    assert_eq!(taken, Updated::NameTaken);
+    let later = Timestamp::from_seconds(1_900_000_000);
+    let Updated::Done(changed) = store.update(id, named("changed"), later).await.unwrap() else {
+        panic!("it can be changed")
+    };
+    assert_eq!((changed.name.as_str(), changed.updated_at), ("changed", later));
+    assert_eq!(store.dataset(&DatasetRef::Id(id)).unwrap(), Some(changed));
+    assert_eq!(store.owned(Some(key(1)), "changed").unwrap(), Some(id));
+    assert_eq!(store.owned(Some(key(1)), "changing").unwrap(), None);
+    assert_eq!(store.owned(Some(key(2)), "changed").unwrap(), None);
+
+    let add = |name: &str, dtype| store.add_column(other, (name.to_owned(), dtype), now());
+    let ColumnAdded::New(column) = add("note", Dtype::String).await.unwrap() else {
+        panic!("there is none of this name")
+    };
+    assert_eq!(store.columns(other).unwrap().last(), Some(&column));
+    assert_eq!(add("note", Dtype::Float).await.unwrap(), ColumnAdded::Exists);
+    append(&*store, other, block([(1, 1.0)])).await;
+    for name in ["open", "high", "low"] {
+        assert!(matches!(add(name, Dtype::Float).await.unwrap(), ColumnAdded::New(_)));
+    }
+    assert_eq!(add("close", Dtype::Float).await.unwrap(), ColumnAdded::Refolds);
+    assert_eq!(store.columns(other).unwrap().len(), 5, "what is refused leaves nothing");
+    let metadata = BTreeMap::from([("value_column".to_owned(), "open".to_owned())]);
+    let change = Change { metadata: MetadataChange::Replace(metadata), ..Change::default() };
+    assert_eq!(store.update(other, change.clone(), now()).await.unwrap(), Updated::Refolds);
+    let gone = DatasetId::new(999_999).unwrap();
+    let refused = store.update(gone, change, now()).await;
+    assert!(matches!(refused, Err(StoreError::NoDataset { .. })), "{refused:?}");
+
+    let twice = vec![new_dataset("twice"), new_dataset("once"), new_dataset("twice")];
+    let refused = store.create(twice, now()).await.unwrap();
+    assert_eq!(refused, Created::NameTaken { name: "twice".to_owned() });
+    assert_eq!(store.owned(Some(key(1)), "once").unwrap(), None, "all or none");
+}
+
+/// One change of who sees what. Keys, tags and datasets are few, so that they meet.
+#[derive(Debug, Clone)]
+enum Step {
+    Create { owner: i64, tags: Vec<usize> },
+    Rename { nth: usize },
+    Tag { nth: usize, tag: usize },
+    Untag { nth: usize, tag: usize },
+    Give { owner: i64, key: i64, tag: usize },
+    Take { owner: i64, key: i64, tag: usize },
+    Delete { nth: usize },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let (keys, tags, nth) = (100..104_i64, 0..3_usize, 0..12_usize);
+    prop_oneof![
+        4 => (keys.clone(), prop::collection::vec(tags.clone(), 0..3))
+            .prop_map(|(owner, tags)| Step::Create { owner, tags }),
+        2 => nth.clone().prop_map(|nth| Step::Rename { nth }),
+        2 => (nth.clone(), tags.clone()).prop_map(|(nth, tag)| Step::Tag { nth, tag }),
+        1 => (nth.clone(), tags.clone()).prop_map(|(nth, tag)| Step::Untag { nth, tag }),
+        3 => (keys.clone(), keys.clone(), tags.clone())
+            .prop_map(|(owner, key, tag)| Step::Give { owner, key, tag }),
+        1 => (keys.clone(), keys, tags)
+            .prop_map(|(owner, key, tag)| Step::Take { owner, key, tag }),
+        1 => nth.prop_map(|nth| Step::Delete { nth }),
+    ]
+}
+
+/// A dataset as a plain list has it.
+#[derive(Debug, Clone)]
+struct Plain {
+    id: DatasetId,
+    owner: i64,
+    name: String,
+    tags: BTreeSet<usize>,
+}
+
+/// A catalogue as plain lists.
+#[derive(Debug, Default)]
+struct Model {
+    /// Tells this run's names and tags from those of others in the same store.
+    run: usize,
+    datasets: Vec<Plain>,
+    /// The tags that there are, by owner and number.
+    tags: BTreeSet<(i64, usize)>,
+    /// Keys, and the tags that they hold.
+    held: BTreeSet<(i64, i64, usize)>,
+    n_named: usize,
+}
+
+impl Model {
+    fn tag(&self, tag: usize) -> String {
+        format!("tag_{}_{tag}", self.run)
+    }
+
+    fn next_name(&mut self) -> String {
+        self.n_named += 1;
+        format!("Run{}_{}", self.run, self.n_named)
+    }
+
+    fn sees(&self, key: i64, dataset: &Plain) -> bool {
+        let owner = dataset.owner;
+        owner == key || dataset.tags.iter().any(|tag| self.held.contains(&(key, owner, *tag)))
+    }
+
+    async fn take(&mut self, store: &dyn Store, step: Step) {
+        match step {
+            Step::Create { owner, tags } => self.create(store, owner, tags).await,
+            Step::Rename { nth } => {
+                let name = self.next_name();
+                let Some(dataset) = self.datasets.get_mut(nth) else { return };
+                let change = Change { name: Some(name.clone()), ..Change::default() };
+                store.update(dataset.id, change, now()).await.unwrap();
+                dataset.name = name;
+            }
+            Step::Tag { nth, tag } => {
+                let Some(dataset) = self.datasets.get(nth) else { return };
+                self.tags.insert((dataset.owner, tag));
+                let is_new = store.add_tag(dataset.id, self.tag(tag)).await.unwrap();
+                assert_eq!(self.datasets[nth].tags.insert(tag), is_new);
+            }
+            Step::Untag { nth, tag } => {
+                let name = self.tag(tag);
+                let Some(dataset) = self.datasets.get_mut(nth) else { return };
+                let had_it = store.remove_tag(dataset.id, name).await.unwrap();
+                assert_eq!(had_it, dataset.tags.remove(&tag));
+            }
+            Step::Give { owner, key: number, tag } => {
+                let name = self.tag(tag);
+                let is_there = self.tags.contains(&(owner, tag));
+                assert_eq!(store.owns_tag(key(owner), &name).unwrap(), is_there);
+                let is_new = store.give_tag(key(owner), name, key(number)).await.unwrap();
+                assert_eq!(is_new, is_there && self.held.insert((number, owner, tag)));
+            }
+            Step::Take { owner, key: number, tag } => {
+                let name = self.tag(tag);
+                let held_it = store.take_tag(key(owner), name, key(number)).await.unwrap();
+                assert_eq!(held_it, self.held.remove(&(number, owner, tag)));
+            }
+            Step::Delete { nth } if nth < self.datasets.len() => {
+                assert!(store.delete(self.datasets.remove(nth).id).await.unwrap());
+            }
+            Step::Delete { .. } => {}
+        }
+    }
+
+    async fn create(&mut self, store: &dyn Store, owner: i64, tags: Vec<usize>) {
+        let (name, tags) = (self.next_name(), BTreeSet::from_iter(tags));
+        let new = NewDataset {
+            owner: Some(key(owner)),
+            tags: tags.iter().map(|tag| self.tag(*tag)).collect(),
+            ..new_dataset(&name)
+        };
+        let made = store.create(vec![new], now()).await.unwrap();
+        let Created::New(made) = made else { panic!("{made:?}") };
+        self.tags.extend(tags.iter().map(|tag| (owner, *tag)));
+        self.datasets.push(Plain { id: made[0].id, owner, name, tags });
+    }
+
+    /// Checks what each key finds by each way there is.
+    fn check(&self, store: &dyn Store) {
+        for number in 100..104 {
+            let of_run = |dataset: &&Plain| self.sees(number, dataset);
+            let seen: BTreeSet<DatasetId> =
+                self.datasets.iter().filter(of_run).map(|dataset| dataset.id).collect();
+            let text = format!("run{}_", self.run);
+            let list = |filter: Filter| {
+                let listed = store.list(key(number), &filter, 0, 99_999).unwrap();
+                let ids: Vec<_> = listed.datasets.iter().map(|dataset| dataset.id).collect();
+                assert_eq!(listed.count, u64::try_from(ids.len()).ok());
+                assert!(listed.is_last);
+                ids
+            };
+            let by_text = BTreeSet::from_iter(list(Filter::Text(text)));
+            assert_eq!(by_text, seen, "key {number}");
+            let all = BTreeSet::from_iter(list(Filter::All));
+            assert!(seen.is_subset(&all));
+            for dataset in &self.datasets {
+                let is_seen = seen.contains(&dataset.id);
+                assert_eq!(all.contains(&dataset.id), is_seen);
+                let grant = store.grant(key(number), &DatasetRef::Id(dataset.id)).unwrap();
+                assert_eq!(grant.is_some(), is_seen);
+                let by_name = DatasetRef::Name(dataset.name.clone());
+                let grant = store.grant(key(number), &by_name).unwrap();
+                assert_eq!(grant.map(|grant| grant.dataset), is_seen.then_some(dataset.id));
+                let found = list(Filter::Text(dataset.name.to_uppercase()));
+                assert_eq!(found.first() == Some(&dataset.id), is_seen);
+            }
+        }
+    }
+}
+
+/// Checks that any order of changes leaves each key with what plain lists say.
+pub(crate) fn check_random_sharing(open: Open<'_>, n_cases: u32) {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let config = Config { cases: n_cases, failure_persistence: None, ..Config::default() };
+    let store = open();
+    let n_runs = std::cell::Cell::new(0);
+    let check = |steps: Vec<Step>| {
+        n_runs.set(n_runs.get() + 1);
+        let mut model = Model { run: n_runs.get(), ..Model::default() };
+        runtime.block_on(async {
+            for step in steps {
+                model.take(&*store, step).await;
+            }
+        });
+        model.check(&*store);
+        Ok(())
+    };
+    TestRunner::new(config).run(&prop::collection::vec(step(), 1..60), check).unwrap();
+}

@@ -1,0 +1,517 @@
+//! The embedded store: one SQLite file, written by one thread, read by a few connections.
+//!
+//! SQLite keeps transactions and the catalogue; rows are in chunks and a tail (see [`append`]).
+
+mod append;
+mod buckets;
+mod catalog;
+mod chores;
+mod chunks;
+pub(crate) mod copies;
+mod delete;
+mod find;
+mod folded;
+mod outline;
+mod pack;
+mod postings;
+mod readers;
+mod refold;
+mod scan;
+mod since;
+mod tables;
+mod tags;
+mod tail;
+pub(crate) mod verify;
+mod writer;
+
+use std::{fs::File, path::Path, sync::Arc, time::Duration};
+
+use futures::future::{BoxFuture, FutureExt as _};
+use model::{
+    block::{Block, Rows},
+    dataset::{Column, Dataset, DatasetId, Dtype},
+    key::KeyId,
+    resolution::Resolution,
+    timestamp::Timestamp,
+};
+use rusqlite::{Connection, config::DbConfig};
+use task::{
+    database::{DatabaseFault, DatabaseFiles},
+    file::remove_stale,
+    private,
+    space::{self, SpaceWatch},
+};
+
+use self::{
+    chores::Chores, chunks::Strand, folded::Page, outline::Outlines, readers::Readers,
+    writer::Writer,
+};
+use super::{
+    Acquired, AppendMode, Appended, ColumnAdded, ColumnDeleted, ColumnRenamed, Count, Created,
+    DatasetFields, Newest, OnCommit, PageOfRows, PageRead, Sight, Since, Store, StoreError,
+    Updated, piece::VisitPiece,
+};
+use crate::{
+    catalog::{Change, DatasetRef, Filter, Grant, Listed, NewDataset, Tag},
+    span::{Order, Span},
+};
+
+/// How long to wait for another process that has the file open, such as a backup.
+const BUSY_WAIT: Duration = Duration::from_secs(5);
+
+/// Statements kept ready by each connection: all there are.
+const STATEMENTS: usize = 128;
+
+/// Pages after which the log is moved into the file. Enough that a bulk load does not do it all the
+/// time, few enough that the log stays below 40 MB.
+const CHECKPOINT_PAGES: u32 = 4000;
+
+/// The embedded store.
+#[derive(Debug)]
+pub struct SqliteStore {
+    writer: Writer,
+    readers: Readers,
+    chores: Chores,
+    outlines: Outlines,
+    /// See [`PieceId`](super::piece::PieceId).
+    era: i64,
+    files: Arc<DatabaseFiles>,
+    /// Keeps other processes from serving or replacing the file.
+    _in_use: File,
+}
+
+impl SqliteStore {
+    /// Opens the store at `path`, and creates it and its folder if they are missing. Blocks.
+    ///
+    /// # Errors
+    /// [`StoreError`]: the folder or file cannot be made, another process serves the store, or
+    /// another version of the program wrote it.
+    pub fn open(path: &Path) -> Result<Self, StoreError> {
+        if let Some(folder) = path.parent() {
+            private::folder(folder).map_err(StoreError::Folder)?;
+        }
+        private::file(path).map_err(StoreError::Folder)?;
+        // A backup beside the store may have been killed.
+        remove_stale(path);
+        let in_use = copies::use_store(path)?;
+        let mut connection = Connection::open(path).map_err(opening)?;
+        prepare(&connection).map_err(opening)?;
+        prepare_to_write(&connection).map_err(opening)?;
+        tables::set_up(&mut connection)?;
+        let era = tables::era(&connection).map_err(opening)?;
+        let files = DatabaseFiles::of(path).map_err(|source| StoreError::Open(Box::new(source)))?;
+        let files = Arc::new(files);
+        let readers = Readers::open(path.to_owned(), Arc::clone(&files))?;
+        let writer = Writer::start(connection, Arc::clone(&files), SpaceWatch::new(path))?;
+        let chores = Chores::start(writer.clone(), Arc::clone(&files))?;
+        let outlines = Outlines::default();
+        Ok(Self { writer, readers, chores, outlines, era, files, _in_use: in_use })
+    }
+}
+
+impl From<rusqlite::Error> for StoreError {
+    fn from(error: rusqlite::Error) -> Self {
+        let fault = fault(&error);
+        if fault.is_full() {
+            Self::Full
+        } else if fault.is_read_only() {
+            Self::ReadOnly
+        } else if fault.is_damaged() {
+            Self::Corrupt(Box::new(fault))
+        } else {
+            Self::Statement(Box::new(fault))
+        }
+    }
+}
+
+/// What `error` says.
+fn fault(error: &rusqlite::Error) -> DatabaseFault {
+    DatabaseFault::new(error.sqlite_error().map(|it| it.extended_code), error.to_string())
+}
+
+/// What a failure means while the store is being opened.
+fn opening(error: rusqlite::Error) -> StoreError {
+    match StoreError::from(error) {
+        StoreError::Statement(cause) => StoreError::Open(cause),
+        known => known,
+    }
+}
+
+/// Sets what holds for every connection.
+fn prepare(connection: &Connection) -> rusqlite::Result<()> {
+    connection.busy_timeout(BUSY_WAIT)?;
+    // Else a plan may depend on the values bound, and a kept statement is prepared anew for others.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    Ok(())
+}
+
+/// Sets what holds for the connection that writes: what it commits is on the disk.
+fn prepare_to_write(connection: &Connection) -> rusqlite::Result<()> {
+    // Only a file without tables takes this: space that packing frees is given back.
+    connection.pragma_update(None, "auto_vacuum", "incremental")?;
+    connection.pragma_update(None, "journal_mode", "wal")?;
+    connection.pragma_update(None, "synchronous", "full")?;
+    connection.pragma_update(None, "foreign_keys", true)?;
+    connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)
+}
+
+impl Store for SqliteStore {
+    fn create(
+        &self,
+        datasets: Vec<NewDataset>,
+        now: Timestamp,
+    ) -> BoxFuture<'_, Result<Created, StoreError>> {
+        self.writer
+            .run(move |connection| catalog::create(connection, &datasets, now), |_| {})
+            .boxed()
+    }
+
+    fn update(
+        &self,
+        dataset: DatasetId,
+        change: Change,
+        now: Timestamp,
+    ) -> BoxFuture<'_, Result<Updated, StoreError>> {
+        let work =
+            move |connection: &Connection| catalog::update(connection, dataset, &change, now);
+        self.writer.run(work, |_| {}).boxed()
+    }
+
+    fn add_column(
+        &self,
+        dataset: DatasetId,
+        (name, dtype): (String, Dtype),
+        now: Timestamp,
+    ) -> BoxFuture<'_, Result<ColumnAdded, StoreError>> {
+        let work = move |connection: &Connection| {
+            catalog::add_column(connection, dataset, (&name, dtype), now)
+        };
+        self.writer.run(work, |_| {}).boxed()
+    }
+
+    fn add_columns(
+        &self,
+        dataset: DatasetId,
+        columns: Vec<(String, Dtype)>,
+        now: Timestamp,
+    ) -> BoxFuture<'_, Result<(), StoreError>> {
+        let work =
+            move |connection: &Connection| catalog::add_columns(connection, dataset, &columns, now);
+        self.writer.run(work, |()| {}).boxed()
+    }
+
+    fn rename_column(
+        &self,
+        dataset: DatasetId,
+        name: String,
+        new_name: String,
+        now: Timestamp,
+    ) -> BoxFuture<'_, Result<ColumnRenamed, StoreError>> {
+        let work = move |connection: &Connection| {
+            let renamed = catalog::rename_column(connection, dataset, &name, &new_name)?;
+            append::touch(connection, dataset, now)?;
+            Ok(renamed)
+        };
+        self.writer.run(work, |_| {}).boxed()
+    }
+
+    fn delete_column(
+        &self,
+        dataset: DatasetId,
+        name: String,
+        now: Timestamp,
+    ) -> BoxFuture<'_, Result<ColumnDeleted, StoreError>> {
+        let work = move |connection: &Connection| {
+            let deleted = catalog::delete_column(connection, dataset, &name)?;
+            if deleted == ColumnDeleted::Done {
+                append::touch(connection, dataset, now)?;
+            }
+            Ok(deleted)
+        };
+        self.writer.run(work, |_| {}).boxed()
+    }
+
+    fn add_tag(&self, dataset: DatasetId, tag: String) -> BoxFuture<'_, Result<bool, StoreError>> {
+        let work = move |connection: &Connection| tags::add(connection, dataset, &tag);
+        self.writer.run(work, |_| {}).boxed()
+    }
+
+    fn remove_tag(
+        &self,
+        dataset: DatasetId,
+        tag: String,
+    ) -> BoxFuture<'_, Result<bool, StoreError>> {
+        let work = move |connection: &Connection| tags::remove(connection, dataset, &tag);
+        self.writer.run(work, |_| {}).boxed()
+    }
+
+    fn give_tag(
+        &self,
+        owner: KeyId,
+        tag: String,
+        key: KeyId,
+    ) -> BoxFuture<'_, Result<bool, StoreError>> {
+        let work = move |connection: &Connection| tags::give(connection, owner, &tag, key);
+        self.writer.run(work, |_| {}).boxed()
+    }
+
+    fn take_tag(
+        &self,
+        owner: KeyId,
+        tag: String,
+        key: KeyId,
+    ) -> BoxFuture<'_, Result<bool, StoreError>> {
+        let work = move |connection: &Connection| tags::take(connection, owner, &tag, key);
+        self.writer.run(work, |_| {}).boxed()
+    }
+
+    fn acquire(&self, key: KeyId, tag: String) -> BoxFuture<'_, Result<Acquired, StoreError>> {
+        let work = move |connection: &Connection| tags::acquire(connection, key, &tag);
+        self.writer.run(work, |_| {}).boxed()
+    }
+
+    fn append_by(
+        &self,
+        mode: AppendMode,
+        dataset: DatasetId,
+        mut rows: Block,
+        now: Timestamp,
+        on_commit: OnCommit,
+    ) -> BoxFuture<'_, Result<Appended, StoreError>> {
+        let n_bytes = u64::try_from(rows.n_bytes()).unwrap_or(u64::MAX);
+        let work = move |connection: &Connection| {
+            let appended = match mode {
+                AppendMode::Replace => append::append(connection, dataset, &mut rows, now)?,
+                AppendMode::Merge => append::merge(connection, dataset, &mut rows, now)?,
+            };
+            Ok((appended, rows))
+        };
+        let on_commit = move |(appended, rows): &(Appended, Block)| on_commit(appended, rows);
+        async move { Ok(self.writer.run_sized(n_bytes, work, on_commit).await?.0) }.boxed()
+    }
+
+    fn prune(
+        &self,
+        dataset: DatasetId,
+        before: Timestamp,
+        limit_rows: usize,
+    ) -> BoxFuture<'_, Result<u64, StoreError>> {
+        let work =
+            move |connection: &Connection| append::prune(connection, dataset, before, limit_rows);
+        self.writer.run(work, |_| {}).boxed()
+    }
+
+    fn delete_rows(
+        &self,
+        dataset: DatasetId,
+        span: Span,
+        now: Timestamp,
+    ) -> BoxFuture<'_, Result<u64, StoreError>> {
+        let work = move |connection: &Connection| delete::rows(connection, dataset, span, now);
+        self.writer.run(work, |_| {}).boxed()
+    }
+
+    fn delete(&self, dataset: DatasetId) -> BoxFuture<'_, Result<bool, StoreError>> {
+        let work = move |connection: &Connection| delete::dataset(connection, dataset);
+        async move {
+            let deleted = self.writer.run(work, |_| {}).await;
+            self.chores.wake();
+            deleted
+        }
+        .boxed()
+    }
+
+    fn settle(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        let step = |connection: &Connection| {
+            Ok(delete::step(connection)? || pack::step(connection, 0)? || pack::shrink(connection)?)
+        };
+        async move {
+            while self.writer.run(step, |_| {}).await? {}
+            Ok(())
+        }
+        .boxed()
+    }
+
+    fn dataset(&self, which: &DatasetRef) -> Result<Option<Dataset>, StoreError> {
+        self.readers.read(|connection| catalog::dataset(connection, which))
+    }
+
+    fn owned(&self, owner: Option<KeyId>, name: &str) -> Result<Option<DatasetId>, StoreError> {
+        self.readers.read(|connection| catalog::owned(connection, owner, name))
+    }
+
+    fn grant(&self, key: KeyId, which: &DatasetRef) -> Result<Option<Grant>, StoreError> {
+        self.readers.read(|connection| catalog::grant(connection, key, which))
+    }
+
+    fn sight(&self, key: KeyId, which: &DatasetRef) -> Result<Option<Sight>, StoreError> {
+        self.readers.read(|connection| {
+            let Some(grant) = catalog::grant(connection, key, which)? else { return Ok(None) };
+            let columns = catalog::columns(connection, grant.dataset)?;
+            let progress = append::progress(connection, grant.dataset)?;
+            let (revision, newest) = (progress.revision, progress.newest);
+            Ok(Some(Sight { grant, columns, revision, newest }))
+        })
+    }
+
+    fn version(&self) -> Option<i64> {
+        self.readers.version()
+    }
+
+    fn acquirable(&self, key: KeyId, tag: &str) -> Result<Acquired, StoreError> {
+        self.readers.read(|connection| tags::acquirable(connection, key, tag))
+    }
+
+    fn list(
+        &self,
+        key: KeyId,
+        filter: &Filter,
+        skip: u64,
+        limit: usize,
+    ) -> Result<Listed, StoreError> {
+        self.readers.read(|connection| find::list(connection, key, filter, (skip, limit)))
+    }
+
+    fn columns(&self, dataset: DatasetId) -> Result<Vec<Column>, StoreError> {
+        self.readers.read(|connection| catalog::columns(connection, dataset))
+    }
+
+    fn owns_tag(&self, key: KeyId, name: &str) -> Result<bool, StoreError> {
+        self.readers.read(|connection| tags::is_own(connection, key, name))
+    }
+
+    fn holders(&self, owner: KeyId, tag: &str) -> Result<Vec<KeyId>, StoreError> {
+        self.readers.read(|connection| tags::holders(connection, owner, tag))
+    }
+
+    fn known_tags(&self, key: KeyId) -> Result<Vec<Tag>, StoreError> {
+        self.readers.read(|connection| tags::known(connection, key))
+    }
+
+    fn tags(&self) -> Result<Vec<Tag>, StoreError> {
+        self.readers.read(tags::all)
+    }
+
+    fn retentions(&self) -> Result<Vec<DatasetFields>, StoreError> {
+        self.readers.read(catalog::retentions)
+    }
+
+    fn newest_within(
+        &self,
+        dataset: DatasetId,
+        n_bytes: u64,
+    ) -> Result<Option<Timestamp>, StoreError> {
+        let strand = Strand::rows(dataset);
+        self.readers.read(|connection| chunks::newest_within(connection, strand, n_bytes))
+    }
+
+    fn newest_change(&self) -> Result<Option<Timestamp>, StoreError> {
+        self.readers.read(catalog::newest_change)
+    }
+
+    fn dataset_tags(&self, dataset: DatasetId) -> Result<Vec<Tag>, StoreError> {
+        self.readers.read(|connection| tags::of_dataset(connection, dataset))
+    }
+
+    fn newest_moment(&self, dataset: DatasetId) -> Result<Option<Timestamp>, StoreError> {
+        self.readers.read(|connection| append::newest_known(connection, dataset))
+    }
+
+    fn page(&self, dataset: DatasetId, read: &PageRead) -> Result<PageOfRows, StoreError> {
+        let PageRead { resolution, span, order, skip, limit, count } = *read;
+        self.readers.read(|connection| {
+            let revision = append::revision(connection, dataset)?;
+            let is_counted = count == Count::All;
+            if resolution != Resolution::Raw {
+                let n = if is_counted {
+                    Some(folded::count(connection, dataset, resolution, span, &self.outlines)?)
+                } else {
+                    None
+                };
+                let skip = usize::try_from(skip).unwrap_or(usize::MAX);
+                let page = Page { span, order, skip, limit };
+                let rows = folded::read(connection, dataset, resolution, &page)?;
+                return Ok(PageOfRows { count: n, rows: Rows::Buckets(rows), revision });
+            }
+            if !is_counted && skip == 0 {
+                let rows = scan::page(connection, dataset, span, order, (skip, limit))?;
+                return Ok(PageOfRows { count: None, rows: Rows::Raw(rows), revision });
+            }
+            let outline = self.outlines.read(connection, Strand::rows(dataset))?;
+            let page = (order, skip, limit);
+            let (n, rows) = scan::counted_page(connection, dataset, span, &outline, page)?;
+            let count = is_counted.then_some(n);
+            Ok(PageOfRows { count, rows: Rows::Raw(rows), revision })
+        })
+    }
+
+    fn newest(&self, dataset: DatasetId, limit: usize) -> Result<Newest, StoreError> {
+        let all = Span { first: Timestamp::MIN, last: Timestamp::MAX };
+        self.readers.read(|connection| {
+            let revision = append::revision(connection, dataset)?;
+            let mut rows = scan::page(connection, dataset, all, Order::Descending, (0, limit))?;
+            rows.reverse();
+            Ok(Newest { rows, revision })
+        })
+    }
+
+    fn check(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        async move {
+            if !self.files.check() {
+                return Err(StoreError::Replaced);
+            }
+            if self.writer.space().is_full() {
+                let n_bytes = self.writer.space().next_trial().ok_or(StoreError::Full)?;
+                let sql = space::write_trial_sql(n_bytes);
+                let write = move |connection: &Connection| Ok(connection.execute_batch(&sql)?);
+                self.writer.run_sized(n_bytes, write, |()| {}).await?;
+                let drop_trial =
+                    |connection: &Connection| Ok(connection.execute_batch(space::DROP_TRIAL_SQL)?);
+                self.writer.run(drop_trial, |()| {}).await?;
+            }
+            Ok(())
+        }
+        .boxed()
+    }
+
+    #[cfg(any(test, feature = "faults"))]
+    fn limit_pages(&self, n_pages: u32) -> BoxFuture<'_, Result<(), StoreError>> {
+        let sql = format!("PRAGMA max_page_count = {n_pages}");
+        let work = move |connection: &Connection| Ok(connection.execute_batch(&sql)?);
+        self.writer.run(work, |()| {}).boxed()
+    }
+
+    fn era(&self) -> i64 {
+        self.era
+    }
+
+    fn since(
+        &self,
+        dataset: DatasetId,
+        after: i64,
+        limit: usize,
+    ) -> Result<Option<Since>, StoreError> {
+        self.readers.read(|connection| since::since(connection, dataset, after, limit))
+    }
+
+    fn revision(&self, dataset: DatasetId) -> Result<u64, StoreError> {
+        self.readers.read(|connection| append::revision(connection, dataset))
+    }
+
+    fn pieces(
+        &self,
+        dataset: DatasetId,
+        resolution: Resolution,
+        span: Span,
+        visit: VisitPiece<'_>,
+    ) -> Result<(), StoreError> {
+        self.readers.read(|connection| match resolution {
+            Resolution::Raw => scan::pieces(connection, dataset, span, self.era, visit),
+            _ => folded::pieces(connection, dataset, resolution, span, visit),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

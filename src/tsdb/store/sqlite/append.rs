@@ -1,0 +1,376 @@
+//! Appending rows: where they go, and the buckets that follow them, in one transaction.
+//!
+//! A few rows go to the tail, many go to chunks at once. When enough rows of the tail come after the
+//! last chunk they become a chunk. Late rows stay in the tail, which wins over the chunks; where there
+//! are many of them they are laid over their chunks, some at a time, while nobody writes.
+
+use model::{block::Block, dataset::DatasetId, resolution::Resolution, timestamp::Timestamp};
+use rusqlite::{Connection, OptionalExtension as _, params};
+
+use super::{
+    StoreError,
+    buckets::{self, Touched},
+    catalog,
+    chunks::{self, CHUNK_ROWS, CHUNK_ROWS_MIN, Strand},
+    scan, tail,
+};
+use crate::{
+    rollup::Fold,
+    span::{Order, Span},
+    store::Appended,
+};
+
+/// Late rows in the tail of a dataset from which on they are laid over their chunks while nobody
+/// writes. A read takes them all into account, so they cost reads little and spare writers much. The
+/// index `progress_late` is for this number.
+const LATE_ROWS_MAX: usize = 2048;
+
+/// Late rows laid over chunks in one step. Each may be in a chunk of its own, which takes 0.2 ms, and
+/// whoever comes to write meanwhile waits for all of them.
+const LATE_ROWS_STEP: usize = 8;
+
+/// Late rows in the tail from which on each append lays twice as many as it has itself over their
+/// chunks: so many that the tail would grow without end.
+const LATE_ROWS_LIMIT: usize = 262_144;
+
+/// Late rows of one append that are worth writing their chunk anew.
+const LATE_ROWS_PER_CHUNK: usize = 64;
+
+/// What the writer knows of a dataset.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Progress {
+    pub(super) revision: u64,
+    pub(super) newest: Option<Timestamp>,
+    pub(super) kept_from: Option<Timestamp>,
+    n_fresh: usize,
+    n_late: usize,
+}
+
+impl Progress {
+    /// Counts the rows of the tail anew.
+    pub(super) fn recount(
+        &mut self,
+        connection: &Connection,
+        dataset: DatasetId,
+    ) -> Result<(), StoreError> {
+        let end = chunks::end(connection, Strand::rows(dataset))?;
+        let late = Span { first: Timestamp::MIN, last: end.unwrap_or(Timestamp::MIN) };
+        self.n_late = tail::count(connection, dataset, late)?;
+        let all = Span { first: Timestamp::MIN, last: Timestamp::MAX };
+        self.n_fresh = tail::count(connection, dataset, all)? - self.n_late;
+        Ok(())
+    }
+}
+
+/// Appends `rows`, in order and one at a moment, and fills in their numbers and creation moments.
+pub(super) fn append(
+    connection: &Connection,
+    dataset: DatasetId,
+    rows: &mut Block,
+    now: Timestamp,
+) -> Result<Appended, StoreError> {
+    let mut progress = progress(connection, dataset)?;
+    let n = rows.len();
+    let n_rows = u64::try_from(n).unwrap_or(u64::MAX);
+    let (Some(first), Some(last)) = (rows.times.first().copied(), rows.times.last().copied())
+    else {
+        return Ok(Appended { n_rows, revision: progress.revision });
+    };
+    if let Some(kept_from) = progress.kept_from
+        && first < kept_from
+    {
+        return Err(StoreError::LetGo { kept_from });
+    }
+    let fold = fold(connection, dataset)?;
+    let is_after = progress.newest.is_none_or(|newest| newest < first);
+    // Read before anything is written: then the engine copies chunks straight from the file.
+    let touched = if is_after || fold == Fold::Nothing {
+        None
+    } else {
+        Some(buckets::touched(connection, dataset, fold, rows, progress.kept_from)?)
+    };
+    let held = touched.as_ref().map(Touched::held);
+    rows.ids = numbers(connection, n)?;
+    rows.created = vec![now; n];
+    let chunks_end = chunks::end(connection, Strand::rows(dataset))?;
+    if n < CHUNK_ROWS_MIN {
+        let n_late = tail::put(connection, dataset, rows, chunks_end, held)?;
+        progress.n_late += n_late;
+        progress.n_fresh += n - n_late;
+    } else if progress.n_fresh + progress.n_late == 0 && chunks_end.is_none_or(|end| end < first) {
+        // The usual case of a bulk load, without a look at a tail that is empty.
+        chunks::append(connection, Strand::rows(dataset), rows)?;
+    } else {
+        put_many(connection, dataset, rows, (chunks_end, held), &mut progress)?;
+    }
+    match touched {
+        Some(touched) => touched.put(connection, dataset)?,
+        None if fold == Fold::Nothing => {}
+        None => buckets::extend(connection, dataset, fold, rows)?,
+    }
+    seal(connection, dataset, &mut progress, rows)?;
+    progress.revision += 1;
+    progress.newest = progress.newest.max(Some(last));
+    save(connection, dataset, &progress)?;
+    touch(connection, dataset, now)?;
+    Ok(Appended { n_rows, revision: progress.revision })
+}
+
+/// As [`append`], of rows that lack values: where a row is stored at the same timestamp, its values
+/// stay in the columns in which the new one has none.
+pub(super) fn merge(
+    connection: &Connection,
+    dataset: DatasetId,
+    rows: &mut Block,
+    now: Timestamp,
+) -> Result<Appended, StoreError> {
+    let mut row_idx = 0;
+    while let (Some(first), Some(last)) = (rows.times.get(row_idx), rows.times.last()) {
+        // What lies between the rows is read only as far as a chunk goes.
+        let span = Span { first: *first, last: *last };
+        let under = scan::page(connection, dataset, span, Order::Ascending, (0, CHUNK_ROWS))?;
+        let Some(read_until) = under.times.last() else { break };
+        rows.fill(&under);
+        row_idx = rows.first_after(*read_until);
+    }
+    append(connection, dataset, rows, now)
+}
+
+/// Lets go of rows before `before`, at most about `limit_rows`.
+pub(super) fn prune(
+    connection: &Connection,
+    dataset: DatasetId,
+    before: Timestamp,
+    limit_rows: usize,
+) -> Result<u64, StoreError> {
+    let mut progress = progress(connection, dataset)?;
+    // Whole buckets only: what is left of one could not be folded again.
+    let before = Resolution::FiveMinutes.bucket_start(before);
+    let (mut n_gone, in_chunks) =
+        chunks::remove_before(connection, Strand::rows(dataset), before, limit_rows)?;
+    // Rows of the tail that lie over a chunk go when it does, not before.
+    let left = chunks::ending_from(connection, Strand::rows(dataset), Timestamp::MIN)?;
+    let bound = left.map_or(before, |left| left.span.first.min(before));
+    let old = Span { first: Timestamp::MIN, last: Timestamp::from_micros(bound.micros() - 1) };
+    let empty = Block::new(&catalog::dtypes(connection, dataset)?);
+    let in_tail = tail::take(connection, dataset, old, usize::MAX, empty)?;
+    n_gone += in_tail.len();
+    if let Some(newest_gone) = in_chunks.max(in_tail.times.last().copied()) {
+        // Up to the end of the last bucket that lost a row, and not up to `before`: the date that it
+        // follows from may be wrong, and rows of the right one come after that.
+        let bucket = Resolution::FiveMinutes.bucket_start(newest_gone);
+        let end = bucket + Resolution::FiveMinutes.bucket().unwrap_or_default();
+        progress.kept_from = progress.kept_from.max(Some(end.min(before)));
+        progress.revision += 1;
+        progress.newest = newest(connection, dataset)?;
+        save(connection, dataset, &progress)?;
+    }
+    Ok(u64::try_from(n_gone).unwrap_or(u64::MAX))
+}
+
+/// The moment of the newest row.
+pub(super) fn newest(
+    connection: &Connection,
+    dataset: DatasetId,
+) -> Result<Option<Timestamp>, StoreError> {
+    let mut statement = connection.prepare_cached("SELECT max(t) FROM tail WHERE dataset = ?1")?;
+    let in_tail: Option<i64> = statement.query_row([dataset.get()], |row| row.get(0))?;
+    let in_tail = in_tail.map(Timestamp::from_micros);
+    Ok(in_tail.max(chunks::end(connection, Strand::rows(dataset))?))
+}
+
+/// The moment of the newest row, as the last commit left it; none if the dataset is not there.
+pub(super) fn newest_known(
+    connection: &Connection,
+    dataset: DatasetId,
+) -> Result<Option<Timestamp>, StoreError> {
+    let mut statement =
+        connection.prepare_cached("SELECT newest FROM progress WHERE dataset = ?1")?;
+    let newest = statement.query_row([dataset.get()], |row| row.get::<_, Option<i64>>(0));
+    Ok(newest.optional()?.flatten().map(Timestamp::from_micros))
+}
+
+/// The number of the dataset's last commit.
+pub(super) fn revision(connection: &Connection, dataset: DatasetId) -> Result<u64, StoreError> {
+    Ok(progress(connection, dataset)?.revision)
+}
+
+/// A number that changes whenever a chunk of the dataset is removed.
+pub(super) fn layout(connection: &Connection, dataset: DatasetId) -> Result<i64, StoreError> {
+    let mut statement =
+        connection.prepare_cached("SELECT layout FROM progress WHERE dataset = ?1")?;
+    let layout = statement.query_row([dataset.get()], |row| row.get(0));
+    layout.optional()?.ok_or(StoreError::NoDataset { dataset })
+}
+
+/// Puts many rows where they belong: those after the last chunk into new chunks, together with the
+/// rows of the tail there; late ones over their chunks where many fall into one, else into the tail.
+fn put_many(
+    connection: &Connection,
+    dataset: DatasetId,
+    rows: &Block,
+    (chunks_end, held): (Option<Timestamp>, Option<&[Timestamp]>),
+    progress: &mut Progress,
+) -> Result<(), StoreError> {
+    let strand = Strand::rows(dataset);
+    let fresh_from =
+        chunks_end.map_or(Timestamp::MIN, |end| Timestamp::from_micros(end.micros() + 1));
+    let n_late = rows.first_not_before(fresh_from);
+    let late = rows.part(0..n_late);
+    if let (Some(first), Some(last)) = (late.times.first(), late.times.last()) {
+        let n_chunks_max = n_late / LATE_ROWS_PER_CHUNK;
+        if chunks::n_covering(connection, strand, &late.times, n_chunks_max)? <= n_chunks_max {
+            let span = Span { first: *first, last: *last };
+            let under = tail::take(connection, dataset, span, usize::MAX, rows.empty_like())?;
+            chunks::overlay(connection, strand, &under.merged(&late))?;
+        } else {
+            progress.n_late += tail::put(connection, dataset, &late, chunks_end, held)?;
+        }
+    }
+    let fresh = rows.part(n_late..rows.len());
+    if !fresh.is_empty() {
+        let span = Span { first: fresh_from, last: Timestamp::MAX };
+        let under = tail::take(connection, dataset, span, usize::MAX, rows.empty_like())?;
+        let fresh = under.merged(&fresh);
+        let n_sealed = chunks::append(connection, strand, &fresh)?;
+        let left = fresh.part(n_sealed..fresh.len());
+        tail::put(connection, dataset, &left, None, None)?;
+        progress.n_fresh = left.len();
+    }
+    Ok(())
+}
+
+/// Makes a chunk of the rows after the last one, and lays late rows over theirs, where there are
+/// enough of them.
+fn seal(
+    connection: &Connection,
+    dataset: DatasetId,
+    progress: &mut Progress,
+    appended: &Block,
+) -> Result<(), StoreError> {
+    let end = chunks::end(connection, Strand::rows(dataset))?;
+    let fresh_from = end.map_or(Timestamp::MIN, |end| Timestamp::from_micros(end.micros() + 1));
+    if progress.n_fresh >= CHUNK_ROWS {
+        let fresh = Span { first: fresh_from, last: Timestamp::MAX };
+        progress.n_fresh = tail::count(connection, dataset, fresh)?;
+        if progress.n_fresh >= CHUNK_ROWS {
+            let rows = tail::take(connection, dataset, fresh, CHUNK_ROWS, appended.empty_like())?;
+            progress.n_fresh -= chunks::append(connection, Strand::rows(dataset), &rows)?;
+        }
+    }
+    if progress.n_late >= LATE_ROWS_LIMIT {
+        let step = LATE_ROWS_STEP.max(appended.len().saturating_mul(2));
+        settle_late(connection, dataset, progress, step)?;
+    }
+    Ok(())
+}
+
+/// Lays some late rows of a dataset that has many over their chunks; whether there was one.
+pub(super) fn settle_some(connection: &Connection) -> Result<bool, StoreError> {
+    let mut statement =
+        connection.prepare_cached("SELECT dataset FROM progress WHERE n_late >= 2048 LIMIT 1")?;
+    let found: Option<i64> = statement.query_row([], |row| row.get(0)).optional()?;
+    let Some(dataset) = found.and_then(DatasetId::new) else { return Ok(false) };
+    let mut progress = progress(connection, dataset)?;
+    settle_late(connection, dataset, &mut progress, LATE_ROWS_STEP)?;
+    save(connection, dataset, &progress)?;
+    Ok(true)
+}
+
+/// Lays at most `step` late rows over their chunks. The number of late rows is exact afterwards where
+/// it was too high to be believed.
+fn settle_late(
+    connection: &Connection,
+    dataset: DatasetId,
+    progress: &mut Progress,
+    step: usize,
+) -> Result<(), StoreError> {
+    let strand = Strand::rows(dataset);
+    let Some(end) = chunks::end(connection, strand)? else {
+        progress.n_late = 0;
+        return Ok(());
+    };
+    let late = Span { first: Timestamp::MIN, last: end };
+    let empty = scan::empty(connection, dataset)?;
+    let rows = tail::take(connection, dataset, late, step, empty)?;
+    chunks::overlay(connection, strand, &rows)?;
+    progress.n_late = progress.n_late.saturating_sub(rows.len());
+    if rows.len() < step {
+        progress.n_late = 0;
+    } else if progress.n_late < LATE_ROWS_MAX {
+        progress.n_late = tail::count(connection, dataset, late)?;
+    }
+    Ok(())
+}
+
+/// Takes the next `n` row numbers.
+fn numbers(connection: &Connection, n: usize) -> Result<Vec<i64>, StoreError> {
+    let n = i64::try_from(n).unwrap_or(i64::MAX);
+    let last: i64 = connection
+        .prepare_cached(
+            "UPDATE counters SET value = value + ?1 WHERE name = 'row' RETURNING value",
+        )?
+        .query_row([n], |row| row.get(0))?;
+    Ok((last - n + 1..=last).collect())
+}
+
+/// How the dataset folds.
+pub(super) fn fold(connection: &Connection, dataset: DatasetId) -> Result<Fold, StoreError> {
+    let columns = catalog::columns(connection, dataset)?;
+    Ok(Fold::of(&columns, &catalog::metadata(connection, dataset)?))
+}
+
+/// Sets when the dataset last changed.
+pub(super) fn touch(
+    connection: &Connection,
+    dataset: DatasetId,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    connection
+        .prepare_cached("UPDATE datasets SET updated_at = ?2 WHERE id = ?1")?
+        .execute(params![dataset.get(), now.micros()])?;
+    Ok(())
+}
+
+/// What the writer knows of the dataset.
+pub(super) fn progress(
+    connection: &Connection,
+    dataset: DatasetId,
+) -> Result<Progress, StoreError> {
+    let mut statement = connection.prepare_cached(
+        "SELECT revision, newest, kept_from, n_fresh, n_late FROM progress WHERE dataset = ?1",
+    )?;
+    let moment = |micros: Option<i64>| micros.map(Timestamp::from_micros);
+    let progress = statement.query_row([dataset.get()], |row| {
+        Ok(Progress {
+            revision: row.get(0)?,
+            newest: moment(row.get(1)?),
+            kept_from: moment(row.get(2)?),
+            n_fresh: row.get(3)?,
+            n_late: row.get(4)?,
+        })
+    });
+    progress.optional()?.ok_or(StoreError::NoDataset { dataset })
+}
+
+/// Keeps what the writer knows.
+pub(super) fn save(
+    connection: &Connection,
+    dataset: DatasetId,
+    progress: &Progress,
+) -> Result<(), StoreError> {
+    connection
+        .prepare_cached(
+            "UPDATE progress SET revision = ?2, newest = ?3, kept_from = ?4, n_fresh = ?5,
+             n_late = ?6 WHERE dataset = ?1",
+        )?
+        .execute(params![
+            dataset.get(),
+            progress.revision,
+            progress.newest.map(Timestamp::micros),
+            progress.kept_from.map(Timestamp::micros),
+            progress.n_fresh,
+            progress.n_late
+        ])?;
+    Ok(())
+}

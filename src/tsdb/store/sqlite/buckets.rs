@@ -1,0 +1,468 @@
+//! Keeping buckets right after rows changed.
+//!
+//! Buckets are recomputed, never added to: those of five minutes from the rows in the order of their
+//! moments, each longer one from shorter ones. Rows that come after all others go on from the last
+//! bucket, which is the same fold. Of the resolutions those in [`KEPT`] are stored; the others are
+//! folded from them as they are read, three or four into one. Few new buckets, and changed ones, are
+//! single records; many new ones at once are a chunk. [`settle`] makes longer chunks of both.
+
+use std::{collections::BTreeSet, slice};
+
+use model::{
+    block::Block, dataset::DatasetId, resolution::Resolution, row::Bucket, timestamp::Timestamp,
+};
+use rusqlite::{Connection, params};
+
+use super::{
+    StoreError,
+    chunks::{self, CHUNK_ROWS, Strand},
+    folded::{self, Page, block_of, stored},
+    refold::{self, Refold},
+    scan,
+};
+use crate::{
+    rollup::{Fold, Folding, coarser},
+    span::Span,
+};
+
+/// The resolutions that are stored, each after the one it is folded from.
+pub(super) const KEPT: [Resolution; 3] =
+    [Resolution::FiveMinutes, Resolution::Hour, Resolution::Day];
+
+/// The resolutions whose buckets become chunks. Days are too few.
+pub(super) const SETTLED: [Resolution; 2] = [Resolution::FiveMinutes, Resolution::Hour];
+
+/// New buckets of one append from which on it is worth looking whether there are [`NEW_CHUNK_MIN`].
+const NEW_MIN: usize = 16;
+
+/// New buckets that are worth a chunk. As single records they cost a writer twenty times as much; a
+/// page of 250 of them is in four such chunks at most.
+const NEW_CHUNK_MIN: usize = 64;
+
+/// Touched buckets this close together are read in one go.
+const GAP_MAX: i64 = 12;
+
+/// Touched hours this close together are read in one go.
+const LONGER_GAP_MAX: i64 = 4;
+
+/// Touched longer buckets whose beginnings are at most so many shorter ones apart are folded from one
+/// reading. To read a chunk costs as much as to pass over so many in it.
+const FINER_GAP_MAX: i64 = 256;
+
+/// Longer buckets that one thread folds at a time. They read what lies between them, and the chunks
+/// at both ends of it once more.
+const COARSER_PART: usize = 128;
+
+/// Buckets over chunks from which on some of them are laid into their chunks.
+const OVER_MAX: usize = 4096;
+
+/// Buckets laid into chunks in one step. Each may be in a chunk of its own, which takes about 0.1 ms.
+const OVER_STEP: usize = 32;
+
+/// The number by which a resolution is stored: the length of a bucket in seconds.
+pub(super) fn code(resolution: Resolution) -> i64 {
+    resolution.bucket().map_or(0, |length| i64::try_from(length.as_secs()).unwrap_or(i64::MAX))
+}
+
+/// The moments of the bucket that starts at `start`.
+pub(super) fn span(resolution: Resolution, start: Timestamp) -> Span {
+    let micros = code(resolution).saturating_mul(1_000_000);
+    let last = Timestamp::from_micros(start.micros().saturating_add(micros - 1));
+    Span { first: start, last }
+}
+
+/// Folds `rows`, which come after all rows before them, onto the last bucket.
+pub(super) fn extend(
+    connection: &Connection,
+    dataset: DatasetId,
+    fold: Fold,
+    rows: &Block,
+) -> Result<(), StoreError> {
+    let Some(first) = rows.times.first() else { return Ok(()) };
+    let [finest, ..] = KEPT;
+    let start = finest.bucket_start(*first);
+    let here = Span { first: start, last: start };
+    let last = stored(connection, Strand { dataset, resolution: finest }, &Page::all(here))?.pop();
+    let mut new = fold.buckets(rows, finest, last);
+    put_new(connection, Strand { dataset, resolution: finest }, &new)?;
+    for pair in KEPT.windows(2) {
+        let [finer, resolution] = *pair else { continue };
+        let Some(first) = new.first() else { return Ok(()) };
+        // Of the finer ones in the first bucket some were there before.
+        let start = resolution.bucket_start(first.timestamp);
+        let mut finer_ones = Vec::new();
+        if start < first.timestamp {
+            let last = Timestamp::from_micros(first.timestamp.micros() - 1);
+            let before = Page::all(Span { first: start, last });
+            finer_ones = stored(connection, Strand { dataset, resolution: finer }, &before)?;
+        }
+        finer_ones.append(&mut new);
+        let start_of = |bucket: &Bucket| resolution.bucket_start(bucket.timestamp);
+        for group in finer_ones.chunk_by(|a, b| start_of(a) == start_of(b)) {
+            let Some(first) = group.first() else { continue };
+            new.extend(coarser(start_of(first), group.iter().copied()));
+        }
+        put_new(connection, Strand { dataset, resolution }, &new)?;
+    }
+    Ok(())
+}
+
+/// Puts buckets that come after all others; the first may take the place of the last there was. Many
+/// become a chunk, but for the last, to which the next rows may add.
+fn put_new(connection: &Connection, strand: Strand, new: &[Bucket]) -> Result<(), StoreError> {
+    let mut single = new;
+    if let ([first, ..], Some((last, closed))) = (new, new.split_last())
+        && closed.len() >= NEW_MIN
+        && SETTLED.contains(&strand.resolution)
+    {
+        let after = chunks::end(connection, strand)?.map_or(i64::MIN, |end| end.micros() + 1);
+        let first = first.timestamp.micros();
+        let before =
+            Span { first: Timestamp::from_micros(after), last: Timestamp::from_micros(first - 1) };
+        let mut run = folded::single(connection, strand, before, CHUNK_ROWS)?;
+        // More of them wait for `settle`. And where the last bucket is in a chunk, it stays there.
+        if run.len() < CHUNK_ROWS && run.len() + closed.len() >= NEW_CHUNK_MIN && after <= first {
+            run.extend_from_slice(closed);
+            take(connection, strand, &run)?;
+            chunks::append_new(connection, strand, &block_of(&run))?;
+            single = slice::from_ref(last);
+        }
+    }
+    put(connection, strand, single)
+}
+
+/// Buckets of one length, by their start; none for one without rows that have a number.
+type Folded = Vec<(Timestamp, Option<Bucket>)>;
+
+/// The buckets that rows which are not stored yet fall into, folded with them.
+#[derive(Debug)]
+pub(super) struct Touched {
+    /// Those of each of [`KEPT`].
+    folded: Vec<Folded>,
+    /// The moments of the rows that chunks have.
+    held: Vec<Timestamp>,
+}
+
+/// Folds all buckets that `rows` fall into from the rows that are stored and these, which win.
+///
+/// Where an hour is less than a chunk, all of it is folded, since its rows come with those of the five
+/// minutes that changed; else it is folded from its stored five minutes, as a day is from its hours.
+pub(super) fn touched(
+    connection: &Connection,
+    dataset: DatasetId,
+    fold: Fold,
+    rows: &Block,
+    kept_from: Option<Timestamp>,
+) -> Result<Touched, StoreError> {
+    let [finest, longer, ..] = KEPT;
+    let starts = starts_of(finest, rows.times.iter().copied());
+    let longer_starts = starts_of(longer, starts.iter().copied());
+    let mut touched = Touched { folded: Vec::new(), held: Vec::new() };
+    let Some(first) = longer_starts.first() else { return Ok(touched) };
+    let chunk = chunks::ending_from(connection, Strand::rows(dataset), *first)?;
+    let is_sparse = |chunk: chunks::Chunk| {
+        let length = chunk.span.last.micros().saturating_sub(chunk.span.first.micros());
+        length >= micros(longer)
+    };
+    let is_longer =
+        chunk.is_some_and(is_sparse) && kept_from.is_none_or(|kept_from| kept_from <= *first);
+    let (unit, units, gap_max) = if is_longer {
+        (longer, &longer_starts, LONGER_GAP_MAX)
+    } else {
+        (finest, &starts, GAP_MAX)
+    };
+    let mut folded_finest = Vec::with_capacity(starts.len());
+    let columns = (scan::empty(connection, dataset)?, fold.columns());
+    let mut folded_longer = Vec::new();
+    let runs: Vec<(Span, &[Timestamp])> = units
+        .chunk_by(|a, b| b.micros() - a.micros() <= gap_max * micros(unit))
+        .filter_map(|run| {
+            let last = span(unit, *run.last()?).last;
+            Some((Span { first: *run.first()?, last }, run))
+        })
+        .collect();
+    let spans: Vec<Span> = runs.iter().map(|(span, _)| *span).collect();
+    let refold = Refold { dataset, fold, columns: &columns, rows };
+    let found = refold.spans(connection, &spans)?;
+    touched.held = found.held;
+    for ((span, run), folded) in runs.into_iter().zip(found.folded) {
+        let from = starts.partition_point(|start| *start < span.first);
+        let to = starts.partition_point(|start| *start <= span.last);
+        for start in starts.get(from..to).unwrap_or_default() {
+            let found = folded.binary_search_by_key(start, |bucket| bucket.timestamp);
+            let bucket = found.ok().and_then(|idx| folded.get(idx)).copied();
+            folded_finest.push((*start, bucket));
+        }
+        if is_longer {
+            let of = |start: &Timestamp| (*start, coarser(*start, within(&folded, longer, *start)));
+            folded_longer.extend(run.iter().map(of));
+        }
+    }
+    touched.folded.push(folded_finest);
+    if is_longer {
+        touched.folded.push(folded_longer);
+    }
+    for pair in KEPT.windows(2).skip(touched.folded.len() - 1) {
+        let ([finer, resolution], Some(changed)) = (pair, touched.folded.last()) else { continue };
+        let finer = Strand { dataset, resolution: *finer };
+        touched.folded.push(coarsened(connection, finer, *resolution, changed)?);
+    }
+    Ok(touched)
+}
+
+impl Touched {
+    /// The moments of the rows that chunks have, in order.
+    pub(super) fn held(&self) -> &[Timestamp] {
+        &self.held
+    }
+
+    /// Puts the buckets where they belong, once their rows are stored.
+    pub(super) fn put(
+        &self,
+        connection: &Connection,
+        dataset: DatasetId,
+    ) -> Result<(), StoreError> {
+        for (resolution, folded) in KEPT.into_iter().zip(&self.folded) {
+            let there = folded.iter().filter_map(|(_, bucket)| bucket.as_ref());
+            put(connection, Strand { dataset, resolution }, there)?;
+            for (start, _) in folded.iter().filter(|(_, bucket)| bucket.is_none()) {
+                remove(connection, dataset, resolution, *start)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Folds the buckets of `resolution` that hold `changed` ones of a finer one, which win over those
+/// that are stored.
+fn coarsened(
+    connection: &Connection,
+    finer: Strand,
+    resolution: Resolution,
+    changed: &Folded,
+) -> Result<Folded, StoreError> {
+    let starts = starts_of(resolution, changed.iter().map(|(start, _)| *start));
+    let gap_micros = FINER_GAP_MAX * micros(finer.resolution);
+    let parts: Vec<&[Timestamp]> = starts.chunks(COARSER_PART).collect();
+    let folded = refold::shared(connection, finer.dataset, parts.len(), |connection, part_idx| {
+        let mut folded = Folded::new();
+        let part = parts.get(part_idx).copied().unwrap_or_default();
+        for run in part.chunk_by(|a, b| b.micros() - a.micros() <= gap_micros) {
+            let spans: Vec<Span> = run.iter().map(|start| span(resolution, *start)).collect();
+            let stored = folded::within(connection, finer, &spans)?;
+            for Span { first, last } in spans {
+                let stored = within(&stored, resolution, first);
+                let from = changed.partition_point(|(start, _)| *start < first);
+                let to = changed.partition_point(|(start, _)| *start <= last);
+                let changed = changed.get(from..to).unwrap_or_default();
+                let all = folded::renewed(stored, changed.iter().copied());
+                folded.push((first, coarser(first, all).map(as_stored)));
+            }
+        }
+        Ok(folded)
+    })?;
+    Ok(folded.concat())
+}
+
+/// The starts of the buckets that hold `moments`, which are in order.
+fn starts_of(resolution: Resolution, moments: impl Iterator<Item = Timestamp>) -> Vec<Timestamp> {
+    let mut starts: Vec<Timestamp> =
+        moments.map(|moment| resolution.bucket_start(moment)).collect();
+    starts.dedup();
+    starts
+}
+
+/// Those of `finer`, which are in order, that are in the bucket that starts at `start`.
+fn within(
+    finer: &[Bucket],
+    resolution: Resolution,
+    start: Timestamp,
+) -> impl Iterator<Item = Bucket> {
+    let end = span(resolution, start).last;
+    let from = finer.partition_point(|bucket| bucket.timestamp < start);
+    let to = finer.partition_point(|bucket| bucket.timestamp <= end);
+    finer.get(from..to).unwrap_or_default().iter().copied()
+}
+
+/// How long a bucket is.
+fn micros(resolution: Resolution) -> i64 {
+    code(resolution).saturating_mul(1_000_000)
+}
+
+/// Removes the buckets of a span whose rows are gone, and folds again those at its ends from what is
+/// left. Those before `kept_from`, whose rows are not there, stay unless the span covers them.
+pub(super) fn cut(
+    connection: &Connection,
+    dataset: DatasetId,
+    fold: Fold,
+    span: Span,
+    kept_from: Option<Timestamp>,
+) -> Result<(), StoreError> {
+    let rows = (scan::empty(connection, dataset)?, fold.columns());
+    let mut finer = None;
+    for resolution in KEPT {
+        let strand = Strand { dataset, resolution };
+        let length = code(resolution).saturating_mul(1_000_000);
+        connection
+            .prepare_cached(
+                "DELETE FROM buckets WHERE dataset = ?1 AND resolution = ?2
+                 AND t BETWEEN ?3 AND ?4",
+            )?
+            .execute(params![
+                dataset.get(),
+                code(resolution),
+                span.first.micros(),
+                span.last.micros() - (length - 1)
+            ])?;
+        let last = Timestamp::from_micros(span.last.micros() - (length - 1));
+        if span.first <= last {
+            let whole = Span { first: span.first, last };
+            chunks::cut(connection, strand, whole, &block_of(&[]))?;
+        }
+        let ends = BTreeSet::from([span.first, span.last].map(|end| resolution.bucket_start(end)));
+        for start in ends {
+            let bucket = self::span(resolution, start);
+            // The end of the last bucket there is may be later than a moment can be.
+            let bucket_last = bucket.first.micros().saturating_add(length - 1);
+            if span.first <= bucket.first && bucket_last <= span.last.micros() {
+                continue;
+            }
+            let folded = match finer {
+                None if kept_from.is_some_and(|kept_from| start < kept_from) => continue,
+                None => fold_rows(connection, dataset, fold, bucket, (&rows, None))?.pop(),
+                Some(resolution) => {
+                    let finer = Strand { dataset, resolution };
+                    coarser(start, stored(connection, finer, &Page::all(bucket))?)
+                }
+            };
+            match folded {
+                Some(bucket) => put(connection, strand, [&bucket])?,
+                None => remove(connection, dataset, resolution, start)?,
+            }
+        }
+        finer = Some(resolution);
+    }
+    Ok(())
+}
+
+/// Rows that win over those that are stored, and the moments of them that chunks have.
+pub(super) type Over<'a> = (&'a Block, &'a mut Vec<Timestamp>);
+
+/// The five-minute buckets of the rows of a span, read as rows with values of some columns, and of
+/// those of `over`, which win; the moments of those that chunks have are added to its list.
+pub(super) fn fold_rows(
+    connection: &Connection,
+    dataset: DatasetId,
+    fold: Fold,
+    span: Span,
+    ((empty, wanted), over): (&(Block, Vec<usize>), Option<Over<'_>>),
+) -> Result<Vec<Bucket>, StoreError> {
+    let [resolution, ..] = KEPT;
+    let mut folding = Folding::new(fold, resolution, None);
+    let (over, held) = over.unzip();
+    let sought = over.map(|over| over.times.as_slice()).zip(held);
+    let mut left =
+        over.map_or(0..0, |over| over.first_not_before(span.first)..over.first_after(span.last));
+    scan::blocks(connection, dataset, span, (empty.clone(), wanted), sought, &mut |block| {
+        let last = block.times.last();
+        let end = over.zip(last).map_or(left.start, |(over, last)| over.first_after(*last));
+        let end = end.clamp(left.start, left.end);
+        folding.add(&block, over.filter(|_| left.start < end).map(|over| (over, left.start..end)));
+        left.start = end;
+    })?;
+    if let Some(over) = over {
+        folding.add(&over.empty_like(), Some((over, left)));
+    }
+    Ok(folding.finish().into_iter().map(as_stored).collect())
+}
+
+/// A sum may overflow to infinity, and then to no number at all, which SQLite takes for null.
+fn as_stored(bucket: Bucket) -> Bucket {
+    let volume = if bucket.volume.is_nan() { 0.0 } else { bucket.volume };
+    Bucket { volume, ..bucket }
+}
+
+/// Puts buckets where they belong.
+fn put<'a>(
+    connection: &Connection,
+    Strand { dataset, resolution }: Strand,
+    buckets: impl IntoIterator<Item = &'a Bucket>,
+) -> Result<(), StoreError> {
+    let mut statement = connection.prepare_cached(
+        "INSERT OR REPLACE INTO buckets
+         (dataset, resolution, t, open, high, low, close, volume, count)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+    )?;
+    let (dataset, resolution) = (dataset.get(), code(resolution));
+    for bucket in buckets {
+        let Bucket { timestamp, open, high, low, close, volume, count } = as_stored(*bucket);
+        let start = timestamp.micros();
+        statement
+            .execute(params![dataset, resolution, start, open, high, low, close, volume, count])?;
+    }
+    Ok(())
+}
+
+fn remove(
+    connection: &Connection,
+    dataset: DatasetId,
+    resolution: Resolution,
+    start: Timestamp,
+) -> Result<(), StoreError> {
+    connection
+        .prepare_cached("DELETE FROM buckets WHERE dataset = ?1 AND resolution = ?2 AND t = ?3")?
+        .execute(params![dataset.get(), code(resolution), start.micros()])?;
+    let here = Span { first: start, last: start };
+    chunks::cut(connection, Strand { dataset, resolution }, here, &block_of(&[]))
+}
+
+/// Makes a chunk of old buckets before `before`, or a longer one of short ones, or lays some buckets
+/// into their chunks; whether there was something to do.
+pub(super) fn settle(
+    connection: &Connection,
+    strand: Strand,
+    before: Timestamp,
+) -> Result<bool, StoreError> {
+    let end = chunks::end(connection, strand)?;
+    let fresh_from =
+        end.map_or(Timestamp::MIN, |end| Timestamp::from_micros(end.micros().saturating_add(1)));
+    let old = Span { first: fresh_from, last: Timestamp::from_micros(before.micros() - 1) };
+    let fresh = folded::single(connection, strand, old, CHUNK_ROWS)?;
+    if fresh.len() == CHUNK_ROWS {
+        chunks::append(connection, strand, &block_of(&fresh))?;
+        return take(connection, strand, &fresh).map(|()| true);
+    }
+    let Some(end) = end else { return Ok(false) };
+    let new = chunks::new_before(connection, strand, before)?;
+    let mut n = 0;
+    if let Some(last) = new.iter().position(|chunk| {
+        n += chunk.n;
+        n >= CHUNK_ROWS
+    }) {
+        let oldest = new.get(..=last).unwrap_or_default();
+        return chunks::join(connection, strand, oldest, block_of(&[])).map(|()| true);
+    }
+    let over = Span { first: Timestamp::MIN, last: end };
+    if folded::count_single(connection, strand, over)? < OVER_MAX {
+        return Ok(false);
+    }
+    let some = folded::single(connection, strand, over, OVER_STEP)?;
+    chunks::overlay(connection, strand, &block_of(&some))?;
+    take(connection, strand, &some).map(|()| true)
+}
+
+/// Removes single buckets that are in a chunk now.
+fn take(connection: &Connection, strand: Strand, buckets: &[Bucket]) -> Result<(), StoreError> {
+    let (Some(first), Some(last)) = (buckets.first(), buckets.last()) else { return Ok(()) };
+    connection
+        .prepare_cached(
+            "DELETE FROM buckets WHERE dataset = ?1 AND resolution = ?2 AND t BETWEEN ?3 AND ?4",
+        )?
+        .execute(params![
+            strand.dataset.get(),
+            code(strand.resolution),
+            first.timestamp.micros(),
+            last.timestamp.micros()
+        ])?;
+    Ok(())
+}

@@ -1,0 +1,531 @@
+//! Chunks in their table: the long runs of rows, and of buckets that have grown old.
+
+use std::ops::Range;
+
+use model::{block::Block, dataset::DatasetId, resolution::Resolution, timestamp::Timestamp};
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
+
+use super::{StoreError, buckets::code};
+use crate::{
+    codec::{DecodeError, Moments, Packing, decode_into, seal},
+    span::{Order, Span},
+};
+
+/// Rows of a new chunk. Long enough that the columns dominate and a day of minutes is two chunks,
+/// short enough that a page out of one decodes little.
+pub(super) const CHUNK_ROWS: usize = 1024;
+
+/// Rows from which a chunk that late rows made longer is split.
+const SPLIT_ROWS: usize = 2 * CHUNK_ROWS;
+
+/// Rows that are worth a chunk. Fewer wait in the tail for more to come.
+pub(super) const CHUNK_ROWS_MIN: usize = CHUNK_ROWS / 2;
+
+/// What `packed` is of a chunk of new buckets, which [`join`] packs when they are old.
+const AS_THEY_CAME: i64 = 3;
+
+/// Chunks of one kind: the rows of a dataset, or its buckets of a resolution.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Strand {
+    pub(super) dataset: DatasetId,
+    pub(super) resolution: Resolution,
+}
+
+impl Strand {
+    pub(super) const fn rows(dataset: DatasetId) -> Self {
+        Self { dataset, resolution: Resolution::Raw }
+    }
+
+    /// How its chunks are written when they change. Most buckets become chunks when they are old.
+    const fn packing(self) -> Packing {
+        match self.resolution {
+            Resolution::Raw => Packing::Quick,
+            _ => Packing::Small,
+        }
+    }
+}
+
+/// Where a chunk is and what it covers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Chunk {
+    pub(super) id: i64,
+    pub(super) span: Span,
+    pub(super) n: usize,
+}
+
+fn chunk(row: &Row<'_>) -> rusqlite::Result<Chunk> {
+    let span = Span {
+        first: Timestamp::from_micros(row.get(1)?),
+        last: Timestamp::from_micros(row.get(2)?),
+    };
+    Ok(Chunk { id: row.get(0)?, span, n: row.get(3)? })
+}
+
+fn damaged(dataset: DatasetId) -> impl Fn(DecodeError) -> StoreError {
+    move |source| StoreError::Damaged { dataset, source }
+}
+
+/// The moment at which the last chunk ends.
+pub(super) fn end(
+    connection: &Connection,
+    strand: Strand,
+) -> Result<Option<Timestamp>, StoreError> {
+    let mut statement = connection
+        .prepare_cached("SELECT max(t_last) FROM chunks WHERE dataset = ?1 AND resolution = ?2")?;
+    let end: Option<i64> = statement
+        .query_row(params![strand.dataset.get(), code(strand.resolution)], |row| row.get(0))?;
+    Ok(end.map(Timestamp::from_micros))
+}
+
+/// The first chunk that ends at `moment` or after it.
+pub(super) fn ending_from(
+    connection: &Connection,
+    strand: Strand,
+    moment: Timestamp,
+) -> Result<Option<Chunk>, StoreError> {
+    let mut statement = connection.prepare_cached(
+        "SELECT id, t_first, t_last, n FROM chunks
+         WHERE dataset = ?1 AND resolution = ?2 AND t_last >= ?3 ORDER BY t_last LIMIT 1",
+    )?;
+    Ok(statement
+        .query_row(params![strand.dataset.get(), code(strand.resolution), moment.micros()], chunk)
+        .optional()?)
+}
+
+/// Shows `visit` the chunks that touch `span`, in order, until it says no.
+///
+/// Where the list itself is damaged it may end too early: the last one is looked up from the other
+/// side, so that no rows are left out in silence.
+pub(super) fn touching(
+    connection: &Connection,
+    strand: Strand,
+    span: Span,
+    order: Order,
+    visit: &mut dyn FnMut(Chunk) -> Result<bool, StoreError>,
+) -> Result<(), StoreError> {
+    let ends = match order {
+        Order::Ascending => (span.first.micros(), i64::MAX),
+        // Nothing is after the end of time.
+        Order::Descending if span.last == Timestamp::MAX => (span.first.micros(), i64::MAX),
+        Order::Descending => {
+            let last = ending_from(connection, strand, span.last)?;
+            (span.first.micros(), last.map_or(i64::MAX, |last| last.span.last.micros()))
+        }
+    };
+    let sql = match order {
+        Order::Ascending => {
+            "SELECT id, t_first, t_last, n FROM chunks
+             WHERE dataset = ?1 AND resolution = ?2 AND t_last BETWEEN ?3 AND ?4 ORDER BY t_last"
+        }
+        Order::Descending => {
+            "SELECT id, t_first, t_last, n FROM chunks
+             WHERE dataset = ?1 AND resolution = ?2 AND t_last BETWEEN ?3 AND ?4
+             ORDER BY t_last DESC"
+        }
+    };
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut rows =
+        statement.query(params![strand.dataset.get(), code(strand.resolution), ends.0, ends.1])?;
+    let mut last = None;
+    while let Some(row) = rows.next()? {
+        let chunk = chunk(row)?;
+        last = Some(chunk.span.last);
+        if chunk.span.first > span.last {
+            match order {
+                Order::Ascending => return Ok(()),
+                Order::Descending => continue,
+            }
+        }
+        // Those that follow are beyond it.
+        let is_last = order == Order::Ascending && chunk.span.last >= span.last;
+        if !visit(chunk)? || is_last {
+            return Ok(());
+        }
+    }
+    let want = match order {
+        Order::Ascending => end(connection, strand)?.filter(|end| *end >= span.first),
+        Order::Descending => {
+            ending_from(connection, strand, span.first)?.map(|chunk| chunk.span.last)
+        }
+    };
+    if last == want { Ok(()) } else { Err(damaged(strand.dataset)(DecodeError::MISSING)) }
+}
+
+/// At most `limit` of the chunks that have rows with numbers above `after`.
+pub(super) fn with_rows_after(
+    connection: &Connection,
+    dataset: DatasetId,
+    after: i64,
+    limit: usize,
+) -> Result<Vec<Chunk>, StoreError> {
+    let mut statement = connection.prepare_cached(
+        "SELECT id, t_first, t_last, n FROM chunks WHERE dataset = ?1 AND last_row > ?2 AND resolution = 0
+         LIMIT ?3",
+    )?;
+    let found = statement.query_map(params![dataset.get(), after, limit], chunk)?;
+    Ok(found.collect::<Result<_, _>>()?)
+}
+
+/// The places of the moments that lie in `span`.
+pub(super) fn within(moments: &Moments<'_>, span: Span) -> Range<usize> {
+    let start = moments.partition_point(|moment| moment < span.first);
+    let end = moments.partition_point(|moment| moment <= span.last);
+    start..end.max(start)
+}
+
+/// The places of a chunk's rows that lie in `span`.
+pub(super) fn places(
+    connection: &Connection,
+    dataset: DatasetId,
+    chunk: Chunk,
+    span: Span,
+) -> Result<Range<usize>, StoreError> {
+    look(connection, dataset, chunk, |moments| within(moments, span))
+}
+
+/// The moments of a chunk's rows.
+pub(super) fn times(
+    connection: &Connection,
+    dataset: DatasetId,
+    chunk: Chunk,
+) -> Result<Vec<Timestamp>, StoreError> {
+    look(connection, dataset, chunk, |moments| {
+        let mut times = Vec::new();
+        moments.extend(&mut times, &(0..chunk.n));
+        times
+    })
+}
+
+/// Shows `read` the moments of a chunk.
+fn look<T>(
+    connection: &Connection,
+    dataset: DatasetId,
+    chunk: Chunk,
+    read: impl FnOnce(&Moments<'_>) -> T,
+) -> Result<T, StoreError> {
+    let mut statement = connection.prepare_cached("SELECT times FROM chunks WHERE id = ?1")?;
+    let mut rows = statement.query([chunk.id])?;
+    let missing = || damaged(dataset)(DecodeError::MISSING);
+    let row = rows.next()?.ok_or_else(missing)?;
+    let bytes = row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?;
+    Ok(read(&moments(chunk, bytes).map_err(damaged(dataset))?))
+}
+
+/// Shows `read` the moments of a chunk and its bytes.
+pub(super) fn open<T>(
+    connection: &Connection,
+    dataset: DatasetId,
+    chunk: Chunk,
+    read: impl FnOnce(&Moments<'_>, &[u8]) -> Result<T, DecodeError>,
+) -> Result<T, StoreError> {
+    let mut statement =
+        connection.prepare_cached("SELECT times, body FROM chunks WHERE id = ?1")?;
+    let mut rows = statement.query([chunk.id])?;
+    let missing = || damaged(dataset)(DecodeError::MISSING);
+    let row = rows.next()?.ok_or_else(missing)?;
+    let bytes = |place: usize| row.get_ref(place)?.as_blob().map_err(rusqlite::Error::from);
+    let moments = moments(chunk, bytes(0)?).map_err(damaged(dataset))?;
+    read(&moments, bytes(1)?).map_err(damaged(dataset))
+}
+
+fn moments(chunk: Chunk, bytes: &[u8]) -> Result<Moments<'_>, DecodeError> {
+    let moments = Moments::read(bytes, chunk.n)?;
+    let ends = moments.get(0).zip(chunk.n.checked_sub(1).and_then(|last| moments.get(last)));
+    let is_it = ends == Some((chunk.span.first, chunk.span.last));
+    if is_it { Ok(moments) } else { Err(DecodeError::MISSING) }
+}
+
+/// All of a chunk, as rows like those of `empty`.
+pub(super) fn read(
+    connection: &Connection,
+    strand: Strand,
+    chunk: Chunk,
+    empty: Block,
+) -> Result<Block, StoreError> {
+    let mut block = empty;
+    open(connection, strand.dataset, chunk, |moments, body| {
+        decode_into(&mut block, moments, body, 0..moments.len(), None)
+    })?;
+    Ok(block)
+}
+
+/// Writes `block`, which comes after every chunk there is, as chunks of about [`CHUNK_ROWS`]; how many
+/// rows of it that were. Fewer than [`CHUNK_ROWS_MIN`] are left out.
+pub(super) fn append(
+    connection: &Connection,
+    strand: Strand,
+    block: &Block,
+) -> Result<usize, StoreError> {
+    if block.len() < CHUNK_ROWS_MIN {
+        return Ok(0);
+    }
+    insert_all(connection, strand, block, strand.packing())?;
+    Ok(block.len())
+}
+
+/// Writes new buckets, which come after every chunk there is, as they came, however few they are.
+/// [`join`] makes longer chunks of such ones, and packs them.
+pub(super) fn append_new(
+    connection: &Connection,
+    strand: Strand,
+    block: &Block,
+) -> Result<(), StoreError> {
+    insert_all(connection, strand, block, Packing::Quick)
+}
+
+/// Chunks of buckets that follow one another, oldest first, up to the last one that ends before
+/// `before`: those that are as they came, or short.
+pub(super) fn new_before(
+    connection: &Connection,
+    strand: Strand,
+    before: Timestamp,
+) -> Result<Vec<Chunk>, StoreError> {
+    let mut statement = connection.prepare_cached(
+        "SELECT id, t_first, t_last, n, packed FROM chunks
+         WHERE dataset = ?1 AND resolution = ?2 AND t_last < ?3 ORDER BY t_last DESC",
+    )?;
+    let bounds = params![strand.dataset.get(), code(strand.resolution), before.micros()];
+    let mut rows = statement.query(bounds)?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        let chunk = chunk(row)?;
+        if chunk.n >= CHUNK_ROWS_MIN && row.get::<_, i64>(4)? != AS_THEY_CAME {
+            break;
+        }
+        found.push(chunk);
+    }
+    found.reverse();
+    Ok(found)
+}
+
+/// Makes packed chunks of `chunks`, which follow one another.
+pub(super) fn join(
+    connection: &Connection,
+    strand: Strand,
+    chunks: &[Chunk],
+    mut joined: Block,
+) -> Result<(), StoreError> {
+    for chunk in chunks {
+        let rows = read(connection, strand, *chunk, joined.empty_like())?;
+        joined.extend_from(&rows, 0..rows.len());
+        remove(connection, *chunk)?;
+    }
+    insert_all(connection, strand, &joined, Packing::Small)
+}
+
+/// Writes `block` as chunks of about the same length.
+fn insert_all(
+    connection: &Connection,
+    strand: Strand,
+    block: &Block,
+    packing: Packing,
+) -> Result<(), StoreError> {
+    let n = block.len();
+    let n_chunks = ((n + CHUNK_ROWS / 2) / CHUNK_ROWS).max(1);
+    for chunk_idx in 0..n_chunks {
+        let rows = n * chunk_idx / n_chunks..n * (chunk_idx + 1) / n_chunks;
+        insert(connection, strand, block, rows, packing)?;
+    }
+    Ok(())
+}
+
+/// How many chunks `moments` fall into, which are in order; one more than `limit` if they are more.
+pub(super) fn n_covering(
+    connection: &Connection,
+    strand: Strand,
+    moments: &[Timestamp],
+    limit: usize,
+) -> Result<usize, StoreError> {
+    let (mut rest, mut n) = (moments, 0);
+    while let Some(first) = rest.first()
+        && n <= limit
+    {
+        n += 1;
+        let Some(chunk) = ending_from(connection, strand, *first)? else { break };
+        let end = rest.partition_point(|moment| *moment <= chunk.span.last);
+        rest = rest.get(end..).unwrap_or_default();
+    }
+    Ok(n)
+}
+
+/// Lays `late` over the chunks that cover its moments. Each of its rows is at the end of the last
+/// chunk or before it.
+pub(super) fn overlay(
+    connection: &Connection,
+    strand: Strand,
+    late: &Block,
+) -> Result<(), StoreError> {
+    let mut start = 0;
+    while let Some(moment) = late.times.get(start) {
+        let Some(chunk) = ending_from(connection, strand, *moment)? else {
+            return Err(StoreError::NoDataset { dataset: strand.dataset });
+        };
+        let end = late.first_after(chunk.span.last);
+        let under = read(connection, strand, chunk, late.empty_like())?;
+        let merged = under.merged(&late.part(start..end));
+        remove(connection, chunk)?;
+        if merged.len() < SPLIT_ROWS {
+            insert(connection, strand, &merged, 0..merged.len(), strand.packing())?;
+        } else {
+            insert_all(connection, strand, &merged, strand.packing())?;
+        }
+        start = end;
+    }
+    Ok(())
+}
+
+/// Removes the rows of a span. What a chunk has outside of it becomes chunks of their own.
+pub(super) fn cut(
+    connection: &Connection,
+    strand: Strand,
+    span: Span,
+    empty: &Block,
+) -> Result<(), StoreError> {
+    let mut touched = Vec::new();
+    touching(connection, strand, span, Order::Ascending, &mut |chunk| {
+        touched.push(chunk);
+        Ok(true)
+    })?;
+    for chunk in touched {
+        let is_whole = span.first <= chunk.span.first && chunk.span.last <= span.last;
+        let left =
+            if is_whole { None } else { Some(read(connection, strand, chunk, empty.clone())?) };
+        remove(connection, chunk)?;
+        if let Some(rows) = left {
+            let before = 0..rows.first_not_before(span.first);
+            let after = rows.first_after(span.last)..rows.len();
+            for left in [before, after] {
+                insert(connection, strand, &rows, left, strand.packing())?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A chunk that is not packed yet, the oldest of those that come before chunk `before`.
+pub(super) fn unpacked(
+    connection: &Connection,
+    before: i64,
+) -> Result<Option<(DatasetId, Chunk)>, StoreError> {
+    let mut statement = connection.prepare_cached(
+        "SELECT id, t_first, t_last, n, dataset FROM chunks
+         WHERE packed = 0 AND id < ?1 ORDER BY id LIMIT 1",
+    )?;
+    let found = statement.query_row([before], |row| Ok((chunk(row)?, row.get(4)?))).optional()?;
+    Ok(found.and_then(|(chunk, dataset)| Some((DatasetId::new(dataset)?, chunk))))
+}
+
+/// The number of the newest chunk; 0 if there is none.
+pub(super) fn newest(connection: &Connection) -> Result<i64, StoreError> {
+    let mut statement = connection.prepare_cached("SELECT coalesce(max(id), 0) FROM chunks")?;
+    Ok(statement.query_row([], |row| row.get(0))?)
+}
+
+/// Packs a chunk of rows, which keeps its number: its rows are the same.
+pub(super) fn pack(connection: &Connection, chunk: Chunk, rows: &Block) -> Result<(), StoreError> {
+    let packed = seal(rows, 0..rows.len(), Packing::Small);
+    connection
+        .prepare_cached("UPDATE chunks SET times = ?2, body = ?3, packed = 1 WHERE id = ?1")?
+        .execute(params![chunk.id, packed.times, packed.body])?;
+    Ok(())
+}
+
+/// Marks a chunk that cannot be read, so that it is not tried again and again.
+pub(super) fn leave(connection: &Connection, chunk: Chunk) -> Result<(), StoreError> {
+    connection.prepare_cached("UPDATE chunks SET packed = 2 WHERE id = ?1")?.execute([chunk.id])?;
+    Ok(())
+}
+
+/// Removes chunks that end before `moment`, oldest first, at most about `limit_rows` rows; how many
+/// rows that were.
+pub(super) fn remove_before(
+    connection: &Connection,
+    strand: Strand,
+    moment: Timestamp,
+    limit_rows: usize,
+) -> Result<(usize, Option<Timestamp>), StoreError> {
+    let span = Span { first: Timestamp::MIN, last: moment };
+    let mut old: Vec<Chunk> = Vec::new();
+    let mut n_rows = 0;
+    touching(connection, strand, span, Order::Ascending, &mut |chunk| {
+        if chunk.span.last >= moment || n_rows >= limit_rows {
+            return Ok(false);
+        }
+        n_rows += chunk.n;
+        old.push(chunk);
+        Ok(true)
+    })?;
+    let newest = old.last().map(|chunk| chunk.span.last);
+    for chunk in old {
+        remove(connection, chunk)?;
+    }
+    Ok((n_rows, newest))
+}
+
+/// The end of the five minutes in which the last chunk ends that is not among the newest of `n_bytes`
+/// together: rows are let go up to such an end.
+pub(super) fn newest_within(
+    connection: &Connection,
+    strand: Strand,
+    n_bytes: u64,
+) -> Result<Option<Timestamp>, StoreError> {
+    let mut statement = connection.prepare_cached(
+        "SELECT t_last, length(times) + length(body) FROM chunks
+         WHERE dataset = ?1 AND resolution = ?2 ORDER BY t_last DESC",
+    )?;
+    let mut rows = statement.query(params![strand.dataset.get(), code(strand.resolution)])?;
+    let mut n_newest = 0_u64;
+    let mut is_newest = true;
+    while let Some(row) = rows.next()? {
+        n_newest = n_newest.saturating_add(row.get(1)?);
+        if n_newest > n_bytes && !is_newest {
+            let finest = Resolution::FiveMinutes;
+            let last = finest.bucket_start(Timestamp::from_micros(row.get(0)?));
+            return Ok(Some(last + finest.bucket().unwrap_or_default()));
+        }
+        is_newest = false;
+    }
+    Ok(None)
+}
+
+fn remove(connection: &Connection, chunk: Chunk) -> Result<(), StoreError> {
+    connection.prepare_cached("DELETE FROM chunks WHERE id = ?1")?.execute([chunk.id])?;
+    Ok(())
+}
+
+fn insert(
+    connection: &Connection,
+    strand: Strand,
+    block: &Block,
+    rows: Range<usize>,
+    packing: Packing,
+) -> Result<(), StoreError> {
+    let moments = block.times.get(rows.clone()).unwrap_or_default();
+    let (Some(first), Some(last)) = (moments.first(), moments.last()) else { return Ok(()) };
+    let n = rows.len();
+    let sealed = seal(block, rows.clone(), packing);
+    let packed = match (packing, strand.resolution) {
+        (Packing::Small, _) => 1,
+        (Packing::Quick, Resolution::Raw) => 0,
+        (Packing::Quick, _) => AS_THEY_CAME,
+    };
+    let last_row = block.ids.get(rows).and_then(|ids| ids.iter().max().copied());
+    connection
+        .prepare_cached(
+            "INSERT INTO chunks
+             (dataset, resolution, t_first, t_last, n, packed, times, body, last_row)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        )?
+        .execute(params![
+            strand.dataset.get(),
+            code(strand.resolution),
+            first.micros(),
+            last.micros(),
+            n,
+            packed,
+            sealed.times,
+            sealed.body,
+            last_row.unwrap_or_default()
+        ])?;
+    Ok(())
+}

@@ -1,0 +1,118 @@
+//! Copies of a store: made while it is in use, and put in its place while it is not.
+
+use std::{
+    fs::{self, File},
+    io,
+    path::{Path, PathBuf},
+};
+
+use rusqlite::{Connection, OpenFlags};
+use task::{
+    file::{AtomicFile, FileMode, remove_stale},
+    lock, private,
+};
+
+use super::{StoreError, opening, prepare, tables, verify};
+use crate::admin::{Report, UpkeepError, store};
+
+/// The file beside the store's by which a program says that it uses the store.
+fn lock_path(path: &Path) -> PathBuf {
+    beside(path, ".lock")
+}
+
+fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    name.into()
+}
+
+/// The endings of the files that SQLite keeps beside a database.
+const LOG_ENDINGS: [&str; 3] = ["-wal", "-shm", "-journal"];
+
+/// Says that the store at `path` is in use by this process, until the file is closed.
+pub(super) fn use_store(path: &Path) -> Result<File, StoreError> {
+    let locked = lock::wait_for(&lock_path(path));
+    locked.map_err(|source| StoreError::Open(Box::new(source)))?.ok_or(StoreError::InUse)
+}
+
+/// Copies the store at `path` into the new file `to`.
+pub(crate) fn backup(path: &Path, to: &Path) -> Result<u64, UpkeepError> {
+    let mut draft = create(to)?;
+    copy(path, draft.draft_path())?;
+    let metadata = draft.file().metadata().map_err(|source| file(to, source))?;
+    draft.commit_new().map_err(|source| file(to, source))?;
+    Ok(metadata.len())
+}
+
+/// Begins a file that is to be called `path`.
+fn create(path: &Path) -> Result<AtomicFile, UpkeepError> {
+    remove_stale(path);
+    AtomicFile::create(path, FileMode::Private).map_err(|source| file(path, source))
+}
+
+/// Copies the store at `path` into `draft`, which is empty: to the engine, one that is not there yet.
+fn copy(path: &Path, draft: &Path) -> Result<(), UpkeepError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let reading = || -> Result<(), StoreError> {
+        let connection = Connection::open_with_flags(path, flags).map_err(opening)?;
+        prepare(&connection).map_err(opening)?;
+        connection.execute("VACUUM INTO ?1", [draft.to_string_lossy()])?;
+        Ok(())
+    };
+    reading().map_err(|source| store(path, source))
+}
+
+/// Puts the copy `from` in the place of the store at `to`.
+pub(crate) fn restore(from: &Path, to: &Path) -> Result<Report, UpkeepError> {
+    if let Some(folder) = to.parent() {
+        private::folder(folder).map_err(|source| file(folder, source))?;
+    }
+    let locked = lock::wait_for(&lock_path(to)).map_err(|source| file(&lock_path(to), source))?;
+    let Some(_locked) = locked else { return Err(UpkeepError::InUse { path: to.to_owned() }) };
+    let draft = create(to)?;
+    let prepared = prepared(from, draft.draft_path());
+    if prepared.is_err() {
+        for ending in LOG_ENDINGS {
+            fs::remove_file(beside(draft.draft_path(), ending)).ok();
+        }
+    }
+    let report = prepared?;
+    for ending in LOG_ENDINGS {
+        let rest = beside(to, ending);
+        match fs::remove_file(&rest) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(file(&rest, error));
+            }
+            _ => {}
+        }
+    }
+    draft.commit().map_err(|source| file(to, source))?;
+    Ok(report)
+}
+
+/// Makes of the copy what is to be the store, and verifies it.
+fn prepared(from: &Path, draft: &Path) -> Result<Report, UpkeepError> {
+    // Through the engine, so that what is only in the log of a store is copied, too.
+    copy(from, draft)?;
+    let renewing = || -> Result<(), StoreError> {
+        let mut connection = Connection::open(draft).map_err(opening)?;
+        prepare(&connection).map_err(opening)?;
+        tables::set_up(&mut connection)?;
+        connection
+            .execute("UPDATE counters SET value = random() WHERE name = 'era'", [])
+            .map_err(opening)?;
+        Ok(())
+    };
+    renewing().map_err(|source| store(from, source))?;
+    let report = verify::verify(draft, &mut |_| {}).map_err(|source| store(from, source))?;
+    match report.faults.first() {
+        None => Ok(report),
+        Some(first) => {
+            Err(UpkeepError::Unsound { n_faults: report.n_faults, first: Box::new(first.clone()) })
+        }
+    }
+}
+
+fn file(path: &Path, source: io::Error) -> UpkeepError {
+    UpkeepError::File { path: path.to_owned(), source }
+}

@@ -1,0 +1,87 @@
+//! Deleting: rows of a span at once, a dataset at once for those who look and bit by bit for the disk.
+
+use model::{block::Block, dataset::DatasetId, timestamp::Timestamp};
+use rusqlite::{Connection, OptionalExtension as _, params};
+
+use super::{
+    StoreError,
+    append::{self, fold, save},
+    buckets, catalog,
+    chunks::{self, Strand},
+    scan, tail,
+};
+use crate::{rollup::Fold, span::Span};
+
+/// Records of a deleted dataset that one step removes: some 16 chunks, or as much of the tail and of
+/// buckets. It takes a few milliseconds, for which others wait.
+const STEP_RECORDS: i64 = 16;
+
+/// Small records that are removed for each of [`STEP_RECORDS`].
+const SMALL_PER_RECORD: i64 = 64;
+
+/// Deletes the rows of a span; how many that were.
+pub(super) fn rows(
+    connection: &Connection,
+    dataset: DatasetId,
+    span: Span,
+    now: Timestamp,
+) -> Result<u64, StoreError> {
+    let mut progress = append::progress(connection, dataset)?;
+    if span.first > span.last {
+        return Ok(0);
+    }
+    let n_gone = scan::count(connection, dataset, span)?;
+    tail::remove(connection, dataset, span)?;
+    let empty = Block::new(&catalog::dtypes(connection, dataset)?);
+    chunks::cut(connection, Strand::rows(dataset), span, &empty)?;
+    let fold = fold(connection, dataset)?;
+    if fold != Fold::Nothing {
+        buckets::cut(connection, dataset, fold, span, progress.kept_from)?;
+    }
+    progress.recount(connection, dataset)?;
+    progress.revision += 1;
+    progress.newest = append::newest(connection, dataset)?;
+    save(connection, dataset, &progress)?;
+    append::touch(connection, dataset, now)?;
+    Ok(n_gone)
+}
+
+/// Takes a dataset out of the catalogue and leaves its rows to [`step`]; whether there was one.
+pub(super) fn dataset(connection: &Connection, dataset: DatasetId) -> Result<bool, StoreError> {
+    if !catalog::forget(connection, dataset)? {
+        return Ok(false);
+    }
+    connection
+        .prepare_cached("INSERT INTO doomed (dataset) VALUES (?1)")?
+        .execute([dataset.get()])?;
+    Ok(true)
+}
+
+/// Removes some records of a deleted dataset; whether there may be more.
+pub(super) fn step(connection: &Connection) -> Result<bool, StoreError> {
+    let mut first = connection.prepare_cached("SELECT dataset FROM doomed LIMIT 1")?;
+    let doomed: Option<i64> = first.query_row([], |row| row.get(0)).optional()?;
+    let Some(doomed) = doomed else { return Ok(false) };
+    let mut left = STEP_RECORDS;
+    for (sql, small) in [
+        ("DELETE FROM chunks WHERE id IN (SELECT id FROM chunks WHERE dataset = ?1 LIMIT ?2)", 1),
+        (
+            "DELETE FROM tail WHERE dataset = ?1
+             AND t IN (SELECT t FROM tail WHERE dataset = ?1 LIMIT ?2)",
+            SMALL_PER_RECORD,
+        ),
+        (
+            "DELETE FROM buckets WHERE (dataset, resolution, t) IN
+             (SELECT dataset, resolution, t FROM buckets WHERE dataset = ?1 LIMIT ?2)",
+            SMALL_PER_RECORD,
+        ),
+    ] {
+        let n_gone = connection.prepare_cached(sql)?.execute(params![doomed, left * small])?;
+        left -= i64::try_from(n_gone).unwrap_or(i64::MAX) / small;
+        if left <= 0 {
+            return Ok(true);
+        }
+    }
+    connection.prepare_cached("DELETE FROM doomed WHERE dataset = ?1")?.execute([doomed])?;
+    Ok(true)
+}

@@ -1,0 +1,351 @@
+//! Finding datasets: which of those that a key sees match a filter, and a page of them.
+//!
+//! What a key sees, and what has a metadata field, are sets (see [`postings`]). Text is looked up in
+//! three indexes: names in order, for the exact one and those that begin with it; runs of three
+//! letters; and single letters and pairs, for texts too short for the second.
+
+use std::collections::BTreeSet;
+
+use model::{
+    dataset::{Dataset, DatasetId},
+    key::KeyId,
+};
+use rusqlite::{Connection, params};
+
+use super::{
+    StoreError, catalog,
+    postings::{self, Ids, Term},
+    tags,
+};
+use crate::catalog::{DatasetRef, Filter, Listed};
+
+/// How many matches of a text are counted beyond the page. A word that half of a million datasets
+/// have would take a fifth of a second to count.
+const COUNTED_MAX: usize = 5000;
+
+/// A key that sees no more datasets than this has them looked through one by one: an index may hold
+/// a million matches that it does not see.
+const LOOKED_THROUGH_MAX: usize = 1000;
+
+/// Datasets whose texts are read to check that they have every word of a search, where no index
+/// tells: about 0.1 s.
+const CHECKED_MAX: usize = 20_000;
+
+/// Letters below which a text is looked up in pairs.
+const RUN_CHARS: usize = 3;
+
+/// What a dataset is found by, in lower case.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Texts {
+    name: String,
+    description: String,
+}
+
+impl Texts {
+    pub(super) fn of(dataset: &Dataset) -> Self {
+        let name = dataset.name.to_lowercase();
+        Self { name, description: dataset.description.to_lowercase() }
+    }
+
+    /// Adds them to the indexes.
+    ///
+    /// A statement in between that writes to a table with foreign keys has the indexes written out:
+    /// those who add many datasets add their texts at the end.
+    pub(super) fn add(&self, connection: &Connection, id: DatasetId) -> Result<(), StoreError> {
+        for (sql, body) in [
+            ("INSERT INTO name_runs (rowid, body) VALUES (?1, ?2)", &self.name),
+            ("INSERT INTO description_runs (rowid, body) VALUES (?1, ?2)", &self.description),
+            ("INSERT INTO name_grams (rowid, body) VALUES (?1, ?2)", &grams(&self.name)),
+            (
+                "INSERT INTO description_grams (rowid, body) VALUES (?1, ?2)",
+                &grams(&self.description),
+            ),
+        ] {
+            connection.prepare_cached(sql)?.execute(params![id.get(), body])?;
+        }
+        Ok(())
+    }
+
+    /// Takes them, which are those that were added, from the indexes.
+    pub(super) fn remove(&self, connection: &Connection, id: DatasetId) -> Result<(), StoreError> {
+        for (index, body) in [
+            ("name_runs", &self.name),
+            ("description_runs", &self.description),
+            ("name_grams", &grams(&self.name)),
+            ("description_grams", &grams(&self.description)),
+        ] {
+            let sql =
+                format!("INSERT INTO {index} ({index}, rowid, body) VALUES ('delete', ?1, ?2)");
+            connection.prepare_cached(&sql)?.execute(params![id.get(), body])?;
+        }
+        Ok(())
+    }
+}
+
+/// The single letters and pairs of a text, each once and as hexadecimal digits, so that every letter
+/// is a part of a word to the index.
+fn grams(text: &str) -> String {
+    let mut found = BTreeSet::new();
+    let mut starts = text.char_indices().map(|(at, _)| at).skip(1).chain([text.len()]).peekable();
+    let mut at = 0;
+    while let Some(end) = starts.next() {
+        found.extend(text.get(at..end));
+        if let Some(next) = starts.peek() {
+            found.extend(text.get(at..*next));
+        }
+        at = end;
+    }
+    let mut grams = String::with_capacity(found.len() * 5);
+    for gram in found {
+        push_hex(&mut grams, gram);
+        grams.push(' ');
+    }
+    grams
+}
+
+fn push_hex(to: &mut String, text: &str) {
+    for byte in text.bytes() {
+        for digit in [byte >> 4, byte & 15] {
+            to.push(char::from_digit(digit.into(), 16).unwrap_or('0'));
+        }
+    }
+}
+
+/// The datasets that `key` may see, in the order of their numbers, or the best match first.
+pub(super) fn list(
+    connection: &Connection,
+    key: KeyId,
+    filter: &Filter,
+    (skip, limit): (u64, usize),
+) -> Result<Listed, StoreError> {
+    let skip = usize::try_from(skip).unwrap_or(usize::MAX);
+    let seen = visible(connection, key)?;
+    let found = match filter {
+        Filter::All => Found::among(&seen, skip, limit),
+        Filter::Metadata(fields) => {
+            let terms: Vec<_> =
+                fields.iter().map(|(field, value)| Term::Field(field, value)).collect();
+            Found::among(&seen.and(&postings::all_of(connection, &terms)?), skip, limit)
+        }
+        Filter::Text(text) => {
+            let text = text.to_lowercase();
+            let text = text.trim();
+            if seen.len() <= LOOKED_THROUGH_MAX {
+                look_through(connection, &seen, text, (skip, limit))?
+            } else {
+                look_up(connection, &seen, text, (skip, limit))?
+            }
+        }
+    };
+    let mut datasets: Vec<Dataset> = Vec::with_capacity(found.page.len());
+    for id in found.page {
+        let id = DatasetId::new(id).ok_or(rusqlite::Error::IntegralValueOutOfRange(0, id))?;
+        datasets.extend(catalog::dataset(connection, &DatasetRef::Id(id))?);
+    }
+    Ok(Listed { count: found.count, is_last: found.is_last, datasets })
+}
+
+/// The datasets that a key sees: its own, and those with a tag that it holds.
+fn visible(connection: &Connection, key: KeyId) -> Result<Ids, StoreError> {
+    let held = tags::held(connection, key)?;
+    let mut terms = vec![Term::Owner(key)];
+    terms.extend(held.into_iter().map(Term::Tag));
+    postings::any_of(connection, &terms)
+}
+
+/// A page of what was found.
+struct Found {
+    count: Option<u64>,
+    is_last: bool,
+    page: Vec<i64>,
+}
+
+impl Found {
+    fn among(ids: &Ids, skip: usize, limit: usize) -> Self {
+        let (n, page) = (ids.len(), ids.page(skip, limit));
+        Self { count: u64::try_from(n).ok(), is_last: skip.saturating_add(limit) >= n, page }
+    }
+}
+
+/// How well a text matches: the better, the earlier in the page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Rank {
+    /// The name is the text, or begins with it; in the order of names.
+    Prefix,
+    /// The name has every word; in the order of ids.
+    Name,
+    /// The description has every word; in the order of ids.
+    Description,
+    /// The name has some of the words and the description the others; in the order of ids.
+    Across,
+}
+
+/// Ranks a dataset whose name and description, both in lower case, are searched for the words of
+/// `text`; `None` if a word is in neither.
+fn rank(text: &str, name: &str, description: &str) -> Option<Rank> {
+    let mut words = text.split_whitespace();
+    if name.starts_with(text) {
+        Some(Rank::Prefix)
+    } else if words.clone().all(|word| name.contains(word)) {
+        Some(Rank::Name)
+    } else if words.clone().all(|word| description.contains(word)) {
+        Some(Rank::Description)
+    } else if words.all(|word| name.contains(word) || description.contains(word)) {
+        Some(Rank::Across)
+    } else {
+        None
+    }
+}
+
+/// Looks through all that a key sees.
+fn look_through(
+    connection: &Connection,
+    seen: &Ids,
+    text: &str,
+    (skip, limit): (usize, usize),
+) -> Result<Found, StoreError> {
+    let mut statement =
+        connection.prepare_cached("SELECT folded, description FROM datasets WHERE id = ?1")?;
+    let mut matches = Vec::new();
+    for id in seen.page(0, usize::MAX) {
+        let mut rows = statement.query([id])?;
+        let Some(row) = rows.next()? else { continue };
+        let (folded, description): (String, String) = (row.get(0)?, row.get(1)?);
+        match rank(text, &folded, &description.to_lowercase()) {
+            Some(Rank::Prefix) => matches.push((Rank::Prefix, folded, id)),
+            Some(rank) => matches.push((rank, String::new(), id)),
+            None => {}
+        }
+    }
+    matches.sort_unstable();
+    let is_last = skip.saturating_add(limit) >= matches.len();
+    let count = u64::try_from(matches.len()).ok();
+    let page = matches.into_iter().skip(skip).take(limit).map(|(.., id)| id).collect();
+    Ok(Found { count, is_last, page })
+}
+
+/// Looks a text up in the indexes, the best matches first.
+fn look_up(
+    connection: &Connection,
+    seen: &Ids,
+    text: &str,
+    (skip, limit): (usize, usize),
+) -> Result<Found, StoreError> {
+    let mut walk = Walk {
+        seen,
+        taken: Ids::default(),
+        n_taken: 0,
+        page: Vec::new(),
+        from: skip,
+        until: skip.saturating_add(limit),
+        end: skip.saturating_add(limit).saturating_add(COUNTED_MAX),
+        n_checked: 0,
+    };
+    let begins = "SELECT id FROM datasets WHERE folded >= ?1 AND folded < ?1 || char(1114111)
+         ORDER BY folded, id";
+    let words: Vec<&str> = text.split_whitespace().collect();
+    // Where there are long words, the short ones are checked in the texts.
+    let is_short = |word: &&str| word.chars().count() < RUN_CHARS;
+    let has_short = words.iter().any(is_short);
+    let (kind, phrases): (_, Vec<String>) = if words.iter().all(is_short) {
+        ("grams", words.iter().map(|word| gram_phrase(word)).collect())
+    } else {
+        let long = words.iter().filter(|word| !is_short(word));
+        ("runs", long.map(|word| format!("\"{}\"", word.replace('"', "\"\""))).collect())
+    };
+    let within = |field: &str| {
+        let index = format!("{field}_{kind}");
+        format!("SELECT rowid FROM {index} WHERE {index} MATCH ?1")
+    };
+    let checked = |rank| (has_short && kind == "runs").then_some((text, rank));
+    let all = phrases.join(" AND ");
+    let mut is_whole = walk.take_all(connection, begins, text, None)?;
+    // To an index a text ends at its first zero, and nothing is found by one.
+    if is_whole && !words.is_empty() && !text.contains('\0') {
+        is_whole = walk.take_all(connection, &within("name"), &all, checked(Rank::Name))?
+            && walk.take_all(
+                connection,
+                &within("description"),
+                &all,
+                checked(Rank::Description),
+            )?;
+        if is_whole && words.len() > 1 {
+            let any = phrases.join(" OR ");
+            is_whole =
+                walk.take_all(connection, &within("name"), &any, Some((text, Rank::Across)))?;
+        }
+    }
+    let count = if is_whole { u64::try_from(walk.n_taken).ok() } else { None };
+    Ok(Found { count, is_last: walk.n_taken <= walk.until, page: walk.page })
+}
+
+/// The phrase by which the index of letters and pairs is searched for a word of one or two letters.
+fn gram_phrase(word: &str) -> String {
+    let mut gram = String::new();
+    push_hex(&mut gram, word);
+    format!("\"{gram}\"")
+}
+
+/// Ranks the texts of a dataset as [`rank`] does.
+fn rank_of(connection: &Connection, id: i64, text: &str) -> Result<Option<Rank>, StoreError> {
+    let mut statement =
+        connection.prepare_cached("SELECT folded, description FROM datasets WHERE id = ?1")?;
+    let mut rows = statement.query([id])?;
+    let Some(row) = rows.next()? else { return Ok(None) };
+    let (folded, description): (String, String) = (row.get(0)?, row.get(1)?);
+    Ok(rank(text, &folded, &description.to_lowercase()))
+}
+
+/// A walk through matches, each of which counts once, in the first index that has it.
+struct Walk<'a> {
+    seen: &'a Ids,
+    taken: Ids,
+    n_taken: usize,
+    page: Vec<i64>,
+    from: usize,
+    until: usize,
+    end: usize,
+    n_checked: usize,
+}
+
+impl Walk<'_> {
+    /// Takes what a statement finds for `text`; whether there is room for more. With `checked`,
+    /// words and a rank, only the datasets that match the words at least as well.
+    fn take_all(
+        &mut self,
+        connection: &Connection,
+        sql: &str,
+        text: &str,
+        checked: Option<(&str, Rank)>,
+    ) -> Result<bool, StoreError> {
+        let mut statement = connection.prepare_cached(sql)?;
+        let mut rows = statement.query([text])?;
+        while let Some(row) = rows.next()? {
+            let id = row.get(0)?;
+            if !self.seen.has(id) || self.taken.has(id) {
+                continue;
+            }
+            if let Some((words, rank)) = checked {
+                self.n_checked += 1;
+                if self.n_checked > CHECKED_MAX {
+                    return Ok(false);
+                }
+                if rank_of(connection, id, words)?.is_none_or(|found| found > rank) {
+                    continue;
+                }
+            }
+            self.taken.insert(id);
+            if (self.from..self.until).contains(&self.n_taken) {
+                self.page.push(id);
+            }
+            self.n_taken += 1;
+            if self.n_taken > self.end {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,539 @@
+//! Reading buckets: single ones, and those in chunks under them, as one run in either order.
+
+use std::{
+    iter, mem,
+    ops::{ControlFlow, Range},
+    time::Duration,
+};
+
+use model::{
+    block::{Block, Rows, Series},
+    dataset::{DatasetId, Dtype},
+    resolution::Resolution,
+    row::Bucket,
+    timestamp::Timestamp,
+};
+use rusqlite::{Connection, Row, params};
+
+use super::{
+    StoreError,
+    buckets::{self, KEPT, code},
+    chunks::{self, Chunk, Strand},
+    outline::{Outline, Outlines},
+};
+use crate::{
+    codec::decode_into,
+    rollup::coarser,
+    span::{Order, Span},
+    store::piece::{Piece, VisitPiece},
+};
+
+/// The smallest step between moments.
+const STEP: Duration = Duration::from_micros(1);
+
+/// Buckets that [`pieces`] hands on at a time.
+const PIECE_BUCKETS: usize = 4096;
+
+/// The columns of a chunk of buckets: open, high, low, close, volume, count.
+const COLUMNS: [Dtype; 6] =
+    [Dtype::Float, Dtype::Float, Dtype::Float, Dtype::Float, Dtype::Float, Dtype::Integer];
+
+/// Which buckets of a resolution to read.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Page {
+    pub(super) span: Span,
+    pub(super) order: Order,
+    pub(super) skip: usize,
+    /// How many at most.
+    pub(super) limit: usize,
+}
+
+impl Page {
+    pub(super) const fn all(span: Span) -> Self {
+        Self { span, order: Order::Ascending, skip: 0, limit: usize::MAX }
+    }
+}
+
+/// Reads buckets in the order asked for.
+pub(super) fn read(
+    connection: &Connection,
+    dataset: DatasetId,
+    resolution: Resolution,
+    page: &Page,
+) -> Result<Vec<Bucket>, StoreError> {
+    if KEPT.contains(&resolution) {
+        return stored(connection, Strand { dataset, resolution }, page);
+    }
+    let mut taken = Vec::new();
+    if page.limit == 0 {
+        return Ok(taken);
+    }
+    let mut skip = page.skip;
+    walk(connection, dataset, resolution, page.span, page.order, &mut |bucket| {
+        if skip > 0 {
+            skip -= 1;
+        } else {
+            taken.push(bucket);
+        }
+        if taken.len() < page.limit { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?;
+    Ok(taken)
+}
+
+/// How many buckets a span has.
+pub(super) fn count(
+    connection: &Connection,
+    dataset: DatasetId,
+    resolution: Resolution,
+    span: Span,
+    outlines: &Outlines,
+) -> Result<u64, StoreError> {
+    if KEPT.contains(&resolution) {
+        let strand = Strand { dataset, resolution };
+        let outline = outlines.read(connection, strand)?;
+        return count_stored(connection, strand, span, &outline);
+    }
+    let mut n = 0;
+    walk(connection, dataset, resolution, span, Order::Ascending, &mut |_| {
+        n += 1;
+        ControlFlow::Continue(())
+    })?;
+    Ok(n)
+}
+
+/// Shows `visit` the buckets of a span one by one.
+pub(super) fn walk(
+    connection: &Connection,
+    dataset: DatasetId,
+    resolution: Resolution,
+    span: Span,
+    order: Order,
+    visit: &mut dyn FnMut(Bucket) -> ControlFlow<()>,
+) -> Result<(), StoreError> {
+    if KEPT.contains(&resolution) {
+        let strand = Strand { dataset, resolution };
+        return walk_stored(connection, strand, (span, order, 0), visit);
+    }
+    let Some(finer) = resolution.folded_from() else { return Ok(()) };
+    let mut group: Vec<Bucket> = Vec::new();
+    let mut flow = ControlFlow::Continue(());
+    let fold = |group: &mut Vec<Bucket>| {
+        if order == Order::Descending {
+            group.reverse();
+        }
+        let start = group.first().map(|first| resolution.bucket_start(first.timestamp));
+        start.and_then(|start| coarser(start, group.drain(..)))
+    };
+    let wide = widened(resolution, span);
+    let finer = Strand { dataset, resolution: finer };
+    walk_stored(connection, finer, (wide, order, 0), &mut |bucket| {
+        let start = resolution.bucket_start(bucket.timestamp);
+        if group.last().is_some_and(|last| resolution.bucket_start(last.timestamp) != start) {
+            flow = fold(&mut group).map_or(flow, &mut *visit);
+        }
+        group.push(bucket);
+        flow
+    })?;
+    // After the last one it does not matter whether more are wanted.
+    if flow.is_continue()
+        && let Some(last) = fold(&mut group)
+        && visit(last).is_break()
+    {
+        return Ok(());
+    }
+    Ok(())
+}
+
+/// Shows `visit` the buckets of a span, oldest first, piece by piece.
+pub(super) fn pieces(
+    connection: &Connection,
+    dataset: DatasetId,
+    resolution: Resolution,
+    span: Span,
+    visit: VisitPiece<'_>,
+) -> Result<(), StoreError> {
+    let mut piece = Vec::new();
+    let mut flow = Ok(ControlFlow::Continue(()));
+    walk(connection, dataset, resolution, span, Order::Ascending, &mut |bucket| {
+        piece.push(bucket);
+        if piece.len() == PIECE_BUCKETS {
+            flow = visit(Piece::ready(Rows::Buckets(mem::take(&mut piece))));
+        }
+        if let Ok(flow) = flow { flow } else { ControlFlow::Break(()) }
+    })?;
+    if flow?.is_continue() && !piece.is_empty() {
+        visit(Piece::ready(Rows::Buckets(piece))).map(|_| ())?;
+    }
+    Ok(())
+}
+
+/// The moments of all buckets that start within `span`.
+fn widened(resolution: Resolution, span: Span) -> Span {
+    let floor = resolution.bucket_start(span.first);
+    let is_aligned = floor == span.first;
+    let first = if is_aligned { floor } else { buckets::span(resolution, floor).last + STEP };
+    Span { first, last: buckets::span(resolution, resolution.bucket_start(span.last)).last }
+}
+
+/// Reads stored buckets in the order asked for.
+pub(super) fn stored(
+    connection: &Connection,
+    strand: Strand,
+    page: &Page,
+) -> Result<Vec<Bucket>, StoreError> {
+    let mut taken = Vec::new();
+    if page.limit > 0 {
+        walk_stored(connection, strand, (page.span, page.order, page.skip), &mut |bucket| {
+            taken.push(bucket);
+            if taken.len() < page.limit {
+                ControlFlow::Continue(())
+            } else {
+                ControlFlow::Break(())
+            }
+        })?;
+    }
+    Ok(taken)
+}
+
+/// Buckets on their way out: the first ones are left out.
+struct Out<'a> {
+    order: Order,
+    skip: usize,
+    visit: &'a mut dyn FnMut(Bucket) -> ControlFlow<()>,
+}
+
+impl Out<'_> {
+    /// Hands on buckets that lie from the oldest to the newest; whether more are wanted.
+    fn give(&mut self, buckets: impl DoubleEndedIterator<Item = Bucket>) -> bool {
+        match self.order {
+            Order::Ascending => self.give_all(buckets),
+            Order::Descending => self.give_all(buckets.rev()),
+        }
+    }
+
+    fn give_all(&mut self, buckets: impl Iterator<Item = Bucket>) -> bool {
+        for bucket in buckets {
+            if self.skip > 0 {
+                self.skip -= 1;
+            } else if (self.visit)(bucket).is_break() {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+fn walk_stored(
+    connection: &Connection,
+    strand: Strand,
+    (span, order, skip): (Span, Order, usize),
+    visit: &mut dyn FnMut(Bucket) -> ControlFlow<()>,
+) -> Result<(), StoreError> {
+    if span.first > span.last {
+        return Ok(());
+    }
+    let mut statement = connection.prepare_cached(single_sql(order))?;
+    let bounds = (span.first.micros(), span.last.micros());
+    let mut single = statement
+        .query_map(
+            params![strand.dataset.get(), code(strand.resolution), bounds.0, bounds.1, -1],
+            bucket,
+        )?
+        .peekable();
+    let mut out = Out { order, skip, visit };
+    let mut is_open = true;
+    chunks::touching(connection, strand, span, order, &mut |chunk| {
+        let Span { first, last } = chunk.span;
+        let is_before = |time: Timestamp| match order {
+            Order::Ascending => time < first,
+            Order::Descending => time > last,
+        };
+        while let Some(bucket) = next_if(&mut single, is_before)? {
+            if !out.give_all(iter::once(bucket)) {
+                is_open = false;
+                return Ok(false);
+            }
+        }
+        let mut over = Vec::new();
+        while let Some(bucket) = next_if(&mut single, |time| first <= time && time <= last)? {
+            over.push(bucket);
+        }
+        is_open = give_chunk(connection, strand, (chunk, span), over, &mut out)?;
+        Ok(is_open)
+    })?;
+    while is_open && let Some(bucket) = next_if(&mut single, |_| true)? {
+        is_open = out.give_all(iter::once(bucket));
+    }
+    Ok(())
+}
+
+/// Takes the next single bucket, if `is_wanted`.
+fn next_if(
+    single: &mut iter::Peekable<impl Iterator<Item = rusqlite::Result<Bucket>>>,
+    is_wanted: impl Fn(Timestamp) -> bool,
+) -> Result<Option<Bucket>, StoreError> {
+    let next = single.next_if(|next| match next {
+        Ok(bucket) => is_wanted(bucket.timestamp),
+        Err(_) => true,
+    });
+    Ok(next.transpose()?)
+}
+
+/// Hands on a chunk with the buckets that lie over it, which came in the order of the walk; whether
+/// more are wanted.
+fn give_chunk(
+    connection: &Connection,
+    strand: Strand,
+    (chunk, span): (Chunk, Span),
+    mut over: Vec<Bucket>,
+    out: &mut Out<'_>,
+) -> Result<bool, StoreError> {
+    let is_whole = span.first <= chunk.span.first && chunk.span.last <= span.last;
+    if is_whole && over.is_empty() && out.skip >= chunk.n {
+        out.skip -= chunk.n;
+        return Ok(true);
+    }
+    let mut under = block_of(&[]);
+    chunks::open(connection, strand.dataset, chunk, |moments, body| {
+        let rows = chunks::within(moments, span);
+        if rows.is_empty() { Ok(()) } else { decode_into(&mut under, moments, body, rows, None) }
+    })?;
+    let all = 0..under.len();
+    if over.is_empty() {
+        return Ok(out.give(Columns::of(&under).buckets(all)));
+    }
+    if out.order == Order::Descending {
+        over.reverse();
+    }
+    Ok(out.give(merged(Columns::of(&under).buckets(all), over).into_iter()))
+}
+
+/// Buckets with others that win over them, both oldest first.
+fn merged(under: impl Iterator<Item = Bucket>, over: Vec<Bucket>) -> Vec<Bucket> {
+    renewed(under, over.into_iter().map(|bucket| (bucket.timestamp, Some(bucket)))).collect()
+}
+
+/// Buckets with those that changed in their places, or without them where there are none any more;
+/// both oldest first.
+pub(super) fn renewed(
+    stored: impl Iterator<Item = Bucket>,
+    changed: impl Iterator<Item = (Timestamp, Option<Bucket>)>,
+) -> impl Iterator<Item = Bucket> {
+    let (mut stored, mut changed) = (stored.peekable(), changed.peekable());
+    iter::from_fn(move || {
+        loop {
+            let next = stored.peek().map(|bucket| bucket.timestamp);
+            match changed.next_if(|(start, _)| next.is_none_or(|next| *start <= next)) {
+                None => return stored.next(),
+                Some((start, bucket)) => {
+                    stored.next_if(|old| old.timestamp == start);
+                    if bucket.is_some() {
+                        return bucket;
+                    }
+                }
+            }
+        }
+    })
+}
+
+/// The stored buckets of several spans, which are in order and apart. Each chunk is read once, and
+/// only those that have some of them.
+pub(super) fn within(
+    connection: &Connection,
+    strand: Strand,
+    spans: &[Span],
+) -> Result<Vec<Bucket>, StoreError> {
+    let (Some(first), Some(last)) = (spans.first(), spans.last()) else { return Ok(Vec::new()) };
+    let whole = Span { first: first.first, last: last.last };
+    let single = single_within(connection, strand, (whole, usize::MAX), |moment| {
+        let next = spans.partition_point(|span| span.last < moment);
+        spans.get(next).is_some_and(|span| span.first <= moment)
+    })?;
+    let mut found = Vec::new();
+    chunks::touching(connection, strand, whole, Order::Ascending, &mut |chunk| {
+        let from = spans.partition_point(|span| span.last < chunk.span.first);
+        let to = spans.partition_point(|span| span.first <= chunk.span.last);
+        let spans = spans.get(from..to).unwrap_or_default();
+        if !spans.is_empty() {
+            chunks::open(connection, strand.dataset, chunk, |moments, body| {
+                let rows = spans.iter().map(|span| chunks::within(moments, *span));
+                let rows: Vec<_> = rows.filter(|rows| !rows.is_empty()).collect();
+                let (Some(first), Some(last)) = (rows.first(), rows.last()) else { return Ok(()) };
+                let mut block = block_of(&[]);
+                decode_into(&mut block, moments, body, first.start..last.end, None)?;
+                let columns = Columns::of(&block);
+                for rows in &rows {
+                    found.extend(columns.buckets(rows.start - first.start..rows.end - first.start));
+                }
+                Ok(())
+            })?;
+        }
+        Ok(true)
+    })?;
+    Ok(if single.is_empty() { found } else { merged(found.into_iter(), single) })
+}
+
+fn count_stored(
+    connection: &Connection,
+    strand: Strand,
+    span: Span,
+    outline: &Outline,
+) -> Result<u64, StoreError> {
+    let n_single = count_single(connection, strand, span)?;
+    let Some(end) = chunks::end(connection, strand)? else { return Ok(to_u64(n_single)) };
+    let in_chunks = outline.within(connection, strand.dataset, span)?.n_rows();
+    // Single buckets that take the place of one in a chunk are counted twice.
+    let over = Span { first: span.first, last: span.last.min(end) };
+    let mut n_twice = 0;
+    let mut covering: Option<(Chunk, Vec<Timestamp>)> = None;
+    for bucket in single(connection, strand, over, usize::MAX)? {
+        let time = bucket.timestamp;
+        if covering.as_ref().is_none_or(|(chunk, _)| time > chunk.span.last) {
+            covering = match chunks::ending_from(connection, strand, time)? {
+                None => None,
+                Some(chunk) => Some((chunk, chunks::times(connection, strand.dataset, chunk)?)),
+            };
+        }
+        let times = covering.as_ref().map(|(_, times)| times.as_slice()).unwrap_or_default();
+        n_twice += u64::from(times.binary_search(&time).is_ok());
+    }
+    Ok((in_chunks + to_u64(n_single)).saturating_sub(n_twice))
+}
+
+fn to_u64(number: usize) -> u64 {
+    u64::try_from(number).unwrap_or(u64::MAX)
+}
+
+const fn single_sql(order: Order) -> &'static str {
+    match order {
+        Order::Ascending => {
+            "SELECT t, open, high, low, close, volume, count FROM buckets
+             WHERE dataset = ?1 AND resolution = ?2 AND t BETWEEN ?3 AND ?4 ORDER BY t LIMIT ?5"
+        }
+        Order::Descending => {
+            "SELECT t, open, high, low, close, volume, count FROM buckets
+             WHERE dataset = ?1 AND resolution = ?2 AND t BETWEEN ?3 AND ?4
+             ORDER BY t DESC LIMIT ?5"
+        }
+    }
+}
+
+/// The single buckets of a span, oldest first, at most `limit`.
+pub(super) fn single(
+    connection: &Connection,
+    strand: Strand,
+    span: Span,
+    limit: usize,
+) -> Result<Vec<Bucket>, StoreError> {
+    single_within(connection, strand, (span, limit), |_| true)
+}
+
+/// Those of the single buckets of a span, oldest first, whose moments are wanted; out of `limit`.
+fn single_within(
+    connection: &Connection,
+    strand: Strand,
+    (span, limit): (Span, usize),
+    is_wanted: impl Fn(Timestamp) -> bool,
+) -> Result<Vec<Bucket>, StoreError> {
+    let mut statement = connection.prepare_cached(single_sql(Order::Ascending))?;
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let (first, last) = (span.first.micros(), span.last.micros());
+    let mut rows = statement.query(params![
+        strand.dataset.get(),
+        code(strand.resolution),
+        first,
+        last,
+        limit
+    ])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        if is_wanted(Timestamp::from_micros(row.get(0)?)) {
+            found.push(bucket(row)?);
+        }
+    }
+    Ok(found)
+}
+
+/// How many single buckets a span has.
+pub(super) fn count_single(
+    connection: &Connection,
+    strand: Strand,
+    span: Span,
+) -> Result<usize, StoreError> {
+    let mut statement = connection.prepare_cached(
+        "SELECT count(*) FROM buckets
+         WHERE dataset = ?1 AND resolution = ?2 AND t BETWEEN ?3 AND ?4",
+    )?;
+    let (first, last) = (span.first.micros(), span.last.micros());
+    let bounds = params![strand.dataset.get(), code(strand.resolution), first, last];
+    Ok(statement.query_row(bounds, |row| row.get(0))?)
+}
+
+/// Buckets as rows of a chunk.
+pub(super) fn block_of(buckets: &[Bucket]) -> Block {
+    let mut block = Block::new(&COLUMNS);
+    for bucket in buckets {
+        let Bucket { timestamp, open, high, low, close, volume, count } = *bucket;
+        block.times.push(timestamp);
+        for (series, value) in block.columns.iter_mut().zip([open, high, low, close, volume]) {
+            if let Series::Float(values) = series {
+                values.push(Some(value));
+            }
+        }
+        if let Some(Series::Integer(counts)) = block.columns.last_mut() {
+            counts.push(Some(i64::try_from(count).unwrap_or(i64::MAX)));
+        }
+    }
+    block
+}
+
+/// The rows of a chunk as buckets.
+struct Columns<'a> {
+    times: &'a [Timestamp],
+    /// Open, high, low, close and volume.
+    numbers: [&'a [Option<f64>]; 5],
+    counts: &'a [Option<i64>],
+}
+
+impl<'a> Columns<'a> {
+    fn of(block: &'a Block) -> Self {
+        let numbers = [0, 1, 2, 3, 4].map(|place: usize| match block.columns.get(place) {
+            Some(Series::Float(values)) => values.as_slice(),
+            _ => &[],
+        });
+        let counts = match block.columns.last() {
+            Some(Series::Integer(counts)) => counts.as_slice(),
+            _ => &[],
+        };
+        Self { times: &block.times, numbers, counts }
+    }
+
+    /// Some of them, oldest first.
+    fn buckets(&self, rows: Range<usize>) -> impl DoubleEndedIterator<Item = Bucket> + '_ {
+        let times = self.times.get(rows.clone()).unwrap_or_default();
+        let number = |column: &[Option<f64>], row: usize| {
+            column.get(row).copied().flatten().unwrap_or_default()
+        };
+        let first = rows.start;
+        times.iter().enumerate().map(move |(idx, time)| {
+            let row = first + idx;
+            let [open, high, low, close, volume] =
+                self.numbers.each_ref().map(|column| number(column, row));
+            let count = self.counts.get(row).copied().flatten().unwrap_or_default();
+            let count = u64::try_from(count).unwrap_or_default();
+            Bucket { timestamp: *time, open, high, low, close, volume, count }
+        })
+    }
+}
+
+fn bucket(row: &Row<'_>) -> rusqlite::Result<Bucket> {
+    Ok(Bucket {
+        timestamp: Timestamp::from_micros(row.get(0)?),
+        open: row.get(1)?,
+        high: row.get(2)?,
+        low: row.get(3)?,
+        close: row.get(4)?,
+        volume: row.get(5)?,
+        count: row.get(6)?,
+    })
+}

@@ -1,0 +1,265 @@
+//! Where the chunks of a strand lie, kept in memory: how many rows come before each of them.
+//!
+//! So a page after many rows, and the number of all, are found without a walk through an index. What
+//! is kept holds until a chunk of the dataset is removed, which `layout` in table `progress` tells
+//! whoever writes to the file. New chunks come after all others; they are added when they are missed.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
+
+use model::{dataset::DatasetId, timestamp::Timestamp};
+use parking_lot::Mutex;
+use rusqlite::Connection;
+
+use super::{
+    StoreError, append,
+    chunks::{self, Chunk, Strand},
+};
+use crate::span::{Order, Span};
+
+/// What all outlines kept may take: those of some 400 000 chunks, which hold 400 million rows. Those
+/// that were used last stay.
+const BYTES_MAX: usize = 16 << 20;
+
+/// What an outline takes beside its entries, about.
+const BYTES_EACH: usize = 256;
+
+/// The chunks of a strand, in order.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Outline {
+    entries: Vec<Entry>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    chunk: Chunk,
+    /// Rows in the chunks before it.
+    n_before: u64,
+}
+
+impl Entry {
+    fn n_until(&self) -> u64 {
+        self.n_before.saturating_add(to_u64(self.chunk.n))
+    }
+}
+
+impl Outline {
+    /// The chunks that touch a span, and no others.
+    pub(super) fn of(
+        connection: &Connection,
+        strand: Strand,
+        span: Span,
+    ) -> Result<Self, StoreError> {
+        let mut outline = Self::default();
+        outline.add(connection, strand, span)?;
+        Ok(outline)
+    }
+
+    fn add(
+        &mut self,
+        connection: &Connection,
+        strand: Strand,
+        span: Span,
+    ) -> Result<(), StoreError> {
+        chunks::touching(connection, strand, span, Order::Ascending, &mut |chunk| {
+            let n_before = self.entries.last().map_or(0, Entry::n_until);
+            self.entries.push(Entry { chunk, n_before });
+            Ok(true)
+        })
+    }
+
+    fn end(&self) -> Option<Timestamp> {
+        self.entries.last().map(|entry| entry.chunk.span.last)
+    }
+
+    /// The same chunks up to the one that ends at `end`.
+    fn until(&self, end: Option<Timestamp>) -> Self {
+        let is_there = |entry: &Entry| end.is_some_and(|end| entry.chunk.span.last <= end);
+        let n = self.entries.partition_point(is_there);
+        Self { entries: self.entries.get(..n).unwrap_or_default().to_vec() }
+    }
+
+    fn n_bytes(&self) -> usize {
+        self.entries.capacity() * size_of::<Entry>() + BYTES_EACH
+    }
+
+    /// The rows of a span that are in chunks.
+    pub(super) fn within(
+        &self,
+        connection: &Connection,
+        dataset: DatasetId,
+        span: Span,
+    ) -> Result<Places<'_>, StoreError> {
+        let start = self.entries.partition_point(|entry| entry.chunk.span.last < span.first);
+        let end = self.entries.partition_point(|entry| entry.chunk.span.first <= span.last);
+        let is_any = span.first <= span.last;
+        let entries = self.entries.get(start..end).filter(|_| is_any).unwrap_or_default();
+        let mut places = Places { entries, n_cut_first: 0, n_cut_last: 0 };
+        if let Some(Entry { chunk, .. }) = entries.first()
+            && chunk.span.first < span.first
+        {
+            let here = chunks::places(connection, dataset, *chunk, span)?;
+            places.n_cut_first = to_u64(here.start);
+        }
+        if let Some(Entry { chunk, .. }) = entries.last()
+            && chunk.span.last > span.last
+        {
+            let here = chunks::places(connection, dataset, *chunk, span)?;
+            places.n_cut_last = to_u64(chunk.n - here.end);
+        }
+        Ok(places)
+    }
+}
+
+/// The rows of a span that are in chunks: all of these chunks, but for some at both ends.
+#[derive(Debug)]
+pub(super) struct Places<'a> {
+    entries: &'a [Entry],
+    n_cut_first: u64,
+    n_cut_last: u64,
+}
+
+impl Places<'_> {
+    /// How many rows there are.
+    pub(super) fn n_rows(&self) -> u64 {
+        let (Some(first), Some(last)) = (self.entries.first(), self.entries.last()) else {
+            return 0;
+        };
+        let n = last.n_until() - first.n_before;
+        n.saturating_sub(self.n_cut_first).saturating_sub(self.n_cut_last)
+    }
+
+    /// The part of `span` that begins with the last chunk before which there are at most `skip`
+    /// rows, and how many of those to skip are left there. `between` are the moments of the rows of
+    /// the span that are in no chunk, in their order.
+    pub(super) fn seek(
+        &self,
+        span: Span,
+        order: Order,
+        skip: u64,
+        between: &[Timestamp],
+    ) -> (Span, u64) {
+        let (Some((first, after_first)), Some((last, before_last))) =
+            (self.entries.split_first(), self.entries.split_last())
+        else {
+            return (span, skip);
+        };
+        match order {
+            Order::Ascending => {
+                let n_passed = |entry: &Entry| {
+                    let n = between.partition_point(|time| *time < entry.chunk.span.first);
+                    let in_chunks = entry.n_before - first.n_before;
+                    in_chunks.saturating_sub(self.n_cut_first).saturating_add(to_u64(n))
+                };
+                let n_before = after_first.partition_point(|entry| n_passed(entry) <= skip);
+                let found = n_before.checked_sub(1).and_then(|idx| after_first.get(idx));
+                found.map_or((span, skip), |entry| {
+                    (Span { first: entry.chunk.span.first, ..span }, skip - n_passed(entry))
+                })
+            }
+            Order::Descending => {
+                let n_passed = |entry: &Entry| {
+                    let n = between.partition_point(|time| *time <= entry.chunk.span.last);
+                    let in_chunks = last.n_until() - entry.n_until();
+                    let n = to_u64(between.len() - n);
+                    in_chunks.saturating_sub(self.n_cut_last).saturating_add(n)
+                };
+                let idx = before_last.partition_point(|entry| n_passed(entry) > skip);
+                before_last.get(idx).map_or((span, skip), |entry| {
+                    (Span { last: entry.chunk.span.last, ..span }, skip - n_passed(entry))
+                })
+            }
+        }
+    }
+}
+
+fn to_u64(number: usize) -> u64 {
+    u64::try_from(number).unwrap_or(u64::MAX)
+}
+
+/// Outlines that were used lately.
+#[derive(Debug, Default)]
+pub(super) struct Outlines {
+    held: Mutex<Held>,
+}
+
+#[derive(Debug, Default)]
+struct Held {
+    outlines: HashMap<Strand, Kept>,
+    /// Which was used when.
+    uses: BTreeMap<u64, Strand>,
+    n_uses: u64,
+    n_bytes: usize,
+}
+
+#[derive(Debug)]
+struct Kept {
+    outline: Arc<Outline>,
+    layout: i64,
+    used: u64,
+}
+
+impl Outlines {
+    /// All chunks of a strand, as `connection` sees them.
+    pub(super) fn read(
+        &self,
+        connection: &Connection,
+        strand: Strand,
+    ) -> Result<Arc<Outline>, StoreError> {
+        let layout = append::layout(connection, strand.dataset)?;
+        let end = chunks::end(connection, strand)?;
+        let known = self.held.lock().take(strand, layout);
+        let mut outline = match known {
+            Some(known) if known.end() == end => return Ok(known),
+            // A commit later than what this connection sees is in it.
+            Some(known) if known.end() > end => return Ok(Arc::new(known.until(end))),
+            Some(known) => known,
+            None => Arc::default(),
+        };
+        let first = outline.end().map_or(i64::MIN, |end| end.micros().saturating_add(1));
+        let new = Span { first: Timestamp::from_micros(first), last: Timestamp::MAX };
+        Arc::make_mut(&mut outline).add(connection, strand, new)?;
+        self.held.lock().keep(strand, layout, Arc::clone(&outline));
+        Ok(outline)
+    }
+}
+
+impl Held {
+    /// The outline of a strand, if it is of this layout.
+    fn take(&mut self, strand: Strand, layout: i64) -> Option<Arc<Outline>> {
+        let kept = self.outlines.get_mut(&strand).filter(|kept| kept.layout == layout)?;
+        self.n_uses += 1;
+        self.uses.remove(&kept.used);
+        self.uses.insert(self.n_uses, strand);
+        kept.used = self.n_uses;
+        Some(Arc::clone(&kept.outline))
+    }
+
+    fn keep(&mut self, strand: Strand, layout: i64, outline: Arc<Outline>) {
+        if self.outlines.get(&strand).is_some_and(|kept| kept.layout > layout) {
+            return;
+        }
+        self.let_go(strand);
+        self.n_uses += 1;
+        self.n_bytes += outline.n_bytes();
+        self.uses.insert(self.n_uses, strand);
+        self.outlines.insert(strand, Kept { outline, layout, used: self.n_uses });
+        while self.n_bytes > BYTES_MAX
+            && let Some((_, oldest)) = self.uses.first_key_value()
+        {
+            self.let_go(*oldest);
+        }
+    }
+
+    fn let_go(&mut self, strand: Strand) {
+        if let Some(kept) = self.outlines.remove(&strand) {
+            self.uses.remove(&kept.used);
+            self.n_bytes -= kept.outline.n_bytes();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,173 @@
+//! Folding many spans of stored rows again, on as many threads as there are processors.
+//!
+//! Most of that is reading chunks. The writer reads in its transaction; the others read the last
+//! commit, which is the same to them as long as the transaction has not changed the dataset.
+
+use std::{
+    iter,
+    path::Path,
+    sync::{
+        LazyLock,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+};
+
+use model::{block::Block, dataset::DatasetId, row::Bucket, timestamp::Timestamp};
+use rusqlite::Connection;
+
+use super::{StoreError, append, buckets::fold_rows, readers};
+use crate::{rollup::Fold, span::Span};
+
+/// Spans that a thread folds at a time. One takes about 20 us.
+const SPANS_PER_PART: usize = 16;
+
+/// Parts that are worth a thread, which takes some 300 us with its connection.
+const PARTS_PER_THREAD: usize = 3;
+
+/// Threads at most, the writer's among them.
+const THREADS_MAX: usize = 4;
+
+/// As many of them as there are processors. To ask takes 50 us and more, since files of the system
+/// tell it: too long for each row that comes late.
+static CORES: LazyLock<usize> =
+    LazyLock::new(|| thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX));
+
+/// What is folded: the stored rows of a dataset and those of `rows`, which win.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Refold<'a> {
+    pub(super) dataset: DatasetId,
+    pub(super) fold: Fold,
+    /// A block without rows, and the columns that the fold wants.
+    pub(super) columns: &'a (Block, Vec<usize>),
+    pub(super) rows: &'a Block,
+}
+
+/// What came of it.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// The five-minute buckets of each span.
+    pub(super) folded: Vec<Vec<Bucket>>,
+    /// The moments of the new rows that chunks have, in order.
+    pub(super) held: Vec<Timestamp>,
+}
+
+/// What tells whether the rows of a dataset, or the chunks they are in, have changed.
+type Version = (u64, i64);
+
+impl Refold<'_> {
+    /// Folds `spans`, which are in order and apart.
+    pub(super) fn spans(
+        self,
+        connection: &Connection,
+        spans: &[Span],
+    ) -> Result<Found, StoreError> {
+        let parts: Vec<&[Span]> = spans.chunks(SPANS_PER_PART).collect();
+        let found = shared(connection, self.dataset, parts.len(), |connection, part_idx| {
+            self.part(connection, parts.get(part_idx).copied().unwrap_or_default())
+        })?;
+        let mut all = Found::default();
+        for mut part in found {
+            all.folded.append(&mut part.folded);
+            all.held.append(&mut part.held);
+        }
+        Ok(all)
+    }
+
+    fn part(self, connection: &Connection, spans: &[Span]) -> Result<Found, StoreError> {
+        let mut found = Found::default();
+        for span in spans {
+            let over = (self.columns, Some((self.rows, &mut found.held)));
+            found.folded.push(fold_rows(connection, self.dataset, self.fold, *span, over)?);
+        }
+        Ok(found)
+    }
+}
+
+/// Takes each of `n_parts` parts of what is read of a dataset, whoever is free the next one; what was
+/// read, in order.
+pub(super) fn shared<T: Send>(
+    connection: &Connection,
+    dataset: DatasetId,
+    n_parts: usize,
+    read: impl Fn(&Connection, usize) -> Result<T, StoreError> + Sync,
+) -> Result<Vec<T>, StoreError> {
+    let n_threads = (n_parts / PARTS_PER_THREAD).min(*CORES).max(1);
+    let next = AtomicUsize::new(0);
+    let mut taken: Vec<Option<T>> = iter::repeat_with(|| None).take(n_parts).collect();
+    let path = connection.path().filter(|path| n_threads > 1 && !path.is_empty());
+    if let Some(path) = path.map(Path::new) {
+        let version = version(connection, dataset)?;
+        let help = || {
+            elsewhere(path, dataset, version, |connection| rest(connection, &next, n_parts, &read))
+        };
+        thread::scope(|scope| {
+            let helpers: Vec<_> = (1..n_threads)
+                .filter_map(|_| {
+                    let thread = thread::Builder::new().name("datasets-refold".to_owned());
+                    thread.spawn_scoped(scope, help).ok()
+                })
+                .collect();
+            let (own, failed) = rest(connection, &next, n_parts, &read);
+            // Whatever kept a helper from a part, the transaction tells below.
+            let helped = helpers.into_iter().filter_map(|helper| helper.join().ok()?.ok()?);
+            for (part_idx, part) in own.into_iter().chain(helped.flat_map(|(parts, _)| parts)) {
+                if let Some(place) = taken.get_mut(part_idx) {
+                    *place = Some(part);
+                }
+            }
+            failed.map_or(Ok(()), Err)
+        })?;
+    }
+    let fill = |(part_idx, part): (usize, Option<T>)| match part {
+        Some(part) => Ok(part),
+        None => read(connection, part_idx),
+    };
+    taken.into_iter().enumerate().map(fill).collect()
+}
+
+/// What one thread read, and why it read no more.
+type Taken<T> = (Vec<(usize, T)>, Option<StoreError>);
+
+/// Reads one part after another, until nobody is wanted any more.
+fn rest<T>(
+    connection: &Connection,
+    next: &AtomicUsize,
+    n_parts: usize,
+    read: impl Fn(&Connection, usize) -> Result<T, StoreError>,
+) -> Taken<T> {
+    let mut taken = Vec::new();
+    loop {
+        let part_idx = next.fetch_add(1, Ordering::Relaxed);
+        if part_idx >= n_parts {
+            return (taken, None);
+        }
+        match read(connection, part_idx) {
+            Ok(part) => taken.push((part_idx, part)),
+            Err(error) => {
+                next.store(n_parts, Ordering::Relaxed);
+                return (taken, Some(error));
+            }
+        }
+    }
+}
+
+/// Reads from the last commit; none if the dataset was not the same then.
+fn elsewhere<T>(
+    path: &Path,
+    dataset: DatasetId,
+    expected: Version,
+    read: impl FnOnce(&Connection) -> T,
+) -> Result<Option<T>, StoreError> {
+    let mut connection = readers::connect(path)?;
+    let transaction = connection.transaction()?;
+    let is_same = version(&transaction, dataset)? == expected;
+    Ok(is_same.then(|| read(&transaction)))
+}
+
+fn version(connection: &Connection, dataset: DatasetId) -> Result<Version, StoreError> {
+    Ok((append::revision(connection, dataset)?, append::layout(connection, dataset)?))
+}
+
+#[cfg(test)]
+mod tests;

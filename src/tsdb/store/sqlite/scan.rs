@@ -1,0 +1,321 @@
+//! Reading raw rows: chunks and tail as one run of rows, in either order.
+
+use std::ops::{ControlFlow, Range};
+
+use model::{
+    block::{Block, Rows},
+    dataset::DatasetId,
+    timestamp::Timestamp,
+};
+use rusqlite::Connection;
+
+use super::{
+    StoreError, append, catalog,
+    chunks::{self, Chunk, Strand},
+    outline::Outline,
+    tail::{self, Cursor, TailRow},
+};
+use crate::{
+    codec::decode_into,
+    span::{Order, Span},
+    store::{
+        PAGE_TEXT_BYTES_MAX,
+        piece::{Piece, PieceId, VisitPiece},
+    },
+};
+
+/// Rows of the tail handed on in one piece.
+const PIECE_ROWS: usize = 1024;
+
+/// Shows `visit` all rows of a span, oldest first, piece by piece.
+pub(super) fn pieces(
+    connection: &Connection,
+    dataset: DatasetId,
+    span: Span,
+    era: i64,
+    visit: VisitPiece<'_>,
+) -> Result<(), StoreError> {
+    let empty = empty(connection, dataset)?;
+    let out = Out { order: Order::Ascending, skip: 0, left: usize::MAX, era: Some(era), visit };
+    walk(connection, dataset, span, (empty, None, None), out)
+}
+
+/// Moments in order, and those of them that were found in chunks.
+pub(super) type Sought<'a> = (&'a [Timestamp], &'a mut Vec<Timestamp>);
+
+/// All rows of a span, oldest first, block by block, with values of the `wanted` columns. Which
+/// moments of the span chunks have is noted for those that are `sought`.
+pub(super) fn blocks(
+    connection: &Connection,
+    dataset: DatasetId,
+    span: Span,
+    (empty, wanted): (Block, &[usize]),
+    sought: Option<Sought<'_>>,
+    visit: &mut dyn FnMut(Block),
+) -> Result<(), StoreError> {
+    let visit = &mut |piece: Piece<'_>| {
+        if let Rows::Raw(block) = piece.rows()? {
+            visit(block);
+        }
+        Ok(ControlFlow::Continue(()))
+    };
+    let out = Out { order: Order::Ascending, skip: 0, left: usize::MAX, era: None, visit };
+    walk(connection, dataset, span, (empty, Some(wanted), sought), out)
+}
+
+/// Rows of a span, in order: at most `limit` after the first `skip`, and no more than hold
+/// [`PAGE_TEXT_BYTES_MAX`] of text.
+pub(super) fn page(
+    connection: &Connection,
+    dataset: DatasetId,
+    span: Span,
+    order: Order,
+    (skip, limit): (u64, usize),
+) -> Result<Block, StoreError> {
+    let empty = empty(connection, dataset)?;
+    let mut page = empty.clone();
+    let skip = usize::try_from(skip).unwrap_or(usize::MAX);
+    let mut n_bytes = 0;
+    let visit = &mut |piece: Piece<'_>| {
+        if let Rows::Raw(block) = piece.rows()? {
+            n_bytes += block.text_bytes();
+            if page.is_empty() {
+                page = block;
+            } else {
+                page.extend_from(&block, 0..block.len());
+            }
+        }
+        let is_full = n_bytes > PAGE_TEXT_BYTES_MAX;
+        Ok(if is_full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    };
+    if limit > 0 {
+        let out = Out { order, skip, left: limit, era: None, visit };
+        walk(connection, dataset, span, (empty, None, None), out)?;
+    }
+    Ok(page)
+}
+
+/// A page as [`page`] reads it, and how many rows the span has. `outline` has all chunks that touch
+/// the span.
+pub(super) fn counted_page(
+    connection: &Connection,
+    dataset: DatasetId,
+    span: Span,
+    outline: &Outline,
+    (order, skip, limit): (Order, u64, usize),
+) -> Result<(u64, Block), StoreError> {
+    let between = tail::new_moments(connection, dataset, span)?;
+    let places = outline.within(connection, dataset, span)?;
+    let n_between = u64::try_from(between.len()).unwrap_or(u64::MAX);
+    let n_rows = places.n_rows().saturating_add(n_between);
+    let (span, skip) = places.seek(span, order, skip, &between);
+    Ok((n_rows, page(connection, dataset, span, order, (skip, limit))?))
+}
+
+/// How many rows a span has.
+pub(super) fn count(
+    connection: &Connection,
+    dataset: DatasetId,
+    span: Span,
+) -> Result<u64, StoreError> {
+    let outline = Outline::of(connection, Strand::rows(dataset), span)?;
+    let in_chunks = outline.within(connection, dataset, span)?.n_rows();
+    Ok(in_chunks.saturating_add(tail::count_new(connection, dataset, span)?))
+}
+
+/// A block without rows, for the dataset. A dataset that was deleted has rows for a while, but no
+/// columns that would tell how to read them.
+pub(super) fn empty(connection: &Connection, dataset: DatasetId) -> Result<Block, StoreError> {
+    let dtypes = catalog::dtypes(connection, dataset)?;
+    if dtypes.is_empty() {
+        append::revision(connection, dataset)?;
+    }
+    Ok(Block::new(&dtypes))
+}
+
+/// Where rows go: the first ones are left out, and then so many are taken.
+struct Out<'a> {
+    order: Order,
+    skip: usize,
+    left: usize,
+    /// What the names of pieces begin with, if they are wanted.
+    era: Option<i64>,
+    visit: VisitPiece<'a>,
+}
+
+impl Out<'_> {
+    /// Which of `n` rows, that lie from the oldest to the newest, are wanted.
+    fn wanted(&self, n: usize) -> Range<usize> {
+        let skip = self.skip.min(n);
+        let take = self.left.min(n - skip);
+        match self.order {
+            Order::Ascending => skip..skip + take,
+            Order::Descending => n - skip - take..n - skip,
+        }
+    }
+
+    /// Takes account of `n` rows, of which `taken` were handed on; whether more are wanted.
+    fn passed(&mut self, n: usize, taken: usize) -> bool {
+        self.skip -= self.skip.min(n);
+        self.left -= taken;
+        self.left > 0
+    }
+
+    /// Hands on a block of rows that are all wanted, oldest first.
+    fn hand_on(&mut self, mut block: Block) -> Result<bool, StoreError> {
+        if block.is_empty() {
+            return Ok(true);
+        }
+        if self.order == Order::Descending {
+            block.reverse();
+        }
+        Ok((self.visit)(Piece::ready(Rows::Raw(block)))?.is_continue())
+    }
+
+    /// Hands on what is wanted of a block, oldest first; whether more is wanted.
+    fn give(&mut self, block: Block) -> Result<bool, StoreError> {
+        let n = block.len();
+        let wanted = self.wanted(n);
+        let taken = wanted.len();
+        let part = if taken == n { block } else { block.part(wanted) };
+        Ok(self.hand_on(part)? & self.passed(n, taken))
+    }
+}
+
+struct Walker<'a, 's, 'o> {
+    connection: &'a Connection,
+    dataset: DatasetId,
+    span: Span,
+    empty: Block,
+    /// The columns whose values are wanted, if not all.
+    wanted: Option<&'a [usize]>,
+    sought: Option<Sought<'a>>,
+    tail: Cursor<'s>,
+    out: Out<'o>,
+}
+
+fn walk(
+    connection: &Connection,
+    dataset: DatasetId,
+    span: Span,
+    columns: (Block, Option<&[usize]>, Option<Sought<'_>>),
+    out: Out<'_>,
+) -> Result<(), StoreError> {
+    if span.first > span.last {
+        return Ok(());
+    }
+    let order = out.order;
+    let mut statement = tail::statement(connection, order)?;
+    let tail = Cursor::open(&mut statement, dataset, span)?;
+    let (empty, wanted, sought) = columns;
+    let mut walker = Walker { connection, dataset, span, empty, wanted, sought, tail, out };
+    let mut is_open = true;
+    chunks::touching(connection, Strand::rows(dataset), span, order, &mut |chunk| {
+        is_open = walker.chunk(chunk)?;
+        Ok(is_open)
+    })?;
+    if is_open {
+        walker.tail_while(|_| true)?;
+    }
+    Ok(())
+}
+
+impl Walker<'_, '_, '_> {
+    /// Hands on a chunk and the rows of the tail before it and within it; whether more are wanted.
+    fn chunk(&mut self, chunk: Chunk) -> Result<bool, StoreError> {
+        let Span { first, last } = chunk.span;
+        let order = self.out.order;
+        let is_before = |time: Timestamp| match order {
+            Order::Ascending => time < first,
+            Order::Descending => time > last,
+        };
+        if !self.tail_while(is_before)? {
+            return Ok(false);
+        }
+        let mut over: Vec<TailRow> = Vec::new();
+        while let Some(row) = self.tail.next_if(|time| (first..=last).contains(&time))? {
+            over.push(row);
+        }
+        let n_new = over.iter().filter(|row| !row.replaces).count();
+        let is_whole = self.span.first <= first && last <= self.span.last;
+        if is_whole && self.out.skip >= chunk.n + n_new {
+            return Ok(self.out.passed(chunk.n + n_new, 0));
+        }
+        if is_whole && over.is_empty() && self.out.era.is_some() {
+            return self.sealed(chunk);
+        }
+        let (under, n_within) = self.within(chunk, over.is_empty())?;
+        if over.is_empty() {
+            let taken = under.len();
+            return Ok(self.out.hand_on(under)? & self.out.passed(n_within, taken));
+        }
+        let over = self.block_of(&over)?;
+        self.out.give(under.merged(&over))
+    }
+
+    /// What the span has of a chunk, or only what is wanted of that; and how many rows the span has.
+    fn within(&mut self, chunk: Chunk, is_wanted_only: bool) -> Result<(Block, usize), StoreError> {
+        let Self { connection, dataset, span, empty, wanted, sought, out, .. } = self;
+        chunks::open(connection, *dataset, chunk, |moments, body| {
+            let within = chunks::within(moments, *span);
+            if let Some((sought, found)) = sought {
+                let first = span.first.max(chunk.span.first);
+                let last = span.last.min(chunk.span.last);
+                let from = sought.partition_point(|moment| *moment < first);
+                let here = sought.get(from..).unwrap_or_default().iter();
+                let here = here.take_while(|moment| **moment <= last);
+                found.extend(here.filter(|moment| moments.contains(**moment)));
+            }
+            let n_within = within.len();
+            let wanted_rows = if is_wanted_only { out.wanted(n_within) } else { 0..n_within };
+            let rows = within.start + wanted_rows.start..within.start + wanted_rows.end;
+            let mut block = empty.clone();
+            if !rows.is_empty() {
+                decode_into(&mut block, moments, body, rows, *wanted)?;
+            }
+            Ok((block, n_within))
+        })
+    }
+
+    /// Hands on a chunk that is wanted whole and that nothing lies over; whether more are wanted.
+    fn sealed(&mut self, chunk: Chunk) -> Result<bool, StoreError> {
+        let identity = self.out.era.map(|era| PieceId { era, number: chunk.id });
+        let (connection, dataset, empty) = (self.connection, self.dataset, &self.empty);
+        let piece = Piece::stored(identity, chunk.n, || {
+            chunks::read(connection, Strand::rows(dataset), chunk, empty.clone()).map(Rows::Raw)
+        });
+        Ok((self.out.visit)(piece)?.is_continue())
+    }
+
+    /// Hands on the rows of the tail that come next, while `is_wanted`; whether more are wanted.
+    fn tail_while(&mut self, is_wanted: impl Fn(Timestamp) -> bool) -> Result<bool, StoreError> {
+        loop {
+            let piece_rows = PIECE_ROWS.min(self.out.skip.saturating_add(self.out.left));
+            let mut piece = Vec::new();
+            while piece.len() < piece_rows
+                && let Some(row) = self.tail.next_if(&is_wanted)?
+            {
+                piece.push(row);
+            }
+            if piece.is_empty() {
+                return Ok(true);
+            }
+            let block = self.block_of(&piece)?;
+            if !self.out.give(block)? {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// A block of rows that came in the order of the walk, oldest first.
+    fn block_of(&self, rows: &[TailRow]) -> Result<Block, StoreError> {
+        let mut block = self.empty.clone();
+        for row in rows {
+            row.read_into(self.dataset, &mut block)?;
+        }
+        if self.out.order == Order::Descending {
+            block.reverse();
+        }
+        Ok(block)
+    }
+}

@@ -1,0 +1,114 @@
+//! The rows committed after a certain one, in the order of their numbers.
+//!
+//! Row numbers count up through all commits of a store, and a row that replaces another gets a new
+//! one, so that "after number n" means "committed after it".
+
+use std::collections::HashSet;
+
+use model::{block::Block, dataset::DatasetId, timestamp::Timestamp};
+use rusqlite::Connection;
+
+use super::{
+    StoreError, append, catalog,
+    chunks::{self, Strand},
+    tail,
+};
+use crate::{
+    span::{Order, Span},
+    store::Since,
+};
+
+/// Chunks that are looked through at most: half a million rows, which takes a tenth of a second.
+/// Whoever has missed more than that does better to download it.
+const CHUNKS_MAX: usize = 512;
+
+/// The rows of a dataset with numbers above `after`, the lowest first, at most `limit`; none if that
+/// number is not known, or too far back.
+pub(super) fn since(
+    connection: &Connection,
+    dataset: DatasetId,
+    after: i64,
+    limit: usize,
+) -> Result<Option<Since>, StoreError> {
+    let counter = |name: &str| -> Result<i64, StoreError> {
+        let mut statement =
+            connection.prepare_cached("SELECT value FROM counters WHERE name = ?1")?;
+        Ok(statement.query_row([name], |row| row.get(0))?)
+    };
+    if after > counter("row")? || after < counter("since")? {
+        return Ok(None);
+    }
+    let touched = chunks::with_rows_after(connection, dataset, after, CHUNKS_MAX + 1)?;
+    if touched.len() > CHUNKS_MAX {
+        return Ok(None);
+    }
+    let strand = Strand::rows(dataset);
+    let revision = append::revision(connection, dataset)?;
+    let mut found = Found { rows: Block::new(&catalog::dtypes(connection, dataset)?), limit };
+    let replaced = found.add_tail(connection, dataset, after)?;
+    for chunk in touched {
+        let rows = chunks::read(connection, strand, chunk, found.rows.empty_like())?;
+        found.add(&rows, |row_idx| {
+            let number = rows.ids.get(row_idx).copied().unwrap_or_default();
+            let time = rows.times.get(row_idx).copied().unwrap_or_default();
+            number > after && !replaced.contains(&time)
+        });
+    }
+    let is_all = found.rows.len() <= limit;
+    found.keep_lowest();
+    Ok(Some(Since { rows: found.rows, is_all, revision }))
+}
+
+/// Rows found so far, of which the lowest numbers are wanted.
+struct Found {
+    rows: Block,
+    limit: usize,
+}
+
+impl Found {
+    /// Adds rows of the tail; the moments at which they stand in for a chunk's.
+    fn add_tail(
+        &mut self,
+        connection: &Connection,
+        dataset: DatasetId,
+        after: i64,
+    ) -> Result<HashSet<Timestamp>, StoreError> {
+        let all = Span { first: Timestamp::MIN, last: Timestamp::MAX };
+        let mut statement = tail::statement(connection, Order::Ascending)?;
+        let mut cursor = tail::Cursor::open(&mut statement, dataset, all)?;
+        let mut replaced = HashSet::new();
+        let mut rows = self.rows.empty_like();
+        while let Some(row) = cursor.next_if(|_| true)? {
+            row.read_into(dataset, &mut rows)?;
+            if row.replaces {
+                replaced.insert(row.time);
+            }
+        }
+        self.add(&rows, |row_idx| rows.ids.get(row_idx).is_some_and(|number| *number > after));
+        Ok(replaced)
+    }
+
+    fn add(&mut self, rows: &Block, is_wanted: impl Fn(usize) -> bool) {
+        for row_idx in (0..rows.len()).filter(|row_idx| is_wanted(*row_idx)) {
+            self.rows.extend_from(rows, row_idx..row_idx + 1);
+        }
+        // One row more than wanted tells that there are more.
+        if self.rows.len() > 4 * self.limit + 1 {
+            self.limit += 1;
+            self.keep_lowest();
+            self.limit -= 1;
+        }
+    }
+
+    /// Puts the rows in the order of their numbers, and lets go of those past the limit.
+    fn keep_lowest(&mut self) {
+        let mut order: Vec<usize> = (0..self.rows.len()).collect();
+        order.sort_by_key(|row_idx| self.rows.ids.get(*row_idx).copied());
+        order.truncate(self.limit);
+        let mut kept = self.rows.empty_like();
+        for row_idx in order {
+            kept.extend_from(&self.rows, row_idx..row_idx + 1);
+        }
+        self.rows = kept;
+    }
+}

@@ -1,0 +1,220 @@
+//! The tail in its table: single rows, which win over the chunks' rows at the same moments.
+
+use model::{block::Block, dataset::DatasetId, timestamp::Timestamp};
+use rusqlite::{CachedStatement, Connection, Rows, params};
+
+use super::{StoreError, chunks};
+use crate::{
+    codec::{decode_rest, encode},
+    span::{Order, Span},
+};
+
+/// A row of the tail, as it is stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct TailRow {
+    pub(super) time: Timestamp,
+    /// Whether a chunk has a row at this moment.
+    pub(super) replaces: bool,
+    body: Vec<u8>,
+}
+
+impl TailRow {
+    /// Adds the row to `block`.
+    pub(super) fn read_into(
+        &self,
+        dataset: DatasetId,
+        block: &mut Block,
+    ) -> Result<(), StoreError> {
+        block.times.push(self.time);
+        decode_rest(block, 1, &self.body, 0..1, None)
+            .map_err(|source| StoreError::Damaged { dataset, source })
+    }
+}
+
+/// Prepares the statement that [`Cursor::open`] runs.
+pub(super) fn statement(
+    connection: &Connection,
+    order: Order,
+) -> Result<CachedStatement<'_>, StoreError> {
+    Ok(connection.prepare_cached(match order {
+        Order::Ascending => {
+            "SELECT t, replaces, body FROM tail
+             WHERE dataset = ?1 AND t BETWEEN ?2 AND ?3 ORDER BY t"
+        }
+        Order::Descending => {
+            "SELECT t, replaces, body FROM tail
+             WHERE dataset = ?1 AND t BETWEEN ?2 AND ?3 ORDER BY t DESC"
+        }
+    })?)
+}
+
+/// Reads the tail in order, one row ahead.
+pub(super) struct Cursor<'s> {
+    rows: Rows<'s>,
+    next: Option<TailRow>,
+}
+
+impl<'s> Cursor<'s> {
+    pub(super) fn open(
+        statement: &'s mut CachedStatement<'_>,
+        dataset: DatasetId,
+        span: Span,
+    ) -> Result<Self, StoreError> {
+        let span = params![dataset.get(), span.first.micros(), span.last.micros()];
+        let mut cursor = Self { rows: statement.query(span)?, next: None };
+        cursor.advance()?;
+        Ok(cursor)
+    }
+
+    /// Takes the next row, if `is_wanted`.
+    pub(super) fn next_if(
+        &mut self,
+        is_wanted: impl FnOnce(Timestamp) -> bool,
+    ) -> Result<Option<TailRow>, StoreError> {
+        if !self.next.as_ref().is_some_and(|row| is_wanted(row.time)) {
+            return Ok(None);
+        }
+        let taken = self.next.take();
+        self.advance()?;
+        Ok(taken)
+    }
+
+    fn advance(&mut self) -> Result<(), StoreError> {
+        self.next = match self.rows.next()? {
+            None => None,
+            Some(row) => Some(TailRow {
+                time: Timestamp::from_micros(row.get(0)?),
+                replaces: row.get(1)?,
+                body: row.get(2)?,
+            }),
+        };
+        Ok(())
+    }
+}
+
+/// The moment of the first row of the tail that is not before `from`.
+pub(super) fn first_from(
+    connection: &Connection,
+    dataset: DatasetId,
+    from: Timestamp,
+) -> Result<Option<Timestamp>, StoreError> {
+    let mut statement =
+        connection.prepare_cached("SELECT min(t) FROM tail WHERE dataset = ?1 AND t >= ?2")?;
+    let first: Option<i64> =
+        statement.query_row(params![dataset.get(), from.micros()], |row| row.get(0))?;
+    Ok(first.map(Timestamp::from_micros))
+}
+
+/// Puts rows into the tail; how many of them are not after `chunks_end`. Those of their moments that
+/// chunks have are looked up unless they are known, as `held`.
+pub(super) fn put(
+    connection: &Connection,
+    dataset: DatasetId,
+    block: &Block,
+    chunks_end: Option<Timestamp>,
+    held: Option<&[Timestamp]>,
+) -> Result<usize, StoreError> {
+    let mut insert = connection.prepare_cached(
+        "INSERT OR REPLACE INTO tail (dataset, t, replaces, body) VALUES (?1, ?2, ?3, ?4)",
+    )?;
+    let mut covering: Option<(chunks::Chunk, Vec<Timestamp>)> = None;
+    let mut n_late = 0;
+    for (row_idx, time) in block.times.iter().enumerate() {
+        let is_late = chunks_end.is_some_and(|end| *time <= end);
+        n_late += usize::from(is_late);
+        let replaces = is_late
+            && if let Some(held) = held {
+                held.binary_search(time).is_ok()
+            } else {
+                if covering.as_ref().is_none_or(|(chunk, _)| *time > chunk.span.last) {
+                    covering = match chunks::ending_from(
+                        connection,
+                        chunks::Strand::rows(dataset),
+                        *time,
+                    )? {
+                        None => None,
+                        Some(chunk) => Some((chunk, chunks::times(connection, dataset, chunk)?)),
+                    };
+                }
+                covering.as_ref().is_some_and(|(_, times)| times.binary_search(time).is_ok())
+            };
+        let body = encode(block, row_idx..row_idx + 1).body;
+        insert.execute(params![dataset.get(), time.micros(), replaces, body])?;
+    }
+    Ok(n_late)
+}
+
+/// Takes rows of a span out of the tail, oldest first, at most `limit`.
+pub(super) fn take(
+    connection: &Connection,
+    dataset: DatasetId,
+    span: Span,
+    limit: usize,
+    empty: Block,
+) -> Result<Block, StoreError> {
+    let mut taken = empty;
+    {
+        let mut statement = statement(connection, Order::Ascending)?;
+        let mut cursor = Cursor::open(&mut statement, dataset, span)?;
+        while taken.len() < limit
+            && let Some(row) = cursor.next_if(|_| true)?
+        {
+            row.read_into(dataset, &mut taken)?;
+        }
+    }
+    if let Some(last) = taken.times.last() {
+        remove(connection, dataset, Span { first: span.first, last: *last })?;
+    }
+    Ok(taken)
+}
+
+/// Removes the rows of a span from the tail.
+pub(super) fn remove(
+    connection: &Connection,
+    dataset: DatasetId,
+    span: Span,
+) -> Result<(), StoreError> {
+    connection
+        .prepare_cached("DELETE FROM tail WHERE dataset = ?1 AND t BETWEEN ?2 AND ?3")?
+        .execute(params![dataset.get(), span.first.micros(), span.last.micros()])?;
+    Ok(())
+}
+
+/// How many rows of a span are in the tail and not in a chunk, too.
+pub(super) fn count_new(
+    connection: &Connection,
+    dataset: DatasetId,
+    span: Span,
+) -> Result<u64, StoreError> {
+    let mut statement = connection.prepare_cached(
+        "SELECT count(*) FROM tail WHERE dataset = ?1 AND t BETWEEN ?2 AND ?3 AND replaces = 0",
+    )?;
+    let span = params![dataset.get(), span.first.micros(), span.last.micros()];
+    Ok(statement.query_row(span, |row| row.get(0))?)
+}
+
+/// The moments of the rows of a span that are in the tail and not in a chunk, too, in their order.
+pub(super) fn new_moments(
+    connection: &Connection,
+    dataset: DatasetId,
+    span: Span,
+) -> Result<Vec<Timestamp>, StoreError> {
+    let mut statement = connection.prepare_cached(
+        "SELECT t FROM tail WHERE dataset = ?1 AND t BETWEEN ?2 AND ?3 AND replaces = 0 ORDER BY t",
+    )?;
+    let span = params![dataset.get(), span.first.micros(), span.last.micros()];
+    let moments = statement.query_map(span, |row| Ok(Timestamp::from_micros(row.get(0)?)))?;
+    Ok(moments.collect::<Result<_, _>>()?)
+}
+
+/// How many rows of a span are in the tail.
+pub(super) fn count(
+    connection: &Connection,
+    dataset: DatasetId,
+    span: Span,
+) -> Result<usize, StoreError> {
+    let mut statement = connection
+        .prepare_cached("SELECT count(*) FROM tail WHERE dataset = ?1 AND t BETWEEN ?2 AND ?3")?;
+    let span = params![dataset.get(), span.first.micros(), span.last.micros()];
+    Ok(statement.query_row(span, |row| row.get(0))?)
+}

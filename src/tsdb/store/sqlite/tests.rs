@@ -1,0 +1,302 @@
+//! The embedded store keeps the contract, and its own promises.
+
+mod kills;
+
+use std::{collections::BTreeMap, fs, ops::ControlFlow};
+
+use model::block::Rows;
+use tempfile::tempdir;
+
+use super::*;
+use crate::store::contract;
+
+#[tokio::test]
+async fn it_keeps_the_contract() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("a folder/datasets.sqlite");
+    contract::check_all(&|| Box::new(SqliteStore::open(&path).unwrap())).await;
+}
+
+#[test]
+fn any_order_of_deeds_gives_what_a_plain_recomputation_gives() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("datasets.sqlite");
+    contract::random::check(&|| Box::new(SqliteStore::open(&path).unwrap()), 32);
+}
+
+#[test]
+fn any_order_of_sharing_shows_each_key_what_it_may_see() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("datasets.sqlite");
+    let open = || -> Box<dyn Store> { Box::new(SqliteStore::open(&path).unwrap()) };
+    contract::catalog::check_random_sharing(&open, 16);
+}
+
+#[test]
+fn a_store_of_a_newer_version_is_refused() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("datasets.sqlite");
+    Connection::open(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
+    let error = SqliteStore::open(&path).unwrap_err();
+    assert!(matches!(error, StoreError::Newer { found: 99, .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_store_of_the_first_version_is_brought_up_with_all_it_has() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("datasets.sqlite");
+    let connection = Connection::open(&path).unwrap();
+    connection.execute_batch(tables::FIRST).unwrap();
+    let rows = "
+        INSERT INTO datasets VALUES
+            (3, 'Köln', 'Weather', 1, 0, 0), (5, 'own', 'Load', NULL, 0, 0);
+        INSERT INTO metadata VALUES (3, 'unit', 'K');
+        INSERT INTO columns VALUES (1, 3, 0, 'x', 'float', 0);
+        INSERT INTO progress VALUES (3, 0, NULL, NULL, 0, 0), (5, 0, NULL, NULL, 0, 0);
+        INSERT INTO tags VALUES (1, 'public', 1), (2, 'members', 0);
+        INSERT INTO dataset_tags VALUES (3, 2), (5, 1);
+        INSERT INTO key_tags VALUES (2, 2);
+        PRAGMA user_version = 1;";
+    connection.execute_batch(rows).unwrap();
+    drop(connection);
+    let store = SqliteStore::open(&path).unwrap();
+    let (owner, member) = (KeyId::new(1), KeyId::new(2));
+    let found = |key, filter: &Filter| -> Vec<i64> {
+        let listed = store.list(key, filter, 0, 9).unwrap();
+        listed.datasets.iter().map(|dataset| dataset.id.get()).collect()
+    };
+    for text in ["KÖLN", "öl", "weather", "w"] {
+        assert_eq!(found(member, &Filter::Text(text.to_owned())), [3], "{text}");
+    }
+    assert_eq!(found(owner, &Filter::All), [3]);
+    let unit = Filter::Metadata(vec![("unit".to_owned(), "K".to_owned())]);
+    assert_eq!(found(owner, &unit), [3]);
+    assert!(store.owns_tag(owner, "members").unwrap());
+    assert_eq!(found(member, &Filter::All), [3]);
+    let own = store.owned(None, "own").unwrap();
+    assert_eq!(own, DatasetId::new(5));
+    // The service's own name is no key's.
+    let again = contract::new_dataset("own");
+    let Created::New(made) = store.create(vec![again], Timestamp::default()).await.unwrap() else {
+        panic!("the name is taken")
+    };
+    assert_eq!(made[0].id.get(), 6);
+    let rows = contract::block([(1, 1.0)]);
+    let id = DatasetId::new(3).unwrap();
+    store.append(id, rows, Timestamp::default(), Box::new(|_, _| ())).await.unwrap();
+    drop(store);
+    let connection = Connection::open(&path).unwrap();
+    let mut check = connection.prepare("PRAGMA foreign_key_check").unwrap();
+    assert!(!check.exists([]).unwrap(), "every reference holds");
+}
+
+#[test]
+fn a_deleted_dataset_leaves_nothing_behind() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("datasets.sqlite");
+    let mut connection = Connection::open(&path).unwrap();
+    tables::set_up(&mut connection).unwrap();
+    connection.execute_batch("BEGIN").unwrap();
+    let new = contract::new_dataset("doomed");
+    let now = Timestamp::from_seconds(1);
+    let Created::New(made) = catalog::create(&connection, &[new], now).unwrap() else { panic!() };
+    let made = &made[0];
+    let n = 60 * 1024;
+    for rows in [contract::block((0..n).map(|n| (n * 9, 1.0))), contract::block([(3, 1.0)])] {
+        append::append(&connection, made.id, &mut rows.clone(), now).unwrap();
+    }
+    assert!(delete::dataset(&connection, made.id).unwrap());
+    connection.execute_batch("COMMIT").unwrap();
+    let count = |table: &str| -> i64 {
+        let sql = format!("SELECT count(*) FROM {table}");
+        connection.query_row(&sql, [], |row| row.get(0)).unwrap()
+    };
+    let mut n_steps = 0;
+    while delete::step(&connection).unwrap() {
+        n_steps += 1;
+    }
+    assert!(n_steps > 3, "{n_steps} steps at once hold up nobody for long");
+    for table in [
+        "datasets", "metadata", "columns", "progress", "chunks", "tail", "buckets", "doomed",
+        "postings",
+    ] {
+        assert_eq!(count(table), 0, "{table}");
+    }
+}
+
+#[tokio::test]
+async fn many_new_buckets_are_a_chunk_and_then_part_of_a_longer_one() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("datasets.sqlite");
+    let store = SqliteStore::open(&path).unwrap();
+    let id = contract::create(&store, contract::new_dataset("many")).await;
+    let n_chunks = || -> (i64, i64) {
+        let sql = "SELECT (SELECT count(*) FROM chunks WHERE resolution = 300),
+            (SELECT count(*) FROM buckets WHERE resolution = 300)";
+        let connection = Connection::open(&path).unwrap();
+        connection.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?))).unwrap()
+    };
+    let mut want = BTreeMap::new();
+    let mut put = async |minutes: std::ops::Range<i64>, value: f64| {
+        let rows: BTreeMap<i64, f64> = minutes.map(|minute| (minute * 60, value)).collect();
+        contract::append(&store, id, contract::block(rows.clone())).await;
+        want.extend(rows);
+        contract::compare(&store, id, &want, &[(5, 40, 30, 900_000), (700, 9, 0, 90_000)]);
+    };
+    for batch in 0..12 {
+        put(batch * 1001..(batch + 1) * 1001, 0.1).await;
+        put((batch + 1) * 1001 - 1..(batch + 1) * 1001, 0.2).await;
+    }
+    assert_eq!(n_chunks(), (12, 1), "one of each append, and the bucket that is still open");
+    put(3000..3005, 0.3).await;
+    store.settle().await.unwrap();
+    let (n_after, _) = n_chunks();
+    assert!((2..=7).contains(&n_after), "{n_after}");
+    put(3003..3600, 0.4).await;
+    put(12_012..14_000, 0.5).await;
+    store.settle().await.unwrap();
+    assert!(crate::admin::verify(&path, &mut |_| {}).unwrap().is_sound());
+}
+
+/// Everything that is in a store, row by row.
+fn scanned(store: &SqliteStore, id: DatasetId) -> Result<Vec<i64>, StoreError> {
+    let mut seconds = Vec::new();
+    let all = Span { first: Timestamp::MIN, last: Timestamp::MAX };
+    store.scan(id, Resolution::Raw, all, &mut |piece| {
+        if let Rows::Raw(block) = piece {
+            seconds.extend(block.times.iter().map(|time| time.seconds()));
+        }
+        ControlFlow::Continue(())
+    })?;
+    Ok(seconds)
+}
+
+#[tokio::test]
+async fn a_full_disk_is_told_and_loses_nothing() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("datasets.sqlite");
+    let store = SqliteStore::open(&path).unwrap();
+    let id = contract::create(&store, contract::new_dataset("full")).await;
+    store.limit_pages(120).await.unwrap();
+    let mut want = BTreeMap::new();
+    let refused = loop {
+        let first = i64::try_from(want.len()).unwrap();
+        let rows: BTreeMap<i64, f64> = (first..first + 700).map(|n| (n, 1.0 / 3.0)).collect();
+        let block = contract::block(rows.clone());
+        match store.append(id, block, Timestamp::from_seconds(1), Box::new(|_, _| ())).await {
+            Ok(_) => want.extend(rows),
+            Err(error) => break error,
+        }
+        assert!(want.len() < 1_000_000, "the disk never fills");
+    };
+    assert!(matches!(refused, StoreError::Full), "{refused:?}");
+    assert!(refused.to_string().contains("disk is full"), "{refused}");
+    assert!(!want.is_empty());
+    contract::compare(&store, id, &want, &[(3, 9, 0, 5_000)]);
+    // What is smaller than what was refused fits, and proves nothing.
+    contract::append(&store, id, contract::block([(-5, 1.0)])).await;
+    want.insert(-5, 1.0);
+    let checked = store.check().await;
+    assert!(matches!(checked, Err(StoreError::Full)), "{checked:?}");
+    store.limit_pages(1_000_000).await.unwrap();
+    let first = i64::try_from(want.len()).unwrap();
+    let rows = (first..first + 700).map(|n| (n, 1.0 / 3.0));
+    contract::append(&store, id, contract::block(rows.clone())).await;
+    want.extend(rows);
+    store.check().await.unwrap();
+    drop(store);
+    contract::compare(&SqliteStore::open(&path).unwrap(), id, &want, &[]);
+}
+
+#[tokio::test]
+async fn a_store_is_opened_once_at_a_time_and_not_after_its_file_is_replaced() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("datasets.sqlite");
+    let store = SqliteStore::open(&path).unwrap();
+    let id = contract::create(&store, contract::new_dataset("kept")).await;
+    contract::append(&store, id, contract::block([(1, 1.0)])).await;
+    assert!(matches!(SqliteStore::open(&path), Err(StoreError::InUse)));
+    let copy = folder.path().join("copy");
+    crate::admin::backup(&path, &copy).unwrap();
+    contract::append(&store, id, contract::block((2..9_000).map(|n| (n, 1.0)))).await;
+    fs::rename(copy, &path).unwrap();
+    let block = contract::block([(9_999, 2.0)]);
+    let on_commit: OnCommit = Box::new(|_, _| panic!("it is not durable"));
+    let refused = store.append(id, block, Timestamp::from_seconds(1), on_commit).await;
+    assert!(matches!(refused, Err(StoreError::Replaced)), "{refused:?}");
+    assert!(matches!(store.check().await, Err(StoreError::Replaced)));
+    assert!(matches!(scanned(&store, id), Err(StoreError::Replaced)));
+    drop(store);
+    assert_eq!(scanned(&SqliteStore::open(&path).unwrap(), id).unwrap(), [1]);
+}
+
+#[tokio::test]
+async fn a_read_only_file_is_told_and_read() {
+    let folder = tempdir().unwrap();
+    let store = SqliteStore::open(&folder.path().join("datasets.sqlite")).unwrap();
+    let id = contract::create(&store, contract::new_dataset("read-only")).await;
+    contract::append(&store, id, contract::block([(1, 1.0)])).await;
+    let forbid =
+        |connection: &Connection| Ok(connection.pragma_update(None, "query_only", true)?);
+    store.writer.run(forbid, |()| {}).await.unwrap();
+    let block = contract::block([(2, 2.0)]);
+    let refused = store.append(id, block, Timestamp::from_seconds(1), Box::new(|_, _| ())).await;
+    assert!(matches!(refused, Err(StoreError::ReadOnly)), "{refused:?}");
+    assert_eq!(scanned(&store, id).unwrap(), [1]);
+}
+
+#[tokio::test]
+async fn a_damaged_file_gives_errors_and_no_wrong_rows() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("datasets.sqlite");
+    let store = SqliteStore::open(&path).unwrap();
+    let id = contract::create(&store, contract::new_dataset("damaged")).await;
+    contract::append(&store, id, contract::block((0..20_000).map(|n| (n, 1.0 / 3.0)))).await;
+    let checkpoint = folder.path().join("whole.sqlite");
+    drop(store);
+    crate::admin::backup(&path, &checkpoint).unwrap();
+    let whole = fs::read(&checkpoint).unwrap();
+    let mut n_errors = 0;
+    for flip in 0..24 {
+        let mut bytes = whole.clone();
+        // Beyond the first pages, which hold the schema.
+        let at = 20_000 + (bytes.len() - 20_000) / 24 * flip;
+        for byte in &mut bytes[at..at + 40] {
+            *byte ^= 0x5A;
+        }
+        let damaged = folder.path().join(format!("damaged_{flip}.sqlite"));
+        fs::write(&damaged, bytes).unwrap();
+        let read = SqliteStore::open(&damaged).and_then(|store| scanned(&store, id));
+        match read {
+            Ok(seconds) => assert!(
+                seconds.iter().copied().eq(0..20_000) || seconds.is_empty(),
+                "of {} rows after damage {flip} at {at}",
+                seconds.len()
+            ),
+            Err(_) => n_errors += 1,
+        }
+    }
+    assert!(n_errors > 3, "{n_errors} of 24 were noticed, the others hit buckets or nothing");
+}
+
+#[tokio::test]
+async fn a_store_of_version_1_is_brought_up_to_date() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("datasets.sqlite");
+    let want: BTreeMap<i64, f64> =
+        (0..2000).map(|n| (n * 60, 0.1)).chain([(61, 5.0), (120_000, 7.0)]).collect();
+    tables::tests::write_version_1(&path, &want);
+    let store = SqliteStore::open(&path).unwrap();
+    let id = store.dataset(&DatasetRef::Name("old".to_owned())).unwrap().unwrap().id;
+    contract::compare(&store, id, &want, &[(5, 40, 30, 90_000)]);
+    store.settle().await.unwrap();
+    contract::compare(&store, id, &want, &[(5, 40, 30, 90_000)]);
+    contract::append(&store, id, contract::block([(62, 6.0), (130_000, 8.0)])).await;
+    let want: BTreeMap<i64, f64> = want.into_iter().chain([(62, 6.0), (130_000, 8.0)]).collect();
+    contract::compare(&store, id, &want, &[(5, 40, 30, 90_000)]);
+    let kept: BTreeMap<i64, f64> = want.range(100_000..).map(|(n, value)| (*n, *value)).collect();
+    let span = Span { first: Timestamp::MIN, last: Timestamp::from_seconds(99_999) };
+    store.delete_rows(id, span, Timestamp::from_seconds(1)).await.unwrap();
+    contract::compare(&store, id, &kept, &[]);
+    assert!(crate::admin::verify(&path, &mut |_| {}).unwrap().is_sound());
+}

@@ -1,0 +1,288 @@
+//! Whether a store holds what it should: every chunk is read, every bucket is folded again.
+
+use std::{collections::BTreeMap, path::Path, time::Duration};
+
+use model::{
+    block::Block, dataset::DatasetId, resolution::Resolution, row::Bucket, timestamp::Timestamp,
+};
+use rusqlite::{Connection, OpenFlags};
+
+use super::{
+    StoreError, append,
+    buckets::{self, KEPT},
+    chunks::{self, Chunk, Strand},
+    folded::{self, Page, block_of, stored},
+    opening, prepare, scan, tables, tail,
+};
+use crate::{
+    admin::{Fault, Progress, Report},
+    rollup::{Fold, coarser},
+    span::{Order, Span},
+};
+
+/// Days whose buckets are compared at a time; more where a chunk of rows spans more.
+const WINDOW_DAYS: u64 = 8;
+
+/// Complaints of the engine about its file that are reported.
+const COMPLAINTS_MAX: u32 = 20;
+
+/// Every moment there is.
+const ALL: Span = Span { first: Timestamp::MIN, last: Timestamp::MAX };
+
+/// Verifies the store at `path`, as it is at one moment.
+pub(crate) fn verify(
+    path: &Path,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Report, StoreError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut connection = Connection::open_with_flags(path, flags).map_err(opening)?;
+    prepare(&connection).map_err(opening)?;
+    let read = connection.transaction().map_err(opening)?;
+    tables::check_version(&read)?;
+    let mut report = Report::default();
+    for complaint in complaints(&read)? {
+        report.fault(Fault::File { what: complaint });
+    }
+    let n_rows: u64 = read.query_row(
+        "SELECT (SELECT coalesce(sum(n), 0) FROM chunks WHERE resolution = 0)
+         + (SELECT count(*) FROM tail)",
+        [],
+        |row| row.get(0),
+    )?;
+    let mut verifier =
+        Verifier { connection: &read, report, progress, n_done: 0, n_all: 2 * n_rows };
+    let mut last = 0;
+    loop {
+        let mut next = read.prepare_cached("SELECT min(id) FROM datasets WHERE id > ?1")?;
+        let found: Option<i64> = next.query_row([last], |row| row.get(0))?;
+        let Some(dataset) = found.and_then(DatasetId::new) else { break };
+        last = dataset.get();
+        verifier.dataset(dataset)?;
+    }
+    Ok(verifier.report)
+}
+
+fn complaints(connection: &Connection) -> Result<Vec<String>, StoreError> {
+    let mut statement = connection.prepare(&format!("PRAGMA integrity_check({COMPLAINTS_MAX})"))?;
+    let found = statement.query_map([], |row| row.get::<_, String>(0))?;
+    let found: Vec<String> = found.collect::<Result<_, _>>()?;
+    Ok(found.into_iter().filter(|complaint| complaint != "ok").collect())
+}
+
+struct Verifier<'a> {
+    connection: &'a Connection,
+    report: Report,
+    progress: &'a mut dyn FnMut(Progress),
+    n_done: u64,
+    n_all: u64,
+}
+
+impl Verifier<'_> {
+    fn dataset(&mut self, dataset: DatasetId) -> Result<(), StoreError> {
+        self.report.n_datasets += 1;
+        let progress = append::progress(self.connection, dataset)?;
+        let rows = scan::empty(self.connection, dataset)?;
+        let mut is_whole = self.strand(Strand::rows(dataset), &rows)?;
+        for resolution in KEPT {
+            is_whole &= self.strand(Strand { dataset, resolution }, &block_of(&[]))?;
+        }
+        if is_whole {
+            let n_rows = scan::count(self.connection, dataset, ALL)?;
+            let mut n_seen: u64 = 0;
+            scan::blocks(self.connection, dataset, ALL, (rows.clone(), &[]), None, &mut |block| {
+                n_seen += u64::try_from(block.len()).unwrap_or(u64::MAX);
+            })?;
+            self.report.n_rows += n_seen;
+            if n_seen != n_rows {
+                let what = format!("{n_seen} rows, where {n_rows} are counted");
+                self.report.fault(Fault::Dataset { dataset, what });
+            }
+            if append::newest(self.connection, dataset)? != progress.newest {
+                let what = "its newest row is another one than is noted".to_owned();
+                self.report.fault(Fault::Dataset { dataset, what });
+            }
+        }
+        let fold = append::fold(self.connection, dataset)?;
+        if fold == Fold::Nothing {
+            return Ok(());
+        }
+        self.buckets(dataset, fold, &(rows, fold.columns()), progress.kept_from)
+    }
+
+    /// Reads every chunk of a strand; whether all could be read.
+    fn strand(&mut self, strand: Strand, empty: &Block) -> Result<bool, StoreError> {
+        let connection = self.connection;
+        let mut last_end = None;
+        let mut is_whole = true;
+        chunks::touching(connection, strand, ALL, Order::Ascending, &mut |chunk| {
+            let wrong = match chunks::read(connection, strand, chunk, empty.clone()) {
+                Ok(rows) => wrong_in(chunk, &rows, last_end),
+                Err(StoreError::Damaged { source, .. }) => {
+                    is_whole = false;
+                    Some(source.to_string())
+                }
+                Err(error) => return Err(error),
+            };
+            last_end = Some(chunk.span.last);
+            if let Some(what) = wrong {
+                let Strand { dataset, resolution } = strand;
+                let Span { first, last } = chunk.span;
+                self.report.fault(Fault::Chunk { dataset, resolution, first, last, what });
+            }
+            if strand.resolution == Resolution::Raw {
+                self.passed(chunk.n);
+            }
+            Ok(true)
+        })?;
+        Ok(is_whole)
+    }
+
+    fn passed(&mut self, n_rows: usize) {
+        self.n_done += u64::try_from(n_rows).unwrap_or(u64::MAX);
+        (self.progress)(Progress { n_done: self.n_done.min(self.n_all), n_all: self.n_all });
+    }
+
+    /// Compares all buckets with what they are folded from: some days at a time, or a chunk of rows
+    /// where it spans more, so that the cost follows the rows and not the time they span.
+    fn buckets(
+        &mut self,
+        dataset: DatasetId,
+        fold: Fold,
+        rows: &(Block, Vec<usize>),
+        kept_from: Option<Timestamp>,
+    ) -> Result<(), StoreError> {
+        let mut from = Timestamp::MIN;
+        while let Some(next) = self.next(dataset, from)? {
+            let first = Resolution::Day.bucket_start(next);
+            let end = self.window_end(dataset, first)?;
+            let window = Span { first, last: end - Duration::from_micros(1) };
+            match self.window(dataset, fold, window, (rows, kept_from)) {
+                // The chunk is in the report already.
+                Err(StoreError::Damaged { .. }) => {}
+                compared => compared?,
+            }
+            from = end;
+        }
+        Ok(())
+    }
+
+    /// Returns where the window ends that begins at `first`, the start of a day.
+    fn window_end(&self, dataset: DatasetId, first: Timestamp) -> Result<Timestamp, StoreError> {
+        let end = first + Duration::from_hours(24 * WINDOW_DAYS);
+        let chunk = chunks::ending_from(self.connection, Strand::rows(dataset), first)?;
+        let chunk_end = chunk
+            .filter(|chunk| chunk.span.first < end)
+            .map(|chunk| Resolution::Day.bucket_start(chunk.span.last) + Duration::from_hours(24));
+        Ok(chunk_end.map_or(end, |chunk_end| chunk_end.max(end)))
+    }
+
+    /// The next moment at which there is a row or a bucket.
+    fn next(&self, dataset: DatasetId, from: Timestamp) -> Result<Option<Timestamp>, StoreError> {
+        let Span { last, .. } = ALL;
+        let mut next: Option<Timestamp> = None;
+        for resolution in [Resolution::Raw].into_iter().chain(KEPT) {
+            let strand = Strand { dataset, resolution };
+            let chunk = chunks::ending_from(self.connection, strand, from)?;
+            let starts = chunk.map(|chunk| chunk.span.first.max(from));
+            let single = if resolution == Resolution::Raw {
+                tail::first_from(self.connection, dataset, from)?
+            } else {
+                let span = Span { first: from, last };
+                let found = folded::single(self.connection, strand, span, 1)?;
+                found.first().map(|bucket| bucket.timestamp)
+            };
+            next = [next, starts, single].into_iter().flatten().min();
+        }
+        Ok(next)
+    }
+
+    fn window(
+        &mut self,
+        dataset: DatasetId,
+        fold: Fold,
+        window: Span,
+        (rows, kept_from): (&(Block, Vec<usize>), Option<Timestamp>),
+    ) -> Result<(), StoreError> {
+        let mut finer: Option<Vec<Bucket>> = None;
+        for resolution in KEPT {
+            let strand = Strand { dataset, resolution };
+            let found = stored(self.connection, strand, &Page::all(window))?;
+            let is_known = |bucket: &Bucket| {
+                resolution != Resolution::FiveMinutes
+                    || kept_from.is_none_or(|kept_from| bucket.timestamp >= kept_from)
+            };
+            let want = match &finer {
+                None => {
+                    let n_rows = scan::count(self.connection, dataset, window)?;
+                    let stored = (rows, None);
+                    let folded =
+                        buckets::fold_rows(self.connection, dataset, fold, window, stored)?;
+                    self.passed(usize::try_from(n_rows).unwrap_or(usize::MAX));
+                    folded
+                }
+                Some(finer) => coarsened(finer, resolution),
+            };
+            self.compare(
+                strand,
+                want.into_iter().filter(is_known),
+                found.iter().copied().filter(is_known),
+            );
+            finer = Some(found);
+        }
+        Ok(())
+    }
+
+    fn compare(
+        &mut self,
+        strand: Strand,
+        want: impl Iterator<Item = Bucket>,
+        found: impl Iterator<Item = Bucket>,
+    ) {
+        let mut both: BTreeMap<Timestamp, (Option<Bucket>, Option<Bucket>)> = BTreeMap::new();
+        for bucket in want {
+            both.entry(bucket.timestamp).or_default().0 = Some(bucket);
+        }
+        for bucket in found {
+            both.entry(bucket.timestamp).or_default().1 = Some(bucket);
+        }
+        for (start, (want, found)) in both {
+            self.report.n_buckets += 1;
+            if !is_same(want, found) {
+                let Strand { dataset, resolution } = strand;
+                self.report.fault(Fault::Bucket { dataset, resolution, start, want, found });
+            }
+        }
+    }
+}
+
+/// What is wrong with the rows of a chunk, given where the one before it ends.
+fn wrong_in(chunk: Chunk, rows: &Block, last_end: Option<Timestamp>) -> Option<String> {
+    let ends = rows.times.first().copied().zip(rows.times.last().copied());
+    if ends != Some((chunk.span.first, chunk.span.last)) || rows.len() != chunk.n {
+        return Some("it holds other rows than its entry says".to_owned());
+    }
+    if !rows.times.is_sorted_by(|a, b| a < b) {
+        return Some("its rows are not in order".to_owned());
+    }
+    let is_after = last_end.is_none_or(|end| end < chunk.span.first);
+    (!is_after).then(|| "it begins before the one before it ends".to_owned())
+}
+
+/// Buckets folded into longer ones.
+fn coarsened(finer: &[Bucket], resolution: Resolution) -> Vec<Bucket> {
+    let start = |bucket: &Bucket| resolution.bucket_start(bucket.timestamp);
+    finer
+        .chunk_by(|a, b| start(a) == start(b))
+        .filter_map(|group| coarser(start(group.first()?), group.iter().copied()))
+        .collect()
+}
+
+/// Whether both are the same to the bit; a sum that is no number is stored as 0.
+fn is_same(want: Option<Bucket>, found: Option<Bucket>) -> bool {
+    let bits = |bucket: Bucket| {
+        let volume = if bucket.volume.is_nan() { 0.0 } else { bucket.volume };
+        let numbers = [bucket.open, bucket.high, bucket.low, bucket.close, volume];
+        (bucket.timestamp, numbers.map(|number| (number + 0.0).to_bits()), bucket.count)
+    };
+    want.map(bits) == found.map(bits)
+}
