@@ -19,7 +19,7 @@ const PASSWORD_CHARS_MIN: usize = 8;
 const PASSWORD_CHARS_MAX: usize = 256;
 
 /// How long a session lasts.
-pub const SESSION_LASTS: Duration = Duration::from_hours(14 * 24);
+pub const SESSION_LIFETIME: Duration = Duration::from_hours(14 * 24);
 
 /// What a browser may call itself, in characters; the rest is cut off.
 const CLIENT_CHARS_MAX: usize = 120;
@@ -50,10 +50,10 @@ pub struct Password(String);
 #[error("take the password: {PASSWORD_CHARS_MIN} to {PASSWORD_CHARS_MAX} characters")]
 pub struct PasswordError;
 
-/// An account.
+/// The record of an account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccountRecord {
-    /// Its number.
+    /// The account's number.
     pub id: AccountId,
     /// Its name, as it was given.
     pub name: String,
@@ -73,10 +73,10 @@ pub(crate) struct SessionHash([u8; 32]);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SessionId(i64);
 
-/// A session.
+/// The record of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionRecord {
-    /// Its number.
+    /// The session's number.
     pub id: SessionId,
     /// When it was begun.
     pub created_at: Timestamp,
@@ -89,7 +89,7 @@ pub struct SessionRecord {
 /// Whether anyone may sign up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SignUp {
-    /// Anyone may.
+    /// Anyone may sign up.
     #[default]
     Open,
     /// Operators alone make accounts.
@@ -108,7 +108,7 @@ impl AccountId {
         Self(number)
     }
 
-    /// The number.
+    /// The number, for storing and showing.
     #[must_use]
     pub const fn get(self) -> i64 {
         self.0
@@ -122,7 +122,7 @@ impl SessionId {
         Self(number)
     }
 
-    /// The number.
+    /// The number, for storing and showing.
     #[must_use]
     pub const fn get(self) -> i64 {
         self.0
@@ -137,7 +137,7 @@ impl AccountName {
     }
 
     /// What two names have in common that are the same.
-    pub(crate) fn folded(&self) -> String {
+    pub(crate) fn to_lowercase(&self) -> String {
         self.0.to_ascii_lowercase()
     }
 }
@@ -194,7 +194,7 @@ impl SessionToken {
 
     /// The token that a browser shows.
     #[must_use]
-    pub fn shown(text: &str) -> Self {
+    pub fn from_cookie(text: &str) -> Self {
         // One that was never given out hashes to nothing that is known.
         Self(text.to_owned())
     }
@@ -255,7 +255,7 @@ impl AccountRecord {
 }
 
 /// What a browser calls itself, without what is no text, and not too long.
-pub(crate) fn client(text: &str) -> String {
+pub(crate) fn clean_user_agent(text: &str) -> String {
     text.chars().filter(|letter| !is_unprintable(*letter)).take(CLIENT_CHARS_MAX).collect()
 }
 

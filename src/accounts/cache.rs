@@ -34,7 +34,7 @@ struct Entry {
 }
 
 impl Cache {
-    /// The key, if the file was looked at a moment ago.
+    /// The key, if the file was checked less than [`FRESH_FOR`] ago.
     pub(crate) fn get_fresh(&mut self, hash: &KeyHash, now: Instant) -> Option<Verified> {
         let (_, looked) = self.checked?;
         if now.saturating_duration_since(looked) < FRESH_FOR { self.get(hash) } else { None }
@@ -48,13 +48,13 @@ impl Cache {
     }
 
     /// Whether the key was good a short while ago.
-    pub(crate) fn holds(&self, hash: &KeyHash) -> bool {
+    pub(crate) fn contains(&self, hash: &KeyHash) -> bool {
         self.keys.contains_key(hash)
     }
 
     /// Takes note that the file was at `version` at `now`. If it was at another before, another
     /// process changed it, and all is forgotten.
-    pub(crate) fn checked(&mut self, version: i64, now: Instant) {
+    pub(crate) fn note_version(&mut self, version: i64, now: Instant) {
         if self.checked.is_some_and(|(known, _)| known != version) {
             self.clear();
         }

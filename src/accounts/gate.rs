@@ -2,9 +2,9 @@
 //!
 //! The keys of an account together have a rate and, where the operator says so, so many requests and
 //! bytes a day; so has a key that belongs to no account or has limits of its own. Callers without a good key are limited by their network, before anybody looks their key up. What is
-//! counted is kept in memory, per service: a restart begins anew.
+//! counted is kept in memory, per service: a restart resets it.
 
-mod counted;
+mod counting_body;
 mod limits;
 
 use std::{
@@ -26,22 +26,22 @@ use parking_lot::Mutex;
 use task::clock::Clock;
 use tokio::{sync::Semaphore, time::Instant};
 use web::{
-    address::{Addresses, Network},
+    address::{AddressSource, Network},
     auth::{NoKey, api_key},
-    local::HostNames,
-    throttle::{Rate, Recent, Throttle, seconds},
+    host_names::HostNames,
+    rate_limit::{Rate, RateLimiter, Recent, retry_seconds},
 };
 
 pub use self::limits::{Exceeded, Limits};
 use self::{
-    counted::Counted,
-    limits::{Standing, Usage},
+    counting_body::CountingBody,
+    limits::{Allowance, Usage},
 };
 use crate::{
     AccountsError,
     account::AccountId,
-    elsewhere::Keys,
     key::{KeyHash, KeyLimits, Verified},
+    remote::Keys,
 };
 
 /// What a network may send without a good key: enough for a program that is being set up, too little
@@ -73,7 +73,7 @@ pub struct GateOptions {
     /// Whether they hold for callers on this machine, too.
     pub loopback: Loopback,
     /// Whose word on a caller's address is taken.
-    pub addresses: Addresses,
+    pub addresses: AddressSource,
     /// The names under which the service is reached.
     pub hosts: HostNames,
 }
@@ -81,15 +81,15 @@ pub struct GateOptions {
 /// Whether limits hold for callers on this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Loopback {
-    /// They do.
+    /// Limits hold for them, too.
     Limited,
     /// They do not.
     Unlimited,
 }
 
-/// How a service answers those who are not let in, and where they may show their key.
+/// How a service words refusals, and where callers may send their key.
 #[derive(Debug, Clone, Copy)]
-pub struct GateWords {
+pub struct GateMessages {
     /// Words a refusal. The gate adds headers.
     pub refuse: fn(Refusal) -> Response,
     /// Where the key may be in the query: paths, each with its parameter.
@@ -125,7 +125,7 @@ struct Shared {
     options: GateOptions,
     clock: Clock,
     usage: Mutex<Recent<Consumer, Usage>>,
-    strangers: Throttle<Network>,
+    strangers: RateLimiter<Network>,
     lookups: Semaphore,
 }
 
@@ -139,7 +139,7 @@ enum Consumer {
 }
 
 impl Consumer {
-    fn of(key: &Verified) -> Self {
+    fn from_key(key: &Verified) -> Self {
         match key.account {
             Some(account) if key.limits == KeyLimits::default() => Self::Account(account),
             _ => Self::Key(key.id),
@@ -154,7 +154,7 @@ impl GateOptions {
         Self {
             limits: Limits::NONE,
             loopback: Loopback::Unlimited,
-            addresses: Addresses::OfConnections,
+            addresses: AddressSource::Connection,
             hosts: HostNames::default(),
         }
     }
@@ -169,7 +169,7 @@ impl Gate {
             options,
             clock,
             usage: Mutex::default(),
-            strangers: Throttle::new(STRANGERS),
+            strangers: RateLimiter::new(STRANGERS),
             lookups: Semaphore::new(LOOKUPS_MAX),
         };
         Self { shared: Arc::new(shared) }
@@ -177,7 +177,7 @@ impl Gate {
 
     /// Whose word on a caller's address is taken.
     #[must_use]
-    pub fn addresses(&self) -> Addresses {
+    pub fn addresses(&self) -> AddressSource {
         self.shared.options.addresses
     }
 
@@ -221,12 +221,12 @@ impl Gate {
     /// Puts the gate around every path of `router`, and around those it does not have.
     ///
     /// A request that is let in carries an [`Admitted`].
-    pub fn around(&self, router: Router, words: GateWords) -> Router {
-        router.layer(from_fn_with_state((self.clone(), words), pass))
+    pub fn wrap(&self, router: Router, messages: GateMessages) -> Router {
+        router.layer(from_fn_with_state((self.clone(), messages), pass))
     }
 
     /// The key that a request shows, if it is good. Limits hold for callers of a `network`.
-    async fn known(
+    async fn identify(
         &self,
         key: Result<ApiKey, NoKey>,
         network: Option<Network>,
@@ -238,7 +238,7 @@ impl Gate {
             None => Ok(()),
         };
         let hash = match key {
-            Ok(key) => KeyHash::of(&key),
+            Ok(key) => KeyHash::from_key(&key),
             Err(no_key) => {
                 charge(network)?;
                 return Err(Refusal::NoKey(no_key));
@@ -269,57 +269,57 @@ impl Gate {
     }
 
     /// Counts a request with `key`, whose body has `n_bytes`, if there may be another one.
-    fn count(&self, key: &Verified, n_bytes: u64) -> Result<Standing, Exceeded> {
-        let limits = self.shared.options.limits.with(key.limits);
-        let now = (Instant::now(), self.shared.clock.now());
-        self.shared
-            .usage
-            .lock()
-            .entry(Consumer::of(key), Usage::default)
-            .admit(limits, now, n_bytes)
+    fn count(&self, key: &Verified, n_bytes: u64) -> Result<Allowance, Exceeded> {
+        let limits = self.shared.options.limits.overridden(key.limits);
+        self.shared.usage.lock().entry(Consumer::from_key(key), Usage::default).admit(
+            limits,
+            Instant::now(),
+            self.shared.clock.now(),
+            n_bytes,
+        )
     }
 }
 
 async fn pass(
-    State((gate, words)): State<(Gate, GateWords)>,
+    State((gate, messages)): State<(Gate, GateMessages)>,
     mut request: Request,
     next: Next,
 ) -> Response {
     let GateOptions { addresses, loopback, ref hosts, .. } = gate.shared.options;
     let is_unlimited = loopback == Loopback::Unlimited && addresses.is_local(hosts, &request);
     let address = addresses.caller(request.headers(), request.extensions());
-    let network = address.filter(|_| !is_unlimited).map(Network::of);
-    let key = match gate.known(words.key(&request), network).await {
+    let network = address.filter(|_| !is_unlimited).map(Network::from_address);
+    let key = match gate.identify(messages.key(&request), network).await {
         Ok(key) => key,
-        Err(refusal) => return words.refused(refusal),
+        Err(refusal) => return messages.respond(refusal),
     };
     request.extensions_mut().insert(Admitted(key));
     if is_unlimited {
         return next.run(request).await;
     }
-    // A body whose length is told counts at once, any other as it comes.
+    // A body of known length counts at once, any other as it is read.
     let n_bytes = request.body().size_hint().exact();
-    let standing = match gate.count(&key, n_bytes.unwrap_or(0)) {
-        Ok(standing) => standing,
-        Err(exceeded) => return words.refused(Refusal::Limited(exceeded)),
+    let allowance = match gate.count(&key, n_bytes.unwrap_or(0)) {
+        Ok(allowance) => allowance,
+        Err(exceeded) => return messages.respond(Refusal::Limited(exceeded)),
     };
-    if let (None, Some(bytes)) = (n_bytes, &standing.bytes) {
+    if let (None, Some(bytes)) = (n_bytes, &allowance.bytes) {
         request = request.map(|body| counting(body, Arc::clone(bytes)));
     }
     let mut response = next.run(request).await;
-    if let Some(nearest) = standing.nearest {
+    if let Some(nearest) = allowance.nearest {
         let headers = response.headers_mut();
         headers.insert(LIMIT, nearest.limit.into());
         headers.insert(REMAINING, nearest.n_left.into());
-        headers.insert(RESET, seconds(nearest.full_in).into());
+        headers.insert(RESET, retry_seconds(nearest.full_in).into());
     }
-    match standing.bytes {
+    match allowance.bytes {
         Some(bytes) => response.map(|body| counting(body, bytes)),
         None => response,
     }
 }
 
-impl GateWords {
+impl GateMessages {
     /// The key that a request shows.
     fn key(&self, request: &Request) -> Result<ApiKey, NoKey> {
         let path = request.uri().path();
@@ -332,9 +332,9 @@ impl GateWords {
         api_key(request.headers())
     }
 
-    fn refused(&self, refusal: Refusal) -> Response {
-        let (limit, retry_seconds) = match &refusal {
-            Refusal::Limited(exceeded) => (exceeded.limit(), Some(seconds(exceeded.wait()))),
+    fn respond(&self, refusal: Refusal) -> Response {
+        let (limit, wait_seconds) = match &refusal {
+            Refusal::Limited(exceeded) => (exceeded.limit(), Some(retry_seconds(exceeded.wait()))),
             Refusal::Failed(AccountsError::Unreachable(_) | AccountsError::Replaced) => {
                 (None, Some(UNKNOWN_RETRY_SECONDS))
             }
@@ -342,13 +342,13 @@ impl GateWords {
         };
         let mut response = (self.refuse)(refusal);
         let headers = response.headers_mut();
-        if let Some(retry_seconds) = retry_seconds {
-            headers.insert(RETRY_AFTER, retry_seconds.into());
+        if let Some(wait_seconds) = wait_seconds {
+            headers.insert(RETRY_AFTER, wait_seconds.into());
         }
-        if let (Some(limit), Some(retry_seconds)) = (limit, retry_seconds) {
+        if let (Some(limit), Some(wait_seconds)) = (limit, wait_seconds) {
             headers.insert(LIMIT, limit.into());
             headers.insert(REMAINING, HeaderValue::from_static("0"));
-            headers.insert(RESET, retry_seconds.into());
+            headers.insert(RESET, wait_seconds.into());
         }
         response
     }
@@ -356,7 +356,7 @@ impl GateWords {
 
 /// A body whose bytes are counted as they go.
 fn counting(body: Body, n_bytes: Arc<AtomicU64>) -> Body {
-    Body::new(Counted::new(body, n_bytes))
+    Body::new(CountingBody::new(body, n_bytes))
 }
 
 #[cfg(test)]

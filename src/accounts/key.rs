@@ -18,7 +18,7 @@ const SHOWN_CHARS: usize = 7;
 /// A key, without its secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyRecord {
-    /// Its number.
+    /// The key's number.
     pub id: KeyId,
     /// Whose it is; none for one that an operator made.
     pub account: Option<AccountId>,
@@ -39,7 +39,7 @@ pub struct KeyRecord {
 /// What a service needs to know of a good key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Verified {
-    /// Its number.
+    /// The key's number.
     pub id: KeyId,
     /// Whose it is; none for one that an operator made.
     pub account: Option<AccountId>,
@@ -90,7 +90,7 @@ impl Scope {
 impl KeyHash {
     /// The hash of `key`.
     #[must_use]
-    pub fn of(key: &ApiKey) -> Self {
+    pub fn from_key(key: &ApiKey) -> Self {
         Self(Sha256::digest(key.reveal().as_bytes()).into())
     }
 
@@ -129,7 +129,7 @@ impl FromStr for KeyHash {
 }
 
 /// How `key` begins.
-pub(crate) fn beginning(key: &ApiKey) -> String {
+pub(crate) fn key_prefix(key: &ApiKey) -> String {
     key.reveal().chars().take(SHOWN_CHARS).collect()
 }
 
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn a_hash_is_read_as_it_is_written_and_nothing_else_is() {
-        let hash = KeyHash::of(&ApiKey::from_random([7; 12]));
+        let hash = KeyHash::from_key(&ApiKey::from_random([7; 12]));
         let text = hash.to_string();
         assert_eq!(text.parse(), Ok(hash));
         assert_eq!(text.to_uppercase().parse(), Ok(hash));

@@ -13,7 +13,7 @@ use tracing::warn;
 use crate::{
     Accounts, AccountsError,
     account::AccountId,
-    key::{KeyHash, KeyLimits, KeyRecord, Scope, Verified, beginning},
+    key::{KeyHash, KeyLimits, KeyRecord, Scope, Verified, key_prefix},
     store::keys::{Inserted, NewKey},
 };
 
@@ -27,7 +27,7 @@ pub const LISTED_MAX: u32 = 1000;
 pub const KEYS_MAX: u32 = 100;
 
 /// How often the file learns which keys were used, and lets go of sessions that have expired.
-const UPKEEP_EVERY: Duration = Duration::from_secs(30);
+const MAINTENANCE_EVERY: Duration = Duration::from_secs(30);
 
 /// How often the file is looked for where it was opened.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -46,7 +46,7 @@ impl Accounts {
     ///
     /// # Errors
     /// As [`Self::create_key`], and [`AccountsError::TooManyKeys`] if the account has [`KEYS_MAX`].
-    pub async fn create_key_of(
+    pub async fn create_account_key(
         &self,
         account: AccountId,
         name: &str,
@@ -59,8 +59,8 @@ impl Accounts {
         account: Option<AccountId>,
         name: &str,
     ) -> Result<(KeyId, ApiKey), AccountsError> {
-        let (name, key) = (fit(name)?, ApiKey::from_random(rand::random()));
-        let new = NewKey { hash: KeyHash::of(&key), prefix: beginning(&key), name, account };
+        let (name, key) = (check_name(name)?, ApiKey::from_random(rand::random()));
+        let new = NewKey { hash: KeyHash::from_key(&key), prefix: key_prefix(&key), name, account };
         let inserted =
             self.with_store(move |shared, store| store.insert(&new, KEYS_MAX, shared.clock.now()));
         match inserted.await? {
@@ -77,7 +77,7 @@ impl Accounts {
     /// # Errors
     /// [`AccountsError::Store`] if the file fails.
     pub async fn verify(&self, key: &ApiKey) -> Result<Option<KeyId>, AccountsError> {
-        Ok(self.check(KeyHash::of(key)).await?.map(|verified| verified.id))
+        Ok(self.check(KeyHash::from_key(key)).await?.map(|verified| verified.id))
     }
 
     /// Returns what is known of the key hashed to `hash`, if it exists and is not revoked; as
@@ -94,7 +94,7 @@ impl Accounts {
             let version = store.data_version()?;
             let known = {
                 let mut cache = shared.cache.lock();
-                cache.checked(version, Instant::now());
+                cache.note_version(version, Instant::now());
                 cache.get(&hash)
             };
             if known.is_some() {
@@ -111,7 +111,7 @@ impl Accounts {
 
     /// Whether the key was good a short while ago, as far as memory tells.
     pub(crate) fn is_remembered(&self, hash: &KeyHash) -> bool {
-        self.shared.cache.lock().holds(hash)
+        self.shared.cache.lock().contains(hash)
     }
 
     /// Returns all keys, newest first; at most [`LISTED_MAX`], rather good ones than revoked ones.
@@ -142,7 +142,7 @@ impl Accounts {
     ///
     /// # Errors
     /// [`AccountsError::Store`] if the file fails.
-    pub async fn known(&self, id: KeyId) -> Result<Option<Verified>, AccountsError> {
+    pub async fn find_key(&self, id: KeyId) -> Result<Option<Verified>, AccountsError> {
         let record = self.key(Scope::All, id).await?.filter(|key| key.revoked_at.is_none());
         Ok(record.map(|key| Verified { id: key.id, account: key.account, limits: key.limits }))
     }
@@ -173,7 +173,7 @@ impl Accounts {
         id: KeyId,
         name: &str,
     ) -> Result<bool, AccountsError> {
-        let name = fit(name)?;
+        let name = check_name(name)?;
         self.with_store(move |_, store| store.rename(scope, id, &name)).await
     }
 
@@ -193,7 +193,7 @@ impl Accounts {
     /// [`AccountsError::Store`] if the file fails.
     pub async fn renew(&self, scope: Scope, id: KeyId) -> Result<Option<ApiKey>, AccountsError> {
         let key = ApiKey::from_random(rand::random());
-        let (hash, prefix) = (KeyHash::of(&key), beginning(&key));
+        let (hash, prefix) = (KeyHash::from_key(&key), key_prefix(&key));
         let renewed = self.with_keys(move |_, store| store.renew(scope, id, &hash, &prefix));
         Ok(renewed.await?.then_some(key))
     }
@@ -205,8 +205,8 @@ impl Accounts {
     /// As [`Self::create_key`].
     pub async fn renew_key(&self, name: &str) -> Result<(KeyId, ApiKey), AccountsError> {
         let key = ApiKey::from_random(rand::random());
-        let (wanted, hash, prefix) = (name.to_owned(), KeyHash::of(&key), beginning(&key));
-        let renewed = self.with_keys(move |_, store| store.renew_named(&wanted, &hash, &prefix));
+        let (wanted, hash, prefix) = (name.to_owned(), KeyHash::from_key(&key), key_prefix(&key));
+        let renewed = self.with_keys(move |_, store| store.renew_by_name(&wanted, &hash, &prefix));
         match renewed.await? {
             Some(id) => Ok((id, key)),
             None => self.create_key(name).await,
@@ -218,7 +218,7 @@ impl Accounts {
     ///
     /// # Errors
     /// [`AccountsError::Store`] if the file fails. What was not written down is lost.
-    pub async fn upkeep(&self) -> Result<(), AccountsError> {
+    pub async fn run_maintenance(&self) -> Result<(), AccountsError> {
         self.with_store(|shared, store| {
             let used = shared.cache.lock().take_used();
             let now = shared.clock.now();
@@ -230,11 +230,11 @@ impl Accounts {
         .await
     }
 
-    /// Does [`Self::upkeep`] every half a minute, and once more when `group` stops; and looks each
+    /// Does [`Self::run_maintenance`] every half a minute, and once more when `group` stops; and looks each
     /// second whether the file is still in its place.
-    pub fn keep(&self, group: &Group) {
+    pub fn start_maintenance(&self, group: &Group) {
         let (accounts, stopping) = (self.clone(), group.clone());
-        group.spawn_to_end("upkeep of accounts", async move {
+        group.spawn_to_end("accounts maintenance", async move {
             let mut last = Instant::now();
             while !stopping.is_stopped() {
                 tokio::select! {
@@ -244,11 +244,11 @@ impl Accounts {
                 if let Err(AccountsError::Replaced) = accounts.check_file().await {
                     return;
                 }
-                if last.elapsed() < UPKEEP_EVERY && !stopping.is_stopped() {
+                if last.elapsed() < MAINTENANCE_EVERY && !stopping.is_stopped() {
                     continue;
                 }
                 last = Instant::now();
-                if let Err(error) = accounts.upkeep().await {
+                if let Err(error) = accounts.run_maintenance().await {
                     let cause = task::causes::chain(&error);
                     warn!(cause, "the accounts file did not take when keys were last used");
                 }
@@ -258,7 +258,7 @@ impl Accounts {
 }
 
 /// A key's name, if it is one.
-fn fit(name: &str) -> Result<String, AccountsError> {
+fn check_name(name: &str) -> Result<String, AccountsError> {
     let name = name.trim();
     let n_chars = name.chars().count();
     if n_chars == 0 || n_chars > NAME_CHARS_MAX || name.chars().any(is_unprintable) {

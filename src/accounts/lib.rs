@@ -8,13 +8,13 @@
 
 mod account;
 mod cache;
-mod elsewhere;
 pub mod gate;
 mod key;
 mod keys;
 mod passwords;
-mod people;
+mod remote;
 pub mod server;
+mod sessions;
 mod store;
 
 use std::{error::Error, fmt, path::Path, sync::Arc, time::Duration};
@@ -31,12 +31,12 @@ use tokio::{task::spawn_blocking, time::sleep};
 pub use crate::{
     account::{
         AccountId, AccountName, AccountNameError, AccountRecord, Password, PasswordError,
-        SESSION_LASTS, SessionId, SessionRecord, SessionToken, SignUp, SignUpError,
+        SESSION_LIFETIME, SessionId, SessionRecord, SessionToken, SignUp, SignUpError,
     },
-    elsewhere::{Ask, Keys, Remote},
     key::{KeyHash, KeyHashError, KeyLimits, KeyRecord, Scope, Verified},
     keys::{KEYS_MAX, LISTED_MAX, NAME_CHARS_MAX},
-    people::{LoggedIn, PasswordChanged, Proven},
+    remote::{KeyLookup, Keys, RemoteKeys},
+    sessions::{AuthenticatedAccount, PasswordChanged, StartedSession},
     store::StoreError,
 };
 use crate::{cache::Cache, passwords::Passwords, store::Store};
@@ -154,7 +154,7 @@ impl Accounts {
             let path = path.clone();
             let opening = move || {
                 let (store, reads) = (Store::open(&path)?, Store::open(&path)?);
-                let files = DatabaseFiles::of(&path).map_err(StoreError::Folder)?;
+                let files = DatabaseFiles::open(&path).map_err(StoreError::Folder)?;
                 let newest = reads.newest_session()?;
                 Ok((store, reads, files, newest))
             };

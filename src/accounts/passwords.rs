@@ -23,8 +23,8 @@ const LANES: u32 = 1;
 /// The most hashes at a time, on however large a machine: 76 MiB.
 const AT_ONCE_MAX: usize = 4;
 
-/// How long a hash may wait for its turn. Some hundred are done in that time; further ones are told
-/// to come again.
+/// How long a hash may wait for its turn. Some hundred are done in that time; further ones are refused
+/// and may retry.
 const TURN_WITHIN: Duration = Duration::from_secs(5);
 
 /// Hashes passwords. Cheap to clone; all clones take turns.
@@ -41,7 +41,7 @@ impl Passwords {
 
     /// The hash of `password` with its parameters and a new salt, in the usual text form.
     pub(crate) async fn hash(&self, password: Password) -> Result<String, AccountsError> {
-        self.in_turn(move || {
+        self.run_in_turn(move || {
             let salt = SaltString::encode_b64(&rand::random::<[u8; 16]>())?;
             Ok(hasher()?.hash_password(password.reveal().as_bytes(), &salt)?.to_string())
         })
@@ -56,7 +56,7 @@ impl Passwords {
         hash: Option<String>,
     ) -> Result<bool, AccountsError> {
         let Some(hash) = hash else { return self.hash(password).await.map(|_| false) };
-        self.in_turn(move || {
+        self.run_in_turn(move || {
             let hash = PasswordHash::new(&hash)?;
             // The comparison takes the same time wherever the two differ.
             match hasher()?.verify_password(password.reveal().as_bytes(), &hash) {
@@ -68,7 +68,7 @@ impl Passwords {
         .await
     }
 
-    async fn in_turn<T: Send + 'static>(
+    async fn run_in_turn<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> Result<T, password_hash::Error> + Send + 'static,
     ) -> Result<T, AccountsError> {

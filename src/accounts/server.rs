@@ -1,6 +1,6 @@
 //! Accounts over HTTP: one file for each path, named after its last fixed segment, and the page.
 //!
-//! Who is logged in is told by a cookie. A request that another site's page makes is refused, and
+//! A cookie carries the session. A request that another site's page makes is refused, and
 //! every change wants a body that only this page's script, or a program, can send.
 
 mod attempts;
@@ -36,19 +36,19 @@ use sha2::{Digest as _, Sha256};
 use task::group::Group;
 use tracing::info;
 use web::{
-    address::{Addresses, Network},
-    cookies::{self, Wire},
-    local::HostNames,
+    address::{AddressSource, Network},
+    cookies::{self, Channel},
+    host_names::HostNames,
+    middleware::{RequestOptions, add_layers},
     origin,
-    request::{RequestOptions, layered},
     serve::{BindError, bind, serve_by},
 };
 use wire::paths;
 
 use self::{attempts::Attempts, error::ApiError};
 use crate::{
-    AccountRecord, Accounts, AccountsError, LoggedIn, Proven, SESSION_LASTS, SessionId,
-    SessionToken, SignUp,
+    AccountRecord, Accounts, AccountsError, AuthenticatedAccount, SESSION_LIFETIME, SessionId,
+    SessionToken, SignUp, StartedSession,
 };
 
 /// The name of the cookie that says who is logged in.
@@ -69,7 +69,7 @@ pub struct PortalOptions {
     /// Whether anyone may sign up; none for what the accounts file says.
     pub sign_up: Option<SignUp>,
     /// Whose word on a caller's address is taken.
-    pub addresses: Addresses,
+    pub addresses: AddressSource,
     /// What services of other machines have to show that ask about keys; without it none may.
     pub token: Option<OperatorToken>,
     /// The names under which the page is reached.
@@ -82,7 +82,7 @@ pub struct ServerOptions {
     /// Where to listen, such as `127.0.0.1:0` or `:8083`.
     pub listen: String,
     /// Whose word on a caller's address is taken.
-    pub addresses: Addresses,
+    pub addresses: AddressSource,
 }
 
 /// What a service of another machine shows to ask about keys. Its `Debug` shows nothing.
@@ -141,7 +141,7 @@ pub async fn start(
         answer_within: ANSWER_WITHIN,
         refuse: error::refusal,
     };
-    let router = layered(router.fallback(async || ApiError::NoPath), limits);
+    let router = add_layers(router.fallback(async || ApiError::NoPath), limits);
     serve_by(options.addresses, listener, router, group);
     info!(%address, "accounts listening");
     Ok(address)
@@ -165,28 +165,28 @@ pub fn router(accounts: Accounts, options: PortalOptions) -> Router {
         .route(paths::ACCOUNTS_OPENAPI, get(openapi::get))
         .route(paths::ACCOUNTS_DOCS, get(docs::get))
         .method_not_allowed_fallback(async || ApiError::NoMethod)
-        .layer(from_fn_with_state(app.clone(), guarded))
+        .layer(from_fn_with_state(app.clone(), guard))
         .with_state(app.clone());
     // It wants the operator's token, which no page of another site has.
     let verify = Router::new()
         .route(paths::ACCOUNTS_VERIFY, post(verify::post))
         .method_not_allowed_fallback(async || ApiError::NoMethod)
-        .layer(from_fn_with_state(app.clone(), guarded))
+        .layer(from_fn_with_state(app.clone(), guard))
         .with_state(app);
     let page = Router::new()
         .route(paths::PORTAL, get(portal::get))
         .route(paths::PORTAL_STYLE, get(style::get))
         .route(paths::PORTAL_SCRIPT, get(script::get))
-        .layer(from_fn(portal::fenced));
-    let router = hosts.around(api.merge(page), error::refusal).merge(verify);
+        .layer(from_fn(portal::set_page_headers));
+    let router = hosts.wrap(api.merge(page), error::refusal).merge(verify);
     router.layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
 }
 
 /// Refuses what another site's page sends, and has no answer kept anywhere.
-async fn guarded(State(app): State<App>, mut request: Request, next: Next) -> Response {
+async fn guard(State(app): State<App>, mut request: Request, next: Next) -> Response {
     let is_change = !matches!(*request.method(), Method::GET | Method::HEAD);
     let address = app.options.addresses.caller(request.headers(), request.extensions());
-    request.extensions_mut().insert(CallerNetwork(address.map(Network::of)));
+    request.extensions_mut().insert(CallerNetwork(address.map(Network::from_address)));
     let mut response = if is_change && origin::is_foreign(request.headers()) {
         ApiError::Foreign.into_response()
     } else {
@@ -205,30 +205,31 @@ impl App {
     }
 
     /// Begins a session for the browser that sent `headers`, and makes its cookie.
-    async fn logged_in(
+    async fn log_in(
         &self,
-        proven: Proven,
+        authenticated: AuthenticatedAccount,
         headers: &HeaderMap,
-    ) -> Result<(LoggedIn, Option<HeaderValue>), ApiError> {
+    ) -> Result<(StartedSession, Option<HeaderValue>), ApiError> {
         let client = headers.get("user-agent").and_then(|value| value.to_str().ok());
-        let begun = self.accounts.begin_session(proven, client.unwrap_or_default()).await?;
-        let cookie = cookies::keep(COOKIE, begun.token.reveal(), SESSION_LASTS, wire_of(headers));
+        let begun = self.accounts.begin_session(authenticated, client.unwrap_or_default()).await?;
+        let cookie =
+            cookies::set(COOKIE, begun.token.reveal(), SESSION_LIFETIME, channel_of(headers));
         Ok((begun, cookie))
     }
 
     /// Who is logged in, as the request's cookie tells.
-    async fn signed_in(&self, headers: &HeaderMap) -> Result<Option<SignedIn>, ApiError> {
+    async fn find_session(&self, headers: &HeaderMap) -> Result<Option<SignedIn>, ApiError> {
         let Some(token) = cookies::get(headers, COOKIE) else { return Ok(None) };
-        let found = self.accounts.session(&SessionToken::shown(token)).await?;
+        let found = self.accounts.session(&SessionToken::from_cookie(token)).await?;
         Ok(found.map(|(session, account)| SignedIn { session, account }))
     }
 }
 
 /// How the page came: in clear, unless its browser or a proxy says that it was over TLS.
-fn wire_of(headers: &HeaderMap) -> Wire {
+fn channel_of(headers: &HeaderMap) -> Channel {
     match headers.get("x-forwarded-proto").map(HeaderValue::as_bytes) {
-        Some(b"https") => Wire::Tls,
-        _ => origin::wire(headers),
+        Some(b"https") => Channel::Tls,
+        _ => origin::channel(headers),
     }
 }
 
@@ -236,10 +237,10 @@ impl FromRequestParts<App> for SignedIn {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
-        let signed_in = app.signed_in(&parts.headers).await?.ok_or(ApiError::NotLoggedIn)?;
+        let signed_in = app.find_session(&parts.headers).await?.ok_or(ApiError::NotLoggedIn)?;
         // Changes are limited for each account, so that none fills the file.
         if parts.method != Method::GET {
-            app.attempts.change(signed_in.account.id)?;
+            app.attempts.try_change(signed_in.account.id)?;
         }
         Ok(signed_in)
     }

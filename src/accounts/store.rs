@@ -1,7 +1,7 @@
 //! The accounts file: a SQLite database that several processes open at once.
 
 pub(crate) mod keys;
-pub(crate) mod people;
+pub(crate) mod sessions;
 mod tables;
 
 use std::{io, path::Path, time::Duration};
@@ -82,11 +82,11 @@ pub(crate) struct Store {
 impl Store {
     pub(crate) fn open(path: &Path) -> Result<Self, StoreError> {
         if let Some(folder) = path.parent() {
-            private::folder(folder).map_err(StoreError::Folder)?;
+            private::create_folder(folder).map_err(StoreError::Folder)?;
         }
-        private::file(path).map_err(StoreError::Folder)?;
+        private::create_file(path).map_err(StoreError::Folder)?;
         let mut connection = Connection::open(path).map_err(opening)?;
-        // Whoever opens tries again, and does so only so often.
+        // The caller retries, a bounded number of times.
         connection.busy_timeout(OPEN_BUSY_WAIT).map_err(opening)?;
         prepare(&connection).map_err(opening)?;
         tables::set_up(&mut connection)?;
@@ -128,7 +128,7 @@ impl Store {
 /// Sets what holds for this connection, and that the file keeps a write-ahead log.
 fn prepare(connection: &Connection) -> rusqlite::Result<()> {
     connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
-    // Without it SQLite prepares a kept statement anew when the values bound to it change.
+    // Without it SQLite prepares a cached statement again when the values bound to it change.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.pragma_update(None, "journal_mode", "wal")?;
     connection.pragma_update(None, "synchronous", "full")

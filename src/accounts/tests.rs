@@ -1,7 +1,7 @@
 //! Keys seen by the services that open the same file.
 
-mod elsewhere;
-mod people;
+mod remote;
+mod sessions;
 
 use model::{
     key::{ApiKey, KeyId},
@@ -170,7 +170,7 @@ fn write_first_version(path: &Path, key: &ApiKey) {
     connection.execute_batch(tables).unwrap();
     let gone = ApiKey::from_random([9; 12]);
     for (key, name, revoked_at) in [(key, "old", None), (&gone, "gone", Some(2_000_000))] {
-        let hash = KeyHash::of(key);
+        let hash = KeyHash::from_key(key);
         connection
             .execute(
                 "INSERT INTO keys (hash, name, created_at, revoked_at) VALUES (?1, ?2, 1000000, ?3)",
@@ -209,14 +209,14 @@ async fn a_key_is_known_by_its_beginning_and_its_last_use() {
     let folder = tempdir().unwrap();
     let accounts = open(&folder).await;
     let (id, key) = accounts.create_key("a client").await.unwrap();
-    accounts.upkeep().await.unwrap();
+    accounts.run_maintenance().await.unwrap();
     let record = accounts.key(Scope::All, id).await.unwrap().unwrap();
     assert_eq!((record.prefix.as_deref(), record.used_at), (key.reveal().get(..7), None));
     accounts.verify(&key).await.unwrap();
     // Even if what was remembered is gone by then.
     let (other, _) = accounts.create_key("other").await.unwrap();
     accounts.revoke(other).await.unwrap();
-    accounts.upkeep().await.unwrap();
+    accounts.run_maintenance().await.unwrap();
     let record = accounts.key(Scope::All, id).await.unwrap().unwrap();
     assert_eq!(record.used_at, Some(clock().now()));
     assert_eq!(accounts.key(Scope::All, other).await.unwrap().unwrap().used_at, None);
@@ -227,7 +227,7 @@ async fn limits_reach_every_process() {
     let folder = tempdir().unwrap();
     let (here, there) = (open(&folder).await, open(&folder).await);
     let (id, key) = here.create_key("a client").await.unwrap();
-    let hash = KeyHash::of(&key);
+    let hash = KeyHash::from_key(&key);
     assert_eq!(there.check(hash).await.unwrap().unwrap().limits, KeyLimits::default());
     let limits = KeyLimits {
         rate: Some(u32::MAX),

@@ -41,6 +41,6 @@ pub(crate) const FUNCTIONS: [DemoFunction; 4] = [
 impl DemoFunction {
     /// Its content id.
     pub(crate) fn id(&self) -> FunctionId {
-        FunctionId::of_module(self.module)
+        FunctionId::from_module(self.module)
     }
 }

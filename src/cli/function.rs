@@ -288,7 +288,7 @@ async fn install(command: InstallCommand) -> anyhow::Result<()> {
     let mut request = InstallRequest { subgroup, ..InstallRequest::default() };
     let id = if source.contains("://") {
         request.uri.clone_from(&source);
-        FunctionId::of_address(&source)
+        FunctionId::from_address(&source)
     } else {
         let id: FunctionId = source.parse().context("read what to install")?;
         request.cid = id.to_string();

@@ -3,7 +3,7 @@
 use std::error::Error;
 
 use accounts::{
-    Accounts, Ask, KeyHash, Keys, Remote, SignUp, Verified,
+    Accounts, KeyHash, KeyLookup, Keys, RemoteKeys, SignUp, Verified,
     gate::{Gate, GateOptions, Limits, Loopback},
     server::{OperatorToken, PortalOptions},
 };
@@ -15,8 +15,8 @@ use client::transport::{Token, Transport};
 use model::key::KeyId;
 use task::{clock::Clock, group::Group};
 use web::{
-    address::Addresses,
-    local::{HostName, HostNames},
+    address::AddressSource,
+    host_names::{HostName, HostNames},
 };
 
 use crate::cli::place::Place;
@@ -73,10 +73,10 @@ impl GateFlags {
         let (keys, accounts) = match &self.accounts {
             None => {
                 let accounts = place.accounts(clock.clone()).await?;
-                accounts.keep(group);
-                (Keys::Here(accounts.clone()), Some(accounts))
+                accounts.start_maintenance(group);
+                (Keys::Local(accounts.clone()), Some(accounts))
             }
-            Some(url) => (Keys::Elsewhere(Remote::new(Elsewhere::new(url)?)), None),
+            Some(url) => (Keys::Remote(RemoteKeys::new(Elsewhere::new(url)?)), None),
         };
         let options = GateOptions {
             limits: Limits {
@@ -98,14 +98,14 @@ impl GateFlags {
     }
 
     /// Whose word on a caller's address is taken.
-    pub(crate) fn addresses(&self) -> Addresses {
+    pub(crate) fn addresses(&self) -> AddressSource {
         addresses(self.behind_proxy)
     }
 }
 
 /// Whose word on a caller's address is taken, by a flag.
-pub(crate) fn addresses(is_behind_proxy: bool) -> Addresses {
-    if is_behind_proxy { Addresses::OfProxy } else { Addresses::OfConnections }
+pub(crate) fn addresses(is_behind_proxy: bool) -> AddressSource {
+    if is_behind_proxy { AddressSource::Proxy } else { AddressSource::Connection }
 }
 
 /// The flags of what serves accounts.
@@ -125,7 +125,7 @@ impl PortalFlags {
     pub(crate) fn router(
         &self,
         accounts: Accounts,
-        addresses: Addresses,
+        addresses: AddressSource,
         hosts: HostNames,
     ) -> anyhow::Result<Router> {
         let token = token()?.map(|text| OperatorToken::new(&text)).transpose();
@@ -151,14 +151,14 @@ impl Elsewhere {
 }
 
 #[async_trait]
-impl Ask for Elsewhere {
+impl KeyLookup for Elsewhere {
     async fn ask(&self, hash: KeyHash) -> Result<Option<Verified>, Box<dyn Error + Send + Sync>> {
         let key = self.0.verify(hash.to_string()).await?;
         Ok(key.map(Verified::from))
     }
 
     async fn knows(&self, id: KeyId) -> Result<bool, Box<dyn Error + Send + Sync>> {
-        Ok(self.0.known(id.get()).await?.is_some())
+        Ok(self.0.find_by_id(id.get()).await?.is_some())
     }
 }
 

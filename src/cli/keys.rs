@@ -18,7 +18,7 @@ use clap::{Args, Subcommand};
 use model::key::{ApiKey, KeyId};
 use serde::Serialize;
 use task::{clock::Clock, group::Group};
-use web::local::HostName;
+use web::host_names::HostName;
 use wire::accounts::{KeyWithSecret, KeysBody, Secret};
 
 use self::{limits::LimitFlags, people::AccountCommand, stored::WhoseKey};
@@ -302,7 +302,9 @@ async fn create(
 ) -> anyhow::Result<()> {
     let created = match account {
         None => accounts.create_key(name).await,
-        Some(account) => accounts.create_key_of(people::id(accounts, account).await?, name).await,
+        Some(account) => {
+            accounts.create_account_key(people::id(accounts, account).await?, name).await
+        }
     };
     let (id, secret) = created.context("create a key")?;
     match keep {
@@ -363,7 +365,7 @@ async fn print_secret(
 async fn serve(command: ServeCommand) -> anyhow::Result<()> {
     let _log = log::to_stream(log::Output::Stdout, command.process.log_level)?;
     let (group, accounts) = (Group::default(), command.file.made().await?);
-    accounts.keep(&group);
+    accounts.start_maintenance(&group);
     let addresses = crate::cli::gate::addresses(command.behind_proxy);
     let hosts = command.host_name.into_iter().collect();
     let router = command.portal.router(accounts, addresses, hosts)?;

@@ -63,7 +63,7 @@ impl Place {
     }
 
     fn at(folder: PathBuf) -> anyhow::Result<Self> {
-        private::folder(&folder).with_context(|| format!("make {}", folder.display()))?;
+        private::create_folder(&folder).with_context(|| format!("make {}", folder.display()))?;
         Ok(Self { folder })
     }
 

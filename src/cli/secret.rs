@@ -256,7 +256,7 @@ fn removed(path: &Path) -> anyhow::Result<bool> {
 /// Writes a file that its owner alone can read, in a folder that is made if it is missing.
 fn write_private(path: &Path, text: &str) -> io::Result<()> {
     if let Some(folder) = path.parent() {
-        private::folder(folder)?;
+        private::create_folder(folder)?;
     }
     write_atomic(path, format!("{text}\n").as_bytes(), FileMode::Private)
 }

@@ -21,7 +21,7 @@ impl Accounts {
     /// operator's token.
     #[must_use]
     pub fn new(transport: Transport) -> Self {
-        Self { transport: transport.above("api") }
+        Self { transport: transport.strip_segment("api") }
     }
 
     /// Returns what is known of the key whose SHA-256 is `key_hash`, as 64 hexadecimal digits; none
@@ -37,7 +37,7 @@ impl Accounts {
     ///
     /// # Errors
     /// A [`ClientError`] that names what failed.
-    pub async fn known(&self, id: i64) -> Result<Option<VerifiedBody>, ClientError> {
+    pub async fn find_by_id(&self, id: i64) -> Result<Option<VerifiedBody>, ClientError> {
         self.ask(&VerifyRequest { id: Some(id), ..VerifyRequest::default() }).await
     }
 

@@ -1,11 +1,11 @@
 //! Document 2: finding datasets, reading their rows and buckets, and writing them.
 
 pub mod catalog;
-pub mod counter;
 pub mod download;
+pub mod download_file;
 pub mod elements;
 pub mod insert;
-pub mod saved;
+pub mod row_counter;
 
 use std::collections::BTreeMap;
 
@@ -52,7 +52,7 @@ pub struct DatasetsQuery {
 pub struct DatasetsPage {
     /// How many there are in all; none where the service did not count.
     pub n_datasets: Option<u64>,
-    /// This page's.
+    /// The datasets of this page.
     pub datasets: Vec<Dataset>,
     /// Whether more follow.
     pub has_more: bool,
@@ -61,9 +61,9 @@ pub struct DatasetsPage {
 /// The direction rows come in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// Oldest first.
+    /// From the oldest to the newest.
     Ascending,
-    /// Newest first.
+    /// From the newest to the oldest.
     Descending,
 }
 
@@ -72,24 +72,24 @@ pub enum Order {
 pub struct RowsQuery {
     /// Of which dataset.
     pub dataset: DatasetId,
-    /// How coarse.
+    /// Raw rows, or buckets of this length.
     pub resolution: Resolution,
     /// Not before this; none for the widest span that the service allows.
     pub start: Option<Timestamp>,
     /// Not after this; none for now.
     pub end: Option<Timestamp>,
-    /// Past this moment in the given order: [`RowsPage::next`] of the page before.
+    /// Past this timestamp in the given order: [`RowsPage::next`] of the page before.
     pub after: Option<Timestamp>,
     /// Rows in a page.
     pub limit: Limit,
-    /// The direction.
+    /// The direction of the rows in the page.
     pub order: Order,
 }
 
 /// A row whose values carry the names of their columns.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NamedRow {
-    /// When.
+    /// The row's timestamp, unique in its dataset.
     pub timestamp: Timestamp,
     /// Column name to value; columns without one are absent.
     pub values: BTreeMap<String, Value>,
@@ -129,7 +129,7 @@ impl Datasets {
     /// A service behind `transport`, whose address may end in `/api`.
     #[must_use]
     pub fn new(transport: Transport) -> Self {
-        Self { transport: transport.above("api") }
+        Self { transport: transport.strip_segment("api") }
     }
 
     /// The address of the service, without `/api`.
@@ -220,7 +220,7 @@ impl Datasets {
             let buckets = convert(page.results, "a page of buckets")?;
             (Rows::Buckets(buckets), page.next, page.count)
         };
-        let next = next.and_then(|_| rows.last_moment());
+        let next = next.and_then(|_| rows.last_timestamp());
         let count = u64::try_from(count).ok().filter(|_| query.after.is_none());
         Ok(RowsPage { rows, next, count })
     }
@@ -267,7 +267,7 @@ impl Datasets {
         body.try_into().map_err(|error| ClientError::shape("a dataset", error))
     }
 
-    /// Appends rows to a dataset, replacing those at the same moments; returns how many are stored.
+    /// Appends rows to a dataset, replacing those at the same timestamps; returns how many are stored.
     ///
     /// # Errors
     /// [`ClientError::Refused`] if the key may not write, or a row does not fit the columns.
@@ -318,14 +318,14 @@ impl RowsQuery {
             ("limit", self.limit.get().to_string()),
             ("ordering", ordering.to_owned()),
         ];
-        let moments = [("start", self.start), ("end", self.end), ("after", self.after)];
-        pairs.extend(moments.into_iter().filter_map(|(name, at)| Some((name, at?.to_string()))));
+        let timestamps = [("start", self.start), ("end", self.end), ("after", self.after)];
+        pairs.extend(timestamps.into_iter().filter_map(|(name, at)| Some((name, at?.to_string()))));
         pairs
     }
 }
 
 impl Rows {
-    fn last_moment(&self) -> Option<Timestamp> {
+    fn last_timestamp(&self) -> Option<Timestamp> {
         match self {
             Self::Raw(rows) => rows.last().map(|row| row.timestamp),
             Self::Buckets(buckets) => buckets.last().map(|bucket| bucket.timestamp),

@@ -23,7 +23,7 @@ pub enum ClientError {
     Reach {
         /// The address called, without path and query.
         address: String,
-        /// What broke.
+        /// The transport's own error.
         #[source]
         source: reqwest::Error,
     },
@@ -117,7 +117,7 @@ impl ClientError {
         }
     }
 
-    /// What whoever called can do about it.
+    /// What the user can do about it.
     #[must_use]
     pub fn next_step(&self) -> &'static str {
         match self {

@@ -29,13 +29,13 @@ pub const CODE_CANCELED: &str = "499";
 pub enum ClusterStreamEvent {
     /// The line is up; what happens from now on follows.
     Connected,
-    /// Something happened.
+    /// An event of the cluster.
     Happened(ClusterEvent),
     /// The line is still up.
     Heartbeat,
     /// The line is down; another try follows by itself. What happens meanwhile is not told.
     Lost {
-        /// Why.
+        /// What broke the connection.
         why: ClientError,
         /// When the next try is.
         retry_in: std::time::Duration,
@@ -115,7 +115,7 @@ impl Functions {
 }
 
 /// Follows what happens in the cluster of a head and sends it to `events`, until nobody listens any
-/// more. A line that breaks is opened anew.
+/// more. A broken connection is opened again.
 ///
 /// Full, the queue makes this wait, and the head then cuts it off. Dropping it closes the line.
 pub async fn follow(functions: Functions, events: mpsc::Sender<ClusterStreamEvent>) {

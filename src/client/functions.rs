@@ -88,13 +88,14 @@ impl Functions {
     /// the head wants a token, 413 or 507 if it is too large or the head has no room.
     pub async fn upload(
         &self,
-        (name, method): (&str, &str),
+        name: &str,
+        method: &str,
         car: Vec<u8>,
     ) -> Result<FunctionBody, ClientError> {
         let query = [("name", name.to_owned()), ("method", method.to_owned())];
         let call =
             Call { query: &query, within: Some(UPLOAD_WITHIN), ..Call::post(paths::FUNCTIONS) };
-        self.transport.json_of(call, (CAR, car), "a function").await
+        self.transport.send_body(call, CAR, car, "a function").await
     }
 
     /// Has the head and the nodes of a group install a function.

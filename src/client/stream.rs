@@ -2,9 +2,9 @@
 //!
 //! A dataset service sends `connected`, then the newest hundred rows again, then live ones, and a
 //! heartbeat twice a minute. Silence for longer than a heartbeat and a half counts as a lost line.
-//! [`unbroken`] follows a dataset over such lines.
+//! [`resume`] follows a dataset over such lines.
 
-pub mod unbroken;
+pub mod resume;
 
 use std::{
     collections::BTreeMap,
@@ -50,7 +50,7 @@ pub(crate) const RETRY_LONGEST: Duration = Duration::from_secs(30);
 
 /// Why a stream ended.
 enum Lost {
-    /// Nobody listens.
+    /// The receiver was dropped.
     Reader,
     /// The line broke.
     Line(ClientError),
@@ -124,10 +124,10 @@ impl<S: EventStream> Line<S> {
 
 /// The newest rows given so far.
 #[derive(Debug, Default)]
-struct Given(BTreeMap<Timestamp, BTreeMap<String, Value>>);
+struct RecentRows(BTreeMap<Timestamp, BTreeMap<String, Value>>);
 
-impl Given {
-    /// Remembers `row`; whether it was not given before exactly as it is: one at the same moment with
+impl RecentRows {
+    /// Remembers `row`; whether it was not given before exactly as it is: one at the same timestamp with
     /// other values is a correction.
     fn add(&mut self, row: &NamedRow) -> bool {
         if self.0.get(&row.timestamp) == Some(&row.values) {

@@ -62,7 +62,6 @@ impl FromStr for Token {
 /// What a call sends, and how long it may take.
 #[derive(Debug)]
 pub(crate) struct Call<'a> {
-    /// The method.
     pub(crate) method: Method,
     /// The path below the base address.
     pub(crate) path: &'a str,
@@ -75,7 +74,7 @@ pub(crate) struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    /// Reads `path`.
+    /// A GET request of `path`.
     pub(crate) fn get(path: &'a str) -> Self {
         let within = Some(ANSWER_WITHIN);
         Self { method: Method::GET, path, query: &[], within, last_event_id: None }
@@ -158,7 +157,7 @@ impl Transport {
     }
 
     /// Returns this transport with the last segment of its address taken off if it is `segment`.
-    pub(crate) fn above(mut self, segment: &str) -> Self {
+    pub(crate) fn strip_segment(mut self, segment: &str) -> Self {
         let path = self.base.path().trim_end_matches('/');
         if let Some(shorter) = path.strip_suffix(segment).and_then(|path| path.strip_suffix('/')) {
             let shorter = shorter.to_owned();
@@ -194,7 +193,7 @@ impl Transport {
     ) -> Result<Vec<u8>, ClientError> {
         let within = call.within.unwrap_or(ANSWER_WITHIN);
         let response = self.open(call, body).await?;
-        self.whole(response, within).await
+        self.read_body(response, within).await
     }
 
     /// Makes a call and returns its answer as soon as the head of it is there, if it is a success.
@@ -204,25 +203,26 @@ impl Transport {
         body: Option<&B>,
     ) -> Result<Response, ClientError> {
         let within = call.within.unwrap_or(ANSWER_WITHIN);
-        self.sent(self.request(&call, body), within).await
+        self.send_request(self.request(&call, body), within).await
     }
 
-    /// Makes a call with `body`, which is of the media type `kind`, and reads its answer as JSON of
+    /// Makes a call with `body`, which is of the media type `media_type`, and reads its answer as JSON of
     /// `what`.
-    pub(crate) async fn json_of<T: DeserializeOwned>(
+    pub(crate) async fn send_body<T: DeserializeOwned>(
         &self,
         call: Call<'_>,
-        (kind, body): (&'static str, Vec<u8>),
+        media_type: &'static str,
+        body: Vec<u8>,
         what: &'static str,
     ) -> Result<T, ClientError> {
         let within = call.within.unwrap_or(ANSWER_WITHIN);
-        let request = self.request(&call, None::<&()>).header(CONTENT_TYPE, kind).body(body);
-        let response = self.sent(request, within).await?;
-        parse(&self.whole(response, within).await?, what)
+        let request = self.request(&call, None::<&()>).header(CONTENT_TYPE, media_type).body(body);
+        let response = self.send_request(request, within).await?;
+        parse(&self.read_body(response, within).await?, what)
     }
 
     /// Sends a request, and returns its answer if it is a success.
-    async fn sent(
+    async fn send_request(
         &self,
         request: RequestBuilder,
         within: Duration,
@@ -233,7 +233,7 @@ impl Transport {
         }
         let status = response.status();
         let retry_after = retry_after(&response);
-        let body = self.whole(response, within).await.unwrap_or_default();
+        let body = self.read_body(response, within).await.unwrap_or_default();
         Err(refusal(status, retry_after, &body))
     }
 
@@ -267,7 +267,11 @@ impl Transport {
     }
 
     /// Reads the whole of an answer, if it is no longer than [`BODY_BYTES_MAX`].
-    async fn whole(&self, response: Response, within: Duration) -> Result<Vec<u8>, ClientError> {
+    async fn read_body(
+        &self,
+        response: Response,
+        within: Duration,
+    ) -> Result<Vec<u8>, ClientError> {
         let mut chunks = response.bytes_stream();
         let mut body = Vec::new();
         while let Some(chunk) = chunks.next().await {
@@ -343,7 +347,7 @@ fn refusals_of(body: &[u8]) -> Vec<(usize, String)> {
     rows.into_iter().map(|row| (row.row, escape_line(&row.reason).into())).collect()
 }
 
-/// What a service said without its name for the status behind it, which is told already.
+/// The service's message without the status text at its end, which is shown already.
 fn without_reason(message: String, status: StatusCode) -> String {
     let reason = status.canonical_reason().unwrap_or_default().to_lowercase();
     match message.strip_suffix(&reason).and_then(|said| said.strip_suffix(": ")) {

@@ -431,7 +431,7 @@ impl Head {
         let (cluster_size, responded) = (execution.peers.len(), execution.runs.len());
         info!(request, function, cluster_size, responded, code, "received execution responses");
         self.0.metrics.add(metrics::ANSWERS, &[code]);
-        self.0.metrics.took(metrics::EXECUTE_TIME, track.elapsed());
+        self.0.metrics.observe(metrics::EXECUTE_TIME, track.elapsed());
         if is_whole { track.ended(execution) } else { track.cut_short(execution) }
     }
 

@@ -20,7 +20,7 @@ use task::{clock::Clock, group::Group};
 use tokio::{net::TcpListener, time::timeout};
 use tracing::{info, warn};
 use web::{
-    local::HostNames,
+    host_names::HostNames,
     metrics::Metrics,
     serve::{BindError, bind, serve, serve_tls},
     tls::{Tls, TlsError, TlsFiles},

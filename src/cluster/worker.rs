@@ -397,7 +397,7 @@ impl Worker {
         metrics.add(metrics::INSTALLED, &[]);
         let peers = FunctionPeers { network: &self.0.network, peers: &asked };
         let obtained = self.0.functions.obtain(id, &peers).await;
-        metrics.took(metrics::INSTALL_TIME, began.elapsed());
+        metrics.observe(metrics::INSTALL_TIME, began.elapsed());
         match &obtained {
             Ok(function) => {
                 metrics.add(metrics::INSTALLED_OK, &[]);
@@ -432,7 +432,7 @@ impl Worker {
         head: &PeerId,
         order: &WorkOrder,
     ) -> Result<WorkOrderResponse, Refusal> {
-        let id = FunctionId::of_any_kind(&order.function_id)?;
+        let id = FunctionId::parse_any(&order.function_id)?;
         let wanted: Method = order.method.parse()?;
         let full = || Refusal::Full { n_slots: self.0.n_slots };
         if self.0.is_stopping.load(Ordering::Relaxed) {
@@ -459,7 +459,7 @@ impl Worker {
         metrics.add(metrics::RUNS, &[function]);
         let outcome = if result.code == Code::OK { metrics::RUNS_OK } else { metrics::RUNS_ERR };
         metrics.add(outcome, &[function]);
-        metrics.took(metrics::RUN_TIME, Duration::from_nanos(usage.wall_clock_ns));
+        metrics.observe(metrics::RUN_TIME, Duration::from_nanos(usage.wall_clock_ns));
         metrics.add_n(metrics::RUNS_CPU_USER, &[], usage.cpu_user_ns / 1_000_000);
         metrics.add_n(metrics::RUNS_CPU_SYS, &[], usage.cpu_sys_ns / 1_000_000);
     }

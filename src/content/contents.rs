@@ -37,7 +37,7 @@ enum ContentFiles {
 
 impl Contents {
     /// Takes one module.
-    pub(super) fn of_module(bytes: Bytes) -> Result<Self, ContentError> {
+    pub(super) fn from_module(bytes: Bytes) -> Result<Self, ContentError> {
         if !is_module(&bytes) {
             return Err(ContentError::NoModule { n_files: 1 });
         }
@@ -47,7 +47,7 @@ impl Contents {
     /// Takes the files of a tree, and those of its archive if it is a package.
     pub(super) fn of_dag(dag: &Dag) -> Result<Self, ContentError> {
         let mut files = match dag.tree()? {
-            Tree::File(bytes) => return Self::of_module(bytes),
+            Tree::File(bytes) => return Self::from_module(bytes),
             Tree::Folder(files) => files,
         };
         let (mut name, mut archive) = (None, None);

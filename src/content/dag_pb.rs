@@ -201,7 +201,7 @@ mod tests {
 
         #[test]
         fn a_damaged_node_is_read_or_refused(at in 0..200_usize, byte: u8) {
-            let id = ContentId::of_block(Codec::Raw, b"x");
+            let id = ContentId::from_block(Codec::Raw, b"x");
             let links = ["a.wasm", "b"].map(|name| Link { id, name: name.into(), tree_bytes: 1 });
             let mut block = write_directory(&links);
             let at = at % block.len();
@@ -214,7 +214,7 @@ mod tests {
             names in collection::vec(".{0,20}", 0..8),
             sizes in collection::vec(any::<u32>(), 0..8),
         ) {
-            let id = ContentId::of_block(Codec::DagPb, b"x");
+            let id = ContentId::from_block(Codec::DagPb, b"x");
             let link = |name: &String| Link { id, name: name.clone(), tree_bytes: 7 };
             let links: Vec<Link> = names.iter().map(link).collect();
             let block = write_directory(&links).into();

@@ -107,7 +107,7 @@ impl Functions {
     /// # Errors
     /// [`FetchError`] if nobody gives it or it cannot be kept.
     pub async fn obtain(&self, id: FunctionId, peers: &impl Peers) -> Result<Function, FetchError> {
-        let id = id.normalized();
+        let id = id.normalize();
         if let Some(function) = self.get(id) {
             return Ok(function);
         }
@@ -242,7 +242,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_answer_is_read_or_refused(head in r#"[{}":a-z0-9]{0,40}"#, rest: Vec<u8>) {
-            let id = ContentId::of_block(Codec::Raw, &rest);
+            let id = ContentId::from_block(Codec::Raw, &rest);
             let answer = [head.as_bytes(), b"\n", &rest].concat();
             drop(read(id, &answer.into()));
             drop(read(id, &rest.into()));
@@ -251,7 +251,7 @@ mod tests {
 
     #[track_caller]
     fn check(codec: Codec, head: &AnswerHead, content: &[u8], is_read: bool) {
-        let id = ContentId::of_block(codec, content);
+        let id = ContentId::from_block(codec, content);
         let answer = [head.to_line().as_ref(), content].concat();
         assert_eq!(read(id, &answer.into()).is_ok(), is_read, "{head:?}");
     }

@@ -225,8 +225,8 @@ fn replace(path: &Path, bytes: &[u8]) -> Result<(), FunctionsError> {
 fn read_address(record: &Path) -> Option<InstallSource> {
     let bytes = read_at_most(record, RECORD_BYTES_MAX).ok()?;
     let body: AddressRecord = serde_json::from_slice(&bytes).ok()?;
-    let id = FunctionId::of_any_kind(&body.id).ok()?;
-    let is_right = !id.is_of_address() || id == FunctionId::of_address(&body.address);
+    let id = FunctionId::parse_any(&body.id).ok()?;
+    let is_right = !id.is_address_hash() || id == FunctionId::from_address(&body.address);
     let is_in_place = record.file_stem().and_then(|stem| stem.to_str()) == Some(body.id.as_str());
     let function = body.function_id.parse().ok()?;
     (is_right && is_in_place).then_some(InstallSource { id, address: body.address, function })

@@ -96,8 +96,8 @@ impl Functions {
         peers: &impl Peers,
     ) -> Result<Function, InstallError> {
         let cid = id;
-        let id = FunctionId::of_any_kind(cid)?;
-        if id.is_of_address() && FunctionId::of_address(address) != id {
+        let id = FunctionId::parse_any(cid)?;
+        if id.is_address_hash() && FunctionId::from_address(address) != id {
             return Err(InstallError::Address { id });
         }
         if !id.is_cid() {
@@ -201,7 +201,7 @@ impl Package {
     /// Takes what `id` names: the files of the archive, one module of them, or the folder of the
     /// manifest with its archive.
     fn checked_as(self, id: FunctionId) -> Result<VerifiedFunction, FunctionsError> {
-        let id = id.normalized();
+        let id = id.normalize();
         let files = unpack(&self.archive)?;
         if let Entry::Folder(entries) = &files {
             for (name, entry) in entries {

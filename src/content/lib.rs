@@ -447,7 +447,7 @@ impl Functions {
 
     /// The id under which a function is kept.
     fn resolve_id(&self, id: FunctionId) -> FunctionId {
-        let id = id.normalized();
+        let id = id.normalize();
         if self.0.kept.read().contains_key(&id) {
             return id;
         }

@@ -70,7 +70,7 @@ mod tests {
     #[test]
     fn what_was_used_longest_ago_goes_first() {
         let third = LOADED_BYTES_MAX / 3;
-        let ids: Vec<FunctionId> = (0..4_u8).map(|n| FunctionId::of_module(&[n])).collect();
+        let ids: Vec<FunctionId> = (0..4_u8).map(|n| FunctionId::from_module(&[n])).collect();
         let mut loaded = Loaded::default();
         for id in &ids[..3] {
             loaded.put(*id, (), third);

@@ -99,7 +99,7 @@ fn checksum(text: &str) -> Result<ContentId, ContentError> {
     });
     let bytes: Vec<u8> = pairs.collect::<Option<_>>().ok_or_else(wrong)?;
     let digest = if digits.len() == 64 { bytes.try_into().ok() } else { None };
-    Ok(ContentId::of_digest(Codec::Raw, digest.ok_or_else(wrong)?))
+    Ok(ContentId::from_digest(Codec::Raw, digest.ok_or_else(wrong)?))
 }
 
 #[cfg(test)]
@@ -139,7 +139,7 @@ mod tests {
     fn the_checksum_is_the_archive_s_block() {
         let json = r#"{"name":"n","runtime":{"url":"x","checksum":"SUM"}}"#;
         let manifest = read(&json.replace("SUM", &SUM.to_uppercase())).unwrap();
-        assert_eq!(manifest.block, ContentId::of_block(Codec::Raw, b""));
+        assert_eq!(manifest.block, ContentId::from_block(Codec::Raw, b""));
         assert_eq!(manifest.name, "n");
     }
 

@@ -122,7 +122,7 @@ fn pack_file(bytes: &Bytes, cut: Cut, blocks: &mut Blocks) -> Subtree {
     let mut level: Vec<Subtree> = bytes
         .chunks(cut.piece_bytes)
         .map(|piece| {
-            let id = ContentId::of_block(Codec::Raw, piece);
+            let id = ContentId::from_block(Codec::Raw, piece);
             blocks.insert(id, bytes.slice_ref(piece));
             let n_bytes = piece.len() as u64;
             Subtree { id, tree_bytes: n_bytes, file_bytes: n_bytes }
@@ -132,7 +132,7 @@ fn pack_file(bytes: &Bytes, cut: Cut, blocks: &mut Blocks) -> Subtree {
         level = level.chunks(cut.links_max).map(|pieces| join(pieces, blocks)).collect();
     }
     level.pop().unwrap_or_else(|| {
-        let id = ContentId::of_block(Codec::Raw, b"");
+        let id = ContentId::from_block(Codec::Raw, b"");
         blocks.insert(id, Bytes::new());
         Subtree { id, tree_bytes: 0, file_bytes: 0 }
     })
@@ -155,7 +155,7 @@ struct Below {
 }
 
 fn put_node(block: Vec<u8>, below: &Below, blocks: &mut Blocks) -> Subtree {
-    let id = ContentId::of_block(Codec::DagPb, &block);
+    let id = ContentId::from_block(Codec::DagPb, &block);
     let tree_bytes = below.tree_bytes + block.len() as u64;
     blocks.insert(id, block.into());
     Subtree { id, tree_bytes, file_bytes: below.file_bytes }

@@ -88,7 +88,7 @@ async fn what_is_no_module_is_refused() {
 async fn content_of_another_id_is_never_kept() {
     let dir = tempfile::tempdir().unwrap();
     let functions = open(&dir).await;
-    let id = FunctionId::of_module(&module(1)).content().unwrap();
+    let id = FunctionId::from_module(&module(1)).content().unwrap();
     let refused = VerifiedFunction::of_kept(id, NameHints::default(), module(2).into());
     assert!(matches!(refused, Err(FunctionsError::Mismatch { .. })), "{refused:?}");
     assert_eq!(functions.list(), vec![]);
@@ -117,7 +117,7 @@ async fn a_module_of_several_blocks_answers_to_the_id_of_its_tree_and_of_one_blo
     let want = "bafybeiefgn7sz7g7ta5jmnrwdw4zwr26dvwjpi2nnksi46xzsujqqxy6km";
     assert_eq!((added.id.to_string().as_str(), added.size_bytes), (want, 300 * 1024));
     assert_eq!(functions.add(method("big.wasm"), bytes.to_vec()).await.unwrap(), added);
-    let whole = FunctionId::of_module(&bytes);
+    let whole = FunctionId::from_module(&bytes);
     for functions in [functions, open(&dir).await] {
         for id in [added.id, whole] {
             assert_eq!(functions.get(id), Some(added.clone()));
@@ -199,7 +199,7 @@ async fn a_function_is_handed_over_whole() {
 async fn a_function_without_a_file_name_runs_under_any_and_takes_the_first_it_is_given() {
     let dir = tempfile::tempdir().unwrap();
     let functions = open(&dir).await;
-    let id = FunctionId::of_module(&module(1)).content().unwrap();
+    let id = FunctionId::from_module(&module(1)).content().unwrap();
     let checked = VerifiedFunction::of_kept(id, NameHints::default(), module(1).into()).unwrap();
     functions.keep(checked).await.unwrap();
     let unnamed = open(&dir).await.get(id.into()).unwrap();
@@ -213,7 +213,7 @@ async fn a_store_that_is_full_keeps_no_more() {
     let dir = tempfile::tempdir().unwrap();
     let functions = open(&dir).await;
     let small = functions.add(method("small.wasm"), module(1)).await.unwrap();
-    let id = FunctionId::of_module(b"large");
+    let id = FunctionId::from_module(b"large");
     functions.enter(&Function { id, kept_bytes: STORE_BYTES_MAX - 17, ..small.clone() }, None);
     let refused = functions.add(method("more.wasm"), module(2)).await;
     assert!(matches!(refused, Err(FunctionsError::Full)), "{refused:?}");
@@ -224,7 +224,7 @@ async fn a_store_that_is_full_keeps_no_more() {
 async fn a_turn_to_fetch_is_not_waited_for_for_ever() {
     let dir = tempfile::tempdir().unwrap();
     let functions = open(&dir).await;
-    let id = FunctionId::of_module(b"missing");
+    let id = FunctionId::from_module(b"missing");
     let flight = Flight::join(&functions, id);
     let _turn = flight.lock.lock().await;
     tokio::time::pause();
@@ -239,7 +239,7 @@ async fn of_fetches_that_end_at_once_nothing_stays() {
     let together = std::sync::Barrier::new(2);
     let leave = || {
         for n in 0_u32..2000 {
-            let flight = Flight::join(&functions, FunctionId::of_module(&n.to_be_bytes()));
+            let flight = Flight::join(&functions, FunctionId::from_module(&n.to_be_bytes()));
             together.wait();
             drop(flight);
         }

@@ -143,7 +143,7 @@ impl VerifiedFunction {
         if id.codec() != Codec::Raw || !id.names(&bytes) {
             return Err(FunctionsError::Mismatch { id: id.into(), size_bytes });
         }
-        let contents = Contents::of_module(bytes.clone())?;
+        let contents = Contents::from_module(bytes.clone())?;
         Self::new(id, label, bytes, contents)
     }
 
@@ -187,7 +187,7 @@ impl VerifiedFunction {
             kept_bytes: bytes.len() as u64,
             kind,
         };
-        let whole = whole.map(|module| FunctionId::of_module(&module));
+        let whole = whole.map(|module| FunctionId::from_module(&module));
         Ok(Self { function, bytes, contents, whole })
     }
 }

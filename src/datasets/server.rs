@@ -29,7 +29,7 @@ mod unchanged;
 
 use std::{io, net::SocketAddr, ops::Deref, path::PathBuf, sync::Arc, time::Duration};
 
-use accounts::gate::{Admitted, Gate, GateWords};
+use accounts::gate::{Admitted, Gate, GateMessages};
 use axum::{
     Json, Router,
     extract::{DefaultBodyLimit, FromRequestParts, Path},
@@ -44,10 +44,10 @@ use task::{clock::Clock, group::Group};
 use tracing::{info, warn};
 use tsdb::store::{StoreError, sqlite::SqliteStore};
 use web::{
-    answer::Created,
-    cors::{ReaderSites, readable_by},
-    metrics::requests::counted,
-    request::{RequestOptions, layered},
+    cors::{ReaderSites, allow_readers},
+    metrics::requests::count_requests,
+    middleware::{RequestOptions, add_layers},
+    response::Created,
     serve::{BindError, bind, serve_by},
 };
 use wire::{
@@ -267,7 +267,7 @@ pub(crate) fn router(app: App, portal: Option<Router>, sites: &[ReaderSites]) ->
         .method_not_allowed_fallback(async || ApiError::NoMethod)
         .layer(from_fn(compressed::compressed))
         .with_state(app.clone());
-    let open = gate.hosts().around(open, error::refusal);
+    let open = gate.hosts().wrap(open, error::refusal);
     let keyed = Router::new()
         .route(paths::TAGS_ACQUIRE, post(acquire::post))
         .route(paths::TAGS, get(tags::get))
@@ -304,10 +304,10 @@ pub(crate) fn router(app: App, portal: Option<Router>, sites: &[ReaderSites]) ->
         answer_within: ANSWER_WITHIN,
         refuse: error::refusal,
     };
-    let words = GateWords { refuse: error::refused, key_in_query: &KEY_IN_QUERY };
-    let read = readable_by(gate.around(keyed, words).merge(open), sites);
+    let words = GateMessages { refuse: error::refused, key_in_query: &KEY_IN_QUERY };
+    let read = allow_readers(gate.wrap(keyed, words).merge(open), sites);
     let router = read.merge(portal.unwrap_or_default());
-    counted(layered(router, options), counts)
+    count_requests(add_layers(router, options), counts)
 }
 
 /// The key that a request was let in with.

@@ -33,7 +33,7 @@ use std::{fmt, io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use accounts::{
     AccountId,
-    gate::{Admitted, Gate, GateWords},
+    gate::{Admitted, Gate, GateMessages},
 };
 use axum::{
     Extension, Router,
@@ -46,8 +46,8 @@ use task::{clock::Clock, group::Group};
 use tokio::{sync::Semaphore, time::sleep};
 use tracing::info;
 use web::{
+    middleware::{RequestOptions, add_layers},
     open_files::streams_max,
-    request::{RequestOptions, layered},
     serve::{BindError, bind, serve_by},
 };
 use wire::paths;
@@ -252,7 +252,7 @@ pub fn router(
         .route(paths::OPENAPI, get(openapi::get))
         .route(paths::DOCS, get(docs::get))
         .with_state(service.clone());
-    let open = gate.hosts().around(open, error::refusal);
+    let open = gate.hosts().wrap(open, error::refusal);
     let keyed = Router::new()
         .route(paths::LATEST_NETWORK_INFERENCES, get(latest_network_inferences::get))
         .route(paths::TOPIC, get(topic::get))
@@ -279,10 +279,10 @@ pub fn router(
         .fallback(not_implemented)
         .method_not_allowed_fallback(not_implemented)
         .with_state(service);
-    let words = GateWords { refuse: error::refused, key_in_query: &[] };
-    let router = open.merge(gate.around(keyed, words));
+    let words = GateMessages { refuse: error::refused, key_in_query: &[] };
+    let router = open.merge(gate.wrap(keyed, words));
     let refuse = error::refusal;
-    layered(
+    add_layers(
         router,
         RequestOptions { body_bytes_max: BODY_BYTES_MAX, answer_within: ANSWER_WITHIN, refuse },
     )

@@ -153,17 +153,17 @@ impl Store {
     /// [`StoreError`] if the file cannot be opened, or was written by a newer version.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         if let Some(folder) = path.parent() {
-            private::folder(folder).map_err(StoreError::Folder)?;
+            private::create_folder(folder).map_err(StoreError::Folder)?;
         }
         let mut lock = OsString::from(path);
         lock.push(".lock");
         let locked = lock::wait_for(Path::new(&lock)).map_err(StoreError::Folder)?;
         let in_use = locked.ok_or(StoreError::InUse)?;
-        private::file(path).map_err(StoreError::Folder)?;
+        private::create_file(path).map_err(StoreError::Folder)?;
         let mut writer = tables::connect(path)?;
         tables::set_up(&mut writer)?;
         let reader = Mutex::new(tables::connect(path)?);
-        let files = Arc::new(DatabaseFiles::of(path).map_err(StoreError::Folder)?);
+        let files = Arc::new(DatabaseFiles::open(path).map_err(StoreError::Folder)?);
         let turns = Turns::new(writer, Arc::clone(&files), SpaceWatch::new(path));
         Ok(Self { turns, reader, files, _in_use: in_use })
     }

@@ -16,7 +16,7 @@ pub struct LabeledValue {
 /// The values of one worker, one for each label.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkerValues {
-    /// Whose.
+    /// The address of the worker.
     pub worker: Address,
     /// What it inferred.
     pub values: Vec<LabeledValue>,
@@ -52,7 +52,7 @@ pub struct OneInForecaster {
 /// The value one forecaster implies without one inferer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OneOutInfererForecaster {
-    /// The forecaster.
+    /// The address of the forecaster.
     pub forecaster: Address,
     /// Who is left out.
     pub withheld_inferer: Address,
@@ -63,7 +63,7 @@ pub struct OneOutInfererForecaster {
 /// Everything a network infers for a topic at one nonce.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bundle {
-    /// The topic.
+    /// The topic's number.
     pub topic_id: TopicId,
     /// The block at which the epoch opened.
     pub nonce: BlockHeight,

@@ -24,7 +24,7 @@ pub enum Dtype {
     Float,
     /// A 64-bit whole number.
     Integer,
-    /// A text.
+    /// Text in UTF-8.
     String,
     /// True or false.
     Boolean,
@@ -33,7 +33,7 @@ pub enum Dtype {
 /// A dataset, as a listing shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dataset {
-    /// Its number.
+    /// The dataset's number.
     pub id: DatasetId,
     /// Its name, unique in a service.
     pub name: String,
@@ -87,7 +87,7 @@ impl DatasetId {
         if number > 0 { Some(Self(number)) } else { None }
     }
 
-    /// The number.
+    /// The number, 1 or more.
     #[must_use]
     pub const fn get(self) -> i64 {
         self.0

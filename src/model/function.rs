@@ -73,13 +73,13 @@ impl FunctionId {
     /// SHA-256, as any IPFS tool computes it for a file of at most one chunk of 256 KiB. A longer
     /// module may be named so, too, though IPFS tools would cut it.
     #[must_use]
-    pub fn of_module(bytes: &[u8]) -> Self {
-        ContentId::of_block(Codec::Raw, bytes).into()
+    pub fn from_module(bytes: &[u8]) -> Self {
+        ContentId::from_block(Codec::Raw, bytes).into()
     }
 
     /// Returns the id that b7s nodes give a function installed from `address`: its SHA-256.
     #[must_use]
-    pub fn of_address(address: &str) -> Self {
+    pub fn from_address(address: &str) -> Self {
         let mut digest = [0; 32];
         digest.copy_from_slice(Code::Sha2_256.digest(address.as_bytes()).digest());
         Self(Name::Address(digest))
@@ -90,7 +90,7 @@ impl FunctionId {
     ///
     /// # Errors
     /// [`FunctionError::Id`] if the text is none of these.
-    pub fn of_any_kind(text: &str) -> Result<Self, FunctionError> {
+    pub fn parse_any(text: &str) -> Result<Self, FunctionError> {
         text.parse().or_else(|error| {
             ChosenName::new(text).map(|name| Self(Name::Chosen(name))).ok_or(error)
         })
@@ -101,7 +101,7 @@ impl FunctionId {
     /// False for content that is not a raw block hashed by SHA-256: such an id names a tree of
     /// blocks, which one piece of bytes cannot prove.
     #[must_use]
-    pub fn is_of_module(&self, bytes: &[u8]) -> bool {
+    pub fn is_hash_of(&self, bytes: &[u8]) -> bool {
         self.content().is_some_and(|id| id.codec() == Codec::Raw && id.names(bytes))
     }
 
@@ -110,14 +110,14 @@ impl FunctionId {
     #[must_use]
     pub fn content(&self) -> Option<ContentId> {
         match &self.0 {
-            Name::Content(cid) => ContentId::of_cid(cid),
+            Name::Content(cid) => ContentId::from_cid(cid),
             Name::Address(_) | Name::Chosen(_) => None,
         }
     }
 
     /// Whether this is the SHA-256 of an address.
     #[must_use]
-    pub const fn is_of_address(&self) -> bool {
+    pub const fn is_address_hash(&self) -> bool {
         matches!(self.0, Name::Address(_))
     }
 
@@ -135,7 +135,7 @@ impl FunctionId {
 
     /// Returns the version 1 id of the same content, which is how functions are kept.
     #[must_use]
-    pub fn normalized(self) -> Self {
+    pub fn normalize(self) -> Self {
         self.content().map_or(self, Self::from)
     }
 }

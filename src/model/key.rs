@@ -34,7 +34,7 @@ impl ApiKey {
         Self(KEY_PREFIX.chars().chain(digits).collect())
     }
 
-    /// The secret itself, for a request header or the one moment it is shown to its owner.
+    /// The secret itself, for a request header or the one timestamp it is shown to its owner.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0

@@ -24,7 +24,7 @@ pub struct PeerId(String);
 pub enum Role {
     /// Serves the REST API and hands out work.
     Head,
-    /// Runs functions.
+    /// Executes functions for heads.
     Worker,
 }
 
@@ -62,7 +62,7 @@ fn shortened(text: &str) -> String {
 }
 
 impl PeerId {
-    /// The text.
+    /// The id as text, in base 58.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -109,7 +109,7 @@ impl FromStr for Role {
 }
 
 impl Subgroup {
-    /// The name.
+    /// The name as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

@@ -19,7 +19,7 @@ pub struct Limit(usize);
 impl Limit {
     /// Returns `asked` held between 1 and [`ROWS_MAX`].
     #[must_use]
-    pub fn clamped(asked: usize) -> Self {
+    pub fn clamp(asked: usize) -> Self {
         Self(asked.clamp(1, ROWS_MAX))
     }
 

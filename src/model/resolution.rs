@@ -7,7 +7,7 @@ use crate::timestamp::Timestamp;
 /// How coarse the rows of a query are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Resolution {
-    /// As ingested.
+    /// Rows as ingested.
     Raw,
     /// Buckets of five minutes.
     FiveMinutes,
@@ -48,7 +48,7 @@ impl Resolution {
 
     /// What a bucket is folded from; none for raw rows. A sum of floats depends on it.
     #[must_use]
-    pub const fn folded_from(self) -> Option<Self> {
+    pub const fn source(self) -> Option<Self> {
         match self {
             Self::Raw => None,
             Self::FiveMinutes => Some(Self::Raw),
@@ -86,12 +86,12 @@ impl Resolution {
         }
     }
 
-    /// The start of the bucket that holds `moment`; `moment` itself for raw rows.
+    /// The start of the bucket that holds `timestamp`; `timestamp` itself for raw rows.
     #[must_use]
-    pub fn bucket_start(self, moment: Timestamp) -> Timestamp {
-        let Some(bucket) = self.bucket() else { return moment };
+    pub fn bucket_start(self, timestamp: Timestamp) -> Timestamp {
+        let Some(bucket) = self.bucket() else { return timestamp };
         let micros = i64::try_from(bucket.as_micros()).unwrap_or(i64::MAX);
-        Timestamp::from_micros(moment.micros().div_euclid(micros).saturating_mul(micros))
+        Timestamp::from_micros(timestamp.micros().div_euclid(micros).saturating_mul(micros))
     }
 }
 

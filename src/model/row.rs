@@ -1,4 +1,4 @@
-//! Rows and buckets: what a dataset holds at a moment, and what an interval folds into.
+//! Rows and buckets: what a dataset holds at a timestamp, and what an interval folds into.
 
 use crate::{dataset::Dtype, timestamp::Timestamp};
 
@@ -34,10 +34,10 @@ pub enum Value {
     Boolean(bool),
 }
 
-/// One row: a moment, and a value for each column of the dataset in its order.
+/// One row: a timestamp, and a value for each column of the dataset in its order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
-    /// When. A dataset has at most one row at a moment.
+    /// When. A dataset has at most one row at a timestamp.
     pub timestamp: Timestamp,
     /// One place for each column; none where the row has no value.
     pub values: Vec<Option<Value>>,
@@ -50,11 +50,11 @@ pub struct Bucket {
     pub timestamp: Timestamp,
     /// The first value, or the first row's `open`.
     pub open: f64,
-    /// The highest.
+    /// The highest value, or `high`.
     pub high: f64,
-    /// The lowest.
+    /// The lowest value, or `low`.
     pub low: f64,
-    /// The last.
+    /// The last value, or the last row's `close`.
     pub close: f64,
     /// The sum of the volumes.
     pub volume: f64,

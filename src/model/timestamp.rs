@@ -1,4 +1,4 @@
-//! A moment in UTC, to the microsecond.
+//! A timestamp in UTC, to the microsecond.
 
 use std::{
     fmt,
@@ -13,7 +13,7 @@ const MICROS_PER_SECOND: i64 = 1_000_000;
 /// Days from the first of March of the year 0 to 1970.
 const DAYS_TO_1970: i64 = 719_468;
 
-/// A moment in UTC, counted in microseconds since 1970.
+/// A timestamp in UTC, counted in microseconds since 1970.
 ///
 /// Microseconds because that is the finest grain the upstream dataset service shows. Displayed as
 /// RFC 3339 in UTC with a fraction only where there is one: `2026-07-30T21:57:00Z`.
@@ -28,12 +28,12 @@ pub struct TimestampError {
 }
 
 impl Timestamp {
-    /// The earliest moment that can be displayed: the start of the year −9999.
+    /// The earliest timestamp that can be displayed: the start of the year −9999.
     pub const MIN: Self = Self(-377_705_023_201_000_000);
-    /// The last moment that can be displayed: near the end of the year 9999.
+    /// The last timestamp that can be displayed: near the end of the year 9999.
     pub const MAX: Self = Self(253_402_207_200_000_000);
 
-    /// Returns the moment `micros` microseconds after 1970, held within [`Self::MIN`] and [`Self::MAX`].
+    /// Returns the timestamp `micros` microseconds after 1970, held within [`Self::MIN`] and [`Self::MAX`].
     #[must_use]
     pub const fn from_micros(micros: i64) -> Self {
         if micros < Self::MIN.0 {
@@ -45,7 +45,7 @@ impl Timestamp {
         }
     }
 
-    /// Returns the moment `seconds` seconds after 1970, held within range.
+    /// Returns the timestamp `seconds` seconds after 1970, held within range.
     #[must_use]
     pub const fn from_seconds(seconds: i64) -> Self {
         Self::from_micros(seconds.saturating_mul(MICROS_PER_SECOND))
@@ -105,7 +105,7 @@ impl FromStr for Timestamp {
             return Ok(Self::from_seconds(seconds));
         }
         text.parse::<jiff::Timestamp>()
-            .map(|moment| Self::from_micros(moment.as_microsecond()))
+            .map(|timestamp| Self::from_micros(timestamp.as_microsecond()))
             .map_err(|_| TimestampError { text: text.chars().take(64).collect() })
     }
 }

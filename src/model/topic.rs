@@ -45,7 +45,7 @@ impl TopicId {
         if number > 0 { Some(Self(number)) } else { None }
     }
 
-    /// The number.
+    /// The number, 1 or more.
     #[must_use]
     pub const fn get(self) -> u64 {
         self.0
@@ -70,7 +70,7 @@ impl FromStr for TopicId {
 }
 
 impl Address {
-    /// The text.
+    /// The address as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

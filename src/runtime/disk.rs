@@ -90,13 +90,13 @@ impl Disk {
     /// [`DiskError`] if it cannot be used, or must not.
     pub(crate) fn open(folder: &Path) -> Result<Self, DiskError> {
         let failed = |source| DiskError::Folder { folder: folder.to_owned(), source };
-        private::folder(folder).map_err(failed)?;
+        private::create_folder(folder).map_err(failed)?;
         let metadata = fs::metadata(folder).map_err(failed)?;
         if metadata.uid() != geteuid().as_raw() || metadata.mode() & 0o022 != 0 {
             return Err(DiskError::Shared { folder: folder.to_owned() });
         }
         let code = folder.join("code");
-        private::folder(&code).map_err(failed)?;
+        private::create_folder(&code).map_err(failed)?;
         let key = open_key(&folder.join(KEY))?;
         Ok(Self { folder: folder.to_owned(), code, key, n_found: AtomicUsize::new(0) })
     }

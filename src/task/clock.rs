@@ -46,10 +46,10 @@ impl Clock {
         Self(Source::System)
     }
 
-    /// A clock that stands at `moment` until it is moved with [`Self::advance`]. Clones share it.
+    /// A clock that stands at `date` until it is moved with [`Self::advance`]. Clones share it.
     #[must_use]
-    pub fn manual(moment: Timestamp) -> Self {
-        let date = AtomicI64::new(moment.micros());
+    pub fn manual(date: Timestamp) -> Self {
+        let date = AtomicI64::new(date.micros());
         Self(Source::Manual(Arc::new(ManualTime { date, passed: AtomicI64::new(0) })))
     }
 

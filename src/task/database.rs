@@ -2,7 +2,7 @@
 //! database are still the ones at its path, and what an error means.
 //!
 //! A file that is deleted or replaced stays open, and takes writes that nobody will ever read. SQLite
-//! does not notice. Whoever acknowledges a write checks first.
+//! does not notice. Check before acknowledging a write.
 
 use std::{
     ffi::OsString,
@@ -124,9 +124,9 @@ impl DatabaseFiles {
     ///
     /// # Errors
     /// If the main file cannot be found.
-    pub fn of(path: &Path) -> io::Result<Self> {
-        let main = OpenFile::at(path.to_owned())?;
-        let log = match OpenFile::at(beside(path, LOG)) {
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let main = OpenFile::open(path.to_owned())?;
+        let log = match OpenFile::open(beside(path, LOG)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             found => Some(found?),
         };
@@ -177,7 +177,7 @@ impl DatabaseFiles {
 }
 
 impl OpenFile {
-    fn at(path: PathBuf) -> io::Result<Self> {
+    fn open(path: PathBuf) -> io::Result<Self> {
         let metadata = fs::metadata(&path)?;
         Ok(Self { path, identity: identity(&metadata) })
     }
@@ -222,7 +222,7 @@ mod tests {
         for ending in ["", LOG, LOG_INDEX] {
             fs::write(beside(&path, ending), ending).unwrap();
         }
-        let files = DatabaseFiles::of(&path).unwrap();
+        let files = DatabaseFiles::open(&path).unwrap();
         assert!(files.check());
         (base, path, files)
     }

@@ -19,8 +19,8 @@ use tempfile::{Builder, NamedTempFile};
 /// this come the id of the writer and random letters.
 pub const UNFINISHED_PREFIX: &str = ".triptych-unfinished-";
 
-/// An unfinished file that nobody wrote to for this long belongs to a process that was killed, whoever
-/// wrote it: a day is longer than any download stalls.
+/// An unfinished file that nobody wrote to for this long belongs to a killed process: a day is longer
+/// than any download stalls.
 const STALE_AFTER: Duration = Duration::from_hours(24);
 
 /// Who may read a new file.
@@ -40,7 +40,7 @@ pub enum FileMode {
 /// # Errors
 /// If the file cannot be written; then one that is there stays unchanged.
 pub fn write_atomic(path: &Path, content: &[u8], mode: FileMode) -> io::Result<()> {
-    written(path, content, mode)?.commit()
+    write_draft(path, content, mode)?.commit()
 }
 
 /// As [`write_atomic`], but never replaces a file: of concurrent writers one succeeds.
@@ -48,10 +48,10 @@ pub fn write_atomic(path: &Path, content: &[u8], mode: FileMode) -> io::Result<(
 /// # Errors
 /// [`io::ErrorKind::AlreadyExists`] if there is a file; else as [`write_atomic`].
 pub fn write_new(path: &Path, content: &[u8], mode: FileMode) -> io::Result<()> {
-    written(path, content, mode)?.commit_new()
+    write_draft(path, content, mode)?.commit_new()
 }
 
-fn written(path: &Path, content: &[u8], mode: FileMode) -> io::Result<AtomicFile> {
+fn write_draft(path: &Path, content: &[u8], mode: FileMode) -> io::Result<AtomicFile> {
     let mut file = AtomicFile::create(path, mode)?;
     file.file().write_all(content)?;
     Ok(file)

@@ -7,7 +7,7 @@ use std::{fs, io, path::Path};
 ///
 /// # Errors
 /// If it cannot be made.
-pub fn folder(path: &Path) -> io::Result<()> {
+pub fn create_folder(path: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]
@@ -24,7 +24,7 @@ pub fn folder(path: &Path) -> io::Result<()> {
 /// # Errors
 /// If it cannot be made, or its mode not be changed.
 #[cfg(unix)]
-pub fn file(path: &Path) -> io::Result<()> {
+pub fn create_file(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
     let mut options = fs::OpenOptions::new();
     match options.create_new(true).append(true).mode(0o600).open(path) {
@@ -49,7 +49,7 @@ pub fn file(path: &Path) -> io::Result<()> {
 /// # Errors
 /// [`io::ErrorKind::Unsupported`], always.
 #[cfg(not(unix))]
-pub fn file(_: &Path) -> io::Result<()> {
+pub fn create_file(_: &Path) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::Unsupported, "private files need a Unix system"))
 }
 
@@ -75,10 +75,10 @@ mod tests {
     fn what_is_made_is_its_owners_alone() {
         let base = tempfile::tempdir().unwrap();
         let inner = base.path().join("a/b");
-        folder(&inner).unwrap();
+        create_folder(&inner).unwrap();
         check(&base.path().join("a"), 0o700);
         check(&inner, 0o700);
-        file(&inner.join("db")).unwrap();
+        create_file(&inner.join("db")).unwrap();
         check(&inner.join("db"), 0o600);
     }
 
@@ -86,12 +86,12 @@ mod tests {
     fn what_is_there_keeps_its_content_a_folder_its_mode_and_a_file_is_closed() {
         let base = tempfile::tempdir().unwrap();
         fs::set_permissions(base.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        folder(base.path()).unwrap();
+        create_folder(base.path()).unwrap();
         check(base.path(), 0o755);
         let path = base.path().join("db");
         fs::write(&path, "rows").unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
-        file(&path).unwrap();
+        create_file(&path).unwrap();
         check(&path, 0o600);
         assert_eq!(fs::read(&path).unwrap(), b"rows");
     }

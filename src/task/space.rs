@@ -19,10 +19,10 @@ pub const CHANGE_BYTES: u64 = 64 << 10;
 /// The largest write that is tried. More free space than this means that the disk is not full.
 const TRIAL_BYTES_MAX: u64 = 64 << 20;
 
-/// Between two trial writes, so that whoever polls a full store's health does not keep it busy.
+/// Between two trial writes, so that polling a full store's health does not keep it busy.
 const TRIAL_PAUSE: Duration = Duration::from_secs(1);
 
-/// SQLite's `SQLITE_FULL`.
+/// SQLite's `SQLITE_FULL`, by its documentation of result codes.
 const SQLITE_FULL: i32 = 13;
 
 /// SQLite's `SQLITE_IOERR_WRITE`. It reports `ENOSPC` as `SQLITE_FULL`, but a quota (`EDQUOT`) and a

@@ -7,20 +7,20 @@ use axum::{
     http::{Extensions, HeaderMap},
 };
 
-use crate::{local::HostNames, serve::Caller};
+use crate::{host_names::HostNames, serve::Caller};
 
 /// The header to which a proxy appends the address that it was asked from.
 const FORWARDED_FOR: &str = "x-forwarded-for";
 
 /// Whose word on a caller's address is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Addresses {
-    /// The connection's.
+pub enum AddressSource {
+    /// The peer address of the connection.
     #[default]
-    OfConnections,
+    Connection,
     /// That of the one proxy in front of the service, which appends to `X-Forwarded-For`. Nobody
     /// else may reach the service then: they could claim any address.
-    OfProxy,
+    Proxy,
 }
 
 /// A caller's network: an IPv4 address, or the 64 bits of an IPv6 address that name a network, since
@@ -32,15 +32,15 @@ pub struct Network(IpAddr);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Neighborhood(Network);
 
-impl Addresses {
+impl AddressSource {
     /// Where a request comes from; none if it did not come over a connection.
     #[must_use]
     pub fn caller(self, headers: &HeaderMap, extensions: &Extensions) -> Option<IpAddr> {
         let connection =
             || extensions.get::<ConnectInfo<Caller>>().map(|ConnectInfo(caller)| caller.0.ip());
         match self {
-            Self::OfConnections => connection(),
-            Self::OfProxy => forwarded(headers).or_else(connection),
+            Self::Connection => connection(),
+            Self::Proxy => forwarded(headers).or_else(connection),
         }
     }
 
@@ -50,8 +50,8 @@ impl Addresses {
     #[must_use]
     pub fn is_local<B>(self, hosts: &HostNames, request: &axum::http::Request<B>) -> bool {
         match self {
-            Self::OfConnections => hosts.is_local(request),
-            Self::OfProxy => forwarded(request.headers())
+            Self::Connection => hosts.is_local(request),
+            Self::Proxy => forwarded(request.headers())
                 .is_some_and(|address| address.to_canonical().is_loopback()),
         }
     }
@@ -59,8 +59,8 @@ impl Addresses {
 
 impl Neighborhood {
     /// That of `address`.
-    pub(crate) fn of(address: IpAddr) -> Self {
-        Self(match Network::of(address) {
+    pub(crate) fn from_address(address: IpAddr) -> Self {
+        Self(match Network::from_address(address) {
             Network(IpAddr::V4(address)) => {
                 let [first, second, third, _] = address.octets();
                 Network(Ipv4Addr::new(first, second, third, 0).into())
@@ -84,7 +84,7 @@ fn forwarded(headers: &HeaderMap) -> Option<IpAddr> {
 impl Network {
     /// The network of `address`.
     #[must_use]
-    pub fn of(address: IpAddr) -> Self {
+    pub fn from_address(address: IpAddr) -> Self {
         match address.to_canonical() {
             IpAddr::V4(address) => Self(address.into()),
             IpAddr::V6(address) => {
@@ -101,7 +101,7 @@ mod tests {
 
     use super::*;
 
-    fn caller(addresses: Addresses, forwarded: &[&[u8]]) -> Option<String> {
+    fn caller(addresses: AddressSource, forwarded: &[&[u8]]) -> Option<String> {
         let mut headers = HeaderMap::new();
         for value in forwarded {
             headers.append(FORWARDED_FOR, HeaderValue::from_bytes(value).unwrap());
@@ -117,21 +117,21 @@ mod tests {
             let bytes: Vec<_> = forwarded.iter().map(|text| text.as_bytes()).collect();
             assert_eq!(caller(addresses, &bytes).as_deref(), Some(want), "{forwarded:?}");
         };
-        check(Addresses::OfConnections, &["127.0.0.1"], "10.0.0.9");
-        check(Addresses::OfProxy, &["127.0.0.1, 192.0.2.7"], "192.0.2.7");
-        check(Addresses::OfProxy, &["127.0.0.1", "2001:db8::1"], "2001:db8::1");
-        check(Addresses::OfProxy, &["nonsense, 192.0.2.7:443"], "192.0.2.7");
-        check(Addresses::OfProxy, &["[2001:db8::1]"], "2001:db8::1");
-        check(Addresses::OfProxy, &["[2001:db8::1]:443"], "2001:db8::1");
-        check(Addresses::OfProxy, &["nonsense"], "10.0.0.9");
-        check(Addresses::OfProxy, &[], "10.0.0.9");
-        let any_bytes = caller(Addresses::OfProxy, &[b"\xe9, 192.0.2.7"]);
+        check(AddressSource::Connection, &["127.0.0.1"], "10.0.0.9");
+        check(AddressSource::Proxy, &["127.0.0.1, 192.0.2.7"], "192.0.2.7");
+        check(AddressSource::Proxy, &["127.0.0.1", "2001:db8::1"], "2001:db8::1");
+        check(AddressSource::Proxy, &["nonsense, 192.0.2.7:443"], "192.0.2.7");
+        check(AddressSource::Proxy, &["[2001:db8::1]"], "2001:db8::1");
+        check(AddressSource::Proxy, &["[2001:db8::1]:443"], "2001:db8::1");
+        check(AddressSource::Proxy, &["nonsense"], "10.0.0.9");
+        check(AddressSource::Proxy, &[], "10.0.0.9");
+        let any_bytes = caller(AddressSource::Proxy, &[b"\xe9, 192.0.2.7"]);
         assert_eq!(any_bytes.as_deref(), Some("192.0.2.7"));
     }
 
     #[test]
     fn one_network_is_one_caller() {
-        let network = |text: &str| Network::of(text.parse().unwrap());
+        let network = |text: &str| Network::from_address(text.parse().unwrap());
         assert_eq!(network("2001:db8:1:2::3"), network("2001:db8:1:2:ffff::9"));
         assert_ne!(network("2001:db8:1:2::3"), network("2001:db8:1:3::3"));
         assert_eq!(network("::ffff:192.0.2.7"), network("192.0.2.7"));

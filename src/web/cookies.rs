@@ -6,7 +6,7 @@ use axum::http::{HeaderMap, HeaderValue, header::COOKIE};
 
 /// Whether a cookie is sent over TLS alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wire {
+pub enum Channel {
     /// The page came over TLS, and the cookie stays there.
     Tls,
     /// The page came in clear, as on loopback.
@@ -27,8 +27,8 @@ pub fn get<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
 /// cookie goes to every path of this host, to no script, and to no request that another site makes
 /// but for opening a page.
 #[must_use]
-pub fn keep(name: &str, value: &str, lasts: Duration, wire: Wire) -> Option<HeaderValue> {
-    let secure = if wire == Wire::Tls { "; Secure" } else { "" };
+pub fn set(name: &str, value: &str, lasts: Duration, channel: Channel) -> Option<HeaderValue> {
+    let secure = if channel == Channel::Tls { "; Secure" } else { "" };
     let seconds = lasts.as_secs();
     let text = format!("{name}={value}; Path=/; HttpOnly; SameSite=Lax; Max-Age={seconds}{secure}");
     let mut header = HeaderValue::from_str(&text).ok()?;
@@ -38,8 +38,8 @@ pub fn keep(name: &str, value: &str, lasts: Duration, wire: Wire) -> Option<Head
 
 /// Returns what `Set-Cookie` says to forget the cookie.
 #[must_use]
-pub fn forget(name: &str, wire: Wire) -> Option<HeaderValue> {
-    keep(name, "", Duration::ZERO, wire)
+pub fn clear(name: &str, channel: Channel) -> Option<HeaderValue> {
+    set(name, "", Duration::ZERO, channel)
 }
 
 #[cfg(test)]
@@ -64,11 +64,11 @@ mod tests {
     fn a_kept_cookie_is_for_no_script_and_no_other_site() {
         let text = |header: Option<HeaderValue>| header.unwrap().to_str().unwrap().to_owned();
         assert_eq!(
-            text(keep("session", "abc", Duration::from_mins(1), Wire::Tls)),
+            text(set("session", "abc", Duration::from_mins(1), Channel::Tls)),
             "session=abc; Path=/; HttpOnly; SameSite=Lax; Max-Age=60; Secure"
         );
         assert_eq!(
-            text(forget("session", Wire::Clear)),
+            text(clear("session", Channel::Clear)),
             "session=; Path=/; HttpOnly; SameSite=Lax; Max-Age=0"
         );
     }

@@ -42,7 +42,7 @@ const TAKEN: [HeaderName; 5] = [
 /// Sites whose pages may read answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReaderSites {
-    /// Every site.
+    /// Every site may read.
     Any,
     /// The site of this origin, such as `https://example.com`.
     Origin(HeaderValue),
@@ -78,7 +78,7 @@ impl FromStr for ReaderSites {
 }
 
 /// Lets pages of `sites` read the answers of `router`; of none, if the list is empty.
-pub fn readable_by(router: Router, sites: &[ReaderSites]) -> Router {
+pub fn allow_readers(router: Router, sites: &[ReaderSites]) -> Router {
     if sites.is_empty() {
         return router;
     }

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 /// Why a body or a query could not be read. The text may be shown to the caller.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Unreadable {
+pub enum BodyError {
     /// The body is longer than the service takes.
     #[error("read the body: it is too large")]
     TooLarge,
@@ -31,7 +31,7 @@ pub enum Unreadable {
     },
 }
 
-impl Unreadable {
+impl BodyError {
     /// The status that answers it.
     #[must_use]
     pub const fn status(&self) -> StatusCode {
@@ -42,53 +42,53 @@ impl Unreadable {
     }
 }
 
-/// Reads a request's whole body, at most as long as [`layered`](crate::request::layered) allows.
+/// Reads a request's whole body, at most as long as [`add_layers`](crate::middleware::add_layers) allows.
 ///
 /// # Errors
-/// [`Unreadable::TooLarge`] past that length, [`Unreadable::Broken`] if it does not arrive whole.
-pub async fn bytes(request: Request) -> Result<Bytes, Unreadable> {
+/// [`BodyError::TooLarge`] past that length, [`BodyError::Broken`] if it does not arrive whole.
+pub async fn bytes(request: Request) -> Result<Bytes, BodyError> {
     Bytes::from_request(request, &()).await.map_err(|rejection| match rejection.status() {
-        StatusCode::PAYLOAD_TOO_LARGE => Unreadable::TooLarge,
-        _ => Unreadable::Broken,
+        StatusCode::PAYLOAD_TOO_LARGE => BodyError::TooLarge,
+        _ => BodyError::Broken,
     })
 }
 
 /// Reads a request's body as a JSON object, whatever its content type says.
 ///
 /// # Errors
-/// As [`bytes`], and [`Unreadable::Json`] if it is no object, or not a `T`.
-pub async fn json<T: DeserializeOwned>(request: Request) -> Result<T, Unreadable> {
+/// As [`bytes`], and [`BodyError::Json`] if it is no object, or not a `T`.
+pub async fn json<T: DeserializeOwned>(request: Request) -> Result<T, BodyError> {
     let body = bytes(request).await?;
     // An array would be read as well, field by field.
     match body.trim_ascii_start().first() {
-        None | Some(b'{') => json_of(&body),
-        Some(_) => Err(Unreadable::Json { reason: "expected an object".to_owned() }),
+        None | Some(b'{') => parse_json(&body),
+        Some(_) => Err(BodyError::Json { reason: "expected an object".to_owned() }),
     }
 }
 
 /// Reads a body that is here as JSON. Takes a second for the longest ones.
 ///
 /// # Errors
-/// [`Unreadable::Json`] if it is not a `T`.
-pub fn json_of<T: DeserializeOwned>(body: &[u8]) -> Result<T, Unreadable> {
-    serde_json::from_slice(body).map_err(|error| Unreadable::Json { reason: error.to_string() })
+/// [`BodyError::Json`] if it is not a `T`.
+pub fn parse_json<T: DeserializeOwned>(body: &[u8]) -> Result<T, BodyError> {
+    serde_json::from_slice(body).map_err(|error| BodyError::Json { reason: error.to_string() })
 }
 
 /// Reads a query string.
 ///
 /// # Errors
-/// [`Unreadable::Query`] if it is not a `T`.
-pub fn query<T: DeserializeOwned>(uri: &Uri) -> Result<T, Unreadable> {
+/// [`BodyError::Query`] if it is not a `T`.
+pub fn query<T: DeserializeOwned>(uri: &Uri) -> Result<T, BodyError> {
     Query::try_from_uri(uri)
         .map(|Query(query)| query)
-        .map_err(|rejection| Unreadable::Query { reason: rejection.body_text() })
+        .map_err(|rejection| BodyError::Query { reason: rejection.body_text() })
 }
 
 /// Returns the names and values of a query string, decoded, in their order.
 ///
 /// # Errors
-/// [`Unreadable::Query`] if an escape is broken.
-pub fn pairs(uri: &Uri) -> Result<Vec<(String, String)>, Unreadable> {
+/// [`BodyError::Query`] if an escape is broken.
+pub fn pairs(uri: &Uri) -> Result<Vec<(String, String)>, BodyError> {
     query(uri)
 }
 

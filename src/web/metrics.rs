@@ -28,7 +28,7 @@ const LABEL_CHARS_MAX: usize = 128;
 /// The media type of the text, as Prometheus asks for it.
 const CONTENT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// A metric.
+/// The description of a metric: name, kind, labels and help text.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Metric {
     name: &'static str,
@@ -92,13 +92,13 @@ impl Metric {
     }
 }
 
-/// Names metrics, and gathers them in the table `METRICS` in the order in which they are told.
+/// Declares metrics as constants, and gathers them in the table `METRICS` in the order of the output.
 #[macro_export]
 macro_rules! metrics {
     ($($(#[doc = $doc:expr])* $constant:ident = $metric:expr;)*) => {
         $($(#[doc = $doc])* pub const $constant: $crate::metrics::Metric = $metric;)*
 
-        /// All of these, in the order in which they are told.
+        /// All metrics above, in the order of the output.
         pub const METRICS: &[$crate::metrics::Metric] = &[$($constant),*];
     };
 }
@@ -113,7 +113,7 @@ pub struct Metrics {
 
 /// Keeps a gauge one higher until it is dropped.
 #[derive(Debug)]
-pub struct Raised {
+pub struct RaisedGauge {
     metrics: Metrics,
     metric: Metric,
 }
@@ -133,12 +133,12 @@ impl Metrics {
         Self { prefix, tables, values: Arc::default() }
     }
 
-    /// Counts one.
+    /// Adds 1 to a counter.
     pub fn add(&self, metric: Metric, labels: &[&str]) {
         self.add_n(metric, labels, 1);
     }
 
-    /// Counts `n`.
+    /// Adds `n` to a counter.
     pub fn add_n(&self, metric: Metric, labels: &[&str], n: u64) {
         self.change(metric, labels, |value| value.n = value.n.saturating_add(n));
     }
@@ -151,18 +151,18 @@ impl Metrics {
 
     /// Raises a gauge without labels by one, until what is returned is dropped.
     #[must_use]
-    pub fn raised(&self, metric: Metric) -> Raised {
+    pub fn raise(&self, metric: Metric) -> RaisedGauge {
         self.add(metric, &[]);
-        Raised { metrics: self.clone(), metric }
+        RaisedGauge { metrics: self.clone(), metric }
     }
 
     /// Takes in how long something took.
-    pub fn took(&self, metric: Metric, time: Duration) {
-        self.took_by(metric, &[], time);
+    pub fn observe(&self, metric: Metric, time: Duration) {
+        self.observe_labeled(metric, &[], time);
     }
 
     /// Takes in how long something took, by labels.
-    pub fn took_by(&self, metric: Metric, labels: &[&str], time: Duration) {
+    pub fn observe_labeled(&self, metric: Metric, labels: &[&str], time: Duration) {
         let seconds = time.as_secs_f64();
         self.change(metric, labels, |value| {
             value.n = value.n.saturating_add(1);
@@ -219,7 +219,7 @@ impl Metrics {
     }
 }
 
-impl Drop for Raised {
+impl Drop for RaisedGauge {
     fn drop(&mut self) {
         self.metrics.change(self.metric, &[], |value| value.n = value.n.saturating_sub(1));
     }
@@ -227,7 +227,7 @@ impl Drop for Raised {
 
 /// Answers counts as text.
 #[must_use]
-pub fn answer(text: String) -> Response {
+pub fn respond(text: String) -> Response {
     ([(CONTENT_TYPE, CONTENT)], text).into_response()
 }
 

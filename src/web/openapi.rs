@@ -8,20 +8,20 @@ mod faults;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
-pub use self::faults::faults;
+pub use self::faults::find_faults;
 
 /// An API to be described.
 #[derive(Debug)]
 pub struct Api<'a> {
     /// What it is called.
     pub title: &'a str,
-    /// Its version.
+    /// The version of the API.
     pub version: &'a str,
     /// What it is, for people.
     pub text: &'a str,
     /// The groups of its operations, in their order: name, and what is in it.
     pub groups: &'a [(&'a str, &'a str)],
-    /// All operations.
+    /// The operations, in groups.
     pub operations: &'a [&'a [Operation]],
     /// The schemas that operations name.
     pub schemas: Map<String, Value>,
@@ -35,7 +35,7 @@ pub struct Api<'a> {
     pub session_cookie: &'a str,
 }
 
-/// One operation.
+/// An operation: a method of a path.
 #[derive(Debug, Clone, Copy)]
 pub struct Operation {
     /// In small letters, such as `get`.
@@ -44,7 +44,7 @@ pub struct Operation {
     pub path: &'static str,
     /// Its name in programs that are made from the description. No two are alike.
     pub id: &'static str,
-    /// The group it is told in.
+    /// The group it belongs to.
     pub group: &'static str,
     /// What it does, in a line.
     pub summary: &'static str,
@@ -69,16 +69,16 @@ pub enum Caller {
     Session,
     /// Who has the operator's token.
     Operator,
-    /// Anybody.
+    /// Anybody, without credentials.
     Anybody,
 }
 
-/// A parameter.
+/// A parameter of an operation.
 #[derive(Debug, Clone, Copy)]
 pub struct Parameter {
     /// `path`, `query` or `header`.
     pub place: &'static str,
-    /// Its name.
+    /// The parameter's name.
     pub name: &'static str,
     /// Its schema, as JSON.
     pub schema: &'static str,
@@ -95,10 +95,10 @@ pub struct Content {
     pub schema: &'static str,
 }
 
-/// An answer.
+/// A response of an operation.
 #[derive(Debug, Clone, Copy)]
 pub struct Answer {
-    /// Its status.
+    /// The HTTP status, three digits.
     pub status: &'static str,
     /// What it says.
     pub text: &'static str,
@@ -159,12 +159,12 @@ impl Api<'_> {
 
     /// Returns the document, of version 3.1 of `OpenAPI`.
     #[must_use]
-    pub fn described(self) -> Value {
+    pub fn describe(self) -> Value {
         let mut paths = Map::new();
         for operation in self.operations.iter().copied().flatten() {
             let methods = paths.entry(operation.path).or_insert_with(|| json!({}));
             if let Some(methods) = methods.as_object_mut() {
-                methods.insert(operation.method.to_owned(), operation.described(&self));
+                methods.insert(operation.method.to_owned(), operation.describe(&self));
             }
         }
         let groups =
@@ -195,7 +195,7 @@ impl Caller {
 }
 
 impl Operation {
-    fn described(&self, api: &Api<'_>) -> Value {
+    fn describe(&self, api: &Api<'_>) -> Value {
         let mut responses = Map::new();
         for answer in self.answers {
             let mut described = json!({"description": answer.text});
@@ -222,7 +222,7 @@ impl Operation {
             "operationId": self.id,
             "tags": [self.group],
             "summary": self.summary,
-            "parameters": self.parameters.iter().map(Parameter::described).collect::<Vec<_>>(),
+            "parameters": self.parameters.iter().map(Parameter::describe).collect::<Vec<_>>(),
             "responses": responses,
             "security": self.caller.scheme().map(|name| json!({name: []})).into_iter().collect::<Value>(),
         });
@@ -237,7 +237,7 @@ impl Operation {
 }
 
 impl Parameter {
-    fn described(&self) -> Value {
+    fn describe(&self) -> Value {
         // A test of each table reads all of them.
         let schema: Value = serde_json::from_str(self.schema).unwrap_or_default();
         let is_required = self.place == "path" || schema["x-required"] == json!(true);

@@ -6,7 +6,7 @@ use axum::http::{
     header::{HOST, ORIGIN},
 };
 
-use crate::cookies::Wire;
+use crate::cookies::Channel;
 
 /// The header in which newer browsers say how the page and the service relate.
 const FETCH_SITE: &str = "sec-fetch-site";
@@ -25,10 +25,10 @@ pub fn is_foreign(headers: &HeaderMap) -> bool {
 
 /// How the page that made the request came, as far as its browser tells.
 #[must_use]
-pub fn wire(headers: &HeaderMap) -> Wire {
+pub fn channel(headers: &HeaderMap) -> Channel {
     match headers.get(ORIGIN).map(|origin| origin.as_bytes().starts_with(b"https://")) {
-        Some(true) => Wire::Tls,
-        _ => Wire::Clear,
+        Some(true) => Channel::Tls,
+        _ => Channel::Clear,
     }
 }
 

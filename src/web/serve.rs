@@ -1,8 +1,8 @@
 //! Binding an address and serving a router on it until its group stops.
 
-mod bounded;
 mod connection;
-mod shares;
+mod connection_limit;
+mod per_network_limit;
 
 use std::{
     io::{self, ErrorKind},
@@ -15,10 +15,10 @@ use task::group::Group;
 use tokio::{net::TcpListener, select, task::JoinSet, time::sleep};
 use tracing::warn;
 
-pub(crate) use self::bounded::{Bounded, Connection};
-use self::shares::Shares;
+pub(crate) use self::connection_limit::{Connection, LimitedListener};
+use self::per_network_limit::NetworkLimit;
 use crate::{
-    address::Addresses,
+    address::AddressSource,
     open_files::connections_max,
     tls::{Tls, TlsListener},
 };
@@ -120,7 +120,7 @@ pub struct Caller(pub SocketAddr);
 
 impl Caller {
     /// The caller at `address`. A socket of IPv6 shows callers of IPv4 as `::ffff:10.0.0.5`.
-    fn at(address: SocketAddr) -> Self {
+    fn new(address: SocketAddr) -> Self {
         Self(SocketAddr::new(address.ip().to_canonical(), address.port()))
     }
 }
@@ -131,26 +131,27 @@ impl Caller {
 /// endless answer, such as a stream, should watch the group itself, so that its reader sees a clean
 /// end. Each request carries its [`Caller`].
 pub fn serve(listener: TcpListener, router: Router, group: &Group) {
-    serve_by(Addresses::OfConnections, listener, router, group);
+    serve_by(AddressSource::Connection, listener, router, group);
 }
 
 /// The same where `addresses` says who the callers are: behind a proxy all connections may be its
 /// own.
-pub fn serve_by(addresses: Addresses, listener: TcpListener, router: Router, group: &Group) {
-    let listener = bounded(listener, addresses);
+pub fn serve_by(addresses: AddressSource, listener: TcpListener, router: Router, group: &Group) {
+    let listener = limit_connections(listener, addresses);
     group.spawn_to_end("http", serve_connections(listener, router, group.clone()));
 }
 
 /// As [`serve`], over TLS.
 pub fn serve_tls(listener: TcpListener, tls: Tls, router: Router, group: &Group) {
-    let listener = TlsListener::start(bounded(listener, Addresses::OfConnections), tls, group);
+    let listener =
+        TlsListener::start(limit_connections(listener, AddressSource::Connection), tls, group);
     group.spawn_to_end("http", serve_connections(listener, router, group.clone()));
 }
 
-fn bounded(listener: TcpListener, addresses: Addresses) -> Bounded {
+fn limit_connections(listener: TcpListener, addresses: AddressSource) -> LimitedListener {
     let n_places = connections_max();
-    let shares = Shares::by(addresses, (n_places / NETWORK_PART).max(1));
-    Bounded::new(listener, n_places, shares)
+    let networks = NetworkLimit::for_source(addresses, (n_places / NETWORK_PART).max(1));
+    LimitedListener::new(listener, n_places, networks)
 }
 
 /// Serves the connections of `listener` until `group` stops, and then until they end or
@@ -164,7 +165,7 @@ where
     loop {
         select! {
             (stream, address) = listener.accept() => {
-                let caller = Caller::at(address);
+                let caller = Caller::new(address);
                 let work = connection::serve(stream, caller, router.clone(), group.clone());
                 connections.spawn(work);
             }

@@ -27,7 +27,7 @@ use tokio::{
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tracing::{debug, warn};
 
-use crate::serve::{Bounded, Connection};
+use crate::serve::{Connection, LimitedListener};
 
 /// How long a handshake may take: two round trips over the slowest of lines.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
@@ -57,9 +57,9 @@ pub enum TlsError {
     /// A file could not be read.
     #[error("read {path}", path = path.display())]
     Read {
-        /// Which file.
+        /// The file that could not be read.
         path: PathBuf,
-        /// Why not.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
@@ -70,7 +70,7 @@ pub enum TlsError {
         label = item.to_uppercase()
     )]
     Missing {
-        /// Which file.
+        /// The file without the item.
         path: PathBuf,
         /// `certificate` or `private key`.
         item: &'static str,
@@ -78,7 +78,7 @@ pub enum TlsError {
     /// A file holds what is no certificate or key.
     #[error("use the {item} in {path}, which is damaged", path = path.display())]
     Damaged {
-        /// Which file.
+        /// The damaged file.
         path: PathBuf,
         /// `certificate` or `private key`.
         item: &'static str,
@@ -90,7 +90,7 @@ pub enum TlsError {
         key = files.key.display()
     )]
     Mismatch {
-        /// Both files.
+        /// The two files that do not match.
         files: TlsFiles,
     },
     /// TLS refused certificate and key for another reason.
@@ -100,9 +100,9 @@ pub enum TlsError {
         key = files.key.display()
     )]
     Unfit {
-        /// Both files.
+        /// The two files that were refused.
         files: TlsFiles,
-        /// Why not.
+        /// The error of the TLS library.
         #[source]
         source: rustls::Error,
     },
@@ -223,7 +223,7 @@ pub(crate) struct TlsListener {
 
 impl TlsListener {
     /// Accepts connections on `listener` in tasks of `group`.
-    pub(crate) fn start(listener: Bounded, tls: Tls, group: &Group) -> Self {
+    pub(crate) fn start(listener: LimitedListener, tls: Tls, group: &Group) -> Self {
         let (done, ready) = mpsc::channel(READY_CAPACITY);
         let address = listener.local_addr();
         group.spawn("accept", accept_all(listener, tls, done, group.clone()));
@@ -238,7 +238,7 @@ impl Listener for TlsListener {
     async fn accept(&mut self) -> (Self::Io, Self::Addr) {
         match self.ready.recv().await {
             Some(accepted) => accepted,
-            // Its group has stopped, and with it, soon, whoever waits here.
+            // Its group has stopped; the caller will be stopped soon.
             None => std::future::pending().await,
         }
     }
@@ -249,7 +249,7 @@ impl Listener for TlsListener {
 }
 
 async fn accept_all(
-    mut listener: Bounded,
+    mut listener: LimitedListener,
     tls: Tls,
     done: mpsc::Sender<(TlsStream<Connection>, SocketAddr)>,
     group: Group,

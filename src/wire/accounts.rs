@@ -16,16 +16,16 @@ pub struct Secret(pub String);
 pub struct Credentials {
     /// The account's name: a user name or an e-mail address, however its letters are cased.
     pub name: String,
-    /// Its password.
+    /// The account's password, 8 to 256 characters.
     pub password: Secret,
 }
 
 /// An account: the answer to signing up and logging in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AccountBody {
-    /// Its number.
+    /// The account's number; never used again after the account is deleted.
     pub id: i64,
-    /// Its name.
+    /// The account's name, as it was given at sign-up.
     pub name: String,
     /// When it was made.
     pub created_at: String,
@@ -73,7 +73,7 @@ pub struct KeyName {
 /// A key, without its secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct KeyBody {
-    /// Its number.
+    /// The key's number, which stays when its secret is renewed.
     pub id: i64,
     /// Whose it is; null for one that an operator made.
     pub account_id: Option<i64>,
@@ -98,14 +98,14 @@ pub struct KeyBody {
 /// Keys, the newest first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct KeysBody {
-    /// The keys.
+    /// At most 1000 keys; revoked ones are left out first.
     pub keys: Vec<KeyBody>,
 }
 
 /// A key and its secret, which is shown this once: the answer to creating and renewing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct KeyWithSecret {
-    /// The key.
+    /// The key's record, its fields inline.
     #[serde(flatten)]
     pub key: KeyBody,
     /// What to send as `X-API-Key`.
@@ -132,7 +132,7 @@ pub struct LimitsBody {
 /// A session: a browser that is logged in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SessionBody {
-    /// Its number.
+    /// The session's number, for ending it.
     pub id: i64,
     /// When it was begun.
     pub created_at: String,

@@ -21,26 +21,26 @@ pub struct Envelope<T> {
     pub next: Option<String>,
     /// Where the page before is.
     pub previous: Option<String>,
-    /// This page.
+    /// The items of this page.
     pub results: Vec<T>,
 }
 
-/// A dataset.
+/// A dataset as listings show it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DatasetBody {
-    /// Its number.
+    /// The dataset's number, unique in the service and never reused.
     pub id: i64,
-    /// Its name.
+    /// The dataset's name, unique among its owner's datasets.
     pub name: String,
     /// What it is, for people.
     #[serde(default)]
     pub description: String,
-    /// Free-form facts.
+    /// User-defined fields, such as `ticker` or `source`.
     #[serde(default)]
     pub metadata: BTreeMap<String, String>,
-    /// RFC 3339.
+    /// When it was created, RFC 3339 in UTC.
     pub created_at: String,
-    /// RFC 3339.
+    /// When it or its newest row last changed, RFC 3339 in UTC.
     pub updated_at: String,
 }
 
@@ -52,7 +52,7 @@ pub struct CreateDataset {
     /// What it is, for people.
     #[serde(default)]
     pub description: String,
-    /// Free-form facts.
+    /// User-defined fields, such as `ticker` or `source`.
     #[serde(default)]
     pub metadata: BTreeMap<String, String>,
     /// Its columns in their order. More can be added later.
@@ -80,12 +80,12 @@ pub struct UpdateDataset {
 /// The body of `PUT /api/datasets/{id}/`: what is not named is empty. Columns and tags stay.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct ReplaceDataset {
-    /// Its name.
+    /// The new name, unique among its owner's datasets.
     pub name: String,
     /// What it is, for people.
     #[serde(default)]
     pub description: String,
-    /// Free-form facts.
+    /// User-defined fields, such as `ticker` or `source`.
     #[serde(default)]
     pub metadata: BTreeMap<String, String>,
 }
@@ -93,7 +93,7 @@ pub struct ReplaceDataset {
 /// The body of `POST /api/columns/`, which names its dataset by number or by name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AddColumn {
-    /// The dataset.
+    /// The dataset's number, unless its name is given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dataset: Option<i64>,
     /// The dataset's name, where its number is not given.
@@ -108,7 +108,7 @@ pub struct AddColumn {
 /// The body of `PATCH /api/columns/`, which names its dataset by number or by name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RenameColumn {
-    /// The dataset.
+    /// The dataset's number, unless its name is given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dataset: Option<i64>,
     /// The dataset's name, where its number is not given.
@@ -123,24 +123,24 @@ pub struct RenameColumn {
 /// A column of a dataset to be created.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CreateColumn {
-    /// Its name.
+    /// The column's name, unique in its dataset.
     pub name: String,
     /// `float`, `integer`, `string` or `boolean`.
     pub dtype: String,
 }
 
-/// A column.
+/// A column of a dataset.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ColumnBody {
-    /// Its number.
+    /// The column's number, unique in the service.
     pub id: i64,
-    /// Its dataset.
+    /// The number of the dataset it belongs to.
     pub dataset_id: i64,
-    /// Its name.
+    /// The column's name, unique in its dataset.
     pub name: String,
     /// The type of its values.
     pub dtype: String,
-    /// RFC 3339.
+    /// When it was added, RFC 3339 in UTC.
     pub created_at: String,
 }
 
@@ -154,7 +154,7 @@ pub enum ValueBody {
     Integer(i64),
     /// Any other number.
     Float(f64),
-    /// A text.
+    /// Text of a string column.
     String(String),
 }
 
@@ -163,11 +163,11 @@ pub enum ValueBody {
 pub struct RawRowBody {
     /// Its number, unique in the service.
     pub id: i64,
-    /// Its dataset.
+    /// The number of the dataset it belongs to.
     pub dataset_id: i64,
-    /// RFC 3339.
+    /// The row's timestamp, RFC 3339 in UTC.
     pub timestamp: String,
-    /// RFC 3339.
+    /// When the row was stored, RFC 3339 in UTC.
     pub created_at: String,
     /// Column name to value.
     pub values: BTreeMap<String, ValueBody>,
@@ -176,17 +176,17 @@ pub struct RawRowBody {
 /// A bucket of a page.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BucketBody {
-    /// Its dataset.
+    /// The number of the dataset it belongs to.
     pub dataset_id: i64,
     /// The start of the bucket, RFC 3339.
     pub timestamp: String,
     /// The first value.
     pub open: f64,
-    /// The highest.
+    /// The highest value.
     pub high: f64,
-    /// The lowest.
+    /// The lowest value.
     pub low: f64,
-    /// The last.
+    /// The last value.
     pub close: f64,
     /// The sum of the volumes.
     pub volume: f64,
@@ -194,10 +194,10 @@ pub struct BucketBody {
     pub count: u64,
 }
 
-/// A flat row: a moment, and one member for each column that has a value.
+/// A flat row: a timestamp, and one member for each column that has a value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FlatRow {
-    /// RFC 3339.
+    /// The row's timestamp, RFC 3339 in UTC.
     pub timestamp: String,
     /// Column name to value.
     #[serde(flatten)]
@@ -207,7 +207,7 @@ pub struct FlatRow {
 /// The body of `POST /api/rows/bulk_insert/`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct BulkInsert {
-    /// The dataset.
+    /// The number of the dataset to append to.
     pub dataset: i64,
     /// Rows in any order. One at an existing timestamp replaces it.
     pub rows: Vec<InsertRow>,
@@ -227,7 +227,7 @@ pub struct BulkInsertText<'a> {
 /// A row to be inserted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct InsertRow {
-    /// RFC 3339.
+    /// The row's timestamp, RFC 3339 with an offset.
     pub timestamp: String,
     /// Column name to value.
     pub values: BTreeMap<String, ValueBody>,
@@ -254,10 +254,10 @@ pub struct HolderBody {
     pub key: i64,
 }
 
-/// A tag.
+/// A tag, which grants its holders access to datasets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TagBody {
-    /// Its name.
+    /// The tag's name, unique among its owner's tags.
     pub name: String,
     /// Whether any key may acquire it by itself.
     #[serde(default)]
@@ -267,7 +267,7 @@ pub struct TagBody {
 /// The body of `POST /api/tags/acquire/` and `POST /api/datasets/{id}/tags/`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TagName {
-    /// The tag.
+    /// The name of the tag.
     pub tag_name: String,
 }
 
@@ -281,7 +281,7 @@ pub struct MessageBody {
 /// The body of `POST /api/access/check/`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AccessCheck {
-    /// The dataset.
+    /// The number of the dataset asked about.
     pub dataset_id: i64,
     /// Whether writing is asked about, too.
     #[serde(default)]
@@ -304,7 +304,7 @@ pub struct AccessBody {
 pub struct HealthBody {
     /// `healthy`, or `unhealthy` where a file does not answer or take writes.
     pub status: String,
-    /// RFC 3339.
+    /// The service's date, RFC 3339 in UTC.
     pub time: String,
     /// `connected`; else `disconnected`, `full` (the disk has no space; reads go on), or `replaced`
     /// (the file was removed or replaced while it was in use; restart the service), with
@@ -350,7 +350,7 @@ pub const EVENT_END: &str = "end";
 /// The data of an `end` event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct End {
-    /// The dataset.
+    /// The number of the dataset that was streamed.
     pub dataset_id: i64,
     /// Why, and what to do, for people.
     pub reason: String,
@@ -359,25 +359,25 @@ pub struct End {
 /// The data of a `reset` event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reset {
-    /// The dataset.
+    /// The number of the dataset that is streamed.
     pub dataset_id: i64,
-    /// For people.
+    /// Says what happened, for people.
     pub message: String,
 }
 
 /// The data of a `connected` event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Connected {
-    /// The dataset.
+    /// The number of the dataset that is streamed.
     pub dataset_id: i64,
-    /// For people.
+    /// Says what happened, for people.
     pub message: String,
 }
 
 /// The data of a `heartbeat` event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Heartbeat {
-    /// RFC 3339.
+    /// The service's date, RFC 3339 in UTC.
     pub timestamp: String,
 }
 
@@ -388,8 +388,8 @@ pub enum ShapeError {
     /// A dataset's number or a column's type.
     #[error("read a dataset")]
     Dataset(#[from] DatasetError),
-    /// A moment.
-    #[error("read a moment")]
+    /// A timestamp is not RFC 3339.
+    #[error("read a timestamp")]
     Timestamp(#[from] TimestampError),
 }
 
@@ -472,7 +472,7 @@ impl From<ValueBody> for Value {
 impl BucketBody {
     /// The bucket of dataset `dataset`.
     #[must_use]
-    pub fn of(dataset: DatasetId, bucket: Bucket) -> Self {
+    pub fn new(dataset: DatasetId, bucket: Bucket) -> Self {
         let Bucket { timestamp, open, high, low, close, volume, count } = bucket;
         let timestamp = timestamp.to_string();
         Self { dataset_id: dataset.get(), timestamp, open, high, low, close, volume, count }

@@ -38,7 +38,7 @@ pub struct InferenceError {
     pub code: u32,
     /// What is wrong.
     pub message: String,
-    /// Always empty.
+    /// Always an empty list, as the chain's API has it.
     #[serde(default)]
     pub details: Vec<serde_json::Value>,
 }

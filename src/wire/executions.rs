@@ -52,7 +52,7 @@ pub struct ExecutionBody {
 /// One worker's part in an execution.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct ExecutionPeerBody {
-    /// Its id.
+    /// The id of the worker's node.
     pub peer_id: String,
     /// `running`, `answered`, `failed`, `replaced` by a spare, or `canceled`.
     pub state: String,
@@ -97,7 +97,7 @@ pub struct Usage {
 pub struct ClusterEvent {
     /// When, RFC 3339.
     pub time: String,
-    /// What.
+    /// What happened, with its details inline.
     #[serde(flatten)]
     pub kind: ClusterEventKind,
 }
@@ -112,9 +112,9 @@ pub enum ClusterEventKind {
     Heartbeat,
     /// Workers are being looked for.
     RollCall {
-        /// The request.
+        /// The id of the execution.
         request_id: String,
-        /// Its function.
+        /// The id of the function to run.
         function_id: String,
         /// The topic it is published on.
         topic: String,
@@ -123,23 +123,23 @@ pub enum ClusterEventKind {
     },
     /// A worker is ready for the request.
     Reported {
-        /// The request.
+        /// The id of the execution.
         request_id: String,
-        /// The worker.
+        /// The id of the worker's node.
         peer_id: String,
     },
     /// A worker was given the work.
     Dispatched {
-        /// The request.
+        /// The id of the execution.
         request_id: String,
-        /// The worker.
+        /// The id of the worker's node.
         peer_id: String,
     },
     /// A worker returned a result.
     Result {
-        /// The request.
+        /// The id of the execution.
         request_id: String,
-        /// The worker.
+        /// The id of the worker's node.
         peer_id: String,
         /// The exit code of its run.
         exit_code: i32,
@@ -148,18 +148,18 @@ pub enum ClusterEventKind {
     },
     /// A worker returned none.
     Failed {
-        /// The request.
+        /// The id of the execution.
         request_id: String,
-        /// The worker.
+        /// The id of the worker's node.
         peer_id: String,
-        /// Why.
+        /// Why it failed, for people.
         reason: String,
         /// Whether another takes its place.
         replaced: bool,
     },
     /// The request is answered.
     Done {
-        /// The request.
+        /// The id of the execution.
         request_id: String,
         /// The outcome's code.
         code: String,
@@ -168,19 +168,19 @@ pub enum ClusterEventKind {
         /// How long it took, in milliseconds.
         elapsed_ms: f64,
     },
-    /// The request was canceled, or whoever sent it is gone.
+    /// The request was canceled, or its sender disconnected.
     Canceled {
-        /// The request.
+        /// The id of the execution.
         request_id: String,
     },
     /// A peer connected.
     PeerJoined {
-        /// The peer.
+        /// The id of the worker's node.
         peer_id: String,
     },
     /// A peer's last connection ended.
     PeerLeft {
-        /// The peer.
+        /// The id of the worker's node.
         peer_id: String,
     },
 }

@@ -38,7 +38,7 @@ pub struct Parameter {
     /// For people; ignored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The argument.
+    /// The text passed to the function.
     #[serde(default)]
     pub value: String,
 }
@@ -141,9 +141,9 @@ fn is_false(switch: &bool) -> bool {
 /// A variable of a function's environment.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct EnvVar {
-    /// Its name.
+    /// The variable's name, without `=`.
     pub name: String,
-    /// Its value.
+    /// The variable's value; may be empty.
     #[serde(default)]
     pub value: String,
 }
@@ -163,7 +163,7 @@ pub struct ExecuteResponse {
     /// The distinct results, the most frequent first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub results: Vec<ResultGroupBody>,
-    /// Who answered.
+    /// The workers that executed it.
     #[serde(default)]
     pub cluster: ClusterBody,
 }
@@ -171,7 +171,7 @@ pub struct ExecuteResponse {
 /// One distinct result and who returned it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ResultGroupBody {
-    /// The result.
+    /// The outcome these peers share.
     pub result: OutcomeBody,
     /// Ids of the peers that returned it.
     pub peers: Vec<String>,
@@ -182,13 +182,13 @@ pub struct ResultGroupBody {
 /// What an execution left behind.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct OutcomeBody {
-    /// Standard output.
+    /// What the function wrote to standard output.
     #[serde(default)]
     pub stdout: String,
-    /// Standard error.
+    /// What the function wrote to standard error.
     #[serde(default)]
     pub stderr: String,
-    /// Exit code.
+    /// The function's exit code, 0 on success.
     #[serde(default)]
     pub exit_code: i32,
 }
@@ -196,7 +196,7 @@ pub struct OutcomeBody {
 /// The peers that answered in an execution.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct ClusterBody {
-    /// Their ids.
+    /// The ids of the workers' nodes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub peers: Vec<String>,
 }
@@ -211,7 +211,7 @@ pub struct NodesResponse {
 /// One node, as a head knows it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct NodeBody {
-    /// Its id.
+    /// The id of the node.
     pub peer_id: String,
     /// `head` or `worker`; left out where it is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -253,7 +253,7 @@ pub struct NodeBody {
 /// The answer to `GET /api/v1/functions`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct FunctionsResponse {
-    /// By name.
+    /// Every known function, sorted by name.
     pub functions: Vec<FunctionBody>,
 }
 

@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 pub struct LabeledValueBody {
     /// The label's number, from 1.
     pub label_id: u32,
-    /// The label.
+    /// The label, `y` on a topic with a single output.
     pub label_name: String,
     /// A decimal number.
     pub value: String,
@@ -31,7 +31,7 @@ pub struct LabeledValueBody {
 /// The values of one worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WorkerValuesBody {
-    /// Its address.
+    /// The address of the worker.
     pub worker: String,
     /// One value for each label.
     pub values: Vec<LabeledValueBody>,
@@ -107,7 +107,7 @@ pub struct NetworkInferences {
 /// The answer to `GET /emissions/{version}/latest_network_inferences/{topic_id}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LatestNetworkInferences {
-    /// The bundle.
+    /// Every value of the epoch.
     pub network_inferences: NetworkInferences,
     /// The block at which it was made, a number as text.
     pub inference_block_height: String,
@@ -116,7 +116,7 @@ pub struct LatestNetworkInferences {
 /// The answer to `GET /emissions/{version}/topics/{topic_id}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TopicResponse {
-    /// The topic.
+    /// The topic and its settings.
     pub topic: TopicBody,
     /// How much it counts among topics: 1 where epochs open, else 0.
     #[serde(default)]
@@ -132,7 +132,7 @@ pub struct TopicResponse {
 /// A topic. Whole numbers of 64 bits and decimals are texts, as the chain's gateway writes them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TopicBody {
-    /// Its number.
+    /// The topic's number, from 1.
     pub id: String,
     /// The address of the key that created it; empty for one that the program came with.
     #[serde(default)]
@@ -220,7 +220,7 @@ pub struct TopicList {
 /// A topic as a screen shows it: what it predicts, where its clock stands, who takes part.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TopicSummary {
-    /// Its number.
+    /// The topic's number, from 1.
     pub topic_id: u64,
     /// What it predicts, for people.
     pub name: String,
@@ -267,7 +267,7 @@ pub struct TopicSummary {
 /// One actor of a topic.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ActorSummary {
-    /// Its address.
+    /// The address of the actor.
     pub worker: String,
     /// `inferer` or `forecaster`.
     pub role: String,

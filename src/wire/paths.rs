@@ -31,7 +31,7 @@ pub const HEAD_HEALTH: &str = "/api/v1/health";
 pub const TAGS_ACQUIRE: &str = "/api/tags/acquire/";
 /// Lists all tags.
 pub const TAGS: &str = "/api/tags/";
-/// Lists the keys that hold a tag of one's own; gives it to one.
+/// Lists the keys that hold one of the caller's tags; grants it to a key.
 pub const TAG_HOLDERS: &str = "/api/tags/{tag_name}/holders/";
 /// One key that holds a tag; deleting it takes the tag away.
 pub const TAG_HOLDER: &str = "/api/tags/{tag_name}/holders/{key}/";
@@ -49,7 +49,7 @@ pub const DATASET_TAG: &str = "/api/datasets/{id}/tags/{tag_name}/";
 pub const COLUMNS: &str = "/api/columns/";
 /// Reads rows or buckets, page by page; deletes rows.
 pub const ROWS: &str = "/api/rows/";
-/// Appends rows.
+/// Appends rows; those at existing timestamps are replaced.
 pub const ROWS_BULK_INSERT: &str = "/api/rows/bulk_insert/";
 /// Reads a whole range in one answer.
 pub const ROWS_BULK_DOWNLOAD: &str = "/api/rows/bulk_download/";

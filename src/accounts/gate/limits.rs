@@ -10,7 +10,7 @@ use std::{
 
 use model::timestamp::Timestamp;
 use tokio::time::Instant;
-use web::throttle::{Rate, seconds, take};
+use web::rate_limit::{Rate, retry_seconds, take};
 
 use crate::key::KeyLimits;
 
@@ -43,16 +43,16 @@ pub(super) struct Usage {
 
 /// What is left after a request that was let in.
 #[derive(Debug)]
-pub(super) struct Standing {
+pub(super) struct Allowance {
     /// The limit of which least is left, if there is any.
-    pub(super) nearest: Option<Nearest>,
+    pub(super) nearest: Option<NearestLimit>,
     /// Where the answer's bytes are to be added, if they are limited.
     pub(super) bytes: Option<Arc<AtomicU64>>,
 }
 
 /// A limit on requests, and what is left of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Nearest {
+pub(super) struct NearestLimit {
     pub(super) limit: u64,
     pub(super) n_left: u64,
     pub(super) full_in: Duration,
@@ -63,7 +63,7 @@ pub(super) struct Nearest {
 #[non_exhaustive]
 pub enum Exceeded {
     /// They come too fast.
-    #[error("rate limit exceeded: at most {rate} requests per second and {burst} at once; retry in {} s", seconds(*.wait))]
+    #[error("rate limit exceeded: at most {rate} requests per second and {burst} at once; retry in {} s", retry_seconds(*.wait))]
     Rate {
         /// Requests in a second.
         rate: u32,
@@ -73,7 +73,7 @@ pub enum Exceeded {
         wait: Duration,
     },
     /// There were too many today.
-    #[error("daily quota exceeded: at most {limit} requests per day; retry in {} s", seconds(*.wait))]
+    #[error("daily quota exceeded: at most {limit} requests per day; retry in {} s", retry_seconds(*.wait))]
     Requests {
         /// Requests in a day.
         limit: u64,
@@ -81,7 +81,7 @@ pub enum Exceeded {
         wait: Duration,
     },
     /// Too much went over the line today.
-    #[error("daily quota exceeded: at most {limit} bytes per day; retry in {} s", seconds(*.wait))]
+    #[error("daily quota exceeded: at most {limit} bytes per day; retry in {} s", retry_seconds(*.wait))]
     Bytes {
         /// Bytes in a day.
         limit: u64,
@@ -89,7 +89,7 @@ pub enum Exceeded {
         wait: Duration,
     },
     /// The network sent too much without a good key.
-    #[error("too many requests without a valid API key; retry in {} s", seconds(*.wait))]
+    #[error("too many requests without a valid API key; retry in {} s", retry_seconds(*.wait))]
     Strangers {
         /// How long until there may be another.
         wait: Duration,
@@ -97,11 +97,11 @@ pub enum Exceeded {
 }
 
 impl Limits {
-    /// No limits.
+    /// No limits at all.
     pub const NONE: Self = Self { rate: 0, burst: 0, requests_per_day: 0, bytes_per_day: 0 };
 
     /// These limits, but where the key has its own.
-    pub(super) fn with(self, key: KeyLimits) -> Self {
+    pub(super) fn overridden(self, key: KeyLimits) -> Self {
         Self {
             rate: key.rate.unwrap_or(self.rate),
             burst: key.burst.unwrap_or(self.burst),
@@ -120,9 +120,10 @@ impl Usage {
     pub(super) fn admit(
         &mut self,
         limits: Limits,
-        (now, date): (Instant, Timestamp),
+        now: Instant,
+        date: Timestamp,
         n_bytes: u64,
-    ) -> Result<Standing, Exceeded> {
+    ) -> Result<Allowance, Exceeded> {
         let day = date.seconds().div_euclid(DAY_SECONDS);
         if day > self.day {
             // Answers still under way are counted to the day they began in.
@@ -141,7 +142,7 @@ impl Usage {
         }
         let of_rate = if rate == 0 { None } else { Some(self.take(limits, now)?) };
         self.n_requests += 1;
-        let of_day = (requests_per_day > 0).then(|| Nearest {
+        let of_day = (requests_per_day > 0).then(|| NearestLimit {
             limit: requests_per_day,
             n_left: requests_per_day - self.n_requests,
             full_in: wait,
@@ -151,17 +152,17 @@ impl Usage {
             Arc::clone(&self.n_bytes)
         });
         let nearest = of_rate.into_iter().chain(of_day).min_by_key(|limit| limit.n_left);
-        Ok(Standing { nearest, bytes })
+        Ok(Allowance { nearest, bytes })
     }
 
-    fn take(&mut self, limits: Limits, now: Instant) -> Result<Nearest, Exceeded> {
+    fn take(&mut self, limits: Limits, now: Instant) -> Result<NearestLimit, Exceeded> {
         let (rate, burst) = (limits.rate, limits.burst());
         let every = Duration::from_secs(1) / rate;
         let taken = take(self.full_at, now, Rate { every, burst })
             .map_err(|wait| Exceeded::Rate { rate, burst, wait })?;
         self.full_at = Some(taken.full_at);
         let (limit, n_left) = (burst.into(), taken.n_left.into());
-        Ok(Nearest { limit, n_left, full_in: taken.full_in })
+        Ok(NearestLimit { limit, n_left, full_in: taken.full_in })
     }
 }
 
@@ -177,7 +178,7 @@ impl Exceeded {
         }
     }
 
-    /// The limit on requests that was hit, if it was one that callers are told of.
+    /// The limit on requests that was hit, for the `RateLimit` headers; none for other limits.
     pub(super) fn limit(&self) -> Option<u64> {
         match self {
             Self::Rate { burst, .. } => Some((*burst).into()),

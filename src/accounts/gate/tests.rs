@@ -16,7 +16,7 @@ use tower::ServiceExt as _;
 use web::serve::Caller;
 
 use super::*;
-use crate::{Accounts, Ask, KeyLimits, Remote};
+use crate::{Accounts, KeyLimits, KeyLookup, RemoteKeys};
 
 /// Two hours before midnight.
 const NOW: &str = "2026-07-30T22:00:00Z";
@@ -40,7 +40,7 @@ struct Seen {
     headers: HeaderMap,
 }
 
-fn words() -> GateWords {
+fn words() -> GateMessages {
     fn refuse(refusal: Refusal) -> Response {
         match refusal {
             Refusal::NoKey(NoKey::Missing) => (StatusCode::UNAUTHORIZED, "missing").into_response(),
@@ -55,7 +55,7 @@ fn words() -> GateWords {
             }
         }
     }
-    GateWords { refuse, key_in_query: &[("/stream", "api_key")] }
+    GateMessages { refuse, key_in_query: &[("/stream", "api_key")] }
 }
 
 impl Fixture {
@@ -81,7 +81,7 @@ impl Fixture {
             .route("/", get(whose))
             .route("/stream", get(whose))
             .route("/long", post(async |_body: Bytes| "x".repeat(600)));
-        let router = gate.around(router, words());
+        let router = gate.wrap(router, words());
         let key = key.reveal().to_owned();
         Self { router, accounts, clock, key, id, _folder: folder }
     }
@@ -186,7 +186,7 @@ async fn the_keys_of_an_account_count_together() {
             let account = fixture.accounts.add_account(name, password).await.unwrap().id;
             for number in 0..3 {
                 let name = format!("key {number}");
-                keys.push(fixture.accounts.create_key_of(account, &name).await.unwrap());
+                keys.push(fixture.accounts.create_account_key(account, &name).await.unwrap());
             }
         }
         let get =
@@ -261,7 +261,7 @@ async fn a_body_whose_length_is_not_told_counts_as_it_comes() {
 #[tokio::test(start_paused = true)]
 async fn behind_a_proxy_this_machine_is_what_the_proxy_says() {
     let options =
-        GateOptions { limits: RATE, addresses: Addresses::OfProxy, ..GateOptions::unlimited() };
+        GateOptions { limits: RATE, addresses: AddressSource::Proxy, ..GateOptions::unlimited() };
     for (forwarded, want) in
         [("127.0.0.1", 200), ("nonsense", 429), ("", 429), ("127.0.0.1, 192.0.2.7", 429)]
     {
@@ -327,7 +327,7 @@ struct Slow {
 }
 
 #[async_trait]
-impl Ask for Slow {
+impl KeyLookup for Slow {
     async fn ask(&self, hash: KeyHash) -> Result<Option<Verified>, Box<dyn Error + Send + Sync>> {
         self.n_asked.fetch_add(1, Ordering::SeqCst);
         tokio::time::sleep(Duration::from_millis(1)).await;
@@ -335,7 +335,7 @@ impl Ask for Slow {
     }
 
     async fn knows(&self, id: KeyId) -> Result<bool, Box<dyn Error + Send + Sync>> {
-        Ok(self.accounts.known(id).await?.is_some())
+        Ok(self.accounts.find_key(id).await?.is_some())
     }
 }
 
@@ -349,7 +349,7 @@ async fn at_once(
     let options = GateOptions { loopback: Loopback::Limited, ..GateOptions::unlimited() };
     let slow = |accounts| Slow { accounts, n_asked: Arc::clone(&n_asked) };
     let fixture =
-        Fixture::of(options, |accounts| Keys::Elsewhere(Remote::new(slow(accounts)))).await;
+        Fixture::of(options, |accounts| Keys::Remote(RemoteKeys::new(slow(accounts)))).await;
     let send = async |idx| fixture.send(FAR, "GET", "/", &key(&fixture, idx)).await.status;
     let mut statuses = futures::future::join_all((0..n).map(send)).await;
     statuses.sort_unstable();
@@ -391,7 +391,7 @@ fn days_begin_at_midnight_even_before_1970() {
         ("1970-01-01T23:59:59Z", false),
     ] {
         let date: Timestamp = moment.parse().unwrap();
-        assert_eq!(usage.admit(limits, (now, date), 0).is_ok(), is_let_in, "{moment}");
+        assert_eq!(usage.admit(limits, now, date, 0).is_ok(), is_let_in, "{moment}");
     }
 }
 
@@ -409,6 +409,6 @@ fn a_date_that_goes_back_gives_no_second_quota() {
         ("2026-09-22T12:00:00Z", true),
     ] {
         let date: Timestamp = moment.parse().unwrap();
-        assert_eq!(usage.admit(limits, (now, date), 0).is_ok(), is_let_in, "{moment}");
+        assert_eq!(usage.admit(limits, now, date, 0).is_ok(), is_let_in, "{moment}");
     }
 }

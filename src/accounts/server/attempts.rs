@@ -5,7 +5,7 @@ use std::time::Duration;
 use sha2::{Digest as _, Sha256};
 use web::{
     address::Network,
-    throttle::{Rate, Throttle},
+    rate_limit::{Rate, RateLimiter},
 };
 
 use super::error::ApiError;
@@ -28,29 +28,29 @@ const CHANGES: Rate = Rate { every: Duration::from_secs(1), burst: 60 };
 /// The hash of an account's name, and the network where its password is tried.
 type Target = ([u8; 32], Option<Network>);
 
-/// What was tried of late, in bounded memory.
+/// Recent attempts, in bounded memory.
 #[derive(Debug)]
 pub(super) struct Attempts {
-    names: Throttle<Target>,
-    networks: Throttle<Network>,
-    sign_ups: Throttle<Network>,
-    changes: Throttle<AccountId>,
+    names: RateLimiter<Target>,
+    networks: RateLimiter<Network>,
+    sign_ups: RateLimiter<Network>,
+    changes: RateLimiter<AccountId>,
 }
 
 impl Default for Attempts {
     fn default() -> Self {
         Self {
-            names: Throttle::new(OF_NAME),
-            networks: Throttle::new(OF_NETWORK),
-            sign_ups: Throttle::new(SIGN_UPS),
-            changes: Throttle::new(CHANGES),
+            names: RateLimiter::new(OF_NAME),
+            networks: RateLimiter::new(OF_NETWORK),
+            sign_ups: RateLimiter::new(SIGN_UPS),
+            changes: RateLimiter::new(CHANGES),
         }
     }
 }
 
 impl Attempts {
     /// Counts a password that is tried for the account called `name`.
-    pub(super) fn password(
+    pub(super) fn try_password(
         &self,
         name: &AccountName,
         network: Option<Network>,
@@ -62,29 +62,29 @@ impl Attempts {
     }
 
     /// Forgets the passwords tried for `name` from `network`: the right one was among them.
-    pub(super) fn right(&self, name: &AccountName, network: Option<Network>) {
-        self.names.forgive(&(hash(name), network));
+    pub(super) fn clear_password(&self, name: &AccountName, network: Option<Network>) {
+        self.names.reset(&(hash(name), network));
     }
 
     /// Counts an account that is made.
-    pub(super) fn sign_up(&self, network: Option<Network>) -> Result<(), ApiError> {
+    pub(super) fn try_sign_up(&self, network: Option<Network>) -> Result<(), ApiError> {
         let Some(network) = network else { return Ok(()) };
         self.sign_ups.take(network).map(drop).map_err(|wait| ApiError::TooOften { wait })
     }
 
     /// Counts an operator's token that was not right.
-    pub(super) fn token(&self, network: Option<Network>) -> Result<(), ApiError> {
+    pub(super) fn try_token(&self, network: Option<Network>) -> Result<(), ApiError> {
         let Some(network) = network else { return Ok(()) };
         self.networks.take(network).map(drop).map_err(|wait| ApiError::TooOften { wait })
     }
 
     /// Counts a change that an account makes.
-    pub(super) fn change(&self, account: AccountId) -> Result<(), ApiError> {
+    pub(super) fn try_change(&self, account: AccountId) -> Result<(), ApiError> {
         self.changes.take(account).map(drop).map_err(|wait| ApiError::TooOften { wait })
     }
 }
 
 /// A name of any length in the same space.
 fn hash(name: &AccountName) -> [u8; 32] {
-    Sha256::digest(name.folded().as_bytes()).into()
+    Sha256::digest(name.to_lowercase().as_bytes()).into()
 }

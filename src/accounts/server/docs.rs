@@ -4,14 +4,14 @@
 use std::sync::LazyLock;
 
 use axum::response::Response;
-use web::reference;
+use web::api_docs;
 use wire::paths::ACCOUNTS_OPENAPI;
 
-use super::openapi::described;
+use super::openapi::describe;
 
 /// The page. What is described does not change while the program runs.
-static PAGE: LazyLock<String> = LazyLock::new(|| reference::page(&described(), ACCOUNTS_OPENAPI));
+static PAGE: LazyLock<String> = LazyLock::new(|| api_docs::render(&describe(), ACCOUNTS_OPENAPI));
 
 pub(super) async fn get() -> Response {
-    reference::answer(PAGE.clone())
+    api_docs::respond(PAGE.clone())
 }

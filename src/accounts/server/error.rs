@@ -9,7 +9,7 @@ use axum::{
 };
 use task::causes::chain;
 use tracing::error;
-use web::{extract::Unreadable, throttle::seconds};
+use web::{extract::BodyError, rate_limit::retry_seconds};
 use wire::error::DatasetsError;
 
 use crate::{AccountNameError, AccountsError, KeyHashError, PasswordError};
@@ -34,12 +34,12 @@ pub(super) enum ApiError {
     NoSession,
     #[error("this needs the operator's token")]
     NoToken,
-    #[error("too many attempts; retry in {} s", seconds(*.wait))]
+    #[error("too many attempts; retry in {} s", retry_seconds(*.wait))]
     TooOften { wait: Duration },
     #[error("the current password is wrong")]
     CurrentPassword,
     #[error("read the request")]
-    Unreadable(#[from] Unreadable),
+    Unreadable(#[from] BodyError),
     #[error("take the name")]
     AccountName(#[from] AccountNameError),
     #[error("take the password")]
@@ -87,7 +87,7 @@ impl ApiError {
 
     fn retry_seconds(&self) -> Option<u64> {
         match self {
-            Self::TooOften { wait } => Some(seconds(*wait)),
+            Self::TooOften { wait } => Some(retry_seconds(*wait)),
             Self::Accounts(AccountsError::Busy) => Some(BUSY_RETRY_SECONDS),
             _ => None,
         }

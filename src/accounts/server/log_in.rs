@@ -24,10 +24,10 @@ pub(super) async fn post(
     else {
         return Err(AccountsError::WrongPassword.into());
     };
-    app.attempts.password(&name, network)?;
-    let proven = app.accounts.authenticate(name.clone(), password).await?;
-    app.attempts.right(&name, network);
-    let (begun, cookie) = app.logged_in(proven, &headers).await?;
+    app.attempts.try_password(&name, network)?;
+    let authenticated = app.accounts.authenticate(name.clone(), password).await?;
+    app.attempts.clear_password(&name, network);
+    let (begun, cookie) = app.log_in(authenticated, &headers).await?;
     let mut response = Json(begun.account.body()).into_response();
     response.headers_mut().extend(cookie.map(|cookie| (SET_COOKIE, cookie)));
     Ok(response)

@@ -9,15 +9,15 @@ use axum::{
 use web::cookies;
 use wire::accounts::DoneBody;
 
-use super::{App, COOKIE, error::ApiError, wire_of};
+use super::{App, COOKIE, channel_of, error::ApiError};
 
 pub(super) async fn post(State(app): State<App>, headers: HeaderMap) -> Result<Response, ApiError> {
-    let is_ended = match app.signed_in(&headers).await? {
+    let is_ended = match app.find_session(&headers).await? {
         Some(who) => app.accounts.end_session(who.account.id, who.session).await?,
         None => false,
     };
     let mut response = Json(DoneBody { n_done: is_ended.into() }).into_response();
-    let cookie = cookies::forget(COOKIE, wire_of(&headers));
+    let cookie = cookies::clear(COOKIE, channel_of(&headers));
     response.headers_mut().extend(cookie.map(|cookie| (SET_COOKIE, cookie)));
     Ok(response)
 }

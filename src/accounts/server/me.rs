@@ -9,14 +9,14 @@ use axum::{
 use web::cookies;
 use wire::accounts::{DoneBody, MeBody, Removal};
 
-use super::{App, COOKIE, CallerNetwork, SignedIn, error::ApiError, wire_of};
+use super::{App, COOKIE, CallerNetwork, SignedIn, channel_of, error::ApiError};
 use crate::AccountsError;
 
 pub(super) async fn get(
     State(app): State<App>,
     headers: HeaderMap,
 ) -> Result<Json<MeBody>, ApiError> {
-    let account = app.signed_in(&headers).await?.map(|who| who.account.body());
+    let account = app.find_session(&headers).await?.map(|who| who.account.body());
     let sign_up = app.sign_up().await?.as_str().to_owned();
     Ok(Json(MeBody { account, sign_up }))
 }
@@ -31,14 +31,14 @@ pub(super) async fn delete(
     let body: Removal = web::extract::json(request).await?;
     let password = body.password.0.parse().map_err(|_| ApiError::CurrentPassword)?;
     let name = who.account.name.parse()?;
-    app.attempts.password(&name, network)?;
+    app.attempts.try_password(&name, network)?;
     let deleted = app.accounts.delete_account(who.account.id, password).await;
     let n_done = deleted.map_err(|error| match error {
         AccountsError::WrongPassword => ApiError::CurrentPassword,
         error => error.into(),
     })?;
     let mut response = Json(DoneBody { n_done }).into_response();
-    let cookie = cookies::forget(COOKIE, wire_of(&headers));
+    let cookie = cookies::clear(COOKIE, channel_of(&headers));
     response.headers_mut().extend(cookie.map(|cookie| (SET_COOKIE, cookie)));
     Ok(response)
 }

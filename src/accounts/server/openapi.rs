@@ -44,81 +44,81 @@ const HTML: [Content; 1] = [Content { kind: "text/html", schema: "Text" }];
 /// The schema of a body that tells how much there was of something.
 const DONE: [Content; 1] = [json_of("DoneBody")];
 
-/// Every operation.
+/// Every operation of the API, in the order of its groups.
 pub const OPERATIONS: [Operation; 17] = [
-    of("accounts", "sign_up", "post", paths::ACCOUNTS_SIGN_UP)
+    operation("accounts", "sign_up", "post", paths::ACCOUNTS_SIGN_UP)
         .takes(&[json_of("Credentials")])
         .says("Makes an account, and logs it in.")
         .of_anybody()
         .gives(&[answer("201", "The account", &[json_of("AccountBody")])]),
-    of("accounts", "log_in", "post", paths::ACCOUNTS_LOG_IN)
+    operation("accounts", "log_in", "post", paths::ACCOUNTS_LOG_IN)
         .takes(&[json_of("Credentials")])
         .says("Begins a session.")
         .of_anybody()
         .gives(&[answer("200", "The account", &[json_of("AccountBody")])]),
-    of("accounts", "log_out", "post", paths::ACCOUNTS_LOG_OUT)
+    operation("accounts", "log_out", "post", paths::ACCOUNTS_LOG_OUT)
         .says("Ends the session, if there is one.")
         .of_anybody()
         .gives(&[answer("200", "How many ended", &DONE)]),
-    of("accounts", "me", "get", paths::ACCOUNTS_ME)
+    operation("accounts", "me", "get", paths::ACCOUNTS_ME)
         .says("Who is logged in, and whether anyone may sign up.")
         .of_anybody()
         .gives(&[answer("200", "The account, or null", &[json_of("MeBody")])]),
-    of("accounts", "delete_me", "delete", paths::ACCOUNTS_ME)
+    operation("accounts", "delete_me", "delete", paths::ACCOUNTS_ME)
         .takes(&[json_of("Removal")])
         .says("Deletes the account, and revokes its keys.")
         .gives(&[answer("200", "How many keys it revoked", &DONE)]),
-    of("accounts", "change_password", "post", paths::ACCOUNTS_PASSWORD)
+    operation("accounts", "change_password", "post", paths::ACCOUNTS_PASSWORD)
         .takes(&[json_of("PasswordChange")])
         .says("Changes the password, and ends every other session.")
         .gives(&[answer("200", "How many sessions it ended", &DONE)]),
-    of("accounts", "sessions", "get", paths::ACCOUNTS_SESSIONS)
+    operation("accounts", "sessions", "get", paths::ACCOUNTS_SESSIONS)
         .says("Lists the account's sessions.")
         .gives(&[answer("200", "The newest first", &[json_of("SessionsBody")])]),
-    of("accounts", "end_other_sessions", "delete", paths::ACCOUNTS_SESSIONS)
+    operation("accounts", "end_other_sessions", "delete", paths::ACCOUNTS_SESSIONS)
         .says("Ends every session but this one.")
         .gives(&[answer("200", "How many ended", &DONE)]),
-    of("accounts", "end_session", "delete", paths::ACCOUNTS_SESSION)
+    operation("accounts", "end_session", "delete", paths::ACCOUNTS_SESSION)
         .says("Ends one session.")
         .at_one()
         .gives(&[answer("200", "It is ended", &DONE)]),
-    of("keys", "keys", "get", paths::ACCOUNTS_KEYS)
+    operation("keys", "keys", "get", paths::ACCOUNTS_KEYS)
         .says("Lists the account's keys.")
         .gives(&[answer("200", "The newest first", &[json_of("KeysBody")])]),
-    of("keys", "create_key", "post", paths::ACCOUNTS_KEYS)
+    operation("keys", "create_key", "post", paths::ACCOUNTS_KEYS)
         .takes(&[json_of("KeyName")])
         .says("Creates a key, whose secret is shown this once.")
         .gives(&[answer("201", "The key and its secret", &[json_of("KeyWithSecret")])]),
-    of("keys", "rename_key", "patch", paths::ACCOUNTS_KEY)
+    operation("keys", "rename_key", "patch", paths::ACCOUNTS_KEY)
         .takes(&[json_of("KeyName")])
         .says("Gives a key another name.")
         .at_one()
         .gives(&[answer("200", "The key", &[json_of("KeyBody")])]),
-    of("keys", "revoke_key", "delete", paths::ACCOUNTS_KEY)
+    operation("keys", "revoke_key", "delete", paths::ACCOUNTS_KEY)
         .says("Revokes a key for good.")
         .at_one()
         .gives(&[answer("200", "It is revoked", &DONE)]),
-    of("keys", "renew_key", "post", paths::ACCOUNTS_KEY_RENEW)
+    operation("keys", "renew_key", "post", paths::ACCOUNTS_KEY_RENEW)
         .says("Gives a key a new secret, shown this once. What the key owns stays its own.")
         .at_one()
         .gives(&[answer("200", "The key and its secret", &[json_of("KeyWithSecret")])]),
-    of("services", "verify_key", "post", paths::ACCOUNTS_VERIFY)
+    operation("services", "verify_key", "post", paths::ACCOUNTS_VERIFY)
         .takes(&[json_of("VerifyRequest")])
         .says("What a key is good for. Wants the operator's token: `Authorization: Bearer …`.")
         .of_operator()
         .gives(&[answer("200", "The key, or null", &[json_of("VerifyResponse")])]),
-    of("services", "describe_accounts", "get", paths::ACCOUNTS_OPENAPI)
+    operation("services", "describe_accounts", "get", paths::ACCOUNTS_OPENAPI)
         .says("This description.")
         .of_anybody()
         .gives(&[answer("200", "An OpenAPI document", &[json_of("Document")])]),
-    of("services", "show_accounts", "get", paths::ACCOUNTS_DOCS)
+    operation("services", "show_accounts", "get", paths::ACCOUNTS_DOCS)
         .says("This description as a page, which needs no network.")
         .of_anybody()
         .gives(&[answer("200", "A page", &HTML)]),
 ];
 
 /// The document. It does not change while the program runs.
-static DOCUMENT: LazyLock<String> = LazyLock::new(|| described().to_string());
+static DOCUMENT: LazyLock<String> = LazyLock::new(|| describe().to_string());
 
 pub(super) async fn get() -> Response {
     ([(CONTENT_TYPE, "application/json")], DOCUMENT.clone()).into_response()
@@ -128,7 +128,7 @@ pub(super) async fn get() -> Response {
 struct Said(Operation);
 
 /// Begins to say what an operation is. It wants a session unless said otherwise.
-const fn of(
+const fn operation(
     group: &'static str,
     id: &'static str,
     method: &'static str,
@@ -181,7 +181,7 @@ impl Said {
 }
 
 /// The description as a value.
-pub(super) fn described() -> Value {
+pub(super) fn describe() -> Value {
     Api {
         title: "Accounts",
         version: env!("CARGO_PKG_VERSION"),
@@ -194,7 +194,7 @@ pub(super) fn described() -> Value {
         key_header: paths::API_KEY_HEADER,
         session_cookie: super::COOKIE,
     }
-    .described()
+    .describe()
 }
 
 /// The schema of every body.
@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn every_schema_that_is_named_is_there() {
-        let document = described();
+        let document = describe();
         let mut found = Vec::new();
         references(&document, &mut found);
         assert!(found.len() > OPERATIONS.len(), "{found:?}");

@@ -19,12 +19,12 @@ pub(super) async fn post(
     let new = body.new.0.parse()?;
     let current = body.current.0.parse().map_err(|_| ApiError::CurrentPassword)?;
     let name = who.account.name.parse()?;
-    app.attempts.password(&name, network)?;
+    app.attempts.try_password(&name, network)?;
     let changed = app.accounts.change_password(who.account.id, current, new, who.session).await;
     let changed = changed.map_err(|error| match error {
         AccountsError::WrongPassword => ApiError::CurrentPassword,
         error => error.into(),
     })?;
-    app.attempts.right(&name, network);
+    app.attempts.clear_password(&name, network);
     Ok(Json(DoneBody { n_done: changed.n_ended }))
 }

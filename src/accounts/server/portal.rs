@@ -10,11 +10,11 @@ use axum::{
     response::{Html, Response},
 };
 
-/// The page.
+/// The portal's HTML, compiled in.
 const PAGE: &str = include_str!("../../../assets/portal/index.html");
 
-/// What browsers are told: nothing from elsewhere, no frames, no guessing, no word to other sites;
-/// ask again whether it changed, since a newer program brings a newer page.
+/// Headers of the page: no content of other sites, no frames, no sniffing, no referrer,
+/// and revalidation of each load, since a newer program brings a newer page.
 const HEADERS: [(HeaderName, HeaderValue); 5] = [
     (
         HeaderName::from_static("content-security-policy"),
@@ -34,7 +34,7 @@ pub(super) async fn get() -> Html<&'static str> {
 }
 
 /// Answers with [`HEADERS`].
-pub(super) async fn fenced(request: Request, next: Next) -> Response {
+pub(super) async fn set_page_headers(request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
     response.headers_mut().extend(HEADERS);
     response

@@ -2,7 +2,7 @@
 
 use axum::http::{HeaderName, header::CONTENT_TYPE};
 
-/// The script.
+/// The portal's JavaScript, compiled in.
 const SCRIPT: &str = include_str!("../../../assets/portal/script.js");
 
 pub(super) async fn get() -> ([(HeaderName, &'static str); 1], &'static str) {

@@ -5,7 +5,7 @@ use axum::{
     http::header::SET_COOKIE,
     response::{IntoResponse as _, Response},
 };
-use web::answer::Created;
+use web::response::Created;
 use wire::accounts::Credentials;
 
 use super::{App, CallerNetwork, error::ApiError};
@@ -22,9 +22,9 @@ pub(super) async fn post(
     let headers = request.headers().clone();
     let body: Credentials = web::extract::json(request).await?;
     let (name, password) = (body.name.parse()?, body.password.0.parse()?);
-    app.attempts.sign_up(network)?;
-    let proven = app.accounts.register(name, password).await?;
-    let (begun, cookie) = app.logged_in(proven, &headers).await?;
+    app.attempts.try_sign_up(network)?;
+    let authenticated = app.accounts.register(name, password).await?;
+    let (begun, cookie) = app.log_in(authenticated, &headers).await?;
     let mut response = Created(begun.account.body()).into_response();
     response.headers_mut().extend(cookie.map(|cookie| (SET_COOKIE, cookie)));
     Ok(response)

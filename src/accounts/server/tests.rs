@@ -40,7 +40,7 @@ struct Browser<'s> {
 
 fn options(sign_up: Option<SignUp>, token: Option<OperatorToken>) -> PortalOptions {
     let hosts = HostNames::default();
-    PortalOptions { sign_up, addresses: Addresses::OfConnections, token, hosts }
+    PortalOptions { sign_up, addresses: AddressSource::Connection, token, hosts }
 }
 
 impl Service {
@@ -230,7 +230,7 @@ async fn keys_are_made_shown_once_renamed_renewed_and_revoked() {
     let (status, made) = browser.post("keys", &json!({"name": "my bot"})).await;
     assert_eq!(status, 201);
     let secret: ApiKey = made["api_key"].as_str().unwrap().parse().unwrap();
-    let verified = service.accounts.check(KeyHash::of(&secret)).await.unwrap().unwrap();
+    let verified = service.accounts.check(KeyHash::from_key(&secret)).await.unwrap().unwrap();
     assert_eq!(verified.id.get(), made["id"].as_i64().unwrap());
     let listed = json!({
         "id": 1, "account_id": 1, "name": "my bot", "prefix": secret.reveal().get(..7),
@@ -388,7 +388,7 @@ async fn one_network_makes_so_many_accounts_and_no_more() {
 async fn a_service_elsewhere_asks_with_the_operators_token() {
     let service = Service::start().await;
     let (id, key) = service.accounts.create_key("far").await.unwrap();
-    let question = json!({"key_hash": KeyHash::of(&key).to_string()});
+    let question = json!({"key_hash": KeyHash::from_key(&key).to_string()});
     let mut asking = service.browser();
     for header in [None, Some("Bearer wrong"), Some("Basic a token of the operator")] {
         asking.headers = header.map(|value| ("authorization", value)).into_iter().collect();

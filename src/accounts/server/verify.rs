@@ -19,13 +19,13 @@ pub(super) async fn post(
     let shown = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
     let shown = shown.and_then(|text| text.strip_prefix("Bearer ")).unwrap_or_default();
     if !app.options.token.as_ref().is_some_and(|token| token.is(shown)) {
-        app.attempts.token(network)?;
+        app.attempts.try_token(network)?;
         return Err(ApiError::NoToken);
     }
     let body: VerifyRequest = web::extract::json(request).await?;
     let key = match (body.key_hash, body.id) {
         (Some(key_hash), None) => app.accounts.check(key_hash.parse()?).await?,
-        (None, Some(id)) => app.accounts.known(KeyId::new(id)).await?,
+        (None, Some(id)) => app.accounts.find_key(KeyId::new(id)).await?,
         _ => return Err(ApiError::Question),
     };
     Ok(Json(VerifyResponse { key: key.map(VerifiedBody::from) }))

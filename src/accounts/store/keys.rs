@@ -164,7 +164,7 @@ impl Store {
 
     /// Puts another hash in the place of that of the newest good key called `name` that an operator
     /// made; none if there is none.
-    pub(crate) fn renew_named(
+    pub(crate) fn renew_by_name(
         &mut self,
         name: &str,
         hash: &KeyHash,

@@ -5,7 +5,7 @@ use rusqlite::{Connection, TransactionBehavior};
 use super::{StoreError, opening};
 
 /// The steps from each version of the file to the next. The file's version, kept in SQLite's
-/// `user_version`, is the number of steps taken. Moments are microseconds since 1970.
+/// `user_version`, is the number of steps taken. Timestamps are microseconds since 1970.
 ///
 /// `keys`: one row for each API key ever made. `hash` is the SHA-256 of the key's text, `prefix` how
 /// that text begins; a key is good while `revoked_at` is null. `account` is null for a key that an

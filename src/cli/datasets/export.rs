@@ -6,10 +6,10 @@ use anyhow::{Context as _, bail};
 use clap::Args;
 use client::datasets::{
     Datasets,
-    counter::RowCounter,
     download::DownloadQuery,
+    download_file::DownloadFile,
     elements::{Elements, ElementsError},
-    saved::Unfinished,
+    row_counter::RowCounter,
 };
 use model::{resolution::Resolution, timestamp::Timestamp};
 
@@ -125,7 +125,7 @@ pub(super) async fn run(command: ExportCommand) -> anyhow::Result<()> {
     let mut to = if path.as_os_str() == STDOUT {
         To::Stdout
     } else {
-        To::File(Unfinished::create(&path).await.with_context(writing)?)
+        To::File(DownloadFile::create(&path).await.with_context(writing)?)
     };
     let mut progress = Progress::new(format!("exporting {name}"));
     let exported = export(&service, query, format, &mut to, &mut progress).await;
@@ -155,7 +155,7 @@ async fn export(
         opened = service.download(&query).await;
     }
     let mut download = opened?;
-    let mut counter = RowCounter::of(format.name());
+    let mut counter = RowCounter::new(format.name());
     let mut elements = Elements::default();
     while let Some(bytes) = download.next().await? {
         if is_converted {
@@ -186,7 +186,7 @@ async fn export(
 /// Where an export goes.
 enum To {
     Stdout,
-    File(Unfinished),
+    File(DownloadFile),
 }
 
 impl To {

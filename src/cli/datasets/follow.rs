@@ -4,7 +4,7 @@ use anyhow::Context as _;
 use clap::Args;
 use client::{
     datasets::{Datasets, NamedRow},
-    stream::unbroken::{self, Event, Had},
+    stream::resume::{self, Event, ResumeFrom},
 };
 use model::escape::escape_line;
 use model::{
@@ -75,8 +75,8 @@ pub(super) async fn run(command: FollowCommand) -> anyhow::Result<()> {
     }
     let (sender, mut events) = mpsc::channel(EVENTS_CAPACITY);
     let group = Group::default();
-    let had = Had { newest, ..Had::default() };
-    group.spawn("follow a dataset", unbroken::follow(service, dataset, had, sender));
+    let resume_from = ResumeFrom { newest, ..ResumeFrom::default() };
+    group.spawn("follow a dataset", resume::follow(service, dataset, resume_from, sender));
     let done = tokio::select! {
         done = printed(&mut events, &mut printer) => done,
         asked = stop::asked(stop::Parent::None) => asked,
@@ -93,7 +93,7 @@ async fn begin(
     printer: &mut Printer,
 ) -> anyhow::Result<Option<Timestamp>> {
     // One row tells where to begin, also where none is wanted.
-    let limit = Limit::clamped(n_rows.min(ROWS_MAX));
+    let limit = Limit::clamp(n_rows.min(ROWS_MAX));
     let mut rows = service.newest(dataset, limit).await.context("read the newest rows")?;
     let newest = rows.first().map(|row| row.timestamp);
     rows.truncate(n_rows);

@@ -82,13 +82,13 @@ pub(super) async fn find(service: &Datasets, name: &str) -> anyhow::Result<Datas
 pub(super) async fn look_up(service: &Datasets, name: &str) -> anyhow::Result<Option<Dataset>> {
     let looking = || format!("look for dataset {name} at {}", service.address());
     let Ok(id) = name.parse::<DatasetId>() else {
-        return service.named(name).await.with_context(looking);
+        return service.find_by_name(name).await.with_context(looking);
     };
     match service.dataset(id).await {
         Ok(dataset) => Ok(Some(dataset)),
         // A name may be a number, too.
         Err(error) if error.status() == Some(NOT_FOUND) => {
-            service.named(name).await.with_context(looking)
+            service.find_by_name(name).await.with_context(looking)
         }
         Err(error) => Err(error).with_context(looking),
     }

@@ -240,7 +240,7 @@ async fn read_dataset(
         end,
         // A cursor before the first row: the widest span is for queries without one.
         after: Some(start.unwrap_or(Timestamp::MIN) - Duration::from_micros(1)),
-        limit: Limit::clamped(ROWS_MAX / 10),
+        limit: Limit::clamp(ROWS_MAX / 10),
         order: Order::Ascending,
     };
     let (service, names) = (service.clone(), columns.clone());
@@ -347,7 +347,7 @@ impl Sink {
                 print_json(text.trim_end_matches('\n'))?;
             }
             Self::Dataset { service, dataset, names } => {
-                let body = InsertBody::of(*dataset, names, rows);
+                let body = InsertBody::new(*dataset, names, rows);
                 let sent = patient(|| service.insert_body(&body)).await;
                 sent.context("send rows")?;
             }

@@ -62,12 +62,12 @@ pub(super) async fn run(command: RowsCommand) -> anyhow::Result<()> {
         start: command.start,
         end: command.end,
         after: None,
-        limit: Limit::clamped(command.limit.min(ROWS_MAX)),
+        limit: Limit::clamp(command.limit.min(ROWS_MAX)),
         order: if command.ascending { Order::Ascending } else { Order::Descending },
     };
     let (mut n_left, mut cells) = (command.limit, Vec::new());
     while n_left > 0 {
-        query.limit = Limit::clamped(n_left.min(ROWS_MAX));
+        query.limit = Limit::clamp(n_left.min(ROWS_MAX));
         let page = service.rows(&query).await.context("read the rows")?;
         let lines = lines(page.rows, &names, command.json);
         n_left = n_left.saturating_sub(lines.len());

@@ -47,7 +47,7 @@ pub(super) async fn run(command: ShowCommand) -> anyhow::Result<()> {
     let dataset = find(&service, &command.dataset).await?;
     let id = dataset.id;
     let reading = || format!("read what belongs to dataset {id}");
-    let newest = service.newest(id, Limit::clamped(1)).await.with_context(reading)?;
+    let newest = service.newest(id, Limit::clamp(1)).await.with_context(reading)?;
     let newest = newest.into_iter().next();
     let shown = Shown {
         columns: service.columns(id).await.with_context(reading)?,

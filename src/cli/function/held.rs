@@ -271,8 +271,8 @@ impl fmt::Display for Held {
 pub(super) async fn upload(head: &Head, upload: Upload) -> anyhow::Result<FunctionBody> {
     let Upload { function, car } = upload;
     let sending = format!("sending {} bytes to {}", car.len(), head.address());
-    let label = (function.name.as_str(), function.method.as_str());
-    let added = patiently(&sending, head.upload(label, car.to_vec())).await;
+    let uploading = head.upload(&function.name, function.method.as_str(), car.to_vec());
+    let added = patiently(&sending, uploading).await;
     let added = added.with_context(|| format!("give {} to the head", function.name))?;
     if added.function_id != function.id.to_string() {
         bail!(

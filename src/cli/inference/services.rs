@@ -225,7 +225,7 @@ impl Rows for Series {
 }
 
 fn rows_limit(limit: u32) -> Limit {
-    Limit::clamped(usize::try_from(limit).unwrap_or(usize::MAX))
+    Limit::clamp(usize::try_from(limit).unwrap_or(usize::MAX))
 }
 
 /// The rows with their numbers alone.

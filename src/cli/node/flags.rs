@@ -11,7 +11,7 @@ use clap::Args;
 use cluster::{head::server::RestToken, network::BootNode};
 use content::{GATEWAYS_DEFAULT, Gateway};
 use model::node::{Role, Subgroup};
-use web::local::HostName;
+use web::host_names::HostName;
 
 use super::heeded::Heed;
 use crate::cli::stop::ProcessFlags;

@@ -21,7 +21,7 @@ impl Datasets {
     ///
     /// # Errors
     /// As for [`Self::list`].
-    pub async fn named(&self, name: &str) -> Result<Option<Dataset>, ClientError> {
+    pub async fn find_by_name(&self, name: &str) -> Result<Option<Dataset>, ClientError> {
         let query = DatasetsQuery {
             search: name.to_owned(),
             limit: Some(NAMED_DATASETS),
@@ -46,7 +46,7 @@ impl Datasets {
     /// # Errors
     /// As for [`Self::dataset`].
     pub async fn dataset_tags(&self, dataset: DatasetId) -> Result<Vec<TagBody>, ClientError> {
-        let path = of(paths::DATASET_TAGS, dataset);
+        let path = path_of(paths::DATASET_TAGS, dataset);
         let page: Envelope<TagBody> =
             self.transport.json(Call::get(&path), "a list of tags").await?;
         Ok(page.results)
@@ -57,7 +57,7 @@ impl Datasets {
     /// # Errors
     /// [`ClientError::Refused`] if the key does not own the dataset, or the tag's name is unfit.
     pub async fn add_tag(&self, dataset: DatasetId, tag: &str) -> Result<(), ClientError> {
-        let path = of(paths::DATASET_TAGS, dataset);
+        let path = path_of(paths::DATASET_TAGS, dataset);
         let body = TagName { tag_name: tag.to_owned() };
         let call = Call::post(&path);
         self.transport.json_for::<_, MessageBody>(call, &body, "a message").await.map(|_| ())
@@ -68,7 +68,7 @@ impl Datasets {
     /// # Errors
     /// [`ClientError::Refused`] if the key does not own the dataset, or it has no such tag.
     pub async fn remove_tag(&self, dataset: DatasetId, tag: &str) -> Result<(), ClientError> {
-        let path = format!("{}{}/", of(paths::DATASET_TAGS, dataset), segment(tag));
+        let path = format!("{}{}/", path_of(paths::DATASET_TAGS, dataset), segment(tag));
         self.transport.bytes(Call::delete(&path), None::<&()>).await.map(|_| ())
     }
 
@@ -93,7 +93,7 @@ impl Datasets {
     /// # Errors
     /// [`ClientError::Refused`] if the key does not own it.
     pub async fn describe(&self, like: &Dataset, dataset: DatasetId) -> Result<(), ClientError> {
-        let path = of(paths::DATASET, dataset);
+        let path = path_of(paths::DATASET, dataset);
         let body = json!({"description": like.description, "metadata": like.metadata});
         let call = Call::patch(&path);
         self.transport.json_for::<_, Json>(call, &body, "a dataset").await.map(|_| ())
@@ -104,7 +104,7 @@ impl Datasets {
     /// # Errors
     /// [`ClientError::Refused`] if the key does not own it.
     pub async fn delete(&self, dataset: DatasetId) -> Result<(), ClientError> {
-        let path = of(paths::DATASET, dataset);
+        let path = path_of(paths::DATASET, dataset);
         self.transport.bytes(Call::delete(&path), None::<&()>).await.map(|_| ())
     }
 
@@ -160,7 +160,7 @@ impl Datasets {
 }
 
 /// The path of `dataset`.
-fn of(path: &str, dataset: DatasetId) -> String {
+fn path_of(path: &str, dataset: DatasetId) -> String {
     path.replace("{id}", &dataset.to_string())
 }
 

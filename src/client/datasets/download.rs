@@ -25,7 +25,7 @@ const SILENCE_MAX: Duration = Duration::from_mins(1);
 pub struct DownloadQuery {
     /// Of which dataset.
     pub dataset: DatasetId,
-    /// How coarse.
+    /// Raw rows, or buckets of this length.
     pub resolution: Resolution,
     /// Not before this.
     pub start: Option<Timestamp>,

@@ -26,7 +26,7 @@ pub struct InsertBody(Vec<u8>);
 impl InsertBody {
     /// `rows` of `dataset`, whose values are in the order of `names`.
     #[must_use]
-    pub fn of(dataset: DatasetId, names: &[String], rows: &[Row]) -> Self {
+    pub fn new(dataset: DatasetId, names: &[String], rows: &[Row]) -> Self {
         let keys: Vec<Vec<u8>> = names.iter().map(|name| key(name)).collect();
         let mut body = format!("{{\"dataset\":{dataset},\"rows\":[").into_bytes();
         for (row_idx, row) in rows.iter().enumerate() {
@@ -53,7 +53,7 @@ impl InsertBody {
 /// Writes rows as flat objects, one a line, their members in alphabetical order as services do.
 #[derive(Debug, Clone)]
 pub struct FlatLines {
-    /// `"name":` of the columns before the moment, in alphabetical order, with their places.
+    /// `"name":` of the columns sorted before `timestamp`, with their indexes in a row.
     before: Vec<(Vec<u8>, usize)>,
     after: Vec<(Vec<u8>, usize)>,
 }
@@ -91,7 +91,7 @@ impl FlatLines {
 }
 
 impl Datasets {
-    /// Inserts rows, replacing those at the same moments; returns how many are stored.
+    /// Inserts rows, replacing those at the same timestamps; returns how many are stored.
     ///
     /// Sending the same rows again changes nothing, so an insert whose answer was lost may be
     /// repeated.
@@ -101,14 +101,13 @@ impl Datasets {
     /// [`ClientError::Refused`] if the key may not write; then nothing is stored.
     pub async fn insert_body(&self, body: &InsertBody) -> Result<u64, ClientError> {
         let call = Call { within: Some(INSERT_WITHIN), ..Call::post(paths::ROWS_BULK_INSERT) };
-        let content = (JSON, body.0.clone());
         let answer: BulkInserted =
-            self.transport.json_of(call, content, "a number of rows").await?;
+            self.transport.send_body(call, JSON, body.0.clone(), "a number of rows").await?;
         Ok(answer.inserted)
     }
 }
 
-/// `"name":`
+/// Returns `name` as a JSON member's name with its colon.
 fn key(name: &str) -> Vec<u8> {
     let mut key = Vec::new();
     push_json(&mut key, name);
@@ -188,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn members_are_sorted_with_the_moment_among_them_and_absent_ones_left_out() {
+    fn members_are_sorted_with_the_timestamp_among_them_and_absent_values_left_out() {
         let at = r#""timestamp":"2026-07-30T21:57:00Z""#;
         let float = |number| Some(Value::Float(number));
         check_line(
@@ -205,7 +204,7 @@ mod tests {
     #[test]
     fn a_body_holds_the_rows_in_their_order() {
         let rows = [row(vec![Some(Value::Integer(7)), None]), row(vec![None, None])];
-        let body = InsertBody::of(DatasetId::new(3).unwrap(), &names(&["n", "m"]), &rows);
+        let body = InsertBody::new(DatasetId::new(3).unwrap(), &names(&["n", "m"]), &rows);
         let want = concat!(
             r#"{"dataset":3,"rows":[{"timestamp":"2026-07-30T21:57:00Z","values":{"n":7}},"#,
             r#"{"timestamp":"2026-07-30T21:57:00Z","values":{}}]}"#,

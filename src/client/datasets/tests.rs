@@ -63,7 +63,7 @@ async fn raw_rows_and_buckets_keep_their_types() {
     };
     let (_fake, datasets) = service(Router::new().route(paths::ROWS, get(rows))).await;
 
-    let query = RowsQuery::newest(id(3), Resolution::Raw, Limit::clamped(1));
+    let query = RowsQuery::newest(id(3), Resolution::Raw, Limit::clamp(1));
     let Rows::Raw(rows) = datasets.rows(&query).await.unwrap().rows else { panic!("buckets") };
     assert_eq!(rows[0].values["trades_done"], Value::Integer(134));
     assert_eq!(rows[0].values["open"], Value::Float(1.5));
@@ -76,7 +76,7 @@ async fn raw_rows_and_buckets_keep_their_types() {
 
 #[test]
 fn a_query_names_only_the_bounds_it_has() {
-    let mut query = RowsQuery::newest(id(3), Resolution::FiveMinutes, Limit::clamped(10));
+    let mut query = RowsQuery::newest(id(3), Resolution::FiveMinutes, Limit::clamp(10));
     let names = |query: &RowsQuery| -> Vec<_> { query.pairs().into_iter().map(|p| p.0).collect() };
     assert_eq!(names(&query), ["dataset", "resolution", "limit", "ordering"]);
     query.after = Some(AT.parse().unwrap());
@@ -88,7 +88,7 @@ fn a_query_names_only_the_bounds_it_has() {
 async fn live_rows_come_line_by_line() {
     let live = || async { format!("{{\"timestamp\":\"{AT}\",\"close\":2}}\n\n") };
     let (_fake, datasets) = service(Router::new().route(paths::ROWS_LIVE, get(live))).await;
-    let rows = datasets.newest(id(3), Limit::clamped(1)).await.unwrap();
+    let rows = datasets.newest(id(3), Limit::clamp(1)).await.unwrap();
     assert_eq!(rows.len(), 1);
     assert_eq!(rows[0].values["close"].as_f64(), Some(2.0));
 }

@@ -87,8 +87,8 @@ async fn a_function_is_uploaded_with_its_name_and_the_token_and_removed() {
     let fake = Fake::serve(router).await;
     let transport = Transport::new(&fake.address, None).unwrap();
     let functions = Functions::new(transport.with_token("correct-horse".parse().ok()));
-    assert_eq!(functions.upload(("a b", "a.wasm"), vec![1, 2, 3]).await.unwrap().bytes, 3);
-    let id = FunctionId::of_module(b"module");
+    assert_eq!(functions.upload("a b", "a.wasm", vec![1, 2, 3]).await.unwrap().bytes, 3);
+    let id = FunctionId::from_module(b"module");
     assert_eq!(functions.remove(id).await.unwrap().function_id, id.to_string());
     let request = InstallRequest { cid: "bafy".to_owned(), ..InstallRequest::default() };
     let installed = functions.install(&request).await.unwrap();

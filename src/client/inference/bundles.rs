@@ -1,7 +1,7 @@
 //! Following a topic's new bundles: a stream that comes back by itself.
 //!
-//! Ours: the chain tells of bundles only when asked. A service that has no such stream is told from
-//! one that is down, so that whoever listens asks instead.
+//! An extension: the chain's API has no stream. A service without one is distinguished from one that
+//! is down, so that the caller can poll instead.
 
 use std::time::Duration;
 
@@ -32,11 +32,11 @@ const EVENT_BUNDLE: &str = "bundle";
 pub enum BundleEvent {
     /// The line is up; the newest bundle follows, and each new one.
     Connected,
-    /// A bundle.
+    /// A bundle, newer than those before.
     Bundle(Box<Latest>),
     /// The line is down; another try follows by itself.
     Lost {
-        /// Why.
+        /// What broke the connection.
         why: ClientError,
         /// When the next try is.
         retry_in: Duration,

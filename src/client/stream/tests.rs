@@ -17,7 +17,7 @@ use task::group::Group;
 use wire::paths;
 
 use super::{
-    unbroken::{Event, Had, follow},
+    resume::{Event, ResumeFrom, follow},
     *,
 };
 use crate::{datasets::Datasets, fake::Fake, transport::Transport};
@@ -50,7 +50,10 @@ async fn watch(lines: impl Fn(usize) -> Response + Clone + Send + Sync + 'static
     let datasets = Datasets::new(Transport::new(&fake.address, None).unwrap());
     let (sender, events) = mpsc::channel(8);
     let group = Group::default();
-    group.spawn("follow", follow(datasets, DatasetId::new(1).unwrap(), Had::default(), sender));
+    group.spawn(
+        "follow",
+        follow(datasets, DatasetId::new(1).unwrap(), ResumeFrom::default(), sender),
+    );
     Watch { events, group, _fake: fake }
 }
 

@@ -154,7 +154,7 @@ impl Head {
         let (done, outcome) = oneshot::channel();
         let head = self.clone();
         self.0.group.spawn("install a function", async move {
-            let id = FunctionId::of_any_kind(&function.cid);
+            let id = FunctionId::parse_any(&function.cid);
             let was_here = id.is_ok_and(|id| head.0.functions.get(id).is_some());
             let peers = head.0.peers.speaking(FUNCTION_PROTOCOL);
             let peers = FunctionPeers { network: &head.0.network, peers: &peers };

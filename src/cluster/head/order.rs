@@ -93,7 +93,7 @@ impl Order {
         is_held: impl Fn(FunctionId) -> bool,
     ) -> Result<Self, Vec<String>> {
         let mut wrong = Vec::new();
-        let function = match FunctionId::of_any_kind(&request.function_id) {
+        let function = match FunctionId::parse_any(&request.function_id) {
             Ok(id) if id.is_chosen() && !is_held(id) => {
                 wrong.push(format!(
                     "function ID: `{id}` is no content id (CID), and this head holds no function \

@@ -140,7 +140,7 @@ mod tests {
     use super::{super::gather::Answer, *};
 
     fn order(config: &serde_json::Value) -> Order {
-        let function = model::function::FunctionId::of_module(b"module").to_string();
+        let function = model::function::FunctionId::from_module(b"module").to_string();
         let request = json!({"function_id": function, "method": "m.wasm", "config": config});
         Order::read(&serde_json::from_value(request).unwrap(), |_| false).unwrap()
     }

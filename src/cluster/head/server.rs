@@ -33,8 +33,8 @@ use axum::{
 use serde::Serialize;
 use task::group::Group;
 use web::{
-    local::HostNames,
-    request::{RequestOptions, layered},
+    host_names::HostNames,
+    middleware::{RequestOptions, add_layers},
 };
 use wire::paths;
 
@@ -120,7 +120,7 @@ pub fn router(head: Head, options: RestOptions, group: &Group) -> Router {
         .with_state(Rest { head, group: group.clone(), bodies: Bodies::new() });
     let options =
         RequestOptions { body_bytes_max: BODY_BYTES_MAX, answer_within, refuse: error::refuse };
-    layered(router, options)
+    add_layers(router, options)
 }
 
 /// Returns the one route of a node that is no head, under `hosts`: its counts, as `text` tells them.
@@ -128,7 +128,7 @@ pub fn metrics_router(
     text: impl Fn() -> String + Clone + Send + Sync + 'static,
     hosts: &HostNames,
 ) -> Router {
-    let route = get(async move || web::metrics::answer(text()));
+    let route = get(async move || web::metrics::respond(text()));
     let router = Router::new()
         .route(paths::METRICS, route)
         .fallback(async || Refused::NotFound)
@@ -138,7 +138,7 @@ pub fn metrics_router(
         answer_within: ANSWER_RESERVE,
         refuse: error::refuse,
     };
-    layered(hosts.around(router, error::refuse), options)
+    add_layers(hosts.wrap(router, error::refuse), options)
 }
 
 /// Answers HTTP 200 and a body of JSON and a line feed, as existing heads do.

@@ -136,7 +136,7 @@ async fn refusals_say_why() {
     assert_eq!(answer["message"], json!(want));
 
     let nowhere = json!({
-        "function_id": FunctionId::of_module(b"nowhere").to_string(), "method": "m.wasm",
+        "function_id": FunctionId::from_module(b"nowhere").to_string(), "method": "m.wasm",
         "config": {"timeout": 3},
     });
     let answer = cluster.execute(nowhere).await;
@@ -389,7 +389,7 @@ async fn what_is_no_request_is_refused_in_words_that_existing_clients_know() {
     // One byte too many: whatever is more may never be read, and its answer is lost with it.
     let (status, answer) = post(address, &"x".repeat(3 * 1024 * 1024 + 1)).await;
     assert_eq!((status, told(&answer)), (413, "Request Entity Too Large".to_owned()));
-    let id = FunctionId::of_module(b"m").to_string();
+    let id = FunctionId::from_module(b"m").to_string();
     for consensus in ["raft", "PBFT", "other"] {
         let config = json!({"consensus_algorithm": consensus});
         let body = json!({"function_id": id, "method": "m", "config": config});

@@ -95,7 +95,7 @@ impl Worker {
     /// this node does not declare is not answered. Cancel-safe.
     pub async fn roll_call(&self, author: PeerId, call: RollCall) {
         let RollCall { function_id, request_id, .. } = &call;
-        let id = FunctionId::of_any_kind(function_id);
+        let id = FunctionId::parse_any(function_id);
         let is_here = id.is_ok_and(|id| self.0.functions.get(id).is_some());
         let is_logged = is_here || self.admit_to_log(&author);
         if is_logged {
@@ -174,7 +174,7 @@ impl Worker {
         if call.consensus != 0 {
             return Err(Refusal::Consensus);
         }
-        let id = FunctionId::of_any_kind(&call.function_id)?;
+        let id = FunctionId::parse_any(&call.function_id)?;
         self.check_free(author)?;
         if self.0.functions.get(id).is_none() {
             let request = &call.request_id;

@@ -25,7 +25,7 @@ pub(in super::super) fn archive(entries: &[(&str, EntryType, &[u8])]) -> Vec<u8>
 
 /// The SHA-256 of an archive, as a manifest has it.
 pub(in super::super) fn sum(archive: &[u8]) -> String {
-    let id = ContentId::of_block(Codec::Raw, archive).bytes();
+    let id = ContentId::from_block(Codec::Raw, archive).bytes();
     id[4..].iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 

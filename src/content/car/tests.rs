@@ -46,7 +46,7 @@ fn what_the_root_does_not_reach_is_let_go() {
     let mut dag = pack::file(&Bytes::from_static(b"\0asm and so on"), CUT);
     let car = dag.car(None).unwrap();
     let further = Bytes::from_static(b"further");
-    let id = ContentId::of_block(Codec::Raw, &further);
+    let id = ContentId::from_block(Codec::Raw, &further);
     dag.blocks.insert(id, further);
     assert_eq!(dag.car(None).unwrap(), car);
     let with = Dag::read_any(&dag.car(Some(id)).unwrap()).unwrap();

@@ -48,7 +48,7 @@ fn the_files_of_a_package_s_archive_count_as_its_own() {
 fn a_package_s_archive_may_be_beside_it_and_is_known_by_its_checksum() {
     let archive = greeter();
     let mut dag = package(&archive, "https://example.com/a.tar.gz", &[]);
-    let block = ContentId::of_block(Codec::Raw, &archive);
+    let block = ContentId::from_block(Codec::Raw, &archive);
     match Contents::of_dag(&dag) {
         Err(ContentError::ArchiveElsewhere { address, block: wanted }) => {
             assert_eq!((address.as_str(), wanted), ("https://example.com/a.tar.gz", block));

@@ -3,7 +3,7 @@ use crate::dag_pb::{write_directory, write_file};
 
 fn put(blocks: &mut Blocks, codec: Codec, block: impl Into<Bytes>) -> ContentId {
     let block = block.into();
-    let id = ContentId::of_block(codec, &block);
+    let id = ContentId::from_block(codec, &block);
     blocks.insert(id, block);
     id
 }

@@ -83,9 +83,9 @@ async fn a_function_is_installed_from_the_address_of_its_manifest() {
     ];
     let address = format!("{}/f/manifest.json", site(&group, files).await);
     let store = store(&dir, any_host()).await;
-    let function = store.install_from(FunctionId::of_address(&address), &address).await.unwrap();
+    let function = store.install_from(FunctionId::from_address(&address), &address).await.unwrap();
     assert_eq!((function.name.as_str(), function.method.as_str()), ("greeter", "greet.wasm"));
-    let id = FunctionId::of_address(&address);
+    let id = FunctionId::from_address(&address);
     assert_eq!(store.get(id), Some(function.clone()), "found by the address, as b7s names it");
     let mut folder = Entry::folder();
     folder.place(&["greet.wasm"], Entry::File(content(1, 40))).unwrap();
@@ -94,7 +94,7 @@ async fn a_function_is_installed_from_the_address_of_its_manifest() {
 
     group.shutdown().await;
     assert_eq!(
-        store.install_from(FunctionId::of_address(&address), &address).await.unwrap(),
+        store.install_from(FunctionId::from_address(&address), &address).await.unwrap(),
         function,
         "kept, so not read again"
     );
@@ -129,7 +129,7 @@ async fn an_archive_that_is_not_what_the_manifest_says_is_refused() {
     let install = async |path: &str| {
         store
             .install_from(
-                FunctionId::of_address(&format!("{site}/{path}")),
+                FunctionId::from_address(&format!("{site}/{path}")),
                 &format!("{site}/{path}"),
             )
             .await
@@ -141,13 +141,13 @@ async fn an_archive_that_is_not_what_the_manifest_says_is_refused() {
     refused(install("html").await, "read the manifest");
     refused(
         store
-            .install_from(FunctionId::of_address("file:///etc/passwd"), "file:///etc/passwd")
+            .install_from(FunctionId::from_address("file:///etc/passwd"), "file:///etc/passwd")
             .await,
         "as an http or https address",
     );
     assert_eq!(store.list(), []);
     let public = Functions::open(dir.path().join("public")).await.unwrap();
-    refused(public.install_from(FunctionId::of_address(&site), &site).await, "not a public host");
+    refused(public.install_from(FunctionId::from_address(&site), &site).await, "not a public host");
 }
 
 #[tokio::test]
@@ -162,7 +162,7 @@ async fn a_name_that_is_no_cid_is_installed_by_the_manifest_unless_a_cid_is_requ
         ("a.tar.gz", archive),
     ];
     let site = site(&group, files).await;
-    let id = FunctionId::of_any_kind("whatever-cid").unwrap();
+    let id = FunctionId::parse_any("whatever-cid").unwrap();
     let kept = store(&dir, any_host()).await;
     let wrong = kept.install_from(id, &format!("{site}/wrong")).await;
     refused(wrong, "match the archive with its checksum");
@@ -176,10 +176,10 @@ async fn a_name_that_is_no_cid_is_installed_by_the_manifest_unless_a_cid_is_requ
     let proved = tempfile::tempdir().unwrap();
     let proved = store(&proved, SourceOptions { requires_cid: true, ..any_host() }).await;
     refused(proved.install_from(id, &format!("{site}/m")).await, "no CID");
-    let other = FunctionId::of_module(b"other");
+    let other = FunctionId::from_module(b"other");
     refused(proved.install_from(other, &format!("{site}/m")).await, "match");
     let same = proved.install_from(function.id, &format!("{site}/m")).await.unwrap();
-    let module = FunctionId::of_module(&content(1, 40));
+    let module = FunctionId::from_module(&content(1, 40));
     assert_eq!((same.id, proved.ids_by_manifest(same.id)), (function.id, Vec::new()));
     let alone = proved.install_from(module, &format!("{site}/m")).await.unwrap();
     assert_eq!((alone.id, alone.method.as_str()), (module, "greet.wasm"));
@@ -233,7 +233,7 @@ async fn a_function_comes_from_the_first_gateway_that_proves_it() {
     assert_eq!((kept.id, n.load(Ordering::Relaxed)), (function.id, 4));
     assert!(matches!(&kept.kind, Kind::Folder(methods) if methods.len() == 1));
     assert_eq!(store.content(kept.id).await.unwrap().unwrap(), content(1, 300 * 1024));
-    let absent = ContentId::of_block(Codec::Raw, b"absent");
+    let absent = ContentId::from_block(Codec::Raw, b"absent");
     assert!(store.fetch_from_gateways(absent).await.is_none());
 }
 

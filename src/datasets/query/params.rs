@@ -87,7 +87,7 @@ impl Params {
     pub(crate) fn limit(&self, default: usize) -> Result<Limit, QueryError> {
         let asked = self.number("limit")?;
         let asked = asked.map_or(default, |asked| usize::try_from(asked).unwrap_or(usize::MAX));
-        Ok(Limit::clamped(asked))
+        Ok(Limit::clamp(asked))
     }
 
     /// # Errors

@@ -7,7 +7,7 @@ use axum::body::{Body, HttpBody as _};
 use bytes::Bytes;
 use futures::StreamExt as _;
 use tokio::time::timeout;
-use web::extract::Unreadable;
+use web::extract::BodyError;
 
 use super::{BODY_BYTES_MAX, error::ApiError};
 use crate::shares::{Share, Shares};
@@ -45,12 +45,12 @@ pub(super) struct Arrived {
 /// Takes a body, at most [`BODY_BYTES_MAX`] long.
 ///
 /// # Errors
-/// [`Unreadable`] if it is too long or breaks off, [`ApiError::Stalled`] if it stops arriving,
+/// [`BodyError`] if it is too long or breaks off, [`ApiError::Stalled`] if it stops arriving,
 /// [`ApiError::Crowded`] if there is no room for it in time.
 pub(super) async fn whole(body: Body, room: Share) -> Result<Arrived, ApiError> {
     let told = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
     if told > BODY_BYTES_MAX {
-        return Err(Unreadable::TooLarge.into());
+        return Err(BodyError::TooLarge.into());
     }
     let mut arrived = Arrived { bytes: Bytes::new(), room, n_bytes: 0 };
     let mut parts = body.into_data_stream();
@@ -58,10 +58,10 @@ pub(super) async fn whole(body: Body, room: Share) -> Result<Arrived, ApiError> 
     loop {
         let next = timeout(NEXT_WITHIN, parts.next()).await.map_err(|_| ApiError::Stalled)?;
         let Some(part) = next else { break };
-        let part = part.map_err(|_| Unreadable::Broken)?;
+        let part = part.map_err(|_| BodyError::Broken)?;
         let n_bytes = bytes.len() + part.len();
         if n_bytes > BODY_BYTES_MAX {
-            return Err(Unreadable::TooLarge.into());
+            return Err(BodyError::TooLarge.into());
         }
         arrived.make_room(n_bytes).await?;
         // Most small bodies come in one part.

@@ -13,7 +13,7 @@ use axum::{
     },
 };
 use tsdb::store::AppendMode;
-use web::answer::Created;
+use web::response::Created;
 use wire::datasets::BulkInserted;
 
 use super::{App, BODY_BYTES_MAX, Caller, arriving, error::ApiError};

@@ -7,7 +7,7 @@ use axum::{
 };
 use model::dataset::{DatasetId, Dtype};
 use tsdb::catalog::DatasetRef;
-use web::answer::Created;
+use web::response::Created;
 use wire::datasets::{AddColumn, ColumnBody, Envelope, MessageBody, RenameColumn};
 
 use super::{App, Caller, error::ApiError, whole};

@@ -8,7 +8,7 @@ use axum::{
 };
 use model::{key::KeyId, page::ROWS_DEFAULT};
 use tsdb::catalog::{Filter, Listed, NewDataset};
-use web::answer::Created;
+use web::response::Created;
 use wire::{
     datasets::{CreateColumn, CreateDataset, DatasetBody, Envelope},
     paths::DATASETS,
@@ -40,11 +40,11 @@ pub(super) async fn post(
     let body = web::extract::bytes(request).await?;
     let is_list = body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[');
     if !is_list {
-        let new = new_dataset(key, web::extract::json_of(&body)?)?;
+        let new = new_dataset(key, web::extract::parse_json(&body)?)?;
         let dataset: DatasetBody = app.datasets.create(new).await?.into();
         return Ok(Created(dataset).into_response());
     }
-    let bodies: Vec<CreateDataset> = web::extract::json_of(&body)?;
+    let bodies: Vec<CreateDataset> = web::extract::parse_json(&body)?;
     let new = bodies.into_iter().map(|body| new_dataset(key, body)).collect::<Result<_, _>>()?;
     let datasets = app.datasets.create_all(new).await?;
     let bodies: Vec<DatasetBody> = datasets.into_iter().map(Into::into).collect();

@@ -3,14 +3,14 @@
 use std::sync::LazyLock;
 
 use axum::response::Response;
-use web::reference;
+use web::api_docs;
 use wire::paths::OPENAPI;
 
 use super::openapi::described;
 
 /// The page. What is described does not change while the program runs.
-static PAGE: LazyLock<String> = LazyLock::new(|| reference::page(&described(), OPENAPI));
+static PAGE: LazyLock<String> = LazyLock::new(|| api_docs::render(&described(), OPENAPI));
 
 pub(super) async fn get() -> Response {
-    reference::answer(PAGE.clone())
+    api_docs::respond(PAGE.clone())
 }

@@ -15,7 +15,7 @@ use serde_json::json;
 use task::causes::chain;
 use tracing::error;
 use tsdb::store::StoreError;
-use web::{auth::NoKey, extract::Unreadable};
+use web::{auth::NoKey, extract::BodyError};
 use wire::{
     datasets::{RowRefusal, RowRefusals},
     error::{DatasetsError, KeyError},
@@ -60,7 +60,7 @@ pub(super) enum ApiError {
     #[error("take the method")]
     NoMethod,
     #[error("read the request")]
-    Unreadable(#[from] Unreadable),
+    Unreadable(#[from] BodyError),
     #[error("take the request: {0}")]
     Unfit(String),
     #[error("take the body before it stops arriving")]

@@ -8,7 +8,7 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use tsdb::store::StoreError;
-use web::answer::Unavailable;
+use web::response::Unavailable;
 use wire::datasets::HealthBody;
 
 use super::App;

@@ -7,5 +7,5 @@ use crate::append::AppendError;
 
 pub(super) async fn get(State(app): State<App>) -> Result<Response, ApiError> {
     let text = app.datasets.counts_text().await.map_err(AppendError::Store)?;
-    Ok(web::metrics::answer(text))
+    Ok(web::metrics::respond(text))
 }

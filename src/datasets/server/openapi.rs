@@ -76,7 +76,7 @@ pub(super) fn described() -> Value {
         key_header: "X-API-Key",
         session_cookie: COOKIE,
     }
-    .described()
+    .describe()
 }
 
 /// The schema of every body.

@@ -1,7 +1,7 @@
 //! `GET /`: where people who open the service's address in a browser go on. Needs no key.
 
 use axum::response::Response;
-use web::reference;
+use web::api_docs;
 use wire::paths::{DOCS, HEALTH, PORTAL};
 
 /// Answers with links: to the portal if it is served here, and to the description of the API.
@@ -11,7 +11,7 @@ pub(super) fn answer(has_portal: bool) -> Response {
     } else {
         String::new()
     };
-    reference::answer(format!(
+    api_docs::respond(format!(
         "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width\">\n\
          <title>Triptych datasets</title>\n<h1>Triptych datasets</h1>\n<ul>\n{portal}\

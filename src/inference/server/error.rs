@@ -15,7 +15,7 @@ use model::topic::TopicId;
 use task::causes::chain;
 use tracing::error;
 use uuid::Uuid;
-use web::{auth::NoKey, extract::Unreadable};
+use web::{auth::NoKey, extract::BodyError};
 use wire::{
     error::InferenceError as Body,
     inference::consumer::Envelope,
@@ -100,8 +100,8 @@ impl From<ReadError> for ApiError {
     }
 }
 
-impl From<Unreadable> for ApiError {
-    fn from(error: Unreadable) -> Self {
+impl From<BodyError> for ApiError {
+    fn from(error: BodyError) -> Self {
         Self::Invalid(chain(&error))
     }
 }

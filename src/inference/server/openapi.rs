@@ -46,8 +46,8 @@ use axum::{
 };
 use serde_json::{Map, Value, json};
 use web::{
+    api_docs,
     openapi::{Answer, Api, Operation, Parameter, answer, json_of, part, settings},
-    reference,
 };
 use wire::{
     error::InferenceError,
@@ -177,13 +177,13 @@ impl Description {
 
     /// The same for people.
     pub(super) fn page(&self) -> Response {
-        reference::answer(self.written().page.clone())
+        api_docs::respond(self.written().page.clone())
     }
 
     fn written(&self) -> &Written {
         self.written.get_or_init(|| {
             let document = described(self.limits, self.quota);
-            let page = reference::page(&document, OPENAPI);
+            let page = api_docs::render(&document, OPENAPI);
             Written { document: document.to_string().into(), page }
         })
     }
@@ -208,7 +208,7 @@ fn described(limits: Limits, quota: WorkerQuota) -> Value {
         key_header: API_KEY_HEADER,
         session_cookie: "",
     }
-    .described()
+    .describe()
 }
 
 /// What keys may do here, in words.

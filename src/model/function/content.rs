@@ -44,7 +44,7 @@ impl Codec {
         }
     }
 
-    fn of_number(number: u64) -> Option<Self> {
+    fn from_number(number: u64) -> Option<Self> {
         [Self::Raw, Self::DagPb].into_iter().find(|codec| u64::from(codec.number()) == number)
     }
 }
@@ -52,7 +52,7 @@ impl Codec {
 impl ContentId {
     /// Names a block.
     #[must_use]
-    pub fn of_block(codec: Codec, block: &[u8]) -> Self {
+    pub fn from_block(codec: Codec, block: &[u8]) -> Self {
         let mut digest = [0; DIGEST_BYTES];
         digest.copy_from_slice(Code::Sha2_256.digest(block).digest());
         Self { codec, digest }
@@ -60,7 +60,7 @@ impl ContentId {
 
     /// The name of a block whose SHA-256 is known.
     #[must_use]
-    pub const fn of_digest(codec: Codec, digest: [u8; DIGEST_BYTES]) -> Self {
+    pub const fn from_digest(codec: Codec, digest: [u8; DIGEST_BYTES]) -> Self {
         Self { codec, digest }
     }
 
@@ -73,7 +73,7 @@ impl ContentId {
     /// Whether it names `block`.
     #[must_use]
     pub fn names(self, block: &[u8]) -> bool {
-        self == Self::of_block(self.codec, block)
+        self == Self::from_block(self.codec, block)
     }
 
     /// Reads an id in its binary form at the beginning of `bytes`, and returns how long it is, too.
@@ -84,7 +84,7 @@ impl ContentId {
         let (codec, rest) = match bytes {
             [0x12, 32, rest @ ..] => (Codec::DagPb, rest),
             [1, codec, rest @ ..] => {
-                let codec = Codec::of_number((*codec).into()).ok_or(FunctionError::Content)?;
+                let codec = Codec::from_number((*codec).into()).ok_or(FunctionError::Content)?;
                 (codec, rest.strip_prefix(&HASH_PREFIX).ok_or(FunctionError::Content)?)
             }
             _ => return Err(FunctionError::Content),
@@ -100,12 +100,12 @@ impl ContentId {
     }
 
     /// Returns what a CID names, if it is a block of this kind.
-    pub(super) fn of_cid(cid: &Cid) -> Option<Self> {
+    pub(super) fn from_cid(cid: &Cid) -> Option<Self> {
         if cid.hash().code() != SHA2_256 {
             return None;
         }
         let digest = cid.hash().digest().try_into().ok()?;
-        Some(Self { codec: Codec::of_number(cid.codec())?, digest })
+        Some(Self { codec: Codec::from_number(cid.codec())?, digest })
     }
 
     #[expect(clippy::expect_used, reason = "a multihash holds up to 64 bytes")]
@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn the_binary_form_is_read_back_and_its_length_is_told() {
         for codec in [Codec::Raw, Codec::DagPb] {
-            let id = ContentId::of_block(codec, b"hello world");
+            let id = ContentId::from_block(codec, b"hello world");
             let bytes = [id.bytes(), b"rest".to_vec()].concat();
             assert_eq!(ContentId::read(&bytes), Ok((id, 36)));
             assert!(id.names(b"hello world") && !id.names(b"hello worle"));
@@ -137,13 +137,13 @@ mod tests {
 
     #[test]
     fn a_version_0_id_names_the_same_block_as_its_version_1() {
-        let id = ContentId::of_block(Codec::DagPb, b"");
+        let id = ContentId::from_block(Codec::DagPb, b"");
         assert_eq!(ContentId::read(&id.bytes()[2..]), Ok((id, 34)));
     }
 
     #[test]
     fn other_hashes_and_kinds_and_pieces_are_refused() {
-        let whole = ContentId::of_block(Codec::Raw, b"x").bytes();
+        let whole = ContentId::from_block(Codec::Raw, b"x").bytes();
         for (at, byte) in [(0, 2), (1, 0x71), (2, 0x13), (3, 31)] {
             let mut other = whole.clone();
             other[at] = byte;

@@ -3,16 +3,16 @@ use super::*;
 #[test]
 fn a_module_has_the_id_that_ipfs_gives_it() {
     // `printf 'hello world' | ipfs add --cid-version=1 --raw-leaves -Q`
-    let id = FunctionId::of_module(b"hello world");
+    let id = FunctionId::from_module(b"hello world");
     assert_eq!(id.to_string(), "bafkreifzjut3te2nhyekklss27nh3k72ysco7y32koao5eei66wof36n5e");
-    assert!(id.is_of_module(b"hello world"));
-    assert!(!id.is_of_module(b"hello worle"));
+    assert!(id.is_hash_of(b"hello world"));
+    assert!(!id.is_hash_of(b"hello worle"));
 }
 
 #[test]
 fn an_id_of_another_form_is_read_but_names_no_module() {
     let id: FunctionId = "QmUNLLsPACCz1vLxQVkXqqLX5R1X345qqfHbsf67hvA3Nn".parse().unwrap();
-    assert!(!id.is_of_module(b""));
+    assert!(!id.is_hash_of(b""));
 }
 
 #[test]
@@ -24,14 +24,14 @@ fn what_is_no_content_id_is_refused() {
 
 #[test]
 fn a_name_that_a_node_chose_is_an_id_where_it_may_be() {
-    let id = FunctionId::of_any_kind("whatever-cid").unwrap();
+    let id = FunctionId::parse_any("whatever-cid").unwrap();
     assert_eq!(id.to_string(), "whatever-cid");
     assert!(!id.is_cid() && id.content().is_none());
     for text in ["", "..", "-a", "a/b", "a b", "a\u{202e}", "../../etc/passwd", &"a".repeat(65)] {
-        assert!(FunctionId::of_any_kind(text).is_err(), "{text}");
+        assert!(FunctionId::parse_any(text).is_err(), "{text}");
     }
-    let cid = FunctionId::of_module(b"hello world");
-    assert_eq!(FunctionId::of_any_kind(&cid.to_string()), Ok(cid));
+    let cid = FunctionId::from_module(b"hello world");
+    assert_eq!(FunctionId::parse_any(&cid.to_string()), Ok(cid));
 }
 
 #[test]
@@ -46,10 +46,10 @@ fn a_method_is_one_file_name() {
 fn an_id_of_an_address_is_its_hash_in_lowercase_hexadecimal() {
     // `printf 'https://example.com/manifest.json' | sha256sum`
     let text = "1eb50a3f96621a44c9e3c8172bd36862a719b887e8434c39c3e04e9cd5160a8d";
-    let id = FunctionId::of_address("https://example.com/manifest.json");
+    let id = FunctionId::from_address("https://example.com/manifest.json");
     assert_eq!(id.to_string(), text);
     assert_eq!(text.parse(), Ok(id));
-    assert!(id.is_of_address() && id.content().is_none() && !id.is_of_module(b""));
+    assert!(id.is_address_hash() && id.content().is_none() && !id.is_hash_of(b""));
     assert!(text.to_uppercase().parse::<FunctionId>().is_err());
 }
 
@@ -58,6 +58,6 @@ fn a_version_0_id_is_kept_as_its_version_1() {
     let id: FunctionId = "QmUNLLsPACCz1vLxQVkXqqLX5R1X345qqfHbsf67hvA3Nn".parse().unwrap();
     // `ipfs cid base32 Qm…`, the empty directory
     let want = "bafybeiczsscdsbs7ffqz55asqdf3smv6klcw3gofszvwlyarci47bgf354";
-    assert_eq!(id.normalized().to_string(), want);
+    assert_eq!(id.normalize().to_string(), want);
     assert_eq!(id.to_string(), "QmUNLLsPACCz1vLxQVkXqqLX5R1X345qqfHbsf67hvA3Nn");
 }

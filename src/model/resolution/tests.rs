@@ -1,9 +1,9 @@
 use super::*;
 
 #[track_caller]
-fn check(resolution: &str, moment: &str, start: &str) {
+fn check(resolution: &str, timestamp: &str, start: &str) {
     let resolution: Resolution = resolution.parse().unwrap();
-    assert_eq!(resolution.bucket_start(moment.parse().unwrap()).to_string(), start);
+    assert_eq!(resolution.bucket_start(timestamp.parse().unwrap()).to_string(), start);
 }
 
 #[test]
@@ -35,7 +35,7 @@ fn a_coarser_resolution_serves_a_wider_span() {
 #[test]
 fn each_bucket_is_folded_from_a_finer_one() {
     for resolution in Resolution::ALL {
-        assert!(resolution.folded_from().is_none_or(|finer| finer < resolution));
+        assert!(resolution.source().is_none_or(|finer| finer < resolution));
     }
 }
 

@@ -29,16 +29,16 @@ fn what_is_no_timestamp_is_refused() {
 
 #[test]
 fn the_outermost_moments_are_shown_and_read_back() {
-    for moment in [Timestamp::MIN, Timestamp::MAX] {
-        assert_eq!(moment.to_string().parse(), Ok(moment));
+    for timestamp in [Timestamp::MIN, Timestamp::MAX] {
+        assert_eq!(timestamp.to_string().parse(), Ok(timestamp));
     }
 }
 
 proptest! {
     #[test]
     fn what_is_shown_is_read_back(micros in -60_000_000_000_000_000_i64..250_000_000_000_000_000) {
-        let moment = Timestamp::from_micros(micros);
-        prop_assert_eq!(moment.to_string().parse(), Ok(moment));
+        let timestamp = Timestamp::from_micros(micros);
+        prop_assert_eq!(timestamp.to_string().parse(), Ok(timestamp));
     }
 
     #[test]

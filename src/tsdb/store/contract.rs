@@ -421,7 +421,7 @@ pub(crate) fn compare(store: &dyn Store, id: DatasetId, want: &BTreeMap<i64, f64
 fn compare_all_buckets(store: &dyn Store, id: DatasetId, finest: &[Bucket], reads: &[Read]) {
     let mut plain: BTreeMap<Resolution, Vec<Bucket>> = BTreeMap::new();
     for resolution in Resolution::BUCKETED {
-        let want: Vec<Bucket> = match plain.get(&resolution.folded_from().unwrap()) {
+        let want: Vec<Bucket> = match plain.get(&resolution.source().unwrap()) {
             None => finest.to_vec(),
             Some(finer) => {
                 let start = |bucket: &Bucket| resolution.bucket_start(bucket.timestamp);

@@ -88,9 +88,9 @@ impl SqliteStore {
     /// another version of the program wrote it.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         if let Some(folder) = path.parent() {
-            private::folder(folder).map_err(StoreError::Folder)?;
+            private::create_folder(folder).map_err(StoreError::Folder)?;
         }
-        private::file(path).map_err(StoreError::Folder)?;
+        private::create_file(path).map_err(StoreError::Folder)?;
         // A backup beside the store may have been killed.
         remove_stale(path);
         let in_use = copies::use_store(path)?;
@@ -99,7 +99,8 @@ impl SqliteStore {
         prepare_to_write(&connection).map_err(opening)?;
         tables::set_up(&mut connection)?;
         let era = tables::era(&connection).map_err(opening)?;
-        let files = DatabaseFiles::of(path).map_err(|source| StoreError::Open(Box::new(source)))?;
+        let files =
+            DatabaseFiles::open(path).map_err(|source| StoreError::Open(Box::new(source)))?;
         let files = Arc::new(files);
         let readers = Readers::open(path.to_owned(), Arc::clone(&files))?;
         let writer = Writer::start(connection, Arc::clone(&files), SpaceWatch::new(path))?;

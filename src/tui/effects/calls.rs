@@ -11,7 +11,7 @@ use client::{
         Inference,
         bundles::{self, BundleEvent},
     },
-    stream::unbroken::{self, Event as StreamEvent, Had, Repeats},
+    stream::resume::{self, Event as StreamEvent, Repeats, ResumeFrom},
 };
 use model::{dataset::DatasetId, topic::TopicId};
 use tokio::{
@@ -204,8 +204,8 @@ pub(super) async fn stream(
         }
     };
     // Rows have their places here, so that a corrected one is welcome again.
-    let had = Had { repeats: Repeats::Give, ..Had::default() };
-    tokio::join!(unbroken::follow(service, dataset, had, sender), tell);
+    let resume_from = ResumeFrom { repeats: Repeats::Give, ..ResumeFrom::default() };
+    tokio::join!(resume::follow(service, dataset, resume_from, sender), tell);
 }
 
 /// Adds rows for as long as a batch takes; returns what else came.

@@ -3,7 +3,9 @@
 use std::{io, path::PathBuf, time::Duration};
 
 use client::{
-    datasets::{Datasets, counter::RowCounter, download::DownloadQuery, saved::Unfinished},
+    datasets::{
+        Datasets, download::DownloadQuery, download_file::DownloadFile, row_counter::RowCounter,
+    },
     error::ClientError,
 };
 use tokio::{sync::mpsc, time::Instant};
@@ -68,9 +70,9 @@ async fn write(
     path: &std::path::Path,
     events: &mpsc::Sender<Event>,
 ) -> Result<Progress, Broken> {
-    let mut file = Unfinished::create(path).await?;
+    let mut file = DownloadFile::create(path).await?;
     let mut download = service.download(query).await?;
-    let mut counter = RowCounter::of(query.output);
+    let mut counter = RowCounter::new(query.output);
     let mut progress = Progress { n_all: download.n_rows(), ..Progress::default() };
     let mut told_at = Instant::now();
     while let Some(bytes) = download.next().await? {
@@ -93,7 +95,7 @@ async fn write(
 /// Writes `text` to `path`: all of it, or nothing.
 pub(super) async fn save(path: &std::path::Path, text: &str) -> Result<(), Failure> {
     let done = async {
-        let mut file = Unfinished::create(path).await?;
+        let mut file = DownloadFile::create(path).await?;
         file.write(text.as_bytes()).await?;
         file.finish().await
     };

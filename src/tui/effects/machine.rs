@@ -69,7 +69,7 @@ pub(super) async fn add_function(
     if let Some(function) = held.into_iter().find(|held| held.function_id == function_id) {
         return Event::FunctionAdded(Ok(function));
     }
-    let added = head.upload((&name, &method), car).await.map_err(|error| failure(&what, &error));
+    let added = head.upload(&name, &method, car).await.map_err(|error| failure(&what, &error));
     Event::FunctionAdded(added.and_then(|function| {
         if function.function_id == function_id {
             return Ok(function);

@@ -169,12 +169,12 @@ async fn newest(
     name: &str,
     window: Window,
 ) -> Result<Option<Vec<NamedRow>>, ClientError> {
-    let Some(dataset) = service.named(name).await? else { return Ok(None) };
+    let Some(dataset) = service.find_by_name(name).await? else { return Ok(None) };
     let n_wanted = match window {
         Window::Count(n_rows) => Some(usize::try_from(n_rows).unwrap_or(usize::MAX)),
         Window::Span(_) => None,
     };
-    let limit = Limit::clamped(n_wanted.unwrap_or(usize::MAX));
+    let limit = Limit::clamp(n_wanted.unwrap_or(usize::MAX));
     let mut query = RowsQuery {
         order: Order::Descending,
         ..RowsQuery::newest(dataset.id, Resolution::Raw, limit)

@@ -1,7 +1,7 @@
 //! Counting the requests of a service: how many, how long, how large.
 //!
-//! A path is told as its route, `/api/datasets/{id}/`, and never as it was asked for: what callers
-//! write makes no labels.
+//! A path is labeled by its route, `/api/datasets/{id}/`, never by the requested text: callers cannot
+//! create labels.
 
 use axum::{
     Router,
@@ -16,29 +16,32 @@ use tokio::time::Instant;
 
 use super::{Metric, Metrics, OTHER, counter, gauge, histogram};
 
-/// Seconds at which answers are told apart: from a page out of memory to what clients give up on.
+/// Bounds of the latency histogram, in seconds: from a page out of memory to clients' timeouts.
 const SECONDS: &[f64] =
     &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0];
 
 crate::metrics! {
     /// By method, route and status.
     REQUESTS = counter("http_requests_total", &["method", "path", "code"], "Requests answered");
-    /// By route.
+    /// Seconds from the request to the first byte of its response.
     SECONDS_UNTIL = histogram("http_request_seconds", &["path"], SECONDS, "Time from a request to the beginning of its answer");
-    /// By route.
+    /// Bytes of request bodies.
     BYTES_IN = counter("http_request_bytes_total", &["path"], "Bytes of request bodies taken");
-    /// By route.
+    /// Bytes of response bodies.
     BYTES_OUT = counter("http_response_bytes_total", &["path"], "Bytes of answers, as they are sent");
-    /// Now.
+    /// Requests in progress.
     UNDER_WAY = gauge("http_requests_under_way", &[], "Requests whose answer is not sent in full");
-    /// In all.
+    /// Requests refused with 429.
     RATE_LIMITED = counter("http_rate_limited_total", &[], "Requests refused with 429");
 }
 
 /// Counts the requests of `router` in `metrics`, which have the table [`METRICS`].
 ///
 /// Put it around whatever else may answer a request, so that refusals are counted too.
-pub fn counted<S: Clone + Send + Sync + 'static>(router: Router<S>, metrics: Metrics) -> Router<S> {
+pub fn count_requests<S: Clone + Send + Sync + 'static>(
+    router: Router<S>,
+    metrics: Metrics,
+) -> Router<S> {
     router.layer(from_fn_with_state(metrics, count))
 }
 
@@ -46,21 +49,21 @@ async fn count(State(metrics): State<Metrics>, request: Request, next: Next) -> 
     let began = Instant::now();
     let path = request.extensions().get::<MatchedPath>().cloned();
     let path = path.as_ref().map_or(OTHER, MatchedPath::as_str).to_owned();
-    let method = known(request.method());
-    let under_way = metrics.raised(UNDER_WAY);
-    let request = request.map(|body| metered(body, &metrics, BYTES_IN, &path, None));
+    let method = method_name(request.method());
+    let under_way = metrics.raise(UNDER_WAY);
+    let request = request.map(|body| count_bytes(body, &metrics, BYTES_IN, &path, None));
     let response = next.run(request).await;
     let status = response.status();
-    metrics.took_by(SECONDS_UNTIL, &[&path], began.elapsed());
+    metrics.observe_labeled(SECONDS_UNTIL, &[&path], began.elapsed());
     metrics.add(REQUESTS, &[method, &path, status.as_str()]);
     if status == StatusCode::TOO_MANY_REQUESTS {
         metrics.add(RATE_LIMITED, &[]);
     }
-    response.map(|body| metered(body, &metrics, BYTES_OUT, &path, Some(under_way)))
+    response.map(|body| count_bytes(body, &metrics, BYTES_OUT, &path, Some(under_way)))
 }
 
 /// The name of a method; what callers invent has none.
-fn known(method: &Method) -> &'static str {
+fn method_name(method: &Method) -> &'static str {
     match *method {
         Method::GET => "GET",
         Method::HEAD => "HEAD",
@@ -75,12 +78,12 @@ fn known(method: &Method) -> &'static str {
 
 /// A body whose bytes are counted: one of known length at once, so that it keeps that length; any
 /// other as it goes. `held` is dropped when the body is.
-fn metered(
+fn count_bytes(
     body: Body,
     metrics: &Metrics,
     metric: Metric,
     path: &str,
-    held: Option<super::Raised>,
+    held: Option<super::RaisedGauge>,
 ) -> Body {
     if let Some(n_bytes) = body.size_hint().exact() {
         if n_bytes > 0 {
@@ -123,7 +126,7 @@ mod tests {
             .route("/pieces/", get(pieces))
             .route("/busy/", get(async || StatusCode::TOO_MANY_REQUESTS))
             .fallback(async || StatusCode::NOT_FOUND);
-        (counted(router, metrics.clone()), metrics)
+        (count_requests(router, metrics.clone()), metrics)
     }
 
     async fn ask(router: &Router, method: &str, path: &str, body: &'static str) -> Response {

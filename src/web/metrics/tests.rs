@@ -29,7 +29,7 @@ fn check(metrics: &Metrics, lines: &[&str]) {
 fn labels_are_escaped_and_what_was_never_counted_is_zero() {
     let metrics = metrics();
     metrics.add(ASKED, &["a\"b\\c\nd"]);
-    metrics.took(TOOK, Duration::from_millis(3));
+    metrics.observe(TOOK, Duration::from_millis(3));
     check(
         &metrics,
         &[
@@ -47,7 +47,7 @@ fn labels_are_escaped_and_what_was_never_counted_is_zero() {
 fn a_histogram_counts_all_that_is_below_each_bound() {
     let metrics = metrics();
     for micros in [500, 1_000, 5_000, 1_000_000] {
-        metrics.took_by(ANSWER, &["/a"], Duration::from_micros(micros));
+        metrics.observe_labeled(ANSWER, &["/a"], Duration::from_micros(micros));
     }
     check(
         &metrics,
@@ -64,8 +64,8 @@ fn a_histogram_counts_all_that_is_below_each_bound() {
 #[test]
 fn a_gauge_is_raised_for_as_long_as_its_guard_lives() {
     let metrics = metrics();
-    let first = metrics.raised(OPEN);
-    let second = metrics.raised(OPEN);
+    let first = metrics.raise(OPEN);
+    let second = metrics.raise(OPEN);
     check(&metrics, &["test_open 2"]);
     drop(first);
     check(&metrics, &["test_open 1"]);

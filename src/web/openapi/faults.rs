@@ -8,7 +8,7 @@ use serde_json::Value;
 /// that there are. A reader can rely on one without faults: each route is described, each reference
 /// leads to a schema, each schema is used, and each field says what it is.
 #[must_use]
-pub fn faults(document: &Value, served: &BTreeSet<(String, String)>) -> Vec<String> {
+pub fn find_faults(document: &Value, served: &BTreeSet<(String, String)>) -> Vec<String> {
     let mut told = BTreeSet::new();
     for (path, methods) in document["paths"].as_object().into_iter().flatten() {
         for (method, _) in methods.as_object().into_iter().flatten() {
@@ -60,7 +60,7 @@ mod tests {
             }},
         });
         let served = ["/a", "/c"].map(|path| (path.to_owned(), "get".to_owned()));
-        let found = faults(&document, &BTreeSet::from(served)).join("; ");
+        let found = find_faults(&document, &BTreeSet::from(served)).join("; ");
         let want = [
             r#"("/c", "get") is not described"#,
             r#"("/b", "post") is not served"#,

@@ -95,7 +95,7 @@ where
     }
 }
 
-/// The requests of one connection. Cheap to clone; all clones share one count.
+/// The requests of one connection. Cheap to clone; all clones permit one count.
 #[derive(Debug, Clone, Default)]
 struct Activity(Arc<Mutex<Requests>>);
 
@@ -117,7 +117,7 @@ enum Idle {
     Http1,
     /// Not yet: to be checked again at this time.
     Until(Instant),
-    /// It has.
+    /// Idle for too long.
     Over,
 }
 

@@ -76,7 +76,7 @@ async fn a_connection_past_the_last_place_waits_until_one_is_gone() {
 
     let listener = bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let mut listener = Bounded::new(listener, 1, Shares::new(1, |_| true));
+    let mut listener = LimitedListener::new(listener, 1, NetworkLimit::new(1, |_| true));
     let _clients =
         (TcpStream::connect(address).await.unwrap(), TcpStream::connect(address).await.unwrap());
     let (first, _) = listener.accept().await;
@@ -92,7 +92,7 @@ async fn a_connection_past_a_networks_share_is_closed_and_leaves_its_place() {
 
     let listener = bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let mut listener = Bounded::new(listener, 2, Shares::new(1, |_| false));
+    let mut listener = LimitedListener::new(listener, 2, NetworkLimit::new(1, |_| false));
     let mut clients = Vec::new();
     for _ in 0..3 {
         clients.push(TcpStream::connect(address).await.unwrap());
@@ -154,7 +154,7 @@ async fn a_silent_http_2_connection_ends() {
     let settings = [0, 0, 0, 4, 0, 0, 0, 0, 0];
     let sent = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".as_slice(), &settings].concat();
     let lasted = lasts(&sent, 0).await;
-    assert!(lasted < bounded::SILENT_MAX / 2, "{lasted:?}");
+    assert!(lasted < connection_limit::SILENT_MAX / 2, "{lasted:?}");
 }
 
 /// Reads one frame of HTTP/2: its type, its flags and its content. None at the end.

@@ -131,7 +131,7 @@ pub struct SynthesisCase {
     pub default_regret: Option<Decimal>,
     /// Whether nobody has a regret yet.
     pub all_inferers_new: bool,
-    /// Everybody's regrets.
+    /// The regrets of every actor before this epoch.
     pub regrets_after_previous_epoch: CaseRegrets,
     /// What each inferer submitted.
     pub inferences: Lists,
@@ -149,7 +149,7 @@ pub struct SynthesisResult {
     pub forecast_implied: Lists,
     /// Inferers and forecasters.
     pub combined: Vec<Decimal>,
-    /// Inferers alone.
+    /// The values combined from inferers alone.
     pub naive: Vec<Decimal>,
     /// Combined without each inferer.
     pub one_out_inferer: Lists,
@@ -212,7 +212,7 @@ pub struct RegretCase {
     pub default_regret: Option<Decimal>,
     /// The regrets before.
     pub previous: CaseRegrets,
-    /// The losses.
+    /// The losses to learn from.
     pub network_losses: CaseLosses,
     /// What somebody else computed: its members say what is asked for.
     pub expected: Option<Names>,
@@ -222,9 +222,9 @@ pub struct RegretCase {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CaseScores {
-    /// The inferers'.
+    /// Scores of inferers, by name.
     pub inferer: Decimals,
-    /// The forecasters'.
+    /// Scores of forecasters, by name.
     pub forecaster: Decimals,
 }
 

@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 /// One inference as it was taken.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct InferenceBody {
-    /// The topic.
+    /// The topic's number, from 1.
     pub topic_id: String,
-    /// The nonce.
+    /// The nonce: the block at which the epoch opened.
     pub block_height: String,
-    /// Whose.
+    /// The address of the inferer.
     pub inferer: String,
     /// Its value; up to v9 alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -31,11 +31,11 @@ pub struct InferenceBody {
 /// One inference as a worker submitted it, as of v10.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct InputInferenceBody {
-    /// The topic.
+    /// The topic's number, from 1.
     pub topic_id: String,
-    /// The nonce.
+    /// The nonce: the block at which the epoch opened.
     pub block_height: String,
-    /// Whose.
+    /// The address of the inferer.
     pub inferer: String,
     /// Its value on a topic with one output; 0 on others.
     pub value: String,
@@ -50,7 +50,7 @@ pub struct InputInferenceBody {
 /// A value as a worker submitted it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct InputLabeledValueBody {
-    /// The label.
+    /// The label's name, `y` on a topic with a single output.
     pub label: String,
     /// A decimal number.
     pub value: String,
@@ -59,7 +59,7 @@ pub struct InputLabeledValueBody {
 /// Inferences of one nonce.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Inferences {
-    /// By worker.
+    /// One inference per worker, sorted by address.
     pub inferences: Vec<InferenceBody>,
 }
 
@@ -96,20 +96,20 @@ pub struct LatestInference {
 /// The loss that a forecaster expects of one inferer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ForecastElement {
-    /// Of whom.
+    /// The address of the inferer forecast about.
     pub inferer: String,
-    /// The loss.
+    /// The loss that is expected of the inferer.
     pub value: String,
 }
 
-/// One forecast.
+/// The losses one forecaster expects for an epoch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ForecastBody {
-    /// The topic.
+    /// The topic's number, from 1.
     pub topic_id: String,
-    /// The nonce.
+    /// The nonce: the block at which the epoch opened.
     pub block_height: String,
-    /// Whose.
+    /// The address of the forecaster.
     pub forecaster: String,
     /// What it expects.
     pub forecast_elements: Vec<ForecastElement>,
@@ -120,7 +120,7 @@ pub struct ForecastBody {
 /// Forecasts of one nonce.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Forecasts {
-    /// By worker.
+    /// One forecast per worker, sorted by address.
     pub forecasts: Vec<ForecastBody>,
 }
 
@@ -131,18 +131,18 @@ pub struct ForecastsAtBlock {
     pub forecasts: Forecasts,
 }
 
-/// A nonce.
+/// A nonce, as the chain's API wraps it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Nonce {
-    /// The height.
+    /// The block at which the epoch opened.
     pub block_height: String,
 }
 
-/// Several.
+/// A list of nonces, as the chain's API wraps it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "{N}List")]
 pub struct NonceList<N> {
-    /// Oldest first.
+    /// The nonces, oldest first.
     pub nonces: Vec<N>,
 }
 
@@ -150,30 +150,30 @@ pub struct NonceList<N> {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "{N}s")]
 pub struct Nonces<N> {
-    /// The nonces.
+    /// The list, oldest nonce first.
     pub nonces: NonceList<N>,
 }
 
 /// A nonce that reputers report for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReputerNonce {
-    /// The nonce.
+    /// The nonce whose losses are reported.
     pub reputer_nonce: Nonce,
 }
 
 /// A number for an actor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WorkerValue {
-    /// Whose.
+    /// The address of the worker.
     pub worker: String,
-    /// The number.
+    /// A decimal number, as text.
     pub value: String,
 }
 
 /// A forecaster's numbers without each inferer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OneOutInfererForecasterValues {
-    /// The forecaster.
+    /// The address of the forecaster.
     pub forecaster: String,
     /// By inferer left out.
     pub one_out_inferer_values: Vec<WorkerValue>,
@@ -182,9 +182,9 @@ pub struct OneOutInfererForecasterValues {
 /// One number for every quantity: losses, or the values of a bundle up to v9.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ValueBundle {
-    /// The topic.
+    /// The topic's number, from 1.
     pub topic_id: String,
-    /// The nonce.
+    /// The nonce whose losses these are.
     pub reputer_request_nonce: ReputerNonce,
     /// Who reports; empty for the network itself.
     pub reputer: String,
@@ -221,21 +221,21 @@ pub struct LatestNetworkInferencesV9 {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "{B}AtBlock")]
 pub struct NetworkInferencesAtBlock<B> {
-    /// The bundle.
+    /// Every value of the epoch.
     pub network_inferences: B,
 }
 
 /// The answer to `network_loss/{topic_id}/{block_height}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NetworkLoss {
-    /// The losses.
+    /// The losses of every quantity.
     pub loss_bundle: ValueBundle,
 }
 
 /// What a reputer reported, up to v9.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReputerValueBundle {
-    /// The losses.
+    /// The losses the reputer reports.
     pub value_bundle: ValueBundle,
     /// Always empty: the dataset signs nothing.
     pub signature: Option<String>,
@@ -253,7 +253,7 @@ pub struct ReputerValueBundles {
 /// The answer to `reputer_loss_bundles/{topic_id}/{block_height}` in v9.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReputerLossBundlesV9 {
-    /// The losses.
+    /// One bundle per reputer.
     pub loss_bundles: ReputerValueBundles,
 }
 
@@ -267,23 +267,23 @@ pub struct ReputerLossBundles {
 /// A number, and when it was computed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TimestampedValue {
-    /// The nonce.
+    /// The nonce: the block at which the epoch opened.
     pub block_height: String,
-    /// The number.
+    /// A decimal number, as text.
     pub value: String,
 }
 
 /// The answer to the queries for a regret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RegretResponse {
-    /// The regret.
+    /// The regret and the nonce it is of.
     pub regret: TimestampedValue,
 }
 
 /// The answer to `latest_regret_stdnorm/{topic_id}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ValueResponse {
-    /// The number.
+    /// A decimal number, as text.
     pub value: String,
 }
 
@@ -294,27 +294,27 @@ pub struct WeightResponse {
     pub weight: String,
 }
 
-/// A score.
+/// An actor's score at one nonce.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ScoreBody {
-    /// The topic.
+    /// The topic's number, from 1.
     pub topic_id: String,
-    /// The nonce.
+    /// The nonce: the block at which the epoch opened.
     pub block_height: String,
-    /// Whose.
+    /// The address of the actor.
     pub address: String,
-    /// The score.
+    /// The score, a decimal number.
     pub score: String,
 }
 
 /// The answer to the queries for one score.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ScoreResponse {
-    /// The score.
+    /// The actor's newest score.
     pub score: ScoreBody,
 }
 
-/// Several scores.
+/// A list of scores, as the chain's API wraps it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Scores {
     /// By actor, or newest first.
@@ -324,7 +324,7 @@ pub struct Scores {
 /// The answer to the queries for scores at a block.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ScoresAtBlock {
-    /// By actor.
+    /// The scores, sorted by address.
     pub scores: Scores,
 }
 
@@ -418,14 +418,14 @@ pub struct CanSubmitWorkerPayload {
 /// The answer to `active_inferers/{topic_id}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ActiveInferers {
-    /// Their addresses.
+    /// The addresses of the inferers.
     pub inferers: Vec<String>,
 }
 
 /// The answer to `active_forecasters/{topic_id}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ActiveForecasters {
-    /// Their addresses.
+    /// The addresses of the forecasters.
     pub forecasters: Vec<String>,
 }
 
@@ -476,7 +476,7 @@ pub struct LabelsError;
 impl Nonce {
     /// The nonce at `height`.
     #[must_use]
-    pub fn at(height: u64) -> Self {
+    pub fn new(height: u64) -> Self {
         Self { block_height: height.to_string() }
     }
 }
@@ -484,14 +484,14 @@ impl Nonce {
 impl ReputerNonce {
     /// The nonce at `height`.
     #[must_use]
-    pub fn at(height: u64) -> Self {
-        Self { reputer_nonce: Nonce::at(height) }
+    pub fn new(height: u64) -> Self {
+        Self { reputer_nonce: Nonce::new(height) }
     }
 }
 
 impl<N> Nonces<N> {
     /// All of `nonces`.
-    pub fn of(nonces: impl IntoIterator<Item = N>) -> Self {
+    pub fn new(nonces: impl IntoIterator<Item = N>) -> Self {
         Self { nonces: NonceList { nonces: nonces.into_iter().collect() } }
     }
 }
@@ -523,7 +523,7 @@ impl TryFrom<Bundle> for ValueBundle {
         }
         Ok(Self {
             topic_id: bundle.topic_id.to_string(),
-            reputer_request_nonce: ReputerNonce::at(bundle.nonce),
+            reputer_request_nonce: ReputerNonce::new(bundle.nonce),
             reputer: String::new(),
             extra_data: None,
             combined_value: only(bundle.combined_value)?,

@@ -11,10 +11,10 @@ pub struct Envelope<T> {
     pub request_id: String,
     /// Whether it was answered.
     pub status: bool,
-    /// Why not.
+    /// Why the request failed; null on success.
     #[serde(rename = "apiResponseMessage", default, skip_serializing_if = "Option::is_none")]
     pub api_response_message: Option<String>,
-    /// The answer.
+    /// The response; null on failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<T>,
 }
@@ -39,13 +39,13 @@ pub struct InferenceData {
     pub network_inference_normalized: String,
     /// The percentiles of the confidence interval, with 18 decimals.
     pub confidence_interval_percentiles: Vec<String>,
-    /// The percentiles.
+    /// The percentiles as plain decimals.
     pub confidence_interval_percentiles_normalized: Vec<String>,
     /// The value at each, with 18 decimals.
     pub confidence_interval_values: Vec<String>,
     /// The value at each.
     pub confidence_interval_values_normalized: Vec<String>,
-    /// The topic.
+    /// The topic's number, from 1.
     pub topic_id: String,
     /// When it was made, in seconds since 1970.
     pub timestamp: u64,
@@ -56,17 +56,17 @@ pub struct InferenceData {
 /// A page of topics.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ConsumerTopics {
-    /// By number.
+    /// The topics of this page, sorted by number.
     pub topics: Vec<ConsumerTopic>,
     /// Asks for the next page; not there on the last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub continuation_token: Option<String>,
 }
 
-/// A topic.
+/// A topic as consumers see it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ConsumerTopic {
-    /// Its number.
+    /// The topic's number, from 1.
     pub topic_id: u64,
     /// What it predicts.
     pub topic_name: String,

@@ -33,7 +33,7 @@ pub struct EpochLosses {
 /// One actor and its mean loss.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RankedActor {
-    /// Its address.
+    /// The address of the actor.
     pub worker: String,
     /// `inferer` or `forecaster`.
     pub role: String,

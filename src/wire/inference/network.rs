@@ -25,7 +25,7 @@ pub struct PredictorSettings {
     /// How many of the newest rows they read; 100 where it does not say.
     #[serde(default)]
     pub n_rows: Option<u32>,
-    /// Their environment.
+    /// Environment variables of the function.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
     /// The models the function stands for; without any, each worker that runs it is an inferer.
@@ -71,7 +71,7 @@ pub struct TopicSettings {
     pub loss_method: Option<String>,
     /// Whether losses are used as they are, not as logarithms.
     pub allow_negative: bool,
-    /// The least loss that is told from none.
+    /// The smallest loss that is distinguished from zero.
     pub loss_floor: Option<Decimal>,
     /// `mad-v0.17` or `stdev-oct2024`.
     pub algorithm: Option<String>,
@@ -113,7 +113,7 @@ pub struct TopicSettings {
     pub dataset: String,
     /// Its number. Without it the dataset is found by its name once, and its number kept.
     pub dataset_id: Option<i64>,
-    /// Its column.
+    /// The column of the dataset that is predicted.
     pub column: String,
     /// How far ahead the column is predicted, in seconds of the dataset's time.
     pub horizon_seconds: u64,
@@ -152,7 +152,7 @@ pub struct RelearnedBody {
 /// Whether a topic works, and what it keeps.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TopicHealth {
-    /// Its number.
+    /// The topic's number, from 1.
     pub topic_id: u64,
     /// `working`, `failing` or `paused`.
     pub state: String,
@@ -165,11 +165,11 @@ pub struct TopicHealth {
 /// Something that a topic fails to do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProblemBody {
-    /// What.
+    /// The step that fails.
     pub failing: String,
     /// Why, as of the last time.
     pub reason: String,
-    /// Since when.
+    /// When it first failed, RFC 3339 in UTC.
     pub since: String,
 }
 
@@ -241,9 +241,9 @@ impl SubmissionBody {
 /// The answer to a submission: it is kept.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Accepted {
-    /// The topic.
+    /// The topic's number, from 1.
     pub topic_id: u64,
-    /// The epoch.
+    /// The nonce: the block at which the epoch opened.
     pub nonce: u64,
     /// The address that it counts for.
     pub worker: String,
@@ -266,7 +266,7 @@ pub struct SignerBody {
 /// Where the values of a label lie, counted by their weights.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct IntervalBody {
-    /// The label.
+    /// The label, `y` on a topic with a single output.
     pub label_name: String,
     /// The percentiles, 0 to 100.
     pub percentiles: Vec<String>,
@@ -277,9 +277,9 @@ pub struct IntervalBody {
 /// How much each actor counted, 0 to 1, by address.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct WeightsBody {
-    /// Inferers.
+    /// The inferers' weights, by address.
     pub inferers: BTreeMap<String, String>,
-    /// Forecasters.
+    /// The forecasters' weights, by address.
     pub forecasters: BTreeMap<String, String>,
 }
 
@@ -301,11 +301,11 @@ pub struct LatestBody {
 /// One number of the newest bundle.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ScalarBody {
-    /// The topic.
+    /// The topic's number, from 1.
     pub topic_id: u64,
-    /// The nonce.
+    /// The nonce: the block at which the epoch opened.
     pub nonce: u64,
-    /// The label.
+    /// The label, `y` on a topic with a single output.
     pub label_name: String,
     /// The combined value.
     pub value: String,
@@ -314,7 +314,7 @@ pub struct ScalarBody {
 /// A page of a topic's past bundles.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NetworkInferencesPage {
-    /// Oldest first.
+    /// The bundles, oldest first.
     pub network_inferences: Vec<NetworkInferences>,
     /// What `to` is on the page before this one; null on the oldest.
     pub next_to: Option<String>,

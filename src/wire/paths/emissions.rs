@@ -121,7 +121,7 @@ pub mod windows {
     pub const REWARD_NONCE: &str = "/emissions/{version}/topic_reward_nonce/{topic_id}";
 }
 
-/// Scores.
+/// Scores of actors, at one nonce or averaged.
 pub mod scores {
     /// The moving average of an inferer's scores.
     pub const INFERER_EMA: &str = "/emissions/{version}/inferer_score_ema/{topic_id}/{inferer}";

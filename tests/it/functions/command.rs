@@ -117,7 +117,7 @@ async fn a_function_is_added_to_a_cluster_run_on_it_and_removed() {
     let mut module = std::fs::read(demo("hello.wasm")).unwrap();
     module.extend([0, 5, 1, b'x', b'c', b'l', b'i']);
     let path = home.write("own.wasm", &module);
-    let id = FunctionId::of_module(&module).to_string();
+    let id = FunctionId::from_module(&module).to_string();
     assert_eq!(home.done(&["function", "add", &path]), format!("{id}\n"));
     let listed = home.done(&["function", "list"]);
     assert!(listed.lines().any(|line| line.starts_with(&id) && line.ends_with("own")), "{listed}");
@@ -174,7 +174,7 @@ async fn a_run_that_fails_says_why_and_exits_with_1() {
     let reply: Value = serde_json::from_str(&json.out).unwrap();
     assert_eq!(reply["code"], "408");
 
-    let unknown = FunctionId::of_module(b"nobody has this").to_string();
+    let unknown = FunctionId::from_module(b"nobody has this").to_string();
     let why = home.fails(&["function", "run", &unknown]);
     assert!(why.contains("--method"), "{why}");
     let why = home.fails(&["function", "run", "no-such-file.wasm"]);

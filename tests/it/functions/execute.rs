@@ -128,7 +128,7 @@ async fn more_nodes_than_a_subgroup_has_fail_with_a_reason() {
 async fn a_function_that_nobody_has_fails_with_a_reason() {
     let up = Up::shared();
     let request = json!({
-        "function_id": FunctionId::of_module(b"nobody has this").to_string(),
+        "function_id": FunctionId::from_module(b"nobody has this").to_string(),
         "config": {"number_of_nodes": 1, "timeout": 1},
     });
     let body = execute(&up, "hello", request).await;
@@ -161,7 +161,7 @@ async fn the_head_names_its_nodes_and_functions() {
     for function in functions {
         let method = function["method"].as_str().unwrap();
         let module = std::fs::read(format!("{ROOT}/assets/functions/{method}")).unwrap();
-        let id = FunctionId::of_module(&module).to_string();
+        let id = FunctionId::from_module(&module).to_string();
         assert_eq!(function["function_id"], id, "{method} is named by its content");
     }
 }

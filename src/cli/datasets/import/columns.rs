@@ -49,7 +49,7 @@ pub(super) async fn planned(
     let dataset = if file.is_named {
         look_up(service, &file.dataset).await?
     } else {
-        service.named(&file.dataset).await.context("look for the dataset")?
+        service.find_by_name(&file.dataset).await.context("look for the dataset")?
     };
     let columns: BTreeMap<String, Dtype> = match &dataset {
         None => BTreeMap::new(),

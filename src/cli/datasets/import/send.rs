@@ -208,7 +208,7 @@ async fn stored(target: &Target<'_>, batch: Batch) -> anyhow::Result<Stored> {
                 rows.retain(|_| idx.next().is_some_and(|idx| refused(idx).is_none()));
                 let mut idx = 0..;
                 origins.retain(|_| idx.next().is_some_and(|idx| refused(idx).is_none()));
-                body = InsertBody::of(target.dataset, &names, &rows);
+                body = InsertBody::new(target.dataset, &names, &rows);
             }
             error if passes(&error) && backoff.n_tries() < TRIES_MAX => {
                 let wait = backoff.next_wait();
@@ -319,7 +319,7 @@ impl Reader {
         #[expect(clippy::cast_precision_loss, reason = "a share for people")]
         let share = n_all.map(|n_all| n_read as f64 / n_all.max(1) as f64);
         let batch = Batch {
-            body: InsertBody::of(self.dataset, &self.names, &rows),
+            body: InsertBody::new(self.dataset, &self.names, &rows),
             names: Arc::clone(&self.names),
             rows,
             origins,

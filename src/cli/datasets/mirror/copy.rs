@@ -292,7 +292,7 @@ impl Copy {
     async fn insert(&self, rows: &[Row]) -> anyhow::Result<()> {
         let names: Vec<String> = self.columns.iter().map(|(name, _)| name.clone()).collect();
         for rows in rows.chunks(INSERT_ROWS) {
-            let body = InsertBody::of(self.target, &names, rows);
+            let body = InsertBody::new(self.target, &names, rows);
             let target = &self.mirror.target;
             patient(|| target.insert_body(&body)).await.context("store rows in the copy")?;
         }
@@ -313,7 +313,7 @@ impl Copy {
         let query = RowsQuery {
             start: Some(CALENDAR_BEGINS),
             order: Order::Ascending,
-            ..RowsQuery::newest(self.dataset.id, Resolution::Raw, Limit::clamped(1))
+            ..RowsQuery::newest(self.dataset.id, Resolution::Raw, Limit::clamp(1))
         };
         if let Ok(oldest) = first_of(&self.mirror.source, query).await {
             return Ok(oldest);
@@ -330,7 +330,7 @@ async fn newest_timestamp(
     service: &Datasets,
     dataset: DatasetId,
 ) -> anyhow::Result<Option<Timestamp>> {
-    let rows = patient(|| service.newest(dataset, Limit::clamped(1))).await;
+    let rows = patient(|| service.newest(dataset, Limit::clamp(1))).await;
     Ok(rows.context("read the newest row")?.first().map(|row| row.timestamp))
 }
 
@@ -354,7 +354,7 @@ async fn days(
         start: Some(day(first)),
         end: Some(day(last) + DAY),
         order: Order::Ascending,
-        ..RowsQuery::newest(dataset, Resolution::Day, Limit::clamped(usize::MAX))
+        ..RowsQuery::newest(dataset, Resolution::Day, Limit::clamp(usize::MAX))
     };
     let mut days: Vec<Bucket> = Vec::new();
     loop {
@@ -400,7 +400,7 @@ fn is_alike(a: &Bucket, b: &Bucket) -> bool {
 /// The dataset called `name` that the key owns.
 async fn owned(target: &Datasets, name: &str) -> anyhow::Result<Option<Dataset>> {
     let looking = || format!("look for dataset {name} at {}", target.address());
-    let Some(found) = patient(|| target.named(name)).await.with_context(looking)? else {
+    let Some(found) = patient(|| target.find_by_name(name)).await.with_context(looking)? else {
         return Ok(None);
     };
     let access = patient(|| target.access(found.id, true)).await.with_context(looking)?;

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use client::stream::unbroken::{self, Event, Had, Repeats};
+use client::stream::resume::{self, Event, Repeats, ResumeFrom};
 use task::group::Group;
 use tokio::{
     sync::mpsc,
@@ -45,10 +45,10 @@ impl Following {
         let last_event_id = copy.kept.last_event_id.clone();
         let is_resumed = last_event_id.is_some();
         let newest = copy.kept.done_until.filter(|_| is_resumed);
-        let had = Had { newest, last_event_id, repeats: Repeats::Give };
+        let resume_from = ResumeFrom { newest, last_event_id, repeats: Repeats::Give };
         let (source, dataset) = (copy.mirror.source.clone(), copy.dataset.id);
         let group = group.child();
-        group.spawn("follow a dataset", unbroken::follow(source, dataset, had, sender));
+        group.spawn("follow a dataset", resume::follow(source, dataset, resume_from, sender));
         let mut first = None;
         if !is_resumed {
             let has_rows = copy.newest().await?.is_some();

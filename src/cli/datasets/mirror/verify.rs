@@ -132,7 +132,7 @@ async fn count_from(
     let query = RowsQuery {
         start: Some(first),
         order: Order::Ascending,
-        ..RowsQuery::newest(dataset, Resolution::Raw, Limit::clamped(1))
+        ..RowsQuery::newest(dataset, Resolution::Raw, Limit::clamp(1))
     };
     let page = patient(|| service.rows(&query)).await.context("count the rows")?;
     page.count.with_context(|| format!("count the rows: {} does not count", service.address()))

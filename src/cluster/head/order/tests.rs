@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 use super::*;
 
 fn function_id() -> String {
-    FunctionId::of_module(b"module").to_string()
+    FunctionId::from_module(b"module").to_string()
 }
 
 fn ordered(body: &Value) -> Result<Order, Vec<String>> {
@@ -39,7 +39,7 @@ fn the_general_topic_is_no_subgroup() {
 #[test]
 fn a_name_that_is_no_cid_is_taken_if_the_head_holds_a_function_by_it() {
     let request = json!({"function_id": "whatever-cid", "method": "m.wasm"});
-    let held = FunctionId::of_any_kind("whatever-cid").unwrap();
+    let held = FunctionId::parse_any("whatever-cid").unwrap();
     let read = |is_held: &dyn Fn(FunctionId) -> bool| {
         Order::read(&serde_json::from_value(request.clone()).unwrap(), is_held)
     };

@@ -2,7 +2,7 @@
 //!
 //! With a token, every request must bear it, except the health check and, where the operator trusts
 //! them, programs of this machine. Without one, others may do what document 1 gives them, and read;
-//! every other change is for programs of this machine, as [`web::local`] tells them. Whatever is
+//! every other change is for programs of this machine, as [`web::host_names`] tells them. Whatever is
 //! allowed without the token is allowed under a known host name only.
 
 use std::{fmt, str::FromStr};
@@ -109,7 +109,7 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use axum::{body::Body, extract::ConnectInfo, http::Version};
-    use web::{local::HostNames, serve::Caller};
+    use web::{host_names::HostNames, serve::Caller};
 
     use super::*;
 

@@ -12,7 +12,7 @@ use tokio::{
     sync::Semaphore,
     time::{error::Elapsed, timeout},
 };
-use web::extract::{self, Unreadable};
+use web::extract::{self, BodyError};
 
 use super::{BODY_BYTES_MAX, error::Refused};
 
@@ -45,7 +45,7 @@ impl Bodies {
         let room = timeout(BODY_WITHIN, self.0.acquire_many(n_kib(request.headers()))).await;
         let Ok(Ok(_room)) = room else { return Err(Refused::TooManyBodies) };
         let body = timeout(BODY_WITHIN, extract::bytes(request)).await;
-        let body = body.unwrap_or_else(|_: Elapsed| Err(Unreadable::Broken));
+        let body = body.unwrap_or_else(|_: Elapsed| Err(BodyError::Broken));
         match body.map_err(Refused::Unreadable)?.as_ref() {
             [] => Ok(T::default()),
             _ if !is_json => Err(Refused::NotJson),
@@ -73,13 +73,13 @@ fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Refused> {
     // A list would be read as the fields in their order.
     if bytes.trim_ascii_start().first() == Some(&b'[') {
         let reason = "expected an object, found a list".to_owned();
-        return Err(Refused::Unreadable(Unreadable::Json { reason }));
+        return Err(Refused::Unreadable(BodyError::Json { reason }));
     }
     serde_json::from_slice(bytes).or_else(|error| {
         let lenient = serde_json::from_slice(bytes).ok().map(without_nulls);
         lenient
             .and_then(|value| serde_json::from_value(value).ok())
-            .ok_or_else(|| Refused::Unreadable(Unreadable::Json { reason: error.to_string() }))
+            .ok_or_else(|| Refused::Unreadable(BodyError::Json { reason: error.to_string() }))
     })
 }
 

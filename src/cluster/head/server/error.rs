@@ -8,7 +8,7 @@ use content::FunctionsError;
 use serde::Serialize;
 use task::space;
 use tracing::error;
-use web::{extract::Unreadable, local::UNKNOWN_HOST};
+use web::{extract::BodyError, host_names::UNKNOWN_HOST};
 use wire::error::HeadError;
 
 use super::super::Unavailable;
@@ -24,7 +24,7 @@ pub(super) enum Refused {
     /// The body is not said to be JSON.
     NotJson,
     /// The body could not be read.
-    Unreadable(Unreadable),
+    Unreadable(BodyError),
     /// The body is no request, for these reasons.
     Invalid(Vec<String>),
     /// The head takes no more executions for now.
@@ -81,7 +81,7 @@ impl Refused {
             Self::NotFound => "Not Found".to_owned(),
             Self::MethodNotAllowed => "Method Not Allowed".to_owned(),
             Self::NotJson => unpacked("code=415, message=Unsupported Media Type"),
-            Self::Unreadable(Unreadable::TooLarge) => "Request Entity Too Large".to_owned(),
+            Self::Unreadable(BodyError::TooLarge) => "Request Entity Too Large".to_owned(),
             Self::Unreadable(unreadable) => unpacked(&unreadable.to_string()),
             Self::Invalid(reasons) => listed(reasons),
             Self::Unavailable(unavailable) => unavailable.to_string(),

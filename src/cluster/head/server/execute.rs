@@ -9,7 +9,7 @@ use axum::{
     response::Response,
 };
 use model::node::PeerId;
-use web::address::{Addresses, Network};
+use web::address::{AddressSource, Network};
 use wire::{
     functions::{ClusterBody, ExecuteRequest, ExecuteResponse},
     paths,
@@ -51,8 +51,8 @@ pub(super) async fn execute(
 
 /// Whose turn in the queue a request takes.
 fn client(request: &Request) -> Client {
-    let caller = Addresses::OfConnections.caller(request.headers(), request.extensions());
-    caller.map_or(Client::Program, |address| Client::Network(Network::of(address)))
+    let caller = AddressSource::Connection.caller(request.headers(), request.extensions());
+    caller.map_or(Client::Program, |address| Client::Network(Network::from_address(address)))
 }
 
 fn prefers_async(headers: &HeaderMap) -> bool {

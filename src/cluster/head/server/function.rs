@@ -16,7 +16,7 @@ pub(super) async fn function(
     State(head): State<Head>,
     Path(id): Path<String>,
 ) -> Result<Response, Refused> {
-    let id = FunctionId::of_any_kind(&id).map_err(|_| Refused::UnknownFunction)?;
+    let id = FunctionId::parse_any(&id).map_err(|_| Refused::UnknownFunction)?;
     let function = head.store().get(id).ok_or(Refused::UnknownFunction)?;
     let files = head.store().files(id).await.map_err(Refused::Function)?;
     let files = files.ok_or(Refused::UnknownFunction)?.into_iter().map(|file| FileBody {
@@ -32,7 +32,7 @@ pub(super) async fn remove(
     State(head): State<Head>,
     Path(id): Path<String>,
 ) -> Result<Response, Refused> {
-    let id = FunctionId::of_any_kind(&id).map_err(|_| Refused::UnknownFunction)?;
+    let id = FunctionId::parse_any(&id).map_err(|_| Refused::UnknownFunction)?;
     let function = head.store().get(id).ok_or(Refused::UnknownFunction)?;
     head.store().remove(id).await.map_err(Refused::Function)?;
     Ok(answer(&body(function)))

@@ -11,7 +11,7 @@ use axum::{
 use model::function::Method;
 use serde::Deserialize;
 use tokio::time::{Duration, timeout};
-use web::extract::{self, Unreadable};
+use web::extract::{self, BodyError};
 use wire::functions::{FunctionBody, FunctionsResponse};
 
 use super::{super::Head, answer, error::Refused};
@@ -58,7 +58,7 @@ pub(super) async fn upload(
     let kind = media_type(request.headers());
     let _permit = head.upload_permit().ok_or(Refused::TooManyUploads)?;
     let bytes = timeout(UPLOAD_WITHIN, extract::bytes(request)).await;
-    let bytes = bytes.unwrap_or(Err(Unreadable::Broken)).map_err(Refused::Unreadable)?;
+    let bytes = bytes.unwrap_or(Err(BodyError::Broken)).map_err(Refused::Unreadable)?;
     let added = match (kind.as_str(), method) {
         (CAR, method) => {
             let names = NameHints { name: Some(name), method };

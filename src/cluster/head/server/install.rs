@@ -55,7 +55,7 @@ fn checked(request: &InstallRequest) -> Result<(InstallFunction, Option<Subgroup
             }
         }
     } else {
-        FunctionId::of_address(&request.uri).to_string()
+        FunctionId::from_address(&request.uri).to_string()
     };
     let subgroup = match request.group() {
         None | Some(GENERAL_TOPIC) => None,
@@ -77,13 +77,13 @@ mod tests {
 
     #[test]
     fn a_function_is_named_by_its_content_or_by_an_address() {
-        let cid = FunctionId::of_module(b"module").to_string();
+        let cid = FunctionId::from_module(b"module").to_string();
         let request = InstallRequest { cid: cid.clone(), ..InstallRequest::default() };
         let manifest_url = format!("https://{cid}.ipfs.w3s.link/manifest.json");
         let want = InstallFunction { manifest_url, cid: cid.clone() };
         assert_eq!(checked(&request), Ok((want, None)));
         let uri = "https://example.com/manifest.json".to_owned();
-        let id = FunctionId::of_address(&uri).to_string();
+        let id = FunctionId::from_address(&uri).to_string();
         let topic = Some("gpu".to_owned());
         let request = InstallRequest { cid, uri: uri.clone(), topic, ..InstallRequest::default() };
         let want = InstallFunction { manifest_url: uri, cid: id };

@@ -1,11 +1,11 @@
 //! `GET /metrics`: counts, as Prometheus text.
 
 use axum::{extract::State, response::Response};
-use web::metrics::answer;
+use web::metrics::respond;
 
 use super::super::Head;
 
 /// Answers all counts.
 pub(super) async fn metrics(State(head): State<Head>) -> Response {
-    answer(head.metrics_text())
+    respond(head.metrics_text())
 }

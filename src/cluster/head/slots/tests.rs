@@ -13,7 +13,7 @@ fn id(n: u8) -> PeerId {
 }
 
 fn function() -> FunctionId {
-    FunctionId::of_module(b"module")
+    FunctionId::from_module(b"module")
 }
 
 fn want(n: usize) -> Want {
@@ -64,7 +64,7 @@ async fn fresh_offers_are_taken_at_once_and_old_ones_not_at_all() {
 #[tokio::test(start_paused = true)]
 async fn the_function_and_the_group_must_fit() {
     let slots = offered(&[(2, 2)]);
-    let other = Want { function: FunctionId::of_module(b"other"), ..want(1) };
+    let other = Want { function: FunctionId::from_module(b"other"), ..want(1) };
     assert!(matches!(take(&slots, other.clone()), Taken::Unknown));
     slots.answered(&id(1), other.function, Duration::ZERO);
     assert_eq!(now(take(&slots, other.clone())).len(), 1);
@@ -209,7 +209,8 @@ async fn no_more_slots_are_believed_than_a_head_can_use() {
 #[tokio::test(start_paused = true)]
 async fn clients_that_wait_take_turns() {
     let slots = offered(&[(1, 1)]);
-    let network = |text: &str| Client::Network(web::address::Network::of(text.parse().unwrap()));
+    let network =
+        |text: &str| Client::Network(web::address::Network::from_address(text.parse().unwrap()));
     let first = now(slots.take(&network("10.0.0.1"), want(1)));
     let mut greedy: Vec<QueuedRequest> = Vec::new();
     for _ in 0..5 {
@@ -226,7 +227,8 @@ async fn clients_that_wait_take_turns() {
 #[tokio::test(start_paused = true)]
 async fn a_request_for_two_workers_is_not_overtaken_without_end() {
     let slots = offered(&[(1, 1), (1, 1)]);
-    let network = |text: &str| Client::Network(web::address::Network::of(text.parse().unwrap()));
+    let network =
+        |text: &str| Client::Network(web::address::Network::from_address(text.parse().unwrap()));
     let mut running: VecDeque<Lease> = now(slots.take(&network("10.0.0.1"), want(2))).into();
     let Taken::Later(mut both) = slots.take(&network("10.0.0.2"), want(2)) else { panic!() };
     let mut waiting: VecDeque<QueuedRequest> = VecDeque::new();

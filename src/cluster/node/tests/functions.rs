@@ -72,7 +72,7 @@ async fn a_long_module_runs_under_the_id_of_its_tree_and_of_one_block() {
     let howdy = cluster.head.functions().add("howdy.wasm".parse().unwrap(), module.clone()).await;
     let howdy = howdy.unwrap();
     assert!(howdy.id.to_string().starts_with("bafybei"));
-    let whole = FunctionId::of_module(&module);
+    let whole = FunctionId::from_module(&module);
     for id in [whole, howdy.id] {
         let function = Function { id, ..howdy.clone() };
         let answer = run(&cluster, &function, "howdy.wasm", 1).await;
@@ -151,7 +151,7 @@ async fn an_upload_that_proves_nothing_is_refused_with_the_reason() {
     check(post("?method=a.wasm", wasm, b"#!/bin/sh").await, "find a WebAssembly module");
     check(post("?method=a.wasm", "text/plain", &module).await, "content type must be");
     let (status, added) = post("?method=a.wasm", wasm, &module).await;
-    let id = FunctionId::of_module(&module).to_string();
+    let id = FunctionId::from_module(&module).to_string();
     assert_eq!((status, &added["function_id"]), (200, &json!(id)));
     cluster.group.shutdown().await;
 }
@@ -187,7 +187,7 @@ async fn what_one_worker_has_is_installed_on_the_head_and_the_others() {
 async fn an_installation_that_fails_everywhere_says_why() {
     let cluster = Cluster::of(&[&[]]).await;
     let worker = cluster.workers[0].peer_id();
-    let cid = FunctionId::of_module(b"nowhere").to_string();
+    let cid = FunctionId::from_module(b"nowhere").to_string();
     let (status, answer) = install(&cluster, json!({"cid": cid})).await;
     assert_eq!((status, &answer["code"]), (200, &json!("500")), "{answer}");
     let message = answer["message"].as_str().unwrap();
@@ -202,7 +202,7 @@ async fn a_function_that_another_worker_installed_is_installed() {
     let cluster = Cluster::of(&[]).await;
     let (network, mut events) = cluster.stranger().await;
     let head = cluster.head.peer_id().clone();
-    let cid = FunctionId::of_module(b"elsewhere").to_string();
+    let cid = FunctionId::from_module(b"elsewhere").to_string();
     let answering = async {
         while let Some(event) = events.recv().await {
             let Event::Gossip { bytes, .. } = event else { continue };
@@ -240,7 +240,7 @@ async fn a_function_is_installed_from_an_address_and_called_by_its_hash() {
         tar.append_data(&mut header, "hello.wasm", &module[..]).unwrap();
         tar.into_inner().unwrap().finish().unwrap()
     };
-    let sum = ContentId::of_block(Codec::Raw, &archive).bytes();
+    let sum = ContentId::from_block(Codec::Raw, &archive).bytes();
     let sum = sum[4..].iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"));
     let place = json!({"uri": "hello.tar.gz", "checksum": sum});
     let manifest = json!({"name": "hello", "deployment": place}).to_string();
@@ -267,7 +267,7 @@ async fn a_function_is_installed_from_an_address_and_called_by_its_hash() {
     let cluster = Cluster { group, head, workers: vec![worker], dir };
     cluster.sees(&[id]).await;
     assert_eq!(install(&cluster, json!({"uri": address})).await, (200, json!({"code": "200"})));
-    let id = FunctionId::of_address(&address);
+    let id = FunctionId::from_address(&address);
     until(WITHIN, || async { cluster.workers[0].functions().get(id).ok_or("not there yet") })
         .await
         .unwrap();
@@ -276,7 +276,7 @@ async fn a_function_is_installed_from_an_address_and_called_by_its_hash() {
     assert_eq!(answer["results"][0]["result"]["stdout"], "hello\n", "{answer}");
 
     // A name that its installer chose is taken once the head holds a function by it.
-    let name = FunctionId::of_any_kind("whatever-cid").unwrap();
+    let name = FunctionId::parse_any("whatever-cid").unwrap();
     let rest_api = cluster.head.rest_address().unwrap();
     let request = json!({"function_id": "whatever-cid", "method": "hello.wasm"});
     let (status, refusal) = post(rest_api, &request.to_string()).await;

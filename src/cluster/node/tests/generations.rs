@@ -103,7 +103,7 @@ async fn what_did_not_run_is_no_success_to_a_head_of_either_generation() {
     let cannot_link = wat::parse_str(cannot_link).unwrap();
     let cannot_link = functions.add("a.wasm".parse().unwrap(), cannot_link).await.unwrap();
     let unknown =
-        content::Function { id: FunctionId::of_module(b"unknown"), ..cannot_link.clone() };
+        content::Function { id: FunctionId::from_module(b"unknown"), ..cannot_link.clone() };
     let (head, mut events) = cluster.stranger_of(&cluster.workers[0]).await;
     for (function, code, reason) in
         [(cannot_link, "500", "blockless_http::http_req"), (unknown, "404", "get the function")]

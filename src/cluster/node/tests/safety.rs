@@ -178,7 +178,7 @@ async fn calls_for_what_nobody_gives_do_not_keep_a_worker_from_others() {
     let held = held.add("hello.wasm".parse().unwrap(), wat::parse_str(HELLO).unwrap()).await;
     let (bad, mut at_bad) = cluster.stranger_of(worker).await;
     for n in 0_u32..300 {
-        let missing = FunctionId::of_module(&n.to_be_bytes()).to_string();
+        let missing = FunctionId::from_module(&n.to_be_bytes()).to_string();
         let call = call(missing, format!("missing-{n}"));
         until(WITHIN, || bad.publish(GENERAL_TOPIC, call.clone())).await.unwrap();
     }
@@ -262,7 +262,7 @@ async fn a_head_with_a_token_executes_for_accepted_peers_alone() {
         client.reach_boot_nodes(WITHIN).await.unwrap();
         let execute = json!({
             "type": "MsgExecute", "request_id": "r1", "method": "m.wasm",
-            "function_id": FunctionId::of_module(b"nowhere").to_string(),
+            "function_id": FunctionId::from_module(b"nowhere").to_string(),
             "config": {"timeout": 1},
         });
         client.tell(head.peer_id(), WORK_PROTOCOL, execute.to_string().as_bytes()).await.unwrap();

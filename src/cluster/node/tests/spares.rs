@@ -134,7 +134,7 @@ async fn a_spare_that_has_not_reported_yet_is_waited_for() {
 async fn who_could_take_a_place_and_does_not_says_why() {
     let cluster = Cluster::of(&[&[]]).await;
     // Nobody else has it, so that our worker cannot get it.
-    let cid = FunctionId::of_module(b"elsewhere").to_string();
+    let cid = FunctionId::from_module(b"elsewhere").to_string();
     let silent = impostor(&cluster, &cid, Reaction::Refusal).await;
     let asked = json!({"function_id": cid, "method": "m.wasm"});
     let answer = cluster.execute(asked).await;

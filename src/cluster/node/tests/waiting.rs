@@ -68,7 +68,7 @@ async fn a_request_that_waited_in_vain_says_where() {
 async fn when_all_workers_have_refused_the_answer_comes_at_once() {
     let cluster = Cluster::of(&[&[], &[]]).await;
     // Nobody has it.
-    let cid = FunctionId::of_module(b"nowhere").to_string();
+    let cid = FunctionId::from_module(b"nowhere").to_string();
     let mut asked = json!({"function_id": cid, "method": "m.wasm"});
     asked["config"] = json!({"number_of_nodes": 1, "timeout": 60});
     let answer = timeout(WITHIN, cluster.execute(asked)).await.expect("no wait of a minute");

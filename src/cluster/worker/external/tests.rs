@@ -64,7 +64,7 @@ impl Script {
 fn call(limits: Limits) -> Call {
     Call {
         request_id: "0a1b".to_owned(),
-        function: FunctionId::of_module(b"module"),
+        function: FunctionId::from_module(b"module"),
         method: "m.wasm".parse().unwrap(),
         content: Bytes::from_static(b"module"),
         function_dir: None,
@@ -102,7 +102,7 @@ async fn it_is_called_as_b7s_calls_it() {
         ..call(LIMITS)
     };
     let finished = finished(&script, call).await;
-    let (workspace, id) = (script.workspace(), FunctionId::of_module(b"module"));
+    let (workspace, id) = (script.workspace(), FunctionId::from_module(b"module"));
     let (workspace, root) = (workspace.display(), workspace.parent().unwrap().display());
     let want = format!(
         "{workspace}/{id}/m.wasm\n--entry\nmain\n--run-time\n2000\n--debug-info\n\

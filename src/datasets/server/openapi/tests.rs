@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use web::openapi::faults;
+use web::openapi::find_faults;
 
 use super::*;
 
@@ -38,7 +38,7 @@ fn every_route_is_described_and_everything_is_explained() {
     let served: BTreeSet<(String, String)> =
         routes().into_iter().map(|(constant, method)| (path_of(&constant), method)).collect();
     assert!(served.len() > 15, "the routes are found: {served:?}");
-    let faults = faults(&document, &served);
+    let faults = find_faults(&document, &served);
     assert!(faults.is_empty(), "{faults:#?}");
 }
 

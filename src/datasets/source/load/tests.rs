@@ -32,7 +32,7 @@ async fn each_dataset_gets_a_row_a_tick_and_lets_go_of_old_ones() {
             let which = DatasetRef::Name(name.to_owned());
             let found = datasets.blocking(move |store| {
                 let Some(dataset) = store.dataset(&which)? else { return Ok(None) };
-                Ok(Some(store.newest(dataset.id, Limit::clamped(100).get())?.rows))
+                Ok(Some(store.newest(dataset.id, Limit::clamp(100).get())?.rows))
             });
             match found.await.unwrap() {
                 Some(rows) if rows.len() >= at_least => Ok(rows),

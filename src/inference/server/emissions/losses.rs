@@ -168,7 +168,7 @@ pub(in crate::server) fn body(
 ) -> ValueBundle {
     ValueBundle {
         topic_id: topic.id.to_string(),
-        reputer_request_nonce: ReputerNonce::at(nonce),
+        reputer_request_nonce: ReputerNonce::new(nonce),
         reputer: reputer.to_owned(),
         extra_data: None,
         combined_value: decimal(losses.combined),

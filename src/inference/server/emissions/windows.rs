@@ -119,7 +119,7 @@ pub(super) async fn unfulfilled_worker_nonces(
     Path((version, id)): Path<(String, String)>,
 ) -> Result<Json<Nonces<Nonce>>, ApiError> {
     let (_, progress) = found(&service, &version, &id).await?;
-    Ok(Json(Nonces::of(progress.open.into_iter().map(Nonce::at))))
+    Ok(Json(Nonces::new(progress.open.into_iter().map(Nonce::new))))
 }
 
 pub(super) async fn unfulfilled_reputer_nonces(
@@ -127,7 +127,7 @@ pub(super) async fn unfulfilled_reputer_nonces(
     Path((version, id)): Path<(String, String)>,
 ) -> Result<Json<Nonces<ReputerNonce>>, ApiError> {
     let (_, progress) = found(&service, &version, &id).await?;
-    Ok(Json(Nonces::of(progress.unlearned.into_iter().map(ReputerNonce::at))))
+    Ok(Json(Nonces::new(progress.unlearned.into_iter().map(ReputerNonce::new))))
 }
 
 pub(super) async fn open_worker_windows(
@@ -138,7 +138,7 @@ pub(super) async fn open_worker_windows(
     let height = service.inference.chain().height();
     let open = progress.open.into_iter();
     let open = open.filter(|nonce| epoch::is_open(topic.timing, *nonce, height));
-    Ok(Json(Nonces::of(open.map(Nonce::at))))
+    Ok(Json(Nonces::new(open.map(Nonce::new))))
 }
 
 pub(super) async fn open_reputer_windows(
@@ -149,7 +149,7 @@ pub(super) async fn open_reputer_windows(
     let height = service.inference.chain().height();
     let due =
         progress.unlearned.into_iter().filter(|nonce| reputers(topic.timing, *nonce).0 <= height);
-    Ok(Json(Nonces::of(due.map(ReputerNonce::at))))
+    Ok(Json(Nonces::new(due.map(ReputerNonce::new))))
 }
 
 pub(super) async fn worker_window_status(
@@ -218,7 +218,7 @@ pub(super) async fn last_worker_commit(
     let newest = service.inference.nonces(topic.id, 0..=BlockHeight::MAX, 1).await?;
     let commit = |nonce| Commit {
         block_height: epoch::close_height(topic.timing, nonce).to_string(),
-        nonce: Nonce::at(nonce),
+        nonce: Nonce::new(nonce),
     };
     Ok(Json(LastCommit { last_commit: newest.last().copied().map(commit) }))
 }
@@ -231,7 +231,7 @@ pub(super) async fn last_reputer_commit(
     let nonce = service.inference.learned(topic.id).await?.nonce;
     let commit = |nonce| Commit {
         block_height: reputers(topic.timing, nonce).0.to_string(),
-        nonce: Nonce::at(nonce),
+        nonce: Nonce::new(nonce),
     };
     Ok(Json(LastCommit { last_commit: nonce.map(commit) }))
 }

@@ -13,7 +13,7 @@ impl Fixture {
     }
 
     async fn key_of(&self, account: AccountId) -> ApiKey {
-        self.accounts.create_key_of(account, "key").await.unwrap().1
+        self.accounts.create_account_key(account, "key").await.unwrap().1
     }
 
     /// Submits `value` with `key`, for its own address or for that of `model`.

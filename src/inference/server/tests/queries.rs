@@ -269,7 +269,7 @@ async fn who_signed_up_makes_no_topics() {
     let mut fixture = Fixture::new().await;
     let (name, password) = ("ada@example.org".parse().unwrap(), "correct horse".parse().unwrap());
     let ada = fixture.accounts.add_account(name, password).await.unwrap();
-    (_, fixture.key) = fixture.accounts.create_key_of(ada.id, "mine").await.unwrap();
+    (_, fixture.key) = fixture.accounts.create_account_key(ada.id, "mine").await.unwrap();
     let settings = json!({"metadata": "peek", "dataset": "secret", "column": "close"});
     let refused = fixture.put("POST", "/api/v1/topics", &settings).await;
     Fixture::check(refused, 403, 7, "topics are made with an operator's key");

@@ -65,7 +65,7 @@ fn copy(path: &Path, draft: &Path) -> Result<(), UpkeepError> {
 /// Puts the copy `from` in the place of the store at `to`.
 pub(crate) fn restore(from: &Path, to: &Path) -> Result<Report, UpkeepError> {
     if let Some(folder) = to.parent() {
-        private::folder(folder).map_err(|source| file(folder, source))?;
+        private::create_folder(folder).map_err(|source| file(folder, source))?;
     }
     let locked = lock::wait_for(&lock_path(to)).map_err(|source| file(&lock_path(to), source))?;
     let Some(_locked) = locked else { return Err(UpkeepError::InUse { path: to.to_owned() }) };

@@ -114,7 +114,7 @@ pub(super) fn walk(
         let strand = Strand { dataset, resolution };
         return walk_stored(connection, strand, (span, order, 0), visit);
     }
-    let Some(finer) = resolution.folded_from() else { return Ok(()) };
+    let Some(finer) = resolution.source() else { return Ok(()) };
     let mut group: Vec<Bucket> = Vec::new();
     let mut flow = ControlFlow::Continue(());
     let fold = |group: &mut Vec<Bucket>| {

@@ -173,7 +173,7 @@ impl State {
         self.older = Older::Unknown;
         let resolution = self.chart.resolution();
         let limit = if resolution == Resolution::Raw { RAW_ROWS } else { BUCKETS };
-        Some(self.ask(RowsQuery::newest(dataset, resolution, Limit::clamped(limit))))
+        Some(self.ask(RowsQuery::newest(dataset, resolution, Limit::clamp(limit))))
     }
 
     pub(super) fn ask(&mut self, query: RowsQuery) -> Effect {

@@ -53,7 +53,7 @@ pub(super) fn after(
 /// The query for the newest day before the span of `searched`; none where that had no beginning.
 pub(super) fn probe(searched: &RowsQuery) -> Option<RowsQuery> {
     let end = searched.start? - STEP;
-    let newest = RowsQuery::newest(searched.dataset, Resolution::Day, Limit::clamped(1));
+    let newest = RowsQuery::newest(searched.dataset, Resolution::Day, Limit::clamp(1));
     Some(RowsQuery { end: Some(end), ..newest })
 }
 
@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn a_span_without_rows_is_not_the_end_of_the_data() {
         let dataset = DatasetId::new(1).unwrap();
-        let searched = before(dataset, Resolution::Raw, at(900_000), Limit::clamped(10));
+        let searched = before(dataset, Resolution::Raw, at(900_000), Limit::clamp(10));
         let asked = probe(&searched).unwrap();
         assert_eq!((asked.resolution, asked.limit.get()), (Resolution::Day, 1));
         assert!(asked.end < searched.start);
@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn days_are_asked_for_without_a_span() {
         let dataset = DatasetId::new(1).unwrap();
-        let searched = before(dataset, Resolution::Day, at(900_000), Limit::clamped(10));
+        let searched = before(dataset, Resolution::Day, at(900_000), Limit::clamp(10));
         assert_eq!((searched.start, probe(&searched)), (None, None));
     }
 }

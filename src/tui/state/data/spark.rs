@@ -161,7 +161,7 @@ impl State {
 
 /// What is asked for a sparkline.
 fn glance(dataset: DatasetId) -> RowsQuery {
-    RowsQuery::newest(dataset, Resolution::Raw, Limit::clamped(SPARK_VALUES))
+    RowsQuery::newest(dataset, Resolution::Raw, Limit::clamp(SPARK_VALUES))
 }
 
 /// The newest rows as they are kept: newest first, each moment once, at most `n_max`.

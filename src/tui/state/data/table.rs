@@ -144,7 +144,7 @@ impl Table {
 
     /// Asks for the newest page.
     fn newest(&mut self, source: Source) -> RowsQuery {
-        let limit = Limit::clamped(PAGE_ROWS);
+        let limit = Limit::clamp(PAGE_ROWS);
         let query = RowsQuery::newest(source.dataset, source.resolution, limit);
         self.asked = Some(query);
         query
@@ -163,7 +163,7 @@ impl Table {
         if self.asked.is_some() {
             return None;
         }
-        let limit = Limit::clamped(PAGE_ROWS);
+        let limit = Limit::clamp(PAGE_ROWS);
         let Source { dataset, resolution } = source;
         let query = if idx + ROWS_AHEAD >= self.rows.len() && self.older == Older::Unknown {
             past::before(dataset, resolution, self.rows.back()?.time, limit)

@@ -10,7 +10,7 @@ async fn a_transaction_that_is_undone_as_a_whole_takes_no_more_jobs() {
     let path = folder.path().join("writer.sqlite");
     let mut connection = Connection::open(&path).unwrap();
     tables::set_up(&mut connection).unwrap();
-    let files = Arc::new(DatabaseFiles::of(&path).unwrap());
+    let files = Arc::new(DatabaseFiles::open(&path).unwrap());
     let writer = Writer::start(connection, files, SpaceWatch::new(&path)).unwrap();
     let insert = |name: &'static str| {
         move |connection: &Connection| {

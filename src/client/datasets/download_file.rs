@@ -7,12 +7,12 @@ use tokio::{fs::File, io::AsyncWriteExt as _, task::spawn_blocking};
 
 /// A file that is removed unless it gets its name by [`Self::finish`].
 #[derive(Debug)]
-pub struct Unfinished {
+pub struct DownloadFile {
     file: File,
     draft: AtomicFile,
 }
 
-impl Unfinished {
+impl DownloadFile {
     /// Begins a file that is to be called `path`, beside it. One of that name stays until then.
     ///
     /// # Errors
@@ -56,16 +56,16 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("triptych-saved-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let path = folder.join("rows.csv");
-        let mut file = Unfinished::create(&path).await.unwrap();
+        let mut file = DownloadFile::create(&path).await.unwrap();
         file.write(b"half").await.unwrap();
         drop(file);
         assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0, "nothing is left of it");
-        let mut file = Unfinished::create(&path).await.unwrap();
+        let mut file = DownloadFile::create(&path).await.unwrap();
         file.write(b"whole").await.unwrap();
         assert!(!path.exists());
         file.finish().await.unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"whole");
-        assert!(Unfinished::create(&folder).await.is_err(), "a folder is no file");
+        assert!(DownloadFile::create(&folder).await.is_err(), "a folder is no file");
         std::fs::remove_dir_all(&folder).unwrap();
     }
 }

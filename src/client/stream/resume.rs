@@ -2,8 +2,8 @@
 //!
 //! Where the service gives its events ids, a line that was lost goes on after the last of them, with
 //! late and corrected rows. Where it does not, or no longer knows the id, the rows between the newest
-//! one given and the first of the replay are asked for; rows that came meanwhile at moments before
-//! that are then not seen, which such a service gives no way to learn of.
+//! one given and the first of the replay are asked for; rows that came meanwhile at earlier
+//! timestamps are missed, which such a service gives no way to detect.
 
 use model::{
     dataset::DatasetId,
@@ -23,8 +23,8 @@ use wire::{
 };
 
 use super::{
-    BATCH_ROWS_MAX, EventStream, Given, Line, Lost, RETRY_FIRST, RETRY_LONGEST, SILENCE_MAX, Sse,
-    row,
+    BATCH_ROWS_MAX, EventStream, Line, Lost, RETRY_FIRST, RETRY_LONGEST, RecentRows, SILENCE_MAX,
+    Sse, row,
 };
 use crate::{
     datasets::{Datasets, NamedRow, Order, Rows, RowsQuery},
@@ -32,22 +32,22 @@ use crate::{
     transport::Call,
 };
 
-/// The smallest step of a moment.
+/// The smallest step of a timestamp.
 const STEP: Duration = Duration::from_micros(1);
 
 /// What the reader of a stream has already.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Had {
-    /// The newest moment; later rows are wanted, also those before the replay. None: the replay is
+pub struct ResumeFrom {
+    /// The newest timestamp; later rows are wanted, also those before the replay. None: the replay is
     /// enough.
     pub newest: Option<Timestamp>,
     /// The id of the last event that was taken.
     pub last_event_id: Option<String>,
-    /// What becomes of rows of the first replay up to `newest`.
+    /// Whether rows of the first replay up to `newest` are delivered.
     pub repeats: Repeats,
 }
 
-/// What becomes of rows that the reader may have.
+/// What to do with rows that the reader may already have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Repeats {
     /// They are left out.
@@ -64,7 +64,7 @@ pub enum Event {
     Connected,
     /// Rows, and what to remember for going on after the last of them.
     Rows {
-        /// In the order in which they came, those between two lines by moment.
+        /// In the order in which they came, those between two lines by timestamp.
         rows: Vec<NamedRow>,
         /// The id of the last one's event, where the service gives any.
         last_event_id: Option<String>,
@@ -75,7 +75,7 @@ pub enum Event {
     Heartbeat,
     /// The line is down; another try follows by itself.
     Lost {
-        /// Why.
+        /// What broke the connection.
         why: ClientError,
         /// When the next try is.
         retry_in: Duration,
@@ -85,9 +85,15 @@ pub enum Event {
 /// Follows `dataset` from where its reader is, until nobody listens any more.
 ///
 /// Full, the queue makes this wait, and the service in turn. Dropping it closes the line.
-pub async fn follow(datasets: Datasets, dataset: DatasetId, had: Had, events: Sender<Event>) {
+pub async fn follow(
+    datasets: Datasets,
+    dataset: DatasetId,
+    resume_from: ResumeFrom,
+    events: Sender<Event>,
+) {
     let mut backoff = Backoff::new(RETRY_FIRST, RETRY_LONGEST);
-    let mut reader = Reader { datasets, dataset, had, given: Given::default(), events };
+    let mut reader =
+        Reader { datasets, dataset, resume_from, recent: RecentRows::default(), events };
     loop {
         let Err(lost) = reader.line(&mut backoff).await;
         let Lost::Line(why) = lost else { return };
@@ -103,24 +109,24 @@ pub async fn follow(datasets: Datasets, dataset: DatasetId, had: Had, events: Se
 struct Reader {
     datasets: Datasets,
     dataset: DatasetId,
-    had: Had,
-    given: Given,
+    resume_from: ResumeFrom,
+    recent: RecentRows,
     events: Sender<Event>,
 }
 
-/// How far into the beginning of a line its events are.
-struct Beginning {
+/// How far into the start of a line its events are.
+struct LineStart {
     /// Whether the line went on where the one before ended: then it has no replay.
     is_resumed: bool,
     n_rows: usize,
-    /// The moment of the row before, in the replay's ascending order.
+    /// The timestamp of the row before, in the replay's ascending order.
     last: Option<Timestamp>,
 }
 
 impl Reader {
     async fn line(&mut self, backoff: &mut Backoff) -> Result<std::convert::Infallible, Lost> {
         let query = [("dataset", self.dataset.to_string())];
-        let last_event_id = self.had.last_event_id.clone();
+        let last_event_id = self.resume_from.last_event_id.clone();
         let call = Call {
             query: &query,
             within: None,
@@ -129,14 +135,14 @@ impl Reader {
         };
         let mut line = Line::open(&self.datasets.transport, call).await?;
         let is_resumed = last_event_id.is_some();
-        let mut beginning = Beginning { is_resumed, n_rows: 0, last: None };
+        let mut start = LineStart { is_resumed, n_rows: 0, last: None };
         loop {
             let mut event = Some(line.next(Instant::now() + SILENCE_MAX).await?);
             let mut rows = Vec::new();
             let mut end = Ok(());
             // What has come in by now is handed on together.
             while let Some(data) = event.take_if(|event| event.event == EVENT_DATA) {
-                end = self.take(&data, &mut beginning, &mut rows).await;
+                end = self.take(&data, &mut start, &mut rows).await;
                 if end.is_err() || rows.len() >= BATCH_ROWS_MAX {
                     break;
                 }
@@ -154,8 +160,8 @@ impl Reader {
                     self.events.send(Event::Connected).await?;
                 }
                 Some(EVENT_RESET) => {
-                    beginning.is_resumed = false;
-                    self.had.last_event_id = None;
+                    start.is_resumed = false;
+                    self.resume_from.last_event_id = None;
                     self.events.send(Event::Reset).await?;
                 }
                 Some(EVENT_HEARTBEAT) => self.events.send(Event::Heartbeat).await?,
@@ -168,24 +174,24 @@ impl Reader {
     async fn take(
         &mut self,
         event: &Sse,
-        beginning: &mut Beginning,
+        start: &mut LineStart,
         rows: &mut Vec<NamedRow>,
     ) -> Result<(), Lost> {
         let row = row(event)?;
-        if beginning.n_rows == 0
-            && !beginning.is_resumed
-            && let Some(newest) = self.had.newest
+        if start.n_rows == 0
+            && !start.is_resumed
+            && let Some(newest) = self.resume_from.newest
             && row.timestamp > newest
         {
             self.fill(newest, row.timestamp).await?;
         }
-        let is_replay = beginning.passes(row.timestamp);
-        let is_had = self.had.newest.is_some_and(|newest| row.timestamp <= newest);
-        let is_skipped = is_replay && is_had && self.had.repeats == Repeats::Skip;
+        let is_replay = start.is_replay(row.timestamp);
+        let is_had = self.resume_from.newest.is_some_and(|newest| row.timestamp <= newest);
+        let is_skipped = is_replay && is_had && self.resume_from.repeats == Repeats::Skip;
         if !event.id.is_empty() {
-            self.had.last_event_id = Some(event.id.clone());
+            self.resume_from.last_event_id = Some(event.id.clone());
         }
-        if self.given.add(&row) && !is_skipped {
+        if self.recent.add(&row) && !is_skipped {
             rows.push(row);
         }
         Ok(())
@@ -199,7 +205,7 @@ impl Reader {
             start: None,
             end: Some(end - STEP),
             after: Some(newest),
-            limit: Limit::clamped(ROWS_MAX),
+            limit: Limit::clamp(ROWS_MAX),
             order: Order::Ascending,
         };
         if newest + STEP >= end {
@@ -208,7 +214,7 @@ impl Reader {
         loop {
             let page = self.datasets.rows(&query).await?;
             let Rows::Raw(mut rows) = page.rows else { return Ok(()) };
-            rows.retain(|row| self.given.add(row));
+            rows.retain(|row| self.recent.add(row));
             self.give(rows).await?;
             let Some(next) = page.next else { return Ok(()) };
             query.after = Some(next);
@@ -217,18 +223,18 @@ impl Reader {
 
     async fn give(&mut self, rows: Vec<NamedRow>) -> Result<(), Lost> {
         let Some(newest) = rows.iter().map(|row| row.timestamp).max() else { return Ok(()) };
-        self.had.newest = self.had.newest.max(Some(newest));
-        let last_event_id = self.had.last_event_id.clone();
+        self.resume_from.newest = self.resume_from.newest.max(Some(newest));
+        let last_event_id = self.resume_from.last_event_id.clone();
         Ok(self.events.send(Event::Rows { rows, last_event_id }).await?)
     }
 }
 
-impl Beginning {
+impl LineStart {
     /// Counts a row in; whether it may be one of the replay, which ascends and is short.
-    fn passes(&mut self, moment: Timestamp) -> bool {
+    fn is_replay(&mut self, timestamp: Timestamp) -> bool {
         self.n_rows = self.n_rows.saturating_add(1);
-        let ascends = self.last.is_none_or(|last| last < moment);
-        self.last = Some(moment);
+        let ascends = self.last.is_none_or(|last| last < timestamp);
+        self.last = Some(timestamp);
         if !ascends {
             self.n_rows = REPLAY_ROWS + 1;
         }

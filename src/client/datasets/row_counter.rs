@@ -29,7 +29,7 @@ enum Text {
 impl RowCounter {
     /// Returns a counter for a download whose format the service calls `output`.
     #[must_use]
-    pub fn of(output: &str) -> Self {
+    pub fn new(output: &str) -> Self {
         Self(match output {
             "csv" => Seen::Csv { n_lines: 0, is_quoted: false },
             "ndjson" => Seen::Ndjson { n_lines: 0 },
@@ -94,7 +94,7 @@ mod tests {
     #[track_caller]
     fn check(output: &str, text: &str, want: u64) {
         for length in 1..=text.len() {
-            let mut counter = RowCounter::of(output);
+            let mut counter = RowCounter::new(output);
             text.as_bytes().chunks(length).for_each(|bytes| counter.count(bytes));
             assert_eq!(counter.n_rows(), Some(want), "{text:?} by {length}");
         }
@@ -107,6 +107,6 @@ mod tests {
         check("ndjson", "{\"note\":\"a\\nb\"}\n{}\n", 2);
         check("json", r#"[{"note":"}\\\"}{"},{"values":{"x":1}},{}]"#, 3);
         check("json", "[]", 0);
-        assert_eq!(RowCounter::of("parquet").n_rows(), None);
+        assert_eq!(RowCounter::new("parquet").n_rows(), None);
     }
 }

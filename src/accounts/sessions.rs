@@ -5,10 +5,10 @@ use std::fmt;
 use crate::{
     Accounts, AccountsError,
     account::{
-        AccountId, AccountName, AccountRecord, Password, SESSION_LASTS, SessionId, SessionRecord,
-        SessionToken, SignUp, client,
+        AccountId, AccountName, AccountRecord, Password, SESSION_LIFETIME, SessionId,
+        SessionRecord, SessionToken, SignUp, clean_user_agent,
     },
-    store::people::NewSession,
+    store::sessions::NewSession,
 };
 
 /// The most accounts that are listed.
@@ -17,22 +17,24 @@ const LISTED_MAX: u32 = 10_000;
 /// An account whose password was shown, and which one that was: what begins with it is refused once
 /// there is another. Its `Debug` does not show it.
 #[derive(Clone)]
-pub struct Proven {
+pub struct AuthenticatedAccount {
     /// Whose it is.
     pub account: AccountRecord,
     /// The hash of the password, as the file has it.
     hash: String,
 }
 
-impl fmt::Debug for Proven {
+impl fmt::Debug for AuthenticatedAccount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Proven").field("account", &self.account).finish_non_exhaustive()
+        f.debug_struct("AuthenticatedAccount")
+            .field("account", &self.account)
+            .finish_non_exhaustive()
     }
 }
 
 /// An account with a session that has just begun.
 #[derive(Debug, Clone)]
-pub struct LoggedIn {
+pub struct StartedSession {
     /// Whose it is.
     pub account: AccountRecord,
     /// What the browser is to show from now on.
@@ -68,11 +70,11 @@ impl Accounts {
         &self,
         name: AccountName,
         password: Password,
-    ) -> Result<Proven, AccountsError> {
+    ) -> Result<AuthenticatedAccount, AccountsError> {
         let hash = self.shared.passwords.hash(password).await?;
         let inserted = self.with_store(move |shared, store| {
             let account = store.insert_account(&name, &hash, shared.clock.now())?;
-            Ok(account.map(|account| Proven { account, hash }))
+            Ok(account.map(|account| AuthenticatedAccount { account, hash }))
         });
         inserted.await?.ok_or(AccountsError::NameTaken)
     }
@@ -88,13 +90,13 @@ impl Accounts {
         &self,
         name: AccountName,
         password: Password,
-    ) -> Result<Proven, AccountsError> {
+    ) -> Result<AuthenticatedAccount, AccountsError> {
         let found = self.with_reads(move |_, store| store.account(&name)).await?;
         let (account, hash) = found.unzip();
         let matches = self.shared.passwords.matches(password, hash.clone()).await?;
-        let proven = account.zip(hash).filter(|_| matches);
-        let (account, hash) = proven.ok_or(AccountsError::WrongPassword)?;
-        Ok(Proven { account, hash })
+        let authenticated = account.zip(hash).filter(|_| matches);
+        let (account, hash) = authenticated.ok_or(AccountsError::WrongPassword)?;
+        Ok(AuthenticatedAccount { account, hash })
     }
 
     /// Begins a session of the account for a browser that calls itself `user_agent`.
@@ -104,22 +106,22 @@ impl Accounts {
     /// [`AccountsError::Store`] if the file fails.
     pub async fn begin_session(
         &self,
-        Proven { account, hash: password_hash }: Proven,
+        AuthenticatedAccount { account, hash: password_hash }: AuthenticatedAccount,
         user_agent: &str,
-    ) -> Result<LoggedIn, AccountsError> {
+    ) -> Result<StartedSession, AccountsError> {
         let token = SessionToken::random();
         let created_at = self.shared.clock.now();
         let session = NewSession {
             account: account.id,
-            client: client(user_agent),
+            client: clean_user_agent(user_agent),
             created_at,
-            expires_at: created_at + SESSION_LASTS,
+            expires_at: created_at + SESSION_LIFETIME,
         };
         let hash = token.hash();
         let begun = self
             .with_store(move |_, store| store.insert_session(hash, &session, &password_hash))
             .await?;
-        begun.map(|_| LoggedIn { account, token }).ok_or(AccountsError::WrongPassword)
+        begun.map(|_| StartedSession { account, token }).ok_or(AccountsError::WrongPassword)
     }
 
     /// Returns the session that `token` stands for, and its account; none if it ended or expired.
@@ -178,7 +180,7 @@ impl Accounts {
         new: Password,
         kept: SessionId,
     ) -> Result<PasswordChanged, AccountsError> {
-        let known = self.confirmed(account, current).await?;
+        let known = self.confirm_password(account, current).await?;
         let hash = self.shared.passwords.hash(new).await?;
         let changed = self.with_store(move |_, store| {
             store.set_password(account, Some(&known), &hash, Some(kept))
@@ -214,7 +216,7 @@ impl Accounts {
         account: AccountId,
         password: Password,
     ) -> Result<u64, AccountsError> {
-        self.confirmed(account, password).await?;
+        self.confirm_password(account, password).await?;
         let deleted = self
             .with_keys(move |shared, store| store.delete_account(account, shared.clock.now()))
             .await?;
@@ -276,7 +278,7 @@ impl Accounts {
     }
 
     /// The hash of the account's password, if that is `password`.
-    async fn confirmed(
+    async fn confirm_password(
         &self,
         account: AccountId,
         password: Password,

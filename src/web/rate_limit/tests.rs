@@ -6,7 +6,7 @@ const RATE: Rate = Rate { every: Duration::from_millis(100), burst: 3 };
 
 #[tokio::test(start_paused = true)]
 async fn a_burst_is_free_at_once_and_then_one_in_each_interval() {
-    let throttle = Throttle::new(RATE);
+    let throttle = RateLimiter::new(RATE);
     let n_left = || throttle.take("a").map(|taken| taken.n_left);
     assert_eq!([n_left(), n_left(), n_left()], [Ok(2), Ok(1), Ok(0)]);
     assert_eq!(n_left(), Err(Duration::from_millis(100)));
@@ -19,7 +19,7 @@ async fn a_burst_is_free_at_once_and_then_one_in_each_interval() {
     assert_eq!(n_left(), Ok(0));
     tokio::time::advance(Duration::from_secs(10)).await;
     assert_eq!(n_left(), Ok(2), "no more than the burst is saved up");
-    throttle.forgive(&"a");
+    throttle.reset(&"a");
     assert_eq!(n_left(), Ok(2));
 }
 
@@ -27,7 +27,7 @@ async fn a_burst_is_free_at_once_and_then_one_in_each_interval() {
 async fn waiting_as_told_is_enough_at_any_rate() {
     for (every_ms, burst) in [(1, 1), (7, 2), (1000, 1), (3, 100)] {
         let rate = Rate { every: Duration::from_millis(every_ms), burst };
-        let throttle = Throttle::new(rate);
+        let throttle = RateLimiter::new(rate);
         let (began, mut n_taken) = (Instant::now(), 0);
         while began.elapsed() < Duration::from_secs(5) {
             match throttle.take(()) {

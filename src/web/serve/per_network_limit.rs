@@ -4,11 +4,11 @@ use std::{collections::HashMap, net::IpAddr, sync::Arc};
 
 use parking_lot::Mutex;
 
-use crate::address::{Addresses, Neighborhood};
+use crate::address::{AddressSource, Neighborhood};
 
 /// The connections of each network that counts.
 #[derive(Debug, Clone)]
-pub(super) struct Shares {
+pub(super) struct NetworkLimit {
     n_max: usize,
     /// Whether a caller from there counts for itself alone.
     is_exempt: fn(IpAddr) -> bool,
@@ -17,12 +17,12 @@ pub(super) struct Shares {
 
 /// A connection of a network that counts, until this is dropped.
 #[derive(Debug)]
-pub(super) struct Share {
+pub(super) struct NetworkPermit {
     of: Neighborhood,
     taken: Arc<Mutex<HashMap<Neighborhood, usize>>>,
 }
 
-impl Shares {
+impl NetworkLimit {
     /// At most `n_max` of each network that is not exempt.
     pub(super) fn new(n_max: usize, is_exempt: fn(IpAddr) -> bool) -> Self {
         Self { n_max, is_exempt, taken: Arc::default() }
@@ -30,12 +30,12 @@ impl Shares {
 
     /// The same where connections tell callers apart only as far as `addresses` says: this machine's
     /// own programs count for themselves, and so does a proxy.
-    pub(super) fn by(addresses: Addresses, n_max: usize) -> Self {
+    pub(super) fn for_source(addresses: AddressSource, n_max: usize) -> Self {
         Self::new(
             n_max,
             match addresses {
-                Addresses::OfConnections => |address| address.to_canonical().is_loopback(),
-                Addresses::OfProxy => |_| true,
+                AddressSource::Connection => |address| address.to_canonical().is_loopback(),
+                AddressSource::Proxy => |_| true,
             },
         )
     }
@@ -44,18 +44,18 @@ impl Shares {
     ///
     /// # Errors
     /// [`Full`] if its network has its share.
-    pub(super) fn take(&self, address: IpAddr) -> Result<Option<Share>, Full> {
+    pub(super) fn take(&self, address: IpAddr) -> Result<Option<NetworkPermit>, Full> {
         if (self.is_exempt)(address) {
             return Ok(None);
         }
-        let of = Neighborhood::of(address);
+        let of = Neighborhood::from_address(address);
         let mut taken = self.taken.lock();
         let n_taken = taken.entry(of).or_default();
         if *n_taken >= self.n_max {
             return Err(Full);
         }
         *n_taken += 1;
-        Ok(Some(Share { of, taken: Arc::clone(&self.taken) }))
+        Ok(Some(NetworkPermit { of, taken: Arc::clone(&self.taken) }))
     }
 }
 
@@ -63,7 +63,7 @@ impl Shares {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Full;
 
-impl Drop for Share {
+impl Drop for NetworkPermit {
     fn drop(&mut self) {
         let mut taken = self.taken.lock();
         if let Some(n_taken) = taken.get_mut(&self.of) {
@@ -79,32 +79,35 @@ impl Drop for Share {
 mod tests {
     use super::*;
 
-    fn take(shares: &Shares, address: &str) -> Result<Option<Share>, Full> {
-        shares.take(address.parse().unwrap())
+    fn take(networks: &NetworkLimit, address: &str) -> Result<Option<NetworkPermit>, Full> {
+        networks.take(address.parse().unwrap())
     }
 
     #[test]
     fn a_network_has_its_share_and_leaves_others_theirs() {
-        let shares = Shares::by(Addresses::OfConnections, 2);
-        let first = take(&shares, "192.0.2.7").unwrap();
-        let _second = take(&shares, "192.0.2.200").unwrap();
-        assert_eq!(take(&shares, "::ffff:192.0.2.8").unwrap_err(), Full);
-        let _other = take(&shares, "198.51.100.7").unwrap();
-        let _far = [take(&shares, "2001:db8::1").unwrap(), take(&shares, "2001:db8::2").unwrap()];
-        assert_eq!(take(&shares, "2001:db8::ffff:3").unwrap_err(), Full);
+        let networks = NetworkLimit::for_source(AddressSource::Connection, 2);
+        let first = take(&networks, "192.0.2.7").unwrap();
+        let _second = take(&networks, "192.0.2.200").unwrap();
+        assert_eq!(take(&networks, "::ffff:192.0.2.8").unwrap_err(), Full);
+        let _other = take(&networks, "198.51.100.7").unwrap();
+        let _far =
+            [take(&networks, "2001:db8::1").unwrap(), take(&networks, "2001:db8::2").unwrap()];
+        assert_eq!(take(&networks, "2001:db8::ffff:3").unwrap_err(), Full);
         drop(first);
-        drop(take(&shares, "192.0.2.9").unwrap());
-        drop(take(&shares, "192.0.2.9").unwrap());
+        drop(take(&networks, "192.0.2.9").unwrap());
+        drop(take(&networks, "192.0.2.9").unwrap());
     }
 
     #[test]
-    fn this_machine_and_a_proxy_have_no_share() {
-        let shares = Shares::by(Addresses::OfConnections, 0);
+    fn this_machine_and_a_proxy_have_no_network() {
+        let networks = NetworkLimit::for_source(AddressSource::Connection, 0);
         for address in ["127.0.0.1", "::1", "::ffff:127.0.0.1"] {
-            assert!(take(&shares, address).unwrap().is_none(), "{address}");
+            assert!(take(&networks, address).unwrap().is_none(), "{address}");
         }
-        assert!(take(&shares, "10.0.0.1").is_err());
-        assert!(take(&Shares::by(Addresses::OfProxy, 0), "10.0.0.1").unwrap().is_none());
-        assert!(shares.taken.lock().is_empty() || shares.n_max == 0);
+        assert!(take(&networks, "10.0.0.1").is_err());
+        assert!(
+            take(&NetworkLimit::for_source(AddressSource::Proxy, 0), "10.0.0.1").unwrap().is_none()
+        );
+        assert!(networks.taken.lock().is_empty() || networks.n_max == 0);
     }
 }

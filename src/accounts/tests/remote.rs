@@ -18,7 +18,7 @@ struct Line {
 }
 
 #[async_trait]
-impl Ask for Line {
+impl KeyLookup for Line {
     async fn ask(&self, hash: KeyHash) -> Result<Option<Verified>, Box<dyn Error + Send + Sync>> {
         self.n_asked.fetch_add(1, Ordering::SeqCst);
         if self.is_cut.load(Ordering::SeqCst) {
@@ -28,7 +28,7 @@ impl Ask for Line {
     }
 
     async fn knows(&self, id: KeyId) -> Result<bool, Box<dyn Error + Send + Sync>> {
-        Ok(self.accounts.known(id).await?.is_some())
+        Ok(self.accounts.find_key(id).await?.is_some())
     }
 }
 
@@ -38,7 +38,7 @@ async fn an_answer_holds_for_a_moment_and_without_one_nobody_comes_in() {
     let accounts = open(&folder).await;
     let (id, key) = accounts.create_key("a client").await.unwrap();
     let line = Line { accounts: accounts.clone(), n_asked: Arc::default(), is_cut: Arc::default() };
-    let keys = Keys::Elsewhere(Remote::new(line.clone()));
+    let keys = Keys::Remote(RemoteKeys::new(line.clone()));
     for _ in 0..3 {
         assert_eq!(keys.verify(&key).await.unwrap(), Some(id));
     }
@@ -59,7 +59,7 @@ async fn an_answer_holds_for_a_moment_and_without_one_nobody_comes_in() {
 struct Silent;
 
 #[async_trait]
-impl Ask for Silent {
+impl KeyLookup for Silent {
     async fn ask(&self, _: KeyHash) -> Result<Option<Verified>, Box<dyn Error + Send + Sync>> {
         std::future::pending().await
     }
@@ -71,7 +71,7 @@ impl Ask for Silent {
 
 #[tokio::test(start_paused = true)]
 async fn a_machine_that_does_not_answer_holds_nobody_up_for_long() {
-    let keys = Keys::Elsewhere(Remote::new(Silent));
+    let keys = Keys::Remote(RemoteKeys::new(Silent));
     let answer = keys.verify(&ApiKey::from_random([7; 12])).await;
     assert!(matches!(answer, Err(AccountsError::Unreachable(_))), "{answer:?}");
     let answer = keys.knows(KeyId::new(1)).await;

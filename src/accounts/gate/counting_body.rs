@@ -14,18 +14,18 @@ use http_body::{Frame, SizeHint};
 
 /// A body and where its bytes are added up.
 #[derive(Debug)]
-pub(super) struct Counted {
+pub(super) struct CountingBody {
     body: Body,
     n_bytes: Arc<AtomicU64>,
 }
 
-impl Counted {
+impl CountingBody {
     pub(super) fn new(body: Body, n_bytes: Arc<AtomicU64>) -> Self {
         Self { body, n_bytes }
     }
 }
 
-impl http_body::Body for Counted {
+impl http_body::Body for CountingBody {
     type Data = Bytes;
     type Error = axum::Error;
 

@@ -37,7 +37,7 @@ const CLIENT_HEADERS: [&str; 6] = [
 /// The longest name of a host, by RFC 1035.
 const NAME_BYTES_MAX: usize = 253;
 
-/// What a request with an unknown host name is told.
+/// The refusal of a request with an unknown host name.
 pub const UNKNOWN_HOST: &str = "the Host of this request is no known name of this service; \
      use its address, or have its operator add the name with --host-name";
 
@@ -111,11 +111,7 @@ impl HostNames {
 
     /// Puts a check of the host name around what `router` allows without a key. `refuse` words the
     /// refusal.
-    pub fn around(
-        &self,
-        router: Router,
-        refuse: fn(StatusCode, &'static str) -> Response,
-    ) -> Router {
+    pub fn wrap(&self, router: Router, refuse: fn(StatusCode, &'static str) -> Response) -> Router {
         let names = self.clone();
         router.layer(from_fn(move |request: Request, next: Next| {
             let names = names.clone();

@@ -31,7 +31,7 @@ fn at(minute: usize) -> String {
     format!("2026-07-30T{:02}:{:02}:00Z", minute / 60, minute % 60)
 }
 
-fn moment(minute: usize) -> Timestamp {
+fn timestamp(minute: usize) -> Timestamp {
     at(minute).parse().unwrap()
 }
 
@@ -48,8 +48,8 @@ fn answer(events: Vec<sse::Event>) -> Response {
 
 /// A dataset with a row each minute up to the hundredth, read by pages.
 async fn rows(Query(query): Query<BTreeMap<String, String>>) -> Json<serde_json::Value> {
-    let moment = |name: &str| query[name].parse::<Timestamp>().unwrap();
-    let (after, end) = (moment("after"), moment("end"));
+    let timestamp = |name: &str| query[name].parse::<Timestamp>().unwrap();
+    let (after, end) = (timestamp("after"), timestamp("end"));
     let wanted: Vec<_> =
         (0..100).map(at).filter(|at| (after + STEP..=end).contains(&at.parse().unwrap())).collect();
     let row = |at: &String| {
@@ -71,7 +71,7 @@ struct Watch {
 
 /// What is seen of a service whose `n`th line is `lines(n, last event id)`.
 async fn watch(
-    had: Had,
+    resume_from: ResumeFrom,
     lines: impl Fn(usize, Option<&str>) -> Response + Clone + Send + Sync + 'static,
 ) -> Watch {
     let n_lines = Arc::new(AtomicUsize::new(0));
@@ -85,7 +85,7 @@ async fn watch(
     let datasets = Datasets::new(Transport::new(&fake.address, None).unwrap());
     let (sender, events) = mpsc::channel(8);
     let group = Group::default();
-    group.spawn("follow", follow(datasets, DatasetId::new(1).unwrap(), had, sender));
+    group.spawn("follow", follow(datasets, DatasetId::new(1).unwrap(), resume_from, sender));
     Watch { events, _group: group, _fake: fake }
 }
 
@@ -110,7 +110,7 @@ impl Watch {
 
 #[tokio::test]
 async fn a_gap_longer_than_the_replay_is_filled() {
-    let mut watch = watch(Had::default(), |n, _| match n {
+    let mut watch = watch(ResumeFrom::default(), |n, _| match n {
         0 => answer(vec![data(1), data(2)]),
         _ => answer(vec![data(8), data(9)]),
     })
@@ -120,16 +120,17 @@ async fn a_gap_longer_than_the_replay_is_filled() {
 
 #[tokio::test]
 async fn what_the_reader_has_is_not_given_again_and_what_lies_between_is() {
-    let had = Had { newest: Some(moment(3)), ..Had::default() };
-    let mut between = watch(had.clone(), |_, _| answer(vec![data(7)])).await;
+    let resume_from = ResumeFrom { newest: Some(timestamp(3)), ..ResumeFrom::default() };
+    let mut between = watch(resume_from.clone(), |_, _| answer(vec![data(7)])).await;
     assert_eq!(between.minutes(1).await.0, [4, 5, 6, 7]);
-    let mut replayed = watch(had.clone(), |_, _| answer(vec![data(2), data(3), data(4)])).await;
+    let mut replayed =
+        watch(resume_from.clone(), |_, _| answer(vec![data(2), data(3), data(4)])).await;
     assert_eq!(replayed.minutes(1).await.0, [4]);
     // After the replay a row of the past is a late one.
-    let mut late = watch(had.clone(), |_, _| answer(vec![data(4), data(5), data(1)])).await;
+    let mut late = watch(resume_from.clone(), |_, _| answer(vec![data(4), data(5), data(1)])).await;
     assert_eq!(late.minutes(1).await.0, [4, 5, 1]);
-    let had = Had { repeats: Repeats::Give, ..had };
-    let mut given = watch(had, |_, _| answer(vec![data(2), data(3), data(4)])).await;
+    let resume_from = ResumeFrom { repeats: Repeats::Give, ..resume_from };
+    let mut given = watch(resume_from, |_, _| answer(vec![data(2), data(3), data(4)])).await;
     assert_eq!(given.minutes(1).await.0, [2, 3, 4]);
 }
 
@@ -143,7 +144,7 @@ async fn a_service_with_ids_is_asked_to_go_on_after_the_last() {
         }
         other => panic!("{other:?}"),
     };
-    let mut watch = watch(Had::default(), lines).await;
+    let mut watch = watch(ResumeFrom::default(), lines).await;
     assert_eq!(watch.minutes(2).await, (vec![1, 2, 9, 0], false));
     // The service forgot: the rows since the newest are asked for.
     assert_eq!(watch.minutes(1).await, (vec![10, 11, 12], true));

@@ -1,7 +1,7 @@
 //! How often something may happen: a rule, and a map of those it is kept for.
 //!
-//! A rate lets `burst` events happen at once, and then one in each interval. All there is to
-//! remember of a caller is one moment, that at which the whole burst is free again.
+//! A rate lets `burst` events happen at once, and then one in each interval. The only
+//! state per caller is the time at which the whole burst is free again (GCRA).
 
 use std::{collections::HashMap, hash::Hash, time::Duration};
 
@@ -102,12 +102,12 @@ impl<K: Eq + Hash, V> Recent<K, V> {
 
 /// One rate for each of many, kept in bounded memory.
 #[derive(Debug)]
-pub struct Throttle<K> {
+pub struct RateLimiter<K> {
     rate: Rate,
     full_at: Mutex<Recent<K, Option<Instant>>>,
 }
 
-impl<K: Eq + Hash> Throttle<K> {
+impl<K: Eq + Hash> RateLimiter<K> {
     /// Lets each key have `rate`.
     #[must_use]
     pub fn new(rate: Rate) -> Self {
@@ -140,14 +140,14 @@ impl<K: Eq + Hash> Throttle<K> {
     }
 
     /// Forgets what `key` took.
-    pub fn forgive(&self, key: &K) {
+    pub fn reset(&self, key: &K) {
         self.full_at.lock().remove(key);
     }
 }
 
 /// Seconds to tell a caller who has to wait: whole ones, and at least one.
 #[must_use]
-pub fn seconds(wait: Duration) -> u64 {
+pub fn retry_seconds(wait: Duration) -> u64 {
     wait.as_secs() + u64::from(wait.subsec_nanos() > 0 || wait.is_zero())
 }
 

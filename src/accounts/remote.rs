@@ -9,7 +9,7 @@ use tokio::{
     sync::Semaphore,
     time::{Instant, timeout},
 };
-use web::throttle::Recent;
+use web::rate_limit::Recent;
 
 use crate::{
     Accounts, AccountsError,
@@ -28,7 +28,7 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
 /// Asks another machine what it knows of a key.
 #[async_trait]
-pub trait Ask: fmt::Debug + Send + Sync {
+pub trait KeyLookup: fmt::Debug + Send + Sync {
     /// What is known of the key hashed to `hash`; none if it opens nothing.
     async fn ask(&self, hash: KeyHash) -> Result<Option<Verified>, Box<dyn Error + Send + Sync>>;
 
@@ -40,33 +40,33 @@ pub trait Ask: fmt::Debug + Send + Sync {
 #[derive(Debug, Clone)]
 pub enum Keys {
     /// Those of the accounts file of this machine.
-    Here(Accounts),
+    Local(Accounts),
     /// Those of another machine.
-    Elsewhere(Remote),
+    Remote(RemoteKeys),
 }
 
-/// Keys of another machine, asked for and remembered for a moment. Cheap to clone.
+/// Keys of another machine, cached for a few seconds. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Remote {
+pub struct RemoteKeys {
     shared: Arc<Shared>,
 }
 
 #[derive(Debug)]
 struct Shared {
-    ask: Box<dyn Ask>,
+    ask: Box<dyn KeyLookup>,
     turns: Semaphore,
-    answers: Mutex<Recent<KeyHash, Option<Answer>>>,
+    answers: Mutex<Recent<KeyHash, Option<CachedKey>>>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Answer {
+struct CachedKey {
     key: Option<Verified>,
     given: Instant,
 }
 
 impl From<Accounts> for Keys {
     fn from(accounts: Accounts) -> Self {
-        Self::Here(accounts)
+        Self::Local(accounts)
     }
 }
 
@@ -76,7 +76,7 @@ impl Keys {
     /// # Errors
     /// As [`Self::check`].
     pub async fn verify(&self, key: &ApiKey) -> Result<Option<KeyId>, AccountsError> {
-        Ok(self.check(KeyHash::of(key)).await?.map(|key| key.id))
+        Ok(self.check(KeyHash::from_key(key)).await?.map(|key| key.id))
     }
 
     /// Returns what is known of the key hashed to `hash`, if it exists and is not revoked.
@@ -87,8 +87,8 @@ impl Keys {
     /// machine does not answer: then nobody knows, and the key is not to be taken for good.
     pub async fn check(&self, hash: KeyHash) -> Result<Option<Verified>, AccountsError> {
         match self {
-            Self::Here(accounts) => accounts.check(hash).await,
-            Self::Elsewhere(remote) => remote.check(hash).await,
+            Self::Local(accounts) => accounts.check(hash).await,
+            Self::Remote(remote) => remote.check(hash).await,
         }
     }
 
@@ -98,8 +98,8 @@ impl Keys {
     /// As [`Self::check`].
     pub async fn knows(&self, id: KeyId) -> Result<bool, AccountsError> {
         match self {
-            Self::Here(accounts) => Ok(accounts.known(id).await?.is_some()),
-            Self::Elsewhere(remote) => remote.knows(id).await,
+            Self::Local(accounts) => Ok(accounts.find_key(id).await?.is_some()),
+            Self::Remote(remote) => remote.knows(id).await,
         }
     }
 
@@ -109,36 +109,36 @@ impl Keys {
     /// As [`Accounts::check_file`].
     pub(crate) async fn check_file(&self) -> Result<(), AccountsError> {
         match self {
-            Self::Here(accounts) => accounts.check_file().await,
-            Self::Elsewhere(_) => Ok(()),
+            Self::Local(accounts) => accounts.check_file().await,
+            Self::Remote(_) => Ok(()),
         }
     }
 
     /// Whether the key was good a short while ago, as far as memory tells.
     pub(crate) fn is_remembered(&self, hash: &KeyHash) -> bool {
         match self {
-            Self::Here(accounts) => accounts.is_remembered(hash),
-            Self::Elsewhere(remote) => remote.is_remembered(hash),
+            Self::Local(accounts) => accounts.is_remembered(hash),
+            Self::Remote(remote) => remote.is_remembered(hash),
         }
     }
 }
 
-impl Remote {
+impl RemoteKeys {
     /// The keys that `ask` knows of.
-    pub fn new(ask: impl Ask + 'static) -> Self {
+    pub fn new(ask: impl KeyLookup + 'static) -> Self {
         let (turns, answers) = (Semaphore::new(QUESTIONS_MAX), Mutex::default());
         Self { shared: Arc::new(Shared { ask: Box::new(ask), turns, answers }) }
     }
 
     async fn check(&self, hash: KeyHash) -> Result<Option<Verified>, AccountsError> {
-        if let Some(answer) = self.fresh(&hash) {
+        if let Some(answer) = self.get_fresh(&hash) {
             return Ok(answer.key);
         }
-        in_time(self.ask(hash)).await
+        ask_with_timeout(self.ask(hash)).await
     }
 
     async fn knows(&self, id: KeyId) -> Result<bool, AccountsError> {
-        in_time(async {
+        ask_with_timeout(async {
             let _turn = self.shared.turns.acquire().await.map_err(|_| AccountsError::Stopped)?;
             self.shared.ask.knows(id).await.map_err(AccountsError::Unreachable)
         })
@@ -149,16 +149,16 @@ impl Remote {
         // The semaphore is never closed.
         let _turn = self.shared.turns.acquire().await.map_err(|_| AccountsError::Stopped)?;
         // Another request may have asked the same while this one waited.
-        if let Some(answer) = self.fresh(&hash) {
+        if let Some(answer) = self.get_fresh(&hash) {
             return Ok(answer.key);
         }
         let given = Instant::now();
         let key = self.shared.ask.ask(hash).await.map_err(AccountsError::Unreachable)?;
-        *self.shared.answers.lock().entry(hash, || None) = Some(Answer { key, given });
+        *self.shared.answers.lock().entry(hash, || None) = Some(CachedKey { key, given });
         Ok(key)
     }
 
-    fn fresh(&self, hash: &KeyHash) -> Option<Answer> {
+    fn get_fresh(&self, hash: &KeyHash) -> Option<CachedKey> {
         let answer = self.shared.answers.lock().peek(hash).copied().flatten()?;
         (answer.given.elapsed() < HOLDS_FOR).then_some(answer)
     }
@@ -170,7 +170,7 @@ impl Remote {
 }
 
 /// What the other machine answers, if it does so soon.
-async fn in_time<T>(
+async fn ask_with_timeout<T>(
     answer: impl Future<Output = Result<T, AccountsError>>,
 ) -> Result<T, AccountsError> {
     let late = |_| AccountsError::Unreachable("it did not answer in time".into());

@@ -1,7 +1,7 @@
 //! Accounts, sessions, and the keys that belong to them.
 
 use super::*;
-use crate::people::{LoggedIn, Proven};
+use crate::sessions::{AuthenticatedAccount, StartedSession};
 
 fn name(text: &str) -> AccountName {
     text.parse().unwrap()
@@ -13,15 +13,18 @@ fn word(text: &str) -> Password {
 
 const GOOD: &str = "correct horse";
 
-async fn ada(accounts: &Accounts) -> Proven {
+async fn ada(accounts: &Accounts) -> AuthenticatedAccount {
     accounts.register(name("Ada@example.org"), word(GOOD)).await.unwrap()
 }
 
-async fn log_in(accounts: &Accounts, proven: &Proven) -> (SessionId, SessionToken) {
-    let LoggedIn { token, .. } =
-        accounts.begin_session(proven.clone(), "a\nbrowser").await.unwrap();
+async fn log_in(
+    accounts: &Accounts,
+    authenticated: &AuthenticatedAccount,
+) -> (SessionId, SessionToken) {
+    let StartedSession { token, .. } =
+        accounts.begin_session(authenticated.clone(), "a\nbrowser").await.unwrap();
     let (id, found) = accounts.session(&token).await.unwrap().unwrap();
-    assert_eq!(found, proven.account);
+    assert_eq!(found, authenticated.account);
     (id, token)
 }
 
@@ -47,42 +50,42 @@ async fn a_session_lasts_until_it_is_ended_or_expires() {
     let clock = clock();
     let path = folder.path().join("a.db");
     let accounts = Accounts::open(&path, clock.clone()).await.unwrap();
-    let proven = ada(&accounts).await;
-    let account = &proven.account;
-    let (first, token) = log_in(&accounts, &proven).await;
-    let (second, other) = log_in(&accounts, &proven).await;
+    let authenticated = ada(&accounts).await;
+    let account = &authenticated.account;
+    let (first, token) = log_in(&accounts, &authenticated).await;
+    let (second, other) = log_in(&accounts, &authenticated).await;
     let listed = accounts.sessions(account.id).await.unwrap();
     assert_eq!(listed.iter().map(|session| session.id).collect::<Vec<_>>(), [second, first]);
     assert_eq!(listed.first().unwrap().client, "abrowser");
     assert!(accounts.end_session(account.id, first).await.unwrap());
     assert!(!accounts.end_session(account.id, first).await.unwrap());
     assert!(accounts.session(&token).await.unwrap().is_none());
-    clock.advance(SESSION_LASTS.saturating_sub(Duration::from_secs(1)));
+    clock.advance(SESSION_LIFETIME.saturating_sub(Duration::from_secs(1)));
     assert!(accounts.session(&other).await.unwrap().is_some());
     clock.advance(Duration::from_secs(1));
     assert!(accounts.session(&other).await.unwrap().is_none());
     assert_eq!(accounts.sessions(account.id).await.unwrap(), []);
-    accounts.upkeep().await.unwrap();
+    accounts.run_maintenance().await.unwrap();
     let n_left: i64 = Connection::open(&path)
         .unwrap()
         .query_row("SELECT count(*) FROM sessions", [], |row| row.get(0))
         .unwrap();
     assert_eq!(n_left, 0);
-    assert!(accounts.session(&SessionToken::shown("nonsense")).await.unwrap().is_none());
+    assert!(accounts.session(&SessionToken::from_cookie("nonsense")).await.unwrap().is_none());
 }
 
 #[tokio::test]
 async fn a_leap_of_the_clock_ends_no_session() {
     let (clock, folder) = (clock(), tempdir().unwrap());
-    let leap = SESSION_LASTS + Duration::from_hours(48);
+    let leap = SESSION_LIFETIME + Duration::from_hours(48);
     let path = folder.path().join("accounts.sqlite");
     let accounts = Accounts::open(&path, clock.clone()).await.unwrap();
-    let proven = ada(&accounts).await;
-    let (_, token) = log_in(&accounts, &proven).await;
+    let authenticated = ada(&accounts).await;
+    let (_, token) = log_in(&accounts, &authenticated).await;
     clock.set(clock.now() + leap);
-    accounts.upkeep().await.unwrap();
+    accounts.run_maintenance().await.unwrap();
     let reopened = Accounts::open(&path, clock.clone()).await.unwrap();
-    reopened.upkeep().await.unwrap();
+    reopened.run_maintenance().await.unwrap();
     clock.set(clock.now() - leap);
     assert!(accounts.session(&token).await.unwrap().is_some());
 }
@@ -91,11 +94,11 @@ async fn a_leap_of_the_clock_ends_no_session() {
 async fn the_oldest_session_makes_room() {
     let folder = tempdir().unwrap();
     let accounts = open(&folder).await;
-    let proven = ada(&accounts).await;
-    let (_, oldest) = log_in(&accounts, &proven).await;
-    let (_, next) = log_in(&accounts, &proven).await;
+    let authenticated = ada(&accounts).await;
+    let (_, oldest) = log_in(&accounts, &authenticated).await;
+    let (_, next) = log_in(&accounts, &authenticated).await;
     for _ in 0..49 {
-        log_in(&accounts, &proven).await;
+        log_in(&accounts, &authenticated).await;
     }
     assert!(accounts.session(&oldest).await.unwrap().is_none());
     assert!(accounts.session(&next).await.unwrap().is_some());
@@ -105,10 +108,10 @@ async fn the_oldest_session_makes_room() {
 async fn a_new_password_ends_every_other_session() {
     let folder = tempdir().unwrap();
     let accounts = open(&folder).await;
-    let proven = ada(&accounts).await;
-    let account = &proven.account;
-    let (_, elsewhere) = log_in(&accounts, &proven).await;
-    let (kept, here) = log_in(&accounts, &proven).await;
+    let authenticated = ada(&accounts).await;
+    let account = &authenticated.account;
+    let (_, elsewhere) = log_in(&accounts, &authenticated).await;
+    let (kept, here) = log_in(&accounts, &authenticated).await;
     let new = "a longer password";
     let wrong = accounts.change_password(account.id, word("wrong word"), word(new), kept).await;
     assert!(matches!(wrong, Err(AccountsError::WrongPassword)), "{wrong:?}");
@@ -148,7 +151,7 @@ async fn an_account_has_its_own_keys_alone() {
     let account = ada(&accounts).await.account;
     let bob = accounts.add_account(name("bob"), word(GOOD)).await.unwrap();
     let (of_nobody, _) = accounts.create_key("mine").await.unwrap();
-    let (id, key) = accounts.create_key_of(account.id, "mine").await.unwrap();
+    let (id, key) = accounts.create_account_key(account.id, "mine").await.unwrap();
     let (scope, others) = (Scope::Of(account.id), Scope::Of(bob.id));
     let ids = async |scope| {
         let list = accounts.list_keys(scope).await.unwrap();
@@ -161,7 +164,7 @@ async fn an_account_has_its_own_keys_alone() {
     assert!(!accounts.rename_key(others, id, "stolen").await.unwrap());
     assert!(accounts.renew(others, id).await.unwrap().is_none());
     assert!(!accounts.revoke_key(others, id).await.unwrap());
-    let verified = accounts.check(KeyHash::of(&key)).await.unwrap().unwrap();
+    let verified = accounts.check(KeyHash::from_key(&key)).await.unwrap().unwrap();
     assert_eq!((verified.id, verified.account), (id, Some(account.id)));
     assert!(accounts.rename_key(scope, id, " yours ").await.unwrap());
     let renewed = accounts.renew(scope, id).await.unwrap().unwrap();
@@ -186,23 +189,23 @@ async fn an_account_has_so_many_keys_and_no_more() {
     let account = ada(&accounts).await.account;
     let mut last = None;
     for _ in 0..KEYS_MAX {
-        last = Some(accounts.create_key_of(account.id, "one").await.unwrap().0);
+        last = Some(accounts.create_account_key(account.id, "one").await.unwrap().0);
     }
-    let more = accounts.create_key_of(account.id, "more").await;
+    let more = accounts.create_account_key(account.id, "more").await;
     assert!(matches!(more, Err(AccountsError::TooManyKeys)), "{more:?}");
     accounts.create_key("an operator's").await.unwrap();
     accounts.revoke(last.unwrap()).await.unwrap();
-    accounts.create_key_of(account.id, "more").await.unwrap();
+    accounts.create_account_key(account.id, "more").await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_deleted_accounts_keys_open_nothing_anywhere() {
     let folder = tempdir().unwrap();
     let (accounts, there) = (open(&folder).await, open(&folder).await);
-    let proven = ada(&accounts).await;
-    let account = &proven.account;
-    let (_, token) = log_in(&accounts, &proven).await;
-    let (id, key) = accounts.create_key_of(account.id, "Ada's own").await.unwrap();
+    let authenticated = ada(&accounts).await;
+    let account = &authenticated.account;
+    let (_, token) = log_in(&accounts, &authenticated).await;
+    let (id, key) = accounts.create_account_key(account.id, "Ada's own").await.unwrap();
     assert_eq!(there.verify(&key).await.unwrap(), Some(id));
     let wrong = accounts.delete_account(account.id, word("wrong word")).await;
     assert!(matches!(wrong, Err(AccountsError::WrongPassword)), "{wrong:?}");
@@ -210,7 +213,7 @@ async fn a_deleted_accounts_keys_open_nothing_anywhere() {
     wait_out_the_cache().await;
     assert_eq!(there.verify(&key).await.unwrap(), None);
     assert!(accounts.session(&token).await.unwrap().is_none());
-    assert!(accounts.begin_session(proven.clone(), "").await.is_err());
+    assert!(accounts.begin_session(authenticated.clone(), "").await.is_err());
     assert!(accounts.authenticate(name("ada@example.org"), word(GOOD)).await.is_err());
     let record = accounts.key(Scope::All, id).await.unwrap().unwrap();
     assert_eq!((record.account, record.name.as_str()), (None, "key 1"));
@@ -224,9 +227,9 @@ async fn a_deleted_accounts_keys_open_nothing_anywhere() {
 async fn the_file_holds_no_password_and_no_token() {
     let folder = tempdir().unwrap();
     let accounts = open(&folder).await;
-    let proven = ada(&accounts).await;
-    assert!(!format!("{proven:?}").contains("argon2"));
-    let (_, token) = log_in(&accounts, &proven).await;
+    let authenticated = ada(&accounts).await;
+    assert!(!format!("{authenticated:?}").contains("argon2"));
+    let (_, token) = log_in(&accounts, &authenticated).await;
     for file in std::fs::read_dir(folder.path().join("new")).unwrap() {
         let bytes = std::fs::read(file.unwrap().path()).unwrap();
         for secret in [GOOD, token.reveal()] {

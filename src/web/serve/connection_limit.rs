@@ -19,19 +19,19 @@ use tokio::{
 };
 use tracing::debug;
 
-use super::shares::{Share, Shares};
+use super::per_network_limit::{NetworkLimit, NetworkPermit};
 
 /// How long a connection may carry no byte either way. Longer than any answer takes and than a
 /// stream is silent; without it, clients that send nothing would hold every place for good.
 pub(super) const SILENT_MAX: Duration = Duration::from_mins(5);
 
 /// Takes connections while there are places. One more waits in the system's queue, unaccepted. One
-/// of a network that has its share is closed.
+/// of a network that has its permit is closed.
 #[derive(Debug)]
-pub(crate) struct Bounded {
+pub(crate) struct LimitedListener {
     listener: TcpListener,
     places: Arc<Semaphore>,
-    shares: Shares,
+    networks: NetworkLimit,
 }
 
 /// A connection and its place, which is free again when the connection is gone.
@@ -40,19 +40,19 @@ pub(crate) struct Connection {
     stream: TcpStream,
     silence: Pin<Box<Sleep>>,
     _place: Option<OwnedSemaphorePermit>,
-    _share: Option<Share>,
+    _network: Option<NetworkPermit>,
 }
 
 impl Connection {
     /// Takes note of bytes that came or went.
-    fn heard(&mut self) {
+    fn reset_silence(&mut self) {
         self.silence.as_mut().reset(Instant::now() + SILENT_MAX);
     }
 }
 
-impl Bounded {
-    pub(super) fn new(listener: TcpListener, n_places: usize, shares: Shares) -> Self {
-        Self { listener, places: Arc::new(Semaphore::new(n_places)), shares }
+impl LimitedListener {
+    pub(super) fn new(listener: TcpListener, n_places: usize, networks: NetworkLimit) -> Self {
+        Self { listener, places: Arc::new(Semaphore::new(n_places)), networks }
     }
 
     /// The next connection.
@@ -61,7 +61,7 @@ impl Bounded {
         let place = Arc::clone(&self.places).acquire_owned().await.ok();
         loop {
             let (stream, address) = Listener::accept(&mut self.listener).await;
-            let Ok(share) = self.shares.take(address.ip()) else {
+            let Ok(permit) = self.networks.take(address.ip()) else {
                 debug!(%address, "a network has as many connections as it may have");
                 continue;
             };
@@ -70,12 +70,12 @@ impl Bounded {
                 debug!(%error, "a connection stays without TCP_NODELAY");
             }
             let silence = Box::pin(sleep(SILENT_MAX));
-            return (Connection { stream, silence, _place: place, _share: share }, address);
+            return (Connection { stream, silence, _place: place, _network: permit }, address);
         }
     }
 }
 
-impl Listener for Bounded {
+impl Listener for LimitedListener {
     type Io = Connection;
     type Addr = SocketAddr;
 
@@ -96,7 +96,7 @@ impl AsyncRead for Connection {
     ) -> Poll<io::Result<()>> {
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
         if read.is_ready() {
-            self.heard();
+            self.reset_silence();
             return read;
         }
         self.silence.as_mut().poll(context).map(|()| Err(io::ErrorKind::TimedOut.into()))
@@ -111,7 +111,7 @@ impl AsyncWrite for Connection {
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(context, bytes);
         if written.is_ready() {
-            self.heard();
+            self.reset_silence();
         }
         written
     }
@@ -135,7 +135,7 @@ impl AsyncWrite for Connection {
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write_vectored(context, slices);
         if written.is_ready() {
-            self.heard();
+            self.reset_silence();
         }
         written
     }

@@ -20,16 +20,16 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'n
 /// The methods of a path, in the order in which they are shown.
 const METHODS: [&str; 6] = ["get", "post", "put", "patch", "delete", "head"];
 
-/// Answers a page made by [`page`].
+/// Answers a page made by [`render`].
 #[must_use]
-pub fn answer(page: String) -> Response {
+pub fn respond(page: String) -> Response {
     let headers = [(CONTENT_TYPE, "text/html; charset=utf-8"), (CONTENT_SECURITY_POLICY, POLICY)];
     (headers, page).into_response()
 }
 
 /// Returns `document` as a page. `document_url` is where the document itself is to be had.
 #[must_use]
-pub fn page(document: &Value, document_url: &str) -> String {
+pub fn render(document: &Value, document_url: &str) -> String {
     let (info, schemas) = (&document["info"], &document["components"]["schemas"]);
     let (title, version) = (text(&info["title"]), text(&info["version"]));
     let (mut nav, mut main) = (String::new(), String::new());
@@ -294,7 +294,7 @@ mod tests {
                 "properties": {"id": {"type": ["integer", "null"], "description": "Its id."}},
             }}},
         });
-        let page = page(&document, "/openapi.json");
+        let page = render(&document, "/openapi.json");
         for part in [
             "<h1>A &lt;b&gt;</h1>",
             "<p>Read <code>this</code>.</p><p>And that.</p>",

@@ -35,7 +35,7 @@ impl Store {
         let n_inserted = write.execute(
             "INSERT INTO accounts (name, folded, password, created_at) VALUES (?1, ?2, ?3, ?4)
              ON CONFLICT (folded) DO NOTHING",
-            params![name.as_str(), name.folded(), password_hash, now.micros()],
+            params![name.as_str(), name.to_lowercase(), password_hash, now.micros()],
         )?;
         let id = AccountId::new(write.last_insert_rowid());
         write.commit()?;
@@ -52,7 +52,7 @@ impl Store {
             "SELECT id, name, created_at, password FROM accounts WHERE folded = ?1",
         )?;
         let found = |row: &Row<'_>| Ok((account(row)?, row.get(3)?));
-        Ok(statement.query_row([name.folded()], found).optional()?)
+        Ok(statement.query_row([name.to_lowercase()], found).optional()?)
     }
 
     /// The hash of an account's password.

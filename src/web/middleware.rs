@@ -31,7 +31,7 @@ pub struct RequestOptions {
 /// Puts the limits of `options` around `router`, and a log line at info for each request.
 ///
 /// The line holds the path without the query string, and no header: neither can leak a secret.
-pub fn layered(router: Router, options: RequestOptions) -> Router {
+pub fn add_layers(router: Router, options: RequestOptions) -> Router {
     let on_panic = move |cause: Box<dyn Any + Send + 'static>| {
         let cause = cause
             .downcast_ref::<&str>()
@@ -43,15 +43,19 @@ pub fn layered(router: Router, options: RequestOptions) -> Router {
     };
     // From the outside in. As one layer they are boxed once for each request, not for each of them.
     router.layer((
-        map_response(headed),
-        from_fn(logged),
+        map_response(set_headers),
+        from_fn(log_request),
         CatchPanicLayer::custom(on_panic),
-        from_fn_with_state(options, in_time),
+        from_fn_with_state(options, apply_timeout),
         DefaultBodyLimit::max(options.body_bytes_max),
     ))
 }
 
-async fn in_time(State(options): State<RequestOptions>, request: Request, next: Next) -> Response {
+async fn apply_timeout(
+    State(options): State<RequestOptions>,
+    request: Request,
+    next: Next,
+) -> Response {
     match timeout(options.answer_within, next.run(request)).await {
         Ok(response) => response,
         Err(_) => (options.refuse)(StatusCode::GATEWAY_TIMEOUT, "no answer in time"),
@@ -60,7 +64,7 @@ async fn in_time(State(options): State<RequestOptions>, request: Request, next: 
 
 /// Keeps browsers from guessing what an answer is, and lets go of a connection whose request found
 /// no room: its place is free for another one.
-async fn headed(mut response: Response) -> Response {
+async fn set_headers(mut response: Response) -> Response {
     let headers = response.headers_mut();
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     if response.status() == StatusCode::SERVICE_UNAVAILABLE {
@@ -69,7 +73,7 @@ async fn headed(mut response: Response) -> Response {
     response
 }
 
-async fn logged(request: Request, next: Next) -> Response {
+async fn log_request(request: Request, next: Next) -> Response {
     let began = Instant::now();
     let method = request.method().clone();
     let path = request.uri().path().to_owned();

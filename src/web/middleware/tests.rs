@@ -29,7 +29,7 @@ fn router() -> Router {
         answer_within: Duration::from_secs(5),
         refuse: |status, reason| (status, reason).into_response(),
     };
-    layered(router, options)
+    add_layers(router, options)
 }
 
 async fn answer(method: &str, path: &str, body: &'static str) -> (u16, String) {
