@@ -1,59 +1,56 @@
 //! Keys known to be good, for as long as nobody can have revoked them.
 
-use std::{
-    collections::{HashMap, HashSet},
-    time::Duration,
-};
+use std::{collections::HashSet, num::NonZeroUsize, time::Duration};
 
+use lru::LruCache;
 use model::key::KeyId;
 use tokio::time::Instant;
 
 use crate::key::{KeyHash, Verified};
 
-/// Keys remembered at a time. One more empties the cache, which fills again from the file; a key
-/// takes some 150 bytes.
-const CAPACITY: usize = 10_000;
+/// Keys cached at a time; a key takes some 150 bytes.
+const CAPACITY: NonZeroUsize = NonZeroUsize::new(10_000).unwrap();
 
 /// How long an answer from memory may differ from the file. Short enough that revoking feels
 /// immediate, long enough that a busy client costs ten looks at the file a second.
 const FRESH_FOR: Duration = Duration::from_millis(100);
 
 /// Good keys by their hash, and when the file was last seen unchanged.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Cache {
-    keys: HashMap<KeyHash, Entry>,
+    keys: LruCache<KeyHash, Verified>,
     checked: Option<(i64, Instant)>,
-    /// Keys that were used since this was last asked, and are no longer among `keys`.
+    /// Keys that were used since [`Self::take_used`] was last called.
     used: HashSet<KeyId>,
 }
 
-#[derive(Debug)]
-struct Entry {
-    key: Verified,
-    is_used: bool,
+impl Default for Cache {
+    fn default() -> Self {
+        Self { keys: LruCache::new(CAPACITY), checked: None, used: HashSet::new() }
+    }
 }
 
 impl Cache {
     /// The key, if the file was checked less than [`FRESH_FOR`] ago.
     pub(crate) fn get_fresh(&mut self, hash: &KeyHash, now: Instant) -> Option<Verified> {
-        let (_, looked) = self.checked?;
-        if now.saturating_duration_since(looked) < FRESH_FOR { self.get(hash) } else { None }
+        let (_, checked) = self.checked?;
+        if now.saturating_duration_since(checked) < FRESH_FOR { self.get(hash) } else { None }
     }
 
-    /// The key, as it was when the file was last looked at.
+    /// The key, as it was when the file was last checked.
     pub(crate) fn get(&mut self, hash: &KeyHash) -> Option<Verified> {
-        let entry = self.keys.get_mut(hash)?;
-        entry.is_used = true;
-        Some(entry.key)
+        let key = *self.keys.get(hash)?;
+        self.used.insert(key.id);
+        Some(key)
     }
 
-    /// Whether the key was good a short while ago.
+    /// Whether the key was good recently.
     pub(crate) fn contains(&self, hash: &KeyHash) -> bool {
-        self.keys.contains_key(hash)
+        self.keys.contains(hash)
     }
 
-    /// Takes note that the file was at `version` at `now`. If it was at another before, another
-    /// process changed it, and all is forgotten.
+    /// Notes that the file was at `version` at `now`. After another version, all keys are forgotten:
+    /// another process changed the file.
     pub(crate) fn note_version(&mut self, version: i64, now: Instant) {
         if self.checked.is_some_and(|(known, _)| known != version) {
             self.clear();
@@ -62,24 +59,16 @@ impl Cache {
     }
 
     pub(crate) fn insert(&mut self, hash: KeyHash, key: Verified) {
-        if self.keys.len() >= CAPACITY {
-            self.clear();
-        }
-        self.keys.insert(hash, Entry { key, is_used: true });
+        self.used.insert(key.id);
+        self.keys.put(hash, key);
     }
 
     pub(crate) fn clear(&mut self) {
-        let used = self.keys.drain().filter(|(_, entry)| entry.is_used);
-        self.used.extend(used.map(|(_, entry)| entry.key.id));
+        self.keys.clear();
     }
 
-    /// The keys that were used since this was last asked.
+    /// The keys that were used since this was last called.
     pub(crate) fn take_used(&mut self) -> HashSet<KeyId> {
-        let mut used = std::mem::take(&mut self.used);
-        for entry in self.keys.values_mut().filter(|entry| entry.is_used) {
-            entry.is_used = false;
-            used.insert(entry.key.id);
-        }
-        used
+        std::mem::take(&mut self.used)
     }
 }

@@ -21,6 +21,7 @@ use axum::{
     response::Response,
 };
 use http_body::Body as _;
+use lru::LruCache;
 use model::key::{ApiKey, KeyId};
 use parking_lot::Mutex;
 use task::clock::Clock;
@@ -29,7 +30,7 @@ use web::{
     address::{AddressSource, Network},
     auth::{NoKey, api_key},
     host_names::HostNames,
-    rate_limit::{Rate, RateLimiter, Recent, retry_seconds},
+    rate_limit::{CALLERS_MAX, Rate, RateLimiter, retry_seconds},
 };
 
 pub use self::limits::{Exceeded, Limits};
@@ -124,7 +125,7 @@ struct Shared {
     keys: Keys,
     options: GateOptions,
     clock: Clock,
-    usage: Mutex<Recent<Consumer, Usage>>,
+    usage: Mutex<LruCache<Consumer, Usage>>,
     strangers: RateLimiter<Network>,
     lookups: Semaphore,
 }
@@ -168,7 +169,7 @@ impl Gate {
             keys: keys.into(),
             options,
             clock,
-            usage: Mutex::default(),
+            usage: Mutex::new(LruCache::new(CALLERS_MAX)),
             strangers: RateLimiter::new(STRANGERS),
             lookups: Semaphore::new(LOOKUPS_MAX),
         };
@@ -257,7 +258,7 @@ impl Gate {
                 charge(network)?;
                 let found = self.shared.keys.check(hash).await;
                 if let (Ok(Some(_)) | Err(_), Some(network)) = (&found, network) {
-                    strangers.give_back(network);
+                    strangers.give_back(&network);
                 }
                 return found.map_err(Refusal::Failed)?.ok_or(Refusal::KeyUnknown);
             }
@@ -271,7 +272,7 @@ impl Gate {
     /// Counts a request with `key`, whose body has `n_bytes`, if there may be another one.
     fn count(&self, key: &Verified, n_bytes: u64) -> Result<Allowance, Exceeded> {
         let limits = self.shared.options.limits.overridden(key.limits);
-        self.shared.usage.lock().entry(Consumer::from_key(key), Usage::default).admit(
+        self.shared.usage.lock().get_or_insert_mut(Consumer::from_key(key), Usage::default).admit(
             limits,
             Instant::now(),
             self.shared.clock.now(),

@@ -3,13 +3,14 @@
 use std::{error::Error, fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
+use lru::LruCache;
 use model::key::{ApiKey, KeyId};
 use parking_lot::Mutex;
 use tokio::{
     sync::Semaphore,
     time::{Instant, timeout},
 };
-use web::rate_limit::Recent;
+use web::rate_limit::CALLERS_MAX;
 
 use crate::{
     Accounts, AccountsError,
@@ -55,7 +56,7 @@ pub struct RemoteKeys {
 struct Shared {
     ask: Box<dyn KeyLookup>,
     turns: Semaphore,
-    answers: Mutex<Recent<KeyHash, Option<CachedKey>>>,
+    answers: Mutex<LruCache<KeyHash, CachedKey>>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -126,8 +127,12 @@ impl Keys {
 impl RemoteKeys {
     /// The keys that `ask` knows of.
     pub fn new(ask: impl KeyLookup + 'static) -> Self {
-        let (turns, answers) = (Semaphore::new(QUESTIONS_MAX), Mutex::default());
-        Self { shared: Arc::new(Shared { ask: Box::new(ask), turns, answers }) }
+        let shared = Shared {
+            ask: Box::new(ask),
+            turns: Semaphore::new(QUESTIONS_MAX),
+            answers: Mutex::new(LruCache::new(CALLERS_MAX)),
+        };
+        Self { shared: Arc::new(shared) }
     }
 
     async fn check(&self, hash: KeyHash) -> Result<Option<Verified>, AccountsError> {
@@ -154,18 +159,18 @@ impl RemoteKeys {
         }
         let given = Instant::now();
         let key = self.shared.ask.ask(hash).await.map_err(AccountsError::Unreachable)?;
-        *self.shared.answers.lock().entry(hash, || None) = Some(CachedKey { key, given });
+        self.shared.answers.lock().put(hash, CachedKey { key, given });
         Ok(key)
     }
 
     fn get_fresh(&self, hash: &KeyHash) -> Option<CachedKey> {
-        let answer = self.shared.answers.lock().peek(hash).copied().flatten()?;
+        let answer = *self.shared.answers.lock().get(hash)?;
         (answer.given.elapsed() < HOLDS_FOR).then_some(answer)
     }
 
     fn is_remembered(&self, hash: &KeyHash) -> bool {
-        let answer = self.shared.answers.lock().peek(hash).copied().flatten();
-        answer.is_some_and(|answer| answer.key.is_some())
+        let answers = self.shared.answers.lock();
+        answers.peek(hash).is_some_and(|answer| answer.key.is_some())
     }
 }
 

@@ -6,6 +6,7 @@ use std::{
 };
 
 use parking_lot::{Mutex, MutexGuard};
+use task::cache::Capacity;
 use tokio::{
     sync::{
         Semaphore,
@@ -15,7 +16,6 @@ use tokio::{
 };
 
 use crate::{
-    cache::Capacity,
     compiler::{CompileIn, Compiler},
     disk::Disk,
     driver::Begun,

@@ -18,7 +18,6 @@ pub mod files;
 pub mod program;
 pub mod run;
 
-mod cache;
 mod disk;
 mod driver;
 mod exit;

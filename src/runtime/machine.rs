@@ -10,12 +10,12 @@ use std::{
     time::Duration,
 };
 
+use task::cache::{Cache, Capacity};
 use wasmtime::{
     Config, Enabled, Engine, InstanceAllocationStrategy, Linker, PoolingAllocationConfig, component,
 };
 
 use crate::{
-    cache::{Cache, Capacity},
     compiler::{CompileError, Compiler},
     disk::Disk,
     engine::{ProgramError, RunError, RuntimeError, RuntimeOptions},
@@ -188,7 +188,7 @@ impl Machine {
 
     /// Returns `program` if it is compiled already.
     pub(crate) fn compiled_before(&self, program: &Program) -> Option<Arc<Ready>> {
-        self.programs.get(program.key())
+        self.programs.get(&program.key())
     }
 
     fn prepare(

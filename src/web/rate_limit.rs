@@ -1,15 +1,17 @@
-//! How often something may happen: a rule, and a map of those it is kept for.
+//! Rate limits: the rule as a plain function, and a limiter that applies it to each of many keys.
 //!
 //! A rate lets `burst` events happen at once, and then one in each interval. The only
 //! state per caller is the time at which the whole burst is free again (GCRA).
 
-use std::{collections::HashMap, hash::Hash, time::Duration};
+use std::{hash::Hash, num::NonZeroUsize, time::Duration};
 
+use lru::LruCache;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// Entries of a [`Recent`] before the older half is let go: some megabytes of addresses.
-const RECENT_MAX: usize = 20_000;
+/// Callers remembered at a time; the least recently used is forgotten first, and starts with a whole
+/// burst. Some megabytes of addresses.
+pub const CALLERS_MAX: NonZeroUsize = NonZeroUsize::new(20_000).unwrap();
 
 /// How often something may happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,104 +50,51 @@ pub fn take(full_at: Option<Instant>, now: Instant, rate: Rate) -> Result<Taken,
     Ok(Taken { full_at: now + full_in, n_left, full_in })
 }
 
-/// A map that forgets: those used least lately, once there are too many.
+/// Applies one rate to each of many keys, in bounded memory.
 #[derive(Debug)]
-pub struct Recent<K, V> {
-    young: HashMap<K, V>,
-    old: HashMap<K, V>,
-}
-
-impl<K, V> Default for Recent<K, V> {
-    fn default() -> Self {
-        Self { young: HashMap::new(), old: HashMap::new() }
-    }
-}
-
-impl<K: Eq + Hash, V> Recent<K, V> {
-    /// What is kept for `key`, at first what `make` makes.
-    pub fn entry(&mut self, key: K, make: impl FnOnce() -> V) -> &mut V {
-        let is_young = self.young.contains_key(&key);
-        let kept = if is_young { None } else { self.old.remove(&key) };
-        if !is_young && self.young.len() >= RECENT_MAX / 2 {
-            self.old = std::mem::take(&mut self.young);
-        }
-        self.young.entry(key).or_insert_with(|| kept.unwrap_or_else(make))
-    }
-
-    /// What is kept for `key`, if anything. This does not count as a use.
-    pub fn peek(&self, key: &K) -> Option<&V> {
-        self.young.get(key).or_else(|| self.old.get(key))
-    }
-
-    /// Lets go of what is kept for `key`.
-    pub fn remove(&mut self, key: &K) {
-        self.young.remove(key);
-        self.old.remove(key);
-    }
-
-    /// Lets go of everything.
-    pub fn clear(&mut self) {
-        self.young.clear();
-        self.old.clear();
-    }
-
-    /// How many are kept.
-    pub fn len(&self) -> usize {
-        self.young.len() + self.old.len()
-    }
-
-    /// Whether nothing is kept.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-}
-
-/// One rate for each of many, kept in bounded memory.
-#[derive(Debug)]
-pub struct RateLimiter<K> {
+pub struct RateLimiter<K: Eq + Hash> {
     rate: Rate,
-    full_at: Mutex<Recent<K, Option<Instant>>>,
+    full_at: Mutex<LruCache<K, Instant>>,
 }
 
 impl<K: Eq + Hash> RateLimiter<K> {
-    /// Lets each key have `rate`.
+    /// Allows `rate` for each key.
     #[must_use]
     pub fn new(rate: Rate) -> Self {
-        Self { rate, full_at: Mutex::default() }
+        Self { rate, full_at: Mutex::new(LruCache::new(CALLERS_MAX)) }
     }
 
     /// Takes one event of `key`.
     ///
     /// # Errors
-    /// How long to wait, where there is none left.
+    /// How long to wait, where none is left.
     pub fn take(&self, key: K) -> Result<Taken, Duration> {
         let mut full_at = self.full_at.lock();
-        let full_at = full_at.entry(key, || None);
-        let taken = take(*full_at, Instant::now(), self.rate)?;
-        *full_at = Some(taken.full_at);
+        let taken = take(full_at.get(&key).copied(), Instant::now(), self.rate)?;
+        full_at.put(key, taken.full_at);
         Ok(taken)
     }
 
-    /// Gives back one event that `key` took: it did not count.
-    pub fn give_back(&self, key: K) {
-        if let Some(full_at) = self.full_at.lock().entry(key, || None) {
+    /// Returns one event that `key` took: it does not count.
+    pub fn give_back(&self, key: &K) {
+        if let Some(full_at) = self.full_at.lock().get_mut(key) {
             *full_at = full_at.checked_sub(self.rate.every).unwrap_or(*full_at);
         }
     }
 
     /// How long `key` has to wait for its next event; none if not at all.
     pub fn wait(&self, key: &K) -> Option<Duration> {
-        let full_at = self.full_at.lock().peek(key).copied().flatten();
+        let full_at = self.full_at.lock().peek(key).copied();
         take(full_at, Instant::now(), self.rate).err()
     }
 
     /// Forgets what `key` took.
     pub fn reset(&self, key: &K) {
-        self.full_at.lock().remove(key);
+        self.full_at.lock().pop(key);
     }
 }
 
-/// Seconds to tell a caller who has to wait: whole ones, and at least one.
+/// `wait` in whole seconds, at least one, as `Retry-After` gives it.
 #[must_use]
 pub fn retry_seconds(wait: Duration) -> u64 {
     wait.as_secs() + u64::from(wait.subsec_nanos() > 0 || wait.is_zero())

@@ -9,7 +9,7 @@ fn check(asked: &[(char, usize)], want_put: &str) {
     let cache = Cache::<char, char>::new(CAPACITY);
     let mut put = String::new();
     for (key, bytes) in asked {
-        if let Some(value) = cache.get(*key) {
+        if let Some(value) = cache.get(key) {
             assert_eq!(value, *key);
         } else {
             cache.put(*key, *key, *bytes);
@@ -20,21 +20,21 @@ fn check(asked: &[(char, usize)], want_put: &str) {
 }
 
 #[test]
-fn what_is_kept_is_found() {
+fn a_cached_value_is_found() {
     check(&[('a', 10), ('b', 10), ('a', 10), ('b', 10)], "ab");
 }
 
 #[test]
-fn the_value_asked_for_least_recently_goes_first() {
+fn the_least_recently_used_value_is_evicted_first() {
     check(&[('a', 1), ('b', 1), ('c', 1), ('a', 1), ('d', 1), ('a', 1), ('b', 1)], "abcdb");
 }
 
 #[test]
-fn heavy_values_push_out_several() {
+fn a_large_value_evicts_several() {
     check(&[('a', 40), ('b', 40), ('c', 70), ('a', 1), ('c', 1), ('b', 1)], "abcab");
 }
 
 #[test]
-fn a_value_heavier_than_the_cache_is_not_kept() {
+fn a_value_larger_than_the_cache_is_not_cached() {
     check(&[('a', 101), ('a', 101)], "aa");
 }
