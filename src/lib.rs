@@ -3,14 +3,20 @@
 //!
 //! # Bird's-eye view
 //!
-//! Three services, each described by a document, each a subcommand that runs alone:
+//! Three services, each a subcommand that runs alone. Each follows a document, which rules what it
+//! says over the network; what no document gives is marked as an extension:
 //!
-//! 1. **Function execution cluster**: a head takes a request over HTTP, calls the roll by gossip,
-//!    sends work orders to workers over libp2p, and groups what they return.
-//! 2. **Dataset service**: rows of time series in SQLite, their buckets kept in the same commit,
-//!    read page by page, in bulk, or as a stream.
-//! 3. **Network inference service**: epochs of a prediction network; each ends in a bundle of
-//!    combined, naive and left-out values.
+//! 1. **Function execution cluster** ([`cluster`]). A head takes a request over HTTP, calls the roll
+//!    by gossip, sends work orders to workers over libp2p, and groups what they return. Document 1 is
+//!    *b7s*, a Go node for such clusters: its wire protocol in both versions, so that heads and
+//!    workers of either program work together, and its REST API.
+//! 2. **Dataset service** ([`datasets`]). Rows of time series in SQLite, with buckets written in the
+//!    same commit, read page by page, in bulk, or as a stream. Document 2 is a REST API for time
+//!    series: catalog, rows, buckets, tags, and Server-Sent Events.
+//! 3. **Network inference service** ([`inference`]). Epochs of a prediction network; each ends in a
+//!    bundle of combined, naive and left-out values. Document 3 is *the chain*, allora-chain, which
+//!    predicts numbers: its mathematics in two generations (stdev-oct2024, mad-v0.17) and its query
+//!    API, without a blockchain; one service is trusted to close epochs.
 //!
 //! The screen shows what any client of the three could see. Without addresses it starts all of them
 //! as processes of this same program, and ends them with itself.
@@ -71,5 +77,65 @@
 //! is that worker's inference. The window closes, synthesis weighs inferers and forecasters by their
 //! regrets, the bundle is stored and served. When the truth is known, losses and regrets follow, and
 //! the next epoch's weights with them.
+//!
+//! # How to make a change
+//!
+//! - **An endpoint**: its path in `wire/paths.rs` (the last fixed segment names the files), its body
+//!   in `wire/<room>.rs`, a handler `<room>/server/<name>.rs` with its route in `<room>/server.rs`, its
+//!   description in `<room>/server/openapi.rs`, a method in `client/`, a test
+//!   `tests/it/<room>/<name>.rs`. A handler extracts, calls the room and converts; it sees no store.
+//! - **A pane**: what it holds in `tui/state/`, keys in `tui/keymap/`, what events change in
+//!   `tui/update/`, calls as effects in `tui/effects/`, drawing in `tui/view/`, a snapshot in
+//!   `tui/view/tests`.
+//! - **A loss function**: a variant of `LossMethod` with its name and arithmetic, and a line of its
+//!   table of tests, all in `inference/loss.rs`.
+//! - **A flag**: a field in the subcommand's `cli/<name>.rs`, whose doc is its help; man pages,
+//!   completion and README examples are tested against it.
+//! - **A key**: an [`Action`](tui::action::Action) and its line in the table of `tui/keymap/`; footer,
+//!   help and palette are made from the table.
+//!
+//! # Glossary
+//!
+//! **Cluster**
+//! - *head*, *worker*: the node that takes requests; a node that executes functions.
+//! - *subgroup*: a gossip topic; the general group is all workers.
+//! - *function*, *method*: content named by a CID; the module inside it that runs.
+//! - *roll call*, *offer*: asking a group who can execute; a worker's standing word on its free slots
+//!   and functions.
+//! - *slot*, *work order*, *spare*: room for one execution; one execution given to one worker; a
+//!   worker that replaces one that failed.
+//! - *execution*: one request and all its work orders.
+//! - *result group*, *frequency*, *quorum*: peers whose outcome (stdout, stderr, exit code) is equal;
+//!   its share in percent; the share that ends an execution early.
+//!
+//! **Datasets**
+//! - *dataset*, *column*, *row*, *timestamp*: UTC in microseconds, unique in a dataset.
+//! - *resolution*, *bucket*: raw, 5m, 15m, 1h, 4h or 1d; open, high, low, close, volume and count of
+//!   one interval.
+//! - *chunk*, *tail*, *compaction*: about 1 024 rows, sealed and columnar; rows not yet sealed; sealing
+//!   and merging chunks.
+//! - *revision*: the number of a dataset's newest commit.
+//! - *tag*, *acquire*: what grants access; taking a public one.
+//! - *page*, *cursor*, *bulk download*, *live*, *stream*: the ways to read; a stream begins with a
+//!   *replay* of the newest rows, and sends a *heartbeat*.
+//! - *late row*, *correction*: a row older than the newest; a row that replaces one.
+//!
+//! **Inference**
+//! - *topic*, *label*: what is predicted; one of several outputs of it.
+//! - *epoch*, *nonce*, *window*: one round of predictions; the block height that names it; the blocks
+//!   in which it takes submissions.
+//! - *actor*: an *inferer* predicts the value, a *forecaster* the inferers' losses; a *reputer*
+//!   computes losses from the *ground truth*.
+//! - *loss*, *regret*, *weight*, *score*: the error of a value; how much better than the network an
+//!   actor was; its share in the next epoch; its standing.
+//! - *naive*, *one-out*, *one-in*: combined without forecasters; without one actor; naive with one
+//!   forecaster.
+//! - *bundle*, *consumer*: all values of one epoch; a contract that checks a signed value.
+//!
+//! **Screen**
+//! - *screen*, *pane*, *overlay*, *palette*: a tab; a part of it; what covers it; the list of commands.
+//! - *event*, *effect*, *update*: what happened; what to do, as data; (state, event) → effects.
+//! - *profile*, *session*, *preset*, *pin*: addresses and a key under a name; what the screen restores;
+//!   a saved form; a dataset kept in view.
 
 pub mod cli;

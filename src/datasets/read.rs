@@ -288,7 +288,7 @@ impl Datasets {
             count: Count::Nothing,
         };
         let page = self.store.page(sight.grant.dataset, &read)?;
-        Ok(page.rows.moment(0).or(sight.newest))
+        Ok(page.rows.timestamp(0).or(sight.newest))
     }
 
     /// Reads the newest rows of a dataset, newest first, and makes of them what `convert` makes.

@@ -27,7 +27,7 @@ pub enum Series {
 /// A run of rows of one dataset. All lists have one place for each row.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Block {
-    /// When.
+    /// Each row's timestamp.
     pub times: Vec<Timestamp>,
     /// The rows' numbers, unique in a service.
     pub ids: Vec<i64>,
@@ -42,7 +42,7 @@ pub struct Block {
 pub enum Rows {
     /// Rows as they were ingested.
     Raw(Block),
-    /// Buckets.
+    /// Buckets of one resolution.
     Buckets(Vec<Bucket>),
 }
 
@@ -61,7 +61,7 @@ impl Rows {
     }
 
     /// The timestamp of a row or bucket.
-    pub fn moment(&self, row_idx: usize) -> Option<Timestamp> {
+    pub fn timestamp(&self, row_idx: usize) -> Option<Timestamp> {
         match self {
             Self::Raw(block) => block.times.get(row_idx).copied(),
             Self::Buckets(buckets) => buckets.get(row_idx).map(|bucket| bucket.timestamp),
@@ -311,27 +311,27 @@ impl Block {
         self.columns.iter_mut().for_each(Series::reverse);
     }
 
-    /// The place of the first row that is not before `moment`.
-    pub fn first_not_before(&self, moment: Timestamp) -> usize {
-        self.times.partition_point(|time| *time < moment)
+    /// The index of the first row at or after `timestamp`.
+    pub fn first_not_before(&self, timestamp: Timestamp) -> usize {
+        self.times.partition_point(|time| *time < timestamp)
     }
 
-    /// The place of the first row after `moment`.
-    pub fn first_after(&self, moment: Timestamp) -> usize {
-        self.times.partition_point(|time| *time <= moment)
+    /// The index of the first row after `timestamp`.
+    pub fn first_after(&self, timestamp: Timestamp) -> usize {
+        self.times.partition_point(|time| *time <= timestamp)
     }
 
-    /// The rows of both in order; where both have a row at one moment, that of `over`.
+    /// The rows of both in order; where both have a row at one timestamp, that of `over`.
     #[must_use]
-    pub fn merged(&self, over: &Self) -> Self {
+    pub fn merge(&self, over: &Self) -> Self {
         let mut merged = self.empty_like();
         merged.reserve(self.len() + over.len());
         let (mut under_idx, mut over_idx) = (0, 0);
-        while let Some(moment) = over.times.get(over_idx) {
+        while let Some(timestamp) = over.times.get(over_idx) {
             // Runs are copied whole: a few late rows over a long block cost a few copies.
-            let under_end = self.first_not_before(*moment);
+            let under_end = self.first_not_before(*timestamp);
             merged.extend_from(self, under_idx..under_end.max(under_idx));
-            under_idx = self.first_after(*moment).max(under_idx);
+            under_idx = self.first_after(*timestamp).max(under_idx);
             let until = self.times.get(under_idx);
             let over_end = until.map_or(over.len(), |until| over.first_not_before(*until));
             let over_end = over_end.max(over_idx + 1);
@@ -386,7 +386,7 @@ impl Block {
         Some(Row { timestamp, values })
     }
 
-    /// All rows.
+    /// All rows, in their order.
     pub fn rows(&self) -> Vec<Row> {
         (0..self.len()).filter_map(|row_idx| self.row(row_idx)).collect()
     }

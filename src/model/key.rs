@@ -34,7 +34,7 @@ impl ApiKey {
         Self(KEY_PREFIX.chars().chain(digits).collect())
     }
 
-    /// The secret itself, for a request header or the one timestamp it is shown to its owner.
+    /// The secret itself, for a request header, or to show it to its owner once.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0
@@ -48,7 +48,7 @@ impl KeyId {
         Self(number)
     }
 
-    /// The number.
+    /// The number, for storing and showing.
     #[must_use]
     pub const fn get(self) -> i64 {
         self.0

@@ -2,11 +2,11 @@
 
 use crate::{dataset::Dtype, timestamp::Timestamp};
 
-/// The earliest moment of a row: the first that is written with a year of four digits.
+/// The earliest timestamp of a row: the first one with a year of four digits.
 pub const EARLIEST: Timestamp = Timestamp::from_seconds(-62_167_219_200);
 
-/// The first moment that no row may be at. Behind this day moments come to an end, and one that a
-/// reader asks for up to "the end of the year 9999" is to be before that.
+/// The first timestamp that no row may have. Timestamps end a day later, so that a query up to "the
+/// end of the year 9999" stays in range.
 pub const TOO_LATE: Timestamp = Timestamp::from_seconds(253_402_128_000);
 
 /// What is wrong with a row at [`TOO_LATE`] or later.

@@ -16,8 +16,9 @@ const LINES_MAX: usize = 600;
 /// The most lines of the program's `main.rs`: it starts the command line, and nothing else.
 const MAIN_LINES_MAX: usize = 40;
 
-/// The most lines of the codemap: what is read in one sitting.
-const CODEMAP_LINES_MAX: usize = 120;
+/// The most lines of the codemap: what is read in one sitting, of which a third is the glossary and
+/// the recipes of changes, to look things up in.
+const CODEMAP_LINES_MAX: usize = 170;
 
 /// The one file with unsafe code: the engine loads compiled code in no other way.
 const UNSAFE: &str = "src/runtime/load.rs";
@@ -67,7 +68,7 @@ fn the_codemap_is_read_in_one_sitting() {
     let map = sources::rust().into_iter().filter(|source| source.path == "src/lib.rs");
     let n_lines = map.map(|map| map.text.lines().filter(|line| line.starts_with("//!")).count());
     check(
-        "the codemap has at most 120 lines",
+        "the codemap is short enough to be read in one sitting",
         n_lines.filter(|n_lines| *n_lines > CODEMAP_LINES_MAX).map(|n| format!("{n} lines")),
     );
 }

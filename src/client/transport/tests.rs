@@ -45,7 +45,8 @@ fn what_is_no_http_address_is_refused() {
 
 #[test]
 fn only_the_named_last_segment_is_taken_off() {
-    let strip = |text| Transport::new(text, None).unwrap().strip_segment("api").address().to_owned();
+    let strip =
+        |text| Transport::new(text, None).unwrap().strip_segment("api").address().to_owned();
     assert_eq!(strip("http://a.example/api/"), "http://a.example");
     assert_eq!(strip("http://a.example/v1/api"), "http://a.example/v1");
     assert_eq!(strip("http://a.example/notapi"), "http://a.example/notapi");

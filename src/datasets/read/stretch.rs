@@ -76,7 +76,7 @@ impl<'a> Stretch<'a> {
             Rows::Buckets(_) => self.limit,
         };
         // The last row of the page, and the one after it: only where there is a next page.
-        let ends = self.rows.moment(n_rows.saturating_sub(1)).zip(self.rows.moment(n_rows));
+        let ends = self.rows.timestamp(n_rows.saturating_sub(1)).zip(self.rows.timestamp(n_rows));
         let rows = self.rows.take(n_rows);
         let (mut reach, next) = match (ends, self.query.position) {
             (Some((last, seen)), Position::After(_)) => {

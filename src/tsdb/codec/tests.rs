@@ -178,7 +178,7 @@ proptest! {
 
     #[test]
     fn merging_lets_the_upper_row_win(under in block(), over in block()) {
-        let merged = under.merged(&over);
+        let merged = under.merge(&over);
         let mut want: std::collections::BTreeMap<_, _> = rows_of(&under)
             .into_iter().map(|row| (row.1.timestamp, row)).collect();
         want.extend(rows_of(&over).into_iter().map(|row| (row.1.timestamp, row)));

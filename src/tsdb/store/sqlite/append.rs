@@ -222,7 +222,7 @@ fn put_many(
         if chunks::n_covering(connection, strand, &late.times, n_chunks_max)? <= n_chunks_max {
             let span = Span { first: *first, last: *last };
             let under = tail::take(connection, dataset, span, usize::MAX, rows.empty_like())?;
-            chunks::overlay(connection, strand, &under.merged(&late))?;
+            chunks::overlay(connection, strand, &under.merge(&late))?;
         } else {
             progress.n_late += tail::put(connection, dataset, &late, chunks_end, held)?;
         }
@@ -231,7 +231,7 @@ fn put_many(
     if !fresh.is_empty() {
         let span = Span { first: fresh_from, last: Timestamp::MAX };
         let under = tail::take(connection, dataset, span, usize::MAX, rows.empty_like())?;
-        let fresh = under.merged(&fresh);
+        let fresh = under.merge(&fresh);
         let n_sealed = chunks::append(connection, strand, &fresh)?;
         let left = fresh.part(n_sealed..fresh.len());
         tail::put(connection, dataset, &left, None, None)?;

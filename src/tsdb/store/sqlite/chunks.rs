@@ -362,7 +362,7 @@ pub(super) fn overlay(
         };
         let end = late.first_after(chunk.span.last);
         let under = read(connection, strand, chunk, late.empty_like())?;
-        let merged = under.merged(&late.part(start..end));
+        let merged = under.merge(&late.part(start..end));
         remove(connection, chunk)?;
         if merged.len() < SPLIT_ROWS {
             insert(connection, strand, &merged, 0..merged.len(), strand.packing())?;

@@ -250,7 +250,7 @@ impl Walker<'_, '_, '_> {
             return Ok(self.out.hand_on(under)? & self.out.passed(n_within, taken));
         }
         let over = self.block_of(&over)?;
-        self.out.give(under.merged(&over))
+        self.out.give(under.merge(&over))
     }
 
     /// What the span has of a chunk, or only what is wanted of that; and how many rows the span has.

@@ -56,7 +56,7 @@ fn late_rows_all_over_leave_what_the_same_rows_in_order_leave() {
         let write = connection.transaction().unwrap();
         for rows in shared {
             append(&write, mixed, rows.clone());
-            all = all.merged(rows);
+            all = all.merge(rows);
         }
         write.commit().unwrap();
     }
