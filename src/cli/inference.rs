@@ -14,9 +14,8 @@ mod work;
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use ::inference::{
+    network::{submission::WorkerQuota, topic::demo_topics},
     server::{InferenceService, ServiceOptions},
-    submission::WorkerQuota,
-    topic::demo_topics,
 };
 use accounts::Accounts;
 use anyhow::Context as _;

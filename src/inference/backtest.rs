@@ -17,18 +17,22 @@ use model::{timestamp::Timestamp, topic::Address};
 
 pub use self::baseline::baselines;
 use crate::{
-    close::{CloseError, Standings, close},
-    learned::{self, BundleError, Learned},
-    loss::LossRule,
-    outlier::Baseline,
-    pairs::FullBundle,
-    regret::Family,
-    rows::FlatRow,
-    runs::Cause,
-    statistics::count,
-    submission::{Payload, Submission},
-    synthesis::{SynthesisError, Values, interval::PERCENTILES},
-    topic::{Topic, Truth},
+    math::{
+        loss::LossRule,
+        outlier::Baseline,
+        pairs::FullBundle,
+        regret::Family,
+        statistics::count,
+        synthesis::{SynthesisError, Values, interval::PERCENTILES},
+    },
+    network::{
+        close::{CloseError, Standings, close},
+        learned::{self, BundleError, Learned},
+        rows::FlatRow,
+        runs::Cause,
+        submission::{Payload, Submission},
+        topic::{Topic, Truth},
+    },
 };
 
 /// What one worker of a model predicts.

@@ -15,20 +15,22 @@ use wire::inference::cases::{
 
 use self::names::Names;
 use crate::{
-    pairs::PairValues,
-    regret::{Family, Losses, Pace, Regrets, Standing, Versus},
-    reputer::{Report, network_losses},
-    score,
-    submission::decimal,
-    synthesis::{
-        Epoch, Newcomers, Synthesis, SynthesisError, Values, synthesize,
-        weights::{GenerationError, Params},
+    math::{
+        pairs::PairValues,
+        regret::{Family, Losses, Pace, Regrets, Standing, Versus},
+        reputer::{Report, network_losses},
+        score,
+        synthesis::{
+            Epoch, Newcomers, Synthesis, SynthesisError, Values, synthesize,
+            weights::{GenerationError, Params},
+        },
     },
+    network::submission::decimal,
 };
 
 /// What a case's numbers are where it does not say: those of the chain's examples.
 const PARAMS_DEFAULT: Params = Params {
-    generation: crate::synthesis::weights::Generation::MadV017,
+    generation: crate::math::synthesis::weights::Generation::MadV017,
     p_norm: 3.0,
     c_norm: 0.75,
     epsilon: 0.01,

@@ -1,47 +1,18 @@
 //! Document 3: a prediction network of one chain, from submissions to the values it serves.
 //!
-//! [`Inference`] is the façade: submit, close, learn, and read (its [`queries`] apart). What follows from what is plain
-//! functions of values: [`sortition`] (whose values count), [`synthesis`] (weights and values), [`loss`], [`regret`] and [`score`],
-//! [`mod@close`] and [`learned`] (an epoch's end, and its lesson), [`epoch`] (what is due at a
-//! height). [`store`] keeps it, [`runner`] does what is due on time, [`server`] answers over HTTP. Absent on
-//! purpose: the cluster and the dataset service, which [`runs`] and [`rows`] stand for.
+//! [`Inference`] is the façade: submit, close, learn, and read. [`math`] holds the formulas, plain
+//! functions of values; [`network`] topics, epochs and what is due at a height; [`store`] the SQLite
+//! file; [`server`] the HTTP API. [`backtest`] replays a topic over past rows, [`cases`] computes
+//! single epochs given by hand, [`signer`] signs values for consumer contracts. Absent on purpose:
+//! the cluster and the dataset service, which [`network::runs`] and [`network::rows`] stand for.
 
-pub mod actor;
 pub mod backtest;
-mod cache;
 pub mod cases;
-pub mod chain;
-pub mod close;
-pub mod condition;
-pub mod epoch;
-mod epoch_end;
-pub mod forecast;
-pub mod leaderboard;
-pub mod learned;
-pub mod loss;
-pub mod outlier;
-pub mod overview;
-pub mod pairs;
-pub mod prediction;
-pub mod queries;
-pub mod regret;
-pub mod relearn;
-pub mod reputer;
-pub mod retention;
-pub mod rows;
-pub mod runner;
-pub mod runs;
-pub mod score;
-pub mod selection;
+pub mod math;
+pub mod network;
 pub mod server;
 pub mod signer;
-pub mod sortition;
-pub mod statistics;
 pub mod store;
-pub mod submission;
-pub mod synthesis;
-pub mod topic;
-pub mod topics;
 
 use std::{
     collections::BTreeMap, fmt, panic::resume_unwind, path::Path, sync::Arc, time::Duration,
@@ -54,15 +25,17 @@ use tokio::{sync::watch, task::spawn_blocking, time::sleep};
 use tracing::warn;
 
 use crate::{
-    cache::Cache,
-    chain::{Blocks, Chain, Leap},
-    condition::Conditions,
-    epoch_end::{closing, lesson},
-    retention::{DAY, Retention},
-    sortition::Record,
+    math::sortition::Record,
+    network::{
+        cache::Cache,
+        chain::{Blocks, Chain, Leap},
+        condition::Conditions,
+        epoch_end::{closing, lesson},
+        retention::{DAY, Retention},
+        submission::{Origin, Payload, PayloadError, Submission, Submitter},
+        topic::{Keep, Topic, TopicSettingsError},
+    },
     store::{Closable, EndOptions, Holdings, Input, Known, Store, StoreError, Submitted},
-    submission::{Origin, Payload, PayloadError, Submission, Submitter},
-    topic::{Keep, Topic, TopicSettingsError},
 };
 
 /// How often opening tries again while another process sets up the same file.

@@ -56,14 +56,16 @@ pub use self::consumer::Consumers;
 use self::{error::ApiError, openapi::Description};
 use crate::{
     Inference, InferenceError, InferenceOptions,
-    actor::{self, AddressError},
-    retention::Retention,
-    rows::Rows,
-    runner::Runner,
-    runs::Runs,
+    network::{
+        actor::{self, AddressError},
+        retention::Retention,
+        rows::Rows,
+        runner::Runner,
+        runs::Runs,
+        submission::{Submitter, WorkerQuota},
+        topic::Topic,
+    },
     store::StoreError,
-    submission::{Submitter, WorkerQuota},
-    topic::Topic,
 };
 
 /// The longest body taken, in bytes: a forecast of every inferer that an epoch takes.

@@ -2,7 +2,7 @@
 //!
 //! Every change is one transaction that is durable on return, so a stop at any moment leaves each
 //! epoch either as it was or a whole step further. Absent on purpose: when to take a step, which is
-//! for [`crate::epoch`] to say. Nothing here is async: callers go to a blocking thread.
+//! for [`crate::network::epoch`] to say. Nothing here is async: callers go to a blocking thread.
 
 mod digest;
 mod epochs;
@@ -46,8 +46,11 @@ pub use self::{
     worker_quota::{NEWCOMERS_MAX, SUBMISSIONS_MAX},
 };
 use crate::{
-    chain::Blocks, epoch::Progress, learned::Learned, outlier::Baseline, regret::Losses,
-    selection::Arrival, submission::Submission, topic::Topic,
+    math::{outlier::Baseline, regret::Losses},
+    network::{
+        chain::Blocks, epoch::Progress, learned::Learned, selection::Arrival,
+        submission::Submission, topic::Topic,
+    },
 };
 
 /// About what the end of an epoch of 1 000 inferers and 50 forecasters writes. A disk with less free

@@ -18,11 +18,13 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::{
-    pairs::FullBundle,
-    rows::{DatasetColumn, Described, FlatRow, Rows},
-    runner::Runner,
-    runs::{Cause, Job, Nodes, PeerOutput, Runs},
-    topic::demo_topics,
+    math::pairs::FullBundle,
+    network::{
+        rows::{DatasetColumn, Described, FlatRow, Rows},
+        runner::Runner,
+        runs::{Cause, Job, Nodes, PeerOutput, Runs},
+        topic::demo_topics,
+    },
 };
 
 /// When the tests begin.

@@ -13,12 +13,13 @@ use std::{
 };
 
 use ::inference::{
-    actor,
     backtest::{Backtest, Model, Prediction, Report, Step, baselines},
-    prediction,
-    rows::{FlatRow, Rows as _, lines},
-    runs::Cause,
-    topic::{Topic, demo_topics, settings},
+    network::{
+        actor, prediction,
+        rows::{FlatRow, Rows as _, lines},
+        runs::Cause,
+        topic::{Topic, demo_topics, settings},
+    },
 };
 use anyhow::{Context as _, bail};
 use async_trait::async_trait;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use ::inference::{
+use ::inference::network::{
     rows::{DatasetColumn, Described, FlatRow, Rows},
     runs::{Cause, Job, PeerOutput, Runs},
 };

@@ -6,12 +6,14 @@ use async_trait::async_trait;
 
 use super::{Model, Prediction};
 use crate::{
-    actor,
-    rows::FlatRow,
-    runs::Cause,
-    statistics::count,
-    submission::decimal,
-    topic::{Topic, Truth},
+    math::statistics::count,
+    network::{
+        actor,
+        rows::FlatRow,
+        runs::Cause,
+        submission::decimal,
+        topic::{Topic, Truth},
+    },
 };
 
 /// How much each direction is believed in before any row speaks for one.

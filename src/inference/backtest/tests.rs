@@ -3,7 +3,7 @@
 use parking_lot::Mutex;
 
 use super::*;
-use crate::topic::demo_topics;
+use crate::network::topic::demo_topics;
 
 /// A row a minute, of the values that `value` gives.
 fn rows(column: &str, n: u32, value: impl Fn(f64) -> f64) -> Vec<FlatRow> {

@@ -18,8 +18,8 @@ use wire::inference::{
 
 use super::error::ApiError;
 use crate::{
-    pairs::{FullBundle, PairValues},
-    submission::decimal,
+    math::pairs::{FullBundle, PairValues},
+    network::submission::decimal,
 };
 
 /// Where a body has values of pairs.

@@ -18,10 +18,9 @@ use super::{
     error::{ApiError, ConsumerError, topic_id},
 };
 use crate::{
-    close::Signed,
+    math::synthesis::interval::PERCENTILES,
+    network::{close::Signed, submission::decimal},
     signer::{Amount, DECIMALS, Domain, SignedInference, Signer},
-    submission::decimal,
-    synthesis::interval::PERCENTILES,
 };
 
 /// For whom inferences are signed, and by whom.

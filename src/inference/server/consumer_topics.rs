@@ -13,7 +13,7 @@ use super::{
     emissions::in_query,
     error::{ApiError, ConsumerError},
 };
-use crate::{Inference, InferenceError, topic::Topic};
+use crate::{Inference, InferenceError, network::topic::Topic};
 
 /// How many topics a page has.
 const PAGE: usize = 100;

@@ -23,7 +23,7 @@ use super::{
     Service,
     error::{ApiError, served, topic_id},
 };
-use crate::{Inference, ReadError, topic::Topic};
+use crate::{Inference, ReadError, network::topic::Topic};
 
 /// Every query of the chain but the few that are older here.
 pub(super) fn router() -> Router<Service> {

@@ -23,8 +23,10 @@ use wire::{
 };
 
 use crate::{
-    InferenceError, ReadError, SubmitError, actor::AddressError, signer::SignerError,
-    store::StoreError, topics::TopicChangeError,
+    InferenceError, ReadError, SubmitError,
+    network::{actor::AddressError, topics::TopicChangeError},
+    signer::SignerError,
+    store::StoreError,
 };
 
 /// Seconds after which a caller may come again where the service cannot answer now.

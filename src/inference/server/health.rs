@@ -12,7 +12,7 @@ use axum::{
 use wire::inference::network::ServiceHealth;
 
 use super::error::ApiError;
-use crate::{Inference, topic::Topic};
+use crate::{Inference, network::topic::Topic};
 
 pub(super) async fn get(
     State(inference): State<Inference>,

@@ -16,10 +16,11 @@ use super::{
 };
 use crate::{
     Inference,
-    close::Interval,
-    regret::{Family, Standing},
-    submission::decimal,
-    synthesis::interval::PERCENTILES,
+    math::{
+        regret::{Family, Standing},
+        synthesis::interval::PERCENTILES,
+    },
+    network::{close::Interval, submission::decimal},
 };
 
 pub(super) async fn get(

@@ -12,7 +12,7 @@ use wire::inference::leaderboard::{EpochLosses, Leaderboard, RankedActor};
 use super::error::{ApiError, topic_id};
 use crate::{
     Inference,
-    leaderboard::{EPOCHS_DEFAULT, EPOCHS_MAX, Ranking, ValueLosses},
+    network::leaderboard::{EPOCHS_DEFAULT, EPOCHS_MAX, Ranking, ValueLosses},
 };
 
 pub(super) async fn get(

@@ -66,7 +66,7 @@ use wire::{
 };
 
 use super::Service;
-use crate::submission::WorkerQuota;
+use crate::network::submission::WorkerQuota;
 
 /// What the service is, at the head of its description. Its limits follow.
 const ABOUT: &str = "A prediction network on one machine: topics, the workers and forecasters that \

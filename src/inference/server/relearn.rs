@@ -16,7 +16,7 @@ use super::{
     Holder, Service,
     error::{ApiError, topic_id},
 };
-use crate::{
+use crate::network::{
     relearn::{RelearnError, RelearnReport},
     rows::truth_after,
     runner::ROWS_WITHIN,
@@ -46,7 +46,7 @@ pub(super) async fn post(
                 ApiError::Unchecked(format!("cannot read dataset {}: {why}", source.dataset))
             };
             let late = |_| unread(format!("no answer within {ROWS_WITHIN:?}"));
-            let broken = |cause: crate::runs::Cause| unread(chain(cause.as_ref()));
+            let broken = |cause: crate::network::runs::Cause| unread(chain(cause.as_ref()));
             let dataset = match source.dataset_id {
                 Some(dataset) => dataset,
                 None => rows.find(&source.dataset).await.map_err(broken)?,

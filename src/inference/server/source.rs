@@ -7,7 +7,7 @@ use task::causes::chain;
 use tokio::time::timeout;
 
 use super::error::ApiError;
-use crate::{
+use crate::network::{
     rows::{DatasetColumn, Described, Rows},
     runner::ROWS_WITHIN,
     topic::Topic,

@@ -19,10 +19,13 @@ use super::{
     error::{ApiError, topic_id},
 };
 use crate::{
-    Inference, ReadError, Sender, actor, epoch,
-    sortition::Record,
-    submission::{Origin, Payload},
-    topic::Topic,
+    Inference, ReadError, Sender,
+    math::sortition::Record,
+    network::{
+        actor, epoch,
+        submission::{Origin, Payload},
+        topic::Topic,
+    },
 };
 
 /// The longest name of a model, in characters.

@@ -20,7 +20,12 @@ use tempfile::TempDir;
 use tower::ServiceExt as _;
 
 use super::*;
-use crate::{Sender, signer::Domain, store::Input, submission::Payload, topic::demo_topics};
+use crate::{
+    Sender,
+    network::{submission::Payload, topic::demo_topics},
+    signer::Domain,
+    store::Input,
+};
 
 struct Fixture {
     _folder: TempDir,

@@ -12,8 +12,10 @@ use wire::{
 use super::error::{ApiError, served, topic_id};
 use crate::{
     Inference, ReadError,
-    submission::decimal,
-    topic::{Topic, TopicKind},
+    network::{
+        submission::decimal,
+        topic::{Topic, TopicKind},
+    },
 };
 
 pub(super) async fn get(

@@ -13,7 +13,11 @@ use super::{
     error::{ApiError, topic_id},
     latest::{intervals, weights},
 };
-use crate::{Inference, ReadError, regret::Family, score, submission::decimal};
+use crate::{
+    Inference, ReadError,
+    math::{regret::Family, score},
+    network::submission::decimal,
+};
 
 pub(super) async fn get(
     State(inference): State<Inference>,

@@ -8,7 +8,10 @@ use model::topic::BlockHeight;
 use wire::inference::network::{ProblemBody, RetentionBody, TopicHealth};
 
 use super::error::{ApiError, topic_id};
-use crate::{Inference, ReadError, condition::Problem, retention::DAY};
+use crate::{
+    Inference, ReadError,
+    network::{condition::Problem, retention::DAY},
+};
 
 pub(super) async fn get(
     State(inference): State<Inference>,

@@ -18,8 +18,10 @@ use super::{
 };
 use crate::{
     Inference,
-    topic::{Topic, settings},
-    topics::TopicChangeError,
+    network::{
+        topic::{Topic, settings},
+        topics::TopicChangeError,
+    },
 };
 
 pub(super) async fn create(

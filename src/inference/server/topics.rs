@@ -6,8 +6,11 @@ use wire::inference::{ActorSummary, TopicList, TopicSummary};
 
 use super::{error::ApiError, topic::type_name};
 use crate::{
-    Inference, epoch,
-    overview::{ActorView, Overview},
+    Inference,
+    network::{
+        epoch,
+        overview::{ActorView, Overview},
+    },
 };
 
 pub(super) async fn get(State(inference): State<Inference>) -> Result<Json<TopicList>, ApiError> {

@@ -13,7 +13,10 @@ use super::{
     error::{ApiError, topic_id},
     topic,
 };
-use crate::{Inference, actor, topics::ListChange};
+use crate::{
+    Inference,
+    network::{actor, topics::ListChange},
+};
 
 pub(super) async fn put(
     State(inference): State<Inference>,

@@ -6,7 +6,7 @@ use model::topic::{Address, BlockHeight, TopicId};
 use rusqlite::{OptionalExtension as _, params};
 
 use super::{Store, StoreError, height, number, record};
-use crate::regret::Standing;
+use crate::math::regret::Standing;
 
 /// Who took part in a bundle.
 #[derive(Debug, Clone, PartialEq, Default)]

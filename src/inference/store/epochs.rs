@@ -13,12 +13,13 @@ use super::{
     record, relearn, retention, state, view,
 };
 use crate::{
-    close::{Closing, Signed},
-    learned::Learned,
-    outlier::Baseline,
-    pairs::FullBundle,
-    retention::Retention,
-    selection::Withdrawn,
+    math::{outlier::Baseline, pairs::FullBundle},
+    network::{
+        close::{Closing, Signed},
+        learned::Learned,
+        retention::Retention,
+        selection::Withdrawn,
+    },
 };
 
 /// What a topic had learned when it was read.

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use model::topic::Address;
 
 use super::StoreError;
-use crate::regret::{
+use crate::math::regret::{
     Regrets, Versus,
     grid::{Column, Grid, Row},
 };

@@ -7,7 +7,7 @@ use super::{
     StoreError,
     grids::{Reader, put_count, put_name},
 };
-use crate::pairs::PairValues;
+use crate::math::pairs::PairValues;
 
 /// The first byte, by which a later form can be told from this one.
 const FORM: u8 = 1;

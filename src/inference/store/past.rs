@@ -9,7 +9,7 @@ use super::{
     StoreError,
     grids::{Reader, put_count, put_name},
 };
-use crate::forecast::past::{Past, PastEpoch};
+use crate::network::forecast::past::{Past, PastEpoch};
 
 /// The first byte, by which a later form can be told from this one.
 const FORM: u8 = 1;

@@ -13,12 +13,16 @@ use wire::inference::{LabeledValueBody, LatestNetworkInferences};
 
 use super::{StoreError, grids, pairs, past};
 use crate::{
-    close::Interval,
-    forecast::past::Past,
-    learned::{Experience, Learned, RestingTargets},
-    pairs::PairValues,
-    regret::{Family, Losses, Regrets, Standing, Versus},
-    submission::Submission,
+    math::{
+        pairs::PairValues,
+        regret::{Family, Losses, Regrets, Standing, Versus},
+    },
+    network::{
+        close::Interval,
+        forecast::past::Past,
+        learned::{Experience, Learned, RestingTargets},
+        submission::Submission,
+    },
 };
 
 /// A number as the shortest text that reads back as the same: JSON's own numbers may come back off

@@ -14,7 +14,7 @@ use super::{
     EPOCH_BYTES, Input, Known, Lesson, State, Store, StoreError, epochs::put_learned, grids,
     height, number, past, record, retention, view,
 };
-use crate::{learned::Learned, pairs::FullBundle};
+use crate::{math::pairs::FullBundle, network::learned::Learned};
 
 /// How many lessons lie between two snapshots: learning again goes through that many more at most.
 const SNAPSHOT_EVERY: u64 = 32;

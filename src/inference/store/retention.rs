@@ -10,7 +10,7 @@ use model::{
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::{EPOCHS_KEPT, Store, StoreError, height, number};
-use crate::retention::Retention;
+use crate::network::retention::Retention;
 
 /// The most epochs that are thinned, and the most that are dropped, when one closes: where a limit
 /// was lowered far, the file catches up epoch by epoch, and none closes late for it.

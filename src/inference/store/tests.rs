@@ -2,13 +2,14 @@ use model::topic::Address;
 
 use super::*;
 use crate::{
-    close::{Standings, close},
-    epoch_end::closing,
-    pairs::FullBundle,
-    retention::Retention,
-    sortition::Record,
-    submission::{Origin, Payload, Submitter, WorkerQuota},
-    topic::demo_topics,
+    math::{pairs::FullBundle, sortition::Record},
+    network::{
+        close::{Standings, close},
+        epoch_end::closing,
+        retention::Retention,
+        submission::{Origin, Payload, Submitter, WorkerQuota},
+        topic::demo_topics,
+    },
 };
 
 fn at(seconds: i64) -> Timestamp {
@@ -64,7 +65,7 @@ fn learn(store: &Store, topic: &Topic, nonce: BlockHeight) -> bool {
     let teach = move |bundle: &FullBundle, learned: &Learned| {
         let mut learned = learned.clone();
         let losses = learned.learn(&settings, bundle, &[2.0]).unwrap();
-        let truth = crate::submission::with_labels(&settings.labels, &[2.0]);
+        let truth = crate::network::submission::with_labels(&settings.labels, &[2.0]);
         Some(Lesson { truth, losses, learned })
     };
     store.learn(topic.id, nonce, at_two(), teach).unwrap().is_some()

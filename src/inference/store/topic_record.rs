@@ -12,8 +12,8 @@ use super::{
     record::{read, word, write},
 };
 use crate::{
-    loss::LossRule,
-    topic::{
+    math::loss::LossRule,
+    network::topic::{
         ActiveMax, ActiveQuantiles, Judging, Keep, Labeling, Predictor, PredictorModel, Source,
         Timing, Topic, TopicKind, Truth, WorkerWhitelist,
     },

@@ -11,12 +11,16 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::{Known, Store, StoreError, number, pairs, record};
 use crate::{
-    close::{Interval, Signed},
-    outlier::Baseline,
-    pairs::FullBundle,
-    regret::{Losses, Standing},
-    selection::Arrival,
-    submission::Submission,
+    math::{
+        outlier::Baseline,
+        pairs::FullBundle,
+        regret::{Losses, Standing},
+    },
+    network::{
+        close::{Interval, Signed},
+        selection::Arrival,
+        submission::Submission,
+    },
 };
 
 /// About how many bytes of memory a labelled value takes: two texts, an id, and its share of a list.

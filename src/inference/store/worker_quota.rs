@@ -9,8 +9,8 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::{LABELS_MAX, State, Store, StoreError, Submitted, insert, number, state};
 use crate::{
-    sortition::Record,
-    submission::{Origin, Submission},
+    math::sortition::Record,
+    network::submission::{Origin, Submission},
 };
 
 /// The most payloads of one kind of worker that are taken for one nonce: of scored ones, and of

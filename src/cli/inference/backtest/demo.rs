@@ -4,12 +4,13 @@
 use std::{num::NonZeroU32, sync::Arc, thread::available_parallelism, time::Duration};
 
 use ::inference::{
-    actor,
     backtest::{Backtest, Model, Prediction, Report},
-    prediction,
-    rows::{FlatRow, lines},
-    runs::Cause,
-    topic::{Predictor, Topic, Truth, demo_topics},
+    network::{
+        actor, prediction,
+        rows::{FlatRow, lines},
+        runs::Cause,
+        topic::{Predictor, Topic, Truth, demo_topics},
+    },
 };
 use anyhow::Context as _;
 use async_trait::async_trait;

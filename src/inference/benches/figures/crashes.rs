@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use inference::{Inference, pairs::FullBundle};
+use inference::{Inference, math::pairs::FullBundle};
 use model::topic::TopicId;
 use tokio::time::{Instant, sleep};
 
@@ -123,7 +123,7 @@ async fn remember(folder: &Path, seen: &mut BTreeMap<u64, String>) -> Outcome<()
 const LASTING: Duration = Duration::from_hours(24);
 
 /// The topic at rest: nothing opens.
-fn resting() -> Outcome<inference::topic::Topic> {
+fn resting() -> Outcome<inference::network::topic::Topic> {
     let mut topic = topic(1, EPOCH_LENGTH)?;
     topic.is_active = false;
     topic.timing.ground_truth_lag = 1_000_000_000;

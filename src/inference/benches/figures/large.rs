@@ -3,7 +3,11 @@
 
 use std::{collections::BTreeMap, fs, path::Path, time::Duration};
 
-use inference::{Inference, Sender, actor, store::Input, submission::Payload};
+use inference::{
+    Inference, Sender,
+    network::{actor, submission::Payload},
+    store::Input,
+};
 use model::topic::{Address, BlockHeight, TopicId};
 use rustix::time::{ClockId, clock_gettime};
 use tokio::{

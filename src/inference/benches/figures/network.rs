@@ -9,13 +9,15 @@ use accounts::{
 use async_trait::async_trait;
 use inference::{
     Inference,
-    retention::Retention,
-    rows::{DatasetColumn, Described, FlatRow, Rows},
-    runs::{Cause, Job, PeerOutput, Runs},
+    network::{
+        retention::Retention,
+        rows::{DatasetColumn, Described, FlatRow, Rows},
+        runs::{Cause, Job, PeerOutput, Runs},
+        topic::{ActiveMax, Topic, demo_topics},
+    },
     server::{Consumers, InferenceService, ServiceOptions},
     signer::Signer,
     store::SUBMISSIONS_MAX,
-    topic::{ActiveMax, Topic, demo_topics},
 };
 use model::{dataset::DatasetId, timestamp::Timestamp, topic::TopicId};
 use task::{clock::Clock, group::Group};
@@ -83,7 +85,7 @@ impl Network {
         let signer = Signer::from_bytes(&[7; 32]).ok_or("make a signer")?;
         let options = ServiceOptions {
             // One key submits for everybody.
-            quota: inference::submission::WorkerQuota(0),
+            quota: inference::network::submission::WorkerQuota(0),
             listen: listen.to_owned(),
             store: folder.join("inference.db"),
             gate: Gate::new(accounts, GateOptions::unlimited(), clock.clone()),

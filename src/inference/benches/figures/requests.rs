@@ -4,7 +4,10 @@
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::{Router, body::Bytes, http::header, routing::get};
-use inference::{Sender, actor, submission::Payload};
+use inference::{
+    Sender,
+    network::{actor, submission::Payload},
+};
 use model::topic::TopicId;
 use tokio::{net::TcpListener, task::JoinSet, time::Instant};
 use web::serve::serve;

@@ -4,15 +4,16 @@
 use std::{collections::BTreeMap, hint::black_box, path::Path, time::Duration};
 
 use inference::{
-    learned::Learned,
-    loss::{LossMethod, LossRule},
-    regret::{Family, Losses, Pace, Regrets},
-    retention::Retention,
-    store::{EndOptions, Lesson, Store},
-    synthesis::{
-        Epoch, Newcomers, Values, synthesize,
-        weights::{Generation, Params},
+    math::{
+        loss::{LossMethod, LossRule},
+        regret::{Family, Losses, Pace, Regrets},
+        synthesis::{
+            Epoch, Newcomers, Values, synthesize,
+            weights::{Generation, Params},
+        },
     },
+    network::{learned::Learned, retention::Retention},
+    store::{EndOptions, Lesson, Store},
 };
 use model::{timestamp::Timestamp, topic::Address};
 use tokio::time::Instant;
@@ -217,23 +218,24 @@ fn keep(path: &Path, regrets: Regrets) -> Outcome<usize> {
     let (topic, at) = (crate::network::topic(1, 12)?, Timestamp::from_seconds(1));
     store.open_epoch(topic.id, 1, at)?;
     let worker = "allo1a".parse()?;
-    let payload = inference::submission::Payload {
+    let payload = inference::network::submission::Payload {
         values: vec![("y".to_owned(), "1".to_owned())],
         ..Default::default()
     };
-    let submission = inference::submission::Submission::checked(&topic, worker, None, payload)?;
-    store.submit(topic.id, 1, submission, inference::submission::Origin::NETWORK, at)?;
+    let submission =
+        inference::network::submission::Submission::checked(&topic, worker, None, payload)?;
+    store.submit(topic.id, 1, submission, inference::network::submission::Origin::NETWORK, at)?;
     let settings = topic.clone();
     let options = EndOptions { at, retention: Retention::USUAL, known: None };
     store.close(topic.id, 1, options.clone(), move |closable| {
-        let standings = inference::close::Standings {
+        let standings = inference::network::close::Standings {
             labels: &settings.labels,
             learned: &closable.learned,
             baseline: None,
         };
         let submissions = closable.arrivals.iter().map(|arrival| arrival.submission.clone());
         let submissions: Vec<_> = submissions.collect();
-        inference::close::close(&settings, 1, &submissions, standings).ok()
+        inference::network::close::close(&settings, 1, &submissions, standings).ok()
     })?;
     let n_regrets = [&regrets.one_out_inferer, &regrets.one_out_forecaster]
         .into_iter()
@@ -243,7 +245,7 @@ fn keep(path: &Path, regrets: Regrets) -> Outcome<usize> {
         .sum();
     store.learn(topic.id, 1, options, move |bundle, learned| {
         let rule = LossRule { method: LossMethod::Mse, allow_negative: false, floor: 1e-3 };
-        let losses = inference::learned::losses(rule, bundle, &[1.0]).ok()?;
+        let losses = inference::network::learned::losses(rule, bundle, &[1.0]).ok()?;
         Some(Lesson { truth: Vec::new(), losses, learned: Learned { regrets, ..learned.clone() } })
     })?;
     Ok(n_regrets)

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use inference::{Sender, actor, epoch, submission::Payload};
+use inference::{
+    Sender,
+    network::{actor, epoch, submission::Payload},
+};
 use tokio::time::{Instant, sleep};
 
 use crate::{

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{check, parsed, upstream};
-use crate::{
+use crate::math::{
     regret::Losses,
     regret::{Crowd, initial_regret},
     reputer::{Report, network_losses},

@@ -29,13 +29,13 @@ use wire::{
 
 use super::{Service, height, in_query, no_form, topic};
 use crate::{
-    pairs::FullBundle,
+    math::pairs::FullBundle,
+    network::topic::{Topic, TopicKind},
     server::{
         bundle_body::{self, PairBody},
         error::ApiError,
     },
     store::Bundles,
-    topic::{Topic, TopicKind},
 };
 
 /// How a bundle is written.

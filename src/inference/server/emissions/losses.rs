@@ -20,11 +20,9 @@ use wire::{
 
 use super::{Service, address, height, needed, queried, topic};
 use crate::{
-    queries::RegretOf,
-    regret::{Family, Losses},
+    math::regret::{Family, Losses},
+    network::{queries::RegretOf, submission::decimal, topic::Topic},
     server::error::ApiError,
-    submission::decimal,
-    topic::Topic,
 };
 
 type Answer = Result<Json<RegretResponse>, ApiError>;
@@ -42,7 +40,7 @@ pub(super) async fn reputer_loss_bundles(
 ) -> Result<Response, ApiError> {
     let is_old = version == EMISSIONS_OLD;
     let topic = topic(&service.inference, &version, &id)?;
-    let reputer = crate::actor::of_reputer(&topic.source.dataset)?;
+    let reputer = crate::network::actor::of_reputer(&topic.source.dataset)?;
     let bundle = at(&service, (version, id, nonce), reputer.as_str()).await?;
     if is_old {
         let (signature, pubkey) = (None, String::new());

@@ -17,7 +17,9 @@ use wire::{
 
 use super::{Service, address, height, no_form, topic};
 use crate::{
-    epoch::is_open, server::error::ApiError, store::Received, submission::Submission, topic::Topic,
+    network::{epoch::is_open, submission::Submission, topic::Topic},
+    server::error::ApiError,
+    store::Received,
 };
 
 pub(super) async fn inferences(

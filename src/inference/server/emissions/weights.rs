@@ -7,7 +7,7 @@ use axum::{
 use wire::inference::chain::{ValueResponse, WeightResponse};
 
 use super::{Service, address, topic};
-use crate::{server::error::ApiError, submission::decimal};
+use crate::{network::submission::decimal, server::error::ApiError};
 
 pub(super) async fn regret_stdnorm(
     State(service): State<Service>,

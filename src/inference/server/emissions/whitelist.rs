@@ -11,7 +11,7 @@ use wire::inference::chain::{
 };
 
 use super::{Service, address, topic};
-use crate::{Inference, ReadError, server::error::ApiError, topic::Topic};
+use crate::{Inference, ReadError, network::topic::Topic, server::error::ApiError};
 
 pub(super) async fn is_enabled(
     State(service): State<Service>,

@@ -16,15 +16,19 @@ use wire::inference::chain::{
 
 use super::{Service, height, in_query, topic};
 use crate::{
-    epoch::{self, Progress},
-    outlier,
+    math::{
+        outlier,
+        sortition::{FORECASTERS_MAX_DEFAULT, INFERERS_MAX_DEFAULT},
+    },
+    network::{
+        epoch::{self, Progress},
+        topic::{
+            EPOCH_LENGTH_MIN, LABELS_MAX, STRING_BYTES_MAX, Timing, Topic, label::LABEL_BYTES_MAX,
+        },
+    },
     server::{
         error::{ApiError, served, topic_id},
         topic::body,
-    },
-    sortition::{FORECASTERS_MAX_DEFAULT, INFERERS_MAX_DEFAULT},
-    topic::{
-        EPOCH_LENGTH_MIN, LABELS_MAX, STRING_BYTES_MAX, Timing, Topic, label::LABEL_BYTES_MAX,
     },
 };
 
@@ -42,7 +46,7 @@ pub(super) async fn params(
         ("max_canonical_label_byte_length", LABEL_BYTES_MAX.to_string()),
         ("max_topic_label_whitelist_size", LABELS_MAX.to_string()),
         ("max_epoch_label_registry_size", crate::store::LABELS_MAX.to_string()),
-        ("max_elements_per_forecast", crate::submission::FORECAST_MAX.to_string()),
+        ("max_elements_per_forecast", crate::network::submission::FORECAST_MAX.to_string()),
         ("max_top_inferers_to_reward", INFERERS_MAX_DEFAULT.to_string()),
         ("max_top_forecasters_to_reward", FORECASTERS_MAX_DEFAULT.to_string()),
         ("max_top_reputers_to_reward", "1".to_owned()),
@@ -196,7 +200,7 @@ pub(super) async fn reputer_window_status(
     let (start, end) = current.map_or((0, 0), |nonce| reputers(topic.timing, nonce));
     let (next_start, next_end) = reputers(topic.timing, next);
     let address = asked(&uri)?;
-    let reputer = crate::actor::of_reputer(&topic.source.dataset)?;
+    let reputer = crate::network::actor::of_reputer(&topic.source.dataset)?;
     Ok(Json(WindowStatus {
         is_open: current.is_some() && start <= height,
         current_nonce_block_height: current.unwrap_or_default().to_string(),

@@ -1,7 +1,7 @@
 //! Topics that cannot work: refused when they are created, and explained when they stop.
 
 use super::*;
-use crate::condition::Failing;
+use crate::network::condition::Failing;
 
 /// Settings of a topic that works, but for `changes`.
 fn settings(changes: &Value) -> Value {

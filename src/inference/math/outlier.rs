@@ -1,0 +1,153 @@
+//! Outliers: which inferences of a topic with one output are too far from where they were.
+//!
+//! A topic remembers the last median of what was submitted and a moving average of its spread.
+//! Absent on purpose: what is combined without the outliers, which is the same
+//! [synthesis](crate::math::synthesis) over fewer inferences.
+
+use std::collections::BTreeMap;
+
+use model::topic::Address;
+
+use crate::math::{
+    statistics::{median, moving_average},
+    synthesis::Values,
+};
+
+/// How many spreads from the median a value may be, by the chain's parameter
+/// `inference_outlier_detection_threshold`.
+pub const THRESHOLD: f64 = 11.0;
+
+/// The share of the newest spread in its average, by the chain's parameter
+/// `inference_outlier_detection_alpha`.
+pub const ALPHA: f64 = 0.2;
+
+/// Where the inferences of a topic were, as of the last epoch that closed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Baseline {
+    /// Their median.
+    pub median: f64,
+    /// The moving average of their median absolute deviations.
+    pub spread: f64,
+}
+
+impl Baseline {
+    /// Returns the baseline after an epoch with `values`, of all who submitted: outliers count,
+    /// too. The first spread is taken as it is. None where there was nothing ever.
+    #[must_use]
+    pub fn after(previous: Option<Self>, values: &[f64]) -> Option<Self> {
+        let Some(middle) = median(values) else { return previous };
+        let distances: Vec<f64> = values.iter().map(|value| (value - middle).abs()).collect();
+        let newest = median(&distances)?;
+        let spread = moving_average(previous.map(|previous| previous.spread), newest, ALPHA);
+        Some(Self { median: middle, spread })
+    }
+
+    /// Whether `value` is an outlier. None is while the median or the spread is 0.
+    #[must_use]
+    pub fn is_outlier(&self, value: f64) -> bool {
+        let knows = self.median != 0.0 && self.spread != 0.0;
+        knows && (value - self.median).abs() > THRESHOLD * self.spread
+    }
+
+    /// Whether `value` is too far off to be signed: an outlier, or, where the values are all alike so
+    /// that none is an outlier, more than the median away from it.
+    #[must_use]
+    pub fn is_unsignable(&self, value: f64) -> bool {
+        if self.spread == 0.0 { self.is_far_off(value) } else { self.is_outlier(value) }
+    }
+
+    /// Whether `value` is both more than the median and more than [`THRESHOLD`] spreads away from it.
+    /// None is while median and spread are 0.
+    #[must_use]
+    pub fn is_far_off(&self, value: f64) -> bool {
+        let bound = (THRESHOLD * self.spread).max(self.median.abs());
+        bound > 0.0 && (value - self.median).abs() > bound
+    }
+
+    /// Returns `inferences` without the outliers among them; none where there is no outlier, or
+    /// nothing else. Only the first value of each is looked at.
+    #[must_use]
+    pub fn without_outliers(
+        &self,
+        inferences: &BTreeMap<Address, Values>,
+    ) -> Option<BTreeMap<Address, Values>> {
+        Self::without(inferences, |value| self.is_outlier(value))
+    }
+
+    /// Returns `inferences` without [those](Self::is_unsignable) that are not signed; none likewise.
+    #[must_use]
+    pub fn signable(
+        &self,
+        inferences: &BTreeMap<Address, Values>,
+    ) -> Option<BTreeMap<Address, Values>> {
+        Self::without(inferences, |value| self.is_unsignable(value))
+    }
+
+    fn without(
+        inferences: &BTreeMap<Address, Values>,
+        is_left_out: impl Fn(f64) -> bool,
+    ) -> Option<BTreeMap<Address, Values>> {
+        let is_kept = |values: &Values| values.first().is_some_and(|value| !is_left_out(*value));
+        let kept: BTreeMap<Address, Values> = inferences
+            .iter()
+            .filter(|(_, values)| is_kept(values))
+            .map(|(name, values)| (name.clone(), values.clone()))
+            .collect();
+        (!kept.is_empty() && kept.len() < inferences.len()).then_some(kept)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn inferences(values: &[f64]) -> BTreeMap<Address, Values> {
+        let named =
+            |(idx, value): (usize, &f64)| (format!("allo1{idx}").parse().unwrap(), vec![*value]);
+        values.iter().enumerate().map(named).collect()
+    }
+
+    #[test]
+    fn the_first_spread_is_taken_as_it_is_and_later_ones_count_for_a_fifth() {
+        let first = Baseline::after(None, &[9.0, 10.0, 12.0]).unwrap();
+        assert_eq!(first, Baseline { median: 10.0, spread: 1.0 });
+        let second = Baseline::after(Some(first), &[20.0, 26.0, 32.0]).unwrap();
+        assert!((second.spread - 2.0).abs() < 1e-12);
+        assert!((second.median - 26.0).abs() < 1e-12);
+        assert_eq!(Baseline::after(Some(first), &[]), Some(first));
+        assert_eq!(Baseline::after(None, &[]), None);
+    }
+
+    #[test]
+    fn more_than_eleven_spreads_away_is_an_outlier() {
+        let baseline = Baseline { median: 10.0, spread: 1.0 };
+        assert!(!baseline.is_outlier(21.0) && !baseline.is_outlier(-1.0));
+        assert!(baseline.is_outlier(21.001) && baseline.is_outlier(-1.001));
+        let kept = baseline.without_outliers(&inferences(&[9.0, 500.0, 11.0])).unwrap();
+        assert_eq!(kept.into_values().flatten().collect::<Vec<_>>(), [9.0, 11.0]);
+    }
+
+    #[test]
+    fn where_values_are_alike_one_more_than_the_median_away_is_not_signed() {
+        let alike = Baseline { median: 4.3, spread: 0.0 };
+        assert!(!alike.is_outlier(1e6) && alike.is_unsignable(1e6) && alike.is_unsignable(-0.1));
+        assert!(!alike.is_unsignable(8.5));
+        let apart = Baseline { median: 4.3, spread: 0.1 };
+        assert!(apart.is_unsignable(5.5) && !apart.is_far_off(5.5) && apart.is_far_off(8.7));
+        assert_eq!(alike.signable(&inferences(&[4.3, 4.3, 1e6])).unwrap().len(), 2);
+        let nothing = Baseline { median: 0.0, spread: 0.0 };
+        assert!(!nothing.is_unsignable(1e6) && !nothing.is_far_off(1e6));
+    }
+
+    #[test]
+    fn nothing_is_dropped_without_a_baseline_that_says_something() {
+        for baseline in
+            [Baseline { median: 0.0, spread: 1.0 }, Baseline { median: 10.0, spread: 0.0 }]
+        {
+            assert_eq!(baseline.without_outliers(&inferences(&[9.0, 500.0])), None);
+        }
+        let baseline = Baseline { median: 10.0, spread: 1.0 };
+        assert_eq!(baseline.without_outliers(&inferences(&[9.0, 11.0])), None);
+        assert_eq!(baseline.without_outliers(&inferences(&[900.0, 1100.0])), None, "all are");
+    }
+}

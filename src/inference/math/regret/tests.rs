@@ -1,0 +1,63 @@
+//! Regrets by hand; recorded ones are among the [cases](crate::cases).
+
+use super::*;
+use crate::math::synthesis::weights::Generation;
+
+const PARAMS: Params = Params {
+    generation: Generation::MadV017,
+    p_norm: 3.0,
+    c_norm: 0.75,
+    epsilon: 1e-4,
+    epsilon_safe_div: 1e-7,
+    regret_scale: None,
+};
+
+fn address(name: &str) -> Address {
+    format!("allo1{name}").parse().unwrap()
+}
+
+#[test]
+fn a_regret_moves_a_part_of_the_way() {
+    let mut regrets = Regrets::default();
+    regrets.ordinary.inferer.insert(address("a"), 200.0);
+    regrets.ordinary.inferer.insert(address("absent"), 3.0);
+    let losses = Losses {
+        combined: 500.0,
+        inferer: Family::from([(address("a"), 200.0), (address("new"), 500.0)]),
+        ..Losses::default()
+    };
+    regrets.learn(&losses, Pace { alpha: 0.1, initial: 7.0 });
+    let of = |name: &str| regrets.ordinary.inferer[&address(name)];
+    assert!((of("a") - 210.0).abs() < 1e-9);
+    assert!((of("new") - 6.3).abs() < 1e-9);
+    assert!((of("absent") - 3.0).abs() < 1e-9);
+}
+
+#[test]
+fn a_newcomer_starts_low_among_the_experienced() {
+    let experienced = [
+        0.644_550_620_802_118_9,
+        1.021_638_689_841_348_5,
+        0.609_204_939_813_502_8,
+        0.697_158_800_456_645_5,
+        0.903_075_142_188_825_3,
+        0.821_903_503_885_834_4,
+    ];
+    let crowd = Crowd { experienced: &experienced, all: &experienced, n_min: 6 };
+    let got = initial_regret(crowd, &PARAMS).unwrap();
+    assert!((got - 0.335_482_076_052_642_1).abs() < 1e-5, "{got}");
+}
+
+#[test]
+fn with_few_experienced_a_newcomer_starts_at_the_lower_quartile_of_all() {
+    let all = [4.0, 1.0, 2.0, 3.0, 5.0];
+    let crowd = Crowd { experienced: &all[..2], all: &all, n_min: 5 };
+    assert_eq!(initial_regret(crowd, &PARAMS), Some(2.0));
+    assert_eq!(initial_regret(Crowd { n_min: 6, ..crowd }, &PARAMS), None);
+}
+
+#[test]
+fn ten_epochs_make_experience_at_a_tenth() {
+    assert!(is_experienced(10, 0.1));
+    assert!(!is_experienced(9, 0.1));
+}

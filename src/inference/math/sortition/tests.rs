@@ -1,0 +1,143 @@
+use proptest::prelude::*;
+
+use super::*;
+
+const PLACES: Places = Places { n_max: 32, newcomer_share: 0.25 };
+
+fn candidate(idx: usize, score: f64, record: Record) -> Candidate {
+    let worker = format!("allo1worker{idx:04}").parse().unwrap();
+    let arrival = i64::try_from(idx).unwrap();
+    Candidate { worker, score, record, arrival, is_far: false }
+}
+
+/// So many candidates of each record, the newcomers first in time.
+fn crowd(n_newcomers: usize, n_scored: usize) -> Vec<Candidate> {
+    let newcomers = (0..n_newcomers).map(|idx| candidate(idx, -1.0, Record::Newcomer));
+    let scored = (n_newcomers..n_newcomers + n_scored).map(|idx| {
+        let score = f64::from(u32::try_from(idx).unwrap()) / 1000.0;
+        candidate(idx, score, Record::Scored)
+    });
+    newcomers.chain(scored).collect()
+}
+
+fn count(candidates: &[Candidate], active: &BTreeSet<Address>, record: Record) -> usize {
+    let of_record = candidates.iter().filter(|candidate| candidate.record == record);
+    of_record.filter(|candidate| active.contains(&candidate.worker)).count()
+}
+
+#[track_caller]
+fn check(n_newcomers: usize, n_scored: usize, want: [usize; 2]) {
+    let candidates = crowd(n_newcomers, n_scored);
+    let active = choose_active(candidates.clone(), PLACES);
+    let got = [Record::Newcomer, Record::Scored].map(|record| count(&candidates, &active, record));
+    assert_eq!(got, want, "{n_newcomers} newcomers, {n_scored} scored");
+}
+
+#[test]
+fn newcomers_hold_a_quarter_of_the_places_that_are_taken() {
+    check(1024, 3, [1, 3]);
+    check(1024, 9, [3, 9]);
+    check(1024, 24, [8, 24]);
+    check(1024, 40, [0, 32]);
+    check(2, 3, [1, 3]);
+    check(0, 3, [0, 3]);
+    check(40, 0, [32, 0]);
+}
+
+#[test]
+fn a_newcomer_that_has_come_far_enough_takes_the_lowest_place() {
+    let mut candidates = crowd(1, 40);
+    candidates[0].score = 0.01;
+    let active = choose_active(candidates.clone(), PLACES);
+    assert_eq!(count(&candidates, &active, Record::Newcomer), 1);
+    assert_eq!(active.len(), 32);
+    assert!(!active.contains(&candidates[9].worker), "the lowest of the 32 best rests");
+}
+
+#[test]
+fn of_equals_the_trusted_come_before_the_first() {
+    let mut candidates: Vec<_> = (0..40).map(|idx| candidate(idx, 0.0, Record::Newcomer)).collect();
+    candidates[39].record = Record::Trusted;
+    let active = choose_active(candidates.clone(), PLACES);
+    assert!(active.contains(&candidates[39].worker) && active.contains(&candidates[0].worker));
+    assert_eq!(active.len(), 2, "one of four, and never none");
+}
+
+#[test]
+fn a_newcomer_with_a_value_far_away_rests_beside_others_and_not_among_its_like() {
+    let mut candidates = crowd(1, 3);
+    candidates[0].is_far = true;
+    assert_eq!(choose_active(candidates.clone(), PLACES).len(), 3);
+    candidates[1].is_far = true;
+    assert_eq!(choose_active(candidates.clone(), PLACES).len(), 3, "a score is a record");
+    candidates.truncate(1);
+    assert_eq!(choose_active(candidates, PLACES).len(), 1);
+}
+
+#[test]
+fn newcomers_start_below_all_and_come_to_the_quantile() {
+    assert!((initial_score(&[]) - 0.0).abs() < 1e-12);
+    assert!((initial_score(&[0.5]) - 0.5).abs() < 1e-12);
+    let scores = [0.1, 0.2, 0.3];
+    let mut score = initial_score(&scores);
+    assert!((score + 0.1).abs() < 1e-12);
+    for _ in 0..100 {
+        score = resting_score(score, 0.15, 0.1);
+    }
+    assert!((score - 0.15).abs() < 1e-4);
+}
+
+prop_compose! {
+    fn candidates()(
+        all in prop::collection::vec((-3.0..3.0_f64, 0..3_u8, prop::bool::ANY), 0..120)
+    ) -> Vec<Candidate> {
+        let made = all.into_iter().enumerate().map(|(idx, (score, record, is_far))| {
+            let record = [Record::Newcomer, Record::Scored, Record::Trusted][usize::from(record)];
+            Candidate { is_far, ..candidate(idx, score, record) }
+        });
+        made.collect()
+    }
+}
+
+proptest! {
+    #[test]
+    fn the_order_of_candidates_changes_nothing(
+        candidates in candidates(), n_max in 1..40_usize, newcomer_share in 0.0..=1.0_f64,
+    ) {
+        let places = Places { n_max, newcomer_share };
+        let reversed = candidates.iter().rev().cloned().collect();
+        prop_assert_eq!(choose_active(candidates, places), choose_active(reversed, places));
+    }
+
+    #[test]
+    fn places_are_filled_and_never_more_than_there_are(
+        candidates in candidates(), n_max in 1..40_usize, newcomer_share in 0.0..=1.0_f64,
+    ) {
+        let active = choose_active(candidates.clone(), Places { n_max, newcomer_share });
+        prop_assert!(active.len() <= n_max);
+        let n_known = candidates.iter().filter(|of| of.record != Record::Newcomer).count();
+        let n_certain = if n_known == 0 { candidates.len() } else { n_known };
+        prop_assert!(active.len() >= n_certain.min(n_max));
+    }
+
+    #[test]
+    fn newcomers_never_outnumber_their_share(
+        candidates in candidates(), n_max in 4..40_usize, newcomer_share in 0.0..=0.5_f64,
+    ) {
+        let active = choose_active(candidates.clone(), Places { n_max, newcomer_share });
+        let n_newcomers = count(&candidates, &active, Record::Newcomer);
+        let n_known = candidates.iter().filter(|of| of.record != Record::Newcomer).count();
+        let n_active = crate::math::statistics::count((n_newcomers + n_known).min(n_max));
+        let is_within = crate::math::statistics::count(n_newcomers) <= newcomer_share * n_active;
+        prop_assert!(n_known == 0 || n_newcomers <= 1 || is_within);
+    }
+
+    #[test]
+    fn no_known_actor_rests_for_a_worse_one(candidates in candidates(), n_max in 1..40_usize) {
+        let active = choose_active(candidates.clone(), Places { n_max, newcomer_share: 0.25 });
+        let lowest = candidates.iter().filter(|of| active.contains(&of.worker));
+        let lowest = lowest.map(|of| of.score).fold(f64::INFINITY, f64::min);
+        let mut resting = candidates.iter().filter(|of| !active.contains(&of.worker));
+        prop_assert!(resting.all(|of| of.record == Record::Newcomer || of.score <= lowest));
+    }
+}

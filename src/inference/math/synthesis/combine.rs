@@ -1,0 +1,157 @@
+//! Combining: weighted means of values, over the actors of one epoch.
+
+use std::collections::BTreeMap;
+
+use model::topic::Address;
+
+use super::{
+    Epoch, Newcomers, Values,
+    implied::Implied,
+    weights::{self, Curve},
+};
+use crate::math::regret::{Family, Standing};
+
+/// The regret of who does not count in a line: it has no weight, and no say in a scale.
+pub const ABSENT: f64 = f64::NEG_INFINITY;
+
+/// The actors of an epoch in a row: inferers first, then the forecasters that imply a value, each
+/// by address. A position in the row stands for an actor in everything below, and a line holds a
+/// number for each position.
+#[derive(Debug)]
+pub struct Table<'a> {
+    epoch: &'a Epoch<'a>,
+    inferers: Vec<&'a Address>,
+    forecasters: Vec<&'a Address>,
+    /// For each label, the actors' values.
+    values: Vec<Vec<f64>>,
+}
+
+impl<'a> Table<'a> {
+    /// Lines up the actors of `epoch`.
+    pub fn of(epoch: &'a Epoch<'a>, implied: &'a Implied) -> Self {
+        let n_labels = epoch.inferences.first_key_value().map_or(0, |(_, values)| values.len());
+        let of_label = |label_idx: usize| {
+            let submitted = epoch.inferences.values().map(Vec::as_slice);
+            let all = submitted.chain(implied.values());
+            all.filter_map(|values| values.get(label_idx)).copied().collect()
+        };
+        Self {
+            epoch,
+            inferers: epoch.inferences.keys().collect(),
+            forecasters: implied.forecasters().collect(),
+            values: (0..n_labels).map(of_label).collect(),
+        }
+    }
+
+    /// The inferers, by position.
+    pub fn inferers(&self) -> &[&'a Address] {
+        &self.inferers
+    }
+
+    /// The forecasters, by position less the number of inferers.
+    pub fn forecasters(&self) -> &[&'a Address] {
+        &self.forecasters
+    }
+
+    /// For each label, what the actors infer or imply, by position.
+    pub fn values(&self) -> &[Vec<f64>] {
+        &self.values
+    }
+
+    /// The epoch itself.
+    pub fn epoch(&self) -> &'a Epoch<'a> {
+        self.epoch
+    }
+
+    /// The regret of who is new to a family.
+    pub fn newcomer(&self) -> f64 {
+        match self.epoch.newcomers {
+            Newcomers::Everyone => 0.0,
+            Newcomers::WithRegret(regret) => regret,
+        }
+    }
+
+    /// The curve that all weights lie on; none where each quantity measures regrets on its own, or
+    /// regrets do not count.
+    pub fn curve(&self) -> Option<Curve> {
+        let scale = self.epoch.params.common_scale();
+        let scale = scale.filter(|_| self.epoch.newcomers != Newcomers::Everyone)?;
+        Some(Curve::new(self.epoch.params, scale))
+    }
+
+    /// The regrets of `standing`.
+    pub fn line(&self, standing: &Standing) -> Vec<f64> {
+        let mut line = self.aligned(&self.inferers, &standing.inferer);
+        line.extend(self.aligned(&self.forecasters, &standing.forecaster));
+        line
+    }
+
+    /// The inferers' naive regrets. The line ends with them.
+    pub fn naive_line(&self) -> Vec<f64> {
+        self.aligned(&self.inferers, &self.epoch.regrets.naive)
+    }
+
+    /// Puts weights in the place of the regrets of `line`.
+    pub fn weigh(&self, line: &mut [f64]) {
+        if self.epoch.newcomers != Newcomers::Everyone {
+            return weights::weigh(line, self.epoch.params);
+        }
+        for (idx, place) in line.iter_mut().enumerate() {
+            let counts = idx < self.inferers.len() && place.is_finite();
+            *place = if counts { 1.0 } else { 0.0 };
+        }
+    }
+
+    /// The mean of the values by the regrets of `line`.
+    pub fn combined(&self, mut line: Vec<f64>) -> Values {
+        self.weigh(&mut line);
+        self.mean(line.iter().sum(), self.values.iter().map(|values| dot(values, &line)))
+    }
+
+    /// The mean from sums: of weights, and of weighted values by label.
+    pub fn mean(&self, weight: f64, sums: impl Iterator<Item = f64>) -> Values {
+        let divisor = weight.max(self.epoch.params.epsilon_safe_div);
+        sums.map(|sum| sum / divisor).collect()
+    }
+
+    /// Walks two sorted lists side by side, which costs their length where looking up each name
+    /// would cost its logarithm as well.
+    fn aligned(&self, names: &[&Address], regrets: &Family) -> Vec<f64> {
+        let found = walk(names.iter().copied(), regrets);
+        found.map(|regret| regret.copied().unwrap_or(self.newcomer())).collect()
+    }
+}
+
+/// What `map` holds for each of `names`, which are in order.
+pub fn walk<'n, 'm, T>(
+    names: impl Iterator<Item = &'n Address>,
+    map: &'m BTreeMap<Address, T>,
+) -> impl Iterator<Item = Option<&'m T>> {
+    let mut known = map.iter().peekable();
+    names.map(move |name| {
+        while known.next_if(|(other, _)| *other < name).is_some() {}
+        known.next_if(|(other, _)| *other == name).map(|(_, value)| value)
+    })
+}
+
+/// The sum of the products of `values` and `weights`, as far as both go. Four sums run side by side,
+/// so that none waits for another.
+pub fn dot(values: &[f64], weights: &[f64]) -> f64 {
+    let n_common = values.len().min(weights.len());
+    let (values, weights) = (values.split_at(n_common).0, weights.split_at(n_common).0);
+    let (fours, rest) = values.as_chunks::<4>();
+    let (weight_fours, weight_rest) = weights.as_chunks::<4>();
+    let mut sums = [0.0; 4];
+    for (four, weights) in fours.iter().zip(weight_fours) {
+        for ((sum, value), weight) in sums.iter_mut().zip(four).zip(weights) {
+            *sum += value * weight;
+        }
+    }
+    let rest: f64 = rest.iter().zip(weight_rest).map(|(value, weight)| value * weight).sum();
+    sums.iter().sum::<f64>() + rest
+}
+
+/// Pairs `names` with `numbers`.
+pub fn named<T>(names: &[&Address], numbers: impl IntoIterator<Item = T>) -> BTreeMap<Address, T> {
+    names.iter().map(|name| (*name).clone()).zip(numbers).collect()
+}

@@ -1,0 +1,213 @@
+//! Forecast-implied values: what an epoch would infer if one forecaster's losses came true.
+
+use std::collections::BTreeMap;
+
+use model::topic::Address;
+
+use super::{
+    Epoch, Newcomers, Values,
+    combine::{dot, walk},
+    weights::weights,
+};
+use crate::math::{pairs::PairValues, statistics::median};
+
+/// Where less than this part of all weight is left without an inferer, what is left is weighed
+/// anew: against the best of the rest, since beside a much better one it has lost its digits.
+const REST_MIN: f64 = 1e-3;
+
+/// What every forecaster of an epoch implies, with all inferers and without each.
+#[derive(Debug)]
+pub struct Implied {
+    inferers: Vec<Address>,
+    forecasters: Vec<Forecaster>,
+}
+
+/// What one forecaster implies.
+#[derive(Debug)]
+struct Forecaster {
+    name: Address,
+    value: Values,
+    /// By the inferer's position and the label; not a number where nobody it forecast would be left.
+    without: Vec<f64>,
+}
+
+/// The inferers that are present and that a forecaster forecast, in a row.
+#[derive(Debug, Default)]
+struct Elements<'a> {
+    positions: Vec<usize>,
+    /// What the forecast predicts for each.
+    regrets: Vec<f64>,
+    values: Vec<&'a [f64]>,
+}
+
+impl Implied {
+    /// Computes what each forecaster of `epoch` implies. Without a loss to forecast against, there
+    /// are no forecasters; one that forecasts nobody who is present is dropped.
+    pub fn of(epoch: &Epoch<'_>) -> Self {
+        let inferers = epoch.inferences.keys().cloned().collect();
+        let Some(previous_loss) = epoch.previous_loss else {
+            return Self { inferers, forecasters: Vec::new() };
+        };
+        let forecasters = epoch
+            .forecasts
+            .iter()
+            .filter_map(|(name, forecast)| {
+                let elements = Elements::of(epoch, forecast, previous_loss);
+                let value = value(epoch, &elements)?;
+                let without = without_each(epoch, &elements, &value);
+                Some(Forecaster { name: name.clone(), value, without })
+            })
+            .collect();
+        Self { inferers, forecasters }
+    }
+
+    /// Who implies something, by address.
+    pub fn forecasters(&self) -> impl Iterator<Item = &Address> {
+        self.forecasters.iter().map(|forecaster| &forecaster.name)
+    }
+
+    /// What they imply, in the order of [`Self::forecasters`].
+    pub fn values(&self) -> impl Iterator<Item = &[f64]> {
+        self.forecasters.iter().map(|forecaster| forecaster.value.as_slice())
+    }
+
+    /// What the forecaster at `forecaster_idx` implies without the inferer at `inferer_idx`.
+    pub fn without(&self, forecaster_idx: usize, inferer_idx: usize) -> Option<&[f64]> {
+        self.forecasters.get(forecaster_idx)?.without(inferer_idx)
+    }
+
+    /// What each implies, by name.
+    pub fn by_forecaster(&self) -> BTreeMap<Address, Values> {
+        let named = |forecaster: &Forecaster| (forecaster.name.clone(), forecaster.value.clone());
+        self.forecasters.iter().map(named).collect()
+    }
+
+    /// What each implies without each inferer.
+    pub fn by_withheld_inferer(&self) -> PairValues {
+        let Some(first) = self.forecasters.first() else { return PairValues::default() };
+        let rows = self.forecasters.iter().map(|forecaster| forecaster.name.clone()).collect();
+        let numbers = self.forecasters.iter().flat_map(|forecaster| &forecaster.without).copied();
+        let pairs =
+            PairValues::new(rows, self.inferers.clone(), first.value.len(), numbers.collect());
+        pairs.unwrap_or_default()
+    }
+}
+
+impl Forecaster {
+    fn without(&self, inferer_idx: usize) -> Option<&[f64]> {
+        let n_labels = self.value.len();
+        let start = inferer_idx.checked_mul(n_labels)?;
+        let value = self.without.get(start..start.checked_add(n_labels)?)?;
+        value.first().is_some_and(|number| !number.is_nan()).then_some(value)
+    }
+}
+
+impl<'a> Elements<'a> {
+    fn of(epoch: &Epoch<'a>, forecast: &BTreeMap<Address, f64>, previous_loss: f64) -> Self {
+        let mut elements = Self::default();
+        let losses = walk(epoch.inferences.keys(), forecast);
+        for ((position, value), loss) in epoch.inferences.values().enumerate().zip(losses) {
+            let Some(loss) = loss else { continue };
+            elements.positions.push(position);
+            elements.regrets.push(previous_loss - loss);
+            elements.values.push(value);
+        }
+        elements
+    }
+
+    /// All but the one at `idx`.
+    fn without(&self, idx: usize) -> Self {
+        fn others<T: Copy>(all: &[T], idx: usize) -> Vec<T> {
+            let others = all.iter().enumerate().filter(|(other_idx, _)| *other_idx != idx);
+            others.map(|(_, other)| *other).collect()
+        }
+        Self {
+            positions: others(&self.positions, idx),
+            regrets: others(&self.regrets, idx),
+            values: others(&self.values, idx),
+        }
+    }
+
+    /// Their values for a label.
+    fn of_label(&self, label_idx: usize) -> Vec<f64> {
+        self.values.iter().filter_map(|value| value.get(label_idx)).copied().collect()
+    }
+}
+
+/// What `elements` imply; none of none.
+fn value(epoch: &Epoch<'_>, elements: &Elements<'_>) -> Option<Values> {
+    let labels = 0..elements.values.first()?.len();
+    if let [only] = elements.values.as_slice() {
+        return Some(only.to_vec());
+    }
+    if epoch.newcomers == Newcomers::Everyone {
+        return labels.map(|label_idx| median(&elements.of_label(label_idx))).collect();
+    }
+    let weights = weights(&elements.regrets, epoch.params);
+    let divisor = weights.iter().sum::<f64>().max(epoch.params.epsilon_safe_div);
+    Some(labels.map(|label_idx| dot(&elements.of_label(label_idx), &weights) / divisor).collect())
+}
+
+/// What `elements` imply without each inferer of the epoch in turn, by the inferer's position and
+/// the label; not a number where nobody is left. One that was not forecast changes nothing: without
+/// it they imply `whole`.
+fn without_each(epoch: &Epoch<'_>, elements: &Elements<'_>, whole: &[f64]) -> Vec<f64> {
+    let n_labels = whole.len();
+    let mut without = whole.repeat(epoch.inferences.len());
+    let shared = shared_without(epoch, elements, n_labels);
+    for (idx, position) in elements.positions.iter().enumerate() {
+        let start = position * n_labels;
+        let Some(places) = without.get_mut(start..start + n_labels) else { continue };
+        let known = shared.get(idx * n_labels..(idx + 1) * n_labels);
+        if let Some(known) = known.filter(|known| known.iter().all(|number| !number.is_nan())) {
+            places.copy_from_slice(known);
+        } else if let Some(rest) = value(epoch, &elements.without(idx)) {
+            places.copy_from_slice(&rest);
+        } else {
+            places.fill(f64::NAN);
+        }
+    }
+    without
+}
+
+/// What `elements` imply without each of them, by element and label, from sums that all share; so
+/// the cost grows with their number, not with its square.
+///
+/// That needs one scale for all, so it is empty where each call takes its own. The sums come from
+/// both ends and are only ever added: leaving one out loses no digits. A place is not a number where
+/// the one left out holds nearly all weight.
+fn shared_without(epoch: &Epoch<'_>, elements: &Elements<'_>, n_labels: usize) -> Vec<f64> {
+    let is_shared = epoch.params.common_scale().is_some();
+    if !is_shared || epoch.newcomers == Newcomers::Everyone || elements.values.len() < 3 {
+        return Vec::new();
+    }
+    let weights = weights(&elements.regrets, epoch.params);
+    let total: f64 = weights.iter().sum();
+    let rests = without_one(weights.iter().copied());
+    let mut without = vec![f64::NAN; weights.len() * n_labels];
+    for label_idx in 0..n_labels {
+        let values = elements.of_label(label_idx);
+        let sums = without_one(values.iter().zip(&weights).map(|(value, weight)| value * weight));
+        let places = without.iter_mut().skip(label_idx).step_by(n_labels);
+        for ((place, sum), rest) in places.zip(sums).zip(&rests) {
+            if *rest > REST_MIN * total {
+                *place = sum / rest;
+            }
+        }
+    }
+    without
+}
+
+/// The sums of all `numbers` but each.
+fn without_one(numbers: impl DoubleEndedIterator<Item = f64> + Clone) -> Vec<f64> {
+    let before = |sum: &mut f64, number: f64| {
+        let before = *sum;
+        *sum += number;
+        Some(before)
+    };
+    let mut sums: Vec<f64> = numbers.clone().scan(0.0, before).collect();
+    for (sum, after) in sums.iter_mut().rev().zip(numbers.rev().scan(0.0, before)) {
+        *sum += after;
+    }
+    sums
+}

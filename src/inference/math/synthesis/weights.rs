@@ -1,0 +1,199 @@
+//! Weights: how much an actor counts, by how much the network would regret not to have it.
+//!
+//! Both generations of the chain take the gradient of the potential ln(1 + e^(p(x − c))) at the
+//! actor's regret, measured in units of a common scale. They differ in the scale and in what they
+//! do far from the center.
+
+use std::{fmt, str::FromStr};
+
+use crate::math::statistics::{deviation, robust_deviation};
+
+/// From this far above the center (over p) on, the 2024 weights no longer grow.
+const CEILING_2024: f64 = 6.75;
+
+/// The 2024 weights lift everybody so that the best is at most this far below the center (over p).
+const BEST_2024: f64 = 8.25;
+
+/// Below the center by more than this (over p), a 2024 weight is nothing.
+const FLOOR_2024: f64 = 17.25;
+
+/// Which of the chain's two weight functions is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Generation {
+    /// Since version 0.17: a robust scale that is stored when losses are learned, and the best
+    /// actor's weight is exactly 1.
+    MadV017,
+    /// October 2024: the sample deviation of the regrets at hand, clamped at both ends.
+    StdevOct2024,
+}
+
+/// A text names no generation.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("read `{text}` as a generation, which is mad-v0.17 or stdev-oct2024")]
+pub struct GenerationError {
+    /// The text, shortened.
+    pub text: String,
+}
+
+/// The settings that turn regrets into weights.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Params {
+    /// Which weight function.
+    pub generation: Generation,
+    /// The topic's `p_norm`: how sharply the best are preferred.
+    pub p_norm: f64,
+    /// The topic's `c_norm`: the center, in units of the scale.
+    pub c_norm: f64,
+    /// The topic's `epsilon`: what keeps the scale from zero.
+    pub epsilon: f64,
+    /// What keeps a sum of weights from zero.
+    pub epsilon_safe_div: f64,
+    /// The scale stored when losses were last learned; without it [`weights`] takes that of the
+    /// regrets it is given, and [`synthesize`](super::synthesize) one for the whole epoch.
+    /// [`Generation::StdevOct2024`] always takes its own.
+    pub regret_scale: Option<f64>,
+}
+
+impl Params {
+    /// The stored scale, where this generation uses it and there is one.
+    pub(crate) fn common_scale(&self) -> Option<f64> {
+        match self.generation {
+            Generation::MadV017 => self.regret_scale.filter(|scale| *scale > 0.0),
+            Generation::StdevOct2024 => None,
+        }
+    }
+}
+
+impl fmt::Display for Generation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::MadV017 => "mad-v0.17",
+            Self::StdevOct2024 => "stdev-oct2024",
+        })
+    }
+}
+
+impl FromStr for Generation {
+    type Err = GenerationError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "mad-v0.17" => Ok(Self::MadV017),
+            "stdev-oct2024" => Ok(Self::StdevOct2024),
+            _ => Err(GenerationError { text: text.chars().take(32).collect() }),
+        }
+    }
+}
+
+/// Returns the scale of `regrets`: their spread, plus the topic's epsilon. Never 0.
+pub fn scale(regrets: &[f64], params: &Params) -> f64 {
+    let spread = match params.generation {
+        Generation::MadV017 => robust_deviation(regrets),
+        Generation::StdevOct2024 => deviation(regrets),
+    };
+    spread + params.epsilon
+}
+
+/// Returns a weight for each of `regrets`, in their order; 0 or more, and not summing to anything.
+pub fn weights(regrets: &[f64], params: &Params) -> Vec<f64> {
+    let mut line = regrets.to_vec();
+    weigh(&mut line, params);
+    line
+}
+
+/// Puts its weight in the place of each regret of `line`. One that is -∞ has no weight, and no say
+/// in a scale of the line's own.
+pub fn weigh(line: &mut [f64], params: &Params) {
+    let scale = params.common_scale().unwrap_or_else(|| {
+        let counting: Vec<f64> = line.iter().copied().filter(|r| r.is_finite()).collect();
+        scale(&counting, params)
+    });
+    let best = line.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    if best == f64::NEG_INFINITY {
+        return line.fill(0.0);
+    }
+    match params.generation {
+        Generation::MadV017 => {
+            let curve = Curve::new(params, scale);
+            let least = curve.exponent(best);
+            let heights = Heights::below(least);
+            let top = heights.at(least);
+            for place in line {
+                *place = heights.at(curve.exponent(*place)) / top;
+            }
+        }
+        Generation::StdevOct2024 => {
+            for place in line {
+                *place = weight(*place / scale, best / scale, params);
+            }
+        }
+    }
+}
+
+/// Returns the weight of the regret `x` beside the best one, `best`, both in units of the scale.
+pub fn weight(x: f64, best: f64, params: &Params) -> f64 {
+    let (p, c) = (params.p_norm, params.c_norm);
+    match params.generation {
+        Generation::MadV017 => {
+            let heights = Heights::below(p * (c - best));
+            heights.at(p * (c - x)) / heights.at(p * (c - best))
+        }
+        Generation::StdevOct2024 => {
+            let lift = (c - BEST_2024 / p - best).max(0.0);
+            let x = x.min(c + CEILING_2024 / p) + lift;
+            if x < c - FLOOR_2024 / p { 0.0 } else { p / ((p * (c - x)).exp() + 1.0) }
+        }
+    }
+}
+
+/// Where regrets lie on the gradient: the exponent z of 1 / (1 + e^z), to which a weight of the
+/// newer generation is in proportion. The best regret has the least.
+#[derive(Debug, Clone, Copy)]
+pub struct Curve {
+    center: f64,
+    /// How far the exponent falls for each unit of regret.
+    pub slope: f64,
+}
+
+impl Curve {
+    /// The curve of regrets measured by `scale`.
+    pub fn new(params: &Params, scale: f64) -> Self {
+        Self { center: params.p_norm * params.c_norm, slope: params.p_norm / scale }
+    }
+
+    /// The exponent of `regret`; ∞ for -∞.
+    pub fn exponent(self, regret: f64) -> f64 {
+        self.center - self.slope * regret
+    }
+}
+
+/// Turns exponents into weights, all by one factor: as many times what they are as keeps the
+/// greatest of them from vanishing.
+#[derive(Debug, Clone, Copy)]
+pub struct Heights {
+    /// The logarithm of the factor.
+    pub shift: f64,
+    floor: f64,
+}
+
+impl Heights {
+    /// Heights for exponents from `least` on: a little below does no harm, either.
+    pub fn below(least: f64) -> Self {
+        let shift = least.max(0.0);
+        Self { shift, floor: (-shift).exp() }
+    }
+
+    /// The height at `exponent`: between a half and 1 for the least one.
+    pub fn at(self, exponent: f64) -> f64 {
+        1.0 / (self.floor + (exponent - self.shift).exp())
+    }
+}
+
+/// Returns `weights` divided by their sum; none where they sum to nothing.
+pub fn normalized(weights: &[f64]) -> Option<Vec<f64>> {
+    let sum: f64 = weights.iter().sum();
+    (sum > 0.0 && sum.is_finite()).then(|| weights.iter().map(|weight| weight / sum).collect())
+}
+
+#[cfg(test)]
+mod tests;

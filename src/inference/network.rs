@@ -1,0 +1,28 @@
+//! A network's topics and epochs: what is submitted, and what is due at each height.
+//!
+//! [`topic`] and [`epoch`] hold the settings and the schedule, [`submission`] checks payloads,
+//! [`selection`] and [`close`] end a window, [`learned`] takes the losses in, [`runner`] does what
+//! is due. Absent on purpose: SQL and HTTP.
+
+pub mod actor;
+pub(crate) mod cache;
+pub mod chain;
+pub mod close;
+pub mod condition;
+pub mod epoch;
+pub(crate) mod epoch_end;
+pub mod forecast;
+pub mod leaderboard;
+pub mod learned;
+pub mod overview;
+pub mod prediction;
+pub mod queries;
+pub mod relearn;
+pub mod retention;
+pub mod rows;
+pub mod runner;
+pub mod runs;
+pub mod selection;
+pub mod submission;
+pub mod topic;
+pub mod topics;

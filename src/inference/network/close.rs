@@ -1,0 +1,253 @@
+//! Closing an epoch: from what was submitted to the bundle that is served.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use model::{
+    bundle::{
+        Bundle, LabeledValue, OneInForecaster, WithheldForecaster, WithheldInferer, WorkerValues,
+    },
+    topic::{Address, BlockHeight},
+};
+
+use crate::{
+    math::{
+        outlier::Baseline,
+        pairs::FullBundle,
+        regret::{Family, Standing},
+        synthesis::{Epoch, Synthesis, SynthesisError, Values, interval::PERCENTILES, synthesize},
+    },
+    network::{
+        actor::AddressError,
+        forecast::{Forecast, built_in},
+        learned::Learned,
+        selection::Withdrawn,
+        submission::{Submission, decimal, with_labels},
+        topic::{Topic, TopicKind},
+    },
+};
+
+/// What closing an epoch gives.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Closing {
+    /// The bundle.
+    pub bundle: FullBundle,
+    /// Each actor's share in the combined value.
+    pub shares: Standing,
+    /// What the built-in forecasters expected, as submissions of theirs.
+    pub forecasts: Vec<Submission>,
+    /// The bundle without outliers; none where there are none, or several labels.
+    pub resistant: Option<FullBundle>,
+    /// What is offered for signing, where that is not the combined value.
+    pub signed: Option<Signed>,
+    /// Where the values of a topic with outliers were, this epoch included.
+    pub baseline: Option<Baseline>,
+    /// Where the values lie, for each label.
+    pub intervals: Vec<Interval>,
+    /// What the epoch does not keep of its submissions.
+    pub withdrawn: Withdrawn,
+    /// What is known after scores of actors that rest moved; none where none did.
+    pub moved_scores: Option<Arc<Learned>>,
+}
+
+/// The combined value without inferences that are too far off, with its interval.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Signed {
+    /// The value.
+    pub value: Vec<LabeledValue>,
+    /// Where the values lie that it is combined of.
+    pub intervals: Vec<Interval>,
+}
+
+/// Where the values of one label lie, counted by the shares of their actors.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Interval {
+    /// The label.
+    pub label: String,
+    /// The values at the [`PERCENTILES`].
+    pub values: Values,
+}
+
+/// What an epoch closes with, beside its submissions.
+#[derive(Debug, Clone, Copy)]
+pub struct Standings<'a> {
+    /// The labels, in the order of their ids.
+    pub labels: &'a [String],
+    /// What was learned before.
+    pub learned: &'a Learned,
+    /// Where values were in the epochs before; none before the first.
+    pub baseline: Option<Baseline>,
+}
+
+/// Why an epoch closes without a bundle.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CloseError {
+    /// Its values could not be combined: most often, because there are none.
+    #[error("infer")]
+    Synthesis(#[from] SynthesisError),
+    /// A built-in forecaster has no address.
+    #[error("forecast")]
+    Address(#[from] AddressError),
+}
+
+/// Combines `submissions`, and what the built-in forecasters make of them, into the bundle of
+/// `nonce`. Values that were submitted stay the texts they came as.
+///
+/// # Errors
+/// [`CloseError::Synthesis`] without inferences.
+pub fn close(
+    topic: &Topic,
+    nonce: BlockHeight,
+    submissions: &[Submission],
+    standings: Standings<'_>,
+) -> Result<Closing, CloseError> {
+    let Standings { labels, learned, baseline } = standings;
+    let default = topic.labeling.default;
+    let inferring = submissions.iter().filter(|submission| !submission.inference.is_empty());
+    let inferences: BTreeMap<Address, Values> = inferring
+        .clone()
+        .filter_map(|submission| {
+            Some((submission.worker.clone(), submission.values(labels, default)?))
+        })
+        .collect();
+    let forecasts = forecasts(&inferences, learned, topic)?;
+    let expected: BTreeMap<Address, Family> = submissions
+        .iter()
+        .chain(&forecasts)
+        .filter(|submission| !submission.forecast.is_empty())
+        .map(|submission| (submission.worker.clone(), submission.expected_losses()))
+        .collect();
+    let params = topic.params(learned.regret_scale);
+    let combine = |inferences: &BTreeMap<Address, Values>| {
+        synthesize(&Epoch {
+            params: &params,
+            inferences,
+            forecasts: &expected,
+            previous_loss: learned.combined_loss,
+            regrets: &learned.regrets,
+            newcomers: learned.newcomers(),
+        })
+    };
+    let synthesis = combine(&inferences)?;
+    let mut values: Vec<WorkerValues> = inferring
+        .map(|submission| WorkerValues {
+            worker: submission.worker.clone(),
+            values: submission.dense(labels, default),
+        })
+        .collect();
+    values.sort_by(|a, b| a.worker.cmp(&b.worker));
+    let made = Made { topic, nonce, labels };
+    let resists = labels.len() == 1 && topic.kind == TopicKind::Regression;
+    let firsts: Vec<f64> = inferences.values().filter_map(|v| v.first()).copied().collect();
+    // The first median and spread are taken as they are.
+    let reference = baseline.or_else(|| Baseline::after(None, &firsts)).filter(|_| resists);
+    let resynthesize = |kept: &BTreeMap<Address, Values>| {
+        let own = values.iter().filter(|value| kept.contains_key(&value.worker)).cloned();
+        let synthesis = combine(kept)?;
+        let intervals = intervals(labels, &synthesis);
+        Ok::<_, CloseError>((made.bundle(own.collect(), &synthesis), intervals))
+    };
+    let kept = reference.and_then(|known| known.without_outliers(&inferences));
+    let resistant = kept.as_ref().map(resynthesize).transpose()?;
+    let signable = reference.and_then(|known| known.signable(&inferences));
+    let signed = match &signable {
+        signable if *signable == kept => resistant.clone(),
+        signable => signable.as_ref().map(resynthesize).transpose()?,
+    };
+    Ok(Closing {
+        withdrawn: Withdrawn::default(),
+        moved_scores: None,
+        intervals: intervals(labels, &synthesis),
+        shares: Standing {
+            inferer: synthesis.inferer_weights.clone(),
+            forecaster: synthesis.forecaster_weights.clone(),
+        },
+        bundle: made.bundle(values, &synthesis),
+        forecasts,
+        resistant: resistant.map(|(bundle, _)| bundle),
+        signed: signed.map(|(resistant, intervals)| Signed {
+            value: resistant.bundle.combined_value,
+            intervals,
+        }),
+        baseline: if resists { Baseline::after(baseline, &firsts) } else { baseline },
+    })
+}
+
+/// What the built-in forecasters of `topic` expect, as submissions of theirs.
+fn forecasts(
+    inferences: &BTreeMap<Address, Values>,
+    learned: &Learned,
+    topic: &Topic,
+) -> Result<Vec<Submission>, CloseError> {
+    if !topic.has_built_in_forecasters {
+        return Ok(Vec::new());
+    }
+    let forecasts = built_in(inferences, learned, topic.judging.loss)?.into_iter();
+    let submission = |forecast: Forecast| Submission {
+        worker: forecast.address,
+        name: Some(format!("built-in: {}", forecast.name)),
+        inference: Vec::new(),
+        forecast: Arc::new(texts(&forecast.losses)),
+    };
+    Ok(forecasts.map(submission).collect())
+}
+
+fn intervals(labels: &[String], synthesis: &Synthesis) -> Vec<Interval> {
+    let values = synthesis.confidence_interval.iter().filter(|v| v.len() == PERCENTILES.len());
+    let pairs = labels.iter().zip(values);
+    pairs.map(|(label, values)| Interval { label: label.clone(), values: values.clone() }).collect()
+}
+
+/// What a bundle is made for.
+#[derive(Clone, Copy)]
+struct Made<'a> {
+    topic: &'a Topic,
+    nonce: BlockHeight,
+    labels: &'a [String],
+}
+
+impl Made<'_> {
+    fn bundle(&self, inferer_values: Vec<WorkerValues>, synthesis: &Synthesis) -> FullBundle {
+        let labeled = |values: &Values| with_labels(self.labels, values);
+        // One inference alone is the answer: digit by digit.
+        let alone = match inferer_values.as_slice() {
+            [only] => Some(only.values.clone()),
+            _ => None,
+        };
+        let combined = |values| alone.clone().unwrap_or_else(|| labeled(values));
+        let bundle = Bundle {
+            topic_id: self.topic.id,
+            nonce: self.nonce,
+            combined_value: combined(&synthesis.combined),
+            naive_value: combined(&synthesis.naive),
+            inferer_values,
+            forecaster_values: each(&synthesis.implied, |worker, values| WorkerValues {
+                worker,
+                values: labeled(values),
+            }),
+            one_out_inferer_values: each(&synthesis.one_out_inferer, |name, values| {
+                WithheldInferer { withheld_inferer: name, combined_inference: labeled(values) }
+            }),
+            one_out_forecaster_values: each(&synthesis.one_out_forecaster, |name, values| {
+                WithheldForecaster {
+                    withheld_forecaster: name,
+                    combined_inference: labeled(values),
+                }
+            }),
+            one_in_forecaster_values: each(&synthesis.one_in_forecaster, |name, values| {
+                OneInForecaster { forecaster: name, combined_inference: labeled(values) }
+            }),
+            one_out_inferer_forecaster_values: Vec::new(),
+        };
+        let without_inferer = Arc::new(synthesis.one_out_inferer_forecaster.clone());
+        FullBundle { bundle, without_inferer }
+    }
+}
+
+fn each<T>(values: &BTreeMap<Address, Values>, make: impl Fn(Address, &Values) -> T) -> Vec<T> {
+    values.iter().map(|(name, values)| make(name.clone(), values)).collect()
+}
+
+fn texts(losses: &Family) -> BTreeMap<Address, String> {
+    losses.iter().map(|(name, loss)| (name.clone(), decimal(*loss))).collect()
+}

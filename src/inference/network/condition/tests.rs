@@ -1,0 +1,66 @@
+//! What is logged of problems.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use task::clock::Clock;
+use tracing::{
+    Event, Level, Metadata, Subscriber,
+    span::{Attributes, Id, Record},
+};
+
+use super::*;
+use crate::{
+    InferenceOptions,
+    network::{retention::Retention, topic::demo_topics},
+};
+
+/// Counts lines that are logged at `info` and above.
+struct Lines(Arc<AtomicUsize>);
+
+impl Subscriber for Lines {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        *metadata.level() <= Level::INFO
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, _: &Event<'_>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+#[tokio::test]
+async fn a_problem_is_logged_once_however_often_it_is_met() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = InferenceOptions {
+        block_time: std::time::Duration::from_secs(1),
+        retention: Retention::USUAL,
+        topics: demo_topics(),
+    };
+    let path = folder.path().join("inference.sqlite");
+    let inference = Inference::open(&path, Clock::system(), options).await.unwrap();
+    let n_lines = Arc::new(AtomicUsize::new(0));
+    tracing::subscriber::with_default(Lines(Arc::clone(&n_lines)), || {
+        for idx in 0..664 {
+            inference.fails(TopicId::FIRST, Failing::Inferring, format!("no rows, {idx}"));
+        }
+        assert_eq!(n_lines.load(Ordering::SeqCst), 1);
+        for _ in 0..3 {
+            inference.works(TopicId::FIRST, Failing::Inferring);
+        }
+        assert_eq!(n_lines.load(Ordering::SeqCst), 2);
+    });
+}

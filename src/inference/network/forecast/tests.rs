@@ -1,0 +1,138 @@
+use super::*;
+use crate::{math::loss::LossMethod, network::forecast::past::Past};
+
+/// Losses as they are, so that those below stay readable.
+const PLAIN: LossRule = LossRule { method: LossMethod::Mse, allow_negative: true, floor: 0.01 };
+
+/// As the demo's topics count them.
+const LOGARITHMS: LossRule = LossRule { allow_negative: false, ..PLAIN };
+
+fn name(name: &str) -> Address {
+    format!("allo1{name}").parse().unwrap()
+}
+
+fn inferences(values: [f64; 4]) -> BTreeMap<Address, Values> {
+    ["a", "b", "c", "d"].map(name).into_iter().zip(values.map(|value| vec![value])).collect()
+}
+
+/// `d` stands apart in half of the epochs: it is right when it says more, and wrong when less.
+fn learned(n_epochs: u32) -> Learned {
+    let mut past = Past::default();
+    for epoch in 0..n_epochs {
+        let level = f64::from(epoch);
+        let (apart, losses) = match epoch % 3 {
+            0 => (9.0, [1.0, 1.0, 1.0, 0.0]),
+            1 => (-5.0, [0.0, 0.0, 0.0, 2.0]),
+            _ => (0.0, [0.0, 0.1, 0.0, 0.1]),
+        };
+        let said = inferences([level, level - 1.0, level + 1.0, level + apart]);
+        past.remember(&said, &["a", "b", "c", "d"].map(name).into_iter().zip(losses).collect());
+    }
+    let loss_averages = ["a", "b", "c", "d"].map(|n| (name(n), 0.5)).into();
+    Learned { loss_averages, past, ..Learned::default() }
+}
+
+#[track_caller]
+fn forecast(forecaster: &str, learned: &Learned, said: [f64; 4]) -> Family {
+    let forecasts = built_in(&inferences(said), learned, PLAIN).unwrap();
+    forecasts.into_iter().find(|forecast| forecast.name == forecaster).unwrap().losses
+}
+
+#[test]
+fn nothing_is_expected_before_the_first_lesson() {
+    for rule in [PLAIN, LOGARITHMS] {
+        assert_eq!(built_in(&inferences([1.0; 4]), &Learned::default(), rule), Ok(vec![]));
+    }
+}
+
+#[test]
+fn an_inferer_that_was_never_judged_is_left_out() {
+    let mut said = inferences([10.0, 9.0, 11.0, 10.0]);
+    said.insert(name("new"), vec![10.0]);
+    let forecasts = built_in(&said, &learned(30), LOGARITHMS).unwrap();
+    assert_eq!(forecasts.iter().map(|f| f.name).collect::<Vec<_>>(), [STEADY, MEAN, SIMILAR, WARY]);
+    for forecast in forecasts {
+        assert_eq!(forecast.losses.len(), 4, "{forecast:?}");
+    }
+}
+
+#[test]
+fn mean_minds_rare_great_errors_where_losses_are_logarithms() {
+    // `a` is very close nine times out of ten and far off once; `b` is always somewhat off.
+    let mut learned = Learned::default();
+    for epoch in 0..200_u32 {
+        let losses = [if epoch % 10 == 0 { 2.0 } else { -2.0 }, 0.0, 0.0, 0.0];
+        let losses: Family = ["a", "b", "c", "d"].map(name).into_iter().zip(losses).collect();
+        learned.past.remember(&inferences([0.0; 4]), &losses);
+        for (name, loss) in losses {
+            let average = learned.loss_averages.get(&name).copied();
+            let average = moving_average(average, loss, LOSS_AVERAGE_ALPHA);
+            learned.loss_averages.insert(name, average);
+        }
+    }
+    let forecasts = built_in(&inferences([0.0; 4]), &learned, LOGARITHMS).unwrap();
+    let of = |forecaster: &str| &forecasts.iter().find(|f| f.name == forecaster).unwrap().losses;
+    assert!(of(STEADY)[&name("a")] < of(STEADY)[&name("b")], "{forecasts:?}");
+    for forecaster in [MEAN, SIMILAR, WARY] {
+        let losses = of(forecaster);
+        assert!(losses[&name("a")] > losses[&name("b")] + 0.5, "{forecaster}: {losses:?}");
+    }
+    let plain = built_in(&inferences([0.0; 4]), &learned, PLAIN).unwrap();
+    assert!(plain.iter().all(|f| f.name != MEAN), "it equals {STEADY}: {plain:?}");
+}
+
+#[test]
+fn similar_knows_who_is_right_when() {
+    let learned = learned(90);
+    let above = forecast(SIMILAR, &learned, [500.0, 499.0, 501.0, 509.0]);
+    assert!(above[&name("d")] < 0.2 && above[&name("a")] > 0.8, "{above:?}");
+    let below = forecast(SIMILAR, &learned, [500.0, 499.0, 501.0, 495.0]);
+    assert!(below[&name("d")] > 1.6 && below[&name("a")] < 0.2, "{below:?}");
+    assert_eq!(forecast(STEADY, &learned, [1.0; 4]), learned.loss_averages);
+}
+
+#[test]
+fn wary_learns_what_distance_from_the_others_costs() {
+    let mut past = Past::default();
+    for epoch in 0..40_u32 {
+        let apart = f64::from(epoch % 5);
+        let losses = [1.0, 1.0, 1.0 - apart / 4.0, apart];
+        let said = inferences([0.0, 0.0, -apart, apart]);
+        past.remember(&said, &["a", "b", "c", "d"].map(name).into_iter().zip(losses).collect());
+    }
+    let loss_averages = learned(1).loss_averages;
+    let learned = Learned { loss_averages, past, ..Learned::default() };
+    let near = forecast(WARY, &learned, [0.0, 0.0, 0.0, 0.0]);
+    let far = forecast(WARY, &learned, [0.0, 0.0, -4.0, 4.0]);
+    assert!(far[&name("d")] > near[&name("d")] + 2.0, "{near:?} {far:?}");
+    assert!(far[&name("c")] < near[&name("c")] - 0.5, "{near:?} {far:?}");
+}
+
+#[test]
+fn forecasts_are_numbers_whatever_was_said() {
+    let mut learned = learned(12);
+    let said = [f64::MAX, f64::MIN, 1e300, 0.0];
+    let losses = ["a", "b", "c", "d"].map(|n| (name(n), 308.0)).into();
+    learned.past.remember(&inferences(said), &losses);
+    for said in [said, [0.0; 4]] {
+        for rule in [PLAIN, LOGARITHMS] {
+            for forecast in built_in(&inferences(said), &learned, rule).unwrap() {
+                assert!(forecast.losses.values().all(|loss| loss.is_finite()), "{forecast:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn memory_is_bounded_in_epochs_and_bytes() {
+    assert_eq!(learned(1000).past.epochs().len(), 256);
+    let mut past = Past::default();
+    let many: Vec<Address> = (0..1000).map(|n| name(&format!("{n:038}"))).collect();
+    let losses: Family = many.iter().map(|name| (name.clone(), 1.0)).collect();
+    let said: BTreeMap<_, _> = many.into_iter().map(|name| (name, vec![1.0])).collect();
+    for _ in 0..100 {
+        past.remember(&said, &losses);
+    }
+    // 43 KB of names once, and 16 KB of numbers in each epoch.
+    assert_eq!(past.epochs().len(), 5);
+}

@@ -1,0 +1,163 @@
+//! Who did how well: mean losses of actors, and losses of the network's values beside a baseline that
+//! knows nothing. None of them is a logarithm, so that they add up.
+
+use std::collections::BTreeMap;
+
+use model::{
+    bundle::LabeledValue,
+    timestamp::Timestamp,
+    topic::{Address, BlockHeight, TopicId},
+};
+
+use crate::{
+    Inference, ReadError,
+    math::{loss::LossRule, regret::Losses},
+    network::{
+        submission::numbers,
+        topic::{Topic, Truth},
+    },
+    store::EpochView,
+};
+
+/// Epochs that means are of where a request does not say: twenty minutes of the shortest ones.
+pub const EPOCHS_DEFAULT: u32 = 100;
+
+/// The most epochs that means are of.
+pub const EPOCHS_MAX: u32 = 500;
+
+/// Losses of actors and of pairs of them that are read for one ranking. A topic with a dozen actors
+/// has all epochs that are asked for; one of a thousand inferers and fifty forecasters has five.
+const LOSSES_READ_MAX: usize = 250_000;
+
+/// Epochs that are read of the largest topics, too.
+const EPOCHS_MIN: usize = 5;
+
+/// Actors by their losses, and the losses of the network's values.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Ranking {
+    /// The epochs, oldest first.
+    pub epochs: Vec<ValueLosses>,
+    /// The actors, the least mean loss first.
+    pub actors: Vec<MeanLoss>,
+}
+
+/// Losses of the values of one epoch.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ValueLosses {
+    /// The epoch.
+    pub nonce: BlockHeight,
+    /// When it opened.
+    pub opened_at: Timestamp,
+    /// Of the combined value.
+    pub combined: f64,
+    /// Of the naive value.
+    pub naive: f64,
+    /// Of the baseline; none before the first truth.
+    pub uninformed: Option<f64>,
+}
+
+/// The mean loss of one actor.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MeanLoss {
+    /// Its address.
+    pub worker: Address,
+    /// Whether it forecasts; it infers otherwise.
+    pub is_forecaster: bool,
+    /// In how many epochs it took part.
+    pub n_epochs: u64,
+    /// The mean of its losses in them.
+    pub mean_loss: f64,
+}
+
+impl Inference {
+    /// Returns who did how well in the newest `n_epochs` of `topic` that were learned from; in fewer
+    /// of a topic with many actors.
+    ///
+    /// # Errors
+    /// [`ReadError::UnknownTopic`] or [`ReadError::Failed`].
+    pub async fn ranking(&self, topic: TopicId, n_epochs: u32) -> Result<Ranking, ReadError> {
+        let settings = self.topic(topic).ok_or(ReadError::UnknownTopic { topic })?;
+        let newest = self.losses_until(topic, BlockHeight::MAX, 1).await?;
+        let Some((_, losses)) = newest.first() else { return Ok(Ranking::default()) };
+        let n_actors = losses.inferer.len() + losses.forecaster.len();
+        let n_losses = n_actors + losses.inferer.len() * losses.forecaster.len();
+        let n_affordable = (LOSSES_READ_MAX / n_losses.max(1)).max(EPOCHS_MIN);
+        let n_epochs = n_epochs.min(u32::try_from(n_affordable).unwrap_or(u32::MAX));
+        let losses = self.losses_until(topic, BlockHeight::MAX, n_epochs).await?;
+        // As many again, and those whose truth is to come: the baseline knows the truths before.
+        let lag = settings.timing.ground_truth_lag / settings.timing.epoch_length.max(1);
+        let lag = u32::try_from(lag).unwrap_or(u32::MAX);
+        let limit = n_epochs.saturating_mul(2).saturating_add(lag).min(2 * EPOCHS_MAX);
+        let history = self.history(topic, 0..=BlockHeight::MAX, limit).await?;
+        Ok(ranking(&settings, &history, &losses))
+    }
+}
+
+/// The ranking of the epochs of `losses`, whose truths are in `history`, oldest first.
+fn ranking(topic: &Topic, history: &[EpochView], losses: &[(BlockHeight, Losses)]) -> Ranking {
+    let rule = topic.judging.loss;
+    let by_nonce: BTreeMap<BlockHeight, &Losses> =
+        losses.iter().map(|(nonce, losses)| (*nonce, losses)).collect();
+    let mut truths = Truths::default();
+    let mut epochs = Vec::new();
+    for epoch in history.iter().filter(|epoch| !epoch.truth.is_empty()) {
+        let uninformed = truths.uninformed_loss(topic, &epoch.truth);
+        truths.take(&epoch.truth);
+        if let Some(losses) = by_nonce.get(&epoch.nonce) {
+            epochs.push(ValueLosses {
+                nonce: epoch.nonce,
+                opened_at: epoch.opened_at,
+                combined: rule.plain(losses.combined),
+                naive: rule.plain(losses.naive),
+                uninformed,
+            });
+        }
+    }
+    let mut sums: BTreeMap<(bool, &Address), (u64, f64)> = BTreeMap::new();
+    for (_, losses) in losses {
+        for (is_forecaster, family) in [(false, &losses.inferer), (true, &losses.forecaster)] {
+            for (worker, loss) in family {
+                let (n_epochs, sum) = sums.entry((is_forecaster, worker)).or_default();
+                *n_epochs += 1;
+                *sum += rule.plain(*loss);
+            }
+        }
+    }
+    let actor = |((is_forecaster, worker), (n_epochs, sum)): ((bool, &Address), (u64, f64))| {
+        #[expect(clippy::cast_precision_loss, reason = "epochs are far fewer than 2^52")]
+        let mean_loss = sum / n_epochs as f64;
+        MeanLoss { worker: worker.clone(), is_forecaster, n_epochs, mean_loss }
+    };
+    let mut actors: Vec<MeanLoss> = sums.into_iter().map(actor).collect();
+    actors.sort_by(|a, b| a.mean_loss.total_cmp(&b.mean_loss));
+    Ranking { epochs, actors }
+}
+
+/// The values that came true so far.
+#[derive(Default)]
+struct Truths {
+    n_epochs: u32,
+    sum: f64,
+}
+
+impl Truths {
+    fn take(&mut self, truth: &[LabeledValue]) {
+        if let Some(first) = numbers(truth).and_then(|truth| truth.first().copied()) {
+            self.n_epochs += 1;
+            self.sum += first;
+        }
+    }
+
+    /// What one loses that knows these truths alone; none where it knows nothing to say.
+    fn uninformed_loss(&self, topic: &Topic, truth: &[LabeledValue]) -> Option<f64> {
+        let truth = numbers(truth)?;
+        let said = match topic.truth {
+            Truth::Direction { .. } => {
+                vec![1.0 / crate::math::statistics::count(truth.len()); truth.len()]
+            }
+            Truth::Value if self.n_epochs == 0 => return None,
+            Truth::Value => vec![self.sum / f64::from(self.n_epochs)],
+        };
+        Some(LossRule { allow_negative: true, ..topic.judging.loss }.loss(&said, &truth))
+    }
+}

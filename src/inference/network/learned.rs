@@ -1,0 +1,283 @@
+//! What a topic has learned about its actors, epoch by epoch.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use model::{
+    bundle::LabeledValue,
+    topic::{Address, BlockHeight},
+};
+
+use crate::{
+    math::{
+        loss::LossRule,
+        pairs::FullBundle,
+        regret::{Crowd, Family, Losses, Pace, Regrets, Standing, initial_regret, is_experienced},
+        score,
+        sortition::quantile_score,
+        statistics::moving_average,
+        synthesis::{Newcomers, weights::scale},
+    },
+    network::{forecast::past::Past, submission::numbers, topic::Topic},
+};
+
+/// The share of the newest loss in the moving average that forecasts build on. Twenty epochs or so
+/// are remembered: four times as long as regrets of the demo do, so that it tells something else.
+pub(crate) const LOSS_AVERAGE_ALPHA: f64 = 0.05;
+
+/// After this many epochs without a sign of it, an actor is forgotten. Regrets against everybody
+/// else are kept for each, so actors that come and go for good must not add up.
+const FORGOTTEN_AFTER_EPOCHS: u64 = 1000;
+
+/// The most inferers, and the most forecasters, that are remembered: more than an epoch
+/// [takes](crate::store::SUBMISSIONS_MAX). Past it those without a score are forgotten first, so
+/// that made-up names displace nobody.
+const KNOWN_MAX: usize = 2048;
+
+/// About how many bytes of memory an actor takes in all that is known of it, besides pairs: its name
+/// and a number in a dozen maps.
+const ACTOR_BYTES: usize = 1024;
+
+/// How often an actor took part, and when last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Experience {
+    /// In how many epochs that were learned from; 0 of one that only ever rested.
+    pub n_epochs: u32,
+    /// The last of them, or the last in which it rested if there is none.
+    pub last_nonce: BlockHeight,
+}
+
+/// Everything learned up to one epoch.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Learned {
+    /// The newest epoch learned from.
+    pub nonce: Option<BlockHeight>,
+    /// How many epochs were learned from.
+    pub n_learned: u64,
+    /// The regrets.
+    pub regrets: Regrets,
+    /// The scale of the regrets, stored with them.
+    pub regret_scale: Option<f64>,
+    /// What newcomers start from.
+    pub initial_regret: f64,
+    /// The newest loss of the combined value.
+    pub combined_loss: Option<f64>,
+    /// The newest loss of each actor.
+    pub losses: Standing,
+    /// The moving average of each actor's scores.
+    pub scores: Standing,
+    /// The moving average of each inferer's losses.
+    pub loss_averages: Family,
+    /// What inferers said and lost in past epochs, for the built-in forecasters.
+    pub past: Past,
+    /// What the scores of actors that rest move toward.
+    pub resting_targets: RestingTargets,
+    /// The inferers' experience.
+    pub inferers: BTreeMap<Address, Experience>,
+    /// The forecasters' experience.
+    pub forecasters: BTreeMap<Address, Experience>,
+}
+
+/// What the scores of actors that rest move toward: the topic's quantile of the newest scores of
+/// those that were active. None before the first lesson.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct RestingTargets {
+    /// Of inferers.
+    pub inferer: Option<f64>,
+    /// Of forecasters.
+    pub forecaster: Option<f64>,
+}
+
+/// A bundle holds a value that is no number, so it was not written by this program; or one so far
+/// from the truth that its loss is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("take the losses of the bundle's values as numbers")]
+pub struct BundleError;
+
+impl Learned {
+    /// What inferers without a regret are taken for.
+    ///
+    /// The chain asks whether the topic's initial regret is 0; that stays so for good in a network
+    /// of fewer than ten, so here nobody may have learned anything yet.
+    pub fn newcomers(&self) -> Newcomers {
+        if self.regrets.is_empty() {
+            Newcomers::Everyone
+        } else {
+            Newcomers::WithRegret(self.initial_regret)
+        }
+    }
+
+    /// Whether `name` took part in an epoch that was learned from, in either role.
+    pub fn is_scored(&self, name: &Address) -> bool {
+        let seen = [self.inferers.get(name), self.forecasters.get(name)];
+        seen.into_iter().flatten().any(|seen| seen.n_epochs > 0)
+    }
+
+    /// About how many bytes it takes in memory.
+    pub fn n_bytes(&self) -> usize {
+        let n_actors = self.inferers.len() + self.forecasters.len();
+        let past = self.past.epochs().map(|epoch| epoch.losses.len() + epoch.offsets.len());
+        n_actors * ACTOR_BYTES + self.regrets.n_bytes() + 8 * past.sum::<usize>()
+    }
+
+    /// Learns that `truth` came true where the network inferred `bundle`, and returns the losses.
+    ///
+    /// # Errors
+    /// [`BundleError`] if a value of the bundle, or its loss, is no number; then nothing is learned.
+    pub fn learn(
+        &mut self,
+        topic: &Topic,
+        bundle: &FullBundle,
+        truth: &[f64],
+    ) -> Result<Losses, BundleError> {
+        let losses = losses(topic.judging.loss, bundle, truth)?;
+        let pace = Pace { alpha: topic.judging.alpha_regret, initial: self.initial_regret };
+        self.regrets.learn(&losses, pace);
+        self.nonce = Some(bundle.nonce);
+        self.n_learned += 1;
+        self.combined_loss = Some(losses.combined);
+        take_part(&mut self.inferers, &losses.inferer, bundle.nonce);
+        take_part(&mut self.forecasters, &losses.forecaster, bundle.nonce);
+        self.losses.inferer.extend(losses.inferer.clone());
+        self.losses.forecaster.extend(losses.forecaster.clone());
+        average(&mut self.loss_averages, &losses.inferer, LOSS_AVERAGE_ALPHA);
+        let inferences = bundle.inferer_values.iter();
+        let inferences =
+            inferences.filter_map(|one| Some((one.worker.clone(), numbers(&one.values)?)));
+        self.past.remember(&inferences.collect(), &losses.inferer);
+        let alpha = topic.judging.merit_sortition_alpha;
+        let (inferers, forecasters) = (score::inferers(&losses), score::forecasters(&losses));
+        average(&mut self.scores.inferer, &inferers, alpha);
+        average(&mut self.scores.forecaster, &forecasters, alpha);
+        let quantiles = topic.active_quantiles;
+        let targets = RestingTargets {
+            inferer: quantile_score(&inferers, quantiles.inferer),
+            forecaster: quantile_score(&forecasters, quantiles.forecaster),
+        };
+        self.resting_targets = RestingTargets {
+            inferer: targets.inferer.or(self.resting_targets.inferer),
+            forecaster: targets.forecaster.or(self.resting_targets.forecaster),
+        };
+        self.settle(topic, bundle.nonce);
+        Ok(losses)
+    }
+
+    /// Forgets who is long gone, then takes the scale and the newcomers' regret anew.
+    fn settle(&mut self, topic: &Topic, nonce: BlockHeight) {
+        let kept = FORGOTTEN_AFTER_EPOCHS.saturating_mul(topic.timing.epoch_length);
+        let oldest = nonce.saturating_sub(kept);
+        forget(&mut self.inferers, oldest);
+        forget(&mut self.forecasters, oldest);
+        let infers = |name: &Address| self.inferers.contains_key(name);
+        let casts = |name: &Address| self.forecasters.contains_key(name);
+        self.regrets.retain(infers, casts);
+        self.loss_averages.retain(|name, _| infers(name));
+        for standing in [&mut self.losses, &mut self.scores] {
+            standing.inferer.retain(|name, _| infers(name));
+            standing.forecaster.retain(|name, _| casts(name));
+        }
+        let params = topic.params(None);
+        let present = present(&self.regrets.ordinary, nonce, &self.inferers, &self.forecasters);
+        self.regret_scale = Some(scale(&present, &params));
+        let alpha = topic.judging.alpha_regret;
+        let of_experienced = |regrets: &Family, experience: &BTreeMap<Address, Experience>| {
+            let is_old = |name| {
+                experience.get(name).is_some_and(|seen| is_experienced(seen.n_epochs, alpha))
+            };
+            regrets.iter().filter(|(name, _)| is_old(*name)).map(|(_, r)| *r).collect::<Vec<_>>()
+        };
+        let mut experienced = of_experienced(&self.regrets.ordinary.inferer, &self.inferers);
+        experienced.extend(of_experienced(&self.regrets.ordinary.forecaster, &self.forecasters));
+        let all: Vec<f64> = self.regrets.ordinary.all().collect();
+        let n_min = topic.judging.n_experienced_min;
+        let crowd = Crowd { experienced: &experienced, all: &all, n_min };
+        self.initial_regret = initial_regret(crowd, &params).unwrap_or(self.initial_regret);
+    }
+}
+
+/// The losses of every quantity of `bundle`, by `rule`.
+///
+/// # Errors
+/// [`BundleError`] if a value or its loss is no number.
+pub fn losses(rule: LossRule, bundle: &FullBundle, truth: &[f64]) -> Result<Losses, BundleError> {
+    let of_numbers = |values: &[f64]| {
+        let loss = rule.loss(values, truth);
+        if loss.is_finite() { Ok(loss) } else { Err(BundleError) }
+    };
+    let loss =
+        |values: &[LabeledValue]| numbers(values).ok_or(BundleError).and_then(|v| of_numbers(&v));
+    let each =
+        |actor: &model::bundle::WorkerValues| Ok((actor.worker.clone(), loss(&actor.values)?));
+    Ok(Losses {
+        combined: loss(&bundle.combined_value)?,
+        naive: loss(&bundle.naive_value)?,
+        inferer: bundle.inferer_values.iter().map(each).collect::<Result<_, _>>()?,
+        forecaster: bundle.forecaster_values.iter().map(each).collect::<Result<_, _>>()?,
+        one_out_inferer: bundle
+            .one_out_inferer_values
+            .iter()
+            .map(|out| Ok((out.withheld_inferer.clone(), loss(&out.combined_inference)?)))
+            .collect::<Result<_, _>>()?,
+        one_out_forecaster: bundle
+            .one_out_forecaster_values
+            .iter()
+            .map(|out| Ok((out.withheld_forecaster.clone(), loss(&out.combined_inference)?)))
+            .collect::<Result<_, _>>()?,
+        one_in_forecaster: bundle
+            .one_in_forecaster_values
+            .iter()
+            .map(|one| Ok((one.forecaster.clone(), loss(&one.combined_inference)?)))
+            .collect::<Result<_, _>>()?,
+        one_out_inferer_forecaster: bundle.without_inferer.by_row(of_numbers)?,
+    })
+}
+
+/// The ordinary regrets of who took part in `nonce`.
+fn present(
+    regrets: &Standing,
+    nonce: BlockHeight,
+    inferers: &BTreeMap<Address, Experience>,
+    forecasters: &BTreeMap<Address, Experience>,
+) -> Vec<f64> {
+    let of = |regrets: &Family, experience: &BTreeMap<Address, Experience>| {
+        let took_part = experience.iter().filter(|(_, seen)| seen.last_nonce == nonce);
+        took_part.filter_map(|(name, _)| regrets.get(name)).copied().collect::<Vec<_>>()
+    };
+    let mut present = of(&regrets.inferer, inferers);
+    present.extend(of(&regrets.forecaster, forecasters));
+    present
+}
+
+fn take_part(experience: &mut BTreeMap<Address, Experience>, losses: &Family, nonce: BlockHeight) {
+    for name in losses.keys() {
+        let seen =
+            experience.entry(name.clone()).or_insert(Experience { n_epochs: 0, last_nonce: nonce });
+        seen.n_epochs = seen.n_epochs.saturating_add(1);
+        seen.last_nonce = nonce;
+    }
+}
+
+fn average(averages: &mut Family, newest: &Family, alpha: f64) {
+    for (name, value) in newest {
+        let average = moving_average(averages.get(name).copied(), *value, alpha);
+        averages.insert(name.clone(), average);
+    }
+}
+
+/// Takes out who was last seen before `oldest`, and of the others those past [`KNOWN_MAX`]: first
+/// those that were never scored, then those that were seen longest ago.
+fn forget(experience: &mut BTreeMap<Address, Experience>, oldest: BlockHeight) {
+    experience.retain(|_, seen| seen.last_nonce >= oldest);
+    let n_over = experience.len().saturating_sub(KNOWN_MAX);
+    if n_over == 0 {
+        return;
+    }
+    let age = |seen: &Experience| (seen.n_epochs > 0, seen.last_nonce);
+    let by_age = experience.iter().map(|(name, seen)| (age(seen), name.clone()));
+    let by_age: BTreeSet<_> = by_age.collect();
+    for (_, name) in by_age.into_iter().take(n_over) {
+        experience.remove(&name);
+    }
+}
+
+#[cfg(test)]
+mod tests;

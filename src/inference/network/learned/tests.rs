@@ -1,0 +1,165 @@
+//! Epochs closed and learned from by hand, without a store or a clock.
+
+use super::*;
+use crate::{
+    math::regret::grid::Grid,
+    network::{
+        close::{Standings, close},
+        submission::{Payload, Submission},
+        topic::demo_topics,
+    },
+};
+
+fn load() -> Topic {
+    demo_topics().remove(0)
+}
+
+fn standings<'a>(topic: &'a Topic, learned: &'a Learned) -> Standings<'a> {
+    Standings { labels: &topic.labels, learned, baseline: None }
+}
+
+fn submission(topic: &Topic, worker: &str, value: f64) -> Submission {
+    let payload =
+        Payload { values: vec![("y".to_owned(), value.to_string())], forecast: BTreeMap::new() };
+    let worker = format!("allo1{worker}").parse().unwrap();
+    Submission::checked(topic, worker, None, payload).unwrap()
+}
+
+/// Runs epochs in which `good` misses the truth by 1 and `bad` by 10, on its own side each.
+fn after(n_epochs: u64) -> Learned {
+    let topic = load();
+    let mut learned = Learned::default();
+    for nonce in (0..n_epochs).map(|idx| 1 + idx * topic.timing.epoch_length) {
+        let submissions = [submission(&topic, "good", 51.0), submission(&topic, "bad", 40.0)];
+        let closing = close(&topic, nonce, &submissions, standings(&topic, &learned)).unwrap();
+        learned.learn(&topic, &closing.bundle, &[50.0]).unwrap();
+    }
+    learned
+}
+
+fn bundle_after(n_epochs: u64) -> FullBundle {
+    let topic = load();
+    let submissions = [submission(&topic, "good", 51.0), submission(&topic, "bad", 40.0)];
+    close(&topic, 1_000_000, &submissions, standings(&topic, &after(n_epochs))).unwrap().bundle
+}
+
+fn combined(bundle: &FullBundle) -> f64 {
+    bundle.combined_value[0].value.parse().unwrap()
+}
+
+#[test]
+fn the_first_epoch_is_a_plain_mean_without_forecasters() {
+    let bundle = bundle_after(0);
+    assert_eq!(bundle.combined_value[0].value, "45.5");
+    assert_eq!(bundle.naive_value, bundle.combined_value);
+    assert_eq!(bundle.forecaster_values, []);
+    assert_eq!(bundle.one_out_inferer_values.len(), 2);
+}
+
+#[test]
+fn who_is_right_comes_to_weigh_more() {
+    assert!(combined(&bundle_after(1)) > 47.0, "{}", combined(&bundle_after(1)));
+    assert!((combined(&bundle_after(30)) - 51.0).abs() < 0.5);
+    let learned = after(30);
+    let score = |name: &str| learned.scores.inferer[&format!("allo1{name}").parse().unwrap()];
+    assert!(score("good") > score("bad"));
+}
+
+#[test]
+fn forecasters_take_part_once_there_are_losses() {
+    let bundle = bundle_after(2);
+    assert_eq!(bundle.forecaster_values.len(), 4);
+    assert_eq!(bundle.one_out_forecaster_values.len(), 4);
+    assert_eq!(bundle.one_in_forecaster_values.len(), 4);
+    assert_eq!(bundle.without_inferer.numbers().len(), 8);
+}
+
+#[test]
+fn losses_are_logarithms_of_squared_errors() {
+    let topic = load();
+    let losses = losses(topic.judging.loss, &bundle_after(0), &[50.0]).unwrap();
+    assert!((losses.inferer[&"allo1bad".parse().unwrap()] - 2.0).abs() < 1e-9);
+    assert!(losses.inferer[&"allo1good".parse().unwrap()].abs() < 1e-9);
+    assert!((losses.combined - 20.25_f64.log10()).abs() < 1e-9);
+}
+
+#[test]
+fn newcomers_start_below_the_experienced() {
+    let learned = after(30);
+    let good = learned.regrets.ordinary.inferer[&"allo1good".parse().unwrap()];
+    assert!(learned.initial_regret < good, "{} {good}", learned.initial_regret);
+}
+
+#[test]
+fn actors_that_stay_away_are_forgotten() {
+    let topic = load();
+    let mut learned = after(3);
+    let nonce = 3 * 12 + (FORGOTTEN_AFTER_EPOCHS + 1) * topic.timing.epoch_length;
+    let submissions = [submission(&topic, "good", 51.0)];
+    let closing = close(&topic, nonce, &submissions, standings(&topic, &learned)).unwrap();
+    learned.learn(&topic, &closing.bundle, &[50.0]).unwrap();
+    let good: Address = "allo1good".parse().unwrap();
+    assert_eq!(learned.inferers.keys().collect::<Vec<_>>(), [&good]);
+    assert_eq!(learned.regrets.naive.keys().collect::<Vec<_>>(), [&good]);
+    let Regrets { one_out_inferer, one_out_forecaster, .. } = learned.regrets;
+    assert!(one_out_inferer.standings().keys().all(|name| *name == good));
+    let columns = [one_out_inferer, one_out_forecaster].map(|versus| versus.inferer);
+    let mut columns = columns.iter().flat_map(Grid::columns);
+    assert!(columns.all(|column| column.name == good));
+}
+
+#[test]
+fn a_loss_without_end_teaches_nothing() {
+    let topic = load();
+    let mut learned = after(3);
+    let before = learned.clone();
+    assert_eq!(learned.learn(&topic, &bundle_after(3), &[1e300]), Err(BundleError));
+    assert_eq!(learned, before);
+}
+
+#[test]
+fn who_makes_up_new_names_each_epoch_fills_no_file() {
+    let seen = |last_nonce| Experience { n_epochs: 1, last_nonce };
+    let name = |idx: usize| -> Address { format!("allo1{idx:05}").parse().unwrap() };
+    let all = (0..KNOWN_MAX + 10).map(|idx| (name(idx), seen(if idx < 20 { 5 } else { 9 })));
+    let mut experience: BTreeMap<Address, Experience> = all.collect();
+    forget(&mut experience, 0);
+    assert_eq!(experience.len(), KNOWN_MAX);
+    assert!(!experience.contains_key(&name(9)) && experience.contains_key(&name(10)));
+}
+
+#[test]
+fn equal_regrets_make_a_plain_mean_and_equal_losses_equal_regrets() {
+    let topic = load();
+    let mut learned = Learned::default();
+    let submissions = ["a", "b", "c"].map(|worker| submission(&topic, worker, 40.0));
+    for nonce in [1, 13, 25] {
+        let closing = close(&topic, nonce, &submissions, standings(&topic, &learned)).unwrap();
+        learned.learn(&topic, &closing.bundle, &[50.0]).unwrap();
+    }
+    assert!(learned.regrets.ordinary.all().all(|regret| regret.abs() < 1e-12));
+    assert!(learned.scores.inferer.values().all(|score| score.abs() < 1e-12));
+    let apart: Vec<Submission> = [("a", 30.0), ("b", 40.0), ("c", 80.0)]
+        .map(|(worker, value)| submission(&topic, worker, value))
+        .into();
+    let bundle = close(&topic, 37, &apart, standings(&topic, &learned)).unwrap().bundle;
+    let naive: f64 = bundle.naive_value[0].value.parse().unwrap();
+    assert!((naive - 50.0).abs() < 1e-9, "{naive}");
+}
+
+#[test]
+fn one_inferer_alone_is_learned_from_too() {
+    let topic = load();
+    let mut learned = Learned::default();
+    for nonce in [1, 13] {
+        let only = [submission(&topic, "only", 51.0)];
+        let closing = close(&topic, nonce, &only, standings(&topic, &learned)).unwrap();
+        assert_eq!(closing.bundle.one_out_inferer_values, []);
+        learned.learn(&topic, &closing.bundle, &[50.0]).unwrap();
+    }
+    let only: Address = "allo1only".parse().unwrap();
+    assert!(learned.regrets.ordinary.inferer[&only].abs() < 1e-12);
+    assert!(learned.scores.inferer[&only].abs() < 1e-12);
+    assert_eq!(learned.inferers[&only].n_epochs, 2);
+    assert!(learned.regrets.one_out_inferer.standings().is_empty());
+}

@@ -1,0 +1,115 @@
+//! Topics as a list of them shows them: where the clock of each stands, and who takes part.
+
+use std::sync::Arc;
+
+use model::topic::{Address, BlockHeight, TopicId};
+
+use crate::{
+    Inference, InferenceError, Shared,
+    math::regret::Family,
+    network::{epoch::Progress, learned::Learned, topic::Topic},
+    store::ActorDigest,
+};
+
+/// A topic, where its clock stands, and who takes part.
+#[derive(Debug, Clone)]
+pub struct Overview {
+    /// Its settings.
+    pub topic: Arc<Topic>,
+    /// Its epochs.
+    pub progress: Arc<Progress>,
+    /// Who takes part.
+    pub actors: Arc<TopicActors>,
+}
+
+/// Who took part in a topic's newest bundle, with what was learned of each.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct TopicActors {
+    /// The epoch of the newest bundle; none before the first.
+    pub last_nonce: Option<BlockHeight>,
+    /// How many epochs were learned from.
+    pub n_learned: u64,
+    /// The inferers by address, then the forecasters.
+    pub actors: Vec<ActorView>,
+}
+
+/// An actor in one of its roles.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ActorView {
+    /// Its address.
+    pub worker: Address,
+    /// Whether it forecasts; else it infers.
+    pub is_forecaster: bool,
+    /// Who is behind it, where that is known.
+    pub name: Option<String>,
+    /// Its share in the combined value.
+    pub weight: Option<f64>,
+    /// Its regret against the combined value.
+    pub regret: Option<f64>,
+    /// Its newest loss.
+    pub loss: Option<f64>,
+    /// The moving average of its scores.
+    pub score: Option<f64>,
+}
+
+impl Inference {
+    /// Returns every topic with its clock and its actors, by number.
+    ///
+    /// # Errors
+    /// [`InferenceError`] if the file fails.
+    pub async fn overviews(&self) -> Result<Vec<Overview>, InferenceError> {
+        let mut overviews = Vec::new();
+        for topic in self.topics() {
+            let progress = self.epochs_of(topic.id).await?;
+            let actors = self.actors_of(topic.id).await?;
+            overviews.push(Overview { topic, progress, actors });
+        }
+        Ok(overviews)
+    }
+
+    async fn actors_of(&self, topic: TopicId) -> Result<Arc<TopicActors>, InferenceError> {
+        if let Some(actors) = self.shared.cache.get(topic).actors {
+            return Ok(actors);
+        }
+        self.with_store(move |shared| shared.load_actors(topic)).await
+    }
+}
+
+impl Shared {
+    fn load_actors(&self, topic: TopicId) -> Result<Arc<TopicActors>, InferenceError> {
+        let learned = self.known(topic)?.learned;
+        let _turn = self.cache.load();
+        let entry = self.cache.get(topic);
+        if let Some(actors) = entry.actors {
+            return Ok(actors);
+        }
+        let digest = self.store.actors(topic)?;
+        let actors = Arc::new(TopicActors {
+            last_nonce: digest.as_ref().map(|digest| digest.nonce),
+            n_learned: learned.n_learned,
+            actors: digest.map(|digest| views(&digest, &learned)).unwrap_or_default(),
+        });
+        self.cache.keep(topic, &entry, |entry| entry.actors = Some(Arc::clone(&actors)));
+        Ok(actors)
+    }
+}
+
+fn views(digest: &ActorDigest, learned: &Learned) -> Vec<ActorView> {
+    let view = |worker: &Address, is_forecaster: bool| {
+        let of = |inferer: &Family, forecaster: &Family| {
+            if is_forecaster { forecaster.get(worker) } else { inferer.get(worker) }.copied()
+        };
+        let (regrets, losses) = (&learned.regrets.ordinary, &learned.losses);
+        ActorView {
+            worker: worker.clone(),
+            is_forecaster,
+            name: digest.names.get(worker).cloned(),
+            weight: of(&digest.shares.inferer, &digest.shares.forecaster),
+            regret: of(&regrets.inferer, &regrets.forecaster),
+            loss: of(&losses.inferer, &losses.forecaster),
+            score: of(&learned.scores.inferer, &learned.scores.forecaster),
+        }
+    };
+    let inferers = digest.inferers.iter().map(|worker| view(worker, false));
+    inferers.chain(digest.forecasters.iter().map(|worker| view(worker, true))).collect()
+}

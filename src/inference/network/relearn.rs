@@ -1,0 +1,159 @@
+//! Learning again from past epochs, after their truth was corrected.
+
+use std::collections::BTreeMap;
+
+use model::topic::{BlockHeight, TopicId};
+
+use crate::{
+    Inference, InferenceError, ReadError,
+    math::regret::{Family, Standing},
+    network::{epoch_end::lesson_of, learned::Learned, submission::numbers, topic::Topic},
+    store::{Input, Relearnable, Relearned, Store},
+};
+
+/// Why a topic did not learn again.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RelearnError {
+    /// There is no such topic, or the file failed.
+    #[error("learn again")]
+    Read(#[from] ReadError),
+    /// It is not kept what had been learned by then.
+    #[error("learn again from nonce {from}, of which not all is kept")]
+    TooFarBack {
+        /// From which.
+        from: BlockHeight,
+        /// The first one from which that can be done; none where there is none.
+        earliest: Option<BlockHeight>,
+    },
+    /// The topic learned from another epoch meanwhile.
+    #[error("learn again while the topic learns from another epoch")]
+    Busy,
+}
+
+/// What came of learning again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RelearnReport {
+    /// How many epochs were learned from again.
+    pub n_epochs: u64,
+    /// How many of them came to another truth.
+    pub n_changed: u64,
+}
+
+/// Lessons learned again.
+struct Replay {
+    learned: Learned,
+    epochs: Vec<Relearned>,
+    /// The newest losses of those who took part.
+    took_part: Standing,
+    report: RelearnReport,
+}
+
+impl Inference {
+    /// Returns the epochs of `topic` from `from` on that were asked something and are over, with it.
+    ///
+    /// # Errors
+    /// A [`RelearnError`].
+    pub async fn inputs_since(
+        &self,
+        topic: TopicId,
+        from: BlockHeight,
+    ) -> Result<Vec<(BlockHeight, Input)>, RelearnError> {
+        self.known(topic)?;
+        let found = self.with_store(move |shared| relearnable(&shared.store, topic, from));
+        let lessons = found.await.map_err(ReadError::from)??.lessons.into_iter();
+        let since = lessons.filter(|lesson| lesson.nonce >= from);
+        Ok(since.filter_map(|lesson| Some((lesson.nonce, lesson.input?))).collect())
+    }
+
+    /// Has `topic` learn again from the epoch `from` on, that its column came to `outcomes`. An epoch
+    /// without one keeps the truth that it had. Bundles stay as they were served, and scores of actors
+    /// that only rested since stay as they are.
+    ///
+    /// # Errors
+    /// A [`RelearnError`] that says why not; then nothing changed.
+    pub async fn relearn(
+        &self,
+        topic: TopicId,
+        from: BlockHeight,
+        outcomes: BTreeMap<BlockHeight, f64>,
+    ) -> Result<RelearnReport, RelearnError> {
+        let settings = self.known(topic)?;
+        let done = self.with_store(move |shared| {
+            let known = shared.known(topic)?;
+            let found = match relearnable(&shared.store, topic, from)? {
+                Ok(found) => found,
+                Err(error) => return Ok(Err(error)),
+            };
+            let mut replay = replay(&shared.store, &settings, found, &outcomes)?;
+            keep_resting(&mut replay, &known.learned);
+            let Replay { learned, epochs, report, .. } = replay;
+            let kept = shared.store.put_relearned(topic, known.stamp, learned, epochs)?;
+            let report = kept.as_ref().map(|_| report).ok_or(RelearnError::Busy);
+            shared.cache.change(topic, |entry| entry.learn(kept));
+            Ok(report)
+        });
+        done.await.map_err(ReadError::from)?
+    }
+}
+
+fn relearnable(
+    store: &Store,
+    topic: TopicId,
+    from: BlockHeight,
+) -> Result<Result<Relearnable, RelearnError>, InferenceError> {
+    if let Some(found) = store.relearnable(topic, from)? {
+        return Ok(Ok(found));
+    }
+    let earliest = store.relearnable_from(topic)?;
+    Ok(Err(RelearnError::TooFarBack { from, earliest }))
+}
+
+fn replay(
+    store: &Store,
+    topic: &Topic,
+    found: Relearnable,
+    outcomes: &BTreeMap<BlockHeight, f64>,
+) -> Result<Replay, InferenceError> {
+    let mut replay = Replay {
+        learned: found.before,
+        epochs: Vec::new(),
+        took_part: Standing::default(),
+        report: RelearnReport::default(),
+    };
+    for past in found.lessons {
+        let Some(bundle) = store.bundle(topic.id, past.nonce)? else { continue };
+        let labels: Vec<&str> =
+            bundle.combined_value.iter().map(|value| value.label_name.as_str()).collect();
+        let before = numbers(&past.truth).filter(|truth| !truth.is_empty());
+        let outcome = past.input.zip(outcomes.get(&past.nonce));
+        let corrected = outcome.map(|(input, after)| topic.truth_of(&labels, input.value, *after));
+        let Some(truth) = corrected.or_else(|| before.clone()) else { continue };
+        let Ok(lesson) = lesson_of(topic, &bundle, &replay.learned, &truth) else { continue };
+        replay.report.n_epochs += 1;
+        replay.report.n_changed += u64::from(before.as_ref() != Some(&truth));
+        replay.epochs.push(Relearned::new(past.nonce, &lesson)?);
+        replay.took_part.inferer.extend(lesson.losses.inferer);
+        replay.took_part.forecaster.extend(lesson.losses.forecaster);
+        replay.learned = lesson.learned;
+    }
+    Ok(replay)
+}
+
+/// Puts the scores in `known` of actors that took part in none of the lessons into `replay`.
+fn keep_resting(replay: &mut Replay, known: &Learned) {
+    let Replay { learned, took_part, .. } = replay;
+    let keep = |scores: &mut Family, known: &Family, took_part: &Family| {
+        let resting = known.iter().filter(|(name, _)| !took_part.contains_key(*name));
+        scores.extend(resting.map(|(name, score)| (name.clone(), *score)));
+    };
+    keep(&mut learned.scores.inferer, &known.scores.inferer, &took_part.inferer);
+    keep(&mut learned.scores.forecaster, &known.scores.forecaster, &took_part.forecaster);
+    for (all, known) in
+        [(&mut learned.inferers, &known.inferers), (&mut learned.forecasters, &known.forecasters)]
+    {
+        for (name, seen) in known.iter().filter(|(_, seen)| seen.n_epochs == 0) {
+            all.entry(name.clone()).or_insert(*seen);
+        }
+    }
+}

@@ -1,0 +1,485 @@
+//! The runner: does what is due, block by block, for one topic.
+//!
+//! Each topic has a task of its own, so a slow answer for one delays no other. Within a topic
+//! things go one after another: an epoch is asked, then closed, and losses are learned in order.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use futures::{StreamExt as _, stream};
+use model::{dataset::DatasetId, topic::BlockHeight};
+use task::{causes::chain, group::Group};
+use tokio::time::{sleep, timeout};
+use tracing::{debug, warn};
+
+use crate::{
+    Inference, ReadError, Sender, SubmitError,
+    network::{
+        actor,
+        condition::Failing,
+        epoch::{self, Care, Step, due},
+        prediction,
+        rows::{FlatRow, Rows, lines, truth_after},
+        runs::{Cause, Job, Nodes, PeerOutput, Runs},
+        submission::Payload,
+        topic::{Predictor, PredictorModel, Topic},
+    },
+    store::Input,
+};
+
+/// The longest a worker's whole answer may be. A prediction is a line.
+const STDOUT_BYTES_MAX: usize = 64 * 1024;
+
+/// How many models of a topic run at once: as many as the local stack has workers, and one to spare.
+const MODELS_AT_ONCE: usize = 4;
+
+/// How long the dataset service has for a few rows. It answers in milliseconds or not at all.
+pub(crate) const ROWS_WITHIN: Duration = Duration::from_secs(5);
+
+/// The shortest pause between two looks at the chain, so that a clock that stands still does not
+/// keep a task busy.
+const PAUSE_MIN: Duration = Duration::from_millis(5);
+
+/// Does what is due for one topic.
+#[derive(Clone)]
+pub struct Runner {
+    inference: Inference,
+    topic: Arc<Topic>,
+    runs: Arc<dyn Runs>,
+    rows: Arc<dyn Rows>,
+    /// The newest epoch whose workers answered.
+    asked: Option<BlockHeight>,
+}
+
+impl std::fmt::Debug for Runner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Runner").field("topic", &self.topic.id).finish_non_exhaustive()
+    }
+}
+
+/// Why an epoch's workers were not asked, or gave nothing.
+#[derive(Debug, thiserror::Error)]
+enum AskError {
+    #[error("find dataset {dataset}")]
+    Find { dataset: String, source: Cause },
+    #[error("read rows of dataset {dataset}")]
+    Rows { dataset: String, source: Cause },
+    #[error("read rows of dataset {dataset} within {ROWS_WITHIN:?}")]
+    RowsLate { dataset: String },
+    #[error("find a row with column {column} in dataset {dataset}")]
+    NoRows { dataset: String, column: String },
+    #[error("run the predictor")]
+    Run { source: Cause },
+    #[error("run the predictor before the window closed")]
+    RunLate,
+    #[error("find a fit prediction among {n_outputs} outputs")]
+    NoPrediction { n_outputs: usize },
+    #[error("keep what was asked")]
+    Keep(#[from] crate::InferenceError),
+}
+
+/// Why what one worker said is left out.
+#[derive(Debug, thiserror::Error)]
+enum HandInError {
+    #[error("take an output with exit code {exit_code}")]
+    Exit { exit_code: i32 },
+    #[error("take an output of more than {STDOUT_BYTES_MAX} bytes")]
+    TooLong,
+    #[error("read the output")]
+    Prediction(#[from] prediction::PredictionError),
+    #[error("name the worker")]
+    Address(#[from] actor::AddressError),
+    #[error("submit the prediction")]
+    Submit(#[from] SubmitError),
+}
+
+impl Runner {
+    /// A runner for `topic`.
+    pub fn new(
+        inference: Inference,
+        topic: Arc<Topic>,
+        runs: Arc<dyn Runs>,
+        rows: Arc<dyn Rows>,
+    ) -> Self {
+        Self { inference, topic, runs, rows, asked: None }
+    }
+
+    /// Starts a task in `group` for each topic of `inference`, and for each that is created later.
+    pub fn start_all(
+        inference: &Inference,
+        runs: &Arc<dyn Runs>,
+        rows: &Arc<dyn Rows>,
+        group: &Group,
+    ) {
+        group.spawn("clock", follow_clock(inference.clone()));
+        let (inference, tasks) = (inference.clone(), group.clone());
+        let (runs, rows) = (Arc::clone(runs), Arc::clone(rows));
+        let mut news = inference.news();
+        group.spawn("topics", async move {
+            let mut started = BTreeSet::new();
+            loop {
+                news.mark_unchanged();
+                if let Err(error) = inference.drop_leftovers().await {
+                    warn!(cause = chain(&error), "failed to drop epochs of deleted topics");
+                }
+                for topic in inference.topics() {
+                    if started.insert(topic.id) {
+                        let (runs, rows) = (Arc::clone(&runs), Arc::clone(&rows));
+                        let runner = Self::new(inference.clone(), topic, runs, rows);
+                        tasks.spawn("topic", runner.run());
+                    }
+                }
+                if news.changed().await.is_err() {
+                    return;
+                }
+            }
+        });
+    }
+
+    /// Does what is due at each block, until its topic is deleted or it is dropped. Cancel-safe: what was not done is still
+    /// due at the next start.
+    async fn run(mut self) {
+        while self.inference.topic(self.topic.id).is_some() {
+            let height = self.inference.chain().height();
+            self.tick().await;
+            let next = height.saturating_add(1);
+            let chain = self.inference.chain();
+            sleep(chain.until(next).clamp(PAUSE_MIN, chain.block_time().max(PAUSE_MIN))).await;
+        }
+    }
+
+    /// Does what is due now. A step that fails is logged, and due again at the next block.
+    pub async fn tick(&mut self) {
+        let id = self.topic.id;
+        if let Some(topic) = self.inference.topic(id) {
+            self.topic = topic;
+        }
+        let height = self.inference.chain().height();
+        let progress = match self.inference.progress(id).await {
+            Ok(progress) => progress,
+            Err(error) => return self.file_failed("see what is due", &error),
+        };
+        let Topic { timing, source, is_active, .. } = self.topic.as_ref();
+        let block_time = self.inference.chain().block_time();
+        let patience = epoch::patience(*timing, source.horizon, block_time);
+        let care = Care { timing: *timing, patience, opens: *is_active };
+        for step in due(care, &progress, height) {
+            let (what, done) = match step {
+                Step::Close { nonce } => {
+                    ("close an epoch", self.inference.close(id, nonce).await.map(drop))
+                }
+                Step::Learn { nonce, is_last_try } => {
+                    ("learn from an epoch", self.learn(nonce, is_last_try).await)
+                }
+                Step::Open { nonce, n_skipped } => {
+                    ("open an epoch", self.open(nonce, n_skipped).await)
+                }
+            };
+            if let Err(error) = done {
+                return self.file_failed(what, &error);
+            }
+        }
+        let newest = match self.inference.progress(id).await {
+            Ok(progress) => progress.open.last().copied(),
+            Err(error) => return self.file_failed("see what is open", &error),
+        };
+        self.inference.works(id, Failing::File);
+        let is_unasked = |nonce: &BlockHeight| {
+            self.asked != Some(*nonce) && epoch::is_open(self.topic.timing, *nonce, height)
+        };
+        if let Some(nonce) = newest.filter(is_unasked) {
+            self.ask_and_log(nonce).await;
+        }
+        self.find_dataset().await;
+    }
+
+    /// Keeps the number of the dataset that has the topic's name for it, as soon as the topic is there:
+    /// another dataset may get the name later.
+    async fn find_dataset(&mut self) {
+        let id = self.topic.id;
+        if self.topic.source.dataset_id.is_some() {
+            return;
+        }
+        match self.dataset().await {
+            Ok(_) => {
+                if let Some(topic) = self.inference.topic(id) {
+                    self.topic = topic;
+                }
+            }
+            // An epoch that asks for it says so.
+            Err(error) => {
+                debug!(topic.id = %id, cause = chain(&error), "no dataset yet for topic {id}");
+            }
+        }
+    }
+
+    fn file_failed(&self, what: &'static str, error: &ReadError) {
+        let reason = format!("cannot {what}: {}", chain(error));
+        self.inference.fails(self.topic.id, Failing::File, reason);
+    }
+
+    async fn open(&self, nonce: BlockHeight, n_skipped: u64) -> Result<(), ReadError> {
+        let id = self.topic.id;
+        if n_skipped > 0 {
+            warn!(topic.id = %id, nonce, n_skipped, "skipped {n_skipped} epochs of topic {id}");
+        }
+        if self.inference.open_epoch(id, nonce).await? {
+            debug!(topic.id = %id, nonce, "opened nonce {nonce} of topic {id}");
+        }
+        Ok(())
+    }
+
+    /// Looks for the truth of `nonce`, and learns from it if it is there.
+    async fn learn(&self, nonce: BlockHeight, is_last_try: bool) -> Result<(), ReadError> {
+        let id = self.topic.id;
+        let outcome = match self.inference.input(id, nonce).await? {
+            Some(input) => self.outcome(input).await,
+            // It was never asked, so what it predicts was never said.
+            None => return self.inference.learn(id, nonce, None).await.map(drop),
+        };
+        match outcome {
+            Ok(Some(outcome)) => {
+                self.inference.works(id, Failing::Truth);
+                self.inference.learn(id, nonce, Some(outcome)).await.map(drop)
+            }
+            // Or the dataset went on without it: it will not come.
+            Ok(None) if is_last_try || self.is_past(nonce).await => {
+                let column = &self.topic.source.column;
+                let reason = format!("no row with column {column} came in time for nonce {nonce}");
+                self.inference.fails(id, Failing::Truth, reason);
+                self.inference.learn(id, nonce, None).await.map(drop)
+            }
+            Ok(None) => Ok(()),
+            Err(error) => {
+                self.inference.fails(id, Failing::Truth, chain(&error));
+                if is_last_try {
+                    self.inference.learn(id, nonce, None).await.map(drop)
+                } else {
+                    Ok(())
+                }
+            }
+        }
+    }
+
+    /// The value of the topic's column at its horizon after `input`: that of the first row there or
+    /// after, since a row may be missing. None while there is no such row.
+    async fn outcome(&self, input: Input) -> Result<Option<f64>, AskError> {
+        let dataset = self.dataset().await?;
+        let truth = truth_after(self.rows.as_ref(), dataset, &self.topic.source, input.at);
+        self.in_time(truth).await
+    }
+
+    /// Whether the dataset is well past the time in which the truth of `nonce` would have been.
+    async fn is_past(&self, nonce: BlockHeight) -> bool {
+        let source = &self.topic.source;
+        let Ok(Some(input)) = self.inference.input(self.topic.id, nonce).await else {
+            return false;
+        };
+        let ends = input.at + source.horizon + source.horizon;
+        let Ok(dataset) = self.dataset().await else { return false };
+        let newest = self.in_time(self.rows.newest(dataset, 1)).await.unwrap_or_default();
+        newest.iter().any(|row| row.timestamp > ends + source.horizon)
+    }
+
+    /// Reads the newest rows, has the workers predict from them, and hands in what they said.
+    async fn ask(&self, nonce: BlockHeight) -> Result<(), AskError> {
+        let source = &self.topic.source;
+        let n_rows = self.topic.predictor.as_ref().map_or(1, |predictor| predictor.n_rows);
+        let dataset = self.dataset().await?;
+        let rows = self.in_time(self.rows.newest(dataset, n_rows)).await?;
+        let with_column = rows.iter().filter_map(|row| {
+            Some(Input { at: row.timestamp, value: *row.values.get(&source.column)? })
+        });
+        let input = with_column.max_by_key(|input| input.at).ok_or_else(|| AskError::NoRows {
+            dataset: source.dataset.clone(),
+            column: source.column.clone(),
+        })?;
+        self.inference.put_input(self.topic.id, nonce, input).await?;
+        match &self.topic.predictor {
+            Some(predictor) => self.predict(nonce, predictor, &rows).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn predict(
+        &self,
+        nonce: BlockHeight,
+        predictor: &Predictor,
+        rows: &[FlatRow],
+    ) -> Result<(), AskError> {
+        let job = Job {
+            function: predictor.function.clone(),
+            method: predictor.method.clone(),
+            subgroup: predictor.subgroup.clone(),
+            n_nodes: self.nodes(nonce, predictor),
+            env: predictor.env.clone(),
+            stdin: lines(rows),
+        };
+        if predictor.models.is_empty() {
+            let outputs = self.run_in_time(nonce, job).await?;
+            let mut n_taken = 0;
+            for output in &outputs {
+                n_taken += usize::from(self.take(nonce, output, None).await);
+            }
+            let n_outputs = outputs.len();
+            if n_taken == n_outputs {
+                self.inference.works(self.topic.id, Failing::Outputs);
+            }
+            return if n_taken > 0 { Ok(()) } else { Err(AskError::NoPrediction { n_outputs }) };
+        }
+        self.predict_by_models(nonce, predictor, job).await
+    }
+
+    /// Runs each model of `predictor` on one worker, a few at once. One that fails is left out while
+    /// others do not.
+    async fn predict_by_models(
+        &self,
+        nonce: BlockHeight,
+        predictor: &Predictor,
+        job: Job,
+    ) -> Result<(), AskError> {
+        let run = |model: &PredictorModel| {
+            let env = predictor.env_of(model);
+            let job = Job { n_nodes: Nodes::Exactly(1), env, ..job.clone() };
+            let name = model.name.clone();
+            async move {
+                let outputs = self.run_in_time(nonce, job).await?;
+                let output = outputs.first().ok_or(AskError::NoPrediction { n_outputs: 0 })?;
+                Ok::<_, AskError>(self.take(nonce, output, Some(&name)).await)
+            }
+        };
+        let running: Vec<_> = predictor.models.iter().map(run).collect();
+        let mut finished = stream::iter(running).buffer_unordered(MODELS_AT_ONCE);
+        let (mut n_taken, mut failure) = (0, None);
+        while let Some(taken) = finished.next().await {
+            match taken {
+                Ok(taken) => n_taken += usize::from(taken),
+                Err(error) => failure = Some(error),
+            }
+        }
+        let n_outputs = predictor.models.len();
+        match failure {
+            _ if n_taken == n_outputs => {
+                self.inference.works(self.topic.id, Failing::Outputs);
+                Ok(())
+            }
+            Some(error) if n_taken == 0 => Err(error),
+            None if n_taken == 0 => Err(AskError::NoPrediction { n_outputs }),
+            failure => {
+                let (id, n_missing) = (self.topic.id, n_outputs - n_taken);
+                let cause = failure.as_ref().map(|error| chain(error));
+                debug!(topic.id = %id, nonce, cause, "{n_missing} models of topic {id} said nothing");
+                Ok(())
+            }
+        }
+    }
+
+    /// What `job` gives before the window of `nonce` closes.
+    async fn run_in_time(&self, nonce: BlockHeight, job: Job) -> Result<Vec<PeerOutput>, AskError> {
+        let closes_at = epoch::close_height(self.topic.timing, nonce);
+        let left = self.inference.chain().until(closes_at);
+        timeout(left, self.runs.run(job))
+            .await
+            .map_err(|_| AskError::RunLate)?
+            .map_err(|source| AskError::Run { source })
+    }
+
+    /// Takes what one worker said, for `model` if it ran one. Whether it is an inference of `nonce`;
+    /// what is not is logged.
+    async fn take(&self, nonce: BlockHeight, output: &PeerOutput, model: Option<&str>) -> bool {
+        match self.hand_in(nonce, output, model).await {
+            Ok(()) | Err(HandInError::Submit(SubmitError::Repeated { .. })) => true,
+            Err(error) => {
+                let (id, peer) = (self.topic.id, &output.peer_id);
+                let cause = chain(&error);
+                let who =
+                    model.map_or_else(|| peer.to_string(), |model| format!("{model} on {peer}"));
+                self.inference.fails(id, Failing::Outputs, format!("left out {who}: {cause}"));
+                false
+            }
+        }
+    }
+
+    /// How many workers to ask. In the second half of the window it is late to wait for all: better
+    /// whoever is there than nobody.
+    fn nodes(&self, nonce: BlockHeight, predictor: &Predictor) -> Nodes {
+        let half = self.topic.timing.worker_submission_window / 2;
+        if self.inference.chain().height() > nonce.saturating_add(half) {
+            Nodes::All
+        } else {
+            Nodes::Exactly(predictor.n_nodes)
+        }
+    }
+
+    /// Takes what one worker said as its inference, or as that of `model`.
+    async fn hand_in(
+        &self,
+        nonce: BlockHeight,
+        output: &PeerOutput,
+        model: Option<&str>,
+    ) -> Result<(), HandInError> {
+        if output.exit_code != 0 {
+            return Err(HandInError::Exit { exit_code: output.exit_code });
+        }
+        if output.stdout.len() > STDOUT_BYTES_MAX {
+            return Err(HandInError::TooLong);
+        }
+        let payload = Payload { values: prediction::parse(&output.stdout)?, ..Payload::default() };
+        let sender = Sender {
+            topic: self.topic.id,
+            nonce,
+            worker: match model {
+                Some(model) => actor::of_model(model)?,
+                None => actor::of_peer(&output.peer_id)?,
+            },
+            name: Some(model.map_or_else(|| output.peer_id.to_string(), str::to_owned)),
+        };
+        Ok(self.inference.submit(sender, payload).await?)
+    }
+
+    /// The dataset that the topic reads: found by its name once, and then kept by its number.
+    async fn dataset(&self) -> Result<DatasetId, AskError> {
+        let source = &self.topic.source;
+        if let Some(dataset) = source.dataset_id {
+            return Ok(dataset);
+        }
+        let name = source.dataset.clone();
+        let dataset = timeout(ROWS_WITHIN, self.rows.find(&name))
+            .await
+            .map_err(|_| AskError::RowsLate { dataset: name.clone() })?
+            .map_err(|source| AskError::Find { dataset: name.clone(), source })?;
+        self.inference.put_dataset(self.topic.id, &name, dataset).await?;
+        Ok(dataset)
+    }
+
+    async fn in_time<T>(
+        &self,
+        answer: impl Future<Output = Result<T, Cause>> + Send,
+    ) -> Result<T, AskError> {
+        let dataset = || self.topic.source.dataset.clone();
+        timeout(ROWS_WITHIN, answer)
+            .await
+            .map_err(|_| AskError::RowsLate { dataset: dataset() })?
+            .map_err(|source| AskError::Rows { dataset: dataset(), source })
+    }
+
+    async fn ask_and_log(&mut self, nonce: BlockHeight) {
+        let id = self.topic.id;
+        match self.ask(nonce).await {
+            Ok(()) => {
+                self.asked = Some(nonce);
+                self.inference.works(id, Failing::Inferring);
+            }
+            Err(error) => self.inference.fails(id, Failing::Inferring, chain(&error)),
+        }
+    }
+}
+
+/// Looks at the machine's clock once in each block, until it is dropped.
+async fn follow_clock(inference: Inference) {
+    loop {
+        if let Err(error) = inference.follow_clock().await {
+            warn!(cause = chain(&error), "failed to keep how the clock was moved");
+        }
+        sleep(inference.chain().block_time().max(PAUSE_MIN)).await;
+    }
+}

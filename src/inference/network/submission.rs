@@ -1,0 +1,305 @@
+//! Submissions: what an actor hands in for one epoch, checked against its topic.
+
+use std::{cmp::Ordering, collections::BTreeMap, sync::Arc};
+
+use model::{
+    bundle::LabeledValue,
+    topic::{Address, SINGLE_LABEL},
+};
+
+use crate::{
+    math::{sortition::Record, synthesis::Values},
+    network::topic::{Topic, label},
+};
+
+/// The longest number taken, in bytes. A double has at most 17 significant digits; exact decimals
+/// of the chain have 34.
+const NUMBER_BYTES_MAX: usize = 64;
+
+/// The largest number taken. Its square is still far from the largest double.
+const NUMBER_MAX: f64 = 1e100;
+
+/// The most inferers a forecast may be about: as many as an epoch takes.
+pub const FORECAST_MAX: usize = 1024;
+
+/// How many workers of one submitter an epoch takes; 0 is no limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WorkerQuota(pub u32);
+
+impl WorkerQuota {
+    /// A few models side by side, and far from all that an epoch takes.
+    pub const USUAL: Self = Self(16);
+
+    /// Whether an epoch takes `n_workers` of one submitter.
+    pub const fn allows(self, n_workers: u32) -> bool {
+        self.0 == 0 || n_workers <= self.0
+    }
+}
+
+/// Whose submissions count together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Submitter {
+    /// The network itself: the nodes that run the topic's predictor. They are not counted.
+    Network,
+    /// An API key that the operator made, by its number.
+    Key(i64),
+    /// Somebody who signed up, by the account's number: all their keys count together.
+    Account(i64),
+}
+
+impl Submitter {
+    /// Whether the operator submits.
+    pub const fn is_operators(self) -> bool {
+        matches!(self, Self::Network | Self::Key(_))
+    }
+
+    /// What its workers are counted under; none where they are not.
+    pub fn counter(self) -> Option<String> {
+        match self {
+            Self::Network => None,
+            Self::Key(key) => Some(format!("key:{key}")),
+            Self::Account(account) => Some(format!("account:{account}")),
+        }
+    }
+}
+
+/// Where a submission comes from: what it is counted under.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Origin {
+    /// Who submits.
+    pub submitter: Submitter,
+    /// How many workers the submitter may have.
+    pub quota: WorkerQuota,
+    /// What is known of the worker.
+    pub record: Record,
+    /// Whether it is checked, and not kept.
+    pub is_dry_run: bool,
+}
+
+impl Origin {
+    /// A worker of the network itself.
+    pub const NETWORK: Self = Self {
+        submitter: Submitter::Network,
+        quota: WorkerQuota(0),
+        record: Record::Trusted,
+        is_dry_run: false,
+    };
+}
+
+/// What an actor hands in, as it came.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Payload {
+    /// Its values by label, as decimal texts; empty if it does not infer.
+    pub values: Vec<(String, String)>,
+    /// The losses it expects of inferers, as decimal texts; empty if it does not forecast.
+    pub forecast: BTreeMap<Address, String>,
+}
+
+/// What an actor handed in, fit for its topic.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Submission {
+    /// Whose.
+    pub worker: Address,
+    /// Who is behind the address, where that is known.
+    pub name: Option<String>,
+    /// One value for each label of the topic, in its order, as the texts that came; on a topic that
+    /// takes any label those that came alone, without ids. Empty if it does not infer.
+    pub inference: Vec<LabeledValue>,
+    /// The losses it expects, by inferer, as the texts that came. Shared, since there may be a
+    /// thousand.
+    pub forecast: Arc<BTreeMap<Address, String>>,
+}
+
+/// Why a payload is unfit for its topic.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PayloadError {
+    /// Neither an inference nor a forecast.
+    #[error("take a submission without an inference or a forecast")]
+    Empty,
+    /// More labels than one payload may have.
+    #[error("take more than {n_max} labels")]
+    ManyLabels {
+        /// How many it may have.
+        n_max: u32,
+    },
+    /// A label the topic does not have, or no label at all.
+    #[error("take label `{label}`, which the topic does not have")]
+    UnknownLabel {
+        /// The label, shortened.
+        label: String,
+    },
+    /// A label more than once.
+    #[error("take label `{label}` more than once")]
+    RepeatedLabel {
+        /// The label.
+        label: String,
+    },
+    /// Not a decimal number of reasonable size.
+    #[error("read `{text}` as a decimal number")]
+    Number {
+        /// The text, shortened.
+        text: String,
+    },
+    /// All values are the labels' default.
+    #[error("take values that are all the default")]
+    NothingBelieved,
+    /// Values that do not sum to 1.
+    #[error("take the values: require_unity violated: sum={sum} tol={tolerance}")]
+    Unity {
+        /// Their sum.
+        sum: f64,
+        /// How far it may be from 1.
+        tolerance: f64,
+    },
+    /// A forecast about too many.
+    #[error("take a forecast about more than {FORECAST_MAX} inferers")]
+    LongForecast,
+}
+
+impl Submission {
+    /// Checks the payload of `worker` against `topic`. Labels are trimmed and compared without
+    /// regard to case; those that are missing are 0.
+    ///
+    /// # Errors
+    /// A [`PayloadError`] that names the first thing unfit.
+    pub fn checked(
+        topic: &Topic,
+        worker: Address,
+        name: Option<String>,
+        payload: Payload,
+    ) -> Result<Self, PayloadError> {
+        let Payload { values, forecast } = payload;
+        if values.is_empty() && forecast.is_empty() {
+            return Err(PayloadError::Empty);
+        }
+        if forecast.len() > FORECAST_MAX {
+            return Err(PayloadError::LongForecast);
+        }
+        for text in forecast.values() {
+            number(text)?;
+        }
+        let inference = if values.is_empty() { Vec::new() } else { labeled(topic, values)? };
+        Ok(Self { worker, name, inference, forecast: Arc::new(forecast) })
+    }
+
+    /// Whether it neither infers nor forecasts.
+    pub fn is_empty(&self) -> bool {
+        self.inference.is_empty() && self.forecast.is_empty()
+    }
+
+    /// The values as numbers, in the order of `labels`, each of those that is missing as `default`;
+    /// none if it does not infer.
+    pub fn values(&self, labels: &[String], default: f64) -> Option<Values> {
+        if self.inference.is_empty() { None } else { numbers(&self.dense(labels, default)) }
+    }
+
+    /// The values under `labels`, each of those that is missing as `default`.
+    pub fn dense(&self, labels: &[String], default: f64) -> Vec<LabeledValue> {
+        dense(&self.inference, labels, default)
+    }
+
+    /// The expected losses as numbers.
+    pub fn expected_losses(&self) -> BTreeMap<Address, f64> {
+        let known = |(name, text): (&Address, &String)| Some((name.clone(), number(text).ok()?));
+        self.forecast.iter().filter_map(known).collect()
+    }
+}
+
+/// The numbers of `values`, in their order; none if one is no number.
+pub fn numbers(values: &[LabeledValue]) -> Option<Values> {
+    values.iter().map(|value| number(&value.value).ok()).collect()
+}
+
+/// `values` under `labels`, as the shortest texts that read back as the same numbers.
+pub fn with_labels<L: AsRef<str>>(labels: &[L], values: &[f64]) -> Vec<LabeledValue> {
+    let ids = (1..).zip(labels);
+    ids.zip(values)
+        .map(|((label_id, label), value)| LabeledValue {
+            label_id,
+            label_name: label.as_ref().to_owned(),
+            value: decimal(*value),
+        })
+        .collect()
+}
+
+/// The shortest decimal text that reads back as `number`. Without an exponent or a negative zero.
+pub fn decimal(number: f64) -> String {
+    format!("{}", number + 0.0)
+}
+
+fn labeled(
+    topic: &Topic,
+    values: Vec<(String, String)>,
+) -> Result<Vec<LabeledValue>, PayloadError> {
+    let n_max = topic.labeling.per_submission_max;
+    if u32::try_from(values.len()).unwrap_or(u32::MAX) > n_max {
+        return Err(PayloadError::ManyLabels { n_max });
+    }
+    let mut came = Vec::new();
+    for (label, text) in values {
+        number(&text)?;
+        let label_name = known(topic, &label)?;
+        if came.iter().any(|value: &LabeledValue| value.label_name == label_name) {
+            return Err(PayloadError::RepeatedLabel { label: label_name });
+        }
+        came.push(LabeledValue { label_id: 0, label_name, value: text.trim().to_owned() });
+    }
+    let default = topic.labeling.default;
+    // The same number, however it is written.
+    let is_default = |number: f64| number.partial_cmp(&default) == Some(Ordering::Equal);
+    let says = |value: &LabeledValue| number(&value.value).is_ok_and(|number| !is_default(number));
+    if topic.labeling.is_multi && !came.iter().any(says) {
+        return Err(PayloadError::NothingBelieved);
+    }
+    if let Some(tolerance) = topic.unity_tolerance {
+        let sum: f64 = came.iter().filter_map(|value| number(&value.value).ok()).sum();
+        if (sum - 1.0).abs() > tolerance {
+            return Err(PayloadError::Unity { sum, tolerance });
+        }
+    }
+    if topic.takes_any_label() {
+        came.retain(says);
+        return Ok(came);
+    }
+    Ok(dense(&came, &topic.labels, default))
+}
+
+/// `values` under `labels`, each of those that is missing as `default`.
+fn dense(values: &[LabeledValue], labels: &[String], default: f64) -> Vec<LabeledValue> {
+    let by_label: BTreeMap<&String, &String> =
+        values.iter().map(|value| (&value.label_name, &value.value)).collect();
+    let value = |(label_id, label): (u32, &String)| LabeledValue {
+        label_id,
+        label_name: label.clone(),
+        value: by_label.get(label).map_or_else(|| decimal(default), |text| (*text).clone()),
+    };
+    (1..).zip(labels).map(value).collect()
+}
+
+/// The label that `label` means on `topic`. An empty one means the only one.
+fn known(topic: &Topic, label: &str) -> Result<String, PayloadError> {
+    let unknown = || PayloadError::UnknownLabel { label: label.chars().take(64).collect() };
+    if label.trim().is_empty() && topic.is_single() {
+        return Ok(SINGLE_LABEL.to_owned());
+    }
+    let canonical = label::canonical(label, topic.labeling).ok_or_else(unknown)?;
+    if topic.takes_any_label() || topic.labels.contains(&canonical) {
+        Ok(canonical)
+    } else {
+        Err(unknown())
+    }
+}
+
+/// The number that `text` is, if it is a decimal one of reasonable size.
+fn number(text: &str) -> Result<f64, PayloadError> {
+    let trimmed = text.trim();
+    let number: Option<f64> =
+        if trimmed.len() <= NUMBER_BYTES_MAX { trimmed.parse().ok() } else { None };
+    number
+        .filter(|number| number.abs() <= NUMBER_MAX)
+        .ok_or_else(|| PayloadError::Number { text: text.chars().take(80).collect() })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,61 @@
+use super::*;
+use crate::network::topic::demo_topics;
+
+fn payload(values: &[(&str, &str)]) -> Payload {
+    Payload {
+        values: values.iter().map(|(l, v)| ((*l).to_owned(), (*v).to_owned())).collect(),
+        forecast: BTreeMap::new(),
+    }
+}
+
+/// Checks what a payload for the load (topic 0) or the market (topic 1) becomes.
+#[track_caller]
+fn check(topic_idx: usize, values: &[(&str, &str)], want: Result<&[&str], PayloadError>) {
+    let topic = &demo_topics()[topic_idx];
+    let worker: Address = "allo1worker".parse().unwrap();
+    let got = Submission::checked(topic, worker, None, payload(values)).map(|submission| {
+        assert!(submission.inference.iter().map(|v| &v.label_name).eq(&topic.labels));
+        submission.inference.into_iter().map(|value| value.value).collect::<Vec<_>>()
+    });
+    assert_eq!(got, want.map(|texts| texts.iter().map(|t| (*t).to_owned()).collect()));
+}
+
+#[test]
+fn a_number_stays_the_text_it_came_as() {
+    check(0, &[("y", "31.40")], Ok(&["31.40"]));
+    check(0, &[("", " 3e1 ")], Ok(&["3e1"]));
+    check(0, &[("y", "0")], Ok(&["0"]));
+}
+
+#[test]
+fn what_is_no_number_is_refused() {
+    for text in ["", "x", "inf", "NaN", "1e101", "--1"] {
+        check(0, &[("y", text)], Err(PayloadError::Number { text: text.to_owned() }));
+    }
+    check(0, &[], Err(PayloadError::Empty));
+}
+
+#[test]
+fn labels_are_put_in_order_and_missing_ones_are_nothing() {
+    check(1, &[("flat", "0.27"), ("up", "0.42"), ("Down ", "0.31")], Ok(&["0.42", "0.31", "0.27"]));
+    check(1, &[("up", "1")], Ok(&["1", "0", "0"]));
+}
+
+#[test]
+fn unfit_labels_and_sums_are_refused() {
+    check(1, &[("left", "1")], Err(PayloadError::UnknownLabel { label: "left".to_owned() }));
+    let twice = Err(PayloadError::RepeatedLabel { label: "up".to_owned() });
+    check(1, &[("up", "0.5"), ("UP", "0.5")], twice);
+    check(1, &[("up", "0")], Err(PayloadError::NothingBelieved));
+    let off = PayloadError::Unity { sum: 0.5, tolerance: 1e-6 };
+    assert!(off.to_string().contains("require_unity violated: sum=0.5 tol="));
+    check(1, &[("up", "0.5")], Err(off));
+}
+
+#[test]
+fn decimals_read_back_as_they_were() {
+    for number in [0.1 + 0.2, 1e-300, -1e22, 1.0 / 3.0, 0.0] {
+        assert_eq!(decimal(number).parse::<f64>().unwrap().to_bits(), number.to_bits());
+    }
+    assert_eq!(decimal(-0.0), "0");
+}

@@ -1,0 +1,575 @@
+//! Topics: what is predicted, from which data, when, and how the predictions are judged.
+
+mod demo;
+pub mod label;
+pub mod settings;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::RangeInclusive,
+    time::Duration,
+};
+
+use model::{
+    dataset::DatasetId,
+    node::Subgroup,
+    text::is_unprintable,
+    topic::{Address, BlockHeight, SINGLE_LABEL, TopicId},
+};
+
+pub use self::demo::demo_topics;
+use crate::{
+    math::{
+        loss::{LossMethod, LossRule},
+        sortition::{FORECASTERS_MAX_DEFAULT, INFERERS_MAX_DEFAULT},
+        synthesis::weights::{Generation, Params},
+    },
+    network::retention::{DAY, Retention},
+    store::SUBMISSIONS_MAX,
+};
+
+/// What keeps a sum of weights from zero, by the chain's parameters.
+const EPSILON_SAFE_DIV: f64 = 1e-7;
+
+/// How many labels one payload may have where a topic does not say.
+const LABELS_PER_SUBMISSION_MAX: u32 = 256;
+
+/// The longest name, by the chain's parameter `max_string_length`.
+pub const STRING_BYTES_MAX: usize = 255;
+
+/// The farthest a topic may look ahead: further than any dataset of a laptop reaches back.
+const HORIZON_DAYS_MAX: u32 = 366;
+
+/// The shortest epoch, by the chain's parameter `min_epoch_length`.
+pub const EPOCH_LENGTH_MIN: BlockHeight = 12;
+
+/// How sharply the best may be preferred, by the chain's rules as of v0.17.
+const P_NORM_RANGE: RangeInclusive<f64> = 2.5..=4.5;
+
+/// The most labels a topic may have, by the chain's parameters.
+pub const LABELS_MAX: usize = 256;
+
+/// The most models of one predictor: each costs an execution in every epoch.
+const MODELS_MAX: usize = 64;
+
+/// The most workers that a topic's whitelist may have.
+pub const WHITELIST_MAX: usize = 2048;
+
+/// What a topic's values are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TopicKind {
+    /// Numbers.
+    Regression,
+    /// A belief for each label.
+    Classification,
+}
+
+/// When a topic's epochs open, close and are judged, all in blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timing {
+    /// From the opening of one epoch to that of the next.
+    pub epoch_length: BlockHeight,
+    /// How many blocks after the opening workers may still submit.
+    pub worker_submission_window: BlockHeight,
+    /// From an epoch's opening until its truth is asked for.
+    pub ground_truth_lag: BlockHeight,
+}
+
+/// How a topic judges its actors.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Judging {
+    /// Which weight function.
+    pub generation: Generation,
+    /// How losses are measured.
+    pub loss: LossRule,
+    /// How sharply the best are preferred.
+    pub p_norm: f64,
+    /// The center of the weights' potential.
+    pub c_norm: f64,
+    /// The share of the newest loss in a regret.
+    pub alpha_regret: f64,
+    /// The share of the newest score in its moving average.
+    pub merit_sortition_alpha: f64,
+    /// What keeps the scale of regrets from zero.
+    pub epsilon: f64,
+    /// How many experienced actors it takes to set the regret of newcomers. 10 on the chain, where
+    /// topics have dozens; a network on one machine has two or three, and would never learn it.
+    pub n_experienced_min: usize,
+}
+
+/// Where a topic's inputs and truth come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Source {
+    /// The dataset's name.
+    pub dataset: String,
+    /// Its number; none until it was found by its name. From then on the topic reads that dataset,
+    /// whoever gives the name to another one.
+    pub dataset_id: Option<DatasetId>,
+    /// The column that is predicted.
+    pub column: String,
+    /// How far ahead, in the time of the dataset, counted from the newest row there was when the
+    /// epoch opened. A sped-up dataset reaches it sooner than a clock would.
+    pub horizon: Duration,
+}
+
+/// What counts as true.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Truth {
+    /// The value itself, at the horizon.
+    Value,
+    /// Whether the value went `up`, went `down` or stayed `flat`, compared with the newest one
+    /// there was when the epoch opened.
+    Direction {
+        /// The relative move that still counts as flat.
+        threshold: f64,
+    },
+}
+
+/// The function that workers of the cluster run to infer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Predictor {
+    /// The function's name or content id.
+    pub function: String,
+    /// The file to run inside it.
+    pub method: String,
+    /// The subgroup whose workers run it; none for any worker.
+    pub subgroup: Option<Subgroup>,
+    /// How many workers are asked. Where they are not to be had, those are asked that are there.
+    pub n_nodes: u32,
+    /// How many of the newest rows they read from standard input.
+    pub n_rows: u32,
+    /// Their environment.
+    pub env: BTreeMap<String, String>,
+    /// The models it stands for, each run on one worker. Without any, each worker that runs it is an
+    /// inferer.
+    pub models: Vec<PredictorModel>,
+}
+
+/// A model that a predictor stands for: an inferer by its name, whichever worker runs it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PredictorModel {
+    /// Its name, which no other model of the topic has.
+    pub name: String,
+    /// Its environment, besides that of the predictor.
+    pub env: BTreeMap<String, String>,
+}
+
+impl Predictor {
+    /// The environment of `model`: its own, and that of the predictor.
+    pub fn env_of(&self, model: &PredictorModel) -> BTreeMap<String, String> {
+        let mut env = self.env.clone();
+        env.extend(model.env.clone());
+        env
+    }
+
+    /// Whether its models have names, each its own, and are few enough.
+    fn has_fit_models(&self) -> bool {
+        let names: BTreeSet<&str> = self.models.iter().map(|model| model.name.as_str()).collect();
+        let is_fit = |name: &&str| {
+            !name.is_empty() && name.len() <= STRING_BYTES_MAX && !name.chars().any(is_unprintable)
+        };
+        names.len() == self.models.len() && names.len() <= MODELS_MAX && names.iter().all(is_fit)
+    }
+}
+
+/// Which labels a topic takes, and how.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Labeling {
+    /// Whether it has several outputs. One label of several says the same as one output.
+    pub is_multi: bool,
+    /// Whether `Up` is another label than `up`. Otherwise all are in small letters.
+    pub is_case_sensitive: bool,
+    /// What a label that was not submitted is. One submitted with this value was not.
+    pub default: f64,
+    /// How many labels one payload may have.
+    pub per_submission_max: u32,
+}
+
+/// The quantiles of active actors' scores that the scores of those that rest move toward, and the
+/// share of an epoch's places that newcomers have at most (see [`crate::math::sortition`]).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ActiveQuantiles {
+    /// Of inferers.
+    pub inferer: f64,
+    /// Of forecasters.
+    pub forecaster: f64,
+    /// Of reputers.
+    pub reputer: f64,
+}
+
+/// How many actors are active in an epoch at most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ActiveMax {
+    /// Inferers.
+    pub inferers: u32,
+    /// Forecasters, besides those that every topic has built in.
+    pub forecasters: u32,
+}
+
+/// What a topic keeps of its past epochs; none where the service's own setting counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Keep {
+    /// The most bytes of them.
+    pub bytes: Option<u64>,
+    /// The most days.
+    pub days: Option<u32>,
+}
+
+/// Whose submissions a topic takes.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct WorkerWhitelist {
+    /// Whether those of `workers` alone are taken, besides those of the topic's predictor.
+    pub is_enabled: bool,
+    /// The workers that are listed.
+    pub workers: BTreeSet<Address>,
+}
+
+/// One topic.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Topic {
+    /// Its number.
+    pub id: TopicId,
+    /// What it predicts, for people.
+    pub name: String,
+    /// What its values are.
+    pub kind: TopicKind,
+    /// The labels it takes, whose ids are their places from 1: [`SINGLE_LABEL`] alone on a topic with
+    /// one output. With none, any label is taken, and ids are given in each epoch as labels come.
+    pub labels: Vec<String>,
+    /// Which labels it takes, and how.
+    pub labeling: Labeling,
+    /// Who created it; none for one that the program came with.
+    pub creator: Option<Address>,
+    /// Whether epochs open. A topic at rest still ends the ones that are open.
+    pub is_active: bool,
+    /// What newcomers get of an epoch's places.
+    pub active_quantiles: ActiveQuantiles,
+    /// How many places an epoch has.
+    pub active_max: ActiveMax,
+    /// Whose submissions are taken.
+    pub whitelist: WorkerWhitelist,
+    /// What is kept of its past.
+    pub keep: Keep,
+    /// Whether settings may be out of the chain's ranges.
+    pub is_experimental: bool,
+    /// Whether the built-in forecasters take part.
+    pub has_built_in_forecasters: bool,
+    /// How far the sum of a submission may be from 1; none where sums are free.
+    pub unity_tolerance: Option<f64>,
+    /// When.
+    pub timing: Timing,
+    /// How actors are judged.
+    pub judging: Judging,
+    /// Where inputs and truth come from.
+    pub source: Source,
+    /// What counts as true.
+    pub truth: Truth,
+    /// Who infers by itself; none on a topic that lives on what is submitted.
+    pub predictor: Option<Predictor>,
+}
+
+/// Why a topic's settings do not fit together.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TopicSettingsError {
+    /// The truth would be asked for before the next epoch opens.
+    #[error("set topic {id}: its ground truth lag is shorter than its epoch")]
+    Lag {
+        /// Which topic.
+        id: TopicId,
+    },
+    /// The window is longer than the epoch, or one of them is nothing.
+    #[error("set topic {id}: its submission window is not within 1 and its epoch length")]
+    Window {
+        /// Which topic.
+        id: TopicId,
+    },
+    /// Too many labels, one twice, or one that is unfit; or other than `y` on a single output.
+    #[error(
+        "set topic {id}: its labels are up to {LABELS_MAX} different short names, `y` alone for one output"
+    )]
+    Labels {
+        /// Which topic.
+        id: TopicId,
+    },
+    /// A sum of 1 where labels left out count for something.
+    #[error("set topic {id}: values that sum to 1 need the default 0")]
+    Default {
+        /// Which topic.
+        id: TopicId,
+    },
+    /// Several outputs, and one column to judge them by.
+    #[error("set topic {id}: the value of a column is the truth of one label only")]
+    Truth {
+        /// Which topic.
+        id: TopicId,
+    },
+    /// A number that no topic of the chain has.
+    #[error("set topic {id}: its {what} is {range} on the chain; `experimental` allows others")]
+    ChainRange {
+        /// Which topic.
+        id: TopicId,
+        /// Which number.
+        what: &'static str,
+        /// The range.
+        range: String,
+    },
+    /// Nothing is ahead, or too far.
+    #[error("set topic {id}: its horizon is from 1 second to {HORIZON_DAYS_MAX} days")]
+    Horizon {
+        /// Which topic.
+        id: TopicId,
+    },
+    /// A number that is not one, or is out of its range.
+    #[error("set topic {id}: {what} is out of range")]
+    Range {
+        /// Which topic.
+        id: TopicId,
+        /// Which number.
+        what: &'static str,
+    },
+    /// A name or a reference that is empty, too long, or holds unprintable characters.
+    #[error(
+        "set topic {id}: its {what} is empty, has more than {STRING_BYTES_MAX} bytes, or has control or invisible characters"
+    )]
+    Text {
+        /// Which topic.
+        id: TopicId,
+        /// Which text.
+        what: &'static str,
+    },
+    /// Unity asked of a single output.
+    #[error("set topic {id}: a single output cannot be asked to sum to 1")]
+    Unity {
+        /// Which topic.
+        id: TopicId,
+    },
+    /// A floor of losses that has no logarithm.
+    #[error("set topic {id}: its least loss is not above 0")]
+    Floor {
+        /// Which topic.
+        id: TopicId,
+    },
+    /// A direction asked of labels that are none.
+    #[error("set topic {id}: a direction has the labels up, down and flat")]
+    Direction {
+        /// Which topic.
+        id: TopicId,
+    },
+}
+
+impl Topic {
+    /// Whether it has one output only, under the label [`SINGLE_LABEL`].
+    pub const fn is_single(&self) -> bool {
+        !self.labeling.is_multi
+    }
+
+    /// The same topic with the number of the dataset of `before`, if it is to read one of that name
+    /// and says no number.
+    #[must_use]
+    pub fn with_dataset_of(mut self, before: &Self) -> Self {
+        if self.source.dataset_id.is_none() && self.source.dataset == before.source.dataset {
+            self.source.dataset_id = before.source.dataset_id;
+        }
+        self
+    }
+
+    /// Whether any label is taken.
+    pub fn takes_any_label(&self) -> bool {
+        self.labels.is_empty()
+    }
+
+    /// The settings of its weights, with the scale that was stored with its regrets, if any.
+    pub fn params(&self, regret_scale: Option<f64>) -> Params {
+        Params {
+            generation: self.judging.generation,
+            p_norm: self.judging.p_norm,
+            c_norm: self.judging.c_norm,
+            epsilon: self.judging.epsilon,
+            epsilon_safe_div: EPSILON_SAFE_DIV,
+            regret_scale,
+        }
+    }
+
+    /// Checks that the settings fit together.
+    ///
+    /// # Errors
+    /// A [`TopicSettingsError`] that names what does not.
+    pub fn check(&self) -> Result<(), TopicSettingsError> {
+        let id = self.id;
+        let Timing { epoch_length, worker_submission_window, ground_truth_lag } = self.timing;
+        if ground_truth_lag < epoch_length {
+            return Err(TopicSettingsError::Lag { id });
+        }
+        if worker_submission_window == 0 || worker_submission_window > epoch_length {
+            return Err(TopicSettingsError::Window { id });
+        }
+        let mut sorted = self.labels.clone();
+        sorted.sort();
+        sorted.dedup();
+        let are_fit = self.labels.iter().all(|label| label::is_fit(label, self.labeling));
+        let is_single_fit = !self.is_single() || self.labels == [SINGLE_LABEL];
+        let are_few = self.labels.len() <= LABELS_MAX && sorted.len() == self.labels.len();
+        if !are_fit || !are_few || !is_single_fit {
+            return Err(TopicSettingsError::Labels { id });
+        }
+        if self.unity_tolerance.is_some() && self.is_single() {
+            return Err(TopicSettingsError::Unity { id });
+        }
+        if self.unity_tolerance.is_some() && self.labeling.default != 0.0 {
+            return Err(TopicSettingsError::Default { id });
+        }
+        match self.truth {
+            Truth::Direction { .. } if !sorted.is_empty() && sorted != ["down", "flat", "up"] => {
+                return Err(TopicSettingsError::Direction { id });
+            }
+            Truth::Direction { .. } if self.is_single() => {
+                return Err(TopicSettingsError::Direction { id });
+            }
+            Truth::Value if self.labels.len() != 1 => return Err(TopicSettingsError::Truth { id }),
+            _ => {}
+        }
+        let horizon = self.source.horizon;
+        if horizon < Duration::from_secs(1) || horizon > DAY * HORIZON_DAYS_MAX {
+            return Err(TopicSettingsError::Horizon { id });
+        }
+        self.check_texts()?;
+        self.check_ranges()?;
+        self.check_numbers()
+    }
+
+    /// Refuses what no topic of the chain has, unless the topic is experimental.
+    fn check_ranges(&self) -> Result<(), TopicSettingsError> {
+        let unfit = |what, range| Err(TopicSettingsError::ChainRange { id: self.id, what, range });
+        let (least, most) = (P_NORM_RANGE.start(), P_NORM_RANGE.end());
+        if self.is_experimental {
+            Ok(())
+        } else if self.timing.epoch_length < EPOCH_LENGTH_MIN {
+            unfit("epoch_length", format!("at least {EPOCH_LENGTH_MIN} blocks"))
+        } else if !P_NORM_RANGE.contains(&self.judging.p_norm) {
+            unfit("p_norm", format!("from {least} to {most}"))
+        } else {
+            Ok(())
+        }
+    }
+
+    fn check_texts(&self) -> Result<(), TopicSettingsError> {
+        let predictor = self.predictor.as_ref();
+        let texts = [
+            ("name", Some(&self.name)),
+            ("dataset", Some(&self.source.dataset)),
+            ("column", Some(&self.source.column)),
+            ("function", predictor.map(|predictor| &predictor.function)),
+            ("method", predictor.map(|predictor| &predictor.method)),
+        ];
+        let is_unfit = |text: &String| {
+            text.is_empty() || text.len() > STRING_BYTES_MAX || text.chars().any(is_unprintable)
+        };
+        let unfit = texts.into_iter().find(|(_, text)| text.is_some_and(is_unfit));
+        unfit.map_or(Ok(()), |(what, _)| Err(TopicSettingsError::Text { id: self.id, what }))
+    }
+
+    fn check_numbers(&self) -> Result<(), TopicSettingsError> {
+        let Judging { loss, p_norm, c_norm, alpha_regret, merit_sortition_alpha, epsilon, .. } =
+            self.judging;
+        let has_logarithm = loss.floor > 0.0 && loss.floor.is_finite();
+        if !loss.allow_negative && !has_logarithm {
+            return Err(TopicSettingsError::Floor { id: self.id });
+        }
+        let of_one = 0.0..=1.0;
+        let actors = 1..=SUBMISSIONS_MAX;
+        let quantiles = self.active_quantiles;
+        let threshold = match self.truth {
+            Truth::Direction { threshold } => threshold,
+            Truth::Value => 0.0,
+        };
+        let is_fit = [
+            ("p_norm", (0.1..=100.0).contains(&p_norm)),
+            ("c_norm", (-100.0..=100.0).contains(&c_norm)),
+            ("alpha_regret", alpha_regret > 0.0 && alpha_regret <= 1.0),
+            ("merit_sortition_alpha", of_one.contains(&merit_sortition_alpha)),
+            ("epsilon", epsilon > 0.0 && epsilon.is_finite()),
+            ("active_inferer_quantile", of_one.contains(&quantiles.inferer)),
+            ("active_forecaster_quantile", of_one.contains(&quantiles.forecaster)),
+            ("active_reputer_quantile", of_one.contains(&quantiles.reputer)),
+            ("max_top_inferers_to_reward", actors.contains(&self.active_max.inferers)),
+            ("max_top_forecasters_to_reward", actors.contains(&self.active_max.forecasters)),
+            ("worker_whitelist", self.whitelist.workers.len() <= WHITELIST_MAX),
+            ("label_default_value", self.labeling.default.is_finite()),
+            ("unity_tolerance", self.unity_tolerance.is_none_or(|t| of_one.contains(&t))),
+            ("max_labels_per_submission", self.labeling.per_submission_max > 0),
+            ("threshold", of_one.contains(&threshold)),
+            ("keep_bytes", self.keep.bytes.is_none_or(|bytes| bytes >= Retention::BYTES_MIN)),
+            ("keep_days", self.keep.days.is_none_or(|days| days > 0)),
+            ("models", self.predictor.as_ref().is_none_or(Predictor::has_fit_models)),
+        ];
+        let unfit = is_fit.into_iter().find(|(_, is_fit)| !is_fit);
+        unfit.map_or(Ok(()), |(what, _)| Err(TopicSettingsError::Range { id: self.id, what }))
+    }
+
+    /// What came true where the column went from `before` to `after`: a number for each of `labels`.
+    pub fn truth_of<L: AsRef<str>>(&self, labels: &[L], before: f64, after: f64) -> Vec<f64> {
+        let Truth::Direction { threshold } = self.truth else { return vec![after] };
+        let step = if before == 0.0 { 0.0 } else { (after - before) / before.abs() };
+        let direction = if step > threshold {
+            "up"
+        } else if step < -threshold {
+            "down"
+        } else {
+            "flat"
+        };
+        let is_true = |label: &L| if label.as_ref() == direction { 1.0 } else { 0.0 };
+        labels.iter().map(is_true).collect()
+    }
+}
+
+impl Labeling {
+    /// Of a topic with one output.
+    pub const SINGLE: Self =
+        Self { is_multi: false, is_case_sensitive: false, default: 0.0, per_submission_max: 1 };
+
+    /// Of a topic with several.
+    pub const MULTI: Self = Self {
+        is_multi: true,
+        is_case_sensitive: false,
+        default: 0.0,
+        per_submission_max: LABELS_PER_SUBMISSION_MAX,
+    };
+}
+
+impl ActiveQuantiles {
+    /// As in the chain's examples.
+    pub const USUAL: Self = Self { inferer: 0.25, forecaster: 0.25, reputer: 0.25 };
+}
+
+impl ActiveMax {
+    /// As the chain has it.
+    pub const USUAL: Self =
+        Self { inferers: INFERERS_MAX_DEFAULT, forecasters: FORECASTERS_MAX_DEFAULT };
+}
+
+impl WorkerWhitelist {
+    /// Whether submissions of `worker` are taken.
+    pub fn admits(&self, worker: &Address) -> bool {
+        !self.is_enabled || self.workers.contains(worker)
+    }
+}
+
+impl Judging {
+    /// What most topics of the chain use, with losses by `method` down to `floor`.
+    pub const fn usual(method: LossMethod, floor: f64) -> Self {
+        Self {
+            generation: Generation::MadV017,
+            loss: LossRule { method, allow_negative: false, floor },
+            p_norm: 3.0,
+            c_norm: 0.75,
+            alpha_regret: 0.1,
+            merit_sortition_alpha: 0.1,
+            epsilon: 0.01,
+            n_experienced_min: 10,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

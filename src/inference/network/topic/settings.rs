@@ -1,0 +1,274 @@
+//! Topics from the settings that a key hands in.
+
+use std::time::Duration;
+
+use model::{
+    dataset::DatasetId,
+    topic::{Address, SINGLE_LABEL, TopicId},
+};
+use wire::inference::{
+    cases::Decimal,
+    network::{PredictorSettings, TopicSettings},
+};
+
+use super::{
+    ActiveMax, ActiveQuantiles, EPOCH_LENGTH_MIN, Judging, Keep, Labeling, Predictor,
+    PredictorModel, Source, Timing, Topic, TopicKind, Truth, WorkerWhitelist, label::canonical,
+};
+use crate::{math::loss::LossMethod, network::actor};
+
+/// The least loss that is told from none where settings do not say.
+const LOSS_FLOOR_DEFAULT: f64 = 1e-12;
+
+/// How far a sum may be from 1 where settings do not say: what rounding costs.
+const UNITY_TOLERANCE_DEFAULT: f64 = 1e-6;
+
+/// How many rows a predictor reads where settings do not say.
+const N_ROWS_DEFAULT: u32 = 100;
+
+/// Settings that are no topic.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("read {what}: it is {want}")]
+pub struct SettingError {
+    /// Which setting.
+    pub what: &'static str,
+    /// What it should be.
+    pub want: &'static str,
+}
+
+/// The topic that `settings` of `creator` describe, under the number `id`. Whether they fit together
+/// is for [`Topic::check`] to say.
+///
+/// # Errors
+/// [`SettingError`] names what cannot be read.
+pub fn topic(
+    id: TopicId,
+    creator: Address,
+    settings: TopicSettings,
+) -> Result<Topic, SettingError> {
+    let is_multi = is_multi(&settings)?;
+    let labeling = Labeling {
+        is_multi,
+        is_case_sensitive: settings.label_case_sensitive,
+        default: number("label_default_value", settings.label_default_value.as_ref(), 0.0)?,
+        per_submission_max: settings.max_labels_per_submission.unwrap_or(if is_multi {
+            Labeling::MULTI.per_submission_max
+        } else {
+            1
+        }),
+    };
+    let unfit = SettingError { what: "label_whitelist", want: "short names of letters and digits" };
+    let labels = if is_multi {
+        let labels = settings.label_whitelist.iter();
+        let canonical = labels.map(|label| canonical(label, labeling).ok_or_else(|| unfit.clone()));
+        canonical.collect::<Result<_, _>>()?
+    } else {
+        vec![SINGLE_LABEL.to_owned()]
+    };
+    let tolerance =
+        number("unity_tolerance", settings.unity_tolerance.as_ref(), UNITY_TOLERANCE_DEFAULT)?;
+    let threshold = settings.direction_threshold.as_ref();
+    let epoch_length = settings.epoch_length.unwrap_or(EPOCH_LENGTH_MIN);
+    let unknown = SettingError { what: "loss_method", want: "mse, mae, huber, logcosh or ce" };
+    let loss_method = settings.loss_method.as_deref().unwrap_or("mse");
+    let loss_method: LossMethod = loss_method.parse().map_err(|_| unknown)?;
+    Ok(Topic {
+        id,
+        kind: kind(&settings)?,
+        labels,
+        labeling,
+        creator: Some(creator),
+        is_active: true,
+        unity_tolerance: settings.require_unity.then_some(tolerance),
+        active_quantiles: quantiles(&settings)?,
+        active_max: active_max(&settings),
+        whitelist: whitelist(&settings)?,
+        keep: Keep { bytes: settings.keep_bytes, days: settings.keep_days },
+        is_experimental: settings.experimental,
+        has_built_in_forecasters: settings.built_in_forecasters.unwrap_or(true),
+        timing: Timing {
+            epoch_length,
+            worker_submission_window: settings
+                .worker_submission_window
+                .unwrap_or((epoch_length / 2).max(1)),
+            ground_truth_lag: settings.ground_truth_lag.unwrap_or(epoch_length),
+        },
+        judging: judging(&settings, loss_method)?,
+        truth: match threshold {
+            Some(_) => {
+                Truth::Direction { threshold: number("direction_threshold", threshold, 0.0)? }
+            }
+            None => Truth::Value,
+        },
+        source: Source {
+            dataset_id: dataset_id(settings.dataset_id)?,
+            dataset: settings.dataset,
+            column: settings.column,
+            horizon: Duration::from_secs(settings.horizon_seconds),
+        },
+        name: settings.metadata,
+        predictor: settings.predictor.map(predictor).transpose()?,
+    })
+}
+
+fn judging(settings: &TopicSettings, method: LossMethod) -> Result<Judging, SettingError> {
+    let floor = number("loss_floor", settings.loss_floor.as_ref(), LOSS_FLOOR_DEFAULT)?;
+    let usual = Judging::usual(method, floor);
+    let or = |what, given: &Option<Decimal>, default| number(what, given.as_ref(), default);
+    let mut loss = usual.loss;
+    loss.allow_negative = settings.allow_negative;
+    let generation = settings.algorithm.as_deref().map_or(Ok(usual.generation), str::parse);
+    let alpha = usual.merit_sortition_alpha;
+    let n_experienced_min =
+        settings.min_experienced.and_then(|n| usize::try_from(n).ok()).filter(|n| *n > 0);
+    Ok(Judging {
+        generation: generation
+            .map_err(|_| SettingError { what: "algorithm", want: "mad-v0.17 or stdev-oct2024" })?,
+        loss,
+        p_norm: or("p_norm", &settings.p_norm, usual.p_norm)?,
+        c_norm: or("c_norm", &settings.c_norm, usual.c_norm)?,
+        alpha_regret: or("alpha_regret", &settings.alpha_regret, usual.alpha_regret)?,
+        merit_sortition_alpha: or("merit_sortition_alpha", &settings.merit_sortition_alpha, alpha)?,
+        epsilon: or("epsilon", &settings.epsilon, usual.epsilon)?,
+        n_experienced_min: n_experienced_min.unwrap_or(usual.n_experienced_min),
+    })
+}
+
+fn quantiles(settings: &TopicSettings) -> Result<ActiveQuantiles, SettingError> {
+    let usual = ActiveQuantiles::USUAL;
+    Ok(ActiveQuantiles {
+        inferer: number(
+            "active_inferer_quantile",
+            settings.active_inferer_quantile.as_ref(),
+            usual.inferer,
+        )?,
+        forecaster: number(
+            "active_forecaster_quantile",
+            settings.active_forecaster_quantile.as_ref(),
+            usual.forecaster,
+        )?,
+        reputer: number(
+            "active_reputer_quantile",
+            settings.active_reputer_quantile.as_ref(),
+            usual.reputer,
+        )?,
+    })
+}
+
+fn dataset_id(number: Option<i64>) -> Result<Option<DatasetId>, SettingError> {
+    let unfit = SettingError { what: "dataset_id", want: "a dataset's number" };
+    number.map(|number| DatasetId::new(number).ok_or(unfit)).transpose()
+}
+
+fn active_max(settings: &TopicSettings) -> ActiveMax {
+    let usual = ActiveMax::USUAL;
+    ActiveMax {
+        inferers: settings.max_top_inferers_to_reward.unwrap_or(usual.inferers),
+        forecasters: settings.max_top_forecasters_to_reward.unwrap_or(usual.forecasters),
+    }
+}
+
+fn whitelist(settings: &TopicSettings) -> Result<WorkerWhitelist, SettingError> {
+    let unfit = SettingError {
+        what: "worker_whitelist",
+        want: "addresses such as allo1…, with a checksum that fits",
+    };
+    let workers = settings.worker_whitelist.iter().map(|worker| actor::checked(worker));
+    Ok(WorkerWhitelist {
+        is_enabled: settings.enable_worker_whitelist,
+        workers: workers.collect::<Result<_, _>>().map_err(|_| unfit)?,
+    })
+}
+
+fn predictor(settings: PredictorSettings) -> Result<Predictor, SettingError> {
+    let subgroup = settings.subgroup.as_deref().map(str::parse).transpose();
+    Ok(Predictor {
+        function: settings.function,
+        method: settings.method,
+        subgroup: subgroup
+            .map_err(|_| SettingError { what: "subgroup", want: "a subgroup's name" })?,
+        n_nodes: settings.n_nodes.unwrap_or(1).max(1),
+        n_rows: settings.n_rows.unwrap_or(N_ROWS_DEFAULT).max(1),
+        env: settings.env,
+        models: (settings.models.into_iter())
+            .map(|model| PredictorModel { name: model.name, env: model.env })
+            .collect(),
+    })
+}
+
+fn kind(settings: &TopicSettings) -> Result<TopicKind, SettingError> {
+    match settings.topic_type.as_deref() {
+        None | Some("regression" | "TOPIC_TYPE_REGRESSION") => Ok(TopicKind::Regression),
+        Some("classification" | "TOPIC_TYPE_CLASSIFICATION") => Ok(TopicKind::Classification),
+        Some(_) => Err(SettingError { what: "topic_type", want: "regression or classification" }),
+    }
+}
+
+fn is_multi(settings: &TopicSettings) -> Result<bool, SettingError> {
+    match settings.output_arity.as_deref() {
+        Some("single" | "TOPIC_OUTPUT_ARITY_SINGLE") => Ok(false),
+        Some("multi" | "TOPIC_OUTPUT_ARITY_MULTI") => Ok(true),
+        Some(_) => Err(SettingError { what: "output_arity", want: "single or multi" }),
+        None => Ok(settings.direction_threshold.is_some()),
+    }
+}
+
+fn number(what: &'static str, text: Option<&Decimal>, default: f64) -> Result<f64, SettingError> {
+    let read =
+        |text: &Decimal| text.0.trim().parse().ok().filter(|number: &f64| number.is_finite());
+    let unfit = SettingError { what, want: "a decimal number" };
+    text.map_or(Ok(default), |text| read(text).ok_or(unfit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(settings: &str) -> Result<Topic, SettingError> {
+        let settings: TopicSettings = serde_json::from_str(settings).unwrap();
+        topic(TopicId::FIRST, "allo1me".parse().unwrap(), settings)
+    }
+
+    #[test]
+    fn little_is_needed_to_describe_a_topic() {
+        let topic = check(
+            r#"{"metadata":"load","dataset":"machine_cpu","column":"load_percent",
+                "horizon_seconds":60,"p_norm":"2.5"}"#,
+        );
+        let topic = topic.unwrap();
+        assert_eq!(topic.check(), Ok(()));
+        assert!(topic.is_single() && topic.is_active);
+        assert!((topic.judging.p_norm - 2.5).abs() < 1e-12);
+        let Timing { epoch_length, worker_submission_window, ground_truth_lag } = topic.timing;
+        assert_eq!((epoch_length, worker_submission_window, ground_truth_lag), (12, 6, 12));
+    }
+
+    #[test]
+    fn a_threshold_makes_a_topic_of_directions() {
+        let topic = check(
+            r#"{"metadata":"market","dataset":"btc","column":"close","horizon_seconds":1800,
+                "topic_type":"classification","label_whitelist":["Up","down","flat"],
+                "require_unity":true,"direction_threshold":0.001}"#,
+        );
+        let topic = topic.unwrap();
+        assert_eq!((topic.check(), topic.is_single()), (Ok(()), false));
+        assert_eq!(topic.labels, ["up", "down", "flat"]);
+        assert_eq!(topic.unity_tolerance, Some(1e-6));
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_named() {
+        for (settings, what) in [
+            (r#"{"topic_type":"other"}"#, "topic_type"),
+            (r#"{"output_arity":"many"}"#, "output_arity"),
+            (r#"{"loss_method":"rmse"}"#, "loss_method"),
+            (r#"{"algorithm":"median"}"#, "algorithm"),
+            (r#"{"epsilon":"little"}"#, "epsilon"),
+            (r#"{"worker_whitelist":["me"]}"#, "worker_whitelist"),
+            (r#"{"output_arity":"multi","label_whitelist":["größe"]}"#, "label_whitelist"),
+        ] {
+            assert_eq!(check(settings).unwrap_err().what, what);
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! Topics that change while the network runs: created, replaced, paused, resumed and deleted.
+
+use std::sync::Arc;
+
+use model::{
+    dataset::DatasetId,
+    topic::{Address, TopicId},
+};
+use tokio::sync::watch;
+
+use crate::{
+    Inference, InferenceError, News,
+    network::{
+        epoch::is_open,
+        topic::{Topic, TopicSettingsError},
+    },
+};
+
+/// The most topics of a network: each has a task, and a look at the file each block.
+pub const TOPICS_MAX: usize = 4096;
+
+/// The most topics that one key may have made: no key can use up the places of all others.
+pub const TOPICS_OF_KEY_MAX: usize = 256;
+
+/// Why a topic was not created or changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TopicChangeError {
+    /// The settings do not fit together.
+    #[error("take the topic")]
+    Unfit(#[from] TopicSettingsError),
+    /// There is no such topic.
+    #[error("find topic {topic}")]
+    Unknown {
+        /// Which.
+        topic: TopicId,
+    },
+    /// Somebody else created it.
+    #[error("change topic {topic}, which {} created", if *.is_built_in { "the program" } else { "another key" })]
+    NotYours {
+        /// Whether the program came with it.
+        is_built_in: bool,
+        /// Which.
+        topic: TopicId,
+    },
+    /// A setting that stays as it was created.
+    #[error("change {what} of topic {topic}, which stays as it was created")]
+    Fixed {
+        /// Which.
+        topic: TopicId,
+        /// What.
+        what: &'static str,
+    },
+    /// Its labels cannot change while workers submit under them.
+    #[error("change the labels of topic {topic} while a submission window is open")]
+    WindowOpen {
+        /// Which.
+        topic: TopicId,
+    },
+    /// There are as many topics as there may be.
+    #[error("have more than {TOPICS_OF_KEY_MAX} topics of one key, or {TOPICS_MAX} in all")]
+    TooMany,
+    /// The file failed.
+    #[error("keep the topic")]
+    Failed(#[from] InferenceError),
+}
+
+/// A change of a whitelist.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ListChange {
+    /// Adds a worker.
+    Add,
+    /// Takes it away.
+    Remove,
+}
+
+impl Inference {
+    /// All topics, by number.
+    pub fn topics(&self) -> Vec<Arc<Topic>> {
+        self.shared.topics.read().values().map(Arc::clone).collect()
+    }
+
+    /// The topic `id`, if there is one.
+    pub fn topic(&self, id: TopicId) -> Option<Arc<Topic>> {
+        self.shared.topics.read().get(&id).map(Arc::clone)
+    }
+
+    /// The number that the next topic gets: higher than that of any topic before, deleted or not.
+    pub fn next_topic_id(&self) -> TopicId {
+        let newest = self.shared.topics.read().keys().next_back().copied();
+        let highest = newest.max(*self.shared.newest_deleted.read()).map_or(0, TopicId::get);
+        TopicId::new(highest.saturating_add(1)).unwrap_or(TopicId::FIRST)
+    }
+
+    /// Tells when a bundle was made or a topic changed.
+    pub fn news(&self) -> watch::Receiver<News> {
+        self.shared.news.subscribe()
+    }
+
+    /// Creates `topic` under the next number, whatever number it has. On return it is durable, and
+    /// its first epoch opens with the next block.
+    ///
+    /// # Errors
+    /// A [`TopicChangeError`] that says why not.
+    pub async fn create_topic(&self, topic: Topic) -> Result<Arc<Topic>, TopicChangeError> {
+        let _alone = self.shared.changing.lock().await;
+        let (n_topics, n_of_creator) = {
+            let topics = self.shared.topics.read();
+            let is_creators =
+                |had: &&Arc<Topic>| topic.creator.is_some() && had.creator == topic.creator;
+            (topics.len(), topics.values().filter(is_creators).count())
+        };
+        if n_topics >= TOPICS_MAX || n_of_creator >= TOPICS_OF_KEY_MAX {
+            return Err(TopicChangeError::TooMany);
+        }
+        let topic = Topic { id: self.next_topic_id(), ..topic };
+        topic.check()?;
+        Ok(self.put_topic(topic).await?)
+    }
+
+    /// Replaces the topic that has the number of `topic`, on behalf of `by`, who created it.
+    ///
+    /// # Errors
+    /// A [`TopicChangeError`] that says why not.
+    pub async fn update_topic(
+        &self,
+        topic: Topic,
+        by: &Address,
+    ) -> Result<Arc<Topic>, TopicChangeError> {
+        let _alone = self.shared.changing.lock().await;
+        let before = self.owned(topic.id, by)?;
+        let topic = Topic { creator: before.creator.clone(), ..topic }.with_dataset_of(&before);
+        topic.check()?;
+        for (what, stays) in [
+            ("the type", topic.kind == before.kind),
+            ("the arity", topic.is_single() == before.is_single()),
+            ("unity", topic.unity_tolerance.is_some() == before.unity_tolerance.is_some()),
+            (
+                "case sensitivity",
+                topic.labeling.is_case_sensitive == before.labeling.is_case_sensitive,
+            ),
+        ] {
+            if !stays {
+                return Err(TopicChangeError::Fixed { topic: topic.id, what });
+            }
+        }
+        if topic.labels != before.labels || topic.labeling != before.labeling {
+            let id = topic.id;
+            let progress = self.with_store(move |shared| Ok(shared.store.progress(id)?)).await?;
+            let height = self.chain().height();
+            if progress.open.iter().any(|nonce| is_open(before.timing, *nonce, height)) {
+                return Err(TopicChangeError::WindowOpen { topic: id });
+            }
+        }
+        Ok(self.put_topic(topic).await?)
+    }
+
+    /// Deletes topic `id` on behalf of `by`, who created it. On return it is gone for good; the space
+    /// of its epochs is free for others some time later.
+    ///
+    /// # Errors
+    /// A [`TopicChangeError`] that says why not.
+    pub async fn delete_topic(&self, id: TopicId, by: &Address) -> Result<(), TopicChangeError> {
+        let _alone = self.shared.changing.lock().await;
+        self.owned(id, by)?;
+        self.with_store(move |shared| Ok(shared.store.delete_topic(id)?)).await?;
+        let mut newest_deleted = self.shared.newest_deleted.write();
+        *newest_deleted = (*newest_deleted).max(Some(id));
+        drop(newest_deleted);
+        self.shared.topics.write().remove(&id);
+        self.shared.cache.forget(id);
+        self.forget_problems(id);
+        self.shared.news.send_modify(|news| news.n_changes += 1);
+        Ok(())
+    }
+
+    /// Drops the epochs of deleted topics. Cancel-safe: what is left goes at the next call.
+    ///
+    /// # Errors
+    /// [`InferenceError`] if the file fails.
+    pub async fn drop_leftovers(&self) -> Result<(), InferenceError> {
+        while self.with_store(|shared| Ok(shared.store.drop_leftovers()?)).await? {}
+        Ok(())
+    }
+
+    /// Has the epochs of topic `id` open or not, on behalf of `by`, who created it.
+    ///
+    /// # Errors
+    /// A [`TopicChangeError`] that says why not.
+    pub async fn set_active(
+        &self,
+        id: TopicId,
+        is_active: bool,
+        by: &Address,
+    ) -> Result<Arc<Topic>, TopicChangeError> {
+        let _alone = self.shared.changing.lock().await;
+        let before = self.owned(id, by)?;
+        Ok(self.put_topic(Topic { is_active, ..before.as_ref().clone() }).await?)
+    }
+
+    /// Keeps `dataset` as the one that topic `id` reads, if it still reads the one called `name` and
+    /// no number is known.
+    ///
+    /// # Errors
+    /// [`InferenceError`] if the file fails.
+    pub async fn put_dataset(
+        &self,
+        id: TopicId,
+        name: &str,
+        dataset: DatasetId,
+    ) -> Result<(), InferenceError> {
+        let _alone = self.shared.changing.lock().await;
+        let Some(topic) = self.topic(id) else { return Ok(()) };
+        let mut topic = topic.as_ref().clone();
+        if topic.source.dataset != name || topic.source.dataset_id.is_some() {
+            return Ok(());
+        }
+        topic.source.dataset_id = Some(dataset);
+        self.put_topic(topic).await.map(drop)
+    }
+
+    /// Adds `worker` to the whitelist of topic `id` or takes it away, on behalf of `by`, who created
+    /// the topic. Whether the whitelist is enabled stays.
+    ///
+    /// # Errors
+    /// A [`TopicChangeError`] that says why not.
+    pub async fn change_whitelist(
+        &self,
+        id: TopicId,
+        worker: Address,
+        change: ListChange,
+        by: &Address,
+    ) -> Result<Arc<Topic>, TopicChangeError> {
+        let _alone = self.shared.changing.lock().await;
+        let mut topic = self.owned(id, by)?.as_ref().clone();
+        match change {
+            ListChange::Add => topic.whitelist.workers.insert(worker),
+            ListChange::Remove => topic.whitelist.workers.remove(&worker),
+        };
+        topic.check()?;
+        Ok(self.put_topic(topic).await?)
+    }
+
+    pub(crate) fn owned(
+        &self,
+        topic: TopicId,
+        by: &Address,
+    ) -> Result<Arc<Topic>, TopicChangeError> {
+        let before = self.topic(topic).ok_or(TopicChangeError::Unknown { topic })?;
+        if before.creator.as_ref() == Some(by) {
+            Ok(before)
+        } else {
+            Err(TopicChangeError::NotYours { topic, is_built_in: before.creator.is_none() })
+        }
+    }
+
+    pub(crate) async fn put_topic(&self, topic: Topic) -> Result<Arc<Topic>, InferenceError> {
+        let topic = Arc::new(topic);
+        let kept = Arc::clone(&topic);
+        self.with_store(move |shared| Ok(shared.store.put_topic(&kept)?)).await?;
+        self.shared.topics.write().insert(topic.id, Arc::clone(&topic));
+        self.shared.news.send_modify(|news| news.n_changes += 1);
+        Ok(topic)
+    }
+}
