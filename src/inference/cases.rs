@@ -5,7 +5,7 @@
 
 mod names;
 
-use std::{collections::BTreeMap, convert::Infallible};
+use std::{collections::BTreeMap};
 
 use model::topic::Address;
 use wire::inference::cases::{
@@ -221,18 +221,14 @@ fn result(names: &Names, synthesis: &Synthesis) -> SynthesisResult {
         one_out_inferer: names.lists(&synthesis.one_out_inferer),
         one_out_forecaster: names.lists(&synthesis.one_out_forecaster),
         one_in_forecaster: names.lists(&synthesis.one_in_forecaster),
-        one_out_inferer_forecaster: by_forecaster(&synthesis.one_out_inferer_forecaster)
+        one_out_inferer_forecaster: synthesis
+            .one_out_inferer_forecaster
+            .lists()
             .iter()
             .map(|(name, values)| (names.name(name).to_owned(), names.lists(values)))
             .collect(),
         confidence_interval_values: interval.map(list).unwrap_or_default(),
     }
-}
-
-/// The values of `pairs` by their names.
-fn by_forecaster(pairs: &PairValues) -> BTreeMap<Address, BTreeMap<Address, Values>> {
-    let Ok(by_row) = pairs.by_row(|values| Ok::<_, Infallible>(values.to_vec()));
-    by_row
 }
 
 fn actors(

@@ -121,6 +121,7 @@ struct Service {
     rows: SharedRows,
     /// The newest bundles as they are sent.
     bodies: Arc<emissions::Bodies>,
+    actors: Arc<topics::ActorBodies>,
     consumers: Arc<Consumers>,
     quota: WorkerQuota,
     description: Arc<Description>,
@@ -243,6 +244,7 @@ pub fn router(
         inference,
         rows: SharedRows(rows),
         bodies: Arc::default(),
+        actors: Arc::default(),
         consumers: Arc::new(consumers),
         quota,
         description: Arc::new(Description::new(gate.limits(), quota)),

@@ -7,7 +7,6 @@
 mod digest;
 mod epochs;
 mod error;
-mod grids;
 mod pairs;
 mod past;
 mod record;

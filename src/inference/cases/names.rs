@@ -2,7 +2,7 @@
 
 use super::{
     Address, BTreeMap, CaseError, CaseLosses, CaseRegrets, Decimal, Decimals, Family, Lists,
-    Losses, RegretCase, Regrets, Standing, SynthesisCase, Values, Versus, list, number, shown,
+    Losses, PairValues, RegretCase, Regrets, Standing, SynthesisCase, Values, Versus, list, number, shown,
 };
 
 /// Every name of a case in its order; the address of each is made of its place.
@@ -135,9 +135,9 @@ impl Names {
                 forecaster: self.family("a regret", &regrets.forecaster)?,
             },
             naive: self.family("a regret", &regrets.naive_inferer)?,
-            one_out_inferer: Versus::of(&self.standings(&regrets.one_out_inferer, false)?),
-            one_out_forecaster: Versus::of(&self.standings(&regrets.one_out_forecaster, false)?),
-            one_in_forecaster: Versus::of(&self.standings(&regrets.one_in_forecaster, true)?),
+            one_out_inferer: Versus::from_rows(&self.standings(&regrets.one_out_inferer, false)?),
+            one_out_forecaster: Versus::from_rows(&self.standings(&regrets.one_out_forecaster, false)?),
+            one_in_forecaster: Versus::from_rows(&self.standings(&regrets.one_in_forecaster, true)?),
         })
     }
 
@@ -152,8 +152,9 @@ impl Names {
             one_out_inferer: family(&losses.one_out_inferer)?,
             one_out_forecaster: family(&losses.one_out_forecaster)?,
             one_in_forecaster: family(&losses.one_in_forecaster)?,
-            one_out_inferer_forecaster: self
-                .families("a loss", &losses.one_out_inferer_forecaster)?,
+            one_out_inferer_forecaster: PairValues::from_rows(
+                &self.families("a loss", &losses.one_out_inferer_forecaster)?,
+            ),
         })
     }
 
@@ -180,6 +181,7 @@ impl Names {
             one_in_forecaster: self.decimals(&losses.one_in_forecaster),
             one_out_inferer_forecaster: losses
                 .one_out_inferer_forecaster
+                .families()
                 .iter()
                 .map(|(name, of)| (self.name(name).to_owned(), self.decimals(of)))
                 .collect(),
@@ -193,7 +195,7 @@ impl Names {
             decimals.extend(self.decimals(&standing.forecaster));
             (self.name(key).to_owned(), decimals)
         };
-        let standings = |versus: &Versus| versus.standings().iter().map(standing).collect();
+        let standings = |versus: &Versus| versus.by_row().iter().map(standing).collect();
         CaseRegrets {
             inferer: self.decimals(&regrets.ordinary.inferer),
             forecaster: self.decimals(&regrets.ordinary.forecaster),

@@ -3,7 +3,11 @@
 //! A thousand inferers and fifty forecasters are 50 000 pairs. As objects with names and decimal
 //! texts they take 16 MB in memory, on the disk and in an answer; as numbers, 400 kB.
 
-use std::{collections::BTreeMap, ops::Deref, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::{Deref, Range},
+    sync::Arc,
+};
 
 use model::{bundle::Bundle, topic::Address};
 
@@ -60,18 +64,19 @@ impl PairValues {
         is_fit.then_some(Self { rows, columns, width, numbers })
     }
 
-    /// Returns one number for each pair of `families`, by row. Columns are in order.
-    pub fn of_families(families: &BTreeMap<Address, Family>) -> Self {
-        let mut columns: Vec<Address> =
-            families.values().flat_map(|family| family.keys().cloned()).collect();
-        columns.sort();
-        columns.dedup();
-        let number = |family: &Family, name| family.get(name).copied().unwrap_or(f64::NAN);
-        let numbers = families
-            .values()
-            .flat_map(|family| columns.iter().map(move |name| number(family, name)))
-            .collect();
-        Self { rows: families.keys().cloned().collect(), columns, width: 1, numbers }
+    /// Returns one number for each pair of `by_row`. Columns are in order.
+    pub fn from_rows<'r>(by_row: impl IntoIterator<Item = (&'r Address, &'r Family)>) -> Self {
+        let by_row: BTreeMap<&Address, &Family> = by_row.into_iter().collect();
+        let columns: BTreeSet<&Address> = by_row.values().flat_map(|row| row.keys()).collect();
+        let numbers = by_row.values().flat_map(|row| {
+            columns.iter().map(|name| row.get(*name).copied().unwrap_or(f64::NAN))
+        });
+        Self {
+            numbers: numbers.collect(),
+            width: 1,
+            rows: by_row.keys().map(|name| (*name).clone()).collect(),
+            columns: columns.into_iter().cloned().collect(),
+        }
     }
 
     /// Whether there is no row.
@@ -108,19 +113,112 @@ impl PairValues {
         lists.filter(|(_, list)| list.first().is_some_and(|number| !number.is_nan()))
     }
 
-    /// The lists by row and column, each as `convert` makes it.
+    /// The numbers of the row of `name`, for each column in turn. Rows have to be in order.
+    pub fn row_of(&self, name: &Address) -> Option<&[f64]> {
+        self.numbers.get(self.range_of(name)?)
+    }
+
+    /// The numbers of `column`, of width 1, for each row in turn; NaN for pairs without one. Columns
+    /// have to be in order.
+    pub fn column_of(&self, column: &Address) -> Vec<f64> {
+        match self.columns.binary_search(column) {
+            Ok(idx) => self.numbers.iter().skip(idx).step_by(self.columns.len()).copied().collect(),
+            Err(_) => vec![f64::NAN; self.rows.len()],
+        }
+    }
+
+    /// The number of a pair, of width 1; `None` where it has none. Rows and columns have to be in
+    /// order.
+    pub fn get(&self, row: &Address, column: &Address) -> Option<f64> {
+        let idx = self.columns.binary_search(column).ok()?;
+        self.row_of(row)?.get(idx).copied().filter(|number| !number.is_nan())
+    }
+
+    /// The numbers of the row of `name`, to be changed.
+    pub(crate) fn row_of_mut(&mut self, name: &Address) -> Option<&mut [f64]> {
+        let range = self.range_of(name)?;
+        self.numbers.get_mut(range)
+    }
+
+    /// Adds those of `rows` and `columns` that are missing, in order, with pairs of width 1 that have
+    /// no number.
+    pub(crate) fn include(&mut self, rows: &[&Address], columns: &[&Address]) {
+        let union = |names: &[Address], more: &[&Address]| -> Vec<Address> {
+            let all = names.iter().chain(more.iter().copied());
+            all.collect::<BTreeSet<_>>().into_iter().cloned().collect()
+        };
+        let has = |names: &[Address], more: &[&Address]| {
+            more.iter().all(|name| names.binary_search(name).is_ok())
+        };
+        if !has(&self.rows, rows) || !has(&self.columns, columns) {
+            *self = self.resize(union(&self.rows, rows), union(&self.columns, columns));
+        }
+    }
+
+    /// Drops the rows and the columns, of width 1, that are not to be kept.
+    pub fn retain(
+        &mut self,
+        is_row_kept: impl Fn(&Address) -> bool,
+        is_column_kept: impl Fn(&Address) -> bool,
+    ) {
+        let rows: Vec<Address> = self.rows.iter().filter(|name| is_row_kept(name)).cloned().collect();
+        let columns: Vec<Address> =
+            self.columns.iter().filter(|name| is_column_kept(name)).cloned().collect();
+        if (rows.len(), columns.len()) != (self.rows.len(), self.columns.len()) {
+            *self = self.resize(rows, columns);
+        }
+    }
+
+    /// Converts each list to one number.
     ///
     /// # Errors
     /// The first one of `convert`.
-    pub fn by_row<T, E>(
-        &self,
-        convert: impl Fn(&[f64]) -> Result<T, E>,
-    ) -> Result<BTreeMap<Address, BTreeMap<Address, T>>, E> {
-        let row = |(row_idx, name): (usize, &Address)| {
-            let lists = self.row(row_idx);
-            let lists = lists.map(|(column, list)| Ok((column.clone(), convert(list)?)));
-            Ok((name.clone(), lists.collect::<Result<_, E>>()?))
+    pub fn try_map<E>(&self, convert: impl Fn(&[f64]) -> Result<f64, E>) -> Result<Self, E> {
+        let lists = self.numbers.chunks(self.width.max(1));
+        let number = |list: &[f64]| match list.first() {
+            Some(first) if !first.is_nan() => convert(list),
+            _ => Ok(f64::NAN),
         };
+        Ok(Self {
+            numbers: lists.map(number).collect::<Result<_, E>>()?,
+            width: 1,
+            rows: self.rows.clone(),
+            columns: self.columns.clone(),
+        })
+    }
+
+    fn range_of(&self, row: &Address) -> Option<Range<usize>> {
+        let n_numbers = self.columns.len() * self.width;
+        let start = self.rows.binary_search(row).ok()? * n_numbers;
+        Some(start..start + n_numbers)
+    }
+
+    /// The same pairs for other rows and columns, all in order.
+    fn resize(&self, rows: Vec<Address>, columns: Vec<Address>) -> Self {
+        let places: Vec<Option<usize>> =
+            columns.iter().map(|name| self.columns.binary_search(name).ok()).collect();
+        let mut numbers = Vec::with_capacity(rows.len() * columns.len());
+        for name in &rows {
+            let row = self.row_of(name).unwrap_or_default();
+            let number = |place: &Option<usize>| place.and_then(|idx| row.get(idx)).copied();
+            numbers.extend(places.iter().map(|place| number(place).unwrap_or(f64::NAN)));
+        }
+        Self { rows, columns, width: 1, numbers }
+    }
+
+    /// The numbers by row and column, of width 1.
+    pub fn families(&self) -> BTreeMap<Address, Family> {
+        let number = |(name, list): (&Address, &[f64])| Some((name.clone(), *list.first()?));
+        let row = |(idx, name): (usize, &Address)| {
+            (name.clone(), self.row(idx).filter_map(number).collect())
+        };
+        self.rows.iter().enumerate().map(row).collect()
+    }
+
+    /// The lists by row and column.
+    pub fn lists(&self) -> BTreeMap<Address, BTreeMap<Address, Vec<f64>>> {
+        let list = |(name, list): (&Address, &[f64])| (name.clone(), list.to_vec());
+        let row = |(idx, name): (usize, &Address)| (name.clone(), self.row(idx).map(list).collect());
         self.rows.iter().enumerate().map(row).collect()
     }
 }

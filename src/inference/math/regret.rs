@@ -4,14 +4,12 @@
 //! part of the way to the newest difference, so it remembers. Absent on purpose: what a loss is
 //! (see [`crate::math::loss`]), and what follows from regrets (see [`crate::math::synthesis::weights`]).
 
-pub mod grid;
-
 use std::collections::BTreeMap;
 
 use model::topic::Address;
 
-use self::grid::Grid;
 use crate::math::{
+    pairs::PairValues,
     statistics::{deviation, quantile},
     synthesis::weights::Params,
 };
@@ -40,9 +38,9 @@ pub struct Standing {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Versus {
     /// The inferers', by the one left out or let in.
-    pub inferer: Grid,
+    pub inferer: PairValues,
     /// The forecasters', by the one left out or let in.
-    pub forecaster: Grid,
+    pub forecaster: PairValues,
 }
 
 /// The regrets of a topic's actors, in every family.
@@ -77,8 +75,8 @@ pub struct Losses {
     pub one_out_forecaster: Family,
     /// Of the inferers with each forecaster alone.
     pub one_in_forecaster: Family,
-    /// Of what each forecaster implies without each inferer, by forecaster.
-    pub one_out_inferer_forecaster: BTreeMap<Address, Family>,
+    /// Of what each forecaster (row) implies without each inferer (column).
+    pub one_out_inferer_forecaster: PairValues,
 }
 
 /// How regrets move.
@@ -99,8 +97,8 @@ impl Regrets {
     /// About how many bytes of memory the regrets of pairs take.
     pub fn n_bytes(&self) -> usize {
         let all = [&self.one_out_inferer, &self.one_out_forecaster, &self.one_in_forecaster];
-        let grids = all.into_iter().flat_map(|versus| [&versus.inferer, &versus.forecaster]);
-        grids.map(Grid::n_bytes).sum()
+        let pairs = all.into_iter().flat_map(|versus| [&versus.inferer, &versus.forecaster]);
+        pairs.map(|pairs| size_of_val(pairs.numbers())).sum()
     }
 
     /// Forgets the inferers and the forecasters that are not to be kept: each as one of its own, and
@@ -123,46 +121,50 @@ impl Regrets {
         follow(&mut self.ordinary.inferer, *combined, inferer, pace);
         follow(&mut self.ordinary.forecaster, *combined, forecaster, pace);
         follow(&mut self.naive, losses.naive, inferer, pace);
-        let Versus { inferer: inferers, forecaster: implied } = &mut self.one_out_inferer;
-        inferers.learn(&losses.one_out_inferer, inferer, *combined, pace);
-        for (withheld, reference) in &losses.one_out_inferer {
-            let without = |(name, of_each): (&Address, &Family)| {
-                Some((name.clone(), *of_each.get(withheld)?))
-            };
-            let of_row = losses.one_out_inferer_forecaster.iter().filter_map(without).collect();
-            implied.learn_row(withheld, *reference, &of_row, pace);
-        }
-        let versus = &mut self.one_out_forecaster;
-        versus.inferer.learn(&losses.one_out_forecaster, inferer, *combined, pace);
-        versus.forecaster.learn(&losses.one_out_forecaster, forecaster, *combined, pace);
-        let versus = &mut self.one_in_forecaster;
-        versus.inferer.learn(&losses.one_in_forecaster, inferer, *combined, pace);
-        for (name, reference) in &losses.one_in_forecaster {
-            let itself = forecaster.get_key_value(name).map(|(name, loss)| (name.clone(), *loss));
-            versus.forecaster.learn_row(name, *reference, &itself.into_iter().collect(), pace);
-        }
+        let inferers: Vec<&Address> = inferer.keys().collect();
+        let forecasters: Vec<&Address> = forecaster.keys().collect();
+        let by_inferer: Vec<f64> = inferer.values().copied().collect();
+        let by_forecaster: Vec<f64> = forecaster.values().copied().collect();
+        let without = &losses.one_out_inferer_forecaster;
+        let implying: Vec<&Address> = without.rows().iter().collect();
+
+        let (out, regrets) = (&losses.one_out_inferer, &mut self.one_out_inferer);
+        follow_pairs(&mut regrets.inferer, out, &inferers, |_| by_inferer.clone(), pace);
+        let of_withheld = |name: &Address| without.column_of(name);
+        follow_pairs(&mut regrets.forecaster, out, &implying, of_withheld, pace);
+
+        let (out, regrets) = (&losses.one_out_forecaster, &mut self.one_out_forecaster);
+        follow_pairs(&mut regrets.inferer, out, &inferers, |_| by_inferer.clone(), pace);
+        follow_pairs(&mut regrets.forecaster, out, &forecasters, |_| by_forecaster.clone(), pace);
+
+        let (with, regrets) = (&losses.one_in_forecaster, &mut self.one_in_forecaster);
+        follow_pairs(&mut regrets.inferer, with, &inferers, |_| by_inferer.clone(), pace);
+        let own = |row: &Address| {
+            forecaster.iter().map(|(name, loss)| if name == row { *loss } else { f64::NAN }).collect()
+        };
+        follow_pairs(&mut regrets.forecaster, with, &forecasters, own, pace);
     }
 }
 
 impl Versus {
-    /// Returns the grids with the regrets of `standings`, by who is left out or let in.
-    pub fn of(standings: &BTreeMap<Address, Standing>) -> Self {
+    /// Returns the regrets of `by_row`, by who is left out or let in.
+    pub fn from_rows(by_row: &BTreeMap<Address, Standing>) -> Self {
         Self {
-            inferer: Grid::of(standings.iter().map(|(name, of)| (name, &of.inferer))),
-            forecaster: Grid::of(standings.iter().map(|(name, of)| (name, &of.forecaster))),
+            inferer: PairValues::from_rows(by_row.iter().map(|(name, of)| (name, &of.inferer))),
+            forecaster: PairValues::from_rows(by_row.iter().map(|(name, of)| (name, &of.forecaster))),
         }
     }
 
     /// The regrets by who is left out or let in.
-    pub fn standings(&self) -> BTreeMap<Address, Standing> {
-        let mut standings: BTreeMap<Address, Standing> = BTreeMap::new();
-        for row in self.inferer.rows() {
-            standings.entry(row.name.clone()).or_default().inferer = self.inferer.family(row);
+    pub fn by_row(&self) -> BTreeMap<Address, Standing> {
+        let mut by_row: BTreeMap<Address, Standing> = BTreeMap::new();
+        for (name, inferer) in self.inferer.families() {
+            by_row.entry(name).or_default().inferer = inferer;
         }
-        for row in self.forecaster.rows() {
-            standings.entry(row.name.clone()).or_default().forecaster = self.forecaster.family(row);
+        for (name, forecaster) in self.forecaster.families() {
+            by_row.entry(name).or_default().forecaster = forecaster;
         }
-        standings
+        by_row
     }
 }
 
@@ -188,6 +190,35 @@ fn follow(regrets: &mut Family, reference: f64, losses: &Family, pace: Pace) {
             *regret = newest + pace.kept() * *regret;
         } else {
             regrets.insert(name.clone(), newest + pace.kept() * pace.initial);
+        }
+    }
+}
+
+/// Moves the regret of each row of `references` and each of `columns` a part of the way to the row's
+/// reference less the column's loss. `losses` gives those of a row in the order of `columns`, NaN for
+/// one without.
+fn follow_pairs(
+    regrets: &mut PairValues,
+    references: &Family,
+    columns: &[&Address],
+    losses: impl Fn(&Address) -> Vec<f64>,
+    pace: Pace,
+) {
+    if references.is_empty() || columns.is_empty() {
+        return;
+    }
+    regrets.include(&references.keys().collect::<Vec<_>>(), columns);
+    let places: Vec<Option<usize>> =
+        columns.iter().map(|name| regrets.columns().binary_search(name).ok()).collect();
+    for (name, reference) in references {
+        let losses = losses(name);
+        let Some(row) = regrets.row_of_mut(name) else { continue };
+        for (place, loss) in places.iter().zip(losses) {
+            let Some(regret) = place.and_then(|idx| row.get_mut(idx)) else { continue };
+            if !loss.is_nan() {
+                let before = if regret.is_nan() { pace.initial } else { *regret };
+                *regret = pace.alpha * (reference - loss) + pace.kept() * before;
+            }
         }
     }
 }

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use model::topic::Address;
 
-use crate::math::regret::{Family, Losses};
+use crate::math::{
+    pairs::PairValues,
+    regret::{Family, Losses},
+};
 
 /// The losses that one reputer reports.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,32 +25,39 @@ pub fn network_losses(reports: &[Report]) -> Option<Losses> {
     let mean = |pick: &dyn Fn(&Losses) -> f64| {
         weighted(reports.iter().map(|report| (report.stake, pick(&report.losses))))
     };
-    let family = |pick: &dyn Fn(&Losses) -> Option<&Family>| {
+    let family = |pick: fn(&Losses) -> &Family| {
         let mut all: BTreeMap<Address, Vec<(f64, f64)>> = BTreeMap::new();
         for report in reports {
-            for (name, loss) in pick(&report.losses).into_iter().flatten() {
+            for (name, loss) in pick(&report.losses) {
                 all.entry(name.clone()).or_default().push((report.stake, *loss));
             }
         }
         let means = all.into_iter().filter_map(|(name, all)| Some((name, weighted(all)?)));
         means.collect::<Family>()
     };
-    let mut nested: BTreeMap<Address, Family> = BTreeMap::new();
-    for name in reports.iter().flat_map(|report| report.losses.one_out_inferer_forecaster.keys()) {
-        if !nested.contains_key(name) {
-            let of_name = family(&|losses| losses.one_out_inferer_forecaster.get(name));
-            nested.insert(name.clone(), of_name);
+    let mut by_pair: BTreeMap<Address, BTreeMap<Address, Vec<(f64, f64)>>> = BTreeMap::new();
+    for Report { stake, losses } in reports {
+        for (forecaster, of_each) in losses.one_out_inferer_forecaster.families() {
+            let means = by_pair.entry(forecaster).or_default();
+            for (inferer, loss) in of_each {
+                means.entry(inferer).or_default().push((*stake, loss));
+            }
         }
     }
+    let mean_row = |(forecaster, of_each): (Address, BTreeMap<Address, Vec<(f64, f64)>>)| {
+        let means = of_each.into_iter().filter_map(|(name, all)| Some((name, weighted(all)?)));
+        (forecaster, means.collect())
+    };
+    let by_pair: BTreeMap<Address, Family> = by_pair.into_iter().map(mean_row).collect();
     Some(Losses {
         combined: mean(&|losses| losses.combined)?,
         naive: mean(&|losses| losses.naive)?,
-        inferer: family(&|losses| Some(&losses.inferer)),
-        forecaster: family(&|losses| Some(&losses.forecaster)),
-        one_out_inferer: family(&|losses| Some(&losses.one_out_inferer)),
-        one_out_forecaster: family(&|losses| Some(&losses.one_out_forecaster)),
-        one_in_forecaster: family(&|losses| Some(&losses.one_in_forecaster)),
-        one_out_inferer_forecaster: nested,
+        inferer: family(|losses| &losses.inferer),
+        forecaster: family(|losses| &losses.forecaster),
+        one_out_inferer: family(|losses| &losses.one_out_inferer),
+        one_out_forecaster: family(|losses| &losses.one_out_forecaster),
+        one_in_forecaster: family(|losses| &losses.one_in_forecaster),
+        one_out_inferer_forecaster: PairValues::from_rows(&by_pair),
     })
 }
 

@@ -227,7 +227,7 @@ pub fn losses(rule: LossRule, bundle: &FullBundle, truth: &[f64]) -> Result<Loss
             .iter()
             .map(|one| Ok((one.forecaster.clone(), loss(&one.combined_inference)?)))
             .collect::<Result<_, _>>()?,
-        one_out_inferer_forecaster: bundle.without_inferer.by_row(of_numbers)?,
+        one_out_inferer_forecaster: bundle.without_inferer.try_map(of_numbers)?,
     })
 }
 

@@ -1,7 +1,11 @@
 //! Bodies with bundles: values of pairs are written while they are sent, row by row, so that a bundle
 //! of a thousand inferers and fifty forecasters, which is 16 MB as JSON, never is in memory whole.
 
-use std::{io, iter::once, sync::Arc};
+use std::{
+    io,
+    iter::{empty, once},
+    sync::Arc,
+};
 
 use axum::{
     body::{Body, Bytes},
@@ -18,7 +22,10 @@ use wire::inference::{
 
 use super::error::ApiError;
 use crate::{
-    math::pairs::{FullBundle, PairValues},
+    math::{
+        pairs::{FullBundle, PairValues},
+        regret::Losses,
+    },
     network::submission::decimal,
 };
 
@@ -48,6 +55,12 @@ impl PairBody {
         let labels = bundle.combined_value.iter();
         let labels = labels.map(|value| (value.label_id, value.label_name.clone()));
         Self { pairs: Arc::clone(&bundle.without_inferer), labels: labels.collect(), is_old }
+    }
+
+    /// Losses of pairs, one number for each.
+    pub(super) fn of_losses(losses: &Losses) -> Self {
+        let pairs = Arc::new(losses.one_out_inferer_forecaster.clone());
+        Self { pairs, labels: Vec::new(), is_old: true }
     }
 
     /// Whether the body is long: then it is sent piece by piece, without a length.
@@ -98,34 +111,39 @@ fn put(bytes: &mut Vec<u8>, is_first: bool, element: &impl Serialize) -> serde_j
     serde_json::to_writer(bytes, element)
 }
 
-/// Returns `head` as JSON, piece by piece, with `pairs` in its first list of such values.
+/// Returns `head` as JSON, piece by piece, with each of `bodies` in the next of its lists of such
+/// values.
 ///
 /// # Errors
 /// [`ApiError`] if `head` cannot be written.
-pub(super) fn pieces(head: &impl Serialize, pairs: PairBody) -> Result<Pieces, ApiError> {
-    let head = serde_json::to_string(head).map_err(|error| ApiError::broken(&error))?;
-    Ok(with_pairs(head, pairs))
+pub(super) fn pieces(
+    head: &impl Serialize,
+    bodies: impl IntoIterator<Item = PairBody>,
+) -> Result<Pieces, ApiError> {
+    let mut text = serde_json::to_string(head).map_err(|error| ApiError::broken(&error))?;
+    let mut pieces: Pieces = Box::new(empty());
+    for pairs in bodies {
+        let place = text.find(PLACE).map_or(text.len(), |idx| idx + PLACE.len());
+        let after = text.split_off(place);
+        let before = std::mem::replace(&mut text, after);
+        let mut is_first = true;
+        let rows = (0..pairs.pairs.rows().len()).map(move |row_idx| {
+            let row = pairs.row(row_idx, is_first)?;
+            is_first &= row.is_empty();
+            Ok(Bytes::from(row))
+        });
+        pieces = Box::new(pieces.chain(once(Ok(before.into()))).chain(rows));
+    }
+    Ok(Box::new(pieces.chain(once(Ok(text.into())))))
 }
 
-fn with_pairs(mut before: String, pairs: PairBody) -> Pieces {
-    let place = before.find(PLACE).map_or(before.len(), |idx| idx + PLACE.len());
-    let after = before.split_off(place);
-    let mut is_first = true;
-    let rows = (0..pairs.pairs.rows().len()).map(move |row_idx| {
-        let row = pairs.row(row_idx, is_first)?;
-        is_first &= row.is_empty();
-        Ok(Bytes::from(row))
-    });
-    Box::new(once(Ok(before.into())).chain(rows).chain(once(Ok(after.into()))))
-}
-
-/// Answers with `head` as JSON, and `pairs` in it.
+/// Answers with `head` as JSON, and `bodies` in it.
 ///
 /// # Errors
 /// As [`pieces`].
-pub(super) fn answer(head: &impl Serialize, pairs: PairBody) -> Result<Response, ApiError> {
-    let is_long = pairs.is_long();
-    let pieces = pieces(head, pairs)?;
+pub(super) fn answer(head: &impl Serialize, bodies: Vec<PairBody>) -> Result<Response, ApiError> {
+    let is_long = bodies.iter().any(PairBody::is_long);
+    let pieces = pieces(head, bodies)?;
     if is_long {
         return Ok(json(Body::from_stream(stream::iter(pieces))));
     }

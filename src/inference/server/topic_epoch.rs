@@ -34,7 +34,8 @@ pub(super) async fn get(
     };
     let scores = losses.as_ref().map(|l| (score::inferers(l), score::forecasters(l)));
     let (inferers, forecasters) = scores.unwrap_or_default();
-    let pairs = PairBody::of(&bundles.bundle, false);
+    let mut pairs = vec![PairBody::of(&bundles.bundle, false)];
+    pairs.extend(losses.as_ref().map(PairBody::of_losses));
     let bundle = LatestNetworkInferences::from(bundles.bundle.bundle);
     let head = EpochBody {
         network_inferences: bundle.network_inferences,

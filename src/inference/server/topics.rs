@@ -1,19 +1,55 @@
-//! `GET /api/v1/topics`: every topic with its clock and its actors. Ours, for who watches it.
+//! `GET /api/v1/topics`: every topic with its clock and its actors.
+//!
+//! The actors of a topic are written once for each bundle and lesson, and sent as they are: those of a
+//! thousand inferers take more than the rest of the answer.
 
-use axum::{Json, extract::State};
-use model::{dataset::DatasetId, topic::BlockHeight};
+use std::{collections::HashMap, sync::Arc};
+
+use axum::{extract::State, response::Response};
+use model::{
+    dataset::DatasetId,
+    topic::{BlockHeight, TopicId},
+};
+use parking_lot::RwLock;
 use wire::inference::{ActorSummary, TopicList, TopicSummary};
 
-use super::{error::ApiError, topic::type_name};
-use crate::{
-    Inference,
-    network::{
-        epoch,
-        overview::{ActorView, Overview},
-    },
+use super::{Service, bundle_body::json, error::ApiError, topic::type_name};
+use crate::network::{
+    epoch,
+    overview::{ActorView, Overview, TopicActors},
 };
 
-pub(super) async fn get(State(inference): State<Inference>) -> Result<Json<TopicList>, ApiError> {
+/// Where a topic's summary has its actors. In a text its quotes would be escaped.
+const PLACE: &str = "\"actors\":[";
+
+/// The actors of each topic as the elements of a JSON array.
+#[derive(Debug, Default)]
+pub(super) struct ActorBodies(RwLock<HashMap<TopicId, (Arc<TopicActors>, Arc<str>)>>);
+
+impl ActorBodies {
+    /// The elements for `actors`, written again where they are not those of the last request.
+    fn elements(&self, topic: TopicId, actors: &Arc<TopicActors>) -> Result<Arc<str>, ApiError> {
+        let held = self.0.read().get(&topic).filter(|(of, _)| Arc::ptr_eq(of, actors)).cloned();
+        if let Some((_, elements)) = held {
+            return Ok(elements);
+        }
+        let summaries: Vec<ActorSummary> = actors.actors.iter().map(actor).collect();
+        let array = serde_json::to_string(&summaries).map_err(|error| ApiError::broken(&error))?;
+        let elements: Arc<str> = array.trim_start_matches('[').trim_end_matches(']').into();
+        self.0.write().insert(topic, (Arc::clone(actors), Arc::clone(&elements)));
+        Ok(elements)
+    }
+
+    /// Forgets the topics that are not among `overviews`.
+    fn retain(&self, overviews: &[Overview]) {
+        if self.0.read().len() > overviews.len() {
+            self.0.write().retain(|id, _| overviews.iter().any(|overview| overview.topic.id == *id));
+        }
+    }
+}
+
+pub(super) async fn get(State(service): State<Service>) -> Result<Response, ApiError> {
+    let inference = &service.inference;
     let overviews = inference.overviews().await?;
     let block_height = inference.chain().height();
     let block_time_ms =
@@ -24,9 +60,21 @@ pub(super) async fn get(State(inference): State<Inference>) -> Result<Json<Topic
         summary(overview, block_height, problem.reduce(|all, next| format!("{all}; {next}")))
     };
     let topics = overviews.iter().map(summary).collect();
-    Ok(Json(TopicList { block_height, block_time_ms, topics }))
+    let list = TopicList { block_height, block_time_ms, topics };
+    let list = serde_json::to_string(&list).map_err(|error| ApiError::broken(&error))?;
+    let mut body = String::new();
+    let mut overviews_left = overviews.iter();
+    for part in list.split_inclusive(PLACE) {
+        body.push_str(part);
+        if let Some(Overview { topic, actors, .. }) = overviews_left.next() {
+            body.push_str(&service.actors.elements(topic.id, actors)?);
+        }
+    }
+    service.actors.retain(&overviews);
+    Ok(json(body))
 }
 
+/// A topic without its actors.
 fn summary(overview: &Overview, height: BlockHeight, problem: Option<String>) -> TopicSummary {
     let Overview { topic, progress, actors } = overview;
     let timing = topic.timing;
@@ -54,7 +102,7 @@ fn summary(overview: &Overview, height: BlockHeight, problem: Option<String>) ->
         close_height: open.map(|nonce| epoch::close_height(timing, nonce)),
         last_nonce: actors.last_nonce,
         n_learned: actors.n_learned,
-        actors: actors.actors.iter().map(actor).collect(),
+        actors: Vec::new(),
     }
 }
 

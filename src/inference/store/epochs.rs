@@ -9,7 +9,7 @@ use model::{
 use rusqlite::{Connection, params};
 
 use super::{
-    Closable, EPOCH_BYTES, Lesson, State, Store, StoreError, grids, insert, number, pairs, past,
+    Closable, EPOCH_BYTES, Lesson, State, Store, StoreError, insert, number, pairs, past,
     record, relearn, retention, state, view,
 };
 use crate::{
@@ -170,7 +170,7 @@ pub(super) fn put_learned(
             number(topic.get()),
             stamp,
             record::write_learned(&learned)?,
-            grids::write(&learned.regrets),
+            pairs::write_regrets(&learned.regrets),
             past::write(&learned.past)
         ])?;
     Ok(Known { stamp, learned: Arc::new(learned) })

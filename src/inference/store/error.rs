@@ -16,12 +16,12 @@ pub enum StoreError {
     /// It could not be opened or set up.
     #[error("open the inference file")]
     Open(#[source] DatabaseFault),
-    /// A newer version of the program wrote it.
-    #[error("read version {found} of the inference file, newer than {known}")]
-    Newer {
+    /// Another version of the program wrote it.
+    #[error("read version {found} of the inference file: this program reads version {known}")]
+    Version {
         /// The file's version.
         found: i64,
-        /// The newest this program knows.
+        /// The version that this program reads.
         known: i64,
     },
     /// Another process serves the file.

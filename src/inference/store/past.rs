@@ -7,7 +7,7 @@ use model::topic::Address;
 
 use super::{
     StoreError,
-    grids::{Reader, put_count, put_name},
+    pairs::{Reader, put_count, put_name},
 };
 use crate::network::forecast::past::{Past, PastEpoch};
 

@@ -11,11 +11,10 @@ use model::{
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use wire::inference::{LabeledValueBody, LatestNetworkInferences};
 
-use super::{StoreError, grids, pairs, past};
+use super::{StoreError, pairs, past};
 use crate::{
     math::{
-        pairs::PairValues,
-        regret::{Family, Losses, Regrets, Standing, Versus},
+            regret::{Family, Losses, Regrets, Standing},
     },
     network::{
         close::Interval,
@@ -118,13 +117,6 @@ struct StandingRecord {
 struct RegretsRecord {
     ordinary: StandingRecord,
     naive: Numbers,
-    // The first files held these here; later ones hold them as `grids`.
-    #[serde(skip_serializing)]
-    one_out_inferer: BTreeMap<String, StandingRecord>,
-    #[serde(skip_serializing)]
-    one_out_forecaster: BTreeMap<String, StandingRecord>,
-    #[serde(skip_serializing)]
-    one_in_forecaster: BTreeMap<String, StandingRecord>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -221,8 +213,7 @@ impl TryFrom<StandingRecord> for Standing {
 
 impl From<&Regrets> for RegretsRecord {
     fn from(regrets: &Regrets) -> Self {
-        let (ordinary, naive) = ((&regrets.ordinary).into(), numbers(&regrets.naive));
-        Self { ordinary, naive, ..Self::default() }
+        Self { ordinary: (&regrets.ordinary).into(), naive: numbers(&regrets.naive) }
     }
 }
 
@@ -230,18 +221,12 @@ impl TryFrom<RegretsRecord> for Regrets {
     type Error = StoreError;
 
     fn try_from(record: RegretsRecord) -> Result<Self, Self::Error> {
-        let versus = |all| Ok::<_, StoreError>(Versus::of(&addresses(all, Standing::try_from)?));
-        Ok(Self {
-            ordinary: record.ordinary.try_into()?,
-            naive: family(record.naive)?,
-            one_out_inferer: versus(record.one_out_inferer)?,
-            one_out_forecaster: versus(record.one_out_forecaster)?,
-            one_in_forecaster: versus(record.one_in_forecaster)?,
-        })
+        let (ordinary, naive) = (record.ordinary.try_into()?, family(record.naive)?);
+        Ok(Self { ordinary, naive, ..Self::default() })
     }
 }
 
-/// What was learned, but for the regrets that are kept as [grids], and [past epochs](past).
+/// What was learned, except the regrets of [pairs] and [past epochs](past).
 pub(super) fn write_learned(learned: &Learned) -> Result<String, StoreError> {
     let experience = |seen: &Experience| ExperienceRecord {
         n_epochs: seen.n_epochs,
@@ -264,18 +249,15 @@ pub(super) fn write_learned(learned: &Learned) -> Result<String, StoreError> {
     })
 }
 
-/// What was learned, with the regrets in `grids` and the past epochs in `past`; a file that was not
-/// written to since it keeps them has none.
+/// What was learned, with the regrets of pairs in `regrets` and the past epochs in `past`.
 pub(super) fn read_learned(
     text: &str,
-    grids: Option<&[u8]>,
-    past: Option<&[u8]>,
+    pairs: &[u8],
+    past: &[u8],
 ) -> Result<Learned, StoreError> {
     let record: LearnedRecord = read(text)?;
     let mut regrets = record.regrets.try_into()?;
-    if let Some(bytes) = grids {
-        grids::read(bytes, &mut regrets)?;
-    }
+    pairs::read_regrets(pairs, &mut regrets)?;
     let experience = |seen: ExperienceRecord| {
         Ok(Experience { n_epochs: seen.n_epochs, last_nonce: seen.last_nonce })
     };
@@ -289,7 +271,7 @@ pub(super) fn read_learned(
         losses: record.losses.try_into()?,
         scores: record.scores.try_into()?,
         loss_averages: family(record.loss_averages)?,
-        past: past.map_or_else(|| Ok(Past::default()), past::read)?,
+        past: past::read(past)?,
         resting_targets: RestingTargets {
             inferer: record.resting_target_inferer.map(|Exact(number)| number),
             forecaster: record.resting_target_forecaster.map(|Exact(number)| number),
@@ -313,12 +295,11 @@ pub(super) fn write_losses(losses: &Losses) -> Result<String, StoreError> {
 
 /// The losses of pairs of `losses`; none of none.
 pub(super) fn write_pairs(losses: &Losses) -> Option<Vec<u8>> {
-    pairs::write(&PairValues::of_families(&losses.one_out_inferer_forecaster))
+    pairs::write(&losses.one_out_inferer_forecaster)
 }
 
 /// The losses in `text`, with those of pairs in `bytes`.
 pub(super) fn read_losses(text: &str, bytes: Option<&[u8]>) -> Result<Losses, StoreError> {
-    let number = |list: &[f64]| list.first().copied().ok_or_else(no_list);
     let record: LossesRecord = read(text)?;
     Ok(Losses {
         combined: record.combined.0,
@@ -328,7 +309,7 @@ pub(super) fn read_losses(text: &str, bytes: Option<&[u8]>) -> Result<Losses, St
         one_out_inferer: family(record.one_out_inferer)?,
         one_out_forecaster: family(record.one_out_forecaster)?,
         one_in_forecaster: family(record.one_in_forecaster)?,
-        one_out_inferer_forecaster: pairs::read(bytes)?.by_row(number)?,
+        one_out_inferer_forecaster: pairs::read(bytes)?,
     })
 }
 
@@ -355,10 +336,6 @@ pub(super) fn write_standing(standing: &Standing) -> Result<String, StoreError> 
 
 pub(super) fn read_standing(text: &str) -> Result<Standing, StoreError> {
     read::<StandingRecord>(text)?.try_into()
-}
-
-fn no_list() -> StoreError {
-    StoreError::Word { text: "an epoch's losses of pairs".to_owned() }
 }
 
 /// What `submission` infers, and what it forecasts if it does.

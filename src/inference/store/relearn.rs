@@ -11,8 +11,8 @@ use model::{
 use rusqlite::{Connection, params};
 
 use super::{
-    EPOCH_BYTES, Input, Known, Lesson, State, Store, StoreError, epochs::put_learned, grids,
-    height, number, past, record, retention, view,
+    EPOCH_BYTES, Input, Known, Lesson, State, Store, StoreError, epochs::put_learned,
+    height, number, pairs, past, record, retention, view,
 };
 use crate::{math::pairs::FullBundle, network::learned::Learned};
 
@@ -90,8 +90,8 @@ impl Store {
         let mut rows = statement.query(params![id, number(from)])?;
         let Some(row) = rows.next()? else { return Ok(None) };
         let (first, text): (i64, String) = (row.get(0)?, row.get(1)?);
-        let (regrets, past): (Option<Vec<u8>>, Option<Vec<u8>>) = (row.get(2)?, row.get(3)?);
-        let before = record::read_learned(&text, regrets.as_deref(), past.as_deref())?;
+        let (regrets, past): (Vec<u8>, Vec<u8>) = (row.get(2)?, row.get(3)?);
+        let before = record::read_learned(&text, &regrets, &past)?;
         let mut statement = reader.prepare_cached(
             "SELECT nonce, input_at, input_value, truth FROM epochs
              WHERE topic_id = ?1 AND nonce >= ?2 AND state IN (3, 4) AND is_thin = 0
@@ -213,7 +213,7 @@ pub(super) fn take_snapshot(
             id,
             number(nonce),
             record::write_learned(learned)?,
-            grids::write(&learned.regrets),
+            pairs::write_regrets(&learned.regrets),
             past::write(&learned.past)
         ])?;
     // Without its values of pairs an epoch cannot be learned from again.

@@ -91,7 +91,7 @@ fn what_was_learned_reads_back_as_it_was() {
         assert!(learn(&store, &topic, nonce));
     }
     assert_eq!(*store.learned(topic.id, None).unwrap().learned, learned);
-    assert!(!learned.regrets.one_in_forecaster.standings().is_empty(), "forecasters took part");
+    assert!(!learned.regrets.one_in_forecaster.by_row().is_empty(), "forecasters took part");
 }
 
 #[test]
@@ -119,42 +119,6 @@ fn epochs_replayed_from_what_is_kept_come_out_the_same() {
         baseline = closing.baseline;
     }
     assert_eq!(*store.learned(topic.id, None).unwrap().learned, learned);
-}
-
-#[test]
-fn regrets_of_the_first_files_are_read_and_kept_anew_by_the_next_lesson() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("inference.sqlite");
-    let first = Connection::open(&path).unwrap();
-    let n_steps = tables::STEPS.len() - 1;
-    tables::STEPS[..n_steps].iter().for_each(|step| first.execute_batch(step).unwrap());
-    first.pragma_update(None, "user_version", n_steps).unwrap();
-    let record = r#"{"nonce":1,"n_learned":7,"regrets":{
-        "ordinary":{"inferer":{"allo1a":"0.5","allo1b":"0.1"},"forecaster":{}},
-        "naive":{"allo1a":"0.25"},
-        "one_out_inferer":{"allo1a":{"inferer":{"allo1b":"-0.75"},"forecaster":{}}},
-        "one_in_forecaster":{"allo1f":{"inferer":{},"forecaster":{"allo1f":"1.5"}}}}}"#;
-    let insert = "INSERT INTO learned (topic_id, record) VALUES (1, ?1)";
-    first.execute(insert, [record]).unwrap();
-    drop(first);
-    let store = Store::open(&path).unwrap();
-    let topic = demo_topics().remove(0);
-    let [a, b, f] = ["a", "b", "f"].map(|n| format!("allo1{n}").parse::<Address>().unwrap());
-    let regrets = store.learned(topic.id, None).unwrap().learned.regrets.clone();
-    assert_eq!(regrets.ordinary.inferer[&a].to_bits(), 0.5_f64.to_bits());
-    assert_eq!(regrets.one_out_inferer.inferer.get(&a, &b), Some(-0.75));
-    assert_eq!(regrets.one_out_inferer.inferer.get(&b, &a), None);
-    assert_eq!(regrets.one_in_forecaster.forecaster.get(&f, &f), Some(1.5));
-    epoch(&store, &topic, 13);
-    assert!(learn(&store, &topic, 13));
-    let learned = store.learned(topic.id, None).unwrap().learned;
-    assert_eq!(learned.n_learned, 8);
-    assert!(learned.regrets.one_out_inferer.inferer.get(&b, &a).is_some());
-    let writer = store.turns.writer.lock();
-    let kept = "SELECT record LIKE '%one_out%', length(regrets) > 0 FROM learned";
-    let kept: (bool, bool) =
-        writer.query_row(kept, [], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
-    assert_eq!(kept, (false, true));
 }
 
 #[test]
@@ -267,12 +231,12 @@ fn old_epochs_go_with_all_that_belongs_to_them() {
 }
 
 #[test]
-fn a_file_of_a_newer_program_is_refused() {
+fn a_file_of_another_version_is_refused() {
     let (folder, store, _) = open();
     store.turns.writer.lock().pragma_update(None, "user_version", 99).unwrap();
     drop(store);
     let error = Store::open(&folder.path().join("inference.sqlite")).unwrap_err();
-    assert!(matches!(error, StoreError::Newer { found: 99, .. }), "{error:?}");
+    assert!(matches!(error, StoreError::Version { found: 99, .. }), "{error:?}");
 }
 
 #[cfg(unix)]

@@ -107,7 +107,7 @@ impl Store {
         )?;
         let mut rows = statement.query(params![number(topic.get()), nonce.map(number)])?;
         let Some(row) = rows.next()? else { return Ok(None) };
-        let (resistant, intervals): (Option<String>, Option<String>) = (row.get(1)?, row.get(3)?);
+        let (resistant, intervals): (Option<String>, String) = (row.get(1)?, row.get(3)?);
         let signed: (Option<String>, Option<String>) = (row.get(5)?, row.get(6)?);
         let signed = match signed {
             (Some(value), Some(intervals)) => Some(Signed {
@@ -128,11 +128,7 @@ impl Store {
             bundle: full(&row.get::<_, String>(0)?, row.get(7)?)?,
             resistant: resistant.map(|record| full(&record, resistant_pairs)).transpose()?,
             shares: record::read_standing(&row.get::<_, String>(2)?)?,
-            intervals: intervals
-                .as_deref()
-                .map(record::read_intervals)
-                .transpose()?
-                .unwrap_or_default(),
+            intervals: record::read_intervals(&intervals)?,
             signed,
             closed_at: Timestamp::from_micros(row.get::<_, Option<i64>>(4)?.unwrap_or_default()),
         }))
@@ -393,8 +389,8 @@ pub(super) fn learned(
     let mut rows = statement.query([id])?;
     let Some(row) = rows.next()? else { return Ok(Known { stamp, learned: Arc::default() }) };
     let text: String = row.get(0)?;
-    let (regrets, past): (Option<Vec<u8>>, Option<Vec<u8>>) = (row.get(1)?, row.get(2)?);
-    let learned = record::read_learned(&text, regrets.as_deref(), past.as_deref())?;
+    let (regrets, past): (Vec<u8>, Vec<u8>) = (row.get(1)?, row.get(2)?);
+    let learned = record::read_learned(&text, &regrets, &past)?;
     Ok(Known { stamp, learned: Arc::new(learned) })
 }
 

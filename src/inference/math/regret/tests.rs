@@ -1,5 +1,7 @@
 //! Regrets by hand; recorded ones are among the [cases](crate::cases).
 
+use proptest::prelude::*;
+
 use super::*;
 use crate::math::synthesis::weights::Generation;
 
@@ -60,4 +62,53 @@ fn with_few_experienced_a_newcomer_starts_at_the_lower_quartile_of_all() {
 fn ten_epochs_make_experience_at_a_tenth() {
     assert!(is_experienced(10, 0.1));
     assert!(!is_experienced(9, 0.1));
+}
+
+const PACE: Pace = Pace { alpha: 0.1, initial: -0.7 };
+
+fn numbered(numbers: &[Option<f64>]) -> Family {
+    let known = numbers.iter().enumerate();
+    known.filter_map(|(idx, number)| Some((address(&format!("{idx:03}")), (*number)?))).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_regret_of_a_pair_depends_on_no_other_pair(
+        epochs in prop::collection::vec(
+            (
+                prop::collection::vec(prop::option::weighted(0.7, -5.0..5.0_f64), 6),
+                prop::collection::vec(prop::option::weighted(0.7, -5.0..5.0_f64), 6),
+            ),
+            1..40,
+        ),
+        gone in 0..6_usize,
+    ) {
+        let (mut regrets, mut pairs) = (PairValues::default(), BTreeMap::new());
+        let gone = address(&format!("{gone:03}"));
+        let n_epochs = epochs.len();
+        for (idx, (references, losses)) in epochs.into_iter().enumerate() {
+            let (references, losses) = (numbered(&references), numbered(&losses));
+            let columns: Vec<&Address> = losses.keys().collect();
+            let of_row = |_: &Address| losses.values().copied().collect();
+            follow_pairs(&mut regrets, &references, &columns, of_row, PACE);
+            for (row, reference) in &references {
+                for (column, loss) in &losses {
+                    let regret = pairs.entry((row.clone(), column.clone())).or_insert(PACE.initial);
+                    *regret = PACE.alpha * (reference - loss) + PACE.kept() * *regret;
+                }
+            }
+            if idx == n_epochs / 2 {
+                regrets.retain(|row| *row != gone, |column| *column != gone);
+                pairs.retain(|(row, column), _| *row != gone && *column != gone);
+            }
+        }
+        let families = regrets.families();
+        prop_assert_eq!(families.values().map(BTreeMap::len).sum::<usize>(), pairs.len());
+        for ((row, column), want) in &pairs {
+            let got = regrets.get(row, column).unwrap();
+            prop_assert!((got - want).abs() < 1e-12, "{row} {column}: {got} is not {want}");
+        }
+    }
 }

@@ -7,7 +7,7 @@ use model::topic::Address;
 use super::{
     Epoch, Newcomers, Values,
     implied::Implied,
-    weights::{self, Curve},
+    weights,
 };
 use crate::math::regret::{Family, Standing};
 
@@ -69,14 +69,6 @@ impl<'a> Table<'a> {
             Newcomers::Everyone => 0.0,
             Newcomers::WithRegret(regret) => regret,
         }
-    }
-
-    /// The curve that all weights lie on; none where each quantity measures regrets on its own, or
-    /// regrets do not count.
-    pub fn curve(&self) -> Option<Curve> {
-        let scale = self.epoch.params.common_scale();
-        let scale = scale.filter(|_| self.epoch.newcomers != Newcomers::Everyone)?;
-        Some(Curve::new(self.epoch.params, scale))
     }
 
     /// The regrets of `standing`.

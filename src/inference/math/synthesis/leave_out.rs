@@ -1,53 +1,55 @@
 //! Leaving out: what the network would infer without one actor, or with one forecaster alone.
 //!
-//! Without a forecaster, or with one alone, all inferers are weighed anew, which is inferers ×
-//! forecasters in all. Without an inferer the forecasters are, which is as much, and the inferers
-//! together (in `shared`) as far as their regrets allow it; the others are walked one by one.
-
-mod shared;
+//! All actors are weighed anew each time: inferers × (inferers + forecasters) weights without each
+//! inferer in turn. Row `synthesis` of the bench `figures` has the cost at a thousand inferers and
+//! fifty forecasters.
 
 use std::collections::BTreeMap;
 
 use model::topic::Address;
 
-use self::shared::{Part, Source};
 use super::{
     Values,
     combine::{ABSENT, Table, dot, named},
     implied::Implied,
-    weights::{Curve, Heights},
 };
-use crate::math::regret::{Versus, grid::Seats};
+use crate::math::{pairs::PairValues, regret::Versus};
 
-/// A family of regrets, and where the actors of the epoch stand in it.
+/// A family of regrets, and the column of each actor of the epoch in it.
 struct Against<'t, 'a> {
     table: &'t Table<'a>,
     versus: &'t Versus,
-    inferers: Seats,
-    forecasters: Seats,
+    inferers: Vec<Option<usize>>,
+    forecasters: Vec<Option<usize>>,
 }
 
 impl<'t, 'a> Against<'t, 'a> {
     fn new(table: &'t Table<'a>, versus: &'t Versus) -> Self {
-        let inferers = versus.inferer.seats(table.inferers());
-        let forecasters = versus.forecaster.seats(table.forecasters());
-        Self { table, versus, inferers, forecasters }
+        let columns = |pairs: &PairValues, names: &[&Address]| {
+            names.iter().map(|name| pairs.columns().binary_search(name).ok()).collect()
+        };
+        Self {
+            table,
+            versus,
+            inferers: columns(&versus.inferer, table.inferers()),
+            forecasters: columns(&versus.forecaster, table.forecasters()),
+        }
     }
 
-    /// The regrets of all actors against the quantity of `name`.
+    /// The regrets of all actors against the quantity of `name`: a newcomer's where a pair never met.
     fn line(&self, name: &Address) -> Vec<f64> {
-        let n_inferers = self.table.inferers().len();
-        let mut line = vec![0.0; n_inferers + self.table.forecasters().len()];
-        let (inferers, forecasters) = line.split_at_mut(n_inferers);
-        let grid = &self.versus.inferer;
-        grid.fill(grid.row(name), &self.inferers, self.table.newcomer(), inferers);
-        self.fill_forecasters(name, forecasters);
+        let newcomer = self.table.newcomer();
+        let regrets = |pairs: &'t PairValues, columns: &'t [Option<usize>]| {
+            let row = pairs.row_of(name).unwrap_or_default();
+            let regret = |column: &Option<usize>| column.and_then(|idx| row.get(idx)).copied();
+            columns.iter().map(move |column| {
+                regret(column).filter(|regret| !regret.is_nan()).unwrap_or(newcomer)
+            })
+        };
+        let mut line = Vec::with_capacity(self.inferers.len() + self.forecasters.len());
+        line.extend(regrets(&self.versus.inferer, &self.inferers));
+        line.extend(regrets(&self.versus.forecaster, &self.forecasters));
         line
-    }
-
-    fn fill_forecasters(&self, name: &Address, line: &mut [f64]) {
-        let grid = &self.versus.forecaster;
-        grid.fill(grid.row(name), &self.forecasters, self.table.newcomer(), line);
     }
 }
 
@@ -58,27 +60,15 @@ pub fn one_out_inferer(table: &Table<'_>, implied: &Implied) -> BTreeMap<Address
         return BTreeMap::new();
     }
     let against = Against::new(table, &table.epoch().regrets.one_out_inferer);
-    let curve = table.curve();
-    let parts = curve.map(|curve| shared::parts(&shared::Crowd::new(table, &against, curve)));
-    let mut parts = parts.unwrap_or_default().into_iter();
-    let without =
-        |(withheld_idx, withheld): (usize, &&Address)| match (parts.next().flatten(), curve) {
-            (Some(part), Some(curve)) => {
-                beside(&against, curve, implied, (withheld_idx, withheld), &part)
-            }
-            _ => walked(&against, implied, (withheld_idx, withheld)),
-        };
-    named(table.inferers(), table.inferers().iter().enumerate().map(without).collect::<Vec<_>>())
+    let each = (0..table.inferers().len()).map(|idx| without_inferer(&against, implied, idx));
+    named(table.inferers(), each.collect::<Vec<_>>())
 }
 
-/// Combines without the inferer at `withheld_idx`: every other actor is weighed by itself.
-fn walked(
-    against: &Against<'_, '_>,
-    implied: &Implied,
-    (withheld_idx, withheld): (usize, &Address),
-) -> Values {
+/// Combines without the inferer at `withheld_idx`.
+fn without_inferer(against: &Against<'_, '_>, implied: &Implied, withheld_idx: usize) -> Values {
     let table = against.table;
     let n_inferers = table.inferers().len();
+    let Some(withheld) = table.inferers().get(withheld_idx) else { return Values::new() };
     let mut line = against.line(withheld);
     let has_value = |idx: usize| implied.without(idx, withheld_idx).is_some();
     let (inferers, forecasters) = line.split_at_mut(n_inferers);
@@ -108,40 +98,6 @@ fn walked(
         dot(values, inferers) + implied.sum::<f64>()
     });
     table.mean(weight, sums)
-}
-
-/// Combines without the inferer at `withheld_idx`, where the other inferers' `part` is known.
-fn beside(
-    against: &Against<'_, '_>,
-    curve: Curve,
-    implied: &Implied,
-    (withheld_idx, withheld): (usize, &Address),
-    part: &Part,
-) -> Values {
-    let table = against.table;
-    let mut line = vec![0.0; table.forecasters().len()];
-    against.fill_forecasters(withheld, &mut line);
-    let forecasters = line.iter().enumerate().filter_map(|(idx, regret)| {
-        Some((curve.exponent(*regret), Source::Implied(implied.without(idx, withheld_idx)?)))
-    });
-    let apart = part.apart.iter().map(|(exponent, idx)| (*exponent, Source::Submitted(*idx)));
-    let others: Vec<(f64, Source<'_>)> = apart.chain(forecasters).collect();
-    let heights = Heights::below(others.iter().fold(part.least, |least, (e, _)| least.min(*e)));
-    let factor = (heights.shift - part.shift).exp();
-    let mut weight = factor * part.weight;
-    let mut sums: Values = part.sums.iter().map(|sum| factor * sum).collect();
-    for (exponent, source) in others {
-        let height = heights.at(exponent);
-        weight += height;
-        for (label_idx, (sum, values)) in sums.iter_mut().zip(table.values()).enumerate() {
-            let value = match source {
-                Source::Submitted(idx) => values.get(idx),
-                Source::Implied(values) => values.get(label_idx),
-            };
-            *sum += height * value.copied().unwrap_or_default();
-        }
-    }
-    table.mean(weight, sums.into_iter())
 }
 
 /// Combines without each forecaster in turn, by the regrets of that case. Empty with fewer than
@@ -179,6 +135,3 @@ fn each_forecaster(
     };
     named(table.forecasters(), table.forecasters().iter().enumerate().map(with))
 }
-
-#[cfg(test)]
-mod tests;

@@ -47,8 +47,8 @@ impl Owned {
             forecaster: keys(&standing.forecaster, &rename),
         };
         let standings = |versus: &Versus| {
-            let of = versus.standings();
-            Versus::of(&of.iter().map(|(name, of)| (rename(name), standing(of))).collect())
+            let of = versus.by_row();
+            Versus::from_rows(&of.iter().map(|(name, of)| (rename(name), standing(of))).collect())
         };
         Self {
             inferences: keys(&self.inferences, &rename),
@@ -104,7 +104,7 @@ prop_compose! {
                 .collect(),
         };
         let each = |names: &[Address]| -> Versus {
-            Versus::of(&names.iter().map(|name| (name.clone(), ordinary.clone())).collect())
+            Versus::from_rows(&names.iter().map(|name| (name.clone(), ordinary.clone())).collect())
         };
         Owned {
             params: Params {

@@ -114,12 +114,12 @@ pub fn weigh(line: &mut [f64], params: &Params) {
     }
     match params.generation {
         Generation::MadV017 => {
-            let curve = Curve::new(params, scale);
-            let least = curve.exponent(best);
+            let (center, slope) = (params.p_norm * params.c_norm, params.p_norm / scale);
+            let least = center - slope * best;
             let heights = Heights::below(least);
             let top = heights.at(least);
             for place in line {
-                *place = heights.at(curve.exponent(*place)) / top;
+                *place = heights.at(center - slope * *place) / top;
             }
         }
         Generation::StdevOct2024 => {
@@ -146,45 +146,24 @@ pub fn weight(x: f64, best: f64, params: &Params) -> f64 {
     }
 }
 
-/// Where regrets lie on the gradient: the exponent z of 1 / (1 + e^z), to which a weight of the
-/// newer generation is in proportion. The best regret has the least.
-#[derive(Debug, Clone, Copy)]
-pub struct Curve {
-    center: f64,
-    /// How far the exponent falls for each unit of regret.
-    pub slope: f64,
-}
-
-impl Curve {
-    /// The curve of regrets measured by `scale`.
-    pub fn new(params: &Params, scale: f64) -> Self {
-        Self { center: params.p_norm * params.c_norm, slope: params.p_norm / scale }
-    }
-
-    /// The exponent of `regret`; ∞ for -∞.
-    pub fn exponent(self, regret: f64) -> f64 {
-        self.center - self.slope * regret
-    }
-}
-
-/// Turns exponents into weights, all by one factor: as many times what they are as keeps the
-/// greatest of them from vanishing.
-#[derive(Debug, Clone, Copy)]
-pub struct Heights {
+/// Turns exponents z into heights in proportion to 1 / (1 + e^z), by a factor that keeps the greatest
+/// of them from vanishing.
+#[derive(Clone, Copy)]
+struct Heights {
     /// The logarithm of the factor.
-    pub shift: f64,
+    shift: f64,
     floor: f64,
 }
 
 impl Heights {
     /// Heights for exponents from `least` on: a little below does no harm, either.
-    pub fn below(least: f64) -> Self {
+    fn below(least: f64) -> Self {
         let shift = least.max(0.0);
         Self { shift, floor: (-shift).exp() }
     }
 
     /// The height at `exponent`: between a half and 1 for the least one.
-    pub fn at(self, exponent: f64) -> f64 {
+    fn at(self, exponent: f64) -> f64 {
         1.0 / (self.floor + (exponent - self.shift).exp())
     }
 }

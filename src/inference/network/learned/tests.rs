@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::{
-    math::regret::grid::Grid,
     network::{
         close::{Standings, close},
         submission::{Payload, Submission},
@@ -102,10 +101,9 @@ fn actors_that_stay_away_are_forgotten() {
     assert_eq!(learned.inferers.keys().collect::<Vec<_>>(), [&good]);
     assert_eq!(learned.regrets.naive.keys().collect::<Vec<_>>(), [&good]);
     let Regrets { one_out_inferer, one_out_forecaster, .. } = learned.regrets;
-    assert!(one_out_inferer.standings().keys().all(|name| *name == good));
+    assert!(one_out_inferer.by_row().keys().all(|name| *name == good));
     let columns = [one_out_inferer, one_out_forecaster].map(|versus| versus.inferer);
-    let mut columns = columns.iter().flat_map(Grid::columns);
-    assert!(columns.all(|column| column.name == good));
+    assert!(columns.iter().all(|pairs| pairs.columns().iter().all(|name| *name == good)));
 }
 
 #[test]
@@ -161,5 +159,5 @@ fn one_inferer_alone_is_learned_from_too() {
     assert!(learned.regrets.ordinary.inferer[&only].abs() < 1e-12);
     assert!(learned.scores.inferer[&only].abs() < 1e-12);
     assert_eq!(learned.inferers[&only].n_epochs, 2);
-    assert!(learned.regrets.one_out_inferer.standings().is_empty());
+    assert!(learned.regrets.one_out_inferer.by_row().is_empty());
 }

@@ -84,9 +84,9 @@ impl Bodies {
         pairs: PairBody,
     ) -> Result<Response, ApiError> {
         if pairs.is_long() {
-            return bundle_body::answer(head, pairs);
+            return bundle_body::answer(head, vec![pairs]);
         }
-        let body = bundle_body::whole(bundle_body::pieces(head, pairs)?)?;
+        let body = bundle_body::whole(bundle_body::pieces(head, [pairs])?)?;
         self.0.write().insert(key, (nonce, body.clone()));
         Ok(bundle_body::json(body))
     }
@@ -150,10 +150,10 @@ async fn older(
     let pairs = PairBody::of(&bundle, form.is_old);
     if form.is_old {
         let network_inferences = single(&topic, bundle.bundle)?;
-        return bundle_body::answer(&NetworkInferencesAtBlock { network_inferences }, pairs);
+        return bundle_body::answer(&NetworkInferencesAtBlock { network_inferences }, vec![pairs]);
     }
     let network_inferences = LatestNetworkInferences::from(bundle.bundle).network_inferences;
-    bundle_body::answer(&NetworkInferencesAtBlock { network_inferences }, pairs)
+    bundle_body::answer(&NetworkInferencesAtBlock { network_inferences }, vec![pairs])
 }
 
 fn form(

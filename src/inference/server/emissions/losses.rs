@@ -6,12 +6,12 @@ use axum::{
     Json,
     extract::{Path, State},
     http::Uri,
-    response::{IntoResponse as _, Response},
+    response::Response,
 };
 use model::topic::{Address, BlockHeight};
 use wire::{
     inference::chain::{
-        NetworkLoss, OneOutInfererForecasterValues, RegretResponse, ReputerLossBundles,
+        NetworkLoss, RegretResponse, ReputerLossBundles,
         ReputerLossBundlesV9, ReputerNonce, ReputerValueBundle, ReputerValueBundles,
         TimestampedValue, ValueBundle, WorkerValue,
     },
@@ -22,7 +22,10 @@ use super::{Service, address, height, needed, queried, topic};
 use crate::{
     math::regret::{Family, Losses},
     network::{queries::RegretOf, submission::decimal, topic::Topic},
-    server::error::ApiError,
+    server::{
+        bundle_body::{self, PairBody},
+        error::ApiError,
+    },
 };
 
 type Answer = Result<Json<RegretResponse>, ApiError>;
@@ -30,8 +33,9 @@ type Answer = Result<Json<RegretResponse>, ApiError>;
 pub(super) async fn network_loss(
     State(service): State<Service>,
     Path(parts): Path<(String, String, String)>,
-) -> Result<Json<NetworkLoss>, ApiError> {
-    Ok(Json(NetworkLoss { loss_bundle: at(&service, parts, "").await? }))
+) -> Result<Response, ApiError> {
+    let (loss_bundle, pairs) = read_losses(&service, parts, "").await?;
+    bundle_body::answer(&NetworkLoss { loss_bundle }, vec![pairs])
 }
 
 pub(super) async fn reputer_loss_bundles(
@@ -41,14 +45,15 @@ pub(super) async fn reputer_loss_bundles(
     let is_old = version == EMISSIONS_OLD;
     let topic = topic(&service.inference, &version, &id)?;
     let reputer = crate::network::actor::of_reputer(&topic.source.dataset)?;
-    let bundle = at(&service, (version, id, nonce), reputer.as_str()).await?;
+    let parts = (version, id, nonce);
+    let (bundle, pairs) = read_losses(&service, parts, reputer.as_str()).await?;
     if is_old {
         let (signature, pubkey) = (None, String::new());
         let bundle = ReputerValueBundle { value_bundle: bundle, signature, pubkey };
         let loss_bundles = ReputerValueBundles { reputer_value_bundles: vec![bundle] };
-        return Ok(Json(ReputerLossBundlesV9 { loss_bundles }).into_response());
+        return bundle_body::answer(&ReputerLossBundlesV9 { loss_bundles }, vec![pairs]);
     }
-    Ok(Json(ReputerLossBundles { loss_bundles: vec![bundle] }).into_response())
+    bundle_body::answer(&ReputerLossBundles { loss_bundles: vec![bundle] }, vec![pairs])
 }
 
 pub(super) async fn inferer_regret(
@@ -142,11 +147,13 @@ async fn regret(service: &Service, topic: &Topic, of: RegretOf<'_>) -> Answer {
     Ok(Json(RegretResponse { regret }))
 }
 
-async fn at(
+/// The losses that the path `parts` (version, topic, nonce) names, without those of pairs, and these.
+async fn read_losses(
     service: &Service,
-    (version, id, nonce): (String, String, String),
+    parts: (String, String, String),
     reputer: &str,
-) -> Result<ValueBundle, ApiError> {
+) -> Result<(ValueBundle, PairBody), ApiError> {
+    let (version, id, nonce) = parts;
     let topic = topic(&service.inference, &version, &id)?;
     let nonce = height(&nonce)?;
     let found = service.inference.losses_until(topic.id, nonce, 1).await?;
@@ -154,10 +161,10 @@ async fn at(
     let (_, losses) = found.ok_or_else(|| {
         ApiError::NotFound(format!("no network losses of topic {} at block {nonce}", topic.id))
     })?;
-    Ok(body(&topic, nonce, reputer, &losses))
+    Ok((body(&topic, nonce, reputer, &losses), PairBody::of_losses(&losses)))
 }
 
-/// Losses as a reputer reports them.
+/// Losses as a reputer reports them, without those of pairs.
 pub(in crate::server) fn body(
     topic: &Topic,
     nonce: BlockHeight,
@@ -176,14 +183,7 @@ pub(in crate::server) fn body(
         one_out_inferer_values: values(&losses.one_out_inferer),
         one_out_forecaster_values: values(&losses.one_out_forecaster),
         one_in_forecaster_values: values(&losses.one_in_forecaster),
-        one_out_inferer_forecaster_values: losses
-            .one_out_inferer_forecaster
-            .iter()
-            .map(|(name, of)| OneOutInfererForecasterValues {
-                forecaster: name.to_string(),
-                one_out_inferer_values: values(of),
-            })
-            .collect(),
+        one_out_inferer_forecaster_values: Vec::new(),
     }
 }
 
