@@ -2,6 +2,7 @@
 
 mod backtest;
 mod leaderboard;
+mod program;
 mod reckon;
 mod retention;
 mod services;

@@ -7,7 +7,6 @@ use std::{
     fs,
     io::{self, Write},
     path::PathBuf,
-    process::Stdio,
     sync::Arc,
     time::Duration,
 };
@@ -18,21 +17,22 @@ use ::inference::{
         actor, prediction,
         rows::{FlatRow, Rows as _, lines},
         runs::Cause,
-        topic::{Topic, demo_topics, settings},
+        topic::{Source, Topic, demo_topics, settings},
     },
 };
 use anyhow::{Context as _, bail};
 use async_trait::async_trait;
 use clap::Args;
-use model::escape::escape_line;
 use model::{
+    dataset::DatasetId,
+    escape::escape_line,
     timestamp::Timestamp,
     topic::{Address, TopicId},
 };
-use tokio::{io::AsyncWriteExt as _, process::Command, time::timeout};
+use task::group::Group;
 
 use self::demo::DemoSize;
-use super::services::Series;
+use super::{program::Program, services::Series};
 use crate::cli::{
     datasets::reach::{ReachFlags, moment},
     output::{self, can_redraw, named, print_json, redraw},
@@ -100,35 +100,24 @@ pub(crate) struct BacktestCommand {
 }
 
 /// A command as a model.
-struct Program {
+struct CommandModel {
     name: String,
     command: String,
     worker: Address,
+    group: Group,
 }
 
 #[async_trait]
-impl Model for Program {
+impl Model for CommandModel {
     fn name(&self) -> &str {
         &self.name
     }
 
     async fn predict(&self, rows: &[FlatRow]) -> Result<Vec<Prediction>, Cause> {
-        let mut child = Command::new("sh")
-            .args(["-c", &self.command])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::inherit())
-            .kill_on_drop(true)
-            .spawn()?;
-        if let Some(mut stdin) = child.stdin.take() {
-            // A model need not read all, or anything.
-            drop(stdin.write_all(lines(rows).as_bytes()).await);
-        }
-        let output = timeout(PREDICT_WITHIN, child.wait_with_output()).await??;
-        if !output.status.success() {
-            return Err(format!("end with {}", output.status).into());
-        }
-        let values = prediction::parse(&String::from_utf8_lossy(&output.stdout))?;
+        let program = Program::start(&self.command, &BTreeMap::new(), &self.group);
+        let answer = async { program?.finish(&lines(rows), PREDICT_WITHIN).await };
+        let answer = answer.await.map_err(anyhow::Error::into_boxed_dyn_error)?;
+        let values = prediction::parse(&answer)?;
         Ok(vec![Prediction { worker: self.worker.clone(), name: self.name.clone(), values }])
     }
 }
@@ -151,9 +140,10 @@ pub(crate) async fn run(command: BacktestCommand) -> anyhow::Result<()> {
     }
     let topic = topic(&command.topic)?;
     topic.check().context("use the topic")?;
+    let group = Group::default();
     let mut models: Vec<Arc<dyn Model>> = Vec::new();
     for text in &command.models {
-        models.push(Arc::new(program(text)?));
+        models.push(Arc::new(command_model(text, &group)?));
     }
     if !command.no_baselines {
         models.extend(baselines(&topic));
@@ -162,11 +152,23 @@ pub(crate) async fn run(command: BacktestCommand) -> anyhow::Result<()> {
     let n_rows = topic.predictor.as_ref().map_or(N_ROWS, |predictor| predictor.n_rows);
     let every = Duration::from_secs(command.every);
     let earlier = from - every.saturating_mul(n_rows);
-    let rows = read(&series, &topic, earlier, to).await?;
+    let dataset = dataset_id(&series, &topic).await?;
+    let rows = read_rows(&series, (dataset, &topic.source.dataset), earlier, to).await?;
+    if rows.last().is_none_or(|row| row.timestamp < from) {
+        let name = &topic.source.dataset;
+        let what = format!("find rows of {name} from {from} to {to}");
+        match series.range(dataset).await.map_err(anyhow::Error::from_boxed).context(what.clone())? {
+            Some((first, last)) => {
+                bail!("{what}: it has rows from {first} to {last}; choose --from and --to in there")
+            }
+            None => bail!("{what}: it has no rows"),
+        }
+    }
     let n_rows = usize::try_from(n_rows).unwrap_or(usize::MAX);
     let backtest = Backtest { topic, models, every, n_rows };
     let is_shown = can_redraw();
     let report = backtest.run(&rows, from, |step| show(is_shown, step)).await;
+    group.shutdown().await;
     if is_shown {
         redraw("");
     }
@@ -190,50 +192,54 @@ fn topic(text: &str) -> anyhow::Result<Topic> {
     settings::topic(TopicId::FIRST, nobody, settings).context("use the topic's settings")
 }
 
-fn program(text: &str) -> anyhow::Result<Program> {
+fn command_model(text: &str, group: &Group) -> anyhow::Result<CommandModel> {
     match text.split_once('=') {
-        Some((name, command)) if !name.is_empty() && !command.trim().is_empty() => Ok(Program {
+        Some((name, command)) if !name.is_empty() && !command.trim().is_empty() => Ok(CommandModel {
             name: name.to_owned(),
             command: command.to_owned(),
             worker: actor::of_model(&format!("command:{name}")).context("name the model")?,
+            group: group.clone(),
         }),
         _ => bail!("use --model {text}: it is a name = a command"),
     }
 }
 
-/// All rows of the topic's dataset from `from` to `to`, oldest first.
-async fn read(
+async fn dataset_id(series: &Series, topic: &Topic) -> anyhow::Result<DatasetId> {
+    let Source { dataset, dataset_id, .. } = &topic.source;
+    match dataset_id {
+        Some(id) => Ok(*id),
+        None => {
+            let found = series.find(dataset).await.map_err(anyhow::Error::from_boxed);
+            found.with_context(|| format!("find {dataset}"))
+        }
+    }
+}
+
+/// All rows of the dataset `id`, which is called `name`, from `from` to `to`, oldest first.
+async fn read_rows(
     series: &Series,
-    topic: &Topic,
+    dataset: (DatasetId, &str),
     from: Timestamp,
     to: Timestamp,
 ) -> anyhow::Result<Vec<FlatRow>> {
-    let dataset = &topic.source.dataset;
-    let id = match topic.source.dataset_id {
-        Some(id) => id,
-        None => series
-            .find(dataset)
-            .await
-            .map_err(anyhow::Error::from_boxed)
-            .with_context(|| format!("find {dataset}"))?,
-    };
-    let mut by_moment: BTreeMap<Timestamp, FlatRow> = BTreeMap::new();
+    let (id, name) = dataset;
+    let mut by_timestamp: BTreeMap<Timestamp, FlatRow> = BTreeMap::new();
     let mut start = from;
     while start <= to {
         let end = (start + SPAN).min(to);
         let page = series.between(id, (start, end), PAGE).await;
         let page = page.map_err(anyhow::Error::from_boxed);
-        let page = page.with_context(|| format!("read rows of {dataset}"))?;
+        let page = page.with_context(|| format!("read rows of {name}"))?;
         let last = page.iter().map(|row| row.timestamp).max();
         let is_full = u32::try_from(page.len()).unwrap_or(u32::MAX) >= PAGE;
-        by_moment.extend(page.into_iter().map(|row| (row.timestamp, row)));
+        by_timestamp.extend(page.into_iter().map(|row| (row.timestamp, row)));
         // A full page ends before the span does: go on from its last row.
         start = match last.filter(|last| is_full && *last > start) {
             Some(last) => last,
             None => end + Duration::from_micros(1),
         };
     }
-    Ok(by_moment.into_values().collect())
+    Ok(by_timestamp.into_values().collect())
 }
 
 /// Draws how far it is, where somebody looks.

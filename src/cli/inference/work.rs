@@ -4,8 +4,6 @@
 //! and submits the answer. A program that fails is started again after pauses that grow, in the same
 //! window where there is time.
 
-mod program;
-
 use std::{collections::BTreeMap, num::NonZeroU64, time::Duration};
 
 use ::inference::rows::{FlatRow, Rows as _, lines};
@@ -22,8 +20,7 @@ use wire::inference::{
     network::{Accepted, SubmissionBody},
 };
 
-use self::program::Program;
-use super::services::Series;
+use super::{program::Program, services::Series};
 use crate::cli::{
     config::AddressFlags,
     output::{print, print_json, tell},
@@ -181,7 +178,7 @@ impl Worker {
                     continue;
                 }
             };
-            let (window, wait) = self.window(list).await?;
+            let (window, wait) = self.window(list)?;
             let Some(window) = window else {
                 sleep(wait).await;
                 continue;
@@ -211,7 +208,7 @@ impl Worker {
     }
 
     /// The window that is open and not answered yet; without one, how long to wait for the next.
-    async fn window(&mut self, list: TopicList) -> anyhow::Result<(Option<Window>, Duration)> {
+    fn window(&mut self, list: TopicList) -> anyhow::Result<(Option<Window>, Duration)> {
         let id = self.command.topic;
         let numbers = list.topics.iter().map(|topic| topic.topic_id.to_string());
         let numbers: Vec<String> = numbers.collect();
@@ -228,17 +225,10 @@ impl Worker {
         }
         let until_next = of_blocks(topic.next_epoch_height.saturating_sub(list.block_height));
         let wait = until_next.clamp(LOOK_EVERY_MIN, LOOK_EVERY);
-        let Some(close_height) = topic.close_height else { return Ok((None, wait)) };
-        let left = of_blocks(close_height.saturating_sub(list.block_height));
-        let status = match self.inference.worker_window(id).await {
-            Ok(status) if status.is_open => status,
-            Ok(_) => return Ok((None, wait)),
-            Err(why) => {
-                self.note(format!("cannot read the window of topic {id}: {}", why.why()));
-                return Ok((None, self.backoff.next_wait()));
-            }
+        let Some((nonce, close_height)) = topic.open_nonce.zip(topic.close_height) else {
+            return Ok((None, wait));
         };
-        let nonce = status.current_nonce_block_height.parse().context("read the open nonce")?;
+        let left = of_blocks(close_height.saturating_sub(list.block_height));
         if self.done == Some(nonce) || left <= SUBMIT_WITHIN {
             return Ok((None, wait));
         }

@@ -156,9 +156,9 @@ fn intervals(table: &Table<'_>, shares: &[f64]) -> Vec<Values> {
     intervals.filter(|values| !values.is_empty()).collect()
 }
 
-/// The one scale of everything in `epoch`: the stored one, or that of the ordinary regrets of all
-/// who take part. None where each quantity takes its own: so where nobody has a regret yet, as in a
-/// forecast by itself.
+/// The one scale of everything in `epoch`: the stored one, or, where regrets are given without it, the
+/// one that is stored with such regrets: that of the ordinary regrets of all actors. `None` where each
+/// quantity takes its own: before the first regret nothing can have been stored.
 fn common_scale(epoch: &Epoch<'_>) -> Option<f64> {
     let Generation::MadV017 = epoch.params.generation else { return None };
     let Newcomers::WithRegret(newcomer) = epoch.newcomers else { return None };

@@ -64,6 +64,15 @@ async fn a_model_that_knows_better_than_the_baselines_comes_out_first() {
         ["inference", "backtest", "topic.json", "--from", "2026-07-01T01:58:30Z", "--to"];
     let short = home.done(&[&arguments[..], &["2026-07-01T01:59:30Z"]].concat());
     assert!(short.contains("no epoch's truth is in the range"), "{short}");
+    let times = |from: &'static str, to: &'static str| {
+        ["inference", "backtest", "topic.json", "--model", sees, "--from", from, "--to", to]
+    };
+    for (from, to) in [("2026-08-01", "2026-08-02"), ("2025-01-01", "2025-01-02")] {
+        let missing = home.fails(&times(from, to));
+        let range = "it has rows from 2026-07-01T00:00:00Z to 2026-07-01T01:59:00Z";
+        assert!(missing.contains(range), "{missing}");
+        assert_eq!(missing.lines().count(), 1, "one error, once: {missing}");
+    }
     let backwards = home.fails(&[&arguments[..], &["2026-07-01T01:00:00Z"]].concat());
     assert!(backwards.contains("it is not before --to"), "{backwards}");
     let unnamed = home.fails(&[&ARGUMENTS[..], &["--model", "cat"]].concat());

@@ -1,15 +1,17 @@
 //! Single formulas against the literals of upstream's own tests, where they lie.
 
+use std::collections::BTreeMap;
+
+use model::topic::Address;
 use serde_json::{Value, json};
 
 use super::{check, parsed, upstream};
 use crate::math::{
-    regret::Losses,
-    regret::{Crowd, initial_regret},
+    regret::{Crowd, Losses, Regrets, initial_regret},
     reputer::{Report, network_losses},
     statistics::{deviation, median, moving_average, quantile},
     synthesis::{
-        interval::percentiles,
+        Epoch, Newcomers, interval::percentiles, synthesize,
         weights::{Params, normalized, scale, weight},
     },
 };
@@ -70,6 +72,7 @@ fn ours(group: &str, case: &Value) -> Option<Value> {
         "median" => one(median(&numbers(input)).unwrap_or_default()),
         "stdev" => one(deviation(&numbers(input))),
         "quantile" => one(quantile(&numbers(&input["data"]), number("q")).unwrap()),
+        "forecast_implied" => Some(implied_values(input, &params(case))),
         "weighted_percentile" => many(percentiles(
             &numbers(&input["data"]),
             &numbers(&input["weights"]),
@@ -77,6 +80,35 @@ fn ours(group: &str, case: &Value) -> Option<Value> {
         )),
         _ => None,
     }
+}
+
+/// What the forecasters of `input` imply where nobody has a regret, by name.
+fn implied_values(input: &Value, params: &Params) -> Value {
+    let address = |name: &str| -> Address { format!("allo1{name}").parse().unwrap() };
+    let members = |value: &Value| value.as_object().unwrap().clone();
+    let inferences = members(&input["inferences"]);
+    let inferences =
+        inferences.iter().map(|(name, list)| (address(name), numbers(list))).collect();
+    let forecast = |(name, losses): (&String, &Value)| {
+        let losses = members(losses);
+        let losses = losses.iter().map(|(name, loss)| (address(name), parsed(loss)));
+        (address(name), losses.collect())
+    };
+    let forecasts = members(&input["forecasts"]).iter().map(forecast).collect();
+    let epoch = Epoch {
+        params,
+        inferences: &inferences,
+        forecasts: &forecasts,
+        previous_loss: Some(parsed(&input["network_loss"])),
+        regrets: &Regrets::default(),
+        newcomers: Newcomers::WithRegret(0.0),
+    };
+    let implied = synthesize(&epoch).unwrap().implied.into_iter();
+    let texts = |values: Vec<f64>| values.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let named = implied.map(|(name, values)| {
+        (name.as_str().strip_prefix("allo1").unwrap().to_owned(), texts(values))
+    });
+    json!(named.collect::<BTreeMap<_, _>>())
 }
 
 #[test]
@@ -95,5 +127,5 @@ fn the_single_formulas_of_upstream_are_reproduced_where_they_lie() {
             n_compared += check(&what, &got, &case["expected"], &case["tolerance"]);
         }
     }
-    assert!(n_compared > 30, "only {n_compared} numbers were compared");
+    assert!(n_compared > 60, "only {n_compared} numbers were compared");
 }

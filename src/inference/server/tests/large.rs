@@ -103,6 +103,16 @@ async fn a_long_bundle_is_sent_piece_by_piece_and_is_whole() {
             .await;
         assert_eq!(at["network_inferences"], *bundle, "{path}");
     }
+    let (_, loss) = fixture.get("/emissions/v10/network_loss/1/13").await;
+    let (_, epoch) = fixture.get("/api/v1/topics/1/epochs/13").await;
+    let of_pairs = &loss["loss_bundle"]["one_out_inferer_forecaster_values"];
+    let n_rows = loss["loss_bundle"]["forecaster_values"].as_array().unwrap().len();
+    assert_eq!(of_pairs.as_array().unwrap().len(), n_rows);
+    let row = &of_pairs[0]["one_out_inferer_values"];
+    assert_eq!(row.as_array().unwrap().len(), N_INFERERS, "{row}");
+    assert_eq!(epoch["losses"]["one_out_inferer_forecaster_values"], *of_pairs);
+    let values = &epoch["network_inferences"]["one_out_inferer_forecaster_values"];
+    assert_eq!(values.as_array().unwrap().len(), n_rows * N_INFERERS);
     let (_, page) = fixture.get("/emissions/v10/network_inferences/1").await;
     let page = page["network_inferences"].as_array().unwrap();
     let nonces: Vec<_> = page.iter().map(|bundle| bundle["nonce"].as_str().unwrap()).collect();

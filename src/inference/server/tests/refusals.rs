@@ -64,6 +64,31 @@ async fn a_topic_that_cannot_work_is_refused_with_what_exists() {
 }
 
 #[tokio::test]
+async fn a_topic_without_built_in_forecasters_closes_with_submissions_alone() {
+    let fixture = Fixture::new().await;
+    let settings = json!({"built_in_forecasters": false});
+    for (changes, n_built_in) in [(json!({}), 4), (settings, 0)] {
+        let (status, created) = create(&fixture, &changes).await;
+        assert_eq!(status, 200, "{created}");
+        let id: u64 = created["topic"]["id"].as_str().unwrap().parse().unwrap();
+        for _ in 0..3 {
+            fixture.epoch(id, [&[("y", "51.20")], &[("y", "55")]], 50.0).await;
+        }
+        let (_, latest) = fixture.get(&format!("{LATEST}/{id}?leave_out=all")).await;
+        let values = &latest["network_inferences"];
+        assert_eq!(values["forecaster_values"].as_array().unwrap().len(), n_built_in, "{values}");
+        assert_eq!(values["inferer_values"].as_array().unwrap().len(), 2, "{values}");
+        let nonce = &latest["inference_block_height"].as_str().unwrap();
+        let (_, forecasts) = fixture.get(&format!("/emissions/v10/forecasts/{id}/{nonce}")).await;
+        let forecasts = &forecasts["forecasts"]["forecasts"];
+        assert_eq!(forecasts.as_array().unwrap().len(), n_built_in, "{forecasts}");
+        if n_built_in == 0 {
+            assert_eq!(values["combined_value"], values["naive_value"]);
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_topic_that_stops_working_says_why_until_it_works_again() {
     let fixture = Fixture::new().await;
     let topic = "1".parse().unwrap();
