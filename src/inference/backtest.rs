@@ -38,7 +38,7 @@ use crate::{
 /// What one worker of a model predicts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prediction {
-    /// Its address.
+    /// The actor's address on the chain.
     pub worker: Address,
     /// Who it is, for people.
     pub name: String,
@@ -62,9 +62,9 @@ pub trait Model: Send + Sync {
 /// What to run, and over what.
 #[derive(Clone)]
 pub struct Backtest {
-    /// The topic.
+    /// The settings that epochs run with.
     pub topic: Topic,
-    /// Who predicts.
+    /// The models to ask in each epoch.
     pub models: Vec<Arc<dyn Model>>,
     /// How far apart epochs are, in the rows' time.
     pub every: Duration,
@@ -111,7 +111,7 @@ pub struct Step {
 /// What one actor came to.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ActorResult {
-    /// Its address.
+    /// The actor's address on the chain.
     pub worker: Address,
     /// Who it is.
     pub name: String,

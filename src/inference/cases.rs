@@ -65,7 +65,7 @@ pub enum CaseError {
         /// The name, shortened.
         name: String,
     },
-    /// Nobody reports.
+    /// No report has a stake.
     #[error("find a reputer with a stake")]
     NoReports,
 }

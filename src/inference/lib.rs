@@ -79,13 +79,13 @@ pub enum ReadError {
     /// There is no such topic.
     #[error("find topic {topic}")]
     UnknownTopic {
-        /// Which.
+        /// The topic's number.
         topic: TopicId,
     },
     /// No epoch of the topic has closed with a bundle yet.
     #[error("find a bundle of topic {topic}")]
     NoBundle {
-        /// Which.
+        /// The topic's number.
         topic: TopicId,
     },
     /// The file failed.
@@ -100,47 +100,47 @@ pub enum SubmitError {
     /// There is no such topic.
     #[error("find topic {topic}")]
     UnknownTopic {
-        /// Which.
+        /// The topic's number.
         topic: TopicId,
     },
     /// No window is open for this nonce.
     #[error("submit for nonce {nonce}: its window is not open")]
     NotOpen {
-        /// Which.
+        /// The block at which the epoch opened.
         nonce: BlockHeight,
     },
     /// The worker has submitted for this nonce; what it sent first stays.
     #[error("submit for nonce {nonce} again")]
     Repeated {
-        /// Which.
+        /// The block at which the epoch opened.
         nonce: BlockHeight,
     },
     /// The topic does not take submissions of the worker.
     #[error("submit to topic {topic} as {worker}: it is not on the topic's whitelist")]
     NotWhitelisted {
-        /// The topic.
+        /// The topic's number.
         topic: TopicId,
-        /// Whose.
+        /// The worker's address on the chain.
         worker: Address,
     },
     /// The epoch holds as many payloads of such workers as it takes.
     #[error("submit for nonce {nonce}: it has as many submissions as it takes")]
     Full {
-        /// Which.
+        /// The block at which the epoch opened.
         nonce: BlockHeight,
     },
     /// The epoch holds as many labels as it takes.
     #[error("submit for nonce {nonce}: it has {} labels", store::LABELS_MAX)]
     FullOfLabels {
-        /// Which.
+        /// The block at which the epoch opened.
         nonce: BlockHeight,
     },
     /// The epoch holds as many workers of the submitter as it takes of one.
     #[error("submit for nonce {nonce}: it has {n_max} workers of this account, the most of one")]
     FullOfSubmitter {
-        /// Which.
+        /// The block at which the epoch opened.
         nonce: BlockHeight,
-        /// How many.
+        /// The most workers that an account may have in an epoch.
         n_max: u32,
     },
     /// The payload does not fit the topic.
@@ -154,11 +154,11 @@ pub enum SubmitError {
 /// Who submits, and for what.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sender {
-    /// The topic.
+    /// The topic's number.
     pub topic: TopicId,
-    /// The epoch.
+    /// The block at which the epoch opened.
     pub nonce: BlockHeight,
-    /// The address.
+    /// The worker's address on the chain.
     pub worker: Address,
     /// Who is behind the address, where that is known.
     pub name: Option<String>,

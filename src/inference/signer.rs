@@ -34,7 +34,6 @@ const MESSAGE_PREFIX: &[u8] = b"\x19Ethereum Signed Message:\n32";
 /// How many bytes a word of the contract's encoding has.
 const WORD: u64 = 32;
 
-/// A hash.
 type Hash = [u8; 32];
 
 /// The address of an account or a contract of the chains with such contracts.
@@ -61,7 +60,7 @@ pub enum SignerError {
 pub struct Domain {
     /// The number of the chain.
     pub chain_id: u64,
-    /// The contract.
+    /// The address of the contract that checks.
     pub contract: Account,
 }
 
@@ -72,7 +71,7 @@ pub struct SignedInference {
     pub network_inference: Amount,
     /// When it was made, in seconds since 1970.
     pub timestamp: u64,
-    /// The topic.
+    /// The number of the topic.
     pub topic_id: u64,
     /// The percentiles of the confidence interval.
     pub percentiles: Vec<Amount>,

@@ -92,7 +92,7 @@ pub(crate) struct BacktestCommand {
     /// Leave out the baselines
     #[arg(long)]
     no_baselines: bool,
-    /// Print JSON
+    /// Print JSON instead of text
     #[arg(long)]
     json: bool,
     #[command(flatten)]

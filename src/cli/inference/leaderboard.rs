@@ -17,7 +17,7 @@ pub(crate) struct LeaderboardCommand {
     /// The newest epochs to take means of, from 1 to 500
     #[arg(long, default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=500))]
     epochs: u32,
-    /// Print JSON
+    /// Print JSON instead of text
     #[arg(long)]
     json: bool,
     #[command(flatten)]

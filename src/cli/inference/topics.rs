@@ -30,7 +30,7 @@ pub(crate) enum TopicsCommand {
     /// List the topics: number, state with the nonce that is open, the height at which it closes,
     /// epochs learned, actors, name
     List {
-        /// Print JSON
+        /// Print JSON instead of text
         #[arg(long)]
         json: bool,
         #[command(flatten)]

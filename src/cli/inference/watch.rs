@@ -48,7 +48,7 @@ pub(crate) struct ShowCommand {
     /// Leave outliers out of the bundle
     #[arg(long)]
     outlier_resistant: bool,
-    /// Print JSON
+    /// Print JSON instead of text
     #[arg(long)]
     json: bool,
     #[command(flatten)]

@@ -24,7 +24,7 @@ pub const ALPHA: f64 = 0.2;
 /// Where the inferences of a topic were, as of the last epoch that closed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Baseline {
-    /// Their median.
+    /// The median of the newest epoch's values.
     pub median: f64,
     /// The moving average of their median absolute deviations.
     pub spread: f64,

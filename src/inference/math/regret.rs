@@ -27,9 +27,9 @@ pub type Family = BTreeMap<Address, f64>;
 /// both, so they are kept apart.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Standing {
-    /// The inferers'.
+    /// By inferer, by address.
     pub inferer: Family,
-    /// The forecasters'.
+    /// By forecaster, by address.
     pub forecaster: Family,
 }
 

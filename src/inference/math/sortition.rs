@@ -41,7 +41,7 @@ pub enum Record {
 /// An actor that submitted for an epoch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Candidate {
-    /// Its address.
+    /// The actor's address on the chain.
     pub worker: Address,
     /// The moving average of its scores; what newcomers [start from](initial_score) without one.
     pub score: f64,

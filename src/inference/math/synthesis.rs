@@ -59,7 +59,7 @@ pub struct Epoch<'a> {
 pub struct Synthesis {
     /// Inferers and forecasters.
     pub combined: Values,
-    /// Inferers alone.
+    /// Combined of the inferers without forecasters.
     pub naive: Values,
     /// What each forecaster implies. Those who forecast no one that is present are missing.
     pub implied: BTreeMap<Address, Values>,
@@ -86,15 +86,15 @@ pub struct Synthesis {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SynthesisError {
-    /// Nobody submitted.
+    /// The epoch has no inferences.
     #[error("combine: no inferences found")]
     NoInferences,
     /// Somebody submitted more or fewer values than the first.
     #[error("combine: {worker} has {n_values} values where others have {n_labels}")]
     Uneven {
-        /// Whose values.
+        /// The inferer whose values differ in number.
         worker: Address,
-        /// How many.
+        /// How many values it has.
         n_values: usize,
         /// How many there should be.
         n_labels: usize,

@@ -110,7 +110,7 @@ impl Chain {
         self.blocks.height(self.time())
     }
 
-    /// The date.
+    /// The current date of the clock that heights follow.
     pub fn now(&self) -> Timestamp {
         self.clock.now()
     }

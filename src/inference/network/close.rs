@@ -29,7 +29,7 @@ use crate::{
 /// What closing an epoch gives.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Closing {
-    /// The bundle.
+    /// The bundle that is served.
     pub bundle: FullBundle,
     /// Each actor's share in the combined value.
     pub shares: Standing,
@@ -52,7 +52,7 @@ pub struct Closing {
 /// The combined value without inferences that are too far off, with its interval.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Signed {
-    /// The value.
+    /// The value of each label.
     pub value: Vec<LabeledValue>,
     /// Where the values lie that it is combined of.
     pub intervals: Vec<Interval>,
@@ -61,7 +61,7 @@ pub struct Signed {
 /// Where the values of one label lie, counted by the shares of their actors.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Interval {
-    /// The label.
+    /// The name of the label.
     pub label: String,
     /// The values at the [`PERCENTILES`].
     pub values: Values,

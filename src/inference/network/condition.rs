@@ -26,11 +26,11 @@ pub enum Failing {
 /// Something that a topic fails to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// What.
+    /// The step that fails.
     pub failing: Failing,
     /// Why, as of the last time.
     pub reason: String,
-    /// Since when.
+    /// When it failed for the first time in a row.
     pub since: Timestamp,
 }
 

@@ -26,19 +26,19 @@ pub struct Progress {
 pub enum Step {
     /// Close the epoch: its window is over.
     Close {
-        /// Which.
+        /// The block at which the epoch opened.
         nonce: BlockHeight,
     },
     /// Learn from the epoch: its truth may be known.
     Learn {
-        /// Which.
+        /// The block at which the epoch opened.
         nonce: BlockHeight,
         /// Whether to stop waiting if the truth is still not known.
         is_last_try: bool,
     },
     /// Open an epoch.
     Open {
-        /// Which.
+        /// The block at which the epoch opened.
         nonce: BlockHeight,
         /// How many epochs were missed before it, and are not made up for.
         n_skipped: u64,

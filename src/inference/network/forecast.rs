@@ -42,7 +42,7 @@ pub const WARY: &str = "wary";
 pub struct Forecast {
     /// The forecaster: [`STEADY`], [`MEAN`], [`SIMILAR`] or [`WARY`].
     pub name: &'static str,
-    /// Its address.
+    /// The forecaster's address on the chain.
     pub address: Address,
     /// The loss expected of each inferer that is present and was judged before.
     pub losses: Family,

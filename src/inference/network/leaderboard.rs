@@ -44,7 +44,7 @@ pub struct Ranking {
 /// Losses of the values of one epoch.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ValueLosses {
-    /// The epoch.
+    /// The block at which the epoch opened.
     pub nonce: BlockHeight,
     /// When it opened.
     pub opened_at: Timestamp,
@@ -59,7 +59,7 @@ pub struct ValueLosses {
 /// The mean loss of one actor.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MeanLoss {
-    /// Its address.
+    /// The actor's address on the chain.
     pub worker: Address,
     /// Whether it forecasts; it infers otherwise.
     pub is_forecaster: bool,

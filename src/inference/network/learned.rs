@@ -53,7 +53,7 @@ pub struct Learned {
     pub nonce: Option<BlockHeight>,
     /// How many epochs were learned from.
     pub n_learned: u64,
-    /// The regrets.
+    /// The regrets of every family.
     pub regrets: Regrets,
     /// The scale of the regrets, stored with them.
     pub regret_scale: Option<f64>,
@@ -81,9 +81,9 @@ pub struct Learned {
 /// those that were active. None before the first lesson.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct RestingTargets {
-    /// Of inferers.
+    /// The target of resting inferers.
     pub inferer: Option<f64>,
-    /// Of forecasters.
+    /// The target of resting forecasters.
     pub forecaster: Option<f64>,
 }
 

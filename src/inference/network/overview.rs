@@ -14,9 +14,9 @@ use crate::{
 /// A topic, where its clock stands, and who takes part.
 #[derive(Debug, Clone)]
 pub struct Overview {
-    /// Its settings.
+    /// The settings of the topic.
     pub topic: Arc<Topic>,
-    /// Its epochs.
+    /// Which epochs are open, and which wait for their truth.
     pub progress: Arc<Progress>,
     /// Who takes part.
     pub actors: Arc<TopicActors>,
@@ -36,7 +36,7 @@ pub struct TopicActors {
 /// An actor in one of its roles.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ActorView {
-    /// Its address.
+    /// The actor's address on the chain.
     pub worker: Address,
     /// Whether it forecasts; else it infers.
     pub is_forecaster: bool,

@@ -21,7 +21,7 @@ pub enum RelearnError {
     /// It is not kept what had been learned by then.
     #[error("learn again from nonce {from}, of which not all is kept")]
     TooFarBack {
-        /// From which.
+        /// The first epoch that was to be learned from again.
         from: BlockHeight,
         /// The first one from which that can be done; none where there is none.
         earliest: Option<BlockHeight>,

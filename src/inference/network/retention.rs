@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// A day.
+/// A day, the unit of `keep_days`.
 pub const DAY: Duration = Duration::from_hours(24);
 
 /// Limits of a topic's past epochs. The oldest epochs go first; before that, those past half of the

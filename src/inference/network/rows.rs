@@ -20,7 +20,7 @@ pub struct FlatRow {
 /// A column of a dataset.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DatasetColumn {
-    /// Its name.
+    /// The name of the column.
     pub name: String,
     /// Whether its values are numbers.
     pub is_numeric: bool,
@@ -29,11 +29,11 @@ pub struct DatasetColumn {
 /// What there is of a dataset.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Described {
-    /// It exists.
+    /// The dataset exists.
     Found {
-        /// Its number.
+        /// The number of the dataset.
         id: DatasetId,
-        /// Its columns.
+        /// The columns that the key may see.
         columns: Vec<DatasetColumn>,
     },
     /// There is none of that name.
@@ -43,7 +43,7 @@ pub enum Described {
     },
     /// Several have that name.
     Ambiguous {
-        /// Their numbers.
+        /// The numbers of the datasets of that name.
         ids: Vec<String>,
     },
 }

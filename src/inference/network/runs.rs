@@ -38,7 +38,7 @@ pub struct Job {
     pub subgroup: Option<Subgroup>,
     /// How many workers.
     pub n_nodes: Nodes,
-    /// Their environment.
+    /// Environment variables of the function, by name.
     pub env: BTreeMap<String, String>,
     /// What each reads from standard input.
     pub stdin: String,
@@ -47,7 +47,7 @@ pub struct Job {
 /// What one worker gave.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PeerOutput {
-    /// Which worker.
+    /// The id of the worker's node.
     pub peer_id: PeerId,
     /// What it wrote to standard output.
     pub stdout: String,

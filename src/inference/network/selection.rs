@@ -31,7 +31,7 @@ use crate::{
 pub struct Arrival {
     /// What was submitted.
     pub submission: Submission,
-    /// When.
+    /// When the service received it.
     pub received_at: Timestamp,
     /// Whether the operator or a worker on the topic's whitelist submitted it.
     pub is_trusted: bool,

@@ -66,7 +66,7 @@ impl Submitter {
 /// Where a submission comes from: what it is counted under.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Origin {
-    /// Who submits.
+    /// The account or key behind the payload.
     pub submitter: Submitter,
     /// How many workers the submitter may have.
     pub quota: WorkerQuota,
@@ -98,7 +98,7 @@ pub struct Payload {
 /// What an actor handed in, fit for its topic.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Submission {
-    /// Whose.
+    /// The worker's address on the chain.
     pub worker: Address,
     /// Who is behind the address, where that is known.
     pub name: Option<String>,
@@ -132,7 +132,7 @@ pub enum PayloadError {
     /// A label more than once.
     #[error("take label `{label}` more than once")]
     RepeatedLabel {
-        /// The label.
+        /// The label, as it was submitted.
         label: String,
     },
     /// Not a decimal number of reasonable size.
@@ -147,7 +147,7 @@ pub enum PayloadError {
     /// Values that do not sum to 1.
     #[error("take the values: require_unity violated: sum={sum} tol={tolerance}")]
     Unity {
-        /// Their sum.
+        /// The sum of the values.
         sum: f64,
         /// How far it may be from 1.
         tolerance: f64,

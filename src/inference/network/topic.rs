@@ -58,7 +58,7 @@ pub const WHITELIST_MAX: usize = 2048;
 /// What a topic's values are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TopicKind {
-    /// Numbers.
+    /// One number for each epoch.
     Regression,
     /// A belief for each label.
     Classification,
@@ -138,7 +138,7 @@ pub struct Predictor {
     pub n_nodes: u32,
     /// How many of the newest rows they read from standard input.
     pub n_rows: u32,
-    /// Their environment.
+    /// Environment variables of the function, by name.
     pub env: BTreeMap<String, String>,
     /// The models it stands for, each run on one worker. Without any, each worker that runs it is an
     /// inferer.
@@ -189,18 +189,18 @@ pub struct Labeling {
 /// share of an epoch's places that newcomers have at most (see [`crate::math::sortition`]).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ActiveQuantiles {
-    /// Of inferers.
+    /// The quantile for inferers, 0 to 1.
     pub inferer: f64,
-    /// Of forecasters.
+    /// The quantile for forecasters, 0 to 1.
     pub forecaster: f64,
-    /// Of reputers.
+    /// The quantile for reputers, 0 to 1; only served.
     pub reputer: f64,
 }
 
 /// How many actors are active in an epoch at most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ActiveMax {
-    /// Inferers.
+    /// The most active inferers of an epoch.
     pub inferers: u32,
     /// Forecasters, besides those that every topic has built in.
     pub forecasters: u32,
@@ -224,10 +224,10 @@ pub struct WorkerWhitelist {
     pub workers: BTreeSet<Address>,
 }
 
-/// One topic.
+/// The settings of a topic.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Topic {
-    /// Its number.
+    /// The number of the topic.
     pub id: TopicId,
     /// What it predicts, for people.
     pub name: String,
@@ -256,7 +256,7 @@ pub struct Topic {
     pub has_built_in_forecasters: bool,
     /// How far the sum of a submission may be from 1; none where sums are free.
     pub unity_tolerance: Option<f64>,
-    /// When.
+    /// When epochs open, close and are learned from, in blocks.
     pub timing: Timing,
     /// How actors are judged.
     pub judging: Judging,
@@ -275,13 +275,13 @@ pub enum TopicSettingsError {
     /// The truth would be asked for before the next epoch opens.
     #[error("set topic {id}: its ground truth lag is shorter than its epoch")]
     Lag {
-        /// Which topic.
+        /// The number of the topic.
         id: TopicId,
     },
     /// The window is longer than the epoch, or one of them is nothing.
     #[error("set topic {id}: its submission window is not within 1 and its epoch length")]
     Window {
-        /// Which topic.
+        /// The number of the topic.
         id: TopicId,
     },
     /// Too many labels, one twice, or one that is unfit; or other than `y` on a single output.
@@ -289,43 +289,43 @@ pub enum TopicSettingsError {
         "set topic {id}: its labels are up to {LABELS_MAX} different short names, `y` alone for one output"
     )]
     Labels {
-        /// Which topic.
+        /// The number of the topic.
         id: TopicId,
     },
     /// A sum of 1 where labels left out count for something.
     #[error("set topic {id}: values that sum to 1 need the default 0")]
     Default {
-        /// Which topic.
+        /// The number of the topic.
         id: TopicId,
     },
     /// Several outputs, and one column to judge them by.
     #[error("set topic {id}: the value of a column is the truth of one label only")]
     Truth {
-        /// Which topic.
+        /// The number of the topic.
         id: TopicId,
     },
     /// A number that no topic of the chain has.
     #[error("set topic {id}: its {what} is {range} on the chain; `experimental` allows others")]
     ChainRange {
-        /// Which topic.
+        /// The number of the topic.
         id: TopicId,
-        /// Which number.
+        /// The name of the setting.
         what: &'static str,
-        /// The range.
+        /// The range that the chain allows.
         range: String,
     },
     /// Nothing is ahead, or too far.
     #[error("set topic {id}: its horizon is from 1 second to {HORIZON_DAYS_MAX} days")]
     Horizon {
-        /// Which topic.
+        /// The number of the topic.
         id: TopicId,
     },
     /// A number that is not one, or is out of its range.
     #[error("set topic {id}: {what} is out of range")]
     Range {
-        /// Which topic.
+        /// The number of the topic.
         id: TopicId,
-        /// Which number.
+        /// The name of the setting.
         what: &'static str,
     },
     /// A name or a reference that is empty, too long, or holds unprintable characters.
@@ -333,27 +333,27 @@ pub enum TopicSettingsError {
         "set topic {id}: its {what} is empty, has more than {STRING_BYTES_MAX} bytes, or has control or invisible characters"
     )]
     Text {
-        /// Which topic.
+        /// The number of the topic.
         id: TopicId,
-        /// Which text.
+        /// The name of the setting.
         what: &'static str,
     },
     /// Unity asked of a single output.
     #[error("set topic {id}: a single output cannot be asked to sum to 1")]
     Unity {
-        /// Which topic.
+        /// The number of the topic.
         id: TopicId,
     },
     /// A floor of losses that has no logarithm.
     #[error("set topic {id}: its least loss is not above 0")]
     Floor {
-        /// Which topic.
+        /// The number of the topic.
         id: TopicId,
     },
     /// A direction asked of labels that are none.
     #[error("set topic {id}: a direction has the labels up, down and flat")]
     Direction {
-        /// Which topic.
+        /// The number of the topic.
         id: TopicId,
     },
 }

@@ -32,7 +32,7 @@ pub enum TopicChangeError {
     /// There is no such topic.
     #[error("find topic {topic}")]
     Unknown {
-        /// Which.
+        /// The topic's number.
         topic: TopicId,
     },
     /// Somebody else created it.
@@ -40,21 +40,21 @@ pub enum TopicChangeError {
     NotYours {
         /// Whether the program came with it.
         is_built_in: bool,
-        /// Which.
+        /// The topic's number.
         topic: TopicId,
     },
     /// A setting that stays as it was created.
     #[error("change {what} of topic {topic}, which stays as it was created")]
     Fixed {
-        /// Which.
+        /// The topic's number.
         topic: TopicId,
-        /// What.
+        /// The setting that cannot change.
         what: &'static str,
     },
     /// Its labels cannot change while workers submit under them.
     #[error("change the labels of topic {topic} while a submission window is open")]
     WindowOpen {
-        /// Which.
+        /// The topic's number.
         topic: TopicId,
     },
     /// There are as many topics as there may be.

@@ -26,7 +26,7 @@ use crate::{
 /// For whom inferences are signed, and by whom.
 #[derive(Debug, Clone)]
 pub struct Consumers {
-    /// Who signs.
+    /// The key pair that signs.
     pub signer: Signer,
     /// The contract on each chain that is served, by the chain's name, such as
     /// `ethereum-11155111`.

@@ -118,11 +118,11 @@ const VERSION: Parameter = part(
     "`v10` has a value for each label; `v9` has one number for each quantity.",
 );
 
-/// A topic.
+/// Path parameter: the topic.
 const TOPIC: Parameter =
     part("topic_id", r#"{"type":"integer","format":"uint64","minimum":1}"#, "The topic's number.");
 
-/// A height.
+/// Path parameter: the block of an epoch.
 const HEIGHT: Parameter = part(
     "block_height",
     r#"{"type":"integer","format":"uint64","minimum":0}"#,

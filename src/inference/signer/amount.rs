@@ -15,7 +15,7 @@ pub enum AmountError {
     /// Contracts of this kind know no numbers below zero.
     #[error("write {text} as an unsigned integer, since it is negative")]
     Negative {
-        /// The text.
+        /// The text that is no such number.
         text: String,
     },
     /// It has no place in 256 bits.

@@ -11,7 +11,7 @@ use crate::math::regret::Standing;
 /// Who took part in a bundle.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ActorDigest {
-    /// The epoch.
+    /// The block at which the epoch opened.
     pub nonce: BlockHeight,
     /// The inferers, by address.
     pub inferers: Vec<Address>,

@@ -34,7 +34,7 @@ pub struct Known {
 /// How an epoch is closed, or learned from.
 #[derive(Debug, Clone)]
 pub struct EndOptions {
-    /// When.
+    /// The current date.
     pub at: Timestamp,
     /// What the topic keeps of its epochs.
     pub retention: Retention,

@@ -41,7 +41,7 @@ const N_BYTES: &str = "
 pub struct Holdings {
     /// How many epochs there are.
     pub n_epochs: u64,
-    /// Their bytes.
+    /// The bytes that they take in the file.
     pub n_bytes: u64,
     /// The bytes of those that keep everything.
     pub n_full_bytes: u64,

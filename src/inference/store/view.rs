@@ -83,7 +83,7 @@ impl Bundles {
 pub struct Received {
     /// For which epoch.
     pub nonce: BlockHeight,
-    /// What.
+    /// The payload as it was submitted.
     pub submission: Submission,
 }
 

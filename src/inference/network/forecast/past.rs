@@ -40,7 +40,7 @@ pub struct PastEpoch {
 /// An inferer that is present and has past losses.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Judged<'p> {
-    /// Its address.
+    /// The inferer's address on the chain.
     pub name: &'p Address,
     /// How far it is from the crowd today, label by label.
     pub offset: &'p [f64],

@@ -30,7 +30,7 @@ const N_ROWS_DEFAULT: u32 = 100;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("read {what}: it is {want}")]
 pub struct SettingError {
-    /// Which setting.
+    /// The name of the setting.
     pub what: &'static str,
     /// What it should be.
     pub want: &'static str,

@@ -92,7 +92,7 @@ impl Bodies {
     }
 }
 
-/// `GET …/latest_network_inferences/{topic_id}`.
+/// Serves `GET …/latest_network_inferences/{topic_id}`.
 pub(in crate::server) async fn latest(
     State(service): State<Service>,
     Path((version, id)): Path<(String, String)>,

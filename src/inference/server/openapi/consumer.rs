@@ -3,7 +3,7 @@
 use web::openapi::{Answer, Caller, Operation, Parameter, answer, json_of, part, query};
 use wire::paths;
 
-/// A chain.
+/// Path parameter: the chain that checks.
 const CHAIN: Parameter = part(
     "chain_id",
     r#"{"type":"string","minLength":1}"#,

@@ -30,7 +30,7 @@ const WITHOUT_INFERER: Parameter =
 const WITHOUT_FORECASTER: Parameter =
     query("one_out_forecaster", ADDRESS_ASKED, "The address of the forecaster left out.");
 
-/// An actor.
+/// Path parameter: the actor's address.
 const ACTOR: Parameter = part("actor_id", ADDRESS, "The actor's address.");
 
 /// Who has no regret.

@@ -36,10 +36,10 @@ const SETTINGS: &str = "Needed are `metadata`, `dataset`, `column` and `horizon_
     have to be there. Its truth is the column's value that many seconds after the \
     newest row there was when the epoch opened, looked for once `ground_truth_lag` blocks have passed.";
 
-/// A worker.
+/// Path parameter: the worker's address.
 const WORKER: Parameter = part("worker", ADDRESS, "The worker's address.");
 
-/// A label.
+/// Query parameter: the label to read.
 const LABEL: Parameter =
     query("label", r#"{"type":"string"}"#, "The label, on a topic with several.");
 

@@ -5,7 +5,7 @@ use wire::paths::emissions::submissions as of;
 
 use super::{ADDRESS, HEIGHT, TOPIC};
 
-/// A worker.
+/// Path parameter: the worker's address.
 const WORKER: Parameter = part("worker", ADDRESS, "The worker's address.");
 
 /// All of them, in the order in which they are told.

@@ -8,7 +8,7 @@ use wire::paths::{
 
 use super::{ADDRESS, HEIGHT, TOPIC};
 
-/// A worker.
+/// Query parameter: the worker's address.
 const WORKER: Parameter = part("address", ADDRESS, "The worker's address.");
 
 /// Who is asked about.
