@@ -169,8 +169,8 @@ pub(crate) async fn run(command: InferenceCommand) -> anyhow::Result<()> {
     }
 }
 
-/// Has operators alone make accounts, unless they said otherwise: whoever has a key can submit, and
-/// what the service makes of submissions is signed.
+/// Lets only operators make accounts, unless they said otherwise: every key can submit, and the service
+/// signs what it makes of submissions.
 async fn close_sign_up(accounts: &Accounts) -> anyhow::Result<()> {
     if accounts.close_sign_up_by_default().await.context("close sign-up")? {
         warn!(

@@ -1,6 +1,6 @@
 //! Backtests: a topic's epochs over rows of the past, as fast as they compute.
 //!
-//! In each epoch every model sees the rows up to a moment, and nothing later. What it predicts
+//! In each epoch every model sees the rows up to a timestamp, and nothing later. What it predicts
 //! goes the way of any submission: combined, kept until the rows reach the horizon, and then
 //! learned from. Absent on purpose: where rows come from, stores, and clocks.
 
@@ -21,12 +21,12 @@ use crate::{
         loss::LossRule,
         outlier::Baseline,
         pairs::FullBundle,
-        regret::Family,
+        regret::ByActor,
         statistics::count,
         synthesis::{SynthesisError, Values, interval::PERCENTILES},
     },
     network::{
-        close::{CloseError, Standings, close},
+        close::{CloseContext, CloseError, close},
         learned::{self, BundleError, Learned},
         rows::FlatRow,
         runs::Cause,
@@ -88,7 +88,7 @@ pub enum BacktestError {
         /// The topic's column.
         column: String,
     },
-    /// Epochs cannot be at one moment.
+    /// Two epochs cannot have one timestamp.
     #[error("run epochs that are no time apart")]
     Standstill,
     /// An epoch could not be combined.
@@ -192,13 +192,13 @@ struct Sums {
     /// The values that came true; none of a topic of directions.
     truths: f64,
     names: BTreeMap<Address, String>,
-    shares: (Family, Family),
+    shares: (ByActor<f64>, ByActor<f64>),
     n_within: u64,
     n_intervals: u64,
 }
 
 impl Backtest {
-    /// Runs the epochs that begin from `from` on, over `rows` in the order of their moments; rows
+    /// Runs the epochs that begin from `from` on, over `rows` in the order of their timestamps; rows
     /// before `from` are what the first epochs see. Calls `progress` after each epoch. Cancel-safe.
     ///
     /// # Errors
@@ -289,8 +289,8 @@ impl Backtest {
         sums: &mut Sums,
     ) -> Result<Option<(FullBundle, Option<(f64, f64)>)>, BacktestError> {
         let labels = labels(&self.topic, submissions);
-        let standings = Standings { labels: &labels, learned, baseline: *baseline };
-        let closing = match close(&self.topic, nonce, submissions, standings) {
+        let close_context = CloseContext { labels: &labels, learned, baseline: *baseline };
+        let closing = match close(&self.topic, nonce, submissions, close_context) {
             Ok(closing) => closing,
             Err(CloseError::Synthesis(SynthesisError::NoInferences)) => {
                 sums.report.n_empty += 1;
@@ -386,7 +386,8 @@ impl Sums {
         #[expect(clippy::cast_precision_loss, reason = "as above")]
         let n_within = self.n_within as f64;
         report.coverage = (self.n_intervals > 0).then(|| part(n_within, self.n_intervals));
-        let of = |family: &Family, name: &Address| family.get(name).copied().unwrap_or_default();
+        let of =
+            |family: &ByActor<f64>, name: &Address| family.get(name).copied().unwrap_or_default();
         for ((is_forecaster, worker), sums) in self.losses {
             let (shares, regrets, scores) = if is_forecaster {
                 let regrets = &learned.regrets.ordinary.forecaster;

@@ -5,7 +5,7 @@
 
 mod names;
 
-use std::{collections::BTreeMap};
+use std::collections::BTreeMap;
 
 use model::topic::Address;
 use wire::inference::cases::{
@@ -17,7 +17,7 @@ use self::names::Names;
 use crate::{
     math::{
         pairs::PairValues,
-        regret::{Family, Losses, Pace, Regrets, Standing, Versus},
+        regret::{ByActor, Losses, Pace, PairwiseRegrets, Regrets, RoleValues},
         reputer::{Report, network_losses},
         score,
         synthesis::{
@@ -72,7 +72,7 @@ pub enum CaseError {
 
 /// A case with what it comes to, and why.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Reckoned {
+pub struct CaseResult {
     /// What it comes to.
     pub result: SynthesisResult,
     /// What regrets were divided by for the combined value; none where they did not count.
@@ -100,12 +100,12 @@ pub struct ActorShare {
 ///
 /// # Errors
 /// [`CaseError`] names what in the case is unfit.
-pub fn synthesized(case: &SynthesisCase) -> Result<Reckoned, CaseError> {
+pub fn synthesized(case: &SynthesisCase) -> Result<CaseResult, CaseError> {
     let is_listed = |list: &[String], name: &String| list.is_empty() || list.contains(name);
     let inferring = case.inferences.iter().filter(|(name, _)| is_listed(&case.inferers, name));
     let forecasting =
         case.forecasted_losses_log10.iter().filter(|(name, _)| is_listed(&case.forecasters, name));
-    let names = Names::of(case);
+    let names = Names::from_case(case);
     let mut inferences = BTreeMap::new();
     for (name, list) in inferring {
         let values = list.iter().map(|value| number("an inference", value));
@@ -113,7 +113,7 @@ pub fn synthesized(case: &SynthesisCase) -> Result<Reckoned, CaseError> {
     }
     let mut forecasts = BTreeMap::new();
     for (name, losses) in forecasting {
-        forecasts.insert(names.address(name)?, names.family("a forecast", losses)?);
+        forecasts.insert(names.address(name)?, names.parse_numbers("a forecast", losses)?);
     }
     let regrets = names.regrets(&case.regrets_after_previous_epoch)?;
     let params = params(case.algorithm.as_deref(), &case.params)?;
@@ -139,7 +139,7 @@ pub fn synthesized(case: &SynthesisCase) -> Result<Reckoned, CaseError> {
         result.combined.clone_from(submitted);
         result.naive.clone_from(submitted);
     }
-    Ok(Reckoned { result, scale: synthesis.scale, actors })
+    Ok(CaseResult { result, scale: synthesis.scale, actors })
 }
 
 /// Takes the mean of the reports of `case`.
@@ -204,12 +204,12 @@ fn optional(what: &'static str, text: Option<&Decimal>) -> Result<Option<f64>, C
     text.map(|text| number(what, text)).transpose()
 }
 
-fn shown(number: f64) -> Decimal {
+fn to_decimal(number: f64) -> Decimal {
     Decimal(decimal(number))
 }
 
 fn list(values: &Values) -> Vec<Decimal> {
-    values.iter().copied().map(shown).collect()
+    values.iter().copied().map(to_decimal).collect()
 }
 
 fn result(names: &Names, synthesis: &Synthesis) -> SynthesisResult {
@@ -237,7 +237,7 @@ fn actors(
     regrets: &Regrets,
     synthesis: &Synthesis,
 ) -> Vec<ActorShare> {
-    let Standing { inferer, forecaster } = &regrets.ordinary;
+    let RoleValues { inferer, forecaster } = &regrets.ordinary;
     let first = |lists: &Lists, name: &str| lists.get(name).and_then(|list| list.first()).cloned();
     let inferers = synthesis.inferer_weights.iter().map(|(address, share)| ActorShare {
         name: names.name(address).to_owned(),
@@ -251,7 +251,7 @@ fn actors(
         is_forecaster: true,
         regret: forecaster.get(address).copied(),
         share: *share,
-        value: synthesis.implied.get(address).and_then(|v| v.first()).copied().map(shown),
+        value: synthesis.implied.get(address).and_then(|v| v.first()).copied().map(to_decimal),
     });
     inferers.chain(forecasters).collect()
 }

@@ -35,7 +35,9 @@ use crate::{
         submission::{Origin, Payload, PayloadError, Submission, Submitter},
         topic::{Keep, Topic, TopicSettingsError},
     },
-    store::{Closable, EndOptions, Holdings, Input, Known, Store, StoreError, Submitted},
+    store::{
+        CloseInput, EndOptions, EpochTotals, Input, Store, StoreError, StoredLearned, SubmitOutcome,
+    },
 };
 
 /// How often opening tries again while another process sets up the same file.
@@ -279,7 +281,7 @@ impl Inference {
         let submitted = self.with_store(move |shared| {
             let record = if is_trusted {
                 Record::Trusted
-            } else if shared.known(topic)?.learned.is_scored(&submission.worker) {
+            } else if shared.load_learned(topic)?.learned.is_scored(&submission.worker) {
                 Record::Scored
             } else {
                 Record::Newcomer
@@ -288,12 +290,12 @@ impl Inference {
             Ok(shared.store.submit(topic, nonce, submission, origin, shared.chain.now())?)
         });
         match submitted.await? {
-            Submitted::Taken => Ok(()),
-            Submitted::Repeated => Err(SubmitError::Repeated { nonce }),
-            Submitted::NotOpen => Err(SubmitError::NotOpen { nonce }),
-            Submitted::Full => Err(SubmitError::Full { nonce }),
-            Submitted::FullOfLabels => Err(SubmitError::FullOfLabels { nonce }),
-            Submitted::FullOfSubmitter => {
+            SubmitOutcome::Taken => Ok(()),
+            SubmitOutcome::Repeated => Err(SubmitError::Repeated { nonce }),
+            SubmitOutcome::NotOpen => Err(SubmitError::NotOpen { nonce }),
+            SubmitOutcome::Full => Err(SubmitError::Full { nonce }),
+            SubmitOutcome::FullOfLabels => Err(SubmitError::FullOfLabels { nonce }),
+            SubmitOutcome::FullOfSubmitter => {
                 Err(SubmitError::FullOfSubmitter { nonce, n_max: quota.0 })
             }
         }
@@ -304,7 +306,7 @@ impl Inference {
     /// # Errors
     /// [`ReadError::UnknownTopic`] or [`ReadError::Failed`].
     pub async fn open_epoch(&self, topic: TopicId, nonce: BlockHeight) -> Result<bool, ReadError> {
-        self.known(topic)?;
+        self.find_topic(topic)?;
         let opened = self.with_store(move |shared| {
             let opened = shared.store.open_epoch(topic, nonce, shared.chain.now())?;
             shared.cache.change(topic, |entry| entry.progress = None);
@@ -319,10 +321,10 @@ impl Inference {
     /// # Errors
     /// [`ReadError::UnknownTopic`] or [`ReadError::Failed`].
     pub async fn close(&self, topic: TopicId, nonce: BlockHeight) -> Result<bool, ReadError> {
-        let settings = self.known(topic)?;
+        let settings = self.find_topic(topic)?;
         let closed = self.with_store(move |shared| {
             let options = shared.end_options(&settings);
-            let make = move |closable: Closable| closing(&settings, nonce, closable);
+            let make = move |closable: CloseInput| closing(&settings, nonce, closable);
             let closed = shared.store.close(topic, nonce, options, make)?;
             let was_open = closed.is_some();
             shared.cache.change(topic, |entry| entry.close(closed));
@@ -346,7 +348,7 @@ impl Inference {
         nonce: BlockHeight,
         outcome: Option<f64>,
     ) -> Result<bool, ReadError> {
-        let settings = self.known(topic)?;
+        let settings = self.find_topic(topic)?;
         let learned = self.with_store(move |shared| {
             let input = shared.store.input(topic, nonce)?;
             let options = shared.end_options(&settings);
@@ -395,7 +397,7 @@ impl Inference {
     ///
     /// # Errors
     /// [`InferenceError`] if the file fails.
-    pub async fn holdings(&self, topic: TopicId) -> Result<Holdings, InferenceError> {
+    pub async fn holdings(&self, topic: TopicId) -> Result<EpochTotals, InferenceError> {
         self.with_store(move |shared| Ok(shared.store.holdings(topic)?)).await
     }
 
@@ -407,7 +409,7 @@ impl Inference {
         self.with_store(|shared| Ok(shared.store.check()?)).await
     }
 
-    fn known(&self, topic: TopicId) -> Result<Arc<Topic>, ReadError> {
+    fn find_topic(&self, topic: TopicId) -> Result<Arc<Topic>, ReadError> {
         self.topic(topic).ok_or(ReadError::UnknownTopic { topic })
     }
 
@@ -469,7 +471,7 @@ impl Shared {
     }
 
     /// What `topic` has learned, from memory where that is what it still is.
-    fn known(&self, topic: TopicId) -> Result<Known, InferenceError> {
+    fn load_learned(&self, topic: TopicId) -> Result<StoredLearned, InferenceError> {
         if let Some(known) = self.cache.get(topic).known {
             return Ok(known);
         }

@@ -213,7 +213,7 @@ impl InferenceService {
         let signer = consumers.signer.account();
         let listener = bind(&listen).await?;
         let address = listener.local_addr().map_err(StartError::Address)?;
-        let router = router(inference.clone(), Arc::clone(&rows), &gate, (consumers, quota), group);
+        let router = router(inference.clone(), Arc::clone(&rows), &gate, consumers, quota, group);
         serve_by(gate.addresses(), listener, router, group);
         Runner::start_all(&inference, &runs, &rows, group);
         group.spawn("inference file", look_after(inference.clone()));
@@ -237,7 +237,8 @@ pub fn router(
     inference: Inference,
     rows: Arc<dyn Rows>,
     gate: &Gate,
-    (consumers, quota): (Consumers, WorkerQuota),
+    consumers: Consumers,
+    quota: WorkerQuota,
     group: &Group,
 ) -> Router {
     let service = Service {

@@ -1,12 +1,13 @@
 //! The inference file: a SQLite database that holds a chain's topics and epochs.
 //!
-//! Every change is one transaction that is durable on return, so a stop at any moment leaves each
+//! Every change is one transaction that is durable on return, so a stop at any time leaves each
 //! epoch either as it was or a whole step further. Absent on purpose: when to take a step, which is
 //! for [`crate::network::epoch`] to say. Nothing here is async: callers go to a blocking thread.
 
 mod digest;
 mod epochs;
 mod error;
+mod group_commit;
 mod pairs;
 mod past;
 mod record;
@@ -14,7 +15,7 @@ mod relearn;
 mod retention;
 mod tables;
 mod topic_record;
-mod turns;
+
 mod view;
 mod worker_quota;
 
@@ -35,12 +36,12 @@ use task::{
 use tracing::error;
 
 pub use self::error::StoreError;
-use self::turns::Turns;
+use self::group_commit::GroupCommit;
 pub use self::{
     digest::ActorDigest,
-    epochs::{EndOptions, Known},
+    epochs::{EndOptions, StoredLearned},
     relearn::{PastLesson, Relearnable, Relearned},
-    retention::Holdings,
+    retention::EpochTotals,
     view::{Bundles, EpochView, Received},
     worker_quota::{NEWCOMERS_MAX, SUBMISSIONS_MAX},
 };
@@ -64,9 +65,9 @@ pub const EPOCHS_KEPT: u32 = 10_000;
 /// `max_epoch_label_registry_size`.
 pub const LABELS_MAX: u32 = 32_768;
 
-/// What became of a payload.
+/// Outcome of submitting a payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Submitted {
+pub enum SubmitOutcome {
     /// It is kept.
     Taken,
     /// The worker had submitted for this nonce; what it sent first stays.
@@ -114,7 +115,7 @@ pub struct Lesson {
 
 /// What there is to close an epoch with.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Closable {
+pub struct CloseInput {
     /// Its submissions, by worker.
     pub arrivals: Vec<Arrival>,
     /// The labels that came, in the order of their ids; empty where the topic says them.
@@ -128,7 +129,7 @@ pub struct Closable {
 /// The file: one connection that writes, and one that reads beside it.
 #[derive(Debug)]
 pub struct Store {
-    turns: Turns,
+    writer: GroupCommit,
     reader: Mutex<Connection>,
     files: Arc<DatabaseFiles>,
     /// Keeps other processes from serving the file.
@@ -140,7 +141,7 @@ impl Drop for Store {
         if !self.files.check() {
             // Else the last to close removes what has the name of its log now.
             let keep = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
-            let closed = self.turns.writer.lock().set_db_config(keep, true);
+            let closed = self.writer.writer.lock().set_db_config(keep, true);
             if let Err(error) = closed.and(self.reader.lock().set_db_config(keep, true)) {
                 error!(%error, "failed to close the inference file without a checkpoint");
             }
@@ -166,8 +167,8 @@ impl Store {
         tables::set_up(&mut writer)?;
         let reader = Mutex::new(tables::connect(path)?);
         let files = Arc::new(DatabaseFiles::open(path).map_err(StoreError::Folder)?);
-        let turns = Turns::new(writer, Arc::clone(&files), SpaceWatch::new(path));
-        Ok(Self { turns, reader, files, _in_use: in_use })
+        let writer = GroupCommit::new(writer, Arc::clone(&files), SpaceWatch::new(path));
+        Ok(Self { writer, reader, files, _in_use: in_use })
     }
 
     /// Whether the file takes writes: it is in its place, and there is space. Where a write found
@@ -179,11 +180,11 @@ impl Store {
         if !self.files.check() {
             return Err(StoreError::Replaced);
         }
-        if self.turns.space().is_full() {
-            let n_bytes = self.turns.space().next_trial().ok_or(StoreError::DiskFull)?;
+        if self.writer.space().is_full() {
+            let n_bytes = self.writer.space().next_trial().ok_or(StoreError::DiskFull)?;
             let sql = space::write_trial_sql(n_bytes);
-            self.turns.write_sized(n_bytes, move |write| Ok(write.execute_batch(&sql)?))?;
-            self.turns.write(|write| Ok(write.execute_batch(space::DROP_TRIAL_SQL)?))?;
+            self.writer.write_sized(n_bytes, move |write| Ok(write.execute_batch(&sql)?))?;
+            self.writer.write(|write| Ok(write.execute_batch(space::DROP_TRIAL_SQL)?))?;
         }
         Ok(())
     }
@@ -192,7 +193,7 @@ impl Store {
     #[cfg(test)]
     pub(crate) fn limit_pages(&self, n_pages: u32) {
         let sql = format!("PRAGMA max_page_count = {n_pages}");
-        self.turns.writer.lock().execute_batch(&sql).unwrap();
+        self.writer.writer.lock().execute_batch(&sql).unwrap();
     }
 
     fn reader(&self) -> Result<MutexGuard<'_, Connection>, StoreError> {
@@ -222,7 +223,7 @@ impl Store {
     /// As [`Self::blocks`].
     pub fn put_blocks(&self, blocks: Blocks) -> Result<(), StoreError> {
         let micros = i64::try_from(blocks.block_time.as_micros()).unwrap_or(i64::MAX);
-        self.turns.write(move |write| {
+        self.writer.write(move |write| {
             write.execute(
                 "INSERT INTO chain (id, genesis_at, block_micros) VALUES (1, ?1, ?2)
                  ON CONFLICT DO UPDATE SET
@@ -252,7 +253,7 @@ impl Store {
     /// As [`Self::blocks`].
     pub fn put_topic(&self, topic: &Topic) -> Result<(), StoreError> {
         let (id, record) = (number(topic.id.get()), topic_record::write_topic(topic)?);
-        self.turns.write(move |write| {
+        self.writer.write(move |write| {
             let statement = "INSERT OR REPLACE INTO topics (id, record) VALUES (?1, ?2)";
             write.prepare_cached(statement)?.execute(params![id, record])?;
             Ok(())
@@ -264,7 +265,7 @@ impl Store {
     /// # Errors
     /// As [`Self::blocks`].
     pub fn delete_topic(&self, topic: TopicId) -> Result<(), StoreError> {
-        self.turns.write(move |write| {
+        self.writer.write(move |write| {
             let id = number(topic.get());
             write.execute("UPDATE chain SET newest_deleted = max(newest_deleted, ?1)", [id])?;
             write.execute("DELETE FROM topics WHERE id = ?1", [id])?;
@@ -281,7 +282,7 @@ impl Store {
     /// # Errors
     /// As [`Self::blocks`].
     pub fn drop_leftovers(&self) -> Result<bool, StoreError> {
-        self.turns.write(retention::drop_leftovers)
+        self.writer.write(retention::drop_leftovers)
     }
 
     /// The highest number of a deleted topic; none where there never was one.
@@ -342,7 +343,7 @@ impl Store {
         nonce: BlockHeight,
         at: Timestamp,
     ) -> Result<bool, StoreError> {
-        self.turns.write(move |write| {
+        self.writer.write(move |write| {
             let mut statement = write.prepare_cached(
                 "INSERT OR IGNORE INTO epochs (topic_id, nonce, state, opened_at)
                  VALUES (?1, ?2, ?3, ?4)",
@@ -363,7 +364,7 @@ impl Store {
         nonce: BlockHeight,
         input: Input,
     ) -> Result<(), StoreError> {
-        self.turns.write(move |write| {
+        self.writer.write(move |write| {
             let mut statement = write.prepare_cached(
                 "UPDATE epochs SET input_at = ?3, input_value = ?4
                  WHERE topic_id = ?1 AND nonce = ?2 AND input_at IS NULL",
@@ -404,7 +405,8 @@ fn state(
 
 fn insert(
     write: &Connection,
-    (topic, nonce): (TopicId, BlockHeight),
+    topic: TopicId,
+    nonce: BlockHeight,
     submission: &Submission,
     is_trusted: bool,
     at: Timestamp,

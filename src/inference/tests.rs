@@ -125,10 +125,11 @@ impl Rows for FakeRows {
         Ok((newest - i64::from(limit) + 1..=newest).rev().map(|idx| self.row(idx)).collect())
     }
 
-    async fn between(
+    async fn rows_between(
         &self,
         _: DatasetId,
-        (from, to): (Timestamp, Timestamp),
+        from: Timestamp,
+        to: Timestamp,
         limit: u32,
     ) -> Result<Vec<FlatRow>, Cause> {
         let first = from.seconds() - START.seconds();

@@ -157,7 +157,12 @@ pub(crate) async fn run(command: BacktestCommand) -> anyhow::Result<()> {
     if rows.last().is_none_or(|row| row.timestamp < from) {
         let name = &topic.source.dataset;
         let what = format!("find rows of {name} from {from} to {to}");
-        match series.range(dataset).await.map_err(anyhow::Error::from_boxed).context(what.clone())? {
+        match series
+            .range(dataset)
+            .await
+            .map_err(anyhow::Error::from_boxed)
+            .context(what.clone())?
+        {
             Some((first, last)) => {
                 bail!("{what}: it has rows from {first} to {last}; choose --from and --to in there")
             }
@@ -194,12 +199,14 @@ fn topic(text: &str) -> anyhow::Result<Topic> {
 
 fn command_model(text: &str, group: &Group) -> anyhow::Result<CommandModel> {
     match text.split_once('=') {
-        Some((name, command)) if !name.is_empty() && !command.trim().is_empty() => Ok(CommandModel {
-            name: name.to_owned(),
-            command: command.to_owned(),
-            worker: actor::of_model(&format!("command:{name}")).context("name the model")?,
-            group: group.clone(),
-        }),
+        Some((name, command)) if !name.is_empty() && !command.trim().is_empty() => {
+            Ok(CommandModel {
+                name: name.to_owned(),
+                command: command.to_owned(),
+                worker: actor::of_model(&format!("command:{name}")).context("name the model")?,
+                group: group.clone(),
+            })
+        }
         _ => bail!("use --model {text}: it is a name = a command"),
     }
 }
@@ -227,7 +234,7 @@ async fn read_rows(
     let mut start = from;
     while start <= to {
         let end = (start + SPAN).min(to);
-        let page = series.between(id, (start, end), PAGE).await;
+        let page = series.rows_between(id, start, end, PAGE).await;
         let page = page.map_err(anyhow::Error::from_boxed);
         let page = page.with_context(|| format!("read rows of {name}"))?;
         let last = page.iter().map(|row| row.timestamp).max();

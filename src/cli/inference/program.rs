@@ -92,7 +92,7 @@ impl Program {
         let (stdin, stdout) = (&mut self.stdin, &mut self.stdout);
         let write = async {
             if let Some(stdin) = stdin {
-                // One that reads nothing has ended, or is silent: then that is told.
+                // A program that reads nothing has ended, or is silent: both are reported below.
                 drop(stdin.write_all(input.as_bytes()).await);
             }
         };

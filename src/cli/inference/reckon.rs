@@ -22,7 +22,7 @@ Examples:
 A file holds one case or several as {\"cases\":[…]}. Numbers are decimal texts, as in
 {\"inferences\":{\"ann\":[\"1.5\"]}}, and come out as such.";
 
-/// Where cases come from, and how they are told.
+/// Where cases come from, and how results are printed.
 #[derive(Debug, Args)]
 pub(crate) struct ReckonCommand {
     /// The file; `-` or nothing for standard input

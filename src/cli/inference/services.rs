@@ -27,7 +27,7 @@ use wire::functions::{EnvVar, ExecuteConfig, ExecuteRequest, ExecuteResponse};
 const NAMES_MAX: usize = 4096;
 
 /// Datasets asked for by name: those of exactly that name come first, the others only contain it.
-/// So many of one name are told apart.
+/// This many of one name are distinguished.
 const NAMED_DATASETS: usize = 100;
 
 /// How many datasets are named to a caller who asks for one that does not exist.
@@ -224,10 +224,11 @@ impl Rows for Series {
         Ok(flat(self.service.newest(dataset, rows_limit(limit)).await?))
     }
 
-    async fn between(
+    async fn rows_between(
         &self,
         dataset: DatasetId,
-        (from, to): (Timestamp, Timestamp),
+        from: Timestamp,
+        to: Timestamp,
         limit: u32,
     ) -> Result<Vec<FlatRow>, Cause> {
         let query = RowsQuery {

@@ -48,7 +48,7 @@ impl SigningFlags {
     pub(crate) fn consumers(&self, folder: &Path) -> anyhow::Result<Consumers> {
         let signer = match &self.signer_key {
             Some(path) => read(path)?,
-            None => held(&folder.join(KEY_NAME))?,
+            None => load_signer(&folder.join(KEY_NAME))?,
         };
         let chains = self.consumers.iter().map(|text| chain(text)).collect::<Result<_, _>>()?;
         let prices = self.prices.iter().map(|text| price(text)).collect::<Result<_, _>>()?;
@@ -63,7 +63,7 @@ fn read(path: &Path) -> anyhow::Result<Signer> {
 }
 
 /// The key in the file at `path`, made now if there is none. Only its owner may read it.
-fn held(path: &Path) -> anyhow::Result<Signer> {
+fn load_signer(path: &Path) -> anyhow::Result<Signer> {
     let what = || format!("make the key {}", path.display());
     if path.exists() {
         return read(path);
@@ -119,10 +119,10 @@ mod tests {
     fn a_key_is_made_once_and_then_kept() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(KEY_NAME);
-        let account = held(&path).unwrap().account();
-        assert_eq!(held(&path).unwrap().account(), account);
+        let account = load_signer(&path).unwrap().account();
+        assert_eq!(load_signer(&path).unwrap().account(), account);
         fs::write(&path, "no key").unwrap();
-        assert!(held(&path).is_err());
+        assert!(load_signer(&path).is_err());
     }
 
     /// Many at once agree on one key, and none of them ever sees a part of it.
@@ -130,7 +130,7 @@ mod tests {
     fn of_many_that_make_the_key_at_once_one_does() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(KEY_NAME);
-        let whole = held(&path).unwrap().reveal().trim().len();
+        let whole = load_signer(&path).unwrap().reveal().trim().len();
         fs::remove_file(&path).unwrap();
         let is_watched = std::sync::atomic::AtomicBool::new(true);
         std::thread::scope(|scope| {
@@ -142,7 +142,7 @@ mod tests {
                 }
             });
             for _ in 0..200 {
-                held(&path).unwrap();
+                load_signer(&path).unwrap();
                 fs::remove_file(&path).unwrap();
             }
             is_watched.store(false, std::sync::atomic::Ordering::Relaxed);

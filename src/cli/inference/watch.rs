@@ -128,7 +128,7 @@ pub(super) async fn watch(command: WatchCommand) -> anyhow::Result<()> {
         if followed(&mut events, &mut printer).await? {
             return Ok(());
         }
-        asked(&service, topic, Duration::from_secs(every), &mut printer).await
+        poll(&service, topic, Duration::from_secs(every), &mut printer).await
     };
     let done = tokio::select! {
         done = work => done,
@@ -169,8 +169,8 @@ async fn followed(
     Ok(true)
 }
 
-/// Asks again and again, until enough is printed.
-async fn asked(
+/// Polls the latest bundle until enough is printed.
+async fn poll(
     service: &Inference,
     topic: TopicId,
     every: Duration,

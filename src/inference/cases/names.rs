@@ -1,8 +1,9 @@
 //! The names of a case, and the addresses that stand for them.
 
 use super::{
-    Address, BTreeMap, CaseError, CaseLosses, CaseRegrets, Decimal, Decimals, Family, Lists,
-    Losses, PairValues, RegretCase, Regrets, Standing, SynthesisCase, Values, Versus, list, number, shown,
+    Address, BTreeMap, ByActor, CaseError, CaseLosses, CaseRegrets, Decimal, Decimals, Lists,
+    Losses, PairValues, PairwiseRegrets, RegretCase, Regrets, RoleValues, SynthesisCase, Values,
+    list, number, to_decimal,
 };
 
 /// Every name of a case in its order; the address of each is made of its place.
@@ -17,7 +18,7 @@ pub(super) struct Names {
 
 impl Names {
     /// The names of an epoch to combine.
-    pub(super) fn of(case: &SynthesisCase) -> Self {
+    pub(super) fn from_case(case: &SynthesisCase) -> Self {
         let regrets = &case.regrets_after_previous_epoch;
         let mut inferers =
             case.inferences.keys().chain(&case.inferers).cloned().collect::<Vec<_>>();
@@ -83,84 +84,94 @@ impl Names {
     }
 
     /// The numbers of `decimals`.
-    pub(super) fn family(
+    pub(super) fn parse_numbers(
         &self,
         what: &'static str,
         decimals: &Decimals,
-    ) -> Result<Family, CaseError> {
+    ) -> Result<ByActor<f64>, CaseError> {
         let pair =
             |(name, text): (&String, &Decimal)| Ok((self.address(name)?, number(what, text)?));
         decimals.iter().map(pair).collect()
     }
 
-    fn families(
+    fn parse_rows(
         &self,
         what: &'static str,
         decimals: &BTreeMap<String, Decimals>,
-    ) -> Result<BTreeMap<Address, Family>, CaseError> {
-        let pair =
-            |(name, of): (&String, &Decimals)| Ok((self.address(name)?, self.family(what, of)?));
+    ) -> Result<ByActor<ByActor<f64>>, CaseError> {
+        let pair = |(name, of): (&String, &Decimals)| {
+            Ok((self.address(name)?, self.parse_numbers(what, of)?))
+        };
         decimals.iter().map(pair).collect()
     }
 
     /// The regrets of everybody against one quantity: of who infers, and of who forecasts.
-    fn standings(
+    fn parse_role_values(
         &self,
         decimals: &BTreeMap<String, Decimals>,
         alone: bool,
-    ) -> Result<BTreeMap<Address, Standing>, CaseError> {
-        let mut standings = BTreeMap::new();
+    ) -> Result<BTreeMap<Address, RoleValues>, CaseError> {
+        let mut by_key = BTreeMap::new();
         for (key, regrets) in decimals {
-            let mut standing = Standing::default();
+            let mut values = RoleValues::default();
             for (name, text) in regrets {
                 let regret = number("a regret", text)?;
                 let address = self.address(name)?;
                 if self.inferers.contains(name) {
-                    standing.inferer.insert(address.clone(), regret);
+                    values.inferer.insert(address.clone(), regret);
                 }
                 if if alone { name == key } else { self.forecasters.contains(name) } {
-                    standing.forecaster.insert(address, regret);
+                    values.forecaster.insert(address, regret);
                 }
             }
-            standings.insert(self.address(key)?, standing);
+            by_key.insert(self.address(key)?, values);
         }
-        Ok(standings)
+        Ok(by_key)
     }
 
     /// The regrets of `regrets`.
     pub(super) fn regrets(&self, regrets: &CaseRegrets) -> Result<Regrets, CaseError> {
         Ok(Regrets {
-            ordinary: Standing {
-                inferer: self.family("a regret", &regrets.inferer)?,
-                forecaster: self.family("a regret", &regrets.forecaster)?,
+            ordinary: RoleValues {
+                inferer: self.parse_numbers("a regret", &regrets.inferer)?,
+                forecaster: self.parse_numbers("a regret", &regrets.forecaster)?,
             },
-            naive: self.family("a regret", &regrets.naive_inferer)?,
-            one_out_inferer: Versus::from_rows(&self.standings(&regrets.one_out_inferer, false)?),
-            one_out_forecaster: Versus::from_rows(&self.standings(&regrets.one_out_forecaster, false)?),
-            one_in_forecaster: Versus::from_rows(&self.standings(&regrets.one_in_forecaster, true)?),
+            naive: self.parse_numbers("a regret", &regrets.naive_inferer)?,
+            one_out_inferer: PairwiseRegrets::from_rows(
+                &self.parse_role_values(&regrets.one_out_inferer, false)?,
+            ),
+            one_out_forecaster: PairwiseRegrets::from_rows(
+                &self.parse_role_values(&regrets.one_out_forecaster, false)?,
+            ),
+            one_in_forecaster: PairwiseRegrets::from_rows(
+                &self.parse_role_values(&regrets.one_in_forecaster, true)?,
+            ),
         })
     }
 
     /// The losses of `losses`.
     pub(super) fn losses(&self, losses: &CaseLosses) -> Result<Losses, CaseError> {
-        let family = |decimals| self.family("a loss", decimals);
+        let parse = |decimals| self.parse_numbers("a loss", decimals);
         Ok(Losses {
             combined: number("the combined loss", &losses.combined)?,
             naive: number("the naive loss", &losses.naive)?,
-            inferer: family(&losses.inferer)?,
-            forecaster: family(&losses.forecaster)?,
-            one_out_inferer: family(&losses.one_out_inferer)?,
-            one_out_forecaster: family(&losses.one_out_forecaster)?,
-            one_in_forecaster: family(&losses.one_in_forecaster)?,
+            inferer: parse(&losses.inferer)?,
+            forecaster: parse(&losses.forecaster)?,
+            one_out_inferer: parse(&losses.one_out_inferer)?,
+            one_out_forecaster: parse(&losses.one_out_forecaster)?,
+            one_in_forecaster: parse(&losses.one_in_forecaster)?,
             one_out_inferer_forecaster: PairValues::from_rows(
-                &self.families("a loss", &losses.one_out_inferer_forecaster)?,
+                &self.parse_rows("a loss", &losses.one_out_inferer_forecaster)?,
             ),
         })
     }
 
-    /// The numbers of `family` as texts.
-    pub(super) fn decimals(&self, family: &Family) -> Decimals {
-        family.iter().map(|(name, number)| (self.name(name).to_owned(), shown(*number))).collect()
+    /// The numbers of `numbers` as texts.
+    pub(super) fn decimals(&self, numbers: &ByActor<f64>) -> Decimals {
+        numbers
+            .iter()
+            .map(|(name, number)| (self.name(name).to_owned(), to_decimal(*number)))
+            .collect()
     }
 
     /// The values of each as texts.
@@ -172,8 +183,8 @@ impl Names {
     pub(super) fn case_losses(&self, losses: &Losses) -> CaseLosses {
         CaseLosses {
             stake: None,
-            combined: shown(losses.combined),
-            naive: shown(losses.naive),
+            combined: to_decimal(losses.combined),
+            naive: to_decimal(losses.naive),
             inferer: self.decimals(&losses.inferer),
             forecaster: self.decimals(&losses.forecaster),
             one_out_inferer: self.decimals(&losses.one_out_inferer),
@@ -181,7 +192,7 @@ impl Names {
             one_in_forecaster: self.decimals(&losses.one_in_forecaster),
             one_out_inferer_forecaster: losses
                 .one_out_inferer_forecaster
-                .families()
+                .by_row()
                 .iter()
                 .map(|(name, of)| (self.name(name).to_owned(), self.decimals(of)))
                 .collect(),
@@ -190,19 +201,19 @@ impl Names {
 
     /// `regrets` under their names.
     pub(super) fn case_regrets(&self, regrets: &Regrets) -> CaseRegrets {
-        let standing = |(key, standing): (&Address, &Standing)| {
-            let mut decimals: BTreeMap<String, Decimal> = self.decimals(&standing.inferer);
-            decimals.extend(self.decimals(&standing.forecaster));
+        let values = |(key, values): (&Address, &RoleValues)| {
+            let mut decimals: BTreeMap<String, Decimal> = self.decimals(&values.inferer);
+            decimals.extend(self.decimals(&values.forecaster));
             (self.name(key).to_owned(), decimals)
         };
-        let standings = |versus: &Versus| versus.by_row().iter().map(standing).collect();
+        let by_key = |pairwise: &PairwiseRegrets| pairwise.by_row().iter().map(values).collect();
         CaseRegrets {
             inferer: self.decimals(&regrets.ordinary.inferer),
             forecaster: self.decimals(&regrets.ordinary.forecaster),
             naive_inferer: self.decimals(&regrets.naive),
-            one_out_inferer: standings(&regrets.one_out_inferer),
-            one_out_forecaster: standings(&regrets.one_out_forecaster),
-            one_in_forecaster: standings(&regrets.one_in_forecaster),
+            one_out_inferer: by_key(&regrets.one_out_inferer),
+            one_out_forecaster: by_key(&regrets.one_out_forecaster),
+            one_in_forecaster: by_key(&regrets.one_in_forecaster),
         }
     }
 }

@@ -44,7 +44,7 @@ pub struct LossRule {
     /// Whether losses are used as they are. Otherwise they are base-10 logarithms, as the chain
     /// wants them.
     pub allow_negative: bool,
-    /// The least loss that is told from none, before the logarithm: below it actors differ by luck.
+    /// The smallest loss that counts, before the logarithm: below it actors differ by luck.
     pub floor: f64,
 }
 

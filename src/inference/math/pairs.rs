@@ -11,7 +11,7 @@ use std::{
 
 use model::{bundle::Bundle, topic::Address};
 
-use crate::math::regret::Family;
+use crate::math::regret::ByActor;
 
 /// A list of numbers for each pair of a row and a column that has one.
 #[derive(Debug, Clone, Default)]
@@ -65,12 +65,14 @@ impl PairValues {
     }
 
     /// Returns one number for each pair of `by_row`. Columns are in order.
-    pub fn from_rows<'r>(by_row: impl IntoIterator<Item = (&'r Address, &'r Family)>) -> Self {
-        let by_row: BTreeMap<&Address, &Family> = by_row.into_iter().collect();
+    pub fn from_rows<'r>(
+        by_row: impl IntoIterator<Item = (&'r Address, &'r ByActor<f64>)>,
+    ) -> Self {
+        let by_row: BTreeMap<&Address, &ByActor<f64>> = by_row.into_iter().collect();
         let columns: BTreeSet<&Address> = by_row.values().flat_map(|row| row.keys()).collect();
-        let numbers = by_row.values().flat_map(|row| {
-            columns.iter().map(|name| row.get(*name).copied().unwrap_or(f64::NAN))
-        });
+        let numbers = by_row
+            .values()
+            .flat_map(|row| columns.iter().map(|name| row.get(*name).copied().unwrap_or(f64::NAN)));
         Self {
             numbers: numbers.collect(),
             width: 1,
@@ -161,7 +163,8 @@ impl PairValues {
         is_row_kept: impl Fn(&Address) -> bool,
         is_column_kept: impl Fn(&Address) -> bool,
     ) {
-        let rows: Vec<Address> = self.rows.iter().filter(|name| is_row_kept(name)).cloned().collect();
+        let rows: Vec<Address> =
+            self.rows.iter().filter(|name| is_row_kept(name)).cloned().collect();
         let columns: Vec<Address> =
             self.columns.iter().filter(|name| is_column_kept(name)).cloned().collect();
         if (rows.len(), columns.len()) != (self.rows.len(), self.columns.len()) {
@@ -207,7 +210,7 @@ impl PairValues {
     }
 
     /// The numbers by row and column, of width 1.
-    pub fn families(&self) -> BTreeMap<Address, Family> {
+    pub fn by_row(&self) -> ByActor<ByActor<f64>> {
         let number = |(name, list): (&Address, &[f64])| Some((name.clone(), *list.first()?));
         let row = |(idx, name): (usize, &Address)| {
             (name.clone(), self.row(idx).filter_map(number).collect())
@@ -218,7 +221,8 @@ impl PairValues {
     /// The lists by row and column.
     pub fn lists(&self) -> BTreeMap<Address, BTreeMap<Address, Vec<f64>>> {
         let list = |(name, list): (&Address, &[f64])| (name.clone(), list.to_vec());
-        let row = |(idx, name): (usize, &Address)| (name.clone(), self.row(idx).map(list).collect());
+        let row =
+            |(idx, name): (usize, &Address)| (name.clone(), self.row(idx).map(list).collect());
         self.rows.iter().enumerate().map(row).collect()
     }
 }

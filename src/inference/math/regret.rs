@@ -20,23 +20,23 @@ const INITIAL_REGRET_QUANTILE: f64 = 0.25;
 /// How far below the center (over p) a newcomer starts, by the chain's parameters.
 const P_NORM_SAFE_DIV: f64 = 8.25;
 
-/// One number for each actor.
-pub type Family = BTreeMap<Address, f64>;
+/// A value for each actor, by address.
+pub type ByActor<T> = BTreeMap<Address, T>;
 
 /// The regrets of inferers and forecasters against one and the same quantity. An address may be
 /// both, so they are kept apart.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Standing {
+pub struct RoleValues {
     /// By inferer, by address.
-    pub inferer: Family,
+    pub inferer: ByActor<f64>,
     /// By forecaster, by address.
-    pub forecaster: Family,
+    pub forecaster: ByActor<f64>,
 }
 
 /// The regrets of inferers and forecasters against quantities that each leave one actor out, or let
 /// one in.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Versus {
+pub struct PairwiseRegrets {
     /// The inferers', by the one left out or let in.
     pub inferer: PairValues,
     /// The forecasters', by the one left out or let in.
@@ -47,15 +47,15 @@ pub struct Versus {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Regrets {
     /// Against the combined value.
-    pub ordinary: Standing,
+    pub ordinary: RoleValues,
     /// The inferers' against the naive value.
-    pub naive: Family,
+    pub naive: ByActor<f64>,
     /// Against the combined value without the inferer of the row.
-    pub one_out_inferer: Versus,
+    pub one_out_inferer: PairwiseRegrets,
     /// Against the combined value without the forecaster of the row.
-    pub one_out_forecaster: Versus,
+    pub one_out_forecaster: PairwiseRegrets,
     /// Against the inferers combined with the forecaster of the row.
-    pub one_in_forecaster: Versus,
+    pub one_in_forecaster: PairwiseRegrets,
 }
 
 /// The losses of every quantity of an epoch.
@@ -66,15 +66,15 @@ pub struct Losses {
     /// Of the naive value.
     pub naive: f64,
     /// Of each inferer's value.
-    pub inferer: Family,
+    pub inferer: ByActor<f64>,
     /// Of what each forecaster implies.
-    pub forecaster: Family,
+    pub forecaster: ByActor<f64>,
     /// Of the combined value without each inferer.
-    pub one_out_inferer: Family,
+    pub one_out_inferer: ByActor<f64>,
     /// Of the combined value without each forecaster.
-    pub one_out_forecaster: Family,
+    pub one_out_forecaster: ByActor<f64>,
     /// Of the inferers with each forecaster alone.
-    pub one_in_forecaster: Family,
+    pub one_in_forecaster: ByActor<f64>,
     /// Of what each forecaster (row) implies without each inferer (column).
     pub one_out_inferer_forecaster: PairValues,
 }
@@ -97,7 +97,7 @@ impl Regrets {
     /// About how many bytes of memory the regrets of pairs take.
     pub fn n_bytes(&self) -> usize {
         let all = [&self.one_out_inferer, &self.one_out_forecaster, &self.one_in_forecaster];
-        let pairs = all.into_iter().flat_map(|versus| [&versus.inferer, &versus.forecaster]);
+        let pairs = all.into_iter().flat_map(|pairwise| [&pairwise.inferer, &pairwise.forecaster]);
         pairs.map(|pairs| size_of_val(pairs.numbers())).sum()
     }
 
@@ -109,9 +109,9 @@ impl Regrets {
         self.naive.retain(|name, _| infers(name));
         self.one_out_inferer.inferer.retain(&infers, &infers);
         self.one_out_inferer.forecaster.retain(&infers, &casts);
-        for versus in [&mut self.one_out_forecaster, &mut self.one_in_forecaster] {
-            versus.inferer.retain(&casts, &infers);
-            versus.forecaster.retain(&casts, &casts);
+        for pairwise in [&mut self.one_out_forecaster, &mut self.one_in_forecaster] {
+            pairwise.inferer.retain(&casts, &infers);
+            pairwise.forecaster.retain(&casts, &casts);
         }
     }
 
@@ -140,28 +140,33 @@ impl Regrets {
         let (with, regrets) = (&losses.one_in_forecaster, &mut self.one_in_forecaster);
         follow_pairs(&mut regrets.inferer, with, &inferers, |_| by_inferer.clone(), pace);
         let own = |row: &Address| {
-            forecaster.iter().map(|(name, loss)| if name == row { *loss } else { f64::NAN }).collect()
+            forecaster
+                .iter()
+                .map(|(name, loss)| if name == row { *loss } else { f64::NAN })
+                .collect()
         };
         follow_pairs(&mut regrets.forecaster, with, &forecasters, own, pace);
     }
 }
 
-impl Versus {
+impl PairwiseRegrets {
     /// Returns the regrets of `by_row`, by who is left out or let in.
-    pub fn from_rows(by_row: &BTreeMap<Address, Standing>) -> Self {
+    pub fn from_rows(by_row: &BTreeMap<Address, RoleValues>) -> Self {
         Self {
             inferer: PairValues::from_rows(by_row.iter().map(|(name, of)| (name, &of.inferer))),
-            forecaster: PairValues::from_rows(by_row.iter().map(|(name, of)| (name, &of.forecaster))),
+            forecaster: PairValues::from_rows(
+                by_row.iter().map(|(name, of)| (name, &of.forecaster)),
+            ),
         }
     }
 
     /// The regrets by who is left out or let in.
-    pub fn by_row(&self) -> BTreeMap<Address, Standing> {
-        let mut by_row: BTreeMap<Address, Standing> = BTreeMap::new();
-        for (name, inferer) in self.inferer.families() {
+    pub fn by_row(&self) -> BTreeMap<Address, RoleValues> {
+        let mut by_row: BTreeMap<Address, RoleValues> = BTreeMap::new();
+        for (name, inferer) in self.inferer.by_row() {
             by_row.entry(name).or_default().inferer = inferer;
         }
-        for (name, forecaster) in self.forecaster.families() {
+        for (name, forecaster) in self.forecaster.by_row() {
             by_row.entry(name).or_default().forecaster = forecaster;
         }
         by_row
@@ -170,12 +175,12 @@ impl Versus {
 
 impl Pace {
     /// The share of what was known before in a regret.
-    fn kept(self) -> f64 {
+    fn previous_share(self) -> f64 {
         1.0 - self.alpha
     }
 }
 
-impl Standing {
+impl RoleValues {
     /// All regrets, inferers first.
     pub fn all(&self) -> impl Iterator<Item = f64> {
         self.inferer.values().chain(self.forecaster.values()).copied()
@@ -183,13 +188,13 @@ impl Standing {
 }
 
 /// Moves each regret toward `reference` less the actor's loss.
-fn follow(regrets: &mut Family, reference: f64, losses: &Family, pace: Pace) {
+fn follow(regrets: &mut ByActor<f64>, reference: f64, losses: &ByActor<f64>, pace: Pace) {
     for (name, loss) in losses {
         let newest = pace.alpha * (reference - loss);
         if let Some(regret) = regrets.get_mut(name) {
-            *regret = newest + pace.kept() * *regret;
+            *regret = newest + pace.previous_share() * *regret;
         } else {
-            regrets.insert(name.clone(), newest + pace.kept() * pace.initial);
+            regrets.insert(name.clone(), newest + pace.previous_share() * pace.initial);
         }
     }
 }
@@ -199,7 +204,7 @@ fn follow(regrets: &mut Family, reference: f64, losses: &Family, pace: Pace) {
 /// one without.
 fn follow_pairs(
     regrets: &mut PairValues,
-    references: &Family,
+    references: &ByActor<f64>,
     columns: &[&Address],
     losses: impl Fn(&Address) -> Vec<f64>,
     pace: Pace,
@@ -217,7 +222,7 @@ fn follow_pairs(
             let Some(regret) = place.and_then(|idx| row.get_mut(idx)) else { continue };
             if !loss.is_nan() {
                 let before = if regret.is_nan() { pace.initial } else { *regret };
-                *regret = pace.alpha * (reference - loss) + pace.kept() * before;
+                *regret = pace.alpha * (reference - loss) + pace.previous_share() * before;
             }
         }
     }
@@ -226,7 +231,7 @@ fn follow_pairs(
 /// What a topic's regrets say about the actors it has not seen.
 #[derive(Debug, Clone, Copy)]
 pub struct Crowd<'a> {
-    /// The ordinary regrets of those who took part often enough.
+    /// The ordinary regrets of actors that took part often enough.
     pub experienced: &'a [f64],
     /// The ordinary regrets of all.
     pub all: &'a [f64],

@@ -6,7 +6,7 @@ use model::topic::Address;
 
 use crate::math::{
     pairs::PairValues,
-    regret::{Family, Losses},
+    regret::{ByActor, Losses},
 };
 
 /// The losses that one reputer reports.
@@ -25,7 +25,7 @@ pub fn network_losses(reports: &[Report]) -> Option<Losses> {
     let mean = |pick: &dyn Fn(&Losses) -> f64| {
         weighted(reports.iter().map(|report| (report.stake, pick(&report.losses))))
     };
-    let family = |pick: fn(&Losses) -> &Family| {
+    let mean_by_actor = |pick: fn(&Losses) -> &ByActor<f64>| {
         let mut all: BTreeMap<Address, Vec<(f64, f64)>> = BTreeMap::new();
         for report in reports {
             for (name, loss) in pick(&report.losses) {
@@ -33,11 +33,11 @@ pub fn network_losses(reports: &[Report]) -> Option<Losses> {
             }
         }
         let means = all.into_iter().filter_map(|(name, all)| Some((name, weighted(all)?)));
-        means.collect::<Family>()
+        means.collect::<ByActor<f64>>()
     };
     let mut by_pair: BTreeMap<Address, BTreeMap<Address, Vec<(f64, f64)>>> = BTreeMap::new();
     for Report { stake, losses } in reports {
-        for (forecaster, of_each) in losses.one_out_inferer_forecaster.families() {
+        for (forecaster, of_each) in losses.one_out_inferer_forecaster.by_row() {
             let means = by_pair.entry(forecaster).or_default();
             for (inferer, loss) in of_each {
                 means.entry(inferer).or_default().push((*stake, loss));
@@ -48,15 +48,15 @@ pub fn network_losses(reports: &[Report]) -> Option<Losses> {
         let means = of_each.into_iter().filter_map(|(name, all)| Some((name, weighted(all)?)));
         (forecaster, means.collect())
     };
-    let by_pair: BTreeMap<Address, Family> = by_pair.into_iter().map(mean_row).collect();
+    let by_pair: ByActor<ByActor<f64>> = by_pair.into_iter().map(mean_row).collect();
     Some(Losses {
         combined: mean(&|losses| losses.combined)?,
         naive: mean(&|losses| losses.naive)?,
-        inferer: family(|losses| &losses.inferer),
-        forecaster: family(|losses| &losses.forecaster),
-        one_out_inferer: family(|losses| &losses.one_out_inferer),
-        one_out_forecaster: family(|losses| &losses.one_out_forecaster),
-        one_in_forecaster: family(|losses| &losses.one_in_forecaster),
+        inferer: mean_by_actor(|losses| &losses.inferer),
+        forecaster: mean_by_actor(|losses| &losses.forecaster),
+        one_out_inferer: mean_by_actor(|losses| &losses.one_out_inferer),
+        one_out_forecaster: mean_by_actor(|losses| &losses.one_out_forecaster),
+        one_in_forecaster: mean_by_actor(|losses| &losses.one_in_forecaster),
         one_out_inferer_forecaster: PairValues::from_rows(&by_pair),
     })
 }

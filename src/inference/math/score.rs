@@ -1,13 +1,13 @@
 //! Scores: how much worse an epoch would have been without an actor.
 
 use crate::math::{
-    regret::{Family, Losses},
+    regret::{ByActor, Losses},
     statistics::count,
 };
 
 /// Returns each inferer's score: the loss of the combined value without it, less that with it. 0
 /// for one alone, which cannot be left out.
-pub fn inferers(losses: &Losses) -> Family {
+pub fn inferers(losses: &Losses) -> ByActor<f64> {
     let score =
         |name| losses.one_out_inferer.get(name).map_or(0.0, |without| without - losses.combined);
     losses.inferer.keys().map(|name| (name.clone(), score(name))).collect()
@@ -16,7 +16,7 @@ pub fn inferers(losses: &Losses) -> Family {
 /// Returns each forecaster's score: what it takes off the naive loss alone, and what it takes off
 /// the combined loss beside the others. The more forecasters, the less counts what it does alone. 0
 /// for one alone.
-pub fn forecasters(losses: &Losses) -> Family {
+pub fn forecasters(losses: &Losses) -> ByActor<f64> {
     let share_alone = 2.0_f64.powf(1.0 - count(losses.forecaster.len()));
     let score = |name| {
         let with = losses.one_in_forecaster.get(name)?;
@@ -37,12 +37,12 @@ mod tests {
         let name: model::topic::Address = "allo1a".parse().unwrap();
         let alone = Losses {
             combined: -2.0,
-            inferer: Family::from([(name.clone(), -1.0)]),
+            inferer: ByActor::from([(name.clone(), -1.0)]),
             ..Losses::default()
         };
-        assert_eq!(inferers(&alone), Family::from([(name.clone(), 0.0)]));
+        assert_eq!(inferers(&alone), ByActor::from([(name.clone(), 0.0)]));
         let beside_others =
-            Losses { one_out_inferer: Family::from([(name.clone(), -1.5)]), ..alone };
-        assert_eq!(inferers(&beside_others), Family::from([(name, 0.5)]));
+            Losses { one_out_inferer: ByActor::from([(name.clone(), -1.5)]), ..alone };
+        assert_eq!(inferers(&beside_others), ByActor::from([(name, 0.5)]));
     }
 }

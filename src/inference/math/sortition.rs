@@ -3,7 +3,7 @@
 //! The chain's rule: the best by the moving average of their scores, up to a number of places.
 //! Actors that rest move toward a quantile of the active ones' scores, so that newcomers get their
 //! turn. Ours on top: actors that were never scored hold a share of the places at most, since
-//! whoever signs up can submit as often as it has names. Absent on purpose: who is trusted, and
+//! an account can submit under as many names as it makes up. Absent on purpose: who is trusted, and
 //! what an outlier is, which the caller knows.
 
 use std::collections::BTreeSet;
@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use model::topic::Address;
 
 use crate::math::{
-    regret::Family,
+    regret::ByActor,
     statistics::{count, deviation, moving_average, quantile},
 };
 
@@ -34,7 +34,7 @@ pub enum Record {
     Newcomer,
     /// Scored at least once.
     Scored,
-    /// Submitted by the operator, or by a worker that the topic names.
+    /// SubmitOutcome by the operator, or by a worker that the topic names.
     Trusted,
 }
 
@@ -116,7 +116,7 @@ pub fn resting_score(score: f64, target: f64, alpha: f64) -> f64 {
 }
 
 /// Returns the quantile `share` of `scores`, which actors that rest move toward; none of none.
-pub fn quantile_score(scores: &Family, share: f64) -> Option<f64> {
+pub fn quantile_score(scores: &ByActor<f64>, share: f64) -> Option<f64> {
     quantile(&scores.values().copied().collect::<Vec<_>>(), share)
 }
 

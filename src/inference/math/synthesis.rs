@@ -17,7 +17,7 @@ use model::topic::Address;
 
 use crate::math::{
     pairs::PairValues,
-    regret::{Regrets, Standing},
+    regret::{Regrets, RoleValues},
     synthesis::{
         combine::{Table, named},
         implied::Implied,
@@ -50,7 +50,7 @@ pub struct Epoch<'a> {
     pub previous_loss: Option<f64>,
     /// How actors did in the epochs before.
     pub regrets: &'a Regrets,
-    /// What to do about those who have not been seen before.
+    /// The regret of actors without one of their own.
     pub newcomers: Newcomers,
 }
 
@@ -61,7 +61,7 @@ pub struct Synthesis {
     pub combined: Values,
     /// Combined of the inferers without forecasters.
     pub naive: Values,
-    /// What each forecaster implies. Those who forecast no one that is present are missing.
+    /// What each forecaster implies. One that forecasts nobody who is present is missing.
     pub implied: BTreeMap<Address, Values>,
     /// Combined without each inferer in turn. Empty with fewer than two.
     pub one_out_inferer: BTreeMap<Address, Values>,
@@ -124,8 +124,8 @@ pub fn synthesize(epoch: &Epoch<'_>) -> Result<Synthesis, SynthesisError> {
     }
     let params = Params { regret_scale: common_scale(epoch), ..*epoch.params };
     let epoch = &Epoch { params: &params, ..*epoch };
-    let implied = Implied::of(epoch);
-    let table = Table::of(epoch, &implied);
+    let implied = Implied::new(epoch);
+    let table = Table::new(epoch, &implied);
     let line = table.line(&epoch.regrets.ordinary);
     let mut weights = line.clone();
     table.weigh(&mut weights);
@@ -162,7 +162,7 @@ fn intervals(table: &Table<'_>, shares: &[f64]) -> Vec<Values> {
 fn common_scale(epoch: &Epoch<'_>) -> Option<f64> {
     let Generation::MadV017 = epoch.params.generation else { return None };
     let Newcomers::WithRegret(newcomer) = epoch.newcomers else { return None };
-    let Standing { inferer, forecaster } = &epoch.regrets.ordinary;
+    let RoleValues { inferer, forecaster } = &epoch.regrets.ordinary;
     let of_inferers = epoch.inferences.keys().map(|name| inferer.get(name));
     let of_forecasters = epoch.forecasts.keys().map(|name| forecaster.get(name));
     let own = || {

@@ -10,7 +10,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use crate::{
     network::{epoch::Progress, overview::TopicActors},
-    store::{Bundles, Known},
+    store::{Bundles, StoredLearned},
 };
 
 /// The most bytes that learned regrets and newest bundles take together: some twenty topics of a
@@ -33,7 +33,7 @@ pub(crate) struct Entry {
     /// Who took part in it.
     pub actors: Option<Arc<TopicActors>>,
     /// What it has learned.
-    pub known: Option<Known>,
+    pub known: Option<StoredLearned>,
 }
 
 /// Entries by topic.
@@ -53,13 +53,13 @@ struct Entries {
 
 impl Entry {
     /// Forgets what changes when an epoch closes; `known` is what is learned then, if it did close.
-    pub(crate) fn close(&mut self, known: Option<Known>) {
+    pub(crate) fn close(&mut self, known: Option<StoredLearned>) {
         self.bundles = None;
         self.learn(known);
     }
 
     /// Forgets what changes when an epoch is learned from; `known` is what is learned then, if it was.
-    pub(crate) fn learn(&mut self, known: Option<Known>) {
+    pub(crate) fn learn(&mut self, known: Option<StoredLearned>) {
         (self.progress, self.actors, self.known) = (None, None, known);
     }
 
@@ -136,8 +136,8 @@ mod tests {
     use super::*;
     use crate::network::learned::Learned;
 
-    fn known(stamp: i64) -> Known {
-        Known { stamp, learned: Arc::new(Learned::default()) }
+    fn known(stamp: i64) -> StoredLearned {
+        StoredLearned { stamp, learned: Arc::new(Learned::default()) }
     }
 
     #[test]

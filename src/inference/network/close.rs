@@ -13,7 +13,7 @@ use crate::{
     math::{
         outlier::Baseline,
         pairs::FullBundle,
-        regret::{Family, Standing},
+        regret::{ByActor, RoleValues},
         synthesis::{Epoch, Synthesis, SynthesisError, Values, interval::PERCENTILES, synthesize},
     },
     network::{
@@ -32,7 +32,7 @@ pub struct Closing {
     /// The bundle that is served.
     pub bundle: FullBundle,
     /// Each actor's share in the combined value.
-    pub shares: Standing,
+    pub shares: RoleValues,
     /// What the built-in forecasters expected, as submissions of theirs.
     pub forecasts: Vec<Submission>,
     /// The bundle without outliers; none where there are none, or several labels.
@@ -69,7 +69,7 @@ pub struct Interval {
 
 /// What an epoch closes with, beside its submissions.
 #[derive(Debug, Clone, Copy)]
-pub struct Standings<'a> {
+pub struct CloseContext<'a> {
     /// The labels, in the order of their ids.
     pub labels: &'a [String],
     /// What was learned before.
@@ -99,9 +99,9 @@ pub fn close(
     topic: &Topic,
     nonce: BlockHeight,
     submissions: &[Submission],
-    standings: Standings<'_>,
+    close_context: CloseContext<'_>,
 ) -> Result<Closing, CloseError> {
-    let Standings { labels, learned, baseline } = standings;
+    let CloseContext { labels, learned, baseline } = close_context;
     let default = topic.labeling.default;
     let inferring = submissions.iter().filter(|submission| !submission.inference.is_empty());
     let inferences: BTreeMap<Address, Values> = inferring
@@ -111,7 +111,7 @@ pub fn close(
         })
         .collect();
     let forecasts = forecasts(&inferences, learned, topic)?;
-    let expected: BTreeMap<Address, Family> = submissions
+    let expected: ByActor<ByActor<f64>> = submissions
         .iter()
         .chain(&forecasts)
         .filter(|submission| !submission.forecast.is_empty())
@@ -136,7 +136,7 @@ pub fn close(
         })
         .collect();
     values.sort_by(|a, b| a.worker.cmp(&b.worker));
-    let made = Made { topic, nonce, labels };
+    let made = BundleMaker { topic, nonce, labels };
     let resists = labels.len() == 1 && topic.kind == TopicKind::Regression;
     let firsts: Vec<f64> = inferences.values().filter_map(|v| v.first()).copied().collect();
     // The first median and spread are taken as they are.
@@ -158,7 +158,7 @@ pub fn close(
         withdrawn: Withdrawn::default(),
         moved_scores: None,
         intervals: intervals(labels, &synthesis),
-        shares: Standing {
+        shares: RoleValues {
             inferer: synthesis.inferer_weights.clone(),
             forecaster: synthesis.forecaster_weights.clone(),
         },
@@ -200,13 +200,13 @@ fn intervals(labels: &[String], synthesis: &Synthesis) -> Vec<Interval> {
 
 /// What a bundle is made for.
 #[derive(Clone, Copy)]
-struct Made<'a> {
+struct BundleMaker<'a> {
     topic: &'a Topic,
     nonce: BlockHeight,
     labels: &'a [String],
 }
 
-impl Made<'_> {
+impl BundleMaker<'_> {
     fn bundle(&self, inferer_values: Vec<WorkerValues>, synthesis: &Synthesis) -> FullBundle {
         let labeled = |values: &Values| with_labels(self.labels, values);
         // One inference alone is the answer: digit by digit.
@@ -248,6 +248,6 @@ fn each<T>(values: &BTreeMap<Address, Values>, make: impl Fn(Address, &Values) -
     values.iter().map(|(name, values)| make(name.clone(), values)).collect()
 }
 
-fn texts(losses: &Family) -> BTreeMap<Address, String> {
+fn texts(losses: &ByActor<f64>) -> BTreeMap<Address, String> {
     losses.iter().map(|(name, loss)| (name.clone(), decimal(*loss))).collect()
 }

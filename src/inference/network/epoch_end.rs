@@ -9,27 +9,27 @@ use tracing::{debug, error, info};
 use crate::{
     math::{pairs::FullBundle, regret::Losses, synthesis::SynthesisError},
     network::{
-        close::{CloseError, Closing, Standings, close},
+        close::{CloseContext, CloseError, Closing, close},
         learned::{BundleError, Learned},
         selection::{Selection, select},
         submission::with_labels,
         topic::Topic,
     },
-    store::{Closable, Input, Lesson},
+    store::{CloseInput, Input, Lesson},
 };
 
 /// Closes the epoch `nonce` of `topic` with what its active actors submitted; none where that makes
 /// no bundle, which is logged.
-pub(crate) fn closing(topic: &Topic, nonce: BlockHeight, closable: Closable) -> Option<Closing> {
+pub(crate) fn closing(topic: &Topic, nonce: BlockHeight, closable: CloseInput) -> Option<Closing> {
     let id = topic.id;
-    let Closable { arrivals, labels, learned: known, baseline } = closable;
+    let CloseInput { arrivals, labels, learned: known, baseline } = closable;
     let n_arrivals = arrivals.len();
     let mut learned = Arc::clone(&known);
     let Selection { active, labels, withdrawn } =
         select(topic, nonce, arrivals, &labels, &mut learned);
     let n_resting = n_arrivals - active.len();
-    let standings = Standings { labels: &labels, learned: &learned, baseline };
-    match close(topic, nonce, &active, standings) {
+    let close_context = CloseContext { labels: &labels, learned: &learned, baseline };
+    match close(topic, nonce, &active, close_context) {
         Ok(closing) => {
             let n_inferers = closing.bundle.inferer_values.len();
             info!(

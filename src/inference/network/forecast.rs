@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use model::topic::Address;
 
 use crate::{
-    math::{loss::LossRule, regret::Family, statistics::moving_average, synthesis::Values},
+    math::{loss::LossRule, regret::ByActor, statistics::moving_average, synthesis::Values},
     network::{
         actor::{self, AddressError},
         forecast::past::{Judged, offsets},
@@ -45,7 +45,7 @@ pub struct Forecast {
     /// The forecaster's address on the chain.
     pub address: Address,
     /// The loss expected of each inferer that is present and was judged before.
-    pub losses: Family,
+    pub losses: ByActor<f64>,
 }
 
 /// Returns what each built-in forecaster expects of `inferences`, as losses by `rule`. A forecaster
@@ -62,11 +62,11 @@ pub fn built_in(
     let offsets = offsets(inferences);
     let judged = learned.past.judged(&offsets, rule);
     let average = |name: &Address| Some((name.clone(), *learned.loss_averages.get(name)?));
-    let steady: Family = inferences.keys().filter_map(average).collect();
-    let by_rule = |plain: Family| -> Family {
+    let steady: ByActor<f64> = inferences.keys().filter_map(average).collect();
+    let by_rule = |plain: ByActor<f64>| -> ByActor<f64> {
         plain.into_iter().map(|(name, loss)| (name, rule.of_plain(loss))).collect()
     };
-    let mean = if rule.allow_negative { Family::new() } else { by_rule(expect_mean(&judged)) };
+    let mean = if rule.allow_negative { ByActor::new() } else { by_rule(expect_mean(&judged)) };
     let similar = by_rule(similar::expect(&learned.past, &judged));
     let wary = by_rule(wary::expect(&learned.past, &offsets, &judged));
     let all = [(STEADY, steady), (MEAN, mean), (SIMILAR, similar), (WARY, wary)];
@@ -77,7 +77,7 @@ pub fn built_in(
 }
 
 /// The moving average of the plain losses of each inferer.
-fn expect_mean(judged: &[Judged<'_>]) -> Family {
+fn expect_mean(judged: &[Judged<'_>]) -> ByActor<f64> {
     let average = |judged: &Judged<'_>| {
         let losses = judged.samples.iter().map(|sample| sample.plain_loss);
         losses.fold(None, |mean, loss| Some(moving_average(mean, loss, LOSS_AVERAGE_ALPHA)))

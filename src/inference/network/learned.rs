@@ -11,7 +11,9 @@ use crate::{
     math::{
         loss::LossRule,
         pairs::FullBundle,
-        regret::{Crowd, Family, Losses, Pace, Regrets, Standing, initial_regret, is_experienced},
+        regret::{
+            ByActor, Crowd, Losses, Pace, Regrets, RoleValues, initial_regret, is_experienced,
+        },
         score,
         sortition::quantile_score,
         statistics::moving_average,
@@ -62,11 +64,11 @@ pub struct Learned {
     /// The newest loss of the combined value.
     pub combined_loss: Option<f64>,
     /// The newest loss of each actor.
-    pub losses: Standing,
+    pub losses: RoleValues,
     /// The moving average of each actor's scores.
-    pub scores: Standing,
+    pub scores: RoleValues,
     /// The moving average of each inferer's losses.
-    pub loss_averages: Family,
+    pub loss_averages: ByActor<f64>,
     /// What inferers said and lost in past epochs, for the built-in forecasters.
     pub past: Past,
     /// What the scores of actors that rest move toward.
@@ -161,7 +163,7 @@ impl Learned {
         Ok(losses)
     }
 
-    /// Forgets who is long gone, then takes the scale and the newcomers' regret anew.
+    /// Forgets actors that were long absent, then recomputes the scale and the newcomers' regret.
     fn settle(&mut self, topic: &Topic, nonce: BlockHeight) {
         let kept = FORGOTTEN_AFTER_EPOCHS.saturating_mul(topic.timing.epoch_length);
         let oldest = nonce.saturating_sub(kept);
@@ -179,12 +181,17 @@ impl Learned {
         let present = present(&self.regrets.ordinary, nonce, &self.inferers, &self.forecasters);
         self.regret_scale = Some(scale(&present, &params));
         let alpha = topic.judging.alpha_regret;
-        let of_experienced = |regrets: &Family, experience: &BTreeMap<Address, Experience>| {
-            let is_old = |name| {
-                experience.get(name).is_some_and(|seen| is_experienced(seen.n_epochs, alpha))
+        let of_experienced =
+            |regrets: &ByActor<f64>, experience: &BTreeMap<Address, Experience>| {
+                let is_old = |name| {
+                    experience.get(name).is_some_and(|seen| is_experienced(seen.n_epochs, alpha))
+                };
+                regrets
+                    .iter()
+                    .filter(|(name, _)| is_old(*name))
+                    .map(|(_, r)| *r)
+                    .collect::<Vec<_>>()
             };
-            regrets.iter().filter(|(name, _)| is_old(*name)).map(|(_, r)| *r).collect::<Vec<_>>()
-        };
         let mut experienced = of_experienced(&self.regrets.ordinary.inferer, &self.inferers);
         experienced.extend(of_experienced(&self.regrets.ordinary.forecaster, &self.forecasters));
         let all: Vec<f64> = self.regrets.ordinary.all().collect();
@@ -233,12 +240,12 @@ pub fn losses(rule: LossRule, bundle: &FullBundle, truth: &[f64]) -> Result<Loss
 
 /// The ordinary regrets of who took part in `nonce`.
 fn present(
-    regrets: &Standing,
+    regrets: &RoleValues,
     nonce: BlockHeight,
     inferers: &BTreeMap<Address, Experience>,
     forecasters: &BTreeMap<Address, Experience>,
 ) -> Vec<f64> {
-    let of = |regrets: &Family, experience: &BTreeMap<Address, Experience>| {
+    let of = |regrets: &ByActor<f64>, experience: &BTreeMap<Address, Experience>| {
         let took_part = experience.iter().filter(|(_, seen)| seen.last_nonce == nonce);
         took_part.filter_map(|(name, _)| regrets.get(name)).copied().collect::<Vec<_>>()
     };
@@ -247,7 +254,11 @@ fn present(
     present
 }
 
-fn take_part(experience: &mut BTreeMap<Address, Experience>, losses: &Family, nonce: BlockHeight) {
+fn take_part(
+    experience: &mut BTreeMap<Address, Experience>,
+    losses: &ByActor<f64>,
+    nonce: BlockHeight,
+) {
     for name in losses.keys() {
         let seen =
             experience.entry(name.clone()).or_insert(Experience { n_epochs: 0, last_nonce: nonce });
@@ -256,7 +267,7 @@ fn take_part(experience: &mut BTreeMap<Address, Experience>, losses: &Family, no
     }
 }
 
-fn average(averages: &mut Family, newest: &Family, alpha: f64) {
+fn average(averages: &mut ByActor<f64>, newest: &ByActor<f64>, alpha: f64) {
     for (name, value) in newest {
         let average = moving_average(averages.get(name).copied(), *value, alpha);
         averages.insert(name.clone(), average);

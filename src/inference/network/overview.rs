@@ -6,7 +6,7 @@ use model::topic::{Address, BlockHeight, TopicId};
 
 use crate::{
     Inference, InferenceError, Shared,
-    math::regret::Family,
+    math::regret::ByActor,
     network::{epoch::Progress, learned::Learned, topic::Topic},
     store::ActorDigest,
 };
@@ -77,7 +77,7 @@ impl Inference {
 
 impl Shared {
     fn load_actors(&self, topic: TopicId) -> Result<Arc<TopicActors>, InferenceError> {
-        let learned = self.known(topic)?.learned;
+        let learned = self.load_learned(topic)?.learned;
         let _turn = self.cache.load();
         let entry = self.cache.get(topic);
         if let Some(actors) = entry.actors {
@@ -96,7 +96,7 @@ impl Shared {
 
 fn views(digest: &ActorDigest, learned: &Learned) -> Vec<ActorView> {
     let view = |worker: &Address, is_forecaster: bool| {
-        let of = |inferer: &Family, forecaster: &Family| {
+        let of = |inferer: &ByActor<f64>, forecaster: &ByActor<f64>| {
             if is_forecaster { forecaster.get(worker) } else { inferer.get(worker) }.copied()
         };
         let (regrets, losses) = (&learned.regrets.ordinary, &learned.losses);

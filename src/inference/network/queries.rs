@@ -7,7 +7,7 @@ use model::topic::{Address, BlockHeight, TopicId};
 use crate::{
     Inference, InferenceError, ReadError, Shared,
     math::{
-        regret::{Family, Losses, Standing, Versus},
+        regret::{ByActor, Losses, PairwiseRegrets, RoleValues},
         synthesis::weights::{normalized, weights},
     },
     network::{epoch::Progress, learned::Learned, submission::Submission, topic::Topic},
@@ -52,7 +52,7 @@ impl Inference {
     /// [`ReadError::UnknownTopic`], [`ReadError::NoBundle`] before the first, or
     /// [`ReadError::Failed`].
     pub async fn latest(&self, topic: TopicId) -> Result<Arc<Bundles>, ReadError> {
-        self.known(topic)?;
+        self.find_topic(topic)?;
         if let Some(bundles) = self.shared.cache.get(topic).bundles {
             return Ok(bundles);
         }
@@ -70,7 +70,7 @@ impl Inference {
         topic: TopicId,
         nonce: BlockHeight,
     ) -> Result<Bundles, ReadError> {
-        self.known(topic)?;
+        self.find_topic(topic)?;
         let found = self.with_store(move |shared| Ok(shared.store.bundles(topic, Some(nonce))?));
         found.await?.ok_or(ReadError::NoBundle { topic })
     }
@@ -86,7 +86,7 @@ impl Inference {
         nonces: RangeInclusive<BlockHeight>,
         limit: u32,
     ) -> Result<Vec<EpochView>, ReadError> {
-        self.known(topic)?;
+        self.find_topic(topic)?;
         let found =
             self.with_store(move |shared| Ok(shared.store.history(topic, nonces, limit)?));
         Ok(found.await?)
@@ -97,7 +97,7 @@ impl Inference {
     /// # Errors
     /// [`ReadError::UnknownTopic`] or [`ReadError::Failed`].
     pub async fn progress(&self, topic: TopicId) -> Result<Progress, ReadError> {
-        self.known(topic)?;
+        self.find_topic(topic)?;
         Ok(self.epochs_of(topic).await?.as_ref().clone())
     }
 
@@ -114,11 +114,11 @@ impl Inference {
     /// # Errors
     /// [`ReadError::UnknownTopic`] or [`ReadError::Failed`].
     pub async fn learned(&self, topic: TopicId) -> Result<Arc<Learned>, ReadError> {
-        self.known(topic)?;
+        self.find_topic(topic)?;
         if let Some(known) = self.shared.cache.get(topic).known {
             return Ok(known.learned);
         }
-        Ok(self.with_store(move |shared| shared.known(topic)).await?.learned)
+        Ok(self.with_store(move |shared| shared.load_learned(topic)).await?.learned)
     }
 
     /// Returns who forecast in the epoch `nonce` of `topic`, by address.
@@ -130,7 +130,7 @@ impl Inference {
         topic: TopicId,
         nonce: BlockHeight,
     ) -> Result<Vec<Address>, ReadError> {
-        self.known(topic)?;
+        self.find_topic(topic)?;
         Ok(self.with_store(move |shared| Ok(shared.store.forecasting(topic, nonce)?)).await?)
     }
 
@@ -145,7 +145,7 @@ impl Inference {
         nonces: RangeInclusive<BlockHeight>,
         limit: u32,
     ) -> Result<Vec<BlockHeight>, ReadError> {
-        self.known(topic)?;
+        self.find_topic(topic)?;
         Ok(self.with_store(move |shared| Ok(shared.store.nonces(topic, nonces, limit)?)).await?)
     }
 
@@ -159,7 +159,7 @@ impl Inference {
         topic: TopicId,
         nonce: BlockHeight,
     ) -> Result<Vec<Submission>, ReadError> {
-        let settings = self.known(topic)?;
+        let settings = self.find_topic(topic)?;
         let found = self.with_store(move |shared| {
             let submissions = shared.store.submissions(topic, nonce)?;
             Ok(with_ids(&settings, submissions, || shared.store.labels(topic, nonce))?)
@@ -176,7 +176,7 @@ impl Inference {
         topic: TopicId,
         worker: Address,
     ) -> Result<Option<Received>, ReadError> {
-        let settings = self.known(topic)?;
+        let settings = self.find_topic(topic)?;
         let found = self.with_store(move |shared| {
             let Some(Received { nonce, submission }) = shared.store.newest_of(topic, &worker)?
             else {
@@ -200,7 +200,7 @@ impl Inference {
         nonce: BlockHeight,
         limit: u32,
     ) -> Result<Vec<(BlockHeight, Losses)>, ReadError> {
-        self.known(topic)?;
+        self.find_topic(topic)?;
         let found =
             self.with_store(move |shared| Ok(shared.store.losses_until(topic, nonce, limit)?));
         Ok(found.await?)
@@ -247,13 +247,13 @@ impl Inference {
         Ok(TimedRegret { nonce: met.await?.unwrap_or(bound), regret })
     }
 
-    /// Returns each actor's share by the regrets that were learned last: of those who took part in
+    /// Returns each actor's share by the regrets that were learned last: of actors that took part in
     /// that epoch. All shares sum to 1; empty before the first lesson.
     ///
     /// # Errors
     /// [`ReadError::UnknownTopic`] or [`ReadError::Failed`].
-    pub async fn learned_shares(&self, topic: TopicId) -> Result<Standing, ReadError> {
-        let settings = self.known(topic)?;
+    pub async fn learned_shares(&self, topic: TopicId) -> Result<RoleValues, ReadError> {
+        let settings = self.find_topic(topic)?;
         let learned = self.learned(topic).await?;
         Ok(shares(&settings, &learned))
     }
@@ -282,19 +282,19 @@ impl Shared {
 }
 
 /// The share of each actor of the epoch that was learned from last.
-fn shares(topic: &Topic, learned: &Learned) -> Standing {
-    let Standing { inferer, forecaster } = &learned.regrets.ordinary;
+fn shares(topic: &Topic, learned: &Learned) -> RoleValues {
+    let RoleValues { inferer, forecaster } = &learned.regrets.ordinary;
     let took_part =
         |experience: &std::collections::BTreeMap<Address, crate::network::learned::Experience>,
          name: &Address| {
             experience.get(name).is_some_and(|seen| Some(seen.last_nonce) == learned.nonce)
         };
-    let inferer: Family = inferer
+    let inferer: ByActor<f64> = inferer
         .iter()
         .filter(|(name, _)| took_part(&learned.inferers, name))
         .map(|(name, regret)| (name.clone(), *regret))
         .collect();
-    let forecaster: Family = forecaster
+    let forecaster: ByActor<f64> = forecaster
         .iter()
         .filter(|(name, _)| took_part(&learned.forecasters, name))
         .map(|(name, regret)| (name.clone(), *regret))
@@ -303,13 +303,15 @@ fn shares(topic: &Topic, learned: &Learned) -> Standing {
     let params = topic.params(learned.regret_scale);
     let shares = normalized(&weights(&regrets, &params)).unwrap_or_default();
     let mut shares = shares.into_iter();
-    let mut of = |family: Family| -> Family { family.into_keys().zip(shares.by_ref()).collect() };
-    Standing { inferer: of(inferer), forecaster: of(forecaster) }
+    let mut of = |family: ByActor<f64>| -> ByActor<f64> {
+        family.into_keys().zip(shares.by_ref()).collect()
+    };
+    RoleValues { inferer: of(inferer), forecaster: of(forecaster) }
 }
 
 fn regret(learned: &Learned, of: RegretOf<'_>) -> Option<f64> {
     let regrets = &learned.regrets;
-    let Versus { inferer, forecaster } = match of {
+    let PairwiseRegrets { inferer, forecaster } = match of {
         RegretOf::OneOutForecasterInferer(..) | RegretOf::OneOutForecasterForecaster(..) => {
             &regrets.one_out_forecaster
         }

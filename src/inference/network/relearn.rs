@@ -6,7 +6,7 @@ use model::topic::{BlockHeight, TopicId};
 
 use crate::{
     Inference, InferenceError, ReadError,
-    math::regret::{Family, Standing},
+    math::regret::{ByActor, RoleValues},
     network::{epoch_end::lesson_of, learned::Learned, submission::numbers, topic::Topic},
     store::{Input, Relearnable, Relearned, Store},
 };
@@ -44,8 +44,8 @@ pub struct RelearnReport {
 struct Replay {
     learned: Learned,
     epochs: Vec<Relearned>,
-    /// The newest losses of those who took part.
-    took_part: Standing,
+    /// The newest losses of actors that took part.
+    took_part: RoleValues,
     report: RelearnReport,
 }
 
@@ -59,7 +59,7 @@ impl Inference {
         topic: TopicId,
         from: BlockHeight,
     ) -> Result<Vec<(BlockHeight, Input)>, RelearnError> {
-        self.known(topic)?;
+        self.find_topic(topic)?;
         let found = self.with_store(move |shared| relearnable(&shared.store, topic, from));
         let lessons = found.await.map_err(ReadError::from)??.lessons.into_iter();
         let since = lessons.filter(|lesson| lesson.nonce >= from);
@@ -78,9 +78,9 @@ impl Inference {
         from: BlockHeight,
         outcomes: BTreeMap<BlockHeight, f64>,
     ) -> Result<RelearnReport, RelearnError> {
-        let settings = self.known(topic)?;
+        let settings = self.find_topic(topic)?;
         let done = self.with_store(move |shared| {
-            let known = shared.known(topic)?;
+            let known = shared.load_learned(topic)?;
             let found = match relearnable(&shared.store, topic, from)? {
                 Ok(found) => found,
                 Err(error) => return Ok(Err(error)),
@@ -118,7 +118,7 @@ fn replay(
     let mut replay = Replay {
         learned: found.before,
         epochs: Vec::new(),
-        took_part: Standing::default(),
+        took_part: RoleValues::default(),
         report: RelearnReport::default(),
     };
     for past in found.lessons {
@@ -143,7 +143,7 @@ fn replay(
 /// Puts the scores in `known` of actors that took part in none of the lessons into `replay`.
 fn keep_resting(replay: &mut Replay, known: &Learned) {
     let Replay { learned, took_part, .. } = replay;
-    let keep = |scores: &mut Family, known: &Family, took_part: &Family| {
+    let keep = |scores: &mut ByActor<f64>, known: &ByActor<f64>, took_part: &ByActor<f64>| {
         let resting = known.iter().filter(|(name, _)| !took_part.contains_key(*name));
         scores.extend(resting.map(|(name, score)| (name.clone(), *score)));
     };

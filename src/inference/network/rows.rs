@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::network::{runs::Cause, topic::Source};
 
-/// One row: a moment, and the number in each column that has one.
+/// One row: a timestamp, and the number in each column that has one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FlatRow {
     /// When, in the dataset's time.
@@ -74,10 +74,11 @@ pub trait Rows: Send + Sync {
     ///
     /// # Errors
     /// As [`Self::newest`].
-    async fn between(
+    async fn rows_between(
         &self,
         dataset: DatasetId,
-        (from, to): (Timestamp, Timestamp),
+        from: Timestamp,
+        to: Timestamp,
         limit: u32,
     ) -> Result<Vec<FlatRow>, Cause>;
 }
@@ -89,7 +90,7 @@ const TRUTH_ROWS: u32 = 10;
 /// since a row may be missing. None while there is no such row.
 ///
 /// # Errors
-/// As [`Rows::between`].
+/// As [`Rows::rows_between`].
 pub async fn truth_after(
     rows: &dyn Rows,
     dataset: DatasetId,
@@ -97,7 +98,7 @@ pub async fn truth_after(
     at: Timestamp,
 ) -> Result<Option<f64>, Cause> {
     let from = at + source.horizon;
-    let rows = rows.between(dataset, (from, from + source.horizon), TRUTH_ROWS).await?;
+    let rows = rows.rows_between(dataset, from, from + source.horizon, TRUTH_ROWS).await?;
     let values = rows.iter().filter(|row| row.timestamp >= from);
     let known = values.filter_map(|row| Some((row.timestamp, *row.values.get(&source.column)?)));
     Ok(known.min_by_key(|(at, _)| *at).map(|(_, value)| value))

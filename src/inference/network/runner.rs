@@ -399,8 +399,8 @@ impl Runner {
         }
     }
 
-    /// How many workers to ask. In the second half of the window it is late to wait for all: better
-    /// whoever is there than nobody.
+    /// How many workers to ask. In the second half of the window it is too late to wait for all of
+    /// them: then any that are there do.
     fn nodes(&self, nonce: BlockHeight, predictor: &Predictor) -> Nodes {
         let half = self.topic.timing.worker_submission_window / 2;
         if self.inference.chain().height() > nonce.saturating_add(half) {

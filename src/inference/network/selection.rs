@@ -16,7 +16,7 @@ use model::{
 use crate::{
     math::{
         outlier::Baseline,
-        regret::Family,
+        regret::ByActor,
         sortition::{Candidate, Places, Record, choose_active, initial_score, resting_score},
     },
     network::{
@@ -60,7 +60,7 @@ pub struct Withdrawn {
 /// One role's side of an epoch: its places, and what is known of its actors.
 struct Role<'a> {
     places: Places,
-    scores: &'a Family,
+    scores: &'a ByActor<f64>,
     experience: &'a BTreeMap<Address, Experience>,
     takes_part: fn(&Submission) -> bool,
 }
@@ -110,7 +110,7 @@ pub fn select(
             learned.scores.forecaster.insert(name, resting_score(score, target, alpha));
         });
     }
-    kept(topic, labels, arrivals, |submission| Submission {
+    split_active(topic, labels, arrivals, |submission| Submission {
         inference: if inferring.contains(&submission.worker) {
             submission.inference.clone()
         } else {
@@ -144,7 +144,7 @@ fn rest(
 }
 
 /// The parts of `arrivals` that `active_part` leaves, and what goes.
-fn kept(
+fn split_active(
     topic: &Topic,
     labels: &[String],
     arrivals: Vec<Arrival>,

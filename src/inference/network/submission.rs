@@ -239,7 +239,7 @@ fn labeled(
     let mut came = Vec::new();
     for (label, text) in values {
         number(&text)?;
-        let label_name = known(topic, &label)?;
+        let label_name = find_label(topic, &label)?;
         if came.iter().any(|value: &LabeledValue| value.label_name == label_name) {
             return Err(PayloadError::RepeatedLabel { label: label_name });
         }
@@ -278,7 +278,7 @@ fn dense(values: &[LabeledValue], labels: &[String], default: f64) -> Vec<Labele
 }
 
 /// The label that `label` means on `topic`. An empty one means the only one.
-fn known(topic: &Topic, label: &str) -> Result<String, PayloadError> {
+fn find_label(topic: &Topic, label: &str) -> Result<String, PayloadError> {
     let unknown = || PayloadError::UnknownLabel { label: label.chars().take(64).collect() };
     if label.trim().is_empty() && topic.is_single() {
         return Ok(SINGLE_LABEL.to_owned());

@@ -102,8 +102,8 @@ pub struct Judging {
 pub struct Source {
     /// The dataset's name.
     pub dataset: String,
-    /// Its number; none until it was found by its name. From then on the topic reads that dataset,
-    /// whoever gives the name to another one.
+    /// Its number; none until it was found by its name. From then on the topic reads that dataset, even
+    /// if another one gets the name.
     pub dataset_id: Option<DatasetId>,
     /// The column that is predicted.
     pub column: String,

@@ -51,7 +51,7 @@ pub(super) struct PairBody {
 
 impl PairBody {
     /// Those of `bundle`.
-    pub(super) fn of(bundle: &FullBundle, is_old: bool) -> Self {
+    pub(super) fn new(bundle: &FullBundle, is_old: bool) -> Self {
         let labels = bundle.combined_value.iter();
         let labels = labels.map(|value| (value.label_id, value.label_name.clone()));
         Self { pairs: Arc::clone(&bundle.without_inferer), labels: labels.collect(), is_old }
@@ -147,14 +147,14 @@ pub(super) fn answer(head: &impl Serialize, bodies: Vec<PairBody>) -> Result<Res
     if is_long {
         return Ok(json(Body::from_stream(stream::iter(pieces))));
     }
-    whole(pieces).map(json)
+    join(pieces).map(json)
 }
 
 /// All of `pieces` in one.
 ///
 /// # Errors
 /// [`ApiError`] if one cannot be written.
-pub(super) fn whole(pieces: Pieces) -> Result<Bytes, ApiError> {
+pub(super) fn join(pieces: Pieces) -> Result<Bytes, ApiError> {
     let mut bytes = Vec::new();
     for piece in pieces {
         bytes.extend_from_slice(&piece.map_err(|error| ApiError::broken(&error))?);

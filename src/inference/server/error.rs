@@ -32,7 +32,7 @@ use crate::{
 /// Seconds after which a caller may come again where the service cannot answer now.
 const RETRY_AFTER_SECONDS: u32 = 5;
 
-/// What is told of what broke.
+/// The public text of an internal failure.
 const INTERNAL: &str = "internal error";
 
 /// Why a request is refused.
@@ -182,7 +182,7 @@ impl From<ApiError> for ConsumerError {
 
 impl IntoResponse for ConsumerError {
     fn into_response(self) -> Response {
-        let (code, message) = self.0.told();
+        let (code, message) = self.0.into_public();
         let body = Envelope::<()> {
             request_id: Uuid::new_v4().to_string(),
             status: false,
@@ -195,7 +195,7 @@ impl IntoResponse for ConsumerError {
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let (code, message) = self.told();
+        let (code, message) = self.into_public();
         respond(code, message)
     }
 }
@@ -216,7 +216,7 @@ impl ApiError {
     }
 
     /// The code and the words of a refusal.
-    fn told(self) -> (Code, String) {
+    fn into_public(self) -> (Code, String) {
         let respond = |code, message| (code, message);
         let not_found = |topic: TopicId| format!("topic {topic} not found");
         match self {
@@ -241,7 +241,7 @@ impl ApiError {
                 Code::Unavailable,
                 "the service's file was removed or replaced: nothing was stored".to_owned(),
             ),
-            Self::Accounts(error) => Self::broken(&error).told(),
+            Self::Accounts(error) => Self::broken(&error).into_public(),
             Self::TooManyReaders => {
                 respond(Code::Unavailable, "too many follow topics; try again later".to_owned())
             }
@@ -270,7 +270,7 @@ impl ApiError {
                 Code::NotFound,
                 format!("network inference not available for topic {topic}"),
             ),
-            Self::Read(error @ ReadError::Failed(_)) => Self::broken(&error).told(),
+            Self::Read(error @ ReadError::Failed(_)) => Self::broken(&error).into_public(),
         }
     }
 }

@@ -17,7 +17,7 @@ use super::{
 use crate::{
     Inference,
     math::{
-        regret::{Family, Standing},
+        regret::{ByActor, RoleValues},
         synthesis::interval::PERCENTILES,
     },
     network::{close::Interval, submission::decimal},
@@ -36,12 +36,12 @@ pub(super) async fn get(
         has_outliers: bundles.resistant.is_some(),
         closed_at: bundles.closed_at.to_string(),
     };
-    bundle_body::answer(&head, PairBody::of(&bundles.bundle, false))
+    bundle_body::answer(&head, PairBody::new(&bundles.bundle, false))
 }
 
-pub(super) fn weights(shares: &Standing) -> WeightsBody {
-    let texts = |family: &Family| {
-        family.iter().map(|(name, share)| (name.to_string(), decimal(*share))).collect()
+pub(super) fn weights(shares: &RoleValues) -> WeightsBody {
+    let texts = |by_actor: &ByActor<f64>| {
+        by_actor.iter().map(|(name, share)| (name.to_string(), decimal(*share))).collect()
     };
     WeightsBody { inferers: texts(&shares.inferer), forecasters: texts(&shares.forecaster) }
 }

@@ -81,7 +81,7 @@ async fn bundle(
         Err(ReadError::NoBundle { .. }) => return Ok(None),
         Err(error) => return Err(io::Error::other(error)),
     };
-    let pairs = PairBody::of(&bundles.bundle, false);
+    let pairs = PairBody::new(&bundles.bundle, false);
     let body = LatestNetworkInferences::from(bundles.bundle.bundle).network_inferences;
     let pieces = pieces(&body, pairs).map_err(|_| io::Error::other("write a bundle"))?;
     let comma = (!is_first).then(|| Ok(Bytes::from_static(b",")));

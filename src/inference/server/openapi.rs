@@ -86,7 +86,7 @@ const ABOUT: &str = "A prediction network on one machine: topics, the workers an
     an Ed25519 key. An API key has no public key: the address of its holder, and of each model of its \
     holder, is made from the key's number and the model's name, and stays when the key is renewed.";
 
-/// Groups of operations, in the order in which they are told.
+/// Groups of operations, in the order of the description.
 const GROUPS: [(&str, &str); 9] = [
     ("bundles", "What the network makes of submissions, as the chain tells it."),
     ("submissions", "What workers submitted. An epoch that is open is not told."),
@@ -199,7 +199,7 @@ fn described(limits: Limits, quota: WorkerQuota) -> Value {
     Api {
         title: "Network inference service",
         version: env!("CARGO_PKG_VERSION"),
-        text: &format!("{ABOUT}\n\n{}", told(limits, quota)),
+        text: &format!("{ABOUT}\n\n{}", describe_limits(limits, quota)),
         groups: &GROUPS,
         operations: &OPERATIONS,
         schemas: schemas(),
@@ -212,9 +212,9 @@ fn described(limits: Limits, quota: WorkerQuota) -> Value {
 }
 
 /// What keys may do here, in words.
-fn told(limits: Limits, WorkerQuota(n_workers): WorkerQuota) -> String {
+fn describe_limits(limits: Limits, WorkerQuota(n_workers): WorkerQuota) -> String {
     let Limits { rate, burst, requests_per_day, bytes_per_day } = limits;
-    let mut told = vec![match (rate, burst) {
+    let mut sentences = vec![match (rate, burst) {
         (0, _) => {
             "Keys may ask as often as they like, unless they have limits of their own.".to_owned()
         }
@@ -225,24 +225,24 @@ fn told(limits: Limits, WorkerQuota(n_workers): WorkerQuota) -> String {
         ),
     }];
     if requests_per_day > 0 {
-        told.push(format!("They may make {requests_per_day} requests a day of UTC."));
+        sentences.push(format!("They may make {requests_per_day} requests a day of UTC."));
     }
     if bytes_per_day > 0 {
-        told.push(format!(
+        sentences.push(format!(
             "They may have {bytes_per_day} bytes of bodies a day of UTC, both ways."
         ));
     }
-    told.push(
+    sentences.push(
         "More is a 429 with code 8 and `Retry-After` in seconds; the headers `RateLimit-Limit`, \
          `RateLimit-Remaining` and `RateLimit-Reset` tell beforehand."
             .to_owned(),
     );
     if n_workers > 0 {
-        told.push(format!(
+        sentences.push(format!(
             "An account may have {n_workers} workers in an epoch of a topic, under all its keys."
         ));
     }
-    told.join(" ")
+    sentences.join(" ")
 }
 
 /// The schema of every body.

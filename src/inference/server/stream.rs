@@ -81,7 +81,7 @@ impl Reader {
             if self.seen.replace(nonce) == Some(nonce) {
                 continue;
             }
-            let pairs = PairBody::of(&bundles.bundle, false);
+            let pairs = PairBody::new(&bundles.bundle, false);
             let body = LatestNetworkInferences::from(bundles.bundle.bundle.clone());
             let is_long = pairs.is_long();
             let Ok(data) = pieces(&body, pairs) else { continue };

@@ -58,7 +58,7 @@ impl Fixture {
         let gate = Gate::new(accounts.clone(), gate, clock.clone());
         let group = Group::default();
         let (_, rows) = crate::tests::fakes(&clock);
-        let router = router(inference.clone(), rows, &gate, (consumers(), WorkerQuota(3)), &group);
+        let router = router(inference.clone(), rows, &gate, consumers(), WorkerQuota(3), &group);
         Self { _folder: folder, accounts, clock, inference, router, group, key }
     }
 

@@ -25,7 +25,7 @@ pub(super) async fn get(
     served(&version)?;
     let id = topic_id(&topic)?;
     let topic = inference.topic(id).ok_or(ReadError::UnknownTopic { topic: id })?;
-    told(&inference, &topic, &version).await
+    respond(&inference, &topic, &version).await
 }
 
 /// A topic as the chain tells it in the newest version.
@@ -33,10 +33,10 @@ pub(super) async fn answer(
     inference: &Inference,
     topic: &Topic,
 ) -> Result<Json<TopicResponse>, ApiError> {
-    told(inference, topic, EMISSIONS_NEW).await
+    respond(inference, topic, EMISSIONS_NEW).await
 }
 
-async fn told(
+async fn respond(
     inference: &Inference,
     topic: &Topic,
     version: &str,

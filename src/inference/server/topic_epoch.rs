@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     Inference, ReadError,
-    math::{regret::Family, score},
+    math::{regret::ByActor, score},
     network::submission::decimal,
 };
 
@@ -29,12 +29,12 @@ pub(super) async fn get(
     let truth = inference.history(topic, nonce..=nonce, 1).await?.pop();
     let losses = inference.losses_until(topic, nonce, 1).await?;
     let losses = losses.into_iter().find(|(of, _)| *of == nonce).map(|(_, losses)| losses);
-    let texts = |family: Family| {
-        family.into_iter().map(|(name, score)| (name.to_string(), decimal(score))).collect()
+    let texts = |by_actor: ByActor<f64>| {
+        by_actor.into_iter().map(|(name, score)| (name.to_string(), decimal(score))).collect()
     };
     let scores = losses.as_ref().map(|l| (score::inferers(l), score::forecasters(l)));
     let (inferers, forecasters) = scores.unwrap_or_default();
-    let mut pairs = vec![PairBody::of(&bundles.bundle, false)];
+    let mut pairs = vec![PairBody::new(&bundles.bundle, false)];
     pairs.extend(losses.as_ref().map(PairBody::of_losses));
     let bundle = LatestNetworkInferences::from(bundles.bundle.bundle);
     let head = EpochBody {

@@ -43,7 +43,9 @@ impl ActorBodies {
     /// Forgets the topics that are not among `overviews`.
     fn retain(&self, overviews: &[Overview]) {
         if self.0.read().len() > overviews.len() {
-            self.0.write().retain(|id, _| overviews.iter().any(|overview| overview.topic.id == *id));
+            self.0
+                .write()
+                .retain(|id, _| overviews.iter().any(|overview| overview.topic.id == *id));
         }
     }
 }

@@ -6,7 +6,7 @@ use model::topic::{Address, BlockHeight, TopicId};
 use rusqlite::{OptionalExtension as _, params};
 
 use super::{Store, StoreError, height, number, record};
-use crate::math::regret::Standing;
+use crate::math::regret::RoleValues;
 
 /// Who took part in a bundle.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -18,7 +18,7 @@ pub struct ActorDigest {
     /// The forecasters that imply something, by address.
     pub forecasters: Vec<Address>,
     /// Each actor's share in the combined value.
-    pub shares: Standing,
+    pub shares: RoleValues,
     /// Who is behind an address, where that is known.
     pub names: BTreeMap<Address, String>,
 }
@@ -50,7 +50,7 @@ impl Store {
                 names.insert(record::word(&row.get::<_, String>(0)?)?, name);
             }
         }
-        let shares = record::read_standing(&shares)?;
+        let shares = record::read_role_values(&shares)?;
         Ok(Some(ActorDigest { nonce: height(nonce), inferers, forecasters, shares, names }))
     }
 }

@@ -9,8 +9,8 @@ use model::{
 use rusqlite::{Connection, params};
 
 use super::{
-    Closable, EPOCH_BYTES, Lesson, State, Store, StoreError, insert, number, pairs, past,
-    record, relearn, retention, state, view,
+    CloseInput, EPOCH_BYTES, Lesson, State, Store, StoreError, insert, number, pairs, past, record,
+    relearn, retention, state, view,
 };
 use crate::{
     math::{outlier::Baseline, pairs::FullBundle},
@@ -24,7 +24,7 @@ use crate::{
 
 /// What a topic had learned when it was read.
 #[derive(Debug, Clone)]
-pub struct Known {
+pub struct StoredLearned {
     /// Which write it was read after; 0 before the first.
     pub stamp: i64,
     /// What was learned.
@@ -39,7 +39,7 @@ pub struct EndOptions {
     /// What the topic keeps of its epochs.
     pub retention: Retention,
     /// What was read before; read again where it is none, or old.
-    pub known: Option<Known>,
+    pub known: Option<StoredLearned>,
 }
 
 impl Store {
@@ -56,15 +56,15 @@ impl Store {
         topic: TopicId,
         nonce: BlockHeight,
         options: EndOptions,
-        make: impl FnOnce(Closable) -> Option<Closing> + Send + 'static,
-    ) -> Result<Option<Known>, StoreError> {
-        self.turns.write_sized(EPOCH_BYTES, move |write| {
+        make: impl FnOnce(CloseInput) -> Option<Closing> + Send + 'static,
+    ) -> Result<Option<StoredLearned>, StoreError> {
+        self.writer.write_sized(EPOCH_BYTES, move |write| {
             if state(write, topic, nonce)? != Some(State::Open as i64) {
                 return Ok(None);
             }
             let EndOptions { at, retention, known } = options;
             let mut known = view::learned(write, topic, known.as_ref())?;
-            let closing = make(Closable {
+            let closing = make(CloseInput {
                 arrivals: view::arrivals(write, topic, nonce)?,
                 labels: view::labels(write, topic, nonce)?,
                 learned: Arc::clone(&known.learned),
@@ -88,7 +88,7 @@ impl Store {
                 if let Some(moved) = &closing.moved_scores {
                     known = keep_moved(write, topic, moved, &known)?;
                 }
-                keep(write, (topic, nonce), closing, at)?;
+                put_closing(write, topic, nonce, closing, at)?;
             }
             retention::count_closed(write, topic, nonce)?;
             retention::apply(write, topic, retention, at)?;
@@ -107,8 +107,8 @@ impl Store {
         nonce: BlockHeight,
         options: EndOptions,
         teach: impl FnOnce(&FullBundle, &Learned) -> Option<Lesson> + Send + 'static,
-    ) -> Result<Option<Known>, StoreError> {
-        self.turns.write_sized(EPOCH_BYTES, move |write| {
+    ) -> Result<Option<StoredLearned>, StoreError> {
+        self.writer.write_sized(EPOCH_BYTES, move |write| {
             if state(write, topic, nonce)? != Some(State::Closed as i64) {
                 return Ok(None);
             }
@@ -122,7 +122,7 @@ impl Store {
                 .execute(params![number(topic.get()), number(nonce), next as i64])?;
             let Some(lesson) = lesson else { return Ok(Some(known)) };
             relearn::take_snapshot(write, topic, nonce, &known.learned)?;
-            put_losses(write, (topic, nonce), &lesson)?;
+            put_losses(write, topic, nonce, &lesson)?;
             retention::recount(write, topic, nonce)?;
             retention::apply(write, topic, retention, at)?;
             put_learned(write, topic, lesson.learned, &known).map(Some)
@@ -133,7 +133,8 @@ impl Store {
 /// Keeps what an epoch came to.
 fn put_losses(
     write: &Connection,
-    (topic, nonce): (TopicId, BlockHeight),
+    topic: TopicId,
+    nonce: BlockHeight,
     lesson: &Lesson,
 ) -> Result<(), StoreError> {
     let Lesson { truth, losses, .. } = lesson;
@@ -158,8 +159,8 @@ pub(super) fn put_learned(
     write: &Connection,
     topic: TopicId,
     learned: Learned,
-    before: &Known,
-) -> Result<Known, StoreError> {
+    before: &StoredLearned,
+) -> Result<StoredLearned, StoreError> {
     let stamp = before.stamp.saturating_add(1);
     write
         .prepare_cached(
@@ -173,7 +174,7 @@ pub(super) fn put_learned(
             pairs::write_regrets(&learned.regrets),
             past::write(&learned.past)
         ])?;
-    Ok(Known { stamp, learned: Arc::new(learned) })
+    Ok(StoredLearned { stamp, learned: Arc::new(learned) })
 }
 
 /// Keeps the scores of `moved`, which are all that differs from `before`.
@@ -181,26 +182,27 @@ fn keep_moved(
     write: &Connection,
     topic: TopicId,
     moved: &Arc<Learned>,
-    before: &Known,
-) -> Result<Known, StoreError> {
+    before: &StoredLearned,
+) -> Result<StoredLearned, StoreError> {
     let stamp = before.stamp.saturating_add(1);
     write
         .prepare_cached("UPDATE learned SET stamp = ?2, record = ?3 WHERE topic_id = ?1")?
         .execute(params![number(topic.get()), stamp, record::write_learned(moved)?])?;
-    Ok(Known { stamp, learned: Arc::clone(moved) })
+    Ok(StoredLearned { stamp, learned: Arc::clone(moved) })
 }
 
 /// Keeps what closing an epoch gave.
-fn keep(
+fn put_closing(
     write: &Connection,
-    (topic, nonce): (TopicId, BlockHeight),
+    topic: TopicId,
+    nonce: BlockHeight,
     closing: Closing,
     at: Timestamp,
 ) -> Result<(), StoreError> {
     let Closing { bundle, shares, forecasts, resistant, signed, baseline, intervals, .. } = closing;
-    withdraw(write, (topic, nonce), &closing.withdrawn)?;
+    withdraw(write, topic, nonce, &closing.withdrawn)?;
     for forecast in &forecasts {
-        insert(write, (topic, nonce), forecast, true, at)?;
+        insert(write, topic, nonce, forecast, true, at)?;
     }
     let id = number(topic.get());
     let (signed, signed_intervals) = match &signed {
@@ -221,7 +223,7 @@ fn keep(
             id,
             number(nonce),
             record::write_bundle(bundle.bundle)?,
-            record::write_standing(&shares)?,
+            record::write_role_values(&shares)?,
             record::write_intervals(&intervals)?,
             resistant.map(|resistant| record::write_bundle(resistant.bundle)).transpose()?,
             signed,
@@ -242,7 +244,8 @@ fn keep(
 /// Takes out what actors submitted that rest, and the labels that came with nothing else.
 fn withdraw(
     write: &Connection,
-    (topic, nonce): (TopicId, BlockHeight),
+    topic: TopicId,
+    nonce: BlockHeight,
     withdrawn: &Withdrawn,
 ) -> Result<(), StoreError> {
     let (topic, nonce) = (number(topic.get()), number(nonce));

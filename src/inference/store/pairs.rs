@@ -6,7 +6,7 @@ use model::topic::Address;
 use super::StoreError;
 use crate::math::{
     pairs::PairValues,
-    regret::{Regrets, Versus},
+    regret::{PairwiseRegrets, Regrets},
 };
 
 /// The first byte, by which a later form can be told from this one.
@@ -26,7 +26,9 @@ pub(super) fn write(pairs: &PairValues) -> Option<Vec<u8>> {
 pub(super) fn write_regrets(regrets: &Regrets) -> Vec<u8> {
     let Regrets { one_out_inferer, one_out_forecaster, one_in_forecaster, .. } = regrets;
     let mut bytes = vec![FORM];
-    for Versus { inferer, forecaster } in [one_out_inferer, one_out_forecaster, one_in_forecaster] {
+    for PairwiseRegrets { inferer, forecaster } in
+        [one_out_inferer, one_out_forecaster, one_in_forecaster]
+    {
         put_pairs(&mut bytes, inferer);
         put_pairs(&mut bytes, forecaster);
     }
@@ -59,9 +61,9 @@ pub(super) fn read(bytes: Option<&[u8]>) -> Result<PairValues, StoreError> {
     let Some(bytes) = bytes else { return Ok(PairValues::default()) };
     let mut reader = Reader { bytes };
     let pairs = reader.form().and_then(|()| reader.pairs());
-    pairs.filter(|_| reader.bytes.is_empty()).ok_or_else(|| StoreError::Word {
-        text: "an epoch's values of pairs".to_owned(),
-    })
+    pairs
+        .filter(|_| reader.bytes.is_empty())
+        .ok_or_else(|| StoreError::Word { text: "an epoch's values of pairs".to_owned() })
 }
 
 /// Puts the regrets of pairs that `bytes` hold into `regrets`.
@@ -69,9 +71,9 @@ pub(super) fn read_regrets(bytes: &[u8], regrets: &mut Regrets) -> Result<(), St
     let mut reader = Reader { bytes };
     let mut read = || {
         reader.form()?;
-        regrets.one_out_inferer = reader.versus()?;
-        regrets.one_out_forecaster = reader.versus()?;
-        regrets.one_in_forecaster = reader.versus()?;
+        regrets.one_out_inferer = reader.pairwise()?;
+        regrets.one_out_forecaster = reader.pairwise()?;
+        regrets.one_in_forecaster = reader.pairwise()?;
         reader.bytes.is_empty().then_some(())
     };
     read().ok_or_else(|| StoreError::Word { text: "a topic's regrets".to_owned() })
@@ -107,8 +109,8 @@ impl<'b> Reader<'b> {
         PairValues::new(rows, columns, width, self.numbers(n_numbers)?)
     }
 
-    fn versus(&mut self) -> Option<Versus> {
-        Some(Versus { inferer: self.pairs()?, forecaster: self.pairs()? })
+    fn pairwise(&mut self) -> Option<PairwiseRegrets> {
+        Some(PairwiseRegrets { inferer: self.pairs()?, forecaster: self.pairs()? })
     }
 
     pub(super) fn take(&mut self, n_bytes: usize) -> Option<&'b [u8]> {

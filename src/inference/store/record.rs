@@ -13,9 +13,7 @@ use wire::inference::{LabeledValueBody, LatestNetworkInferences};
 
 use super::{StoreError, pairs, past};
 use crate::{
-    math::{
-            regret::{Family, Losses, Regrets, Standing},
-    },
+    math::regret::{ByActor, Losses, Regrets, RoleValues},
     network::{
         close::Interval,
         forecast::past::Past,
@@ -107,7 +105,7 @@ struct ActorRecord {
 
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
-struct StandingRecord {
+struct RoleValuesRecord {
     inferer: Numbers,
     forecaster: Numbers,
 }
@@ -115,7 +113,7 @@ struct StandingRecord {
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
 struct RegretsRecord {
-    ordinary: StandingRecord,
+    ordinary: RoleValuesRecord,
     naive: Numbers,
 }
 
@@ -134,8 +132,8 @@ struct LearnedRecord {
     regret_scale: Option<Exact>,
     initial_regret: Exact,
     combined_loss: Option<Exact>,
-    losses: StandingRecord,
-    scores: StandingRecord,
+    losses: RoleValuesRecord,
+    scores: RoleValuesRecord,
     loss_averages: Numbers,
     resting_target_inferer: Option<Exact>,
     resting_target_forecaster: Option<Exact>,
@@ -188,26 +186,26 @@ fn addresses<T, U>(
     values.into_iter().map(|(name, value)| Ok((word(&name)?, convert(value)?))).collect()
 }
 
-fn numbers(family: &Family) -> Numbers {
-    texts(family, |number| Exact(*number))
+fn numbers(by_actor: &ByActor<f64>) -> Numbers {
+    texts(by_actor, |number| Exact(*number))
 }
 
-fn family(numbers: Numbers) -> Result<Family, StoreError> {
+fn by_actor(numbers: Numbers) -> Result<ByActor<f64>, StoreError> {
     addresses(numbers, |Exact(number)| Ok(number))
 }
 
-impl From<&Standing> for StandingRecord {
-    fn from(standing: &Standing) -> Self {
-        let Standing { inferer, forecaster } = standing;
+impl From<&RoleValues> for RoleValuesRecord {
+    fn from(values: &RoleValues) -> Self {
+        let RoleValues { inferer, forecaster } = values;
         Self { inferer: numbers(inferer), forecaster: numbers(forecaster) }
     }
 }
 
-impl TryFrom<StandingRecord> for Standing {
+impl TryFrom<RoleValuesRecord> for RoleValues {
     type Error = StoreError;
 
-    fn try_from(record: StandingRecord) -> Result<Self, Self::Error> {
-        Ok(Self { inferer: family(record.inferer)?, forecaster: family(record.forecaster)? })
+    fn try_from(record: RoleValuesRecord) -> Result<Self, Self::Error> {
+        Ok(Self { inferer: by_actor(record.inferer)?, forecaster: by_actor(record.forecaster)? })
     }
 }
 
@@ -221,7 +219,7 @@ impl TryFrom<RegretsRecord> for Regrets {
     type Error = StoreError;
 
     fn try_from(record: RegretsRecord) -> Result<Self, Self::Error> {
-        let (ordinary, naive) = (record.ordinary.try_into()?, family(record.naive)?);
+        let (ordinary, naive) = (record.ordinary.try_into()?, by_actor(record.naive)?);
         Ok(Self { ordinary, naive, ..Self::default() })
     }
 }
@@ -250,11 +248,7 @@ pub(super) fn write_learned(learned: &Learned) -> Result<String, StoreError> {
 }
 
 /// What was learned, with the regrets of pairs in `regrets` and the past epochs in `past`.
-pub(super) fn read_learned(
-    text: &str,
-    pairs: &[u8],
-    past: &[u8],
-) -> Result<Learned, StoreError> {
+pub(super) fn read_learned(text: &str, pairs: &[u8], past: &[u8]) -> Result<Learned, StoreError> {
     let record: LearnedRecord = read(text)?;
     let mut regrets = record.regrets.try_into()?;
     pairs::read_regrets(pairs, &mut regrets)?;
@@ -270,7 +264,7 @@ pub(super) fn read_learned(
         combined_loss: record.combined_loss.map(|Exact(number)| number),
         losses: record.losses.try_into()?,
         scores: record.scores.try_into()?,
-        loss_averages: family(record.loss_averages)?,
+        loss_averages: by_actor(record.loss_averages)?,
         past: past::read(past)?,
         resting_targets: RestingTargets {
             inferer: record.resting_target_inferer.map(|Exact(number)| number),
@@ -304,11 +298,11 @@ pub(super) fn read_losses(text: &str, bytes: Option<&[u8]>) -> Result<Losses, St
     Ok(Losses {
         combined: record.combined.0,
         naive: record.naive.0,
-        inferer: family(record.inferer)?,
-        forecaster: family(record.forecaster)?,
-        one_out_inferer: family(record.one_out_inferer)?,
-        one_out_forecaster: family(record.one_out_forecaster)?,
-        one_in_forecaster: family(record.one_in_forecaster)?,
+        inferer: by_actor(record.inferer)?,
+        forecaster: by_actor(record.forecaster)?,
+        one_out_inferer: by_actor(record.one_out_inferer)?,
+        one_out_forecaster: by_actor(record.one_out_forecaster)?,
+        one_in_forecaster: by_actor(record.one_in_forecaster)?,
         one_out_inferer_forecaster: pairs::read(bytes)?,
     })
 }
@@ -330,12 +324,12 @@ pub(super) fn read_intervals(text: &str) -> Result<Vec<Interval>, StoreError> {
     Ok(records.into_iter().map(interval).collect())
 }
 
-pub(super) fn write_standing(standing: &Standing) -> Result<String, StoreError> {
-    write(&StandingRecord::from(standing))
+pub(super) fn write_role_values(values: &RoleValues) -> Result<String, StoreError> {
+    write(&RoleValuesRecord::from(values))
 }
 
-pub(super) fn read_standing(text: &str) -> Result<Standing, StoreError> {
-    read::<StandingRecord>(text)?.try_into()
+pub(super) fn read_role_values(text: &str) -> Result<RoleValues, StoreError> {
+    read::<RoleValuesRecord>(text)?.try_into()
 }
 
 /// What `submission` infers, and what it forecasts if it does.

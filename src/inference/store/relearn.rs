@@ -11,7 +11,7 @@ use model::{
 use rusqlite::{Connection, params};
 
 use super::{
-    EPOCH_BYTES, Input, Known, Lesson, State, Store, StoreError, epochs::put_learned,
+    EPOCH_BYTES, Input, Lesson, State, Store, StoreError, StoredLearned, epochs::put_learned,
     height, number, pairs, past, record, retention, view,
 };
 use crate::{math::pairs::FullBundle, network::learned::Learned};
@@ -148,8 +148,8 @@ impl Store {
         stamp: i64,
         learned: Learned,
         epochs: Vec<Relearned>,
-    ) -> Result<Option<Known>, StoreError> {
-        self.turns.write_sized(EPOCH_BYTES, move |write| {
+    ) -> Result<Option<StoredLearned>, StoreError> {
+        self.writer.write_sized(EPOCH_BYTES, move |write| {
             let known = view::learned(write, topic, None)?;
             if known.stamp != stamp {
                 return Ok(None);

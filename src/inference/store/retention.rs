@@ -38,7 +38,7 @@ const N_BYTES: &str = "
 
 /// What a topic's closed epochs take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Holdings {
+pub struct EpochTotals {
     /// How many epochs there are.
     pub n_epochs: u64,
     /// The bytes that they take in the file.
@@ -56,7 +56,7 @@ impl Store {
     ///
     /// # Errors
     /// As [`Store::blocks`].
-    pub fn holdings(&self, topic: TopicId) -> Result<Holdings, StoreError> {
+    pub fn holdings(&self, topic: TopicId) -> Result<EpochTotals, StoreError> {
         let reader = self.reader()?;
         let nonce = |statement: &str| -> Result<Option<i64>, StoreError> {
             let mut statement = reader.prepare_cached(statement)?;
@@ -67,20 +67,20 @@ impl Store {
             "SELECT min(nonce) FROM epochs WHERE topic_id = ?1 AND is_thin = 0 AND state > 1",
         )?;
         let holdings = sums(&reader, topic)?;
-        Ok(Holdings { oldest: oldest.map(height), oldest_full: full.map(height), ..holdings })
+        Ok(EpochTotals { oldest: oldest.map(height), oldest_full: full.map(height), ..holdings })
     }
 }
 
-fn sums(connection: &Connection, topic: TopicId) -> Result<Holdings, StoreError> {
+fn sums(connection: &Connection, topic: TopicId) -> Result<EpochTotals, StoreError> {
     let mut statement = connection.prepare_cached(
         "SELECT n_epochs, n_bytes, n_full_bytes FROM holdings WHERE topic_id = ?1",
     )?;
     let sums = statement.query_row([number(topic.get())], |row| {
-        Ok(Holdings {
+        Ok(EpochTotals {
             n_epochs: height(row.get(0)?),
             n_bytes: height(row.get(1)?),
             n_full_bytes: height(row.get(2)?),
-            ..Holdings::default()
+            ..EpochTotals::default()
         })
     });
     Ok(sums.optional()?.unwrap_or_default())

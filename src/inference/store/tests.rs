@@ -4,7 +4,7 @@ use super::*;
 use crate::{
     math::{pairs::FullBundle, sortition::Record},
     network::{
-        close::{Standings, close},
+        close::{CloseContext, close},
         epoch_end::closing,
         retention::Retention,
         submission::{Origin, Payload, Submitter, WorkerQuota},
@@ -23,7 +23,7 @@ fn at_two() -> EndOptions {
 impl Store {
     /// Runs `statements`, whatever they do to the file.
     pub(crate) fn execute(&self, statements: &str) {
-        self.turns.writer.lock().execute_batch(statements).unwrap();
+        self.writer.writer.lock().execute_batch(statements).unwrap();
     }
 }
 
@@ -50,7 +50,7 @@ fn epoch_of(store: &Store, topic: &Topic, nonce: BlockHeight, submissions: &[(&s
     for (worker, value) in submissions {
         let submission = submission(topic, worker, value);
         let submitted = store.submit(topic.id, nonce, submission, Origin::NETWORK, at(1)).unwrap();
-        assert_eq!(submitted, Submitted::Taken);
+        assert_eq!(submitted, SubmitOutcome::Taken);
     }
     let settings = topic.clone();
     let closed = store.close(topic.id, nonce, at_two(), move |closable| {
@@ -111,8 +111,8 @@ fn epochs_replayed_from_what_is_kept_come_out_the_same() {
     let (mut learned, mut baseline) = (Learned::default(), None);
     for nonce in nonces {
         let submissions = store.submissions(topic.id, nonce).unwrap();
-        let standings = Standings { labels: &topic.labels, learned: &learned, baseline };
-        let closing = close(&topic, nonce, &submissions, standings).unwrap();
+        let close_context = CloseContext { labels: &topic.labels, learned: &learned, baseline };
+        let closing = close(&topic, nonce, &submissions, close_context).unwrap();
         let kept = store.bundles(topic.id, Some(nonce)).unwrap().unwrap();
         assert_eq!((&closing.bundle, &closing.resistant), (&kept.bundle, &kept.resistant));
         learned.learn(&topic, &closing.bundle, &[2.0]).unwrap();
@@ -173,7 +173,7 @@ fn regrets_cut_short_are_refused() {
     epoch(&store, &topic, 1);
     assert!(learn(&store, &topic, 1));
     let cut = "UPDATE learned SET regrets = substr(regrets, 1, length(regrets) - 1)";
-    store.turns.writer.lock().execute(cut, []).unwrap();
+    store.writer.writer.lock().execute(cut, []).unwrap();
     assert!(matches!(store.learned(topic.id, None), Err(StoreError::Word { .. })));
 }
 
@@ -186,7 +186,7 @@ fn an_epoch_closes_once_and_is_learned_from_once() {
     assert!(again.is_none());
     let late = submission(&topic, "c", "4");
     let late = store.submit(topic.id, 1, late, Origin::NETWORK, at(5)).unwrap();
-    assert_eq!(late, Submitted::NotOpen);
+    assert_eq!(late, SubmitOutcome::NotOpen);
     assert!(learn(&store, &topic, 1));
     assert!(!learn(&store, &topic, 1));
     assert_eq!(store.learned(topic.id, None).unwrap().learned.n_learned, 1);
@@ -208,7 +208,7 @@ fn old_epochs_go_with_all_that_belongs_to_them() {
     let (_folder, store, topic) = open();
     epoch(&store, &topic, 1);
     let newest = u64::from(EPOCHS_KEPT) + 1;
-    let mut writer = store.turns.writer.lock();
+    let mut writer = store.writer.writer.lock();
     let write = writer.transaction().unwrap();
     for nonce in 2..newest {
         write
@@ -233,7 +233,7 @@ fn old_epochs_go_with_all_that_belongs_to_them() {
 #[test]
 fn a_file_of_another_version_is_refused() {
     let (folder, store, _) = open();
-    store.turns.writer.lock().pragma_update(None, "user_version", 99).unwrap();
+    store.writer.writer.lock().pragma_update(None, "user_version", 99).unwrap();
     drop(store);
     let error = Store::open(&folder.path().join("inference.sqlite")).unwrap_err();
     assert!(matches!(error, StoreError::Version { found: 99, .. }), "{error:?}");
@@ -264,7 +264,7 @@ fn submit_as(
     account: i64,
     record: Record,
     worker: &str,
-) -> Submitted {
+) -> SubmitOutcome {
     let submitter = Submitter::Account(account);
     let origin = Origin { submitter, quota: WorkerQuota(3), record, is_dry_run: false };
     store.submit(topic.id, 1, submission(topic, worker, "1"), origin, at(1)).unwrap()
@@ -279,16 +279,16 @@ fn newcomers_leave_room_for_all_others_and_an_account_has_its_share() {
         submit_as(&store, &topic, account, Record::Newcomer, &format!("new{idx}"))
     };
     for idx in 0..NEWCOMERS_MAX {
-        assert_eq!(newcomer(idx), Submitted::Taken);
+        assert_eq!(newcomer(idx), SubmitOutcome::Taken);
     }
-    assert_eq!(newcomer(NEWCOMERS_MAX), Submitted::Full);
-    assert_eq!(newcomer(0), Submitted::Repeated);
+    assert_eq!(newcomer(NEWCOMERS_MAX), SubmitOutcome::Full);
+    assert_eq!(newcomer(0), SubmitOutcome::Repeated);
     let scored = |name: &str| submit_as(&store, &topic, 9999, Record::Scored, name);
-    assert_eq!(["a", "b", "c"].map(scored), [Submitted::Taken; 3]);
-    assert_eq!(scored("d"), Submitted::FullOfSubmitter);
+    assert_eq!(["a", "b", "c"].map(scored), [SubmitOutcome::Taken; 3]);
+    assert_eq!(scored("d"), SubmitOutcome::FullOfSubmitter);
     let own = submission(&topic, "own", "1");
     let own = store.submit(topic.id, 1, own, Origin::NETWORK, at(1)).unwrap();
-    assert_eq!(own, Submitted::Taken);
+    assert_eq!(own, SubmitOutcome::Taken);
 }
 
 #[test]
@@ -316,7 +316,7 @@ fn what_rests_is_not_kept_and_comes_nearer() {
     ] {
         let submission = submission(&topic, worker, value);
         let taken = store.submit(topic.id, 25, submission, origin, at(1)).unwrap();
-        assert_eq!(taken, Submitted::Taken);
+        assert_eq!(taken, SubmitOutcome::Taken);
     }
     let settings = topic.clone();
     let closed = store.close(topic.id, 25, at_two(), move |c| closing(&settings, 25, c));

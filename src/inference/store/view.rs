@@ -9,12 +9,12 @@ use model::{
 };
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use super::{Known, Store, StoreError, number, pairs, record};
+use super::{Store, StoreError, StoredLearned, number, pairs, record};
 use crate::{
     math::{
         outlier::Baseline,
         pairs::FullBundle,
-        regret::{Losses, Standing},
+        regret::{Losses, RoleValues},
     },
     network::{
         close::{Interval, Signed},
@@ -57,7 +57,7 @@ pub struct Bundles {
     /// The same without outliers; none where there were none.
     pub resistant: Option<FullBundle>,
     /// Each actor's share in the combined value.
-    pub shares: Standing,
+    pub shares: RoleValues,
     /// Where the values lie, for each label; empty where there are no weights.
     pub intervals: Vec<Interval>,
     /// What is offered for signing; none where it is the combined value with its interval.
@@ -127,7 +127,7 @@ impl Store {
         Ok(Some(Bundles {
             bundle: full(&row.get::<_, String>(0)?, row.get(7)?)?,
             resistant: resistant.map(|record| full(&record, resistant_pairs)).transpose()?,
-            shares: record::read_standing(&row.get::<_, String>(2)?)?,
+            shares: record::read_role_values(&row.get::<_, String>(2)?)?,
             intervals: record::read_intervals(&intervals)?,
             signed,
             closed_at: Timestamp::from_micros(row.get::<_, Option<i64>>(4)?.unwrap_or_default()),
@@ -267,7 +267,11 @@ impl Store {
     ///
     /// # Errors
     /// As [`Self::bundles`].
-    pub fn learned(&self, topic: TopicId, known: Option<&Known>) -> Result<Known, StoreError> {
+    pub fn learned(
+        &self,
+        topic: TopicId,
+        known: Option<&StoredLearned>,
+    ) -> Result<StoredLearned, StoreError> {
         let reader = self.reader()?;
         learned(&reader, topic, known)
     }
@@ -373,8 +377,8 @@ pub(super) fn arrivals(
 pub(super) fn learned(
     connection: &Connection,
     topic: TopicId,
-    known: Option<&Known>,
-) -> Result<Known, StoreError> {
+    known: Option<&StoredLearned>,
+) -> Result<StoredLearned, StoreError> {
     let id = number(topic.get());
     let stamp: Option<i64> = connection
         .prepare_cached("SELECT stamp FROM learned WHERE topic_id = ?1")?
@@ -387,11 +391,13 @@ pub(super) fn learned(
     let mut statement = connection
         .prepare_cached("SELECT record, regrets, past FROM learned WHERE topic_id = ?1")?;
     let mut rows = statement.query([id])?;
-    let Some(row) = rows.next()? else { return Ok(Known { stamp, learned: Arc::default() }) };
+    let Some(row) = rows.next()? else {
+        return Ok(StoredLearned { stamp, learned: Arc::default() });
+    };
     let text: String = row.get(0)?;
     let (regrets, past): (Vec<u8>, Vec<u8>) = (row.get(1)?, row.get(2)?);
     let learned = record::read_learned(&text, &regrets, &past)?;
-    Ok(Known { stamp, learned: Arc::new(learned) })
+    Ok(StoredLearned { stamp, learned: Arc::new(learned) })
 }
 
 pub(super) fn bundle(

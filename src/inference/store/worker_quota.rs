@@ -7,7 +7,7 @@ use model::{
 };
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use super::{LABELS_MAX, State, Store, StoreError, Submitted, insert, number, state};
+use super::{LABELS_MAX, State, Store, StoreError, SubmitOutcome, insert, number, state};
 use crate::{
     math::sortition::Record,
     network::submission::{Origin, Submission},
@@ -36,17 +36,17 @@ impl Store {
         submission: Submission,
         origin: Origin,
         at: Timestamp,
-    ) -> Result<Submitted, StoreError> {
-        let taken = self.turns.write(move |write| {
+    ) -> Result<SubmitOutcome, StoreError> {
+        let taken = self.writer.write(move |write| {
             let epoch = Epoch { write, topic, nonce };
             epoch.take(&submission, origin, at)
         });
         match taken {
             // They came as errors, so that the payload was not kept.
-            Err(StoreError::FullOfLabels) => Ok(Submitted::FullOfLabels),
-            Err(StoreError::Full) => Ok(Submitted::Full),
-            Err(StoreError::FullOfSubmitter) => Ok(Submitted::FullOfSubmitter),
-            Err(StoreError::DryRun) => Ok(Submitted::Taken),
+            Err(StoreError::FullOfLabels) => Ok(SubmitOutcome::FullOfLabels),
+            Err(StoreError::Full) => Ok(SubmitOutcome::Full),
+            Err(StoreError::FullOfSubmitter) => Ok(SubmitOutcome::FullOfSubmitter),
+            Err(StoreError::DryRun) => Ok(SubmitOutcome::Taken),
             submitted => submitted,
         }
     }
@@ -70,14 +70,13 @@ impl Epoch<'_> {
         submission: &Submission,
         origin: Origin,
         at: Timestamp,
-    ) -> Result<Submitted, StoreError> {
-        let key = (self.topic, self.nonce);
+    ) -> Result<SubmitOutcome, StoreError> {
         if state(self.write, self.topic, self.nonce)? != Some(State::Open as i64) {
-            return Ok(Submitted::NotOpen);
+            return Ok(SubmitOutcome::NotOpen);
         }
         let is_trusted = origin.record == Record::Trusted;
-        if insert(self.write, key, submission, is_trusted, at)? == 0 {
-            return Ok(Submitted::Repeated);
+        if insert(self.write, self.topic, self.nonce, submission, is_trusted, at)? == 0 {
+            return Ok(SubmitOutcome::Repeated);
         }
         self.add_labels(submission)?;
         let (counter, n_max) = match origin.record {
@@ -96,7 +95,7 @@ impl Epoch<'_> {
         if origin.is_dry_run {
             return Err(StoreError::DryRun);
         }
-        Ok(Submitted::Taken)
+        Ok(SubmitOutcome::Taken)
     }
 
     /// Gives ids to labels that the topic does not name, in the order in which they come.

@@ -61,7 +61,7 @@ impl Rows for Constant {
         Ok(vec![FlatRow { timestamp: Clock::system().now(), values }])
     }
 
-    async fn between(
+    async fn rows_between(
         &self,
         _: DatasetId,
         (from, _): (Timestamp, Timestamp),

@@ -7,7 +7,7 @@ use inference::{
     math::{
         loss::{LossMethod, LossRule},
         pairs::PairValues,
-        regret::{Family, Losses, Pace, Regrets},
+        regret::{ByActor, Losses, Pace, Regrets},
         synthesis::{
             Epoch, Newcomers, Values, synthesize,
             weights::{Generation, Params},
@@ -47,9 +47,9 @@ enum Away {
 }
 
 /// An epoch that owns what is combined.
-struct Owned {
+struct OwnedEpoch {
     inferences: BTreeMap<Address, Values>,
-    forecasts: BTreeMap<Address, Family>,
+    forecasts: ByActor<ByActor<f64>>,
     regrets: Regrets,
 }
 
@@ -64,11 +64,11 @@ impl Numbers {
         unit - 0.5
     }
 
-    fn family(&mut self, names: &[Address]) -> Family {
+    fn family(&mut self, names: &[Address]) -> ByActor<f64> {
         names.iter().map(|name| (name.clone(), self.next())).collect()
     }
 
-    fn families(&mut self, keys: &[Address], names: &[Address]) -> BTreeMap<Address, Family> {
+    fn families(&mut self, keys: &[Address], names: &[Address]) -> ByActor<ByActor<f64>> {
         keys.iter().map(|key| (key.clone(), self.family(names))).collect()
     }
 }
@@ -132,14 +132,14 @@ fn named(role: &str, n: usize) -> Outcome<Vec<Address>> {
     Ok((0..n).map(|idx| format!("allo1{role}{idx:05}").parse()).collect::<Result<_, _>>()?)
 }
 
-fn epoch(size: Size) -> Outcome<Owned> {
+fn epoch(size: Size) -> Outcome<OwnedEpoch> {
     let inferers = named("inf", size.n_inferers)?;
     let forecasters = named("fore", size.n_forecasters)?;
     let mut numbers = Numbers(7);
     let regrets = regrets(size, &mut numbers)?;
     let inferences = numbers.family(&inferers).into_iter().map(|(n, v)| (n, vec![3000.0 + v]));
     let inferences = inferences.collect();
-    Ok(Owned { inferences, forecasts: numbers.families(&forecasters, &inferers), regrets })
+    Ok(OwnedEpoch { inferences, forecasts: numbers.families(&forecasters, &inferers), regrets })
 }
 
 /// What a network of `size` has learned.
@@ -171,9 +171,7 @@ fn losses(numbers: &mut Numbers, inferers: &[Address], forecasters: &[Address]) 
         one_out_inferer: numbers.family(inferers),
         one_out_forecaster: numbers.family(forecasters),
         one_in_forecaster: numbers.family(forecasters),
-        one_out_inferer_forecaster: PairValues::from_rows(
-            &numbers.families(forecasters, inferers),
-        ),
+        one_out_inferer_forecaster: PairValues::from_rows(&numbers.families(forecasters, inferers)),
     }
 }
 
@@ -213,19 +211,19 @@ fn keep(path: &Path, regrets: Regrets) -> Outcome<usize> {
     let settings = topic.clone();
     let options = EndOptions { at, retention: Retention::USUAL, known: None };
     store.close(topic.id, 1, options.clone(), move |closable| {
-        let standings = inference::network::close::Standings {
+        let close_context = inference::network::close::CloseContext {
             labels: &settings.labels,
             learned: &closable.learned,
             baseline: None,
         };
         let submissions = closable.arrivals.iter().map(|arrival| arrival.submission.clone());
         let submissions: Vec<_> = submissions.collect();
-        inference::network::close::close(&settings, 1, &submissions, standings).ok()
+        inference::network::close::close(&settings, 1, &submissions, close_context).ok()
     })?;
     let n_regrets = [&regrets.one_out_inferer, &regrets.one_out_forecaster]
         .into_iter()
         .chain([&regrets.one_in_forecaster])
-        .flat_map(|versus| [&versus.inferer, &versus.forecaster])
+        .flat_map(|pairwise| [&pairwise.inferer, &pairwise.forecaster])
         .map(|pairs| pairs.numbers().len())
         .sum();
     store.learn(topic.id, 1, options, move |bundle, learned| {

@@ -11,7 +11,9 @@ use crate::math::{
     reputer::{Report, network_losses},
     statistics::{deviation, median, moving_average, quantile},
     synthesis::{
-        Epoch, Newcomers, interval::percentiles, synthesize,
+        Epoch, Newcomers,
+        interval::percentiles,
+        synthesize,
         weights::{Params, normalized, scale, weight},
     },
 };
@@ -87,8 +89,7 @@ fn implied_values(input: &Value, params: &Params) -> Value {
     let address = |name: &str| -> Address { format!("allo1{name}").parse().unwrap() };
     let members = |value: &Value| value.as_object().unwrap().clone();
     let inferences = members(&input["inferences"]);
-    let inferences =
-        inferences.iter().map(|(name, list)| (address(name), numbers(list))).collect();
+    let inferences = inferences.iter().map(|(name, list)| (address(name), numbers(list))).collect();
     let forecast = |(name, losses): (&String, &Value)| {
         let losses = members(losses);
         let losses = losses.iter().map(|(name, loss)| (address(name), parsed(loss)));

@@ -25,7 +25,7 @@ fn a_regret_moves_a_part_of_the_way() {
     regrets.ordinary.inferer.insert(address("absent"), 3.0);
     let losses = Losses {
         combined: 500.0,
-        inferer: Family::from([(address("a"), 200.0), (address("new"), 500.0)]),
+        inferer: ByActor::from([(address("a"), 200.0), (address("new"), 500.0)]),
         ..Losses::default()
     };
     regrets.learn(&losses, Pace { alpha: 0.1, initial: 7.0 });
@@ -66,7 +66,7 @@ fn ten_epochs_make_experience_at_a_tenth() {
 
 const PACE: Pace = Pace { alpha: 0.1, initial: -0.7 };
 
-fn numbered(numbers: &[Option<f64>]) -> Family {
+fn numbered(numbers: &[Option<f64>]) -> ByActor<f64> {
     let known = numbers.iter().enumerate();
     known.filter_map(|(idx, number)| Some((address(&format!("{idx:03}")), (*number)?))).collect()
 }
@@ -96,7 +96,7 @@ proptest! {
             for (row, reference) in &references {
                 for (column, loss) in &losses {
                     let regret = pairs.entry((row.clone(), column.clone())).or_insert(PACE.initial);
-                    *regret = PACE.alpha * (reference - loss) + PACE.kept() * *regret;
+                    *regret = PACE.alpha * (reference - loss) + PACE.previous_share() * *regret;
                 }
             }
             if idx == n_epochs / 2 {
@@ -104,7 +104,7 @@ proptest! {
                 pairs.retain(|(row, column), _| *row != gone && *column != gone);
             }
         }
-        let families = regrets.families();
+        let families = regrets.by_row();
         prop_assert_eq!(families.values().map(BTreeMap::len).sum::<usize>(), pairs.len());
         for ((row, column), want) in &pairs {
             let got = regrets.get(row, column).unwrap();

@@ -4,12 +4,8 @@ use std::collections::BTreeMap;
 
 use model::topic::Address;
 
-use super::{
-    Epoch, Newcomers, Values,
-    implied::Implied,
-    weights,
-};
-use crate::math::regret::{Family, Standing};
+use super::{Epoch, Newcomers, Values, implied::Implied, weights};
+use crate::math::regret::{ByActor, RoleValues};
 
 /// The regret of who does not count in a line: it has no weight, and no say in a scale.
 pub const ABSENT: f64 = f64::NEG_INFINITY;
@@ -28,7 +24,7 @@ pub struct Table<'a> {
 
 impl<'a> Table<'a> {
     /// Lines up the actors of `epoch`.
-    pub fn of(epoch: &'a Epoch<'a>, implied: &'a Implied) -> Self {
+    pub fn new(epoch: &'a Epoch<'a>, implied: &'a Implied) -> Self {
         let n_labels = epoch.inferences.first_key_value().map_or(0, |(_, values)| values.len());
         let of_label = |label_idx: usize| {
             let submitted = epoch.inferences.values().map(Vec::as_slice);
@@ -71,10 +67,10 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// The regrets of `standing`.
-    pub fn line(&self, standing: &Standing) -> Vec<f64> {
-        let mut line = self.aligned(&self.inferers, &standing.inferer);
-        line.extend(self.aligned(&self.forecasters, &standing.forecaster));
+    /// The regrets of `regrets`.
+    pub fn line(&self, regrets: &RoleValues) -> Vec<f64> {
+        let mut line = self.aligned(&self.inferers, &regrets.inferer);
+        line.extend(self.aligned(&self.forecasters, &regrets.forecaster));
         line
     }
 
@@ -108,7 +104,7 @@ impl<'a> Table<'a> {
 
     /// Walks two sorted lists side by side, which costs their length where looking up each name
     /// would cost its logarithm as well.
-    fn aligned(&self, names: &[&Address], regrets: &Family) -> Vec<f64> {
+    fn aligned(&self, names: &[&Address], regrets: &ByActor<f64>) -> Vec<f64> {
         let found = walk(names.iter().copied(), regrets);
         found.map(|regret| regret.copied().unwrap_or(self.newcomer())).collect()
     }

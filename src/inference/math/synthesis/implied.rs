@@ -11,8 +11,8 @@ use super::{
 };
 use crate::math::{pairs::PairValues, statistics::median};
 
-/// Where less than this part of all weight is left without an inferer, what is left is weighed
-/// anew: against the best of the rest, since beside a much better one it has lost its digits.
+/// Where less than this share of all weight is left without an inferer, the rest is weighed by
+/// itself: relative to a much better inferer its weights have lost their digits.
 const REST_MIN: f64 = 1e-3;
 
 /// What every forecaster of an epoch implies, with all inferers and without each.
@@ -43,7 +43,7 @@ struct Elements<'a> {
 impl Implied {
     /// Computes what each forecaster of `epoch` implies. Without a loss to forecast against, there
     /// are no forecasters; one that forecasts nobody who is present is dropped.
-    pub fn of(epoch: &Epoch<'_>) -> Self {
+    pub fn new(epoch: &Epoch<'_>) -> Self {
         let inferers = epoch.inferences.keys().cloned().collect();
         let Some(previous_loss) = epoch.previous_loss else {
             return Self { inferers, forecasters: Vec::new() };
@@ -52,7 +52,7 @@ impl Implied {
             .forecasts
             .iter()
             .filter_map(|(name, forecast)| {
-                let elements = Elements::of(epoch, forecast, previous_loss);
+                let elements = Elements::new(epoch, forecast, previous_loss);
                 let value = value(epoch, &elements)?;
                 let without = without_each(epoch, &elements, &value);
                 Some(Forecaster { name: name.clone(), value, without })
@@ -103,7 +103,7 @@ impl Forecaster {
 }
 
 impl<'a> Elements<'a> {
-    fn of(epoch: &Epoch<'a>, forecast: &BTreeMap<Address, f64>, previous_loss: f64) -> Self {
+    fn new(epoch: &Epoch<'a>, forecast: &BTreeMap<Address, f64>, previous_loss: f64) -> Self {
         let mut elements = Self::default();
         let losses = walk(epoch.inferences.keys(), forecast);
         for ((position, value), loss) in epoch.inferences.values().enumerate().zip(losses) {

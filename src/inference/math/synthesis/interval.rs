@@ -39,11 +39,11 @@ pub fn percentiles(values: &[f64], weights: &[f64], percentiles: &[f64]) -> Valu
             ((reached - weight / 2.0) / total, *value)
         })
         .collect();
-    percentiles.iter().map(|percent| at(&places, percent / 100.0)).collect()
+    percentiles.iter().map(|percent| interpolate(&places, percent / 100.0)).collect()
 }
 
 /// The value at `share` on the line through `places`, which are in order.
-fn at(places: &[(f64, f64)], share: f64) -> f64 {
+fn interpolate(places: &[(f64, f64)], share: f64) -> f64 {
     let above = places.partition_point(|(place, _)| *place < share);
     let below = above.checked_sub(1).and_then(|idx| places.get(idx));
     match (below, places.get(above)) {

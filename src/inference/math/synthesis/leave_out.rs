@@ -1,7 +1,7 @@
 //! Leaving out: what the network would infer without one actor, or with one forecaster alone.
 //!
-//! All actors are weighed anew each time: inferers × (inferers + forecasters) weights without each
-//! inferer in turn. Row `synthesis` of the bench `figures` has the cost at a thousand inferers and
+//! Each case weighs all its actors: inferers × (inferers + forecasters) weights for all cases without
+//! an inferer. Row `synthesis` of the bench `figures` has the cost at a thousand inferers and
 //! fifty forecasters.
 
 use std::collections::BTreeMap;
@@ -13,26 +13,26 @@ use super::{
     combine::{ABSENT, Table, dot, named},
     implied::Implied,
 };
-use crate::math::{pairs::PairValues, regret::Versus};
+use crate::math::{pairs::PairValues, regret::PairwiseRegrets};
 
 /// A family of regrets, and the column of each actor of the epoch in it.
 struct Against<'t, 'a> {
     table: &'t Table<'a>,
-    versus: &'t Versus,
+    pairwise: &'t PairwiseRegrets,
     inferers: Vec<Option<usize>>,
     forecasters: Vec<Option<usize>>,
 }
 
 impl<'t, 'a> Against<'t, 'a> {
-    fn new(table: &'t Table<'a>, versus: &'t Versus) -> Self {
+    fn new(table: &'t Table<'a>, pairwise: &'t PairwiseRegrets) -> Self {
         let columns = |pairs: &PairValues, names: &[&Address]| {
             names.iter().map(|name| pairs.columns().binary_search(name).ok()).collect()
         };
         Self {
             table,
-            versus,
-            inferers: columns(&versus.inferer, table.inferers()),
-            forecasters: columns(&versus.forecaster, table.forecasters()),
+            pairwise,
+            inferers: columns(&pairwise.inferer, table.inferers()),
+            forecasters: columns(&pairwise.forecaster, table.forecasters()),
         }
     }
 
@@ -47,8 +47,8 @@ impl<'t, 'a> Against<'t, 'a> {
             })
         };
         let mut line = Vec::with_capacity(self.inferers.len() + self.forecasters.len());
-        line.extend(regrets(&self.versus.inferer, &self.inferers));
-        line.extend(regrets(&self.versus.forecaster, &self.forecasters));
+        line.extend(regrets(&self.pairwise.inferer, &self.inferers));
+        line.extend(regrets(&self.pairwise.forecaster, &self.forecasters));
         line
     }
 }
@@ -112,17 +112,17 @@ pub fn one_in_forecaster(table: &Table<'_>) -> BTreeMap<Address, Values> {
     each_forecaster(table, &table.epoch().regrets.one_in_forecaster, |is_named| is_named)
 }
 
-/// Combines for each forecaster by its row of `versus`, with those forecasters that count: by
+/// Combines for each forecaster by its row of `pairwise`, with those forecasters that count: by
 /// whether they are the one of the row.
 fn each_forecaster(
     table: &Table<'_>,
-    versus: &Versus,
+    pairwise: &PairwiseRegrets,
     counts: impl Fn(bool) -> bool,
 ) -> BTreeMap<Address, Values> {
     if table.forecasters().len() < 2 {
         return BTreeMap::new();
     }
-    let against = Against::new(table, versus);
+    let against = Against::new(table, pairwise);
     let n_inferers = table.inferers().len();
     let with = |(named_idx, name): (usize, &&Address)| {
         let mut line = against.line(name);

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::math::regret::Versus;
+use crate::math::regret::PairwiseRegrets;
 
 fn address(idx: usize, role: &str) -> Address {
     format!("allo1{role}{idx:03}").parse().unwrap()
@@ -11,7 +11,7 @@ fn address(idx: usize, role: &str) -> Address {
 
 /// An epoch that owns what [`Epoch`] borrows.
 #[derive(Debug, Clone)]
-struct Owned {
+struct OwnedEpoch {
     params: Params,
     inferences: BTreeMap<Address, Values>,
     forecasts: BTreeMap<Address, BTreeMap<Address, f64>>,
@@ -20,7 +20,7 @@ struct Owned {
     newcomers: Newcomers,
 }
 
-impl Owned {
+impl OwnedEpoch {
     fn synthesize(&self) -> Synthesis {
         let Self { params, inferences, forecasts, previous_loss, regrets, newcomers } = self;
         synthesize(&Epoch {
@@ -42,13 +42,15 @@ impl Owned {
         ) -> BTreeMap<Address, T> {
             map.iter().map(|(name, value)| (rename(name), value.clone())).collect()
         }
-        let standing = |standing: &Standing| Standing {
-            inferer: keys(&standing.inferer, &rename),
-            forecaster: keys(&standing.forecaster, &rename),
+        let roles = |roles: &RoleValues| RoleValues {
+            inferer: keys(&roles.inferer, &rename),
+            forecaster: keys(&roles.forecaster, &rename),
         };
-        let standings = |versus: &Versus| {
-            let of = versus.by_row();
-            Versus::from_rows(&of.iter().map(|(name, of)| (rename(name), standing(of))).collect())
+        let pairwise_of = |pairwise: &PairwiseRegrets| {
+            let of = pairwise.by_row();
+            PairwiseRegrets::from_rows(
+                &of.iter().map(|(name, of)| (rename(name), roles(of))).collect(),
+            )
         };
         Self {
             inferences: keys(&self.inferences, &rename),
@@ -58,11 +60,11 @@ impl Owned {
                 .map(|(name, forecast)| (rename(name), keys(forecast, &rename)))
                 .collect(),
             regrets: Regrets {
-                ordinary: standing(&self.regrets.ordinary),
+                ordinary: roles(&self.regrets.ordinary),
                 naive: keys(&self.regrets.naive, &rename),
-                one_out_inferer: standings(&self.regrets.one_out_inferer),
-                one_out_forecaster: standings(&self.regrets.one_out_forecaster),
-                one_in_forecaster: standings(&self.regrets.one_in_forecaster),
+                one_out_inferer: pairwise_of(&self.regrets.one_out_inferer),
+                one_out_forecaster: pairwise_of(&self.regrets.one_out_forecaster),
+                one_in_forecaster: pairwise_of(&self.regrets.one_in_forecaster),
             },
             ..self.clone()
         }
@@ -91,11 +93,11 @@ prop_compose! {
         is_old_generation in prop::bool::ANY,
         regret_scale in prop::option::of(0.05..2.0_f64),
         previous_loss in prop::option::weighted(0.8, -6.0..3.0_f64),
-    ) -> Owned {
+    ) -> OwnedEpoch {
         let inferers: Vec<Address> = (0..values.len()).map(|idx| address(idx, "inferer")).collect();
         let forecasters: Vec<Address> =
             (0..losses.len()).map(|idx| address(idx, "forecaster")).collect();
-        let ordinary = Standing {
+        let ordinary = RoleValues {
             inferer: inferers.iter().cloned().zip(regrets.iter().copied()).collect(),
             forecaster: forecasters
                 .iter()
@@ -103,10 +105,10 @@ prop_compose! {
                 .zip(regrets.iter().rev().copied())
                 .collect(),
         };
-        let each = |names: &[Address]| -> Versus {
-            Versus::from_rows(&names.iter().map(|name| (name.clone(), ordinary.clone())).collect())
+        let each = |names: &[Address]| -> PairwiseRegrets {
+            PairwiseRegrets::from_rows(&names.iter().map(|name| (name.clone(), ordinary.clone())).collect())
         };
-        Owned {
+        OwnedEpoch {
             params: Params {
                 generation: if is_old_generation {
                     Generation::StdevOct2024
@@ -200,7 +202,7 @@ proptest! {
     fn distributions_combine_to_distributions(epoch in owned(3)) {
         // The median that stands in while everyone is new is taken of each label by itself, so what
         // a forecaster implies then need not sum to 1. It has no weight yet.
-        let epoch = Owned { newcomers: Newcomers::WithRegret(-0.5), ..epoch };
+        let epoch = OwnedEpoch { newcomers: Newcomers::WithRegret(-0.5), ..epoch };
         let epoch = epoch.with_values(|values| {
             let sum: f64 = values.iter().map(|value| value.abs()).sum::<f64>() + 1e-9;
             let parts: Vec<f64> = values.iter().map(|value| value.abs() / sum).collect();
@@ -232,7 +234,7 @@ proptest! {
 
     #[test]
     fn equal_regrets_make_a_plain_mean(epoch in owned(1), regret in -2.0..2.0_f64) {
-        let epoch = Owned {
+        let epoch = OwnedEpoch {
             regrets: Regrets::default(),
             newcomers: Newcomers::WithRegret(regret),
             previous_loss: None,
@@ -264,7 +266,7 @@ proptest! {
     #[test]
     fn without_a_loss_to_forecast_against_there_are_no_forecasters(epoch in owned(1)) {
         // An older epoch without a loss has no forecasters at all.
-        let without = Owned { previous_loss: None, ..epoch.clone() };
+        let without = OwnedEpoch { previous_loss: None, ..epoch.clone() };
         let synthesis = without.synthesize();
         prop_assert!(synthesis.implied.is_empty() && synthesis.one_out_forecaster.is_empty());
         prop_assert!(synthesis.one_out_inferer.len() == epoch.inferences.len());

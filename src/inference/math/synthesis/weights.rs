@@ -117,9 +117,9 @@ pub fn weigh(line: &mut [f64], params: &Params) {
             let (center, slope) = (params.p_norm * params.c_norm, params.p_norm / scale);
             let least = center - slope * best;
             let heights = Heights::below(least);
-            let top = heights.at(least);
+            let top = heights.height(least);
             for place in line {
-                *place = heights.at(center - slope * *place) / top;
+                *place = heights.height(center - slope * *place) / top;
             }
         }
         Generation::StdevOct2024 => {
@@ -136,7 +136,7 @@ pub fn weight(x: f64, best: f64, params: &Params) -> f64 {
     match params.generation {
         Generation::MadV017 => {
             let heights = Heights::below(p * (c - best));
-            heights.at(p * (c - x)) / heights.at(p * (c - best))
+            heights.height(p * (c - x)) / heights.height(p * (c - best))
         }
         Generation::StdevOct2024 => {
             let lift = (c - BEST_2024 / p - best).max(0.0);
@@ -163,7 +163,7 @@ impl Heights {
     }
 
     /// The height at `exponent`: between a half and 1 for the least one.
-    fn at(self, exponent: f64) -> f64 {
+    fn height(self, exponent: f64) -> f64 {
         1.0 / (self.floor + (exponent - self.shift).exp())
     }
 }

@@ -10,7 +10,7 @@ use std::{
 
 use model::topic::Address;
 
-use crate::math::{loss::LossRule, regret::Family, statistics::median, synthesis::Values};
+use crate::math::{loss::LossRule, regret::ByActor, statistics::median, synthesis::Values};
 
 /// The most epochs that are remembered: enough to have seen each state of a source several times,
 /// and few enough to forget what no longer holds.
@@ -73,7 +73,7 @@ impl Past {
     }
 
     /// Remembers an epoch in which `inferences` lost `losses`. Inferers without a loss are left out.
-    pub fn remember(&mut self, inferences: &BTreeMap<Address, Values>, losses: &Family) {
+    pub fn remember(&mut self, inferences: &BTreeMap<Address, Values>, losses: &ByActor<f64>) {
         let offsets = offsets(inferences);
         let judged = || offsets.iter().filter_map(|(name, o)| Some((name, o, *losses.get(name)?)));
         let names: Vec<Address> = judged().map(|(name, ..)| name.clone()).collect();

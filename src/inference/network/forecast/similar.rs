@@ -2,7 +2,7 @@
 
 use super::past::{Judged, Past, Sample};
 use crate::math::{
-    regret::Family,
+    regret::ByActor,
     statistics::{count, deviation},
     synthesis::Values,
 };
@@ -25,7 +25,7 @@ struct Unlikeness {
 
 /// The plain loss that each of `judged` had on average in the [`N_SIMILAR`] past epochs whose offsets
 /// were closest to these, each measured by its usual spread, drawn a little to its mean.
-pub(super) fn expect(past: &Past, judged: &[Judged<'_>]) -> Family {
+pub(super) fn expect(past: &Past, judged: &[Judged<'_>]) -> ByActor<f64> {
     let mut unlike = vec![Unlikeness::default(); past.epochs().len()];
     for Judged { offset, samples, .. } in judged {
         let spreads = spreads(samples, offset.len());

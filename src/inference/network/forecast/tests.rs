@@ -33,7 +33,7 @@ fn learned(n_epochs: u32) -> Learned {
 }
 
 #[track_caller]
-fn forecast(forecaster: &str, learned: &Learned, said: [f64; 4]) -> Family {
+fn forecast(forecaster: &str, learned: &Learned, said: [f64; 4]) -> ByActor<f64> {
     let forecasts = built_in(&inferences(said), learned, PLAIN).unwrap();
     forecasts.into_iter().find(|forecast| forecast.name == forecaster).unwrap().losses
 }
@@ -62,7 +62,7 @@ fn mean_minds_rare_great_errors_where_losses_are_logarithms() {
     let mut learned = Learned::default();
     for epoch in 0..200_u32 {
         let losses = [if epoch % 10 == 0 { 2.0 } else { -2.0 }, 0.0, 0.0, 0.0];
-        let losses: Family = ["a", "b", "c", "d"].map(name).into_iter().zip(losses).collect();
+        let losses: ByActor<f64> = ["a", "b", "c", "d"].map(name).into_iter().zip(losses).collect();
         learned.past.remember(&inferences([0.0; 4]), &losses);
         for (name, loss) in losses {
             let average = learned.loss_averages.get(&name).copied();
@@ -128,7 +128,7 @@ fn memory_is_bounded_in_epochs_and_bytes() {
     assert_eq!(learned(1000).past.epochs().len(), 256);
     let mut past = Past::default();
     let many: Vec<Address> = (0..1000).map(|n| name(&format!("{n:038}"))).collect();
-    let losses: Family = many.iter().map(|name| (name.clone(), 1.0)).collect();
+    let losses: ByActor<f64> = many.iter().map(|name| (name.clone(), 1.0)).collect();
     let said: BTreeMap<_, _> = many.into_iter().map(|name| (name, vec![1.0])).collect();
     for _ in 0..100 {
         past.remember(&said, &losses);

@@ -1,7 +1,7 @@
 //! The forecaster `wary`: what inferers lose when they stand apart, and when all of them do.
 //!
 //! For each inferer it fits its past losses by two numbers: how far it was from the crowd, and how
-//! far all were on average. One that is right when it stands apart is told from one that errs then.
+//! far all were on average. An inferer that is right when it stands apart differs from one that errs then.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use model::topic::Address;
 
 use super::past::{Judged, Past, Sample, distance};
 use crate::math::{
-    regret::Family,
+    regret::ByActor,
     statistics::{count, deviation},
     synthesis::Values,
 };
@@ -30,7 +30,7 @@ struct Scale {
 }
 
 impl Scale {
-    fn of(distances: &[f64]) -> Self {
+    fn from_distances(distances: &[f64]) -> Self {
         Self {
             mean: distances.iter().sum::<f64>() / count(distances.len().max(1)),
             deviation: deviation(distances) + DEVIATION_MIN,
@@ -48,7 +48,7 @@ pub(super) fn expect(
     past: &Past,
     offsets: &BTreeMap<Address, Values>,
     judged: &[Judged<'_>],
-) -> Family {
+) -> ByActor<f64> {
     let mean_distance = |offsets: &mut dyn Iterator<Item = &[f64]>| {
         let distances: Vec<f64> = offsets.map(distance).collect();
         distances.iter().sum::<f64>() / count(distances.len().max(1))
@@ -71,7 +71,7 @@ fn loss(samples: &[Sample<'_>], all: &[f64], today: [f64; 2]) -> f64 {
     let others = samples.iter().map(|s| all.get(s.epoch_idx).copied().unwrap_or_default());
     let others: Vec<f64> = others.collect();
     let mean = samples.iter().map(|sample| sample.plain_loss).sum::<f64>() / count(samples.len());
-    let (own_scale, others_scale) = (Scale::of(&own), Scale::of(&others));
+    let (own_scale, others_scale) = (Scale::from_distances(&own), Scale::from_distances(&others));
     let (mut xx, mut xy, mut yy, mut xl, mut yl) = (RIDGE, 0.0, RIDGE, 0.0, 0.0);
     for ((own, others), sample) in own.iter().zip(&others).zip(samples) {
         let (x, y) = (own_scale.measure(*own), others_scale.measure(*others));

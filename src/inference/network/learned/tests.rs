@@ -1,20 +1,18 @@
 //! Epochs closed and learned from by hand, without a store or a clock.
 
 use super::*;
-use crate::{
-    network::{
-        close::{Standings, close},
-        submission::{Payload, Submission},
-        topic::demo_topics,
-    },
+use crate::network::{
+    close::{CloseContext, close},
+    submission::{Payload, Submission},
+    topic::demo_topics,
 };
 
 fn load() -> Topic {
     demo_topics().remove(0)
 }
 
-fn standings<'a>(topic: &'a Topic, learned: &'a Learned) -> Standings<'a> {
-    Standings { labels: &topic.labels, learned, baseline: None }
+fn close_context<'a>(topic: &'a Topic, learned: &'a Learned) -> CloseContext<'a> {
+    CloseContext { labels: &topic.labels, learned, baseline: None }
 }
 
 fn submission(topic: &Topic, worker: &str, value: f64) -> Submission {
@@ -30,7 +28,7 @@ fn after(n_epochs: u64) -> Learned {
     let mut learned = Learned::default();
     for nonce in (0..n_epochs).map(|idx| 1 + idx * topic.timing.epoch_length) {
         let submissions = [submission(&topic, "good", 51.0), submission(&topic, "bad", 40.0)];
-        let closing = close(&topic, nonce, &submissions, standings(&topic, &learned)).unwrap();
+        let closing = close(&topic, nonce, &submissions, close_context(&topic, &learned)).unwrap();
         learned.learn(&topic, &closing.bundle, &[50.0]).unwrap();
     }
     learned
@@ -39,7 +37,7 @@ fn after(n_epochs: u64) -> Learned {
 fn bundle_after(n_epochs: u64) -> FullBundle {
     let topic = load();
     let submissions = [submission(&topic, "good", 51.0), submission(&topic, "bad", 40.0)];
-    close(&topic, 1_000_000, &submissions, standings(&topic, &after(n_epochs))).unwrap().bundle
+    close(&topic, 1_000_000, &submissions, close_context(&topic, &after(n_epochs))).unwrap().bundle
 }
 
 fn combined(bundle: &FullBundle) -> f64 {
@@ -95,14 +93,14 @@ fn actors_that_stay_away_are_forgotten() {
     let mut learned = after(3);
     let nonce = 3 * 12 + (FORGOTTEN_AFTER_EPOCHS + 1) * topic.timing.epoch_length;
     let submissions = [submission(&topic, "good", 51.0)];
-    let closing = close(&topic, nonce, &submissions, standings(&topic, &learned)).unwrap();
+    let closing = close(&topic, nonce, &submissions, close_context(&topic, &learned)).unwrap();
     learned.learn(&topic, &closing.bundle, &[50.0]).unwrap();
     let good: Address = "allo1good".parse().unwrap();
     assert_eq!(learned.inferers.keys().collect::<Vec<_>>(), [&good]);
     assert_eq!(learned.regrets.naive.keys().collect::<Vec<_>>(), [&good]);
     let Regrets { one_out_inferer, one_out_forecaster, .. } = learned.regrets;
     assert!(one_out_inferer.by_row().keys().all(|name| *name == good));
-    let columns = [one_out_inferer, one_out_forecaster].map(|versus| versus.inferer);
+    let columns = [one_out_inferer, one_out_forecaster].map(|pairwise| pairwise.inferer);
     assert!(columns.iter().all(|pairs| pairs.columns().iter().all(|name| *name == good)));
 }
 
@@ -132,7 +130,7 @@ fn equal_regrets_make_a_plain_mean_and_equal_losses_equal_regrets() {
     let mut learned = Learned::default();
     let submissions = ["a", "b", "c"].map(|worker| submission(&topic, worker, 40.0));
     for nonce in [1, 13, 25] {
-        let closing = close(&topic, nonce, &submissions, standings(&topic, &learned)).unwrap();
+        let closing = close(&topic, nonce, &submissions, close_context(&topic, &learned)).unwrap();
         learned.learn(&topic, &closing.bundle, &[50.0]).unwrap();
     }
     assert!(learned.regrets.ordinary.all().all(|regret| regret.abs() < 1e-12));
@@ -140,7 +138,7 @@ fn equal_regrets_make_a_plain_mean_and_equal_losses_equal_regrets() {
     let apart: Vec<Submission> = [("a", 30.0), ("b", 40.0), ("c", 80.0)]
         .map(|(worker, value)| submission(&topic, worker, value))
         .into();
-    let bundle = close(&topic, 37, &apart, standings(&topic, &learned)).unwrap().bundle;
+    let bundle = close(&topic, 37, &apart, close_context(&topic, &learned)).unwrap().bundle;
     let naive: f64 = bundle.naive_value[0].value.parse().unwrap();
     assert!((naive - 50.0).abs() < 1e-9, "{naive}");
 }
@@ -151,7 +149,7 @@ fn one_inferer_alone_is_learned_from_too() {
     let mut learned = Learned::default();
     for nonce in [1, 13] {
         let only = [submission(&topic, "only", 51.0)];
-        let closing = close(&topic, nonce, &only, standings(&topic, &learned)).unwrap();
+        let closing = close(&topic, nonce, &only, close_context(&topic, &learned)).unwrap();
         assert_eq!(closing.bundle.one_out_inferer_values, []);
         learned.learn(&topic, &closing.bundle, &[50.0]).unwrap();
     }

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{math::loss::LossMethod, network::actor};
 
-/// The least loss that is told from none where settings do not say.
+/// The smallest loss that counts, where settings do not say.
 const LOSS_FLOOR_DEFAULT: f64 = 1e-12;
 
 /// How far a sum may be from 1 where settings do not say: what rounding costs.

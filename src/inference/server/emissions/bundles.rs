@@ -57,14 +57,14 @@ type Written = (BlockHeight, Bytes);
 pub(in crate::server) struct Bodies(RwLock<HashMap<(TopicId, Form), Written>>);
 
 impl Bodies {
-    fn of(&self, topic: &Topic, form: Form, bundles: &Bundles) -> Result<Response, ApiError> {
+    fn respond(&self, topic: &Topic, form: Form, bundles: &Bundles) -> Result<Response, ApiError> {
         let (key, nonce) = ((topic.id, form), bundles.bundle.nonce);
         let held = self.0.read().get(&key).filter(|(of, _)| *of == nonce).map(|(_, b)| b.clone());
         if let Some(body) = held {
             return Ok(bundle_body::json(body));
         }
-        let bundle = chosen(topic, form, bundles);
-        let pairs = PairBody::of(&bundle, form.is_old);
+        let bundle = select_bundle(topic, form, bundles);
+        let pairs = PairBody::new(&bundle, form.is_old);
         if form.is_old {
             let head = LatestNetworkInferencesV9 {
                 inference_block_height: nonce.to_string(),
@@ -86,7 +86,7 @@ impl Bodies {
         if pairs.is_long() {
             return bundle_body::answer(head, vec![pairs]);
         }
-        let body = bundle_body::whole(bundle_body::pieces(head, [pairs])?)?;
+        let body = bundle_body::join(bundle_body::pieces(head, [pairs])?)?;
         self.0.write().insert(key, (nonce, body.clone()));
         Ok(bundle_body::json(body))
     }
@@ -98,7 +98,7 @@ pub(in crate::server) async fn latest(
     Path((version, id)): Path<(String, String)>,
     uri: Uri,
 ) -> Result<Response, ApiError> {
-    newest(&service, (&version, &id), &uri, false).await
+    newest(&service, &version, &id, &uri, false).await
 }
 
 pub(super) async fn latest_outlier_resistant(
@@ -106,7 +106,7 @@ pub(super) async fn latest_outlier_resistant(
     Path((version, id)): Path<(String, String)>,
     uri: Uri,
 ) -> Result<Response, ApiError> {
-    newest(&service, (&version, &id), &uri, true).await
+    newest(&service, &version, &id, &uri, true).await
 }
 
 pub(super) async fn at_block(
@@ -114,7 +114,7 @@ pub(super) async fn at_block(
     Path((version, id, nonce)): Path<(String, String, String)>,
     uri: Uri,
 ) -> Result<Response, ApiError> {
-    older(&service, (&version, &id, &nonce), &uri, false).await
+    older(&service, &version, &id, &nonce, &uri, false).await
 }
 
 pub(super) async fn at_block_outlier_resistant(
@@ -122,32 +122,35 @@ pub(super) async fn at_block_outlier_resistant(
     Path((version, id, nonce)): Path<(String, String, String)>,
     uri: Uri,
 ) -> Result<Response, ApiError> {
-    older(&service, (&version, &id, &nonce), &uri, true).await
+    older(&service, &version, &id, &nonce, &uri, true).await
 }
 
 async fn newest(
     service: &Service,
-    (version, id): (&str, &str),
+    version: &str,
+    id: &str,
     uri: &Uri,
     is_resistant: bool,
 ) -> Result<Response, ApiError> {
     let topic = topic(&service.inference, version, id)?;
     let form = form(&topic, version, uri, is_resistant)?;
     let bundles = service.inference.latest(topic.id).await?;
-    service.bodies.of(&topic, form, &bundles)
+    service.bodies.respond(&topic, form, &bundles)
 }
 
 async fn older(
     service: &Service,
-    (version, id, nonce): (&str, &str, &str),
+    version: &str,
+    id: &str,
+    nonce: &str,
     uri: &Uri,
     is_resistant: bool,
 ) -> Result<Response, ApiError> {
     let topic = topic(&service.inference, version, id)?;
     let form = form(&topic, version, uri, is_resistant)?;
     let bundles = service.inference.bundle_at(topic.id, height(nonce)?).await?;
-    let bundle = chosen(&topic, form, &bundles);
-    let pairs = PairBody::of(&bundle, form.is_old);
+    let bundle = select_bundle(&topic, form, &bundles);
+    let pairs = PairBody::new(&bundle, form.is_old);
     if form.is_old {
         let network_inferences = single(&topic, bundle.bundle)?;
         return bundle_body::answer(&NetworkInferencesAtBlock { network_inferences }, vec![pairs]);
@@ -180,7 +183,7 @@ fn form(
 }
 
 /// The bundle that `form` asks for.
-fn chosen(topic: &Topic, form: Form, bundles: &Bundles) -> FullBundle {
+fn select_bundle(topic: &Topic, form: Form, bundles: &Bundles) -> FullBundle {
     let resistant = bundles.resistant.as_ref().filter(|_| form.is_resistant);
     let FullBundle { mut bundle, mut without_inferer } =
         resistant.unwrap_or(&bundles.bundle).clone();

@@ -11,16 +11,15 @@ use axum::{
 use model::topic::{Address, BlockHeight};
 use wire::{
     inference::chain::{
-        NetworkLoss, RegretResponse, ReputerLossBundles,
-        ReputerLossBundlesV9, ReputerNonce, ReputerValueBundle, ReputerValueBundles,
-        TimestampedValue, ValueBundle, WorkerValue,
+        NetworkLoss, RegretResponse, ReputerLossBundles, ReputerLossBundlesV9, ReputerNonce,
+        ReputerValueBundle, ReputerValueBundles, TimestampedValue, ValueBundle, WorkerValue,
     },
     paths::EMISSIONS_OLD,
 };
 
 use super::{Service, address, height, needed, queried, topic};
 use crate::{
-    math::regret::{Family, Losses},
+    math::regret::{ByActor, Losses},
     network::{queries::RegretOf, submission::decimal, topic::Topic},
     server::{
         bundle_body::{self, PairBody},
@@ -96,7 +95,7 @@ pub(super) async fn one_out_inferer_inferer_regret(
     Path(version): Path<String>,
     uri: Uri,
 ) -> Answer {
-    let (topic, out, name) = one_out(&service, (&version, &uri), ["one_out_inferer", "inferer"])?;
+    let (topic, out, name) = one_out(&service, &version, &uri, ["one_out_inferer", "inferer"])?;
     regret(&service, &topic, RegretOf::OneOutInfererInferer(&out, &name)).await
 }
 
@@ -105,8 +104,7 @@ pub(super) async fn one_out_inferer_forecaster_regret(
     Path(version): Path<String>,
     uri: Uri,
 ) -> Answer {
-    let (topic, out, name) =
-        one_out(&service, (&version, &uri), ["one_out_inferer", "forecaster"])?;
+    let (topic, out, name) = one_out(&service, &version, &uri, ["one_out_inferer", "forecaster"])?;
     regret(&service, &topic, RegretOf::OneOutInfererForecaster(&out, &name)).await
 }
 
@@ -115,8 +113,7 @@ pub(super) async fn one_out_forecaster_inferer_regret(
     Path(version): Path<String>,
     uri: Uri,
 ) -> Answer {
-    let (topic, out, name) =
-        one_out(&service, (&version, &uri), ["one_out_forecaster", "inferer"])?;
+    let (topic, out, name) = one_out(&service, &version, &uri, ["one_out_forecaster", "inferer"])?;
     regret(&service, &topic, RegretOf::OneOutForecasterInferer(&out, &name)).await
 }
 
@@ -126,16 +123,18 @@ pub(super) async fn one_out_forecaster_forecaster_regret(
     uri: Uri,
 ) -> Answer {
     let (topic, out, name) =
-        one_out(&service, (&version, &uri), ["one_out_forecaster", "forecaster"])?;
+        one_out(&service, &version, &uri, ["one_out_forecaster", "forecaster"])?;
     regret(&service, &topic, RegretOf::OneOutForecasterForecaster(&out, &name)).await
 }
 
 /// The topic of a query string, and two actors of it by their names there.
 fn one_out(
     service: &Service,
-    (version, uri): (&str, &Uri),
-    [out, name]: [&'static str; 2],
+    version: &str,
+    uri: &Uri,
+    names: [&'static str; 2],
 ) -> Result<(Arc<Topic>, Address, Address), ApiError> {
+    let [out, name] = names;
     let topic = topic(&service.inference, version, &needed(uri, "topic_id")?)?;
     Ok((topic, queried(uri, out)?, queried(uri, name)?))
 }
@@ -187,10 +186,10 @@ pub(in crate::server) fn body(
     }
 }
 
-fn values(family: &Family) -> Vec<WorkerValue> {
+fn values(by_actor: &ByActor<f64>) -> Vec<WorkerValue> {
     let value = |(name, loss): (&Address, &f64)| WorkerValue {
         worker: name.to_string(),
         value: decimal(*loss),
     };
-    family.iter().map(value).collect()
+    by_actor.iter().map(value).collect()
 }

@@ -11,17 +11,17 @@ use wire::inference::chain::{CountResponse, ScoreBody, ScoreResponse, Scores, Sc
 use super::{Service, address, height, topic, whitelist::active};
 use crate::{
     math::{
-        regret::{Family, Losses},
+        regret::{ByActor, Losses},
         score,
     },
     network::{learned::Experience, submission::decimal, topic::Topic},
     server::error::ApiError,
 };
 
-/// How many epochs back scores up to a block are told: as many as the chain keeps of each actor.
+/// The most epochs of scores up to a block that are served: as many as the chain keeps.
 const EPOCHS_MAX: u32 = 25;
 
-type OfEpoch = fn(&Losses) -> Family;
+type OfEpoch = fn(&Losses) -> ByActor<f64>;
 
 pub(super) async fn inferer_ema(
     State(service): State<Service>,
@@ -58,28 +58,28 @@ pub(super) async fn inferers_until(
     State(service): State<Service>,
     Path(parts): Path<(String, String, String)>,
 ) -> Result<Json<Scores>, ApiError> {
-    until(&service, parts, score::inferers).await
+    read_scores_until(&service, parts, score::inferers).await
 }
 
 pub(super) async fn forecasters_until(
     State(service): State<Service>,
     Path(parts): Path<(String, String, String)>,
 ) -> Result<Json<Scores>, ApiError> {
-    until(&service, parts, score::forecasters).await
+    read_scores_until(&service, parts, score::forecasters).await
 }
 
 pub(super) async fn inferers_at(
     State(service): State<Service>,
     Path(parts): Path<(String, String, String)>,
 ) -> Result<Json<ScoresAtBlock>, ApiError> {
-    at(&service, parts, score::inferers).await
+    read_scores_at(&service, parts, score::inferers).await
 }
 
 pub(super) async fn forecasters_at(
     State(service): State<Service>,
     Path(parts): Path<(String, String, String)>,
 ) -> Result<Json<ScoresAtBlock>, ApiError> {
-    at(&service, parts, score::forecasters).await
+    read_scores_at(&service, parts, score::forecasters).await
 }
 
 pub(super) async fn reputers_at(
@@ -148,22 +148,24 @@ fn count(experience: Option<&Experience>) -> Json<CountResponse> {
     Json(CountResponse { count: experience.map_or(0, |seen| seen.n_epochs).to_string() })
 }
 
-async fn until(
+async fn read_scores_until(
     service: &Service,
-    (version, id, nonce): (String, String, String),
+    parts: (String, String, String),
     of_epoch: OfEpoch,
 ) -> Result<Json<Scores>, ApiError> {
+    let (version, id, nonce) = parts;
     let topic = topic(&service.inference, &version, &id)?;
     let epochs = service.inference.losses_until(topic.id, height(&nonce)?, EPOCHS_MAX).await?;
     let of = |(nonce, losses): &(BlockHeight, Losses)| bodies(&topic, *nonce, &of_epoch(losses));
     Ok(Json(Scores { scores: epochs.iter().flat_map(of).collect() }))
 }
 
-async fn at(
+async fn read_scores_at(
     service: &Service,
-    (version, id, nonce): (String, String, String),
+    parts: (String, String, String),
     of_epoch: OfEpoch,
 ) -> Result<Json<ScoresAtBlock>, ApiError> {
+    let (version, id, nonce) = parts;
     let topic = topic(&service.inference, &version, &id)?;
     let nonce = height(&nonce)?;
     let epochs = service.inference.losses_until(topic.id, nonce, 1).await?;
@@ -176,7 +178,7 @@ async fn at(
 fn lowest<'a>(
     topic: &Topic,
     active: &[Address],
-    scores: &Family,
+    scores: &ByActor<f64>,
     experience: impl Fn(&Address) -> Option<&'a Experience>,
 ) -> Result<Json<ScoreResponse>, ApiError> {
     let scores = active.iter().filter_map(|name| scores.get_key_value(name));
@@ -190,7 +192,7 @@ fn no_scores(topic: &Topic) -> ApiError {
     ApiError::NotFound(format!("no scores of topic {} yet", topic.id))
 }
 
-fn bodies(topic: &Topic, nonce: BlockHeight, scores: &Family) -> Vec<ScoreBody> {
+fn bodies(topic: &Topic, nonce: BlockHeight, scores: &ByActor<f64>) -> Vec<ScoreBody> {
     scores.iter().map(|(name, score)| body(topic, nonce, name, *score)).collect()
 }
 

@@ -27,7 +27,7 @@ pub(super) async fn inferences(
     Path((version, id, nonce)): Path<(String, String, String)>,
 ) -> Result<Json<InferencesAtBlock>, ApiError> {
     let topic = topic(&service.inference, &version, &id)?;
-    let inferences = at(&service, (&topic, &version), height(&nonce)?).await?;
+    let inferences = read_inferences(&service, &topic, &version, height(&nonce)?).await?;
     Ok(Json(InferencesAtBlock { inferences }))
 }
 
@@ -37,7 +37,7 @@ pub(super) async fn latest_inferences(
 ) -> Result<Json<LatestInferences>, ApiError> {
     let topic = topic(&service.inference, &version, &id)?;
     let nonce = service.inference.latest(topic.id).await?.bundle.nonce;
-    let inferences = at(&service, (&topic, &version), nonce).await?;
+    let inferences = read_inferences(&service, &topic, &version, nonce).await?;
     Ok(Json(LatestInferences { inferences, block_height: nonce.to_string() }))
 }
 
@@ -47,7 +47,7 @@ pub(super) async fn forecasts(
 ) -> Result<Json<ForecastsAtBlock>, ApiError> {
     let topic = topic(&service.inference, &version, &id)?;
     let nonce = height(&nonce)?;
-    let submissions = told(&service, &topic, nonce).await?;
+    let submissions = read_closed(&service, &topic, nonce).await?;
     let forecasting = submissions.into_iter().filter(|submission| !submission.forecast.is_empty());
     let forecasts = forecasting
         .map(|submission| ForecastBody {
@@ -95,7 +95,7 @@ pub(super) async fn latest_inference(
 ) -> Result<Json<LatestInference>, ApiError> {
     let topic = topic(&service.inference, &version, &id)?;
     let Received { nonce, submission } = newest(&service, &topic, &worker).await?;
-    let latest_inference = body((&topic, &version), nonce, submission)?;
+    let latest_inference = body(&topic, &version, nonce, submission)?;
     Ok(Json(LatestInference { latest_inference }))
 }
 
@@ -107,19 +107,21 @@ async fn newest(service: &Service, topic: &Topic, worker: &str) -> Result<Receiv
     })
 }
 
-async fn at(
+async fn read_inferences(
     service: &Service,
-    of: (&Topic, &str),
+    topic: &Topic,
+    version: &str,
     nonce: BlockHeight,
 ) -> Result<Inferences, ApiError> {
-    let submissions = told(service, of.0, nonce).await?;
+    let submissions = read_closed(service, topic, nonce).await?;
     let inferring = submissions.into_iter().filter(|submission| !submission.inference.is_empty());
-    let inferences = inferring.map(|own| body(of, nonce, own)).collect::<Result<_, _>>()?;
+    let inferences =
+        inferring.map(|own| body(topic, version, nonce, own)).collect::<Result<_, _>>()?;
     Ok(Inferences { inferences })
 }
 
 /// What was submitted for `nonce`; nothing while its window is open.
-async fn told(
+async fn read_closed(
     service: &Service,
     topic: &Topic,
     nonce: BlockHeight,
@@ -132,7 +134,8 @@ async fn told(
 
 /// The inference of `submission`, in the form of a version.
 fn body(
-    (topic, version): (&Topic, &str),
+    topic: &Topic,
+    version: &str,
     nonce: BlockHeight,
     submission: Submission,
 ) -> Result<InferenceBody, ApiError> {

@@ -94,7 +94,7 @@ pub(super) async fn next_churning_block(
     State(service): State<Service>,
     Path((version, id)): Path<(String, String)>,
 ) -> Result<Json<NextChurningBlock>, ApiError> {
-    let (topic, progress) = found(&service, &version, &id).await?;
+    let (topic, progress) = find_progress(&service, &version, &id).await?;
     let height = service.inference.chain().height();
     let next = epoch::next_nonce(topic.timing, progress.last_nonce, height);
     Ok(Json(NextChurningBlock { block_height: next.to_string() }))
@@ -104,7 +104,7 @@ pub(super) async fn is_worker_nonce_unfulfilled(
     State(service): State<Service>,
     Path((version, id, nonce)): Path<(String, String, String)>,
 ) -> Result<Json<IsWorkerNonceUnfulfilled>, ApiError> {
-    let (_, progress) = found(&service, &version, &id).await?;
+    let (_, progress) = find_progress(&service, &version, &id).await?;
     let is_worker_nonce_unfulfilled = progress.open.contains(&height(&nonce)?);
     Ok(Json(IsWorkerNonceUnfulfilled { is_worker_nonce_unfulfilled }))
 }
@@ -113,7 +113,7 @@ pub(super) async fn is_reputer_nonce_unfulfilled(
     State(service): State<Service>,
     Path((version, id, nonce)): Path<(String, String, String)>,
 ) -> Result<Json<IsReputerNonceUnfulfilled>, ApiError> {
-    let (_, progress) = found(&service, &version, &id).await?;
+    let (_, progress) = find_progress(&service, &version, &id).await?;
     let is_reputer_nonce_unfulfilled = progress.unlearned.contains(&height(&nonce)?);
     Ok(Json(IsReputerNonceUnfulfilled { is_reputer_nonce_unfulfilled }))
 }
@@ -122,7 +122,7 @@ pub(super) async fn unfulfilled_worker_nonces(
     State(service): State<Service>,
     Path((version, id)): Path<(String, String)>,
 ) -> Result<Json<Nonces<Nonce>>, ApiError> {
-    let (_, progress) = found(&service, &version, &id).await?;
+    let (_, progress) = find_progress(&service, &version, &id).await?;
     Ok(Json(Nonces::new(progress.open.into_iter().map(Nonce::new))))
 }
 
@@ -130,7 +130,7 @@ pub(super) async fn unfulfilled_reputer_nonces(
     State(service): State<Service>,
     Path((version, id)): Path<(String, String)>,
 ) -> Result<Json<Nonces<ReputerNonce>>, ApiError> {
-    let (_, progress) = found(&service, &version, &id).await?;
+    let (_, progress) = find_progress(&service, &version, &id).await?;
     Ok(Json(Nonces::new(progress.unlearned.into_iter().map(ReputerNonce::new))))
 }
 
@@ -138,7 +138,7 @@ pub(super) async fn open_worker_windows(
     State(service): State<Service>,
     Path((version, id)): Path<(String, String)>,
 ) -> Result<Json<Nonces<Nonce>>, ApiError> {
-    let (topic, progress) = found(&service, &version, &id).await?;
+    let (topic, progress) = find_progress(&service, &version, &id).await?;
     let height = service.inference.chain().height();
     let open = progress.open.into_iter();
     let open = open.filter(|nonce| epoch::is_open(topic.timing, *nonce, height));
@@ -149,7 +149,7 @@ pub(super) async fn open_reputer_windows(
     State(service): State<Service>,
     Path((version, id)): Path<(String, String)>,
 ) -> Result<Json<Nonces<ReputerNonce>>, ApiError> {
-    let (topic, progress) = found(&service, &version, &id).await?;
+    let (topic, progress) = find_progress(&service, &version, &id).await?;
     let height = service.inference.chain().height();
     let due =
         progress.unlearned.into_iter().filter(|nonce| reputers(topic.timing, *nonce).0 <= height);
@@ -161,13 +161,13 @@ pub(super) async fn worker_window_status(
     Path((version, id)): Path<(String, String)>,
     uri: Uri,
 ) -> Result<Json<WindowStatus>, ApiError> {
-    let (topic, progress) = found(&service, &version, &id).await?;
+    let (topic, progress) = find_progress(&service, &version, &id).await?;
     let height = service.inference.chain().height();
     let next = epoch::next_nonce(topic.timing, progress.last_nonce, height);
     let open = progress.open.last().copied();
     let current = open.or(progress.last_nonce).unwrap_or_default();
     let last = |nonce| epoch::close_height(topic.timing, nonce).saturating_sub(1);
-    let address = asked(&uri)?;
+    let address = read_address(&uri)?;
     let learned = service.inference.learned(topic.id).await?;
     Ok(Json(WindowStatus {
         is_open: open.is_some_and(|nonce| epoch::is_open(topic.timing, nonce, height)),
@@ -189,7 +189,7 @@ pub(super) async fn reputer_window_status(
     Path((version, id)): Path<(String, String)>,
     uri: Uri,
 ) -> Result<Json<WindowStatus>, ApiError> {
-    let (topic, progress) = found(&service, &version, &id).await?;
+    let (topic, progress) = find_progress(&service, &version, &id).await?;
     let height = service.inference.chain().height();
     let current = progress.unlearned.first().copied();
     let next = progress
@@ -199,7 +199,7 @@ pub(super) async fn reputer_window_status(
         .unwrap_or_else(|| epoch::next_nonce(topic.timing, progress.last_nonce, height));
     let (start, end) = current.map_or((0, 0), |nonce| reputers(topic.timing, nonce));
     let (next_start, next_end) = reputers(topic.timing, next);
-    let address = asked(&uri)?;
+    let address = read_address(&uri)?;
     let reputer = crate::network::actor::of_reputer(&topic.source.dataset)?;
     Ok(Json(WindowStatus {
         is_open: current.is_some() && start <= height,
@@ -250,7 +250,7 @@ pub(super) async fn reward_nonce(
 }
 
 /// The topic that a path names, and where it stands.
-async fn found(
+async fn find_progress(
     service: &Service,
     version: &str,
     id: &str,
@@ -267,7 +267,7 @@ fn reputers(timing: Timing, nonce: BlockHeight) -> (BlockHeight, BlockHeight) {
 }
 
 /// The address that is asked about.
-fn asked(uri: &Uri) -> Result<Option<Address>, ApiError> {
+fn read_address(uri: &Uri) -> Result<Option<Address>, ApiError> {
     let text = in_query(uri, "address")?.filter(|text| !text.is_empty());
     text.map(|text| super::address("address", &text)).transpose()
 }

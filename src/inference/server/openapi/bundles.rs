@@ -21,7 +21,7 @@ const RESISTANT: &str = "Submissions are left out that are further from the topi
 /// What holds of a bundle in v9.
 const OLD: &str = "A topic with several labels has no form in `v9`: code 3, which says so.";
 
-/// All of them, in the order in which they are told.
+/// The operations of this group, in the order of the description.
 pub(super) const OPERATIONS: [Operation; 5] = [
     asks!(
         "bundles",

@@ -36,7 +36,7 @@ const SIGNING: &str = "The signature is secp256k1 over the typed data that the p
     called normalized are plain decimals. The timestamp is in seconds since 1970. Negative values are \
     refused, since a contract's numbers are not signed.";
 
-/// All of them, in the order in which they are told.
+/// The operations of this group, in the order of the description.
 pub(super) const OPERATIONS: [Operation; 3] = [
     Operation {
         method: "get",

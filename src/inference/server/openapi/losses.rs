@@ -39,7 +39,7 @@ const NEWCOMER: &str = "Who has none yet has the topic's initial regret, at bloc
 /// What shares are.
 const SHARE: &str = "0 to 1; those of all actors of a topic sum to 1. 0 for who has none.";
 
-/// All of them, in the order in which they are told.
+/// The operations of this group, in the order of the description.
 pub(super) const OPERATIONS: [Operation; 14] = [
     asks!(
         "losses",

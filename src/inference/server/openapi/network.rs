@@ -43,7 +43,7 @@ const WORKER: Parameter = part("worker", ADDRESS, "The worker's address.");
 const LABEL: Parameter =
     query("label", r#"{"type":"string"}"#, "The label, on a topic with several.");
 
-/// All of them, in the order in which they are told.
+/// The operations of this group, in the order of the description.
 pub(super) const OPERATIONS: [Operation; 17] = [
     reads(
         paths::TOPICS,
@@ -137,7 +137,7 @@ pub(super) const OPERATIONS: [Operation; 17] = [
                their scores are, as many as the topic has places; actors without a score share a part \
                of these, and those far from all others' values rest.",
         ..writes(
-            ("post", paths::TOPIC_SUBMISSIONS, "submit"),
+            ["post", paths::TOPIC_SUBMISSIONS, "submit"],
             "Submits an inference, a forecast or both for the epoch that is open. On the answer it is \
              durable.",
             &[TOPIC],
@@ -163,7 +163,7 @@ pub(super) const OPERATIONS: [Operation; 17] = [
     Operation {
         text: SETTINGS,
         ..writes(
-            ("post", paths::TOPICS, "create_topic"),
+            ["post", paths::TOPICS, "create_topic"],
             "Creates a topic, which belongs to the key. Its first epoch opens with the next block.",
             &[],
             &[json_of("TopicSettings")],
@@ -173,7 +173,7 @@ pub(super) const OPERATIONS: [Operation; 17] = [
     Operation {
         text: SETTINGS,
         ..writes(
-            ("put", paths::TOPIC_SETTINGS, "update_topic"),
+            ["put", paths::TOPIC_SETTINGS, "update_topic"],
             "Replaces all settings of a topic that the key created. Type, arity, unity and case stay.",
             &[TOPIC],
             &[json_of("TopicSettings")],
@@ -199,7 +199,7 @@ pub(super) const OPERATIONS: [Operation; 17] = [
                follow from it. Bundles stay as they were served. \
                Epochs that were thinned cannot be learned from again.",
         ..writes(
-            ("post", paths::TOPIC_RELEARN, "relearn"),
+            ["post", paths::TOPIC_RELEARN, "relearn"],
             "Has a topic that the key created learn again from past epochs, after corrections.",
             &[TOPIC],
             &[json_of("RelearnBody")],
@@ -220,7 +220,7 @@ pub(super) const OPERATIONS: [Operation; 17] = [
     Operation {
         text: "Its epochs go with it, and its number is not given to another topic.",
         ..writes(
-            ("delete", paths::TOPIC_SETTINGS, "delete_topic"),
+            ["delete", paths::TOPIC_SETTINGS, "delete_topic"],
             "Deletes a topic that the key created.",
             &[TOPIC],
             &[],
@@ -228,21 +228,21 @@ pub(super) const OPERATIONS: [Operation; 17] = [
         )
     },
     writes(
-        ("put", paths::TOPIC_ACTIVE, "set_active"),
+        ["put", paths::TOPIC_ACTIVE, "set_active"],
         "Has epochs of a topic that the key created open, or not.",
         &[TOPIC],
         &[json_of("TopicActive")],
         &[OF_TOPIC, UNFIT, DENIED, MISSING],
     ),
     writes(
-        ("put", paths::TOPIC_WHITELISTED, "add_to_whitelist"),
+        ["put", paths::TOPIC_WHITELISTED, "add_to_whitelist"],
         "Adds a worker to the whitelist of a topic that the key created.",
         &[TOPIC, WORKER],
         &[],
         &[OF_TOPIC, UNFIT, DENIED, MISSING],
     ),
     writes(
-        ("delete", paths::TOPIC_WHITELISTED, "remove_from_whitelist"),
+        ["delete", paths::TOPIC_WHITELISTED, "remove_from_whitelist"],
         "Takes a worker off the whitelist of a topic that the key created.",
         &[TOPIC, WORKER],
         &[],
@@ -272,14 +272,15 @@ const fn reads(
     }
 }
 
-/// An operation that takes part.
+/// An operation that takes part, with its method, path and id.
 const fn writes(
-    (method, path, id): (&'static str, &'static str, &'static str),
+    named: [&'static str; 3],
     summary: &'static str,
     parameters: &'static [Parameter],
     body: &'static [Content],
     answers: &'static [Answer],
 ) -> Operation {
+    let [method, path, id] = named;
     Operation {
         method,
         path,

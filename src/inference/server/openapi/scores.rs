@@ -14,7 +14,7 @@ const AVERAGE: &str = "The topic's `merit_sortition_alpha` is the share of the n
     which the actor submits and rests, it moves likewise toward the topic's quantile of the newest scores. \
     0 for an actor without one.";
 
-/// All of them, in the order in which they are told.
+/// The operations of this group, in the order of the description.
 pub(super) const OPERATIONS: [Operation; 13] = [
     asks!(
         "scores",

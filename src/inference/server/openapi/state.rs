@@ -3,7 +3,7 @@
 use web::openapi::{Answer, Caller, Content, Operation, answer, json_of};
 use wire::paths;
 
-/// All of them, in the order in which they are told.
+/// The operations of this group, in the order of the description.
 pub(super) const OPERATIONS: [Operation; 3] = [
     tells(
         paths::HEALTH,

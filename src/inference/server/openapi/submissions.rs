@@ -8,7 +8,7 @@ use super::{ADDRESS, HEIGHT, TOPIC};
 /// Path parameter: the worker's address.
 const WORKER: Parameter = part("worker", ADDRESS, "The worker's address.");
 
-/// All of them, in the order in which they are told.
+/// The operations of this group, in the order of the description.
 pub(super) const OPERATIONS: [Operation; 5] = [
     asks!(
         "submissions",

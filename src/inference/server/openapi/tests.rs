@@ -74,7 +74,7 @@ fn limits_are_told_as_they_are() {
         assert!(text.contains(want), "`{want}` is in {text}");
     }
     let none = Limits { rate: 0, requests_per_day: 9, bytes_per_day: 7, ..LIMITS };
-    let text = told(none, WorkerQuota(0));
+    let text = describe_limits(none, WorkerQuota(0));
     for want in ["as often as they like", "9 requests a day", "7 bytes of bodies"] {
         assert!(text.contains(want), "`{want}` is in {text}");
     }

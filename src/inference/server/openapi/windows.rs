@@ -18,7 +18,7 @@ const ASKED: Parameter = query(
     "An address, to learn whether it took part and may; nobody where it is empty.",
 );
 
-/// All of them, in the order in which they are told.
+/// The operations of this group, in the order of the description.
 pub(super) const OPERATIONS: [Operation; 23] = [
     asks!(
         "windows",

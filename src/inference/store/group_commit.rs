@@ -1,7 +1,7 @@
-//! Turns at the file: changes that wait together are one transaction.
+//! Group commit: changes that wait together are one transaction.
 //!
-//! A commit that is durable costs a turn of the disk, whatever is in it. So whoever gets the writer
-//! makes everybody's changes that wait by then, each in a savepoint of its own, and commits once.
+//! A commit that is durable costs a turn of the disk, whatever is in it. So the thread that gets the
+//! writer makes all changes that wait by then, each in its own savepoint, and commits once.
 //! A change that fails undoes itself alone; a commit that fails fails for all.
 
 use std::sync::Arc;
@@ -17,14 +17,14 @@ use tracing::{error, info};
 use super::StoreError;
 
 /// Tells a change's caller whether the commit that it is in was kept.
-type Told = Box<dyn FnOnce(Result<(), &Failure>) + Send>;
+type Notify = Box<dyn FnOnce(Result<(), &Failure>) + Send>;
 
 /// A change that waits for its turn; it is not made where there is no transaction for it.
-type Change = Box<dyn FnOnce(Result<&Connection, &Failure>) -> Made + Send>;
+type Change = Box<dyn FnOnce(Result<&Connection, &Failure>) -> AppliedChange + Send>;
 
 /// A change that was tried.
-struct Made {
-    told: Told,
+struct AppliedChange {
+    told: Notify,
     is_full: bool,
     /// About how many bytes it writes.
     n_bytes: u64,
@@ -64,21 +64,21 @@ type Slot<T> = Arc<Mutex<Option<Result<T, StoreError>>>>;
 
 /// A connection that writes, and the changes that wait for it. Callers block, so there are as many
 /// at once as there are blocking threads.
-pub(super) struct Turns {
+pub(super) struct GroupCommit {
     pub(super) writer: Mutex<Connection>,
     waiting: Mutex<Vec<Change>>,
     files: Arc<DatabaseFiles>,
     space: SpaceWatch,
 }
 
-impl std::fmt::Debug for Turns {
+impl std::fmt::Debug for GroupCommit {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Turns").finish_non_exhaustive()
+        f.debug_struct("GroupCommit").finish_non_exhaustive()
     }
 }
 
-impl Turns {
-    /// Turns at `writer`, which writes to `files`.
+impl GroupCommit {
+    /// Commits to `writer`, which writes to `files`.
     pub(super) fn new(writer: Connection, files: Arc<DatabaseFiles>, space: SpaceWatch) -> Self {
         Self { writer: Mutex::new(writer), waiting: Mutex::default(), files, space }
     }
@@ -105,7 +105,7 @@ impl Turns {
         let slot: Slot<T> = Slot::default();
         self.waiting.lock().push(in_savepoint(n_bytes, change, &slot));
         let mut writer = self.writer.lock();
-        // Whoever had the writer before may have made this change with its own.
+        // The thread that had the writer before may have made this change with its own.
         let made = slot.lock().take();
         if let Some(result) = made {
             return result;
@@ -161,7 +161,7 @@ fn in_savepoint<T: Send + 'static>(
             let result = made.and_then(|made| committed.map(|()| made).map_err(StoreError::from));
             *slot.lock() = Some(result);
         };
-        Made { told: Box::new(told), is_full, n_bytes }
+        AppliedChange { told: Box::new(told), is_full, n_bytes }
     })
 }
 
@@ -186,7 +186,7 @@ fn apart<T>(
 fn transact(
     writer: &mut Connection,
     changes: Vec<Change>,
-    told: &mut Vec<Told>,
+    told: &mut Vec<Notify>,
     written: &mut CommitSize,
 ) -> Result<(), Failure> {
     // It takes its turn among the writers of other processes at once, not at its first write.
