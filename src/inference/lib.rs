@@ -30,6 +30,7 @@ use crate::{
         cache::Cache,
         chain::{Blocks, Chain, Leap},
         condition::Conditions,
+        epoch::is_open,
         epoch_end::{closing, lesson},
         retention::{DAY, Retention},
         submission::{Origin, Payload, PayloadError, Submission, Submitter},
@@ -270,7 +271,7 @@ impl Inference {
         let Sender { topic, nonce, worker, name } = sender;
         let Origin { submitter, quota, .. } = origin;
         let settings = self.topic(topic).ok_or(SubmitError::UnknownTopic { topic })?;
-        if !epoch::is_open(settings.timing, nonce, self.shared.chain.height()) {
+        if !is_open(settings.timing, nonce, self.shared.chain.height()) {
             return Err(SubmitError::NotOpen { nonce });
         }
         if submitter != Submitter::Network && !settings.whitelist.admits(&worker) {

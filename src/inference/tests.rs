@@ -20,6 +20,7 @@ use super::*;
 use crate::{
     math::pairs::FullBundle,
     network::{
+        actor,
         rows::{DatasetColumn, Described, FlatRow, Rows},
         runner::Runner,
         runs::{Cause, Job, Nodes, PeerOutput, Runs},

@@ -193,8 +193,7 @@ fn topic(text: &str) -> anyhow::Result<Topic> {
     let path = PathBuf::from(text);
     let text = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
     let settings = serde_json::from_str(&text).context("read the topic's settings")?;
-    let nobody = actor::of_model("nobody").context("name the topic's creator")?;
-    settings::topic(TopicId::FIRST, nobody, settings).context("use the topic's settings")
+    settings::topic(TopicId::FIRST, None, settings).context("use the topic's settings")
 }
 
 fn command_model(text: &str, group: &Group) -> anyhow::Result<CommandModel> {

@@ -2,7 +2,7 @@
 
 use std::{fs, io::Read as _, path::PathBuf};
 
-use ::inference::cases::{self, CaseError, Reckoned};
+use ::inference::cases::{self, CaseError, CaseResult};
 use anyhow::Context as _;
 use clap::Args;
 use model::escape::escape_line;
@@ -125,7 +125,7 @@ fn print(command: &ReckonCommand, told: &[Value], tables: &str) -> anyhow::Resul
 }
 
 /// Who counted for how much, and why.
-fn weights_table(name: &str, reckoned: &Reckoned) -> String {
+fn weights_table(name: &str, reckoned: &CaseResult) -> String {
     let heads = ["actor", "role", "regret", "regret/scale", "share", "value"];
     let mut rows = Vec::new();
     for actor in &reckoned.actors {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ::inference::retention::Retention;
+use ::inference::network::retention::Retention;
 use clap::Args;
 
 /// Seconds in a day.

@@ -34,7 +34,7 @@ pub enum Record {
     Newcomer,
     /// Scored at least once.
     Scored,
-    /// SubmitOutcome by the operator, or by a worker that the topic names.
+    /// Submitted by the operator, or by a worker that the topic names.
     Trusted,
 }
 

@@ -36,7 +36,7 @@ pub(super) async fn get(
         has_outliers: bundles.resistant.is_some(),
         closed_at: bundles.closed_at.to_string(),
     };
-    bundle_body::answer(&head, PairBody::new(&bundles.bundle, false))
+    bundle_body::answer(&head, vec![PairBody::new(&bundles.bundle, false)])
 }
 
 pub(super) fn weights(shares: &RoleValues) -> WeightsBody {

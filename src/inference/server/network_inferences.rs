@@ -83,7 +83,7 @@ async fn bundle(
     };
     let pairs = PairBody::new(&bundles.bundle, false);
     let body = LatestNetworkInferences::from(bundles.bundle.bundle).network_inferences;
-    let pieces = pieces(&body, pairs).map_err(|_| io::Error::other("write a bundle"))?;
+    let pieces = pieces(&body, [pairs]).map_err(|_| io::Error::other("write a bundle"))?;
     let comma = (!is_first).then(|| Ok(Bytes::from_static(b",")));
     Ok(Some(Box::new(comma.into_iter().chain(pieces))))
 }

@@ -25,7 +25,7 @@ use wire::inference::LatestNetworkInferences;
 
 use super::{
     Service,
-    bundle_body::{PairBody, Pieces, pieces, whole},
+    bundle_body::{PairBody, Pieces, join, pieces},
     error::{ApiError, topic_id},
 };
 use crate::{News, ReadError};
@@ -84,13 +84,13 @@ impl Reader {
             let pairs = PairBody::new(&bundles.bundle, false);
             let body = LatestNetworkInferences::from(bundles.bundle.bundle.clone());
             let is_long = pairs.is_long();
-            let Ok(data) = pieces(&body, pairs) else { continue };
+            let Ok(data) = pieces(&body, [pairs]) else { continue };
             let start = once(Ok(format!("event: bundle\nid: {nonce}\ndata: ").into()));
             let event: Pieces = Box::new(start.chain(data).chain(once(Ok("\n\n".into()))));
             if is_long {
                 return Some(event);
             }
-            return whole(event).ok().map(|event| Box::new(once(Ok(event))) as Pieces);
+            return join(event).ok().map(|event| Box::new(once(Ok(event))) as Pieces);
         }
     }
 }

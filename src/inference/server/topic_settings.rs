@@ -64,7 +64,7 @@ async fn described(request: Request, id: TopicId, holder: &Holder) -> Result<Top
     if !holder.is_operators() {
         return Err(ApiError::Denied("topics are made with an operator's key".to_owned()));
     }
-    let topic = settings::topic(id, holder.address(None)?, settings);
+    let topic = settings::topic(id, Some(holder.address(None)?), settings);
     let topic = topic.map_err(|error| ApiError::Invalid(error.to_string()))?;
     topic.check().map_err(TopicChangeError::from)?;
     Ok(topic)

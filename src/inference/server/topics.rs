@@ -22,9 +22,12 @@ use crate::network::{
 /// Where a topic's summary has its actors. In a text its quotes would be escaped.
 const PLACE: &str = "\"actors\":[";
 
-/// The actors of each topic as the elements of a JSON array.
+/// The elements of a JSON array, and the actors that they were written from.
+type WrittenActors = (Arc<TopicActors>, Arc<str>);
+
+/// The newest actors of each topic as they are sent.
 #[derive(Debug, Default)]
-pub(super) struct ActorBodies(RwLock<HashMap<TopicId, (Arc<TopicActors>, Arc<str>)>>);
+pub(super) struct ActorBodies(RwLock<HashMap<TopicId, WrittenActors>>);
 
 impl ActorBodies {
     /// The elements for `actors`, written again where they are not those of the last request.

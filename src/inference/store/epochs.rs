@@ -121,7 +121,7 @@ impl Store {
                 .prepare_cached("UPDATE epochs SET state = ?3 WHERE topic_id = ?1 AND nonce = ?2")?
                 .execute(params![number(topic.get()), number(nonce), next as i64])?;
             let Some(lesson) = lesson else { return Ok(Some(known)) };
-            relearn::take_snapshot(write, topic, nonce, &known.learned)?;
+            relearn::take_snapshot(write, topic, nonce, &known.learned, retention)?;
             put_losses(write, topic, nonce, &lesson)?;
             retention::recount(write, topic, nonce)?;
             retention::apply(write, topic, retention, at)?;

@@ -1,6 +1,4 @@
 //! Records: the JSON that the inference file keeps, and its conversions.
-//!
-//! Only additions are made here: a member that an older file lacks has a default.
 
 use std::{collections::BTreeMap, fmt, str::FromStr, sync::Arc};
 
@@ -16,7 +14,6 @@ use crate::{
     math::regret::{ByActor, Losses, Regrets, RoleValues},
     network::{
         close::Interval,
-        forecast::past::Past,
         learned::{Experience, Learned, RestingTargets},
         submission::Submission,
     },
@@ -24,7 +21,7 @@ use crate::{
 
 /// A number as the shortest text that reads back as the same: JSON's own numbers may come back off
 /// by the last bit, and then an epoch could not be computed again.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 struct Exact(f64);
 
 /// Numbers by address.
@@ -103,15 +100,13 @@ struct ActorRecord {
     worker: String,
 }
 
-#[derive(Default, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Serialize, Deserialize)]
 struct RoleValuesRecord {
     inferer: Numbers,
     forecaster: Numbers,
 }
 
-#[derive(Default, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Serialize, Deserialize)]
 struct RegretsRecord {
     ordinary: RoleValuesRecord,
     naive: Numbers,
@@ -123,8 +118,7 @@ struct ExperienceRecord {
     last_nonce: u64,
 }
 
-#[derive(Default, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Serialize, Deserialize)]
 struct LearnedRecord {
     nonce: Option<u64>,
     n_learned: u64,

@@ -14,13 +14,19 @@ use super::{
     EPOCH_BYTES, Input, Lesson, State, Store, StoreError, StoredLearned, epochs::put_learned,
     height, number, pairs, past, record, retention, view,
 };
-use crate::{math::pairs::FullBundle, network::learned::Learned};
+use crate::{
+    math::pairs::FullBundle,
+    network::{learned::Learned, retention::Retention},
+};
 
 /// How many lessons lie between two snapshots: learning again goes through that many more at most.
 const SNAPSHOT_EVERY: u64 = 32;
 
 /// The most snapshots of a topic: about a thousand lessons can be learned again.
 const SNAPSHOTS_MAX: u32 = 32;
+
+/// The part of a topic's bytes that its snapshots take, as a divisor: the rest is for its epochs.
+const SNAPSHOTS_PART: u64 = 4;
 
 /// An epoch that was learned from, or given up.
 #[derive(Debug, Clone, PartialEq)]
@@ -193,17 +199,19 @@ fn put(write: &Connection, topic: TopicId, epoch: &Relearned) -> Result<(), Stor
     Ok(())
 }
 
-/// Keeps what was `learned` before the epoch `nonce`, if it is time to.
+/// Keeps what was `learned` before the epoch `nonce`, if it is time to. The newest snapshot always stays.
 pub(super) fn take_snapshot(
     write: &Connection,
     topic: TopicId,
     nonce: BlockHeight,
     learned: &Learned,
+    retention: Retention,
 ) -> Result<(), StoreError> {
     if !learned.n_learned.is_multiple_of(SNAPSHOT_EVERY) {
         return Ok(());
     }
     let id = number(topic.get());
+    let bytes_max = number(retention.bytes / SNAPSHOTS_PART);
     write
         .prepare_cached(
             "INSERT OR REPLACE INTO snapshots (topic_id, nonce, record, regrets, past)
@@ -223,8 +231,15 @@ pub(super) fn take_snapshot(
                 nonce < (SELECT min(nonce) FROM epochs
                          WHERE topic_id = ?1 AND is_thin = 0 AND state > 1)
                 OR nonce <= (SELECT nonce FROM snapshots WHERE topic_id = ?1
-                             ORDER BY nonce DESC LIMIT 1 OFFSET ?2))",
+                             ORDER BY nonce DESC LIMIT 1 OFFSET ?2)
+                OR nonce <= (SELECT max(nonce) FROM (
+                                SELECT nonce, row_number() OVER newest AS n, sum(
+                                    octet_length(record) + octet_length(regrets)
+                                    + octet_length(past)) OVER newest AS n_bytes
+                                FROM snapshots WHERE topic_id = ?1
+                                WINDOW newest AS (ORDER BY nonce DESC))
+                             WHERE n > 1 AND n_bytes > ?3))",
         )?
-        .execute(params![id, SNAPSHOTS_MAX])?;
+        .execute(params![id, SNAPSHOTS_MAX, bytes_max])?;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! What each topic's epochs take in the inference file, and how they stay within its limits.
+//! What each topic's epochs and lessons take in the inference file, and how they stay within its limits.
 //!
 //! An epoch is counted once it is closed, and again when it changes. Sums are kept by topic, so that
 //! an epoch that closes costs the same however many there are.
@@ -36,12 +36,19 @@ const N_BYTES: &str = "
                 WHERE topic_id = ?1 AND nonce = ?2), 0)
     + 500";
 
-/// What a topic's closed epochs take.
+/// The bytes of what topic `?1` has learned, now and before some epochs.
+const LEARNED_BYTES: &str = "
+    coalesce((SELECT octet_length(record) + octet_length(regrets) + octet_length(past)
+              FROM learned WHERE topic_id = ?1), 0)
+    + coalesce((SELECT sum(octet_length(record) + octet_length(regrets) + octet_length(past))
+                FROM snapshots WHERE topic_id = ?1), 0)";
+
+/// What a topic's closed epochs take, and what it has learned from them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct EpochTotals {
     /// How many epochs there are.
     pub n_epochs: u64,
-    /// The bytes that they take in the file.
+    /// The bytes that they take in the file, with what was learned.
     pub n_bytes: u64,
     /// The bytes of those that keep everything.
     pub n_full_bytes: u64,
@@ -72,9 +79,9 @@ impl Store {
 }
 
 fn sums(connection: &Connection, topic: TopicId) -> Result<EpochTotals, StoreError> {
-    let mut statement = connection.prepare_cached(
-        "SELECT n_epochs, n_bytes, n_full_bytes FROM holdings WHERE topic_id = ?1",
-    )?;
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT n_epochs, n_bytes + {LEARNED_BYTES}, n_full_bytes FROM holdings WHERE topic_id = ?1",
+    ))?;
     let sums = statement.query_row([number(topic.get())], |row| {
         Ok(EpochTotals {
             n_epochs: height(row.get(0)?),
@@ -146,13 +153,13 @@ pub(super) fn apply(
     let age_max = retention.age.and_then(|age| i64::try_from(age.as_micros()).ok());
     let opened_from = age_max.map_or(i64::MIN, |age| now.micros().saturating_sub(age));
     for _ in 0..AT_ONCE {
-        let mut statement = write.prepare_cached(
+        let mut statement = write.prepare_cached(&format!(
             "SELECT e.nonce, e.n_bytes, e.is_thin FROM epochs e, holdings h
              WHERE e.topic_id = ?1 AND h.topic_id = ?1 AND e.state > 0
                AND e.nonce = (SELECT min(nonce) FROM epochs WHERE topic_id = ?1)
                AND e.nonce < (SELECT max(nonce) FROM epochs WHERE topic_id = ?1)
-               AND (h.n_bytes > ?2 OR h.n_epochs > ?3 OR e.opened_at < ?4)",
-        )?;
+               AND (h.n_bytes + {LEARNED_BYTES} > ?2 OR h.n_epochs > ?3 OR e.opened_at < ?4)",
+        ))?;
         let values = params![number(topic.get()), bytes_max, EPOCHS_KEPT, opened_from];
         let oldest: Option<(i64, i64, bool)> = statement
             .query_row(values, |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))

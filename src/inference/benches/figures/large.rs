@@ -5,7 +5,12 @@ use std::{collections::BTreeMap, fs, path::Path, time::Duration};
 
 use inference::{
     Inference, Sender,
-    network::{actor, submission::Payload},
+    math::sortition::Record,
+    network::{
+        actor,
+        submission::{Origin, Payload, Submitter},
+        topic::Topic,
+    },
     store::Input,
 };
 use model::topic::{Address, BlockHeight, TopicId};
@@ -32,12 +37,19 @@ const N_FORECASTERS: usize = 50;
 /// Epochs after which the topic's past is larger than [`LIMIT`] many times over.
 const N_EPOCHS: u64 = 16;
 
-/// The bytes that the topic keeps, less than of six whole epochs.
-const LIMIT: u64 = 25_000_000;
+/// The bytes that the topic keeps: what it has learned takes nearly 9 MB, twice, and leaves room for
+/// less than ten whole epochs.
+const LIMIT: u64 = 50_000_000;
 
-/// What the file has beside epochs, whatever the limit: what is written ahead of it, and what was
-/// learned, now and in two snapshots.
-const BESIDE: u64 = 12_000_000;
+/// What the file has beside that, whatever the limit: what is written ahead of it.
+const BESIDE: u64 = 25_000_000;
+
+/// Submissions to the learned topic and to a new one, each of an account of its own. An epoch takes
+/// 512 of newcomers.
+const N_SUBMISSIONS: usize = 500;
+
+/// Epochs in which submissions are timed.
+const N_ROUNDS: u64 = 5;
 
 /// A block, each of which begins an epoch.
 const BLOCK_TIME: Duration = Duration::from_millis(50);
@@ -53,7 +65,9 @@ pub(crate) async fn measure() -> Outcome<()> {
     let mut topic = topic(1, EPOCH_LENGTH)?;
     topic.is_active = false;
     topic.keep.bytes = Some(LIMIT);
-    let network = Network::start(folder.path(), "127.0.0.1:0", BLOCK_TIME, vec![topic]).await?;
+    let fresh = Topic { id: "2".parse()?, ..topic.clone() };
+    let topics = vec![topic, fresh];
+    let network = Network::start(folder.path(), "127.0.0.1:0", BLOCK_TIME, topics).await?;
     let inference = &network.inference;
     let mut numbers = Numbers(7);
     let (mut closings, mut lessons) = (Vec::new(), Vec::new());
@@ -82,6 +96,7 @@ pub(crate) async fn measure() -> Outcome<()> {
     );
     let bar = format!("{:.1} MB", megabytes(LIMIT + BESIDE));
     print(&format!("disk after {N_EPOCHS} such epochs"), &figure, &bar)?;
+    submissions(inference).await?;
     reads(&network).await?;
     network.group.shutdown().await;
     Ok(())
@@ -116,6 +131,38 @@ async fn submit(inference: &Inference, nonce: BlockHeight, numbers: &mut Numbers
         sent??;
     }
     Ok(())
+}
+
+/// Times submissions of accounts to the learned topic beside a new one.
+async fn submissions(inference: &Inference) -> Outcome<()> {
+    let mut took = [Duration::ZERO; 2];
+    for nonce in N_EPOCHS + 1..=N_EPOCHS + N_ROUNDS {
+        sleep(inference.chain().until(nonce)).await;
+        for (topic, took) in ["1", "2"].into_iter().zip(&mut took) {
+            let topic: TopicId = topic.parse()?;
+            inference.open_epoch(topic, nonce).await?;
+            let began = Instant::now();
+            let mut sending = JoinSet::new();
+            for idx in 0..N_SUBMISSIONS {
+                let worker = actor::of_model(&format!("inferer {idx}"))?;
+                let sender = Sender { topic, nonce, worker, name: None };
+                let values = vec![("y".to_owned(), "3000.5".to_owned())];
+                let payload = Payload { values, ..Payload::default() };
+                let submitter = Submitter::Account(i64::try_from(idx)?);
+                let origin = Origin { submitter, record: Record::Newcomer, ..Origin::NETWORK };
+                let inference = inference.clone();
+                sending.spawn(async move { inference.submit_of(origin, sender, payload).await });
+            }
+            while let Some(sent) = sending.join_next().await {
+                sent??;
+            }
+            *took += began.elapsed();
+        }
+    }
+    let [learned, fresh] = took.map(|took| took.as_secs_f64());
+    let n = f64::from(u32::try_from(N_SUBMISSIONS)?) * f64::from(u32::try_from(N_ROUNDS)?);
+    let figure = format!("{:.0}/s, {:.2}x of a new topic's", n / learned, fresh / learned);
+    print(&format!("submissions to a topic that learned from {N_INFERERS}"), &figure, "0.9x")
 }
 
 /// Takes what queries cost.

@@ -64,7 +64,8 @@ impl Rows for Constant {
     async fn rows_between(
         &self,
         _: DatasetId,
-        (from, _): (Timestamp, Timestamp),
+        from: Timestamp,
+        _: Timestamp,
         _: u32,
     ) -> Result<Vec<FlatRow>, Cause> {
         Ok(vec![FlatRow { timestamp: from, values: [("value".to_owned(), 1.0)].into() }])

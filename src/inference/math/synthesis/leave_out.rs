@@ -39,16 +39,17 @@ impl<'t, 'a> Against<'t, 'a> {
     /// The regrets of all actors against the quantity of `name`: a newcomer's where a pair never met.
     fn line(&self, name: &Address) -> Vec<f64> {
         let newcomer = self.table.newcomer();
-        let regrets = |pairs: &'t PairValues, columns: &'t [Option<usize>]| {
-            let row = pairs.row_of(name).unwrap_or_default();
-            let regret = |column: &Option<usize>| column.and_then(|idx| row.get(idx)).copied();
-            columns.iter().map(move |column| {
-                regret(column).filter(|regret| !regret.is_nan()).unwrap_or(newcomer)
-            })
-        };
         let mut line = Vec::with_capacity(self.inferers.len() + self.forecasters.len());
-        line.extend(regrets(&self.pairwise.inferer, &self.inferers));
-        line.extend(regrets(&self.pairwise.forecaster, &self.forecasters));
+        for (pairs, columns) in [
+            (&self.pairwise.inferer, &self.inferers),
+            (&self.pairwise.forecaster, &self.forecasters),
+        ] {
+            let row = pairs.row_of(name).unwrap_or_default();
+            line.extend(columns.iter().map(|column| {
+                let regret = column.and_then(|idx| row.get(idx)).copied();
+                regret.filter(|regret| !regret.is_nan()).unwrap_or(newcomer)
+            }));
+        }
         line
     }
 }

@@ -8,14 +8,17 @@ use model::{
 };
 use wire::inference::{
     cases::Decimal,
-    network::{PredictorSettings, TopicSettings},
+    network::{PredictorModelSettings, PredictorSettings, TopicSettings},
 };
 
 use super::{
     ActiveMax, ActiveQuantiles, EPOCH_LENGTH_MIN, Judging, Keep, Labeling, Predictor,
     PredictorModel, Source, Timing, Topic, TopicKind, Truth, WorkerWhitelist, label::canonical,
 };
-use crate::{math::loss::LossMethod, network::actor};
+use crate::{
+    math::loss::LossMethod,
+    network::{actor, submission},
+};
 
 /// The smallest loss that counts, where settings do not say.
 const LOSS_FLOOR_DEFAULT: f64 = 1e-12;
@@ -43,7 +46,7 @@ pub struct SettingError {
 /// [`SettingError`] names what cannot be read.
 pub fn topic(
     id: TopicId,
-    creator: Address,
+    creator: Option<Address>,
     settings: TopicSettings,
 ) -> Result<Topic, SettingError> {
     let is_multi = is_multi(&settings)?;
@@ -77,7 +80,7 @@ pub fn topic(
         kind: kind(&settings)?,
         labels,
         labeling,
-        creator: Some(creator),
+        creator,
         is_active: true,
         unity_tolerance: settings.require_unity.then_some(tolerance),
         active_quantiles: quantiles(&settings)?,
@@ -109,6 +112,81 @@ pub fn topic(
         name: settings.metadata,
         predictor: settings.predictor.map(predictor).transpose()?,
     })
+}
+
+/// The settings that [`topic`] makes `topic` of, without its whitelist of workers.
+pub fn from_topic(topic: &Topic) -> TopicSettings {
+    let Topic { timing, judging, source, active_quantiles, labeling, .. } = topic;
+    let decimal = |number: f64| Some(Decimal(submission::decimal(number)));
+    let is_multi = labeling.is_multi;
+    TopicSettings {
+        metadata: topic.name.clone(),
+        topic_type: Some(
+            match topic.kind {
+                TopicKind::Regression => "regression",
+                TopicKind::Classification => "classification",
+            }
+            .to_owned(),
+        ),
+        output_arity: Some(if is_multi { "multi" } else { "single" }.to_owned()),
+        label_whitelist: if is_multi { topic.labels.clone() } else { Vec::new() },
+        label_case_sensitive: labeling.is_case_sensitive,
+        label_default_value: decimal(labeling.default),
+        max_labels_per_submission: Some(labeling.per_submission_max),
+        require_unity: topic.unity_tolerance.is_some(),
+        unity_tolerance: topic.unity_tolerance.and_then(decimal),
+        loss_method: Some(judging.loss.method.to_string()),
+        allow_negative: judging.loss.allow_negative,
+        loss_floor: decimal(judging.loss.floor),
+        algorithm: Some(judging.generation.to_string()),
+        p_norm: decimal(judging.p_norm),
+        c_norm: decimal(judging.c_norm),
+        alpha_regret: decimal(judging.alpha_regret),
+        epsilon: decimal(judging.epsilon),
+        merit_sortition_alpha: decimal(judging.merit_sortition_alpha),
+        active_inferer_quantile: decimal(active_quantiles.inferer),
+        active_forecaster_quantile: decimal(active_quantiles.forecaster),
+        active_reputer_quantile: decimal(active_quantiles.reputer),
+        max_top_inferers_to_reward: Some(topic.active_max.inferers),
+        max_top_forecasters_to_reward: Some(topic.active_max.forecasters),
+        enable_worker_whitelist: topic.whitelist.is_enabled,
+        worker_whitelist: Vec::new(),
+        min_experienced: u32::try_from(judging.n_experienced_min).ok(),
+        epoch_length: Some(timing.epoch_length),
+        worker_submission_window: Some(timing.worker_submission_window),
+        ground_truth_lag: Some(timing.ground_truth_lag),
+        dataset: source.dataset.clone(),
+        dataset_id: source.dataset_id.map(DatasetId::get),
+        column: source.column.clone(),
+        horizon_seconds: source.horizon.as_secs(),
+        direction_threshold: match topic.truth {
+            Truth::Value => None,
+            Truth::Direction { threshold } => decimal(threshold),
+        },
+        predictor: topic.predictor.as_ref().map(predictor_settings),
+        built_in_forecasters: Some(topic.has_built_in_forecasters),
+        keep_bytes: topic.keep.bytes,
+        keep_days: topic.keep.days,
+        experimental: topic.is_experimental,
+    }
+}
+
+fn predictor_settings(predictor: &Predictor) -> PredictorSettings {
+    let models = predictor.models.iter();
+    PredictorSettings {
+        function: predictor.function.clone(),
+        method: predictor.method.clone(),
+        subgroup: predictor.subgroup.as_ref().map(ToString::to_string),
+        n_nodes: Some(predictor.n_nodes),
+        n_rows: Some(predictor.n_rows),
+        env: predictor.env.clone(),
+        models: models
+            .map(|model| PredictorModelSettings {
+                name: model.name.clone(),
+                env: model.env.clone(),
+            })
+            .collect(),
+    }
 }
 
 fn judging(settings: &TopicSettings, method: LossMethod) -> Result<Judging, SettingError> {
@@ -227,7 +305,7 @@ mod tests {
     #[track_caller]
     fn check(settings: &str) -> Result<Topic, SettingError> {
         let settings: TopicSettings = serde_json::from_str(settings).unwrap();
-        topic(TopicId::FIRST, "allo1me".parse().unwrap(), settings)
+        topic(TopicId::FIRST, Some("allo1me".parse().unwrap()), settings)
     }
 
     #[test]
