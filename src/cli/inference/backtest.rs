@@ -212,13 +212,11 @@ fn command_model(text: &str, group: &Group) -> anyhow::Result<CommandModel> {
 
 async fn dataset_id(series: &Series, topic: &Topic) -> anyhow::Result<DatasetId> {
     let Source { dataset, dataset_id, .. } = &topic.source;
-    match dataset_id {
-        Some(id) => Ok(*id),
-        None => {
-            let found = series.find(dataset).await.map_err(anyhow::Error::from_boxed);
-            found.with_context(|| format!("find {dataset}"))
-        }
+    if let Some(id) = dataset_id {
+        return Ok(*id);
     }
+    let found = series.find(dataset).await.map_err(anyhow::Error::from_boxed);
+    found.with_context(|| format!("find {dataset}"))
 }
 
 /// All rows of the dataset `id`, which is called `name`, from `from` to `to`, oldest first.
