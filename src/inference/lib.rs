@@ -51,7 +51,7 @@ const OPEN_PAUSE: Duration = Duration::from_millis(20);
 /// How a network is opened.
 #[derive(Debug, Clone)]
 pub struct InferenceOptions {
-    /// How long a block takes, at least [`chain::BLOCK_TIME_MIN`].
+    /// How long a block takes, at least [`network::chain::BLOCK_TIME_MIN`].
     pub block_time: Duration,
     /// What a topic keeps of its epochs where it does not say itself.
     pub retention: Retention,
