@@ -17,6 +17,7 @@ mod log;
 mod node;
 mod nodes;
 mod output;
+mod parse;
 mod password;
 mod place;
 mod profiles;

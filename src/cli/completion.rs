@@ -21,6 +21,7 @@ use crate::cli::{
     config::{self, AddressFlags},
     help,
     services::{DATASETS_ADDRESS, INFERENCE_ADDRESS, KeyFlag, Services},
+    tui::own,
 };
 
 /// The variable by which a shell asks.
@@ -62,7 +63,8 @@ fn with_values(argument: Arg) -> Arg {
     let value = argument.get_value_names().and_then(<[_]>::first).map(ToString::to_string);
     let value = value.unwrap_or_default();
     let candidates = match (argument.get_id().as_str(), value.as_str()) {
-        ("theme" | "print_theme", _) => ArgValueCandidates::new(themes),
+        ("theme", _) => ArgValueCandidates::new(|| offer(built_in_themes().chain(own_themes()))),
+        ("print_theme", _) => ArgValueCandidates::new(|| offer(built_in_themes())),
         ("role", _) => listed(&["head", "worker"]),
         ("symbols", _) => listed(&["braille", "blocks", "ascii"]),
         ("format", _) => listed(FORMATS),
@@ -86,9 +88,16 @@ fn offer(values: impl Iterator<Item = String>) -> Vec<CompletionCandidate> {
     values.take(NAMES_MAX).map(CompletionCandidate::new).collect()
 }
 
-fn themes() -> Vec<CompletionCandidate> {
+fn built_in_themes() -> impl Iterator<Item = String> {
     let names = theme::Name::ALL.into_iter().map(|name| name.to_string());
-    offer(std::iter::once("auto".to_owned()).chain(names))
+    std::iter::once("auto".to_owned()).chain(names)
+}
+
+/// Themes of the user's configuration folder; none where it cannot be listed.
+fn own_themes() -> impl Iterator<Item = String> {
+    let folders = config::folders().ok();
+    let files = folders.and_then(|folders| own::theme_files(folders.config_dir()).ok());
+    files.unwrap_or_default().into_iter().map(|(name, _)| name)
 }
 
 fn profiles() -> Vec<CompletionCandidate> {

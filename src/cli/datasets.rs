@@ -5,6 +5,7 @@
 //! standard error.
 
 mod backup;
+mod columns;
 mod create;
 mod delete;
 mod export;
@@ -16,6 +17,7 @@ mod progress;
 pub(crate) mod reach;
 mod replay;
 mod restore;
+mod retention;
 mod rows;
 mod serve;
 mod show;
@@ -32,7 +34,7 @@ Examples:
   triptych datasets import btcusd.csv                   a file becomes a dataset
   triptych datasets export btcusd --start 2026-01-01T00:00:00Z -o btcusd.parquet
   triptych datasets follow btcusd | jq .close           each new row, as it comes
-  triptych datasets replay btcusd --speed 60x --to test an hour of history in a minute
+  triptych datasets replay btcusd --speed 60x --to test  an hour of history in a minute
   triptych datasets mirror https://example.com/api --search tiingo
 
 A dataset is named by its number or its name. Where the service is: --datasets, else
@@ -56,6 +58,10 @@ pub(crate) enum DatasetsCommand {
     /// Delete a dataset with all its rows, or rows of a range
     #[command(alias = "rm")]
     Delete(delete::DeleteCommand),
+    /// List the columns of a dataset; add, rename and delete some
+    Columns(columns::ColumnsCommand),
+    /// Show how long and how many rows of a dataset are kept, or change it
+    Retention(retention::RetentionCommand),
     /// List tags, acquire one, or change those of a dataset
     Tags(tags::TagsCommand),
     /// Send the rows of files to a dataset, which is created if need be
@@ -96,6 +102,8 @@ pub(crate) async fn run(command: DatasetsCommand) -> anyhow::Result<()> {
         DatasetsCommand::Rows(command) => rows::run(command).await,
         DatasetsCommand::Create(command) => create::run(command).await,
         DatasetsCommand::Delete(command) => delete::run(command).await,
+        DatasetsCommand::Columns(command) => columns::run(command).await,
+        DatasetsCommand::Retention(command) => retention::run(command).await,
         DatasetsCommand::Tags(command) => tags::run(command).await,
         DatasetsCommand::Import(command) => import::run(command).await,
         DatasetsCommand::Export(command) => export::run(command).await,

@@ -9,13 +9,36 @@ const EXIT_CODES: &str = "Exit codes: 0 all is well; 1 it failed, and standard e
 /// How the text of a command's own begins that has exit codes.
 const EXIT_CODES_START: &str = "Exit codes:";
 
+/// Shown below the help of `tui`.
+const TUI: &str = "\
+Examples:
+  triptych tui --theme light          the screen in other colors, this time
+  triptych tui --print-keys           every key, as keymap.toml would have it
+  triptych tui --print-theme dark > ~/.config/triptych/themes/mine.toml
+
+Files in the configuration folder (~/.config/triptych; the platform's own elsewhere) change the
+screen: config.toml (--print-config prints all that may stand in it), keymap.toml, and a theme for
+each file of the folder themes. keymap.toml has a section for each place, then presses = action;
+the action none frees a key:
+  [global]
+  \"alt-t\" = \"themes\"
+  [data]
+  \"g c\" = \"next-chart\"
+What cannot be followed is named by file and line before the screen opens.";
+
+/// Shown below the help of `up`.
+const UP: &str = "\
+Examples:
+  triptych up                         the local stack; ^C ends it
+  triptych up --json > stack.json     for scripts: one line once everything answers
+
+The line has the members head, datasets, inference (base addresses), api_key, nodes (each with
+peer_id, role, subgroup and pid) and functions (each with name, function_id and method). Without
+--json addresses and key come first, then JSON log lines. Other commands of the same user find the
+stack by themselves, one with a --data-dir where TRIPTYCH_DATA_DIR names that folder.";
+
 /// Examples of the commands that have none beside their flags: the command, and its lines.
 const EXAMPLES: &[(&str, &str)] = &[
-    ("tui", "triptych tui --theme light          the screen in other colors, this time"),
-    (
-        "up",
-        "triptych up                         the local stack; ^C ends it\n  triptych up --json > stack.json     for scripts: one line once everything answers",
-    ),
     ("runtime", "triptych runtime module.wasm         runs a module as bls-runtime does"),
     (
         "inference",
@@ -29,9 +52,20 @@ const EXAMPLES: &[(&str, &str)] = &[
         "man",
         "triptych man | man -l -             every page, one after another\n  triptych man --output ~/.local/share/man/man1",
     ),
+    (
+        "datasets columns",
+        "triptych datasets columns btcusd                        what there is\n  triptych datasets columns btcusd --add vwap --rename vol=volume\n  triptych datasets columns btcusd --delete note --yes",
+    ),
     ("datasets create", "triptych datasets create btcusd --column close:float"),
-    ("datasets delete", "triptych datasets delete btcusd --start 2026-01-01 --end 2026-01-02"),
+    (
+        "datasets delete",
+        "triptych datasets delete btcusd --start 2026-01-01 --end 2026-01-02 --yes",
+    ),
     ("datasets list", "triptych datasets list --search btc"),
+    (
+        "datasets retention",
+        "triptych datasets retention btcusd                      what it keeps\n  triptych datasets retention btcusd --keep-days 90 --keep-bytes 2GB\n  triptych datasets retention btcusd --keep-all",
+    ),
     ("datasets rows", "triptych datasets rows btcusd --resolution 5m --start 2026-01-01"),
     ("datasets serve", "triptych datasets serve --demo      live data, on 127.0.0.1:8081"),
     ("datasets show", "triptych datasets show btcusd"),
@@ -85,6 +119,11 @@ pub(super) fn with_endings(command: Command) -> Command {
 
 fn with_endings_at(command: Command, path: &str) -> Command {
     let own = command.get_after_help().map(ToString::to_string);
+    let own = own.or_else(|| match path {
+        "tui" => Some(TUI.to_owned()),
+        "up" => Some(UP.to_owned()),
+        _ => None,
+    });
     let listed = EXAMPLES.iter().find(|(name, _)| *name == path);
     let mut text = match (own, listed) {
         (Some(own), _) => own,
@@ -103,9 +142,87 @@ fn with_endings_at(command: Command, path: &str) -> Command {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
+    use clap::{CommandFactory as _, FromArgMatches as _};
 
     use super::*;
+    use crate::cli::{Cli, NODE, node};
+
+    /// The command lines of an example: what is behind `triptych ` up to a comment, a pipe, or the end.
+    fn command_lines(text: &str) -> Vec<String> {
+        let text = text.replace("\\\n", " ");
+        let mut found = Vec::new();
+        for line in text.lines().filter(|line| line.starts_with("  ")) {
+            let mut rest = line.trim_start();
+            while let Some(at) = rest.find("triptych ") {
+                let (before, command) = rest.split_at(at);
+                let is_program = before.is_empty() || before.ends_with([' ', '(']);
+                let is_quoted = |end: usize| command[..end].matches('\'').count() % 2 == 1;
+                let ends = ["  ", " | ", " > ", ";", ")"].into_iter();
+                let ends = ends.filter_map(|end| command.find(end)).filter(|end| !is_quoted(*end));
+                let end = ends.min().unwrap_or(command.len());
+                if is_program {
+                    found.push(command[..end].trim().to_owned());
+                }
+                rest = &command[end.max("triptych ".len())..];
+            }
+        }
+        found
+    }
+
+    /// Splits a command line as a shell does, with values in place of its placeholders.
+    fn words(line: &str) -> Vec<String> {
+        const NODE: &str =
+            "/ip4/127.0.0.1/tcp/9527/p2p/12D3KooWRp3AVk7qtc2Av6xiqgAza1ZouksQaYcS2cvN94kHSCoa";
+        let (mut words, mut is_quoted) = (vec![String::new()], false);
+        for c in line.chars() {
+            match c {
+                '\'' | '"' => is_quoted = !is_quoted,
+                ' ' if !is_quoted => words.push(String::new()),
+                c => words.last_mut().unwrap().push(c),
+            }
+        }
+        words.retain(|word| !word.is_empty());
+        let placed = |word: String| match word.as_str() {
+            "MULTIADDRESS" => NODE.to_owned(),
+            _ => word.replace("URL", "http://127.0.0.1:8080"),
+        };
+        words.into_iter().map(placed).collect()
+    }
+
+    /// Every command line of the help of `command` and of all below it, with what its parser says.
+    fn refused(command: &Command, refusals: &mut Vec<String>, n_lines: &mut usize) {
+        let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        for line in command_lines(&text) {
+            *n_lines += 1;
+            if let Err(error) = parse(&words(&line)) {
+                refusals.push(format!("{line}\n{error}"));
+            }
+        }
+        for below in command.get_subcommands() {
+            refused(below, refusals, n_lines);
+        }
+    }
+
+    fn parse(words: &[String]) -> Result<Cli, clap::Error> {
+        let command = Cli::command().mut_subcommand(NODE, node::layers::with_switches);
+        Cli::from_arg_matches(&command.try_get_matches_from(words)?)
+    }
+
+    #[test]
+    fn the_parser_takes_every_example() {
+        let (mut refusals, mut n_lines) = (Vec::new(), 0);
+        refused(&with_endings(Cli::command()), &mut refusals, &mut n_lines);
+        assert!(refusals.is_empty(), "{}", refusals.join("\n"));
+        assert!(n_lines > 120, "{n_lines} examples are found");
+    }
+
+    #[test]
+    fn a_wrong_example_is_refused() {
+        let text = "Examples:\n  X=$(triptych keys create a  --b)\n  triptych nodes --evry 5 | cat";
+        let lines = command_lines(text);
+        assert_eq!(lines, ["triptych keys create a", "triptych nodes --evry 5"]);
+        assert!(parse(&words(&lines[0])).is_ok() && parse(&words(&lines[1])).is_err());
+    }
 
     /// The commands from `command` on whose help lacks an example or exit codes.
     fn lacking(command: &Command, path: &str) -> Vec<String> {
@@ -118,7 +235,7 @@ mod tests {
 
     #[test]
     fn every_command_has_an_example_and_tells_its_exit_codes() {
-        let command = with_endings(crate::cli::Cli::command());
+        let command = with_endings(Cli::command());
         assert_eq!(lacking(&command, ""), [] as [String; 0]);
     }
 }

@@ -52,7 +52,8 @@ const SERVE_EXAMPLES: &str = "\
 the accounts and no datasets. Services of other machines ask it what keys are good for:
 
   TRIPTYCH_ACCOUNTS_TOKEN=… triptych keys serve --listen :8083
-  TRIPTYCH_ACCOUNTS_TOKEN=… triptych inference serve --accounts http://accounts:8083 …
+  TRIPTYCH_ACCOUNTS_TOKEN=… triptych inference serve --accounts http://accounts:8083 \\
+      --head URL --datasets URL/api
 
 The token is a secret of at least 16 characters, the same on both sides. Keys do not travel, only
 their hashes; the token does, so put TLS in front where the network is not yours.";

@@ -1,6 +1,6 @@
 //! `triptych tui`: the screen.
 
-mod own;
+pub(super) mod own;
 mod print;
 
 use std::{env, fs, path::PathBuf};

@@ -12,6 +12,7 @@
 
 mod accounts;
 mod answers;
+mod completion;
 mod datasets;
 mod functions;
 mod hostile;

@@ -16,7 +16,7 @@ pub(crate) struct CreateCommand {
     /// Its name
     name: String,
     /// A column, such as `close` or `trades:integer`; types are float, integer, string, boolean
-    #[arg(long = "column", value_name = "NAME[:TYPE]", value_parser = column)]
+    #[arg(long = "column", value_name = "NAME[:TYPE]", value_parser = parse_column)]
     columns: Vec<CreateColumn>,
     #[command(flatten)]
     about: AboutFlags,
@@ -69,7 +69,11 @@ pub(super) async fn run(command: CreateCommand) -> anyhow::Result<()> {
     print(&dataset.id.to_string())
 }
 
-fn column(text: &str) -> Result<CreateColumn, String> {
+/// Reads `NAME` or `NAME:TYPE`.
+///
+/// # Errors
+/// If it is neither.
+pub(super) fn parse_column(text: &str) -> Result<CreateColumn, String> {
     let (name, dtype) = text.rsplit_once(':').unwrap_or((text, "float"));
     let dtype: Dtype = dtype.parse().map_err(|error| format!("{error}"))?;
     if name.is_empty() {

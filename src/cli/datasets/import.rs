@@ -10,7 +10,10 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
-use client::datasets::Datasets;
+use client::datasets::{
+    Datasets,
+    insert::{InsertMode, MERGE_ROWS_MAX},
+};
 use formats::read::{
     FileError, Format,
     moment::TimeUnit,
@@ -38,6 +41,7 @@ Examples:
   triptych datasets import btcusd.csv                       into a dataset called btcusd
   triptych datasets import trades.ndjson.gz --dataset trades --time when --map px=price
   triptych datasets import old.csv --leave-out note --type id=integer --skip-bad
+  triptych datasets import corrected.csv --dataset btcusd --merge   some columns; the others stay
   triptych datasets import candles/ --dataset 'kit_{symbol}'  a folder of symbol=…/dt=….parquet
   triptych datasets import DAT_MT_EURUSD.csv --time-zone -05:00   HistData's, without a header
   zcat one.csv.gz | triptych datasets import - --format csv --dataset one --time timestamp \\
@@ -54,7 +58,8 @@ Low, Close and Volume become open, high, low, close and volume, which make candl
 A Parquet file is read to its end before its first row is stored, so that one with a value that does
 not fit stores nothing. Its lists, structs and bytes make no columns: --leave-out each of them.
 
-A row at a moment that the dataset has replaces the one there, so nothing is ever in twice. Stopped
+A row at a timestamp that the dataset has replaces the one there, so nothing is ever in twice. With
+--merge it changes the columns that it has a value in, and no others. Stopped
 or killed, the same command goes on where it was, if the files have not changed meanwhile. A row
 that does not fit ends the import with its line; --skip-bad leaves such rows out and says which.";
 
@@ -83,6 +88,10 @@ pub(crate) struct ImportCommand {
     header: bool,
     #[command(flatten)]
     columns: ColumnFlags,
+    /// Change the columns that a row has a value in, and leave the others of the stored row of its
+    /// timestamp as they are; otherwise a row replaces the stored one
+    #[arg(long)]
+    merge: bool,
     /// Leave out rows that do not fit, and report them; otherwise the first one stops the import
     #[arg(long)]
     skip_bad: bool,
@@ -153,8 +162,13 @@ pub(super) async fn run(command: ImportCommand) -> anyhow::Result<()> {
         bail!("use the delimiter: it is one character of ASCII");
     }
     let service = command.reach.clone().connect().await?;
-    let reading =
-        format!("{:?} {:?} {:?}", command.columns, command.delimiter, command.has_header());
+    let reading = format!(
+        "{:?} {:?} {:?} {}",
+        command.columns,
+        command.delimiter,
+        command.has_header(),
+        command.merge
+    );
     let mut kept = Kept::open((service.address(), &reading), &files, command.again);
     let (mut n_stored, mut n_skipped, mut n_files) = (0, 0, 0);
     let mut repeats = Repeats::default();
@@ -222,10 +236,15 @@ async fn import(
         tell(&format!("{} goes on after row {}", file.shown(), begun.n_rows));
     }
     let progress = Progress::new(format!("importing {}", file.shown())).after(begun.n_rows);
+    let (mode, batch_max) = match command.merge {
+        true => (InsertMode::Merge, MERGE_ROWS_MAX),
+        false => (InsertMode::Replace, usize::MAX),
+    };
     let limits = Limits {
-        batch_rows: command.batch.max(1),
+        batch_rows: command.batch.clamp(1, batch_max),
         n_in_flight: command.in_flight.max(1),
         skips_bad: command.skip_bad,
+        mode,
     };
     let report = Report::after(begun.n_rows);
     let target = Target { service, dataset, file, limits };

@@ -9,7 +9,7 @@ use clap::Args;
 use client::{
     datasets::{
         Datasets, NamedRow, Order, Rows, RowsQuery,
-        insert::{FlatLines, InsertBody},
+        insert::{FlatLines, InsertBody, InsertMode},
     },
     error::ClientError,
 };
@@ -348,7 +348,7 @@ impl Sink {
             }
             Self::Dataset { service, dataset, names } => {
                 let body = InsertBody::new(*dataset, names, rows);
-                let sent = patient(|| service.insert_body(&body)).await;
+                let sent = patient(|| service.insert_body(&body, InsertMode::Replace)).await;
                 sent.context("send rows")?;
             }
         }

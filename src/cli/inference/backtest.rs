@@ -54,7 +54,8 @@ pub(super) const N_ROWS: u32 = 120;
 pub(super) const EXAMPLES: &str = "\
 Examples:
   triptych inference backtest topic.json --from 2026-07-01T00:00:00Z --to 2026-07-02T00:00:00Z
-  triptych inference backtest demo:1 --from … --to … --model 'mine=python3 model.py'
+  triptych inference backtest demo:1 --from 2026-07-01 --to 2026-07-02 \\
+      --model 'mine=python3 model.py'
   triptych inference backtest demo --seeds 20 --epochs 300 --json
 
 The file is that of `inference topics create`; demo:1 and demo:2 are the topics of the local stack.

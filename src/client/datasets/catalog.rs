@@ -1,12 +1,16 @@
 //! Columns, tags and the end of a dataset: what a producer does beside sending rows.
 
+use std::collections::BTreeMap;
+
 use model::{
     dataset::{Column, Dataset, DatasetId, Dtype},
     timestamp::Timestamp,
 };
 use serde_json::{Value as Json, json};
 use wire::{
-    datasets::{AccessBody, AccessCheck, ColumnBody, Envelope, MessageBody, TagBody, TagName},
+    datasets::{
+        AccessBody, AccessCheck, ColumnBody, DatasetBody, Envelope, MessageBody, TagBody, TagName,
+    },
     paths,
 };
 
@@ -86,6 +90,51 @@ impl Datasets {
         let call = Call::post(paths::COLUMNS);
         let body: ColumnBody = self.transport.json_for(call, &body, "a column").await?;
         body.try_into().map_err(|error| ClientError::shape("a column", error))
+    }
+
+    /// Renames a column with its values; returns it under its new name.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] if the key does not own the dataset, it has no such column, or it has
+    /// one of the new name.
+    pub async fn rename_column(
+        &self,
+        dataset: DatasetId,
+        name: &str,
+        new_name: &str,
+    ) -> Result<Column, ClientError> {
+        let body = json!({"dataset": dataset.get(), "name": name, "new_name": new_name});
+        let call = Call::patch(paths::COLUMNS);
+        let body: ColumnBody = self.transport.json_for(call, &body, "a column").await?;
+        body.try_into().map_err(|error| ClientError::shape("a column", error))
+    }
+
+    /// Deletes a column with its values, for good.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] if the key does not own the dataset, it has no such column, or the
+    /// buckets of its rows are made of it.
+    pub async fn delete_column(&self, dataset: DatasetId, name: &str) -> Result<(), ClientError> {
+        let query = [("dataset", dataset.to_string()), ("name", name.to_owned())];
+        let call = Call { query: &query, ..Call::delete(paths::COLUMNS) };
+        self.transport.bytes(call, None::<&()>).await.map(|_| ())
+    }
+
+    /// Sets metadata fields of a dataset, and removes those whose value is `None`; the others stay.
+    /// Returns the dataset as it is then.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] if the key does not own the dataset, or a value is unfit.
+    pub async fn set_metadata(
+        &self,
+        dataset: DatasetId,
+        fields: &BTreeMap<&str, Option<String>>,
+    ) -> Result<Dataset, ClientError> {
+        let path = path_of(paths::DATASET, dataset);
+        let body = json!({ "metadata": fields });
+        let body: DatasetBody =
+            self.transport.json_for(Call::patch(&path), &body, "a dataset").await?;
+        body.try_into().map_err(|error| ClientError::shape("a dataset", error))
     }
 
     /// Gives a dataset the description and the metadata fields of another, such as its original.

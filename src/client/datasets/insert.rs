@@ -19,6 +19,19 @@ use crate::{
 /// The media type of JSON.
 const JSON: &str = "application/json";
 
+/// The most rows of an insert with [`InsertMode::Merge`], which services set.
+pub const MERGE_ROWS_MAX: usize = 10_000;
+
+/// What an inserted row does to the stored row of its timestamp.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum InsertMode {
+    /// Replaces the whole row.
+    #[default]
+    Replace,
+    /// Changes the columns that it has a value in, and no others; at most [`MERGE_ROWS_MAX`] rows.
+    Merge,
+}
+
 /// Rows of one dataset, ready to be sent as often as it takes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InsertBody(Vec<u8>);
@@ -91,7 +104,8 @@ impl FlatLines {
 }
 
 impl Datasets {
-    /// Inserts rows, replacing those at the same timestamps; returns how many are stored.
+    /// Inserts rows; `mode` says what they do to stored rows of their timestamps. Returns how many
+    /// are stored.
     ///
     /// Sending the same rows again changes nothing, so an insert whose answer was lost may be
     /// repeated.
@@ -99,8 +113,17 @@ impl Datasets {
     /// # Errors
     /// [`ClientError::Rows`] if the service names rows that do not fit the columns,
     /// [`ClientError::Refused`] if the key may not write; then nothing is stored.
-    pub async fn insert_body(&self, body: &InsertBody) -> Result<u64, ClientError> {
-        let call = Call { within: Some(INSERT_WITHIN), ..Call::post(paths::ROWS_BULK_INSERT) };
+    pub async fn insert_body(
+        &self,
+        body: &InsertBody,
+        mode: InsertMode,
+    ) -> Result<u64, ClientError> {
+        let query: &[_] = match mode {
+            InsertMode::Replace => &[],
+            InsertMode::Merge => &[("mode", "merge".to_owned())],
+        };
+        let call =
+            Call { query, within: Some(INSERT_WITHIN), ..Call::post(paths::ROWS_BULK_INSERT) };
         let answer: BulkInserted =
             self.transport.send_body(call, JSON, body.0.clone(), "a number of rows").await?;
         Ok(answer.inserted)

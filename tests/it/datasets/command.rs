@@ -48,6 +48,50 @@ async fn a_dataset_is_created_listed_shown_and_read() {
     assert!(buckets.contains("count") && buckets.lines().count() == 2, "{buckets}");
 }
 
+#[tokio::test]
+async fn columns_are_added_renamed_and_deleted() {
+    let service = Service::start();
+    let home = service.home();
+    let columns =
+        |arguments: &[&str]| home.done(&[&["datasets", "columns", "btc"], arguments].concat());
+    let create = ["datasets", "create", "btc", "--column", "close", "--column", "vol:integer"];
+    let id = home.done(&create).trim().parse().unwrap();
+    let row = serde_json::json!({"timestamp": timestamp(0), "values": {"close": 1, "vol": 3}});
+    insert(&service.http(), id, &[row]).await;
+    assert_eq!(columns(&[]), "name   type\nclose  float\nvol    integer\n");
+    let changed = columns(&["--rename", "vol=n", "--add", "note:string", "--json"]);
+    let changed: Vec<Value> =
+        changed.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let names: Vec<_> = changed.iter().map(|column| column["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["close", "n", "note"]);
+    assert_eq!(service.rows("btc").await[0]["n"], 3);
+
+    let why = home.fails(&["datasets", "columns", "btc", "--delete", "note"]);
+    assert!(why.contains("--yes"), "{why}");
+    assert!(columns(&[]).contains("note"), "nothing is deleted without --yes");
+    assert!(!columns(&["--delete", "note", "--yes"]).contains("note"));
+    let why = home.fails(&["datasets", "columns", "btc", "--rename", "vol=m"]);
+    assert!(why.contains("rename column vol of dataset") && why.contains("404"), "{why}");
+}
+
+#[test]
+fn retention_is_set_shown_and_removed() {
+    let service = Service::start();
+    let home = service.home();
+    home.done(&["datasets", "create", "btc", "--metadata", "ticker=btc"]);
+    let retention =
+        |arguments: &[&str]| home.done(&[&["datasets", "retention", "btc"], arguments].concat());
+    assert_eq!(retention(&[]), "days   no limit\nbytes  no limit\n");
+    let set = retention(&["--keep-days", "90", "--keep-bytes", "2GB", "--json"]);
+    let want = serde_json::json!({"dataset": 1, "keep_days": 90, "keep_bytes": 2_000_000_000_u32});
+    assert_eq!(serde_json::from_str::<Value>(&set).unwrap(), want);
+    assert_eq!(retention(&["--keep-all", "--keep-days", "7"]), "days   7\nbytes  no limit\n");
+    assert_eq!(retention(&["--keep-all"]), "days   no limit\nbytes  no limit\n");
+    assert!(home.done(&["datasets", "show", "btc"]).contains("ticker=btc"), "other fields stay");
+    let why = home.fails(&["datasets", "retention", "btc", "--keep-days", "99999999"]);
+    assert!(why.contains("keep_days must be 1 to"), "{why}");
+}
+
 #[test]
 fn a_key_is_never_told_and_its_lack_is() {
     let service = Service::start();

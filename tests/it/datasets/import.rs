@@ -41,6 +41,28 @@ async fn a_csv_file_becomes_a_dataset() {
 }
 
 #[tokio::test]
+async fn merged_rows_change_the_columns_they_have_a_value_in() {
+    let service = Service::start();
+    let home = service.home();
+    let text = |rows: [&str; 2]| {
+        format!("timestamp,{}\n{},{}\n", rows[0], timestamp(0), rows[1]).into_bytes()
+    };
+    home.write("a.csv", &text(["close,volume", "1.5,7"]));
+    home.write("b.csv", &text(["close,volume", "2.5,"]));
+    home.write("c.csv", &text(["volume", "9"]));
+    home.done(&["datasets", "import", "a.csv"]);
+    let merge = ["datasets", "import", "b.csv", "--dataset", "a", "--merge", "--batch", "20000"];
+    home.done(&merge);
+    let row = |close: f64, volume: u8| json!({"timestamp": timestamp(0), "close": close, "volume": volume});
+    assert_eq!(service.rows("a").await, [row(2.5, 7)]);
+    home.done(&["datasets", "import", "c.csv", "--dataset", "a", "--merge"]);
+    assert_eq!(service.rows("a").await, [row(2.5, 9)]);
+    home.done(&["datasets", "import", "c.csv", "--dataset", "a", "--again"]);
+    let want = json!({"timestamp": timestamp(0), "volume": 9});
+    assert_eq!(service.rows("a").await, [want], "without --merge the whole row is replaced");
+}
+
+#[tokio::test]
 async fn dates_and_times_in_two_fields_or_another_order_are_timestamps() {
     let service = Service::start();
     let home = service.home();

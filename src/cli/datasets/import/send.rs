@@ -4,7 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use anyhow::{Context as _, anyhow, bail};
 use client::{
-    datasets::{Datasets, insert::InsertBody},
+    datasets::{
+        Datasets,
+        insert::{InsertBody, InsertMode},
+    },
     error::ClientError,
 };
 use formats::read::{BadRow, FileError, PlacedRow, ReadOptions, Rows, judge, plan::Plan};
@@ -48,6 +51,7 @@ pub(super) struct Limits {
     pub(super) batch_rows: usize,
     pub(super) n_in_flight: usize,
     pub(super) skips_bad: bool,
+    pub(super) mode: InsertMode,
 }
 
 /// Rows that follow one another in a file.
@@ -188,7 +192,9 @@ async fn stored(target: &Target<'_>, batch: Batch) -> anyhow::Result<Stored> {
     let Batch { mut rows, mut origins, names, mut body, mut bad, end, share } = batch;
     let mut backoff = Backoff::new(RETRY.0, RETRY.1);
     while !rows.is_empty() {
-        let Err(refused) = target.service.insert_body(&body).await else { break };
+        let Err(refused) = target.service.insert_body(&body, target.limits.mode).await else {
+            break;
+        };
         match refused {
             ClientError::Rows { refusals, .. } => {
                 let refused = |idx: usize| refusals.iter().find(|(row_idx, _)| *row_idx == idx);

@@ -3,7 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use anyhow::{Context as _, bail};
-use client::datasets::{Datasets, NamedRow, Order, Rows, RowsQuery, insert::InsertBody};
+use client::datasets::{
+    Datasets, NamedRow, Order, Rows, RowsQuery,
+    insert::{InsertBody, InsertMode},
+};
 use formats::read::plan::Plan;
 use futures::{StreamExt as _, stream};
 use model::{
@@ -294,7 +297,9 @@ impl Copy {
         for rows in rows.chunks(INSERT_ROWS) {
             let body = InsertBody::new(self.target, &names, rows);
             let target = &self.mirror.target;
-            patient(|| target.insert_body(&body)).await.context("store rows in the copy")?;
+            patient(|| target.insert_body(&body, InsertMode::Replace))
+                .await
+                .context("store rows in the copy")?;
         }
         Ok(())
     }
