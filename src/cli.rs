@@ -7,25 +7,24 @@ mod completion;
 mod config;
 mod datasets;
 mod demo;
+mod env;
 mod function;
 mod gate;
 mod help;
 mod inference;
 mod keys;
-mod local;
 mod log;
 mod node;
 mod nodes;
 mod output;
 mod parse;
 mod password;
-mod place;
 mod profiles;
 mod runtime;
 mod secret;
+mod service_files;
 mod services;
 mod shell;
-mod stack;
 mod stop;
 mod tui;
 mod up;
@@ -81,7 +80,7 @@ enum Command {
     /// Run the local stack without a screen
     Up(up::UpCommand),
     /// Print the addresses and the key of the local stack that runs, as variables of a shell
-    #[command(after_help = stack::record::EXAMPLES)]
+    #[command(after_help = env::EXAMPLES)]
     Env,
     /// Run a head or a worker of a function cluster
     Node(node::NodeCommand),
@@ -211,7 +210,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         None => block_on(tui::run(cli.screen)),
         Some(Command::Tui(command)) => block_on(tui::run(command)),
         Some(Command::Up(command)) => block_on(up::run(command)),
-        Some(Command::Env) => stack::record::print(),
+        Some(Command::Env) => env::print(),
         Some(Command::Node(command)) if command.role == Role::Worker => {
             block_on_one_thread(node::run(command))
         }

@@ -40,7 +40,8 @@
 //! | [`datasets`] | document 2: catalog, queries, streams, sources | `tsdb`, `formats`, `accounts` |
 //! | [`inference`] | document 3: synthesis, epochs, bundles | `accounts`, `web` |
 //! | [`client`] | calling all three, as a library | `wire`, `task` |
-//! | [`tui`] | the screen | `client` |
+//! | [`stack`] | the local stack: its processes, their supervision, folders of state | `client` |
+//! | [`tui`] | the screen | `client`, `stack` |
 //! | [`cli`] | the command line, which joins the rooms | all |
 //!
 //! # Invariants, each an absence
@@ -50,7 +51,7 @@
 //! - [`cluster`], [`datasets`] and [`inference`] do not know one another. What one needs of another
 //!   it asks through a trait that [`cli`] fulfils with the [`client`].
 //! - [`tui`] knows no service, only the [`client`]. Local processes are started through
-//!   [`LocalStack`](tui::local::LocalStack), which [`cli`] fulfils.
+//!   [`LocalStack`](stack::local::LocalStack).
 //! - libp2p is named in `cluster/network` and `cluster/identity.rs` alone, wasmtime in [`runtime`],
 //!   SQLite below the stores, ratatui in [`tui`].
 //! - No task outlives its [`Group`](task::group::Group), no queue is unbounded, no handler sees a

@@ -15,6 +15,7 @@ use client::{
     inference::Inference,
     transport::Transport,
 };
+use stack::data_dir::project_dirs;
 use tokio::time::timeout;
 
 use crate::cli::{
@@ -95,7 +96,7 @@ fn built_in_themes() -> impl Iterator<Item = String> {
 
 /// Themes of the user's configuration folder; none where it cannot be listed.
 fn own_themes() -> impl Iterator<Item = String> {
-    let folders = config::folders().ok();
+    let folders = project_dirs().ok();
     let files = folders.and_then(|folders| own::theme_files(folders.config_dir()).ok());
     files.unwrap_or_default().into_iter().map(|(name, _)| name)
 }

@@ -13,9 +13,9 @@ use ::tui::widget::symbols::Symbols;
 use anyhow::{Context as _, anyhow, bail};
 use clap::Args;
 use client::transport::Token;
-use directories::ProjectDirs;
 use model::key::ApiKey;
 use serde::Deserialize;
+use stack::data_dir::project_dirs;
 use toml::{Spanned, de::DeTable};
 
 use crate::cli::node::TOKEN_VARIABLE;
@@ -101,18 +101,9 @@ pub(crate) struct ScreenOptions {
     pub(crate) is_asked: Option<bool>,
 }
 
-/// The program's folders on this platform.
-///
-/// # Errors
-/// If the user has no home folder.
-pub(crate) fn folders() -> anyhow::Result<ProjectDirs> {
-    ProjectDirs::from("", "", "triptych")
-        .context("find the home folder: set HOME, or give --data-dir")
-}
-
 /// The folder of compiled functions, which all nodes of one user share; none without a home folder.
 pub(crate) fn compiled_folder() -> Option<PathBuf> {
-    folders().ok().map(|folders| folders.cache_dir().join("compiled"))
+    project_dirs().ok().map(|folders| folders.cache_dir().join("compiled"))
 }
 
 /// Returns the addresses to use, none if nothing is configured anywhere.
@@ -120,7 +111,7 @@ pub(crate) fn compiled_folder() -> Option<PathBuf> {
 /// # Errors
 /// If the configuration file cannot be read, or a profile is named that it does not hold.
 pub(crate) fn profile(flags: AddressFlags) -> anyhow::Result<Option<Profile>> {
-    let path = folders().ok().map(|folders| folders.config_dir().join(FILE_NAME));
+    let path = project_dirs().ok().map(|folders| folders.config_dir().join(FILE_NAME));
     let file = path.as_deref().map(read).transpose()?.unwrap_or_default();
     Ok(choose(flags, &file)?.map(|chosen| chosen.profile))
 }
@@ -136,7 +127,7 @@ pub(crate) fn chosen(
     mut flags: AddressFlags,
     last: Option<String>,
 ) -> anyhow::Result<(Option<Chosen>, BTreeMap<String, Profile>)> {
-    let path = folders().ok().map(|folders| folders.config_dir().join(FILE_NAME));
+    let path = project_dirs().ok().map(|folders| folders.config_dir().join(FILE_NAME));
     let file = path.as_deref().map(read).transpose()?.unwrap_or_default();
     if !flags.is_any() {
         flags.profile = last.filter(|last| file.profiles.contains_key(last));
@@ -149,7 +140,7 @@ pub(crate) fn chosen(
 /// # Errors
 /// As [`profile`].
 pub(crate) fn screen() -> anyhow::Result<ScreenOptions> {
-    let Ok(folders) = folders() else { return Ok(ScreenOptions::default()) };
+    let Ok(folders) = project_dirs() else { return Ok(ScreenOptions::default()) };
     let path = folders.config_dir().join(FILE_NAME);
     let Some(text) = text_of(&path)? else { return Ok(ScreenOptions::default()) };
     let ScreenTable { theme, symbols, mouse, probe } = understood(&path, &text)?.screen;

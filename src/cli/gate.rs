@@ -13,13 +13,14 @@ use axum::Router;
 use clap::Args;
 use client::transport::{Token, Transport};
 use model::key::KeyId;
+use stack::data_dir::DataDir;
 use task::{clock::Clock, group::Group};
 use web::{
     address::AddressSource,
     host_names::{HostName, HostNames},
 };
 
-use crate::cli::place::Place;
+use crate::cli::service_files::open_accounts;
 
 /// The environment variable that holds the token with which services ask about keys.
 pub(crate) const TOKEN_VARIABLE: &str = "TRIPTYCH_ACCOUNTS_TOKEN";
@@ -59,20 +60,20 @@ pub(crate) struct GateFlags {
 }
 
 impl GateFlags {
-    /// The gate, which the accounts in `place` open, or those of another machine; and the accounts, if
+    /// The gate, which the accounts in `data_dir` open, or those of another machine; and the accounts, if
     /// they are here.
     ///
     /// # Errors
     /// If the accounts cannot be opened, or the address or token of others is unfit.
     pub(crate) async fn gate(
         &self,
-        place: &Place,
+        data_dir: &DataDir,
         clock: &Clock,
         group: &Group,
     ) -> anyhow::Result<(Gate, Option<Accounts>)> {
         let (keys, accounts) = match &self.accounts {
             None => {
-                let accounts = place.accounts(clock.clone()).await?;
+                let accounts = open_accounts(data_dir, clock.clone()).await?;
                 accounts.start_maintenance(group);
                 (Keys::Local(accounts.clone()), Some(accounts))
             }

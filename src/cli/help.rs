@@ -156,14 +156,15 @@ mod tests {
             while let Some(at) = rest.find("triptych ") {
                 let (before, command) = rest.split_at(at);
                 let is_program = before.is_empty() || before.ends_with([' ', '(']);
-                let is_quoted = |end: usize| command[..end].matches('\'').count() % 2 == 1;
                 let ends = ["  ", " | ", " > ", ";", ")"].into_iter();
-                let ends = ends.filter_map(|end| command.find(end)).filter(|end| !is_quoted(*end));
-                let end = ends.min().unwrap_or(command.len());
+                let parts = ends.filter_map(|end| command.split_once(end));
+                let is_quoted = |part: &str| part.matches('\'').count() % 2 == 1;
+                let parts = parts.filter(|(part, _)| !is_quoted(part));
+                let (part, after) = parts.min_by_key(|(it, _)| it.len()).unwrap_or((command, ""));
                 if is_program {
-                    found.push(command[..end].trim().to_owned());
+                    found.push(part.trim().to_owned());
                 }
-                rest = &command[end.max("triptych ".len())..];
+                rest = after;
             }
         }
         found

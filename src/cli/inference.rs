@@ -24,6 +24,7 @@ use clap::{Args, Subcommand};
 use client::{
     datasets::Datasets, functions::Functions, inference::Inference, transport::Transport,
 };
+use stack::data_dir::DataDir;
 use task::{clock::Clock, group::Group};
 use tracing::warn;
 
@@ -42,9 +43,7 @@ use self::{
 use crate::cli::{
     config::{self, AddressFlags, KEY_VARIABLE},
     gate::GateFlags,
-    log, output,
-    place::Place,
-    secret,
+    log, output, secret,
     services::{INFERENCE_ADDRESS, KeyFlag, Services, key_of},
     stop,
 };
@@ -183,10 +182,10 @@ async fn close_sign_up(accounts: &Accounts) -> anyhow::Result<()> {
 
 async fn serve(command: ServeCommand) -> anyhow::Result<()> {
     let _log = log::to_stream(log::Output::Stdout, command.process.log_level)?;
-    let place = Place::services(command.data_dir)?;
+    let data_dir = DataDir::of_services(command.data_dir)?;
     let clock = Clock::system();
     let group = Group::default();
-    let (gate, accounts) = command.gate.gate(&place, &clock, &group).await?;
+    let (gate, accounts) = command.gate.gate(&data_dir, &clock, &group).await?;
     if let Some(accounts) = accounts {
         close_sign_up(&accounts).await?;
     }
@@ -209,12 +208,12 @@ async fn serve(command: ServeCommand) -> anyhow::Result<()> {
     let topics = if command.demo { demo_topics() } else { vec![] };
     let options = ServiceOptions {
         listen: command.listen,
-        store: place.inference(),
+        store: data_dir.inference(),
         gate,
         block_time: Duration::from_millis(command.block_time_ms),
         retention: command.retention.retention(),
         topics,
-        consumers: command.signing.consumers(place.folder())?,
+        consumers: command.signing.consumers(data_dir.folder())?,
         quota: WorkerQuota(command.workers_per_account),
     };
     InferenceService::start(options, runs, rows, &group, clock)

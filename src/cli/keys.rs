@@ -17,6 +17,7 @@ use anyhow::{Context as _, bail};
 use clap::{Args, Subcommand};
 use model::key::{ApiKey, KeyId};
 use serde::Serialize;
+use stack::{data_dir::DataDir, running::find_running};
 use task::{clock::Clock, group::Group};
 use web::host_names::HostName;
 use wire::accounts::{KeyWithSecret, KeysBody, Secret};
@@ -26,8 +27,7 @@ use crate::cli::{
     gate::PortalFlags,
     log,
     output::{self, tell},
-    place::Place,
-    stack::record::RunningStack,
+    service_files::open_accounts,
     stop,
 };
 
@@ -205,13 +205,13 @@ pub(crate) struct ServeCommand {
 impl KeysFile {
     /// Opens the file, and makes it if it is missing.
     async fn made(self) -> anyhow::Result<Accounts> {
-        Place::services(self.data_dir)?.accounts(Clock::system()).await
+        open_accounts(&DataDir::of_services(self.data_dir)?, Clock::system()).await
     }
 
     /// Opens the file that is there: to look into one that was made just now would hide a folder
     /// that is misspelled.
     async fn open(self) -> anyhow::Result<Accounts> {
-        Place::of_accounts(self.data_dir)?.accounts(Clock::system()).await
+        open_accounts(&DataDir::with_accounts(self.data_dir)?, Clock::system()).await
     }
 }
 
@@ -237,11 +237,11 @@ impl OneKey {
 pub(crate) async fn run(command: KeysCommand) -> anyhow::Result<()> {
     match command {
         KeysCommand::Create { name, account, store, file, form } => {
-            let place = Place::services(file.data_dir)?;
-            let accounts = place.accounts(Clock::system()).await?;
+            let data_dir = DataDir::of_services(file.data_dir)?;
+            let accounts = open_accounts(&data_dir, Clock::system()).await?;
             let keep = if store { Keep::Stored } else { Keep::Printed(form) };
             create(&accounts, &name, account, keep).await?;
-            tell(&scope_text(&place));
+            tell(&scope_text(&data_dir));
             Ok(())
         }
         KeysCommand::List { account, file, form } => list(&file.open().await?, account, form).await,
@@ -314,13 +314,13 @@ async fn create(
     }
 }
 
-/// Which services a new key of `place` is for, and which it is not for.
-fn scope_text(place: &Place) -> String {
-    let folder = place.folder().display();
+/// Which services a new key of `data_dir` is for, and which it is not for.
+fn scope_text(data_dir: &DataDir) -> String {
+    let folder = data_dir.folder().display();
     let services = format!(
         "the key is for `datasets serve` and `inference serve` with their data in {folder}"
     );
-    match RunningStack::find().and_then(|stack| stack.profile.datasets) {
+    match find_running().and_then(|stack| stack.datasets) {
         None => services,
         Some(datasets) => format!(
             "{services}, not for the local stack that runs at {datasets}: commands find the key of \

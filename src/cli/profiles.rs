@@ -2,13 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use ::tui::{
-    local::Addresses,
-    profiles::{KeyPlace, Opened, Profile as Named, ProfileError, Profiles},
-};
+use ::tui::profiles::{KeyPlace, Opened, Profile as Named, ProfileError, Profiles};
 use anyhow::Context as _;
 use async_trait::async_trait;
 use model::key::ApiKey;
+use stack::local::Addresses;
 
 use crate::cli::{
     config::{self, Profile},

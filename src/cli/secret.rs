@@ -15,6 +15,7 @@ use std::{
 use ::tui::{profiles::KeyPlace, state::profiles::NO_PROFILE};
 use anyhow::{Context as _, bail};
 use model::key::ApiKey;
+use stack::data_dir::project_dirs;
 use task::{
     file::{FileMode, write_atomic},
     private,
@@ -83,7 +84,7 @@ impl Keys {
     pub(crate) fn of_user() -> anyhow::Result<Self> {
         let is_off = std::env::var_os(KEYRING_VARIABLE).is_some_and(|value| value == "off");
         let keyring = if is_off { Keyring::Off } else { Keyring::System };
-        Ok(Self { folder: config::folders()?.config_dir().join("keys"), keyring })
+        Ok(Self { folder: project_dirs()?.config_dir().join("keys"), keyring })
     }
 
     /// Returns the key of `profile`, if there is one anywhere. May wait for the keyring.

@@ -8,11 +8,11 @@ use std::{
 use anyhow::Context as _;
 use clap::Args;
 use model::key::ApiKey;
+use stack::{local::Addresses, running::find_running};
 
 use crate::cli::{
     config::{self, AddressFlags, Profile},
     secret,
-    stack::record::RunningStack,
 };
 
 /// Where `datasets serve` serves unless told otherwise.
@@ -53,9 +53,9 @@ impl Services {
         };
         if chosen.is_none()
             && key.is_none()
-            && let Some(stack) = RunningStack::find()
+            && let Some(Addresses { head, datasets, inference, api_key, .. }) = find_running()
         {
-            return Ok(Self { profile: stack.profile, key: Some(stack.api_key) });
+            return Ok(Self { profile: Profile { head, datasets, inference }, key: api_key });
         }
         Ok(Self { profile: chosen.map(|chosen| chosen.profile).unwrap_or_default(), key })
     }

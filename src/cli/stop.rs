@@ -4,12 +4,10 @@ use std::io::Read as _;
 
 use anyhow::Context as _;
 use clap::Args;
+use stack::process::STAY;
 use task::process::ignores_hangup;
 use tokio::sync::oneshot;
 use tracing::{Level, info};
-
-/// What the process that started this one writes to standard input for this one to go on without it.
-pub(crate) const STAY: &[u8] = b"stay\n";
 
 /// The flags of every service.
 #[derive(Debug, Clone, Args)]

@@ -3,7 +3,7 @@
 pub(super) mod own;
 mod print;
 
-use std::{env, fs, path::PathBuf};
+use std::{env, fs, path::PathBuf, sync::Arc};
 
 #[cfg(debug_assertions)]
 use ::tui::FaultInjection;
@@ -25,16 +25,20 @@ use ::tui::{
 };
 use anyhow::{Context as _, bail};
 use clap::Args;
+use stack::{
+    data_dir::project_dirs,
+    processes::{Processes, ProcessesOptions},
+};
 use task::clock::Clock;
 use tracing::Level;
 
 use self::print::PrintFlags;
 use crate::cli::{
-    config::{self, AddressFlags, Chosen, ScreenOptions},
-    local::Local,
+    config::{self, AddressFlags, Chosen, KEY_VARIABLE, ScreenOptions},
     log,
     profiles::{self, Keeper},
     secret::Keys,
+    service_files::OwnFiles,
 };
 
 /// The name of the file of presets in the configuration folder.
@@ -99,7 +103,7 @@ impl Taste {
     /// Reads the files of keys and themes, and finds the theme called `flag`, or the one configured.
     fn read(flag: Option<String>) -> anyhow::Result<Self> {
         let options = config::screen()?;
-        let folder = config::folders().ok().map(|folders| folders.config_dir().to_owned());
+        let folder = project_dirs().ok().map(|folders| folders.config_dir().to_owned());
         let keys = folder.as_deref().map(own::keys).transpose()?.unwrap_or_default();
         let own::Themes { themes, faults } =
             folder.as_deref().map(own::themes).transpose()?.unwrap_or_default();
@@ -177,8 +181,8 @@ pub(crate) async fn run(command: TuiCommand) -> anyhow::Result<()> {
         log_folder.as_deref().map(|folder| log::to_folder(folder, Level::INFO)).transpose()?;
     let options = TuiOptions {
         start: start.unwrap_or(Start::Local),
-        local: Some(Box::new(Local::new(command.data_dir))),
-        presets: config::folders().ok().map(|it| it.config_dir().join(PRESETS_FILE)),
+        local: Some(Box::new(local_processes(command.data_dir))),
+        presets: project_dirs().ok().map(|it| it.config_dir().join(PRESETS_FILE)),
         keeper,
         profiles: Profiles {
             list: listed,
@@ -215,9 +219,20 @@ pub(crate) async fn run(command: TuiCommand) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The local stack, with its state in `data_dir`, else in a folder of the user that is free.
+fn local_processes(data_dir: Option<PathBuf>) -> Processes {
+    let options = ProcessesOptions {
+        data_dir,
+        // A head that does not understand it says so itself.
+        head_token: config::head_token().ok().flatten(),
+        key_variable: KEY_VARIABLE,
+    };
+    Processes::new(options, Arc::new(OwnFiles))
+}
+
 /// The folder of the screen's own log; none without a home.
 fn log_folder() -> Option<PathBuf> {
-    let folders = config::folders().ok()?;
+    let folders = project_dirs().ok()?;
     Some(folders.state_dir().unwrap_or_else(|| folders.data_local_dir()).join("log"))
 }
 
@@ -232,7 +247,7 @@ fn printing_refused() -> anyhow::Result<String> {
 
 /// The file of what outlives the program; none without a home folder.
 fn session_file() -> Option<PathBuf> {
-    let folders = config::folders().ok()?;
+    let folders = project_dirs().ok()?;
     let folder = folders.state_dir().unwrap_or_else(|| folders.data_local_dir());
     Some(folder.join("session.json"))
 }

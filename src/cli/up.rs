@@ -7,20 +7,23 @@ use std::{
 
 use anyhow::Context as _;
 use clap::Args;
-use serde::Serialize;
+use model::key::ApiKey;
 use serde_json::json;
+use stack::{
+    data_dir::StackClaim,
+    local::{LocalNode, LocalReady},
+    process::Line,
+    start::{Ports, Progress, StackOptions, start},
+    supervise::{Supervised, supervise},
+};
 use task::group::Group;
 use tokio::sync::{mpsc, oneshot};
 use tracing::{Level, warn};
 
 use crate::cli::{
+    config::{self, KEY_VARIABLE},
     log, output,
-    place::Claim,
-    stack::{
-        self, FunctionInfo, NodeInfo, Ports, Progress, Ready, StackOptions,
-        child::Line,
-        supervise::{Supervised, supervise},
-    },
+    service_files::OwnFiles,
     stop,
 };
 
@@ -51,17 +54,6 @@ pub(crate) struct UpCommand {
     process: stop::ProcessFlags,
 }
 
-/// What `up --json` prints. Scripts rely on it.
-#[derive(Debug, Serialize)]
-struct Announcement<'a> {
-    head: &'a str,
-    datasets: &'a str,
-    inference: &'a str,
-    api_key: &'a str,
-    nodes: &'a [NodeInfo],
-    functions: &'a [FunctionInfo],
-}
-
 /// Runs the local stack until it is asked to stop; restarts processes of it that end.
 ///
 /// # Errors
@@ -74,9 +66,11 @@ pub(crate) async fn run(command: UpCommand) -> anyhow::Result<()> {
         inference: command.inference_port,
     };
     let options = StackOptions {
-        claim: Claim::stack(command.data_dir.clone())?,
+        claim: StackClaim::acquire(command.data_dir.clone())?,
         ports,
         log_level: command.process.log_level,
+        head_token: config::head_token()?,
+        key_variable: KEY_VARIABLE,
     };
     let group = Group::default();
     let printing = Group::default();
@@ -118,13 +112,13 @@ async fn serve(
     let Output { lines, announced, is_json, data_dir } = output;
     let asked = stop::asked(process.parent());
     tokio::pin!(asked);
-    let ready = tokio::select! {
-        ready = stack::start(options, group, lines.clone(), say_delay) => ready?,
+    let started = tokio::select! {
+        started = start(options, &OwnFiles, group, lines.clone(), say_delay) => started?,
         asked = &mut asked => return asked,
     };
-    announce(&ready, is_json, data_dir).context("print where the stack is")?;
+    announce(&started.ready, is_json, data_dir).context("print where the stack is")?;
     drop(announced);
-    for process in ready.processes {
+    for process in started.processes {
         let (name, lines) = (Arc::clone(&process.process), lines.clone());
         let report = move |happened| {
             log_restart(&name, happened);
@@ -166,12 +160,19 @@ fn log_restart(name: &str, happened: Supervised) {
     }
 }
 
-fn announce(ready: &Ready, is_json: bool, data_dir: Option<&Path>) -> anyhow::Result<()> {
-    let Ready { head, datasets, inference, nodes, functions, .. } = ready;
-    let api_key = ready.api_key.reveal();
+/// Prints where the stack answers. Scripts rely on the members of its JSON.
+fn announce(ready: &LocalReady, is_json: bool, data_dir: Option<&Path>) -> anyhow::Result<()> {
+    let LocalReady { addresses, nodes, functions, .. } = ready;
+    let [head, datasets, inference] =
+        [&addresses.head, &addresses.datasets, &addresses.inference].map(|it| it.as_deref());
+    let [head, datasets, inference] = [head, datasets, inference].map(Option::unwrap_or_default);
+    let api_key = addresses.api_key.as_ref().map(ApiKey::reveal).unwrap_or_default();
     if is_json {
-        let line = Announcement { head, datasets, inference, api_key, nodes, functions };
-        return output::print_json(&serde_json::to_string(&line)?);
+        let node = |LocalNode { peer_id, role, subgroup, pid, .. }: &LocalNode| json!({"peer_id": peer_id, "role": role, "subgroup": subgroup, "pid": pid});
+        let nodes: Vec<_> = nodes.iter().map(node).collect();
+        let functions: Vec<_> = functions.iter().map(|function| json!({"name": function.name, "function_id": function.function_id, "method": function.method})).collect();
+        let line = json!({"head": head, "datasets": datasets, "inference": inference, "api_key": api_key, "nodes": nodes, "functions": functions});
+        return output::print_json(&line.to_string());
     }
     let mut lines = vec![
         format!("head       {head}"),

@@ -5,14 +5,13 @@
 //! `effects` performs through the client room and answers with further events; `view` draws the
 //! state, and `pacer` says when. [`keymap`] is the one table of keys, [`theme`] says what colors
 //! mean, [`widget`] draws charts and tables from plain values. Processes of this machine are
-//! started through [`local::LocalStack`]. Absent on purpose: every knowledge of a service.
+//! started through [`LocalStack`](stack::local::LocalStack). Absent on purpose: every knowledge of a service.
 
 pub mod action;
 mod effects;
 pub mod event;
 mod guard;
 pub mod keymap;
-pub mod local;
 mod pacer;
 pub mod profiles;
 mod replies;
@@ -23,6 +22,8 @@ pub mod theme;
 pub mod update;
 mod view;
 pub mod widget;
+
+use stack::local;
 
 #[cfg(debug_assertions)]
 pub use run::FaultInjection;

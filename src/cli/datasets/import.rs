@@ -236,9 +236,10 @@ async fn import(
         tell(&format!("{} goes on after row {}", file.shown(), begun.n_rows));
     }
     let progress = Progress::new(format!("importing {}", file.shown())).after(begun.n_rows);
-    let (mode, batch_max) = match command.merge {
-        true => (InsertMode::Merge, MERGE_ROWS_MAX),
-        false => (InsertMode::Replace, usize::MAX),
+    let (mode, batch_max) = if command.merge {
+        (InsertMode::Merge, MERGE_ROWS_MAX)
+    } else {
+        (InsertMode::Replace, usize::MAX)
     };
     let limits = Limits {
         batch_rows: command.batch.clamp(1, batch_max),

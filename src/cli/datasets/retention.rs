@@ -64,6 +64,8 @@ pub(super) async fn run(command: RetentionCommand) -> anyhow::Result<()> {
         let body = json!({"dataset": id.get(), KEEP_DAYS: number(days), KEEP_BYTES: number(bytes)});
         return print_json(&body.to_string());
     }
-    let shown = |limit: Option<&String>| limit.map_or("no limit".into(), |it| escape_line(it));
+    let shown = |limit: Option<&String>| {
+        limit.map_or_else(|| "no limit".to_owned(), |limit| escape_line(limit).into_owned())
+    };
     print(&format!("days   {}\nbytes  {}", shown(days), shown(bytes)))
 }

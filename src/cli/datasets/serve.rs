@@ -8,14 +8,13 @@ use ::datasets::{
 };
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
+use stack::data_dir::DataDir;
 use task::{clock::Clock, group::Group};
 use web::cors::ReaderSites;
 
 use crate::cli::{
     gate::{GateFlags, PortalFlags},
-    log,
-    place::Place,
-    stop,
+    log, stop,
 };
 
 /// The flags of `datasets serve`.
@@ -75,16 +74,16 @@ impl From<Filters> for MetadataFilters {
 /// If the service cannot be started.
 pub(crate) async fn run(command: ServeCommand) -> anyhow::Result<()> {
     let _log = log::to_stream(log::Output::Stdout, command.process.log_level)?;
-    let place = Place::services(command.data_dir)?;
+    let data_dir = DataDir::of_services(command.data_dir)?;
     let clock = Clock::system();
     let group = Group::default();
-    let (gate, accounts) = command.gate.gate(&place, &clock, &group).await?;
+    let (gate, accounts) = command.gate.gate(&data_dir, &clock, &group).await?;
     let (addresses, hosts) = (command.gate.addresses(), command.gate.hosts());
     let portal = accounts.map(|accounts| command.portal.router(accounts, addresses, hosts));
     let portal = portal.transpose()?;
     let options = DatasetsOptions {
         listen: command.listen,
-        store_path: place.datasets(),
+        store_path: data_dir.datasets(),
         gate,
         portal,
         load: command.demo.then_some(LoadOptions::USUAL),

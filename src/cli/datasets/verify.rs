@@ -6,14 +6,12 @@ use anyhow::{Context as _, bail};
 use clap::Args;
 use model::escape::escape_line;
 use serde_json::json;
+use stack::data_dir::DataDir;
 use tokio::task::spawn_blocking;
 use tsdb::admin::{self, Report};
 
 use super::progress::{Done, Progress, count};
-use crate::cli::{
-    output::{named, print, print_json, tell},
-    place::Place,
-};
+use crate::cli::output::{named, print, print_json, tell};
 
 /// Shown below the help of `datasets verify`.
 pub(super) const EXAMPLES: &str = "\
@@ -53,7 +51,7 @@ impl StoreFlags {
     pub(super) fn path(self) -> anyhow::Result<PathBuf> {
         match self.file {
             Some(file) => Ok(file),
-            None => Ok(Place::services(self.data_dir)?.datasets()),
+            None => Ok(DataDir::of_services(self.data_dir)?.datasets()),
         }
     }
 }

@@ -12,15 +12,15 @@ use clap::Args;
 use client::{functions::Functions as Head, transport::Transport};
 use content::{Function, Functions, NameHints, Upload};
 use model::function::FunctionId;
+use stack::{
+    data_dir::{lock_folder, project_dirs},
+    running::find_running,
+};
 use task::wait;
 use wire::functions::{FileBody, FunctionBody, FunctionDetail};
 
 use super::patience::patiently;
-use crate::cli::{
-    config::{self, AddressFlags},
-    place,
-    stack::record::RunningStack,
-};
+use crate::cli::config::{self, AddressFlags};
 
 /// The environment variable that names the head where no flag does.
 const HEAD_VARIABLE: &str = "TRIPTYCH_HEAD";
@@ -100,11 +100,10 @@ impl HeadFlags {
         let head = self.head.or_else(|| variable(HEAD_VARIABLE));
         let profile = self.profile.or_else(|| variable(PROFILE_VARIABLE));
         let flags = AddressFlags { head, profile, ..AddressFlags::default() };
-        let profile = match config::profile(flags)? {
-            None => RunningStack::find().map(|stack| stack.profile),
-            profile => profile,
-        };
-        Ok(profile.and_then(|profile| profile.head))
+        match config::profile(flags)? {
+            None => Ok(find_running().and_then(|stack| stack.head)),
+            Some(profile) => Ok(profile.head),
+        }
     }
 }
 
@@ -127,7 +126,7 @@ impl HeldFlags {
     pub(super) async fn store(self) -> anyhow::Result<Store> {
         Store::open(match self.function_db {
             Some(folder) => folder,
-            None => config::folders()?.data_local_dir().join("functions"),
+            None => project_dirs()?.data_local_dir().join("functions"),
         })
         .await
     }
@@ -149,7 +148,7 @@ impl Store {
         let shown = folder.display().to_string();
         fs::create_dir_all(&folder).with_context(|| format!("make {shown}"))?;
         let locking = wait::until(LOCK_WITHIN, || async {
-            match place::locked(&folder) {
+            match lock_folder(&folder) {
                 Ok(None) => Err("another command, or a node that runs, uses it"),
                 done => Ok(done),
             }
@@ -328,7 +327,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let unfinished = folder.path().join(".triptych-unfinished-1");
         fs::write(&unfinished, b"").unwrap();
-        let lock = place::locked(folder.path()).unwrap();
+        let lock = lock_folder(folder.path()).unwrap();
         let refused = format!("{:#}", Store::open(folder.path().to_owned()).await.unwrap_err());
         assert!(refused.contains("or a node that runs, uses it"), "{refused}");
         assert!(unfinished.exists());

@@ -21,12 +21,13 @@ use runtime::{
     program::Program,
     run::{Limits, Run, START},
 };
+use stack::data_dir::project_dirs;
 use wire::functions::{
     ExecuteRequest, ExecuteResponse, OutcomeBody, ResultGroupBody, RuntimeConfig,
 };
 
 use super::{held::HeldFlags, patience::patiently, run::Target};
-use crate::cli::config::{compiled_folder, folders};
+use crate::cli::config::compiled_folder;
 
 /// Runs `target` as `request` says, and returns the reply that a head would give: one result, of no
 /// peer.
@@ -147,6 +148,6 @@ impl Drop for FunctionDir {
 
 /// A folder for this process alone, if this user has a home.
 fn scratch() -> Option<PathBuf> {
-    let runs = folders().ok()?.cache_dir().join("runs");
+    let runs = project_dirs().ok()?.cache_dir().join("runs");
     Some(runs.join(std::process::id().to_string()))
 }

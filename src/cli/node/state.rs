@@ -9,9 +9,9 @@ use std::{
 
 use anyhow::{Context as _, bail};
 use model::node::PeerId;
+use stack::data_dir::{lock_folder, project_dirs};
 
 use super::flags::StateFlags;
-use crate::cli::{config::folders, place};
 
 /// The folders of a node, its own until this is dropped.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ impl State {
         let (base, passing) = match db {
             Some(folder) => (folder, None),
             None if is_identity_kept => {
-                (folders()?.data_local_dir().join("nodes").join(peer_id.as_str()), None)
+                (project_dirs()?.data_local_dir().join("nodes").join(peer_id.as_str()), None)
             }
             None => {
                 let folder = env::temp_dir().join(format!("triptych-{peer_id}"));
@@ -68,7 +68,7 @@ impl State {
 /// Makes the folder that `flag` names and locks it.
 fn locked(folder: &Path, flag: &str) -> anyhow::Result<File> {
     fs::create_dir_all(folder).with_context(|| format!("make {}", folder.display()))?;
-    let Some(lock) = place::locked(folder)? else {
+    let Some(lock) = lock_folder(folder)? else {
         bail!("use {}: another node or command uses it; give it another {flag}", folder.display());
     };
     Ok(lock)

@@ -13,11 +13,11 @@ use std::{
 use formats::read::Place;
 use model::dataset::DatasetId;
 use serde_json::{Map, Value, json};
+use stack::data_dir::project_dirs;
 use task::file::{FileMode, write_atomic};
 use tokio::time::Instant;
 
 use super::files::Sourced;
-use crate::cli::config::folders;
 
 /// How often it is written: seldom enough to cost nothing.
 const WRITE_EVERY: Duration = Duration::from_millis(200);
@@ -49,7 +49,7 @@ impl Kept {
             std::env::current_dir().ok().hash(&mut hasher);
         }
         let name = format!("{:016x}.json", hasher.finish());
-        let path = folders().ok().map(|it| it.data_local_dir().join("imports").join(name));
+        let path = project_dirs().ok().map(|it| it.data_local_dir().join("imports").join(name));
         let text = path.as_ref().filter(|_| !again).and_then(|path| fs::read(path).ok());
         let files = text.and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default();
         Self { path, files, written: None }

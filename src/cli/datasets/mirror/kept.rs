@@ -11,9 +11,8 @@ use std::{
 use anyhow::Context as _;
 use model::{dataset::DatasetId, timestamp::Timestamp};
 use serde_json::{Value, json};
+use stack::data_dir::project_dirs;
 use task::file::{FileMode, write_atomic};
-
-use crate::cli::config::folders;
 
 /// The folder of one source and one target.
 #[derive(Debug)]
@@ -40,7 +39,7 @@ impl Folder {
     pub(super) fn of(folder: Option<PathBuf>, source: &str, target: &str) -> anyhow::Result<Self> {
         let base = match folder {
             Some(folder) => folder,
-            None => folders()?.data_local_dir().join("mirrors"),
+            None => project_dirs()?.data_local_dir().join("mirrors"),
         };
         let mut hasher = DefaultHasher::new();
         (source, target).hash(&mut hasher);

@@ -1,4 +1,4 @@
-//! Restarts processes that end without having been asked to, after pauses that grow.
+//! Restarts processes that end unexpectedly, with exponential backoff.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use super::child::{Ended, Line, Running};
+use crate::process::{Ended, Line, Running};
 
 /// The first pause: long enough that sockets of the process are free again.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
@@ -21,30 +21,30 @@ const STEADY_AFTER: Duration = Duration::from_mins(2);
 
 /// What happens to a supervised process.
 #[derive(Debug)]
-pub(crate) enum Supervised {
+pub enum Supervised {
     /// It ended, and is restarted after the pause.
     Ended {
         /// How it ended.
         ended: Ended,
-        /// The pause.
+        /// The pause before the restart.
         restart_in: Duration,
     },
     /// It was restarted.
     Restarted(Running),
     /// It could not be restarted, and is tried again after the pause.
     Failed {
-        /// Why.
+        /// Why it did not start.
         error: anyhow::Error,
-        /// The pause.
+        /// The pause before the restart.
         restart_in: Duration,
     },
 }
 
-/// Restarts `process` on the same ports each time it ends unasked, and calls `report` for what
+/// Restarts `process` on the same ports each time it ends unexpectedly, and calls `report` for what
 /// happens to it. Lines of a restarted process go to `lines`.
 ///
-/// Returns how it ended once it was asked to; none where it was waiting for its restart then.
-pub(crate) async fn supervise<F: Future<Output = ()> + Send>(
+/// Returns how it ended on request; `None` where it was waiting for its restart then.
+pub async fn supervise<F: Future<Output = ()> + Send>(
     mut process: Running,
     group: Group,
     lines: mpsc::Sender<Line>,
@@ -53,8 +53,8 @@ pub(crate) async fn supervise<F: Future<Output = ()> + Send>(
     let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
     loop {
         let since = Instant::now();
-        let ended = process.ended().await;
-        if process.was_asked() {
+        let ended = process.wait_for_end().await;
+        if process.is_end_requested() {
             return Some(ended);
         }
         if since.elapsed() >= STEADY_AFTER {
@@ -64,10 +64,10 @@ pub(crate) async fn supervise<F: Future<Output = ()> + Send>(
         report(Supervised::Ended { ended, restart_in }).await;
         process = loop {
             sleep(restart_in).await;
-            if process.was_asked() {
+            if process.is_end_requested() {
                 return None;
             }
-            match process.again().run(&group, &lines) {
+            match process.restart_command().run(&group, &lines) {
                 Ok(restarted) => break restarted,
                 Err(error) => {
                     restart_in = backoff.next_wait();

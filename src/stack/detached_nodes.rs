@@ -1,58 +1,58 @@
-//! Nodes that outlive the screen: what is written of each into its folder, to find it again.
+//! Nodes that outlive the screen: the record of each in its folder, by which a later run finds it.
 
 use std::{
     fs,
     path::{Path, PathBuf},
 };
 
-use ::tui::local::LocalNode;
 use anyhow::Context as _;
 use serde_json::{Value, json};
 use task::file::{FileMode, write_atomic};
 
-use crate::cli::{
-    place::Claim,
-    stack::child::{Facts, Running, Start, is_held},
+use crate::{
+    data_dir::{is_locked, stack_folders},
+    local::LocalNode,
+    process::{Command, Facts, Running},
 };
 
 /// The folder of added nodes, in that of a stack.
-pub(super) const ADDED_FOLDER: &str = "added";
+pub(crate) const ADDED_FOLDER: &str = "added";
 
 /// The file of a node that is kept, in its folder.
 const RECORD: &str = "kept.json";
 
 /// The file of a node's log, in its folder.
-pub(super) const LOG: &str = "log";
+pub(crate) const LOG: &str = "log";
 
 /// A node that was left running.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Kept {
-    /// What is known of it.
-    pub(super) node: LocalNode,
+pub(crate) struct DetachedNode {
+    /// Its description.
+    pub(crate) node: LocalNode,
     /// Its folder, whose lock it holds.
-    pub(super) folder: PathBuf,
-    /// What started it.
-    pub(super) arguments: Vec<String>,
-    /// What it told of itself.
-    pub(super) facts: Facts,
+    pub(crate) folder: PathBuf,
+    /// The arguments that it was started with.
+    pub(crate) arguments: Vec<String>,
+    /// What it had logged about itself.
+    pub(crate) facts: Facts,
 }
 
-impl Kept {
-    /// A node that runs in `folder`.
-    pub(super) fn of(running: &Running, node: &LocalNode, folder: &Path) -> Self {
+impl DetachedNode {
+    /// Describes a node that runs in `folder`.
+    pub(crate) fn new(running: &Running, node: &LocalNode, folder: &Path) -> Self {
         Self {
             node: node.clone(),
             folder: folder.to_owned(),
-            arguments: running.again().arguments,
+            arguments: running.restart_command().arguments,
             facts: running.facts(),
         }
     }
 
-    /// Writes it down, for a later run of the program.
+    /// Writes its record, for a later run of the program.
     ///
     /// # Errors
     /// If the file cannot be written.
-    pub(super) fn record(&self) -> anyhow::Result<()> {
+    pub(crate) fn record(&self) -> anyhow::Result<()> {
         let LocalNode { name, peer_id, role, subgroup, pid, rest_api, .. } = &self.node;
         let record = json!({
             "name": name,
@@ -101,12 +101,12 @@ impl Kept {
         })
     }
 
-    /// What would start it again.
+    /// Returns the command that starts it again.
     ///
     /// # Errors
     /// If this program's own file is not known.
-    pub(super) fn start(&self) -> anyhow::Result<Start> {
-        Ok(Start {
+    pub(crate) fn command(&self) -> anyhow::Result<Command> {
+        Ok(Command {
             process: self.node.name.clone().into(),
             program: std::env::current_exe().context("find this program's own file")?,
             arguments: self.arguments.clone(),
@@ -117,11 +117,11 @@ impl Kept {
     }
 }
 
-/// The nodes that earlier runs of the program left running, in the folders of `data_dir`'s stack or
-/// of all the user's; records of those that ended are removed.
-pub(super) fn found(data_dir: Option<&Path>) -> Vec<Kept> {
+/// Finds the nodes that earlier runs of the program left running, in the folders of `data_dir`'s stack or
+/// of all of the user; records of those that ended are removed.
+pub(crate) fn find_all(data_dir: Option<&Path>) -> Vec<DetachedNode> {
     let mut found = Vec::new();
-    for stack in Claim::folders(data_dir) {
+    for stack in stack_folders(data_dir) {
         let Ok(folders) = fs::read_dir(stack.join(ADDED_FOLDER)) else { continue };
         let mut folders: Vec<PathBuf> = folders.filter_map(|it| Some(it.ok()?.path())).collect();
         folders.sort();
@@ -129,8 +129,8 @@ pub(super) fn found(data_dir: Option<&Path>) -> Vec<Kept> {
             if !folder.join(RECORD).exists() {
                 continue;
             }
-            if is_held(&folder) {
-                found.extend(Kept::read(&folder));
+            if is_locked(&folder) {
+                found.extend(DetachedNode::read(&folder));
             } else {
                 fs::remove_file(folder.join(RECORD)).ok();
             }
@@ -139,26 +139,26 @@ pub(super) fn found(data_dir: Option<&Path>) -> Vec<Kept> {
     found
 }
 
-/// The folder of an added node called `name` in `stack`: one that no running node has.
-pub(super) fn free_folder(stack: &Path, name: &str) -> PathBuf {
+/// Returns the folder for an added node called `name` in `stack`: one that no running node has.
+pub(crate) fn free_folder(stack: &Path, name: &str) -> PathBuf {
     let folder = |number: u32| {
         let name = if number == 1 { name.to_owned() } else { format!("{name}-{number}") };
         stack.join(ADDED_FOLDER).join(name)
     };
-    (1..u32::MAX).map(folder).find(|folder| !is_held(folder)).unwrap_or_else(|| folder(1))
+    (1..u32::MAX).map(folder).find(|folder| !is_locked(folder)).unwrap_or_else(|| folder(1))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::place;
+    use crate::data_dir::lock_folder;
 
     #[test]
-    fn a_node_that_runs_is_found_and_one_that_ended_is_forgotten() {
+    fn a_running_node_is_found_and_the_record_of_an_ended_one_removed() {
         let stack = tempfile::tempdir().unwrap();
         let folder = free_folder(stack.path(), "worker-4");
         fs::create_dir_all(&folder).unwrap();
-        let kept = Kept {
+        let detached = DetachedNode {
             node: LocalNode {
                 name: "worker-4".to_owned(),
                 peer_id: "12D3".to_owned(),
@@ -177,12 +177,12 @@ mod tests {
                 ..Facts::default()
             },
         };
-        kept.record().unwrap();
-        let lock = place::locked(&folder).unwrap();
-        assert_eq!(found(Some(stack.path())), [kept]);
+        detached.record().unwrap();
+        let lock = lock_folder(&folder).unwrap();
+        assert_eq!(find_all(Some(stack.path())), [detached]);
         assert_eq!(free_folder(stack.path(), "worker-4"), folder.with_file_name("worker-4-2"));
         drop(lock);
-        assert_eq!(found(Some(stack.path())), []);
+        assert_eq!(find_all(Some(stack.path())), []);
         assert!(!folder.join(RECORD).exists());
     }
 }

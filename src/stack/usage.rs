@@ -1,20 +1,21 @@
-//! What processes of this machine use, where the system tells.
+//! Processor time and memory of processes, on systems that report them.
 
 use std::{collections::HashMap, time::Duration};
 
-use ::tui::local::Usage;
 use task::process;
 use tokio::time::Instant;
 
-/// Looks at processes, and remembers the last look: processor time is what was used since then.
+use crate::local::Usage;
+
+/// Measures processes, and remembers the last measurement: processor time is counted since then.
 #[derive(Debug, Default)]
-pub(super) struct Meter {
+pub(crate) struct Meter {
     last: HashMap<u32, (Duration, Instant)>,
 }
 
 impl Meter {
     /// What each of `processes`, by name and number, uses now.
-    pub(super) fn measure(&mut self, processes: &[(String, u32)]) -> Vec<(String, Usage)> {
+    pub(crate) fn measure(&mut self, processes: &[(String, u32)]) -> Vec<(String, Usage)> {
         self.last.retain(|pid, _| processes.iter().any(|(_, running)| running == pid));
         let now = Instant::now();
         let mut all = Vec::new();

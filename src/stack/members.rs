@@ -11,7 +11,7 @@ use anyhow::Context as _;
 use model::node::{PeerId, Role};
 use task::file::{FileMode, write_atomic};
 
-use crate::cli::place::Place;
+use crate::data_dir::DataDir;
 
 /// The files of ids, in the stack's folder.
 #[derive(Debug)]
@@ -20,9 +20,9 @@ pub(crate) struct Members {
 }
 
 impl Members {
-    /// Those of the stack in `place`.
-    pub(crate) fn of(place: &Place) -> Self {
-        Self { folder: place.folder().to_owned() }
+    /// The members of the stack in `data_dir`.
+    pub(crate) fn new(data_dir: &DataDir) -> Self {
+        Self { folder: data_dir.folder().to_owned() }
     }
 
     /// Makes `peer` a member. Both files are there from here on.
@@ -48,13 +48,13 @@ impl Members {
         Ok(())
     }
 
-    /// The arguments with which a node of `role` heeds the members, and the peers in `others`.
+    /// The arguments by which a node of `role` trusts the members, and the peers in `others`.
     pub(crate) fn arguments(&self, role: Role, others: &[&str]) -> Vec<String> {
-        let (flag, heeded) = match role {
+        let (flag, trusted) = match role {
             Role::Head => ("--accept", Role::Worker),
             Role::Worker => ("--obey", Role::Head),
         };
-        let file = format!("@{}", self.path(heeded).display());
+        let file = format!("@{}", self.path(trusted).display());
         let others = others.iter().map(|&peer| peer.to_owned());
         [file].into_iter().chain(others).flat_map(|value| [flag.to_owned(), value]).collect()
     }

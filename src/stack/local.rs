@@ -1,7 +1,7 @@
-//! Processes that run for the screen on this machine: what it asks of whoever can start them.
+//! Local processes as the screen sees them: what it requests, and the events it receives.
 //!
-//! The command line room implements [`LocalStack`]; the screen knows no service, only this trait
-//! and the addresses it hands over. Nothing here starts a process.
+//! [`Processes`](crate::processes::Processes) implements [`LocalStack`]; tests of the screen have
+//! implementations of their own. Nothing here starts a process.
 
 mod fields;
 
@@ -42,15 +42,15 @@ pub trait LocalStack: Send + Sync {
     /// [`LocalError`] if something does not start. What did start goes with [`Self::stop`].
     async fn start(&self, events: mpsc::Sender<LocalEvent>) -> Result<(), LocalError>;
 
-    /// Starts a node of its own, and returns once its process is there; [`LocalEvent::Node`] tells of
-    /// it, `events` of what it writes.
+    /// Starts a node beside the stack, and returns once its process runs. Sends
+    /// [`LocalEvent::Node`], then its log lines, to `events`.
     ///
     /// # Errors
     /// [`LocalError`] if it does not start, or ends at once.
     async fn add(&self, wish: NodeWish, events: mpsc::Sender<LocalEvent>)
     -> Result<(), LocalError>;
 
-    /// Stops the process called `name`; [`LocalEvent::Exited`] tells of its end.
+    /// Stops the process called `name`; [`LocalEvent::Exited`] follows.
     ///
     /// # Errors
     /// [`LocalError`] if there is none.
@@ -63,17 +63,17 @@ pub trait LocalStack: Send + Sync {
     async fn restart(&self, name: &str, events: mpsc::Sender<LocalEvent>)
     -> Result<(), LocalError>;
 
-    /// Looks for nodes that an earlier run of the program left running: [`LocalEvent::Found`] tells
-    /// of each.
+    /// Looks for nodes that an earlier run of the program left running, and sends
+    /// [`LocalEvent::Found`] for each.
     ///
     /// # Errors
     /// [`LocalError`] if they cannot be looked for.
     async fn find_kept(&self, events: mpsc::Sender<LocalEvent>) -> Result<(), LocalError>;
 
-    /// Has the nodes that were added go on when everything else is stopped.
+    /// Lets added nodes go on when everything else is stopped.
     fn keep(&self);
 
-    /// What each process uses, by name; those that the system says nothing of are left out.
+    /// Measures what each process uses, by name; those that the system does not report are left out.
     fn usage(&self) -> Vec<(String, Usage)>;
 
     /// Reads the module or folder at `path` as a function.
@@ -138,7 +138,7 @@ pub struct Packed {
 pub struct LocalError {
     /// What was tried, such as `start the dataset service`.
     pub what: String,
-    /// Why.
+    /// Why it failed.
     #[source]
     pub source: Box<dyn std::error::Error + Send + Sync>,
 }
@@ -161,7 +161,7 @@ pub enum LocalEvent {
     Service {
         /// Its name, as in [`LocalLog::process`].
         name: String,
-        /// Its process.
+        /// Its process id.
         pid: u32,
     },
     /// A process wrote a line to its log.
@@ -208,7 +208,7 @@ pub struct LocalNode {
     pub role: String,
     /// The group it is in beside the general one.
     pub subgroup: Option<String>,
-    /// Its process.
+    /// Its process id.
     pub pid: u32,
     /// Where a head serves its REST API.
     pub rest_api: Option<String>,
@@ -234,7 +234,7 @@ pub struct LocalFunction {
 pub struct LocalLog {
     /// Which process: `head`, `worker-1`, `datasets`, `inference`.
     pub process: String,
-    /// How serious.
+    /// How serious it is.
     pub level: Level,
     /// When it was written.
     pub time: Timestamp,
@@ -247,7 +247,7 @@ pub struct LocalLog {
 /// How serious a line of a log is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
-    /// The finest.
+    /// Every step.
     Trace,
     /// For who works on the program.
     Debug,

@@ -4,7 +4,7 @@ use super::*;
 fn shell(script: &str) -> (Group, Running, mpsc::Receiver<Line>) {
     let group = Group::default();
     let (lines, heard) = mpsc::channel(16);
-    let start = Start {
+    let command = Command {
         process: "service".into(),
         program: "/bin/sh".into(),
         arguments: vec!["-c".into(), script.into()],
@@ -12,18 +12,18 @@ fn shell(script: &str) -> (Group, Running, mpsc::Receiver<Line>) {
         log: None,
         is_kept: false,
     };
-    let running = start.run(&group, &lines).unwrap();
+    let running = command.run(&group, &lines).unwrap();
     (group, running, heard)
 }
 
 #[tokio::test]
-async fn it_learns_addresses_from_the_log_lines() {
+async fn addresses_are_read_from_log_lines() {
     let (group, running, _lines) = shell(
         r#"echo '{"message":"created host","id":"12D3","addresses":["/ip4/127.0.0.1/tcp/1/p2p/12D3"]}'
            echo '{"message":"Node API starting","address":"127.0.0.1:80"}'; cat"#,
     );
-    let peer = running.told(|facts| facts.peer_id.clone()).await.unwrap();
-    let address = running.told(|facts| facts.address.clone()).await.unwrap();
+    let peer = running.wait_for(|facts| facts.peer_id.clone()).await.unwrap();
+    let address = running.wait_for(|facts| facts.address.clone()).await.unwrap();
     assert_eq!((peer.as_str(), address.as_str()), ("12D3", "127.0.0.1:80"));
     group.shutdown().await;
 }
@@ -32,27 +32,27 @@ async fn it_learns_addresses_from_the_log_lines() {
 async fn a_process_that_ends_early_says_why() {
     let (_group, running, _lines) =
         shell(r#"echo '{"level":"error","message":"bind","error":"in use"}'; exit 3"#);
-    let error = running.told(|facts| facts.address.clone()).await.unwrap_err();
+    let error = running.wait_for(|facts| facts.address.clone()).await.unwrap_err();
     assert_eq!(error.to_string(), "start the service: it ended (exit status: 3): bind: in use");
 }
 
 #[tokio::test]
-async fn a_stopped_group_closes_its_pipe_and_waits_for_the_end() {
+async fn a_stopped_group_closes_the_pipe_and_waits_for_the_end() {
     let (group, running, mut lines) = shell("cat; echo drained");
     group.shutdown().await;
-    assert_eq!(running.ended().await.text, "exit status: 0");
+    assert_eq!(running.wait_for_end().await.text, "exit status: 0");
     assert_eq!(lines.recv().await.map(|line| line.text).as_deref(), Some("drained"));
 }
 
 #[tokio::test]
-async fn one_that_does_not_drain_is_killed() {
+async fn a_process_that_does_not_drain_is_killed() {
     let (group, running, _lines) = shell("trap '' TERM INT; exec sleep 600");
     group.shutdown().await;
-    assert!(running.ended().await.text.contains("signal: 9"));
+    assert!(running.wait_for_end().await.text.contains("signal: 9"));
 }
 
 #[tokio::test]
-async fn one_is_ended_alone_and_started_again_on_its_ports() {
+async fn a_process_is_ended_alone_and_restarted_on_its_ports() {
     let (group, running, _lines) = shell("cat");
     assert!(!running.has_ended());
     assert_eq!(running.end().await.code, Some(0));
@@ -66,12 +66,12 @@ async fn one_is_ended_alone_and_started_again_on_its_ports() {
 }
 
 #[tokio::test]
-async fn one_that_is_kept_outlives_the_group_and_tells_by_its_log() {
+async fn a_kept_process_outlives_the_group_and_logs_to_its_file() {
     let folder = tempfile::tempdir().unwrap();
     let group = Group::default();
     let (lines, mut heard) = mpsc::channel(16);
     let script = "echo hello; exec sleep 600";
-    let start = Start {
+    let command = Command {
         process: "kept".into(),
         program: "/bin/sh".into(),
         arguments: vec!["-c".into(), script.into()],
@@ -79,25 +79,25 @@ async fn one_that_is_kept_outlives_the_group_and_tells_by_its_log() {
         log: Some(folder.path().join("log")),
         is_kept: true,
     };
-    let running = start.run(&group, &lines).unwrap();
+    let running = command.run(&group, &lines).unwrap();
     assert_eq!(heard.recv().await.map(|line| line.text).as_deref(), Some("hello"));
-    let is_asked = Arc::clone(&running.is_asked);
+    let request = Arc::clone(&running.end_request);
     group.shutdown().await;
     assert!(!running.has_ended(), "the group is gone, the process is not");
-    drop(is_asked);
+    drop(request);
     // Nobody waits for it any more, so that its end is seen by its number alone.
-    ask(Some(running.pid));
+    terminate(Some(running.pid));
 }
 
 #[tokio::test]
-async fn one_with_a_log_is_kept_when_that_is_wished_and_not_otherwise() {
+async fn a_process_with_a_log_outlives_the_group_on_request_alone() {
     for is_kept in [true, false] {
         let folder = tempfile::tempdir().unwrap();
         let group = Group::default();
         let (lines, mut heard) = mpsc::channel(16);
         let log = folder.path().join("log");
         std::fs::write(&log, "of before\n").unwrap();
-        let start = Start {
+        let command = Command {
             process: "added".into(),
             program: "/bin/sh".into(),
             arguments: vec!["-c".into(), "echo up; read word; echo got $word; cat".into()],
@@ -105,7 +105,7 @@ async fn one_with_a_log_is_kept_when_that_is_wished_and_not_otherwise() {
             log: Some(log.clone()),
             is_kept: false,
         };
-        let running = start.run(&group, &lines).unwrap();
+        let running = command.run(&group, &lines).unwrap();
         assert_eq!(heard.recv().await.map(|line| line.text).as_deref(), Some("up"));
         if is_kept {
             running.keep();

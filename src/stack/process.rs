@@ -2,8 +2,6 @@
 
 mod adopted;
 
-pub(in crate::cli) use adopted::is_held;
-
 use std::{
     fs::File,
     io::SeekFrom,
@@ -21,12 +19,13 @@ use serde_json::Value;
 use task::group::Group;
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncRead, AsyncSeekExt as _, AsyncWriteExt as _, BufReader},
-    process::{Child, Command},
+    process::{Child, Command as OsCommand},
     sync::{Notify, mpsc, watch},
     time::{sleep, timeout},
 };
 
-use crate::cli::stop::STAY;
+/// What a process writes to the standard input of one that it started, for that one to go on without it.
+pub const STAY: &[u8] = b"stay\n";
 
 /// How long a process may take to drain before it is killed. The screen promises its user a prompt
 /// within 2 seconds of quitting.
@@ -35,77 +34,77 @@ const DRAIN_MAX: Duration = Duration::from_millis(1500);
 /// The longest log line taken from a process, in bytes; the rest of a longer one is dropped.
 const LINE_BYTES_MAX: usize = 16 * 1024;
 
-/// How often the log of a process that is kept is looked at, for it is a file.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// How often the log file of a detached process is read.
+const READ_EVERY: Duration = Duration::from_millis(250);
 
 /// One log line of a process, as it came.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Line {
-    /// Which process.
-    pub(crate) process: Arc<str>,
+pub struct Line {
+    /// The name of the process.
+    pub process: Arc<str>,
     /// The line without its line feed: a JSON object, or whatever else the process wrote.
-    pub(crate) text: String,
+    pub text: String,
 }
 
-/// What a process has told of itself so far.
+/// What a process has logged about itself so far.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Facts {
-    /// A node's id.
-    pub(crate) peer_id: Option<String>,
+pub struct Facts {
+    /// The peer id of a node.
+    pub peer_id: Option<String>,
     /// A node's multiaddresses.
-    pub(crate) multiaddresses: Vec<String>,
+    pub multiaddresses: Vec<String>,
     /// The address a service answers on, such as `127.0.0.1:41233`.
-    pub(crate) address: Option<String>,
+    pub address: Option<String>,
     /// The last line that said something failed.
-    pub(crate) trouble: Option<String>,
+    pub trouble: Option<String>,
     /// How it ended, if it did.
-    pub(crate) ended: Option<Ended>,
+    pub ended: Option<Ended>,
 }
 
 /// How a process ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Ended {
+pub struct Ended {
     /// Its exit code; none where a signal ended it.
-    pub(crate) code: Option<i32>,
+    pub code: Option<i32>,
     /// The same for people: `exit status: 1`, `signal: 9 (SIGKILL)`.
-    pub(crate) text: String,
+    pub text: String,
 }
 
 /// What starts a process.
 #[derive(Clone)]
-pub(crate) struct Start {
+pub struct Command {
     /// What people call it.
-    pub(crate) process: Arc<str>,
+    pub process: Arc<str>,
     /// The executable: this program.
-    pub(crate) program: PathBuf,
-    /// Its arguments.
-    pub(crate) arguments: Vec<String>,
+    pub program: PathBuf,
+    /// The arguments; `--stop-with-stdin` is added where the process does not outlive this one.
+    pub arguments: Vec<String>,
     /// Secrets, which belong in the environment: arguments can be read by everyone.
-    pub(crate) environment: Vec<(&'static str, String)>,
+    pub environment: Vec<(&'static str, String)>,
     /// The file of its log, if it may outlive this process.
-    pub(crate) log: Option<PathBuf>,
+    pub log: Option<PathBuf>,
     /// Whether it outlives this process from the start, however that ends; it needs a log.
-    pub(crate) is_kept: bool,
+    pub is_kept: bool,
 }
 
 /// A process that runs, or ran.
 #[derive(Debug, Clone)]
-pub(crate) struct Running {
+pub struct Running {
     /// What people call it.
-    pub(crate) process: Arc<str>,
+    pub process: Arc<str>,
     /// Its process id.
-    pub(crate) pid: u32,
+    pub pid: u32,
     facts: watch::Receiver<Facts>,
-    start: Arc<Start>,
+    command: Arc<Command>,
     /// Whether it outlives this process.
     is_kept: Arc<AtomicBool>,
-    /// Somebody wants it to end.
-    is_asked: Arc<Notify>,
-    /// Whether somebody ever wanted that.
-    was_asked: Arc<AtomicBool>,
+    /// Notified when it is to end.
+    end_request: Arc<Notify>,
+    /// Whether its end was ever requested.
+    is_end_requested: Arc<AtomicBool>,
 }
 
-impl Start {
+impl Command {
     /// Starts the process. It ends with `group`, and with this process however that ends: it reads
     /// a pipe that closes then. One that is kept goes on, and one that has a log of its own may be
     /// kept at any time; see [`Running::keep`].
@@ -114,15 +113,15 @@ impl Start {
     ///
     /// # Errors
     /// If the process cannot be started.
-    pub(crate) fn run(self, group: &Group, lines: &mpsc::Sender<Line>) -> anyhow::Result<Running> {
-        let mut command = Command::new(&self.program);
+    pub fn run(self, group: &Group, lines: &mpsc::Sender<Line>) -> anyhow::Result<Running> {
+        let mut command = OsCommand::new(&self.program);
         command.args(&self.arguments).envs(self.environment.iter().cloned());
-        let mut logged = 0;
+        let mut n_read = 0;
         if let Some(path) = &self.log {
             let open = || File::options().create(true).append(true).open(path);
             let log = open().and_then(|log| Ok((log.metadata()?.len(), log.try_clone()?, log)));
             let (n_bytes, out, err) = log.with_context(|| format!("open {}", path.display()))?;
-            logged = n_bytes;
+            n_read = n_bytes;
             command.stdout(out).stderr(err);
         } else {
             command.kill_on_drop(true).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -139,70 +138,87 @@ impl Start {
         let mut child = command.spawn().with_context(|| format!("start the {}", self.process))?;
         let pid = child.id().unwrap_or_default();
         let (tell, facts) = watch::channel(Facts::default());
-        let start = Arc::new(self);
-        let name = || Arc::clone(&start.process);
+        let started = Arc::new(self);
+        let name = || Arc::clone(&started.process);
         if let Some(stdout) = child.stdout.take() {
-            let reader = read(name(), stdout, tell.clone(), lines.clone());
+            let reader = read_lines(name(), stdout, tell.clone(), lines.clone());
             group.spawn_to_end("process output", reader);
         }
         if let Some(stderr) = child.stderr.take() {
-            let reader = read(name(), stderr, tell.clone(), lines.clone());
+            let reader = read_lines(name(), stderr, tell.clone(), lines.clone());
             group.spawn_to_end("process errors", reader);
         }
-        if let Some(path) = start.log.clone() {
-            let reader = read_file(name(), (path, logged), tell.clone(), lines.clone());
-            group.spawn("process log", reader);
+        if let Some(path) = started.log.clone() {
+            let log = LogFile { path, n_read };
+            group.spawn("process log", log.follow(name(), tell.clone(), lines.clone()));
         }
-        let is_asked = Arc::new(Notify::new());
-        let is_kept = Arc::new(AtomicBool::new(start.is_kept));
+        let is_kept = started.is_kept;
+        let running = Running::new(pid, facts, started, is_kept);
         let ends = Ends {
             group: group.clone(),
-            is_asked: Arc::clone(&is_asked),
-            is_kept: Arc::clone(&is_kept),
+            request: Arc::clone(&running.end_request),
+            is_kept: Arc::clone(&running.is_kept),
         };
-        group.spawn_to_end("process", supervise(child, tell, ends));
-        let was_asked = Arc::default();
-        Ok(Running { process: name(), pid, facts, start, is_kept, is_asked, was_asked })
+        group.spawn_to_end("process", wait_or_end(child, tell, ends));
+        Ok(running)
     }
 
-    /// Takes charge of process `pid`, which an earlier run of this program started so and left
-    /// running, and which had told `facts`. It holds the lock of `folder` as long as it runs.
-    pub(crate) fn adopt(
-        self,
-        (pid, folder, facts): (u32, PathBuf, Facts),
-        group: &Group,
-        lines: &mpsc::Sender<Line>,
-    ) -> Running {
+    /// Takes charge of a process that an earlier run of this program started with this command and
+    /// left running.
+    pub fn adopt(self, left: LeftRunning, group: &Group, lines: &mpsc::Sender<Line>) -> Running {
+        let LeftRunning { pid, folder, facts } = left;
         let (tell, facts) = watch::channel(facts);
-        let start = Arc::new(self);
-        if let Some(path) = start.log.clone() {
-            let logged = std::fs::metadata(&path).map_or(0, |log| log.len());
-            let process = Arc::clone(&start.process);
-            let reader = read_file(process, (path, logged), tell.clone(), lines.clone());
-            group.spawn("process log", reader);
+        let command = Arc::new(self);
+        if let Some(path) = command.log.clone() {
+            let n_read = std::fs::metadata(&path).map_or(0, |log| log.len());
+            let process = Arc::clone(&command.process);
+            let log = LogFile { path, n_read };
+            group.spawn("process log", log.follow(process, tell.clone(), lines.clone()));
         }
-        let is_asked = Arc::new(Notify::new());
-        let ends = adopted::Ends { group: group.clone(), is_asked: Arc::clone(&is_asked) };
-        group.spawn("adopted process", adopted::supervise((pid, folder), tell, ends));
-        let is_kept = Arc::new(AtomicBool::new(true));
-        let (process, was_asked) = (Arc::clone(&start.process), Arc::default());
-        Running { process, pid, facts, start, is_kept, is_asked, was_asked }
+        let running = Running::new(pid, facts, command, true);
+        let request = Arc::clone(&running.end_request);
+        let adopted = adopted::Adopted { pid, folder, group: group.clone(), request };
+        group.spawn("adopted process", adopted.watch(tell));
+        running
     }
 }
 
-impl std::fmt::Debug for Start {
+/// A process that an earlier run of this program left running.
+#[derive(Debug)]
+pub struct LeftRunning {
+    /// Its process id.
+    pub pid: u32,
+    /// The folder whose lock it holds as long as it runs.
+    pub folder: PathBuf,
+    /// What it had logged about itself.
+    pub facts: Facts,
+}
+
+impl std::fmt::Debug for Command {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // Not the environment, which holds secrets.
-        f.debug_struct("Start").field("process", &self.process).finish_non_exhaustive()
+        f.debug_struct("Command").field("process", &self.process).finish_non_exhaustive()
     }
 }
 
 impl Running {
-    /// Waits until the process has told what `look` looks for.
+    fn new(pid: u32, facts: watch::Receiver<Facts>, command: Arc<Command>, is_kept: bool) -> Self {
+        Self {
+            process: Arc::clone(&command.process),
+            pid,
+            facts,
+            command,
+            is_kept: Arc::new(AtomicBool::new(is_kept)),
+            end_request: Arc::default(),
+            is_end_requested: Arc::default(),
+        }
+    }
+
+    /// Waits until the process has logged what `look` looks for.
     ///
     /// # Errors
-    /// If the process ends first: with what it said last.
-    pub(crate) async fn told<T>(
+    /// If the process ends first: with its last error.
+    pub async fn wait_for<T>(
         &self,
         look: impl Fn(&Facts) -> Option<T> + Send + Sync,
     ) -> anyhow::Result<T> {
@@ -216,48 +232,48 @@ impl Running {
         })
     }
 
-    /// Has the process end, and waits until it has.
-    pub(crate) async fn end(&self) -> Ended {
-        self.was_asked.store(true, Ordering::Release);
-        self.is_asked.notify_one();
-        self.ended().await
+    /// Ends the process, and waits until it has ended.
+    pub async fn end(&self) -> Ended {
+        self.is_end_requested.store(true, Ordering::Release);
+        self.end_request.notify_one();
+        self.wait_for_end().await
     }
 
-    /// Whether somebody asked it to end.
-    pub(crate) fn was_asked(&self) -> bool {
-        self.was_asked.load(Ordering::Acquire)
+    /// Whether [`Self::end`] was called.
+    pub fn is_end_requested(&self) -> bool {
+        self.is_end_requested.load(Ordering::Acquire)
     }
 
     /// Whether it has ended.
-    pub(crate) fn has_ended(&self) -> bool {
+    pub fn has_ended(&self) -> bool {
         self.facts.borrow().ended.is_some()
     }
 
     /// Whether it outlives this process.
-    pub(crate) fn is_kept(&self) -> bool {
+    pub fn is_kept(&self) -> bool {
         self.is_kept.load(Ordering::Acquire)
     }
 
-    /// Has it outlive this process, if it has a log of its own.
-    pub(crate) fn keep(&self) {
-        if self.start.log.is_some() {
+    /// Lets it outlive this process, if it has a log of its own.
+    pub fn keep(&self) {
+        if self.command.log.is_some() {
             self.is_kept.store(true, Ordering::Release);
         }
     }
 
-    /// What it has told so far.
-    pub(crate) fn facts(&self) -> Facts {
+    /// What it has logged about itself so far.
+    pub fn facts(&self) -> Facts {
         self.facts.borrow().clone()
     }
 
-    /// What starts it again as it was, on the same ports.
-    pub(crate) fn again(&self) -> Start {
-        let mut start = (*self.start).clone();
-        start.is_kept = self.is_kept();
+    /// Returns the command that starts it as it was, on the same ports.
+    pub fn restart_command(&self) -> Command {
+        let mut command = (*self.command).clone();
+        command.is_kept = self.is_kept();
         let facts = self.facts.borrow();
         if let Some(address) = &facts.address {
             for flag in ["--rest-api", "--listen"] {
-                set_value(&mut start.arguments, flag, address);
+                set_value(&mut command.arguments, flag, address);
             }
         }
         let port = facts.multiaddresses.iter().find_map(|address| {
@@ -265,14 +281,14 @@ impl Running {
             parts.nth(1)
         });
         if let Some(port) = port {
-            set_value(&mut start.arguments, "--port", port);
+            set_value(&mut command.arguments, "--port", port);
         }
-        start
+        command
     }
 
-    /// Waits until the process has ended, and tells how.
-    pub(crate) async fn ended(&self) -> Ended {
-        let ended = self.told(|facts| facts.ended.clone()).await;
+    /// Waits until the process has ended, and returns how.
+    pub async fn wait_for_end(&self) -> Ended {
+        let ended = self.wait_for(|facts| facts.ended.clone()).await;
         ended.unwrap_or_else(|error| Ended { code: None, text: error.to_string() })
     }
 }
@@ -285,34 +301,43 @@ fn set_value(arguments: &mut [String], flag: &str, value: &str) {
     }
 }
 
-/// Reads what a process writes to its log after so many bytes, until the group stops.
-async fn read_file(
-    process: Arc<str>,
-    (path, logged): (PathBuf, u64),
-    tell: watch::Sender<Facts>,
-    lines: mpsc::Sender<Line>,
-) {
-    let Ok(mut file) = tokio::fs::File::open(&path).await else { return };
-    if file.seek(SeekFrom::Start(logged)).await.is_err() {
-        return;
-    }
-    let mut log = BufReader::new(file);
-    let mut text = String::new();
-    loop {
-        // A line that is not whole yet is read on.
-        match log.read_line(&mut text).await {
-            Ok(1..) if text.ends_with('\n') => {
-                take(&process, text.trim_end(), &tell, &lines);
-                text.clear();
+/// The file that a process logs to.
+struct LogFile {
+    path: PathBuf,
+    /// Bytes of earlier runs, which are skipped.
+    n_read: u64,
+}
+
+impl LogFile {
+    /// Reads what the process writes, until the group stops.
+    async fn follow(
+        self,
+        process: Arc<str>,
+        tell: watch::Sender<Facts>,
+        lines: mpsc::Sender<Line>,
+    ) {
+        let Ok(mut file) = tokio::fs::File::open(&self.path).await else { return };
+        if file.seek(SeekFrom::Start(self.n_read)).await.is_err() {
+            return;
+        }
+        let mut log = BufReader::new(file);
+        let mut text = String::new();
+        loop {
+            // The rest of a partial line comes with a later read.
+            match log.read_line(&mut text).await {
+                Ok(1..) if text.ends_with('\n') => {
+                    take_line(&process, text.trim_end(), &tell, &lines);
+                    text.clear();
+                }
+                Ok(_) => sleep(READ_EVERY).await,
+                Err(_) => return,
             }
-            Ok(_) => sleep(LOOK_EVERY).await,
-            Err(_) => return,
         }
     }
 }
 
 /// Reads the lines of `output` to its end.
-async fn read(
+async fn read_lines(
     process: Arc<str>,
     output: impl AsyncRead + Unpin,
     tell: watch::Sender<Facts>,
@@ -331,18 +356,23 @@ async fn read(
         if text.is_empty() {
             continue;
         }
-        take(&process, &text, &tell, &lines);
+        take_line(&process, &text, &tell, &lines);
     }
 }
 
 /// Learns from a line, and passes it on.
-fn take(process: &Arc<str>, text: &str, tell: &watch::Sender<Facts>, lines: &mpsc::Sender<Line>) {
+fn take_line(
+    process: &Arc<str>,
+    text: &str,
+    tell: &watch::Sender<Facts>,
+    lines: &mpsc::Sender<Line>,
+) {
     tell.send_if_modified(|facts| learn(facts, text));
     // Full: the line is dropped, as promised above. Closed: nobody listens any more.
     drop(lines.try_send(Line { process: Arc::clone(process), text: text.to_owned() }));
 }
 
-/// Takes from a log line what tells of the process. Returns whether it told anything new.
+/// Reads facts about the process from a log line. Returns whether any is new.
 fn learn(facts: &mut Facts, text: &str) -> bool {
     let Ok(Value::Object(line)) = serde_json::from_str(text) else {
         facts.trouble = Some(text.to_owned());
@@ -371,35 +401,36 @@ fn learn(facts: &mut Facts, text: &str) -> bool {
     *facts != before
 }
 
-/// Asks a process to end, as one that is not held by a pipe can be asked.
+/// Asks a process to end by a signal, which works without a pipe to it.
 #[cfg(unix)]
-fn ask(pid: Option<u32>) {
+fn terminate(pid: Option<u32>) {
     use rustix::process::{Pid, Signal, kill_process};
     let Some(pid) = pid.and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?)) else { return };
     if let Err(error) = kill_process(pid, Signal::TERM) {
-        tracing::warn!(%error, "could not ask a process to end");
+        tracing::warn!(%error, "could not send SIGTERM to a process");
     }
 }
 
 /// Without signals, it is killed after the wait.
 #[cfg(not(unix))]
-fn ask(_: Option<u32>) {}
+fn terminate(_: Option<u32>) {}
 
 /// What ends a process.
 struct Ends {
     group: Group,
-    is_asked: Arc<Notify>,
+    /// Notified when the process is to end.
+    request: Arc<Notify>,
     is_kept: Arc<AtomicBool>,
 }
 
-/// Waits for the process to end by itself, or ends it with the group or when asked to.
-async fn supervise(mut child: Child, tell: watch::Sender<Facts>, ends: Ends) {
+/// Waits for the process to end by itself, or ends it with the group or on request.
+async fn wait_or_end(mut child: Child, tell: watch::Sender<Facts>, ends: Ends) {
     // Taken out of the child, which would close it before waiting.
     let mut stdin = child.stdin.take();
     let is_kept = || ends.is_kept.load(Ordering::Acquire);
     let is_over = tokio::select! {
         status = child.wait() => Some(status),
-        () = ends.is_asked.notified() => None,
+        () = ends.request.notified() => None,
         () = ends.group.stopped() => {
             if is_kept() {
                 if let Some(stdin) = &mut stdin {
@@ -415,7 +446,7 @@ async fn supervise(mut child: Child, tell: watch::Sender<Facts>, ends: Ends) {
         status
     } else {
         if stdin.take().is_none() {
-            ask(child.id());
+            terminate(child.id());
         }
         if let Ok(status) = timeout(DRAIN_MAX, child.wait()).await {
             status

@@ -1,0 +1,77 @@
+//! A process that an earlier run of this program left running: watched by its lock, ended by its
+//! number.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use task::group::Group;
+use tokio::{
+    sync::{Notify, watch},
+    time::{sleep, timeout},
+};
+
+use super::{DRAIN_MAX, Ended, Facts, terminate};
+use crate::data_dir::is_locked;
+
+/// How often its lock is checked: the system does not notify of the end of what is no child.
+const CHECK_EVERY: Duration = Duration::from_secs(2);
+
+/// How often its lock is checked while its end is awaited.
+const WAIT_EVERY: Duration = Duration::from_millis(20);
+
+/// A process that was left running.
+pub(super) struct Adopted {
+    pub(super) pid: u32,
+    /// The folder whose lock it holds.
+    pub(super) folder: PathBuf,
+    /// Ends the watch, not the process.
+    pub(super) group: Group,
+    /// Notified when the process is to end.
+    pub(super) request: Arc<Notify>,
+}
+
+impl Adopted {
+    /// Watches the process until it ends, or the group stops; ends it on request.
+    pub(super) async fn watch(self, tell: watch::Sender<Facts>) {
+        let is_requested = loop {
+            tokio::select! {
+                () = self.group.stopped() => return,
+                () = self.request.notified() => break true,
+                () = sleep(CHECK_EVERY) => if !is_locked(&self.folder) { break false },
+            }
+        };
+        let mut code = None;
+        if is_requested {
+            terminate(Some(self.pid));
+            if timeout(DRAIN_MAX, wait_for_unlock(&self.folder)).await.is_ok() {
+                code = Some(0);
+            } else {
+                kill(self.pid);
+            }
+        }
+        let text = "it was no child of this process".to_owned();
+        tell.send_modify(|facts| facts.ended = Some(Ended { code, text }));
+    }
+}
+
+async fn wait_for_unlock(folder: &Path) {
+    while is_locked(folder) {
+        sleep(WAIT_EVERY).await;
+    }
+}
+
+#[cfg(unix)]
+fn kill(pid: u32) {
+    use rustix::process::{Pid, Signal, kill_process};
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    if let Some(Err(error)) = pid.map(|pid| kill_process(pid, Signal::KILL)) {
+        tracing::warn!(%error, "could not kill a process");
+    }
+}
+
+/// Without signals it stays until its user ends it.
+#[cfg(not(unix))]
+fn kill(_: u32) {}

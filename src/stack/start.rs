@@ -1,0 +1,431 @@
+//! Starts the local stack, each process once those it needs answer.
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use anyhow::{Context as _, anyhow};
+use async_trait::async_trait;
+use client::{
+    datasets::Datasets,
+    error::ClientError,
+    functions::Functions,
+    inference::Inference,
+    transport::{Token, Transport},
+};
+use futures::future::select_all;
+use model::{
+    dataset::PUBLIC_TAG,
+    key::ApiKey,
+    node::{PeerId, Role},
+};
+use parking_lot::Mutex;
+use task::{causes::chain, group::Group, wait};
+use tokio::{
+    sync::mpsc,
+    time::{Instant, interval_at},
+};
+use tracing::Level;
+
+use crate::{
+    data_dir::{DataDir, StackClaim},
+    local::{Addresses, LocalFunction, LocalNode, LocalReady, Packed},
+    members::Members,
+    process::{Command, Line, Running},
+    running,
+};
+
+/// The name of a node's private key in its folder.
+pub(crate) const KEY_FILE: &str = "key";
+
+/// The name of the folder of a node's functions in its folder, where `--db` puts it.
+const FUNCTIONS_FOLDER: &str = "functions";
+
+/// The flag with which a service does not limit callers on this machine: here there are no others.
+const UNLIMITED: &str = "--unlimited-loopback";
+
+/// The longest wait for the stack to answer. A first start on a loaded machine takes a few seconds.
+const READY_WITHIN: Duration = Duration::from_mins(1);
+
+/// How often a stack that is starting reports what it waits for. Most start within a few seconds.
+const DELAY_REPORT_EVERY: Duration = Duration::from_secs(10);
+
+/// The nodes of the stack, the head first.
+const NODES: [NodeSpec; 4] = [
+    NodeSpec { name: "head", role: Role::Head, subgroup: None },
+    NodeSpec { name: "worker-1", role: Role::Worker, subgroup: None },
+    NodeSpec { name: "worker-2", role: Role::Worker, subgroup: Some("gpu") },
+    NodeSpec { name: "worker-3", role: Role::Worker, subgroup: Some("gpu") },
+];
+
+/// A node of the stack.
+#[derive(Debug, Clone, Copy)]
+struct NodeSpec {
+    name: &'static str,
+    role: Role,
+    subgroup: Option<&'static str>,
+}
+
+/// How to start a stack.
+#[derive(Debug)]
+pub struct StackOptions {
+    /// Its folder, which no other stack uses meanwhile.
+    pub claim: StackClaim,
+    /// Where it answers.
+    pub ports: Ports,
+    /// The least severe lines that its processes log.
+    pub log_level: Level,
+    /// The token of the head, which its process takes from the environment.
+    pub head_token: Option<Token>,
+    /// The environment variable by which services take their API key.
+    pub key_variable: &'static str,
+}
+
+/// Ports on loopback, 0 for any free one.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Ports {
+    /// The head's REST API.
+    pub head: u16,
+    /// The dataset service.
+    pub datasets: u16,
+    /// The inference service.
+    pub inference: u16,
+}
+
+/// What a stack needs of the services' own files.
+#[async_trait]
+pub trait ServiceFiles: Send + Sync {
+    /// Gives the stack's key in the accounts of `data_dir` a new secret, and returns it: accounts keep
+    /// hashes alone. What the key owns it keeps.
+    ///
+    /// # Errors
+    /// If the accounts cannot be opened or written.
+    async fn renew_key(&self, data_dir: &DataDir) -> anyhow::Result<ApiKey>;
+
+    /// Reads the identity of a node from the file `key`, which is made if it is missing.
+    ///
+    /// # Errors
+    /// If the file cannot be read or written.
+    fn load_identity(&self, key: &Path) -> anyhow::Result<PeerId>;
+
+    /// Stores the demo functions in the head's `folder` of functions, and lists them.
+    ///
+    /// # Errors
+    /// If the folder cannot be written.
+    async fn add_functions(&self, folder: PathBuf) -> anyhow::Result<Vec<LocalFunction>>;
+
+    /// Reads the module or folder at `path` as a function.
+    ///
+    /// # Errors
+    /// If it is none.
+    async fn pack(&self, path: &Path) -> anyhow::Result<Packed>;
+}
+
+/// A stack that answers.
+#[derive(Debug)]
+pub struct StartedStack {
+    /// Where it answers, and what it holds.
+    pub ready: LocalReady,
+    /// Its processes: nodes, the head first, then services.
+    pub processes: Vec<Running>,
+}
+
+/// How far the start of a stack is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progress<'a> {
+    /// These parts are being started.
+    Starting(&'a str),
+    /// It takes longer than usual.
+    Delayed {
+        /// The time since the start.
+        since: Duration,
+        /// What has not happened yet.
+        awaited: &'a str,
+    },
+}
+
+/// What a start waits for, in words for people.
+#[derive(Debug, Default)]
+struct Awaited(Mutex<String>);
+
+impl Awaited {
+    fn set(&self, what: impl Into<String>) {
+        *self.0.lock() = what.into();
+    }
+
+    /// Waits for `work`, and reports what it waits for every [`DELAY_REPORT_EVERY`].
+    async fn report_while<T>(
+        &self,
+        work: impl Future<Output = T>,
+        progress: impl Fn(Progress<'_>),
+    ) -> T {
+        tokio::pin!(work);
+        let started = Instant::now();
+        let mut reports = interval_at(started + DELAY_REPORT_EVERY, DELAY_REPORT_EVERY);
+        loop {
+            tokio::select! {
+                done = &mut work => return done,
+                _ = reports.tick() => {
+                    let awaited = self.0.lock().clone();
+                    progress(Progress::Delayed { since: started.elapsed(), awaited: &awaited });
+                }
+            }
+        }
+    }
+}
+
+/// What starting a stack needs at every step.
+struct Starter<'a> {
+    program: PathBuf,
+    options: &'a StackOptions,
+    files: &'a dyn ServiceFiles,
+    group: &'a Group,
+    lines: mpsc::Sender<Line>,
+    awaited: &'a Awaited,
+}
+
+/// Starts a stack whose processes end with `group`, and waits until all of it answers.
+///
+/// `lines` gets what the processes log, `progress` what is being started and what is waited for.
+///
+/// # Errors
+/// If a process cannot be started or ends, or the stack does not answer within a minute.
+pub async fn start(
+    options: &StackOptions,
+    files: &dyn ServiceFiles,
+    group: &Group,
+    lines: mpsc::Sender<Line>,
+    progress: impl Fn(Progress<'_>) + Sync,
+) -> anyhow::Result<StartedStack> {
+    let program = env::current_exe().context("find this program's own file")?;
+    let folder = options.claim.data_dir.folder();
+    running::remove(folder);
+    let awaited = Awaited::default();
+    let starter = Starter { program, options, files, group, lines, awaited: &awaited };
+    let started = awaited.report_while(starter.run(&progress), &progress).await?;
+    running::write(folder, &started.ready.addresses)?;
+    Ok(started)
+}
+
+impl Starter<'_> {
+    /// Starts all parts, each once those it needs answer.
+    async fn run(&self, progress: &(impl Fn(Progress<'_>) + Sync)) -> anyhow::Result<StartedStack> {
+        let (data_dir, awaited) = (&self.options.claim.data_dir, self.awaited);
+        progress(Progress::Starting("head and dataset service"));
+        awaited.set(format!("the accounts in {}", data_dir.folder().display()));
+        let api_key = self.files.renew_key(data_dir).await?;
+        let functions = self.prepare_nodes().await?;
+        let members = Members::new(data_dir);
+        let datasets = self.start_datasets()?;
+        let head = self.start_node(NODES[0], &members, None)?;
+        awaited.set("the head to listen");
+        let boot_node = head.wait_for(|facts| facts.multiaddresses.first().cloned()).await?;
+        progress(Progress::Starting("workers"));
+        let mut processes = vec![head.clone()];
+        for node in NODES.into_iter().skip(1) {
+            processes.push(self.start_node(node, &members, Some(&boot_node))?);
+        }
+        let base = |address: String| format!("http://{address}");
+        let head_url = base(head.wait_for(|facts| facts.address.clone()).await?);
+        awaited.set("the dataset service to listen");
+        let datasets_url = base(datasets.wait_for(|facts| facts.address.clone()).await?) + "/api";
+        awaited.set("the workers to listen");
+        let nodes = describe_nodes(&processes, &head_url).await?;
+        // The first epoch opens with the inference service and asks the workers at once.
+        processes.push(datasets);
+        or_first_end(&processes, self.wait_for_cluster(&head_url, &nodes)).await?;
+        progress(Progress::Starting("inference service"));
+        let inference = self.start_inference(&head_url, &datasets_url, &api_key)?;
+        awaited.set("the inference service to listen");
+        let inference_url = base(inference.wait_for(|facts| facts.address.clone()).await?);
+        processes.push(inference);
+        let addresses = Addresses {
+            head: Some(head_url),
+            datasets: Some(datasets_url),
+            inference: Some(inference_url),
+            api_key: Some(api_key),
+            head_token: self.options.head_token.clone(),
+        };
+        or_first_end(&processes, wait_for_services(&addresses, awaited)).await?;
+        let services = processes.iter().skip(NODES.len());
+        let services = services.map(|process| (process.process.to_string(), process.pid));
+        let ready = LocalReady { addresses, nodes, services: services.collect(), functions };
+        Ok(StartedStack { ready, processes })
+    }
+
+    /// Gives every node its identity, which it keeps from start to start, and the head its functions,
+    /// which are returned. The nodes are members of the stack from here on.
+    async fn prepare_nodes(&self) -> anyhow::Result<Vec<LocalFunction>> {
+        let data_dir = &self.options.claim.data_dir;
+        let members = Members::new(data_dir);
+        for node in NODES {
+            let folder = data_dir.node(node.name);
+            fs::create_dir_all(&folder).with_context(|| format!("make {}", folder.display()))?;
+            members.add(node.role, &self.files.load_identity(&folder.join(KEY_FILE))?)?;
+        }
+        self.files.add_functions(data_dir.node(NODES[0].name).join(FUNCTIONS_FOLDER)).await
+    }
+
+    fn start_process(
+        &self,
+        process: &'static str,
+        arguments: &[&str],
+        environment: Vec<(&'static str, String)>,
+    ) -> anyhow::Result<Running> {
+        let level = self.options.log_level.to_string().to_ascii_lowercase();
+        let arguments = arguments.iter().copied().chain(["--log-level", &level]);
+        let command = Command {
+            process: process.into(),
+            program: self.program.clone(),
+            arguments: arguments.map(str::to_owned).collect(),
+            environment,
+            log: None,
+            is_kept: false,
+        };
+        command.run(self.group, &self.lines)
+    }
+
+    fn start_node(
+        &self,
+        node: NodeSpec,
+        members: &Members,
+        boot_node: Option<&str>,
+    ) -> anyhow::Result<Running> {
+        let folder = self.options.claim.data_dir.node(node.name);
+        let (key, db) = (folder.join(KEY_FILE).display().to_string(), folder.display().to_string());
+        let role = node.role.to_string();
+        let rest_api = format!("127.0.0.1:{}", self.options.ports.head);
+        let members = members.arguments(node.role, &[]);
+        let mut arguments = vec!["node", "--role", &role, "--address", "127.0.0.1", "--port", "0"];
+        // Ports change from start to start: those of last time reach nobody.
+        arguments.extend(["--private-key", &key, "--db", &db, "--no-dialback-peers"]);
+        arguments.extend(members.iter().map(String::as_str));
+        arguments.extend(boot_node.into_iter().flat_map(|node| ["--boot-nodes", node]));
+        arguments.extend(node.subgroup.into_iter().flat_map(|name| ["--topic", name]));
+        if node.role == Role::Head {
+            arguments.extend(["--rest-api", &rest_api]);
+        }
+        self.start_process(node.name, &arguments, Vec::new())
+    }
+
+    fn start_datasets(&self) -> anyhow::Result<Running> {
+        let listen = format!("127.0.0.1:{}", self.options.ports.datasets);
+        let folder = self.options.claim.data_dir.folder().display().to_string();
+        let arguments = ["datasets", "serve", "--listen", &listen, "--data-dir", &folder];
+        let arguments = [&arguments[..], &["--demo", UNLIMITED]].concat();
+        self.start_process("datasets", &arguments, Vec::new())
+    }
+
+    fn start_inference(&self, head: &str, datasets: &str, key: &ApiKey) -> anyhow::Result<Running> {
+        let listen = format!("127.0.0.1:{}", self.options.ports.inference);
+        let folder = self.options.claim.data_dir.folder().display().to_string();
+        let arguments = ["inference", "serve", "--listen", &listen, "--data-dir", &folder];
+        let services = ["--demo", "--head", head, "--datasets", datasets, UNLIMITED];
+        let environment = vec![(self.options.key_variable, key.reveal().to_owned())];
+        self.start_process("inference", &[&arguments[..], &services].concat(), environment)
+    }
+
+    /// Waits until the head answers and is connected to every one of `nodes`.
+    async fn wait_for_cluster(&self, head: &str, nodes: &[LocalNode]) -> anyhow::Result<()> {
+        let awaited = self.awaited;
+        awaited.set(format!("the head to answer at {head}"));
+        let head = Transport::new(head, None)?.with_token(self.options.head_token.clone());
+        let head = Functions::new(head);
+        let answers = wait::until(READY_WITHIN, || async {
+            let known = head.nodes().await.map_err(|error| {
+                awaited.set(format!("the head to answer: cannot {}", chain(&error)));
+                error.to_string()
+            })?;
+            let is_missing = |expected: &&LocalNode| {
+                !known.iter().any(|node| node.connected && node.peer_id == expected.peer_id)
+            };
+            match nodes.iter().find(is_missing) {
+                Some(missing) => {
+                    awaited.set(format!("{} to connect to the head", missing.name));
+                    Err(format!("{} is not connected to the head", missing.name))
+                }
+                None => Ok(()),
+            }
+        });
+        answers.await.context("bring the cluster together")
+    }
+}
+
+/// Describes the nodes that `processes` begin with, once each has logged its peer id.
+async fn describe_nodes(processes: &[Running], head: &str) -> anyhow::Result<Vec<LocalNode>> {
+    let mut nodes = Vec::new();
+    for (running, node) in processes.iter().zip(NODES) {
+        nodes.push(LocalNode {
+            name: node.name.to_owned(),
+            peer_id: running.wait_for(|facts| facts.peer_id.clone()).await?,
+            role: node.role.to_string(),
+            subgroup: node.subgroup.map(str::to_owned),
+            pid: running.pid,
+            rest_api: (node.role == Role::Head).then(|| head.to_owned()),
+            is_kept: false,
+            is_added: false,
+        });
+    }
+    Ok(nodes)
+}
+
+/// Waits until the services answer, and lets the key of this start see what is public.
+async fn wait_for_services(addresses: &Addresses, awaited: &Awaited) -> anyhow::Result<()> {
+    let Addresses { datasets, inference, api_key, .. } = addresses;
+    let [datasets, inference] = [datasets, inference].map(|url| url.as_deref().unwrap_or_default());
+    awaited.set(format!("the services to answer at {datasets} and {inference}"));
+    let datasets = Datasets::new(Transport::new(datasets, api_key.clone())?);
+    let inference = Inference::new(Transport::new(inference, api_key.clone())?);
+    let answers = wait::until(READY_WITHIN, || async {
+        let report = |service: &str, error: &ClientError| {
+            awaited.set(format!("the {service} service to answer: cannot {}", chain(error)));
+            error.to_string()
+        };
+        datasets.acquire_tag(PUBLIC_TAG).await.map_err(|error| report("dataset", &error))?;
+        inference.health().await.map_err(|error| report("inference", &error))
+    });
+    answers.await.context("reach the services")
+}
+
+/// Waits for `work`, but not past the end of one of `processes`.
+async fn or_first_end(
+    processes: &[Running],
+    work: impl Future<Output = anyhow::Result<()>> + Send,
+) -> anyhow::Result<()> {
+    tokio::select! {
+        done = work => done,
+        error = wait_for_first_end(processes) => Err(error),
+    }
+}
+
+/// Waits until one of `processes` ends, and returns which and how.
+async fn wait_for_first_end(processes: &[Running]) -> anyhow::Error {
+    let ends = processes.iter().map(|process| Box::pin(process.wait_for_end()));
+    let (ended, index, _) = select_all(ends).await;
+    anyhow!("keep the local stack up: the {} ended ({})", processes[index].process, ended.text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_start_reports_what_it_waits_for() {
+        let awaited = Awaited::default();
+        let reports = Mutex::new(Vec::new());
+        let work = async {
+            awaited.set("the head to listen");
+            tokio::time::sleep(Duration::from_secs(15)).await;
+            awaited.set("worker-2 to connect to the head");
+            tokio::time::sleep(Duration::from_secs(10)).await;
+        };
+        let progress = |progress: Progress<'_>| reports.lock().push(format!("{progress:?}"));
+        awaited.report_while(work, progress).await;
+        let reports = reports.into_inner();
+        assert_eq!(reports.len(), 2, "{reports:?}");
+        assert!(reports[0].contains("10s") && reports[0].contains("the head"), "{reports:?}");
+        assert!(reports[1].contains("20s") && reports[1].contains("worker-2"), "{reports:?}");
+    }
+}
