@@ -20,7 +20,7 @@ use web::{
     host_names::{HostName, HostNames},
 };
 
-use crate::cli::service_files::open_accounts;
+use crate::cli::own_files::open_accounts;
 
 /// The environment variable that holds the token with which services ask about keys.
 pub(crate) const TOKEN_VARIABLE: &str = "TRIPTYCH_ACCOUNTS_TOKEN";

@@ -27,7 +27,7 @@ use crate::cli::{
     gate::PortalFlags,
     log,
     output::{self, tell},
-    service_files::open_accounts,
+    own_files::open_accounts,
     stop,
 };
 

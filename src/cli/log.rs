@@ -40,14 +40,16 @@ const FILES_KEPT: usize = 7;
 
 /// The rooms of this program: their lines are written from the level asked for, those of libraries
 /// from `warn` on.
-const ROOMS: [&str; 12] = [
+const ROOMS: [&str; 14] = [
     "accounts",
     "client",
     "cluster",
+    "content",
     "datasets",
     "inference",
     "model",
     "runtime",
+    "stack",
     "task",
     "triptych",
     "tui",

@@ -36,9 +36,9 @@ use self::print::PrintFlags;
 use crate::cli::{
     config::{self, AddressFlags, Chosen, KEY_VARIABLE, ScreenOptions},
     log,
+    own_files::OwnFiles,
     profiles::{self, Keeper},
     secret::Keys,
-    service_files::OwnFiles,
 };
 
 /// The name of the file of presets in the configuration folder.

@@ -23,7 +23,7 @@ use tracing::{Level, warn};
 use crate::cli::{
     config::{self, KEY_VARIABLE},
     log, output,
-    service_files::OwnFiles,
+    own_files::OwnFiles,
     stop,
 };
 

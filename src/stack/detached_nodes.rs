@@ -27,7 +27,7 @@ pub(crate) const LOG: &str = "log";
 /// A node that was left running.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct DetachedNode {
-    /// Its description.
+    /// What the screen shows of it.
     pub(crate) node: LocalNode,
     /// Its folder, whose lock it holds.
     pub(crate) folder: PathBuf,

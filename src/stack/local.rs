@@ -247,7 +247,7 @@ pub struct LocalLog {
 /// How serious a line of a log is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
-    /// Every step.
+    /// Each step of the work.
     Trace,
     /// For who works on the program.
     Debug,
