@@ -46,6 +46,7 @@ fn a_theme_of_the_user_is_completed_and_nothing_where_no_service_runs() {
         .with("TRIPTYCH_HEAD", "http://127.0.0.1:1");
     home.write(".config/triptych/themes/dusk.toml", b"");
     assert_eq!(offered(&home, &["--theme", "d"]), ["dark", "dusk"]);
-    assert_eq!(offered(&home, &["--print-theme", "d"]), ["dark"]);
+    let printable = offered(&home, &["--print-theme", "d"]);
+    assert!(printable.contains(&"dark".to_owned()) && !printable.contains(&"dusk".to_owned()));
     assert_eq!(offered(&home, &["function", "show", "h"]), [] as [&str; 0]);
 }
