@@ -40,18 +40,20 @@ const FILES_KEPT: usize = 7;
 
 /// The rooms of this program: their lines are written from the level asked for, those of libraries
 /// from `warn` on.
-const ROOMS: [&str; 14] = [
+const ROOMS: [&str; 16] = [
     "accounts",
     "client",
     "cluster",
     "content",
     "datasets",
+    "formats",
     "inference",
     "model",
     "runtime",
     "stack",
     "task",
     "triptych",
+    "tsdb",
     "tui",
     "web",
     "wire",
