@@ -46,7 +46,7 @@ use tokio::{
 use tracing::warn;
 
 use self::{
-    actor::{Actor, Command, Neighbors},
+    actor::{Actor, Command, Heads, Neighbors},
     dialer::Dialer,
     exchange::Kinds,
     guard::{Allowances, Guard, Offense},
@@ -271,19 +271,16 @@ impl Network {
         let mut swarm = swarm::built(&options.identity, gate, &connectivity, &names)?;
         let wanted = swarm::listened_on(options.address, options.port, connectivity.websocket)?;
         let listening = swarm::listen(&mut swarm, &wanted).await?;
-        let advertised: Vec<Multiaddr> =
-            connectivity.advertised.into_iter().map(|Advertised(address)| address).collect();
+        let advertised = connectivity.advertised.into_iter().map(|Advertised(address)| address);
+        let advertised: Vec<Multiaddr> = advertised.collect();
         let is_listening_told = advertised.is_empty();
         let told_addresses = if is_listening_told { &listening } else { &advertised };
         swarm::name(&mut swarm, told_addresses, &guard);
-        let db = opened(connectivity.peer_db, options.clock).await?;
+        let db = opened(connectivity.peer_db, options.clock, group).await?;
         let remembered = match &db {
             Some(db) if connectivity.is_dialing_back => remembered(db, &options.identity),
             _ => Vec::new(),
         };
-        if let Some(db) = &db {
-            db.keep(group);
-        }
         let network = Self {
             commands,
             peer_id: options.identity.peer_id().clone(),
@@ -301,6 +298,7 @@ impl Network {
             events: events.clone(),
             dialer: Dialer::new(options.boot_nodes, remembered, Instant::now()),
             rendezvous: Rendezvous::new(connectivity.wanted_peers),
+            heads: Heads::new(&told, &lines),
             guard: guard.clone(),
             db,
             found,
@@ -318,8 +316,8 @@ impl Network {
         }
         group.spawn("network", actor.run());
         let kinds = Kinds { asked, lines, told_bytes_max: connectivity.answer_bytes_max };
-        let reading = (group.clone(), guard);
-        group.spawn("streams", exchange::read_all(accepted, kinds, events, reading));
+        let reading = exchange::read_all(accepted, kinds, events, (group.clone(), guard));
+        group.spawn("streams", reading);
         Ok((network, happened))
     }
 
@@ -560,12 +558,17 @@ impl Network {
     }
 }
 
-/// Opens the peer store, if there is to be one.
-async fn opened(dir: Option<PathBuf>, clock: Clock) -> Result<Option<PeerDb>, NetworkError> {
+/// Opens the peer store, if there is to be one, and has `group` keep it.
+async fn opened(
+    dir: Option<PathBuf>,
+    clock: Clock,
+    group: &Group,
+) -> Result<Option<PeerDb>, NetworkError> {
     let Some(dir) = dir else { return Ok(None) };
     let open = tokio::task::spawn_blocking(move || PeerDb::open(&dir, clock));
-    let opened = open.await.map_err(|error| NetworkError::Setup(Box::new(error)))?;
-    Ok(Some(opened?))
+    let db = open.await.map_err(|error| NetworkError::Setup(Box::new(error)))??;
+    db.keep(group);
+    Ok(Some(db))
 }
 
 /// The peers in the peer store, without the node itself.

@@ -1,6 +1,7 @@
 //! The task that owns the swarm: takes commands and reports what happens. What it does by itself, now
 //! and then, is in [`upkeep`], whom it parts with in [`pressure`].
 
+mod heads;
 mod pressure;
 mod upkeep;
 
@@ -25,7 +26,10 @@ use tokio::{
 };
 use tracing::{debug, info};
 
-pub(super) use self::pressure::{Neighbors, Standing};
+pub(super) use self::{
+    heads::Heads,
+    pressure::{Neighbors, Standing},
+};
 use super::{
     BootNode, ConnectionBounds, Event, PublishError,
     dialer::Dialer,
@@ -80,6 +84,7 @@ pub(super) struct Actor {
     pub(super) standing: BTreeMap<ConnectionId, Standing>,
     pub(super) names: Names,
     pub(super) neighbors: Neighbors,
+    pub(super) heads: Heads,
     /// When the tables are looked at next.
     pub(super) next_look: Instant,
     /// Streams to peers that are being dialed for their sake.
@@ -195,6 +200,8 @@ impl Actor {
                     return None;
                 }
                 self.guard.lost(peer_id);
+                self.heads.remove(peer_id);
+                self.note_heads();
                 let is_refused = self.dialer.lost(peer_id, Instant::now());
                 if is_refused && !self.guard.knows_by_name(peer_id) {
                     self.leave_alone(peer_id);

@@ -58,17 +58,17 @@ impl RecordStore for ProviderStore {
 
     /// Keeps a provider, or replaces what is known of it. A full store keeps what it has.
     fn add_provider(&mut self, record: ProviderRecord) -> Result<()> {
-        if !self.providers.contains_key(&record.key) && self.providers.len() >= KEYS_MAX {
+        // This node belongs to few topics, and makes room for each.
+        let is_own = record.provider == self.own;
+        let is_full = self.n_providers >= PROVIDERS_MAX && !is_own;
+        let is_new = !self.providers.contains_key(&record.key);
+        if is_new && (is_full || self.providers.len() >= KEYS_MAX && !is_own) {
             return Err(Error::MaxProvidedKeys);
         }
         let of_key = self.providers.entry(record.key.clone()).or_default();
         if let Some(known) = of_key.iter_mut().find(|known| known.provider == record.provider) {
             *known = record;
-            return Ok(());
-        }
-        let has_room = of_key.len() < PROVIDERS_PER_KEY_MAX && self.n_providers < PROVIDERS_MAX;
-        // This node belongs to few topics, and makes room for each.
-        if has_room || record.provider == self.own {
+        } else if is_own || !is_full && of_key.len() < PROVIDERS_PER_KEY_MAX {
             of_key.push(record);
             self.n_providers += 1;
         }
@@ -126,9 +126,11 @@ mod tests {
         let mut store = ProviderStore::new(own);
         for n_key in 0..50 {
             for _ in 0..=PROVIDERS_PER_KEY_MAX {
-                store.add_provider(record(&n_key.to_string(), PeerId::random())).unwrap();
+                // A full store refuses new keys.
+                drop(store.add_provider(record(&n_key.to_string(), PeerId::random())));
             }
         }
+        assert!(store.providers.values().all(|providers| !providers.is_empty()));
         assert_eq!(store.providers(&RecordKey::new(&"0")).len(), PROVIDERS_PER_KEY_MAX);
         assert_eq!(store.providers.values().map(Vec::len).sum::<usize>(), PROVIDERS_MAX);
         store.add_provider(record("0", own)).unwrap();
@@ -136,5 +138,7 @@ mod tests {
         assert_eq!(store.provided().count(), 1);
         store.remove_provider(&RecordKey::new(&"0"), &own);
         assert_eq!((store.provided().count(), store.n_providers), (0, PROVIDERS_MAX));
+        store.add_provider(record("own", own)).unwrap();
+        assert_eq!(store.provided().count(), 1);
     }
 }

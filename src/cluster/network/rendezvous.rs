@@ -27,6 +27,14 @@ const LOOK_EVERY: Duration = Duration::from_secs(10);
 /// have told the table of themselves.
 const FIRST_LOOK_AGAIN: Duration = Duration::from_secs(2);
 
+/// How long a worker that is connected to a head waits before it looks for neighbors, at least and at
+/// most: by chance between the two, so that workers that started together do not dial one another
+/// together. Its head gives it work and functions; neighbors carry gossip of heads farther away.
+const SETTLE: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(90));
+
+/// How often such a worker looks for neighbors after that, at most.
+const LOOK_EVERY_WITH_HEAD: Duration = Duration::from_mins(1);
+
 /// A look dials this part of the wanted peers. Each connection costs both nodes some milliseconds, and
 /// two hundred workers that all dialed half of theirs at once were busy with it for ten seconds.
 const INVITED_SHARE: usize = 8;
@@ -99,6 +107,10 @@ pub(super) struct Rendezvous {
     n_peers: usize,
     /// How many peers may still be dialed of those that the last look finds.
     n_invitations: usize,
+    /// How long this node waits with its first look once it is connected to a head.
+    settle_for: Duration,
+    /// Until when it waits, while it is connected to one.
+    settled_at: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -110,7 +122,7 @@ struct Topic {
 
 impl Rendezvous {
     /// Looks for peers until there are `wanted`.
-    pub(super) const fn new(wanted: usize) -> Self {
+    pub(super) fn new(wanted: usize) -> Self {
         Self {
             topics: Vec::new(),
             wanted,
@@ -119,6 +131,17 @@ impl Rendezvous {
             wait: FIRST_LOOK_AGAIN,
             n_peers: 0,
             n_invitations: 0,
+            settle_for: rand::random_range(SETTLE.0..SETTLE.1),
+            settled_at: None,
+        }
+    }
+
+    /// Notes whether a head is connected, which gives a worker what it needs.
+    pub(super) fn set_has_head(&mut self, has_head: bool, now: Instant) {
+        if !has_head {
+            self.settled_at = None;
+        } else if self.settled_at.is_none() {
+            self.settled_at = Some(now + self.settle_for);
         }
     }
 
@@ -157,14 +180,25 @@ impl Rendezvous {
     }
 
     /// How long after a look for a topic the next one comes.
-    const fn look_wait(&self) -> Duration {
-        if self.wants(self.n_peers) { self.wait } else { AGAIN_EVERY }
+    fn look_wait(&self) -> Duration {
+        if !self.wants(self.n_peers) {
+            AGAIN_EVERY
+        } else if self.settled_at.is_some() {
+            self.wait.max(LOOK_EVERY_WITH_HEAD)
+        } else {
+            self.wait
+        }
     }
 
     /// When topics are next looked for, if nothing changes meanwhile.
     pub(super) fn next_look(&self) -> Option<Instant> {
         let wait = self.look_wait();
-        self.topics.iter().filter_map(|topic| topic.looked).map(|at| at + wait).min()
+        let next = |topic: &Topic| match (topic.looked, self.settled_at) {
+            (Some(looked), Some(settled)) => Some(settled.max(looked + wait)),
+            (Some(looked), None) => Some(looked + wait),
+            (None, settled) => settled,
+        };
+        self.topics.iter().filter_map(next).min()
     }
 
     /// Returns what to do at `now`, while `n_peers` are connected and the table has `n_routed` peers.
@@ -183,8 +217,10 @@ impl Rendezvous {
         }
         self.n_peers = n_peers;
         let wait = self.look_wait();
-        let is_topic_due =
-            |topic: &Topic| !topic.is_provided || topic.looked.is_none_or(|at| now - at >= wait);
+        let is_settled = self.settled_at.is_none_or(|at| now >= at);
+        let is_look_due =
+            |topic: &Topic| is_settled && topic.looked.is_none_or(|at| now - at >= wait);
+        let is_topic_due = |topic: &Topic| !topic.is_provided || is_look_due(topic);
         let is_due = is_provided_again || self.topics.iter().any(is_topic_due);
         if self.is_off() || !is_due || n_routed() == 0 {
             return Vec::new();
@@ -195,8 +231,7 @@ impl Rendezvous {
             self.provided = Some(now);
         }
         let mut steps = Vec::new();
-        let is_look_due = |topic: &Topic| topic.looked.is_some_and(|at| now - at >= wait);
-        if self.topics.iter().any(is_look_due) {
+        if self.topics.iter().any(|topic| topic.looked.is_some() && is_look_due(topic)) {
             let is_head = self.wanted >= WANTED_PEERS_OF_HEAD;
             self.wait = (2 * self.wait).min(if is_head { LOOK_EVERY } else { AGAIN_EVERY });
         }
@@ -205,7 +240,7 @@ impl Rendezvous {
                 topic.is_provided = true;
                 steps.push(Step::Provide(topic.key.clone()));
             }
-            if topic.looked.is_none_or(|at| now - at >= wait) {
+            if is_look_due(topic) {
                 topic.looked = Some(now);
                 self.n_invitations = self.wanted.div_ceil(INVITED_SHARE);
                 steps.push(Step::Look(topic.key.clone()));
@@ -242,6 +277,23 @@ mod tests {
         assert_eq!(due(2, 1), [Step::Look(key("general"))]);
         tokio::time::advance(AGAIN_EVERY).await;
         assert_eq!(due(3, 1).len(), 2, "now and then all the same");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_worker_provides_its_topic_at_once_and_looks_for_neighbors_late_while_it_has_a_head()
+    {
+        let mut rendezvous = Rendezvous::new(16);
+        rendezvous.join("general");
+        rendezvous.set_has_head(true, Instant::now());
+        assert_eq!(rendezvous.due(Instant::now(), 1, || 1), [Step::Provide(key("general"))]);
+        tokio::time::advance(SETTLE.0 / 2).await;
+        assert_eq!(rendezvous.due(Instant::now(), 1, || 1), []);
+        tokio::time::advance(SETTLE.1).await;
+        assert_eq!(rendezvous.due(Instant::now(), 1, || 1), [Step::Look(key("general"))]);
+        tokio::time::advance(LOOK_EVERY).await;
+        assert_eq!(rendezvous.due(Instant::now(), 1, || 1), [], "the mesh grows slowly");
+        rendezvous.set_has_head(false, Instant::now());
+        assert_eq!(rendezvous.due(Instant::now(), 0, || 1), [Step::Look(key("general"))]);
     }
 
     #[tokio::test(start_paused = true)]

@@ -3,8 +3,8 @@
 //! Answers name peers and addresses that nobody has checked, as many as their author likes. Of one
 //! peer few addresses are dialed, of all so many each second, and those of this machine or a private
 //! network only while every connected peer is at least as near: the answers do not say which of them
-//! named an address. A node with enough connections asks those peers alone: a query by itself would
-//! dial the nearest twenty, and so, sooner or later, every node.
+//! named an address. A node with enough connections, or with a head, asks the peers that it has: a
+//! query by itself would dial the nearest twenty, and so, sooner or later, every node.
 
 use std::{
     collections::HashMap,
@@ -70,6 +70,8 @@ pub(super) struct Table {
     dials: Bucket,
     /// From how many connections on no query dials.
     n_enough: usize,
+    /// Whether a head is connected, so that no query dials.
+    has_head: bool,
     /// Until when no query dials, once a connection stands.
     young_until: Option<Instant>,
     /// The connection that a query asks for, until it is dialed.
@@ -86,6 +88,7 @@ impl Table {
             kad,
             dials: Bucket::full(DIALS, Instant::now()),
             n_enough,
+            has_head: false,
             young_until: None,
             queried: None,
             sites: HashMap::new(),
@@ -109,10 +112,16 @@ impl Table {
         }
     }
 
+    /// Notes whether a head is connected.
+    pub(super) const fn set_has_head(&mut self, has_head: bool) {
+        self.has_head = has_head;
+    }
+
     /// Whether a query may dial now.
     fn may_query_dial(&self) -> bool {
         let is_young = self.young_until.is_some_and(|until| until > Instant::now());
-        self.sites.is_empty() || !is_young && self.sites.len() < self.n_enough
+        let has_enough = self.has_head || is_young || self.sites.len() >= self.n_enough;
+        self.sites.is_empty() || !has_enough
     }
 
     fn is_resting(&self, peer: PeerId) -> bool {
@@ -282,6 +291,10 @@ mod tests {
         tokio::time::advance(YOUNG_FOR).await;
         table.queried = Some(ConnectionId::new_unchecked(1));
         assert_eq!(dial(&mut table, peers[1]), Some(PER_PEER_MAX), "too few are connected");
+        table.set_has_head(true);
+        table.queried = Some(ConnectionId::new_unchecked(1));
+        assert_eq!(dial(&mut table, peers[1]), None, "a head is connected");
+        table.set_has_head(false);
         table.sites.insert(ConnectionId::new_unchecked(2), Site::Loopback);
         table.queried = Some(ConnectionId::new_unchecked(1));
         assert_eq!(dial(&mut table, peers[1]), None, "a query");

@@ -138,17 +138,31 @@ impl Actor {
             .take(dialer::ADDRESSES_MAX)
             .collect();
         self.dialer.named(peer, &addresses);
+        let is_head = self.heads.identify(peer, &info.protocols);
+        self.note_heads();
         if let Some(table) = self.swarm.behaviour_mut().table.as_mut()
             && info.protocols.iter().any(|protocol| protocol.as_ref() == rendezvous::PROTOCOL)
         {
             for address in &addresses {
                 table.kad().add_address(&peer, address.clone());
             }
-            self.rendezvous.met();
+            // A boot node or a head may have restarted, and lost what it was told.
+            if is_head || !self.heads.is_any_connected() || self.dialer.is_boot_node(peer) {
+                self.rendezvous.met();
+            }
         }
         if let Some(db) = &self.db {
             let addresses = addresses.iter().map(ToString::to_string).collect();
             db.named(&named(peer), addresses);
+        }
+    }
+
+    /// Has the rendezvous and the table follow whether a head is connected.
+    pub(super) fn note_heads(&mut self) {
+        let has_head = self.heads.is_any_connected();
+        self.rendezvous.set_has_head(has_head, Instant::now());
+        if let Some(table) = self.swarm.behaviour_mut().table.as_mut() {
+            table.set_has_head(has_head);
         }
     }
 
