@@ -17,6 +17,7 @@ mod guard;
 mod handshake;
 pub mod line;
 mod local;
+mod muxer;
 mod options;
 mod providers;
 mod rendezvous;
@@ -47,6 +48,7 @@ use tracing::warn;
 
 use self::{
     actor::{Actor, Command, Heads, Neighbors},
+    budget::Budget,
     dialer::Dialer,
     exchange::Kinds,
     guard::{Allowances, Guard, Offense},
@@ -268,7 +270,8 @@ impl Network {
             inbound,
         };
         let names = Names::of(options.boot_nodes.iter().map(|node| &node.address));
-        let mut swarm = swarm::built(&options.identity, gate, &connectivity, &names)?;
+        let budget = Budget::new(&guard);
+        let mut swarm = swarm::built(&options.identity, gate, &connectivity, &names, &budget)?;
         let wanted = swarm::listened_on(options.address, options.port, connectivity.websocket)?;
         let listening = swarm::listen(&mut swarm, &wanted).await?;
         let advertised = connectivity.advertised.into_iter().map(|Advertised(address)| address);
@@ -299,7 +302,7 @@ impl Network {
             dialer: Dialer::new(options.boot_nodes, remembered, Instant::now()),
             rendezvous: Rendezvous::new(connectivity.wanted_peers),
             heads: Heads::new(&told, &lines),
-            guard: guard.clone(),
+            guard,
             db,
             found,
             bounds: connectivity.connections,
@@ -316,7 +319,7 @@ impl Network {
         }
         group.spawn("network", actor.run());
         let kinds = Kinds { asked, lines, told_bytes_max: connectivity.answer_bytes_max };
-        let reading = exchange::read_all(accepted, kinds, events, (group.clone(), guard));
+        let reading = exchange::read_all(accepted, kinds, events, budget, group.clone());
         group.spawn("streams", reading);
         Ok((network, happened))
     }

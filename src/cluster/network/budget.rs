@@ -1,7 +1,7 @@
 //! The memory that unfinished messages of peers may take.
 //!
-//! Counted is what is allocated, not what was sent: the capacity of a buffer, and the window of the
-//! stream that fills it. A peer may hold a quarter of what is left for others: room for the answer of a
+//! Counted is what is allocated, not what was sent: the capacity of each buffer, and what the
+//! multiplexer holds of streams that are not read. A peer may hold a quarter of what is left for others: room for the answer of a
 //! b7s worker at the default limit of output, and while several peers drip messages, one that sends its
 //! own whole finds room. A quarter is for peers named to this node alone.
 
@@ -25,9 +25,6 @@ const fn unnamed(bytes_max: usize) -> usize {
 const fn modest(bytes_max: usize) -> usize {
     bytes_max / 32
 }
-
-/// What yamux may buffer of one stream that is not read: its window.
-pub(super) const WINDOW_BYTES: usize = 256 * 1024;
 
 /// Too much is being read from others, or from this peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,6 +64,11 @@ impl Budget {
         Share { budget: self.clone(), peer, n_bytes: 0 }
     }
 
+    /// The guard that is told of offenses.
+    pub(super) fn guard(&self) -> &Guard {
+        &self.0.guard
+    }
+
     #[cfg(test)]
     pub(super) fn n_bytes(&self) -> usize {
         self.0.ledger.lock().n_bytes
@@ -104,26 +106,24 @@ impl Share {
         Err(Crowded)
     }
 
-    /// Gives back all of it.
-    pub(super) fn clear(&mut self) {
-        if self.n_bytes == 0 {
-            return;
-        }
+    /// Gives back what is past `n_bytes`.
+    pub(super) fn shrink_to(&mut self, n_bytes: usize) {
+        let Some(less @ 1..) = self.n_bytes.checked_sub(n_bytes) else { return };
         let mut ledger = self.budget.0.ledger.lock();
-        ledger.n_bytes = ledger.n_bytes.saturating_sub(self.n_bytes);
+        ledger.n_bytes = ledger.n_bytes.saturating_sub(less);
         if let Some(held) = ledger.by_peer.get_mut(&self.peer) {
-            *held = held.saturating_sub(self.n_bytes);
+            *held = held.saturating_sub(less);
             if *held == 0 {
                 ledger.by_peer.remove(&self.peer);
             }
         }
-        self.n_bytes = 0;
+        self.n_bytes = n_bytes;
     }
 }
 
 impl Drop for Share {
     fn drop(&mut self) {
-        self.clear();
+        self.shrink_to(0);
     }
 }
 

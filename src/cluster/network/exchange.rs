@@ -14,8 +14,8 @@ use tracing::debug;
 
 use super::{
     Event, MESSAGE_BYTES_MAX,
-    budget::{Budget, Share, WINDOW_BYTES},
-    guard::{Guard, Offense},
+    budget::{Budget, Share},
+    guard::Offense,
     line,
     streams::Inbound,
 };
@@ -27,8 +27,8 @@ const READ_WITHIN: Duration = Duration::from_secs(10);
 /// How long an answer may take to be made and sent. A module of the greatest size over a slow line.
 const ANSWER_WITHIN: Duration = Duration::from_mins(1);
 
-/// Streams of all peers that are read at one time. More wait in the queue of accepted streams, each
-/// with a window of bytes that nobody counts, so there are as many as that queue is long.
+/// Streams of all peers that are read at one time: as many as the queue of accepted streams is long,
+/// where more wait.
 const READING_MAX: usize = 1024;
 
 /// How long a stream stays for the other side to read what was written. A node of ours closes it as
@@ -113,10 +113,10 @@ pub(super) async fn read_all(
     mut accepted: mpsc::Receiver<Inbound>,
     kinds: Kinds,
     events: mpsc::Sender<Event>,
-    (group, guard): (Group, Guard),
+    budget: Budget,
+    group: Group,
 ) {
     let reading = Arc::new(Semaphore::new(READING_MAX));
-    let budget = Budget::new(&guard);
     while let Some(inbound) = accepted.recv().await {
         if kinds.lines.contains(&inbound.protocol) {
             let Inbound { peer, protocol, stream, slot } = inbound;
@@ -133,7 +133,7 @@ pub(super) async fn read_all(
         let is_asked = kinds.asked.contains(&inbound.protocol);
         let (events, told_bytes_max) =
             (events.clone(), (!is_asked).then_some(kinds.told_bytes_max));
-        let (guard, share) = (guard.clone(), budget.share(inbound.peer));
+        let (guard, share) = (budget.guard().clone(), budget.share(inbound.peer));
         group.spawn("stream", async move {
             let peer = inbound.peer;
             if let Err(error) = read_one(inbound, told_bytes_max, share, &events).await {
@@ -238,7 +238,7 @@ async fn read(
         if n_bytes > message.capacity() {
             let capacity =
                 if is_whole { n_bytes } else { n_bytes.max(2 * message.capacity()).min(bytes_max) };
-            let n_held = capacity + CHUNK_BYTES + WINDOW_BYTES;
+            let n_held = capacity + CHUNK_BYTES;
             if let Some(share) = &mut share
                 && !(is_whole && message.is_empty())
             {
@@ -260,7 +260,10 @@ mod tests {
     use libp2p::PeerId;
 
     use super::{
-        super::{Heeded, guard::ALLOWANCES},
+        super::{
+            Heeded,
+            guard::{ALLOWANCES, Guard},
+        },
         *,
     };
 
@@ -305,7 +308,7 @@ mod tests {
         let sent = vec![b'x'; 3 * CHUNK_BYTES];
         let mut message = Cursor::new(&sent);
         let whole = read(&mut message, Until::End, sent.len(), Some(&mut share)).await.unwrap();
-        assert!(budget.n_bytes() >= whole.capacity() + WINDOW_BYTES, "{}", budget.n_bytes());
+        assert!(budget.n_bytes() >= whole.capacity(), "{}", budget.n_bytes());
         drop(share);
         assert_eq!(budget.n_bytes(), 0);
     }

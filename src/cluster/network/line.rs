@@ -18,11 +18,7 @@ use task::group::Group;
 use tokio::{sync::mpsc, time::timeout};
 use tracing::debug;
 
-use super::{
-    budget::{Share, WINDOW_BYTES},
-    exchange::START_BYTES,
-    n_messages,
-};
+use super::{budget::Share, exchange::START_BYTES, n_messages};
 
 /// Frames that wait to be written. When there are more, those who send wait: the orders of as many
 /// executions as a head has under way.
@@ -112,7 +108,7 @@ impl Frames {
         let share = self.share.as_mut();
         let read = read(&mut self.stream, self.bytes_max, &mut self.to_skip, share).await;
         if let Some(share) = &mut self.share {
-            share.clear();
+            share.shrink_to(0);
         }
         match read {
             Ok(incoming) => incoming,
@@ -177,7 +173,7 @@ async fn read_content(
             && n_bytes > READ_BYTES
         {
             let crowded = |_| io::Error::new(io::ErrorKind::OutOfMemory, "too much is being read");
-            share.grow_to(n_after + WINDOW_BYTES).map_err(crowded)?;
+            share.grow_to(n_after).map_err(crowded)?;
         }
         content.reserve_exact(n_after - n_before);
         content.resize(n_after, 0);

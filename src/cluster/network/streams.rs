@@ -25,7 +25,11 @@ use libp2p::{
         },
     },
 };
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::sync::{
+    OwnedSemaphorePermit, Semaphore,
+    mpsc::{self, error::TrySendError},
+    oneshot,
+};
 use tracing::{debug, warn};
 
 use super::guard::Guard;
@@ -181,7 +185,8 @@ impl Handler {
             return;
         };
         let accepted = Inbound { peer: self.peer, protocol, stream, slot };
-        if inbound.try_send(accepted).is_err() {
+        // Closed, the node is stopping.
+        if let Err(TrySendError::Full(_)) = inbound.try_send(accepted) {
             warn!(peer = %self.peer, "dropped a stream: too many wait to be read");
         }
     }

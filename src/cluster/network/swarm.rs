@@ -15,7 +15,6 @@ use libp2p::{
     multiaddr::Protocol,
     noise, ping,
     swarm::{NetworkBehaviour, SwarmEvent, behaviour::toggle::Toggle},
-    yamux,
 };
 use libp2p_websocket as websocket;
 use model::node::SUBGROUP_BYTES_MAX;
@@ -23,8 +22,10 @@ use tokio::time::timeout;
 
 use super::{
     Connectivity, GOSSIP_BYTES_MAX, NetworkError,
+    budget::Budget,
     guard::Guard,
     handshake::Handshakes,
+    muxer::Multiplex,
     rendezvous,
     resolve::{Names, Resolve},
     streams::{self, Gate},
@@ -56,12 +57,8 @@ const CONNECTIONS_SPARE: u32 = 64;
 /// Connections to one peer: both may have dialed at once, and one may be dying.
 const CONNECTIONS_PER_PEER_MAX: u32 = 4;
 
-/// Streams per connection that are still agreeing on a protocol. Each may hold a window that no budget
-/// counts.
-const NEGOTIATING_MAX: usize = 128;
-
-/// Streams of one connection: those that negotiate, as many that tell and ask, and as many of ours.
-const STREAMS_MAX: usize = 3 * NEGOTIATING_MAX;
+/// Streams per connection that are still agreeing on a protocol.
+pub(super) const NEGOTIATING_MAX: usize = 128;
 
 /// The longest websocket frame, in bytes. Yamux writes frames of 256 KiB at most.
 const WEBSOCKET_FRAME_BYTES_MAX: usize = 2 * 1024 * 1024;
@@ -107,17 +104,18 @@ pub(super) struct Behaviour {
     pub(super) table: Toggle<Table>,
 }
 
-/// Builds the swarm of a node whose own protocols accept what `gate` lets in, and which dials hosts by
-/// `names`.
+/// Builds the swarm of a node whose own protocols accept what `gate` lets in, which dials hosts by
+/// `names`, and whose connections buffer what `budget` allows.
 pub(super) fn built(
     identity: &Identity,
     gate: Gate,
     connectivity: &Connectivity,
     names: &Names,
+    budget: &Budget,
 ) -> Result<Swarm<Behaviour>, NetworkError> {
     let swarm = SwarmBuilder::with_existing_identity(identity.keypair().clone())
         .with_tokio()
-        .with_other_transport(|keypair| transport(keypair, names))
+        .with_other_transport(|keypair| transport(keypair, names, budget.clone()))
         .map_err(|error| NetworkError::Setup(Box::new(error)))?
         .with_behaviour(|keypair| behaviour(keypair, gate, connectivity))
         .map_err(|error| NetworkError::Setup(Box::new(error)))?
@@ -131,6 +129,7 @@ pub(super) fn built(
 fn transport(
     keypair: &identity::Keypair,
     names: &Names,
+    budget: Budget,
 ) -> Result<Handshakes<(PeerId, StreamMuxerBox)>, Box<dyn std::error::Error + Send + Sync>> {
     let mut websocket = websocket::Config::new(Resolve::new(names.clone()));
     websocket.set_max_data_size(WEBSOCKET_FRAME_BYTES_MAX);
@@ -138,18 +137,10 @@ fn transport(
         .or_transport(Resolve::new(names.clone()))
         .upgrade(Version::V1Lazy)
         .authenticate(noise::Config::new(keypair)?)
-        .multiplex(multiplexer())
+        .multiplex_ext(move |peer, _| Multiplex { budget, peer: *peer })
         .map(|(peer, muxer), _| (peer, StreamMuxerBox::new(muxer)))
         .boxed();
     Ok(Handshakes::of(joined))
-}
-
-/// The multiplexer, with a bound on the streams of a connection, each of which may hold a window of
-/// 256 KiB before anybody reads it.
-fn multiplexer() -> yamux::Config {
-    let mut config = yamux::Config::default();
-    config.set_max_num_streams(STREAMS_MAX);
-    config
 }
 
 fn behaviour(

@@ -36,6 +36,16 @@ fn options(boot_nodes: Vec<BootNode>) -> NetworkOptions {
     }
 }
 
+/// A swarm of a worker that accepts no protocol of ours, for a peer that misbehaves.
+fn bare_swarm(keys: &Identity) -> libp2p::Swarm<swarm::Behaviour> {
+    let (inbound, _accepted) = mpsc::channel(1);
+    let guard = Guard::new(Heeded::Everyone, [], guard::ALLOWANCES);
+    let budget = Budget::new(&guard);
+    let gate = Gate { protocols: [].into(), open: [].into(), guard, inbound };
+    let connectivity = Connectivity::of(Role::Worker);
+    swarm::built(keys, gate, &connectivity, &Names::default(), &budget).unwrap()
+}
+
 /// Waits until `peer` is connected.
 async fn connected(events: &mut mpsc::Receiver<Event>, peer: &PeerId) {
     next(events, |event| matches!(event, Event::Connected(id) if id == *peer).then_some(())).await;

@@ -1,9 +1,16 @@
 //! Attacks of strangers over real sockets, each beside a peer that behaves.
 
-use std::{collections::BTreeSet, net::SocketAddr};
+use std::{collections::BTreeSet, future::poll_fn, net::SocketAddr, pin::Pin, task::Poll};
 
-use futures::{AsyncWriteExt as _, StreamExt as _, future::join_all};
+use futures::{AsyncWrite as _, AsyncWriteExt as _, StreamExt as _, future::join_all};
 use libp2p::{
+    Transport as _,
+    core::{
+        Endpoint,
+        muxing::{StreamMuxerBox, StreamMuxerExt as _},
+        transport::{DialOpts, PortUse},
+        upgrade::Version,
+    },
     kad::{ProviderRecord, store::RecordStore as _},
     multiaddr::Protocol,
 };
@@ -158,17 +165,77 @@ async fn dripped_messages_are_bounded_and_whole_ones_arrive() {
     group.shutdown().await;
 }
 
+/// Connects to `network` without a swarm, and returns the connection's muxer.
+async fn muxer(network: &Network) -> StreamMuxerBox {
+    let keys = libp2p::identity::Keypair::generate_ed25519();
+    let mut transport = libp2p::tcp::tokio::Transport::default()
+        .upgrade(Version::V1)
+        .authenticate(libp2p::noise::Config::new(&keys).unwrap())
+        .multiplex(libp2p::yamux::Config::default())
+        .map(|(peer, muxer), _| (peer, StreamMuxerBox::new(muxer)))
+        .boxed();
+    let address = Multiaddr::from(Ipv4Addr::LOCALHOST).with(Protocol::Tcp(port(network)));
+    let options = DialOpts { role: Endpoint::Dialer, port_use: PortUse::New };
+    transport.dial(address, options).unwrap().await.unwrap().1
+}
+
+#[tokio::test]
+async fn streams_that_nobody_accepts_are_counted_and_their_peer_is_cut_off() {
+    let allowances = Allowances {
+        unfinished_bytes: 8 * 1024 * 1024,
+        offenses: Rate { burst: 4, per_second: 0 },
+        ..ALLOWANCES
+    };
+    let group = Group::default();
+    let (head, mut at_head) = guarded(&group, allowances, vec![]).await;
+    let (good, _at_good) = node(&group, vec![boot_node(&head)]).await;
+    connected(&mut at_head, good.peer_id()).await;
+    let mut attacker = muxer(&head).await;
+    let newcomer = |event| if let Event::Connected(peer) = event { Some(peer) } else { None };
+    let bad = next(&mut at_head, newcomer).await;
+    // As many streams as may negotiate stop in the middle of a word. Nobody reads from the others.
+    let (mut streams, mut are_sent) = (Vec::new(), true);
+    let flood = poll_fn(|context| {
+        // The slow ones go first.
+        while (streams.len() < swarm::NEGOTIATING_MAX || are_sent)
+            && let Poll::Ready(Ok(stream)) = attacker.poll_outbound_unpin(context)
+        {
+            let is_slow = streams.len() < swarm::NEGOTIATING_MAX;
+            let said = if is_slow { b"\x13/multi".to_vec() } else { vec![0x7f; 200 * 1024] };
+            are_sent &= !is_slow;
+            streams.push((stream, said));
+        }
+        are_sent = true;
+        for (stream, said) in &mut streams {
+            while !said.is_empty()
+                && let Poll::Ready(Ok(n)) = Pin::new(&mut *stream).poll_write(context, said)
+            {
+                said.drain(..n);
+            }
+            are_sent &= Pin::new(stream).poll_flush(context).is_ready() && said.is_empty();
+        }
+        if are_sent && streams.len() == swarm::NEGOTIATING_MAX {
+            context.waker().wake_by_ref();
+        }
+        attacker.poll_unpin(context).map(drop)
+    });
+    tokio::select! {
+        () = flood => {}
+        () = disconnected(&mut at_head, &bad) => {}
+    }
+    assert!(head.guard.is_cut_off(bad.as_str().parse().unwrap()));
+    good.tell(head.peer_id(), TOLD, b"good").await.unwrap();
+    assert_eq!(told(&mut at_head, good.peer_id()).await, "good");
+    group.shutdown().await;
+}
+
 #[tokio::test]
 async fn what_the_table_names_is_dialed_a_few_times_at_most() {
     let group = Group::default();
     let victim = TcpListener::bind("0.0.0.0:0").await.unwrap();
     let victim_port = victim.local_addr().unwrap().port();
     let keys = Identity::random();
-    let (inbound, _accepted) = mpsc::channel(1);
-    let guard = Guard::new(Heeded::Everyone, [], ALLOWANCES);
-    let gate = Gate { protocols: [].into(), open: [].into(), guard, inbound };
-    let mut liar =
-        swarm::built(&keys, gate, &Connectivity::of(Role::Worker), &Names::default()).unwrap();
+    let mut liar = bare_swarm(&keys);
     for n in 0..20_u8 {
         let addresses = (1..=60).map(|m| {
             let host = Ipv4Addr::new(127, 9, n, m);

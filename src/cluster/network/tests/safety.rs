@@ -194,11 +194,7 @@ async fn gossip_that_is_too_long_or_unsigned_is_dropped_and_its_sender_s_peers_a
     {
         let mut guarded = Guarded::start(ALLOWANCES).await;
         let keys = Identity::random();
-        let (inbound, _accepted) = mpsc::channel(1);
-        let guard = Guard::new(Heeded::Everyone, [], ALLOWANCES);
-        let gate = Gate { protocols: [].into(), open: [].into(), guard, inbound };
-        let mut swarm =
-            swarm::built(&keys, gate, &Connectivity::of(Role::Worker), &Names::default()).unwrap();
+        let mut swarm = bare_swarm(&keys);
         let config = gossipsub::ConfigBuilder::default()
             .validation_mode(validation)
             .max_transmit_size(4 * GOSSIP_BYTES_MAX)

@@ -1,0 +1,440 @@
+//! The yamux multiplexer, with what it buffers counted in the memory budget.
+//!
+//! Yamux buffers up to a window, 256 KiB, of every stream that nobody reads, whether it was accepted or
+//! not. The socket below it is read by way of [`CountedSocket`], which follows the frames: bytes of an
+//! open stream count until they are read or the stream is dropped. A connection whose peer has used up
+//! its part of the budget is not read for a while, which stops the peer. libp2p's own wrapper of yamux
+//! does not say which of its streams is which, so this one takes its place.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    convert::Infallible,
+    future::{Ready, ready},
+    io::{self, IoSlice},
+    iter,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, Waker, ready},
+    time::Duration,
+};
+
+use futures::{AsyncRead, AsyncWrite};
+use libp2p::{
+    PeerId,
+    core::{
+        UpgradeInfo,
+        muxing::{StreamMuxer, StreamMuxerEvent},
+        upgrade::{InboundConnectionUpgrade, OutboundConnectionUpgrade},
+    },
+};
+use parking_lot::Mutex;
+use tokio::time::{Sleep, sleep};
+use yamux::{Connection, ConnectionError, Mode};
+
+use super::{
+    budget::{Budget, Crowded, Share},
+    swarm::NEGOTIATING_MAX,
+};
+
+/// The protocol, as libp2p names it.
+const PROTOCOL: &str = "/yamux/1.0.0";
+
+/// Streams of one connection: those that negotiate, as many that tell and ask, and as many of ours.
+const STREAMS_MAX: usize = 3 * NEGOTIATING_MAX;
+
+/// Inbound streams of one connection that wait to be accepted, as in libp2p's own wrapper. More are
+/// reset.
+const WAITING_MAX: usize = 256;
+
+/// What a connection may buffer uncounted: a message of usual length, so that most take no lock that all
+/// connections share. 2 500 connections have 10 MiB of it.
+const UNCOUNTED_BYTES: usize = 4 * 1024;
+
+/// How long a connection is not read once its peer's part of the budget is used up.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// The length of a frame's header.
+const HEADER_BYTES: usize = 12;
+
+/// The kind of frame that carries bytes of a stream.
+const DATA: u8 = 0;
+
+/// The kind of frame that lets the other side send more of a stream.
+const WINDOW_UPDATE: u8 = 1;
+
+/// The flag of a frame that opens its stream.
+const SYN: u16 = 1;
+
+/// The flag of a frame that resets its stream.
+const RST: u16 = 8;
+
+/// The upgrade of one peer's connection.
+#[derive(Debug, Clone)]
+pub(super) struct Multiplex {
+    pub(super) budget: Budget,
+    pub(super) peer: PeerId,
+}
+
+impl Multiplex {
+    fn connect<C: AsyncRead + AsyncWrite + Unpin>(self, socket: C, mode: Mode) -> Muxer<C> {
+        let mut config = yamux::Config::default();
+        config.set_max_num_streams(STREAMS_MAX);
+        let share = self.budget.share(self.peer);
+        let buffered = Buffered { by_stream: HashMap::new(), n_bytes: 0, share };
+        let buffered = Arc::new(Mutex::new(buffered));
+        let socket = CountedSocket {
+            socket,
+            frames: FrameReader::default(),
+            buffered: Arc::clone(&buffered),
+            pause: None,
+        };
+        let connection = Connection::new(socket, config, mode);
+        Muxer { connection, buffered, waiting: VecDeque::new(), waker: None }
+    }
+}
+
+impl UpgradeInfo for Multiplex {
+    type Info = &'static str;
+    type InfoIter = iter::Once<Self::Info>;
+
+    fn protocol_info(&self) -> Self::InfoIter {
+        iter::once(PROTOCOL)
+    }
+}
+
+impl<C: AsyncRead + AsyncWrite + Unpin> InboundConnectionUpgrade<C> for Multiplex {
+    type Output = Muxer<C>;
+    type Error = Infallible;
+    type Future = Ready<Result<Self::Output, Self::Error>>;
+
+    fn upgrade_inbound(self, socket: C, _: Self::Info) -> Self::Future {
+        ready(Ok(self.connect(socket, Mode::Server)))
+    }
+}
+
+impl<C: AsyncRead + AsyncWrite + Unpin> OutboundConnectionUpgrade<C> for Multiplex {
+    type Output = Muxer<C>;
+    type Error = Infallible;
+    type Future = Ready<Result<Self::Output, Self::Error>>;
+
+    fn upgrade_outbound(self, socket: C, _: Self::Info) -> Self::Future {
+        ready(Ok(self.connect(socket, Mode::Client)))
+    }
+}
+
+/// What yamux buffers of one connection, by stream.
+#[derive(Debug)]
+struct Buffered {
+    by_stream: HashMap<u32, usize>,
+    n_bytes: usize,
+    share: Share,
+}
+
+impl Buffered {
+    fn open(&mut self, stream: u32) {
+        self.by_stream.entry(stream).or_default();
+    }
+
+    /// Counts bytes of a stream that came. Of streams that are not open, yamux keeps none.
+    fn add(&mut self, stream: u32, n_bytes: usize) {
+        if let Some(held) = self.by_stream.get_mut(&stream) {
+            *held += n_bytes;
+            self.n_bytes += n_bytes;
+        }
+    }
+
+    fn remove(&mut self, stream: u32, n_bytes: usize) {
+        if let Some(held) = self.by_stream.get_mut(&stream) {
+            let n_bytes = n_bytes.min(*held);
+            *held -= n_bytes;
+            self.n_bytes -= n_bytes;
+        }
+        self.shrink_share();
+    }
+
+    fn close(&mut self, stream: u32) {
+        self.n_bytes -= self.by_stream.remove(&stream).unwrap_or_default();
+        self.shrink_share();
+    }
+
+    fn n_counted(&self) -> usize {
+        self.n_bytes.saturating_sub(UNCOUNTED_BYTES)
+    }
+
+    /// Makes the share as large as what is buffered.
+    fn grow_share(&mut self) -> Result<(), Crowded> {
+        self.share.grow_to(self.n_counted())
+    }
+
+    fn shrink_share(&mut self) {
+        self.share.shrink_to(self.n_counted());
+    }
+}
+
+/// Follows the frames of a connection.
+#[derive(Debug, Default)]
+struct FrameReader {
+    /// As much of the next header as has come.
+    header: Vec<u8>,
+    /// The stream of the frame whose body comes.
+    stream: u32,
+    /// How much of that body is still to come.
+    n_body_bytes: usize,
+}
+
+impl FrameReader {
+    /// Counts what `bytes`, which come next, add to streams.
+    fn follow(&mut self, mut bytes: &[u8], buffered: &mut Buffered) {
+        while !bytes.is_empty() {
+            let n_wanted = match self.n_body_bytes {
+                0 => HEADER_BYTES - self.header.len(),
+                n_body_bytes => n_body_bytes,
+            };
+            let (piece, rest) = bytes.split_at(n_wanted.min(bytes.len()));
+            bytes = rest;
+            if self.n_body_bytes > 0 {
+                buffered.add(self.stream, piece.len());
+                self.n_body_bytes -= piece.len();
+                continue;
+            }
+            self.header.extend_from_slice(piece);
+            if let Ok(header) = <[u8; HEADER_BYTES]>::try_from(self.header.as_slice()) {
+                self.header.clear();
+                self.begin(header, buffered);
+            }
+        }
+    }
+
+    fn begin(&mut self, header: [u8; HEADER_BYTES], buffered: &mut Buffered) {
+        let [_version, kind, f0, f1, s0, s1, s2, s3, n0, n1, n2, n3] = header;
+        let flags = u16::from_be_bytes([f0, f1]);
+        self.stream = u32::from_be_bytes([s0, s1, s2, s3]);
+        if flags & SYN != 0 && matches!(kind, DATA | WINDOW_UPDATE) {
+            buffered.open(self.stream);
+        }
+        if kind == DATA {
+            let n_bytes = u32::from_be_bytes([n0, n1, n2, n3]);
+            self.n_body_bytes = usize::try_from(n_bytes).unwrap_or(usize::MAX);
+            if flags & RST != 0 {
+                // Its body is not kept; no stream has this id.
+                self.stream = 0;
+            }
+        }
+    }
+}
+
+/// A socket whose frames are counted as they are read.
+struct CountedSocket<C> {
+    socket: C,
+    frames: FrameReader,
+    buffered: Arc<Mutex<Buffered>>,
+    /// Until when nothing is read, where the budget is used up.
+    pause: Option<Pin<Box<Sleep>>>,
+}
+
+impl<C: AsyncRead + Unpin> AsyncRead for CountedSocket<C> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        let this = &mut *self;
+        loop {
+            if let Some(pause) = &mut this.pause {
+                ready!(pause.as_mut().poll(context));
+                this.pause = None;
+            }
+            if this.buffered.lock().grow_share().is_ok() {
+                break;
+            }
+            this.pause = Some(Box::pin(sleep(PAUSE)));
+        }
+        let n_read = ready!(Pin::new(&mut this.socket).poll_read(context, bytes))?;
+        this.frames.follow(bytes.get(..n_read).unwrap_or_default(), &mut this.buffered.lock());
+        Poll::Ready(Ok(n_read))
+    }
+}
+
+impl<C: AsyncWrite + Unpin> AsyncWrite for CountedSocket<C> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.socket).poll_write(context, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.socket).poll_write_vectored(context, slices)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_flush(context)
+    }
+
+    fn poll_close(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_close(context)
+    }
+}
+
+/// A multiplexed connection.
+pub(super) struct Muxer<C> {
+    connection: Connection<CountedSocket<C>>,
+    buffered: Arc<Mutex<Buffered>>,
+    /// Inbound streams that came while nobody asked for one.
+    waiting: VecDeque<Substream>,
+    /// Who waits for an inbound stream.
+    waker: Option<Waker>,
+}
+
+impl<C: AsyncRead + AsyncWrite + Unpin> Muxer<C> {
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<Substream, ConnectionError>> {
+        let inbound = ready!(self.connection.poll_next_inbound(context));
+        let stream = inbound.unwrap_or(Err(ConnectionError::Closed))?;
+        Poll::Ready(Ok(Substream { stream, buffered: Arc::clone(&self.buffered) }))
+    }
+}
+
+impl<C: AsyncRead + AsyncWrite + Unpin> StreamMuxer for Muxer<C> {
+    type Substream = Substream;
+    type Error = ConnectionError;
+
+    fn poll_inbound(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Self::Substream, Self::Error>> {
+        if let Some(stream) = self.waiting.pop_front() {
+            return Poll::Ready(Ok(stream));
+        }
+        let polled = self.poll_next(context);
+        if polled.is_pending() {
+            self.waker = Some(context.waker().clone());
+        }
+        polled
+    }
+
+    fn poll_outbound(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Self::Substream, Self::Error>> {
+        let stream = ready!(self.connection.poll_new_outbound(context))?;
+        let buffered = Arc::clone(&self.buffered);
+        buffered.lock().open(stream.id().val());
+        Poll::Ready(Ok(Substream { stream, buffered }))
+    }
+
+    fn poll_close(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), Self::Error>> {
+        self.connection.poll_close(context)
+    }
+
+    /// Reads frames, which yamux does only while it is asked for streams.
+    fn poll(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<StreamMuxerEvent, Self::Error>> {
+        let stream = ready!(self.poll_next(context))?;
+        if self.waiting.len() < WAITING_MAX {
+            self.waiting.push_back(stream);
+            if let Some(waker) = self.waker.take() {
+                waker.wake();
+            }
+        }
+        // More may have come.
+        context.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+/// A stream of a connection.
+pub(super) struct Substream {
+    stream: yamux::Stream,
+    buffered: Arc<Mutex<Buffered>>,
+}
+
+impl AsyncRead for Substream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        let n_read = ready!(Pin::new(&mut self.stream).poll_read(context, bytes))?;
+        self.buffered.lock().remove(self.stream.id().val(), n_read);
+        Poll::Ready(Ok(n_read))
+    }
+}
+
+impl AsyncWrite for Substream {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_close(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_close(context)
+    }
+}
+
+impl Drop for Substream {
+    fn drop(&mut self) {
+        self.buffered.lock().close(self.stream.id().val());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::{
+            Heeded,
+            guard::{ALLOWANCES, Guard},
+        },
+        *,
+    };
+
+    fn frame(kind: u8, flags: u16, stream: u32, body: &[u8]) -> Vec<u8> {
+        let length = u32::try_from(body.len()).unwrap();
+        let mut frame = vec![0, kind];
+        frame.extend(flags.to_be_bytes());
+        frame.extend(stream.to_be_bytes());
+        frame.extend(length.to_be_bytes());
+        frame.extend(body);
+        frame
+    }
+
+    #[tokio::test]
+    async fn bytes_of_open_streams_count_until_they_are_read_or_the_stream_is_dropped() {
+        let budget = Budget::new(&Guard::new(Heeded::Everyone, [], ALLOWANCES));
+        let share = budget.share(PeerId::random());
+        let mut buffered = Buffered { by_stream: HashMap::new(), n_bytes: 0, share };
+        let body = vec![7; 2 * UNCOUNTED_BYTES];
+        let mut sent = frame(WINDOW_UPDATE, SYN, 1, &[]);
+        sent.extend(frame(DATA, 0, 1, &body));
+        sent.extend(frame(DATA, SYN, 3, &body));
+        sent.extend(frame(DATA, 0, 99, &body));
+        sent.extend(frame(DATA, RST, 3, &body));
+        let mut frames = FrameReader::default();
+        for piece in sent.chunks(5) {
+            frames.follow(piece, &mut buffered);
+        }
+        assert_eq!(buffered.n_bytes, 2 * body.len());
+        assert_eq!(buffered.grow_share(), Ok(()));
+        assert_eq!(budget.n_bytes(), 2 * body.len() - UNCOUNTED_BYTES);
+        buffered.remove(1, body.len());
+        assert_eq!(budget.n_bytes(), body.len() - UNCOUNTED_BYTES);
+        buffered.close(3);
+        assert_eq!((buffered.n_bytes, budget.n_bytes()), (0, 0));
+    }
+}
