@@ -140,7 +140,7 @@ impl Datasets {
         skip: u64,
         limit: Limit,
     ) -> Result<Listed, CatalogError> {
-        Ok(self.blocking(move |store| store.list(key, &filter, skip, limit.get())).await?)
+        Ok(self.read_store(move |store| store.list(key, &filter, skip, limit.get())).await?)
     }
 
     /// The dataset, if `key` sees it.
@@ -152,7 +152,7 @@ impl Datasets {
         key: KeyId,
         which: DatasetRef,
     ) -> Result<Dataset, CatalogError> {
-        let found = self.blocking(move |store| match store.grant(key, &which)? {
+        let found = self.read_store(move |store| match store.grant(key, &which)? {
             Some(grant) => store.dataset(&DatasetRef::Id(grant.dataset)),
             None => Ok(None),
         });
@@ -168,31 +168,31 @@ impl Datasets {
         key: KeyId,
         which: DatasetRef,
     ) -> Result<Vec<Column>, CatalogError> {
-        let seen = self.blocking(move |store| store.sight(key, &which)).await?;
+        let seen = self.read_store(move |store| store.sight(key, &which)).await?;
         let mut columns = seen.ok_or(CatalogError::NotFound)?.columns;
         columns.retain(|column| !column.is_deleted());
         Ok(columns)
     }
 
     /// What `key` may do with the dataset; none if it does not see it.
-    pub(crate) async fn grant(
+    pub(crate) async fn find_grant(
         &self,
         key: KeyId,
         which: DatasetRef,
     ) -> Result<Option<Grant>, CatalogError> {
-        Ok(self.blocking(move |store| store.grant(key, &which)).await?)
+        Ok(self.read_store(move |store| store.grant(key, &which)).await?)
     }
 
     /// The dataset's number, if `key` owns it.
     ///
     /// # Errors
     /// [`CatalogError::NotFound`] if the key does not see it, [`CatalogError::NotOwner`].
-    pub(crate) async fn own(
+    pub(crate) async fn find_owned(
         &self,
         key: KeyId,
         which: DatasetRef,
     ) -> Result<DatasetId, CatalogError> {
-        let grant = self.grant(key, which).await?.ok_or(CatalogError::NotFound)?;
+        let grant = self.find_grant(key, which).await?.ok_or(CatalogError::NotFound)?;
         if grant.is_owner { Ok(grant.dataset) } else { Err(CatalogError::NotOwner) }
     }
 }
@@ -220,7 +220,7 @@ fn check_metadata(metadata: &BTreeMap<String, String>) -> Result<(), String> {
         check_name("a metadata field", field)?;
         check_text("a metadata value", value)?;
     }
-    Retention::of(metadata).map(drop)
+    Retention::from_metadata(metadata).map(drop)
 }
 
 /// Checks columns to be created; what is wrong with them.

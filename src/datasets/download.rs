@@ -47,11 +47,12 @@ use tsdb::{
 use web::metrics::Metrics;
 
 use crate::{
-    Datasets, metrics,
-    pieces::{PieceKey, Pieces},
+    Datasets,
+    download_cache::{DownloadCache, PieceKey},
+    etag::{ETag, KnownETags},
+    metrics,
     query::params::DownloadQuery,
     read::ReadError,
-    tag::{Seen, Tag},
 };
 
 /// Downloads at a time: each holds a connection of the store and a thread. One more is asked to come
@@ -75,7 +76,7 @@ const STALL_MAX: Duration = Duration::from_secs(30);
 /// A download ends before all of it is read. The log says why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("read all of the download")]
-pub(crate) struct BrokenOff;
+pub(crate) struct Truncated;
 
 /// A download under way.
 #[derive(Debug)]
@@ -90,33 +91,33 @@ impl Body {
     /// The next piece of the body; none at the end. Cancel-safe.
     ///
     /// # Errors
-    /// [`BrokenOff`], once, if the body ends too early.
-    pub(crate) async fn next(&mut self) -> Option<Result<Bytes, BrokenOff>> {
+    /// [`Truncated`], once, if the body ends too early.
+    pub(crate) async fn next(&mut self) -> Option<Result<Bytes, Truncated>> {
         if let Some(piece) = self.queue.recv().await {
             return Some(Ok(piece));
         }
         let is_first = !mem::replace(&mut self.is_ended, true);
-        (is_first && !self.is_whole.load(Ordering::Acquire)).then_some(Err(BrokenOff))
+        (is_first && !self.is_whole.load(Ordering::Acquire)).then_some(Err(Truncated))
     }
 }
 
 /// What is asked for.
 #[derive(Debug, Clone)]
-pub(crate) struct Wanted {
+pub(crate) struct DownloadRequest {
     pub(crate) query: DownloadQuery,
     /// How the body is compressed.
     pub(crate) coding: Coding,
     /// What the caller has already.
-    pub(crate) seen: Seen,
+    pub(crate) known: KnownETags,
 }
 
 /// What comes of asking for a range.
 #[derive(Debug)]
-pub(crate) enum Downloaded {
+pub(crate) enum DownloadResponse {
     /// The caller has it, under this tag.
-    Same(String),
+    NotModified(String),
     /// The range.
-    New(Download),
+    Range(Download),
 }
 
 /// A range on its way.
@@ -125,28 +126,28 @@ pub(crate) struct Download {
     /// How to call it.
     pub(crate) file_name: String,
     /// Its tag and how many rows it has; none if the range changed while they were found out.
-    pub(crate) facts: Option<Facts>,
+    pub(crate) facts: Option<RangeFacts>,
     pub(crate) body: Body,
 }
 
 /// What is known of a range before it is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Facts {
-    pub(crate) tag: Tag,
+pub(crate) struct RangeFacts {
+    pub(crate) tag: ETag,
     pub(crate) n_rows: u64,
 }
 
 /// The first that is heard of a download.
 enum Start {
-    Same(String),
-    New(Option<Facts>),
+    NotModified(String),
+    Range(Option<RangeFacts>),
 }
 
 impl Datasets {
     async fn find_source(&self, key: KeyId, query: &DownloadQuery) -> Result<Source, ReadError> {
         let span = query.bounds.span(query.resolution)?;
         let which = query.dataset.clone();
-        let found = self.blocking(move |store| {
+        let found = self.read_store(move |store| {
             let Some(grant) = store.grant(key, &which)? else { return Ok(None) };
             let found = store.dataset(&DatasetRef::Id(grant.dataset))?;
             let columns = store.columns(grant.dataset)?;
@@ -154,7 +155,7 @@ impl Datasets {
         });
         let (dataset, columns) = found.await?.ok_or(ReadError::NotFound)?;
         let range = Range { dataset: dataset.id, resolution: query.resolution, span };
-        let form = Tag::of((self.era, dataset.id, names_of(&columns), query.output));
+        let form = ETag::hash((self.era, dataset.id, names_of(&columns), query.output));
         Ok(Source { dataset, columns, range, form })
     }
 
@@ -165,34 +166,34 @@ impl Datasets {
     pub(crate) async fn download(
         &self,
         key: KeyId,
-        wanted: Wanted,
-    ) -> Result<Downloaded, ReadError> {
-        let Wanted { query, coding, seen } = wanted;
+        wanted: DownloadRequest,
+    ) -> Result<DownloadResponse, ReadError> {
+        let DownloadRequest { query, coding, known } = wanted;
         let Source { dataset, columns, range, form } = self.find_source(key, &query).await?;
-        let place = self.downloads.try_take(key).ok_or(ReadError::Busy)?;
+        let place = self.downloads.try_acquire(key).ok_or(ReadError::Busy)?;
         let (sender, queue) = mpsc::channel(PIECES_MAX);
         let (started, start) = oneshot::channel();
         let is_whole = Arc::new(AtomicBool::new(false));
         let file_name = file_name(&dataset.name, &query);
-        let out = Out {
+        let out = OutputQueue {
             bytes: Vec::new(),
             pieces: sender,
             runtime: Handle::current(),
             group: self.group.clone(),
         };
-        let sink = Sink {
+        let writer = DownloadWriter {
             document: Document::new(query.output, dataset.id, &columns, query.resolution),
             encoder: Encoder::new(coding),
             plain: Vec::new(),
-            kept: self.pieces.clone(),
+            cache: self.download_cache.clone(),
             metrics: self.metrics.clone(),
             form,
             out,
         };
         let (store, is_done) = (Arc::clone(&self.store), Arc::clone(&is_whole));
         let work = move || {
-            let begin = Begin { seen, form, started: Some(started) };
-            sink.run(&*store, range, begin, &is_done);
+            let reply = StartReply { known, form, started: Some(started) };
+            writer.run(&*store, range, reply, &is_done);
             drop(place);
         };
         self.group.spawn_to_end("download", async move {
@@ -201,10 +202,10 @@ impl Datasets {
             }
         });
         match start.await.map_err(|_| StoreError::Closed)?? {
-            Start::Same(tag) => Ok(Downloaded::Same(tag)),
-            Start::New(facts) => {
+            Start::NotModified(tag) => Ok(DownloadResponse::NotModified(tag)),
+            Start::Range(facts) => {
                 let body = Body { queue, is_whole, is_ended: false };
-                Ok(Downloaded::New(Download { file_name, facts, body }))
+                Ok(DownloadResponse::Range(Download { file_name, facts, body }))
             }
         }
     }
@@ -216,7 +217,7 @@ struct Source {
     columns: Vec<Column>,
     range: Range,
     /// What its bytes depend on beside the rows.
-    form: Tag,
+    form: ETag,
 }
 
 /// All that the rows of a file depend on beside the rows themselves.
@@ -251,69 +252,75 @@ impl Range {
     ///
     /// Rows that are sealed are known by the names of their pieces, the others by their numbers, so
     /// that commits elsewhere leave the tag alone. Buckets change with any commit.
-    fn facts(self, store: &dyn Store, revision: u64, form: Tag) -> Result<Facts, StoreError> {
+    fn facts(self, store: &dyn Store, revision: u64, form: ETag) -> Result<RangeFacts, StoreError> {
         let Self { dataset, resolution, span } = self;
         if resolution.bucket().is_some() {
             let order = Order::Ascending;
             let read = PageRead { resolution, span, order, skip: 0, limit: 0, count: Count::All };
             let n_rows = store.page(dataset, &read)?.count.unwrap_or(0);
             let parts = (form, resolution, span.first, span.last, revision);
-            return Ok(Facts { tag: Tag::of(parts), n_rows });
+            return Ok(RangeFacts { tag: ETag::hash(parts), n_rows });
         }
         let (mut names, mut n_rows) = (Vec::new(), 0_u64);
         store.pieces(dataset, resolution, span, &mut |piece| {
             n_rows = n_rows.saturating_add(u64::try_from(piece.n_rows).unwrap_or(u64::MAX));
             names.push(match piece.identity {
-                Some(name) => Tag::of(name),
+                Some(name) => ETag::hash(name),
                 None => match piece.rows()? {
-                    Rows::Raw(block) => Tag::of(block.ids),
-                    Rows::Buckets(_) => Tag::of(revision),
+                    Rows::Raw(block) => ETag::hash(block.ids),
+                    Rows::Buckets(_) => ETag::hash(revision),
                 },
             });
             Ok(ControlFlow::Continue(()))
         })?;
-        Ok(Facts { tag: Tag::of((form, names)), n_rows })
+        Ok(RangeFacts { tag: ETag::hash((form, names)), n_rows })
     }
 }
 
 /// Tells the caller what it gets, once.
-struct Begin {
-    seen: Seen,
-    form: Tag,
+struct StartReply {
+    known: KnownETags,
+    form: ETag,
     started: Option<oneshot::Sender<Result<Start, StoreError>>>,
 }
 
-impl Begin {
+impl StartReply {
     /// Tells that the range is on its way: with what is known of it, if it is still so.
-    fn tell(&mut self, store: &dyn Store, range: Range, known: (u64, Facts)) {
+    fn send(&mut self, store: &dyn Store, range: Range, known: (u64, RangeFacts)) {
         let Some(started) = self.started.take() else { return };
         let (revision, facts) = known;
         let is_so = store.revision(range.dataset).is_ok_and(|now| now == revision);
         // Whoever asked may be gone; then the body finds nobody, either.
-        drop(started.send(Ok(Start::New(is_so.then_some(facts)))));
+        drop(started.send(Ok(Start::Range(is_so.then_some(facts)))));
     }
 }
 
 /// Writes a download.
-struct Sink {
+struct DownloadWriter {
     document: Document,
     encoder: Encoder,
     /// What is written and not yet compressed.
     plain: Vec<u8>,
-    kept: Pieces,
+    cache: DownloadCache,
     metrics: Metrics,
-    form: Tag,
-    out: Out,
+    form: ETag,
+    out: OutputQueue,
 }
 
-impl Sink {
+impl DownloadWriter {
     /// Writes all of it, unless the reader or the store fails; `is_whole` tells before the queue
     /// closes.
-    fn run(mut self, store: &dyn Store, range: Range, mut begin: Begin, is_whole: &AtomicBool) {
-        match self.write(store, range, &mut begin) {
+    fn run(
+        mut self,
+        store: &dyn Store,
+        range: Range,
+        mut reply: StartReply,
+        is_whole: &AtomicBool,
+    ) {
+        match self.write(store, range, &mut reply) {
             Ok(is_all) => is_whole.store(is_all, Ordering::Release),
             Err(error) => {
-                if let Some(started) = begin.started.take() {
+                if let Some(started) = reply.started.take() {
                     drop(started.send(Err(error)));
                 } else {
                     let id = range.dataset;
@@ -328,25 +335,25 @@ impl Sink {
         &mut self,
         store: &dyn Store,
         range: Range,
-        begin: &mut Begin,
+        reply: &mut StartReply,
     ) -> Result<bool, StoreError> {
         let revision = store.revision(range.dataset)?;
-        let facts = range.facts(store, revision, begin.form)?;
-        if let Some(tag) = begin.seen.find(facts.tag)
-            && let Some(started) = begin.started.take()
+        let facts = range.facts(store, revision, reply.form)?;
+        if let Some(tag) = reply.known.find(facts.tag)
+            && let Some(started) = reply.started.take()
         {
-            drop(started.send(Ok(Start::Same(tag))));
+            drop(started.send(Ok(Start::NotModified(tag))));
             return Ok(false);
         }
         self.encoder.begin(&mut self.out.bytes);
         self.document.begin(&mut self.plain);
         let mut is_wanted = self.encoder.coding() != Coding::Identity || self.pack();
         store.pieces(range.dataset, range.resolution, range.span, &mut |piece| {
-            begin.tell(store, range, (revision, facts));
+            reply.send(store, range, (revision, facts));
             is_wanted = self.piece(piece)?;
             Ok(if is_wanted { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
         })?;
-        begin.tell(store, range, (revision, facts));
+        reply.send(store, range, (revision, facts));
         if !is_wanted {
             return Ok(false);
         }
@@ -373,7 +380,7 @@ impl Sink {
             return Ok(false);
         }
         let key = PieceKey { rows: name, form: self.form, coding };
-        let kept = self.kept.get(key);
+        let kept = self.cache.get(key);
         let found = if kept.is_some() { "kept" } else { "made" };
         self.metrics.add(metrics::PIECES, &[found]);
         let packed = if let Some(packed) = kept {
@@ -382,7 +389,7 @@ impl Sink {
             self.document.bare(&mut self.plain, &piece.rows()?);
             let packed = pack(coding, &self.plain);
             self.plain.clear();
-            packed.inspect(|packed| self.kept.put(key, packed))
+            packed.inspect(|packed| self.cache.put(key, packed))
         };
         let out = &mut self.out.bytes;
         let written = packed.and_then(|packed| {
@@ -419,14 +426,14 @@ fn is_compressed(written: &io::Result<()>) -> bool {
 }
 
 /// Where a download goes.
-struct Out {
+struct OutputQueue {
     bytes: Vec<u8>,
     pieces: mpsc::Sender<Bytes>,
     runtime: Handle,
     group: Group,
 }
 
-impl Out {
+impl OutputQueue {
     fn flush_if_long(&mut self) -> bool {
         self.bytes.len() < PIECE_BYTES || self.flush()
     }

@@ -1,5 +1,4 @@
-//! Following a dataset: its newest rows again, or those that a reader has missed, and then each new
-//! one.
+//! Follows a dataset: the newest rows, or those that a reader has missed, and then each new one.
 //!
 //! Rows are numbered in the order of their commits, over all datasets, and a row that replaces
 //! another has a number of its own. So a reader that says which number it has is sent all rows with
@@ -21,7 +20,7 @@ use wire::datasets::{EVENT_DATA, EVENT_RESET, Reset};
 use crate::{
     Datasets,
     catalog::CatalogError,
-    hub::{CutOff, FRAME_BYTES, FRAME_ROWS, Frame, HubFull, News, Subscription},
+    hub::{CutOff, FRAME_BYTES, FRAME_ROWS, Frame, HubEvent, HubFull, Subscription},
 };
 
 /// Rows that a reader has missed which are read at a time: a few megabytes of events.
@@ -67,7 +66,7 @@ pub(crate) struct Cursor {
 
 impl Cursor {
     /// Reads what a reader sends back; none if it is not of our making.
-    pub(crate) fn of(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let (_, place) = text.rsplit_once(':')?;
         let (era, number) = place.split_once('-')?;
         let era = u32::from_str_radix(era, 16).ok()?;
@@ -78,7 +77,7 @@ impl Cursor {
 
 /// From where on a reader wants rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum From {
+pub(crate) enum FollowFrom {
     /// The newest ones, and what comes after them.
     Newest,
     /// Those committed after the row that it has; none if it could not say which.
@@ -87,13 +86,13 @@ pub(crate) enum From {
 
 /// A dataset being followed.
 #[derive(Debug)]
-pub(crate) struct Following {
+pub(crate) struct FollowStream {
     /// Which.
     pub(crate) dataset: DatasetId,
     /// Whose key it is.
     key: KeyId,
     /// Whether the key may have lost sight of the dataset.
-    is_doubtful: bool,
+    must_recheck_access: bool,
     datasets: Datasets,
     state: State,
     /// Its place among the readers, until it follows live.
@@ -122,7 +121,7 @@ pub(crate) enum FollowEnd {
     Broken(#[from] FollowError),
 }
 
-impl Following {
+impl FollowStream {
     /// The next rows as events, each commit once; none when the service stops, or the key does not
     /// see the dataset any more.
     ///
@@ -134,27 +133,27 @@ impl Following {
     pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, FollowEnd> {
         let who = (self.key, self.dataset);
         loop {
-            if self.is_doubtful {
+            if self.must_recheck_access {
                 let which = DatasetRef::Id(self.dataset);
                 let grant =
-                    self.datasets.grant(self.key, which).await.map_err(FollowError::from)?;
+                    self.datasets.find_grant(self.key, which).await.map_err(FollowError::from)?;
                 if grant.is_none() {
                     return Ok(None);
                 }
-                self.is_doubtful = false;
+                self.must_recheck_access = false;
             }
             let next = match &mut self.state {
-                State::Replay => self.datasets.replay(who, Vec::new()).await,
-                State::Behind(cursor) => self.datasets.missed(who, *cursor).await,
+                State::Replay => self.datasets.read_replay(who, Vec::new()).await,
+                State::Behind(cursor) => self.datasets.read_missed(who, *cursor).await,
                 State::Live(revision, live) => match live.next().await? {
                     None => return Ok(None),
-                    Some(News::Access) => {
-                        self.is_doubtful = true;
+                    Some(HubEvent::Access) => {
+                        self.must_recheck_access = true;
                         continue;
                     }
                     // Between subscribing and reading some commits came both ways.
-                    Some(News::Frame(frame)) if frame.revision <= *revision => continue,
-                    Some(News::Frame(frame)) => return Ok(Some(frame.events)),
+                    Some(HubEvent::Frame(frame)) if frame.revision <= *revision => continue,
+                    Some(HubEvent::Frame(frame)) => return Ok(Some(frame.events)),
                 },
             };
             let (state, events) = match next {
@@ -181,22 +180,22 @@ impl Datasets {
         &self,
         key: KeyId,
         which: DatasetRef,
-        from: From,
-    ) -> Result<Following, FollowError> {
-        let grant = self.grant(key, which).await?.ok_or(FollowError::NotFound)?;
+        from: FollowFrom,
+    ) -> Result<FollowStream, FollowError> {
+        let grant = self.find_grant(key, which).await?.ok_or(FollowError::NotFound)?;
         let dataset = grant.dataset;
         let state = match from {
-            From::Newest => State::Replay,
-            From::After(cursor) => State::Behind(cursor),
+            FollowFrom::Newest => State::Replay,
+            FollowFrom::After(cursor) => State::Behind(cursor),
         };
         // Whether there is room is to be known before the answer begins.
         let place = Some(self.hub.subscribe(dataset, key)?);
-        let (datasets, is_doubtful) = (self.clone(), false);
-        Ok(Following { dataset, key, is_doubtful, datasets, state, place })
+        let (datasets, must_recheck_access) = (self.clone(), false);
+        Ok(FollowStream { dataset, key, must_recheck_access, datasets, state, place })
     }
 
     /// The newest rows, oldest first, behind what is in `events`.
-    async fn replay(
+    async fn read_replay(
         &self,
         (key, dataset): (KeyId, DatasetId),
         mut events: Vec<u8>,
@@ -204,7 +203,7 @@ impl Datasets {
         // In this order no commit can be missed, and no end of the key's access.
         let live = self.hub.subscribe(dataset, key)?;
         let era = self.era;
-        let replay = self.blocking(move |store| {
+        let replay = self.read_store(move |store| {
             let Some(sight) = store.sight(key, &DatasetRef::Id(dataset))? else { return Ok(None) };
             let newest = store.newest(dataset, REPLAY_ROWS)?;
             let mut writer = Writer::new(dataset, &sight.columns);
@@ -218,18 +217,18 @@ impl Datasets {
     }
 
     /// The rows committed after `cursor`, or some of them, in the order of their commits.
-    async fn missed(
+    async fn read_missed(
         &self,
         (key, dataset): (KeyId, DatasetId),
         cursor: Option<Cursor>,
     ) -> Result<(State, Bytes), FollowError> {
         let era = self.era;
         let Some(cursor) = cursor.filter(|cursor| cursor.era == era) else {
-            return self.replay((key, dataset), reset(dataset)).await;
+            return self.read_replay((key, dataset), render_reset(dataset)).await;
         };
         let live = self.hub.subscribe(dataset, key)?;
         let permit = self.catching_up.acquire().await.map_err(|_| StoreError::Closed)?;
-        let missed = self.blocking(move |store| {
+        let missed = self.read_store(move |store| {
             let Some(Sight { columns, .. }) = store.sight(key, &DatasetRef::Id(dataset))? else {
                 return Ok(Missed::Hidden);
             };
@@ -254,7 +253,7 @@ impl Datasets {
         drop(permit);
         match missed {
             Missed::Hidden => Err(FollowError::NotFound),
-            Missed::Unknown => self.replay((key, dataset), reset(dataset)).await,
+            Missed::Unknown => self.read_replay((key, dataset), render_reset(dataset)).await,
             Missed::All(events, revision) => Ok((State::Live(revision, live), events)),
             Missed::Some(events, number) => {
                 Ok((State::Behind(Some(Cursor { era, number })), events))
@@ -300,12 +299,20 @@ fn safe_numbers(numbers: &[i64]) -> Vec<i64> {
 }
 
 /// The event that says that it is not known what a reader has missed.
-fn reset(dataset: DatasetId) -> Vec<u8> {
-    event(EVENT_RESET, &Reset { dataset_id: dataset.get(), message: RESET_MESSAGE.to_owned() })
+fn render_reset(dataset: DatasetId) -> Vec<u8> {
+    render_event(
+        EVENT_RESET,
+        &Reset { dataset_id: dataset.get(), message: RESET_MESSAGE.to_owned() },
+    )
 }
 
 /// Rows as events, in frames of at most [`FRAME_ROWS`] and about [`FRAME_BYTES`].
-pub(crate) fn frames(writer: &mut Writer, rows: &Block, revision: u64, era: u32) -> Vec<Frame> {
+pub(crate) fn render_frames(
+    writer: &mut Writer,
+    rows: &Block,
+    revision: u64,
+    era: u32,
+) -> Vec<Frame> {
     let (mut frames, mut events, mut n_rows) = (Vec::new(), Vec::new(), 0);
     for row_idx in 0..rows.len() {
         let number = rows.ids.get(row_idx).copied().unwrap_or_default();
@@ -337,7 +344,7 @@ fn push_data_event(
 }
 
 /// An event in the form of server-sent events.
-pub(crate) fn event(name: &str, data: &impl Serialize) -> Vec<u8> {
+pub(crate) fn render_event(name: &str, data: &impl Serialize) -> Vec<u8> {
     let mut event = format!("event: {name}\ndata: ").into_bytes();
     // Writing numbers and text to memory cannot fail.
     serde_json::to_writer(&mut event, data).unwrap_or_default();
@@ -352,9 +359,9 @@ mod tests {
     #[test]
     fn a_cursor_is_read_back_and_nothing_else_is() {
         let cursor = Cursor { era: 0x00c0_ffee, number: 1447 };
-        assert_eq!(Cursor::of("2026-07-30T21:59:00Z:00c0ffee-1447"), Some(cursor));
+        assert_eq!(Cursor::parse("2026-07-30T21:59:00Z:00c0ffee-1447"), Some(cursor));
         for text in ["", "1447", "2026-07-30T21:59:00Z", "a:b-c", "t:00c0ffee--1", "t:1-"] {
-            assert_eq!(Cursor::of(text), None, "{text}");
+            assert_eq!(Cursor::parse(text), None, "{text}");
         }
     }
 

@@ -32,7 +32,7 @@ pub(crate) struct Frame {
 
 /// What a reader is told.
 #[derive(Debug, Clone)]
-pub(crate) enum News {
+pub(crate) enum HubEvent {
     /// Rows.
     Frame(Frame),
     /// It has to be looked up again whether the reader's key still sees the dataset.
@@ -41,7 +41,7 @@ pub(crate) enum News {
 
 /// What is told to the readers of a dataset.
 #[derive(Debug, Clone)]
-enum Told {
+enum HubMessage {
     Frame(Frame),
     /// One key's access may have ended, or that of any.
     Access(Option<KeyId>),
@@ -73,14 +73,14 @@ pub(crate) struct Hub {
 
 #[derive(Debug, Default)]
 struct Readers {
-    datasets: HashMap<DatasetId, Followed>,
+    datasets: HashMap<DatasetId, Channel>,
     n_readers: usize,
 }
 
 /// A dataset that somebody follows.
 #[derive(Debug)]
-struct Followed {
-    sender: broadcast::Sender<Told>,
+struct Channel {
+    sender: broadcast::Sender<HubMessage>,
     /// How many readers each key has.
     keys: HashMap<KeyId, usize>,
 }
@@ -91,7 +91,7 @@ pub(crate) struct Subscription {
     dataset: DatasetId,
     key: KeyId,
     hub: Hub,
-    told: broadcast::Receiver<Told>,
+    messages: broadcast::Receiver<HubMessage>,
 }
 
 impl Hub {
@@ -114,13 +114,13 @@ impl Hub {
             return Err(HubFull { readers_max: self.readers_max });
         }
         readers.n_readers += 1;
-        let followed = readers.datasets.entry(dataset).or_insert_with(|| Followed {
+        let followed = readers.datasets.entry(dataset).or_insert_with(|| Channel {
             sender: broadcast::Sender::new(LAG_FRAMES),
             keys: HashMap::new(),
         });
         *followed.keys.entry(key).or_default() += 1;
-        let told = followed.sender.subscribe();
-        Ok(Subscription { dataset, key, hub: self.clone(), told })
+        let messages = followed.sender.subscribe();
+        Ok(Subscription { dataset, key, hub: self.clone(), messages })
     }
 
     /// Hands frames to the readers of a dataset. `render` is called only if there are any.
@@ -129,25 +129,25 @@ impl Hub {
         let Some(sender) = sender else { return };
         for frame in render() {
             // The last reader may have left meanwhile; then the frame is nobody's.
-            if sender.send(Told::Frame(frame)).is_err() {
+            if sender.send(HubMessage::Frame(frame)).is_err() {
                 return;
             }
         }
     }
 
     /// Tells the readers of a dataset that their keys may not see it any more.
-    pub(crate) fn hidden(&self, dataset: DatasetId) {
+    pub(crate) fn recheck_access(&self, dataset: DatasetId) {
         if let Some(followed) = self.readers.lock().datasets.get(&dataset) {
             // Those who are told are those who are there.
-            drop(followed.sender.send(Told::Access(None)));
+            drop(followed.sender.send(HubMessage::Access(None)));
         }
     }
 
     /// Tells the readers of `key` that it may not see their datasets any more.
-    pub(crate) fn hidden_from(&self, key: KeyId) {
+    pub(crate) fn recheck_access_of(&self, key: KeyId) {
         for followed in self.readers.lock().datasets.values() {
             if followed.keys.contains_key(&key) {
-                drop(followed.sender.send(Told::Access(Some(key))));
+                drop(followed.sender.send(HubMessage::Access(Some(key))));
             }
         }
     }
@@ -170,12 +170,12 @@ impl Subscription {
     ///
     /// # Errors
     /// [`CutOff`] if this reader lags by more than [`LAG_FRAMES`].
-    pub(crate) async fn next(&mut self) -> Result<Option<News>, CutOff> {
+    pub(crate) async fn next(&mut self) -> Result<Option<HubEvent>, CutOff> {
         loop {
-            return match self.told.recv().await {
-                Ok(Told::Frame(frame)) => Ok(Some(News::Frame(frame))),
-                Ok(Told::Access(Some(key))) if key != self.key => continue,
-                Ok(Told::Access(_)) => Ok(Some(News::Access)),
+            return match self.messages.recv().await {
+                Ok(HubMessage::Frame(frame)) => Ok(Some(HubEvent::Frame(frame))),
+                Ok(HubMessage::Access(Some(key))) if key != self.key => continue,
+                Ok(HubMessage::Access(_)) => Ok(Some(HubEvent::Access)),
                 Err(RecvError::Closed) => Ok(None),
                 Err(RecvError::Lagged(lag_frames)) => Err(CutOff { lag_frames }),
             };
@@ -210,14 +210,14 @@ mod tests {
         /// The next frame, if it is here already.
         fn try_next(&mut self) -> Result<Option<Frame>, CutOff> {
             match self.next().now_or_never().unwrap_or(Ok(None))? {
-                Some(News::Frame(frame)) => Ok(Some(frame)),
-                Some(News::Access) => panic!("nothing became hidden"),
+                Some(HubEvent::Frame(frame)) => Ok(Some(frame)),
+                Some(HubEvent::Access) => panic!("nothing became hidden"),
                 None => Ok(None),
             }
         }
 
         fn is_hidden(&mut self) -> bool {
-            matches!(self.next().now_or_never(), Some(Ok(Some(News::Access))))
+            matches!(self.next().now_or_never(), Some(Ok(Some(HubEvent::Access))))
         }
     }
 
@@ -276,9 +276,9 @@ mod tests {
         let mut mine = hub.subscribe(dataset(), KEY).unwrap();
         let mut elsewhere = hub.subscribe(other, KEY).unwrap();
         let mut foreign = hub.subscribe(dataset(), KeyId::new(8)).unwrap();
-        hub.hidden_from(KEY);
+        hub.recheck_access_of(KEY);
         assert!(mine.is_hidden() && elsewhere.is_hidden() && !foreign.is_hidden());
-        hub.hidden(dataset());
+        hub.recheck_access(dataset());
         assert!(mine.is_hidden() && !elsewhere.is_hidden() && foreign.is_hidden());
     }
 

@@ -1,46 +1,44 @@
 //! Document 2: the dataset service. Time series behind tags, read by page, by range or live.
 //!
-//! [`DatasetsService`] starts all of it. Inside, the façade `Datasets` is every operation without
-//! HTTP; `server/` is one file for each path of it; `query` is the rules of a request, as plain
-//! functions of values; `hub` takes new rows to those who follow; `pieces` keeps what was compressed
-//! of downloads; `source/` makes live data. Rows are kept by room `tsdb`, and written and read by
-//! room `formats`. Absent on purpose: how keys are made and kept, which is `accounts`.
+//! [`DatasetsService`] starts it. Inside, the façade `Datasets` has every operation without HTTP, and
+//! `server/` a file for each path; `query` has the rules of a request, as plain functions of values;
+//! `hub` hands new rows to followers; `page_cache` and `download_cache` keep what was rendered; `source/`
+//! generates live data. Rows are stored by room `tsdb`, and parsed and rendered by room `formats`.
+//! Absent on purpose: how keys are made and stored, which is `accounts`.
 
-mod answers;
 mod append;
 mod catalog;
 mod download;
+mod download_cache;
+mod etag;
 mod follow;
 mod hub;
 mod insert;
+mod key_limit;
 mod metrics;
-mod pieces;
+mod page_cache;
 mod query;
 mod read;
 mod retention;
 mod server;
-mod shares;
 mod source;
-mod tag;
 
 use std::{path::Path, sync::Arc, time::Duration};
 
 use model::resolution::Resolution;
-use parking_lot::Mutex;
 use task::{clock::Clock, group::Group};
 use tokio::{sync::Semaphore, task::spawn_blocking};
 use tsdb::store::{Store, StoreError};
 use web::{metrics::Metrics, open_files::streams_max};
 
 use crate::{
-    answers::Answers,
     download::{DOWNLOADS_MAX, DOWNLOADS_OF_KEY_MAX, spool::Spool},
+    download_cache::DownloadCache,
     follow::CATCHING_UP_MAX,
     hub::Hub,
-    pieces::Pieces,
+    key_limit::KeyLimit,
+    page_cache::PageCache,
     query::Caps,
-    read::Pace,
-    shares::Shares,
 };
 pub use crate::{
     server::{DatasetsOptions, DatasetsService, HEARTBEAT_EVERY, MetadataFilters, StartError},
@@ -60,12 +58,10 @@ pub(crate) struct Datasets {
     store: Arc<dyn Store>,
     hub: Hub,
     clock: Clock,
-    downloads: Shares,
-    pieces: Pieces,
+    downloads: KeyLimit,
+    download_cache: DownloadCache,
     spool: Spool,
-    answers: Answers,
-    /// Held while a page is read where it is asked for: never do all threads wait for the disk.
-    pace: Arc<Mutex<Pace>>,
+    page_cache: PageCache,
     caps: Caps,
     /// The life of the store, as cursors of streams name it.
     era: u32,
@@ -96,10 +92,11 @@ impl ReadOptions {
 impl Datasets {
     /// The operations on what is in `store`. Downloads under way end when `group` stops.
     pub(crate) fn new(store: Arc<dyn Store>, clock: Clock, group: &Group) -> Self {
-        let downloads = Shares::new(DOWNLOADS_MAX, DOWNLOADS_OF_KEY_MAX);
+        let downloads = KeyLimit::new(DOWNLOADS_MAX, DOWNLOADS_OF_KEY_MAX);
         let catching_up = Arc::new(Semaphore::new(CATCHING_UP_MAX));
-        let (hub, pieces, group) = (Hub::new(streams_max()), Pieces::none(), group.clone());
-        let answers = Answers::default();
+        let (hub, download_cache, group) =
+            (Hub::new(streams_max()), DownloadCache::none(), group.clone());
+        let page_cache = PageCache::default();
         let [a, b, c, d, ..] = store.era().to_le_bytes();
         let era = u32::from_le_bytes([a, b, c, d]);
         let (caps, metrics, file) = (Caps::USUAL, metrics::new(), None);
@@ -108,10 +105,9 @@ impl Datasets {
             hub,
             clock,
             downloads,
-            pieces,
+            download_cache,
             spool: Spool::default(),
-            answers,
-            pace: Arc::default(),
+            page_cache,
             caps,
             era,
             catching_up,
@@ -122,8 +118,8 @@ impl Datasets {
     }
 
     /// The same with pieces kept, and caps other than the usual.
-    pub(crate) fn reading(self, pieces: Pieces, caps: Caps) -> Self {
-        Self { pieces, caps, ..self }
+    pub(crate) fn reading(self, download_cache: DownloadCache, caps: Caps) -> Self {
+        Self { download_cache, caps, ..self }
     }
 
     /// Whether the store takes writes.
@@ -132,16 +128,16 @@ impl Datasets {
     /// [`StoreError`] if not, or if it cannot be read.
     pub(crate) async fn check(&self) -> Result<(), StoreError> {
         self.store.check().await?;
-        self.blocking(Store::tags).await.map(drop)
+        self.read_store(Store::tags).await.map(drop)
     }
 
     /// Runs `read` on a thread that may block.
-    async fn blocking<T: Send + 'static>(
+    async fn read_store<T: Send + 'static>(
         &self,
         read: impl FnOnce(&dyn Store) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         let store = Arc::clone(&self.store);
-        aside(move || read(&*store)).await?
+        run_blocking(move || read(&*store)).await?
     }
 }
 
@@ -149,7 +145,7 @@ impl Datasets {
 ///
 /// # Errors
 /// [`StoreError::Closed`] if the program is stopping.
-pub(crate) async fn aside<T: Send + 'static>(
+pub(crate) async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, StoreError> {
     match spawn_blocking(work).await {

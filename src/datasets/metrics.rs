@@ -5,7 +5,7 @@ use std::{fs, path::Path, sync::Arc};
 use tsdb::store::StoreError;
 use web::metrics::{Metrics, counter, gauge, histogram, process, requests};
 
-use crate::{Datasets, aside};
+use crate::{Datasets, run_blocking};
 
 /// What every name begins with.
 const PREFIX: &str = "triptych_datasets_";
@@ -61,9 +61,9 @@ impl Datasets {
     pub(crate) async fn counts_text(&self) -> Result<String, StoreError> {
         let metrics = self.metrics.clone();
         metrics.set(STREAMS, &[], self.hub.n_all_readers());
-        metrics.set(DOWNLOADS, &[], self.downloads.n_taken());
+        metrics.set(DOWNLOADS, &[], self.downloads.n_acquired());
         let file = self.file.clone();
-        aside(move || {
+        run_blocking(move || {
             if let Some(file) = file {
                 metrics.set(STORE_BYTES, &["data"], size_of(&file));
                 let mut log = file.as_os_str().to_owned();

@@ -95,7 +95,7 @@ pub(crate) enum QueryError {
     },
     /// A moment is no moment.
     #[error("{name} must be an RFC 3339 timestamp such as 2026-07-30T21:57:00Z")]
-    Moment {
+    Timestamp {
         /// Which parameter.
         name: &'static str,
         /// What is wrong.
@@ -131,7 +131,7 @@ impl Caps {
     /// Those of document 2.
     pub(crate) const USUAL: Self = Self { raw: Resolution::Raw.span_max() };
 
-    const fn of(self, resolution: Resolution) -> Option<Duration> {
+    const fn span_max(self, resolution: Resolution) -> Option<Duration> {
         match resolution {
             Resolution::Raw => self.raw,
             _ => resolution.span_max(),
@@ -164,7 +164,7 @@ impl Bounds {
     /// [`QueryError::SpanTooWide`] past the resolution's cap and [`SPAN_SLACK`].
     pub(crate) fn check_cap(self, resolution: Resolution, caps: Caps) -> Result<(), QueryError> {
         let (Some(start), Some(end)) = (self.start, self.end) else { return Ok(()) };
-        match caps.of(resolution) {
+        match caps.span_max(resolution) {
             Some(span_max) if end.since(start) > span_max + SPAN_SLACK => {
                 Err(QueryError::SpanTooWide { span_max, resolution })
             }
@@ -204,7 +204,7 @@ impl RowsQuery {
         self.bounds.check_cap(self.resolution, caps)?;
         let mut span = self.bounds.span(self.resolution)?;
         if self.is_open()
-            && let Some(span_max) = caps.of(self.resolution)
+            && let Some(span_max) = caps.span_max(self.resolution)
         {
             span.last = window_end.unwrap_or(now);
             span.first = span.last - span_max + STEP;

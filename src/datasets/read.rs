@@ -1,7 +1,6 @@
-//! Reading rows: a page, or the newest ones. A whole range is in `download`.
+//! Reads pages of rows, and the newest rows. Whole ranges are in `download`.
 
-mod pace;
-mod stretch;
+mod read_ahead;
 
 use std::{io, sync::Arc};
 
@@ -13,44 +12,43 @@ use model::{
     resolution::Resolution,
     timestamp::Timestamp,
 };
-use tokio::{runtime::Handle, task::block_in_place, time::Instant};
+
 use tsdb::{
     catalog::DatasetRef,
     span::{Order, Span},
     store::{Count, PageRead, Sight, StoreError},
 };
 
-pub(crate) use self::pace::Pace;
-use self::stretch::Stretch;
+use self::read_ahead::ReadAhead;
 use crate::{
     Datasets,
-    answers::{Answer, AnswerKey},
-    aside, metrics,
+    etag::{ETag, KnownETags},
+    metrics,
+    page_cache::{CachedPage, PageKey},
     query::{
         Position, QueryError, RowsQuery, link,
         params::{LiveQuery, Params},
     },
-    tag::{Seen, Tag},
+    run_blocking,
 };
 
-/// Values that are read where they are asked for: it takes a fraction of a millisecond, less than to
-/// wake another thread. What is longer, or may be, is read on a thread that may take its time.
-const AT_ONCE_VALUES_MAX: usize = 8192;
+/// Values of a page that is read ahead at most: more are worth a read of their own.
+const AHEAD_PAGE_VALUES_MAX: usize = 8192;
 
-/// Values that are read in one go for who follows links: twice as many.
-const TOGETHER_VALUES_MAX: usize = 16_384;
+/// Values that are read at once for a caller that follows links: twice as many.
+const AHEAD_VALUES_MAX: usize = 16_384;
 
 /// Pages that are: of 250 rows, as many as two chunks have.
-const PAGES_MAX: usize = 8;
+const AHEAD_PAGES_MAX: usize = 8;
 
-/// Why rows were not read.
+/// Why a read was refused or failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum ReadError {
     /// The key sees no such dataset.
     #[error("dataset not found")]
     NotFound,
-    /// The query asks what it may not.
+    /// The query is not allowed.
     #[error(transparent)]
     Query(#[from] QueryError),
     /// There are too many downloads.
@@ -59,90 +57,90 @@ pub(crate) enum ReadError {
     /// The store failed.
     #[error("read rows")]
     Store(#[from] StoreError),
-    /// The disk failed that keeps files while callers read parts of them.
+    /// Writing or reading the spooled file of a partial download failed.
     #[error("keep the file for reading in parts")]
     Spool(#[source] io::Error),
 }
 
 /// Where the page after this one begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Next {
-    /// There is none: the data ends here.
+pub(crate) enum NextPage {
+    /// There is no next page.
     End,
     /// After this many rows.
     Offset(u64),
-    /// After the row at this moment.
+    /// After the row with this timestamp.
     After(Timestamp),
 }
 
-/// A page of rows, and what is needed to write it.
+/// A page of rows, and what is needed to render it.
 #[derive(Debug)]
 pub(crate) struct RowsPage<'a> {
     pub(crate) dataset: DatasetId,
     pub(crate) columns: &'a [Column],
     /// How many match in all; 0 with a cursor, by document 2.
     pub(crate) count: u64,
-    /// The rows, in the order asked for.
+    /// The rows, in the order request for.
     pub(crate) rows: Rows,
-    pub(crate) next: Next,
-    /// The last commit that it includes.
+    pub(crate) next: NextPage,
+    /// The last commit that the page includes.
     pub(crate) revision: u64,
 }
 
-/// A page that is asked for.
+/// A request for a page.
 #[derive(Debug, Clone)]
-pub(crate) struct Asked {
+pub(crate) struct PageRequest {
     pub(crate) query: RowsQuery,
-    /// What the query was read from. The link to the next page repeats it.
+    /// The parameters that the query was parsed from. The link to the next page repeats them.
     pub(crate) params: Params,
-    /// What the caller has already.
-    pub(crate) seen: Seen,
+    /// The tags of the responses that the caller has.
+    pub(crate) known: KnownETags,
 }
 
-/// What comes of asking for a page.
+/// The response to a [`PageRequest`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Read {
-    /// The caller has it, under this tag.
-    Same(String),
-    /// The page as it is sent, and its tag where it has one.
-    New(Bytes, Option<Tag>),
+pub(crate) enum PageResponse {
+    /// The caller has the page, with this tag.
+    NotModified(String),
+    /// The rendered page, and its tag; `None` for a page of an open range.
+    Page(Bytes, Option<ETag>),
 }
 
-/// A page as it is to be found or read.
-struct Wanted {
-    key: AnswerKey,
+/// Where to find a page in the cache, and its tag.
+struct PageLookup {
+    key: PageKey,
     /// The last commit of the dataset.
     revision: u64,
-    /// Of pages of closed ranges: what is the same at all commits.
-    tag: Option<Tag>,
+    /// The part of the tag that is the same at all commits; `None` for a page of an open range.
+    tag: Option<ETag>,
 }
 
-impl Wanted {
-    /// The tag of the page as it was read at a commit.
-    fn tag(&self, revision: u64) -> Option<Tag> {
-        self.tag.map(|tag| Tag::of((tag, revision)))
+impl PageLookup {
+    /// The tag of the page as read at a commit.
+    fn tag(&self, revision: u64) -> Option<ETag> {
+        self.tag.map(|tag| ETag::hash((tag, revision)))
     }
 }
 
-/// Writes a page, whose link to the next one repeats the parameters.
-pub(crate) type Write = fn(&RowsPage<'_>, &Params) -> Vec<u8>;
+/// Renders a page, whose link to the next one repeats the parameters.
+pub(crate) type WritePage = fn(&RowsPage<'_>, &Params) -> Vec<u8>;
 
-impl Asked {
-    /// The page that follows by a cursor, as who follows the link to it asks for it.
-    fn after(&self, next: Next) -> Option<Self> {
-        let Next::After(cursor) = next else { return None };
+impl PageRequest {
+    /// The request that the link to the next page makes; `None` if that has no cursor.
+    fn after(&self, next: NextPage) -> Option<Self> {
+        let NextPage::After(cursor) = next else { return None };
         let query = RowsQuery { position: Position::After(cursor), ..self.query.clone() };
         let params = link::params_after(&self.params, cursor);
-        Some(Self { query, params, seen: Seen::default() })
+        Some(Self { query, params, known: KnownETags::default() })
     }
 }
 
 impl Datasets {
-    /// Reads a page, written as `write` does it, on a thread that may take its time if it takes
-    /// long; one that was written before, and that no commit has touched since, comes out of memory.
+    /// Reads a page and renders it with `write`, on a blocking thread; a page that was rendered before,
+    /// and that no commit has touched since, comes out of the cache.
     ///
-    /// Pages of closed ranges have a tag, which changes with every commit that touches them. Who
-    /// follows the links from page to page finds most of them read.
+    /// Pages of closed ranges have a tag, which changes with every commit that touches them. A caller
+    /// that follows the links from page to page finds most of them cached.
     ///
     /// # Errors
     /// [`ReadError::NotFound`] if `key` does not see the dataset, [`ReadError::Query`] if the query
@@ -150,124 +148,123 @@ impl Datasets {
     pub(crate) async fn rows(
         &self,
         key: KeyId,
-        asked: Asked,
-        write: Write,
-    ) -> Result<Read, ReadError> {
-        let who = (key, asked.query.dataset.clone());
-        // Looking at memory takes less time than handing the work to another thread.
-        let mut sight = self.store.version().and_then(|version| self.answers.sight(version, &who));
+        request: PageRequest,
+        write: WritePage,
+    ) -> Result<PageResponse, ReadError> {
+        let who = (key, request.query.dataset.clone());
+        let version = self.store.version();
+        let sight = version.and_then(|version| self.page_cache.sight(version, &who));
         if let Some(sight) = &sight
-            && let Some(read) = self.known(&asked, &self.wanted(sight, &asked)?)
+            && let Some(response) = self.find_cached(&request, &self.look_up(sight, &request)?)
         {
-            return Ok(read);
-        }
-        if is_near(&asked.query)
-            && has_other_threads()
-            && let Some(mut pace) = self.pace.try_lock()
-        {
-            let look = || here(&mut pace, || self.look(who.clone()));
-            let near = sight.take().map_or_else(look, Ok)?;
-            if is_short(&asked.query, &near.columns) {
-                return here(&mut pace, || self.answer(&near, &asked, write));
-            }
-            sight = Some(near);
+            return Ok(response);
         }
         let datasets = self.clone();
         let read = move || {
-            let sight = sight.map_or_else(|| datasets.look(who), Ok)?;
-            datasets.answer(&sight, &asked, write)
+            let sight = sight.map_or_else(|| datasets.load_sight(who), Ok)?;
+            datasets.respond(&sight, &request, write)
         };
-        aside(read).await?
+        run_blocking(read).await?
     }
 
-    /// What a key sees of a dataset, which is kept. Blocks.
-    fn look(&self, who: (KeyId, DatasetRef)) -> Result<Arc<Sight>, ReadError> {
+    /// Loads what a key sees of a dataset, and caches it. Blocks.
+    fn load_sight(&self, who: (KeyId, DatasetRef)) -> Result<Arc<Sight>, ReadError> {
         let version = self.store.version();
         let sight = self.store.sight(who.0, &who.1)?.ok_or(ReadError::NotFound)?;
         let sight = Arc::new(sight);
         if let Some(version) = version {
-            self.answers.saw(version, who, Arc::clone(&sight));
+            self.page_cache.put_sight(version, who, Arc::clone(&sight));
         }
         Ok(sight)
     }
 
-    /// Answers with a page out of memory, or with one that is read. Blocks.
-    fn answer(&self, sight: &Sight, asked: &Asked, write: Write) -> Result<Read, ReadError> {
-        let wanted = self.wanted(sight, asked)?;
-        if let Some(read) = self.known(asked, &wanted) {
+    /// Returns a page out of the cache, or reads it. Blocks.
+    fn respond(
+        &self,
+        sight: &Sight,
+        request: &PageRequest,
+        write: WritePage,
+    ) -> Result<PageResponse, ReadError> {
+        let wanted = self.look_up(sight, request)?;
+        if let Some(read) = self.find_cached(request, &wanted) {
             return Ok(read);
         }
-        let answer = self.read_pages(sight, asked, &wanted, write)?;
-        // With a commit that came in between, columns may have come that the tag does not name.
+        let answer = self.read_pages(sight, request, &wanted, write)?;
+        // A commit in between may have added columns that the tag does not cover.
         let tag = wanted.tag(answer.revision).filter(|_| answer.revision == wanted.revision);
-        Ok(self.sent(answer, tag))
+        Ok(self.count_sent(answer, tag))
     }
 
-    /// Reads a page, and keeps it. If the caller came to it by the link of the page before, and so
-    /// is about to ask for the next ones, those are read with it: they are for the most part in the
-    /// same chunk, and no other thread has to be woken or waited for. Blocks.
+    /// Reads a page, and caches it. If the caller came by the link of the page before, and so is about to
+    /// request the next ones, those are read with it: they are mostly in the same chunk. Blocks.
     fn read_pages(
         &self,
         sight: &Sight,
-        asked: &Asked,
-        wanted: &Wanted,
-        write: Write,
-    ) -> Result<Answer, ReadError> {
-        let n_values = asked.query.limit.get().saturating_mul(sight.columns.len()).max(1);
-        let is_led = is_short(&asked.query, &sight.columns) && self.answers.is_linked(&wanted.key);
-        let n_pages = if is_led { (TOGETHER_VALUES_MAX / n_values).clamp(1, PAGES_MAX) } else { 1 };
+        request: &PageRequest,
+        wanted: &PageLookup,
+        write: WritePage,
+    ) -> Result<CachedPage, ReadError> {
+        let n_values = request.query.limit.get().saturating_mul(sight.columns.len()).max(1);
+        let is_following_links =
+            is_short(&request.query, &sight.columns) && self.page_cache.is_linked(&wanted.key);
+        let n_pages = if is_following_links {
+            (AHEAD_VALUES_MAX / n_values).clamp(1, AHEAD_PAGES_MAX)
+        } else {
+            1
+        };
         let span = wanted.key.span;
-        let mut stretch = Stretch::read(&*self.store, sight, &asked.query, (span, n_pages))?;
-        let (page, reach) = stretch.page();
-        let first = answer(&page, &asked.params, reach, write);
-        // As with the tag.
+        let mut ahead = ReadAhead::read(&*self.store, sight, &request.query, span, n_pages)?;
+        let (page, depends_on) = ahead.take_page();
+        let first = render_page(&page, &request.params, depends_on, write);
+        // A commit in between: see the tag in `respond`.
         if page.revision != wanted.revision {
             return Ok(first);
         }
-        self.answers.put(wanted.key.clone(), first.clone());
+        self.page_cache.put(wanted.key.clone(), first.clone());
         let mut next = page.next;
-        while let Some(asked) = asked.after(next) {
-            let Ok(wanted) = self.wanted(sight, &asked) else { break };
-            if !stretch.has_page_of(wanted.key.span) {
-                self.answers.link(&wanted.key);
+        while let Some(request) = request.after(next) {
+            let Ok(wanted) = self.look_up(sight, &request) else { break };
+            if !ahead.has_page_of(wanted.key.span) {
+                self.page_cache.add_link(&wanted.key);
                 break;
             }
-            let (page, reach) = stretch.page();
-            self.answers.put(wanted.key, answer(&page, &asked.params, reach, write));
+            let (page, depends_on) = ahead.take_page();
+            self.page_cache.put(wanted.key, render_page(&page, &request.params, depends_on, write));
             next = page.next;
         }
         Ok(first)
     }
 
-    /// The answer, if the caller has the page or it is in memory.
-    fn known(&self, asked: &Asked, wanted: &Wanted) -> Option<Read> {
-        let kept = self.answers.get(&wanted.key, wanted.revision);
-        // A page that still holds has the tag of the commit that it was read at.
-        let revision = kept.as_ref().map_or(wanted.revision, |answer| answer.revision);
+    /// Returns the response, if the caller has the page or it is cached.
+    fn find_cached(&self, request: &PageRequest, wanted: &PageLookup) -> Option<PageResponse> {
+        let cached = self.page_cache.get(&wanted.key, wanted.revision);
+        // A valid page has the tag of the commit at which it was read.
+        let revision = cached.as_ref().map_or(wanted.revision, |answer| answer.revision);
         let tag = wanted.tag(revision);
-        if let Some(known) = tag.and_then(|tag| asked.seen.find(tag)) {
-            return Some(Read::Same(known));
+        if let Some(known) = tag.and_then(|tag| request.known.find(tag)) {
+            return Some(PageResponse::NotModified(known));
         }
-        Some(self.sent(kept?, tag))
+        Some(self.count_sent(cached?, tag))
     }
 
-    /// A page that is sent, which is counted.
-    fn sent(&self, answer: Answer, tag: Option<Tag>) -> Read {
+    /// Counts the rows of a page that is sent.
+    fn count_sent(&self, answer: CachedPage, tag: Option<ETag>) -> PageResponse {
         self.metrics.add_n(metrics::ROWS_OUT, &["rows"], answer.n_rows);
-        Read::New(answer.body, tag)
+        PageResponse::Page(answer.body, tag)
     }
 
-    /// Where to find the page, and its tag.
-    fn wanted(&self, sight: &Sight, asked: &Asked) -> Result<Wanted, ReadError> {
-        let Asked { query, params, .. } = asked;
+    /// Computes the cache key and the tag of a page.
+    fn look_up(&self, sight: &Sight, request: &PageRequest) -> Result<PageLookup, ReadError> {
+        let PageRequest { query, params, .. } = request;
         let now = self.clock.now();
         let window_end = if query.is_open() { self.window_end(sight, now)? } else { None };
         let span = query.span(window_end, now, self.caps)?;
         let names = sight.columns.iter().map(|column| column.name.as_str()).collect::<Vec<_>>();
         let (dataset, revision) = (sight.grant.dataset, sight.revision);
-        let tag = query.is_closed().then(|| Tag::of((self.era, Tag::of(params), dataset, &names)));
-        let (columns, params) = (Tag::of(&names), params.clone());
-        Ok(Wanted { key: AnswerKey { dataset, columns, span, params }, revision, tag })
+        let tag =
+            query.is_closed().then(|| ETag::hash((self.era, ETag::hash(params), dataset, &names)));
+        let (columns, params) = (ETag::hash(&names), params.clone());
+        Ok(PageLookup { key: PageKey { dataset, columns, span, params }, revision, tag })
     }
 
     /// Returns the timestamp at which the window of an open query ends: that of the newest row that
@@ -291,8 +288,8 @@ impl Datasets {
         Ok(page.rows.timestamp(0).or(sight.newest))
     }
 
-    /// Reads the newest rows of a dataset, newest first, and makes of them what `convert` makes.
-    /// There are fewer than asked for where they are very long.
+    /// Reads the newest rows of a dataset, newest first, and converts them: fewer than the limit where
+    /// they are very long.
     ///
     /// # Errors
     /// As [`Self::rows`].
@@ -309,14 +306,14 @@ impl Datasets {
             bounds: query.bounds,
             order: Order::Descending,
             limit: query.limit,
-            // Of what is not told, nothing has to be counted.
+            // The response has no count.
             position: Position::After(Timestamp::MAX),
         };
         let datasets = self.clone();
-        aside(move || {
+        run_blocking(move || {
             let store = &*datasets.store;
             let sight = store.sight(key, &query.dataset)?.ok_or(ReadError::NotFound)?;
-            let (page, _) = Stretch::read(store, &sight, &query, (span, 1))?.page();
+            let (page, _) = ReadAhead::read(store, &sight, &query, span, 1)?.take_page();
             datasets.metrics.add_n(metrics::ROWS_OUT, &["live"], n_rows(&page));
             Ok(convert(&page))
         })
@@ -324,41 +321,27 @@ impl Datasets {
     }
 }
 
-/// A page as it is kept.
-fn answer(page: &RowsPage<'_>, params: &Params, reach: Span, write: Write) -> Answer {
+/// Renders a page for the cache.
+fn render_page(
+    page: &RowsPage<'_>,
+    params: &Params,
+    depends_on: Span,
+    write: WritePage,
+) -> CachedPage {
     let mut body = write(page, params);
-    // Room that was left would be kept with it, and count for nothing.
+    // Spare capacity would be cached, too.
     body.shrink_to_fit();
     let body = Bytes::from(body);
-    Answer { body, n_rows: n_rows(page), revision: page.revision, reach }
+    CachedPage { body, n_rows: n_rows(page), revision: page.revision, depends_on }
 }
 
-/// How many rows a page has.
+/// The number of rows of a page.
 fn n_rows(page: &RowsPage<'_>) -> u64 {
     u64::try_from(page.rows.len()).unwrap_or(u64::MAX)
 }
 
-/// Whether what a page is made of is found at once: by the dataset's number, and without a count.
-const fn is_near(query: &RowsQuery) -> bool {
-    matches!(query.dataset, DatasetRef::Id(_)) && matches!(query.position, Position::After(_))
-}
-
-/// Whether a page has few values, of types that have a length.
+/// Whether a page has few values, all of types of a fixed size.
 fn is_short(query: &RowsQuery, columns: &[Column]) -> bool {
-    query.limit.get().saturating_mul(columns.len()) <= AT_ONCE_VALUES_MAX
+    query.limit.get().saturating_mul(columns.len()) <= AHEAD_PAGE_VALUES_MAX
         && columns.iter().all(|column| column.dtype != Dtype::String)
-}
-
-/// Reads on this thread. Where the store was slow of late others get its tasks meanwhile, which takes
-/// longer than a page that is in memory.
-fn here<T>(pace: &mut Pace, read: impl FnOnce() -> T) -> T {
-    let began = Instant::now();
-    let done = if pace.is_fast(began) { read() } else { block_in_place(read) };
-    pace.took(began, Instant::now());
-    done
-}
-
-/// Whether others are served while this thread waits for the disk.
-fn has_other_threads() -> bool {
-    Handle::try_current().is_ok_and(|runtime| runtime.metrics().num_workers() > 1)
 }

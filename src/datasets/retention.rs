@@ -44,7 +44,7 @@ impl Retention {
     ///
     /// # Errors
     /// What a field must be.
-    pub(crate) fn of(metadata: &BTreeMap<String, String>) -> Result<Self, String> {
+    pub(crate) fn from_metadata(metadata: &BTreeMap<String, String>) -> Result<Self, String> {
         let age = match metadata.get(KEEP_DAYS).map(|text| text.parse()) {
             None => None,
             Some(Ok(days @ 1..=DAYS_MAX)) => Some(Duration::from_hours(u64::from(days) * 24)),
@@ -62,7 +62,7 @@ impl Retention {
 /// Deletes old rows from time to time, until dropped.
 pub(crate) async fn run(datasets: Datasets, clock: Clock) {
     // A service that is started while the clock is wrong deletes nothing by it either.
-    let changed = datasets.blocking(Store::newest_change).await;
+    let changed = datasets.read_store(Store::newest_change).await;
     let start = changed.ok().flatten().unwrap_or_else(|| clock.now());
     let mut date = SteadyDate::new(clock, start, LEAP_HOLD);
     let mut looks = interval(LOOK_EVERY);
@@ -81,12 +81,12 @@ pub(crate) async fn run(datasets: Datasets, clock: Clock) {
 /// Deletes the rows that are older than their datasets keep them at `date`; how many that were.
 pub(crate) async fn delete_old(datasets: &Datasets, date: Timestamp) -> Result<u64, StoreError> {
     let mut n_rows = 0;
-    for (dataset, metadata) in datasets.blocking(Store::retentions).await? {
+    for (dataset, metadata) in datasets.read_store(Store::retentions).await? {
         // It was checked when it was set.
-        let Retention { age, n_bytes } = Retention::of(&metadata).unwrap_or_default();
+        let Retention { age, n_bytes } = Retention::from_metadata(&metadata).unwrap_or_default();
         let by_size = match n_bytes {
             Some(n_bytes) => {
-                datasets.blocking(move |store| store.newest_within(dataset, n_bytes)).await?
+                datasets.read_store(move |store| store.newest_within(dataset, n_bytes)).await?
             }
             None => None,
         };

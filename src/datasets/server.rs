@@ -3,13 +3,14 @@
 //! A handler reads its request, calls the façade, and writes what came of it.
 
 mod acquire;
-mod arriving;
+mod body_limit;
 mod bulk_download;
 mod bulk_insert;
 mod byte_range;
 mod check;
 mod columns;
 mod compressed;
+mod conditional;
 mod dataset;
 mod dataset_tags;
 mod datasets;
@@ -25,7 +26,6 @@ mod rows;
 mod search;
 mod stream;
 mod tags;
-mod unchanged;
 
 use std::{io, net::SocketAddr, ops::Deref, path::PathBuf, sync::Arc, time::Duration};
 
@@ -57,11 +57,11 @@ use wire::{
 
 use self::error::ApiError;
 use crate::{
-    Datasets, ReadOptions, aside,
-    pieces::Pieces,
+    Datasets, ReadOptions,
+    download_cache::DownloadCache,
+    key_limit::KeyLimit,
     query::Caps,
-    retention,
-    shares::Shares,
+    retention, run_blocking,
     source::{
         load::{self, LoadOptions},
         market::{self, MarketOptions},
@@ -160,7 +160,7 @@ impl DatasetsService {
         let listener = bind(&options.listen).await?;
         let address = listener.local_addr().map_err(StartError::Address)?;
         let path = options.store_path.clone();
-        let opened = aside(move || SqliteStore::open(&path)).await.and_then(|opened| opened);
+        let opened = run_blocking(move || SqliteStore::open(&path)).await.and_then(|opened| opened);
         let store = opened
             .map_err(|source| StartError::Store { path: options.store_path.clone(), source })?;
         let pieces = pieces(&options).await;
@@ -180,7 +180,7 @@ impl DatasetsService {
             clock,
             group: group.clone(),
             heartbeat_every: options.heartbeat_every,
-            inserts: arriving::room(),
+            inserts: body_limit::new_limit(),
             metadata_filters: options.metadata_filters,
         });
         let addresses = app.gate.addresses();
@@ -204,16 +204,16 @@ impl DatasetsService {
 }
 
 /// Where compressed pieces of downloads are kept. Without such a place they are made each time.
-async fn pieces(options: &DatasetsOptions) -> Pieces {
+async fn pieces(options: &DatasetsOptions) -> DownloadCache {
     let path = options.store_path.with_extension("pieces");
     let bytes_max = options.reads.piece_bytes_max;
-    match aside(move || Pieces::open(&path, bytes_max)).await {
+    match run_blocking(move || DownloadCache::open(&path, bytes_max)).await {
         Ok(Ok(pieces)) => pieces,
         Ok(Err(error)) => {
             warn!(%error, "no compressed pieces of downloads are kept");
-            Pieces::none()
+            DownloadCache::none()
         }
-        Err(_) => Pieces::none(),
+        Err(_) => DownloadCache::none(),
     }
 }
 
@@ -235,7 +235,7 @@ pub(crate) struct Shared {
     pub(crate) group: Group,
     pub(crate) heartbeat_every: Duration,
     /// Room for bodies of inserts.
-    pub(crate) inserts: Shares,
+    pub(crate) inserts: KeyLimit,
     pub(crate) metadata_filters: MetadataFilters,
 }
 
@@ -259,7 +259,7 @@ pub(crate) fn router(app: App, portal: Option<Router>, sites: &[ReaderSites]) ->
     let counts = app.datasets.counts();
     let has_portal = portal.is_some();
     let open = Router::new()
-        .route(paths::ROOT, get(async move || root::answer(has_portal)))
+        .route(paths::ROOT, get(async move || root::respond(has_portal)))
         .route(paths::HEALTH, get(health::get))
         .route(paths::METRICS, get(metrics::get))
         .route(paths::OPENAPI, get(openapi::get))
@@ -325,9 +325,9 @@ impl FromRequestParts<App> for Caller {
 
 /// The parts of a path that its route leaves open.
 #[derive(Debug, Clone)]
-struct Open<T>(T);
+struct PathParams<T>(T);
 
-impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Open<T> {
+impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for PathParams<T> {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {

@@ -42,12 +42,12 @@ impl Feed {
     /// Finds the dataset, or creates it.
     async fn open(datasets: &Datasets, is: Description<'_>) -> Result<Self, CatalogError> {
         let name = is.name.to_owned();
-        let found = datasets.blocking(move |store| store.owned(None, &name)).await?;
+        let found = datasets.read_store(move |store| store.owned(None, &name)).await?;
         let id = match found {
             Some(id) => id,
             None => datasets.create(new_dataset(is)).await?.id,
         };
-        let columns = datasets.blocking(move |store| store.columns(id)).await?;
+        let columns = datasets.read_store(move |store| store.columns(id)).await?;
         if !columns.iter().map(|column| column.name.as_str()).eq(is.columns.iter().copied()) {
             return Err(CatalogError::NameTaken { name: is.name.to_owned() });
         }
@@ -66,7 +66,7 @@ impl Feed {
         };
         let rows: Vec<Row> = rows.into_iter().map(row).collect();
         if !rows.is_empty() {
-            self.datasets.append_placed(self.id, &self.columns, rows).await?;
+            self.datasets.append_rows(self.id, &self.columns, rows).await?;
         }
         Ok(())
     }
@@ -74,7 +74,7 @@ impl Feed {
     /// The moment of the newest row.
     async fn newest(&self) -> Result<Option<Timestamp>, CatalogError> {
         let id = self.id;
-        Ok(self.datasets.blocking(move |store| store.newest_moment(id)).await?)
+        Ok(self.datasets.read_store(move |store| store.newest_moment(id)).await?)
     }
 
     /// Lets go of rows before `before`, at most about `limit_rows`.

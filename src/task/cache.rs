@@ -37,6 +37,11 @@ impl<K: Eq + Hash, V: Clone> Cache<K, V> {
         Self { capacity, state: Mutex::new(state) }
     }
 
+    /// The number of cached values.
+    pub fn n_values(&self) -> usize {
+        self.state.lock().entries.len()
+    }
+
     /// Returns the value of `key`, if it is cached.
     pub fn get(&self, key: &K) -> Option<V> {
         self.state.lock().entries.get(key).map(|(value, _)| value.clone())

@@ -28,8 +28,8 @@ impl Datasets {
         which: DatasetRef,
         change: Change,
     ) -> Result<Dataset, CatalogError> {
-        let dataset = self.own(key, which).await?;
-        let found = self.blocking(move |store| store.dataset(&DatasetRef::Id(dataset))).await?;
+        let dataset = self.find_owned(key, which).await?;
+        let found = self.read_store(move |store| store.dataset(&DatasetRef::Id(dataset))).await?;
         let found = found.ok_or(CatalogError::NotFound)?;
         check_change(&change, &found).map_err(|what| CatalogError::Unfit { what })?;
         let name = change.name.clone().unwrap_or_default();
@@ -52,7 +52,7 @@ impl Datasets {
         which: DatasetRef,
         column: (String, Dtype),
     ) -> Result<Column, CatalogError> {
-        let dataset = self.own(key, which).await?;
+        let dataset = self.find_owned(key, which).await?;
         let unfit = |what| CatalogError::Unfit { what };
         check_columns(std::slice::from_ref(&column)).map_err(unfit)?;
         match self.store.add_column(dataset, column, self.clock.now()).await? {
@@ -77,7 +77,7 @@ impl Datasets {
         name: String,
         new_name: String,
     ) -> Result<Column, CatalogError> {
-        let dataset = self.own(key, which).await?;
+        let dataset = self.find_owned(key, which).await?;
         // Its type stays: any one will do here.
         check_columns(&[(new_name.clone(), Dtype::Float)])
             .map_err(|what| CatalogError::Unfit { what })?;
@@ -101,7 +101,7 @@ impl Datasets {
         which: DatasetRef,
         name: String,
     ) -> Result<(), CatalogError> {
-        let dataset = self.own(key, which).await?;
+        let dataset = self.find_owned(key, which).await?;
         if name == TIMESTAMP {
             return Err(CatalogError::Unfit { what: format!("the {TIMESTAMP} cannot be deleted") });
         }
@@ -117,9 +117,9 @@ impl Datasets {
     /// # Errors
     /// [`CatalogError::NotFound`], [`CatalogError::NotOwner`].
     pub(crate) async fn delete(&self, key: KeyId, which: DatasetRef) -> Result<(), CatalogError> {
-        let dataset = self.own(key, which).await?;
+        let dataset = self.find_owned(key, which).await?;
         let was_there = self.store.delete(dataset).await?;
-        self.hub.hidden(dataset);
+        self.hub.recheck_access(dataset);
         if was_there { Ok(()) } else { Err(CatalogError::NotFound) }
     }
 
@@ -134,7 +134,7 @@ impl Datasets {
         which: DatasetRef,
         (first, last): (Timestamp, Timestamp),
     ) -> Result<u64, CatalogError> {
-        let dataset = self.own(key, which).await?;
+        let dataset = self.find_owned(key, which).await?;
         let span = Span { first, last };
         Ok(self.store.delete_rows(dataset, span, self.clock.now()).await?)
     }

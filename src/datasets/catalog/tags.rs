@@ -26,7 +26,7 @@ impl Datasets {
     pub(crate) async fn acquire(&self, key: KeyId, tag: &str) -> Result<(), CatalogError> {
         // Clients acquire at every start: only the first time is there anything to write.
         let name = tag.to_owned();
-        let mut acquired = self.blocking(move |store| store.acquirable(key, &name)).await?;
+        let mut acquired = self.read_store(move |store| store.acquirable(key, &name)).await?;
         if acquired == Acquired::New {
             acquired = self.store.acquire(key, tag.to_owned()).await?;
         }
@@ -41,7 +41,7 @@ impl Datasets {
     /// The tags that `key` knows of, in alphabetical order, each name once: public ones, its own, and
     /// those it holds.
     pub(crate) async fn known_tags(&self, key: KeyId) -> Result<Vec<Tag>, CatalogError> {
-        let mut tags = self.blocking(move |store| store.known_tags(key)).await?;
+        let mut tags = self.read_store(move |store| store.known_tags(key)).await?;
         tags.dedup_by(|next, tag| next.name == tag.name);
         Ok(tags)
     }
@@ -56,7 +56,7 @@ impl Datasets {
         dataset: DatasetId,
     ) -> Result<Vec<Tag>, CatalogError> {
         let found =
-            self.blocking(move |store| match store.grant(key, &DatasetRef::Id(dataset))? {
+            self.read_store(move |store| match store.grant(key, &DatasetRef::Id(dataset))? {
                 Some(grant) => {
                     let mut tags = store.dataset_tags(grant.dataset)?;
                     tags.retain(|tag| {
@@ -82,9 +82,9 @@ impl Datasets {
         dataset: DatasetId,
         tag: &str,
     ) -> Result<bool, CatalogError> {
-        let dataset = self.own(key, DatasetRef::Id(dataset)).await?;
+        let dataset = self.find_owned(key, DatasetRef::Id(dataset)).await?;
         check_name("tag_name", tag).map_err(|what| CatalogError::Unfit { what })?;
-        let tags = self.blocking(move |store| store.dataset_tags(dataset)).await?;
+        let tags = self.read_store(move |store| store.dataset_tags(dataset)).await?;
         if tags.iter().any(|there| there.name == tag) {
             return Ok(false);
         }
@@ -107,9 +107,9 @@ impl Datasets {
         dataset: DatasetId,
         tag: &str,
     ) -> Result<(), CatalogError> {
-        let dataset = self.own(key, DatasetRef::Id(dataset)).await?;
+        let dataset = self.find_owned(key, DatasetRef::Id(dataset)).await?;
         let had_it = self.store.remove_tag(dataset, tag.to_owned()).await?;
-        self.hub.hidden(dataset);
+        self.hub.recheck_access(dataset);
         if had_it { Ok(()) } else { Err(CatalogError::TagUnknown) }
     }
 
@@ -118,9 +118,9 @@ impl Datasets {
     /// # Errors
     /// [`CatalogError::TagUnknown`], or [`CatalogError::TagPublic`] of one that nobody owns.
     pub(crate) async fn holders(&self, key: KeyId, tag: &str) -> Result<Vec<KeyId>, CatalogError> {
-        self.own_tag(key, tag).await?;
+        self.check_owns_tag(key, tag).await?;
         let tag = tag.to_owned();
-        Ok(self.blocking(move |store| store.holders(key, &tag)).await?)
+        Ok(self.read_store(move |store| store.holders(key, &tag)).await?)
     }
 
     /// Gives a tag of `key` to `other`, a key that there is; whether it did not hold it.
@@ -133,7 +133,7 @@ impl Datasets {
         tag: &str,
         other: KeyId,
     ) -> Result<bool, CatalogError> {
-        self.own_tag(key, tag).await?;
+        self.check_owns_tag(key, tag).await?;
         Ok(self.store.give_tag(key, tag.to_owned(), other).await?)
     }
 
@@ -147,19 +147,19 @@ impl Datasets {
         tag: &str,
         other: KeyId,
     ) -> Result<(), CatalogError> {
-        self.own_tag(key, tag).await?;
+        self.check_owns_tag(key, tag).await?;
         let held_it = self.store.take_tag(key, tag.to_owned(), other).await?;
-        self.hub.hidden_from(other);
+        self.hub.recheck_access_of(other);
         if held_it { Ok(()) } else { Err(CatalogError::KeyUnknown) }
     }
 
     /// Checks that `key` has a tag of this name.
-    async fn own_tag(&self, key: KeyId, tag: &str) -> Result<(), CatalogError> {
+    async fn check_owns_tag(&self, key: KeyId, tag: &str) -> Result<(), CatalogError> {
         if tag == PUBLIC_TAG {
             return Err(CatalogError::TagPublic);
         }
         let tag = tag.to_owned();
-        let is_own = self.blocking(move |store| store.owns_tag(key, &tag)).await?;
+        let is_own = self.read_store(move |store| store.owns_tag(key, &tag)).await?;
         if is_own { Ok(()) } else { Err(CatalogError::TagUnknown) }
     }
 }

@@ -14,12 +14,13 @@ use parking_lot::Mutex;
 use tokio::{fs::File as AsyncFile, io::AsyncWriteExt as _, sync::OnceCell};
 use tsdb::store::StoreError;
 
-use super::{Downloaded, Facts, Source, Wanted};
+use super::{DownloadRequest, DownloadResponse, RangeFacts, Source};
 use crate::{
-    Datasets, aside,
+    Datasets,
+    etag::{ETag, KnownETags},
     query::params::DownloadQuery,
     read::ReadError,
-    tag::{Seen, Tag},
+    run_blocking,
 };
 
 /// Bytes of files kept: those of some fifty million rows. The one that was read longest ago goes first.
@@ -37,7 +38,7 @@ pub(crate) struct SpooledFile {
     /// How to call it.
     pub(crate) file_name: String,
     /// What is known of its rows; none if they changed while it was begun.
-    pub(crate) facts: Option<Facts>,
+    pub(crate) facts: Option<RangeFacts>,
     pub(crate) size_bytes: u64,
     file: Arc<File>,
 }
@@ -45,7 +46,7 @@ pub(crate) struct SpooledFile {
 /// Files that are kept, by what they hold. Clones share them.
 #[derive(Debug, Clone)]
 pub(crate) struct Spool {
-    files: Arc<Mutex<LruCache<Tag, Arc<OnceCell<SpooledFile>>>>>,
+    files: Arc<Mutex<LruCache<ETag, Arc<OnceCell<SpooledFile>>>>>,
 }
 
 impl Default for Spool {
@@ -56,7 +57,7 @@ impl Default for Spool {
 
 impl Spool {
     /// The place of the file with this tag, where it is written once, by whoever comes first.
-    fn place(&self, tag: Tag) -> Arc<OnceCell<SpooledFile>> {
+    fn place(&self, tag: ETag) -> Arc<OnceCell<SpooledFile>> {
         Arc::clone(self.files.lock().get_or_insert(tag, Arc::default))
     }
 
@@ -83,7 +84,7 @@ impl SpooledFile {
     pub(crate) async fn read(&self, begin: u64, end: u64) -> io::Result<Bytes> {
         let file = Arc::clone(&self.file);
         let length = usize::try_from(end - begin).unwrap_or(usize::MAX).min(PART_BYTES);
-        let read = aside(move || {
+        let read = run_blocking(move || {
             let mut part = vec![0; length];
             file.read_exact_at(&mut part, begin).map(|()| Bytes::from(part))
         });
@@ -103,7 +104,7 @@ impl Datasets {
         query: DownloadQuery,
     ) -> Result<SpooledFile, ReadError> {
         let Source { range, form, .. } = self.find_source(key, &query).await?;
-        let tag = self.blocking(move |store| {
+        let tag = self.read_store(move |store| {
             let revision = store.revision(range.dataset)?;
             range.facts(store, revision, form).map(|facts| facts.tag)
         });
@@ -120,30 +121,31 @@ impl Datasets {
     }
 
     async fn write_file(&self, key: KeyId, query: DownloadQuery) -> Result<SpooledFile, ReadError> {
-        let wanted = Wanted { query, coding: Coding::Identity, seen: Seen::default() };
-        let Downloaded::New(mut download) = self.download(key, wanted).await? else {
+        let wanted =
+            DownloadRequest { query, coding: Coding::Identity, known: KnownETags::default() };
+        let DownloadResponse::Range(mut download) = self.download(key, wanted).await? else {
             return Err(ReadError::Busy);
         };
         let folder = self.file.as_ref().and_then(|path| path.parent().map(ToOwned::to_owned));
-        let file = aside(move || match folder {
+        let file = run_blocking(move || match folder {
             Some(folder) => tempfile::tempfile_in(folder),
             None => tempfile::tempfile(),
         });
-        let file = file.await?.map_err(failed)?;
-        let mut to = AsyncFile::from_std(file.try_clone().map_err(failed)?);
+        let file = file.await?.map_err(spool_error)?;
+        let mut to = AsyncFile::from_std(file.try_clone().map_err(spool_error)?);
         let mut size_bytes = 0;
         while let Some(part) = download.body.next().await {
             let part = part.map_err(|_| ReadError::Store(StoreError::Closed))?;
-            to.write_all(&part).await.map_err(failed)?;
+            to.write_all(&part).await.map_err(spool_error)?;
             size_bytes += part.len() as u64;
         }
-        to.flush().await.map_err(failed)?;
+        to.flush().await.map_err(spool_error)?;
         let (file_name, facts) = (download.file_name, download.facts);
         Ok(SpooledFile { file_name, facts, size_bytes, file: Arc::new(file) })
     }
 }
 
-fn failed(error: io::Error) -> ReadError {
+fn spool_error(error: io::Error) -> ReadError {
     if error.kind() == io::ErrorKind::StorageFull {
         return ReadError::Store(StoreError::Full);
     }

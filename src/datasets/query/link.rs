@@ -7,22 +7,22 @@ use model::timestamp::Timestamp;
 use super::params::Params;
 
 /// The link to the page that starts at row `offset`.
-pub(crate) fn at_offset(path: &str, params: &Params, offset: u64) -> String {
-    to(path, &with(params, "offset", &offset.to_string()))
+pub(crate) fn link_at_offset(path: &str, params: &Params, offset: u64) -> String {
+    render_link(path, &replace_position(params, "offset", &offset.to_string()))
 }
 
 /// The link to the page that follows the row at `cursor`.
-pub(crate) fn after(path: &str, params: &Params, cursor: Timestamp) -> String {
-    to(path, &params_after(params, cursor))
+pub(crate) fn link_after(path: &str, params: &Params, cursor: Timestamp) -> String {
+    render_link(path, &params_after(params, cursor))
 }
 
 /// What is asked for by who follows that link.
 pub(crate) fn params_after(params: &Params, cursor: Timestamp) -> Params {
-    with(params, "after", &cursor.to_string())
+    replace_position(params, "after", &cursor.to_string())
 }
 
 /// `params` in order, where `name` is `value`. A page has one position only.
-fn with(params: &Params, name: &str, value: &str) -> Params {
+fn replace_position(params: &Params, name: &str, value: &str) -> Params {
     let others = params.0.iter().filter(|(key, _)| key != "offset" && key != "after");
     let mut pairs: Vec<(String, String)> = others.cloned().collect();
     pairs.push((name.to_owned(), value.to_owned()));
@@ -30,21 +30,21 @@ fn with(params: &Params, name: &str, value: &str) -> Params {
     Params(pairs)
 }
 
-fn to(path: &str, params: &Params) -> String {
+fn render_link(path: &str, params: &Params) -> String {
     let mut link = format!("{path}?");
     for (idx, (key, value)) in params.0.iter().enumerate() {
         if idx > 0 {
             link.push('&');
         }
-        escape(&mut link, key);
+        push_escaped(&mut link, key);
         link.push('=');
-        escape(&mut link, value);
+        push_escaped(&mut link, value);
     }
     link
 }
 
 /// Escapes as Go's `url.QueryEscape`: letters, digits and `-_.~` stay, a space becomes a plus.
-fn escape(to: &mut String, text: &str) {
+fn push_escaped(to: &mut String, text: &str) {
     for byte in text.bytes() {
         match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {

@@ -104,7 +104,7 @@ impl Params {
     /// # Errors
     /// What is wrong with the first parameter that does not fit.
     pub(crate) fn rows(&self) -> Result<RowsQuery, QueryError> {
-        let position = match self.moment("after")? {
+        let position = match self.timestamp("after")? {
             Some(cursor) => Position::After(cursor),
             None => Position::Offset(self.number("offset")?.unwrap_or(0)),
         };
@@ -156,16 +156,16 @@ impl Params {
     }
 
     /// # Errors
-    /// [`QueryError::Moment`] if a bound is none.
+    /// [`QueryError::Timestamp`] if a bound is none.
     pub(crate) fn bounds(&self) -> Result<Bounds, QueryError> {
-        Ok(Bounds { start: self.moment("start")?, end: self.moment("end")? })
+        Ok(Bounds { start: self.timestamp("start")?, end: self.timestamp("end")? })
     }
 
-    fn moment(&self, name: &'static str) -> Result<Option<Timestamp>, QueryError> {
+    fn timestamp(&self, name: &'static str) -> Result<Option<Timestamp>, QueryError> {
         let Some(text) = self.get(name) else { return Ok(None) };
         // The plus sign of an offset that was not escaped arrives as a space.
         let text = text.trim_end().replace(' ', "+");
         let moment = text.parse().or_else(|error| end_of_time(&text).ok_or(error));
-        moment.map(Some).map_err(|source| QueryError::Moment { name, source })
+        moment.map(Some).map_err(|source| QueryError::Timestamp { name, source })
     }
 }

@@ -16,12 +16,12 @@ use futures::stream;
 use super::{
     App, Caller, byte_range,
     compressed::{Accepted, label},
+    conditional::{IfNoneMatch, not_modified, set_tag},
     error::ApiError,
     stream::KEY_PARAM,
-    unchanged::{IfNoneMatch, set_tag, unchanged},
 };
 use crate::{
-    download::{Download, Downloaded, Facts, Wanted},
+    download::{Download, DownloadRequest, DownloadResponse, RangeFacts},
     query::params::Params,
 };
 
@@ -36,7 +36,7 @@ pub(super) async fn get(
     State(app): State<App>,
     Caller(key): Caller,
     accepted: Accepted,
-    IfNoneMatch(seen): IfNoneMatch,
+    IfNoneMatch(known): IfNoneMatch,
     request: Request,
 ) -> Result<Response, ApiError> {
     let query = Params(web::extract::pairs(request.uri())?).check_names(&PARAMS)?.download()?;
@@ -45,16 +45,17 @@ pub(super) async fn get(
     let is_part = request.method() == Method::HEAD || request.headers().contains_key(RANGE);
     if output == Output::Parquet && is_part {
         let file = app.datasets.whole_file(key, query).await?;
-        if let Some(known) = file.facts.and_then(|facts| seen.find(facts.tag)) {
-            return Ok(unchanged(&known));
+        if let Some(known) = file.facts.and_then(|facts| known.find(facts.tag)) {
+            return Ok(not_modified(&known));
         }
         let about = About { output, coding, file_name: file.file_name.clone(), facts: file.facts };
-        return Ok(about.describe(byte_range::answer(file, request.headers())));
+        return Ok(about.describe(byte_range::respond(file, request.headers())));
     }
-    let download = match app.datasets.download(key, Wanted { query, coding, seen }).await? {
-        Downloaded::Same(known) => return Ok(unchanged(&known)),
-        Downloaded::New(download) => download,
-    };
+    let download =
+        match app.datasets.download(key, DownloadRequest { query, coding, known }).await? {
+            DownloadResponse::NotModified(known) => return Ok(not_modified(&known)),
+            DownloadResponse::Range(download) => download,
+        };
     let Download { body, file_name, facts } = download;
     let body = stream::unfold(body, async |mut body| Some((body.next().await?, body)));
     let about = About { output, coding, file_name, facts };
@@ -66,7 +67,7 @@ struct About {
     output: Output,
     coding: Coding,
     file_name: String,
-    facts: Option<Facts>,
+    facts: Option<RangeFacts>,
 }
 
 impl About {

@@ -16,10 +16,10 @@ use tsdb::store::AppendMode;
 use web::response::Created;
 use wire::datasets::BulkInserted;
 
-use super::{App, BODY_BYTES_MAX, Caller, arriving, error::ApiError};
+use super::{App, BODY_BYTES_MAX, Caller, body_limit, error::ApiError};
 use crate::{
     append::AppendError,
-    insert::{Batch, Encoding, Format, PARQUET_MAGIC},
+    insert::{Encoding, Format, InsertBatch, PARQUET_MAGIC},
     query::params::Params,
 };
 
@@ -42,7 +42,7 @@ pub(super) async fn post(
     Caller(key): Caller,
     request: Request,
 ) -> Result<Created<BulkInserted>, ApiError> {
-    let (format, encoding) = (format(request.headers()), encoding(request.headers())?);
+    let (format, encoding) = (parse_format(request.headers()), parse_encoding(request.headers())?);
     let params = Params(web::extract::pairs(request.uri())?);
     let params = params.check_names(&["dataset", "dataset_name", "mode"])?;
     let mode = match params.get("mode") {
@@ -58,10 +58,11 @@ pub(super) async fn post(
         || encoding != Encoding::Identity;
     // JSON may name another dataset than the query does.
     if let Some(dataset) = dataset.clone().filter(|_| is_long && format != Format::Json) {
-        app.datasets.own(key, dataset).await?;
+        app.datasets.find_owned(key, dataset).await?;
     }
-    let mut arrived = arriving::whole(request.into_body(), app.inserts.of(key)).await?;
-    let body = arrived.bytes.clone();
+    let mut limited =
+        body_limit::read_body(request.into_body(), app.inserts.empty_permit(key)).await?;
+    let body = limited.bytes.clone();
     // The pages of Parquet are compressed in themselves.
     let bytes_max = match encoding {
         Encoding::Gzip | Encoding::Zstd => body.len() * UNPACKED_TIMES,
@@ -71,13 +72,13 @@ pub(super) async fn post(
         Encoding::Identity => body.len(),
     };
     let bytes_max = bytes_max.min(BODY_BYTES_MAX);
-    arrived.make_room(bytes_max).await?;
-    let batch = Batch { dataset, mode, format, encoding, body, bytes_max };
+    limited.reserve(bytes_max).await?;
+    let batch = InsertBatch { dataset, mode, format, encoding, body, bytes_max };
     let appended = match app.datasets.insert(key, batch.clone()).await {
         // It may be one that shrinks more.
         Err(AppendError::TooLarge) if bytes_max < BODY_BYTES_MAX => {
-            arrived.make_room(BODY_BYTES_MAX).await?;
-            app.datasets.insert(key, Batch { bytes_max: BODY_BYTES_MAX, ..batch }).await?
+            limited.reserve(BODY_BYTES_MAX).await?;
+            app.datasets.insert(key, InsertBatch { bytes_max: BODY_BYTES_MAX, ..batch }).await?
         }
         appended => appended?,
     };
@@ -85,7 +86,7 @@ pub(super) async fn post(
 }
 
 /// What the body is, by its content type.
-fn format(headers: &HeaderMap) -> Format {
+fn parse_format(headers: &HeaderMap) -> Format {
     let text = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let kind = text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     match kind.as_str() {
@@ -100,7 +101,7 @@ fn format(headers: &HeaderMap) -> Format {
 }
 
 /// How the body is compressed.
-fn encoding(headers: &HeaderMap) -> Result<Encoding, ApiError> {
+fn parse_encoding(headers: &HeaderMap) -> Result<Encoding, ApiError> {
     let text = headers.get(CONTENT_ENCODING).map_or(Ok(""), |value| value.to_str());
     match text.unwrap_or("?").trim().to_ascii_lowercase().as_str() {
         "" | "identity" => Ok(Encoding::Identity),

@@ -1,4 +1,4 @@
-//! Parts of a file, as `Range` asks for them (RFC 9110, section 14).
+//! Range requests: parts of a file, as `Range` names them (RFC 9110, section 14).
 
 use std::{io, sync::Arc};
 
@@ -15,31 +15,31 @@ use futures::stream;
 
 use crate::download::spool::SpooledFile;
 
-/// Which bytes of a file are wanted.
+/// The bytes of a file that a request asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wanted {
+enum ByteRange {
     All,
     /// From the first to before the second.
     Part(u64, u64),
-    /// Bytes that there are not.
-    Beyond,
+    /// None that the file has.
+    Unsatisfiable,
 }
 
-/// Answers with the file, or with the part of it that `headers` ask for.
-pub(super) fn answer(file: SpooledFile, headers: &HeaderMap) -> Response {
+/// The response with the file, or with the part of it that `headers` ask for.
+pub(super) fn respond(file: SpooledFile, headers: &HeaderMap) -> Response {
     let text = |value: &HeaderValue| value.to_str().unwrap_or_default().to_owned();
     let tag = file.facts.map(|facts| format!("\"{}\"", facts.tag));
     // A part of another file would not go with what the caller has.
     let is_same = headers.get(IF_RANGE).is_none_or(|known| Some(text(known)) == tag);
     let range = headers.get(RANGE).filter(|_| is_same).map(text);
     let size = file.size_bytes;
-    let wanted = range.map_or(Wanted::All, |range| wanted(&range, size));
+    let wanted = range.map_or(ByteRange::All, |range| parse_range(&range, size));
     let (begin, end) = match wanted {
-        Wanted::All => (0, size),
-        Wanted::Part(begin, end) => (begin, end),
-        Wanted::Beyond => {
+        ByteRange::All => (0, size),
+        ByteRange::Part(begin, end) => (begin, end),
+        ByteRange::Unsatisfiable => {
             let mut response = StatusCode::RANGE_NOT_SATISFIABLE.into_response();
-            set(&mut response, CONTENT_RANGE, &format!("bytes */{size}"));
+            set_header(&mut response, CONTENT_RANGE, &format!("bytes */{size}"));
             return response;
         }
     };
@@ -56,15 +56,15 @@ pub(super) fn answer(file: SpooledFile, headers: &HeaderMap) -> Response {
         }
     });
     let mut response = Body::from_stream(parts).into_response();
-    set(&mut response, CONTENT_LENGTH, &(end - begin).to_string());
-    if wanted != Wanted::All {
+    set_header(&mut response, CONTENT_LENGTH, &(end - begin).to_string());
+    if wanted != ByteRange::All {
         *response.status_mut() = StatusCode::PARTIAL_CONTENT;
-        set(&mut response, CONTENT_RANGE, &format!("bytes {begin}-{}/{size}", end - 1));
+        set_header(&mut response, CONTENT_RANGE, &format!("bytes {begin}-{}/{size}", end - 1));
     }
     response
 }
 
-fn set(response: &mut Response, name: HeaderName, value: &str) {
+fn set_header(response: &mut Response, name: HeaderName, value: &str) {
     if let Ok(value) = HeaderValue::try_from(value) {
         response.headers_mut().insert(name, value);
     }
@@ -72,19 +72,19 @@ fn set(response: &mut Response, name: HeaderName, value: &str) {
 
 /// What a `Range` of a file of `size` bytes asks for. Several ranges at once, other units and what is
 /// no range are answered with the whole file, as the RFC allows.
-fn wanted(range: &str, size: u64) -> Wanted {
-    let Some(bounds) = range.trim().strip_prefix("bytes=") else { return Wanted::All };
-    let Some((first, last)) = bounds.split_once('-') else { return Wanted::All };
+fn parse_range(range: &str, size: u64) -> ByteRange {
+    let Some(bounds) = range.trim().strip_prefix("bytes=") else { return ByteRange::All };
+    let Some((first, last)) = bounds.split_once('-') else { return ByteRange::All };
     let (first, last) = (first.trim(), last.trim());
     let part = match (first.parse::<u64>(), last.parse::<u64>()) {
         (Ok(first), Ok(last)) if first <= last => (first, size.min(last.saturating_add(1))),
         (Ok(first), Err(_)) if last.is_empty() => (first, size),
         (Err(_), Ok(n_last)) if first.is_empty() => (size.saturating_sub(n_last), size),
-        _ => return Wanted::All,
+        _ => return ByteRange::All,
     };
     match part {
-        (begin, end) if begin < end => Wanted::Part(begin, end),
-        _ => Wanted::Beyond,
+        (begin, end) if begin < end => ByteRange::Part(begin, end),
+        _ => ByteRange::Unsatisfiable,
     }
 }
 
@@ -93,22 +93,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_range_is_a_part_the_whole_or_beyond_the_end() {
+    fn a_range_is_a_part_the_whole_file_or_unsatisfiable() {
         for (range, want) in [
-            ("bytes=0-0", Wanted::Part(0, 1)),
-            ("bytes=5-", Wanted::Part(5, 10)),
-            ("bytes=5-99", Wanted::Part(5, 10)),
-            ("bytes=-3", Wanted::Part(7, 10)),
-            ("bytes=-99", Wanted::Part(0, 10)),
-            ("bytes=10-", Wanted::Beyond),
-            ("bytes=-0", Wanted::Beyond),
-            ("bytes=5-4", Wanted::All),
-            ("bytes=0-1,3-4", Wanted::All),
-            ("rows=0-1", Wanted::All),
-            ("bytes=x", Wanted::All),
+            ("bytes=0-0", ByteRange::Part(0, 1)),
+            ("bytes=5-", ByteRange::Part(5, 10)),
+            ("bytes=5-99", ByteRange::Part(5, 10)),
+            ("bytes=-3", ByteRange::Part(7, 10)),
+            ("bytes=-99", ByteRange::Part(0, 10)),
+            ("bytes=10-", ByteRange::Unsatisfiable),
+            ("bytes=-0", ByteRange::Unsatisfiable),
+            ("bytes=5-4", ByteRange::All),
+            ("bytes=0-1,3-4", ByteRange::All),
+            ("rows=0-1", ByteRange::All),
+            ("bytes=x", ByteRange::All),
         ] {
-            assert_eq!(wanted(range, 10), want, "{range}");
+            assert_eq!(parse_range(range, 10), want, "{range}");
         }
-        assert_eq!(wanted("bytes=0-", 0), Wanted::Beyond);
+        assert_eq!(parse_range("bytes=0-", 0), ByteRange::Unsatisfiable);
     }
 }

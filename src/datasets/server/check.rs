@@ -17,7 +17,7 @@ pub(super) async fn post(
 ) -> Result<Json<AccessBody>, ApiError> {
     let AccessCheck { dataset_id, require_write } = web::extract::json(request).await?;
     let grant = match DatasetId::new(dataset_id) {
-        Some(id) => app.datasets.grant(key, DatasetRef::Id(id)).await?,
+        Some(id) => app.datasets.find_grant(key, DatasetRef::Id(id)).await?,
         None => None,
     };
     // A dataset that does not exist looks like one that is not shared.

@@ -18,7 +18,7 @@ use axum::{
 use formats::content_coding::Coding;
 
 use super::error::ApiError;
-use crate::aside;
+use crate::run_blocking;
 
 /// The shortest body that is compressed. Below this a packet or two is all there is to gain.
 const BYTES_MIN: u64 = 4 * 1024;
@@ -32,7 +32,7 @@ const BYTES_MAX: u64 = 64 * 1024 * 1024;
 pub(super) struct Accepted(Option<Coding>);
 
 impl Accepted {
-    fn of(headers: &HeaderMap) -> Self {
+    fn from_headers(headers: &HeaderMap) -> Self {
         let mut values = headers.get_all(ACCEPT_ENCODING).iter();
         let first = values.next().map(|value| value.to_str().unwrap_or_default().to_owned());
         let all = first.map(|first| {
@@ -54,7 +54,7 @@ impl<S: Sync> FromRequestParts<S> for Accepted {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
-        Ok(Self::of(&parts.headers))
+        Ok(Self::from_headers(&parts.headers))
     }
 }
 
@@ -68,14 +68,14 @@ pub(super) fn label(headers: &mut HeaderMap, coding: Coding) {
 
 /// Compresses the answer to a request where that is wanted and worth it.
 pub(super) async fn compressed(request: Request, next: Next) -> Response {
-    let accepted = Accepted::of(request.headers());
+    let accepted = Accepted::from_headers(request.headers());
     let response = next.run(request).await;
     if !is_worth_it(&response) {
         return response;
     }
     match accepted.coding() {
         Err(error) => error.into_response(),
-        Ok(coding) => with_coding(response, coding).await,
+        Ok(coding) => compress_body(response, coding).await,
     }
 }
 
@@ -94,7 +94,7 @@ fn is_worth_it(response: &Response) -> bool {
         && length.is_some_and(|length| (BYTES_MIN..=BYTES_MAX).contains(&length))
 }
 
-async fn with_coding(response: Response, coding: Coding) -> Response {
+async fn compress_body(response: Response, coding: Coding) -> Response {
     let (mut parts, body) = response.into_parts();
     label(&mut parts.headers, coding);
     if coding == Coding::Identity {
@@ -103,15 +103,15 @@ async fn with_coding(response: Response, coding: Coding) -> Response {
     let Ok(plain) = to_bytes(body, usize::MAX).await else {
         return ApiError::NotCompressed.into_response();
     };
-    let packed = aside(move || formats::content_coding::whole(coding, &plain)).await;
+    let packed = run_blocking(move || formats::content_coding::whole(coding, &plain)).await;
     let Ok(Ok(packed)) = packed else { return ApiError::NotCompressed.into_response() };
     parts.headers.remove(CONTENT_LENGTH);
-    tag(&mut parts.headers, coding);
+    set_coded_tag(&mut parts.headers, coding);
     Response::from_parts(parts, Body::from(packed))
 }
 
 /// Makes the tag of a body another where it is compressed: bytes that differ have tags that differ.
-fn tag(headers: &mut HeaderMap, coding: Coding) {
+fn set_coded_tag(headers: &mut HeaderMap, coding: Coding) {
     let Some(plain) = headers.get(ETAG).and_then(|tag| tag.to_str().ok()) else { return };
     let (Some(name), Some(plain)) = (coding.name(), plain.strip_suffix('"')) else { return };
     if let Ok(tag) = HeaderValue::try_from(format!("{plain}-{name}\"")) {

@@ -7,13 +7,13 @@ use axum::{
 use tsdb::catalog::{Change, DatasetRef, MetadataChange};
 use wire::datasets::{DatasetBody, MessageBody, ReplaceDataset, UpdateDataset};
 
-use super::{App, Caller, Open, error::ApiError};
+use super::{App, Caller, PathParams, error::ApiError};
 use crate::catalog::CatalogError;
 
 pub(super) async fn get(
     State(app): State<App>,
     Caller(key): Caller,
-    Open(id): Open<String>,
+    PathParams(id): PathParams<String>,
 ) -> Result<Json<DatasetBody>, ApiError> {
     let dataset = app.datasets.dataset(key, which(&id)?).await?;
     Ok(Json(dataset.into()))
@@ -22,11 +22,11 @@ pub(super) async fn get(
 pub(super) async fn patch(
     State(app): State<App>,
     Caller(key): Caller,
-    Open(id): Open<String>,
+    PathParams(id): PathParams<String>,
     request: Request,
 ) -> Result<Json<DatasetBody>, ApiError> {
     let which = which(&id)?;
-    app.datasets.own(key, which.clone()).await?;
+    app.datasets.find_owned(key, which.clone()).await?;
     let UpdateDataset { name, description, metadata } = web::extract::json(request).await?;
     let change = Change { name, description, metadata: MetadataChange::Merge(metadata) };
     Ok(Json(app.datasets.update(key, which, change).await?.into()))
@@ -35,11 +35,11 @@ pub(super) async fn patch(
 pub(super) async fn put(
     State(app): State<App>,
     Caller(key): Caller,
-    Open(id): Open<String>,
+    PathParams(id): PathParams<String>,
     request: Request,
 ) -> Result<Json<DatasetBody>, ApiError> {
     let which = which(&id)?;
-    app.datasets.own(key, which.clone()).await?;
+    app.datasets.find_owned(key, which.clone()).await?;
     let ReplaceDataset { name, description, metadata } = web::extract::json(request).await?;
     let metadata = MetadataChange::Replace(metadata);
     let change = Change { name: Some(name), description: Some(description), metadata };
@@ -49,7 +49,7 @@ pub(super) async fn put(
 pub(super) async fn delete(
     State(app): State<App>,
     Caller(key): Caller,
-    Open(id): Open<String>,
+    PathParams(id): PathParams<String>,
 ) -> Result<Json<MessageBody>, ApiError> {
     app.datasets.delete(key, which(&id)?).await?;
     Ok(Json(MessageBody { message: "Dataset deleted successfully".to_owned() }))

@@ -10,13 +10,13 @@ use model::dataset::DatasetId;
 use tsdb::catalog::DatasetRef;
 use wire::datasets::{Envelope, MessageBody, TagBody, TagName};
 
-use super::{App, Caller, Open, added, error::ApiError, tags::envelope};
+use super::{App, Caller, PathParams, added, error::ApiError, tags::envelope};
 use crate::catalog::CatalogError;
 
 pub(super) async fn get(
     State(app): State<App>,
     Caller(key): Caller,
-    Open(id): Open<String>,
+    PathParams(id): PathParams<String>,
 ) -> Result<Json<Envelope<TagBody>>, ApiError> {
     let tags = app.datasets.dataset_tags(key, dataset_id(&id)?).await?;
     Ok(Json(envelope(tags)))
@@ -25,11 +25,11 @@ pub(super) async fn get(
 pub(super) async fn post(
     State(app): State<App>,
     Caller(key): Caller,
-    Open(id): Open<String>,
+    PathParams(id): PathParams<String>,
     request: Request,
 ) -> Result<Response, ApiError> {
     let id = dataset_id(&id)?;
-    app.datasets.own(key, DatasetRef::Id(id)).await?;
+    app.datasets.find_owned(key, DatasetRef::Id(id)).await?;
     let TagName { tag_name } = web::extract::json(request).await?;
     let is_new = app.datasets.add_tag(key, id, &tag_name).await?;
     Ok(added(is_new, ["Tag added successfully", "Tag was there already"]))
@@ -38,7 +38,7 @@ pub(super) async fn post(
 pub(super) async fn delete(
     State(app): State<App>,
     Caller(key): Caller,
-    Open((id, tag_name)): Open<(String, String)>,
+    PathParams((id, tag_name)): PathParams<(String, String)>,
 ) -> Result<Json<MessageBody>, ApiError> {
     app.datasets.remove_tag(key, dataset_id(&id)?, &tag_name).await?;
     Ok(Json(MessageBody { message: "Tag removed successfully".to_owned() }))

@@ -67,7 +67,7 @@ pub(super) fn envelope(
 ) -> Envelope<DatasetBody> {
     let n_shown = u64::try_from(listed.datasets.len()).unwrap_or(u64::MAX);
     let has_next = n_shown > 0 && !listed.is_last;
-    let next = has_next.then(|| link::at_offset(path, params, skip.saturating_add(n_shown)));
+    let next = has_next.then(|| link::link_at_offset(path, params, skip.saturating_add(n_shown)));
     Envelope {
         count: listed.count.map_or(NOT_COUNTED, |count| i64::try_from(count).unwrap_or(i64::MAX)),
         next,

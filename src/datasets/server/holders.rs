@@ -8,13 +8,13 @@ use axum::{
 use model::key::KeyId;
 use wire::datasets::{Envelope, HolderBody, MessageBody};
 
-use super::{App, Caller, Open, added, error::ApiError, whole};
+use super::{App, Caller, PathParams, added, error::ApiError, whole};
 use crate::catalog::CatalogError;
 
 pub(super) async fn get(
     State(app): State<App>,
     Caller(key): Caller,
-    Open(tag_name): Open<String>,
+    PathParams(tag_name): PathParams<String>,
 ) -> Result<Json<Envelope<HolderBody>>, ApiError> {
     let holders = app.datasets.holders(key, &tag_name).await?;
     Ok(Json(whole(holders.into_iter().map(|key| HolderBody { key: key.get() }).collect())))
@@ -23,7 +23,7 @@ pub(super) async fn get(
 pub(super) async fn post(
     State(app): State<App>,
     Caller(key): Caller,
-    Open(tag_name): Open<String>,
+    PathParams(tag_name): PathParams<String>,
     request: Request,
 ) -> Result<Response, ApiError> {
     let HolderBody { key: other } = web::extract::json(request).await?;
@@ -39,7 +39,7 @@ pub(super) async fn post(
 pub(super) async fn delete(
     State(app): State<App>,
     Caller(key): Caller,
-    Open((tag_name, other)): Open<(String, String)>,
+    PathParams((tag_name, other)): PathParams<(String, String)>,
 ) -> Result<Json<MessageBody>, ApiError> {
     let other = other.parse().map_err(|_| CatalogError::KeyUnknown)?;
     app.datasets.take_tag(key, &tag_name, KeyId::new(other)).await?;

@@ -4,8 +4,8 @@ use axum::response::Response;
 use web::api_docs;
 use wire::paths::{DOCS, HEALTH, PORTAL};
 
-/// Answers with links: to the portal if it is served here, and to the description of the API.
-pub(super) fn answer(has_portal: bool) -> Response {
+/// The response with links: to the portal if it is served here, and to the description of the API.
+pub(super) fn respond(has_portal: bool) -> Response {
     let portal = if has_portal {
         format!("<li><a href=\"{PORTAL}\">Portal</a>: sign up, and make API keys\n")
     } else {

@@ -14,12 +14,12 @@ use wire::{datasets::RowsDeleted, paths::ROWS};
 
 use super::{
     App, Caller,
+    conditional::{IfNoneMatch, not_modified, set_tag},
     error::ApiError,
-    unchanged::{IfNoneMatch, set_tag, unchanged},
 };
 use crate::{
     query::{link, params::Params},
-    read::{Asked, Next, Read, RowsPage},
+    read::{NextPage, PageRequest, PageResponse, RowsPage},
 };
 
 /// About how long a row of a page is: seven columns of full precision have some more.
@@ -44,15 +44,16 @@ const DELETE_PARAMS: [&str; 4] = ["dataset", "dataset_name", "start", "end"];
 pub(super) async fn get(
     State(app): State<App>,
     Caller(key): Caller,
-    IfNoneMatch(seen): IfNoneMatch,
+    IfNoneMatch(known): IfNoneMatch,
     uri: Uri,
 ) -> Result<Response, ApiError> {
     let params = Params(web::extract::pairs(&uri)?).check_names(&PARAMS)?;
     let query = params.rows()?;
-    let (body, tag) = match app.datasets.rows(key, Asked { query, params, seen }, body).await? {
-        Read::Same(known) => return Ok(unchanged(&known)),
-        Read::New(body, tag) => (body, tag),
-    };
+    let (body, tag) =
+        match app.datasets.rows(key, PageRequest { query, params, known }, body).await? {
+            PageResponse::NotModified(tag) => return Ok(not_modified(&tag)),
+            PageResponse::Page(body, tag) => (body, tag),
+        };
     let mut response = body.into_response();
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -83,9 +84,9 @@ pub(super) async fn delete(
 
 fn body(page: &RowsPage<'_>, params: &Params) -> Vec<u8> {
     let next = match page.next {
-        Next::End => None,
-        Next::Offset(offset) => Some(link::at_offset(ROWS, params, offset)),
-        Next::After(cursor) => Some(link::after(ROWS, params, cursor)),
+        NextPage::End => None,
+        NextPage::Offset(offset) => Some(link::link_at_offset(ROWS, params, offset)),
+        NextPage::After(cursor) => Some(link::link_after(ROWS, params, cursor)),
     };
     let mut body = Vec::with_capacity(page.rows.len() * ROW_BYTES);
     push_envelope(&mut body, i64::try_from(page.count).unwrap_or(i64::MAX), next.as_deref());

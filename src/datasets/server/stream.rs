@@ -31,7 +31,7 @@ use wire::datasets::{Connected, EVENT_CONNECTED, EVENT_END, EVENT_HEARTBEAT, End
 use super::{App, Caller, error::ApiError};
 use crate::{
     Datasets,
-    follow::{Cursor, FollowEnd, Following, From, event},
+    follow::{Cursor, FollowEnd, FollowFrom, FollowStream, render_event},
     query::params::Params,
 };
 
@@ -64,9 +64,9 @@ pub(super) async fn get(
     };
     let header = headers.get(LAST_EVENT_ID).map(|value| value.to_str().unwrap_or("?"));
     let last = header.filter(|id| !id.is_empty()).or_else(|| params.get(LAST_EVENT_ID_PARAM));
-    let from = last.map_or(From::Newest, |last| From::After(Cursor::of(last)));
-    let following = app.datasets.follow(caller, params.dataset()?, from).await?;
-    let events = Events::new(following, (caller, key), &app);
+    let from = last.map_or(FollowFrom::Newest, |last| FollowFrom::After(Cursor::parse(last)));
+    let follow = app.datasets.follow(caller, params.dataset()?, from).await?;
+    let events = Events::new(follow, (caller, key), &app);
     let body = stream::unfold(events, async |mut events| {
         let bytes = events.next().await?;
         Some((Ok::<_, Infallible>(bytes), events))
@@ -85,7 +85,7 @@ pub(super) const NO_ACCESS: &str = "the key may no longer read the dataset";
 struct Events {
     first: Option<Bytes>,
     has_ended: bool,
-    following: Following,
+    follow: FollowStream,
     heartbeats: Interval,
     caller: KeyId,
     key: ApiKey,
@@ -96,12 +96,12 @@ struct Events {
 }
 
 impl Events {
-    fn new(following: Following, (caller, key): (KeyId, ApiKey), app: &App) -> Self {
+    fn new(follow: FollowStream, (caller, key): (KeyId, ApiKey), app: &App) -> Self {
         let connected = Connected {
-            dataset_id: following.dataset.get(),
+            dataset_id: follow.dataset.get(),
             message: "Connected to real-time stream".to_owned(),
         };
-        let mut first = event(EVENT_CONNECTED, &connected);
+        let mut first = render_event(EVENT_CONNECTED, &connected);
         // Before the empty line, so that it is part of the first event.
         first.pop();
         first.extend_from_slice(RETRY);
@@ -113,7 +113,7 @@ impl Events {
         Self {
             first,
             has_ended: false,
-            following,
+            follow,
             heartbeats,
             caller,
             key,
@@ -136,8 +136,8 @@ impl Events {
             Ok(bytes) => Some(bytes),
             Err(reason) => {
                 self.has_ended = true;
-                let dataset_id = self.following.dataset.get();
-                Some(event(EVENT_END, &End { dataset_id, reason }).into())
+                let dataset_id = self.follow.dataset.get();
+                Some(render_event(EVENT_END, &End { dataset_id, reason }).into())
             }
         }
     }
@@ -155,19 +155,19 @@ impl Events {
                     return Err("the key is revoked".to_owned());
                 }
                 // Nor does it go on once its dataset is not the key's to see any more.
-                let which = DatasetRef::Id(self.following.dataset);
-                if let Ok(None) = self.datasets.grant(self.caller, which).await {
+                let which = DatasetRef::Id(self.follow.dataset);
+                if let Ok(None) = self.datasets.find_grant(self.caller, which).await {
                     return Err(NO_ACCESS.to_owned());
                 }
                 let now = Timestamp::from_seconds(self.clock.now().seconds());
                 let heartbeat = Heartbeat { timestamp: now.to_string() };
-                Ok(event(EVENT_HEARTBEAT, &heartbeat).into())
+                Ok(render_event(EVENT_HEARTBEAT, &heartbeat).into())
             }
-            rows = self.following.next() => match rows {
+            rows = self.follow.next() => match rows {
                 Ok(Some(rows)) => Ok(rows),
                 Ok(None) => Err(NO_ACCESS.to_owned()),
                 Err(FollowEnd::CutOff(cut_off)) => {
-                    let (id, lag_frames) = (self.following.dataset, cut_off.lag_frames);
+                    let (id, lag_frames) = (self.follow.dataset, cut_off.lag_frames);
                     warn!(dataset.id = %id, lag_frames, "cut off a slow stream of dataset {id}");
                     Err(format!(
                         "the reader is {lag_frames} batches behind; connect again with the id of \
@@ -175,7 +175,7 @@ impl Events {
                     ))
                 }
                 Err(broken) => {
-                    let id = self.following.dataset;
+                    let id = self.follow.dataset;
                     error!(causes = chain(&broken), dataset.id = %id, "a stream broke");
                     Err("the service failed to read the rows that follow; connect again".to_owned())
                 }

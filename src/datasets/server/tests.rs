@@ -149,7 +149,7 @@ impl Service {
 fn open_app(folder: &Path, accounts: &Accounts, clock: &Clock) -> (App, Group) {
     let store = SqliteStore::open(&folder.join("datasets.sqlite")).unwrap();
     let group = Group::default();
-    let pieces = Pieces::open(&folder.join("pieces"), 1 << 20).unwrap();
+    let pieces = DownloadCache::open(&folder.join("pieces"), 1 << 20).unwrap();
     let app = App::from(Shared {
         datasets: Datasets::new(Arc::new(store), clock.clone(), &group)
             .reading(pieces, Caps::USUAL),
@@ -157,7 +157,7 @@ fn open_app(folder: &Path, accounts: &Accounts, clock: &Clock) -> (App, Group) {
         clock: clock.clone(),
         group: group.clone(),
         heartbeat_every: HEARTBEAT_EVERY,
-        inserts: arriving::room(),
+        inserts: body_limit::new_limit(),
         metadata_filters: MetadataFilters::One,
     });
     (app, group)

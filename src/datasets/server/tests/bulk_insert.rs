@@ -4,7 +4,7 @@ use futures::StreamExt as _;
 use model::key::KeyId;
 
 use super::*;
-use crate::shares::Share;
+use crate::key_limit::KeyPermit;
 
 const PATH: &str = "/api/rows/bulk_insert/";
 
@@ -138,10 +138,10 @@ async fn first_rows_that_are_refused_leave_no_columns() {
 }
 
 /// All places for bodies of `key`.
-async fn all_of(service: &Service, key: i64) -> Share {
-    let mut room = service.app.inserts.of(KeyId::new(key));
-    let n_places = BODY_BYTES_MAX / arriving::PLACE_BYTES;
-    room.more(n_places.try_into().unwrap()).await;
+async fn all_of(service: &Service, key: i64) -> KeyPermit {
+    let mut room = service.app.inserts.empty_permit(KeyId::new(key));
+    let n_permits = BODY_BYTES_MAX / body_limit::PERMIT_BYTES;
+    room.acquire(n_permits.try_into().unwrap()).await;
     room
 }
 
@@ -190,8 +190,8 @@ async fn a_body_takes_room_as_it_arrives_and_ends_where_it_stops_arriving() {
     let stalled = service.router.clone().oneshot(request);
     tokio::pin!(stalled);
     let begun = async || {
-        let n_taken = service.app.inserts.n_taken();
-        if n_taken == 1 { Ok(()) } else { Err(n_taken) }
+        let n_acquired = service.app.inserts.n_acquired();
+        if n_acquired == 1 { Ok(()) } else { Err(n_acquired) }
     };
     let waiting = task::wait::until(Duration::from_secs(20), begun);
     tokio::select! {
@@ -203,7 +203,7 @@ async fn a_body_takes_room_as_it_arrives_and_ends_where_it_stops_arriving() {
     tokio::time::pause();
     let answer = json_of(stalled.await.unwrap()).await;
     assert_eq!(answer, (408, refusal("the body stopped arriving")));
-    assert_eq!(service.app.inserts.n_taken(), 0);
+    assert_eq!(service.app.inserts.n_acquired(), 0);
 }
 
 #[tokio::test]
@@ -227,7 +227,7 @@ async fn what_shrinks_much_is_taken_and_what_is_too_long_is_not() {
     let answer = send(&service, "?dataset=1", &headers, body(BODY_BYTES_MAX / 2)).await;
     assert_eq!(answer, (201, json!({"inserted": 1})));
     assert_eq!(send(&service, "?dataset=1", &headers, body(BODY_BYTES_MAX)).await.0, 413);
-    assert_eq!(service.app.inserts.n_taken(), 0);
+    assert_eq!(service.app.inserts.n_acquired(), 0);
 }
 
 #[tokio::test]

@@ -272,19 +272,19 @@ async fn whatever_is_done_a_kept_page_is_what_would_be_read() {
 }
 
 #[tokio::test]
-async fn who_follows_links_has_the_next_pages_read_in_one_go() {
+async fn pages_are_read_ahead_of_a_caller_that_follows_links() {
     let service = Service::with_bars(100).await;
     let query = format!("dataset=1&limit=5&ordering=-timestamp&start={}", moment(0));
     let mut path = format!("/api/rows/?after={}&{query}", moment(99));
     let mut kept = Vec::new();
     while let Some(next) = service.get(&service.reader, &path).await.1["next"].as_str() {
-        kept.push(service.app.datasets.answers.n_pages());
+        kept.push(service.app.datasets.page_cache.n_pages());
         path = next.to_owned();
     }
     // The second page has a link that was followed, and so has the first one that was not read.
     assert_eq!(kept, [[1].as_slice(), &[9; 8], &[17; 8], &[20; 2]].concat());
     service.text(&format!("/api/rows/?after={}&{query}", moment(95))).await;
-    assert_eq!(service.app.datasets.answers.n_pages(), 21, "nobody linked to it");
+    assert_eq!(service.app.datasets.page_cache.n_pages(), 21, "nobody linked to it");
 }
 
 #[tokio::test]

@@ -30,7 +30,7 @@ async fn each_dataset_gets_a_row_a_tick_and_lets_go_of_old_ones() {
         let datasets = datasets.clone();
         async move {
             let which = DatasetRef::Name(name.to_owned());
-            let found = datasets.blocking(move |store| {
+            let found = datasets.read_store(move |store| {
                 let Some(dataset) = store.dataset(&which)? else { return Ok(None) };
                 Ok(Some(store.newest(dataset.id, Limit::clamp(100).get())?.rows))
             });
@@ -48,13 +48,13 @@ async fn each_dataset_gets_a_row_a_tick_and_lets_go_of_old_ones() {
         assert!(value.is_some_and(|value| value >= 0.0), "{}: {newest:?}", description.name);
     }
     let which = DatasetRef::Name("machine_cpu".to_owned());
-    let cpu = datasets.blocking(move |store| store.dataset(&which)).await.unwrap().unwrap();
+    let cpu = datasets.read_store(move |store| store.dataset(&which)).await.unwrap().unwrap();
     clock.advance(Duration::from_hours(1));
     let pruned = || {
         let datasets = datasets.clone();
         async move {
             let first = datasets
-                .blocking(move |store| {
+                .read_store(move |store| {
                     let mut first = None;
                     let all = Span { first: Timestamp::MIN, last: Timestamp::MAX };
                     store.pieces(cpu.id, Resolution::Raw, all, &mut |piece| {
@@ -77,7 +77,7 @@ async fn each_dataset_gets_a_row_a_tick_and_lets_go_of_old_ones() {
 
 /// The seconds of all rows of `machine_cpu`, in order.
 async fn seconds_of_rows(datasets: &Datasets) -> Vec<i64> {
-    let read = datasets.blocking(|store| {
+    let read = datasets.read_store(|store| {
         let mut seconds = Vec::new();
         let which = DatasetRef::Name("machine_cpu".to_owned());
         let Some(cpu) = store.dataset(&which)? else { return Ok(seconds) };

@@ -72,7 +72,7 @@ fn some_minutes_are_missing_some_late_and_some_corrected() {
 
 async fn rows_of(datasets: &Datasets, name: &str) -> Vec<i64> {
     let which = DatasetRef::Name(name.to_owned());
-    let read = datasets.blocking(move |store| {
+    let read = datasets.read_store(move |store| {
         let mut minutes = Vec::new();
         let Some(dataset) = store.dataset(&which)? else { return Ok(minutes) };
         let all = Span { first: Timestamp::MIN, last: Timestamp::MAX };

@@ -1,4 +1,7 @@
-//! Rows that are read in one go and cut into pages, one after the other.
+//! Reads several pages at once for a caller that follows the links from page to page, and cuts the rows
+//! into pages.
+//!
+//! `cargo bench -p datasets --bench http -- page` shows the gain (row "next").
 
 use formats::write::{bare_row_bytes, text_bytes};
 use model::{
@@ -10,19 +13,19 @@ use tsdb::{
     store::{Count, PAGE_TEXT_BYTES_MAX, PageRead, Sight, Store, StoreError},
 };
 
-use super::{Next, RowsPage};
+use super::{NextPage, RowsPage};
 use crate::query::{Position, RowsQuery};
 
 /// Values of a page at most, those that are not there included: 10 000 rows of 64 columns. A page of
 /// more columns has fewer rows.
 const PAGE_VALUES_MAX: usize = 640_000;
 
-/// What was read and is not in a page yet.
+/// Rows that were read and are not in a page yet.
 #[derive(Debug)]
-pub(super) struct Stretch<'a> {
+pub(super) struct ReadAhead<'a> {
     sight: &'a Sight,
     query: &'a RowsQuery,
-    /// The moments from where the next page begins.
+    /// The timestamps of the query from the next page on.
     span: Span,
     /// Rows of a page at most.
     limit: usize,
@@ -33,13 +36,14 @@ pub(super) struct Stretch<'a> {
     revision: u64,
 }
 
-impl<'a> Stretch<'a> {
-    /// Reads up to `n_pages` pages of the rows of `span`. Several have a cursor, and no texts.
+impl<'a> ReadAhead<'a> {
+    /// Reads up to `n_pages` pages of the rows of `span`; more than one only by cursor and without texts.
     pub(super) fn read(
         store: &dyn Store,
         sight: &'a Sight,
         query: &'a RowsQuery,
-        (span, n_pages): (Span, usize),
+        span: Span,
+        n_pages: usize,
     ) -> Result<Self, StoreError> {
         let n_columns = sight.columns.len().max(1);
         let limit = query.limit.get().min((PAGE_VALUES_MAX / n_columns).max(1));
@@ -57,7 +61,7 @@ impl<'a> Stretch<'a> {
         Ok(Self { sight, query, span, limit, rows, is_whole, count, revision })
     }
 
-    /// Whether all of the next page is here, where it is the first one of the rows of `span`.
+    /// Whether the first page of the rows of `span` is the next one, and all of it was read.
     pub(super) fn has_page_of(&self, span: Span) -> bool {
         let is_same_end = match self.query.order {
             Order::Ascending => span.last == self.span.last,
@@ -66,10 +70,10 @@ impl<'a> Stretch<'a> {
         is_same_end && (self.is_whole || self.rows.len() > self.limit)
     }
 
-    /// The next page, and the moments that it depends on.
+    /// Takes the next page, and the timestamps that it depends on.
     ///
     /// A page of very long rows ends early, so that the memory for it is bounded.
-    pub(super) fn page(&mut self) -> (RowsPage<'a>, Span) {
+    pub(super) fn take_page(&mut self) -> (RowsPage<'a>, Span) {
         let (dataset, columns) = (self.sight.grant.dataset, self.sight.columns.as_slice());
         let n_rows = match &self.rows {
             Rows::Raw(block) => n_fitting(block, columns, self.limit),
@@ -78,37 +82,37 @@ impl<'a> Stretch<'a> {
         // The last row of the page, and the one after it: only where there is a next page.
         let ends = self.rows.timestamp(n_rows.saturating_sub(1)).zip(self.rows.timestamp(n_rows));
         let rows = self.rows.take(n_rows);
-        let (mut reach, next) = match (ends, self.query.position) {
+        let (mut depends_on, next) = match (ends, self.query.position) {
             (Some((last, seen)), Position::After(_)) => {
-                let reach = match self.query.order {
+                let depends_on = match self.query.order {
                     Order::Ascending => {
-                        let reach = Span { last: seen, ..self.span };
+                        let depends_on = Span { last: seen, ..self.span };
                         self.span.first = last;
-                        reach
+                        depends_on
                     }
                     Order::Descending => {
-                        let reach = Span { first: seen, ..self.span };
+                        let depends_on = Span { first: seen, ..self.span };
                         self.span.last = last;
-                        reach
+                        depends_on
                     }
                 };
-                (reach, Next::After(last))
+                (depends_on, NextPage::After(last))
             }
-            (None, _) => (self.span, Next::End),
-            // What was counted depends on all of the span.
+            (None, _) => (self.span, NextPage::End),
+            // The count depends on all of the span.
             (Some(_), Position::Offset(skip)) => {
                 let n_rows = u64::try_from(rows.len()).unwrap_or(u64::MAX);
-                (self.span, Next::Offset(skip.saturating_add(n_rows)))
+                (self.span, NextPage::Offset(skip.saturating_add(n_rows)))
             }
         };
-        // The rows of a bucket come after its moment.
-        reach.last = reach.last + self.query.resolution.bucket().unwrap_or_default();
+        // The rows of a bucket come after its timestamp.
+        depends_on.last = depends_on.last + self.query.resolution.bucket().unwrap_or_default();
         let (count, revision) = (self.count, self.revision);
-        (RowsPage { dataset, columns, count, rows, next, revision }, reach)
+        (RowsPage { dataset, columns, count, rows, next, revision }, depends_on)
     }
 }
 
-/// How many of the first rows make a page that is not too long, at least one and at most `limit`.
+/// How many rows fit into a page by their texts: at least one, at most `limit`.
 fn n_fitting(block: &Block, columns: &[Column], limit: usize) -> usize {
     let bare = bare_row_bytes(columns);
     let n_rows = limit.min(PAGE_TEXT_BYTES_MAX / bare).max(1);

@@ -6,7 +6,7 @@ use super::*;
 
 fn key(number: i64) -> PieceKey {
     let rows = PieceId { era: 1, number };
-    PieceKey { rows, form: Tag::of(7), coding: Coding::Gzip }
+    PieceKey { rows, form: ETag::hash(7), coding: Coding::Gzip }
 }
 
 fn piece(rows: i64, length: usize) -> Packed {
@@ -17,19 +17,19 @@ fn piece(rows: i64, length: usize) -> Packed {
 #[test]
 fn what_is_kept_comes_back_and_leaves_no_file() {
     let folder = tempdir().unwrap();
-    let pieces = Pieces::open(&folder.path().join("pieces"), 1000).unwrap();
+    let pieces = DownloadCache::open(&folder.path().join("pieces"), 1000).unwrap();
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     assert_eq!(pieces.get(key(1)), None);
     pieces.put(key(1), &piece(1, 200));
     assert_eq!(pieces.get(key(1)), Some(piece(1, 200)));
     assert_eq!(pieces.get(PieceKey { coding: Coding::Zstd, ..key(1) }), None);
-    assert_eq!(pieces.get(PieceKey { form: Tag::of(8), ..key(1) }), None);
+    assert_eq!(pieces.get(PieceKey { form: ETag::hash(8), ..key(1) }), None);
 }
 
 #[test]
 fn the_newest_take_the_place_of_the_oldest() {
     let folder = tempdir().unwrap();
-    let pieces = Pieces::open(&folder.path().join("pieces"), 1000).unwrap();
+    let pieces = DownloadCache::open(&folder.path().join("pieces"), 1000).unwrap();
     for rows in 0..1000 {
         let length = 1 + usize::try_from(rows * 37 % 240).unwrap();
         pieces.put(key(rows), &piece(rows, length));
@@ -52,8 +52,8 @@ fn the_newest_take_the_place_of_the_oldest() {
 #[test]
 fn nothing_is_kept_where_nothing_may_be() {
     let folder = tempdir().unwrap();
-    let pieces = Pieces::open(&folder.path().join("pieces"), 0).unwrap();
+    let pieces = DownloadCache::open(&folder.path().join("pieces"), 0).unwrap();
     pieces.put(key(1), &piece(1, 1));
     assert_eq!(pieces.get(key(1)), None);
-    Pieces::open(&folder.path().join("no/such/folder"), 10).unwrap_err();
+    DownloadCache::open(&folder.path().join("no/such/folder"), 10).unwrap_err();
 }

@@ -1,4 +1,4 @@
-//! Answers to callers that have what they ask for already.
+//! Conditional requests: `If-None-Match`, `ETag` and 304 responses.
 
 use axum::{
     extract::FromRequestParts,
@@ -12,23 +12,23 @@ use axum::{
 use formats::content_coding::Coding;
 
 use super::error::ApiError;
-use crate::tag::{Seen, Tag};
+use crate::etag::{ETag, KnownETags};
 
-/// The tags that a caller sends along.
+/// The tags of the `If-None-Match` header; none without one.
 #[derive(Debug)]
-pub(super) struct IfNoneMatch(pub(super) Seen);
+pub(super) struct IfNoneMatch(pub(super) KnownETags);
 
 impl<S: Sync> FromRequestParts<S> for IfNoneMatch {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
         let header = parts.headers.get(IF_NONE_MATCH).and_then(|value| value.to_str().ok());
-        Ok(Self(header.map(Seen::of).unwrap_or_default()))
+        Ok(Self(header.map(KnownETags::parse).unwrap_or_default()))
     }
 }
 
-/// Sets the tag of an answer whose body has this coding.
-pub(super) fn set_tag(headers: &mut HeaderMap, tag: Tag, coding: Coding) {
+/// Sets the tag of a response whose body has this content coding.
+pub(super) fn set_tag(headers: &mut HeaderMap, tag: ETag, coding: Coding) {
     let text = match coding.name() {
         None => format!("\"{tag}\""),
         Some(name) => format!("\"{tag}-{name}\""),
@@ -38,8 +38,8 @@ pub(super) fn set_tag(headers: &mut HeaderMap, tag: Tag, coding: Coding) {
     }
 }
 
-/// 304: the caller has the answer, under the tag `known`.
-pub(super) fn unchanged(known: &str) -> Response {
+/// 304: the caller has the response with the tag `known`.
+pub(super) fn not_modified(known: &str) -> Response {
     let mut response = StatusCode::NOT_MODIFIED.into_response();
     let known = known.strip_prefix("W/").unwrap_or(known);
     if let Ok(value) = HeaderValue::try_from(known) {

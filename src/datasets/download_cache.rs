@@ -19,9 +19,9 @@ use parking_lot::Mutex;
 use tracing::warn;
 use tsdb::store::piece::PieceId;
 
-use crate::tag::Tag;
+use crate::etag::ETag;
 
-/// Pieces that are known at most: a few megabytes of memory, and enough for 5 GB of usual ones.
+/// Pieces known at most: a few megabytes of memory, and enough for 5 GB of usual ones.
 const PIECES_MAX: usize = 65_536;
 
 /// Which piece: all that its bytes depend on.
@@ -30,14 +30,14 @@ pub(crate) struct PieceKey {
     /// Which run of rows, and which state of it.
     pub(crate) rows: PieceId,
     /// The format, and the columns.
-    pub(crate) form: Tag,
+    pub(crate) form: ETag,
     /// How it is compressed.
     pub(crate) coding: Coding,
 }
 
 /// The pieces that are kept. Cheap to clone; all clones are one.
 #[derive(Debug, Clone)]
-pub(crate) struct Pieces {
+pub(crate) struct DownloadCache {
     shared: Arc<Shared>,
 }
 
@@ -69,7 +69,7 @@ struct Place {
     plain_bytes: u64,
 }
 
-impl Pieces {
+impl DownloadCache {
     /// Keeps nothing.
     pub(crate) fn none() -> Self {
         Self { shared: Arc::new(Shared { file: None, bytes_max: 0, ring: Mutex::default() }) }

@@ -1,0 +1,72 @@
+//! Entity tags of responses, for conditional requests.
+
+use std::{
+    fmt,
+    hash::{DefaultHasher, Hash, Hasher as _},
+};
+
+/// The tag of a response: a hash of all that its bytes depend on, so that it is known before they are
+/// rendered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct ETag(u64);
+
+/// The tags of the responses that a caller has, as `If-None-Match` lists them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct KnownETags {
+    tags: Vec<String>,
+}
+
+impl ETag {
+    /// The tag of a response that depends on `parts`.
+    pub(crate) fn hash(parts: impl Hash) -> Self {
+        let mut hasher = DefaultHasher::new();
+        parts.hash(&mut hasher);
+        Self(hasher.finish())
+    }
+}
+
+impl fmt::Display for ETag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+impl KnownETags {
+    /// Parses the value of the header.
+    pub(crate) fn parse(header: &str) -> Self {
+        let tags = header.split(',').map(|tag| tag.trim().to_owned());
+        Self { tags: tags.filter(|tag| !tag.is_empty()).collect() }
+    }
+
+    /// The caller's own text of `tag`, if it is listed; with any content coding, since all of them
+    /// decompress to the same bytes.
+    pub(crate) fn find(&self, tag: ETag) -> Option<String> {
+        let plain = tag.to_string();
+        let is_it = |text: &&String| {
+            let text = text.strip_prefix("W/").unwrap_or(text).trim_matches('"');
+            let stem = text.split_once('-').map_or(text, |(stem, _)| stem);
+            stem == plain
+        };
+        if self.tags.iter().any(|text| text == "*") {
+            return Some(format!("\"{plain}\""));
+        }
+        self.tags.iter().find(is_it).cloned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tag_is_found_with_any_content_coding() {
+        let tag = ETag::hash((3, "rows"));
+        let other = ETag::hash((4, "rows"));
+        let header = format!("\"abc\", W/\"{tag}-gzip\"");
+        assert_eq!(KnownETags::parse(&header).find(tag), Some(format!("W/\"{tag}-gzip\"")));
+        assert_eq!(KnownETags::parse(&header).find(other), None);
+        assert_eq!(KnownETags::parse("*").find(tag), Some(format!("\"{tag}\"")));
+        assert_eq!(KnownETags::parse("").find(tag), None);
+        assert_eq!(KnownETags::default().find(tag), None);
+    }
+}

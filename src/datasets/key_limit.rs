@@ -1,0 +1,123 @@
+//! Semaphore permits shared by all API keys, with a limit for each key.
+
+use std::{collections::HashMap, sync::Arc};
+
+use model::key::KeyId;
+use parking_lot::Mutex;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// The permits. Cheap to clone; all clones share them.
+#[derive(Debug, Clone)]
+pub(crate) struct KeyLimit {
+    all: Arc<Semaphore>,
+    n_all: usize,
+    n_own: usize,
+    keys: Arc<Mutex<HashMap<KeyId, Arc<Semaphore>>>>,
+}
+
+/// Permits that one key holds; dropping this releases them.
+#[derive(Debug)]
+pub(crate) struct KeyPermit {
+    limit: KeyLimit,
+    key: KeyId,
+    own: Arc<Semaphore>,
+    /// The permits of the key's own limit, and of the common one.
+    held: Option<[OwnedSemaphorePermit; 2]>,
+}
+
+impl KeyLimit {
+    /// A limit of `n_all` permits, of which each key may hold `n_own`.
+    pub(crate) fn new(n_all: usize, n_own: usize) -> Self {
+        Self { all: Arc::new(Semaphore::new(n_all)), n_all, n_own, keys: Arc::default() }
+    }
+
+    /// A holder of permits for `key`, without any yet.
+    pub(crate) fn empty_permit(&self, key: KeyId) -> KeyPermit {
+        let new = || Arc::new(Semaphore::new(self.n_own));
+        let own = Arc::clone(self.keys.lock().entry(key).or_insert_with(new));
+        KeyPermit { limit: self.clone(), key, own, held: None }
+    }
+
+    /// One permit for `key`, if it is available now.
+    pub(crate) fn try_acquire(&self, key: KeyId) -> Option<KeyPermit> {
+        let mut permit = self.empty_permit(key);
+        let own = Arc::clone(&permit.own).try_acquire_owned().ok()?;
+        let all = Arc::clone(&self.all).try_acquire_owned().ok()?;
+        permit.held = Some([own, all]);
+        Some(permit)
+    }
+
+    /// The number of permits that are held.
+    pub(crate) fn n_acquired(&self) -> usize {
+        self.n_all.saturating_sub(self.all.available_permits())
+    }
+}
+
+impl KeyPermit {
+    /// Waits, first come first served, for `n_permits` more. Cancel-safe.
+    ///
+    /// Two holders that each wait for more may deadlock: set a timeout.
+    pub(crate) async fn acquire(&mut self, n_permits: u32) {
+        let own = Arc::clone(&self.own).acquire_many_owned(n_permits).await;
+        let all = Arc::clone(&self.limit.all).acquire_many_owned(n_permits).await;
+        // The semaphores are never closed.
+        let (Ok(own), Ok(all)) = (own, all) else { return };
+        match &mut self.held {
+            Some([held_own, held_all]) => {
+                held_own.merge(own);
+                held_all.merge(all);
+            }
+            held @ None => *held = Some([own, all]),
+        }
+    }
+}
+
+impl Drop for KeyPermit {
+    fn drop(&mut self) {
+        self.held = None;
+        let mut keys = self.limit.keys.lock();
+        // The last holder of the key: the other reference is that of the map.
+        if Arc::strong_count(&self.own) <= 2 {
+            keys.remove(&self.key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt as _;
+
+    use super::*;
+
+    fn key(number: i64) -> KeyId {
+        KeyId::new(number)
+    }
+
+    #[test]
+    fn the_limit_of_a_key_and_the_common_limit_hold() {
+        let limit = KeyLimit::new(5, 2);
+        let held: Vec<_> =
+            [1, 1, 2, 2, 3].map(|number| limit.try_acquire(key(number)).unwrap()).into();
+        assert!(limit.try_acquire(key(1)).is_none(), "its own limit is reached");
+        assert!(limit.try_acquire(key(3)).is_none(), "the common limit is reached");
+        assert_eq!(limit.n_acquired(), 5);
+        drop(held);
+        assert_eq!((limit.n_acquired(), limit.keys.lock().len()), (0, 0), "nothing is left behind");
+    }
+
+    #[test]
+    fn a_holder_waits_for_more_permits() {
+        let limit = KeyLimit::new(10, 6);
+        let (mut one, mut two) = (limit.empty_permit(key(1)), limit.empty_permit(key(1)));
+        assert!(one.acquire(4).now_or_never().is_some());
+        assert!(two.acquire(3).now_or_never().is_none(), "the key has six");
+        assert!(
+            limit.empty_permit(key(2)).acquire(6).now_or_never().is_some(),
+            "another key does not wait"
+        );
+        drop(one);
+        assert!(two.acquire(3).now_or_never().is_some());
+        assert!(two.acquire(3).now_or_never().is_some());
+        assert_eq!(limit.n_acquired(), 6);
+    }
+}

@@ -1,0 +1,146 @@
+//! Caches of rendered pages, and of what keys see.
+//!
+//! Neither is served once stale. A page is valid until a commit touches a timestamp that it depends on,
+//! which [`commits`] tracks: pages of history stay valid while new rows arrive. What a key sees is
+//! cached for one version of the whole store, which any commit changes, also that of another process.
+//! `cargo bench -p datasets --bench http -- page` shows the gain ("asked again", "next").
+
+mod commits;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use model::{dataset::DatasetId, key::KeyId};
+use parking_lot::Mutex;
+use task::cache::{Cache, Capacity};
+use tsdb::{catalog::DatasetRef, span::Span, store::Sight};
+
+use self::commits::Commits;
+use crate::{etag::ETag, query::params::Params};
+
+/// Bytes of cached pages at most: some four hundred of 250 rows.
+const BYTES_MAX: usize = 32 * 1024 * 1024;
+
+/// The longest page that is cached, so that a few do not evict all others.
+const PAGE_BYTES_MAX: usize = 1024 * 1024;
+
+/// About what a page takes beside its body.
+const OVERHEAD_BYTES: usize = 512;
+
+/// Links at most: one for each of so many readers.
+const LINKS_MAX: usize = 4096;
+
+/// Cached sights at most: one of seven columns takes about a kilobyte.
+const SIGHTS_MAX: usize = 4096;
+
+/// All that a page depends on except the rows themselves.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct PageKey {
+    pub(crate) dataset: DatasetId,
+    /// Its columns, which may be added without a commit of rows.
+    pub(crate) columns: ETag,
+    /// The timestamps that it covers.
+    pub(crate) span: Span,
+    /// The query as it was written: the link to the next page repeats it.
+    pub(crate) params: Params,
+}
+
+/// A rendered page, and what it depends on.
+#[derive(Debug, Clone)]
+pub(crate) struct CachedPage {
+    /// The response body, without a content coding.
+    pub(crate) body: Bytes,
+    /// How many rows it has.
+    pub(crate) n_rows: u64,
+    /// The last commit of the dataset when it was read.
+    pub(crate) revision: u64,
+    /// The timestamps whose rows it depends on: no others change its rows, its count, or whether there
+    /// is a next page.
+    pub(crate) depends_on: Span,
+}
+
+/// The caches. Cheap to clone; all clones share them.
+#[derive(Debug, Clone)]
+pub(crate) struct PageCache {
+    caches: Arc<Caches>,
+}
+
+#[derive(Debug)]
+struct Caches {
+    pages: Cache<PageKey, CachedPage>,
+    /// What later commits touched.
+    commits: Mutex<Commits>,
+    /// The pages that were linked to.
+    links: Cache<ETag, ()>,
+    /// What keys see, each with the store's version before it was read.
+    sights: Cache<(KeyId, DatasetRef), (i64, Arc<Sight>)>,
+}
+
+impl Default for PageCache {
+    fn default() -> Self {
+        let pages = Capacity { n_values_max: usize::MAX, bytes_max: BYTES_MAX };
+        let by_number = |n_values_max| Capacity { n_values_max, bytes_max: usize::MAX };
+        let caches = Caches {
+            pages: Cache::new(pages),
+            commits: Mutex::default(),
+            links: Cache::new(by_number(LINKS_MAX)),
+            sights: Cache::new(by_number(SIGHTS_MAX)),
+        };
+        Self { caches: Arc::new(caches) }
+    }
+}
+
+impl PageCache {
+    /// Returns the page, if it is cached and valid at the dataset's commit `revision`.
+    pub(crate) fn get(&self, key: &PageKey, revision: u64) -> Option<CachedPage> {
+        let page = self.caches.pages.get(key)?;
+        let commits = self.caches.commits.lock();
+        let is_valid = commits.is_untouched(key.dataset, page.revision, revision, page.depends_on);
+        is_valid.then_some(page)
+    }
+
+    /// Caches a page, unless it is longer than [`PAGE_BYTES_MAX`].
+    pub(crate) fn put(&self, key: PageKey, page: CachedPage) {
+        if page.body.len() <= PAGE_BYTES_MAX {
+            self.caches.commits.lock().begin(key.dataset, page.revision);
+            let n_bytes = page.body.len() + OVERHEAD_BYTES;
+            self.caches.pages.put(key, page, n_bytes);
+        }
+    }
+
+    /// The number of cached pages.
+    #[cfg(test)]
+    pub(crate) fn n_pages(&self) -> usize {
+        self.caches.pages.n_values()
+    }
+
+    /// Records that commit `revision` of a dataset touched rows of `span` only. Commits that are not
+    /// recorded count as touching everything.
+    pub(crate) fn record_commit(&self, dataset: DatasetId, revision: u64, span: Span) {
+        self.caches.commits.lock().add(dataset, revision, span);
+    }
+
+    /// Records that a response linked to a page that is not cached.
+    pub(crate) fn add_link(&self, page: &PageKey) {
+        self.caches.links.put(ETag::hash(page), (), 0);
+    }
+
+    /// Whether a response linked to the page, so that its caller is probably following links.
+    pub(crate) fn is_linked(&self, page: &PageKey) -> bool {
+        self.caches.links.get(&ETag::hash(page)).is_some()
+    }
+
+    /// Returns what a key sees, if the store is still at `version`.
+    pub(crate) fn sight(&self, version: i64, who: &(KeyId, DatasetRef)) -> Option<Arc<Sight>> {
+        let (read_at, sight) = self.caches.sights.get(who)?;
+        (read_at == version).then_some(sight)
+    }
+
+    /// Caches what a key sees. The store was at `version` before that was read.
+    pub(crate) fn put_sight(&self, version: i64, who: (KeyId, DatasetRef), sight: Arc<Sight>) {
+        self.caches.sights.put(who, (version, sight), 0);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,79 @@
+use model::timestamp::Timestamp;
+
+use super::*;
+
+fn span(first: i64, last: i64) -> Span {
+    Span { first: Timestamp::from_seconds(first), last: Timestamp::from_seconds(last) }
+}
+
+fn key(after: i64) -> PageKey {
+    PageKey {
+        dataset: DatasetId::new(1).unwrap(),
+        columns: ETag::hash(0),
+        span: span(after, i64::MAX / 2_000_000),
+        params: Params(vec![("dataset".to_owned(), "1".to_owned())]),
+    }
+}
+
+fn answer(n_bytes: usize) -> CachedPage {
+    let body = Bytes::from(vec![b'x'; n_bytes]);
+    CachedPage { body, n_rows: 1, revision: 7, depends_on: span(5, 9) }
+}
+
+#[test]
+fn a_page_stays_valid_while_other_rows_arrive() {
+    let cache = PageCache::default();
+    let dataset = key(0).dataset;
+    cache.put(key(0), answer(3));
+    assert_eq!(cache.get(&key(0), 7).unwrap().body, "xxx");
+    assert!(cache.get(&key(0), 8).is_none(), "the commit was not recorded");
+    cache.record_commit(dataset, 8, span(10, 12));
+    assert_eq!(cache.get(&key(0), 8).unwrap().revision, 7);
+    cache.record_commit(dataset, 9, span(0, 5));
+    assert!(cache.get(&key(0), 9).is_none(), "one of its rows may have changed");
+    cache.put(key(0), CachedPage { revision: 9, ..answer(4) });
+    assert_eq!(cache.get(&key(0), 9).unwrap().body, "xxxx");
+}
+
+#[test]
+fn cached_bytes_are_bounded_and_requested_pages_stay() {
+    let cache = PageCache::default();
+    let n = i64::try_from(4 * BYTES_MAX / PAGE_BYTES_MAX).unwrap();
+    for after in 0..n {
+        // A page that is put again counts once.
+        cache.put(key(after), answer(PAGE_BYTES_MAX));
+        cache.put(key(after), answer(PAGE_BYTES_MAX));
+        assert!(cache.get(&key(0), 7).is_some(), "it is requested all the time");
+    }
+    assert!(cache.get(&key(1), 7).is_none());
+    assert!(cache.get(&key(n - 1), 7).is_some());
+}
+
+#[test]
+fn a_page_is_linked_once_a_response_names_it() {
+    let cache = PageCache::default();
+    assert!(!cache.is_linked(&key(1)), "there was no link to it");
+    cache.add_link(&key(1));
+    assert!(!cache.is_linked(&key(2)));
+    assert!(cache.is_linked(&key(1)));
+}
+
+#[test]
+fn a_very_long_page_is_not_cached() {
+    let cache = PageCache::default();
+    cache.put(key(0), answer(PAGE_BYTES_MAX + 1));
+    assert!(cache.get(&key(0), 7).is_none());
+}
+
+#[test]
+fn a_sight_is_valid_for_one_version_of_the_store() {
+    let cache = PageCache::default();
+    let dataset = DatasetId::new(1).unwrap();
+    let who = (KeyId::new(1), DatasetRef::Id(dataset));
+    let grant = tsdb::catalog::Grant { dataset, is_owner: true, matching_tags: Vec::new() };
+    let sight = Sight { grant, columns: Vec::new(), revision: 3, newest: None };
+    cache.put_sight(4, who.clone(), Arc::new(sight));
+    assert_eq!(cache.sight(4, &who).unwrap().revision, 3);
+    assert!(cache.sight(5, &who).is_none());
+    assert!(cache.sight(4, &(KeyId::new(2), who.1)).is_none());
+}
