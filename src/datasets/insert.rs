@@ -1,8 +1,7 @@
-//! Rows that callers send, as JSON, NDJSON, CSV or Parquet: read straight into columns, without anything in
-//! between, and checked on the way.
+//! Inserts rows from bodies of JSON, NDJSON, CSV or Parquet, which are parsed straight into columns.
 //!
-//! A batch is one transaction, all or nothing. One that is sent again, say because its answer got
-//! lost, does no harm: each row replaces itself.
+//! A batch is stored as a whole or not at all. Sending it again, say because the response got lost, is
+//! harmless: each row replaces itself.
 //!
 //! What a value may be, by the type of its column:
 //! - float: any number that is finite as one of 64 bits;
@@ -15,11 +14,11 @@
 //! not exist is refused; but the first rows of a dataset without columns make them, in the order in
 //! which they are named: numbers are floats, unless Parquet says that they are whole.
 
+mod column_builder;
 mod csv;
-mod intake;
+mod decompress;
 mod json;
 mod parquet;
-mod plain;
 
 use bytes::Bytes;
 use model::{
@@ -33,11 +32,11 @@ use tsdb::{
 };
 use wire::datasets::BulkInsertText;
 
-use self::intake::Intake;
-pub(crate) use self::{parquet::MAGIC as PARQUET_MAGIC, plain::Encoding};
-use crate::{Datasets, append::AppendError, aside, catalog::check_columns};
+use self::column_builder::ColumnBuilder;
+pub(crate) use self::{decompress::Encoding, parquet::MAGIC as PARQUET_MAGIC};
+use crate::{Datasets, append::AppendError, catalog::check_columns, run_blocking};
 
-/// What rows are written as.
+/// What rows are field as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Format {
     /// An object with the dataset's number and a list of rows.
@@ -46,83 +45,87 @@ pub(crate) enum Format {
     Ndjson,
     /// A header, and a row in each line after it.
     Csv,
-    /// Columns with their types, whatever else the body is said to be: Parquet tells itself.
+    /// Columns with their types. Recognized by its first bytes under any content type.
     Parquet,
 }
 
-/// Rows as they were sent.
+/// A body of rows.
 #[derive(Debug, Clone)]
-pub(crate) struct Batch {
-    /// The dataset, where the body does not say.
+pub(crate) struct InsertBatch {
+    /// The dataset that the query names; a JSON body may name another.
     pub(crate) dataset: Option<DatasetRef>,
-    /// What its rows do to those that are stored.
+    /// What its rows do to stored ones with their timestamps.
     pub(crate) mode: AppendMode,
-    /// What the body is.
     pub(crate) format: Format,
-    /// How it is compressed.
     pub(crate) encoding: Encoding,
-    /// The body.
     pub(crate) body: Bytes,
-    /// How long it may be once it is not compressed any more.
+    /// The longest decompressed body.
     pub(crate) bytes_max: usize,
 }
 
-/// A batch that has been read.
-struct Reading {
+/// A parsed batch.
+struct ParsedBatch {
     dataset: DatasetId,
-    /// The dataset's columns, those to be made included.
+    /// The columns that the dataset has.
     columns: Vec<Column>,
     block: Block,
-    /// What the rows make columns of, in a dataset without any.
+    /// The columns that the rows make, in a dataset without any.
     new_columns: Vec<(String, Dtype)>,
 }
 
 impl Datasets {
-    /// Appends rows to a dataset that `key` owns. A row at an existing moment replaces it, or is merged
-    /// with it.
+    /// Appends rows to a dataset that `key` owns. A row replaces the stored one with its timestamp, or is
+    /// merged with it.
     ///
-    /// On return the rows and their buckets are durable, and those who follow the dataset have them.
+    /// On return the rows and their buckets are durable, and the dataset's followers have them.
     /// Dropping the future does not undo an append under way.
     ///
     /// # Errors
     /// [`AppendError`]; then nothing is stored.
-    pub(crate) async fn insert(&self, key: KeyId, batch: Batch) -> Result<Appended, AppendError> {
+    pub(crate) async fn insert(
+        &self,
+        key: KeyId,
+        batch: InsertBatch,
+    ) -> Result<Appended, AppendError> {
         let mode = batch.mode;
-        let reading = self.read_batch(key, batch.clone()).await?;
-        if reading.new_columns.is_empty() {
-            return self.append_by(mode, reading.dataset, &reading.columns, reading.block).await;
+        let parsed = self.parse_batch(key, batch.clone()).await?;
+        if parsed.new_columns.is_empty() {
+            return self.append(parsed.dataset, mode, &parsed.columns, parsed.block).await;
         }
-        let Reading { dataset, new_columns, block, .. } = reading;
+        let ParsedBatch { dataset, new_columns, block, .. } = parsed;
         self.store.add_columns(dataset, new_columns.clone(), self.clock.now()).await?;
-        let columns = self.blocking(move |store| store.columns(dataset)).await?;
+        let columns = self.read_store(move |store| store.columns(dataset)).await?;
         let is_as_read = columns.len() == new_columns.len()
             && columns
                 .iter()
                 .zip(&new_columns)
                 .all(|(column, (name, dtype))| (&column.name, column.dtype) == (name, *dtype));
         if is_as_read {
-            return self.append_by(mode, dataset, &columns, block).await;
+            return self.append(dataset, mode, &columns, block).await;
         }
-        // Someone else made columns at the same time: these are what the rows have to fit.
-        let reading = self.read_batch(key, batch).await?;
-        self.append_by(mode, dataset, &reading.columns, reading.block).await
+        // Another insert made columns at the same time, which the rows have to fit.
+        let parsed = self.parse_batch(key, batch).await?;
+        self.append(dataset, mode, &parsed.columns, parsed.block).await
     }
 
-    /// Reads a batch. The longest takes half a second, which a thread that serves others does not
-    /// have.
-    async fn read_batch(&self, key: KeyId, batch: Batch) -> Result<Reading, AppendError> {
+    /// Parses a batch on a blocking thread: the longest takes half a second.
+    async fn parse_batch(
+        &self,
+        key: KeyId,
+        batch: InsertBatch,
+    ) -> Result<ParsedBatch, AppendError> {
         let store = std::sync::Arc::clone(&self.store);
-        aside(move || read(&*store, key, &batch)).await?
+        run_blocking(move || parse(&*store, key, &batch)).await?
     }
 }
 
-fn read(store: &dyn Store, key: KeyId, batch: &Batch) -> Result<Reading, AppendError> {
-    let body = plain::plain(batch.encoding, &batch.body, batch.bytes_max)?;
+fn parse(store: &dyn Store, key: KeyId, batch: &InsertBatch) -> Result<ParsedBatch, AppendError> {
+    let body = decompress::decompress(batch.encoding, &batch.body, batch.bytes_max)?;
     let is_parquet = batch.format == Format::Parquet || body.starts_with(PARQUET_MAGIC);
     let format = if is_parquet { Format::Parquet } else { batch.format };
-    let text = if is_parquet { "" } else { utf8(&body)? };
+    let text = if is_parquet { "" } else { parse_utf8(&body)? };
     let (dataset, rows) = if format == Format::Json {
-        json_body(text, batch.dataset.as_ref())?
+        parse_json_body(text, batch.dataset.as_ref())?
     } else {
         (batch.dataset.clone(), text)
     };
@@ -133,29 +136,29 @@ fn read(store: &dyn Store, key: KeyId, batch: &Batch) -> Result<Reading, AppendE
     if !grant.is_owner {
         return Err(AppendError::NotOwner);
     }
-    let mut intake = Intake::new(&columns);
+    let mut builder = ColumnBuilder::new(&columns);
     match format {
-        Format::Json => json::list(&mut intake, rows)?,
-        Format::Ndjson => json::lines(&mut intake, rows)?,
-        Format::Csv => csv::records(&mut intake, rows)?,
+        Format::Json => json::read_list(&mut builder, rows)?,
+        Format::Ndjson => json::read_lines(&mut builder, rows)?,
+        Format::Csv => csv::read_records(&mut builder, rows)?,
         Format::Parquet => {
-            intake = intake.with_types();
-            parquet::records(&mut intake, body, batch.bytes_max)?;
+            builder = builder.with_typed_integers();
+            parquet::read_columns(&mut builder, body, batch.bytes_max)?;
         }
     }
-    let (new_columns, block) = intake.finish(batch.mode)?;
+    let (new_columns, block) = builder.finish(batch.mode)?;
     check_columns(&new_columns).map_err(|what| AppendError::Columns { what })?;
-    Ok(Reading { dataset: grant.dataset, columns, block, new_columns })
+    Ok(ParsedBatch { dataset: grant.dataset, columns, block, new_columns })
 }
 
-fn utf8(body: &[u8]) -> Result<&str, AppendError> {
+fn parse_utf8(body: &[u8]) -> Result<&str, AppendError> {
     std::str::from_utf8(body).map_err(|error| AppendError::Unreadable {
         what: format!("it is no UTF-8 from byte {} on", error.valid_up_to()),
     })
 }
 
-/// The dataset that a JSON body names, or else the query, and its list of rows.
-fn json_body<'a>(
+/// The dataset that a JSON body names, else that of the query, and the list of rows.
+fn parse_json_body<'a>(
     text: &'a str,
     dataset: Option<&DatasetRef>,
 ) -> Result<(Option<DatasetRef>, &'a str), AppendError> {

@@ -32,6 +32,7 @@ use tsdb::store::{Store, StoreError};
 use web::{metrics::Metrics, open_files::streams_max};
 
 use crate::{
+    append::queue::AppendQueues,
     download::{DOWNLOADS_MAX, DOWNLOADS_OF_KEY_MAX, spool::Spool},
     download_cache::DownloadCache,
     follow::CATCHING_UP_MAX,
@@ -59,6 +60,7 @@ pub(crate) struct Datasets {
     hub: Hub,
     clock: Clock,
     downloads: KeyLimit,
+    appends: AppendQueues,
     download_cache: DownloadCache,
     spool: Spool,
     page_cache: PageCache,
@@ -105,6 +107,7 @@ impl Datasets {
             hub,
             clock,
             downloads,
+            appends: AppendQueues::default(),
             download_cache,
             spool: Spool::default(),
             page_cache,

@@ -45,7 +45,7 @@ fn a_value_has_the_type_of_its_column() {
 }
 
 #[test]
-fn rows_are_sorted_and_the_last_at_a_moment_is_kept() {
+fn rows_are_sorted_and_the_last_of_a_timestamp_is_kept() {
     let columns = columns(&[("x", Dtype::Integer)]);
     let row = |second, number| row(second, Value::Integer(number));
     let rows = vec![row(3, 1), row(1, 2), row(3, 3), Row { values: vec![None], ..row(2, 0) }];

@@ -5,16 +5,17 @@
 
 use std::borrow::Cow;
 
+use formats::read::cell::Cell;
 use model::dataset::TIMESTAMP;
 
-use super::intake::{Intake, Written};
+use super::column_builder::ColumnBuilder;
 use crate::append::AppendError;
 
 /// A field: its text, and whether it was in quotes.
 type Field<'a> = (Cow<'a, str>, bool);
 
 /// Takes the records of a text with a header.
-pub(super) fn records(intake: &mut Intake, text: &str) -> Result<(), AppendError> {
+pub(super) fn read_records(builder: &mut ColumnBuilder, text: &str) -> Result<(), AppendError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut reader = Reader { text, at: 0 };
     let unreadable = |what: &str| AppendError::Unreadable { what: format!("as CSV: {what}") };
@@ -23,7 +24,7 @@ pub(super) fn records(intake: &mut Intake, text: &str) -> Result<(), AppendError
         return Err(unreadable("it has no header"));
     }
     let names: Vec<String> = fields.iter().map(|(name, _)| name.trim().to_owned()).collect();
-    check_header(intake, &names)?;
+    check_header(builder, &names)?;
     while reader.record(&mut fields).map_err(unreadable)? {
         // A blank line.
         if let [(field, false)] = fields.as_slice()
@@ -31,27 +32,25 @@ pub(super) fn records(intake: &mut Intake, text: &str) -> Result<(), AppendError
         {
             continue;
         }
-        intake.begin()?;
+        builder.begin_row()?;
         if fields.len() != names.len() {
             let reason = format!("{} fields for {} of the header", fields.len(), names.len());
-            intake.refuse(None, &reason);
+            builder.refuse(None, &reason);
             continue;
         }
-        for (name, (field, is_quoted)) in names.iter().zip(fields.drain(..)) {
-            if name == TIMESTAMP {
-                intake.moment(&Written::Field(field));
-            } else if !field.is_empty() {
-                intake.value(name, Written::Field(field));
-            } else if is_quoted {
-                intake.value(name, Written::Text(field));
+        for (name, (field, is_quoted)) in names.iter().zip(&fields) {
+            if !field.is_empty() || name == TIMESTAMP {
+                builder.push_field(name, Cell::Bare(field));
+            } else if *is_quoted {
+                builder.push_field(name, Cell::Text(field));
             }
         }
-        intake.end();
+        builder.end_row();
     }
     Ok(())
 }
 
-fn check_header(intake: &Intake, names: &[String]) -> Result<(), AppendError> {
+fn check_header(builder: &ColumnBuilder, names: &[String]) -> Result<(), AppendError> {
     let wrong = |what: String| AppendError::Columns { what };
     if !names.iter().any(|name| name == TIMESTAMP) {
         return Err(wrong(format!("the header has no {TIMESTAMP}")));
@@ -64,7 +63,7 @@ fn check_header(intake: &Intake, names: &[String]) -> Result<(), AppendError> {
             pair.first().copied().map_or("", String::as_str)
         )));
     }
-    match names.iter().find(|name| *name != TIMESTAMP && !intake.takes(name)) {
+    match names.iter().find(|name| *name != TIMESTAMP && !builder.accepts(name)) {
         Some(name) => Err(wrong(format!("there is no column {name}"))),
         None => Ok(()),
     }

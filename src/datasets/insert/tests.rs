@@ -1,4 +1,4 @@
-//! What each way of writing rows comes to, and what is wrong with those that are refused.
+//! How bodies of each format are parsed, and why rows are refused.
 
 use flate2::{Compression, write::GzEncoder};
 use model::{row::Row, timestamp::Timestamp};
@@ -32,14 +32,14 @@ fn all_kinds() -> Vec<Column> {
 type Taken = (Vec<(String, Dtype)>, Vec<Row>);
 
 fn take(format: Format, columns: &[Column], text: &str) -> Result<Taken, AppendError> {
-    let mut intake = Intake::new(columns);
+    let mut builder = ColumnBuilder::new(columns);
     match format {
-        Format::Json => json::list(&mut intake, text)?,
-        Format::Ndjson => json::lines(&mut intake, text)?,
-        Format::Csv => csv::records(&mut intake, text)?,
+        Format::Json => json::read_list(&mut builder, text)?,
+        Format::Ndjson => json::read_lines(&mut builder, text)?,
+        Format::Csv => csv::read_records(&mut builder, text)?,
         Format::Parquet => unreachable!("Parquet is no text"),
     }
-    let (made, block) = intake.finish(AppendMode::Replace)?;
+    let (made, block) = builder.finish(AppendMode::Replace)?;
     Ok((made, block.rows()))
 }
 
@@ -79,7 +79,7 @@ fn check_refused(format: Format, text: &str, want: &[(usize, Option<&str>, &str)
 }
 
 #[test]
-fn rows_of_json_have_their_values_inside_or_beside() {
+fn json_rows_are_flat_or_have_a_values_object() {
     let text = r#"{"timestamp":"T01Z","values":{"f":1.5,"i":2,"s":"a\u00e9\"","b":true}}
         {"i":-3,"timestamp":"T02+00:00","f":1e3}
 
@@ -94,7 +94,7 @@ fn rows_of_json_have_their_values_inside_or_beside() {
 }
 
 #[test]
-fn numbers_are_read_exactly_and_by_the_type_of_their_column() {
+fn numbers_are_exact_and_of_the_type_of_their_column() {
     for (text, want) in [
         ("0.1", "0.1"),
         ("64001.23999999999", "64001.23999999999"),
@@ -126,7 +126,7 @@ fn numbers_are_read_exactly_and_by_the_type_of_their_column() {
 }
 
 #[test]
-fn every_row_that_is_wrong_is_told_why() {
+fn each_refused_row_has_a_reason() {
     let text = r#"{"timestamp":"T01Z","f":"x","s":1}
         {"f":1}
         {"timestamp":7}
@@ -177,7 +177,7 @@ fn every_row_that_is_wrong_is_told_why() {
 }
 
 #[test]
-fn records_of_csv_are_read_with_their_quotes() {
+fn csv_records_may_be_quoted() {
     let text = "\u{feff}s,timestamp,f,b,i\r\n\
         plain,T01Z,1.5,true,2\r\n\
         \"a, \"\"b\"\"\nc\",T02Z,,FALSE,3.0\r\n\
@@ -219,7 +219,7 @@ fn records_of_csv_are_read_with_their_quotes() {
 }
 
 #[test]
-fn rows_end_up_in_order_and_the_last_at_a_moment_is_kept() {
+fn rows_are_sorted_and_the_last_of_a_timestamp_is_kept() {
     let text = r#"{"timestamp":"T03Z","i":1}
         {"timestamp":"T01Z","i":2}
         {"timestamp":"T03Z","i":3}
@@ -228,7 +228,7 @@ fn rows_end_up_in_order_and_the_last_at_a_moment_is_kept() {
 }
 
 #[test]
-fn the_first_rows_make_columns_of_what_they_name() {
+fn the_first_rows_make_columns() {
     let text = r#"{"timestamp":"T01Z","values":{"host":"a","load":3,"gone":null}}
         {"timestamp":"T02Z","values":{"up":true,"load":1.5}}"#;
     let (made, rows) = take(Format::Ndjson, &[], &text.replace("T0", T)).unwrap();
@@ -243,7 +243,7 @@ fn the_first_rows_make_columns_of_what_they_name() {
 }
 
 #[test]
-fn columns_may_be_named_in_any_order_and_differently_in_each_row() {
+fn rows_may_name_columns_in_any_order() {
     let names: Vec<String> = (0..9).map(|n| format!("c{n}")).collect();
     let dtypes: Vec<_> = names.iter().map(|name| (name.as_str(), Dtype::Integer)).collect();
     let columns = columns(&dtypes);
@@ -260,14 +260,14 @@ fn columns_may_be_named_in_any_order_and_differently_in_each_row() {
 }
 
 #[test]
-fn a_batch_has_a_longest_length() {
+fn a_batch_has_at_most_rows_max_rows() {
     let text = format!("{{\"timestamp\":\"{T}1Z\"}}\n").repeat(ROWS_MAX + 1);
     let refused = take(Format::Ndjson, &all_kinds(), &text).unwrap_err();
     assert!(matches!(refused, AppendError::TooMany), "{refused:?}");
 }
 
 #[test]
-fn bodies_are_decompressed_up_to_a_length() {
+fn decompressed_bodies_are_bounded() {
     let text = "timestamp\n".repeat(1000);
     let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
     gzip.write_all(text.as_bytes()).unwrap();
@@ -280,12 +280,12 @@ fn bodies_are_decompressed_up_to_a_length() {
         (Encoding::Zstd, zstd.as_slice()),
     ] {
         let body = Bytes::copy_from_slice(body);
-        let got = plain::plain(encoding, &body, 1 << 20).unwrap();
+        let got = decompress::decompress(encoding, &body, 1 << 20).unwrap();
         assert!(got.starts_with(text.as_bytes()) && got.len().is_multiple_of(text.len()));
         if encoding != Encoding::Identity {
-            let refused = plain::plain(encoding, &body, text.len() - 1).unwrap_err();
+            let refused = decompress::decompress(encoding, &body, text.len() - 1).unwrap_err();
             assert!(matches!(refused, AppendError::TooLarge), "{refused:?}");
-            let broken = plain::plain(encoding, &body.slice(..body.len() - 5), 1 << 20);
+            let broken = decompress::decompress(encoding, &body.slice(..body.len() - 5), 1 << 20);
             let is_told = matches!(broken, Err(AppendError::Unreadable { .. }));
             assert!(is_told, "{encoding:?} {:?}", broken.map(|body| body.len()));
         }
@@ -301,9 +301,9 @@ fn pyarrow(name: &str) -> Bytes {
 #[test]
 fn parquet_needs_a_timestamp_and_the_columns_of_the_dataset() {
     let take = |columns: &[Column], bytes_max| {
-        let mut intake = Intake::new(columns);
-        parquet::records(&mut intake, pyarrow("zstd-v2"), bytes_max)?;
-        intake.finish(AppendMode::Replace)
+        let mut builder = ColumnBuilder::new(columns);
+        parquet::read_columns(&mut builder, pyarrow("zstd-v2"), bytes_max)?;
+        builder.finish(AppendMode::Replace)
     };
     let Err(AppendError::Rows(refusals)) = take(&all_kinds(), 1 << 20) else { panic!("taken") };
     assert_eq!(refusals.n_rows, 50);
@@ -311,16 +311,15 @@ fn parquet_needs_a_timestamp_and_the_columns_of_the_dataset() {
     assert_eq!(reasons[..3], ["open_time", "open", "n"]);
     assert!(matches!(take(&[], 1 << 10), Err(AppendError::TooLarge)));
     // The crate does not bound what gzip makes of a page.
-    let mut intake = Intake::new(&[]);
-    parquet::records(&mut intake, pyarrow("gzip-groups"), 1 << 20).unwrap();
-    let Err(AppendError::Rows(refusals)) = intake.finish(AppendMode::Replace) else {
+    let mut builder = ColumnBuilder::new(&[]);
+    parquet::read_columns(&mut builder, pyarrow("gzip-groups"), 1 << 20).unwrap();
+    let Err(AppendError::Rows(refusals)) = builder.finish(AppendMode::Replace) else {
         panic!("taken")
     };
     let reason = &refusals.first[0].reason;
     assert_eq!(reason, "it is compressed by gzip; write it with snappy, zstd or none");
 }
 
-/// Whatever bytes somebody sends, they are refused or rows, and never a panic or a halt.
 #[test]
 fn damaged_parquet_is_refused() {
     for name in ["zstd-v2", "plain-pages", "snappy-v2"] {
@@ -328,7 +327,7 @@ fn damaged_parquet_is_refused() {
         for at in (0..whole.len()).step_by(2) {
             let mut damaged = whole.to_vec();
             damaged[at] ^= 0xff;
-            drop(parquet::records(&mut Intake::new(&[]), damaged.into(), 1 << 20));
+            drop(parquet::read_columns(&mut ColumnBuilder::new(&[]), damaged.into(), 1 << 20));
         }
     }
 }

@@ -36,6 +36,15 @@ pub struct ParquetRecords {
     row: u64,
 }
 
+/// Takes rows column by column.
+pub trait ColumnSink {
+    /// Begins with the cells of a column, of which the first is in row `first_row` of the file.
+    fn begin_column(&mut self, name: &str, first_row: usize);
+
+    /// Takes the cell of the next row of the column.
+    fn push_cell(&mut self, cell: Cell<'_>);
+}
+
 /// A column at the top of the file's schema that is wanted.
 struct Field {
     /// Its place among all columns at the top.
@@ -92,6 +101,32 @@ impl ParquetRecords {
         self.metadata.row_groups().iter().map(n_rows).sum()
     }
 
+    /// How many rows the next row group has; `None` at the end.
+    pub fn next_group_rows(&self) -> Option<usize> {
+        let group = self.metadata.row_groups().get(self.next_group)?;
+        Some(usize::try_from(group.num_rows()).unwrap_or(0))
+    }
+
+    /// Hands the cells of the next row group to `sink`, one column after another.
+    ///
+    /// # Errors
+    /// [`FileError`] if a column does not decode.
+    pub fn next_group(&mut self, sink: &mut impl ColumnSink) -> Result<(), FileError> {
+        let Some(group) = self.metadata.row_groups().get(self.next_group) else { return Ok(()) };
+        let n_rows = usize::try_from(group.num_rows()).unwrap_or(0);
+        let first_row = usize::try_from(self.row).unwrap_or(usize::MAX);
+        for field in &mut self.fields {
+            field.begin(&self.source, group);
+            sink.begin_column(&field.name, first_row);
+            for _ in 0..n_rows {
+                sink.push_cell(field.content.next_cell(&field.name)?);
+            }
+        }
+        self.next_group += 1;
+        self.row += n_rows as u64;
+        Ok(())
+    }
+
     /// Whether reading ended because the pages are larger than somebody may send.
     pub fn is_exceeded(&self) -> bool {
         self.source.is_exceeded()
@@ -126,17 +161,23 @@ impl ParquetRecords {
         self.n_left_in_group -= 1;
         self.row += 1;
         for Field { place, name, content } in &mut self.fields {
-            let cell = match content {
-                Content::Unfit(reason) => Cell::Unfit(reason),
-                Content::Values { kind, batch: Some(batch), .. } => {
-                    let cell = batch.next_cell(*kind);
-                    cell.map_err(|what| FileError::form(format!("column {name}: {what}")))?
-                }
-                Content::Values { batch: None, .. } => Cell::Absent,
-            };
-            take(*place, name, cell);
+            take(*place, name, content.next_cell(name)?);
         }
         Ok(Some(Place { line: self.row, ..Place::default() }))
+    }
+}
+
+impl Content {
+    /// The cell of the column called `name` in the next row.
+    fn next_cell(&mut self, name: &str) -> Result<Cell<'_>, FileError> {
+        match self {
+            Self::Unfit(reason) => Ok(Cell::Unfit(reason)),
+            Self::Values { kind, batch: Some(batch), .. } => {
+                let cell = batch.next_cell(*kind);
+                cell.map_err(|what| FileError::form(format!("column {name}: {what}")))
+            }
+            Self::Values { batch: None, .. } => Ok(Cell::Absent),
+        }
     }
 }
 

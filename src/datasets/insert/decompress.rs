@@ -1,4 +1,4 @@
-//! Bodies that were sent compressed.
+//! Decompresses bodies.
 
 use std::io::Read;
 
@@ -7,10 +7,10 @@ use flate2::read::MultiGzDecoder;
 
 use crate::append::AppendError;
 
-/// How a body is compressed.
+/// The content encoding of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Encoding {
-    /// Not at all.
+    /// Not compressed.
     Identity,
     /// As one or more members of gzip.
     Gzip,
@@ -18,8 +18,8 @@ pub(crate) enum Encoding {
     Zstd,
 }
 
-/// The body as it was before it was compressed, at most `bytes_max` long.
-pub(super) fn plain(
+/// Decompresses a body to at most `bytes_max`.
+pub(super) fn decompress(
     encoding: Encoding,
     body: &Bytes,
     bytes_max: usize,

@@ -1,0 +1,175 @@
+//! Appends to one dataset, one after another: those that arrive while one is being committed share the
+//! next transaction.
+//!
+//! A client that sends bodies side by side thus has them stored in the order of their timestamps,
+//! whichever is parsed first: rows that come late cost several times as much. While one transaction is
+//! written to the disk, the bodies that follow are parsed. `cargo bench -p datasets --bench http --
+//! formats writers` shows the gain.
+
+use std::{collections::HashMap, mem, sync::Arc};
+
+use model::{
+    block::Block,
+    dataset::{Column, DatasetId},
+};
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+use tsdb::store::{AppendMode, Appended, StoreError};
+
+use super::{AppendError, ROWS_MAX, sort_rows};
+use crate::{Datasets, run_blocking};
+
+/// Rows of a transaction from which on they are put together on a blocking thread.
+const LONG_ROWS: usize = 1_000;
+
+/// Rows that wait to be appended.
+#[derive(Debug)]
+pub(super) struct PendingAppend {
+    pub(super) mode: AppendMode,
+    pub(super) columns: Vec<Column>,
+    pub(super) block: Block,
+    pub(super) reply: oneshot::Sender<Result<Appended, AppendError>>,
+}
+
+/// The appends that wait, by dataset. A dataset is here as long as an append to it is under way.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct AppendQueues {
+    queues: Arc<Mutex<HashMap<DatasetId, Vec<PendingAppend>>>>,
+}
+
+/// Removes a dataset's queue when its task ends, however it does. The callers of appends that are left
+/// in it learn that the service is stopping.
+struct QueueGuard {
+    queues: AppendQueues,
+    dataset: DatasetId,
+}
+
+impl Drop for QueueGuard {
+    fn drop(&mut self) {
+        self.queues.queues.lock().remove(&self.dataset);
+    }
+}
+
+impl AppendQueues {
+    /// Adds an append to the queue of `dataset`; returns it if there is none under way, and this one
+    /// has to be run.
+    fn push(&self, dataset: DatasetId, append: PendingAppend) -> Option<PendingAppend> {
+        let mut queues = self.queues.lock();
+        if let Some(queue) = queues.get_mut(&dataset) {
+            queue.push(append);
+            return None;
+        }
+        queues.insert(dataset, Vec::new());
+        Some(append)
+    }
+
+    /// Takes the next appends that go into one transaction; `None`, and the queue is gone, if nothing
+    /// waits.
+    fn pop(&self, dataset: DatasetId) -> Option<Vec<PendingAppend>> {
+        let mut queues = self.queues.lock();
+        let queue = queues.get_mut(&dataset).filter(|queue| !queue.is_empty());
+        let Some(queue) = queue else {
+            queues.remove(&dataset);
+            return None;
+        };
+        let n_together = count_together(queue);
+        let rest = queue.split_off(n_together);
+        Some(mem::replace(queue, rest))
+    }
+}
+
+/// How many of the first appends fit into one transaction, at least one. Merged rows are appended
+/// alone, since each may have to be read first; so are rows of other columns.
+fn count_together(queue: &[PendingAppend]) -> usize {
+    let Some(first) = queue.first() else { return 0 };
+    let mut n_rows = 0;
+    let fits = |append: &&PendingAppend| {
+        n_rows += append.block.len();
+        append.mode == AppendMode::Replace && append.columns == first.columns && n_rows <= ROWS_MAX
+    };
+    queue.iter().take_while(fits).count().max(1)
+}
+
+impl Datasets {
+    /// Appends rows in a task of the dataset, behind the appends to it that are under way.
+    ///
+    /// Dropping the future does not undo the append.
+    ///
+    /// # Errors
+    /// [`AppendError`]; then nothing of it is stored.
+    pub(super) async fn append_queued(
+        &self,
+        dataset: DatasetId,
+        mode: AppendMode,
+        columns: &[Column],
+        block: Block,
+    ) -> Result<Appended, AppendError> {
+        let (reply, answer) = oneshot::channel();
+        let append = PendingAppend { mode, columns: columns.to_vec(), block, reply };
+        if let Some(first) = self.appends.push(dataset, append) {
+            let guard = QueueGuard { queues: self.appends.clone(), dataset };
+            let datasets = self.clone();
+            self.group.spawn_to_end("append", async move {
+                let mut together = vec![first];
+                loop {
+                    datasets.append_together(dataset, together).await;
+                    match guard.queues.pop(dataset) {
+                        Some(next) => together = next,
+                        None => return mem::forget(guard),
+                    }
+                }
+            });
+        }
+        answer.await.map_err(|_| AppendError::Store(StoreError::Closed))?
+    }
+
+    /// Appends the rows of all of `appends` in one transaction; in one each if that fails, so that
+    /// each caller learns of its own rows alone.
+    async fn append_together(&self, dataset: DatasetId, mut appends: Vec<PendingAppend>) {
+        if appends.len() > 1 {
+            let n_rows: usize = appends.iter().map(|append| append.block.len()).sum();
+            let join = move || (join_blocks(&appends), appends);
+            let joined = if n_rows < LONG_ROWS { Ok(join()) } else { run_blocking(join).await };
+            // The service is stopping, and the callers learn so.
+            let Ok((block, joined)) = joined else { return };
+            appends = joined;
+            let columns = appends.first().map_or(Vec::new(), |first| first.columns.clone());
+            let mode = AppendMode::Replace;
+            if let Ok(appended) = self.append_block(dataset, mode, &columns, block).await {
+                for PendingAppend { block, reply, .. } in appends {
+                    let n_rows = u64::try_from(block.len()).unwrap_or(u64::MAX);
+                    // The caller may be gone; its rows are stored all the same.
+                    drop(reply.send(Ok(Appended { n_rows, ..appended })));
+                }
+                return;
+            }
+        }
+        for PendingAppend { mode, columns, block, reply } in appends {
+            drop(reply.send(self.append_block(dataset, mode, &columns, block).await));
+        }
+    }
+}
+
+/// The rows of all blocks, sorted by unique timestamps; of those with the same one that of the append
+/// which came last.
+fn join_blocks(appends: &[PendingAppend]) -> Block {
+    let mut blocks: Vec<&Block> = appends.iter().map(|append| &append.block).collect();
+    let mut by_time = blocks.clone();
+    by_time.sort_by_key(|block| block.times.first().copied());
+    let follows = |pair: &[&Block]| match pair {
+        [before, after] => before.times.last() < after.times.first(),
+        _ => true,
+    };
+    let are_apart = by_time.windows(2).all(follows);
+    if are_apart {
+        blocks = by_time;
+    }
+    let mut joined = blocks.first().map_or_else(|| Block::new(&[]), |block| block.empty_like());
+    for block in blocks {
+        joined.extend_from(block, 0..block.len());
+    }
+    if are_apart { joined } else { sort_rows(&joined, AppendMode::Replace) }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,462 @@
+//! Rows on their way into columns: row by row from text, column by column from Parquet.
+//!
+//! Values are checked and converted here, whatever they were written as. What is wrong is collected
+//! for the caller: how many rows, and the first reasons in the order of the rows.
+
+use std::collections::{HashMap, HashSet};
+
+use formats::read::{cell::Cell, parquet::ColumnSink};
+use model::{
+    block::{Block, Series},
+    dataset::{Column, Dtype, TIMESTAMP},
+    row::{
+        EARLIEST, ROW_TEXT_BYTES_MAX, ROW_TEXT_REASON, TOO_LATE, TOO_LATE_REASON, VALUE_BYTES_MAX,
+        Value, kind,
+    },
+    timestamp::Timestamp,
+};
+use tsdb::{catalog::COLUMNS_MAX, store::AppendMode};
+
+use crate::append::{AppendError, REFUSALS_MAX, ROWS_MAX, Refusal, Refusals, sort_rows};
+
+/// The largest whole number up to which a float holds each one: 2^53.
+const WHOLE_FLOAT_MAX: f64 = 9_007_199_254_740_992.0;
+
+/// A column being filled.
+#[derive(Debug)]
+struct ColumnSlot {
+    name: String,
+    dtype: Dtype,
+    /// The rows up to which it has a value or none.
+    n_filled: usize,
+    /// The column that was named after it last: rows name their columns in the same order.
+    next: usize,
+}
+
+/// The column that the next cells of Parquet belong to.
+#[derive(Debug)]
+enum CurrentColumn {
+    Timestamp,
+    Slot(usize),
+    /// One that is made of its first value.
+    New(String),
+    /// One that the dataset does not have.
+    Unknown(String),
+}
+
+/// Takes rows and makes a block of them.
+#[derive(Debug)]
+pub(super) struct ColumnBuilder {
+    slots: Vec<ColumnSlot>,
+    slots_by_name: HashMap<String, usize>,
+    /// Whether columns are made of what is named.
+    makes_columns: bool,
+    /// The type of columns made of whole numbers.
+    integer_dtype: Dtype,
+    block: Block,
+    /// Rows begun, those that were refused included.
+    n_rows: usize,
+    /// The row that is being filled.
+    row_idx: usize,
+    at: Option<Timestamp>,
+    /// Bytes of the texts of each row; empty as long as there are none.
+    text_bytes: Vec<usize>,
+    is_sorted: bool,
+    /// The column that was named last in this row.
+    last: Option<usize>,
+    /// The column that rows name first, most likely.
+    first: usize,
+    current: CurrentColumn,
+    refused_rows: HashSet<usize>,
+    refusals: Vec<Refusal>,
+    /// Refusals of the current column, of which more than [`REFUSALS_MAX`] are never shown.
+    n_column_refusals: usize,
+}
+
+impl ColumnBuilder {
+    /// Takes rows of a dataset with these columns.
+    pub(super) fn new(columns: &[Column]) -> Self {
+        let slot = |(idx, column): (usize, &Column)| ColumnSlot {
+            name: column.name.clone(),
+            dtype: column.dtype,
+            n_filled: 0,
+            next: idx + 1,
+        };
+        let dtypes: Vec<Dtype> = columns.iter().map(|column| column.dtype).collect();
+        let named = columns.iter().enumerate().filter(|(_, column)| !column.is_deleted());
+        Self {
+            slots: columns.iter().enumerate().map(slot).collect(),
+            slots_by_name: named.map(|(idx, column)| (column.name.clone(), idx)).collect(),
+            makes_columns: columns.is_empty(),
+            integer_dtype: Dtype::Float,
+            block: Block::new(&dtypes),
+            n_rows: 0,
+            row_idx: 0,
+            at: None,
+            text_bytes: Vec::new(),
+            is_sorted: true,
+            last: None,
+            first: 0,
+            current: CurrentColumn::Timestamp,
+            refused_rows: HashSet::new(),
+            refusals: Vec::new(),
+            n_column_refusals: 0,
+        }
+    }
+
+    /// Makes integer columns of whole numbers, for formats that tell them from floats.
+    pub(super) fn with_typed_integers(self) -> Self {
+        Self { integer_dtype: Dtype::Integer, ..self }
+    }
+
+    /// Whether a column of this name is there or will be made.
+    pub(super) fn accepts(&self, name: &str) -> bool {
+        self.makes_columns || self.slots_by_name.contains_key(name)
+    }
+
+    /// Begins a row.
+    ///
+    /// # Errors
+    /// [`AppendError::TooMany`].
+    pub(super) fn begin_row(&mut self) -> Result<(), AppendError> {
+        if self.n_rows >= ROWS_MAX {
+            return Err(AppendError::TooMany);
+        }
+        (self.row_idx, self.at, self.last) = (self.n_rows, None, None);
+        self.n_rows += 1;
+        Ok(())
+    }
+
+    /// Takes a field of the row: its timestamp, or the value of a column.
+    pub(super) fn push_field(&mut self, name: &str, cell: Cell<'_>) {
+        if name == TIMESTAMP {
+            match parse_timestamp(cell) {
+                Ok(Some(_)) if self.at.is_some() => self.refuse(Some(name), "is there twice"),
+                Ok(Some(at)) => self.at = Some(at),
+                Ok(None) => {}
+                Err(reason) => self.refuse(Some(name), reason),
+            }
+            return;
+        }
+        if is_absent(cell) && self.makes_columns {
+            return;
+        }
+        let Some(slot_idx) = self.find_column(name, cell) else { return };
+        if self.slots.get(slot_idx).is_some_and(|slot| slot.n_filled > self.row_idx) {
+            return self.refuse(Some(name), "is there twice");
+        }
+        self.push_value(slot_idx, cell);
+    }
+
+    /// Ends a row.
+    pub(super) fn end_row(&mut self) {
+        self.check_text_bytes(self.row_idx);
+        match self.at {
+            Some(at) => self.push_timestamp(at),
+            None if self.refused_rows.contains(&self.row_idx) => {}
+            None => self.refuse(Some(TIMESTAMP), "is missing"),
+        }
+    }
+
+    /// Begins a group of `n_rows` rows that come column by column.
+    ///
+    /// # Errors
+    /// [`AppendError::TooMany`].
+    pub(super) fn begin_group(&mut self, n_rows: usize) -> Result<(), AppendError> {
+        if n_rows > ROWS_MAX - self.n_rows {
+            return Err(AppendError::TooMany);
+        }
+        self.n_rows += n_rows;
+        Ok(())
+    }
+
+    /// Ends a group of rows that came column by column.
+    pub(super) fn end_group(&mut self) {
+        self.n_column_refusals = 0;
+        for row_idx in self.block.times.len()..self.n_rows {
+            self.row_idx = row_idx;
+            self.push_missing_timestamp();
+        }
+        for row_idx in 0..self.text_bytes.len() {
+            self.check_text_bytes(row_idx);
+        }
+        self.text_bytes.clear();
+    }
+
+    /// Refuses the row.
+    pub(super) fn refuse(&mut self, column: Option<&str>, reason: &str) {
+        self.refused_rows.insert(self.row_idx);
+        self.n_column_refusals += 1;
+        if self.n_column_refusals <= REFUSALS_MAX {
+            let (row_idx, column) = (self.row_idx, column.map(str::to_owned));
+            self.refusals.push(Refusal { row_idx, column, reason: reason.to_owned() });
+        }
+        if self.refusals.len() >= COLUMNS_MAX * REFUSALS_MAX {
+            self.keep_first_refusals();
+        }
+    }
+
+    fn keep_first_refusals(&mut self) {
+        self.refusals.sort_by_key(|refusal| refusal.row_idx);
+        self.refusals.truncate(REFUSALS_MAX);
+    }
+
+    fn push_timestamp(&mut self, at: Timestamp) {
+        self.is_sorted &= self.block.times.last().is_none_or(|last| *last < at);
+        self.block.times.push(at);
+    }
+
+    /// Keeps the rows behind one without a timestamp in their places. Nothing is stored then.
+    fn push_missing_timestamp(&mut self) {
+        if !self.refused_rows.contains(&self.row_idx) {
+            self.refuse(Some(TIMESTAMP), "is missing");
+        }
+        self.block.times.push(Timestamp::default());
+    }
+
+    /// Puts a value into its column, which lacks all values of earlier rows that were not pushed.
+    fn push_value(&mut self, slot_idx: usize, cell: Cell<'_>) {
+        let Some((slot, series)) =
+            self.slots.get_mut(slot_idx).zip(self.block.columns.get_mut(slot_idx))
+        else {
+            return;
+        };
+        if slot.n_filled < self.row_idx {
+            series.push_missing(self.row_idx - slot.n_filled);
+        }
+        slot.n_filled = self.row_idx + 1;
+        let is_fit = match (&mut *series, cell) {
+            // Most values by far.
+            (Series::Float(values), Cell::Float(number)) if number.is_finite() => {
+                values.push(Some(number));
+                return;
+            }
+            (_, cell) if is_absent(cell) => {
+                series.push_missing(1);
+                return;
+            }
+            (series, cell) => {
+                convert(series.dtype(), cell).and_then(|value| series.push(value)).is_some()
+            }
+        };
+        let dtype = slot.dtype;
+        if !is_fit {
+            series.push_missing(1);
+            let name = slot.name.clone();
+            match cell {
+                Cell::Unfit(reason) => self.refuse(Some(&name), reason),
+                _ => self.refuse(Some(&name), &format!("must be {}", kind(dtype))),
+            }
+        }
+        if dtype == Dtype::String {
+            self.count_text_bytes(cell.text_bytes());
+        }
+    }
+
+    fn count_text_bytes(&mut self, n_bytes: usize) {
+        if self.text_bytes.len() <= self.row_idx {
+            self.text_bytes.resize(self.row_idx + 1, 0);
+        }
+        if let Some(all) = self.text_bytes.get_mut(self.row_idx) {
+            *all = all.saturating_add(n_bytes);
+        }
+    }
+
+    fn check_text_bytes(&mut self, row_idx: usize) {
+        if self.text_bytes.get(row_idx).is_some_and(|n_bytes| *n_bytes > ROW_TEXT_BYTES_MAX) {
+            self.row_idx = row_idx;
+            self.refuse(None, ROW_TEXT_REASON);
+        }
+    }
+
+    /// The column called `name`, which is made if columns are; `None` if the row is refused.
+    fn find_column(&mut self, name: &str, cell: Cell<'_>) -> Option<usize> {
+        let last = self.last.and_then(|last| self.slots.get(last));
+        let guess = last.map_or(self.first, |last| last.next);
+        // The slot of a deleted column has no name.
+        if self.slots.get(guess).is_some_and(|slot| slot.name == name && !name.is_empty()) {
+            self.last = Some(guess);
+            return Some(guess);
+        }
+        let slot_idx = match self.slots_by_name.get(name) {
+            Some(slot_idx) => *slot_idx,
+            None if self.makes_columns => self.make_column(name, cell)?,
+            None => {
+                self.refuse(Some(name), "there is no such column");
+                return None;
+            }
+        };
+        // The next row has the same order, most likely.
+        match self.last.and_then(|last| self.slots.get_mut(last)) {
+            Some(last) => last.next = slot_idx,
+            None => self.first = slot_idx,
+        }
+        self.last = Some(slot_idx);
+        Some(slot_idx)
+    }
+
+    /// Makes a column whose first value is `cell`; `None` if the row is refused.
+    fn make_column(&mut self, name: &str, cell: Cell<'_>) -> Option<usize> {
+        if self.slots.len() >= COLUMNS_MAX {
+            self.refuse(Some(name), &format!("a dataset has at most {COLUMNS_MAX} columns"));
+            return None;
+        }
+        let dtype = match cell {
+            Cell::Integer(_) => self.integer_dtype,
+            Cell::Float(_) | Cell::Large(_) => Dtype::Float,
+            Cell::Boolean(_) => Dtype::Boolean,
+            Cell::Bare(text) if parse_finite(text).is_some() => Dtype::Float,
+            Cell::Bare(text) if parse_boolean(text).is_some() => Dtype::Boolean,
+            Cell::Text(_) | Cell::Bare(_) | Cell::Time(_) => Dtype::String,
+            Cell::Unfit(reason) => {
+                self.refuse(Some(name), reason);
+                return None;
+            }
+            Cell::Absent => return None,
+        };
+        let slot_idx = self.slots.len();
+        let name = name.to_owned();
+        self.slots_by_name.insert(name.clone(), slot_idx);
+        self.slots.push(ColumnSlot { name, dtype, n_filled: 0, next: slot_idx + 1 });
+        self.block.columns.push(Series::new(dtype));
+        Some(slot_idx)
+    }
+
+    /// The columns that the rows make, and the rows in order; of those at one timestamp the last.
+    ///
+    /// # Errors
+    /// [`AppendError::Rows`] if any was refused.
+    pub(super) fn finish(
+        mut self,
+        mode: AppendMode,
+    ) -> Result<(Vec<(String, Dtype)>, Block), AppendError> {
+        if !self.refused_rows.is_empty() {
+            self.keep_first_refusals();
+            let n_rows = self.refused_rows.len();
+            return Err(AppendError::Rows(Refusals { n_rows, first: self.refusals }));
+        }
+        let mut block = self.block;
+        for (slot, series) in self.slots.iter().zip(&mut block.columns) {
+            series.push_missing(self.n_rows - slot.n_filled);
+        }
+        if !self.is_sorted {
+            block = sort_rows(&block, mode);
+        }
+        let made = if self.makes_columns { self.slots } else { Vec::new() };
+        Ok((made.into_iter().map(|slot| (slot.name, slot.dtype)).collect(), block))
+    }
+}
+
+impl ColumnSink for ColumnBuilder {
+    fn begin_column(&mut self, name: &str, first_row: usize) {
+        (self.row_idx, self.n_column_refusals) = (first_row, 0);
+        self.current = match self.slots_by_name.get(name) {
+            _ if name == TIMESTAMP => CurrentColumn::Timestamp,
+            Some(slot_idx) => CurrentColumn::Slot(*slot_idx),
+            None if self.makes_columns => CurrentColumn::New(name.to_owned()),
+            None => CurrentColumn::Unknown(name.to_owned()),
+        };
+    }
+
+    fn push_cell(&mut self, cell: Cell<'_>) {
+        match &self.current {
+            CurrentColumn::Slot(slot_idx) => self.push_value(*slot_idx, cell),
+            CurrentColumn::Timestamp => match parse_timestamp(cell) {
+                Ok(Some(at)) => self.push_timestamp(at),
+                Ok(None) => self.push_missing_timestamp(),
+                Err(reason) => {
+                    self.refuse(Some(TIMESTAMP), reason);
+                    self.push_missing_timestamp();
+                }
+            },
+            CurrentColumn::New(_) if is_absent(cell) => {}
+            CurrentColumn::New(name) => {
+                let name = name.clone();
+                if let Some(slot_idx) = self.make_column(&name, cell) {
+                    self.push_value(slot_idx, cell);
+                    self.current = CurrentColumn::Slot(slot_idx);
+                }
+            }
+            CurrentColumn::Unknown(name) => {
+                let name = name.clone();
+                self.refuse(Some(&name), "there is no such column");
+            }
+        }
+        self.row_idx += 1;
+    }
+}
+
+/// Whether a cell is no value. A number that is none (NaN) is not.
+fn is_absent(cell: Cell<'_>) -> bool {
+    matches!(cell, Cell::Absent) || matches!(cell, Cell::Float(number) if number.is_nan())
+}
+
+/// The timestamp of a row; `None` if there is none.
+fn parse_timestamp(cell: Cell<'_>) -> Result<Option<Timestamp>, &str> {
+    let at = match cell {
+        Cell::Absent => return Ok(None),
+        Cell::Time(time) => time.at,
+        Cell::Text(text) | Cell::Bare(text) => text.parse::<Timestamp>().map_err(|_| {
+            // What is later than a timestamp can be is not read as one.
+            let is_late = text.starts_with("9999-12-3");
+            if is_late { TOO_LATE_REASON } else { "must be RFC 3339" }
+        })?,
+        Cell::Unfit(reason) => return Err(reason),
+        _ => return Err("must be a text, RFC 3339"),
+    };
+    match at {
+        _ if at >= TOO_LATE => Err(TOO_LATE_REASON),
+        _ if at < EARLIEST => Err("must not be before the year 0"),
+        at => Ok(Some(at)),
+    }
+}
+
+/// A cell as a value of a column; `None` if it does not fit.
+fn convert(dtype: Dtype, cell: Cell<'_>) -> Option<Value> {
+    Some(match (dtype, cell) {
+        (Dtype::Float, Cell::Bare(text)) => Value::Float(parse_finite(text)?),
+        #[expect(clippy::cast_precision_loss, reason = "a column of floats holds no more")]
+        (Dtype::Float, Cell::Integer(number)) => Value::Float(number as f64),
+        #[expect(clippy::cast_precision_loss, reason = "a column of floats holds no more")]
+        (Dtype::Float, Cell::Large(number)) => Value::Float(number as f64),
+        (Dtype::Float, Cell::Float(number)) => {
+            Value::Float(Some(number).filter(|number| number.is_finite())?)
+        }
+        (Dtype::Integer, Cell::Integer(number)) => Value::Integer(number),
+        (Dtype::Integer, Cell::Float(number)) => Value::Integer(exact_integer(number)?),
+        (Dtype::Integer, Cell::Bare(text)) => Value::Integer(parse_integer(text)?),
+        (Dtype::Boolean, Cell::Boolean(truth)) => Value::Boolean(truth),
+        (Dtype::Boolean, Cell::Bare(text)) => Value::Boolean(parse_boolean(text)?),
+        (Dtype::String, Cell::Text(text) | Cell::Bare(text)) => {
+            (text.len() <= VALUE_BYTES_MAX).then(|| Value::String(text.to_owned()))?
+        }
+        (Dtype::String, Cell::Time(time)) => Value::String(time.at.to_string()),
+        _ => return None,
+    })
+}
+
+fn parse_finite(text: &str) -> Option<f64> {
+    // Infinities and such have names, which are no numbers here.
+    let is_number =
+        text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'.' | b'-' | b'+' | b'e' | b'E'));
+    text.parse().ok().filter(|number: &f64| is_number && number.is_finite())
+}
+
+fn parse_integer(text: &str) -> Option<i64> {
+    text.parse().ok().or_else(|| exact_integer(parse_finite(text)?))
+}
+
+/// A float that is whole, if floats hold each whole number around it.
+fn exact_integer(number: f64) -> Option<i64> {
+    let is_exact = number.fract() == 0.0 && number.abs() <= WHOLE_FLOAT_MAX;
+    #[expect(clippy::cast_possible_truncation, reason = "it is whole and within range")]
+    is_exact.then_some(number as i64)
+}
+
+fn parse_boolean(text: &str) -> Option<bool> {
+    match text {
+        "true" | "True" | "TRUE" => Some(true),
+        "false" | "False" | "FALSE" => Some(false),
+        _ => None,
+    }
+}
